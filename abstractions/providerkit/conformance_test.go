@@ -30,12 +30,13 @@ func TestConformance(t *testing.T) {
 }
 
 // TestConformanceOfRecords is of leases over a store with compare-and-set, whose
-// service tells whole seconds, or has leases of its own.
+// service tells whole seconds, tells no time of writes, or has leases of its own.
 func TestConformanceOfRecords(t *testing.T) {
-	for name, open := range map[string]func() (p, peer *providerkit.Provider){"Times": providerkit.Shelf, "Leases": providerkit.Rack} {
+	for name, open := range map[string]func() (p, peer *providerkit.Provider){"Times": providerkit.Shelf, "Undated": providerkit.Undated, "Leases": providerkit.Rack} {
 		t.Run(name, func(t *testing.T) {
 			providertest.Run(t, providertest.Harness{
 				Virtual: true,
+				Watched: name == "Undated",
 				New: func(testing.TB) abstractions.Provider {
 					p, peer := open()
 					return client{p, peer}

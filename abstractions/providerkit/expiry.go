@@ -104,6 +104,14 @@ func (e *Expiry) watched(l sighting, now time.Time) time.Duration {
 	return 0
 }
 
+// watches reports whether this process has seen a holder of the name.
+func (e *Expiry) watches(name string) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	_, known := e.seen[name]
+	return known
+}
+
 // forget ends the watch over a name whose holder left.
 func (e *Expiry) forget(name string) {
 	e.mu.Lock()

@@ -167,6 +167,9 @@ func (s *Records) Break(ctx context.Context, req abstractions.BreakRequest) (abs
 	}
 	if result.Remaining > 0 {
 		result.Remaining = after.record.Left
+		if s.Expiry != nil { // who broke it watches it
+			s.Expiry.watched(sighting{Name: req.Name, Write: after.Write}, time.Now())
+		}
 	}
 	return result, nil
 }
@@ -391,7 +394,7 @@ func (s *Records) parse(item Item, name string) (*snapshot, error) {
 		l.Ends = item.Written.Add(l.TTL)
 	}
 	watch := s.Expiry
-	if name == "" { // one of many
+	if name == "" && !s.Expiry.watches(r.Name) { // one of many
 		watch = &Expiry{Resolution: s.Expiry.Resolution, Skew: s.Expiry.Skew}
 	}
 	r.Left, r.Slack = watch.left(l)

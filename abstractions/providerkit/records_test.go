@@ -24,6 +24,7 @@ type shelf struct {
 	puts      int
 	gets      int
 	clockless bool
+	undated   bool // it tells no time of a Put
 	// before and after, unless nil, run once, around the next Put.
 	before, after func() error
 	// lag is how many Gets show what there was when stale was called.
@@ -67,7 +68,10 @@ func (s *shelf) Put(_ context.Context, old Item, _ *Record, data []byte) (Item, 
 		s.mu.Unlock()
 		return Item{}, fmt.Errorf("412: %w", ErrConflict)
 	}
-	item := Item{Key: old.Key, Data: slices.Clone(data), Version: fmt.Sprint("v", s.puts), Written: s.now()}
+	item := Item{Key: old.Key, Data: slices.Clone(data), Version: fmt.Sprint("v", s.puts)}
+	if !s.undated {
+		item.Written = s.now()
+	}
 	s.items[old.Key] = item
 	s.mu.Unlock()
 	if after := s.after; after != nil {
@@ -480,7 +484,7 @@ type shelfDriver struct{ *Records }
 func (d shelfDriver) Capabilities() abstractions.Capabilities {
 	return abstractions.Capabilities{
 		Provider: "shelf", MinTTL: 5 * time.Second, MaxTTL: 10000 * time.Hour, Granularity: time.Microsecond, Infinite: true,
-		Clock: "the shelf's", Lateness: d.Expiry.Lateness(), RemainingKnown: true,
+		Clock: "the shelf's", Lateness: d.Expiry.Lateness(), RemainingKnown: !d.Store.(*shelf).undated,
 	}
 }
 
@@ -489,8 +493,14 @@ func (d shelfDriver) Classify(error) Meaning     { return Meaning{} }
 func (d shelfDriver) Close() error               { return nil }
 
 // Shelf is a provider over a store with compare-and-set, and a second client of it.
-func Shelf() (p, peer *Provider) {
+func Shelf() (p, peer *Provider) { return shelfOf(false) }
+
+// Undated is the same over a store that tells no time of a write.
+func Undated() (p, peer *Provider) { return shelfOf(true) }
+
+func shelfOf(undated bool) (p, peer *Provider) {
 	s, store := shelved(time.Second)
+	store.undated = undated
 	other, _ := shelved(time.Second)
 	other.Store = store
 	return New(shelfDriver{s}, Config{Timeout: time.Second}), New(shelfDriver{other}, Config{Timeout: time.Second})

@@ -204,7 +204,20 @@ func (c *claim) late() time.Time {
 }
 
 // runOut waits until the lease must be over.
-func (c *claim) runOut() { c.e.sleepUntil(c.late()) }
+func (c *claim) runOut() {
+	c.e.watch(c.req.Name)
+	c.e.sleepUntil(c.late())
+}
+
+// watch has both clients look at a name, where they have to: see Harness.Watched.
+func (e *env) watch(name string) {
+	if e.h.Watched {
+		for who, p := range e.clients() {
+			_, err := send(e, p.Inspect, abstractions.InspectRequest{Name: name})
+			e.NoError(err, who)
+		}
+	}
+}
 
 // takeShort acquires a short lease of a new name.
 func (e *env) takeShort() *claim {

@@ -50,6 +50,10 @@ type Harness struct {
 	// the backend's clock can be. New must give each provider a backend of its own then.
 	Advance func(p abstractions.Provider, d time.Duration)
 
+	// Watched says that a client finds a lease over only once it has seen it unchanged for
+	// its TTL: both clients look at a lease before the suite lets it run out.
+	Watched bool
+
 	// Slack is how long what should happen soon may take on a slow machine,
 	// such as the end of a call whose context has ended. Default 10 s.
 	Slack time.Duration

@@ -327,6 +327,7 @@ func (m *model) runOut(c *modelClaim) {
 		return
 	}
 	m.tell("runs out")
+	e.watch(m.record.Name)
 	e.sleepUntil(m.latest.Add(e.caps.Lateness.After(m.record.TTL) + e.tolerance(m.record.TTL)))
 	m.look()
 }
