@@ -1,0 +1,171 @@
+// Package httpjson asks services that speak JSON over HTTP, for providers that need no
+// client library.
+package httpjson
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
+)
+
+// Client asks one service. It is safe for concurrent use.
+type Client struct {
+	base      string
+	authorize func(*http.Request) error
+	client    http.Client
+	transport *http.Transport // of our making; nil if the client is the user's
+}
+
+// New makes a client of what is under a URL without a slash at its end. authorize may add
+// headers to a request. With a client of the user's, unless it is nil, requests go through
+// that, but follow no redirect: a write is sent to whom the options name.
+func New(base string, users *http.Client, authorize func(*http.Request) error) *Client {
+	c := &Client{base: base, authorize: authorize}
+	if users != nil {
+		c.client = *users
+	} else {
+		c.transport = providerkit.NewTransport()
+		c.client.Transport = c.transport
+	}
+	c.client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	return c
+}
+
+// Transport is that of our making; nil if the client is the user's. It may be changed before
+// the first call.
+func (c *Client) Transport() *http.Transport { return c.transport }
+
+// Close closes idle connections, but not those of a client of the user's.
+func (c *Client) Close() {
+	if c.transport != nil {
+		c.transport.CloseIdleConnections()
+	}
+}
+
+// StatusError is an answer whose status is not of the two hundreds.
+type StatusError struct {
+	Status int
+	Header http.Header
+	Body   []byte
+}
+
+// Error has the beginning of what the service says, on one line.
+func (e *StatusError) Error() string {
+	said := strings.Join(strings.Fields(strings.ToValidUTF8(string(e.Body[:min(len(e.Body), 300)]), "")), " ")
+	return fmt.Sprintf("%d %s: %s", e.Status, http.StatusText(e.Status), cmp.Or(said, "nothing more"))
+}
+
+// StatusOf is the status of an answer that was an error; 0 if err is none.
+func StatusOf(err error) int {
+	if answer := (*StatusError)(nil); errors.As(err, &answer) {
+		return answer.Status
+	}
+	return 0
+}
+
+// longest is more than any answer has: what is longer is none of the service's.
+const longest = 64 << 20
+
+// attempts is how often a request is sent at most whose connection others have closed.
+const attempts = 3
+
+// Do sends a request, with send as JSON unless it is nil, and reads the answer's JSON into
+// into. The header is that of any answer, also of a *StatusError.
+//
+// A write must be conditional: it may be sent again. Go puts a connection back before the
+// caller has an answer without a body. If that caller's context ends just then, Go closes the
+// connection under the next request, whose error is the cause of that context:
+// golang.org/issue/41600. So requests have contexts with no cause, and one that was cut off by
+// another's end is sent again.
+func (c *Client) Do(ctx context.Context, method, path string, query url.Values, send, into any) (http.Header, error) {
+	var text []byte
+	if send != nil {
+		var err error
+		if text, err = json.Marshal(send); err != nil {
+			return nil, err
+		}
+	}
+	own, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	defer context.AfterFunc(ctx, cancel)()
+	var cut error
+	for range attempts {
+		header, answer, err := c.attempt(own, method, path, query, text)
+		switch {
+		case err != nil && errors.Is(err, context.Canceled):
+			if ctx.Err() != nil {
+				return header, ctx.Err()
+			}
+			cut = err
+			continue
+		case err != nil:
+			return header, err
+		}
+		if err = json.Unmarshal(answer, into); err != nil {
+			return header, fmt.Errorf("an answer that is no JSON as expected: %w", err)
+		}
+		return header, nil
+	}
+	return nil, fmt.Errorf("%w: the ends of others cut it off: %v", abstractions.ErrUnavailable, cut)
+}
+
+func (c *Client) attempt(ctx context.Context, method, path string, query url.Values, text []byte) (http.Header, []byte, error) {
+	var body io.Reader
+	if text != nil {
+		body = bytes.NewReader(text)
+	}
+	req, err := http.NewRequestWithContext(ctx, method, c.base+path+"?"+query.Encode(), body)
+	if err != nil {
+		return nil, nil, err
+	}
+	req.Header.Set("Accept", "application/json")
+	if text != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	if err = c.authorize(req); err != nil {
+		return nil, nil, providerkit.MarkNotApplied(err)
+	}
+	response, err := c.client.Do(req)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer func() { _ = response.Body.Close() }()
+	answer, err := io.ReadAll(io.LimitReader(response.Body, longest))
+	if err == nil && response.StatusCode/100 != 2 {
+		err = &StatusError{response.StatusCode, response.Header, answer}
+	}
+	return response.Header, answer, err
+}
+
+// Classify says what an error means, by the table that the answers of many services have
+// in common, and by whether anything was sent.
+func Classify(err error) providerkit.Meaning {
+	var answer *StatusError
+	if !errors.As(err, &answer) {
+		if providerkit.NotSent(err) {
+			return providerkit.Meaning{Class: providerkit.Unsent}
+		}
+		return providerkit.Meaning{}
+	}
+	m := providerkit.Meaning{}
+	switch status := answer.Status; {
+	case status == http.StatusTooManyRequests:
+		m.Class, m.RetryAfter = providerkit.Refused, providerkit.RetryAfter(answer.Header)
+	case status == http.StatusUnauthorized, status == http.StatusForbidden:
+		m.Class = providerkit.Denied
+	case status/100 == 3, status == http.StatusBadRequest, status == http.StatusNotFound, status == http.StatusMethodNotAllowed,
+		status == http.StatusRequestEntityTooLarge, status == http.StatusUnprocessableEntity:
+		m.Class = providerkit.NotSetUp
+	}
+	return m
+}
