@@ -1,0 +1,26 @@
+package consullease
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providertest"
+)
+
+func TestConformance(t *testing.T) {
+	url := named(t)
+	providertest.Run(t, providertest.Harness{
+		New:  func(t testing.TB) abstractions.Provider { return open(t, Options{URL: url}) },
+		Peer: func(t testing.TB, _ abstractions.Provider) abstractions.Provider { return open(t, Options{URL: url}) },
+		Forget: func(t testing.TB, p abstractions.Provider, name string) { // as somebody who deletes the entry
+			s := p.(*Provider).driver.store
+			item, err := s.Get(t.Context(), s.naming.Encode(name))
+			require.NoError(t, err)
+			require.NoError(t, s.Delete(t.Context(), item))
+		},
+		Unreachable: func(t testing.TB) abstractions.Provider { return silent(t) },
+		Watched:     true,
+	})
+}

@@ -1,0 +1,121 @@
+package consullease
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"path"
+	"strings"
+	"time"
+
+	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
+)
+
+// Options configure a provider. The zero value is a provider of the agent on this machine.
+//
+// In JSON, and as the query of a URL, the fields have the names in their tags. Printing
+// options, logging them, and writing them as JSON shows no secret.
+type Options struct {
+	// URL is one of
+	//
+	//	consul://host:8500/prefix
+	//	consul+https://:token@host:8501/prefix?datacenter=dc1
+	//
+	// The query may set the fields below that have a tag, but for the token.
+	URL string `json:"url" option:"secret"`
+
+	// Address is that of an agent, best the one on this machine. Default http://127.0.0.1:8500.
+	Address string `json:"address" option:"secret,default=http://127.0.0.1:8500"`
+	// Prefix begins the keys of all entries, before a slash. Processes that exclude each
+	// other use the same, and the same datacenter. Default "leases".
+	Prefix string `json:"prefix" option:"default=leases,maxlen=200"`
+	// Datacenter is whose entries are meant. Default: the agent's own. Each has its own.
+	Datacenter string `json:"datacenter"`
+	// Token is an ACL token with key_prefix "leases/" { policy = "write" }. Default: none.
+	Token providerkit.Secret `json:"token"`
+	// Client sends the requests, for a CA or a certificate of your own. It must not retry
+	// writes. Default: one that trusts the system's CAs.
+	Client *http.Client `json:"-"`
+
+	// Retention is how long a name is remembered after its last use: see Provider.Sweep.
+	// At least a minute, which is far more than a call should last. Default an hour; or
+	// abstractions.Infinite.
+	Retention time.Duration `json:"retention" option:"retention,min=1m"`
+	// Timeout bounds a call whose context has no deadline. Default 10 s.
+	Timeout time.Duration `json:"timeout" option:"timeout"`
+}
+
+// Format shows no secret.
+func (o Options) Format(f fmt.State, _ rune) { providerkit.Format(f, o) }
+
+// MarshalJSON shows no secret: options are not for writing down.
+func (o Options) MarshalJSON() ([]byte, error) { return providerkit.MarshalJSON(o) }
+
+// UnmarshalJSON reads options.
+func (o *Options) UnmarshalJSON(data []byte) error { return providerkit.UnmarshalJSON(data, o) }
+
+// readURL takes over what the URL says.
+func (o *Options) readURL() error {
+	u, err := providerkit.ParseURL(o.URL, urlSchemes...)
+	if err == nil {
+		err = providerkit.SetAll(o, u.Query)
+	}
+	if err != nil {
+		return err
+	}
+	prefix, err := url.PathUnescape(strings.TrimPrefix(u.Path, "/"))
+	if err != nil || u.Host == "" || u.User != "" || o.Address != "" || prefix != "" && o.Prefix != "" || !u.Password.IsZero() && !o.Token.IsZero() {
+		return providerkit.BadURL("consul://:token@host:8500/prefix, and none of them in Options")
+	}
+	if !u.Password.IsZero() {
+		o.Token = u.Password
+	}
+	o.URL, o.Prefix, o.Address = "", o.Prefix+prefix, "http://"+u.Host
+	if u.Scheme == secureScheme {
+		o.Address = "https://" + u.Host
+	}
+	return nil
+}
+
+// complete fills in the defaults and checks the options.
+func (o *Options) complete() error {
+	if o.URL != "" {
+		if err := o.readURL(); err != nil {
+			return err
+		}
+	}
+	if err := providerkit.Complete(o); err != nil {
+		return err
+	}
+	address, err := url.Parse(o.Address)
+	switch {
+	case err != nil || address.Scheme != "https" && address.Scheme != "http" || address.Host == "" || address.User != nil ||
+		strings.Trim(address.Path, "/") != "" || address.RawQuery != "" || address.Fragment != "":
+		return invalid("Address", providerkit.NotShown, "http://host:8500 or https://host:8501, without user, password and path")
+	case abstractions.ValidateName(o.Prefix) != nil || path.Clean("/"+o.Prefix) != "/"+o.Prefix:
+		return invalid("Prefix", o.Prefix, "names separated by slashes")
+	case strings.ContainsFunc(o.Token.Reveal(), func(r rune) bool { return r <= ' ' || r > '~' }):
+		return invalid("Token", providerkit.NotShown, "a token of visible ASCII characters")
+	}
+	o.Address = address.Scheme + "://" + address.Host
+	return nil
+}
+
+func invalid(field string, value any, want string) error {
+	return &abstractions.InvalidError{Field: "Options." + field, Value: value, Want: want}
+}
+
+// OpenURL is Open with Options.URL.
+func OpenURL(ctx context.Context, rawURL string) (*Provider, error) {
+	return Open(ctx, Options{URL: rawURL})
+}
+
+// Opener opens this provider by URLs that begin with consul:// or consul+https://: see
+// package open.
+func Opener() abstractions.Opener { return abstractions.NewOpener(OpenURL, urlSchemes...) }
+
+const secureScheme = "consul+https"
+
+var urlSchemes = []string{"consul", secureScheme}

@@ -1,0 +1,120 @@
+package consullease
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
+	"github.com/distributedleasing/leasing/providers/internal/httpjson"
+)
+
+type shell = providerkit.Provider
+
+// Provider is a leasing.Provider over Consul, for leasing.NewManager. Make one with Open or
+// OpenURL. It is safe for concurrent use.
+//
+// Its optional abilities are abstractions.Lister and abstractions.Pinger.
+type Provider struct {
+	*shell
+	driver *driver
+}
+
+// Open makes a provider, and reads one key. It reports options that can't work as
+// leasing.ErrInvalid.
+func Open(ctx context.Context, options Options) (*Provider, error) {
+	if err := errors.Join(ctx.Err(), options.complete()); err != nil {
+		return nil, err
+	}
+	p := newProvider(options)
+	if err := providerkit.Call(ctx, p.shell, "open", "", p.driver.Ping); err != nil {
+		return nil, errors.Join(err, p.Close())
+	}
+	return p, nil
+}
+
+// connections is how many a process has at most. An agent refuses more than 200 from one
+// address: limits.http_max_conns_per_client, in
+// developer.hashicorp.com/consul/docs/reference/agent/configuration-file/general.
+const connections = 32
+
+func newProvider(o Options) *Provider {
+	s := &store{
+		client: httpjson.New(o.Address, o.Client, func(req *http.Request) error {
+			if !o.Token.IsZero() {
+				req.Header.Set("X-Consul-Token", o.Token.Reveal())
+			}
+			return nil
+		}),
+		naming: providerkit.Naming{Prefix: o.Prefix + "/", Max: longestKey}, common: url.Values{},
+	}
+	if transport := s.client.Transport(); transport != nil {
+		transport.MaxConnsPerHost = connections
+	}
+	if o.Datacenter != "" {
+		s.common.Set("dc", o.Datacenter)
+	}
+	d := &driver{store: s}
+	d.Records = providerkit.Records{
+		Store: s, Key: s.naming.Encode, Classify: d.Classify, Retention: o.Retention, ManualSweep: true,
+		Expiry: &providerkit.Expiry{Resolution: time.Second}, // that of the agent's time, for tokens alone
+	}
+	return &Provider{providerkit.New(d, providerkit.Config{Timeout: o.Timeout, Detach: true}), d}
+}
+
+// Sweep forgets the names that have been free for longer than Options.Retention, and returns
+// how many. A lease that has run out and that nobody has taken since counts as held. Nothing
+// is swept without a call: call it now and then where names are used once.
+func (p *Provider) Sweep(ctx context.Context) (forgotten int, err error) {
+	return providerkit.Sweep(ctx, p.shell, p.driver.SweepPage)
+}
+
+// longestKey is without the prefix.
+const longestKey = 200
+
+// driver is what of the provider knows Consul. The rules are Records'.
+type driver struct {
+	providerkit.Records
+	store *store
+}
+
+// Capabilities returns what is documented at the package.
+func (d *driver) Capabilities() abstractions.Capabilities {
+	return abstractions.Capabilities{
+		Provider:    "consul",
+		MinTTL:      time.Second,
+		MaxTTL:      365 * 24 * time.Hour,
+		Granularity: time.Millisecond,
+		Infinite:    true,
+		Clock:       "the monotonic clock of the process that asks",
+		Lateness:    abstractions.Lateness{Fixed: time.Second, PerTTL: 1.01},
+	}
+}
+
+// Ping reads a key that does not exist.
+func (d *driver) Ping(ctx context.Context) error {
+	_, err := d.store.Get(ctx, d.store.naming.Prefix+"~~ping")
+	return err
+}
+
+func (d *driver) Close() error {
+	d.store.client.Close()
+	return nil
+}
+
+// Classify says what an error means, by
+// developer.hashicorp.com/consul/api-docs/api-structure#http-response-codes.
+func (*driver) Classify(err error) providerkit.Meaning {
+	m := httpjson.Classify(err)
+	switch {
+	case errors.Is(err, errRefused):
+		m.Class = providerkit.Denied
+		fallthrough
+	case m.Class == providerkit.Denied:
+		m.Advice = "the ACL token needs the policy write for the prefix"
+	}
+	return m
+}

@@ -1,0 +1,135 @@
+package consullease
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
+	"github.com/distributedleasing/leasing/providers/internal/httpjson"
+)
+
+// store is what is under a prefix as a providerkit.Store. The version of an entry is its
+// ModifyIndex.
+type store struct {
+	client *httpjson.Client
+	naming providerkit.Naming
+	common url.Values // of all requests
+}
+
+// entry is one of the key-value store:
+// developer.hashicorp.com/consul/api-docs/kv#read-key.
+type entry struct {
+	Key         string
+	Value       []byte
+	ModifyIndex uint64
+}
+
+func (s *store) query(name, value string) url.Values {
+	query := maps.Clone(s.common)
+	query.Set(name, value)
+	return query
+}
+
+// read reads entries. There may be none, which is no error.
+func (s *store) read(ctx context.Context, key string, options ...string) ([]providerkit.Item, providerkit.Item, error) {
+	query := s.query("consistent", "")
+	for _, option := range options {
+		query.Set(option, "")
+	}
+	var found []entry
+	header, err := s.client.Do(ctx, http.MethodGet, "/v1/kv/"+(&url.URL{Path: key}).EscapedPath(), query, nil, &found)
+	if err != nil && httpjson.StatusOf(err) != http.StatusNotFound {
+		return nil, providerkit.Item{}, err
+	}
+	none := providerkit.Item{Key: key}
+	if none.Now, err = providerkit.Date(header); err != nil {
+		return nil, none, err
+	}
+	items := make([]providerkit.Item, len(found))
+	for i, e := range found {
+		items[i] = providerkit.Item{Key: e.Key, Data: e.Value, Version: strconv.FormatUint(e.ModifyIndex, 10), Now: none.Now}
+	}
+	return items, none, nil
+}
+
+// Get reads an entry.
+func (s *store) Get(ctx context.Context, key string) (providerkit.Item, error) {
+	items, none, err := s.read(ctx, key)
+	if err != nil || len(items) == 0 {
+		return none, err
+	}
+	return items[0], nil
+}
+
+type operation struct {
+	KV struct {
+		Verb  string
+		Key   string
+		Value []byte
+		Index uint64
+	}
+}
+
+// errRefused is of a transaction that Consul has refused, and not for its index.
+var errRefused = errors.New("the transaction was refused")
+
+// Put creates an entry, whose index is 0 before, or replaces one. It is a transaction since
+// that tells the new index.
+func (s *store) Put(ctx context.Context, old providerkit.Item, _ *providerkit.Record, data []byte) (providerkit.Item, error) {
+	o := make([]operation, 1)
+	o[0].KV.Verb, o[0].KV.Key, o[0].KV.Value = "cas", old.Key, data
+	o[0].KV.Index, _ = strconv.ParseUint(old.Version, 10, 64)
+	var result struct{ Results []struct{ KV entry } }
+	_, err := s.client.Do(ctx, http.MethodPut, "/v1/txn", s.common, o, &result)
+	if httpjson.StatusOf(err) == http.StatusConflict {
+		return providerkit.Item{}, s.why(ctx, old, err)
+	}
+	if err == nil && len(result.Results) != 1 {
+		err = errors.New("an answer without a result")
+	}
+	if err != nil {
+		return providerkit.Item{}, err
+	}
+	return providerkit.Item{Key: old.Key, Data: data, Version: strconv.FormatUint(result.Results[0].KV.ModifyIndex, 10)}, nil
+}
+
+// why finds out what a 409 says: it is of all transactions that were refused, and the reason
+// is a text. Where the index has not moved since, the index was not the reason.
+func (s *store) why(ctx context.Context, old providerkit.Item, refusal error) error {
+	now, err := s.Get(ctx, old.Key)
+	if err == nil && now.Version == old.Version {
+		return fmt.Errorf("%w: %w", errRefused, refusal)
+	}
+	return providerkit.ErrConflict
+}
+
+// Delete deletes an entry under its index.
+func (s *store) Delete(ctx context.Context, item providerkit.Item) error {
+	var deleted bool
+	_, err := s.client.Do(ctx, http.MethodDelete, "/v1/kv/"+(&url.URL{Path: item.Key}).EscapedPath(), s.query("cas", item.Version), nil, &deleted)
+	if err == nil && !deleted {
+		return providerkit.ErrConflict
+	}
+	return err
+}
+
+// List reads all entries, which Consul returns by key, and makes pages of them.
+func (s *store) List(ctx context.Context, q providerkit.ListQuery) (page []providerkit.Item, next string, err error) {
+	items, _, err := s.read(ctx, s.naming.EncodePrefix(q.Prefix), "recurse")
+	for _, item := range items {
+		if q.After != "" && strings.Compare(item.Key, q.After) <= 0 {
+			continue
+		}
+		if len(page) == q.Limit {
+			return page, page[len(page)-1].Key, nil
+		}
+		page = append(page, item)
+	}
+	return page, "", err
+}
