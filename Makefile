@@ -27,6 +27,8 @@ COVER_MIN ?= 90
 # What the tests need: files of scripts/servers/. Tests that kill Redis servers,
 # or need a cluster or sentinels, start theirs themselves.
 SERVERS := postgres redis redlock azurite cosmos cosmosnpm s3 gofakes3 etcd mariadb promtool chromium
+# Servers that take minutes to build: make test-all.
+SLOW_SERVERS := consul
 
 # The servers of a backend: blob runs on azurite.
 servers = $(patsubst blob,azurite,$(filter-out sqlite memory,$(BACKEND)))
@@ -60,13 +62,17 @@ agents: toolchain ## Six processes edit one tree: two deadlock, one is killed, o
 test: toolchain ## Every module's tests with -race against real servers, the models, then the release check
 	@scripts/with-servers $(SERVERS) -- scripts/test
 
+.PHONY: test-all
+test-all: toolchain ## make test, also with the servers that take minutes to build: Consul
+	@scripts/with-servers $(SERVERS) $(SLOW_SERVERS) -- scripts/test
+
 .PHONY: model
 model: toolchain ## The models of folder model, in every state, and their traps; RUNS=long for those that take minutes
 	@scripts/model $(RUNS)
 
 .PHONY: mutants
 mutants: toolchain ## Damages the code on purpose, one change at a time, and says which layer of tests notices; MUTANTS='-run trust'
-	@scripts/with-servers $(filter-out cosmosnpm chromium,$(SERVERS)) -- go run -C integration ./mutants $(MUTANTS)
+	@scripts/with-servers $(filter-out cosmosnpm chromium,$(SERVERS)) $(SLOW_SERVERS) -- go run -C integration ./mutants $(MUTANTS)
 
 .PHONY: torture
 torture: toolchain ## Every provider for 2 minutes under the ready-made plans, worker processes, the slow suites; FOR=10m, REQUESTS=1000000, PROVIDERS='redis cosmos', FOLDER=timelines

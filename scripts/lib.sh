@@ -52,6 +52,7 @@ url_of() {
 	s3) printf '%s' "$LEASING_TEST_S3" ;;
 	etcd) printf '%s' "$LEASING_TEST_ETCD" ;;
 	mariadb) printf '%s' "$LEASING_TEST_MARIADB" ;;
+	consul) printf '%s' "$LEASING_TEST_CONSUL" ;;
 	*) printf '%s' "$1" ;;
 	esac
 }

@@ -69,6 +69,8 @@ var areas = []area{
 	{"providers/redis/", "redis", [3]tests{own("providers/redis"), overRedis}},
 	{"providers/blob/", "azurite", [3]tests{own("providers/blob"), {folder: "providers/blob", run: "^TestConformanceBlob$"}}},
 	{"providers/cosmos/", "cosmos", [3]tests{own("providers/cosmos"), overCosmos}},
+	{"providers/consul/", "consul", [3]tests{own("providers/consul"), {folder: "providers/consul", run: "^TestConformance$"}}},
+	{"providers/internal/httpjson/", "consul", [3]tests{own("providers/internal/httpjson"), {folder: "providers/consul", run: "^TestConformance$"}}},
 	{"providers/etcd/", "etcd", [3]tests{own("providers/etcd"), {folder: "providers/etcd", run: "^TestConformance$"}}},
 	{"providers/s3/", "s3", [3]tests{own("providers/s3"), {folder: "providers/s3", run: "^TestConformance$"}}},
 	{"fencing/sqlfence/", "postgres", [3]tests{own("fencing/sqlfence"), {folder: "integration/fencing"}}},

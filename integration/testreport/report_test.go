@@ -57,6 +57,7 @@ module         backend   packages  passed  failed  skipped
 (root)         -         1         1       0       0
 (root)         blob      1         1       0       0
 (root)         cluster   1         1       0       0
+(root)         consul    1         1       0       0
 (root)         cosmos    1         1       0       0
 (root)         etcd      1         1       0       0
 (root)         mariadb   1         1       0       0
@@ -72,7 +73,7 @@ step  result  seconds
 lint  ok      12
 
 skipped: ex.org/lease/providers/sql TestPostgres_Old
-14 passed, 0 failed, 1 skipped
+15 passed, 0 failed, 1 skipped
 `, text)
 }
 
