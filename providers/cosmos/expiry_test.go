@@ -158,6 +158,7 @@ func TestTrap_T45_AnExpiredDocumentInTheWayIsUnavailable(t *testing.T) {
 		_, err = p.Acquire(t.Context(), wish("n", "b", time.Minute))
 		requireUnknown(t, err)
 		verbs := slices.DeleteFunc(b.verbs(), func(v cosmostest.Verb) bool { return v == cosmostest.ReadAccount }) // which azcosmos looks at now and then
-		require.Equal(t, []cosmostest.Verb{cosmostest.ReadItem, cosmostest.CreateItem, cosmostest.ReadItem}, verbs)
+		again := []cosmostest.Verb{cosmostest.CreateItem, cosmostest.ReadItem}
+		require.Equal(t, append([]cosmostest.Verb{cosmostest.ReadItem}, slices.Repeat(again, 3)...), verbs)
 	})
 }
