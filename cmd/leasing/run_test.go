@@ -70,6 +70,11 @@ func (r *running) text(of *os.File) string {
 // printed waits until the command has printed a text.
 func (r *running) printed(text string) {
 	r.t.Helper()
+	defer func() {
+		if r.t.Failed() {
+			r.t.Log(r.text(r.err))
+		}
+	}()
 	eventually(r.t, func() bool { return strings.Contains(r.text(r.out), text) }, "it prints "+text)
 }
 
