@@ -205,7 +205,7 @@ func timed(b *testing.B, workers, n int, work writing) float64 {
 	var group sync.WaitGroup
 	for range workers {
 		group.Go(func() {
-			if err := work(context.Background(), func() bool { return left.Add(-1) >= 0 }); err != nil {
+			if err := work(b.Context(), func() bool { return left.Add(-1) >= 0 }); err != nil {
 				b.Error(err)
 			}
 		})

@@ -151,14 +151,6 @@ func (s *Store[Tx]) check(ctx context.Context) error {
 	if err == nil && len(missing) > 0 {
 		err = answer(fmt.Errorf("sequence: %w: tables are missing: call Migrate", leasing.ErrNotSetUp))
 	}
-	if s.lite && err == nil {
-		err = s.on.query(ctx, "PRAGMA synchronous", nil, func(scan scan) error {
-			var level int
-			err := scan(&level)
-			s.unsynced.Store(level < 2) // FULL, in WAL mode
-			return err
-		})
-	}
 	if p, ok := s.on.(preparing); ok && err == nil {
 		q := s.sql
 		err = p.prepare(ctx, []string{q.lock, q.lease, q.again, q.find, q.get, q.renew, q.save, q.commit, q.commitInOrder, q.release, q.claim, q.through, q.entries, q.status, q.lowest})

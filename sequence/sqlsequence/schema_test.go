@@ -223,18 +223,6 @@ func leasesAlong(t *testing.T, store *Store[*sql.Tx]) sequence.Entry {
 	return leased
 }
 
-// One transaction for a commit and a lease is what a commit that waits for a sync wants, and no other.
-func TestACommitThatSyncsLeases_sqlite(t *testing.T) {
-	for level, want := range map[string]int64{"normal": 0, "full": 2} {
-		s := newSqlite(t)
-		s.sync = level
-		opened, err := OpenSQLite(s.open(t), Options{})
-		store := migrated(t, opened, err)
-		require.NoError(t, store.CreateStream(t.Context(), "s"))
-		require.Equal(t, want, leasesAlong(t, store).Seq, level)
-	}
-}
-
 // The statement that claims looks at the number again when it has waited for its row: what it found before the
 // wait may have been committed.
 func TestTrap_S01_TheClaimLooksAgain_postgres(t *testing.T) {

@@ -34,18 +34,17 @@ type Options struct {
 
 // Store is a seqstore.Store in tables. It is safe for concurrent use.
 type Store[Tx any] struct {
-	on       backend[Tx]
-	sql      *statements
-	schema   string
-	prefix   string
-	lite     bool
-	unsynced atomic.Bool // SQLite: its commits wait for no sync
-	audit    bool
-	hub      watch.Hub
-	wake     *wakeups // nil without LISTEN and NOTIFY
-	checked  atomic.Bool
-	leasing  atomic.Int32           // requests for a number that are under way
-	leases   *batch.Batcher[*lease] // nil where single statements share a transaction
+	on      backend[Tx]
+	sql     *statements
+	schema  string
+	prefix  string
+	lite    bool
+	audit   bool
+	hub     watch.Hub
+	wake    *wakeups // nil without LISTEN and NOTIFY
+	checked atomic.Bool
+	leasing atomic.Int32           // requests for a number that are under way
+	leases  *batch.Batcher[*lease] // nil where single statements share a transaction
 }
 
 var (

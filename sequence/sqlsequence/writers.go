@@ -113,9 +113,7 @@ func (s *Store[Tx]) CommitAndLease(ctx context.Context, req seqstore.CommitReque
 	}
 	others := s.leasing.Add(1) > 1
 	defer s.leasing.Add(-1)
-	// Leases that come together share a transaction, which costs less than one for each. And where nothing is synced, two statements
-	// without BEGIN take half the time of a transaction of both.
-	if others || write == nil && s.unsynced.Load() {
+	if others { // leases that come together share a transaction, which costs less than one for each
 		done, err = s.commit(ctx, req, nil, write)
 		return done, leased, err
 	}
