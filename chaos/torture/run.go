@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"runtime/pprof"
 	"testing"
 	"time"
@@ -30,7 +32,8 @@ func Run(ctx context.Context, options Options) (*Report, error) {
 	return r.report(), nil
 }
 
-// Test is Run in a test, which logs the report, and fails if that has an error.
+// Test is Run in a test, which logs the report, and fails if that has an error. With the flag -artifacts the history of a run that
+// fails is kept, for Verify and for "leasing torture --verify".
 //
 //	torture.Test(t, torture.Options{Open: open, Plan: chaos.FlakyNetwork(chaos.FlakyNetworkOptions{})})
 func Test(t testing.TB, options Options) *Report {
@@ -44,6 +47,11 @@ func Test(t testing.TB, options Options) *Report {
 	}
 	if err = report.Err(); err != nil {
 		t.Error(err)
+		if file, err := os.Create(filepath.Join(t.ArtifactDir(), "history.json")); err != nil {
+			t.Error(err)
+		} else if err := errors.Join(report.WriteHistory(file), file.Close()); err != nil {
+			t.Error(err)
+		}
 	} else {
 		t.Logf("\n%s", report)
 	}

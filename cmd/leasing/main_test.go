@@ -4,6 +4,8 @@ package main
 
 import (
 	"os"
+	"os/signal"
+	"syscall"
 	"testing"
 )
 
@@ -18,5 +20,6 @@ func TestMain(m *testing.M) {
 	if os.Getenv("LEASING_TEST_AS_COMMAND") != "" {
 		main()
 	}
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP) // under nohup the commands that tests start would ignore it, too
 	os.Exit(m.Run())
 }
