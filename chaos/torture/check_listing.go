@@ -16,7 +16,7 @@ func (n *named) listing() {
 		switch {
 		case !s.Listed:
 		case s.Strange != "":
-			n.violated(s.Return, "a list shows %s, twice or not asked for", s.Strange)
+			n.violated(s.Return, "a list shows %s", s.Strange)
 		case s.Trusted && s.Holder == s.Claim && len(n.breaks) == 0 && !n.Votes && (s.AsHeld != 1 || s.AsName != 1):
 			n.violated(s.Return, "the name of claim %s is listed %d times among those that are held, and %d times by itself", s.Claim, s.AsHeld, s.AsName)
 		}
@@ -32,13 +32,13 @@ func (w *worker) list(ctx context.Context, one *sight) {
 	all := one.Name[:strings.LastIndex(one.Name, "/")+1]
 	var strange, more string
 	var errs [2]error
-	one.AsHeld, strange, errs[0] = count(ctx, lister, one.Name, abstractions.ListRequest{Prefix: all, HeldOnly: true, Limit: 1})
-	one.AsName, more, errs[1] = count(ctx, lister, one.Name, abstractions.ListRequest{Prefix: one.Name})
+	one.AsHeld, strange, errs[0] = w.count(ctx, lister, one.Name, abstractions.ListRequest{Prefix: all, HeldOnly: true, Limit: 1})
+	one.AsName, more, errs[1] = w.count(ctx, lister, one.Name, abstractions.ListRequest{Prefix: one.Name})
 	one.Strange, one.Listed = cmp.Or(strange, more), errs[0] == nil && errs[1] == nil
 }
 
 // count is how often all pages of a list have a name, and one that should not be there.
-func count(ctx context.Context, lister abstractions.Lister, name string, req abstractions.ListRequest) (times int, strange string, err error) {
+func (w *worker) count(ctx context.Context, lister abstractions.Lister, name string, req abstractions.ListRequest) (times int, strange string, err error) {
 	var seen []string
 	for first := true; first || req.After != ""; first = false {
 		page, err := lister.List(ctx, req)
@@ -46,8 +46,13 @@ func count(ctx context.Context, lister abstractions.Lister, name string, req abs
 			return 0, "", err
 		}
 		for _, record := range page.Records {
-			if !strings.HasPrefix(record.Name, req.Prefix) || req.HeldOnly && !record.Held || record.Name != name && slices.Contains(seen, record.Name) {
-				strange = record.Name
+			switch {
+			case !strings.HasPrefix(record.Name, req.Prefix):
+				strange = record.Name + ", which was not asked for"
+			case req.HeldOnly && !record.Held:
+				strange = record.Name + " as held, which it is not"
+			case !w.options.Votes && record.Name != name && slices.Contains(seen, record.Name):
+				strange = record.Name + " twice"
 			}
 			if record.Name == name {
 				times++

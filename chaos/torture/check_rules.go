@@ -29,6 +29,8 @@ func (n *named) rules() {
 			r = &replay{n: n, began: o.Begun, record: providerkit.Record{Name: n.name, Token: o.Token, ID: o.Claim, TTL: o.TTL}}
 			r.extend(o)
 		case r == nil || o.Result == resultRefused || o.Result == resultHeld && o.Holder == "": // a backend may reserve a free name for who waits
+		case n.Votes && o.granted() && o.Claim == r.record.ID && o.Token > r.record.Token: // see Options.Votes
+			r = nil
 		default:
 			next := r.follow(o)
 			if len(next) == 0 {

@@ -74,7 +74,7 @@ func (l lease) acquire(o *move, margin time.Duration) (bool, lease) {
 	case o.Result == resultUnknown && l.claim == o.Claim:
 		return l.deferred(o)
 	case l.claim == o.Claim && (l.token == 0 || o.Token == l.token || l.runsOut > latest):
-		if l.breaking || o.Token != l.token && (l.token != 0 || o.Token <= l.last) {
+		if l.breaking || o.Token != l.token && (l.token != 0 && !l.votes || o.Token <= l.last) {
 			return false, l
 		}
 		l.token, l.last, l.runsOut = o.Token, max(l.last, o.Token), max(l.runsOut, after(l.now, o.TTL, margin))
@@ -101,7 +101,8 @@ func (l lease) blocks(latest time.Duration) bool {
 func (l lease) mayEnd() bool { return l.votes && l.token == 0 }
 
 func (l lease) renew(o *move, margin time.Duration) (bool, lease) {
-	mine := l.claim == o.Claim && l.token == o.Token // not an earlier lease of a claim that came back
+	// Not an earlier lease of a claim that came back. The later token of a claim that asked again may not have reached its holder.
+	mine := l.claim == o.Claim && (l.token == o.Token || l.votes && l.token > o.Token)
 	if o.Result == resultDone {
 		l.runsOut = after(l.now, o.TTL, margin)
 		return mine && !l.breaking, l

@@ -65,7 +65,8 @@ type Options struct {
 
 	// Votes says that the backend is several servers that vote, as Redlock's. A claim may
 	// have a majority there that it is not told of, so that others hear that it holds the
-	// name, and lose it again when its votes are taken back.
+	// name, and lose it again when its votes are taken back. One that asks again while a server is away may be given a later token,
+	// and a list may show a name twice.
 	Votes bool
 
 	// Repeatable makes names the same in each run. With a seed, in virtual time, the

@@ -289,6 +289,30 @@ func TestSearchThatIsTooLongIsUndecided(t *testing.T) {
 	require.Equal(t, []string{"n (client)"}, undecided)
 }
 
+// numbered are operations as the backend saw them, one after the other.
+func numbered(all ...torture.Operation) []torture.Operation {
+	for i := range all {
+		all[i].Layer, all[i].Begun, all[i].Ended = torture.LayerBackend, 2*i+1, 2*i+2
+	}
+	return all
+}
+
+// A claim that asks again while one of Redlock's servers is away may be given a later token, which its holder may not have heard of.
+func TestVotesMayRaiseTheTokenOfAClaim(t *testing.T) {
+	h := torture.History{TTL: ttl, Operations: numbered(
+		op("acquire", "a", 0, 10*ms, torture.ResultDone, 1), op("acquire", "a", 20*ms, 30*ms, torture.ResultDone, 2),
+		op("renew", "a", 40*ms, 50*ms, torture.ResultDone, 1),
+	)}
+	votes := options
+	votes.Votes = true
+	require.Empty(t, checks(h, votes))
+	require.Contains(t, checks(h, options), torture.CheckLinearizable)
+	h.Operations = numbered(h.Operations[1], op("acquire", "a", 40*ms, 50*ms, torture.ResultDone, 1))
+	require.Contains(t, checks(h, votes), torture.CheckLinearizable, "an earlier one is none of its own")
+	h.Operations = numbered(op("acquire", "a", 0, 10*ms, torture.ResultDone, 1), op("acquire", "a", 20*ms, 30*ms, torture.ResultDone, 2), op("renew", "a", 40*ms, 50*ms, torture.ResultDone, 3))
+	require.Contains(t, checks(h, votes), torture.CheckLinearizable, "nor one that it never had")
+}
+
 // Redlock takes votes back that came too late, after others have heard of them. What somebody
 // was told to hold stays.
 func TestVotesMayBeTakenBack(t *testing.T) {

@@ -3,6 +3,7 @@ package torture_test
 import (
 	"fmt"
 	"math"
+	"slices"
 	"testing"
 	"time"
 
@@ -286,12 +287,7 @@ func TestRules(t *testing.T) {
 		"a refusal changes nothing":      {operations: []torture.Operation{grant, free, op("acquire", "b", 110*ms, 110*ms, released, 0), op("acquire", "c", 120*ms, 120*ms, done, 6)}},
 		"broken, and renewed":            {bad: true, operations: []torture.Operation{grant, brokenAt(false, 50*ms, 50*ms), op("renew", "a", 60*ms, 60*ms, done, 5)}},
 	} {
-		h := torture.History{}
-		for i, o := range c.operations {
-			o = below(o)
-			o.Begun, o.Ended = 2*i+1, 2*i+2
-			h.Operations = append(h.Operations, o)
-		}
+		h := torture.History{Operations: numbered(slices.Clone(c.operations)...)}
 		violates(t, name, torture.CheckRules, c.bad, h, options)
 		for i := range h.Operations {
 			h.Operations[i].Ended = 100 // all at the same time
