@@ -46,7 +46,7 @@ type model struct {
 	// The lease ends between these moments, by env.now, unless it is infinite.
 	earliest, latest time.Time
 	acquired         time.Time     // by the backend's clock, once that was shown
-	acquiring        time.Duration // how long that request took: its servers may differ by as much
+	slowest          time.Duration // what the slowest request took: a guess at the clocks of several servers may be off by as much
 	claims           []*modelClaim // the latest last
 	notes            []abstractions.HistoryEntry
 	story            []string
@@ -216,7 +216,7 @@ func (m *model) acquire(c *modelClaim, ttl time.Duration) {
 	m.prolonged(sent, returned, ttl, !repeated)
 	if !repeated { // the rules have made up a token
 		m.notes[len(m.notes)-1].Token = grant.Token
-		m.acquired, m.acquiring = time.Time{}, returned.Sub(sent)
+		m.acquired = time.Time{}
 	}
 }
 
@@ -347,7 +347,9 @@ func (m *model) call(request func(context.Context, abstractions.Provider) error)
 	p := m.client()
 	sent = m.e.now()
 	err = m.e.settled(func(ctx context.Context) error { return request(ctx, p) })
-	return sent, m.e.now(), err
+	returned = m.e.now()
+	m.slowest = max(m.slowest, returned.Sub(sent))
+	return sent, returned, err
 }
 
 // sameError compares answers, and reports whether both are a success.

@@ -84,7 +84,7 @@ func (m *model) sameRecord(got abstractions.Record) {
 	if !want.Held || m.acquired.IsZero() {
 		m.acquired = got.AcquiredAt
 	}
-	m.e.WithinDuration(m.acquired, got.AcquiredAt, m.e.tolerance(m.e.long)+m.acquiring, "AcquiredAt: %s", m.whole())
+	m.e.WithinDuration(m.acquired, got.AcquiredAt, m.e.tolerance(m.e.long)+m.slowest, "AcquiredAt: %s", m.whole())
 	want.AcquiredAt, want.ExpiresAt, want.Now = got.AcquiredAt, got.ExpiresAt, got.Now
 	m.e.Equal(want, got, m.whole())
 }
