@@ -80,6 +80,19 @@ var holdingFlaws = []flaw{
 		failing: []string{"Trap_T66_EachOfManyAtOnceIsDecidedByItself"},
 	},
 	{
+		name: "names are forgotten while they are held",
+		real: true,
+		apply: func(f *fake) {
+			f.forget = func(string) {
+				page, _ := f.server.List(context.Background(), abstractions.ListRequest{Prefix: "pt/", HeldOnly: true})
+				for _, record := range page.Records {
+					f.server.Break(context.Background(), abstractions.BreakRequest{Name: record.Name, Immediate: true})
+				}
+			}
+		},
+		failing: []string{"Trap_T28_ForgettingMeetsNoHolder"},
+	},
+	{
 		name: "to forget a name takes others from their holders",
 		apply: func(f *fake) {
 			f.forget = func(name string) {
@@ -131,6 +144,19 @@ var holdingFlaws = []flaw{
 			}
 		},
 		failing: []string{"Trap_T18_OneOfManyRacersWins", "Expiry_OneOfManyTakesOver", "Concurrent_HandoversNeverOverlap"},
+	},
+	{
+		name: "the backend forgets a record after an hour",
+		apply: func(f *fake) {
+			f.acquire = func(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
+				asked := req.TTL
+				req.TTL = min(req.TTL, time.Hour)
+				grant, err := f.server.Acquire(ctx, req)
+				grant.TTL = asked
+				return grant, err
+			}
+		},
+		failing: []string{"Trap_T45_ALongLeaseOutlivesTheMemoryOfIdleNames"},
 	},
 	{
 		name:    "leases end at half of their TTL",

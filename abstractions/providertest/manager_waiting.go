@@ -28,6 +28,15 @@ var managerWaitingChecks = []managerCheck{
 				e.pause(10 * time.Millisecond)
 				e.NoError(got.lease.Release(ctx))
 			}
+			owners := map[string]string{}
+			for _, acquire := range m.sendings(acquires) {
+				owners[acquire.req.(abstractions.AcquireRequest).ID] = acquire.req.(abstractions.AcquireRequest).Owner
+			}
+			for _, wait := range m.sendings(waits) {
+				req := wait.req.(abstractions.WaitRequest)
+				e.NotEmpty(req.Owner)
+				e.Equal(owners[req.ID], req.Owner, "who waits is registered as it asks")
+			}
 		}
 	}},
 	{"Manager_WaiterHearsOfARelease", func(ctx context.Context, e *env, _ *managed) {

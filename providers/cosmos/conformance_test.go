@@ -34,6 +34,7 @@ func TestConformanceFake(t *testing.T) {
 			require.NoError(t, err)
 			require.Positive(t, n)
 		},
+		Remembers: providerkit.EndedMost,
 		Unreachable: func(t testing.TB) abstractions.Provider {
 			b := newBed(t, cosmostest.Options{})
 			b.account.Before(func(cosmostest.Operation) cosmostest.Fault { return cosmostest.Fault{Delay: time.Hour} })

@@ -41,7 +41,8 @@ func harness(url string, admin redis.UniversalClient, unreachable string) provid
 		Ahead: func(t testing.TB, _ abstractions.Provider, name string) {
 			raiseToken(t, admin, keysOf(name).Name)
 		},
-		Unreachable: func(t testing.TB) abstractions.Provider { return open(t, unreachable) },
+		KnowsTheGone: true,
+		Unreachable:  func(t testing.TB) abstractions.Provider { return open(t, unreachable) },
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
 	"github.com/distributedleasing/leasing/abstractions/providertest"
 	"github.com/ncruces/go-sqlite3"
 	"github.com/stretchr/testify/require"
@@ -55,7 +56,9 @@ func TestConformanceThroughPgBouncer(t *testing.T) {
 
 // harness gives each provider tables of its own.
 func harness(dialect string, unreachable func(testing.TB) abstractions.Provider, parameters ...string) providertest.Harness {
-	return harnessOn(databases[dialect], unreachable, parameters...)
+	h := harnessOn(databases[dialect], unreachable, parameters...)
+	h.KnowsTheGone = true
+	return h
 }
 
 func harnessOn(database func(testing.TB) func(...string) *Provider, unreachable func(testing.TB) abstractions.Provider, parameters ...string) providertest.Harness {
@@ -78,6 +81,7 @@ func harnessOn(database func(testing.TB) func(...string) *Provider, unreachable 
 		Ahead: func(t testing.TB, p abstractions.Provider, name string) {
 			execute(bounded(t), t, p.(*Provider).driver.backend, "UPDATE {lease} SET token = token + 3600000000, version = version + 1 WHERE name = '"+name+"'")
 		},
+		Remembers:   providerkit.EndedMost,
 		Unreachable: unreachable,
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
 	"github.com/distributedleasing/leasing/abstractions/providertest"
 	"github.com/stretchr/testify/require"
 )
@@ -30,6 +31,7 @@ func TestConformance_mariadb(t *testing.T) {
 				Ahead: func(t testing.TB, p abstractions.Provider, name string) {
 					of(p).exec(t, "UPDATE lease SET token = token + 3600000000, version = version + 1 WHERE name = ?", name)
 				},
+				Remembers:   providerkit.EndedMost,
 				Unreachable: silent,
 			})
 		})
