@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
-	"github.com/distributedleasing/leasing/abstractions/providerkit"
 	memlease "github.com/distributedleasing/leasing/providers/memory"
 )
 
@@ -213,11 +212,14 @@ func harness(flaw func(f *fake)) Harness {
 		Peer: func(_ testing.TB, p abstractions.Provider) abstractions.Provider {
 			return client(p.(*fake).server, p.(*fake).ahead)
 		},
-		Forget:      func(_ testing.TB, p abstractions.Provider, name string) { p.(*fake).forget(name) },
-		Lose:        func(_ testing.TB, p abstractions.Provider, name string) { p.(*fake).lose(name) },
+		Forget: func(_ testing.TB, p abstractions.Provider, name string) { p.(*fake).forget(name) },
+		Lose:   func(_ testing.TB, p abstractions.Provider, name string) { p.(*fake).lose(name) },
+		Remove: func(t testing.TB, p abstractions.Provider, name string) {
+			_, _ = p.(*fake).server.Break(t.Context(), abstractions.BreakRequest{Name: name, Immediate: true})
+		},
 		Ahead:       func(t testing.TB, p abstractions.Provider, name string) { p.(*fake).goAhead(t.Context(), name) },
 		Unreachable: func(testing.TB) abstractions.Provider { return unreachable(flaw) },
-		Remembers:   providerkit.EndedMost,
+		Remembers:   64,
 		Virtual:     true, KnowsTheGone: true,
 	}.withDefaults()
 }

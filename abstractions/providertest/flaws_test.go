@@ -80,6 +80,19 @@ var holdingFlaws = []flaw{
 		failing: []string{"Trap_T66_EachOfManyAtOnceIsDecidedByItself"},
 	},
 	{
+		name: "a lease that the backend no longer has is renewed",
+		apply: func(f *fake) {
+			f.renew = func(ctx context.Context, req abstractions.RenewRequest) (abstractions.Grant, error) {
+				grant, err := f.server.Renew(ctx, req)
+				if errors.Is(err, abstractions.ErrLost) {
+					return abstractions.Grant{Name: req.Name, ID: req.ID, Token: req.Token, TTL: req.TTL}, nil
+				}
+				return grant, err
+			}
+		},
+		failing: []string{"Remove_EndsTheLease"},
+	},
+	{
 		name: "names are forgotten while they are held",
 		real: true,
 		apply: func(f *fake) {

@@ -33,8 +33,12 @@ type Harness struct {
 	// provider's documentation says: what one of several servers knows.
 	Lose func(t testing.TB, p abstractions.Provider, name string)
 
+	// Remove ends a lease behind its holder's back, as somebody may by hand at the backend: the
+	// record is deleted, or whatever else the provider's documentation says ends it at once.
+	Remove func(t testing.TB, p abstractions.Provider, name string)
+
 	// Remembers is how many IDs that ended a busy name refuses, of the last minute, where that is
-	// more than the eight of the contract: providerkit.EndedMost of the kit's records.
+	// more than the eight of the contract: 64 of the kit's records.
 	Remembers int
 
 	// Unreachable opens a client whose backend does not answer: best one that

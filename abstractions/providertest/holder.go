@@ -111,6 +111,19 @@ var holderChecks = []check{
 			e.oneOf(err, abstractions.ErrHeld)
 		}
 	}},
+	{name: "Remove_EndsTheLease", needs: "Remove", run: func(e *env) {
+		holder := e.take(e.name())
+		e.h.Remove(e.t, e.p, holder.req.Name)
+		if batcher, ok := abstractions.As[abstractions.BatchRenewer](e.p); ok {
+			e.lost(second(send(e, renewInBatch(batcher), holder.renewRequest(e.long))))
+		}
+		holder.isLost(abstractions.LostGone, abstractions.LostExpired, abstractions.LostBroken)
+		next := e.settledTake(e.p, holder.req.Name)
+		e.Greater(next.token(), holder.token())
+		holder.isLost()
+		holder.release()
+		next.isHeld()
+	}},
 	{name: "Inspect_MapsAreNotShared", run: func(e *env) {
 		req := e.request(e.name())
 		req.Metadata = map[string]string{"region": "north"}

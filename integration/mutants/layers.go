@@ -33,7 +33,7 @@ var (
 	overMemory = tests{folder: "providers/memory", run: "^TestConformance(InVirtualTime|OnAClockOfItsOwn)$"}
 	overFiles  = tests{folder: "providers/file", run: "^TestConformance$"}
 	overSQLite = tests{folder: "providers/sql", run: "^TestConformance$/^sqlite$"}
-	overCosmos = tests{folder: "providers/cosmos", run: "^TestConformanceFake$"}
+	overCosmos = tests{folder: "providers/cosmos", run: "^TestConformanceFake(Expiring)?$"}
 	overRedis  = tests{folder: "providers/redis", run: "^TestConformanceRedis$"}
 	// overStores is over stores in memory, of which one tells whole seconds, one no time, and one has leases.
 	overStores = tests{folder: "abstractions/providerkit", run: "^TestConformanceOfRecords$", then: &overCosmos}

@@ -7,7 +7,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/distributedleasing/leasing/abstractions"
-	"github.com/distributedleasing/leasing/abstractions/providerkit"
 	"github.com/distributedleasing/leasing/abstractions/providertest"
 )
 
@@ -37,6 +36,6 @@ func TestConformance(t *testing.T) {
 			} // the retention may not have passed
 			require.NoError(t, err)
 		},
-		Remembers: providerkit.EndedMost,
+		Remembers: 64,
 	})
 }

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
-	"github.com/distributedleasing/leasing/abstractions/providerkit"
 	"github.com/distributedleasing/leasing/abstractions/providertest"
 	"github.com/ncruces/go-sqlite3"
 	"github.com/stretchr/testify/require"
@@ -81,7 +80,10 @@ func harnessOn(database func(testing.TB) func(...string) *Provider, unreachable 
 		Ahead: func(t testing.TB, p abstractions.Provider, name string) {
 			execute(bounded(t), t, p.(*Provider).driver.backend, "UPDATE {lease} SET token = token + 3600000000, version = version + 1 WHERE name = '"+name+"'")
 		},
-		Remembers:   providerkit.EndedMost,
+		Remove: func(t testing.TB, p abstractions.Provider, name string) {
+			execute(bounded(t), t, p.(*Provider).driver.backend, "DELETE FROM {lease} WHERE name = '"+name+"'")
+		},
+		Remembers:   64,
 		Unreachable: unreachable,
 	}
 }
