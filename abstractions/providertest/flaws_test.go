@@ -93,6 +93,23 @@ var holdingFlaws = []flaw{
 		failing: []string{"Remove_EndsTheLease"},
 	},
 	{
+		name: "a record shows the present as when it was acquired",
+		apply: func(f *fake) {
+			f.renew = func(ctx context.Context, req abstractions.RenewRequest) (abstractions.Grant, error) {
+				time.Sleep(time.Millisecond)
+				return f.server.Renew(ctx, req)
+			}
+			f.inspect = func(ctx context.Context, req abstractions.InspectRequest) (abstractions.Record, error) {
+				record, err := f.server.Inspect(ctx, req)
+				if record.Held {
+					record.AcquiredAt = record.Now
+				}
+				return record, err
+			}
+		},
+		failing: []string{"Inspect_ShowsTheLease"},
+	},
+	{
 		name: "names are forgotten while they are held",
 		real: true,
 		apply: func(f *fake) {

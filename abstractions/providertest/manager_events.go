@@ -31,10 +31,17 @@ var managerEventChecks = []managerCheck{
 		}
 
 		lost := m.get(e.name(), nil)
-		e.breaks(abstractions.BreakRequest{Name: lost.Name(), Immediate: true})
+		e.breaks(abstractions.BreakRequest{Name: lost.Name(), Actor: "operator", Reason: "it hangs"})
 		e.pause(e.short)
-		m.isLost(lost)
-		e.Len(m.told(leasing.EventLost), 1)
+		m.isLost(lost, abstractions.LostBroken)
+		told := m.told(leasing.EventLost)
+		e.Len(told, 1)
+		e.Equal(lost.ID(), told[0].ID)
+		e.Equal(abstractions.LostBroken, told[0].Reason)
+		e.Equal([]string{"operator", "it hangs"}, []string{told[0].BrokenBy, told[0].BreakReason}, "who broke it, and why")
+		var broken *abstractions.LostError
+		e.ErrorAs(lost.Err(), &broken)
+		e.Equal([]string{"operator", "it hangs"}, []string{broken.BrokenBy, broken.BreakReason}, "who broke it, and why")
 		e.Len(m.told(leasing.EventReleased), 1, "a lost lease is not released")
 	}},
 	// It has observers that are slow, that panic, and that have left.

@@ -19,6 +19,9 @@ var managerTrustChecks = []managerCheck{
 		e.LessOrEqual(lease.Remaining(), window(e.short)-e.short/4, "Remaining")
 		m.isLostBy(lease, sent, e.short, abstractions.LostExpired)
 
+		careful := e.manage(e.p, leasing.Options{DriftFactor: 0.1, DriftFloor: e.short / 10})
+		e.LessOrEqual(careful.get(e.name(), manual).Remaining(), e.short*8/10, "Remaining, with margins that were asked for")
+
 		lease = m.get(e.name(), manual)
 		e.pause(e.short / 4)
 		m.bend(renews, slowReply(e.short/8))

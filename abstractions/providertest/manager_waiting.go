@@ -13,6 +13,11 @@ var managerWaitingChecks = []managerCheck{
 		for _, with := range []func(*line){hiding(waits), func(*line) {}} {
 			m := e.manage(e.p, leasing.Options{}, with)
 			holder := e.take(e.name())
+			var registered []context.Context
+			m.bend(waits, func(x *exchange) error {
+				registered = append(registered, x.ctx)
+				return x.pass()
+			})
 			var waiting []<-chan waited
 			for range 6 {
 				waiting = append(waiting, m.acquire(ctx, holder.req.Name, nil))
@@ -27,6 +32,9 @@ var managerWaitingChecks = []managerCheck{
 				last = got.lease.Token()
 				e.pause(10 * time.Millisecond)
 				e.NoError(got.lease.Release(ctx))
+			}
+			for _, registration := range registered {
+				e.Error(registration.Err(), "a registration ends with its wait")
 			}
 			owners := map[string]string{}
 			for _, acquire := range m.sendings(acquires) {
@@ -148,6 +156,11 @@ var managerWaitingChecks = []managerCheck{
 		e.NoError(got.err)
 		sent := m.sendings(acquires)
 		e.GreaterOrEqual(sent[1].at.Sub(sent[0].at), 7*time.Second, "the pause that it asked for")
+		e.NoError(got.lease.Release(ctx))
+
+		m.bend(acquires, first(1, refused(&abstractions.ThrottledError{RetryAfter: 24 * time.Hour})))
+		got = within(e, 5*time.Minute, m.acquire(ctx, name, nil), "a backend that asked for a day")
+		e.NoError(got.err)
 		e.NoError(got.lease.Release(ctx))
 
 		for _, err := range []error{abstractions.ErrDenied, abstractions.ErrNotSetUp, abstractions.ErrInvalid} {
