@@ -33,6 +33,9 @@ var managerWaitingChecks = []managerCheck{
 				e.pause(10 * time.Millisecond)
 				e.NoError(got.lease.Release(ctx))
 			}
+			again, err := m.Acquire(ctx, holder.req.Name, nil) // which may register first, since others have had the name
+			e.NoError(err)
+			e.NoError(again.Release(ctx))
 			for _, registration := range registered {
 				e.Error(registration.Err(), "a registration ends with its wait")
 			}
@@ -181,6 +184,18 @@ var managerWaitingChecks = []managerCheck{
 		e.pause(time.Second)
 		holder.release()
 		e.NoError(within(e, 20*time.Second, next, "a release that was not hinted").err)
+		m.bend(waits, func(x *exchange) error { // the provider ends its hints
+			err := x.pass()
+			ended := make(chan struct{})
+			close(ended)
+			x.reply.(*abstractions.Wakeups).C = ended
+			return err
+		})
+		holder = e.take(e.name())
+		next = m.acquire(ctx, holder.req.Name, nil)
+		e.pause(time.Second)
+		holder.release()
+		e.NoError(within(e, 2*time.Second, next, "a release, for a waiter that polls").err)
 		m.bend(waits, lostRequest)
 		holder = e.take(e.name())
 		next = m.acquire(ctx, holder.req.Name, nil)

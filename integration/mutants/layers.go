@@ -37,10 +37,11 @@ var (
 	overRedis  = tests{folder: "providers/redis", run: "^TestConformanceRedis$"}
 	// overStores is over stores in memory, of which one tells whole seconds, one no time, and one has leases.
 	overStores = tests{folder: "abstractions/providerkit", run: "^TestConformanceOfRecords$", then: &overCosmos}
-	// restated is that of the rules: Redis states them anew, and SQLite needs what memory can do without.
-	restated = tests{folder: overMemory.folder, run: overMemory.run, then: &tests{folder: overSQLite.folder, run: overSQLite.run, then: &overRedis}}
-	redlocks = tests{folder: "providers/redis", run: "^TestConformanceRedlock3(Dead|Restored)?$", slow: true}
-	mariadbs = [3]tests{own("providers/sql/mysql"), {folder: "providers/sql/mysql", run: "^TestConformance_mariadb$"}}
+	// restated is that of the rules: Redis states them anew, and files and SQLite need what memory can do without.
+	restated      = tests{folder: overMemory.folder, run: overMemory.run, then: &tests{folder: overFiles.folder, run: overFiles.run, then: &sqliteOrRedis}}
+	sqliteOrRedis = tests{folder: overSQLite.folder, run: overSQLite.run, then: &overRedis}
+	redlocks      = tests{folder: "providers/redis", run: "^TestConformanceRedlock3(Dead|Restored)?$", slow: true}
+	mariadbs      = [3]tests{own("providers/sql/mysql"), {folder: "providers/sql/mysql", run: "^TestConformance_mariadb$"}}
 	// sequences is the suite of package sequencetest, which anybody's store can run.
 	sequences = tests{folder: "sequence/memsequence", run: "^TestConformance_memory$"}
 )
