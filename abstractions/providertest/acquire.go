@@ -65,6 +65,28 @@ var acquireChecks = []check{
 		}
 		e.isFree(name)
 	}},
+	// It has a busy name for most of a minute, where that costs nothing.
+	{name: "Trap_T56_IDsOfTheLastMinuteAreRefused", needs: "Remembers", run: func(e *env) {
+		name := e.name()
+		ended, at := make([]*claim, e.h.Remembers), make([]time.Time, e.h.Remembers)
+		for i := range ended {
+			if e.h.Virtual || e.h.Advance != nil {
+				e.sleepUntil(e.now().Add(50 * time.Second / time.Duration(len(ended))))
+			}
+			ended[i], at[i] = e.take(name), e.now()
+			if i%2 == 0 {
+				ended[i].release()
+			} else {
+				e.breaks(abstractions.BreakRequest{Name: name, Immediate: true})
+			}
+		}
+		for i, c := range ended {
+			_, err := e.try(e.either(i), c.req)
+			if e.now().Sub(at[i]) < 59*time.Second {
+				e.is(err, abstractions.ErrReleased, "an acquire with the ID of a claim that ended within the minute, and %d others after it", len(ended)-1-i)
+			}
+		}
+	}},
 	{name: "Trap_T56_DelayedAcquireDoesNotLandAfterItsRelease", run: func(e *env) {
 		fresh := e.request(e.name())
 		remembered := e.request(e.name())

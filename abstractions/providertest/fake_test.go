@@ -19,6 +19,8 @@ type fake struct {
 	server *memlease.Provider
 	ahead  *atomic.Int64 // by which the server's clock is
 	closed atomic.Bool
+	open   context.Context // until it is closed
+	leave  context.CancelFunc
 
 	acquire      func(context.Context, abstractions.AcquireRequest) (abstractions.Grant, error)
 	renew        func(context.Context, abstractions.RenewRequest) (abstractions.Grant, error)
@@ -51,11 +53,12 @@ func newServerAhead(by *atomic.Int64) *memlease.Provider {
 
 func newFake(server *memlease.Provider) *fake {
 	f := &fake{server: server}
+	f.open, f.leave = context.WithCancel(context.Background())
 	f.acquire, f.renew, f.release, f.breaks, f.inspect = server.Acquire, server.Renew, server.Release, server.Break, server.Inspect
 	f.renewBatch, f.wait, f.waiters, f.list, f.ping, f.history = server.RenewBatch, server.Wait, server.Waiters, server.List, server.Ping, server.History
 	f.capabilities = server.Capabilities
 	f.as = f.answer
-	f.close = func() error { f.closed.Store(true); return nil }
+	f.close = func() error { f.closed.Store(true); f.leave(); return nil }
 	f.forget = f.forgetAtServer
 	f.lose = func(string) {}
 	return f
@@ -147,7 +150,9 @@ func (f *fake) Wait(ctx context.Context, req abstractions.WaitRequest) (abstract
 	if err := f.isClosed(); err != nil {
 		return abstractions.Wakeups{}, err
 	}
-	return f.wait(ctx, req)
+	waits, leave := context.WithCancel(ctx)
+	context.AfterFunc(f.open, leave)
+	return f.wait(waits, req)
 }
 
 func (f *fake) Waiters(ctx context.Context, req abstractions.WaitersRequest) ([]abstractions.Waiting, error) {
@@ -207,11 +212,15 @@ func harness(flaw func(f *fake)) Harness {
 		Peer: func(_ testing.TB, p abstractions.Provider) abstractions.Provider {
 			return client(p.(*fake).server, p.(*fake).ahead)
 		},
-		Forget:      func(_ testing.TB, p abstractions.Provider, name string) { p.(*fake).forget(name) },
-		Lose:        func(_ testing.TB, p abstractions.Provider, name string) { p.(*fake).lose(name) },
+		Forget: func(_ testing.TB, p abstractions.Provider, name string) { p.(*fake).forget(name) },
+		Lose:   func(_ testing.TB, p abstractions.Provider, name string) { p.(*fake).lose(name) },
+		Remove: func(t testing.TB, p abstractions.Provider, name string) {
+			_, _ = p.(*fake).server.Break(t.Context(), abstractions.BreakRequest{Name: name, Immediate: true})
+		},
 		Ahead:       func(t testing.TB, p abstractions.Provider, name string) { p.(*fake).goAhead(t.Context(), name) },
 		Unreachable: func(testing.TB) abstractions.Provider { return unreachable(flaw) },
-		Virtual:     true,
+		Remembers:   64,
+		Virtual:     true, KnowsTheGone: true,
 	}.withDefaults()
 }
 

@@ -116,7 +116,7 @@ var abilityFlaws = []flaw{
 		apply: func(f *fake) {
 			f.queues()
 		},
-		failing: []string{"Queue_AFreeNameIsKeptForTheFirst", "Trap_T78_AHungWaiterCostsItsReservation"},
+		failing: []string{"Queue_AFreeNameIsKeptForTheFirst", "Queue_WhoLeavesPassesItsTurnOn", "Trap_T78_AHungWaiterCostsItsReservation"},
 	},
 	{
 		name:    "a release wakes all who wait",
@@ -127,6 +127,38 @@ var abilityFlaws = []flaw{
 		name:    "who came last is served first",
 		apply:   func(f *fake) { f.wakes(func(all []chan struct{}) []chan struct{} { return all[max(0, len(all)-1):] }) },
 		failing: []string{"Queue_WhoComesIsServedInOrder", "Wait_NobodyIsPassedOverForEver"},
+	},
+	{
+		name: "hints are on their way to one that has left",
+		apply: func(f *fake) {
+			f.wait = func(ctx context.Context, req abstractions.WaitRequest) (abstractions.Wakeups, error) {
+				from, err := f.server.Wait(ctx, req)
+				to := make(chan struct{}, 1)
+				go func() {
+					select {
+					case <-from.C:
+						to <- struct{}{}
+					case <-ctx.Done():
+					}
+				}()
+				return abstractions.Wakeups{C: to}, err
+			}
+		},
+		failing: []string{"Wait_AHintThatNobodyTookIsPassedOn"},
+	},
+	{
+		name: "who waits for long is forgotten",
+		apply: func(f *fake) {
+			f.onWaiters(func(_ string, list *[]abstractions.Waiting) {
+				*list = slices.DeleteFunc(*list, func(w abstractions.Waiting) bool { return w.Now.Sub(w.Since) > time.Second })
+			})
+		},
+		failing: []string{"Waiters_AreNotForgottenWhileTheyWait"},
+	},
+	{
+		name:    "who waited by a client that is closed is still listed",
+		apply:   func(f *fake) { f.leave = func() {} },
+		failing: []string{"Waiters_ThoseOfAClosedClientAreNotListed"},
 	},
 	{
 		name:    "who waits is listed the wrong way round",

@@ -34,7 +34,7 @@ var endingFlaws = []flaw{
 				return grant, err
 			}
 		},
-		failing: []string{"Trap_T56_LastEightAreRefused"},
+		failing: []string{"Trap_T56_LastEightAreRefused", "Trap_T56_IDsOfTheLastMinuteAreRefused"},
 	},
 	{
 		name: "who breaks a lease is not kept",

@@ -80,6 +80,49 @@ var holdingFlaws = []flaw{
 		failing: []string{"Trap_T66_EachOfManyAtOnceIsDecidedByItself"},
 	},
 	{
+		name: "a lease that the backend no longer has is renewed",
+		apply: func(f *fake) {
+			f.renew = func(ctx context.Context, req abstractions.RenewRequest) (abstractions.Grant, error) {
+				grant, err := f.server.Renew(ctx, req)
+				if errors.Is(err, abstractions.ErrLost) {
+					return abstractions.Grant{Name: req.Name, ID: req.ID, Token: req.Token, TTL: req.TTL}, nil
+				}
+				return grant, err
+			}
+		},
+		failing: []string{"Remove_EndsTheLease"},
+	},
+	{
+		name: "a record shows the present as when it was acquired",
+		apply: func(f *fake) {
+			f.renew = func(ctx context.Context, req abstractions.RenewRequest) (abstractions.Grant, error) {
+				time.Sleep(time.Millisecond)
+				return f.server.Renew(ctx, req)
+			}
+			f.inspect = func(ctx context.Context, req abstractions.InspectRequest) (abstractions.Record, error) {
+				record, err := f.server.Inspect(ctx, req)
+				if record.Held {
+					record.AcquiredAt = record.Now
+				}
+				return record, err
+			}
+		},
+		failing: []string{"Inspect_ShowsTheLease"},
+	},
+	{
+		name: "names are forgotten while they are held",
+		real: true,
+		apply: func(f *fake) {
+			f.forget = func(string) {
+				page, _ := f.server.List(context.Background(), abstractions.ListRequest{Prefix: "pt/", HeldOnly: true})
+				for _, record := range page.Records {
+					f.server.Break(context.Background(), abstractions.BreakRequest{Name: record.Name, Immediate: true})
+				}
+			}
+		},
+		failing: []string{"Trap_T28_ForgettingMeetsNoHolder"},
+	},
+	{
 		name: "to forget a name takes others from their holders",
 		apply: func(f *fake) {
 			f.forget = func(name string) {
@@ -131,6 +174,19 @@ var holdingFlaws = []flaw{
 			}
 		},
 		failing: []string{"Trap_T18_OneOfManyRacersWins", "Expiry_OneOfManyTakesOver", "Concurrent_HandoversNeverOverlap"},
+	},
+	{
+		name: "the backend forgets a record after an hour",
+		apply: func(f *fake) {
+			f.acquire = func(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
+				asked := req.TTL
+				req.TTL = min(req.TTL, time.Hour)
+				grant, err := f.server.Acquire(ctx, req)
+				grant.TTL = asked
+				return grant, err
+			}
+		},
+		failing: []string{"Trap_T45_ALongLeaseOutlivesTheMemoryOfIdleNames"},
 	},
 	{
 		name:    "leases end at half of their TTL",

@@ -33,6 +33,14 @@ type Harness struct {
 	// provider's documentation says: what one of several servers knows.
 	Lose func(t testing.TB, p abstractions.Provider, name string)
 
+	// Remove ends a lease behind its holder's back, as somebody may by hand at the backend: the
+	// record is deleted, or whatever else the provider's documentation says ends it at once.
+	Remove func(t testing.TB, p abstractions.Provider, name string)
+
+	// Remembers is how many IDs that ended a busy name refuses, of the last minute, where that is
+	// more than the eight of the contract: 64 of the kit's records.
+	Remembers int
+
 	// Unreachable opens a client whose backend does not answer: best one that
 	// takes requests and stays silent, else one that is not there.
 	Unreachable func(t testing.TB) abstractions.Provider
@@ -53,6 +61,10 @@ type Harness struct {
 	// Watched says that a client finds a lease over only once it has seen it unchanged for
 	// its TTL: both clients look at a lease before the suite lets it run out.
 	Watched bool
+
+	// KnowsTheGone says that the backend knows which clients are there: who waits by one that is
+	// gone is not listed. Peer opens clients of their own then.
+	KnowsTheGone bool
 
 	// Slack is how long what should happen soon may take on a slow machine,
 	// such as the end of a call whose context has ended. Default 10 s.

@@ -2,6 +2,7 @@ package providertest
 
 import (
 	"maps"
+	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
 )
@@ -110,6 +111,37 @@ var holderChecks = []check{
 			e.Error(err, "a second holder")
 			e.oneOf(err, abstractions.ErrHeld)
 		}
+	}},
+	{name: "Remove_EndsTheLease", needs: "Remove", run: func(e *env) {
+		holder := e.take(e.name())
+		e.h.Remove(e.t, e.p, holder.req.Name)
+		if batcher, ok := abstractions.As[abstractions.BatchRenewer](e.p); ok {
+			e.lost(second(send(e, renewInBatch(batcher), holder.renewRequest(e.long))))
+		}
+		holder.isLost(abstractions.LostGone, abstractions.LostExpired, abstractions.LostBroken)
+		next := e.settledTake(e.p, holder.req.Name)
+		e.Greater(next.token(), holder.token())
+		holder.isLost()
+		holder.release()
+		next.isHeld()
+	}},
+	{name: "Inspect_ShowsTheLease", run: func(e *env) {
+		req := e.request(e.name())
+		req.Metadata = map[string]string{"region": "north"}
+		holder := e.acquire(e.p, req)
+		first := e.inspect(req.Name)
+		for _, ttl := range []time.Duration{e.long, grantable(e.long/2, e.caps), e.long} {
+			record := e.inspect(req.Name)
+			e.Equal([]any{true, req.ID, req.Owner, holder.token(), req.Metadata}, []any{record.Held, record.ID, record.Owner, record.Token, record.Metadata})
+			e.Equal(holder.ttl, record.TTL, "the TTL that was granted last")
+			e.Equal(first.AcquiredAt, record.AcquiredAt, "a renewal does not change when it was acquired")
+			e.False(record.Breaking || record.Unconfirmed)
+			holder.renew(ttl)
+		}
+		holder.release()
+		free := e.inspect(req.Name)
+		free.Now = time.Time{}
+		e.Equal(abstractions.Record{Name: req.Name, Token: holder.token()}, free, "nothing of the holder is left but its token")
 	}},
 	{name: "Inspect_MapsAreNotShared", run: func(e *env) {
 		req := e.request(e.name())

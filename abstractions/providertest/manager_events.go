@@ -3,7 +3,12 @@ package providertest
 import (
 	"context"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"time"
+
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/metric/noop"
 
 	"github.com/distributedleasing/leasing"
 	"github.com/distributedleasing/leasing/abstractions"
@@ -26,10 +31,17 @@ var managerEventChecks = []managerCheck{
 		}
 
 		lost := m.get(e.name(), nil)
-		e.breaks(abstractions.BreakRequest{Name: lost.Name(), Immediate: true})
+		e.breaks(abstractions.BreakRequest{Name: lost.Name(), Actor: "operator", Reason: "it hangs"})
 		e.pause(e.short)
-		m.isLost(lost)
-		e.Len(m.told(leasing.EventLost), 1)
+		m.isLost(lost, abstractions.LostBroken)
+		told := m.told(leasing.EventLost)
+		e.Len(told, 1)
+		e.Equal(lost.ID(), told[0].ID)
+		e.Equal(abstractions.LostBroken, told[0].Reason)
+		e.Equal([]string{"operator", "it hangs"}, []string{told[0].BrokenBy, told[0].BreakReason}, "who broke it, and why")
+		var broken *abstractions.LostError
+		e.ErrorAs(lost.Err(), &broken)
+		e.Equal([]string{"operator", "it hangs"}, []string{broken.BrokenBy, broken.BreakReason}, "who broke it, and why")
 		e.Len(m.told(leasing.EventReleased), 1, "a lost lease is not released")
 	}},
 	// It has observers that are slow, that panic, and that have left.
@@ -62,6 +74,34 @@ var managerEventChecks = []managerCheck{
 			e.Equal(want, slices.Compact(told), "Close waits until a slow observer has been told all, in order")
 		}
 		e.Empty(left.told(), "events told to one that has unsubscribed")
+	}},
+	{"Manager_Trap_T37_CountsReturnToZero", func(ctx context.Context, e *env, _ *managed) {
+		counts := &counted{}
+		m := e.manage(e.p, leasing.Options{MeterProvider: counts})
+		counts.are(e, 0, 0, 0)
+		released, lost, broken := m.get(e.name(), nil), m.get(e.name(), nil), m.get(e.name(), nil)
+		waits, cancel := context.WithCancel(ctx)
+		gaveUp := m.acquire(waits, e.take(e.name()).req.Name, nil)
+		e.soon()
+		counts.are(e, 3, 1, 0)
+		cancel()
+		<-gaveUp
+		e.NoError(released.Release(ctx))
+		counts.are(e, 2, 0, 0)
+		e.breaks(abstractions.BreakRequest{Name: broken.Name(), Immediate: true})
+		e.pause(e.short)
+		m.isLost(broken)
+		counts.are(e, 1, 0, 0)
+		m.bend(renews, lostReply)
+		m.bend(releases, lostRequest)
+		<-lost.Done()
+		e.pause(e.short / 50) // until the backend would have freed it
+		counts.are(e, 0, 0, 1)
+		m.bend(releases, nil)
+		e.pause(2 * e.short)
+		counts.are(e, 0, 0, 0)
+		e.NoError(m.Close(ctx))
+		counts.are(e, 0, 0, 0)
 	}},
 	{"Manager_Trap_T86_MetadataAreCopies", func(ctx context.Context, e *env, _ *managed) {
 		m := e.manage(e.p, leasing.Options{TTL: e.long})
@@ -168,4 +208,43 @@ func kindsOf(events []leasing.Event) (kinds []leasing.EventKind) {
 		kinds = append(kinds, event.Kind)
 	}
 	return kinds
+}
+
+// counted is a meter that keeps what is held, waits, and is to be cleaned up.
+type counted struct {
+	noop.MeterProvider
+	counts sync.Map // from the instrument's name to *count
+}
+
+type countingMeter struct {
+	noop.Meter
+	*counted
+}
+
+type count struct {
+	noop.Int64UpDownCounter
+	sum atomic.Int64
+}
+
+func (c *counted) Meter(string, ...metric.MeterOption) metric.Meter {
+	return countingMeter{noop.Meter{}, c}
+}
+
+func (c countingMeter) Int64UpDownCounter(name string, _ ...metric.Int64UpDownCounterOption) (metric.Int64UpDownCounter, error) {
+	n, _ := c.counts.LoadOrStore(name, new(count))
+	return n.(*count), nil
+}
+
+func (*count) Enabled(context.Context) bool { return true }
+
+func (n *count) Add(_ context.Context, by int64, _ ...metric.AddOption) { n.sum.Add(by) }
+
+// are says what the counts are by now.
+func (c *counted) are(e *env, active, waiters, cleanups int64) {
+	e.soon()
+	for name, want := range map[string]int64{"leasing.active.count": active, "leasing.waiters": waiters, "leasing.cleanups": cleanups} {
+		n, ok := c.counts.Load(name)
+		e.True(ok, name)
+		e.Equal(want, n.(*count).sum.Load(), name)
+	}
 }

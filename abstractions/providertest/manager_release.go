@@ -177,6 +177,11 @@ var managerReleaseChecks = []managerCheck{
 		})
 		e.ErrorIs(err, errMine)
 		e.isFree(name)
+		name = e.name()
+		e.Panics(func() {
+			_ = leasing.Do(ctx, m.Manager, name, func(context.Context, leasing.Lease) error { panic("the function") })
+		})
+		e.isFree(name)
 	}},
 	// It has the first copy of the acquire still on its way when the lease
 	// that the second copy got is released.

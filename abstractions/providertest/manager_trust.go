@@ -19,6 +19,9 @@ var managerTrustChecks = []managerCheck{
 		e.LessOrEqual(lease.Remaining(), window(e.short)-e.short/4, "Remaining")
 		m.isLostBy(lease, sent, e.short, abstractions.LostExpired)
 
+		careful := e.manage(e.p, leasing.Options{DriftFactor: 0.1, DriftFloor: e.short / 10})
+		e.LessOrEqual(careful.get(e.name(), manual).Remaining(), e.short*8/10, "Remaining, with margins that were asked for")
+
 		lease = m.get(e.name(), manual)
 		e.pause(e.short / 4)
 		m.bend(renews, slowReply(e.short/8))
@@ -242,6 +245,14 @@ var managerTrustChecks = []managerCheck{
 		e.isTaken(name, "who lost it may have noticed only now")
 		e.pause(e.short / 10)
 		e.isFree(name)
+
+		// Also by Close.
+		lease = m.get(e.name(), nil)
+		m.bend(renews, lostReply)
+		<-lease.Done()
+		e.t.Go(func() { _ = m.Close(context.WithoutCancel(e.t.Context())) })
+		e.pause(e.short / 20)
+		e.isTaken(lease.Name(), "who lost it may have noticed only now")
 	}},
 	// It has renewals that end with their context.
 	{"Manager_Trap_T58_AttemptsLeaveTimeForOthers", func(_ context.Context, e *env, _ *managed) {
@@ -379,8 +390,11 @@ var managerTrustChecks = []managerCheck{
 
 			lease = m.get(e.name(), nil) // without any success
 			m.bend(renews, lost)
-			m.isLostBy(lease, time.Now(), e.short, abstractions.LostExpired)
-			e.GreaterOrEqual(len(m.sendings(renews)), 3, "attempts while trust lasts")
+			begun := time.Now()
+			m.isLostBy(lease, begun, e.short, abstractions.LostExpired)
+			sent := m.sendings(renews)
+			e.GreaterOrEqual(len(sent), 3, "attempts while trust lasts")
+			e.GreaterOrEqual(sent[len(sent)-1].at.Sub(begun), e.short*95/100, "attempts until it ends")
 		}
 		for i, event := range m.told(leasing.EventRenewalFailed)[:2] {
 			e.Equal(i+1, event.Attempt, "the attempts are counted")

@@ -13,6 +13,11 @@ var managerWaitingChecks = []managerCheck{
 		for _, with := range []func(*line){hiding(waits), func(*line) {}} {
 			m := e.manage(e.p, leasing.Options{}, with)
 			holder := e.take(e.name())
+			var registered []context.Context
+			m.bend(waits, func(x *exchange) error {
+				registered = append(registered, x.ctx)
+				return x.pass()
+			})
 			var waiting []<-chan waited
 			for range 6 {
 				waiting = append(waiting, m.acquire(ctx, holder.req.Name, nil))
@@ -27,6 +32,21 @@ var managerWaitingChecks = []managerCheck{
 				last = got.lease.Token()
 				e.pause(10 * time.Millisecond)
 				e.NoError(got.lease.Release(ctx))
+			}
+			again, err := m.Acquire(ctx, holder.req.Name, nil) // which may register first, since others have had the name
+			e.NoError(err)
+			e.NoError(again.Release(ctx))
+			for _, registration := range registered {
+				e.Error(registration.Err(), "a registration ends with its wait")
+			}
+			owners := map[string]string{}
+			for _, acquire := range m.sendings(acquires) {
+				owners[acquire.req.(abstractions.AcquireRequest).ID] = acquire.req.(abstractions.AcquireRequest).Owner
+			}
+			for _, wait := range m.sendings(waits) {
+				req := wait.req.(abstractions.WaitRequest)
+				e.NotEmpty(req.Owner)
+				e.Equal(owners[req.ID], req.Owner, "who waits is registered as it asks")
 			}
 		}
 	}},
@@ -141,6 +161,11 @@ var managerWaitingChecks = []managerCheck{
 		e.GreaterOrEqual(sent[1].at.Sub(sent[0].at), 7*time.Second, "the pause that it asked for")
 		e.NoError(got.lease.Release(ctx))
 
+		m.bend(acquires, first(1, refused(&abstractions.ThrottledError{RetryAfter: 24 * time.Hour})))
+		got = within(e, 5*time.Minute, m.acquire(ctx, name, nil), "a backend that asked for a day")
+		e.NoError(got.err)
+		e.NoError(got.lease.Release(ctx))
+
 		for _, err := range []error{abstractions.ErrDenied, abstractions.ErrNotSetUp, abstractions.ErrInvalid} {
 			m.bend(acquires, refused(err))
 			e.ErrorIs(within(e, time.Second, m.acquire(ctx, name, nil), "what can't pass ends a wait").err, err)
@@ -159,6 +184,18 @@ var managerWaitingChecks = []managerCheck{
 		e.pause(time.Second)
 		holder.release()
 		e.NoError(within(e, 20*time.Second, next, "a release that was not hinted").err)
+		m.bend(waits, func(x *exchange) error { // the provider ends its hints
+			err := x.pass()
+			ended := make(chan struct{})
+			close(ended)
+			x.reply.(*abstractions.Wakeups).C = ended
+			return err
+		})
+		holder = e.take(e.name())
+		next = m.acquire(ctx, holder.req.Name, nil)
+		e.pause(time.Second)
+		holder.release()
+		e.NoError(within(e, 2*time.Second, next, "a release, for a waiter that polls").err)
 		m.bend(waits, lostRequest)
 		holder = e.take(e.name())
 		next = m.acquire(ctx, holder.req.Name, nil)

@@ -1,6 +1,8 @@
 package providertest
 
 import (
+	"math/rand/v2"
+	"sync/atomic"
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
@@ -45,6 +47,34 @@ var tokenChecks = []check{
 		holder.isHeld()
 		holder.renew(e.long)
 		holder.release()
+	}},
+	// It has the backend forget some names again and again while others are used. They rest a little
+	// between two holders, so that a sweep finds them idle, and then not.
+	{name: "Trap_T28_ForgettingMeetsNoHolder", needs: "Forget", run: func(e *env) {
+		if e.h.Virtual || e.h.Advance != nil {
+			e.leaveOut("the time that has to pass before a name is forgotten ends leases too")
+		}
+		var over atomic.Bool
+		sideBySide(9, func(i int) {
+			if i == 8 {
+				defer over.Store(true)
+				for began, rounds := time.Now(), 0; rounds < 20 && time.Since(began) < 3*time.Second; rounds++ {
+					idle := e.settledTake(e.p, e.name())
+					e.NoError(e.settled(sending(releasing(idle.p), idle.releaseRequest())))
+					e.h.Forget(e.t, e.p, idle.req.Name)
+					time.Sleep(5 * time.Millisecond)
+				}
+				return
+			}
+			for name, last := e.name(), int64(0); !over.Load(); time.Sleep(time.Duration(rand.N(4)) * time.Millisecond) {
+				holder := e.settledTake(e.either(i), name)
+				e.Greater(holder.token(), last)
+				last = holder.token()
+				time.Sleep(time.Millisecond)
+				e.NoError(holder.settledRenew())
+				e.NoError(e.settled(sending(releasing(holder.p), holder.releaseRequest())))
+			}
+		})
 	}},
 	// It allows the backend's clock an hour against ours: the
 	// point is that a count would be off by half a century.

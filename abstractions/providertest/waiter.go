@@ -71,6 +71,17 @@ var waiterChecks = []check{
 		head.leave()
 		next.served().isHeld()
 	}},
+	{name: "Wait_AHintThatNobodyTookIsPassedOn", run: func(e *env) {
+		holder := e.take(e.name())
+		head, next := e.wait(e.peer, holder.req.Name), e.wait(e.p, holder.req.Name)
+		holder.release()
+		if e.h.Virtual { // then the hint is there
+			e.soon()
+		}
+		head.leave()
+		next.hinted()
+		next.served().isHeld()
+	}},
 	// Who is hinted takes the name, gives it back, and waits again, behind the others.
 	{name: "Wait_NobodyIsPassedOverForEver", needs: "Virtual", run: func(e *env) {
 		last := e.take(e.name())
@@ -188,6 +199,26 @@ var waiterChecks = []check{
 			}
 		}
 		e.Fail("a release wakes others than the first who waits")
+	}},
+	// It compares the shortest of several waits behind one that leaves, and behind one that hangs.
+	{name: "Queue_WhoLeavesPassesItsTurnOn", run: func(e *env) {
+		e.queues()
+		shortest := func(first func(*waiting)) time.Duration {
+			least := patience
+			for range 10 {
+				holder, queue := e.queue(2)
+				holder.release()
+				queue[0].hinted()
+				began := time.Now()
+				first(queue[0])
+				queue[1].hinted()
+				least = min(least, time.Since(began))
+				queue[1].served().release()
+			}
+			return least
+		}
+		hung := shortest(func(*waiting) {})
+		e.Less(shortest(func(w *waiting) { w.leave() }), hung/2, "until the next is hinted; behind one that hangs it takes %v", hung)
 	}},
 	// It has some in front who never ask.
 	{name: "Trap_T78_AHungWaiterCostsItsReservation", run: func(e *env) {

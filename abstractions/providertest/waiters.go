@@ -92,8 +92,31 @@ var waitersChecks = []check{
 		e.queues()
 		holder, queue := e.queue(3)
 		holder.release()
-		queue[1].served()
+		next := queue[1].served()
 		e.listed(holder.req.Name, queue[2])
+		next.release() // also one that nobody follows
+		e.listed(holder.req.Name)
+	}},
+	{name: "Waiters_ThoseOfAClosedClientAreNotListed", needs: "KnowsTheGone", run: func(e *env) {
+		holder, gone := e.take(e.name()), e.openPeer()
+		first := e.wait(gone, holder.req.Name)
+		second := e.wait(e.p, holder.req.Name)
+		third := e.wait(gone, holder.req.Name)
+		e.listed(holder.req.Name, first, second, third)
+		e.NoError(gone.Close())
+		e.listed(holder.req.Name, second)
+	}},
+	// It has another come and ask so often that whatever a backend does now and then is done.
+	{name: "Waiters_AreNotForgottenWhileTheyWait", waits: true, run: func(e *env) {
+		ability[abstractions.WaiterLister](e, e.peer)
+		holder := e.take(e.name())
+		patient := e.wait(e.peer, holder.req.Name)
+		time.Sleep(1100 * time.Millisecond)
+		busy := e.wait(e.p, holder.req.Name)
+		for range 256 {
+			e.held(e.settled(sending(busy.p.Acquire, busy.req)))
+		}
+		e.listed(holder.req.Name, patient, busy)
 	}},
 }
 

@@ -65,12 +65,12 @@ func (n *named) overtaken(w wait, later []wait) {
 }
 
 // hasty finds a request in a pause that the backend had asked for, unless a lease of the same
-// manager has ended meanwhile.
+// manager has ended meanwhile, or the moment that it leaves to others has.
 func (n *named) hasty(requests []*operation) {
 	for i, o := range requests[:len(requests)-1] {
 		next := requests[i+1]
 		if next.Call < o.Return+min(o.Pause, time.Minute)-n.Patience && !slices.ContainsFunc(n.holds, func(t hold) bool {
-			return t.Worker == o.Worker && t.From <= next.Call && cmp.Or(t.End, never) >= o.Return
+			return t.Worker == o.Worker && t.From <= next.Call && cmp.Or(t.End, never) >= o.Return-n.poll()
 		}) {
 			n.violated(next.Call, "claim %s of worker %d was asked for %s after the backend had asked for a pause of %s", o.Claim, o.Worker, seconds(next.Call-o.Return), seconds(o.Pause))
 		}

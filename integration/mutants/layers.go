@@ -12,6 +12,8 @@ var layers = []string{"own tests", "conformance", "torture"}
 type tests struct {
 	folder, run, skip string
 	slow              bool // with those that take minutes
+	// then are asked if these miss.
+	then *tests
 }
 
 // area is the files that the same tests are about.
@@ -30,10 +32,16 @@ var underTorture = tests{folder: "integration/mutants", run: "^TestTorture_memor
 var (
 	overMemory = tests{folder: "providers/memory", run: "^TestConformance(InVirtualTime|OnAClockOfItsOwn)$"}
 	overFiles  = tests{folder: "providers/file", run: "^TestConformance$"}
-	overCosmos = tests{folder: "providers/cosmos", run: "^TestConformanceFake$"}
+	overSQLite = tests{folder: "providers/sql", run: "^TestConformance$/^sqlite$"}
+	overCosmos = tests{folder: "providers/cosmos", run: "^TestConformanceFake(Expiring)?$"}
 	overRedis  = tests{folder: "providers/redis", run: "^TestConformanceRedis$"}
-	redlocks   = tests{folder: "providers/redis", run: "^TestConformanceRedlock3(Dead|Restored)?$", slow: true}
-	mariadbs   = [3]tests{own("providers/sql/mysql"), {folder: "providers/sql/mysql", run: "^TestConformance_mariadb$"}}
+	// overStores is over stores in memory, of which one tells whole seconds, one no time, and one has leases.
+	overStores = tests{folder: "abstractions/providerkit", run: "^TestConformanceOfRecords$", then: &overCosmos}
+	// restated is that of the rules: Redis states them anew, and files and SQLite need what memory can do without.
+	restated      = tests{folder: overMemory.folder, run: overMemory.run, then: &tests{folder: overFiles.folder, run: overFiles.run, then: &sqliteOrRedis}}
+	sqliteOrRedis = tests{folder: overSQLite.folder, run: overSQLite.run, then: &overRedis}
+	redlocks      = tests{folder: "providers/redis", run: "^TestConformanceRedlock3(Dead|Restored)?$", slow: true}
+	mariadbs      = [3]tests{own("providers/sql/mysql"), {folder: "providers/sql/mysql", run: "^TestConformance_mariadb$"}}
 	// sequences is the suite of package sequencetest, which anybody's store can run.
 	sequences = tests{folder: "sequence/memsequence", run: "^TestConformance_memory$"}
 )
@@ -46,18 +54,18 @@ func own(folder string) tests { return tests{folder: folder, skip: suites} }
 // areas are looked through in this order. The own tests of Redis' scripts leave out the
 // comparison with their stored texts, which notices any change.
 var areas = []area{
-	{"abstractions/providerkit/expiry.go", "cosmos", [3]tests{own("abstractions/providerkit"), overCosmos}},
-	{"abstractions/providerkit/records.go", "cosmos", [3]tests{own("abstractions/providerkit"), overCosmos}},
+	{"abstractions/providerkit/expiry.go", "", [3]tests{own("abstractions/providerkit"), overStores}},
+	{"abstractions/providerkit/records.go", "", [3]tests{own("abstractions/providerkit"), overStores}},
 	{"abstractions/providerkit/hostclock.go", "file", [3]tests{own("abstractions/providerkit"), overFiles}},
 	{"abstractions/providerkit/sweep.go", "file", [3]tests{own("abstractions/providerkit"), overFiles}},
 	{"abstractions/providerkit/batch/", "redis", [3]tests{own("abstractions/providerkit/batch"), overRedis}},
-	{"abstractions/providerkit/", "", [3]tests{own("abstractions/providerkit"), overMemory, underTorture}},
+	{"abstractions/providerkit/", "", [3]tests{own("abstractions/providerkit"), restated, underTorture}},
 	{"providers/memory/", "", [3]tests{own("providers/memory"), overMemory, underTorture}},
 	{"providers/file/", "file", [3]tests{own("providers/file"), overFiles}},
 	{"providers/sql/postgres/", "postgres", [3]tests{own("providers/sql"), {folder: "providers/sql", run: "^TestConformance(WithoutHistory)?$/^postgres$"}}},
 	{"providers/sql/mariadb/", "mariadb", mariadbs},
 	{"providers/sql/mysql", "mariadb", mariadbs}, // the dialect, and the module
-	{"providers/sql/", "sqlite", [3]tests{own("providers/sql"), {folder: "providers/sql", run: "^TestConformance$/^sqlite$"}}},
+	{"providers/sql/", "sqlite", [3]tests{own("providers/sql"), overSQLite}},
 	{"providers/redis/internal/redlock/", "redlock", [3]tests{own("providers/redis/internal/redlock"), redlocks}},
 	{"providers/redis/internal/script/scripts/prelude.lua", "redlock", [3]tests{own("providers/redis/internal/redlock"), redlocks}},
 	{"providers/redis/internal/script/scripts/vote.lua", "redlock", [3]tests{own("providers/redis/internal/redlock"), redlocks}},

@@ -161,6 +161,10 @@ func (r *runner) runMutant(ctx context.Context, m *mutant, only string, resume b
 		}
 		began := time.Now()
 		found, err := r.look(ctx, t, a.busy != "", overlay, folder)
+		for err == nil && found.outcome == "missed" && t.then != nil {
+			t = *t.then
+			found, err = r.look(ctx, t, true, overlay, folder)
+		}
 		if err != nil {
 			return err
 		}

@@ -91,8 +91,9 @@ is in ` + "[`results.tsv`](../integration/mutants/results.tsv)" + ` beside it. `
 each change still applies.
 
 - **own tests**: those of the package that is changed.
-- **conformance**: ` + "`abstractions/providertest`" + `, which anybody's provider can run, on the provider concerned. For the core and the
-  kit's rules it runs over memory in virtual time. For the stores of sequences it is ` + "`sequence/sequencetest`" + `.
+- **conformance**: ` + "`abstractions/providertest`" + `, which anybody's provider can run, on the provider concerned. For the core it
+  runs over memory in virtual time. So it does for the kit's rules, which are also tried on files, SQLite and Redis, whose scripts restate them; the kit's
+  records and expiry run over stores in memory, one of whole seconds, one without a clock, and one with leases, and over Cosmos' fake. For the stores of sequences it is ` + "`sequence/sequencetest`" + `.
 - **torture**: ` + "`chaos/torture`" + ` over memory in virtual time, two minutes of each ready-made plan. It is asked about the core, the
   kit's rules and memory only.
 

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/lease"
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providertest"
 	"github.com/distributedleasing/leasing/auth"
@@ -87,8 +88,15 @@ func harness(o opener) providertest.Harness {
 			})
 			return p
 		},
-		Peer:        func(t testing.TB, _ abstractions.Provider) abstractions.Provider { return o.open(t) },
-		Forget:      func(t testing.TB, p abstractions.Provider, name string) { forget(t, p.(*Provider), name) },
+		Peer:   func(t testing.TB, _ abstractions.Provider) abstractions.Provider { return o.open(t) },
+		Forget: func(t testing.TB, p abstractions.Provider, name string) { forget(t, p.(*Provider), name) },
+		Remove: func(t testing.TB, p abstractions.Provider, name string) { // as one breaks it in the portal
+			d := p.(*Provider).driver
+			client, err := lease.NewBlobClient(d.store.container.NewBlobClient(d.Key(name)), nil)
+			require.NoError(t, err)
+			_, err = client.BreakLease(t.Context(), &lease.BlobBreakOptions{BreakPeriod: new(int32)})
+			require.NoError(t, err)
+		},
 		Unreachable: func(t testing.TB) abstractions.Provider { return silent(t) },
 	}
 }

@@ -14,26 +14,36 @@ import (
 
 // In a bubble time passes for the account and its clients alike. Each check has an
 // account of its own.
-func TestConformanceFake(t *testing.T) {
+func TestConformanceFake(t *testing.T) { conformFake(t, false) }
+
+// The same where the service deletes what has been idle.
+func TestConformanceFakeExpiring(t *testing.T) { conformFake(t, true) }
+
+func conformFake(t *testing.T, expire bool) {
 	var beds sync.Map // by check
 	bedOf := func(t testing.TB) *bed {
 		if b, ok := beds.Load(t); ok {
 			return b.(*bed)
 		}
 		b := newBed(t, cosmostest.Options{})
+		b.account.SetTTL(testDatabase, testContainer, -1)
 		beds.Store(t, b)
 		return b
 	}
+	open := func(t testing.TB) abstractions.Provider {
+		return bedOf(t).process(func(o *Options) { o.ExpireDocuments = expire })
+	}
 	providertest.Run(t, providertest.Harness{
 		Virtual: true,
-		New:     func(t testing.TB) abstractions.Provider { return bedOf(t).process() },
-		Peer:    func(t testing.TB, _ abstractions.Provider) abstractions.Provider { return bedOf(t).process() },
+		New:     open,
+		Peer:    func(t testing.TB, _ abstractions.Provider) abstractions.Provider { return open(t) },
 		Forget: func(t testing.TB, p abstractions.Provider, _ string) {
 			time.Sleep(providerkit.DefaultRetention + 10*time.Second)
 			n, err := p.(*Provider).Sweep(t.Context())
 			require.NoError(t, err)
-			require.Positive(t, n)
+			require.True(t, expire || n > 0)
 		},
+		Remembers: 64,
 		Unreachable: func(t testing.TB) abstractions.Provider {
 			b := newBed(t, cosmostest.Options{})
 			b.account.Before(func(cosmostest.Operation) cosmostest.Fault { return cosmostest.Fault{Delay: time.Hour} })

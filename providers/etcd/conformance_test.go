@@ -38,6 +38,16 @@ func TestConformance(t *testing.T) {
 			require.NoError(t, err)
 			require.NoError(t, s.Delete(t.Context(), item))
 		},
+		Lose: func(t testing.TB, p abstractions.Provider, name string) { // the record; the claim stands
+			s := p.(*Provider).driver.store
+			_, err := s.client.Delete(t.Context(), s.key(name))
+			require.NoError(t, err)
+		},
+		Remove: func(t testing.TB, p abstractions.Provider, name string) {
+			s := p.(*Provider).driver.store
+			_, err := s.client.Delete(t.Context(), s.claimKey(s.key(name)))
+			require.NoError(t, err)
+		},
 		Unreachable: func(t testing.TB) abstractions.Provider { return silent(t) },
 	})
 }

@@ -36,5 +36,6 @@ func TestConformance(t *testing.T) {
 			} // the retention may not have passed
 			require.NoError(t, err)
 		},
+		Remembers: 64,
 	})
 }

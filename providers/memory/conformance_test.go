@@ -24,7 +24,7 @@ func open(testing.TB) abstractions.Provider {
 }
 
 func TestConformanceInVirtualTime(t *testing.T) {
-	providertest.Run(t, providertest.Harness{New: open, Forget: forget, Virtual: true})
+	providertest.Run(t, providertest.Harness{New: open, Forget: forget, Remembers: 64, Virtual: true})
 }
 
 // forget lets the retention pass, and the sweep of other names' acquires find the name.

@@ -21,7 +21,9 @@ func TestConformanceRedis(t *testing.T) {
 
 func TestConformanceCluster(t *testing.T) {
 	cluster := redistest.StartCluster(t, 3)
-	providertest.Run(t, harness(clusterURL(cluster), cluster.Client(t), silent(t)+"?mode=cluster"))
+	h := harness(clusterURL(cluster), cluster.Client(t), silent(t)+"?mode=cluster")
+	h.KnowsTheGone = false // each member knows those who listen to it
+	providertest.Run(t, h)
 }
 
 // harness opens providers by URL. admin forgets names behind their backs.
@@ -32,16 +34,19 @@ func harness(url string, admin redis.UniversalClient, unreachable string) provid
 		t.Cleanup(func() { p.Close() })
 		return p
 	}
+	remove := func(t testing.TB, _ abstractions.Provider, name string) {
+		require.NoError(t, admin.Del(t.Context(), keysOf(name).Name).Err())
+	}
 	return providertest.Harness{
-		New:  func(t testing.TB) abstractions.Provider { return open(t, url) },
-		Peer: func(t testing.TB, _ abstractions.Provider) abstractions.Provider { return open(t, url) },
-		Forget: func(t testing.TB, _ abstractions.Provider, name string) {
-			require.NoError(t, admin.Del(t.Context(), keysOf(name).Name).Err())
-		},
+		New:    func(t testing.TB) abstractions.Provider { return open(t, url) },
+		Peer:   func(t testing.TB, _ abstractions.Provider) abstractions.Provider { return open(t, url) },
+		Forget: remove,
+		Remove: remove,
 		Ahead: func(t testing.TB, _ abstractions.Provider, name string) {
 			raiseToken(t, admin, keysOf(name).Name)
 		},
-		Unreachable: func(t testing.TB) abstractions.Provider { return open(t, unreachable) },
+		KnowsTheGone: true,
+		Unreachable:  func(t testing.TB) abstractions.Provider { return open(t, unreachable) },
 	}
 }
 

@@ -19,14 +19,16 @@ func TestConformanceGofakes3(t *testing.T) {
 }
 
 func harness(url string) providertest.Harness {
+	remove := func(t testing.TB, p abstractions.Provider, name string) { // as a lifecycle rule does
+		s := p.(*Provider).store
+		_, err := s.client.DeleteObject(t.Context(), &s3.DeleteObjectInput{Bucket: &s.bucket, Key: aws.String(s.naming.Encode(name))})
+		require.NoError(t, err)
+	}
 	return providertest.Harness{
-		New:  func(t testing.TB) abstractions.Provider { return open(t, url) },
-		Peer: func(t testing.TB, _ abstractions.Provider) abstractions.Provider { return open(t, url) },
-		Forget: func(t testing.TB, p abstractions.Provider, name string) { // as a lifecycle rule does
-			s := p.(*Provider).store
-			_, err := s.client.DeleteObject(t.Context(), &s3.DeleteObjectInput{Bucket: &s.bucket, Key: aws.String(s.naming.Encode(name))})
-			require.NoError(t, err)
-		},
+		New:         func(t testing.TB) abstractions.Provider { return open(t, url) },
+		Peer:        func(t testing.TB, _ abstractions.Provider) abstractions.Provider { return open(t, url) },
+		Forget:      remove,
+		Remove:      remove,
 		Unreachable: func(t testing.TB) abstractions.Provider { return silent(t) },
 	}
 }

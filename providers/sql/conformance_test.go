@@ -55,7 +55,9 @@ func TestConformanceThroughPgBouncer(t *testing.T) {
 
 // harness gives each provider tables of its own.
 func harness(dialect string, unreachable func(testing.TB) abstractions.Provider, parameters ...string) providertest.Harness {
-	return harnessOn(databases[dialect], unreachable, parameters...)
+	h := harnessOn(databases[dialect], unreachable, parameters...)
+	h.KnowsTheGone = true
+	return h
 }
 
 func harnessOn(database func(testing.TB) func(...string) *Provider, unreachable func(testing.TB) abstractions.Provider, parameters ...string) providertest.Harness {
@@ -78,6 +80,10 @@ func harnessOn(database func(testing.TB) func(...string) *Provider, unreachable 
 		Ahead: func(t testing.TB, p abstractions.Provider, name string) {
 			execute(bounded(t), t, p.(*Provider).driver.backend, "UPDATE {lease} SET token = token + 3600000000, version = version + 1 WHERE name = '"+name+"'")
 		},
+		Remove: func(t testing.TB, p abstractions.Provider, name string) {
+			execute(bounded(t), t, p.(*Provider).driver.backend, "DELETE FROM {lease} WHERE name = '"+name+"'")
+		},
+		Remembers:   64,
 		Unreachable: unreachable,
 	}
 }

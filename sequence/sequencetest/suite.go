@@ -81,6 +81,10 @@ func Run[Tx any](t *testing.T, h Harness[Tx]) {
 		"TheCleanerRunsUntilItIsStopped":            theCleanerRunsUntilItIsStopped[Tx],
 		"ReadersSeeOneOrder":                        readersSeeOneOrder[Tx],
 		"TheEndOfALeaseHasACause":                   theEndOfALeaseHasACause[Tx],
+		"AKindWithoutHistoryHasTheDefault":          aKindWithoutHistoryHasTheDefault[Tx],
+		"AReaderPassesOverNoNumber":                 aReaderPassesOverNoNumber[Tx],
+		"TheJournalKeepsWhatTheStoreHasNot":         theJournalKeepsWhatTheStoreHasNot[Tx],
+		"Trap_S05_WaitingRegistersBeforeItLooks":    waitingRegistersBeforeItLooks[Tx],
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

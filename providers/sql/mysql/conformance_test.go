@@ -16,6 +16,9 @@ func TestConformance_mariadb(t *testing.T) {
 			server := mariadbURL(t) // one failure rather than one for each check
 			var beds sync.Map       // by provider
 			of := func(p abstractions.Provider) *bed { b, _ := beds.Load(p); return b.(*bed) }
+			remove := func(t testing.TB, p abstractions.Provider, name string) {
+				of(p).exec(t, "DELETE FROM lease WHERE name = ?", name)
+			}
 			providertest.Run(t, providertest.Harness{
 				New: func(t testing.TB) abstractions.Provider {
 					b := newBed(t, server)
@@ -23,13 +26,13 @@ func TestConformance_mariadb(t *testing.T) {
 					beds.Store(p, b)
 					return p
 				},
-				Peer: func(t testing.TB, p abstractions.Provider) abstractions.Provider { return of(p).open(t, parameters...) },
-				Forget: func(t testing.TB, p abstractions.Provider, name string) {
-					of(p).exec(t, "DELETE FROM lease WHERE name = ?", name)
-				},
+				Peer:   func(t testing.TB, p abstractions.Provider) abstractions.Provider { return of(p).open(t, parameters...) },
+				Forget: remove,
+				Remove: remove,
 				Ahead: func(t testing.TB, p abstractions.Provider, name string) {
 					of(p).exec(t, "UPDATE lease SET token = token + 3600000000, version = version + 1 WHERE name = ?", name)
 				},
+				Remembers:   64,
 				Unreachable: silent,
 			})
 		})
