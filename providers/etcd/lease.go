@@ -93,16 +93,11 @@ func (s *store) Follow(ctx context.Context, item providerkit.Item, r *providerki
 		v.fresh = false
 		return item, nil
 	}
-	if v.lease != clientv3.NoLease {
-		if err := s.keep.alive(ctx, v.lease); err != nil {
-			return item, err
-		}
-	}
 	claim := s.claimKey(item.Key)
-	answer, err := s.client.Txn(ctx).If(unchanged(item.Key, revision(item.Version)), unchanged(claim, v.claim)).
-		Then(clientv3.OpGet(claim, clientv3.WithKeysOnly())).Commit()
-	if err == nil && !answer.Succeeded {
-		err = providerkit.ErrConflict
+	renewed := &prolongation{lease: v.lease, claim: claim, stands: []clientv3.Cmp{unchanged(item.Key, revision(item.Version)), unchanged(claim, v.claim)}}
+	if v.lease == clientv3.NoLease {
+		s.keep.look(ctx, []*prolongation{renewed})
+		return item, renewed.Err()
 	}
-	return item, err
+	return item, s.keep.renew(ctx, renewed)
 }

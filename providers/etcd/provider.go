@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
@@ -16,8 +17,7 @@ type shell = providerkit.Provider
 // Provider is a leasing.Provider over etcd, for leasing.NewManager. Make one with Open or
 // OpenURL. It is safe for concurrent use.
 //
-// Its optional abilities are abstractions.Lister, abstractions.Waiter and
-// abstractions.Pinger.
+// Its optional abilities are abstractions.BatchRenewer, Lister, Waiter and Pinger.
 type Provider struct {
 	*shell
 	driver *driver
@@ -105,6 +105,17 @@ func (d *driver) connect() (err error) {
 	return err
 }
 
+// RenewBatch renews many claims. Those whose state is known share requests: see keeper.
+func (d *driver) RenewBatch(ctx context.Context, reqs []abstractions.RenewRequest) ([]abstractions.RenewResult, error) {
+	results := make([]abstractions.RenewResult, len(reqs))
+	var all sync.WaitGroup
+	for i, req := range reqs {
+		all.Go(func() { results[i].Grant, results[i].Err = d.Renew(ctx, req) })
+	}
+	all.Wait()
+	return results, nil
+}
+
 // Wait registers a waiter: see abstractions.Waiter.
 func (d *driver) Wait(ctx context.Context, req abstractions.WaitRequest) (abstractions.Wakeups, error) {
 	return d.wakeups.Wait(ctx, req.Name)
@@ -121,8 +132,7 @@ func (d *driver) Close() error {
 	if d.store.keep == nil { // it has not been opened
 		return nil
 	}
-	d.store.keep.stop()
-	d.store.keep.reading.Wait()
+	d.store.keep.close()
 	if d.options.Client != nil {
 		return nil
 	}

@@ -33,6 +33,15 @@ func (s *store) look(t testing.TB, name string) (providerkit.Item, *view) {
 	return item, item.State.(*view)
 }
 
+// renew prolongs any lease, and looks at a name's claim.
+func (s *store) renew(t testing.TB, name string, lease clientv3.LeaseID) error {
+	ctx, cancel := context.WithTimeout(t.Context(), servertest.Patience)
+	defer cancel()
+	_, v := s.look(t, name)
+	claim := s.claimKey(s.key(name))
+	return s.keep.renew(ctx, &prolongation{lease: lease, claim: claim, stands: []clientv3.Cmp{unchanged(claim, v.claim)}})
+}
+
 func lostFor(t testing.TB, err error) abstractions.LostReason {
 	t.Helper()
 	var lost *abstractions.LostError
@@ -84,7 +93,7 @@ func TestTrap_T14_DelayedRequestsMeetALeaseOfBefore(t *testing.T) {
 
 	_, err = p.Break(t.Context(), abstractions.BreakRequest{Name: "n"})
 	require.NoError(t, err)
-	require.ErrorIs(t, s.keep.alive(t.Context(), after.lease), providerkit.ErrConflict)
+	require.ErrorIs(t, s.renew(t, "n", after.lease), providerkit.ErrConflict)
 	_, broken := s.look(t, "n")
 	require.NotEqual(t, after.lease, broken.lease)
 	left, err := s.client.TimeToLive(t.Context(), broken.lease)
@@ -281,12 +290,12 @@ func TestTrap_T01_AnAnswerIsThatToItsOwnRequest(t *testing.T) {
 	var all sync.WaitGroup
 	for range 200 {
 		all.Go(func() {
-			if err := s.keep.alive(t.Context(), v.lease); err != nil {
+			if err := s.renew(t, "n", v.lease); err != nil {
 				t.Errorf("a lease that is there: %v", err)
 			}
 		})
 		all.Go(func() {
-			if err := s.keep.alive(t.Context(), v.lease+1); !errors.Is(err, providerkit.ErrConflict) {
+			if err := s.renew(t, "n", v.lease+1); !errors.Is(err, providerkit.ErrConflict) {
 				t.Errorf("a lease that is not there: %v", err)
 			}
 		})
