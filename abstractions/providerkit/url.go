@@ -59,6 +59,22 @@ func ParseURL(text string, schemes ...string) (URL, error) {
 	return u, nil
 }
 
+// ReadURL takes Options.URL apart, sets the fields of options, a pointer to a struct, that its
+// query names, and returns its path unescaped, without the slash before it.
+func ReadURL(options any, text string, schemes ...string) (u URL, path string, err error) {
+	u, err = ParseURL(text, schemes...)
+	if err == nil {
+		err = SetAll(options, u.Query)
+	}
+	if err != nil {
+		return URL{}, "", err
+	}
+	if path, err = url.PathUnescape(strings.TrimPrefix(u.Path, "/")); err != nil {
+		return URL{}, "", BadURL("a path with % written as %25")
+	}
+	return u, path, nil
+}
+
 // pairs reports whether a query could not be the end of a password.
 func pairs(rawQuery string) bool {
 	for pair := range strings.SplitSeq(rawQuery, "&") {

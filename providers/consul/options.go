@@ -58,15 +58,11 @@ func (o *Options) UnmarshalJSON(data []byte) error { return providerkit.Unmarsha
 
 // readURL takes over what the URL says.
 func (o *Options) readURL() error {
-	u, err := providerkit.ParseURL(o.URL, urlSchemes...)
-	if err == nil {
-		err = providerkit.SetAll(o, u.Query)
-	}
+	u, prefix, err := providerkit.ReadURL(o, o.URL, urlSchemes...)
 	if err != nil {
 		return err
 	}
-	prefix, err := url.PathUnescape(strings.TrimPrefix(u.Path, "/"))
-	if err != nil || u.Host == "" || u.User != "" || o.Address != "" || prefix != "" && o.Prefix != "" || !u.Password.IsZero() && !o.Token.IsZero() {
+	if u.Host == "" || u.User != "" || o.Address != "" || prefix != "" && o.Prefix != "" || !u.Password.IsZero() && !o.Token.IsZero() {
 		return providerkit.BadURL("consul://:token@host:8500/prefix, and none of them in Options")
 	}
 	if !u.Password.IsZero() {

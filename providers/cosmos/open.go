@@ -71,10 +71,7 @@ var schemes = map[string]string{"cosmos": "https", "cosmos+http": "http"}
 
 // readURL takes over what the URL says.
 func (o *Options) readURL() error {
-	u, err := providerkit.ParseURL(o.URL, urlSchemes...)
-	if err == nil {
-		err = providerkit.SetAll(o, u.Query)
-	}
+	u, _, err := providerkit.ReadURL(o, o.URL, urlSchemes...)
 	if err != nil {
 		return err
 	}

@@ -13,18 +13,15 @@ import (
 )
 
 const (
-	// perStream is how many renewals share a stream at a time. A member answers those of a
-	// stream one after the other, and asks the leader each time.
+	// perStream is how many renewals share a stream: a member answers one after the other, and asks the leader each time.
 	perStream = 32
-	// perLook is how many claims one transaction looks at, by two conditions each: etcd takes
-	// 128 in one (--max-txn-ops).
-	perLook = 64
-	// mostIdle is how many streams are kept: those of two full batches.
+	// perLook is how many claims a transaction looks at, with two conditions each: etcd takes 128 (--max-txn-ops).
+	perLook  = 64
 	mostIdle = 2 * batch.MaxOperations / perStream
 )
 
-// keeper renews claims. Those that are due at the same time share requests, and streams stay
-// open: with a password etcd checks it for each new one, by bcrypt.
+// keeper renews claims. Those that are due at the same time share requests. Streams stay open for the next ones: with a
+// password etcd checks it for each new stream, by bcrypt.
 type keeper struct {
 	client *clientv3.Client
 	calls  *batch.Batcher[*prolongation]
@@ -59,77 +56,30 @@ func newKeeper(client *clientv3.Client) *keeper {
 	return k
 }
 
-func (k *keeper) close() {
-	k.stop()
-	k.calls.Close()
-}
-
-// renew prolongs a claim's lease by its TTL, from when the request arrives on, and then looks
-// whether the claim stands. It returns ErrConflict if either is gone.
-func (k *keeper) renew(ctx context.Context, r *prolongation) error {
-	if err := k.calls.Do(ctx, r); err != nil {
+// renew prolongs a claim's lease by its TTL, from when the request arrives on, and then looks whether the claim stands. It
+// returns ErrConflict if either is gone.
+func (k *keeper) renew(ctx context.Context, p *prolongation) error {
+	if err := k.calls.Do(ctx, p); err != nil {
 		return err
 	}
-	return r.Err()
+	return p.Err()
 }
 
 func (k *keeper) renewMany(ctx context.Context, all []*prolongation, _ bool) {
 	var streams sync.WaitGroup
 	for part := range slices.Chunk(all, perStream) {
-		streams.Go(func() { k.prolong(ctx, part) })
+		streams.Go(func() {
+			s := k.take()
+			stop := context.AfterFunc(ctx, s.cancel)
+			err := s.prolong(k.client, part)
+			k.put(s, stop() && err == nil)
+		})
 	}
 	streams.Wait()
-	alive := slices.DeleteFunc(slices.Clone(all), func(r *prolongation) bool { return r.Err() != nil })
+	alive := slices.DeleteFunc(slices.Clone(all), func(p *prolongation) bool { return p.Err() != nil })
 	for part := range slices.Chunk(alive, perLook) {
 		k.look(ctx, part)
 	}
-}
-
-// prolong sends KeepAlives over one stream. That of an idle one which has failed, as with its
-// member, is repeated over another.
-func (k *keeper) prolong(ctx context.Context, part []*prolongation) {
-	for again := true; again; {
-		s := k.take()
-		again = s.Lease_LeaseKeepAliveClient != nil
-		stop := context.AfterFunc(ctx, s.cancel)
-		err := s.prolong(k.client, part)
-		if k.put(s, stop() && err == nil); err == nil {
-			return
-		}
-		if ended := ctx.Err(); ended != nil {
-			again, err = false, ended
-		}
-		for _, r := range part {
-			r.Fail(err)
-		}
-	}
-}
-
-func (s *stream) prolong(client *clientv3.Client, part []*prolongation) (err error) {
-	if s.Lease_LeaseKeepAliveClient == nil {
-		if s.Lease_LeaseKeepAliveClient, err = pb.NewLeaseClient(client.ActiveConnection()).LeaseKeepAlive(s.ctx); err != nil {
-			return err
-		}
-	}
-	for _, r := range part {
-		if s.Send(&pb.LeaseKeepAliveRequest{ID: int64(r.lease)}) != nil {
-			break // Recv says why
-		}
-	}
-	for _, r := range part {
-		answer, err := s.Recv()
-		switch {
-		case err != nil:
-			return err
-		case answer.ID != int64(r.lease):
-			return errMixedUp
-		case answer.TTL > 0:
-			r.Fail(nil)
-		default:
-			r.Fail(providerkit.ErrConflict)
-		}
-	}
-	return nil
 }
 
 // take is an idle stream, or a new one.
@@ -146,24 +96,51 @@ func (k *keeper) take() *stream {
 	return s
 }
 
-// put keeps a stream for another use. One that has failed is no good, and those that are idle
-// may be of the same member.
+// put keeps a stream. Those that are idle may be of the same member as one that has failed.
 func (k *keeper) put(s *stream, good bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.idle = append(k.idle, s)
-	for len(k.idle) > 0 && (!good || len(k.idle) > mostIdle) {
-		k.idle[0].cancel()
-		k.idle = k.idle[1:]
+	if k.idle = append(k.idle, s); !good || len(k.idle) > mostIdle {
+		for _, s := range k.idle {
+			s.cancel()
+		}
+		k.idle = nil
 	}
 }
 
-// look fails those whose claim, or its record, is another than it was. It is a linearizable
-// read, for it asks for a key.
+// prolong sends KeepAlives.
+func (s *stream) prolong(client *clientv3.Client, part []*prolongation) (err error) {
+	if s.Lease_LeaseKeepAliveClient == nil {
+		s.Lease_LeaseKeepAliveClient, err = pb.NewLeaseClient(client.ActiveConnection()).LeaseKeepAlive(s.ctx)
+	}
+	for i := 0; i < len(part) && err == nil; i++ {
+		if s.Send(&pb.LeaseKeepAliveRequest{ID: int64(part[i].lease)}) != nil {
+			break // Recv says why
+		}
+	}
+	for _, p := range part {
+		var answer *pb.LeaseKeepAliveResponse
+		if err == nil {
+			answer, err = s.Recv()
+		}
+		switch {
+		case err != nil:
+		case answer.ID != int64(p.lease):
+			err = errMixedUp
+		case answer.TTL <= 0:
+			p.Fail(providerkit.ErrConflict)
+			continue
+		}
+		p.Fail(err)
+	}
+	return err
+}
+
+// look fails those whose claim, or its record, is another than it was. It is a linearizable read, for it asks for a key.
 func (k *keeper) look(ctx context.Context, all []*prolongation) {
 	var stand []clientv3.Cmp
-	for _, r := range all {
-		stand = append(stand, r.stands...)
+	for _, p := range all {
+		stand = append(stand, p.stands...)
 	}
 	answer, err := k.client.Txn(ctx).If(stand...).Then(clientv3.OpGet(all[0].claim, clientv3.WithKeysOnly())).Commit()
 	switch {
@@ -176,7 +153,7 @@ func (k *keeper) look(ctx context.Context, all []*prolongation) {
 	case err == nil:
 		err = providerkit.ErrConflict
 	}
-	for _, r := range all {
-		r.Fail(err)
+	for _, p := range all {
+		p.Fail(err)
 	}
 }

@@ -12,10 +12,6 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// patience bounds the revocation of a lease that nothing needs any more, which ends by
-// itself, and the silence of a member that prolongs leases.
-const patience = time.Second
-
 // seconds is a TTL as etcd counts it, rounded up; 0 for ever.
 func seconds(ttl time.Duration) int64 {
 	if ttl == abstractions.Infinite {
@@ -32,16 +28,16 @@ func claimOf(r *providerkit.Record) string {
 	return r.ID + " " + strconv.FormatInt(seconds(r.TTL), 10)
 }
 
-// grant makes a lease for a claim. One that is broken gets the time that its holder's has
-// left, which nobody prolongs. One that never ends has no lease.
+// grant makes a lease for a claim. One that is broken gets the time that its holder's has left, which nobody prolongs. One
+// that never ends has no lease.
 func (s *store) grant(ctx context.Context, v view, r *providerkit.Record) (clientv3.LeaseID, error) {
 	if r.Breaking && v.lease != 0 {
 		answer, err := s.client.TimeToLive(ctx, v.lease)
-		if err != nil && !errors.Is(err, rpctypes.ErrLeaseNotFound) {
-			return 0, err
+		if errors.Is(err, rpctypes.ErrLeaseNotFound) || err == nil && answer.TTL < 0 { // it has just ended
+			err = providerkit.ErrConflict
 		}
-		if err != nil || answer.TTL < 0 { // it has just ended
-			return 0, providerkit.ErrConflict
+		if err != nil {
+			return 0, err
 		}
 		r.Left = time.Duration(answer.TTL+1) * time.Second // it is rounded down
 	}
@@ -55,19 +51,20 @@ func (s *store) grant(ctx context.Context, v view, r *providerkit.Record) (clien
 	return answer.ID, nil
 }
 
-// revoke ends a lease without a claim. Its errors are nobody's.
-func (s *store) revoke(ctx context.Context, lease clientv3.LeaseID) {
+// revoke ends a lease without a claim, meanwhile. Otherwise it ends by itself.
+func (s *store) revoke(lease clientv3.LeaseID) {
 	if lease == clientv3.NoLease {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	_, _ = s.client.Revoke(ctx, lease)
+	s.revoking.Go(func() {
+		ctx, cancel := context.WithTimeout(s.keep.ctx, time.Second)
+		defer cancel()
+		_, _ = s.client.Revoke(ctx, lease)
+	})
 }
 
-// Judge says what the claim's key makes of a record: the record's holder has the name
-// while the key is there. One that is not the record's is somebody's who has trust in it,
-// whose record was deleted or changed by hand.
+// Judge says what the claim's key makes of a record: the record's holder has the name while the key is there. One that is not
+// the record's is somebody's who has trust in it, whose record was deleted or changed by hand.
 func (s *store) Judge(item providerkit.Item, r *providerkit.Record) (behind bool) {
 	v := item.State.(*view)
 	r.Floor = max(r.Floor, v.floor)
@@ -83,9 +80,8 @@ func (s *store) Judge(item providerkit.Item, r *providerkit.Record) (behind bool
 	return false
 }
 
-// Follow prolongs a claim's lease, and then looks whether the claim still stands: etcd may
-// prolong a lease whose keys it has deleted, and somebody may have deleted or replaced them.
-// All else Put has done.
+// Follow prolongs a claim's lease, and then looks whether the claim still stands: etcd may prolong a lease whose keys it has
+// deleted, and somebody may have deleted or replaced them. All else Put has done.
 func (s *store) Follow(ctx context.Context, item providerkit.Item, r *providerkit.Record) (providerkit.Item, error) {
 	v := *item.State.(*view)
 	item.State = &v
@@ -94,7 +90,7 @@ func (s *store) Follow(ctx context.Context, item providerkit.Item, r *providerki
 		return item, nil
 	}
 	claim := s.claimKey(item.Key)
-	renewed := &prolongation{lease: v.lease, claim: claim, stands: []clientv3.Cmp{unchanged(item.Key, revision(item.Version)), unchanged(claim, v.claim)}}
+	renewed := &prolongation{lease: v.lease, claim: claim, stands: []clientv3.Cmp{unchanged(item.Key, v.record), unchanged(claim, v.claim)}}
 	if v.lease == clientv3.NoLease {
 		s.keep.look(ctx, []*prolongation{renewed})
 		return item, renewed.Err()

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net"
-	"net/url"
 	"path"
 	"slices"
 	"strings"
@@ -19,23 +18,21 @@ import (
 
 // Options configure a provider. Endpoints are required, here or in the URL, or a Client.
 //
-// In JSON, and as the query of a URL, the fields have the names in their tags. Printing
-// options, logging them, and writing them as JSON shows no secret.
+// In JSON, and as the query of a URL, the fields have the names in their tags. Printing options, logging them, and writing
+// them as JSON shows no secret.
 type Options struct {
 	// URL is
 	//
 	//	etcd://user:password@host1:2379,host2:2379,host3:2379/prefix?tls=true
 	//
-	// In a password / is written as %2F, @ as %40. The query may set the fields below that
-	// have a tag, but for secrets.
+	// In a password / is written as %2F, @ as %40. The query may set the fields below that have a tag, but for secrets.
 	URL string `json:"url" option:"secret"`
 
-	// Prefix begins the keys of all records, before a slash. Processes that exclude each
-	// other use the same. Default "leases".
+	// Prefix begins the keys of all records, before a slash. Processes that exclude each other use the same. Default "leases".
 	Prefix string `json:"prefix" option:"default=leases,maxlen=500"`
 
-	// Client is a client of your own, in place of the seven fields that follow. Close leaves
-	// it open. Its KV may be one of package namespace, and its Watcher too then.
+	// Client is a client of your own, in place of the seven fields that follow. Close leaves it open. Its KV may be one of
+	// package namespace, and its Watcher too then.
 	Client *clientv3.Client `json:"-"`
 	// Endpoints are addresses of members, as host:port, of which the port may be left out.
 	Endpoints []string `json:"endpoints"`
@@ -50,8 +47,8 @@ type Options struct {
 	CertFile string `json:"cert_file"`
 	KeyFile  string `json:"key_file"`
 
-	// Retention is how long a name is remembered after its last use, by the clocks of the
-	// processes. Its token is remembered for ever. Default an hour; or abstractions.Infinite.
+	// Retention is how long a name is remembered after its last use, by the clocks of the processes. Its token is remembered
+	// for ever. Default an hour; or abstractions.Infinite.
 	Retention time.Duration `json:"retention" option:"retention,min=1m"`
 	// Timeout bounds a call whose context has no deadline. Default 10 s.
 	Timeout time.Duration `json:"timeout" option:"timeout"`
@@ -68,16 +65,12 @@ func (o *Options) UnmarshalJSON(data []byte) error { return providerkit.Unmarsha
 
 // readURL takes over what the URL says.
 func (o *Options) readURL() error {
-	u, err := providerkit.ParseURL(o.URL, urlSchemes...)
-	if err == nil {
-		err = providerkit.SetAll(o, u.Query)
-	}
+	u, prefix, err := providerkit.ReadURL(o, o.URL, urlSchemes...)
 	if err != nil {
 		return err
 	}
-	prefix, err := url.PathUnescape(strings.TrimPrefix(u.Path, "/"))
 	named := u.User != "" || !u.Password.IsZero()
-	if err != nil || u.Host == "" || len(o.Endpoints) > 0 || prefix != "" && o.Prefix != "" || named && o.Username != "" {
+	if u.Host == "" || len(o.Endpoints) > 0 || prefix != "" && o.Prefix != "" || named && o.Username != "" {
 		return providerkit.BadURL("etcd://user:password@host1,host2,host3/prefix, and none of them in Options")
 	}
 	if named {
@@ -86,8 +79,6 @@ func (o *Options) readURL() error {
 	o.URL, o.Endpoints, o.Prefix = "", strings.Split(u.Host, ","), o.Prefix+prefix
 	return nil
 }
-
-const defaultPort = "2379"
 
 // complete fills in the defaults and checks the options.
 func (o *Options) complete() error {
@@ -117,7 +108,7 @@ func (o *Options) complete() error {
 	for i, endpoint := range o.Endpoints {
 		host, port, err := net.SplitHostPort(endpoint)
 		if err != nil {
-			host, port = strings.Trim(endpoint, "[]"), defaultPort
+			host, port = strings.Trim(endpoint, "[]"), "2379"
 		}
 		if host == "" || strings.ContainsAny(endpoint, "/@ ") {
 			return invalid("Endpoints", providerkit.NotShown, "host:port of each member")
@@ -130,12 +121,11 @@ func (o *Options) complete() error {
 // client makes a client. With a user it asks for a token, and otherwise it sends nothing.
 func (o *Options) client() (*clientv3.Client, error) {
 	config := clientv3.Config{
-		Endpoints: o.Endpoints, Username: o.Username, Password: o.Password.Reveal(),
-		// A member that hangs takes no calls any more after 13 s. Servers refuse pings that come
-		// more often than each 5 s, or while there is no call.
+		Endpoints: o.Endpoints, Username: o.Username, Password: o.Password.Reveal(), Logger: zap.NewNop(),
+		// A member that hangs takes no calls any more after 13 s. Servers refuse pings that come more often than each 5 s, or
+		// while there is no call.
 		DialTimeout: o.Timeout, DialKeepAliveTime: 10 * time.Second, DialKeepAliveTimeout: 3 * time.Second,
 		MaxUnaryRetries: 2, // once more with a new token
-		Logger:          zap.NewNop(),
 	}
 	if o.TLS {
 		var err error

@@ -14,17 +14,15 @@ import (
 
 type shell = providerkit.Provider
 
-// Provider is a leasing.Provider over etcd, for leasing.NewManager. Make one with Open or
-// OpenURL. It is safe for concurrent use.
-//
-// Its optional abilities are abstractions.BatchRenewer, Lister, Waiter and Pinger.
+// Provider is a leasing.Provider over etcd, for leasing.NewManager. Make one with Open or OpenURL. It is safe for concurrent
+// use. Its optional abilities are abstractions.BatchRenewer, Lister, Waiter and Pinger.
 type Provider struct {
 	*shell
 	driver *driver
 }
 
-// Open connects to a cluster, and asks for its version. It reports options that can't work
-// as leasing.ErrInvalid, and a member before 3.5.13 as leasing.ErrNotSetUp.
+// Open connects to a cluster, and asks for its version. It reports options that can't work as leasing.ErrInvalid, and a
+// member before 3.5.13 as leasing.ErrNotSetUp.
 func Open(ctx context.Context, options Options) (*Provider, error) {
 	if err := errors.Join(ctx.Err(), options.complete()); err != nil {
 		return nil, err
@@ -43,8 +41,7 @@ func newProvider(o Options) *Provider {
 	return &Provider{providerkit.New(d, providerkit.Config{Timeout: o.Timeout, Detach: true}), d}
 }
 
-// Sweep forgets all names that have been idle for Options.Retention, and returns how many.
-// Releases sweep a little anyway.
+// Sweep forgets all names that have been idle for Options.Retention, and returns how many. Releases sweep a little anyway.
 func (p *Provider) Sweep(ctx context.Context) (forgotten int, err error) {
 	return providerkit.Sweep(ctx, p.shell, p.driver.SweepPage)
 }
@@ -70,9 +67,8 @@ func (d *driver) Capabilities() abstractions.Capabilities {
 	}
 }
 
-// open connects, sees whether the prefix may be read, and asks a member for its version.
-// Before 3.5.13 one that took itself for the leader revoked leases that were alive
-// (etcd's changelog, etcd-io/etcd#16822).
+// open connects, sees whether the prefix may be read, and asks a member for its version. Before 3.5.13 one that took itself
+// for the leader revoked leases that were alive (etcd's changelog, etcd-io/etcd#16822).
 func (d *driver) open(ctx context.Context) error {
 	if err := d.connect(); err != nil {
 		return err
@@ -80,14 +76,14 @@ func (d *driver) open(ctx context.Context) error {
 	if err := d.Ping(ctx); err != nil {
 		return err
 	}
-	var major, minor, patch int
 	status, err := pb.NewMaintenanceClient(d.store.client.ActiveConnection()).Status(ctx, &pb.StatusRequest{})
 	switch {
-	case classOf(err) == providerkit.Denied: // its users may be kept from asking
+	case d.Classify(err).Class == providerkit.Denied: // its users may be kept from asking
 		return nil
 	case err != nil:
 		return err
 	}
+	var major, minor, patch int
 	if _, err = fmt.Sscanf(status.Version, "%d.%d.%d", &major, &minor, &patch); err != nil || 1e6*major+1e3*minor+patch < 3_005_013 {
 		return fmt.Errorf("%w: etcd %s may end leases early; 3.5.13 or later is needed", abstractions.ErrNotSetUp, status.Version)
 	}
@@ -95,8 +91,7 @@ func (d *driver) open(ctx context.Context) error {
 }
 
 func (d *driver) connect() (err error) {
-	d.store.client = d.options.Client
-	if d.store.client == nil {
+	if d.store.client = d.options.Client; d.store.client == nil {
 		d.store.client, err = d.options.client()
 	}
 	if err == nil {
@@ -132,7 +127,9 @@ func (d *driver) Close() error {
 	if d.store.keep == nil { // it has not been opened
 		return nil
 	}
-	d.store.keep.close()
+	d.store.revoking.Wait()
+	d.store.keep.stop()
+	d.store.keep.calls.Close()
 	if d.options.Client != nil {
 		return nil
 	}

@@ -21,8 +21,8 @@ type watch struct {
 	names  []string // that Receive has not returned yet
 }
 
-// connect begins a watch, and returns when it misses nothing any more. A member that has
-// lost its leader ends it, and so does a compaction of what it has not told yet.
+// connect begins a watch, and returns when it misses nothing any more. A member that has lost its leader ends it, and so does
+// a compaction of what it has not told yet.
 func (s *store) connect(ctx context.Context) (providerkit.Connection, error) {
 	w := &watch{client: s.client, prefix: s.prefix + claims}
 	w.ctx, w.cancel = context.WithCancel(clientv3.WithRequireLeader(context.Background()))

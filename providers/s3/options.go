@@ -65,16 +65,12 @@ func (o *Options) UnmarshalJSON(data []byte) error { return providerkit.Unmarsha
 
 // readURL takes over what the URL says.
 func (o *Options) readURL() error {
-	u, err := providerkit.ParseURL(o.URL, urlSchemes...)
-	if err == nil {
-		err = providerkit.SetAll(o, u.Query)
-	}
+	u, prefix, err := providerkit.ReadURL(o, o.URL, urlSchemes...)
 	if err != nil {
 		return err
 	}
-	prefix, err := url.PathUnescape(strings.TrimPrefix(u.Path, "/"))
 	keys := u.User != "" || !u.Password.IsZero()
-	if err != nil || u.Host == "" || o.Bucket != "" || prefix != "" && o.Prefix != "" || keys && o.AccessKey != "" {
+	if u.Host == "" || o.Bucket != "" || prefix != "" && o.Prefix != "" || keys && o.AccessKey != "" {
 		return providerkit.BadURL("s3://access-key:secret-key@bucket/prefix, and none of them in Options")
 	}
 	if keys {
