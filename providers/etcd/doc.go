@@ -22,14 +22,10 @@
 //
 // # What it does not promise
 //
-// etcd frees the name of a dead holder up to 2 s after the TTL (Capabilities.Lateness). There are exceptions, all late: a new
-// leader gives every lease its whole TTL anew, at most 1,000 leases are revoked a second, and 1.5 times the election timeout
-// is the least.
-//
-// Hints come in no order, who waits is written nowhere, and no history is kept.
-//
-// Whoever may write under the prefix can end every lease. One whose keys somebody has deleted is lost, and its holder learns
-// it at the next renewal.
+// etcd frees the name of a dead holder up to 2 s after the TTL (Capabilities.Lateness). Exceptions are late, too: a new leader
+// gives each lease its whole TTL anew, at most 1,000 are revoked a second, and 1.5 times the election timeout is the least.
+// Hints come in no order, who waits is written nowhere, and no history is kept. Whoever may write under the prefix can end
+// every lease. One whose keys somebody has deleted is lost, and its holder learns it at the next renewal.
 //
 // # How it works
 //
@@ -40,19 +36,15 @@
 //	leases/f/5a           floor: the highest token that was forgotten of some names
 //
 // A transaction writes the record and the claim. So whoever reads both at one revision sees who holds the name: the record
-// says who, the claim's key whether he still does.
-//
-// Each claim has an etcd lease of its own, with an ID that etcd makes. Another TTL, and a Break that lets the lease run out,
-// mean another lease. So no copy of a request that was delayed, be it a KeepAlive, a revocation or a transaction, changes what
-// followed. A lease that claims share would outlive one that nobody renews, or that another process has adopted, as long as
-// the others are renewed. An infinite lease has no etcd lease.
+// says who, the claim's key whether he still does. Each claim has an etcd lease of its own. Another TTL, and a Break that lets
+// the lease run out, mean another lease. So no copy of a request that was delayed, be it a KeepAlive, a revocation or a
+// transaction, changes what followed. An infinite lease has no etcd lease. One that claims share would outlive those that
+// nobody renews, or that another process has adopted, for as long as the others are renewed.
 //
 // A renewal is a KeepAlive, and a read after it: etcd may prolong a lease while it deletes its keys (etcd-io/etcd#14758,
 // #20547). It writes nothing in the log of etcd's consensus. Those that are due together share streams and reads.
 //
 // Sweeping deletes a record and raises its floor in one transaction. A request that has found no record before is refused if
-// the floor has changed, however late it arrives.
-//
-// The package does not use clientv3/concurrency, whose Session says up to a second after the end that a lease is lost
-// (etcd-io/etcd#19091).
+// the floor has changed, however late it arrives. The package does not use clientv3/concurrency, whose Session says up to a
+// second after the end that a lease is lost (etcd-io/etcd#19091).
 package etcdlease

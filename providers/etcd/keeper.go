@@ -47,8 +47,6 @@ type stream struct {
 	cancel                        context.CancelFunc
 }
 
-var errMixedUp = errors.New("renewals are answered in another order than that of the requests")
-
 func newKeeper(client *clientv3.Client) *keeper {
 	k := &keeper{client: client}
 	k.calls = batch.New(k.renewMany, batch.UntilItLeaves)
@@ -56,15 +54,8 @@ func newKeeper(client *clientv3.Client) *keeper {
 	return k
 }
 
-// renew prolongs a claim's lease by its TTL, from when the request arrives on, and then looks whether the claim stands. It
-// returns ErrConflict if either is gone.
-func (k *keeper) renew(ctx context.Context, p *prolongation) error {
-	if err := k.calls.Do(ctx, p); err != nil {
-		return err
-	}
-	return p.Err()
-}
-
+// renewMany prolongs the leases of claims by their TTLs, from when the requests arrive on, and then looks whether the claims
+// stand. Where either is gone there is ErrConflict.
 func (k *keeper) renewMany(ctx context.Context, all []*prolongation, _ bool) {
 	var streams sync.WaitGroup
 	for part := range slices.Chunk(all, perStream) {
@@ -86,13 +77,12 @@ func (k *keeper) renewMany(ctx context.Context, all []*prolongation, _ bool) {
 func (k *keeper) take() *stream {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if last := len(k.idle) - 1; last >= 0 {
-		s := k.idle[last]
-		k.idle = k.idle[:last]
-		return s
+	if len(k.idle) == 0 {
+		ctx, cancel := context.WithCancel(k.ctx)
+		return &stream{ctx: ctx, cancel: cancel}
 	}
-	s := &stream{}
-	s.ctx, s.cancel = context.WithCancel(k.ctx)
+	s := k.idle[0]
+	k.idle = k.idle[1:]
 	return s
 }
 
@@ -114,9 +104,7 @@ func (s *stream) prolong(client *clientv3.Client, part []*prolongation) (err err
 		s.Lease_LeaseKeepAliveClient, err = pb.NewLeaseClient(client.ActiveConnection()).LeaseKeepAlive(s.ctx)
 	}
 	for i := 0; i < len(part) && err == nil; i++ {
-		if s.Send(&pb.LeaseKeepAliveRequest{ID: int64(part[i].lease)}) != nil {
-			break // Recv says why
-		}
+		_ = s.Send(&pb.LeaseKeepAliveRequest{ID: int64(part[i].lease)}) // if it fails Recv says why
 	}
 	for _, p := range part {
 		var answer *pb.LeaseKeepAliveResponse
@@ -126,7 +114,7 @@ func (s *stream) prolong(client *clientv3.Client, part []*prolongation) (err err
 		switch {
 		case err != nil:
 		case answer.ID != int64(p.lease):
-			err = errMixedUp
+			err = errors.New("renewals are answered in another order than that of the requests")
 		case answer.TTL <= 0:
 			p.Fail(providerkit.ErrConflict)
 			continue
@@ -143,17 +131,16 @@ func (k *keeper) look(ctx context.Context, all []*prolongation) {
 		stand = append(stand, p.stands...)
 	}
 	answer, err := k.client.Txn(ctx).If(stand...).Then(clientv3.OpGet(all[0].claim, clientv3.WithKeysOnly())).Commit()
-	switch {
-	case err == nil && answer.Succeeded:
-		return
-	case err == nil && len(all) > 1:
-		k.look(ctx, all[:len(all)/2])
-		k.look(ctx, all[len(all)/2:])
-		return
-	case err == nil:
-		err = providerkit.ErrConflict
-	}
-	for _, p := range all {
-		p.Fail(err)
+	switch half := len(all) / 2; {
+	case err != nil:
+		for _, p := range all {
+			p.Fail(err)
+		}
+	case answer.Succeeded:
+	case half == 0:
+		all[0].Fail(providerkit.ErrConflict)
+	default:
+		k.look(ctx, all[:half])
+		k.look(ctx, all[half:])
 	}
 }

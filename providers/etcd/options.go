@@ -16,21 +16,14 @@ import (
 	"go.uber.org/zap"
 )
 
-// Options configure a provider. Endpoints are required, here or in the URL, or a Client.
-//
-// In JSON, and as the query of a URL, the fields have the names in their tags. Printing options, logging them, and writing
-// them as JSON shows no secret.
+// Options configure a provider. Endpoints are required, here or in the URL, or a Client. In JSON, and as the query of a URL,
+// the fields have the names in their tags. Printing options, logging them, and writing them as JSON shows no secret.
 type Options struct {
-	// URL is
-	//
-	//	etcd://user:password@host1:2379,host2:2379,host3:2379/prefix?tls=true
-	//
-	// In a password / is written as %2F, @ as %40. The query may set the fields below that have a tag, but for secrets.
+	// URL is etcd://user:password@host1:2379,host2:2379,host3:2379/prefix?tls=true. In a password / is written as %2F, @ as
+	// %40. The query may set the fields below that have a tag, but for secrets.
 	URL string `json:"url" option:"secret"`
-
 	// Prefix begins the keys of all records, before a slash. Processes that exclude each other use the same. Default "leases".
 	Prefix string `json:"prefix" option:"default=leases,maxlen=500"`
-
 	// Client is a client of your own, in place of the seven fields that follow. Close leaves it open. Its KV may be one of
 	// package namespace, and its Watcher too then.
 	Client *clientv3.Client `json:"-"`
@@ -46,7 +39,6 @@ type Options struct {
 	// CertFile and KeyFile are a certificate of the client's own, in PEM.
 	CertFile string `json:"cert_file"`
 	KeyFile  string `json:"key_file"`
-
 	// Retention is how long a name is remembered after its last use, by the clocks of the processes. Its token is remembered
 	// for ever. Default an hour; or abstractions.Infinite.
 	Retention time.Duration `json:"retention" option:"retention,min=1m"`
@@ -63,29 +55,21 @@ func (o Options) MarshalJSON() ([]byte, error) { return providerkit.MarshalJSON(
 // UnmarshalJSON reads options.
 func (o *Options) UnmarshalJSON(data []byte) error { return providerkit.UnmarshalJSON(data, o) }
 
-// readURL takes over what the URL says.
-func (o *Options) readURL() error {
-	u, prefix, err := providerkit.ReadURL(o, o.URL, urlSchemes...)
-	if err != nil {
-		return err
-	}
-	named := u.User != "" || !u.Password.IsZero()
-	if u.Host == "" || len(o.Endpoints) > 0 || prefix != "" && o.Prefix != "" || named && o.Username != "" {
-		return providerkit.BadURL("etcd://user:password@host1,host2,host3/prefix, and none of them in Options")
-	}
-	if named {
-		o.Username, o.Password = u.User, u.Password
-	}
-	o.URL, o.Endpoints, o.Prefix = "", strings.Split(u.Host, ","), o.Prefix+prefix
-	return nil
-}
-
-// complete fills in the defaults and checks the options.
+// complete takes over what the URL says, fills in the defaults and checks the options.
 func (o *Options) complete() error {
 	if o.URL != "" {
-		if err := o.readURL(); err != nil {
+		u, prefix, err := providerkit.ReadURL(o, o.URL, urlSchemes...)
+		if err != nil {
 			return err
 		}
+		named := u.User != "" || !u.Password.IsZero()
+		if u.Host == "" || len(o.Endpoints) > 0 || prefix != "" && o.Prefix != "" || named && o.Username != "" {
+			return providerkit.BadURL("etcd://user:password@host1,host2,host3/prefix, and none of them in Options")
+		}
+		if named {
+			o.Username, o.Password = u.User, u.Password
+		}
+		o.URL, o.Endpoints, o.Prefix = "", strings.Split(u.Host, ","), o.Prefix+prefix
 	}
 	if err := providerkit.Complete(o); err != nil {
 		return err
@@ -93,15 +77,13 @@ func (o *Options) complete() error {
 	files := o.CAFile != "" || o.CertFile != "" || o.KeyFile != ""
 	switch {
 	case abstractions.ValidateName(o.Prefix) != nil || path.Clean("/"+o.Prefix) != "/"+o.Prefix:
-		return invalid("Prefix", o.Prefix, "names separated by slashes")
+		return providerkit.BadOption("Prefix", o.Prefix, "names separated by slashes")
 	case (o.Username == "") != o.Password.IsZero():
-		return invalid("Password", providerkit.NotShown, "Username beside it")
-	case (o.CertFile == "") != (o.KeyFile == ""):
-		return invalid("CertFile", o.CertFile, "KeyFile beside it")
+		return providerkit.BadOption("Password", providerkit.NotShown, "Username beside it")
 	case o.Client != nil && (len(o.Endpoints) > 0 || o.Username != "" || o.TLS || files):
-		return invalid("Client", "with others", "no Endpoints, Username, Password, TLS and files beside it")
+		return providerkit.BadOption("Client", "with others", "no Endpoints, Username, Password, TLS and files beside it")
 	case o.Client == nil && len(o.Endpoints) == 0:
-		return invalid("Endpoints", "", "host:port of each member")
+		return providerkit.BadOption("Endpoints", "", "host:port of each member")
 	}
 	o.TLS = o.TLS || files
 	o.Endpoints = slices.Clone(o.Endpoints)
@@ -111,7 +93,7 @@ func (o *Options) complete() error {
 			host, port = strings.Trim(endpoint, "[]"), "2379"
 		}
 		if host == "" || strings.ContainsAny(endpoint, "/@ ") {
-			return invalid("Endpoints", providerkit.NotShown, "host:port of each member")
+			return providerkit.BadOption("Endpoints", providerkit.NotShown, "host:port of each member")
 		}
 		o.Endpoints[i] = net.JoinHostPort(host, port)
 	}
@@ -136,14 +118,8 @@ func (o *Options) client() (*clientv3.Client, error) {
 	return clientv3.New(config)
 }
 
-func invalid(field string, value any, want string) error {
-	return &abstractions.InvalidError{Field: "Options." + field, Value: value, Want: want}
-}
-
 // OpenURL is Open with Options.URL.
-func OpenURL(ctx context.Context, rawURL string) (*Provider, error) {
-	return Open(ctx, Options{URL: rawURL})
-}
+func OpenURL(ctx context.Context, url string) (*Provider, error) { return Open(ctx, Options{URL: url}) }
 
 // Opener opens this provider by URLs that begin with etcd://: see package open.
 func Opener() abstractions.Opener { return abstractions.NewOpener(OpenURL, urlSchemes...) }

@@ -10,6 +10,9 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 )
 
 type shell = providerkit.Provider
@@ -57,13 +60,10 @@ type driver struct {
 // Capabilities returns what is documented at the package.
 func (d *driver) Capabilities() abstractions.Capabilities {
 	return abstractions.Capabilities{
-		Provider:    "etcd",
-		MinTTL:      2 * time.Second,             // of members with the default election timeout
-		MaxTTL:      9_000_000_000 * time.Second, // lease.MaxLeaseTTL of etcd's module server
-		Granularity: time.Second,
-		Infinite:    true,
-		Clock:       "the monotonic clock of etcd's leader",
-		Lateness:    abstractions.Lateness{Fixed: 2 * time.Second},
+		Provider: "etcd", Clock: "the monotonic clock of etcd's leader", Granularity: time.Second, Infinite: true,
+		MinTTL:   2 * time.Second,             // of members with the default election timeout
+		MaxTTL:   9_000_000_000 * time.Second, // lease.MaxLeaseTTL of etcd's module server
+		Lateness: abstractions.Lateness{Fixed: 2 * time.Second},
 	}
 }
 
@@ -76,7 +76,7 @@ func (d *driver) open(ctx context.Context) error {
 	if err := d.Ping(ctx); err != nil {
 		return err
 	}
-	status, err := pb.NewMaintenanceClient(d.store.client.ActiveConnection()).Status(ctx, &pb.StatusRequest{})
+	member, err := pb.NewMaintenanceClient(d.store.client.ActiveConnection()).Status(ctx, &pb.StatusRequest{})
 	switch {
 	case d.Classify(err).Class == providerkit.Denied: // its users may be kept from asking
 		return nil
@@ -84,8 +84,8 @@ func (d *driver) open(ctx context.Context) error {
 		return err
 	}
 	var major, minor, patch int
-	if _, err = fmt.Sscanf(status.Version, "%d.%d.%d", &major, &minor, &patch); err != nil || 1e6*major+1e3*minor+patch < 3_005_013 {
-		return fmt.Errorf("%w: etcd %s may end leases early; 3.5.13 or later is needed", abstractions.ErrNotSetUp, status.Version)
+	if _, err = fmt.Sscanf(member.Version, "%d.%d.%d", &major, &minor, &patch); err != nil || 1e6*major+1e3*minor+patch < 3_005_013 {
+		return fmt.Errorf("%w: etcd %s may end leases early; 3.5.13 or later is needed", abstractions.ErrNotSetUp, member.Version)
 	}
 	return nil
 }
@@ -122,7 +122,7 @@ func (d *driver) Ping(ctx context.Context) error {
 	return err
 }
 
-func (d *driver) Close() error {
+func (d *driver) Close() (err error) {
 	d.wakeups.Close()
 	if d.store.keep == nil { // it has not been opened
 		return nil
@@ -130,11 +130,35 @@ func (d *driver) Close() error {
 	d.store.revoking.Wait()
 	d.store.keep.stop()
 	d.store.keep.calls.Close()
-	if d.options.Client != nil {
+	if d.options.Client == nil {
+		err = d.store.client.Close()
+	}
+	if errors.Is(err, context.Canceled) {
 		return nil
 	}
-	if err := d.store.client.Close(); !errors.Is(err, context.Canceled) {
-		return err
+	return err
+}
+
+// Classify goes by the codes of gRPC, and by etcd's own errors where one code says several things
+// (go.etcd.io/etcd/api/v3/v3rpc/rpctypes). A dial that failed is told from a connection that was lost by its text alone, so
+// it is Unknown.
+func (*driver) Classify(err error) (m providerkit.Meaning) {
+	known, code := rpctypes.Error(err), status.Code(err)
+	if own := (rpctypes.EtcdError{}); errors.As(err, &own) {
+		code = own.Code()
 	}
-	return nil
+	switch {
+	case errors.Is(known, rpctypes.ErrAuthOldRevision): // somebody has changed users
+	case errors.Is(known, rpctypes.ErrAuthFailed), errors.Is(known, rpctypes.ErrUserEmpty), code == codes.Unauthenticated, code == codes.PermissionDenied:
+		m.Class, m.Advice = providerkit.Denied, "a role with readwrite on the prefix is needed"
+	case errors.Is(known, rpctypes.ErrNoSpace):
+		m.Class, m.Advice = providerkit.Refused, "free space, and then disarm the alarm: etcdctl alarm disarm"
+	case code == codes.ResourceExhausted: // too many requests
+		m.Class = providerkit.Refused
+	case code == codes.FailedPrecondition, code == codes.Unimplemented:
+		m.Class = providerkit.NotSetUp
+	case code == codes.InvalidArgument, code == codes.OutOfRange:
+		m.Class = providerkit.Invalid
+	}
+	return m
 }

@@ -40,7 +40,9 @@ func (s *store) renew(t testing.TB, name string, lease clientv3.LeaseID) error {
 	defer cancel()
 	_, v := s.look(t, name)
 	claim := s.claimKey(s.key(name))
-	return s.keep.renew(ctx, &prolongation{lease: lease, claim: claim, stands: []clientv3.Cmp{unchanged(claim, v.claim)}})
+	p := &prolongation{lease: lease, claim: claim, stands: []clientv3.Cmp{unchanged(claim, v.claim)}}
+	require.NoError(t, s.keep.calls.Do(ctx, p))
+	return p.Err()
 }
 
 func lostFor(t testing.TB, err error) abstractions.LostReason {
