@@ -4,8 +4,11 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"io"
 	"net"
+	"os"
+	"path/filepath"
 	"sync"
 	"testing"
 	"time"
@@ -128,6 +131,82 @@ func TestTrap_T54_AClusterWithoutItsData(t *testing.T) {
 	before := acquire(t, newCluster(t, 1).open(), "n", "a", time.Minute)
 	after := acquire(t, newCluster(t, 1).open(), "n", "b", time.Minute)
 	require.Greater(t, after.Token, before.Token)
+}
+
+// T54: a restored snapshot is of before. Its revisions go back; tokens don't.
+func TestTrap_T54_ASnapshotIsRestored(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 1)
+	p := c.open()
+	first := acquire(t, p, "n", "a", time.Minute)
+	saved, err := c.client.Snapshot(t.Context())
+	require.NoError(t, err)
+	path := filepath.Join(t.TempDir(), "snapshot")
+	file, err := os.Create(path)
+	require.NoError(t, err)
+	_, err = io.Copy(file, saved)
+	require.NoError(t, errors.Join(err, saved.Close(), file.Close()))
+	before := c.revision()
+
+	require.NoError(t, p.Release(t.Context(), giveUp(first)))
+	second, other := acquire(t, p, "n", "b", time.Minute), acquire(t, p, "other", "c", time.Minute)
+	c.restore(path)
+	require.Equal(t, before, c.revision())
+
+	next := c.open()
+	_, err = next.Renew(t.Context(), renewal(second))
+	require.ErrorIs(t, err, abstractions.ErrLost)
+	_, err = next.Acquire(t.Context(), wish("n", "d", time.Minute))
+	require.ErrorIs(t, err, abstractions.ErrHeld, "by the one of the snapshot")
+	_, err = next.Break(t.Context(), abstractions.BreakRequest{Name: "n", Immediate: true})
+	require.NoError(t, err)
+	require.Greater(t, acquire(t, next, "n", "d", time.Minute).Token, second.Token)
+	require.Greater(t, acquire(t, next, "other", "d", time.Minute).Token, other.Token)
+}
+
+// A batch is several streams and transactions, and each claim is told what became of it.
+func TestABatchTellsEachClaimItsOwn(t *testing.T) {
+	p, s := fresh(t)
+	reqs := make([]abstractions.RenewRequest, 300)
+	var all sync.WaitGroup
+	for i := range reqs {
+		ttl := time.Minute
+		if i == 9 {
+			ttl = abstractions.Infinite
+		}
+		all.Go(func() {
+			g, err := p.Acquire(t.Context(), wish(fmt.Sprint(i), abstractions.NewID(), ttl))
+			if err != nil {
+				t.Error(err)
+			}
+			reqs[i] = renewal(g)
+		})
+	}
+	all.Wait()
+	lost := map[int]func(name string){
+		7:   func(name string) { _, _ = s.client.Delete(t.Context(), s.claimKey(s.key(name))) },
+		8:   func(name string) { _, _ = s.client.Delete(t.Context(), s.key(name)) },
+		150: func(name string) { _, v := s.look(t, name); _, _ = s.client.Revoke(t.Context(), v.lease) },
+		299: func(name string) {
+			_, _ = p.Break(t.Context(), abstractions.BreakRequest{Name: name, Immediate: true})
+		},
+	}
+	for i, lose := range lost {
+		lose(fmt.Sprint(i))
+	}
+	for range 2 {
+		results, err := p.RenewBatch(t.Context(), reqs)
+		require.NoError(t, err)
+		for i, result := range results {
+			if lost[i] != nil {
+				require.ErrorIs(t, result.Err, abstractions.ErrLost, i)
+			} else {
+				require.NoError(t, result.Err, i)
+				require.Equal(t, reqs[i].Token, result.Grant.Token)
+			}
+		}
+	}
+	require.NotEmpty(t, s.keep.idle, "streams stay open")
 }
 
 // A member that hangs or is gone, and the leader too, costs some calls and no lease.
