@@ -1,23 +1,19 @@
-// Package etcdlease is the provider of etcd: each name is a record, and a key that an etcd lease removes when its holder is
-// gone.
+// Package etcdlease is the provider of etcd: each name is a record, and a key that an etcd lease removes. Rights, set-up and
+// what was measured are in docs/providers/etcd.md.
 //
 //	provider, err := etcdlease.Open(ctx, etcdlease.Options{Endpoints: []string{"host1", "host2", "host3"}})
 //	provider, err := etcdlease.OpenURL(ctx, "etcd://host1,host2,host3/leases?tls=true")
-//
-// Rights, set-up and what was measured are in docs/providers/etcd.md.
 //
 // # What it promises
 //
 // The promises of package leasing, on a cluster of etcd 3.5.13 or later:
 //
-//   - Every change is one transaction, on condition that the record and the claim are those that were read. Where a reply is
-//     lost a read shows what came of the request.
+//   - Every change is one transaction, on condition that the record and the claim are those that were read.
 //   - A lease ends when etcd revokes its own lease, by the monotonic clock of etcd's leader. No other clock counts. It ends no
 //     earlier than its TTL after the request that has granted or prolonged it was sent.
 //   - The fencing token is max(record + 1, floor + 1, this process's time in microseconds), where floor is the highest token
-//     that was forgotten. It rises through release, expiry, Break and Sweep without any clock. The time part covers what the
-//     cluster itself forgets: a restored snapshot, or new members without data. A process whose clock is behind may give a
-//     lower one there.
+//     that was forgotten. It rises without any clock. The time part covers what the cluster itself forgets: a restored
+//     snapshot, or new members without data. A process whose clock is behind may give a lower one there.
 //   - Waiters get hints, from one watch for all names of the process.
 //
 // # What it does not promise

@@ -16,28 +16,25 @@ const (
 	// perStream is how many renewals share a stream: a member answers one after the other, and asks the leader each time.
 	perStream = 32
 	// perLook is how many claims a transaction looks at, with two conditions each: etcd takes 128 (--max-txn-ops).
-	perLook  = 64
-	mostIdle = 2 * batch.MaxOperations / perStream
+	perLook = 64
 )
 
 // keeper renews claims. Those that are due at the same time share requests. Streams stay open for the next ones: with a
-// password etcd checks it for each new stream, by bcrypt.
+// password etcd checks it for each new one, by bcrypt.
 type keeper struct {
 	client *clientv3.Client
 	calls  *batch.Batcher[*prolongation]
 	ctx    context.Context // of all streams
 	stop   context.CancelFunc
-
-	mu   sync.Mutex
-	idle []*stream
+	mu     sync.Mutex
+	idle   []*stream
 }
 
 // prolongation is a renewal of one claim.
 type prolongation struct {
 	batch.Outcome
 	lease  clientv3.LeaseID
-	claim  string         // its key
-	stands []clientv3.Cmp // two
+	stands []clientv3.Cmp // two: that its key is as it was, and its record
 }
 
 // stream is answered in the order of its requests.
@@ -90,7 +87,7 @@ func (k *keeper) take() *stream {
 func (k *keeper) put(s *stream, good bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.idle = append(k.idle, s); !good || len(k.idle) > mostIdle {
+	if k.idle = append(k.idle, s); !good || len(k.idle) > 2*batch.MaxOperations/perStream {
 		for _, s := range k.idle {
 			s.cancel()
 		}
@@ -111,15 +108,12 @@ func (s *stream) prolong(client *clientv3.Client, part []*prolongation) (err err
 		if err == nil {
 			answer, err = s.Recv()
 		}
-		switch {
-		case err != nil:
-		case answer.ID != int64(p.lease):
+		if err == nil && answer.ID != int64(p.lease) {
 			err = errors.New("renewals are answered in another order than that of the requests")
-		case answer.TTL <= 0:
-			p.Fail(providerkit.ErrConflict)
-			continue
 		}
-		p.Fail(err)
+		if p.Fail(err); err == nil && answer.TTL <= 0 {
+			p.Fail(providerkit.ErrConflict)
+		}
 	}
 	return err
 }
@@ -130,7 +124,7 @@ func (k *keeper) look(ctx context.Context, all []*prolongation) {
 	for _, p := range all {
 		stand = append(stand, p.stands...)
 	}
-	answer, err := k.client.Txn(ctx).If(stand...).Then(clientv3.OpGet(all[0].claim, clientv3.WithKeysOnly())).Commit()
+	answer, err := k.client.Txn(ctx).If(stand...).Then(clientv3.OpGet(string(stand[0].KeyBytes()), clientv3.WithKeysOnly())).Commit()
 	switch half := len(all) / 2; {
 	case err != nil:
 		for _, p := range all {

@@ -24,23 +24,22 @@ type Options struct {
 	URL string `json:"url" option:"secret"`
 	// Prefix begins the keys of all records, before a slash. Processes that exclude each other use the same. Default "leases".
 	Prefix string `json:"prefix" option:"default=leases,maxlen=500"`
-	// Client is a client of your own, in place of the seven fields that follow. Close leaves it open. Its KV may be one of
-	// package namespace, and its Watcher too then.
+	// Client is one of your own, in place of the seven fields that follow. Close leaves it open. Its KV and its Watcher may
+	// be of package namespace.
 	Client *clientv3.Client `json:"-"`
 	// Endpoints are addresses of members, as host:port, of which the port may be left out.
 	Endpoints []string `json:"endpoints"`
 	// Username and Password are how to get in where authentication is on.
 	Username string             `json:"username"`
 	Password providerkit.Secret `json:"password"`
-	// TLS encrypts. A file below sets it, too.
-	TLS bool `json:"tls"`
-	// CAFile has the certificates to trust, in PEM. Default: the system's.
-	CAFile string `json:"ca_file"`
-	// CertFile and KeyFile are a certificate of the client's own, in PEM.
+	// TLS encrypts. CAFile has the certificates to trust, in PEM; default: the system's. CertFile and KeyFile are a certificate
+	// of the client's own. Each of these files sets TLS, too.
+	TLS      bool   `json:"tls"`
+	CAFile   string `json:"ca_file"`
 	CertFile string `json:"cert_file"`
 	KeyFile  string `json:"key_file"`
-	// Retention is how long a name is remembered after its last use, by the clocks of the processes. Its token is remembered
-	// for ever. Default an hour; or abstractions.Infinite.
+	// Retention is how long a name is remembered after its last use, by the processes' clocks; its token for ever. Default an
+	// hour; or abstractions.Infinite.
 	Retention time.Duration `json:"retention" option:"retention,min=1m"`
 	// Timeout bounds a call whose context has no deadline. Default 10 s.
 	Timeout time.Duration `json:"timeout" option:"timeout"`
@@ -101,16 +100,14 @@ func (o *Options) complete() error {
 }
 
 // client makes a client. With a user it asks for a token, and otherwise it sends nothing.
-func (o *Options) client() (*clientv3.Client, error) {
+func (o *Options) client() (_ *clientv3.Client, err error) {
 	config := clientv3.Config{
 		Endpoints: o.Endpoints, Username: o.Username, Password: o.Password.Reveal(), Logger: zap.NewNop(),
-		// A member that hangs takes no calls any more after 13 s. Servers refuse pings that come more often than each 5 s, or
-		// while there is no call.
+		// A member that hangs takes no calls after 13 s. Servers refuse pings more often than each 5 s, or while there is no call.
 		DialTimeout: o.Timeout, DialKeepAliveTime: 10 * time.Second, DialKeepAliveTimeout: 3 * time.Second,
 		MaxUnaryRetries: 2, // once more with a new token
 	}
 	if o.TLS {
-		var err error
 		if config.TLS, err = (transport.TLSInfo{TrustedCAFile: o.CAFile, CertFile: o.CertFile, KeyFile: o.KeyFile}).ClientConfig(); err != nil {
 			return nil, fmt.Errorf("%w: CAFile, CertFile or KeyFile: %w", abstractions.ErrInvalid, err)
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 )
@@ -57,7 +59,6 @@ type driver struct {
 	wakeups providerkit.Wakeups
 }
 
-// Capabilities returns what is documented at the package.
 func (d *driver) Capabilities() abstractions.Capabilities {
 	return abstractions.Capabilities{
 		Provider: "etcd", Clock: "the monotonic clock of etcd's leader", Granularity: time.Second, Infinite: true,
@@ -111,7 +112,6 @@ func (d *driver) RenewBatch(ctx context.Context, reqs []abstractions.RenewReques
 	return results, nil
 }
 
-// Wait registers a waiter: see abstractions.Waiter.
 func (d *driver) Wait(ctx context.Context, req abstractions.WaitRequest) (abstractions.Wakeups, error) {
 	return d.wakeups.Wait(ctx, req.Name)
 }
@@ -122,7 +122,7 @@ func (d *driver) Ping(ctx context.Context) error {
 	return err
 }
 
-func (d *driver) Close() (err error) {
+func (d *driver) Close() error {
 	d.wakeups.Close()
 	if d.store.keep == nil { // it has not been opened
 		return nil
@@ -130,13 +130,10 @@ func (d *driver) Close() (err error) {
 	d.store.revoking.Wait()
 	d.store.keep.stop()
 	d.store.keep.calls.Close()
-	if d.options.Client == nil {
-		err = d.store.client.Close()
-	}
-	if errors.Is(err, context.Canceled) {
+	if d.options.Client != nil {
 		return nil
 	}
-	return err
+	return d.store.client.Close()
 }
 
 // Classify goes by the codes of gRPC, and by etcd's own errors where one code says several things
@@ -162,3 +159,68 @@ func (*driver) Classify(err error) (m providerkit.Meaning) {
 	}
 	return m
 }
+
+// watch tells which claims end, by release, break or expiry: a providerkit.Connection.
+type watch struct {
+	client *clientv3.Client
+	prefix string // of the claims
+	ctx    context.Context
+	cancel context.CancelFunc
+	events clientv3.WatchChan
+	names  []string // that Receive has not returned yet
+}
+
+// connect begins a watch, and returns when it misses nothing any more. A member that has lost its leader ends it, and so does
+// a compaction of what it has not told yet.
+func (s *store) connect(ctx context.Context) (providerkit.Connection, error) {
+	w := &watch{client: s.client, prefix: s.prefix + claims}
+	w.ctx, w.cancel = context.WithCancel(clientv3.WithRequireLeader(context.Background()))
+	stop := context.AfterFunc(ctx, w.cancel) // Watch itself waits for a member
+	w.events = w.client.Watch(w.ctx, w.prefix, clientv3.WithPrefix(), clientv3.WithFilterPut(), clientv3.WithCreatedNotify())
+	err := w.next(ctx)
+	if !stop() {
+		err = ctx.Err()
+	}
+	if err != nil {
+		w.cancel()
+		return nil, err
+	}
+	return w, nil
+}
+
+// next takes what the watch tells next, be it nothing but that it is there.
+func (w *watch) next(ctx context.Context) error {
+	select {
+	case told, open := <-w.events:
+		if !open {
+			return errors.New("the watch has ended")
+		}
+		for _, event := range told.Events {
+			w.names = append(w.names, strings.TrimPrefix(string(event.Kv.Key), w.prefix))
+		}
+		return told.Err()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Receive returns the name of the next claim that has ended.
+func (w *watch) Receive(ctx context.Context) (name string, err error) {
+	for len(w.names) == 0 {
+		if err := w.next(ctx); err != nil {
+			return "", err
+		}
+	}
+	name, w.names = w.names[0], w.names[1:]
+	return name, nil
+}
+
+// Ping asks for a sign of life.
+func (w *watch) Ping(ctx context.Context) error {
+	if err := w.client.RequestProgress(w.ctx); err != nil {
+		return err
+	}
+	return w.next(ctx)
+}
+
+func (w *watch) Close() { w.cancel() }

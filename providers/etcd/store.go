@@ -28,11 +28,7 @@ type store struct {
 }
 
 // The keys of a name, under the prefix. The last is shared by the names of one hash.
-const (
-	records = "n/"
-	claims  = "c/"
-	floors  = "f/"
-)
+const records, claims, floors = "n/", "c/", "f/"
 
 func (s *store) key(name string) string { return s.prefix + records + name }
 
@@ -76,17 +72,14 @@ func (s *store) Get(ctx context.Context, key string) (providerkit.Item, error) {
 	if err != nil {
 		return providerkit.Item{}, err
 	}
-	found := make([]*mvccpb.KeyValue, 3)
-	for i := range found {
-		found[i] = append(kvs(answer, i), &mvccpb.KeyValue{})[0]
-	}
-	v, floor := see(found[0], found[1]), found[2]
+	first := func(i int) *mvccpb.KeyValue { return append(kvs(answer, i), &mvccpb.KeyValue{})[0] }
+	v, floor := see(first(0), first(1)), first(2)
 	if v.floorRev = floor.ModRevision; v.floorRev > 0 {
 		if v.floor, err = strconv.ParseInt(string(floor.Value), 10, 64); err != nil {
 			err = fmt.Errorf("%w: what is stored as %q is no token", abstractions.ErrNotSetUp, floor.Key)
 		}
 	}
-	return v.item(key, found[0].Value, time.Now().UTC()), err
+	return v.item(key, first(0).Value, time.Now().UTC()), err
 }
 
 func kvs(answer *clientv3.TxnResponse, i int) []*mvccpb.KeyValue {
@@ -132,9 +125,9 @@ func (s *store) Put(ctx context.Context, old providerkit.Item, r *providerkit.Re
 		v.claim, v.holder, v.lease, v.ours = 0, "", 0, false
 	}
 	switch v.record, err = s.commit(ctx, conditions, writes...); {
-	case err == nil && v.lease != before:
+	case err == nil && v.lease != before && before != clientv3.NoLease:
 		s.revoke(before)
-	case errors.Is(err, providerkit.ErrConflict) && v.fresh:
+	case errors.Is(err, providerkit.ErrConflict) && v.fresh && v.lease != clientv3.NoLease:
 		s.revoke(v.lease)
 	}
 	if v.fresh {
@@ -164,10 +157,7 @@ func (s *store) Delete(ctx context.Context, item providerkit.Item) error {
 // the page needs.
 func (s *store) List(ctx context.Context, q providerkit.ListQuery) (items []providerkit.Item, next string, err error) {
 	all := s.key(q.Prefix)
-	first := all
-	if q.After != "" {
-		first = max(first, q.After+"\x00")
-	}
+	first := max(all, q.After+"\x00")
 	page := func(all, first string) clientv3.Op {
 		return clientv3.OpGet(first, clientv3.WithRange(clientv3.GetPrefixRangeEnd(all)), clientv3.WithLimit(int64(q.Limit)))
 	}
@@ -231,9 +221,6 @@ func (s *store) grant(ctx context.Context, v view, r *providerkit.Record) (clien
 
 // revoke ends a lease without a claim, meanwhile. Otherwise it ends by itself.
 func (s *store) revoke(lease clientv3.LeaseID) {
-	if lease == clientv3.NoLease {
-		return
-	}
 	s.revoking.Go(func() {
 		ctx, cancel := context.WithTimeout(s.keep.ctx, time.Second)
 		defer cancel()
@@ -267,8 +254,7 @@ func (s *store) Follow(ctx context.Context, item providerkit.Item, r *providerki
 		v.fresh = false
 		return item, nil
 	}
-	claim := s.claimKey(item.Key)
-	renewed := &prolongation{lease: v.lease, claim: claim, stands: []clientv3.Cmp{unchanged(item.Key, v.record), unchanged(claim, v.claim)}}
+	renewed := &prolongation{lease: v.lease, stands: []clientv3.Cmp{unchanged(s.claimKey(item.Key), v.claim), unchanged(item.Key, v.record)}}
 	if v.lease == clientv3.NoLease {
 		s.keep.look(ctx, []*prolongation{renewed})
 	} else if err := s.keep.calls.Do(ctx, renewed); err != nil {

@@ -43,7 +43,7 @@ func (s *store) renew(t testing.TB, name string, lease clientv3.LeaseID) error {
 	defer cancel()
 	_, v := s.look(t, name)
 	claim := s.claimKey(s.key(name))
-	p := &prolongation{lease: lease, claim: claim, stands: []clientv3.Cmp{unchanged(claim, v.claim)}}
+	p := &prolongation{lease: lease, stands: []clientv3.Cmp{unchanged(claim, v.claim)}}
 	require.NoError(t, s.keep.calls.Do(ctx, p))
 	return p.Err()
 }
