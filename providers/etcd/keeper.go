@@ -56,12 +56,7 @@ func newKeeper(client *clientv3.Client) *keeper {
 func (k *keeper) renewMany(ctx context.Context, all []*prolongation, _ bool) {
 	var streams sync.WaitGroup
 	for part := range slices.Chunk(all, perStream) {
-		streams.Go(func() {
-			s := k.take()
-			stop := context.AfterFunc(ctx, s.cancel)
-			err := s.prolong(k.client, part)
-			k.put(s, stop() && err == nil)
-		})
+		streams.Go(func() { k.prolong(ctx, part) })
 	}
 	streams.Wait()
 	alive := slices.DeleteFunc(slices.Clone(all), func(p *prolongation) bool { return p.Err() != nil })
@@ -70,24 +65,23 @@ func (k *keeper) renewMany(ctx context.Context, all []*prolongation, _ bool) {
 	}
 }
 
-// take is an idle stream, or a new one.
-func (k *keeper) take() *stream {
+// prolong sends KeepAlives over a stream that is idle, or a new one.
+func (k *keeper) prolong(ctx context.Context, part []*prolongation) {
 	k.mu.Lock()
-	defer k.mu.Unlock()
 	if len(k.idle) == 0 {
-		ctx, cancel := context.WithCancel(k.ctx)
-		return &stream{ctx: ctx, cancel: cancel}
+		own, cancel := context.WithCancel(k.ctx)
+		k.idle = append(k.idle, &stream{ctx: own, cancel: cancel})
 	}
 	s := k.idle[0]
 	k.idle = k.idle[1:]
-	return s
-}
-
-// put keeps a stream. Those that are idle may be of the same member as one that has failed.
-func (k *keeper) put(s *stream, good bool) {
+	k.mu.Unlock()
+	stop := context.AfterFunc(ctx, s.cancel)
+	err := s.prolong(k.client, part)
+	good := stop() && err == nil
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.idle = append(k.idle, s); !good || len(k.idle) > 2*batch.MaxOperations/perStream {
+	k.idle = append(k.idle, s)
+	if !good || len(k.idle) > 2*batch.MaxOperations/perStream { // the others may be of the same member
 		for _, s := range k.idle {
 			s.cancel()
 		}
@@ -95,7 +89,6 @@ func (k *keeper) put(s *stream, good bool) {
 	}
 }
 
-// prolong sends KeepAlives.
 func (s *stream) prolong(client *clientv3.Client, part []*prolongation) (err error) {
 	if s.Lease_LeaseKeepAliveClient == nil {
 		s.Lease_LeaseKeepAliveClient, err = pb.NewLeaseClient(client.ActiveConnection()).LeaseKeepAlive(s.ctx)

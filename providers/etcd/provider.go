@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
@@ -40,7 +39,7 @@ func Open(ctx context.Context, options Options) (*Provider, error) {
 }
 
 func newProvider(o Options) *Provider {
-	s := &store{prefix: o.Prefix + "/"}
+	s := &store{prefix: o.Prefix + "/", spares: make(chan view, 64)}
 	d := &driver{store: s, options: o, wakeups: providerkit.Wakeups{Connect: s.connect}}
 	d.Records = providerkit.Records{Store: s, Key: s.key, Leases: s, Classify: d.Classify, Retention: o.Retention}
 	return &Provider{providerkit.New(d, providerkit.Config{Timeout: o.Timeout, Detach: true}), d}
@@ -103,13 +102,7 @@ func (d *driver) connect() (err error) {
 
 // RenewBatch renews many claims. Those whose state is known share requests: see keeper.
 func (d *driver) RenewBatch(ctx context.Context, reqs []abstractions.RenewRequest) ([]abstractions.RenewResult, error) {
-	results := make([]abstractions.RenewResult, len(reqs))
-	var all sync.WaitGroup
-	for i, req := range reqs {
-		all.Go(func() { results[i].Grant, results[i].Err = d.Renew(ctx, req) })
-	}
-	all.Wait()
-	return results, nil
+	return providerkit.RenewEach(ctx, reqs, d.Renew), nil
 }
 
 func (d *driver) Wait(ctx context.Context, req abstractions.WaitRequest) (abstractions.Wakeups, error) {
@@ -126,6 +119,9 @@ func (d *driver) Close() error {
 	d.wakeups.Close()
 	if d.store.keep == nil { // it has not been opened
 		return nil
+	}
+	for len(d.store.spares) > 0 {
+		d.store.leave(<-d.store.spares, false)
 	}
 	d.store.revoking.Wait()
 	d.store.keep.stop()

@@ -24,6 +24,7 @@ type store struct {
 	client   *clientv3.Client
 	keep     *keeper
 	prefix   string
+	spares   chan view // claims that were released: their leases are for others
 	revoking sync.WaitGroup
 }
 
@@ -47,8 +48,9 @@ type view struct {
 	record, claim, floorRev int64
 	holder                  string // the claim's value
 	lease                   clientv3.LeaseID
-	ours                    bool // the claim is the record's
-	fresh                   bool // its lease was granted by the write that has made this view
+	at                      time.Time // before it was prolonged, if this process has done that
+	ours                    bool      // the claim is the record's
+	fresh                   bool      // its lease was granted by the write that has made this view
 	floor                   int64
 }
 
@@ -103,7 +105,7 @@ func (s *store) commit(ctx context.Context, conditions []clientv3.Cmp, writes ..
 }
 
 // Put writes a record and its claim at once, if both are still what was read. The claim of a new holder, or for another TTL,
-// gets a lease that nobody had before: so no copy of an earlier request prolongs or revokes it.
+// gets another lease, so that no copy of an earlier request revokes it, and none of another process prolongs it.
 func (s *store) Put(ctx context.Context, old providerkit.Item, r *providerkit.Record, data []byte) (_ providerkit.Item, err error) {
 	v, claim := *old.State.(*view), s.claimKey(old.Key)
 	conditions := []clientv3.Cmp{unchanged(old.Key, v.record), unchanged(claim, v.claim)}
@@ -111,10 +113,11 @@ func (s *store) Put(ctx context.Context, old providerkit.Item, r *providerkit.Re
 		conditions = append(conditions, unchanged(s.floorKey(old.Key), v.floorRev))
 	}
 	writes := []clientv3.Op{clientv3.OpPut(old.Key, string(data))}
-	before := v.lease
+	before := v
 	v.fresh = false
 	switch held := r.ID != "" && r.Left > 0; {
 	case held && v.holder != claimOf(r):
+		v.at = time.Now()
 		if v.lease, err = s.grant(ctx, v, r); err != nil {
 			return providerkit.Item{}, err
 		}
@@ -125,10 +128,10 @@ func (s *store) Put(ctx context.Context, old providerkit.Item, r *providerkit.Re
 		v.claim, v.holder, v.lease, v.ours = 0, "", 0, false
 	}
 	switch v.record, err = s.commit(ctx, conditions, writes...); {
-	case err == nil && v.lease != before && before != clientv3.NoLease:
-		s.revoke(before)
-	case errors.Is(err, providerkit.ErrConflict) && v.fresh && v.lease != clientv3.NoLease:
-		s.revoke(v.lease)
+	case err == nil && v.lease != before.lease:
+		s.leave(before, v.lease == clientv3.NoLease && !before.at.IsZero())
+	case errors.Is(err, providerkit.ErrConflict) && v.fresh:
+		s.leave(v, false)
 	}
 	if v.fresh {
 		v.claim = v.record
@@ -212,20 +215,42 @@ func (s *store) grant(ctx context.Context, v view, r *providerkit.Record) (clien
 	if r.Left == abstractions.Infinite {
 		return clientv3.NoLease, nil
 	}
-	answer, err := s.client.Grant(ctx, max(1, seconds(r.Left)))
+	ttl := max(1, seconds(r.Left))
+	select {
+	case spare := <-s.spares:
+		again := &prolongation{lease: spare.lease}
+		if strings.HasSuffix(spare.holder, fmt.Sprint(" ", ttl)) && time.Since(spare.at) < time.Duration(ttl)*time.Second/2 {
+			if s.keep.prolong(ctx, []*prolongation{again}); again.Err() == nil {
+				return again.lease, nil
+			}
+		}
+		s.leave(spare, false)
+	default:
+	}
+	answer, err := s.client.Grant(ctx, ttl)
 	if err != nil {
 		return 0, err
 	}
 	return answer.ID, nil
 }
 
-// revoke ends a lease without a claim, meanwhile. Otherwise it ends by itself.
-func (s *store) revoke(lease clientv3.LeaseID) {
-	s.revoking.Go(func() {
-		ctx, cancel := context.WithTimeout(s.keep.ctx, time.Second)
-		defer cancel()
-		_, _ = s.client.Revoke(ctx, lease)
-	})
+// leave keeps the lease of a claim that has ended for another, or revokes it meanwhile. It is used within half its TTL since it
+// was prolonged: until then etcd had no reason to revoke it, and so no former leader has begun to.
+func (s *store) leave(v view, keep bool) {
+	if keep {
+		select {
+		case s.spares <- v:
+			return
+		default:
+		}
+	}
+	if v.lease != clientv3.NoLease {
+		s.revoking.Go(func() {
+			ctx, cancel := context.WithTimeout(s.keep.ctx, time.Second)
+			defer cancel()
+			_, _ = s.client.Revoke(ctx, v.lease)
+		})
+	}
 }
 
 // Judge says what the claim's key makes of a record: the record's holder has the name while the key is there. One that is not
@@ -254,6 +279,7 @@ func (s *store) Follow(ctx context.Context, item providerkit.Item, r *providerki
 		v.fresh = false
 		return item, nil
 	}
+	v.at = time.Now()
 	renewed := &prolongation{lease: v.lease, stands: []clientv3.Cmp{unchanged(s.claimKey(item.Key), v.claim), unchanged(item.Key, v.record)}}
 	if v.lease == clientv3.NoLease {
 		s.keep.look(ctx, []*prolongation{renewed})
