@@ -3,6 +3,7 @@ package providerkit
 import (
 	"fmt"
 	"maps"
+	"net"
 	"net/url"
 	"slices"
 	"strings"
@@ -73,6 +74,18 @@ func ReadURL(options any, text string, schemes ...string) (u URL, path string, e
 		return URL{}, "", BadURL("a path with % written as %25")
 	}
 	return u, path, nil
+}
+
+// HostPort is host:port of an address whose port may be left out; "" if it can't be one.
+func HostPort(address, port string) string {
+	host, own, err := net.SplitHostPort(address)
+	if err != nil {
+		host, own = strings.Trim(address, "[]"), port
+	}
+	if host == "" || strings.ContainsAny(address, "/@ ") {
+		return ""
+	}
+	return net.JoinHostPort(host, own)
 }
 
 // pairs reports whether a query could not be the end of a password.

@@ -1,7 +1,6 @@
 // Package etcdlease is the provider of etcd: each name is a record, and a key that an etcd lease removes. Rights, set-up and
 // what was measured are in docs/providers/etcd.md.
 //
-//	provider, err := etcdlease.Open(ctx, etcdlease.Options{Endpoints: []string{"host1", "host2", "host3"}})
 //	provider, err := etcdlease.OpenURL(ctx, "etcd://host1,host2,host3/leases?tls=true")
 //
 // # What it promises
@@ -32,15 +31,14 @@
 //	leases/f/5a           floor: the highest token that was forgotten of some names
 //
 // A transaction writes the record and the claim. So whoever reads both at one revision sees who holds the name: the record
-// says who, the claim's key whether he still does. Each claim has an etcd lease of its own. Another TTL, and a Break that lets
-// the lease run out, mean another lease. So no copy of a request that was delayed, be it a KeepAlive, a revocation or a
-// transaction, changes what followed. An infinite lease has no etcd lease. One that claims share would outlive those that
-// nobody renews, or that another process has adopted, for as long as the others are renewed.
+// says who, the claim's key whether he still does. Each claim has an etcd lease of its own, which after a release another
+// claim of the process may get. Another TTL, and a Break that lets the lease run out, mean another lease. So a request that was
+// delayed changes nothing that followed, but that a KeepAlive may prolong it once. An infinite lease has no etcd lease. One
+// that claims share would outlive those that nobody renews, or that another process has adopted.
 //
 // A renewal is a KeepAlive, and a read after it: etcd may prolong a lease while it deletes its keys (etcd-io/etcd#14758,
 // #20547). It writes nothing in the log of etcd's consensus. Those that are due together share streams and reads.
 //
 // Sweeping deletes a record and raises its floor in one transaction. A request that has found no record before is refused if
-// the floor has changed, however late it arrives. The package does not use clientv3/concurrency, whose Session says up to a
-// second after the end that a lease is lost (etcd-io/etcd#19091).
+// the floor has changed, however late it arrives.
 package etcdlease

@@ -37,9 +37,8 @@ type prolongation struct {
 	stands []clientv3.Cmp // two: that its key is as it was, and its record
 }
 
-// stream is answered in the order of its requests.
 type stream struct {
-	pb.Lease_LeaseKeepAliveClient // nil at first
+	pb.Lease_LeaseKeepAliveClient // answers in the order of the requests; nil at first
 	ctx                           context.Context
 	cancel                        context.CancelFunc
 }

@@ -3,7 +3,6 @@ package etcdlease
 import (
 	"context"
 	"fmt"
-	"net"
 	"path"
 	"slices"
 	"strings"
@@ -87,14 +86,9 @@ func (o *Options) complete() error {
 	o.TLS = o.TLS || files
 	o.Endpoints = slices.Clone(o.Endpoints)
 	for i, endpoint := range o.Endpoints {
-		host, port, err := net.SplitHostPort(endpoint)
-		if err != nil {
-			host, port = strings.Trim(endpoint, "[]"), "2379"
-		}
-		if host == "" || strings.ContainsAny(endpoint, "/@ ") {
+		if o.Endpoints[i] = providerkit.HostPort(endpoint, "2379"); o.Endpoints[i] == "" {
 			return providerkit.BadOption("Endpoints", providerkit.NotShown, "host:port of each member")
 		}
-		o.Endpoints[i] = net.JoinHostPort(host, port)
 	}
 	return nil
 }

@@ -50,12 +50,11 @@ func (p *Provider) Sweep(ctx context.Context) (forgotten int, err error) {
 	return providerkit.Sweep(ctx, p.shell, p.driver.SweepPage)
 }
 
-// driver is what of the provider knows etcd. The rules are Records'.
 type driver struct {
-	providerkit.Records
-	store   *store
-	options Options
-	wakeups providerkit.Wakeups
+	providerkit.Records // the rules
+	store               *store
+	options             Options
+	wakeups             providerkit.Wakeups
 }
 
 func (d *driver) Capabilities() abstractions.Capabilities {
@@ -67,19 +66,16 @@ func (d *driver) Capabilities() abstractions.Capabilities {
 	}
 }
 
-// open connects, sees whether the prefix may be read, and asks a member for its version. Before 3.5.13 one that took itself
+// open connects, asks a member for its version, and sees whether the prefix may be read. Before 3.5.13 one that took itself
 // for the leader revoked leases that were alive (etcd's changelog, etcd-io/etcd#16822).
 func (d *driver) open(ctx context.Context) error {
 	if err := d.connect(); err != nil {
 		return err
 	}
-	if err := d.Ping(ctx); err != nil {
-		return err
-	}
 	member, err := pb.NewMaintenanceClient(d.store.client.ActiveConnection()).Status(ctx, &pb.StatusRequest{})
 	switch {
 	case d.Classify(err).Class == providerkit.Denied: // its users may be kept from asking
-		return nil
+		return d.Ping(ctx)
 	case err != nil:
 		return err
 	}
@@ -87,7 +83,7 @@ func (d *driver) open(ctx context.Context) error {
 	if _, err = fmt.Sscanf(member.Version, "%d.%d.%d", &major, &minor, &patch); err != nil || 1e6*major+1e3*minor+patch < 3_005_013 {
 		return fmt.Errorf("%w: etcd %s may end leases early; 3.5.13 or later is needed", abstractions.ErrNotSetUp, member.Version)
 	}
-	return nil
+	return d.Ping(ctx)
 }
 
 func (d *driver) connect() (err error) {
@@ -109,9 +105,8 @@ func (d *driver) Wait(ctx context.Context, req abstractions.WaitRequest) (abstra
 	return d.wakeups.Wait(ctx, req.Name)
 }
 
-// Ping reads what lies under the prefix, which is linearizable: a majority answers.
 func (d *driver) Ping(ctx context.Context) error {
-	_, err := d.store.client.Get(ctx, d.store.prefix+floors)
+	_, err := d.store.client.Get(ctx, d.store.prefix+floors) // linearizable: a majority answers
 	return err
 }
 
@@ -211,7 +206,6 @@ func (w *watch) Receive(ctx context.Context) (name string, err error) {
 	return name, nil
 }
 
-// Ping asks for a sign of life.
 func (w *watch) Ping(ctx context.Context) error {
 	if err := w.client.RequestProgress(w.ctx); err != nil {
 		return err

@@ -108,6 +108,46 @@ func TestTrap_T14_DelayedRequestsMeetALeaseOfBefore(t *testing.T) {
 	require.LessOrEqual(t, left.GrantedTTL, int64(61), "it has no more time than it had")
 }
 
+// The next claim of the process gets the lease of one that was released, prolonged, if it is for the same TTL.
+func TestLeasesAreUsedAgain(t *testing.T) {
+	p, s := fresh(t)
+	left := func(lease clientv3.LeaseID) int64 {
+		answer, err := s.client.TimeToLive(t.Context(), lease)
+		require.NoError(t, err)
+		return answer.TTL
+	}
+	first := acquire(t, p, "n", "a", time.Minute)
+	_, before := s.look(t, "n")
+	<-time.After(3 * time.Second)
+	old := left(before.lease)
+	require.NoError(t, p.Release(t.Context(), giveUp(first)))
+	second := acquire(t, p, "m", "b", time.Minute)
+	_, after := s.look(t, "m")
+	require.Equal(t, before.lease, after.lease)
+	require.Greater(t, left(after.lease), old)
+	_, err := p.Renew(t.Context(), renewal(first)) // a copy that was delayed
+	require.ErrorIs(t, err, abstractions.ErrLost)
+	require.NoError(t, p.Release(t.Context(), giveUp(first)))
+	_, err = p.Renew(t.Context(), renewal(second))
+	require.NoError(t, err)
+
+	require.NoError(t, p.Release(t.Context(), giveUp(second)))
+	third := acquire(t, p, "n", "c", 2*time.Minute)
+	_, longer := s.look(t, "n")
+	require.NotEqual(t, before.lease, longer.lease)
+	require.Greater(t, left(longer.lease), int64(60))
+
+	require.NoError(t, p.Release(t.Context(), giveUp(third)))
+	_, err = s.client.Revoke(t.Context(), longer.lease)
+	require.NoError(t, err)
+	fourth := acquire(t, p, "n", "d", 2*time.Minute)
+	_, err = p.Renew(t.Context(), renewal(fourth))
+	require.NoError(t, err)
+	fourth.State = nil // nobody knows when it was prolonged
+	require.NoError(t, p.Release(t.Context(), giveUp(fourth)))
+	require.Empty(t, s.spares)
+}
+
 // T28: a request that has seen no record is refused once one was forgotten, however late.
 func TestTrap_T28_ForgettingRefusesWhoHasSeenNothing(t *testing.T) {
 	p, s := fresh(t)

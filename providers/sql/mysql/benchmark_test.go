@@ -95,7 +95,7 @@ func BenchmarkHeld_mariadb(b *testing.B) {
 			reqs[i] = renewalOf(g)
 			reqs[i].State = g.State
 		}
-		b.ReportMetric(time.Since(began).Seconds(), "take-s")
+		taken := time.Since(began)
 		for b.Loop() {
 			for at := 0; at < held; at += 256 { // as a manager does
 				results, err := p.RenewBatch(b.Context(), reqs[at:min(at+256, held)])
@@ -106,6 +106,7 @@ func BenchmarkHeld_mariadb(b *testing.B) {
 				}
 			}
 		}
+		b.ReportMetric(taken.Seconds(), "take-s")
 	})
 	b.Run("get_lock", func(b *testing.B) {
 		conn := bed.conn(b)
@@ -113,10 +114,11 @@ func BenchmarkHeld_mariadb(b *testing.B) {
 		for i := range held {
 			locks(b, conn, fmt.Sprintf("SELECT GET_LOCK('bench/%d', 0)", i))
 		}
-		b.ReportMetric(time.Since(began).Seconds(), "take-s")
+		taken := time.Since(began)
 		for b.Loop() {
 			require.NoError(b, conn.PingContext(b.Context()))
 		}
+		b.ReportMetric(taken.Seconds(), "take-s")
 	})
 }
 
