@@ -96,7 +96,7 @@ func handoff(b *testing.B, contender func() (acquire func() (release func() erro
 			next <- release
 			failed <- err
 		}()
-		<-time.After(20 * time.Millisecond) // it waits
+		<-time.After(200 * time.Millisecond) // it waits: etcd is slow to begin a watch from a revision of before
 		b.StartTimer()
 		require.NoError(b, release())
 		release = <-next
