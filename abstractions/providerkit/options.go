@@ -164,6 +164,9 @@ func invalid(what string, value any, want string) error {
 	return &abstractions.InvalidError{Field: "Options" + what, Value: value, Want: want}
 }
 
+// BadOption is the error of a field of Options that can't be.
+func BadOption(field string, value any, want string) error { return invalid("."+field, value, want) }
+
 // keys are the names of the fields in JSON, or those that a URL may set.
 func keys(fields []field, secrets bool) []string {
 	var all []string

@@ -3,6 +3,7 @@ package providerkit
 import (
 	"fmt"
 	"maps"
+	"net"
 	"net/url"
 	"slices"
 	"strings"
@@ -57,6 +58,34 @@ func ParseURL(text string, schemes ...string) (URL, error) {
 	}
 	u.User, u.Password, u.Host = user, NewSecret(password), u.Host[at+1:]
 	return u, nil
+}
+
+// ReadURL takes Options.URL apart, sets the fields of options, a pointer to a struct, that its
+// query names, and returns its path unescaped, without the slash before it.
+func ReadURL(options any, text string, schemes ...string) (u URL, path string, err error) {
+	u, err = ParseURL(text, schemes...)
+	if err == nil {
+		err = SetAll(options, u.Query)
+	}
+	if err != nil {
+		return URL{}, "", err
+	}
+	if path, err = url.PathUnescape(strings.TrimPrefix(u.Path, "/")); err != nil {
+		return URL{}, "", BadURL("a path with % written as %25")
+	}
+	return u, path, nil
+}
+
+// HostPort is host:port of an address whose port may be left out; "" if it can't be one.
+func HostPort(address, port string) string {
+	host, own, err := net.SplitHostPort(address)
+	if err != nil {
+		host, own = strings.Trim(address, "[]"), port
+	}
+	if host == "" || strings.ContainsAny(address, "/@ ") {
+		return ""
+	}
+	return net.JoinHostPort(host, own)
 }
 
 // pairs reports whether a query could not be the end of a password.

@@ -48,6 +48,29 @@ func TestTrap_T49_PasswordsThatWereNotEscaped(t *testing.T) {
 	}
 }
 
+func TestHostPort(t *testing.T) {
+	for address, want := range map[string]string{
+		"h": "h:1", "h:2": "h:2", "[::1]": "[::1]:1", "[::1]:2": "[::1]:2", "": "", ":2": "", "http://h": "", "a@h": "", "a b": "",
+	} {
+		require.Equal(t, want, HostPort(address, "1"), address)
+	}
+}
+
+func TestReadURL(t *testing.T) {
+	type options struct {
+		URL   string `json:"url" option:"secret"`
+		Shelf string `json:"shelf"`
+	}
+	var o options
+	u, path, err := ReadURL(&o, "x://host/a%2Fb/c?shelf=s", "x")
+	require.NoError(t, err)
+	require.Equal(t, []string{"host", "a/b/c", "s"}, []string{u.Host, path, o.Shelf})
+	for _, text := range []string{"y://host", "x://host/%zz", "x://host?nonsense=1"} {
+		_, _, err = ReadURL(&o, text, "x")
+		require.ErrorIs(t, err, abstractions.ErrInvalid, text)
+	}
+}
+
 // FuzzParseURL finds no URL whose password comes apart, and none that panics.
 func FuzzParseURL(f *testing.F) {
 	f.Add("x://user:pass@host:1/path?a=1")

@@ -18,7 +18,7 @@ type endpoint struct {
 }
 
 func badAccountURL(want string) error {
-	return invalid("AccountURL", providerkit.NotShown, want)
+	return providerkit.BadOption("AccountURL", providerkit.NotShown, want)
 }
 
 // readAccountURL takes AccountURL apart: the account, a container, and the query, which
@@ -38,7 +38,7 @@ func (o *Options) readAccountURL() (at endpoint, err error) {
 	case !ok:
 		return at, badAccountURL(wantPath)
 	case at.container != "" && o.Container != "" && o.Container != at.container:
-		return at, invalid("Container", o.Container, "the one that Options.AccountURL names, or nothing")
+		return at, providerkit.BadOption("Container", o.Container, "the one that Options.AccountURL names, or nothing")
 	case at.container != "":
 		o.Container = at.container
 	}
@@ -148,5 +148,5 @@ func (o *Options) readVariable(u providerkit.URL, name string) error {
 	if !variable.MatchString(name) { // perhaps the string itself
 		value = providerkit.NotShown
 	}
-	return invalid("URL parameter connection_string_env", value, "the name of a variable that is set to a connection string")
+	return providerkit.BadOption("URL parameter connection_string_env", value, "the name of a variable that is set to a connection string")
 }

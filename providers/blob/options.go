@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
-	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
 	"github.com/distributedleasing/leasing/auth"
 )
@@ -114,10 +113,6 @@ func (o *Options) complete() (at endpoint, err error) {
 	return at, err
 }
 
-func invalid(field string, value any, want string) error {
-	return &abstractions.InvalidError{Field: "Options." + field, Value: value, Want: want}
-}
-
 var (
 	// containerName is the form of a container's name
 	// (learn.microsoft.com/rest/api/storageservices/naming-and-referencing-containers--blobs--and-metadata).
@@ -131,11 +126,11 @@ var (
 func (o *Options) validate() error {
 	switch {
 	case len(o.Container) > 63 || !containerName.MatchString(o.Container):
-		return invalid("Container", o.Container, "3 to 63 lower-case letters, digits and single hyphens between them")
+		return providerkit.BadOption("Container", o.Container, "3 to 63 lower-case letters, digits and single hyphens between them")
 	case !prefixName.MatchString(o.Prefix) || strings.Contains(o.Prefix, "./"):
-		return invalid("Prefix", o.Prefix, `letters, digits and "-_./", a letter or digit before each slash, such as "leases/"`)
+		return providerkit.BadOption("Prefix", o.Prefix, `letters, digits and "-_./", a letter or digit before each slash, such as "leases/"`)
 	case !reflect.ValueOf(o.ClientOptions.Retry).IsZero():
-		return invalid("ClientOptions.Retry", providerkit.NotShown, "nothing: a request is made once, and package leasing tries again")
+		return providerkit.BadOption("ClientOptions.Retry", providerkit.NotShown, "nothing: a request is made once, and package leasing tries again")
 	}
 	return nil
 }
@@ -156,9 +151,9 @@ func (o *Options) validateIdentity(service string) error {
 	case err != nil:
 		return err
 	case identity == "AccountKey" && (badKey != nil || len(key) == 0):
-		return invalid("AccountKey", providerkit.NotShown, "one of the account's keys, in base64")
+		return providerkit.BadOption("AccountKey", providerkit.NotShown, "one of the account's keys, in base64")
 	case identity == "SAS" && (badQuery != nil || query.Get("sv") == "" || query.Get("sig") == ""): // which every SAS has (learn.microsoft.com/rest/api/storageservices/create-account-sas)
-		return invalid("SAS", providerkit.NotShown, `a shared access signature: "sv=...&sig=..."`)
+		return providerkit.BadOption("SAS", providerkit.NotShown, `a shared access signature: "sv=...&sig=..."`)
 	case identity == "AccountKey", identity == "SAS":
 		return nil
 	case !strings.HasPrefix(service, "https:") && !o.ClientOptions.InsecureAllowCredentialWithHTTP:
@@ -173,7 +168,7 @@ func (o *Options) validateIdentity(service string) error {
 // string for, but for its errors.
 func (o *Options) validateConnectionString() error {
 	if o.hasIdentity() {
-		return invalid("ConnectionString", providerkit.NotShown, "no "+strings.Join(identities, ", ")+" beside it: it says who we are")
+		return providerkit.BadOption("ConnectionString", providerkit.NotShown, "no "+strings.Join(identities, ", ")+" beside it: it says who we are")
 	}
 	for part := range strings.SplitSeq(strings.TrimRight(o.ConnectionString, "; \n"), ";") {
 		if name, _, found := strings.Cut(part, "="); !found || name == "" {
@@ -184,5 +179,5 @@ func (o *Options) validateConnectionString() error {
 }
 
 func badConnectionString() error {
-	return invalid("ConnectionString", providerkit.NotShown, "AccountName=...;AccountKey=..., or BlobEndpoint=...;SharedAccessSignature=..., as the portal shows it")
+	return providerkit.BadOption("ConnectionString", providerkit.NotShown, "AccountName=...;AccountKey=..., or BlobEndpoint=...;SharedAccessSignature=..., as the portal shows it")
 }

@@ -58,15 +58,11 @@ func (o *Options) UnmarshalJSON(data []byte) error { return providerkit.Unmarsha
 
 // readURL takes over what the URL says.
 func (o *Options) readURL() error {
-	u, err := providerkit.ParseURL(o.URL, urlSchemes...)
-	if err == nil {
-		err = providerkit.SetAll(o, u.Query)
-	}
+	u, prefix, err := providerkit.ReadURL(o, o.URL, urlSchemes...)
 	if err != nil {
 		return err
 	}
-	prefix, err := url.PathUnescape(strings.TrimPrefix(u.Path, "/"))
-	if err != nil || u.Host == "" || u.User != "" || o.Address != "" || prefix != "" && o.Prefix != "" || !u.Password.IsZero() && !o.Token.IsZero() {
+	if u.Host == "" || u.User != "" || o.Address != "" || prefix != "" && o.Prefix != "" || !u.Password.IsZero() && !o.Token.IsZero() {
 		return providerkit.BadURL("consul://:token@host:8500/prefix, and none of them in Options")
 	}
 	if !u.Password.IsZero() {
@@ -93,18 +89,14 @@ func (o *Options) complete() error {
 	switch {
 	case err != nil || address.Scheme != "https" && address.Scheme != "http" || address.Host == "" || address.User != nil ||
 		strings.Trim(address.Path, "/") != "" || address.RawQuery != "" || address.Fragment != "":
-		return invalid("Address", providerkit.NotShown, "http://host:8500 or https://host:8501, without user, password and path")
+		return providerkit.BadOption("Address", providerkit.NotShown, "http://host:8500 or https://host:8501, without user, password and path")
 	case abstractions.ValidateName(o.Prefix) != nil || path.Clean("/"+o.Prefix) != "/"+o.Prefix:
-		return invalid("Prefix", o.Prefix, "names separated by slashes")
+		return providerkit.BadOption("Prefix", o.Prefix, "names separated by slashes")
 	case strings.ContainsFunc(o.Token.Reveal(), func(r rune) bool { return r <= ' ' || r > '~' }):
-		return invalid("Token", providerkit.NotShown, "a token of visible ASCII characters")
+		return providerkit.BadOption("Token", providerkit.NotShown, "a token of visible ASCII characters")
 	}
 	o.Address = address.Scheme + "://" + address.Host
 	return nil
-}
-
-func invalid(field string, value any, want string) error {
-	return &abstractions.InvalidError{Field: "Options." + field, Value: value, Want: want}
 }
 
 // OpenURL is Open with Options.URL.

@@ -71,10 +71,7 @@ var schemes = map[string]string{"cosmos": "https", "cosmos+http": "http"}
 
 // readURL takes over what the URL says.
 func (o *Options) readURL() error {
-	u, err := providerkit.ParseURL(o.URL, urlSchemes...)
-	if err == nil {
-		err = providerkit.SetAll(o, u.Query)
-	}
+	u, _, err := providerkit.ReadURL(o, o.URL, urlSchemes...)
 	if err != nil {
 		return err
 	}
@@ -101,7 +98,7 @@ func (o *Options) readURL() error {
 // needs the parts in one order, and panics without a key.
 func (o *Options) readConnectionString() error {
 	if o.Key != "" || !o.Auth.IsZero() || o.Credential != nil {
-		return invalid("ConnectionString", providerkit.NotShown, "no Key, Auth and Credential beside it: it has a key")
+		return providerkit.BadOption("ConnectionString", providerkit.NotShown, "no Key, Auth and Credential beside it: it has a key")
 	}
 	for part := range strings.SplitSeq(o.ConnectionString, ";") {
 		switch name, value, _ := strings.Cut(strings.TrimSpace(part), "="); {
@@ -112,7 +109,7 @@ func (o *Options) readConnectionString() error {
 		}
 	}
 	if o.Endpoint == "" || o.Key == "" {
-		return invalid("ConnectionString", providerkit.NotShown, "AccountEndpoint=https://...;AccountKey=...;")
+		return providerkit.BadOption("ConnectionString", providerkit.NotShown, "AccountEndpoint=https://...;AccountKey=...;")
 	}
 	o.ConnectionString = ""
 	return nil

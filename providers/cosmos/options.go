@@ -129,7 +129,7 @@ func (o *Options) complete() error {
 	for _, n := range []struct{ field, value string }{{"Database", o.Database}, {"Container", o.Container}} {
 		odd := strings.ContainsAny(n.value, `/\?#%"`) || strings.TrimSpace(n.value) != n.value || abstractions.ValidateName(n.value) != nil
 		if odd || len(n.value) > maxResourceBytes {
-			return invalid(n.field, n.value, fmt.Sprintf(`1 to %d bytes, without / \ ? # %% " and space around it`, maxResourceBytes))
+			return providerkit.BadOption(n.field, n.value, fmt.Sprintf(`1 to %d bytes, without / \ ? # %% " and space around it`, maxResourceBytes))
 		}
 	}
 	_, badPath := parsePath(o.path())
@@ -137,21 +137,21 @@ func (o *Options) complete() error {
 	u, err := url.Parse(o.Endpoint)
 	switch {
 	case err != nil || u.Hostname() == "" || u.User != nil || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "":
-		return invalid("Endpoint", providerkit.NotShown, "https://host or https://host:port, without path, user or password")
+		return providerkit.BadOption("Endpoint", providerkit.NotShown, "https://host or https://host:port, without path, user or password")
 	case u.Scheme != "https" && (u.Scheme != "http" || !isLocal(u.Hostname())):
-		return invalid("Endpoint", providerkit.NotShown, "https://; http:// is for 127.0.0.1, ::1 and localhost alone")
+		return providerkit.BadOption("Endpoint", providerkit.NotShown, "https://; http:// is for 127.0.0.1, ::1 and localhost alone")
 	case o.Key != "" && (badKey != nil || len(key) == 0):
-		return invalid("Key", providerkit.NotShown, "the account's key, which is in base64")
+		return providerkit.BadOption("Key", providerkit.NotShown, "the account's key, which is in base64")
 	case o.Prefix != "" && abstractions.ValidateName(o.Prefix) != nil:
-		return invalid("Prefix", o.Prefix, "UTF-8 without control characters")
+		return providerkit.BadOption("Prefix", o.Prefix, "UTF-8 without control characters")
 	case badPath != "":
-		return invalid("PartitionKeyPath", o.PartitionKeyPath, "a path such as /id or /pk, but not "+badPath)
+		return providerkit.BadOption("PartitionKeyPath", o.PartitionKeyPath, "a path such as /id or /pk, but not "+badPath)
 	case o.Throughput != 0 && !o.Create:
-		return invalid("Throughput", o.Throughput, "0, or Create to be set as well")
+		return providerkit.BadOption("Throughput", o.Throughput, "0, or Create to be set as well")
 	case o.Autoscale && o.Throughput == 0:
-		return invalid("Autoscale", true, "Throughput to be set as well")
+		return providerkit.BadOption("Autoscale", true, "Throughput to be set as well")
 	case o.ExpireDocuments && o.Retention == abstractions.Infinite:
-		return invalid("ExpireDocuments", true, "false, or a Retention that ends")
+		return providerkit.BadOption("ExpireDocuments", true, "false, or a Retention that ends")
 	}
 	return nil
 }
@@ -160,8 +160,4 @@ func (o *Options) complete() error {
 func isLocal(host string) bool {
 	addr, err := netip.ParseAddr(host)
 	return host == "localhost" || err == nil && addr.IsLoopback()
-}
-
-func invalid(field string, value any, want string) error {
-	return &abstractions.InvalidError{Field: "Options." + field, Value: value, Want: want}
 }

@@ -1,6 +1,14 @@
 package etcdlease
 
 import (
+	"context"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -8,52 +16,206 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/client/v3/concurrency"
 
+	"github.com/distributedleasing/leasing"
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-// Beside etcd's own lock: with a session that lasts, and with one for each cycle, which is
-// what a lease of its own is.
+// The benchmarks stand beside etcd's own lock, on a cluster of three without fsync. A session of its own
+// for each lock is what a lease of its own is.
+
 func BenchmarkCycle(b *testing.B) {
-	o := Options{URL: named(b), Prefix: abstractions.NewID()}
-	p, err := Open(b.Context(), o)
-	require.NoError(b, err)
-	defer p.Close()
-	b.Run("acquire-release", func(b *testing.B) {
+	c := newCluster(b, 3)
+	ctx := b.Context()
+	b.Run("leasing", func(b *testing.B) {
+		p := c.open()
 		for b.Loop() {
-			g, err := p.Acquire(b.Context(), wish("n", abstractions.NewID(), time.Minute))
+			g, err := p.Acquire(ctx, wish("n", abstractions.NewID(), time.Minute))
 			require.NoError(b, err)
-			require.NoError(b, p.Release(b.Context(), giveUp(g)))
+			require.NoError(b, p.Release(ctx, giveUp(g)))
 		}
 	})
-	b.Run("renew", func(b *testing.B) {
-		g := acquire(b, p, "r", "a", time.Minute)
-		for b.Loop() {
-			_, err := p.Renew(b.Context(), renewal(g))
-			require.NoError(b, err)
-		}
-	})
-	_ = o.complete()
-	c, err := clientv3.New(clientv3.Config{Endpoints: o.Endpoints})
-	require.NoError(b, err)
-	defer c.Close()
 	b.Run("mutex", func(b *testing.B) {
-		s, err := concurrency.NewSession(c)
-		require.NoError(b, err)
-		defer s.Close()
-		m := concurrency.NewMutex(s, "bench")
+		m := concurrency.NewMutex(session(b, c.client, 60), "bench")
 		for b.Loop() {
-			require.NoError(b, m.Lock(b.Context()))
-			require.NoError(b, m.Unlock(b.Context()))
+			require.NoError(b, m.Lock(ctx))
+			require.NoError(b, m.Unlock(ctx))
 		}
 	})
 	b.Run("session-mutex", func(b *testing.B) {
 		for b.Loop() {
-			s, err := concurrency.NewSession(c)
+			s, err := concurrency.NewSession(c.client)
 			require.NoError(b, err)
 			m := concurrency.NewMutex(s, "bench")
-			require.NoError(b, m.Lock(b.Context()))
-			require.NoError(b, m.Unlock(b.Context()))
-			s.Close()
+			require.NoError(b, m.Lock(ctx))
+			require.NoError(b, m.Unlock(ctx))
+			require.NoError(b, s.Close())
 		}
 	})
+}
+
+func session(b *testing.B, c *clientv3.Client, ttl int) *concurrency.Session {
+	s, err := concurrency.NewSession(c, concurrency.WithTTL(ttl))
+	require.NoError(b, err)
+	b.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+// BenchmarkHandoff is the time from a release to when somebody of another process, who waits, has the name.
+func BenchmarkHandoff(b *testing.B) {
+	c := newCluster(b, 3)
+	b.Run("leasing", func(b *testing.B) {
+		handoff(b, func() func() (release func() error, err error) {
+			m, err := leasing.NewManager(c.open(), leasing.Options{TTL: time.Minute})
+			require.NoError(b, err)
+			b.Cleanup(func() { _ = m.Close(context.WithoutCancel(b.Context())) })
+			return func() (func() error, error) {
+				l, err := m.Acquire(b.Context(), "n", nil)
+				return func() error { return l.Release(b.Context()) }, err
+			}
+		})
+	})
+	b.Run("mutex", func(b *testing.B) {
+		handoff(b, func() func() (release func() error, err error) {
+			m := concurrency.NewMutex(session(b, c.client, 60), "handoff")
+			return func() (func() error, error) {
+				return func() error { return m.Unlock(b.Context()) }, m.Lock(b.Context())
+			}
+		})
+	})
+}
+
+func handoff(b *testing.B, contender func() (acquire func() (release func() error, err error))) {
+	both := []func() (func() error, error){contender(), contender()}
+	release, err := both[0]()
+	require.NoError(b, err)
+	for turn := 1; b.Loop(); turn++ {
+		b.StopTimer()
+		next, failed := make(chan func() error, 1), make(chan error, 1)
+		go func() {
+			release, err := both[turn%2]()
+			next <- release
+			failed <- err
+		}()
+		<-time.After(200 * time.Millisecond) // it waits: etcd is slow to begin a watch from a revision of before
+		b.StartTimer()
+		require.NoError(b, release())
+		release = <-next
+		require.NoError(b, <-failed)
+	}
+	require.NoError(b, release())
+}
+
+// BenchmarkHeld holds 10,000 names for a minute, each with a lease of its own of 30 s, and then leaves them. late-s is
+// when the last one was gone, after the TTL.
+func BenchmarkHeld(b *testing.B) {
+	const held, ttl = 10_000, 30
+	b.Run("leasing", func(b *testing.B) {
+		for b.Loop() {
+			c := newCluster(b, 3)
+			p := c.open()
+			m, err := leasing.NewManager(p, leasing.Options{TTL: ttl * time.Second})
+			require.NoError(b, err)
+			leases := make([]leasing.Lease, held)
+			hold(b, c, "p/c/", ttl, func(i int) error {
+				l, err := m.TryAcquire(b.Context(), fmt.Sprint("bench/", i), nil)
+				leases[i] = l
+				return err
+			}, func() {
+				renewals := 0
+				for _, l := range leases {
+					renewals += l.Renewals()
+				}
+				b.ReportMetric(float64(renewals)/held, "renewals/lease")
+				b.ReportMetric(float64(m.Health(b.Context()).Lost), "lost")
+				require.NoError(b, p.Close())
+			})
+			ended, cancel := context.WithCancel(b.Context())
+			cancel()
+			_ = m.Close(ended)
+		}
+	})
+	b.Run("session-mutex", func(b *testing.B) {
+		for b.Loop() {
+			c := newCluster(b, 3)
+			own, err := clientv3.New(clientv3.Config{Endpoints: c.addrs})
+			require.NoError(b, err)
+			sessions := make([]*concurrency.Session, held)
+			hold(b, c, "bench/", ttl, func(i int) (err error) {
+				if sessions[i], err = concurrency.NewSession(own, concurrency.WithTTL(ttl)); err != nil {
+					return err
+				}
+				return concurrency.NewMutex(sessions[i], fmt.Sprint("bench/", i)).Lock(b.Context())
+			}, func() {
+				lost := 0
+				for _, s := range sessions {
+					select {
+					case <-s.Done():
+						lost++
+					default:
+					}
+				}
+				b.ReportMetric(float64(lost), "lost")
+				require.NoError(b, own.Close())
+			})
+		}
+	})
+}
+
+func hold(b *testing.B, c *cluster, prefix string, ttl int, take func(i int) error, leave func()) {
+	var next atomic.Int64
+	var all sync.WaitGroup
+	began := time.Now()
+	for range 64 {
+		all.Go(func() {
+			for i := next.Add(1) - 1; i < 10_000; i = next.Add(1) - 1 {
+				if err := take(int(i)); err != nil {
+					b.Error(err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	b.ReportMetric(time.Since(began).Seconds(), "take-s")
+	own, servers := cpu(b, os.Getpid()), c.cpu()
+	<-time.After(time.Minute)
+	b.ReportMetric((cpu(b, os.Getpid()) - own).Seconds(), "cpu-s/min")
+	b.ReportMetric((c.cpu() - servers).Seconds(), "server-cpu-s/min")
+	leave()
+	left := time.Now()
+	for {
+		answer, err := c.client.Get(b.Context(), prefix, clientv3.WithPrefix(), clientv3.WithCountOnly())
+		require.NoError(b, err)
+		if answer.Count == 0 {
+			break
+		}
+		<-time.After(100 * time.Millisecond)
+	}
+	b.ReportMetric(time.Since(left).Seconds()-float64(ttl), "late-s")
+}
+
+// cpu is what the members have used.
+func (c *cluster) cpu() (all time.Duration) {
+	for _, m := range c.members {
+		all += cpu(c.t, m.PID())
+	}
+	return all
+}
+
+// cpu is what a process has used: proc_pid_stat(5), in hundredths of a second.
+func cpu(t testing.TB, pid int) time.Duration {
+	if pid == os.Getpid() {
+		var usage syscall.Rusage
+		require.NoError(t, syscall.Getrusage(syscall.RUSAGE_SELF, &usage))
+		return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
+	}
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	require.NoError(t, err)
+	fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
+	ticks := 0
+	for _, field := range fields[11:13] {
+		n, err := strconv.Atoi(field)
+		require.NoError(t, err)
+		ticks += n
+	}
+	return time.Duration(ticks) * 10 * time.Millisecond
 }

@@ -8,7 +8,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -21,19 +20,23 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/servertest"
 )
 
-// program is etcd itself, built at the version that integration/tools/etcd pins.
-var program = sync.OnceValues(func() (string, error) {
-	cmd := exec.Command("go", "tool", "-n", "server")
+// program is etcd's server, or etcdutl, built at the version that integration/tools/etcd pins.
+func program(t testing.TB, name string) string {
+	cmd := exec.Command("go", "tool", "-n", name)
 	cmd.Dir = filepath.Join("..", "..", "integration", "tools", "etcd")
 	cmd.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=")
 	path, err := cmd.Output()
-	return strings.TrimSpace(string(path)), err
-})
+	require.NoError(t, err, "go tool -n %s, in integration/tools/etcd", name)
+	return strings.TrimSpace(string(path))
+}
 
 // cluster are members that a test kills and pauses.
 type cluster struct {
 	t       testing.TB
 	members []*servertest.Process
+	data    []string // their folders
+	peers   []string
+	initial []string
 	start   []func() *servertest.Process
 	addrs   []string
 	client  *clientv3.Client
@@ -41,26 +44,24 @@ type cluster struct {
 
 func newCluster(t testing.TB, size int, flags ...string) *cluster {
 	t.Helper()
-	path, err := program()
-	require.NoError(t, err, "go tool -n server, in integration/tools/etcd")
+	path := program(t, "server")
 	c := &cluster{t: t, members: make([]*servertest.Process, size)}
-	var peers, initial []string
 	for i := range size {
-		for _, list := range []*[]string{&c.addrs, &peers} {
+		for _, list := range []*[]string{&c.addrs, &c.peers} {
 			port, err := servertest.FreePort(t.Context())
 			require.NoError(t, err)
 			*list = append(*list, fmt.Sprintf("127.0.0.1:%d", port))
 		}
-		initial = append(initial, fmt.Sprintf("m%d=http://%s", i, peers[i]))
+		c.data = append(c.data, filepath.Join(t.TempDir(), "data"))
+		c.initial = append(c.initial, fmt.Sprintf("m%d=http://%s", i, c.peers[i]))
 	}
 	for i := range size {
-		folder := t.TempDir()
 		c.start = append(c.start, func() *servertest.Process {
 			cmd := exec.Command(path, append([]string{
-				"--name", fmt.Sprint("m", i), "--data-dir", filepath.Join(folder, "data"), "--unsafe-no-fsync", "--log-level", "error",
+				"--name", fmt.Sprint("m", i), "--data-dir", c.data[i], "--unsafe-no-fsync", "--log-level", "error",
 				"--listen-client-urls", "http://" + c.addrs[i], "--advertise-client-urls", "http://" + c.addrs[i],
-				"--listen-peer-urls", "http://" + peers[i], "--initial-advertise-peer-urls", "http://" + peers[i],
-				"--initial-cluster", strings.Join(initial, ","),
+				"--listen-peer-urls", "http://" + c.peers[i], "--initial-advertise-peer-urls", "http://" + c.peers[i],
+				"--initial-cluster", strings.Join(c.initial, ","),
 			}, flags...)...)
 			p, err := servertest.StartProcess(cmd)
 			require.NoError(t, err)
@@ -73,11 +74,30 @@ func newCluster(t testing.TB, size int, flags ...string) *cluster {
 			m.Kill()
 		}
 	})
+	var err error
 	c.client, err = clientv3.New(clientv3.Config{Endpoints: c.addrs, DialKeepAliveTime: 10 * time.Second, DialKeepAliveTimeout: time.Second, Logger: zap.NewNop()})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = c.client.Close() })
 	servertest.Eventually(t, "the cluster answers", c.answers)
 	return c
+}
+
+// restore has a single member begin anew with a snapshot, as etcd's documentation says.
+func (c *cluster) restore(snapshot string) {
+	c.members[0].Kill()
+	c.data[0] += "-restored"
+	cmd := exec.CommandContext(c.t.Context(), program(c.t, "etcdutl"), "snapshot", "restore", snapshot, "--data-dir", c.data[0],
+		"--name", "m0", "--initial-cluster", c.initial[0], "--initial-advertise-peer-urls", "http://"+c.peers[0])
+	out, err := cmd.CombinedOutput()
+	require.NoError(c.t, err, "%s", out)
+	c.members[0] = c.start[0]()
+	servertest.Eventually(c.t, "the cluster answers", c.answers)
+}
+
+func (c *cluster) revision() int64 {
+	now, err := c.client.Get(c.t.Context(), "x")
+	require.NoError(c.t, err)
+	return now.Header.Revision
 }
 
 func (c *cluster) answers(ctx context.Context) error {

@@ -78,7 +78,7 @@ func TestLeasesEndLateAfterAChangeOfLeader(t *testing.T) {
 		<-time.After(ttl * 6 / 10)
 		c.move()
 	}()
-	after := ends(t, p, p, 64, ttl)
+	after := ends(t, p, p, 200, ttl)
 	<-moved
 	require.GreaterOrEqual(t, after[0], time.Duration(0))
 	require.LessOrEqual(t, after[len(after)-1], ttl+p.Capabilities().Lateness.Fixed+slack)

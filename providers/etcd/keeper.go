@@ -3,128 +3,130 @@ package etcdlease
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
-	"time"
 
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
+	"github.com/distributedleasing/leasing/abstractions/providerkit/batch"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// keeper prolongs leases, over one stream for all of them: with a password etcd checks it
-// for each new stream, by bcrypt. The client's own KeepAliveOnce makes a stream for each
-// call, and repeats it without a pause where that fails.
+const (
+	// perStream is how many renewals share a stream: a member answers one after the other, and asks the leader each time.
+	perStream = 32
+	// perLook is how many claims a transaction looks at, with two conditions each: etcd takes 128 (--max-txn-ops).
+	perLook = 64
+)
+
+// keeper renews claims. Those that are due at the same time share requests. Streams stay open for the next ones: with a
+// password etcd checks it for each new one, by bcrypt.
 type keeper struct {
-	client  *clientv3.Client
-	ctx     context.Context // of all streams
-	stop    context.CancelFunc
-	reading sync.WaitGroup
-
+	client *clientv3.Client
+	calls  *batch.Batcher[*prolongation]
+	ctx    context.Context // of all streams
+	stop   context.CancelFunc
 	mu     sync.Mutex
-	stream *stream // nil at first
+	idle   []*stream
 }
 
-// stream is answered in the order of its requests. Its fields are guarded by keeper.mu.
-type stream struct {
-	pb.Lease_LeaseKeepAliveClient
-	cancel  context.CancelFunc
-	waiting []request // for its answer, each
-	heard   time.Time // when the latest came
-	err     error     // why it has ended
-}
-
-type request struct {
+// prolongation is a renewal of one claim.
+type prolongation struct {
+	batch.Outcome
 	lease  clientv3.LeaseID
-	answer chan error
+	stands []clientv3.Cmp // two: that its key is as it was, and its record
 }
 
-var errMixedUp = errors.New("renewals are answered in another order than that of the requests")
+type stream struct {
+	pb.Lease_LeaseKeepAliveClient // answers in the order of the requests; nil at first
+	ctx                           context.Context
+	cancel                        context.CancelFunc
+}
 
 func newKeeper(client *clientv3.Client) *keeper {
 	k := &keeper{client: client}
+	k.calls = batch.New(k.renewMany, batch.UntilItLeaves)
 	k.ctx, k.stop = context.WithCancel(clientv3.WithRequireLeader(context.Background()))
 	return k
 }
 
-// alive prolongs a lease by its TTL, from when the request arrives on. It returns
-// ErrConflict if there is no such lease. A stream that was silent for a second when a call
-// ended is given up, for another member may answer.
-func (k *keeper) alive(ctx context.Context, lease clientv3.LeaseID) error {
-	answer, sent := make(chan error, 1), time.Now()
-	s, err := k.send(ctx, lease, answer)
-	if err != nil {
-		return err
+// renewMany prolongs the leases of claims by their TTLs, from when the requests arrive on, and then looks whether the claims
+// stand. Where either is gone there is ErrConflict.
+func (k *keeper) renewMany(ctx context.Context, all []*prolongation, _ bool) {
+	var streams sync.WaitGroup
+	for part := range slices.Chunk(all, perStream) {
+		streams.Go(func() { k.prolong(ctx, part) })
 	}
-	select {
-	case err = <-answer:
-		return err
-	case <-ctx.Done():
-		k.mu.Lock()
-		defer k.mu.Unlock()
-		if time.Since(sent) >= patience && s.heard.Before(sent) {
-			s.cancel()
-		}
-		return ctx.Err()
+	streams.Wait()
+	alive := slices.DeleteFunc(slices.Clone(all), func(p *prolongation) bool { return p.Err() != nil })
+	for part := range slices.Chunk(alive, perLook) {
+		k.look(ctx, part)
 	}
 }
 
-func (k *keeper) send(ctx context.Context, lease clientv3.LeaseID, answer chan error) (s *stream, err error) {
+// prolong sends KeepAlives over a stream that is idle, or a new one.
+func (k *keeper) prolong(ctx context.Context, part []*prolongation) {
+	k.mu.Lock()
+	if len(k.idle) == 0 {
+		own, cancel := context.WithCancel(k.ctx)
+		k.idle = append(k.idle, &stream{ctx: own, cancel: cancel})
+	}
+	s := k.idle[0]
+	k.idle = k.idle[1:]
+	k.mu.Unlock()
+	stop := context.AfterFunc(ctx, s.cancel)
+	err := s.prolong(k.client, part)
+	good := stop() && err == nil
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if s = k.stream; s == nil || s.err != nil {
-		if s, err = k.open(ctx); err != nil {
-			return nil, err
+	k.idle = append(k.idle, s)
+	if !good || len(k.idle) > 2*batch.MaxOperations/perStream { // the others may be of the same member
+		for _, s := range k.idle {
+			s.cancel()
 		}
-		k.stream = s
-		k.reading.Go(func() { k.read(s) })
+		k.idle = nil
 	}
-	limit := time.AfterFunc(patience, s.cancel) // a member that hangs may block it
-	defer limit.Stop()
-	if s.err = s.Send(&pb.LeaseKeepAliveRequest{ID: int64(lease)}); s.err != nil {
-		s.cancel()
-		return nil, s.err
-	}
-	s.waiting = append(s.waiting, request{lease, answer})
-	return s, nil
 }
 
-func (k *keeper) open(ctx context.Context) (*stream, error) {
-	own, cancel := context.WithCancel(k.ctx)
-	stop := context.AfterFunc(ctx, cancel)
-	opened, err := pb.NewLeaseClient(k.client.ActiveConnection()).LeaseKeepAlive(own)
-	if !stop() && err == nil {
-		err = ctx.Err()
+func (s *stream) prolong(client *clientv3.Client, part []*prolongation) (err error) {
+	if s.Lease_LeaseKeepAliveClient == nil {
+		s.Lease_LeaseKeepAliveClient, err = pb.NewLeaseClient(client.ActiveConnection()).LeaseKeepAlive(s.ctx)
 	}
-	if err != nil {
-		cancel()
-		return nil, err
+	for i := 0; i < len(part) && err == nil; i++ {
+		_ = s.Send(&pb.LeaseKeepAliveRequest{ID: int64(part[i].lease)}) // if it fails Recv says why
 	}
-	return &stream{Lease_LeaseKeepAliveClient: opened, cancel: cancel}, nil
+	for _, p := range part {
+		var answer *pb.LeaseKeepAliveResponse
+		if err == nil {
+			answer, err = s.Recv()
+		}
+		if err == nil && answer.ID != int64(p.lease) {
+			err = errors.New("renewals are answered in another order than that of the requests")
+		}
+		if p.Fail(err); err == nil && answer.TTL <= 0 {
+			p.Fail(providerkit.ErrConflict)
+		}
+	}
+	return err
 }
 
-// read hands out answers until the stream ends.
-func (k *keeper) read(s *stream) {
-	defer s.cancel()
-	for {
-		answer, err := s.Recv()
-		k.mu.Lock()
-		waiting := s.waiting
-		switch s.heard = time.Now(); {
-		case err != nil:
-			s.err = err
-		case len(waiting) == 0 || answer.ID != int64(waiting[0].lease):
-			answer, err, s.err = nil, errMixedUp, errMixedUp
-		case answer.TTL <= 0:
-			waiting, s.waiting, err = waiting[:1], waiting[1:], providerkit.ErrConflict
-		default:
-			waiting, s.waiting = waiting[:1], waiting[1:]
+// look fails those whose claim, or its record, is another than it was. It is a linearizable read, for it asks for a key.
+func (k *keeper) look(ctx context.Context, all []*prolongation) {
+	var stand []clientv3.Cmp
+	for _, p := range all {
+		stand = append(stand, p.stands...)
+	}
+	answer, err := k.client.Txn(ctx).If(stand...).Then(clientv3.OpGet(string(stand[0].KeyBytes()), clientv3.WithKeysOnly())).Commit()
+	switch half := len(all) / 2; {
+	case err != nil:
+		for _, p := range all {
+			p.Fail(err)
 		}
-		k.mu.Unlock()
-		for _, waiter := range waiting {
-			waiter.answer <- err
-		}
-		if answer == nil {
-			return
-		}
+	case answer.Succeeded:
+	case half == 0:
+		all[0].Fail(providerkit.ErrConflict)
+	default:
+		k.look(ctx, all[:half])
+		k.look(ctx, all[half:])
 	}
 }

@@ -3,8 +3,6 @@ package etcdlease
 import (
 	"context"
 	"fmt"
-	"net"
-	"net/url"
 	"path"
 	"slices"
 	"strings"
@@ -17,41 +15,30 @@ import (
 	"go.uber.org/zap"
 )
 
-// Options configure a provider. Endpoints are required, here or in the URL, or a Client.
-//
-// In JSON, and as the query of a URL, the fields have the names in their tags. Printing
-// options, logging them, and writing them as JSON shows no secret.
+// Options configure a provider. Endpoints are required, here or in the URL, or a Client. In JSON, and as the query of a URL,
+// the fields have the names in their tags. Printing options, logging them, and writing them as JSON shows no secret.
 type Options struct {
-	// URL is
-	//
-	//	etcd://user:password@host1:2379,host2:2379,host3:2379/prefix?tls=true
-	//
-	// In a password / is written as %2F, @ as %40. The query may set the fields below that
-	// have a tag, but for secrets.
+	// URL is etcd://user:password@host1:2379,host2:2379,host3:2379/prefix?tls=true. In a password / is written as %2F, @ as
+	// %40. The query may set the fields below that have a tag, but for secrets.
 	URL string `json:"url" option:"secret"`
-
-	// Prefix begins the keys of all records, before a slash. Processes that exclude each
-	// other use the same. Default "leases".
+	// Prefix begins the keys of all records, before a slash. Processes that exclude each other use the same. Default "leases".
 	Prefix string `json:"prefix" option:"default=leases,maxlen=500"`
-
-	// Client is a client of your own, in place of the seven fields that follow. Close leaves
-	// it open. Its KV may be one of package namespace, and its Watcher too then.
+	// Client is one of your own, in place of the seven fields that follow. Close leaves it open. Its KV and its Watcher may
+	// be of package namespace.
 	Client *clientv3.Client `json:"-"`
 	// Endpoints are addresses of members, as host:port, of which the port may be left out.
 	Endpoints []string `json:"endpoints"`
 	// Username and Password are how to get in where authentication is on.
 	Username string             `json:"username"`
 	Password providerkit.Secret `json:"password"`
-	// TLS encrypts. A file below sets it, too.
-	TLS bool `json:"tls"`
-	// CAFile has the certificates to trust, in PEM. Default: the system's.
-	CAFile string `json:"ca_file"`
-	// CertFile and KeyFile are a certificate of the client's own, in PEM.
+	// TLS encrypts. CAFile has the certificates to trust, in PEM; default: the system's. CertFile and KeyFile are a certificate
+	// of the client's own. Each of these files sets TLS, too.
+	TLS      bool   `json:"tls"`
+	CAFile   string `json:"ca_file"`
 	CertFile string `json:"cert_file"`
 	KeyFile  string `json:"key_file"`
-
-	// Retention is how long a name is remembered after its last use, by the clocks of the
-	// processes. Its token is remembered for ever. Default an hour; or abstractions.Infinite.
+	// Retention is how long a name is remembered after its last use, by the processes' clocks; its token for ever. Default an
+	// hour; or abstractions.Infinite.
 	Retention time.Duration `json:"retention" option:"retention,min=1m"`
 	// Timeout bounds a call whose context has no deadline. Default 10 s.
 	Timeout time.Duration `json:"timeout" option:"timeout"`
@@ -66,35 +53,21 @@ func (o Options) MarshalJSON() ([]byte, error) { return providerkit.MarshalJSON(
 // UnmarshalJSON reads options.
 func (o *Options) UnmarshalJSON(data []byte) error { return providerkit.UnmarshalJSON(data, o) }
 
-// readURL takes over what the URL says.
-func (o *Options) readURL() error {
-	u, err := providerkit.ParseURL(o.URL, urlSchemes...)
-	if err == nil {
-		err = providerkit.SetAll(o, u.Query)
-	}
-	if err != nil {
-		return err
-	}
-	prefix, err := url.PathUnescape(strings.TrimPrefix(u.Path, "/"))
-	named := u.User != "" || !u.Password.IsZero()
-	if err != nil || u.Host == "" || len(o.Endpoints) > 0 || prefix != "" && o.Prefix != "" || named && o.Username != "" {
-		return providerkit.BadURL("etcd://user:password@host1,host2,host3/prefix, and none of them in Options")
-	}
-	if named {
-		o.Username, o.Password = u.User, u.Password
-	}
-	o.URL, o.Endpoints, o.Prefix = "", strings.Split(u.Host, ","), o.Prefix+prefix
-	return nil
-}
-
-const defaultPort = "2379"
-
-// complete fills in the defaults and checks the options.
+// complete takes over what the URL says, fills in the defaults and checks the options.
 func (o *Options) complete() error {
 	if o.URL != "" {
-		if err := o.readURL(); err != nil {
+		u, prefix, err := providerkit.ReadURL(o, o.URL, urlSchemes...)
+		if err != nil {
 			return err
 		}
+		named := u.User != "" || !u.Password.IsZero()
+		if u.Host == "" || len(o.Endpoints) > 0 || prefix != "" && o.Prefix != "" || named && o.Username != "" {
+			return providerkit.BadURL("etcd://user:password@host1,host2,host3/prefix, and none of them in Options")
+		}
+		if named {
+			o.Username, o.Password = u.User, u.Password
+		}
+		o.URL, o.Endpoints, o.Prefix = "", strings.Split(u.Host, ","), o.Prefix+prefix
 	}
 	if err := providerkit.Complete(o); err != nil {
 		return err
@@ -102,43 +75,33 @@ func (o *Options) complete() error {
 	files := o.CAFile != "" || o.CertFile != "" || o.KeyFile != ""
 	switch {
 	case abstractions.ValidateName(o.Prefix) != nil || path.Clean("/"+o.Prefix) != "/"+o.Prefix:
-		return invalid("Prefix", o.Prefix, "names separated by slashes")
+		return providerkit.BadOption("Prefix", o.Prefix, "names separated by slashes")
 	case (o.Username == "") != o.Password.IsZero():
-		return invalid("Password", providerkit.NotShown, "Username beside it")
-	case (o.CertFile == "") != (o.KeyFile == ""):
-		return invalid("CertFile", o.CertFile, "KeyFile beside it")
+		return providerkit.BadOption("Password", providerkit.NotShown, "Username beside it")
 	case o.Client != nil && (len(o.Endpoints) > 0 || o.Username != "" || o.TLS || files):
-		return invalid("Client", "with others", "no Endpoints, Username, Password, TLS and files beside it")
+		return providerkit.BadOption("Client", "with others", "no Endpoints, Username, Password, TLS and files beside it")
 	case o.Client == nil && len(o.Endpoints) == 0:
-		return invalid("Endpoints", "", "host:port of each member")
+		return providerkit.BadOption("Endpoints", "", "host:port of each member")
 	}
 	o.TLS = o.TLS || files
 	o.Endpoints = slices.Clone(o.Endpoints)
 	for i, endpoint := range o.Endpoints {
-		host, port, err := net.SplitHostPort(endpoint)
-		if err != nil {
-			host, port = strings.Trim(endpoint, "[]"), defaultPort
+		if o.Endpoints[i] = providerkit.HostPort(endpoint, "2379"); o.Endpoints[i] == "" {
+			return providerkit.BadOption("Endpoints", providerkit.NotShown, "host:port of each member")
 		}
-		if host == "" || strings.ContainsAny(endpoint, "/@ ") {
-			return invalid("Endpoints", providerkit.NotShown, "host:port of each member")
-		}
-		o.Endpoints[i] = net.JoinHostPort(host, port)
 	}
 	return nil
 }
 
 // client makes a client. With a user it asks for a token, and otherwise it sends nothing.
-func (o *Options) client() (*clientv3.Client, error) {
+func (o *Options) client() (_ *clientv3.Client, err error) {
 	config := clientv3.Config{
-		Endpoints: o.Endpoints, Username: o.Username, Password: o.Password.Reveal(),
-		// A member that hangs takes no calls any more after 13 s. Servers refuse pings that come
-		// more often than each 5 s, or while there is no call.
+		Endpoints: o.Endpoints, Username: o.Username, Password: o.Password.Reveal(), Logger: zap.NewNop(),
+		// A member that hangs takes no calls after 13 s. Servers refuse pings more often than each 5 s, or while there is no call.
 		DialTimeout: o.Timeout, DialKeepAliveTime: 10 * time.Second, DialKeepAliveTimeout: 3 * time.Second,
 		MaxUnaryRetries: 2, // once more with a new token
-		Logger:          zap.NewNop(),
 	}
 	if o.TLS {
-		var err error
 		if config.TLS, err = (transport.TLSInfo{TrustedCAFile: o.CAFile, CertFile: o.CertFile, KeyFile: o.KeyFile}).ClientConfig(); err != nil {
 			return nil, fmt.Errorf("%w: CAFile, CertFile or KeyFile: %w", abstractions.ErrInvalid, err)
 		}
@@ -146,14 +109,8 @@ func (o *Options) client() (*clientv3.Client, error) {
 	return clientv3.New(config)
 }
 
-func invalid(field string, value any, want string) error {
-	return &abstractions.InvalidError{Field: "Options." + field, Value: value, Want: want}
-}
-
 // OpenURL is Open with Options.URL.
-func OpenURL(ctx context.Context, rawURL string) (*Provider, error) {
-	return Open(ctx, Options{URL: rawURL})
-}
+func OpenURL(ctx context.Context, url string) (*Provider, error) { return Open(ctx, Options{URL: url}) }
 
 // Opener opens this provider by URLs that begin with etcd://: see package open.
 func Opener() abstractions.Opener { return abstractions.NewOpener(OpenURL, urlSchemes...) }

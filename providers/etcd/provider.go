@@ -4,27 +4,29 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 )
 
 type shell = providerkit.Provider
 
-// Provider is a leasing.Provider over etcd, for leasing.NewManager. Make one with Open or
-// OpenURL. It is safe for concurrent use.
-//
-// Its optional abilities are abstractions.Lister, abstractions.Waiter and
-// abstractions.Pinger.
+// Provider is a leasing.Provider over etcd, for leasing.NewManager. Make one with Open or OpenURL. It is safe for concurrent
+// use. Its optional abilities are abstractions.BatchRenewer, Lister, Waiter and Pinger.
 type Provider struct {
 	*shell
 	driver *driver
 }
 
-// Open connects to a cluster, and asks for its version. It reports options that can't work
-// as leasing.ErrInvalid, and a member before 3.5.13 as leasing.ErrNotSetUp.
+// Open connects to a cluster, and asks for its version. It reports options that can't work as leasing.ErrInvalid, and a
+// member before 3.5.13 as leasing.ErrNotSetUp.
 func Open(ctx context.Context, options Options) (*Provider, error) {
 	if err := errors.Join(ctx.Err(), options.complete()); err != nil {
 		return nil, err
@@ -37,66 +39,55 @@ func Open(ctx context.Context, options Options) (*Provider, error) {
 }
 
 func newProvider(o Options) *Provider {
-	s := &store{prefix: o.Prefix + "/"}
+	s := &store{prefix: o.Prefix + "/", spares: make(chan view, 64)}
 	d := &driver{store: s, options: o, wakeups: providerkit.Wakeups{Connect: s.connect}}
 	d.Records = providerkit.Records{Store: s, Key: s.key, Leases: s, Classify: d.Classify, Retention: o.Retention}
 	return &Provider{providerkit.New(d, providerkit.Config{Timeout: o.Timeout, Detach: true}), d}
 }
 
-// Sweep forgets all names that have been idle for Options.Retention, and returns how many.
-// Releases sweep a little anyway.
+// Sweep forgets all names that have been idle for Options.Retention, and returns how many. Releases sweep a little anyway.
 func (p *Provider) Sweep(ctx context.Context) (forgotten int, err error) {
 	return providerkit.Sweep(ctx, p.shell, p.driver.SweepPage)
 }
 
-// driver is what of the provider knows etcd. The rules are Records'.
 type driver struct {
-	providerkit.Records
-	store   *store
-	options Options
-	wakeups providerkit.Wakeups
+	providerkit.Records // the rules
+	store               *store
+	options             Options
+	wakeups             providerkit.Wakeups
 }
 
-// Capabilities returns what is documented at the package.
 func (d *driver) Capabilities() abstractions.Capabilities {
 	return abstractions.Capabilities{
-		Provider:    "etcd",
-		MinTTL:      2 * time.Second,             // of members with the default election timeout
-		MaxTTL:      9_000_000_000 * time.Second, // lease.MaxLeaseTTL of etcd's module server
-		Granularity: time.Second,
-		Infinite:    true,
-		Clock:       "the monotonic clock of etcd's leader",
-		Lateness:    abstractions.Lateness{Fixed: 2 * time.Second},
+		Provider: "etcd", Clock: "the monotonic clock of etcd's leader", Granularity: time.Second, Infinite: true,
+		MinTTL:   2 * time.Second,             // of members with the default election timeout
+		MaxTTL:   9_000_000_000 * time.Second, // lease.MaxLeaseTTL of etcd's module server
+		Lateness: abstractions.Lateness{Fixed: 2 * time.Second},
 	}
 }
 
-// open connects, sees whether the prefix may be read, and asks a member for its version.
-// Before 3.5.13 one that took itself for the leader revoked leases that were alive
-// (etcd's changelog, etcd-io/etcd#16822).
+// open connects, asks a member for its version, and sees whether the prefix may be read. Before 3.5.13 one that took itself
+// for the leader revoked leases that were alive (etcd's changelog, etcd-io/etcd#16822).
 func (d *driver) open(ctx context.Context) error {
 	if err := d.connect(); err != nil {
 		return err
 	}
-	if err := d.Ping(ctx); err != nil {
-		return err
-	}
-	var major, minor, patch int
-	status, err := pb.NewMaintenanceClient(d.store.client.ActiveConnection()).Status(ctx, &pb.StatusRequest{})
+	member, err := pb.NewMaintenanceClient(d.store.client.ActiveConnection()).Status(ctx, &pb.StatusRequest{})
 	switch {
-	case classOf(err) == providerkit.Denied: // its users may be kept from asking
-		return nil
+	case d.Classify(err).Class == providerkit.Denied: // its users may be kept from asking
+		return d.Ping(ctx)
 	case err != nil:
 		return err
 	}
-	if _, err = fmt.Sscanf(status.Version, "%d.%d.%d", &major, &minor, &patch); err != nil || 1e6*major+1e3*minor+patch < 3_005_013 {
-		return fmt.Errorf("%w: etcd %s may end leases early; 3.5.13 or later is needed", abstractions.ErrNotSetUp, status.Version)
+	var major, minor, patch int
+	if _, err = fmt.Sscanf(member.Version, "%d.%d.%d", &major, &minor, &patch); err != nil || 1e6*major+1e3*minor+patch < 3_005_013 {
+		return fmt.Errorf("%w: etcd %s may end leases early; 3.5.13 or later is needed", abstractions.ErrNotSetUp, member.Version)
 	}
-	return nil
+	return d.Ping(ctx)
 }
 
 func (d *driver) connect() (err error) {
-	d.store.client = d.options.Client
-	if d.store.client == nil {
+	if d.store.client = d.options.Client; d.store.client == nil {
 		d.store.client, err = d.options.client()
 	}
 	if err == nil {
@@ -105,14 +96,17 @@ func (d *driver) connect() (err error) {
 	return err
 }
 
-// Wait registers a waiter: see abstractions.Waiter.
+// RenewBatch renews many claims. Those whose state is known share requests: see keeper.
+func (d *driver) RenewBatch(ctx context.Context, reqs []abstractions.RenewRequest) ([]abstractions.RenewResult, error) {
+	return providerkit.RenewEach(ctx, reqs, d.Renew), nil
+}
+
 func (d *driver) Wait(ctx context.Context, req abstractions.WaitRequest) (abstractions.Wakeups, error) {
 	return d.wakeups.Wait(ctx, req.Name)
 }
 
-// Ping reads what lies under the prefix, which is linearizable: a majority answers.
 func (d *driver) Ping(ctx context.Context) error {
-	_, err := d.store.client.Get(ctx, d.store.prefix+floors)
+	_, err := d.store.client.Get(ctx, d.store.prefix+floors) // linearizable: a majority answers
 	return err
 }
 
@@ -121,13 +115,102 @@ func (d *driver) Close() error {
 	if d.store.keep == nil { // it has not been opened
 		return nil
 	}
+	for len(d.store.spares) > 0 {
+		d.store.leave(<-d.store.spares, false)
+	}
+	d.store.revoking.Wait()
 	d.store.keep.stop()
-	d.store.keep.reading.Wait()
+	d.store.keep.calls.Close()
 	if d.options.Client != nil {
 		return nil
 	}
-	if err := d.store.client.Close(); !errors.Is(err, context.Canceled) {
+	return d.store.client.Close()
+}
+
+// Classify goes by the codes of gRPC, and by etcd's own errors where one code says several things
+// (go.etcd.io/etcd/api/v3/v3rpc/rpctypes). A dial that failed is told from a connection that was lost by its text alone, so
+// it is Unknown.
+func (*driver) Classify(err error) (m providerkit.Meaning) {
+	known, code := rpctypes.Error(err), status.Code(err)
+	if own := (rpctypes.EtcdError{}); errors.As(err, &own) {
+		code = own.Code()
+	}
+	switch {
+	case errors.Is(known, rpctypes.ErrAuthOldRevision): // somebody has changed users
+	case errors.Is(known, rpctypes.ErrAuthFailed), errors.Is(known, rpctypes.ErrUserEmpty), code == codes.Unauthenticated, code == codes.PermissionDenied:
+		m.Class, m.Advice = providerkit.Denied, "a role with readwrite on the prefix is needed"
+	case errors.Is(known, rpctypes.ErrNoSpace):
+		m.Class, m.Advice = providerkit.Refused, "free space, and then disarm the alarm: etcdctl alarm disarm"
+	case code == codes.ResourceExhausted: // too many requests
+		m.Class = providerkit.Refused
+	case code == codes.FailedPrecondition, code == codes.Unimplemented:
+		m.Class = providerkit.NotSetUp
+	case code == codes.InvalidArgument, code == codes.OutOfRange:
+		m.Class = providerkit.Invalid
+	}
+	return m
+}
+
+// watch tells which claims end, by release, break or expiry: a providerkit.Connection.
+type watch struct {
+	client *clientv3.Client
+	prefix string // of the claims
+	ctx    context.Context
+	cancel context.CancelFunc
+	events clientv3.WatchChan
+	names  []string // that Receive has not returned yet
+}
+
+// connect begins a watch, and returns when it misses nothing any more. A member that has lost its leader ends it, and so does
+// a compaction of what it has not told yet.
+func (s *store) connect(ctx context.Context) (providerkit.Connection, error) {
+	w := &watch{client: s.client, prefix: s.prefix + claims}
+	w.ctx, w.cancel = context.WithCancel(clientv3.WithRequireLeader(context.Background()))
+	stop := context.AfterFunc(ctx, w.cancel) // Watch itself waits for a member
+	w.events = w.client.Watch(w.ctx, w.prefix, clientv3.WithPrefix(), clientv3.WithFilterPut(), clientv3.WithCreatedNotify())
+	err := w.next(ctx)
+	if !stop() {
+		err = ctx.Err()
+	}
+	if err != nil {
+		w.cancel()
+		return nil, err
+	}
+	return w, nil
+}
+
+// next takes what the watch tells next, be it nothing but that it is there.
+func (w *watch) next(ctx context.Context) error {
+	select {
+	case told, open := <-w.events:
+		if !open {
+			return errors.New("the watch has ended")
+		}
+		for _, event := range told.Events {
+			w.names = append(w.names, strings.TrimPrefix(string(event.Kv.Key), w.prefix))
+		}
+		return told.Err()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Receive returns the name of the next claim that has ended.
+func (w *watch) Receive(ctx context.Context) (name string, err error) {
+	for len(w.names) == 0 {
+		if err := w.next(ctx); err != nil {
+			return "", err
+		}
+	}
+	name, w.names = w.names[0], w.names[1:]
+	return name, nil
+}
+
+func (w *watch) Ping(ctx context.Context) error {
+	if err := w.client.RequestProgress(w.ctx); err != nil {
 		return err
 	}
-	return nil
+	return w.next(ctx)
 }
+
+func (w *watch) Close() { w.cancel() }

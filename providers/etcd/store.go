@@ -1,34 +1,35 @@
 package etcdlease
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"hash/crc32"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
 	"go.etcd.io/etcd/api/v3/mvccpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// store is what stands under a prefix, as a providerkit.Store and providerkit.Leases. The
-// version of an item is its key's ModRevision.
+// store is what stands under a prefix, as a providerkit.Store and providerkit.Leases.
 type store struct {
-	client *clientv3.Client
-	keep   *keeper
-	prefix string
+	client   *clientv3.Client
+	keep     *keeper
+	prefix   string
+	spares   chan view // claims that were released: their leases are for others
+	revoking sync.WaitGroup
 }
 
 // The keys of a name, under the prefix. The last is shared by the names of one hash.
-const (
-	records = "n/"
-	claims  = "c/"
-	floors  = "f/"
-)
+const records, claims, floors = "n/", "c/", "f/"
 
 func (s *store) key(name string) string { return s.prefix + records + name }
 
@@ -37,113 +38,109 @@ func (s *store) claimKey(key string) string {
 	return s.prefix + claims + strings.TrimPrefix(key, s.prefix+records)
 }
 
-// floorKey is that of the highest token which was forgotten. There are 256, so that a
-// sweep is seldom in the way of a new name.
+// floorKey is that of the highest token which was forgotten. There are 256, so that a sweep is seldom in the way of a new name.
 func (s *store) floorKey(key string) string {
 	return fmt.Sprintf("%s%s%02x", s.prefix, floors, byte(crc32.ChecksumIEEE([]byte(key))))
 }
 
-// view is what a read shows beside the record.
+// view is what a read shows beside the data. Revisions are those of the keys' last changes, 0 where there is none.
 type view struct {
-	claim    int64  // the ModRevision of the claim's key; 0 if there is none
-	holder   string // its value
-	lease    clientv3.LeaseID
-	ours     bool // the claim is the record's
-	fresh    bool // its lease was granted, or prolonged, by the write that has made this view
-	floor    int64
-	floorRev int64
+	record, claim, floorRev int64
+	holder                  string // the claim's value
+	lease                   clientv3.LeaseID
+	at                      time.Time // before it was prolonged, if this process has done that
+	ours                    bool      // the claim is the record's
+	fresh                   bool      // its lease was granted by the write that has made this view
+	floor                   int64
 }
 
-func (v *view) see(claim *mvccpb.KeyValue) {
-	v.claim, v.holder, v.lease = claim.ModRevision, string(claim.Value), clientv3.LeaseID(claim.Lease)
+// item is what is stored, and when it was read.
+func (v *view) item(key string, data []byte, now time.Time) providerkit.Item {
+	i := providerkit.Item{Key: key, Data: data, Now: now, State: v}
+	if v.record > 0 {
+		i.Version = strconv.FormatInt(v.record, 10)
+	}
+	return i
+}
+
+// see is a view of what was found of a record and a claim.
+func see(record, claim *mvccpb.KeyValue) *view {
+	return &view{record: record.ModRevision, claim: claim.ModRevision, holder: string(claim.Value), lease: clientv3.LeaseID(claim.Lease)}
 }
 
 // Get reads a record with its claim and floor, at one revision.
 func (s *store) Get(ctx context.Context, key string) (providerkit.Item, error) {
-	answer, err := s.client.Txn(ctx).Then(
-		clientv3.OpGet(key), clientv3.OpGet(s.claimKey(key)), clientv3.OpGet(s.floorKey(key)),
-	).Commit()
+	answer, err := s.client.Txn(ctx).Then(clientv3.OpGet(key), clientv3.OpGet(s.claimKey(key)), clientv3.OpGet(s.floorKey(key))).Commit()
 	if err != nil {
 		return providerkit.Item{}, err
 	}
-	v := &view{}
-	item := providerkit.Item{Key: key, State: v, Now: time.Now().UTC()}
-	if found := kvs(answer, 0); len(found) > 0 {
-		item.Data, item.Version = found[0].Value, version(found[0].ModRevision)
-	}
-	if found := kvs(answer, 1); len(found) > 0 {
-		v.see(found[0])
-	}
-	if found := kvs(answer, 2); len(found) > 0 {
-		v.floorRev = found[0].ModRevision
-		v.floor, err = strconv.ParseInt(string(found[0].Value), 10, 64)
-		if err != nil {
-			return item, fmt.Errorf("%w: what is stored as %q is no token", abstractions.ErrNotSetUp, s.floorKey(key))
+	first := func(i int) *mvccpb.KeyValue { return append(kvs(answer, i), &mvccpb.KeyValue{})[0] }
+	v, floor := see(first(0), first(1)), first(2)
+	if v.floorRev = floor.ModRevision; v.floorRev > 0 {
+		if v.floor, err = strconv.ParseInt(string(floor.Value), 10, 64); err != nil {
+			err = fmt.Errorf("%w: what is stored as %q is no token", abstractions.ErrNotSetUp, floor.Key)
 		}
 	}
-	return item, nil
+	return v.item(key, first(0).Value, time.Now().UTC()), err
 }
 
 func kvs(answer *clientv3.TxnResponse, i int) []*mvccpb.KeyValue {
 	return answer.Responses[i].GetResponseRange().GetKvs()
 }
 
-func version(revision int64) string { return strconv.FormatInt(revision, 10) }
-
-func revision(version string) int64 {
-	n, _ := strconv.ParseInt(version, 10, 64) // 0 is of a key that is not there
-	return n
+func unchanged(key string, rev int64) clientv3.Cmp {
+	return clientv3.Compare(clientv3.ModRevision(key), "=", rev)
 }
 
-func unchanged(key string, revision int64) clientv3.Cmp {
-	return clientv3.Compare(clientv3.ModRevision(key), "=", revision)
+// commit writes if the conditions hold, and otherwise returns ErrConflict.
+func (s *store) commit(ctx context.Context, conditions []clientv3.Cmp, writes ...clientv3.Op) (revision int64, err error) {
+	answer, err := s.client.Txn(ctx).If(conditions...).Then(writes...).Commit()
+	switch {
+	case err != nil:
+		return 0, err
+	case !answer.Succeeded:
+		return 0, providerkit.ErrConflict
+	}
+	return answer.Header.Revision, nil
 }
 
-// Put writes a record and its claim at once, if both are still what was read. The claim of
-// a new holder, or for another TTL, gets a lease that nobody had before: so no copy of an
-// earlier request prolongs or revokes it.
-func (s *store) Put(ctx context.Context, old providerkit.Item, r *providerkit.Record, data []byte) (providerkit.Item, error) {
+// Put writes a record and its claim at once, if both are still what was read. The claim of a new holder, or for another TTL,
+// gets another lease, so that no copy of an earlier request revokes it, and none of another process prolongs it.
+func (s *store) Put(ctx context.Context, old providerkit.Item, r *providerkit.Record, data []byte) (_ providerkit.Item, err error) {
 	v, claim := *old.State.(*view), s.claimKey(old.Key)
-	conditions := []clientv3.Cmp{unchanged(old.Key, revision(old.Version)), unchanged(claim, v.claim)}
-	if old.Version == "" { // it may have been forgotten meanwhile
+	conditions := []clientv3.Cmp{unchanged(old.Key, v.record), unchanged(claim, v.claim)}
+	if v.record == 0 { // it may have been forgotten meanwhile
 		conditions = append(conditions, unchanged(s.floorKey(old.Key), v.floorRev))
 	}
 	writes := []clientv3.Op{clientv3.OpPut(old.Key, string(data))}
-	before := v.lease
+	before := v
 	v.fresh = false
 	switch held := r.ID != "" && r.Left > 0; {
 	case held && v.holder != claimOf(r):
-		lease, err := s.grant(ctx, v, r)
-		if err != nil {
+		v.at = time.Now()
+		if v.lease, err = s.grant(ctx, v, r); err != nil {
 			return providerkit.Item{}, err
 		}
-		writes = append(writes, clientv3.OpPut(claim, claimOf(r), clientv3.WithLease(lease)))
-		v.holder, v.lease, v.ours, v.fresh = claimOf(r), lease, true, true
+		writes = append(writes, clientv3.OpPut(claim, claimOf(r), clientv3.WithLease(v.lease)))
+		v.holder, v.ours, v.fresh = claimOf(r), true, true
 	case !held && v.ours:
 		writes = append(writes, clientv3.OpDelete(claim))
 		v.claim, v.holder, v.lease, v.ours = 0, "", 0, false
 	}
-	answer, err := s.client.Txn(ctx).If(conditions...).Then(writes...).Commit()
-	switch {
-	case err != nil:
-		return providerkit.Item{}, err
-	case !answer.Succeeded:
-		if v.fresh {
-			s.revoke(ctx, v.lease)
-		}
-		return providerkit.Item{}, providerkit.ErrConflict
+	switch v.record, err = s.commit(ctx, conditions, writes...); {
+	case err == nil && v.lease != before.lease:
+		s.leave(before, v.lease == clientv3.NoLease && !before.at.IsZero())
+	case errors.Is(err, providerkit.ErrConflict) && v.fresh:
+		s.leave(v, false)
 	}
 	if v.fresh {
-		v.claim = answer.Header.Revision
+		v.claim = v.record
 	}
-	if before != v.lease {
-		s.revoke(ctx, before)
-	}
-	return providerkit.Item{Key: old.Key, Data: data, Version: version(answer.Header.Revision), Now: old.Now, State: &v}, nil
+	return v.item(old.Key, data, old.Now), err
 }
 
-// Delete deletes a record without a claim. The write of the floor refuses every request
-// that has read before that there is no record.
+// Delete deletes a record without a claim. The write of the floor refuses every request that has read before that there is no
+// record.
 func (s *store) Delete(ctx context.Context, item providerkit.Item) error {
 	var forgotten struct{ Token int64 }
 	if err := json.Unmarshal(item.Data, &forgotten); err != nil {
@@ -153,33 +150,21 @@ func (s *store) Delete(ctx context.Context, item providerkit.Item) error {
 	if err != nil {
 		return err
 	}
-	v := now.State.(*view)
-	if v.claim != 0 || now.Version != item.Version {
-		return providerkit.ErrConflict
-	}
-	floor := s.floorKey(item.Key)
-	answer, err := s.client.Txn(ctx).If(
-		unchanged(item.Key, revision(item.Version)), unchanged(s.claimKey(item.Key), 0), unchanged(floor, v.floorRev),
-	).Then(
-		clientv3.OpDelete(item.Key), clientv3.OpPut(floor, strconv.FormatInt(max(v.floor, forgotten.Token), 10)),
-	).Commit()
-	if err == nil && !answer.Succeeded {
-		err = providerkit.ErrConflict
-	}
+	v, floor := now.State.(*view), s.floorKey(item.Key)
+	conditions := []clientv3.Cmp{unchanged(item.Key, item.State.(*view).record), unchanged(s.claimKey(item.Key), 0), unchanged(floor, v.floorRev)}
+	_, err = s.commit(ctx, conditions, clientv3.OpDelete(item.Key), clientv3.OpPut(floor, strconv.FormatInt(max(v.floor, forgotten.Token), 10)))
 	return err
 }
 
-// List reads a page of records and their claims, at one revision. Each claim has a record,
-// so the first claims are all that the page needs.
+// List reads a page of records and their claims, at one revision. Each claim has a record, so the first claims are all that
+// the page needs.
 func (s *store) List(ctx context.Context, q providerkit.ListQuery) (items []providerkit.Item, next string, err error) {
-	first := s.key(q.Prefix)
-	if q.After != "" {
-		first = max(first, q.After+"\x00")
+	all := s.key(q.Prefix)
+	first := max(all, q.After+"\x00")
+	page := func(all, first string) clientv3.Op {
+		return clientv3.OpGet(first, clientv3.WithRange(clientv3.GetPrefixRangeEnd(all)), clientv3.WithLimit(int64(q.Limit)))
 	}
-	page := func(key string, first string) clientv3.Op {
-		return clientv3.OpGet(first, clientv3.WithRange(clientv3.GetPrefixRangeEnd(key)), clientv3.WithLimit(int64(q.Limit)))
-	}
-	answer, err := s.client.Txn(ctx).Then(page(s.key(q.Prefix), first), page(s.claimKey(s.key(q.Prefix)), s.claimKey(first))).Commit()
+	answer, err := s.client.Txn(ctx).Then(page(all, first), page(s.claimKey(all), s.claimKey(first))).Commit()
 	if err != nil {
 		return nil, "", err
 	}
@@ -189,14 +174,117 @@ func (s *store) List(ctx context.Context, q providerkit.ListQuery) (items []prov
 	}
 	now := time.Now().UTC()
 	for _, kv := range kvs(answer, 0) {
-		v := &view{}
-		if claim := held[s.claimKey(string(kv.Key))]; claim != nil {
-			v.see(claim)
-		}
-		items = append(items, providerkit.Item{Key: string(kv.Key), Data: kv.Value, Version: version(kv.ModRevision), Now: now, State: v})
+		key := string(kv.Key)
+		items = append(items, see(kv, cmp.Or(held[s.claimKey(key)], &mvccpb.KeyValue{})).item(key, kv.Value, now))
 	}
 	if answer.Responses[0].GetResponseRange().GetMore() {
 		next = items[len(items)-1].Key
 	}
 	return items, next, nil
+}
+
+// seconds is a TTL as etcd counts it, rounded up; 0 for ever.
+func seconds(ttl time.Duration) int64 {
+	if ttl == abstractions.Infinite {
+		return 0
+	}
+	return int64((ttl + time.Second - 1) / time.Second)
+}
+
+// claimOf is what the key of a holder's claim has: another value, another lease.
+func claimOf(r *providerkit.Record) string {
+	if r.Breaking {
+		return r.ID + " breaking"
+	}
+	return r.ID + " " + strconv.FormatInt(seconds(r.TTL), 10)
+}
+
+// grant makes a lease for a claim. One that is broken gets the time that its holder's has left, which nobody prolongs. One
+// that never ends has no lease.
+func (s *store) grant(ctx context.Context, v view, r *providerkit.Record) (clientv3.LeaseID, error) {
+	if r.Breaking && v.lease != 0 {
+		answer, err := s.client.TimeToLive(ctx, v.lease)
+		if errors.Is(err, rpctypes.ErrLeaseNotFound) || err == nil && answer.TTL < 0 { // it has just ended
+			err = providerkit.ErrConflict
+		}
+		if err != nil {
+			return 0, err
+		}
+		r.Left = time.Duration(answer.TTL+1) * time.Second // it is rounded down
+	}
+	if r.Left == abstractions.Infinite {
+		return clientv3.NoLease, nil
+	}
+	ttl := max(1, seconds(r.Left))
+	select {
+	case spare := <-s.spares:
+		again := &prolongation{lease: spare.lease}
+		if strings.HasSuffix(spare.holder, fmt.Sprint(" ", ttl)) && time.Since(spare.at) < time.Duration(ttl)*time.Second/2 {
+			if s.keep.prolong(ctx, []*prolongation{again}); again.Err() == nil {
+				return again.lease, nil
+			}
+		}
+		s.leave(spare, false)
+	default:
+	}
+	answer, err := s.client.Grant(ctx, ttl)
+	if err != nil {
+		return 0, err
+	}
+	return answer.ID, nil
+}
+
+// leave keeps the lease of a claim that has ended for another, or revokes it meanwhile. It is used within half its TTL since it
+// was prolonged: until then etcd had no reason to revoke it, and so no former leader has begun to.
+func (s *store) leave(v view, keep bool) {
+	if keep {
+		select {
+		case s.spares <- v:
+			return
+		default:
+		}
+	}
+	if v.lease != clientv3.NoLease {
+		s.revoking.Go(func() {
+			ctx, cancel := context.WithTimeout(s.keep.ctx, time.Second)
+			defer cancel()
+			_, _ = s.client.Revoke(ctx, v.lease)
+		})
+	}
+}
+
+// Judge says what the claim's key makes of a record: the record's holder has the name while the key is there. One that is not
+// the record's is somebody's who has trust in it, whose record was deleted or changed by hand.
+func (s *store) Judge(item providerkit.Item, r *providerkit.Record) (behind bool) {
+	v := item.State.(*view)
+	r.Floor = max(r.Floor, v.floor)
+	v.ours = r.ID != "" && v.holder == claimOf(r)
+	switch {
+	case v.claim == 0:
+		r.Left = min(0, r.AcquiredAt.Sub(r.Now)) // it ended after that
+	case !v.ours:
+		r.ID, r.Unconfirmed, r.Left, r.Slack = "", true, abstractions.Infinite, abstractions.Infinite
+	case r.Left != abstractions.Infinite:
+		r.Slack = abstractions.Infinite // it may be the whole TTL, or nothing
+	}
+	return false
+}
+
+// Follow prolongs a claim's lease, and then looks whether the claim still stands: etcd may prolong a lease whose keys it has
+// deleted, and somebody may have deleted or replaced them. All else Put has done.
+func (s *store) Follow(ctx context.Context, item providerkit.Item, r *providerkit.Record) (providerkit.Item, error) {
+	v := *item.State.(*view)
+	item.State = &v
+	if r.ID == "" || r.Breaking || v.fresh {
+		v.fresh = false
+		return item, nil
+	}
+	v.at = time.Now()
+	renewed := &prolongation{lease: v.lease, stands: []clientv3.Cmp{unchanged(s.claimKey(item.Key), v.claim), unchanged(item.Key, v.record)}}
+	if v.lease == clientv3.NoLease {
+		s.keep.look(ctx, []*prolongation{renewed})
+	} else if err := s.keep.calls.Do(ctx, renewed); err != nil {
+		return item, err
+	}
+	return item, renewed.Err()
 }

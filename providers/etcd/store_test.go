@@ -4,14 +4,18 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"io"
 	"net"
+	"os"
+	"path/filepath"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/distributedleasing/leasing/abstractions"
@@ -31,6 +35,17 @@ func (s *store) look(t testing.TB, name string) (providerkit.Item, *view) {
 	item, err := s.Get(t.Context(), s.key(name))
 	require.NoError(t, err)
 	return item, item.State.(*view)
+}
+
+// renew prolongs any lease, and looks at a name's claim.
+func (s *store) renew(t testing.TB, name string, lease clientv3.LeaseID) error {
+	ctx, cancel := context.WithTimeout(t.Context(), servertest.Patience)
+	defer cancel()
+	_, v := s.look(t, name)
+	claim := s.claimKey(s.key(name))
+	p := &prolongation{lease: lease, stands: []clientv3.Cmp{unchanged(claim, v.claim)}}
+	require.NoError(t, s.keep.calls.Do(ctx, p))
+	return p.Err()
 }
 
 func lostFor(t testing.TB, err error) abstractions.LostReason {
@@ -78,18 +93,59 @@ func TestTrap_T14_DelayedRequestsMeetALeaseOfBefore(t *testing.T) {
 	}
 	_, after := s.look(t, "n")
 	require.NotEqual(t, before.lease, after.lease)
-	s.revoke(t.Context(), before.lease)
-	_, err := p.Renew(t.Context(), renewal(g))
+	_, err := s.client.Revoke(t.Context(), before.lease)
+	require.True(t, err == nil || errors.Is(err, rpctypes.ErrLeaseNotFound), "%v", err)
+	_, err = p.Renew(t.Context(), renewal(g))
 	require.NoError(t, err)
 
 	_, err = p.Break(t.Context(), abstractions.BreakRequest{Name: "n"})
 	require.NoError(t, err)
-	require.ErrorIs(t, s.keep.alive(t.Context(), after.lease), providerkit.ErrConflict)
+	require.ErrorIs(t, s.renew(t, "n", after.lease), providerkit.ErrConflict)
 	_, broken := s.look(t, "n")
 	require.NotEqual(t, after.lease, broken.lease)
 	left, err := s.client.TimeToLive(t.Context(), broken.lease)
 	require.NoError(t, err)
 	require.LessOrEqual(t, left.GrantedTTL, int64(61), "it has no more time than it had")
+}
+
+// The next claim of the process gets the lease of one that was released, prolonged, if it is for the same TTL.
+func TestLeasesAreUsedAgain(t *testing.T) {
+	p, s := fresh(t)
+	left := func(lease clientv3.LeaseID) int64 {
+		answer, err := s.client.TimeToLive(t.Context(), lease)
+		require.NoError(t, err)
+		return answer.TTL
+	}
+	first := acquire(t, p, "n", "a", time.Minute)
+	_, before := s.look(t, "n")
+	<-time.After(3 * time.Second)
+	old := left(before.lease)
+	require.NoError(t, p.Release(t.Context(), giveUp(first)))
+	second := acquire(t, p, "m", "b", time.Minute)
+	_, after := s.look(t, "m")
+	require.Equal(t, before.lease, after.lease)
+	require.Greater(t, left(after.lease), old)
+	_, err := p.Renew(t.Context(), renewal(first)) // a copy that was delayed
+	require.ErrorIs(t, err, abstractions.ErrLost)
+	require.NoError(t, p.Release(t.Context(), giveUp(first)))
+	_, err = p.Renew(t.Context(), renewal(second))
+	require.NoError(t, err)
+
+	require.NoError(t, p.Release(t.Context(), giveUp(second)))
+	third := acquire(t, p, "n", "c", 2*time.Minute)
+	_, longer := s.look(t, "n")
+	require.NotEqual(t, before.lease, longer.lease)
+	require.Greater(t, left(longer.lease), int64(60))
+
+	require.NoError(t, p.Release(t.Context(), giveUp(third)))
+	_, err = s.client.Revoke(t.Context(), longer.lease)
+	require.NoError(t, err)
+	fourth := acquire(t, p, "n", "d", 2*time.Minute)
+	_, err = p.Renew(t.Context(), renewal(fourth))
+	require.NoError(t, err)
+	fourth.State = nil // nobody knows when it was prolonged
+	require.NoError(t, p.Release(t.Context(), giveUp(fourth)))
+	require.Empty(t, s.spares)
 }
 
 // T28: a request that has seen no record is refused once one was forgotten, however late.
@@ -115,6 +171,82 @@ func TestTrap_T54_AClusterWithoutItsData(t *testing.T) {
 	before := acquire(t, newCluster(t, 1).open(), "n", "a", time.Minute)
 	after := acquire(t, newCluster(t, 1).open(), "n", "b", time.Minute)
 	require.Greater(t, after.Token, before.Token)
+}
+
+// T54: a restored snapshot is of before. Its revisions go back; tokens don't.
+func TestTrap_T54_ASnapshotIsRestored(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 1)
+	p := c.open()
+	first := acquire(t, p, "n", "a", time.Minute)
+	saved, err := c.client.Snapshot(t.Context())
+	require.NoError(t, err)
+	path := filepath.Join(t.TempDir(), "snapshot")
+	file, err := os.Create(path)
+	require.NoError(t, err)
+	_, err = io.Copy(file, saved)
+	require.NoError(t, errors.Join(err, saved.Close(), file.Close()))
+	before := c.revision()
+
+	require.NoError(t, p.Release(t.Context(), giveUp(first)))
+	second, other := acquire(t, p, "n", "b", time.Minute), acquire(t, p, "other", "c", time.Minute)
+	c.restore(path)
+	require.Equal(t, before, c.revision())
+
+	next := c.open()
+	_, err = next.Renew(t.Context(), renewal(second))
+	require.ErrorIs(t, err, abstractions.ErrLost)
+	_, err = next.Acquire(t.Context(), wish("n", "d", time.Minute))
+	require.ErrorIs(t, err, abstractions.ErrHeld, "by the one of the snapshot")
+	_, err = next.Break(t.Context(), abstractions.BreakRequest{Name: "n", Immediate: true})
+	require.NoError(t, err)
+	require.Greater(t, acquire(t, next, "n", "d", time.Minute).Token, second.Token)
+	require.Greater(t, acquire(t, next, "other", "d", time.Minute).Token, other.Token)
+}
+
+// A batch is several streams and transactions, and each claim is told what became of it.
+func TestABatchTellsEachClaimItsOwn(t *testing.T) {
+	p, s := fresh(t)
+	reqs := make([]abstractions.RenewRequest, 300)
+	var all sync.WaitGroup
+	for i := range reqs {
+		ttl := time.Minute
+		if i == 9 {
+			ttl = abstractions.Infinite
+		}
+		all.Go(func() {
+			g, err := p.Acquire(t.Context(), wish(fmt.Sprint(i), abstractions.NewID(), ttl))
+			if err != nil {
+				t.Error(err)
+			}
+			reqs[i] = renewal(g)
+		})
+	}
+	all.Wait()
+	lost := map[int]func(name string){
+		7:   func(name string) { _, _ = s.client.Delete(t.Context(), s.claimKey(s.key(name))) },
+		8:   func(name string) { _, _ = s.client.Delete(t.Context(), s.key(name)) },
+		150: func(name string) { _, v := s.look(t, name); _, _ = s.client.Revoke(t.Context(), v.lease) },
+		299: func(name string) {
+			_, _ = p.Break(t.Context(), abstractions.BreakRequest{Name: name, Immediate: true})
+		},
+	}
+	for i, lose := range lost {
+		lose(fmt.Sprint(i))
+	}
+	for range 2 {
+		results, err := p.RenewBatch(t.Context(), reqs)
+		require.NoError(t, err)
+		for i, result := range results {
+			if lost[i] != nil {
+				require.ErrorIs(t, result.Err, abstractions.ErrLost, i)
+			} else {
+				require.NoError(t, result.Err, i)
+				require.Equal(t, reqs[i].Token, result.Grant.Token)
+			}
+		}
+	}
+	require.NotEmpty(t, s.keep.idle, "streams stay open")
 }
 
 // A member that hangs or is gone, and the leader too, costs some calls and no lease.
@@ -281,12 +413,12 @@ func TestTrap_T01_AnAnswerIsThatToItsOwnRequest(t *testing.T) {
 	var all sync.WaitGroup
 	for range 200 {
 		all.Go(func() {
-			if err := s.keep.alive(t.Context(), v.lease); err != nil {
+			if err := s.renew(t, "n", v.lease); err != nil {
 				t.Errorf("a lease that is there: %v", err)
 			}
 		})
 		all.Go(func() {
-			if err := s.keep.alive(t.Context(), v.lease+1); !errors.Is(err, providerkit.ErrConflict) {
+			if err := s.renew(t, "n", v.lease+1); !errors.Is(err, providerkit.ErrConflict) {
 				t.Errorf("a lease that is not there: %v", err)
 			}
 		})

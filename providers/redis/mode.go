@@ -13,10 +13,6 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-func invalid(field string, value any, want string) error {
-	return &abstractions.InvalidError{Field: "Options." + field, Value: value, Want: want}
-}
-
 // complete validates the options, fills in the defaults, and returns the field that
 // says where Redis is, and what the URL says of it.
 func (o *Options) complete() (field string, l location, err error) {
@@ -46,7 +42,7 @@ func (o *Options) complete() (field string, l location, err error) {
 		{"NodeTimeout", o.NodeTimeout, o.NodeTimeout != 0, Redlock},
 	} {
 		if f.set && o.Mode != f.mode {
-			return field, l, invalid(f.field, f.value, fmt.Sprintf("nothing: it is for mode %s, this is %s", f.mode, o.Mode))
+			return field, l, providerkit.BadOption(f.field, f.value, fmt.Sprintf("nothing: it is for mode %s, this is %s", f.mode, o.Mode))
 		}
 	}
 	if err = providerkit.Complete(o); err != nil {
@@ -56,11 +52,11 @@ func (o *Options) complete() (field string, l location, err error) {
 		o.MaxTTL = cmp.Or(o.MaxTTL, DefaultMaxTTL)
 	}
 	if most := o.MaxTTL / 2; o.NodeTimeout > most {
-		return field, l, invalid("NodeTimeout", o.NodeTimeout, fmt.Sprintf("%v to %v; or 0 for the default", time.Millisecond, most))
+		return field, l, providerkit.BadOption("NodeTimeout", o.NodeTimeout, fmt.Sprintf("%v to %v; or 0 for the default", time.Millisecond, most))
 	}
 	// Braces would make the hash tag another.
 	if strings.ContainsAny(o.Prefix, "{}") || strings.ContainsFunc(o.Prefix, unicode.IsControl) || !utf8.ValidString(o.Prefix) {
-		return field, l, invalid("Prefix", o.Prefix, "UTF-8 without braces and control characters")
+		return field, l, providerkit.BadOption("Prefix", o.Prefix, "UTF-8 without braces and control characters")
 	}
 	return field, l, nil
 }
@@ -68,10 +64,10 @@ func (o *Options) complete() (field string, l location, err error) {
 // modeOfURL is what is behind a URL.
 func (o *Options) modeOfURL(l location) (Mode, error) {
 	if o.Credentials != nil && (l.user != "" || l.password != "") {
-		return "", invalid("Credentials", providerkit.NotShown, "nothing with a user or password in the URL")
+		return "", providerkit.BadOption("Credentials", providerkit.NotShown, "nothing with a user or password in the URL")
 	}
 	if o.TLS != nil && (l.scheme != "rediss" || l.query.Has("skip_verify")) {
-		return "", invalid("TLS", providerkit.NotShown, "a URL that begins with rediss://, and without skip_verify")
+		return "", providerkit.BadOption("TLS", providerkit.NotShown, "a URL that begins with rediss://, and without skip_verify")
 	}
 	mode := o.Mode
 	switch {
@@ -81,25 +77,25 @@ func (o *Options) modeOfURL(l location) (Mode, error) {
 		mode = Single
 	}
 	if len(l.hosts) == 0 && mode != Single {
-		return "", invalid("Mode", string(mode), "single for a unix socket")
+		return "", providerkit.BadOption("Mode", string(mode), "single for a unix socket")
 	}
 	switch mode {
 	case Single:
 		if len(l.hosts) > 1 {
-			return "", invalid("Mode", string(mode), "one host in the URL, or cluster, sentinel or redlock")
+			return "", providerkit.BadOption("Mode", string(mode), "one host in the URL, or cluster, sentinel or redlock")
 		}
 	case Cluster:
 		if number := l.path; number != "" && number != "/" && number != "/0" {
-			return "", invalid("URL", providerkit.NotShown, "database 0: a Cluster has no other")
+			return "", providerkit.BadOption("URL", providerkit.NotShown, "database 0: a Cluster has no other")
 		}
 	case Sentinel:
 		if o.Master == "" {
-			return "", invalid("Master", o.Master, "what the sentinels call the master")
+			return "", providerkit.BadOption("Master", o.Master, "what the sentinels call the master")
 		}
 	case Redlock:
 		return mode, independent("Options.URL", l.addrs(redisPort))
 	default:
-		return "", invalid("Mode", string(mode), "single, cluster, sentinel or redlock; several hosts may be any but single")
+		return "", providerkit.BadOption("Mode", string(mode), "single, cluster, sentinel or redlock; several hosts may be any but single")
 	}
 	return mode, nil
 }
@@ -111,7 +107,7 @@ func (o *Options) modeOfURL(l location) (Mode, error) {
 func (o *Options) modeOfClients(field string) (mode Mode, err error) {
 	for set, unwanted := range map[string]bool{"TLS": o.TLS != nil, "Credentials": o.Credentials != nil} {
 		if unwanted {
-			return "", invalid(set, providerkit.NotShown, "nothing: a client has its own")
+			return "", providerkit.BadOption(set, providerkit.NotShown, "nothing: a client has its own")
 		}
 	}
 	mode = Redlock
@@ -125,24 +121,24 @@ func (o *Options) modeOfClients(field string) (mode Mode, err error) {
 		switch c := client.(type) {
 		case *redis.Client:
 			if c == nil {
-				return "", invalid(at, "nil", want)
+				return "", providerkit.BadOption(at, "nil", want)
 			}
 			heeds = c.Options().ContextTimeoutEnabled
 			if field == "Client" {
 				mode = Single
 			} else if addrs[i] = c.Options().Addr; addrs[i] == failoverAddr {
-				return "", invalid(at, "a client of sentinels", want+": a replica that takes over would vote without knowing all")
+				return "", providerkit.BadOption(at, "a client of sentinels", want+": a replica that takes over would vote without knowing all")
 			}
 		case *redis.ClusterClient:
 			if c == nil || field == "Clients" {
-				return "", invalid(at, fmt.Sprintf("%T", client), want)
+				return "", providerkit.BadOption(at, fmt.Sprintf("%T", client), want)
 			}
 			mode, heeds = Cluster, c.Options().ContextTimeoutEnabled
 		default:
-			return "", invalid(at, fmt.Sprintf("%T", client), want)
+			return "", providerkit.BadOption(at, fmt.Sprintf("%T", client), want)
 		}
 		if o.HeedsContext && !heeds {
-			return "", invalid("HeedsContext", true, "a client with ContextTimeoutEnabled")
+			return "", providerkit.BadOption("HeedsContext", true, "a client with ContextTimeoutEnabled")
 		}
 	}
 	if mode == Redlock {
@@ -153,7 +149,7 @@ func (o *Options) modeOfClients(field string) (mode Mode, err error) {
 	if o.Mode == "" || o.Mode == mode || o.Mode == Sentinel && mode == Single {
 		return mode, nil
 	}
-	return "", invalid("Mode", string(o.Mode), fmt.Sprintf("%s, which Options.%s is; or nothing", mode, field))
+	return "", providerkit.BadOption("Mode", string(o.Mode), fmt.Sprintf("%s, which Options.%s is; or nothing", mode, field))
 }
 
 // failoverAddr is what redis.NewFailoverClient has for an address.

@@ -35,7 +35,7 @@ func (o *Options) locate() (location, error) {
 	}
 	for _, key := range slices.Sorted(maps.Keys(u.Query)) {
 		if want, found := elsewhere[key]; found {
-			return location{}, invalid("URL parameter", key, want)
+			return location{}, providerkit.BadOption("URL parameter", key, want)
 		}
 	}
 	if l.query, err = providerkit.SetQuery(o, u.Query); err != nil {

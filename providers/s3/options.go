@@ -65,16 +65,12 @@ func (o *Options) UnmarshalJSON(data []byte) error { return providerkit.Unmarsha
 
 // readURL takes over what the URL says.
 func (o *Options) readURL() error {
-	u, err := providerkit.ParseURL(o.URL, urlSchemes...)
-	if err == nil {
-		err = providerkit.SetAll(o, u.Query)
-	}
+	u, prefix, err := providerkit.ReadURL(o, o.URL, urlSchemes...)
 	if err != nil {
 		return err
 	}
-	prefix, err := url.PathUnescape(strings.TrimPrefix(u.Path, "/"))
 	keys := u.User != "" || !u.Password.IsZero()
-	if err != nil || u.Host == "" || o.Bucket != "" || prefix != "" && o.Prefix != "" || keys && o.AccessKey != "" {
+	if u.Host == "" || o.Bucket != "" || prefix != "" && o.Prefix != "" || keys && o.AccessKey != "" {
 		return providerkit.BadURL("s3://access-key:secret-key@bucket/prefix, and none of them in Options")
 	}
 	if keys {
@@ -97,21 +93,17 @@ func (o *Options) complete() error {
 	endpoint, err := url.Parse(o.Endpoint)
 	switch {
 	case o.Bucket == "" || abstractions.ValidateName(o.Bucket) != nil || strings.Contains(o.Bucket, "/"):
-		return invalid("Bucket", o.Bucket, "the name of a bucket")
+		return providerkit.BadOption("Bucket", o.Bucket, "the name of a bucket")
 	case abstractions.ValidateName(o.Prefix) != nil || path.Clean("/"+o.Prefix) != "/"+o.Prefix:
-		return invalid("Prefix", o.Prefix, "names separated by slashes")
+		return providerkit.BadOption("Prefix", o.Prefix, "names separated by slashes")
 	case o.Endpoint != "" && (err != nil || endpoint.Scheme != "https" && endpoint.Scheme != "http" || endpoint.Host == "" || endpoint.User != nil):
-		return invalid("Endpoint", providerkit.NotShown, "https://host or http://host:port, without user or password")
+		return providerkit.BadOption("Endpoint", providerkit.NotShown, "https://host or http://host:port, without user or password")
 	case (o.AccessKey == "") != o.SecretKey.IsZero(), o.AccessKey == "" && !o.SessionToken.IsZero():
-		return invalid("SecretKey", providerkit.NotShown, "AccessKey beside it, and both with a SessionToken")
+		return providerkit.BadOption("SecretKey", providerkit.NotShown, "AccessKey beside it, and both with a SessionToken")
 	case o.Client != nil && (o.Region != "" || o.Endpoint != "" || o.PathStyle || o.AccessKey != ""):
-		return invalid("Client", "with others", "no Region, Endpoint, PathStyle, AccessKey, SecretKey and SessionToken beside it")
+		return providerkit.BadOption("Client", "with others", "no Region, Endpoint, PathStyle, AccessKey, SecretKey and SessionToken beside it")
 	}
 	return nil
-}
-
-func invalid(field string, value any, want string) error {
-	return &abstractions.InvalidError{Field: "Options." + field, Value: value, Want: want}
 }
 
 // OpenURL is Open with Options.URL.

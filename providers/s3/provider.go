@@ -76,7 +76,7 @@ func (o *Options) client(ctx context.Context) (*s3.Client, *http.Transport, erro
 		c.Region = cmp.Or(c.Region, "us-east-1")
 	}
 	if c.Region == "" {
-		return nil, nil, invalid("Region", "", "the bucket's region, here or in AWS_REGION")
+		return nil, nil, providerkit.BadOption("Region", "", "the bucket's region, here or in AWS_REGION")
 	}
 	transport := providerkit.NewTransport()
 	c.HTTPClient = &http.Client{Transport: transport}

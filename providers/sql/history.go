@@ -52,7 +52,7 @@ func (d *driver) History(ctx context.Context, req abstractions.HistoryRequest) (
 // which no manager uses: entries of one name are in the order in which they were written.
 func (p *Provider) WriteHistory(ctx context.Context, entries []abstractions.NamedEntry) error {
 	if !p.driver.record.changes {
-		return invalid("History", false, "true: this provider keeps no history")
+		return providerkit.BadOption("History", false, "true: this provider keeps no history")
 	}
 	entries = append([]abstractions.NamedEntry{}, entries...) // the request may outlive its caller
 	return providerkit.Call(ctx, p.shell, "write history", "", func(ctx context.Context) error {

@@ -7,7 +7,6 @@ import (
 	"regexp"
 	"time"
 
-	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
 	"github.com/jackc/pgx/v5/pgxpool"
 )
@@ -121,7 +120,7 @@ func (o *Options) complete() (field, where string, err error) {
 		o.Dialect = dialect
 	}
 	if o.Dialect == "" || o.Dialect != dialect {
-		return field, "", invalid("Dialect", o.Dialect, "that of the database behind Options."+field+", postgres or sqlite")
+		return field, "", providerkit.BadOption("Dialect", o.Dialect, "that of the database behind Options."+field+", postgres or sqlite")
 	}
 	if err := providerkit.Complete(o); err != nil {
 		return field, "", err
@@ -152,27 +151,23 @@ func (o *Options) readURL() (dialect Dialect, where string, err error) {
 // validate is about what no tag says.
 func (o *Options) validate() error {
 	if o.Dialect != Postgres && o.Schema != "" {
-		return invalid("Schema", o.Schema, "nothing: SQLite and MySQL have none in a database; use Table")
+		return providerkit.BadOption("Schema", o.Schema, "nothing: SQLite and MySQL have none in a database; use Table")
 	}
 	if o.Dialect == MySQL && o.MySQL == nil {
-		return invalid("Dialect", o.Dialect, "postgres or sqlite: MySQL's sessions need settings of their own, so open it by its URL with mysqllease.Open")
+		return providerkit.BadOption("Dialect", o.Dialect, "postgres or sqlite: MySQL's sessions need settings of their own, so open it by its URL with mysqllease.Open")
 	}
 	if o.Schema == "" {
 		o.Schema = DefaultSchema
 	}
 	for field, value := range map[string]string{"Schema": o.Schema, "Table": o.Table} {
 		if !identifier.MatchString(value) {
-			return invalid(field, value, "a letter or underscore, then letters, digits and underscores")
+			return providerkit.BadOption(field, value, "a letter or underscore, then letters, digits and underscores")
 		}
 	}
 	if o.HistoryRenewals && !o.History {
-		return invalid("HistoryRenewals", true, "History to be set as well")
+		return providerkit.BadOption("HistoryRenewals", true, "History to be set as well")
 	}
 	return nil
-}
-
-func invalid(field string, value any, want string) error {
-	return &abstractions.InvalidError{Field: "Options." + field, Value: value, Want: want}
 }
 
 var identifier = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)

@@ -3,7 +3,6 @@ package mysqllease
 import (
 	"context"
 	"errors"
-	"net"
 	"net/url"
 	"strconv"
 	"time"
@@ -82,12 +81,9 @@ func clientOf(u providerkit.URL, rest url.Values) (*sqllease.MySQLClient, error)
 		return nil, err
 	}
 	database, err := url.PathUnescape(u.Path)
-	if err != nil || u.Host == "" || len(database) < 2 {
+	host := providerkit.HostPort(u.Host, "3306")
+	if err != nil || host == "" || len(database) < 2 {
 		return nil, providerkit.BadURL("mysql://user:password@host:port/database, with % written as %25")
-	}
-	host := u.Host
-	if _, _, err := net.SplitHostPort(host); err != nil {
-		host = net.JoinHostPort(host, "3306")
 	}
 	config, err := mysql.ParseDSN("tcp(" + host + ")/?" + known.Encode())
 	if err != nil { // its text may quote what was meant to be a secret
