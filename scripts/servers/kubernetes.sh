@@ -31,7 +31,7 @@ kubernetes_start() {
 			--listen-client-urls "http://127.0.0.1:$store" --advertise-client-urls "http://127.0.0.1:$store" \
 			--listen-peer-urls "http://127.0.0.1:$peer" --initial-advertise-peer-urls "http://127.0.0.1:$peer" \
 			--initial-cluster "default=http://127.0.0.1:$peer"
-		wait_until 60 "$server_pid" answers "$store" || break
+		wait_until 60 "$server_pid" answers "$store" || continue
 		start_server "$1/log" 'KILL' exec_as "$(id -un)" "$program" --etcd-servers "http://127.0.0.1:$store" \
 			--bind-address 127.0.0.1 --advertise-address 127.0.0.1 --secure-port "$port" --cert-dir "$1/certificates" \
 			--service-account-key-file "$1/key" --service-account-signing-key-file "$1/key" --service-account-issuer https://leasing.test \
@@ -43,7 +43,7 @@ kubernetes_start() {
 			say "Kubernetes' API server listens on 127.0.0.1:$port"
 			return 0
 		fi
-		grep -q 'address already in use' "$1/log" || break
+		grep -qs 'address already in use' "$1/log" "$1/etcd.log" || break
 	done
 	cat "$1/etcd.log" "$1/log" >&2
 	return 1

@@ -1,0 +1,2 @@
+// Package kuberneteslease x
+package kuberneteslease
