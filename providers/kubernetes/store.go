@@ -103,12 +103,15 @@ func (s *store) List(ctx context.Context, q providerkit.ListQuery) (page []provi
 		if l.Metadata.Name <= q.After || l.Metadata.Annotations[annotation] == "" {
 			continue
 		}
+		item, err := l.item(now)
+		var record struct{ Name string }
+		if err != nil || json.Unmarshal(item.Data, &record) != nil || !strings.HasPrefix(record.Name, q.Prefix) {
+			continue // Inspect says what it is
+		}
 		if len(page) == q.Limit {
 			return page, page[len(page)-1].Key, nil
 		}
-		if item, err := l.item(now); err == nil { // else Inspect says what it is
-			page = append(page, item)
-		}
+		page = append(page, item)
 	}
 	return page, "", nil
 }
