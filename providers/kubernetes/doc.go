@@ -21,7 +21,7 @@
 //     sees no less. It is respected from v0.27 on: before, candidates waited for their own
 //     LeaseDuration, so TTLs must not exceed that.
 //   - The lease of another library is held until this process has watched its latest write for
-//     leaseDurationSeconds, a hundredth more and a tenth of a second; for ever without them.
+//     leaseDurationSeconds, a hundredth more and 0.1 s; for ever where there are none.
 //
 // # What it does not
 //
@@ -30,13 +30,11 @@
 //
 // Waiters poll. List reads all leases of the namespace, for each page. Each renewal is a
 // write to the etcd of the control plane: it is made for hundreds of leases, not thousands.
-//
 // client-go's leaders learn of an immediate Break at their next renewal, and may win again.
 //
 // # How it works
 //
 // The rules are those of providerkit.Records. The record is in an annotation, beside the
 // spec as it was written: where they differ, others have written. A name that is no DNS
-// subdomain, as jobs/daily, is that of the object jobs-daily--66bfde52..., with a part of
-// its SHA-256.
+// subdomain, as jobs/daily, is the object jobs-daily--66bfde52..., by its SHA-256.
 package kuberneteslease

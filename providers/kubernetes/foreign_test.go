@@ -28,7 +28,7 @@ func stored(t testing.TB, p *Provider, name string) *lease {
 // foreign writes a lease as another library does, which knows no records.
 func foreign(t testing.TB, p *Provider, l *lease, holder string, transitions int32) error {
 	t.Helper()
-	l.APIVersion, l.Kind = apiVersion, "Lease"
+	l.APIVersion, l.Kind, l.Metadata.ManagedFields = apiVersion, "Lease", nil
 	now := time.Now().UTC().Format(microTime)
 	l.Spec = spec{HolderIdentity: holder, LeaseDurationSeconds: 5, AcquireTime: now, RenewTime: now, LeaseTransitions: transitions}
 	method, path := http.MethodPut, p.driver.store.path+"/"+l.Metadata.Name
@@ -211,6 +211,7 @@ func TestForeignMetadataIsKept(t *testing.T) {
 	g, err := p.Acquire(t.Context(), wish(name, time.Minute))
 	require.NoError(t, err)
 	l := stored(t, p, name)
+	l.Metadata.ManagedFields = nil
 	l.APIVersion, l.Kind, l.Metadata.Labels, l.Metadata.Finalizers = apiVersion, "Lease", map[string]string{"a": "b"}, []string{"example.com/f"}
 	l.Metadata.OwnerReferences = json.RawMessage(`[{"apiVersion": "v1", "kind": "ConfigMap", "name": "x", "uid": "y"}]`)
 	l.Metadata.Annotations["other"] = "c"
@@ -223,7 +224,7 @@ func TestForeignMetadataIsKept(t *testing.T) {
 	require.Equal(t, l.Metadata.Finalizers, now.Metadata.Finalizers)
 	require.Contains(t, string(now.Metadata.OwnerReferences), "ConfigMap")
 	require.Equal(t, "c", now.Metadata.Annotations["other"])
-	now.APIVersion, now.Kind, now.Metadata.Finalizers = apiVersion, "Lease", nil
+	now.APIVersion, now.Kind, now.Metadata.Finalizers, now.Metadata.ManagedFields = apiVersion, "Lease", nil, nil
 	_, err = p.driver.store.client.Do(t.Context(), http.MethodPut, p.driver.store.path+"/"+name, nil, now, &struct{}{})
 	require.NoError(t, err)
 	_, err = p.Renew(t.Context(), renewal(g))

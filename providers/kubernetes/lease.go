@@ -1,12 +1,15 @@
 package kuberneteslease
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"maps"
 	"math"
+	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -25,19 +28,16 @@ type lease struct {
 }
 
 type metadata struct {
-	Name              string            `json:"name"`
-	GenerateName      string            `json:"generateName,omitempty"`
-	UID               string            `json:"uid,omitempty"`
-	ResourceVersion   string            `json:"resourceVersion,omitempty"`
-	Labels            map[string]string `json:"labels,omitempty"`
-	Annotations       map[string]string `json:"annotations,omitempty"`
-	OwnerReferences   json.RawMessage   `json:"ownerReferences,omitempty"`
-	Finalizers        []string          `json:"finalizers,omitempty"`
-	CreationTimestamp time.Time         `json:"creationTimestamp,omitzero"`
-	ManagedFields     []struct {
-		Manager string    `json:"manager"`
-		Time    time.Time `json:"time"`
-	} `json:"managedFields,omitempty"`
+	Name              string                           `json:"name"`
+	GenerateName      string                           `json:"generateName,omitempty"`
+	UID               string                           `json:"uid,omitempty"`
+	ResourceVersion   string                           `json:"resourceVersion,omitempty"`
+	Labels            map[string]string                `json:"labels,omitempty"`
+	Annotations       map[string]string                `json:"annotations,omitempty"`
+	OwnerReferences   json.RawMessage                  `json:"ownerReferences,omitempty"`
+	Finalizers        []string                         `json:"finalizers,omitempty"`
+	CreationTimestamp time.Time                        `json:"creationTimestamp,omitzero"`
+	ManagedFields     []struct{ Manager, Time string } `json:"managedFields,omitempty"` // of which none are sent
 }
 
 // spec is all of a lease's. Times are texts, which the server returns as they are.
@@ -69,20 +69,18 @@ type note struct {
 // ours reports whether the holder is a claim, and none of another library's.
 func (n *note) ours() bool { return n.ID != "" && strings.Contains(n.Spec.HolderIdentity, n.ID) }
 
-// item is what a lease says, as of the server's time of the reply.
+// item is what a lease says, as of the time of the reply.
 func (l *lease) item(now time.Time) (providerkit.Item, error) {
 	item := providerkit.Item{Key: l.Metadata.Name, Version: l.Metadata.ResourceVersion, Now: now, State: l}
-	text := l.Metadata.Annotations[annotation]
-	if text != "" {
-		if err := json.Unmarshal([]byte(text), &l.note); err != nil {
-			return item, fmt.Errorf("%w: the annotation %s of the lease %s: %w", abstractions.ErrNotSetUp, annotation, l.Metadata.Name, err)
-		}
+	text := cmp.Or(l.Metadata.Annotations[annotation], "{}")
+	if err := json.Unmarshal([]byte(text), &l.note); err != nil {
+		return item, fmt.Errorf("%w: the annotation %s of the lease %s: %w", abstractions.ErrNotSetUp, annotation, l.Metadata.Name, err)
 	}
 	before := l.note.Spec
 	// Who was leader frees the name without a look at who has it now: tryRelease in
 	// k8s.io/client-go@v0.37.2/tools/leaderelection/leaderelection.go.
 	freed := l.note.ours() && l.Spec.HolderIdentity == "" && l.Spec.LeaseTransitions == before.LeaseTransitions
-	if text != "" && (l.Spec == before || freed) {
+	if l.note.Record != nil && (l.Spec == before || freed) {
 		l.Spec = before
 		item.Data, item.Written = l.note.Record, l.written()
 		return item, nil
@@ -95,22 +93,18 @@ func (l *lease) item(now time.Time) (providerkit.Item, error) {
 			f.TTL = abstractions.Infinite
 		}
 	}
-	var err error
-	item.Data, err = f.Record(l.Metadata.Name, l.note.Record)
-	l.note.Record, l.note.ID = item.Data, f.ID
+	data, err := f.Record(l.Metadata.Name, l.note.Record)
+	item.Data, l.note.Record, l.note.ID = data, data, f.ID
 	return item, err
 }
 
-// written is the server's time of the last write of a record: zero if there is none. An
-// object that was restored is no older than its restoration.
+// written is the server's time of the last write of a record; zero if it tells none. What was
+// restored is no older than its restoration.
 func (l *lease) written() (at time.Time) {
 	for _, fields := range l.Metadata.ManagedFields {
-		if fields.Manager == manager && fields.Time.After(at) {
-			at = fields.Time
+		if write, err := time.Parse(time.RFC3339, fields.Time); err == nil && fields.Manager == manager {
+			at = slices.MaxFunc([]time.Time{at, write, l.Metadata.CreationTimestamp}, time.Time.Compare)
 		}
-	}
-	if !at.IsZero() && at.Before(l.Metadata.CreationTimestamp) {
-		return l.Metadata.CreationTimestamp
 	}
 	return at
 }
@@ -129,14 +123,11 @@ func (l *lease) with(r *providerkit.Record, data []byte) (*lease, error) {
 			s.HolderIdentity, s.LeaseDurationSeconds, s.RenewTime = "", 1, now.Format(microTime)
 		}
 	case r.ID != l.note.ID:
-		s.HolderIdentity, s.LeaseTransitions = strings.TrimPrefix(r.Owner+"_"+r.ID, "_"), s.LeaseTransitions+1
-		if s.LeaseTransitions < 0 {
-			s.LeaseTransitions = math.MaxInt32
-		}
+		s.HolderIdentity = strings.TrimPrefix(r.Owner+"_"+r.ID, "_")
+		s.LeaseTransitions += min(1, math.MaxInt32-s.LeaseTransitions)
 		s.LeaseDurationSeconds, s.AcquireTime, s.RenewTime = seconds(lasts), now.Format(microTime), now.Format(microTime)
 	case r.Breaking && !l.note.ours():
-		// Who does not know breaks can't renew what is another's.
-		s.HolderIdentity = "broken_" + r.ID
+		s.HolderIdentity = "broken_" + r.ID // who knows no breaks can't renew what is another's
 	case write != before:
 		// client-go sees renewals by the second: LeaderElectionRecord in
 		// k8s.io/client-go@v0.37.2/tools/leaderelection/resourcelock/interface.go.
@@ -147,18 +138,34 @@ func (l *lease) with(r *providerkit.Record, data []byte) (*lease, error) {
 	}
 	next.note = note{Record: data, ID: r.ID, Spec: *s}
 	text, err := json.Marshal(next.note)
-	next.Metadata.Annotations = maps.Clone(l.Metadata.Annotations)
-	if next.Metadata.Annotations == nil {
-		next.Metadata.Annotations = make(map[string]string)
-	}
+	next.Metadata.Annotations = map[string]string{}
+	maps.Copy(next.Metadata.Annotations, l.Metadata.Annotations)
 	next.Metadata.Annotations[annotation] = string(text)
 	return &next, err
 }
 
 // seconds is a duration as candidates wait it: rounded up, and for ever 68 years.
 func seconds(d time.Duration) int32 {
-	if d >= math.MaxInt32*time.Second {
-		return math.MaxInt32
+	return int32((min(d, math.MaxInt32*time.Second) + time.Second - 1) / time.Second)
+}
+
+var (
+	// subdomain is what Kubernetes takes for the name of an object: RFC 1123.
+	subdomain = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`)
+	// hashed is what names end in that encode has made up.
+	hashed = regexp.MustCompile(`--[0-9a-f]{32}$`)
+	others = regexp.MustCompile(`[^a-z0-9]+`)
+)
+
+// encode returns the name of the object of a lease: the same where Kubernetes takes it, so
+// that client-go's candidates mean the same lease. Otherwise it is what can be read of the
+// name, and the beginning of its SHA-256.
+func encode(name string) string {
+	if len(name) <= 253 && subdomain.MatchString(name) && !hashed.MatchString(name) {
+		return name
 	}
-	return int32((d + time.Second - 1) / time.Second)
+	slug := strings.Trim(others.ReplaceAllString(strings.ToLower(name), "-"), "-")
+	slug = cmp.Or(strings.TrimRight(slug[:min(len(slug), 100)], "-"), "lease")
+	sum := sha256.Sum256([]byte(name))
+	return slug + "--" + hex.EncodeToString(sum[:16])
 }

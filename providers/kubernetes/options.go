@@ -20,21 +20,14 @@ import (
 // Options configure a provider. The zero value is that of a pod: the API server of its
 // cluster, its namespace and its service account.
 //
-// In JSON, and as the query of a URL, the fields have the names in their tags. Printing
-// options, logging them, and writing them as JSON shows no secret.
+// In JSON, and as the query of a URL, the fields have the names in their tags. Printing,
+// logging and marshaling options shows no secret.
 type Options struct {
-	// URL is one of
-	//
-	//	kubernetes:///namespace
-	//	kubernetes://:token@host:6443/namespace?ca_file=/path
-	//
-	// the first in a pod. The query may set the fields below that have a tag, but for the
-	// token.
+	// URL is kubernetes://:token@host:6443/namespace?ca_file=path, or kubernetes:///namespace
+	// in a pod. The query may set the fields below that have a tag, but for the token.
 	URL string `json:"url" option:"secret"`
-
 	// Namespace has the leases. Default: that of the pod.
 	Namespace string `json:"namespace"`
-
 	// Address is that of the API server, as https://host:6443, or http:// before kubectl
 	// proxy. Default: what a pod's environment says, with its account's CAFile and TokenFile.
 	Address string `json:"address" option:"secret"`
@@ -46,16 +39,14 @@ type Options struct {
 	// CertFile and KeyFile are a certificate of the client's own, in PEM.
 	CertFile string `json:"cert_file"`
 	KeyFile  string `json:"key_file"`
-	// Client sends the requests, in place of CAFile, CertFile and KeyFile. It must not retry
-	// writes.
+	// Client sends the requests, in place of the files, such as that of client-go's
+	// rest.HTTPClientFor, which reads a kubeconfig. It must not retry writes.
 	Client *http.Client `json:"-"`
-
 	// ClockSkew is by how much the API servers' clocks may disagree. A lease that is not
 	// renewed blocks its name for that much longer. Default 2 s, at most a minute.
 	ClockSkew time.Duration `json:"clock_skew" option:"default=2s,min=1ms,max=1m"`
 	// Retention is how long a name is remembered after its last use: see Provider.Sweep.
-	// At least a minute, which is far more than a call should last. Default an hour; or
-	// abstractions.Infinite.
+	// Default an hour, at least a minute; or abstractions.Infinite.
 	Retention time.Duration `json:"retention" option:"retention,min=1m"`
 	// Timeout bounds a call whose context has no deadline. Default 10 s.
 	Timeout time.Duration `json:"timeout" option:"timeout"`
@@ -72,7 +63,7 @@ func (o *Options) UnmarshalJSON(data []byte) error { return providerkit.Unmarsha
 
 // readURL takes over what the URL says.
 func (o *Options) readURL() error {
-	u, err := providerkit.ParseURL(o.URL, urlSchemes...)
+	u, err := providerkit.ParseURL(o.URL, scheme)
 	if err == nil {
 		err = providerkit.SetAll(o, u.Query)
 	}
@@ -83,36 +74,32 @@ func (o *Options) readURL() error {
 	if u.User != "" || u.Host != "" && o.Address != "" || namespace != "" && o.Namespace != "" || !u.Password.IsZero() && !o.Token.IsZero() {
 		return providerkit.BadURL("kubernetes://:token@host:6443/namespace, and none of them in Options")
 	}
+	if o.URL, o.Namespace = "", o.Namespace+namespace; u.Host != "" {
+		o.Address = "https://" + u.Host
+	}
 	if !u.Password.IsZero() {
 		o.Token = u.Password
 	}
-	if u.Host != "" {
-		o.Address = "https://" + u.Host
-	}
-	o.URL, o.Namespace = "", o.Namespace+namespace
 	return nil
 }
 
-// account is where a pod has what its service account needs:
-// kubernetes.io/docs/tasks/run-application/access-api-from-pod. Tests have another.
+// account is what a pod has: kubernetes.io/docs/tasks/run-application/access-api-from-pod.
 var account = "/var/run/secrets/kubernetes.io/serviceaccount"
 
-// inCluster fills in what a pod is told.
-func (o *Options) inCluster() {
+// inPod fills in what a pod is told.
+func (o *Options) inPod() {
 	if o.Namespace == "" {
 		namespace, _ := os.ReadFile(filepath.Join(account, "namespace")) // complete reports that there is none
 		o.Namespace = strings.TrimSpace(string(namespace))
 	}
-	host, port := os.Getenv("KUBERNETES_SERVICE_HOST"), os.Getenv("KUBERNETES_SERVICE_PORT")
-	if o.Address != "" || host == "" {
-		return
-	}
-	o.Address = "https://" + net.JoinHostPort(host, cmp.Or(port, "443"))
-	if o.Client == nil {
-		o.CAFile = cmp.Or(o.CAFile, filepath.Join(account, "ca.crt"))
-	}
-	if o.Token.IsZero() && o.CertFile == "" {
-		o.TokenFile = cmp.Or(o.TokenFile, filepath.Join(account, "token"))
+	if host := os.Getenv("KUBERNETES_SERVICE_HOST"); o.Address == "" && host != "" {
+		o.Address = "https://" + net.JoinHostPort(host, cmp.Or(os.Getenv("KUBERNETES_SERVICE_PORT"), "443"))
+		if o.Client == nil {
+			o.CAFile = cmp.Or(o.CAFile, filepath.Join(account, "ca.crt"))
+		}
+		if o.Token.IsZero() && o.CertFile == "" {
+			o.TokenFile = cmp.Or(o.TokenFile, filepath.Join(account, "token"))
+		}
 	}
 }
 
@@ -123,17 +110,15 @@ func (o *Options) complete() error {
 			return err
 		}
 	}
+	o.inPod()
 	if err := providerkit.Complete(o); err != nil {
 		return err
 	}
-	o.inCluster()
 	address, err := url.Parse(o.Address)
 	switch {
-	case o.Address == "":
-		return invalid("Address", "", "https://host:6443, outside of a pod")
 	case err != nil || address.Scheme != "https" && address.Scheme != "http" || address.Host == "" || address.User != nil ||
 		address.RawQuery != "" || address.Fragment != "":
-		return invalid("Address", providerkit.NotShown, "https://host:6443, without user, password and query")
+		return invalid("Address", providerkit.NotShown, "https://host:6443, without user, password and query; in a pod there is a default")
 	case len(o.Namespace) > 63 || strings.Contains(o.Namespace, ".") || !subdomain.MatchString(o.Namespace):
 		return invalid("Namespace", o.Namespace, "a namespace, which has a default in a pod alone")
 	case !o.Token.IsZero() && o.TokenFile != "":
@@ -143,11 +128,9 @@ func (o *Options) complete() error {
 	case o.Client != nil && (o.CAFile != "" || o.CertFile != ""):
 		return invalid("Client", "with others", "no CAFile, CertFile and KeyFile beside it")
 	}
-	if _, err := o.bearer(); err != nil {
-		return err
-	}
 	o.Address = strings.TrimRight(o.Address, "/")
-	return nil
+	_, err = o.bearer()
+	return err
 }
 
 // bearer is the token of a request; "" if there is none.
@@ -175,14 +158,13 @@ func (o *Options) client() (*httpjson.Client, error) {
 		}
 		return err
 	})
-	if transport := client.Transport(); transport != nil {
-		// One connection that hangs holds up one renewal, and with HTTP/2 all.
-		transport.ForceAttemptHTTP2, transport.MaxConnsPerHost = false, connections
-		if err := client.TLS(o.CAFile, o.CertFile, o.KeyFile); err != nil {
-			return nil, err
-		}
+	transport := client.Transport()
+	if transport == nil {
+		return client, nil
 	}
-	return client, nil
+	// A connection that hangs holds up one renewal, with HTTP/2 all.
+	transport.ForceAttemptHTTP2, transport.MaxConnsPerHost = false, 32
+	return client, client.TLS(o.CAFile, o.CertFile, o.KeyFile)
 }
 
 func invalid(field string, value any, want string) error {
@@ -195,6 +177,6 @@ func OpenURL(ctx context.Context, rawURL string) (*Provider, error) {
 }
 
 // Opener opens this provider by URLs that begin with kubernetes://: see package open.
-func Opener() abstractions.Opener { return abstractions.NewOpener(OpenURL, urlSchemes...) }
+func Opener() abstractions.Opener { return abstractions.NewOpener(OpenURL, scheme) }
 
-var urlSchemes = []string{"kubernetes"}
+const scheme = "kubernetes"

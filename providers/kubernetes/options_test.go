@@ -22,12 +22,12 @@ import (
 
 func TestURLsSayWhatTheOptionsSay(t *testing.T) {
 	for text, want := range map[string]Options{
-		"kubernetes://h:6443/apps":                          {Address: "https://h:6443", Namespace: "apps"},
-		"kubernetes://:t%2Fn@[::1]:1/apps":                  {Address: "https://[::1]:1", Namespace: "apps", Token: providerkit.NewSecret("t/n")},
-		"kubernetes://h/apps?timeout=5s&ca_file=/ca":        {Address: "https://h", Namespace: "apps", CAFile: "/ca", Timeout: 5 * time.Second},
-		"kubernetes://h?namespace=a&retention=2m":           {Address: "https://h", Namespace: "a", Retention: 2 * time.Minute},
-		"kubernetes://h/a?cert_file=/c&key_file=/k":         {Address: "https://h", Namespace: "a", CertFile: "/c", KeyFile: "/k"},
-		"kubernetes://h/a?clock_skew=10s":                   {Address: "https://h", Namespace: "a", ClockSkew: 10 * time.Second},
+		"kubernetes://h:6443/apps":                   {Address: "https://h:6443", Namespace: "apps"},
+		"kubernetes://:t%2Fn@[::1]:1/apps":           {Address: "https://[::1]:1", Namespace: "apps", Token: providerkit.NewSecret("t/n")},
+		"kubernetes://h/apps?timeout=5s&ca_file=/ca": {Address: "https://h", Namespace: "apps", CAFile: "/ca", Timeout: 5 * time.Second},
+		"kubernetes://h?namespace=a&retention=2m":    {Address: "https://h", Namespace: "a", Retention: 2 * time.Minute},
+		"kubernetes://h/a?cert_file=/c&key_file=/k":  {Address: "https://h", Namespace: "a", CertFile: "/c", KeyFile: "/k"},
+		"kubernetes://h/a?clock_skew=10s":            {Address: "https://h", Namespace: "a", ClockSkew: 10 * time.Second},
 	} {
 		o := Options{URL: text}
 		require.NoError(t, o.complete(), text)

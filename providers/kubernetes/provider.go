@@ -21,8 +21,7 @@ type Provider struct {
 	driver *driver
 }
 
-// Open makes a provider, and reads one lease. It reports options that can't work as
-// leasing.ErrInvalid.
+// Open makes a provider, and reads one lease. Options that can't work are leasing.ErrInvalid.
 func Open(ctx context.Context, options Options) (*Provider, error) {
 	if err := errors.Join(ctx.Err(), options.complete()); err != nil {
 		return nil, err
@@ -37,27 +36,21 @@ func Open(ctx context.Context, options Options) (*Provider, error) {
 	return p, nil
 }
 
-// connections is how many a process has at most.
-const connections = 32
-
 func newProvider(o Options) (*Provider, error) {
 	client, err := o.client()
 	if err != nil {
 		return nil, err
 	}
-	d := &driver{store: &store{client: client, path: "/apis/" + apiVersion + "/namespaces/" + o.Namespace + "/leases"}}
+	d := &driver{store: &store{client, "/apis/" + apiVersion + "/namespaces/" + o.Namespace + "/leases"}}
 	d.Records = providerkit.Records{
 		Store: d.store, Key: encode, Classify: d.Classify, Retention: o.Retention, ManualSweep: true,
-		Expiry: &providerkit.Expiry{Resolution: resolution, Skew: o.ClockSkew},
+		Expiry: &providerkit.Expiry{Resolution: time.Second, Skew: o.ClockSkew}, // as managedFields[].time and Date have it
 	}
 	return &Provider{providerkit.New(d, providerkit.Config{Timeout: o.Timeout, Detach: true}), d}, nil
 }
 
-// resolution is that of the server's times, managedFields[].time and Date.
-const resolution = time.Second
-
 // Sweep forgets the names that have been free for longer than Options.Retention, and returns
-// how many. Nothing is swept without a call: call it now and then where names are used once.
+// how many. Nothing is swept without a call.
 func (p *Provider) Sweep(ctx context.Context) (forgotten int, err error) {
 	return providerkit.Sweep(ctx, p.shell, p.driver.SweepPage)
 }

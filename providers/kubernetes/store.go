@@ -20,9 +20,6 @@ type store struct {
 	path   string // of the namespace's leases
 }
 
-// writes is the query of those: the server notes their time under this name.
-var writes = url.Values{"fieldManager": {manager}}
-
 // Get reads a lease. Without a resourceVersion in its query the server asks etcd.
 func (s *store) Get(ctx context.Context, key string) (providerkit.Item, error) {
 	var found lease
@@ -67,15 +64,11 @@ func (s *store) Put(ctx context.Context, old providerkit.Item, r *providerkit.Re
 		return providerkit.Item{}, err
 	}
 	var stored lease
-	header, err := s.client.Do(ctx, method, path, writes, next, &stored)
+	_, err = s.client.Do(ctx, method, path, url.Values{"fieldManager": {manager}}, next, &stored)
 	if err != nil {
 		return providerkit.Item{}, refused(err)
 	}
-	now, err := providerkit.Date(header)
-	if err != nil {
-		return providerkit.Item{}, err
-	}
-	return stored.item(now)
+	return stored.item(r.Now)
 }
 
 // Delete deletes a lease under its resourceVersion and UID.
@@ -103,8 +96,8 @@ func (s *store) List(ctx context.Context, q providerkit.ListQuery) (page []provi
 		if l.Metadata.Name <= q.After || l.Metadata.Annotations[annotation] == "" {
 			continue
 		}
-		item, err := l.item(now)
 		var record struct{ Name string }
+		item, err := l.item(now)
 		if err != nil || json.Unmarshal(item.Data, &record) != nil || !strings.HasPrefix(record.Name, q.Prefix) {
 			continue // Inspect says what it is
 		}
