@@ -29,6 +29,9 @@ const (
 	atMost = 4 * time.Minute // on a very slow machine
 )
 
+// client-go's, shorter than its defaults.
+var retryPeriod, renewDeadline = 500 * time.Millisecond, 3 * time.Second
+
 // named is the URL of a server, and the same for client-go.
 func named(t testing.TB) (string, *rest.Config) {
 	t.Helper()
@@ -67,7 +70,7 @@ func candidate(t testing.TB, config *rest.Config, name, identity string, polite 
 				LeaseMeta: metav1.ObjectMeta{Namespace: "default", Name: name}, Client: client.CoordinationV1(),
 				LockConfig: resourcelock.ResourceLockConfig{Identity: identity},
 			},
-			LeaseDuration: ttl, RenewDeadline: 3 * time.Second, RetryPeriod: 500 * time.Millisecond, ReleaseOnCancel: polite,
+			LeaseDuration: ttl, RenewDeadline: renewDeadline, RetryPeriod: retryPeriod, ReleaseOnCancel: polite,
 			Callbacks: leaderelection.LeaderCallbacks{
 				OnStartedLeading: func(ctx context.Context) {
 					defer close(led)

@@ -69,7 +69,7 @@ func (d *driver) Capabilities() abstractions.Capabilities {
 		MaxTTL:         365 * 24 * time.Hour,
 		Granularity:    time.Millisecond,
 		Infinite:       true,
-		Clock:          "the API servers' clocks, managedFields and Date",
+		Clock:          "the API server's clock",
 		Lateness:       d.Expiry.Lateness(),
 		RemainingKnown: true,
 	}
