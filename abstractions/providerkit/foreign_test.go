@@ -57,7 +57,7 @@ func TestTermsOfOthers(t *testing.T) {
 	require.NoError(t, err)
 	require.EqualValues(t, 1, got.Token)
 	lasts, _ = DeadlineOf(data)
-	require.Equal(t, time.Duration(abstractions.Infinite), lasts)
+	require.Equal(t, abstractions.Infinite, lasts)
 	_, err = Foreign{}.Record("n", []byte("{}"))
 	require.ErrorIs(t, err, abstractions.ErrNotSetUp)
 }

@@ -75,7 +75,7 @@ func TestOthersSeeWhoHasALease(t *testing.T) {
 	seen = stored(t, p, name)
 	require.Empty(t, seen.Spec.HolderIdentity)
 	require.EqualValues(t, 1, seen.Spec.LeaseDurationSeconds)
-	g, err = p.Acquire(t.Context(), wish(name, abstractions.Infinite))
+	_, err = p.Acquire(t.Context(), wish(name, abstractions.Infinite))
 	require.NoError(t, err)
 	seen = stored(t, p, name)
 	require.EqualValues(t, math.MaxInt32, seen.Spec.LeaseDurationSeconds)
