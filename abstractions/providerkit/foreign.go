@@ -30,8 +30,10 @@ func (f Foreign) Record(name string, data []byte) ([]byte, error) {
 		}
 	}
 	r.Now = f.Now
-	r.runOut(&Change{})
-	r.Token += max(1, f.Terms)
+	if f.ID == "" || f.ID != r.ID { // else the record was written during this term
+		r.runOut(&Change{})
+		r.Token += max(1, f.Terms)
+	}
 	var d deadline
 	if f.ID != "" {
 		r.ID, r.Owner, r.TTL = f.ID, f.Owner, f.TTL

@@ -26,6 +26,14 @@ func TestTermsOfOthers(t *testing.T) {
 	got.Left = time.Second
 	require.Equal(t, abstractions.LostTaken, got.lost("ours", 7))
 
+	// A record that was written meanwhile does not end it.
+	data, err = Foreign{ID: "theirs", Owner: "pod", TTL: 15 * time.Second, Write: "7", Now: noon}.Record("n", data)
+	require.NoError(t, err)
+	again, d, err := decode(data, "n")
+	require.NoError(t, err)
+	require.EqualValues(t, 10, again.Token)
+	require.Equal(t, "7", d.Write)
+
 	// One that was free again before anybody looked has a token too, also where the service
 	// does not count.
 	data, err = Foreign{Terms: -4, Now: noon}.Record("n", ours)

@@ -42,8 +42,8 @@ type Options struct {
 	// Client sends the requests, in place of the files, such as that of client-go's
 	// rest.HTTPClientFor, which reads a kubeconfig. It must not retry writes.
 	Client *http.Client `json:"-"`
-	// ClockSkew is by how much the API servers' clocks may disagree. A lease that is not
-	// renewed blocks its name for that much longer. Default 2 s, at most a minute.
+	// ClockSkew is by how much the clocks may disagree of API servers, and of proxies that write
+	// Date. An old lease blocks its name for that much longer. Default 2 s, at most a minute.
 	ClockSkew time.Duration `json:"clock_skew" option:"default=2s,min=1ms,max=1m"`
 	// Retention is how long a name is remembered after its last use: see Provider.Sweep.
 	// Default an hour, at least a minute; or abstractions.Infinite.
