@@ -28,7 +28,7 @@ COVER_MIN ?= 90
 # or need a cluster or sentinels, start theirs themselves.
 SERVERS := postgres redis redlock azurite cosmos cosmosnpm s3 gofakes3 etcd mariadb promtool chromium
 # Servers that take minutes to build: make test-all.
-SLOW_SERVERS := consul
+SLOW_SERVERS := consul kubernetes
 
 # The servers of a backend: blob runs on azurite.
 servers = $(patsubst blob,azurite,$(filter-out sqlite memory,$(BACKEND)))
@@ -63,7 +63,7 @@ test: toolchain ## Every module's tests with -race against real servers, the mod
 	@scripts/with-servers $(SERVERS) -- scripts/test
 
 .PHONY: test-all
-test-all: toolchain ## make test, also with the servers that take minutes to build: Consul
+test-all: toolchain ## make test, also with the servers that take minutes to build: Consul, Kubernetes
 	@scripts/with-servers $(SERVERS) $(SLOW_SERVERS) -- scripts/test
 
 .PHONY: model

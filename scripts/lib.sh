@@ -53,6 +53,7 @@ url_of() {
 	etcd) printf '%s' "$LEASING_TEST_ETCD" ;;
 	mariadb) printf '%s' "$LEASING_TEST_MARIADB" ;;
 	consul) printf '%s' "$LEASING_TEST_CONSUL" ;;
+	kubernetes) printf '%s' "$LEASING_TEST_KUBERNETES" ;;
 	*) printf '%s' "$1" ;;
 	esac
 }

@@ -23,6 +23,7 @@ import (
 	cosmoslease "github.com/distributedleasing/leasing/providers/cosmos"
 	etcdlease "github.com/distributedleasing/leasing/providers/etcd"
 	folderlease "github.com/distributedleasing/leasing/providers/file"
+	kuberneteslease "github.com/distributedleasing/leasing/providers/kubernetes"
 	redislease "github.com/distributedleasing/leasing/providers/redis"
 	s3lease "github.com/distributedleasing/leasing/providers/s3"
 	sqllease "github.com/distributedleasing/leasing/providers/sql"
@@ -31,7 +32,7 @@ import (
 
 // openers are of all backends that processes share.
 var openers = []abstractions.Opener{
-	sqllease.Opener(), mysqllease.Opener(), redislease.Opener(), bloblease.Opener(), cosmoslease.Opener(), s3lease.Opener(), etcdlease.Opener(), consullease.Opener(), folderlease.Opener(),
+	sqllease.Opener(), mysqllease.Opener(), redislease.Opener(), bloblease.Opener(), cosmoslease.Opener(), s3lease.Opener(), etcdlease.Opener(), consullease.Opener(), kuberneteslease.Opener(), folderlease.Opener(),
 }
 
 // settings is the config file.

@@ -78,6 +78,7 @@ var areas = []area{
 	{"providers/blob/", "azurite", [3]tests{own("providers/blob"), {folder: "providers/blob", run: "^TestConformanceBlob$"}}},
 	{"providers/cosmos/", "cosmos", [3]tests{own("providers/cosmos"), overCosmos}},
 	{"providers/consul/", "consul", [3]tests{own("providers/consul"), {folder: "providers/consul", run: "^TestConformance$"}}},
+	{"providers/kubernetes/", "kubernetes", [3]tests{own("providers/kubernetes"), {folder: "providers/kubernetes", run: "^TestConformance$"}}},
 	{"providers/internal/httpjson/", "consul", [3]tests{own("providers/internal/httpjson"), {folder: "providers/consul", run: "^TestConformance$"}}},
 	{"providers/etcd/", "etcd", [3]tests{own("providers/etcd"), {folder: "providers/etcd", run: "^TestConformance$"}}},
 	{"providers/s3/", "s3", [3]tests{own("providers/s3"), {folder: "providers/s3", run: "^TestConformance$"}}},

@@ -30,7 +30,7 @@ import (
 // against: TestConformancePostgres, TestMigrate/sqlite, providers/memory. Redis
 // is one node; in its module a test of several says which kind:
 // TestConformanceRedlock3.
-var backends = []string{"memory", "sqlite", "postgres", "redis", "redlock", "cluster", "sentinel", "blob", "cosmos", "s3", "etcd", "consul", "mariadb"}
+var backends = []string{"memory", "sqlite", "postgres", "redis", "redlock", "cluster", "sentinel", "blob", "cosmos", "s3", "etcd", "consul", "kubernetes", "mariadb"}
 
 // noBackend stands for tests of the core, of pure functions and of tools.
 const noBackend = "-"

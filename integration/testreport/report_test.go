@@ -53,27 +53,28 @@ func TestTableByModuleAndBackend(t *testing.T) {
 	)...)
 	require.True(t, ok)
 	require.Equal(t, `
-module         backend   packages  passed  failed  skipped
-(root)         -         1         1       0       0
-(root)         blob      1         1       0       0
-(root)         cluster   1         1       0       0
-(root)         consul    1         1       0       0
-(root)         cosmos    1         1       0       0
-(root)         etcd      1         1       0       0
-(root)         mariadb   1         1       0       0
-(root)         memory    1         1       0       0
-(root)         redis     1         1       0       0
-(root)         redlock   1         1       0       0
-(root)         s3        1         1       0       0
-(root)         sentinel  1         1       0       0
-providers/sql  postgres  1         1       0       1
-providers/sql  sqlite    1         1       0       0
+module         backend     packages  passed  failed  skipped
+(root)         -           1         1       0       0
+(root)         blob        1         1       0       0
+(root)         cluster     1         1       0       0
+(root)         consul      1         1       0       0
+(root)         cosmos      1         1       0       0
+(root)         etcd        1         1       0       0
+(root)         kubernetes  1         1       0       0
+(root)         mariadb     1         1       0       0
+(root)         memory      1         1       0       0
+(root)         redis       1         1       0       0
+(root)         redlock     1         1       0       0
+(root)         s3          1         1       0       0
+(root)         sentinel    1         1       0       0
+providers/sql  postgres    1         1       0       1
+providers/sql  sqlite      1         1       0       0
 
 step  result  seconds
 lint  ok      12
 
 skipped: ex.org/lease/providers/sql TestPostgres_Old
-15 passed, 0 failed, 1 skipped
+16 passed, 0 failed, 1 skipped
 `, text)
 }
 

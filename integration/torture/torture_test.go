@@ -31,6 +31,7 @@ import (
 	bloblease "github.com/distributedleasing/leasing/providers/blob"
 	cosmoslease "github.com/distributedleasing/leasing/providers/cosmos"
 	etcdlease "github.com/distributedleasing/leasing/providers/etcd"
+	kuberneteslease "github.com/distributedleasing/leasing/providers/kubernetes"
 	memlease "github.com/distributedleasing/leasing/providers/memory"
 	redislease "github.com/distributedleasing/leasing/providers/redis"
 	s3lease "github.com/distributedleasing/leasing/providers/s3"
@@ -352,6 +353,15 @@ func TestTorture_etcd(t *testing.T) {
 	t.Parallel()
 	options := etcdlease.Options{URL: variable(t, "LEASING_TEST_ETCD"), Prefix: unique()}
 	run(t, torture.Options{Open: func(ctx context.Context) (leasing.Provider, error) { return etcdlease.Open(ctx, options) }})
+}
+
+func TestTorture_kubernetes(t *testing.T) {
+	t.Parallel()
+	url := os.Getenv("LEASING_TEST_KUBERNETES")
+	if url == "" {
+		t.Skip("run make test-all, or set LEASING_TEST_KUBERNETES to the URL of a server: see CONTRIBUTING.md")
+	}
+	run(t, torture.Options{Open: func(ctx context.Context) (leasing.Provider, error) { return kuberneteslease.OpenURL(ctx, url) }})
 }
 
 func TestTorture_mariadb(t *testing.T) {

@@ -16,6 +16,7 @@ import (
 	bloblease "github.com/distributedleasing/leasing/providers/blob"
 	cosmoslease "github.com/distributedleasing/leasing/providers/cosmos"
 	etcdlease "github.com/distributedleasing/leasing/providers/etcd"
+	kuberneteslease "github.com/distributedleasing/leasing/providers/kubernetes"
 	redislease "github.com/distributedleasing/leasing/providers/redis"
 	s3lease "github.com/distributedleasing/leasing/providers/s3"
 	sqllease "github.com/distributedleasing/leasing/providers/sql"
@@ -41,15 +42,16 @@ type config struct {
 // backends are all there are. This table, and the imports, are all that the
 // program knows of any of them; an application has the one line that it needs.
 var backends = map[string]func(context.Context, json.RawMessage) (leasing.Provider, error){
-	"sqlite":   fromJSON(sqllease.Open),
-	"postgres": fromJSON(sqllease.Open),
-	"redis":    fromJSON(redislease.Open),
-	"redlock":  fromJSON(redislease.Open),
-	"blob":     fromJSON(bloblease.Open),
-	"cosmos":   fromJSON(cosmoslease.Open),
-	"s3":       fromJSON(s3lease.Open),
-	"etcd":     fromJSON(etcdlease.Open),
-	"mariadb":  fromJSON(mysqllease.Open),
+	"sqlite":     fromJSON(sqllease.Open),
+	"postgres":   fromJSON(sqllease.Open),
+	"redis":      fromJSON(redislease.Open),
+	"redlock":    fromJSON(redislease.Open),
+	"blob":       fromJSON(bloblease.Open),
+	"cosmos":     fromJSON(cosmoslease.Open),
+	"s3":         fromJSON(s3lease.Open),
+	"etcd":       fromJSON(etcdlease.Open),
+	"kubernetes": fromJSON(kuberneteslease.Open),
+	"mariadb":    fromJSON(mysqllease.Open),
 }
 
 // fromJSON reads a provider's options from their JSON and opens it.

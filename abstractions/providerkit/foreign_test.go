@@ -1,0 +1,71 @@
+package providerkit
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/distributedleasing/leasing/abstractions"
+)
+
+// A term of others ends what was there, as any other lease would, and has a token.
+func TestTermsOfOthers(t *testing.T) {
+	r := Record{Name: "n", Token: 7, ID: "ours", Owner: "o", TTL: time.Minute, Metadata: map[string]string{"a": "b"}}
+	ours, err := encode(&r, deadline{Write: "w", Lasts: micros(time.Minute)})
+	require.NoError(t, err)
+	data, err := Foreign{ID: "theirs", Owner: "pod", TTL: 15 * time.Second, Write: "5", Terms: 3, Now: noon}.Record("n", ours)
+	require.NoError(t, err)
+	got, d, err := decode(data, "n")
+	require.NoError(t, err)
+	require.Equal(t, Record{Name: "n", Token: 10, ID: "theirs", Owner: "pod", TTL: 15 * time.Second}, got)
+	require.Equal(t, deadline{Write: "5", Lasts: micros(15 * time.Second)}, d)
+	lasts, write := DeadlineOf(data)
+	require.Equal(t, 15*time.Second, lasts)
+	require.Equal(t, "5", write)
+	got.Left = time.Second
+	require.Equal(t, abstractions.LostTaken, got.lost("ours", 7))
+
+	// A record that was written meanwhile does not end it.
+	data, err = Foreign{ID: "theirs", Owner: "pod", TTL: 15 * time.Second, Write: "7", Now: noon}.Record("n", data)
+	require.NoError(t, err)
+	again, d, err := decode(data, "n")
+	require.NoError(t, err)
+	require.EqualValues(t, 10, again.Token)
+	require.Equal(t, "7", d.Write)
+
+	// One that was free again before anybody looked has a token too, also where the service
+	// does not count.
+	data, err = Foreign{Terms: -4, Now: noon}.Record("n", ours)
+	require.NoError(t, err)
+	got, d, err = decode(data, "n")
+	require.NoError(t, err)
+	require.Equal(t, Record{Name: "n", Token: 8}, got)
+	require.Zero(t, d)
+	_, write = DeadlineOf(data)
+	require.Empty(t, write)
+
+	// What was broken stays refused, when they are gone too.
+	r.Breaking, r.BrokenBy = true, "me"
+	ours, err = encode(&r, deadline{})
+	require.NoError(t, err)
+	data, err = Foreign{ID: "theirs", Now: noon}.Record("n", ours)
+	require.NoError(t, err)
+	got, _, err = decode(data, "n")
+	require.NoError(t, err)
+	require.False(t, got.Breaking)
+	require.Equal(t, noon, got.IdleSince)
+	require.ErrorIs(t, got.Acquire(abstractions.AcquireRequest{Name: "n", ID: "ours"}).Err, abstractions.ErrReleased)
+
+	// Where there is no record the name says whose it is; where there is none to be read, so
+	// it is said.
+	data, err = Foreign{ID: "theirs", TTL: abstractions.Infinite}.Record("n", nil)
+	require.NoError(t, err)
+	got, _, err = decode(data, "n")
+	require.NoError(t, err)
+	require.EqualValues(t, 1, got.Token)
+	lasts, _ = DeadlineOf(data)
+	require.Equal(t, abstractions.Infinite, lasts)
+	_, err = Foreign{}.Record("n", []byte("{}"))
+	require.ErrorIs(t, err, abstractions.ErrNotSetUp)
+}

@@ -1,0 +1,172 @@
+package kuberneteslease
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
+	"github.com/distributedleasing/leasing/abstractions/servertest"
+)
+
+func answer(req *http.Request, status int, body string) *http.Response {
+	return &http.Response{
+		StatusCode: status, Request: req, Body: io.NopCloser(strings.NewReader(body)),
+		Header: http.Header{"Date": {time.Now().UTC().Format(http.TimeFormat)}},
+	}
+}
+
+// none is the answer that there is no such lease.
+const none = `{"kind": "Status", "details": {"kind": "leases"}}`
+
+func TestWhatAnswersMean(t *testing.T) {
+	p, w := through(t, nowhere())
+	for _, c := range []struct {
+		status int
+		body   string
+		want   error
+		undone bool // it was not applied, and that is certain
+	}{
+		{301, "", abstractions.ErrNotSetUp, true},
+		{401, "Unauthorized", abstractions.ErrDenied, true},
+		{403, "leases.coordination.k8s.io is forbidden", abstractions.ErrDenied, true},
+		{404, `{"kind": "Status", "details": {"kind": "namespaces"}}`, abstractions.ErrNotSetUp, true},
+		{404, "404 page not found", abstractions.ErrNotSetUp, true},
+		{413, "", abstractions.ErrNotSetUp, true},
+		{422, "", abstractions.ErrNotSetUp, true},
+		{429, "too many requests", abstractions.ErrThrottled, true},
+		{500, "etcdserver: leader changed", abstractions.ErrUnavailable, false},
+		{504, "", abstractions.ErrUnavailable, false},
+		{200, "<html>", abstractions.ErrUnavailable, false},
+	} {
+		*w = func(req *http.Request, _ sender) (*http.Response, error) {
+			if req.Method == http.MethodGet {
+				return answer(req, http.StatusNotFound, none), nil
+			}
+			return answer(req, c.status, c.body), nil
+		}
+		_, err := p.Acquire(t.Context(), wish("a", time.Minute))
+		require.ErrorIs(t, err, c.want, c.status)
+		require.Equal(t, c.undone, abstractions.NotApplied(err), c.status)
+	}
+}
+
+// T71: a dial that has failed has sent nothing.
+func TestTrap_T71_WhatWasNotSentIsDefinite(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	address := listener.Addr().String()
+	require.NoError(t, listener.Close())
+	_, err = unasked(t, Options{Address: "http://" + address, Namespace: "default"}).Acquire(t.Context(), wish("a", time.Minute))
+	require.ErrorIs(t, err, abstractions.ErrUnavailable)
+	require.True(t, abstractions.NotApplied(err))
+
+	p, w := through(t, nowhere())
+	*w = func(*http.Request, sender) (*http.Response, error) {
+		return nil, errors.New("connection reset by peer")
+	}
+	_, err = p.Acquire(t.Context(), wish("a", time.Minute))
+	require.ErrorIs(t, err, abstractions.ErrUnavailable)
+	require.False(t, abstractions.NotApplied(err))
+}
+
+// T13: where a reply is lost a read shows what came of the request.
+func TestTrap_T13_LostReply(t *testing.T) {
+	p, w := through(t, Options{URL: named(t)})
+	*w = func(req *http.Request, send sender) (*http.Response, error) {
+		response, err := send(req)
+		if err == nil && req.Method != http.MethodGet {
+			response.Body.Close()
+			return nil, errors.New("connection reset by peer")
+		}
+		return response, err
+	}
+	g, err := p.Acquire(t.Context(), wish(abstractions.NewID(), time.Minute))
+	require.NoError(t, err)
+	g, err = p.Renew(t.Context(), renewal(g))
+	require.NoError(t, err)
+	require.NoError(t, p.Release(t.Context(), abstractions.ReleaseRequest{Name: g.Name, ID: g.ID, Token: g.Token, State: g.State}))
+}
+
+// T28: a deletion that was delayed meets no entry that was written since.
+func TestTrap_T28_ForgettingMeetsNothingNew(t *testing.T) {
+	p := open(t, Options{URL: named(t)})
+	s, name := p.driver.store, abstractions.NewID()
+	g, err := p.Acquire(t.Context(), wish(name, time.Minute))
+	require.NoError(t, err)
+	old, err := s.Get(t.Context(), encode(name))
+	require.NoError(t, err)
+	require.NoError(t, s.Delete(t.Context(), old))
+	_, err = p.Renew(t.Context(), renewal(g)) // it does not create again what was deleted
+	require.ErrorIs(t, err, abstractions.ErrLost)
+	again, err := p.Acquire(t.Context(), wish(name, time.Minute))
+	require.NoError(t, err)
+	require.Greater(t, again.Token, g.Token)
+	require.ErrorIs(t, s.Delete(t.Context(), old), providerkit.ErrConflict)
+	_, err = s.Put(t.Context(), old, &providerkit.Record{}, []byte("{}"))
+	require.ErrorIs(t, err, providerkit.ErrConflict)
+	_, err = p.Renew(t.Context(), renewal(again))
+	require.NoError(t, err)
+}
+
+// The account needs no right but those that the documentation names, and needs them.
+func TestRights(t *testing.T) {
+	s := newServer(t)
+	admin := unasked(t, s.options).driver.store.client
+	users := s.options
+	users.Token, users.TokenFile = providerkit.Secret{}, filepath.Join(t.TempDir(), "token")
+	require.NoError(t, os.WriteFile(users.TokenFile, []byte("expired\n"), 0o600))
+	p := unasked(t, users)
+	_, err := p.Acquire(t.Context(), wish("a", time.Minute))
+	require.ErrorIs(t, err, abstractions.ErrDenied)
+
+	// It is read again.
+	require.NoError(t, os.WriteFile(users.TokenFile, []byte("of-the-user\n"), 0o600))
+	_, err = p.Acquire(t.Context(), wish("a", time.Minute))
+	require.ErrorIs(t, err, abstractions.ErrDenied)
+	require.ErrorContains(t, err, "verbs")
+	require.True(t, abstractions.NotApplied(err))
+	make := func(kind string, object map[string]any) {
+		object["metadata"] = map[string]string{"name": "leasing"}
+		_, err := admin.Do(t.Context(), http.MethodPost, "/apis/rbac.authorization.k8s.io/v1/namespaces/default/"+kind, nil, object, &struct{}{})
+		require.NoError(t, err)
+	}
+	make("roles", map[string]any{"rules": []any{map[string]any{
+		"apiGroups": []string{"coordination.k8s.io"}, "resources": []string{"leases"}, "verbs": []string{"get", "list", "create", "update", "delete"},
+	}}})
+	make("rolebindings", map[string]any{
+		"roleRef":  map[string]string{"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "leasing"},
+		"subjects": []any{map[string]string{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "user"}},
+	})
+	var g abstractions.Grant
+	servertest.Eventually(t, "the rights are known", func(ctx context.Context) error {
+		g, err = p.Acquire(ctx, wish("a", time.Minute))
+		return err
+	})
+	_, err = p.Renew(t.Context(), renewal(g))
+	require.NoError(t, err)
+	require.NoError(t, p.Release(t.Context(), abstractions.ReleaseRequest{Name: g.Name, ID: g.ID, Token: g.Token, State: g.State}))
+	_, err = p.List(t.Context(), abstractions.ListRequest{})
+	require.NoError(t, err)
+	item, err := p.driver.store.Get(t.Context(), "a")
+	require.NoError(t, err)
+	require.NoError(t, p.driver.store.Delete(t.Context(), item))
+
+	users.Namespace = "kube-system"
+	_, err = unasked(t, users).Acquire(t.Context(), wish("a", time.Minute))
+	require.ErrorIs(t, err, abstractions.ErrDenied)
+	s.options.Namespace = "there-is-none"
+	_, err = unasked(t, s.options).Acquire(t.Context(), wish("a", time.Minute))
+	require.ErrorIs(t, err, abstractions.ErrNotSetUp)
+	require.ErrorContains(t, err, "namespaces")
+}

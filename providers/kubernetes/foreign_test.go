@@ -1,0 +1,263 @@
+package kuberneteslease
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
+)
+
+// stored is a lease as others see it.
+func stored(t testing.TB, p *Provider, name string) *lease {
+	t.Helper()
+	var l lease
+	_, err := p.driver.store.client.Do(t.Context(), http.MethodGet, p.driver.store.path+"/"+encode(name), nil, nil, &l)
+	require.NoError(t, err)
+	return &l
+}
+
+// foreign writes a lease as another library does, which knows no records.
+func foreign(t testing.TB, p *Provider, l *lease, holder string, transitions int32) error {
+	t.Helper()
+	l.APIVersion, l.Kind, l.Metadata.ManagedFields = apiVersion, "Lease", nil
+	now := time.Now().UTC().Format(microTime)
+	l.Spec = spec{HolderIdentity: holder, LeaseDurationSeconds: 5, AcquireTime: now, RenewTime: now, LeaseTransitions: transitions}
+	method, path := http.MethodPut, p.driver.store.path+"/"+l.Metadata.Name
+	if l.Metadata.UID == "" {
+		method, path = http.MethodPost, p.driver.store.path
+	}
+	_, err := p.driver.store.client.Do(t.Context(), method, path, nil, l, l)
+	return err
+}
+
+func TestOthersSeeWhoHasALease(t *testing.T) {
+	p, name := open(t, Options{URL: named(t)}), "jobs/"+abstractions.NewID()
+	req := wish(name, 5100*time.Millisecond)
+	g, err := p.Acquire(t.Context(), req)
+	require.NoError(t, err)
+	seen := stored(t, p, name)
+	require.Equal(t, "test_"+g.ID, seen.Spec.HolderIdentity)
+	require.EqualValues(t, 6, seen.Spec.LeaseDurationSeconds, "rounded up, so that nobody comes early")
+	require.EqualValues(t, 1, seen.Spec.LeaseTransitions)
+	require.Equal(t, seen.Spec.AcquireTime, seen.Spec.RenewTime)
+	require.Contains(t, seen.Metadata.Annotations[annotation], name)
+	require.Equal(t, []string{name, "test_" + g.ID}, table(t, p, name), "kubectl get lease")
+
+	// client-go sees seconds alone. A renewal that it does not see is none to it.
+	for range 5 {
+		g, err = p.Renew(t.Context(), renewal(g))
+		require.NoError(t, err)
+		before, err := time.Parse(time.RFC3339, seen.Spec.RenewTime)
+		require.NoError(t, err)
+		seen = stored(t, p, name)
+		after, err := time.Parse(time.RFC3339, seen.Spec.RenewTime)
+		require.NoError(t, err)
+		require.GreaterOrEqual(t, after.Sub(before), time.Second)
+		require.Equal(t, "test_"+g.ID, seen.Spec.HolderIdentity)
+	}
+
+	// What is no renewal looks like none.
+	require.NoError(t, p.Release(t.Context(), abstractions.ReleaseRequest{Name: name, ID: abstractions.NewID()}))
+	_, err = p.Break(t.Context(), abstractions.BreakRequest{Name: name})
+	require.NoError(t, err)
+	require.Equal(t, seen.Spec, stored(t, p, name).Spec)
+
+	require.NoError(t, p.Release(t.Context(), abstractions.ReleaseRequest{Name: name, ID: g.ID, Token: g.Token}))
+	seen = stored(t, p, name)
+	require.Empty(t, seen.Spec.HolderIdentity)
+	require.EqualValues(t, 1, seen.Spec.LeaseDurationSeconds)
+	_, err = p.Acquire(t.Context(), wish(name, abstractions.Infinite))
+	require.NoError(t, err)
+	seen = stored(t, p, name)
+	require.EqualValues(t, math.MaxInt32, seen.Spec.LeaseDurationSeconds)
+	require.EqualValues(t, 2, seen.Spec.LeaseTransitions)
+	_, err = p.Break(t.Context(), abstractions.BreakRequest{Name: name, Grace: 7 * time.Second})
+	require.NoError(t, err)
+	require.EqualValues(t, 7, stored(t, p, name).Spec.LeaseDurationSeconds)
+}
+
+// table is what kubectl shows of a lease but for its age, its name decoded.
+func table(t testing.TB, p *Provider, name string) []string {
+	t.Helper()
+	client := p.driver.store.client
+	token := strings.TrimPrefix(strings.Split(named(t), "@")[0], "kubernetes://:")
+	base, _, _ := strings.Cut(strings.Split(named(t), "@")[1], "/")
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://"+base+p.driver.store.path+"/"+encode(name), nil)
+	require.NoError(t, err)
+	req.Header.Set("Accept", "application/json;as=Table;v=v1;g=meta.k8s.io")
+	req.Header.Set("Authorization", "Bearer "+token)
+	response, err := client.Transport().RoundTrip(req)
+	require.NoError(t, err)
+	defer response.Body.Close()
+	var shown struct{ Rows []struct{ Cells []string } }
+	require.NoError(t, json.NewDecoder(response.Body).Decode(&shown))
+	require.Len(t, shown.Rows, 1)
+	require.Equal(t, encode(name), shown.Rows[0].Cells[0])
+	return []string{name, shown.Rows[0].Cells[1]}
+}
+
+// A lease of another library is held for as long as it says from its last write on, as
+// watched, and then given away under a token of its own.
+func TestForeignHoldersAreRespected(t *testing.T) {
+	p, name := open(t, Options{URL: named(t)}), "of-others-"+abstractions.NewID()
+	other := &lease{Metadata: metadata{Name: name, Labels: map[string]string{"app": "other"}}}
+	require.NoError(t, foreign(t, p, other, "pod-1", 3))
+	shown, err := p.Inspect(t.Context(), abstractions.InspectRequest{Name: name})
+	require.NoError(t, err)
+	require.True(t, shown.Held)
+	require.Equal(t, "pod-1", shown.Owner)
+	require.Equal(t, 5*time.Second, shown.TTL)
+
+	var held *abstractions.HeldError
+	_, err = p.Acquire(t.Context(), wish(name, time.Minute))
+	require.ErrorAs(t, err, &held)
+	require.Equal(t, "pod-1", held.Holder.Owner)
+	<-time.After(3 * time.Second)
+	sent := time.Now()
+	require.NoError(t, foreign(t, p, other, "pod-1", 3), "it renews")
+	var g abstractions.Grant
+	for {
+		if g, err = p.Acquire(t.Context(), wish(name, time.Minute)); err == nil {
+			break
+		}
+		require.ErrorIs(t, err, abstractions.ErrHeld)
+		require.NoError(t, p.Release(t.Context(), abstractions.ReleaseRequest{Name: name, ID: abstractions.NewID()}), "which prolongs nothing")
+		<-time.After(200 * time.Millisecond)
+	}
+	require.GreaterOrEqual(t, time.Since(sent), 5*time.Second)
+	require.Less(t, time.Since(sent), 20*time.Second)
+	require.Greater(t, g.Token, shown.Token)
+	seen := stored(t, p, name)
+	require.EqualValues(t, 4, seen.Spec.LeaseTransitions)
+	require.Equal(t, "other", seen.Metadata.Labels["app"], "what others have noted stays")
+
+	// It had what it renews by a version of before: a conflict, and then its loss.
+	require.Error(t, foreign(t, p, other, "pod-1", 3))
+}
+
+// A holder whom others have replaced learns that, and their term has a token.
+func TestForeignHoldersReplaceOurs(t *testing.T) {
+	p, name := open(t, Options{URL: named(t)}), "ours-"+abstractions.NewID()
+	g, err := p.Acquire(t.Context(), wish(name, time.Minute))
+	require.NoError(t, err)
+	for i, holder := range []string{"pod-1", "", "pod-2"} {
+		require.NoError(t, foreign(t, p, stored(t, p, name), holder, int32(2+i/2)))
+		shown, err := p.Inspect(t.Context(), abstractions.InspectRequest{Name: name})
+		require.NoError(t, err)
+		require.Equal(t, holder != "", shown.Held)
+		require.Equal(t, g.Token+int64(1+i/2), shown.Token)
+		var lost *abstractions.LostError
+		_, err = p.Renew(t.Context(), renewal(g))
+		require.ErrorAs(t, err, &lost)
+		require.Equal(t, abstractions.LostTaken, lost.Reason)
+	}
+	_, err = p.Break(t.Context(), abstractions.BreakRequest{Name: name, IfToken: g.Token + 1, Immediate: true})
+	require.ErrorIs(t, err, abstractions.ErrStale, "it was pod-1's")
+	result, err := p.Break(t.Context(), abstractions.BreakRequest{Name: name, IfToken: g.Token + 2, Immediate: true})
+	require.NoError(t, err)
+	require.True(t, result.WasHeld)
+	again, err := p.Acquire(t.Context(), wish(name, time.Minute))
+	require.NoError(t, err)
+	require.Greater(t, again.Token, g.Token+2)
+}
+
+// A leader of client-go that is no more frees the name without a look at who has it.
+func TestAForeignReleaseEndsNoLeaseOfOurs(t *testing.T) {
+	p, name := open(t, Options{URL: named(t)}), "freed-"+abstractions.NewID()
+	g, err := p.Acquire(t.Context(), wish(name, time.Minute))
+	require.NoError(t, err)
+	before := stored(t, p, name)
+	require.NoError(t, foreign(t, p, stored(t, p, name), "", before.Spec.LeaseTransitions))
+	_, err = p.Acquire(t.Context(), wish(name, time.Minute))
+	require.ErrorIs(t, err, abstractions.ErrHeld)
+	_, err = p.Renew(t.Context(), renewal(g))
+	require.NoError(t, err)
+	require.Equal(t, before.Spec.HolderIdentity, stored(t, p, name).Spec.HolderIdentity, "it is shown again")
+}
+
+// A break with grace leaves a foreign holder its time, but no renewal.
+func TestForeignHoldersAreBroken(t *testing.T) {
+	p, name := open(t, Options{URL: named(t)}), "broken-"+abstractions.NewID()
+	other := &lease{Metadata: metadata{Name: name}}
+	require.NoError(t, foreign(t, p, other, "pod-1", 0))
+	result, err := p.Break(t.Context(), abstractions.BreakRequest{Name: name, Actor: "test"})
+	require.NoError(t, err)
+	require.Positive(t, result.Remaining)
+	before := other.Spec
+	require.Error(t, foreign(t, p, other, "pod-1", 0))
+	seen := stored(t, p, name).Spec
+	require.NotContains(t, seen.HolderIdentity, "pod-1", "it sees that another has it, and gives up")
+	require.Equal(t, before.RenewTime, seen.RenewTime)
+	require.EqualValues(t, 5, seen.LeaseDurationSeconds)
+	_, err = p.Acquire(t.Context(), wish(name, time.Minute))
+	require.ErrorIs(t, err, abstractions.ErrHeld)
+	shown, err := p.Inspect(t.Context(), abstractions.InspectRequest{Name: name})
+	require.NoError(t, err)
+	require.True(t, shown.Breaking)
+}
+
+// What others write beside the spec changes nothing.
+func TestForeignMetadataIsKept(t *testing.T) {
+	p, name := open(t, Options{URL: named(t)}), abstractions.NewID()
+	g, err := p.Acquire(t.Context(), wish(name, time.Minute))
+	require.NoError(t, err)
+	l := stored(t, p, name)
+	l.Metadata.ManagedFields = nil
+	l.APIVersion, l.Kind, l.Metadata.Labels, l.Metadata.Finalizers = apiVersion, "Lease", map[string]string{"a": "b"}, []string{"example.com/f"}
+	l.Metadata.OwnerReferences = json.RawMessage(`[{"apiVersion": "v1", "kind": "ConfigMap", "name": "x", "uid": "y"}]`)
+	l.Metadata.Annotations["other"] = "c"
+	_, err = p.driver.store.client.Do(t.Context(), http.MethodPut, p.driver.store.path+"/"+name, nil, l, &struct{}{})
+	require.NoError(t, err)
+	g, err = p.Renew(t.Context(), renewal(g))
+	require.NoError(t, err)
+	now := stored(t, p, name)
+	require.Equal(t, l.Metadata.Labels, now.Metadata.Labels)
+	require.Equal(t, l.Metadata.Finalizers, now.Metadata.Finalizers)
+	require.Contains(t, string(now.Metadata.OwnerReferences), "ConfigMap")
+	require.Equal(t, "c", now.Metadata.Annotations["other"])
+	now.APIVersion, now.Kind, now.Metadata.Finalizers, now.Metadata.ManagedFields = apiVersion, "Lease", nil, nil
+	_, err = p.driver.store.client.Do(t.Context(), http.MethodPut, p.driver.store.path+"/"+name, nil, now, &struct{}{})
+	require.NoError(t, err)
+	_, err = p.Renew(t.Context(), renewal(g))
+	require.NoError(t, err)
+}
+
+func TestWhatIsNoRecordIsLeftAlone(t *testing.T) {
+	p, name := open(t, Options{URL: named(t)}), abstractions.NewID()
+	for i, text := range []string{"{", `{"record": 1}`, `{"record": {"v": 2}}`} {
+		l := &lease{Metadata: metadata{Name: fmt.Sprint(name, i), Annotations: map[string]string{annotation: text}}}
+		require.NoError(t, foreign(t, p, l, "pod-1", 0))
+		_, err := p.Acquire(t.Context(), wish(l.Metadata.Name, time.Minute))
+		require.ErrorIs(t, err, abstractions.ErrNotSetUp, text)
+	}
+	_, err := p.List(t.Context(), abstractions.ListRequest{})
+	require.NoError(t, err)
+}
+
+// The time of a write is that of the last one that carried a record. An object that was
+// restored has those of before.
+func TestTimesOfWrites(t *testing.T) {
+	at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	var l lease
+	require.NoError(t, errors.Join(
+		json.Unmarshal([]byte(`{"metadata": {"managedFields": [
+			{"manager": "leasing", "time": "2026-01-01T00:00:00Z"}, {"manager": "leasing", "time": "2025-01-01T00:00:00Z"}, {"manager": "kubectl", "time": "2027-01-01T00:00:00Z"}
+		]}}`), &l)))
+	require.True(t, at.Equal(l.written()))
+	l.Metadata.CreationTimestamp = at.Add(time.Hour)
+	require.Equal(t, at.Add(time.Hour), l.written())
+	l.Metadata.ManagedFields = nil
+	require.Zero(t, l.written(), "then leases are watched")
+	item, err := (&lease{Metadata: metadata{Name: "a"}}).item(at)
+	require.NoError(t, err)
+	require.Equal(t, providerkit.Item{Key: "a", Now: at, Data: item.Data, State: item.State}, item)
+}

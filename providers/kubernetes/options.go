@@ -1,0 +1,182 @@
+package kuberneteslease
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
+	"github.com/distributedleasing/leasing/providers/internal/httpjson"
+)
+
+// Options configure a provider. The zero value is that of a pod: the API server of its
+// cluster, its namespace and its service account.
+//
+// In JSON, and as the query of a URL, the fields have the names in their tags. Printing,
+// logging and marshaling options shows no secret.
+type Options struct {
+	// URL is kubernetes://:token@host:6443/namespace?ca_file=path, or kubernetes:///namespace
+	// in a pod. The query may set the fields below that have a tag, but for the token.
+	URL string `json:"url" option:"secret"`
+	// Namespace has the leases. Default: that of the pod.
+	Namespace string `json:"namespace"`
+	// Address is that of the API server, as https://host:6443, or http:// before kubectl
+	// proxy. Default: what a pod's environment says, with its account's CAFile and TokenFile.
+	Address string `json:"address" option:"secret"`
+	// CAFile has the certificates to trust, in PEM. Default: the system's.
+	CAFile string `json:"ca_file"`
+	// Token is a bearer token. TokenFile has one, which is read for each request: it changes.
+	Token     providerkit.Secret `json:"token"`
+	TokenFile string             `json:"token_file"`
+	// CertFile and KeyFile are a certificate of the client's own, in PEM.
+	CertFile string `json:"cert_file"`
+	KeyFile  string `json:"key_file"`
+	// Client sends the requests, in place of the files, such as that of client-go's
+	// rest.HTTPClientFor, which reads a kubeconfig. It must not retry writes.
+	Client *http.Client `json:"-"`
+	// ClockSkew is by how much the clocks may disagree of API servers, and of proxies that write
+	// Date. An old lease blocks its name for that much longer. Default 2 s, at most a minute.
+	ClockSkew time.Duration `json:"clock_skew" option:"default=2s,min=1ms,max=1m"`
+	// Retention is how long a name is remembered after its last use: see Provider.Sweep.
+	// Default an hour, at least a minute; or abstractions.Infinite.
+	Retention time.Duration `json:"retention" option:"retention,min=1m"`
+	// Timeout bounds a call whose context has no deadline. Default 10 s.
+	Timeout time.Duration `json:"timeout" option:"timeout"`
+}
+
+// Format shows no secret.
+func (o Options) Format(f fmt.State, _ rune) { providerkit.Format(f, o) }
+
+// MarshalJSON shows no secret: options are not for writing down.
+func (o Options) MarshalJSON() ([]byte, error) { return providerkit.MarshalJSON(o) }
+
+// UnmarshalJSON reads options.
+func (o *Options) UnmarshalJSON(data []byte) error { return providerkit.UnmarshalJSON(data, o) }
+
+// readURL takes over what the URL says.
+func (o *Options) readURL() error {
+	u, err := providerkit.ParseURL(o.URL, scheme)
+	if err == nil {
+		err = providerkit.SetAll(o, u.Query)
+	}
+	if err != nil {
+		return err
+	}
+	namespace := strings.TrimPrefix(u.Path, "/")
+	if u.User != "" || u.Host != "" && o.Address != "" || namespace != "" && o.Namespace != "" || !u.Password.IsZero() && !o.Token.IsZero() {
+		return providerkit.BadURL("kubernetes://:token@host:6443/namespace, and none of them in Options")
+	}
+	if o.URL, o.Namespace = "", o.Namespace+namespace; u.Host != "" {
+		o.Address = "https://" + u.Host
+	}
+	if !u.Password.IsZero() {
+		o.Token = u.Password
+	}
+	return nil
+}
+
+// account is what a pod has: kubernetes.io/docs/tasks/run-application/access-api-from-pod.
+var account = "/var/run/secrets/kubernetes.io/serviceaccount"
+
+// inPod fills in what a pod is told.
+func (o *Options) inPod() {
+	if o.Namespace == "" {
+		namespace, _ := os.ReadFile(filepath.Join(account, "namespace")) // complete reports that there is none
+		o.Namespace = strings.TrimSpace(string(namespace))
+	}
+	if host := os.Getenv("KUBERNETES_SERVICE_HOST"); o.Address == "" && host != "" {
+		o.Address = "https://" + net.JoinHostPort(host, cmp.Or(os.Getenv("KUBERNETES_SERVICE_PORT"), "443"))
+		if o.Client == nil {
+			o.CAFile = cmp.Or(o.CAFile, filepath.Join(account, "ca.crt"))
+		}
+		if o.Token.IsZero() && o.CertFile == "" {
+			o.TokenFile = cmp.Or(o.TokenFile, filepath.Join(account, "token"))
+		}
+	}
+}
+
+// complete fills in the defaults and checks the options.
+func (o *Options) complete() error {
+	if o.URL != "" {
+		if err := o.readURL(); err != nil {
+			return err
+		}
+	}
+	o.inPod()
+	if err := providerkit.Complete(o); err != nil {
+		return err
+	}
+	address, err := url.Parse(o.Address)
+	switch {
+	case err != nil || address.Scheme != "https" && address.Scheme != "http" || address.Host == "" || address.User != nil ||
+		address.RawQuery != "" || address.Fragment != "":
+		return invalid("Address", providerkit.NotShown, "https://host:6443, without user, password and query; in a pod there is a default")
+	case len(o.Namespace) > 63 || strings.Contains(o.Namespace, ".") || !subdomain.MatchString(o.Namespace):
+		return invalid("Namespace", o.Namespace, "a namespace, which has a default in a pod alone")
+	case !o.Token.IsZero() && o.TokenFile != "":
+		return invalid("TokenFile", o.TokenFile, "no Token beside it")
+	case (o.CertFile == "") != (o.KeyFile == ""):
+		return invalid("CertFile", o.CertFile, "KeyFile beside it")
+	case o.Client != nil && (o.CAFile != "" || o.CertFile != ""):
+		return invalid("Client", "with others", "no CAFile, CertFile and KeyFile beside it")
+	}
+	o.Address = strings.TrimRight(o.Address, "/")
+	_, err = o.bearer()
+	return err
+}
+
+// bearer is the token of a request; "" if there is none.
+func (o *Options) bearer() (string, error) {
+	token := o.Token.Reveal()
+	if o.TokenFile != "" {
+		text, err := os.ReadFile(o.TokenFile)
+		if err != nil {
+			return "", fmt.Errorf("%w: TokenFile: %w", abstractions.ErrNotSetUp, err)
+		}
+		token = strings.TrimSpace(string(text))
+	}
+	if strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return "", invalid("Token", providerkit.NotShown, "a token of visible ASCII characters")
+	}
+	return token, nil
+}
+
+// client makes a client. It sends nothing.
+func (o *Options) client() (*httpjson.Client, error) {
+	client := httpjson.New(o.Address, o.Client, func(req *http.Request) error {
+		token, err := o.bearer()
+		if token != "" {
+			req.Header.Set("Authorization", "Bearer "+token)
+		}
+		return err
+	})
+	transport := client.Transport()
+	if transport == nil {
+		return client, nil
+	}
+	// A connection that hangs holds up one renewal, with HTTP/2 all.
+	transport.ForceAttemptHTTP2, transport.MaxConnsPerHost = false, 32
+	return client, client.TLS(o.CAFile, o.CertFile, o.KeyFile)
+}
+
+func invalid(field string, value any, want string) error {
+	return &abstractions.InvalidError{Field: "Options." + field, Value: value, Want: want}
+}
+
+// OpenURL is Open with Options.URL.
+func OpenURL(ctx context.Context, rawURL string) (*Provider, error) {
+	return Open(ctx, Options{URL: rawURL})
+}
+
+// Opener opens this provider by URLs that begin with kubernetes://: see package open.
+func Opener() abstractions.Opener { return abstractions.NewOpener(OpenURL, scheme) }
+
+const scheme = "kubernetes"

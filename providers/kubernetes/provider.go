@@ -1,0 +1,97 @@
+package kuberneteslease
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
+	"github.com/distributedleasing/leasing/providers/internal/httpjson"
+)
+
+type shell = providerkit.Provider
+
+// Provider is a leasing.Provider over Kubernetes, for leasing.NewManager. Make one with Open
+// or OpenURL. It is safe for concurrent use.
+//
+// Its optional abilities are abstractions.Lister and abstractions.Pinger.
+type Provider struct {
+	*shell
+	driver *driver
+}
+
+// Open makes a provider, and reads one lease. Options that can't work are leasing.ErrInvalid.
+func Open(ctx context.Context, options Options) (*Provider, error) {
+	if err := errors.Join(ctx.Err(), options.complete()); err != nil {
+		return nil, err
+	}
+	p, err := newProvider(options)
+	if err != nil {
+		return nil, err
+	}
+	if err := providerkit.Call(ctx, p.shell, "open", "", p.driver.Ping); err != nil {
+		return nil, errors.Join(err, p.Close())
+	}
+	return p, nil
+}
+
+func newProvider(o Options) (*Provider, error) {
+	client, err := o.client()
+	if err != nil {
+		return nil, err
+	}
+	d := &driver{store: &store{client, "/apis/" + apiVersion + "/namespaces/" + o.Namespace + "/leases"}}
+	d.Records = providerkit.Records{
+		Store: d.store, Key: encode, Classify: d.Classify, Retention: o.Retention, ManualSweep: true,
+		Expiry: &providerkit.Expiry{Resolution: time.Second, Skew: o.ClockSkew}, // as managedFields[].time and Date have it
+	}
+	return &Provider{providerkit.New(d, providerkit.Config{Timeout: o.Timeout, Detach: true}), d}, nil
+}
+
+// Sweep forgets the names that have been free for longer than Options.Retention, and returns
+// how many. Nothing is swept without a call.
+func (p *Provider) Sweep(ctx context.Context) (forgotten int, err error) {
+	return providerkit.Sweep(ctx, p.shell, p.driver.SweepPage)
+}
+
+// driver is what of the provider knows Kubernetes. The rules are Records'.
+type driver struct {
+	providerkit.Records
+	store *store
+}
+
+// Capabilities returns what is documented at the package.
+func (d *driver) Capabilities() abstractions.Capabilities {
+	return abstractions.Capabilities{
+		Provider:       "kubernetes",
+		MinTTL:         5 * time.Second, // a few times what whole seconds and the skew may hide
+		MaxTTL:         365 * 24 * time.Hour,
+		Granularity:    time.Millisecond,
+		Infinite:       true,
+		Clock:          "the API server's clock",
+		Lateness:       d.Expiry.Lateness(),
+		RemainingKnown: true,
+	}
+}
+
+// Ping reads a lease that does not exist.
+func (d *driver) Ping(ctx context.Context) error {
+	_, err := d.store.Get(ctx, encode("~ping"))
+	return err
+}
+
+func (d *driver) Close() error {
+	d.store.client.Close()
+	return nil
+}
+
+// Classify says what an error means, by
+// kubernetes.io/docs/reference/kubernetes-api/common-definitions/status.
+func (*driver) Classify(err error) providerkit.Meaning {
+	m := httpjson.Classify(err)
+	if m.Class == providerkit.Denied {
+		m.Advice = "the account needs the verbs get, list, create, update and delete for leases.coordination.k8s.io in the namespace"
+	}
+	return m
+}
