@@ -52,6 +52,9 @@ func exchange(send Shared, conns *sync.Map, req *http.Request) (*http.Response, 
 		cancel()
 	})
 	done := func() { stop(); cancel() }
+	if ctx.Err() != nil {
+		done() // nothing is sent
+	}
 	var used net.Conn
 	leave := func() {
 		if used != nil {

@@ -190,6 +190,11 @@ func TestForeignEndsAreUnknown(t *testing.T) {
 		require.Error(t, err)
 		require.NotErrorIs(t, err, foreign)
 	}
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.Equal(t, context.Canceled, ask(over, t, Shared(func(req *http.Request) (*http.Response, error) {
+		return nil, req.Context().Err() // before anything is sent
+	}).Do, http.MethodPut, "http://service"))
 	send := Shared(func(req *http.Request) (*http.Response, error) {
 		<-req.Context().Done()
 		require.Equal(t, context.Canceled, context.Cause(req.Context()), "others may be told it")
