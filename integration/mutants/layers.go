@@ -50,6 +50,7 @@ var areas = []area{
 	{"abstractions/providerkit/records.go", "cosmos", [3]tests{own("abstractions/providerkit"), overCosmos}},
 	{"abstractions/providerkit/hostclock.go", "file", [3]tests{own("abstractions/providerkit"), overFiles}},
 	{"abstractions/providerkit/sweep.go", "file", [3]tests{own("abstractions/providerkit"), overFiles}},
+	{"abstractions/providerkit/shared.go", "gofakes3", [3]tests{own("abstractions/providerkit"), {folder: "providers/s3", run: "^TestConformanceGofakes3$"}}},
 	{"abstractions/providerkit/batch/", "redis", [3]tests{own("abstractions/providerkit/batch"), overRedis}},
 	{"abstractions/providerkit/", "", [3]tests{own("abstractions/providerkit"), overMemory, underTorture}},
 	{"providers/memory/", "", [3]tests{own("providers/memory"), overMemory, underTorture}},

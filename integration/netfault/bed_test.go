@@ -17,6 +17,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/chaos/netfault"
 	bloblease "github.com/distributedleasing/leasing/providers/blob"
+	consullease "github.com/distributedleasing/leasing/providers/consul"
 	cosmoslease "github.com/distributedleasing/leasing/providers/cosmos"
 	etcdlease "github.com/distributedleasing/leasing/providers/etcd"
 	redislease "github.com/distributedleasing/leasing/providers/redis"
@@ -31,6 +32,8 @@ type backend struct {
 	// oneRequest says that an acquire is a single request: if its reply is lost it
 	// has been applied.
 	oneRequest bool
+	// slow says that its server takes minutes to build: make test has none.
+	slow bool
 	// open opens a client of the server at an address, with what is of this test only.
 	open func(ctx context.Context, address, unique string) (leasing.Provider, error)
 	// clear removes what the test has left; nil if the backend forgets it by itself.
@@ -83,6 +86,12 @@ var backends = []backend{
 		open: func(ctx context.Context, address, unique string) (leasing.Provider, error) {
 			return etcdlease.Open(ctx, etcdlease.Options{URL: address, Prefix: unique})
 		},
+	},
+	{
+		name: "consul", variable: "LEASING_TEST_CONSUL", slow: true,
+		open: func(ctx context.Context, address, unique string) (leasing.Provider, error) {
+			return consullease.OpenURL(ctx, address+"/"+unique)
+		},
 	}, {
 		name: "mariadb", variable: "LEASING_TEST_MARIADB",
 		open: func(ctx context.Context, address, unique string) (leasing.Provider, error) {
@@ -115,6 +124,9 @@ var host = regexp.MustCompile(`127\.0\.0\.1:\d+|localhost:\d+`)
 func newBed(t *testing.T, backend backend) *bed {
 	t.Helper()
 	direct := os.Getenv(backend.variable)
+	if direct == "" && backend.slow {
+		t.Skipf("run make test-all, or set %s to the address of a server: see CONTRIBUTING.md", backend.variable)
+	}
 	require.NotEmpty(t, direct, "run make test, or set %s to the address of a server: see CONTRIBUTING.md", backend.variable)
 	target := host.FindString(direct)
 	if u, err := url.Parse(direct); err == nil && target == "" {

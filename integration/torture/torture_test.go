@@ -29,6 +29,7 @@ import (
 	"github.com/distributedleasing/leasing/chaos"
 	"github.com/distributedleasing/leasing/chaos/torture"
 	bloblease "github.com/distributedleasing/leasing/providers/blob"
+	consullease "github.com/distributedleasing/leasing/providers/consul"
 	cosmoslease "github.com/distributedleasing/leasing/providers/cosmos"
 	etcdlease "github.com/distributedleasing/leasing/providers/etcd"
 	memlease "github.com/distributedleasing/leasing/providers/memory"
@@ -352,6 +353,15 @@ func TestTorture_etcd(t *testing.T) {
 	t.Parallel()
 	options := etcdlease.Options{URL: variable(t, "LEASING_TEST_ETCD"), Prefix: unique()}
 	run(t, torture.Options{Open: func(ctx context.Context) (leasing.Provider, error) { return etcdlease.Open(ctx, options) }})
+}
+
+func TestTorture_consul(t *testing.T) {
+	t.Parallel()
+	url := os.Getenv("LEASING_TEST_CONSUL")
+	if url == "" {
+		t.Skip("run make test-all, or set LEASING_TEST_CONSUL to the URL of a server: see CONTRIBUTING.md")
+	}
+	run(t, torture.Options{Open: func(ctx context.Context) (leasing.Provider, error) { return consullease.OpenURL(ctx, url+"/"+unique()) }})
 }
 
 func TestTorture_mariadb(t *testing.T) {

@@ -21,7 +21,7 @@ import (
 // and no later than Capabilities.Lateness says to who has watched it. Who comes when it has
 // run out waits as long again.
 func TestLeasesEndNeitherEarlyNorLate(t *testing.T) {
-	const leases, ttl, slack = 200, 3 * time.Second, 10 * time.Second
+	const leases, ttl, slack = 268, 3 * time.Second, 10 * time.Second
 	url := named(t)
 	holder, watcher, late := open(t, Options{URL: url}), open(t, Options{URL: url}), open(t, Options{URL: url})
 	prefix, lock, after := "expiry/"+abstractions.NewID(), sync.Mutex{}, map[*Provider][]time.Duration{}
