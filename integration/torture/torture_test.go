@@ -361,7 +361,8 @@ func TestTorture_consul(t *testing.T) {
 	if url == "" {
 		t.Skip("run make test-all, or set LEASING_TEST_CONSUL to the URL of a server: see CONTRIBUTING.md")
 	}
-	run(t, torture.Options{Open: func(ctx context.Context) (leasing.Provider, error) { return consullease.OpenURL(ctx, url+"/"+unique()) }})
+	url += "/" + unique()
+	run(t, torture.Options{Open: func(ctx context.Context) (leasing.Provider, error) { return consullease.OpenURL(ctx, url) }})
 }
 
 func TestTorture_mariadb(t *testing.T) {
