@@ -101,7 +101,7 @@ func ownEnd(ctx context.Context, err error) error {
 	if ended := ctx.Err(); ended != nil {
 		return ended
 	}
-	return fmt.Errorf("the end of another request closed the connection: %v", err) //nolint:errorlint // it says nothing of this one
+	return fmt.Errorf("the end of another request closed the connection: %v", err)
 }
 
 type sharedBody struct {
