@@ -167,6 +167,7 @@ func TestOwnEndIsToldWithoutItsCause(t *testing.T) {
 			_, _ = stream.WriteString(text)
 			_ = stream.Flush()
 			time.AfterFunc(harm, func() { cancel(abstractions.ErrLost) })
+			_ = conn.SetDeadline(time.Now().Add(20 * time.Second))
 			_, _ = io.Copy(io.Discard, conn) // until the other side closes it
 			_ = conn.Close()
 		})
