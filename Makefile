@@ -76,7 +76,7 @@ mutants: toolchain ## Damages the code on purpose, one change at a time, and say
 
 .PHONY: torture
 torture: toolchain ## Every provider for 2 minutes under the ready-made plans, worker processes, the slow suites; FOR=10m, REQUESTS=1000000, PROVIDERS='redis cosmos', FOLDER=timelines
-	@scripts/with-servers $(filter-out cosmosnpm chromium,$(SERVERS)) -- scripts/torture $(FOR) $(FOLDER) $(PROVIDERS)
+	@scripts/with-servers $(filter-out cosmosnpm chromium,$(SERVERS)) $(SLOW_SERVERS) -- scripts/torture $(FOR) $(FOLDER) $(PROVIDERS)
 
 .PHONY: bench
 bench: toolchain ## Benchmarks; BENCH=regexp, COUNT=n, BACKEND=name to have that server

@@ -191,6 +191,9 @@ func (r Record) Remaining() (time.Duration, bool) {
 type Lateness struct {
 	Fixed  time.Duration
 	PerTTL float64
+	// Watched says that the backend tells no time: a client counts from its own first look at
+	// the lease, if that is later.
+	Watched bool
 }
 
 // After returns the bound for a lease of the given TTL.

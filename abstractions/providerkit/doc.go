@@ -35,7 +35,8 @@
 // [Naming] turns names of leases into names that a store accepts, injectively.
 // [Wakeups] hands pushed hints to waiters, over one connection that it keeps. Package
 // batch sends requests together that are made at the same time, and package waitqueue
-// knows who waits in a backend's queues.
+// knows who waits in a backend's queues. Requests over a [Transport] harm no others when
+// they are given up, as those over Go's own do.
 //
 // # What it does not promise
 //

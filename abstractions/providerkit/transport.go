@@ -5,17 +5,39 @@ import (
 	"net"
 	"net/http"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
+// Transport is Go's, but for requests that are given up: they harm no others.
+//
+// Go puts an HTTP/1 connection back before the caller has an answer without a body. If that
+// caller's context ends just then, or that of the next one, Go closes the connection under
+// the other, and reports the cause of that context to it: golang.org/issue/41600. Its request
+// may have arrived, so it can't be sent again, and the cause may be an error of a lease.
+//
+// So a context that ends before the first byte of the answer closes the connection before Go
+// reads on; one that ends later ends the request when the header has been read. And a
+// request on a connection waits until the one before it has its answer.
+type Transport struct {
+	http.Transport
+	conns sync.Map
+}
+
+// RoundTrip sends a request, once. An error says no more of a context than that the
+// request's own has ended.
+func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
+	return exchange(t.Transport.RoundTrip, &t.conns, req)
+}
+
 // NewTransport makes a transport for a service that leases are renewed at. Go's own
 // keeps two idle connections to a host: the renewals of some hundred leases would
 // open new ones all the time. Without pings an HTTP/2 connection that is dead would
 // take all requests, for as long as TCP hopes.
-func NewTransport() *http.Transport {
-	return &http.Transport{
+func NewTransport() *Transport {
+	return &Transport{Transport: http.Transport{
 		Proxy:                 http.ProxyFromEnvironment,
 		DialContext:           (&net.Dialer{Timeout: 5 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
 		ForceAttemptHTTP2:     true,
@@ -24,7 +46,7 @@ func NewTransport() *http.Transport {
 		TLSHandshakeTimeout:   10 * time.Second,
 		ExpectContinueTimeout: time.Second,
 		HTTP2:                 &http.HTTP2Config{SendPingTimeout: 2 * time.Second, PingTimeout: time.Second},
-	}
+	}}
 }
 
 // RetryAfter is how long the answer with a header asks to wait, as Azure's services say

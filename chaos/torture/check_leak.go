@@ -33,10 +33,14 @@ func (n *named) overdue() {
 	}
 }
 
-// over is when a lease that a request has made or prolonged is over at the latest.
+// over is when a lease that a request has made or prolonged is over at the latest. Where clients watch
+// leases, that is when somebody has looked: see awaitFree.
 func (v *verification) over(o *operation) time.Duration {
-	if o.TTL == leasing.Infinite {
+	switch {
+	case o.TTL == leasing.Infinite:
 		return never
+	case v.lateness.Watched:
+		return never - 1 // it runs out all the same
 	}
 	return o.Return + o.TTL + v.margin(o.TTL) + v.lateness.After(o.TTL)
 }

@@ -68,12 +68,12 @@ const (
 type VerifyOptions struct {
 	Options
 	Drift, Precision time.Duration
-	Pushes           bool
+	Pushes, Watched  bool
 }
 
 func VerifyHistory(h *History, o VerifyOptions) ([]Violation, []string) {
 	o.Manager.DriftFloor, o.Manager.DriftFactor = o.Drift-1, 1e-15 // which is rounded up
-	return verification{Options: o.Options, lateness: leasing.Lateness{Fixed: o.Precision}, pushes: o.Pushes}.verify(h)
+	return verification{Options: o.Options, lateness: leasing.Lateness{Fixed: o.Precision, Watched: o.Watched}, pushes: o.Pushes}.verify(h)
 }
 
 func ReportOf(h *History) *Report { return &Report{history: h} }

@@ -98,6 +98,11 @@ func TestRefusedBecauseOfALeaseThatHasRunOut(t *testing.T) {
 	precise := options
 	precise.Precision = 100 * ms
 	require.Contains(t, checks(layer(torture.LayerBackend, grant, late), precise), torture.CheckLeak)
+	watched := precise
+	watched.Watched = true
+	require.Empty(t, checks(layer(torture.LayerBackend, grant, late), watched), "the backend tells no time")
+	taken := op("acquire", "b", 1200*ms, 1210*ms, torture.ResultDone, 2)
+	require.Empty(t, checks(layer(torture.LayerBackend, grant, taken), watched), "somebody has watched")
 	require.NotContains(t, checks(layer(torture.LayerBackend, grant, heldBy("a", "b", 1105*ms, 1300*ms)), precise), torture.CheckLeak, "asked in time")
 	require.NotContains(t, checks(layer(torture.LayerClient, grant, late), precise), torture.CheckLeak, "the answer may have been on its way for long")
 	require.NotContains(t, checks(layer(torture.LayerBackend, grant, renewed, late), precise), torture.CheckLeak, "renewed")

@@ -22,6 +22,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providertest"
 	"github.com/distributedleasing/leasing/chaos"
 	bloblease "github.com/distributedleasing/leasing/providers/blob"
+	consullease "github.com/distributedleasing/leasing/providers/consul"
 	cosmoslease "github.com/distributedleasing/leasing/providers/cosmos"
 	etcdlease "github.com/distributedleasing/leasing/providers/etcd"
 	redislease "github.com/distributedleasing/leasing/providers/redis"
@@ -40,6 +41,8 @@ type backend struct {
 	open func(t testing.TB, url string) (leasing.Provider, error)
 	// ttl is for leases that are watched running out; 0: the suite's choice.
 	ttl time.Duration
+	// built says that its server takes minutes to build: make test has none.
+	built bool
 	// slow is one on which the suite takes minutes, for want of short leases: it is
 	// left out unless LEASING_TEST_SLOW is set.
 	slow bool
@@ -57,6 +60,7 @@ var backends = []backend{
 	{name: "cosmos", url: named("LEASING_TEST_COSMOS"), open: openCosmos},
 	{name: "s3", url: named("LEASING_TEST_S3"), open: openS3},
 	{name: "etcd", url: named("LEASING_TEST_ETCD"), open: openEtcd},
+	{name: "consul", url: named("LEASING_TEST_CONSUL"), open: openConsul, built: true},
 	{name: "mariadb", url: mariadb, open: openMariaDB},
 }
 
@@ -88,6 +92,10 @@ func openS3(t testing.TB, url string) (leasing.Provider, error) {
 	return s3lease.OpenURL(t.Context(), url)
 }
 
+func openConsul(t testing.TB, url string) (leasing.Provider, error) {
+	return consullease.OpenURL(t.Context(), url)
+}
+
 func openEtcd(t testing.TB, url string) (leasing.Provider, error) {
 	return etcdlease.OpenURL(t.Context(), url)
 }
@@ -99,6 +107,9 @@ func TestConformanceWithoutFaults(t *testing.T) {
 		t.Run(b.name, func(t *testing.T) {
 			if b.slow && os.Getenv("LEASING_TEST_SLOW") == "" {
 				t.Skip("takes five minutes; with LEASING_TEST_SLOW=1 it runs")
+			}
+			if b.built && os.Getenv("LEASING_TEST_"+strings.ToUpper(b.name)) == "" {
+				t.Skip("takes minutes to build; make test-all has one")
 			}
 			url := b.url(t)
 			h := b.harness(url, chaos.Plan{})

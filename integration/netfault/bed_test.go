@@ -17,6 +17,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/chaos/netfault"
 	bloblease "github.com/distributedleasing/leasing/providers/blob"
+	consullease "github.com/distributedleasing/leasing/providers/consul"
 	cosmoslease "github.com/distributedleasing/leasing/providers/cosmos"
 	etcdlease "github.com/distributedleasing/leasing/providers/etcd"
 	kuberneteslease "github.com/distributedleasing/leasing/providers/kubernetes"
@@ -91,6 +92,11 @@ var backends = []backend{
 		name: "kubernetes", variable: "LEASING_TEST_KUBERNETES", slow: true,
 		open: func(ctx context.Context, address, _ string) (leasing.Provider, error) {
 			return kuberneteslease.OpenURL(ctx, address)
+		},
+	}, {
+		name: "consul", variable: "LEASING_TEST_CONSUL", slow: true,
+		open: func(ctx context.Context, address, unique string) (leasing.Provider, error) {
+			return consullease.OpenURL(ctx, address+"/"+unique)
 		},
 	}, {
 		name: "mariadb", variable: "LEASING_TEST_MARIADB",

@@ -16,6 +16,7 @@ import (
 	"github.com/distributedleasing/leasing"
 	"github.com/distributedleasing/leasing/open"
 	bloblease "github.com/distributedleasing/leasing/providers/blob"
+	consullease "github.com/distributedleasing/leasing/providers/consul"
 	cosmoslease "github.com/distributedleasing/leasing/providers/cosmos"
 	etcdlease "github.com/distributedleasing/leasing/providers/etcd"
 	redislease "github.com/distributedleasing/leasing/providers/redis"
@@ -35,7 +36,7 @@ type backend func(t *testing.T, root string) string
 // have longer bounds, or whose reads may lag.
 var (
 	backends = map[string]backend{"sqlite": sqlite, "redis": redis, "postgres": postgres}
-	others   = map[string]backend{"redlock": redlock, "blob": azurite, "cosmos": cosmos, "s3": s3, "etcd": etcd, "mariadb": mariadb}
+	others   = map[string]backend{"redlock": redlock, "blob": azurite, "cosmos": cosmos, "s3": s3, "etcd": etcd, "consul": consul, "mariadb": mariadb}
 )
 
 // onEach runs a test on backends, beside each other.
@@ -77,6 +78,15 @@ func s3(t *testing.T, _ string) string { return named(t, "LEASING_TEST_S3") }
 
 func etcd(t *testing.T, _ string) string { return named(t, "LEASING_TEST_ETCD") }
 
+// consul takes minutes to build: make test has none.
+func consul(t *testing.T, _ string) string {
+	url := os.Getenv("LEASING_TEST_CONSUL")
+	if url == "" {
+		t.Skip("run make test-all, or set LEASING_TEST_CONSUL")
+	}
+	return url
+}
+
 func mariadb(t *testing.T, _ string) string {
 	return with(named(t, "LEASING_TEST_MARIADB"), fmt.Sprintf("table=recipes_%x", rand.Uint64()))
 }
@@ -110,7 +120,7 @@ func with(url, query string) string {
 }
 
 func openURL(ctx context.Context, at string) (leasing.Provider, error) {
-	return open.URL(ctx, at, sqllease.Opener(), mysqllease.Opener(), redislease.Opener(), bloblease.Opener(), cosmoslease.Opener(), s3lease.Opener(), etcdlease.Opener())
+	return open.URL(ctx, at, sqllease.Opener(), mysqllease.Opener(), redislease.Opener(), bloblease.Opener(), cosmoslease.Opener(), s3lease.Opener(), etcdlease.Opener(), consullease.Opener())
 }
 
 func provider(t *testing.T, at string) leasing.Provider {

@@ -29,6 +29,7 @@ import (
 	"github.com/distributedleasing/leasing/chaos"
 	"github.com/distributedleasing/leasing/chaos/torture"
 	bloblease "github.com/distributedleasing/leasing/providers/blob"
+	consullease "github.com/distributedleasing/leasing/providers/consul"
 	cosmoslease "github.com/distributedleasing/leasing/providers/cosmos"
 	etcdlease "github.com/distributedleasing/leasing/providers/etcd"
 	kuberneteslease "github.com/distributedleasing/leasing/providers/kubernetes"
@@ -87,6 +88,16 @@ func variable(t *testing.T, name string) string {
 	t.Helper()
 	value := os.Getenv(name)
 	require.NotEmpty(t, value, "run make test, or set %s to the address of a server: see CONTRIBUTING.md", name)
+	return value
+}
+
+// slow is variable for a server that takes minutes to build.
+func slow(t *testing.T, name string) string {
+	t.Helper()
+	value := os.Getenv(name)
+	if value == "" {
+		t.Skip("run make test-all, or set " + name + " to the URL of a server: see CONTRIBUTING.md")
+	}
 	return value
 }
 
@@ -357,11 +368,14 @@ func TestTorture_etcd(t *testing.T) {
 
 func TestTorture_kubernetes(t *testing.T) {
 	t.Parallel()
-	url := os.Getenv("LEASING_TEST_KUBERNETES")
-	if url == "" {
-		t.Skip("run make test-all, or set LEASING_TEST_KUBERNETES to the URL of a server: see CONTRIBUTING.md")
-	}
+	url := slow(t, "LEASING_TEST_KUBERNETES")
 	run(t, torture.Options{Open: func(ctx context.Context) (leasing.Provider, error) { return kuberneteslease.OpenURL(ctx, url) }})
+}
+
+func TestTorture_consul(t *testing.T) {
+	t.Parallel()
+	url := slow(t, "LEASING_TEST_CONSUL") + "/" + unique()
+	run(t, torture.Options{Open: func(ctx context.Context) (leasing.Provider, error) { return consullease.OpenURL(ctx, url) }})
 }
 
 func TestTorture_mariadb(t *testing.T) {

@@ -173,7 +173,7 @@ func verbOf(r *http.Request) verb {
 
 // watch is a transport that takes down what is sent, and can spoil it.
 type watch struct {
-	transport *http.Transport
+	transport *providerkit.Transport
 
 	mu     sync.Mutex
 	sent   []verb

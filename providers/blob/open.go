@@ -68,7 +68,7 @@ func (o Options) driver(at endpoint) (*driver, error) {
 func (o Options) client() (*container.ClientOptions, func()) {
 	client, idle := o.ClientOptions, func() {}
 	if client.Transport != nil {
-		client.Transport = redacting(client.Transport.Do)
+		client.Transport = redacting(providerkit.Shared(client.Transport.Do).Do)
 	} else {
 		transport := providerkit.NewTransport()
 		client.Transport, idle = redacting(transport.RoundTrip), transport.CloseIdleConnections

@@ -90,7 +90,7 @@ func (d *driver) Capabilities() abstractions.Capabilities {
 		Granularity: time.Millisecond,
 		Infinite:    true,
 		Clock:       "the monotonic clock of the process that asks",
-		Lateness:    abstractions.Lateness{Fixed: time.Second, PerTTL: 1.01},
+		Lateness:    abstractions.Lateness{Fixed: time.Second, PerTTL: 1.01, Watched: true},
 	}
 }
 

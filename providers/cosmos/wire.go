@@ -35,12 +35,11 @@ const accountTimeout = 5 * time.Second
 // newWire wraps a transport; nil stands for one of our own. That of azcosmos is shared by
 // all clients, and nobody may close its idle connections.
 func newWire(lifetime context.Context, next policy.Transporter) *wire {
-	w := &wire{next: next, lifetime: lifetime}
-	if next == nil {
-		w.own = providerkit.NewTransport()
-		w.next = &http.Client{Transport: w.own}
+	if next != nil {
+		return &wire{next: providerkit.Shared(next.Do), lifetime: lifetime}
 	}
-	return w
+	own := providerkit.NewTransport()
+	return &wire{next: &http.Client{Transport: own}, lifetime: lifetime, own: &own.Transport}
 }
 
 // Do makes a request, and reads all of the reply. Replies are small.

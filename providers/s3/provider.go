@@ -45,7 +45,7 @@ func Open(ctx context.Context, options Options) (*Provider, error) {
 	return p, nil
 }
 
-func newProvider(o Options, client *s3.Client, transport *http.Transport) *Provider {
+func newProvider(o Options, client *s3.Client, transport *providerkit.Transport) *Provider {
 	s := &store{
 		client: client, bucket: o.Bucket, naming: providerkit.Naming{Prefix: o.Prefix + "/", Max: longestKey},
 		torn: client.Options().BaseEndpoint != nil, // it is not S3
@@ -60,7 +60,7 @@ func newProvider(o Options, client *s3.Client, transport *http.Transport) *Provi
 
 // client makes a client, with a transport that the provider closes; nil if it is the
 // user's. It sends nothing.
-func (o *Options) client(ctx context.Context) (*s3.Client, *http.Transport, error) {
+func (o *Options) client(ctx context.Context) (*s3.Client, *providerkit.Transport, error) {
 	if o.Client != nil {
 		return o.Client, nil, nil
 	}
@@ -95,7 +95,7 @@ const (
 type driver struct {
 	providerkit.Records
 	store     *store
-	transport *http.Transport // of our making; nil if the client is the user's
+	transport *providerkit.Transport // of our making; nil if the client is the user's
 }
 
 // Capabilities returns what is documented at the package.

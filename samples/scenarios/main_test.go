@@ -28,6 +28,7 @@ var urls = map[string]string{
 	"cosmos":   "$LEASING_TEST_COSMOS?create=true",
 	"s3":       "$LEASING_TEST_S3",
 	"etcd":     "$LEASING_TEST_ETCD",
+	"consul":   "$LEASING_TEST_CONSUL",
 	"mariadb":  "$LEASING_TEST_MARIADB",
 	"blob":     "azblob:///samples?create=true&connection_string_env=LEASING_TEST_AZURITE",
 }
@@ -44,6 +45,7 @@ func TestElectionOnCosmos(t *testing.T)   { runOn(t, election, "cosmos") }
 func TestElectionOnBlob(t *testing.T)     { runOn(t, election, "blob") }
 func TestElectionOnS3(t *testing.T)       { runOn(t, election, "s3") }
 func TestElectionOnEtcd(t *testing.T)     { runOn(t, election, "etcd") }
+func TestElectionOnConsul(t *testing.T)   { runOn(t, election, "consul") }
 func TestElectionOnMariaDB(t *testing.T)  { runOn(t, election, "mariadb") }
 
 func runAll(t *testing.T, backend string) {
@@ -55,6 +57,9 @@ func runAll(t *testing.T, backend string) {
 func runOn(t *testing.T, s runner.Scenario, backend string) {
 	t.Helper()
 	t.Parallel()
+	if backend == "consul" && os.Getenv("LEASING_TEST_CONSUL") == "" {
+		t.Skip("run make test-all, or set LEASING_TEST_CONSUL")
+	}
 	url := os.Expand(urls[backend], func(variable string) string {
 		value := os.Getenv(variable)
 		require.NotEmpty(t, value, "run the test in scripts/with-servers, or set %s to the URL of a server", variable)

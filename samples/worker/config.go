@@ -14,6 +14,7 @@ import (
 
 	"github.com/distributedleasing/leasing"
 	bloblease "github.com/distributedleasing/leasing/providers/blob"
+	consullease "github.com/distributedleasing/leasing/providers/consul"
 	cosmoslease "github.com/distributedleasing/leasing/providers/cosmos"
 	etcdlease "github.com/distributedleasing/leasing/providers/etcd"
 	kuberneteslease "github.com/distributedleasing/leasing/providers/kubernetes"
@@ -50,6 +51,7 @@ var backends = map[string]func(context.Context, json.RawMessage) (leasing.Provid
 	"cosmos":     fromJSON(cosmoslease.Open),
 	"s3":         fromJSON(s3lease.Open),
 	"etcd":       fromJSON(etcdlease.Open),
+	"consul":     fromJSON(consullease.Open),
 	"kubernetes": fromJSON(kuberneteslease.Open),
 	"mariadb":    fromJSON(mysqllease.Open),
 }

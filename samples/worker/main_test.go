@@ -35,10 +35,14 @@ func TestWorkersOnBlob(t *testing.T)     { onBackend(t, "blob", "LEASING_TEST_AZ
 func TestWorkersOnCosmos(t *testing.T)   { onBackend(t, "cosmos", "LEASING_TEST_COSMOS") }
 func TestWorkersOnS3(t *testing.T)       { onBackend(t, "s3", "LEASING_TEST_S3") }
 func TestWorkersOnEtcd(t *testing.T)     { onBackend(t, "etcd", "LEASING_TEST_ETCD") }
+func TestWorkersOnConsul(t *testing.T)   { onBackend(t, "consul", "LEASING_TEST_CONSUL") }
 func TestWorkersOnMariaDB(t *testing.T)  { onBackend(t, "mariadb", "LEASING_TEST_MARIADB") }
 
 func onBackend(t *testing.T, name, server string) {
 	t.Parallel()
+	if name == "consul" && os.Getenv(server) == "" {
+		t.Skip("run make test-all, or set " + server)
+	}
 	if server != "" {
 		require.NotEmpty(t, os.Getenv(server), "set %s, or run the test in scripts/with-servers %s", server, name)
 	}

@@ -14,7 +14,6 @@ import (
 	"net/url"
 	"strings"
 
-	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
 )
 
@@ -23,7 +22,7 @@ type Client struct {
 	base      string
 	authorize func(*http.Request) error
 	client    http.Client
-	transport *http.Transport // of our making; nil if the client is the user's
+	transport *providerkit.Transport // of our making; nil if the client is the user's
 }
 
 // New makes a client of what is under a URL without a slash at its end. authorize may add
@@ -33,6 +32,7 @@ func New(base string, users *http.Client, authorize func(*http.Request) error) *
 	c := &Client{base: base, authorize: authorize}
 	if users != nil {
 		c.client = *users
+		c.client.Transport = providerkit.Shared(cmp.Or(users.Transport, http.DefaultTransport).RoundTrip)
 	} else {
 		c.transport = providerkit.NewTransport()
 		c.client.Transport = c.transport
@@ -43,7 +43,7 @@ func New(base string, users *http.Client, authorize func(*http.Request) error) *
 
 // Transport is that of our making; nil if the client is the user's. It may be changed before
 // the first call.
-func (c *Client) Transport() *http.Transport { return c.transport }
+func (c *Client) Transport() *providerkit.Transport { return c.transport }
 
 // Close closes idle connections, but not those of a client of the user's.
 func (c *Client) Close() {
@@ -76,17 +76,8 @@ func StatusOf(err error) int {
 // longest is more than any answer has: what is longer is none of the service's.
 const longest = 64 << 20
 
-// attempts is how often a request is sent at most whose connection others have closed.
-const attempts = 3
-
 // Do sends a request, with send as JSON unless it is nil, and reads the answer's JSON into
 // into. The header is that of any answer, also of a *StatusError.
-//
-// A write must be conditional: it may be sent again. Go puts a connection back before the
-// caller has an answer without a body. If that caller's context ends just then, Go closes the
-// connection under the next request, whose error is the cause of that context:
-// golang.org/issue/41600. So requests have contexts with no cause, and one that was cut off by
-// another's end is sent again.
 func (c *Client) Do(ctx context.Context, method, path string, query url.Values, send, into any) (http.Header, error) {
 	var text []byte
 	if send != nil {
@@ -95,31 +86,17 @@ func (c *Client) Do(ctx context.Context, method, path string, query url.Values, 
 			return nil, err
 		}
 	}
-	own, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	defer cancel()
-	defer context.AfterFunc(ctx, cancel)()
-	var cut error
-	for range attempts {
-		header, answer, err := c.attempt(own, method, path, query, text)
-		switch {
-		case err != nil && errors.Is(err, context.Canceled):
-			if ctx.Err() != nil {
-				return header, ctx.Err()
-			}
-			cut = err
-			continue
-		case err != nil:
-			return header, err
-		}
-		if err = json.Unmarshal(answer, into); err != nil {
-			return header, fmt.Errorf("an answer that is no JSON as expected: %w", err)
-		}
-		return header, nil
+	header, answer, err := c.ask(ctx, method, path, query, text)
+	if err != nil {
+		return header, err
 	}
-	return nil, fmt.Errorf("%w: the ends of others cut it off: %v", abstractions.ErrUnavailable, cut)
+	if err = json.Unmarshal(answer, into); err != nil {
+		return header, fmt.Errorf("an answer that is no JSON as expected: %w", err)
+	}
+	return header, nil
 }
 
-func (c *Client) attempt(ctx context.Context, method, path string, query url.Values, text []byte) (http.Header, []byte, error) {
+func (c *Client) ask(ctx context.Context, method, path string, query url.Values, text []byte) (http.Header, []byte, error) {
 	var body io.Reader
 	if text != nil {
 		body = bytes.NewReader(text)

@@ -1,0 +1,124 @@
+package providerkit
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/distributedleasing/leasing/abstractions"
+)
+
+// Shared sends requests by a transport of the user's. Their contexts have no cause, which
+// may be an error of a lease and which Go may report to others: see Transport.
+type Shared func(*http.Request) (*http.Response, error)
+
+// RoundTrip is Do, for an http.Client.
+func (send Shared) RoundTrip(req *http.Request) (*http.Response, error) { return send.Do(req) }
+
+// Do sends a request, once. An error says no more of a context than that the request's own
+// has ended.
+func (send Shared) Do(req *http.Request) (*http.Response, error) { return exchange(send, nil, req) }
+
+// lateEnd is how long a request may go on at most whose context ends between the first
+// byte and the end of the answer's header.
+const lateEnd = 2 * time.Second
+
+// exchange sends a request. conns has the requests that use HTTP/1 connections, by
+// connection, each as a channel that is closed when it has an answer; nil if send may make
+// several requests of one.
+func exchange(send Shared, conns *sync.Map, req *http.Request) (*http.Response, error) {
+	ctx := req.Context()
+	own, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	const answered, ended = 1, 2
+	var first atomic.Int32 // what came first; 0 is neither
+	returned := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		if !first.CompareAndSwap(0, ended) {
+			timer := time.NewTimer(lateEnd)
+			defer timer.Stop()
+			select {
+			case <-returned:
+			case <-timer.C:
+			}
+		}
+		cancel()
+	})
+	done := func() { stop(); cancel() }
+	if ctx.Err() != nil {
+		done() // nothing is sent
+	}
+	var used net.Conn
+	leave := func() {
+		if used != nil {
+			conns.CompareAndDelete(used, returned)
+		}
+	}
+	response, err := send(req.WithContext(httptrace.WithClientTrace(own, &httptrace.ClientTrace{
+		GotConn: func(info httptrace.GotConnInfo) {
+			if conns == nil || isHTTP2(info.Conn) {
+				return
+			}
+			leave()
+			used = info.Conn
+			if before, found := conns.Swap(used, returned); found {
+				<-before.(chan struct{})
+			}
+		},
+		GotFirstResponseByte: func() {
+			if !first.CompareAndSwap(0, answered) && first.Load() == ended {
+				<-returned // with the connection closed
+			}
+		},
+	})))
+	leave()
+	close(returned)
+	if err != nil {
+		done()
+		return nil, ownEnd(ctx, err)
+	}
+	response.Body = &sharedBody{response.Body, ctx, done}
+	return response, nil
+}
+
+func isHTTP2(conn net.Conn) bool {
+	secure, ok := conn.(*tls.Conn)
+	return ok && secure.ConnectionState().NegotiatedProtocol == "h2"
+}
+
+// ownEnd is err with what it says of a context: of ctx alone.
+func ownEnd(ctx context.Context, err error) error {
+	if !errors.Is(err, context.Canceled) && !abstractions.NotApplied(err) {
+		return err
+	}
+	if ended := ctx.Err(); ended != nil {
+		return ended
+	}
+	return fmt.Errorf("the end of another request closed the connection: %v", err)
+}
+
+type sharedBody struct {
+	io.ReadCloser
+	ctx  context.Context // of the request
+	done func()
+}
+
+func (b *sharedBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if err != nil {
+		err = ownEnd(b.ctx, err)
+	}
+	return n, err
+}
+
+func (b *sharedBody) Close() error {
+	defer b.done()
+	return b.ReadCloser.Close()
+}
