@@ -129,38 +129,6 @@ var abilityFlaws = []flaw{
 		failing: []string{"Queue_WhoComesIsServedInOrder", "Wait_NobodyIsPassedOverForEver"},
 	},
 	{
-		name: "hints are on their way to one that has left",
-		apply: func(f *fake) {
-			f.wait = func(ctx context.Context, req abstractions.WaitRequest) (abstractions.Wakeups, error) {
-				from, err := f.server.Wait(ctx, req)
-				to := make(chan struct{}, 1)
-				go func() {
-					select {
-					case <-from.C:
-						to <- struct{}{}
-					case <-ctx.Done():
-					}
-				}()
-				return abstractions.Wakeups{C: to}, err
-			}
-		},
-		failing: []string{"Wait_AHintThatNobodyTookIsPassedOn"},
-	},
-	{
-		name: "who waits for long is forgotten",
-		apply: func(f *fake) {
-			f.onWaiters(func(_ string, list *[]abstractions.Waiting) {
-				*list = slices.DeleteFunc(*list, func(w abstractions.Waiting) bool { return w.Now.Sub(w.Since) > time.Second })
-			})
-		},
-		failing: []string{"Waiters_AreNotForgottenWhileTheyWait"},
-	},
-	{
-		name:    "who waited by a client that is closed is still listed",
-		apply:   func(f *fake) { f.leave = func() {} },
-		failing: []string{"Waiters_ThoseOfAClosedClientAreNotListed"},
-	},
-	{
 		name:    "who waits is listed the wrong way round",
 		apply:   func(f *fake) { f.onWaiters(func(_ string, list *[]abstractions.Waiting) { slices.Reverse(*list) }) },
 		failing: []string{"Waiters_AreListedInOrder"},

@@ -3,6 +3,7 @@ package providertest
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -10,8 +11,40 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-// clientFlaws are about contexts, outages, closing and capabilities.
+// clientFlaws are about contexts, outages, closing, capabilities, and those who leave or stay.
 var clientFlaws = []flaw{
+	{
+		name: "hints are on their way to one that has left",
+		apply: func(f *fake) {
+			f.wait = func(ctx context.Context, req abstractions.WaitRequest) (abstractions.Wakeups, error) {
+				from, err := f.server.Wait(ctx, req)
+				to := make(chan struct{}, 1)
+				go func() {
+					select {
+					case <-from.C:
+						to <- struct{}{}
+					case <-ctx.Done():
+					}
+				}()
+				return abstractions.Wakeups{C: to}, err
+			}
+		},
+		failing: []string{"Wait_AHintThatNobodyTookIsPassedOn"},
+	},
+	{
+		name: "who waits for long is forgotten",
+		apply: func(f *fake) {
+			f.onWaiters(func(_ string, list *[]abstractions.Waiting) {
+				*list = slices.DeleteFunc(*list, func(w abstractions.Waiting) bool { return w.Now.Sub(w.Since) > time.Second })
+			})
+		},
+		failing: []string{"Waiters_AreNotForgottenWhileTheyWait"},
+	},
+	{
+		name:    "who waited by a client that is closed is still listed",
+		apply:   func(f *fake) { f.leave = func() {} },
+		failing: []string{"Waiters_ThoseOfAClosedClientAreNotListed"},
+	},
 	{
 		name:    "an acquire that was given up is sent",
 		apply:   func(f *fake) { f.acquire = ignoringEnd(f.server.Acquire) },

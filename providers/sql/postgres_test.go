@@ -23,6 +23,7 @@ func lockRow(t testing.TB, p *Provider, name, statement string) (unlock func()) 
 	t.Helper()
 	b := p.driver.backend.(*postgres)
 	conn := connectPostgres(t)
+	t.Cleanup(func() { conn.Close(context.Background()) }) // also if what follows fails: the schema is dropped after it
 	tx, err := conn.Begin(bounded(t))
 	require.NoError(t, err)
 	tag, err := tx.Exec(bounded(t), inTables(b.tables.schema+"."+b.tables.table, statement), name)
