@@ -104,8 +104,7 @@ func (s *store) commit(ctx context.Context, conditions []clientv3.Cmp, writes ..
 	return answer.Header.Revision, nil
 }
 
-// Put writes a record and its claim at once, if both are still what was read. The claim of a new holder, or for another TTL,
-// gets another lease, so that no copy of an earlier request revokes it, and none of another process prolongs it.
+// Put writes a record and its claim at once, if both are still what was read. A new holder, or TTL, gets another lease.
 func (s *store) Put(ctx context.Context, old providerkit.Item, r *providerkit.Record, data []byte) (_ providerkit.Item, err error) {
 	v, claim := *old.State.(*view), s.claimKey(old.Key)
 	conditions := []clientv3.Cmp{unchanged(old.Key, v.record), unchanged(claim, v.claim)}
@@ -219,7 +218,8 @@ func (s *store) grant(ctx context.Context, v view, r *providerkit.Record) (clien
 	select {
 	case spare := <-s.spares:
 		again := &prolongation{lease: spare.lease}
-		if strings.HasSuffix(spare.holder, fmt.Sprint(" ", ttl)) && time.Since(spare.at) < time.Duration(ttl)*time.Second/2 {
+		age := max(time.Since(spare.at), time.Since(spare.at.Round(0))) // Go's clock stands still in a suspend, the host's does not
+		if strings.HasSuffix(spare.holder, fmt.Sprint(" ", ttl)) && age < time.Duration(ttl)*time.Second/2 {
 			if s.keep.prolong(ctx, []*prolongation{again}); again.Err() == nil {
 				return again.lease, nil
 			}
@@ -235,7 +235,7 @@ func (s *store) grant(ctx context.Context, v view, r *providerkit.Record) (clien
 }
 
 // leave keeps the lease of a claim that has ended for another, or revokes it meanwhile. It is used within half its TTL since it
-// was prolonged: until then etcd had no reason to revoke it, and so no former leader has begun to.
+// was prolonged: until then no leader, nor a former one, had reason to revoke it.
 func (s *store) leave(v view, keep bool) {
 	if keep {
 		select {
