@@ -102,7 +102,8 @@ func TestCommandLinesThatCanNotWork(t *testing.T) {
 // The example files say what they should, and their providers take it.
 func TestExampleFiles(t *testing.T) {
 	offline(t)
-	env := vars("BACKEND", "redis", "LEASING_TEST_REDIS", "redis://127.0.0.1:1",
+	ca, token := account(t, t.TempDir())
+	env := vars("CA_FILE", ca, "TOKEN_FILE", token, "BACKEND", "redis", "LEASING_TEST_REDIS", "redis://127.0.0.1:1",
 		"DATABASE_URL", "postgres://app@127.0.0.1:1/app", "MARIADB_URL", "mysql://app@127.0.0.1:1/app", "REDIS_PASSWORD", "geheim",
 		"AZURE_TENANT_ID", "11111111-2222-3333-4444-555555555555", "AZURE_CLIENT_ID", "11111111-2222-3333-4444-666666666666", "AZURE_CLIENT_SECRET", "geheim")
 	files, err := filepath.Glob(filepath.Join("configs", "*.json"))

@@ -2,6 +2,8 @@ package main
 
 import (
 	"encoding/json"
+	"encoding/pem"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -52,6 +54,18 @@ func offline(t *testing.T) {
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "geheim")
 }
 
+// account makes the files ca.crt and token of a folder.
+func account(t *testing.T, folder string) (ca, token string) {
+	t.Helper()
+	server := httptest.NewTLSServer(nil)
+	defer server.Close()
+	ca, token = filepath.Join(folder, "ca.crt"), filepath.Join(folder, "token")
+	certificate := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+	require.NoError(t, os.WriteFile(ca, certificate, 0o600))
+	require.NoError(t, os.WriteFile(token, []byte("geheim"), 0o600))
+	return ca, token
+}
+
 // works opens a provider, or finds that its server is not there.
 func works(t *testing.T, provider leasing.Provider, err error, text string) {
 	t.Helper()
@@ -71,6 +85,7 @@ func TestPagesOfProviders(t *testing.T) {
 	}
 	t.Chdir(t.TempDir()) // where files may be made
 	require.NoError(t, os.MkdirAll("var/lib/app", 0o700))
+	account(t, ".")
 	for name, text := range texts {
 		blocks := jsonBlock.FindAllStringSubmatch(text, -1)
 		require.NotEmpty(t, blocks, name)
