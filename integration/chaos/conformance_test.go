@@ -149,6 +149,7 @@ func (b backend) harness(url string, plan chaos.Plan) providertest.Harness {
 		New:         func(t testing.TB) leasing.Provider { return b.wrapped(t, url, plan) },
 		Unreachable: func(t testing.TB) leasing.Provider { return b.wrapped(t, url, outage) },
 		TTL:         b.ttl,
+		Watched:     b.name == "consul",
 	}
 }
 
