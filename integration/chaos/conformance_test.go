@@ -150,6 +150,7 @@ func (b backend) harness(url string, plan chaos.Plan) providertest.Harness {
 		Unreachable: func(t testing.TB) leasing.Provider { return b.wrapped(t, url, outage) },
 		TTL:         b.ttl,
 		Except:      map[string]string{"Wait_AHintThatNobodyTookIsPassedOn": "the wrapper has taken it, to lose or to delay it"},
+		Watched:     b.name == "consul",
 	}
 }
 
