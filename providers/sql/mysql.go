@@ -215,9 +215,26 @@ const forever = 1<<62 - 1
 type mysqlRow struct {
 	pgRow
 	waiters lineUp
+	seen    int64 // the clock once it was read
 }
 
-func (r *mysqlRow) columns() []any { return append(r.pgRow.columns(), (*string)(&r.waiters)) }
+func (r *mysqlRow) columns() []any { return append(r.pgRow.columns(), (*string)(&r.waiters), &r.seen) }
+
+// complete makes it a row. One that was written after the read has begun may have more time left than its TTL, although no clock
+// has gone back: its deadline stays.
+func (r *mysqlRow) complete(name, id string) {
+	r.pgRow.complete(name, id)
+	if !r.Unsettled {
+		return
+	}
+	left := r.Left
+	r.Unsettled = false
+	if r.SetLeft(leftUntil(r.seen, r.expires)); r.Unsettled {
+		r.now, r.Now = r.seen, time.UnixMicro(r.seen).UTC()
+	} else {
+		r.Left = left
+	}
+}
 
 // until is the time before which a change of the holder's claim has to be written.
 func (r *mysqlRow) until() int64 {

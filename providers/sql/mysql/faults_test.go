@@ -123,6 +123,38 @@ func TestTrap_T47_ClockIsReadAfterTheLock_mariadb(t *testing.T) {
 	}
 }
 
+// T47: a row may be written after the read of it has begun. Then more is left of its lease than the TTL, but no clock has gone back, and the
+// deadline stays. If one has, the name is free a TTL later.
+func TestTrap_T47_AReadThatBeganBeforeItsRowWasWritten_mariadb(t *testing.T) {
+	b := newBed(t, mariadbURL(t))
+	p := b.open(t)
+	grant, err := p.Acquire(bounded(t), claimOf("n", time.Hour))
+	require.NoError(t, err)
+	config := b.config.Clone()
+	config.MultiStatements = true
+	config.Params = map[string]string{"timestamp": fmt.Sprint(time.Now().Add(-10 * time.Second).Unix())} // for NOW, and not for SYSDATE
+	connector, err := mysql.NewConnector(config)
+	require.NoError(t, err)
+	early, err := sqllease.Open(bounded(t), sqllease.Options{MySQL: &sqllease.MySQLClient{Connector: connector, MaxConns: 2, ErrorNumber: errorNumber}})
+	require.NoError(t, err)
+	defer early.Close()
+	refused := func() abstractions.Record {
+		_, err = early.Acquire(bounded(t), claimOf("n", time.Hour))
+		require.ErrorIs(t, err, abstractions.ErrHeld)
+		record, err := p.Inspect(bounded(t), abstractions.InspectRequest{Name: "n"})
+		require.NoError(t, err)
+		return record
+	}
+	_, expires, _ := sqllease.Times(grant)
+	record := refused()
+	require.Equal(t, expires, record.ExpiresAt)
+
+	b.exec(t, "UPDATE lease SET expires_us = expires_us + 3600000000")
+	again := refused()
+	require.False(t, again.ExpiresAt.Before(record.Now.Add(time.Hour)), "as if all of the TTL were left")
+	require.False(t, again.ExpiresAt.After(again.Now.Add(time.Hour)))
+}
+
 // A row that somebody else has locked holds up neither another name, nor the others of its batch, nor a caller whose context has ended.
 func TestLockedRowIsInNobodysWay_mariadb(t *testing.T) {
 	b := newBed(t, mariadbURL(t))
