@@ -11,9 +11,9 @@ import (
 // mysqlNumbers are the codes of MariaDB and MySQL by their class. What is not listed is unknown: a statement or connection that was killed
 // (1317, 1927), a shutdown (1053) and a commit that failed (1180) may pass a commit by. See https://mariadb.com/kb/en/mariadb-error-codes/.
 var mysqlNumbers = map[providerkit.Class][]int{
-	// A lock that was waited for too long, a deadlock, a row that has changed; too many connections, a host that is blocked;
-	// a full table; a server that is read-only.
-	providerkit.Refused: {1205, 1213, 1020, 1040, 1203, 1226, 1129, 1114, 1290, 1792, 1836},
+	// A lock that was waited for too long, also that of the history's numbers, a deadlock, a row that has changed; too many
+	// connections, a host that is blocked; a full table; a server that is read-only.
+	providerkit.Refused: {1205, 1467, 1213, 1020, 1040, 1203, 1226, 1129, 1114, 1290, 1792, 1836},
 	// No access to the server, the database, a table or a column; a missing right.
 	providerkit.Denied: {1044, 1045, 1130, 1142, 1143, 1227, 1698},
 	// No such database or table; a table of somebody else: other columns, keys and lengths; a binary log of statements.

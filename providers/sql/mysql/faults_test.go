@@ -273,6 +273,28 @@ func (b *bed) lock(t *testing.T, name string) (unlock func()) {
 	}
 }
 
+// Somebody else's statement may keep the history's numbers to itself. Who has waited for them for too long has changed nothing.
+func TestNumbersOfTheHistoryThatAreLocked_mariadb(t *testing.T) {
+	b := newBed(t, mariadbURL(t))
+	p := b.open(t, "history=true")
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		b.exec(t, "INSERT INTO lease_history (name, at_us, kind, id, owner, token, actor, reason) SELECT '', 0, '', '', '', 0, SLEEP(4), '' FROM (SELECT 1 UNION SELECT 2) AS two")
+	}()
+	var err error
+	for name := ""; err == nil; {
+		name = abstractions.NewID()
+		if _, err = p.Acquire(bounded(t), claimOf(name, time.Hour)); err != nil {
+			require.ErrorIs(t, err, abstractions.ErrThrottled)
+			record, err := p.Inspect(bounded(t), abstractions.InspectRequest{Name: name})
+			require.NoError(t, err)
+			require.False(t, record.Held)
+		}
+	}
+	<-done
+}
+
 // interrupted is a connection on which something happens before a statement is sent.
 type interrupted struct {
 	conn
