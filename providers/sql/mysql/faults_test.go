@@ -283,8 +283,8 @@ func TestNumbersOfTheHistoryThatAreLocked_mariadb(t *testing.T) {
 		b.exec(t, "INSERT INTO lease_history (name, at_us, kind, id, owner, token, actor, reason) SELECT '', 0, '', '', '', 0, SLEEP(4), '' FROM (SELECT 1 UNION SELECT 2) AS two")
 	}()
 	var err error
-	for name := ""; err == nil; {
-		name = abstractions.NewID()
+	for err == nil {
+		name := abstractions.NewID()
 		if _, err = p.Acquire(bounded(t), claimOf(name, time.Hour)); err != nil {
 			require.ErrorIs(t, err, abstractions.ErrThrottled)
 			record, err := p.Inspect(bounded(t), abstractions.InspectRequest{Name: name})
