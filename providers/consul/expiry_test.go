@@ -1,7 +1,6 @@
 package consullease
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -13,8 +12,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/distributedleasing/leasing"
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/servertest"
 )
 
 // A lease whose holder died is free no earlier than its TTL after its last write was sent,
@@ -73,7 +72,7 @@ func TestLeasesEndNeitherEarlyNorLate(t *testing.T) {
 // A holder whose server is killed or stopped, or who is cut off, knows of the loss before
 // another has the name.
 func TestLossIsToldBeforeTheNameIsFree(t *testing.T) {
-	const leases, ttl = 32, 3 * time.Second
+	const ttl = 3 * time.Second
 	for name, harm := range map[string]func(s *server, cut *atomic.Bool) (mend func()){
 		"cut off": func(_ *server, cut *atomic.Bool) func() {
 			cut.Store(true)
@@ -100,54 +99,12 @@ func TestLossIsToldBeforeTheNameIsFree(t *testing.T) {
 				}
 				return send(req)
 			}
-			holders, err := leasing.NewManager(behind, leasing.Options{TTL: ttl})
-			require.NoError(t, err)
-			defer func() {
-				ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), ttl)
-				defer cancel()
-				_ = holders.Close(ctx)
-			}()
-			next := open(t, Options{Address: s.address})
-			lost, held := make([]chan time.Time, leases), make([]leasing.Lease, leases)
-			for i := range leases {
-				held[i], err = holders.Acquire(t.Context(), fmt.Sprint(i), nil)
-				require.NoError(t, err)
-				lost[i] = make(chan time.Time, 1)
-				go func() {
-					<-held[i].Done()
-					lost[i] <- time.Now()
-				}()
-			}
-			<-time.After(ttl) // they are renewed
-			require.True(t, slices.ContainsFunc(held, func(lease leasing.Lease) bool { return lease.Err() == nil }))
-			mend := harm(s, &cut)
-			if mend != nil {
-				<-time.After(2 * ttl)
-				mend()
-			}
-			var all sync.WaitGroup
-			for i := range leases {
-				all.Go(func() {
-					req := wish(fmt.Sprint(i), time.Minute)
-					for t.Context().Err() == nil {
-						ctx, cancel := context.WithTimeout(t.Context(), ttl)
-						g, err := next.Acquire(ctx, req)
-						cancel()
-						if err == nil {
-							now := time.Now()
-							if told := <-lost[i]; told.After(now) {
-								t.Errorf("lease %d: told %v after another had the name", i, told.Sub(now))
-							}
-							if g.Token <= held[i].Token() {
-								t.Errorf("lease %d: token %d after %d", i, g.Token, held[i].Token())
-							}
-							return
-						}
-						<-time.After(20 * time.Millisecond)
-					}
-				})
-			}
-			all.Wait()
+			servertest.LossIsTold(t, behind, open(t, Options{Address: s.address}), ttl, func() {
+				if mend := harm(s, &cut); mend != nil {
+					<-time.After(2 * ttl)
+					mend()
+				}
+			})
 		})
 	}
 }

@@ -1,7 +1,6 @@
 package etcdlease
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -11,8 +10,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/distributedleasing/leasing"
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/servertest"
 )
 
 // ends measures how long after its TTL each of many leases is free, which nobody renews
@@ -99,50 +98,8 @@ func TestLossIsToldBeforeTheNameIsFree(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			const leases, ttl = 32, 3 * time.Second
 			c := newCluster(t, 3)
-			holders, err := leasing.NewManager(c.open(0), leasing.Options{TTL: ttl})
-			require.NoError(t, err)
-			defer holders.Close(context.WithoutCancel(t.Context()))
-			next := c.open(1, 2)
-			lost, held := make([]chan time.Time, leases), make([]leasing.Lease, leases)
-			for i := range leases {
-				held[i], err = holders.Acquire(t.Context(), fmt.Sprint(i), nil)
-				require.NoError(t, err)
-				lost[i] = make(chan time.Time, 1)
-				go func() {
-					<-held[i].Done()
-					lost[i] <- time.Now()
-				}()
-			}
-			<-time.After(ttl) // they are renewed
-			harm(c)
-			var all sync.WaitGroup
-			for i := range leases {
-				all.Go(func() {
-					id := abstractions.NewID()
-					for {
-						ctx, cancel := context.WithTimeout(t.Context(), ttl)
-						g, err := next.Acquire(ctx, wish(fmt.Sprint(i), id, time.Minute))
-						cancel()
-						if err == nil {
-							now := time.Now()
-							if told := <-lost[i]; told.After(now) {
-								t.Errorf("lease %d: told %v after another had the name", i, told.Sub(now))
-							}
-							if g.Token <= held[i].Token() {
-								t.Errorf("lease %d: token %d after %d", i, g.Token, held[i].Token())
-							}
-							return
-						}
-						<-time.After(20 * time.Millisecond)
-						if t.Context().Err() != nil {
-							return
-						}
-					}
-				})
-			}
-			all.Wait()
+			servertest.LossIsTold(t, c.open(0), c.open(1, 2), 3*time.Second, func() { harm(c) })
 		})
 	}
 }
