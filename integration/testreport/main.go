@@ -6,9 +6,10 @@
 // A test counts for the backend that its own name, or else its package, names
 // (see backends). The last line reads "N passed, N failed, N skipped"; besides
 // tests it counts the lines of STEPS, one "name<TAB>ok|failed<TAB>seconds" for
-// each, such as the linters and the release check. The exit code is 1 when
-// anything failed, when a test never ended, or when a backend had no test that
-// passed.
+// each, such as the linters and the release check. What failed comes right before
+// it, each with the end of what it printed: where a log keeps its end only, that is
+// there. The exit code is 1 when anything failed, when a test never ended, or when a
+// backend had no test that passed.
 package main
 
 import (
@@ -79,20 +80,18 @@ type summary struct {
 	rows     map[row]counts
 	packages map[row]map[string]bool
 	total    counts
-	notable  []string // what did not pass, so that a skip is never silent
+	skips    []string // so that none is silent
+	failures []string
 }
-
-// verdicts are what is said of the last states.
-var verdicts = map[string]string{"pass": "", "skip": "skipped", "fail": "FAILED"}
 
 // report writes the tables, what did not pass, and the last line. It returns whether
 // the run was good.
 func report(out io.Writer, modules []string, steps string, events []byte) (ok bool, err error) {
-	states, err := lastStates(events)
+	states, printed, err := read(events)
 	if err != nil {
 		return false, err
 	}
-	s := summarize(modules, states)
+	s := summarize(modules, states, printed)
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "\nmodule\tbackend\tpackages\tpassed\tfailed\tskipped")
 	for _, r := range slices.SortedFunc(maps.Keys(s.rows), func(a, b row) int {
@@ -107,6 +106,8 @@ func report(out io.Writer, modules []string, steps string, events []byte) (ok bo
 			s.total["pass"]++
 		} else {
 			s.total["fail"]++
+			name, _, _ := strings.Cut(step, "\t")
+			s.failures = append(s.failures, "FAILED: "+name)
 		}
 		fmt.Fprint(table, step)
 	}
@@ -114,7 +115,7 @@ func report(out io.Writer, modules []string, steps string, events []byte) (ok bo
 		return false, err
 	}
 	fmt.Fprintln(out)
-	for _, text := range s.notable {
+	for _, text := range slices.Concat(s.skips, s.failures) {
 		fmt.Fprintln(out, text)
 	}
 	_, err = fmt.Fprintf(out, "%d passed, %d failed, %d skipped\n", s.total["pass"], s.total["fail"], s.total["skip"])
@@ -123,19 +124,22 @@ func report(out io.Writer, modules []string, steps string, events []byte) (ok bo
 
 // summarize counts the tests, and as a failure each backend without one that passed: a
 // run that left it out proves nothing about it.
-func summarize(modules []string, states map[test]string) summary {
+func summarize(modules []string, states map[test]string, printed map[test][]string) summary {
 	s := summary{rows: map[row]counts{}, packages: map[row]map[string]bool{}, total: counts{}}
 	proven := map[string]bool{}
 	for _, t := range slices.SortedFunc(maps.Keys(states), func(a, b test) int {
 		return cmp.Or(cmp.Compare(a.pkg, b.pkg), cmp.Compare(a.name, b.name))
 	}) {
 		r, state := row{moduleOf(modules, t.pkg), backendOf(t)}, states[t]
-		verdict, ended := verdicts[state]
-		if !ended {
-			verdict, state = "NEVER ENDED", "fail"
-		}
-		if verdict != "" {
-			s.notable = append(s.notable, fmt.Sprintf("%s: %s %s", verdict, t.pkg, t.name))
+		switch state {
+		case "pass":
+		case "skip":
+			s.skips = append(s.skips, fmt.Sprintf("skipped: %s %s", t.pkg, t.name))
+		case "fail":
+			s.failures = append(s.failures, fmt.Sprintf("%sFAILED: %s %s", end(printed[t]), t.pkg, t.name))
+		default:
+			state = "fail"
+			s.failures = append(s.failures, fmt.Sprintf("%sNEVER ENDED: %s %s", end(printed[t]), t.pkg, t.name))
 		}
 		if s.rows[r] == nil {
 			s.rows[r], s.packages[r] = counts{}, map[string]bool{}
@@ -148,26 +152,41 @@ func summarize(modules []string, states map[test]string) summary {
 	for _, name := range backends {
 		if !proven[name] {
 			s.total["fail"]++
-			s.notable = append(s.notable, "FAILED: no test passed against "+name)
+			s.failures = append(s.failures, "FAILED: no test passed against "+name)
 		}
 	}
 	return s
 }
 
-// lastStates reads events, as `go doc test2json` has them, and returns the last
-// state of each test: run, pass, fail or skip. A package is listed where it failed,
-// or never ended, without a test that did: it didn't build, or panicked, or leaked
-// after its last test.
-func lastStates(events []byte) (map[test]string, error) {
-	states := map[test]string{}
+// end is the end of what a test printed, without the lines of go test itself.
+func end(printed []string) string {
+	const most = 20
+	lines := slices.DeleteFunc(slices.Clone(printed), func(line string) bool {
+		return strings.HasPrefix(line, "=== ")
+	})
+	return strings.Join(lines[max(0, len(lines)-most):], "")
+}
+
+// read reads events, as `go doc test2json` has them, and returns the last state of
+// each test, run, pass, fail or skip, and what those printed that neither passed nor
+// were skipped. A package is listed where it failed, or never ended, without a test
+// that did: it didn't build, or panicked, or leaked after its last test.
+func read(events []byte) (states map[test]string, printed map[test][]string, err error) {
+	states, printed = map[test]string{}, map[test][]string{}
 	for lines := json.NewDecoder(bytes.NewReader(events)); lines.More(); {
-		var e struct{ Action, Package, Test string }
+		var e struct{ Action, Package, Test, Output string }
 		if err := lines.Decode(&e); err != nil {
-			return nil, fmt.Errorf("byte %d is no event of go test -json: %w", lines.InputOffset(), err)
+			return nil, nil, fmt.Errorf("byte %d is no event of go test -json: %w", lines.InputOffset(), err)
 		}
+		t := test{e.Package, e.Test}
 		switch e.Action {
-		case "start", "run", "pass", "fail", "skip": // not output, pause, cont, bench, build-output, build-fail
-			states[test{e.Package, e.Test}] = e.Action
+		case "output":
+			printed[t] = append(printed[t], e.Output)
+		case "start", "run", "pass", "fail", "skip": // not pause, cont, bench, build-output, build-fail
+			states[t] = e.Action
+			if e.Action == "pass" || e.Action == "skip" {
+				delete(printed, t)
+			}
 		}
 	}
 	failedIn := map[string]bool{}
@@ -179,7 +198,7 @@ func lastStates(events []byte) (map[test]string, error) {
 	maps.DeleteFunc(states, func(t test, state string) bool {
 		return t.name == "" && (state == "pass" || state == "skip" || failedIn[t.pkg])
 	})
-	return states, nil
+	return states, printed, nil
 }
 
 // backendOf prefers what the test says over what its package says, and what is

@@ -126,7 +126,7 @@ func TestFailures(t *testing.T) {
 		},
 		"a step": {
 			lines: []string{passing}, steps: "lint\tfailed\t1\n",
-			passed: 1, says: "lint  failed",
+			passed: 1, says: "FAILED: lint\n",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -136,6 +136,29 @@ func TestFailures(t *testing.T) {
 			require.Contains(t, text, c.says)
 		})
 	}
+}
+
+// A log may keep no more than its end.
+func TestWhatFailedComesLast(t *testing.T) {
+	output := func(name, text string) string {
+		return fmt.Sprintf(`{"Action":"output","Package":"ex.org/lease/a","Test":%q,"Output":%q}`+"\n", name, text)
+	}
+	long := output("TestB", "=== RUN   TestB\n") + output("TestC", "of another\n")
+	for n := range 100 {
+		long += output("TestB", fmt.Sprintf("line %d\n", n))
+	}
+	var out bytes.Buffer
+	ok, err := report(&out, modules, "lint\tfailed\t1\n", []byte(long+
+		events(append(others(), "pass ex.org/lease/a TestC", "skip ex.org/lease/a TestZ", "fail ex.org/lease/a TestB")...)))
+	require.NoError(t, err)
+	require.False(t, ok)
+	_, tail, _ := strings.Cut(out.String(), "skipped: ex.org/lease/a TestZ\n")
+	var lines []string
+	for n := 80; n < 100; n++ {
+		lines = append(lines, fmt.Sprintf("line %d", n))
+	}
+	require.Equal(t, strings.Join(lines, "\n")+"\nFAILED: ex.org/lease/a TestB\nFAILED: lint\n"+
+		fmt.Sprintf("%d passed, 2 failed, 1 skipped\n", 1+len(backends)), tail)
 }
 
 func TestBackendsThatWereLeftOut(t *testing.T) {
