@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"sync"
+	"syscall"
 )
 
 // Ports are taken from below those that systems give to outgoing connections
@@ -17,20 +18,33 @@ const (
 	highestPort = 32000
 )
 
-// tried are the ports that were handed out, or were somebody's: each is handed out once,
-// since a server that is down keeps its own.
-var tried sync.Map
+// claims are the ports that were handed out, each to one caller, since a server that is
+// down keeps its own. So that other processes leave it alone as well, a claim is a
+// listener on another address of this machine; it ends with the process. Systems
+// that have only one such address (macOS) do without.
+var claims sync.Map // int → net.Listener or nil
 
-// FreePort is a loopback port on which nobody listens. Another process may
+// FreePort is a port of 127.0.0.1 on which nobody listens, and that no other process gets
+// from FreePort while this one lives. A program that chooses its ports in another way may
 // still be faster to take it.
 func FreePort(ctx context.Context) (int, error) {
 	for range 1000 {
 		port := lowestPort + rand.IntN(highestPort-lowestPort)
-		if _, again := tried.LoadOrStore(port, true); !again && vacant(ctx, port) {
+		if _, again := claims.LoadOrStore(port, nil); !again && claim(ctx, port) && vacant(ctx, port) {
 			return port, nil
 		}
 	}
 	return 0, errors.New("no free loopback port")
+}
+
+func claim(ctx context.Context, port int) bool {
+	var config net.ListenConfig
+	listener, err := config.Listen(ctx, "tcp", fmt.Sprintf("127.0.0.2:%d", port))
+	if err != nil {
+		return errors.Is(err, syscall.EADDRNOTAVAIL)
+	}
+	claims.Store(port, listener) // or the garbage collector would close it
+	return true
 }
 
 func vacant(ctx context.Context, port int) bool {
