@@ -10,4 +10,6 @@
 // A server also ends with its test. What goes wrong with one ends the test by
 // [testing.TB.FailNow], so call it from the goroutine that runs the test. The methods of
 // both may be called concurrently.
+//
+// It requires no module but the core, since programs import it through package torture.
 package servertest

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/distributedleasing/leasing/abstractions"
-	"github.com/distributedleasing/leasing/abstractions/servertest"
+	"github.com/distributedleasing/leasing/abstractions/providertest"
 )
 
 // A lease whose holder died is free no earlier than its TTL after its last write was sent,
@@ -99,7 +99,7 @@ func TestLossIsToldBeforeTheNameIsFree(t *testing.T) {
 				}
 				return send(req)
 			}
-			servertest.LossIsTold(t, behind, open(t, Options{Address: s.address}), ttl, func() {
+			providertest.LossIsTold(t, behind, open(t, Options{Address: s.address}), ttl, func() {
 				if mend := harm(s, &cut); mend != nil {
 					<-time.After(2 * ttl)
 					mend()

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/distributedleasing/leasing/abstractions"
-	"github.com/distributedleasing/leasing/abstractions/servertest"
+	"github.com/distributedleasing/leasing/abstractions/providertest"
 )
 
 // ends measures how long after its TTL each of many leases is free, which nobody renews
@@ -99,7 +99,7 @@ func TestLossIsToldBeforeTheNameIsFree(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c := newCluster(t, 3)
-			servertest.LossIsTold(t, c.open(0), c.open(1, 2), 3*time.Second, func() { harm(c) })
+			providertest.LossIsTold(t, c.open(0), c.open(1, 2), 3*time.Second, func() { harm(c) })
 		})
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providertest"
 	"github.com/distributedleasing/leasing/abstractions/servertest"
 	sqllease "github.com/distributedleasing/leasing/providers/sql"
 	"github.com/go-sql-driver/mysql"
@@ -33,7 +34,7 @@ func TestHolderHearsOfItsLossInTime_mariadb(t *testing.T) {
 			server := servertest.NewMariaDB(t)
 			b := newBed(t, "mysql://root@"+server.Addr()+"/mysql")
 			const ttl = 5 * time.Second
-			servertest.LossIsTold(t, b.open(t), b.open(t), ttl, func() {
+			providertest.LossIsTold(t, b.open(t), b.open(t), ttl, func() {
 				fault.begin(server)
 				<-time.After(2 * ttl)
 				fault.end(server)
