@@ -43,7 +43,7 @@ func (n *named) waiting() {
 			continue
 		}
 		last := requests[len(requests)-1]
-		if last.Result == resultHeld && last.Holder != "" && last.Overrun == 0 && last.Return <= w.To && w.Holder != last.Holder && !n.heedless { // else it may not have been asked again, for one that has not returned
+		if last.Result == resultHeld && last.Holder != "" && last.Overrun == 0 && last.Return <= min(w.To, cmp.Or(w.Bound, never)) && w.Holder != last.Holder && !n.heedless { // else it may not have been asked again, for one that has not returned in time
 			n.violated(w.To, "an acquire of worker %d was told %q, %q, and the backend has said that claim %s has the name", w.Worker, w.Result, w.Holder, last.Holder)
 		}
 		if !n.pushes {

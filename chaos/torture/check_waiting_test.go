@@ -38,6 +38,7 @@ func TestWaiting(t *testing.T) {
 			h.Waits[0].To += 1000 * ms
 		}},
 		"not told who":          {bad: true, operations: asked, change: func(h *torture.History) { h.Waits[0].Holder = "" }},
+		"as its time was over":  {operations: asked, change: func(h *torture.History) { h.Waits[0].Holder, h.Waits[0].Bound = "", 2400*ms }},
 		"it left before it did": {operations: []torture.Operation{refusal("b", 0)}, change: func(h *torture.History) { h.Waits[0].Leaves, h.Operations[0].Wait = true, 2 }},
 		"in a pause":            {bad: true, operations: []torture.Operation{throttled, refusal("a", 2500*ms)}, change: ofWaitOne},
 		"in a pause, woken":     {pushes: true, operations: []torture.Operation{throttled, refusal("a", 2500*ms)}, change: ofWaitOne},
