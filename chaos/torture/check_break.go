@@ -1,6 +1,7 @@
 package torture
 
 import (
+	"slices"
 	"time"
 
 	"github.com/distributedleasing/leasing"
@@ -29,11 +30,20 @@ func (n *named) broken() {
 			freed[tokens[o.Claim]] = true
 		case over && o.extends() && !(o.granted() && n.mayForget(n.operations, b, o)):
 			n.violated(o.Return, "%s, which was broken at %s", o, seconds(b.Return))
-		case over && o.Verb == "renew" && o.Why == leasing.LostBroken && !freed[b.Token] && first[0] == nil && o.Return < ends[o.Claim] && o.By != b.By:
+		case over && o.Verb == "renew" && o.Why == leasing.LostBroken && !freed[b.Token] && first[0] == nil && o.Return < ends[o.Claim] && o.By != b.By && !n.freedMeanwhile(o, n.operations[i:]):
 			n.violated(o.Return, "%s, as broken by %q, and the first break was by %q", o, o.By, b.By)
 		}
 		if o.extends() {
 			tokens[o.Claim], ends[o.Claim] = o.Token, after(o.Call, o.TTL, n.margin(o.TTL))
 		}
 	}
+}
+
+// freedMeanwhile reports whether one of the later operations may have freed the name before a renewal got
+// there: the record then tells that the lease was broken, and no longer by whom.
+func (n *named) freedMeanwhile(renewal *operation, later []operation) bool {
+	return slices.ContainsFunc(later, func(o operation) bool {
+		return o.Layer == layerBackend && o.Call < renewal.Return &&
+			(o.Verb == "release" && o.Claim == renewal.Claim || o.Verb == "break" && o.Immediate)
+	})
 }

@@ -116,17 +116,20 @@ func TestBreak(t *testing.T) {
 		o.Why, o.By = leasing.LostBroken, by
 		return o
 	}
-	once := breaks(100*ms, "ops", 5, 5)
+	once, slow := breaks(100*ms, "ops", 5, 5), told("")
+	slow.Return = 400 * ms
 	for name, c := range map[string]struct {
 		bad  bool
 		then []torture.Operation
 	}{
-		"of the one that was meant": {then: []torture.Operation{once, told("ops")}},
-		"of another":                {bad: true, then: []torture.Operation{breaks(100*ms, "ops", 4, 5)}},
-		"by nobody":                 {bad: true, then: []torture.Operation{once, told("")}},
-		"by the second":             {bad: true, then: []torture.Operation{once, breaks(200*ms, "ops, again", 5, 5), told("ops, again")}},
-		"and renewed":               {bad: true, then: []torture.Operation{once, below(op("renew", "a", 300*ms, 300*ms, torture.ResultDone, 5))}},
-		"and acquired again":        {bad: true, then: []torture.Operation{once, below(op("acquire", "a", 3000*ms, 3000*ms, torture.ResultDone, 6))}},
+		"of the one that was meant":    {then: []torture.Operation{once, told("ops")}},
+		"of another":                   {bad: true, then: []torture.Operation{breaks(100*ms, "ops", 4, 5)}},
+		"by nobody":                    {bad: true, then: []torture.Operation{once, told("")}},
+		"by the second":                {bad: true, then: []torture.Operation{once, breaks(200*ms, "ops, again", 5, 5), told("ops, again")}},
+		"by nobody, as it is given up": {then: []torture.Operation{once, slow, below(op("release", "a", 350*ms, 360*ms, torture.ResultDone, 0))}},
+		"by nobody, before it is":      {bad: true, then: []torture.Operation{once, slow, below(op("release", "a", 450*ms, 460*ms, torture.ResultDone, 0))}},
+		"and renewed":                  {bad: true, then: []torture.Operation{once, below(op("renew", "a", 300*ms, 300*ms, torture.ResultDone, 5))}},
+		"and acquired again":           {bad: true, then: []torture.Operation{once, below(op("acquire", "a", 3000*ms, 3000*ms, torture.ResultDone, 6))}},
 	} {
 		violates(t, name, torture.CheckBreak, c.bad, torture.History{TTL: ttl, Operations: append([]torture.Operation{grant}, c.then...)}, options)
 	}
