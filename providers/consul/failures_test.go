@@ -130,7 +130,7 @@ func TestTrap_T28_ForgettingMeetsNothingNew(t *testing.T) {
 func TestTokens(t *testing.T) {
 	const root = "b1a7e9a2-7a0e-4a0e-9b0e-1e1e1e1e1e1e"
 	s := newServer(t, fmt.Sprintf(`acl { enabled = true, default_policy = "deny", tokens { initial_management = %q } }`, root))
-	admin := unasked(t, Options{Address: s.address, Token: providerkit.NewSecret(root)}).driver.store.client
+	admin := unasked(t, Options{Address: "http://" + s.Addr(), Token: providerkit.NewSecret(root)}).driver.store.client
 	token := func(rules string) providerkit.Secret {
 		var made struct{ SecretID string }
 		servertest.Eventually(t, "a new leader knows the first token", func(ctx context.Context) error {
@@ -143,7 +143,7 @@ func TestTokens(t *testing.T) {
 		})
 		return providerkit.NewSecret(made.SecretID)
 	}
-	p := open(t, Options{Address: s.address, Token: token(`key_prefix "leases/" { policy = "write" }`)})
+	p := open(t, Options{Address: "http://" + s.Addr(), Token: token(`key_prefix "leases/" { policy = "write" }`)})
 	g, err := p.Acquire(t.Context(), wish("a", time.Minute))
 	require.NoError(t, err)
 	_, err = p.Renew(t.Context(), renewal(g))
@@ -153,11 +153,11 @@ func TestTokens(t *testing.T) {
 	_, err = p.Sweep(t.Context())
 	require.NoError(t, err)
 
-	p = open(t, Options{Address: s.address, Token: token(`key_prefix "leases/" { policy = "read" }`)})
+	p = open(t, Options{Address: "http://" + s.Addr(), Token: token(`key_prefix "leases/" { policy = "read" }`)})
 	_, err = p.Acquire(t.Context(), wish("b", time.Minute))
 	require.ErrorIs(t, err, abstractions.ErrDenied)
 	require.True(t, abstractions.NotApplied(err))
-	p = unasked(t, Options{Address: s.address, Token: providerkit.NewSecret("none")})
+	p = unasked(t, Options{Address: "http://" + s.Addr(), Token: providerkit.NewSecret("none")})
 	_, err = p.Acquire(t.Context(), wish("b", time.Minute))
 	require.ErrorIs(t, err, abstractions.ErrDenied)
 }

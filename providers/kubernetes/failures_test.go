@@ -121,9 +121,9 @@ func TestTrap_T28_ForgettingMeetsNothingNew(t *testing.T) {
 
 // The account needs no right but those that the documentation names, and needs them.
 func TestRights(t *testing.T) {
-	s := newServer(t)
-	admin := unasked(t, s.options).driver.store.client
-	users := s.options
+	s, at := newServer(t)
+	users, admins := at(s.Addr()), at(s.Addr())
+	admin := unasked(t, admins).driver.store.client
 	users.Token, users.TokenFile = providerkit.Secret{}, filepath.Join(t.TempDir(), "token")
 	require.NoError(t, os.WriteFile(users.TokenFile, []byte("expired\n"), 0o600))
 	p := unasked(t, users)
@@ -165,8 +165,8 @@ func TestRights(t *testing.T) {
 	users.Namespace = "kube-system"
 	_, err = unasked(t, users).Acquire(t.Context(), wish("a", time.Minute))
 	require.ErrorIs(t, err, abstractions.ErrDenied)
-	s.options.Namespace = "there-is-none"
-	_, err = unasked(t, s.options).Acquire(t.Context(), wish("a", time.Minute))
+	admins.Namespace = "there-is-none"
+	_, err = unasked(t, admins).Acquire(t.Context(), wish("a", time.Minute))
 	require.ErrorIs(t, err, abstractions.ErrNotSetUp)
 	require.ErrorContains(t, err, "namespaces")
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
+	"github.com/distributedleasing/leasing/abstractions/servertest"
 )
 
 // answer is one of a store.
@@ -27,26 +28,22 @@ func answer(req *http.Request, status int, code string) *http.Response {
 }
 
 // tapped is a provider that has probed its store, and whose wire can be changed.
-func tapped(t testing.TB) (*Provider, *wire) {
+func tapped(t testing.TB) (*Provider, *servertest.Wire) {
 	t.Helper()
-	w := wire(straight)
-	o := through(t, func(req *http.Request, send sender) (*http.Response, error) { return w(req, send) })
-	p, err := Open(t.Context(), o)
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, p.Close()) })
-	return p, &w
+	return peer(t, nil)
 }
 
 // peer is another process's client of the same records.
-func peer(t testing.TB, p *Provider) (*Provider, *wire) {
+func peer(t testing.TB, other *Provider) (*Provider, *servertest.Wire) {
 	t.Helper()
-	w := wire(straight)
-	o := through(t, func(req *http.Request, send sender) (*http.Response, error) { return w(req, send) })
-	o.Prefix = strings.TrimSuffix(p.store.naming.Prefix, "/")
-	other, err := Open(t.Context(), o)
+	o, w := through(t)
+	if other != nil {
+		o.Prefix = strings.TrimSuffix(other.store.naming.Prefix, "/")
+	}
+	p, err := Open(t.Context(), o)
 	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, other.Close()) })
-	return other, &w
+	t.Cleanup(func() { require.NoError(t, p.Close()) })
+	return p, w
 }
 
 // T13, T14, T15: a reply that is lost changes nothing.

@@ -1,0 +1,72 @@
+package servertest
+
+import (
+	"net"
+	"sync"
+	"sync/atomic"
+	"testing"
+)
+
+// Silent is the address of a server that takes connections and says nothing.
+func Silent(t testing.TB) string { return listen(t).Addr().String() }
+
+func listen(t testing.TB) net.Listener {
+	t.Helper()
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	check(t, err)
+	t.Cleanup(func() { listener.Close() })
+	return listener
+}
+
+// line is a way to a server. When it is cut its connections stay open, and nothing arrives.
+type line struct {
+	addr string
+	cut  atomic.Bool
+}
+
+func newLine(t testing.TB, target string) *line {
+	t.Helper()
+	listener, end, all := listen(t), make(chan struct{}), sync.WaitGroup{}
+	l := &line{addr: listener.Addr().String()}
+	all.Go(func() {
+		for {
+			near, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			far, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", target)
+			if err != nil {
+				near.Close()
+				continue
+			}
+			all.Go(func() { l.carry(far, near) })
+			all.Go(func() { l.carry(near, far) })
+			all.Go(func() {
+				<-end
+				near.Close()
+				far.Close()
+			})
+		}
+	})
+	t.Cleanup(func() {
+		listener.Close()
+		close(end)
+		all.Wait()
+	})
+	return l
+}
+
+func (l *line) carry(to, from net.Conn) {
+	piece := make([]byte, 1<<15)
+	for {
+		n, err := from.Read(piece)
+		if l.cut.Load() {
+			return
+		}
+		if _, lost := to.Write(piece[:n]); err != nil || lost != nil {
+			to.Close()
+			from.Close()
+			return
+		}
+	}
+}
