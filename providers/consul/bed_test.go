@@ -84,8 +84,6 @@ func newServer(t testing.TB, config string) *servertest.Server {
 	return s
 }
 
-type sender = func(*http.Request) (*http.Response, error)
-
 // through is a provider whose requests go through a wire, which changes nothing at first.
 func through(t testing.TB, o Options) (*Provider, *servertest.Wire) {
 	t.Helper()

@@ -2,12 +2,8 @@ package consullease
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
-	"net"
 	"net/http"
-	"strings"
 	"testing"
 	"time"
 
@@ -17,13 +13,6 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
 	"github.com/distributedleasing/leasing/abstractions/servertest"
 )
-
-func answer(req *http.Request, status int, body string) *http.Response {
-	return &http.Response{
-		StatusCode: status, Request: req, Body: io.NopCloser(strings.NewReader(body)),
-		Header: http.Header{"Date": {time.Now().UTC().Format(http.TimeFormat)}},
-	}
-}
 
 func TestWhatAnswersMean(t *testing.T) {
 	p, w := through(t, Options{})
@@ -44,11 +33,11 @@ func TestWhatAnswersMean(t *testing.T) {
 		{200, "<html>", abstractions.ErrUnavailable, false},
 		{200, `{"Results": []}`, abstractions.ErrUnavailable, false},
 	} {
-		*w = func(req *http.Request, _ sender) (*http.Response, error) {
+		*w = func(req *http.Request, _ servertest.Sender) (*http.Response, error) {
 			if req.Method == http.MethodGet {
-				return answer(req, http.StatusNotFound, ""), nil
+				return servertest.Answer(req, http.StatusNotFound, ""), nil
 			}
-			return answer(req, c.status, c.body), nil
+			return servertest.Answer(req, c.status, c.body), nil
 		}
 		_, err := p.Acquire(t.Context(), wish("a", time.Minute))
 		require.ErrorIs(t, err, c.want, c.status)
@@ -59,52 +48,25 @@ func TestWhatAnswersMean(t *testing.T) {
 // A transaction that is refused while the index stands was not refused for its index.
 func TestARefusalThatIsNoConflictEnds(t *testing.T) {
 	p, w := through(t, Options{})
-	*w = func(req *http.Request, _ sender) (*http.Response, error) {
+	*w = func(req *http.Request, _ servertest.Sender) (*http.Response, error) {
 		if req.Method == http.MethodGet {
-			return answer(req, http.StatusNotFound, ""), nil
+			return servertest.Answer(req, http.StatusNotFound, ""), nil
 		}
-		return answer(req, http.StatusConflict, `{"Errors": [{"What": "Permission denied"}]}`), nil
+		return servertest.Answer(req, http.StatusConflict, `{"Errors": [{"What": "Permission denied"}]}`), nil
 	}
 	_, err := p.Acquire(t.Context(), wish("a", time.Minute))
 	require.ErrorIs(t, err, abstractions.ErrDenied)
 	require.ErrorContains(t, err, "ACL token")
 }
 
-// T71: a dial that has failed has sent nothing.
 func TestTrap_T71_WhatWasNotSentIsDefinite(t *testing.T) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	address := listener.Addr().String()
-	require.NoError(t, listener.Close())
-	_, err = unasked(t, Options{Address: "http://" + address}).Acquire(t.Context(), wish("a", time.Minute))
-	require.ErrorIs(t, err, abstractions.ErrUnavailable)
-	require.True(t, abstractions.NotApplied(err))
-
 	p, w := through(t, Options{})
-	*w = func(*http.Request, sender) (*http.Response, error) {
-		return nil, errors.New("connection reset by peer")
-	}
-	_, err = p.Acquire(t.Context(), wish("a", time.Minute))
-	require.ErrorIs(t, err, abstractions.ErrUnavailable)
-	require.False(t, abstractions.NotApplied(err))
+	servertest.WhatWasNotSentIsDefinite(t, func(addr string) abstractions.Provider { return unasked(t, Options{Address: "http://" + addr}) }, p, w)
 }
 
-// T13: where a reply is lost a read shows what came of the request.
 func TestTrap_T13_LostReply(t *testing.T) {
 	p, w := through(t, Options{URL: named(t)})
-	*w = func(req *http.Request, send sender) (*http.Response, error) {
-		response, err := send(req)
-		if err == nil && req.Method == http.MethodPut {
-			response.Body.Close()
-			return nil, errors.New("connection reset by peer")
-		}
-		return response, err
-	}
-	g, err := p.Acquire(t.Context(), wish(abstractions.NewID(), time.Minute))
-	require.NoError(t, err)
-	g, err = p.Renew(t.Context(), renewal(g))
-	require.NoError(t, err)
-	require.NoError(t, p.Release(t.Context(), abstractions.ReleaseRequest{Name: g.Name, ID: g.ID, Token: g.Token, State: g.State}))
+	servertest.RepliesAreLost(t, p, w)
 }
 
 // T28: a deletion that was delayed meets no entry that was written since.

@@ -12,6 +12,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
 	"github.com/distributedleasing/leasing/abstractions/providertest"
+	"github.com/distributedleasing/leasing/abstractions/servertest"
 )
 
 func TestURLsSayWhatTheOptionsSay(t *testing.T) {
@@ -76,11 +77,11 @@ func TestOptionsThatCannotWork(t *testing.T) {
 func TestRequestsSayTokenAndDatacenter(t *testing.T) {
 	p, w := through(t, Options{URL: "consul://:t@h?datacenter=dc2"})
 	sent := 0
-	*w = func(req *http.Request, _ sender) (*http.Response, error) {
+	*w = func(req *http.Request, _ servertest.Sender) (*http.Response, error) {
 		sent++
 		require.Equal(t, "t", req.Header.Get("X-Consul-Token"))
 		require.Equal(t, "dc2", req.URL.Query().Get("dc"))
-		return answer(req, http.StatusNotFound, ""), nil
+		return servertest.Answer(req, http.StatusNotFound, ""), nil
 	}
 	_, _ = p.Acquire(t.Context(), wish("a", time.Minute))
 	_, _ = p.List(t.Context(), abstractions.ListRequest{})

@@ -105,8 +105,6 @@ func newServer(t testing.TB) (s *servertest.Server, at func(addr string) Options
 	return s, at
 }
 
-type sender = func(*http.Request) (*http.Response, error)
-
 // through is a provider whose requests go through a wire, which changes nothing at first.
 func through(t testing.TB, o Options) (*Provider, *servertest.Wire) {
 	t.Helper()

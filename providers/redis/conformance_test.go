@@ -2,13 +2,13 @@ package redislease
 
 import (
 	"fmt"
-	"net"
 	"strconv"
 	"testing"
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providertest"
+	"github.com/distributedleasing/leasing/abstractions/servertest"
 	"github.com/distributedleasing/leasing/providers/redis/internal/redistest"
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
@@ -65,8 +65,5 @@ func raiseToken(t testing.TB, admin redis.UniversalClient, key string) {
 
 // silent is the URL of a server that takes connections and says nothing.
 func silent(t testing.TB) string {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	t.Cleanup(func() { listener.Close() })
-	return "redis://" + listener.Addr().String()
+	return "redis://" + servertest.Silent(t)
 }

@@ -2,7 +2,6 @@ package s3lease
 
 import (
 	"context"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -80,8 +79,6 @@ func newServer(t testing.TB, name string) (s *servertest.Server, at func(addr st
 	require.NoError(t, s.Launch(t.Context()))
 	return s, at
 }
-
-type sender = func(*http.Request) (*http.Response, error)
 
 // through are options of a client of gofakes3, which checks no signatures, whose requests
 // go through a wire. Each has a prefix of its own.

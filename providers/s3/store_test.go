@@ -20,11 +20,7 @@ import (
 
 // answer is one of a store.
 func answer(req *http.Request, status int, code string) *http.Response {
-	return &http.Response{
-		StatusCode: status, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Request: req,
-		Header: http.Header{"Content-Type": {"application/xml"}, "Date": {time.Now().UTC().Format(http.TimeFormat)}},
-		Body:   io.NopCloser(strings.NewReader("<Error><Code>" + code + "</Code><Message>told</Message></Error>")),
-	}
+	return servertest.Answer(req, status, "<Error><Code>"+code+"</Code><Message>told</Message></Error>")
 }
 
 // tapped is a provider that has probed its store, and whose wire can be changed.
@@ -51,7 +47,7 @@ func TestTrap_T13_RepliesThatAreLost(t *testing.T) {
 	p, w := tapped(t)
 	lose := func() {
 		lost := false
-		*w = func(req *http.Request, send sender) (*http.Response, error) {
+		*w = func(req *http.Request, send servertest.Sender) (*http.Response, error) {
 			response, err := send(req)
 			if err == nil && req.Method == http.MethodPut && !lost {
 				lost = true
@@ -79,7 +75,7 @@ func TestTrap_T14_WritesThatAreSentTwice(t *testing.T) {
 	p, w := tapped(t)
 	twice := func() {
 		done := false
-		*w = func(req *http.Request, send sender) (*http.Response, error) {
+		*w = func(req *http.Request, send servertest.Sender) (*http.Response, error) {
 			if req.Method == http.MethodPut && !done {
 				done = true
 				body, err := io.ReadAll(req.Body)
@@ -150,7 +146,7 @@ func TestARepliesPartsMayBeOfSeveralVersions(t *testing.T) {
 		},
 	} {
 		torn := false
-		*w = func(req *http.Request, send sender) (*http.Response, error) {
+		*w = func(req *http.Request, send servertest.Sender) (*http.Response, error) {
 			response, err := send(req)
 			if err == nil && req.Method == http.MethodGet && !torn {
 				torn = true
@@ -171,7 +167,7 @@ func TestARepliesPartsMayBeOfSeveralVersions(t *testing.T) {
 func TestConflictsAreLookedAt(t *testing.T) {
 	p, w := tapped(t)
 	g, refused := acquire(t, p, "a"), 0
-	*w = func(req *http.Request, send sender) (*http.Response, error) {
+	*w = func(req *http.Request, send servertest.Sender) (*http.Response, error) {
 		if req.Method == http.MethodPut && refused < 2 {
 			refused++
 			return answer(req, http.StatusConflict, "ConditionalRequestConflict"), nil
@@ -184,7 +180,7 @@ func TestConflictsAreLookedAt(t *testing.T) {
 	s := p.store
 	_, err = s.client.DeleteObject(t.Context(), &s3.DeleteObjectInput{Bucket: &s.bucket, Key: aws.String(s.naming.Encode("n"))})
 	require.NoError(t, err)
-	*w = func(req *http.Request, send sender) (*http.Response, error) {
+	*w = func(req *http.Request, send servertest.Sender) (*http.Response, error) {
 		if req.Method == http.MethodPut && req.Header.Get("If-Match") != "" {
 			return answer(req, http.StatusNotFound, "NoSuchKey"), nil
 		}
@@ -203,7 +199,7 @@ func TestNothingIsRetried(t *testing.T) {
 	p, w := tapped(t)
 	for _, status := range []int{http.StatusInternalServerError, http.StatusServiceUnavailable, http.StatusTooManyRequests} {
 		requests := 0
-		*w = func(req *http.Request, _ sender) (*http.Response, error) {
+		*w = func(req *http.Request, _ servertest.Sender) (*http.Response, error) {
 			requests++
 			return answer(req, status, "Failed"), nil
 		}
@@ -232,7 +228,7 @@ func TestObjectsOfOthersAreLeftAlone(t *testing.T) {
 // Nothing is deleted, whoever asks.
 func TestNothingIsDeleted(t *testing.T) {
 	p, w := tapped(t)
-	*w = func(req *http.Request, send sender) (*http.Response, error) {
+	*w = func(req *http.Request, send servertest.Sender) (*http.Response, error) {
 		require.NotEqual(t, http.MethodDelete, req.Method)
 		return send(req)
 	}

@@ -1,7 +1,6 @@
 package sqllease
 
 import (
-	"net"
 	"os"
 	"sync"
 	"testing"
@@ -9,6 +8,7 @@ import (
 
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providertest"
+	"github.com/distributedleasing/leasing/abstractions/servertest"
 	"github.com/ncruces/go-sqlite3"
 	"github.com/stretchr/testify/require"
 )
@@ -90,10 +90,7 @@ func harnessOn(database func(testing.TB) func(...string) *Provider, unreachable 
 
 // silentPostgres takes connections and says nothing.
 func silentPostgres(t testing.TB) abstractions.Provider {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	t.Cleanup(func() { listener.Close() })
-	return openTest(t, "postgres://somebody:secret@"+listener.Addr().String()+"/leases", []string{"create", "false"})
+	return openTest(t, "postgres://somebody:secret@"+servertest.Silent(t)+"/leases", []string{"create", "false"})
 }
 
 // lockedSqlite is a file that somebody else keeps for himself, also from readers.
