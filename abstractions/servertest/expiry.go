@@ -99,7 +99,8 @@ func LeasesEndInTime(t *testing.T, ttl time.Duration, open func() abstractions.P
 		free := after[late]
 		slices.Sort(free)
 		shortest, median, longest := free[0], free[len(free)/2], free[len(free)-1]
-		t.Logf("%d leases of %v, to those who %s: free %.2f / %.2f / %.2f s (min / median / max) after their TTL; stated %v", len(free), ttl, who, shortest.Seconds(), median.Seconds(), longest.Seconds(), most)
+		t.Logf("%d leases of %v, to those who %s: free %v / %v / %v (min / median / max) after their TTL; stated %v", len(free), ttl, who,
+			shortest.Round(time.Millisecond), median.Round(time.Millisecond), longest.Round(time.Millisecond), most)
 		assert.GreaterOrEqual(t, shortest, time.Duration(0), "early")
 		assert.LessOrEqual(t, longest, most+slack, "late")
 	}
