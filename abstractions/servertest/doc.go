@@ -10,4 +10,6 @@
 // A server also ends with its test. What goes wrong with one ends the test by
 // [testing.TB.FailNow], so call it from the goroutine that runs the test. The methods of
 // both may be called concurrently.
+//
+// [LeasesEndInTime] and [LossIsTold] hold a provider to its promises on servers. A [Wire] is between a client and its HTTP server.
 package servertest
