@@ -22,6 +22,7 @@ func TestLeasesEndNeitherEarlyNorLate(t *testing.T) {
 func TestLossIsToldBeforeTheNameIsFree(t *testing.T) {
 	for name := range servers {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			servertest.LossIsTold(t, 5*time.Second, func(t *testing.T) (*servertest.Server, func(string) abstractions.Provider, abstractions.Provider) {
 				s, url := newServer(t, name)
 				at := func(addr string) abstractions.Provider { return open(t, url(addr)) }
