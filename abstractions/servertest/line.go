@@ -14,7 +14,7 @@ func listen(t testing.TB) net.Listener {
 	t.Helper()
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	check(t, err)
-	t.Cleanup(func() { listener.Close() })
+	t.Cleanup(func() { _ = listener.Close() })
 	return listener
 }
 
@@ -36,20 +36,20 @@ func newLine(t testing.TB, target string) *line {
 			}
 			far, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", target)
 			if err != nil {
-				near.Close()
+				_ = near.Close()
 				continue
 			}
 			all.Go(func() { l.carry(far, near) })
 			all.Go(func() { l.carry(near, far) })
 			all.Go(func() {
 				<-end
-				near.Close()
-				far.Close()
+				_ = near.Close()
+				_ = far.Close()
 			})
 		}
 	})
 	t.Cleanup(func() {
-		listener.Close()
+		_ = listener.Close()
 		close(end)
 		all.Wait()
 	})
@@ -64,8 +64,8 @@ func (l *line) carry(to, from net.Conn) {
 			return
 		}
 		if _, lost := to.Write(piece[:n]); err != nil || lost != nil {
-			to.Close()
-			from.Close()
+			_ = to.Close()
+			_ = from.Close()
 			return
 		}
 	}

@@ -66,7 +66,7 @@ func RepliesAreLost(t *testing.T, p abstractions.Provider, w *Wire) {
 	*w = func(req *http.Request, send Sender) (*http.Response, error) {
 		response, err := send(req)
 		if err == nil && req.Method != http.MethodGet {
-			response.Body.Close()
+			_ = response.Body.Close()
 			return nil, errReset
 		}
 		return response, err

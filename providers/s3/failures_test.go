@@ -34,7 +34,9 @@ func TestWhatAnswersMean(t *testing.T) {
 		{503, "SlowDown", abstractions.ErrThrottled, true},
 		{503, "ServiceUnavailable", abstractions.ErrUnavailable, false},
 	} {
-		*w = func(req *http.Request, _ servertest.Sender) (*http.Response, error) { return answer(req, c.status, c.code), nil }
+		*w = func(req *http.Request, _ servertest.Sender) (*http.Response, error) {
+			return answer(req, c.status, c.code), nil
+		}
 		_, err := p.Acquire(t.Context(), wish("a", time.Minute))
 		require.ErrorIs(t, err, c.want, c.code)
 		require.Equal(t, c.undone, abstractions.NotApplied(err), c.code)
