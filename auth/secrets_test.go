@@ -6,41 +6,26 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net/http"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/log"
+	"github.com/distributedleasing/leasing/abstractions/providertest"
 	"github.com/distributedleasing/leasing/auth"
 	"github.com/distributedleasing/leasing/auth/authtest"
 	"github.com/stretchr/testify/require"
 )
 
-// shown collects what a program may show.
-type shown struct {
-	bytes.Buffer
-	logger *slog.Logger
-}
+// shown also has azcore's log.
+type shown struct{ providertest.Shown }
 
 func newShown(t *testing.T) *shown {
 	t.Helper()
 	var s shown
-	s.logger = slog.New(slog.NewJSONHandler(&s, nil))
-	log.SetListener(func(event log.Event, text string) { fmt.Fprintln(&s, event, text) })
+	log.SetListener(func(event log.Event, text string) { s.Show(event, text) })
 	t.Cleanup(func() { log.SetListener(nil) })
 	return &s
-}
-
-func (s *shown) show(values ...any) {
-	for _, value := range values {
-		fmt.Fprintf(s, "%v %+v %#v %s %q\n", value, value, value, value, value)
-		s.logger.Info("opening", "value", value)
-		if text, err := json.Marshal(value); err == nil {
-			s.Write(text)
-		}
-	}
 }
 
 // showError shows an error and all that is in its chain.
@@ -48,24 +33,13 @@ func (s *shown) showError(err error) {
 	if err == nil {
 		return
 	}
-	s.show(err)
+	s.Show(err)
 	switch wrapper := err.(type) { //nolint:errorlint // each link of the chain in turn
 	case interface{ Unwrap() error }:
 		s.showError(wrapper.Unwrap())
 	case interface{ Unwrap() []error }:
 		for _, inner := range wrapper.Unwrap() {
 			s.showError(inner)
-		}
-	}
-}
-
-func (s *shown) requireNone(t *testing.T, secrets []string) {
-	t.Helper()
-	text := s.String()
-	require.NotEmpty(t, text)
-	for _, secret := range secrets {
-		if at := strings.Index(text, secret); at >= 0 {
-			t.Fatalf("%q is shown: ...%s...", secret, text[max(0, at-300):min(len(text), at+100)])
 		}
 	}
 }
@@ -77,10 +51,10 @@ func TestTrap_T49_SecretsAreNotShown(t *testing.T) {
 	authtest.Each(t, func(t *testing.T, server *authtest.Server, options auth.Options) {
 		s := newShown(t)
 		server.SetLifetime(time.Minute) // each token is a new one
-		s.show(options, &options, struct{ O auth.Options }{options}, options.ServicePrincipal, &options.ServicePrincipal, auth.Explain(options))
+		s.Show(options, &options, struct{ O auth.Options }{options}, options.ServicePrincipal, &options.ServicePrincipal, auth.Explain(options))
 		credential, err := auth.New(options)
 		require.NoError(t, err)
-		s.show(credential)
+		s.Show(credential)
 		_, err = credential.GetToken(t.Context(), request())
 		require.NoError(t, err)
 		server.Fail(http.StatusUnauthorized)
@@ -97,7 +71,7 @@ func TestTrap_T49_SecretsAreNotShown(t *testing.T) {
 			require.Error(t, err)
 		}
 		s.showError(err)
-		s.requireNone(t, server.Secrets())
+		s.Hides(t, server.Secrets()...)
 	})
 }
 
@@ -160,7 +134,7 @@ func TestTrap_T49_RefusedOptionsAreNotShown(t *testing.T) {
 		{Mode: auth.Auto, AuthorityHost: "https://user:s3cret@host/\x00"},
 		{Mode: auth.Auto, AuthorityHost: "user:s3cret@host"},
 	} {
-		s.show(options, &options, struct{ O auth.Options }{options}, auth.Explain(options))
+		s.Show(options, &options, struct{ O auth.Options }{options}, auth.Explain(options))
 		s.showError(options.Validate())
 		_, err := auth.New(options)
 		s.showError(err)
@@ -176,9 +150,9 @@ func TestTrap_T49_RefusedOptionsAreNotShown(t *testing.T) {
 		err := json.Unmarshal([]byte(text), &o)
 		require.Error(t, err)
 		s.showError(err)
-		s.show(o)
+		s.Show(o)
 	}
-	s.requireNone(t, []string{"s3cret"})
+	s.Hides(t, "s3cret")
 }
 
 // What is no secret is printed: it is what one looks for.

@@ -35,4 +35,10 @@
 // sockets and files runs in virtual time ([Harness].Virtual), and one whose
 // backend has a clock that can be moved says so ([Harness].Advance). Most checks of the
 // manager need virtual time, in which every moment is exact.
+//
+// # On servers of their own
+//
+// [LeasesEndInTime] and [LossIsTold] are for tests that start servers, with package
+// servertest, and kill, pause or cut them off. A [Wire] is between a client and its HTTP
+// server.
 package providertest

@@ -12,11 +12,29 @@ import (
 
 	"github.com/distributedleasing/leasing"
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/servertest"
 )
 
-// LossIsTold has a manager over one provider hold leases, does harm to what is behind it, and lets another provider take their
-// names. Each holder has to know of its loss by then, and tokens rise.
-func LossIsTold(t *testing.T, behind, next leasing.Provider, ttl time.Duration, harm func()) {
+// LossIsTold holds leases on a server that begin starts, which is then killed, paused, or cut off from their holder, and a server that was
+// killed or paused is there again two TTLs later. holder opens a provider that knows the server by an address, and next is another process's,
+// that takes the names as soon as it can. Each holder has to know of its loss by then, and tokens rise.
+func LossIsTold(t *testing.T, ttl time.Duration, begin func(t *testing.T) (server *servertest.Server, holder func(addr string) leasing.Provider, next leasing.Provider)) {
+	for name, harm := range map[string]func(*servertest.Server, *relay) (mend func()){
+		"killed":  func(s *servertest.Server, _ *relay) func() { s.Kill(); return s.Restart },
+		"paused":  func(s *servertest.Server, _ *relay) func() { s.Pause(); return s.Resume },
+		"cut off": func(_ *servertest.Server, l *relay) func() { l.cut.Store(true); return func() {} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server, holder, next := begin(t)
+			l := newRelay(t, server.Addr())
+			LossIsToldAfter(t, ttl, holder(l.addr), next, func() func() { return harm(server, l) })
+		})
+	}
+}
+
+// LossIsToldAfter is LossIsTold with a harm of the caller's. What that returns is done two TTLs later.
+func LossIsToldAfter(t *testing.T, ttl time.Duration, behind, next leasing.Provider, harm func() (mend func())) {
 	t.Helper()
 	manager, err := leasing.NewManager(behind, leasing.Options{TTL: ttl})
 	require.NoError(t, err)
@@ -38,7 +56,7 @@ func LossIsTold(t *testing.T, behind, next leasing.Provider, ttl time.Duration, 
 	}
 	<-time.After(ttl) // they are renewed
 	require.True(t, slices.ContainsFunc(held, func(lease leasing.Lease) bool { return lease.Err() == nil }))
-	harm()
+	mend := harm()
 	var all sync.WaitGroup
 	for i := range leases {
 		all.Go(func() {
@@ -61,5 +79,7 @@ func LossIsTold(t *testing.T, behind, next leasing.Provider, ttl time.Duration, 
 			}
 		})
 	}
+	<-time.After(2 * ttl)
+	mend()
 	all.Wait()
 }

@@ -34,6 +34,22 @@ type Server struct {
 	runs    int
 }
 
+// Tool is the path of a program that the go.mod in a folder pins as a tool. It is built where the build cache lacks it, unless
+// the environment's variable names one.
+func Tool(t testing.TB, variable, folder, name string) string {
+	t.Helper()
+	if path := os.Getenv(variable); path != "" {
+		return path
+	}
+	cmd := exec.CommandContext(t.Context(), "go", "tool", "-n", name)
+	cmd.Dir, cmd.Env = folder, append(os.Environ(), "GOWORK=off", "GOFLAGS=")
+	path, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("go tool -n %s, in %s: %v", name, folder, err)
+	}
+	return strings.TrimSpace(string(path))
+}
+
 // Launch starts the server for the first time, on a free port, and waits until it
 // answers.
 func (s *Server) Launch(ctx context.Context) error {

@@ -2,7 +2,6 @@ package bloblease
 
 import (
 	"context"
-	"net"
 	"os"
 	"sync"
 	"testing"
@@ -117,11 +116,8 @@ func forget(t testing.TB, p *Provider, name string) {
 
 // silent is a provider whose service takes connections and says nothing.
 func silent(t testing.TB) *Provider {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	t.Cleanup(func() { listener.Close() })
 	p, err := Open(context.Background(), Options{
-		AccountURL: "http://" + listener.Addr().String() + "/account", AccountKey: "a2V5", Container: "leases", Infinite: true,
+		AccountURL: "http://" + providertest.Silent(t) + "/account", AccountKey: "a2V5", Container: "leases", Infinite: true,
 	})
 	require.NoError(t, err)
 	return p

@@ -1,20 +1,17 @@
 package bloblease
 
 import (
-	"bytes"
 	"context"
 	"encoding/base64"
 	"encoding/json"
-	"fmt"
-	"log/slog"
 	"net/http"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	azlog "github.com/Azure/azure-sdk-for-go/sdk/azcore/log"
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providertest"
 	"github.com/distributedleasing/leasing/auth"
 	"github.com/stretchr/testify/require"
 )
@@ -24,44 +21,13 @@ const canary = "s3cretCanary"
 
 var canaryKey = base64.StdEncoding.EncodeToString([]byte(canary + canary))
 
-// shown collects what a program may show.
-type shown struct {
-	mu sync.Mutex
-	bytes.Buffer
-	logger *slog.Logger
-}
-
-func newShown() *shown {
-	var s shown
-	s.logger = slog.New(slog.NewJSONHandler(&s, nil))
-	return &s
-}
-
-func (s *shown) show(values ...any) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, value := range values {
-		fmt.Fprintf(s, "%v %+v %#v %s %q\n", value, value, value, value, value)
-		s.logger.Info("opening", "value", value)
-		if text, err := json.Marshal(value); err == nil {
-			s.Write(text)
-		}
-	}
-}
-
-func (s *shown) has(secret string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return strings.Contains(s.String(), secret)
-}
-
 // T49: no error, no log and no printed struct shows a secret, whatever mistake it was
 // written with.
 func TestTrap_T49_BlobSecretsAreNotShown(t *testing.T) {
 	t.Setenv("LEASING_TEST_CONNECTION", "AccountName=account;AccountKey="+canaryKey+";BlobEndpoint=http://127.0.0.1:1/account")
 	nowhere := "http://127.0.0.1:1/account"
-	s := newShown()
-	azlog.SetListener(func(event azlog.Event, text string) { s.show(string(event), text) })
+	s := new(providertest.Shown)
+	azlog.SetListener(func(event azlog.Event, text string) { s.Show(string(event), text) })
 	t.Cleanup(func() { azlog.SetListener(nil) })
 	for _, o := range []Options{
 		{AccountURL: nowhere, Container: "leases", AccountKey: canaryKey},
@@ -99,32 +65,31 @@ func TestTrap_T49_BlobSecretsAreNotShown(t *testing.T) {
 		{URL: "https://account:" + canary + "@host/leases"},
 		{AccountURL: nowhere, Container: "leases", Auth: auth.Options{Mode: auth.ServicePrincipal, ServicePrincipal: auth.ServicePrincipalOptions{ClientSecret: canary}}},
 	} {
-		s.show(o, &o, struct{ O Options }{o})
+		s.Show(o, &o, struct{ O Options }{o})
 		p, err := Open(t.Context(), o)
 		if err == nil {
 			err = showEverything(t, s, p)
 		}
 		require.Error(t, err)
-		s.show(err)
+		s.Show(err)
 	}
-	s.show(json.Unmarshal([]byte(`{"account_key": "`+canary+`", "ttl": 3}`), &Options{}))
-	s.show(json.Unmarshal([]byte(`{"connection_string": "`+canary+`", "retention": "x"}`), &Options{}))
-	require.False(t, s.has(canary))
-	require.False(t, s.has(canaryKey))
-	require.True(t, s.has("127.0.0.1:1"), "something was shown")
+	s.Show(json.Unmarshal([]byte(`{"account_key": "`+canary+`", "ttl": 3}`), &Options{}))
+	s.Show(json.Unmarshal([]byte(`{"connection_string": "`+canary+`", "retention": "x"}`), &Options{}))
+	s.Hides(t, canary, canaryKey)
+	require.Contains(t, s.String(), "127.0.0.1:1", "something was shown")
 }
 
 // showEverything shows a provider and the errors of its calls, and closes it.
-func showEverything(t *testing.T, s *shown, p *Provider) (last error) {
+func showEverything(t *testing.T, s *providertest.Shown, p *Provider) (last error) {
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	for what, call := range everyCall(p, abstractions.Grant{Name: "n", ID: "a", Token: 1, TTL: maxTTL}) {
 		err := call(ctx)
 		require.Error(t, err, what)
-		s.show(err, &abstractions.Error{Op: what, Err: err})
+		s.Show(err, &abstractions.Error{Op: what, Err: err})
 		last = err
 	}
-	s.show(p.Capabilities())
+	s.Show(p.Capabilities())
 	require.NoError(t, p.Close())
 	return last
 }
@@ -138,27 +103,26 @@ func TestTrap_T49_BlobRefusedSignatureIsNotShown(t *testing.T) {
 		{AccountURL: server.URL(), AccountKey: canaryKey},
 		{AccountURL: server.URL(), SAS: strings.Replace(good, "sig=", "sig="+canary, 1)},
 	} {
-		s := newShown()
+		s := new(providertest.Shown)
 		o.Container = b.options.Container
 		p, err := Open(t.Context(), o)
 		require.NoError(t, err)
 		require.ErrorIs(t, showEverything(t, s, p), abstractions.ErrDenied)
-		require.False(t, s.has(canary))
-		require.False(t, s.has(canaryKey))
+		s.Hides(t, canary, canaryKey)
 	}
 }
 
 // A transport of the user's own is Go's client, say, whose errors quote the URL; and
 // the library has a log.
 func TestTrap_T49_BlobTransportOfTheUsersOwn(t *testing.T) {
-	s := newShown()
-	azlog.SetListener(func(event azlog.Event, text string) { s.show(string(event), text) })
+	s := new(providertest.Shown)
+	azlog.SetListener(func(event azlog.Event, text string) { s.Show(string(event), text) })
 	t.Cleanup(func() { azlog.SetListener(nil) })
 	o := Options{AccountURL: "http://127.0.0.1:1/account", Container: "leases", SAS: "sv=1&sig=" + canary}
 	o.ClientOptions.Transport = &http.Client{Transport: &http.Transport{}}
 	p, err := Open(t.Context(), o)
 	require.NoError(t, err)
 	require.ErrorIs(t, showEverything(t, s, p), abstractions.ErrUnavailable)
-	require.False(t, s.has(canary))
-	require.True(t, s.has("127.0.0.1:1"))
+	s.Hides(t, canary)
+	require.Contains(t, s.String(), "127.0.0.1:1")
 }

@@ -2,12 +2,8 @@ package consullease
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
-	"net"
 	"net/http"
-	"strings"
 	"testing"
 	"time"
 
@@ -15,15 +11,9 @@ import (
 
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
+	"github.com/distributedleasing/leasing/abstractions/providertest"
 	"github.com/distributedleasing/leasing/abstractions/servertest"
 )
-
-func answer(req *http.Request, status int, body string) *http.Response {
-	return &http.Response{
-		StatusCode: status, Request: req, Body: io.NopCloser(strings.NewReader(body)),
-		Header: http.Header{"Date": {time.Now().UTC().Format(http.TimeFormat)}},
-	}
-}
 
 func TestWhatAnswersMean(t *testing.T) {
 	p, w := through(t, Options{})
@@ -44,11 +34,11 @@ func TestWhatAnswersMean(t *testing.T) {
 		{200, "<html>", abstractions.ErrUnavailable, false},
 		{200, `{"Results": []}`, abstractions.ErrUnavailable, false},
 	} {
-		*w = func(req *http.Request, _ sender) (*http.Response, error) {
+		*w = func(req *http.Request, _ providertest.Sender) (*http.Response, error) {
 			if req.Method == http.MethodGet {
-				return answer(req, http.StatusNotFound, ""), nil
+				return providertest.Answer(req, http.StatusNotFound, ""), nil
 			}
-			return answer(req, c.status, c.body), nil
+			return providertest.Answer(req, c.status, c.body), nil
 		}
 		_, err := p.Acquire(t.Context(), wish("a", time.Minute))
 		require.ErrorIs(t, err, c.want, c.status)
@@ -59,52 +49,25 @@ func TestWhatAnswersMean(t *testing.T) {
 // A transaction that is refused while the index stands was not refused for its index.
 func TestARefusalThatIsNoConflictEnds(t *testing.T) {
 	p, w := through(t, Options{})
-	*w = func(req *http.Request, _ sender) (*http.Response, error) {
+	*w = func(req *http.Request, _ providertest.Sender) (*http.Response, error) {
 		if req.Method == http.MethodGet {
-			return answer(req, http.StatusNotFound, ""), nil
+			return providertest.Answer(req, http.StatusNotFound, ""), nil
 		}
-		return answer(req, http.StatusConflict, `{"Errors": [{"What": "Permission denied"}]}`), nil
+		return providertest.Answer(req, http.StatusConflict, `{"Errors": [{"What": "Permission denied"}]}`), nil
 	}
 	_, err := p.Acquire(t.Context(), wish("a", time.Minute))
 	require.ErrorIs(t, err, abstractions.ErrDenied)
 	require.ErrorContains(t, err, "ACL token")
 }
 
-// T71: a dial that has failed has sent nothing.
 func TestTrap_T71_WhatWasNotSentIsDefinite(t *testing.T) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	address := listener.Addr().String()
-	require.NoError(t, listener.Close())
-	_, err = unasked(t, Options{Address: "http://" + address}).Acquire(t.Context(), wish("a", time.Minute))
-	require.ErrorIs(t, err, abstractions.ErrUnavailable)
-	require.True(t, abstractions.NotApplied(err))
-
 	p, w := through(t, Options{})
-	*w = func(*http.Request, sender) (*http.Response, error) {
-		return nil, errors.New("connection reset by peer")
-	}
-	_, err = p.Acquire(t.Context(), wish("a", time.Minute))
-	require.ErrorIs(t, err, abstractions.ErrUnavailable)
-	require.False(t, abstractions.NotApplied(err))
+	providertest.WhatWasNotSentIsDefinite(t, func(addr string) abstractions.Provider { return unasked(t, Options{Address: "http://" + addr}) }, p, w)
 }
 
-// T13: where a reply is lost a read shows what came of the request.
 func TestTrap_T13_LostReply(t *testing.T) {
 	p, w := through(t, Options{URL: named(t)})
-	*w = func(req *http.Request, send sender) (*http.Response, error) {
-		response, err := send(req)
-		if err == nil && req.Method == http.MethodPut {
-			response.Body.Close()
-			return nil, errors.New("connection reset by peer")
-		}
-		return response, err
-	}
-	g, err := p.Acquire(t.Context(), wish(abstractions.NewID(), time.Minute))
-	require.NoError(t, err)
-	g, err = p.Renew(t.Context(), renewal(g))
-	require.NoError(t, err)
-	require.NoError(t, p.Release(t.Context(), abstractions.ReleaseRequest{Name: g.Name, ID: g.ID, Token: g.Token, State: g.State}))
+	providertest.RepliesAreLost(t, p, w)
 }
 
 // T28: a deletion that was delayed meets no entry that was written since.
@@ -130,7 +93,7 @@ func TestTrap_T28_ForgettingMeetsNothingNew(t *testing.T) {
 func TestTokens(t *testing.T) {
 	const root = "b1a7e9a2-7a0e-4a0e-9b0e-1e1e1e1e1e1e"
 	s := newServer(t, fmt.Sprintf(`acl { enabled = true, default_policy = "deny", tokens { initial_management = %q } }`, root))
-	admin := unasked(t, Options{Address: s.address, Token: providerkit.NewSecret(root)}).driver.store.client
+	admin := unasked(t, Options{Address: "http://" + s.Addr(), Token: providerkit.NewSecret(root)}).driver.store.client
 	token := func(rules string) providerkit.Secret {
 		var made struct{ SecretID string }
 		servertest.Eventually(t, "a new leader knows the first token", func(ctx context.Context) error {
@@ -143,7 +106,7 @@ func TestTokens(t *testing.T) {
 		})
 		return providerkit.NewSecret(made.SecretID)
 	}
-	p := open(t, Options{Address: s.address, Token: token(`key_prefix "leases/" { policy = "write" }`)})
+	p := open(t, Options{Address: "http://" + s.Addr(), Token: token(`key_prefix "leases/" { policy = "write" }`)})
 	g, err := p.Acquire(t.Context(), wish("a", time.Minute))
 	require.NoError(t, err)
 	_, err = p.Renew(t.Context(), renewal(g))
@@ -153,11 +116,11 @@ func TestTokens(t *testing.T) {
 	_, err = p.Sweep(t.Context())
 	require.NoError(t, err)
 
-	p = open(t, Options{Address: s.address, Token: token(`key_prefix "leases/" { policy = "read" }`)})
+	p = open(t, Options{Address: "http://" + s.Addr(), Token: token(`key_prefix "leases/" { policy = "read" }`)})
 	_, err = p.Acquire(t.Context(), wish("b", time.Minute))
 	require.ErrorIs(t, err, abstractions.ErrDenied)
 	require.True(t, abstractions.NotApplied(err))
-	p = unasked(t, Options{Address: s.address, Token: providerkit.NewSecret("none")})
+	p = unasked(t, Options{Address: "http://" + s.Addr(), Token: providerkit.NewSecret("none")})
 	_, err = p.Acquire(t.Context(), wish("b", time.Minute))
 	require.ErrorIs(t, err, abstractions.ErrDenied)
 }

@@ -1,11 +1,8 @@
 package consullease
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
-	"fmt"
-	"log/slog"
 	"net/http"
 	"testing"
 	"time"
@@ -14,6 +11,7 @@ import (
 
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
+	"github.com/distributedleasing/leasing/abstractions/providertest"
 )
 
 func TestURLsSayWhatTheOptionsSay(t *testing.T) {
@@ -78,11 +76,11 @@ func TestOptionsThatCannotWork(t *testing.T) {
 func TestRequestsSayTokenAndDatacenter(t *testing.T) {
 	p, w := through(t, Options{URL: "consul://:t@h?datacenter=dc2"})
 	sent := 0
-	*w = func(req *http.Request, _ sender) (*http.Response, error) {
+	*w = func(req *http.Request, _ providertest.Sender) (*http.Response, error) {
 		sent++
 		require.Equal(t, "t", req.Header.Get("X-Consul-Token"))
 		require.Equal(t, "dc2", req.URL.Query().Get("dc"))
-		return answer(req, http.StatusNotFound, ""), nil
+		return providertest.Answer(req, http.StatusNotFound, ""), nil
 	}
 	_, _ = p.Acquire(t.Context(), wish("a", time.Minute))
 	_, _ = p.List(t.Context(), abstractions.ListRequest{})
@@ -98,16 +96,7 @@ func TestAProviderOpensFewConnections(t *testing.T) {
 // T49, T75: no way of writing options, a provider or an error shows a secret.
 func TestTrap_T49_SecretsAreNotShown(t *testing.T) {
 	const secret = "s3cr3t-0f-the-token"
-	var shown bytes.Buffer
-	logger := slog.New(slog.NewJSONHandler(&shown, nil))
-	show := func(values ...any) {
-		for _, value := range values {
-			fmt.Fprintf(&shown, "%v %+v %#v %s %q\n", value, value, value, value, value)
-			logger.Info("opening", "value", value)
-			text, _ := json.Marshal(value)
-			shown.Write(text)
-		}
-	}
+	var shown providertest.Shown
 	for _, o := range []Options{
 		{URL: "consul://:" + secret + "@127.0.0.1:1"},
 		{URL: "consul://:" + secret + "@127.0.0.1:1?token=" + secret},
@@ -116,9 +105,9 @@ func TestTrap_T49_SecretsAreNotShown(t *testing.T) {
 	} {
 		p, err := Open(t.Context(), o)
 		require.Error(t, err)
-		show(o, &o, p, err)
+		shown.Show(o, &o, p, err)
 	}
 	p := unasked(t, Options{Address: "http://127.0.0.1:1", Token: providerkit.NewSecret(secret)})
-	show(p)
-	require.NotContains(t, shown.String(), secret)
+	shown.Show(p)
+	shown.Hides(t, secret)
 }

@@ -1,10 +1,7 @@
 package cosmoslease
 
 import (
-	"bytes"
 	"encoding/json"
-	"fmt"
-	"log/slog"
 	"net/http/httptest"
 	"net/url"
 	"strings"
@@ -13,6 +10,7 @@ import (
 
 	azlog "github.com/Azure/azure-sdk-for-go/sdk/azcore/log"
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providertest"
 	"github.com/distributedleasing/leasing/auth"
 	"github.com/distributedleasing/leasing/auth/authtest"
 	"github.com/distributedleasing/leasing/providers/cosmos/cosmostest"
@@ -22,54 +20,24 @@ import (
 // secret is a key, as it is and as it is written in a URL.
 const secret = "czNjcmV0LWtleS1vZi10aGUtYWNjb3VudA=="
 
-// shown collects what a program may show.
-type shown struct {
-	bytes.Buffer
-	logger *slog.Logger
-}
-
-func newShown() *shown {
-	var s shown
-	s.logger = slog.New(slog.NewJSONHandler(&s, nil))
-	return &s
-}
-
-func (s *shown) show(values ...any) {
-	for _, value := range values {
-		fmt.Fprintf(s, "%v %+v %#v %s %q\n", value, value, value, value, value)
-		s.logger.Info("opening", "value", value)
-		if text, err := json.Marshal(value); err == nil {
-			s.Write(text)
-		}
-	}
-}
-
-func (s *shown) hides(t *testing.T, secrets ...string) {
-	t.Helper()
-	for _, secret := range secrets {
-		require.NotEmpty(t, secret)
-		if at := strings.Index(s.String(), secret); at >= 0 {
-			t.Errorf("shown: ...%q", s.String()[max(0, at-300):at+len(secret)])
-		}
-	}
-}
+type shown struct{ providertest.Shown }
 
 // everything shows the errors of all calls, and closes the provider.
 func (s *shown) everything(t *testing.T, p *Provider) {
 	g, err := p.Acquire(t.Context(), wish("n", "a", time.Minute))
-	s.show(g, err, &abstractions.Error{Op: "acquire", Err: err})
+	s.Show(g, err, &abstractions.Error{Op: "acquire", Err: err})
 	_, err = p.Renew(t.Context(), abstractions.RenewRequest{Name: "n", ID: "a", Token: 1, TTL: time.Minute})
-	s.show(err)
-	s.show(p.Release(t.Context(), abstractions.ReleaseRequest{Name: "n", ID: "a"}), p.Ping(t.Context()))
+	s.Show(err)
+	s.Show(p.Release(t.Context(), abstractions.ReleaseRequest{Name: "n", ID: "a"}), p.Ping(t.Context()))
 	_, err = p.List(t.Context(), abstractions.ListRequest{})
-	s.show(err, p, p.Capabilities())
+	s.Show(err, p, p.Capabilities())
 	require.NoError(t, p.Close())
 }
 
 // T49: no error, no log and no printed struct shows a key, whatever mistake it was
 // written with.
 func TestTrap_T49_KeysAreNotShown(t *testing.T) {
-	s := newShown()
+	s := new(shown)
 	account := cosmostest.New(cosmostest.Options{Key: testKey}) // another one: each call is refused
 	service := httptest.NewServer(account)
 	defer service.Close()
@@ -97,23 +65,23 @@ func TestTrap_T49_KeysAreNotShown(t *testing.T) {
 		{URL: "mysql://:" + secret + "@h/d/c"},
 		{URL: "cosmos://:" + inURL + "@nowhere.invalid:1/d/c", Timeout: time.Second},
 	} {
-		s.show(o, &o, struct{ O Options }{o})
+		s.Show(o, &o, struct{ O Options }{o})
 		p, err := Open(t.Context(), o)
-		s.show(err)
+		s.Show(err)
 		if err == nil {
 			s.everything(t, p)
 		}
 	}
-	s.show(json.Unmarshal([]byte(`{"key": "`+secret+`", "nothing": 3}`), &Options{}))
-	s.show(json.Unmarshal([]byte(`{"key": 3, "connection_string": "`+secret+`"}`), &Options{}))
-	s.show(json.Unmarshal([]byte(`{"auth": {"Mode": "x", "ServicePrincipal": {"ClientSecret": "`+secret+`"}}}`), &Options{}))
-	s.hides(t, secret, inURL)
+	s.Show(json.Unmarshal([]byte(`{"key": "`+secret+`", "nothing": 3}`), &Options{}))
+	s.Show(json.Unmarshal([]byte(`{"key": 3, "connection_string": "`+secret+`"}`), &Options{}))
+	s.Show(json.Unmarshal([]byte(`{"auth": {"Mode": "x", "ServicePrincipal": {"ClientSecret": "`+secret+`"}}}`), &Options{}))
+	s.Hides(t, secret, inURL)
 }
 
 // The same for tokens and client secrets, with all that azcore logs.
 func TestTrap_T49_TokensAreNotShown(t *testing.T) {
-	s := newShown()
-	azlog.SetListener(func(_ azlog.Event, text string) { s.WriteString(text) })
+	s := new(shown)
+	azlog.SetListener(func(_ azlog.Event, text string) { s.Show(text) })
 	defer azlog.SetListener(nil)
 	server := authtest.Start(t)
 	account := cosmostest.New(cosmostest.Options{Token: func(token string) error { return server.Check(token, "http://elsewhere") }})
@@ -121,13 +89,13 @@ func TestTrap_T49_TokensAreNotShown(t *testing.T) {
 	defer service.Close()
 	for _, o := range []auth.Options{server.ClientSecret(), server.ManagedIdentity(), server.Federated()} {
 		options := Options{Endpoint: service.URL, Auth: o, Database: "d", Container: "c"}
-		s.show(options)
+		s.Show(options)
 		s.everything(t, openTest(t, options))
 		server.Fail(500)
 		s.everything(t, openTest(t, options))
 		server.Fail(0)
 	}
-	s.hides(t, server.Secrets()...)
+	s.Hides(t, server.Secrets()...)
 }
 
 // T49: a key in the place of something else is not shown by the error that says so.
@@ -138,9 +106,9 @@ func TestTrap_T49_AKeyInTheWrongPlaceIsNotShown(t *testing.T) {
 	} {
 		_, err := OpenURL(t.Context(), "cosmos://account.documents.azure.com/db/c"+rest)
 		require.ErrorIs(t, err, abstractions.ErrInvalid)
-		s := newShown()
-		s.show(err)
-		s.hides(t, strings.TrimRight(secret, "="), strings.Repeat("k", 40))
+		s := new(shown)
+		s.Show(err)
+		s.Hides(t, strings.TrimRight(secret, "="), strings.Repeat("k", 40))
 	}
 	_, err := OpenURL(t.Context(), "cosmos://account.documents.azure.com/db/c?auth=Manged")
 	require.ErrorContains(t, err, "Manged")

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -20,24 +19,18 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/servertest"
 )
 
-// program is etcd's server, or etcdutl, built at the version that integration/tools/etcd pins.
+// program is etcd's server, or etcdutl.
 func program(t testing.TB, name string) string {
-	cmd := exec.Command("go", "tool", "-n", name)
-	cmd.Dir = filepath.Join("..", "..", "integration", "tools", "etcd")
-	cmd.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=")
-	path, err := cmd.Output()
-	require.NoError(t, err, "go tool -n %s, in integration/tools/etcd", name)
-	return strings.TrimSpace(string(path))
+	return servertest.Tool(t, "", "../../integration/tools/etcd", name)
 }
 
 // cluster are members that a test kills and pauses.
 type cluster struct {
 	t       testing.TB
-	members []*servertest.Process
+	members []*servertest.Server
 	data    []string // their folders
 	peers   []string
 	initial []string
-	start   []func() *servertest.Process
 	addrs   []string
 	client  *clientv3.Client
 }
@@ -45,35 +38,32 @@ type cluster struct {
 func newCluster(t testing.TB, size int, flags ...string) *cluster {
 	t.Helper()
 	path := program(t, "server")
-	c := &cluster{t: t, members: make([]*servertest.Process, size)}
+	c := &cluster{t: t, members: make([]*servertest.Server, size)}
+	port := func() int {
+		port, err := servertest.FreePort(t.Context())
+		require.NoError(t, err)
+		return port
+	}
 	for i := range size {
-		for _, list := range []*[]string{&c.addrs, &c.peers} {
-			port, err := servertest.FreePort(t.Context())
-			require.NoError(t, err)
-			*list = append(*list, fmt.Sprintf("127.0.0.1:%d", port))
-		}
+		c.peers = append(c.peers, fmt.Sprintf("127.0.0.1:%d", port()))
 		c.data = append(c.data, filepath.Join(t.TempDir(), "data"))
 		c.initial = append(c.initial, fmt.Sprintf("m%d=http://%s", i, c.peers[i]))
 	}
 	for i := range size {
-		c.start = append(c.start, func() *servertest.Process {
-			cmd := exec.Command(path, append([]string{
+		m := &servertest.Server{T: t, Dir: t.TempDir()}
+		m.Command = func() (*exec.Cmd, error) {
+			return exec.Command(path, append([]string{
 				"--name", fmt.Sprint("m", i), "--data-dir", c.data[i], "--unsafe-no-fsync", "--log-level", "error",
-				"--listen-client-urls", "http://" + c.addrs[i], "--advertise-client-urls", "http://" + c.addrs[i],
+				"--listen-client-urls", "http://" + m.Addr(), "--advertise-client-urls", "http://" + m.Addr(),
 				"--listen-peer-urls", "http://" + c.peers[i], "--initial-advertise-peer-urls", "http://" + c.peers[i],
 				"--initial-cluster", strings.Join(c.initial, ","),
-			}, flags...)...)
-			p, err := servertest.StartProcess(cmd)
-			require.NoError(t, err)
-			return p
-		})
-		c.members[i] = c.start[i]()
-	}
-	t.Cleanup(func() {
-		for _, m := range c.members {
-			m.Kill()
+			}, flags...)...), nil
 		}
-	})
+		m.Answers = func(context.Context) error { return nil } // it takes more than one
+		t.Cleanup(m.Close)
+		require.NoError(t, m.Launch(t.Context()))
+		c.members[i], c.addrs = m, append(c.addrs, m.Addr())
+	}
 	var err error
 	c.client, err = clientv3.New(clientv3.Config{Endpoints: c.addrs, DialKeepAliveTime: 10 * time.Second, DialKeepAliveTimeout: time.Second, Logger: zap.NewNop()})
 	require.NoError(t, err)
@@ -90,7 +80,7 @@ func (c *cluster) restore(snapshot string) {
 		"--name", "m0", "--initial-cluster", c.initial[0], "--initial-advertise-peer-urls", "http://"+c.peers[0])
 	out, err := cmd.CombinedOutput()
 	require.NoError(c.t, err, "%s", out)
-	c.members[0] = c.start[0]()
+	c.members[0].Restart()
 	servertest.Eventually(c.t, "the cluster answers", c.answers)
 }
 
@@ -154,14 +144,18 @@ func (c *cluster) move() {
 
 // open is a provider that knows some of the members, all by default.
 func (c *cluster) open(members ...int) *Provider {
-	o := Options{Prefix: "p", Timeout: 5 * time.Second}
-	for _, i := range members {
-		o.Endpoints = append(o.Endpoints, c.addrs[i])
-	}
 	if len(members) == 0 {
-		o.Endpoints = c.addrs
+		return c.at(c.addrs...)
 	}
-	return open(c.t, o)
+	var addrs []string
+	for _, i := range members {
+		addrs = append(addrs, c.addrs[i])
+	}
+	return c.at(addrs...)
+}
+
+func (c *cluster) at(addrs ...string) *Provider {
+	return open(c.t, Options{Prefix: "p", Timeout: 5 * time.Second, Endpoints: addrs})
 }
 
 func (c *cluster) raise(alarm pb.AlarmType) {

@@ -7,12 +7,10 @@ import (
 	"crypto/x509"
 	"encoding/pem"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -20,6 +18,7 @@ import (
 
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
+	"github.com/distributedleasing/leasing/abstractions/providertest"
 	"github.com/distributedleasing/leasing/abstractions/servertest"
 )
 
@@ -53,38 +52,13 @@ func unasked(t testing.TB, o Options) *Provider {
 
 // silent is a provider whose server takes connections and says nothing.
 func silent(t testing.TB) *Provider {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	t.Cleanup(func() { listener.Close() })
-	return unasked(t, Options{Address: "http://" + listener.Addr().String(), Namespace: "default"})
-}
-
-// program is one of the test server, built at the version that a folder of integration/tools
-// pins, unless the environment names it.
-func program(t testing.TB, variable, name, folder string) string {
-	t.Helper()
-	if path := os.Getenv(variable); path != "" {
-		return path
-	}
-	cmd := exec.Command("go", "tool", "-n", name)
-	cmd.Dir = filepath.Join("..", "..", "integration", "tools", folder)
-	cmd.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=")
-	path, err := cmd.Output()
-	require.NoError(t, err, "go tool -n %s, in integration/tools/%s", name, folder)
-	return strings.TrimSpace(string(path))
+	return unasked(t, Options{Address: "http://" + providertest.Silent(t), Namespace: "default"})
 }
 
 const secret = "secret-of-the-admin"
 
-// server is one of the test's own, over an etcd of its own, which keeps the leases.
-type server struct {
-	*servertest.Process
-	t       testing.TB
-	options Options // of the admin
-	args    []string
-}
-
-func newServer(t testing.TB) *server {
+// newServer starts one of the test's own, over an etcd of its own, which keeps the leases. at are the admin's options where it is at an address.
+func newServer(t testing.TB) (s *servertest.Server, at func(addr string) Options) {
 	t.Helper()
 	named(t)
 	dir := t.TempDir()
@@ -94,39 +68,31 @@ func newServer(t testing.TB) *server {
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "key"), text, 0o600))
 	users := secret + ",admin,1,system:masters\nof-the-user,user,2\n"
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "tokens"), []byte(users), 0o600))
-	var ports [3]int
+	var ports [2]int
 	for i := range ports {
 		ports[i], err = servertest.FreePort(t.Context())
 		require.NoError(t, err)
 	}
 	local := func(i int) string { return fmt.Sprintf("http://127.0.0.1:%d", ports[i]) }
-	etcd, err := servertest.StartProcess(exec.Command(program(t, "ETCD", "server", "etcd"), "--data-dir", filepath.Join(dir, "etcd"), "--unsafe-no-fsync",
+	etcd, err := servertest.StartProcess(exec.Command(servertest.Tool(t, "ETCD", "../../integration/tools/etcd", "server"), "--data-dir", filepath.Join(dir, "etcd"), "--unsafe-no-fsync",
 		"--listen-client-urls", local(0), "--advertise-client-urls", local(0), "--log-level", "error",
 		"--listen-peer-urls", local(1), "--initial-advertise-peer-urls", local(1), "--initial-cluster", "default="+local(1)))
 	require.NoError(t, err)
 	t.Cleanup(etcd.Kill)
-	s := &server{t: t, options: Options{
-		Address: fmt.Sprintf("https://127.0.0.1:%d", ports[2]), CAFile: filepath.Join(dir, "apiserver.crt"), Token: providerkit.NewSecret(secret), Namespace: "default",
-	}}
-	s.args = []string{
-		"--etcd-servers", local(0), "--bind-address", "127.0.0.1", "--advertise-address", "127.0.0.1", "--secure-port", fmt.Sprint(ports[2]), "--cert-dir", dir,
-		"--service-account-key-file", filepath.Join(dir, "key"), "--service-account-signing-key-file", filepath.Join(dir, "key"),
-		"--service-account-issuer", "https://leasing.test", "--service-cluster-ip-range", "10.0.0.0/24", "--disable-admission-plugins", "ServiceAccount",
-		"--token-auth-file", filepath.Join(dir, "tokens"), "--authorization-mode", "RBAC", "--endpoint-reconciler-type", "none",
+	at = func(addr string) Options {
+		return Options{Address: "https://" + addr, CAFile: filepath.Join(dir, "apiserver.crt"), Token: providerkit.NewSecret(secret), Namespace: "default"}
 	}
-	s.start()
-	t.Cleanup(func() { s.Kill() })
-	return s
-}
-
-// start starts it, also again, and waits until it answers.
-func (s *server) start() {
-	s.t.Helper()
-	var err error
-	s.Process, err = servertest.StartProcess(exec.Command(program(s.t, "KUBE_APISERVER", "kube-apiserver", "kubernetes"), s.args...))
-	require.NoError(s.t, err)
-	servertest.Eventually(s.t, "the API server lets the admin in", func(ctx context.Context) error {
-		p, err := Open(ctx, s.options)
+	s = &servertest.Server{T: t, Dir: t.TempDir()}
+	program := servertest.Tool(t, "KUBE_APISERVER", "../../integration/tools/kubernetes", "kube-apiserver")
+	s.Command = func() (*exec.Cmd, error) {
+		return exec.Command(program,
+			"--etcd-servers", local(0), "--bind-address", "127.0.0.1", "--advertise-address", "127.0.0.1", "--secure-port", fmt.Sprint(s.Port()), "--cert-dir", dir,
+			"--service-account-key-file", filepath.Join(dir, "key"), "--service-account-signing-key-file", filepath.Join(dir, "key"),
+			"--service-account-issuer", "https://leasing.test", "--service-cluster-ip-range", "10.0.0.0/24", "--disable-admission-plugins", "ServiceAccount",
+			"--token-auth-file", filepath.Join(dir, "tokens"), "--authorization-mode", "RBAC", "--endpoint-reconciler-type", "none"), nil
+	}
+	s.Answers = func(ctx context.Context) error { // as soon as it lets the admin in
+		p, err := Open(ctx, at(s.Addr()))
 		if err != nil {
 			return err
 		}
@@ -134,30 +100,23 @@ func (s *server) start() {
 		// Until it has made its own namespaces a lease can't be created.
 		_, err = p.driver.store.client.Do(ctx, http.MethodGet, "/api/v1/namespaces/default", nil, nil, &struct{}{})
 		return err
-	})
-}
-
-type sender = func(*http.Request) (*http.Response, error)
-
-// wire is what requests go through: it sends them to the server, or does not.
-type wire func(req *http.Request, send sender) (*http.Response, error)
-
-type roundTripper func(*http.Request) (*http.Response, error)
-
-func (r roundTripper) RoundTrip(req *http.Request) (*http.Response, error) {
-	return r(req.Clone(req.Context()))
+	}
+	t.Cleanup(s.Close)
+	require.NoError(t, s.Launch(t.Context()))
+	return s, at
 }
 
 // through is a provider whose requests go through a wire, which changes nothing at first.
-func through(t testing.TB, o Options) (*Provider, *wire) {
+func through(t testing.TB, o Options) (*Provider, *providertest.Wire) {
 	t.Helper()
 	require.NoError(t, o.complete())
 	client, err := o.client() // for its transport, which trusts the server
 	require.NoError(t, err)
 	t.Cleanup(client.Close)
-	w := wire(func(req *http.Request, send sender) (*http.Response, error) { return send(req) })
-	o.CAFile, o.Client = "", &http.Client{Transport: roundTripper(func(req *http.Request) (*http.Response, error) { return w(req, client.Transport().RoundTrip) })}
-	return unasked(t, o), &w
+	var w *providertest.Wire
+	o.CAFile = ""
+	o.Client, w = providertest.NewWire(client.Transport())
+	return unasked(t, o), w
 }
 
 // nowhere are options of a server that is never asked.

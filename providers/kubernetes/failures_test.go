@@ -2,13 +2,9 @@ package kuberneteslease
 
 import (
 	"context"
-	"errors"
-	"io"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -16,15 +12,9 @@ import (
 
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
+	"github.com/distributedleasing/leasing/abstractions/providertest"
 	"github.com/distributedleasing/leasing/abstractions/servertest"
 )
-
-func answer(req *http.Request, status int, body string) *http.Response {
-	return &http.Response{
-		StatusCode: status, Request: req, Body: io.NopCloser(strings.NewReader(body)),
-		Header: http.Header{"Date": {time.Now().UTC().Format(http.TimeFormat)}},
-	}
-}
 
 // none is the answer that there is no such lease.
 const none = `{"kind": "Status", "details": {"kind": "leases"}}`
@@ -49,11 +39,11 @@ func TestWhatAnswersMean(t *testing.T) {
 		{504, "", abstractions.ErrUnavailable, false},
 		{200, "<html>", abstractions.ErrUnavailable, false},
 	} {
-		*w = func(req *http.Request, _ sender) (*http.Response, error) {
+		*w = func(req *http.Request, _ providertest.Sender) (*http.Response, error) {
 			if req.Method == http.MethodGet {
-				return answer(req, http.StatusNotFound, none), nil
+				return providertest.Answer(req, http.StatusNotFound, none), nil
 			}
-			return answer(req, c.status, c.body), nil
+			return providertest.Answer(req, c.status, c.body), nil
 		}
 		_, err := p.Acquire(t.Context(), wish("a", time.Minute))
 		require.ErrorIs(t, err, c.want, c.status)
@@ -61,41 +51,16 @@ func TestWhatAnswersMean(t *testing.T) {
 	}
 }
 
-// T71: a dial that has failed has sent nothing.
 func TestTrap_T71_WhatWasNotSentIsDefinite(t *testing.T) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	address := listener.Addr().String()
-	require.NoError(t, listener.Close())
-	_, err = unasked(t, Options{Address: "http://" + address, Namespace: "default"}).Acquire(t.Context(), wish("a", time.Minute))
-	require.ErrorIs(t, err, abstractions.ErrUnavailable)
-	require.True(t, abstractions.NotApplied(err))
-
 	p, w := through(t, nowhere())
-	*w = func(*http.Request, sender) (*http.Response, error) {
-		return nil, errors.New("connection reset by peer")
-	}
-	_, err = p.Acquire(t.Context(), wish("a", time.Minute))
-	require.ErrorIs(t, err, abstractions.ErrUnavailable)
-	require.False(t, abstractions.NotApplied(err))
+	providertest.WhatWasNotSentIsDefinite(t, func(addr string) abstractions.Provider {
+		return unasked(t, Options{Address: "http://" + addr, Namespace: "default"})
+	}, p, w)
 }
 
-// T13: where a reply is lost a read shows what came of the request.
 func TestTrap_T13_LostReply(t *testing.T) {
 	p, w := through(t, Options{URL: named(t)})
-	*w = func(req *http.Request, send sender) (*http.Response, error) {
-		response, err := send(req)
-		if err == nil && req.Method != http.MethodGet {
-			response.Body.Close()
-			return nil, errors.New("connection reset by peer")
-		}
-		return response, err
-	}
-	g, err := p.Acquire(t.Context(), wish(abstractions.NewID(), time.Minute))
-	require.NoError(t, err)
-	g, err = p.Renew(t.Context(), renewal(g))
-	require.NoError(t, err)
-	require.NoError(t, p.Release(t.Context(), abstractions.ReleaseRequest{Name: g.Name, ID: g.ID, Token: g.Token, State: g.State}))
+	providertest.RepliesAreLost(t, p, w)
 }
 
 // T28: a deletion that was delayed meets no entry that was written since.
@@ -121,9 +86,9 @@ func TestTrap_T28_ForgettingMeetsNothingNew(t *testing.T) {
 
 // The account needs no right but those that the documentation names, and needs them.
 func TestRights(t *testing.T) {
-	s := newServer(t)
-	admin := unasked(t, s.options).driver.store.client
-	users := s.options
+	s, at := newServer(t)
+	users, admins := at(s.Addr()), at(s.Addr())
+	admin := unasked(t, admins).driver.store.client
 	users.Token, users.TokenFile = providerkit.Secret{}, filepath.Join(t.TempDir(), "token")
 	require.NoError(t, os.WriteFile(users.TokenFile, []byte("expired\n"), 0o600))
 	p := unasked(t, users)
@@ -165,8 +130,8 @@ func TestRights(t *testing.T) {
 	users.Namespace = "kube-system"
 	_, err = unasked(t, users).Acquire(t.Context(), wish("a", time.Minute))
 	require.ErrorIs(t, err, abstractions.ErrDenied)
-	s.options.Namespace = "there-is-none"
-	_, err = unasked(t, s.options).Acquire(t.Context(), wish("a", time.Minute))
+	admins.Namespace = "there-is-none"
+	_, err = unasked(t, admins).Acquire(t.Context(), wish("a", time.Minute))
 	require.ErrorIs(t, err, abstractions.ErrNotSetUp)
 	require.ErrorContains(t, err, "namespaces")
 }

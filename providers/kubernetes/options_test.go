@@ -1,12 +1,9 @@
 package kuberneteslease
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
-	"fmt"
-	"log/slog"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -18,6 +15,7 @@ import (
 
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
+	"github.com/distributedleasing/leasing/abstractions/providertest"
 )
 
 func TestURLsSayWhatTheOptionsSay(t *testing.T) {
@@ -139,16 +137,7 @@ func TestTrap_T25_NamesOfObjects(t *testing.T) {
 
 // T49, T75: no way of writing options, a provider or an error shows a secret.
 func TestTrap_T49_SecretsAreNotShown(t *testing.T) {
-	var shown bytes.Buffer
-	logger := slog.New(slog.NewJSONHandler(&shown, nil))
-	show := func(values ...any) {
-		for _, value := range values {
-			fmt.Fprintf(&shown, "%v %+v %#v %s %q\n", value, value, value, value, value)
-			logger.Info("opening", "value", value)
-			text, _ := json.Marshal(value)
-			shown.Write(text)
-		}
-	}
+	var shown providertest.Shown
 	for _, o := range []Options{
 		{URL: "kubernetes://:" + secret + "@127.0.0.1:1/a"},
 		{URL: "kubernetes://:" + secret + "@127.0.0.1:1/a?token=" + secret},
@@ -157,9 +146,9 @@ func TestTrap_T49_SecretsAreNotShown(t *testing.T) {
 	} {
 		p, err := Open(t.Context(), o)
 		require.Error(t, err)
-		show(o, &o, p, err)
+		shown.Show(o, &o, p, err)
 	}
 	p := unasked(t, Options{Address: "http://127.0.0.1:1", Namespace: "a", Token: providerkit.NewSecret(secret)})
-	show(p)
-	require.NotContains(t, shown.String(), secret)
+	shown.Show(p)
+	shown.Hides(t, secret)
 }

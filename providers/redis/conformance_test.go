@@ -2,7 +2,6 @@ package redislease
 
 import (
 	"fmt"
-	"net"
 	"strconv"
 	"testing"
 	"time"
@@ -65,8 +64,5 @@ func raiseToken(t testing.TB, admin redis.UniversalClient, key string) {
 
 // silent is the URL of a server that takes connections and says nothing.
 func silent(t testing.TB) string {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	t.Cleanup(func() { listener.Close() })
-	return "redis://" + listener.Addr().String()
+	return "redis://" + providertest.Silent(t)
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providertest"
 	"github.com/distributedleasing/leasing/providers/redis/internal/redistest"
 	"github.com/redis/go-redis/v9/auth"
 	"github.com/stretchr/testify/require"
@@ -64,8 +65,8 @@ func TestCredentialsAreForAURLWithoutAny(t *testing.T) {
 		var invalid *abstractions.InvalidError
 		require.ErrorAs(t, err, &invalid)
 		require.Equal(t, "Options.Credentials", invalid.Field)
-		s := newShown()
-		s.show(o, err)
-		require.NotContains(t, s.String(), "s3cret")
+		var s providertest.Shown
+		s.Show(o, err)
+		s.Hides(t, "s3cret")
 	}
 }

@@ -1,49 +1,26 @@
 package redislease
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
-	"log/slog"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providertest"
 	"github.com/distributedleasing/leasing/providers/redis/internal/redistest"
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/logging"
 	"github.com/stretchr/testify/require"
 )
 
-// shown collects what a program may show.
-type shown struct {
-	bytes.Buffer
-	logger *slog.Logger
-}
-
-func newShown() *shown {
-	var s shown
-	s.logger = slog.New(slog.NewJSONHandler(&s, nil))
-	return &s
-}
-
-func (s *shown) show(values ...any) {
-	for _, value := range values {
-		fmt.Fprintf(s, "%v %+v %#v %s %q\n", value, value, value, value, value)
-		s.logger.Info("opening", "value", value)
-		if text, err := json.Marshal(value); err == nil {
-			s.Write(text)
-		}
-	}
-}
-
 // T49: no error, no log and no printed struct shows a password, whatever mistake it
 // was written with.
 func TestTrap_T49_SecretsAreNotShown(t *testing.T) {
-	s := newShown()
+	s := new(providertest.Shown)
 	for _, options := range []Options{
 		{URL: "redis://user:s3cret@127.0.0.1:1/0"},
 		{URL: "redis://:s3cret@127.0.0.1:1,127.0.0.1:2?mode=cluster"},
@@ -77,32 +54,32 @@ func TestTrap_T49_SecretsAreNotShown(t *testing.T) {
 		{URL: "mysql://user:s3cret@h"},
 		{URL: "user:s3cret@h"},
 	} {
-		s.show(options, &options, struct{ O Options }{options})
+		s.Show(options, &options, struct{ O Options }{options})
 		p, err := Open(t.Context(), options)
 		if err == nil {
 			err = tryEverything(t, s, p)
 		}
 		require.Error(t, err)
-		s.show(err)
+		s.Show(err)
 	}
-	s.show(json.Unmarshal([]byte(`{"url": "redis://u:s3cret@h", "ttl": 3}`), &Options{}))
-	s.show(json.Unmarshal([]byte(`{"sentinel_password": "s3cret", "retention": "x"}`), &Options{}))
-	require.NotContains(t, s.String(), "s3cret")
+	s.Show(json.Unmarshal([]byte(`{"url": "redis://u:s3cret@h", "ttl": 3}`), &Options{}))
+	s.Show(json.Unmarshal([]byte(`{"sentinel_password": "s3cret", "retention": "x"}`), &Options{}))
+	s.Hides(t, "s3cret")
 }
 
 // tryEverything shows a provider and the errors of its calls, and closes it.
-func tryEverything(t *testing.T, s *shown, p *Provider) (last error) {
+func tryEverything(t *testing.T, s *providertest.Shown, p *Provider) (last error) {
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	for name, call := range everyCall(p) {
 		if name != "wait" { // which goes on trying
 			err := call(ctx)
 			require.Error(t, err, name)
-			s.show(err, &abstractions.Error{Op: name, Err: err})
+			s.Show(err, &abstractions.Error{Op: name, Err: err})
 			last = err
 		}
 	}
-	s.show(p, p.Capabilities())
+	s.Show(p, p.Capabilities())
 	require.NoError(t, p.Close())
 	return last
 }
@@ -112,11 +89,11 @@ func TestTrap_T49_WrongPasswordIsDeniedAndNotShown(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Options{Password: "right"})
 	for _, user := range []string{"", "nobody"} {
-		s := newShown()
+		s := new(providertest.Shown)
 		p, err := Open(t.Context(), Options{URL: strings.Replace(server.URL(), ":right@", user+":s3cret@", 1)})
 		require.NoError(t, err)
 		require.ErrorIs(t, tryEverything(t, s, p), abstractions.ErrDenied)
-		require.NotContains(t, s.String(), "s3cret")
+		s.Hides(t, "s3cret")
 	}
 	_, err := openTest(t, Options{URL: "redis://" + server.Addr()}).Acquire(t.Context(), claimOf("name"))
 	require.ErrorIs(t, err, abstractions.ErrDenied, "none at all")

@@ -1,9 +1,10 @@
 package s3lease
 
 import (
-	"net"
-	"net/http"
+	"context"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -12,6 +13,8 @@ import (
 
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
+	"github.com/distributedleasing/leasing/abstractions/providertest"
+	"github.com/distributedleasing/leasing/abstractions/servertest"
 )
 
 // named is the URL of a server.
@@ -46,18 +49,41 @@ func unprobed(t testing.TB, o Options) *Provider {
 
 // silent is a provider whose store takes connections and says nothing.
 func silent(t testing.TB) *Provider {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	t.Cleanup(func() { listener.Close() })
-	return unprobed(t, Options{Bucket: "b", Endpoint: "http://" + listener.Addr().String(), AccessKey: "k", SecretKey: providerkit.NewSecret("s")})
+	return unprobed(t, Options{Bucket: "b", Endpoint: "http://" + providertest.Silent(t), AccessKey: "k", SecretKey: providerkit.NewSecret("s")})
 }
 
-// wire is what requests go through: it sends them to the store, or does not.
-type wire func(req *http.Request, send func(*http.Request) (*http.Response, error)) (*http.Response, error)
+// newServer starts one of the test's own, and says its URL at an address.
+func newServer(t testing.TB, name string) (s *servertest.Server, at func(addr string) string) {
+	t.Helper()
+	program, data := servertest.Tool(t, "", "../../integration/tools/s3", name), t.TempDir()
+	require.NoError(t, os.Mkdir(filepath.Join(data, "leasing"), 0o700)) // the bucket
+	at = func(addr string) string {
+		return "s3://leasing:test-secret@leasing?path_style=true&endpoint=http://" + addr
+	}
+	s = &servertest.Server{T: t, Dir: t.TempDir()}
+	s.Command = func() (*exec.Cmd, error) {
+		if name == "gofakes3" {
+			return exec.Command(program, "-backend", "memory", "-host", s.Addr(), "-initialbucket", "leasing", "-quiet"), nil
+		}
+		cmd := exec.Command(program, "--quiet", "--keep-alive", "--port", s.Addr(), "posix", data)
+		cmd.Env = append(os.Environ(), "ROOT_ACCESS_KEY=leasing", "ROOT_SECRET_KEY=test-secret")
+		return cmd, nil
+	}
+	s.Answers = func(ctx context.Context) error {
+		p, err := OpenURL(ctx, at(s.Addr()))
+		if err == nil {
+			err = p.Close()
+		}
+		return err
+	}
+	t.Cleanup(s.Close)
+	require.NoError(t, s.Launch(t.Context()))
+	return s, at
+}
 
 // through are options of a client of gofakes3, which checks no signatures, whose requests
 // go through a wire. Each has a prefix of its own.
-func through(t testing.TB, w wire) Options {
+func through(t testing.TB) (Options, *providertest.Wire) {
 	t.Helper()
 	o := Options{URL: named(t, servers["gofakes3"])}
 	require.NoError(t, o.complete())
@@ -65,19 +91,9 @@ func through(t testing.TB, w wire) Options {
 	require.NoError(t, err)
 	t.Cleanup(transport.CloseIdleConnections)
 	options := client.Options()
-	options.HTTPClient = &http.Client{Transport: roundTripper(func(req *http.Request) (*http.Response, error) { return w(req, transport.RoundTrip) })}
-	return Options{Bucket: o.Bucket, Prefix: abstractions.NewID(), Client: s3.New(options)}
-}
-
-type roundTripper func(*http.Request) (*http.Response, error)
-
-func (r roundTripper) RoundTrip(req *http.Request) (*http.Response, error) {
-	return r(req.Clone(req.Context()))
-}
-
-// straight changes nothing.
-func straight(req *http.Request, send func(*http.Request) (*http.Response, error)) (*http.Response, error) {
-	return send(req)
+	var w *providertest.Wire
+	options.HTTPClient, w = providertest.NewWire(transport)
+	return Options{Bucket: o.Bucket, Prefix: abstractions.NewID(), Client: s3.New(options)}, w
 }
 
 func wish(id string, ttl time.Duration) abstractions.AcquireRequest {

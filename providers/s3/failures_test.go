@@ -1,8 +1,6 @@
 package s3lease
 
 import (
-	"errors"
-	"net"
 	"net/http"
 	"testing"
 	"time"
@@ -11,6 +9,7 @@ import (
 
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
+	"github.com/distributedleasing/leasing/abstractions/providertest"
 )
 
 func TestWhatAnswersMean(t *testing.T) {
@@ -35,37 +34,26 @@ func TestWhatAnswersMean(t *testing.T) {
 		{503, "SlowDown", abstractions.ErrThrottled, true},
 		{503, "ServiceUnavailable", abstractions.ErrUnavailable, false},
 	} {
-		*w = func(req *http.Request, _ sender) (*http.Response, error) { return answer(req, c.status, c.code), nil }
+		*w = func(req *http.Request, _ providertest.Sender) (*http.Response, error) {
+			return answer(req, c.status, c.code), nil
+		}
 		_, err := p.Acquire(t.Context(), wish("a", time.Minute))
 		require.ErrorIs(t, err, c.want, c.code)
 		require.Equal(t, c.undone, abstractions.NotApplied(err), c.code)
 	}
 }
 
-// T71: a dial that has failed has sent nothing.
 func TestTrap_T71_WhatWasNotSentIsDefinite(t *testing.T) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	address := listener.Addr().String()
-	require.NoError(t, listener.Close())
-	p := unprobed(t, Options{Bucket: "b", Endpoint: "http://" + address, AccessKey: "k", SecretKey: providerkit.NewSecret("s")})
-	_, err = p.Acquire(t.Context(), wish("a", time.Minute))
-	require.ErrorIs(t, err, abstractions.ErrUnavailable)
-	require.True(t, abstractions.NotApplied(err))
-
-	q, w := tapped(t)
-	*w = func(*http.Request, sender) (*http.Response, error) {
-		return nil, errors.New("connection reset by peer")
-	}
-	_, err = q.Acquire(t.Context(), wish("a", time.Minute))
-	require.ErrorIs(t, err, abstractions.ErrUnavailable)
-	require.False(t, abstractions.NotApplied(err))
+	p, w := tapped(t)
+	providertest.WhatWasNotSentIsDefinite(t, func(addr string) abstractions.Provider {
+		return unprobed(t, Options{Bucket: "b", Endpoint: "http://" + addr, AccessKey: "k", SecretKey: providerkit.NewSecret("s")})
+	}, p, w)
 }
 
 // Without the store's time nothing can be said of a lease.
 func TestAReplyWithoutADateIsNoAnswer(t *testing.T) {
 	p, w := tapped(t)
-	*w = func(req *http.Request, send sender) (*http.Response, error) {
+	*w = func(req *http.Request, send providertest.Sender) (*http.Response, error) {
 		response, err := send(req)
 		if err == nil {
 			response.Header.Del("Date")

@@ -1,11 +1,9 @@
 package s3lease
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
-	"log/slog"
 	"net/url"
 	"testing"
 	"time"
@@ -15,6 +13,7 @@ import (
 
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
+	"github.com/distributedleasing/leasing/abstractions/providertest"
 )
 
 func TestURLsSayWhatTheOptionsSay(t *testing.T) {
@@ -82,16 +81,7 @@ func TestOptionsThatCannotWork(t *testing.T) {
 // T49, T75: no way of writing options, a provider or an error shows a secret.
 func TestTrap_T49_SecretsAreNotShown(t *testing.T) {
 	const secret = "s3cr3t/0f+the=account"
-	var shown bytes.Buffer
-	logger := slog.New(slog.NewJSONHandler(&shown, nil))
-	show := func(values ...any) {
-		for _, value := range values {
-			fmt.Fprintf(&shown, "%v %+v %#v %s %q\n", value, value, value, value, value)
-			logger.Info("opening", "value", value)
-			text, _ := json.Marshal(value)
-			shown.Write(text)
-		}
-	}
+	var shown providertest.Shown
 	u, err := url.Parse(named(t, servers["versitygw"])) // which refuses it
 	require.NoError(t, err)
 	u.User = url.UserPassword("leasing", secret)
@@ -102,12 +92,11 @@ func TestTrap_T49_SecretsAreNotShown(t *testing.T) {
 	} {
 		p, err := Open(t.Context(), o)
 		require.Error(t, err)
-		show(o, &o, p, err)
+		shown.Show(o, &o, p, err)
 	}
 	p := unprobed(t, Options{URL: written})
 	_, err = p.Acquire(t.Context(), wish("a", time.Minute))
 	require.ErrorIs(t, err, abstractions.ErrDenied)
-	show(p, err)
-	require.NotContains(t, shown.String(), secret)
-	require.NotContains(t, shown.String(), url.QueryEscape(secret))
+	shown.Show(p, err)
+	shown.Hides(t, secret, url.QueryEscape(secret))
 }

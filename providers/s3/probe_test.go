@@ -9,9 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providertest"
 )
-
-type sender = func(*http.Request) (*http.Response, error)
 
 // T18: a store that takes a write although its condition does not hold would let two in.
 func TestTrap_T18_AStoreThatIgnoresConditionsIsRefused(t *testing.T) {
@@ -19,12 +18,13 @@ func TestTrap_T18_AStoreThatIgnoresConditionsIsRefused(t *testing.T) {
 		"both": {"If-Match", "If-None-Match"}, "creation": {"If-None-Match"}, "replacement": {"If-Match"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			o := through(t, func(req *http.Request, send sender) (*http.Response, error) {
+			o, w := through(t)
+			*w = func(req *http.Request, send providertest.Sender) (*http.Response, error) {
 				for _, header := range ignored {
 					req.Header.Del(header)
 				}
 				return send(req)
-			})
+			}
 			for range 2 { // also where the probe's object is there
 				_, err := Open(t.Context(), o)
 				require.ErrorIs(t, err, abstractions.ErrNotSetUp)
@@ -39,12 +39,13 @@ func TestTrap_T18_AStoreThatIgnoresConditionsIsRefused(t *testing.T) {
 // github.com/seaweedfs/seaweedfs/issues/8800.
 func TestAStoreThatLetsTwoCreateAnObjectIsRefused(t *testing.T) {
 	var puts atomic.Int32
-	o := through(t, func(req *http.Request, send sender) (*http.Response, error) {
+	o, w := through(t)
+	*w = func(req *http.Request, send providertest.Sender) (*http.Response, error) {
 		if req.Method == http.MethodPut && strings.Contains(req.URL.Path, "~~probe") && puts.Add(1) <= racers {
 			req.Header.Del("If-None-Match")
 		}
 		return send(req)
-	})
+	}
 	_, err := Open(t.Context(), o)
 	require.ErrorIs(t, err, abstractions.ErrNotSetUp)
 }
@@ -53,12 +54,13 @@ func TestAStoreThatLetsTwoCreateAnObjectIsRefused(t *testing.T) {
 // Others take none without.
 func TestETagsAreSentAsTheStoreWantsThem(t *testing.T) {
 	for _, quoted := range []bool{false, true} {
-		o := through(t, func(req *http.Request, send sender) (*http.Response, error) {
+		o, w := through(t)
+		*w = func(req *http.Request, send providertest.Sender) (*http.Response, error) {
 			if tag := req.Header.Get("If-Match"); tag != "" && strings.HasPrefix(tag, `"`) != quoted {
 				req.Header.Set("If-Match", wrongETag)
 			}
 			return send(req)
-		})
+		}
 		p, err := Open(t.Context(), o)
 		require.NoError(t, err)
 		defer func() { require.NoError(t, p.Close()) }()
@@ -75,12 +77,13 @@ func TestAStoreThatKnowsNoConditionsIsRefused(t *testing.T) {
 		http.StatusNotImplemented: abstractions.ErrNotSetUp, http.StatusPreconditionFailed: abstractions.ErrUnavailable,
 		http.StatusForbidden: abstractions.ErrDenied, http.StatusServiceUnavailable: abstractions.ErrUnavailable,
 	} {
-		o := through(t, func(req *http.Request, send sender) (*http.Response, error) {
+		o, w := through(t)
+		*w = func(req *http.Request, send providertest.Sender) (*http.Response, error) {
 			if req.Header.Get("If-Match") != "" {
 				return answer(req, status, "Refused"), nil
 			}
 			return send(req)
-		})
+		}
 		_, err := Open(t.Context(), o)
 		require.ErrorIs(t, err, want)
 	}
@@ -109,7 +112,7 @@ func TestManyOpenAtOnce_ConcurrentSafe(t *testing.T) {
 }
 
 func TestABucketThatIsMissing(t *testing.T) {
-	o := through(t, straight)
+	o, _ := through(t)
 	o.Bucket = "missing"
 	_, err := Open(t.Context(), o)
 	require.ErrorIs(t, err, abstractions.ErrNotSetUp)
@@ -120,7 +123,7 @@ func TestABucketThatIsMissing(t *testing.T) {
 func TestPing(t *testing.T) {
 	p, w := tapped(t)
 	var methods []string
-	*w = func(req *http.Request, send sender) (*http.Response, error) {
+	*w = func(req *http.Request, send providertest.Sender) (*http.Response, error) {
 		if methods = append(methods, req.Method); len(methods) > 1 {
 			return answer(req, http.StatusInternalServerError, "InternalError"), nil
 		}

@@ -15,38 +15,31 @@ import (
 
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
+	"github.com/distributedleasing/leasing/abstractions/providertest"
 )
 
 // answer is one of a store.
 func answer(req *http.Request, status int, code string) *http.Response {
-	return &http.Response{
-		StatusCode: status, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Request: req,
-		Header: http.Header{"Content-Type": {"application/xml"}, "Date": {time.Now().UTC().Format(http.TimeFormat)}},
-		Body:   io.NopCloser(strings.NewReader("<Error><Code>" + code + "</Code><Message>told</Message></Error>")),
-	}
+	return providertest.Answer(req, status, "<Error><Code>"+code+"</Code><Message>told</Message></Error>")
 }
 
 // tapped is a provider that has probed its store, and whose wire can be changed.
-func tapped(t testing.TB) (*Provider, *wire) {
+func tapped(t testing.TB) (*Provider, *providertest.Wire) {
 	t.Helper()
-	w := wire(straight)
-	o := through(t, func(req *http.Request, send sender) (*http.Response, error) { return w(req, send) })
-	p, err := Open(t.Context(), o)
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, p.Close()) })
-	return p, &w
+	return peer(t, nil)
 }
 
 // peer is another process's client of the same records.
-func peer(t testing.TB, p *Provider) (*Provider, *wire) {
+func peer(t testing.TB, other *Provider) (*Provider, *providertest.Wire) {
 	t.Helper()
-	w := wire(straight)
-	o := through(t, func(req *http.Request, send sender) (*http.Response, error) { return w(req, send) })
-	o.Prefix = strings.TrimSuffix(p.store.naming.Prefix, "/")
-	other, err := Open(t.Context(), o)
+	o, w := through(t)
+	if other != nil {
+		o.Prefix = strings.TrimSuffix(other.store.naming.Prefix, "/")
+	}
+	p, err := Open(t.Context(), o)
 	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, other.Close()) })
-	return other, &w
+	t.Cleanup(func() { require.NoError(t, p.Close()) })
+	return p, w
 }
 
 // T13, T14, T15: a reply that is lost changes nothing.
@@ -54,7 +47,7 @@ func TestTrap_T13_RepliesThatAreLost(t *testing.T) {
 	p, w := tapped(t)
 	lose := func() {
 		lost := false
-		*w = func(req *http.Request, send sender) (*http.Response, error) {
+		*w = func(req *http.Request, send providertest.Sender) (*http.Response, error) {
 			response, err := send(req)
 			if err == nil && req.Method == http.MethodPut && !lost {
 				lost = true
@@ -82,7 +75,7 @@ func TestTrap_T14_WritesThatAreSentTwice(t *testing.T) {
 	p, w := tapped(t)
 	twice := func() {
 		done := false
-		*w = func(req *http.Request, send sender) (*http.Response, error) {
+		*w = func(req *http.Request, send providertest.Sender) (*http.Response, error) {
 			if req.Method == http.MethodPut && !done {
 				done = true
 				body, err := io.ReadAll(req.Body)
@@ -153,7 +146,7 @@ func TestARepliesPartsMayBeOfSeveralVersions(t *testing.T) {
 		},
 	} {
 		torn := false
-		*w = func(req *http.Request, send sender) (*http.Response, error) {
+		*w = func(req *http.Request, send providertest.Sender) (*http.Response, error) {
 			response, err := send(req)
 			if err == nil && req.Method == http.MethodGet && !torn {
 				torn = true
@@ -174,7 +167,7 @@ func TestARepliesPartsMayBeOfSeveralVersions(t *testing.T) {
 func TestConflictsAreLookedAt(t *testing.T) {
 	p, w := tapped(t)
 	g, refused := acquire(t, p, "a"), 0
-	*w = func(req *http.Request, send sender) (*http.Response, error) {
+	*w = func(req *http.Request, send providertest.Sender) (*http.Response, error) {
 		if req.Method == http.MethodPut && refused < 2 {
 			refused++
 			return answer(req, http.StatusConflict, "ConditionalRequestConflict"), nil
@@ -187,7 +180,7 @@ func TestConflictsAreLookedAt(t *testing.T) {
 	s := p.store
 	_, err = s.client.DeleteObject(t.Context(), &s3.DeleteObjectInput{Bucket: &s.bucket, Key: aws.String(s.naming.Encode("n"))})
 	require.NoError(t, err)
-	*w = func(req *http.Request, send sender) (*http.Response, error) {
+	*w = func(req *http.Request, send providertest.Sender) (*http.Response, error) {
 		if req.Method == http.MethodPut && req.Header.Get("If-Match") != "" {
 			return answer(req, http.StatusNotFound, "NoSuchKey"), nil
 		}
@@ -206,7 +199,7 @@ func TestNothingIsRetried(t *testing.T) {
 	p, w := tapped(t)
 	for _, status := range []int{http.StatusInternalServerError, http.StatusServiceUnavailable, http.StatusTooManyRequests} {
 		requests := 0
-		*w = func(req *http.Request, _ sender) (*http.Response, error) {
+		*w = func(req *http.Request, _ providertest.Sender) (*http.Response, error) {
 			requests++
 			return answer(req, status, "Failed"), nil
 		}
@@ -235,7 +228,7 @@ func TestObjectsOfOthersAreLeftAlone(t *testing.T) {
 // Nothing is deleted, whoever asks.
 func TestNothingIsDeleted(t *testing.T) {
 	p, w := tapped(t)
-	*w = func(req *http.Request, send sender) (*http.Response, error) {
+	*w = func(req *http.Request, send providertest.Sender) (*http.Response, error) {
 		require.NotEqual(t, http.MethodDelete, req.Method)
 		return send(req)
 	}

@@ -1,7 +1,6 @@
 package sqllease
 
 import (
-	"net"
 	"os"
 	"sync"
 	"testing"
@@ -90,10 +89,7 @@ func harnessOn(database func(testing.TB) func(...string) *Provider, unreachable 
 
 // silentPostgres takes connections and says nothing.
 func silentPostgres(t testing.TB) abstractions.Provider {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	t.Cleanup(func() { listener.Close() })
-	return openTest(t, "postgres://somebody:secret@"+listener.Addr().String()+"/leases", []string{"create", "false"})
+	return openTest(t, "postgres://somebody:secret@"+providertest.Silent(t)+"/leases", []string{"create", "false"})
 }
 
 // lockedSqlite is a file that somebody else keeps for himself, also from readers.

@@ -11,21 +11,19 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providertest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-type roundTripper func(*http.Request) (*http.Response, error)
-
-func (r roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { return r(req) }
-
 // A call ends with its context at the server too, and says nothing of the cause.
 func TestTrap_T88_OwnEndIsToldWithoutItsCause(t *testing.T) {
-	users := &http.Client{Transport: roundTripper(func(req *http.Request) (*http.Response, error) {
-		response, err := http.DefaultTransport.RoundTrip(req)
+	users, wire := providertest.NewWire(http.DefaultTransport)
+	*wire = func(req *http.Request, send providertest.Sender) (*http.Response, error) {
+		response, err := send(req)
 		require.Equal(t, context.Canceled, context.Cause(req.Context()), "others may be told it")
 		return response, err
-	})}
+	}
 	for _, client := range []*http.Client{nil, users} {
 		begun, gone := make(chan struct{}), make(chan struct{})
 		server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, req *http.Request) {

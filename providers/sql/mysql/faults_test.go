@@ -22,69 +22,20 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A holder hears of its loss before the server can give the name away, and its token is exceeded: also by a server that was killed
-// under it, or paused. What the server has committed is there again.
-func TestHolderHearsOfItsLossInTime_mariadb(t *testing.T) {
-	for how, fault := range map[string]struct{ begin, end func(*servertest.Server) }{
-		"killed": {(*servertest.Server).Kill, (*servertest.Server).Restart},
-		"paused": {(*servertest.Server).Pause, (*servertest.Server).Resume},
-	} {
-		t.Run(how, func(t *testing.T) {
-			t.Parallel()
-			server := servertest.NewMariaDB(t)
-			b := newBed(t, "mysql://root@"+server.Addr()+"/mysql")
-			const ttl = 5 * time.Second
-			providertest.LossIsTold(t, b.open(t), b.open(t), ttl, func() {
-				fault.begin(server)
-				<-time.After(2 * ttl)
-				fault.end(server)
-			})
-		})
-	}
+func TestLossIsToldBeforeTheNameIsFree_mariadb(t *testing.T) {
+	providertest.LossIsTold(t, 5*time.Second, func(t *testing.T) (*servertest.Server, func(string) abstractions.Provider, abstractions.Provider) {
+		server := servertest.NewMariaDB(t)
+		b := newBed(t, "mysql://root@"+server.Addr()+"/mysql")
+		at := func(addr string) abstractions.Provider {
+			return (&bed{url: strings.Replace(b.url, server.Addr(), addr, 1)}).open(t)
+		}
+		return server, at, b.open(t)
+	})
 }
 
-// A lease whose holder has died is free with its TTL, and never earlier.
 func TestLeasesEndNeitherEarlyNorLate_mariadb(t *testing.T) {
-	const leases, ttl = 256, 2 * time.Second
 	b := newBed(t, mariadbURL(t))
-	holder, waiter := b.open(t), b.open(t)
-	var lock sync.Mutex
-	var after []time.Duration
-	var all sync.WaitGroup
-	for i := range leases {
-		all.Go(func() {
-			req := claimOf(fmt.Sprint("expiry/", i), ttl)
-			held, err := holder.Acquire(t.Context(), req)
-			for errors.Is(err, abstractions.ErrThrottled) { // not applied
-				held, err = holder.Acquire(t.Context(), req)
-			}
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			for req.ID = abstractions.NewID(); ; <-time.After(5 * time.Millisecond) {
-				grant, err := waiter.Acquire(t.Context(), req)
-				if errors.Is(err, abstractions.ErrHeld) || errors.Is(err, abstractions.ErrThrottled) {
-					continue
-				} else if err != nil {
-					t.Error(err)
-					return
-				}
-				_, ended, _ := sqllease.Times(held)
-				began, _, _ := sqllease.Times(grant)
-				lock.Lock()
-				defer lock.Unlock()
-				after = append(after, began.Sub(ended))
-				return
-			}
-		})
-	}
-	all.Wait()
-	require.Len(t, after, leases)
-	slices.Sort(after)
-	t.Logf("%d leases of %v were taken %v to %v after their end by the server's clock, median %v", leases, ttl, after[0], after[leases-1], after[leases/2])
-	require.GreaterOrEqual(t, after[0], time.Duration(0), "early")
-	require.Less(t, after[leases-1], servertest.Patience)
+	providertest.LeasesEndInTime(t, 2*time.Second, func() abstractions.Provider { return b.open(t) }, nil)
 }
 
 // T47: the clock is that after a wait for a lock. A renewal that waits beyond its claim's end comes too late.

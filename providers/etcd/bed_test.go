@@ -1,0 +1,35 @@
+package etcdlease
+
+import (
+	"os"
+	"testing"
+
+	"github.com/distributedleasing/leasing/abstractions/providertest"
+	"github.com/stretchr/testify/require"
+)
+
+// named is the URL of a member.
+func named(t testing.TB) string {
+	t.Helper()
+	url := os.Getenv("LEASING_TEST_ETCD")
+	require.NotEmpty(t, url, "run make test, or set LEASING_TEST_ETCD to the URL of a member: see CONTRIBUTING.md")
+	return url
+}
+
+func open(t testing.TB, options Options) *Provider {
+	t.Helper()
+	p, err := Open(t.Context(), options)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, p.Close()) })
+	return p
+}
+
+// silent is a provider whose member takes connections and says nothing.
+func silent(t testing.TB) *Provider {
+	o := Options{Endpoints: []string{providertest.Silent(t)}}
+	require.NoError(t, o.complete())
+	p := newProvider(o)
+	require.NoError(t, p.driver.connect())
+	t.Cleanup(func() { require.NoError(t, p.Close()) })
+	return p
+}
