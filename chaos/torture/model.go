@@ -17,7 +17,7 @@ type lease struct {
 	// the lease may have run out: by the clock that runs fastest. So what clocks
 	// differ by does not add up.
 	now, runsOut time.Duration
-	breaking     bool // renewals are refused
+	breaking     bool // renewals are refused: it was broken, or has run out
 	votes        bool // see Options.Votes
 }
 
@@ -113,7 +113,8 @@ func (l lease) renew(o *move, margin time.Duration) (bool, lease) {
 	if l.runsOut > o.Return {
 		return false, l // a false loss
 	}
-	l.now, l.claim, l.token = max(l.now, l.runsOut), "", 0
+	// It has run out, and is renewed no more. Others may be refused because of it until they find so, too: see overdue.
+	l.now, l.breaking = max(l.now, l.runsOut), true
 	return true, l
 }
 

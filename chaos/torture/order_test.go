@@ -168,6 +168,13 @@ func TestOrder(t *testing.T) {
 		"a true loss": {yes, []torture.Operation{
 			op("acquire", "a", 0, 10*ms, done, 1), op("renew", "a", 1000*ms, 1010*ms, lost, 1),
 		}},
+		// Where clients watch leases each finds out for itself that one is over.
+		"lost, and another is refused because of it": {yes, []torture.Operation{
+			op("acquire", "a", 0, 10*ms, done, 1), op("renew", "a", 1000*ms, 1010*ms, lost, 1), heldBy("a", "b", 1020*ms, 1030*ms), op("acquire", "b", 1040*ms, 1050*ms, done, 2),
+		}},
+		"lost, and granted again": {no, []torture.Operation{
+			op("acquire", "a", 0, 10*ms, done, 1), op("renew", "a", 1000*ms, 1010*ms, lost, 1), op("acquire", "a", 1020*ms, 1030*ms, done, 1),
+		}},
 		"lost, and renewed all the same": {no, []torture.Operation{
 			op("acquire", "a", 0, 10*ms, done, 1), op("renew", "a", 1000*ms, 1010*ms, lost, 1), op("renew", "a", 1020*ms, 1030*ms, done, 1),
 		}},

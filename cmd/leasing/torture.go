@@ -115,6 +115,7 @@ func (a *app) torture(ctx context.Context, f *tortureFlags) error {
 			return errors.Join(failed, err)
 		}
 		failed = errors.Join(failed, a.verdict(report), f.write(plan, report.WriteHTML, report.WriteHistory))
+		f.Seed++ // or the same workers would be killed, or none, under each plan
 	}
 	return failed
 }
@@ -125,8 +126,8 @@ func readPlans(name string, seed uint64) (list []chaos.Plan, err error) {
 	if name == everyPlan {
 		names = chaos.Names()
 	}
-	for _, name := range names {
-		plan, err := chaos.Named(name, seed)
+	for i, name := range names {
+		plan, err := chaos.Named(name, seed+uint64(i))
 		if err != nil {
 			text, noFile := os.ReadFile(name)
 			if noFile != nil {

@@ -4,6 +4,7 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -27,10 +28,11 @@ func TestTortureUnderEveryPlanOnSQLite(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	code, out, problems := p.run("torture", "--plan", "all", "--for", "3s", "--workers", "4", "--names", "2", "--ttl", "500ms", "--operations", "5000", "--patience", "30s",
-		"--html", "run.html", "--history", "run.json")
+		"--seed", "7", "--html", "run.html", "--history", "run.json")
 	require.Equal(t, strings.Contains(out, "FAILED"), code == exitNo, out+problems)
 	require.Contains(t, []int{0, exitNo}, code, problems)
-	for _, plan := range chaos.Names() {
+	for i, plan := range chaos.Names() {
+		require.Contains(t, out, fmt.Sprintf("%s, seed %d", plan, 7+i), "what is left to chance is not the same under each")
 		page, err := os.ReadFile(filepath.Join(p.folder, "run-"+plan+".html"))
 		require.NoError(t, err)
 		require.Contains(t, string(page), "sqlite under "+plan)
