@@ -107,6 +107,9 @@ func (h *headWaiter) ask(ctx context.Context) (done bool, err error) {
 	case err == nil:
 		return true, nil
 	case ctx.Err() != nil:
+		if held := (*HeldError)(nil); !cutOff(ctx, err) && errors.As(err, &held) { // an answer all the same
+			h.last = err
+		}
 		if end := context.Cause(ctx); !errors.Is(end, errWaitLimit) || h.last == nil {
 			return true, gaveUp(end, h.m.ownHolder(h.last))
 		}

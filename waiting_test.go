@@ -51,6 +51,32 @@ func queueUp(t *testing.T, m leasing.Manager, n int, hold time.Duration) (order 
 	}
 }
 
+// leaving calls leave when a request has been answered.
+type leaving struct {
+	leasing.Provider
+	leave func()
+}
+
+func (p leaving) Acquire(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
+	defer p.leave()
+	return p.Provider.Acquire(ctx, req)
+}
+
+func (leaving) As(any) bool { return false }
+
+// The answer counts, although its wait is over when it is looked at.
+func TestAnswerAtTheEndOfAWaitIsTold(t *testing.T) {
+	virtual(t, leasing.Options{}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
+		holder := acquire(t, m, nil)
+		ctx, cancel := context.WithCancel(t.Context())
+		_, err := leasingtest.NewManagerOn(t, leaving{p, cancel}, leasing.Options{}).Acquire(ctx, name, nil)
+		require.ErrorIs(t, err, context.Canceled)
+		var held *leasing.HeldError
+		require.ErrorAs(t, err, &held)
+		require.Equal(t, holder.ID(), held.Holder.ID)
+	})
+}
+
 func TestWaitersAreServedInOrder(t *testing.T) {
 	virtual(t, leasing.Options{}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
 		first := acquire(t, m, nil)

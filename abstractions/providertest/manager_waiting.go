@@ -128,12 +128,22 @@ var managerWaitingChecks = []managerCheck{
 			cancel()
 		}
 
+		// With its context, as the answer comes.
+		ending, end := context.WithCancel(ctx)
+		m.bend(acquires, func(x *exchange) error {
+			defer end()
+			return x.pass()
+		})
+		_, err := m.Acquire(ending, name, nil)
+		e.ErrorIs(err, context.Canceled)
+		e.Equal(holder.token(), e.heldBy(err).Holder.Token, "what stood in the way")
+
 		// With the manager.
 		m.bend(acquires, nil)
 		own := m.get(e.name(), nil)
 		head, behind := m.acquire(ctx, name, nil), m.acquire(ctx, name, nil)
 		short, cancel := context.WithTimeout(ctx, 1300*time.Millisecond)
-		_, err := m.Acquire(short, own.Name(), nil)
+		_, err = m.Acquire(short, own.Name(), nil)
 		cancel()
 		e.True(e.heldBy(err).ByThisManager, "the holder is one of the manager's own")
 		e.ErrorIs(m.try(ctx, own.Name()), abstractions.ErrHeld)
