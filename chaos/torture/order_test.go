@@ -249,6 +249,24 @@ func TestOrder(t *testing.T) {
 	}
 }
 
+// The copy of an acquire may be answered after its lease has run out, and others have had the name.
+func TestOrderOfALateCopy(t *testing.T) {
+	late := below(op("acquire", "a", 20*ms, 3030*ms, torture.ResultDone, 3))
+	for _, c := range []struct {
+		what string
+		bad  bool
+		wait int
+	}{{"a copy", false, 0}, {"the manager's own", true, 1}} {
+		late.Wait = c.wait
+		h := torture.History{Operations: []torture.Operation{
+			op("acquire", "a", 0, 10*ms, torture.ResultDone, 1), late,
+			op("acquire", "b", 3000*ms, 3010*ms, torture.ResultDone, 2), op("release", "b", 3010*ms, 3020*ms, torture.ResultDone, 0),
+			heldBy("a", "c", 3040*ms, 3050*ms),
+		}}
+		violates(t, c.what, torture.CheckLinearizable, c.bad, h, options)
+	}
+}
+
 // The second of two equal requests may be refused, since the lease was broken in between, and
 // the first have taken the name. The backend answers both.
 func TestOrderOfARequestThatWasAppliedTwice(t *testing.T) {

@@ -200,10 +200,15 @@ func (n *named) add(o *operation) {
 var layers = []layer{layerClient, layerBackend}
 
 // seenBy are the operations that one layer saw. Clients know nothing of the breaks
-// that befall them: those are taken from below.
+// that befall them, and of the copies of their acquires, which may be answered after the
+// lease has run out: those are taken from below.
 func seenBy(operations []operation, layer layer) (seen []operation) {
 	for _, o := range operations {
-		if o.Layer == layer || o.Verb == "break" && o.Layer == layerBackend {
+		switch {
+		case o.Layer == layer, o.Verb == "break" && o.Layer == layerBackend:
+			seen = append(seen, o)
+		case layer == layerClient && o.Verb == "acquire" && o.Wait == 0 && o.Result == resultDone:
+			o.Result = resultUnknown
 			seen = append(seen, o)
 		}
 	}
