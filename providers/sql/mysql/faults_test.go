@@ -329,7 +329,7 @@ func TestTrap_T66_ABatchThatIsWrittenInPart_mariadb(t *testing.T) {
 	connector, err := mysql.NewConnector(config)
 	require.NoError(t, err)
 	p, err := sqllease.Open(bounded(t), sqllease.Options{MySQL: &sqllease.MySQLClient{MaxConns: 4, ErrorNumber: errorNumber, Connector: interrupting{connector, func(statement string) {
-		if strings.Contains(statement, "JSON_TABLE") {
+		if strings.Contains(statement, "UPDATE (") {
 			once.Do(func() {
 				_, err := others.Break(bounded(t), abstractions.BreakRequest{Name: "broken", Immediate: true})
 				assert.NoError(t, err)

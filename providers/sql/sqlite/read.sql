@@ -1,0 +1,1 @@
+SELECT {{row}} FROM {{lease}} AS l WHERE l.name = ?
