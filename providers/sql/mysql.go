@@ -158,6 +158,18 @@ func (r *storedRow) until() int64 {
 	return r.ends.Wall
 }
 
+// settleAgain is for a row that has more time left than its TTL: it may have been written after the read has begun, although no clock
+// has gone back. Its deadline stays then.
+func (r *storedRow) settleAgain() {
+	left, late := r.Left, time.UnixMicro(r.seen)
+	r.Unsettled = false
+	if r.SetLeft(r.ends.Left(providerkit.HostTime{Wall: late})); r.Unsettled {
+		r.at.Wall, r.Now = late, late.UTC()
+	} else {
+		r.Left = left
+	}
+}
+
 func (m *mysql) list(ctx context.Context, req abstractions.ListRequest, limit int) ([]providerkit.Record, error) {
 	return m.listAt(ctx, m.clock(), req, limit)
 }

@@ -219,17 +219,8 @@ func (r *storedRow) settle(id string) {
 	}
 	r.Unsettled = r.ends.OtherBoot(r.at)
 	r.SetLeft(r.ends.Left(r.at))
-	if !r.Unsettled || r.seen == 0 {
-		return
-	}
-	// One that was written after the read has begun may have more time left than its TTL, although no clock has gone back: its
-	// deadline stays.
-	left, late := r.Left, time.UnixMicro(r.seen)
-	r.Unsettled = false
-	if r.SetLeft(r.ends.Left(providerkit.HostTime{Wall: late})); r.Unsettled {
-		r.at.Wall, r.Now = late, late.UTC()
-	} else {
-		r.Left = left
+	if r.Unsettled && r.seen != 0 {
+		r.settleAgain()
 	}
 }
 
