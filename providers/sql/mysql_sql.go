@@ -12,9 +12,9 @@ func newMySQL(table string) tables {
 		// The start of the statement, and the time at which this is evaluated.
 		"start": "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', NOW(6))",
 		"now":   "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', SYSDATE(6))",
-		// Columns in the order of storedRow.columns, of a row that may be missing. The start is never later than what is seen; the
-		// clock is asked once the row is read.
-		"row": `coalesce(l.name, ''), coalesce(l.version, 0), coalesce(l.token, 0), coalesce(l.id, ''), coalesce(l.owner, ''), l.ttl_us,
+		// Columns in the order of storedRow.columns, after the name, of a row that may be missing. The start is never later than what
+		// is seen; the clock is asked once the row is read.
+		"row": `coalesce(l.version, 0), coalesce(l.token, 0), coalesce(l.id, ''), coalesce(l.owner, ''), l.ttl_us,
 	coalesce(l.metadata, '{}'), l.acquired_us, coalesce(l.expires_us, 0), coalesce(l.breaking, 0), coalesce(l.broken_by, ''),
 	coalesce(l.break_reason, ''), coalesce(l.ended, ''), coalesce(l.waiters, ''), '', 0, {{start}}, {{now}}`,
 	}, "common", "mariadb"), "", table, historySuffix)

@@ -86,8 +86,8 @@ func (s *rowStore) dequeue(ctx context.Context, name, waiter string) error {
 // find reads a row for a request of an ID.
 func (s *rowStore) find(ctx context.Context, on statements, name, id string, now providerkit.HostTime) (*storedRow, error) {
 	r := &storedRow{at: now}
-	err := on.query(ctx, s.sql["read"], []any{name}, func(scan scan) error { return scan(r.columns()...) })
 	r.Name = name
+	err := on.query(ctx, s.sql["read"], []any{&r.Name}, func(scan scan) error { return scan(r.columns()[1:]...) })
 	r.settle(id)
 	return r, err
 }
@@ -201,7 +201,7 @@ type storedRow struct {
 	began, seen   int64 // on MySQL, its clock when the read began, and when the row was read
 }
 
-// columns are where to scan them, in the order of the hole "row", and the parameters of statements. boot and boot_us are
+// columns are where to scan them, the name and then those of the hole "row", and the parameters of statements. boot and boot_us are
 // SQLite's alone.
 func (r *storedRow) columns() []any {
 	return []any{

@@ -11,8 +11,8 @@ func newSqliteSQL(table string) tables {
 		"history_index": `"` + table + historySuffix + `_by_name"`,
 		"schema":        `"` + table + schemaSuffix + `"`,
 		"version":       strconv.Itoa(schemaVersion),
-		// Columns in the order of storedRow.columns.
-		"row": `l.name, l.version, l.token, l.id, l.owner, l.ttl_us, l.metadata, l.acquired_us, l.expires_us,
+		// Columns in the order of storedRow.columns, after the name.
+		"row": `l.version, l.token, l.id, l.owner, l.ttl_us, l.metadata, l.acquired_us, l.expires_us,
 	l.breaking, l.broken_by, l.break_reason, l.ended, l.waiters, l.boot, l.boot_us, 0, 0`,
 	}, "common", "sqlite"), "", table, historySuffix)
 }
