@@ -32,7 +32,7 @@ type tables struct {
 	schema, table string   // schema is "" on SQLite
 	others        []string // the suffixes of those beside the table, but for the versions
 	create        []string // the statements that make them
-	// Among them: exists says whether there is a table, version which version ours have; history and newest are a page of a
+	// All statements. exists says whether there is a table, version which version ours have; history and newest are a page of a
 	// name's history, from its beginning and from its end.
 	sql map[string]string
 }
