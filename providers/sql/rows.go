@@ -10,7 +10,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providerkit/waitqueue"
 )
 
-// rowStore is what SQLite and MySQL do in the same way: a row is read, the rules decide, and the queue in it (lineUp), and it is
+// rowStore is what SQLite and MySQL do in the same way: a row is read, the rules and the queue in the row (lineUp) decide, and it is
 // written. PostgreSQL does most of that within its statements.
 type rowStore struct {
 	in     rowDialect
