@@ -68,7 +68,7 @@ func (m *mysql) changeOn(ctx context.Context, on statements, name, id string, ru
 // write makes a change while the clock is before until. It returns 0 if the row has changed since it was read.
 func (m *mysql) write(ctx context.Context, on statements, r *storedRow, until int64, notes []abstractions.NamedEntry) (n int, err error) {
 	before := r.encode()
-	statement, args := m.sql["insert"], r.columns()[:mysqlColumns]
+	statement, args := m.sql["insert"], r.columns()[:mysqlStored]
 	if before != 0 {
 		statement, args = m.sql["update"], append(args[1:], r.Name, before, until)
 	}

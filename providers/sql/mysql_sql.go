@@ -20,5 +20,5 @@ func newMySQL(table string) tables {
 	}, "common", "mariadb"), "", table, historySuffix)
 }
 
-// mysqlColumns is how many of storedRow.columns are stored.
-const mysqlColumns = 14
+// mysqlColumns is how many of storedRow.columns are read, and mysqlStored how many are stored.
+const mysqlColumns, mysqlStored = 18, 14

@@ -53,7 +53,7 @@ func open(o Options, field, where string) (*Provider, error) {
 		d.caps.HeedsContext = true
 		d.tables = newMySQL(o.Table)
 		m := &mysql{db: openMySQL(o.MySQL), limit: poolLimit(o.MySQL.MaxConns), number: o.MySQL.ErrorNumber}
-		m.rowStore = d.rowStore(m, func() providerkit.HostTime { return providerkit.HostTime{} })
+		m.rowStore = d.rowStore(m, func() providerkit.HostTime { return providerkit.HostTime{} }, mysqlColumns)
 		m.wakeups = newWakeups(m, func(context.Context, *wakeups) (providerkit.Connection, error) { return nil, errPolls })
 		d.backend = m
 	case SQLite:
@@ -64,7 +64,7 @@ func open(o Options, field, where string) (*Provider, error) {
 		d.caps = capabilities(SQLite, "the host's clock")
 		d.tables = newSqliteSQL(o.Table)
 		s := &sqlite{db: db}
-		s.rowStore = d.rowStore(s, providerkit.HostClock)
+		s.rowStore = d.rowStore(s, providerkit.HostClock, sqliteColumns)
 		s.wakeups = newWakeups(s, s.listen)
 		s.changes = batch.New(s.applyMany, batch.UntilItLeaves)
 		d.backend = s

@@ -18,6 +18,7 @@ type rowStore struct {
 	tables *tables
 	record recording
 	clock  func() providerkit.HostTime // zero where rows bring the time along
+	width  int                         // how many of storedRow.columns are read
 	*wakeups
 }
 
@@ -30,8 +31,8 @@ type rowDialect interface {
 	lives(channel string) bool
 }
 
-func (d *driver) rowStore(in rowDialect, clock func() providerkit.HostTime) rowStore {
-	return rowStore{in: in, sql: d.tables.sql, tables: &d.tables, record: d.record, clock: clock}
+func (d *driver) rowStore(in rowDialect, clock func() providerkit.HostTime, width int) rowStore {
+	return rowStore{in: in, sql: d.tables.sql, tables: &d.tables, record: d.record, clock: clock, width: width}
 }
 
 func (s *rowStore) apply(ctx context.Context, op op) (applied, error) {
@@ -87,7 +88,7 @@ func (s *rowStore) dequeue(ctx context.Context, name, waiter string) error {
 func (s *rowStore) find(ctx context.Context, on statements, name, id string, now providerkit.HostTime) (*storedRow, error) {
 	r := &storedRow{at: now}
 	r.Name = name
-	err := on.query(ctx, s.sql["read"], []any{&r.Name}, func(scan scan) error { return scan(r.columns()[1:]...) })
+	err := on.query(ctx, s.sql["read"], []any{&r.Name}, func(scan scan) error { return scan(r.columns()[1:s.width]...) })
 	r.settle(id)
 	return r, err
 }
@@ -101,7 +102,7 @@ func (s *rowStore) read(ctx context.Context, name string) (providerkit.Record, e
 func (s *rowStore) eachRow(ctx context.Context, on statements, now providerkit.HostTime, statement string, args []any, each func(*storedRow)) error {
 	return on.query(ctx, statement, args, func(scan scan) error {
 		r := &storedRow{at: now}
-		err := scan(r.columns()...)
+		err := scan(r.columns()[:s.width]...)
 		r.settle("")
 		each(r)
 		return err
@@ -202,7 +203,7 @@ type storedRow struct {
 }
 
 // columns are where to scan them, the name and then those of the hole "row", and the parameters of statements. boot and boot_us are
-// SQLite's alone.
+// SQLite's alone, and the clocks MySQL's.
 func (r *storedRow) columns() []any {
 	return []any{
 		&r.Name, &r.version, &r.Token, &r.ID, &r.Owner, &r.ttl, &r.metadata, &r.acquired, &r.ends.Wall, &r.Breaking, &r.BrokenBy, &r.BreakReason,

@@ -12,10 +12,10 @@ func newSqliteSQL(table string) tables {
 		"schema":        `"` + table + schemaSuffix + `"`,
 		"version":       strconv.Itoa(schemaVersion),
 		// Columns in the order of storedRow.columns, after the name.
-		"row": `l.version, l.token, l.id, l.owner, l.ttl_us, l.metadata, l.acquired_us, l.expires_us,
-	l.breaking, l.broken_by, l.break_reason, l.ended, l.waiters, l.boot, l.boot_us, 0, 0`,
+		"row": `version, token, id, owner, ttl_us, metadata, acquired_us, expires_us, breaking, broken_by, break_reason, ended, waiters,
+	boot, boot_us`,
 	}, "common", "sqlite"), "", table, historySuffix)
 }
 
-// sqliteColumns is how many of storedRow.columns are stored.
+// sqliteColumns is how many of storedRow.columns are read and stored.
 const sqliteColumns = 16

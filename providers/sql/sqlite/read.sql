@@ -1,1 +1,1 @@
-SELECT {{row}} FROM {{lease}} AS l WHERE l.name = ?
+SELECT {{row}} FROM {{lease}} WHERE name = ?
