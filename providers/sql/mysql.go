@@ -93,7 +93,10 @@ func (m *mysql) renew(ctx context.Context, reqs []abstractions.RenewRequest, wai
 	}
 	if len(reqs) == 1 {
 		done, err := m.changeOn(ctx, on, reqs[0].Name, reqs[0].ID, func(r *storedRow) providerkit.Change { return r.Renew(reqs[0]) })
-		return []abstractions.RenewResult{done.renewed(reqs[0].TTL)}, err
+		if err != nil { // it may have been rolled back
+			return nil, err
+		}
+		return []abstractions.RenewResult{done.renewed(reqs[0].TTL)}, nil
 	}
 	if !m.record.renewals {
 		results, err = m.renewMany(ctx, on, reqs)

@@ -161,6 +161,9 @@ func TestLockedRowIsInNobodysWay_mariadb(t *testing.T) {
 			require.NoError(t, result.Err, batch[i].Name)
 		}
 	}
+	results, err = p.RenewBatch(bounded(t), batch[4:5])
+	require.NoError(t, err)
+	require.ErrorIs(t, results[0].Err, abstractions.ErrThrottled, "a batch of one")
 	_, err = p.Acquire(bounded(t), claimOf("other", time.Minute))
 	require.NoError(t, err)
 
