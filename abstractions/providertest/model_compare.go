@@ -75,6 +75,7 @@ func (m *model) remaining(got abstractions.Record, sent, returned time.Time) {
 func (m *model) sameRecord(got abstractions.Record) {
 	m.e.False(got.Unconfirmed, m.whole())
 	want := m.record.Show()
+	m.e.Equal(want.Held, got.Held, "%+v: %s", got, m.whole())
 	if !want.Held {
 		got = abstractions.Record{Name: got.Name, Held: got.Held, Token: got.Token}
 	}

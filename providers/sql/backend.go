@@ -89,6 +89,14 @@ type applied struct {
 	after providerkit.Record // as written; as read if nothing was
 }
 
+// renewed is the answer to a renewal.
+func (a *applied) renewed(ttl time.Duration) (result abstractions.RenewResult) {
+	if result.Err = a.Err; a.Err == nil {
+		result.Grant = grant(&a.after, ttl)
+	}
+	return result
+}
+
 // times is the state of a grant.
 type times struct{ now, expires time.Time }
 

@@ -16,12 +16,27 @@ type recording struct {
 	retention         time.Duration // 0 for ever
 }
 
+// kept are the entries of a change that go there.
+func (r recording) kept(name string, c *providerkit.Change) (entries []abstractions.NamedEntry) {
+	for _, e := range []abstractions.HistoryEntry{c.Expired, c.Note} {
+		if r.changes && e.Kind != "" && (e.Kind != abstractions.HistoryRenewed || r.renewals) {
+			entries = append(entries, abstractions.NamedEntry{Name: name, HistoryEntry: e})
+		}
+	}
+	return entries
+}
+
+// noteArgs are the columns of an entry.
+func noteArgs(e *abstractions.NamedEntry) []any {
+	return []any{e.Name, e.Time.UnixMicro(), string(e.Kind), e.ID, e.Owner, e.Token, e.Actor, e.Reason}
+}
+
 // History returns a page of what happened to a name. The history of a name outlives
 // its row.
 func (d *driver) History(ctx context.Context, req abstractions.HistoryRequest) (page abstractions.HistoryResult, err error) {
-	statement, after, last := d.tables.history, int64(0), int64(0)
+	statement, after, last := d.tables.sql["history"], int64(0), int64(0)
 	if req.NewestFirst {
-		statement, after = d.tables.newest, math.MaxInt64
+		statement, after = d.tables.sql["newest"], math.MaxInt64
 	}
 	if req.After != "" {
 		if after, err = strconv.ParseInt(req.After, 10, 64); err != nil {

@@ -66,28 +66,29 @@ func (q *lineUp) leave(waiter string, kept bool) (c providerkit.Change) {
 // admit applies the rule of an acquire, unless the name is kept for another claim, for what is left of a
 // reservation. One that waits joins the queue if it is refused, and leaves it when it gets the name; then so
 // does a first one that has let its turn pass.
-func (w *wakeups) admit(r *row, q *lineUp, op *op, left time.Duration, kept bool) providerkit.Change {
+func (w *wakeups) admit(r *storedRow, op *op) providerkit.Change {
 	free, before := r.ID == "", r.Record
 	waiter := waiterOf(op.id)
-	head, _ := q.head()
+	head, _ := r.waiters.head()
+	left, kept := r.kept()
 	c := op.rule(&r.Record)
 	if c.Write && kept && head != waiter {
 		r.Record = before
 		c = providerkit.Change{Err: &abstractions.HeldError{Holder: r.Show(), RetryAfter: left}}
 	}
 	switch {
-	case c.Err == nil && c.Write && len(*q) > 0 && r.Token != before.Token:
+	case c.Err == nil && c.Write && len(r.waiters) > 0 && r.Token != before.Token:
 		if free && head != waiter {
-			*q = q.rest()
+			r.waiters = r.waiters.rest()
 		}
-		*q, _ = q.without(waiter)
+		r.waiters, _ = r.waiters.without(waiter)
 	case errors.Is(c.Err, abstractions.ErrHeld):
 		channel := w.channelOf(op.id)
 		if channel == nil {
 			break
 		}
-		if _, was := q.without(waiter); !was && q.len() < mostWaiters {
-			*q += lineUp(fmt.Sprintf("%s %x %d %s %s\n", waiter, channel, r.Now.UnixMicro(), op.id, op.acquire.Owner))
+		if _, was := r.waiters.without(waiter); !was && r.waiters.len() < mostWaiters {
+			r.waiters += lineUp(fmt.Sprintf("%s %x %d %s %s\n", waiter, channel, r.Now.UnixMicro(), op.id, op.acquire.Owner))
 			c.Write = true
 		}
 	}

@@ -2,15 +2,14 @@ package sqllease
 
 import (
 	"context"
-	"database/sql"
-	"encoding/json"
+	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
-	"github.com/distributedleasing/leasing/abstractions/providerkit/waitqueue"
 )
 
 // mysql is the backend on MariaDB and MySQL. A row is read, the rules decide, and one request writes it under the condition that its
@@ -20,11 +19,8 @@ import (
 // it sees. Until the write that clock can only get late, which frees nothing early: a lease that had run out then has run
 // out since. The condition of the write, which may have waited, asks SYSDATE(6), the time at which it is evaluated.
 type mysql struct {
+	rowStore
 	db     mysqlDatabase
-	sql    map[string]string
-	tables *tables
-	record recording
-	*wakeups
 	limit  semaphore
 	number func(error) int
 }
@@ -46,76 +42,46 @@ func count(ctx context.Context, on statements, statement string, args ...any) (n
 	return n, err
 }
 
-func (m *mysql) apply(ctx context.Context, op op) (applied, error) {
-	done, err := m.change(ctx, m, op.name, op.id, func(r *mysqlRow) providerkit.Change {
-		if op.acquire == nil {
-			return op.rule(&r.Record)
-		}
-		left, kept := r.kept()
-		return m.admit(&r.row, &r.waiters, &op, left, kept)
-	})
-	if err == nil && done.Err == nil && op.acquire != nil {
-		m.served(op.id)
-	}
-	return done, err
+func (m *mysql) change(ctx context.Context, name, id string, rule func(*storedRow) providerkit.Change) (applied, error) {
+	return m.changeOn(ctx, m, name, id, rule)
 }
 
-// change begins again if the row has changed since it was read. Who loses that race lost it to a change that was made.
-func (m *mysql) change(ctx context.Context, on statements, name, id string, rule func(*mysqlRow) providerkit.Change) (done applied, err error) {
+// changeOn begins again if the row has changed since it was read. Who loses that race lost it to a change that was made.
+func (m *mysql) changeOn(ctx context.Context, on statements, name, id string, rule func(*storedRow) providerkit.Change) (done applied, err error) {
 	for n := 0; n == 0 && err == nil; {
-		var r mysqlRow
-		if r, err = m.find(ctx, on, name, id); err != nil {
+		var r *storedRow
+		if r, err = m.find(ctx, on, name, id, m.clock()); err != nil {
 			break
 		}
 		holder, until := r.ID, r.until()
-		done = applied{Change: rule(&r)}
-		done.after = r.Record
-		if !done.Write {
+		if done, _ = m.decide(r, rule); !done.Write {
 			break
 		}
 		if r.ID != holder {
 			until = forever
 		}
-		n, err = m.write(ctx, on, &r, until, &done.Change)
+		n, err = m.write(ctx, on, r, until, m.record.kept(name, &done.Change))
 	}
 	return done, err
 }
 
 // write makes a change while the clock is before until. It returns 0 if the row has changed since it was read.
-func (m *mysql) write(ctx context.Context, on statements, r *mysqlRow, until int64, c *providerkit.Change) (int, error) {
-	args := append([]any{r.Name, max(r.version+1, r.now)}, r.values(c)...)
-	statement := m.sql["insert"]
-	if r.version != 0 {
-		statement, args = m.sql["update"], append(args[1:], r.Name, r.version, until)
+func (m *mysql) write(ctx context.Context, on statements, r *storedRow, until int64, notes []abstractions.NamedEntry) (n int, err error) {
+	before := r.encode()
+	statement, args := m.sql["insert"], r.columns()[:mysqlStored]
+	if before != 0 {
+		statement, args = m.sql["update"], append(args[1:], r.Name, before, until)
 	}
-	if !m.record.changes {
+	if len(notes) == 0 {
 		return count(ctx, on, statement, args...)
 	}
 	// It is sent as a whole, and one transaction: the server waits for nobody before its end.
 	statement = "START TRANSACTION; " + statement + "; SET @leasing_written = ROW_COUNT()"
-	for _, e := range []abstractions.HistoryEntry{c.Expired, c.Note} {
-		if e.Kind != "" && (e.Kind != abstractions.HistoryRenewed || m.record.renewals) {
-			statement, args = statement+"; "+m.sql["note"], append(args, noteArgs(r.Name, e)...)
-		}
+	for _, e := range notes {
+		statement, args = statement+"; "+m.sql["note"], append(args, noteArgs(&e)...)
 	}
-	n := 0
-	err := on.query(ctx, statement+"; COMMIT; SELECT @leasing_written", args, func(scan scan) error { return scan(&n) })
+	err = on.query(ctx, statement+"; COMMIT; SELECT @leasing_written", args, func(scan scan) error { return scan(&n) })
 	return n, err
-}
-
-func noteArgs(name string, e abstractions.HistoryEntry) []any {
-	return []any{name, e.Time.UnixMicro(), string(e.Kind), e.ID, e.Owner, e.Token, e.Actor, e.Reason}
-}
-
-// listedRow is a row in the argument of a statement of many.
-type listedRow struct {
-	Name     string `json:"name"`
-	Version  int64  `json:"version"`
-	Next     int64  `json:"next"`
-	TTL      *int64 `json:"ttl,omitempty"`
-	Expires  *int64 `json:"expires,omitempty"`
-	Metadata string `json:"metadata"` // JSON in a text
-	Until    int64  `json:"until"`
 }
 
 // renew reads all the rows and writes all that the rules allow, in two statements. If some row is locked or not as expected, each
@@ -126,15 +92,11 @@ func (m *mysql) renew(ctx context.Context, reqs []abstractions.RenewRequest, wai
 		on = withoutWaiting{m.db}
 	}
 	if len(reqs) == 1 {
-		done, err := m.change(ctx, on, reqs[0].Name, reqs[0].ID, func(r *mysqlRow) providerkit.Change { return r.Renew(reqs[0]) })
-		if err != nil {
+		done, err := m.changeOn(ctx, on, reqs[0].Name, reqs[0].ID, func(r *storedRow) providerkit.Change { return r.Renew(reqs[0]) })
+		if err != nil { // it may have been rolled back
 			return nil, err
 		}
-		result := abstractions.RenewResult{Err: done.Err}
-		if result.Err == nil {
-			result.Grant = grant(&done.after, reqs[0].TTL)
-		}
-		return []abstractions.RenewResult{result}, nil
+		return []abstractions.RenewResult{done.renewed(reqs[0].TTL)}, nil
 	}
 	if !m.record.renewals {
 		results, err = m.renewMany(ctx, on, reqs)
@@ -152,130 +114,124 @@ func (m *mysql) renew(ctx context.Context, reqs []abstractions.RenewRequest, wai
 	return results, nil
 }
 
+// renewMany returns nothing if not all that the rules allow was written.
 func (m *mysql) renewMany(ctx context.Context, on statements, reqs []abstractions.RenewRequest) ([]abstractions.RenewResult, error) {
-	names := make([]string, len(reqs))
+	names, order := make([]any, len(reqs)), make([]int, len(reqs))
 	for i := range reqs {
-		names[i] = reqs[i].Name
+		names[i], order[i] = reqs[i].Name, i
 	}
 	rows, err := m.rows(ctx, on, names)
-	results, list := make([]abstractions.RenewResult, len(reqs)), []listedRow{}
-	for i, req := range reqs {
-		r := rows[req.Name]
-		delete(rows, req.Name)
-		if err != nil || r == nil { // missing, or twice in the batch
-			return nil, err
+	if err != nil {
+		return nil, err
+	}
+	slices.SortFunc(order, func(a, b int) int { return strings.Compare(reqs[a].Name, reqs[b].Name) }) // all lock rows in this order
+	results, renewed, args := make([]abstractions.RenewResult, len(reqs)), 0, []any{}
+	for _, i := range order {
+		r := rows[reqs[i].Name]
+		delete(rows, reqs[i].Name)
+		if r == nil { // missing, or twice in the batch
+			return nil, nil
 		}
-		r.complete(req.Name, req.ID)
 		until := r.until()
-		if results[i].Err = r.Renew(req).Err; results[i].Err == nil {
-			results[i].Grant = grant(&r.Record, req.TTL)
-			list = append(list, listedRow{r.Name, r.version, max(r.version+1, r.now), micros(r.TTL), r.deadline(), encodeMetadata(r.Metadata), until})
+		r.settle(reqs[i].ID)
+		done, _ := m.decide(r, func(r *storedRow) providerkit.Change { return r.Renew(reqs[i]) })
+		if results[i] = done.renewed(reqs[i].TTL); done.Err == nil {
+			renewed++
+			before := r.encode()
+			args = append(args, []byte(r.Name), before, r.version, r.ttl, r.metadata, r.ends.Wall, until)
 		}
 	}
-	slices.SortFunc(list, func(a, b listedRow) int { return strings.Compare(a.Name, b.Name) }) // all lock rows in this order
-	text, _ := json.Marshal(list)                                                              // texts and numbers always encode
-	n, err := count(ctx, on, m.sql["renew"], string(text))
-	if err != nil || n < len(list) {
+	if renewed == 0 {
+		return results, nil
+	}
+	if n, err := count(ctx, on, repeated(renewed, m.sql["renew"]), args...); err != nil || n < renewed {
 		return nil, err
 	}
 	return results, nil
 }
 
-func (m *mysql) find(ctx context.Context, on statements, name, id string) (r mysqlRow, err error) {
-	err = on.query(ctx, m.sql["read"], []any{name}, func(scan scan) error { return scan(r.columns()...) })
-	r.complete(name, id)
-	return r, err
-}
-
-// rows reads the rows of those names that there are.
-func (m *mysql) rows(ctx context.Context, on statements, names []string) (map[string]*mysqlRow, error) {
-	args, found := make([]any, len(names)), make(map[string]*mysqlRow, len(names))
-	for i := range names {
-		args[i] = names[i]
-	}
-	err := eachRow(ctx, on, m.sql["rows"]+strings.Repeat(", ?", len(names)-1)+")", args, func(r *mysqlRow) { found[r.Name] = r })
-	return found, err
-}
-
-// eachRow hands over rows that end with the name.
-func eachRow(ctx context.Context, on statements, statement string, args []any, each func(*mysqlRow)) error {
-	return on.query(ctx, statement, args, func(scan scan) error {
-		r, name := &mysqlRow{}, ""
-		err := scan(append(r.columns(), &name)...)
-		r.complete(name, "")
-		each(r)
-		return err
-	})
-}
-
 // forever is a time in microseconds that never comes.
-const forever = 1<<62 - 1
+const forever = math.MaxInt64
 
-// mysqlRow is a row as it is stored.
-type mysqlRow struct {
-	pgRow
-	waiters lineUp
-	seen    int64 // the clock once it was read
+// until is the time before which a change of the holder's claim has to be written.
+func (r *storedRow) until() int64 {
+	if !r.Held() || r.ends.Wall == 0 {
+		return forever
+	}
+	return r.ends.Wall
 }
 
-func (r *mysqlRow) columns() []any { return append(r.pgRow.columns(), (*string)(&r.waiters), &r.seen) }
-
-// complete makes it a row. One that was written after the read has begun may have more time left than its TTL, although no clock
-// has gone back: its deadline stays.
-func (r *mysqlRow) complete(name, id string) {
-	r.pgRow.complete(name, id)
-	if !r.Unsettled {
-		return
-	}
-	left := r.Left
+// settleAgain is for a row that has more time left than its TTL: it may have been written after the read has begun, although no clock
+// has gone back. Its deadline stays then.
+func (r *storedRow) settleAgain() {
+	left, late := r.Left, time.UnixMicro(r.seen)
 	r.Unsettled = false
-	if r.SetLeft(leftUntil(r.seen, r.expires)); r.Unsettled {
-		r.now, r.Now = r.seen, time.UnixMicro(r.seen).UTC()
+	if r.SetLeft(r.ends.Left(providerkit.HostTime{Wall: late})); r.Unsettled {
+		r.at.Wall, r.Now = late, late.UTC()
 	} else {
 		r.Left = left
 	}
 }
 
-// until is the time before which a change of the holder's claim has to be written.
-func (r *mysqlRow) until() int64 {
-	if !r.Held() || r.expires == nil {
-		return forever
-	}
-	return *r.expires
+func (m *mysql) list(ctx context.Context, req abstractions.ListRequest, limit int) ([]providerkit.Record, error) {
+	return m.listAt(ctx, m.clock(), req, limit)
 }
 
-// kept says whether a name that nobody holds is reserved for the first who waits, and for how long.
-func (r *mysqlRow) kept() (left time.Duration, ok bool) {
-	if r.ID != "" || r.waiters == "" || r.expires == nil {
-		return 0, false
-	}
-	left = leftUntil(r.now, r.expires)
-	return left, left > 0 && left < longestTurn
-}
+// lives does not know.
+func (m *mysql) lives(string) bool { return true }
 
-// deadline is when the lease ends.
-func (r *mysqlRow) deadline() *int64 {
-	ends := micros(r.Left)
-	if ends != nil {
-		*ends += r.now
-	}
-	return ends
-}
-
-// values are what a change makes of the row, from the token on.
-func (r *mysqlRow) values(c *providerkit.Change) []any {
-	acquired, expires := sql.NullInt64{Int64: r.AcquiredAt.UnixMicro(), Valid: !r.AcquiredAt.IsZero()}, r.expires
-	if c.Deadline {
-		expires = nil
-		if r.ID != "" {
-			expires = r.deadline()
-		} else if c.Wake && r.waiters != "" {
-			ends := r.now + waitqueue.Grace.Microseconds()
-			expires = &ends
+// sweep deletes those of the rows it has looked at that nobody has changed since.
+func (m *mysql) sweep(ctx context.Context, after *string, limit int, idle time.Duration) (deleted int, last string, err error) {
+	return m.sweepPage(ctx, m, after, limit, idle, func(old []*storedRow) (int, error) {
+		var args []any
+		for _, r := range old {
+			args = append(args, []byte(r.Name), r.version)
 		}
+		return count(ctx, m, repeated(len(old), m.sql["forget"]), args...)
+	})
+}
+
+func (m *mysql) writeHistory(ctx context.Context, entries []abstractions.NamedEntry) error {
+	if len(entries) == 0 {
+		return nil
 	}
-	return []any{
-		r.Token, r.ID, r.Owner, ttlColumn(&r.Record), encodeMetadata(r.Metadata), acquired, expires,
-		r.Breaking, r.BrokenBy, r.BreakReason, encodeEnded(r.Ended, r.ended), string(r.waiters),
+	var args []any
+	for _, e := range entries {
+		args = append(args, noteArgs(&e)...)
 	}
+	return run(ctx, m, repeated(len(entries), m.sql["notes"]), args...)
+}
+
+func (m *mysql) sweepHistory(ctx context.Context, limit int) (deleted int, err error) {
+	return count(ctx, m, m.sql["trim"], limit, m.record.retention.Microseconds())
+}
+
+func (m *mysql) version(ctx context.Context) (int, error) { return m.tables.installed(ctx, m) }
+
+// migrate holds a lock of the server, for as long as the connection lives, so that processes that start together do it one after
+// the other.
+func (m *mysql) migrate(ctx context.Context) error {
+	conn, err := m.db.Conn(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	on, locked := viaSQL{conn}, false
+	const lock = "_LOCK(md5(concat('leasing.', DATABASE(), '.', ?))"
+	err = on.query(ctx, "SELECT coalesce(GET"+lock+", 5), 0)", []any{m.tables.table}, func(scan scan) error { return scan(&locked) })
+	if err != nil {
+		return err
+	}
+	if !locked {
+		return fmt.Errorf("%w: another process is making the tables", abstractions.ErrUnavailable)
+	}
+	err = m.tables.install(ctx, on, m.tables.create)
+	_ = run(ctx, on, "SELECT RELEASE"+lock+")", m.tables.table)
+	return err
+}
+
+func (m *mysql) close() error {
+	m.wakeups.Close()
+	_ = m.db.Close() // its error is that of a connection that has ended by itself
+	return nil
 }

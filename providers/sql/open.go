@@ -51,8 +51,9 @@ func open(o Options, field, where string) (*Provider, error) {
 	case MySQL:
 		d.caps = capabilities(MySQL, "the database server's clock")
 		d.caps.HeedsContext = true
-		m := &mysql{db: openMySQL(o.MySQL), tables: &d.tables, record: record, limit: poolLimit(o.MySQL.MaxConns), number: o.MySQL.ErrorNumber}
-		m.sql, d.tables = newMySQL(o.Table)
+		d.tables = newMySQL(o.Table)
+		m := &mysql{db: openMySQL(o.MySQL), limit: poolLimit(o.MySQL.MaxConns), number: o.MySQL.ErrorNumber}
+		m.rowStore = d.rowStore(m, func() providerkit.HostTime { return providerkit.HostTime{} }, mysqlColumns)
 		m.wakeups = newWakeups(m, func(context.Context, *wakeups) (providerkit.Connection, error) { return nil, errPolls })
 		d.backend = m
 	case SQLite:
@@ -61,8 +62,9 @@ func open(o Options, field, where string) (*Provider, error) {
 			return nil, err
 		}
 		d.caps = capabilities(SQLite, "the host's clock")
-		s := &sqlite{db: db, tables: &d.tables, record: record, clock: providerkit.HostClock}
-		s.sql, d.tables = newSqliteSQL(o.Table)
+		d.tables = newSqliteSQL(o.Table)
+		s := &sqlite{db: db}
+		s.rowStore = d.rowStore(s, providerkit.HostClock, sqliteColumns)
 		s.wakeups = newWakeups(s, s.listen)
 		s.changes = batch.New(s.applyMany, batch.UntilItLeaves)
 		d.backend = s

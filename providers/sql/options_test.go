@@ -62,7 +62,7 @@ func TestOptionsReachTheirPlaces(t *testing.T) {
 	b := p.driver.backend.(*postgres)
 	require.Equal(t, []string{"ops", "locks"}, []string{b.tables.schema, b.tables.table})
 	require.Contains(t, b.sql["read"], `"ops"."locks"`)
-	require.Contains(t, b.tables.history, `"ops"."locks_history"`)
+	require.Contains(t, b.sql["history"], `"ops"."locks_history"`)
 	require.Equal(t, recording{changes: true, renewals: true}, b.record)
 	require.Equal(t, 6, cap(b.limit))
 	require.Equal(t, time.Hour, p.driver.retention)

@@ -25,10 +25,7 @@ func (p *postgres) version(ctx context.Context) (int, error) {
 }
 
 const (
-	isStrict    = "SELECT pg_catalog.current_setting('default_transaction_isolation') <> 'read committed'"
-	tableExists = `SELECT EXISTS (
-	SELECT FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
-	WHERE c.relname = $1::text AND n.nspname = $2::text)`
+	isStrict  = "SELECT pg_catalog.current_setting('default_transaction_isolation') <> 'read committed'"
 	situation = `SELECT EXISTS (SELECT FROM pg_catalog.pg_namespace WHERE nspname = $1::text), current_user::text,
 	pg_catalog.pg_encoding_to_char((SELECT encoding FROM pg_catalog.pg_database WHERE datname = pg_catalog.current_database()))`
 )

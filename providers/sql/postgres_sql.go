@@ -1,11 +1,8 @@
 package sqllease
 
 import (
-	"embed"
 	"fmt"
-	"regexp"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
@@ -14,9 +11,6 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-//go:embed postgres/*.sql
-var postgresFiles embed.FS
-
 // postgresSQL are the statements for one schema and table, by the names of their files. "renew_now" is "renew" of those that
 // nobody has locked. There is no "acquire" and "release" where many's are used for one, too.
 type postgresSQL map[string]string
@@ -24,14 +18,13 @@ type postgresSQL map[string]string
 // newPostgresSQL fills in the statements. Where a connection must never wait for a
 // row lock, a locked row is an error (55P03, lock_not_available).
 func newPostgresSQL(o Options, waits bool) (postgresSQL, tables) {
-	versions := pgx.Identifier{o.Schema, o.Table + schemaSuffix}.Sanitize()
 	holes := map[string]string{
 		"lease":         pgx.Identifier{o.Schema, o.Table}.Sanitize(),
 		"history":       pgx.Identifier{o.Schema, o.Table + historySuffix}.Sanitize(),
 		"waiters":       pgx.Identifier{o.Schema, o.Table + waitersSuffix}.Sanitize(),
 		"history_index": pgx.Identifier{o.Table + historySuffix + "_by_name"}.Sanitize(),
 		"namespace":     pgx.Identifier{o.Schema}.Sanitize(),
-		"schema":        versions,
+		"schema":        pgx.Identifier{o.Schema, o.Table + schemaSuffix}.Sanitize(),
 		"version":       strconv.Itoa(schemaVersion),
 		"now":           "pg_catalog.clock_timestamp()",
 		"history_us":    strconv.FormatInt(finite(o.HistoryRetention).Microseconds(), 10),
@@ -54,62 +47,15 @@ func newPostgresSQL(o Options, waits bool) (postgresSQL, tables) {
 	if !waits {
 		holes["lock"] += " NOWAIT"
 	}
-	s := statementsIn(postgresFiles, "postgres", holes)
+	s := statementsIn(holes, "postgres")
 	if !waits || o.History {
 		delete(s, "acquire")
 		delete(s, "release")
 	}
-	t := tables{
-		schema: o.Schema, table: o.Table, others: []string{historySuffix, waitersSuffix}, exists: tableExists,
-		version: "SELECT coalesce(pg_catalog.max(version), 0) FROM " + versions,
-		history: s["history"], newest: s["newest"],
-		create: strings.Split(s["schema"], ";\n"),
-	}
+	t := newTables(s, o.Schema, o.Table, historySuffix, waitersSuffix)
 	holes["lock"] = "FOR UPDATE OF l SKIP LOCKED"
-	s["renew_now"] = statementIn(postgresFiles, "postgres/renew.sql", holes)
+	s["renew_now"] = statementIn("postgres/renew.sql", holes)
 	return s, t
-}
-
-var (
-	sqlComment = regexp.MustCompile(`(?m)^--.*\n`)
-	sqlHole    = regexp.MustCompile(`\{\{([^{}:]*):?([^{}]*)\}\}`)
-)
-
-// statementsIn are the files of a folder, by their names.
-func statementsIn(files embed.FS, folder string, holes map[string]string) map[string]string {
-	s := map[string]string{}
-	list, _ := files.ReadDir(folder)
-	for _, file := range list {
-		s[strings.TrimSuffix(file.Name(), ".sql")] = statementIn(files, folder+"/"+file.Name(), holes)
-	}
-	return s
-}
-
-// statementIn reads a file and fills its holes, the inner ones first, with one of
-// fragments or of holes. The argument {{name:argument}} replaces each question mark in it.
-func statementIn(files embed.FS, file string, holes map[string]string) string {
-	text, err := files.ReadFile(file)
-	if err != nil {
-		panic(err) // it is embedded
-	}
-	statement := strings.TrimSpace(sqlComment.ReplaceAllString(string(text), ""))
-	for sqlHole.MatchString(statement) {
-		statement = sqlHole.ReplaceAllStringFunc(statement, func(hole string) string {
-			parts := sqlHole.FindStringSubmatch(hole)
-			text, ours := holes[parts[1]]
-			if !ours {
-				var known bool
-				if text, known = fragments[parts[1]]; !known {
-					panic("sqllease: " + file + ": nothing for " + hole)
-				}
-			}
-			if ours && !strings.Contains(hole, ":") { // it may have parameters
-				return text
-			}
-			return strings.ReplaceAll(text, "?", parts[2])
-		})
-	}
-	return statement
 }
 
 // fragments are the same for all tables.

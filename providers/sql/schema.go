@@ -27,14 +27,18 @@ const (
 	schemaSuffix  = "_schema"  // one row for the version that was installed
 )
 
-// tables say where the tables are, and what both dialects do with them.
+// tables say where the tables are, and what all dialects do with them.
 type tables struct {
 	schema, table string   // schema is "" on SQLite
 	others        []string // the suffixes of those beside the table, but for the versions
 	create        []string // the statements that make them
-	// Statements: whether there is a table, which version ours have, and a page of a
+	// All statements. exists says whether there is a table, version which version ours have; history and newest are a page of a
 	// name's history, from its beginning and from its end.
-	exists, version, history, newest string
+	sql map[string]string
+}
+
+func newTables(sql map[string]string, schema, table string, others ...string) tables {
+	return tables{schema: schema, table: table, others: others, create: strings.Split(sql["schema"], ";\n"), sql: sql}
 }
 
 // installed is the version of our tables: 0 if there are none.
@@ -43,7 +47,7 @@ func (t *tables) installed(ctx context.Context, on statements) (version int, err
 	if err != nil || !there {
 		return 0, err
 	}
-	err = on.query(ctx, t.version, nil, func(scan scan) error { return scan(&version) })
+	err = on.query(ctx, t.sql["version"], nil, func(scan scan) error { return scan(&version) })
 	return version, err
 }
 
@@ -52,7 +56,7 @@ func (t *tables) there(ctx context.Context, on statements, suffix string) (there
 	if t.schema != "" {
 		args = append(args, t.schema)
 	}
-	err = on.query(ctx, t.exists, args, func(scan scan) error { return scan(&there) })
+	err = on.query(ctx, t.sql["exists"], args, func(scan scan) error { return scan(&there) })
 	return there, err
 }
 
@@ -112,6 +116,9 @@ func (d *driver) migrate(ctx context.Context) error {
 	found, err := d.backend.version(ctx)
 	if err == nil && found == 0 {
 		err = d.backend.migrate(ctx)
+		if setup := (*SetupError)(nil); err != nil && d.backend.class(err) == providerkit.Denied && !errors.As(err, &setup) {
+			err = &SetupError{Statements: d.tables.create, Err: err}
+		}
 	} else if err == nil {
 		err = checkVersion(found)
 	}

@@ -1,9 +1,9 @@
 package sqllease
 
 import (
-	"cmp"
 	"context"
 	"sync/atomic"
+	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
@@ -13,20 +13,16 @@ import (
 // sqlite is the backend on an SQLite file. Every change is a transaction that
 // holds the write lock from its beginning, and reads the clocks when it has it.
 type sqlite struct {
-	db     *sqliteDatabase
-	sql    sqliteSQL
-	tables *tables
-	record recording
-	clock  func() providerkit.HostTime
+	rowStore
+	db *sqliteDatabase
 	// Changes that come at the same time share a transaction, and its sync.
 	changes *batch.Batcher[*sqliteChange]
-	*wakeups
 }
 
 // sqliteChange is a change of one row and what came of it.
 type sqliteChange struct {
 	name, id string
-	rule     func(r *sqliteRow, now providerkit.HostTime) providerkit.Change
+	rule     func(*storedRow) providerkit.Change
 	batch.Outcome
 	left  atomic.Bool // the caller has left
 	done  applied
@@ -35,21 +31,9 @@ type sqliteChange struct {
 
 func (s *sqlite) class(err error) providerkit.Class { return sqliteClass(err) }
 
-func (s *sqlite) apply(ctx context.Context, op op) (applied, error) {
-	done, err := s.make(ctx, &sqliteChange{name: op.name, id: op.id, rule: func(r *sqliteRow, now providerkit.HostTime) providerkit.Change {
-		if op.acquire != nil {
-			return s.acquire(r, &op, now)
-		}
-		return op.rule(&r.Record)
-	}})
-	if op.acquire != nil && err == nil && done.Err == nil {
-		s.served(op.id)
-	}
-	return done, err
-}
-
-// make makes a change, in a transaction with others.
-func (s *sqlite) make(ctx context.Context, c *sqliteChange) (applied, error) {
+// change makes a change, in a transaction with others.
+func (s *sqlite) change(ctx context.Context, name, id string, rule func(*storedRow) providerkit.Change) (applied, error) {
+	c := &sqliteChange{name: name, id: id, rule: rule}
 	defer c.left.Store(true)
 	if err := s.changes.Do(ctx, c); err != nil { // it may still be under way
 		return applied{}, err
@@ -67,7 +51,7 @@ func (s *sqlite) applyMany(ctx context.Context, all []*sqliteChange, _ bool) {
 			if c.freed = ""; c.left.Load() {
 				continue
 			}
-			if err := s.change(ctx, on, c, now); err != nil {
+			if err := s.changeOn(ctx, on, c, now); err != nil {
 				return err
 			}
 		}
@@ -85,42 +69,23 @@ func (s *sqlite) applyMany(ctx context.Context, all []*sqliteChange, _ bool) {
 	}
 }
 
-// change applies a rule, within a transaction.
-func (s *sqlite) change(ctx context.Context, on statements, c *sqliteChange, now providerkit.HostTime) error {
-	found, err := s.find(ctx, on, c.name, c.id, now)
+// changeOn makes a change within a transaction.
+func (s *sqlite) changeOn(ctx context.Context, on statements, c *sqliteChange, now providerkit.HostTime) error {
+	r, err := s.find(ctx, on, c.name, c.id, now)
 	if err != nil {
 		return err
 	}
-	done := applied{Change: c.rule(found, now)}
-	done.after = found.Record
-	if c.done = done; !done.Write {
+	if c.done, c.freed = s.decide(r, c.rule); !c.done.Write {
 		return nil
 	}
-	if done.Deadline {
-		found.ends = providerkit.HostDeadline{}
-		if found.ID != "" {
-			found.ends = now.Deadline(found.Left)
-		}
+	write := s.sql["update"]
+	if r.encode() == 0 {
+		write = s.sql["insert"]
 	}
-	if done.Wake {
-		c.freed = s.wake(found, now)
+	if err := run(ctx, on, write, r.columns()[:sqliteColumns]...); err != nil {
+		return err
 	}
-	return cmp.Or(s.put(ctx, on, found, now), s.note(ctx, on, c.name, done.Expired), s.note(ctx, on, c.name, done.Note))
-}
-
-// put writes a row.
-func (s *sqlite) put(ctx context.Context, on statements, r *sqliteRow, now providerkit.HostTime) error {
-	write := s.sql.update
-	if r.version == 0 {
-		write = s.sql.insert
-	}
-	r.version = max(r.version+1, now.Wall.UnixMicro())
-	r.ttl, r.metadata, r.ended, r.acquired = ttlColumn(&r.Record), encodeMetadata(r.Metadata), encodeEnded(r.Ended, r.ended), nil
-	if !r.AcquiredAt.IsZero() {
-		us := r.AcquiredAt.UnixMicro()
-		r.acquired = &us
-	}
-	return run(ctx, on, write, r.named()...)
+	return s.append(ctx, on, s.record.kept(c.name, &c.done.Change))
 }
 
 // renew always waits: the write lock is that of the whole file. Those before it are few, since changes share transactions.
@@ -129,13 +94,11 @@ func (s *sqlite) renew(ctx context.Context, reqs []abstractions.RenewRequest, _ 
 	err := s.db.write(ctx, func(on statements) error {
 		now := s.clock()
 		for i, req := range reqs {
-			c := sqliteChange{name: req.Name, id: req.ID, rule: func(r *sqliteRow, _ providerkit.HostTime) providerkit.Change { return r.Renew(req) }}
-			if err := s.change(ctx, on, &c, now); err != nil {
+			c := sqliteChange{name: req.Name, id: req.ID, rule: func(r *storedRow) providerkit.Change { return r.Renew(req) }}
+			if err := s.changeOn(ctx, on, &c, now); err != nil {
 				return err
 			}
-			if results[i].Err = c.done.Err; c.done.Err == nil {
-				results[i].Grant = grant(&c.done.after, req.TTL)
-			}
+			results[i] = c.done.renewed(req.TTL)
 		}
 		return nil
 	})
@@ -145,43 +108,62 @@ func (s *sqlite) renew(ctx context.Context, reqs []abstractions.RenewRequest, _ 
 	return results, nil
 }
 
-func (s *sqlite) find(ctx context.Context, on statements, name, id string, now providerkit.HostTime) (*sqliteRow, error) {
-	r := &sqliteRow{}
-	r.Name, r.Now = name, now.Wall.UTC()
-	err := on.query(ctx, s.sql.read, []any{&r.Name}, func(scan scan) error {
-		err := scan(r.columns()...)
-		r.settle(now, id)
-		return err
-	})
-	return r, err
-}
-
-// note writes an entry of the history, if it is one.
-func (s *sqlite) note(ctx context.Context, on statements, name string, e abstractions.HistoryEntry) error {
-	if e.Kind == "" || !s.record.changes || e.Kind == abstractions.HistoryRenewed && !s.record.renewals {
-		return nil
+func (s *sqlite) append(ctx context.Context, on statements, entries []abstractions.NamedEntry) error {
+	for _, e := range entries {
+		if err := run(ctx, on, s.sql["note"], noteArgs(&e)...); err != nil {
+			return err
+		}
 	}
-	return s.append(ctx, on, name, e)
-}
-
-func (s *sqlite) append(ctx context.Context, on statements, name string, e abstractions.HistoryEntry) error {
-	return run(ctx, on, s.sql.note, name, e.Time.UnixMicro(), string(e.Kind), e.ID, e.Owner, e.Token, e.Actor, e.Reason)
+	return nil
 }
 
 func (s *sqlite) writeHistory(ctx context.Context, entries []abstractions.NamedEntry) error {
-	return s.db.write(ctx, func(on statements) error {
-		for _, e := range entries {
-			if err := s.append(ctx, on, e.Name, e.HistoryEntry); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
+	return s.db.write(ctx, func(on statements) error { return s.append(ctx, on, entries) })
 }
 
-func (s *sqlite) read(ctx context.Context, name string) (providerkit.Record, error) {
-	r, err := s.find(ctx, s.db, name, "", s.clock())
-	return r.Record, err
+func (s *sqlite) list(ctx context.Context, req abstractions.ListRequest, limit int) ([]providerkit.Record, error) {
+	now := s.clock()
+	return s.listAt(ctx, now, req, limit, now.Wall.UnixMicro(), now.SinceBoot.Microseconds(), now.Boot)
+}
+
+func (s *sqlite) sweep(ctx context.Context, after *string, limit int, idle time.Duration) (deleted int, last string, err error) {
+	err = s.db.write(ctx, func(on statements) (err error) {
+		deleted, last, err = s.sweepPage(ctx, on, after, limit, idle, func(old []*storedRow) (int, error) {
+			for _, r := range old {
+				if err := run(ctx, on, s.sql["forget"], r.Name); err != nil {
+					return 0, err
+				}
+			}
+			return len(old), nil
+		})
+		return err
+	})
+	return deleted, last, err
+}
+
+func (s *sqlite) sweepHistory(ctx context.Context, limit int) (deleted int, err error) {
+	err = s.db.write(ctx, func(on statements) error {
+		before := s.clock().Wall.Add(-s.record.retention).UnixMicro()
+		return on.query(ctx, s.sql["trim"], []any{limit, before}, func(scan) error {
+			deleted++
+			return nil
+		})
+	})
+	return deleted, err
+}
+
+// version also makes sure that the file is still the one that was opened.
+func (s *sqlite) version(ctx context.Context) (int, error) {
+	version, err := s.tables.installed(ctx, s.db)
+	if err == nil {
+		err = s.db.verifyFile(ctx)
+	}
+	return version, err
+}
+
+// migrate holds the write lock, so that processes that start together do it one after the other.
+func (s *sqlite) migrate(ctx context.Context) error {
+	return s.db.write(ctx, func(on statements) error { return s.tables.install(ctx, on, s.tables.create) })
 }
 
 // query runs beside the writers: in WAL mode a reader waits for nobody.
@@ -193,34 +175,4 @@ func (s *sqlite) close() error {
 	s.wakeups.Close()
 	s.changes.Close()
 	return s.db.close()
-}
-
-// sqliteRow is a row as it is stored.
-type sqliteRow struct {
-	row
-	ends          providerkit.HostDeadline
-	ttl, acquired *int64
-	metadata      string
-	waiters       lineUp
-}
-
-// columns are those of sqliteColumns, in order: where to scan them, and the parameters of statements.
-func (r *sqliteRow) columns() []any { return r.named()[1:] }
-
-// named are the columns, the name first.
-func (r *sqliteRow) named() []any {
-	return []any{
-		&r.Name, &r.version, &r.Token, &r.ID, &r.Owner, &r.ttl, &r.metadata, &r.acquired, &r.ends.Wall, &r.ends.Boot, &r.ends.SinceBoot,
-		&r.Breaking, &r.BrokenBy, &r.BreakReason, &r.ended, (*string)(&r.waiters),
-	}
-}
-
-// settle completes the record with what depends on the clocks.
-func (r *sqliteRow) settle(now providerkit.HostTime, id string) {
-	r.row.settle(r.ttl, r.acquired, r.metadata, id)
-	r.Now = now.Wall.UTC()
-	if r.ID != "" {
-		r.Unsettled = r.ends.OtherBoot(now)
-		r.SetLeft(r.ends.Left(now))
-	}
 }

@@ -181,7 +181,7 @@ func TestTrap_T66_EachOfASharedTransactionIsDecidedByItself(t *testing.T) {
 	acquires := func(names ...string) (all []*sqliteChange) {
 		for _, name := range names {
 			req := claimOf(name, time.Minute)
-			rule := func(r *sqliteRow, _ providerkit.HostTime) providerkit.Change { return r.Acquire(req) }
+			rule := func(r *storedRow) providerkit.Change { return r.Acquire(req) }
 			changes[name] = &sqliteChange{name: name, id: req.ID, rule: rule}
 			all = append(all, changes[name])
 		}

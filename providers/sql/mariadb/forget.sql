@@ -1,2 +1,3 @@
 -- Deletes rows that nobody has changed since they were read.
-DELETE l FROM {{each}}{{join}} WHERE l.version = r.version
+DELETE l FROM (SELECT ? AS name, ? AS version/* UNION ALL SELECT ?, ?*/) AS r STRAIGHT_JOIN {{lease}} AS l ON l.name = r.name
+WHERE l.version = r.version

@@ -1,4 +1,5 @@
 -- Writes many rows on the conditions of update.sql. They are looked up in the order of the list, so that all lock them in one order.
-UPDATE {{each}}, next BIGINT PATH '$.next', ttl BIGINT PATH '$.ttl', expires BIGINT PATH '$.expires', until BIGINT PATH '$.until',
-	metadata TEXT CHARACTER SET utf8mb4 PATH '$.metadata'{{join}}
-SET l.version = r.next, l.ttl_us = r.ttl, l.expires_us = r.expires, l.metadata = r.metadata WHERE l.version = r.version AND {{now}} < r.until
+UPDATE (
+	SELECT ? AS name, ? AS version, ? AS next, ? AS ttl, ? AS metadata, ? AS expires, ? AS until/* UNION ALL SELECT ?, ?, ?, ?, ?, ?, ?*/
+) AS r STRAIGHT_JOIN {{lease}} AS l ON l.name = r.name
+SET l.version = r.next, l.ttl_us = r.ttl, l.metadata = r.metadata, l.expires_us = r.expires WHERE l.version = r.version AND {{now}} < r.until

@@ -1,5 +1,5 @@
 -- Each statement is a transaction, so this can be begun again: the table that says the version is the first, and has its row at
--- last. Times are in microseconds since 1970. token, id, version, ended: as on PostgreSQL. Without expires_us a lease is infinite;
+-- last. Times are in microseconds since 1970. token, id, version, ended: as on PostgreSQL. An expires_us of 0 is never;
 -- it is that of a reservation while id is empty. waiters: see lineup.go.
 CREATE TABLE IF NOT EXISTS {{schema}} (
 	version    INT PRIMARY KEY,
@@ -15,7 +15,7 @@ CREATE TABLE IF NOT EXISTS {{lease}} (
 	ttl_us       BIGINT NULL,
 	metadata     TEXT NOT NULL,
 	acquired_us  BIGINT NULL,
-	expires_us   BIGINT NULL,
+	expires_us   BIGINT NOT NULL,
 	breaking     BOOLEAN NOT NULL,
 	broken_by    VARCHAR(256) NOT NULL,
 	break_reason VARCHAR(512) NOT NULL,

@@ -1,13 +1,11 @@
 package mysqllease
 
 import (
-	"net"
 	"sync"
 	"testing"
 
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providertest"
-	"github.com/stretchr/testify/require"
 )
 
 func TestConformance_mariadb(t *testing.T) {
@@ -37,15 +35,4 @@ func TestConformance_mariadb(t *testing.T) {
 			})
 		})
 	}
-}
-
-// silent takes connections and says nothing.
-func silent(t testing.TB) abstractions.Provider {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	t.Cleanup(func() { listener.Close() })
-	p, err := OpenURL(t.Context(), "mysql://somebody:secret@"+listener.Addr().String()+"/leases")
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, p.Close()) })
-	return p
 }

@@ -113,6 +113,9 @@ func TestLockedRowIsInNobodysWay_mariadb(t *testing.T) {
 			require.NoError(t, result.Err, batch[i].Name)
 		}
 	}
+	results, err = p.RenewBatch(bounded(t), batch[4:5])
+	require.NoError(t, err)
+	require.ErrorIs(t, results[0].Err, abstractions.ErrThrottled, "a batch of one")
 	_, err = p.Acquire(bounded(t), claimOf("other", time.Minute))
 	require.NoError(t, err)
 
@@ -266,6 +269,25 @@ func (c interrupting) Connect(ctx context.Context) (driver.Conn, error) {
 	return interrupted{made.(conn), c.before}, nil
 }
 
+// interrupted opens a provider to which something happens before it sends some statement for the first time.
+func (b *bed) interrupted(t *testing.T, statement string, do func()) *sqllease.Provider {
+	var once sync.Once
+	config := b.config.Clone()
+	config.MultiStatements = true
+	connector, err := mysql.NewConnector(config)
+	require.NoError(t, err)
+	p, err := sqllease.Open(bounded(t), sqllease.Options{MySQL: &sqllease.MySQLClient{
+		MaxConns: 4, ErrorNumber: errorNumber, Connector: interrupting{connector, func(sent string) {
+			if strings.Contains(sent, statement) {
+				once.Do(do)
+			}
+		}},
+	}})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, p.Close()) })
+	return p
+}
+
 // T66: a claim that somebody breaks between the two statements of a batch is not renewed, and the other is.
 func TestTrap_T66_ABatchThatIsWrittenInPart_mariadb(t *testing.T) {
 	b := newBed(t, mariadbURL(t))
@@ -275,22 +297,10 @@ func TestTrap_T66_ABatchThatIsWrittenInPart_mariadb(t *testing.T) {
 	broken, err := others.Acquire(bounded(t), claimOf("broken", time.Minute))
 	require.NoError(t, err)
 
-	var once sync.Once
-	config := b.config.Clone()
-	config.MultiStatements = true
-	connector, err := mysql.NewConnector(config)
-	require.NoError(t, err)
-	p, err := sqllease.Open(bounded(t), sqllease.Options{MySQL: &sqllease.MySQLClient{MaxConns: 4, ErrorNumber: errorNumber, Connector: interrupting{connector, func(statement string) {
-		if strings.Contains(statement, "JSON_TABLE") {
-			once.Do(func() {
-				_, err := others.Break(bounded(t), abstractions.BreakRequest{Name: "broken", Immediate: true})
-				assert.NoError(t, err)
-			})
-		}
-	}}}})
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, p.Close()) })
-
+	p := b.interrupted(t, "UPDATE (", func() {
+		_, err := others.Break(bounded(t), abstractions.BreakRequest{Name: "broken", Immediate: true})
+		assert.NoError(t, err)
+	})
 	batch := []abstractions.RenewRequest{renewalOf(kept), renewalOf(broken)}
 	batch[0].TTL, batch[1].TTL = time.Hour, time.Hour
 	results, err := p.RenewBatch(bounded(t), batch)
@@ -299,4 +309,26 @@ func TestTrap_T66_ABatchThatIsWrittenInPart_mariadb(t *testing.T) {
 	require.Equal(t, time.Hour, results[0].Grant.TTL)
 	require.ErrorIs(t, results[1].Err, abstractions.ErrLost)
 	require.Zero(t, results[1].Grant)
+}
+
+// A name that somebody acquires between the two statements of a sweep is not forgotten, and others are.
+func TestSweepLeavesWhatHasChanged_mariadb(t *testing.T) {
+	b := newBed(t, mariadbURL(t))
+	others := b.open(t)
+	for _, name := range []string{"gone", "used", "went"} {
+		grant, err := others.Acquire(bounded(t), claimOf(name, time.Minute))
+		require.NoError(t, err)
+		require.NoError(t, others.Release(bounded(t), releaseOf(grant)))
+	}
+	b.exec(t, "UPDATE lease SET version = version - 7200000000")
+	p := b.interrupted(t, "DELETE", func() {
+		_, err := others.Acquire(bounded(t), claimOf("used", time.Minute))
+		assert.NoError(t, err)
+	})
+	n, err := p.Sweep(bounded(t))
+	require.NoError(t, err)
+	require.Equal(t, 2, n)
+	list, err := p.List(bounded(t), abstractions.ListRequest{HeldOnly: true})
+	require.NoError(t, err)
+	require.Len(t, list.Records, 1)
 }

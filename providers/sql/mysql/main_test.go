@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"database/sql"
+	"net"
 	"net/url"
 	"os"
 	"strings"
@@ -71,6 +72,17 @@ func (b *bed) exec(t testing.TB, statement string, args ...any) {
 func (b *bed) open(t testing.TB, parameters ...string) *sqllease.Provider {
 	t.Helper()
 	p, err := OpenURL(bounded(t), b.url+"?"+strings.Join(append([]string{"create=true"}, parameters...), "&"))
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, p.Close()) })
+	return p
+}
+
+// silent takes connections and says nothing.
+func silent(t testing.TB) abstractions.Provider {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	t.Cleanup(func() { listener.Close() })
+	p, err := OpenURL(t.Context(), "mysql://somebody:secret@"+listener.Addr().String()+"/leases")
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, p.Close()) })
 	return p

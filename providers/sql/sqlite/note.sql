@@ -1,0 +1,1 @@
+INSERT INTO {{history}} (name, at_us, kind, id, owner, token, actor, reason) VALUES (?, ?, ?, ?, ?, ?, ?, ?)

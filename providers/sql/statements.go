@@ -1,0 +1,63 @@
+package sqllease
+
+import (
+	"embed"
+	"regexp"
+	"strings"
+)
+
+// The statements that are the same on SQLite and MySQL are in the folder common.
+//
+//go:embed common/*.sql mariadb/*.sql postgres/*.sql sqlite/*.sql
+var sqlFiles embed.FS
+
+var (
+	sqlComment = regexp.MustCompile(`(?m)^--.*\n`)
+	sqlHole    = regexp.MustCompile(`\{\{([^{}:]*):?([^{}]*)\}\}`)
+)
+
+// statementsIn are the files of folders, by their names.
+func statementsIn(holes map[string]string, folders ...string) map[string]string {
+	s := map[string]string{}
+	for _, folder := range folders {
+		list, _ := sqlFiles.ReadDir(folder)
+		for _, file := range list {
+			s[strings.TrimSuffix(file.Name(), ".sql")] = statementIn(folder+"/"+file.Name(), holes)
+		}
+	}
+	return s
+}
+
+// statementIn reads a file and fills its holes, the inner ones first, with one of
+// fragments or of holes. The argument {{name:argument}} replaces each question mark in it.
+func statementIn(file string, holes map[string]string) string {
+	text, err := sqlFiles.ReadFile(file)
+	if err != nil {
+		panic(err) // it is embedded
+	}
+	statement := strings.TrimSpace(sqlComment.ReplaceAllString(string(text), ""))
+	for sqlHole.MatchString(statement) {
+		statement = sqlHole.ReplaceAllStringFunc(statement, func(hole string) string {
+			parts := sqlHole.FindStringSubmatch(hole)
+			text, ours := holes[parts[1]]
+			if !ours {
+				var known bool
+				if text, known = fragments[parts[1]]; !known {
+					panic("sqllease: " + file + ": nothing for " + hole)
+				}
+			}
+			if ours && !strings.Contains(hole, ":") { // it may have parameters
+				return text
+			}
+			return strings.ReplaceAll(text, "?", parts[2])
+		})
+	}
+	return statement
+}
+
+// repeated completes a statement that takes a list: its comment is what each item after the first adds.
+func repeated(n int, statement string) string {
+	begin, rest, _ := strings.Cut(statement, "/*")
+	each, end, _ := strings.Cut(rest, "*/")
+	return begin + strings.Repeat(each, n-1) + end
+}
