@@ -9,7 +9,7 @@ func (n *named) metadata() {
 		doubtful := slices.ContainsFunc(n.claim(s.Claim).asked, func(o *operation) bool {
 			return o.Verb == "renew" && o.Result == resultUnknown && o.Call < s.Return
 		})
-		mine := s.Holder == s.Claim && s.HolderToken == s.Token
+		mine := s.Holder == s.Claim && (s.HolderToken == s.Token || n.Votes && s.HolderToken > s.Token)
 		switch {
 		case mine && s.Other != "":
 			n.violated(s.Return, "the backend shows owner %q to worker %d, the holder of claim %s", s.Other, s.Worker, s.Claim)

@@ -77,7 +77,7 @@ func (l lease) acquire(o *move, margin time.Duration) (bool, lease) {
 		if l.breaking || o.Token != l.token && (l.token != 0 && !l.votes || o.Token <= l.last) {
 			return false, l
 		}
-		l.token, l.last, l.runsOut = o.Token, max(l.last, o.Token), max(l.runsOut, after(l.now, o.TTL, margin))
+		l.token, l.last, l.runsOut = o.Token, max(l.last, o.Token), max(l.runsOut, after(l.begins(o), o.TTL, margin))
 		return true, l
 	case o.Result == resultUnknown && l.blocks(latest):
 		return l.deferred(o)
@@ -88,7 +88,7 @@ func (l lease) acquire(o *move, margin time.Duration) (bool, lease) {
 		l.now = max(l.now, l.runsOut)
 	}
 	l.claim, l.token, l.breaking = o.Claim, o.Token, false
-	l.last, l.runsOut = max(l.last, o.Token), after(l.now, o.TTL, margin)
+	l.last, l.runsOut = max(l.last, o.Token), after(l.begins(o), o.TTL, margin)
 	return true, l
 }
 
@@ -104,7 +104,7 @@ func (l lease) renew(o *move, margin time.Duration) (bool, lease) {
 	// Not an earlier lease of a claim that came back. The later token of a claim that asked again may not have reached its holder.
 	mine := l.claim == o.Claim && (l.token == o.Token || l.votes && l.token > o.Token)
 	if o.Result == resultDone {
-		l.runsOut = after(l.now, o.TTL, margin)
+		l.runsOut = after(l.begins(o), o.TTL, margin)
 		return mine && !l.breaking, l
 	}
 	if !mine || l.breaking {
@@ -116,6 +116,15 @@ func (l lease) renew(o *move, margin time.Duration) (bool, lease) {
 	// It has run out, and is renewed no more. Others may be refused because of it until they find so, too: see overdue.
 	l.now, l.breaking = max(l.now, l.runsOut), true
 	return true, l
+}
+
+// begins is when a lease begins at the earliest that a request has taken or renewed. The first votes may have been given long before
+// there was a majority, which ends with them.
+func (l lease) begins(o *move) time.Duration {
+	if l.votes {
+		return o.Call
+	}
+	return l.now
 }
 
 func (l lease) release(o *move) (bool, lease) {

@@ -336,6 +336,26 @@ func TestVotesMayRaiseTheTokenOfAClaim(t *testing.T) {
 	require.Contains(t, checks(h, votes), torture.CheckLinearizable, "an earlier one is none of its own")
 	h.Operations = numbered(op("acquire", "a", 0, 10*ms, torture.ResultDone, 1), op("acquire", "a", 20*ms, 30*ms, torture.ResultDone, 2), op("renew", "a", 40*ms, 50*ms, torture.ResultDone, 3))
 	require.Contains(t, checks(h, votes), torture.CheckLinearizable, "nor one that it never had")
+
+	sight := torture.Sight{Name: "n", Claim: "a", Token: 1, Holder: "a", HolderToken: 2, Trusted: true}
+	violates(t, "a later token", torture.CheckMetadata, false, torture.History{Sights: []torture.Sight{sight}}, votes)
+	violates(t, "a later token of one server", torture.CheckMetadata, true, torture.History{Sights: []torture.Sight{sight}}, options)
+	sight.Token = 3
+	violates(t, "an earlier token", torture.CheckMetadata, true, torture.History{Sights: []torture.Sight{sight}}, votes)
+}
+
+// A majority ends with the first of its votes, which may have been given before somebody else had released the others.
+func TestVotesMayBeGivenLongBeforeAMajority(t *testing.T) {
+	h := torture.History{TTL: ttl, Operations: []torture.Operation{
+		op("acquire", "a", 0, 10*ms, torture.ResultDone, 1), op("acquire", "b", 20*ms, 520*ms, torture.ResultDone, 2), op("release", "a", 500*ms, 510*ms, torture.ResultDone, 0),
+		op("acquire", "c", 1030*ms, 1040*ms, torture.ResultDone, 3),
+	}}
+	votes := options
+	votes.Votes = true
+	require.NotContains(t, checks(h, votes), torture.CheckLinearizable)
+	require.Contains(t, checks(h, options), torture.CheckLinearizable)
+	h.Operations[3].Call, h.Operations[3].Return = 900*ms, 910*ms
+	require.Contains(t, checks(h, votes), torture.CheckLinearizable, "before the first may have ended")
 }
 
 // Redlock takes votes back that came too late, after others have heard of them. What somebody
