@@ -35,6 +35,9 @@ func (n *named) broken() {
 		}
 		if o.extends() {
 			tokens[o.Claim], ends[o.Claim] = o.Token, after(o.Call, o.TTL, n.margin(o.TTL))
+			if o.TTL == leasing.Infinite { // broken, it lasts for the grace
+				ends[o.Claim] = 0
+			}
 		}
 	}
 }

@@ -118,6 +118,8 @@ func TestBreak(t *testing.T) {
 	}
 	once, slow := breaks(100*ms, "ops", 5, 5), told("")
 	slow.Return = 400 * ms
+	endless := below(op("renew", "a", 50*ms, 50*ms, torture.ResultDone, 5))
+	endless.TTL = leasing.Infinite
 	for name, c := range map[string]struct {
 		bad  bool
 		then []torture.Operation
@@ -128,6 +130,7 @@ func TestBreak(t *testing.T) {
 		"by the second":                {bad: true, then: []torture.Operation{once, breaks(200*ms, "ops, again", 5, 5), told("ops, again")}},
 		"by nobody, as it is given up": {then: []torture.Operation{once, slow, below(op("release", "a", 350*ms, 360*ms, torture.ResultDone, 0))}},
 		"by nobody, before it is":      {bad: true, then: []torture.Operation{once, slow, below(op("release", "a", 450*ms, 460*ms, torture.ResultDone, 0))}},
+		"by nobody, after the grace":   {then: []torture.Operation{endless, once, told("")}},
 		"and renewed":                  {bad: true, then: []torture.Operation{once, below(op("renew", "a", 300*ms, 300*ms, torture.ResultDone, 5))}},
 		"and acquired again":           {bad: true, then: []torture.Operation{once, below(op("acquire", "a", 3000*ms, 3000*ms, torture.ResultDone, 6))}},
 	} {

@@ -103,7 +103,10 @@ func (l lease) mayEnd() bool { return l.votes && l.token == 0 }
 func (l lease) renew(o *move, margin time.Duration) (bool, lease) {
 	// Not an earlier lease of a claim that came back. The later token of a claim that asked again may not have reached its holder.
 	mine := l.claim == o.Claim && (l.token == o.Token || l.votes && l.token > o.Token)
-	if o.Result == resultDone {
+	if o.Result == resultUnknown && (!mine || l.breaking) {
+		return l.deferred(o)
+	}
+	if o.Result != resultLost {
 		l.runsOut = after(l.begins(o), o.TTL, margin)
 		return mine && !l.breaking, l
 	}

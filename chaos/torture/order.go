@@ -50,6 +50,8 @@ type facts struct {
 	// held is when it was last seen to hold the name; -1 for never. The acquire of one
 	// that nobody saw explains nothing: without it the name is free instead.
 	held time.Duration
+	// broken is when its lease was last broken, or may have been; -1 for never.
+	broken time.Duration
 	// ttl is the longest that was asked for.
 	ttl time.Duration
 }
@@ -59,7 +61,7 @@ type known map[string]*facts
 
 func (all known) of(id string) *facts {
 	if all[id] == nil {
-		all[id] = &facts{released: -1, held: -1}
+		all[id] = &facts{released: -1, held: -1, broken: -1}
 	}
 	return all[id]
 }
@@ -77,6 +79,8 @@ func newKnown(operations []operation) known {
 			c.held = max(c.held, o.Return)
 		case o.Result == resultDone && o.Verb == "release":
 			c.released = max(c.released, o.Return)
+		case o.Verb == "break":
+			c.broken = max(c.broken, o.Return)
 		}
 	}
 	return all
@@ -107,7 +111,9 @@ func (all known) move(o operation) (m move, matters bool) {
 		}
 		matters = c.held >= 0
 	case "renew":
-		return m, false // it can only make the lease last longer
+		// It can only make the lease last longer: but that which has no end then lasts for the grace, once it is broken.
+		m.Return = c.broken
+		matters = o.TTL == leasing.Infinite
 	default:
 		return m, true
 	}

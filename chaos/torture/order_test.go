@@ -2,9 +2,11 @@ package torture_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/distributedleasing/leasing"
 	"github.com/distributedleasing/leasing/chaos/torture"
 )
 
@@ -263,6 +265,26 @@ func TestOrderOfALateCopy(t *testing.T) {
 			op("acquire", "b", 3000*ms, 3010*ms, torture.ResultDone, 2), op("release", "b", 3010*ms, 3020*ms, torture.ResultDone, 0),
 			heldBy("a", "c", 3040*ms, 3050*ms),
 		}}
+		violates(t, c.what, torture.CheckLinearizable, c.bad, h, options)
+	}
+}
+
+// A lease that nobody knows to be infinite lasts for the grace once it is broken, which may be less than
+// what was left of it.
+func TestOrderOfAnInfiniteLeaseThatIsBroken(t *testing.T) {
+	grant, renewal := op("acquire", "a", 0, 10*ms, torture.ResultDone, 1), op("renew", "a", 20*ms, 200*ms, torture.ResultUnknown, 1)
+	met := brokenAt(false, 100*ms, 100*ms)
+	met.Token = 1
+	for _, c := range []struct {
+		what string
+		bad  bool
+		ttl  time.Duration
+		met  []torture.Operation
+	}{{"broken", false, leasing.Infinite, []torture.Operation{met}}, {"finite", true, ttl, []torture.Operation{met}}, {"not broken", true, leasing.Infinite, nil}} {
+		renewal.TTL = c.ttl
+		h := torture.History{Operations: append([]torture.Operation{
+			grant, below(grant), renewal, op("acquire", "b", 300*ms, 310*ms, torture.ResultDone, 2),
+		}, c.met...)}
 		violates(t, c.what, torture.CheckLinearizable, c.bad, h, options)
 	}
 }
