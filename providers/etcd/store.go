@@ -115,6 +115,9 @@ func (s *store) Put(ctx context.Context, old providerkit.Item, r *providerkit.Re
 	before := v
 	v.fresh = false
 	switch held := r.ID != "" && r.Left > 0; {
+	case held && v.holder != claimOf(r) && r.Breaking && v.lease != clientv3.NoLease: // Follow gives it another
+		writes = append(writes, clientv3.OpPut(claim, claimOf(r), clientv3.WithLease(v.lease)))
+		v.holder = claimOf(r)
 	case held && v.holder != claimOf(r):
 		v.at = time.Now()
 		if v.lease, err = s.grant(ctx, v, r); err != nil {
@@ -132,7 +135,7 @@ func (s *store) Put(ctx context.Context, old providerkit.Item, r *providerkit.Re
 	case errors.Is(err, providerkit.ErrConflict) && v.fresh:
 		s.leave(v, false)
 	}
-	if v.fresh {
+	if v.holder != before.holder && v.holder != "" {
 		v.claim = v.record
 	}
 	return v.item(old.Key, data, old.Now), err
@@ -271,13 +274,25 @@ func (s *store) Judge(item providerkit.Item, r *providerkit.Record) (behind bool
 }
 
 // Follow prolongs a claim's lease, and then looks whether the claim still stands: etcd may prolong a lease whose keys it has
-// deleted, and somebody may have deleted or replaced them. All else Put has done.
-func (s *store) Follow(ctx context.Context, item providerkit.Item, r *providerkit.Record) (providerkit.Item, error) {
+// deleted, and somebody may have deleted or replaced them. One that was broken gets what it has left, which is read when no
+// renewal can succeed any more. All else Put has done.
+func (s *store) Follow(ctx context.Context, item providerkit.Item, r *providerkit.Record) (_ providerkit.Item, err error) {
 	v := *item.State.(*view)
 	item.State = &v
-	if r.ID == "" || r.Breaking || v.fresh {
+	if r.ID == "" || v.fresh {
 		v.fresh = false
 		return item, nil
+	}
+	if r.Breaking {
+		before, claim := v, s.claimKey(item.Key)
+		if v.lease, err = s.grant(ctx, v, r); err != nil {
+			return item, err
+		}
+		write := clientv3.OpPut(claim, v.holder, clientv3.WithLease(v.lease))
+		if v.claim, err = s.commit(ctx, []clientv3.Cmp{unchanged(claim, v.claim)}, write); err == nil {
+			s.leave(before, false)
+		}
+		return item, err
 	}
 	v.at = time.Now()
 	renewed := &prolongation{lease: v.lease, stands: []clientv3.Cmp{unchanged(s.claimKey(item.Key), v.claim), unchanged(item.Key, v.record)}}

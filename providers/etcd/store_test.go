@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -17,6 +18,7 @@ import (
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc"
 
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
@@ -106,6 +108,34 @@ func TestTrap_T14_DelayedRequestsMeetALeaseOfBefore(t *testing.T) {
 	left, err := s.client.TimeToLive(t.Context(), broken.lease)
 	require.NoError(t, err)
 	require.LessOrEqual(t, left.GrantedTTL, int64(61), "it has no more time than it had")
+}
+
+// T90: whoever breaks a lease does not end it before the renewals that were granted while it was at work.
+func TestTrap_T90_ABreakMeetsRenewals(t *testing.T) {
+	const ttl = 6 * time.Second
+	p, s := fresh(t)
+	var until time.Time
+	var calls int
+	g := acquire(t, p, "n", "a", ttl)
+	meanwhile := func(ctx context.Context, method string, req, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+		if calls++; calls > 1 && !strings.HasSuffix(method, "/LeaseTimeToLive") { // it has read what there is, but not what is left
+			sent := time.Now()
+			if _, err := p.Renew(ctx, renewal(g)); err == nil {
+				until = sent.Add(ttl)
+			}
+		}
+		return invoke(ctx, method, req, reply, conn, opts...)
+	}
+	client, err := clientv3.New(clientv3.Config{Endpoints: s.client.Endpoints(), DialOptions: []grpc.DialOption{grpc.WithChainUnaryInterceptor(meanwhile)}})
+	require.NoError(t, err)
+	defer client.Close()
+	breaker := open(t, Options{Client: client, Prefix: strings.TrimSuffix(s.prefix, "/")})
+	<-time.After(ttl / 2)
+	calls = 0 // those of Open
+	_, err = breaker.Break(t.Context(), abstractions.BreakRequest{Name: "n"})
+	require.NoError(t, err)
+	obtain(t, p, "n", "b", ttl)
+	require.False(t, until.IsZero() || time.Now().Before(until), "the name was free while its holder had trust in a renewal")
 }
 
 // The next claim of the process gets the lease of one that was released, prolonged, if it is for the same TTL.
