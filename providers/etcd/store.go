@@ -15,7 +15,6 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
 	"go.etcd.io/etcd/api/v3/mvccpb"
-	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
@@ -115,9 +114,6 @@ func (s *store) Put(ctx context.Context, old providerkit.Item, r *providerkit.Re
 	before := v
 	v.fresh = false
 	switch held := r.ID != "" && r.Left > 0; {
-	case held && v.holder != claimOf(r) && r.Breaking && v.lease != clientv3.NoLease: // Follow gives it another
-		writes = append(writes, clientv3.OpPut(claim, claimOf(r), clientv3.WithLease(v.lease)))
-		v.holder = claimOf(r)
 	case held && v.holder != claimOf(r):
 		v.at = time.Now()
 		if v.lease, err = s.grant(ctx, v, r); err != nil {
@@ -132,10 +128,10 @@ func (s *store) Put(ctx context.Context, old providerkit.Item, r *providerkit.Re
 	switch v.record, err = s.commit(ctx, conditions, writes...); {
 	case err == nil && v.lease != before.lease:
 		s.leave(before, v.lease == clientv3.NoLease && !before.at.IsZero())
-	case errors.Is(err, providerkit.ErrConflict) && v.fresh:
+	case errors.Is(err, providerkit.ErrConflict) && v.lease != before.lease:
 		s.leave(v, false)
 	}
-	if v.holder != before.holder && v.holder != "" {
+	if v.fresh {
 		v.claim = v.record
 	}
 	return v.item(old.Key, data, old.Now), err
@@ -201,18 +197,11 @@ func claimOf(r *providerkit.Record) string {
 	return r.ID + " " + strconv.FormatInt(seconds(r.TTL), 10)
 }
 
-// grant makes a lease for a claim. One that is broken gets the time that its holder's has left, which nobody prolongs. One
-// that never ends has no lease.
+// grant makes a lease for a claim. One that never ends has none. One that is broken keeps its own, which alone ends no sooner than the
+// trust in a renewal that was granted meanwhile: TimeToLive may be answered by a member that takes itself for the leader still.
 func (s *store) grant(ctx context.Context, v view, r *providerkit.Record) (clientv3.LeaseID, error) {
-	if r.Breaking && v.lease != 0 {
-		answer, err := s.client.TimeToLive(ctx, v.lease)
-		if errors.Is(err, rpctypes.ErrLeaseNotFound) || err == nil && answer.TTL < 0 { // it has just ended
-			err = providerkit.ErrConflict
-		}
-		if err != nil {
-			return 0, err
-		}
-		r.Left = time.Duration(answer.TTL+1) * time.Second // it is rounded down
+	if r.Breaking && v.lease != clientv3.NoLease {
+		return v.lease, nil
 	}
 	if r.Left == abstractions.Infinite {
 		return clientv3.NoLease, nil
@@ -274,25 +263,13 @@ func (s *store) Judge(item providerkit.Item, r *providerkit.Record) (behind bool
 }
 
 // Follow prolongs a claim's lease, and then looks whether the claim still stands: etcd may prolong a lease whose keys it has
-// deleted, and somebody may have deleted or replaced them. One that was broken gets what it has left, which is read when no
-// renewal can succeed any more. All else Put has done.
-func (s *store) Follow(ctx context.Context, item providerkit.Item, r *providerkit.Record) (_ providerkit.Item, err error) {
+// deleted, and somebody may have deleted or replaced them. All else Put has done.
+func (s *store) Follow(ctx context.Context, item providerkit.Item, r *providerkit.Record) (providerkit.Item, error) {
 	v := *item.State.(*view)
 	item.State = &v
-	if r.ID == "" || v.fresh {
+	if r.ID == "" || r.Breaking || v.fresh {
 		v.fresh = false
 		return item, nil
-	}
-	if r.Breaking {
-		before, claim := v, s.claimKey(item.Key)
-		if v.lease, err = s.grant(ctx, v, r); err != nil {
-			return item, err
-		}
-		write := clientv3.OpPut(claim, v.holder, clientv3.WithLease(v.lease))
-		if v.claim, err = s.commit(ctx, []clientv3.Cmp{unchanged(claim, v.claim)}, write); err == nil {
-			s.leave(before, false)
-		}
-		return item, err
 	}
 	v.at = time.Now()
 	renewed := &prolongation{lease: v.lease, stands: []clientv3.Cmp{unchanged(s.claimKey(item.Key), v.claim), unchanged(item.Key, v.record)}}
