@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -18,6 +19,7 @@ import (
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
 	"google.golang.org/grpc"
 
 	"github.com/distributedleasing/leasing/abstractions"
@@ -447,6 +449,60 @@ func TestTLS(t *testing.T) {
 	defer cancel()
 	_, err = OpenURL(ctx, url+"?tls=true") // the system does not trust it
 	require.ErrorIs(t, err, abstractions.ErrUnavailable)
+}
+
+// T92: a member that was stopped while another was elected answers a KeepAlive at once when it goes on, and nobody else knows of it.
+// So what was prolonged before the term in which the claim is seen was not.
+func TestTrap_T92_ARenewalOfAFormerLeader(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 3)
+	var moving atomic.Bool
+	var renewals atomic.Int32
+	move := func(ctx context.Context, method string, req, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+		if request, ok := req.(*pb.TxnRequest); ok && len(request.Compare) > 0 && moving.Swap(false) {
+			c.move()
+			servertest.Eventually(t, "the new leader answers", c.answers)
+		}
+		return invoke(ctx, method, req, reply, conn, opts...)
+	}
+	count := func(ctx context.Context, about *grpc.StreamDesc, conn *grpc.ClientConn, method string, stream grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+		s, err := stream(ctx, about, conn, method, opts...)
+		return counted{s, &renewals}, err
+	}
+	client, err := clientv3.New(clientv3.Config{Endpoints: c.addrs, Logger: zap.NewNop(), DialOptions: []grpc.DialOption{
+		grpc.WithChainUnaryInterceptor(move), grpc.WithChainStreamInterceptor(count),
+	}})
+	require.NoError(t, err)
+	defer client.Close()
+	p := open(t, Options{Client: client, Prefix: "p", Timeout: servertest.Patience})
+	g := acquire(t, p, "n", "a", time.Minute)
+	moving.Store(true)
+	_, err = p.Renew(t.Context(), renewal(g))
+	require.ErrorIs(t, err, abstractions.ErrUnavailable)
+	servertest.Eventually(t, "it is renewed", func(ctx context.Context) error {
+		g, err := p.Renew(ctx, renewal(g))
+		if err == nil {
+			err = p.Release(ctx, giveUp(g))
+		}
+		return err
+	})
+	require.Len(t, p.driver.store.spares, 1)
+	moving.Store(true)
+	renewals.Store(0)
+	acquire(t, p, "n", "b", time.Minute)
+	require.Equal(t, int32(2), renewals.Load(), "the lease that was left is prolonged once more")
+}
+
+type counted struct {
+	grpc.ClientStream
+	sent *atomic.Int32
+}
+
+func (c counted) SendMsg(m any) error {
+	if _, is := m.(*pb.LeaseKeepAliveRequest); is {
+		c.sent.Add(1)
+	}
+	return c.ClientStream.SendMsg(m)
 }
 
 // T01: each renewal is told what became of its own lease.
