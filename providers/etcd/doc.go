@@ -38,7 +38,8 @@
 //
 // A renewal is a KeepAlive, and a read after it: etcd may prolong a lease while it deletes its keys (etcd-io/etcd#14758,
 // #20547), and a member that was stopped while another was elected answers at once when it goes on: where the read shows a later
-// term of the consensus the renewal is tried again. It writes nothing in the log of etcd's consensus. Those that are due together share streams and reads.
+// term of the consensus the renewal is tried again. It writes nothing in the log of etcd's consensus. Those that are due
+// together share streams and reads.
 //
 // Sweeping deletes a record and raises its floor in one transaction. A request that has found no record before is refused if
 // the floor has changed, however late it arrives.
