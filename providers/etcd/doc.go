@@ -32,12 +32,14 @@
 //
 // A transaction writes the record and the claim. So whoever reads both at one revision sees who holds the name: the record
 // says who, the claim's key whether he still does. Each claim has an etcd lease of its own, which another claim of the process
-// may get after its release; a lease that claims share would outlive those that nobody renews. Another TTL, and a Break that
-// lets the lease run out, mean another one. So a delayed request changes nothing that followed, but that a KeepAlive may
-// prolong it once.
+// may get after its release; a lease that claims share would outlive those that nobody renews. Another TTL means another
+// one. So a delayed request changes nothing that followed, but that a KeepAlive may prolong it once. So may the renewal
+// by which a holder learns of a Break that lets the lease run out.
 //
 // A renewal is a KeepAlive, and a read after it: etcd may prolong a lease while it deletes its keys (etcd-io/etcd#14758,
-// #20547). It writes nothing in the log of etcd's consensus. Those that are due together share streams and reads.
+// #20547), and a member that was stopped while another was elected answers at once when it goes on: where the read shows a later
+// term of the consensus the renewal is tried again. It writes nothing in the log of etcd's consensus. Those that are due
+// together share streams and reads.
 //
 // Sweeping deletes a record and raises its floor in one transaction. A request that has found no record before is refused if
 // the floor has changed, however late it arrives.

@@ -3,9 +3,11 @@ package etcdlease
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 
+	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
 	"github.com/distributedleasing/leasing/abstractions/providerkit/batch"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -35,7 +37,12 @@ type prolongation struct {
 	batch.Outcome
 	lease  clientv3.LeaseID
 	stands []clientv3.Cmp // two: that its key is as it was, and its record
+	term   uint64         // of the consensus, as the member knew it that has answered
 }
+
+// errFormerLeader is of a lease that was prolonged, perhaps, by a member that was stopped while another was elected: it answers at
+// once when it goes on, by its own clock, and the leader knows nothing of it.
+var errFormerLeader = fmt.Errorf("%w: etcd has another leader than when the lease was prolonged", abstractions.ErrUnavailable)
 
 type stream struct {
 	pb.Lease_LeaseKeepAliveClient // answers in the order of the requests; nil at first
@@ -81,11 +88,16 @@ func (k *keeper) prolong(ctx context.Context, part []*prolongation) {
 	defer k.mu.Unlock()
 	k.idle = append(k.idle, s)
 	if !good || len(k.idle) > 2*batch.MaxOperations/perStream { // the others may be of the same member
-		for _, s := range k.idle {
-			s.cancel()
-		}
-		k.idle = nil
+		k.drop()
 	}
+}
+
+// drop ends the streams that are idle. Caller holds mu.
+func (k *keeper) drop() {
+	for _, s := range k.idle {
+		s.cancel()
+	}
+	k.idle = nil
 }
 
 func (s *stream) prolong(client *clientv3.Client, part []*prolongation) (err error) {
@@ -106,6 +118,7 @@ func (s *stream) prolong(client *clientv3.Client, part []*prolongation) (err err
 		if p.Fail(err); err == nil && answer.TTL <= 0 {
 			p.Fail(providerkit.ErrConflict)
 		}
+		p.term = answer.GetHeader().GetRaftTerm()
 	}
 	return err
 }
@@ -123,6 +136,14 @@ func (k *keeper) look(ctx context.Context, all []*prolongation) {
 			p.Fail(err)
 		}
 	case answer.Succeeded:
+		for _, p := range all {
+			if p.lease != clientv3.NoLease && answer.Header.RaftTerm > p.term {
+				p.Fail(errFormerLeader)
+				k.mu.Lock()
+				k.drop() // another member may know
+				k.mu.Unlock()
+			}
+		}
 	case half == 0:
 		all[0].Fail(providerkit.ErrConflict)
 	default:

@@ -14,8 +14,8 @@ import (
 
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/mvccpb"
-	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
@@ -51,6 +51,7 @@ type view struct {
 	at                      time.Time // before it was prolonged, if this process has done that
 	ours                    bool      // the claim is the record's
 	fresh                   bool      // its lease was granted by the write that has made this view
+	term                    uint64    // of its prolongation, if it was a spare one
 	floor                   int64
 }
 
@@ -93,15 +94,15 @@ func unchanged(key string, rev int64) clientv3.Cmp {
 }
 
 // commit writes if the conditions hold, and otherwise returns ErrConflict.
-func (s *store) commit(ctx context.Context, conditions []clientv3.Cmp, writes ...clientv3.Op) (revision int64, err error) {
+func (s *store) commit(ctx context.Context, conditions []clientv3.Cmp, writes ...clientv3.Op) (*pb.ResponseHeader, error) {
 	answer, err := s.client.Txn(ctx).If(conditions...).Then(writes...).Commit()
 	switch {
 	case err != nil:
-		return 0, err
+		return nil, err
 	case !answer.Succeeded:
-		return 0, providerkit.ErrConflict
+		return nil, providerkit.ErrConflict
 	}
-	return answer.Header.Revision, nil
+	return answer.Header, nil
 }
 
 // Put writes a record and its claim at once, if both are still what was read. A new holder, or TTL, gets another lease.
@@ -117,7 +118,7 @@ func (s *store) Put(ctx context.Context, old providerkit.Item, r *providerkit.Re
 	switch held := r.ID != "" && r.Left > 0; {
 	case held && v.holder != claimOf(r):
 		v.at = time.Now()
-		if v.lease, err = s.grant(ctx, v, r); err != nil {
+		if v.lease, v.term, err = s.grant(ctx, v, r); err != nil {
 			return providerkit.Item{}, err
 		}
 		writes = append(writes, clientv3.OpPut(claim, claimOf(r), clientv3.WithLease(v.lease)))
@@ -126,14 +127,17 @@ func (s *store) Put(ctx context.Context, old providerkit.Item, r *providerkit.Re
 		writes = append(writes, clientv3.OpDelete(claim))
 		v.claim, v.holder, v.lease, v.ours = 0, "", 0, false
 	}
-	switch v.record, err = s.commit(ctx, conditions, writes...); {
+	header, err := s.commit(ctx, conditions, writes...)
+	v.record = header.GetRevision()
+	switch {
 	case err == nil && v.lease != before.lease:
 		s.leave(before, v.lease == clientv3.NoLease && !before.at.IsZero())
-	case errors.Is(err, providerkit.ErrConflict) && v.fresh:
+	case errors.Is(err, providerkit.ErrConflict) && v.lease != before.lease:
 		s.leave(v, false)
 	}
 	if v.fresh {
 		v.claim = v.record
+		v.fresh = v.term == 0 || header.GetRaftTerm() <= v.term // see errFormerLeader: Follow prolongs it
 	}
 	return v.item(old.Key, data, old.Now), err
 }
@@ -198,21 +202,14 @@ func claimOf(r *providerkit.Record) string {
 	return r.ID + " " + strconv.FormatInt(seconds(r.TTL), 10)
 }
 
-// grant makes a lease for a claim. One that is broken gets the time that its holder's has left, which nobody prolongs. One
-// that never ends has no lease.
-func (s *store) grant(ctx context.Context, v view, r *providerkit.Record) (clientv3.LeaseID, error) {
-	if r.Breaking && v.lease != 0 {
-		answer, err := s.client.TimeToLive(ctx, v.lease)
-		if errors.Is(err, rpctypes.ErrLeaseNotFound) || err == nil && answer.TTL < 0 { // it has just ended
-			err = providerkit.ErrConflict
-		}
-		if err != nil {
-			return 0, err
-		}
-		r.Left = time.Duration(answer.TTL+1) * time.Second // it is rounded down
+// grant makes a lease for a claim. One that never ends has none. One that is broken keeps its own, which alone ends no sooner than the
+// trust in a renewal that was granted meanwhile: TimeToLive may be answered by a member that takes itself for the leader still.
+func (s *store) grant(ctx context.Context, v view, r *providerkit.Record) (id clientv3.LeaseID, term uint64, err error) {
+	if r.Breaking && v.lease != clientv3.NoLease {
+		return v.lease, 0, nil
 	}
 	if r.Left == abstractions.Infinite {
-		return clientv3.NoLease, nil
+		return clientv3.NoLease, 0, nil
 	}
 	ttl := max(1, seconds(r.Left))
 	select {
@@ -221,7 +218,7 @@ func (s *store) grant(ctx context.Context, v view, r *providerkit.Record) (clien
 		age := max(time.Since(spare.at), time.Since(spare.at.Round(0))) // Go's clock stands still in a suspend, the host's does not
 		if strings.HasSuffix(spare.holder, fmt.Sprint(" ", ttl)) && age < time.Duration(ttl)*time.Second/2 {
 			if s.keep.prolong(ctx, []*prolongation{again}); again.Err() == nil {
-				return again.lease, nil
+				return again.lease, again.term, nil
 			}
 		}
 		s.leave(spare, false)
@@ -229,9 +226,9 @@ func (s *store) grant(ctx context.Context, v view, r *providerkit.Record) (clien
 	}
 	answer, err := s.client.Grant(ctx, ttl)
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
-	return answer.ID, nil
+	return answer.ID, 0, nil
 }
 
 // leave keeps the lease of a claim that has ended for another, or revokes it meanwhile. It is used within half its TTL since it

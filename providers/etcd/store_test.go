@@ -9,7 +9,9 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -17,6 +19,8 @@ import (
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+	"google.golang.org/grpc"
 
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
@@ -100,12 +104,54 @@ func TestTrap_T14_DelayedRequestsMeetALeaseOfBefore(t *testing.T) {
 
 	_, err = p.Break(t.Context(), abstractions.BreakRequest{Name: "n"})
 	require.NoError(t, err)
-	require.ErrorIs(t, s.renew(t, "n", after.lease), providerkit.ErrConflict)
 	_, broken := s.look(t, "n")
-	require.NotEqual(t, after.lease, broken.lease)
-	left, err := s.client.TimeToLive(t.Context(), broken.lease)
+	require.Equal(t, after.lease, broken.lease)
+	_, err = p.Renew(t.Context(), renewal(g))
+	require.Equal(t, abstractions.LostBroken, lostFor(t, err))
+}
+
+// T90: whoever breaks a lease does not end it before the renewals that were granted while it was at work. What is left of it can't be
+// asked: the answer may be older than they, or of a leader that was stopped while another was elected.
+func TestTrap_T90_ABreakMeetsRenewals(t *testing.T) {
+	const ttl = 6 * time.Second
+	p, s := fresh(t)
+	var until time.Time
+	var calls int
+	g := acquire(t, p, "n", "a", ttl)
+	meanwhile := func(ctx context.Context, method string, req, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+		if calls++; calls > 1 && !strings.HasSuffix(method, "/LeaseTimeToLive") { // it has read what there is, but not what is left
+			sent := time.Now()
+			if _, err := p.Renew(ctx, renewal(g)); err == nil {
+				until = sent.Add(ttl)
+			}
+		}
+		return invoke(ctx, method, req, reply, conn, opts...)
+	}
+	client, err := clientv3.New(clientv3.Config{Endpoints: s.client.Endpoints(), DialOptions: []grpc.DialOption{grpc.WithChainUnaryInterceptor(meanwhile)}})
 	require.NoError(t, err)
-	require.LessOrEqual(t, left.GrantedTTL, int64(61), "it has no more time than it had")
+	defer client.Close()
+	breaker := open(t, Options{Client: client, Prefix: strings.TrimSuffix(s.prefix, "/")})
+	<-time.After(ttl / 2)
+	calls = 0 // those of Open
+	_, err = breaker.Break(t.Context(), abstractions.BreakRequest{Name: "n"})
+	require.NoError(t, err)
+	obtain(t, p, "n", "b", ttl)
+	require.False(t, until.IsZero() || time.Now().Before(until), "the name was free while its holder had trust in a renewal")
+}
+
+// A break that comes too late leaves the holder's lease alone.
+func TestABreakThatMeetsAChange(t *testing.T) {
+	p, s := fresh(t)
+	req := renewal(acquire(t, p, "n", "a", time.Minute))
+	read, _ := s.look(t, "n")
+	req.Metadata = map[string]string{"k": "v"}
+	g, err := p.Renew(t.Context(), req)
+	require.NoError(t, err)
+	_, err = s.Put(t.Context(), read, &providerkit.Record{Name: "n", ID: "a", TTL: time.Minute, Left: time.Minute, Breaking: true}, []byte("{}"))
+	require.ErrorIs(t, err, providerkit.ErrConflict)
+	s.revoking.Wait()
+	_, err = p.Renew(t.Context(), renewal(g))
+	require.NoError(t, err)
 }
 
 // The next claim of the process gets the lease of one that was released, prolonged, if it is for the same TTL.
@@ -403,6 +449,60 @@ func TestTLS(t *testing.T) {
 	defer cancel()
 	_, err = OpenURL(ctx, url+"?tls=true") // the system does not trust it
 	require.ErrorIs(t, err, abstractions.ErrUnavailable)
+}
+
+// T92: a member that was stopped while another was elected answers a KeepAlive at once when it goes on, and nobody else knows of it.
+// So what was prolonged before the term in which the claim is seen was not.
+func TestTrap_T92_ARenewalOfAFormerLeader(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 3)
+	var moving atomic.Bool
+	var renewals atomic.Int32
+	move := func(ctx context.Context, method string, req, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+		if request, ok := req.(*pb.TxnRequest); ok && len(request.Compare) > 0 && moving.Swap(false) {
+			c.move()
+			servertest.Eventually(t, "the new leader answers", c.answers)
+		}
+		return invoke(ctx, method, req, reply, conn, opts...)
+	}
+	count := func(ctx context.Context, about *grpc.StreamDesc, conn *grpc.ClientConn, method string, stream grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+		s, err := stream(ctx, about, conn, method, opts...)
+		return counted{s, &renewals}, err
+	}
+	client, err := clientv3.New(clientv3.Config{Endpoints: c.addrs, Logger: zap.NewNop(), DialOptions: []grpc.DialOption{
+		grpc.WithChainUnaryInterceptor(move), grpc.WithChainStreamInterceptor(count),
+	}})
+	require.NoError(t, err)
+	defer client.Close()
+	p := open(t, Options{Client: client, Prefix: "p", Timeout: servertest.Patience})
+	g := acquire(t, p, "n", "a", time.Minute)
+	moving.Store(true)
+	_, err = p.Renew(t.Context(), renewal(g))
+	require.ErrorIs(t, err, abstractions.ErrUnavailable)
+	servertest.Eventually(t, "it is renewed", func(ctx context.Context) error {
+		g, err := p.Renew(ctx, renewal(g))
+		if err == nil {
+			err = p.Release(ctx, giveUp(g))
+		}
+		return err
+	})
+	require.Len(t, p.driver.store.spares, 1)
+	moving.Store(true)
+	renewals.Store(0)
+	acquire(t, p, "n", "b", time.Minute)
+	require.Equal(t, int32(2), renewals.Load(), "the lease that was left is prolonged once more")
+}
+
+type counted struct {
+	grpc.ClientStream
+	sent *atomic.Int32
+}
+
+func (c counted) SendMsg(m any) error {
+	if _, is := m.(*pb.LeaseKeepAliveRequest); is {
+		c.sent.Add(1)
+	}
+	return c.ClientStream.SendMsg(m)
 }
 
 // T01: each renewal is told what became of its own lease.

@@ -206,7 +206,18 @@ func (m *mysql) sweepHistory(ctx context.Context, limit int) (deleted int, err e
 	return count(ctx, m, m.sql["trim"], limit, m.record.retention.Microseconds())
 }
 
-func (m *mysql) version(ctx context.Context) (int, error) { return m.tables.installed(ctx, m) }
+// version also sees whether SYSDATE tells the time: where it is NOW, settleAgain would move a deadline to before its holder's trust ends.
+func (m *mysql) version(ctx context.Context) (int, error) {
+	var stands bool
+	err := m.query(ctx, "SELECT SLEEP(0.001), SYSDATE(6) = NOW(6)", nil, func(scan scan) error { return scan(new(int), &stands) })
+	switch {
+	case err != nil:
+		return 0, err
+	case stands:
+		return 0, fmt.Errorf("%w: the server runs with --sysdate-is-now: its clock stands still within a statement", abstractions.ErrNotSetUp)
+	}
+	return m.tables.installed(ctx, m)
+}
 
 // migrate holds a lock of the server, for as long as the connection lives, so that processes that start together do it one after
 // the other.

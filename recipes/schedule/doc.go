@@ -65,6 +65,8 @@
 // leasing promises. And the backend remembers the mark for as long as any
 // process may ask for it: the retention of the provider (an hour by default) must
 // be longer than Options.StartWithin and the difference of the clocks together.
+// Where reads may lag (Capabilities.ReadsMayLag) the second look is a Break of the mark, which
+// tells the latest token, and ends nothing that is in use.
 //
 // For a tick the process that runs it sends 6 requests, besides renewals. Each
 // other process sends 1 to 4, and a few a minute while a run of the tick before

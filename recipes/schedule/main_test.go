@@ -35,6 +35,7 @@ var (
 type stage struct {
 	t        *testing.T
 	provider *leasingtest.Provider
+	over     abstractions.Provider // what is in front of it
 	began    time.Time
 
 	mu     sync.Mutex
@@ -59,11 +60,12 @@ func onStage(t *testing.T, play func(t *testing.T, s *stage)) {
 }
 
 func newStage(t *testing.T) *stage {
-	return &stage{t: t, provider: leasingtest.NewProvider(), began: time.Now().UTC()}
+	p := leasingtest.NewProvider()
+	return &stage{t: t, provider: p, over: p, began: time.Now().UTC()}
 }
 
 func (s *stage) manager(owner string) leasing.Manager {
-	return leasingtest.NewManagerOn(s.t, s.provider, leasing.Options{Owner: owner, TTL: ttl})
+	return leasingtest.NewManagerOn(s.t, s.over, leasing.Options{Owner: owner, TTL: ttl})
 }
 
 // process is a Run under way.

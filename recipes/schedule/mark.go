@@ -30,6 +30,15 @@ func (r *runner) marked(ctx context.Context, tick time.Time) (bool, error) {
 	return record.Token != 0, err
 }
 
+// surelyMarked is marked where no read may lag: a Break tells the latest token.
+func (r *runner) surelyMarked(ctx context.Context, tick time.Time) (bool, error) {
+	if !r.manager.Capabilities().ReadsMayLag {
+		return r.marked(ctx, tick)
+	}
+	mark, err := r.manager.Break(ctx, r.markName(tick), nil) // that there was one is enough
+	return mark.Token != 0, err
+}
+
 // mark marks a tick. It waits, since that is one claim with one ID however
 // often it has to ask: a reply that was lost does not stand in its own way.
 func (r *runner) mark(ctx context.Context, tick time.Time) error {

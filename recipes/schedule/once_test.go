@@ -2,6 +2,7 @@ package schedule
 
 import (
 	"context"
+	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/leasingtest"
 	"github.com/distributedleasing/leasing/fencing"
 )
@@ -229,5 +231,36 @@ func TestATickThatCannotBeStartedOnceItIsMarkedIsMissed(t *testing.T) {
 		require.True(t, result.done)
 		require.ErrorAs(t, result.failure, &missed)
 		require.ErrorIs(t, missed, errStop)
+	})
+}
+
+// lagging is a backend whose reads show for a while what was there before.
+type lagging struct {
+	abstractions.Provider
+	until time.Time
+}
+
+func (l lagging) Capabilities() abstractions.Capabilities {
+	c := l.Provider.Capabilities()
+	c.ReadsMayLag = true
+	return c
+}
+
+func (l lagging) Inspect(ctx context.Context, req abstractions.InspectRequest) (abstractions.Record, error) {
+	if time.Now().Before(l.until) {
+		return abstractions.Record{Name: req.Name}, nil
+	}
+	return l.Provider.Inspect(ctx, req)
+}
+
+// T91: whether a tick was taken before is no matter of a read that may lag.
+func TestTrap_T91_AMarkThatReadsDoNotShowYet(t *testing.T) {
+	onStage(t, func(t *testing.T, s *stage) {
+		s.over = lagging{s.provider, s.began.Add(time.Hour + time.Minute)}
+		for i := range 3 {
+			s.run(strconv.Itoa(i), Options{Jitter: time.Duration(i+1) * time.Second}, nil)
+		}
+		s.until(2*time.Hour - time.Minute)
+		require.Equal(t, []string{"01:00:00"}, s.ticks())
 	})
 }

@@ -57,7 +57,7 @@ func (r *runner) tryTick(ctx context.Context, tick time.Time) (result result) {
 // can still trust it. Of two who did, one had the lease before the other; so
 // the other has seen the mark.
 func (r *runner) runTick(ctx context.Context, tick Tick) result {
-	marked, err := r.marked(ctx, tick.At)
+	marked, err := r.surelyMarked(ctx, tick.At)
 	if marked || err != nil {
 		return result{taken: marked, obstacle: err}
 	}

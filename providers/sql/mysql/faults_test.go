@@ -7,6 +7,7 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
+	"os/exec"
 	"slices"
 	"strings"
 	"sync"
@@ -90,6 +91,22 @@ func TestTrap_T47_AReadThatBeganBeforeItsRowWasWritten_mariadb(t *testing.T) {
 	again := refused()
 	require.False(t, again.ExpiresAt.Before(record.Now.Add(time.Hour)), "as if all of the TTL were left")
 	require.False(t, again.ExpiresAt.After(again.Now.Add(time.Hour)))
+}
+
+// T47: where SYSDATE is NOW, a read that has begun before its row was written would take for a clock that went back what is none,
+// and move the deadline to before its holder's trust ends.
+func TestTrap_T47_AServerWhoseClockStandsStill_mariadb(t *testing.T) {
+	server := servertest.NewMariaDB(t)
+	command := server.Command
+	server.Command = func() (*exec.Cmd, error) {
+		cmd, err := command()
+		cmd.Args = append(cmd.Args, "--sysdate-is-now")
+		return cmd, err
+	}
+	server.Restart()
+	b := newBed(t, "mysql://root@"+server.Addr()+"/mysql")
+	_, err := OpenURL(bounded(t), b.url+"?create=true")
+	require.ErrorIs(t, err, abstractions.ErrNotSetUp)
 }
 
 // A row that somebody else has locked holds up neither another name, nor the others of its batch, nor a caller whose context has ended.
