@@ -20,21 +20,12 @@ import (
 // out since. The condition of the write, which may have waited, asks SYSDATE(6), the time at which it is evaluated.
 type mysql struct {
 	rowStore
-	db     mysqlDatabase
-	limit  semaphore
-	number func(error) int
+	limited // but for renewals
+	db      mysqlDatabase
+	number  func(error) int
 }
 
 func (m *mysql) class(err error) providerkit.Class { return mysqlClass(err, m.number(err)) }
-
-// query runs a statement that may wait for renewals, who go first.
-func (m *mysql) query(ctx context.Context, statement string, args []any, each func(scan) error) error {
-	if err := m.limit.enter(ctx); err != nil {
-		return err
-	}
-	defer m.limit.leave()
-	return m.db.query(ctx, statement, args, each)
-}
 
 // count runs a statement and tells how many rows it has changed.
 func count(ctx context.Context, on statements, statement string, args ...any) (n int, err error) {

@@ -52,7 +52,8 @@ func open(o Options, field, where string) (*Provider, error) {
 		d.caps = capabilities(MySQL, "the database server's clock")
 		d.caps.HeedsContext = true
 		d.tables = newMySQL(o.Table)
-		m := &mysql{db: openMySQL(o.MySQL), limit: poolLimit(o.MySQL.MaxConns), number: o.MySQL.ErrorNumber}
+		m := &mysql{db: openMySQL(o.MySQL), number: o.MySQL.ErrorNumber}
+		m.limited = limitedTo(o.MySQL.MaxConns, m.db)
 		m.rowStore = d.rowStore(m, func() providerkit.HostTime { return providerkit.HostTime{} }, mysqlColumns)
 		m.wakeups = newWakeups(m, func(context.Context, *wakeups) (providerkit.Connection, error) { return nil, errPolls })
 		d.backend = m
@@ -75,7 +76,7 @@ func open(o Options, field, where string) (*Provider, error) {
 		}
 		d.caps = capabilities(Postgres, "the PostgreSQL server's clock")
 		d.caps.HeedsContext = o.DB == nil && o.Pool == nil // whose hooks may not
-		p := &postgres{db: db, tables: &d.tables, record: record, limit: poolLimit(db.size), random: rand.IntN}
+		p := &postgres{db: db, tables: &d.tables, record: record, limited: limitedTo(db.size, db), random: rand.IntN}
 		if o.NoWakeups {
 			p.db.listen = nil
 		}

@@ -22,22 +22,13 @@ type postgres struct {
 	tables *tables
 	record recording
 	*wakeups
-	limit  semaphore
-	random func(n int) int // from 0 to n-1
+	limited                 // but for renewals
+	random  func(n int) int // from 0 to n-1
 	// Those of the process that come at the same time share a statement and its commit.
 	acquires, releases *batch.Batcher[*quick]
 }
 
 func (p *postgres) class(err error) providerkit.Class { return sqlStateClass(err) }
-
-// query runs a statement that may wait for renewals, who go first.
-func (p *postgres) query(ctx context.Context, statement string, args []any, each func(scan) error) error {
-	if err := p.limit.enter(ctx); err != nil {
-		return err
-	}
-	defer p.limit.leave()
-	return p.db.query(ctx, statement, args, each)
-}
 
 // apply reads the row, asks the rule, and writes what it wants under the
 // condition that the row's version is still the same; if not it begins again.

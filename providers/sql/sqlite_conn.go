@@ -12,6 +12,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
 	"github.com/ncruces/go-sqlite3"
 	sqlitedriver "github.com/ncruces/go-sqlite3/driver"
+	"golang.org/x/sync/semaphore"
 )
 
 // sqliteDatabase serialises the writers of this process and keeps their
@@ -19,7 +20,7 @@ import (
 type sqliteDatabase struct {
 	*sql.DB
 	open   func(context.Context) (*sqlite3.Conn, error) // opens a connection of our own; nil on a user's database
-	lock   semaphore                                    // of one place. Goroutines queue here, at no cost, rather than at the lock of the file, where waiting means polling
+	lock   *semaphore.Weighted                          // of one place. Goroutines queue here, at no cost, rather than at the lock of the file, where waiting means polling
 	writer sqliteWriter                                 // guarded by lock; nil until needed, and on a user's database
 	burst  writeBurst
 	opened atomic.Pointer[sqliteFile] // nil until the file was found
@@ -31,7 +32,7 @@ const readers = 4
 // openSqlite makes a database of our own. It doesn't touch the file.
 func openSqlite(path string, synchronous string) (*sqliteDatabase, error) {
 	name := (&url.URL{Scheme: "file", OmitHost: true, Path: path}).String()
-	d := &sqliteDatabase{lock: make(semaphore, 1)}
+	d := &sqliteDatabase{lock: semaphore.NewWeighted(1)}
 	setUp := func(conn *sqlite3.Conn) error {
 		if err := conn.BusyHandler(d.burst.busy); err != nil {
 			return err
@@ -67,7 +68,7 @@ func (d *sqliteDatabase) query(ctx context.Context, statement string, args []any
 
 // usersSqlite makes one of the application's.
 func usersSqlite(db *sql.DB) *sqliteDatabase {
-	return &sqliteDatabase{DB: db, lock: make(semaphore, 1)}
+	return &sqliteDatabase{DB: db, lock: semaphore.NewWeighted(1)}
 }
 
 // useWAL puts a file in WAL mode, for good. When processes open a new file at the
@@ -87,10 +88,10 @@ func useWAL(conn *sqlite3.Conn) error {
 // write runs do in a transaction that holds the write lock from its beginning.
 // If do fails, or COMMIT does, it is rolled back.
 func (d *sqliteDatabase) write(ctx context.Context, do func(statements) error) error {
-	if err := d.lock.enter(ctx); err != nil {
+	if err := d.lock.Acquire(ctx, 1); err != nil {
 		return err
 	}
-	defer d.lock.leave()
+	defer d.lock.Release(1)
 	d.burst.begin(ctx)
 	defer d.burst.end()
 	w, err := d.connect(ctx)
@@ -171,10 +172,8 @@ func (d *sqliteDatabase) close() error {
 	if d.open == nil {
 		return nil
 	}
-	if err := d.lock.enter(context.Background()); err != nil {
-		return err
-	}
-	defer d.lock.leave()
+	_ = d.lock.Acquire(context.Background(), 1) // it does not end
+	defer d.lock.Release(1)
 	if d.writer != nil {
 		d.leave(d.writer, false)
 	}
