@@ -2,6 +2,7 @@ package sqllease
 
 import (
 	"context"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/distributedleasing/leasing/abstractions"
@@ -25,22 +26,8 @@ func (d *driver) List(ctx context.Context, req abstractions.ListRequest) (page a
 	return page, err
 }
 
-// after returns the first text that comes after all those that begin with
-// prefix; nil if there is none. UTF-8 sorts like its code points do.
-func after(prefix string) *string {
-	for prefix != "" {
-		last, size := utf8.DecodeLastRuneInString(prefix)
-		prefix = prefix[:len(prefix)-size]
-		switch last {
-		case utf8.MaxRune:
-			continue // nothing comes after it; raise the one before
-		case 0xD7FF:
-			last = 0xE000 // over the surrogates, which UTF-8 doesn't have
-		default:
-			last++
-		}
-		prefix += string(last)
-		return &prefix
-	}
-	return nil
+// beyond comes after all names that begin with a prefix: it is longer than a name can be, of the last code point that there is.
+// UTF-8 sorts like its code points do.
+func beyond(prefix string) string {
+	return prefix + strings.Repeat(string(utf8.MaxRune), abstractions.MaxNameBytes/utf8.UTFMax+1)
 }

@@ -85,7 +85,11 @@ func open(o Options, field, where string) (*Provider, error) {
 		p.acquires, p.releases = batch.New(p.acquireMany, batch.UntilItLeaves), batch.New(p.releaseMany, batch.UntilItLeaves)
 		d.backend = p
 	}
-	return &Provider{shell: providerkit.New(d, providerkit.Config{Timeout: o.Timeout}), driver: d}, nil
+	able := providerkit.Driver(d)
+	if o.History {
+		able = historian{d}
+	}
+	return &Provider{shell: providerkit.New(able, providerkit.Config{Timeout: o.Timeout}), driver: d}, nil
 }
 
 // finite turns Infinite into 0, the word for it of what follows.

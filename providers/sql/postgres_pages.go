@@ -51,7 +51,7 @@ func (p *postgres) dequeue(ctx context.Context, name, id string) error {
 
 func (p *postgres) list(ctx context.Context, req abstractions.ListRequest, limit int) ([]providerkit.Record, error) {
 	var records []providerkit.Record
-	args := []any{req.Prefix, req.After, after(req.Prefix), req.HeldOnly, limit}
+	args := []any{req.Prefix, req.After, beyond(req.Prefix), req.HeldOnly, limit}
 	err := p.query(ctx, p.sql["list"], args, func(scan scan) error {
 		var r pgRow
 		var name string

@@ -36,30 +36,6 @@ type driver struct {
 	checked   atomic.Int64    // when the tables were last found to be of our version
 }
 
-// As answers for the optional abilities: see abstractions.As.
-func (d *driver) As(target any) bool {
-	switch ability := target.(type) {
-	case *abstractions.BatchRenewer:
-		*ability = d
-	case *abstractions.Lister:
-		*ability = d
-	case *abstractions.Pinger:
-		*ability = d
-	case *abstractions.Waiter:
-		*ability = d
-	case *abstractions.WaiterLister:
-		*ability = d
-	case *abstractions.HistoryReader:
-		if !d.record.changes {
-			return false
-		}
-		*ability = d
-	default:
-		return false
-	}
-	return true
-}
-
 func (d *driver) Capabilities() abstractions.Capabilities { return d.caps }
 
 func (d *driver) Acquire(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
@@ -87,15 +63,9 @@ func (d *driver) apply(ctx context.Context, op op) (applied, error) {
 }
 
 func (d *driver) Renew(ctx context.Context, req abstractions.RenewRequest) (abstractions.Grant, error) {
-	if err := d.check(ctx); err != nil {
-		return abstractions.Grant{}, err
-	}
-	results, err := d.backend.renew(ctx, []abstractions.RenewRequest{req}, true)
+	results, err := d.renew(ctx, []abstractions.RenewRequest{req}, true)
 	if err != nil {
 		return abstractions.Grant{}, err
-	}
-	if d.record.renewals {
-		d.trimSome(ctx, 1)
 	}
 	return results[0].Grant, results[0].Err
 }
@@ -104,10 +74,14 @@ func (d *driver) Renew(ctx context.Context, req abstractions.RenewRequest) (abst
 // transaction has locked is left out, so that it doesn't hold the others up; its
 // outcome is reported as unknown.
 func (d *driver) RenewBatch(ctx context.Context, reqs []abstractions.RenewRequest) ([]abstractions.RenewResult, error) {
+	return d.renew(ctx, reqs, false)
+}
+
+func (d *driver) renew(ctx context.Context, reqs []abstractions.RenewRequest, wait bool) ([]abstractions.RenewResult, error) {
 	if err := d.check(ctx); err != nil {
 		return nil, err
 	}
-	results, err := d.backend.renew(ctx, reqs, false)
+	results, err := d.backend.renew(ctx, reqs, wait)
 	if err == nil && d.record.renewals {
 		d.trimSome(ctx, len(reqs))
 	}

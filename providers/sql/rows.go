@@ -125,7 +125,7 @@ func (s *rowStore) rows(ctx context.Context, on statements, names []any) (map[st
 func (s *rowStore) listAt(
 	ctx context.Context, now providerkit.HostTime, req abstractions.ListRequest, limit int, clocks ...any,
 ) (records []providerkit.Record, err error) {
-	args := append([]any{req.Prefix, req.After, after(req.Prefix), req.HeldOnly, limit}, clocks...)
+	args := append([]any{req.Prefix, req.After, beyond(req.Prefix), req.HeldOnly, limit}, clocks...)
 	err = s.eachRow(ctx, s.in, now, s.sql["list"], args, func(r *storedRow) { records = append(records, r.Record) })
 	return records, err
 }
