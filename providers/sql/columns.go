@@ -8,23 +8,6 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
 )
 
-// row is a record together with what the table alone knows.
-type row struct {
-	providerkit.Record
-	version int64  // rises with every change; 0 if there is no row
-	ended   []byte // of which Record.Ended is what matters to the request: see ended.go
-}
-
-// settle makes a record of columns that both dialects have in the same form.
-// id is that of the request.
-func (r *row) settle(ttl, acquired *int64, metadata, id string) {
-	r.TTL = fromMicros(ttl)
-	r.Metadata, r.Ended = decodeMetadata(metadata), decodeEnded(r.ended, r.ID, id)
-	if acquired != nil {
-		r.AcquiredAt = time.UnixMicro(*acquired).UTC()
-	}
-}
-
 // ttlColumn is NULL for an infinite lease, and for a free name.
 func ttlColumn(r *providerkit.Record) *int64 {
 	if r.ID == "" {
@@ -42,12 +25,8 @@ func encodeMetadata(metadata map[string]string) string {
 }
 
 // decodeMetadata returns nil for none, and for what somebody else wrote there.
-func decodeMetadata(text string) map[string]string {
-	if text == "{}" {
-		return nil
-	}
-	var metadata map[string]string
-	if json.Unmarshal([]byte(text), &metadata) != nil || len(metadata) == 0 {
+func decodeMetadata(text string) (metadata map[string]string) {
+	if text == "{}" || json.Unmarshal([]byte(text), &metadata) != nil || len(metadata) == 0 {
 		return nil
 	}
 	return metadata

@@ -37,9 +37,9 @@ type historian struct{ *driver }
 // History returns a page of what happened to a name. The history of a name outlives
 // its row.
 func (d historian) History(ctx context.Context, req abstractions.HistoryRequest) (page abstractions.HistoryResult, err error) {
-	statement, after, last := d.tables.sql["history"], int64(0), int64(0)
+	statement, after, last := d.sql["history"], int64(0), int64(0)
 	if req.NewestFirst {
-		statement, after = d.tables.sql["newest"], math.MaxInt64
+		statement, after = d.sql["newest"], math.MaxInt64
 	}
 	if req.After != "" {
 		if after, err = strconv.ParseInt(req.After, 10, 64); err != nil {

@@ -45,16 +45,18 @@ func Opener() abstractions.Opener { return abstractions.NewOpener(OpenURL, urlSc
 var urlSchemes = []string{"postgres", "postgresql", "sqlite"}
 
 func open(o Options, field, where string) (*Provider, error) {
-	record := recording{changes: o.History, renewals: o.HistoryRenewals, retention: finite(o.HistoryRetention)}
-	d := &driver{record: record, retention: finite(o.Retention), random: rand.IntN}
+	d := &driver{store: &store{
+		record:    recording{changes: o.History, renewals: o.HistoryRenewals, retention: finite(o.HistoryRetention)},
+		retention: finite(o.Retention), random: rand.IntN,
+	}}
 	switch o.Dialect {
 	case MySQL:
 		d.caps = capabilities(MySQL, "the database server's clock")
 		d.caps.HeedsContext = true
-		d.tables = newMySQL(o.Table)
+		d.tables = mysqlTables(o.Table)
 		m := &mysql{db: openMySQL(o.MySQL), number: o.MySQL.ErrorNumber}
 		m.limited = limitedTo(o.MySQL.MaxConns, m.db)
-		m.rowStore = d.rowStore(m, func() providerkit.HostTime { return providerkit.HostTime{} }, mysqlColumns)
+		m.rowStore = rowStore{store: d.store, in: m, clock: func() providerkit.HostTime { return providerkit.HostTime{} }, width: mysqlColumns}
 		m.wakeups = newWakeups(m, func(context.Context, *wakeups) (providerkit.Connection, error) { return nil, errPolls })
 		d.backend = m
 	case SQLite:
@@ -63,9 +65,9 @@ func open(o Options, field, where string) (*Provider, error) {
 			return nil, err
 		}
 		d.caps = capabilities(SQLite, "the host's clock")
-		d.tables = newSqliteSQL(o.Table)
+		d.tables = sqliteTables(o.Table)
 		s := &sqlite{db: db}
-		s.rowStore = d.rowStore(s, providerkit.HostClock, sqliteColumns)
+		s.rowStore = rowStore{store: d.store, in: s, clock: providerkit.HostClock, width: sqliteColumns}
 		s.wakeups = newWakeups(s, s.listen)
 		s.changes = batch.New(s.applyMany, batch.UntilItLeaves)
 		d.backend = s
@@ -76,12 +78,12 @@ func open(o Options, field, where string) (*Provider, error) {
 		}
 		d.caps = capabilities(Postgres, "the PostgreSQL server's clock")
 		d.caps.HeedsContext = o.DB == nil && o.Pool == nil // whose hooks may not
-		p := &postgres{db: db, tables: &d.tables, record: record, limited: limitedTo(db.size, db), random: rand.IntN}
+		d.tables = postgresTables(o, db.size != 1)
+		p := &postgres{store: d.store, db: db, limited: limitedTo(db.size, db)}
 		if o.NoWakeups {
 			p.db.listen = nil
 		}
 		p.wakeups = newWakeups(p, p.db.wake)
-		p.sql, d.tables = newPostgresSQL(o, db.size != 1)
 		p.acquires, p.releases = batch.New(p.acquireMany, batch.UntilItLeaves), batch.New(p.releaseMany, batch.UntilItLeaves)
 		d.backend = p
 	}

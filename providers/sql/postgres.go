@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
@@ -17,13 +16,10 @@ import (
 // one transaction: no lock is ever held while the server waits for a client,
 // who may be paused for good.
 type postgres struct {
-	db     *pgDatabase
-	sql    postgresSQL
-	tables *tables
-	record recording
+	*store
+	db *pgDatabase
 	*wakeups
-	limited                 // but for renewals
-	random  func(n int) int // from 0 to n-1
+	limited // but for renewals
 	// Those of the process that come at the same time share a statement and its commit.
 	acquires, releases *batch.Batcher[*quick]
 }
@@ -36,19 +32,20 @@ func (p *postgres) class(err error) providerkit.Class { return sqlStateClass(err
 func (p *postgres) apply(ctx context.Context, op op) (applied, error) {
 	done, err := p.quickly(ctx, op)
 	for err == nil && done.after.Name == "" {
-		var found pgRow
-		if found, err = p.find(ctx, op.name, op.id, op.acquire); err != nil {
+		var found *storedRow
+		var kept bool
+		if found, kept, err = p.find(ctx, op.name, op.id, op.acquire); err != nil {
 			break
 		}
 		next := applied{after: found.Record}
 		next.Change = op.rule(&next.after)
-		if next.Write && op.acquire != nil && found.kept {
+		if next.Write && op.acquire != nil && kept {
 			free := abstractions.Record{Name: op.name, Token: found.Token}
-			next.Change = providerkit.Change{Err: &abstractions.HeldError{Holder: free, RetryAfter: leftUntil(found.now, found.expires)}}
+			next.Change = providerkit.Change{Err: &abstractions.HeldError{Holder: free, RetryAfter: found.ends.Left(found.at)}}
 		}
 		written := !next.Write
 		if !written {
-			written, err = p.write(ctx, &next, &found.row)
+			written, err = p.write(ctx, &next, found)
 		}
 		if written {
 			done = next
@@ -60,28 +57,30 @@ func (p *postgres) apply(ctx context.Context, op op) (applied, error) {
 	return done, err
 }
 
-// find reads the row for a request of an ID. An acquire that waits joins the queue if it is in vain.
-func (p *postgres) find(ctx context.Context, name, id string, acquire *abstractions.AcquireRequest) (pgRow, error) {
-	var r pgRow
+// find reads the row for a request of an ID, and whether the name is kept for a waiter that has not asked. An acquire that waits joins
+// the queue if it is in vain.
+func (p *postgres) find(ctx context.Context, name, id string, acquire *abstractions.AcquireRequest) (r *storedRow, kept bool, err error) {
+	r = &storedRow{}
+	r.Name = name
 	statement, args := p.sql["read"], []any{name, hashOf(id)}
 	if acquire != nil {
 		if channel := p.channelOf(id); channel != nil {
 			statement, args = p.sql["wait"], append(args, channel, id, acquire.Owner)
 		}
 	}
-	err := p.query(ctx, statement, args, func(scan scan) error { return scan(append(r.columns(), &r.kept)...) })
-	r.complete(name, id)
+	err = p.query(ctx, statement, args, func(scan scan) error { return scan(append(r.pgColumns(), &kept)...) })
+	r.settle(id)
 	if len(args) > 2 && err == nil && p.random(tidyEvery) == 0 {
 		_ = run(ctx, p, p.sql["tidy"], name)
 	}
-	return r, err
+	return r, kept, err
 }
 
 // tidyEvery is after how many requests of waiters, on average, those who have waited for a name are forgotten.
 const tidyEvery = 64
 
 // write makes the change. It reports false if the row has changed since it was read.
-func (p *postgres) write(ctx context.Context, done *applied, before *row) (ok bool, err error) {
+func (p *postgres) write(ctx context.Context, done *applied, before *storedRow) (ok bool, err error) {
 	to := &done.after
 	var lasts *int64
 	if done.Deadline && to.ID != "" {
@@ -96,24 +95,16 @@ func (p *postgres) write(ctx context.Context, done *applied, before *row) (ok bo
 		done.Deadline, lasts, to.Breaking, to.BrokenBy, to.BreakReason, encodeEnded(to.Ended, before.ended),
 		p.record.changes && done.Expired.Kind != "", string(note.Kind), note.ID, note.Owner, note.Actor, note.Reason, done.Wake, hashOf(to.ID),
 	}
-	var now, woken int64
-	var acquired, expires *int64
+	var now, expires, woken int64
 	err = p.query(ctx, p.sql["write"], args, func(scan scan) error {
 		ok = true
-		return scan(&now, &to.Token, &acquired, &expires, &woken)
+		return scan(&now, &to.Token, &expires, &woken)
 	})
 	if ok && err == nil {
-		to.Now, to.Left = time.UnixMicro(now).UTC(), leftUntil(now, expires)
+		to.Now = time.UnixMicro(now).UTC()
+		to.Left = providerkit.HostDeadline{Wall: expires}.Left(providerkit.HostTime{Wall: to.Now})
 	}
 	return ok, err
-}
-
-func leftUntil(now int64, expires *int64) time.Duration {
-	if expires == nil {
-		return abstractions.Infinite
-	}
-	const most = math.MaxInt64/int64(time.Microsecond) - 1
-	return time.Duration(min(*expires-now, most)) * time.Microsecond
 }
 
 // renewItem is one claim in the argument of renew.sql.
@@ -147,15 +138,16 @@ func (p *postgres) renew(ctx context.Context, reqs []abstractions.RenewRequest, 
 	err = p.db.query(ctx, statement, []any{string(list), p.record.renewals}, func(scan scan) error {
 		var n int
 		var renewed, known bool
-		var found pgRow
-		if err := scan(append([]any{&n, &renewed, &known}, found.columns()...)...); err != nil {
+		var found storedRow
+		if err := scan(append([]any{&n, &renewed, &known}, found.pgColumns()...)...); err != nil {
 			return err
 		}
 		if n < 0 || n >= len(results) {
 			return errors.New("sqllease: an answer to no request")
 		}
-		row := found.complete(reqs[n].Name, reqs[n].ID)
-		results[n].Grant, results[n].Err = renewal(&reqs[n], &row.Record, renewed, known)
+		found.Name = reqs[n].Name
+		found.settle(reqs[n].ID)
+		results[n].Grant, results[n].Err = renewal(&reqs[n], &found.Record, renewed, known)
 		return nil
 	})
 	if err != nil { // nothing was committed, or that is unknown
@@ -184,30 +176,4 @@ func (p *postgres) close() error {
 	p.releases.Close()
 	p.db.close()
 	return nil
-}
-
-// pgRow is what statements return of a row. Times are in microseconds since 1970.
-type pgRow struct {
-	row
-	kept                   bool // for a waiter that has not asked
-	now                    int64
-	ttl, acquired, expires *int64
-	metadata               string
-}
-
-// columns are the clock and those of the fragment "row", in order.
-func (r *pgRow) columns() []any {
-	return []any{
-		&r.now, &r.version, &r.Token, &r.ID, &r.Owner, &r.ttl, &r.metadata, &r.acquired, &r.expires, &r.Breaking, &r.BrokenBy, &r.BreakReason, &r.ended,
-	}
-}
-
-// complete makes it a row. id is that of the request.
-func (r *pgRow) complete(name, id string) row {
-	r.Name, r.Now = name, time.UnixMicro(r.now).UTC()
-	r.settle(r.ttl, r.acquired, r.metadata, id)
-	if r.ID != "" {
-		r.SetLeft(leftUntil(r.now, r.expires))
-	}
-	return r.row
 }

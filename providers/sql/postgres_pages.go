@@ -11,7 +11,7 @@ import (
 )
 
 func (p *postgres) read(ctx context.Context, name string) (providerkit.Record, error) {
-	found, err := p.find(ctx, name, "", nil)
+	found, _, err := p.find(ctx, name, "", nil)
 	return found.Record, err
 }
 
@@ -53,10 +53,10 @@ func (p *postgres) list(ctx context.Context, req abstractions.ListRequest, limit
 	var records []providerkit.Record
 	args := []any{req.Prefix, req.After, beyond(req.Prefix), req.HeldOnly, limit}
 	err := p.query(ctx, p.sql["list"], args, func(scan scan) error {
-		var r pgRow
-		var name string
-		err := scan(append(r.columns(), &name)...)
-		records = append(records, r.complete(name, "").Record)
+		var r storedRow
+		err := scan(append(r.pgColumns(), &r.Name)...)
+		r.settle("")
+		records = append(records, r.Record)
 		return err
 	})
 	return records, err

@@ -27,13 +27,18 @@ type Provider struct {
 
 // driver is the verbs over a backend.
 type driver struct {
-	backend   backend
-	tables    tables
-	caps      abstractions.Capabilities
+	*store
+	backend backend
+	caps    abstractions.Capabilities
+	checked atomic.Int64 // when the tables were last found to be of our version
+}
+
+// store is what a driver and its backend have in common.
+type store struct {
+	tables
 	record    recording
 	retention time.Duration   // 0 for ever
 	random    func(n int) int // from 0 to n-1
-	checked   atomic.Int64    // when the tables were last found to be of our version
 }
 
 func (d *driver) Capabilities() abstractions.Capabilities { return d.caps }

@@ -13,7 +13,7 @@ var sqlFiles embed.FS
 
 var (
 	sqlComment = regexp.MustCompile(`(?m)^--.*\n`)
-	sqlHole    = regexp.MustCompile(`\{\{([^{}:]*):?([^{}]*)\}\}`)
+	sqlHole    = regexp.MustCompile(`\{\{[^{}]*\}\}`)
 )
 
 // statementsIn are the files of folders, by their names.
@@ -28,8 +28,8 @@ func statementsIn(holes map[string]string, folders ...string) map[string]string 
 	return s
 }
 
-// statementIn reads a file and fills its holes, the inner ones first, with one of
-// fragments or of holes. The argument {{name:argument}} replaces each question mark in it.
+// statementIn reads a file and fills its holes, the inner ones first. The argument {{name:argument}} replaces each question mark
+// in what fills it.
 func statementIn(file string, holes map[string]string) string {
 	text, err := sqlFiles.ReadFile(file)
 	if err != nil {
@@ -38,18 +38,15 @@ func statementIn(file string, holes map[string]string) string {
 	statement := strings.TrimSpace(sqlComment.ReplaceAllString(string(text), ""))
 	for sqlHole.MatchString(statement) {
 		statement = sqlHole.ReplaceAllStringFunc(statement, func(hole string) string {
-			parts := sqlHole.FindStringSubmatch(hole)
-			text, ours := holes[parts[1]]
-			if !ours {
-				var known bool
-				if text, known = fragments[parts[1]]; !known {
-					panic("sqllease: " + file + ": nothing for " + hole)
-				}
+			name, argument, takes := strings.Cut(strings.Trim(hole, "{}"), ":")
+			text, known := holes[name]
+			if !known {
+				panic("sqllease: " + file + ": nothing for " + hole)
 			}
-			if ours && !strings.Contains(hole, ":") { // it may have parameters
-				return text
+			if takes { // else it may have parameters
+				text = strings.ReplaceAll(text, "?", argument)
 			}
-			return strings.ReplaceAll(text, "?", parts[2])
+			return text
 		})
 	}
 	return statement
@@ -61,3 +58,32 @@ func repeated(n int, statement string) string {
 	each, end, _ := strings.Cut(rest, "*/")
 	return begin + strings.Repeat(each, n-1) + end
 }
+
+// sqliteTables fills in the statements for one table.
+func sqliteTables(table string) tables {
+	return newTables("", table, `"`, map[string]string{
+		// Columns in the order of storedRow.columns, after the name.
+		"row": `version, token, id, owner, ttl_us, metadata, acquired_us, expires_us, breaking, broken_by, break_reason, ended, waiters,
+	boot, boot_us`,
+	}, "common", "sqlite")
+}
+
+// sqliteColumns is how many of storedRow.columns are read and stored.
+const sqliteColumns = 16
+
+// mysqlTables fills in the statements for one table. Times are in microseconds since 1970: sessions are in UTC.
+func mysqlTables(table string) tables {
+	return newTables("", table, "`", map[string]string{
+		// The start of the statement, and the time at which this is evaluated.
+		"start": "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', NOW(6))",
+		"now":   "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', SYSDATE(6))",
+		// Columns in the order of storedRow.columns, after the name, of a row that may be missing. The start is never later than what
+		// is seen; the clock is asked once the row is read.
+		"row": `coalesce(l.version, 0), coalesce(l.token, 0), coalesce(l.id, ''), coalesce(l.owner, ''), l.ttl_us,
+	coalesce(l.metadata, '{}'), l.acquired_us, coalesce(l.expires_us, 0), coalesce(l.breaking, 0), coalesce(l.broken_by, ''),
+	coalesce(l.break_reason, ''), coalesce(l.ended, ''), coalesce(l.waiters, ''), '', 0, {{start}}, {{now}}`,
+	}, "common", "mariadb")
+}
+
+// mysqlColumns is how many of storedRow.columns are read, and mysqlStored how many are stored.
+const mysqlColumns, mysqlStored = 18, 14
