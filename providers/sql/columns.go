@@ -5,16 +5,7 @@ import (
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
-	"github.com/distributedleasing/leasing/abstractions/providerkit"
 )
-
-// ttlColumn is NULL for an infinite lease, and for a free name.
-func ttlColumn(r *providerkit.Record) *int64 {
-	if r.ID == "" {
-		return nil
-	}
-	return micros(r.TTL)
-}
 
 func encodeMetadata(metadata map[string]string) string {
 	if len(metadata) == 0 {
@@ -32,7 +23,7 @@ func decodeMetadata(text string) (metadata map[string]string) {
 	return metadata
 }
 
-// micros is d in the unit of both databases, rounded up: never early. nil
+// micros is d in the unit of the databases, rounded up: never early. nil
 // stands for an infinite lease.
 func micros(d time.Duration) *int64 {
 	if d == abstractions.Infinite {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/ncruces/go-sqlite3"
 )
 
 // sqlStates gives PostgreSQL's error codes their class: of the whole code,
@@ -36,7 +37,7 @@ var sqlStates = map[string]providerkit.Class{
 	"57P03": providerkit.Refused,  // cannot_connect_now: starting up or shutting down
 }
 
-func sqlStateClass(err error) providerkit.Class {
+func (p *postgres) class(err error) providerkit.Class {
 	// pgx and lib/pq both implement it.
 	var coded interface{ SQLState() string }
 	if errors.As(err, &coded) {
@@ -92,10 +93,15 @@ var openingFailures = []struct {
 
 const sqliteCantOpen = 14
 
+// sqliteClass knows the errors of ncruces' driver, and of one whose errors have a Code method that returns an int, as modernc's have.
 func sqliteClass(err error) providerkit.Class {
-	code, ok := sqliteCode(err)
-	if !ok {
-		return providerkit.Unknown
+	var ours sqlite3.ExtendedErrorCode
+	var theirs interface{ Code() int }
+	code := 0
+	if errors.As(err, &ours) {
+		code = int(ours)
+	} else if errors.As(err, &theirs) {
+		code = theirs.Code()
 	}
 	if code&0xff == sqliteCantOpen {
 		for _, failure := range openingFailures {
@@ -120,7 +126,8 @@ var mysqlNumbers = map[providerkit.Class][]int{
 	providerkit.Invalid:  {1366}, // a text that the column does not take
 }
 
-func mysqlClass(err error, number int) providerkit.Class {
+func (m *mysql) class(err error) providerkit.Class {
+	number := m.number(err)
 	if errors.Is(err, sqldriver.ErrBadConn) || number == 0 && providerkit.NotSent(err) { // nothing was sent
 		return providerkit.Unsent
 	}

@@ -25,8 +25,6 @@ type mysql struct {
 	number  func(error) int
 }
 
-func (m *mysql) class(err error) providerkit.Class { return mysqlClass(err, m.number(err)) }
-
 // count runs a statement and tells how many rows it has changed.
 func count(ctx context.Context, on statements, statement string, args ...any) (n int, err error) {
 	err = on.query(ctx, statement+"; SELECT ROW_COUNT()", args, func(scan scan) error { return scan(&n) })
@@ -162,10 +160,6 @@ func (r *storedRow) settleAgain() {
 	} else {
 		r.Left = left
 	}
-}
-
-func (m *mysql) list(ctx context.Context, req abstractions.ListRequest, limit int) ([]providerkit.Record, error) {
-	return m.listAt(ctx, m.clock(), req, limit)
 }
 
 // lives does not know.

@@ -66,7 +66,7 @@ func open(o Options, field, where string) (*Provider, error) {
 		}
 		d.caps = capabilities(SQLite, "the host's clock")
 		d.tables = sqliteTables(o.Table)
-		s := &sqlite{db: db}
+		s := &sqlite{statements: viaSQL{db}, db: db}
 		s.rowStore = rowStore{store: d.store, in: s, clock: providerkit.HostClock, width: sqliteColumns}
 		s.wakeups = newWakeups(s, s.listen)
 		s.changes = batch.New(s.applyMany, batch.UntilItLeaves)

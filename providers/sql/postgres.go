@@ -24,8 +24,6 @@ type postgres struct {
 	acquires, releases *batch.Batcher[*quick]
 }
 
-func (p *postgres) class(err error) providerkit.Class { return sqlStateClass(err) }
-
 // apply reads the row, asks the rule, and writes what it wants under the
 // condition that the row's version is still the same; if not it begins again.
 // Who loses that race lost it to a change that was made.
@@ -37,18 +35,19 @@ func (p *postgres) apply(ctx context.Context, op op) (applied, error) {
 		if found, kept, err = p.find(ctx, op.name, op.id, op.acquire); err != nil {
 			break
 		}
-		next := applied{after: found.Record}
-		next.Change = op.rule(&next.after)
+		token := found.Token
+		next := applied{Change: op.rule(&found.Record)}
 		if next.Write && op.acquire != nil && kept {
-			free := abstractions.Record{Name: op.name, Token: found.Token}
+			free := abstractions.Record{Name: op.name, Token: token}
 			next.Change = providerkit.Change{Err: &abstractions.HeldError{Holder: free, RetryAfter: found.ends.Left(found.at)}}
 		}
 		written := !next.Write
 		if !written {
-			written, err = p.write(ctx, &next, found)
+			written, err = p.write(ctx, found, &next.Change, found.Token != token)
 		}
 		if written {
 			done = next
+			done.after = found.Record
 		}
 	}
 	if err == nil && done.Err == nil && op.acquire != nil {
@@ -79,30 +78,29 @@ func (p *postgres) find(ctx context.Context, name, id string, acquire *abstracti
 // tidyEvery is after how many requests of waiters, on average, those who have waited for a name are forgotten.
 const tidyEvery = 64
 
-// write makes the change. It reports false if the row has changed since it was read.
-func (p *postgres) write(ctx context.Context, done *applied, before *storedRow) (ok bool, err error) {
-	to := &done.after
+// write makes a change, and reports false if the row has changed since it was read. taken says that it has a new holder.
+func (p *postgres) write(ctx context.Context, to *storedRow, c *providerkit.Change, taken bool) (ok bool, err error) {
 	var lasts *int64
-	if done.Deadline && to.ID != "" {
+	if c.Deadline && to.ID != "" {
 		lasts = micros(to.Left)
 	}
 	var note abstractions.HistoryEntry
 	if p.record.changes {
-		note = done.Note
+		note = c.Note
 	}
+	before := to.encode()
 	args := []any{
-		to.Name, before.version, to.Token != before.Token, to.ID, to.Owner, ttlColumn(to), encodeMetadata(to.Metadata),
-		done.Deadline, lasts, to.Breaking, to.BrokenBy, to.BreakReason, encodeEnded(to.Ended, before.ended),
-		p.record.changes && done.Expired.Kind != "", string(note.Kind), note.ID, note.Owner, note.Actor, note.Reason, done.Wake, hashOf(to.ID),
+		to.Name, before, taken, to.ID, to.Owner, to.ttl, to.metadata, c.Deadline, lasts, to.Breaking, to.BrokenBy, to.BreakReason, to.ended,
+		p.record.changes && c.Expired.Kind != "", string(note.Kind), note.ID, note.Owner, note.Actor, note.Reason, c.Wake, hashOf(to.ID),
 	}
-	var now, expires, woken int64
+	var now, woken int64
 	err = p.query(ctx, p.sql["write"], args, func(scan scan) error {
 		ok = true
-		return scan(&now, &to.Token, &expires, &woken)
+		return scan(&now, &to.Token, &to.ends.Wall, &woken)
 	})
 	if ok && err == nil {
-		to.Now = time.UnixMicro(now).UTC()
-		to.Left = providerkit.HostDeadline{Wall: expires}.Left(providerkit.HostTime{Wall: to.Now})
+		to.at.Wall = time.UnixMicro(now)
+		to.Now, to.Left = to.at.Wall.UTC(), to.ends.Left(to.at)
 	}
 	return ok, err
 }

@@ -46,7 +46,7 @@ func (p *postgres) migrate(ctx context.Context) error {
 		statements = statements[1:]
 	}
 	err = p.install(ctx, statements)
-	if err != nil && sqlStateClass(err) == providerkit.Denied {
+	if err != nil && p.class(err) == providerkit.Denied {
 		return &SetupError{Role: role, Statements: append(slices.Clone(statements), p.grants(role)...), Err: err}
 	}
 	return err

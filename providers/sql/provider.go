@@ -4,8 +4,10 @@ import (
 	"cmp"
 	"context"
 	"maps"
+	"strings"
 	"sync/atomic"
 	"time"
+	"unicode/utf8"
 
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
@@ -19,7 +21,6 @@ type shell = providerkit.Provider
 //
 // Its optional abilities (see package abstractions) are BatchRenewer, Lister, Pinger,
 // Waiter and WaiterLister; and HistoryReader if Options.History is set.
-// A claim that has run out is lost, even if nobody has taken the name since.
 type Provider struct {
 	*shell
 	driver *driver
@@ -131,6 +132,30 @@ func (d *driver) Inspect(ctx context.Context, req abstractions.InspectRequest) (
 	}
 	found, err := d.backend.read(ctx, req.Name)
 	return found.Show(), err
+}
+
+// List returns a page of records in the order of their names' bytes. Names that
+// were never held are not listed.
+func (d *driver) List(ctx context.Context, req abstractions.ListRequest) (page abstractions.ListResult, err error) {
+	if err := d.check(ctx); err != nil {
+		return page, err
+	}
+	limit := req.PageLimit()
+	found, err := d.backend.list(ctx, req, limit+1)
+	if len(found) > limit {
+		found = found[:limit]
+		page.Next = found[limit-1].Name
+	}
+	for i := range found {
+		page.Records = append(page.Records, found[i].Show())
+	}
+	return page, err
+}
+
+// beyond comes after all names that begin with a prefix: it is longer than a name can be, of the last code point that there is.
+// UTF-8 sorts like its code points do.
+func beyond(prefix string) string {
+	return prefix + strings.Repeat(string(utf8.MaxRune), abstractions.MaxNameBytes/utf8.UTFMax+1)
 }
 
 // Ping asks for the version of the tables, whether or not that is due.

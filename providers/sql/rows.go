@@ -115,11 +115,11 @@ func (s *rowStore) rows(ctx context.Context, on statements, names []any) (map[st
 	return found, nil
 }
 
-// listAt is a page of the records at a time, of which the statement may take parameters.
-func (s *rowStore) listAt(
-	ctx context.Context, now providerkit.HostTime, req abstractions.ListRequest, limit int, clocks ...any,
-) (records []providerkit.Record, err error) {
-	args := append([]any{req.Prefix, req.After, beyond(req.Prefix), req.HeldOnly, limit}, clocks...)
+func (s *rowStore) list(ctx context.Context, req abstractions.ListRequest, limit int) (records []providerkit.Record, err error) {
+	now, args := s.clock(), []any{req.Prefix, req.After, beyond(req.Prefix), req.HeldOnly, limit}
+	if !now.Wall.IsZero() {
+		args = append(args, now.Wall.UnixMicro(), now.SinceBoot.Microseconds(), now.Boot)
+	}
 	err = s.eachRow(ctx, s.in, now, s.sql["list"], args, func(r *storedRow) { records = append(records, r.Record) })
 	return records, err
 }
@@ -241,7 +241,10 @@ func (r *storedRow) kept() (left time.Duration, ok bool) {
 // encode fills in the columns of what a rule has changed, and returns the version that this follows.
 func (r *storedRow) encode() (before int64) {
 	before, r.version = r.version, max(r.version+1, r.at.Wall.UnixMicro())
-	r.ttl, r.metadata, r.ended, r.acquired = ttlColumn(&r.Record), encodeMetadata(r.Metadata), encodeEnded(r.Ended, r.ended), nil
+	r.ttl, r.metadata, r.ended, r.acquired = nil, encodeMetadata(r.Metadata), encodeEnded(r.Ended, r.ended), nil
+	if r.ID != "" {
+		r.ttl = micros(r.TTL)
+	}
 	if !r.AcquiredAt.IsZero() {
 		us := r.AcquiredAt.UnixMicro()
 		r.acquired = &us

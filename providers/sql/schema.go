@@ -91,8 +91,11 @@ func (t *tables) install(ctx context.Context, on statements, statements []string
 		return err
 	}
 	for _, suffix := range t.suffixes {
-		if there, err := t.there(ctx, on, suffix); err != nil || there && !begun {
-			return errors.Join(err, errForeign(strings.TrimPrefix(t.schema+"."+t.table+suffix, ".")))
+		if there, err := t.there(ctx, on, suffix); err != nil {
+			return err
+		} else if there && !begun {
+			table := strings.TrimPrefix(t.schema+"."+t.table+suffix, ".")
+			return fmt.Errorf("%w: there is a table %s that leasing has not made: set another Schema or Table", abstractions.ErrNotSetUp, table)
 		}
 	}
 	for _, statement := range statements {
@@ -179,9 +182,4 @@ func checkVersion(found int) error {
 		return fmt.Errorf("%w: the tables are of version %d, and this code knows versions up to %d: use a newer release of providers/sql", abstractions.ErrNotSetUp, found, schemaVersion)
 	}
 	return nil
-}
-
-// errForeign is the error of a table that stands where ours should be made.
-func errForeign(table string) error {
-	return fmt.Errorf("%w: there is a table %s that leasing has not made: set another Schema or Table", abstractions.ErrNotSetUp, table)
 }

@@ -62,10 +62,6 @@ func openSqlite(path string, synchronous string) (*sqliteDatabase, error) {
 	return d, nil
 }
 
-func (d *sqliteDatabase) query(ctx context.Context, statement string, args []any, each func(scan) error) error {
-	return query(ctx, d, statement, args, each)
-}
-
 // usersSqlite makes one of the application's.
 func usersSqlite(db *sql.DB) *sqliteDatabase {
 	return &sqliteDatabase{DB: db, lock: semaphore.NewWeighted(1)}
@@ -111,31 +107,23 @@ func (d *sqliteDatabase) write(ctx context.Context, do func(statements) error) e
 	if err == nil {
 		err = w.exec(ctx, "COMMIT")
 	}
-	if err == nil {
-		healthy = true
-		return nil
-	}
-	healthy = w.exec(context.Background(), "ROLLBACK") == nil
+	healthy = err == nil || w.exec(context.Background(), "ROLLBACK") == nil
 	return err
 }
 
 // connect returns the writer's connection, or borrows one from the user's pool
 // so that a pool of one isn't blocked.
 func (d *sqliteDatabase) connect(ctx context.Context) (sqliteWriter, error) {
-	switch {
-	case d.writer != nil:
-	case d.open != nil:
+	if d.open == nil {
+		conn, err := d.Conn(ctx)
+		return sqliteLoan{conn}, err
+	}
+	if d.writer == nil {
 		conn, err := d.open(ctx)
 		if err != nil {
 			return nil, err
 		}
 		d.writer = &sqliteSession{conn: conn, prepared: make(map[string]*sqlite3.Stmt)}
-	default:
-		conn, err := d.Conn(ctx)
-		if err != nil {
-			return nil, err
-		}
-		return sqliteLoan{conn}, nil
 	}
 	return d.writer, nil
 }
@@ -178,18 +166,4 @@ func (d *sqliteDatabase) close() error {
 		d.leave(d.writer, false)
 	}
 	return d.DB.Close()
-}
-
-// sqliteCode is the result code behind an error of ncruces' driver, or of one
-// whose error has a Code method that returns an int, as modernc's has.
-func sqliteCode(err error) (code int, ok bool) {
-	var ours sqlite3.ExtendedErrorCode
-	if errors.As(err, &ours) {
-		return int(ours), true
-	}
-	var theirs interface{ Code() int }
-	if errors.As(err, &theirs) {
-		return theirs.Code(), true
-	}
-	return 0, false
 }
