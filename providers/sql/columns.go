@@ -16,8 +16,12 @@ func encodeMetadata(metadata map[string]string) string {
 }
 
 // decodeMetadata returns nil for none, and for what somebody else wrote there.
-func decodeMetadata(text string) (metadata map[string]string) {
-	if text == "{}" || json.Unmarshal([]byte(text), &metadata) != nil || len(metadata) == 0 {
+func decodeMetadata(text string) map[string]string {
+	if text == "{}" {
+		return nil
+	}
+	var metadata map[string]string
+	if json.Unmarshal([]byte(text), &metadata) != nil || len(metadata) == 0 {
 		return nil
 	}
 	return metadata

@@ -207,8 +207,12 @@ func (r *storedRow) columns() []any {
 	}
 }
 
-// pgColumns are where to scan what PostgreSQL's statements read: the fragment "row" behind the clock.
-func (r *storedRow) pgColumns() []any { return append([]any{&r.began}, r.columns()[1:13]...) }
+// pgColumns are where to scan what PostgreSQL's statements read: the fragment "row" behind the clock, and no name.
+func (r *storedRow) pgColumns() []any {
+	columns := r.columns()
+	columns[0] = &r.began
+	return columns[:13]
+}
 
 // settle completes the record for a request of an ID.
 func (r *storedRow) settle(id string) {

@@ -84,8 +84,10 @@ func useWAL(conn *sqlite3.Conn) error {
 // write runs do in a transaction that holds the write lock from its beginning.
 // If do fails, or COMMIT does, it is rolled back.
 func (d *sqliteDatabase) write(ctx context.Context, do func(statements) error) error {
-	if err := d.lock.Acquire(ctx, 1); err != nil {
-		return err
+	if !d.lock.TryAcquire(1) { // a context may make its channel only now
+		if err := d.lock.Acquire(ctx, 1); err != nil {
+			return err
+		}
 	}
 	defer d.lock.Release(1)
 	d.burst.begin(ctx)
