@@ -76,21 +76,6 @@ var sqliteCodes = map[int]providerkit.Class{
 	26: providerkit.NotSetUp, // NOTADB
 }
 
-// openingFailures tell why a file could not be opened, where the driver lets the
-// system's error through. Nothing was written then.
-var openingFailures = []struct {
-	err   error
-	class providerkit.Class
-}{
-	{syscall.EMFILE, providerkit.Refused}, // too many open files
-	{syscall.ENFILE, providerkit.Refused},
-	{fs.ErrPermission, providerkit.Denied},
-	{syscall.EROFS, providerkit.Denied},
-	{fs.ErrNotExist, providerkit.NotSetUp}, // no such folder
-	{syscall.ENOTDIR, providerkit.NotSetUp},
-	{syscall.EISDIR, providerkit.NotSetUp},
-}
-
 const sqliteCantOpen = 14
 
 // sqliteClass knows the errors of ncruces' driver, and of one whose errors have a Code method that returns an int, as modernc's have.
@@ -103,11 +88,14 @@ func sqliteClass(err error) providerkit.Class {
 	} else if errors.As(err, &theirs) {
 		code = theirs.Code()
 	}
-	if code&0xff == sqliteCantOpen {
-		for _, failure := range openingFailures {
-			if errors.Is(err, failure.err) {
-				return failure.class
-			}
+	if code&0xff == sqliteCantOpen { // nothing was written; why not is told where the driver lets the system's error through
+		switch {
+		case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE): // too many open files
+			return providerkit.Refused
+		case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS):
+			return providerkit.Denied
+		case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR), errors.Is(err, syscall.EISDIR): // no such folder
+			return providerkit.NotSetUp
 		}
 	}
 	return sqliteCodes[code&0xff]

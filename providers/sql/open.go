@@ -11,6 +11,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
 	"github.com/distributedleasing/leasing/abstractions/providerkit/batch"
+	"golang.org/x/sync/semaphore"
 )
 
 // Open makes a provider. Unless Options.Create is set it makes no request:
@@ -51,8 +52,7 @@ func open(o Options, field, where string) (*Provider, error) {
 	}}
 	switch o.Dialect {
 	case MySQL:
-		d.caps = capabilities(MySQL, "the database server's clock")
-		d.caps.HeedsContext = true
+		d.caps = capabilities(MySQL, "the database server's clock", true)
 		d.tables = mysqlTables(o.Table)
 		m := &mysql{db: openMySQL(o.MySQL), number: o.MySQL.ErrorNumber}
 		m.limited = limitedTo(o.MySQL.MaxConns, m.db)
@@ -64,7 +64,7 @@ func open(o Options, field, where string) (*Provider, error) {
 		if err != nil {
 			return nil, err
 		}
-		d.caps = capabilities(SQLite, "the host's clock")
+		d.caps = capabilities(SQLite, "the host's clock", false)
 		d.tables = sqliteTables(o.Table)
 		s := &sqlite{statements: viaSQL{db}, db: db}
 		s.rowStore = rowStore{store: d.store, in: s, clock: providerkit.HostClock, width: sqliteColumns}
@@ -76,8 +76,8 @@ func open(o Options, field, where string) (*Provider, error) {
 		if err != nil {
 			return nil, err
 		}
-		d.caps = capabilities(Postgres, "the PostgreSQL server's clock")
-		d.caps.HeedsContext = o.DB == nil && o.Pool == nil // whose hooks may not
+		heeds := o.DB == nil && o.Pool == nil // whose hooks may not
+		d.caps = capabilities(Postgres, "the PostgreSQL server's clock", heeds)
 		d.tables = postgresTables(o, db.size != 1)
 		p := &postgres{store: d.store, db: db, limited: limitedTo(db.size, db)}
 		if o.NoWakeups {
@@ -118,7 +118,7 @@ func postgresFrom(o Options, field, where string) (*pgDatabase, error) {
 
 func sqliteFrom(o Options, field, where string) (*sqliteDatabase, error) {
 	if field == "DB" {
-		return usersSqlite(o.DB), nil
+		return &sqliteDatabase{DB: o.DB, lock: semaphore.NewWeighted(1)}, nil
 	}
 	if where == "" || strings.ContainsRune(where, 0) || strings.Contains(where, ":memory:") || strings.HasPrefix(where, "file:") {
 		return nil, &abstractions.InvalidError{Field: "Options." + field, Value: where, Want: "the path of a file; for leases in memory use memlease"}

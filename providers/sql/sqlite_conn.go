@@ -62,11 +62,6 @@ func openSqlite(path string, synchronous string) (*sqliteDatabase, error) {
 	return d, nil
 }
 
-// usersSqlite makes one of the application's.
-func usersSqlite(db *sql.DB) *sqliteDatabase {
-	return &sqliteDatabase{DB: db, lock: semaphore.NewWeighted(1)}
-}
-
 // useWAL puts a file in WAL mode, for good. When processes open a new file at the
 // same moment SQLite refuses the change without asking the busy handler, since it
 // could wait for ever for a lock that it has half of (sqlite.org/c3ref/busy_handler.html).
