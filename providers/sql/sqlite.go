@@ -167,3 +167,15 @@ func (s *sqlite) close() error {
 	s.changes.Close()
 	return s.db.close()
 }
+
+// sqliteTables fills in the statements for one table.
+func sqliteTables(table string) tables {
+	return newTables("", table, `"`, map[string]string{
+		// Columns in the order of storedRow.columns, after the name.
+		"row": `version, token, id, owner, ttl_us, metadata, acquired_us, expires_us, breaking, broken_by, break_reason, ended, waiters,
+	boot, boot_us`,
+	}, "common", "sqlite")
+}
+
+// sqliteColumns is how many of storedRow.columns are read and stored.
+const sqliteColumns = 16

@@ -58,32 +58,3 @@ func repeated(n int, statement string) string {
 	each, end, _ := strings.Cut(rest, "*/")
 	return begin + strings.Repeat(each, n-1) + end
 }
-
-// sqliteTables fills in the statements for one table.
-func sqliteTables(table string) tables {
-	return newTables("", table, `"`, map[string]string{
-		// Columns in the order of storedRow.columns, after the name.
-		"row": `version, token, id, owner, ttl_us, metadata, acquired_us, expires_us, breaking, broken_by, break_reason, ended, waiters,
-	boot, boot_us`,
-	}, "common", "sqlite")
-}
-
-// sqliteColumns is how many of storedRow.columns are read and stored.
-const sqliteColumns = 16
-
-// mysqlTables fills in the statements for one table. Times are in microseconds since 1970: sessions are in UTC.
-func mysqlTables(table string) tables {
-	return newTables("", table, "`", map[string]string{
-		// The start of the statement, and the time at which this is evaluated.
-		"start": "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', NOW(6))",
-		"now":   "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', SYSDATE(6))",
-		// Columns in the order of storedRow.columns, after the name, of a row that may be missing. The start is never later than what
-		// is seen; the clock is asked once the row is read.
-		"row": `coalesce(l.version, 0), coalesce(l.token, 0), coalesce(l.id, ''), coalesce(l.owner, ''), l.ttl_us,
-	coalesce(l.metadata, '{}'), l.acquired_us, coalesce(l.expires_us, 0), coalesce(l.breaking, 0), coalesce(l.broken_by, ''),
-	coalesce(l.break_reason, ''), coalesce(l.ended, ''), coalesce(l.waiters, ''), '', 0, {{start}}, {{now}}`,
-	}, "common", "mariadb")
-}
-
-// mysqlColumns is how many of storedRow.columns are read, and mysqlStored how many are stored.
-const mysqlColumns, mysqlStored = 18, 14
