@@ -58,7 +58,7 @@ type backend interface {
 // maxTTL keeps deadlines within what both databases and Go can count.
 const maxTTL = 100 * 365 * 24 * time.Hour
 
-func capabilities(dialect Dialect, clock string) abstractions.Capabilities {
+func capabilities(dialect Dialect, clock string, heedsContext bool) abstractions.Capabilities {
 	return abstractions.Capabilities{
 		Provider:       string(dialect),
 		MinTTL:         100 * time.Millisecond,
@@ -69,6 +69,7 @@ func capabilities(dialect Dialect, clock string) abstractions.Capabilities {
 		Lateness:       abstractions.Lateness{Fixed: time.Millisecond},
 		RemainingKnown: true,
 		Queues:         true,
+		HeedsContext:   heedsContext,
 	}
 }
 

@@ -5,33 +5,7 @@ import (
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
-	"github.com/distributedleasing/leasing/abstractions/providerkit"
 )
-
-// row is a record together with what the table alone knows.
-type row struct {
-	providerkit.Record
-	version int64  // rises with every change; 0 if there is no row
-	ended   []byte // of which Record.Ended is what matters to the request: see ended.go
-}
-
-// settle makes a record of columns that both dialects have in the same form.
-// id is that of the request.
-func (r *row) settle(ttl, acquired *int64, metadata, id string) {
-	r.TTL = fromMicros(ttl)
-	r.Metadata, r.Ended = decodeMetadata(metadata), decodeEnded(r.ended, r.ID, id)
-	if acquired != nil {
-		r.AcquiredAt = time.UnixMicro(*acquired).UTC()
-	}
-}
-
-// ttlColumn is NULL for an infinite lease, and for a free name.
-func ttlColumn(r *providerkit.Record) *int64 {
-	if r.ID == "" {
-		return nil
-	}
-	return micros(r.TTL)
-}
 
 func encodeMetadata(metadata map[string]string) string {
 	if len(metadata) == 0 {
@@ -53,7 +27,7 @@ func decodeMetadata(text string) map[string]string {
 	return metadata
 }
 
-// micros is d in the unit of both databases, rounded up: never early. nil
+// micros is d in the unit of the databases, rounded up: never early. nil
 // stands for an infinite lease.
 func micros(d time.Duration) *int64 {
 	if d == abstractions.Infinite {

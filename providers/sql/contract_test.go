@@ -8,26 +8,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// T84: a claim is an ID under a token.
-func TestTrap_T84_RenewalWithAnotherTokenIsRefused(t *testing.T) {
-	onEach(t, func(t *testing.T, open func(...string) *Provider) {
-		ctx, p := bounded(t), open()
-		grant, err := p.Acquire(ctx, claimOf("n", time.Minute))
-		require.NoError(t, err)
-		for _, token := range []int64{0, 1, grant.Token - 1, grant.Token + 1, abstractions.MaxToken} {
-			req := renewalOf(grant)
-			req.Token = token
-			_, err = p.Renew(ctx, req)
-			require.ErrorIs(t, err, abstractions.ErrLost, "token %d", token)
-			results, err := p.RenewBatch(ctx, []abstractions.RenewRequest{req})
-			require.NoError(t, err)
-			require.ErrorIs(t, results[0].Err, abstractions.ErrLost, "token %d", token)
-		}
-		_, err = p.Renew(ctx, renewalOf(grant))
-		require.NoError(t, err)
-	})
-}
-
 func TestBreakIsSigned(t *testing.T) {
 	onEach(t, func(t *testing.T, open func(...string) *Provider) {
 		ctx, p := bounded(t), open("history", "true")

@@ -1,12 +1,15 @@
 package sqllease
 
 import (
+	sqldriver "database/sql/driver"
 	"errors"
 	"io/fs"
+	"slices"
 	"syscall"
 
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/ncruces/go-sqlite3"
 )
 
 // sqlStates gives PostgreSQL's error codes their class: of the whole code,
@@ -34,7 +37,7 @@ var sqlStates = map[string]providerkit.Class{
 	"57P03": providerkit.Refused,  // cannot_connect_now: starting up or shutting down
 }
 
-func sqlStateClass(err error) providerkit.Class {
+func (p *postgres) class(err error) providerkit.Class {
 	// pgx and lib/pq both implement it.
 	var coded interface{ SQLState() string }
 	if errors.As(err, &coded) {
@@ -73,36 +76,55 @@ var sqliteCodes = map[int]providerkit.Class{
 	26: providerkit.NotSetUp, // NOTADB
 }
 
-// openingFailures tell why a file could not be opened, where the driver lets the
-// system's error through. Nothing was written then.
-var openingFailures = []struct {
-	err   error
-	class providerkit.Class
-}{
-	{syscall.EMFILE, providerkit.Refused}, // too many open files
-	{syscall.ENFILE, providerkit.Refused},
-	{fs.ErrPermission, providerkit.Denied},
-	{syscall.EROFS, providerkit.Denied},
-	{fs.ErrNotExist, providerkit.NotSetUp}, // no such folder
-	{syscall.ENOTDIR, providerkit.NotSetUp},
-	{syscall.EISDIR, providerkit.NotSetUp},
-}
-
 const sqliteCantOpen = 14
 
+// sqliteClass knows the errors of ncruces' driver, and of one whose errors have a Code method that returns an int, as modernc's have.
 func sqliteClass(err error) providerkit.Class {
-	code, ok := sqliteCode(err)
-	if !ok {
-		return providerkit.Unknown
+	var ours sqlite3.ExtendedErrorCode
+	var theirs interface{ Code() int }
+	code := 0
+	if errors.As(err, &ours) {
+		code = int(ours)
+	} else if errors.As(err, &theirs) {
+		code = theirs.Code()
 	}
-	if code&0xff == sqliteCantOpen {
-		for _, failure := range openingFailures {
-			if errors.Is(err, failure.err) {
-				return failure.class
-			}
+	if code&0xff == sqliteCantOpen { // nothing was written; why not is told where the driver lets the system's error through
+		switch {
+		case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE): // too many open files
+			return providerkit.Refused
+		case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS):
+			return providerkit.Denied
+		case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR), errors.Is(err, syscall.EISDIR): // no such folder
+			return providerkit.NotSetUp
 		}
 	}
 	return sqliteCodes[code&0xff]
+}
+
+// mysqlNumbers are the codes of MariaDB and MySQL by their class. What is not listed is unknown: a statement or connection that was killed
+// (1317, 1927), a shutdown (1053) and a commit that failed (1180) may pass a commit by. See https://mariadb.com/kb/en/mariadb-error-codes/.
+var mysqlNumbers = map[providerkit.Class][]int{
+	// A lock that was waited for too long, also that of the history's numbers, a deadlock, a row that has changed; too many
+	// connections, a host that is blocked; a full table; a server that is read-only.
+	providerkit.Refused: {1205, 1467, 1213, 1020, 1040, 1203, 1226, 1129, 1114, 1290, 1792, 1836},
+	// No access to the server, the database, a table or a column; a missing right.
+	providerkit.Denied: {1044, 1045, 1130, 1142, 1143, 1227, 1698},
+	// No such database or table; a table of somebody else: other columns, keys and lengths; a binary log of statements.
+	providerkit.NotSetUp: {1046, 1049, 1050, 1054, 1062, 1136, 1146, 1364, 1406, 1665},
+	providerkit.Invalid:  {1366}, // a text that the column does not take
+}
+
+func (m *mysql) class(err error) providerkit.Class {
+	number := m.number(err)
+	if errors.Is(err, sqldriver.ErrBadConn) || number == 0 && providerkit.NotSent(err) { // nothing was sent
+		return providerkit.Unsent
+	}
+	for class, numbers := range mysqlNumbers {
+		if slices.Contains(numbers, number) {
+			return class
+		}
+	}
+	return providerkit.Unknown
 }
 
 // Classify says what an error of a driver means.

@@ -81,7 +81,7 @@ func TestTrap_T27_StatusDecidesWhatAnErrorMeans(t *testing.T) {
 
 // explained is what a call of a provider returns if its database fails so.
 func explained(t *testing.T, b backend, err error) error {
-	d := &driver{backend: b, caps: capabilities(SQLite, "")}
+	d := &driver{backend: b, caps: capabilities(SQLite, "", false)}
 	p := &Provider{shell: providerkit.New(d, providerkit.Config{Timeout: time.Minute}), driver: d}
 	return providerkit.Call(t.Context(), p.shell, "test", "", func(context.Context) error { return err })
 }

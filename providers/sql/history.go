@@ -31,12 +31,15 @@ func noteArgs(e *abstractions.NamedEntry) []any {
 	return []any{e.Name, e.Time.UnixMicro(), string(e.Kind), e.ID, e.Owner, e.Token, e.Actor, e.Reason}
 }
 
+// historian is a driver that keeps a history.
+type historian struct{ *driver }
+
 // History returns a page of what happened to a name. The history of a name outlives
 // its row.
-func (d *driver) History(ctx context.Context, req abstractions.HistoryRequest) (page abstractions.HistoryResult, err error) {
-	statement, after, last := d.tables.sql["history"], int64(0), int64(0)
+func (d historian) History(ctx context.Context, req abstractions.HistoryRequest) (page abstractions.HistoryResult, err error) {
+	statement, after, last := d.sql["history"], int64(0), int64(0)
 	if req.NewestFirst {
-		statement, after = d.tables.sql["newest"], math.MaxInt64
+		statement, after = d.sql["newest"], math.MaxInt64
 	}
 	if req.After != "" {
 		if after, err = strconv.ParseInt(req.After, 10, 64); err != nil {

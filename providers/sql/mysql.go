@@ -20,20 +20,9 @@ import (
 // out since. The condition of the write, which may have waited, asks SYSDATE(6), the time at which it is evaluated.
 type mysql struct {
 	rowStore
-	db     mysqlDatabase
-	limit  semaphore
-	number func(error) int
-}
-
-func (m *mysql) class(err error) providerkit.Class { return mysqlClass(err, m.number(err)) }
-
-// query runs a statement that may wait for renewals, who go first.
-func (m *mysql) query(ctx context.Context, statement string, args []any, each func(scan) error) error {
-	if err := m.limit.enter(ctx); err != nil {
-		return err
-	}
-	defer m.limit.leave()
-	return m.db.query(ctx, statement, args, each)
+	limited // but for renewals
+	db      mysqlDatabase
+	number  func(error) int
 }
 
 // count runs a statement and tells how many rows it has changed.
@@ -173,10 +162,6 @@ func (r *storedRow) settleAgain() {
 	}
 }
 
-func (m *mysql) list(ctx context.Context, req abstractions.ListRequest, limit int) ([]providerkit.Record, error) {
-	return m.listAt(ctx, m.clock(), req, limit)
-}
-
 // lives does not know.
 func (m *mysql) lives(string) bool { return true }
 
@@ -246,3 +231,20 @@ func (m *mysql) close() error {
 	_ = m.db.Close() // its error is that of a connection that has ended by itself
 	return nil
 }
+
+// mysqlTables fills in the statements for one table. Times are in microseconds since 1970: sessions are in UTC.
+func mysqlTables(table string) tables {
+	return newTables("", table, "`", map[string]string{
+		// The start of the statement, and the time at which this is evaluated.
+		"start": "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', NOW(6))",
+		"now":   "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', SYSDATE(6))",
+		// Columns in the order of storedRow.columns, after the name, of a row that may be missing. The start is never later than what
+		// is seen; the clock is asked once the row is read.
+		"row": `coalesce(l.version, 0), coalesce(l.token, 0), coalesce(l.id, ''), coalesce(l.owner, ''), l.ttl_us,
+	coalesce(l.metadata, '{}'), l.acquired_us, coalesce(l.expires_us, 0), coalesce(l.breaking, 0), coalesce(l.broken_by, ''),
+	coalesce(l.break_reason, ''), coalesce(l.ended, ''), coalesce(l.waiters, ''), '', 0, {{start}}, {{now}}`,
+	}, "common", "mariadb")
+}
+
+// mysqlColumns is how many of storedRow.columns are read, and mysqlStored how many are stored.
+const mysqlColumns, mysqlStored = 18, 14

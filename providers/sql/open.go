@@ -11,6 +11,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
 	"github.com/distributedleasing/leasing/abstractions/providerkit/batch"
+	"golang.org/x/sync/semaphore"
 )
 
 // Open makes a provider. Unless Options.Create is set it makes no request:
@@ -45,15 +46,17 @@ func Opener() abstractions.Opener { return abstractions.NewOpener(OpenURL, urlSc
 var urlSchemes = []string{"postgres", "postgresql", "sqlite"}
 
 func open(o Options, field, where string) (*Provider, error) {
-	record := recording{changes: o.History, renewals: o.HistoryRenewals, retention: finite(o.HistoryRetention)}
-	d := &driver{record: record, retention: finite(o.Retention), random: rand.IntN}
+	d := &driver{store: &store{
+		record:    recording{changes: o.History, renewals: o.HistoryRenewals, retention: finite(o.HistoryRetention)},
+		retention: finite(o.Retention), random: rand.IntN,
+	}}
 	switch o.Dialect {
 	case MySQL:
-		d.caps = capabilities(MySQL, "the database server's clock")
-		d.caps.HeedsContext = true
-		d.tables = newMySQL(o.Table)
-		m := &mysql{db: openMySQL(o.MySQL), limit: poolLimit(o.MySQL.MaxConns), number: o.MySQL.ErrorNumber}
-		m.rowStore = d.rowStore(m, func() providerkit.HostTime { return providerkit.HostTime{} }, mysqlColumns)
+		d.caps = capabilities(MySQL, "the database server's clock", true)
+		d.tables = mysqlTables(o.Table)
+		m := &mysql{db: openMySQL(o.MySQL), number: o.MySQL.ErrorNumber}
+		m.limited = limitedTo(o.MySQL.MaxConns, m.db)
+		m.rowStore = rowStore{store: d.store, in: m, clock: func() providerkit.HostTime { return providerkit.HostTime{} }, width: mysqlColumns}
 		m.wakeups = newWakeups(m, func(context.Context, *wakeups) (providerkit.Connection, error) { return nil, errPolls })
 		d.backend = m
 	case SQLite:
@@ -61,10 +64,10 @@ func open(o Options, field, where string) (*Provider, error) {
 		if err != nil {
 			return nil, err
 		}
-		d.caps = capabilities(SQLite, "the host's clock")
-		d.tables = newSqliteSQL(o.Table)
-		s := &sqlite{db: db}
-		s.rowStore = d.rowStore(s, providerkit.HostClock, sqliteColumns)
+		d.caps = capabilities(SQLite, "the host's clock", false)
+		d.tables = sqliteTables(o.Table)
+		s := &sqlite{statements: viaSQL{db}, db: db}
+		s.rowStore = rowStore{store: d.store, in: s, clock: providerkit.HostClock, width: sqliteColumns}
 		s.wakeups = newWakeups(s, s.listen)
 		s.changes = batch.New(s.applyMany, batch.UntilItLeaves)
 		d.backend = s
@@ -73,18 +76,22 @@ func open(o Options, field, where string) (*Provider, error) {
 		if err != nil {
 			return nil, err
 		}
-		d.caps = capabilities(Postgres, "the PostgreSQL server's clock")
-		d.caps.HeedsContext = o.DB == nil && o.Pool == nil // whose hooks may not
-		p := &postgres{db: db, tables: &d.tables, record: record, limit: poolLimit(db.size), random: rand.IntN}
+		heeds := o.DB == nil && o.Pool == nil // whose hooks may not
+		d.caps = capabilities(Postgres, "the PostgreSQL server's clock", heeds)
+		d.tables = postgresTables(o, db.size != 1)
+		p := &postgres{store: d.store, db: db, limited: limitedTo(db.size, db)}
 		if o.NoWakeups {
 			p.db.listen = nil
 		}
 		p.wakeups = newWakeups(p, p.db.wake)
-		p.sql, d.tables = newPostgresSQL(o, db.size != 1)
 		p.acquires, p.releases = batch.New(p.acquireMany, batch.UntilItLeaves), batch.New(p.releaseMany, batch.UntilItLeaves)
 		d.backend = p
 	}
-	return &Provider{shell: providerkit.New(d, providerkit.Config{Timeout: o.Timeout}), driver: d}, nil
+	able := providerkit.Driver(d)
+	if o.History {
+		able = historian{d}
+	}
+	return &Provider{shell: providerkit.New(able, providerkit.Config{Timeout: o.Timeout}), driver: d}, nil
 }
 
 // finite turns Infinite into 0, the word for it of what follows.
@@ -111,7 +118,7 @@ func postgresFrom(o Options, field, where string) (*pgDatabase, error) {
 
 func sqliteFrom(o Options, field, where string) (*sqliteDatabase, error) {
 	if field == "DB" {
-		return usersSqlite(o.DB), nil
+		return &sqliteDatabase{DB: o.DB, lock: semaphore.NewWeighted(1)}, nil
 	}
 	if where == "" || strings.ContainsRune(where, 0) || strings.Contains(where, ":memory:") || strings.HasPrefix(where, "file:") {
 		return nil, &abstractions.InvalidError{Field: "Options." + field, Value: where, Want: "the path of a file; for leases in memory use memlease"}

@@ -1,41 +1,32 @@
 package sqllease
 
-import "context"
+import (
+	"context"
+	"math"
 
-// semaphore lets only so many in at a time, in the order in which they came. nil
-// lets all in.
-type semaphore chan struct{}
+	"golang.org/x/sync/semaphore"
+)
 
-// poolLimit is how many requests may use a pool of so many connections at a time; 0
-// stands for no bound. Renewals don't pass through it: one connection is theirs, so
-// that acquires that wait for row locks, or a burst of them, can't make leases run out.
-func poolLimit(connections int) semaphore {
-	if connections < 2 {
-		return nil
-	}
-	return make(semaphore, connections-1)
+// limited runs statements of which only so many are under way at a time, in the order in which they came.
+type limited struct {
+	statements
+	places *semaphore.Weighted
 }
 
-// enter waits for a place, which leave gives back.
-func (s semaphore) enter(ctx context.Context) error {
-	if s == nil {
-		return nil
+// limitedTo leaves one of so many connections to renewals, which don't pass through it: acquires that wait for row locks,
+// or a burst of them, can't make leases run out. There is no limit for one connection, nor for 0, which stands for no bound.
+func limitedTo(connections int, on statements) limited {
+	most := int64(connections - 1)
+	if most < 1 {
+		most = math.MaxInt64
 	}
-	select {
-	case s <- struct{}{}:
-		return nil
-	default: // a context may make its channel only now
-	}
-	select {
-	case s <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	return limited{on, semaphore.NewWeighted(most)}
 }
 
-func (s semaphore) leave() {
-	if s != nil {
-		<-s
+func (l limited) query(ctx context.Context, statement string, args []any, each func(scan) error) error {
+	if err := l.places.Acquire(ctx, 1); err != nil {
+		return err
 	}
+	defer l.places.Release(1)
+	return l.statements.query(ctx, statement, args, each)
 }

@@ -3,44 +3,28 @@ package sqllease
 import (
 	"context"
 	"testing"
-	"testing/synctest"
 
 	"github.com/stretchr/testify/require"
 )
 
-// SQLite's writers take their turns at one, too.
-func TestSemaphoreServesInOrder(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		lock := make(semaphore, 1)
-		require.NoError(t, lock.enter(t.Context()))
-		var served []int
-		leaving, leave := context.WithCancel(t.Context())
-		for n, ctx := range []context.Context{t.Context(), leaving, t.Context(), t.Context()} {
-			go func() {
-				if lock.enter(ctx) == nil {
-					served = append(served, n)
-					lock.leave()
-				}
-			}()
-			synctest.Wait()
+func TestPoolLimitLeavesOneConnection(t *testing.T) {
+	var none statementsOfNobody
+	for connections, most := range map[int]int64{0: 1 << 40, 1: 1 << 40, 2: 1, 7: 6} {
+		l := limitedTo(connections, none)
+		require.True(t, l.places.TryAcquire(most))
+		if most > 6 {
+			continue
 		}
-		leave()
-		synctest.Wait()
-		lock.leave()
-		synctest.Wait()
-		require.Equal(t, []int{0, 2, 3}, served)
-		require.Empty(t, lock)
-	})
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		require.ErrorIs(t, run(ctx, l, ""), context.Canceled)
+		l.places.Release(1)
+		require.NoError(t, run(t.Context(), l, ""))
+		require.True(t, l.places.TryAcquire(1), "it was given back")
+	}
 }
 
-func TestPoolLimitLeavesOneConnection(t *testing.T) {
-	require.Nil(t, poolLimit(0), "a pool without bound")
-	require.Nil(t, poolLimit(1))
-	l := poolLimit(2)
-	require.NoError(t, l.enter(t.Context()))
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	require.ErrorIs(t, l.enter(ctx), context.Canceled)
-	l.leave()
-	require.NoError(t, l.enter(t.Context()))
-}
+// statementsOfNobody do nothing.
+type statementsOfNobody struct{}
+
+func (statementsOfNobody) query(context.Context, string, []any, func(scan) error) error { return nil }

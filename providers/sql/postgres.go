@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
@@ -17,26 +16,12 @@ import (
 // one transaction: no lock is ever held while the server waits for a client,
 // who may be paused for good.
 type postgres struct {
-	db     *pgDatabase
-	sql    postgresSQL
-	tables *tables
-	record recording
+	*store
+	db *pgDatabase
 	*wakeups
-	limit  semaphore
-	random func(n int) int // from 0 to n-1
+	limited // but for renewals
 	// Those of the process that come at the same time share a statement and its commit.
 	acquires, releases *batch.Batcher[*quick]
-}
-
-func (p *postgres) class(err error) providerkit.Class { return sqlStateClass(err) }
-
-// query runs a statement that may wait for renewals, who go first.
-func (p *postgres) query(ctx context.Context, statement string, args []any, each func(scan) error) error {
-	if err := p.limit.enter(ctx); err != nil {
-		return err
-	}
-	defer p.limit.leave()
-	return p.db.query(ctx, statement, args, each)
 }
 
 // apply reads the row, asks the rule, and writes what it wants under the
@@ -45,22 +30,24 @@ func (p *postgres) query(ctx context.Context, statement string, args []any, each
 func (p *postgres) apply(ctx context.Context, op op) (applied, error) {
 	done, err := p.quickly(ctx, op)
 	for err == nil && done.after.Name == "" {
-		var found pgRow
-		if found, err = p.find(ctx, op.name, op.id, op.acquire); err != nil {
+		var found *storedRow
+		var kept bool
+		if found, kept, err = p.find(ctx, op.name, op.id, op.acquire); err != nil {
 			break
 		}
-		next := applied{after: found.Record}
-		next.Change = op.rule(&next.after)
-		if next.Write && op.acquire != nil && found.kept {
-			free := abstractions.Record{Name: op.name, Token: found.Token}
-			next.Change = providerkit.Change{Err: &abstractions.HeldError{Holder: free, RetryAfter: leftUntil(found.now, found.expires)}}
+		token := found.Token
+		next := applied{Change: op.rule(&found.Record)}
+		if next.Write && op.acquire != nil && kept {
+			free := abstractions.Record{Name: op.name, Token: token}
+			next.Change = providerkit.Change{Err: &abstractions.HeldError{Holder: free, RetryAfter: found.ends.Left(found.at)}}
 		}
 		written := !next.Write
 		if !written {
-			written, err = p.write(ctx, &next, &found.row)
+			written, err = p.write(ctx, found, &next.Change, found.Token != token)
 		}
 		if written {
 			done = next
+			done.after = found.Record
 		}
 	}
 	if err == nil && done.Err == nil && op.acquire != nil {
@@ -69,60 +56,53 @@ func (p *postgres) apply(ctx context.Context, op op) (applied, error) {
 	return done, err
 }
 
-// find reads the row for a request of an ID. An acquire that waits joins the queue if it is in vain.
-func (p *postgres) find(ctx context.Context, name, id string, acquire *abstractions.AcquireRequest) (pgRow, error) {
-	var r pgRow
+// find reads the row for a request of an ID, and whether the name is kept for a waiter that has not asked. An acquire that waits joins
+// the queue if it is in vain.
+func (p *postgres) find(ctx context.Context, name, id string, acquire *abstractions.AcquireRequest) (r *storedRow, kept bool, err error) {
+	r = &storedRow{}
+	r.Name = name
 	statement, args := p.sql["read"], []any{name, hashOf(id)}
 	if acquire != nil {
 		if channel := p.channelOf(id); channel != nil {
 			statement, args = p.sql["wait"], append(args, channel, id, acquire.Owner)
 		}
 	}
-	err := p.query(ctx, statement, args, func(scan scan) error { return scan(append(r.columns(), &r.kept)...) })
-	r.complete(name, id)
+	err = p.query(ctx, statement, args, func(scan scan) error { return scan(append(r.pgColumns(), &kept)...) })
+	r.settle(id)
 	if len(args) > 2 && err == nil && p.random(tidyEvery) == 0 {
 		_ = run(ctx, p, p.sql["tidy"], name)
 	}
-	return r, err
+	return r, kept, err
 }
 
 // tidyEvery is after how many requests of waiters, on average, those who have waited for a name are forgotten.
 const tidyEvery = 64
 
-// write makes the change. It reports false if the row has changed since it was read.
-func (p *postgres) write(ctx context.Context, done *applied, before *row) (ok bool, err error) {
-	to := &done.after
+// write makes a change, and reports false if the row has changed since it was read. taken says that it has a new holder.
+func (p *postgres) write(ctx context.Context, to *storedRow, c *providerkit.Change, taken bool) (ok bool, err error) {
 	var lasts *int64
-	if done.Deadline && to.ID != "" {
+	if c.Deadline && to.ID != "" {
 		lasts = micros(to.Left)
 	}
 	var note abstractions.HistoryEntry
 	if p.record.changes {
-		note = done.Note
+		note = c.Note
 	}
+	before := to.encode()
 	args := []any{
-		to.Name, before.version, to.Token != before.Token, to.ID, to.Owner, ttlColumn(to), encodeMetadata(to.Metadata),
-		done.Deadline, lasts, to.Breaking, to.BrokenBy, to.BreakReason, encodeEnded(to.Ended, before.ended),
-		p.record.changes && done.Expired.Kind != "", string(note.Kind), note.ID, note.Owner, note.Actor, note.Reason, done.Wake, hashOf(to.ID),
+		to.Name, before, taken, to.ID, to.Owner, to.ttl, to.metadata, c.Deadline, lasts, to.Breaking, to.BrokenBy, to.BreakReason, to.ended,
+		p.record.changes && c.Expired.Kind != "", string(note.Kind), note.ID, note.Owner, note.Actor, note.Reason, c.Wake, hashOf(to.ID),
 	}
 	var now, woken int64
-	var acquired, expires *int64
 	err = p.query(ctx, p.sql["write"], args, func(scan scan) error {
 		ok = true
-		return scan(&now, &to.Token, &acquired, &expires, &woken)
+		return scan(&now, &to.Token, &to.ends.Wall, &woken)
 	})
 	if ok && err == nil {
-		to.Now, to.Left = time.UnixMicro(now).UTC(), leftUntil(now, expires)
+		to.at.Wall = time.UnixMicro(now)
+		to.Now, to.Left = to.at.Wall.UTC(), to.ends.Left(to.at)
 	}
 	return ok, err
-}
-
-func leftUntil(now int64, expires *int64) time.Duration {
-	if expires == nil {
-		return abstractions.Infinite
-	}
-	const most = math.MaxInt64/int64(time.Microsecond) - 1
-	return time.Duration(min(*expires-now, most)) * time.Microsecond
 }
 
 // renewItem is one claim in the argument of renew.sql.
@@ -156,15 +136,16 @@ func (p *postgres) renew(ctx context.Context, reqs []abstractions.RenewRequest, 
 	err = p.db.query(ctx, statement, []any{string(list), p.record.renewals}, func(scan scan) error {
 		var n int
 		var renewed, known bool
-		var found pgRow
-		if err := scan(append([]any{&n, &renewed, &known}, found.columns()...)...); err != nil {
+		var found storedRow
+		if err := scan(append([]any{&n, &renewed, &known}, found.pgColumns()...)...); err != nil {
 			return err
 		}
 		if n < 0 || n >= len(results) {
 			return errors.New("sqllease: an answer to no request")
 		}
-		row := found.complete(reqs[n].Name, reqs[n].ID)
-		results[n].Grant, results[n].Err = renewal(&reqs[n], &row.Record, renewed, known)
+		found.Name = reqs[n].Name
+		found.settle(reqs[n].ID)
+		results[n].Grant, results[n].Err = renewal(&reqs[n], &found.Record, renewed, known)
 		return nil
 	})
 	if err != nil { // nothing was committed, or that is unknown
@@ -193,30 +174,4 @@ func (p *postgres) close() error {
 	p.releases.Close()
 	p.db.close()
 	return nil
-}
-
-// pgRow is what statements return of a row. Times are in microseconds since 1970.
-type pgRow struct {
-	row
-	kept                   bool // for a waiter that has not asked
-	now                    int64
-	ttl, acquired, expires *int64
-	metadata               string
-}
-
-// columns are the clock and those of the fragment "row", in order.
-func (r *pgRow) columns() []any {
-	return []any{
-		&r.now, &r.version, &r.Token, &r.ID, &r.Owner, &r.ttl, &r.metadata, &r.acquired, &r.expires, &r.Breaking, &r.BrokenBy, &r.BreakReason, &r.ended,
-	}
-}
-
-// complete makes it a row. id is that of the request.
-func (r *pgRow) complete(name, id string) row {
-	r.Name, r.Now = name, time.UnixMicro(r.now).UTC()
-	r.settle(r.ttl, r.acquired, r.metadata, id)
-	if r.ID != "" {
-		r.SetLeft(leftUntil(r.now, r.expires))
-	}
-	return r.row
 }

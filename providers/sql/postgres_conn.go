@@ -214,14 +214,11 @@ type listener struct {
 }
 
 func (l listener) Receive(ctx context.Context) (id string, err error) {
-	for id == "" {
-		notification, err := l.conn.WaitForNotification(ctx)
-		if err != nil {
-			return "", err
-		}
-		id = l.to.message(notification.Payload)
+	notification, err := l.conn.WaitForNotification(ctx)
+	if err != nil {
+		return "", err
 	}
-	return id, nil
+	return l.to.message(notification.Payload), nil
 }
 
 func (l listener) Ping(ctx context.Context) error { return l.conn.Ping(ctx) }

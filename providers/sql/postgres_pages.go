@@ -11,7 +11,7 @@ import (
 )
 
 func (p *postgres) read(ctx context.Context, name string) (providerkit.Record, error) {
-	found, err := p.find(ctx, name, "", nil)
+	found, _, err := p.find(ctx, name, "", nil)
 	return found.Record, err
 }
 
@@ -51,12 +51,12 @@ func (p *postgres) dequeue(ctx context.Context, name, id string) error {
 
 func (p *postgres) list(ctx context.Context, req abstractions.ListRequest, limit int) ([]providerkit.Record, error) {
 	var records []providerkit.Record
-	args := []any{req.Prefix, req.After, after(req.Prefix), req.HeldOnly, limit}
+	args := []any{req.Prefix, req.After, beyond(req.Prefix), req.HeldOnly, limit}
 	err := p.query(ctx, p.sql["list"], args, func(scan scan) error {
-		var r pgRow
-		var name string
-		err := scan(append(r.columns(), &name)...)
-		records = append(records, r.complete(name, "").Record)
+		var r storedRow
+		err := scan(append(r.pgColumns(), &r.Name)...)
+		r.settle("")
+		records = append(records, r.Record)
 		return err
 	})
 	return records, err

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
 	"github.com/distributedleasing/leasing/abstractions/providerkit/batch"
 )
@@ -53,11 +52,8 @@ func (p *postgres) quickly(ctx context.Context, op op) (applied, error) {
 	}
 	done := applied{after: providerkit.Record{Name: q.Name, Token: q.token}}
 	if op.acquire != nil {
-		done.after.ID, done.after.TTL, done.after.Left = q.ID, op.acquire.TTL, abstractions.Infinite
+		done.after.ID, done.after.TTL, done.after.Left = q.ID, op.acquire.TTL, fromMicros(q.TTL)
 		done.after.Now = time.UnixMicro(q.now).UTC()
-		if q.TTL != nil {
-			done.after.Left = time.Duration(*q.TTL) * time.Microsecond
-		}
 	}
 	return done, nil
 }

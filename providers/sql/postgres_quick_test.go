@@ -152,7 +152,7 @@ func TestStatementsRememberWhatOtherChangesDo(t *testing.T) {
 			}
 			execute(ctx, t, b, "UPDATE {lease} SET ended = $2, version = version + 1 WHERE name = $1", name, remembered(before))
 			require.NoError(t, p.Release(ctx, releaseOf(claim)))
-			r, err := b.find(ctx, name, claim.ID, nil)
+			r, _, err := b.find(ctx, name, claim.ID, nil)
 			require.NoError(t, err)
 			want := encodeEnded(providerkit.Ended{{ID: claim.ID, At: now.Unix()}}, remembered(before))
 			require.Equal(t, want[endedBytes:], r.ended[endedBytes:], name)

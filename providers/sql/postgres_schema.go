@@ -3,7 +3,6 @@ package sqllease
 import (
 	"context"
 	"fmt"
-	"hash/fnv"
 	"slices"
 
 	"github.com/distributedleasing/leasing/abstractions"
@@ -47,7 +46,7 @@ func (p *postgres) migrate(ctx context.Context) error {
 		statements = statements[1:]
 	}
 	err = p.install(ctx, statements)
-	if err != nil && sqlStateClass(err) == providerkit.Denied {
+	if err != nil && p.class(err) == providerkit.Denied {
 		return &SetupError{Role: role, Statements: append(slices.Clone(statements), p.grants(role)...), Err: err}
 	}
 	return err
@@ -59,7 +58,9 @@ func (p *postgres) install(ctx context.Context, statements []string) error {
 		return err
 	}
 	defer tx.Rollback() // does nothing after Commit
-	if err := run(ctx, viaSQL{tx}, "SELECT pg_catalog.pg_advisory_xact_lock($1::bigint)", p.tables.lockKey()); err != nil {
+	// CREATE SCHEMA IF NOT EXISTS fails too if it meets another one.
+	const lock = "SELECT pg_catalog.pg_advisory_xact_lock(pg_catalog.hashtextextended('github.com/distributedleasing/leasing ' || $1::text, 0))"
+	if err := run(ctx, viaSQL{tx}, lock, p.schema); err != nil {
 		return err
 	}
 	if err := p.tables.install(ctx, viaSQL{tx}, statements); err != nil {
@@ -70,19 +71,10 @@ func (p *postgres) install(ctx context.Context, statements []string) error {
 
 // grants are what a role needs at run time.
 func (p *postgres) grants(role string) []string {
-	schema, to := pgx.Identifier{p.tables.schema}.Sanitize(), pgx.Identifier{role}.Sanitize()
-	table := func(suffix string) string { return pgx.Identifier{p.tables.schema, p.tables.table + suffix}.Sanitize() }
+	to := pgx.Identifier{role}.Sanitize()
 	return []string{
-		"GRANT USAGE ON SCHEMA " + schema + " TO " + to,
-		"GRANT SELECT, INSERT, UPDATE, DELETE ON " + table("") + ", " + table(historySuffix) + ", " + table(waitersSuffix) + " TO " + to,
-		"GRANT SELECT, UPDATE (swept) ON " + table(schemaSuffix) + " TO " + to,
+		"GRANT USAGE ON SCHEMA " + pgx.Identifier{p.schema}.Sanitize() + " TO " + to,
+		"GRANT SELECT, INSERT, UPDATE, DELETE ON " + p.name("") + ", " + p.name(historySuffix) + ", " + p.name(waitersSuffix) + " TO " + to,
+		"GRANT SELECT, UPDATE (swept) ON " + p.name(schemaSuffix) + " TO " + to,
 	}
-}
-
-// lockKey is the advisory lock that guards migrations in the schema: CREATE SCHEMA
-// IF NOT EXISTS fails too if it meets another one.
-func (t *tables) lockKey() int64 {
-	h := fnv.New64a()
-	fmt.Fprintf(h, "github.com/distributedleasing/leasing %q", t.schema)
-	return int64(h.Sum64())
 }

@@ -94,10 +94,10 @@ func TestSearchPathShadowsNoOperator(t *testing.T) {
 
 // Every function is named with its schema. What has none here is syntax.
 func TestStatementsNameTheSchemaOfFunctions(t *testing.T) {
-	sql, tables := newPostgresSQL(Options{Schema: "s", Table: "t"}, true)
+	tables := postgresTables(Options{Schema: "s", Table: "t"}, true)
 	called := regexp.MustCompile(`([\w.]+)\(`)
-	delete(sql, "schema")
-	for _, statement := range append(slices.Collect(maps.Values(sql)), slices.Concat(tables.create, []string{situation})...) {
+	delete(tables.sql, "schema")
+	for _, statement := range append(slices.Collect(maps.Values(tables.sql)), slices.Concat(tables.create, []string{situation})...) {
 		for _, call := range called.FindAllStringSubmatch(statement, -1) {
 			require.Regexp(t, `^(pg_catalog\.\w+|extract|coalesce|greatest|least|OPERATOR|e|r)$`, call[1], statement)
 		}

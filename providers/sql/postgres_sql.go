@@ -2,30 +2,21 @@ package sqllease
 
 import (
 	"fmt"
+	"maps"
 	"strconv"
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
 	"github.com/distributedleasing/leasing/abstractions/providerkit/batch"
 	"github.com/distributedleasing/leasing/abstractions/providerkit/waitqueue"
-	"github.com/jackc/pgx/v5"
 )
 
-// postgresSQL are the statements for one schema and table, by the names of their files. "renew_now" is "renew" of those that
-// nobody has locked. There is no "acquire" and "release" where many's are used for one, too.
-type postgresSQL map[string]string
-
-// newPostgresSQL fills in the statements. Where a connection must never wait for a
+// postgresTables fills in the statements for one schema and table. "renew_now" is "renew" of those that nobody has locked. There is
+// no "acquire" and "release" where many's are used for one, too. Where a connection must never wait for a
 // row lock, a locked row is an error (55P03, lock_not_available).
-func newPostgresSQL(o Options, waits bool) (postgresSQL, tables) {
+func postgresTables(o Options, waits bool) tables {
 	holes := map[string]string{
-		"lease":         pgx.Identifier{o.Schema, o.Table}.Sanitize(),
-		"history":       pgx.Identifier{o.Schema, o.Table + historySuffix}.Sanitize(),
-		"waiters":       pgx.Identifier{o.Schema, o.Table + waitersSuffix}.Sanitize(),
-		"history_index": pgx.Identifier{o.Table + historySuffix + "_by_name"}.Sanitize(),
-		"namespace":     pgx.Identifier{o.Schema}.Sanitize(),
-		"schema":        pgx.Identifier{o.Schema, o.Table + schemaSuffix}.Sanitize(),
-		"version":       strconv.Itoa(schemaVersion),
+		"namespace":     o.Schema,
 		"now":           "pg_catalog.clock_timestamp()",
 		"history_us":    strconv.FormatInt(finite(o.HistoryRetention).Microseconds(), 10),
 		"ended_least":   strconv.Itoa(providerkit.EndedLeast),
@@ -41,21 +32,22 @@ func newPostgresSQL(o Options, waits bool) (postgresSQL, tables) {
 		"grace":         fmt.Sprintf("interval '%d milliseconds'", waitqueue.Grace.Milliseconds()),
 		"grace_ms":      strconv.FormatInt(waitqueue.Grace.Milliseconds(), 10),
 	}
+	maps.Copy(holes, fragments)
 	if o.History {
 		holes["if_history"] = "?"
 	}
 	if !waits {
 		holes["lock"] += " NOWAIT"
 	}
-	s := statementsIn(holes, "postgres")
+	t := newTables(o.Schema, o.Table, `"`, holes, "postgres")
+	t.suffixes = append(t.suffixes, waitersSuffix)
 	if !waits || o.History {
-		delete(s, "acquire")
-		delete(s, "release")
+		delete(t.sql, "acquire")
+		delete(t.sql, "release")
 	}
-	t := newTables(s, o.Schema, o.Table, historySuffix, waitersSuffix)
 	holes["lock"] = "FOR UPDATE OF l SKIP LOCKED"
-	s["renew_now"] = statementIn("postgres/renew.sql", holes)
-	return s, t
+	t.sql["renew_now"] = statementIn("postgres/renew.sql", holes)
+	return t
 }
 
 // fragments are the same for all tables.
@@ -68,9 +60,9 @@ var fragments = map[string]string{
 	"micros": "(extract(epoch FROM ?) OPERATOR(pg_catalog.*) 1000000)::bigint",
 	// So many microseconds.
 	"span": "(? OPERATOR(pg_catalog.*) interval '1 microsecond')",
-	// The columns of pgRow, of a row that may be missing.
+	// storedRow.pgColumns, of a row that may be missing.
 	"row": `coalesce(?.version, 0), coalesce(?.token, 0), coalesce(?.id, ''), coalesce(?.owner, ''), ?.ttl_us, coalesce(?.metadata::text, '{}'),
-	{{micros:?.acquired_at}}, {{micros:?.expires_at}}, coalesce(?.breaking, false), coalesce(?.broken_by, ''), coalesce(?.break_reason, ''), ?.ended`,
+	{{micros:?.acquired_at}}, coalesce({{micros:?.expires_at}}, 0), coalesce(?.breaking, false), coalesce(?.broken_by, ''), coalesce(?.break_reason, ''), ?.ended`,
 	// Whether anybody may take a row at a time: its lease has run out, or its reservation, if it has
 	// one, unless the clock was set back since.
 	"free": "(NOT l.breaking AND coalesce(l.expires_at <= ?, l.id = '') OR l.id = '' AND (l.waiters = '' OR l.expires_at > ? + interval '1 minute'))",

@@ -4,8 +4,10 @@ import (
 	"cmp"
 	"context"
 	"maps"
+	"strings"
 	"sync/atomic"
 	"time"
+	"unicode/utf8"
 
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
@@ -19,7 +21,6 @@ type shell = providerkit.Provider
 //
 // Its optional abilities (see package abstractions) are BatchRenewer, Lister, Pinger,
 // Waiter and WaiterLister; and HistoryReader if Options.History is set.
-// A claim that has run out is lost, even if nobody has taken the name since.
 type Provider struct {
 	*shell
 	driver *driver
@@ -27,37 +28,18 @@ type Provider struct {
 
 // driver is the verbs over a backend.
 type driver struct {
-	backend   backend
-	tables    tables
-	caps      abstractions.Capabilities
+	*store
+	backend backend
+	caps    abstractions.Capabilities
+	checked atomic.Int64 // when the tables were last found to be of our version
+}
+
+// store is what a driver and its backend have in common.
+type store struct {
+	tables
 	record    recording
 	retention time.Duration   // 0 for ever
 	random    func(n int) int // from 0 to n-1
-	checked   atomic.Int64    // when the tables were last found to be of our version
-}
-
-// As answers for the optional abilities: see abstractions.As.
-func (d *driver) As(target any) bool {
-	switch ability := target.(type) {
-	case *abstractions.BatchRenewer:
-		*ability = d
-	case *abstractions.Lister:
-		*ability = d
-	case *abstractions.Pinger:
-		*ability = d
-	case *abstractions.Waiter:
-		*ability = d
-	case *abstractions.WaiterLister:
-		*ability = d
-	case *abstractions.HistoryReader:
-		if !d.record.changes {
-			return false
-		}
-		*ability = d
-	default:
-		return false
-	}
-	return true
 }
 
 func (d *driver) Capabilities() abstractions.Capabilities { return d.caps }
@@ -87,15 +69,9 @@ func (d *driver) apply(ctx context.Context, op op) (applied, error) {
 }
 
 func (d *driver) Renew(ctx context.Context, req abstractions.RenewRequest) (abstractions.Grant, error) {
-	if err := d.check(ctx); err != nil {
-		return abstractions.Grant{}, err
-	}
-	results, err := d.backend.renew(ctx, []abstractions.RenewRequest{req}, true)
+	results, err := d.renew(ctx, []abstractions.RenewRequest{req}, true)
 	if err != nil {
 		return abstractions.Grant{}, err
-	}
-	if d.record.renewals {
-		d.trimSome(ctx, 1)
 	}
 	return results[0].Grant, results[0].Err
 }
@@ -104,10 +80,14 @@ func (d *driver) Renew(ctx context.Context, req abstractions.RenewRequest) (abst
 // transaction has locked is left out, so that it doesn't hold the others up; its
 // outcome is reported as unknown.
 func (d *driver) RenewBatch(ctx context.Context, reqs []abstractions.RenewRequest) ([]abstractions.RenewResult, error) {
+	return d.renew(ctx, reqs, false)
+}
+
+func (d *driver) renew(ctx context.Context, reqs []abstractions.RenewRequest, wait bool) ([]abstractions.RenewResult, error) {
 	if err := d.check(ctx); err != nil {
 		return nil, err
 	}
-	results, err := d.backend.renew(ctx, reqs, false)
+	results, err := d.backend.renew(ctx, reqs, wait)
 	if err == nil && d.record.renewals {
 		d.trimSome(ctx, len(reqs))
 	}
@@ -152,6 +132,30 @@ func (d *driver) Inspect(ctx context.Context, req abstractions.InspectRequest) (
 	}
 	found, err := d.backend.read(ctx, req.Name)
 	return found.Show(), err
+}
+
+// List returns a page of records in the order of their names' bytes. Names that
+// were never held are not listed.
+func (d *driver) List(ctx context.Context, req abstractions.ListRequest) (page abstractions.ListResult, err error) {
+	if err := d.check(ctx); err != nil {
+		return page, err
+	}
+	limit := req.PageLimit()
+	found, err := d.backend.list(ctx, req, limit+1)
+	if len(found) > limit {
+		found = found[:limit]
+		page.Next = found[limit-1].Name
+	}
+	for i := range found {
+		page.Records = append(page.Records, found[i].Show())
+	}
+	return page, err
+}
+
+// beyond comes after all names that begin with a prefix: it is longer than a name can be, of the last code point that there is.
+// UTF-8 sorts like its code points do.
+func beyond(prefix string) string {
+	return prefix + strings.Repeat(string(utf8.MaxRune), abstractions.MaxNameBytes/utf8.UTFMax+1)
 }
 
 // Ping asks for the version of the tables, whether or not that is due.

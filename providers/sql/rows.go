@@ -13,12 +13,10 @@ import (
 // rowStore is what SQLite and MySQL do in the same way: a row is read, the rules and the queue in the row (lineUp) decide, and it is
 // written. PostgreSQL does most of that within its statements.
 type rowStore struct {
-	in     rowDialect
-	sql    map[string]string
-	tables *tables
-	record recording
-	clock  func() providerkit.HostTime // zero where rows bring the time along
-	width  int                         // how many of storedRow.columns are read
+	*store
+	in    rowDialect
+	clock func() providerkit.HostTime // zero where rows bring the time along
+	width int                         // how many of storedRow.columns are read
 	*wakeups
 }
 
@@ -29,10 +27,6 @@ type rowDialect interface {
 	change(ctx context.Context, name, id string, rule func(*storedRow) providerkit.Change) (applied, error)
 	// lives says whether the process behind a waiter's channel may be alive.
 	lives(channel string) bool
-}
-
-func (d *driver) rowStore(in rowDialect, clock func() providerkit.HostTime, width int) rowStore {
-	return rowStore{in: in, sql: d.tables.sql, tables: &d.tables, record: d.record, clock: clock, width: width}
 }
 
 func (s *rowStore) apply(ctx context.Context, op op) (applied, error) {
@@ -121,11 +115,11 @@ func (s *rowStore) rows(ctx context.Context, on statements, names []any) (map[st
 	return found, nil
 }
 
-// listAt is a page of the records at a time, of which the statement may take parameters.
-func (s *rowStore) listAt(
-	ctx context.Context, now providerkit.HostTime, req abstractions.ListRequest, limit int, clocks ...any,
-) (records []providerkit.Record, err error) {
-	args := append([]any{req.Prefix, req.After, after(req.Prefix), req.HeldOnly, limit}, clocks...)
+func (s *rowStore) list(ctx context.Context, req abstractions.ListRequest, limit int) (records []providerkit.Record, err error) {
+	now, args := s.clock(), []any{req.Prefix, req.After, beyond(req.Prefix), req.HeldOnly, limit}
+	if !now.Wall.IsZero() {
+		args = append(args, now.Wall.UnixMicro(), now.SinceBoot.Microseconds(), now.Boot)
+	}
 	err = s.eachRow(ctx, s.in, now, s.sql["list"], args, func(r *storedRow) { records = append(records, r.Record) })
 	return records, err
 }
@@ -191,15 +185,17 @@ func (s *rowStore) sweepPage(
 	return deleted, last, err
 }
 
-// storedRow is a row as it is stored.
+// storedRow is a record and the row in which it is stored. Times are in microseconds since 1970.
 type storedRow struct {
-	row
+	providerkit.Record
+	version       int64                // rises with every change; 0 if there is no row
+	ended         []byte               // of which Record.Ended is what matters to the request: see ended.go
 	at            providerkit.HostTime // of the read
 	ends          providerkit.HostDeadline
 	ttl, acquired *int64
 	metadata      string
-	waiters       lineUp
-	began, seen   int64 // on MySQL, its clock when the read began, and when the row was read
+	waiters       lineUp // but for PostgreSQL's
+	began, seen   int64  // a server's clock when the read began, and on MySQL when the row was read
 }
 
 // columns are where to scan them, the name and then those of the hole "row", and the parameters of statements. boot and boot_us are
@@ -211,12 +207,22 @@ func (r *storedRow) columns() []any {
 	}
 }
 
-// settle completes the record with what depends on the clocks.
+// pgColumns are where to scan what PostgreSQL's statements read: the fragment "row" behind the clock, and no name.
+func (r *storedRow) pgColumns() []any {
+	columns := r.columns()
+	columns[0] = &r.began
+	return columns[:13]
+}
+
+// settle completes the record for a request of an ID.
 func (r *storedRow) settle(id string) {
 	if r.began != 0 {
 		r.at.Wall = time.UnixMicro(r.began)
 	}
-	r.row.settle(r.ttl, r.acquired, r.metadata, id)
+	r.TTL, r.Metadata, r.Ended = fromMicros(r.ttl), decodeMetadata(r.metadata), decodeEnded(r.ended, r.ID, id)
+	if r.acquired != nil {
+		r.AcquiredAt = time.UnixMicro(*r.acquired).UTC()
+	}
 	if r.Now = r.at.Wall.UTC(); r.ID == "" {
 		return
 	}
@@ -239,7 +245,10 @@ func (r *storedRow) kept() (left time.Duration, ok bool) {
 // encode fills in the columns of what a rule has changed, and returns the version that this follows.
 func (r *storedRow) encode() (before int64) {
 	before, r.version = r.version, max(r.version+1, r.at.Wall.UnixMicro())
-	r.ttl, r.metadata, r.ended, r.acquired = ttlColumn(&r.Record), encodeMetadata(r.Metadata), encodeEnded(r.Ended, r.ended), nil
+	r.ttl, r.metadata, r.ended, r.acquired = nil, encodeMetadata(r.Metadata), encodeEnded(r.Ended, r.ended), nil
+	if r.ID != "" {
+		r.ttl = micros(r.TTL)
+	}
 	if !r.AcquiredAt.IsZero() {
 		us := r.AcquiredAt.UnixMicro()
 		r.acquired = &us

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -29,16 +31,34 @@ const (
 
 // tables say where the tables are, and what all dialects do with them.
 type tables struct {
-	schema, table string   // schema is "" on SQLite
-	others        []string // the suffixes of those beside the table, but for the versions
+	schema, table string   // schema is "" but on PostgreSQL
+	quote         string   // around a name
+	suffixes      []string // of those tables, but for the versions'
 	create        []string // the statements that make them
 	// All statements. exists says whether there is a table, version which version ours have; history and newest are a page of a
 	// name's history, from its beginning and from its end.
 	sql map[string]string
 }
 
-func newTables(sql map[string]string, schema, table string, others ...string) tables {
-	return tables{schema: schema, table: table, others: others, create: strings.Split(sql["schema"], ";\n"), sql: sql}
+// newTables are the tables of the statements in folders, by the names of their files. holes are those of the dialect.
+func newTables(schema, table, quote string, holes map[string]string, folders ...string) tables {
+	t := tables{schema: schema, table: table, quote: quote, suffixes: []string{"", historySuffix}}
+	maps.Copy(holes, map[string]string{
+		"table": table, "lease": t.name(""), "history": t.name(historySuffix), "waiters": t.name(waitersSuffix), "schema": t.name(schemaSuffix),
+		"version": strconv.Itoa(schemaVersion),
+	})
+	t.sql = statementsIn(holes, folders...)
+	t.create = strings.Split(t.sql["schema"], ";\n")
+	return t
+}
+
+// name is that of a table in a statement. Names have letters, digits and underscores only.
+func (t *tables) name(suffix string) string {
+	name := t.quote + t.table + suffix + t.quote
+	if t.schema != "" {
+		name = t.quote + t.schema + t.quote + "." + name
+	}
+	return name
 }
 
 // installed is the version of our tables: 0 if there are none.
@@ -70,9 +90,12 @@ func (t *tables) install(ctx context.Context, on statements, statements []string
 	if err != nil {
 		return err
 	}
-	for _, suffix := range append([]string{""}, t.others...) {
-		if there, err := t.there(ctx, on, suffix); err != nil || there && !begun {
-			return errors.Join(err, errForeign(strings.TrimPrefix(t.schema+"."+t.table+suffix, ".")))
+	for _, suffix := range t.suffixes {
+		if there, err := t.there(ctx, on, suffix); err != nil {
+			return err
+		} else if there && !begun {
+			table := strings.TrimPrefix(t.schema+"."+t.table+suffix, ".")
+			return fmt.Errorf("%w: there is a table %s that leasing has not made: set another Schema or Table", abstractions.ErrNotSetUp, table)
 		}
 	}
 	for _, statement := range statements {
@@ -159,9 +182,4 @@ func checkVersion(found int) error {
 		return fmt.Errorf("%w: the tables are of version %d, and this code knows versions up to %d: use a newer release of providers/sql", abstractions.ErrNotSetUp, found, schemaVersion)
 	}
 	return nil
-}
-
-// errForeign is the error of a table that stands where ours should be made.
-func errForeign(table string) error {
-	return fmt.Errorf("%w: there is a table %s that leasing has not made: set another Schema or Table", abstractions.ErrNotSetUp, table)
 }

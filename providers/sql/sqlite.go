@@ -14,7 +14,8 @@ import (
 // holds the write lock from its beginning, and reads the clocks when it has it.
 type sqlite struct {
 	rowStore
-	db *sqliteDatabase
+	statements // those that only read, beside the writers: in WAL mode a reader waits for nobody
+	db         *sqliteDatabase
 	// Changes that come at the same time share a transaction, and its sync.
 	changes *batch.Batcher[*sqliteChange]
 }
@@ -121,11 +122,6 @@ func (s *sqlite) writeHistory(ctx context.Context, entries []abstractions.NamedE
 	return s.db.write(ctx, func(on statements) error { return s.append(ctx, on, entries) })
 }
 
-func (s *sqlite) list(ctx context.Context, req abstractions.ListRequest, limit int) ([]providerkit.Record, error) {
-	now := s.clock()
-	return s.listAt(ctx, now, req, limit, now.Wall.UnixMicro(), now.SinceBoot.Microseconds(), now.Boot)
-}
-
 func (s *sqlite) sweep(ctx context.Context, after *string, limit int, idle time.Duration) (deleted int, last string, err error) {
 	err = s.db.write(ctx, func(on statements) (err error) {
 		deleted, last, err = s.sweepPage(ctx, on, after, limit, idle, func(old []*storedRow) (int, error) {
@@ -154,7 +150,7 @@ func (s *sqlite) sweepHistory(ctx context.Context, limit int) (deleted int, err 
 
 // version also makes sure that the file is still the one that was opened.
 func (s *sqlite) version(ctx context.Context) (int, error) {
-	version, err := s.tables.installed(ctx, s.db)
+	version, err := s.installed(ctx, s)
 	if err == nil {
 		err = s.db.verifyFile(ctx)
 	}
@@ -166,13 +162,20 @@ func (s *sqlite) migrate(ctx context.Context) error {
 	return s.db.write(ctx, func(on statements) error { return s.tables.install(ctx, on, s.tables.create) })
 }
 
-// query runs beside the writers: in WAL mode a reader waits for nobody.
-func (s *sqlite) query(ctx context.Context, statement string, args []any, each func(scan) error) error {
-	return s.db.query(ctx, statement, args, each)
-}
-
 func (s *sqlite) close() error {
 	s.wakeups.Close()
 	s.changes.Close()
 	return s.db.close()
 }
+
+// sqliteTables fills in the statements for one table.
+func sqliteTables(table string) tables {
+	return newTables("", table, `"`, map[string]string{
+		// Columns in the order of storedRow.columns, after the name.
+		"row": `version, token, id, owner, ttl_us, metadata, acquired_us, expires_us, breaking, broken_by, break_reason, ended, waiters,
+	boot, boot_us`,
+	}, "common", "sqlite")
+}
+
+// sqliteColumns is how many of storedRow.columns are read and stored.
+const sqliteColumns = 16

@@ -12,6 +12,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
 	"github.com/ncruces/go-sqlite3"
 	sqlitedriver "github.com/ncruces/go-sqlite3/driver"
+	"golang.org/x/sync/semaphore"
 )
 
 // sqliteDatabase serialises the writers of this process and keeps their
@@ -19,7 +20,7 @@ import (
 type sqliteDatabase struct {
 	*sql.DB
 	open   func(context.Context) (*sqlite3.Conn, error) // opens a connection of our own; nil on a user's database
-	lock   semaphore                                    // of one place. Goroutines queue here, at no cost, rather than at the lock of the file, where waiting means polling
+	lock   *semaphore.Weighted                          // of one place. Goroutines queue here, at no cost, rather than at the lock of the file, where waiting means polling
 	writer sqliteWriter                                 // guarded by lock; nil until needed, and on a user's database
 	burst  writeBurst
 	opened atomic.Pointer[sqliteFile] // nil until the file was found
@@ -31,7 +32,7 @@ const readers = 4
 // openSqlite makes a database of our own. It doesn't touch the file.
 func openSqlite(path string, synchronous string) (*sqliteDatabase, error) {
 	name := (&url.URL{Scheme: "file", OmitHost: true, Path: path}).String()
-	d := &sqliteDatabase{lock: make(semaphore, 1)}
+	d := &sqliteDatabase{lock: semaphore.NewWeighted(1)}
 	setUp := func(conn *sqlite3.Conn) error {
 		if err := conn.BusyHandler(d.burst.busy); err != nil {
 			return err
@@ -61,15 +62,6 @@ func openSqlite(path string, synchronous string) (*sqliteDatabase, error) {
 	return d, nil
 }
 
-func (d *sqliteDatabase) query(ctx context.Context, statement string, args []any, each func(scan) error) error {
-	return query(ctx, d, statement, args, each)
-}
-
-// usersSqlite makes one of the application's.
-func usersSqlite(db *sql.DB) *sqliteDatabase {
-	return &sqliteDatabase{DB: db, lock: make(semaphore, 1)}
-}
-
 // useWAL puts a file in WAL mode, for good. When processes open a new file at the
 // same moment SQLite refuses the change without asking the busy handler, since it
 // could wait for ever for a lock that it has half of (sqlite.org/c3ref/busy_handler.html).
@@ -87,10 +79,12 @@ func useWAL(conn *sqlite3.Conn) error {
 // write runs do in a transaction that holds the write lock from its beginning.
 // If do fails, or COMMIT does, it is rolled back.
 func (d *sqliteDatabase) write(ctx context.Context, do func(statements) error) error {
-	if err := d.lock.enter(ctx); err != nil {
-		return err
+	if !d.lock.TryAcquire(1) { // a context may make its channel only now
+		if err := d.lock.Acquire(ctx, 1); err != nil {
+			return err
+		}
 	}
-	defer d.lock.leave()
+	defer d.lock.Release(1)
 	d.burst.begin(ctx)
 	defer d.burst.end()
 	w, err := d.connect(ctx)
@@ -110,31 +104,23 @@ func (d *sqliteDatabase) write(ctx context.Context, do func(statements) error) e
 	if err == nil {
 		err = w.exec(ctx, "COMMIT")
 	}
-	if err == nil {
-		healthy = true
-		return nil
-	}
-	healthy = w.exec(context.Background(), "ROLLBACK") == nil
+	healthy = err == nil || w.exec(context.Background(), "ROLLBACK") == nil
 	return err
 }
 
 // connect returns the writer's connection, or borrows one from the user's pool
 // so that a pool of one isn't blocked.
 func (d *sqliteDatabase) connect(ctx context.Context) (sqliteWriter, error) {
-	switch {
-	case d.writer != nil:
-	case d.open != nil:
+	if d.open == nil {
+		conn, err := d.Conn(ctx)
+		return sqliteLoan{conn}, err
+	}
+	if d.writer == nil {
 		conn, err := d.open(ctx)
 		if err != nil {
 			return nil, err
 		}
 		d.writer = &sqliteSession{conn: conn, prepared: make(map[string]*sqlite3.Stmt)}
-	default:
-		conn, err := d.Conn(ctx)
-		if err != nil {
-			return nil, err
-		}
-		return sqliteLoan{conn}, nil
 	}
 	return d.writer, nil
 }
@@ -171,26 +157,10 @@ func (d *sqliteDatabase) close() error {
 	if d.open == nil {
 		return nil
 	}
-	if err := d.lock.enter(context.Background()); err != nil {
-		return err
-	}
-	defer d.lock.leave()
+	_ = d.lock.Acquire(context.Background(), 1) // it does not end
+	defer d.lock.Release(1)
 	if d.writer != nil {
 		d.leave(d.writer, false)
 	}
 	return d.DB.Close()
-}
-
-// sqliteCode is the result code behind an error of ncruces' driver, or of one
-// whose error has a Code method that returns an int, as modernc's has.
-func sqliteCode(err error) (code int, ok bool) {
-	var ours sqlite3.ExtendedErrorCode
-	if errors.As(err, &ours) {
-		return int(ours), true
-	}
-	var theirs interface{ Code() int }
-	if errors.As(err, &theirs) {
-		return theirs.Code(), true
-	}
-	return 0, false
 }

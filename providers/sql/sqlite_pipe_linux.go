@@ -78,18 +78,17 @@ func writePipe(path, text string) (alive bool) {
 
 // Receive returns the next key to wake.
 func (p *pipe) Receive(ctx context.Context) (key string, err error) {
-	for key == "" {
+	for {
 		_ = p.file.SetReadDeadline(time.Time{})
 		stop := context.AfterFunc(ctx, func() { _ = p.file.SetReadDeadline(time.Now()) })
 		text, err := p.text.ReadString('\n')
 		switch stop(); {
 		case err == nil:
-			key = p.message(strings.TrimSuffix(text, "\n"))
+			return p.message(strings.TrimSuffix(text, "\n")), nil
 		case ctx.Err() != nil || !errors.Is(err, os.ErrDeadlineExceeded): // else the end of an earlier ctx came late
 			return "", err
 		}
 	}
-	return key, nil
 }
 
 // Ping makes sure that the pipe is still at its path.

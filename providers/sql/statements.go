@@ -13,7 +13,7 @@ var sqlFiles embed.FS
 
 var (
 	sqlComment = regexp.MustCompile(`(?m)^--.*\n`)
-	sqlHole    = regexp.MustCompile(`\{\{([^{}:]*):?([^{}]*)\}\}`)
+	sqlHole    = regexp.MustCompile(`\{\{[^{}]*\}\}`)
 )
 
 // statementsIn are the files of folders, by their names.
@@ -28,8 +28,8 @@ func statementsIn(holes map[string]string, folders ...string) map[string]string 
 	return s
 }
 
-// statementIn reads a file and fills its holes, the inner ones first, with one of
-// fragments or of holes. The argument {{name:argument}} replaces each question mark in it.
+// statementIn reads a file and fills its holes, the inner ones first. The argument {{name:argument}} replaces each question mark
+// in what fills it.
 func statementIn(file string, holes map[string]string) string {
 	text, err := sqlFiles.ReadFile(file)
 	if err != nil {
@@ -38,18 +38,15 @@ func statementIn(file string, holes map[string]string) string {
 	statement := strings.TrimSpace(sqlComment.ReplaceAllString(string(text), ""))
 	for sqlHole.MatchString(statement) {
 		statement = sqlHole.ReplaceAllStringFunc(statement, func(hole string) string {
-			parts := sqlHole.FindStringSubmatch(hole)
-			text, ours := holes[parts[1]]
-			if !ours {
-				var known bool
-				if text, known = fragments[parts[1]]; !known {
-					panic("sqllease: " + file + ": nothing for " + hole)
-				}
+			name, argument, takes := strings.Cut(strings.Trim(hole, "{}"), ":")
+			text, known := holes[name]
+			if !known {
+				panic("sqllease: " + file + ": nothing for " + hole)
 			}
-			if ours && !strings.Contains(hole, ":") { // it may have parameters
-				return text
+			if takes { // else it may have parameters
+				text = strings.ReplaceAll(text, "?", argument)
 			}
-			return strings.ReplaceAll(text, "?", parts[2])
+			return text
 		})
 	}
 	return statement

@@ -76,18 +76,17 @@ func waiterOf(id string) string { return hex.EncodeToString(hashOf(id)) }
 
 // channelOf is where to wake a claim; nil unless it waits.
 func (w *wakeups) channelOf(id string) []byte {
+	if !w.Waits() {
+		return nil
+	}
+	_, joins := w.Join(waiterOf(id))
 	switch {
-	case !w.Waits() || !w.joins(waiterOf(id)):
+	case !joins:
 		return nil
 	case w.polls.Load():
 		return unheard[:]
 	}
 	return w.channel
-}
-
-func (w *wakeups) joins(waiter string) bool {
-	_, ok := w.Join(waiter)
-	return ok
 }
 
 // served notes that a claim has got its name.
@@ -101,7 +100,7 @@ func (w *wakeups) wait(ctx context.Context, req abstractions.WaitRequest) (abstr
 	return w.Register(ctx, req.Name, waiterOf(req.ID))
 }
 
-// message takes "waiter delay": ask after so many milliseconds. It returns the waiter if that is now.
+// message takes "waiter delay": ask after so many milliseconds. It returns the waiter if that is now, and "" otherwise, which wakes nobody.
 func (w *wakeups) message(text string) (now string) {
 	id, delay, _ := strings.Cut(text, " ")
 	after, err := strconv.Atoi(delay)

@@ -1,6 +1,7 @@
 package mysqllease
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/url"
@@ -25,7 +26,7 @@ import (
 type Options = sqllease.Options
 
 const (
-	defaultConns = 8
+	defaultConns = "8"
 	// connectTimeout bounds attempts to connect whose context allows more.
 	connectTimeout = 5 * time.Second
 )
@@ -61,13 +62,9 @@ var urlSchemes = []string{"mysql", "mariadb"}
 // clientOf makes a client of what is left of the URL. Parameters of the library that could undo what the
 // statements rely on are none of ours.
 func clientOf(u providerkit.URL, rest url.Values) (*sqllease.MySQLClient, error) {
-	conns := defaultConns
-	if text := rest.Get("pool_max_conns"); text != "" {
-		n, err := strconv.Atoi(text)
-		if err != nil || n < 2 {
-			return nil, providerkit.BadURL("pool_max_conns to be 2 or more")
-		}
-		conns = n
+	conns, err := strconv.Atoi(cmp.Or(rest.Get("pool_max_conns"), defaultConns))
+	if err != nil || conns < 2 {
+		return nil, providerkit.BadURL("pool_max_conns to be 2 or more")
 	}
 	known := url.Values{}
 	for _, key := range []string{"tls", "allowCleartextPasswords", "allowFallbackToPlaintext"} {

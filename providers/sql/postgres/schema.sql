@@ -1,4 +1,4 @@
-CREATE SCHEMA IF NOT EXISTS {{namespace}};
+CREATE SCHEMA IF NOT EXISTS "{{namespace}}";
 -- token is that of the latest holder, 0 if there never was one; id that of the claim that holds the name, empty once
 -- released or broken. Without expires_at and ttl_us, in microseconds, a lease is infinite. breaking: broken, and running out.
 -- version rises with every change: the clock in microseconds, or more. ended has the IDs that were released or broken, the
@@ -31,7 +31,7 @@ CREATE TABLE {{history}} (
 	actor  text NOT NULL DEFAULT '',
 	reason text NOT NULL DEFAULT ''
 );
-CREATE INDEX {{history_index}} ON {{history}} (name, seq);
+CREATE INDEX "{{table}}_history_by_name" ON {{history}} (name, seq);
 -- Who they are that stand among the waiters of a name, or did lately: written when one joins, and read for people.
 CREATE TABLE {{waiters}} (
 	name    text COLLATE "C" NOT NULL,

@@ -24,7 +24,7 @@ WITH locked AS MATERIALIZED (
 		waiters = CASE WHEN $3::boolean THEN {{served:$21::bytea}} ELSE l.waiters END,
 		version = greatest(old.version + 1, {{micros:old.now}})
 	FROM old WHERE l.name = old.name
-	RETURNING old.now, l.token, l.acquired_at, l.expires_at, CASE WHEN $20::boolean THEN {{notified}} END AS notified
+	RETURNING old.now, l.token, l.expires_at, CASE WHEN $20::boolean THEN {{notified}} END AS notified
 ), fresh AS MATERIALIZED (
 	SELECT {{now}} AS now WHERE $2::bigint = 0
 ), inserted AS (
@@ -35,7 +35,7 @@ WITH locked AS MATERIALIZED (
 		$10::boolean, $11::text, $12::text, $13::bytea, {{micros:now}}
 	FROM fresh
 	ON CONFLICT (name) DO NOTHING
-	RETURNING l.token, l.acquired_at, l.expires_at, 0::bigint AS notified
+	RETURNING l.token, l.expires_at, 0::bigint AS notified
 ), written AS (
 	SELECT * FROM updated
 	UNION ALL
@@ -50,4 +50,4 @@ WITH locked AS MATERIALIZED (
 		FROM written AS w WHERE $15::text <> ''
 	) AS e ORDER BY n
 )
-SELECT {{micros:now}}, token, {{micros:acquired_at}}, {{micros:expires_at}}, coalesce(notified, 0) FROM written
+SELECT {{micros:now}}, token, coalesce({{micros:expires_at}}, 0), coalesce(notified, 0) FROM written

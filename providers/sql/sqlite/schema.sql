@@ -28,7 +28,7 @@ CREATE TABLE {{history}} (
 	actor  TEXT NOT NULL,
 	reason TEXT NOT NULL
 ) STRICT;
-CREATE INDEX {{history_index}} ON {{history}} (name, seq);
+CREATE INDEX "{{table}}_history_by_name" ON {{history}} (name, seq);
 CREATE TABLE {{schema}} (
 	version    INTEGER PRIMARY KEY NOT NULL,
 	swept      TEXT NOT NULL DEFAULT '',
