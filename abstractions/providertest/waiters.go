@@ -69,7 +69,6 @@ var waitersChecks = []check{
 		served := first.get() // its registration goes on
 		e.listed(holder.req.Name, next)
 		served.release()
-		e.listed(holder.req.Name, next)
 		next.served()
 		e.listed(holder.req.Name)
 	}},
