@@ -102,11 +102,11 @@ func (c *Client) Do(ctx context.Context, method, path string, query url.Values, 
 	return header, nil
 }
 
-var errBusy = fmt.Errorf("%w: not sent, since no request before it was answered in half of its time", abstractions.ErrUnavailable)
+var errBusy = fmt.Errorf("%w: not sent, since it has waited for those before it for three quarters of its time", abstractions.ErrUnavailable)
 
-// place waits for a place, for half of the time that the request has. One that is sent later
-// is cut off while the service works on it, if that is slow: the work is done in vain, the
-// connection is closed, and a new one costs the service more than the request.
+// place waits for a place, for three quarters of the time that the request has. One that is
+// sent later is cut off while the service works on it, if that is slow: the work is done in
+// vain, the connection is closed, and a new one costs the service more than the request.
 func (c *Client) place(ctx context.Context) (leave func(), err error) {
 	if c.Places == nil {
 		return func() {}, nil
@@ -114,7 +114,7 @@ func (c *Client) place(ctx context.Context) (leave func(), err error) {
 	wait := ctx
 	if deadline, has := ctx.Deadline(); has {
 		var cancel context.CancelFunc
-		wait, cancel = context.WithTimeout(ctx, time.Until(deadline)/2)
+		wait, cancel = context.WithTimeout(ctx, time.Until(deadline)/4*3)
 		defer cancel()
 	}
 	select {
