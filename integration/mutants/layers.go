@@ -80,7 +80,7 @@ var areas = []area{
 	{"providers/cosmos/", "cosmos", [3]tests{own("providers/cosmos"), overCosmos}},
 	{"providers/consul/", "consul", [3]tests{own("providers/consul"), {folder: "providers/consul", run: "^TestConformance$"}}},
 	{"providers/kubernetes/", "kubernetes", [3]tests{own("providers/kubernetes"), {folder: "providers/kubernetes", run: "^TestConformance$"}}},
-	{"providers/internal/httpjson/", "consul", [3]tests{own("providers/internal/httpjson"), {folder: "providers/consul", run: "^TestConformance$"}}},
+	{"providers/internal/httpjson/", "kubernetes", [3]tests{own("providers/kubernetes"), {folder: "providers/kubernetes", run: "^TestConformance$"}}},
 	{"providers/etcd/", "etcd", [3]tests{own("providers/etcd"), {folder: "providers/etcd", run: "^TestConformance$"}}},
 	{"providers/s3/", "s3", [3]tests{own("providers/s3"), {folder: "providers/s3", run: "^TestConformance$"}}},
 	{"fencing/sqlfence/", "postgres", [3]tests{own("fencing/sqlfence"), {folder: "integration/fencing"}}},

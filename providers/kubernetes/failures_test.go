@@ -2,12 +2,17 @@ package kuberneteslease
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"os"
 	"path/filepath"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/distributedleasing/leasing/abstractions"
@@ -56,6 +61,56 @@ func TestTrap_T71_WhatWasNotSentIsDefinite(t *testing.T) {
 	providertest.WhatWasNotSentIsDefinite(t, func(addr string) abstractions.Provider {
 		return unasked(t, Options{Address: "http://" + addr, Namespace: "default"})
 	}, p, w)
+}
+
+// A server that is slow does nothing in vain: what is sent is not cut off, and what can't be
+// sent in time is not sent.
+func TestSlowServerWorksForNobodyWhoHasLeft(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, w := through(t, nowhere())
+		const calls, each, patience = 200, 10 * time.Millisecond, time.Second
+		processor := make(chan struct{}, 1)
+		var sent, cut, unsent atomic.Int64
+		*w = func(req *http.Request, _ providertest.Sender) (*http.Response, error) {
+			sent.Add(1)
+			done := make(chan struct{})
+			go func() {
+				processor <- struct{}{}
+				<-time.After(each)
+				<-processor
+				close(done)
+			}()
+			select {
+			case <-done:
+				return providertest.Answer(req, http.StatusNotFound, none), nil
+			case <-req.Context().Done():
+				cut.Add(1)
+				return nil, req.Context().Err()
+			}
+		}
+		var all sync.WaitGroup
+		for range calls {
+			all.Go(func() {
+				ask := func() error {
+					ctx, cancel := context.WithTimeout(t.Context(), patience)
+					defer cancel()
+					_, err := p.Inspect(ctx, abstractions.InspectRequest{Name: "a"})
+					return errors.Join(err, ctx.Err())
+				}
+				err := ask()
+				for ; abstractions.NotApplied(err); err = ask() {
+					assert.ErrorIs(t, err, abstractions.ErrUnavailable)
+					assert.NotErrorIs(t, err, context.DeadlineExceeded, "it is told while there is time")
+					unsent.Add(1)
+				}
+				assert.NoError(t, err)
+			})
+		}
+		all.Wait()
+		require.Zero(t, cut.Load())
+		require.EqualValues(t, calls, sent.Load(), "each once")
+		require.Positive(t, unsent.Load())
+	})
 }
 
 func TestTrap_T13_LostReply(t *testing.T) {

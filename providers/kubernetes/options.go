@@ -158,13 +158,13 @@ func (o *Options) client() (*httpjson.Client, error) {
 		}
 		return err
 	})
-	transport := client.Transport()
-	if transport == nil {
-		return client, nil
+	client.Places = make(chan struct{}, 16) // as many as a manager renews at a time by default
+	if transport := client.Transport(); transport != nil {
+		// A connection that hangs holds up one renewal, with HTTP/2 all.
+		transport.ForceAttemptHTTP2, transport.MaxConnsPerHost = false, 32
+		return client, client.TLS(o.CAFile, o.CertFile, o.KeyFile)
 	}
-	// A connection that hangs holds up one renewal, with HTTP/2 all.
-	transport.ForceAttemptHTTP2, transport.MaxConnsPerHost = false, 32
-	return client, client.TLS(o.CAFile, o.CertFile, o.KeyFile)
+	return client, nil
 }
 
 func invalid(field string, value any, want string) error {

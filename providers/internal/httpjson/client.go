@@ -13,12 +13,18 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"time"
 
+	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
 )
 
 // Client asks one service. It is safe for concurrent use.
 type Client struct {
+	// Places bounds the requests under way, by its capacity. nil bounds nothing. It is set
+	// before the first call.
+	Places chan struct{}
+
 	base      string
 	authorize func(*http.Request) error
 	client    http.Client
@@ -96,7 +102,35 @@ func (c *Client) Do(ctx context.Context, method, path string, query url.Values, 
 	return header, nil
 }
 
+var errBusy = fmt.Errorf("%w: not sent, since it has waited for those before it for three quarters of its time", abstractions.ErrUnavailable)
+
+// place waits for a place, for three quarters of the time that the request has. One that is
+// sent later is cut off while the service works on it, if that is slow: the work is done in
+// vain, the connection is closed, and a new one costs the service more than the request.
+func (c *Client) place(ctx context.Context) (leave func(), err error) {
+	if c.Places == nil {
+		return func() {}, nil
+	}
+	wait := ctx
+	if deadline, has := ctx.Deadline(); has {
+		var cancel context.CancelFunc
+		wait, cancel = context.WithTimeout(ctx, time.Until(deadline)/4*3)
+		defer cancel()
+	}
+	select {
+	case c.Places <- struct{}{}:
+		return func() { <-c.Places }, nil
+	case <-wait.Done():
+		return nil, providerkit.MarkNotApplied(cmp.Or(ctx.Err(), errBusy))
+	}
+}
+
 func (c *Client) ask(ctx context.Context, method, path string, query url.Values, text []byte) (http.Header, []byte, error) {
+	leave, err := c.place(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer leave()
 	var body io.Reader
 	if text != nil {
 		body = bytes.NewReader(text)
