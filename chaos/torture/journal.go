@@ -1,6 +1,7 @@
 package torture
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"sync"
@@ -134,6 +135,7 @@ type holdRecorder struct {
 	mu    sync.Mutex
 	hold  hold
 	lease leasing.Lease // once there is one
+	heard time.Duration // when the lease's context ended; 0 if it has not
 }
 
 // observe is the lease's observer.
@@ -188,7 +190,14 @@ func (h *holdRecorder) begin(l leasing.Lease) {
 	h.change(func(t *hold) {
 		t.From, t.Claim, t.Token = h.clock.now(), l.ID(), l.Token()
 		h.lease = l
+		context.AfterFunc(l.Context(), h.hear) // the worker may be waiting for an answer
 	})
+}
+
+func (h *holdRecorder) hear() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.heard = h.clock.now()
 }
 
 // inUse says that the lease's context lives, or that Do's function is under way.
@@ -206,9 +215,12 @@ func (h *holdRecorder) end(why ending) {
 	})
 }
 
-// told is when the holder sees that its lease is lost.
+// told is when the holder sees that its lease is lost, unless its context has said so before.
 func (h *holdRecorder) told(at time.Duration) {
 	h.change(func(t *hold) {
+		if h.heard != 0 {
+			at = min(at, h.heard)
+		}
 		t.Ending, t.Told = endingLost, at
 		t.endAt(at)
 	})

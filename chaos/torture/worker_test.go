@@ -1,6 +1,7 @@
 package torture
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"math/rand/v2"
@@ -22,9 +23,10 @@ type held struct {
 	leasing.Lease
 	err  error
 	done chan struct{}
+	ctx  context.Context // context.Background() if nil
 }
 
-func (*held) Context() context.Context      { return context.Background() }
+func (h *held) Context() context.Context    { return cmp.Or(h.ctx, context.Background()) }
 func (*held) Name() string                  { return "n" }
 func (*held) ID() string                    { return "mine" }
 func (*held) Token() int64                  { return 7 }
@@ -113,6 +115,22 @@ func TestHolderHearsOfItsLossByItsLease(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A worker that waits for an answer of the backend meanwhile has heard all the same.
+func TestHolderHearsOfItsLossWhileItAsks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, lose := context.WithCancel(t.Context())
+		l, a := &held{err: leasing.ErrLost, done: make(chan struct{}), ctx: ctx}, &oracle{}
+		w, h, b := holder(a.write)
+		h.begin(l)
+		<-time.After(time.Second)
+		lose()
+		close(l.done)
+		<-time.After(time.Minute)
+		w.afterLoss(t.Context(), l, h)
+		require.Equal(t, time.Second, b.collect().Holds[0].Told)
+	})
 }
 
 // What its manager and its holder say of a hold comes in any order.
