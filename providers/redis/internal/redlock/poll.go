@@ -238,8 +238,3 @@ func read[T any](p *poll, as func(script.Reply) (T, error)) (said []T, errs []er
 	}
 	return said, errs
 }
-
-// unsure says whether a node that has failed may have done what it was asked for.
-func unsure(errs []error) bool {
-	return slices.ContainsFunc(errs, func(err error) bool { return err != nil && definite(err) == nil })
-}

@@ -125,9 +125,7 @@ func (d *driver) Renew(ctx context.Context, req abstractions.RenewRequest) (abst
 	return results[0].Grant, errors.Join(err, results[0].Err)
 }
 
-func (d *driver) Classify(err error) providerkit.Meaning {
-	return providerkit.Meaning{Class: failure.ClassOf(err)}
-}
+func (d *driver) Classify(err error) providerkit.Meaning { return failure.Classify(err) }
 
 func (d *driver) Close() error {
 	d.Redlock.Close()
