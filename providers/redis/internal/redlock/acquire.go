@@ -47,7 +47,7 @@ func (r *Redlock) Acquire(ctx context.Context, req abstractions.AcquireRequest) 
 	defer leave()
 	began := time.Now()
 	a := &attempt{
-		poll: r.newPoll(ctx, r.patience(req.TTL)), tally: tally{votes: make([]vote, len(r.nodes)), quorum: r.quorum, try: try},
+		poll: r.newPoll(ctx, r.patience(req.TTL)), tally: tally{votes: make([]vote, len(r.nodes)), order: r.servers.all.Load().order, quorum: r.quorum, try: try},
 		req: req, keys: keys, claim: script.NewClaim(req), began: began, lapses: began.Add(validity(req.TTL)),
 	}
 	defer a.afterwards()

@@ -487,7 +487,7 @@ func TestTrap_T01_RedlockMajorityThatIsNoticedTooLateIsNone(t *testing.T) {
 	for lapses, want := range map[time.Duration]error{-time.Millisecond: errTooLate, time.Minute: nil} {
 		a := &attempt{
 			poll: r.newPoll(t.Context(), time.Minute), req: redistest.Wish("a", "x", time.Minute), lapses: time.Now().Add(lapses),
-			tally: tally{votes: []vote{fresh(20), fresh(20), other("y")}, quorum: 2, try: ours},
+			tally: tallyOf(fresh(20), fresh(20), other("y")),
 		}
 		token, err := a.pursue(t.Context())
 		require.ErrorIs(t, err, want)

@@ -33,15 +33,8 @@ type Keys struct {
 }
 
 func (n Naming) Keys(name string) Keys {
-	queue := n.Prefix + ":{" + escaped(name) + "}" + queueSuffix
+	queue := n.Prefix + ":{" + escaper.Replace(name) + "}" + queueSuffix
 	return Keys{Name: queue[:len(queue)-len(queueSuffix)], Queue: queue, retention: n.Retention}
-}
-
-func escaped(name string) string {
-	if strings.ContainsAny(name, "%{}") {
-		return escaper.Replace(name)
-	}
-	return name
 }
 
 // KeysAt are those of the name whose text has this key.
@@ -145,7 +138,7 @@ func (k Keys) Acquire(c Claim) Operation {
 func (n Naming) Renew(texts *strings.Builder, r *abstractions.RenewRequest) Operation {
 	s := Keys{retention: n.Retention}.span(r.TTL)
 	from := texts.Len()
-	for _, part := range [...]string{n.Prefix, ":{", escaped(r.Name), "}"} {
+	for _, part := range [...]string{n.Prefix, ":{", escaper.Replace(r.Name), "}"} {
 		texts.WriteString(part)
 	}
 	key := texts.Len()

@@ -49,27 +49,18 @@ func (r Reply) Read() List {
 	return l
 }
 
-func (l *List) next() any {
-	if len(l.Rest) == 0 {
-		return nil
+func next[T any](l *List) (v T) {
+	ok := len(l.Rest) > 0
+	if ok {
+		v, ok = l.Rest[0].(T)
+		l.Rest = l.Rest[1:]
 	}
-	v := l.Rest[0]
-	l.Rest = l.Rest[1:]
+	l.Bad = l.Bad || !ok
 	return v
 }
 
-func (l *List) Int() int64 {
-	n, ok := l.next().(int64)
-	l.Bad = l.Bad || !ok
-	return n
-}
-
-func (l *List) Text() string {
-	s, ok := l.next().(string)
-	l.Bad = l.Bad || !ok
-	return s
-}
-
+func (l *List) Int() int64            { return next[int64](l) }
+func (l *List) Text() string          { return next[string](l) }
 func (l *List) Millis() time.Duration { return millis(l.Int()) }
 
 // Parse reads a number that a text of the reply has.
