@@ -20,11 +20,11 @@ func Open(ctx context.Context, options Options) (*Provider, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	field, l, err := options.complete()
+	l, err := options.complete()
 	if err != nil {
 		return nil, err
 	}
-	if field != "URL" {
+	if options.URL == "" {
 		return open(options, options.clients(), nil), nil
 	}
 	clients, err := l.open(options)

@@ -246,13 +246,14 @@ func (a *attempt) giveUp(ctx context.Context, why error) error {
 	a.end()
 	a.hear(ctx, func() bool { return a.count((*vote).ours) > 0 })
 	left := a.stuck || a.count((*vote).ours) > 0
-	switch {
-	case why == errNoMajority: //nolint:errorlint // it is never wrapped
-		return a.failed(ctx, left || unsure)
-	case left && !outnumbered && errors.Is(why, abstractions.ErrHeld):
-		return a.failed(ctx, true)
+	if why != errNoMajority && !(left && !outnumbered && errors.Is(why, abstractions.ErrHeld)) { //nolint:errorlint // it is never wrapped
+		return why
 	}
-	return why
+	errs := make([]error, len(a.votes))
+	for i := range a.votes {
+		errs[i] = a.votes[i].err
+	}
+	return a.r.failed(ctx, errs, left || unsure)
 }
 
 // end ends the attempt, and tells all nodes. The caller's end is no longer theirs.
@@ -303,14 +304,4 @@ func (a *attempt) hear(ctx context.Context, more func() bool) {
 		}
 		a.take(i, q.Ops[0])
 	}
-}
-
-// failed is the error for nodes that have failed, or don't answer. Something may have
-// been applied.
-func (a *attempt) failed(ctx context.Context, applied bool) error {
-	errs := make([]error, len(a.votes))
-	for i := range a.votes {
-		errs[i] = a.votes[i].err
-	}
-	return a.r.failed(ctx, errs, applied)
 }

@@ -120,8 +120,8 @@ func (r *Redlock) Ping(ctx context.Context) error {
 	}
 	p := r.ask(ctx, r.patience(r.MaxTTL), (*poll).all, r.hello())
 	answers, errs := read(p, func(reply script.Reply) (none struct{}, err error) {
-		if _, err = reply.Record(""); reply.Read().Status == script.Quarantined {
-			err = nil
+		if reply.Read().Status != script.Quarantined {
+			_, err = reply.Record("")
 		}
 		return none, err
 	})

@@ -71,8 +71,7 @@ func (r *Redlock) meetServers(ctx context.Context) error {
 	if s.met.Load() && s.all.Load().conflict == nil { // else an address may be another server's by now
 		return nil
 	}
-	r.ask(ctx, r.patience(r.MaxTTL), func(p *poll) bool {
-		p.hurry(minPatience)
+	r.ask(ctx, min(r.patience(r.MaxTTL), minPatience), func(p *poll) bool {
 		p.short = true
 		return false
 	}, r.hello())
