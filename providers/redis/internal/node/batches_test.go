@@ -136,7 +136,7 @@ func TestOperationsOfOneCallGetTheirOwnReplies(t *testing.T) {
 		each := func(n int, op script.Operation) {
 			op.Args[0] = strconv.Itoa(n)
 			all.Go(func() {
-				got, err := d.Do(within(t, time.Second), op).Number()
+				got, err := d.Do(within(t, time.Second), op).Acquired("")
 				assert.NoError(t, err)
 				assert.EqualValues(t, n, got)
 			})
@@ -199,7 +199,7 @@ func TestTrap_T66_OfABatchOnlyWhatHasNoReplyIsUnknown(t *testing.T) {
 		d := puppetNode(t, p)
 		replies := doAll(within(t, time.Second), d, numberedUpTo(5))
 		for n, r := range replies {
-			value, err := r.Number()
+			value, err := r.Acquired("")
 			if n < 3 {
 				require.NoError(t, err)
 				require.EqualValues(t, n, value)

@@ -73,19 +73,12 @@ func (l *List) Parse(text string) int64 {
 // ErrEnded is for an ID that has no chance any more.
 var ErrEnded = fmt.Errorf("%w, or broken: this ID can't hold the name any more", abstractions.ErrReleased)
 
-// Number reads a reply that is one if all went well.
-func (r Reply) Number() (int64, error) {
-	l := r.Read()
-	if l.Status != fine {
-		return 0, l.Unexpected()
-	}
-	return l.number, nil
-}
-
-// Done reads a reply that is 0 if all went well.
+// Done reads a reply that is a number if all went well.
 func (r Reply) Done() error {
-	_, err := r.Number()
-	return err
+	if l := r.Read(); l.Status != fine {
+		return l.Unexpected()
+	}
+	return nil
 }
 
 // Acquired reads the reply to an acquire.
