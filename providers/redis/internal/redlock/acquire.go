@@ -239,7 +239,8 @@ func (a *attempt) win(token int64) {
 // giveUp takes back the votes for this attempt, as far as nodes answer before the caller leaves, and returns what it
 // comes to.
 func (a *attempt) giveUp(ctx context.Context, why error) error {
-	outnumbered, unsure := a.excluded(), a.count((*vote).hides) > 0
+	outnumbered := a.excluded()
+	unsure := a.count(func(v *vote) bool { return v.pending || v.stance == noVote && v.unsure }) > 0 // they may hold the claim
 	if a.since = a.try; !a.mayLive() {
 		a.since = 1 // also what earlier attempts have got
 	}

@@ -70,13 +70,6 @@ func (p *poll) setTime(patience time.Duration) {
 	}
 }
 
-// hurry leaves nodes no more than some time from now on.
-func (p *poll) hurry(most time.Duration) {
-	if by := time.Now().Add(most); by.Before(p.by) {
-		p.by = by
-	}
-}
-
 // send sends operations to a node that has none under way. It can't after Close.
 func (p *poll) send(i int, ops ...script.Operation) error {
 	s := &p.sent[i]

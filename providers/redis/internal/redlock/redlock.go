@@ -51,8 +51,9 @@ func New(clients []redis.UniversalClient, timely bool, o Options) *Redlock {
 	r := &Redlock{
 		nodes: make([]*node.Node, len(clients)), peers: make([]peer, len(clients)), Options: o,
 		quorum: len(clients)/2 + 1, began: time.Now(),
-		servers: newServers(len(clients)),
+		servers: &servers{seen: make([]script.Admission, len(clients))},
 	}
+	_ = r.servers.meet(0, script.Admission{}) // makes the first roster
 	for i, client := range clients {
 		r.nodes[i] = node.NewMember(client, timely, o.Naming, o.MaxTTL, func(a script.Admission) error { return r.servers.meet(i, a) })
 		r.peers[i].label = fmt.Sprintf("server %d of %d", i+1, len(clients))

@@ -29,7 +29,9 @@ func (r *Redlock) Release(ctx context.Context, req abstractions.ReleaseRequest) 
 		}
 		if n >= r.quorum && !released {
 			released = true
-			p.hurry(stragglers)
+			if by := time.Now().Add(stragglers); by.Before(p.by) {
+				p.by = by
+			}
 		}
 		return released && !p.waits()
 	}, r.Naming.Keys(req.Name).Release(req.ID))

@@ -32,12 +32,6 @@ type roster struct {
 	conflict error
 }
 
-func newServers(n int) *servers {
-	s := &servers{seen: make([]script.Admission, n)}
-	_ = s.meet(0, script.Admission{})
-	return s
-}
-
 // meet notes the run of a node's server. Locks mu.
 func (s *servers) meet(i int, a script.Admission) error {
 	s.mu.Lock()
