@@ -63,7 +63,7 @@ func (p *Provider) explain(ctx, own context.Context, err error) error {
 		if ended != nil && m.Class == Refused {
 			m.Class = Unknown // a lock that nobody waits for any more, say
 		}
-		err = m.error(err)
+		err = m.Of(err)
 	}
 	definite := abstractions.NotApplied(err)
 	switch {

@@ -39,8 +39,8 @@ type Meaning struct {
 	Advice string
 }
 
-// error is err with its meaning.
-func (m Meaning) error(err error) error {
+// Of is err with its meaning: one of package abstractions, with both in its chain.
+func (m Meaning) Of(err error) error {
 	if m.Text != "" {
 		err = WithText(m.Text, err)
 	}

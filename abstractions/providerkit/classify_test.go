@@ -18,21 +18,21 @@ func TestClassesBecomeErrors(t *testing.T) {
 		Unknown: abstractions.ErrUnavailable, Unsent: abstractions.ErrUnavailable, Refused: abstractions.ErrThrottled, Denied: abstractions.ErrDenied,
 		NotSetUp: abstractions.ErrNotSetUp, Invalid: abstractions.ErrInvalid, Closed: abstractions.ErrClosed,
 	} {
-		err := Meaning{Class: class, Advice: "do that"}.error(errClient)
+		err := Meaning{Class: class, Advice: "do that"}.Of(errClient)
 		require.ErrorIs(t, err, want)
 		require.ErrorIs(t, err, errClient)
 		require.Equal(t, class != Unknown, abstractions.NotApplied(err), class)
 		require.Equal(t, want.Error()+": E42; do that", err.Error())
 	}
 	var throttled *abstractions.ThrottledError
-	require.ErrorAs(t, Meaning{Class: Refused, RetryAfter: time.Second}.error(errClient), &throttled)
+	require.ErrorAs(t, Meaning{Class: Refused, RetryAfter: time.Second}.Of(errClient), &throttled)
 	require.Equal(t, time.Second, throttled.RetryAfter)
 }
 
 // U10: a library's page of text becomes a line, and no words stand twice.
 func TestTextsAreShort(t *testing.T) {
 	long := errors.New("GET https://host/\n-----\n{...}\n")
-	err := Meaning{Text: "the service answered 503"}.error(long)
+	err := Meaning{Text: "the service answered 503"}.Of(long)
 	require.Equal(t, "backend unavailable: the service answered 503", err.Error())
 	require.ErrorIs(t, err, long)
 
@@ -57,7 +57,7 @@ func TestPartialPromisesNothing(t *testing.T) {
 		abstractions.ErrHeld, abstractions.ErrLost, abstractions.ErrReleased, abstractions.ErrStale, abstractions.ErrInvalid, abstractions.ErrDenied,
 		abstractions.ErrNotSetUp, abstractions.ErrThrottled, abstractions.ErrClosed, abstractions.ErrUnsupported,
 		&abstractions.HeldError{}, &abstractions.LostError{Err: errClient}, &abstractions.ThrottledError{Err: errClient}, &abstractions.InvalidError{},
-		MarkNotApplied(errClient), Meaning{Class: Denied}.error(errClient), errClient,
+		MarkNotApplied(errClient), Meaning{Class: Denied}.Of(errClient), errClient,
 	} {
 		err := fmt.Errorf("around: %w", Partial(fmt.Errorf("in: %w: %w", errClient, promise)))
 		require.ErrorIs(t, err, abstractions.ErrUnavailable)

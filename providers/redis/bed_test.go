@@ -3,7 +3,6 @@ package redislease
 import (
 	"context"
 	"fmt"
-	"net"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -45,7 +44,7 @@ func (b *bed) process() (*Provider, *watch) {
 
 func watched(t testing.TB, s *redistest.Server) (*redis.Client, *watch) {
 	client, w := s.Client(t), &watch{}
-	client.AddHook(w)
+	client.AddHook(redistest.Around(w.around))
 	return client, w
 }
 
@@ -145,23 +144,7 @@ type watch struct {
 	before func(cmds []redis.Cmder) // runs before calls are sent
 }
 
-func (w *watch) DialHook(next redis.DialHook) redis.DialHook {
-	return func(ctx context.Context, network, addr string) (net.Conn, error) { return next(ctx, network, addr) }
-}
-
-func (w *watch) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		return w.around([]redis.Cmder{cmd}, func() error { return next(ctx, cmd) })
-	}
-}
-
-func (w *watch) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return func(ctx context.Context, cmds []redis.Cmder) error {
-		return w.around(cmds, func() error { return next(ctx, cmds) })
-	}
-}
-
-func (w *watch) around(cmds []redis.Cmder, run func() error) error {
+func (w *watch) around(ctx context.Context, cmds []redis.Cmder, send func(ctx context.Context) error) error {
 	w.mu.Lock()
 	lose, before := w.lose, w.before
 	w.mu.Unlock()
@@ -169,7 +152,7 @@ func (w *watch) around(cmds []redis.Cmder, run func() error) error {
 		before(cmds)
 	}
 	w.sent.Add(int64(len(cmds)))
-	err := run()
+	err := send(ctx)
 	if lose == nil || !strings.HasPrefix(cmds[0].Name(), "eval") || redis.HasErrorPrefix(err, "NOSCRIPT") || redis.HasErrorPrefix(cmds[0].Err(), "NOSCRIPT") {
 		return err
 	}

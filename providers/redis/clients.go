@@ -101,7 +101,7 @@ func (l location) onConnect(o Options) func(context.Context, *redis.Conn) error 
 	}
 	return func(ctx context.Context, conn *redis.Conn) error {
 		err := conn.Do(ctx, "hello").Err()
-		if answered := redis.Error(nil); errors.As(err, &answered) && failure.ClassOf(err) != providerkit.Denied {
+		if answered := redis.Error(nil); errors.As(err, &answered) && failure.Classify(err).Class != providerkit.Denied {
 			return nil
 		}
 		return err

@@ -118,7 +118,7 @@ func TestTrap_T42_CallsEndWithTheirContextWhateverTheUsersCodeDoes(t *testing.T)
 		client := closed(t, redis.NewClient(&redis.Options{Addr: server.Addr(), ContextTimeoutEnabled: true}))
 		p := openTest(t, Options{Client: client})
 		fast(t, p)
-		client.AddHook(&watch{before: func([]redis.Cmder) { hangs(gate) }})
+		client.AddHook(redistest.Around((&watch{before: func([]redis.Cmder) { hangs(gate) }}).around))
 		eachEnds(t, p)
 		close(gate)
 		works(t, p)
@@ -153,7 +153,7 @@ func TestWhoSaysThatHisCodeHeedsContextsSendsByHimself(t *testing.T) {
 		client := closed(t, redis.NewClient(&redis.Options{Addr: server.Addr(), ContextTimeoutEnabled: true}))
 		p := openTest(t, Options{Client: client, HeedsContext: heeds})
 		var sender atomic.Pointer[string]
-		client.AddHook(&watch{before: func([]redis.Cmder) { id := goroutine(); sender.Store(&id) }})
+		client.AddHook(redistest.Around((&watch{before: func([]redis.Cmder) { id := goroutine(); sender.Store(&id) }}).around))
 		directly := func() bool {
 			works(t, p)
 			return *sender.Load() == goroutine()

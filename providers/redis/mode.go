@@ -3,6 +3,7 @@ package redislease
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -13,11 +14,12 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// complete validates the options, fills in the defaults, and returns the field that
-// says where Redis is, and what the URL says of it.
-func (o *Options) complete() (field string, l location, err error) {
-	if field, err = providerkit.ExactlyOne(o, "URL", "Client", "Clients"); err != nil {
-		return field, l, err
+// complete validates the options, fills in the defaults, and returns what the URL says
+// of where Redis is.
+func (o *Options) complete() (l location, err error) {
+	field, err := providerkit.ExactlyOne(o, "URL", "Client", "Clients")
+	if err != nil {
+		return l, err
 	}
 	if field == "URL" {
 		if l, err = o.locate(); err == nil {
@@ -27,7 +29,7 @@ func (o *Options) complete() (field string, l location, err error) {
 		o.Mode, err = o.modeOfClients(field)
 	}
 	if err != nil {
-		return field, l, err
+		return l, err
 	}
 	for _, f := range []struct {
 		field string
@@ -42,23 +44,23 @@ func (o *Options) complete() (field string, l location, err error) {
 		{"NodeTimeout", o.NodeTimeout, o.NodeTimeout != 0, Redlock},
 	} {
 		if f.set && o.Mode != f.mode {
-			return field, l, providerkit.BadOption(f.field, f.value, fmt.Sprintf("nothing: it is for mode %s, this is %s", f.mode, o.Mode))
+			return l, providerkit.BadOption(f.field, f.value, fmt.Sprintf("nothing: it is for mode %s, this is %s", f.mode, o.Mode))
 		}
 	}
 	if err = providerkit.Complete(o); err != nil {
-		return field, l, err
+		return l, err
 	}
 	if o.Mode == Redlock {
 		o.MaxTTL = cmp.Or(o.MaxTTL, DefaultMaxTTL)
 	}
 	if most := o.MaxTTL / 2; o.NodeTimeout > most {
-		return field, l, providerkit.BadOption("NodeTimeout", o.NodeTimeout, fmt.Sprintf("%v to %v; or 0 for the default", time.Millisecond, most))
+		return l, providerkit.BadOption("NodeTimeout", o.NodeTimeout, fmt.Sprintf("%v to %v; or 0 for the default", time.Millisecond, most))
 	}
 	// Braces would make the hash tag another.
 	if strings.ContainsAny(o.Prefix, "{}") || strings.ContainsFunc(o.Prefix, unicode.IsControl) || !utf8.ValidString(o.Prefix) {
-		return field, l, providerkit.BadOption("Prefix", o.Prefix, "UTF-8 without braces and control characters")
+		return l, providerkit.BadOption("Prefix", o.Prefix, "UTF-8 without braces and control characters")
 	}
-	return field, l, nil
+	return l, nil
 }
 
 // modeOfURL is what is behind a URL.
@@ -172,12 +174,10 @@ func independent(field string, addrs []string) error {
 			Want: "3, 5 or another odd number of servers for Redlock; one server is mode single, and safer so",
 		}
 	}
-	seen := make(map[string]bool, len(addrs))
-	for _, addr := range addrs {
-		if seen[addr] {
+	for i, addr := range addrs {
+		if slices.Contains(addrs[:i], addr) {
 			return &abstractions.InvalidError{Field: field, Value: addr, Want: "each server once"}
 		}
-		seen[addr] = true
 	}
 	return nil
 }

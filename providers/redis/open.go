@@ -20,11 +20,11 @@ func Open(ctx context.Context, options Options) (*Provider, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	field, l, err := options.complete()
+	l, err := options.complete()
 	if err != nil {
 		return nil, err
 	}
-	if field != "URL" {
+	if options.URL == "" {
 		return open(options, options.clients(), nil), nil
 	}
 	clients, err := l.open(options)
@@ -45,24 +45,19 @@ func Opener() abstractions.Opener { return abstractions.NewOpener(OpenURL, urlSc
 var urlSchemes = []string{"redis", "rediss", "unix"}
 
 func open(o Options, clients, owned []redis.UniversalClient) *Provider {
-	d := &driver{topology: topologyOf(o, clients), caps: capabilitiesOf(o.Mode, o.MaxTTL), owned: owned}
-	config := providerkit.Config{Timeout: o.Timeout}
-	if single, ok := d.topology.(*node.Single); ok {
-		return &Provider{providerkit.New(queue{d, single}, config), single}
-	}
-	return &Provider{providerkit.New(d, config), d.topology}
-}
-
-func topologyOf(o Options, clients []redis.UniversalClient) topology {
 	n := script.Naming{Prefix: o.Prefix}
-	timely := o.HeedsContext || o.URL != "" && o.Credentials == nil // else a user's code may run, and heed no deadline
 	if o.Retention != abstractions.Infinite {
 		n.Retention = o.Retention
 	}
+	timely := o.HeedsContext || o.URL != "" && o.Credentials == nil // else a user's code may run, and heed no deadline
+	d, config := &driver{caps: capabilitiesOf(o.Mode, o.MaxTTL), owned: owned}, providerkit.Config{Timeout: o.Timeout}
 	if o.Mode == Redlock {
-		return redlock.New(clients, timely, redlock.Options{Naming: n, NodeTimeout: o.NodeTimeout, MaxTTL: o.MaxTTL})
+		d.topology = redlock.New(clients, timely, redlock.Options{Naming: n, NodeTimeout: o.NodeTimeout, MaxTTL: o.MaxTTL})
+		return &Provider{providerkit.New(d, config), d.topology}
 	}
-	return node.NewSingle(clients[0], timely, n)
+	single := node.NewSingle(clients[0], timely, n)
+	d.topology = single
+	return &Provider{providerkit.New(queue{d, single}, config), single}
 }
 
 const (

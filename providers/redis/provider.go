@@ -86,9 +86,7 @@ func (q queue) Waiters(ctx context.Context, req abstractions.WaitersRequest) ([]
 }
 
 // Classify says what an error of the client library means, where a node has not.
-func (d *driver) Classify(err error) providerkit.Meaning {
-	return providerkit.Meaning{Class: failure.ClassOf(err)}
-}
+func (d *driver) Classify(err error) providerkit.Meaning { return failure.Classify(err) }
 
 func (d *driver) Close() error {
 	d.topology.Close()

@@ -55,7 +55,7 @@ func TestTrap_T52_OptionsFromURLAreUsed(t *testing.T) {
 // clientsOf are those that Open makes.
 func clientsOf(t *testing.T, o Options) []redis.UniversalClient {
 	t.Helper()
-	_, l, err := o.complete()
+	l, err := o.complete()
 	require.NoError(t, err)
 	clients, err := l.open(o)
 	require.NoError(t, err)

@@ -253,7 +253,12 @@ func TestAReservationFromTheFutureIsNone(t *testing.T) {
 }
 
 // deaf ends a process' subscription, as if it had been killed: its claims stay in the queue.
-func deaf(t *testing.T, p *Provider) { require.NoError(t, p.Close()) }
+func (b *bed) deaf(p *Provider) {
+	b.t.Helper()
+	channel := p.topology.(*node.Single).Waiters.Channel
+	require.NoError(b.t, p.Close())
+	b.eventually(func() bool { return b.admin.PubSubNumSub(b.t.Context(), channel).Val()[channel] == 0 })
+}
 
 func TestDeadProcessesAreSkippedAtOnce(t *testing.T) {
 	t.Parallel()
@@ -262,7 +267,7 @@ func TestDeadProcessesAreSkippedAtOnce(t *testing.T) {
 	for n := range 3 {
 		dead, _ := b.process()
 		b.join(dead, "n", fmt.Sprint("dead", n))
-		deaf(t, dead)
+		b.deaf(dead)
 	}
 	s := b.join(b.Provider, "n", "alive")
 	b.release("n", "holder")
@@ -289,7 +294,7 @@ func TestTheDeadAreNotListed(t *testing.T) {
 		return ids
 	}
 	require.Equal(t, []string{"dead1", "alive", "dead2"}, listed())
-	deaf(t, dead)
+	b.deaf(dead)
 	b.eventually(func() bool { return slices.Equal(listed(), []string{"alive"}) })
 	require.Len(t, b.queued("n"), 3, "the question takes nobody's place")
 }
@@ -302,7 +307,7 @@ func TestAFrozenProcessCostsOneGrace(t *testing.T) {
 	b.join(frozen, "n", "frozen") // and asks no more when it is told to
 	dead, _ := b.process()
 	b.join(dead, "n", "dead")
-	deaf(t, dead)
+	b.deaf(dead)
 	s := b.join(b.Provider, "n", "alive")
 	third := b.join(b.Provider, "n", "third")
 	b.release("n", "holder")

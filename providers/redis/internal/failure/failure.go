@@ -3,7 +3,6 @@ package failure
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -51,21 +50,21 @@ func (e ScriptError) Error() string { return string(e) }
 // RedisError makes it one of Redis' errors.
 func (e ScriptError) RedisError() {}
 
-// ClassOf is what an error means, by its code.
-func ClassOf(err error) providerkit.Class {
+// Classify is what an error means, by its code.
+func Classify(err error) (m providerkit.Meaning) {
 	var answered redis.Error
 	switch {
 	case errors.Is(err, redis.ErrClosed): // the user closed the client
-		return providerkit.Closed
+		m.Class = providerkit.Closed
 	case errors.As(err, &answered):
 		text := answered.Error()
-		if slices.ContainsFunc(misplaced, func(begin string) bool { return strings.HasPrefix(text, begin) }) {
-			return providerkit.NotSetUp
-		}
 		code, _, _ := strings.Cut(text, " ")
-		return codes[code]
+		m.Class = codes[code]
+		if m.Class == providerkit.NotSetUp || slices.ContainsFunc(misplaced, func(begin string) bool { return strings.HasPrefix(text, begin) }) {
+			m.Class, m.Advice = providerkit.NotSetUp, "the server must be what Options say, and the keys under Options.Prefix this library's alone"
+		}
 	}
-	return providerkit.Unknown
+	return m
 }
 
 // Of turns an error of the client library into one of package leasing, keeping
@@ -74,15 +73,5 @@ func Of(err error) error {
 	if err == nil || abstractions.NotApplied(err) || errors.Is(err, abstractions.ErrUnavailable) {
 		return err
 	}
-	switch ClassOf(err) {
-	case providerkit.Closed:
-		return fmt.Errorf("%w: %w", abstractions.ErrClosed, err)
-	case providerkit.Refused:
-		return &abstractions.ThrottledError{Err: err}
-	case providerkit.Denied:
-		return fmt.Errorf("%w: %w", abstractions.ErrDenied, err)
-	case providerkit.NotSetUp:
-		return fmt.Errorf("%w: %w; the server must be what Options say, and the keys under Options.Prefix this library's alone", abstractions.ErrNotSetUp, err)
-	}
-	return fmt.Errorf("%w: %w", abstractions.ErrUnavailable, err)
+	return Classify(err).Of(err)
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"strconv"
 	"sync"
 	"testing"
@@ -32,33 +31,14 @@ type puppet struct {
 	trips int        // pipelines, and calls alone
 }
 
-func (p *puppet) DialHook(redis.DialHook) redis.DialHook {
-	return func(context.Context, string, string) (net.Conn, error) {
-		return nil, errors.New("a puppet has no network")
-	}
-}
-
-func (p *puppet) ProcessHook(redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		p.trip()
-		return p.reply(ctx, cmd)
-	}
-}
-
-func (p *puppet) ProcessPipelineHook(redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return func(ctx context.Context, cmds []redis.Cmder) error {
-		p.trip()
-		for _, cmd := range cmds {
-			_ = p.reply(ctx, cmd)
-		}
-		return nil
-	}
-}
-
-func (p *puppet) trip() {
+func (p *puppet) around(ctx context.Context, cmds []redis.Cmder, _ func(context.Context) error) (err error) {
 	p.mu.Lock()
-	defer p.mu.Unlock()
 	p.trips++
+	p.mu.Unlock()
+	for _, cmd := range cmds {
+		err = p.reply(ctx, cmd) // each has its own
+	}
+	return err
 }
 
 func (p *puppet) reply(ctx context.Context, cmd redis.Cmder) error {
@@ -117,7 +97,7 @@ func puppetNode(t *testing.T, p *puppet) *Node {
 	client := redis.NewClient(&redis.Options{
 		Addr: "127.0.0.1:1", MaxRetries: -1, ContextTimeoutEnabled: true, MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 	})
-	client.AddHook(p)
+	client.AddHook(redistest.Around(p.around))
 	d := New(client, false, script.Naming{Prefix: "leasing"})
 	t.Cleanup(func() {
 		d.Close()
@@ -156,7 +136,7 @@ func TestOperationsOfOneCallGetTheirOwnReplies(t *testing.T) {
 		each := func(n int, op script.Operation) {
 			op.Args[0] = strconv.Itoa(n)
 			all.Go(func() {
-				got, err := d.Do(within(t, time.Second), op).Number()
+				got, err := d.Do(within(t, time.Second), op).Acquired("")
 				assert.NoError(t, err)
 				assert.EqualValues(t, n, got)
 			})
@@ -219,7 +199,7 @@ func TestTrap_T66_OfABatchOnlyWhatHasNoReplyIsUnknown(t *testing.T) {
 		d := puppetNode(t, p)
 		replies := doAll(within(t, time.Second), d, numberedUpTo(5))
 		for n, r := range replies {
-			value, err := r.Number()
+			value, err := r.Acquired("")
 			if n < 3 {
 				require.NoError(t, err)
 				require.EqualValues(t, n, value)

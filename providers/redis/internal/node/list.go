@@ -76,14 +76,20 @@ func (l *Listing) Page(ctx context.Context) (page abstractions.ListResult, err e
 }
 
 // begin reads where the page before has ended.
-func (l *Listing) begin() (Position, error) {
-	at, err := parsePosition(l.Req.After, l.Which)
-	if err == nil && (at.Server < 0 || at.Server > l.Servers) {
-		err = badAfter(l.Req.After, "Next of the page before")
+func (l *Listing) begin() (at Position, err error) {
+	if l.Req.After == "" {
+		return Position{Which: l.Which}, nil
+	}
+	data, err := base64.RawURLEncoding.DecodeString(l.Req.After)
+	if err != nil || json.Unmarshal(data, &at) != nil || at.Server < 0 || at.Server > l.Servers {
+		return at, &abstractions.InvalidError{Field: "After", Value: l.Req.After, Want: "Next of the page before"}
+	}
+	if at.Which != l.Which {
+		return at, &abstractions.InvalidError{Field: "After", Value: l.Req.After, Want: "a listing from the start: the Cluster has other masters than for the page before"}
 	}
 	at.scanned = at.Cursor == 0 && len(at.Names) > 0
 	at.Names = slices.DeleteFunc(at.Names, func(name string) bool { return !l.wanted(name) })
-	return at, err
+	return at, nil
 }
 
 // wanted is false for names with another prefix, and for what somebody else has
@@ -187,23 +193,4 @@ func (p Position) Muted(server int) bool { return p.Mute&(1<<server) != 0 }
 func (p Position) text() string {
 	data, _ := json.Marshal(p) // numbers and texts are JSON
 	return base64.RawURLEncoding.EncodeToString(data)
-}
-
-func parsePosition(after, which string) (Position, error) {
-	if after == "" {
-		return Position{Which: which}, nil
-	}
-	var p Position
-	data, err := base64.RawURLEncoding.DecodeString(after)
-	if err != nil || json.Unmarshal(data, &p) != nil {
-		return p, badAfter(after, "Next of the page before")
-	}
-	if p.Which != which {
-		return p, badAfter(after, "a listing from the start: the Cluster has other masters than for the page before")
-	}
-	return p, nil
-}
-
-func badAfter(after, want string) error {
-	return &abstractions.InvalidError{Field: "After", Value: after, Want: want}
 }

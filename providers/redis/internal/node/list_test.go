@@ -66,7 +66,7 @@ func TestListOfAClusterGoesByItsMasters(t *testing.T) {
 	hold(t, p, "a", "b", "c", "d", "e", "f")
 	page, err := p.List(ctx, abstractions.ListRequest{Limit: 1})
 	require.NoError(t, err)
-	at, err := parsePosition(page.Next, which)
+	at, err := (&Listing{Req: abstractions.ListRequest{After: page.Next}, Servers: 3, Which: which}).begin()
 	require.NoError(t, err)
 	at.Which = "before"
 	_, err = p.List(ctx, abstractions.ListRequest{Limit: 1, After: at.text()})

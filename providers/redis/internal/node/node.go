@@ -148,13 +148,6 @@ func (d *Node) Start(r *Request) error {
 	return b.Start(r)
 }
 
-func (d *Node) batcherOf(ctx context.Context, op *script.Operation) (*batcher, error) {
-	if d.cluster == nil {
-		return d.batcher, nil
-	}
-	return d.ofMaster(ctx, op.Keys[0])
-}
-
 // send runs operations and fills in their replies. A call has operations of one
 // script and one span, and on a Cluster, where its keys must be of one slot, only one. Several
 // calls go in a pipeline. Those whose script the server does not know were not run, and
@@ -314,10 +307,7 @@ func (d *Node) command(ctx context.Context, verb any, ops []*script.Operation) *
 // take hands the reply to a call to its operations. If the client may have sent it before, and
 // the reply was lost, that it was refused now, or has found no server, says nothing of that.
 func (d *Node) take(values []any, err error, ops []*script.Operation) {
-	var failed error
-	if err != nil {
-		failed = failure.Of(err)
-	}
+	failed := failure.Of(err)
 	switch {
 	case err == nil:
 	case d.repeats && errors.Is(failed, abstractions.ErrThrottled):

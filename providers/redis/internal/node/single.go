@@ -22,7 +22,6 @@ func NewSingle(client redis.UniversalClient, timely bool, n script.Naming) *Sing
 	return &Single{New(client, timely, n), n}
 }
 
-// Acquire makes one attempt.
 func (s *Single) Acquire(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
 	c := script.NewClaim(req)
 	c.Place = s.Waiters.PlaceOf(req.ID)
@@ -50,17 +49,14 @@ func (s *Single) RenewBatch(ctx context.Context, reqs []abstractions.RenewReques
 	return results, nil
 }
 
-// Release gives a claim up.
 func (s *Single) Release(ctx context.Context, req abstractions.ReleaseRequest) error {
 	return s.Do(ctx, s.Naming.Keys(req.Name).Release(req.ID)).Done()
 }
 
-// Break ends somebody's claim.
 func (s *Single) Break(ctx context.Context, req abstractions.BreakRequest) (abstractions.BreakResult, error) {
 	return s.Do(ctx, s.Naming.Keys(req.Name).Break(req)).Broken()
 }
 
-// Inspect shows a record.
 func (s *Single) Inspect(ctx context.Context, req abstractions.InspectRequest) (abstractions.Record, error) {
 	return s.Do(ctx, s.Naming.Keys(req.Name).Inspect()).Record(req.Name)
 }
@@ -70,12 +66,10 @@ func (s *Single) Wait(ctx context.Context, req abstractions.WaitRequest) (abstra
 	return s.Waiters.Register(ctx, s.Naming.Keys(req.Name), req)
 }
 
-// Waiting tells who waits for a name.
 func (s *Single) Waiting(ctx context.Context, name string) ([]abstractions.Waiting, error) {
 	return s.Do(ctx, s.Naming.Keys(name).Waiting()).Waiting()
 }
 
-// List lists records by SCAN.
 func (s *Single) List(ctx context.Context, req abstractions.ListRequest) (abstractions.ListResult, error) {
 	masters, which, err := s.masters(ctx)
 	if err != nil {

@@ -47,7 +47,7 @@ func (r *Redlock) Acquire(ctx context.Context, req abstractions.AcquireRequest) 
 	defer leave()
 	began := time.Now()
 	a := &attempt{
-		poll: r.newPoll(ctx, r.patience(req.TTL)), tally: tally{votes: make([]vote, len(r.nodes)), quorum: r.quorum, try: try},
+		poll: r.newPoll(ctx, r.patience(req.TTL)), tally: tally{votes: make([]vote, len(r.nodes)), order: r.servers.all.Load().order, quorum: r.quorum, try: try},
 		req: req, keys: keys, claim: script.NewClaim(req), began: began, lapses: began.Add(validity(req.TTL)),
 	}
 	defer a.afterwards()
@@ -239,20 +239,22 @@ func (a *attempt) win(token int64) {
 // giveUp takes back the votes for this attempt, as far as nodes answer before the caller leaves, and returns what it
 // comes to.
 func (a *attempt) giveUp(ctx context.Context, why error) error {
-	outnumbered, unsure := a.excluded(), a.count((*vote).hides) > 0
+	outnumbered := a.excluded()
+	unsure := a.count(func(v *vote) bool { return v.pending || v.stance == noVote && v.unsure }) > 0 // they may hold the claim
 	if a.since = a.try; !a.mayLive() {
 		a.since = 1 // also what earlier attempts have got
 	}
 	a.end()
 	a.hear(ctx, func() bool { return a.count((*vote).ours) > 0 })
 	left := a.stuck || a.count((*vote).ours) > 0
-	switch {
-	case why == errNoMajority: //nolint:errorlint // it is never wrapped
-		return a.failed(ctx, left || unsure)
-	case left && !outnumbered && errors.Is(why, abstractions.ErrHeld):
-		return a.failed(ctx, true)
+	if why != errNoMajority && !(left && !outnumbered && errors.Is(why, abstractions.ErrHeld)) { //nolint:errorlint // it is never wrapped
+		return why
 	}
-	return why
+	errs := make([]error, len(a.votes))
+	for i := range a.votes {
+		errs[i] = a.votes[i].err
+	}
+	return a.r.failed(ctx, errs, left || unsure)
 }
 
 // end ends the attempt, and tells all nodes. The caller's end is no longer theirs.
@@ -303,14 +305,4 @@ func (a *attempt) hear(ctx context.Context, more func() bool) {
 		}
 		a.take(i, q.Ops[0])
 	}
-}
-
-// failed is the error for nodes that have failed, or don't answer. Something may have
-// been applied.
-func (a *attempt) failed(ctx context.Context, applied bool) error {
-	errs := make([]error, len(a.votes))
-	for i := range a.votes {
-		errs[i] = a.votes[i].err
-	}
-	return a.r.failed(ctx, errs, applied)
 }

@@ -18,9 +18,7 @@ import (
 )
 
 func TestRedlockNeedsAMajority(t *testing.T) {
-	t.Parallel()
-	r := newRing(t, 3, Options{})
-	p := r.process()
+	r, p := three(t)
 	r.servers[2].Kill()
 	g := p.Take("a", "x", time.Minute)
 	require.Equal(t, "x", p.Look("a").ID)
@@ -38,9 +36,7 @@ func TestRedlockNeedsAMajority(t *testing.T) {
 
 // Most often nodes make up the same token, and there is no second round.
 func TestRedlockOneRoundIsEnough(t *testing.T) {
-	t.Parallel()
-	r := newRing(t, 3, Options{})
-	p := r.process()
+	r, p := three(t)
 	g := p.Take("a", "x", time.Minute) // nothing is known of clocks yet, nor of the name
 	var confirmed atomic.Int64
 	for _, w := range p.wires {
@@ -67,9 +63,7 @@ func TestRedlockOneRoundIsEnough(t *testing.T) {
 
 // A process whose idea of the nodes' clocks is wrong does no harm to tokens.
 func TestRedlockTokensStayNearTheClock(t *testing.T) {
-	t.Parallel()
-	r := newRing(t, 3, Options{})
-	p := r.process()
+	r, p := three(t)
 	last := p.Take("a", "x", time.Minute)
 	for _, wrong := range []time.Duration{time.Hour, -time.Hour, 30 * 365 * 24 * time.Hour} {
 		require.NoError(t, p.GiveUp(last))
@@ -88,9 +82,7 @@ func TestRedlockTokensStayNearTheClock(t *testing.T) {
 // A name that nodes have forgotten, or lost, gets no token of before their clocks, which are all
 // that says that the next one is greater; also if a process takes their clocks for slower than they are.
 func TestRedlockTokenOfAForgottenNameIsNotBeforeTheClock(t *testing.T) {
-	t.Parallel()
-	r := newRing(t, 3, Options{})
-	p := r.process()
+	r, p := three(t)
 	p.Take("other", "x", time.Minute) // it knows the clocks now
 	p.settle()
 	for n := range 5 {
@@ -162,9 +154,8 @@ func TestTrap_T43_RedlockDeadOrFrozenMinorityDelaysNobody(t *testing.T) {
 }
 
 func TestTrap_T43_RedlockPartialWinsAreUndone(t *testing.T) {
-	t.Parallel()
-	r := newRing(t, 3, Options{})
-	x, y := r.process(), r.process()
+	r, x := three(t)
+	y := r.process()
 	x.wires[0].cut(lostRequest) // x holds 1 and 2
 	g := x.Take("a", "x", time.Minute)
 	_, err := y.Try("a", "y", time.Minute)
@@ -185,9 +176,7 @@ func TestTrap_T43_RedlockPartialWinsAreUndone(t *testing.T) {
 
 // A caller who leaves in the middle leaves nothing behind, on a context that has ended.
 func TestTrap_T43_RedlockUndoIsSentAlthoughTheCallerHasLeft(t *testing.T) {
-	t.Parallel()
-	r := newRing(t, 3, Options{})
-	p := r.process()
+	r, p := three(t)
 	p.Take("before", "x", time.Minute) // servers know the script: it is not sent twice
 	p.settle()
 	for name, patience := range map[string]time.Duration{"leaves": time.Minute, "has no more time": 500 * time.Millisecond} {
@@ -276,9 +265,7 @@ func TestTrap_T55_RedlockWriteBacksThatFailLoseNoToken(t *testing.T) {
 // The undo of an attempt is late, and the claim has won with the next one, of which a
 // node knows no more than that it has asked.
 func TestTrap_T55_RedlockLateUndoHitsNoLaterAttempt(t *testing.T) {
-	t.Parallel()
-	r := newRing(t, 3, Options{})
-	p := r.process()
+	r, p := three(t)
 	gate := make(chan struct{})
 	for _, w := range p.wires {
 		w.on(script.Undo, delayed(gate))
@@ -334,9 +321,8 @@ func TestTrap_T55_RedlockUndoTakesNothingFromAHolder(t *testing.T) {
 // A copy of the acquire has got a node that the holder had not, and its undo comes
 // after a renewal has counted that node.
 func TestTrap_T55_RedlockUndoTakesNoNodeThatWasRenewed(t *testing.T) {
-	t.Parallel()
-	r := newRing(t, 3, Options{})
-	p, q := r.process(), r.process()
+	r, p := three(t)
+	q := r.process()
 	p.wires[2].cut(lostRequest)
 	g := p.Take("a", "x", time.Minute) // on 0 and 1
 	p.wires[2].cut(nil)
@@ -358,9 +344,7 @@ func TestTrap_T55_RedlockUndoTakesNoNodeThatWasRenewed(t *testing.T) {
 // The reply of a node comes when the call has returned. What it holds by then is
 // given the token that was agreed on.
 func TestRedlockStragglersAreTold(t *testing.T) {
-	t.Parallel()
-	r := newRing(t, 3, Options{})
-	p := r.process()
+	r, p := three(t)
 	gate := make(chan struct{})
 	p.wires[2].on(script.Vote, delayed(gate))
 	g := p.Take("a", "x", time.Minute)
@@ -432,11 +416,9 @@ func TestRedlockSplitVoteIsTheFirstNodesHoweverLateItAnswers(t *testing.T) {
 // The release has reached one node only when the next one asks. It passes the release
 // on, and has not to wait for the TTL.
 func TestRedlockReleaseIsPassedOn(t *testing.T) {
-	t.Parallel()
-	r := newRing(t, 3, Options{})
-	x, y := r.process(), r.process()
-	g := x.Take("a", "x", time.Minute)
-	r.eventually(func() bool { return r.holders("a", "x") == 3 })
+	r, x := three(t)
+	y := r.process()
+	g := r.take(x, "a", "x", time.Minute)
 	x.wires[1].cut(lostRequest)
 	x.wires[2].cut(lostRequest)
 	redistest.Uncertain(t, x.GiveUp(g))
@@ -446,9 +428,7 @@ func TestRedlockReleaseIsPassedOn(t *testing.T) {
 }
 
 func TestTrap_T56_RedlockReleasedByOneNodeIsReleased(t *testing.T) {
-	t.Parallel()
-	r := newRing(t, 3, Options{})
-	p := r.process()
+	r, p := three(t)
 	p.wires[1].on(script.Release, lostRequest)
 	p.wires[2].on(script.Release, lostRequest)
 	redistest.Uncertain(t, p.Release(t.Context(), abstractions.ReleaseRequest{Name: "a", ID: "x"}))
@@ -487,7 +467,7 @@ func TestTrap_T01_RedlockMajorityThatIsNoticedTooLateIsNone(t *testing.T) {
 	for lapses, want := range map[time.Duration]error{-time.Millisecond: errTooLate, time.Minute: nil} {
 		a := &attempt{
 			poll: r.newPoll(t.Context(), time.Minute), req: redistest.Wish("a", "x", time.Minute), lapses: time.Now().Add(lapses),
-			tally: tally{votes: []vote{fresh(20), fresh(20), other("y")}, quorum: 2, try: ours},
+			tally: tallyOf(fresh(20), fresh(20), other("y")),
 		}
 		token, err := a.pursue(t.Context())
 		require.ErrorIs(t, err, want)
@@ -498,9 +478,7 @@ func TestTrap_T01_RedlockMajorityThatIsNoticedTooLateIsNone(t *testing.T) {
 // A node in quarantine, and one that is full, did nothing. Two of them keep a
 // majority from being reached; only if they agree on the reason it is certain.
 func TestRedlockErrorsSayNoMoreThanIsCertain(t *testing.T) {
-	t.Parallel()
-	r := newRing(t, 3, Options{})
-	p := r.process()
+	r, p := three(t)
 	full := func(i int) {
 		require.NoError(t, r.admins[i].ConfigSet(t.Context(), "maxmemory", "1").Err())
 	}

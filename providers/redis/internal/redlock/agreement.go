@@ -47,7 +47,7 @@ const (
 // tally is what an attempt knows.
 type tally struct {
 	votes  []vote
-	order  []int // of the servers, for all processes the same; nil if that of votes
+	order  []int // of the servers, for all processes the same
 	quorum int
 	try    int64
 	token  int64 // on which this attempt has settled, or 0
@@ -61,14 +61,6 @@ func (t *tally) count(is func(v *vote) bool) (n int) {
 		}
 	}
 	return n
-}
-
-// at is the vote of the k-th server in order.
-func (t *tally) at(k int) *vote {
-	if t.order == nil {
-		return &t.votes[k]
-	}
-	return &t.votes[t.order[k]]
 }
 
 // earlier is a node that another attempt has got, which may have counted it.
@@ -117,8 +109,8 @@ var none vote // of a node that has not answered; never changed
 // first is the vote of the first node that gives one: waiters queue there, so it
 // alone says whose turn it is. There is none yet while a node before it is waited for.
 func (t *tally) first() *vote {
-	for k := range t.votes {
-		switch v := t.at(k); {
+	for _, i := range t.order {
+		switch v := &t.votes[i]; {
 		case v.awaited():
 			return &none
 		case !v.unseen():

@@ -40,6 +40,15 @@ var (
 	over       = vote{stance: forNobody}
 )
 
+// tallyOf is what this attempt knows of servers that all processes have in this order.
+func tallyOf(votes ...vote) tally {
+	t := tally{votes: votes, quorum: len(votes)/2 + 1, try: ours}
+	for i := range votes {
+		t.order = append(t.order, i)
+	}
+	return t
+}
+
 func asked(v vote) vote {
 	v.pending = true
 	return v
@@ -83,7 +92,7 @@ func TestRedlockDecision(t *testing.T) {
 		"two tokens, of which one may be agreed": {[]vote{old(20), old(21), unheard}, undecided, 0, false},
 		"and nobody knows":                       {[]vote{old(20), old(21), dead}, agreed, 21, false},
 	} {
-		tally := tally{votes: c.votes, quorum: len(c.votes)/2 + 1, try: ours}
+		tally := tallyOf(c.votes...)
 		got, token, won := tally.decide()
 		assert.Equal(t, c.want, got, what)
 		assert.Equal(t, c.token, token, what)
@@ -117,7 +126,7 @@ func TestTrap_T13_RedlockAttemptsOfOneClaimAgree(t *testing.T) {
 		"too few can have counted it, of five": {[]vote{old(20), fresh(25), fresh(26), other("x"), unheard}, 26, true},
 		"only what it has made itself counts":  {[]vote{old(20), fresh(20), fresh(25), other("x"), unheard}, 25, true},
 	} {
-		tally := tally{votes: c.votes, quorum: len(c.votes)/2 + 1, try: ours}
+		tally := tallyOf(c.votes...)
 		token, certain := tally.choose()
 		assert.Equal(t, c.token, token, what)
 		assert.Equal(t, c.certain, certain, what)
@@ -126,7 +135,8 @@ func TestTrap_T13_RedlockAttemptsOfOneClaimAgree(t *testing.T) {
 
 // Once an attempt has asked for a token to be confirmed it stays with that.
 func TestRedlockAttemptHasOneToken(t *testing.T) {
-	tally := tally{votes: []vote{fresh(20), fresh(21), fresh(30)}, quorum: 2, try: ours, token: 21}
+	tally := tallyOf(fresh(20), fresh(21), fresh(30))
+	tally.token = 21
 	where, token, won := tally.decide()
 	assert.Equal(t, agreed, where)
 	assert.Equal(t, int64(21), token)
@@ -147,7 +157,7 @@ func TestRedlockMayLive(t *testing.T) {
 		"one, and one that is asked":     {[]vote{old(20), asked(vote{}), fresh(20)}, true},
 		"ours, renewed":                  {[]vote{renewed(20), renewed(20), other("x")}, true},
 	} {
-		tally := tally{votes: c.votes, quorum: 2, try: ours}
+		tally := tallyOf(c.votes...)
 		assert.Equal(t, c.want, tally.mayLive(), what)
 	}
 }
@@ -162,7 +172,8 @@ func TestTrap_T77_RedlockTurnIsTheFirstServersInTheSharedOrder(t *testing.T) {
 		"the one that is reserved": {[]int{1, 0, 2}, queued},
 		"another":                  {[]int{2, 1, 0}, agreed},
 	} {
-		tally := tally{votes: votes, order: c.order, quorum: 2, try: ours}
+		tally := tallyOf(votes...)
+		tally.order = c.order
 		got, _, _ := tally.decide()
 		assert.Equal(t, c.want, got, what)
 	}

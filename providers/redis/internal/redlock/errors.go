@@ -32,22 +32,23 @@ func definite(err error) error {
 }
 
 // failed is the error of a call that reached no majority, unless its caller has left; errs are the nodes', nil
-// for those that did not fail. Unless something may have been applied it is certain
-// that nothing was, if all who failed say so for the same reason and a majority
-// can't do without them. Otherwise the outcome is unknown, and the error matches none of those that
-// say the contrary, although single nodes may have said so.
+// for those that did not fail. It is certain that nothing was applied, unless some node has done so, if all who
+// failed say so for the same reason and a majority can't do without them. Otherwise the outcome is unknown, and the
+// error matches none of those that say the contrary, although single nodes may have said so.
 func (r *Redlock) failed(ctx context.Context, errs []error, applied bool) error {
 	if ctx.Err() != nil {
 		return failure.Of(ctx.Err())
 	}
 	var failures, reasons []error
+	var texts []string
 	for i, err := range errs {
 		if err != nil {
-			failures = append(failures, r.label(i, err))
+			failures = append(failures, err)
+			texts = append(texts, r.label(i, err).Error())
 			reasons = append(reasons, definite(err))
 		}
 	}
-	err := error(&nodesError{failures})
+	err := providerkit.WithText(fmt.Sprintf("%v: no majority: %s", abstractions.ErrUnavailable, strings.Join(texts, "; ")), errors.Join(failures...))
 	reasons = slices.Compact(reasons)
 	switch {
 	case applied || len(errs)-len(failures) >= r.quorum || len(reasons) != 1 || reasons[0] == nil:
@@ -57,16 +58,3 @@ func (r *Redlock) failed(ctx context.Context, errs []error, applied bool) error 
 	}
 	return err
 }
-
-// nodesError is what kept a majority from being reached, node by node.
-type nodesError struct{ errs []error }
-
-func (e *nodesError) Error() string {
-	texts := make([]string, len(e.errs))
-	for i, err := range e.errs {
-		texts[i] = err.Error()
-	}
-	return fmt.Sprintf("%v: no majority: %s", abstractions.ErrUnavailable, strings.Join(texts, "; "))
-}
-
-func (e *nodesError) Unwrap() []error { return e.errs }

@@ -1,6 +1,7 @@
 package redlock
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -48,25 +49,16 @@ func ofOneClaim(records []abstractions.Record) (most []abstractions.Record) {
 // latest is the token of a name that nodes have so, of which some may be missing.
 // A majority has it, or a higher one: those of nodes that somebody got in vain.
 func (r *Redlock) latest(records []abstractions.Record) int64 {
-	var tokens []int64
-	for _, record := range records {
-		tokens = append(tokens, record.Token)
-	}
-	slices.Sort(tokens)
-	missing := len(r.nodes) - len(tokens)
-	return tokens[len(tokens)-max(1, r.quorum-missing)]
+	rising := slices.SortedFunc(slices.Values(records), func(a, b abstractions.Record) int { return cmp.Compare(a.Token, b.Token) })
+	missing := len(r.nodes) - len(rising)
+	return rising[len(rising)-max(1, r.quorum-missing)].Token
 }
 
 // merged is one record of what several nodes have of a claim, while others are free or
 // may be soon. Its times are by the clock of the node that will be the one to make a
 // majority free; when it was acquired is what the token says.
 func (r *Redlock) merged(records []abstractions.Record, free int) abstractions.Record {
-	var breaking []abstractions.Record
-	for _, one := range records {
-		if one.Breaking {
-			breaking = append(breaking, one)
-		}
-	}
+	breaking := slices.DeleteFunc(slices.Clone(records), func(one abstractions.Record) bool { return !one.Breaking })
 	slices.SortStableFunc(records, func(a, b abstractions.Record) int { return a.ExpiresAt.Compare(b.ExpiresAt) })
 	record := records[min(max(r.quorum-free, 1), len(records))-1]
 	record.Token = r.latest(records)

@@ -70,12 +70,9 @@ func TestTrap_T43_RedlockNodeThatLostItsDataFormsNoSecondMajority(t *testing.T) 
 // A server that may have lost its data grants, confirms and renews nothing, also what it
 // still has: it does not know what has become of that.
 func TestTrap_T43_RedlockNodeInQuarantineSaysNothing(t *testing.T) {
-	t.Parallel()
-	r := newRing(t, 3, Options{})
-	p := r.process()
+	r, p := three(t)
 	require.NoError(t, p.GiveUp(p.Take("free", "x", time.Minute)))
-	g := p.Take("a", "x", time.Minute)
-	r.eventually(func() bool { return r.holders("a", "x") == 3 })
+	g := r.take(p, "a", "x", time.Minute)
 	p.settle()
 	marker := r.options.Naming.Marker()
 	text, err := r.admins[1].Get(t.Context(), marker).Result()
@@ -108,9 +105,7 @@ func TestTrap_T43_RedlockNodeInQuarantineSaysNothing(t *testing.T) {
 
 // Scripts that are forgotten are no data that is lost.
 func TestTrap_T44_RedlockScriptFlush(t *testing.T) {
-	t.Parallel()
-	r := newRing(t, 3, Options{})
-	p := r.process()
+	r, p := three(t)
 	flush := func() {
 		for _, admin := range r.admins {
 			require.NoError(t, admin.ScriptFlush(t.Context()).Err())
@@ -253,9 +248,7 @@ func second[T any](_ T, err error) error { return err }
 // A server that lost its data, but not its scripts, is asked about its marker again by who
 // knew it: it begins its quarantine, and does not stay out.
 func TestRedlockServerThatWasFlushedBeginsItsQuarantine(t *testing.T) {
-	t.Parallel()
-	r := newRing(t, 3, Options{})
-	p := r.process()
+	r, p := three(t)
 	p.Take("a", "x", time.Minute)
 	p.settle()
 	losses["flushed"](r, 1)

@@ -203,7 +203,8 @@ func (m *model) begin(c *modelClaim) {
 	require.NoError(m.t, err)
 	leave()
 	n := len(m.nodes)
-	a := &modelAttempt{m: m, c: c, since: m.losses, tally: tally{votes: make([]vote, n), quorum: n/2 + 1, try: try}}
+	a := &modelAttempt{m: m, c: c, since: m.losses, tally: tallyOf(make([]vote, n)...)}
+	a.try = try
 	a.tell = func(int) {}
 	c.attempt = a
 	m.say("%s begins %d", c.id, try)

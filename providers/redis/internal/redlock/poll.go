@@ -70,13 +70,6 @@ func (p *poll) setTime(patience time.Duration) {
 	}
 }
 
-// hurry leaves nodes no more than some time from now on.
-func (p *poll) hurry(most time.Duration) {
-	if by := time.Now().Add(most); by.Before(p.by) {
-		p.by = by
-	}
-}
-
 // send sends operations to a node that has none under way. It can't after Close.
 func (p *poll) send(i int, ops ...script.Operation) error {
 	s := &p.sent[i]
@@ -237,9 +230,4 @@ func read[T any](p *poll, as func(script.Reply) (T, error)) (said []T, errs []er
 		}
 	}
 	return said, errs
-}
-
-// unsure says whether a node that has failed may have done what it was asked for.
-func unsure(errs []error) bool {
-	return slices.ContainsFunc(errs, func(err error) bool { return err != nil && definite(err) == nil })
 }

@@ -51,8 +51,9 @@ func New(clients []redis.UniversalClient, timely bool, o Options) *Redlock {
 	r := &Redlock{
 		nodes: make([]*node.Node, len(clients)), peers: make([]peer, len(clients)), Options: o,
 		quorum: len(clients)/2 + 1, began: time.Now(),
-		servers: newServers(len(clients)),
+		servers: &servers{seen: make([]script.Admission, len(clients))},
 	}
+	_ = r.servers.meet(0, script.Admission{}) // makes the first roster
 	for i, client := range clients {
 		r.nodes[i] = node.NewMember(client, timely, o.Naming, o.MaxTTL, func(a script.Admission) error { return r.servers.meet(i, a) })
 		r.peers[i].label = fmt.Sprintf("server %d of %d", i+1, len(clients))
@@ -120,8 +121,8 @@ func (r *Redlock) Ping(ctx context.Context) error {
 	}
 	p := r.ask(ctx, r.patience(r.MaxTTL), (*poll).all, r.hello())
 	answers, errs := read(p, func(reply script.Reply) (none struct{}, err error) {
-		if _, err = reply.Record(""); reply.Read().Status == script.Quarantined {
-			err = nil
+		if reply.Read().Status != script.Quarantined {
+			_, err = reply.Record("")
 		}
 		return none, err
 	})

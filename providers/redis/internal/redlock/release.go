@@ -29,7 +29,9 @@ func (r *Redlock) Release(ctx context.Context, req abstractions.ReleaseRequest) 
 		}
 		if n >= r.quorum && !released {
 			released = true
-			p.hurry(stragglers)
+			if by := time.Now().Add(stragglers); by.Before(p.by) {
+				p.by = by
+			}
 		}
 		return released && !p.waits()
 	}, r.Naming.Keys(req.Name).Release(req.ID))
@@ -38,7 +40,7 @@ func (r *Redlock) Release(ctx context.Context, req abstractions.ReleaseRequest) 
 	if len(done) >= r.quorum {
 		return nil
 	}
-	return r.failed(ctx, errs, len(done) > 0 || unsure(errs))
+	return r.failed(ctx, errs, len(done) > 0)
 }
 
 // Break breaks on all nodes. With a majority broken no renewal has one.
@@ -63,7 +65,7 @@ func (r *Redlock) Break(ctx context.Context, req abstractions.BreakRequest) (abs
 	case len(r.nodes)-stale < r.quorum:
 		return abstractions.BreakResult{}, fmt.Errorf("%w: a majority has another", abstractions.ErrStale)
 	}
-	return abstractions.BreakResult{}, r.failed(ctx, errs, len(results) > 0 || unsure(errs))
+	return abstractions.BreakResult{}, r.failed(ctx, errs, len(results) > 0)
 }
 
 // broken is what a majority of results comes to: as of records of one claim.

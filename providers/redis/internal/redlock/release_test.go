@@ -14,8 +14,7 @@ func TestTrap_T80_RedlockReleaseReachesTheServersThatLag(t *testing.T) {
 	t.Parallel()
 	r := newRing(t, 5, Options{})
 	p := r.process()
-	g := p.Take("a", "x", time.Minute)
-	r.eventually(func() bool { return r.holders("a", "x") == 5 })
+	g := r.take(p, "a", "x", time.Minute)
 	for _, w := range p.wires[3:] {
 		w.on(script.Release, func(send func() error) error {
 			<-time.After(20 * time.Millisecond)
@@ -28,9 +27,7 @@ func TestTrap_T80_RedlockReleaseReachesTheServersThatLag(t *testing.T) {
 
 // A server that hangs is waited for once, and not for long.
 func TestTrap_T80_RedlockReleaseIsDoneWithoutAServerThatHangs(t *testing.T) {
-	t.Parallel()
-	r := newRing(t, 3, Options{})
-	p := r.process()
+	r, p := three(t)
 	gate, open := newGate(t)
 	p.wires[2].on(script.Release, delayed(gate))
 	var sent time.Time

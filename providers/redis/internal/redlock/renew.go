@@ -121,7 +121,7 @@ func (item renewal) result(ctx context.Context, r *Redlock, replies []script.Rep
 			errs[i] = err
 		}
 	}
-	return r.failed(ctx, errs, item.ok > 0 || unsure(errs)) // no majority either way
+	return r.failed(ctx, errs, item.ok > 0) // no majority either way
 }
 
 // reason is the one that explains most: a node that was broken says why another one is taken by now.

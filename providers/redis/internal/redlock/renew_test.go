@@ -17,9 +17,7 @@ import (
 // A node that has lost the lease, or never had it, is taken again by the renewal, so
 // that another one may fail next.
 func TestRedlockRenewalLocksAgain(t *testing.T) {
-	t.Parallel()
-	r := newRing(t, 3, Options{})
-	p := r.process()
+	r, p := three(t)
 	p.wires[2].cut(lostRequest)
 	g := p.Take("a", "x", time.Minute)
 	p.wires[2].cut(nil)
@@ -44,11 +42,8 @@ func TestRedlockRenewalLocksAgain(t *testing.T) {
 
 // A renewal raises a node's fence to its token, and lowers none.
 func TestTrap_T54_RedlockRenewalLowersNoFence(t *testing.T) {
-	t.Parallel()
-	r := newRing(t, 3, Options{})
-	p := r.process()
-	g := p.Take("a", "x", time.Minute)
-	r.eventually(func() bool { return r.holders("a", "x") == 3 })
+	r, p := three(t)
+	g := r.take(p, "a", "x", time.Minute)
 	p.settle()
 	for server, token := range []int64{g.Token - 1000, g.Token, g.Token + 1000} {
 		s := r.stored(server, "a")
@@ -63,11 +58,8 @@ func TestTrap_T54_RedlockRenewalLowersNoFence(t *testing.T) {
 
 // Somebody had the node since, even in vain: then it is not taken again.
 func TestTrap_T55_RedlockRenewalTakesNoNodeWithANewerFence(t *testing.T) {
-	t.Parallel()
-	r := newRing(t, 3, Options{})
-	p := r.process()
-	g := p.Take("a", "x", time.Minute)
-	r.eventually(func() bool { return r.holders("a", "x") == 3 })
+	r, p := three(t)
+	g := r.take(p, "a", "x", time.Minute)
 	newer := func(i int) {
 		r.put(i, "a", redistest.Free(g.Token+1))
 	}
@@ -84,11 +76,8 @@ func TestTrap_T55_RedlockRenewalTakesNoNodeWithANewerFence(t *testing.T) {
 // The request of a renewal is on its way for so long that the lease was released
 // meanwhile, on this node as on the others.
 func TestTrap_T55_RedlockLateRenewalDoesNotLockAfterTheRelease(t *testing.T) {
-	t.Parallel()
-	r := newRing(t, 3, Options{})
-	p := r.process()
-	g := p.Take("a", "x", time.Minute)
-	r.eventually(func() bool { return r.holders("a", "x") == 3 })
+	r, p := three(t)
+	g := r.take(p, "a", "x", time.Minute)
 	gate := make(chan struct{})
 	for _, w := range p.wires {
 		w.on(script.Relock, delayed(gate))
@@ -110,9 +99,7 @@ func TestTrap_T55_RedlockLateRenewalDoesNotLockAfterTheRelease(t *testing.T) {
 // With its time over, somebody may have held the name on nodes that have lost that
 // since. So only what nodes still hold is renewed.
 func TestTrap_T20_RedlockRenewalRevivesNothing(t *testing.T) {
-	t.Parallel()
-	r := newRing(t, 3, Options{})
-	p := r.process()
+	r, p := three(t)
 	g := p.Obtain("a", "x", 200*time.Millisecond)
 	r.eventually(func() bool { return r.holders("a", "") == 3 })
 	fence := func(i int, token int64) { r.put(i, "a", redistest.Free(token)) }
@@ -134,9 +121,8 @@ func TestTrap_T20_RedlockRenewalRevivesNothing(t *testing.T) {
 // Without the state of a grant, as after a restart of the holder, what nodes hold is
 // renewed all the same.
 func TestRedlockRenewalWithoutState(t *testing.T) {
-	t.Parallel()
-	r := newRing(t, 3, Options{})
-	p, q := r.process(), r.process()
+	r, p := three(t)
+	q := r.process()
 	g := p.Take("a", "x", time.Minute)
 	g.State = nil
 	g, err := q.Keep(g, time.Minute)
@@ -154,8 +140,7 @@ func TestTrap_T04_RedlockLostIsCertain(t *testing.T) {
 	t.Parallel()
 	r := newRing(t, 5, Options{})
 	p := r.process()
-	g := p.Take("a", "x", time.Minute)
-	r.eventually(func() bool { return r.holders("a", "x") == 5 })
+	g := r.take(p, "a", "x", time.Minute)
 	for i := range 2 { // 2 of 5 have lost it, 2 are dead
 		r.put(i, "a", redistest.Voted(1, "y", 1, 1, 0))
 	}
@@ -172,9 +157,7 @@ func TestTrap_T04_RedlockLostIsCertain(t *testing.T) {
 
 // A frozen minority does not delay a batch, and each item is decided by itself.
 func TestTrap_T66_RedlockBatchesAreDecidedByTheMajority(t *testing.T) {
-	t.Parallel()
-	r := newRing(t, 3, Options{})
-	p := r.process()
+	r, p := three(t)
 	var reqs []abstractions.RenewRequest
 	for i := range 600 {
 		g := p.Take(fmt.Sprint("a", i), "x", time.Minute)
@@ -214,9 +197,7 @@ func TestTrap_T66_RedlockBatchesAreDecidedByTheMajority(t *testing.T) {
 }
 
 func TestRedlockReleaseNeedsAMajority(t *testing.T) {
-	t.Parallel()
-	r := newRing(t, 3, Options{})
-	p := r.process()
+	r, p := three(t)
 	g := p.Take("a", "x", time.Minute)
 	p.wires[0].cut(lostRequest)
 	require.NoError(t, p.GiveUp(g))
@@ -255,9 +236,7 @@ func TestRedlockBreakNeedsAMajority(t *testing.T) {
 // A node that somebody got in vain has another token than the others. The majority
 // decides which lease is meant.
 func TestTrap_T63_RedlockBreakGoesByTheMajoritysToken(t *testing.T) {
-	t.Parallel()
-	r := newRing(t, 3, Options{})
-	p := r.process()
+	r, p := three(t)
 	p.wires[0].cut(lostRequest)
 	g := p.Take("a", "x", time.Minute)
 	r.eventually(func() bool { return r.holders("a", "x") == 2 })
@@ -276,11 +255,8 @@ func TestTrap_T63_RedlockBreakGoesByTheMajoritysToken(t *testing.T) {
 }
 
 func TestRedlockInspectSaysWhatIsNotConfirmed(t *testing.T) {
-	t.Parallel()
-	r := newRing(t, 3, Options{})
-	p := r.process()
-	p.Take("a", "x", time.Minute)
-	r.eventually(func() bool { return r.holders("a", "x") == 3 })
+	r, p := three(t)
+	r.take(p, "a", "x", time.Minute)
 	r.drop(0, "a")
 	require.False(t, p.Look("a").Unconfirmed)
 	r.servers[1].Kill()
@@ -343,8 +319,7 @@ func TestRedlockRenewalChangesMetadata(t *testing.T) {
 	t.Parallel()
 	r := newRing(t, 3, Options{NodeTimeout: 15 * time.Second}) // what is sent to the last server is not withdrawn on a busy machine
 	p := r.process()
-	g := p.Take("a", "x", time.Minute)
-	r.eventually(func() bool { return r.holders("a", "x") == 3 })
+	g := r.take(p, "a", "x", time.Minute)
 	p.settle()
 	renew := func(state any, metadata map[string]string) abstractions.Grant {
 		g, err := p.Renew(t.Context(), abstractions.RenewRequest{Name: "a", ID: "x", Token: g.Token, TTL: 40 * time.Second, State: state, Metadata: metadata})
@@ -381,11 +356,8 @@ func TestRedlockRenewalChangesMetadata(t *testing.T) {
 // T84: nodes that nobody has told the token yet refuse another one too, unless the
 // renewal proves by its state that it is the claim's.
 func TestTrap_T84_RedlockRefusesARenewalWithAnotherToken(t *testing.T) {
-	t.Parallel()
-	r := newRing(t, 3, Options{})
-	p := r.process()
-	g := p.Take("a", "x", time.Minute)
-	r.eventually(func() bool { return r.holders("a", "x") == 3 })
+	r, p := three(t)
+	g := r.take(p, "a", "x", time.Minute)
 	p.settle()
 	for _, state := range []any{nil, g.State} {
 		for token, reason := range map[int64]abstractions.LostReason{g.Token + 1: abstractions.LostGone, g.Token - 1: abstractions.LostTaken} {
@@ -401,9 +373,7 @@ func TestTrap_T84_RedlockRefusesARenewalWithAnotherToken(t *testing.T) {
 // Several leases of one claim, one after the other, are told apart by what the node knew before them, however it has
 // got the lease.
 func TestTrap_T20_RedlockRenewalOfAnEarlierLeaseIsRefused(t *testing.T) {
-	t.Parallel()
-	r := newRing(t, 3, Options{})
-	p := r.process()
+	r, p := three(t)
 	k := r.keys("a")
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()

@@ -95,9 +95,7 @@ func (r *ring) withdrawn(name string) bool {
 
 // A claim that is asked for again has its whole TTL from then on, and not less than it had.
 func TestTrap_T13_RedlockRepetitionProlongs(t *testing.T) {
-	t.Parallel()
-	r := newRing(t, 3, Options{})
-	p := r.process()
+	r, p := three(t)
 	p.Take("a", "x", 10*time.Second)
 	p.settle()
 	for _, ttl := range []time.Duration{time.Minute, time.Second} {

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"slices"
 	"strings"
 	"sync"
@@ -51,6 +50,14 @@ func (r *ring) bootstrap() {
 	require.NoError(r.t, r.process().bootstrap())
 }
 
+// three are a ring's servers, and a process. The test runs beside others.
+func three(t *testing.T) (*ring, *process) {
+	t.Helper()
+	t.Parallel()
+	r := newRing(t, 3, Options{})
+	return r, r.process()
+}
+
 // newcomers starts n servers that have never been used.
 func newcomers(t testing.TB, n int, o Options) *ring {
 	t.Helper()
@@ -91,7 +98,7 @@ func (r *ring) processWith(servers []*redistest.Server) *process {
 			client = redis.NewClient(&o)
 			r.t.Cleanup(func() { _ = client.Close() })
 		}
-		client.AddHook(w)
+		client.AddHook(redistest.Around(w.around))
 		clients = append(clients, client)
 		wires = append(wires, w)
 	}
@@ -125,9 +132,7 @@ func (d *driver) Renew(ctx context.Context, req abstractions.RenewRequest) (abst
 	return results[0].Grant, errors.Join(err, results[0].Err)
 }
 
-func (d *driver) Classify(err error) providerkit.Meaning {
-	return providerkit.Meaning{Class: failure.ClassOf(err)}
-}
+func (d *driver) Classify(err error) providerkit.Meaning { return failure.Classify(err) }
 
 func (d *driver) Close() error {
 	d.Redlock.Close()
@@ -185,6 +190,14 @@ func (r *ring) holders(name, id string) (n int) {
 		}
 	}
 	return n
+}
+
+// take has a process get a name at all servers.
+func (r *ring) take(p *process, name, id string, ttl time.Duration) abstractions.Grant {
+	r.t.Helper()
+	g := p.Take(name, id, ttl)
+	r.eventually(func() bool { return r.holders(name, id) == len(r.servers) })
+	return g
 }
 
 func (r *ring) eventually(check func() bool, what ...any) {
@@ -350,22 +363,6 @@ func (w *wire) around(ctx context.Context, cmds []redis.Cmder, send func(ctx con
 		}
 	}
 	return err
-}
-
-func (w *wire) DialHook(next redis.DialHook) redis.DialHook {
-	return func(ctx context.Context, network, addr string) (net.Conn, error) { return next(ctx, network, addr) }
-}
-
-func (w *wire) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		return w.around(ctx, []redis.Cmder{cmd}, func(ctx context.Context) error { return next(ctx, cmd) })
-	}
-}
-
-func (w *wire) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return func(ctx context.Context, cmds []redis.Cmder) error {
-		return w.around(ctx, cmds, func(ctx context.Context) error { return next(ctx, cmds) })
-	}
 }
 
 func defaultTo[T comparable](field *T, value T) {

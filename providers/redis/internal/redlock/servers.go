@@ -32,12 +32,6 @@ type roster struct {
 	conflict error
 }
 
-func newServers(n int) *servers {
-	s := &servers{seen: make([]script.Admission, n)}
-	_ = s.meet(0, script.Admission{})
-	return s
-}
-
 // meet notes the run of a node's server. Locks mu.
 func (s *servers) meet(i int, a script.Admission) error {
 	s.mu.Lock()
@@ -71,8 +65,7 @@ func (r *Redlock) meetServers(ctx context.Context) error {
 	if s.met.Load() && s.all.Load().conflict == nil { // else an address may be another server's by now
 		return nil
 	}
-	r.ask(ctx, r.patience(r.MaxTTL), func(p *poll) bool {
-		p.hurry(minPatience)
+	r.ask(ctx, min(r.patience(r.MaxTTL), minPatience), func(p *poll) bool {
 		p.short = true
 		return false
 	}, r.hello())

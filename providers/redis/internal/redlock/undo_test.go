@@ -32,9 +32,7 @@ func newGate(t testing.TB) (gate <-chan struct{}, open func()) {
 // The claim is asked for twice at a time. The one attempt has a node and waits for others. If the other took
 // that back, the first might win with a minority. So the other does not even ask.
 func TestTrap_T55_RedlockAttemptsOfAClaimTakeTurns(t *testing.T) {
-	t.Parallel()
-	r := newRing(t, 3, Options{})
-	p := r.process()
+	r, p := three(t)
 	p.Take("before", "x", time.Minute) // so that servers know the script
 	p.settle()
 	for what, q := range map[string]*process{"one": p, "another": r.process()} {
@@ -93,15 +91,12 @@ func TestTrap_T55_RedlockUndoTakesNothingWhereNodesCastNoVote(t *testing.T) {
 // The caller leaves while only the node is asked where the claim is a waiter: nothing is
 // known of the others.
 func TestTrap_T55_RedlockUndoTakesNothingBeforeAllAreAsked(t *testing.T) {
-	t.Parallel()
-	r := newRing(t, 3, Options{})
-	p := r.process()
+	r, p := three(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	_, err := p.Wait(ctx, abstractions.WaitRequest{Name: "a", ID: "x"})
 	require.NoError(t, err)
-	p.Take("a", "x", time.Minute)
-	r.eventually(func() bool { return r.holders("a", "x") == 3 })
+	r.take(p, "a", "x", time.Minute)
 	p.settle()
 	_, err = p.Wait(ctx, abstractions.WaitRequest{Name: "a", ID: "x"})
 	require.NoError(t, err)
@@ -174,9 +169,7 @@ func TestTrap_T04_RedlockRefusalIsNotCertainWhileVotesMayBeLeft(t *testing.T) {
 
 // What an attempt has got stays where its undo is lost. The next one takes it back.
 func TestTrap_T16_RedlockLaterAttemptUndoesWhatEarlierOnesLeft(t *testing.T) {
-	t.Parallel()
-	r := newRing(t, 3, Options{})
-	p := r.process()
+	r, p := three(t)
 	p.wires[0].on(script.Undo, lostRequest)
 	r.other(1, "a")
 	r.other(2, "a")
@@ -194,9 +187,7 @@ func TestTrap_T16_RedlockLaterAttemptUndoesWhatEarlierOnesLeft(t *testing.T) {
 // A node whose latest token before the lease was not below that of an attempt does not confirm it: somebody may
 // have held the name with it. Nor does one that a later attempt has asked.
 func TestTrap_T21_RedlockNodeConfirmsOnlyWhatIsNew(t *testing.T) {
-	t.Parallel()
-	r := newRing(t, 3, Options{})
-	p := r.process()
+	r, p := three(t)
 	k := r.keys("a")
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -246,9 +237,8 @@ func TestTrap_T16_RedlockNodeThatDoesNotConfirmIsFreed(t *testing.T) {
 // The claim has a token, and of the nodes that know it one can't vote. A later token is its lease's too: no other
 // attempt takes it back, and who was told the first one goes on.
 func TestTrap_T13_RedlockLaterTokenIsThatOfTheSameLease(t *testing.T) {
-	t.Parallel()
-	r := newRing(t, 3, Options{})
-	p, q := r.process(), r.process()
+	r, p := three(t)
+	q := r.process()
 	p.Take("warm", "x", time.Minute)
 	p.settle()
 	for round := range 5 {
@@ -274,11 +264,9 @@ func TestTrap_T13_RedlockLaterTokenIsThatOfTheSameLease(t *testing.T) {
 // The votes are taken back where there is no room for a place in the queue, and who was
 // to be woken is.
 func TestTrap_T32_RedlockUndoNeedsNoMemory(t *testing.T) {
-	t.Parallel()
-	r := newRing(t, 3, Options{})
-	holder, waiter, third := r.process(), r.process(), r.process()
-	g := holder.Take("a", "x", time.Minute)
-	r.eventually(func() bool { return r.holders("a", "x") == 3 })
+	r, holder := three(t)
+	waiter, third := r.process(), r.process()
+	g := r.take(holder, "a", "x", time.Minute)
 	hints := waiter.waits("a", "y")
 	r.drop(0, "a")
 	gate, open := newGate(t)
@@ -309,8 +297,7 @@ func TestRedlockTimeLeftIsNotTooShort(t *testing.T) {
 	t.Parallel()
 	r := newRing(t, 5, Options{})
 	p, q := r.process(), r.process()
-	g := p.Take("a", "x", 10*time.Second)
-	r.eventually(func() bool { return r.holders("a", "x") == 5 })
+	g := r.take(p, "a", "x", 10*time.Second)
 	p.wires[0].on(script.Relock, lostRequest)
 	_, err := p.Keep(g, time.Minute)
 	require.NoError(t, err)
@@ -332,8 +319,7 @@ func TestRedlockReleaseIsForThoseWhoVote(t *testing.T) {
 	t.Parallel()
 	r := newRing(t, 3, Options{NodeTimeout: 20 * time.Second})
 	p := r.process()
-	g := p.Take("a", "x", time.Minute)
-	r.eventually(func() bool { return r.holders("a", "x") == 3 })
+	g := r.take(p, "a", "x", time.Minute)
 	losses["flushed"](r, 1)
 	p.Take("b", "x", time.Minute) // so that it is known
 	p.settle()
@@ -349,9 +335,8 @@ func TestRedlockReleaseIsForThoseWhoVote(t *testing.T) {
 // Who waits at a node that casts no vote is woken by it all the same, and nothing stays
 // there for ever.
 func TestTrap_T32_RedlockWaiterOfANodeInQuarantineIsWoken(t *testing.T) {
-	t.Parallel()
-	r := newRing(t, 3, Options{})
-	holder, waiter := r.process(), r.process()
+	r, holder := three(t)
+	waiter := r.process()
 	waiter.prepared()
 	losses["flushed"](r, 0)
 	for end, free := range map[string]func(g abstractions.Grant) error{
@@ -374,9 +359,8 @@ func TestTrap_T32_RedlockWaiterOfANodeInQuarantineIsWoken(t *testing.T) {
 
 // A deferred break, or one for nothing, leaves waiters and keys alone there.
 func TestRedlockBreakOfANodeInQuarantineDisturbsNobody(t *testing.T) {
-	t.Parallel()
-	r := newRing(t, 3, Options{})
-	holder, waiter := r.process(), r.process()
+	r, holder := three(t)
+	waiter := r.process()
 	waiter.prepared()
 	losses["flushed"](r, 0)
 	holder.Take("a", "x", time.Minute)
@@ -394,11 +378,9 @@ func TestRedlockBreakOfANodeInQuarantineDisturbsNobody(t *testing.T) {
 
 // A node without memory refuses a waiter all the same, and the others hear of it.
 func TestRedlockNameIsHeldWhereThereIsNoMemory(t *testing.T) {
-	t.Parallel()
-	r := newRing(t, 3, Options{})
-	holder, waiter := r.process(), r.process()
-	g := holder.Take("a", "x", time.Minute)
-	r.eventually(func() bool { return r.holders("a", "x") == 3 })
+	r, holder := three(t)
+	waiter := r.process()
+	g := r.take(holder, "a", "x", time.Minute)
 	for server := range r.servers {
 		r.full(server)
 	}

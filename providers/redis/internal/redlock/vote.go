@@ -37,9 +37,6 @@ type vote struct {
 	unsure bool                    // noVote: the request may have been applied
 }
 
-// hides says that the node may hold the claim without our knowing.
-func (v *vote) hides() bool { return v.pending || v.stance == noVote && v.unsure }
-
 // unseen says that nothing is known of what the node has: also one that did nothing
 // now, for want of memory or because it has lost its data, may have voted for an
 // earlier attempt.

@@ -29,7 +29,7 @@ func (r *Redlock) Wait(ctx context.Context, req abstractions.WaitRequest) (abstr
 			cancel()
 		}
 		switch {
-		case err == nil || waiters.Listening():
+		case err == nil || waiters.Hints.Listening():
 			return waiters.Register(ctx, k, req)
 		case ctx.Err() != nil:
 			return abstractions.Wakeups{}, failure.Of(ctx.Err())

@@ -38,9 +38,8 @@ func (p *process) queued(ctx context.Context, name, id string) abstractions.Wake
 
 // The queue is at the first node that can be reached.
 func TestRedlockWaitersQueueAtTheFirstNodeThatWorks(t *testing.T) {
-	t.Parallel()
-	r := newRing(t, 3, Options{})
-	holder, first, second := r.process(), r.process(), r.process()
+	r, holder := three(t)
+	first, second := r.process(), r.process()
 	r.servers[0].Kill()
 	g := holder.Take("a", "x", time.Minute)
 	one, two := first.waits("a", "y"), second.waits("a", "z")
@@ -81,11 +80,9 @@ func TestRedlockWaitersDoNotQueueAtANodeThatCastsNoVote(t *testing.T) {
 // The node that has the queue has lost the lease, so a waiter gets that node and no
 // other. Its place in the queue is kept for the release.
 func TestTrap_T32_RedlockWaiterOfANodeThatLostTheLeaseIsWoken(t *testing.T) {
-	t.Parallel()
-	r := newRing(t, 3, Options{})
-	holder, waiter := r.process(), r.process()
-	g := holder.Take("a", "x", time.Minute)
-	r.eventually(func() bool { return r.holders("a", "x") == 3 })
+	r, holder := three(t)
+	waiter := r.process()
+	g := r.take(holder, "a", "x", time.Minute)
 	r.drop(0, "a")
 	hints := waiter.waits("a", "y")
 	require.Empty(t, r.holder(0, "a"))
@@ -97,11 +94,9 @@ func TestTrap_T32_RedlockWaiterOfANodeThatLostTheLeaseIsWoken(t *testing.T) {
 // The node that has the queue is slow: the others have refused the waiter, and then
 // comes the release. So nobody will wake it.
 func TestTrap_T32_RedlockReleaseBeforeTheQueueAnswersIsNotMissed(t *testing.T) {
-	t.Parallel()
-	r := newRing(t, 3, Options{})
-	holder, waiter := r.process(), r.process()
-	g := holder.Take("a", "x", time.Minute)
-	r.eventually(func() bool { return r.holders("a", "x") == 3 })
+	r, holder := three(t)
+	waiter := r.process()
+	g := r.take(holder, "a", "x", time.Minute)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	w, err := waiter.Wait(ctx, abstractions.WaitRequest{Name: "a", ID: "y"})
@@ -120,11 +115,9 @@ func TestTrap_T32_RedlockReleaseBeforeTheQueueAnswersIsNotMissed(t *testing.T) {
 
 // The release comes while somebody else has the queue's node, in vain.
 func TestTrap_T32_RedlockWakeUpThatIsMissedComesLater(t *testing.T) {
-	t.Parallel()
-	r := newRing(t, 3, Options{})
-	holder, waiter, third := r.process(), r.process(), r.process()
-	g := holder.Take("a", "x", time.Minute)
-	r.eventually(func() bool { return r.holders("a", "x") == 3 })
+	r, holder := three(t)
+	waiter, third := r.process(), r.process()
+	g := r.take(holder, "a", "x", time.Minute)
 	hints := waiter.waits("a", "y")
 	r.drop(0, "a")
 	gate := make(chan struct{})
@@ -176,9 +169,7 @@ func TestRedlockWaitNeedsANode(t *testing.T) {
 // A majority that is a little faster than the node that has the queue does not pass
 // over the waiter whose turn it is.
 func TestRedlockNewcomersHearWhoseTurnItIs(t *testing.T) {
-	t.Parallel()
-	r := newRing(t, 3, Options{})
-	p := r.process()
+	r, p := three(t)
 	p.Take("first", "x", time.Minute) // so that servers know the script
 	p.settle()
 	others := make(chan struct{}, 2)
@@ -212,9 +203,8 @@ func TestRedlockNewcomersHearWhoseTurnItIs(t *testing.T) {
 // The node that has the queue is in quarantine, and hears of the release before the
 // waiter joins: nobody will wake it.
 func TestTrap_T81_RedlockReleaseBeforeTheQueueInQuarantineIsNotMissed(t *testing.T) {
-	t.Parallel()
-	r := newRing(t, 3, Options{})
-	holder, waiter := r.process(), r.process()
+	r, holder := three(t)
+	waiter := r.process()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	w := waiter.queued(ctx, "a", "y")
@@ -237,9 +227,8 @@ func TestTrap_T81_RedlockReleaseBeforeTheQueueInQuarantineIsNotMissed(t *testing
 // The node in quarantine wakes the waiter before the others have heard of the release.
 // It does not wake it again.
 func TestTrap_T81_RedlockWaiterThatAQuarantinedNodeWakesEarlyGetsTheName(t *testing.T) {
-	t.Parallel()
-	r := newRing(t, 3, Options{})
-	holder, waiter := r.process(), r.process()
+	r, holder := three(t)
+	waiter := r.process()
 	hints := waiter.queued(t.Context(), "a", "y").C
 	losses["flushed"](r, 0)
 	g := holder.Take("a", "x", time.Minute)
@@ -261,9 +250,8 @@ func TestTrap_T81_RedlockWaiterThatAQuarantinedNodeWakesEarlyGetsTheName(t *test
 // The waiter passes the release on, and one server hears of it before the other: its vote is no reason to give up,
 // since nobody would wake the waiter again.
 func TestTrap_T81_RedlockReleaseThatIsPassedOnSlowlyIsNotMissed(t *testing.T) {
-	t.Parallel()
-	r := newRing(t, 3, Options{})
-	holder, waiter := r.process(), r.process()
+	r, holder := three(t)
+	waiter := r.process()
 	hints := waiter.queued(t.Context(), "a", "y").C
 	losses["flushed"](r, 0)
 	g := holder.Take("a", "x", time.Minute)

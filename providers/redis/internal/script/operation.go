@@ -33,15 +33,8 @@ type Keys struct {
 }
 
 func (n Naming) Keys(name string) Keys {
-	queue := n.Prefix + ":{" + escaped(name) + "}" + queueSuffix
+	queue := n.Prefix + ":{" + escaper.Replace(name) + "}" + queueSuffix
 	return Keys{Name: queue[:len(queue)-len(queueSuffix)], Queue: queue, retention: n.Retention}
-}
-
-func escaped(name string) string {
-	if strings.ContainsAny(name, "%{}") {
-		return escaper.Replace(name)
-	}
-	return name
 }
 
 // KeysAt are those of the name whose text has this key.
@@ -135,7 +128,6 @@ func Digest(id string) string {
 	return string(hex.AppendEncode(text[:0], sum[:7]))
 }
 
-// Acquire asks for the name.
 func (k Keys) Acquire(c Claim) Operation {
 	return Operation{Script: Acquire, Keys: [2]string{k.Name, k.Queue}, Args: [6]string{Digest(c.ID), c.ID, c.Text(), c.Place}, Span: k.span(c.TTL)}
 }
@@ -145,7 +137,7 @@ func (k Keys) Acquire(c Claim) Operation {
 func (n Naming) Renew(texts *strings.Builder, r *abstractions.RenewRequest) Operation {
 	s := Keys{retention: n.Retention}.span(r.TTL)
 	from := texts.Len()
-	for _, part := range [...]string{n.Prefix, ":{", escaped(r.Name), "}"} {
+	for _, part := range [...]string{n.Prefix, ":{", escaper.Replace(r.Name), "}"} {
 		texts.WriteString(part)
 	}
 	key := texts.Len()
@@ -156,12 +148,10 @@ func (n Naming) Renew(texts *strings.Builder, r *abstractions.RenewRequest) Oper
 	return Operation{Script: Renew, Keys: [2]string{text[from:key]}, Args: [6]string{text[key:]}, Span: s}
 }
 
-// Release gives a claim up.
 func (k Keys) Release(id string) Operation {
 	return Operation{Script: Release, Keys: [2]string{k.Name, k.Queue}, Args: [6]string{Digest(id), id}, Span: k.span(0)}
 }
 
-// Break ends somebody's lease.
 func (k Keys) Break(r abstractions.BreakRequest) Operation {
 	immediate := "0"
 	if r.Immediate {
@@ -171,10 +161,8 @@ func (k Keys) Break(r abstractions.BreakRequest) Operation {
 	return Operation{Script: Break, Keys: [2]string{k.Name, k.Queue}, Args: [6]string{digits(r.IfToken), immediate, digits(Milliseconds(grace)), r.Actor + "\n" + r.Reason}, Span: k.span(0)}
 }
 
-// Inspect reads what is known of the name.
 func (k Keys) Inspect() Operation { return Operation{Script: Inspect, Keys: [2]string{k.Name}} }
 
-// Waiting reads who waits for the name.
 func (k Keys) Waiting() Operation {
 	return Operation{Script: Waiting, Keys: [2]string{k.Name, k.Queue}}
 }

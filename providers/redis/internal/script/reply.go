@@ -49,27 +49,18 @@ func (r Reply) Read() List {
 	return l
 }
 
-func (l *List) next() any {
-	if len(l.Rest) == 0 {
-		return nil
+func next[T any](l *List) (v T) {
+	ok := len(l.Rest) > 0
+	if ok {
+		v, ok = l.Rest[0].(T)
+		l.Rest = l.Rest[1:]
 	}
-	v := l.Rest[0]
-	l.Rest = l.Rest[1:]
+	l.Bad = l.Bad || !ok
 	return v
 }
 
-func (l *List) Int() int64 {
-	n, ok := l.next().(int64)
-	l.Bad = l.Bad || !ok
-	return n
-}
-
-func (l *List) Text() string {
-	s, ok := l.next().(string)
-	l.Bad = l.Bad || !ok
-	return s
-}
-
+func (l *List) Int() int64            { return next[int64](l) }
+func (l *List) Text() string          { return next[string](l) }
 func (l *List) Millis() time.Duration { return millis(l.Int()) }
 
 // Parse reads a number that a text of the reply has.
@@ -82,19 +73,12 @@ func (l *List) Parse(text string) int64 {
 // ErrEnded is for an ID that has no chance any more.
 var ErrEnded = fmt.Errorf("%w, or broken: this ID can't hold the name any more", abstractions.ErrReleased)
 
-// Number reads a reply that is one if all went well.
-func (r Reply) Number() (int64, error) {
-	l := r.Read()
-	if l.Status != fine {
-		return 0, l.Unexpected()
-	}
-	return l.number, nil
-}
-
-// Done reads a reply that is 0 if all went well.
+// Done reads a reply that is a number if all went well.
 func (r Reply) Done() error {
-	_, err := r.Number()
-	return err
+	if l := r.Read(); l.Status != fine {
+		return l.Unexpected()
+	}
+	return nil
 }
 
 // Acquired reads the reply to an acquire.

@@ -15,7 +15,6 @@ import (
 type connection struct {
 	*redis.PubSub
 	queue *Queue
-	early []string // came before the answer to a ping
 }
 
 // connect returns once Redis has said that this process listens.
@@ -38,20 +37,18 @@ func (c *connection) Receive(ctx context.Context) (id string, err error) {
 		}
 	})()
 	for id == "" {
-		var text string
-		if len(c.early) > 0 {
-			text, c.early = c.early[0], c.early[1:]
-		} else if received, err := c.next(ctx); err != nil {
+		received, err := c.next(ctx)
+		if err != nil {
 			return "", err
-		} else if m, ok := received.(*redis.Message); ok {
-			text = m.Payload
 		}
-		id = c.queue.message(text)
+		if m, ok := received.(*redis.Message); ok {
+			id = c.queue.message(m.Payload)
+		}
 	}
 	return id, nil
 }
 
-// Ping returns nil once the server has answered.
+// Ping returns nil once the server has answered. Whose turn it is that comes before is told at once.
 func (c *connection) Ping(ctx context.Context) error {
 	defer context.AfterFunc(ctx, c.Close)()
 	if err := c.PubSub.Ping(ctx); err != nil {
@@ -64,7 +61,7 @@ func (c *connection) Ping(ctx context.Context) error {
 		}
 		switch m := received.(type) {
 		case *redis.Message:
-			c.early = append(c.early, m.Payload)
+			c.queue.Hints.Wake(c.queue.message(m.Payload))
 		case *redis.Pong:
 			return nil
 		}

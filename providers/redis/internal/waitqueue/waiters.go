@@ -41,9 +41,6 @@ func New(client redis.UniversalClient, channel string, dequeue func(ctx context.
 	return q
 }
 
-// Listening says whether this process listens on its channel.
-func (q *Queue) Listening() bool { return q.Hints.Listening() }
-
 // Listen begins to listen, and returns once this process does.
 func (q *Queue) Listen(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
