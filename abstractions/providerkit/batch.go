@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"sync"
 
 	"github.com/distributedleasing/leasing/abstractions"
 )
@@ -49,15 +48,4 @@ func (p *Provider) RenewBatch(ctx context.Context, reqs []abstractions.RenewRequ
 		}
 	}
 	return results, nil
-}
-
-// RenewEach renews many claims side by side, for a driver whose requests share calls by themselves.
-func RenewEach(ctx context.Context, reqs []abstractions.RenewRequest, renew func(context.Context, abstractions.RenewRequest) (abstractions.Grant, error)) []abstractions.RenewResult {
-	results := make([]abstractions.RenewResult, len(reqs))
-	var all sync.WaitGroup
-	for i, req := range reqs {
-		all.Go(func() { results[i].Grant, results[i].Err = renew(ctx, req) })
-	}
-	all.Wait()
-	return results
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"path"
 	"reflect"
 	"slices"
 	"strconv"
@@ -195,6 +196,7 @@ func keys(fields []field, secrets bool) []string {
 //	forever           a duration may be abstractions.Infinite: "forever"
 //	maxlen=N          the most bytes of a string
 //	oneof=A|B         the values of a string
+//	path              a string of names separated by slashes
 //	timeout           DefaultTimeout, 1ms to 1h
 //	retention         DefaultRetention, 1ms to 10 years, or forever
 //
@@ -231,6 +233,9 @@ func (f field) check() (want string) {
 		}
 		if all := f.tag["oneof"]; all != "" && !slices.Contains(strings.Split(all, "|"), v.String()) {
 			return strings.ReplaceAll(all, "|", " or ")
+		}
+		if f.has("path") && (abstractions.ValidateName(v.String()) != nil || path.Clean("/"+v.String()) != "/"+v.String()) {
+			return "names separated by slashes"
 		}
 	case v.Kind() == reflect.Int, v.Kind() == reflect.Int64:
 		n := int(v.Int())

@@ -24,7 +24,7 @@ type Options struct {
 	Client    io.Reader     `json:"-"`
 	Password  Secret        `json:"password"`
 	Kind      kind          `json:"kind" option:"oneof=full|normal,default=full"`
-	Table     string        `json:"table" option:"default=lease,maxlen=10"`
+	Table     string        `json:"table" option:"default=lease,path,maxlen=10"`
 	Create    bool          `json:"create"`
 	Units     int           `json:"units" option:"min=400,max=1000"`
 	Entries   int           `json:"entries" option:"min=0"`
@@ -147,7 +147,7 @@ func TestDefaultsAndBounds(t *testing.T) {
 	require.Equal(t, Options{Kind: "full", Table: "lease", Retention: DefaultRetention, Timeout: 10 * time.Second}, o)
 	require.NoError(t, Complete(&o), "again")
 	for _, good := range []Options{
-		{Kind: "normal"}, {Table: "0123456789"}, {Units: 400}, {Units: 1000}, {Entries: 1 << 40}, {Skew: time.Minute},
+		{Kind: "normal"}, {Table: "0123456789"}, {Table: "a/b c"}, {Units: 400}, {Units: 1000}, {Entries: 1 << 40}, {Skew: time.Minute},
 		{Retention: time.Minute}, {Retention: maxRetention}, {Retention: abstractions.Infinite}, {Timeout: time.Millisecond}, {Timeout: time.Hour},
 	} {
 		require.NoError(t, Complete(&good), good)
@@ -155,6 +155,10 @@ func TestDefaultsAndBounds(t *testing.T) {
 	for want, bad := range map[string]Options{
 		`Options.Kind "off": want full or normal`:                                     {Kind: "off"},
 		`Options.Table "01234567890": want at most 10 bytes`:                          {Table: "01234567890"},
+		`Options.Table "/t": want names separated by slashes`:                         {Table: "/t"},
+		`Options.Table "t/": want names separated by slashes`:                         {Table: "t/"},
+		`Options.Table "a/../b": want names separated by slashes`:                     {Table: "a/../b"},
+		`Options.Table "a//b": want names separated by slashes`:                       {Table: "a//b"},
 		`Options.Units 399: want 400 to 1000; or 0 for the default`:                   {Units: 399},
 		`Options.Units 1001: want 400 to 1000`:                                        {Units: 1001},
 		`Options.Units -1: want 400`:                                                  {Units: -1},

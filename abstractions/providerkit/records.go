@@ -183,6 +183,12 @@ func (s *Records) Inspect(ctx context.Context, req abstractions.InspectRequest) 
 	return found.record.Show(), nil
 }
 
+// Ping reads a key that no name has, if Key is of a Naming: see abstractions.Pinger.
+func (s *Records) Ping(ctx context.Context) error {
+	_, err := s.Store.Get(ctx, s.Key("")+hashMark+"ping")
+	return err
+}
+
 // List returns a page of records: see abstractions.Lister. An item that is no record
 // is left out; Inspect says what it is.
 func (s *Records) List(ctx context.Context, req abstractions.ListRequest) (abstractions.ListResult, error) {

@@ -63,15 +63,6 @@ func (d *driver) Close() error {
 	return nil
 }
 
-// pingBlob is a blob that no name has: see providerkit.Naming.
-const pingBlob = "~"
-
-// Ping asks whether the service answers, knows the container and lets us read.
-func (d *driver) Ping(ctx context.Context) error {
-	_, err := d.store.Get(ctx, d.store.naming.Prefix+pingBlob)
-	return err
-}
-
 // Renew is one request if nothing changes but the end of the lease. Leases are gone
 // with their container.
 func (d *driver) Renew(ctx context.Context, req abstractions.RenewRequest) (abstractions.Grant, error) {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"path"
 	"strings"
 	"time"
 
@@ -30,7 +29,7 @@ type Options struct {
 	Address string `json:"address" option:"secret,default=http://127.0.0.1:8500"`
 	// Prefix begins the keys of all entries, before a slash. Processes that exclude each
 	// other use the same, and the same datacenter. Default "leases".
-	Prefix string `json:"prefix" option:"default=leases,maxlen=200"`
+	Prefix string `json:"prefix" option:"default=leases,path,maxlen=200"`
 	// Datacenter is whose entries are meant. Default: the agent's own. Each has its own.
 	Datacenter string `json:"datacenter"`
 	// Token is an ACL token with key_prefix "leases/" { policy = "write" }. Default: none.
@@ -90,8 +89,6 @@ func (o *Options) complete() error {
 	case err != nil || address.Scheme != "https" && address.Scheme != "http" || address.Host == "" || address.User != nil ||
 		strings.Trim(address.Path, "/") != "" || address.RawQuery != "" || address.Fragment != "":
 		return providerkit.BadOption("Address", providerkit.NotShown, "http://host:8500 or https://host:8501, without user, password and path")
-	case abstractions.ValidateName(o.Prefix) != nil || path.Clean("/"+o.Prefix) != "/"+o.Prefix:
-		return providerkit.BadOption("Prefix", o.Prefix, "names separated by slashes")
 	case strings.ContainsFunc(o.Token.Reveal(), func(r rune) bool { return r <= ' ' || r > '~' }):
 		return providerkit.BadOption("Token", providerkit.NotShown, "a token of visible ASCII characters")
 	}

@@ -94,12 +94,6 @@ func (d *driver) Capabilities() abstractions.Capabilities {
 	}
 }
 
-// Ping reads a key that does not exist.
-func (d *driver) Ping(ctx context.Context) error {
-	_, err := d.store.Get(ctx, d.store.naming.Prefix+"~~ping")
-	return err
-}
-
 func (d *driver) Close() error {
 	d.store.client.Close()
 	return nil

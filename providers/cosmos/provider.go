@@ -23,7 +23,7 @@ type shell = providerkit.Provider
 // Provider is a leasing.Provider over Azure Cosmos DB, for leasing.NewManager. Make
 // one with Open or OpenURL. It is safe for concurrent use.
 //
-// Its optional abilities are abstractions.Lister and abstractions.Pinger.
+// Its optional abilities are abstractions.Lister and abstractions.Pinger, which costs a request unit.
 type Provider struct {
 	*shell
 	driver *driver
@@ -75,12 +75,6 @@ func (d *driver) Capabilities() abstractions.Capabilities {
 		RemainingKnown: true,
 		ReadsMayLag:    true,
 	}
-}
-
-// Ping reads a document that does not exist. It costs a request unit.
-func (d *driver) Ping(ctx context.Context) error {
-	_, err := d.store.clock(ctx)
-	return err
 }
 
 func (d *driver) Close() error {

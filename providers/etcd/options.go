@@ -3,7 +3,6 @@ package etcdlease
 import (
 	"context"
 	"fmt"
-	"path"
 	"slices"
 	"strings"
 	"time"
@@ -22,7 +21,7 @@ type Options struct {
 	// %40. The query may set the fields below that have a tag, but for secrets.
 	URL string `json:"url" option:"secret"`
 	// Prefix begins the keys of all records, before a slash. Processes that exclude each other use the same. Default "leases".
-	Prefix string `json:"prefix" option:"default=leases,maxlen=500"`
+	Prefix string `json:"prefix" option:"default=leases,path,maxlen=500"`
 	// Client is one of your own, in place of the seven fields that follow. Close leaves it open. Its KV and its Watcher may
 	// be of package namespace.
 	Client *clientv3.Client `json:"-"`
@@ -74,8 +73,6 @@ func (o *Options) complete() error {
 	}
 	files := o.CAFile != "" || o.CertFile != "" || o.KeyFile != ""
 	switch {
-	case abstractions.ValidateName(o.Prefix) != nil || path.Clean("/"+o.Prefix) != "/"+o.Prefix:
-		return providerkit.BadOption("Prefix", o.Prefix, "names separated by slashes")
 	case (o.Username == "") != o.Password.IsZero():
 		return providerkit.BadOption("Password", providerkit.NotShown, "Username beside it")
 	case o.Client != nil && (len(o.Endpoints) > 0 || o.Username != "" || o.TLS || files):

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
@@ -98,7 +99,13 @@ func (d *driver) connect() (err error) {
 
 // RenewBatch renews many claims. Those whose state is known share requests: see keeper.
 func (d *driver) RenewBatch(ctx context.Context, reqs []abstractions.RenewRequest) ([]abstractions.RenewResult, error) {
-	return providerkit.RenewEach(ctx, reqs, d.Renew), nil
+	results := make([]abstractions.RenewResult, len(reqs))
+	var all sync.WaitGroup
+	for i, req := range reqs {
+		all.Go(func() { results[i].Grant, results[i].Err = d.Renew(ctx, req) })
+	}
+	all.Wait()
+	return results, nil
 }
 
 func (d *driver) Wait(ctx context.Context, req abstractions.WaitRequest) (abstractions.Wakeups, error) {

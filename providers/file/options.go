@@ -2,7 +2,6 @@ package folderlease
 
 import (
 	"context"
-	"net/url"
 	"path/filepath"
 	"time"
 
@@ -41,18 +40,14 @@ func (o Options) complete() (Options, error) {
 // "file:///var/lib/myapp/leases?create=true&retention=10m".
 func OpenURL(ctx context.Context, rawURL string) (*Provider, error) {
 	var options Options
-	u, err := providerkit.ParseURL(rawURL, urlSchemes...)
-	if err != nil {
+	u, folder, err := providerkit.ReadURL(&options, rawURL, urlSchemes...)
+	switch {
+	case err != nil:
 		return nil, err
-	}
-	folder, err := url.PathUnescape(u.Path)
-	if err != nil || folder == "" || u.Host != "" || u.User != "" {
+	case u.Path == "" || u.Host != "" || u.User != "":
 		return nil, providerkit.BadURL("file:///path/of/the/folder, with options as a query")
 	}
-	if err := providerkit.SetAll(&options, u.Query); err != nil {
-		return nil, err
-	}
-	options.Folder = folder
+	options.Folder = "/" + folder
 	return Open(ctx, options)
 }
 

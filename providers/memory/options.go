@@ -63,15 +63,12 @@ func Open(ctx context.Context, options Options) (*Provider, error) {
 // share leases, share the provider.
 func OpenURL(ctx context.Context, rawURL string) (*Provider, error) {
 	var options Options
-	u, err := providerkit.ParseURL(rawURL, urlSchemes...)
+	u, path, err := providerkit.ReadURL(&options, rawURL, urlSchemes...)
 	switch {
 	case err != nil:
 		return nil, err
-	case u.User != "" || u.Host != "" || u.Path != "" && u.Path != "/":
+	case u.User != "" || u.Host != "" || path != "":
 		return nil, providerkit.BadURL("memory://, with options as a query if need be")
-	}
-	if err := providerkit.SetAll(&options, u.Query); err != nil {
-		return nil, err
 	}
 	return Open(ctx, options)
 }

@@ -109,31 +109,24 @@ func (m historian) History(_ context.Context, req abstractions.HistoryRequest) (
 	if r == nil || r.history == nil {
 		return abstractions.HistoryResult{}, nil
 	}
-	if req.NewestFirst {
-		return r.history.newest(after, req.PageLimit()), nil
-	}
-	return r.history.page(after, req.PageLimit()), nil
+	return r.history.page(after, req), nil
 }
 
-// page returns the entries from number after on.
-func (h *history) page(after, limit int) abstractions.HistoryResult {
+// page returns the entries from number after on, or those before it, the latest first.
+func (h *history) page(after int, req abstractions.HistoryRequest) (page abstractions.HistoryResult) {
 	from := h.index(after)
-	to := min(from+limit, len(h.entries))
-	page := abstractions.HistoryResult{Entries: slices.Clone(h.entries[from:to])}
-	if to < len(h.entries) {
-		page.Next = strconv.Itoa(h.dropped + to)
+	to := min(from+req.PageLimit(), len(h.entries))
+	next, more := to, to < len(h.entries)
+	if req.NewestFirst {
+		from, to = max(from-req.PageLimit(), 0), from
+		next, more = from, from > 0
 	}
-	return page
-}
-
-// newest returns those before number after, the latest first.
-func (h *history) newest(after, limit int) abstractions.HistoryResult {
-	to := h.index(after)
-	from := max(to-limit, 0)
-	page := abstractions.HistoryResult{Entries: slices.Clone(h.entries[from:to])}
-	slices.Reverse(page.Entries)
-	if from > 0 {
-		page.Next = strconv.Itoa(h.dropped + from)
+	page.Entries = slices.Clone(h.entries[from:to])
+	if req.NewestFirst {
+		slices.Reverse(page.Entries)
+	}
+	if more {
+		page.Next = strconv.Itoa(h.dropped + next)
 	}
 	return page
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/url"
-	"path"
 	"strings"
 	"time"
 
@@ -30,7 +29,7 @@ type Options struct {
 	Bucket string `json:"bucket"`
 	// Prefix begins the keys of all objects, before a slash. Processes that exclude each
 	// other use the same. Default "leases".
-	Prefix string `json:"prefix" option:"default=leases,maxlen=500"`
+	Prefix string `json:"prefix" option:"default=leases,path,maxlen=500"`
 
 	// Client is a client of your own, in place of the six fields that follow. Its retries
 	// and checksums are not used. No cache may stand before the store.
@@ -94,8 +93,6 @@ func (o *Options) complete() error {
 	switch {
 	case o.Bucket == "" || abstractions.ValidateName(o.Bucket) != nil || strings.Contains(o.Bucket, "/"):
 		return providerkit.BadOption("Bucket", o.Bucket, "the name of a bucket")
-	case abstractions.ValidateName(o.Prefix) != nil || path.Clean("/"+o.Prefix) != "/"+o.Prefix:
-		return providerkit.BadOption("Prefix", o.Prefix, "names separated by slashes")
 	case o.Endpoint != "" && (err != nil || endpoint.Scheme != "https" && endpoint.Scheme != "http" || endpoint.Host == "" || endpoint.User != nil):
 		return providerkit.BadOption("Endpoint", providerkit.NotShown, "https://host or http://host:port, without user or password")
 	case (o.AccessKey == "") != o.SecretKey.IsZero(), o.AccessKey == "" && !o.SessionToken.IsZero():
