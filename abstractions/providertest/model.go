@@ -253,7 +253,7 @@ func (m *model) renew(c *modelClaim, ttl time.Duration) {
 		grant, err = verb(ctx, req)
 		return err
 	})
-	if req.Token == m.record.Token && c.token != req.Token { // somebody else's: lost, for whatever reason
+	if c.token != req.Token && req.Token >= m.record.Token { // nobody's, or another claim's: lost, for whatever reason
 		m.e.lost(err)
 		return
 	}
