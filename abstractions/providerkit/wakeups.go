@@ -111,8 +111,9 @@ func (w *Wakeups) remove(key string, me chan struct{}) {
 	}
 }
 
-// Wake hints to the one that has waited longest under a key. It costs next to
-// nothing where nobody waits.
+// Wake hints to the one that has waited longest under a key, of those who have taken
+// their hints so far: one that does not is stuck, and others would starve behind it. It
+// costs next to nothing where nobody waits.
 func (w *Wakeups) Wake(key string) {
 	if w.count.Load() == 0 {
 		return
@@ -122,12 +123,13 @@ func (w *Wakeups) Wake(key string) {
 	w.hint(key)
 }
 
-// hint hints to the head of a queue. Caller holds mu.
+// hint hints to the first of a queue that has no hint yet. Caller holds mu.
 func (w *Wakeups) hint(key string) {
-	if queue := w.queues[key]; len(queue) > 0 {
+	for _, waiter := range w.queues[key] {
 		select {
-		case queue[0] <- struct{}{}:
-		default: // it has a hint to follow already
+		case waiter <- struct{}{}:
+			return
+		default:
 		}
 	}
 }

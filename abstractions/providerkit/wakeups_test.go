@@ -39,7 +39,8 @@ func TestWakeHintsToTheHead(t *testing.T) {
 		ctx, leave := context.WithCancel(t.Context())
 		first, second, other := wait(ctx, t, &w, "a"), wait(t.Context(), t, &w, "a"), wait(t.Context(), t, &w, "b")
 		w.Wake("a")
-		w.Wake("a") // two hints are one
+		require.True(t, hinted(first))
+		w.Wake("a")
 		require.True(t, hinted(first))
 		require.False(t, hinted(first))
 		require.False(t, hinted(second))
@@ -64,6 +65,22 @@ func TestTrap_T60_HintOfALeavingWaiterIsHandedOn(t *testing.T) {
 		require.True(t, hinted(second))
 		require.False(t, hinted(first))
 		require.Len(t, w.queues["a"], 1)
+	})
+}
+
+// T93: a waiter that is stuck and takes no hint is passed over.
+func TestTrap_T93_WaiterThatTakesNoHintIsPassedOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var w Wakeups
+		stuck, second, third := wait(t.Context(), t, &w, "a"), wait(t.Context(), t, &w, "a"), wait(t.Context(), t, &w, "a")
+		w.Wake("a")
+		for range 3 {
+			w.Wake("a")
+			require.True(t, hinted(second))
+			require.False(t, hinted(third))
+		}
+		require.True(t, hinted(stuck))
+		require.False(t, hinted(stuck), "many hints are one")
 	})
 }
 

@@ -28,8 +28,8 @@ func (n *named) overlaps() {
 }
 
 // exclusive is the end of a hold's trust, or of the exclusion that goes with it if an
-// operator has broken the lease. A break says which one that was by its token; if its
-// outcome is unknown it may have been any.
+// operator has broken the lease: at once, or without an end, so that it lasts for the grace. A
+// break says which one that was by its token; if that is not known it may have been any.
 func (n *named) exclusive(t hold) (end time.Duration) {
 	end = t.trusted()
 	for _, b := range n.breaks[0] {
@@ -39,8 +39,16 @@ func (n *named) exclusive(t hold) (end time.Duration) {
 	}
 	for _, b := range n.breaks[t.Token] {
 		if t.Token != 0 {
-			end = min(end, b.Call)
+			end = min(end, n.freed(b))
 		}
 	}
 	return end
+}
+
+// freed is when a break frees the name at the earliest.
+func (n *named) freed(b operation) time.Duration {
+	if b.Immediate {
+		return b.Call
+	}
+	return max(b.Call, after(b.Call, b.Grace, n.margin(b.Grace)))
 }

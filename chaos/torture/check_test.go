@@ -68,6 +68,9 @@ func hold(claim string, from, until, end time.Duration, ending torture.Ending) t
 
 func TestOverlap(t *testing.T) {
 	const up = torture.EndingGivenUp
+	endless, runOut := op("acquire", "a", 0, 0, torture.ResultDone, 5), brokenAt(false, 400*ms, 450*ms)
+	forever := hold("a", 0, leasing.Infinite, 0, "")
+	endless.TTL, forever.Token, runOut.Token, runOut.Grace = leasing.Infinite, 5, 5, 200*ms
 	for name, c := range map[string]struct {
 		ok     bool
 		holds  []torture.Hold
@@ -88,6 +91,15 @@ func TestOverlap(t *testing.T) {
 		"broken to run out": {
 			holds:  []torture.Hold{hold("a", 0, 900*ms, 0, ""), hold("b", 500*ms, 900*ms, 600*ms, up)},
 			breaks: []torture.Operation{brokenAt(false, 400*ms, 450*ms)},
+		},
+		"infinite, broken to run out, and its holder does not hear of it": {
+			ok:     true,
+			holds:  []torture.Hold{forever, hold("b", 610*ms, 900*ms, 700*ms, up)},
+			breaks: []torture.Operation{endless, runOut},
+		},
+		"infinite, broken to run out, and taken within the grace": {
+			holds:  []torture.Hold{forever, hold("b", 580*ms, 900*ms, 700*ms, up)},
+			breaks: []torture.Operation{endless, runOut},
 		},
 		"taken before the break": {
 			holds:  []torture.Hold{hold("a", 0, 900*ms, 0, ""), hold("b", 300*ms, 900*ms, 380*ms, up)},

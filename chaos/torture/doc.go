@@ -83,7 +83,8 @@
 // # What is not
 //
 // A lease broken with Immediate ends while its holder believes in it: the stated
-// exception to exclusion. Its holder may overlap its successor, but not get past
+// exception to exclusion. One without an end that is broken to run out lasts for the grace,
+// whether or not its holder hears of it: the other. The holder may then overlap its successor, but not get past
 // the fence. The same goes for a process that was stopped: its trust has ended by
 // the clock, whatever it still believes.
 //

@@ -75,8 +75,9 @@ type operation struct {
 	// Wait is the number of the wait that an acquire is of; 0 for none.
 	Wait int
 	TTL  time.Duration
-	// Immediate and IfToken are a break's.
+	// Immediate, Grace and IfToken are a break's.
 	Immediate bool
+	Grace     time.Duration
 	IfToken   int64
 	// By says who breaks a lease and why: of a break, and of a renewal that is told of one. Why is
 	// the reason that a renewal is told.

@@ -135,7 +135,7 @@ func (r *recorder) Release(ctx context.Context, req abstractions.ReleaseRequest)
 }
 
 func (r *recorder) Break(ctx context.Context, req abstractions.BreakRequest) (leasing.BreakResult, error) {
-	c := r.begin(ctx, operation{Verb: "break", Name: req.Name, Immediate: req.Immediate, IfToken: req.IfToken, By: by(req.Actor, req.Reason)})
+	c := r.begin(ctx, operation{Verb: "break", Name: req.Name, Immediate: req.Immediate, Grace: req.Grace, IfToken: req.IfToken, By: by(req.Actor, req.Reason)})
 	result, err := r.Provider.Break(ctx, req)
 	c.operation.Vain = err == nil && !result.WasHeld
 	c.end(abstractions.Grant{Token: result.Token}, err)

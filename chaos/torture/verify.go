@@ -122,7 +122,7 @@ func (v *verification) byName() (all []*named) {
 		seen := slices.DeleteFunc(operations[name], func(o operation) bool { return o.Vain && !v.Votes })
 		n := &named{
 			verification: v, name: name, operations: seen, holds: holds[name], writes: writes[name], waits: waits[name],
-			sights: sights[name], words: words[name], notices: notices[name], breaks: map[int64][]operation{}, claims: map[string]*claim{},
+			sights: sights[name], words: words[name], notices: notices[name], breaks: map[int64][]operation{}, infinite: map[int64]bool{}, claims: map[string]*claim{},
 		}
 		for i := range n.operations {
 			n.add(&n.operations[i])
@@ -157,8 +157,11 @@ type named struct {
 	sights     []sight
 	words      []word
 	notices    []notice
-	breaks     map[int64][]operation // that have, or may have, ended a lease at once, by its token; 0 if that is not known
-	claims     map[string]*claim
+	// breaks are those after which a name may be another's while its holder trusts its lease, by the token
+	// that they have met, or were meant for; 0 if that is not known.
+	breaks   map[int64][]operation
+	infinite map[int64]bool // tokens of leases without an end
+	claims   map[string]*claim
 }
 
 // violated tells of a violation of the check that is made.
@@ -182,8 +185,12 @@ func (n *named) claim(id string) *claim {
 }
 
 func (n *named) add(o *operation) {
-	if o.Verb == "break" && o.Immediate && (o.Result == resultDone || o.Result == resultUnknown) {
-		n.breaks[o.Token] = append(n.breaks[o.Token], *o)
+	token := cmp.Or(o.Token, o.IfToken)
+	switch {
+	case o.extends() && o.TTL == leasing.Infinite:
+		n.infinite[o.Token] = true
+	case o.Verb == "break" && (o.Immediate || n.infinite[token]) && (o.Result == resultDone || o.Result == resultUnknown):
+		n.breaks[token] = append(n.breaks[token], *o)
 	}
 	c := n.claim(o.Claim)
 	if o.Layer == layerBackend {

@@ -36,7 +36,9 @@ func TestVolume_memory(t *testing.T) {
 					plan, err := chaos.Named(names[int(n)%len(names)], uint64(n))
 					require.NoError(t, err)
 					report := virtual(t, torture.Options{Plan: plan, Seed: uint64(n), For: 10 * minute, Intensity: 20, Names: 8, Workers: 16, Operations: int(min(wanted/2, 50_000))}, nil)
-					require.Empty(t, report.Violations, "run %d:\n%s", n, report)
+					if !report.OK() {
+						t.Errorf("run %d: %s\nhistory: %s", n, report, written(t, uint64(n), report))
+					}
 					requests.Add(int64(report.Requests))
 					undecided.Add(int64(len(report.Undecided)))
 					orders.Add(int64(2 * report.Names))

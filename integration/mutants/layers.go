@@ -61,6 +61,7 @@ var areas = []area{
 	{"abstractions/providerkit/shared.go", "gofakes3", [3]tests{own("abstractions/providerkit"), {folder: "providers/s3", run: "^TestConformanceGofakes3$"}}},
 	{"abstractions/providerkit/batch/", "redis", [3]tests{own("abstractions/providerkit/batch"), overRedis}},
 	{"abstractions/providerkit/", "", [3]tests{own("abstractions/providerkit"), restated, underTorture}},
+	{"abstractions/token.go", "", [3]tests{own("abstractions"), overMemory, underTorture}},
 	{"providers/memory/", "", [3]tests{own("providers/memory"), overMemory, underTorture}},
 	{"providers/file/", "file", [3]tests{own("providers/file"), overFiles}},
 	{"providers/sql/postgres/", "postgres", [3]tests{own("providers/sql"), {folder: "providers/sql", run: "^TestConformance(WithoutHistory)?$/^postgres$"}}},
