@@ -78,9 +78,13 @@ func (h *headWaiter) run(ctx context.Context) error {
 			}
 			pause = h.pause()
 		}
+		hints, freed := h.hints, freed
+		if errors.Is(h.last, ErrThrottled) { // whatever happens, it is left alone for so long
+			hints, freed = nil, nil
+		}
 		select {
 		case <-time.After(pause):
-		case _, ok := <-h.hints:
+		case _, ok := <-hints:
 			if !ok {
 				h.hints, h.pushless = nil, true
 			}

@@ -208,6 +208,28 @@ func TestTrap_T32_PushIsAHintAndPollingTheFallback(t *testing.T) {
 	})
 }
 
+func TestTrap_T31_HintDoesNotEndAPauseThatTheBackendAskedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := leasingtest.NewProvider()
+		acquire(t, leasingtest.NewManagerOn(t, p, leasing.Options{}), &leasing.AcquireOptions{TTL: time.Hour})
+		m := leasingtest.NewManagerOn(t, crying{p}, leasing.Options{})
+		done := make(chan error, 1)
+		go func() {
+			_, err := m.Acquire(t.Context(), name, &leasing.AcquireOptions{WaitLimit: time.Minute})
+			done <- err
+		}()
+		time.Sleep(3500 * time.Millisecond)
+		p.Use(leasingtest.Fail(leasingtest.Acquire, 1, &leasing.ThrottledError{RetryAfter: 10 * time.Second}))
+		time.Sleep(1500 * time.Millisecond) // a hint comes meanwhile, and is followed
+		asked := p.Count(leasingtest.Acquire)
+		time.Sleep(8 * time.Second)
+		require.Equal(t, asked, p.Count(leasingtest.Acquire))
+		time.Sleep(3 * time.Second)
+		require.Greater(t, p.Count(leasingtest.Acquire), asked)
+		require.ErrorIs(t, <-done, leasing.ErrHeld)
+	})
+}
+
 // silent registers waiters and never hints.
 type silent struct{ *leasingtest.Provider }
 

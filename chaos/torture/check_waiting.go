@@ -46,9 +46,7 @@ func (n *named) waiting() {
 		if last.Result == resultHeld && last.Holder != "" && last.Overrun == 0 && last.Return <= min(w.To, cmp.Or(w.Bound, never)) && w.Holder != last.Holder && !n.heedless { // else it may not have been asked again, for one that has not returned in time
 			n.violated(w.To, "an acquire of worker %d was told %q, %q, and the backend has said that claim %s has the name", w.Worker, w.Result, w.Holder, last.Holder)
 		}
-		if !n.pushes {
-			n.hasty(requests)
-		}
+		n.hasty(requests)
 	}
 }
 
@@ -64,14 +62,11 @@ func (n *named) overtaken(w wait, later []wait) {
 	}
 }
 
-// hasty finds a request in a pause that the backend had asked for, unless a lease of the same
-// manager has ended meanwhile, or the moment that it leaves to others has.
+// hasty finds a request in a pause that the backend had asked for.
 func (n *named) hasty(requests []*operation) {
 	for i, o := range requests[:len(requests)-1] {
 		next := requests[i+1]
-		if next.Call < o.Return+min(o.Pause, time.Minute)-n.Patience && !slices.ContainsFunc(n.holds, func(t hold) bool {
-			return t.Worker == o.Worker && t.From <= next.Call && cmp.Or(t.End, never) >= o.Return-n.poll()
-		}) {
+		if o.Pause > 0 && next.Call < o.Return+min(o.Pause, time.Minute)-n.Patience {
 			n.violated(next.Call, "claim %s of worker %d was asked for %s after the backend had asked for a pause of %s", o.Claim, o.Worker, seconds(next.Call-o.Return), seconds(o.Pause))
 		}
 	}

@@ -41,7 +41,7 @@ func TestWaiting(t *testing.T) {
 		"as its time was over":  {operations: asked, change: func(h *torture.History) { h.Waits[0].Holder, h.Waits[0].Bound = "", 2400*ms }},
 		"it left before it did": {operations: []torture.Operation{refusal("b", 0)}, change: func(h *torture.History) { h.Waits[0].Leaves, h.Operations[0].Wait = true, 2 }},
 		"in a pause":            {bad: true, operations: []torture.Operation{throttled, refusal("a", 2500*ms)}, change: ofWaitOne},
-		"in a pause, woken":     {pushes: true, operations: []torture.Operation{throttled, refusal("a", 2500*ms)}, change: ofWaitOne},
+		"in a pause, woken":     {bad: true, pushes: true, operations: []torture.Operation{throttled, refusal("a", 2500*ms)}, change: ofWaitOne},
 		"served in turn": {operations: asked, change: func(h *torture.History) {
 			later, requests := waits(2, 1000*ms, 3100*ms, 5000*ms, done, op("acquire", "b", 3000*ms, 3000*ms, done, 5))
 			h.Waits, h.Operations = append(h.Waits, later), append(h.Operations, requests...)
