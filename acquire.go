@@ -177,14 +177,6 @@ func cutOff(ctx context.Context, err error) bool {
 	return ctx.Err() != nil && errors.Is(err, context.Cause(ctx))
 }
 
-// checkGrant refuses an answer that is not for this claim and, once that has one, its token.
-func (l *lease) checkGrant(g abstractions.Grant) error {
-	if g.ID != l.id || g.Name != l.name || l.token != 0 && g.Token != l.token || g.Token <= 0 || g.Token > MaxToken || g.TTL <= 0 {
-		return fmt.Errorf("%w: the provider answered for %q, ID %s, token %d, TTL %v", ErrUnavailable, g.Name, g.ID, g.Token, g.TTL)
-	}
-	return nil
-}
-
 // abandon cleans up behind a claim that was given up with a request's outcome
 // unknown. settled is called when the name has been released, or that failed.
 func (m *manager) abandon(l *lease, settled func()) {

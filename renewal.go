@@ -111,10 +111,10 @@ func (l *lease) finishRenewal(sent, now instant, grant abstractions.Grant, err e
 	}
 	l.mu.Unlock()
 
-	m.cleanUp(orphan, nil)
 	lost.report()
 	switch {
 	case late:
+		m.cleanUp(orphan, nil)
 		return l.endedError("renew")
 	case err == nil:
 		if one := (renewed{1, margin}); measured == nil {

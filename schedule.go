@@ -213,3 +213,11 @@ func (m *manager) run() {
 		}
 	}
 }
+
+// signal wakes whoever receives from c, now or next. It never blocks.
+func signal(c chan<- struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}

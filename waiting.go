@@ -307,11 +307,3 @@ func (qs *queues) listen(t *ticket) <-chan struct{} {
 	}
 	return t.freed
 }
-
-// signal wakes whoever receives from c, now or next. It never blocks.
-func signal(c chan<- struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
-}

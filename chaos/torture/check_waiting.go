@@ -66,8 +66,8 @@ func (n *named) overtaken(w wait, later []wait) {
 func (n *named) hasty(requests []*operation) {
 	for i, o := range requests[:len(requests)-1] {
 		next := requests[i+1]
-		if o.Pause > 0 && next.Call < o.Return+min(o.Pause, time.Minute)-n.Patience {
-			n.violated(next.Call, "claim %s of worker %d was asked for %s after the backend had asked for a pause of %s", o.Claim, o.Worker, seconds(next.Call-o.Return), seconds(o.Pause))
+		if after := next.Call - o.Return; after >= 0 && after < min(o.Pause, time.Minute)-n.Patience {
+			n.violated(next.Call, "claim %s of worker %d was asked for %s after the backend had asked for a pause of %s", o.Claim, o.Worker, seconds(after), seconds(o.Pause))
 		}
 	}
 }

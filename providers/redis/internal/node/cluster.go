@@ -10,18 +10,9 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-type batcher = batch.Batcher[*script.Operation]
-
-// Request is operations that are sent together.
-type Request = batch.Request[*script.Operation]
-
-// batcherOf returns that of all operations; on a Cluster that of the key's master: each has its own, so that one that
-// hangs does not hold up what the others could do. Until the client knows the Cluster it asks a server that is maybe
-// frozen, and does not hear of ctx.
-func (d *Node) batcherOf(ctx context.Context, op *script.Operation) (*batcher, error) {
-	if d.cluster == nil {
-		return d.batcher, nil
-	}
+// batcherOfMaster returns that of the key's master: each has its own, so that one that hangs does not hold up what the others
+// could do. Until the client knows the Cluster it asks a server that is maybe frozen, and does not hear of ctx.
+func (d *Node) batcherOfMaster(ctx context.Context, op *script.Operation) (*batcher, error) {
 	find := func(ctx context.Context) (*redis.Client, error) { return d.cluster.MasterForKey(ctx, op.Keys[0]) }
 	var master *redis.Client
 	var err error

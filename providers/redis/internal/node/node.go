@@ -24,6 +24,11 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
+type batcher = batch.Batcher[*script.Operation]
+
+// Request is operations that are sent together.
+type Request = batch.Request[*script.Operation]
+
 // Node is one place where leases are. A Redlock has several.
 type Node struct {
 	Client  redis.UniversalClient
@@ -83,6 +88,14 @@ func (d *Node) Close() {
 	}
 	all.Wait()
 	d.after.Close()
+}
+
+// batcherOf returns that of all operations; on a Cluster that of the key's master.
+func (d *Node) batcherOf(ctx context.Context, op *script.Operation) (*batcher, error) {
+	if d.cluster == nil {
+		return d.batcher, nil
+	}
+	return d.batcherOfMaster(ctx, op)
 }
 
 // Do runs an operation and waits for its reply, or for the end of ctx, which needs a deadline.
