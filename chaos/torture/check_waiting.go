@@ -62,11 +62,11 @@ func (n *named) overtaken(w wait, later []wait) {
 	}
 }
 
-// hasty finds a request in a pause that the backend had asked for.
+// hasty finds a request in a pause that the backend had asked for, in time.
 func (n *named) hasty(requests []*operation) {
 	for i, o := range requests[:len(requests)-1] {
 		next := requests[i+1]
-		if after := next.Call - o.Return; after >= 0 && after < min(o.Pause, time.Minute)-n.Patience {
+		if after := next.Call - o.Return; o.Overrun == 0 && after >= 0 && after < min(o.Pause, time.Minute)-n.Patience {
 			n.violated(next.Call, "claim %s of worker %d was asked for %s after the backend had asked for a pause of %s", o.Claim, o.Worker, seconds(after), seconds(o.Pause))
 		}
 	}
