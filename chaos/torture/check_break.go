@@ -18,7 +18,7 @@ func (n *named) broken() {
 			continue
 		}
 		b := first[tokens[o.Claim]]
-		over := b != nil && b.Result == resultDone && b.Return < o.Call // for certain
+		over := b != nil && b.Result == resultDone && b.before(o)
 		switch {
 		case o.Verb == "break" && o.Result == resultDone && o.IfToken != 0 && o.Token != o.IfToken:
 			n.violated(o.Return, "a break that was meant for token %d has met token %d", o.IfToken, o.Token)

@@ -23,7 +23,7 @@ func firstRelease(claim []*operation, acquire *operation) (release *operation) {
 		if o.Verb != "release" || o.Result != resultDone && o.Result != resultUnknown {
 			continue
 		}
-		over = over || o.Result == resultDone && o.Return < acquire.Call
+		over = over || o.Result == resultDone && o.before(acquire)
 		if release == nil || o.Call < release.Call {
 			release = o
 		}
@@ -39,7 +39,7 @@ func firstRelease(claim []*operation, acquire *operation) (release *operation) {
 func (n *named) mayForget(operations []operation, release, acquire *operation) bool {
 	others, breaks := map[string]bool{}, 0
 	for _, o := range operations {
-		if over := o.Result != resultUnknown && o.Return < release.Call; over || o.Call > acquire.Return {
+		if over := o.Result != resultUnknown && o.before(release); over || o.Call > acquire.Return {
 			continue
 		}
 		switch {

@@ -110,6 +110,14 @@ type operation struct {
 
 func (o *operation) granted() bool { return o.Verb == "acquire" && o.Result == resultDone }
 
+// before says that the operation was over when another began, for certain.
+func (o *operation) before(next *operation) bool {
+	if o.Ended > 0 && next.Begun > 0 {
+		return o.Ended < next.Begun
+	}
+	return o.Return < next.Call
+}
+
 // extends says that the operation made a lease of the length that it says.
 func (o *operation) extends() bool {
 	return o.Result == resultDone && (o.Verb == "acquire" || o.Verb == "renew") && o.Stray == ""
