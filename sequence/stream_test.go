@@ -109,6 +109,31 @@ func TestLostRepliesAreAskedForAgain(t *testing.T) {
 	})
 }
 
+// Recovery mode has doubled a lease, and ends. A renewal is applied after that, its reply is lost, and then nothing gets through: the
+// holder trusts in the doubled lease, so nobody may claim the number before that is over.
+func TestTrap_T9x_ARenewalAfterRecoveryModeShortensALeaseThatIsTrusted(t *testing.T) {
+	inBubble(t, func(t *testing.T, store *faulty, s *sequence.Stream[memsequence.Tx]) {
+		n, err := s.Lease(t.Context(), sequence.Operation{ID: "a", Duration: time.Minute})
+		require.NoError(t, err)
+		_, err = store.EnterRecovery(t.Context(), "s", 10*time.Second)
+		require.NoError(t, err)
+		require.NoError(t, n.Renew(t.Context()))
+		require.Greater(t, n.Remaining(), 100*time.Second)
+		time.Sleep(20 * time.Second)
+		_, err = store.Store.Renew(t.Context(), seqstore.RenewRequest{Stream: "s", Seq: n.Seq(), Token: n.Token(), Duration: time.Minute})
+		require.NoError(t, err)
+		store.cut.Store(true)
+		<-n.Context().Done()
+		_, claimed, err := store.Claim(t.Context(), seqstore.ClaimRequest{Stream: "s", Owner: "cleaner", ID: "c", Duration: time.Minute})
+		require.NoError(t, err)
+		require.False(t, claimed, "nobody could claim it while it was trusted")
+		e, err := store.Find(t.Context(), "s", "a")
+		require.NoError(t, err)
+		require.True(t, e.ExpiresAt.After(time.Now()))
+		store.cut.Store(false)
+	})
+}
+
 // A number that came with a commit is trusted from before that was sent, and one whose reply was lost is found again.
 func TestANumberThatCameWithACommit(t *testing.T) {
 	inBubble(t, func(t *testing.T, store *faulty, s *sequence.Stream[memsequence.Tx]) {
