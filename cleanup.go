@@ -33,17 +33,17 @@ type cleanup struct {
 }
 
 // cleanUp starts a clean-up, unless it is nil. settled, unless nil, is called when its first
-// try is over, or at once if the manager has ended.
-func (m *manager) cleanUp(c *cleanup, settled func()) {
+// try is over, or at once if the manager has ended, which cleanUp reports as false.
+func (m *manager) cleanUp(c *cleanup, settled func()) bool {
 	if c == nil {
-		return
+		return true
 	}
 	c.m, c.settled = m, settled
 	m.mu.Lock()
 	if m.running.Err() != nil {
 		m.mu.Unlock()
 		c.settle()
-		return
+		return false
 	}
 	m.cleanups++
 	m.unanswered.Add(1)
@@ -51,6 +51,7 @@ func (m *manager) cleanUp(c *cleanup, settled func()) {
 	now := m.clock.now()
 	c.plan(now, max(0, c.from.left(now)))
 	add(m.telemetry.cleanupCount, +1, &m.telemetry.base)
+	return true
 }
 
 // plan sets the next try.
