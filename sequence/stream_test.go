@@ -109,6 +109,43 @@ func TestLostRepliesAreAskedForAgain(t *testing.T) {
 	})
 }
 
+// To the store a second lease of an operation is the first that asks again. In one process it waits for the first holder.
+func TestTrap_T9w_ANumberHasTwoHoldersInOneProcess(t *testing.T) {
+	inBubble(t, func(t *testing.T, store *faulty, s *sequence.Stream[memsequence.Tx]) {
+		first, err := s.Lease(t.Context(), sequence.Operation{ID: "a"})
+		require.NoError(t, err)
+		short, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		_, err = s.Lease(short, sequence.Operation{ID: "a"})
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		again := make(chan error)
+		go func() {
+			_, err := s.Lease(context.Background(), sequence.Operation{ID: "a"})
+			again <- err
+		}()
+		synctest.Wait()
+		other, err := s.Lease(t.Context(), sequence.Operation{ID: "b"})
+		require.NoError(t, err)
+		require.NoError(t, other.Release(t.Context()))
+		require.NoError(t, first.Commit(t.Context(), []byte("x"), nil))
+		require.ErrorIs(t, <-again, sequence.ErrEnded)
+
+		last, err := s.Lease(t.Context(), sequence.Operation{ID: "c"})
+		require.NoError(t, err)
+		go func() {
+			_, err := s.Lease(context.Background(), sequence.Operation{ID: "c"})
+			again <- err
+		}()
+		synctest.Wait()
+		go func() {
+			<-last.Context().Done()
+			_ = last.Release(context.Background())
+		}()
+		require.NoError(t, s.Close(t.Context()))
+		require.ErrorIs(t, <-again, leasing.ErrClosed, "Close leaves nobody waiting")
+	})
+}
+
 // Recovery mode has doubled a lease, and ends. A renewal is applied after that, its reply is lost, and then nothing gets through: the
 // holder trusts in the doubled lease, so nobody may claim the number before that is over.
 func TestTrap_T9x_ARenewalAfterRecoveryModeShortensALeaseThatIsTrusted(t *testing.T) {
