@@ -75,7 +75,7 @@ func (c *cleanup) onDue(now instant) {
 	}
 	c.next = instant{forever, forever} // until the try is over
 	c.m.schedule.set(c, forever, 0)
-	c.m.engine.cleanups.add(c.m.options.RequestTimeout, func(time.Duration) { c.try() })
+	c.m.engine.cleanups.add(min(c.m.options.RequestTimeout, max(0, c.deadline().left(now))), func(time.Duration) { c.try() }) // somebody may wait for it
 }
 
 // try releases the claim once and plans the next try, if there is to be one.
