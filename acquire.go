@@ -183,7 +183,9 @@ func (m *manager) abandon(l *lease, settled func()) {
 	l.mu.Lock()
 	l.phase = abandoned
 	l.mu.Unlock()
-	m.cleanUp(&cleanup{req: l.releaseRequest(), until: l.lastSent.add(l.settings.firstTTL)}, settled)
+	if !m.cleanUp(&cleanup{req: l.releaseRequest(), until: l.lastSent.add(l.settings.firstTTL)}, settled) { // Close did not wait for it
+		_ = m.giveUp(background, &l.releases, min(releaseGrace, m.options.RequestTimeout), l.releaseRequest())
+	}
 }
 
 // repliedLate takes the reply to an acquire or a renewal that had not returned when its

@@ -33,17 +33,17 @@ type cleanup struct {
 }
 
 // cleanUp starts a clean-up, unless it is nil. settled, unless nil, is called when its first
-// try is over, or at once if the manager has ended.
-func (m *manager) cleanUp(c *cleanup, settled func()) {
+// try is over, or at once if the manager has ended, which cleanUp reports as false.
+func (m *manager) cleanUp(c *cleanup, settled func()) bool {
 	if c == nil {
-		return
+		return true
 	}
 	c.m, c.settled = m, settled
 	m.mu.Lock()
 	if m.running.Err() != nil {
 		m.mu.Unlock()
 		c.settle()
-		return
+		return false
 	}
 	m.cleanups++
 	m.unanswered.Add(1)
@@ -51,6 +51,7 @@ func (m *manager) cleanUp(c *cleanup, settled func()) {
 	now := m.clock.now()
 	c.plan(now, max(0, c.from.left(now)))
 	add(m.telemetry.cleanupCount, +1, &m.telemetry.base)
+	return true
 }
 
 // plan sets the next try.
@@ -74,7 +75,7 @@ func (c *cleanup) onDue(now instant) {
 	}
 	c.next = instant{forever, forever} // until the try is over
 	c.m.schedule.set(c, forever, 0)
-	c.m.engine.cleanups.add(c.m.options.RequestTimeout, func(time.Duration) { c.try() })
+	c.m.engine.cleanups.add(min(c.m.options.RequestTimeout, max(0, c.deadline().left(now))), func(time.Duration) { c.try() }) // somebody may wait for it
 }
 
 // try releases the claim once and plans the next try, if there is to be one.

@@ -135,6 +135,33 @@ func TestTrap_T39_CloseAtAnyTime(t *testing.T) {
 	})
 }
 
+// Close gives up before an acquire is answered. Nobody has the lease, and nobody is left to clean up.
+func TestTrap_T97_AnAcquireThatOutlastsCloseKeepsItsName(t *testing.T) {
+	for what, acquire := range map[string]func(leasing.Manager) (leasing.Lease, error){
+		"asks":  func(m leasing.Manager) (leasing.Lease, error) { return m.TryAcquire(context.Background(), name, nil) },
+		"waits": func(m leasing.Manager) (leasing.Lease, error) { return m.Acquire(context.Background(), name, nil) },
+	} {
+		t.Run(what, func(t *testing.T) {
+			virtual(t, leasing.Options{}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
+				p.Use(leasingtest.Delay(leasingtest.Acquire, 1, time.Second))
+				got := make(chan error, 1)
+				go func() {
+					_, err := acquire(m)
+					got <- err
+				}()
+				synctest.Wait()
+				ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+				defer cancel()
+				_ = m.Close(ctx)
+				require.ErrorIs(t, <-got, leasing.ErrClosed)
+				record, err := p.Inspect(t.Context(), abstractions.InspectRequest{Name: name})
+				require.NoError(t, err)
+				require.False(t, record.Held)
+			})
+		})
+	}
+}
+
 func TestClosedManagerRefuses(t *testing.T) {
 	virtual(t, leasing.Options{}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
 		require.NoError(t, m.Close(t.Context()))

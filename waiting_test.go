@@ -360,3 +360,34 @@ func TestExclusiveAmongManagers(t *testing.T) {
 		require.EqualValues(t, 160, turns.Load())
 	})
 }
+
+// The next in the queue waits for the clean-up behind the one before, which may itself wait: clean-ups of other names hang. It does not
+// wait for longer than the claim that is cleaned up could live.
+func TestTrap_T94_AWaiterWaitsForACleanUpThatHasNoPlace(t *testing.T) {
+	virtual(t, leasing.Options{TTL: 2 * time.Second}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
+		p.Use(func(ctx context.Context, call leasingtest.Call, apply func() error) error {
+			switch {
+			case call.Name != name && call.Op == leasingtest.Acquire:
+				_ = apply()
+				return errNetwork
+			case call.Name != name && call.Op == leasingtest.Release, call.Op == leasingtest.Acquire && call.N == 21:
+				<-ctx.Done()
+				return ctx.Err()
+			}
+			return apply()
+		})
+		for i := range 20 {
+			_, err := m.TryAcquire(t.Context(), fmt.Sprintf("other/%d", i), &leasing.AcquireOptions{TTL: time.Hour})
+			require.ErrorIs(t, err, errNetwork)
+		}
+		short, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, err := m.Acquire(short, name, nil)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		began := time.Now()
+		l := acquire(t, m, nil)
+		require.LessOrEqual(t, time.Since(began), 2*time.Second)
+		require.NoError(t, l.Release(t.Context()))
+		p.Clear()
+	})
+}

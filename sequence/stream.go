@@ -37,6 +37,7 @@ type Stream[Tx any] struct {
 	options Options[Tx]
 	manager leasing.Manager
 	history history
+	turns   turns
 
 	telemetry *telemetry
 }
@@ -104,8 +105,23 @@ func (s *Stream[Tx]) lease(ctx context.Context, op Operation, along *along, acqu
 	if err := req.Validate(); err != nil {
 		return nil, err
 	}
+	give, err := s.turns.take(ctx, op.ID, along == nil)
+	if err != nil {
+		return nil, err
+	}
+	var lease leasing.Lease
+	defer func() {
+		if lease == nil {
+			give()
+		}
+	}()
+	ended := func(e leasing.Event) {
+		if e.Kind == leasing.EventReleased || e.Kind == leasing.EventLost {
+			give()
+		}
+	}
 	began, held := time.Now(), &numberLease{store: s.store, req: req, along: along}
-	lease, err := acquire(context.WithValue(ctx, asking{}, leasable(held)), leaseName(s.name, op.ID), &leasing.AcquireOptions{TTL: d})
+	lease, err = acquire(context.WithValue(ctx, asking{}, leasable(held)), leaseName(s.name, op.ID), &leasing.AcquireOptions{TTL: d, Observer: ended})
 	if err != nil {
 		return nil, err
 	}

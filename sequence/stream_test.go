@@ -109,6 +109,68 @@ func TestLostRepliesAreAskedForAgain(t *testing.T) {
 	})
 }
 
+// To the store a second lease of an operation is the first that asks again. In one process it waits for the first holder.
+func TestTrap_T95_ANumberHasTwoHoldersInOneProcess(t *testing.T) {
+	inBubble(t, func(t *testing.T, store *faulty, s *sequence.Stream[memsequence.Tx]) {
+		first, err := s.Lease(t.Context(), sequence.Operation{ID: "a"})
+		require.NoError(t, err)
+		short, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		_, err = s.Lease(short, sequence.Operation{ID: "a"})
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		again := make(chan error)
+		go func() {
+			_, err := s.Lease(context.Background(), sequence.Operation{ID: "a"})
+			again <- err
+		}()
+		synctest.Wait()
+		other, err := s.Lease(t.Context(), sequence.Operation{ID: "b"})
+		require.NoError(t, err)
+		require.NoError(t, other.Release(t.Context()))
+		require.NoError(t, first.Commit(t.Context(), []byte("x"), nil))
+		require.ErrorIs(t, <-again, sequence.ErrEnded)
+
+		last, err := s.Lease(t.Context(), sequence.Operation{ID: "c"})
+		require.NoError(t, err)
+		go func() {
+			_, err := s.Lease(context.Background(), sequence.Operation{ID: "c"})
+			again <- err
+		}()
+		synctest.Wait()
+		go func() {
+			<-last.Context().Done()
+			_ = last.Release(context.Background())
+		}()
+		require.NoError(t, s.Close(t.Context()))
+		require.ErrorIs(t, <-again, leasing.ErrClosed, "Close leaves nobody waiting")
+	})
+}
+
+// Recovery mode has doubled a lease, and ends. A renewal is applied after that, its reply is lost, and then nothing gets through: the
+// holder trusts in the doubled lease, so nobody may claim the number before that is over.
+func TestTrap_T96_ARenewalAfterRecoveryModeShortensALeaseThatIsTrusted(t *testing.T) {
+	inBubble(t, func(t *testing.T, store *faulty, s *sequence.Stream[memsequence.Tx]) {
+		n, err := s.Lease(t.Context(), sequence.Operation{ID: "a", Duration: time.Minute})
+		require.NoError(t, err)
+		_, err = store.EnterRecovery(t.Context(), "s", 10*time.Second)
+		require.NoError(t, err)
+		require.NoError(t, n.Renew(t.Context()))
+		require.Greater(t, n.Remaining(), 100*time.Second)
+		time.Sleep(20 * time.Second)
+		_, err = store.Store.Renew(t.Context(), seqstore.RenewRequest{Stream: "s", Seq: n.Seq(), Token: n.Token(), Duration: time.Minute})
+		require.NoError(t, err)
+		store.cut.Store(true)
+		<-n.Context().Done()
+		_, claimed, err := store.Claim(t.Context(), seqstore.ClaimRequest{Stream: "s", Owner: "cleaner", ID: "c", Duration: time.Minute})
+		require.NoError(t, err)
+		require.False(t, claimed, "nobody could claim it while it was trusted")
+		e, err := store.Find(t.Context(), "s", "a")
+		require.NoError(t, err)
+		require.True(t, e.ExpiresAt.After(time.Now()))
+		store.cut.Store(false)
+	})
+}
+
 // A number that came with a commit is trusted from before that was sent, and one whose reply was lost is found again.
 func TestANumberThatCameWithACommit(t *testing.T) {
 	inBubble(t, func(t *testing.T, store *faulty, s *sequence.Stream[memsequence.Tx]) {

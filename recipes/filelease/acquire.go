@@ -60,19 +60,22 @@ func (a attempt) acquire(ctx context.Context, wanted []target) (*multilease.Set,
 		if err != nil {
 			return nil, err
 		}
-		inside := a
-		inside.once, inside.through = true, blocked.folder
-		set, err = inside.all(ctx, wanted)
-		released := turn.Release(ctx)
-		switch {
-		case err == nil && released == nil:
-			return set, nil
-		case err == nil:
-			return nil, recipe.Join(released, set.Release(ctx))
-		case !errors.Is(err, leasing.ErrHeld):
-			return nil, err
+		set, err = a.inside(ctx, turn, wanted)
+		if !errors.Is(err, leasing.ErrHeld) {
+			return set, err
 		}
 	}
+}
+
+// inside tries while this process is passing through a folder above, which it then leaves.
+func (a attempt) inside(ctx context.Context, turn leasing.Lease, wanted []target) (set *multilease.Set, err error) {
+	defer func() { // also after a panic of the application's code
+		if released := turn.Release(ctx); released != nil && set != nil {
+			set, err = nil, recipe.Join(released, set.Release(ctx))
+		}
+	}()
+	a.once, a.through = true, turn.Name()
+	return a.all(ctx, wanted)
 }
 
 // pass are the options of a lease that covers nothing.
@@ -86,7 +89,13 @@ func pass(options leasing.AcquireOptions) *leasing.AcquireOptions {
 }
 
 // all acquires the targets in their order, or nothing.
-func (a attempt) all(ctx context.Context, wanted []target) (*multilease.Set, error) {
+func (a attempt) all(ctx context.Context, wanted []target) (_ *multilease.Set, err error) {
+	complete := false
+	defer func() {
+		if !complete { // also after a panic of the application's code
+			err = recipe.Join(append([]error{err}, a.letGo(ctx)...)...)
+		}
+	}()
 	wait, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	a.wait = wait
@@ -98,13 +107,14 @@ func (a attempt) all(ctx context.Context, wanted []target) (*multilease.Set, err
 			err = a.look(one)
 		}
 		if err != nil {
-			return nil, recipe.Join(append([]error{err}, a.letGo(ctx)...)...)
+			return nil, err
 		}
 	}
 	set := multilease.Of(ctx, a.held...)
 	if err := set.Err(); err != nil {
-		return nil, recipe.Join(append([]error{err}, a.letGo(ctx)...)...)
+		return nil, err
 	}
+	complete = true
 	return set, nil
 }
 

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -374,4 +375,34 @@ func TestStateFolder(t *testing.T) {
 	}
 	_, err := StateFolder(filepath.Join(root, "none"))
 	require.ErrorIs(t, err, leasing.ErrNotSetUp)
+}
+
+// The application's code runs in an acquire, and may panic: with the first path held, and while passing through a folder.
+func TestTrap_T98_AnAcquireOfPathsThatPanicsKeepsWhatItHad(t *testing.T) {
+	inCheckout(t, []string{"src/a", "src/b"}, func(t *testing.T, c *checkout) {
+		m := leasingtest.NewManagerOn(t, c.provider, leasing.Options{TTL: 10 * time.Second, TTLPolicy: func(r leasing.TTLRequest) time.Duration {
+			if strings.HasSuffix(r.Name, "/b") {
+				panic("no such class")
+			}
+			return r.TTL
+		}})
+		one, err := New(m, Options{Name: "app", Root: c.root})
+		require.NoError(t, err)
+		other := c.agent("other", Options{})
+		for _, wait := range []time.Duration{0, time.Minute} {
+			set := c.takes(other, "src")
+			go func() {
+				time.Sleep(wait)
+				_ = set.Release(context.Background())
+			}()
+			if wait == 0 {
+				synctest.Wait()
+			}
+			require.PanicsWithValue(t, "no such class", func() { _, _ = one.Acquire(t.Context(), []string{"src/a", "src/b"}, nil) })
+		}
+		for r, err := range m.List(t.Context(), &leasing.ListOptions{HeldOnly: true}) {
+			require.NoError(t, err)
+			require.Fail(t, "still held", r.Name)
+		}
+	})
 }

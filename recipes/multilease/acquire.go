@@ -34,8 +34,8 @@ func TryAcquire(ctx context.Context, manager leasing.Manager, names []string, op
 	return acquire(ctx, manager, names, options, true)
 }
 
-func acquire(ctx context.Context, manager leasing.Manager, names []string, options *leasing.AcquireOptions, once bool) (*Set, error) {
-	names, err := canonical(names)
+func acquire(ctx context.Context, manager leasing.Manager, names []string, options *leasing.AcquireOptions, once bool) (_ *Set, err error) {
+	names, err = canonical(names)
 	if err != nil {
 		return nil, err
 	}
@@ -49,12 +49,18 @@ func acquire(ctx context.Context, manager leasing.Manager, names []string, optio
 	if each.NoAutoRenew {
 		return nil, &leasing.InvalidError{Field: "AcquireOptions.NoAutoRenew", Value: true, Want: "false: leases are renewed while later names are waited for"}
 	}
-	set := newSet(ctx)
-	if err := set.acquireAll(ctx, manager, names, each, once); err != nil {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanUpBound)
-		defer cancel()
-		return nil, recipe.Join(append([]error{err}, set.release(ctx)...)...)
+	set, complete := newSet(ctx), false
+	defer func() {
+		if !complete { // also after a panic of the application's code: a TTLPolicy, say
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanUpBound)
+			defer cancel()
+			err = recipe.Join(append([]error{err}, set.release(ctx)...)...)
+		}
+	}()
+	if err = set.acquireAll(ctx, manager, names, each, once); err != nil {
+		return nil, err
 	}
+	complete = true
 	return set, nil
 }
 

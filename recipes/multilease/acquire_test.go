@@ -92,6 +92,20 @@ func TestTrap_T41_ALeaseLostWhileOthersAreWaitedForFailsTheAcquire(t *testing.T)
 	})
 }
 
+// The application's code runs in an acquire, and may panic. Whoever recovers has no set to release.
+func TestTrap_T98_AnAcquireThatPanicsKeepsWhatItHad(t *testing.T) {
+	onStage(t, func(t *testing.T, s *stage) {
+		s.ours = leasingtest.NewManagerOn(t, s.provider, leasing.Options{Owner: "ours", TTL: ttl, TTLPolicy: func(r leasing.TTLRequest) time.Duration {
+			if r.Name == "b" {
+				panic("no such class")
+			}
+			return r.TTL
+		}})
+		require.PanicsWithValue(t, "no such class", func() { _, _ = Acquire(t.Context(), s.ours, []string{"a", "b"}, nil) })
+		require.Equal(t, []string{"-", "-"}, s.holders("a", "b"))
+	})
+}
+
 // The last acquire may succeed in the very moment in which an early lease dies.
 func TestTrap_T41_ALeaseLostWithTheLastStepFailsTheAcquire(t *testing.T) {
 	onStage(t, func(t *testing.T, s *stage) {

@@ -96,8 +96,7 @@ func (s *Semaphore) TryAcquire(ctx context.Context) (*Permit, error) {
 		if refused != nil {
 			return nil, refused
 		}
-		lease, err := s.manager.TryAcquire(ctx, s.options.slotName(slot), &s.lease)
-		s.end(slot, err)
+		lease, err := s.ask(ctx, slot)
 		if err == nil {
 			return s.permit(ctx, slot, lease), nil
 		}
@@ -106,6 +105,16 @@ func (s *Semaphore) TryAcquire(ctx context.Context) (*Permit, error) {
 		}
 	}
 	return nil, s.obstacle(last)
+}
+
+// errPanicked stands for the answer to a request in which the application's code panicked.
+var errPanicked = errors.New("semaphore: the request panicked")
+
+// ask makes TryAcquire's request for a slot that begin has taken.
+func (s *Semaphore) ask(ctx context.Context, slot int) (lease leasing.Lease, err error) {
+	err = errPanicked
+	defer func() { s.end(slot, err) }()
+	return s.manager.TryAcquire(ctx, s.options.slotName(slot), &s.lease)
 }
 
 // begin takes a slot for TryAcquire to ask for. It is refused if there is none,

@@ -45,6 +45,28 @@ func TestThereAreAsManyPermitsAsSaid(t *testing.T) {
 	})
 }
 
+// The application's code runs in a request, and may panic. The slot that was asked for is not gone.
+func TestTrap_T98_ATryThatPanicsLosesNoSlot(t *testing.T) {
+	onStage(t, func(t *testing.T, s *stage) {
+		panics := true
+		m := leasingtest.NewManagerOn(t, s.provider, leasing.Options{TTL: ttl, TTLPolicy: func(r leasing.TTLRequest) time.Duration {
+			if panics {
+				panic("no such class")
+			}
+			return r.TTL
+		}})
+		a, err := New(m, Options{Name: name, Permits: 1})
+		require.NoError(t, err)
+		require.PanicsWithValue(t, "no such class", func() { _, _ = a.TryAcquire(t.Context()) })
+		panics = false
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		permit, err := a.Acquire(ctx)
+		require.NoError(t, err)
+		release(t, permit)
+	})
+}
+
 func TestAPermitIsRenewedUntilItIsReleased(t *testing.T) {
 	onStage(t, func(t *testing.T, s *stage) {
 		a := s.process("a", Options{Permits: 1})

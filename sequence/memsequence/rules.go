@@ -130,7 +130,7 @@ func (l *ledger) renew(now time.Time, req seqstore.RenewRequest) (change, time.D
 		return change{}, 0, err
 	}
 	granted := seqstore.Granted(req.Duration, l.inRecovery(now))
-	e.ExpiresAt, e.Renewals = now.Add(granted), e.Renewals+1
+	e.ExpiresAt, e.Renewals = latest(e.ExpiresAt, now.Add(granted)), e.Renewals+1
 	return change{put: []seqstore.Entry{e}}, granted, nil
 }
 

@@ -33,7 +33,8 @@ type Store[Tx any] interface {
 	// while that is leased and has not run out its lease is extended, never shortened; after
 	// that an *EndedError is returned. In recovery mode durations are doubled: see Granted.
 	Lease(ctx context.Context, req LeaseRequest) (Entry, error)
-	// Renew extends a lease by the duration from now. Guard: leased, the token, not run out.
+	// Renew extends a lease by the duration from now, and never shortens it: its holder may trust in
+	// what recovery mode has granted before. Guard: leased, the token, not run out.
 	// It returns what was granted. A failed guard is a *LateCommitError.
 	Renew(ctx context.Context, req RenewRequest) (time.Duration, error)
 	// Save keeps work of a number. Guard: partial work asks for leased and the token, also

@@ -244,6 +244,24 @@ func aRenewalExtendsALease[Tx any](f *fixture[Tx]) {
 	f.refused(err, sequence.Committed)
 }
 
+// The holder trusts in what recovery mode has granted, and hears nothing of a renewal whose reply is lost.
+func aRenewalNeverShortensALease[Tx any](f *fixture[Tx]) {
+	e := f.lease("op", time.Minute)
+	renew := seqstore.RenewRequest{Stream: stream, Seq: e.Seq, Token: e.Token, Duration: time.Minute}
+	_, err := f.store.EnterRecovery(f.ctx, stream, time.Minute)
+	require.NoError(f, err)
+	granted, err := f.store.Renew(f.ctx, renew)
+	require.NoError(f, err)
+	require.Equal(f, 2*time.Minute, granted)
+	doubled := f.find("op").ExpiresAt
+	_, err = f.store.LeaveRecovery(f.ctx, stream)
+	require.NoError(f, err)
+	granted, err = f.store.Renew(f.ctx, renew)
+	require.NoError(f, err)
+	require.Equal(f, time.Minute, granted)
+	require.Equal(f, doubled, f.find("op").ExpiresAt)
+}
+
 func aReleaseMakesAGap[Tx any](f *fixture[Tx]) {
 	e := f.lease("op", time.Minute)
 	f.release(sequence.Entry{Seq: e.Seq, Token: e.Token + 1})

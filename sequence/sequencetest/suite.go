@@ -43,6 +43,7 @@ func Run[Tx any](t *testing.T, h Harness[Tx]) {
 		"ACommitLeasesTheNextNumber":                aCommitLeasesTheNextNumber[Tx],
 		"ALateCommitChangesNothing":                 aLateCommitChangesNothing[Tx],
 		"ARenewalExtendsALease":                     aRenewalExtendsALease[Tx],
+		"ARenewalNeverShortensALease":               aRenewalNeverShortensALease[Tx],
 		"AReleaseMakesAGap":                         aReleaseMakesAGap[Tx],
 		"WorkIsKept":                                workIsKept[Tx],
 		"AGapIsFilledByItsOperationAlone":           aGapIsFilledByItsOperationAlone[Tx],

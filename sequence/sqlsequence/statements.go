@@ -84,7 +84,7 @@ func newStatements(d dialect, schema, prefix string) *statements {
 WHERE stream = $1 AND op_id = $2 AND origin_seq IS NULL AND state = 'leased' AND expires_us > {{now}} RETURNING {{columns}}`),
 		find: fill(`SELECT {{columns}} FROM {{entry}} WHERE stream = $1 AND op_id = $2 AND origin_seq IS NULL`),
 		get:  fill(`SELECT {{columns}} FROM {{entry}} WHERE stream = $1 AND seq = $2`),
-		renew: fill(`UPDATE {{entry}} SET expires_us = {{now}} + {{granted $4}}, renewals = renewals + 1
+		renew: fill(`UPDATE {{entry}} SET expires_us = {{max}}(expires_us, {{now}} + {{granted $4}}), renewals = renewals + 1
 WHERE {{holds}} AND expires_us > {{now}} RETURNING (SELECT s.recovery_until_us > {{now}} FROM {{stream}} s WHERE s.stream = $1)`),
 		save: fill(`UPDATE {{entry}} SET work_phase = $4, work_data = $5
 WHERE stream = $1 AND seq = $2 AND {{open}} AND work_phase <> 'completed' AND token >= $3 AND ($4 = 'completed' OR state = 'leased' AND token = $3) RETURNING seq`),

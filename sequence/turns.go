@@ -1,0 +1,52 @@
+package sequence
+
+import (
+	"context"
+	"sync"
+)
+
+// turns lets each operation have one lease at a time in this process. The store can't: to it a second one is the first that asks
+// again. The zero value is ready.
+type turns struct {
+	mu   sync.Mutex
+	over map[string]chan struct{} // by operation: closed when its lease has ended
+}
+
+// take waits until no lease of an operation is held or asked for here, unless it isn't to wait. give ends the turn, once.
+func (t *turns) take(ctx context.Context, op string, wait bool) (give func(), err error) {
+	for {
+		over, taken := t.begin(op)
+		switch {
+		case !taken:
+			return sync.OnceFunc(func() { t.end(op) }), nil
+		case !wait:
+			return nil, errNotIssued
+		}
+		select {
+		case <-over:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+// begin takes the turn, unless it is taken.
+func (t *turns) begin(op string) (over <-chan struct{}, taken bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if over, taken = t.over[op]; taken {
+		return over, true
+	}
+	if t.over == nil {
+		t.over = map[string]chan struct{}{}
+	}
+	t.over[op] = make(chan struct{})
+	return nil, false
+}
+
+func (t *turns) end(op string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	close(t.over[op])
+	delete(t.over, op)
+}
