@@ -19,6 +19,7 @@ import (
 // connection, if the database is our own.
 type sqliteDatabase struct {
 	*sql.DB
+	path   string                                       // of a file of our own, as it was given
 	open   func(context.Context) (*sqlite3.Conn, error) // opens a connection of our own; nil on a user's database
 	lock   *semaphore.Weighted                          // of one place. Goroutines queue here, at no cost, rather than at the lock of the file, where waiting means polling
 	writer sqliteWriter                                 // guarded by lock; nil until needed, and on a user's database
@@ -32,7 +33,7 @@ const readers = 4
 // openSqlite makes a database of our own. It doesn't touch the file.
 func openSqlite(path string, synchronous string) (*sqliteDatabase, error) {
 	name := (&url.URL{Scheme: "file", OmitHost: true, Path: path}).String()
-	d := &sqliteDatabase{lock: semaphore.NewWeighted(1)}
+	d := &sqliteDatabase{path: path, lock: semaphore.NewWeighted(1)}
 	setUp := func(conn *sqlite3.Conn) error {
 		if err := conn.BusyHandler(d.burst.busy); err != nil {
 			return err
