@@ -42,7 +42,7 @@ func TestTrap_T9x_NamesAreInOneEncoding(t *testing.T) {
 	base := withParameters(postgresURL(t), "schema", schema)
 	_, err := openTest(t, base, nil).Acquire(ctx, claimOf(name, time.Minute))
 	require.NoError(t, err)
-	_, err = openTest(t, base, []string{"options", "-cclient_encoding=LATIN1"}).Acquire(ctx, claimOf(name, time.Minute))
+	_, err = openTest(t, base, []string{"options", "-c client_encoding=LATIN1"}).Acquire(ctx, claimOf(name, time.Minute))
 	require.ErrorIs(t, err, abstractions.ErrHeld, "the default of a connection does not matter")
 
 	config, err := pgx.ParseConfig(postgresURL(t))
