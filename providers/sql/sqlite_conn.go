@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
 	"github.com/ncruces/go-sqlite3"
 	sqlitedriver "github.com/ncruces/go-sqlite3/driver"
@@ -153,7 +154,7 @@ func (l sqliteLoan) close(healthy bool) {
 	l.Conn.Close()
 }
 
-// close waits for the writer under way, which its context bounds.
+// close waits for the writer under way, which its context bounds. One that comes after it opens nothing.
 func (d *sqliteDatabase) close() error {
 	if d.open == nil {
 		return nil
@@ -163,5 +164,6 @@ func (d *sqliteDatabase) close() error {
 	if d.writer != nil {
 		d.leave(d.writer, false)
 	}
+	d.open = func(context.Context) (*sqlite3.Conn, error) { return nil, abstractions.ErrClosed }
 	return d.DB.Close()
 }
