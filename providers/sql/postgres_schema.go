@@ -2,6 +2,7 @@ package sqllease
 
 import (
 	"context"
+	"database/sql"
 	"fmt"
 	"slices"
 
@@ -58,7 +59,7 @@ func (p *postgres) migrate(ctx context.Context) error {
 }
 
 func (p *postgres) install(ctx context.Context, statements []string) error {
-	tx, err := p.db.db.BeginTx(ctx, nil)
+	tx, err := p.db.db.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadCommitted}) // it sees what was made before it had the lock
 	if err != nil {
 		return err
 	}
