@@ -2,6 +2,7 @@ package sqllease
 
 import (
 	"context"
+	"database/sql"
 	"encoding/hex"
 	"slices"
 	"time"
@@ -220,8 +221,10 @@ type inHex []byte
 
 // Scan reads a column.
 func (b *inHex) Scan(column any) (err error) {
-	text, _ := column.(string)
-	*b, err = hex.DecodeString(text)
+	var text sql.NullString // drivers return bytes too
+	if err = text.Scan(column); err == nil {
+		*b, err = hex.DecodeString(text.String)
+	}
 	return err
 }
 
