@@ -98,11 +98,11 @@ func pairs(rawQuery string) bool {
 	return true
 }
 
-// With is the URL as it was written, with another query.
+// With is the URL as it was written, with another query. A space is no plus sign there, which is one to libpq and pgx.
 func (u URL) With(query url.Values) Secret {
 	text := u.beforeQuery.Reveal()
 	if len(query) > 0 {
-		text += "?" + query.Encode()
+		text += "?" + strings.ReplaceAll(query.Encode(), "+", "%20")
 	}
 	return NewSecret(text)
 }

@@ -17,3 +17,15 @@ func TestTTLIsRoundedUpToMicroseconds(t *testing.T) {
 		require.Equal(t, ttl, fromMicros(micros(ttl)))
 	}
 }
+
+func TestBytesInHex(t *testing.T) {
+	for column, want := range map[any]string{nil: "", "": "", "00ff": "\x00\xff"} {
+		var b inHex
+		require.NoError(t, b.Scan(column))
+		require.Equal(t, want, string(b))
+	}
+	var b inHex
+	require.NoError(t, b.Scan([]byte("00ff")))
+	require.Equal(t, "\x00\xff", string(b))
+	require.Error(t, b.Scan("\\x00"))
+}

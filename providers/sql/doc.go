@@ -52,7 +52,7 @@
 // An SQLite file is used by the processes of one host, on a local file system
 // (its locks don't work over networks). A file with hard links is refused, since each
 // of its names would have locks of its own; so are requests to a file that was
-// deleted or replaced while it was open. Containers share the folder, by one mount,
+// deleted or replaced while it was open, also by a link in its path that leads to another one. Containers share the folder, by one mount,
 // and not the file alone. A process that is stopped in the middle of a transaction, which
 // takes about one sync of the disk, keeps the others out until it goes on or is
 // killed. On Linux deadlines are kept on CLOCK_BOOTTIME beside the wall

@@ -121,8 +121,10 @@ func pgxConfig(dsn string) (*pgxpool.Config, error) {
 	if config.MinConns > 0 || config.MinIdleConns > 0 {
 		return nil, errors.New("connections are made when they are needed")
 	}
-	if _, set := config.ConnConfig.RuntimeParams["application_name"]; !set {
-		config.ConnConfig.RuntimeParams["application_name"] = "leasing"
+	for parameter, value := range map[string]string{"application_name": "leasing", "client_encoding": "UTF8"} {
+		if _, set := config.ConnConfig.RuntimeParams[parameter]; !set {
+			config.ConnConfig.RuntimeParams[parameter] = value
+		}
 	}
 	if config.ConnConfig.ConnectTimeout == 0 {
 		config.ConnConfig.ConnectTimeout = connectTimeout

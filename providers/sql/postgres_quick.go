@@ -100,13 +100,17 @@ func (p *postgres) together(ctx context.Context, all []*quick, statement string)
 	}
 	var did quick
 	columns := []any{&did.Name, &did.token, &did.now}
-	return p.query(ctx, statement, []any{string(list)}, func(scan scan) error {
+	err = p.query(ctx, statement, []any{string(list)}, func(scan scan) error {
 		err := scan(columns...)
 		if at, found := slices.BinarySearchFunc(each, &did, byName); found {
 			each[at].done, each[at].token, each[at].now = true, did.token, did.now
 		}
 		return err
 	})
+	for _, q := range each { // rows come before the commit, which may be refused
+		q.done = q.done && err == nil
+	}
+	return err
 }
 
 func byName(a, b *quick) int { return cmp.Compare(a.Name, b.Name) }

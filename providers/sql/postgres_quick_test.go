@@ -129,6 +129,29 @@ BEGIN IF NEW.name = 'bad' THEN RAISE EXCEPTION 'no' USING ERRCODE = '40001'; END
 	require.True(t, alone[0].done)
 }
 
+// Rows come before the commit. What the server refuses then (a conflict of serializable transactions, say) has told nobody anything.
+func TestTrap_T99_AnswersBeforeACommitThatIsRefusedAreNone(t *testing.T) {
+	t.Parallel()
+	ctx, open := bounded(t), databases["postgres"](t)
+	p := open()
+	b := p.driver.backend.(*postgres)
+	in := b.tables.schema
+	claim, err := p.Acquire(ctx, claimOf("held", time.Minute))
+	require.NoError(t, err)
+	execPostgres(t, "CREATE FUNCTION "+in+`.refuse() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN RAISE EXCEPTION 'no' USING ERRCODE = '40001'; END $$`,
+		"CREATE CONSTRAINT TRIGGER refuse AFTER INSERT OR UPDATE ON "+in+".lease DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION "+in+".refuse()")
+	acquires := acquiresOf("a", "b")
+	b.acquireMany(withDeadline(t), acquires, false)
+	releases := []*quick{{Name: "held", ID: claim.ID, Hash: hashOf(claim.ID)}, {Name: "never", ID: claim.ID, Hash: hashOf(claim.ID)}}
+	b.releaseMany(withDeadline(t), releases, false)
+	for _, q := range append(acquires, releases...) {
+		undecided(t, q, q.Name)
+	}
+	_, err = p.Acquire(ctx, claimOf("a", time.Minute))
+	require.ErrorIs(t, err, abstractions.ErrThrottled)
+}
+
 // What the statements remember of ended IDs is what other changes do.
 func TestStatementsRememberWhatOtherChangesDo(t *testing.T) {
 	t.Parallel()

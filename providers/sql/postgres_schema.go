@@ -2,6 +2,7 @@ package sqllease
 
 import (
 	"context"
+	"database/sql"
 	"fmt"
 	"slices"
 
@@ -12,19 +13,24 @@ import (
 
 // version is asked of the catalogue before the table: an error would be the same
 // for a table that is missing and one that this role may not see. Everybody can read
-// the catalogue, also without rights on the schema. It also asks how transactions begin.
+// the catalogue, also without rights on the schema. It also asks how transactions begin, and how texts are encoded: one name
+// in two encodings would be two names. SQL_ASCII passes UTF-8 on as it is.
 func (p *postgres) version(ctx context.Context) (int, error) {
 	var strict bool
-	err := query(ctx, p.db, isStrict, nil, func(scan scan) error { return scan(&strict) })
+	var encoding string
+	err := query(ctx, p.db, settings, nil, func(scan scan) error { return scan(&strict, &encoding) })
 	if err != nil {
 		return 0, err
+	}
+	if encoding != "UTF8" && encoding != "SQL_ASCII" {
+		return 0, fmt.Errorf("%w: client_encoding is %s for these connections, so that others would not find the names that they use: set it to UTF8", abstractions.ErrNotSetUp, encoding)
 	}
 	p.db.strict.Store(strict)
 	return p.tables.installed(ctx, p.db)
 }
 
 const (
-	isStrict  = "SELECT pg_catalog.current_setting('default_transaction_isolation') <> 'read committed'"
+	settings  = "SELECT pg_catalog.current_setting('default_transaction_isolation') <> 'read committed', pg_catalog.current_setting('client_encoding')"
 	situation = `SELECT EXISTS (SELECT FROM pg_catalog.pg_namespace WHERE nspname = $1::text), current_user::text,
 	pg_catalog.pg_encoding_to_char((SELECT encoding FROM pg_catalog.pg_database WHERE datname = pg_catalog.current_database()))`
 )
@@ -53,7 +59,7 @@ func (p *postgres) migrate(ctx context.Context) error {
 }
 
 func (p *postgres) install(ctx context.Context, statements []string) error {
-	tx, err := p.db.db.BeginTx(ctx, nil)
+	tx, err := p.db.db.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadCommitted}) // it sees what was made before it had the lock
 	if err != nil {
 		return err
 	}

@@ -27,11 +27,33 @@ func TestDateStyleDecidesNothing(t *testing.T) {
 				config := base.Config()
 				config.DefaultQueryExecMode = mode
 				config.RuntimeParams["datestyle"], config.RuntimeParams["timezone"] = style, "Asia/Kathmandu"
-				config.RuntimeParams["intervalstyle"] = "sql_standard"
+				config.RuntimeParams["intervalstyle"], config.RuntimeParams["bytea_output"] = "sql_standard", "escape"
 				db := stdlibDB(t, config)
 				worksAndStaysOpen(t, Options{DB: db, Dialect: Postgres, Schema: newSchema(t)}, func() error { return db.PingContext(bounded(t)) })
 			})
 		}
+	}
+}
+
+// Roles and databases may have a client_encoding. Where that differs, one name would be two.
+func TestTrap_T101_NamesAreInOneEncoding(t *testing.T) {
+	t.Parallel()
+	ctx, schema, name := bounded(t), newSchema(t), "größe"
+	base := withParameters(postgresURL(t), "schema", schema)
+	_, err := openTest(t, base, nil).Acquire(ctx, claimOf(name, time.Minute))
+	require.NoError(t, err)
+	_, err = openTest(t, base, []string{"options", "-c client_encoding=LATIN1"}).Acquire(ctx, claimOf(name, time.Minute))
+	require.ErrorIs(t, err, abstractions.ErrHeld, "the default of a connection does not matter")
+
+	config, err := pgx.ParseConfig(postgresURL(t))
+	require.NoError(t, err)
+	for encoding, want := range map[string]error{"LATIN1": abstractions.ErrNotSetUp, "SQL_ASCII": abstractions.ErrHeld, "UTF8": abstractions.ErrHeld} {
+		config.RuntimeParams["client_encoding"] = encoding
+		p, err := Open(ctx, Options{DB: stdlibDB(t, config), Dialect: Postgres, Schema: schema})
+		require.NoError(t, err)
+		_, err = p.Acquire(ctx, claimOf(name, time.Minute))
+		require.ErrorIs(t, err, want, encoding)
+		require.NoError(t, p.Close())
 	}
 }
 

@@ -2,6 +2,8 @@ package sqllease
 
 import (
 	"context"
+	"database/sql"
+	"encoding/hex"
 	"slices"
 	"time"
 
@@ -210,8 +212,20 @@ func (r *storedRow) columns() []any {
 // pgColumns are where to scan what PostgreSQL's statements read: the fragment "row" behind the clock, and no name.
 func (r *storedRow) pgColumns() []any {
 	columns := r.columns()
-	columns[0] = &r.began
+	columns[0], columns[12] = &r.began, (*inHex)(&r.ended)
 	return columns[:13]
+}
+
+// inHex are bytes that are read as a text.
+type inHex []byte
+
+// Scan reads a column.
+func (b *inHex) Scan(column any) (err error) {
+	var text sql.NullString // drivers return bytes too
+	if err = text.Scan(column); err == nil {
+		*b, err = hex.DecodeString(text.String)
+	}
+	return err
 }
 
 // settle completes the record for a request of an ID.

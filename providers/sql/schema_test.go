@@ -261,13 +261,14 @@ func TestNewerSchemaIsNoticedByAnOpenProvider(t *testing.T) {
 	})
 }
 
-// Several applications that start together make their tables in one new schema.
+// Several processes of several applications that start together make their tables in one new schema, whatever transactions see
+// by default.
 func TestMigrateSeveralTablesIntoOneNewSchema(t *testing.T) {
-	for range 5 {
+	for _, isolation := range []string{"read committed", "repeatable read", "serializable", "serializable", "serializable"} {
 		ctx, open := bounded(t), databases["postgres"](t)
 		results := make(chan error)
 		for i := range 8 {
-			p := open("create", "false", "table", fmt.Sprint("t", i))
+			p := open("create", "false", "table", fmt.Sprint("t", i/2), "default_transaction_isolation", isolation)
 			go func() { results <- p.Migrate(ctx) }()
 		}
 		for range 8 {

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
 	"github.com/ncruces/go-sqlite3"
 	sqlitedriver "github.com/ncruces/go-sqlite3/driver"
@@ -19,6 +20,7 @@ import (
 // connection, if the database is our own.
 type sqliteDatabase struct {
 	*sql.DB
+	path   string                                       // of a file of our own, as it was given
 	open   func(context.Context) (*sqlite3.Conn, error) // opens a connection of our own; nil on a user's database
 	lock   *semaphore.Weighted                          // of one place. Goroutines queue here, at no cost, rather than at the lock of the file, where waiting means polling
 	writer sqliteWriter                                 // guarded by lock; nil until needed, and on a user's database
@@ -32,7 +34,7 @@ const readers = 4
 // openSqlite makes a database of our own. It doesn't touch the file.
 func openSqlite(path string, synchronous string) (*sqliteDatabase, error) {
 	name := (&url.URL{Scheme: "file", OmitHost: true, Path: path}).String()
-	d := &sqliteDatabase{lock: semaphore.NewWeighted(1)}
+	d := &sqliteDatabase{path: path, lock: semaphore.NewWeighted(1)}
 	setUp := func(conn *sqlite3.Conn) error {
 		if err := conn.BusyHandler(d.burst.busy); err != nil {
 			return err
@@ -152,7 +154,7 @@ func (l sqliteLoan) close(healthy bool) {
 	l.Conn.Close()
 }
 
-// close waits for the writer under way, which its context bounds.
+// close waits for the writer under way, which its context bounds. One that comes after it opens nothing.
 func (d *sqliteDatabase) close() error {
 	if d.open == nil {
 		return nil
@@ -162,5 +164,6 @@ func (d *sqliteDatabase) close() error {
 	if d.writer != nil {
 		d.leave(d.writer, false)
 	}
+	d.open = func(context.Context) (*sqlite3.Conn, error) { return nil, abstractions.ErrClosed }
 	return d.DB.Close()
 }

@@ -11,8 +11,9 @@ import (
 
 // sqliteFile is a database file as it was found at first.
 type sqliteFile struct {
-	path string
-	info os.FileInfo
+	path  string // as SQLite has resolved it
+	given string // as it was opened, perhaps through links; "" on a user's database
+	info  os.FileInfo
 }
 
 // verifyFile makes sure that the file is the one that this process has open, under its
@@ -28,31 +29,42 @@ func (d *sqliteDatabase) verifyFile(ctx context.Context) error {
 	if err != nil || path == "" { // a database in memory
 		return err
 	}
-	file := &sqliteFile{path: path}
+	file := &sqliteFile{path: path, given: d.path}
 	if file.info, err = os.Stat(path); err != nil {
 		return file.gone(err)
 	}
 	if n := links(file.info); n > 1 {
 		return fmt.Errorf("%w: %s has %d names (hard links), under each of which SQLite keeps other locks: remove all but one", abstractions.ErrNotSetUp, path, n)
 	}
+	if err := file.verify(); err != nil {
+		return err
+	}
 	d.opened.CompareAndSwap(nil, file)
 	return nil
 }
 
-// verify refuses a file that is no longer at its path: others find another one
-// there. A hard link that is made now harms nobody, since no process opens it.
+// verify refuses a file that is no longer at its path, or to which the path that was given no longer
+// leads: others find another one there. A hard link that is made now harms nobody, since no process opens it.
 func (f *sqliteFile) verify() error {
 	if f == nil {
 		return nil
 	}
-	info, err := os.Stat(f.path)
-	if err == nil && !os.SameFile(info, f.info) {
-		err = fmt.Errorf("another file is at %s", f.path)
+	err := f.isAt(f.path)
+	if err == nil && f.given != "" && f.given != f.path {
+		err = f.isAt(f.given)
 	}
 	if err != nil {
 		return f.gone(err)
 	}
 	return nil
+}
+
+func (f *sqliteFile) isAt(path string) error {
+	info, err := os.Stat(path)
+	if err == nil && !os.SameFile(info, f.info) {
+		err = fmt.Errorf("another file is at %s", path)
+	}
+	return err
 }
 
 func (f *sqliteFile) gone(err error) error {

@@ -69,6 +69,46 @@ func TestTrap_T18_FileThatIsGoneIsNoticed(t *testing.T) {
 	}
 }
 
+// Releases of an application live in folders of their own, and a link leads to the present one.
+func TestTrap_T100_FileBehindALinkThatLeadsElsewhereIsNoticed(t *testing.T) {
+	for what, linked := range map[string]string{"folder": "", "file": "leases.db"} {
+		t.Run(what, func(t *testing.T) {
+			ctx, folder := bounded(t), t.TempDir()
+			current := filepath.Join(folder, "current")
+			path := current
+			if linked == "" {
+				path = filepath.Join(current, "leases.db")
+			}
+			lead := func(to string) {
+				require.NoError(t, os.MkdirAll(filepath.Join(folder, to), 0o755))
+				if linked != "" {
+					require.NoError(t, openTest(t, "sqlite://"+filepath.Join(folder, to, linked), nil).Close())
+				}
+				require.NoError(t, os.Symlink(filepath.Join(to, linked), current+".new"))
+				require.NoError(t, os.Rename(current+".new", current))
+			}
+			lead("first")
+			p := openTest(t, "sqlite://"+path, nil)
+			grant, err := p.Acquire(ctx, claimOf("n", time.Minute))
+			require.NoError(t, err)
+			beside := openTest(t, "sqlite://"+filepath.Join(folder, "first", "leases.db"), nil)
+			_, err = beside.Acquire(ctx, claimOf("n", time.Minute))
+			require.ErrorIs(t, err, abstractions.ErrHeld)
+
+			lead("second")
+			_, err = openTest(t, "sqlite://"+path, nil).Acquire(ctx, claimOf("n", time.Minute))
+			require.NoError(t, err)
+			_, err = p.Renew(ctx, renewalOf(grant))
+			require.ErrorIs(t, err, abstractions.ErrNotSetUp, "another process has the name there")
+			_, err = p.Acquire(ctx, claimOf("m", time.Minute))
+			require.ErrorIs(t, err, abstractions.ErrNotSetUp)
+			require.ErrorIs(t, p.Ping(ctx), abstractions.ErrNotSetUp)
+			_, err = beside.Acquire(ctx, claimOf("m", time.Minute))
+			require.NoError(t, err)
+		})
+	}
+}
+
 // A NUL would end the name for SQLite, which would open another file.
 func TestPathWithNULIsRefused(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a.db")

@@ -207,3 +207,37 @@ func TestTrap_T66_EachOfASharedTransactionIsDecidedByItself(t *testing.T) {
 	}
 	require.NoError(t, p.Release(bounded(t), releaseOf(held)))
 }
+
+// slow is a backend whose renewals begin late.
+type slow struct {
+	backend
+	begun, goOn chan struct{}
+}
+
+func (s *slow) renew(ctx context.Context, reqs []abstractions.RenewRequest, wait bool) ([]abstractions.RenewResult, error) {
+	close(s.begun)
+	<-s.goOn
+	return s.backend.renew(ctx, reqs, wait)
+}
+
+func TestAChangeThatComesAfterCloseOpensNothing(t *testing.T) {
+	ctx := bounded(t)
+	p := openTest(t, "sqlite://"+filepath.Join(t.TempDir(), "leases.db"), nil)
+	claim, err := p.Acquire(ctx, claimOf("n", time.Minute))
+	require.NoError(t, err)
+	late := &slow{p.driver.backend, make(chan struct{}), make(chan struct{})}
+	p.driver.backend = late
+	db := late.backend.(*sqlite).db
+	renewed, closed := make(chan error, 1), make(chan error, 1)
+	go func() {
+		_, err := p.Renew(ctx, renewalOf(claim))
+		renewed <- err
+	}()
+	<-late.begun
+	go func() { closed <- p.Close() }()
+	require.Eventually(t, func() bool { return db.PingContext(ctx) != nil }, 20*time.Second, time.Millisecond)
+	close(late.goOn)
+	require.ErrorIs(t, <-renewed, abstractions.ErrClosed)
+	require.NoError(t, <-closed)
+	require.Nil(t, db.writer)
+}
