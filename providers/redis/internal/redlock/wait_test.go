@@ -53,6 +53,43 @@ func TestRedlockWaitersQueueAtTheFirstNodeThatWorks(t *testing.T) {
 	second.Obtain("a", "z", time.Minute)
 }
 
+// The server with the queue dies, or loses its data, while somebody waits there. Those who come later queue at the next
+// one, and the claim that has waited for longer is served before them.
+func TestTrap_T9x_RedlockWaiterOfAQueueThatIsGoneIsNotOvertaken(t *testing.T) {
+	t.Parallel()
+	for what, spoil := range map[string]func(s *redistest.Server){
+		"dead":          func(s *redistest.Server) { s.Kill() },
+		"in quarantine": (*redistest.Server).RestartEmpty,
+	} {
+		t.Run(what, func(t *testing.T) {
+			r, holder := three(t)
+			first, second := r.process(), r.process()
+			g := holder.Take("a", "x", time.Minute)
+			one := first.waits("a", "y")
+			spoil(r.servers[0])
+			r.eventually(func() bool {
+				_, err := first.Try("a", "y", time.Minute)
+				require.ErrorIs(t, err, abstractions.ErrHeld)
+				return r.admins[1].ZCard(t.Context(), r.keys("a").Queue).Val() == 1
+			})
+			two := second.waits("a", "z")
+			waiting, err := r.admins[1].ZRange(t.Context(), r.keys("a").Queue, 0, -1).Result()
+			require.NoError(t, err)
+			require.Len(t, waiting, 2)
+			require.Contains(t, waiting[0], "y ")
+			for len(one) > 0 {
+				<-one
+			}
+			require.NoError(t, holder.GiveUp(g))
+			redistest.Hinted(t, one)
+			g = first.Obtain("a", "y", time.Minute)
+			require.NoError(t, first.GiveUp(g))
+			redistest.Hinted(t, two)
+			second.Obtain("a", "z", time.Minute)
+		})
+	}
+}
+
 // A server in quarantine casts no vote, so it keeps no name for a waiter.
 func TestRedlockWaitersDoNotQueueAtANodeThatCastsNoVote(t *testing.T) {
 	t.Parallel()
