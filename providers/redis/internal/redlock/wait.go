@@ -65,17 +65,17 @@ func (r *Redlock) queueUp(s *seat) (fresh bool, err error) {
 	return false, r.failed(s.ctx, errs, true)
 }
 
-// move has a claim that waits queue at another server too, where those who come later do, if the one that has it does not
-// reach this process any more or casts no vote: others would be served before it for as long as that lasts.
+// move has a claim that waits queue at another server too if those who come now would queue there: they would be served
+// before it. So it is if the server that it waits at is dead or casts no vote, or one before it is back.
 func (r *Redlock) move(id string) {
 	found, waits := r.seats.Load(id)
 	if !waits {
 		return
 	}
-	for _, d := range r.nodes {
-		if d.Waiters.PlaceOf(id) != "" && d.Quarantine() <= 0 {
-			return
-		}
+	order := r.queueOrder()
+	first := slices.IndexFunc(order, func(i int) bool { return !r.peers[i].silent.Load() })
+	if first >= 0 && r.nodes[order[first]].Waiters.PlaceOf(id) != "" {
+		return
 	}
 	s := found.(*seat)
 	if !s.moving.CompareAndSwap(false, true) {
