@@ -48,6 +48,14 @@ type Connection interface {
 // attempt: the waiter polls then.
 func (w *Wakeups) Wait(ctx context.Context, key string) (abstractions.Wakeups, error) {
 	me := make(chan struct{}, 1)
+	if err := w.WaitOn(ctx, key, me); err != nil {
+		return abstractions.Wakeups{}, err
+	}
+	return abstractions.Wakeups{C: me}, nil
+}
+
+// WaitOn is Wait for one who has a channel already, maybe from other Wakeups. It has a buffer of one.
+func (w *Wakeups) WaitOn(ctx context.Context, key string, me chan struct{}) error {
 	state, err := w.add(key, me)
 	if err == nil && state != nil {
 		bounded, cancel := context.WithTimeout(ctx, connectTimeout)
@@ -62,11 +70,10 @@ func (w *Wakeups) Wait(ctx context.Context, key string) (abstractions.Wakeups, e
 			w.remove(key, me)
 		}
 	}
-	if err != nil {
-		return abstractions.Wakeups{}, err
+	if err == nil {
+		context.AfterFunc(ctx, func() { w.remove(key, me) })
 	}
-	context.AfterFunc(ctx, func() { w.remove(key, me) })
-	return abstractions.Wakeups{C: me}, nil
+	return err
 }
 
 func (w *Wakeups) add(key string, me chan struct{}) (*state, error) {

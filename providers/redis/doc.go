@@ -43,6 +43,10 @@
 //     with appendonly yes and appendfsync always. After FLUSHALL, or a restart
 //     without its data, every name is free.
 //   - Sentinel, Cluster: a failover may lose the latest grants and releases.
+//   - Sentinel: a master that is cut off goes on for clients that are cut off with it,
+//     and renews leases which another grants again, not for a TTL but for as long as that
+//     lasts; unless min-replicas-to-write and min-replicas-max-lag stop it
+//     (…/management/sentinel). A Cluster's stops after cluster-node-timeout.
 //   - Redlock: a minority of servers may fail, freeze or lose their data and
 //     nobody notices. One that comes back empty casts no vote until every lease
 //     that it may have held has run out.

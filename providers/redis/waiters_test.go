@@ -121,6 +121,24 @@ func TestTrap_T78_WaitersThatHangCostOneReservationEach(t *testing.T) {
 	}
 }
 
+// So it is when an infinite lease is broken and runs out, which wakes nobody by itself.
+func TestTrap_T78_WaitersThatHangAtABreakCostOneReservationEach(t *testing.T) {
+	t.Parallel()
+	b := newBed(t, redistest.Options{})
+	require.NoError(t, b.renew(b.Take("n", "holder", time.Minute), abstractions.Infinite))
+	var seats []*seat
+	for n := range 3 {
+		p, _ := b.process()
+		seats = append(seats, b.join(p, "n", fmt.Sprint("w", n)))
+	}
+	require.NoError(t, seats[0].p.Close(), "without a word to Redis")
+	_, err := b.Break(t.Context(), abstractions.BreakRequest{Name: "n", Grace: 300 * time.Millisecond})
+	require.NoError(t, err)
+	seats[1].hinted()
+	require.Equal(t, []string{"w1", "w2"}, b.queued("n"))
+	redistest.UntilServed(t, seats[2].hints, func() error { return second(seats[2].ask()) })
+}
+
 // Processes that were killed look on a Cluster as those that hang.
 func TestTrap_T78_WaitersThatWereKilledOnAClusterCostOneReservationEach(t *testing.T) {
 	t.Parallel()

@@ -50,9 +50,18 @@ func New[K any](channel string, dequeue func(ctx context.Context, key K, id stri
 
 // Register returns the hints for a claim once this process listens. The claim joins the queue with its next acquire.
 func (q *Queue[K]) Register(ctx context.Context, key K, id string) (abstractions.Wakeups, error) {
-	hints, err := q.Hints.Wait(ctx, id)
-	if err != nil {
-		return hints, err
+	hints := make(chan struct{}, 1)
+	if err := q.RegisterOn(ctx, key, id, hints); err != nil {
+		return abstractions.Wakeups{}, err
+	}
+	return abstractions.Wakeups{C: hints}, nil
+}
+
+// RegisterOn is Register for a claim whose hints have a channel already, since it waits in another queue too: see
+// [providerkit.Wakeups.WaitOn].
+func (q *Queue[K]) RegisterOn(ctx context.Context, key K, id string, hints chan struct{}) error {
+	if err := q.Hints.WaitOn(ctx, id, hints); err != nil {
+		return err
 	}
 	w := &waiter[K]{key: key}
 	q.mu.Lock()
@@ -63,7 +72,7 @@ func (q *Queue[K]) Register(ctx context.Context, key K, id string) (abstractions
 	q.byID[id] = w
 	q.some.Store(true)
 	context.AfterFunc(ctx, func() { q.leave(id, w) })
-	return hints, nil
+	return nil
 }
 
 // Waits says whether any claim is registered.

@@ -53,6 +53,7 @@ func (r *Redlock) Acquire(ctx context.Context, req abstractions.AcquireRequest) 
 	defer a.afterwards()
 	token, err := a.pursue(ctx)
 	if err != nil {
+		r.move(req.ID)
 		return abstractions.Grant{}, a.giveUp(ctx, err)
 	}
 	state := &tenure{Content: a.claim.Content, token: token, try: try, lapses: a.lapses}

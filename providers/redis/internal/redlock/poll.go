@@ -114,7 +114,13 @@ func (p *poll) pop() *node.Request {
 		p.back = slices.Delete(p.back, 0, 1)
 		return q
 	}
-	p.need = max(p.r.quorum-len(p.asked)+p.open, 1)
+	p.need = p.r.quorum
+	for _, asked := range p.asked {
+		if asked == 0 {
+			p.need--
+		}
+	}
+	p.need = max(p.need, 1)
 	return nil
 }
 

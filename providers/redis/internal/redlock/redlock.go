@@ -25,6 +25,7 @@ type Redlock struct {
 	servers *servers
 	after   node.Aftermath
 	spare   sync.Pool // of *poll
+	seats   sync.Map  // of *seat, by the claim's ID
 }
 
 // Options are validated by Options.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providerkit/batch"
 	"github.com/distributedleasing/leasing/providers/redis/internal/redistest"
 	"github.com/distributedleasing/leasing/providers/redis/internal/script"
 	"github.com/redis/go-redis/v9"
@@ -194,6 +195,37 @@ func TestTrap_T66_RedlockBatchesAreDecidedByTheMajority(t *testing.T) {
 	require.NoError(t, err)
 	redistest.Lost(t, results[7].Err, abstractions.LostGone)
 	require.NoError(t, results[8].Err)
+}
+
+// A frozen minority does not delay a batch either that is more than one request for each node.
+func TestTrap_T43_RedlockFrozenNodeDelaysNoLargeBatch(t *testing.T) {
+	t.Parallel()
+	r := newRing(t, 3, Options{NodeTimeout: 30 * time.Second})
+	p := r.process()
+	reqs := make([]abstractions.RenewRequest, batch.MaxOperations+50)
+	for i := range reqs {
+		g := p.Take(fmt.Sprint("n", i), fmt.Sprint("x", i), time.Minute)
+		reqs[i] = abstractions.RenewRequest{Name: g.Name, ID: g.ID, Token: g.Token, State: g.State, TTL: time.Minute}
+	}
+	p.settle()
+	gate := make(chan struct{})
+	defer close(gate)
+	p.wires[0].on(script.Relock, delayed(gate))
+	for _, w := range p.wires[1:] {
+		w.on(script.Relock, func(send func() error) error {
+			<-time.After(2 * prompt)
+			return send()
+		})
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	began := time.Now()
+	results, err := p.RenewBatch(ctx, reqs)
+	require.NoError(t, err)
+	for _, one := range results {
+		require.NoError(t, one.Err)
+	}
+	require.Less(t, time.Since(began), 20*time.Second)
 }
 
 func TestRedlockReleaseNeedsAMajority(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
@@ -13,32 +14,84 @@ import (
 // subscribing is how long a node is waited for until its subscription works, before the next one is tried.
 const subscribing = 250 * time.Millisecond
 
+// seat is a claim of this process that waits.
+type seat struct {
+	ctx    context.Context // ends its registrations
+	req    abstractions.WaitRequest
+	hints  chan struct{} // of all of them
+	at     []bool        // nodes where it is registered; guarded by moving
+	moving atomic.Bool
+}
+
 // Wait registers with the first server that votes and whose subscription works: the queue for a
 // name is at one server, which is the same for all processes while they can all reach it.
 func (r *Redlock) Wait(ctx context.Context, req abstractions.WaitRequest) (abstractions.Wakeups, error) {
 	if err := r.meetServers(ctx); err != nil {
 		return abstractions.Wakeups{}, err
 	}
-	k := r.Naming.Keys(req.Name)
+	s := &seat{ctx: ctx, req: req, hints: make(chan struct{}, 1), at: make([]bool, len(r.nodes))}
+	if _, err := r.queueUp(s); err != nil {
+		return abstractions.Wakeups{}, err
+	}
+	r.seats.Store(req.ID, s)
+	context.AfterFunc(ctx, func() { r.seats.CompareAndDelete(req.ID, s) })
+	return abstractions.Wakeups{C: s.hints}, nil
+}
+
+// queueUp registers a claim with the first server that can have its queue, and says whether it was not registered there.
+func (r *Redlock) queueUp(s *seat) (fresh bool, err error) {
 	errs := make([]error, len(r.nodes))
 	for _, i := range r.queueOrder() {
 		waiters, err := r.nodes[i].Waiters, errSilent
 		if !r.peers[i].silent.Load() {
-			limited, cancel := context.WithTimeout(ctx, subscribing)
+			limited, cancel := context.WithTimeout(s.ctx, subscribing)
 			err = waiters.Listen(limited)
 			cancel()
 		}
 		switch {
+		case (err == nil || waiters.Hints.Listening()) && s.at[i]:
+			return false, nil
 		case err == nil || waiters.Hints.Listening():
-			return waiters.Register(ctx, k, req)
-		case ctx.Err() != nil:
-			return abstractions.Wakeups{}, failure.Of(ctx.Err())
+			err = waiters.RegisterOn(s.ctx, r.Naming.Keys(s.req.Name), s.req, s.hints)
+			s.at[i] = err == nil
+			return true, err
+		case s.ctx.Err() != nil:
+			return false, failure.Of(s.ctx.Err())
 		case errors.Is(err, abstractions.ErrClosed):
-			return abstractions.Wakeups{}, abstractions.ErrClosed
+			return false, abstractions.ErrClosed
 		}
 		errs[i] = err
 	}
-	return abstractions.Wakeups{}, r.failed(ctx, errs, true)
+	return false, r.failed(s.ctx, errs, true)
+}
+
+// move has a claim that waits queue at another server too if those who come now would queue there: they would be served
+// before it. So it is if the server that it waits at is dead or casts no vote, or one before it is back.
+func (r *Redlock) move(id string) {
+	found, waits := r.seats.Load(id)
+	if !waits {
+		return
+	}
+	order := r.queueOrder()
+	first := slices.IndexFunc(order, func(i int) bool { return !r.peers[i].silent.Load() })
+	if first >= 0 && r.nodes[order[first]].Waiters.PlaceOf(id) != "" {
+		return
+	}
+	s := found.(*seat)
+	if !s.moving.CompareAndSwap(false, true) {
+		return
+	}
+	if !r.after.Start(func() {
+		defer s.moving.Store(false)
+		if fresh, err := r.queueUp(s); fresh && err == nil {
+			select {
+			case s.hints <- struct{}{}: // its next acquire joins the queue
+			default:
+			}
+		}
+	}) {
+		s.moving.Store(false)
+	}
 }
 
 // queueOrder are the nodes in the order in which a waiter tries them. One in quarantine casts no

@@ -53,6 +53,69 @@ func TestRedlockWaitersQueueAtTheFirstNodeThatWorks(t *testing.T) {
 	second.Obtain("a", "z", time.Minute)
 }
 
+// joins has a claim that waits ask until it is the n-th in the queue of a server.
+func (r *ring) joins(p *process, id string, server, n int) {
+	r.t.Helper()
+	r.eventually(func() bool {
+		_, err := p.Try("a", id, time.Minute)
+		require.ErrorIs(r.t, err, abstractions.ErrHeld)
+		waiting := r.admins[server].ZRange(r.t.Context(), r.keys("a").Queue, 0, -1).Val()
+		return len(waiting) == n && strings.HasPrefix(waiting[n-1], id+" ")
+	})
+}
+
+// inTurn has the claim y be served before z, when x is released.
+func (r *ring) inTurn(holder, first, second *process, g abstractions.Grant, one, two <-chan struct{}) {
+	r.t.Helper()
+	for len(one) > 0 { // of the subscriptions
+		<-one
+	}
+	require.NoError(r.t, holder.GiveUp(g))
+	redistest.Hinted(r.t, one)
+	g = first.Obtain("a", "y", time.Minute)
+	require.NoError(r.t, first.GiveUp(g))
+	redistest.Hinted(r.t, two)
+	second.Obtain("a", "z", time.Minute)
+}
+
+// The server with the queue dies, or loses its data, while somebody waits there. Those who come later queue at the next
+// one, and the claim that has waited for longer is served before them.
+func TestTrap_T102_RedlockWaiterOfAQueueThatIsGoneIsNotOvertaken(t *testing.T) {
+	t.Parallel()
+	for what, spoil := range map[string]func(s *redistest.Server){
+		"dead":          func(s *redistest.Server) { s.Kill() },
+		"in quarantine": (*redistest.Server).RestartEmpty,
+	} {
+		t.Run(what, func(t *testing.T) {
+			r, holder := three(t)
+			first, second := r.process(), r.process()
+			g := holder.Take("a", "x", time.Minute)
+			one := first.waits("a", "y")
+			spoil(r.servers[0])
+			r.joins(first, "y", 1, 1)
+			two := second.waits("a", "z")
+			r.joins(second, "z", 1, 2)
+			r.inTurn(holder, first, second, g, one, two)
+		})
+	}
+}
+
+// The server that has the queue did not answer when somebody came, who so waits at another. It is not overtaken by those
+// who queue where all others do.
+func TestTrap_T102_RedlockWaiterAtAnotherServerJoinsTheQueue(t *testing.T) {
+	r, holder := three(t)
+	first, second := r.process(), r.process()
+	g := holder.Take("a", "x", time.Minute)
+	r.eventually(func() bool { return first.Ping(t.Context()) == nil })
+	first.redlock.peers[0].silent.Store(true)
+	one := first.waits("a", "y")
+	require.EqualValues(t, 1, r.admins[1].ZCard(t.Context(), r.keys("a").Queue).Val())
+	r.joins(first, "y", 0, 1)
+	two := second.waits("a", "z")
+	r.joins(second, "z", 0, 2)
+	r.inTurn(holder, first, second, g, one, two)
+}
+
 // A server in quarantine casts no vote, so it keeps no name for a waiter.
 func TestRedlockWaitersDoNotQueueAtANodeThatCastsNoVote(t *testing.T) {
 	t.Parallel()

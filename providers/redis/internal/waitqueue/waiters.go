@@ -56,6 +56,11 @@ func (q *Queue) Register(ctx context.Context, k script.Keys, req abstractions.Wa
 	return hints, failure.Of(err)
 }
 
+// RegisterOn is Register with a channel for the hints.
+func (q *Queue) RegisterOn(ctx context.Context, k script.Keys, req abstractions.WaitRequest, hints chan struct{}) error {
+	return failure.Of(q.Queue.RegisterOn(ctx, place{k, req.Owner}, req.ID, hints))
+}
+
 // PlaceOf is with what a claim stands in the queue that Redis has, if it waits: where to wake it,
 // and its owner. Else it is empty.
 func (q *Queue) PlaceOf(id string) string {

@@ -2,12 +2,6 @@
 -- the lease and why, a line each: those of the first to do so are kept. Replies whether
 -- the name was held, the latest token, and the time left (ms).
 
--- stir tells the first who waits that an infinite lease ends. It keeps its place.
-local function stir(k)
-  local head = redis.pcall('ZRANGE', KEYS[k + 2], 0, 0)[1]
-  if head then tell(head, 0, KEYS[k + 1]) end
-end
-
 local function run(k, a)
   local key, ifToken, immediate = KEYS[k + 1], tonumber(ARGV[a + 1]), ARGV[a + 2] == '1'
   local r = open(read(key))
@@ -33,6 +27,6 @@ local function run(k, a)
     r.state, r.content = 'B', r.content .. '\n' .. ARGV[a + 4]
     write(key, seal(r), r.last, keep == '0' and keep or keep + left)
   end
-  if infinite then stir(k) end
+  if infinite then prepare(KEYS[k + 1], KEYS[k + 2], 0, left) end -- the first asks how long that is, and keeps its place
   return {BROKEN, 1, token, left}
 end

@@ -142,15 +142,16 @@ local function tell(waiter, after, key)
 end
 
 -- prepare tells waiters when it will be their turn if all before them hang: a
--- reservation each. A release stays cheap: it tells those of rank 0, 1, 2, 4, 8, 16, 32.
+-- reservation each. The first asks after so long, and the others from another time on (ms).
+-- A release stays cheap: it tells those of rank 0, 1, 2, 4, 8, 16, 32.
 -- It returns the flag of the name.
-local function prepare(key, queue)
+local function prepare(key, queue, first, from)
   local rank = 0
   while rank <= 32 do
     local found = redis.pcall('ZRANGE', queue, rank, rank)
     local waiter = found[1]
     if not waiter then return (rank > 0 or found.err) and 'w' or '-' end
-    if tell(waiter, (rank + 1) * GRACE, key) then
+    if tell(waiter, rank == 0 and first or from + rank * GRACE, key) then
       rank = math.max(rank + 1, 2 * rank)
     elseif redis.pcall('ZREM', queue, waiter) ~= 1 then
       return 'w'
@@ -175,7 +176,7 @@ local function vacant(k, flag, token, ended)
     end
   end
   if not id then return '2' .. flag .. NEVER .. ' F' .. token .. ' \n\n' .. ended end
-  return '2' .. prepare(key, queue) .. nowMillis + GRACE .. ' R' .. token .. ' ' .. id .. '\n\n' .. ended .. '\n' .. since .. ' ' .. owner
+  return '2' .. prepare(key, queue, GRACE, GRACE) .. nowMillis + GRACE .. ' R' .. token .. ' ' .. id .. '\n\n' .. ended .. '\n' .. since .. ' ' .. owner
 end
 -- A name's text in parts; and how a node of Redlock keeps a claim's votes. Included where
 -- needed.
@@ -212,12 +213,6 @@ end
 -- the lease and why, a line each: those of the first to do so are kept. Replies whether
 -- the name was held, the latest token, and the time left (ms).
 
--- stir tells the first who waits that an infinite lease ends. It keeps its place.
-local function stir(k)
-  local head = redis.pcall('ZRANGE', KEYS[k + 2], 0, 0)[1]
-  if head then tell(head, 0, KEYS[k + 1]) end
-end
-
 local function run(k, a)
   local key, ifToken, immediate = KEYS[k + 1], tonumber(ARGV[a + 1]), ARGV[a + 2] == '1'
   local r = open(read(key))
@@ -243,7 +238,7 @@ local function run(k, a)
     r.state, r.content = 'B', r.content .. '\n' .. ARGV[a + 4]
     write(key, seal(r), r.last, keep == '0' and keep or keep + left)
   end
-  if infinite then stir(k) end
+  if infinite then prepare(KEYS[k + 1], KEYS[k + 2], 0, left) end -- the first asks how long that is, and keeps its place
   return {BROKEN, 1, token, left}
 end
 -- complete runs an operation. One that fails does not end the others.

@@ -142,15 +142,16 @@ local function tell(waiter, after, key)
 end
 
 -- prepare tells waiters when it will be their turn if all before them hang: a
--- reservation each. A release stays cheap: it tells those of rank 0, 1, 2, 4, 8, 16, 32.
+-- reservation each. The first asks after so long, and the others from another time on (ms).
+-- A release stays cheap: it tells those of rank 0, 1, 2, 4, 8, 16, 32.
 -- It returns the flag of the name.
-local function prepare(key, queue)
+local function prepare(key, queue, first, from)
   local rank = 0
   while rank <= 32 do
     local found = redis.pcall('ZRANGE', queue, rank, rank)
     local waiter = found[1]
     if not waiter then return (rank > 0 or found.err) and 'w' or '-' end
-    if tell(waiter, (rank + 1) * GRACE, key) then
+    if tell(waiter, rank == 0 and first or from + rank * GRACE, key) then
       rank = math.max(rank + 1, 2 * rank)
     elseif redis.pcall('ZREM', queue, waiter) ~= 1 then
       return 'w'
@@ -175,7 +176,7 @@ local function vacant(k, flag, token, ended)
     end
   end
   if not id then return '2' .. flag .. NEVER .. ' F' .. token .. ' \n\n' .. ended end
-  return '2' .. prepare(key, queue) .. nowMillis + GRACE .. ' R' .. token .. ' ' .. id .. '\n\n' .. ended .. '\n' .. since .. ' ' .. owner
+  return '2' .. prepare(key, queue, GRACE, GRACE) .. nowMillis + GRACE .. ' R' .. token .. ' ' .. id .. '\n\n' .. ended .. '\n' .. since .. ' ' .. owner
 end
 -- leave: name queue; id place. A waiter leaves the queue; if it was its turn, it is the
 -- next one's. Replies 0.
