@@ -93,7 +93,7 @@ func server(t *testing.T, variable string) string {
 func TestWhatIsNoPlaceLeavesNoFile(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	t.Chdir(os.Getenv("TMPDIR"))
-	for _, url := range []string{"geheim", "oracle://me:geheim@host/db", "redis://host:port", "postgres://me:geheim@host:port/"} {
+	for _, url := range []string{"geheim", "oracle://me:geheim@host/db", "memory://", "redis://host:port", "postgres://me:geheim@host:port/"} {
 		_, _, err := place.SetUp(t.Context(), "test", url)
 		require.Error(t, err, url)
 		require.NotContains(t, err.Error(), "geheim")
