@@ -90,7 +90,7 @@ func SetUp(ctx context.Context, sample, rawURL string) (Place, func() error, err
 
 // prepare makes what the leases need.
 func (p Place) prepare(ctx context.Context) error {
-	provider, err := p.Provider(ctx)
+	provider, err := Open(ctx, p.Leases)
 	if err != nil {
 		return err
 	}
@@ -116,9 +116,6 @@ func (p Place) dropSchema(ctx context.Context) error {
 	return errors.Join(err, data.Close())
 }
 
-// Provider opens the leases of the run.
-func (p Place) Provider(ctx context.Context) (leasing.Provider, error) { return Open(ctx, p.Leases) }
-
 // Connect opens the leases and the data, and makes a manager for the leases. It returns
 // what closes all of them.
 func (p Place) Connect(ctx context.Context, options leasing.Options) (leasing.Manager, *Data, func() error, error) {
@@ -126,7 +123,7 @@ func (p Place) Connect(ctx context.Context, options leasing.Options) (leasing.Ma
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	provider, err := p.Provider(ctx)
+	provider, err := Open(ctx, p.Leases)
 	if err != nil {
 		return nil, nil, nil, errors.Join(err, data.Close())
 	}

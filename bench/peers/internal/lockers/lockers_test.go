@@ -39,7 +39,7 @@ func try(ctx context.Context, l Locker, name string) (Lock, error) {
 }
 
 func openServers(t *testing.T, url string) Servers {
-	servers, err := OpenServers(url)
+	servers, err := clients(url, nil)
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, servers.Close()) })
 	return servers
