@@ -3,6 +3,7 @@ package bench
 import (
 	"context"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -77,4 +78,49 @@ func cycle(b *testing.B, m leasing.Manager, name string) {
 	if err != nil {
 		b.Error(err)
 	}
+}
+
+// BenchmarkRenew is one renewal that an application asks for.
+func BenchmarkRenew(b *testing.B) {
+	for label, meter := range meters() {
+		b.Run(label, func(b *testing.B) {
+			m := manager(b, memlease.New(memlease.Options{}), leasing.Options{MeterProvider: meter})
+			l, err := m.TryAcquire(b.Context(), "bench/renew/1", nil)
+			if err != nil {
+				b.Fatal(err)
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				if err := l.Renew(context.Background()); err != nil {
+					b.Fatal(err)
+				}
+			}
+			_ = l.Release(context.Background())
+		})
+	}
+}
+
+// BenchmarkHandoff is a name that goes from one goroutine of a manager to the next.
+func BenchmarkHandoff(b *testing.B) {
+	m := manager(b, memlease.New(memlease.Options{}), leasing.Options{MeterProvider: meters()["metrics=on"]})
+	b.ReportAllocs()
+	var all sync.WaitGroup
+	work := make(chan struct{})
+	for range 8 {
+		all.Go(func() {
+			for range work {
+				l, err := m.Acquire(context.Background(), "bench/handoff/1", nil)
+				if err != nil {
+					b.Error(err)
+					return
+				}
+				_ = l.Release(context.Background())
+			}
+		})
+	}
+	for b.Loop() {
+		work <- struct{}{}
+	}
+	close(work)
+	all.Wait()
 }

@@ -6,15 +6,13 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"sync"
-	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/bench/internal/meter"
 	memlease "github.com/distributedleasing/leasing/providers/memory"
 	sqllease "github.com/distributedleasing/leasing/providers/sql"
 )
@@ -106,90 +104,51 @@ func holdForAnHour(b *testing.B, options sqllease.Options, size func() int64) {
 	b.ReportMetric(float64(size())/1e6, "MB-half")
 	time.Sleep(half)
 	b.ReportMetric(float64(size())/1e6, "MB-end")
-	renewals := 0
-	for _, l := range all {
-		renewals += l.Renewals()
-	}
-	b.ReportMetric(float64(renewals)/leases, "renewals/lease")
-	b.ReportMetric(float64(m.Health(b.Context()).Lost), "lost")
-	releaseAll(all)
-	if err := m.Close(b.Context()); err != nil {
-		b.Error(err)
-	}
+	giveUp(b, m, all)
 }
 
 func hold(b *testing.B, provider leasing.Provider) {
-	meter := meters()["metrics=on"]
-	memory := heap()
-	m, err := leasing.NewManager(provider, leasing.Options{MeterProvider: meter, TTL: heldTTL})
+	meters := meters()["metrics=on"]
+	memory := meter.Heap()
+	m, err := leasing.NewManager(provider, leasing.Options{MeterProvider: meters, TTL: heldTTL})
 	if err != nil {
 		b.Fatal(err)
 	}
-	var renewed atomic.Int64
 	leases := acquireAll(b, m, heldLeases)
-	b.ReportMetric(float64(heap()-memory)/heldLeases, "B/lease")
+	b.ReportMetric((meter.Heap()-memory)/heldLeases, "B/lease")
 
-	cpu := cpuTime()
+	cpu := meter.CPU()
 	time.Sleep(heldFor)
-	b.ReportMetric((cpuTime() - cpu).Seconds(), "cpu-s/min")
+	b.ReportMetric((meter.CPU() - cpu).Seconds(), "cpu-s/min")
 	b.ReportMetric(float64(runtime.NumGoroutine()), "goroutines")
-	for _, l := range leases {
-		renewed.Add(int64(l.Renewals()))
-	}
-	b.ReportMetric(float64(renewed.Load())/heldLeases, "renewals/lease")
-	b.ReportMetric(float64(m.Health(b.Context()).Lost), "lost")
-	releaseAll(leases)
-	if err := m.Close(b.Context()); err != nil {
-		b.Error(err)
-	}
+	giveUp(b, m, leases)
 }
 
-// acquireAll takes the leases from 64 goroutines.
+// acquireAll takes the leases.
 func acquireAll(b *testing.B, m leasing.Manager, n int) []leasing.Lease {
 	leases := make([]leasing.Lease, n)
-	everywhere(n, func(i int) {
-		l, err := m.TryAcquire(context.Background(), fmt.Sprintf("bench/held/%d", i), nil)
-		if err != nil {
-			b.Error(err)
-			return
-		}
-		leases[i] = l
-	})
-	if b.Failed() {
-		b.FailNow()
+	if err := meter.ForEach(n, func(i int) (err error) {
+		leases[i], err = m.TryAcquire(context.Background(), fmt.Sprintf("bench/held/%d", i), nil)
+		return err
+	}); err != nil {
+		b.Fatal(err)
 	}
 	return leases
 }
 
-func releaseAll(leases []leasing.Lease) {
-	everywhere(len(leases), func(i int) { _ = leases[i].Release(context.Background()) })
-}
-
-func everywhere(n int, do func(i int)) {
-	var next atomic.Int64
-	var all sync.WaitGroup
-	for range 64 {
-		all.Go(func() {
-			for i := next.Add(1) - 1; i < int64(n); i = next.Add(1) - 1 {
-				do(int(i))
-			}
-		})
+// giveUp reports how the leases were held, releases them, and closes the manager.
+func giveUp(b *testing.B, m leasing.Manager, leases []leasing.Lease) {
+	renewals := 0
+	for _, l := range leases {
+		renewals += l.Renewals()
 	}
-	all.Wait()
-}
-
-func heap() uint64 {
-	runtime.GC()
-	runtime.GC()
-	var stats runtime.MemStats
-	runtime.ReadMemStats(&stats)
-	return stats.HeapAlloc + stats.StackInuse
-}
-
-func cpuTime() time.Duration {
-	var usage syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
-		return 0
+	b.ReportMetric(float64(renewals)/float64(len(leases)), "renewals/lease")
+	b.ReportMetric(float64(m.Health(b.Context()).Lost), "lost")
+	_ = meter.ForEach(len(leases), func(i int) error {
+		_ = leases[i].Release(context.Background())
+		return nil
+	})
+	if err := m.Close(b.Context()); err != nil {
+		b.Error(err)
 	}
-	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }

@@ -6,13 +6,13 @@ import (
 	"os"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/bench/internal/meter"
 	redislease "github.com/distributedleasing/leasing/providers/redis"
 )
 
@@ -51,15 +51,10 @@ func oneOff(b *testing.B, url string) {
 	keys, memory := usage(b, server)
 
 	m := manager(b, provider, leasing.Options{MeterProvider: meters()["metrics=on"]})
-	var workers sync.WaitGroup
-	for w := range 64 {
-		workers.Go(func() {
-			for i := w; i < oneOffNames; i += 64 {
-				cycle(b, m, fmt.Sprintf("reply/message/%07d", i))
-			}
-		})
-	}
-	workers.Wait()
+	_ = meter.ForEach(oneOffNames, func(i int) error {
+		cycle(b, m, fmt.Sprintf("reply/message/%07d", i))
+		return nil
+	})
 	last := time.Now()
 	after, used := usage(b, server)
 	b.ReportMetric(float64(after-keys)/oneOffNames, "keys/name")

@@ -8,8 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
+	"github.com/distributedleasing/leasing/bench/internal/meter"
 	"github.com/distributedleasing/leasing/bench/peers/internal/lockers"
 )
 
@@ -22,7 +21,7 @@ func held(ctx context.Context, b *bench) (metrics, error) {
 	if err := cycle(ctx, client, b.name("first")); err != nil { // opens connections, loads scripts
 		return nil, err
 	}
-	heapBefore, rssBefore := heap(), rss()
+	heapBefore, rssBefore := meter.Heap(), rss()
 	memoryBefore, err := b.store.Memory(ctx)
 	if err != nil {
 		return nil, err
@@ -31,7 +30,7 @@ func held(ctx context.Context, b *bench) (metrics, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := metrics{"heap": (heap() - heapBefore) / float64(len(locks))}
+	m := metrics{"heap": (meter.Heap() - heapBefore) / float64(len(locks))}
 	used, err := b.over(ctx, func() error { return pause(ctx, b.Size.HeldWindow) })
 	if err != nil {
 		return nil, err
@@ -53,7 +52,7 @@ func held(ctx context.Context, b *bench) (metrics, error) {
 func (b *bench) keepMany(ctx context.Context, client lockers.Locker) ([]lockers.Lock, error) {
 	locks := make([]lockers.Lock, b.Size.Leases)
 	start, spread := time.Now(), time.Duration(lockers.RenewAt*float64(b.ttl))
-	err := forEach(len(locks), func(i int) error {
+	err := meter.ForEach(len(locks), func(i int) error {
 		due := start.Add(spread * time.Duration(i) / time.Duration(len(locks)))
 		if err := pause(ctx, time.Until(due)); err != nil {
 			return err
@@ -87,7 +86,7 @@ func (b *bench) acquireOne(ctx context.Context, client lockers.Locker, i int) (l
 // finds at the release.
 func releaseAll(ctx context.Context, locks []lockers.Lock) (float64, error) {
 	var lost atomic.Int64
-	err := forEach(len(locks), func(i int) error {
+	err := meter.ForEach(len(locks), func(i int) error {
 		kept := locks[i].Kept()
 		if err := locks[i].Release(ctx); !kept || err != nil {
 			lost.Add(1)
@@ -95,22 +94,4 @@ func releaseAll(ctx context.Context, locks []lockers.Lock) (float64, error) {
 		return ctx.Err()
 	})
 	return float64(lost.Load()), err
-}
-
-// forEach does something for each of n, from 64 goroutines, and returns the first
-// error.
-func forEach(n int, do func(i int) error) error {
-	var next atomic.Int64
-	var all errgroup.Group
-	for range 64 {
-		all.Go(func() error {
-			for i := next.Add(1) - 1; i < int64(n); i = next.Add(1) - 1 {
-				if err := do(int(i)); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
-	}
-	return all.Wait()
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/distributedleasing/leasing/bench/internal/meter"
 	"github.com/distributedleasing/leasing/bench/peers/internal/lockers"
 )
 
@@ -290,16 +291,16 @@ func TestUsage(t *testing.T) {
 // TestHeapSeesLiveObjects only: garbage is not counted.
 func TestHeapSeesLiveObjects(t *testing.T) {
 	const size = 64 << 20
-	before, resident, cpu := heap(), rss(), processCPU()
+	before, resident, cpu := meter.Heap(), rss(), meter.CPU()
 	live := make([]byte, size)
 	for i := range live {
 		live[i] = byte(i)
 	}
-	assert.InDelta(t, size, heap()-before, size/4)
+	assert.InDelta(t, size, meter.Heap()-before, size/4)
 	if resident != 0 {
 		assert.Greater(t, rss()-resident, float64(size/2))
 	}
-	assert.Greater(t, processCPU(), cpu)
+	assert.Greater(t, meter.CPU(), cpu)
 	runtime.KeepAlive(live)
-	assert.InDelta(t, 0, heap()-before, size/4)
+	assert.InDelta(t, 0, meter.Heap()-before, size/4)
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"math"
 	"runtime"
 	"slices"
 	"text/tabwriter"
@@ -31,8 +32,7 @@ func (p *plan) writeTable(out io.Writer, version string, took time.Duration) err
 		for _, r := range w.rows {
 			fmt.Fprintf(table, "%-50s", r.title)
 			for _, peer := range p.peers {
-				value, found := p.value(w, r, peer)
-				fmt.Fprint(table, "\t", number(value, found))
+				fmt.Fprint(table, "\t", number(p.value(w, r, peer)))
 			}
 			better := "more"
 			if r.less {
@@ -48,53 +48,50 @@ func (p *plan) writeTable(out io.Writer, version string, took time.Duration) err
 	return err
 }
 
-// value is a peer's figure over the rounds.
-func (p *plan) value(w workload, r row, peer lockers.Peer) (value float64, found bool) {
+// value is a peer's figure over the rounds, or NaN if there is none.
+func (p *plan) value(w workload, r row, peer lockers.Peer) float64 {
 	var values []float64
 	for _, m := range p.results[key(w, peer)] {
 		if value, ok := m[r.metric]; ok {
 			values = append(values, value)
 		}
 	}
-	switch {
-	case len(values) == 0:
-		return 0, false
-	case r.worst:
-		return slices.Max(values), true
+	if r.worst && len(values) > 0 {
+		return slices.Max(values)
 	}
-	return median(values), true
+	return median(values)
 }
 
-// ratio is this library's figure divided by the best peer's.
-func (p *plan) ratio(w workload, r row) (ratio float64, found bool) {
-	var ours float64
+// ratio is this library's figure divided by the best peer's, and no number if one of them is
+// missing or the divisor is 0.
+func (p *plan) ratio(w workload, r row) float64 {
+	ours := math.NaN()
 	var others []float64
-	hasOurs := false
 	for _, peer := range p.peers {
-		value, found := p.value(w, r, peer)
+		value := p.value(w, r, peer)
 		switch {
-		case !found || peer.Local:
+		case math.IsNaN(value) || peer.Local:
 		case peer.Name == "leasing":
-			ours, hasOurs = value, true
+			ours = value
 		default:
 			others = append(others, value)
 		}
 	}
-	if !hasOurs || len(others) == 0 {
-		return 0, false
+	if len(others) == 0 {
+		return math.NaN()
 	}
 	best := slices.Max(others)
 	if r.less {
 		best = slices.Min(others)
 	}
-	return ours / best, best != 0
+	return ours / best
 }
 
 // number shows three digits or more, with commas between thousands.
-func number(value float64, found bool) string {
+func number(value float64) string {
 	decimals := 2
 	switch {
-	case !found:
+	case math.IsNaN(value) || math.IsInf(value, 0):
 		return absent
 	case value >= 100 || value == 0:
 		decimals = 0

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/distributedleasing/leasing/bench/internal/meter"
 	"github.com/distributedleasing/leasing/bench/peers/internal/lockers"
 )
 
@@ -31,7 +32,7 @@ func takeover(ctx context.Context, b *bench) (metrics, error) {
 	var mu sync.Mutex
 	var delays []time.Duration
 	stuck := 0.0
-	err = forEach(b.Size.Kills, func(i int) error {
+	err = meter.ForEach(b.Size.Kills, func(i int) error {
 		delay, err := b.killOne(ctx, client, b.name(i))
 		mu.Lock()
 		defer mu.Unlock()

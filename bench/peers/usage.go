@@ -7,8 +7,9 @@ import (
 	"os"
 	"runtime"
 	"strconv"
-	"syscall"
 	"time"
+
+	"github.com/distributedleasing/leasing/bench/internal/meter"
 )
 
 // usage is what has been used up to a moment, and by subtraction between two.
@@ -23,7 +24,7 @@ type usage struct {
 func (b *bench) usage(ctx context.Context) (usage, error) {
 	server, err := b.store.CPU(ctx)
 	log, logErr := b.store.Log(ctx)
-	return usage{at: time.Now(), clientCPU: processCPU(), serverCPU: server, log: log, commands: b.counter.Commands(), mallocs: mallocs()}, errors.Join(err, logErr)
+	return usage{at: time.Now(), clientCPU: meter.CPU(), serverCPU: server, log: log, commands: b.counter.Commands(), mallocs: mallocs()}, errors.Join(err, logErr)
 }
 
 // over returns what is used while something runs.
@@ -61,30 +62,11 @@ func (u usage) perMinute() metrics {
 	}
 }
 
-// processCPU is the user and system time of all threads of this process.
-func processCPU() time.Duration {
-	var used syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {
-		return 0
-	}
-	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
-}
-
 // mallocs is how many objects were ever allocated.
 func mallocs() int64 {
 	var stats runtime.MemStats
 	runtime.ReadMemStats(&stats)
 	return int64(stats.Mallocs)
-}
-
-// heap is the bytes of live objects and of goroutines' stacks. Two collections, so
-// that what finalizers held is gone as well.
-func heap() float64 {
-	runtime.GC()
-	runtime.GC()
-	var stats runtime.MemStats
-	runtime.ReadMemStats(&stats)
-	return float64(stats.HeapAlloc + stats.StackInuse)
 }
 
 // rss is the resident memory of this process in bytes: the second field of

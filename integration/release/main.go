@@ -138,11 +138,6 @@ func (s *sandbox) checkModule(ctx context.Context, m released, update bool) erro
 		return err
 	}
 	release := filepath.Join(s.root, "integration", "release")
-	if commands[m.slug] == nil {
-		if err := writeConsumer(release, m, filepath.Join(dir, "main.go")); err != nil {
-			return fmt.Errorf("every released module needs a small program that uses it: %w", err)
-		}
-	}
 	if _, err := s.run(ctx, dir, "go", "mod", "init", consumer); err != nil {
 		return err
 	}
@@ -154,6 +149,8 @@ func (s *sandbox) checkModule(ctx context.Context, m released, update bool) erro
 	program, use := ".", []string{"./program"}
 	if command, ok := commands[m.slug]; ok {
 		program, use = m.Path, append(use, command...)
+	} else if err := writeConsumer(release, m, filepath.Join(dir, "main.go")); err != nil {
+		return fmt.Errorf("every released module needs a small program that uses it: %w", err)
 	}
 	for _, command := range [][]string{{"go", "get", m.String()}, {"go", "build", "-o", "program", program}} {
 		if _, err := s.run(ctx, dir, command...); err != nil {

@@ -31,8 +31,7 @@ import (
 
 // scenario has short leases, so that one need not wait long for those of the dead.
 var scenario = runner.Scenario{
-	Name: "agents", About: "processes that edit one tree, cross each other, die and are forced out",
-	TTL: 2 * time.Second, Work: work,
+	Name: "agents", TTL: 2 * time.Second, Work: work,
 }
 
 func main() { runner.Main("agents", run, scenario) }

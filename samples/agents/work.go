@@ -147,7 +147,7 @@ type audit struct {
 // openAudit opens the history: that of the provider, or a table beside the data, into which it writes
 // what the manager tells.
 func openAudit(ctx context.Context, p place.Place, data *place.Data, m leasing.Manager) (*audit, error) {
-	provider, err := p.Provider(ctx)
+	provider, err := place.Open(ctx, p.Leases)
 	if err != nil {
 		return nil, err
 	}

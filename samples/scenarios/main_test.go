@@ -3,6 +3,7 @@
 package main
 
 import (
+	"io"
 	"os"
 	"strings"
 	"testing"
@@ -65,7 +66,12 @@ func runOn(t *testing.T, s runner.Scenario, backend string) {
 		require.NotEmpty(t, value, "run the test in scripts/with-servers, or set %s to the URL of a server", variable)
 		return value
 	})
-	require.NoError(t, runner.Run(t.Context(), s, url, t.Output()))
+	var out strings.Builder
+	require.NoError(t, runner.Run(t.Context(), s, url, io.MultiWriter(&out, t.Output())))
+	if s.Name == election.Name {
+		provider := strings.Replace(backend, "mariadb", "mysql", 1) // whose dialect it is
+		require.Contains(t, out.String(), ", on "+provider+")\n", "the provider that the URL names")
+	}
 }
 
 func TestCommandLinesThatCannotWork(t *testing.T) {

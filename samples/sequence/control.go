@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -189,11 +190,10 @@ func (s *show) react(ctx context.Context, r runner.Report) error {
 		s.done[r.Number] = true
 	case closed:
 		s.seen = r.Number
-		if r.Number == s.numbers[pausedToGap] {
-			s.wake(pausedToGap)
-		}
-		if r.Number == s.numbers[pausedToOther] {
-			s.wake(pausedToOther)
+		for _, trouble := range []string{pausedToGap, pausedToOther} {
+			if r.Number == s.numbers[trouble] {
+				s.wake(trouble)
+			}
 		}
 	case runner.Exited:
 		if troubleOf(r.Worker) == cutOff && !strings.HasSuffix(r.Worker, "+") {
@@ -213,13 +213,10 @@ func (s *show) react(ctx context.Context, r runner.Report) error {
 
 // wake resumes the worker that was paused for a trouble.
 func (s *show) wake(trouble string) {
-	for i, other := range troubles {
-		if name := fmt.Sprintf("w%d", i+1); other == trouble {
-			s.Announce("kill -CONT %s, which still wants to commit", name)
-			s.Resume(name)
-			s.Continue(name)
-		}
-	}
+	name := fmt.Sprintf("w%d", slices.Index(troubles, trouble)+1)
+	s.Announce("kill -CONT %s, which still wants to commit", name)
+	s.Resume(name)
+	s.Continue(name)
 }
 
 // seal seals what is closed, up to the gaps that are still wanted.

@@ -34,8 +34,7 @@ import (
 const leaseFor = 3 * time.Second
 
 var scenario = runner.Scenario{
-	Name: "sequence", About: "a ledger in one order, whose writers are killed, paused and cut off",
-	TTL: leaseFor, Control: control, Work: work,
+	Name: "sequence", TTL: leaseFor, Control: control, Work: work,
 }
 
 func main() { runner.Main("sequence", run, scenario) }

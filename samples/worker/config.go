@@ -84,27 +84,27 @@ func (d *duration) UnmarshalText(text []byte) error {
 // lookup looks an environment variable up.
 type lookup func(name string) (value string, found bool)
 
-// read reads a file. A member that it does not know is an error.
-func read(file string, env lookup) (c config, err error) {
+// read reads a file over what is there. A member that it does not know is an error.
+func (c *config) read(file string, env lookup) error {
 	data, err := os.ReadFile(file)
 	if err != nil {
-		return c, err
+		return err
 	}
 	decoder := json.NewDecoder(bytes.NewReader(data))
 	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(&c); err != nil {
-		return c, err
+	if err := decoder.Decode(c); err != nil {
+		return err
 	}
 	if c.Provider, err = expand(c.Provider, env); err != nil {
-		return c, err
+		return err
 	}
 	if backends[c.Provider] == nil || c.Backends[c.Provider] == nil {
-		return c, fmt.Errorf(`"Provider" is %q: there are %v, and the file has options of %v`,
+		return fmt.Errorf(`"Provider" is %q: there are %v, and the file has options of %v`,
 			c.Provider, slices.Sorted(maps.Keys(backends)), slices.Sorted(maps.Keys(c.Backends)))
 	}
 	section, err := expand(string(c.Backends[c.Provider]), env)
 	c.Backends = map[string]json.RawMessage{c.Provider: json.RawMessage(section)}
-	return c, err
+	return err
 }
 
 // expand replaces references to environment variables in JSON. Errors name what is
@@ -120,19 +120,4 @@ func expand(text string, env lookup) (expanded string, err error) {
 		return string(quoted[1 : len(quoted)-1])
 	})
 	return expanded, err
-}
-
-// over lays what is set over the file's, and fills in defaults.
-func (c config) over(file config) config {
-	host, err := os.Hostname()
-	if err != nil {
-		host = "worker"
-	}
-	file.Name = cmp.Or(c.Name, file.Name, "sample/worker")
-	file.Owner = cmp.Or(c.Owner, file.Owner, fmt.Sprintf("%s-%d", host, os.Getpid()))
-	file.TTL = cmp.Or(c.TTL, file.TTL, duration(30*time.Second))
-	own := map[string]string{"host": host, "pid": fmt.Sprint(os.Getpid())}
-	maps.Copy(own, file.Metadata)
-	file.Metadata = own
-	return file
 }

@@ -78,10 +78,9 @@ func works(t *testing.T, provider leasing.Provider, err error, text string) {
 
 func TestPagesOfProviders(t *testing.T) {
 	offline(t)
-	chdir := func(file string) string { return filepath.Join(docs, "providers", file+".md") }
 	texts := map[string]string{}
 	for name := range backends {
-		texts[name] = page(t, chdir(name))
+		texts[name] = page(t, filepath.Join(docs, "providers", name+".md"))
 	}
 	t.Chdir(t.TempDir()) // where files may be made
 	require.NoError(t, os.MkdirAll("var/lib/app", 0o700))

@@ -24,6 +24,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strconv"
 	"syscall"
 	"time"
 
@@ -58,12 +59,18 @@ type settings struct {
 }
 
 func parse(args []string, env lookup) (s settings, err error) {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "worker"
+	}
+	pid := strconv.Itoa(os.Getpid())
+	s.Metadata = map[string]string{"host": host, "pid": pid}
 	flags := flag.NewFlagSet("worker", flag.ContinueOnError)
 	flags.StringVar(&s.url, "provider", "", "URL of the backend: sqlite://file, postgres://..., redis://..., ... (default: the variable "+urlVariable+")")
 	file := flags.String("config", "", "JSON file that says the backend, and all the rest: see worker/configs")
-	flags.StringVar(&s.Name, "name", "", "of the lease (default: the file's, or sample/worker)")
-	flags.StringVar(&s.Owner, "owner", "", "who this is, for people to read (default: host and process)")
-	flags.DurationVar((*time.Duration)(&s.TTL), "ttl", 0, "how long the lease lasts without renewal (default: the file's, or 30s)")
+	flags.StringVar(&s.Name, "name", "sample/worker", "of the lease, rather than the file's")
+	flags.StringVar(&s.Owner, "owner", host+"-"+pid, "who this is, for people to read")
+	flags.DurationVar((*time.Duration)(&s.TTL), "ttl", 30*time.Second, "how long the lease lasts without renewal, rather than the file's")
 	flags.DurationVar(&s.pace, "pace", time.Second, "how long an item takes, and how often those who wait look")
 	flags.IntVar(&s.measure, "measure", 0, "acquire, renew and release so many times, and print how long that takes")
 	flags.StringVar(&s.metrics, "metrics", "", "address at which Prometheus finds this process's metrics, such as 127.0.0.1:9464")
@@ -71,15 +78,16 @@ func parse(args []string, env lookup) (s settings, err error) {
 	if err := flags.Parse(args); err != nil {
 		return s, err
 	}
-	var c config
 	if *file != "" {
-		if c, err = read(*file, env); err != nil {
+		if err := s.read(*file, env); err != nil {
 			return s, fmt.Errorf("%s: %w", *file, err)
+		}
+		if err := flags.Parse(args); err != nil { // once more: what it says comes before the file
+			return s, err
 		}
 	} else if s.url == "" {
 		s.url, _ = env(urlVariable)
 	}
-	s.config = s.over(c)
 	switch {
 	case flags.NArg() > 0:
 		return s, fmt.Errorf("what is %q? All settings are flags", flags.Arg(0))

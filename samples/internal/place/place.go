@@ -11,10 +11,28 @@ import (
 	"time"
 
 	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/open"
+	bloblease "github.com/distributedleasing/leasing/providers/blob"
+	consullease "github.com/distributedleasing/leasing/providers/consul"
+	cosmoslease "github.com/distributedleasing/leasing/providers/cosmos"
+	etcdlease "github.com/distributedleasing/leasing/providers/etcd"
+	kuberneteslease "github.com/distributedleasing/leasing/providers/kubernetes"
 	redislease "github.com/distributedleasing/leasing/providers/redis"
+	s3lease "github.com/distributedleasing/leasing/providers/s3"
 	sqllease "github.com/distributedleasing/leasing/providers/sql"
+	mysqllease "github.com/distributedleasing/leasing/providers/sql/mysql"
 )
+
+// openers are of all providers whose leases other processes reach by a URL.
+var openers = []abstractions.Opener{
+	sqllease.Opener(), mysqllease.Opener(), redislease.Opener(), bloblease.Opener(), cosmoslease.Opener(), s3lease.Opener(), etcdlease.Opener(), consullease.Opener(), kuberneteslease.Opener(),
+}
+
+// Open opens the provider whose URL it is.
+func Open(ctx context.Context, rawURL string) (leasing.Provider, error) {
+	return open.URL(ctx, rawURL, openers...)
+}
 
 // Place is one run's. Worker processes get it as JSON in their environment, which
 // other users can't read: a URL may hold a password.
@@ -72,7 +90,7 @@ func SetUp(ctx context.Context, sample, rawURL string) (Place, func() error, err
 
 // prepare makes what the leases need.
 func (p Place) prepare(ctx context.Context) error {
-	provider, err := p.Provider(ctx)
+	provider, err := Open(ctx, p.Leases)
 	if err != nil {
 		return err
 	}
@@ -98,9 +116,6 @@ func (p Place) dropSchema(ctx context.Context) error {
 	return errors.Join(err, data.Close())
 }
 
-// Provider opens the leases of the run.
-func (p Place) Provider(ctx context.Context) (leasing.Provider, error) { return Open(ctx, p.Leases) }
-
 // Connect opens the leases and the data, and makes a manager for the leases. It returns
 // what closes all of them.
 func (p Place) Connect(ctx context.Context, options leasing.Options) (leasing.Manager, *Data, func() error, error) {
@@ -108,7 +123,7 @@ func (p Place) Connect(ctx context.Context, options leasing.Options) (leasing.Ma
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	provider, err := p.Provider(ctx)
+	provider, err := Open(ctx, p.Leases)
 	if err != nil {
 		return nil, nil, nil, errors.Join(err, data.Close())
 	}

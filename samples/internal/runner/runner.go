@@ -16,7 +16,7 @@ import (
 // Scenario is what a parent process and its workers do.
 type Scenario struct {
 	Name  string
-	About string        // in a line
+	About string        // in a line, where a program has several
 	TTL   time.Duration // of the workers' leases; raised to the backend's least
 	// Control starts workers and checks the outcome: an error is a broken promise.
 	Control func(ctx context.Context, s *Runner) error

@@ -95,7 +95,7 @@ var All = []Peer{
 var Backends = map[string]Backend{
 	"redis": {
 		Variable: "LEASING_TEST_REDIS", Peers: All,
-		Open: func(url string) (Store, error) { return OpenServers(url) },
+		Open: func(url string) (Store, error) { return clients(url, nil) },
 	},
 	"postgres": {
 		Variable: "LEASING_TEST_POSTGRES", Open: openPostgres,

@@ -39,7 +39,7 @@ func try(ctx context.Context, l Locker, name string) (Lock, error) {
 }
 
 func openServers(t *testing.T, url string) Servers {
-	servers, err := OpenServers(url)
+	servers, err := clients(url, nil)
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, servers.Close()) })
 	return servers
@@ -60,6 +60,15 @@ func eachPeer(t *testing.T, test func(t *testing.T, p Peer, url string)) {
 			})
 		}
 	}
+}
+
+// eachLibrary is eachPeer without the lock in memory.
+func eachLibrary(t *testing.T, test func(t *testing.T, p Peer, url string)) {
+	eachPeer(t, func(t *testing.T, p Peer, url string) {
+		if !p.Local {
+			test(t, p, url)
+		}
+	})
 }
 
 func TestAdaptersExcludeRedis(t *testing.T) {
@@ -141,10 +150,7 @@ func acquire(ctx context.Context, l Locker, name string) (Lock, error) {
 }
 
 func TestAdaptersStopWaitingRedis(t *testing.T) {
-	eachPeer(t, func(t *testing.T, p Peer, url string) {
-		if p.Local {
-			return
-		}
+	eachLibrary(t, func(t *testing.T, p Peer, url string) {
 		l := open(t, p, Config{URL: url, TTL: 30 * time.Second})
 		name := unique()
 		lock, err := try(t.Context(), l, name)
@@ -161,10 +167,7 @@ func TestAdaptersStopWaitingRedis(t *testing.T) {
 // TestAdaptersKeepRedis: a lock that is kept outlives its TTL.
 func TestAdaptersKeepRedis(t *testing.T) {
 	const ttl = 2 * time.Second
-	eachPeer(t, func(t *testing.T, p Peer, url string) {
-		if p.Local {
-			return
-		}
+	eachLibrary(t, func(t *testing.T, p Peer, url string) {
 		name := unique()
 		lock, err := try(t.Context(), open(t, p, Config{URL: url, TTL: ttl}), name)
 		require.NoError(t, err)
@@ -182,10 +185,7 @@ func TestAdaptersKeepRedis(t *testing.T) {
 // again, so another takes the name.
 func TestAdaptersNoticeLossRedis(t *testing.T) {
 	const ttl = 3 * time.Second
-	eachPeer(t, func(t *testing.T, p Peer, url string) {
-		if p.Local {
-			return
-		}
+	eachLibrary(t, func(t *testing.T, p Peer, url string) {
 		l := open(t, p, Config{URL: url, TTL: ttl})
 		name := unique()
 		lock, err := try(t.Context(), l, name)
@@ -216,10 +216,7 @@ func forget(t *testing.T, client *redis.Client, name string) {
 
 func TestFreeInIsTheServersRedis(t *testing.T) {
 	const ttl = 30 * time.Second
-	eachPeer(t, func(t *testing.T, p Peer, url string) {
-		if p.Local {
-			return
-		}
+	eachLibrary(t, func(t *testing.T, p Peer, url string) {
 		l := open(t, p, Config{URL: url, TTL: ttl})
 		name := unique()
 		left, err := l.(Expiring).FreeIn(t.Context(), name)

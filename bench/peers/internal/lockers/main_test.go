@@ -24,7 +24,7 @@ func unique() string { return run + "/" + rand.Text() }
 func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m, goleak.Cleanup(func(status int) {
 		for _, variable := range []string{oneServer, threeServers} {
-			if servers, err := OpenServers(os.Getenv(variable)); err == nil {
+			if servers, err := clients(os.Getenv(variable), nil); err == nil {
 				_ = servers.Sweep(context.Background(), run) // else they expire within the hour
 				_ = servers.Close()
 			}

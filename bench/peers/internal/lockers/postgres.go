@@ -106,9 +106,7 @@ func (s postgresStore) Log(ctx context.Context) (bytes int64, err error) {
 	return bytes, err
 }
 
-func (s postgresStore) Sweep(ctx context.Context, _ string) error { return s.drop(ctx) }
-
-func (s postgresStore) drop(ctx context.Context) error {
+func (s postgresStore) Sweep(ctx context.Context, _ string) error {
 	_, err := s.Exec(ctx, "DROP SCHEMA IF EXISTS "+postgresSchema+" CASCADE")
 	return err
 }

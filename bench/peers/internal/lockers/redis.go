@@ -34,8 +34,8 @@ func nodes(url string) (nodes []*redis.Options, err error) {
 }
 
 // clients returns a go-redis client for each server of a URL, with defaults
-// except that contexts are obeyed, and for what tune changes. What they send is
-// counted unless counter is nil.
+// except that contexts are obeyed, and for what tune changes. It connects when it is
+// first asked. What they send is counted unless counter is nil.
 func clients(url string, counter *wire.Counter, tune ...func(*redis.Options)) (Servers, error) {
 	nodes, err := nodes(url)
 	if err != nil {
@@ -58,9 +58,6 @@ func clients(url string, counter *wire.Counter, tune ...func(*redis.Options)) (S
 // Servers are those of a URL, for a peer's locks, or for questions that are not part of
 // what is measured.
 type Servers []*redis.Client
-
-// OpenServers connects to the servers of a URL when they are first asked.
-func OpenServers(url string) (Servers, error) { return clients(url, nil) }
 
 // Close closes the connections.
 func (s Servers) Close() (err error) {

@@ -107,9 +107,6 @@ func openSqliteUpsert(ctx context.Context, config Config, synchronous string) (L
 	take := prepare(`INSERT INTO bare VALUES (?1, ?2, ?3)
 ON CONFLICT (name) DO UPDATE SET owner = excluded.owner, expires_us = excluded.expires_us WHERE bare.expires_us <= ?4`)
 	free := prepare("DELETE FROM bare WHERE name = ?1 AND owner = ?2")
-	if err != nil {
-		return nil, errors.Join(err, db.Close())
-	}
 	renew := prepare(`UPDATE bare SET expires_us = ?2 FROM json_each(?1) AS r
 WHERE bare.name = r.value ->> 0 AND bare.owner = r.value ->> 1`)
 	if err != nil {

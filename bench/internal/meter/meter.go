@@ -1,0 +1,48 @@
+// Package meter is what the benchmarks and command peers measure with.
+package meter
+
+import (
+	"runtime"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// CPU is the user and system time of all threads of this process.
+func CPU() time.Duration {
+	var used syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {
+		return 0
+	}
+	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
+}
+
+// Heap is the bytes of live objects and of goroutines' stacks. Two collections, so
+// that what finalizers held is gone as well.
+func Heap() float64 {
+	runtime.GC()
+	runtime.GC()
+	var stats runtime.MemStats
+	runtime.ReadMemStats(&stats)
+	return float64(stats.HeapAlloc + stats.StackInuse)
+}
+
+// ForEach does something for each of n, from 64 goroutines, and returns the first
+// error.
+func ForEach(n int, do func(i int) error) error {
+	var next atomic.Int64
+	var all errgroup.Group
+	for range 64 {
+		all.Go(func() error {
+			for i := next.Add(1) - 1; i < int64(n); i = next.Add(1) - 1 {
+				if err := do(int(i)); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	return all.Wait()
+}
