@@ -67,11 +67,12 @@
 // Whichever reaches the deadline first decides. With the defaults a lease of
 // 30 s is trusted for 29.698 s.
 //
-// Renewals are sent at 0.54 to 0.6 of the TTL, counted from sent. A failed
-// renewal is retried at shrinking intervals until trust ends. One attempt may
-// take at most a third of the remaining trust, so that a hung attempt leaves
-// time for others. A lease is lost only when the backend says for certain that
-// the claim has ended, or when trust ends; a transient error does not end it.
+// By default renewals are sent at 0.54 to 0.6 of the TTL, counted from sent. A
+// failed renewal is retried until trust ends, after pauses of at most a tenth
+// of the trust left, so ever more often. One attempt may take at most a third
+// of the remaining trust, so that a hung attempt leaves time for others. A
+// lease is lost only when the backend says for certain that the claim has
+// ended, or when trust ends; a transient error does not end it.
 //
 // # The life of a lease
 //

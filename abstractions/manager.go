@@ -62,7 +62,7 @@ type Manager interface {
 	// is no WaiterLister.
 	Waiters(ctx context.Context, name string) ([]Waiting, error)
 
-	// Break ends a lease that someone else holds: see BreakRequest. Use
+	// Break ends the lease of a name, whoever holds it: see BreakRequest. Use
 	// Immediate only if you know that the holder is dead.
 	Break(ctx context.Context, name string, options *BreakOptions) (BreakResult, error)
 
