@@ -63,17 +63,17 @@
 //
 // # Redlock
 //
-// Redlock is the algorithm of "Distributed Locks with Redis", with fencing tokens added, which its critics missed
-// (Kleppmann, "How to do distributed locking", 2016). An acquire asks all servers at once. It succeeds when a
-// majority has granted it and has confirmed one token, no lower than any that they proposed, within the TTL less
-// drift. So any later majority includes a server that issues a higher token. Votes won without a majority are
-// taken back. A repeated acquire, whose first reply was lost, gets the token of its claim, or a later one if a
-// server that knows that token does not answer. Only one process may acquire under an ID; package leasing sees to
-// that. A renewal needs a majority too. It restores the lease on a server that lost it, unless that server has
-// granted the name to another claim since, or the lease was released. A server that misses a renewal keeps the
-// older metadata; readers see the metadata that most servers have. A request returns as soon as its outcome is
-// certain, so a dead or frozen server does not delay it. Servers must not replicate each other. Their clocks must
-// run at the same rate, but need not show the same time.
+// Redlock is the algorithm of "Distributed Locks with Redis", plus the fencing tokens that its critics found
+// missing (Kleppmann, "How to do distributed locking", 2016). An acquire asks all servers at once. It succeeds
+// when a majority has granted it and has confirmed one token, no lower than any that they proposed, within the
+// TTL less drift. So any later majority includes a server that issues a higher token. Votes won without a
+// majority are taken back. A repeated acquire, whose first reply was lost, gets the token of its claim, or a
+// later one if a server that knows that token does not answer. Only one process may acquire under an ID; package
+// leasing sees to that. A renewal needs a majority too. It restores the lease on a server that lost it, unless
+// that server has granted the name to another claim since, or the lease was released. A server that misses a
+// renewal keeps the older metadata; readers see the metadata that most servers have. A request returns as soon as
+// its outcome is certain, so a dead or frozen server does not delay it. Servers must not replicate each other.
+// Their clocks must run at the same rate, but need not show the same time.
 //
 // A server that is new, or has lost its data, is in quarantine: it casts no vote for
 // [Options].MaxTTL. The quarantine ends by the server's wall clock, but not before
@@ -81,10 +81,10 @@
 // If the server's clock is set forward before any process has asked it again, it may
 // vote too early.
 //
-// To start with new servers at once, call [Provider.Bootstrap], and only then. All
-// processes need the same MaxTTL. The process that finds that a server has lost its
-// data sets the length of the quarantine, so longer leases of other processes could
-// be granted a second time.
+// Call [Provider.Bootstrap] to let new servers vote at once, and never on servers
+// that may hold leases. All processes need the same MaxTTL. The process that finds
+// that a server has lost its data sets the length of the quarantine, so longer
+// leases of other processes could be granted a second time.
 //
 // # How it works
 //

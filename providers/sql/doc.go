@@ -1,5 +1,5 @@
-// Package sqllease keeps leases in a table: of PostgreSQL, or of an SQLite file; and of MariaDB and MySQL, for which
-// package mysqllease of module providers/sql/mysql has the client and the particulars.
+// Package sqllease keeps leases in a table of PostgreSQL, or of an SQLite file. For MariaDB and MySQL use package
+// mysqllease of module providers/sql/mysql, which brings the client and describes the differences.
 //
 //	provider, err := sqllease.Open(ctx, sqllease.Options{URL: "postgres://app@db/app", Create: true})
 //	provider, err := sqllease.OpenURL(ctx, "sqlite:///var/lib/app/leases.db?create=true")
