@@ -11,7 +11,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-// Always, as a number of times, means every call.
+// Always means every call, as a number of times.
 const Always = -1
 
 // Fail makes the next calls of op fail with err before they take effect.
