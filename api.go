@@ -10,79 +10,81 @@ import "github.com/distributedleasing/leasing/abstractions"
 //
 //	Acquire(ctx, name, options)     waits for the name
 //	TryAcquire(ctx, name, options)  asks once
-//	Adopt(ctx, handover, options)   goes on with a lease of another process
+//	Adopt(ctx, handover, options)   continues a lease of another process
 //	Inspect(ctx, name)              shows who holds a name
 //	Waiters(ctx, name)              shows who waits for it
 //	List(ctx, options)              iterates over records
 //	Break(ctx, name, options)       ends somebody's lease
-//	Subscribe(observer)             tells events
+//	Subscribe(observer)             delivers events
 //	Health(ctx)                     reports on backend and leases
 //	Capabilities()                  says what the backend can do
-//	Close(ctx)                      ends the work under all leases, waits for it, lets go
+//	Close(ctx)                      cancels the work under all leases, waits for it, releases them
 //
-// Options that are nil are the manager's defaults. Package abstractions documents each
-// method: go doc github.com/distributedleasing/leasing/abstractions.Manager
+// Nil options mean the manager's defaults. Package abstractions documents each method:
+// go doc github.com/distributedleasing/leasing/abstractions.Manager
 type Manager = abstractions.Manager
 
-// Lease is a name held. It is safe for concurrent use.
+// Lease is one holding of a name, from its acquire to its release or loss. It is safe
+// for concurrent use.
 //
 //	Name() ID() Owner() AcquiredAt()  identify it
-//	Token()                 is the fencing token: hand it to what the lease protects
+//	Token()                 is the fencing token: pass it to the resource that the lease protects
 //	Context() Done() Err()  end with the lease; Err is then a *LostError, or matches ErrReleased
-//	Remaining() TTL()       are the trust that is left and the time that was granted
+//	Remaining() TTL()       are the remaining trust and the granted TTL
 //	Renew(ctx)              renews now; the manager does it by itself
-//	SetMetadata(ctx, metadata) Metadata()  change and show what others see
-//	Release(ctx)            gives the name up, once the work is over
+//	SetMetadata(ctx, metadata) Metadata()  replace and return the metadata that others see
+//	Release(ctx)            releases the name, once the work is over
 //	HandOver(ctx)           ends it here, for another process to adopt
-//	Renewals()              counts the successful ones
+//	Renewals()              counts the successful renewals
 //
 // Package abstractions documents each method:
 // go doc github.com/distributedleasing/leasing/abstractions.Lease
 type Lease = abstractions.Lease
 
 // Provider is a backend, opened by one of the modules under providers. Pass it to
-// NewManager, and close it after the manager. Its own methods are not for
-// applications: they make single attempts, and nobody renews what they grant.
+// NewManager, and close it after the manager. Applications do not call its
+// methods: each makes a single attempt, and nothing renews what it grants.
 type Provider = abstractions.Provider
 
 // Capabilities are facts about a backend: the bounds of a TTL, whose clock decides,
-// whether a lease may be infinite. A bound of 0 is none.
+// whether a lease may be infinite. A bound of 0 means no bound.
 type Capabilities = abstractions.Capabilities
 
-// Lateness bounds how long after its TTL a backend that is up may still refuse the name
-// of a dead holder to others: a fixed time plus a share of the TTL.
+// Lateness bounds the delay between the end of a dead holder's TTL and the moment at
+// which a working backend grants the name to others: a fixed time plus a share of the
+// TTL.
 type Lateness = abstractions.Lateness
 
 // What calls take and return. A zero field means the default.
 type (
 	// AcquireOptions configure one lease: TTL, RenewFraction or RenewCadence,
 	// NoAutoRenew, MaxRenewals (0: no limit), WaitLimit (0: until ctx ends), Metadata
-	// and an Observer. What is zero is taken from Options.
+	// and an Observer. Zero fields are taken from Options.
 	AcquireOptions = abstractions.AcquireOptions
-	// BreakOptions say who breaks a lease and why (Actor, Reason), which one is meant
-	// (IfToken; 0: whichever there is), and whether the name is free at once
+	// BreakOptions say who breaks a lease and why (Actor, Reason), which lease is
+	// meant (IfToken; 0: the current one), and whether the name is free at once
 	// (Immediate) or when the lease has run out.
 	BreakOptions = abstractions.BreakOptions
-	// BreakResult says whether a Break met a lease, its token, and how long the name
-	// stays taken (0: it is free now).
+	// BreakResult says whether the name was held when Break came, its latest token,
+	// and how long the name stays taken (0: it is free now).
 	BreakResult = abstractions.BreakResult
 	// ListOptions choose what List shows: names with a Prefix ("": all), or only those
 	// that are held.
 	ListOptions = abstractions.ListOptions
 	// Handover is a lease on its way from one process to another: its name, ID and
-	// token. It reads and writes as JSON. Whoever knows it can renew and release the
+	// token. It marshals to and from JSON. Whoever has it can renew and release the
 	// lease.
 	Handover = abstractions.Handover
 	// Record is what a backend knows about a name at one moment. Its times are the
 	// backend's: compare them with each other, and not with this process's clock. On a
 	// free name only Name, Token and Now are promised.
 	Record = abstractions.Record
-	// Waiting is a claim that waits for a name: its ID, its owner, since when, and the
-	// backend's clock at the read. Its times are the backend's, too.
+	// Waiting is a claim that waits for a name: its ID, its owner, when it began to
+	// wait, and the backend's clock at the read. Its times are the backend's, too.
 	Waiting = abstractions.Waiting
-	// Health is a report on a manager and its backend. It reads and writes as JSON.
+	// Health is a report on a manager and its backend. It marshals to and from JSON.
 	Health = abstractions.Health
-	// HealthStatus sums a report up: Healthy, Degraded or Unhealthy.
+	// HealthStatus is the summary of a report: Healthy, Degraded or Unhealthy.
 	HealthStatus = abstractions.HealthStatus
 )
 
@@ -97,8 +99,8 @@ const (
 
 // What observers get.
 type (
-	// Observer is called with events, in order for each lease, in a goroutine of its
-	// own: it may block, and delays no lease.
+	// Observer is called with events, in order for each lease, on a goroutine of its
+	// own. It may block without delaying any lease.
 	Observer = abstractions.Observer
 	// Event is one thing that happened to a lease. Fields that don't concern its Kind
 	// are zero. Times and durations are by this process's clock.
@@ -119,31 +121,32 @@ const (
 	EventAcquireFailed = abstractions.EventAcquireFailed
 	// EventLost: the lease ended without a release.
 	EventLost = abstractions.EventLost
-	// EventReleased: the lease was released; Err is set if the backend could not be told.
+	// EventReleased: the lease was released; Err is set if the backend did not confirm
+	// it.
 	EventReleased = abstractions.EventReleased
 	// EventHandedOver: HandOver ended the lease in this process; others still find
 	// the name taken.
 	EventHandedOver = abstractions.EventHandedOver
 	// EventBroken: this manager's Break ended somebody's lease.
 	EventBroken = abstractions.EventBroken
-	// EventDropped: the observer has hung, and missed events.
+	// EventDropped: the observer hung, and missed events.
 	EventDropped = abstractions.EventDropped
 )
 
-// The errors that every error of this package and of every provider matches
-// with errors.Is. ErrHeld and ErrLost are different things: the first is
-// somebody else's lease met while acquiring, the second one's own that ended.
+// The sentinels that errors of this package and of every provider match with
+// errors.Is. ErrHeld and ErrLost differ: ErrHeld means that someone else has
+// the name that you asked for, ErrLost that your own lease has ended.
 var (
-	// ErrHeld: the name is somebody else's at present. Carried by *HeldError.
+	// ErrHeld: someone else has the name at present. Carried by *HeldError.
 	ErrHeld = abstractions.ErrHeld
 	// ErrLost: the lease has ended without being released. Carried by *LostError.
 	ErrLost = abstractions.ErrLost
-	// ErrReleased: the lease was given up, or handed over.
+	// ErrReleased: the lease was released, or handed over.
 	ErrReleased = abstractions.ErrReleased
 	// ErrClosed: the manager or provider was closed.
 	ErrClosed = abstractions.ErrClosed
-	// ErrUnavailable: the backend did not answer, or could not. Unless it is also
-	// ErrThrottled, the request may have been applied.
+	// ErrUnavailable: the backend did not answer, or could not serve the request.
+	// Unless it is also ErrThrottled, the request may have been applied.
 	ErrUnavailable = abstractions.ErrUnavailable
 	// ErrThrottled: the backend refused for now and did nothing. It is also
 	// ErrUnavailable.
@@ -151,7 +154,7 @@ var (
 	// ErrInvalid: the request can't work as it is; nothing was sent. Carried by
 	// *InvalidError.
 	ErrInvalid = abstractions.ErrInvalid
-	// ErrDenied: the backend refused the identity or its rights.
+	// ErrDenied: the backend refused the credentials, or they lack a permission.
 	ErrDenied = abstractions.ErrDenied
 	// ErrNotSetUp: the backend lacks something that must be created first (a table, a
 	// container), or has it in a version this code doesn't know.
@@ -162,15 +165,16 @@ var (
 	ErrUnsupported = abstractions.ErrUnsupported
 )
 
-// The types behind them, for errors.As.
+// The types of those errors, for errors.As.
 type (
 	// Error says which operation failed, at which provider, for which name, and why.
 	Error = abstractions.Error
 	// HeldError matches ErrHeld and describes the holder. ByThisManager says that it
 	// is a lease of the manager that asked.
 	HeldError = abstractions.HeldError
-	// LostError matches ErrLost and tells the reason, and of a lease that was broken by
-	// whom and why, where the backend tells. It is the cause of a lost lease's context.
+	// LostError matches ErrLost and gives the reason. For a broken lease it also says
+	// who broke it and why, if the backend tells. It is the cause of a lost lease's
+	// context.
 	LostError = abstractions.LostError
 	// LostReason says how a lease ended without a release.
 	LostReason = abstractions.LostReason
@@ -183,17 +187,18 @@ type (
 
 // The reasons of a LostError.
 const (
-	// LostExpired: the time it was trusted for ran out before a renewal succeeded.
+	// LostExpired: trust ended before a renewal succeeded.
 	LostExpired = abstractions.LostExpired
 	// LostTaken: the backend shows another holder.
 	LostTaken = abstractions.LostTaken
 	// LostBroken: somebody broke it.
 	LostBroken = abstractions.LostBroken
-	// LostGone: the backend no longer knows it.
+	// LostGone: the backend no longer knows the claim.
 	LostGone = abstractions.LostGone
-	// LostRenewalLimit: it ran out after its last permitted renewal.
+	// LostRenewalLimit: the lease ran out after AcquireOptions.MaxRenewals renewals.
 	LostRenewalLimit = abstractions.LostRenewalLimit
-	// LostClosed: its manager was closed while it was in use, and it ran out.
+	// LostClosed: the manager was closed while the lease was in use, and the lease ran
+	// out.
 	LostClosed = abstractions.LostClosed
 )
 
@@ -207,14 +212,16 @@ const (
 	MaxNameBytes = abstractions.MaxNameBytes
 	// MaxOwnerBytes is the longest owner, and the longest Actor of a break: 256.
 	MaxOwnerBytes = abstractions.MaxOwnerBytes
-	// MaxMetadataBytes bounds the keys and values of a lease's metadata, added up: 4096.
+	// MaxMetadataBytes bounds the total size of a lease's metadata, keys and values:
+	// 4096.
 	MaxMetadataBytes = abstractions.MaxMetadataBytes
 )
 
-// MaxToken bounds fencing tokens: below 2^53, so that they survive formats that count
-// in floating point.
+// MaxToken is the largest fencing token, 2^53-1: tokens survive formats that store
+// numbers as floating point.
 const MaxToken = abstractions.MaxToken
 
-// ValidateName reports whether a lease may be called name: UTF-8, 1 to
-// MaxNameBytes bytes, no control characters.
+// ValidateName returns nil if name is a valid lease name: UTF-8, 1 to
+// MaxNameBytes bytes, no control characters. Otherwise the error matches
+// ErrInvalid.
 func ValidateName(name string) error { return abstractions.ValidateName(name) }

@@ -12,22 +12,22 @@ import (
 //
 // The context that fn gets ends when the lease is lost, when the manager is
 // closed, when Release is called on the lease, or when ctx ends; context.Cause
-// tells which. Unless the lease is lost it is renewed until fn has returned,
-// so that nobody else gets in while fn still cleans up: fn should return soon
-// after its context ends.
+// tells which. Unless it is lost, the lease is renewed until fn has returned,
+// so that nobody else gets the name while fn still cleans up: fn should return
+// soon after its context ends.
 //
 // Do returns fn's error, joined with the *LostError if the lease was lost
 // meanwhile (fn may have run unprotected, even if it returned nil), and with
 // the error of the release.
 //
-// A lease has one holder, and a second call in the same process is another one:
-// a Do of name within a Do of name waits for itself, until ctx ends. The error
-// is then a *HeldError whose ByThisManager is set.
+// Do is not reentrant: a Do of a name within a Do of the same name waits for
+// itself until ctx ends. The error is then a *HeldError whose ByThisManager is
+// set.
 func Do(ctx context.Context, m Manager, name string, fn func(ctx context.Context, lease Lease) error) error {
 	return DoWith(ctx, m, name, nil, fn)
 }
 
-// DoWith is Do with options; nil means the defaults of the manager.
+// DoWith is Do with options; nil means the manager's defaults.
 func DoWith(ctx context.Context, m Manager, name string, options *AcquireOptions, fn func(ctx context.Context, lease Lease) error) error {
 	return do(ctx, m, name, fn, func() (Lease, error) { return m.Acquire(ctx, name, options) })
 }

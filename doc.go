@@ -1,6 +1,7 @@
-// Package leasing gives a name to one holder at a time, across processes and
-// machines, for as long as the holder keeps renewing it. It runs over a
-// backend you already have: see the modules under providers.
+// Package leasing implements distributed leases: a name has one holder at a
+// time, across processes and machines, for as long as the holder keeps
+// renewing it. It runs on a backend you already have: see the modules under
+// providers.
 //
 //	provider := memlease.New(memlease.Options{}) // or sqllease.Open, ...
 //	defer provider.Close()
@@ -13,45 +14,45 @@
 //
 // [Do] waits for the name, [TryDo] asks once. A lease that outlives one function
 // comes from Manager.Acquire or Manager.TryAcquire and ends with Lease.Release. The
-// methods of [Manager] and [Lease] are documented in package abstractions, where
-// providers find them too; applications import this package alone. docs/api.md in
-// the repository lists what stays as it is from 1.0 on.
+// methods of [Manager] and [Lease] are documented in package abstractions, which
+// providers use too; applications import this package only. docs/api.md in the
+// repository lists what is stable from 1.0 on.
 //
 // # What is not promised
 //
 // A lease alone cannot stop a paused process from writing late. A process may
-// stop at any instruction (garbage collection, a full disk, a suspended virtual
-// machine), sleep through its lease, and go on with the next write before
-// anything can tell it. Only the protected resource can refuse that write, by
+// pause at any instruction (garbage collection, a full disk, a suspended
+// virtual machine), miss the end of its lease, and carry on with the next write
+// before it can notice. Only the protected resource can refuse that write, by
 // comparing fencing tokens: each holder's Lease.Token is greater than all
-// before it. Package fencing has such checks. What needs no fence is work that
-// does no harm when, rarely, it is done twice.
-// (Kleppmann, "How to do distributed locking", 2016, has the picture.)
+// earlier ones. Package fencing has such checks. Work needs no fencing if doing
+// it twice, on rare occasions, is harmless. (See the diagram in Kleppmann, "How
+// to do distributed locking", 2016.)
 //
 // # What is promised
 //
-// On every provider, and checked on every provider by package providertest:
+// These promises hold on every provider, and package providertest checks them there:
 //
-//  1. At most one live grant per name, as the backend's own clock and writes
-//     decide. No client's clock takes part.
+//  1. A name has at most one live grant, as decided by the backend's own
+//     clock and writes. Client clocks play no part.
 //  2. A holder stops trusting its lease before the backend may give it to
-//     another. When trust ends, the lease's context is cancelled by a timer
-//     that waits behind no request, with a *LostError as its cause.
+//     another. When trust ends, a timer cancels the lease's context with a
+//     *LostError as its cause; no request in flight delays that timer.
 //  3. The fencing token of a name rises with every change of ownership: across
 //     release, expiry, break, restarts of process and server, and the
 //     forgetting of idle names.
 //  4. An acquire, renewal or release whose reply was lost can be tried again
-//     safely: it never ends up holding twice, blocking itself, reappearing
-//     after its release, or reporting a loss that did not happen.
-//  5. Nothing hangs: each call obeys its context, and has a bound of its own
+//     safely: a retry never holds the name twice, blocks itself, revives a
+//     released lease, or reports a loss that did not happen.
+//  5. Nothing hangs: each call obeys its context, and has its own time limit
 //     where the context has none.
 //
 // This assumes that the backend loses no acknowledged write and that clocks
 // run at about the same rate (see Options.DriftFactor). Each provider says
-// what happens where its backend falls short. An operator's immediate Break is
-// the stated exception to 2; so are a Break of an infinite lease whose holder
-// does not reach the backend within BreakOptions.Grace, and an Adopt beside a
-// holder that is still alive.
+// what happens where its backend falls short. Promise 2 has three exceptions:
+// an operator's immediate Break, a Break of an infinite lease whose holder
+// does not reach the backend within BreakOptions.Grace, and an Adopt while the
+// former holder is still alive.
 //
 // # Trust
 //
@@ -59,18 +60,19 @@
 //
 //	sent + TTL - (DriftFactor x TTL + DriftFloor)
 //
-// where sent is read before the latest successful acquire or renewal went out,
-// not when its answer came: the backend counts the TTL from some moment in
-// between. The time is kept on two clocks: Go's monotonic clock and, on Linux,
-// CLOCK_BOOTTIME, which runs on while the machine is suspended. The one that
-// gets there first decides. With the defaults a lease of 30 s is trusted for
-// 29.698 s.
+// where sent is the time just before the latest successful acquire or renewal
+// was sent, not the time of its reply: the backend counts the TTL from some
+// moment in between. The time is kept on two clocks: Go's monotonic clock and,
+// on Linux, CLOCK_BOOTTIME, which runs on while the machine is suspended.
+// Whichever reaches the deadline first decides. With the defaults a lease of
+// 30 s is trusted for 29.698 s.
 //
-// Renewals are sent at 0.6 of the TTL, counted from sent. One that fails is
-// tried again, ever more densely, until trust ends; one attempt gets at most a
-// third of the trust left, so that a hung one leaves time for others. Only the
-// backend's certain word that the claim has ended, or the end of trust, ends a
-// lease: an error that may pass does not.
+// By default renewals are sent at 0.54 to 0.6 of the TTL, counted from sent. A
+// failed renewal is retried until trust ends, after pauses of at most a tenth
+// of the trust left, so ever more often. One attempt may take at most a third
+// of the remaining trust, so that a hung attempt leaves time for others. A
+// lease is lost only when the backend says for certain that the claim has
+// ended, or when trust ends; a transient error does not end it.
 //
 // # The life of a lease
 //
@@ -87,50 +89,50 @@
 //
 // The context of a lease ends when it is lost and when its release begins.
 // Within Do, and during Close, the order is: cancel the work's context, let the
-// work wind up while renewal goes on, then release. Nobody else gets in
+// work wind up while renewal goes on, then release. Nobody else gets the name
 // before the work has stopped.
 //
 // A lease may also move: Lease.HandOver ends it in one process without releasing it,
-// and Manager.Adopt goes on with it in another, under the same token. A process that
-// stores name, ID and token of its lease can adopt it after a restart. Adoption stops
-// nobody: whoever had the lease before must have handed it over, or be gone.
-// Lease.SetMetadata changes what others see of a lease while it is held.
+// and Manager.Adopt continues it in another, under the same token. A process that
+// stores the name, ID and token of its lease can adopt it after a restart. Adopt does
+// not stop the former holder, which must have handed the lease over, or be dead.
+// Lease.SetMetadata changes the metadata that others see while the lease is held.
 //
 // # Waiting
 //
-// Those who wait for a name in one manager queue, first come, first served,
-// and only the head of the queue asks the backend: when the backend pushes a
-// hint, when the holder's time is up, and after a jittered pause in any case.
-// A second Acquire of a name in the process that holds it is one more waiter: a Do
-// within a Do of the same name waits for itself.
+// Waiters for a name queue within their manager, first come, first served. Only
+// the head of the queue asks the backend: when the backend pushes a wake-up, when
+// the holder's TTL is over, and in any case after a jittered pause. Leases are not
+// reentrant: a second Acquire of a name by the manager that holds it is one more
+// waiter, so a Do within a Do of the same name waits for itself.
 //
 // Unless the backend keeps a queue of waiters, a manager that takes one name again
-// and again leaves it alone for a moment from time to time, so that processes
-// that poll get in: a quarter of a lease's time, between MinPoll and MaxPoll. While
-// nobody else is seen to want the name that is about 1 % of the time.
+// and again pauses from time to time, so that polling processes get their turn. The
+// pause is a quarter of the average time for which it held the name, between
+// MinPoll and MaxPoll. While no other process is seen to want the name, pauses take
+// about 1 % of the time.
 //
 // # Names
 //
-// Names are UTF-8 of up to 512 bytes without control characters. Metrics carry what is
-// before the first slash alone, so component/purpose[/key] is a good form;
-// Options.Scope has another choice.
+// Names are UTF-8 of up to 512 bytes without control characters. Metrics carry only
+// the part before the first slash, so component/purpose[/key] is a good form;
+// Options.Scope can change that.
 //
 // # Observing
 //
-// Options takes OpenTelemetry providers and a slog logger. Metrics, in seconds
-// where they are times: leasing.acquire.duration, .success, .failure and
-// .attempt.failure (requests of waiters that the backend did not answer);
-// leasing.renewal.duration, .success, .failure and .margin (trust left when a
-// renewal came back: alert on it); leasing.lost; leasing.broken;
-// leasing.release.duration; leasing.active.count; leasing.waiters and
-// leasing.waiters.oldest (an age); leasing.held.duration; leasing.backend.up (1, or 0
-// since a request was not answered); leasing.cleanups (claims that are still to be
-// given up); leasing.observer.panics. Their attributes are leasing.provider,
-// leasing.scope, and error.type or leasing.lost.reason. Spans: leasing.acquire,
-// leasing.adopt, leasing.renew, leasing.release, leasing.break. The log has losses,
-// breaks and failures as warnings; a failure that repeats is logged at once and then
-// with a count.
-// Manager.Subscribe tells events; [HealthHandler] serves a report.
+// Options takes OpenTelemetry providers and a slog logger. The metrics, with times in
+// seconds, are leasing.acquire.duration, .success, .failure and .attempt.failure
+// (requests of waiters that the backend did not answer); leasing.renewal.duration,
+// .success, .failure and .margin (trust left when a renewal came back: alert on it);
+// leasing.lost; leasing.broken; leasing.release.duration; leasing.active.count;
+// leasing.waiters and leasing.waiters.oldest (an age); leasing.held.duration;
+// leasing.backend.up (1, or 0 since a request was not answered); leasing.cleanups
+// (claims that nobody holds and that are still to be released);
+// leasing.observer.panics. Their attributes are leasing.provider, leasing.scope, and
+// error.type or leasing.lost.reason. Spans: leasing.acquire, leasing.adopt,
+// leasing.renew, leasing.release, leasing.break. Losses, breaks and failures are
+// logged as warnings; a repeated failure is logged once at first, and then with a
+// count. Manager.Subscribe delivers events; [HealthHandler] serves a health report.
 //
 // # Writing a provider
 //

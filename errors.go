@@ -9,15 +9,16 @@ import (
 // errOutlasted is why a Close without a deadline ends.
 var errOutlasted = errors.New("leases were held for longer than they were trusted when Close began")
 
-// CloseError is what Manager.Close had to leave behind when its context ended,
-// or, where that has no deadline, when it had waited for long enough.
+// CloseError reports the leases and releases that Manager.Close left
+// unfinished when it stopped waiting: because its context ended or, if that
+// has no deadline, because the wait's own bound had passed.
 type CloseError struct {
-	// InUse names the leases whose holders had not released them. They are no
-	// longer renewed.
+	// InUse lists the names of leases that their holders have not released.
+	// They are no longer renewed.
 	InUse []string
-	// Unreleased counts claims whose release the backend has not answered.
+	// Unreleased counts claims whose release the backend has not confirmed.
 	Unreleased int
-	// Err is the cause of the context, or says what was not worth waiting for.
+	// Err is the cause of the context, or says why Close stopped waiting.
 	Err error
 }
 

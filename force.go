@@ -8,23 +8,23 @@ import (
 	"slices"
 )
 
-// ForcedRelease is what came of one record of a ForceRelease.
+// ForcedRelease is the outcome of a ForceRelease for one record.
 type ForcedRelease struct {
 	Record Record // as it was given
 	Result BreakResult
-	// Err is nil if the lease is broken, or had ended. It matches ErrStale if the name
-	// has another holder by now, who was left alone.
+	// Err is nil if the lease was broken, or had already ended. It matches ErrStale if
+	// the name has a new holder by now, which was left alone.
 	Err error
 }
 
-// HeldBy returns the records of the names that begin with prefix ("": all) and that an
-// owner holds (Options.Owner of the manager, or Record.Owner), in the order of the
-// names. It changes nothing: it is the dry run of ForceRelease. A name whose holder
-// the backend could not confirm is left out.
+// HeldBy returns the records of the names that begin with prefix ("": all) and are
+// held by owner, sorted by name. owner is the Options.Owner of the holder's manager,
+// as Record.Owner shows it. HeldBy changes nothing: it is the dry run of ForceRelease.
+// It leaves out a name whose holder the backend could not confirm.
 //
-// It reads all names with that prefix that are held: choose it with care where those
-// are many. A name that is acquired meanwhile may be missing. Where the provider lists
-// nothing the error matches ErrUnsupported.
+// It reads all held names with that prefix: choose a narrow prefix if there are many.
+// A name that is acquired meanwhile may be missing. If the provider is no Lister the
+// error matches ErrUnsupported.
 func HeldBy(ctx context.Context, manager Manager, owner, prefix string) ([]Record, error) {
 	if owner == "" {
 		return nil, &InvalidError{Field: "owner", Value: owner, Want: "whose leases they are: Record.Owner"}
@@ -42,17 +42,17 @@ func HeldBy(ctx context.Context, manager Manager, owner, prefix string) ([]Recor
 	return slices.CompactFunc(held, func(a, b Record) bool { return a.Name == b.Name }), nil
 }
 
-// ForceRelease breaks the leases that records show, as HeldBy, Manager.List or
-// Manager.Inspect have returned them, one after the other with Manager.Break. A lease
-// that has ended since is no error, and one that somebody else has by now is left
-// alone: each is meant by its token. So options.IfToken must be 0, and records that
-// name no token are refused before anything is sent.
+// ForceRelease breaks the leases in records, one after the other, with Manager.Break.
+// The records come from HeldBy, Manager.List or Manager.Inspect. Each lease is
+// identified by its record's token: one that has ended since is no error, and a newer
+// holder of the name is left alone. So options.IfToken must be 0, and a record
+// without a token makes the call fail before anything is sent.
 //
-// After an error it goes on with the next one, until ctx ends. What was not done for
-// that reason is missing in the result; the error joins those of all records. Each
-// Break is told of by itself, in events, log, metric and span, and is in the history
-// of a provider that keeps one, in the same transaction. So a process that dies in the
-// midst has told of what it did, and calling again does the rest.
+// After an error ForceRelease continues with the next record, until ctx ends; the
+// result leaves out the records that it did not get to. The error joins those of all
+// records. Each Break is reported on its own, in events, log, metrics and spans, and
+// in the same transaction in the history of a provider that keeps one. So if the
+// process dies midway, what it did is on record, and calling again does the rest.
 func ForceRelease(ctx context.Context, manager Manager, records []Record, options *BreakOptions) ([]ForcedRelease, error) {
 	each := orZero(options)
 	if each.IfToken != 0 {

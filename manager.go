@@ -62,11 +62,11 @@ type manager struct {
 	failing   atomic.Int64
 }
 
-// NewManager returns a manager of leases at the given provider. It starts one
-// goroutine (two on Linux, where a second waits for a resume from suspend) and
-// sends nothing. Close it when done; it does not close the provider.
+// NewManager returns a manager of the provider's leases. It sends nothing. It
+// starts one goroutine, and on Linux a second one that waits for a resume from
+// suspend. Close the manager when done, and the provider after it.
 //
-// It returns an *InvalidError that names the option which can't work.
+// If an option can't work, the error is an *InvalidError that names it.
 func NewManager(provider Provider, options Options) (Manager, error) {
 	return newManager(provider, options, systemClock)
 }

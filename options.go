@@ -17,80 +17,86 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// Options configure a Manager. The zero value is good.
+// Options configure a Manager. The zero value is ready to use.
 type Options struct {
-	// Owner is who holds this manager's leases, for people to read; it
-	// decides nothing. Default: host name, process ID and a random part.
+	// Owner is a label for the holder of this manager's leases. People read
+	// it; it decides nothing. At most MaxOwnerBytes. Default: host name,
+	// process ID and a random part.
 	Owner string
 
-	// TTL is how long a lease lasts without renewal. Default 30 s.
+	// TTL is how long a lease lasts without renewal. Default 30 s, or the nearest that
+	// the backend grants.
 	TTL time.Duration
-	// TTLPolicy, unless nil, chooses the TTL of each lease when it is asked for, once
-	// for an Acquire that waits: see TTLRequest. It has the last word, and what it
-	// returns is raised or cut to what the backend grants and the renewals need; 0 or
-	// less leaves the TTL as it was. Not asked about infinite leases, nor by Adopt. A
-	// lease keeps its TTL for as long as it is held, so none that runs is shortened. It
-	// is called on the caller's goroutine, under no lock, from several at a time.
-	// Package recipes/ttlpolicy has two.
+	// TTLPolicy, unless nil, chooses the TTL of each lease: see TTLRequest. It is
+	// called once for each acquire, also for one that waits, but not for infinite
+	// leases, nor by Adopt. It overrides Options.TTL and AcquireOptions.TTL. Its result
+	// is raised or cut to what the backend grants and the renewals need; 0 or less
+	// leaves the TTL as it was. A lease keeps its TTL for as long as it is held.
+	// TTLPolicy is called on the caller's goroutine, without locks, from several
+	// goroutines at a time. Package recipes/ttlpolicy has two policies.
 	TTLPolicy func(TTLRequest) time.Duration
-	// RenewFraction is the part of the TTL after which a lease is renewed,
-	// counted from when its last renewal was sent; up to a tenth of that is
-	// taken off at random. Default 0.6, which leaves time for several retries.
+	// RenewFraction is the fraction of the TTL after which a lease is renewed,
+	// counted from when the last successful renewal was sent. Up to a tenth of
+	// that time is taken off at random. Default 0.6, which leaves time for
+	// several retries.
 	RenewFraction float64
-	// RenewCadence fixes that time instead. It must be shorter than the time
-	// for which a lease is trusted (TTL less the margin). For an infinite
-	// lease it is how often the lease is verified, with the same bound.
+	// RenewCadence sets that time directly; set it or RenewFraction, not
+	// both. It must be shorter than the time for which a lease is trusted
+	// (TTL less the margin). For an infinite lease it is how often the lease
+	// is verified, with the same bound.
 	RenewCadence time.Duration
 	// NoAutoRenew leaves renewal to Lease.Renew.
 	NoAutoRenew bool
-	// RaiseToMinTTL raises a TTL below the provider's minimum to it, so that one
-	// configuration runs on every backend; without it that is an error. A TTL
-	// above the maximum is always granted at the maximum and renewed more
-	// often, except that with NoAutoRenew it is an error.
+	// RaiseToMinTTL raises a TTL below the provider's minimum to that minimum,
+	// so that one configuration runs on every backend. Without it such a TTL is
+	// an error. A TTL above the maximum is cut to the maximum; with NoAutoRenew
+	// it is an error.
 	RaiseToMinTTL bool
 
-	// DriftFactor and DriftFloor make the margin by which trust in a lease
-	// ends before its TTL does: factor x TTL + floor. Defaults 0.01 and 2 ms,
-	// those of the Redlock paper at redis.io/docs/latest/develop/clients/patterns/distributed-locks.
+	// DriftFactor and DriftFloor set the margin by which trust in a lease ends before its TTL:
+	// factor x TTL + floor. Together with RenewFraction, DriftFactor must leave room for renewals.
+	// Defaults 0.01 and 2 ms, those of the Redlock algorithm at
+	// redis.io/docs/latest/develop/clients/patterns/distributed-locks.
 	DriftFactor float64
 	DriftFloor  time.Duration
 
-	// RequestTimeout bounds a request whose context and lease don't bound it
-	// sooner. Default 10 s.
+	// RequestTimeout bounds each request that neither its context nor its
+	// lease bounds sooner. Default 10 s.
 	RequestTimeout time.Duration
-	// HealthTimeout bounds the ping of Manager.Health. Default 1 s, which is what a
-	// kubelet waits for an answer.
+	// HealthTimeout bounds the ping of Manager.Health. Default 1 s, the default
+	// timeout of a kubelet's probes.
 	HealthTimeout time.Duration
-	// RenewConcurrency is how many renewal requests run at a time, and as many
-	// again for leases whose last renewal failed. One that would otherwise come too
-	// late is sent beyond it, up to 16 times as many, or 256. Default 16.
+	// RenewConcurrency bounds the renewal requests in flight; as many more may be
+	// in flight for leases whose last renewal failed. A request that would
+	// otherwise be late exceeds the bound, up to 16 times RenewConcurrency or 256,
+	// whichever is more. Default 16.
 	RenewConcurrency int
 	// RenewBatch is the most claims in one request to a BatchRenewer. Default 256.
 	RenewBatch int
 
-	// MinPoll and MaxPoll bound the jittered, doubling pause between requests
-	// of a waiter that nothing wakes sooner. Defaults 25 ms and 1 s; with a
-	// provider that pushes wake-ups the pause may grow to ten times MaxPoll. They
-	// also bound the moments for which a manager that takes one name again and
-	// again leaves it to others: see the package documentation.
+	// MinPoll and MaxPoll bound the jittered, doubling pause between the requests
+	// of a waiter that no wake-up reaches. With a provider that pushes wake-ups
+	// the pause may grow to ten times MaxPoll. They also bound the pauses of a
+	// manager that takes one name again and again: see "Waiting" in the package
+	// documentation. Defaults 25 ms and 1 s.
 	MinPoll, MaxPoll time.Duration
 
-	// Random returns a number of at least 0 and under 1: all jitter comes from it. It
-	// is called from several goroutines, under no lock. Set it to repeat a run in
-	// virtual time. Default: math/rand/v2.
+	// Random is the source of all jitter. It returns a number in [0, 1), and is
+	// called from several goroutines, without locks. Set it to make a run in virtual
+	// time repeatable. Default: math/rand/v2.
 	Random func() float64
 
-	// ObserverTimeout is how long Close waits for observers to be told all.
-	// Default 5 s.
+	// ObserverTimeout is how long Close waits until observers have received
+	// all events. Default 5 s.
 	ObserverTimeout time.Duration
 
-	// Logger gets what an operator should know (a lost lease, a failed
-	// renewal or release, a panicking observer). Default: silent.
+	// Logger logs what an operator should know: a lost lease, a failed
+	// renewal or release, a panicking observer. Default: no logging.
 	Logger *slog.Logger
-	// Scope says under which value of the attribute leasing.scope a name is counted in
-	// metrics. There should be few, since each makes about a hundred time series; after
-	// the first 64 of a manager all others are "_other". It is called on the goroutine
-	// of each acquire, from several at a time. Default: what is before the name's first
+	// Scope maps a name to the value of the metric attribute leasing.scope. Return few
+	// different values, since each makes about a hundred time series; after a manager's
+	// first 64 values all others become "_other". Scope is called on the goroutine of
+	// each acquire, from several at a time. Default: the part before the name's first
 	// slash, and "_none" for names that have no slash.
 	Scope func(name string) string
 	// MeterProvider and TracerProvider default to OpenTelemetry's global ones.
@@ -98,10 +104,10 @@ type Options struct {
 	TracerProvider trace.TracerProvider
 }
 
-// TTLRequest is what a TTLPolicy is asked.
+// TTLRequest is the argument of a TTLPolicy.
 type TTLRequest struct {
 	Name string        // of the lease
-	TTL  time.Duration // that it has without the policy: of AcquireOptions, else of Options
+	TTL  time.Duration // without the policy: that of AcquireOptions, else of Options
 }
 
 const (

@@ -8,13 +8,14 @@ import (
 // The interfaces below are optional abilities of a provider. Ask for one with
 // As, never with a type assertion: a wrapper answers for itself.
 
-// BatchRenewer renews many claims in one request. Without it the core renews
-// them one by one.
+// BatchRenewer renews many claims in one request. Without it package leasing
+// renews them one by one.
 type BatchRenewer interface {
-	// RenewBatch returns one result for each request, in order. An item whose
-	// outcome it does not know carries an error that says so; one claim's
-	// failure does not touch another's. The error it returns beside them is
-	// about the whole batch, and every item it has no result for is unknown.
+	// RenewBatch returns one result for each request, in order. An item of
+	// unknown outcome carries an error that says so; the failure of one item
+	// does not affect another. The second return value is an error of the
+	// whole batch: the outcome of every item without a result is then
+	// unknown.
 	RenewBatch(ctx context.Context, reqs []RenewRequest) ([]RenewResult, error)
 }
 
@@ -24,14 +25,13 @@ type RenewResult struct {
 	Err   error
 }
 
-// Waiter pushes a hint when a name may have become free. Without it the core
-// polls, and with it the core polls too, only more rarely.
+// Waiter pushes a wake-up when a name may have become free. Package leasing
+// polls in any case, but less often with it.
 type Waiter interface {
-	// Wait registers the claim req.ID as waiting for req.Name. After it has
-	// returned the caller asks for the name with that ID, and misses nothing: a
-	// release that follows an answer of ErrHeld is hinted. The registration
-	// lasts until ctx ends; whatever the provider then has to undo it does
-	// itself.
+	// Wait registers the claim req.ID as waiting for req.Name. The caller then
+	// asks for the name with that ID. No wake-up is missed: a release that
+	// follows an answer of ErrHeld is announced. The registration lasts until
+	// ctx ends; the provider cleans up after it.
 	Wait(ctx context.Context, req WaitRequest) (Wakeups, error)
 }
 
@@ -42,29 +42,29 @@ type WaitRequest struct {
 	Owner string // of that claim, for people to read; decides nothing
 }
 
-// Wakeups is a registration. Hints may be lost, late, doubled or wrong: after
-// one the name is asked for, nothing more.
+// Wakeups is a registration. Wake-ups may be lost, late, duplicated or wrong:
+// they only make the waiter ask for the name.
 type Wakeups struct {
 	// C has a buffer of one and is never closed while ctx lives.
 	C <-chan struct{}
 }
 
-// WaiterLister tells who waits for a name. Without it Manager.Waiters returns
-// ErrUnsupported.
+// WaiterLister lists the claims that wait for a name. Without it
+// Manager.Waiters returns ErrUnsupported.
 type WaiterLister interface {
 	// Waiters returns the claims that wait for req.Name, in the order in which they
-	// are served, at most the first MaxWaiters, and disturbs nobody. A claim that has
-	// registered (see Waiter) is listed from its next refusal on, or earlier, until it
-	// has the name or its registration ends. In a queue (see Capabilities.Queues) one
-	// that lets its turn pass, since its process hangs or is gone, is not listed after
-	// that, unless it asks again.
+	// are served, at most the first MaxWaiters. It changes nothing. A registered claim
+	// (see Waiter) is listed at the latest from its next refusal on, until it has the
+	// name or its registration ends. In a queue (see Capabilities.Queues) a claim that
+	// misses its turn, because its process hangs or is dead, is no longer listed
+	// unless it asks again.
 	Waiters(ctx context.Context, req WaitersRequest) ([]Waiting, error)
 }
 
 // MaxWaiters bounds the answer of a WaiterLister.
 const MaxWaiters = 1000
 
-// WaitersRequest asks who waits for a name.
+// WaitersRequest asks for the waiters of a name.
 type WaitersRequest struct {
 	Name string
 }
@@ -74,7 +74,7 @@ type WaitersRequest struct {
 type Waiting struct {
 	ID    string // of the claim: Lease.ID once it has the name
 	Owner string
-	Since time.Time // when it joined those who wait
+	Since time.Time // when it joined the queue
 	Now   time.Time // the backend's clock at the read
 }
 
@@ -100,13 +100,13 @@ type ListResult struct {
 	Next    string // "" after the last page; a page before it may be empty
 }
 
-// Pinger tells whether the backend answers, at the least cost. Without it the
-// core inspects a name instead.
+// Pinger checks at the lowest cost whether the backend answers. Without it
+// package leasing inspects a name instead.
 type Pinger interface {
 	Ping(ctx context.Context) error
 }
 
-// HistoryReader reads what happened to a name. Without it there is no history.
+// HistoryReader reads the history of a name: who acquired it, and how each lease ended.
 type HistoryReader interface {
 	History(ctx context.Context, req HistoryRequest) (HistoryResult, error)
 }
@@ -133,8 +133,9 @@ type HistoryEntry struct {
 	ID    string      `json:"id,omitempty"`
 	Owner string      `json:"owner,omitempty"`
 	Token int64       `json:"token"`
-	// Actor and Reason are those of the BreakRequest (HistoryBroken). Where package history
-	// writes, also those of a loss, and why a release could not be told.
+	// Actor and Reason are those of the BreakRequest (HistoryBroken). Entries that package
+	// history writes also use them for a loss, and for a release that the backend did not
+	// confirm.
 	Actor  string `json:"actor,omitempty"`
 	Reason string `json:"reason,omitempty"`
 }
@@ -145,11 +146,11 @@ type NamedEntry struct {
 	HistoryEntry
 }
 
-// HistoryKind says what happened.
+// HistoryKind says what kind of change an entry records.
 type HistoryKind string
 
-// The kinds of history. An expiry is recorded when the next change of the name
-// finds it, with the time at which the lease ran out.
+// The kinds of history. The next change of the name records an expiry, with
+// the time at which the lease ran out.
 const (
 	HistoryAcquired HistoryKind = "acquired"
 	HistoryRenewed  HistoryKind = "renewed"
@@ -163,11 +164,11 @@ const (
 
 // As returns the provider's ability T, one of the interfaces above.
 //
-// A wrapper implements the method As(target any) bool. It sets *target, a
-// pointer to one of those interfaces, and returns true for what it answers;
-// what it does not answer is hidden, and the fallback applies. One that embeds a
-// concrete provider needs that method too: the embedded one's would hand out the
-// embedded provider, past all that the wrapper overrides.
+// A wrapper implements the method As(target any) bool. For an ability that it
+// supports, it sets *target, a pointer to one of those interfaces, and returns
+// true. Other abilities are hidden, and the fallback applies. A wrapper that
+// embeds a concrete provider needs its own As too: the promoted method would
+// return the embedded provider, and so bypass what the wrapper overrides.
 func As[T any](p Provider) (T, bool) {
 	if wrapper, ok := p.(interface{ As(target any) bool }); ok {
 		var ability T

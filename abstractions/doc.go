@@ -1,17 +1,17 @@
-// Package abstractions is the contract between package leasing and its
-// backends. Applications import package leasing, which has all they need;
-// this package is for authors of providers.
+// Package abstractions defines the contract between package leasing and its
+// providers, which connect it to a backend. It is for authors of providers.
+// Applications import package leasing, which has everything they need.
 //
-// A [Provider] makes single attempts. Everything with a timer, a retry or a
-// metric is written once, in package leasing, above it. The comments of
-// Provider and of the request types are the contract, and package providertest
-// checks it. Package providerkit has what providers share:
-// validation, bounds, errors, configuration, the rules of a record.
+// A [Provider] makes single attempts. Timers, retries and metrics are
+// implemented once, in package leasing. The comments of Provider and of the
+// request types are the contract, and package providertest checks it. Package
+// providerkit has what providers share: validation, bounds, errors,
+// configuration, the rules of a record.
 //
 // Optional abilities ([BatchRenewer], [Waiter], [WaiterLister], [Lister],
 // [Pinger], [HistoryReader]) are interfaces of one method. Ask for them with [As].
 //
-// [Manager] and [Lease] are what package leasing makes of a provider. They are
-// defined here, beside the requests that they turn into, and closed: only
-// package leasing implements them, so that they can grow.
+// [Manager] and [Lease] are the interfaces that applications use. They are
+// defined here, beside the requests that they send, and only package leasing
+// can implement them, so that they can grow.
 package abstractions

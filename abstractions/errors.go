@@ -7,27 +7,30 @@ import (
 	"time"
 )
 
-// The sentinels below are what errors of this package and of every provider
-// match with errors.Is. "Held" and "lost" are different things: the first is
-// somebody else's lease met while acquiring, the second is one's own that ended.
+// The sentinels that errors of this package and of every provider match with
+// errors.Is. ErrHeld and ErrLost differ: ErrHeld means that someone else has the
+// name that you asked for, ErrLost that your own lease has ended.
 var (
-	// ErrHeld: the name is somebody else's at present. Carried by *HeldError.
+	// ErrHeld: someone else has the name at present. Carried by *HeldError.
 	ErrHeld = errors.New("held by another")
 	// ErrLost: the lease has ended without being released. Carried by *LostError.
 	ErrLost = errors.New("lease lost")
-	// ErrReleased: the lease, or the claim with that ID, was given up.
+	// ErrReleased: the lease, or the claim with that ID, was released, broken or handed
+	// over.
 	ErrReleased = errors.New("lease released")
 	// ErrClosed: the manager or provider was closed.
 	ErrClosed = errors.New("closed")
-	// ErrUnavailable: the backend did not answer, or could not. Unless it is
-	// also ErrThrottled, the request may have been applied.
+	// ErrUnavailable: the backend did not answer, or could not serve the
+	// request. Unless it is also ErrThrottled, the request may have been
+	// applied.
 	ErrUnavailable = errors.New("backend unavailable")
-	// ErrThrottled: the backend refused for now and did nothing. Such an error
-	// is also ErrUnavailable. Carried by *ThrottledError where it says for how long.
+	// ErrThrottled: the backend refused for now and did nothing. Such an error also
+	// matches ErrUnavailable. It is a *ThrottledError if the backend said how long
+	// to wait.
 	ErrThrottled = errors.New("throttled by the backend")
 	// ErrInvalid: the request can't work as it is; nothing was sent.
 	ErrInvalid = errors.New("invalid")
-	// ErrDenied: the backend refused the identity or its rights.
+	// ErrDenied: the backend refused the credentials, or they lack a permission.
 	ErrDenied = errors.New("access denied")
 	// ErrNotSetUp: the backend lacks something that must be created first (a
 	// table, a container), or has it in a version this code doesn't know. The
@@ -39,8 +42,8 @@ var (
 	ErrUnsupported = errors.New("not supported by the provider")
 )
 
-// Error says which operation failed, where and why. Its chain holds the
-// sentinel and the error of the backend's client library.
+// Error says which operation failed, at which provider, for which name, and
+// why. It wraps the sentinel and the error of the backend's client library.
 type Error struct {
 	Op       string // a verb of Manager, Lease or Provider, in lower case: "acquire"
 	Provider string // Capabilities.Provider
@@ -64,15 +67,16 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// HeldError matches ErrHeld and says who stands in the way.
+// HeldError matches ErrHeld and describes the holder.
 type HeldError struct {
-	// Holder is what the backend told of the holder; its Held is false where
-	// the name is free but reserved for a waiter whose turn it is.
+	// Holder is what the backend says about the holder. Its Held is false if
+	// the name is free but reserved for the waiter whose turn it is.
 	Holder Record
-	// RetryAfter, unless 0, is when the backend suggests to ask again.
+	// RetryAfter, unless 0, is how long to wait before asking again, as the backend
+	// suggests.
 	RetryAfter time.Duration
-	// ByThisManager says that the holder is a lease of the very manager that asked:
-	// a Do within a Do of one name waits for itself.
+	// ByThisManager says that the manager that asked holds the name itself, as in a
+	// Do within a Do of the same name.
 	ByThisManager bool
 }
 
@@ -100,18 +104,19 @@ type LostReason string
 
 // The reasons.
 const (
-	// LostExpired: the time it was trusted for ran out before a renewal succeeded.
+	// LostExpired: trust ended before a renewal succeeded.
 	LostExpired LostReason = "expired"
 	// LostTaken: the backend shows another holder.
 	LostTaken LostReason = "taken"
 	// LostBroken: somebody broke it.
 	LostBroken LostReason = "broken"
-	// LostGone: the backend no longer knows it: its record was removed, or
-	// the claim was released behind the holder's back.
+	// LostGone: the backend no longer knows the claim: its record was
+	// removed, or somebody else released it by its ID.
 	LostGone LostReason = "gone"
-	// LostRenewalLimit: it ran out after its last permitted renewal.
+	// LostRenewalLimit: the lease ran out after AcquireOptions.MaxRenewals renewals.
 	LostRenewalLimit LostReason = "renewal_limit"
-	// LostClosed: its manager was closed while it was in use, and it ran out.
+	// LostClosed: the manager was closed while the lease was in use, and the lease ran
+	// out.
 	LostClosed LostReason = "closed"
 )
 
@@ -121,7 +126,7 @@ type LostError struct {
 	// BrokenBy and BreakReason say who broke the lease and why, if that is how it
 	// was lost and the backend tells.
 	BrokenBy, BreakReason string
-	// Err, unless nil, is what stood behind it: the last failed renewal, say.
+	// Err, unless nil, is the underlying error: that of the last failed renewal, say.
 	Err error
 }
 
@@ -195,10 +200,10 @@ func (e *InvalidError) Is(target error) bool { return target == ErrInvalid }
 // was not applied and will not be: it matches one of the nine that [Provider] names,
 // or ErrUnsupported. After any other error the outcome is unknown.
 //
-// An error with a method NotApplied() bool in its chain says it by itself, whatever
-// it matches: one of a dial that failed matches ErrUnavailable and was not applied,
-// and one of a call that stopped half-way may wrap ErrDenied and was. See package
-// providerkit.
+// An error with a method NotApplied() bool in its chain overrides that. For
+// example, the error of a failed dial matches ErrUnavailable although nothing was
+// applied, and the error of a call that stopped half-way may wrap ErrDenied
+// although something was. See package providerkit.
 func NotApplied(err error) bool {
 	var mark interface{ NotApplied() bool }
 	if errors.As(err, &mark) {

@@ -3,13 +3,12 @@ package abstractions
 import "time"
 
 // Observer is called with events, off the renewal path: in order for each
-// lease, one at a time for each subscription. Acquired, Lost, Released, HandedOver
-// and Broken events are never dropped. While an observer is slow, consecutive
-// Renewed events of a lease become one, and so do RenewalFailed and AcquireFailed
-// events: the latest, with Coalesced telling how many it stands for. An observer that
-// panics or hangs is counted in Health and harms no lease. Only while one hangs
-// in an event for more than ten seconds, with ten thousand others waiting, does it miss
-// any; a Dropped event in their place then says how many.
+// lease, one at a time for each subscription. While an observer is slow, consecutive
+// Renewed events of a lease are merged into the latest, and so are RenewalFailed and
+// AcquireFailed events; Coalesced counts them. Events of other kinds are not merged. An
+// observer misses events only if it hangs in one for more than ten seconds while ten
+// thousand others wait; a Dropped event then stands in their place and counts them. An
+// observer that panics or hangs is counted in Health and does not affect leases.
 type Observer func(Event)
 
 // EventKind says what happened to a lease.
@@ -20,8 +19,8 @@ const (
 	EventAcquired      EventKind = "acquired"
 	EventRenewed       EventKind = "renewed"
 	EventRenewalFailed EventKind = "renewal_failed"
-	// EventAcquireFailed: the backend did not answer an Acquire, which asks again.
-	// That somebody else holds the name is no failure.
+	// EventAcquireFailed: the backend did not answer a request of an Acquire,
+	// which asks again. It is no failure that someone else holds the name.
 	EventAcquireFailed EventKind = "acquire_failed"
 	EventLost          EventKind = "lost"
 	EventReleased      EventKind = "released"
@@ -30,8 +29,8 @@ const (
 	EventHandedOver EventKind = "handed_over"
 	// EventBroken: this manager's Break ended somebody's lease.
 	EventBroken EventKind = "broken"
-	// EventDropped: the observer has hung, and missed as many events as Coalesced
-	// says. It concerns no single lease.
+	// EventDropped: the observer hung and missed as many events as Coalesced
+	// says. The event belongs to no single lease.
 	EventDropped EventKind = "dropped"
 )
 
@@ -45,23 +44,24 @@ type Event struct {
 	Token int64
 	TTL   time.Duration
 
-	// Remaining is the trust left (Acquired, Renewed, RenewalFailed).
+	// Remaining is how long the lease can still be trusted (Acquired, Renewed,
+	// RenewalFailed).
 	Remaining time.Duration
 	// Attempt counts failures since the last success, from 1; WillRetry says
 	// whether another attempt follows (RenewalFailed, AcquireFailed).
 	Attempt   int
 	WillRetry bool
 	// Err is the failure (RenewalFailed, AcquireFailed), the *LostError (Lost), or why the
-	// backend could not be told (Released; nil if it was).
+	// backend did not confirm the release (Released; nil if it did).
 	Err error
 	// Reason is why the lease was lost (Lost).
 	Reason LostReason
-	// BrokenBy and BreakReason are those of the break (Broken; Lost, if the backend
-	// tells): see BreakOptions.
+	// BrokenBy and BreakReason are the Actor and Reason of the break (Broken; Lost,
+	// if the backend tells): see BreakOptions.
 	BrokenBy, BreakReason string
 	// LastRenewal is when the last successful acquire or renewal was sent (Lost).
 	LastRenewal time.Time
-	// Renewals counts the successful ones so far.
+	// Renewals counts the lease's successful renewals so far.
 	Renewals int
 	// Coalesced is how many events this one stands for, itself included.
 	Coalesced int

@@ -2,14 +2,13 @@ package abstractions
 
 import "time"
 
-// HealthStatus sums a report up.
+// HealthStatus is the summary of a report.
 type HealthStatus string
 
-// Healthy: the backend answers and every renewal is on time. Degraded: some
-// leases have failed their last renewal but are still trusted, requests fail
-// although the backend answers a ping, leases were lost within the last minute, or
-// an observer is stuck. Unhealthy: the backend does not answer, or the manager is
-// closed.
+// Healthy: the backend answers and renewals succeed. Degraded: some leases are
+// still trusted although their last renewal failed, requests fail although the
+// backend answers a ping, leases were lost within the last minute, or an observer
+// is stuck. Unhealthy: the backend does not answer, or the manager is closed.
 const (
 	Healthy   HealthStatus = "healthy"
 	Degraded  HealthStatus = "degraded"
@@ -24,7 +23,8 @@ type Health struct {
 	Ping     time.Duration `json:"ping_ns"`
 	Error    string        `json:"error,omitempty"` // why the ping failed
 	Closed   bool          `json:"closed"`
-	// Held counts leases; Failing those whose last renewal failed.
+	// Held counts the leases held, Failing those of them whose last renewal failed, and
+	// Waiting the Acquires that wait.
 	Held    int `json:"held"`
 	Failing int `json:"failing"`
 	Waiting int `json:"waiting"`

@@ -6,8 +6,8 @@ import (
 )
 
 // NewID returns a random claim ID: a version 4 UUID (RFC 9562) in its usual
-// lower-case form, which every backend accepts. Claims are told apart by their
-// ID alone, so it comes from the system's secure random source.
+// lower-case form, which every backend accepts. It comes from the system's
+// secure random source, since the ID alone distinguishes claims.
 func NewID() string {
 	var raw [16]byte
 	rand.Read(raw[:]) // never fails: see crypto/rand

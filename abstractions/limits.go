@@ -18,7 +18,7 @@ const (
 	MaxReasonBytes = 512
 	// MaxIDBytes is the longest claim ID.
 	MaxIDBytes = 64
-	// MaxMetadataBytes bounds the keys and values of a lease's metadata, added up.
+	// MaxMetadataBytes bounds the total size of a lease's metadata, keys and values.
 	MaxMetadataBytes = 4096
 )
 
@@ -73,7 +73,7 @@ func (r InspectRequest) Validate(c Capabilities) error {
 	return c.ValidateName(r.Name)
 }
 
-// Validate checks a registration of a waiter. It may leave out the owner.
+// Validate checks a registration of a waiter. The owner may be empty.
 func (r WaitRequest) Validate(c Capabilities) error {
 	err := validateClaim(r.Name, r.ID, c)
 	if err == nil && r.Owner != "" {
@@ -82,7 +82,7 @@ func (r WaitRequest) Validate(c Capabilities) error {
 	return err
 }
 
-// Validate checks a question for the waiters of a name.
+// Validate checks a request for the waiters of a name.
 func (r WaitersRequest) Validate(c Capabilities) error {
 	return c.ValidateName(r.Name)
 }
@@ -124,7 +124,7 @@ var idByte = func() (table [256]bool) {
 	return table
 }()
 
-// ValidateName is the function of that name with the bound of the backend.
+// ValidateName is the function ValidateName with the bound of the backend.
 func (c Capabilities) ValidateName(name string) error {
 	limit := MaxNameBytes
 	if c.MaxNameBytes > 0 {
@@ -133,8 +133,9 @@ func (c Capabilities) ValidateName(name string) error {
 	return ValidateText("Name", name, limit)
 }
 
-// ValidateText checks a text for people: UTF-8, 1 to limit bytes, no control
-// characters. The error names the field.
+// ValidateText checks a text that people read, such as an owner: UTF-8, 1 to
+// limit bytes, no control characters. The error matches ErrInvalid and names
+// the field.
 func ValidateText(field, text string, limit int) error {
 	if text == "" || len(text) > limit {
 		return &InvalidError{Field: field, Value: text, Want: fmt.Sprintf("1 to %d bytes, not %d", limit, len(text))}
@@ -159,8 +160,8 @@ func validateRunes(field, text string) error {
 	return nil
 }
 
-// ValidateMetadata checks the metadata of a lease: keys as ValidateText has it,
-// values UTF-8 without NUL, all at most MaxMetadataBytes.
+// ValidateMetadata checks the metadata of a lease: keys must pass ValidateText,
+// values are UTF-8 without NUL, and the total is at most MaxMetadataBytes.
 func ValidateMetadata(metadata map[string]string) error {
 	total := 0
 	for key, value := range metadata {

@@ -2,8 +2,8 @@ package abstractions
 
 import "context"
 
-// Opener opens a provider by its URL. The package of each provider has a function of
-// that name, which applications hand to open.URL.
+// Opener opens a provider by its URL. Each provider package has a function Opener
+// that returns one; applications pass it to open.URL.
 type Opener struct {
 	Schemes []string // of the URLs: "redis", in lower case and without ://
 	Open    func(ctx context.Context, rawURL string) (Provider, error)

@@ -12,11 +12,10 @@ import (
 // [Capabilities.Infinite].
 const Infinite = time.Duration(math.MaxInt64)
 
-// Provider is what a backend implements: small verbs, each of which makes one
-// attempt. Everything with a timer, a goroutine, a retry or a metric lives
-// above it, in [Manager].
+// Provider connects package leasing to a backend. Each method makes one
+// attempt. Timers, retries and metrics belong to [Manager].
 //
-// The contract, checked sentence by sentence by package providertest:
+// This is the contract, which package providertest checks sentence by sentence:
 //
 //   - All methods are safe for concurrent use and end soon after ctx does.
 //   - A method validates its request (see the Validate methods) before it
@@ -25,26 +24,26 @@ const Infinite = time.Duration(math.MaxInt64)
 //   - An error that is none of [ErrHeld], [ErrLost], [ErrReleased],
 //     [ErrStale], [ErrInvalid], [ErrDenied], [ErrNotSetUp], [ErrThrottled] or
 //     [ErrClosed] means that the outcome is unknown: the request may have
-//     been applied, or may yet be. Those nine mean that it was not.
-//     An error may say it by itself: see [NotApplied].
+//     been applied, or may yet be. Those nine mean that it was not. An error
+//     may override this: see [NotApplied].
 //   - After Close every method returns [ErrClosed].
 type Provider interface {
 	// Acquire makes one attempt to take req.Name for req.ID.
 	//
-	// It is idempotent by ID: while the claim of req.ID lives, acquiring it
-	// again returns the same token and grants TTL anew from now, but never
-	// shortens the claim and changes nothing else: the request may be a late
-	// copy, and the claim have been renewed to a longer TTL, or with other
-	// metadata, since. An ID that was released or broken is
-	// refused with ErrReleased, even if it never held the name (a delayed
-	// request must not land after its own clean-up). A provider remembers at
-	// least the last eight such IDs of each name, and better those of the last
-	// minute: see providerkit.Ended. One that is released again may keep its
-	// place among them.
+	// It is idempotent by ID. While the claim of req.ID is alive, acquiring it
+	// again returns the same token and grants the TTL again from now. It never
+	// shortens the claim and changes nothing else, since the request may be a
+	// late copy that arrives after renewals with a longer TTL, or with other
+	// metadata. An ID that was released or broken is refused with ErrReleased,
+	// even if it never held the name (a delayed request must not land after
+	// its own clean-up). A provider remembers at least the last eight such IDs
+	// of each name, and preferably all of the last minute: see
+	// providerkit.Ended. An ID that is released again may keep its place in
+	// that order.
 	//
-	// If somebody else holds the name it returns a *HeldError with what the
-	// backend knows of the holder. A new holder's token is greater than every
-	// token the name had before, whatever ended the earlier leases.
+	// If someone else holds the name it returns a *HeldError with what the
+	// backend knows about the holder. A new holder's token is greater than
+	// every earlier token of the name, however the earlier leases ended.
 	Acquire(ctx context.Context, req AcquireRequest) (Grant, error)
 
 	// Renew extends a claim by req.TTL from now and keeps its token.
@@ -52,27 +51,30 @@ type Provider interface {
 	// It reports a *LostError only when it is certain that the claim has ended.
 	// A claim that has expired is lost, or revived only if provably nobody
 	// has owned the name in between; one that was released, broken or taken
-	// over is lost. While a broken lease runs out the error says who broke it and
-	// why, if the BreakRequest did.
+	// over is lost. While a broken lease runs out, the error carries the Actor
+	// and Reason of the BreakRequest.
 	Renew(ctx context.Context, req RenewRequest) (Grant, error)
 
-	// Release gives the claim up if it is still req.ID's and refuses that ID
-	// from then on. It is idempotent: releasing what has expired, was taken,
-	// or never was, is no error and does not disturb the present holder.
+	// Release frees the name if the claim req.ID holds it, and refuses that
+	// ID from then on. It is idempotent: releasing a claim that has expired,
+	// was replaced, or never existed is no error and does not affect the
+	// present holder.
 	Release(ctx context.Context, req ReleaseRequest) error
 
-	// Break ends a claim without its ID: an operator's act. The fencing token
-	// is kept. See BreakRequest for the two ways.
+	// Break ends the current claim without knowing its ID, on behalf of an
+	// operator. It keeps the name's fencing token. See BreakRequest for the
+	// two ways of ending.
 	Break(ctx context.Context, req BreakRequest) (BreakResult, error)
 
-	// Inspect returns the current record of a name and disturbs nothing. A
-	// name that was never seen is a free one with token 0.
+	// Inspect returns the current record of a name and changes nothing. The
+	// record of a name that was never used is free and has token 0.
 	Inspect(ctx context.Context, req InspectRequest) (Record, error)
 
 	// Capabilities returns facts about the backend. They don't change.
 	Capabilities() Capabilities
 
-	// Close frees what the provider itself opened. It does not release leases.
+	// Close frees the resources that the provider itself opened. It does not release
+	// leases.
 	Close() error
 }
 
@@ -80,7 +82,7 @@ type Provider interface {
 type AcquireRequest struct {
 	Name  string
 	ID    string // chosen by the caller, unique to this claim: see NewID
-	Owner string // who asks, for people to read; decides nothing
+	Owner string // a label for the holder, for people to read; decides nothing
 	TTL   time.Duration
 	// Metadata is stored with the claim and shown by Inspect. The provider
 	// must not keep or change the map.
@@ -107,26 +109,27 @@ type ReleaseRequest struct {
 	State any   // of the latest grant; nil when cleaning up
 }
 
-// BreakRequest ends somebody's claim.
+// BreakRequest asks to end the current claim of a name, whoever holds it.
 type BreakRequest struct {
 	Name string
-	// IfToken, unless 0, names the lease that is meant: if another one has
-	// followed it nothing is done and ErrStale is returned.
+	// IfToken, unless 0, is the token of the lease to break. If the name's
+	// latest token differs nothing changes, and the error matches ErrStale.
 	IfToken int64
-	// Immediate frees the name now, while its holder may still believe in its
-	// lease: the stated exception to mutual exclusion. Otherwise further
-	// renewals are refused and the lease runs out.
+	// Immediate frees the name now, while its holder may still trust its
+	// lease: an exception to mutual exclusion. Otherwise the backend refuses
+	// further renewals and the lease runs out.
 	Immediate bool
 	// Grace is how long an infinite lease that is broken without Immediate
-	// still runs, so that its holder can hear of it. At least 1 ms then.
+	// still runs, so that its holder can learn of the break. It must then be
+	// at least 1 ms.
 	Grace time.Duration
 	// Actor says who breaks the lease and Reason why, for people to read: at
 	// most MaxOwnerBytes and MaxReasonBytes. The record shows both while the
-	// lease runs out, and history keeps them. Empty ones are left out.
+	// lease runs out, and history keeps them. Either may be empty.
 	Actor, Reason string
 }
 
-// BreakResult says what a Break met.
+// BreakResult describes the name as Break found and left it.
 type BreakResult struct {
 	WasHeld   bool
 	Token     int64         // the name's latest token; 0 if the name was never seen
@@ -138,16 +141,16 @@ type InspectRequest struct {
 	Name string
 }
 
-// Grant is the backend's word that a claim holds.
+// Grant is the backend's confirmation that a claim holds its name.
 //
-// It carries no expiry by a wall clock: the holder counts TTL from the instant
-// before it sent the request, on its own clocks.
+// It carries no wall-clock expiry: the holder counts the TTL from just before
+// it sent the request, on its own clocks.
 type Grant struct {
 	Name  string
 	ID    string
 	Token int64         // the fencing token: see NextToken
 	TTL   time.Duration // as granted, exactly as requested unless the backend documents otherwise
-	State any           // the provider's own, handed back in the next request; immutable
+	State any           // opaque to package leasing, which passes it back in the next request; immutable
 }
 
 // Record is what a backend knows about a name at one moment. Times are the
@@ -165,8 +168,8 @@ type Record struct {
 	AcquiredAt time.Time // zero if the backend does not keep it
 	ExpiresAt  time.Time // zero for an infinite lease, or if the backend does not tell
 	Now        time.Time // the backend's clock at the read; zero if it does not tell
-	// Breaking says that the lease was broken and runs out; BrokenBy and
-	// BreakReason are then the BreakRequest's Actor and Reason.
+	// Breaking says that the lease was broken and is running out. BrokenBy
+	// and BreakReason are then the BreakRequest's Actor and Reason.
 	Breaking              bool
 	BrokenBy, BreakReason string
 	// Unconfirmed says that the name is taken but that the holder's identity
@@ -174,8 +177,9 @@ type Record struct {
 	Unconfirmed bool
 }
 
-// Remaining returns how long the lease has to run by the backend's clock, and
-// whether that is known. It is never known for an infinite lease.
+// Remaining returns how long the lease still runs by the backend's clock, and
+// whether that is known: 0 and true if the name is free. It is never known
+// for an infinite lease.
 func (r Record) Remaining() (time.Duration, bool) {
 	if !r.Held {
 		return 0, true
@@ -186,13 +190,13 @@ func (r Record) Remaining() (time.Duration, bool) {
 	return max(0, r.ExpiresAt.Sub(r.Now)), true
 }
 
-// Lateness bounds how long a backend that is up may take to free an expired lease: a
-// fixed part (a clock's resolution, a sweep's interval) and a share of the lease's TTL.
+// Lateness bounds how long a working backend may take to free an expired lease: a fixed
+// part (a clock's resolution, a sweep's interval) plus a share of the lease's TTL.
 type Lateness struct {
 	Fixed  time.Duration
 	PerTTL float64
-	// Watched says that the backend tells no time: a client counts from its own first look at
-	// the lease, if that is later.
+	// Watched says that the backend has no clock: a contending client counts the TTL from its
+	// own first look at the lease, if that is later.
 	Watched bool
 }
 
@@ -207,30 +211,31 @@ type Capabilities struct {
 	Provider string
 	// MinTTL and MaxTTL bound a finite TTL; MaxTTL 0 means no bound.
 	MinTTL, MaxTTL time.Duration
-	// Granularity is the unit of a TTL; a request that is no multiple is
-	// rounded up by the core. 0 means nanoseconds.
+	// Granularity is the unit of a TTL. Package leasing rounds other TTLs up
+	// to a multiple of it. 0 means nanoseconds.
 	Granularity time.Duration
 	// Infinite says that a lease may have no TTL.
 	Infinite bool
 	// Clock says in a few words whose time decides expiry: "the PostgreSQL
 	// server's clock".
 	Clock string
-	// Lateness bounds how long after its TTL an expired lease may still be
-	// refused to others. It is never freed early.
+	// Lateness bounds how long after its TTL an expired lease may still block
+	// others. A lease is never freed early.
 	Lateness Lateness
-	// RemainingKnown says that a HeldError and Inspect tell the time left.
+	// RemainingKnown says that a HeldError and Inspect show the time left.
 	RemainingKnown bool
 	// Queues says that registered waiters are served in order: a name that
-	// becomes free is reserved for the first of them, for a short while. The
-	// waiters of one process need not make room for those of others then.
+	// becomes free is reserved for the first of them, for a short while. Then
+	// a process need not pause to let waiters of other processes in.
 	Queues bool
-	// HeedsContext says that every call ends soon after its context, whatever the
-	// backend and its client library do. The manager then makes calls in the
-	// goroutines of its callers; otherwise in others, which it can leave behind
-	// when a call hangs, at the price of a microsecond or two for each.
+	// HeedsContext says that every call returns soon after its context ends,
+	// whatever the backend and its client library do. The manager then makes
+	// calls on its callers' goroutines. Otherwise it uses separate goroutines,
+	// which it can abandon when a call hangs and which cost a microsecond or two
+	// per call.
 	HeedsContext bool
-	// ReadsMayLag says that Inspect and List may show an earlier state than the latest
-	// acknowledged one.
+	// ReadsMayLag says that Inspect and List may show an older state than the latest
+	// acknowledged write.
 	ReadsMayLag bool
 	// MaxNameBytes is the longest name; 0 means MaxNameBytes (512).
 	MaxNameBytes int

@@ -1,7 +1,7 @@
 // Package auth gets tokens from Microsoft Entra ID. An application's configuration
-// names a mode, and New makes an azcore.TokenCredential of it: for the providers
-// blob and cosmos, for Redis through package redisauth, and for any client of
-// Azure's SDK.
+// names a mode, and New makes an azcore.TokenCredential for it. The credential
+// works for the providers blob and cosmos, for Redis through package redisauth,
+// and for any client of Azure's SDK.
 //
 //	options := auth.Options{Mode: auth.ManagedIdentity}
 //	credential, err := auth.New(options)
@@ -10,8 +10,9 @@
 //
 //	{"auth": {"Mode": "WorkloadIdentity", "WorkloadIdentity": {"ClientId": "..."}}}
 //
-// Package azidentity does the work. This package chooses, validates and explains,
-// and its errors match those of package leasing.
+// Package azidentity gets the tokens. This package chooses the source, validates
+// its settings and explains the choice. Its errors match those of package
+// leasing.
 //
 // # Modes
 //
@@ -25,20 +26,22 @@
 //	FederatedCredential  another issuer's tokens             TenantID, ClientID, TokenFilePath or Token
 //	Development          a developer's machine               Development.TenantID; az, azd, Azure PowerShell on PATH
 //
-// A job needs the permission "id-token: write". Development is refused where the
-// environment says production. Mode ManagedIdentity does not look whether there is
-// one: outside of Azure a request for a token ends with its context.
+// A GitHub Actions job needs the permission "id-token: write". Development is
+// refused if the environment says production. ManagedIdentity does not check
+// whether there is a managed identity: outside of Azure a request for a token
+// hangs until its context ends.
 //
-// Auto is a chain. The first of its links that has a token is asked from then on:
+// Auto is a chain of links, tried in this order. The first link that returns a token is
+// used from then on:
 //
 //  1. A service principal whose secret or certificate is in the environment.
 //  2. A workload identity, if its variables are set, all of them.
-//  3. A managed identity. Where only the metadata service could have it, and
-//     that does not answer within a second, there is none.
+//  3. A managed identity. If only the metadata service could have it, and
+//     does not answer within 1 s, the link is skipped.
 //  4. Developers' tools, unless the environment says production or staging.
 //
-// Explain says which links Auto, or any mode, finds in the environment. In
-// production name the mode: a chain may find another identity than the one you meant.
+// Explain says which links Auto, or any mode, finds in the environment. In production
+// name the mode: Auto may find a different identity than the one you meant.
 //
 // # Variables
 //
@@ -64,19 +67,19 @@
 //
 // # Renewal
 //
-// Applications do nothing for it. Tokens are good for an hour or a day. azidentity
-// keeps a token until 5 minutes before its end. From then on Azure's clients ask for
-// the next one, at most every 30 seconds, and use the old one until they have it. So
-// a lease survives an Entra ID that is down for less than 5 minutes, and longer if
-// its token is fresh. A token in a file is read anew each time.
+// Tokens are renewed automatically. A token is valid for an hour or a day.
+// azidentity caches it until 5 minutes before its end. From then on Azure's clients
+// request the next one, at most every 30 s, and use the old one until they have it.
+// So leases survive an outage of Entra ID of less than 5 minutes, and a longer one
+// if the token is fresh. A token file is read again each time.
 //
 // # Certificates
 //
-// Certificates are PKCS#12, with a password or without one, as OpenSSL 1 and 3,
-// Windows and Key Vault write it, or PEM with a key that is not encrypted. The key
-// has to be RSA. New reads the file once.
+// A certificate file is PKCS#12, with or without a password, as written by OpenSSL
+// 1 and 3, Windows and Key Vault, or PEM with an unencrypted key. The key must be
+// RSA. New reads the file once.
 //
-// # What is not here
+// # What is not supported
 //
 // Names and passwords of users, device codes and browsers, which no unattended
 // program can use; the sign-in of Visual Studio and VS Code, which azidentity for

@@ -12,10 +12,11 @@ import (
 // RenewBatch is the wrapped provider's, with the plan's faults: of the batch as
 // a whole (OpRenewBatch), and of its items (OpRenew).
 //
-// The items are answered together. A batch takes as long as the longest Delay
-// of its items. An item that otherwise would have to wait for its failure is
-// answered as unknown when the others are there, so that it does not touch
-// them; where nothing of a batch is sent, the longest wait decides.
+// The items are answered together. A batch takes as long as the longest
+// FaultDelay of its items. An item that would otherwise wait for its failure
+// gets an unknown outcome as soon as the others are answered, so that it does
+// not delay them. If no item of the batch is sent, the batch takes as long as
+// its longest wait.
 func (p *Provider) RenewBatch(ctx context.Context, reqs []abstractions.RenewRequest) ([]abstractions.RenewResult, error) {
 	switch {
 	case p.closed.Load():

@@ -10,9 +10,10 @@ import (
 // closeTimeout bounds how long Close waits for goroutines.
 const closeTimeout = 10 * time.Second
 
-// Close drops what is on its way late, ends calls that hang, and waits for the
-// wrapper's goroutines for up to 10 s. Then it closes the wrapped provider,
-// unless Options.KeepOpen is set. Closing again returns the same.
+// Close drops requests that are yet to be delivered late, ends calls that
+// hang, and waits for the wrapper's goroutines for up to 10 s. Then it closes
+// the wrapped provider, unless Options.KeepOpen is set. Closing again returns
+// the same.
 func (p *Provider) Close() error { return p.close() }
 
 func (p *Provider) shutDown() error {
@@ -55,13 +56,13 @@ func (p *Provider) spawn(work func()) bool {
 	return true
 }
 
-// Disable stops the rules with these names, or all if there are none: nothing
-// happens any more and nothing is counted. What is on its way late still
-// arrives: see Settle. A name that no rule has is an error.
+// Disable stops the named rules, or without names the whole plan, which then
+// also counts nothing. Requests that are yet to be delivered late still
+// arrive: see Settle. An unknown name is an error.
 func (p *Provider) Disable(rules ...string) error { return p.setDisabled(true, rules) }
 
-// Enable undoes Disable. Without names it lets those rules go on that were not
-// disabled by name.
+// Enable undoes Disable. Without names it restarts the plan, except for rules
+// that were disabled by name.
 func (p *Provider) Enable(rules ...string) error { return p.setDisabled(false, rules) }
 
 func (p *Provider) setDisabled(disabled bool, names []string) error {

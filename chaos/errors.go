@@ -8,12 +8,12 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-// ErrInjected is what all injected errors match, so that a test can tell them
-// from real ones. Code that is to survive must not look for it.
+// ErrInjected is matched by every injected error, so that a test can
+// distinguish them from real ones. The code under test must not look for it.
 var ErrInjected = errors.New("injected by chaos")
 
-// InjectedError says which rule an error comes from. It stands in the chain of
-// a *leasing.Error, like an error of a backend's client library.
+// InjectedError says which rule an error comes from. A *leasing.Error wraps
+// it, like an error of a backend's client library.
 type InjectedError struct {
 	Rule string
 	Kind FaultKind

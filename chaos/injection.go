@@ -20,16 +20,16 @@ type Injection struct {
 	Name  string    `json:"name,omitempty"` // "" for OpList, OpPing and OpRenewBatch
 	ID    string    `json:"id,omitempty"`
 	Owner string    `json:"owner,omitempty"` // "" if not known
-	// Nth is which operation of this kind on this name by this owner it happened
-	// to, from 1.
+	// Nth is the number, from 1, of the operation among those of the same kind,
+	// name and owner.
 	Nth int `json:"nth"`
-	// At is when, and Since how long after Wrap that was.
+	// At is when the fault happened, and Since how long after Wrap that was.
 	At    time.Time     `json:"at"`
 	Since time.Duration `json:"since"` // in nanoseconds
-	// Delay is the time that the fault takes, its random part included; 0 for
+	// Delay is the duration of the fault, its random part included. 0 means
 	// none, or until the caller's context ends.
 	Delay time.Duration `json:"delay,omitzero"` // in nanoseconds
-	// After says that the operation took effect before.
+	// After says that the operation took effect before the fault.
 	After bool `json:"after,omitempty"`
 }
 

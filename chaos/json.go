@@ -10,9 +10,10 @@ import (
 	"time"
 )
 
-// ParsePlan reads a plan from JSON and checks it. Beside what Plan.Validate checks,
-// a rule is an error that can never happen since an earlier one takes all its
-// operations. (In Go such a rule may wait until Provider.Disable stops the other.)
+// ParsePlan reads a plan from JSON and checks it. In addition to what Plan.Validate
+// checks, it refuses a rule that can never apply because an earlier rule takes all
+// its operations. (In Go such a rule is allowed, since Provider.Disable may stop
+// the other.)
 func ParsePlan(data []byte) (Plan, error) {
 	if string(bytes.TrimSpace(data)) == "null" {
 		return Plan{}, invalid("Plan", "JSON null", "an object")

@@ -5,58 +5,58 @@ import "slices"
 // FaultKind is a kind of fault.
 type FaultKind string
 
-// The kinds. "Unknown" is an error that matches leasing.ErrUnavailable and
-// leaves open whether the request was applied; all injected errors match
-// ErrInjected.
+// The kinds. An unknown outcome is an error that matches
+// leasing.ErrUnavailable and leaves open whether the request was applied. All
+// injected errors match ErrInjected.
 const (
-	// FaultDelay takes Delay and Jitter longer, before the request is sent or,
+	// FaultDelay waits for Delay and Jitter, before the request is sent or,
 	// with After, before the reply is returned.
 	FaultDelay FaultKind = "delay"
 	// FaultError fails as Fault.Failure says, and nothing is sent. With After the
 	// operation takes effect and then fails as FailureUnavailable.
 	FaultError FaultKind = "error"
-	// FaultThrottle is refused by the backend with a *leasing.ThrottledError, with RetryAfter.
+	// FaultThrottle refuses the request with a *leasing.ThrottledError that has RetryAfter.
 	FaultThrottle FaultKind = "throttle"
 	// FaultHang sends nothing and answers only when the caller's context ends, or
-	// after Delay and Jitter where that is set. With After it is the reply that
-	// does not come. The result is unknown.
+	// after Delay and Jitter if set. With After the request is sent but the reply
+	// does not come. The outcome is unknown.
 	FaultHang FaultKind = "hang"
-	// FaultRequestLost sends nothing. The caller gets unknown after Delay and Jitter.
+	// FaultRequestLost sends nothing. After Delay and Jitter the caller gets an unknown
+	// outcome.
 	FaultRequestLost FaultKind = "request_lost"
-	// FaultReplyLost applies the operation. The caller gets unknown, Delay and
-	// Jitter after that.
+	// FaultReplyLost applies the operation. Delay and Jitter later the caller
+	// gets an unknown outcome.
 	FaultReplyLost FaultKind = "reply_lost"
-	// FaultDeliveredLate returns unknown at once, and the operation is applied after
-	// Delay (more than 0) and Jitter, when nobody expects it any more. Hints of
-	// a Wait arrive late by that much.
+	// FaultDeliveredLate returns an unknown outcome at once, and applies the
+	// operation after Delay (more than 0) and Jitter. Wake-ups of a Wait arrive late
+	// by that much.
 	FaultDeliveredLate FaultKind = "delivered_late"
-	// FaultAppliedTwice applies the operation, and again after Delay and Jitter, as
-	// a client does that retries by itself: the caller gets the second answer,
-	// or unknown where that one would promise that nothing was applied.
-	// Hints of a Wait arrive twice.
+	// FaultAppliedTwice applies the operation, and applies it again after Delay and
+	// Jitter, like a client that retries by itself. The caller gets the second
+	// answer, or an unknown outcome if that answer would promise that nothing was
+	// applied. Wake-ups of a Wait arrive twice.
 	FaultAppliedTwice FaultKind = "applied_twice"
-	// FaultStaleRead answers with what the backend said when it was asked the same
-	// before, at least Delay ago: as a replica that lags does. (The backend is asked
-	// all the same, for the answers to come.) Nothing happens if
-	// there was no such answer.
+	// FaultStaleRead returns an earlier answer to the same read, at least Delay old,
+	// like a replica that lags. (The backend is still asked, to record answers for
+	// later reads.) Nothing happens if there is no such answer.
 	FaultStaleRead FaultKind = "stale_read"
 	// FaultBroken breaks the lease of the operation's name, whoever holds it, before
-	// the operation or, with After, after it. See Fault.RunOut.
+	// the operation or, with After, afterwards. See Fault.RunOut.
 	FaultBroken FaultKind = "broken"
-	// FaultPartitioned cuts the caller off: nothing is sent, and nothing comes back
-	// until its context ends, or until Delay and Jitter have passed where that
-	// is set; then the result is unknown. The reply is lost too if the cut began
-	// while the operation was under way, and hints of a Wait are lost while it lasts.
+	// FaultPartitioned cuts the caller off. Nothing is sent, and the call returns an
+	// unknown outcome when its context ends, or after Delay and Jitter if set. If the
+	// cut begins while an operation is in flight, its reply is lost. Wake-ups of a
+	// Wait are lost while the cut lasts.
 	FaultPartitioned FaultKind = "partitioned"
-	// FaultHintsLost makes a Wait whose hints never come.
+	// FaultHintsLost makes a Wait whose wake-ups never come.
 	FaultHintsLost FaultKind = "hints_lost"
 )
 
-// Failure is how a FaultError fails.
+// Failure is the error of a FaultError.
 type Failure string
 
-// The failures. Only the first may follow an effect: the others promise that
-// there was none.
+// The failures. Only FailureUnavailable may follow an effect; the others
+// promise that there was none.
 const (
 	FailureUnavailable Failure = "unavailable" // leasing.ErrUnavailable: the outcome is unknown
 	FailureDenied      Failure = "denied"      // leasing.ErrDenied: as while credentials have expired

@@ -16,31 +16,32 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-// Options configure a wrapper. The zero value is good.
+// Options configure a wrapper. The zero value is ready to use.
 type Options struct {
-	// Owner is who makes the requests that don't name an owner, where all of
-	// them come from one: rules match it, and chance goes by it. Give each of
-	// several wrappers with the same plan its own.
+	// Owner stands for the owner of requests that don't name one, if all of
+	// them come from the same owner. Rules match it, and chance depends on
+	// it. If several wrappers have the same plan give each a different Owner.
 	Owner string
-	// KeepOpen makes Close leave the wrapped provider open, for others that use it.
+	// KeepOpen makes Close leave the wrapped provider open.
 	KeepOpen bool
-	// Observer is told of each fault when it happens, on the goroutine that it
-	// happens to. It must be quick and safe for concurrent use, and must not
+	// Observer is called with each fault when it happens, on the goroutine of
+	// the request. It must be fast and safe for concurrent use, and must not
 	// call the wrapper.
 	Observer func(Injection)
-	// Logger gets a record of each fault, at level Info. Default: silent.
+	// Logger logs each fault, at level Info. Default: no logging.
 	Logger *slog.Logger
-	// MeterProvider is for the counter leasing.chaos.injected. Default:
+	// MeterProvider gets the counter leasing.chaos.injected. Default:
 	// OpenTelemetry's global one.
 	MeterProvider metric.MeterProvider
 }
 
-// Provider is a leasing.Provider that passes requests on to another and does
-// to them what a plan says. Make one with Wrap. It is safe for concurrent use.
+// Provider is a leasing.Provider that passes requests to another one and
+// injects the faults of a plan. Make one with Wrap. It is safe for concurrent
+// use.
 //
-// It has the optional abilities that the wrapped provider has, each of them
-// faulted too. Ask with abstractions.As: the methods exist always, and without the
-// ability return leasing.ErrUnsupported.
+// It has the optional abilities of the wrapped provider, and injects faults into
+// them, too. Ask for them with abstractions.As: all methods always exist, but
+// return leasing.ErrUnsupported without the ability.
 type Provider struct {
 	inner      abstractions.Provider
 	batcher    abstractions.BatchRenewer
@@ -83,8 +84,9 @@ var (
 	_ abstractions.HistoryReader = (*Provider)(nil)
 )
 
-// Wrap returns a provider over another one to whose requests the plan happens.
-// The plan's time begins now. Errors are about the plan: see Plan.Validate.
+// Wrap returns a provider that injects the plan's faults into the requests to
+// provider. The plan's time begins now. Errors are about the plan: see
+// Plan.Validate.
 func Wrap(provider abstractions.Provider, plan Plan, options Options) (*Provider, error) {
 	if provider == nil {
 		return nil, invalid("provider", nil, "a provider to wrap")

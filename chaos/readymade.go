@@ -11,18 +11,18 @@ import (
 // FlakyNetworkOptions configure FlakyNetwork. Zero fields have the defaults.
 type FlakyNetworkOptions struct {
 	Seed uint64
-	// Probability is how likely a request or its reply is lost. Default 0.05.
-	// Half as many requests arrive late, or twice. Of the hints that waiters
-	// get four times as many are lost.
+	// Probability is the probability that a request is lost, and that a reply
+	// is lost. Default 0.05. Requests arrive late, and twice, each with half
+	// of it. Wake-ups of a waiter are lost with four times of it.
 	Probability float64
-	// MaxDelay is the longest that a request takes to arrive; each of three
-	// does so. Default 50 ms. A request that is delivered late is so by 10 to 40
-	// times that.
+	// MaxDelay is the longest delay of a request; a third of the requests are
+	// delayed. Default 50 ms. A request that is delivered late arrives after 10
+	// to 40 times MaxDelay.
 	MaxDelay time.Duration
 }
 
-// FlakyNetwork loses, delays, doubles and reorders a few requests: a bad day in
-// a data centre. Leases should survive it, by retries.
+// FlakyNetwork loses, delays, duplicates and reorders a few requests: a bad day
+// in a data centre. Leases should survive it, by retries.
 func FlakyNetwork(o FlakyNetworkOptions) Plan {
 	p, most := cmp.Or(o.Probability, 0.05), cmp.Or(o.MaxDelay, 50*time.Millisecond)
 	return Plan{Name: "flaky-network", Seed: o.Seed, Rules: []Rule{
@@ -38,16 +38,16 @@ func FlakyNetwork(o FlakyNetworkOptions) Plan {
 // SlowBackendOptions configure SlowBackend. Zero fields have the defaults.
 type SlowBackendOptions struct {
 	Seed uint64
-	// Delay is what every operation takes longer, half of it before and half
-	// after its effect, and Jitter a random part on top of each half. Defaults
-	// 200 ms and 100 ms.
+	// Delay is added to every operation, half of it before its effect and half
+	// after. Jitter is the bound of a random part that is added to each half.
+	// Defaults 200 ms and 100 ms.
 	Delay, Jitter time.Duration
-	// Stall is how likely an operation does not come back for ten times as
-	// long. Default 0.02.
+	// Stall is the probability that an operation takes ten times Delay
+	// longer. Default 0.02.
 	Stall float64
 }
 
-// SlowBackend makes every answer late and a few very late: an overloaded
+// SlowBackend delays every answer, and a few for much longer: an overloaded
 // server. Leases should survive it, if the TTL is several times Delay.
 func SlowBackend(o SlowBackendOptions) Plan {
 	delay, jitter := cmp.Or(o.Delay, 200*time.Millisecond), cmp.Or(o.Jitter, 100*time.Millisecond)
@@ -61,15 +61,15 @@ func SlowBackend(o SlowBackendOptions) Plan {
 // LostRepliesOptions configure LostReplies. Zero fields have the defaults.
 type LostRepliesOptions struct {
 	Seed uint64
-	// Probability is how likely a reply is lost. Default 0.2.
+	// Probability is the probability that a reply is lost. Default 0.2.
 	Probability float64
-	// Timeout is how long the caller waits for it. Default: not at all, as when
+	// Timeout is how long the caller waits for a lost reply. Default 0, as when
 	// the connection is reset.
 	Timeout time.Duration
 }
 
-// LostReplies applies everything and keeps a part of the answers: the case that
-// lock libraries get wrong. Leases should survive it.
+// LostReplies applies every request and loses some of the replies: the case
+// that lock libraries get wrong. Leases should survive it.
 func LostReplies(o LostRepliesOptions) Plan {
 	return Plan{Name: "lost-replies", Seed: o.Seed, Rules: []Rule{
 		{Name: "reply lost", Fault: Fault{Kind: FaultReplyLost, Delay: o.Timeout}, When: Policy{Probability: cmp.Or(o.Probability, 0.2)}},
@@ -79,18 +79,21 @@ func LostReplies(o LostRepliesOptions) Plan {
 // PartitionOptions configure Partition. Zero fields have the defaults.
 type PartitionOptions struct {
 	Seed uint64
-	// Owners and Names are the patterns of who is cut off. Default: the owners
-	// whose names end in an odd digit, as do half of worker-1, worker-2 and so on.
+	// Owners and Names are the patterns of the operations that are cut off.
+	// Default: all owners that end in an odd digit, which is half of worker-1,
+	// worker-2 and so on.
 	Owners, Names []string
-	// From is when it begins, For how long it lasts, and Every the time from one
-	// beginning to the next. Defaults 3 s, 5 s and 15 s; Every below 0: only once.
+	// From is the time from Wrap to the first cut, For its length, and Every the time from
+	// one beginning to the next, at least From + For. Defaults 3 s, 5 s and 15 s; Every below
+	// 0 means once.
 	From, For, Every time.Duration
-	// Timeout is when a request fails. Default: it hangs until its context ends.
+	// Timeout is how long a request hangs before it fails. Default: until its context
+	// ends.
 	Timeout time.Duration
 }
 
-// Partition cuts some off from the backend for a while. They should lose their
-// leases in time, and take part again when it is over.
+// Partition cuts some owners off from the backend for a while. They should
+// lose their leases in time, and compete again when it is over.
 func Partition(o PartitionOptions) Plan {
 	if len(o.Owners) == 0 && len(o.Names) == 0 {
 		o.Owners = []string{"*1", "*3", "*5", "*7", "*9"}
@@ -116,20 +119,21 @@ func window(from, length, every time.Duration) Policy {
 // StealLeaseOptions configure StealLease. Zero fields have the defaults.
 type StealLeaseOptions struct {
 	Seed uint64
-	// Probability is how likely a lease is broken when it is renewed. Default 0.1.
+	// Probability is the probability that a renewal finds its lease broken. Default
+	// 0.1.
 	Probability float64
-	// Names are the patterns of leases that may be. Default: all.
+	// Names are the patterns of the leases that may be broken. Default: all.
 	Names []string
-	// RunOut refuses renewals and lets the lease run out. Otherwise it is free at
-	// once, beside its holder.
+	// RunOut refuses renewals and lets the lease run out. Otherwise the name is
+	// free at once, while its holder still trusts the lease.
 	RunOut bool
-	// Budget bounds how many are. Default: no bound.
+	// Budget bounds how many leases are broken. Default: no bound.
 	Budget Budget
 }
 
-// StealLease breaks leases under their holders, as an operator does. It is the
-// stated exception to mutual exclusion: what the holder still writes has to be
-// refused by its fencing token.
+// StealLease breaks leases while they are held, as an operator does. Without
+// RunOut that is the documented exception to mutual exclusion: fencing tokens
+// must refuse the former holder's writes.
 func StealLease(o StealLeaseOptions) Plan {
 	return Plan{Name: "steal-lease", Seed: o.Seed, Rules: []Rule{{
 		Name:   "stolen",
@@ -143,16 +147,17 @@ func StealLease(o StealLeaseOptions) Plan {
 // ThrottledAccountOptions configure ThrottledAccount. Zero fields have the defaults.
 type ThrottledAccountOptions struct {
 	Seed uint64
-	// Probability is how likely a request is refused. Default 0.3.
+	// Probability is the probability that a request is refused. Default 0.3.
 	Probability float64
-	// RetryAfter is when the backend suggests to ask again. Default 500 ms.
+	// RetryAfter is the pause that the backend suggests. Default 500 ms.
 	RetryAfter time.Duration
-	// From, For and Every are when that is so. Default: always.
+	// From, For and Every bound the time in which requests are refused, as in
+	// TotalOutageOptions. Default, if all are 0: always.
 	From, For, Every time.Duration
 }
 
-// ThrottledAccount refuses requests for now, and says so: an account over its
-// limit. Leases should survive it.
+// ThrottledAccount throttles requests: an account over its limit. Leases
+// should survive it.
 func ThrottledAccount(o ThrottledAccountOptions) Plan {
 	when := Policy{}
 	if o.From != 0 || o.For != 0 || o.Every != 0 {
@@ -167,16 +172,17 @@ func ThrottledAccount(o ThrottledAccountOptions) Plan {
 // TotalOutageOptions configure TotalOutage. Zero fields have the defaults.
 type TotalOutageOptions struct {
 	Seed uint64
-	// From is when it begins, For how long it lasts, and Every the time from one
-	// beginning to the next. Defaults 3 s, 5 s and 15 s; Every below 0: only once.
+	// From is the time from Wrap to the first outage, For its length, and Every the time from
+	// one beginning to the next, at least From + For. Defaults 3 s, 5 s and 15 s; Every below
+	// 0 means once.
 	From, For, Every time.Duration
 	// Hang makes requests hang until their contexts end. Otherwise they fail at once.
 	Hang bool
 }
 
-// TotalOutage takes the backend away from everybody for a while. An outage
-// shorter than what is left of the leases should harm nobody; in a longer one all
-// leases are lost, in time.
+// TotalOutage makes the backend unavailable to all for a while. Leases should
+// survive an outage shorter than their remaining trust. In a longer one all of
+// them are lost in time.
 func TotalOutage(o TotalOutageOptions) Plan {
 	rule := Rule{Name: "outage", Fault: Fault{Kind: FaultError}, When: window(o.From, o.For, o.Every)}
 	if o.Hang {
@@ -188,19 +194,19 @@ func TotalOutage(o TotalOutageOptions) Plan {
 // GrayFailureOptions configure GrayFailure. Zero fields have the defaults.
 type GrayFailureOptions struct {
 	Seed uint64
-	// TTL is that of the leases, which decides how long things take. Default 2 s.
+	// TTL is the TTL of the leases, from which all delays are derived. Default 2 s.
 	TTL time.Duration
-	// Slow are the patterns of the owners whose replies are slow. Default: one of five, by the
-	// last digit of worker-1, worker-2 and so on.
+	// Slow are the patterns of the owners whose replies are slow. Default: all owners that end
+	// in 2 or 7, which is a fifth of worker-1, worker-2 and so on.
 	Slow []string
-	// Probability is how likely a request hangs and is answered in the end, or its client
-	// pauses for about as long as it trusts a lease. Default 0.02 each.
+	// Probability is the probability that a request hangs and is answered late, and that
+	// its client pauses for about the time for which it trusts a lease. Default 0.02.
 	Probability float64
 }
 
-// GrayFailure makes some fail in part: their replies are slow, their requests hang longer than
-// anybody waits and are answered all the same, their clients pause for as long as they trust a
-// lease. Those leases are lost in time, and the others go on.
+// GrayFailure makes parts of the system fail: replies of some owners are slow, some requests
+// hang beyond their context and are answered after all, and some clients pause for about as
+// long as they trust a lease. Those leases should be lost in time, and the others continue.
 func GrayFailure(o GrayFailureOptions) Plan {
 	p, ttl := cmp.Or(o.Probability, 0.02), cmp.Or(o.TTL, 2*time.Second)
 	if len(o.Slow) == 0 {
@@ -227,8 +233,8 @@ var readyMade = map[string]func(seed uint64) Plan{
 	"total-outage":      func(seed uint64) Plan { return TotalOutage(TotalOutageOptions{Seed: seed}) },
 }
 
-// Named returns a ready-made plan with its defaults, for a command line: one of
-// Names.
+// Named returns the ready-made plan of that name, one of Names, with its
+// defaults and the given seed. It is for command lines.
 func Named(name string, seed uint64) (Plan, error) {
 	plan, ok := readyMade[name]
 	if !ok {
@@ -237,5 +243,6 @@ func Named(name string, seed uint64) (Plan, error) {
 	return plan(seed), nil
 }
 
-// Names returns the names of the ready-made plans.
+// Names returns the names of the ready-made plans, sorted. "none" is a plan without
+// faults.
 func Names() []string { return slices.Sorted(maps.Keys(readyMade)) }

@@ -8,12 +8,12 @@ import (
 	"strings"
 )
 
-// Report is what a wrapper has done so far.
+// Report counts the operations and injected faults of a wrapper.
 type Report struct {
 	Plan string `json:"plan,omitempty"`
 	Seed uint64 `json:"seed"`
-	// Operations were asked for while the plan was enabled: each item of a
-	// batch of renewals is one, and so is the batch as a whole.
+	// Operations counts the operations while the plan was enabled: each item
+	// of a batch of renewals is one, and so is the batch as a whole.
 	Operations map[Op]int `json:"operations"`
 	// Injected is the number of faults, and the maps count the same ones.
 	Injected int               `json:"injected"`
@@ -25,7 +25,7 @@ type Report struct {
 	Late     LateDeliveries    `json:"late"`
 }
 
-// LateDeliveries says what became of the operations of FaultDeliveredLate.
+// LateDeliveries counts the outcomes of the operations of FaultDeliveredLate.
 type LateDeliveries struct {
 	Applied int `json:"applied"` // the backend accepted them
 	Refused int `json:"refused"` // it did not, or did not answer
@@ -38,7 +38,7 @@ const maxReported = 1 << 10
 
 const others = "(others)"
 
-// Report returns what was injected where.
+// Report returns the counts of operations and injected faults so far.
 func (p *Provider) Report() Report {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -48,8 +48,8 @@ func (p *Provider) Report() Report {
 	return r
 }
 
-// Unused returns the rules that never happened, in the order of their names: a
-// test that passes with them has shown nothing about them.
+// Unused returns the names of the rules whose fault never happened, sorted. A
+// passing test has shown nothing about them.
 func (r Report) Unused() []string {
 	var names []string
 	for _, name := range slices.Sorted(maps.Keys(r.ByRule)) {

@@ -14,8 +14,9 @@ import (
 // maxRate bounds Rate.Count, since as many instants are kept.
 const maxRate = 1 << 16
 
-// Validate reports what in a plan can't work, as a *leasing.InvalidError that
-// names the field: "Plan.Rules[2].Fault.Delay". Wrap calls it.
+// Validate returns nil if the plan is valid. Otherwise the error is a
+// *leasing.InvalidError that names the field: "Plan.Rules[2].Fault.Delay".
+// Wrap calls it.
 func (p Plan) Validate() error {
 	if err := firstOf(p.Budget.validate(), p.Rate.validate()); err != nil {
 		return within("Plan", err)

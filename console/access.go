@@ -14,8 +14,8 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-// Access says who sent a request, or refuses it. The user is shown, and is the actor of
-// what a request breaks; it may not be "". A refusal may set headers of the answer: with
+// Access returns the user who sent a request, or refuses it. The user is shown, and is
+// the Actor of breaks; it must not be "". A refusal may set headers of the answer: with
 // WWW-Authenticate the answer is 401, otherwise 403. It is called for every request, by
 // several goroutines.
 type Access func(w http.ResponseWriter, r *http.Request) (user string, ok bool)
@@ -23,9 +23,9 @@ type Access func(w http.ResponseWriter, r *http.Request) (user string, ok bool)
 // minToken is the least length of a token, in bytes.
 const minToken = 16
 
-// Token lets in whoever knows a secret of at least 16 bytes. Browsers ask for it (HTTP
-// Basic): it is the password, and the user is whatever name they give. It travels with
-// each request, so let no network come between without TLS.
+// Token accepts everyone who knows a secret of at least 16 bytes. It uses HTTP Basic
+// authentication: the secret is the password, and the user name is free. Browsers send
+// it with each request, so use TLS on any network.
 func Token(secret string) (Access, error) {
 	if len(secret) < minToken {
 		return nil, &leasing.InvalidError{Field: "secret", Value: "redacted", Want: "at least 16 bytes"}
@@ -42,9 +42,9 @@ func Token(secret string) (Access, error) {
 	}, nil
 }
 
-// ProxyUser trusts the user that a proxy in front names in a header, which it has to
-// remove from what it gets itself. Requests that don't come from the proxies'
-// addresses are refused.
+// ProxyUser takes the user from a header that a proxy in front of the console sets.
+// The proxy must remove that header from incoming requests. Requests from other
+// addresses than the proxies' are refused.
 func ProxyUser(header string, proxies ...netip.Prefix) (Access, error) {
 	if header == "" || len(proxies) == 0 {
 		return nil, &leasing.InvalidError{Field: "ProxyUser", Value: header, Want: "a header, and the addresses of the proxies"}

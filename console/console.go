@@ -10,8 +10,8 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-// MaxNames bounds the list: of more names that are held it shows the first ones that
-// the backend lists, and says so. Any name can be looked at by itself.
+// MaxNames bounds the list. If more names are held, it shows the first that the
+// backend lists, and says so. The page of every name can still be opened.
 const MaxNames = 50_000
 
 // maxStreams bounds how many pages are kept up to date at a time. More are shown, and
@@ -20,21 +20,21 @@ const maxStreams = 200
 
 // Options configure a Console. The zero value is read-only, for this machine alone.
 type Options struct {
-	// Provider has the history of the names: that of the manager, or one that package
-	// history writes into. Without it, or where it keeps none, there is no history.
+	// Provider is the source of history: the manager's provider, or one that package
+	// history writes to. If it is nil, or keeps no history, none is shown.
 	Provider leasing.Provider
 	// Prefix, unless "", hides names that don't begin with it.
 	Prefix string
-	// Hosts are the names, without a port, under which browsers reach the console.
-	// IP addresses and localhost need not be listed.
+	// Hosts are the host names, without port, under which browsers reach the
+	// console. IP addresses and localhost need not be listed.
 	Hosts []string
-	// Access says who a user is, and refuses others. Default: requests from this
-	// machine are answered, and nobody is known by name.
+	// Access identifies users, and refuses others. Default: only requests from
+	// this machine are answered, without a user.
 	Access Access
 	// AllowBreak lets users end leases. It needs Access.
 	AllowBreak bool
-	// Refresh is the least time from one look at the backend to the next. Default 2 s,
-	// at least 100 ms.
+	// Refresh is the minimum time between two reads of the backend. Default 2 s, at
+	// least 100 ms.
 	Refresh time.Duration
 }
 

@@ -11,32 +11,31 @@
 //
 // # Who may do what
 //
-// With the zero Options only this machine may look, and nobody may change anything: a
-// request must come from a loopback address, straight and not through a proxy. With
-// [Options.Access] set, every request must be somebody's, also one from this machine:
-// see [Token] and [ProxyUser], or write a function over the sign-in of your
-// application. [Options.AllowBreak] then lets those users end leases.
+// With the zero Options only this machine can read the pages, and nobody can change
+// anything: a request must come from a loopback address, directly and not through a
+// proxy. With [Options.Access] every request needs a user, also from this machine:
+// see [Token] and [ProxyUser], or write a function that uses your application's
+// sign-in. [Options.AllowBreak] then lets those users end leases.
 //
-// A page of another site can do nothing with a user's rights. Requests that change
-// something are refused if a browser sends them from another origin
-// ([net/http.CrossOriginProtection]). Requests for a host that is neither localhost, nor
-// an IP address, nor one of [Options.Hosts] are refused, so a name that somebody points
-// at this machine (DNS rebinding) does not help. The content policy forbids frames,
-// inline scripts and anything from elsewhere.
+// Pages of other sites can't use a user's permissions. Requests that change something
+// are refused if a browser sends them from another origin
+// (net/http.CrossOriginProtection). Requests for a host that is neither localhost, nor
+// an IP address, nor one of [Options.Hosts] are refused, which prevents DNS rebinding.
+// The content security policy forbids frames, inline scripts and external resources.
 //
-// To end a lease, a user types its name and gives a reason. The request means the
-// token that the user saw ([leasing.BreakOptions.IfToken]): a later holder is left
-// alone. User and reason go to the holder, into log, events and history.
+// To end a lease, a user types its name and gives a reason. The request applies
+// only to the token that the user saw ([leasing.BreakOptions.IfToken]), so a later
+// holder is left alone. User and reason are shown to the holder, and recorded in
+// log, events and history.
 //
 // # What it costs
 //
-// While somebody looks at the list, the names that are held are listed once for
-// everybody, at most every Options.Refresh, and in at most a tenth of the time. While
-// somebody looks at one name, the name, its waiters and a page of its history are read
-// every Options.Refresh; while somebody looks at the health, the backend is pinged. While
-// nobody looks, nothing is sent. Browsers tell when a page is hidden, and it stops
-// looking.
+// While the list is open in a browser, the held names are listed once for all viewers, at
+// most every Options.Refresh, and listing takes at most a tenth of the time. While a name
+// is open, the name, its waiters and a page of its history are read every
+// Options.Refresh. While the health page is open, the backend is pinged. Otherwise
+// nothing is sent. A page that is hidden in its browser stops refreshing.
 //
-// The list ends after [MaxNames] names. One page has a hundred; filter and order are
-// the server's work.
+// The list ends after [MaxNames] names. A page shows a hundred; the server filters
+// and sorts.
 package console

@@ -6,11 +6,11 @@ import (
 	"sync/atomic"
 )
 
-// Gate protects one resource in this process: it lets the holder of the
-// highest token in, one call at a time. The zero Gate is open to any token.
-// It is safe for concurrent use and must not be copied.
+// Gate protects one resource in this process: it admits the holder of the
+// highest token, one call at a time. The zero Gate admits any token. It is
+// safe for concurrent use and must not be copied.
 //
-// A Gate forgets its token when the process ends. A resource that outlives the
+// A Gate loses its token when the process ends. A resource that outlives the
 // process needs a check that is stored with it, like sqlfence.Table.
 type Gate struct {
 	resource string // in errors; "" unless one of Gates
@@ -21,10 +21,10 @@ type Gate struct {
 }
 
 // Do runs fn if token is not stale and remembers the token. It refuses a
-// token smaller than the highest so far with a *StaleError. A Do that comes while
-// another runs waits for its turn, or for the end of ctx, whose cause it then
-// returns; so no larger token gets in between the check and the end of fn.
-// It returns fn's error as it is.
+// token smaller than the highest so far with a *StaleError. Calls run one at a
+// time, so no larger token is admitted between the check and the end of fn. If
+// ctx ends while Do waits for its turn, it returns the cause of ctx. Otherwise it
+// returns fn's error unchanged.
 func (g *Gate) Do(ctx context.Context, token int64, fn func(ctx context.Context) error) error {
 	if err := Check(g.resource, token, 0); err != nil {
 		return err

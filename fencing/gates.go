@@ -23,19 +23,18 @@ func CheckFirst(advance func(ctx context.Context, resource string, token int64) 
 	}
 }
 
-// Gates is a Gate for each resource of this process, by name. The zero Gates
-// is ready. It is safe for concurrent use and must not be copied.
+// Gates holds a Gate for each resource of this process, by name. The zero
+// Gates is ready to use. It is safe for concurrent use and must not be
+// copied.
 //
-// It remembers every name that it was given until the process ends, in some
-// 200 bytes each. So take names from a set that is bounded, and not straight
-// from a request.
+// It keeps every name until the process ends, in some 200 bytes each. So take
+// names from a bounded set, and not straight from a request.
 type Gates struct {
 	gates sync.Map // of *Gate, by name
 }
 
-// Do is Gate.Do for one resource: calls for it run one at a time, and no larger
-// token gets in between the check and the end of fn. Resources don't wait for
-// each other.
+// Do is Gate.Do for one resource. Calls for the same resource run one at a
+// time; calls for different resources run concurrently.
 func (g *Gates) Do(ctx context.Context, resource string, token int64, fn func(ctx context.Context) error) error {
 	gate, ok := g.gates.Load(resource)
 	if !ok {

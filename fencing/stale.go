@@ -11,7 +11,7 @@ import (
 
 // StaleError says that a resource refused a token. It matches leasing.ErrStale.
 type StaleError struct {
-	Resource string // "" for a Gate; otherwise as the check says
+	Resource string // as named by the check; "" for a Gate
 	Token    int64  // the one refused
 	Seen     int64  // the highest that the resource has seen
 }

@@ -1,5 +1,5 @@
-// Package history writes down what happens to leases whose provider keeps no history:
-// who acquired a name, released, lost or broke it, when and why.
+// Package history records the history of leases whose provider keeps none: who
+// acquired, released, lost or broke a name, when and why.
 //
 //	audit, err := sqllease.Open(ctx, sqllease.Options{URL: "sqlite:///var/lib/app/audit.db", Create: true, History: true})
 //	...
@@ -11,30 +11,31 @@
 // Entries go to a [Writer]: a table that providers/sql made, which that provider's
 // History reads as if it had written them, or [JSONLines].
 //
-// The SQL providers and the one in memory keep a history themselves, in the change that it
-// tells of. Use that where you can: this one is the managers' account, and best effort.
+// The SQL providers and the memory provider keep a history themselves, atomically with
+// each change. Prefer that: this package records what managers report, as a best effort.
 //
 // # What it promises
 //
-// No lease waits for it, or fails because of it. Entries wait in memory, so many at
-// most, for one goroutine that writes them in batches, in the order in which the manager
-// told of them. A batch that fails is tried again until it is written, or Close gives up.
-// Entries that find no room are dropped, counted and logged.
+// Recording neither delays leases nor makes them fail. Up to Options.Buffer entries wait
+// in memory for one goroutine, which writes them in batches, in the order of the
+// manager's events. A failed batch is retried until it is written, or Close gives up. If
+// the buffer is full, entries are dropped, counted and logged.
 //
 // # What it does not promise
 //
-// An entry may be missing: a process that is killed writes nothing more, neither what
-// waited in memory nor that it lost its leases. A reader sees the next acquire, with a
-// greater token. A holder that could not tell the backend of its release has a reason in
-// the released entry; the name was free when its TTL had passed. Entries may be there
-// twice, if the answer to a write was lost: they are equal.
+// Entries may be missing: a killed process writes neither the entries that waited in
+// memory nor the loss of its leases. A reader then sees the next acquire, with a greater
+// token. If the backend did not confirm a release, the released entry has a Reason, and
+// the name became free when the TTL had passed. If the reply to a write was lost, equal
+// entries may appear twice.
 //
-// Times are of the clock of the process that tells, and those of several processes arrive
-// in any order. The order of what happened to a name is that of the tokens, and for one
-// token: acquired, renewed, broken, then lost or released. An adopted lease is acquired
-// again, with the same token. A break knows the token, and not whose lease it was: the
-// acquired entry of that token does.
+// Times are by the clock of the recording process, and entries of several processes
+// arrive in any order. To order the entries of a name sort them by token, and for one
+// token: acquired, renewed, broken, then lost or released. An adopted lease has another
+// acquired entry with the same token. A broken entry has the token but not the holder,
+// which is in the acquired entry of that token.
 //
-// What a provider calls expired is here the holder's own "lost", with the reason: see
-// leasing.LostReason. It tells of the end of the trust, which is before that of the lease.
+// Instead of the "expired" of a provider's own history there is the holder's "lost", with
+// its reason: see leasing.LostReason. Its time is the end of trust, which is before the
+// end of the lease.
 package history

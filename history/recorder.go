@@ -21,25 +21,25 @@ const (
 	closeTimeout = 5 * time.Second // of a Close whose context has no deadline
 )
 
-// Writer takes entries. WriteHistory is called by one goroutine at a time, and writes
-// all of them or returns an error. One that matches leasing.ErrInvalid is final; after any other
-// the same entries are tried again. *sqllease.Provider is a Writer.
+// Writer stores entries. WriteHistory is called by one goroutine at a time, and writes all
+// entries or returns an error. An error that matches leasing.ErrInvalid is final; after any
+// other the same entries are retried. *sqllease.Provider is a Writer.
 type Writer interface {
 	WriteHistory(ctx context.Context, entries []abstractions.NamedEntry) error
 }
 
-// Options configure a recorder. The zero value is good.
+// Options configure a recorder. The zero value is ready to use.
 type Options struct {
-	// Renewals records renewals too. While they are many, one entry may stand for several.
+	// Renewals records renewals too. Under load one entry may stand for several.
 	Renewals bool
-	// Buffer is how many entries wait for the writer at most. Default 10,000.
+	// Buffer is the maximum number of entries that wait for the writer. Default 10,000.
 	Buffer int `option:"default=10000,min=1"`
 	// Logger gets a warning when the writer begins to fail, and when entries were
 	// dropped. Default: silent.
 	Logger *slog.Logger
 }
 
-// Recorder writes down the events of managers. It is safe for concurrent use.
+// Recorder records the events of managers. It is safe for concurrent use.
 type Recorder struct {
 	writer  Writer
 	options Options
@@ -72,8 +72,8 @@ func New(writer Writer, options Options) (*Recorder, error) {
 	return r, nil
 }
 
-// Observe is for leasing.Manager.Subscribe, of as many managers as you like. It never
-// blocks.
+// Observe records an event. Pass it to Manager.Subscribe, of one manager or several.
+// It never blocks.
 func (r *Recorder) Observe(e leasing.Event) {
 	entry, is := entryOf(e)
 	r.mu.Lock()
@@ -90,17 +90,17 @@ func (r *Recorder) Observe(e leasing.Event) {
 	}
 }
 
-// Dropped returns how many entries were not written, and will not be.
+// Dropped returns the number of entries that were not written, and never will be.
 func (r *Recorder) Dropped() int64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.dropped
 }
 
-// Close writes what is pending, and returns when that is done or ctx ends, or after 5 s
-// where ctx has no deadline. Its error says how many entries were given up. A Writer that
-// heeds no context may still be busy then. Close managers first: they tell their last
-// events then.
+// Close writes the pending entries. It returns when they are written or ctx ends, or
+// after 5 s if ctx has no deadline. Its error says how many entries were not written. A
+// Writer that ignores its context may still be busy then. Close the managers first, since
+// closing emits their last events.
 func (r *Recorder) Close(ctx context.Context) error {
 	if _, bounded := ctx.Deadline(); !bounded {
 		var cancel context.CancelFunc

@@ -1,5 +1,5 @@
-// Package open opens the provider that a URL names, for an application that is told
-// its backend by its configuration.
+// Package open opens a provider by URL, for applications whose configuration
+// chooses the backend.
 //
 //	provider, err := open.URL(ctx, os.Getenv("LEASING_URL"), sqllease.Opener(), redislease.Opener())
 //	if err != nil {
@@ -7,9 +7,9 @@
 //	}
 //	defer provider.Close()
 //
-// The application links the providers that it lists, and no others: nothing registers
-// itself. One that knows its backend calls that one's Open or OpenURL, which return
-// its own type.
+// The application links only the providers that it lists: there is no global
+// registration. An application with a fixed backend calls that provider's Open or
+// OpenURL, which return the concrete type.
 package open
 
 import (
@@ -22,9 +22,9 @@ import (
 )
 
 // URL opens a provider with the first opener that has the URL's scheme, and otherwise
-// returns an *abstractions.InvalidError that lists the schemes. What the rest of a URL
-// means is in the documentation of the provider's OpenURL. No error shows it, since it
-// may hold a password.
+// returns an *abstractions.InvalidError that lists the schemes. The provider's OpenURL
+// documents the rest of the URL. No error shows that rest, since it may contain a
+// password.
 func URL(ctx context.Context, rawURL string, openers ...abstractions.Opener) (abstractions.Provider, error) {
 	scheme := Scheme(rawURL)
 	for _, o := range openers {
@@ -35,7 +35,7 @@ func URL(ctx context.Context, rawURL string, openers ...abstractions.Opener) (ab
 	return nil, &abstractions.InvalidError{Field: "URL scheme", Value: scheme, Want: "one that begins with " + Schemes(openers...)}
 }
 
-// Schemes is what the URLs of some providers begin with, for people to read:
+// Schemes returns the schemes of the openers' URLs as text for people:
 // "redis://, rediss:// or unix://".
 func Schemes(openers ...abstractions.Opener) string {
 	var all []string
@@ -54,8 +54,8 @@ func Schemes(openers ...abstractions.Opener) string {
 // isScheme is RFC 3986, section 3.1.
 var isScheme = regexp.MustCompile(`^[a-zA-Z][a-zA-Z0-9+.-]*$`)
 
-// Scheme is what stands before "://" in a URL, and "" where that is none: a text
-// without one may be a password in the wrong place.
+// Scheme returns the part of a URL before "://", or "" if there is no valid
+// scheme: such a text may be a password in the wrong place.
 func Scheme(rawURL string) string {
 	scheme, _, found := strings.Cut(rawURL, "://")
 	if !found || !isScheme.MatchString(scheme) {

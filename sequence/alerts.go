@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Sample is what an application knows of a stream at one moment: counters since any beginning, which only
-// grow, and figures of that moment.
+// Sample is a measurement of a stream at one moment: counters, which only grow, from any starting point,
+// and gauges.
 type Sample struct {
 	At                                  time.Time
 	Committed, Expired                  int64 // numbers
@@ -25,7 +25,7 @@ const (
 	Critical Level = "critical"
 )
 
-// Alert is a condition that holds.
+// Alert is an alert condition that is true at present.
 type Alert struct {
 	Level Level
 	Name  string
@@ -34,7 +34,7 @@ type Alert struct {
 	Text  string
 }
 
-// AlertRules are limits. What is zero has the default.
+// AlertRules are the limits of alerts. Zero fields have their defaults.
 type AlertRules struct {
 	Window           time.Duration // that is looked at. Default 1 hour
 	Least            int64         // of leases, or recoveries, in the window before a rate counts. Default 20
@@ -93,7 +93,7 @@ func grown(before, after int64) int64 {
 	return after - before
 }
 
-// Efficiency is the share of leases that were committed: 1 where there were none.
+// Efficiency returns the fraction of leases that were committed: 1 if there were none.
 func Efficiency(committed, expired int64) float64 {
 	if committed+expired == 0 {
 		return 1

@@ -30,7 +30,7 @@ type (
 	Phase = seqstore.Phase
 	// Outcome is how a recovery ends.
 	Outcome = seqstore.Outcome
-	// Status sums a stream up.
+	// Status is a summary of a stream.
 	Status = seqstore.Status
 	// Event is a change of a number, as the audit has it.
 	Event = seqstore.Event
@@ -38,7 +38,7 @@ type (
 	ManualItem = seqstore.ManualItem
 	// FillRequest gives a gap its result.
 	FillRequest = seqstore.FillRequest
-	// Settlement says what became of an Unsettled.
+	// Settlement is the outcome of an Unsettled result.
 	Settlement = seqstore.Settlement
 )
 
@@ -73,7 +73,8 @@ const (
 // MaxPayloadBytes bounds a payload, and saved work.
 const MaxPayloadBytes = seqstore.MaxPayloadBytes
 
-// Errors match these with errors.Is. A store that can't be reached, or refuses, uses those of package leasing.
+// The sentinels that errors of this package match with errors.Is. If the store is unreachable, or refuses a
+// request, the error matches those of package leasing.
 var (
 	ErrLate          = seqstore.ErrLate          // the number is no longer the caller's, and nothing was changed
 	ErrEnded         = seqstore.ErrEnded         // the operation's number is closed

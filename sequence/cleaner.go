@@ -15,10 +15,10 @@ import (
 	"github.com/distributedleasing/leasing/sequence/seqstore"
 )
 
-// CleanerOptions configure a Cleaner. The zero value is good: it makes gaps of what has run out,
-// and recovers completed work.
+// CleanerOptions configure a Cleaner. The zero value is ready to use: it recovers completed
+// work, and turns other expired numbers into gaps.
 type CleanerOptions[Tx any] struct {
-	// Owner is who claims, for people to read. Default: that of Lease.
+	// Owner is a label for the claims, for people to read. Default: Lease.Owner.
 	Owner string
 	// Lease configures the engine that renews the cleaner's claims: see Options.Lease. Its Logger gets what
 	// an operator should know.
@@ -28,11 +28,11 @@ type CleanerOptions[Tx any] struct {
 	// Interval is the pause between two sweeps. Default 1 s.
 	Interval time.Duration
 
-	// Steps are the recovery chain. Default: CommitCompleted, MakeGap.
+	// Steps is the recovery chain, tried in order. Default: CommitCompleted, MakeGap.
 	Steps []Step
 	// Select, unless nil, chooses the steps for one number, of Steps or others: see ByLoad. None means a gap.
 	Select func(ctx context.Context, e Entry, steps []Step) []Step
-	// Write is the application's own write for what is recovered, in the transaction that
+	// Write is the application's own write for recovered work, in the transaction that
 	// issues the new number.
 	Write Write[Tx]
 	// MaxAttempts is how many recoveries of a number may fail before it becomes a gap. Default 5.
@@ -41,7 +41,8 @@ type CleanerOptions[Tx any] struct {
 	// minutes, less up to a quarter at random. Default 1 s.
 	RetryAfter time.Duration
 
-	// Cascade is how many expired numbers at once begin recovery mode. Default 10.
+	// Cascade is the number of simultaneously expired numbers that starts recovery
+	// mode. Default 10.
 	Cascade int
 	// RecoveryFor is how long recovery mode lasts unless a sweep extends it. Default 1 minute.
 	RecoveryFor time.Duration
@@ -49,21 +50,21 @@ type CleanerOptions[Tx any] struct {
 	// Defaults 10 and 100 ms.
 	Batch      int
 	BatchPause time.Duration
-	// OnMode is called when this cleaner has begun or ended recovery mode, for the
-	// application's own measures.
+	// OnMode is called when this cleaner has started or ended recovery mode, so
+	// that the application can react.
 	OnMode func(ctx context.Context, recovery bool)
 
-	// Hooks free what a lost operation has held elsewhere: locks, temporary files. They run in
-	// parallel when the number is closed, and again at later sweeps until all have succeeded, in
-	// whichever process. So they must be idempotent.
+	// Hooks free resources that a lost operation held elsewhere: locks, temporary files. They
+	// run in parallel when the number is closed, and again at later sweeps, in any process,
+	// until all have succeeded. So they must be idempotent.
 	Hooks []Hook
 }
 
-// Hook frees what an operation has held.
+// Hook frees the resources of an operation.
 type Hook func(ctx context.Context, e Entry) error
 
 // Cleaner closes the numbers whose leases have run out, one after the other, in order. Any number of
-// processes may run one for a stream; one at a time makes progress. NewCleaner makes it.
+// processes may run a Cleaner for a stream; one at a time makes progress. Make one with NewCleaner.
 type Cleaner[Tx any] struct {
 	store     Store[Tx]
 	stream    string
@@ -157,7 +158,7 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// Report is what a sweep did.
+// Report is the result of a sweep.
 type Report struct {
 	Closed    int // numbers, by this sweep
 	Recovered int // of them
@@ -166,8 +167,8 @@ type Report struct {
 	Recovery  bool
 }
 
-// Sweep closes what has run out, number by number, until there is nothing left to claim, and runs
-// hooks that are due. An error ends it early; what it has done is done.
+// Sweep closes the numbers whose leases have run out until there is nothing left to claim, and
+// runs due hooks. An error ends it early; numbers closed before stay closed.
 func (c *Cleaner[Tx]) Sweep(ctx context.Context) (r Report, err error) {
 	status, err := c.store.Status(ctx, c.stream)
 	if err != nil {

@@ -1,6 +1,6 @@
-// Package sequence gives writers that work in parallel one order. A writer leases the
-// next number of a stream, works, and commits its result under that number. Readers see
-// the numbers in order, and an explanation for each one that has no result.
+// Package sequence gives the results of parallel writers one total order. A writer
+// leases the next number of a stream, works, and commits its result under that number.
+// Readers see the numbers in order, and the reason for each number without a result.
 //
 //	ledger, err := sequence.NewStream(store, "ledger", sequence.Options[*sql.Tx]{})
 //
@@ -18,33 +18,35 @@
 //
 // # What it promises
 //
-//   - One order: numbers are issued one after the other, without a hole, and become
-//     visible in that order. They are never reused.
-//   - One outcome: of a commit, a recovery and a gap exactly one happens to a number,
-//     however late, slow or doubled the requests are. State and token decide which, in
-//     the store's transaction. Clocks decide only when a number may be claimed.
-//   - No silent hole: every number issued has a record until it is sealed and forgotten.
-//     A number is committed, recovered as a later one, a gap with a reason, a gap that was
-//     filled, or sealed.
-//   - No late commit: one that comes after the end of its lease changes nothing, neither
-//     the entry nor the caller's own table, and says so in a [LateCommitError].
+//   - One order: numbers are issued consecutively, become visible in that order,
+//     and are never reused.
+//   - One outcome: a number is committed, recovered, or becomes a gap, and exactly one
+//     of these, even if requests are late, slow or duplicated. State and token decide
+//     which, in the store's transaction. Clocks decide only when a number may be
+//     claimed for recovery.
+//   - No silent hole: every issued number has a record until it is sealed and forgotten.
+//     The record says that it is committed, recovered under a later number, a gap with a
+//     reason, a filled gap, or sealed.
+//   - No late commit: a commit after the end of its lease changes nothing, neither the
+//     entry nor the caller's own tables, and returns a [LateCommitError].
 //   - Nothing changes behind a seal. A reader that stops at the seal sees the same
 //     entries on every replay.
-//   - A number doesn't block its stream for ever. When its lease has run out, a
+//   - No number blocks its stream for ever. When its lease has run out a
 //     [Cleaner] claims it, in order, and recovers its work or records a gap.
-//   - Every closing wakes those who wait for it.
+//   - Closing a number wakes the waiters for it.
 //
 // # What it does not promise
 //
-//   - Recovered work keeps no place: it is committed under a new, later number. The entry
-//     of the old one says which ([Entry].ReplacedBy), and the new one where it came from
-//     ([Entry].Origin). Consumers that need causality read Origin.
-//   - A reader that goes beyond the seal, up to the watermark, may pass a gap that is
-//     filled later. It sees the same order, but not always the same content.
-//   - The caller's work outside of the store's transaction may run more than once: after a
-//     crash nobody knows how far it came. Write through the transaction that Commit passes.
-//   - A lease alone stops nobody. The context of a number ends before it can be claimed, and
-//     a process that is paused just then goes on; its commit is refused.
+//   - Recovered work does not keep its position: it is committed under a new, later
+//     number. The old entry refers to the new one ([Entry].ReplacedBy), and the new entry
+//     to the old one (Entry.Origin). Consumers that need causality must read Origin.
+//   - A reader that reads past the seal, up to the watermark, may see a gap that is
+//     filled later. On a replay it sees the same order, but perhaps other content.
+//   - Work outside of the store's transaction may run more than once, since nothing records
+//     how far it came before a crash. Write through the transaction that Commit passes.
+//   - A lease does not stop a paused process. The context of a number ends before it can be
+//     claimed, but a process that is paused just then continues when it resumes; its commit
+//     is refused.
 //
 // # How it works
 //
@@ -56,36 +58,37 @@
 //	  └──expiry, claim─► recovering      └──failed, or its claim lapsed: claimed again
 //	                                                 gap ──seal──► sealed
 //
-// Open are leased and recovering entries. The watermark is the highest number with nothing
-// open at or below it. Every claim raises the entry's token, which fences the old holder and
-// an older cleaner alike. "Expired" is not stored: it is a comparison with the store's clock.
+// Leased and recovering entries are open. The watermark is the highest number such that no
+// entry at or below it is open. Every claim raises the entry's token, which fences off the
+// old holder and any older cleaner. "Expired" is not a stored state, but a comparison with
+// the store's clock.
 //
-// The lease of a number is one of package leasing: [Stream] makes a manager over the store.
-// So it has all that leases there have: renewal while the work goes on and while it waits
-// its turn, trust counted on both clocks from before each request was sent, a context with a
-// cause, events, metrics, spans and logs. See [Options].Lease.
+// The lease of a number is a lease of package leasing, for which [Stream] makes a manager
+// over the store. So it has all their features: renewal during the work and while it waits
+// its turn, the same rules of trust, a context with a cause, events, metrics, spans and
+// logs. See [Options].Lease.
 //
-// An operation has an ID that the caller chooses. Asking for a number again with the same
-// ID gives the same number, so a lost reply costs nothing. An ID whose number is closed is
-// refused with an [EndedError].
+// An operation has an ID that the caller chooses. Leasing again with the same ID returns
+// the same number, so a lost reply does no harm. An ID whose number is closed is refused
+// with an [EndedError].
 //
-// A lease and its commit are two transactions. A writer that has a page of operations gives them to [Stream.DoAll], where
-// the transaction that commits a number leases the next one.
+// A lease and its commit are two transactions. For a batch of operations use [Stream.DoAll], where the transaction that
+// commits a number also leases the next one.
 //
 // # Late work
 //
-// [Number.Save] keeps partial or completed work in the store, under the operation. A commit that
-// comes too late settles by itself inside [Stream.Do]: it fills the number's gap if that
-// is still open, or saves the payload as completed work for the recovery that is under
-// way, or puts it in the manual queue. Nothing that was finished is lost without a word.
+// [Number.Save] stores partial or completed work under the operation. [Stream.Do] settles a late
+// commit automatically: it fills the number's gap if that is not sealed, or saves the payload as
+// completed work for the recovery in progress, or puts it into the manual queue. So no finished
+// result is lost silently.
 //
 // # Stores
 //
-// Package sqlsequence keeps streams in PostgreSQL or SQLite, and package memsequence in memory, for tests. Package seqstore has what
-// another store implements, and package sequencetest what it must pass.
+// Package sqlsequence keeps streams in PostgreSQL or SQLite, and package memsequence in memory, for tests. Package seqstore defines
+// the interface of a store, and package sequencetest tests one.
 //
 // # Time
 //
-// A lease's duration is the caller's, or adapts to how long operations of its kind took:
-// see [Durations].
+// The caller sets the duration of a lease, or it adapts to how long operations of the
+// same kind took: see [Durations].
 package sequence

@@ -8,12 +8,12 @@ import (
 	"github.com/distributedleasing/leasing/sequence/seqstore"
 )
 
-// Durations choose how long a lease is asked for: twice the mean of what the latest operations of
-// its kind took in this process, times the operation's Size.
+// Durations chooses the duration of leases: twice the mean time that the latest operations of the
+// same kind took in this process, times the operation's Size.
 type Durations struct {
-	// Default is that of a kind without history. Default 30 s.
+	// Default is the duration for a kind without history. Default 30 s.
 	Default time.Duration
-	// Floor and Cap bound what history says. Defaults 5 s and 10 minutes.
+	// Floor and Cap bound the duration. Defaults 5 s and 10 minutes.
 	Floor, Cap time.Duration
 	// Samples is how many operations of a kind are remembered. Default 32.
 	Samples int

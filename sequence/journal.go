@@ -14,9 +14,9 @@ import (
 )
 
 // Journal keeps finished results in a local file while the store can't be reached. Each record is a line with a
-// checksum, synced to disk before append returns. A last record that was torn by a crash is cut off
-// at the next opening: nobody was told that it is kept. It is safe for concurrent use, and for
-// one process at a time.
+// checksum, synced to disk before append returns. A last record that a crash left incomplete is cut off at the
+// next opening, since append had not returned for it. It is safe for concurrent use, and for one process at a
+// time.
 type Journal struct {
 	mu      sync.Mutex
 	file    *os.File
@@ -33,7 +33,8 @@ type journalRecord struct {
 	Done bool `json:"done,omitempty"`
 }
 
-// DamagedError says that lines of a journal can't be read. They stay in the file for a person to look at.
+// DamagedError says that lines of a journal can't be read. They stay in the file, for a person to
+// inspect.
 type DamagedError struct {
 	Path  string
 	Lines []int // from 1
@@ -160,7 +161,8 @@ func (j *Journal) records(stream string) (all []journalRecord) {
 	return all
 }
 
-// Damaged is a *DamagedError if the journal had lines that can't be read when it was opened.
+// Damaged returns a *DamagedError if the journal had unreadable lines when it was opened,
+// and nil otherwise.
 func (j *Journal) Damaged() error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -190,15 +192,15 @@ func (j *Journal) settled(r journalRecord) error {
 // Close closes the file.
 func (j *Journal) Close() error { return j.file.Close() }
 
-// Synced says what became of a result in the journal.
+// Synced is the outcome of a result in the journal.
 type Synced struct {
 	Unsettled
 	Settlement Settlement
 }
 
 // Sync settles the stream's results in Options.Journal, oldest first: see Settle. A result stays in the journal until
-// the store has it. Sync ends at the first that the store doesn't take, and returns those before. It reports
-// a *DamagedError beside them.
+// the store has it. Sync stops at the first result that the store does not accept, and returns those before. If the
+// journal is damaged it also returns a *DamagedError.
 func (s *Stream[Tx]) Sync(ctx context.Context) (done []Synced, err error) {
 	j := s.options.Journal
 	if j == nil {

@@ -31,14 +31,14 @@ type Number[Tx any] struct {
 // Seq is the number.
 func (n *Number[Tx]) Seq() int64 { return n.held.entry.Load().Seq }
 
-// Token is the fence of this lease of the number. A cleaner's claim has a greater one.
+// Token is the fencing token of this lease of the number. A cleaner's claim has a
+// greater one.
 func (n *Number[Tx]) Token() int64 { return n.lease.Token() }
 
 // Op is the operation's ID.
 func (n *Number[Tx]) Op() string { return n.op.ID }
 
-// Work is what an earlier lease of the operation has saved, if the operation has come back to
-// its number.
+// Work returns the work that an earlier lease of the same operation and number has saved.
 func (n *Number[Tx]) Work() Work { return n.held.entry.Load().Clone().Work }
 
 // Context ends before a cleaner can claim the number, or when the number is committed or released.
@@ -55,8 +55,8 @@ func (n *Number[Tx]) Remaining() time.Duration { return n.lease.Remaining() }
 // Renew renews the lease now. The stream does it by itself.
 func (n *Number[Tx]) Renew(ctx context.Context) error { return n.lease.Renew(ctx) }
 
-// Wait returns when no lower number is open: at the barrier. The lease is renewed meanwhile. It
-// ends early when ctx or the lease does, with the cause.
+// Wait waits until no lower number is open. The lease is renewed meanwhile. It ends early when
+// ctx or the lease does, with the cause.
 func (n *Number[Tx]) Wait(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -74,16 +74,16 @@ func (n *Number[Tx]) Save(ctx context.Context, phase Phase, data []byte) error {
 	return n.stream.store.Save(ctx, req)
 }
 
-// Commit closes the number with its payload, and runs write in the same transaction; nil stands
-// for Options.Write. A request without an answer is repeated while the lease lasts, and then write
+// Commit closes the number with its payload, and runs write in the same transaction; nil means
+// Options.Write. If the reply is lost the request is retried while the lease lasts, and write then
 // runs again, in another transaction.
 //
 // It returns a *LateCommitError if the number is no longer the caller's: then nothing was
-// changed. Committing again is no error with the same payload, and ErrOtherPayload with another.
-// An error of write is returned as it is, and the number is still held.
+// changed. Committing again with the same payload is no error; with a different one it is
+// ErrOtherPayload. An error of write is returned unchanged, and the number is still held.
 //
-// The store decides whether the lease lasts, not this process's clock. So a Commit may succeed
-// though Context has ended; but it needs a ctx that has not.
+// The store decides whether the lease still lasts, not this process's clock. So a Commit may
+// succeed although the number's Context has ended, if ctx has not.
 func (n *Number[Tx]) Commit(ctx context.Context, payload []byte, write Write[Tx]) error {
 	if write == nil {
 		write = n.stream.options.Write

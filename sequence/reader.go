@@ -14,8 +14,8 @@ type Reader struct {
 	// Records is the store.
 	Records Records
 	Stream  string
-	// Sealed stops at the seal, so that every replay sees the same. Without it the Reader goes
-	// to the watermark, and a gap that it has passed may be filled later.
+	// Sealed makes the Reader stop at the seal, so that every replay sees the same. Without it
+	// the Reader reads up to the watermark, and a gap that it has read may be filled later.
 	Sealed bool
 	// Page is how many entries are read at a time. Default 256.
 	Page int
@@ -30,8 +30,9 @@ func (r Reader) Read(ctx context.Context, from int64) iter.Seq2[Entry, error] {
 	return r.iterate(ctx, from, false)
 }
 
-// Follow iterates like Read, and then waits for more, until ctx ends. Its last error is the cause. An
-// error of the store ends it, too; go on from the number after the last entry.
+// Follow iterates like Read, and then waits for more entries, until ctx ends; its last error is then
+// the cause of ctx. An error of the store ends it, too. To continue, call it again from the number
+// after the last entry.
 func (r Reader) Follow(ctx context.Context, from int64) iter.Seq2[Entry, error] {
 	return r.iterate(ctx, from, true)
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/distributedleasing/leasing/sequence/seqstore"
 )
 
-// Step is one way to close a number that has run out.
+// Step is one way to close a number whose lease has run out.
 type Step struct {
 	// Name is for metrics and logs.
 	Name string
@@ -18,7 +18,8 @@ type Step struct {
 	Recover func(ctx context.Context, e Entry) (Recovery, error)
 }
 
-// Recovery is what a step wants. The zero Recovery is "nothing for me".
+// Recovery is the decision of a step. The zero Recovery passes the number to the next
+// step.
 type Recovery struct {
 	Outcome Outcome // OutcomeRecovered or OutcomeGap
 	Payload []byte  // of OutcomeRecovered
@@ -35,7 +36,8 @@ func CommitCompleted() Step {
 	}}
 }
 
-// FinishPartial is the step that makes a payload of partial work. finish reports false if it can't.
+// FinishPartial returns the step that makes a payload from partial work. finish returns ok false if
+// it can't.
 func FinishPartial(finish func(ctx context.Context, e Entry) (payload []byte, ok bool, err error)) Step {
 	return Step{"partial", func(ctx context.Context, e Entry) (Recovery, error) {
 		if e.Work.Phase != Partial {
@@ -54,10 +56,10 @@ func MakeGap() Step {
 	return Step{"gap", func(context.Context, Entry) (Recovery, error) { return Recovery{Outcome: OutcomeGap}, nil }}
 }
 
-// Load sums up how busy a system is.
+// Load is how busy a system is.
 type Load int
 
-// The loads. What is not known counts as high.
+// The loads. UnknownLoad counts as high.
 const (
 	UnknownLoad Load = iota
 	LowLoad
@@ -65,8 +67,8 @@ const (
 	HighLoad
 )
 
-// ByLoad is a CleanerOptions.Select: all steps under a low load, none of the expensive ones under a medium load, and a
-// gap under a high or an unknown one. Names say which are expensive.
+// ByLoad returns a CleanerOptions.Select: all steps under low load, all but the expensive ones under medium load, and
+// a gap under high or unknown load. expensive lists the names of the expensive steps.
 func ByLoad(load func(context.Context) Load, expensive ...string) func(context.Context, Entry, []Step) []Step {
 	costly := map[string]bool{}
 	for _, name := range expensive {

@@ -16,16 +16,17 @@ type Options[Tx any] struct {
 	// renewal, margins of trust, logger, meter and tracer. Its TTL is not used: see Durations.
 	// Leases appear there under the name sequence/STREAM/OPERATION.
 	Lease leasing.Options
-	// Durations choose how long a lease is asked for where an Operation doesn't say.
+	// Durations chooses the duration of a lease if Operation.Duration is 0.
 	Durations Durations
-	// Write is the application's own write for commits that bring none, also for those of
-	// Settle and of a Journal, which may come from another life of the process. nil: none.
+	// Write is the application's own write for commits without one, also for those of
+	// Settle and of a Journal, which may come from an earlier run of the process. nil
+	// means none.
 	Write Write[Tx]
 	// InOrder makes Commit refuse a number while a lower one is open, with an *OpenError.
 	// Number.Wait waits until none is.
 	InOrder bool
-	// Journal, unless nil, keeps what Do could not settle because the store can't be reached: see
-	// Stream.Sync.
+	// Journal, unless nil, keeps results that Do could not settle because the store was
+	// unreachable: see Stream.Sync.
 	Journal *Journal
 }
 
@@ -42,8 +43,8 @@ type Stream[Tx any] struct {
 	telemetry *telemetry
 }
 
-// NewStream makes a Stream over a store. It makes no request: a stream that was never created
-// shows as ErrUnknownStream at the first use.
+// NewStream makes a Stream over a store. It sends no request, so a stream that was never
+// created shows as ErrUnknownStream at the first use.
 func NewStream[Tx any](store Store[Tx], name string, options Options[Tx]) (*Stream[Tx], error) {
 	if store == nil {
 		return nil, invalid("store", nil, "a Store")
@@ -74,23 +75,23 @@ func (s *Stream[Tx]) Subscribe(observer leasing.Observer) (unsubscribe func()) {
 // contexts of all numbers, and waits for their holders. The store stays open.
 func (s *Stream[Tx]) Close(ctx context.Context) error { return s.manager.Close(ctx) }
 
-// Operation is a piece of work that wants a number.
+// Operation is a piece of work that needs a number.
 type Operation struct {
-	// ID names it. It is the caller's choice and unique in the stream for as long as entries are
-	// kept: asking again with the same ID gives the same number.
+	// ID identifies the operation. The caller chooses it, unique in the stream for as long as
+	// entries are kept: leasing again with the same ID returns the same number.
 	ID string
 	// Kind groups operations of similar length, for metrics and Durations. May be "".
 	Kind string
-	// Size is how long it will take beside others of its kind; 0 counts as 1.
+	// Size is the relative duration among operations of the same kind; 0 counts as 1.
 	Size float64
 	// Duration of the lease; 0 leaves it to Durations.
 	Duration time.Duration
 }
 
 // Lease leases the next number for an operation, and renews it until Commit, Release, Close
-// or loss. A request whose reply was lost is repeated until ctx ends: it gets the same number. So does
-// another Lease of the same operation while its lease lasts, in this process as soon
-// as the first holder is done. Of one that is closed it reports an *EndedError.
+// or loss. A request whose reply was lost is retried until ctx ends, and gets the same number. Another
+// Lease of the same operation also gets that number while the lease lasts; in this process it waits
+// until the first holder is done. If the number is closed the error is an *EndedError.
 func (s *Stream[Tx]) Lease(ctx context.Context, op Operation) (*Number[Tx], error) {
 	return s.lease(ctx, op, nil, s.manager.Acquire)
 }
@@ -202,7 +203,7 @@ func (n *Number[Tx]) do(ctx context.Context, work func(ctx context.Context, n *N
 	return n.finish(ctx, err)
 }
 
-// ErrNotCommitted is what Do returns if its function returned nil without Commit or Release.
+// ErrNotCommitted is returned by Do if its function returned nil without Commit or Release.
 var ErrNotCommitted = errors.New("the function has neither committed nor released its number")
 
 // settleTimeout bounds the settling of a Do whose lease has ended.

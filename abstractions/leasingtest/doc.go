@@ -1,6 +1,6 @@
 // Package leasingtest helps to test code that holds leases. It makes real
-// managers over an in-process provider whose answers the test scripts, and
-// it takes a lease away on command.
+// managers over an in-process provider whose answers the test scripts, and it
+// makes a lease end on command.
 //
 //	func TestStopsWhenTheLeaseIsLost(t *testing.T) {
 //		manager, provider := leasingtest.NewManager(t, leasing.Options{})

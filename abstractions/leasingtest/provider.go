@@ -32,19 +32,19 @@ type Call struct {
 	Name string // "" for List and Ping
 	ID   string // "" for Break, Inspect, Waiters, List and Ping
 	TTL  time.Duration
-	At   time.Time // when it came in
-	N    int       // which call of this Op it is, from 1
+	At   time.Time // when it arrived
+	N    int       // the number of the call among those of its Op, from 1
 }
 
-// Handler decides about a call. It calls apply to let it take effect, at most
-// once, and returns what the caller gets: apply's error or another. Like a
-// request that has reached its server, apply no longer heeds ctx. A handler
-// that returns nil without applying answers with zero values.
+// Handler decides the outcome of a call. It calls apply, at most once, to let
+// the call take effect, and returns the caller's error: apply's or another.
+// Like a request that has reached its server, apply ignores ctx. If a handler
+// returns nil without apply, the caller gets zero values.
 type Handler func(ctx context.Context, call Call, apply func() error) error
 
 // Provider is a leasing.Provider that keeps its leases in memory and lets
-// handlers decide about each call. It has all optional abilities; a batch of
-// renewals is passed through the handlers lease by lease.
+// handlers decide the outcome of each call. It has all optional abilities.
+// The handlers get a batch of renewals lease by lease.
 type Provider struct {
 	backend *memlease.Provider
 
@@ -64,7 +64,7 @@ func NewProvider() *Provider {
 	}
 }
 
-// Use puts a handler before those in use, until remove is called.
+// Use adds a handler, which runs before the present ones, until remove is called.
 func (p *Provider) Use(h Handler) (remove func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -11,7 +11,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-// Always as a number of times means without end.
+// Always means every call, as a number of times.
 const Always = -1
 
 // Fail makes the next calls of op fail with err before they take effect.
@@ -36,8 +36,8 @@ func Hang(op Op, times int) Handler {
 	})
 }
 
-// Delay makes the next calls of op take effect after d; a call whose context
-// ends sooner has none.
+// Delay makes the next calls of op take effect after d. A call whose context
+// ends sooner has no effect.
 func Delay(op Op, times int, d time.Duration) Handler {
 	return script(op, times, func(ctx context.Context, apply func() error) error {
 		timer := time.NewTimer(d)

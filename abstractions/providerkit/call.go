@@ -8,8 +8,9 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-// Call makes a call that is none of abstractions.Provider's, such as a sweep or a
-// migration, under the same rules. op names it in errors; name is a lease's, or "".
+// Call runs an operation that is not part of abstractions.Provider, such as a sweep
+// or a migration, under the same rules. Errors show op, and name, which is the name
+// of a lease or "".
 func Call(ctx context.Context, p *Provider, op, name string, do func(context.Context) error) error {
 	_, err := run(ctx, p, op, name, nil, do, func(_ Driver, ctx context.Context, do func(context.Context) error) (none struct{}, err error) {
 		return none, do(ctx)
@@ -83,9 +84,9 @@ func (p *Provider) wrap(op, name string, err error) error {
 	return &abstractions.Error{Op: op, Provider: p.caps.Provider, Name: name, Err: err}
 }
 
-// Close refuses calls from now on, waits for those under way, and closes the
-// driver. It takes no longer than Config.Timeout, and then says what it has left.
-// It releases no lease. Closing again does nothing.
+// Close refuses new calls, waits for those in flight, and closes the driver. It
+// takes at most Config.Timeout; if calls are still in flight then, the error says
+// so. It releases no lease. Closing again does nothing.
 func (p *Provider) Close() error {
 	if p.closed.Swap(true) {
 		return nil

@@ -12,8 +12,8 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-// Class is what an error of a client library says about the request. A driver has
-// a table from its backend's codes to classes; what is not listed is Unknown.
+// Class says what an error of a client library means for the request. A driver
+// maps its backend's codes to classes; everything else is Unknown.
 type Class uint8
 
 // The classes, and the error of package abstractions that each becomes.
@@ -27,7 +27,7 @@ const (
 	Closed                // the user has closed the client: ErrClosed
 )
 
-// Meaning is what a driver makes of an error of its client library.
+// Meaning is a driver's interpretation of an error of its client library.
 type Meaning struct {
 	Class Class
 	// RetryAfter, for Refused, is how long the backend asks to wait; 0 if it does not say.
@@ -39,7 +39,7 @@ type Meaning struct {
 	Advice string
 }
 
-// Of is err with its meaning: one of package abstractions, with both in its chain.
+// Of returns err as an error of package abstractions, with both in its chain.
 func (m Meaning) Of(err error) error {
 	if m.Text != "" {
 		err = WithText(m.Text, err)
@@ -64,10 +64,10 @@ func (m Meaning) Of(err error) error {
 	return say(abstractions.ErrUnavailable, err)
 }
 
-// NotSent reports whether err is of a connection that was never established: the
-// dial failed, or the host's name is unknown. A driver whose client library makes
-// one attempt gives it the class Unsent. One that retries by itself must not: an
-// earlier attempt may have arrived.
+// NotSent reports whether err says that no connection was established: the dial
+// failed, or the host name is unknown. A driver gives such an error the class
+// Unsent if its client library makes one attempt. If the library retries, it must
+// not, since an earlier attempt may have arrived.
 func NotSent(err error) bool {
 	var dns *net.DNSError
 	var op *net.OpError
@@ -129,7 +129,7 @@ func known(err error) bool {
 	return abstractions.NotApplied(err) || errors.Is(err, abstractions.ErrUnavailable)
 }
 
-// WithText is an error with another text.
+// WithText returns err with another text.
 func WithText(text string, err error) error { return &chain{text, []error{err}} }
 
 // chain is a text for several errors.

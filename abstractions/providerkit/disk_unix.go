@@ -15,9 +15,9 @@ var network = map[uint32]string{
 	0x0bd00bd0: "Lustre", 0x47504653: "GPFS", 0x01021997: "9P", 0x65735546: "FUSE", 0x7461636f: "OCFS2", 0x01161970: "GFS2",
 }
 
-// LocalDisk is nil if a folder is there, and on a disk of this host. Otherwise the
-// error says what is wrong, and matches ErrNetworkDisk where other hosts may see it
-// too.
+// LocalDisk returns nil if path is a folder on a disk of this host. Otherwise the
+// error says what is wrong, and matches ErrNetworkDisk if other hosts may see the
+// folder too.
 func LocalDisk(path string) error {
 	var stat syscall.Statfs_t
 	if err := syscall.Statfs(path+"/", &stat); err != nil {

@@ -1,48 +1,50 @@
-// Package providerkit is what all providers of leasing share. It is for authors
-// of providers; an application never imports it.
+// Package providerkit has the code that all providers of leasing share. It is
+// for authors of providers; applications never import it.
 //
 // # What it promises
 //
-// A provider is a small [Driver] in a [Provider]. The Provider owns all that does
-// not depend on the backend:
+// A provider is a small [Driver] inside a [Provider]. The Provider does
+// everything that does not depend on the backend:
 //
 //   - It validates each request, gives each context a deadline, and refuses calls
-//     after Close with ErrClosed. An item of a batch that can't work gets an error
-//     of its own, and the others are sent.
-//   - A call whose context has ended already touches nothing, and says so.
-//   - A call whose context ends under way returns an error that matches
-//     ErrUnavailable and the context's Err. The context's cause is in its text
-//     alone: it may be an error of another lease.
-//   - The driver's errors get their meaning by one table: see [Meaning]. An error
-//     is "not applied" only if the driver knows that. See [NotSent],
-//     [MarkNotApplied] and [Partial].
-//   - Close ends by itself, and names what it could not wait for. With
-//     [Config.Detach] a call ends with its context even if the client library
-//     heeds none.
+//     after Close with ErrClosed. An invalid item of a batch gets its own error,
+//     and the others are sent.
+//   - A call whose context has already ended sends nothing and returns an error that
+//     says so.
+//   - A call whose context ends while it is in flight returns an error that
+//     matches ErrUnavailable and the context's Err. The context's cause
+//     appears only in its text, since it may be an error of another lease.
+//   - The driver classifies its errors: see [Meaning]. An error is marked as not
+//     applied only if the driver knows that. See [NotSent], [MarkNotApplied] and
+//     [Partial].
+//   - Close returns within a bound, and its error names the calls that it did
+//     not wait for. With [Config.Detach] a call ends with its context even if
+//     the client library ignores contexts.
 //
 // Options are a plain struct. Its tags say how each field is written in JSON and
 // in the query of a URL, what bounds it has, and whether it is a secret: see
 // [Complete], [UnmarshalJSON] and [SetQuery]. No print, log, JSON or error shows a
-// secret. [ParseURL] takes a URL apart and finds passwords that were not escaped.
+// secret. [ParseURL] parses a URL and detects passwords that were not escaped.
 //
-// [Records] are the verbs over a store that can compare and set, alone or beside
-// [Leases] that a service has itself. Supply four methods, and have a provider.
+// [Records] implements the verbs over a store with compare-and-set, alone or
+// together with a service's own [Leases]. A Store of four methods makes a
+// provider.
 //
 // The rules of a record are [Record.Acquire], Renew, Release and Break: pure
 // functions of what is stored, a request and the backend's clock. [Ended] is the
-// memory of the claims that were given up.
+// list of ended claims that a name refuses.
 //
 // [Naming] turns names of leases into names that a store accepts, injectively.
-// [Wakeups] hands pushed hints to waiters, over one connection that it keeps. Package
-// batch sends requests together that are made at the same time, and package waitqueue
-// knows who waits in a backend's queues. Requests over a [Transport] harm no others when
-// they are given up, as those over Go's own do.
+// [Wakeups] delivers pushed wake-ups to waiters, over one connection that it maintains.
+// Package batch combines concurrent requests, and package waitqueue manages the waiters
+// in a backend's queues. With a [Transport], unlike with Go's own, abandoning a request
+// does not affect other requests.
 //
 // # What it does not promise
 //
-// It makes no request atomic: mutual exclusion is the driver's. It retries
-// nothing, logs nothing and measures nothing: package leasing does. It can't end a
-// call that hangs in a client library; it can only stop waiting for it.
+// It makes no request atomic: mutual exclusion is the driver's responsibility. It
+// does not retry, log or measure: package leasing does. It can't end a call that
+// hangs in a client library; it can only stop waiting for it.
 //
 // # How a provider uses it
 //
@@ -51,8 +53,8 @@
 // have tags, and the methods Format, MarshalJSON and UnmarshalJSON where they hold
 // secrets, each a line that calls the function of that name here.
 //
-// All providers spell these alike: "create" lets Open or the first call create
-// what is missing at the backend, "timeout" bounds a call without a deadline,
-// "retention" is how long a name is remembered after its last lease, "prefix"
-// begins the names of all records.
+// All providers use the same names for these options: "create" lets Open or
+// the first call create what is missing at the backend, "timeout" bounds a
+// call without a deadline, "retention" is how long a name is remembered after
+// its last lease, "prefix" begins the names of all records.
 package providerkit

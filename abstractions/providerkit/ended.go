@@ -7,12 +7,11 @@ import (
 	"time"
 )
 
-// The bounds of the memory of ended IDs. A copy of an acquire may be delivered
-// long after the first, when its claim has been released; the name must refuse it
-// then. A name that changes hands about once a second refuses every ID for
-// EndedFor. A busier one refuses the last EndedMost, whatever their age, so that a
-// record stays below 4 KB. The last EndedLeast are refused for as long as the
-// record is kept.
+// The bounds of the memory of ended IDs. A late copy of an acquire may arrive
+// after its claim was released; the name must then refuse it. A name that changes
+// hands about once a second or less refuses every ended ID for EndedFor. A busier
+// name refuses the last EndedMost, whatever their age, so that a record stays
+// below 4 KB. The last EndedLeast are refused for as long as the record is kept.
 const (
 	EndedLeast = 8
 	EndedMost  = 64
@@ -28,7 +27,7 @@ type EndedID struct {
 	At int64
 }
 
-// Ended are the IDs that a name refuses, the oldest first.
+// Ended is the list of ended IDs that a name refuses, oldest first.
 type Ended []EndedID
 
 // Find reports whether a claim has ended, and whether it was broken.
@@ -47,9 +46,9 @@ func (e Ended) Find(id string) (known, broken bool) {
 	return false, false
 }
 
-// Add returns the list with one more ID, and without those that are over its
-// bounds. An ID that is in it already stays as it was. Like append, Add may write
-// behind the end of e: a list that others read at the same time is cloned first.
+// Add returns the list with one more ID, without those beyond its bounds. An ID
+// that is already in it stays unchanged. Like append, Add may write behind the
+// end of e: clone a list that is read concurrently.
 func (e Ended) Add(id string, broken bool, now time.Time) Ended {
 	if known, _ := e.Find(id); known {
 		return e

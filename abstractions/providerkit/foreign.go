@@ -5,8 +5,7 @@ import (
 	"time"
 )
 
-// Foreign is what a Store finds of others who take the service's leases without records: the
-// clients of another library.
+// Foreign describes a lease that a client of another library has taken, without a record.
 type Foreign struct {
 	ID    string        // of the term, made up by the Store; "" if the name is free
 	Owner string        // as they name themselves

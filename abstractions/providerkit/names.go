@@ -14,10 +14,10 @@ import (
 //	anything else       ~XX for each byte, in upper-case hexadecimal digits
 //	. first or last     ~2E
 //
-// so "jobs/daily report" is jobs~2Fdaily~20report. What would be longer than Max,
+// so "jobs/daily report" is jobs~2Fdaily~20report. A result longer than Max,
 // without Prefix, is cut, and ends in ~~ and the SHA-256 of the name in lower-case
-// hexadecimal digits, so a record has the name, too. The store must tell upper case
-// from lower.
+// hexadecimal digits. So a record must store the name, too. The store must be
+// case-sensitive.
 type Naming struct {
 	Prefix string // as it is
 	Slash  byte   // stands for a slash unless 0; none of the characters above, nor ~
@@ -32,8 +32,8 @@ const (
 // Encode returns the store's name.
 func (n Naming) Encode(name string) string { return n.Prefix + n.encode(name) }
 
-// EncodePrefix returns what the store's names of all leases begin with whose names
-// begin with prefix. There may be others among them.
+// EncodePrefix returns a prefix of the store's names of all leases whose names
+// begin with prefix. Other leases' names may begin with it, too.
 func (n Naming) EncodePrefix(prefix string) string {
 	encoded := strings.TrimSuffix(n.escape(prefix), ".") // it may be the last, and be written otherwise
 	return n.Prefix + encoded[:n.cut(encoded)]

@@ -113,8 +113,8 @@ func (f field) set(text string) (want string) {
 	return ""
 }
 
-// UnmarshalJSON reads options, a pointer to a struct. A field that is not known,
-// stands twice, or has a value that can't be is an error that names it.
+// UnmarshalJSON reads options, a pointer to a struct. An unknown field, a
+// duplicate, or an invalid value is an error that names the field.
 func UnmarshalJSON(data []byte, options any) error {
 	fields := fieldsOf(options)
 	decoder := json.NewDecoder(bytes.NewReader(data))
@@ -165,7 +165,7 @@ func invalid(what string, value any, want string) error {
 	return &abstractions.InvalidError{Field: "Options" + what, Value: value, Want: want}
 }
 
-// BadOption is the error of a field of Options that can't be.
+// BadOption returns the error of an invalid field of Options.
 func BadOption(field string, value any, want string) error { return invalid("."+field, value, want) }
 
 // keys are the names of the fields in JSON, or those that a URL may set.
@@ -187,8 +187,8 @@ func keys(fields []field, secrets bool) []string {
 //	Table     string        `json:"table" option:"default=lease,maxlen=40"`
 //	Retention time.Duration `json:"retention" option:"retention,min=1m"`
 //
-// A field without a name in its json tag, or with "-", is set in Go alone. The
-// tag option has, separated by commas:
+// A field without a name in its json tag, or with "-", can be set only in Go.
+// The tag option has, separated by commas:
 //
 //	secret            the field is not shown, and not set by a URL's query
 //	default=V         V stands for the zero value
@@ -298,8 +298,8 @@ func ExactlyOne(options any, names ...string) (string, error) {
 	return "", invalid("", words("with "+strings.Join(given, " and ")), want)
 }
 
-// Describe shows the fields of options that are set, and no secret. Of a value that
-// only Go can set it shows the type.
+// Describe returns the set fields of options as text, without secrets. For a field
+// that can be set only in Go it shows the type.
 func Describe(options any) string {
 	var set []string
 	for _, f := range fieldsOf(options) {
@@ -332,9 +332,9 @@ func (f field) text() string {
 
 func typeName(options any) string { return strings.TrimPrefix(fmt.Sprintf("%T", options), "*") }
 
-// Format is Describe for all verbs of package fmt, also within other values.
+// Format implements fmt.Formatter with the text of Describe, for all verbs.
 func Format(f fmt.State, options any) { _, _ = fmt.Fprint(f, Describe(options)) }
 
-// MarshalJSON is Describe as a JSON text: options that hold secrets are not for
-// writing down.
+// MarshalJSON returns the text of Describe as a JSON string: options with
+// secrets can't be saved as JSON.
 func MarshalJSON(options any) ([]byte, error) { return json.Marshal(Describe(options)) }

@@ -14,20 +14,19 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-// Driver is a provider's half that knows its backend. Its methods are those of
-// abstractions.Provider, with less to do: requests are valid, contexts have not
-// ended and have a deadline (unless Config.Timeout is 0), and errors may be the
-// client library's own. One that is of package abstractions already, such as a
-// *HeldError, is passed on as it is.
+// Driver is the backend-specific half of a provider. It has the methods of
+// abstractions.Provider, with fewer duties: requests are valid, contexts have
+// not ended and have a deadline (unless Config.Timeout is 0), and errors may be
+// the client library's own. An error of package abstractions, such as a
+// *HeldError, is passed on unchanged.
 //
 // A driver may implement abstractions.BatchRenewer, Lister, Waiter, WaiterLister,
 // Pinger and HistoryReader too, under the same rules; the items of a batch are valid, and
 // there is at least one. Waiter's context is the caller's own: it may have no
-// deadline, since the registration lasts until it ends. A driver that has an
-// ability only sometimes answers for it with a method As, as wrappers do: see
-// abstractions.As.
+// deadline, since the registration lasts until it ends. A driver that has an ability only
+// sometimes implements a method As, as wrappers do: see abstractions.As.
 //
-// Close is called once. Without Config.Detach calls may be under way.
+// Close is called once. Without Config.Detach calls may be in flight.
 type Driver interface {
 	abstractions.Provider
 	// Classify says what an error of the client library means. It is not asked
@@ -35,21 +34,21 @@ type Driver interface {
 	Classify(err error) Meaning
 }
 
-// Config says how a Provider treats its driver.
+// Config configures a Provider.
 type Config struct {
-	// Timeout bounds a call whose context has no deadline, and Close. 0 is for a
-	// driver that never blocks: its contexts are passed on as they are.
+	// Timeout bounds Close, and calls whose context has no deadline. 0 is for a
+	// driver that never blocks: contexts are passed on unchanged.
 	Timeout time.Duration
-	// Detach makes each call in a goroutine of its own, for a client library that
-	// does not always heed contexts. The call ends with its context; what goes on
-	// behind it has a context that has ended. Close ends the contexts of all calls,
-	// and waits for those goroutines before it closes the driver.
+	// Detach makes each call on a separate goroutine, for a client library that
+	// does not always obey contexts. The call returns when its context ends, while
+	// the goroutine may continue. Close ends the contexts of all calls, and waits
+	// for those goroutines before it closes the driver.
 	Detach bool
 }
 
 // Provider is an abstractions.Provider over a driver: see the package. It is safe
-// for concurrent use. A provider embeds it and overrides none of its verbs: As
-// hands out the Provider itself.
+// for concurrent use. A provider embeds it and must not override its verbs, since
+// As returns the embedded Provider itself.
 type Provider struct {
 	driver Driver
 	caps   abstractions.Capabilities

@@ -8,17 +8,17 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-// DefaultRetention is how long a name is remembered by default after its last use:
-// long enough for every request that was delayed, and short enough for names that
-// are used once, of which a backend may see a hundred a second.
+// DefaultRetention is how long a name is remembered by default after its last use.
+// It is longer than requests are delayed, and short enough for a backend that sees
+// a hundred new names per second.
 const DefaultRetention = time.Hour
 
-// Record is what a backend stores of a name, and what is true at the moment at
-// which it was read. The zero value, with a Name, is a name that was never seen.
+// Record is what a backend stores about a name, with facts about the moment of
+// the read. The zero value with a Name is a name that was never used.
 //
-// The rules Acquire, Renew, Release and Break change a record in place and say in a
-// Change what is to be written. They read no clock and send nothing. A caller that
-// needs the record as it was clones it first.
+// The rules Acquire, Renew, Release and Break change a record in place and return a
+// Change that says what to write. They read no clock and send nothing. Clone the
+// record first if you still need it unchanged.
 type Record struct {
 	Name  string `json:"name"`
 	Token int64  `json:"token"`           // of the latest holder; 0 if the name was never held
@@ -45,8 +45,9 @@ type Record struct {
 	// Left is how long the lease still runs by that clock: Infinite for ever, and 0
 	// or less since it has run out. The rules set it to what is left after the write.
 	Left time.Duration `json:"-"`
-	// Slack is by how much less than Left the lease may really have, where the
-	// backend's time is not exact: Infinite if it does not tell. It never has more.
+	// Slack bounds how much shorter than Left the rest of the lease may be, if the
+	// backend's time is not exact: Infinite if unknown. The rest is never longer
+	// than Left.
 	Slack time.Duration `json:"-"`
 	// Unsettled says that the deadline was written by a clock that has been set
 	// back since, or that has ended with an earlier boot of the host: see SetLeft.
@@ -99,9 +100,9 @@ func (r *Record) Grant(ttl time.Duration) abstractions.Grant {
 	return abstractions.Grant{Name: r.Name, ID: r.ID, Token: r.Token, TTL: ttl}
 }
 
-// Forgettable reports whether the record may be deleted: the name has been free
-// and no ID has ended for the retention, and its next token is greater by the clock
-// alone. Without a clock a record is kept for ever.
+// Forgettable reports whether the record may be deleted: for the whole retention
+// the name has been free and no ID has ended, and the clock alone makes its next
+// token greater. Without a clock a record is kept for ever.
 func (r *Record) Forgettable(retention time.Duration) bool {
 	if r.Held() || r.Now.IsZero() || retention == abstractions.Infinite || r.Token >= r.Now.UnixMicro() {
 		return false

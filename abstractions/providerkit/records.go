@@ -11,8 +11,8 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-// ErrConflict is what a Store returns if what is stored has another version than the
-// one that was to be replaced. Nothing was written.
+// ErrConflict is returned by a Store if the stored version is not the one to be
+// replaced. Nothing was written.
 var ErrConflict = errors.New("another version is stored")
 
 // Store is a backend that can compare and set: what a driver supplies to Records.
@@ -53,17 +53,17 @@ type Item struct {
 	State        any // of the store's own
 }
 
-// Records are leases over a Store, one item each: the verbs of a provider without
-// its shell. A driver embeds them.
+// Records implements the verbs of a provider over a Store, with one item per
+// name. A driver embeds it.
 //
 // Each verb reads the record, applies its rule, and writes the record on condition
-// that it is still the one that was read; otherwise it begins again. So whatever
-// happened to earlier requests, be it that their replies were lost or that a client
-// library sent them twice, the read shows what came of them.
+// that it has not changed since the read; otherwise it starts again. So if an
+// earlier reply was lost, or a client library sent a request twice, the read shows
+// the outcome.
 //
-// A renewal or release with the state of the latest grant saves the read. If its
-// write succeeds nobody else has written since, so that the claim had no successor.
-// That of a lease which has run out by this process's monotonic clock reads first.
+// A renewal or release with the state of the latest grant skips the read. If its
+// write succeeds no other client has written since, so the claim had no successor.
+// If the lease has run out by this process's monotonic clock, it reads first.
 type Records struct {
 	Store Store
 	// Key encodes a name: see Naming.Encode.

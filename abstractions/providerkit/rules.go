@@ -26,8 +26,9 @@ type Change struct {
 }
 
 // Acquire takes the name if it is free, and prolongs the claim if it holds the name
-// already. A repetition never shortens the lease and changes nothing else: it may
-// be a late copy that arrives after a renewal for longer, or with other metadata.
+// already. A repeated request never shortens the lease and changes nothing else,
+// since it may be a late copy that arrives after a renewal with a longer TTL, or
+// with other metadata.
 func (r *Record) Acquire(req abstractions.AcquireRequest) Change {
 	if r.ended(req.ID) {
 		return Change{Err: abstractions.ErrReleased}
@@ -130,7 +131,7 @@ func (r *Record) lost(id string, token int64) abstractions.LostReason {
 }
 
 // Release frees the name if the claim holds it, and refuses the ID from then on,
-// also on a name that was never seen: its acquire may still be on the way.
+// also for a name that was never used, since the acquire may still be in flight.
 func (r *Record) Release(req abstractions.ReleaseRequest) Change {
 	if r.ID == req.ID {
 		return r.leave()

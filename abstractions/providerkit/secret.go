@@ -46,7 +46,7 @@ func (s *Secret) UnmarshalText(text []byte) error {
 // words is the value of an InvalidError that is shown without quotes.
 type words string
 
-// NotShown stands for a secret as the value of an InvalidError.
+// NotShown replaces a secret as the value of an InvalidError.
 const NotShown words = "(not shown)"
 
 // Shown is text as the value of an InvalidError: NotShown if it may be a secret in

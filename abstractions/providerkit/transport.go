@@ -11,7 +11,8 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-// Transport is Go's, but for requests that are given up: they harm no others.
+// Transport is an http.Transport in which an abandoned request does not affect other
+// requests.
 //
 // Go puts an HTTP/1 connection back before the caller has an answer without a body. If that
 // caller's context ends just then, or that of the next one, Go closes the connection under
@@ -34,8 +35,8 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 
 // NewTransport makes a transport for a service that leases are renewed at. Go's own
 // keeps two idle connections to a host: the renewals of some hundred leases would
-// open new ones all the time. Without pings an HTTP/2 connection that is dead would
-// take all requests, for as long as TCP hopes.
+// open new ones all the time. Without pings a dead HTTP/2 connection would take all
+// requests until TCP times out.
 func NewTransport() *Transport {
 	return &Transport{Transport: http.Transport{
 		Proxy:                 http.ProxyFromEnvironment,
@@ -49,8 +50,8 @@ func NewTransport() *Transport {
 	}}
 }
 
-// RetryAfter is how long the answer with a header asks to wait, as Azure's services say
-// it; 0 if it does not say, or not by the service's own clock.
+// RetryAfter returns how long an answer with this header asks to wait, in the form of
+// Azure's services; 0 if it does not say, or not by the service's own clock.
 func RetryAfter(header http.Header) time.Duration {
 	for _, name := range []string{"Retry-After-Ms", "X-Ms-Retry-After-Ms"} {
 		if ms, err := strconv.ParseFloat(header.Get(name), 64); err == nil && ms >= 0 && ms <= float64(time.Hour.Milliseconds()) {

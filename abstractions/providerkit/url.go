@@ -26,9 +26,8 @@ type URL struct {
 // anywhere.
 func (u URL) Format(f fmt.State, _ rune) { fmt.Fprintf(f, "%s://%s", u.Scheme, NotShown) }
 
-// ParseURL takes Options.URL apart, which has one of the schemes. What an @, a /, a
-// ? or a # would do to it that stands in a password and was not escaped is an
-// error. No error shows anything of the URL.
+// ParseURL takes Options.URL apart, which has one of the schemes. An unescaped @,
+// /, ? or # in a password is an error. No error shows any part of the URL.
 func ParseURL(text string, schemes ...string) (URL, error) {
 	scheme, rest, found := strings.Cut(text, "://")
 	if !found || !slices.Contains(schemes, scheme) {
@@ -76,7 +75,8 @@ func ReadURL(options any, text string, schemes ...string) (u URL, path string, e
 	return u, path, nil
 }
 
-// HostPort is host:port of an address whose port may be left out; "" if it can't be one.
+// HostPort returns host:port for an address whose port may be missing, or "" if the
+// address is invalid.
 func HostPort(address, port string) string {
 	host, own, err := net.SplitHostPort(address)
 	if err != nil {
@@ -107,7 +107,7 @@ func (u URL) With(query url.Values) Secret {
 	return NewSecret(text)
 }
 
-// BadURL is the error of an Options.URL that can't be: it shows nothing of it.
+// BadURL returns the error of an invalid Options.URL, without showing the URL.
 func BadURL(want string) error { return invalid(".URL", NotShown, want) }
 
 // SetQuery sets the fields of options, a pointer to a struct, that a URL's query
@@ -135,7 +135,7 @@ func SetQuery(options any, query url.Values) (rest url.Values, err error) {
 	return rest, nil
 }
 
-// SetAll is SetQuery where the options are all that a query may set.
+// SetAll is SetQuery that refuses all other parameters.
 func SetAll(options any, query url.Values) error {
 	rest, err := SetQuery(options, query)
 	if err != nil {
@@ -144,7 +144,7 @@ func SetAll(options any, query url.Values) error {
 	return UnknownParameter(options, rest)
 }
 
-// UnknownParameter is the error of parameters that nobody knows; nil if there are none.
+// UnknownParameter returns the error of unknown parameters; nil if there are none.
 func UnknownParameter(options any, rest url.Values) error {
 	for _, key := range slices.Sorted(maps.Keys(rest)) {
 		return invalid(".URL parameter", Shown(key), "one of "+strings.Join(keys(fieldsOf(options), false), ", "))

@@ -10,11 +10,11 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-// Wakeups hands hints to the waiters of this process: from its own calls of Wake,
-// and over one connection that listens for all of them if there is Connect. The
-// connection begins with the first waiter, is made again whenever it fails, and
-// ends when nobody has waited for a while. Fields are set before the first use.
-// The zero Wakeups hints within the process.
+// Wakeups delivers wake-ups to the waiters of this process: those of its method
+// Wake, and, if Connect is set, those of one connection that listens for all
+// waiters. The connection is opened for the first waiter, reopened whenever it
+// fails, and closed when there have been no waiters for a while. Set the fields
+// before the first use. The zero Wakeups works within the process.
 type Wakeups struct {
 	// Connect opens a connection that listens: a message is the key to Wake. ctx bounds
 	// the opening, and no more.
@@ -118,9 +118,9 @@ func (w *Wakeups) remove(key string, me chan struct{}) {
 	}
 }
 
-// Wake hints to the one that has waited longest under a key, of those who have taken
-// their hints so far: one that does not is stuck, and others would starve behind it. It
-// costs next to nothing where nobody waits.
+// Wake wakes the longest waiter under a key, among those that have received their
+// earlier wake-ups; a waiter that has not is stuck, and others would starve behind it.
+// It costs almost nothing without waiters.
 func (w *Wakeups) Wake(key string) {
 	if w.count.Load() == 0 {
 		return

@@ -7,71 +7,74 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-// Harness says how to test a provider. Only New is required; the checks that
-// need a field that is missing are left out, and the log says so.
+// Harness says how to test a provider. Only New is required. Checks that need
+// a field that is not set are skipped, and the log says so.
 type Harness struct {
-	// New opens a client of a backend that works. It is called at least once
-	// for each check, from several goroutines at a time; the backend may be
-	// shared, since the suite makes up its names (and leaves some of them
-	// behind, held for a minute more). The suite closes the provider; whatever
-	// else there is to close is for t.Cleanup, which runs when the check ends.
+	// New opens a client of a working backend. It is called at least once for
+	// each check, from several goroutines at a time. The backend may be
+	// shared, since the suite uses unique names; it leaves some of them
+	// behind, held for up to a minute more. The suite closes the provider.
+	// Close anything else in t.Cleanup, which runs when the check ends.
 	New func(t testing.TB) abstractions.Provider
 
 	// Peer opens a second client of the backend behind p, like another
 	// process's. The suite closes it. Default: p itself.
 	Peer func(t testing.TB, p abstractions.Provider) abstractions.Provider
 
-	// Forget makes the backend forget a name that is free, as it does once the
-	// name has been idle for its retention.
+	// Forget makes the backend delete the record of a free name, as it does
+	// once the name has been idle for its retention.
 	Forget func(t testing.TB, p abstractions.Provider, name string)
 
 	// Ahead raises the token of a free name by an hour, as if the backend's clock had
-	// been ahead when it was held, and was set right since.
+	// been ahead while the name was held and was corrected since.
 	Ahead func(t testing.TB, p abstractions.Provider, name string)
 
-	// Lose has the backend lose what it may lose of a name that is held, by what the
-	// provider's documentation says: what one of several servers knows.
+	// Lose makes the backend lose as much of a held name as the provider's
+	// documentation allows: the data of one of several servers, for example.
 	Lose func(t testing.TB, p abstractions.Provider, name string)
 
-	// Remove ends a lease behind its holder's back, as somebody may by hand at the backend: the
-	// record is deleted, or whatever else the provider's documentation says ends it at once.
+	// Remove ends a lease without its holder, as somebody may by hand at the backend: it
+	// deletes the record, or does what else the provider's documentation says ends a lease at
+	// once.
 	Remove func(t testing.TB, p abstractions.Provider, name string)
 
-	// Remembers is how many IDs that ended a busy name refuses, of the last minute, where that is
-	// more than the eight of the contract: 64 of the kit's records.
+	// Remembers is how many ended IDs of the last minute a busy name refuses, if that is more
+	// than the eight of the contract: 64 for providerkit.Records.
 	Remembers int
 
-	// Unreachable opens a client whose backend does not answer: best one that
-	// takes requests and stays silent, else one that is not there.
+	// Unreachable opens a client whose backend does not answer: preferably
+	// one that accepts requests and stays silent, otherwise one that does not
+	// exist.
 	Unreachable func(t testing.TB) abstractions.Provider
 
-	// TTL is how long leases last that are watched running out. Default: the
+	// TTL is the TTL of leases that the suite lets run out. Default: the
 	// provider's minimum, but at least 300 ms (10 s in virtual time).
 	TTL time.Duration
 
-	// Virtual runs each check in a testing/synctest bubble. New is called
-	// inside it, and nothing may involve a socket or a file. Without it the checks
-	// that need exact times are left out.
+	// Virtual runs each check in a testing/synctest bubble. New is called inside
+	// it, and nothing may use a socket or a file. Without Virtual the checks that
+	// need exact times are skipped.
 	Virtual bool
 
-	// Advance moves the clock of p's backend forward, or back if d is negative and
-	// the backend's clock can be. New must give each provider a backend of its own then.
+	// Advance moves the clock of p's backend by d: forward, or back if d is negative and
+	// the clock can go back. Then New must give each provider its own backend.
 	Advance func(p abstractions.Provider, d time.Duration)
 
-	// Watched says that a client finds a lease over only once it has seen it unchanged for
-	// its TTL: both clients look at a lease before the suite lets it run out.
+	// Watched says that a client considers a lease over only once it has seen it unchanged
+	// for its TTL. Then both clients read a lease before the suite lets it run out.
 	Watched bool
 
-	// KnowsTheGone says that the backend knows which clients are there: who waits by one that is
-	// gone is not listed. Peer opens clients of their own then.
+	// KnowsTheGone says that the backend detects dead clients and does not list their waiters.
+	// Then Peer must open separate clients.
 	KnowsTheGone bool
 
-	// Slack is how long what should happen soon may take on a slow machine,
-	// such as the end of a call whose context has ended. Default 10 s.
+	// Slack is how long actions that should happen soon may take on a slow
+	// machine, such as the return of a call whose context has ended. Default
+	// 10 s.
 	Slack time.Duration
 
-	// Except names checks that this provider can't pass, each with the reason.
-	// They are reported as skipped.
+	// Except maps the names of checks that this provider can't pass to the
+	// reason. They are reported as skipped.
 	Except map[string]string
 }
 

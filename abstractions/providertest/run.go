@@ -33,10 +33,10 @@ func checks() []check {
 	)
 }
 
-// Run checks the provider against the contract, one subtest for each sentence. It looks
-// for leaks first and then calls t.Parallel, so that suites wait side by side: the test must
-// not have called it before, nor t.Setenv. All checks have ended when it returns: what the
-// harness needs may be closed then.
+// Run checks the provider against the contract, one subtest for each sentence. It checks for
+// leaked goroutines first and then calls t.Parallel, so that several suites run
+// concurrently. So the test must not have called t.Parallel or t.Setenv before. When Run
+// returns all checks have ended, and the resources of the harness may be closed.
 func Run(t *testing.T, h Harness) {
 	if h.New == nil {
 		t.Fatal("providertest: Harness.New is nil: it opens the provider")

@@ -9,13 +9,14 @@ import (
 	"testing"
 )
 
-// Shown is what a program may show, for a test that no secret is in it. The zero value is empty. Its methods may be called concurrently.
+// Shown collects a program's output, for a test that it contains no secret. The zero value is empty. Its methods may be called
+// concurrently.
 type Shown struct {
 	mu   sync.Mutex
 	text strings.Builder
 }
 
-// Show prints values in each way, logs them and writes them as JSON.
+// Show prints values with all verbs, logs them and marshals them to JSON.
 func (s *Shown) Show(values ...any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -29,14 +30,14 @@ func (s *Shown) Show(values ...any) {
 	}
 }
 
-// String is all of it.
+// String returns all the collected output.
 func (s *Shown) String() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.text.String()
 }
 
-// Hides fails if nothing was shown, or a secret.
+// Hides fails the test if nothing was shown, or if a secret was.
 func (s *Shown) Hides(t testing.TB, secrets ...string) {
 	t.Helper()
 	text := s.String()

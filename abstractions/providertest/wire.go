@@ -18,10 +18,11 @@ import (
 // Sender sends a request.
 type Sender = func(*http.Request) (*http.Response, error)
 
-// Wire is what the requests of a test's client go through: it sends them to the server, or does not.
+// Wire handles the requests of a test's client: it sends them to the server, or does not.
 type Wire func(req *http.Request, send Sender) (*http.Response, error)
 
-// NewWire is a client over a transport, and its wire, which changes nothing until the test replaces it. What it gets is a copy.
+// NewWire returns a client over a transport, and its Wire, which passes requests on until the test replaces it. The Wire gets
+// copies of requests.
 func NewWire(transport http.RoundTripper) (*http.Client, *Wire) {
 	w := Wire(func(req *http.Request, send Sender) (*http.Response, error) {
 		return send(req)

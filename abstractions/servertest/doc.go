@@ -1,15 +1,15 @@
-// Package servertest runs programs for tests, which may pause, kill and restart them: a
-// [Process] whose command is the caller's, a [Server] on a loopback port of its own, and
-// [Postgres], and [NewMariaDB]. Each ends with the program that has started it, on Linux even if that is killed.
+// Package servertest runs programs that tests pause, kill and restart: a [Process] with the caller's command, a
+// [Server] on its own loopback port, [Postgres], and [NewMariaDB]. Each ends with the program that started it,
+// on Linux even if that program is killed.
 //
-// What each is in production:
+// Their causes in production:
 //
 //	Pause  a long garbage collection, a suspended virtual machine
 //	Kill   out of memory, a power failure
 //
-// A server also ends with its test. What goes wrong with one ends the test by
-// [testing.TB.FailNow], so call it from the goroutine that runs the test. The methods of
-// both may be called concurrently.
+// A Server also ends with its test. Its failures end the test with [testing.TB.FailNow],
+// so call its methods from the test's goroutine. The methods of Process and Server may
+// be called concurrently.
 //
-// It requires no module but the core, since programs import it through package torture.
+// It requires only the root module, since programs import it through package torture.
 package servertest

@@ -24,9 +24,9 @@ const (
 // that have only one such address (macOS) do without.
 var claims sync.Map // int → net.Listener or nil
 
-// FreePort is a port of 127.0.0.1 on which nobody listens, and that no other process gets
-// from FreePort while this one lives. A program that chooses its ports in another way may
-// still be faster to take it.
+// FreePort returns a port of 127.0.0.1 on which nothing listens, and that FreePort gives
+// to no other process while this one lives. A program that chooses its ports in another
+// way may still take it first.
 func FreePort(ctx context.Context) (int, error) {
 	for range 1000 {
 		port := lowestPort + rand.IntN(highestPort-lowestPort)

@@ -107,7 +107,7 @@ func (p *Process) Wait(ctx context.Context) error {
 	return p.err
 }
 
-// Close kills the process if it still runs.
+// Close kills the process if it is still running.
 func (p *Process) Close() error {
 	p.Kill()
 	return nil

@@ -15,8 +15,8 @@ import (
 // ErrPortTaken means that another process has the port.
 var ErrPortTaken = errors.New("another process has the port")
 
-// Server is a program on a loopback port that it keeps. Set the exported fields
-// before it starts.
+// Server is a program on a loopback port, which it keeps across restarts. Set
+// the exported fields before it starts.
 type Server struct {
 	T   testing.TB
 	Dir string // of the files with what it prints
@@ -34,8 +34,8 @@ type Server struct {
 	runs    int
 }
 
-// Tool is the path of a program that the go.mod in a folder pins as a tool. It is built where the build cache lacks it, unless
-// the environment's variable names one.
+// Tool returns the path of a program that the go.mod in folder pins as a tool, and builds it if the build cache lacks it. If
+// the environment variable is set it names the program instead.
 func Tool(t testing.TB, variable, folder, name string) string {
 	t.Helper()
 	if path := os.Getenv(variable); path != "" {
@@ -115,7 +115,7 @@ func (s *Server) Addr() string { return loopback(s.port) }
 // PID is the number of the last process.
 func (s *Server) PID() int { return s.process.PID() }
 
-// Printed is the end of what the last process has printed.
+// Printed returns the end of the last process's output.
 func (s *Server) Printed() string {
 	text, err := os.ReadFile(filepath.Join(s.Dir, fmt.Sprintf("log-%d", s.runs)))
 	if err != nil {

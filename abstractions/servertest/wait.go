@@ -12,13 +12,14 @@ import (
 // Usually it takes milliseconds.
 const Patience = time.Minute
 
-// Bounded is a context for one step, also of a test's clean-up.
+// Bounded returns a context for one step of a test or its clean-up, which ends after
+// Patience.
 func Bounded(t testing.TB) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(t.Context()), Patience)
 }
 
-// Eventually waits, for one step, until check is nil. A failure names what it was
-// about.
+// Eventually waits until check returns nil, for at most Patience. A failure
+// message contains what.
 func Eventually(t testing.TB, what string, check func(context.Context) error) {
 	t.Helper()
 	ctx, cancel := Bounded(t)

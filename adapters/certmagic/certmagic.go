@@ -1,20 +1,20 @@
-// Package certmagiclease has the locks of github.com/caddyserver/certmagic be leases, over
-// whatever storage keeps the certificates.
+// Package certmagiclease implements the locks of github.com/caddyserver/certmagic as
+// leases, with any storage for the certificates.
 //
 //	config.Storage = certmagiclease.New(&certmagic.FileStorage{Path: shared}, manager, "tls/")
 //
 // # What it promises
 //
-// One process at a time has a lock of certmagic's, as the leases' backend decides, and
-// not by timestamps in files. The lease is renewed until certmagic unlocks it; that of a
-// process that has died runs out. Before each attempt to get a certificate certmagic
-// asks to renew the lock ([Storage.RenewLockLease]): if the lease is lost the error says so,
-// and the attempt does not begin.
+// One process at a time has a certmagic lock, as the leases' backend decides, not timestamps
+// in files. The lease is renewed until certmagic unlocks it, and runs out if the process
+// dies. Before each attempt to get a certificate certmagic asks to renew the lock
+// ([Storage.RenewLockLease]): if the lease is lost the error says so, and the attempt does
+// not begin.
 //
 // # What it can't promise
 //
-// Certmagic gives a locker no way to end work under way, so an attempt that has begun
-// goes on after a loss, and its certificate is stored. Certmagic expects that: its
+// Certmagic gives a locker no way to cancel work, so an attempt that has begun
+// continues after a loss, and its certificate is stored. Certmagic tolerates that: its
 // attempts can be repeated. Unlock then returns the *leasing.LostError, which certmagic
 // logs.
 package certmagiclease

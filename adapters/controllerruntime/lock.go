@@ -11,19 +11,19 @@
 //
 // # What it promises
 //
-// One candidate leads at a time, as the lease's backend decides. The lease lasts for
-// LeaseDuration from each renewal by client-go's loop, which gives up RetryPeriod and
-// RenewDeadline after the last one that has succeeded. So the leader has stopped before
-// the lease can be another's if LeaseDuration is longer than both together, as the
-// defaults are: 15 s, and 2 s and 10 s. A candidate learns within RetryPeriod that the lease is free:
-// it does not wait for LeaseDuration again.
+// One candidate leads at a time, as the lease's backend decides. The lease lasts for LeaseDuration
+// from each renewal by client-go's loop. The loop gives up RetryPeriod + RenewDeadline after the last
+// successful renewal. So the leader stops before another candidate can get the lease if LeaseDuration
+// is longer than that sum, as with the defaults: 15 s, and 2 s + 10 s. A candidate learns within
+// RetryPeriod that the lease is free: it does not wait for LeaseDuration again.
 //
 // # What it can't promise
 //
-// Client-go's loop can't be told of a loss: it asks every RetryPeriod, and gives up
-// after RenewDeadline. That is too late if an operator broke the lease at once, or the
-// backend lost it. The loop does not go on in a new lease then: it ends, as it
-// does where the backend is out of reach. OnStartedLeading gets no fencing token.
+// Client-go's loop can't be notified of a loss: it asks every RetryPeriod, and gives
+// up after RenewDeadline. That is too late if an operator broke the lease with
+// Immediate, or the backend lost it. The loop then does not continue with a new lease:
+// it ends, as it does when the backend is unreachable. OnStartedLeading gets no
+// fencing token.
 package ctrllease
 
 import (

@@ -1,6 +1,6 @@
-// Package gocronlease has github.com/go-co-op/gocron/v2 run jobs in one of many
-// processes: the process that has the job's lease ([Locker]), or the elected one
-// ([Elector]).
+// Package gocronlease makes github.com/go-co-op/gocron/v2 run each job in one of
+// many processes: the process that has the job's lease ([Locker]), or the
+// elected leader ([Elector]).
 //
 //	elector, err := gocronlease.NewElector(manager, "billing/scheduler")
 //	...
@@ -9,20 +9,19 @@
 //
 // # What it promises
 //
-// With a Locker two processes do not run a job at a time. With AtLeast, which should be
-// longer than the clocks of the processes differ, and shorter than the job's period, a
-// job that is over at once is not run again for the same tick by a process whose clock is
-// behind. With an Elector the jobs begin in the leader only, which is trusted by the
-// backend's word, up to the moment.
+// With a Locker two processes do not run a job at the same time. With Locker.AtLeast, a
+// process whose clock is behind does not repeat a short job for the same tick; AtLeast
+// should be longer than the difference of the processes' clocks, and shorter than the
+// job's period. With an Elector jobs start only in the process that leads at that moment.
 //
 // # What it can't promise
 //
-// Gocron gives neither a way to end a job. A job that can be interrupted takes the
-// context of its lease, [Locker.Lease], or of the leader's term: package election. A
-// leader that has lost its term begins no further job, but one under way goes on,
-// maybe beside the next leader's; with a Locker and no look at the context it is the same.
-// That a job runs once for each tick, also when a process dies in it, is what package
-// schedule promises, without gocron.
+// Gocron gives Locker and Elector no way to cancel a job. A job that can be interrupted
+// uses the context of its lease ([Locker.Lease]) or of the leader's term (package
+// election). A leader that has lost its term starts no further job, but a running job
+// continues, perhaps beside the next leader's. The same holds for a Locker's job that
+// ignores its context. If a job must run once per tick, also when a process dies in it,
+// use package schedule instead of gocron.
 package gocronlease
 
 import (

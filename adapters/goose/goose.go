@@ -1,5 +1,5 @@
-// Package gooselease lets the migrations of github.com/pressly/goose/v3 run under a
-// lease, so that of many processes that start together one migrates.
+// Package gooselease runs the migrations of github.com/pressly/goose/v3 under a
+// lease, so that of many processes that start together only one migrates.
 //
 //	locker := gooselease.New(manager, "orders/migrate", nil)
 //	ctx, stop := locker.Context(ctx)
@@ -10,16 +10,16 @@
 //
 // # What it promises
 //
-// Goose calls Lock before it looks which migrations are pending, and Unlock after the
+// Goose calls Lock before it checks which migrations are pending, and Unlock after the
 // last one. In between the lease is renewed, however long a migration takes. If it is
 // lost, the context of [Locker.Context] ends, before another process can have the name,
 // and the error of Up matches leasing.ErrLost.
 //
 // # What it can't promise
 //
-// Goose gives a locker no way to end the migrations: pass Up the context of
-// Locker.Context, or only the error afterwards tells of the loss. A statement that the
-// database runs by then may still finish.
+// Goose gives a locker no way to cancel migrations: pass the context of Locker.Context
+// to Up, or only the error afterwards reports the loss. A statement that is already
+// running may still finish.
 package gooselease
 
 import (

@@ -1,6 +1,6 @@
-// Package redisauth signs go-redis clients in to Azure Managed Redis, and to
-// Azure Cache for Redis, with tokens of Microsoft Entra ID. It keeps their live
-// connections signed in as tokens are replaced.
+// Package redisauth authenticates go-redis clients to Azure Managed Redis and
+// Azure Cache for Redis with Microsoft Entra ID tokens. It re-authenticates
+// their open connections when tokens are replaced.
 //
 //	credentials, err := redisauth.New(redisauth.Options{Auth: auth.Options{Mode: auth.ManagedIdentity}})
 //	...
@@ -35,11 +35,11 @@
 //   - A token is replaced when Entra ID suggests so (refresh_in), else 5 minutes
 //     before its end, or with a quarter of its life left if that is less.
 //     Failures are retried, at first after a second, then at most half a minute
-//     apart, until Close. The old token is used as long as it is good.
-//   - go-redis sends AUTH with the new token on each connection of its pools when
-//     that is next idle. Connections that subscribe are not in a pool: Azure ends
-//     them when their token ends, and go-redis connects anew.
-//   - A failure to get a token closes no connection. It is logged. After the
-//     token's end, calls that need a new connection return it, as an *auth.Error,
-//     which matches the errors of package leasing.
+//     apart, until Close. The old token is used until it expires.
+//   - go-redis sends AUTH with the new token on each pooled connection when it is
+//     next idle. Subscription connections are not pooled: Azure closes them when
+//     their token expires, and go-redis reconnects.
+//   - A failure to get a token is logged and closes no connection. After the old
+//     token has expired, calls that need a new connection return the failure as
+//     an *auth.Error, which matches the errors of package leasing.
 package redisauth

@@ -1,18 +1,18 @@
-// Package broken has providers that are broken on purpose, to test what tests
-// providers: the conformance suite (abstractions/providertest) and the torture
-// run (chaos/torture) have to catch each of them. Never use one for leases.
+// Package broken has providers that are broken on purpose. They test the
+// tests: the conformance suite (abstractions/providertest) and the torture run
+// (chaos/torture) must catch each of them. Never use one for real leases.
 //
 //	for _, defect := range broken.All() {
 //		provider := defect.Wrap(memlease.New(memlease.Options{}))
 //		...
 //	}
 //
-// Each is a wrapper around a provider that works, with one defect that other
-// lock libraries have had; Trap is its number in this project's list of those.
-// Wrappers have no optional abilities but those that the defect is about, so that all
-// requests meet it. What a defect keeps in mind is the server's: wrap a provider once,
-// and share the wrapper between those who compete.
+// Each wraps a correct provider and adds one defect that other lock libraries have
+// had. Defect.Trap is its number in this project's list of such defects
+// (docs/traps.md). A wrapper has only the optional abilities that its defect concerns,
+// so that no request bypasses the defect. Its state stands for the server's: wrap a
+// provider once, and share the wrapper among all contenders.
 //
-// A chaos wrapper that asks its policy twice (T50) is no provider that is wrong,
-// only a test that is. Package chaos has one in the test of that trap.
+// Trap T50, a chaos wrapper that asks its policy twice, is a defect of a test
+// and not of a provider. The test of that trap in package chaos has one.
 package broken

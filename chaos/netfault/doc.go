@@ -1,8 +1,7 @@
-// Package netfault makes real faults between a real client and a real server: a proxy
-// on loopback through which their connections go. What package chaos does to requests
-// inside a program, this does below the client library, where timeouts, pools and
-// reconnects are. For processes that are stopped and killed there is
-// abstractions/servertest.
+// Package netfault causes network faults between a real client and a real server,
+// with a proxy on loopback for their connections. Package chaos injects faults into
+// requests inside a program; netfault works below the client library, where timeouts,
+// pools and reconnects are. To stop and kill servers use abstractions/servertest.
 //
 //	proxy, err := netfault.Start("127.0.0.1:6379")
 //	provider, err := redislease.OpenURL(ctx, "redis://"+proxy.Addr())
@@ -11,12 +10,12 @@
 //	err = proxy.Heal()
 //	proxy.Reset()
 //
-// What each fault is in production:
+// The faults and their causes in production:
 //
-//	Latency, Jitter  a long way, a busy link
-//	RequestsLost     the path to the server is cut; what the client hears is silence
-//	RepliesLost      the path back is cut: requests take effect, and look lost
-//	Partitioned      a cut in both ways; what was sent arrives when it is over, late,
+//	Latency, Jitter  a long route, a busy link
+//	RequestsLost     the path to the server is cut: requests get no reply
+//	RepliesLost      the path back is cut: requests take effect but get no reply
+//	Partitioned      both paths are cut; data arrives late, when the cut is over,
 //	                 as TCP sends it again
 //	Down             nobody listens: the server or its host is restarting
 //	Reset            a firewall or a balancer forgets the connections and says so

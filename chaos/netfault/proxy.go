@@ -15,7 +15,7 @@ import (
 // dialTimeout bounds a connection to the server, which is on this machine or near.
 const dialTimeout = 5 * time.Second
 
-// Proxy passes connections on to a server, under conditions that can be changed
+// Proxy forwards connections to a server, under conditions that can be changed
 // at any time. Make one with Start. It is safe for concurrent use.
 type Proxy struct {
 	target, addr string
@@ -50,7 +50,7 @@ func Start(target string) (*Proxy, error) {
 // Addr is where clients connect to: "127.0.0.1:port". It stays the same.
 func (p *Proxy) Addr() string { return p.addr }
 
-// Set changes the conditions, for connections that are open too.
+// Set changes the conditions, also for open connections.
 func (p *Proxy) Set(c Conditions) error {
 	if err := c.validate(); err != nil {
 		return err
@@ -82,10 +82,10 @@ func (p *Proxy) Set(c Conditions) error {
 
 var errClosed = errors.New("netfault: the proxy is closed")
 
-// Heal makes the network good again.
+// Heal ends all conditions, as Set(Conditions{}) does.
 func (p *Proxy) Heal() error { return p.Set(Conditions{}) }
 
-// Reset resets all connections, those too that are being made. New ones are fine.
+// Reset resets all connections, including those that are being made. New ones work.
 func (p *Proxy) Reset() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -95,9 +95,8 @@ func (p *Proxy) Reset() {
 	}
 }
 
-// HalfOpen closes the server's end of all connections. Their clients hear nothing
-// of it, nor of anything else: they have to give up by themselves. New connections
-// are fine.
+// HalfOpen closes the server's end of all connections. Their clients are not
+// notified and receive nothing more, so they must time out. New connections work.
 func (p *Proxy) HalfOpen() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -106,7 +105,7 @@ func (p *Proxy) HalfOpen() {
 	}
 }
 
-// Connections is how many are open.
+// Connections returns the number of open connections.
 func (p *Proxy) Connections() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -198,11 +197,12 @@ func (p *Proxy) now() (Conditions, <-chan struct{}) {
 type Conditions struct {
 	// Latency is added to each reply, and a random part of Jitter.
 	Latency, Jitter time.Duration
-	// RequestsLost drops what clients send, RepliesLost what the server sends. A
-	// connection that has lost something is reset when that ends: TCP leaves no holes.
+	// RequestsLost drops what clients send, RepliesLost what the server sends. When
+	// that ends, a connection that has lost data is reset, since TCP does not skip
+	// data.
 	RequestsLost, RepliesLost bool
-	// Partitioned holds everything back, in both directions, and lets it pass when
-	// that ends: requests arrive late. New connections are made, but silent.
+	// Partitioned holds data back in both directions until it ends, so requests
+	// arrive late. New connections are accepted, but transfer nothing.
 	Partitioned bool
 	// Down resets all connections and refuses new ones.
 	Down bool

@@ -18,86 +18,87 @@ import (
 // Options configure a run. Only Open is required.
 type Options struct {
 	// Open opens a client of the backend. It is called once for each worker, once
-	// before them to see that all is well, and once more for the check that all is
-	// free at the end; each client is closed.
-	// See Share for a provider that is its own backend.
+	// at the start to check that the backend works, and once at the end to check
+	// that all names are free. Each client is closed. See Share for a provider
+	// that is its own backend.
 	Open func(ctx context.Context) (leasing.Provider, error) `json:"-"`
-	// Plan is what goes wrong, for each worker by itself: its budgets and counts
-	// too. The workers are the owners "worker-0", "worker-1" and so on. The zero
-	// value is a run without faults.
+	// Plan says which faults happen. It applies to each worker separately,
+	// including its budgets and counts. The workers are the owners "worker-0",
+	// "worker-1" and so on. The zero value is a run without faults.
 	Plan chaos.Plan
-	// Seed decides all that is left to chance, and what the plan leaves to
-	// chance unless it has a seed itself. 0: a random one, which the report tells.
+	// Seed determines all random choices of the run, and those of the plan unless
+	// Plan.Seed is set. 0 means a random seed, which the report shows.
 	Seed uint64
 
 	Workers int           // default 8
 	Names   int           // default 4; fewer names than workers make them compete
-	For     time.Duration // default 10 s, and some more for the end
-	// TTL of the leases. Default 2 s, or what the provider can do. A short one
-	// makes many losses on a slow machine, which are no violations.
+	For     time.Duration // default 10 s; the end of the run takes longer
+	// TTL of the leases. Default 2 s, or the nearest that the provider grants.
+	// With a short TTL a slow machine loses many leases; losses are no
+	// violations.
 	TTL time.Duration
-	// Intensity is how busy the workers are: their pauses and most of their holds are as many
-	// times shorter. 20 makes some 10,000 requests a second in virtual time. Default 1.
+	// Intensity divides the workers' pauses and most of their hold times. 20 makes some
+	// 10,000 requests per second of virtual time. Default 1.
 	Intensity float64
-	// Operations ends the faults and the work once the workers' managers have made so many
-	// requests, if that is before For has passed. 0: no such end.
+	// Operations, unless 0, ends the faults and the work once the workers' managers have
+	// made that many requests, if For has not passed before.
 	Operations int
-	// Manager configures the workers' managers, but for TTL and Owner. Its
-	// RequestTimeout is a little more than the TTL by default, at least a second.
+	// Manager configures the workers' managers, except for TTL and Owner.
+	// RequestTimeout defaults to a little more than the TTL, at least 1 s.
 	Manager leasing.Options
-	// Fence checks the tokens of the writes. Default: one in memory.
+	// Fence checks the tokens of the writes. Default: a fence in memory.
 	Fence fencing.Fence `json:"-"`
 
-	// Process, unless nil, makes each worker a process: the command is to call
-	// WorkerMain first of all, mostly another copy of this program. Its standard
-	// input and output are the run's. Some are stopped for up to two TTLs, some
-	// killed, and others take their place. Only the numbers of Manager reach them,
-	// and Open is for the check at the end.
+	// Process, unless nil, runs each worker as a process. The command, usually
+	// another copy of this program, must call WorkerMain first. The run uses its
+	// standard input and output. Some processes are stopped for up to two TTLs;
+	// others are killed and replaced. Only the numeric fields of Manager apply to
+	// them. Open is then used only for the checks at the start and the end.
 	Process func() *exec.Cmd `json:"-"`
 
-	// Disturb does to servers, networks and processes what a plan can't. It runs
-	// beside the workers, reports what it does for the timeline, and when ctx ends
-	// puts things right and returns.
+	// Disturb disturbs servers, networks and processes, which a plan can't. It
+	// runs beside the workers and reports what it does, for the timeline. When ctx
+	// ends it must undo its faults and return.
 	Disturb func(ctx context.Context, report func(Disturbance)) error `json:"-"`
-	// AssumptionsBroken says that plan or Disturb break what the provider assumes,
-	// such as that a server keeps its leases: see the package's documentation.
+	// AssumptionsBroken says that Plan or Disturb violate an assumption of the
+	// provider, such as that a server keeps its leases: see the package
+	// documentation.
 	AssumptionsBroken bool
 
-	// Votes says that the backend is several servers that vote, as Redlock's. A claim may
-	// have a majority there that it is not told of, so that others hear that it holds the
-	// name, and lose it again when its votes are taken back. One that asks again while a server is away may be given a later token,
-	// and a list may show a name twice.
+	// Votes says that the backend consists of voting servers, like Redlock. There a claim may have a majority without learning of
+	// it: others then see it as the holder until its votes are taken back. A claim that asks again while a server is unreachable
+	// may get a later token, and a listing may show a name twice.
 	Votes bool
 
-	// Repeatable makes names the same in each run. With a seed, in virtual time, the
-	// history is the same, too, until the workers are stopped. It is for a backend that is new in each run.
+	// Repeatable uses the same lease names in each run. With a seed, in virtual time, the history is the
+	// same, too, until the workers are stopped. Use it only with a fresh backend.
 	Repeatable bool
 
-	// Patience is how long what should happen at once may take on this machine
-	// before it is a violation. Default 5 s, and in virtual time 10 ms.
+	// Patience is the tolerance for actions that should happen at once: taking
+	// longer is a violation. Default 5 s, and in virtual time 10 ms.
 	Patience time.Duration
 	// MaxSearchSteps bounds the search for a linear order, in steps for each name and
 	// layer. Default 2 million, which take some seconds; few histories need many
 	// more steps than they have operations.
 	MaxSearchSteps int
-	// Command is what a person types for the same run. The report shows it.
+	// Command is the command line that repeats the run. The report shows it.
 	Command string
 
 	least    time.Duration // TTL
 	infinite bool          // some leases are
 
-	// Progress is told each second how the run goes.
+	// Progress, unless nil, is called every second.
 	Progress func(Progress) `json:"-"`
 }
 
-// Disturbance is something that Options.Disturb does.
+// Disturbance is one action of Options.Disturb.
 type Disturbance struct {
 	Kind string // "node 2 killed"
-	// For is how long it lasts, if that is known; 0 for a moment.
+	// For is how long it lasts; 0 if it is momentary, or the time is not known.
 	For time.Duration
 }
 
-// Progress is how far a run is.
+// Progress is the state of a run in progress.
 type Progress struct {
 	Elapsed, For time.Duration
 	Phase        string // "running", "closing", "waiting for names", "checking"

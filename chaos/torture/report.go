@@ -13,10 +13,10 @@ import (
 	"github.com/distributedleasing/leasing"
 )
 
-// Report is what a run has come to.
+// Report is the result of a run.
 type Report struct {
 	Provider string
-	// Options are those of the run, with the defaults that it has chosen, the seed too.
+	// Options are the options of the run, with defaults filled in, the seed included.
 	Options
 
 	Requests int            // of the workers' managers, each checked as they saw it and as the backend did
@@ -26,7 +26,7 @@ type Report struct {
 	Accepted int            // writes
 	Stale    int            // writes refused
 	Faults   map[string]int // of the plan, by kind
-	// Disturbances are those of Options.Disturb.
+	// Disturbances counts the actions of Options.Disturb, by kind.
 	Disturbances map[string]int
 	Lateness     Distribution  // of the word of a loss, after the end of trust
 	Freed        time.Duration // from the last client's end until the last name was free
@@ -40,8 +40,8 @@ type Report struct {
 	pushes   bool
 }
 
-// OK says that there is no violation. A search that was not finished is none, but
-// see Undecided.
+// OK reports whether there is no violation. An unfinished search does not count
+// as one: see Undecided.
 func (r *Report) OK() bool { return len(r.Violations) == 0 }
 
 // Err is nil if there is no violation and nothing is undecided. Its text is the report.
@@ -108,7 +108,7 @@ func summary(h *history) *Report {
 	return r
 }
 
-// Distribution says how some times are spread.
+// Distribution summarizes a set of durations.
 type Distribution struct {
 	N   int
 	P50 time.Duration
@@ -143,7 +143,7 @@ func short(d time.Duration) time.Duration {
 	return d.Round(time.Microsecond / 10)
 }
 
-// Verdict is the outcome in a few words.
+// Verdict returns the outcome in a few words.
 func (r *Report) Verdict() string {
 	switch {
 	case !r.OK() && len(r.Violations) == 1:
@@ -156,7 +156,7 @@ func (r *Report) Verdict() string {
 	return "no violation"
 }
 
-// String is the report as text, of some twenty lines.
+// String returns the report as text, some twenty lines.
 func (r *Report) String() string {
 	var b strings.Builder
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)

@@ -14,10 +14,10 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-// Run lets workers compete for Options.For, puts everything right, and checks
-// what has happened. It returns an error if it could not run, or if ctx ended
-// first; violations are in the report. It needs some more time than For: until
-// leases that were left behind have run out, and for the check.
+// Run lets workers compete for Options.For, ends all faults, and checks what
+// has happened. It returns an error if it could not run, or if ctx ended
+// first; violations are in the report. It takes longer than For: until
+// abandoned leases have run out, and for the checks.
 func Run(ctx context.Context, options Options) (*Report, error) {
 	options, err := options.withDefaults()
 	if err != nil {
@@ -32,8 +32,8 @@ func Run(ctx context.Context, options Options) (*Report, error) {
 	return r.report(), nil
 }
 
-// Test is Run in a test, which logs the report, and fails if that has an error. With the flag -artifacts the history of a run that
-// fails is kept, for Verify and for "leasing torture --verify".
+// Test runs Run in a test. It logs the report, and fails the test if Report.Err is not nil. With the flag -artifacts of go test
+// the history of a failing run is kept, for Verify and for "leasing torture --verify".
 //
 //	torture.Test(t, torture.Options{Open: open, Plan: chaos.FlakyNetwork(chaos.FlakyNetworkOptions{})})
 func Test(t testing.TB, options Options) *Report {

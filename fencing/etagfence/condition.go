@@ -28,10 +28,11 @@ type Object struct {
 	WriteID string
 }
 
-// Condition is what a write that replaces an object has to send, and to store
-// with the object. Both belong together: a write that checks the token but
-// does not store it lets the next stale one pass. It is never empty, so that a
-// write can't overwrite what it has not seen.
+// Condition is what a write that replaces an object must send as its
+// condition, and must store with the object. It must do both: a write that
+// checks the token but does not store it lets the next stale one pass. A
+// Condition is never empty, so that a write can't overwrite what it has not
+// read.
 type Condition struct {
 	IfMatch     string // the ETag that the object must still have, or "" ...
 	IfNoneMatch string // ... and then "*": the object must not exist
@@ -44,13 +45,14 @@ type Condition struct {
 // it there. If the store then refuses the write, there was another write:
 // read again, and make a new condition. Replace does that.
 //
-// The rule of all fencing applies here too: a new holder that only reads has
-// shown nothing, and a former holder's write is admitted until the new one has
-// written. So write the token at the beginning of a lease (the content may
-// stay as it is), and compute from what was read by that.
+// As with all fencing, a new holder that only reads has not shown its token,
+// and a former holder's write is admitted until the new one has written. So
+// write the token at the beginning of a lease, without changing the content,
+// and compute from what that Replace has read.
 //
 // Deleting an object forgets its token, and a former holder may create it anew.
-// Write an empty one instead, for as long as former holders may be about.
+// Write an empty one instead, for as long as former holders may still be
+// running.
 func NewCondition(resource string, read Object, token int64) (Condition, error) {
 	if err := read.validate(); err != nil {
 		return Condition{}, err

@@ -24,15 +24,16 @@ const mostRefusals = 10
 type Replacement struct {
 	// Resource names the object in errors.
 	Resource string
-	// WriteID names this write: it is stored with the object, and Replace is
-	// over when a read shows it beside the token. By default each Replace makes
-	// a new one. Name one yourself to repeat a Replace whose outcome is unknown,
-	// under the same token, without writing twice; another write must have
-	// another.
+	// WriteID identifies this write. It is stored with the object, and Replace
+	// returns nil when a read shows it with the token. By default each Replace
+	// makes a new one. To repeat a Replace of unknown outcome under the same
+	// token without writing twice, set it yourself; different writes must have
+	// different IDs.
 	WriteID string
 	// Read reads the object's version, token and write ID, and its content if
 	// Write needs it. An object that does not exist is no error but a zero
-	// Object. It must see the latest write sooner or later: no cache.
+	// Object. It must eventually see the latest write, so it must not read
+	// from a cache.
 	Read func(ctx context.Context) (Object, error)
 	// Write writes the object under the condition, and stores the condition's
 	// Token and WriteID with it. It returns ErrPrecondition for the store's
@@ -46,11 +47,10 @@ type Replacement struct {
 	Write func(ctx context.Context, condition Condition) error
 }
 
-// Replace reads, checks the token, and writes under the condition that there was no
-// other write in between; if there was one, it begins again. A former
-// holder is refused with a *fencing.StaleError when it reads the larger token, and
-// the present holder gets through. Replace ends with ctx, with its cause: pass the
-// lease's context.
+// Replace reads, checks the token, and writes on condition that there was no other
+// write in between. If there was one, it starts again. A former holder is refused
+// with a *fencing.StaleError when it reads the larger token, and the present holder
+// gets through. When ctx ends, Replace returns its cause: pass the lease's context.
 //
 // If a client library sends a write again after a lost reply, the condition does
 // not hold any more, because of its own first write. The next read then shows the
@@ -58,8 +58,8 @@ type Replacement struct {
 // long as there was no other write since: writers that share a token, goroutines of
 // one holder, should take turns.
 //
-// Errors of Read and Write are returned, and not tried again. After one of
-// Write, and after a *fencing.StaleError, the write may have been applied.
+// Other errors of Read and Write are returned without a retry. After an error
+// of Write, and after a *fencing.StaleError, the write may have been applied.
 func Replace(ctx context.Context, token int64, r Replacement) error {
 	if r.Read == nil || r.Write == nil {
 		return &leasing.InvalidError{Field: "Replacement", Value: "nil", Want: "both Read and Write"}

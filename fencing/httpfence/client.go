@@ -9,13 +9,13 @@ import (
 	"github.com/distributedleasing/leasing/fencing"
 )
 
-// Holder has a fencing token, as a leasing.Lease has. If it also has a method
-// Name() string, requests carry that name.
+// Holder has a fencing token, as every leasing.Lease does. If it also has a
+// method Name() string, requests carry that name.
 type Holder interface {
 	Token() int64
 }
 
-// Token is a Holder made of a number, for a process that was given the token of
+// Token is a Holder with a fixed token, for a process that uses the token of
 // another process's lease.
 type Token int64
 
@@ -35,16 +35,16 @@ func WithLease(ctx context.Context, lease Holder) context.Context {
 }
 
 // Transport is an http.RoundTripper that adds the token, and the name of the
-// lease where it is known, to each request: from the request's context (see
-// WithLease), or else from Lease. A request that has neither is sent as it is.
+// lease if known, to each request. They come from the request's context (see
+// WithLease), or else from Lease. A request with neither is sent unchanged.
 //
-// A request whose header shows another token already is refused with an error
-// that matches leasing.ErrInvalid, and not sent. The caller's request is never
-// changed. Responses are returned as they are, for a RoundTripper must not
-// interpret them: see CheckResponse.
+// If a request's header already has a different token, RoundTrip returns an
+// error that matches leasing.ErrInvalid and sends nothing. The caller's
+// request is never changed. Responses are returned unchanged, since a
+// RoundTripper must not interpret them: see CheckResponse.
 //
-// The token goes wherever the request does, after a redirect too. It is no
-// secret and opens nothing by itself.
+// The token is also sent after a redirect. It is no secret, and grants no
+// access by itself.
 //
 // A Transport is safe for concurrent use if Base is; don't change it in use.
 type Transport struct {

@@ -1,5 +1,5 @@
-// Package httpfence checks fencing tokens of HTTP requests: see package fencing for
-// why.
+// Package httpfence checks fencing tokens of HTTP requests. See package fencing for
+// the reason.
 //
 // [Handler] is middleware for the service: it refuses requests with a stale token.
 // [Transport] sends the token of a client's lease, and [CheckResponse] recognizes

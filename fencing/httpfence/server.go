@@ -13,16 +13,17 @@ import (
 // HandlerOptions are the options of Handler. The zero value protects one
 // resource, in memory.
 type HandlerOptions struct {
-	// Fence admits the requests. nil is a new fencing.Gates, which knows what this
-	// process has seen since it started and nothing else.
+	// Fence admits the requests. nil means a new fencing.Gates, which knows only
+	// the tokens that this process has seen.
 	Fence fencing.Fence
-	// Resource names what a request touches; nil says that all of them touch
-	// the same. Two names for one thing would be two fences, so don't return
-	// the path as it came: "/a" and "/a/" may be one. Check that the thing
-	// exists first: see fencing.Gates.
+	// Resource returns the name of the resource that a request touches; nil
+	// means one resource for all requests. Two names for one resource would
+	// be two fences, so normalize the path: "/a" and "/a/" may be the same.
+	// Check that the resource exists first: see fencing.Gates.
 	Resource func(r *http.Request) string
-	// Lease names the lease that protects what a request touches. A request
-	// that shows a token of another one is refused. nil, and "", accept any.
+	// Lease returns the name of the lease that protects the resource. A
+	// request with a token of another lease is refused. nil, or a result of
+	// "", accepts any.
 	Lease func(r *http.Request) string
 	// OnError, unless nil, is called for each request that was refused, with the
 	// reason, and for each error that Fence returned after the handler had run. It
@@ -31,23 +32,23 @@ type HandlerOptions struct {
 }
 
 // Handler returns a handler that runs next for requests whose token is not
-// stale, and answers the others itself. Everything it wraps needs a token,
-// reads too.
+// stale, and answers the others itself. All requests need a token, including
+// reads.
 //
 //	412 Precondition Failed    the token is stale; CheckResponse recognizes it
 //	428 Precondition Required  there is no token
-//	400 Bad Request            it is no token, or one of another lease
+//	400 Bad Request            the token is malformed, or of another lease
 //	503 Service Unavailable    the check failed, or the request ended before its turn
 //
-// A refusal is certain: next has not seen the request. It is 412 rather than
-// 409, which RFC 9110 (15.5.10) gives to conflicts that the sender may resolve
-// and submit again: clients do so by themselves, and a stale token stays stale.
-// The token is a condition that the request carries in its header and that
-// evaluated to false (15.5.13), and 428 is the answer to a request that should
-// have had one (RFC 6585, 3). Bodies are RFC 9457's problem+json.
+// A refusal is certain: next has not seen the request. The status is 412
+// because the token is a condition in the request's header that evaluated to
+// false (RFC 9110, 15.5.13), and 428 means that the condition is missing (RFC
+// 6585, 3). 409 is for conflicts that the sender may resolve and submit again
+// (RFC 9110, 15.5.10); clients may retry it, but a stale token stays stale.
+// Bodies are RFC 9457's problem+json.
 //
-// With fencing.Gates, requests for one resource run one at a time, in their callers'
-// own time: let the server's timeouts end those of slow senders.
+// With fencing.Gates, requests for one resource run one at a time, so a slow sender
+// blocks the others: set the server's timeouts.
 func Handler(next http.Handler, options HandlerOptions) http.Handler {
 	if options.Fence == nil {
 		options.Fence = new(fencing.Gates).Do

@@ -1,5 +1,6 @@
-// Package redisfence checks fencing tokens in Redis, in one script with the write:
-// see package fencing for why. It works with any client: [Eval] is one line of yours.
+// Package redisfence checks fencing tokens in Redis, in one script with the write.
+// See package fencing for the reason. It works with any Redis client: you write the
+// one-line [Eval].
 //
 //	fence, err := redisfence.New(func(ctx context.Context, script string, keys []string, args ...any) (any, error) {
 //		return redis.NewScript(script).Run(ctx, client, keys, args...).Result()
@@ -8,5 +9,5 @@
 //	err = fence.Set(ctx, key, lease.Token(), "report", text, 0)
 //
 // [Fence] sets and deletes keys, and runs a [Script] of yours. Call [Fence.Advance]
-// when the lease begins: values that were read before that may still change.
+// when the lease begins: values read before that may still change.
 package redisfence

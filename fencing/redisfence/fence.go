@@ -31,25 +31,25 @@ type Eval func(ctx context.Context, script string, keys []string, args ...any) (
 
 // Options are the options of New. The zero value works.
 type Options struct {
-	// Field, unless "", says that fences are fields of that name in hashes:
-	// the resource is the hash, and carries its token itself. Deleting or
-	// overwriting the hash then forgets the token.
+	// Field, unless "", stores each fence in that field of a hash: the
+	// resource is the hash, and holds its own token. Deleting or overwriting
+	// the hash then loses the token.
 	Field string
-	// Retention, unless 0, lets Redis forget a fence that has been shown no
-	// token for that long, in milliseconds, rounded up. From then on any token
-	// is admitted, so it must be longer than a former holder can be paused:
-	// think of days. It is for names that come and go; it can't be combined
-	// with Field.
+	// Retention, unless 0, makes Redis delete a fence to which no token was
+	// shown for that long, rounded up to milliseconds. From then on any token
+	// is admitted, so it must be longer than any pause of a former holder:
+	// days. It is for names that come and go, and can't be combined with
+	// Field.
 	Retention time.Duration
 }
 
 // Fence protects keys in Redis. A fence is a key that holds the
 // highest token seen; each call checks it, remembers a larger one, and writes,
-// in one script. It has to be in the slot of the keys it protects: see Key. A Fence is
-// immutable and safe for concurrent use.
+// in one script. It must be in the same Cluster slot as the keys it protects: see Key.
+// A Fence is immutable and safe for concurrent use.
 //
-// A fence is kept without a TTL unless there is a Retention. One that is gone
-// protects nothing until the holder shows its token again, so:
+// A fence has no TTL unless Options.Retention is set. A fence that was
+// deleted protects nothing until the holder shows its token again, so:
 //
 //   - Don't set a TTL on it, and don't delete it with the value.
 //   - Under a maxmemory-policy of allkeys-..., Redis may evict it, and under
@@ -60,11 +60,11 @@ type Options struct {
 //     they were before: a script is replicated as a whole. A former holder's
 //     write may be admitted until the present one shows its token again.
 //
-// A fence that holds something else than a token, such as a key of another
-// application, is an error that matches leasing.ErrInvalid; nothing was written.
-// An error that matches neither that nor leasing.ErrStale leaves open whether the
-// script ran. Pass the lease's context: once it has ended, nothing is sent, and
-// the error matches its cause.
+// If the fence's key holds no token, such as a key of another application, the
+// error matches leasing.ErrInvalid, and nothing was written. After an error that
+// matches neither that nor leasing.ErrStale, it is unknown whether the script
+// ran. Pass the lease's context: once it has ended, nothing is sent, and the
+// error matches its cause.
 type Fence struct {
 	eval      Eval
 	field     string
@@ -94,7 +94,7 @@ func (r *Fence) Advance(ctx context.Context, fence string, token int64) error {
 }
 
 // Set sets a key if the token is not stale, and returns a *fencing.StaleError if it is.
-// The key lives for ttl, in milliseconds, rounded up; 0 keeps it.
+// The key expires after ttl, rounded up to milliseconds; 0 means never.
 func (r *Fence) Set(ctx context.Context, fence string, token int64, key, value string, ttl time.Duration) error {
 	milliseconds, err := milliseconds("ttl", ttl)
 	if err != nil {
@@ -104,9 +104,9 @@ func (r *Fence) Set(ctx context.Context, fence string, token int64, key, value s
 	return err
 }
 
-// Delete deletes keys if the token is not stale, and returns how many there
-// were, or a *fencing.StaleError. The fence stays, or a former holder could bring the
-// keys back.
+// Delete deletes keys if the token is not stale, and returns how many it deleted, or
+// a *fencing.StaleError. The fence stays; otherwise a former holder could write the
+// keys again.
 func (r *Fence) Delete(ctx context.Context, fence string, token int64, keys ...string) (removed int64, err error) {
 	reply, err := r.Run(ctx, del, fence, token, keys)
 	if err != nil {

@@ -12,11 +12,12 @@ import (
 //	report      ->  fence:{report}:report
 //	{user7}:in  ->  fence:{user7}:{user7}:in
 //
-// Two keys never share a fence. A resource that takes several keys gives all of
-// them one hash tag and has one fence, made of any of them, always the same.
+// Two keys never share a fence. If a resource has several keys, give all of
+// them one hash tag, and use the fence of one of them, always the same.
 //
-// A key without a hash tag that contains "}" can't be one, and is refused, as
-// is "". Redis documents hash tags in its Cluster specification.
+// A key that contains "}" but no hash tag is refused, since it can't become a
+// hash tag itself; so is "". Redis documents hash tags in its Cluster
+// specification.
 func Key(key string) (string, error) {
 	tag := hashTag(key)
 	if tag == "" || strings.Contains(tag, "}") {

@@ -1,5 +1,5 @@
 // Package sqlfence checks fencing tokens in a SQL database, in the transaction of
-// the write: see package fencing for why.
+// the write. See package fencing for the reason.
 //
 //	fence, err := sqlfence.NewTable(sqlfence.Dollar, "fencing")
 //	err = fence.Do(ctx, db, "reports", lease.Token(), func(ctx context.Context, tx *sql.Tx) error {
@@ -7,10 +7,10 @@
 //		return err
 //	})
 //
-// [Table] keeps the highest token of each resource in a table of its own, which
-// [Table.CreateSQL] creates. [Guard] is for tables whose rows carry their token in a
-// column. Both work with any database/sql driver of PostgreSQL or SQLite.
+// [Table] keeps the highest token of each resource in a separate table, which the
+// statement of [Table.CreateSQL] creates. [Guard] is for tables whose rows have a
+// token column. Both work with any database/sql driver of PostgreSQL or SQLite.
 //
 // Read inside [Table.Do], or call [Table.Advance] in a transaction of its own when
-// the lease begins: values that were read before that may still change.
+// the lease begins: values read before that may still change.
 package sqlfence

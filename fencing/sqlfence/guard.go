@@ -7,13 +7,13 @@ import (
 	"github.com/distributedleasing/leasing/fencing"
 )
 
-// Guard is the check for a table whose rows carry the token of their last
-// writer in a column, as parts of the user's own UPDATE. Both parts belong
-// together: a statement that checks the token but does not store it lets the
-// next stale one pass.
+// Guard is the check as two parts of your own UPDATE, for a table whose rows
+// store the token of their last writer in a column. Use both parts: a
+// statement that checks the token but does not store it lets the next stale
+// one pass.
 //
-// The statement affects no row if the token is stale, or if there is no such
-// row; so look at RowsAffected. Concurrent statements are safe from READ
+// The statement affects no row if the token is stale or the row does not
+// exist, so check RowsAffected. Concurrent statements are safe from READ
 // COMMITTED upwards: the database evaluates Where again on the row it has
 // locked.
 type Guard struct {

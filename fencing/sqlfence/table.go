@@ -15,11 +15,11 @@ import (
 // of the database that holds the resource. It is immutable and safe for
 // concurrent use.
 //
-// The check and the write belong in one transaction: the check locks the
-// resource's row, so that until the commit no other token gets in between. It
-// is correct at READ COMMITTED, PostgreSQL's default, and above, where the
-// database may also refuse with a serialization failure; run the transaction
-// again then.
+// Do the check and the write in one transaction: the check locks the
+// resource's row, so that no other token is admitted until the commit. It is
+// correct at READ COMMITTED, PostgreSQL's default, and above. At higher
+// levels the database may report a serialization failure; then run the
+// transaction again.
 type Table struct {
 	name    string // quoted
 	advance string
@@ -35,9 +35,9 @@ type Tx interface {
 	Rollback() error
 }
 
-// NewTable describes a table for a database with the given style. The name is
-// "fencing" if empty, and may be preceded by a schema: "infra.fencing". Upper
-// and lower case matter where the database lets them. Nothing is sent.
+// NewTable describes a table for a database with the given style. An empty
+// name means "fencing"; a schema may precede it: "infra.fencing". Case
+// matters if it does in the database. Nothing is sent.
 func NewTable(style Placeholders, name string) (*Table, error) {
 	if err := style.validate(); err != nil {
 		return nil, err
@@ -83,8 +83,8 @@ func (t *Table) AdvanceSQL(resource string, token int64) (query string, args []a
 	return t.advance, []any{resource, token}, nil
 }
 
-// Advance remembers the token for the resource and locks the resource's row
-// until the transaction ends, or returns a *fencing.StaleError if it has seen a larger
+// Advance stores the token for the resource and locks the resource's row until the
+// transaction ends. It returns a *fencing.StaleError if the resource has seen a larger
 // token. What the transaction reads and writes from then on is safe from former
 // holders. A resource is named as leases are: see leasing.ValidateName.
 func (t *Table) Advance(ctx context.Context, tx Tx, resource string, token int64) error {

@@ -1,5 +1,5 @@
-// Package bloblease is the provider of Azure Blob Storage: each name is a small blob,
-// and its lease is the service's own.
+// Package bloblease keeps leases in Azure Blob Storage. Each name is a small blob,
+// which is held by a lease of the service itself.
 //
 //	provider, err := bloblease.Open(ctx, bloblease.Options{
 //		AccountURL: "https://account.blob.core.windows.net",
@@ -19,60 +19,62 @@
 // The promises of package leasing. The service is strongly consistent within a
 // region, and its clock alone decides when a lease has run out.
 //
-//   - A claim takes a lease only under a record that names it, so the record of a
-//     leased blob names its holder: see below.
+//   - A claim takes the service's lease only after the record names the claim, so
+//     the record of a leased blob names its holder: see below.
 //   - The fencing token is max(latest + 1, the service's Date in microseconds). It
 //     rises through release, expiry, Break, and the deletion of blobs and
-//     containers. Date has whole seconds, and the client adds the part of the second.
-//     So a token may repeat or fall where a blob is deleted by hand, and claimed again
-//     within a second from a machine whose clock disagrees. Sweep can't do that.
+//     containers. Date has whole seconds; the client adds the fraction from its own
+//     clock. So a token may repeat or fall if a blob is deleted by hand and the name
+//     is acquired again within a second from a machine with a different clock. Sweep
+//     can't cause that.
 //   - A released or broken ID is refused from then on, as package providerkit
 //     remembers it. A delayed request does nothing once its claim is over.
 //   - A claim that has run out is lost, even if nobody has taken the name since. No
-//     renewal revives one that was broken, be it in the portal or with az.
-//   - A repetition of an acquire may prolong the lease, and changes nothing else.
-//   - Nothing of others is harmed: content and other metadata of a blob are kept; a
-//     folder, or a blob with content and no record of a lease, is an error.
-//   - A call that fails after its first write says "unavailable", never "throttled",
-//     "denied" or "not set up": repeat it.
+//     renewal revives a broken lease, even one that was broken in the portal or
+//     with az.
+//   - A repeated acquire may prolong the lease, and changes nothing else.
+//   - Other programs' data is not changed: content and other metadata of a blob are
+//     kept. A folder, or a blob with content and no record of a lease, is an error.
+//   - A call that fails after its first write returns leasing.ErrUnavailable, never
+//     ErrThrottled, ErrDenied or ErrNotSetUp: retry it.
 //
 // # What it does not promise
 //
-//   - No name is free as soon as its lease has run out: the service may refuse it
-//     to others for up to a minute more
-//     (learn.microsoft.com/rest/api/storageservices/lease-blob, Remarks). Released
-//     ones are free at once.
-//   - Waiters are not queued and not woken: they poll, with one request each time, and
-//     the service does not tell how long a lease still runs.
+//   - A name is not free as soon as its lease has run out: the service may refuse
+//     it to others for up to a minute more
+//     (learn.microsoft.com/rest/api/storageservices/lease-blob, Remarks). A
+//     released name is free at once.
+//   - Waiters are not queued and not woken: they poll, with one request each time. The
+//     service does not say how long a lease still runs.
 //   - After a failover of a geo-redundant account its last writes may be lost
 //     (…/azure/storage/common/storage-disaster-recovery-guidance), leases among
-//     them: a name can be granted while its holder still trusts his lease. The
-//     next token is greater all the same. Where two holders would do harm, check
-//     tokens (package fencing).
+//     them: a name can be granted while its holder still trusts its lease. The
+//     next token is still greater. If two holders would do harm, check tokens
+//     (package fencing).
 //   - TTLs are 15 to 60 s. Package leasing grants a longer one by renewing more
-//     often. A lease without an end needs [Options].Infinite; it is verified
-//     by requests like any other, and blocks its name for ever if its
-//     holder dies: an operator breaks it.
+//     often. An infinite lease needs [Options].Infinite. It is verified by
+//     requests like any other, and if its holder dies it blocks the name until
+//     an operator breaks it.
 //
 // # How it works
 //
 // The rules, and the record, are those of providerkit.Records. A blob's metadata has one
 // entry, "leasing": the record, in base64url, with token, ID, owner, TTL and metadata of
 // the latest claim, and the IDs that ended before it; beside it the ID under whose
-// lease it was written. (Other programs that lease or write these blobs without it
-// are met with care, but not supported.) The service's lease ID is the claim's ID if
-// that is a GUID as NewID makes them.
+// lease it was written. (Other programs must not lease or write these blobs; the
+// provider detects it, but does not support it.) The service's lease ID is the claim's
+// ID if that is a GUID as NewID makes them.
 //
-// Keep content elsewhere, in blobs of its own: an upload into a lease's blob replaces
-// its metadata, and the record with it. What can be done then is to end the lease, by
-// its Release or by a Break without a token, and to remove that content.
+// Keep content in separate blobs: an upload to a lease's blob replaces its metadata,
+// and the record with it. To recover, end the lease, by its Release or by a Break
+// without a token, and remove the content.
 //
-// Each call looks (HEAD), writes the record if that changes, and has the service's lease
-// follow: the write only if the record is still the one it has seen, the lease
-// only if the record is still the one it has written (If-Match: a lease operation
-// does not change the ETag, every write does). This is the opposite of the usual order,
-// take the lease, then write who has it, and it is why neither a crash nor a lost
-// reply leaves anything behind:
+// Each call reads the record (HEAD), writes it if it changes, and then makes the
+// service's lease follow. The write is conditional on the record that was read, and the
+// lease operation on the record that was written (If-Match: every write changes the
+// ETag, a lease operation does not). The usual order is the opposite: take the lease,
+// then write who has it. With this order neither a crash nor a lost reply leaves
+// anything behind:
 //
 //	what fails                     what is left             until
 //	the look                       nothing
@@ -80,28 +82,29 @@
 //	the lease, or its reply        a claim, perhaps leased  its own retry, its Release, or the TTL
 //
 // A retry finds its own ID in the record, keeps the token, and takes the lease, which
-// to the service is the same lease again. Whoever else comes between write and lease
-// finds the name reserved for 3 s by the service's clock. Release and Break write
-// that the claim is over before they end the lease, under that lease; then every
-// request of the claim that is still on its way meets another ETag, or no lease.
-// If the process dies between the two, the next call that changes anything about the
-// name ends the lease for it, or breaks it, with the grace that is in the record.
+// to the service is the same lease again. Another claim that comes between write and
+// lease finds the name reserved for 3 s by the service's clock. Release and Break
+// write that the claim is over before they end the lease, under that lease; then
+// every request of the claim that is still in flight fails on the ETag, or finds no
+// lease. If the process dies between the two, the next call that changes anything
+// about the name ends the lease for it, or breaks it, with the grace that is in the
+// record.
 //
-// A renewal with the state of a grant saves the look, and the write if nothing
-// changes but the end of the lease: then it is the service's own renewal, under the
-// record's ETag. Where the TTL changes, the record says so first, and then the lease is
-// acquired anew, with that duration. A copy of an earlier request that was delayed has
-// an older ETag and is refused, so a lease never has less time than its last renewal has
-// granted. No reply decides anything by its text or by the clock of this machine: codes
-// are in failures.go.
+// A renewal with the state of a grant skips the read, and also the write if only the end
+// of the lease changes: then it is the service's own renewal, conditional on the
+// record's ETag. If the TTL changes, the record is written first, and then the lease is
+// acquired again with the new duration. A delayed copy of an earlier request has an
+// older ETag and is refused, so a lease is never shorter than its last renewal granted.
+// Decisions rely on the service's error codes (failures.go), not on the texts of
+// replies, nor on this machine's clock.
 //
 // # Requests
 //
-// docs/providers/blob.md counts them. Nothing is sent by Open. The library's own
-// retries are off: a method makes one attempt, and an answer that was lost is
-// "unknown". A call begins again, at most 16 times, where others have changed the
-// record between its look and its write.
+// docs/providers/blob.md counts them. Nothing is sent by Open. The client
+// library's retries are off: a method makes one attempt, and after a lost reply
+// the outcome is unknown. A call starts again, at most 16 times, if others have
+// changed the record between its read and its write.
 //
-// A name that was used once leaves a blob of some hundred bytes of metadata behind:
-// see [Provider.Sweep].
+// Each name leaves a blob with some hundred bytes of metadata behind: see
+// [Provider.Sweep].
 package bloblease

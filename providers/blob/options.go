@@ -15,9 +15,9 @@ import (
 )
 
 // Options configure a provider. Exactly one of URL, AccountURL and ConnectionString
-// says where the storage account is. With AccountURL exactly one of Auth,
-// Credential, AccountKey and SAS says who we are; a connection string says so
-// itself, and a URL as it is documented there.
+// says where the storage account is. With AccountURL set exactly one of Auth,
+// Credential, AccountKey and SAS for authentication. A connection string and a URL
+// contain theirs.
 //
 // In JSON, and as the query of a URL, the fields have the names in their tags,
 // and durations are written as in Go ("90m") or "forever". Printing options,
@@ -59,22 +59,23 @@ type Options struct {
 	// ConnectionString is the account's, as the portal shows it, with a key or a SAS.
 	ConnectionString string `json:"connection_string" option:"secret"`
 
-	// Container is where the blobs are: best one for leases alone. Required, unless
-	// a URL names it.
+	// Container is the container of the blobs, preferably one for leases only.
+	// Required, unless a URL names it.
 	Container string `json:"container"`
-	// Create lets the first acquire create the container if it is not there.
+	// Create lets the first acquire create the container if it is missing.
 	Create bool `json:"create"`
 	// Prefix begins the names of all blobs: "leases/" makes a folder. Processes that
 	// exclude each other use the same. Up to 200 letters, digits, and any of
 	// "-_./", no slash first. Default none.
 	Prefix string `json:"prefix" option:"maxlen=200"`
-	// Retention is how long Sweep leaves names that nobody has. At least a minute.
-	// Default 1 h; with leasing.Infinite, "forever", Sweep does nothing.
+	// Retention is how long Sweep keeps free names after their last write. At
+	// least 1 min. Default 1 h; with leasing.Infinite, "forever", Sweep does
+	// nothing.
 	Retention time.Duration `json:"retention" option:"retention,min=1m"`
 	// Timeout bounds a request whose context has no deadline. Default 10 s.
 	Timeout time.Duration `json:"timeout" option:"timeout"`
-	// Infinite permits leases without an end. One whose holder dies without having
-	// released it blocks its name until an operator breaks it.
+	// Infinite permits infinite leases. If the holder of one dies without
+	// releasing it, the name is blocked until an operator breaks it.
 	Infinite bool `json:"infinite"`
 
 	// ClientOptions are for requests to the service: transport, logging, tracing,

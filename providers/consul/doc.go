@@ -1,48 +1,49 @@
-// Package consullease is the provider of Consul: each name is an entry of its key-value
-// store, replaced under its ModifyIndex.
+// Package consullease keeps leases in Consul. Each name is an entry of its key-value
+// store, which is replaced conditionally on its ModifyIndex.
 //
 //	provider, err := consullease.Open(ctx, consullease.Options{Address: "http://127.0.0.1:8500"})
 //	provider, err := consullease.OpenURL(ctx, "consul://127.0.0.1:8500/leases")
 //
 // # Its weaknesses
 //
-// Consul tells no time of a write. So a lease whose holder died is over for a process once
-// that process has watched it for its TTL, a hundredth more, and a tenth of a second. A
-// process that has watched since before the holder died waits no longer than that; one
-// that asks for the first time afterwards waits as long again, however long the holder
-// has been dead. Whoever knows that a holder is gone breaks its lease.
+// Consul does not record the time of a write. So a process takes over the lease of a dead
+// holder only after it has itself watched the entry, unchanged, for the TTL, a hundredth
+// more, and 0.1 s. A process that was already watching when the holder died waits no
+// longer than that. A process that asks for the first time later starts to count then,
+// however long the holder has been dead. If you know that a holder is dead, break its
+// lease.
 //
 // Waiters poll. List reads all that is stored under the prefix, for each page.
 //
-// Each renewal is a write that a majority of Consul's servers agree on: it is made for
-// hundreds of leases, and not for many thousands.
+// Each renewal is a write on which a majority of Consul's servers must agree. So it
+// suits hundreds of leases, not many thousands.
 //
-// Whoever may write under the prefix can end every lease, by deleting its entry.
+// Anyone who may write under the prefix can end every lease by deleting its entry.
 //
 // # What it promises
 //
 // The promises of package leasing:
 //
-//   - Every change is one transaction of one operation, cas, with the ModifyIndex that was
-//     read, or 0 where there is no entry yet. Reads are of mode consistent. Where a reply is
-//     lost a read shows what came of the request.
-//   - No wall clock decides when a lease is over: a monotonic clock does, that of the
-//     process which asks. While its machine is suspended it waits longer.
+//   - Every change is one transaction with a single cas operation, with the ModifyIndex that
+//     was read, or 0 if there is no entry yet. Reads use the mode consistent. If a reply is
+//     lost, a read shows whether the request was applied.
+//   - The monotonic clock of the contending process decides when a lease is over; no
+//     wall clock does. If its machine is suspended meanwhile it waits longer.
 //   - The fencing token is max(latest + 1, the time of the agent's answer in microseconds).
-//     It rises through release, expiry and Break by counting, and by the agents' clocks also
-//     through the deletion of entries, and the restoration of a snapshot.
+//     The counter makes it rise through release, expiry and Break; the agents' clocks also
+//     through the deletion of entries and a restored snapshot.
 //
 // # Why no sessions
 //
-// A session's TTL is a promise the other way: Consul 1.22.0 invalidates one after twice its
-// TTL, from a new leader's election on, and keeps the key locked for a LockDelay more, 15 s
-// by default. See agent/consul/session_ttl.go, and
+// A session's TTL is only a lower bound: Consul 1.22.0 invalidates a session after twice
+// its TTL, counted again from the election of a new leader, and keeps the key locked for
+// LockDelay more, 15 s by default. See agent/consul/session_ttl.go, and
 // developer.hashicorp.com/consul/docs/dynamic-app-config/sessions.
 //
 // # How it works
 //
 // The rules, and the form of what is stored, are those of providerkit.Records. The lease
-// jobs/daily is the key leases/jobs~2Fdaily (see [providerkit.Naming]). A name is forgotten
-// by [Provider.Sweep], under its ModifyIndex: Consul gives each index once, so that a
-// deletion that is delayed meets nothing else.
+// jobs/daily is the key leases/jobs~2Fdaily (see [providerkit.Naming]). [Provider.Sweep]
+// deletes idle names, conditionally on their ModifyIndex. Consul uses each index once, so a
+// delayed deletion can't remove a newer entry.
 package consullease

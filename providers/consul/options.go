@@ -25,17 +25,19 @@ type Options struct {
 	// The query may set the fields below that have a tag, but for the token.
 	URL string `json:"url" option:"secret"`
 
-	// Address is that of an agent, best the one on this machine. Default http://127.0.0.1:8500.
+	// Address is the address of an agent, preferably the one on this machine. Default
+	// http://127.0.0.1:8500.
 	Address string `json:"address" option:"secret,default=http://127.0.0.1:8500"`
-	// Prefix begins the keys of all entries, before a slash. Processes that exclude each
-	// other use the same, and the same datacenter. Default "leases".
+	// Prefix is the first part of all keys, before a slash. Processes exclude each other
+	// only under the same Prefix, and in the same datacenter. Default "leases".
 	Prefix string `json:"prefix" option:"default=leases,path,maxlen=200"`
-	// Datacenter is whose entries are meant. Default: the agent's own. Each has its own.
+	// Datacenter is the datacenter that keeps the entries; datacenters do not share
+	// them. Default: the agent's.
 	Datacenter string `json:"datacenter"`
 	// Token is an ACL token with key_prefix "leases/" { policy = "write" }. Default: none.
 	Token providerkit.Secret `json:"token"`
-	// Client sends the requests, for a CA or a certificate of your own. It must not retry
-	// writes. Default: one that trusts the system's CAs.
+	// Client sends the requests: set it for your own CA or client certificate. It must
+	// not retry writes. Default: a client that trusts the system's CAs.
 	Client *http.Client `json:"-"`
 
 	// Retention is how long a name is remembered after its last use: see Provider.Sweep.

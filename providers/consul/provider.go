@@ -65,9 +65,9 @@ func newProvider(o Options) *Provider {
 	return &Provider{providerkit.New(d, providerkit.Config{Timeout: o.Timeout, Detach: true}), d}
 }
 
-// Sweep forgets the names that have been free for longer than Options.Retention, and returns
-// how many. A lease that has run out and that nobody has taken since counts as held. Nothing
-// is swept without a call: call it now and then where names are used once.
+// Sweep deletes the names that have been free for longer than Options.Retention, and returns
+// how many. A lease that has run out, and that nobody has taken since, counts as held.
+// Nothing is swept automatically: call Sweep now and then if names are used once.
 func (p *Provider) Sweep(ctx context.Context) (forgotten int, err error) {
 	return providerkit.Sweep(ctx, p.shell, p.driver.SweepPage)
 }

@@ -19,8 +19,9 @@ import (
 const DefaultPartitionKeyPath = "/id"
 
 // Options configure a provider. Exactly one of URL, ConnectionString and Endpoint
-// says where the account is. A connection string has a key in it; with the others
-// exactly one of Key, Auth and Credential, or what the URL says, is how to get in.
+// says where the account is. A connection string contains a key. With a URL or an
+// Endpoint, authenticate in exactly one way: by Key, Auth or Credential, or by
+// what the URL says.
 //
 // In JSON, and as the query of a URL, the fields have the names in their tags,
 // and durations are written as in Go ("90m") or "forever". Printing options,
@@ -47,8 +48,8 @@ type Options struct {
 	Key string `json:"key" option:"secret"`
 	// Auth is how to get tokens from Microsoft Entra ID: see RoleDefinition.
 	Auth auth.Options `json:"auth"`
-	// Credential is a credential of your own. It has to heed its context: a request
-	// for a token may take 10 seconds, and ends when the provider is closed.
+	// Credential is your own credential. It must obey its context: a request for a
+	// token gets 10 s, and is cancelled when the provider closes.
 	Credential azcore.TokenCredential `json:"-"`
 
 	// Database and Container are required, here or in the URL.
@@ -59,11 +60,12 @@ type Options struct {
 	// created, DefaultPartitionKeyPath. Documents have their ID for a partition key.
 	PartitionKeyPath string `json:"partition_key_path"`
 	// Create creates database and container where there are none, when they are
-	// first needed. It takes the account's key: no token has the right to.
+	// first needed. It needs the account's key: a token can't have that
+	// permission.
 	Create bool `json:"create"`
 	// Throughput is for a container that is created, in request units per second;
 	// 0 leaves it to a serverless account, or to the database. With Autoscale it
-	// is the most.
+	// is the maximum.
 	Throughput int  `json:"throughput" option:"min=400,max=1000000"`
 	Autoscale  bool `json:"autoscale"`
 
@@ -76,22 +78,22 @@ type Options struct {
 	// own clean-up. At least a minute, which is far more than the service's clocks
 	// disagree by. Default an hour; leasing.Infinite, "forever", never forgets.
 	Retention time.Duration `json:"retention" option:"retention,min=1m"`
-	// ExpireDocuments has the service delete documents by itself, after Retention,
-	// in place of Sweep. It takes a container with a time to live (--ttl -1), and
-	// never decides who holds a name. By default documents are marked as never to
-	// be deleted, whatever the container's time to live is.
+	// ExpireDocuments lets the service delete documents after Retention, instead
+	// of Sweep. It needs a container with a time to live (--ttl -1). It never
+	// decides who holds a name. By default documents never expire, whatever the
+	// container's time to live is.
 	//
-	// The service does not say whether a document whose time is over, and which it
-	// has not got round to deleting, is in the way of a new one with its ID. While
-	// it is, acquires of that name fail as leasing.ErrUnavailable.
+	// The service does not document whether an expired document that is not yet
+	// deleted prevents a new one with the same ID. If it does, acquires of that
+	// name fail with leasing.ErrUnavailable until it is deleted.
 	ExpireDocuments bool `json:"expire_documents"`
 	// Timeout bounds a request whose context has no deadline. Default 10 s.
 	Timeout time.Duration `json:"timeout" option:"timeout"`
 
-	// ClockSkew is by how much the service's clocks may disagree, that of a
-	// gateway and that of a replica, which may be in another region. A lease that
-	// is not renewed blocks its name for that much longer. Default 2 s,
-	// at most a minute.
+	// ClockSkew bounds the difference between the service's clocks: those of
+	// gateways and of replicas, which may be in another region. A lease that is
+	// not renewed blocks its name for that much longer. Default 2 s, at most 1
+	// min.
 	ClockSkew time.Duration `json:"clock_skew" option:"default=2s,min=1ms,max=1m"`
 	// Consistency of reads: Session on an account whose own is Strong or
 	// BoundedStaleness halves what reads cost. Default: the account's own. Writes

@@ -1,5 +1,5 @@
-// Package etcdlease is the provider of etcd: each name is a record, and a key that an etcd lease removes. Rights, set-up and
-// what was measured are in docs/providers/etcd.md.
+// Package etcdlease keeps leases in etcd. Each name is a record, and a key that is attached to an etcd lease. Permissions,
+// set-up and measurements are in docs/providers/etcd.md.
 //
 //	provider, err := etcdlease.OpenURL(ctx, "etcd://host1,host2,host3/leases?tls=true")
 //
@@ -7,20 +7,22 @@
 //
 // The promises of package leasing, on a cluster of etcd 3.5.13 or later:
 //
-//   - Every change is one transaction, on condition that the record and the claim are those that were read.
+//   - Every change is one transaction, on condition that record and claim have not changed since they were
+//     read.
 //   - A lease ends when etcd revokes its own lease, by the monotonic clock of etcd's leader. No other clock counts. It ends no
 //     earlier than its TTL after the request that has granted or prolonged it was sent.
 //   - The fencing token is max(record + 1, floor + 1, this process's time in microseconds), where floor is the highest token
-//     that was forgotten. It rises without any clock. The time part covers what the cluster itself forgets: a restored
-//     snapshot, or new members without data. A process whose clock is behind may give a lower one there.
-//   - Waiters get hints, from one watch for all names of the process.
+//     that was forgotten. It rises without any clock. The time matters only if the cluster itself loses data: after a
+//     restored snapshot, or with new, empty members. Then a process whose clock is behind may issue a lower token.
+//   - Waiters get wake-ups, from one watch for all names of the process.
 //
 // # What it does not promise
 //
-// etcd frees the name of a dead holder up to 2 s after the TTL (Capabilities.Lateness). Exceptions are late, too: a new leader
-// gives each lease its whole TTL anew, at most 1,000 are revoked a second, and 1.5 times the election timeout is the least.
-// Hints come in no order, who waits is written nowhere, and no history is kept. Whoever may write under the prefix can end
-// every lease. One whose keys somebody has deleted is lost, and its holder learns it at the next renewal.
+// etcd frees the name of a dead holder up to 2 s after the TTL (Capabilities.Lateness). It may be later in three cases: a new
+// leader restarts the whole TTL of each lease, at most 1,000 leases are revoked per second, and no TTL is shorter than 1.5
+// times the election timeout. Waiters are not served in order, Manager.Waiters is not supported, and no history is kept.
+// Anyone who may write under the prefix can end every lease by deleting its keys; its holder learns of that at the next
+// renewal.
 //
 // # How it works
 //
@@ -30,17 +32,17 @@
 //	leases/c/jobs/daily   its holder's claim, attached to an etcd lease; it goes with it
 //	leases/f/5a           floor: the highest token that was forgotten of some names
 //
-// A transaction writes the record and the claim. So whoever reads both at one revision sees who holds the name: the record
-// says who, the claim's key whether he still does. Each claim has an etcd lease of its own, which another claim of the process
-// may get after its release; a lease that claims share would outlive those that nobody renews. Another TTL means another
-// one. So a delayed request changes nothing that followed, but that a KeepAlive may prolong it once. So may the renewal
-// by which a holder learns of a Break that lets the lease run out.
+// A transaction writes the record and the claim. A client that reads both at one revision knows the holder: the record says
+// who it is, and the claim's key says whether it still holds. Each claim has its own etcd lease, since a shared lease would
+// outlive the claims that are no longer renewed. After a release another claim of the process may reuse it. A different TTL
+// needs a different etcd lease. So a delayed request changes nothing that followed it, except that a KeepAlive may prolong a
+// lease once. The renewal by which a holder learns of a Break without Immediate may do so, too.
 //
 // A renewal is a KeepAlive, and a read after it: etcd may prolong a lease while it deletes its keys (etcd-io/etcd#14758,
-// #20547), and a member that was stopped while another was elected answers at once when it goes on: where the read shows a later
-// term of the consensus the renewal is tried again. It writes nothing in the log of etcd's consensus. Those that are due
-// together share streams and reads.
+// #20547), and a member that was stopped while another was elected answers at once when it goes on: if the read shows a later
+// Raft term, the renewal is retried. A renewal writes nothing to the Raft log. Renewals that are due together share streams and
+// reads.
 //
-// Sweeping deletes a record and raises its floor in one transaction. A request that has found no record before is refused if
-// the floor has changed, however late it arrives.
+// Sweeping deletes a record and raises its floor in one transaction. A request that found no record is refused if the floor
+// has changed since then, however late it arrives.
 package etcdlease

@@ -20,24 +20,25 @@ type Options struct {
 	// URL is etcd://user:password@host1:2379,host2:2379,host3:2379/prefix?tls=true. In a password / is written as %2F, @ as
 	// %40. The query may set the fields below that have a tag, but for secrets.
 	URL string `json:"url" option:"secret"`
-	// Prefix begins the keys of all records, before a slash. Processes that exclude each other use the same. Default "leases".
+	// Prefix is the first part of all keys, before a slash. Processes exclude each other only under the same Prefix. Default
+	// "leases".
 	Prefix string `json:"prefix" option:"default=leases,path,maxlen=500"`
-	// Client is one of your own, in place of the seven fields that follow. Close leaves it open. Its KV and its Watcher may
-	// be of package namespace.
+	// Client is your own client, instead of the seven fields that follow. Close leaves it open. Its KV and Watcher may be
+	// from package namespace.
 	Client *clientv3.Client `json:"-"`
 	// Endpoints are addresses of members, as host:port, of which the port may be left out.
 	Endpoints []string `json:"endpoints"`
-	// Username and Password are how to get in where authentication is on.
+	// Username and Password authenticate, if authentication is enabled.
 	Username string             `json:"username"`
 	Password providerkit.Secret `json:"password"`
-	// TLS encrypts. CAFile has the certificates to trust, in PEM; default: the system's. CertFile and KeyFile are a certificate
-	// of the client's own. Each of these files sets TLS, too.
+	// TLS encrypts connections. CAFile holds the certificates to trust, in PEM; default: the system's. CertFile and KeyFile are
+	// the client's certificate and key. Setting any of these files also sets TLS.
 	TLS      bool   `json:"tls"`
 	CAFile   string `json:"ca_file"`
 	CertFile string `json:"cert_file"`
 	KeyFile  string `json:"key_file"`
-	// Retention is how long a name is remembered after its last use, by the processes' clocks; its token for ever. Default an
-	// hour; or abstractions.Infinite.
+	// Retention is how long a name is remembered after its last use, by the processes' clocks; a bound on its token is kept
+	// for ever. At least 1 min. Default 1 h; leasing.Infinite, "forever", never forgets.
 	Retention time.Duration `json:"retention" option:"retention,min=1m"`
 	// Timeout bounds a call whose context has no deadline. Default 10 s.
 	Timeout time.Duration `json:"timeout" option:"timeout"`

@@ -16,9 +16,9 @@ type Options struct {
 	// Create makes the folder if it is missing.
 	Create bool `json:"create"`
 	// Retention is how long a name is remembered after its last use. A request that
-	// was delayed for longer than that may land after its own clean-up, or repeat the
-	// token of a holder whom it has not seen. At least a minute, which is far more
-	// than a call should last. Default an hour; or abstractions.Infinite.
+	// is delayed for longer may take effect although its claim was released, or may
+	// repeat another holder's token. At least 1 min, which is far longer than a call
+	// should take. Default 1 h; leasing.Infinite, "forever", never forgets.
 	Retention time.Duration `json:"retention" option:"retention,min=1m"`
 	// Timeout bounds a call whose context has no deadline. Default 10 s.
 	Timeout time.Duration `json:"timeout" option:"timeout"`

@@ -26,24 +26,27 @@ type Options struct {
 	// URL is kubernetes://:token@host:6443/namespace?ca_file=path, or kubernetes:///namespace
 	// in a pod. The query may set the fields below that have a tag, but for the token.
 	URL string `json:"url" option:"secret"`
-	// Namespace has the leases. Default: that of the pod.
+	// Namespace is the namespace of the leases. Default: the pod's.
 	Namespace string `json:"namespace"`
-	// Address is that of the API server, as https://host:6443, or http:// before kubectl
-	// proxy. Default: what a pod's environment says, with its account's CAFile and TokenFile.
+	// Address is the address of the API server, https://host:6443, or http:// for kubectl
+	// proxy. Default: from a pod's environment, with CAFile and TokenFile of its service
+	// account.
 	Address string `json:"address" option:"secret"`
-	// CAFile has the certificates to trust, in PEM. Default: the system's.
+	// CAFile holds the certificates to trust, in PEM. Default: the system's.
 	CAFile string `json:"ca_file"`
-	// Token is a bearer token. TokenFile has one, which is read for each request: it changes.
+	// Token is a bearer token. TokenFile is a file with one, which is read for each request,
+	// since it may change.
 	Token     providerkit.Secret `json:"token"`
 	TokenFile string             `json:"token_file"`
-	// CertFile and KeyFile are a certificate of the client's own, in PEM.
+	// CertFile and KeyFile are the client's certificate and key, in PEM.
 	CertFile string `json:"cert_file"`
 	KeyFile  string `json:"key_file"`
 	// Client sends the requests, in place of the files, such as that of client-go's
 	// rest.HTTPClientFor, which reads a kubeconfig. It must not retry writes.
 	Client *http.Client `json:"-"`
-	// ClockSkew is by how much the clocks may disagree of API servers, and of proxies that write
-	// Date. An old lease blocks its name for that much longer. Default 2 s, at most a minute.
+	// ClockSkew bounds the difference between the clocks of API servers, and of proxies that set
+	// Date. A lease that is not renewed blocks its name for that much longer. Default 2 s, at
+	// most 1 min.
 	ClockSkew time.Duration `json:"clock_skew" option:"default=2s,min=1ms,max=1m"`
 	// Retention is how long a name is remembered after its last use: see Provider.Sweep.
 	// Default an hour, at least a minute; or abstractions.Infinite.

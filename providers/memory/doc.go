@@ -1,38 +1,37 @@
-// Package memlease is the in-process provider: leases over the memory of one
-// process. It is the reference implementation of [leasing.Provider] and of
-// every optional ability, and what tests of applications run on.
+// Package memlease keeps leases in the memory of one process. It is the
+// reference implementation of [leasing.Provider] and of every optional
+// ability, and the provider for tests of applications.
 //
 // # What it promises
 //
-// A [Provider] stands for the server. Managers that share one exclude each
-// other; two providers know nothing of each other, and neither do two
-// processes. Within that, every promise of package leasing holds:
+// A [Provider] plays the role of the server. Managers that share a Provider
+// exclude each other; two Providers are independent, and so are two
+// processes. Within one Provider every promise of package leasing holds:
 //
-//   - Decisions about one name are made one at a time, under a lock, by one clock.
+//   - Requests for one name are serialized by a lock, and decided by one clock.
 //   - The clock is Go's monotonic one, so a step of the wall clock neither
 //     frees a name early nor keeps it late. (With [Options].Now it is yours.)
-//     It stands still while the machine is suspended, as does everything else
-//     in the process; package leasing counts that time and ends trust earlier.
-//   - A lease is free to others in the nanosecond its TTL has passed: not
-//     before, and not after.
+//     It stands still while the machine is suspended; package leasing counts
+//     that time, and so ends trust earlier.
+//   - Others can take a name as soon as the lease's TTL has passed, to the
+//     nanosecond.
 //   - A claim that has expired is lost, even if nobody has taken the name since.
 //   - Fencing tokens rise strictly for as long as the provider lives, whatever
-//     the wall clock does. A provider made later, in this or another process,
-//     goes on above them as long as the wall clock has not gone back.
+//     the wall clock does. The tokens of a provider that is made later, in
+//     this or another process, are higher unless the wall clock has gone back.
 //
-// It does not promise durability: the leases end with the process. It is no
-// substitute for a real backend where several processes must agree.
+// It does not promise durability: the leases end with the process. Several
+// processes need a real backend.
 //
 // # How it works
 //
-// One record per name, in one of 64 maps with a lock each. A record is kept
-// after its lease has ended (the token, the last IDs that were given up) and
-// forgotten [Options].Retention later: each acquire and release looks at two
-// records of its map, so memory follows use without a goroutine and without a
-// pause.
-// A provider that is not used keeps what it has.
+// One record per name, in one of 64 maps with a lock each. After its lease
+// has ended, a record is kept for [Options].Retention with its token and the
+// last released IDs. Each acquire and release checks two records of its map
+// and deletes expired ones, so no background goroutine is needed. An idle
+// provider frees no memory.
 //
-// There are no goroutines but short-lived ones for each wait that ends, and
-// nothing blocks but a mutex for a moment, so a provider made inside a
-// testing/synctest bubble runs in virtual time.
+// The only goroutines are short-lived, one for each wait that ends, and the
+// only blocking is on mutexes. So a provider made inside a testing/synctest
+// bubble runs in virtual time.
 package memlease

@@ -8,14 +8,14 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
 )
 
-// Options configure a Provider. The zero value is good.
+// Options configure a Provider. The zero value is ready to use.
 //
 // In JSON, and as the query of a URL, the fields are retention (a Go duration
 // such as "90m", or "forever"), history and history_renewals.
 type Options struct {
-	// Retention is how long a name is remembered after its lease has ended.
-	// A request that was delayed for longer than that may land after its own
-	// clean-up. Default an hour; or abstractions.Infinite.
+	// Retention is how long a name is remembered after its lease has ended. A
+	// request that is delayed for longer may take effect although its claim
+	// was released. Default 1 h; leasing.Infinite, "forever", never forgets.
 	Retention time.Duration `json:"retention" option:"retention"`
 	// History is how many of the latest changes to a name are kept; 0 means
 	// none, and the provider is no abstractions.HistoryReader then.

@@ -1,14 +1,14 @@
 package redislease
 
-// What Redis' ACL has to give the user of a provider, as ACL SETUSER takes it, for
-// DefaultPrefix; another prefix is written in the place of "leasing".
+// The Redis ACL rules that a provider's user needs, as arguments of ACL SETUSER.
+// They are for DefaultPrefix; for another prefix replace "leasing".
 //
 //	"ACL SETUSER app on >password " + ACLRules
 //
-// Where a right is missing calls fail with leasing.ErrDenied, and no lease is left
-// behind that its claim does not know of. Only what waiters alone need (the channels,
-// +subscribe, +publish, and those that begin with +z but +zadd) may be missing while
-// leases work: then they poll.
+// Without them calls fail with leasing.ErrDenied, and never leave a lease that its
+// claim does not know of. Only the rules that serve waiters may be missing (the
+// channels, +subscribe, +publish, and all that begin with +z except +zadd): then
+// waiters poll.
 const (
 	ACLRules = "~leasing:* &leasing:wake:* +evalsha +eval" +
 		" +time +get +set +zadd +pexpire +zrem +zpopmin +zrange +publish" +

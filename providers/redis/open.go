@@ -12,10 +12,10 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Open makes a provider. It makes no request: a server that can't be reached, or refuses, shows at the first use. Options that
-// can't work are reported as leasing.ErrInvalid.
+// Open makes a provider. It sends no request, so a server that can't be reached, or refuses, shows at the first use. Invalid
+// options are reported as leasing.ErrInvalid.
 //
-// The user that Redis knows it by needs no more rights than [ACLRules] says.
+// Its Redis user needs only the rights in [ACLRules].
 func Open(ctx context.Context, options Options) (*Provider, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err

@@ -10,15 +10,15 @@ import (
 	"github.com/redis/go-redis/v9/auth"
 )
 
-// Mode names a way to run Redis.
+// Mode says how Redis is deployed.
 type Mode string
 
 // The modes.
 const (
 	Single   Mode = "single"   // one server
-	Sentinel Mode = "sentinel" // the master that sentinels name
+	Sentinel Mode = "sentinel" // the master that the sentinels report
 	Cluster  Mode = "cluster"  // a Redis Cluster: the master of a name's slot
-	Redlock  Mode = "redlock"  // a majority of servers that know nothing of each other
+	Redlock  Mode = "redlock"  // a majority of independent servers
 )
 
 // The defaults of Options.Prefix and Options.MaxTTL.
@@ -32,7 +32,7 @@ const (
 //
 // In JSON, and as the query of a URL, the fields have the names in their tags,
 // and durations are written as in Go ("90m") or "forever". Printing options,
-// logging them, and writing them as JSON shows neither URL nor password.
+// logging them or marshalling them to JSON shows neither URL nor password.
 type Options struct {
 	// URL is one of
 	//
@@ -42,74 +42,78 @@ type Options struct {
 	//	redis://host1:6379,host2:6379,host3:6379/0?mode=redlock
 	//	unix://user:password@/path/to/redis.sock?db=0
 	//
-	// or begins with rediss, for TLS. User and password are the same for all
-	// hosts; the user may be left out. What has a meaning in URLs is written
-	// as %40 for @, %2F for / and so on. The path is the number of the
-	// database. Ports are 6379, and a sentinel's 26379, unless they are given.
+	// or begins with rediss, for TLS. User and password apply to all hosts;
+	// the user may be left out. Escape characters that are special in URLs:
+	// %40 for @, %2F for / and so on. The path is the database number. The
+	// default port is 6379, or 26379 for a sentinel.
 	//
-	// The query may set the fields below that have a tag, but for
-	// SentinelPassword, and go-redis' own parameters, such as pool_size,
-	// dial_timeout (here 3s by default) and read_timeout (5s, which bounds each
-	// answer beside the context): see redis.ParseURL, redis.ParseClusterURL and
-	// redis.ParseFailoverURL. Not those that read from replicas.
+	// The query may set the tagged fields below except SentinelPassword. It may
+	// also set go-redis' own parameters, except those that read from replicas:
+	// pool_size, dial_timeout (default 3s here) or read_timeout (default 5s;
+	// bounds each answer beside the context), for example. See redis.ParseURL,
+	// redis.ParseClusterURL and redis.ParseFailoverURL.
 	URL string `json:"url" option:"secret"`
-	// Client is a client of your own: *redis.Client, also of sentinels, or
-	// *redis.ClusterClient. It stays open when the provider closes. One with
-	// ContextTimeoutEnabled, DialerRetries 1 and MaxRetries -1 behaves, with HeedsContext,
-	// as those that Open makes. Without them a call still ends with its context, but a
-	// connection to a server that hangs is kept for ReadTimeout, and Close waits
-	// for it. Requests that the client retries do no harm.
+	// Client is your own client: a *redis.Client (a failover client, too) or a
+	// *redis.ClusterClient. It stays open when the provider closes. With
+	// ContextTimeoutEnabled, DialerRetries 1 and MaxRetries -1, and HeedsContext below, it
+	// behaves like the clients that Open makes. Without them a call still ends with its
+	// context, but a connection to a server that hangs is kept for ReadTimeout, and Close
+	// waits for it. Retries by the client do no harm.
 	Client redis.UniversalClient `json:"-"`
-	// Clients are Redlock's, 3 or more and an odd number of them, each a
-	// *redis.Client of another server. They stay open when the provider closes.
+	// Clients are your own clients for Redlock: an odd number, 3 or more, each
+	// a *redis.Client of a different server. They stay open when the provider
+	// closes.
 	Clients []redis.UniversalClient `json:"-"`
 
-	// HeedsContext says that code of yours which clients run in a call (their hooks, dialer, limiter
-	// and credentials) returns soon after the call's context has ended. A call that is
-	// made alone is then sent on its caller's goroutine, which takes half the time on a
-	// server nearby. Clients need ContextTimeoutEnabled for it. With a URL and no Credentials it
-	// makes no difference: no code of yours runs there.
+	// HeedsContext says that your own code in the clients (hooks, dialer, limiter, credentials)
+	// returns soon after a call's context has ended. A call that shares no round trip is then sent
+	// on its caller's goroutine, which halves its time on a nearby server. The clients need
+	// ContextTimeoutEnabled for it. With a URL and no Credentials it has no effect, since none of
+	// your code runs.
 	HeedsContext bool `json:"-"`
 
-	// Mode is what is behind the URL. Default: Sentinel if Master is set,
-	// else Single, which needs a URL with one host. With Client and Clients it
-	// follows from them.
+	// Mode is the deployment that URL leads to. Default: Sentinel if Master is
+	// set, otherwise Single, which needs a URL with one host. Client and
+	// Clients imply their mode.
 	Mode Mode `json:"mode"`
-	// Master is what sentinels call the master.
+	// Master is the sentinels' name of the master.
 	Master string `json:"master"`
-	// SentinelUsername and SentinelPassword are for the sentinels themselves,
-	// if they ask for them. The URL's are the servers'.
+	// SentinelUsername and SentinelPassword authenticate to the sentinels, if
+	// they require it. User and password in the URL are for the servers.
 	SentinelUsername string `json:"sentinel_username"`
 	SentinelPassword string `json:"sentinel_password" option:"secret"`
-	// Credentials sign connections in, for a URL without user and password: see
-	// module auth/redisauth for tokens of Microsoft Entra ID. Sentinels have
-	// their own. They are not closed with the provider. A client of your own has
+	// Credentials authenticate connections, for a URL without user and password:
+	// see module auth/redisauth for Microsoft Entra ID tokens. They are not used
+	// for sentinels, and not closed with the provider. For your own client set
 	// them in its options.
 	Credentials auth.StreamingCredentialsProvider `json:"-"`
-	// TLS is for a URL that begins with rediss, in place of Go's defaults: to
-	// trust an authority of your own, to show a certificate. Unless it has a
-	// ServerName, servers have to prove to be the URL's host where it has one,
-	// and the address they are reached at where it has several, and for
-	// Sentinel.
+	// TLS replaces Go's defaults for a rediss URL: to trust your own
+	// certificate authority, or to present a client certificate. Unless
+	// ServerName is set, a server's certificate must match the URL's host if
+	// there is one host, and otherwise, and for Sentinel, the address that is
+	// dialled.
 	TLS *tls.Config `json:"-"`
 
-	// Prefix begins the names of all keys and channels: see Provider. Those who
-	// are to exclude each other use the same. 1 to 100 bytes of UTF-8 without
-	// braces and control characters. Default DefaultPrefix.
+	// Prefix is the prefix of all keys and channels: see "How it works".
+	// Processes exclude each other only under the same prefix. It is 1 to 100
+	// bytes of UTF-8 without braces and control characters. Default
+	// DefaultPrefix.
 	Prefix string `json:"prefix" option:"default=leasing,maxlen=100"`
 	// Retention is how long a name is remembered after its last lease has
-	// ended. A request that was delayed for longer may land after its own
-	// clean-up. Default 1 h; abstractions.Infinite never forgets.
+	// ended: 1 ms to 10 years. A request that is delayed for longer may take
+	// effect although its claim was released. Default 1 h; leasing.Infinite,
+	// "forever", never forgets.
 	Retention time.Duration `json:"retention" option:"retention"`
 	// Timeout bounds a request whose context has no deadline. Default 10 s.
 	Timeout time.Duration `json:"timeout" option:"timeout"`
 
-	// MaxTTL is Redlock's longest TTL, and for how long a server that has lost
-	// its data, or is new, casts no vote: see [Provider.Bootstrap]. It has to be
-	// the same in all processes. Default DefaultMaxTTL.
+	// MaxTTL is Redlock's longest TTL. It is also how long a server that is new,
+	// or has lost its data, casts no vote: see [Provider.Bootstrap]. It must be
+	// the same in all processes. At least 200 ms. Default DefaultMaxTTL.
 	MaxTTL time.Duration `json:"max_ttl" option:"min=200ms,max=876000h"`
-	// NodeTimeout is how long Redlock waits for a single server. Default: a
-	// part of the TTL.
+	// NodeTimeout is how long Redlock waits for a single server: 1 ms or
+	// more, and never more than half of the TTL. Default: a tenth of the TTL,
+	// between 100 ms and 1 s, and at most a third of the TTL.
 	NodeTimeout time.Duration `json:"node_timeout" option:"min=1ms"`
 }
 

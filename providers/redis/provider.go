@@ -18,9 +18,8 @@ type shell = providerkit.Provider
 // is safe for concurrent use.
 //
 // Its optional abilities (see package abstractions) are BatchRenewer, Waiter,
-// WaiterLister (but not with Redlock), Lister and Pinger. A listing is by SCAN, and tells a name twice if
-// Redis shrinks its table between two pages
-// (redis.io/docs/latest/commands/scan, "Scan guarantees").
+// WaiterLister (but not with Redlock), Lister and Pinger. A listing uses SCAN, and shows a name twice if
+// Redis shrinks its table between two pages (redis.io/docs/latest/commands/scan, "Scan guarantees").
 //
 // Close ends the subscription that waiters share, waits for requests that are
 // under way, and closes the client if Open made it. Leases are not released.
@@ -29,13 +28,13 @@ type Provider struct {
 	topology topology
 }
 
-// Bootstrap lets the new servers of a Redlock vote at once; otherwise they cast no vote
-// for [Options].MaxTTL, as a server that has lost its data does. It is an operator's
-// word that no lease is alive on them: call it once, when the servers are new, and
-// not on every start of a program, which may come just after they have lost their data.
+// Bootstrap lets the new servers of a Redlock vote at once instead of after
+// [Options].MaxTTL. By calling it an operator asserts that no lease is alive on them.
+// Call it once, when the servers are new, and not whenever a program starts: they may
+// have lost their data just before.
 //
-// All servers have to answer. Those that have been voting are left as they are: nothing
-// is done if all have been, and the call is refused if only some have.
+// All servers must answer. If all of them vote already, Bootstrap does nothing; if only
+// some do, it is refused. In other modes the error matches leasing.ErrInvalid.
 func (p *Provider) Bootstrap(ctx context.Context) error {
 	r, ok := p.topology.(*redlock.Redlock)
 	if !ok {

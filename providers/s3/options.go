@@ -27,27 +27,27 @@ type Options struct {
 	URL string `json:"url" option:"secret"`
 
 	Bucket string `json:"bucket"`
-	// Prefix begins the keys of all objects, before a slash. Processes that exclude each
-	// other use the same. Default "leases".
+	// Prefix is the first part of all keys, before a slash. Processes exclude each other
+	// only under the same Prefix. Default "leases".
 	Prefix string `json:"prefix" option:"default=leases,path,maxlen=500"`
 
-	// Client is a client of your own, in place of the six fields that follow. Its retries
-	// and checksums are not used. No cache may stand before the store.
+	// Client is your own client, instead of the six fields that follow. Its retries and
+	// checksums are not used. There must be no cache in front of the store.
 	Client *s3.Client `json:"-"`
 	// Region is the bucket's. Default: what the SDK finds, or us-east-1 with an Endpoint.
 	Region string `json:"region"`
 	// Endpoint is the address of a store that is not S3, such as https://host:9000.
 	Endpoint string `json:"endpoint"`
-	// PathStyle has the bucket in the path of requests, and not in the host's name.
+	// PathStyle puts the bucket into the path of requests instead of the host name.
 	PathStyle bool `json:"path_style"`
-	// AccessKey and SecretKey, and a SessionToken with temporary ones, are how to get in.
-	// Default: what the SDK finds, in the environment, in files, or from the machine's role.
+	// AccessKey and SecretKey authenticate, with SessionToken if they are temporary.
+	// Default: what the SDK finds in the environment, in files, or from the machine's role.
 	AccessKey    string             `json:"access_key"`
 	SecretKey    providerkit.Secret `json:"secret_key"`
 	SessionToken providerkit.Secret `json:"session_token"`
 
-	// ClockSkew is by how much the store's clocks may disagree. A lease that is not renewed
-	// blocks its name for that much longer. Default 2 s, at most a minute.
+	// ClockSkew bounds the difference between the store's clocks. A lease that is not
+	// renewed blocks its name for that much longer. Default 2 s, at most 1 min.
 	ClockSkew time.Duration `json:"clock_skew" option:"default=2s,min=1ms,max=1m"`
 	// Timeout bounds a call whose context has no deadline. Default 10 s.
 	Timeout time.Duration `json:"timeout" option:"timeout"`

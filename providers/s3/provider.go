@@ -27,9 +27,9 @@ type Provider struct {
 	store *store
 }
 
-// Open opens a bucket, and finds out whether the store honours the conditions of
-// writes, by four requests or a few more. It reports options that can't work as
-// leasing.ErrInvalid, and a store or bucket that can't as leasing.ErrNotSetUp.
+// Open opens a bucket, and tests with four or a few more requests whether the
+// store honours conditional writes. Invalid options are reported as
+// leasing.ErrInvalid, and an unsuitable store or bucket as leasing.ErrNotSetUp.
 func Open(ctx context.Context, options Options) (*Provider, error) {
 	if err := errors.Join(ctx.Err(), options.complete()); err != nil {
 		return nil, err

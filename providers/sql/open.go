@@ -14,9 +14,9 @@ import (
 	"golang.org/x/sync/semaphore"
 )
 
-// Open makes a provider. Unless Options.Create is set it makes no request:
-// a database that can't be reached, or whose tables are missing, shows at the
-// first use. Options that can't work are reported as leasing.ErrInvalid.
+// Open makes a provider. Unless Options.Create is set it sends no request, so
+// an unreachable database, or missing tables, show at the first use. Invalid
+// options are reported as leasing.ErrInvalid.
 func Open(ctx context.Context, options Options) (*Provider, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err

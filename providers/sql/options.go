@@ -28,8 +28,8 @@ const DefaultSchema = "infra"
 // where the database is; DSN and DB need Dialect as well.
 //
 // In JSON, and as the query of a URL, the fields have the names in their tags,
-// and durations are written as in Go ("90m") or "forever". Printing options,
-// logging them, or making JSON of them shows neither URL nor DSN: they may hold a password.
+// and durations are written as in Go ("90m") or "forever". Printing options, logging them
+// or marshalling them to JSON shows neither URL nor DSN, which may hold a password.
 type Options struct {
 	// URL is "postgres://user:password@host:port/database?sslmode=...", with pgx's
 	// parameters (also pool_max_conns, pool_max_conn_lifetime and
@@ -37,52 +37,54 @@ type Options struct {
 	// or "sqlite:///folder/file.db", or "sqlite://file.db" relative to the working
 	// directory. Its query may set the fields below that have a tag, from Schema on.
 	URL string `json:"url" option:"secret"`
-	// DSN is what the driver understands: keywords and values for pgx
+	// DSN is the data source name of the driver: keywords and values for pgx
 	// ("host=db user=app", see pgconn.ParseConfig), or the path of an SQLite file.
 	DSN     string  `json:"dsn" option:"secret"`
 	Dialect Dialect `json:"dialect" option:"oneof=postgres|sqlite|mysql"`
-	// DB is a database of your own. It stays open when the provider closes.
-	// Wake-ups need pgx's driver: see Provider. An SQLite database needs WAL
-	// mode and a busy timeout of its own.
+	// DB is your own database handle. It stays open when the provider closes.
+	// On PostgreSQL wake-ups need pgx's driver; with another one waiters
+	// poll. An SQLite database must have WAL mode and a busy timeout set.
 	DB *sql.DB `json:"-"`
-	// Pool is a pgx pool of your own. It stays open when the provider closes.
-	// Renewals get a connection ahead of acquires, but not ahead of the
-	// application: a pool that leasing needn't share is better.
+	// Pool is your own pgx pool. It stays open when the provider closes.
+	// Renewals get a connection before acquires, but not before the
+	// application's queries: prefer a separate pool.
 	Pool *pgxpool.Pool `json:"-"`
-	// MySQL is a client of MySQL or MariaDB, which mysqllease.Open of module
-	// providers/sql/mysql sets from a URL. Its connections belong to the provider.
+	// MySQL is a client of MySQL or MariaDB. mysqllease.Open of module
+	// providers/sql/mysql makes one from a URL. Its connections belong to the
+	// provider.
 	MySQL *MySQLClient `json:"-"`
 
-	// Schema is where the tables are on PostgreSQL. Default DefaultSchema.
+	// Schema is the schema of the tables on PostgreSQL. Default DefaultSchema.
 	Schema string `json:"schema" option:"maxlen=63"`
-	// Table is the table of leases, and the beginning of the names of the
-	// others. Default "lease".
+	// Table is the table of leases, and the prefix of the other tables'
+	// names. Default "lease".
 	Table string `json:"table" option:"default=lease,maxlen=40"`
-	// Create lets Open call Provider.Migrate, which creates the tables. Otherwise Open
-	// makes no request.
+	// Create makes Open call Provider.Migrate, which creates the tables. Otherwise
+	// Open sends no request.
 	Create bool `json:"create"`
 
-	// Retention is how long a name is remembered after its last use: see
-	// Provider.Sweep. A request that was delayed for longer may land after its
-	// own clean-up. Default 1 h; leasing.Infinite, "forever", never forgets.
+	// Retention is how long a name is remembered after its last use, 1 ms to
+	// 10 years: see Provider.Sweep. A request that is delayed for longer may
+	// take effect although its claim was released. Default 1 h;
+	// leasing.Infinite, "forever", never forgets.
 	Retention time.Duration `json:"retention" option:"retention"`
 	// History records acquired, expired, released and broken leases, each in
-	// the transaction of the change; HistoryRenewals renewals too.
+	// the transaction of the change. HistoryRenewals also records renewals.
 	History         bool `json:"history"`
 	HistoryRenewals bool `json:"history_renewals"`
-	// HistoryRetention is how long. Default 30 days; or leasing.Infinite.
+	// HistoryRetention is how long entries are kept. Default 30 days; leasing.Infinite
+	// keeps them for ever.
 	HistoryRetention time.Duration `json:"history_retention" option:"default=720h,min=1ms,max=87600h,forever"`
 
 	// Timeout bounds a request whose context has no deadline. Default 10 s.
 	Timeout time.Duration `json:"timeout" option:"timeout"`
-	// NoWakeups doesn't listen for notifications on PostgreSQL: that needs a
-	// connection that stays the same, which poolers like PgBouncer don't give. One
-	// question every 80 ms or less then asks for all waiters of the provider whose turn it is.
+	// NoWakeups turns off LISTEN on PostgreSQL, which needs a session of its own and so does
+	// not work through poolers such as PgBouncer in transaction mode. While there are waiters
+	// the provider then polls for all of them with one query, at intervals of up to 80 ms.
 	NoWakeups bool `json:"no_wakeups"`
 	// Synchronous is SQLite's PRAGMA of that name for files that Open opens,
-	// "full" or "normal". With normal the last changes may be lost when the
-	// power fails, and their holders with them; it saves a sync per change.
-	// Default "full".
+	// "full" or "normal". "normal" saves a sync per change, but a power
+	// failure may lose the last changes. Default "full".
 	Synchronous string `json:"synchronous" option:"default=full,oneof=full|normal"`
 }
 

@@ -16,8 +16,8 @@ import (
 type shell = providerkit.Provider
 
 // Provider is a leasing provider over tables. Make one with Open or OpenURL. It is
-// safe for concurrent use. Without a manager, which renews leases and tells of
-// their loss, each method makes one attempt; see also [Times].
+// safe for concurrent use. Each method makes one attempt; a leasing.Manager renews
+// leases and reports their loss. See also [Times].
 //
 // Its optional abilities (see package abstractions) are BatchRenewer, Lister, Pinger,
 // Waiter and WaiterLister; and HistoryReader if Options.History is set.

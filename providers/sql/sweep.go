@@ -13,18 +13,19 @@ const sweepBatch = 500
 // how many new entries the history is. A batch is more than those can leave behind.
 const sweepEvery = 250
 
-// Sweep forgets the names that have been free and unused for longer than
-// Options.Retention, and history older than Options.HistoryRetention. It returns how
-// many names. It goes through the tables once, in short transactions, and stops when
-// ctx ends.
+// Sweep deletes the names that have been free and unused for longer than
+// Options.Retention, and history older than Options.HistoryRetention. It returns the
+// number of names deleted. It goes through the tables once, in short transactions,
+// and stops when ctx ends.
 //
-// Providers sweep a little by themselves too: one release in 250 looks at 500
-// names, where the latest such release of any process ended, and one new entry in
-// 250 at the 500 oldest entries. That keeps up with applications that release what
-// they acquire. Those that let leases run out instead should call Sweep now and then.
+// Providers also sweep a little by themselves. On average, one release in 250 checks
+// 500 names, from where the previous sweep of any process stopped, and one new
+// history entry in 250 checks the 500 oldest entries. That is enough for applications
+// that release what they acquire. Applications that let leases run out should call
+// Sweep now and then.
 //
-// A name is forgotten only while its fencing token lies behind the database's
-// clock, so that its next holder gets a greater one nevertheless.
+// A name is deleted only if its fencing token is behind the database's clock,
+// so that its next holder still gets a greater one.
 func (p *Provider) Sweep(ctx context.Context) (forgotten int, err error) {
 	forgotten, err = providerkit.Sweep(ctx, p.shell, p.driver.sweepNames)
 	if err == nil {

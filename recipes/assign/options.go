@@ -12,7 +12,8 @@ import (
 	"github.com/distributedleasing/leasing/recipes/internal/recipe"
 )
 
-// Key is what the metadata of each partition's lease have the worker's ID under.
+// Key is the metadata key under which each partition's lease holds the ID of its
+// worker.
 const Key = "assign.worker"
 
 // Options describe a worker.
@@ -20,37 +21,39 @@ type Options struct {
 	// Name of the group of workers. Required. Its leases are called Name/worker/ID and
 	// Name/partition/P. Use these names for nothing else.
 	Name string
-	// Partitions are what is spread, in any order: the same for all workers. Required.
+	// Partitions are the names of the partitions, in any order, the same for all
+	// workers. Required.
 	Partitions []string
 
-	// Work is called for each partition that the worker gets, in a goroutine of its
+	// Work is called for each partition that the worker gets, on a goroutine of its
 	// own. It should return soon after ctx has ended; context.Cause says why: a
 	// *leasing.LostError, ErrMoved, ErrLeft, or the cause of the context given to Run.
-	// If it returns of its own accord the partition is released, and it, or another
-	// worker's, is called again after the next look. Required.
+	// If it returns while ctx is alive the partition is released, and after the next
+	// listing Work is called for it again, in this worker or another. Required.
 	Work func(ctx context.Context, partition string, lease leasing.Lease) error
 
-	// Worker is the worker's ID: one for each process that runs. Where the same ID
-	// comes back after a restart, as the name of a pod of a StatefulSet does, the worker
-	// waits until the lease of the one before has ended. Default: a random one.
+	// Worker is the worker's ID, unique among running processes. If a restarted process
+	// has the same ID, like a pod of a StatefulSet, it waits until its predecessor's
+	// lease has ended. Default: a random ID.
 	Worker string
 
 	// Preferred, unless nil, returns the ID of the worker that should have a
-	// partition, or "". It gets it if that worker lives, and has not its share of others
-	// that prefer it. It must return the same in all workers, and not block.
+	// partition, or "". That worker gets it if it is alive and its share is not yet full
+	// of other partitions that prefer it. Preferred must return the same in all workers,
+	// and not block.
 	Preferred func(partition string) string
 
-	// OnError, unless nil, is told what went wrong: an error of Work, a lease that was
-	// lost or could not be released, and with partition "" a look that failed, after
-	// which everything stays as it is. It is called from several goroutines.
+	// OnError, unless nil, is called with each error: of Work, of a lease that was
+	// lost or could not be released, or, with partition "", of a failed listing, which
+	// changes nothing. It is called from several goroutines.
 	OnError func(partition string, err error)
 
 	// Lease configures the leases of worker and partitions: their TTL, say. Its Metadata
-	// are shown on all of them. WaitLimit must be 0, and TTL finite.
+	// is set on all of them. WaitLimit must be 0, and TTL finite.
 	Lease leasing.AcquireOptions
 
-	// Every is how often the worker looks; up to a quarter is taken off at random.
-	// Default: a quarter of the TTL.
+	// Every is the time from one listing to the next; up to a quarter of it is
+	// taken off at random. Default: a quarter of the TTL, at most 1 min.
 	Every time.Duration `option:"min=1ms"`
 }
 

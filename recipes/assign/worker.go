@@ -60,10 +60,10 @@ func (w *Worker) ID() string { return w.options.Worker }
 
 // Run works on the worker's share until one of these:
 //
-//   - ctx ends. The work under way ends at once. Run returns the cause.
+//   - ctx ends. The contexts of all work end at once. Run returns the cause.
 //   - Leave was called. Run returns nil.
-//   - Asking again can't help (the manager is closed, access is denied, the provider
-//     does not list, ...). Run returns that error.
+//   - Retrying is pointless (the manager is closed, access is denied, the provider
+//     is no Lister, ...). Run returns that error.
 //
 // When it returns, all work has returned and the leases are released. Only one Run of a
 // worker may be under way at a time.
@@ -85,10 +85,11 @@ func (w *Worker) Run(ctx context.Context) error {
 	return err
 }
 
-// Leave ends Run politely: the worker is no longer counted, works on until the others
-// have looked, for Options.Every, and then gives up everything. It waits until Run
-// has returned. If ctx ends first it returns its cause, and the rest goes on. Inside
-// Work, call it with Work's context, or it waits for itself.
+// Leave ends Run gracefully. The worker no longer counts as live, works on for
+// Options.Every so that the others make a listing, and then releases everything.
+// Leave waits until Run has returned. If ctx ends first it returns the cause, and the
+// rest continues without it. Inside Work, call it with Work's context; otherwise it
+// waits for itself.
 func (w *Worker) Leave(ctx context.Context) error {
 	w.leave()
 	select {
@@ -100,8 +101,8 @@ func (w *Worker) Leave(ctx context.Context) error {
 	}
 }
 
-// Partitions returns those that the worker holds, sorted: their leases can be trusted
-// at this moment.
+// Partitions returns the partitions whose leases the worker holds and can trust at
+// this moment, sorted.
 func (w *Worker) Partitions() (held []string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

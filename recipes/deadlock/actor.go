@@ -23,9 +23,9 @@ const takeBackBound = 2 * time.Second
 // errLimit ends a wait that has lasted for its WaitLimit.
 var errLimit = errors.New("deadlock: wait limit")
 
-// Actor is one line of work that holds leases, and waits for one name at a time: see
-// the package. It is safe for concurrent use, but an Acquire beside another one is
-// refused.
+// Actor is a sequence of work that holds leases, and waits for one name at a time:
+// see the package documentation. It is safe for concurrent use, but a second
+// concurrent Acquire is refused.
 type Actor struct {
 	manager leasing.Manager
 	options Options
@@ -36,7 +36,7 @@ type Actor struct {
 	held map[string]leasing.Lease // by ID
 }
 
-// New makes an actor. It starts nothing, and needs no Close.
+// New makes an actor. It starts no goroutine, and needs no Close.
 func New(manager leasing.Manager, options Options) (*Actor, error) {
 	if manager == nil {
 		return nil, &leasing.InvalidError{Field: "manager", Value: nil, Want: "a leasing.Manager"}
@@ -53,8 +53,8 @@ func New(manager leasing.Manager, options Options) (*Actor, error) {
 	return &Actor{manager: manager, options: options, found: found, held: map[string]leasing.Lease{}}, nil
 }
 
-// Add counts a lease among those that the actor holds, until it ends: one that was
-// acquired in another way, or is of a multilease.Set.
+// Add makes a lease count as held by the actor until the lease ends. Use it for
+// leases that were acquired in another way, or belong to a multilease.Set.
 func (a *Actor) Add(lease leasing.Lease) {
 	a.mu.Lock()
 	a.held[lease.ID()] = lease
@@ -73,7 +73,7 @@ func (a *Actor) leases() map[string]leasing.Lease {
 	return maps.Clone(a.held)
 }
 
-// TryAcquire is that of the manager. It does not wait, so it is in no circle.
+// TryAcquire is Manager.TryAcquire. It does not wait, so it can't be part of a circle.
 func (a *Actor) TryAcquire(ctx context.Context, name string, options *leasing.AcquireOptions) (leasing.Lease, error) {
 	lease, err := a.manager.TryAcquire(ctx, name, options)
 	if err == nil {
@@ -82,11 +82,11 @@ func (a *Actor) TryAcquire(ctx context.Context, name string, options *leasing.Ac
 	return lease, err
 }
 
-// Acquire is that of the manager, and looks for circles while it waits. With the
-// policy Refuse its error matches an *Error, by errors.As, if the actor had to give
-// way. Meanwhile it sets the metadata of the leases that the actor holds: don't change
-// them. When ctx ends, or options.WaitLimit has passed, it first takes back what the
-// metadata say, for 2 s at most.
+// Acquire is Manager.Acquire that also looks for circles while it waits. With the
+// policy Refuse, errors.As finds an *Error in its error if the actor had to give way.
+// While it waits it sets the metadata of the leases that the actor holds: don't change
+// them. When ctx ends, or options.WaitLimit has passed, it first removes its entry
+// from the metadata, which takes 2 s at most.
 func (a *Actor) Acquire(ctx context.Context, name string, options *leasing.AcquireOptions) (leasing.Lease, error) {
 	if !a.turn.TryLock() {
 		return nil, &leasing.InvalidError{Field: "name", Value: name, Want: "one wait of an actor at a time: make another actor for what goes on beside it"}

@@ -8,10 +8,10 @@ import (
 )
 
 // HeldLongerThan lists the records of the names that begin with prefix ("": all) and
-// that one holder has had for longer than age, by the backend's clock. That is no
-// deadlock: a holder may well need it for so long, as it goes on renewing. It is for
-// people who want to know whom to ask, and for leasing.ForceRelease. A name whose
-// backend keeps no time of the acquire is left out.
+// that one holder has had for longer than age, by the backend's clock. A long hold
+// is not a deadlock: the holder still renews, and may need the lease. Use the result
+// to find out whom to ask, or with leasing.ForceRelease. Records without
+// Record.AcquiredAt are left out.
 func HeldLongerThan(ctx context.Context, manager leasing.Manager, prefix string, age time.Duration) ([]leasing.Record, error) {
 	var old []leasing.Record
 	for r, err := range manager.List(ctx, &leasing.ListOptions{Prefix: prefix, HeldOnly: true}) {

@@ -31,7 +31,7 @@ type Wait struct {
 
 // Error is a circle: each actor waits for what the next one holds, and the last one
 // for what the first one holds. The first is the actor whose Acquire returned the
-// error, or whose Observer is told.
+// error, or whose Observer was called.
 type Error struct{ Waits []Wait }
 
 func (e *Error) Error() string {
@@ -42,8 +42,8 @@ func (e *Error) Error() string {
 	return "deadlock: " + strings.Join(parts, "; ")
 }
 
-// Newest is the actor that has waited the least by its own clock: the one that gives
-// way. All actors of a circle agree on it.
+// Newest is the wait of the actor that has waited the least by its own clock: the
+// one that gives way. All actors of a circle agree on it.
 func (e *Error) Newest() Wait { return slices.MaxFunc(e.Waits, byAge) }
 
 // oldest is the actor that acts where another's lease is to be broken.

@@ -1,5 +1,6 @@
-// Package deadlock finds out when holders of leases wait for each other in a circle,
-// also across processes and machines, and has one of them give way.
+// Package deadlock detects deadlocks among holders of leases, across processes and
+// machines, and resolves them: of the holders that wait for each other in a circle,
+// one gives way.
 //
 //	actor, err := deadlock.New(manager, deadlock.Options{})
 //	...
@@ -10,52 +11,52 @@
 //		// circle.Waits says who holds and wants what. Release accounts/7, and begin again.
 //	}
 //
-// Where all names are known beforehand no circle can come about: package multilease
-// acquires them in one order. This package is for those who learn of the next name
-// while they hold the first.
+// If all names are known beforehand, use package multilease, which acquires them in
+// one order and so prevents circles. This package is for programs that learn the
+// next name while they hold the first.
 //
 // # How it works
 //
-// An [Actor] is one line of work: it holds leases, and waits for one name at a time.
-// If a wait has lasted for Options.After, and the actor holds anything, then the
-// metadata of each of its leases say what it waits for, until the wait is over: see
-// [Key]. So everybody sees it with Manager.Inspect, on every provider, and no other
-// record is kept. (Manager.Waiters says who waits, but not what those hold, and not
-// every provider has it.) The wait goes from the holder of the wanted name to what that one
-// waits for, and so on, one Inspect for each, right after that and again every
-// Options.Every. If it comes back to a lease of the actor's own that is a circle.
-// (Chandy, Misra and Haas, "Distributed deadlock detection", 1983, has this walk along
-// the edges, with messages.)
+// An [Actor] is a sequence of work: it holds leases, and waits for one name at a time. When
+// a wait has lasted for Options.After, an actor that holds leases writes the wanted name
+// into the metadata of each of them, until the wait is over: see [Key]. So every process
+// can see it with Manager.Inspect, on every provider, and no other record is kept.
+// (Manager.Waiters shows who waits, but not what they hold, and not every provider supports
+// it.) Then, and again every Options.Every, the actor follows the chain of waits: from the
+// holder of the wanted name to the name that this holder waits for, and so on, with one
+// Inspect each. If the chain leads back to one of its own leases, there is a circle.
+// (Chandy, Misra and Haas, "Distributed deadlock detection", 1983, describe this walk, with
+// messages.)
 //
 // A circle is reported only if a second walk finds the same claims in the same waits.
-// Then all of them were at work at one moment, between the two: a wait that begins
-// anew is another one, and a name that was granted has another claim.
+// Then all of them existed at one moment between the two walks, since every new wait
+// has a new ID, and every grant is a new claim.
 //
-// All actors of a circle find it, and choose the same one to give way: the one that
-// has waited the least, by its own clock. Options.Policy says how. Give all of them
-// one policy.
+// All actors of a circle find it, and choose the same victim: the actor that has
+// waited the least, by its own clock. Options.Policy says how it gives way. All
+// actors must have the same policy.
 //
 // # What it promises
 //
-// A circle of actors is found when the last one of them has waited for After and its
-// metadata are written, or Every later. What is found was a circle. Both depend on the
-// backend showing what was written: where reads may lag behind (Cosmos DB with session
-// consistency) a circle may be found later, and one that has just ended may be
+// A circle is found once the last of its actors has waited for After and has written
+// its metadata, or up to Every later. There are no false reports. Both promises need
+// reads that show the latest write. Where reads may lag (Cosmos DB with session
+// consistency), a circle may be found later, and one that has just ended may be
 // reported.
 //
 // # What it does not promise
 //
-// Holders that are no actors, or hold nothing, are in no circle that is found. An
-// actor whose renewals fail can't say what it waits for, and its leases run out soon.
-// One that waits in any other way (for a lock in the process, a channel, an HTTP call)
-// is not seen waiting. And nothing is prevented: the work that gives way begins again,
-// so it should have done nothing yet that can't be repeated.
+// A circle is not found if one of its holders is no actor. An actor whose renewals
+// fail can't publish what it waits for, and its leases run out soon. Other kinds of
+// waiting (for a mutex, a channel, an HTTP call) are not seen. Deadlocks are resolved,
+// not prevented: the work that gives way starts again, so it must not have done
+// anything that can't be repeated.
 //
 // # What it costs
 //
 // A wait that is shorter than After, or of an actor that holds nothing, costs nothing.
-// Any other costs two renewals of each lease that the actor holds, to say so and to
-// take it back, and every Options.Every one Inspect for each actor on the way to the
-// end of the chain: one, where the holder waits for nobody. The metadata take some 100
-// bytes and the wanted name of the 4 KB that a lease has.
+// Any other wait costs two renewals of each lease that the actor holds, to write the
+// metadata and to remove them, and one Inspect per actor along the chain every
+// Options.Every: a single one if the holder waits for nothing. The metadata take some
+// 100 bytes plus the wanted name, of the 4 KB that a lease has.
 package deadlock

@@ -11,8 +11,8 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
 )
 
-// Policy is what happens to a circle. All actors that share names should have the
-// same.
+// Policy says how a circle is resolved. All actors that share names should have
+// the same one.
 type Policy string
 
 // The policies.
@@ -20,27 +20,26 @@ const (
 	// Refuse ends the wait of the actor that has waited the least with an *Error. It
 	// keeps its leases: the caller releases them, so that the others go on.
 	Refuse Policy = "refuse"
-	// Report tells Options.Observer, and leaves the circle alone.
+	// Report calls Options.Observer, and leaves the circle alone.
 	Report Policy = "report"
-	// Break has the actor that has waited the longest break the lease of the one that
-	// has waited the least: see leasing.Manager's Break. It is no longer renewed, and
-	// its holder loses it when it has run out. It is for holders that do not look at
-	// errors.
+	// Break makes the actor that has waited the longest break the lease of the one
+	// that has waited the least, with Manager.Break and not Immediate. That lease
+	// can't be renewed any more, and its holder loses it when it has run out. Use it
+	// for holders that ignore errors.
 	Break Policy = "break"
 )
 
-// Options configure an actor. The zero value is good.
+// Options configure an actor. The zero value is ready to use.
 type Options struct {
-	// After is how long a wait lasts before the actor says what it waits for, and
-	// looks for circles. Default 1 s.
+	// After is how long a wait lasts before the actor publishes what it waits
+	// for, and looks for circles. Default 1 s.
 	After time.Duration `option:"default=1s,min=1ms"`
-	// Every is how often it looks then. Default 2 s.
+	// Every is the time from one look to the next after that. Default 2 s.
 	Every time.Duration `option:"default=2s,min=1ms"`
 	// Policy is Refuse, which is the default, Report or Break.
 	Policy Policy
-	// Observer, unless nil, is told of each circle that the actor is in, once, before
-	// anything is done about it. It is called while the actor waits, and should return
-	// soon.
+	// Observer, unless nil, is called once for each circle that the actor is in,
+	// before the policy acts. It delays the actor's Acquire, so it should return soon.
 	Observer func(*Error)
 	// Logger gets a warning for each circle. Default: silent.
 	Logger *slog.Logger

@@ -21,7 +21,7 @@ type Candidate struct {
 	lease    atomic.Pointer[leasing.Lease] // of the latest term; nil before the first
 }
 
-// New returns a candidate. Nothing happens before Run.
+// New returns a candidate, which does nothing before Run.
 func New(manager leasing.Manager, options Options) (*Candidate, error) {
 	if manager == nil {
 		return nil, &leasing.InvalidError{Field: "manager", Value: nil, Want: "a leasing.Manager"}
@@ -52,8 +52,8 @@ func Run(ctx context.Context, manager leasing.Manager, options Options) error {
 //   - Resign was called. Run returns nil, or the errors that followed.
 //   - OnElected has returned an error of its own accord, and StandAgain is not
 //     set. Run returns that error.
-//   - Waiting can't help (the manager is closed, access is denied, ...). Run
-//     returns the error of Manager.Acquire.
+//   - Waiting is pointless (the manager is closed, access is denied, ...).
+//     Run returns the error of Manager.Acquire.
 //
 // When it returns, OnElected has returned and the lease is released. Only one
 // Run of a candidate may be under way at a time.
@@ -75,8 +75,9 @@ func (c *Candidate) Run(ctx context.Context) error {
 
 // Resign withdraws the candidate for good. It ends the term under way and
 // waits until OnElected has returned, the lease is released and Run has
-// returned. If ctx ends first, Resign returns its cause, and the rest goes on.
-// Inside OnElected, call it with OnElected's context, or it waits for itself.
+// returned. If ctx ends first, Resign returns its cause and the rest continues
+// without it. Inside OnElected, call it with OnElected's context; otherwise it
+// waits for itself.
 func (c *Candidate) Resign(ctx context.Context) error {
 	c.resign()
 	if len(c.running) == 0 {
@@ -98,7 +99,7 @@ func (c *Candidate) IsLeader() bool {
 	return lease != nil && (*lease).Err() == nil
 }
 
-// Leader returns who leads, be it this candidate or another. See Current.
+// Leader returns the present leader, this candidate or another. See Current.
 func (c *Candidate) Leader(ctx context.Context) (Leader, error) {
 	return Current(ctx, c.manager, c.options.Name)
 }

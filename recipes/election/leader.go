@@ -11,8 +11,8 @@ import (
 	"github.com/distributedleasing/leasing/recipes/internal/recipe"
 )
 
-// Leader is who leads, as the backend knew it a moment ago. The zero Leader means
-// that nobody leads, or that the leader's identity is not confirmed yet.
+// Leader is the leader of an election at the time of the read. The zero Leader
+// means that nobody leads, or that the leader's identity is not confirmed yet.
 type Leader struct {
 	Owner     string            // of the leader's manager: leasing.Options.Owner
 	Token     int64             // of its lease: each term has a greater one
@@ -20,11 +20,11 @@ type Leader struct {
 	ElectedAt time.Time         // by the backend's clock; zero if it does not keep it
 }
 
-// Elected reports whether somebody leads.
+// Elected reports whether there is a leader.
 func (l Leader) Elected() bool { return l.Token != 0 }
 
-// Current returns who leads in the election of the given name. It needs no
-// candidate: a follower can ask as well.
+// Current returns the leader of the election with the given name. It needs no
+// candidate, so followers can call it too.
 func Current(ctx context.Context, manager leasing.Manager, name string) (Leader, error) {
 	if manager == nil {
 		return Leader{}, &leasing.InvalidError{Field: "manager", Value: nil, Want: "a leasing.Manager"}
@@ -38,15 +38,15 @@ func Current(ctx context.Context, manager leasing.Manager, name string) (Leader,
 	}, nil
 }
 
-// Watch iterates over the leaders of an election: the present one first, or
-// the zero Leader, then each change. It asks the backend every so often, give
-// or take a tenth (0 means each second), so a leader that led for less may be
-// missed.
+// Watch iterates over the leaders of an election: first the present one, or
+// the zero Leader, and then each change. It asks the backend at intervals of
+// every, plus or minus a tenth (0 means 1 s), so it may miss a leader that
+// led for less time than that.
 //
-// When asking fails it yields the error, once for each run of failures, with
-// the last Leader known, and goes on; the first success after that is yielded
-// even if nothing has changed. It ends when ctx or the loop does, and after an
-// error that asking again can't help.
+// When a request fails it yields the last known Leader with the error, once
+// for each series of failures, and continues. The first success after that is
+// yielded even if nothing has changed. The iteration ends when ctx or the loop
+// does, and after an error that retrying can't fix.
 func Watch(ctx context.Context, manager leasing.Manager, name string, every time.Duration) iter.Seq2[Leader, error] {
 	if every <= 0 {
 		every = time.Second

@@ -14,13 +14,13 @@ type Options struct {
 	// Name of the lease that the candidates compete for. Required.
 	Name string
 
-	// OnElected is the leader's work; the term ends when it returns. It is
-	// called once for each term, never twice at a time, and should return soon
-	// after ctx has ended. Required.
+	// OnElected does the leader's work; the term ends when it returns. It is
+	// called once per term, never concurrently, and should return soon after
+	// ctx has ended. Required.
 	//
 	// To step down and stand again later, return nil. An error it returns of
 	// its own accord, while ctx has not ended, ends Run: see StandAgain. If it
-	// panics the lease is released, and the panic goes on up through Run.
+	// panics the lease is released, and the panic propagates through Run.
 	OnElected func(ctx context.Context, lease leasing.Lease) error
 
 	// OnResigned, unless nil, is called after each term, once OnElected has
@@ -40,12 +40,13 @@ type Options struct {
 	// error, after a pause that grows. It requires OnResigned, which gets the error.
 	StandAgain bool
 
-	// Pause is how long a candidate stays out after a term, so that others get
-	// their turn; up to half of it is taken off at random. After errors it
-	// doubles up to MaxPause, until a term has lasted longer than that.
-	// Default 1 s.
+	// Pause is how long a candidate waits after a term before it stands again,
+	// so that others get their turn. Up to half of it is taken off at random.
+	// After errors it doubles up to MaxPause, until a term has lasted longer
+	// than MaxPause. Default 1 s.
 	Pause time.Duration `option:"default=1s"`
-	// MaxPause is at least Pause. Default 1 min, or Pause if that is more.
+	// MaxPause bounds Pause after errors, and must not be less than Pause. Default 1
+	// min, or Pause if that is longer.
 	MaxPause time.Duration
 }
 

@@ -1,5 +1,5 @@
-// Package filelease leases files and folders, so that processes, also on several
-// machines, do not edit the same ones at a time.
+// Package filelease leases files and folders, so that processes, on one machine
+// or several, do not edit the same files at the same time.
 //
 //	tree, err := filelease.New(manager, filelease.Options{Root: "/src/app", Name: "app"})
 //	...
@@ -9,56 +9,58 @@
 //	}
 //	defer set.Release(ctx)
 //
-// It works over any manager. Where the processes of one machine share a tree and
-// nothing else is at hand, SQLite in a folder of the tree serves: see [StateFolder].
+// It works with any manager. Processes of one machine that share a tree need no
+// server: SQLite in a folder of the tree is enough, see [StateFolder].
 //
 // # What a path means
 //
-// The lease of a path is named after its place in the tree: app:/internal/store. So
-// machines with other checkouts mean the same file, if they give the tree one name.
-// Paths are absolute, or relative to the root. Symbolic links and ".." are followed as
-// the system does, also in a path whose end does not exist yet. What is not in the
-// tree then is refused. On a file system that folds case, upper and lower case are one
-// name. With Options.HardLinks two names of one file exclude each other too, on one
-// machine.
+// The lease of a path is named after its position in the tree: app:/internal/store. So
+// checkouts on different machines refer to the same file if they use the same
+// Options.Name. Paths are absolute, or relative to the root. Symbolic links and ".."
+// are resolved as the operating system does, also if the last elements of the path do
+// not exist yet. A path that leads out of the tree is refused. On a case-insensitive
+// file system names are compared without case. With Options.HardLinks two hard links
+// to one file exclude each other too, on one machine.
 //
-// If what a path leads to changes while its lease is waited for, it is resolved again.
+// If the target of a path changes while Acquire waits for its lease, the path is
+// resolved again.
 //
 // # What a lease covers
 //
-// Leases are exclusive: they are for those who write. Readers need none if writers
-// replace files by renaming, as they should. A lease of a folder covers all that is
-// below it, also what does not exist yet: while it is held nobody else gets a lease
-// there, nor of a folder above. Several paths are acquired in one order, all or none,
-// and those that another one of them covers are left out.
+// Leases are exclusive: they are for writers. Readers need none if writers replace
+// files by renaming, as they should. A lease of a folder covers everything below it,
+// also files that do not exist yet: while it is held, no other process gets a lease
+// below it, or of a folder above it. Several paths are acquired in a fixed order, all
+// or none. A path that another one of them covers is left out.
 //
-// A file's lease is acquired by its own name, and then the folders above are looked
-// at; a folder's by its name, and then it waits for the leases below. Each writes
-// before it looks, so one of the two sees the other, and it is the file's that gives
-// way. That needs a backend that lists, and whose reads show what was written. Where
-// they may lag (Cosmos DB: Capabilities.ReadsMayLag) folders can't be leased, and what
-// a path leads to is leased by its own name alone.
+// To lease a file, Acquire takes the lease of its name and then checks the folders
+// above. To lease a folder, it takes the lease of its name and then waits for the
+// leases below. Both write before they read, so at least one of the two sees the
+// other, and the file gives way. Leases of folders need a backend that lists, and
+// whose reads show the latest write. Where reads may lag (Cosmos DB:
+// Capabilities.ReadsMayLag) folders can't be leased, and a file's lease does not check
+// the folders above.
 //
 // # What it does not promise
 //
-// Nobody is kept from a file but those who ask for its lease, and a paused process may
-// write late: write to a file beside it, and rename that while the set's context
-// lives. No order is promised between those who wait for a folder and for files in it.
-// Acquires of one process wait for each other as those of several do: one that holds a
-// folder and asks for a file in it, in another Acquire, waits for itself. Ask for all
-// paths at once.
+// Leases exclude only processes that ask for them, and a paused process may write
+// late: write to a temporary file beside the target, and rename it while the set's
+// context is alive. No order is promised between waiters for a folder and waiters for
+// files in it. Acquires of one process exclude each other like those of several: a
+// process that holds a folder and acquires a file in it with another Acquire waits for
+// itself. Ask for all paths at once.
 //
 // Case is folded letter by letter (Unicode's simple folding). Other spellings that a
-// file system takes for one name, such as composed and decomposed letters on macOS, or
-// short names on Windows, are different names here. Hard links, bind mounts and mounts
-// of one tree at two places are told apart by their paths, but for Options.HardLinks.
-// That processes which spell one file differently exclude each other is tested on Linux.
-// On macOS and Windows the same code resolves paths, and no test has run there; nor has
-// one on a file system that folds case.
+// file system treats as one name, such as composed and decomposed letters on macOS, or
+// short names on Windows, are different names here. So are hard links (without
+// Options.HardLinks), bind mounts, and mounts of one tree at two places. Tests on Linux
+// show that different spellings of one file exclude each other. On macOS and Windows the
+// same code resolves paths, but has not been tested there, nor on a case-insensitive
+// file system.
 //
 // # What it costs
 //
-// For each path one acquire, and one Inspect for each folder above it, up to the root.
-// A folder costs one listing of what is held below it more. No file is read or
-// written.
+// Each path costs one acquire, and one Inspect for each folder above it, up to the
+// root. A folder also costs one listing of the held leases below it. No file is read
+// or written.
 package filelease

@@ -9,15 +9,15 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
 )
 
-// StateFolder makes the folder .leasing in a root, which git ignores, and returns its
-// path. A database in it has the leases of all processes of this machine that share
-// the tree:
+// StateFolder creates the folder .leasing in root, with a .gitignore, and returns its
+// path. A database in it can hold the leases of all processes of this machine that
+// share the tree:
 //
 //	folder, err := filelease.StateFolder(root)
 //	provider, err := sqllease.Open(ctx, sqllease.Options{URL: "sqlite://" + folder + "/leases.db", Create: true})
 //
-// On a network file system it returns an error that matches leasing.ErrNotSetUp: locks
-// of one host mean nothing to others there, so the leases have to be at a server.
+// On a network file system it returns an error that matches leasing.ErrNotSetUp: file
+// locks do not work across hosts there, so the leases must be kept on a server.
 func StateFolder(root string) (string, error) {
 	if err := providerkit.LocalDisk(root); err != nil {
 		return "", fmt.Errorf("%w: %w", leasing.ErrNotSetUp, err)

@@ -17,16 +17,17 @@ import (
 
 // Options describe a tree.
 type Options struct {
-	// Root is the folder that has the files. It must exist. Required.
+	// Root is the folder that contains the files. It must exist. Required.
 	Root string
-	// Name is the tree's, the same on every machine: leases are named after it and the
-	// path below Root. It has no colon. Required.
+	// Name is the name of the tree, the same on every machine. Leases are named after
+	// it and the path below Root. It must not contain a colon. Required.
 	Name string
-	// FoldCase takes upper and lower case for one also where Root does not look like
-	// it: set it everywhere if one machine's file system does.
+	// FoldCase ignores case even if Root's file system appears to be case-sensitive.
+	// Set it on all machines if the file system of one is case-insensitive.
 	FoldCase bool
-	// HardLinks has a file that has several names be leased by its inode, too. That is
-	// for the processes of one machine: inodes of others mean other files.
+	// HardLinks also leases a file with several hard links by its inode. Use it only
+	// for the processes of one machine, since inodes of other machines mean other
+	// files.
 	HardLinks bool
 }
 
@@ -38,7 +39,7 @@ type Tree struct {
 	covers  bool   // whether folders can be leased
 }
 
-// New makes a tree. It sends nothing.
+// New makes a tree. It sends no request.
 func New(manager leasing.Manager, options Options) (*Tree, error) {
 	if manager == nil {
 		return nil, &leasing.InvalidError{Field: "manager", Value: nil, Want: "a leasing.Manager"}

@@ -20,8 +20,8 @@ const cleanUpBound = 5 * time.Second
 // options.NoAutoRenew is refused.
 //
 // If it fails it holds nothing, except leases whose release got no answer. The
-// error is that of the acquire that failed, joined with those of the releases
-// that followed. If a lease was lost while others were waited for, it matches
+// error is that of the failed acquire, joined with those of the releases that
+// followed. If a lease was lost while Acquire waited for others, it matches
 // leasing.ErrLost and holds a *MemberError.
 func Acquire(ctx context.Context, manager leasing.Manager, names []string, options *leasing.AcquireOptions) (*Set, error) {
 	return acquire(ctx, manager, names, options, false)
@@ -92,7 +92,8 @@ func do(ctx context.Context, fn func(ctx context.Context, set *Set) error, acqui
 	return Under(ctx, set, fn)
 }
 
-// Under runs fn under a set that is held already, and does the rest that Do does.
+// Under is Do for a set that is already held: it runs fn, and releases the set when fn
+// has returned, or has panicked.
 func Under(ctx context.Context, set *Set, fn func(ctx context.Context, set *Set) error) error {
 	inside := *set
 	inside.inDo = true

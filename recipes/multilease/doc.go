@@ -7,15 +7,15 @@
 //
 // # How it works
 //
-// The names are acquired one after the other in the order of their bytes,
-// whatever order they are given in. So two processes that want the same
-// names never hold one each and wait for the other. A name given twice is
+// The names are acquired one after the other in byte order, whatever the
+// order of the arguments. So two processes that want the same names never
+// deadlock, each holding one and waiting for the other. A name given twice is
 // acquired once.
 //
-// While later names are waited for, the leases already held are renewed. If one of
-// them is lost, the acquire fails at once, since the set can't be complete any
-// more. The wait limit is one for all names. An acquire that fails releases the
-// leases that it had.
+// While it waits for later names, the leases already held are renewed. If one of
+// them is lost, the acquire fails at once, since the set can no longer be
+// complete. WaitLimit applies to all names together. An acquire that fails
+// releases the leases that it had.
 //
 // The set's context ends when any of its leases is lost; the cause names it.
 // Leases are released in reverse order, so that the next process that wants them
@@ -28,7 +28,6 @@
 // token of its name. As with one lease, a paused process is not stopped:
 // see package fencing.
 //
-// A manager whose Options.NoAutoRenew is set renews nothing. With it a set
-// fails, as described, if the first lease's TTL passes before the last name
-// is free.
+// A manager with Options.NoAutoRenew renews nothing. Its sets fail, as
+// described, if the first lease runs out before the last name is free.
 package multilease

@@ -8,8 +8,9 @@ import (
 	"github.com/distributedleasing/leasing"
 )
 
-// Of makes a set of leases that are held already, each of another name. Its context
-// keeps the values of ctx. A lease that has ended meanwhile ends the set: see Set.Err.
+// Of makes a set of leases that are already held, each of a different name. Its
+// context keeps the values of ctx. If a lease has already ended, so has the set: see
+// Set.Err.
 func Of(ctx context.Context, leases ...leasing.Lease) *Set {
 	set := newSet(ctx)
 	leases = slices.Clone(leases)

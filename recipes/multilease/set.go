@@ -57,7 +57,7 @@ func (s *Set) Lease(name string) leasing.Lease {
 }
 
 // Remaining is how long the whole set can be trusted without further renewals:
-// the least of its leases.
+// the minimum over its leases.
 func (s *Set) Remaining() time.Duration {
 	least := leasing.Infinite
 	for _, lease := range s.leases {

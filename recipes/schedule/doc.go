@@ -1,5 +1,5 @@
-// Package schedule runs a job on a timetable, once for each of its times, although
-// many processes run the same code.
+// Package schedule runs a job on a timetable, once per scheduled time, although
+// many processes run the same schedule.
 //
 //	err := schedule.Run(ctx, manager, schedule.Options{
 //		Name:    "jobs/daily-maintenance",
@@ -11,65 +11,64 @@
 //
 // # What is promised
 //
-// The times of the timetable are its ticks. A tick is current until the next
-// one comes, but at most for Options.StartWithin.
+// The scheduled times are called ticks. A tick is current until the next one
+// comes, but at most for Options.StartWithin.
 //
-//  1. At most once: the job is never started twice for a tick, by whichever
-//     processes, and whatever their clocks say. A run that fails, crashes or is
-//     cut short is not repeated; the next tick is the next chance.
-//  2. Not two at a time: the job runs under the lease of the schedule's name.
+//  1. At most once: the job is never started twice for a tick, whichever
+//     processes try, and whatever their clocks say. A run that fails, crashes
+//     or is cancelled is not repeated; the job runs again at the next tick.
+//  2. One run at a time: the job runs under the lease of the schedule's name.
 //     Its context ends before another process can have the lease. A tick that
-//     comes while the job still runs, by the clock of the process that runs it,
-//     is skipped.
-//  3. A tick is started if, while it is current, any process that was up
-//     when it came reaches the backend. There are two exceptions: 2, and a process
-//     that takes the tick and stops, or is cut off from the backend, before it has
-//     started the job, a few requests later.
+//     comes while the job is still running, by the clock of the process that
+//     runs it, is skipped.
+//  3. A tick is started if any process that was up when it came reaches the
+//     backend while the tick is current. There are two exceptions: the tick is
+//     skipped as in 2, or the process that takes it dies or loses the backend in
+//     the few requests before it starts the job.
 //
-// With Options.AtLeastOnce the first and the last become:
+// Options.AtLeastOnce replaces 1 and 3 by:
 //
-//   - At least once: while a tick is current and the job has not returned for it
-//     of its own accord, any process that is up starts it again. After a crash that
-//     is when the lease of the crashed process has run out. So the job may run more
-//     than once for a tick, and must be able to. A tick that comes while the job
-//     runs is not skipped but late.
+//   - At least once: while a tick is current and no run for it has returned of its
+//     own accord, any process that is up starts the job again. After a crash it
+//     does so once the crashed process's lease has run out. So the job must
+//     tolerate more than one run per tick. A tick that comes while the job is
+//     running is delayed, not skipped.
 //
 // # What is not promised
 //
-// Exactly once. No lease can promise that: a process may stop between the end
-// of its work and the moment in which it says so. The resource that the job writes
-// to can promise it, if it stores the tick along with the work: with AtLeastOnce
-// the job runs until it has done so, and a second run finds it done. The
-// example AtLeastOnce shows it.
+// Exactly once is not promised. No lease can promise that, since a process may die
+// between the end of its work and the report of it. The resource that the job
+// writes to can, if it stores the tick in the same transaction as the work: with
+// AtLeastOnce the job is repeated until that has happened, and a second run finds
+// the tick stored. The example AtLeastOnce shows this.
 //
-// That a paused process is stopped. It may wake up in the middle of a run, beside
-// the run of the next tick. Pass Tick.Token to what the job writes to: tokens rise
-// from run to run, whichever tick they are for. See package fencing.
+// A paused process is not stopped. It may resume in the middle of a run, during
+// the run of the next tick. Pass Tick.Token to the resources that the job writes
+// to: tokens rise from run to run. See package fencing.
 //
-// That missed ticks are made up for. While no process runs the schedule, ticks
-// pass. Only with Options.CatchUp does a process that begins start the tick that
+// Missed ticks are not made up for. While no process runs the schedule, ticks
+// are lost. Only with Options.CatchUp does a starting process take the tick that
 // is current.
 //
 // # How it works
 //
-// Each process waits for a tick by its own clock, so the clock that is ahead
-// of the others starts it. Then it looks for the tick's mark, a lease called
-// jobs/daily-maintenance/tick/2026-03-29T00:00:00Z. A lease that was ever held
-// has a token, and the backend remembers it after the lease has ended. If there
-// is no mark the process takes the schedule's lease, looks again, sets the mark by
-// acquiring and releasing that lease, and starts the job if it can still trust
-// the schedule's lease. All later processes find the mark. With AtLeastOnce
-// the mark is set when the job has returned.
+// Each process waits for a tick by its own clock, so the process whose clock is
+// ahead starts it. Then it looks for the tick's mark, a lease named
+// jobs/daily-maintenance/tick/2026-03-29T00:00:00Z. A lease that was ever held has
+// a token, and the backend remembers it after the lease has ended. If there is no
+// mark the process takes the schedule's lease, looks again, sets the mark by
+// acquiring and releasing the lease of that name, and starts the job if it can
+// still trust the schedule's lease. All later processes find the mark. With
+// AtLeastOnce the mark is set when the job has returned.
 //
-// This depends on no clock, but on two things. The lease holds what package
-// leasing promises. And the backend remembers the mark for as long as any
-// process may ask for it: the retention of the provider (an hour by default) must
-// be longer than Options.StartWithin and the difference of the clocks together.
-// Where reads may lag (Capabilities.ReadsMayLag) the second look is a Break of the mark, which
-// tells the latest token, and ends nothing that is in use.
+// This relies on no clock, but on two conditions. The lease must keep the promises of package
+// leasing. And the backend must remember the mark for as long as any process may ask for it:
+// the provider's retention (an hour by default) must be longer than Options.StartWithin plus
+// the difference of the clocks. Where reads may lag (Capabilities.ReadsMayLag) the second look
+// is a Break of the mark, which returns the latest token and ends no lease in use.
 //
-// For a tick the process that runs it sends 6 requests, besides renewals. Each
-// other process sends 1 to 4, and a few a minute while a run of the tick before
-// goes on. Between ticks nothing is sent, and no lease is held. Where ticks come
-// faster than every few seconds, elect a leader instead: package election.
+// Per tick the process that runs the job sends 6 requests, besides renewals.
+// Every other process sends 1 to 4, and a few per minute while the previous
+// tick's run continues. Between ticks nothing is sent, and no lease is held. If
+// ticks are only seconds apart, elect a leader instead: package election.
 package schedule

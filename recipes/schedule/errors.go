@@ -11,7 +11,8 @@ import (
 var ErrTimeout = errors.New("schedule: the run took longer than its timeout")
 
 // SkippedError says that ticks were skipped because they came while the job
-// still ran. The process that ran it reports them, with the last of them.
+// was running. The process that ran the job reports them, with the time of
+// the last one.
 type SkippedError struct {
 	Ticks int       // how many
 	Run   time.Time // the tick of the run that took so long
@@ -21,8 +22,8 @@ func (e *SkippedError) Error() string {
 	return fmt.Sprintf("schedule: %d ticks skipped: the run of %s was still under way", e.Ticks, e.Run.Format(time.RFC3339))
 }
 
-// MissedError says that, as far as this process knows, a tick may have passed
-// without a run: another process may know better.
+// MissedError says that a tick may have passed without a run. This process
+// could not start it, and does not know whether another one did.
 type MissedError struct {
 	Err error // what kept this one from starting it
 }

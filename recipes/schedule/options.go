@@ -9,8 +9,9 @@ import (
 	"github.com/distributedleasing/leasing/recipes/internal/recipe"
 )
 
-// Options describe a schedule. All processes should have the same options: ticks
-// are identified by their times alone, so different timetables are all followed.
+// Options describe a schedule. All processes should have the same options. Ticks
+// are identified only by their time, so processes with different timetables run
+// all of them.
 type Options struct {
 	// Name of the schedule, and of the lease that the job runs under. Required.
 	// Ticks are marked by leases called Name/tick/ and the time. Use these
@@ -18,45 +19,45 @@ type Options struct {
 	Name string
 
 	// Every is the time from one tick to the next, a second or more. Ticks are
-	// the multiples of it since the year 1, in UTC: with 24 h midnight, with an
-	// hour the full hours. Either Every or Next is required.
+	// its multiples since the year 1, in UTC: midnight for 24 h, the full hours
+	// for 1 h. Either Every or Next is required.
 	Every time.Duration
 	// Next returns the first tick after t, or the zero time if there is none.
-	// The schedules of cron libraries have such a method. It is given times in
-	// UTC, so that machines with different time zones agree; for the calendar
-	// of a place, convert them first. Its ticks must not depend on when it is
-	// asked: "an hour from t" is no timetable.
+	// The schedules of cron libraries have such a method. t is in UTC, so that
+	// machines in different time zones agree; convert it first for local time.
+	// The ticks must not depend on t: "an hour after t" is not a timetable.
 	Next func(t time.Time) time.Time
 
-	// StartWithin is how late the job may be started for a tick, if the backend
-	// could not be reached, say. The next tick ends that time in any case.
-	// Default 30 min.
+	// StartWithin is how late the job may be started for a tick, for example
+	// after the backend could not be reached. It never extends past the next
+	// tick. Default 30 min.
 	StartWithin time.Duration `option:"default=30m"`
-	// CatchUp makes a process that begins start the tick that is current, if
-	// nobody has. Otherwise it waits for the next one.
+	// CatchUp makes a process that calls Run take the tick that is current,
+	// if no process has. Otherwise it waits for the next tick.
 	CatchUp bool
-	// Jitter is the longest that a process waits after a tick before it tries to
-	// take it; the time is random. It saves requests, since most processes then
-	// find that another one has taken the tick. Default 1 s, or a tenth of
+	// Jitter is the longest random time that a process waits after a tick before
+	// it tries to take it. It saves requests, since most processes then find
+	// that another one has taken the tick. Default 1 s, or a tenth of
 	// StartWithin if that is less; negative means none.
 	Jitter time.Duration `option:"min=-1h"`
 
-	// AtLeastOnce repeats runs that did not return by themselves, instead of
-	// starting each tick at most once: see the package's documentation.
+	// AtLeastOnce repeats runs that did not return of their own accord,
+	// instead of starting each tick at most once: see the package
+	// documentation.
 	AtLeastOnce bool
-	// Timeout, unless 0, is how long a run may take. Then its context ends, with
-	// ErrTimeout as the cause.
+	// Timeout, unless 0, is how long a run may take. After it the context of the
+	// run ends, with ErrTimeout as the cause.
 	Timeout time.Duration
 
-	// OnError is called with what went wrong with a tick: the error of the job, a
-	// *PanicError if it panicked; a lease that was lost, or could not be
-	// released; a *SkippedError; a *MissedError. Then the schedule goes on. Run
-	// calls it, so nothing else happens meanwhile. Required.
+	// OnError is called with each error of a tick: the error of the job, or a
+	// *PanicError; the error of a lease that was lost or could not be released; a
+	// *SkippedError; a *MissedError. The schedule continues after it. It is
+	// called on Run's goroutine, so it blocks the schedule. Required.
 	OnError func(tick time.Time, err error)
 
-	// Lease configures the lease that the job runs under: its TTL, say, which
-	// is how long a crash may delay a repetition. WaitLimit must be 0. The tick
-	// is added to the Metadata, as "tick".
+	// Lease configures the lease that the job runs under. Its TTL is how long a
+	// crash may delay a repetition. WaitLimit must be 0. The tick is added to
+	// the Metadata, as "tick".
 	Lease leasing.AcquireOptions
 
 	// Now is the clock that ticks are read from. Default time.Now.

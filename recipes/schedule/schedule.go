@@ -24,8 +24,8 @@ type Tick struct {
 func (t Tick) Token() int64 { return t.Lease.Token() }
 
 // Job is the function that a schedule runs. It should return soon after its context
-// has ended. context.Cause tells why that was: the lease was lost, the timeout has
-// passed, or the context given to Run ended.
+// has ended. context.Cause says why: the lease was lost, the timeout has passed, or
+// the context given to Run ended.
 type Job func(ctx context.Context, tick Tick) error
 
 // Run follows the timetable and runs the job when it is this process's turn,
@@ -33,10 +33,10 @@ type Job func(ctx context.Context, tick Tick) error
 //
 //   - ctx ends. Run waits until a job under way has returned and its lease is
 //     released, then returns the cause.
-//   - Next has no more ticks. Run returns nil.
-//   - Going on can't help: the options can't work, the manager is closed,
+//   - Options.Next has no more ticks. Run returns nil.
+//   - Continuing is pointless: the options are invalid, the manager is closed,
 //     access is denied, and the like. Run returns that error, at once if it can
-//     see it without waiting for a tick.
+//     detect it without waiting for a tick.
 //
 // It starts no goroutine, so the job runs in the caller's.
 func Run(ctx context.Context, manager leasing.Manager, options Options, job Job) error {

@@ -9,8 +9,8 @@ import (
 	"github.com/distributedleasing/leasing/recipes/internal/recipe"
 )
 
-// MaxPermits bounds Options.Permits. A waiting process has to ask for every slot
-// once in a while: split a larger semaphore by a key.
+// MaxPermits bounds Options.Permits, since a waiting process must try every slot
+// now and then. Split a larger semaphore by a key.
 const MaxPermits = 10_000
 
 // Options describe a semaphore.

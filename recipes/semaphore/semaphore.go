@@ -12,8 +12,8 @@ import (
 	"github.com/distributedleasing/leasing/recipes/internal/recipe"
 )
 
-// Semaphore hands out permits. It is safe for concurrent use. It owns nothing
-// that needs closing: it is idle while nobody waits, and ends with its manager.
+// Semaphore hands out permits. It is safe for concurrent use. It needs no
+// Close: it is idle while there are no waiters, and ends with its manager.
 type Semaphore struct {
 	manager leasing.Manager
 	options Options
@@ -52,7 +52,7 @@ func New(manager leasing.Manager, options Options) (*Semaphore, error) {
 // If it gives up, the error matches the end of the wait (the cause of ctx) and
 // the obstacle: leasing.ErrHeld, with a *FullError, or the backend's last error.
 // If the wait limit ends it, the error is the obstacle alone. An error of
-// Manager.Acquire that waiting can't help ends it early.
+// Manager.Acquire that waiting can't fix ends the wait early.
 func (s *Semaphore) Acquire(ctx context.Context) (*Permit, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
@@ -81,11 +81,10 @@ func (s *Semaphore) Acquire(ctx context.Context) (*Permit, error) {
 	return s.permit(ctx, answer.slot, answer.lease), nil
 }
 
-// TryAcquire asks for slots that this process does not hold, each once, until
-// it gets one; at most for 32 of them, so that with more permits it may miss a free
-// one. If none is free the error is a *FullError, which matches leasing.ErrHeld. While others of this process wait
-// it returns that without a request: it does not pass them. Any other answer of
-// the backend ends it too.
+// TryAcquire tries slots that this process does not hold, each once, until it gets one. It tries 32 at most, so
+// with more permits it may miss a free one. If it finds none the error is a *FullError, which matches
+// leasing.ErrHeld. While other calls of this process wait it returns that error without a request, since it does
+// not overtake them. Any other error of the backend ends it too.
 func (s *Semaphore) TryAcquire(ctx context.Context) (*Permit, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)

@@ -2,14 +2,15 @@
 // the TTL of each lease as it is asked for.
 //
 // A TTL decides two things: how long a name stays taken after its holder has died, and
-// how often a living holder renews. It does not bound the work, since leases are
-// renewed. So a policy is about the price of a death: shorter TTLs give the names of the
-// dead away sooner, and cost more renewals.
+// how often a live holder renews. It does not bound the work, since leases are renewed.
+// So a policy is a trade-off: a shorter TTL frees the names of dead holders sooner, and
+// costs more renewals.
 //
-//   - [UnderLoad] shortens the TTLs while much is going on.
-//   - [Past] makes a TTL from how long leases of the same kind were held before: where
-//     the work takes less than the TTL there is no renewal at all, and where it is
-//     short its name is soon free again.
+//   - [UnderLoad] shortens TTLs while the load is high.
+//   - [Past] derives the TTL from how long earlier leases of the same kind were held.
+//     Work that ends within its TTL needs no renewal, and if the holder of a short
+//     lease dies its name is soon free.
 //
-// A lease keeps the TTL that it was granted with. Nothing here shortens one that runs.
+// A lease keeps the TTL that it was granted with: no policy changes a lease that is
+// already held.
 package ttlpolicy

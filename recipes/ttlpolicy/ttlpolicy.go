@@ -9,9 +9,9 @@ import (
 )
 
 // UnderLoad returns a policy that gives a lease at most ttl while load returns more than
-// threshold, and leaves the TTL as it is otherwise. load is called for each acquire, on
-// the caller's goroutine, from several at a time: the length of a queue, the load of
-// the machine, the rate of requests, as the application knows it.
+// threshold, and leaves the TTL as it is otherwise. load is the application's own
+// measure: the length of a queue, the machine's load, the rate of requests. It is called
+// for each acquire, on the caller's goroutine, from several goroutines at a time.
 func UnderLoad(load func() float64, threshold float64, ttl time.Duration) func(leasing.TTLRequest) time.Duration {
 	return func(r leasing.TTLRequest) time.Duration {
 		if load() > threshold {
@@ -23,21 +23,22 @@ func UnderLoad(load func() float64, threshold float64, ttl time.Duration) func(l
 
 // PastOptions configure a Past.
 type PastOptions struct {
-	// Scope says which names are of one kind. Default: each name is its own.
+	// Scope maps a name to its kind. Default: each name is its own kind. A Past
+	// remembers 1000 kinds; leases of further kinds keep their TTL.
 	Scope func(name string) string
-	// Factor times the mean of the past is the TTL. Default 2.
+	// Factor is multiplied by the mean time held to give the TTL. Default 2.
 	Factor float64
-	// Floor and Cap bound it. Defaults 1 s, and none.
+	// Floor and Cap bound that TTL. Defaults: 1 s, and no upper bound.
 	Floor, Cap time.Duration
-	// Samples is how many of a kind's latest leases are remembered. Default 32.
+	// Samples is how many of a kind's latest leases count. Default 32.
 	Samples int
 }
 
 // maxScopes bounds the kinds that are remembered; a lease of another kind keeps its TTL.
 const maxScopes = 1000
 
-// Past chooses TTLs by how long leases were held in this process: its TTL is the
-// policy, and its Observe the observer that it learns from.
+// Past chooses TTLs by how long leases were held in this process. Its method TTL
+// is the policy, and its method Observe must get the manager's events.
 //
 //	past := ttlpolicy.NewPast(ttlpolicy.PastOptions{})
 //	manager, err := leasing.NewManager(provider, leasing.Options{TTLPolicy: past.TTL})
@@ -53,7 +54,7 @@ type Past struct {
 	scopes  map[string][]time.Duration // how long earlier ones were held
 }
 
-// NewPast makes a Past that knows nothing yet.
+// NewPast makes an empty Past.
 func NewPast(options PastOptions) *Past {
 	options.Factor = cmp.Or(options.Factor, 2)
 	options.Floor = cmp.Or(options.Floor, time.Second)
@@ -65,8 +66,8 @@ func NewPast(options PastOptions) *Past {
 	return &Past{options: options, running: map[string]time.Time{}, scopes: map[string][]time.Duration{}}
 }
 
-// Observe learns from events: from leases that were released. How long one would have
-// been held that was lost or handed over, nobody knows.
+// Observe learns from the events of leases that are released. It ignores leases that
+// are lost or handed over, since the time for which they were needed is unknown.
 func (p *Past) Observe(e leasing.Event) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -90,8 +91,8 @@ func (p *Past) Observe(e leasing.Event) {
 	}
 }
 
-// TTL is a policy: Factor times the mean time for which leases of the name's kind were
-// held, or the TTL as it is, where none is known.
+// TTL is the policy: Factor times the mean time for which leases of the name's kind
+// were held. It leaves the TTL as it is if there were none.
 func (p *Past) TTL(r leasing.TTLRequest) time.Duration {
 	scope := p.options.Scope(r.Name)
 	p.mu.Lock()

@@ -14,8 +14,8 @@ func Late(op string, e Entry, now time.Time) error {
 	return &LateCommitError{Op: op, Entry: e.Bare(), Expired: e.State == Leased && !e.ExpiresAt.After(now)}
 }
 
-// Repeated tells a request that comes again, for which it returns nil, from one that is refused
-// with err. same says that e is the result of the caller's own request.
+// Repeated returns nil for a repetition of a request that succeeded, and err otherwise. same
+// says that e is the result of the caller's own request.
 func Repeated(e Entry, payload []byte, same bool, err error) error {
 	switch {
 	case same && bytes.Equal(e.Payload, payload):

@@ -21,7 +21,7 @@ var (
 	ErrOtherPayload = errors.New("committed with another payload")
 	// ErrUnknownStream: nobody has created the stream.
 	ErrUnknownStream = errors.New("unknown stream")
-	// ErrOpen: something is open where nothing may be. Carried by *OpenError.
+	// ErrOpen: a number is open that must be closed. Carried by *OpenError.
 	ErrOpen = errors.New("a number is still open")
 	// ErrNotFound: there is no such number, operation or item.
 	ErrNotFound = errors.New("not found")

@@ -75,7 +75,7 @@ type Event struct {
 	Token int64
 }
 
-// EventFailed is a recovery that failed, and left the number for another.
+// EventFailed is a failed recovery, after which the number waits for another attempt.
 const EventFailed = "failed"
 
 // Phase says how far saved work is.
@@ -130,8 +130,8 @@ const (
 	MaxPayloadBytes = 1 << 20 // of a payload, and of saved work
 )
 
-// MaxRecoveryDuration caps leases that recovery mode has doubled: 10 minutes. A lease that
-// was asked for with more gets what was asked for.
+// MaxRecoveryDuration caps the durations that recovery mode doubles: 10 minutes. A longer
+// requested duration is granted as it is.
 const MaxRecoveryDuration = 10 * time.Minute
 
 // Clone returns a copy that shares no bytes with e.

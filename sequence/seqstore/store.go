@@ -1,5 +1,5 @@
-// Package seqstore is what a store of package sequence implements, and what it needs for that: the interface, requests,
-// records, errors, and the answers to requests that come again or too late. Package sequencetest checks a store.
+// Package seqstore defines what a store of package sequence implements: the interface, requests, records and errors. It
+// also has helpers that answer repeated and late requests. Package sequencetest checks a store.
 package seqstore
 
 import (
@@ -218,7 +218,7 @@ type ReadRequest struct {
 	Uncleaned bool
 }
 
-// Page is a part of a stream.
+// Page is a page of a stream's entries.
 type Page struct {
 	Entries []Entry
 	// Through is the watermark, or the seal, at the same moment.
@@ -234,7 +234,7 @@ func Granted(d time.Duration, recovery bool) time.Duration {
 	return max(d, min(2*d, MaxRecoveryDuration))
 }
 
-// MaxDuration keeps times within what every store can count.
+// MaxDuration keeps times within the range of every store.
 const MaxDuration = 10 * 365 * 24 * time.Hour
 
 // ValidateText reports whether a name, ID or label can be stored: UTF-8 without control

@@ -1,20 +1,23 @@
 // Package batch combines operations that are made at the same time into one call.
 //
-// A [Batcher] stands before one server. While few calls are under way, a request is sent at once. Requests made meanwhile wait in
-// a queue, and the next call takes as many as fit. So a busy process makes few, large calls, and a lone caller
-// waits for nothing. Do sends on the caller's own goroutine if there is nothing to combine and the server is known to answer
-// at once: that saves two changes of goroutine, which take about as long as a round trip to a server nearby.
+// A [Batcher] sends the requests to one server. While few calls are in flight, a request is sent at once. Otherwise it waits in a
+// queue, and the next call takes as many requests as fit. So a busy process makes few, large calls, and a single caller is not
+// delayed. Do sends on the caller's own goroutine if there is nothing to combine and the server is known to answer at once. That
+// saves two goroutine switches, which take about as long as a round trip to a nearby server.
 //
 // It promises, whatever the connection does:
-//   - Do and DoAll return as soon as their context ends, but that they don't look at it in the first 10 ms if the server is
-//     fast. An operation that is sent on the caller's goroutine may delay that for the time that New was given.
-//   - A request that was withdrawn, refused or too late to be sent is marked as not applied. One that was sent, and not
-//     answered in time, is not: its outcome is unknown.
-//   - A call has at most [MaxOperations] operations, and takes requests in the order in which they came.
-//   - A call that hangs holds up others for at most 250 ms: then one more is sent beside it. At most [MaxCalls] are under way.
-//   - A call ends at the latest deadline of its senders. None that leaves earlier takes the others' time.
-//   - Close fails requests that wait, and returns once the calls under way have ended. They end at their deadlines, if the
-//     function that sends them heeds these.
+//   - Do and DoAll return as soon as their context ends, except that they don't check it in the first 10 ms if the server
+//     is fast. An operation that is sent on the caller's goroutine may delay the return by the time direct that New was
+//     given.
+//   - A request that was withdrawn, refused or too late to be sent is marked as not applied. The outcome of a request
+//     that was sent, but not answered in time, is unknown.
+//   - A call has at most [MaxOperations] operations, and takes requests in order of arrival.
+//   - A call that hangs delays others for at most 250 ms; then another call is sent beside it. At most [MaxCalls] calls are in
+//     flight.
+//   - A call ends at the latest deadline among its senders. A sender that leaves earlier does not shorten
+//     it.
+//   - Close fails waiting requests, and returns once the calls in flight have ended. They end at their deadlines, if the
+//     send function obeys these.
 package batch
 
 import (

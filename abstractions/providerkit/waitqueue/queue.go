@@ -1,9 +1,11 @@
-// Package waitqueue is the part of a process in the queues that a backend keeps of those who wait for a name.
+// Package waitqueue is the client side of waiter queues that a backend keeps: it manages the waiters of one
+// process.
 //
-// The backend has a queue for each name, of all processes: an acquire by a registered waiter that is refused joins it, and
-// whatever frees the name reserves it, for [Grace], for the head, whose process alone is woken. The head then acquires: a
-// reservation is no grant. A head that is dead, or hangs, costs its reservation and its place. Others are told in advance when it
-// will be their turn if all before them hang. A [Queue] knows which claims of this process wait, and receives their turns.
+// The backend has one queue per name, for all processes. A registered waiter whose acquire is refused joins it. When the name
+// becomes free it is reserved for [Grace] for the head of the queue, and only the head's process is woken. The head must then
+// acquire, since a reservation is no grant. A head that is dead or hangs loses its reservation and its place. Other waiters are
+// told in advance when their turn comes if all before them hang. A [Queue] knows which claims of this process wait, and receives
+// their turns.
 package waitqueue
 
 import (
@@ -16,7 +18,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
 )
 
-// Grace is for how long a free name is reserved for the waiter whose turn it is.
+// Grace is how long a free name is reserved for the waiter whose turn it is.
 const Grace = 200 * time.Millisecond
 
 // leaveTimeout bounds the request that takes a waiter from the queue.
