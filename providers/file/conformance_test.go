@@ -24,10 +24,8 @@ func open(t testing.TB, folder string) client {
 
 func TestConformance(t *testing.T) {
 	providertest.Run(t, providertest.Harness{
-		New: func(t testing.TB) abstractions.Provider { return open(t, t.TempDir()) },
-		Peer: func(t testing.TB, p abstractions.Provider) abstractions.Provider {
-			return open(t, p.(client).folder)
-		},
+		New:  func(t testing.TB) abstractions.Provider { return open(t, t.TempDir()) },
+		Peer: func(t testing.TB, p abstractions.Provider) abstractions.Provider { return open(t, p.(client).folder) },
 		Forget: func(t testing.TB, p abstractions.Provider, _ string) {
 			sweeper := open(t, p.(client).folder)
 			sweeper.records.Retention = time.Millisecond
