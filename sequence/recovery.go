@@ -3,6 +3,8 @@ package sequence
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 	"unicode"
 
 	"github.com/distributedleasing/leasing/sequence/seqstore"
@@ -68,22 +70,12 @@ const (
 // ByLoad is a CleanerOptions.Select: all steps under a low load, none of the expensive ones under a medium load, and a
 // gap under a high or an unknown one. Names say which are expensive.
 func ByLoad(load func(context.Context) Load, expensive ...string) func(context.Context, Entry, []Step) []Step {
-	costly := map[string]bool{}
-	for _, name := range expensive {
-		costly[name] = true
-	}
 	return func(ctx context.Context, _ Entry, steps []Step) []Step {
 		switch load(ctx) {
 		case LowLoad:
 			return steps
 		case MediumLoad:
-			var cheap []Step
-			for _, step := range steps {
-				if !costly[step.Name] {
-					cheap = append(cheap, step)
-				}
-			}
-			return cheap
+			return slices.DeleteFunc(slices.Clone(steps), func(s Step) bool { return slices.Contains(expensive, s.Name) })
 		}
 		return nil
 	}
@@ -134,15 +126,11 @@ const maxReason = 500
 
 // reasonOf is an error's text as it is stored.
 func reasonOf(err error) string {
-	var text []rune
-	for _, r := range err.Error() {
-		if len(text) == maxReason {
-			break
-		}
+	text := []rune(strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) || r == unicode.ReplacementChar {
-			r = ' '
+			return ' '
 		}
-		text = append(text, r)
-	}
-	return string(text)
+		return r
+	}, err.Error()))
+	return string(text[:min(len(text), maxReason)])
 }
