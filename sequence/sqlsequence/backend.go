@@ -1,9 +1,9 @@
 package sqlsequence
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
-	"regexp"
 	"slices"
 	"sync"
 
@@ -41,15 +41,21 @@ func (s sqlSession) query(ctx context.Context, statement string, args []any, eac
 		return err
 	}
 	defer rows.Close()
+	return cmp.Or(scanAll(rows, each), rows.Close())
+}
+
+// scanAll hands over each row, of package sql or of pgx.
+func scanAll(rows interface {
+	Next() bool
+	Scan(dest ...any) error
+	Err() error
+}, each func(scan) error) error {
 	for rows.Next() {
 		if err := each(rows.Scan); err != nil {
 			return err
 		}
 	}
-	if err := rows.Err(); err != nil {
-		return err
-	}
-	return rows.Close()
+	return rows.Err()
 }
 
 // sqlDatabase is PostgreSQL through database/sql.
@@ -94,18 +100,13 @@ type sqliteDatabase struct {
 	waiting []*passenger
 }
 
-var parameter = regexp.MustCompile(`\$(\d)`)
-
-// sqliteParameters writes parameters as SQLite counts them: $1 would be a name to it.
-func sqliteParameters(statement string) string { return parameter.ReplaceAllString(statement, "?$1") }
-
 // prepare prepares statements. It is called outside of transactions, since it may take a connection.
 func (d *sqliteDatabase) prepare(ctx context.Context, statements []string) error {
 	for _, statement := range statements {
 		if _, ok := d.prepared.Load(statement); ok {
 			continue
 		}
-		prepared, err := d.db.PrepareContext(ctx, sqliteParameters(statement))
+		prepared, err := d.db.PrepareContext(ctx, statement)
 		if err != nil {
 			return err
 		}
@@ -230,16 +231,18 @@ type sqliteSession struct {
 }
 
 func (s sqliteSession) query(ctx context.Context, statement string, args []any, each func(scan) error) error {
-	prepared, ok := s.d.prepared.Load(statement)
-	switch {
-	case !ok && s.tx == nil:
-		return sqlSession{s.d.db}.query(ctx, sqliteParameters(statement), args, each)
-	case !ok:
-		return sqlSession{s.tx}.query(ctx, sqliteParameters(statement), args, each)
-	case s.tx == nil:
-		return sqlSession{preparedQuerier{prepared.(*sql.Stmt)}}.query(ctx, statement, args, each)
+	on := sqlQuerier(s.d.db)
+	if s.tx != nil {
+		on = s.tx
 	}
-	return sqlSession{preparedQuerier{s.tx.StmtContext(ctx, prepared.(*sql.Stmt))}}.query(ctx, statement, args, each)
+	if prepared, ok := s.d.prepared.Load(statement); ok {
+		stmt := prepared.(*sql.Stmt)
+		if s.tx != nil {
+			stmt = s.tx.StmtContext(ctx, stmt)
+		}
+		on = preparedQuerier{stmt}
+	}
+	return sqlSession{on}.query(ctx, statement, args, each)
 }
 
 // preparedQuerier runs one statement, whatever its text.
@@ -262,12 +265,7 @@ func (s pgxSession) query(ctx context.Context, statement string, args []any, eac
 		return err
 	}
 	defer rows.Close()
-	for rows.Next() {
-		if err := each(rows.Scan); err != nil {
-			return err
-		}
-	}
-	return rows.Err()
+	return scanAll(rows, each)
 }
 
 type pgxDatabase struct {

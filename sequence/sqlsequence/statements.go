@@ -15,6 +15,8 @@ const schemaVersion = 1
 type dialect struct {
 	now      string // the database's clock in microseconds, read where it stands
 	max, min string // of two values
+	param    string // what stands before the number of a parameter: to SQLite, $1 would be a name
+	lite     bool   // SQLite's
 	lock     string // locks a stream's row; returns next_seq, sealed_through, recovery_until_us, now
 	lease    string // issues a number
 	// leaseIfFree does it unless the counter is locked: a transaction that has an entry locked must not wait for the counter.
@@ -68,7 +70,7 @@ func newStatements(d dialect, schema, prefix string) *statements {
 		return quoted
 	}
 	names := strings.NewReplacer(
-		"{{now}}", d.now, "{{max}}", d.max, "{{min}}", d.min, "{{cap}}", fmt.Sprint(seqstore.MaxRecoveryDuration.Microseconds()),
+		"{{now}}", d.now, "{{max}}", d.max, "{{min}}", d.min, "{{cap}}", fmt.Sprint(seqstore.MaxRecoveryDuration.Microseconds()), "$", d.param,
 		"{{stream}}", table("stream"), "{{entry}}", table("entry"), "{{manual}}", table("manual"), "{{event}}", table("event"), "{{audit}}", table("audit"), "{{schema}}", table("schema"),
 		"{{infra}}", `"`+schema+`"`, "{{prefix}}", prefix, "{{version}}", fmt.Sprint(schemaVersion),
 	)
@@ -76,6 +78,10 @@ func newStatements(d dialect, schema, prefix string) *statements {
 		text = strings.NewReplacer("{{columns}}", columns, "{{issued}}", issued, "{{committed}}", committed, "{{open}}", open, "{{claimable}}", claimable, "{{holds}}", holds, "{{claims}}", claims).Replace(text)
 		text = grantedBy.ReplaceAllStringFunc(text, func(s string) string { return fmt.Sprintf(granted, grantedBy.FindStringSubmatch(s)[1]) })
 		return names.Replace(text)
+	}
+	commit := func(also string) string {
+		return `UPDATE {{entry}} SET state = 'committed', closed_us = {{now}}, payload = $4, work_phase = '', work_data = NULL
+WHERE {{holds}} AND expires_us > {{now}}` + also + ` RETURNING {{committed}}`
 	}
 	s := &statements{
 		lock:  fill(d.lock),
@@ -88,11 +94,9 @@ WHERE stream = $1 AND op_id = $2 AND origin_seq IS NULL AND state = 'leased' AND
 WHERE {{holds}} AND expires_us > {{now}} RETURNING (SELECT s.recovery_until_us > {{now}} FROM {{stream}} s WHERE s.stream = $1)`),
 		save: fill(`UPDATE {{entry}} SET work_phase = $4, work_data = $5
 WHERE stream = $1 AND seq = $2 AND {{open}} AND work_phase <> 'completed' AND token >= $3 AND ($4 = 'completed' OR state = 'leased' AND token = $3) RETURNING seq`),
-		commit: fill(`UPDATE {{entry}} SET state = 'committed', closed_us = {{now}}, payload = $4, work_phase = '', work_data = NULL
-WHERE {{holds}} AND expires_us > {{now}} RETURNING {{committed}}`),
-		commitInOrder: fill(`UPDATE {{entry}} SET state = 'committed', closed_us = {{now}}, payload = $4, work_phase = '', work_data = NULL
-WHERE {{holds}} AND expires_us > {{now}} AND NOT EXISTS (SELECT 1 FROM {{entry}} l WHERE l.stream = $1 AND l.seq < $2 AND l.{{open}}) RETURNING {{committed}}`),
-		release: fill(`UPDATE {{entry}} SET state = 'gap', closed_us = {{now}}, reason = 'released' WHERE {{holds}} RETURNING seq`),
+		commit:        fill(commit("")),
+		commitInOrder: fill(commit(` AND NOT EXISTS (SELECT 1 FROM {{entry}} l WHERE l.stream = $1 AND l.seq < $2 AND l.{{open}})`)),
+		release:       fill(`UPDATE {{entry}} SET state = 'gap', closed_us = {{now}}, reason = 'released' WHERE {{holds}} RETURNING seq`),
 		// The predicate is repeated outside of the sub-select: PostgreSQL looks at it alone when it has
 		// waited for the row.
 		claim: fill(`UPDATE {{entry}} SET state = 'recovering', token = token + 1, claim_owner = $2, claim_until_us = {{now}} + $3, claim_id = $5
@@ -147,7 +151,7 @@ ON CONFLICT DO NOTHING RETURNING id`),
 	resolved_us = CASE WHEN resolved_us = 0 THEN {{now}} ELSE resolved_us END WHERE id = $1 RETURNING id`),
 		events:  fill(`SELECT at_us, seq, event, who, token FROM {{event}} WHERE stream = $1 AND seq >= $2 AND seq <= $3 ORDER BY seq, id`),
 		version: fill(`SELECT coalesce(max(version), 0) FROM {{schema}}`),
-		tables:  d.tables,
+		tables:  fill(d.tables),
 	}
 	if d.andLease != nil {
 		s.commitAndLease, s.commitInOrderAndLease = fill(d.andLease(s.commit)), fill(d.andLease(s.commitInOrder))
@@ -183,7 +187,7 @@ func inStates(states []seqstore.State) (string, error) {
 
 var postgresDialect = dialect{
 	now: `CAST(extract(epoch FROM pg_catalog.clock_timestamp()) * 1000000 AS BIGINT)`,
-	max: "greatest", min: "least",
+	max: "greatest", min: "least", param: "$",
 	lock:        `SELECT next_seq, sealed_through, recovery_until_us, {{now}} FROM {{stream}} WHERE stream = $1 FOR UPDATE`,
 	lease:       "WITH " + postgresLease("", 2) + " SELECT {{issued}} FROM leased",
 	leaseIfFree: "WITH " + postgresLease(fmt.Sprintf(postgresFree, ""), 2) + " SELECT {{issued}} FROM leased",
@@ -236,7 +240,7 @@ FROM {{stream}} s WHERE s.stream = $1 ON CONFLICT DO NOTHING RETURNING {{issued}
 
 var sqliteDialect = dialect{
 	now: `(CAST(round(unixepoch('subsec') * 1000) AS INTEGER) * 1000)`,
-	max: "max", min: "min",
+	max: "max", min: "min", param: "?", lite: true,
 	// A transaction that begins with a write waits for the lock of the file, and not in its middle.
 	lock:  `UPDATE {{stream}} SET next_seq = next_seq WHERE stream = $1 RETURNING next_seq, sealed_through, recovery_until_us, {{now}}`,
 	lease: sqliteLease, leaseIfFree: sqliteLease,

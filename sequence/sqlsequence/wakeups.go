@@ -4,6 +4,8 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -74,10 +76,7 @@ func (w *wakeups) notify(stream string) {
 func (w *wakeups) send() {
 	for {
 		w.mu.Lock()
-		var streams []string
-		for stream := range w.dirty {
-			streams = append(streams, stream)
-		}
+		streams := slices.Collect(maps.Keys(w.dirty))
 		clear(w.dirty)
 		w.notifying = len(streams) > 0 && !w.closed
 		again := w.notifying
@@ -96,9 +95,6 @@ func (w *wakeups) send() {
 		}
 	}
 }
-
-// listen has the connection listen for as long as somebody waits. If that fails, waiters poll.
-func (w *wakeups) listen(ctx context.Context) { _, _ = w.listener.Wait(ctx, "") }
 
 // connection hints to all waiters of a stream, and tells the listener no more than that it lives.
 type connection struct {
