@@ -44,13 +44,14 @@ var sqliteCodes = map[int]providerkit.Class{
 
 // explain gives an error of the database its meaning. What it says of contexts stays.
 func (s *Store[Tx]) explain(err error) error {
+	if err == nil { // before there is anything on the heap
+		return nil
+	}
 	var known *answered
 	var coded interface{ SQLState() string }
 	var unconnected *pgconn.ConnectError
 	var meaning providerkit.Meaning
 	switch {
-	case err == nil:
-		return nil
 	case errors.As(err, &known):
 		return known.error
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded): // unknown
