@@ -3,6 +3,7 @@ package sqlsequence
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/distributedleasing/leasing/sequence/seqstore"
@@ -23,8 +24,9 @@ type dialect struct {
 	leaseIfFree string
 	// andLease makes one statement of a commit and leaseIfFree; nil where that takes two.
 	andLease func(commit string) string
-	leases   string // issues many in one statement; "" where single statements share a transaction
-	tables   string // names of tables after a prefix
+	leases   string            // issues many in one statement; "" where single statements share a transaction
+	tables   string            // names of tables after a prefix
+	types    *strings.Replacer // of the words in CREATE TABLE
 	create   []string
 	audit    []string
 }
@@ -157,10 +159,10 @@ ON CONFLICT DO NOTHING RETURNING id`),
 		s.commitAndLease, s.commitInOrderAndLease = fill(d.andLease(s.commit)), fill(d.andLease(s.commitInOrder))
 	}
 	for _, text := range d.create {
-		s.create = append(s.create, fill(text))
+		s.create = append(s.create, fill(d.types.Replace(text)))
 	}
 	for _, text := range d.audit {
-		s.audit = append(s.audit, fill(text))
+		s.audit = append(s.audit, fill(d.types.Replace(text)))
 	}
 	return s
 }
@@ -203,9 +205,10 @@ FROM s CROSS JOIN LATERAL (SELECT {{now}} + 0 * s.first AS now) t
 CROSS JOIN pg_catalog.json_to_recordset(CAST($2 AS JSON)) AS o(n BIGINT, op TEXT, kind TEXT, owner TEXT, us BIGINT) RETURNING {{issued}}`,
 	tables: `SELECT substr(c.relname, CAST($2 AS INTEGER) + 1) FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
 WHERE starts_with(c.relname, CAST($1 AS TEXT)) AND n.nspname = CAST($3 AS TEXT)`,
-	create: tablesOf("CREATE SCHEMA {{infra}}", `TEXT COLLATE "C"`, "BIGINT", "BYTEA", "BOOLEAN", "BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY", ""),
+	types:  strings.NewReplacer("TEXT", `TEXT COLLATE "C"`, "NUMBER", "BIGINT", "BLOB", "BYTEA", "FLAG", "BOOLEAN", "ID_KEY", "BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY", " STRICT", ""),
+	create: append([]string{"CREATE SCHEMA {{infra}}"}, createTables...),
 	audit: []string{
-		eventTable(`TEXT COLLATE "C"`, "BIGINT", "BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY", ""), eventIndex,
+		eventTable, eventIndex,
 		// OLD is NULL when a row is inserted.
 		`CREATE FUNCTION {{audit}}() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
 	IF TG_OP = 'DELETE' THEN
@@ -245,11 +248,12 @@ var sqliteDialect = dialect{
 	lock:  `UPDATE {{stream}} SET next_seq = next_seq WHERE stream = $1 RETURNING next_seq, sealed_through, recovery_until_us, {{now}}`,
 	lease: sqliteLease, leaseIfFree: sqliteLease,
 	tables: `SELECT lower(substr(name, $2 + 1)) FROM sqlite_schema WHERE type IN ('table', 'view') AND lower(substr(name, 1, $2)) = $1`,
-	create: append(tablesOf("", "TEXT", "INTEGER", "BLOB", "INTEGER", "INTEGER PRIMARY KEY AUTOINCREMENT", " STRICT"),
+	types:  strings.NewReplacer("NUMBER", "INTEGER", "FLAG", "INTEGER", "ID_KEY", "INTEGER PRIMARY KEY AUTOINCREMENT"),
+	create: append(slices.Clip(createTables),
 		// So a number is issued in one statement, which is its own transaction.
 		`CREATE TRIGGER "{{prefix}}count" AFTER INSERT ON {{entry}} WHEN NEW.state = 'leased' BEGIN UPDATE {{stream}} SET next_seq = NEW.seq + 1 WHERE stream = NEW.stream; END`),
 	audit: []string{
-		eventTable("TEXT", "INTEGER", "INTEGER PRIMARY KEY AUTOINCREMENT", " STRICT"), eventIndex,
+		eventTable, eventIndex,
 		`CREATE TRIGGER "{{prefix}}audit_insert" AFTER INSERT ON {{entry}} BEGIN
 	INSERT INTO {{event}} (at_us, stream, seq, event, who, token) VALUES ({{now}}, NEW.stream, NEW.seq, NEW.state, NEW.owner, NEW.token); END`,
 		`CREATE TRIGGER "{{prefix}}audit_change" AFTER UPDATE ON {{entry}} WHEN ` + eventful + ` BEGIN
@@ -264,10 +268,7 @@ const (
 	eventName  = `CASE WHEN OLD.state = NEW.state AND OLD.token = NEW.token THEN 'failed' ELSE NEW.state END`
 	eventWho   = `CASE WHEN NEW.state = 'sealed' THEN '' WHEN 'recovering' IN (OLD.state, NEW.state) THEN NEW.claim_owner ELSE NEW.owner END`
 	eventIndex = `CREATE INDEX "{{prefix}}event_number" ON {{event}} (stream, seq, id)`
-)
-
-func eventTable(text, number, id, options string) string {
-	return strings.NewReplacer("TEXT", text, "NUMBER", number, "ID_KEY", id).Replace(`CREATE TABLE {{event}} (
+	eventTable = `CREATE TABLE {{event}} (
 	id     ID_KEY,
 	at_us  NUMBER NOT NULL,
 	stream TEXT NOT NULL,
@@ -275,22 +276,18 @@ func eventTable(text, number, id, options string) string {
 	event  TEXT NOT NULL,
 	who    TEXT NOT NULL,
 	token  NUMBER NOT NULL
-)`) + options
-}
+) STRICT`
+)
 
-// tablesOf are the statements that make the tables, with the types of a dialect.
-func tablesOf(schema, text, number, blob, flag, id, options string) []string {
-	types := strings.NewReplacer("TEXT", text, "NUMBER", number, "BLOB", blob, "FLAG", flag, "ID_KEY", id)
-	var all []string
-	if schema != "" {
-		all = append(all, schema)
-	}
-	for _, table := range []string{`CREATE TABLE {{stream}} (
+// createTables makes the tables, and says what version they are of. dialect.types has the words' meaning.
+var createTables = []string{
+	`CREATE TABLE {{stream}} (
 	stream            TEXT PRIMARY KEY NOT NULL,
 	next_seq          NUMBER NOT NULL DEFAULT 1,
 	sealed_through    NUMBER NOT NULL DEFAULT 0,
 	recovery_until_us NUMBER NOT NULL DEFAULT 0
-)`, `CREATE TABLE {{entry}} (
+) STRICT`,
+	`CREATE TABLE {{entry}} (
 	stream         TEXT NOT NULL,
 	seq            NUMBER NOT NULL,
 	op_id          TEXT NOT NULL,
@@ -317,7 +314,8 @@ func tablesOf(schema, text, number, blob, flag, id, options string) []string {
 	work_data      BLOB,
 	uncleaned      FLAG NOT NULL DEFAULT FALSE,
 	PRIMARY KEY (stream, seq)
-)`, `CREATE TABLE {{manual}} (
+) STRICT`,
+	`CREATE TABLE {{manual}} (
 	id          ID_KEY,
 	stream      TEXT NOT NULL,
 	seq         NUMBER NOT NULL,
@@ -329,15 +327,12 @@ func tablesOf(schema, text, number, blob, flag, id, options string) []string {
 	resolved_us NUMBER NOT NULL DEFAULT 0,
 	resolved_by TEXT NOT NULL DEFAULT '',
 	UNIQUE (stream, seq, op_id, digest)
-)`, `CREATE TABLE {{schema}} (version NUMBER PRIMARY KEY NOT NULL)`} {
-		all = append(all, types.Replace(table)+options)
-	}
-	return append(all,
-		`CREATE UNIQUE INDEX "{{prefix}}entry_op" ON {{entry}} (stream, op_id) WHERE origin_seq IS NULL`,
-		`CREATE UNIQUE INDEX "{{prefix}}entry_origin" ON {{entry}} (stream, origin_seq) WHERE origin_seq IS NOT NULL`,
-		`CREATE INDEX "{{prefix}}entry_open" ON {{entry}} (stream, seq) WHERE `+open,
-		`CREATE INDEX "{{prefix}}entry_gaps" ON {{entry}} (stream, seq) WHERE state = 'gap'`,
-		`CREATE INDEX "{{prefix}}entry_uncleaned" ON {{entry}} (stream, seq) WHERE uncleaned`,
-		`INSERT INTO {{schema}} (version) VALUES ({{version}})`,
-	)
+) STRICT`,
+	`CREATE TABLE {{schema}} (version NUMBER PRIMARY KEY NOT NULL) STRICT`,
+	`CREATE UNIQUE INDEX "{{prefix}}entry_op" ON {{entry}} (stream, op_id) WHERE origin_seq IS NULL`,
+	`CREATE UNIQUE INDEX "{{prefix}}entry_origin" ON {{entry}} (stream, origin_seq) WHERE origin_seq IS NOT NULL`,
+	`CREATE INDEX "{{prefix}}entry_open" ON {{entry}} (stream, seq) WHERE ` + open,
+	`CREATE INDEX "{{prefix}}entry_gaps" ON {{entry}} (stream, seq) WHERE state = 'gap'`,
+	`CREATE INDEX "{{prefix}}entry_uncleaned" ON {{entry}} (stream, seq) WHERE uncleaned`,
+	`INSERT INTO {{schema}} (version) VALUES ({{version}})`,
 }
