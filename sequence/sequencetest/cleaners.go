@@ -364,8 +364,7 @@ func readersSeeOneOrder[Tx any](f *fixture[Tx]) {
 			f.commit(e, fmt.Sprint(i))
 		}
 		if i%10 == 9 {
-			_, err := f.store.Seal(f.ctx, stream, 0)
-			require.NoError(f, err)
+			f.seal(0)
 		}
 	}
 	group.Wait()

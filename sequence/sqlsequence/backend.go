@@ -202,14 +202,7 @@ func (d *sqliteDatabase) drive(ctx context.Context, do func(session, *sql.Tx) er
 	defer conn.Close()
 	return transact(context.WithoutCancel(ctx), conn, nil, func(_ session, tx *sql.Tx) error {
 		s := sqliteSession{d, tx}
-		err := ctx.Err()
-		if err == nil {
-			err = do(s, tx)
-		}
-		if err == nil {
-			err = ctx.Err()
-		}
-		if err != nil {
+		if err := cmp.Or(do(s, tx), ctx.Err()); err != nil {
 			return err
 		}
 		d.mu.Lock()

@@ -2,7 +2,6 @@ package sqlsequence
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -37,11 +36,14 @@ const (
 	issued    = `seq, leased_us, expires_us`                                     // what a number that is issued doesn't share with its request
 	committed = `op_id, kind, owner, leased_us, expires_us, closed_us, renewals` // what one that is committed in time doesn't: no cleaner has ever claimed it
 	claimable = `state IN ('leased', 'recovering') AND not_before_us <= {{now}} AND (state = 'leased' AND expires_us <= {{now}} OR state = 'recovering' AND claim_until_us <= {{now}})`
-	// granted is the duration of a lease that is asked for with a parameter: see seqstore.Granted.
-	granted = `(SELECT CASE WHEN s.recovery_until_us > {{now}} THEN {{max}}(CAST(%[1]s AS BIGINT), {{min}}(2 * CAST(%[1]s AS BIGINT), {{cap}})) ELSE CAST(%[1]s AS BIGINT) END FROM {{stream}} s WHERE s.stream = $1)`
-	holds   = `stream = $1 AND seq = $2 AND token = $3 AND state = 'leased'`
-	claims  = `stream = $1 AND seq = $2 AND token = $3 AND state = 'recovering' AND claim_until_us > {{now}}`
+	holds     = `stream = $1 AND seq = $2 AND token = $3 AND state = 'leased'`
+	claims    = `stream = $1 AND seq = $2 AND token = $3 AND state = 'recovering' AND claim_until_us > {{now}}`
 )
+
+// granted is the duration of a lease that is asked for, at a time: see seqstore.Granted. s is the stream's row.
+func granted(asked, now string) string {
+	return fmt.Sprintf("CASE WHEN s.recovery_until_us > %[2]s THEN {{max}}(%[1]s, {{min}}(2 * %[1]s, {{cap}})) ELSE %[1]s END", asked, now)
+}
 
 // statements are those of both dialects, with the tables' names in them.
 type statements struct {
@@ -78,8 +80,10 @@ func newStatements(d dialect, schema, prefix string) *statements {
 	)
 	fill := func(text string) string {
 		text = strings.NewReplacer("{{columns}}", columns, "{{issued}}", issued, "{{committed}}", committed, "{{open}}", open, "{{claimable}}", claimable, "{{holds}}", holds, "{{claims}}", claims).Replace(text)
-		text = grantedBy.ReplaceAllStringFunc(text, func(s string) string { return fmt.Sprintf(granted, grantedBy.FindStringSubmatch(s)[1]) })
 		return names.Replace(text)
+	}
+	grantedNow := func(asked string) string {
+		return "(SELECT " + granted("CAST("+asked+" AS BIGINT)", "{{now}}") + " FROM {{stream}} s WHERE s.stream = $1)"
 	}
 	commit := func(also string) string {
 		return `UPDATE {{entry}} SET state = 'committed', closed_us = {{now}}, payload = $4, work_phase = '', work_data = NULL
@@ -88,11 +92,11 @@ WHERE {{holds}} AND expires_us > {{now}}` + also + ` RETURNING {{committed}}`
 	s := &statements{
 		lock:  fill(d.lock),
 		lease: fill(d.lease), leaseIfFree: fill(d.leaseIfFree), leases: fill(d.leases),
-		again: fill(`UPDATE {{entry}} SET expires_us = {{max}}(expires_us, {{now}} + {{granted $3}})
+		again: fill(`UPDATE {{entry}} SET expires_us = {{max}}(expires_us, {{now}} + ` + grantedNow("$3") + `)
 WHERE stream = $1 AND op_id = $2 AND origin_seq IS NULL AND state = 'leased' AND expires_us > {{now}} RETURNING {{columns}}`),
 		find: fill(`SELECT {{columns}} FROM {{entry}} WHERE stream = $1 AND op_id = $2 AND origin_seq IS NULL`),
 		get:  fill(`SELECT {{columns}} FROM {{entry}} WHERE stream = $1 AND seq = $2`),
-		renew: fill(`UPDATE {{entry}} SET expires_us = {{now}} + {{granted $4}}, renewals = renewals + 1
+		renew: fill(`UPDATE {{entry}} SET expires_us = {{now}} + ` + grantedNow("$4") + `, renewals = renewals + 1
 WHERE {{holds}} AND expires_us > {{now}} RETURNING (SELECT s.recovery_until_us > {{now}} FROM {{stream}} s WHERE s.stream = $1)`),
 		save: fill(`UPDATE {{entry}} SET work_phase = $4, work_data = $5
 WHERE stream = $1 AND seq = $2 AND {{open}} AND work_phase <> 'completed' AND token >= $3 AND ($4 = 'completed' OR state = 'leased' AND token = $3) RETURNING seq`),
@@ -167,8 +171,6 @@ ON CONFLICT DO NOTHING RETURNING id`),
 	return s
 }
 
-var grantedBy = regexp.MustCompile(`\{\{granted (\$\d)\}\}`)
-
 // inStates is the condition of entries in some states. Literals let the planner use a partial index; for
 // one state SQLite asks for the index' own words.
 func inStates(states []seqstore.State) (string, error) {
@@ -200,7 +202,7 @@ var postgresDialect = dialect{
 	leases: `WITH s AS (UPDATE {{stream}} SET next_seq = next_seq + CAST($3 AS BIGINT) WHERE stream = $1 RETURNING next_seq - CAST($3 AS BIGINT) AS first, recovery_until_us)
 INSERT INTO {{entry}} (stream, seq, op_id, kind, owner, state, token, leased_us, expires_us)
 SELECT CAST($1 AS TEXT), s.first + o.n, o.op, o.kind, o.owner, 'leased', 1, t.now, t.now +
-	CASE WHEN s.recovery_until_us > t.now THEN greatest(o.us, least(2 * o.us, {{cap}})) ELSE o.us END
+	` + granted("o.us", "t.now") + `
 FROM s CROSS JOIN LATERAL (SELECT {{now}} + 0 * s.first AS now) t
 CROSS JOIN pg_catalog.json_to_recordset(CAST($2 AS JSON)) AS o(n BIGINT, op TEXT, kind TEXT, owner TEXT, us BIGINT) RETURNING {{issued}}`,
 	tables: `SELECT substr(c.relname, CAST($2 AS INTEGER) + 1) FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
@@ -231,14 +233,14 @@ const postgresFree = ` AND EXISTS (SELECT 1 FROM {{stream}} WHERE stream = $1%s 
 func postgresLease(condition string, n int) string {
 	return fmt.Sprintf(`s AS (UPDATE {{stream}} SET next_seq = next_seq + 1 WHERE stream = $1%s RETURNING next_seq - 1 AS seq, recovery_until_us),
 leased AS (INSERT INTO {{entry}} (stream, seq, op_id, kind, owner, state, token, leased_us, expires_us)
-SELECT CAST($1 AS TEXT), s.seq, CAST($%d AS TEXT), CAST($%[4]d AS TEXT), CAST($%[5]d AS TEXT), 'leased', 1, t.now, t.now +
-	CASE WHEN s.recovery_until_us > t.now THEN greatest(CAST($%[3]d AS BIGINT), least(2 * CAST($%[3]d AS BIGINT), {{cap}})) ELSE CAST($%[3]d AS BIGINT) END
-FROM s CROSS JOIN LATERAL (SELECT {{now}} + 0 * s.seq AS now) t RETURNING {{issued}})`, condition, n, n+1, n+2, n+3)
+SELECT CAST($1 AS TEXT), s.seq, CAST($%d AS TEXT), CAST($%d AS TEXT), CAST($%d AS TEXT), 'leased', 1, t.now, t.now +
+	%s
+FROM s CROSS JOIN LATERAL (SELECT {{now}} + 0 * s.seq AS now) t RETURNING {{issued}})`, condition, n, n+2, n+3, granted(fmt.Sprintf("CAST($%d AS BIGINT)", n+1), "t.now"))
 }
 
 // sqliteLease issues a number. A trigger counts.
-const sqliteLease = `INSERT INTO {{entry}} (stream, seq, op_id, kind, owner, state, token, leased_us, expires_us)
-SELECT $1, s.next_seq, $2, $4, $5, 'leased', 1, {{now}}, {{now}} + CASE WHEN s.recovery_until_us > {{now}} THEN max($3, min(2 * $3, {{cap}})) ELSE $3 END
+var sqliteLease = `INSERT INTO {{entry}} (stream, seq, op_id, kind, owner, state, token, leased_us, expires_us)
+SELECT $1, s.next_seq, $2, $4, $5, 'leased', 1, {{now}}, {{now}} + ` + granted("$3", "{{now}}") + `
 FROM {{stream}} s WHERE s.stream = $1 ON CONFLICT DO NOTHING RETURNING {{issued}}`
 
 var sqliteDialect = dialect{

@@ -31,7 +31,6 @@ type wakeups struct {
 	running sync.WaitGroup
 
 	mu        sync.Mutex
-	closed    bool
 	notifying bool
 	dirty     map[string]struct{} // streams to tell of
 }
@@ -51,10 +50,9 @@ func newWakeups(hub *watch.Hub, on session, schema, prefix string, connect func(
 }
 
 func (w *wakeups) close() {
-	w.mu.Lock()
-	w.closed = true
-	w.mu.Unlock()
+	w.mu.Lock() // notify begins nothing afterwards
 	w.stop()
+	w.mu.Unlock()
 	w.listener.Close()
 	w.running.Wait()
 }
@@ -63,7 +61,7 @@ func (w *wakeups) close() {
 func (w *wakeups) notify(stream string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.closed {
+	if w.ctx.Err() != nil {
 		return
 	}
 	w.dirty[stream] = struct{}{}
@@ -78,7 +76,7 @@ func (w *wakeups) send() {
 		w.mu.Lock()
 		streams := slices.Collect(maps.Keys(w.dirty))
 		clear(w.dirty)
-		w.notifying = len(streams) > 0 && !w.closed
+		w.notifying = len(streams) > 0 && w.ctx.Err() == nil
 		again := w.notifying
 		w.mu.Unlock()
 		if !again {
