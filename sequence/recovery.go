@@ -1,6 +1,7 @@
 package sequence
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -102,9 +103,7 @@ func (c *Cleaner[Tx]) chain(ctx context.Context, e Entry) (req seqstore.ResolveR
 			req.Outcome, req.Payload, req.Reason = OutcomeRecovered, recovery.Payload, ""
 			return req, s.Name
 		case recovery.Outcome == OutcomeGap:
-			if recovery.Reason != "" {
-				req.Reason = recovery.Reason
-			}
+			req.Reason = cmp.Or(recovery.Reason, ReasonExpired)
 			return req, s.Name
 		}
 	}

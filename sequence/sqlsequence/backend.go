@@ -36,7 +36,7 @@ type sqlQuerier interface {
 type sqlSession struct{ on sqlQuerier }
 
 func (s sqlSession) query(ctx context.Context, statement string, args []any, each func(scan) error) error {
-	rows, err := s.on.QueryContext(ctx, statement, args...)
+	rows, err := s.on.QueryContext(ctx, statement, args...) //nolint:rowserrcheck // scanAll does
 	if err != nil {
 		return err
 	}
@@ -44,12 +44,14 @@ func (s sqlSession) query(ctx context.Context, statement string, args []any, eac
 	return cmp.Or(scanAll(rows, each), rows.Close())
 }
 
-// scanAll hands over each row, of package sql or of pgx.
-func scanAll(rows interface {
+// rows are those of package sql, or of pgx.
+type rows interface {
 	Next() bool
 	Scan(dest ...any) error
 	Err() error
-}, each func(scan) error) error {
+}
+
+func scanAll(rows rows, each func(scan) error) error {
 	for rows.Next() {
 		if err := each(rows.Scan); err != nil {
 			return err
