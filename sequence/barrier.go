@@ -16,26 +16,20 @@ const (
 func await(ctx context.Context, records Records, stream string, ready func(context.Context) (bool, error)) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	hints, err := records.Watch(ctx, stream)
-	if err != nil {
-		hints = nil // it polls
-	}
+	hints, _ := records.Watch(ctx, stream) // without them it polls
 	for poll := firstPoll; ; poll = min(2*poll, lastPoll) {
 		if done, err := ready(ctx); done || err != nil {
 			return err
 		}
-		timer := time.NewTimer(poll)
 		select {
 		case _, ok := <-hints:
 			if !ok {
 				hints = nil
 			}
-		case <-timer.C:
+		case <-time.After(poll):
 		case <-ctx.Done():
-			timer.Stop()
 			return context.Cause(ctx)
 		}
-		timer.Stop()
 	}
 }
 

@@ -148,10 +148,8 @@ func (c *Cleaner[Tx]) Run(ctx context.Context) error {
 
 // sleep reports whether ctx has outlasted d.
 func sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(d):
 		return true
 	case <-ctx.Done():
 		return false
@@ -170,12 +168,8 @@ type Report struct {
 // Sweep closes the numbers whose leases have run out until there is nothing left to claim, and
 // runs due hooks. An error ends it early; numbers closed before stay closed.
 func (c *Cleaner[Tx]) Sweep(ctx context.Context) (r Report, err error) {
-	status, err := c.store.Status(ctx, c.stream)
+	status, err := c.look(ctx, &r)
 	if err != nil {
-		return r, err
-	}
-	c.telemetry.observe(ctx, status)
-	if r.Recovery, err = c.mode(ctx, status); err != nil {
 		return r, err
 	}
 	for n := 1; ; n++ {
@@ -190,37 +184,38 @@ func (c *Cleaner[Tx]) Sweep(ctx context.Context) (r Report, err error) {
 			if !sleep(ctx, c.options.BatchPause) {
 				return r, context.Cause(ctx)
 			}
-			if status, err = c.store.Status(ctx, c.stream); err != nil {
-				return r, err
-			}
-			if r.Recovery, err = c.mode(ctx, status); err != nil {
+			if status, err = c.look(ctx, &r); err != nil {
 				return r, err
 			}
 		}
 	}
 }
 
-// mode begins recovery mode while more have run out than Cascade, and ends it early when the
-// backlog is under half of that. It is in the store, for all processes, and ends by itself.
-func (c *Cleaner[Tx]) mode(ctx context.Context, s Status) (recovery bool, err error) {
-	recovery = !s.RecoveryUntil.IsZero()
+// look tells how the stream is. It begins recovery mode while more have run out than Cascade, and ends it early when the
+// backlog is under half of that. The mode is in the store, for all processes, and ends by itself.
+func (c *Cleaner[Tx]) look(ctx context.Context, r *Report) (s Status, err error) {
+	if s, err = c.store.Status(ctx, c.stream); err != nil {
+		return s, err
+	}
+	c.telemetry.observe(ctx, s)
+	r.Recovery = !s.RecoveryUntil.IsZero()
 	changed := false
 	switch {
 	case s.Expired > c.options.Cascade:
 		changed, err = c.store.EnterRecovery(ctx, c.stream, c.options.RecoveryFor)
-		recovery = true
-	case recovery && 2*s.Expired < c.options.Cascade:
+		r.Recovery = true
+	case r.Recovery && 2*s.Expired < c.options.Cascade:
 		changed, err = c.store.LeaveRecovery(ctx, c.stream)
-		recovery = false
+		r.Recovery = false
 	}
 	if err != nil || !changed {
-		return recovery, err
+		return s, err
 	}
-	c.options.Lease.Logger.Warn("sequence: recovery mode", "stream", c.stream, "on", recovery, "expired", s.Expired)
+	c.options.Lease.Logger.Warn("sequence: recovery mode", "stream", c.stream, "on", r.Recovery, "expired", s.Expired)
 	if c.options.OnMode != nil {
-		c.options.OnMode(ctx, recovery)
+		c.options.OnMode(ctx, r.Recovery)
 	}
-	return recovery, nil
+	return s, nil
 }
 
 // claimLease is a claim on its way through the engine.

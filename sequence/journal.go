@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 )
 
@@ -22,7 +23,7 @@ type Journal struct {
 	file    *os.File
 	size    int64           // of the good part; what a failed append left behind is cut off
 	pending []journalRecord // in order
-	damaged []int           // lines
+	damaged []int           // lines; as the opening has found them
 }
 
 // journalRecord is a line: a result, or with Done the note that one was settled.
@@ -46,14 +47,12 @@ func (e *DamagedError) Error() string {
 
 // OpenJournal opens a journal, or makes it.
 func OpenJournal(path string) (*Journal, error) {
-	_, statErr := os.Stat(path)
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("sequence: journal: %w", err)
 	}
 	j := &Journal{file: file}
-	err = j.load()
-	if err == nil && errors.Is(statErr, os.ErrNotExist) {
+	if err = j.load(); err == nil {
 		err = syncFolder(filepath.Dir(path))
 	}
 	if err != nil {
@@ -63,7 +62,7 @@ func OpenJournal(path string) (*Journal, error) {
 	return j, nil
 }
 
-// syncFolder makes a new file survive a power failure.
+// syncFolder makes a new file survive a power failure. It may be one that an earlier process has made just before it crashed.
 func syncFolder(path string) error {
 	folder, err := os.Open(path)
 	if err != nil {
@@ -100,12 +99,7 @@ func (j *Journal) note(r journalRecord) {
 		j.pending = append(j.pending, r)
 		return
 	}
-	for i := range j.pending {
-		if j.pending[i].ID == r.ID {
-			j.pending = append(j.pending[:i:i], j.pending[i+1:]...)
-			return
-		}
-	}
+	j.pending = slices.DeleteFunc(j.pending, func(p journalRecord) bool { return p.ID == r.ID })
 }
 
 func parse(line []byte, r *journalRecord) bool {
@@ -164,12 +158,10 @@ func (j *Journal) records(stream string) (all []journalRecord) {
 // Damaged returns a *DamagedError if the journal had unreadable lines when it was opened,
 // and nil otherwise.
 func (j *Journal) Damaged() error {
-	j.mu.Lock()
-	defer j.mu.Unlock()
 	if len(j.damaged) == 0 {
 		return nil
 	}
-	return &DamagedError{j.file.Name(), append([]int(nil), j.damaged...)}
+	return &DamagedError{j.file.Name(), slices.Clone(j.damaged)}
 }
 
 // settled notes that a result is the store's, and empties a file in which nothing else is left.

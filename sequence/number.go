@@ -191,13 +191,11 @@ func repeat[Tx any](ctx context.Context, lease leasing.Lease, write Write[Tx], r
 		if err == nil || own || decided(err) || ctx.Err() != nil || lease.Err() != nil {
 			return err
 		}
-		timer := time.NewTimer(pause)
 		select {
-		case <-timer.C:
+		case <-time.After(pause):
 		case <-ctx.Done():
 		case <-lease.Done():
 		}
-		timer.Stop()
 	}
 }
 

@@ -21,9 +21,6 @@ type Reader struct {
 	Page int
 }
 
-// defaultPage is that of Reader.Page.
-const defaultPage = 256
-
 // Read iterates over the entries from a number on, up to the watermark or the seal as they are when the
 // loop gets there. It ends at the first error.
 func (r Reader) Read(ctx context.Context, from int64) iter.Seq2[Entry, error] {
@@ -39,16 +36,12 @@ func (r Reader) Follow(ctx context.Context, from int64) iter.Seq2[Entry, error] 
 
 func (r Reader) iterate(ctx context.Context, from int64, follow bool) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
-		next := max(from, 1)
-		limit := r.Page
-		if limit <= 0 {
-			limit = defaultPage
-		}
-		for {
-			page, err := r.page(ctx, next, limit)
+		first := max(from, 1)
+		for next := first; ; {
+			page, err := r.page(ctx, next)
 			if err == nil && follow && len(page.Entries) == 0 {
 				err = await(ctx, r.Records, r.Stream, func(ctx context.Context) (bool, error) {
-					page, err = r.page(ctx, next, limit)
+					page, err = r.page(ctx, next)
 					return len(page.Entries) > 0, err
 				})
 			}
@@ -57,7 +50,7 @@ func (r Reader) iterate(ctx context.Context, from int64, follow bool) iter.Seq2[
 				return
 			}
 			for _, e := range page.Entries {
-				if e.Seq != next && (e.Seq > next && next != max(from, 1)) {
+				if e.Seq > next && next > first { // what is below the first may be forgotten
 					yield(Entry{}, fmt.Errorf("sequence: read %q: number %d is missing before %d: %w", r.Stream, next, e.Seq, ErrNotFound))
 					return
 				}
@@ -73,7 +66,11 @@ func (r Reader) iterate(ctx context.Context, from int64, follow bool) iter.Seq2[
 	}
 }
 
-func (r Reader) page(ctx context.Context, from int64, limit int) (seqstore.Page, error) {
+func (r Reader) page(ctx context.Context, from int64) (seqstore.Page, error) {
+	limit := r.Page
+	if limit <= 0 {
+		limit = 256
+	}
 	return r.Records.Read(ctx, seqstore.ReadRequest{Stream: r.Stream, From: from, Limit: limit, Sealed: r.Sealed})
 }
 

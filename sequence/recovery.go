@@ -1,8 +1,11 @@
 package sequence
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 	"unicode"
 
 	"github.com/distributedleasing/leasing/sequence/seqstore"
@@ -70,22 +73,12 @@ const (
 // ByLoad returns a CleanerOptions.Select: all steps under low load, all but the expensive ones under medium load, and
 // a gap under high or unknown load. expensive lists the names of the expensive steps.
 func ByLoad(load func(context.Context) Load, expensive ...string) func(context.Context, Entry, []Step) []Step {
-	costly := map[string]bool{}
-	for _, name := range expensive {
-		costly[name] = true
-	}
 	return func(ctx context.Context, _ Entry, steps []Step) []Step {
 		switch load(ctx) {
 		case LowLoad:
 			return steps
 		case MediumLoad:
-			var cheap []Step
-			for _, step := range steps {
-				if !costly[step.Name] {
-					cheap = append(cheap, step)
-				}
-			}
-			return cheap
+			return slices.DeleteFunc(slices.Clone(steps), func(s Step) bool { return slices.Contains(expensive, s.Name) })
 		}
 		return nil
 	}
@@ -112,9 +105,7 @@ func (c *Cleaner[Tx]) chain(ctx context.Context, e Entry) (req seqstore.ResolveR
 			req.Outcome, req.Payload, req.Reason = OutcomeRecovered, recovery.Payload, ""
 			return req, s.Name
 		case recovery.Outcome == OutcomeGap:
-			if recovery.Reason != "" {
-				req.Reason = recovery.Reason
-			}
+			req.Reason = cmp.Or(recovery.Reason, ReasonExpired)
 			return req, s.Name
 		}
 	}
@@ -136,15 +127,11 @@ const maxReason = 500
 
 // reasonOf is an error's text as it is stored.
 func reasonOf(err error) string {
-	var text []rune
-	for _, r := range err.Error() {
-		if len(text) == maxReason {
-			break
-		}
+	text := []rune(strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) || r == unicode.ReplacementChar {
-			r = ' '
+			return ' '
 		}
-		text = append(text, r)
-	}
-	return string(text)
+		return r
+	}, err.Error()))
+	return string(text[:min(len(text), maxReason)])
 }

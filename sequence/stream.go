@@ -206,11 +206,6 @@ func (n *Number[Tx]) do(ctx context.Context, work func(ctx context.Context, n *N
 // ErrNotCommitted is returned by Do if its function returned nil without Commit or Release.
 var ErrNotCommitted = errors.New("the function has neither committed nor released its number")
 
-// settleTimeout bounds the settling of a Do whose lease has ended.
-func (s *Stream[Tx]) settleTimeout() time.Duration {
-	return cmp.Or(s.options.Lease.RequestTimeout, 10*time.Second)
-}
-
 // finish closes the number after the function of a Do.
 func (n *Number[Tx]) finish(ctx context.Context, err error) error {
 	n.mu.Lock()
@@ -222,7 +217,7 @@ func (n *Number[Tx]) finish(ctx context.Context, err error) error {
 	late := (*LateCommitError)(nil)
 	if tried != nil && (errors.Is(err, ErrLate) || n.lease.Err() != nil) {
 		n.abandon(ctx)
-		settling, cancel := context.WithTimeout(context.WithoutCancel(ctx), n.stream.settleTimeout())
+		settling, cancel := context.WithTimeout(context.WithoutCancel(ctx), cmp.Or(n.stream.options.Lease.RequestTimeout, 10*time.Second))
 		settled, e, settleErr := n.stream.Settle(settling, *tried, n.write)
 		cancel()
 		if settleErr != nil && n.stream.options.Journal != nil {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -218,12 +219,7 @@ func (l *ledger) claim(now time.Time, req seqstore.ClaimRequest) (change, bool) 
 
 // opened lists what is open, in order.
 func (l *ledger) opened() []int64 {
-	all := make([]int64, 0, len(l.open))
-	for seq := range l.open {
-		all = append(all, seq)
-	}
-	slices.Sort(all)
-	return all
+	return slices.Sorted(maps.Keys(l.open))
 }
 
 func (l *ledger) extend(now time.Time, req seqstore.RenewRequest) (change, error) {

@@ -60,6 +60,15 @@ func (m *Store) in(ctx context.Context, stream string, do func(l *ledger, now ti
 	})
 }
 
+// ask is in for what has an answer.
+func ask[T any](ctx context.Context, m *Store, stream string, do func(l *ledger, now time.Time) (T, error)) (answer T, err error) {
+	err = m.in(ctx, stream, func(l *ledger, now time.Time) error {
+		answer, err = do(l, now)
+		return err
+	})
+	return answer, err
+}
+
 // request is a request that can be checked.
 type request interface{ Validate() error }
 
@@ -210,8 +219,8 @@ func (m *Store) Seal(ctx context.Context, stream string, upTo int64) (through in
 }
 
 // Forget deletes sealed entries.
-func (m *Store) Forget(ctx context.Context, stream string, upTo int64, limit int) (n int, err error) {
-	err = m.in(ctx, stream, func(l *ledger, _ time.Time) error {
+func (m *Store) Forget(ctx context.Context, stream string, upTo int64, limit int) (int, error) {
+	return ask(ctx, m, stream, func(l *ledger, _ time.Time) (n int, _ error) {
 		for seq := int64(1); seq <= min(upTo, l.sealed) && n < limit; seq++ {
 			e, kept := l.entries[seq]
 			if !kept || e.Uncleaned {
@@ -224,29 +233,26 @@ func (m *Store) Forget(ctx context.Context, stream string, upTo int64, limit int
 			}
 			n++
 		}
-		return nil
+		return n, nil
 	})
-	return n, err
 }
 
 // EnterRecovery begins recovery mode.
-func (m *Store) EnterRecovery(ctx context.Context, stream string, lasts time.Duration) (entered bool, err error) {
-	err = m.in(ctx, stream, func(l *ledger, now time.Time) error {
-		entered = !l.inRecovery(now)
+func (m *Store) EnterRecovery(ctx context.Context, stream string, lasts time.Duration) (bool, error) {
+	return ask(ctx, m, stream, func(l *ledger, now time.Time) (bool, error) {
+		entered := !l.inRecovery(now)
 		l.recoveryUntil = latest(l.recoveryUntil, now.Add(lasts))
-		return nil
+		return entered, nil
 	})
-	return entered, err
 }
 
 // LeaveRecovery ends recovery mode.
-func (m *Store) LeaveRecovery(ctx context.Context, stream string) (left bool, err error) {
-	err = m.in(ctx, stream, func(l *ledger, now time.Time) error {
-		left = l.inRecovery(now)
+func (m *Store) LeaveRecovery(ctx context.Context, stream string) (bool, error) {
+	return ask(ctx, m, stream, func(l *ledger, now time.Time) (bool, error) {
+		left := l.inRecovery(now)
 		l.recoveryUntil = time.Time{}
-		return nil
+		return left, nil
 	})
-	return left, err
 }
 
 // Cleaned records that the hooks of a number have succeeded.
@@ -292,22 +298,21 @@ func (m *Store) ResolveManual(ctx context.Context, id int64, by string) error {
 }
 
 // Manual returns undecided items.
-func (m *Store) Manual(ctx context.Context, stream string, limit int) (items []seqstore.ManualItem, err error) {
-	err = m.in(ctx, stream, func(*ledger, time.Time) error {
+func (m *Store) Manual(ctx context.Context, stream string, limit int) ([]seqstore.ManualItem, error) {
+	return ask(ctx, m, stream, func(*ledger, time.Time) (items []seqstore.ManualItem, _ error) {
 		for _, item := range m.manual {
 			if item.Stream == stream && item.ResolvedAt.IsZero() && len(items) < limit {
 				item.Payload = bytes.Clone(item.Payload)
 				items = append(items, item)
 			}
 		}
-		return nil
+		return items, nil
 	})
-	return items, err
 }
 
 // Read returns entries.
-func (m *Store) Read(ctx context.Context, req seqstore.ReadRequest) (page seqstore.Page, err error) {
-	err = m.in(ctx, req.Stream, func(l *ledger, _ time.Time) error {
+func (m *Store) Read(ctx context.Context, req seqstore.ReadRequest) (seqstore.Page, error) {
+	return ask(ctx, m, req.Stream, func(l *ledger, _ time.Time) (page seqstore.Page, _ error) {
 		page.Through = l.watermark()
 		if req.Sealed {
 			page.Through = l.sealed
@@ -324,51 +329,39 @@ func (m *Store) Read(ctx context.Context, req seqstore.ReadRequest) (page seqsto
 				page.Entries = append(page.Entries, e.Clone())
 			}
 		}
-		return nil
+		return page, nil
 	})
-	return page, err
 }
 
 // Find returns the entry of an operation.
-func (m *Store) Find(ctx context.Context, stream, op string) (e seqstore.Entry, err error) {
-	err = m.in(ctx, stream, func(l *ledger, _ time.Time) error {
+func (m *Store) Find(ctx context.Context, stream, op string) (seqstore.Entry, error) {
+	return ask(ctx, m, stream, func(l *ledger, _ time.Time) (seqstore.Entry, error) {
 		found, ok := l.entries[l.ops[op]]
 		if !ok {
-			return seqstore.NotFound(stream, fmt.Sprintf("operation %q", op))
+			return found, seqstore.NotFound(stream, fmt.Sprintf("operation %q", op))
 		}
-		e = found.Clone()
-		return nil
+		return found.Clone(), nil
 	})
-	return e, err
 }
 
 // Events returns the audit of some numbers.
-func (m *Store) Events(ctx context.Context, stream string, from, to int64) (all []seqstore.Event, err error) {
-	err = m.in(ctx, stream, func(l *ledger, _ time.Time) error {
+func (m *Store) Events(ctx context.Context, stream string, from, to int64) ([]seqstore.Event, error) {
+	return ask(ctx, m, stream, func(l *ledger, _ time.Time) (all []seqstore.Event, _ error) {
 		for seq := max(from, 1); seq <= to && seq < l.next; seq++ {
 			all = append(all, l.events[seq]...)
 		}
-		return nil
+		return all, nil
 	})
-	return all, err
 }
 
 // Status sums a stream up.
-func (m *Store) Status(ctx context.Context, stream string) (s seqstore.Status, err error) {
-	err = m.in(ctx, stream, func(l *ledger, now time.Time) error {
-		s = l.status(now)
-		return nil
-	})
-	return s, err
+func (m *Store) Status(ctx context.Context, stream string) (seqstore.Status, error) {
+	return ask(ctx, m, stream, func(l *ledger, now time.Time) (seqstore.Status, error) { return l.status(now), nil })
 }
 
 // LowestOpen is the lowest open number.
-func (m *Store) LowestOpen(ctx context.Context, stream string) (lowest int64, err error) {
-	err = m.in(ctx, stream, func(l *ledger, _ time.Time) error {
-		lowest = l.lowestOpen()
-		return nil
-	})
-	return lowest, err
+func (m *Store) LowestOpen(ctx context.Context, stream string) (int64, error) {
+	return ask(ctx, m, stream, func(l *ledger, _ time.Time) (int64, error) { return l.lowestOpen(), nil })
 }
 
 // Watch returns hints.

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
 )
 
 // The errors of every store match these with errors.Is. A store that
@@ -91,16 +92,10 @@ func (e *OpenError) Error() string {
 func (e *OpenError) Is(target error) bool { return target == ErrOpen }
 
 // UnknownStream is the error of a store that is asked about a stream that nobody has created.
-func UnknownStream(stream string) error { return &unknownStreamError{stream} }
-
-type unknownStreamError struct{ stream string }
-
-func (e *unknownStreamError) Error() string {
-	return fmt.Sprintf("sequence: %v %q: create it once with the store's CreateStream", ErrUnknownStream, e.stream)
-}
-
-func (e *unknownStreamError) Is(target error) bool {
-	return target == ErrUnknownStream || target == leasing.ErrNotSetUp
+// It matches ErrUnknownStream, and leasing.ErrNotSetUp.
+func UnknownStream(stream string) error {
+	text := fmt.Sprintf("sequence: %v %q: create it once with the store's CreateStream", ErrUnknownStream, stream)
+	return providerkit.WithText(text, errors.Join(ErrUnknownStream, leasing.ErrNotSetUp))
 }
 
 func invalid(field string, value any, want string) error {

@@ -3,6 +3,7 @@
 package seqstore
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -264,18 +265,9 @@ func validatePayload(field string, payload []byte) error {
 	return nil
 }
 
-func firstError(errs ...error) error {
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // Validate checks a request.
 func (r *LeaseRequest) Validate() error {
-	return firstError(
+	return cmp.Or(
 		ValidateText("Stream", r.Stream, MaxStreamBytes, false), ValidateText("Op", r.Op, MaxOpBytes, false),
 		ValidateText("Kind", r.Kind, MaxKindBytes, true), ValidateText("Owner", r.Owner, MaxKindBytes*2, true),
 		validateDuration(r.Duration))
@@ -286,7 +278,7 @@ func (r *RenewRequest) Validate() error { return validateDuration(r.Duration) }
 
 // Validate checks a request.
 func (r *ClaimRequest) Validate() error {
-	return firstError(ValidateText("Owner", r.Owner, MaxKindBytes*2, true), ValidateText("ID", r.ID, MaxKindBytes, true), validateDuration(r.Duration))
+	return cmp.Or(ValidateText("Owner", r.Owner, MaxKindBytes*2, true), ValidateText("ID", r.ID, MaxKindBytes, true), validateDuration(r.Duration))
 }
 
 // Validate checks a request.

@@ -293,24 +293,13 @@ func aStoppedCleanerGivesItsClaimBack[Tx any](f *fixture[Tx]) {
 	require.Zero(f, e.Attempts, "it has not failed")
 	require.Less(f, e.ClaimUntil.Sub(f.status().Now), time.Minute)
 	pass(5 * time.Millisecond)
-	store := &counting[Tx]{Store: f.store}
-	next, err := sequence.NewCleaner(store, stream, sequence.CleanerOptions[Tx]{})
+	store := &line[Tx]{Store: f.store}
+	next, err := sequence.NewCleaner[Tx](store, stream, sequence.CleanerOptions[Tx]{})
 	require.NoError(f, err)
 	f.sweep(next)
 	require.NoError(f, next.Close(f.ctx))
 	require.Equal(f, sequence.Gap, f.find("half done").State)
 	require.Zero(f, store.givenBack.Load(), "a claim that has ended is not given back")
-}
-
-// counting counts claims that are given back.
-type counting[Tx any] struct {
-	sequence.Store[Tx]
-	givenBack atomic.Int64
-}
-
-func (s *counting[Tx]) ReleaseClaim(ctx context.Context, stream, id string) error {
-	s.givenBack.Add(1)
-	return s.Store.ReleaseClaim(ctx, stream, id)
 }
 
 // A cleaner that is stopped while a claim is on its way doesn't know whether it has one.
@@ -375,8 +364,7 @@ func readersSeeOneOrder[Tx any](f *fixture[Tx]) {
 			f.commit(e, fmt.Sprint(i))
 		}
 		if i%10 == 9 {
-			_, err := f.store.Seal(f.ctx, stream, 0)
-			require.NoError(f, err)
+			f.seal(0)
 		}
 	}
 	group.Wait()

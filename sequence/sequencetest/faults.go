@@ -13,14 +13,15 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// line is a store behind something that goes wrong.
+// line is a store behind something that goes wrong, or is counted.
 type line[Tx any] struct {
 	sequence.Store[Tx]
-	cut     atomic.Bool // renewals and commits do not get through
-	missing int64       // a number whose entry is not read
-	asked   []time.Duration
-	watched func() // runs before a registration
-	looks   int    // for the lowest number that is open
+	cut       atomic.Bool     // renewals and commits do not get through
+	missing   int64           // a number whose entry is not read
+	asked     []time.Duration // for a lease
+	watched   func()          // runs before a registration
+	looks     int             // for the lowest number that is open
+	givenBack atomic.Int64    // claims
 }
 
 var errCut = errors.New("the line is cut")
@@ -42,6 +43,11 @@ func (l *line[Tx]) Commit(ctx context.Context, req seqstore.CommitRequest, write
 		return sequence.Entry{}, errCut
 	}
 	return l.Store.Commit(ctx, req, write)
+}
+
+func (l *line[Tx]) ReleaseClaim(ctx context.Context, stream, id string) error {
+	l.givenBack.Add(1)
+	return l.Store.ReleaseClaim(ctx, stream, id)
 }
 
 func (l *line[Tx]) Read(ctx context.Context, req seqstore.ReadRequest) (seqstore.Page, error) {

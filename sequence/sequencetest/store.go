@@ -208,17 +208,14 @@ func aCommitLeasesTheNextNumber[Tx any](f *fixture[Tx]) {
 
 func aLateCommitChangesNothing[Tx any](f *fixture[Tx]) {
 	e := f.expired("op")
-	_, err := f.store.Commit(f.ctx, commitOf(e, "x"), f.insert("x"))
+	err := f.tryCommit(e, "x")
 	require.True(f, f.late(err, sequence.Leased).Expired)
 	require.ErrorContains(f, err, "run out")
 	claim := f.claim(time.Minute)
-	_, err = f.store.Commit(f.ctx, commitOf(e, "x"), f.insert("x"))
-	f.refused(err, sequence.Recovering)
-	_, err = f.store.Commit(f.ctx, commitOf(claim, "x"), f.insert("x"))
-	f.refused(err, sequence.Recovering)
+	f.refused(f.tryCommit(e, "x"), sequence.Recovering)
+	f.refused(f.tryCommit(claim, "x"), sequence.Recovering)
 	f.resolve(claim, sequence.OutcomeGap, "")
-	_, err = f.store.Commit(f.ctx, commitOf(e, "x"), f.insert("x"))
-	f.refused(err, sequence.Gap)
+	f.refused(f.tryCommit(e, "x"), sequence.Gap)
 	require.Empty(f, f.db.Rows(f.T))
 	require.Equal(f, sequence.ReasonExpired, f.find("op").Reason)
 }
@@ -309,28 +306,23 @@ func workIsKept[Tx any](f *fixture[Tx]) {
 func aGapIsFilledByItsOperationAlone[Tx any](f *fixture[Tx]) {
 	e := f.lease("op", time.Minute)
 	fill := sequence.FillRequest{Stream: stream, Seq: e.Seq, Op: "op", Payload: []byte("x")}
-	_, err := f.store.Fill(f.ctx, fill, f.insert("x"))
-	f.refused(err, sequence.Leased)
+	f.refused(f.tryFill(fill, f.insert("x")), sequence.Leased)
 	f.release(e)
 	other := fill
 	other.Op = "another"
-	_, err = f.store.Fill(f.ctx, other, f.insert("x"))
-	f.refused(err, sequence.Gap)
+	f.refused(f.tryFill(other, f.insert("x")), sequence.Gap)
 	filled, err := f.store.Fill(f.ctx, fill, f.insert("x"))
 	require.NoError(f, err)
 	require.Equal(f, sequence.Filled, filled.State)
-	_, err = f.store.Fill(f.ctx, fill, f.insert("again"))
-	require.NoError(f, err, "the reply may have been lost")
+	require.NoError(f, f.tryFill(fill, f.insert("again")), "the reply may have been lost")
 	fill.Payload = []byte("y")
-	_, err = f.store.Fill(f.ctx, fill, nil)
-	require.ErrorIs(f, err, sequence.ErrOtherPayload)
+	require.ErrorIs(f, f.tryFill(fill, nil), sequence.ErrOtherPayload)
 	found := f.find("op")
 	require.Equal(f, []byte("x"), found.Payload)
 	require.False(f, found.FilledAt.IsZero())
 	require.Equal(f, sequence.ReasonReleased, found.Reason, "what it was stays known")
 	require.Equal(f, []string{"x"}, f.db.Rows(f.T))
-	_, err = f.store.Fill(f.ctx, sequence.FillRequest{Stream: stream, Seq: 7, Op: "op"}, nil)
-	require.ErrorIs(f, err, sequence.ErrNotFound)
+	require.ErrorIs(f, f.tryFill(sequence.FillRequest{Stream: stream, Seq: 7, Op: "op"}, nil), sequence.ErrNotFound)
 }
 
 func aReaderStopsAtTheWatermarkAndAtTheSeal[Tx any](f *fixture[Tx]) {
@@ -351,9 +343,7 @@ func aReaderStopsAtTheWatermarkAndAtTheSeal[Tx any](f *fixture[Tx]) {
 	require.NoError(f, err)
 	require.Equal(f, []int64{2}, seqs(page.Entries))
 	require.Empty(f, f.read(true))
-	through, err := f.store.Seal(f.ctx, stream, 2)
-	require.NoError(f, err)
-	require.Equal(f, int64(2), through)
+	require.Equal(f, int64(2), f.seal(2))
 	require.Equal(f, []int64{1, 2}, seqs(f.read(true)))
 	require.Equal(f, sequence.Sealed, f.read(true)[1].State)
 	page, err = f.store.Read(f.ctx, seqstore.ReadRequest{Stream: stream, From: 1, Limit: 9, States: []sequence.State{sequence.Leased, sequence.Sealed}})
@@ -368,14 +358,9 @@ func forgettingStopsAtTheSeal[Tx any](f *fixture[Tx]) {
 	for i := range 6 {
 		f.commit(f.lease(fmt.Sprint(i), time.Minute), fmt.Sprint(i))
 	}
-	_, err := f.store.Seal(f.ctx, stream, 4)
-	require.NoError(f, err)
-	n, err := f.store.Forget(f.ctx, stream, 100, 3)
-	require.NoError(f, err)
-	require.Equal(f, 3, n)
-	n, err = f.store.Forget(f.ctx, stream, 100, 3)
-	require.NoError(f, err)
-	require.Equal(f, 1, n)
+	f.seal(4)
+	require.Equal(f, 3, f.forget(100, 3))
+	require.Equal(f, 1, f.forget(100, 3))
 	require.Equal(f, []int64{5, 6}, seqs(f.read(false)))
 	require.Equal(f, int64(7), f.lease("next", time.Minute).Seq)
 	require.Equal(f, int64(4), f.status().Sealed)
@@ -437,8 +422,7 @@ func badInputIsRefused[Tx any](f *fixture[Tx]) {
 		require.ErrorIs(f, err, leasing.ErrInvalid)
 	}
 	f.lease("op", time.Minute)
-	_, err = f.store.Seal(f.ctx, stream, 0)
-	require.NoError(f, err, "nothing is below")
+	f.seal(0) // nothing is below
 	_, err = f.store.Seal(f.ctx, stream, 1)
 	require.ErrorIs(f, err, sequence.ErrOpen)
 	f.commit(f.find("op"), "x")
@@ -455,25 +439,20 @@ func hooksAreRemembered[Tx any](f *fixture[Tx]) {
 	claim := f.claim(time.Minute)
 	req := resolution(claim, sequence.OutcomeGap, "")
 	req.Uncleaned = true
-	_, err := f.store.Resolve(f.ctx, req, nil)
-	require.NoError(f, err)
+	f.resolveAs(req, nil)
 	f.commit(f.lease("b", time.Minute), "b")
-	_, err = f.store.Seal(f.ctx, stream, 0)
-	require.NoError(f, err)
+	f.seal(0)
 	uncleaned := func() []int64 {
 		page, err := f.store.Read(f.ctx, seqstore.ReadRequest{Stream: stream, Limit: 10, Uncleaned: true})
 		require.NoError(f, err)
 		return seqs(page.Entries)
 	}
 	require.Equal(f, []int64{1}, uncleaned())
-	_, err = f.store.Forget(f.ctx, stream, 10, 10)
-	require.NoError(f, err)
+	f.forget(10, 10)
 	require.Equal(f, []int64{1}, uncleaned(), "it is not forgotten before its hooks have succeeded")
 	require.NoError(f, f.store.Cleaned(f.ctx, stream, 1))
 	require.Empty(f, uncleaned())
-	n, err := f.store.Forget(f.ctx, stream, 10, 10)
-	require.NoError(f, err)
-	require.Equal(f, 1, n)
+	require.Equal(f, 1, f.forget(10, 10))
 	require.False(f, slices.ContainsFunc(f.read(false), func(e sequence.Entry) bool { return e.Seq == 1 }))
 }
 
@@ -486,8 +465,7 @@ func everyChangeIsAudited[Tx any](f *fixture[Tx]) {
 	require.Error(f, err)
 	f.commit(committed, "x")
 	failed := resolution(f.claim(time.Minute), seqstore.OutcomeFailed, "bad luck")
-	_, err = f.store.Resolve(f.ctx, failed, nil)
-	require.NoError(f, err)
+	f.resolveAs(failed, nil)
 	f.until(func() bool {
 		claim, ok := f.tryClaim(time.Minute)
 		if ok {
@@ -496,11 +474,9 @@ func everyChangeIsAudited[Tx any](f *fixture[Tx]) {
 		return ok
 	})
 	f.release(gap)
-	_, err = f.store.Fill(f.ctx, sequence.FillRequest{Stream: stream, Seq: gap.Seq, Op: gap.Op}, nil)
-	require.NoError(f, err)
+	require.NoError(f, f.tryFill(sequence.FillRequest{Stream: stream, Seq: gap.Seq, Op: gap.Op}, nil))
 	f.release(f.lease("sealed", time.Minute))
-	_, err = f.store.Seal(f.ctx, stream, 0)
-	require.NoError(f, err)
+	f.seal(0)
 	events := func() (all []string) {
 		found, err := f.store.Events(f.ctx, stream, 1, 100)
 		require.NoError(f, err)
@@ -518,7 +494,6 @@ func everyChangeIsAudited[Tx any](f *fixture[Tx]) {
 		`5 leased by "tester" under 1`, `5 gap by "tester" under 1`, `5 sealed by "" under 1`,
 	}
 	require.Equal(f, want, events())
-	_, err = f.store.Forget(f.ctx, stream, 2, 10)
-	require.NoError(f, err)
+	f.forget(2, 10)
 	require.Equal(f, want[7:], events(), "forgotten with the number")
 }

@@ -8,7 +8,6 @@ import (
 
 	"github.com/distributedleasing/leasing"
 	"github.com/distributedleasing/leasing/sequence"
-	"github.com/distributedleasing/leasing/sequence/seqstore"
 	"github.com/stretchr/testify/require"
 )
 
@@ -43,20 +42,9 @@ func aDoClosesItsNumber[Tx any](f *fixture[Tx]) {
 	require.Equal(f, []string{"good"}, f.db.Rows(f.T))
 }
 
-// requests counts leases.
-type requests[Tx any] struct {
-	sequence.Store[Tx]
-	leases int
-}
-
-func (r *requests[Tx]) Lease(ctx context.Context, req seqstore.LeaseRequest) (sequence.Entry, error) {
-	r.leases++
-	return r.Store.Lease(ctx, req)
-}
-
 // A DoAll leases a number by itself only where no commit came before. What it has leased is used, or given up.
 func aDoOfManyLeasesAsItCommits[Tx any](f *fixture[Tx]) {
-	store := &requests[Tx]{Store: f.store}
+	store := &line[Tx]{Store: f.store}
 	s, err := sequence.NewStream[Tx](store, stream, sequence.Options[Tx]{})
 	require.NoError(f, err)
 	ops := func(ids ...string) (all []sequence.Operation) {
@@ -88,7 +76,7 @@ func aDoOfManyLeasesAsItCommits[Tx any](f *fixture[Tx]) {
 	done, err := s.DoAll(f.ctx, ops("a", "b", "released", "c", "d", "bad", "never"), work)
 	require.ErrorIs(f, err, own)
 	require.Equal(f, 5, done)
-	require.Equal(f, 2, store.leases, "of the first, and of the one after a release")
+	require.Len(f, store.asked, 2, "of the first, and of the one after a release")
 	done, err = s.DoAll(f.ctx, ops("bad afterwards", "not begun"), work)
 	require.ErrorIs(f, err, own)
 	require.Zero(f, done)
@@ -139,8 +127,7 @@ func aLateCommitOfADoIsSettled[Tx any](f *fixture[Tx]) {
 
 	err = late("queued", func() {
 		f.resolve(f.claim(time.Minute), sequence.OutcomeGap, "")
-		_, err := f.store.Seal(f.ctx, stream, 0)
-		require.NoError(f, err)
+		f.seal(0)
 	})
 	require.Equal(f, sequence.SettledQueued, f.late(err, sequence.Sealed).Settled)
 	items, err := f.store.Manual(f.ctx, stream, 10)

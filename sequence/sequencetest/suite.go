@@ -154,13 +154,36 @@ func commitOf(e sequence.Entry, payload string) seqstore.CommitRequest {
 
 func (f *fixture[Tx]) commit(e sequence.Entry, payload string) {
 	f.Helper()
+	require.NoError(f, f.tryCommit(e, payload))
+}
+
+func (f *fixture[Tx]) tryCommit(e sequence.Entry, payload string) error {
 	_, err := f.store.Commit(f.ctx, commitOf(e, payload), f.insert(payload))
+	return err
+}
+
+func (f *fixture[Tx]) tryFill(req sequence.FillRequest, write sequence.Write[Tx]) error {
+	_, err := f.store.Fill(f.ctx, req, write)
+	return err
+}
+
+func (f *fixture[Tx]) seal(upTo int64) (through int64) {
+	f.Helper()
+	through, err := f.store.Seal(f.ctx, stream, upTo)
 	require.NoError(f, err)
+	return through
 }
 
 // insert is the caller's own write of a row.
 func (f *fixture[Tx]) insert(row string) sequence.Write[Tx] {
 	return func(ctx context.Context, tx Tx, _ sequence.Entry) error { return f.db.Insert(ctx, tx, row) }
+}
+
+func (f *fixture[Tx]) forget(upTo int64, limit int) int {
+	f.Helper()
+	n, err := f.store.Forget(f.ctx, stream, upTo, limit)
+	require.NoError(f, err)
+	return n
 }
 
 func (f *fixture[Tx]) claim(d time.Duration) sequence.Entry {
@@ -187,7 +210,12 @@ func (f *fixture[Tx]) resolve(e sequence.Entry, outcome sequence.Outcome, text s
 	if outcome == sequence.OutcomeRecovered {
 		write = f.insert(text)
 	}
-	e, err := f.store.Resolve(f.ctx, resolution(e, outcome, text), write)
+	return f.resolveAs(resolution(e, outcome, text), write)
+}
+
+func (f *fixture[Tx]) resolveAs(req seqstore.ResolveRequest, write sequence.Write[Tx]) sequence.Entry {
+	f.Helper()
+	e, err := f.store.Resolve(f.ctx, req, write)
 	require.NoError(f, err)
 	return e
 }

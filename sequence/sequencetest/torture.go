@@ -44,7 +44,7 @@ type History struct {
 	Events  []sequence.Event // the store's audit
 	Readers [][]string       // what each has seen, up to the seal
 
-	Leases, Late, Stale int64
+	Late, Stale int64 // requests that were refused
 }
 
 // Claimed is a claim that a cleaner got, and was told of. At is the store's time.
@@ -65,7 +65,6 @@ type torture[Tx any] struct {
 	told    map[string]int64
 	claims  []Claimed
 	started atomic.Int64 // operations
-	leases  atomic.Int64
 	late    atomic.Int64
 	stale   atomic.Int64
 }
@@ -108,7 +107,7 @@ func Torture[Tx any](t testing.TB, db Database[Tx], o TortureOptions, open func(
 	}
 	work.Wait()
 
-	h := &History{Told: x.told, Claims: x.claims, Leases: x.leases.Load(), Late: x.late.Load(), Stale: x.stale.Load()}
+	h := &History{Told: x.told, Claims: x.claims, Late: x.late.Load(), Stale: x.stale.Load()}
 	last, err := sequence.NewCleaner(x.store, stream, sequence.CleanerOptions[Tx]{Write: x.row, RetryAfter: time.Millisecond})
 	require.NoError(t, err)
 	for deadline := time.Now().Add(2 * time.Minute); ; pass(10 * time.Millisecond) {
@@ -213,7 +212,6 @@ func (x *torture[Tx]) write(ctx context.Context, random *rand.Rand) {
 			pass(10 * time.Millisecond)
 			continue
 		}
-		x.leases.Add(1)
 		began := time.Now()
 		req := seqstore.CommitRequest{Stream: stream, Seq: e.Seq, Token: e.Token, Payload: []byte(op)}
 		switch random.IntN(10) {
@@ -282,7 +280,6 @@ func (x *torture[Tx]) doAll(ctx context.Context, s *sequence.Stream[Tx], op stri
 }
 
 func (x *torture[Tx]) work(ctx context.Context, n *sequence.Number[Tx], random *rand.Rand) error {
-	x.leases.Add(1)
 	if random.IntN(2) == 0 {
 		waiting, cancel := context.WithTimeout(ctx, x.o.Lease)
 		defer cancel()

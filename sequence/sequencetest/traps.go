@@ -106,8 +106,7 @@ func trapS4[Tx any](f *fixture[Tx]) {
 		require.Equal(f, attempt, claim.Attempts)
 		req := resolution(claim, seqstore.OutcomeFailed, "no luck")
 		req.RetryAfter, req.MaxAttempts = time.Millisecond, 3
-		_, err := f.store.Resolve(f.ctx, req, nil)
-		require.NoError(f, err)
+		f.resolveAs(req, nil)
 		require.Equal(f, "no luck", f.find("op").LastError)
 		if attempt < 2 {
 			require.Equal(f, int64(0), f.status().Watermark, "the number is accounted for")
@@ -117,8 +116,7 @@ func trapS4[Tx any](f *fixture[Tx]) {
 	claim := f.claim(time.Minute)
 	req := resolution(claim, seqstore.OutcomeFailed, "no luck")
 	req.RetryAfter = time.Hour
-	_, err := f.store.Resolve(f.ctx, req, nil)
-	require.NoError(f, err)
+	f.resolveAs(req, nil)
 	_, ok := f.tryClaim(time.Minute)
 	require.False(f, ok, "not before the pause has passed")
 	found := f.find("op")
@@ -139,8 +137,7 @@ func trapS5[Tx any](f *fixture[Tx]) {
 		"filled": func(op string) {
 			e := f.lease(op, time.Minute)
 			f.release(e)
-			_, err := f.store.Fill(f.ctx, sequence.FillRequest{Stream: stream, Seq: e.Seq, Op: op}, nil)
-			require.NoError(f, err)
+			require.NoError(f, f.tryFill(sequence.FillRequest{Stream: stream, Seq: e.Seq, Op: op}, nil))
 		},
 	}
 	for op, closing := range closings {
@@ -253,25 +250,20 @@ func trapS11[Tx any](f *fixture[Tx]) {
 	released := f.lease("released", time.Minute)
 	f.commit(f.lease("committed", time.Minute), "x")
 	f.release(released)
-	through, err := f.store.Seal(f.ctx, stream, 0)
-	require.NoError(f, err)
-	require.Equal(f, int64(2), through)
+	require.Equal(f, int64(2), f.seal(0))
 	before := f.read(true)
-	_, err = f.store.Fill(f.ctx, sequence.FillRequest{Stream: stream, Seq: released.Seq, Op: "released", Payload: []byte("late")}, f.insert("late"))
-	f.refused(err, sequence.Sealed)
-	_, err = f.store.Commit(f.ctx, commitOf(released, "late"), f.insert("late"))
-	f.refused(err, sequence.Sealed)
+	f.refused(f.tryFill(sequence.FillRequest{Stream: stream, Seq: released.Seq, Op: "released", Payload: []byte("late")}, f.insert("late")), sequence.Sealed)
+	f.refused(f.tryCommit(released, "late"), sequence.Sealed)
 	_, ok := f.tryClaim(time.Minute)
 	require.False(f, ok)
 	require.Equal(f, before, f.read(true))
 	require.Equal(f, []string{"x"}, f.db.Rows(f.T))
 	open := f.lease("open", time.Minute)
 	f.release(f.lease("gap", time.Minute))
-	_, err = f.store.Seal(f.ctx, stream, 4)
+	_, err := f.store.Seal(f.ctx, stream, 4)
 	require.ErrorIs(f, err, sequence.ErrOpen, "an open number can't be sealed over")
 	f.commit(open, "y")
-	_, err = f.store.Seal(f.ctx, stream, 1)
-	require.NoError(f, err)
+	f.seal(1)
 	require.Equal(f, int64(2), f.status().Sealed, "the seal never goes back")
 }
 

@@ -1,9 +1,9 @@
 package sqlsequence
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
-	"regexp"
 	"slices"
 	"sync"
 
@@ -36,20 +36,28 @@ type sqlQuerier interface {
 type sqlSession struct{ on sqlQuerier }
 
 func (s sqlSession) query(ctx context.Context, statement string, args []any, each func(scan) error) error {
-	rows, err := s.on.QueryContext(ctx, statement, args...)
+	rows, err := s.on.QueryContext(ctx, statement, args...) //nolint:rowserrcheck // scanAll does
 	if err != nil {
 		return err
 	}
 	defer rows.Close()
+	return cmp.Or(scanAll(rows, each), rows.Close())
+}
+
+// rows are those of package sql, or of pgx.
+type rows interface {
+	Next() bool
+	Scan(dest ...any) error
+	Err() error
+}
+
+func scanAll(rows rows, each func(scan) error) error {
 	for rows.Next() {
 		if err := each(rows.Scan); err != nil {
 			return err
 		}
 	}
-	if err := rows.Err(); err != nil {
-		return err
-	}
-	return rows.Close()
+	return rows.Err()
 }
 
 // sqlDatabase is PostgreSQL through database/sql.
@@ -94,18 +102,13 @@ type sqliteDatabase struct {
 	waiting []*passenger
 }
 
-var parameter = regexp.MustCompile(`\$(\d)`)
-
-// sqliteParameters writes parameters as SQLite counts them: $1 would be a name to it.
-func sqliteParameters(statement string) string { return parameter.ReplaceAllString(statement, "?$1") }
-
 // prepare prepares statements. It is called outside of transactions, since it may take a connection.
 func (d *sqliteDatabase) prepare(ctx context.Context, statements []string) error {
 	for _, statement := range statements {
 		if _, ok := d.prepared.Load(statement); ok {
 			continue
 		}
-		prepared, err := d.db.PrepareContext(ctx, sqliteParameters(statement))
+		prepared, err := d.db.PrepareContext(ctx, statement)
 		if err != nil {
 			return err
 		}
@@ -201,14 +204,7 @@ func (d *sqliteDatabase) drive(ctx context.Context, do func(session, *sql.Tx) er
 	defer conn.Close()
 	return transact(context.WithoutCancel(ctx), conn, nil, func(_ session, tx *sql.Tx) error {
 		s := sqliteSession{d, tx}
-		err := ctx.Err()
-		if err == nil {
-			err = do(s, tx)
-		}
-		if err == nil {
-			err = ctx.Err()
-		}
-		if err != nil {
+		if err := cmp.Or(do(s, tx), ctx.Err()); err != nil {
 			return err
 		}
 		d.mu.Lock()
@@ -230,16 +226,18 @@ type sqliteSession struct {
 }
 
 func (s sqliteSession) query(ctx context.Context, statement string, args []any, each func(scan) error) error {
-	prepared, ok := s.d.prepared.Load(statement)
-	switch {
-	case !ok && s.tx == nil:
-		return sqlSession{s.d.db}.query(ctx, sqliteParameters(statement), args, each)
-	case !ok:
-		return sqlSession{s.tx}.query(ctx, sqliteParameters(statement), args, each)
-	case s.tx == nil:
-		return sqlSession{preparedQuerier{prepared.(*sql.Stmt)}}.query(ctx, statement, args, each)
+	on := sqlQuerier(s.d.db)
+	if s.tx != nil {
+		on = s.tx
 	}
-	return sqlSession{preparedQuerier{s.tx.StmtContext(ctx, prepared.(*sql.Stmt))}}.query(ctx, statement, args, each)
+	if prepared, ok := s.d.prepared.Load(statement); ok {
+		stmt := prepared.(*sql.Stmt)
+		if s.tx != nil {
+			stmt = s.tx.StmtContext(ctx, stmt)
+		}
+		on = preparedQuerier{stmt}
+	}
+	return sqlSession{on}.query(ctx, statement, args, each)
 }
 
 // preparedQuerier runs one statement, whatever its text.
@@ -262,12 +260,7 @@ func (s pgxSession) query(ctx context.Context, statement string, args []any, eac
 		return err
 	}
 	defer rows.Close()
-	for rows.Next() {
-		if err := each(rows.Scan); err != nil {
-			return err
-		}
-	}
-	return rows.Err()
+	return scanAll(rows, each)
 }
 
 type pgxDatabase struct {

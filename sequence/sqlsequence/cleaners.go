@@ -69,23 +69,16 @@ func (s *Store[Tx]) Resolve(ctx context.Context, req seqstore.ResolveRequest, wr
 	if req.Outcome != seqstore.OutcomeRecovered {
 		write = nil
 	}
-	return s.close(ctx, req.Stream, write, nil, func(on session) (row, bool, error) {
-		r, found, err := s.resolve(ctx, on, req)
-		if err != nil || found {
-			return r, found, err
-		}
-		if r, err = s.entry(ctx, on, req.Stream, req.Seq); err != nil {
-			return r, false, err
-		}
-		refusal := answer(seqstore.Late("resolve", r.Entry, r.now))
+	change := func(on session) (row, bool, error) { return s.resolve(ctx, on, req) }
+	return s.close(ctx, req.Stream, req.Seq, write, nil, change, func(on session, r row) (row, error) {
 		if !seqstore.RecoveredBy(r.Entry, req) {
-			return r, false, refusal
+			return r, answer(seqstore.Late("resolve", r.Entry, r.now))
 		}
 		by, err := s.entry(ctx, on, req.Stream, r.ReplacedBy)
 		if err != nil {
-			return by, false, err
+			return by, err
 		}
-		return by, false, answer(seqstore.Repeated(by.Entry, req.Payload, true, refusal))
+		return by, answer(seqstore.Repeated(by.Entry, req.Payload, true, nil))
 	})
 }
 

@@ -1,84 +1,72 @@
 package sqlsequence
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"reflect"
 	"strings"
 
-	"github.com/distributedleasing/leasing"
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
 // sqlStates says what PostgreSQL's error codes mean: of the whole code, else of its class, the first two
-// characters. What is not listed leaves the outcome unknown. A code is ErrThrottled only where the
+// characters. What is not listed leaves the outcome unknown. A code is Refused only where the
 // server reports it instead of committing.
 // See https://www.postgresql.org/docs/current/errcodes-appendix.html.
-var sqlStates = map[string]error{
-	"25006": leasing.ErrThrottled, // read_only_sql_transaction: a standby, or a failover under way
-	"28":    leasing.ErrDenied,    // invalid authorization
-	"3D000": leasing.ErrNotSetUp,  // no such database
-	"3F000": leasing.ErrNotSetUp,  // no such schema
-	"40001": leasing.ErrThrottled, // serialization_failure
-	"40P01": leasing.ErrThrottled, // deadlock_detected
-	"42":    leasing.ErrNotSetUp,  // no such table or column
-	"42501": leasing.ErrDenied,    // insufficient_privilege
-	"53":    leasing.ErrThrottled, // out of connections, memory or disk
-	"55P03": leasing.ErrThrottled, // lock_not_available
-	"57P03": leasing.ErrThrottled, // cannot_connect_now
+var sqlStates = map[string]providerkit.Class{
+	"25006": providerkit.Refused,  // read_only_sql_transaction: a standby, or a failover under way
+	"28":    providerkit.Denied,   // invalid authorization
+	"3D000": providerkit.NotSetUp, // no such database
+	"3F000": providerkit.NotSetUp, // no such schema
+	"40001": providerkit.Refused,  // serialization_failure
+	"40P01": providerkit.Refused,  // deadlock_detected
+	"42":    providerkit.NotSetUp, // no such table or column
+	"42501": providerkit.Denied,   // insufficient_privilege
+	"53":    providerkit.Refused,  // out of connections, memory or disk
+	"55P03": providerkit.Refused,  // lock_not_available
+	"57P03": providerkit.Refused,  // cannot_connect_now
 }
 
 // sqliteCodes says the same of SQLite's primary result codes. See https://sqlite.org/rescode.html.
-var sqliteCodes = map[int]error{
-	1:  leasing.ErrNotSetUp,  // ERROR: no such table or column; our statements have no other mistake
-	3:  leasing.ErrDenied,    // PERM
-	5:  leasing.ErrThrottled, // BUSY: another process holds the write lock
-	6:  leasing.ErrThrottled, // LOCKED
-	8:  leasing.ErrDenied,    // READONLY
-	15: leasing.ErrThrottled, // PROTOCOL: lost a race for the lock
-	17: leasing.ErrThrottled, // SCHEMA: changed by somebody else
-	26: leasing.ErrNotSetUp,  // NOTADB
+var sqliteCodes = map[int]providerkit.Class{
+	1:  providerkit.NotSetUp, // ERROR: no such table or column; our statements have no other mistake
+	3:  providerkit.Denied,   // PERM
+	5:  providerkit.Refused,  // BUSY: another process holds the write lock
+	6:  providerkit.Refused,  // LOCKED
+	8:  providerkit.Denied,   // READONLY
+	15: providerkit.Refused,  // PROTOCOL: lost a race for the lock
+	17: providerkit.Refused,  // SCHEMA: changed by somebody else
+	26: providerkit.NotSetUp, // NOTADB
 }
 
 // explain gives an error of the database its meaning. What it says of contexts stays.
 func (s *Store[Tx]) explain(err error) error {
-	var known *answered
-	switch {
-	case err == nil:
+	if err == nil { // before there is anything on the heap
 		return nil
+	}
+	var known *answered
+	var coded interface{ SQLState() string }
+	var unconnected *pgconn.ConnectError
+	var meaning providerkit.Meaning
+	switch {
 	case errors.As(err, &known):
 		return known.error
-	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
-		return fmt.Errorf("sequence: %w: %w", leasing.ErrUnavailable, err)
-	}
-	meaning := leasing.ErrUnavailable
-	var coded interface{ SQLState() string }
-	switch {
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded): // unknown
 	case errors.As(err, &coded):
 		state := coded.SQLState()
-		if m := sqlStates[state]; m != nil {
-			meaning = m
-		} else if m := sqlStates[state[:min(2, len(state))]]; m != nil {
-			meaning = m
-		}
+		meaning.Class = cmp.Or(sqlStates[state], sqlStates[state[:min(2, len(state))]])
 	case s.lite:
-		if m := sqliteCodes[sqliteCode(err)&0xff]; m != nil {
-			meaning = m
-		}
-	default:
-		if refused := (*pgconn.ConnectError)(nil); errors.As(err, &refused) || providerkit.NotSent(err) {
-			return providerkit.MarkNotApplied(fmt.Errorf("sequence: %w: %w", leasing.ErrUnavailable, err))
-		}
+		meaning.Class = sqliteCodes[sqliteCode(err)&0xff]
+	case errors.As(err, &unconnected), providerkit.NotSent(err):
+		meaning.Class = providerkit.Unsent
 	}
-	if errors.Is(meaning, leasing.ErrThrottled) {
-		return &leasing.ThrottledError{Err: fmt.Errorf("sequence: %w", err)}
+	if meaning.Class == providerkit.NotSetUp {
+		meaning.Advice = "check Options, and call Migrate"
 	}
-	if errors.Is(meaning, leasing.ErrNotSetUp) {
-		return fmt.Errorf("sequence: %w: %w; check Options, and call Migrate", meaning, err)
-	}
-	return fmt.Errorf("sequence: %w: %w", meaning, err)
+	return fmt.Errorf("sequence: %w", meaning.Of(err))
 }
 
 // sqliteCode is the result code behind an error of a driver for SQLite, or 0: a number itself, or what its

@@ -117,8 +117,8 @@ func (s *Store[Tx]) Manual(ctx context.Context, stream string, limit int) (items
 // Watch returns hints.
 func (s *Store[Tx]) Watch(ctx context.Context, stream string) (<-chan struct{}, error) {
 	hints := s.hub.Add(ctx, stream)
-	if s.wake != nil {
-		s.wake.listen(ctx)
+	if s.wake != nil { // for as long as somebody waits; if that fails, waiters poll
+		_, _ = s.wake.listener.Wait(ctx, "")
 	}
 	return hints, ctx.Err()
 }

@@ -2,7 +2,7 @@ package sqlsequence
 
 import (
 	"fmt"
-	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/distributedleasing/leasing/sequence/seqstore"
@@ -15,14 +15,17 @@ const schemaVersion = 1
 type dialect struct {
 	now      string // the database's clock in microseconds, read where it stands
 	max, min string // of two values
+	param    string // what stands before the number of a parameter: to SQLite, $1 would be a name
+	lite     bool   // SQLite's
 	lock     string // locks a stream's row; returns next_seq, sealed_through, recovery_until_us, now
 	lease    string // issues a number
 	// leaseIfFree does it unless the counter is locked: a transaction that has an entry locked must not wait for the counter.
 	leaseIfFree string
 	// andLease makes one statement of a commit and leaseIfFree; nil where that takes two.
 	andLease func(commit string) string
-	leases   string // issues many in one statement; "" where single statements share a transaction
-	tables   string // names of tables after a prefix
+	leases   string            // issues many in one statement; "" where single statements share a transaction
+	tables   string            // names of tables after a prefix
+	types    *strings.Replacer // of the words in CREATE TABLE
 	create   []string
 	audit    []string
 }
@@ -33,11 +36,14 @@ const (
 	issued    = `seq, leased_us, expires_us`                                     // what a number that is issued doesn't share with its request
 	committed = `op_id, kind, owner, leased_us, expires_us, closed_us, renewals` // what one that is committed in time doesn't: no cleaner has ever claimed it
 	claimable = `state IN ('leased', 'recovering') AND not_before_us <= {{now}} AND (state = 'leased' AND expires_us <= {{now}} OR state = 'recovering' AND claim_until_us <= {{now}})`
-	// granted is the duration of a lease that is asked for with a parameter: see seqstore.Granted.
-	granted = `(SELECT CASE WHEN s.recovery_until_us > {{now}} THEN {{max}}(CAST(%[1]s AS BIGINT), {{min}}(2 * CAST(%[1]s AS BIGINT), {{cap}})) ELSE CAST(%[1]s AS BIGINT) END FROM {{stream}} s WHERE s.stream = $1)`
-	holds   = `stream = $1 AND seq = $2 AND token = $3 AND state = 'leased'`
-	claims  = `stream = $1 AND seq = $2 AND token = $3 AND state = 'recovering' AND claim_until_us > {{now}}`
+	holds     = `stream = $1 AND seq = $2 AND token = $3 AND state = 'leased'`
+	claims    = `stream = $1 AND seq = $2 AND token = $3 AND state = 'recovering' AND claim_until_us > {{now}}`
 )
+
+// granted is the duration of a lease that is asked for, at a time: see seqstore.Granted. s is the stream's row.
+func granted(asked, now string) string {
+	return fmt.Sprintf("CASE WHEN s.recovery_until_us > %[2]s THEN {{max}}(%[1]s, {{min}}(2 * %[1]s, {{cap}})) ELSE %[1]s END", asked, now)
+}
 
 // statements are those of both dialects, with the tables' names in them.
 type statements struct {
@@ -68,31 +74,35 @@ func newStatements(d dialect, schema, prefix string) *statements {
 		return quoted
 	}
 	names := strings.NewReplacer(
-		"{{now}}", d.now, "{{max}}", d.max, "{{min}}", d.min, "{{cap}}", fmt.Sprint(seqstore.MaxRecoveryDuration.Microseconds()),
+		"{{now}}", d.now, "{{max}}", d.max, "{{min}}", d.min, "{{cap}}", fmt.Sprint(seqstore.MaxRecoveryDuration.Microseconds()), "$", d.param,
 		"{{stream}}", table("stream"), "{{entry}}", table("entry"), "{{manual}}", table("manual"), "{{event}}", table("event"), "{{audit}}", table("audit"), "{{schema}}", table("schema"),
 		"{{infra}}", `"`+schema+`"`, "{{prefix}}", prefix, "{{version}}", fmt.Sprint(schemaVersion),
 	)
 	fill := func(text string) string {
 		text = strings.NewReplacer("{{columns}}", columns, "{{issued}}", issued, "{{committed}}", committed, "{{open}}", open, "{{claimable}}", claimable, "{{holds}}", holds, "{{claims}}", claims).Replace(text)
-		text = grantedBy.ReplaceAllStringFunc(text, func(s string) string { return fmt.Sprintf(granted, grantedBy.FindStringSubmatch(s)[1]) })
 		return names.Replace(text)
+	}
+	grantedNow := func(asked string) string {
+		return "(SELECT " + granted("CAST("+asked+" AS BIGINT)", "{{now}}") + " FROM {{stream}} s WHERE s.stream = $1)"
+	}
+	commit := func(also string) string {
+		return `UPDATE {{entry}} SET state = 'committed', closed_us = {{now}}, payload = $4, work_phase = '', work_data = NULL
+WHERE {{holds}} AND expires_us > {{now}}` + also + ` RETURNING {{committed}}`
 	}
 	s := &statements{
 		lock:  fill(d.lock),
 		lease: fill(d.lease), leaseIfFree: fill(d.leaseIfFree), leases: fill(d.leases),
-		again: fill(`UPDATE {{entry}} SET expires_us = {{max}}(expires_us, {{now}} + {{granted $3}})
+		again: fill(`UPDATE {{entry}} SET expires_us = {{max}}(expires_us, {{now}} + ` + grantedNow("$3") + `)
 WHERE stream = $1 AND op_id = $2 AND origin_seq IS NULL AND state = 'leased' AND expires_us > {{now}} RETURNING {{columns}}`),
 		find: fill(`SELECT {{columns}} FROM {{entry}} WHERE stream = $1 AND op_id = $2 AND origin_seq IS NULL`),
 		get:  fill(`SELECT {{columns}} FROM {{entry}} WHERE stream = $1 AND seq = $2`),
-		renew: fill(`UPDATE {{entry}} SET expires_us = {{max}}(expires_us, {{now}} + {{granted $4}}), renewals = renewals + 1
+		renew: fill(`UPDATE {{entry}} SET expires_us = {{max}}(expires_us, {{now}} + ` + grantedNow("$4") + `), renewals = renewals + 1
 WHERE {{holds}} AND expires_us > {{now}} RETURNING (SELECT s.recovery_until_us > {{now}} FROM {{stream}} s WHERE s.stream = $1)`),
 		save: fill(`UPDATE {{entry}} SET work_phase = $4, work_data = $5
 WHERE stream = $1 AND seq = $2 AND {{open}} AND work_phase <> 'completed' AND token >= $3 AND ($4 = 'completed' OR state = 'leased' AND token = $3) RETURNING seq`),
-		commit: fill(`UPDATE {{entry}} SET state = 'committed', closed_us = {{now}}, payload = $4, work_phase = '', work_data = NULL
-WHERE {{holds}} AND expires_us > {{now}} RETURNING {{committed}}`),
-		commitInOrder: fill(`UPDATE {{entry}} SET state = 'committed', closed_us = {{now}}, payload = $4, work_phase = '', work_data = NULL
-WHERE {{holds}} AND expires_us > {{now}} AND NOT EXISTS (SELECT 1 FROM {{entry}} l WHERE l.stream = $1 AND l.seq < $2 AND l.{{open}}) RETURNING {{committed}}`),
-		release: fill(`UPDATE {{entry}} SET state = 'gap', closed_us = {{now}}, reason = 'released' WHERE {{holds}} RETURNING seq`),
+		commit:        fill(commit("")),
+		commitInOrder: fill(commit(` AND NOT EXISTS (SELECT 1 FROM {{entry}} l WHERE l.stream = $1 AND l.seq < $2 AND l.{{open}})`)),
+		release:       fill(`UPDATE {{entry}} SET state = 'gap', closed_us = {{now}}, reason = 'released' WHERE {{holds}} RETURNING seq`),
 		// The predicate is repeated outside of the sub-select: PostgreSQL looks at it alone when it has
 		// waited for the row.
 		claim: fill(`UPDATE {{entry}} SET state = 'recovering', token = token + 1, claim_owner = $2, claim_until_us = {{now}} + $3, claim_id = $5
@@ -147,21 +157,19 @@ ON CONFLICT DO NOTHING RETURNING id`),
 	resolved_us = CASE WHEN resolved_us = 0 THEN {{now}} ELSE resolved_us END WHERE id = $1 RETURNING id`),
 		events:  fill(`SELECT at_us, seq, event, who, token FROM {{event}} WHERE stream = $1 AND seq >= $2 AND seq <= $3 ORDER BY seq, id`),
 		version: fill(`SELECT coalesce(max(version), 0) FROM {{schema}}`),
-		tables:  d.tables,
+		tables:  fill(d.tables),
 	}
 	if d.andLease != nil {
 		s.commitAndLease, s.commitInOrderAndLease = fill(d.andLease(s.commit)), fill(d.andLease(s.commitInOrder))
 	}
 	for _, text := range d.create {
-		s.create = append(s.create, fill(text))
+		s.create = append(s.create, fill(d.types.Replace(text)))
 	}
 	for _, text := range d.audit {
-		s.audit = append(s.audit, fill(text))
+		s.audit = append(s.audit, fill(d.types.Replace(text)))
 	}
 	return s
 }
-
-var grantedBy = regexp.MustCompile(`\{\{granted (\$\d)\}\}`)
 
 // inStates is the condition of entries in some states. Literals let the planner use a partial index; for
 // one state SQLite asks for the index' own words.
@@ -183,7 +191,7 @@ func inStates(states []seqstore.State) (string, error) {
 
 var postgresDialect = dialect{
 	now: `CAST(extract(epoch FROM pg_catalog.clock_timestamp()) * 1000000 AS BIGINT)`,
-	max: "greatest", min: "least",
+	max: "greatest", min: "least", param: "$",
 	lock:        `SELECT next_seq, sealed_through, recovery_until_us, {{now}} FROM {{stream}} WHERE stream = $1 FOR UPDATE`,
 	lease:       "WITH " + postgresLease("", 2) + " SELECT {{issued}} FROM leased",
 	leaseIfFree: "WITH " + postgresLease(fmt.Sprintf(postgresFree, ""), 2) + " SELECT {{issued}} FROM leased",
@@ -194,14 +202,15 @@ var postgresDialect = dialect{
 	leases: `WITH s AS (UPDATE {{stream}} SET next_seq = next_seq + CAST($3 AS BIGINT) WHERE stream = $1 RETURNING next_seq - CAST($3 AS BIGINT) AS first, recovery_until_us)
 INSERT INTO {{entry}} (stream, seq, op_id, kind, owner, state, token, leased_us, expires_us)
 SELECT CAST($1 AS TEXT), s.first + o.n, o.op, o.kind, o.owner, 'leased', 1, t.now, t.now +
-	CASE WHEN s.recovery_until_us > t.now THEN greatest(o.us, least(2 * o.us, {{cap}})) ELSE o.us END
+	` + granted("o.us", "t.now") + `
 FROM s CROSS JOIN LATERAL (SELECT {{now}} + 0 * s.first AS now) t
 CROSS JOIN pg_catalog.json_to_recordset(CAST($2 AS JSON)) AS o(n BIGINT, op TEXT, kind TEXT, owner TEXT, us BIGINT) RETURNING {{issued}}`,
 	tables: `SELECT substr(c.relname, CAST($2 AS INTEGER) + 1) FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
 WHERE starts_with(c.relname, CAST($1 AS TEXT)) AND n.nspname = CAST($3 AS TEXT)`,
-	create: tablesOf("CREATE SCHEMA {{infra}}", `TEXT COLLATE "C"`, "BIGINT", "BYTEA", "BOOLEAN", "BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY", ""),
+	types:  strings.NewReplacer("TEXT", `TEXT COLLATE "C"`, "NUMBER", "BIGINT", "BLOB", "BYTEA", "FLAG", "BOOLEAN", "ID_KEY", "BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY", " STRICT", ""),
+	create: append([]string{"CREATE SCHEMA {{infra}}"}, createTables...),
 	audit: []string{
-		eventTable(`TEXT COLLATE "C"`, "BIGINT", "BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY", ""), eventIndex,
+		eventTable, eventIndex,
 		// OLD is NULL when a row is inserted.
 		`CREATE FUNCTION {{audit}}() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
 	IF TG_OP = 'DELETE' THEN
@@ -224,28 +233,29 @@ const postgresFree = ` AND EXISTS (SELECT 1 FROM {{stream}} WHERE stream = $1%s 
 func postgresLease(condition string, n int) string {
 	return fmt.Sprintf(`s AS (UPDATE {{stream}} SET next_seq = next_seq + 1 WHERE stream = $1%s RETURNING next_seq - 1 AS seq, recovery_until_us),
 leased AS (INSERT INTO {{entry}} (stream, seq, op_id, kind, owner, state, token, leased_us, expires_us)
-SELECT CAST($1 AS TEXT), s.seq, CAST($%d AS TEXT), CAST($%[4]d AS TEXT), CAST($%[5]d AS TEXT), 'leased', 1, t.now, t.now +
-	CASE WHEN s.recovery_until_us > t.now THEN greatest(CAST($%[3]d AS BIGINT), least(2 * CAST($%[3]d AS BIGINT), {{cap}})) ELSE CAST($%[3]d AS BIGINT) END
-FROM s CROSS JOIN LATERAL (SELECT {{now}} + 0 * s.seq AS now) t RETURNING {{issued}})`, condition, n, n+1, n+2, n+3)
+SELECT CAST($1 AS TEXT), s.seq, CAST($%d AS TEXT), CAST($%d AS TEXT), CAST($%d AS TEXT), 'leased', 1, t.now, t.now +
+	%s
+FROM s CROSS JOIN LATERAL (SELECT {{now}} + 0 * s.seq AS now) t RETURNING {{issued}})`, condition, n, n+2, n+3, granted(fmt.Sprintf("CAST($%d AS BIGINT)", n+1), "t.now"))
 }
 
 // sqliteLease issues a number. A trigger counts.
-const sqliteLease = `INSERT INTO {{entry}} (stream, seq, op_id, kind, owner, state, token, leased_us, expires_us)
-SELECT $1, s.next_seq, $2, $4, $5, 'leased', 1, {{now}}, {{now}} + CASE WHEN s.recovery_until_us > {{now}} THEN max($3, min(2 * $3, {{cap}})) ELSE $3 END
+var sqliteLease = `INSERT INTO {{entry}} (stream, seq, op_id, kind, owner, state, token, leased_us, expires_us)
+SELECT $1, s.next_seq, $2, $4, $5, 'leased', 1, {{now}}, {{now}} + ` + granted("$3", "{{now}}") + `
 FROM {{stream}} s WHERE s.stream = $1 ON CONFLICT DO NOTHING RETURNING {{issued}}`
 
 var sqliteDialect = dialect{
 	now: `(CAST(round(unixepoch('subsec') * 1000) AS INTEGER) * 1000)`,
-	max: "max", min: "min",
+	max: "max", min: "min", param: "?", lite: true,
 	// A transaction that begins with a write waits for the lock of the file, and not in its middle.
 	lock:  `UPDATE {{stream}} SET next_seq = next_seq WHERE stream = $1 RETURNING next_seq, sealed_through, recovery_until_us, {{now}}`,
 	lease: sqliteLease, leaseIfFree: sqliteLease,
 	tables: `SELECT lower(substr(name, $2 + 1)) FROM sqlite_schema WHERE type IN ('table', 'view') AND lower(substr(name, 1, $2)) = $1`,
-	create: append(tablesOf("", "TEXT", "INTEGER", "BLOB", "INTEGER", "INTEGER PRIMARY KEY AUTOINCREMENT", " STRICT"),
+	types:  strings.NewReplacer("NUMBER", "INTEGER", "FLAG", "INTEGER", "ID_KEY", "INTEGER PRIMARY KEY AUTOINCREMENT"),
+	create: append(slices.Clip(createTables),
 		// So a number is issued in one statement, which is its own transaction.
 		`CREATE TRIGGER "{{prefix}}count" AFTER INSERT ON {{entry}} WHEN NEW.state = 'leased' BEGIN UPDATE {{stream}} SET next_seq = NEW.seq + 1 WHERE stream = NEW.stream; END`),
 	audit: []string{
-		eventTable("TEXT", "INTEGER", "INTEGER PRIMARY KEY AUTOINCREMENT", " STRICT"), eventIndex,
+		eventTable, eventIndex,
 		`CREATE TRIGGER "{{prefix}}audit_insert" AFTER INSERT ON {{entry}} BEGIN
 	INSERT INTO {{event}} (at_us, stream, seq, event, who, token) VALUES ({{now}}, NEW.stream, NEW.seq, NEW.state, NEW.owner, NEW.token); END`,
 		`CREATE TRIGGER "{{prefix}}audit_change" AFTER UPDATE ON {{entry}} WHEN ` + eventful + ` BEGIN
@@ -260,10 +270,7 @@ const (
 	eventName  = `CASE WHEN OLD.state = NEW.state AND OLD.token = NEW.token THEN 'failed' ELSE NEW.state END`
 	eventWho   = `CASE WHEN NEW.state = 'sealed' THEN '' WHEN 'recovering' IN (OLD.state, NEW.state) THEN NEW.claim_owner ELSE NEW.owner END`
 	eventIndex = `CREATE INDEX "{{prefix}}event_number" ON {{event}} (stream, seq, id)`
-)
-
-func eventTable(text, number, id, options string) string {
-	return strings.NewReplacer("TEXT", text, "NUMBER", number, "ID_KEY", id).Replace(`CREATE TABLE {{event}} (
+	eventTable = `CREATE TABLE {{event}} (
 	id     ID_KEY,
 	at_us  NUMBER NOT NULL,
 	stream TEXT NOT NULL,
@@ -271,22 +278,18 @@ func eventTable(text, number, id, options string) string {
 	event  TEXT NOT NULL,
 	who    TEXT NOT NULL,
 	token  NUMBER NOT NULL
-)`) + options
-}
+) STRICT`
+)
 
-// tablesOf are the statements that make the tables, with the types of a dialect.
-func tablesOf(schema, text, number, blob, flag, id, options string) []string {
-	types := strings.NewReplacer("TEXT", text, "NUMBER", number, "BLOB", blob, "FLAG", flag, "ID_KEY", id)
-	var all []string
-	if schema != "" {
-		all = append(all, schema)
-	}
-	for _, table := range []string{`CREATE TABLE {{stream}} (
+// createTables makes the tables, and says what version they are of. dialect.types has the words' meaning.
+var createTables = []string{
+	`CREATE TABLE {{stream}} (
 	stream            TEXT PRIMARY KEY NOT NULL,
 	next_seq          NUMBER NOT NULL DEFAULT 1,
 	sealed_through    NUMBER NOT NULL DEFAULT 0,
 	recovery_until_us NUMBER NOT NULL DEFAULT 0
-)`, `CREATE TABLE {{entry}} (
+) STRICT`,
+	`CREATE TABLE {{entry}} (
 	stream         TEXT NOT NULL,
 	seq            NUMBER NOT NULL,
 	op_id          TEXT NOT NULL,
@@ -313,7 +316,8 @@ func tablesOf(schema, text, number, blob, flag, id, options string) []string {
 	work_data      BLOB,
 	uncleaned      FLAG NOT NULL DEFAULT FALSE,
 	PRIMARY KEY (stream, seq)
-)`, `CREATE TABLE {{manual}} (
+) STRICT`,
+	`CREATE TABLE {{manual}} (
 	id          ID_KEY,
 	stream      TEXT NOT NULL,
 	seq         NUMBER NOT NULL,
@@ -325,15 +329,12 @@ func tablesOf(schema, text, number, blob, flag, id, options string) []string {
 	resolved_us NUMBER NOT NULL DEFAULT 0,
 	resolved_by TEXT NOT NULL DEFAULT '',
 	UNIQUE (stream, seq, op_id, digest)
-)`, `CREATE TABLE {{schema}} (version NUMBER PRIMARY KEY NOT NULL)`} {
-		all = append(all, types.Replace(table)+options)
-	}
-	return append(all,
-		`CREATE UNIQUE INDEX "{{prefix}}entry_op" ON {{entry}} (stream, op_id) WHERE origin_seq IS NULL`,
-		`CREATE UNIQUE INDEX "{{prefix}}entry_origin" ON {{entry}} (stream, origin_seq) WHERE origin_seq IS NOT NULL`,
-		`CREATE INDEX "{{prefix}}entry_open" ON {{entry}} (stream, seq) WHERE `+open,
-		`CREATE INDEX "{{prefix}}entry_gaps" ON {{entry}} (stream, seq) WHERE state = 'gap'`,
-		`CREATE INDEX "{{prefix}}entry_uncleaned" ON {{entry}} (stream, seq) WHERE uncleaned`,
-		`INSERT INTO {{schema}} (version) VALUES ({{version}})`,
-	)
+) STRICT`,
+	`CREATE TABLE {{schema}} (version NUMBER PRIMARY KEY NOT NULL) STRICT`,
+	`CREATE UNIQUE INDEX "{{prefix}}entry_op" ON {{entry}} (stream, op_id) WHERE origin_seq IS NULL`,
+	`CREATE UNIQUE INDEX "{{prefix}}entry_origin" ON {{entry}} (stream, origin_seq) WHERE origin_seq IS NOT NULL`,
+	`CREATE INDEX "{{prefix}}entry_open" ON {{entry}} (stream, seq) WHERE ` + open,
+	`CREATE INDEX "{{prefix}}entry_gaps" ON {{entry}} (stream, seq) WHERE state = 'gap'`,
+	`CREATE INDEX "{{prefix}}entry_uncleaned" ON {{entry}} (stream, seq) WHERE uncleaned`,
+	`INSERT INTO {{schema}} (version) VALUES ({{version}})`,
 }

@@ -1,6 +1,7 @@
 package sqlsequence
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"database/sql"
@@ -54,25 +55,27 @@ var (
 
 var identifier = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,39}$`)
 
-func newStore[Tx any](on backend[Tx], d dialect, o Options, lite bool) (*Store[Tx], error) {
-	if o.Schema == "" && !lite {
-		o.Schema = "infra"
-	}
-	if o.Prefix == "" {
-		o.Prefix = "sequence_"
-	}
-	if lite && o.Schema != "" {
+// newStore makes a store. connect opens a connection that listens; it is nil if the driver can't.
+func newStore[Tx any](on backend[Tx], d dialect, o Options, connect func(context.Context) (*pgx.Conn, error)) (*Store[Tx], error) {
+	o.Prefix = cmp.Or(o.Prefix, "sequence_")
+	if d.lite && o.Schema != "" {
 		return nil, &leasing.InvalidError{Field: "Options.Schema", Value: o.Schema, Want: `"": SQLite has no schemas`}
 	}
-	if !lite && !identifier.MatchString(o.Schema) {
+	if !d.lite {
+		o.Schema = cmp.Or(o.Schema, "infra")
+	}
+	if !d.lite && !identifier.MatchString(o.Schema) {
 		return nil, &leasing.InvalidError{Field: "Options.Schema", Value: o.Schema, Want: "1 to 40 characters a-z, 0-9 and _, and no digit first"}
 	}
 	if !identifier.MatchString(o.Prefix) {
 		return nil, &leasing.InvalidError{Field: "Options.Prefix", Value: o.Prefix, Want: "1 to 40 characters a-z, 0-9 and _, and no digit first"}
 	}
-	s := &Store[Tx]{on: on, sql: newStatements(d, o.Schema, o.Prefix), schema: o.Schema, prefix: o.Prefix, lite: lite, audit: o.Audit}
+	s := &Store[Tx]{on: on, sql: newStatements(d, o.Schema, o.Prefix), schema: o.Schema, prefix: o.Prefix, lite: d.lite, audit: o.Audit}
 	if d.leases != "" {
 		s.leases = batch.New(s.issueAll, batch.UntilItLeaves)
+	}
+	if !d.lite && !o.NoWakeups {
+		s.wake = newWakeups(&s.hub, on, o.Schema, o.Prefix, connect)
 	}
 	return s, nil
 }
@@ -83,11 +86,7 @@ func OpenPostgres(db *sql.DB, options Options) (*Store[*sql.Tx], error) {
 	if db == nil {
 		return nil, &leasing.InvalidError{Field: "db", Value: nil, Want: "a *sql.DB"}
 	}
-	s, err := newStore[*sql.Tx](sqlDatabase{sqlSession{db}, db}, postgresDialect, options, false)
-	if err == nil && !options.NoWakeups {
-		s.wake = newWakeups(&s.hub, s.on, s.schema, s.prefix, connectLike(db))
-	}
-	return s, err
+	return newStore[*sql.Tx](sqlDatabase{sqlSession{db}, db}, postgresDialect, options, connectLike(db))
 }
 
 // OpenPool makes a store on PostgreSQL over the application's pool. It makes no request. Close it
@@ -96,11 +95,7 @@ func OpenPool(pool *pgxpool.Pool, options Options) (*Store[pgx.Tx], error) {
 	if pool == nil {
 		return nil, &leasing.InvalidError{Field: "pool", Value: nil, Want: "a *pgxpool.Pool"}
 	}
-	s, err := newStore[pgx.Tx](pgxDatabase{pgxSession{pool}, pool}, postgresDialect, options, false)
-	if err == nil && !options.NoWakeups {
-		s.wake = newWakeups(&s.hub, s.on, s.schema, s.prefix, connectAs(pool))
-	}
-	return s, err
+	return newStore[pgx.Tx](pgxDatabase{pgxSession{pool}, pool}, postgresDialect, options, connectAs(pool))
 }
 
 // OpenSQLite makes a store on an SQLite file over the application's database, with any driver
@@ -110,7 +105,7 @@ func OpenSQLite(db *sql.DB, options Options) (*Store[*sql.Tx], error) {
 	if db == nil {
 		return nil, &leasing.InvalidError{Field: "db", Value: nil, Want: "a *sql.DB"}
 	}
-	return newStore[*sql.Tx](&sqliteDatabase{db: db, turn: make(chan struct{}, 1)}, sqliteDialect, options, true)
+	return newStore[*sql.Tx](&sqliteDatabase{db: db, turn: make(chan struct{}, 1)}, sqliteDialect, options, nil)
 }
 
 // preparing is a backend whose statements are worth preparing.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -29,7 +31,6 @@ type wakeups struct {
 	running sync.WaitGroup
 
 	mu        sync.Mutex
-	closed    bool
 	notifying bool
 	dirty     map[string]struct{} // streams to tell of
 }
@@ -49,10 +50,9 @@ func newWakeups(hub *watch.Hub, on session, schema, prefix string, connect func(
 }
 
 func (w *wakeups) close() {
-	w.mu.Lock()
-	w.closed = true
-	w.mu.Unlock()
+	w.mu.Lock() // notify begins nothing afterwards
 	w.stop()
+	w.mu.Unlock()
 	w.listener.Close()
 	w.running.Wait()
 }
@@ -61,7 +61,7 @@ func (w *wakeups) close() {
 func (w *wakeups) notify(stream string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.closed {
+	if w.ctx.Err() != nil {
 		return
 	}
 	w.dirty[stream] = struct{}{}
@@ -74,12 +74,9 @@ func (w *wakeups) notify(stream string) {
 func (w *wakeups) send() {
 	for {
 		w.mu.Lock()
-		var streams []string
-		for stream := range w.dirty {
-			streams = append(streams, stream)
-		}
+		streams := slices.Collect(maps.Keys(w.dirty))
 		clear(w.dirty)
-		w.notifying = len(streams) > 0 && !w.closed
+		w.notifying = len(streams) > 0 && w.ctx.Err() == nil
 		again := w.notifying
 		w.mu.Unlock()
 		if !again {
@@ -96,9 +93,6 @@ func (w *wakeups) send() {
 		}
 	}
 }
-
-// listen has the connection listen for as long as somebody waits. If that fails, waiters poll.
-func (w *wakeups) listen(ctx context.Context) { _, _ = w.listener.Wait(ctx, "") }
 
 // connection hints to all waiters of a stream, and tells the listener no more than that it lives.
 type connection struct {

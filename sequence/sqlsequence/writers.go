@@ -165,35 +165,39 @@ func (s *Store[Tx]) commit(ctx context.Context, req seqstore.CommitRequest, next
 			return done.Entry, nil
 		}
 	}
-	return s.close(ctx, req.Stream, write, next, func(on session) (row, bool, error) {
+	change := func(on session) (row, bool, error) {
 		made = false
-		if err := on.query(ctx, statement, args, func(scan scan) error { return each(scan) }); err != nil || made {
-			return done, made, err
-		}
-		r, err := s.entry(ctx, on, req.Stream, req.Seq)
-		if err != nil {
-			return r, false, err
-		}
+		err := on.query(ctx, statement, args, func(scan scan) error { return each(scan) })
+		return done, made, err
+	}
+	return s.close(ctx, req.Stream, req.Seq, write, next, change, func(on session, r row) (row, error) {
 		refusal := seqstore.Late("commit", r.Entry, r.now)
 		if req.InOrder && r.State == seqstore.Leased && r.Token == req.Token && r.ExpiresAt.After(r.now) {
 			open := &seqstore.OpenError{Stream: req.Stream}
 			if err := on.query(ctx, s.sql.lowest, []any{req.Stream}, func(scan scan) error { return scan(&open.Lowest) }); err != nil {
-				return r, false, err
+				return r, err
 			}
 			refusal = open
 		}
-		return r, false, answer(seqstore.Repeated(r.Entry, req.Payload, seqstore.CommittedBy(r.Entry, req.Token), refusal))
+		return r, answer(seqstore.Repeated(r.Entry, req.Payload, seqstore.CommittedBy(r.Entry, req.Token), refusal))
 	})
 }
 
 // close runs a change that closes a number, and if it was made the caller's write and the lease of the next number, unless
-// they are nil, in one transaction.
-func (s *Store[Tx]) close(ctx context.Context, stream string, write seqstore.Write[Tx], next *lease, change func(on session) (row, bool, error)) (seqstore.Entry, error) {
+// they are nil, in one transaction. If the change's guard has failed, repeated gets the number as it is, and returns the result of
+// an earlier request, or the refusal.
+func (s *Store[Tx]) close(ctx context.Context, stream string, seq int64, write seqstore.Write[Tx], next *lease, change func(on session) (row, bool, error), repeated func(on session, r row) (row, error)) (seqstore.Entry, error) {
 	var r row
 	err := s.within(ctx, func(on session, tx Tx) error {
 		var made bool
 		var err error
-		if r, made, err = change(on); err != nil || !made {
+		if r, made, err = change(on); err != nil {
+			return err
+		}
+		if !made {
+			if r, err = s.entry(ctx, on, stream, seq); err == nil {
+				r, err = repeated(on, r)
+			}
 			return err
 		}
 		if write != nil {
@@ -228,19 +232,15 @@ func (s *Store[Tx]) Fill(ctx context.Context, req seqstore.FillRequest, write se
 	if err := req.Validate(); err != nil {
 		return seqstore.Entry{}, err
 	}
-	return s.close(ctx, req.Stream, write, nil, func(on session) (row, bool, error) {
+	change := func(on session) (row, bool, error) {
 		locked, err := s.lock(ctx, on, req.Stream)
 		if err != nil {
 			return row{}, false, err
 		}
-		r, found, err := one(ctx, on, s.sql.fill, req.Stream, req.Seq, req.Op, locked.sealed, blob(req.Payload))
-		if err != nil || found {
-			return r, found, err
-		}
-		if r, err = s.entry(ctx, on, req.Stream, req.Seq); err != nil {
-			return r, false, err
-		}
-		return r, false, answer(seqstore.Repeated(r.Entry, req.Payload, seqstore.FilledBy(r.Entry, req), seqstore.Late("fill", r.Entry, r.now)))
+		return one(ctx, on, s.sql.fill, req.Stream, req.Seq, req.Op, locked.sealed, blob(req.Payload))
+	}
+	return s.close(ctx, req.Stream, req.Seq, write, nil, change, func(_ session, r row) (row, error) {
+		return r, answer(seqstore.Repeated(r.Entry, req.Payload, seqstore.FilledBy(r.Entry, req), seqstore.Late("fill", r.Entry, r.now)))
 	})
 }
 

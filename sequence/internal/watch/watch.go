@@ -3,6 +3,8 @@ package watch
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"sync"
 )
 
@@ -51,10 +53,7 @@ func (h *Hub) Wake(key string) {
 // WakeAll hints to everybody.
 func (h *Hub) WakeAll() {
 	h.mu.Lock()
-	keys := make([]string, 0, len(h.all))
-	for key := range h.all {
-		keys = append(keys, key)
-	}
+	keys := slices.Collect(maps.Keys(h.all))
 	h.mu.Unlock()
 	for _, key := range keys {
 		h.Wake(key)
