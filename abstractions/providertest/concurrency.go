@@ -25,17 +25,20 @@ var concurrencyChecks = []check{
 	}},
 	// It sends requests at once that may share a call to the backend, and some of which are refused.
 	{name: "Trap_T66_EachOfManyAtOnceIsDecidedByItself", run: func(e *env) {
-		holder, gone := e.take(e.name()), e.take(e.name())
+		holder, gone, left := e.take(e.name()), e.take(e.name()), e.take(e.name())
 		e.breaks(abstractions.BreakRequest{Name: gone.req.Name, Immediate: true})
+		left.release() // what kept it may go on, for another claim
 		for range 4 {
-			sideBySide(24, func(i int) {
-				switch i % 4 {
+			sideBySide(25, func(i int) {
+				switch i % 5 {
 				case 0:
 					e.held(e.settled(sending(e.p.Acquire, e.request(holder.req.Name))))
 				case 1:
 					e.lost(e.settled(sending(e.p.Renew, gone.renewRequest(e.long))))
 				case 2:
 					e.NoError(e.settled(sending(e.p.Renew, holder.renewRequest(e.long))))
+				case 3:
+					e.lost(e.settled(sending(e.p.Renew, left.renewRequest(e.long))))
 				default:
 					own := e.settledTake(e.p, e.name())
 					e.NoError(e.settled(sending(releasing(own.p), own.releaseRequest())))
@@ -43,6 +46,38 @@ var concurrencyChecks = []check{
 			})
 		}
 		holder.isHeld()
+	}},
+	// It breaks leases while they are renewed for longer. A renewal is before the break, and counts, or after it, and is refused.
+	{name: "Trap_T66_ARenewalThatMeetsABreakIsStoredOrRefused", run: func(e *env) {
+		for range 4 {
+			claims := make([]*claim, 8)
+			for i := range claims {
+				req := e.request(e.name())
+				req.TTL = grantable(e.long/2, e.caps)
+				claims[i] = e.acquire(e.p, req)
+			}
+			renewed := make([]error, len(claims))
+			sideBySide(2*len(claims), func(i int) {
+				c := claims[i/2]
+				if i%2 == 0 {
+					renewed[i/2] = c.settledRenew()
+				} else {
+					e.NoError(e.settled(sending(e.peer.Break, abstractions.BreakRequest{Name: c.req.Name})))
+				}
+			})
+			for i, c := range claims {
+				if renewed[i] != nil {
+					e.lost(renewed[i], abstractions.LostBroken, abstractions.LostGone)
+					continue
+				}
+				sent := e.now()
+				record := e.inspect(c.req.Name)
+				e.True(record.Held, "it runs out by itself")
+				if left, known := record.Remaining(); known {
+					c.isRemaining(left, sent, e.now())
+				}
+			}
+		}
 	}},
 	// It calls all methods on few names from many goroutines, for
 	// the race detector; and no answer is out of the contract.

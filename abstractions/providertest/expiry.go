@@ -190,6 +190,16 @@ var expiryChecks = []check{
 			return true
 		})
 	}},
+	// What has kept a lease may be used for the next one.
+	{name: "Expiry_AReleaseShortensNoLeaseThatFollows", waits: true, run: func(e *env) {
+		first, second := e.takeShort(), e.takeShort()
+		e.sleepUntil(first.sent.Add(first.ttl * 2 / 5))
+		first.release()
+		second.release()
+		next, longer := e.takeShort(), e.take(e.name())
+		next.runsOutTo(e.request(next.req.Name)).isHeld()
+		longer.contend(e.request(longer.req.Name), e.now())
+	}},
 	{name: "Trap_T45_ALongLeaseOutlivesTheMemoryOfIdleNames", waits: true, run: func(e *env) {
 		if !e.h.Virtual && e.h.Advance == nil || e.h.Watched {
 			e.leaveOut("it takes a day, or somebody who watches for so long")

@@ -256,6 +256,44 @@ var endingFlaws = []flaw{
 		failing: []string{"Model_RandomRequestsMeetTheRules", "Expiry_BrokenLeaseRunsOut", "Expiry_BrokenInfiniteLeaseRunsOutAfterGrace", "Break_InfiniteNeedsNoGrace"},
 	},
 	{
+		name: "a renewal of a lease that runs out is reported, and not stored",
+		apply: func(f *fake) {
+			f.renew = func(ctx context.Context, req abstractions.RenewRequest) (abstractions.Grant, error) {
+				grant, err := f.server.Renew(ctx, req)
+				if record, _ := f.server.Inspect(ctx, abstractions.InspectRequest{Name: req.Name}); errors.Is(err, abstractions.ErrLost) && record.ID == req.ID && record.Held {
+					return abstractions.Grant{Name: req.Name, ID: req.ID, Token: req.Token, TTL: req.TTL}, nil
+				}
+				return grant, err
+			}
+		},
+		failing: []string{"Trap_T66_ARenewalThatMeetsABreakIsStoredOrRefused", "Expiry_BrokenLeaseRunsOut"},
+	},
+	{
+		name: "a lease ends with the one before whose place it has taken",
+		apply: func(f *fake) {
+			var kept time.Time
+			f.release = func(ctx context.Context, req abstractions.ReleaseRequest) error {
+				record, _ := f.server.Inspect(ctx, abstractions.InspectRequest{Name: req.Name})
+				f.mu.Lock()
+				kept = record.ExpiresAt
+				f.mu.Unlock()
+				return f.server.Release(ctx, req)
+			}
+			f.acquire = func(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
+				f.mu.Lock()
+				asked := req.TTL
+				if left := time.Until(kept); left > 0 {
+					req.TTL = min(req.TTL, left)
+				}
+				f.mu.Unlock()
+				grant, err := f.server.Acquire(ctx, req)
+				grant.TTL = asked
+				return grant, err
+			}
+		},
+		failing: []string{"Expiry_AReleaseShortensNoLeaseThatFollows"},
+	},
+	{
 		name: "an infinite lease needs an immediate break",
 		apply: func(f *fake) {
 			f.breaks = func(ctx context.Context, req abstractions.BreakRequest) (abstractions.BreakResult, error) {
