@@ -60,7 +60,11 @@ var concurrencyChecks = []check{
 			sideBySide(2*len(claims), func(i int) {
 				c := claims[i/2]
 				if i%2 == 0 {
-					renewed[i/2] = c.settledRenew()
+					req := c.renewRequest(e.long)
+					req.Metadata = map[string]string{"renewed": "yes"}
+					c.sent = e.now()
+					renewed[i/2] = e.settled(sending(e.p.Renew, req))
+					c.returned, c.ttl = e.now(), e.long
 				} else {
 					e.NoError(e.settled(sending(e.peer.Break, abstractions.BreakRequest{Name: c.req.Name})))
 				}
@@ -73,6 +77,7 @@ var concurrencyChecks = []check{
 				sent := e.now()
 				record := e.inspect(c.req.Name)
 				e.True(record.Held, "it runs out by itself")
+				e.Equal("yes", record.Metadata["renewed"])
 				if left, known := record.Remaining(); known {
 					c.isRemaining(left, sent, e.now())
 				}

@@ -124,6 +124,11 @@ var abilityFlaws = []flaw{
 		failing: []string{"Queue_OneIsWoken"},
 	},
 	{
+		name:    "who waits first gets every hint, taken or not",
+		apply:   func(f *fake) { f.wakes(func(all []chan struct{}) []chan struct{} { return all[:min(1, len(all))] }) },
+		failing: []string{"Trap_T93_AWaiterThatTakesNoHintIsPassedOver"},
+	},
+	{
 		name:    "who came last is served first",
 		apply:   func(f *fake) { f.wakes(func(all []chan struct{}) []chan struct{} { return all[max(0, len(all)-1):] }) },
 		failing: []string{"Queue_WhoComesIsServedInOrder", "Wait_NobodyIsPassedOverForEver"},

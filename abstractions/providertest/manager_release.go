@@ -256,6 +256,36 @@ var managerReleaseChecks = []managerCheck{
 		e.NoError(m.Close(ctx))
 		e.Less(time.Since(begun), time.Second)
 	}},
+	// It has the clean-ups of other names hang, and takes all places there are for them.
+	{"Manager_Trap_T94_AWaiterWaitsForACleanUpOfItsOwnName", func(ctx context.Context, e *env, _ *managed) {
+		m, name := e.manage(e.p, leasing.Options{RequestTimeout: 10 * e.short}), e.name()
+		m.bend(releases, unanswered)
+		m.bend(acquires, lostReply)
+		for range 20 {
+			_, err := m.TryAcquire(ctx, e.name(), &leasing.AcquireOptions{TTL: e.long})
+			e.Error(err)
+		}
+		m.bend(acquires, first(1, unanswered))
+		hasty, cancel := context.WithTimeout(ctx, e.short/10)
+		defer cancel()
+		_, err := m.Acquire(hasty, name, nil)
+		e.ErrorIs(err, context.DeadlineExceeded)
+		begun := time.Now()
+		_, err = m.Acquire(ctx, name, nil)
+		e.NoError(err)
+		e.LessOrEqual(time.Since(begun), e.short, "until a claim that was given up is over by itself")
+	}},
+	{"Manager_Trap_T97_AnAcquireThatOutlastsCloseKeepsNothing", func(ctx context.Context, e *env, m *managed) {
+		name := e.name()
+		m.bend(acquires, slowRequest(e.short/2))
+		asked := begin(e, func() error { return m.try(ctx, name) })
+		e.soon()
+		hasty, cancel := context.WithTimeout(ctx, time.Millisecond)
+		defer cancel()
+		_ = m.Close(hasty)
+		e.ErrorIs(<-asked, abstractions.ErrClosed)
+		e.isFree(name)
+	}},
 	{"Manager_Trap_T71_WhatWasNotAppliedNeedsNoCleanUp", func(ctx context.Context, e *env, m *managed) {
 		holder := e.take(e.name())
 		e.ErrorIs(m.try(ctx, holder.req.Name), abstractions.ErrHeld)

@@ -101,6 +101,22 @@ var waiterChecks = []check{
 		}
 		e.Fail("others who came later are hinted again and again")
 	}},
+	// It has the first waiter take no hint, while others take the name again and again.
+	{name: "Trap_T93_AWaiterThatTakesNoHintIsPassedOver", needs: "Virtual", run: func(e *env) {
+		holder := e.take(e.name())
+		e.wait(e.peer, holder.req.Name)
+		next := e.wait(e.peer, holder.req.Name)
+		for range 8 {
+			holder.release()
+			e.soon()
+			if len(next.hints) > 0 {
+				return
+			}
+			e.pause(e.h.Slack) // whatever is kept for the first
+			holder = e.take(holder.req.Name)
+		}
+		e.Fail("who waits behind it is never hinted")
+	}},
 	// It has the first waiter hear of the release, and do nothing.
 	{name: "Trap_T78_HungWaiterBlocksNobody", run: func(e *env) {
 		holder := e.take(e.name())
