@@ -140,13 +140,13 @@ func (rackDriver) Capabilities() abstractions.Capabilities {
 func (rackDriver) Classify(error) Meaning { return Meaning{} }
 func (rackDriver) Close() error           { return nil }
 
-// Rack is a provider over a store whose service has leases of its own, and a second
-// client of it.
-func Rack() (p, peer *Provider) {
+// Rack is a provider over a store whose service has leases of its own, what it is made of, and a second
+// client of the store.
+func Rack() (p *Provider, records *Records, peer *Provider) {
 	s, store := racked()
 	other, _ := racked()
 	other.Store, other.Leases = store, store
-	return New(rackDriver{s}, Config{Timeout: time.Second}), New(rackDriver{other}, Config{Timeout: time.Second})
+	return New(rackDriver{s}, Config{Timeout: time.Second}), s, New(rackDriver{other}, Config{Timeout: time.Second})
 }
 
 // A renewal that changes nothing but the end of the lease writes nothing.

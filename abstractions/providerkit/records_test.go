@@ -479,12 +479,15 @@ func TestTrap_T21_TokensRiseThroughADeletionWithinASecond(t *testing.T) {
 }
 
 // shelfDriver makes a provider of records over a service with whole seconds.
-type shelfDriver struct{ *Records }
+type shelfDriver struct {
+	*Records
+	undated bool
+}
 
 func (d shelfDriver) Capabilities() abstractions.Capabilities {
 	return abstractions.Capabilities{
 		Provider: "shelf", MinTTL: 5 * time.Second, MaxTTL: 10000 * time.Hour, Granularity: time.Microsecond, Infinite: true,
-		Clock: "the shelf's", Lateness: d.Expiry.Lateness(), RemainingKnown: !d.Store.(*shelf).undated,
+		Clock: "the shelf's", Lateness: d.Expiry.Lateness(), RemainingKnown: !d.undated,
 	}
 }
 
@@ -492,16 +495,16 @@ func (d shelfDriver) Ping(context.Context) error { return nil }
 func (d shelfDriver) Classify(error) Meaning     { return Meaning{} }
 func (d shelfDriver) Close() error               { return nil }
 
-// Shelf is a provider over a store with compare-and-set, and a second client of it.
-func Shelf() (p, peer *Provider) { return shelfOf(false) }
+// Shelf is a provider over a store with compare-and-set, what it is made of, and a second client of the store.
+func Shelf() (p *Provider, records *Records, peer *Provider) { return shelfOf(false) }
 
 // Undated is the same over a store that tells no time of a write.
-func Undated() (p, peer *Provider) { return shelfOf(true) }
+func Undated() (p *Provider, records *Records, peer *Provider) { return shelfOf(true) }
 
-func shelfOf(undated bool) (p, peer *Provider) {
+func shelfOf(undated bool) (p *Provider, records *Records, peer *Provider) {
 	s, store := shelved(time.Second)
 	store.undated = undated
 	other, _ := shelved(time.Second)
 	other.Store = store
-	return New(shelfDriver{s}, Config{Timeout: time.Second}), New(shelfDriver{other}, Config{Timeout: time.Second})
+	return New(shelfDriver{s, undated}, Config{Timeout: time.Second}), s, New(shelfDriver{other, undated}, Config{Timeout: time.Second})
 }

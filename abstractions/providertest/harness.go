@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
 )
 
 // Harness says how to test a provider. Only New is required. Checks that need
@@ -41,6 +42,10 @@ type Harness struct {
 	// Remembers is how many ended IDs of the last minute a busy name refuses, if that is more
 	// than the eight of the contract: 64 for providerkit.Records.
 	Remembers int
+
+	// Records are what p is made of, if that is providerkit.Records. Then the suite also checks what
+	// they ask of their Store.
+	Records func(p abstractions.Provider) *providerkit.Records
 
 	// Unreachable opens a client whose backend does not answer: preferably
 	// one that accepts requests and stays silent, otherwise one that does not

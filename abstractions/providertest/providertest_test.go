@@ -63,6 +63,9 @@ func TestEveryCheckDetectsAFlaw(t *testing.T) {
 			detected[name] = true
 		}
 	}
+	for name := range storeFlaws {
+		detected[name] = true
+	}
 	for _, c := range checks() {
 		// The flaws that the manager's checks are for are package leasing's: integration/mutants has them.
 		ofTheManager := strings.HasPrefix(c.name, "Manager_") && c.needs == "Virtual"

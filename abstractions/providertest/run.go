@@ -28,7 +28,7 @@ func checks() []check {
 		acquireChecks, holderChecks, breakChecks,
 		tokenChecks, nameChecks, limitChecks, contextChecks, closeChecks,
 		capabilityChecks, batchChecks, waiterChecks, waitersChecks, listerChecks, historyChecks,
-		concurrencyChecks, modelChecks,
+		concurrencyChecks, recordsChecks, modelChecks,
 		managing(managerTrustChecks, managerReleaseChecks, managerWaitingChecks, managerEventChecks), managerChecks,
 	)
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
 	"github.com/distributedleasing/leasing/abstractions/providertest"
 )
 
@@ -20,6 +21,7 @@ func TestConformance(t *testing.T) {
 			require.NoError(t, err)
 			require.NoError(t, s.Delete(t.Context(), item))
 		},
+		Records:     func(p abstractions.Provider) *providerkit.Records { return &p.(*Provider).driver.Records },
 		Unreachable: func(t testing.TB) abstractions.Provider { return silent(t) },
 		Watched:     true,
 	})

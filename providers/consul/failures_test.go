@@ -70,25 +70,6 @@ func TestTrap_T13_LostReply(t *testing.T) {
 	providertest.RepliesAreLost(t, p, w)
 }
 
-// T28: a deletion that was delayed meets no entry that was written since.
-func TestTrap_T28_ForgettingMeetsNothingNew(t *testing.T) {
-	p := open(t, Options{URL: named(t)})
-	s, name := p.driver.store, abstractions.NewID()
-	g, err := p.Acquire(t.Context(), wish(name, time.Minute))
-	require.NoError(t, err)
-	old, err := s.Get(t.Context(), s.naming.Encode(name))
-	require.NoError(t, err)
-	require.NoError(t, s.Delete(t.Context(), old))
-	again, err := p.Acquire(t.Context(), wish(name, time.Minute))
-	require.NoError(t, err)
-	require.Greater(t, again.Token, g.Token)
-	require.ErrorIs(t, s.Delete(t.Context(), old), providerkit.ErrConflict)
-	_, err = s.Put(t.Context(), old, nil, []byte("{}"))
-	require.ErrorIs(t, err, providerkit.ErrConflict)
-	_, err = p.Renew(t.Context(), renewal(again))
-	require.NoError(t, err)
-}
-
 // A token with write on the prefix is enough, and needed.
 func TestTokens(t *testing.T) {
 	const root = "b1a7e9a2-7a0e-4a0e-9b0e-1e1e1e1e1e1e"

@@ -44,6 +44,7 @@ func conformFake(t *testing.T, expire bool) {
 			require.True(t, expire || n > 0)
 		},
 		Remembers: 64,
+		Records:   func(p abstractions.Provider) *providerkit.Records { return &p.(*Provider).driver.Records },
 		Unreachable: func(t testing.TB) abstractions.Provider {
 			b := newBed(t, cosmostest.Options{})
 			b.account.Before(func(cosmostest.Operation) cosmostest.Fault { return cosmostest.Fault{Delay: time.Hour} })

@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
 	"github.com/distributedleasing/leasing/abstractions/providertest"
 )
 
@@ -30,6 +31,7 @@ func TestConformance(t *testing.T) {
 			_, err := s.client.Delete(t.Context(), s.claimKey(s.key(name)))
 			require.NoError(t, err)
 		},
+		Records:     func(p abstractions.Provider) *providerkit.Records { return &p.(*Provider).driver.Records },
 		Unreachable: func(t testing.TB) abstractions.Provider { return silent(t) },
 	})
 }

@@ -6,20 +6,24 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
 	"github.com/distributedleasing/leasing/abstractions/providertest"
 )
 
 func TestConformance(t *testing.T) {
 	o := Options{URL: named(t)}
+	remove := func(t testing.TB, p abstractions.Provider, name string) { // as somebody who deletes the object
+		s := p.(*Provider).driver.store
+		item, err := s.Get(t.Context(), encode(name))
+		require.NoError(t, err)
+		require.NoError(t, s.Delete(t.Context(), item))
+	}
 	providertest.Run(t, providertest.Harness{
-		New:  func(t testing.TB) abstractions.Provider { return open(t, o) },
-		Peer: func(t testing.TB, _ abstractions.Provider) abstractions.Provider { return open(t, o) },
-		Forget: func(t testing.TB, p abstractions.Provider, name string) { // as somebody who deletes the object
-			s := p.(*Provider).driver.store
-			item, err := s.Get(t.Context(), encode(name))
-			require.NoError(t, err)
-			require.NoError(t, s.Delete(t.Context(), item))
-		},
+		New:         func(t testing.TB) abstractions.Provider { return open(t, o) },
+		Peer:        func(t testing.TB, _ abstractions.Provider) abstractions.Provider { return open(t, o) },
+		Forget:      remove,
+		Records:     func(p abstractions.Provider) *providerkit.Records { return &p.(*Provider).driver.Records },
+		Remove:      remove,
 		Unreachable: func(t testing.TB) abstractions.Provider { return silent(t) },
 	})
 }

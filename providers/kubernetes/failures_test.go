@@ -118,27 +118,6 @@ func TestTrap_T13_LostReply(t *testing.T) {
 	providertest.RepliesAreLost(t, p, w)
 }
 
-// T28: a deletion that was delayed meets no entry that was written since.
-func TestTrap_T28_ForgettingMeetsNothingNew(t *testing.T) {
-	p := open(t, Options{URL: named(t)})
-	s, name := p.driver.store, abstractions.NewID()
-	g, err := p.Acquire(t.Context(), wish(name, time.Minute))
-	require.NoError(t, err)
-	old, err := s.Get(t.Context(), encode(name))
-	require.NoError(t, err)
-	require.NoError(t, s.Delete(t.Context(), old))
-	_, err = p.Renew(t.Context(), renewal(g)) // it does not create again what was deleted
-	require.ErrorIs(t, err, abstractions.ErrLost)
-	again, err := p.Acquire(t.Context(), wish(name, time.Minute))
-	require.NoError(t, err)
-	require.Greater(t, again.Token, g.Token)
-	require.ErrorIs(t, s.Delete(t.Context(), old), providerkit.ErrConflict)
-	_, err = s.Put(t.Context(), old, &providerkit.Record{}, []byte("{}"))
-	require.ErrorIs(t, err, providerkit.ErrConflict)
-	_, err = p.Renew(t.Context(), renewal(again))
-	require.NoError(t, err)
-}
-
 // The account needs no right but those that the documentation names, and needs them.
 func TestRights(t *testing.T) {
 	s, at := newServer(t)

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
 	"github.com/distributedleasing/leasing/abstractions/providertest"
 )
 
@@ -20,7 +21,7 @@ func TestConformanceGofakes3(t *testing.T) {
 
 func harness(url string) providertest.Harness {
 	remove := func(t testing.TB, p abstractions.Provider, name string) { // as a lifecycle rule does
-		s := p.(*Provider).store
+		s := p.(*Provider).driver.store
 		_, err := s.client.DeleteObject(t.Context(), &s3.DeleteObjectInput{Bucket: &s.bucket, Key: aws.String(s.naming.Encode(name))})
 		require.NoError(t, err)
 	}
@@ -29,6 +30,7 @@ func harness(url string) providertest.Harness {
 		Peer:        func(t testing.TB, _ abstractions.Provider) abstractions.Provider { return open(t, url) },
 		Forget:      remove,
 		Remove:      remove,
+		Records:     func(p abstractions.Provider) *providerkit.Records { return &p.(*Provider).driver.Records },
 		Unreachable: func(t testing.TB) abstractions.Provider { return silent(t) },
 	}
 }

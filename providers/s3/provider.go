@@ -24,7 +24,7 @@ type shell = providerkit.Provider
 // Its optional abilities are abstractions.Lister and abstractions.Pinger.
 type Provider struct {
 	*shell
-	store *store
+	driver *driver
 }
 
 // Open opens a bucket, and tests with four or a few more requests whether the
@@ -39,7 +39,7 @@ func Open(ctx context.Context, options Options) (*Provider, error) {
 		return nil, err
 	}
 	p := newProvider(options, client, transport)
-	if err = providerkit.Call(ctx, p.shell, "open", "", p.store.probe); err != nil {
+	if err = providerkit.Call(ctx, p.shell, "open", "", p.driver.store.probe); err != nil {
 		return nil, errors.Join(err, p.Close())
 	}
 	return p, nil
@@ -55,7 +55,7 @@ func newProvider(o Options, client *s3.Client, transport *providerkit.Transport)
 		Store: s, Key: s.naming.Encode, Classify: d.Classify, ManualSweep: true,
 		Expiry: &providerkit.Expiry{Resolution: resolution, Skew: o.ClockSkew},
 	}
-	return &Provider{providerkit.New(d, providerkit.Config{Timeout: o.Timeout, Detach: true}), s}
+	return &Provider{providerkit.New(d, providerkit.Config{Timeout: o.Timeout, Detach: true}), d}
 }
 
 // client makes a client, with a transport that the provider closes; nil if it is the

@@ -34,7 +34,7 @@ func peer(t testing.TB, other *Provider) (*Provider, *providertest.Wire) {
 	t.Helper()
 	o, w := through(t)
 	if other != nil {
-		o.Prefix = strings.TrimSuffix(other.store.naming.Prefix, "/")
+		o.Prefix = strings.TrimSuffix(other.driver.store.naming.Prefix, "/")
 	}
 	p, err := Open(t.Context(), o)
 	require.NoError(t, err)
@@ -110,15 +110,15 @@ func TestARenewalChangesTheETag(t *testing.T) {
 			req.Name = "etag/" + req.ID
 			g, err := p.Acquire(t.Context(), req)
 			require.NoError(t, err)
-			key := p.store.naming.Encode(req.Name)
-			before, err := p.store.Get(t.Context(), key)
+			key := p.driver.store.naming.Encode(req.Name)
+			before, err := p.driver.store.Get(t.Context(), key)
 			require.NoError(t, err)
 			_, err = p.Renew(t.Context(), renewal(g))
 			require.NoError(t, err)
-			after, err := p.store.Get(t.Context(), key)
+			after, err := p.driver.store.Get(t.Context(), key)
 			require.NoError(t, err)
 			require.NotEqual(t, before.Version, after.Version)
-			_, err = p.store.Put(t.Context(), providerkit.Item{Key: key, Version: before.Version}, nil, before.Data)
+			_, err = p.driver.store.Put(t.Context(), providerkit.Item{Key: key, Version: before.Version}, nil, before.Data)
 			require.ErrorIs(t, err, providerkit.ErrConflict)
 		})
 	}
@@ -132,7 +132,7 @@ func TestARepliesPartsMayBeOfSeveralVersions(t *testing.T) {
 	contender, w := peer(t, holder)
 	free := acquire(t, holder, "first")
 	require.NoError(t, holder.Release(t.Context(), giveUp(free)))
-	released, err := holder.store.Get(t.Context(), holder.store.naming.Encode("n"))
+	released, err := holder.driver.store.Get(t.Context(), holder.driver.store.naming.Encode("n"))
 	require.NoError(t, err)
 	g := acquire(t, holder, "a")
 	for name, tear := range map[string]func(*http.Response){
@@ -177,7 +177,7 @@ func TestConflictsAreLookedAt(t *testing.T) {
 	g, err := p.Renew(t.Context(), renewal(g))
 	require.NoError(t, err)
 	require.Equal(t, 2, refused)
-	s := p.store
+	s := p.driver.store
 	_, err = s.client.DeleteObject(t.Context(), &s3.DeleteObjectInput{Bucket: &s.bucket, Key: aws.String(s.naming.Encode("n"))})
 	require.NoError(t, err)
 	*w = func(req *http.Request, send providertest.Sender) (*http.Response, error) {
@@ -213,8 +213,8 @@ func TestNothingIsRetried(t *testing.T) {
 func TestObjectsOfOthersAreLeftAlone(t *testing.T) {
 	p, _ := tapped(t)
 	for _, text := range []string{"somebody's notes", strings.Repeat("x", longestRecord+1)} {
-		_, err := p.store.client.PutObject(t.Context(), &s3.PutObjectInput{
-			Bucket: &p.store.bucket, Key: aws.String(p.store.naming.Encode("n")), Body: strings.NewReader(text),
+		_, err := p.driver.store.client.PutObject(t.Context(), &s3.PutObjectInput{
+			Bucket: &p.driver.store.bucket, Key: aws.String(p.driver.store.naming.Encode("n")), Body: strings.NewReader(text),
 		})
 		require.NoError(t, err)
 		_, err = p.Acquire(t.Context(), wish("a", time.Minute))
@@ -235,7 +235,7 @@ func TestNothingIsDeleted(t *testing.T) {
 	for _, id := range []string{"a", "b"} {
 		require.NoError(t, p.Release(t.Context(), giveUp(acquire(t, p, id))))
 	}
-	require.ErrorIs(t, p.store.Delete(t.Context(), providerkit.Item{Key: "leases/n", Version: "v"}), abstractions.ErrUnsupported)
+	require.ErrorIs(t, p.driver.store.Delete(t.Context(), providerkit.Item{Key: "leases/n", Version: "v"}), abstractions.ErrUnsupported)
 }
 
 // A lease is shorter than the day that a lifecycle rule counts in.

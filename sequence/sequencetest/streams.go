@@ -42,6 +42,23 @@ func aDoClosesItsNumber[Tx any](f *fixture[Tx]) {
 	require.Equal(f, []string{"good"}, f.db.Rows(f.T))
 }
 
+// A second lease of an operation in the same process waits until the first has ended.
+func anOperationHasOneHolder[Tx any](f *fixture[Tx]) {
+	s := f.writer(sequence.Options[Tx]{})
+	op := sequence.Operation{ID: "one", Duration: time.Minute}
+	first, err := s.Lease(f.ctx, op)
+	require.NoError(f, err)
+	second := make(chan error, 1)
+	go func() {
+		_, err := s.Lease(f.ctx, op)
+		second <- err
+	}()
+	pass(f.unit / 4)
+	require.Empty(f, second)
+	require.NoError(f, first.Commit(f.ctx, []byte("one"), f.insert("one")))
+	require.ErrorIs(f, <-second, sequence.ErrEnded)
+}
+
 // A DoAll leases a number by itself only where no commit came before. What it has leased is used, or given up.
 func aDoOfManyLeasesAsItCommits[Tx any](f *fixture[Tx]) {
 	store := &line[Tx]{Store: f.store}

@@ -68,6 +68,7 @@ func Run[Tx any](t *testing.T, h Harness[Tx]) {
 		"Trap_S14_RecoveredWorkSaysWhereItCameFrom": trapS14[Tx],
 		"ALateCommitOfADoIsSettled":                 aLateCommitOfADoIsSettled[Tx],
 		"ADoClosesItsNumber":                        aDoClosesItsNumber[Tx],
+		"AnOperationHasOneHolder":                   anOperationHasOneHolder[Tx],
 		"ADoOfManyLeasesAsItCommits":                aDoOfManyLeasesAsItCommits[Tx],
 		"SettlingLosesNothing":                      settlingLosesNothing[Tx],
 		"TheContextEndsBeforeTheNumberCanBeClaimed": theContextEndsBeforeTheNumberCanBeClaimed[Tx],

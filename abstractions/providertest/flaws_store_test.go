@@ -1,0 +1,105 @@
+package providertest
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
+)
+
+// kept is a provider of providerkit.Records over a map.
+type kept struct {
+	providerkit.Records
+	mu         sync.Mutex
+	items      map[string]providerkit.Item
+	puts       int
+	overwrites bool                // whatever is stored
+	deletesAll bool                // whatever is stored
+	meaning    providerkit.Meaning // of every error
+}
+
+func (k *kept) Get(_ context.Context, key string) (providerkit.Item, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	item := k.items[key]
+	item.Key, item.Now = key, time.Now()
+	return item, nil
+}
+
+func (k *kept) Put(_ context.Context, old providerkit.Item, _ *providerkit.Record, data []byte) (providerkit.Item, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.items[old.Key].Version != old.Version && !k.overwrites {
+		return old, providerkit.ErrConflict
+	}
+	k.puts++
+	item := providerkit.Item{Key: old.Key, Data: data, Version: fmt.Sprint(k.puts), Written: time.Now(), Now: time.Now()}
+	k.items[old.Key] = item
+	return item, nil
+}
+
+func (k *kept) List(context.Context, providerkit.ListQuery) ([]providerkit.Item, string, error) {
+	return nil, "", abstractions.ErrUnsupported
+}
+
+func (k *kept) Delete(_ context.Context, item providerkit.Item) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.items[item.Key].Version != item.Version && !k.deletesAll {
+		return providerkit.ErrConflict
+	}
+	delete(k.items, item.Key)
+	return nil
+}
+
+// keeper is the driver: a store has other verbs of the same names.
+type keeper struct{ *providerkit.Records }
+
+func (keeper) Capabilities() abstractions.Capabilities {
+	return abstractions.Capabilities{Provider: "kept", MinTTL: 5 * time.Second, Granularity: time.Second, Clock: "the map's"}
+}
+func (keeper) Classify(error) providerkit.Meaning { return providerkit.Meaning{} }
+func (keeper) Close() error                       { return nil }
+
+type keeping struct {
+	*providerkit.Provider
+	k *kept
+}
+
+func keeps(flaw func(k *kept)) Harness {
+	return Harness{
+		Virtual: true,
+		New: func(testing.TB) abstractions.Provider {
+			k := &kept{items: map[string]providerkit.Item{}}
+			flaw(k)
+			k.Records = providerkit.Records{
+				Store: k, Key: func(name string) string { return name }, ManualSweep: true, Expiry: &providerkit.Expiry{Resolution: time.Second},
+				Classify: func(error) providerkit.Meaning { return k.meaning },
+			}
+			return keeping{providerkit.New(keeper{&k.Records}, providerkit.Config{Timeout: time.Second}), k}
+		},
+		Records: func(p abstractions.Provider) *providerkit.Records { return &p.(keeping).k.Records },
+	}.withDefaults()
+}
+
+// storeFlaws are what is wrong with a store when a check fails.
+var storeFlaws = map[string]func(k *kept){
+	"Records_AWriteReplacesWhatItHasRead":        func(k *kept) { k.overwrites = true },
+	"Trap_T28_ADelayedDeletionMeetsNothingNew":   func(k *kept) { k.deletesAll = true },
+	"Trap_T14_AWriteWhoseReplyIsLostIsLookedFor": func(k *kept) { k.meaning.Class = providerkit.Refused },
+}
+
+func TestChecksDetectFlawsOfAStore(t *testing.T) {
+	for name, flaw := range storeFlaws {
+		failed, log := outcome(t, keeps(func(*kept) {}), checkNamed(t, name))
+		assert.False(t, failed, "%s\n%s", name, log)
+		failed, log = outcome(t, keeps(flaw), checkNamed(t, name))
+		assert.True(t, failed, "%s\n%s", name, log)
+	}
+}

@@ -1,0 +1,107 @@
+package providertest
+
+import (
+	"context"
+	"errors"
+
+	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
+)
+
+// What providerkit.Records asks of a store.
+var recordsChecks = []check{
+	{name: "Records_AWriteReplacesWhatItHasRead", needs: "Records", run: func(e *env) {
+		s := e.shelf()
+		name := e.name()
+		unseen := s.get(name)
+		e.Empty(unseen.Version)
+		holder := e.take(name)
+		s.refuses(unseen, holder)
+		early := s.get(name)
+		req := holder.renewRequest(e.long)
+		req.Metadata = map[string]string{"region": "north"}
+		e.NoError(second(send(e, e.p.Renew, req)))
+		s.refuses(early, holder)
+		e.Equal(req.Metadata, e.inspect(name).Metadata)
+		holder.renew(e.long)
+	}},
+	// It has two deletions arrive late: one when the name is in use again, and one when the record is not the same, but one that
+	// was made after it.
+	{name: "Trap_T28_ADelayedDeletionMeetsNothingNew", needs: "Records", run: func(e *env) {
+		s := e.shelf()
+		idle := e.take(e.name())
+		name := idle.req.Name
+		idle.release()
+		free := s.get(name)
+		next := e.take(name)
+		err := s.delete(free)
+		if errors.Is(err, abstractions.ErrUnsupported) {
+			e.leaveOut("this store deletes nothing")
+		}
+		e.ErrorIs(err, providerkit.ErrConflict)
+		next.isHeld()
+		next.release()
+		free = s.get(name)
+		e.NoError(s.delete(free))
+		last := e.settledTake(e.p, name)
+		e.Greater(last.token(), next.token())
+		e.ErrorIs(s.delete(free), providerkit.ErrConflict)
+		s.refuses(free, last)
+	}},
+	{name: "Trap_T14_AWriteWhoseReplyIsLostIsLookedFor", needs: "Records", run: func(e *env) {
+		records := e.h.Records(e.p)
+		if records.Leases != nil {
+			e.leaveOut("a write does not say what has become of the backend's own lease")
+		}
+		records.Store = mute{records.Store}
+		holder := e.take(e.name())
+		holder.renew(e.long)
+		holder.isHeld()
+		holder.release()
+		e.isFree(holder.req.Name)
+	}},
+}
+
+// mute is a store whose replies to writes are lost.
+type mute struct{ providerkit.Store }
+
+func (m mute) Put(ctx context.Context, old providerkit.Item, r *providerkit.Record, data []byte) (providerkit.Item, error) {
+	if _, err := m.Store.Put(ctx, old, r, data); err != nil {
+		return providerkit.Item{}, err
+	}
+	return providerkit.Item{}, errNoReply
+}
+
+// shelf is the store behind the client.
+type shelf struct {
+	e *env
+	*providerkit.Records
+}
+
+func (e *env) shelf() shelf { return shelf{e, e.h.Records(e.p)} }
+
+func (s shelf) get(name string) (item providerkit.Item) {
+	s.e.NoError(s.e.call(func(ctx context.Context) (err error) {
+		item, err = s.Store.Get(ctx, s.Key(name))
+		return err
+	}))
+	item.Key = s.Key(name)
+	return item
+}
+
+func (s shelf) delete(item providerkit.Item) error {
+	return s.e.call(func(ctx context.Context) error { return s.Store.Delete(ctx, item) })
+}
+
+// refuses says that the item is not replaced, not even by a break of who has the name now.
+func (s shelf) refuses(old providerkit.Item, holder *claim) {
+	record := providerkit.Record{
+		Name: holder.req.Name, ID: holder.req.ID, Owner: holder.req.Owner, Token: holder.token(), TTL: holder.ttl, Left: holder.ttl, Breaking: true,
+	}
+	s.e.ErrorIs(s.e.call(func(ctx context.Context) error {
+		_, err := s.Store.Put(ctx, old, &record, []byte("{}"))
+		return err
+	}), providerkit.ErrConflict)
+	holder.renew(s.e.long)
+	holder.isHeld()
+}
