@@ -47,39 +47,55 @@ var concurrencyChecks = []check{
 		}
 		holder.isHeld()
 	}},
-	// It breaks leases while they are renewed for longer. A renewal is before the break, and counts, or after it, and is refused.
+	// It breaks leases while they are renewed for longer, and others begin to wait for them. A renewal is before the break, and
+	// counts, or after it, and is refused.
 	{name: "Trap_T66_ARenewalThatMeetsABreakIsStoredOrRefused", run: func(e *env) {
-		for range 4 {
-			claims := make([]*claim, 8)
+		_, queued := abstractions.As[abstractions.Waiter](e.peer)
+		batcher, batched := abstractions.As[abstractions.BatchRenewer](e.p)
+		for round := range 8 {
+			claims, renewed := make([]*claim, 8), make([]error, 8)
+			reqs := make([]abstractions.RenewRequest, len(claims))
 			for i := range claims {
 				req := e.request(e.name())
 				req.TTL = grantable(e.long/2, e.caps)
 				claims[i] = e.acquire(e.p, req)
+				reqs[i] = claims[i].renewRequest(e.long)
+				reqs[i].Metadata = map[string]string{"renewed": "yes"}
 			}
-			renewed := make([]error, len(claims))
-			sideBySide(2*len(claims), func(i int) {
-				c := claims[i/2]
-				if i%2 == 0 {
-					req := c.renewRequest(e.long)
-					req.Metadata = map[string]string{"renewed": "yes"}
-					c.sent = e.now()
-					renewed[i/2] = e.settled(sending(e.p.Renew, req))
-					c.returned, c.ttl = e.now(), e.long
-				} else {
-					e.NoError(e.settled(sending(e.peer.Break, abstractions.BreakRequest{Name: c.req.Name})))
+			sent := e.now()
+			sideBySide(4*len(claims), func(i int) {
+				switch who := i / 4; {
+				case i == 0 && batched && round%2 == 1:
+					results, err := send(e, batcher.RenewBatch, reqs)
+					for item := range renewed {
+						if renewed[item] = err; err == nil {
+							renewed[item] = results[item].Err
+						}
+					}
+				case i%4 == 0 && !(batched && round%2 == 1):
+					renewed[who] = e.settled(sending(e.p.Renew, reqs[who]))
+				case i%4 == 1:
+					e.NoError(e.settled(sending(e.peer.Break, abstractions.BreakRequest{Name: reqs[who].Name})))
+				case i%4 > 1 && queued:
+					w := e.register(e.peer, e.request(reqs[who].Name))
+					defer w.leave()
+					e.held(e.settled(sending(w.p.Acquire, w.req)))
 				}
 			})
 			for i, c := range claims {
-				if renewed[i] != nil {
+				switch {
+				case errors.Is(renewed[i], abstractions.ErrUnavailable):
+					continue
+				case renewed[i] != nil:
 					e.lost(renewed[i], abstractions.LostBroken, abstractions.LostGone)
 					continue
 				}
-				sent := e.now()
+				c.sent, c.returned, c.ttl = sent, e.now(), e.long
 				record := e.inspect(c.req.Name)
 				e.True(record.Held, "it runs out by itself")
 				e.Equal("yes", record.Metadata["renewed"])
 				if left, known := record.Remaining(); known {
-					c.isRemaining(left, sent, e.now())
+					c.isRemaining(left, c.returned, e.now())
 				}
 			}
 		}
