@@ -29,11 +29,7 @@ type scan func(dest ...any) error
 type viaSQL struct{ querier }
 
 func (q viaSQL) query(ctx context.Context, statement string, args []any, each func(scan) error) error {
-	return query(ctx, q, statement, args, each)
-}
-
-func query(ctx context.Context, on querier, statement string, args []any, each func(scan) error) error {
-	rows, err := on.QueryContext(ctx, statement, args...)
+	rows, err := q.QueryContext(ctx, statement, args...)
 	if err != nil {
 		return err
 	}
@@ -82,7 +78,7 @@ func (l limited) query(ctx context.Context, statement string, args []any, each f
 // can: through database/sql a request takes a goroutine and some fifty allocations more.
 func (d *pgDatabase) query(ctx context.Context, statement string, args []any, each func(scan) error) error {
 	if !d.native {
-		return query(ctx, d.querier, statement, args, each)
+		return viaSQL{d.querier}.query(ctx, statement, args, each)
 	}
 	conn, err := d.db.Conn(ctx)
 	if err != nil {
