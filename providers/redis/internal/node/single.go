@@ -35,6 +35,7 @@ func (s *Single) Acquire(ctx context.Context, req abstractions.AcquireRequest) (
 
 func (s *Single) Renew(ctx context.Context, req abstractions.RenewRequest) (abstractions.Grant, error) {
 	var text strings.Builder
+	text.Grow(128)
 	if err := s.Do(ctx, s.Naming.Renew(&text, &req)).Renewed(); err != nil {
 		return abstractions.Grant{}, err
 	}
