@@ -195,7 +195,9 @@ func (l *lease) repliedLate(_ abstractions.Grant, err error) {
 	l.mu.Lock()
 	phase := l.phase
 	orphan := l.outlived(v, now)
-	l.metadataLanded(now, v)
+	if l.change != nil {
+		l.change.landed(now, v)
+	}
 	l.mu.Unlock()
 	switch {
 	case phase != abandoned:

@@ -21,7 +21,9 @@ func (l *lease) HandOver(ctx context.Context) (Handover, error) {
 		lost := l.expire(now)
 		if l.phase >= releasing {
 			l.mu.Unlock()
-			lost.report()
+			if lost != nil {
+				lost.report()
+			}
 			return Handover{}, l.endedError("hand over")
 		}
 		renewed := l.sent.mono >= began.mono && (l.granted == Infinite) == (l.settings.ttl == Infinite)

@@ -147,7 +147,9 @@ func (l *lease) Err() error {
 	lost := l.expire(now)
 	cause := l.cause
 	l.mu.Unlock()
-	lost.report()
+	if lost != nil {
+		lost.report()
+	}
 	return cause
 }
 
@@ -163,7 +165,9 @@ func (l *lease) onDue(now instant) {
 		l.reschedule(now)
 	}
 	l.mu.Unlock()
-	lost.report()
+	if lost != nil {
+		lost.report()
+	}
 }
 
 // reschedule says when the loop must look at the lease again. Caller holds mu.
@@ -187,15 +191,15 @@ func (l *lease) slack() time.Duration {
 	return l.settings.cadence / 32
 }
 
-// loss is what is still to do about a lease that has just been lost. A nil one
-// is nothing.
+// loss is what is still to do about a lease that has just been lost.
 type loss struct {
 	lease  *lease
 	reason LostReason
 	orphan *cleanup // of a renewal that nobody has heard of, which may hold the name for another TTL; or nil
 }
 
-// expire ends a lease whose trust has run out. Caller holds mu, and reports the loss.
+// expire ends a lease whose trust has run out, and returns nil for others. Caller holds mu,
+// and reports the loss.
 func (l *lease) expire(now instant) *loss {
 	if l.phase >= releasing || l.until.left(now) > 0 {
 		return nil
@@ -224,9 +228,6 @@ func (l *lease) lose(now instant, lost *LostError) *loss {
 
 // report does what follows a loss. Nothing in it waits.
 func (x *loss) report() {
-	if x == nil {
-		return
-	}
 	l, m := x.lease, x.lease.m
 	defer func() { // a renewal may be queued still, and never be sent
 		l.mu.Lock()

@@ -75,12 +75,8 @@ func (l *lease) confirmedMetadata() map[string]string {
 	return l.settings.metadata
 }
 
-// carryMetadata returns what a renewal carries. Caller holds mu.
-func (l *lease) carryMetadata() map[string]string {
-	c := l.change
-	if c == nil {
-		return nil
-	}
+// carry returns what a renewal carries. Caller holds mu.
+func (c *metadataChange) carry() map[string]string {
 	c.carried = nil
 	switch {
 	case c.wanted != nil:
@@ -94,11 +90,9 @@ func (l *lease) carryMetadata() map[string]string {
 	return c.carried
 }
 
-// metadataRenewed notes the success of a renewal sent at the given instant. Caller
-// holds mu.
-func (l *lease) metadataRenewed(sent instant) {
-	c := l.change
-	if c == nil || c.carried == nil {
+// renewed notes the success of a renewal sent at the given instant. Caller holds mu.
+func (c *metadataChange) renewed(sent instant) {
+	if c.carried == nil {
 		return
 	}
 	c.confirmed, c.granted = c.carried, c.carriedAs
@@ -110,22 +104,21 @@ func (l *lease) metadataRenewed(sent instant) {
 	}
 }
 
-// metadataLanded notes that a request which was given up has returned, however late:
+// landed notes that a request which was given up has returned, however late:
 // the next renewal undoes what it may have changed. Caller holds mu.
-func (l *lease) metadataLanded(now instant, v verdict) {
-	if c := l.change; c != nil && v.applied && c.doubt.left(now) < 0 {
+func (c *metadataChange) landed(now instant, v verdict) {
+	if v.applied && c.doubt.left(now) < 0 {
 		c.doubt = now
 	}
 }
 
-// metadataFailed notes a failed renewal sent at the given instant. Metadata that the
+// failed notes a failed renewal, which may land until the given instant. Metadata that the
 // backend refuses is dropped: it must not cost the lease. Caller holds mu.
-func (l *lease) metadataFailed(sent instant, err error, v verdict) {
-	c := l.change
+func (c *metadataChange) failed(until instant, err error, v verdict) {
 	switch {
-	case c == nil || c.carried == nil:
+	case c.carried == nil:
 	case v.applied:
-		c.doubt = sent.add(l.settings.firstTTL)
+		c.doubt = until
 	case !v.permanent:
 	case c.wanted == nil:
 		c.doubt = instant{}

@@ -34,7 +34,9 @@ func (l *lease) Release(ctx context.Context) error {
 	}
 	done := l.done
 	l.mu.Unlock()
-	lost.report()
+	if lost != nil {
+		lost.report()
+	}
 	switch before {
 	case releasing:
 		return l.awaitRelease(ctx, done)

@@ -23,13 +23,18 @@ func (l *lease) beginRenewal(sent instant) (req abstractions.RenewRequest, bound
 	lost := l.expire(sent)
 	if ok = l.phase < releasing; ok {
 		l.lastSent = sent
-		req = abstractions.RenewRequest{Name: l.name, ID: l.id, Token: l.token, TTL: l.settings.ttl, State: l.state, Metadata: l.carryMetadata()}
+		req = abstractions.RenewRequest{Name: l.name, ID: l.id, Token: l.token, TTL: l.settings.ttl, State: l.state}
+		if l.change != nil {
+			req.Metadata = l.change.carry()
+		}
 		bound = attemptBound(l.until.left(sent), l.m.options.RequestTimeout)
 	} else {
 		l.settleRenewal()
 	}
 	l.mu.Unlock()
-	lost.report()
+	if lost != nil {
+		lost.report()
+	}
 	return req, bound, ok
 }
 
@@ -111,7 +116,9 @@ func (l *lease) finishRenewal(sent, now instant, grant abstractions.Grant, err e
 	}
 	l.mu.Unlock()
 
-	lost.report()
+	if lost != nil {
+		lost.report()
+	}
 	switch {
 	case late:
 		m.cleanUp(orphan, nil)
@@ -147,7 +154,9 @@ func (l *lease) renewed(sent, now instant, grant abstractions.Grant, random floa
 	l.until = sent.add(l.m.options.window(grant.TTL))
 	l.granted, l.state, l.sent = grant.TTL, grant.State, sent
 	l.renewals++
-	l.metadataRenewed(sent)
+	if l.change != nil {
+		l.change.renewed(sent)
+	}
 	l.recovered()
 	l.planRenewal(random)
 	l.settleRenewal()
@@ -166,7 +175,9 @@ func (l *lease) renewalFailed(now instant, err error, v verdict, random float64)
 		l.m.failing.Add(1)
 	}
 	l.failure = err
-	l.metadataFailed(l.lastSent, err, v)
+	if l.change != nil {
+		l.change.failed(l.lastSent.add(l.settings.firstTTL), err, v)
+	}
 	l.unknown = l.unknown || v.applied
 	if l.settings.cadence != forever {
 		pause := min(retryPause(int(l.failures), l.settings.firstTTL, left, random), l.settings.cadence)
@@ -222,26 +233,44 @@ func (l *lease) settleRenewal() {
 	}
 }
 
-// Renew is the application's own renewal. It shares everything with the
-// engine's but who waits for it.
+// Renew is the application's own renewal: the one under way, or one that the caller makes.
+// It shares everything with the engine's but who waits for it.
 func (l *lease) Renew(ctx context.Context) error {
 	ctx = orBackground(ctx)
 	left := ctx.Done() // the methods of ctx are the application's, which may panic: before anything is begun
-	var cut error
+	var cut, err error
 	if ctx.Err() != nil {
 		cut = context.Cause(ctx)
 	}
 	now := l.m.clock.now()
 	l.mu.Lock()
 	lost := l.expire(now)
-	settled, mine, err := l.joinRenewal(cut, now)
-	l.mu.Unlock()
-	lost.report()
+	over, mine := l.phase >= releasing, !l.renewing
 	switch {
+	case over, !mine:
+	case l.usedUp():
+		err = &InvalidError{Field: "AcquireOptions.MaxRenewals", Value: l.settings.maxRenewals, Want: "more, to renew again: all are used up"}
+	case cut != nil:
+		err = cut
+	case !l.m.track():
+		err = ErrClosed
+	default:
+		l.renewing = true
+		l.reschedule(now)
+	}
+	if l.settled == nil {
+		l.settled = make(chan struct{})
+	}
+	settled := l.settled
+	l.mu.Unlock()
+	if lost != nil {
+		lost.report()
+	}
+	switch {
+	case over:
+		return l.endedError("renew")
 	case err != nil:
 		return l.m.wrap("renew", l.name, err)
-	case settled == nil:
-		return l.endedError("renew")
 	case mine && left == nil: // nothing can call the caller away
 		l.renewDetached(ctx)
 	case mine:
@@ -255,36 +284,13 @@ func (l *lease) Renew(ctx context.Context) error {
 	l.mu.Lock()
 	failure, over := l.failure, l.phase >= releasing
 	l.mu.Unlock()
-	if over {
+	switch {
+	case over:
 		return l.endedError("renew")
+	case failure != nil:
+		return l.m.wrap("renew", l.name, failure)
 	}
-	return l.m.wrap("renew", l.name, failure)
-}
-
-// joinRenewal returns a channel that is closed when the renewal under way has
-// come to something. If there is none it is the caller's to make, by renewDetached,
-// unless its context was cut. There is no channel if the lease has ended. Caller
-// holds mu.
-func (l *lease) joinRenewal(cut error, now instant) (settled <-chan struct{}, mine bool, err error) {
-	if l.phase >= releasing {
-		return nil, false, nil
-	}
-	if mine = !l.renewing; mine {
-		switch {
-		case l.usedUp():
-			return nil, false, &InvalidError{Field: "AcquireOptions.MaxRenewals", Value: l.settings.maxRenewals, Want: "more, to renew again: all are used up"}
-		case cut != nil:
-			return nil, false, cut
-		case !l.m.track():
-			return nil, false, ErrClosed
-		}
-		l.renewing = true
-		l.reschedule(now)
-	}
-	if l.settled == nil {
-		l.settled = make(chan struct{})
-	}
-	return l.settled, mine, nil
+	return nil
 }
 
 // renewDetached makes an attempt that ends with the manager, and not with ctx: it is

@@ -143,14 +143,12 @@ func (p *Provider) Inspect(ctx context.Context, req abstractions.InspectRequest)
 // List lists records: see abstractions.Lister.
 func (p *Provider) List(ctx context.Context, req abstractions.ListRequest) (abstractions.ListResult, error) {
 	invalid := cmp.Or(validText("Prefix", req.Prefix), validText("After", req.After))
-	return able(ctx, p, "list", "", invalid, func(ctx context.Context, d abstractions.Lister) (abstractions.ListResult, error) {
-		return d.List(ctx, req)
-	})
+	return able(ctx, p, "list", "", invalid, req, abstractions.Lister.List)
 }
 
 // Ping tells whether the backend answers: see abstractions.Pinger.
 func (p *Provider) Ping(ctx context.Context) error {
-	_, err := able(ctx, p, "ping", "", nil, func(ctx context.Context, d abstractions.Pinger) (none struct{}, err error) {
+	_, err := able(ctx, p, "ping", "", nil, struct{}{}, func(d abstractions.Pinger, ctx context.Context, none struct{}) (struct{}, error) {
 		return none, d.Ping(ctx)
 	})
 	return err
@@ -159,9 +157,7 @@ func (p *Provider) Ping(ctx context.Context) error {
 // History reads what happened to a name: see abstractions.HistoryReader.
 func (p *Provider) History(ctx context.Context, req abstractions.HistoryRequest) (abstractions.HistoryResult, error) {
 	invalid := abstractions.InspectRequest{Name: req.Name}.Validate(p.caps)
-	return able(ctx, p, "history", req.Name, invalid, func(ctx context.Context, d abstractions.HistoryReader) (abstractions.HistoryResult, error) {
-		return d.History(ctx, req)
-	})
+	return able(ctx, p, "history", req.Name, invalid, req, abstractions.HistoryReader.History)
 }
 
 // Wait registers a waiter: see abstractions.Waiter.
@@ -179,9 +175,7 @@ func (p *Provider) Wait(ctx context.Context, req abstractions.WaitRequest) (wake
 
 // Waiters tells who waits for a name: see abstractions.WaiterLister.
 func (p *Provider) Waiters(ctx context.Context, req abstractions.WaitersRequest) ([]abstractions.Waiting, error) {
-	return able(ctx, p, "waiters", req.Name, req.Validate(p.caps), func(ctx context.Context, d abstractions.WaiterLister) ([]abstractions.Waiting, error) {
-		return d.Waiters(ctx, req)
-	})
+	return able(ctx, p, "waiters", req.Name, req.Validate(p.caps), req, abstractions.WaiterLister.Waiters)
 }
 
 func validText(field, text string) error {
@@ -192,12 +186,12 @@ func validText(field, text string) error {
 }
 
 // able makes a call that takes the ability D of the driver.
-func able[D, T any](ctx context.Context, p *Provider, op, name string, invalid error, do func(context.Context, D) (T, error)) (T, error) {
+func able[D, R, T any](ctx context.Context, p *Provider, op, name string, invalid error, req R, do func(D, context.Context, R) (T, error)) (T, error) {
 	d, has := abstractions.As[D](p.driver)
 	if !has {
 		invalid = abstractions.ErrUnsupported
 	}
-	return run(ctx, p, op, name, invalid, d, func(_ Driver, ctx context.Context, d D) (T, error) { return do(ctx, d) })
+	return run(ctx, p, op, name, invalid, req, func(_ Driver, ctx context.Context, req R) (T, error) { return do(d, ctx, req) })
 }
 
 // run makes a call of the driver, unless the request is invalid.

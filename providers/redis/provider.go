@@ -47,6 +47,7 @@ func (p *Provider) Bootstrap(ctx context.Context) error {
 // validated, contexts have a deadline, but for Wait's.
 type topology interface {
 	Acquire(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error)
+	Renew(ctx context.Context, req abstractions.RenewRequest) (abstractions.Grant, error)
 	Release(ctx context.Context, req abstractions.ReleaseRequest) error
 	Break(ctx context.Context, req abstractions.BreakRequest) (abstractions.BreakResult, error)
 	Inspect(ctx context.Context, req abstractions.InspectRequest) (abstractions.Record, error)
@@ -65,14 +66,6 @@ type driver struct {
 }
 
 func (d *driver) Capabilities() abstractions.Capabilities { return d.caps }
-
-func (d *driver) Renew(ctx context.Context, req abstractions.RenewRequest) (abstractions.Grant, error) {
-	results, err := d.RenewBatch(ctx, []abstractions.RenewRequest{req})
-	if err != nil {
-		return abstractions.Grant{}, err
-	}
-	return results[0].Grant, results[0].Err
-}
 
 // queue is the driver of a topology in which one node knows all who wait for a name.
 type queue struct {

@@ -97,26 +97,3 @@ func (a *applied) renewed(ttl time.Duration) (result abstractions.RenewResult) {
 	}
 	return result
 }
-
-// times is the state of a grant.
-type times struct{ now, expires time.Time }
-
-// Times returns the database's clock when a grant of this provider was made, and
-// when others may take the name unless the claim is renewed: zero for an infinite
-// lease. ok is false for a grant of another provider. (A record has both times too.)
-//
-// Both are the database's: never compare them with this machine's clock. A holder
-// counts the TTL from the instant before it sent the request.
-func Times(g abstractions.Grant) (serverTime, expiresAt time.Time, ok bool) {
-	t, ok := g.State.(times)
-	return t.now, t.expires, ok
-}
-
-func grant(r *providerkit.Record, ttl time.Duration) abstractions.Grant {
-	g, t := r.Grant(ttl), times{now: r.Now}
-	if r.Left != abstractions.Infinite {
-		t.expires = r.Now.Add(r.Left)
-	}
-	g.State = t
-	return g
-}

@@ -2,19 +2,17 @@ package sqllease
 
 import (
 	"bytes"
-	"crypto/sha256"
 	"encoding/binary"
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
 )
 
-// Each ID that a name refuses is stored in 13 bytes, the latest first: 8 of its hash, a
+// Each ID that a name refuses is stored in 13 bytes, the latest first: its hash, a
 // byte that is 1 if it was broken, and the second in which it ended. 64 of them are
 // 832 bytes, so that the row of a name that is always busy stays within its page, where
 // the IDs themselves would be 3 KB. One in 10^17 claims meets the hash of another.
 const (
-	hashBytes    = 8
 	endedMark    = hashBytes     // where the byte is that says broken
 	endedSecond  = endedMark + 1 // where the second is
 	endedBytes   = endedSecond + 4
@@ -22,15 +20,6 @@ const (
 	// So many are dropped at a time, once all of them are too old: the memory of a name that was busy shrinks by one then.
 	endedDropped = 2
 )
-
-// hashOf stands for an ID in the memory of ended ones.
-func hashOf(id string) []byte { return appendHash(nil, id) }
-
-func appendHash(to []byte, id string) []byte {
-	var text [64]byte // most IDs fit, and need no memory of their own
-	sum := sha256.Sum256(append(text[:0], id...))
-	return append(to, sum[:hashBytes]...)
-}
 
 // endedEntry is the entry of a hash in the memory of a row, or nil.
 func endedEntry(stored, hash []byte) []byte {

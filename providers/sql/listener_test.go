@@ -172,7 +172,7 @@ func waitersOf(ctx context.Context, t testing.TB, p *Provider, name string) (wai
 	var stored []byte
 	b := p.driver.backend.(*postgres)
 	statement := inTables(b.tables.schema+"."+b.tables.table, "SELECT waiters FROM {lease} WHERE name = $1")
-	require.NoError(t, query(ctx, b.db, statement, []any{name}, func(scan scan) error { return scan(&stored) }))
+	require.NoError(t, viaSQL{b.db}.query(ctx, statement, []any{name}, func(scan scan) error { return scan(&stored) }))
 	for ; len(stored) > 0; stored = stored[waiterBytes:] {
 		waiters = append(waiters, hex.EncodeToString(stored[:hashBytes]))
 	}

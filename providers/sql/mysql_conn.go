@@ -56,7 +56,8 @@ func (d mysqlDatabase) query(ctx context.Context, statement string, args []any, 
 		if err != nil {
 			return err
 		}
-		if err = query(ctx, conn, statement, args, each); err != nil {
+		err = viaSQL{conn}.query(ctx, statement, args, each)
+		if err != nil {
 			_ = conn.Raw(func(any) error { return sqldriver.ErrBadConn }) // tells the pool to close it
 		}
 		_ = conn.Close()

@@ -1,10 +1,10 @@
 package sqllease
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
-	"fmt"
+	"slices"
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
@@ -50,8 +50,8 @@ func (p *postgres) apply(ctx context.Context, op op) (applied, error) {
 			done.after = found.Record
 		}
 	}
-	if err == nil && done.Err == nil && op.acquire != nil {
-		p.served(op.id)
+	if err == nil && done.Err == nil && op.acquire != nil && p.Waits() {
+		p.Served(waiterOf(op.id))
 	}
 	return done, err
 }
@@ -105,69 +105,6 @@ func (p *postgres) write(ctx context.Context, to *storedRow, c *providerkit.Chan
 	return ok, err
 }
 
-// renewItem is one claim in the argument of renew.sql.
-type renewItem struct {
-	N        int             `json:"n"`
-	Name     string          `json:"name"`
-	ID       string          `json:"id"`
-	Token    int64           `json:"token"`
-	TTL      *int64          `json:"ttl_us"`
-	Metadata json.RawMessage `json:"metadata,omitempty"`
-}
-
-func (p *postgres) renew(ctx context.Context, reqs []abstractions.RenewRequest, wait bool) ([]abstractions.RenewResult, error) {
-	items := make([]renewItem, len(reqs))
-	for i := range reqs {
-		req := &reqs[i]
-		items[i] = renewItem{N: i, Name: req.Name, ID: req.ID, Token: req.Token, TTL: micros(req.TTL)}
-		if req.Metadata != nil {
-			items[i].Metadata = json.RawMessage(encodeMetadata(req.Metadata))
-		}
-	}
-	list, err := json.Marshal(items)
-	if err != nil {
-		return nil, err
-	}
-	statement := p.sql["renew_now"]
-	if wait {
-		statement = p.sql["renew"]
-	}
-	results := make([]abstractions.RenewResult, len(reqs))
-	err = p.db.query(ctx, statement, []any{string(list), p.record.renewals}, func(scan scan) error {
-		var n int
-		var renewed, known bool
-		var found storedRow
-		if err := scan(append([]any{&n, &renewed, &known}, found.pgColumns()...)...); err != nil {
-			return err
-		}
-		if n < 0 || n >= len(results) {
-			return errors.New("sqllease: an answer to no request")
-		}
-		found.Name = reqs[n].Name
-		found.settle(reqs[n].ID)
-		results[n].Grant, results[n].Err = renewal(&reqs[n], &found.Record, renewed, known)
-		return nil
-	})
-	if err != nil { // nothing was committed, or that is unknown
-		return nil, err
-	}
-	return results, nil
-}
-
-// renewal is the answer to one claimant: found is the row as it was, if it is known.
-func renewal(req *abstractions.RenewRequest, found *providerkit.Record, renewed, known bool) (abstractions.Grant, error) {
-	if renewed {
-		return grant(&providerkit.Record{Name: req.Name, ID: req.ID, Token: req.Token, Left: req.TTL, Now: found.Now}, req.TTL), nil
-	}
-	if !known {
-		return abstractions.Grant{}, fmt.Errorf("%w: another transaction has the row locked", abstractions.ErrUnavailable)
-	}
-	if err := found.Renew(*req).Err; err != nil {
-		return abstractions.Grant{}, err
-	}
-	return abstractions.Grant{}, fmt.Errorf("%w: the row changed while it was read, or the batch says two things of the claim", abstractions.ErrUnavailable)
-}
-
 func (p *postgres) close() error {
 	p.wakeups.Close()
 	p.acquires.Close()
@@ -175,3 +112,107 @@ func (p *postgres) close() error {
 	p.db.close()
 	return nil
 }
+
+// quick is an acquire or a release that has most likely nobody in its way. Those that
+// come at the same time share a statement, each for another name: see package batch. It
+// does what is to be done or nothing, and never waits for a row that others have locked
+// unless it is alone.
+type quick struct {
+	N        int    `json:"n"`
+	Name     string `json:"name"`
+	ID       string `json:"id"`
+	Hash     []byte `json:"hash"` // in base64
+	Owner    string `json:"owner"`
+	TTL      *int64 `json:"ttl_us,omitempty"`
+	Metadata string `json:"metadata,omitempty"` // JSON in a text
+
+	batch.Outcome
+	hash       [hashBytes]byte // behind Hash
+	done       bool            // else it is for the rule to answer, unless there is an error
+	token, now int64
+}
+
+// quickly does an acquire that nobody is in the way of, or a release by the holder. It
+// returns nothing done if the rule has to decide.
+func (p *postgres) quickly(ctx context.Context, op op) (applied, error) {
+	q := &quick{Name: op.name, ID: op.id}
+	q.Hash = appendHash(q.hash[:0], op.id)
+	with := p.releases
+	switch {
+	case op.acquire != nil:
+		with = p.acquires
+		q.Owner, q.TTL, q.Metadata = op.acquire.Owner, micros(op.acquire.TTL), encodeMetadata(op.acquire.Metadata)
+	case op.release != nil:
+	default:
+		return applied{}, nil
+	}
+	if err := with.Do(ctx, q); err != nil {
+		return applied{}, err
+	}
+	if q.Err() != nil || !q.done {
+		return applied{}, q.Err()
+	}
+	done := applied{after: providerkit.Record{Name: q.Name, Token: q.token}}
+	if op.acquire != nil {
+		done.after.ID, done.after.TTL, done.after.Left = q.ID, op.acquire.TTL, fromMicros(q.TTL)
+		done.after.Now = time.UnixMicro(q.now).UTC()
+	}
+	return done, nil
+}
+
+func (p *postgres) acquireMany(ctx context.Context, all []*quick, direct bool) {
+	q := all[0]
+	p.send(ctx, all, direct, p.sql["acquires"], p.sql["acquire"], q.Name, q.ID, q.Owner, q.TTL, q.Metadata, q.Hash)
+}
+
+func (p *postgres) releaseMany(ctx context.Context, all []*quick, direct bool) {
+	q := all[0]
+	p.send(ctx, all, direct, p.sql["releases"], p.sql["release"], q.Name, q.ID, q.Hash)
+}
+
+// send runs the statement of one, with its parameters, or that of many. That of one may wait for a
+// row, and so is for a caller that sends directly, with whom it ends.
+func (p *postgres) send(ctx context.Context, all []*quick, direct bool, many, one string, args ...any) {
+	if q := all[0]; direct && one != "" {
+		q.Fail(p.query(ctx, one, args, func(scan scan) error {
+			q.done = true
+			return scan(&q.token, &q.now)
+		}))
+		return
+	}
+	// If it is refused, each goes on by itself: what stands in one's way is not the others'.
+	err := p.together(ctx, all, many)
+	if err == nil || len(all) > 1 && p.class(err) == providerkit.Refused && ctx.Err() == nil {
+		return
+	}
+	for _, q := range all {
+		q.Fail(err)
+	}
+}
+
+func (p *postgres) together(ctx context.Context, all []*quick, statement string) error {
+	slices.SortFunc(all, byName)
+	each := slices.CompactFunc(slices.Clone(all), func(a, b *quick) bool { return a.Name == b.Name })
+	for n, q := range each {
+		q.N = n
+	}
+	list, err := json.Marshal(each)
+	if err != nil {
+		return err
+	}
+	var did quick
+	columns := []any{&did.Name, &did.token, &did.now}
+	err = p.query(ctx, statement, []any{string(list)}, func(scan scan) error {
+		err := scan(columns...)
+		if at, found := slices.BinarySearchFunc(each, &did, byName); found {
+			each[at].done, each[at].token, each[at].now = true, did.token, did.now
+		}
+		return err
+	})
+	for _, q := range each { // rows come before the commit, which may be refused
+		q.done = q.done && err == nil
+	}
+	return err
+}
+
+func byName(a, b *quick) int { return cmp.Compare(a.Name, b.Name) }

@@ -1,7 +1,6 @@
 package sqllease
 
 import (
-	"cmp"
 	"context"
 	"database/sql"
 	"encoding/binary"
@@ -27,63 +26,6 @@ type pgDatabase struct {
 	listen  func(context.Context) (*pgx.Conn, error) // opens one outside the pool; nil if the driver can't
 	close   func()                                   // closes what is our own
 	strict  atomic.Bool                              // transactions are stricter than READ COMMITTED unless they say so
-}
-
-// query runs one statement, and hands over each of its rows. It asks pgx itself where it
-// can: through database/sql a request takes a goroutine and some fifty allocations more.
-func (d *pgDatabase) query(ctx context.Context, statement string, args []any, each func(scan) error) error {
-	if !d.native {
-		return query(ctx, d.querier, statement, args, each)
-	}
-	conn, err := d.db.Conn(ctx)
-	if err != nil {
-		return err
-	}
-	defer conn.Close()
-	return conn.Raw(func(driverConn any) error {
-		conn := driverConn.(*stdlib.Conn).Conn()
-		if d.strict.Load() {
-			return readCommitted(ctx, conn, statement, args, each)
-		}
-		rows, err := conn.Query(ctx, statement, args...)
-		return scanAll(rows, err, each)
-	})
-}
-
-func scanAll(rows pgx.Rows, err error, each func(scan) error) error {
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		if err := each(rows.Scan); err != nil {
-			return err
-		}
-	}
-	return rows.Err()
-}
-
-// readCommitted runs a statement in a transaction that says its level. It is sent as a whole: no row stays locked while the
-// server waits for a client.
-func readCommitted(ctx context.Context, conn *pgx.Conn, statement string, args []any, each func(scan) error) error {
-	var all pgx.Batch
-	all.Queue("BEGIN ISOLATION LEVEL READ COMMITTED")
-	all.Queue(statement, args...)
-	all.Queue("COMMIT")
-	results := conn.SendBatch(ctx, &all)
-	_, err := results.Exec()
-	if err == nil {
-		rows, failed := results.Query()
-		err = scanAll(rows, failed, each)
-	}
-	if err == nil {
-		_, err = results.Exec()
-	}
-	err = cmp.Or(err, results.Close())
-	if err != nil && !conn.IsClosed() && conn.PgConn().TxStatus() != 'I' {
-		_, _ = conn.Exec(ctx, "ROLLBACK")
-	}
-	return err
 }
 
 // connectTimeout bounds attempts to connect, also to have a query cancelled, unless

@@ -79,7 +79,7 @@ func TestTrap_T66_EachOfABatchIsDecidedByItself(t *testing.T) {
 	require.Equal(t, future+1, free.token)
 	var transactions int
 	statement := inTables(b.tables.schema+"."+b.tables.table, "SELECT count(DISTINCT xmin::text) FROM {lease} WHERE name IN ('new', 'out', 'free')")
-	require.NoError(t, query(ctx, b.db, statement, nil, func(scan scan) error { return scan(&transactions) }))
+	require.NoError(t, viaSQL{b.db}.query(ctx, statement, nil, func(scan scan) error { return scan(&transactions) }))
 	require.Equal(t, 1, transactions, "they share a commit")
 
 	// Who is undecided goes on alone.

@@ -18,7 +18,7 @@ import (
 func (p *postgres) version(ctx context.Context) (int, error) {
 	var strict bool
 	var encoding string
-	err := query(ctx, p.db, settings, nil, func(scan scan) error { return scan(&strict, &encoding) })
+	err := viaSQL{p.db}.query(ctx, settings, nil, func(scan scan) error { return scan(&strict, &encoding) })
 	if err != nil {
 		return 0, err
 	}
@@ -40,7 +40,7 @@ const (
 func (p *postgres) migrate(ctx context.Context) error {
 	var there bool
 	var role, encoding string
-	err := query(ctx, p.db, situation, []any{p.tables.schema}, func(scan scan) error { return scan(&there, &role, &encoding) })
+	err := viaSQL{p.db}.query(ctx, situation, []any{p.tables.schema}, func(scan scan) error { return scan(&there, &role, &encoding) })
 	if err != nil {
 		return err
 	}

@@ -180,7 +180,7 @@ func refusedWritesNothing(t *testing.T, ttl time.Duration, parameters ...string)
 	b := p.driver.backend.(*postgres)
 	stamp := func() (text string) {
 		statement := inTables(b.tables.schema+"."+b.tables.table, "SELECT xmin::text || ' ' || xmax::text || ' ' || ctid::text FROM {lease}")
-		require.NoError(t, query(ctx, b.db, statement, nil, func(scan scan) error { return scan(&text) }))
+		require.NoError(t, viaSQL{b.db}.query(ctx, statement, nil, func(scan scan) error { return scan(&text) }))
 		return text
 	}
 	before := stamp()

@@ -135,7 +135,7 @@ func TestBreakingWakesThePostgresQueue(t *testing.T) {
 	hinted(t, first)
 	var reserved bool
 	statement := inTables(p.driver.tables.schema+"."+p.driver.tables.table, "SELECT expires_at IS NOT NULL FROM {lease}")
-	require.NoError(t, query(ctx, p.driver.backend.(*postgres).db, statement, nil, func(scan scan) error { return scan(&reserved) }))
+	require.NoError(t, viaSQL{p.driver.backend.(*postgres).db}.query(ctx, statement, nil, func(scan scan) error { return scan(&reserved) }))
 	require.True(t, reserved)
 	take(ctx, t, p, "n", "a")
 	require.Empty(t, waitersOf(ctx, t, p, "n"))

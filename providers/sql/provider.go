@@ -42,6 +42,27 @@ type store struct {
 	random    func(n int) int // from 0 to n-1
 }
 
+// checkAgain is for how long tables that were found to be of our version are taken
+// to be so still: a newer release may have migrated them meanwhile.
+const checkAgain = 10 * time.Second
+
+// check makes sure, now and then, that the tables are there and of our version.
+func (d *driver) check(ctx context.Context) error {
+	now, last := time.Now().UnixNano(), d.checked.Load()
+	if now-last < int64(checkAgain) || last != 0 && !d.checked.CompareAndSwap(last, now) { // another call checks
+		return nil
+	}
+	found, err := d.backend.version(ctx)
+	if err == nil {
+		err = checkVersion(found)
+	}
+	if err != nil {
+		now = 0
+	}
+	d.checked.Store(now)
+	return err
+}
+
 func (d *driver) Capabilities() abstractions.Capabilities { return d.caps }
 
 func (d *driver) Acquire(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
@@ -56,13 +77,36 @@ func (d *driver) Acquire(ctx context.Context, req abstractions.AcquireRequest) (
 	return grant(&done.after, req.TTL), nil
 }
 
+// times is the state of a grant.
+type times struct{ now, expires time.Time }
+
+// Times returns the database's clock when a grant of this provider was made, and
+// when others may take the name unless the claim is renewed: zero for an infinite
+// lease. ok is false for a grant of another provider. (A record has both times too.)
+//
+// Both are the database's: never compare them with this machine's clock. A holder
+// counts the TTL from the instant before it sent the request.
+func Times(g abstractions.Grant) (serverTime, expiresAt time.Time, ok bool) {
+	t, ok := g.State.(times)
+	return t.now, t.expires, ok
+}
+
+func grant(r *providerkit.Record, ttl time.Duration) abstractions.Grant {
+	g, t := r.Grant(ttl), times{now: r.Now}
+	if r.Left != abstractions.Infinite {
+		t.expires = r.Now.Add(r.Left)
+	}
+	g.State = t
+	return g
+}
+
 // apply makes a change, if the tables are ours. The error may be the rule's answer.
 func (d *driver) apply(ctx context.Context, op op) (applied, error) {
 	if err := d.check(ctx); err != nil {
 		return applied{}, err
 	}
 	done, err := d.backend.apply(ctx, op)
-	if err = cmp.Or(err, done.Err); err == nil {
+	if err = cmp.Or(err, done.Err); err == nil && d.record.changes {
 		d.trimSome(ctx, 1)
 	}
 	return done, err

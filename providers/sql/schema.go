@@ -18,10 +18,6 @@ import (
 // No earlier one was released, so nothing migrates from it.
 const schemaVersion = 5
 
-// checkAgain is for how long tables that were found to be of our version are taken
-// to be so still: a newer release may have migrated them meanwhile.
-const checkAgain = 10 * time.Second
-
 // Beside the table of leases, "lease", stand these.
 const (
 	historySuffix = "_history"
@@ -154,23 +150,6 @@ func (d *driver) migrate(ctx context.Context) error {
 // Statements returns what Migrate runs on an empty database, for those who
 // create tables with tools of their own.
 func (p *Provider) Statements() []string { return slices.Clone(p.driver.tables.create) }
-
-// check makes sure, now and then, that the tables are there and of our version.
-func (d *driver) check(ctx context.Context) error {
-	now, last := time.Now().UnixNano(), d.checked.Load()
-	if now-last < int64(checkAgain) || last != 0 && !d.checked.CompareAndSwap(last, now) { // another call checks
-		return nil
-	}
-	found, err := d.backend.version(ctx)
-	if err == nil {
-		err = checkVersion(found)
-	}
-	if err != nil {
-		now = 0
-	}
-	d.checked.Store(now)
-	return err
-}
 
 func checkVersion(found int) error {
 	switch {

@@ -207,7 +207,7 @@ func TestTrap_T87_ForeignTablesAreLeftAlone(t *testing.T) {
 			require.ErrorIs(t, err, abstractions.ErrNotSetUp)
 			if b, ok := p.driver.backend.(*postgres); ok {
 				var comment string
-				err := query(ctx, b.db, "SELECT obj_description(('"+b.tables.schema+"."+taken+"')::regclass, 'pg_class')", nil, func(scan scan) error { return scan(&comment) })
+				err := viaSQL{b.db}.query(ctx, "SELECT obj_description(('"+b.tables.schema+"."+taken+"')::regclass, 'pg_class')", nil, func(scan scan) error { return scan(&comment) })
 				require.NoError(t, err)
 				require.Equal(t, "rented flats", comment)
 			}

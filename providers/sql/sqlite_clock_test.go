@@ -169,7 +169,7 @@ func TestTimeNamespacesOfOneBoot(t *testing.T) {
 // stored is the version of the row and its deadline.
 func stored(t testing.TB, p *Provider) (columns [3]int64) {
 	t.Helper()
-	err := query(bounded(t), p.driver.backend.(*sqlite).db, `SELECT version, expires_us, boot_us FROM lease`, nil, func(scan scan) error {
+	err := viaSQL{p.driver.backend.(*sqlite).db}.query(bounded(t), `SELECT version, expires_us, boot_us FROM lease`, nil, func(scan scan) error {
 		return scan(&columns[0], &columns[1], &columns[2])
 	})
 	require.NoError(t, err)

@@ -144,7 +144,7 @@ func (l sqliteLoan) exec(ctx context.Context, statement string) error {
 }
 
 func (l sqliteLoan) query(ctx context.Context, statement string, args []any, each func(scan) error) error {
-	return query(context.WithoutCancel(ctx), l.Conn, statement, args, each)
+	return viaSQL{l.Conn}.query(context.WithoutCancel(ctx), statement, args, each)
 }
 
 func (l sqliteLoan) close(healthy bool) {

@@ -25,7 +25,7 @@ func (d *sqliteDatabase) verifyFile(ctx context.Context) error {
 		return file.verify()
 	}
 	var path string
-	err := query(ctx, d, "SELECT file FROM pragma_database_list WHERE name = 'main'", nil, func(scan scan) error { return scan(&path) })
+	err := viaSQL{d}.query(ctx, "SELECT file FROM pragma_database_list WHERE name = 'main'", nil, func(scan scan) error { return scan(&path) })
 	if err != nil || path == "" { // a database in memory
 		return err
 	}

@@ -62,7 +62,7 @@ func (d *driver) sweepHistory(ctx context.Context, _ string) (forgotten int, nex
 // is too old of the history. On average it looks at more entries than are written, so that the history does not outgrow
 // its retention, whoever writes it.
 func (d *driver) trimSome(ctx context.Context, written int) {
-	if d.record.changes && d.record.retention > 0 && d.random(sweepEvery) < written {
+	if d.record.retention > 0 && d.random(sweepEvery) < written {
 		_, _ = d.backend.sweepHistory(ctx, max(sweepBatch, 2*written))
 	}
 }

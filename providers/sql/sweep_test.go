@@ -18,9 +18,9 @@ func countRows(t testing.TB, p *Provider, table string) (n int) {
 	var err error
 	switch b := p.driver.backend.(type) {
 	case *postgres:
-		err = query(bounded(t), b.db, inTables(b.tables.schema+"."+b.tables.table, "SELECT count(*) FROM "+table), nil, count)
+		err = viaSQL{b.db}.query(bounded(t), inTables(b.tables.schema+"."+b.tables.table, "SELECT count(*) FROM "+table), nil, count)
 	case *sqlite:
-		err = query(bounded(t), b.db, inTables(b.tables.table, "SELECT count(*) FROM "+table), nil, count)
+		err = viaSQL{b.db}.query(bounded(t), inTables(b.tables.table, "SELECT count(*) FROM "+table), nil, count)
 	}
 	require.NoError(t, err)
 	return n

@@ -89,13 +89,6 @@ func (w *wakeups) channelOf(id string) []byte {
 	return w.channel
 }
 
-// served notes that a claim has got its name.
-func (w *wakeups) served(id string) {
-	if w.Waits() {
-		w.Served(waiterOf(id))
-	}
-}
-
 func (w *wakeups) wait(ctx context.Context, req abstractions.WaitRequest) (abstractions.Wakeups, error) {
 	return w.Register(ctx, req.Name, waiterOf(req.ID))
 }

@@ -2,6 +2,7 @@ package batch
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
@@ -46,6 +47,15 @@ func (w *waiting[T]) await(ctx context.Context, b *Batcher[T]) error {
 	default:
 		return left(ctx, withdrawn)
 	}
+}
+
+// left is the error for a caller that has left before there was a reply.
+func left(ctx context.Context, withdrawn bool) error {
+	err := fmt.Errorf("%w: %w", abstractions.ErrUnavailable, ctx.Err())
+	if withdrawn {
+		return providerkit.MarkNotApplied(err)
+	}
+	return err
 }
 
 // Do runs an operation. If it returns an error, ctx has ended or the Batcher is closed; the operation may still be under way
@@ -116,4 +126,51 @@ func (b *Batcher[T]) sendDirectly(ctx context.Context, by time.Time, op T) bool 
 	defer cancel()
 	b.call(bounded, []T{op}, true)
 	return op.Err() == nil || time.Now().Before(limit)
+}
+
+// DoAll runs operations, each by the Batcher that of names, in as few calls as possible, side by side. Those whose error is
+// nil have their replies or have failed; the others may still be under way. ctx needs a deadline.
+func DoAll[T Operation](ctx context.Context, ops []T, of func(op T) (*Batcher[T], error)) []error {
+	errs := make([]error, len(ops))
+	parts := split(ctx, ops, errs, of)
+	for _, p := range parts {
+		p.err = p.batcher.Start(&p.Request)
+	}
+	for _, p := range parts {
+		if p.err == nil {
+			p.err = p.await(ctx, p.batcher)
+		}
+		for _, at := range p.places {
+			errs[at] = p.err
+		}
+	}
+	return errs
+}
+
+// part is some of several operations, for one call.
+type part[T Operation] struct {
+	*waiting[T]
+	batcher *Batcher[T]
+	places  []int
+	err     error
+}
+
+// split divides operations among calls, in their order.
+func split[T Operation](ctx context.Context, ops []T, errs []error, of func(op T) (*Batcher[T], error)) []*part[T] {
+	var parts []*part[T]
+	open := map[*Batcher[T]]*part[T]{} // that have room
+	for at, op := range ops {
+		b, err := of(op)
+		if errs[at] = err; err != nil {
+			continue
+		}
+		p := open[b]
+		if p == nil || len(p.Ops) == MaxOperations {
+			room := min(len(ops)-at, MaxOperations)
+			p = &part[T]{waiting: newWaiting[T](ctx, room), batcher: b, places: make([]int, 0, room)}
+			parts, open[b] = append(parts, p), p
+		}
+		p.Ops, p.places = append(p.Ops, op), append(p.places, at)
+	}
+	return parts
 }

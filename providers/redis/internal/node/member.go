@@ -48,6 +48,14 @@ type run struct {
 	scripts []script.Source // by their ranks
 }
 
+// Source is a script as the run of a Redlock's server has it; none before that is known.
+func (d *Node) Source(p *script.Program) (none script.Source) {
+	if r := d.member.run.Load(); r != nil {
+		return r.scripts[p.Rank]
+	}
+	return none
+}
+
 // ask runs admit.lua. Scripts may be loaded on the same connection once the server was
 // admitted.
 func (m *member) ask(ctx context.Context, c redis.Scripter, verb string) (a script.Admission, err error) {

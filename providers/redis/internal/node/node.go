@@ -255,17 +255,6 @@ type caller interface {
 	Pipeline() redis.Pipeliner
 }
 
-// Source is a script as this node has it; none of a Redlock's before its server is known.
-func (d *Node) Source(p *script.Program) (none script.Source) {
-	if d.member == nil {
-		return p.Source
-	}
-	if r := d.member.run.Load(); r != nil {
-		return r.scripts[p.Rank]
-	}
-	return none
-}
-
 // once is a command that no client sends again by itself, unless it was redirected.
 // That of a Cluster, and a user's own, do so with others after a connection has failed,
 // although they may have been done.
@@ -279,19 +268,19 @@ func (once) NoRetry() bool { return true }
 // told for how long it casts no vote by this process' count, in milliseconds.
 func (d *Node) command(ctx context.Context, verb any, ops []*script.Operation) *redis.Cmd {
 	p := ops[0].Script
-	src := d.Source(p)
-	source := src.SHA
-	if verb == "eval" {
-		source = src.Text
-	}
+	src, mute := p.Source, &d.header[1]
 	keys, args := p.Keys*len(ops), p.Args*len(ops)
-	mute := &d.header[1]
 	if d.member != nil {
+		src = d.Source(p)
 		keys++
 		if left := d.Quarantine(); left > 0 {
 			text := strconv.FormatInt(script.Milliseconds(left), 10)
 			mute = &text
 		}
+	}
+	source := src.SHA
+	if verb == "eval" {
+		source = src.Text
 	}
 	list := make([]any, 0, 3+keys+4+args)
 	list = append(list, verb, source, keys)
@@ -320,18 +309,20 @@ func (d *Node) command(ctx context.Context, verb any, ops []*script.Operation) *
 // take hands the reply to a call to its operations. If the client may have sent it before, and
 // the reply was lost, that it was refused now, or has found no server, says nothing of that.
 func (d *Node) take(values []any, err error, ops []*script.Operation) {
-	failed := failure.Of(err)
-	switch {
-	case err == nil:
-	case d.repeats && errors.Is(failed, abstractions.ErrThrottled):
-		failed = fmt.Errorf("%w: %w", abstractions.ErrUnavailable, err)
-	case !d.repeats && providerkit.NotSent(err):
-		failed = providerkit.MarkNotApplied(failed)
+	if err != nil {
+		failed := failure.Of(err)
+		switch {
+		case d.repeats && errors.Is(failed, abstractions.ErrThrottled):
+			failed = fmt.Errorf("%w: %w", abstractions.ErrUnavailable, err)
+		case !d.repeats && providerkit.NotSent(err):
+			failed = providerkit.MarkNotApplied(failed)
+		}
+		err = failed
 	}
 	for i, op := range ops {
 		switch {
-		case failed != nil:
-			op.Reply = script.Reply{Err: failed}
+		case err != nil:
+			op.Reply = script.Reply{Err: err}
 		case i >= len(values):
 			op.Reply = script.Reply{Err: errNoReply}
 		default:

@@ -33,6 +33,15 @@ func (s *Single) Acquire(ctx context.Context, req abstractions.AcquireRequest) (
 	return abstractions.Grant{Name: req.Name, ID: req.ID, Token: token, TTL: req.TTL}, nil
 }
 
+func (s *Single) Renew(ctx context.Context, req abstractions.RenewRequest) (abstractions.Grant, error) {
+	var text strings.Builder
+	text.Grow(128)
+	if err := s.Do(ctx, s.Naming.Renew(&text, &req)).Renewed(); err != nil {
+		return abstractions.Grant{}, err
+	}
+	return abstractions.Grant{Name: req.Name, ID: req.ID, Token: req.Token, TTL: req.TTL}, nil
+}
+
 // RenewBatch renews in as few calls as possible.
 func (s *Single) RenewBatch(ctx context.Context, reqs []abstractions.RenewRequest) ([]abstractions.RenewResult, error) {
 	results := make([]abstractions.RenewResult, len(reqs))

@@ -31,6 +31,15 @@ func (t *tenure) renewed(sent time.Time, req *abstractions.RenewRequest) *tenure
 	return &next
 }
 
+// Renew is a batch of one.
+func (r *Redlock) Renew(ctx context.Context, req abstractions.RenewRequest) (abstractions.Grant, error) {
+	results, err := r.RenewBatch(ctx, []abstractions.RenewRequest{req})
+	if err != nil {
+		return abstractions.Grant{}, err
+	}
+	return results[0].Grant, results[0].Err
+}
+
 // RenewBatch asks all nodes to renew all claims, and is over when each has been granted or
 // refused by a majority: a node that hangs does not keep the others waiting.
 func (r *Redlock) RenewBatch(ctx context.Context, reqs []abstractions.RenewRequest) ([]abstractions.RenewResult, error) {
