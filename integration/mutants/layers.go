@@ -64,7 +64,7 @@ var areas = []area{
 	{"abstractions/token.go", "", [3]tests{own("abstractions"), overMemory, underTorture}},
 	{"providers/memory/", "", [3]tests{own("providers/memory"), overMemory, underTorture}},
 	{"providers/file/", "file", [3]tests{own("providers/file"), overFiles}},
-	{"providers/sql/postgres/", "postgres", [3]tests{own("providers/sql"), {folder: "providers/sql", run: "^TestConformance(WithoutHistory)?$/^postgres$"}}},
+	{"providers/sql/postgres", "postgres", [3]tests{own("providers/sql"), {folder: "providers/sql", run: "^TestConformance(WithoutHistory)?$/^postgres$"}}},
 	{"providers/sql/mariadb/", "mariadb", mariadbs},
 	{"providers/sql/mysql", "mariadb", mariadbs}, // the dialect, and the module
 	{"providers/sql/", "sqlite", [3]tests{own("providers/sql"), overSQLite}},
