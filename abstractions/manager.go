@@ -69,7 +69,8 @@ type Manager interface {
 
 	// List iterates over the records whose names begin with options.Prefix.
 	// It reads page by page as the loop goes on, and ends at the first error,
-	// which matches ErrUnsupported if the provider is no Lister.
+	// which matches ErrUnsupported if the provider is no Lister. On Redis a name may
+	// appear twice.
 	List(ctx context.Context, options *ListOptions) iter.Seq2[Record, error]
 
 	// Subscribe calls observer for the events of all leases of the manager
