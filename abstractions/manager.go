@@ -70,7 +70,7 @@ type Manager interface {
 	// List iterates over the records whose names begin with options.Prefix.
 	// It reads page by page as the loop goes on, and ends at the first error,
 	// which matches ErrUnsupported if the provider is no Lister. On Redis a name may
-	// appear twice.
+	// appear twice, and on a Cluster whose slots are being moved one may be missing.
 	List(ctx context.Context, options *ListOptions) iter.Seq2[Record, error]
 
 	// Subscribe calls observer for the events of all leases of the manager
