@@ -56,13 +56,19 @@ func (l leaseInDo) HandOver(context.Context) (Handover, error) {
 // Adopt makes one request. Unlike an acquire it cleans nothing up after a failure: the
 // claim is not its own.
 func (m *manager) Adopt(ctx context.Context, h Handover, options *AcquireOptions) (Lease, error) {
-	if err := m.checkHandover(h); err != nil {
+	if err := m.beginAdoption(h); err != nil {
 		return nil, m.wrap("adopt", h.Name, err)
 	}
+	defer func() {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.adopting = slices.DeleteFunc(m.adopting, func(id string) bool { return id == h.ID })
+	}()
 	return m.obtain(ctx, "leasing.adopt", m.once, &lease{name: h.Name, id: h.ID, token: h.Token, adopted: true}, options)
 }
 
-func (m *manager) checkHandover(h Handover) error {
+// beginAdoption refuses a claim that the manager knows before anything is sent, which might cut it short.
+func (m *manager) beginAdoption(h Handover) error {
 	if err := (abstractions.ReleaseRequest{Name: h.Name, ID: h.ID}).Validate(m.caps); err != nil {
 		return err
 	}
@@ -71,9 +77,10 @@ func (m *manager) checkHandover(h Handover) error {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.has(h.ID) || m.givesUp(h.ID) {
-		return errHeldAlready(h.ID)
+	if m.has(h.ID) || m.givesUp(h.ID) || slices.Contains(m.adopting, h.ID) {
+		return &InvalidError{Field: "Handover.ID", Value: h.ID, Want: "a lease that this manager neither holds nor cleans up"}
 	}
+	m.adopting = append(m.adopting, h.ID)
 	return nil
 }
 
@@ -85,8 +92,4 @@ func (m *manager) givesUp(id string) bool {
 		c, ok := item.(*cleanup)
 		return ok && c.req.ID == id
 	})
-}
-
-func errHeldAlready(id string) error {
-	return &InvalidError{Field: "Handover.ID", Value: id, Want: "a lease that this manager neither holds nor cleans up"}
 }

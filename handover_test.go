@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -402,5 +403,29 @@ func TestTrap_T57_AdoptRefusesWhatIsCleanedUp(t *testing.T) {
 		next, err := other.TryAcquire(t.Context(), name, nil)
 		require.NoError(t, err)
 		require.NoError(t, next.Release(t.Context()))
+	})
+}
+
+// Of two Adopts of one lease that come at the same time, the one that is refused has sent nothing: a shorter TTL would cut the other's short.
+func TestTrap_T105_AdoptsAtTheSameTime(t *testing.T) {
+	twoProcesses(t, leasing.Options{}, func(t *testing.T, giver, receiver leasing.Manager, p *leasingtest.Provider) {
+		handover, err := acquire(t, giver, nil).HandOver(t.Context())
+		require.NoError(t, err)
+		p.Use(leasingtest.Delay(leasingtest.Renew, leasingtest.Always, time.Second))
+		var got leasing.Lease
+		var first sync.WaitGroup
+		first.Go(func() {
+			got, err = receiver.Adopt(t.Context(), handover, &leasing.AcquireOptions{TTL: 20 * time.Second, NoAutoRenew: true})
+		})
+		time.Sleep(time.Second / 2)
+		_, refused := receiver.Adopt(t.Context(), handover, &leasing.AcquireOptions{TTL: 5 * time.Second, NoAutoRenew: true})
+		requireInvalid(t, refused, "Handover.ID")
+		first.Wait()
+		require.NoError(t, err)
+		time.Sleep(10 * time.Second)
+		require.NoError(t, got.Err())
+		_, err = giver.TryAcquire(t.Context(), name, nil)
+		require.ErrorIs(t, err, leasing.ErrHeld)
+		require.NoError(t, got.Release(t.Context()))
 	})
 }

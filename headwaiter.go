@@ -92,7 +92,7 @@ func (h *headWaiter) run(ctx context.Context) error {
 		case <-ctx.Done():
 		case <-h.limit:
 			if !h.asked {
-				return m.ask(ctx, h.l)
+				return m.ownHolder(m.ask(ctx, h.l))
 			}
 			return m.ownHolder(h.last)
 		}

@@ -51,6 +51,7 @@ type manager struct {
 	mu       sync.Mutex
 	cleanups int
 	leases   []*lease
+	adopting []string      // IDs of claims whose Adopt is under way
 	idle     chan struct{} // closed when calls, cleanups and leases are none; nil until Close asks
 
 	giveUpAt instant // when unanswered clean-ups no longer hold Close up; set before closing
@@ -255,9 +256,6 @@ func (m *manager) register(l *lease) error {
 	defer m.mu.Unlock()
 	if m.isClosing() {
 		return ErrClosed
-	}
-	if l.adopted && m.has(l.id) {
-		return errHeldAlready(l.id)
 	}
 	m.leases = append(m.leases, l)
 	l.slot = int32(len(m.leases) - 1)

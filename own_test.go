@@ -3,6 +3,7 @@ package leasing_test
 import (
 	"context"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -52,5 +53,35 @@ func TestDoWithinDoOfOneName(t *testing.T) {
 		require.ErrorAs(t, err, &held)
 		require.False(t, held.ByThisManager)
 		require.ErrorContains(t, err, "held by another")
+	})
+}
+
+// So it does where a waiter's limit passes before it has asked: one of the manager's own is known to have the name.
+func TestOwnHolderOfAWaiterThatHasNotAsked(t *testing.T) {
+	virtual(t, leasing.Options{}, func(t *testing.T, m leasing.Manager, _ *leasingtest.Provider) {
+		first := acquire(t, m, nil)
+		leaves, leave := context.WithCancel(t.Context())
+		wait := func(ctx context.Context, limit time.Duration) <-chan error {
+			done := make(chan error, 1)
+			go func() {
+				l, err := m.Acquire(ctx, name, &leasing.AcquireOptions{WaitLimit: limit})
+				if err == nil {
+					time.Sleep(time.Second)
+					err = l.Release(context.Background())
+				}
+				done <- err
+			}()
+			synctest.Wait()
+			return done
+		}
+		next, head, behind := wait(t.Context(), 0), wait(leaves, 0), wait(t.Context(), 100*time.Millisecond)
+		require.NoError(t, first.Release(t.Context()))
+		synctest.Wait() // next has the name
+		leave()
+		require.ErrorIs(t, <-head, context.Canceled)
+		var held *leasing.HeldError
+		require.ErrorAs(t, <-behind, &held)
+		require.True(t, held.ByThisManager)
+		require.NoError(t, <-next)
 	})
 }

@@ -82,7 +82,9 @@ type Waiting struct {
 type Lister interface {
 	// List returns a page of the names that begin with req.Prefix, held or
 	// remembered, in an order of the provider's choice. Each name that exists
-	// throughout the listing appears once.
+	// throughout the listing appears once, unless the provider documents an exception,
+	// as Redis does: there a later page may tell it again, and one that moves between
+	// the servers of a Cluster meanwhile may be left out.
 	List(ctx context.Context, req ListRequest) (ListResult, error)
 }
 

@@ -37,18 +37,19 @@ type Manager interface {
 	// metadata at the backend, but Lease.Metadata does not show it.
 	//
 	// The error matches ErrLost if the lease has ended meanwhile. After any other error
-	// the lease may have been renewed although nobody holds it: adopt it again, or let
-	// it run out.
+	// the lease may have been renewed although nobody holds it: adopt it again, with the
+	// same TTL or a shorter one, or let it run out.
 	//
-	// Adopt does not stop the former holder. After HandOver no process trusts the
-	// lease any more. In every other case make sure that the former holder is dead.
+	// Adopt does not stop the former holder, nor another process that has adopted the
+	// lease: give a Handover to one. After HandOver no process trusts the lease any
+	// more. In every other case make sure that the former holder is dead.
 	// While it lives, both processes trust the lease under one token, so that no
 	// fence can tell them apart. If the adopter's TTL is the shorter one, a third
 	// process may even get the name while the former holder still trusts it.
 	//
 	// Adopt with a TTL no longer than the former holder's. A delayed renewal of the
-	// former holder restarts its own, shorter TTL on arrival, and would cut a longer
-	// one short.
+	// former holder, or of an Adopt that failed, restarts its own, shorter TTL on
+	// arrival, and would cut a longer one short.
 	Adopt(ctx context.Context, handover Handover, options *AcquireOptions) (Lease, error)
 
 	// Inspect returns the backend's record of a name without disturbing it.
@@ -68,7 +69,8 @@ type Manager interface {
 
 	// List iterates over the records whose names begin with options.Prefix.
 	// It reads page by page as the loop goes on, and ends at the first error,
-	// which matches ErrUnsupported if the provider is no Lister.
+	// which matches ErrUnsupported if the provider is no Lister. On Redis a name may
+	// appear twice, and on a Cluster whose slots are being moved one may be missing.
 	List(ctx context.Context, options *ListOptions) iter.Seq2[Record, error]
 
 	// Subscribe calls observer for the events of all leases of the manager

@@ -338,9 +338,19 @@ var managerReleaseChecks = []managerCheck{
 		e.ErrorIs(err, abstractions.ErrUnavailable)
 		e.pause(e.short / 10)
 		e.isTaken(lease.Name(), "the lease goes on")
+		// Of two at once one is refused before it sends anything.
+		receiver.bend(renews, slowReply(time.Second))
+		var adopted leasing.Lease
+		done := begin(e, func() (err error) {
+			adopted, err = receiver.Adopt(ctx, handover, nil)
+			return err
+		})
+		e.soon()
+		_, err = receiver.Adopt(ctx, handover, nil)
+		e.ErrorIs(err, abstractions.ErrInvalid)
+		e.NoError(<-done)
+		e.Len(receiver.sendings(renews), 1)
 		receiver.bend(renews, nil)
-		adopted, err := receiver.Adopt(ctx, handover, nil)
-		e.NoError(err)
 		e.Equal(lease.Token(), adopted.Token())
 		e.pause(2 * e.short)
 		receiver.isAlive(adopted)

@@ -21,6 +21,7 @@ import (
 // levels the database may report a serialization failure; then run the
 // transaction again.
 type Table struct {
+	style   Placeholders
 	name    string // quoted
 	advance string
 }
@@ -36,7 +37,8 @@ type Tx interface {
 }
 
 // NewTable describes a table for a database with the given style. An empty
-// name means "fencing"; a schema may precede it: "infra.fencing". Case
+// name means "fencing"; a schema may precede it: "infra.fencing". Without one
+// PostgreSQL's search_path decides, which must lead all writers to one table. Case
 // matters if it does in the database. Nothing is sent.
 func NewTable(style Placeholders, name string) (*Table, error) {
 	if err := style.validate(); err != nil {
@@ -49,6 +51,10 @@ func NewTable(style Placeholders, name string) (*Table, error) {
 	if err != nil {
 		return nil, err
 	}
+	resource := style.at(1)
+	if style == Dollar { // a text would depend on the connection's client_encoding, and a name in two encodings be two
+		resource = "pg_catalog.convert_from(" + resource + ", 'UTF8')"
+	}
 	// ON CONFLICT DO UPDATE locks the row it meets and sees its latest version
 	// (postgresql.org/docs/current/transaction-iso.html), so the answer holds
 	// until the transaction ends. An unchanged token is written as well, for
@@ -56,8 +62,8 @@ func NewTable(style Placeholders, name string) (*Table, error) {
 	advance := fmt.Sprintf(`INSERT INTO %s AS seen (resource, token) VALUES (%s, %s)`+
 		` ON CONFLICT (resource) DO UPDATE SET token =`+
 		` CASE WHEN seen.token > excluded.token THEN seen.token ELSE excluded.token END`+
-		` RETURNING token`, quoted, style.at(1), style.at(2))
-	return &Table{name: quoted, advance: advance}, nil
+		` RETURNING token`, quoted, resource, style.at(2))
+	return &Table{style: style, name: quoted, advance: advance}, nil
 }
 
 // CreateSQL returns the statement that creates the table if it is missing. Run
@@ -80,7 +86,11 @@ func (t *Table) AdvanceSQL(resource string, token int64) (query string, args []a
 	if err := fencing.Check(resource, token, 0); err != nil {
 		return "", nil, err
 	}
-	return t.advance, []any{resource, token}, nil
+	args = []any{resource, token}
+	if t.style == Dollar {
+		args[0] = []byte(resource)
+	}
+	return t.advance, args, nil
 }
 
 // Advance stores the token for the resource and locks the resource's row until the

@@ -45,8 +45,8 @@ func TestTableQuotesItsName(t *testing.T) {
 	require.Contains(t, table.CreateSQL(), `"infra"."Fencing_2" (`)
 	query, args, err := table.AdvanceSQL("reports/daily", 7)
 	require.NoError(t, err)
-	require.Contains(t, query, `INTO "infra"."Fencing_2" AS seen (resource, token) VALUES ($1, $2)`)
-	require.Equal(t, []any{"reports/daily", int64(7)}, args)
+	require.Contains(t, query, `INTO "infra"."Fencing_2" AS seen (resource, token) VALUES (pg_catalog.convert_from($1, 'UTF8'), $2)`)
+	require.Equal(t, []any{[]byte("reports/daily"), int64(7)}, args)
 }
 
 func TestTableSendsNothingForWhatIsNoTokenOrResource(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -220,4 +221,30 @@ func TestAdvanceSQLWithPgx(t *testing.T) {
 	require.NoError(t, advance(5))
 	require.NoError(t, advance(6))
 	require.Equal(t, &fencing.StaleError{Resource: "a", Token: 5, Seen: 6}, advance(5))
+}
+
+// A role, a database or PGOPTIONS may set client_encoding. Where it differs, a resource whose name has other letters than
+// ASCII's would be two.
+func TestTrap_T103_ResourcesAreInOneEncoding(t *testing.T) {
+	config := postgresConfig(t)
+	table, err := sqlfence.NewTable(sqlfence.Dollar, "")
+	require.NoError(t, err)
+	for i, encoding := range []string{"UTF8", "LATIN1", "SQL_ASCII", "EUC_JP", "WIN1252"} {
+		config := config.Copy()
+		config.RuntimeParams["client_encoding"] = encoding
+		for _, mode := range []pgx.QueryExecMode{pgx.QueryExecModeCacheStatement, pgx.QueryExecModeExec} {
+			config.DefaultQueryExecMode = mode
+			b := backend{style: sqlfence.Dollar, db: stdlib.OpenDB(*config)}
+			if i == 0 {
+				b.exec(t, table.CreateSQL())
+				require.NoError(t, show(t, b, table, "größe", 8))
+			}
+			require.Equal(t, &fencing.StaleError{Resource: "größe", Token: 7, Seen: 8}, show(t, b, table, "größe", 7), encoding)
+			require.NoError(t, show(t, b, table, "größe", 8), encoding)
+			var n int
+			require.NoError(t, b.db.QueryRowContext(t.Context(), "SELECT count(*) FROM fencing").Scan(&n))
+			require.Equal(t, 1, n, encoding)
+			require.NoError(t, b.db.Close())
+		}
+	}
 }

@@ -44,6 +44,9 @@
 //     it to others for up to a minute more
 //     (learn.microsoft.com/rest/api/storageservices/lease-blob, Remarks). A
 //     released name is free at once.
+//   - A copy of an acquire or a renewal that the network delivers after its claim has run
+//     out, and before anybody has written, leases the name to that claim for its TTL
+//     again. Nobody trusts that lease. It ends with the TTL, the claim's release, or a Break.
 //   - Waiters are not queued and not woken: they poll, with one request each time. The
 //     service does not say how long a lease still runs.
 //   - After a failover of a geo-redundant account its last writes may be lost

@@ -87,6 +87,34 @@ func TestTrap_T56_BlobLateRequestsDoNothing(t *testing.T) {
 	}
 }
 
+// A copy of an acquire that arrives when its claim has run out, and before anything was written, leases the name for a TTL
+// again, to a claim that trusts nothing any more. The release of the claim ends that, and the next holder's record any that follow.
+func TestBlobCopyOfAnAcquireAfterItsTTL(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	sent := b.watch.records()
+	req := wish("n", "a")
+	req.TTL = minTTL
+	_, err := b.Acquire(t.Context(), req)
+	require.NoError(t, err)
+	late := sent()
+	b.passes(minTTL)
+	require.False(t, b.look("n").locked())
+	for _, r := range late {
+		b.watch.resend(t, r)
+	}
+	require.True(t, b.look("n").locked())
+	_, err = b.try("n", "b")
+	require.ErrorIs(t, err, abstractions.ErrHeld)
+	b.giveUp("n", "a")
+	b.take("n", "b")
+	b.giveUp("n", "b")
+	for _, r := range late {
+		b.watch.resend(t, r)
+	}
+	require.False(t, b.look("n").locked())
+}
+
 func atTheSameTime(v, as sight) sight {
 	v.now = as.now
 	return v

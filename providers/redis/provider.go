@@ -19,7 +19,8 @@ type shell = providerkit.Provider
 //
 // Its optional abilities (see package abstractions) are BatchRenewer, Waiter,
 // WaiterLister (but not with Redlock), Lister and Pinger. A listing uses SCAN, and shows a name twice if
-// Redis shrinks its table between two pages (redis.io/docs/latest/commands/scan, "Scan guarantees").
+// Redis shrinks its table between two pages (redis.io/docs/latest/commands/scan, "Scan guarantees"). On a Cluster it
+// leaves a name out that moves meanwhile to a server which was looked through already: see docs/providers/redis.md.
 //
 // Close ends the subscription that waiters share, waits for requests that are
 // under way, and closes the client if Open made it. Leases are not released.

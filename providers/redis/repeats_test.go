@@ -73,7 +73,7 @@ func (c *lossyConn) Read(b []byte) (int, error) {
 	c.call = 0
 	switch {
 	case call > 1:
-		return copy(b, "-"+c.lossy.refusal+"\r\n"), nil
+		return copy(b, c.lossy.refusal+"\r\n"), nil
 	case call == 1:
 		_, _ = c.Conn.Read(b)
 		c.failed = true
@@ -111,7 +111,7 @@ func TestTrap_T63_ABreakIsSentOnceByAClientThatRepeats(t *testing.T) {
 		}
 		_, err := p.Acquire(t.Context(), claimOf("name"))
 		require.NoError(t, err)
-		l.begin(script.Break, "ERR not again")
+		l.begin(script.Break, "-ERR not again")
 		_, err = p.Break(t.Context(), abstractions.BreakRequest{Name: "name", Immediate: true})
 		require.Equal(t, 1, l.end())
 		redistest.Uncertain(t, err)
@@ -120,16 +120,16 @@ func TestTrap_T63_ABreakIsSentOnceByAClientThatRepeats(t *testing.T) {
 	})
 }
 
-// That a repetition was refused does not mean that nothing was done.
+// That a repetition was refused, the call or a command in its script, does not mean that nothing was done.
 func TestTrap_T13_ARefusalMayBeThatOfARepetition(t *testing.T) {
 	t.Parallel()
 	repeating(t, func(t *testing.T, p *Provider, l *lossy) {
-		for _, code := range []string{"CLUSTERDOWN", "TRYAGAIN", "LOADING"} {
+		for _, refusal := range []string{"-CLUSTERDOWN", "-TRYAGAIN", "-LOADING", "*1\r\n*2\r\n:7\r\n+OOM", "*1\r\n*2\r\n:7\r\n+READONLY"} {
 			req := claimOf("name")
 			_, err := p.Acquire(t.Context(), req) // the server knows the script
 			require.NoError(t, err)
 			require.NoError(t, p.Release(t.Context(), abstractions.ReleaseRequest{Name: req.Name, ID: req.ID}))
-			l.begin(script.Acquire, code+" not now")
+			l.begin(script.Acquire, refusal+" not now")
 			req.ID = abstractions.NewID()
 			_, err = p.Acquire(t.Context(), req)
 			require.Greater(t, l.end(), 1)

@@ -39,7 +39,8 @@
 // other, and the file gives way. Leases of folders need a backend that lists, and
 // whose reads show the latest write. Where reads may lag (Cosmos DB:
 // Capabilities.ReadsMayLag) folders can't be leased, and a file's lease does not check
-// the folders above.
+// the folders above. On a Redis Cluster lease no folder while slots are being moved between
+// masters: a listing may then leave out a lease below it, and both are held.
 //
 // # What it does not promise
 //

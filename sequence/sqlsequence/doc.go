@@ -55,5 +55,7 @@
 // Migrate needs permission to create tables. A role without it gets a [SetupError] with the
 // statements to run. At run time SELECT, INSERT, UPDATE and DELETE on the tables are enough.
 //
-// It is written for PostgreSQL 12 and later, and SQLite 3.38 and later.
+// It is written for PostgreSQL 12 and later, and SQLite 3.38 and later. On PostgreSQL connections are in UTF8: others are
+// refused with leasing.ErrNotSetUp. Where pgx prepares no statements (QueryExecModeExec and QueryExecModeSimpleProtocol) they need
+// PostgreSQL's default of bytea_output, "hex". With "escape" no entry can be read there: requests fail with leasing.ErrUnavailable.
 package sqlsequence

@@ -80,7 +80,7 @@ func (s *Store[Tx]) issueAll(ctx context.Context, all []*lease, _ bool) {
 			}
 		}
 		for _, l := range all {
-			err := s.on.change(ctx, s.sql.lease, l.args(), l.issued)
+			err := s.change(ctx, s.sql.lease, l.args(), l.issued)
 			if uniqueViolation(err) {
 				l.entry, err = seqstore.Entry{}, nil
 			}
@@ -98,7 +98,7 @@ func (s *Store[Tx]) issueMany(ctx context.Context, stream string, all []*lease) 
 		return err
 	}
 	var rows []lease // in any order
-	err = s.on.change(ctx, s.sql.leases, []any{stream, string(list), len(all)}, func(scan scan) error {
+	err = s.change(ctx, s.sql.leases, []any{stream, string(list), len(all)}, func(scan scan) error {
 		rows = append(rows, lease{})
 		return rows[len(rows)-1].issued(scan)
 	})

@@ -44,6 +44,7 @@ type Store[Tx any] struct {
 	hub     watch.Hub
 	wake    *wakeups // nil without LISTEN and NOTIFY
 	checked atomic.Bool
+	strict  atomic.Bool            // transactions are stricter than READ COMMITTED unless they say so
 	leasing atomic.Int32           // requests for a number that are under way
 	leases  *batch.Batcher[*lease] // nil where single statements share a transaction
 }
@@ -134,7 +135,16 @@ func (s *Store[Tx]) once(ctx context.Context, statement string, args []any, each
 	if err := s.check(ctx); err != nil {
 		return err
 	}
-	return s.explain(s.on.change(ctx, statement, args, each))
+	return s.explain(s.change(ctx, statement, args, each))
+}
+
+// change runs one statement that changes something, as READ COMMITTED. At a stricter level the server would refuse one of
+// two that meet at a row.
+func (s *Store[Tx]) change(ctx context.Context, statement string, args []any, each func(scan) error) error {
+	if s.strict.Load() {
+		return s.on.transact(ctx, func(on session, _ Tx) error { return on.query(ctx, statement, args, each) })
+	}
+	return s.on.change(ctx, statement, args, each)
 }
 
 // read runs one statement that only reads.

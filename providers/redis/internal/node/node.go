@@ -307,13 +307,14 @@ func (d *Node) command(ctx context.Context, verb any, ops []*script.Operation) *
 }
 
 // take hands the reply to a call to its operations. If the client may have sent it before, and
-// the reply was lost, that it was refused now, or has found no server, says nothing of that.
+// the reply was lost, that it was refused now, as a whole or by a command in its script, or has found no server, says nothing
+// of that.
 func (d *Node) take(values []any, err error, ops []*script.Operation) {
 	if err != nil {
 		failed := failure.Of(err)
 		switch {
 		case d.repeats && errors.Is(failed, abstractions.ErrThrottled):
-			failed = fmt.Errorf("%w: %w", abstractions.ErrUnavailable, err)
+			failed = providerkit.Partial(failed)
 		case !d.repeats && providerkit.NotSent(err):
 			failed = providerkit.MarkNotApplied(failed)
 		}
@@ -327,6 +328,12 @@ func (d *Node) take(values []any, err error, ops []*script.Operation) {
 			op.Reply = script.Reply{Err: errNoReply}
 		default:
 			op.Reply = script.Reply{Value: values[i]}
+			if !d.repeats {
+				continue
+			}
+			if err := op.Reply.Failure(); errors.Is(err, abstractions.ErrThrottled) {
+				op.Reply = script.Reply{Err: providerkit.Partial(err)}
+			}
 		}
 	}
 }

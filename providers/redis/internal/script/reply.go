@@ -81,6 +81,14 @@ func (r Reply) Done() error {
 	return nil
 }
 
+// Failure is why a command of the operation has failed, if one has.
+func (r Reply) Failure() error {
+	if l := r.Read(); l.Status == Failed {
+		return l.Unexpected()
+	}
+	return nil
+}
+
 // Acquired reads the reply to an acquire.
 func (r Reply) Acquired(name string) (token int64, err error) {
 	l := r.Read()
