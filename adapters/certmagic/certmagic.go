@@ -53,17 +53,22 @@ func New(storage certmagic.Storage, manager leasing.Manager, prefix string) *Sto
 	return &Storage{Storage: storage, manager: manager, prefix: prefix, leases: map[string]leasing.Lease{}}
 }
 
-// Lock waits for the lock's lease, as Manager.Acquire does.
+// Lock waits for the lock's lease, as Manager.Acquire does. The error matches leasing.ErrHeld
+// if this storage has lost the lock's lease, and the lock is not unlocked yet.
 func (s *Storage) Lock(ctx context.Context, name string) error {
 	lease, err := s.manager.Acquire(ctx, s.prefix+name, nil)
-	s.keep(name, lease)
-	return err
+	if err != nil {
+		return err
+	}
+	return s.keep(ctx, name, lease)
 }
 
 // TryLock asks once. It returns false and no error if another has the lock.
 func (s *Storage) TryLock(ctx context.Context, name string) (bool, error) {
 	lease, err := s.manager.TryAcquire(ctx, s.prefix+name, nil)
-	s.keep(name, lease)
+	if err == nil {
+		err = s.keep(ctx, name, lease)
+	}
 	if errors.Is(err, leasing.ErrHeld) {
 		return false, nil
 	}
@@ -95,13 +100,19 @@ func (s *Storage) RenewLockLease(ctx context.Context, name string, _ time.Durati
 	return lease.Renew(ctx)
 }
 
-// keep remembers a lease, unless it is nil. One that the lock had before is lost by now.
-func (s *Storage) keep(name string, lease leasing.Lease) {
-	if lease != nil {
-		s.mu.Lock()
-		defer s.mu.Unlock()
+// keep remembers a lease. Where the lock has one, that is lost, and work under it goes on, whose
+// Unlock would release the new lease.
+func (s *Storage) keep(ctx context.Context, name string, lease leasing.Lease) error {
+	s.mu.Lock()
+	before := s.leases[name]
+	if before == nil {
 		s.leases[name] = lease
 	}
+	s.mu.Unlock()
+	if before == nil {
+		return nil
+	}
+	return errors.Join(fmt.Errorf("certmagiclease: %q lost its lease and is not unlocked yet: %w", name, leasing.ErrHeld), lease.Release(ctx))
 }
 
 func notLocked(name string) error { return fmt.Errorf("certmagiclease: %q is not locked here", name) }

@@ -40,3 +40,24 @@ func TestLocksAreLeases(t *testing.T) {
 		require.NoError(t, one.Unlock(ctx, "example.com"))
 	})
 }
+
+func TestTrap_T103_UnlockAfterALossLeavesTheNextLockAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, backend := t.Context(), leasingtest.NewProvider()
+		manager := leasingtest.NewManagerOn(t, backend, leasing.Options{TTL: time.Minute})
+		storage := New(&certmagic.FileStorage{}, manager, "tls/")
+		require.NoError(t, storage.Lock(ctx, "example.com"))
+		_, err := manager.Break(ctx, "tls/example.com", &leasing.BreakOptions{Immediate: true})
+		require.NoError(t, err)
+		<-time.After(time.Minute) // the loss is noticed, and the attempt goes on
+
+		require.ErrorIs(t, storage.Lock(ctx, "example.com"), leasing.ErrHeld, "its Unlock is still to come")
+		locked, err := storage.TryLock(ctx, "example.com")
+		require.NoError(t, err)
+		require.False(t, locked)
+		require.ErrorIs(t, storage.RenewLockLease(ctx, "example.com", time.Hour), leasing.ErrLost)
+		require.ErrorIs(t, storage.Unlock(ctx, "example.com"), leasing.ErrLost)
+		require.NoError(t, storage.Lock(ctx, "example.com"))
+		require.NoError(t, storage.Unlock(ctx, "example.com"))
+	})
+}
