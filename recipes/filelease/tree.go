@@ -104,8 +104,8 @@ type target struct {
 
 // above returns the names of the folders above a target, from the root down.
 func (t target) above() (names []string) {
-	for i, c := range t.name {
-		if c == '/' {
+	for i, tree := 0, strings.IndexByte(t.name, ':'); i < len(t.name); i++ {
+		if t.name[i] == '/' && i > tree {
 			names = append(names, t.name[:i])
 		}
 	}

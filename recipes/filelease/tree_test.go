@@ -406,3 +406,16 @@ func TestTrap_T98_AnAcquireOfPathsThatPanicsKeepsWhatItHad(t *testing.T) {
 		}
 	})
 }
+
+// The parts of a tree's name are no folders: leases with these names are others'.
+func TestATreeWhoseNameHasPartsIsInNobodysWay(t *testing.T) {
+	inCheckout(t, []string{"a"}, func(t *testing.T, c *checkout) {
+		m := leasingtest.NewManagerOn(t, c.provider, leasing.Options{})
+		leader, err := m.TryAcquire(t.Context(), "team", nil)
+		require.NoError(t, err)
+		tree, err := New(m, Options{Root: c.root, Name: "team/app"})
+		require.NoError(t, err)
+		require.NoError(t, c.takes(tree, "a").Release(t.Context()))
+		require.NoError(t, leader.Release(t.Context()))
+	})
+}
