@@ -8,15 +8,15 @@
 // One process at a time has a certmagic lock, as the leases' backend decides, not timestamps
 // in files. The lease is renewed until certmagic unlocks it, and runs out if the process
 // dies. Before each attempt to get a certificate certmagic asks to renew the lock
-// ([Storage.RenewLockLease]): if the lease is lost the error says so, and the attempt does
-// not begin.
+// ([Storage.RenewLockLease]): if the lease is lost and another process has the lock, the
+// attempt does not begin.
 //
 // # What it can't promise
 //
 // Certmagic gives a locker no way to cancel work, so an attempt that has begun
 // continues after a loss, and its certificate is stored. Certmagic tolerates that: its
 // attempts can be repeated. Unlock then returns the *leasing.LostError, which certmagic
-// logs.
+// logs, unless there was another attempt since.
 package certmagiclease
 
 import (
@@ -89,7 +89,8 @@ func (s *Storage) Unlock(ctx context.Context, name string) error {
 }
 
 // RenewLockLease renews the lease now. The lease lasts until Unlock, whatever the
-// duration.
+// duration. If it is lost, and nobody else has the lock, the lock gets another lease:
+// certmagic tries for 30 days under one lock, and is between two attempts.
 func (s *Storage) RenewLockLease(ctx context.Context, name string, _ time.Duration) error {
 	s.mu.Lock()
 	lease := s.leases[name]
@@ -97,7 +98,24 @@ func (s *Storage) RenewLockLease(ctx context.Context, name string, _ time.Durati
 	if lease == nil {
 		return notLocked(name)
 	}
-	return lease.Renew(ctx)
+	err := lease.Renew(ctx)
+	if !errors.Is(err, leasing.ErrLost) {
+		return err
+	}
+	next, err := s.manager.TryAcquire(ctx, s.prefix+name, nil)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	locked := s.leases[name] == lease
+	if locked {
+		s.leases[name] = next
+	}
+	s.mu.Unlock()
+	if !locked {
+		return errors.Join(notLocked(name), next.Release(ctx))
+	}
+	return nil
 }
 
 // keep remembers a lease. Where the lock has one, that is lost, and work under it goes on, whose
