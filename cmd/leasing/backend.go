@@ -37,8 +37,8 @@ var openers = []abstractions.Opener{
 
 // settings is the config file.
 type settings struct {
-	URL   string `json:"url"`
-	Owner string `json:"owner"`
+	URL   *string `json:"url"`
+	Owner string  `json:"owner"`
 }
 
 // where is the URL of the backend, and who says so.
@@ -56,8 +56,10 @@ func (a *app) where() (rawURL, from string, err error) {
 		return a.url, "--url", nil
 	case variable != "":
 		return variable, "LEASING_URL", nil
-	case file.URL != "":
-		return file.URL, "the config file", nil
+	case file.URL != nil && *file.URL == "":
+		return "", "", errors.New(`"url" in the config file is empty: set it, or leave it out`)
+	case file.URL != nil:
+		return *file.URL, "the config file", nil
 	}
 	rawURL, err = ownURL()
 	return rawURL, "the default: this user, on this machine", err
@@ -99,6 +101,9 @@ func (a *app) readConfig() (s settings, err error) {
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(&s); err != nil {
 		return s, fmt.Errorf("%s: %w", path, err)
+	}
+	if decoder.More() {
+		return s, fmt.Errorf("%s: there is more after the first object", path)
 	}
 	return s, nil
 }

@@ -38,6 +38,13 @@ func (p *place) env() []string {
 	}
 }
 
+// file writes a file, and returns its path.
+func (p *place) file(text string) string {
+	path := filepath.Join(p.t.TempDir(), "file")
+	require.NoError(p.t, os.WriteFile(path, []byte(text), 0o600))
+	return path
+}
+
 // running is a leasing that runs.
 type running struct {
 	*exec.Cmd
@@ -146,11 +153,13 @@ func TestTrap_T104_EmptySettingsAreNoDefault_sqlite(t *testing.T) {
 		{nil, []string{"--config="}},
 		{[]string{"LEASING_URL="}, nil},
 		{[]string{"LEASING_CONFIG="}, nil},
+		{nil, []string{"--config", p.file(`{"url": ""}`)}},
+		{nil, []string{"--config", p.file(`{"owner": "me"} {"url": "redis://127.0.0.1"}`)}},
 	} {
 		cmd := asCommand(t.Context(), append(p.env(), c.env...), append(append([]string{"run"}, c.args...), "name", "--", "true")...)
 		out, _ := cmd.CombinedOutput()
 		require.Equal(t, exitFailed, cmd.ProcessState.ExitCode(), "%v: %s", c, out)
-		require.Contains(t, string(out), "is empty")
+		require.Regexp(t, "is empty|after the first", string(out))
 	}
 	cmd := asCommand(t.Context(), append(p.env(), "LEASING_URL="), "run", "--url", "sqlite://"+p.folder+"/a.db?create=true", "name", "--", "true")
 	out, err := cmd.CombinedOutput()
