@@ -40,7 +40,7 @@ func TestLocksAreLeases(t *testing.T) {
 	})
 }
 
-func TestTrap_T103_UnlockAfterALossLeavesTheNextLockAlone(t *testing.T) {
+func TestTrap_T106_UnlockAfterALossLeavesTheNextLockAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, backend := t.Context(), leasingtest.NewProvider()
 		manager := leasingtest.NewManagerOn(t, backend, leasing.Options{TTL: time.Minute})

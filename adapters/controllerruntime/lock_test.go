@@ -81,7 +81,7 @@ func TestLeaderWhoseLeaseIsGoneEnds(t *testing.T) {
 }
 
 // The loop counts from a reply, and the lease from its request: a reply that is late renews nothing.
-func TestTrap_T105_LeaderStopsInTimeAfterALateReply(t *testing.T) {
+func TestTrap_T108_LeaderStopsInTimeAfterALateReply(t *testing.T) {
 	for _, late := range []time.Duration{time.Second, 1900 * time.Millisecond, 4 * time.Second, 9 * time.Second} {
 		for _, op := range []leasingtest.Op{leasingtest.Acquire, leasingtest.Renew} {
 			synctest.Test(t, func(t *testing.T) {

@@ -66,7 +66,7 @@ func TestElectorIsLeaderWhileItIsTrusted(t *testing.T) {
 	})
 }
 
-func TestTrap_T103_JobAfterALossGetsNoTokenOfTheNextRun(t *testing.T) {
+func TestTrap_T106_JobAfterALossGetsNoTokenOfTheNextRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := t.Context()
 		manager, _ := leasingtest.NewManager(t, leasing.Options{TTL: time.Minute})

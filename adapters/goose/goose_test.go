@@ -41,7 +41,7 @@ func TestLockGivesUpAfterItsWaitLimit(t *testing.T) {
 	})
 }
 
-func TestTrap_T103_UnlockAfterALossLeavesTheNextLockAlone(t *testing.T) {
+func TestTrap_T106_UnlockAfterALossLeavesTheNextLockAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := t.Context()
 		manager, _ := leasingtest.NewManager(t, leasing.Options{TTL: time.Minute})

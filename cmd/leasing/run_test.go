@@ -142,7 +142,7 @@ func TestRunOnSQLitePassesTheExitCodeOn(t *testing.T) {
 }
 
 // A setting that is there and empty, of a variable that was not set, would mean the leases of this machine alone.
-func TestTrap_T104_EmptySettingsAreNoDefault_sqlite(t *testing.T) {
+func TestTrap_T107_EmptySettingsAreNoDefault_sqlite(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	for _, c := range []struct {
