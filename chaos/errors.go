@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
 )
 
 // ErrInjected is matched by every injected error, so that a test can
@@ -59,7 +60,8 @@ func (f Fault) failure() error {
 func (p *Provider) interrupted(ctx context.Context, applied bool) error {
 	switch {
 	case ctx.Err() != nil:
-		return fmt.Errorf("%w: %w", abstractions.ErrUnavailable, context.Cause(ctx))
+		// The cause may be the error of another lease, and is text alone (T88).
+		return fmt.Errorf("%w: %w", abstractions.ErrUnavailable, providerkit.WithText(context.Cause(ctx).Error(), ctx.Err()))
 	case applied:
 		return fmt.Errorf("%w: closed before the answer came", abstractions.ErrUnavailable)
 	}

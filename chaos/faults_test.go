@@ -301,7 +301,8 @@ func TestACallThatIsGivenUpSaysWhy(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		time.AfterFunc(second, func() { cancel(why) })
 		err := p.Ping(ctx)
-		require.ErrorIs(t, err, why)
+		require.ErrorContains(t, err, why.Error())
+		require.ErrorIs(t, err, context.Canceled)
 		require.ErrorIs(t, err, leasing.ErrUnavailable)
 	})
 }
@@ -352,4 +353,26 @@ func TestInjectedErrorsSayWhatTheyAre(t *testing.T) {
 	_, err := p.Acquire(t.Context(), claim("n", "id"))
 	require.EqualError(t, err, `leasing: acquire "n" (memory): backend unavailable (injected by chaos: rule "flaky", reply_lost)`)
 	require.False(t, errors.Is(err, leasing.ErrHeld))
+}
+
+// The cause with which a caller's context ends may be the error of another lease: it says nothing of this request.
+func TestTrap_T88_CauseOfAContextIsNoAnswer(t *testing.T) {
+	for _, kind := range []chaos.FaultKind{chaos.FaultHang, chaos.FaultReplyLost, chaos.FaultDelay, chaos.FaultAppliedTwice} {
+		for _, after := range []bool{false, true} {
+			synctest.Test(t, func(t *testing.T) {
+				fault := chaos.Fault{Kind: kind, Delay: time.Hour, After: after && kind == chaos.FaultDelay}
+				if kind == chaos.FaultHang {
+					fault.Delay = 0
+				}
+				p, _ := wrapped(t, chaos.Rule{Fault: fault})
+				ctx, cancel := context.WithCancelCause(t.Context())
+				time.AfterFunc(time.Second, func() { cancel(&leasing.LostError{Reason: leasing.LostExpired}) })
+				_, err := p.Acquire(ctx, claim("name", abstractions.NewID()))
+				require.ErrorIs(t, err, leasing.ErrUnavailable)
+				require.ErrorIs(t, err, context.Canceled)
+				require.NotErrorIs(t, err, leasing.ErrLost)
+				require.False(t, abstractions.NotApplied(err), "%s: %v", kind, err)
+			})
+		}
+	}
 }

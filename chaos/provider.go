@@ -117,6 +117,7 @@ func Wrap(provider abstractions.Provider, plan Plan, options Options) (*Provider
 		p.rules = append(p.rules, newRule(r))
 		p.partitions = p.partitions || r.Fault.Kind == FaultPartitioned
 		p.caps.HeedsContext = p.caps.HeedsContext && !r.Fault.Heedless
+		p.caps.ReadsMayLag = p.caps.ReadsMayLag || r.Fault.Kind == FaultStaleRead
 	}
 	slices.SortStableFunc(p.rules, func(a, b *rule) int { return cmp.Compare(b.priority(), a.priority()) })
 	p.inactive.Store(len(p.rules) == 0)
@@ -173,7 +174,8 @@ func answerWith[T any](target *T, self T, has bool) bool {
 	return has
 }
 
-// Capabilities returns the wrapped provider's, but for Fault.Heedless.
+// Capabilities returns the wrapped provider's, but for Fault.Heedless and FaultStaleRead:
+// with a rule of that kind reads may lag.
 func (p *Provider) Capabilities() abstractions.Capabilities { return p.caps }
 
 // Plan returns the plan with the names that its rules have.

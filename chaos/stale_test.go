@@ -2,6 +2,7 @@ package chaos_test
 
 import (
 	"context"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,6 +13,8 @@ import (
 	"github.com/distributedleasing/leasing"
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/chaos"
+	memlease "github.com/distributedleasing/leasing/providers/memory"
+	"github.com/distributedleasing/leasing/recipes/schedule"
 )
 
 func TestStaleReadsShowWhatWas(t *testing.T) {
@@ -182,4 +185,41 @@ func TestStaleReadsOfAnOwner(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, want, !record.Held)
 	}
+}
+
+// Who relies on reads has to know that they are stale: a job that runs once per tick does.
+func TestTrap_T91_StaleReadsAreTold_memory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		backend := memlease.New(memlease.Options{})
+		defer backend.Close()
+		ctx, end := context.WithTimeout(t.Context(), 10*time.Minute)
+		defer end()
+		var mu sync.Mutex
+		runs := map[time.Time]int{}
+		var processes sync.WaitGroup
+		for range 3 {
+			p, err := chaos.Wrap(backend, chaos.Plan{Rules: []chaos.Rule{
+				{Fault: chaos.Fault{Kind: chaos.FaultStaleRead, Delay: 3 * time.Second}},
+				{Fault: chaos.Fault{Kind: chaos.FaultDelay, Delay: 2 * time.Second}, Match: chaos.Match{Ops: []chaos.Op{chaos.OpAcquire}}},
+			}}, chaos.Options{KeepOpen: true})
+			require.NoError(t, err)
+			defer p.Close()
+			manager, err := leasing.NewManager(p, leasing.Options{})
+			require.NoError(t, err)
+			processes.Go(func() {
+				defer manager.Close(context.Background())
+				_ = schedule.Run(ctx, manager, schedule.Options{Name: "job", Every: time.Minute, OnError: func(time.Time, error) {}}, func(ctx context.Context, tick schedule.Tick) error {
+					mu.Lock()
+					defer mu.Unlock()
+					runs[tick.At]++
+					return nil
+				})
+			})
+		}
+		processes.Wait()
+		require.NotEmpty(t, runs)
+		for tick, n := range runs {
+			require.Equal(t, 1, n, tick)
+		}
+	})
 }

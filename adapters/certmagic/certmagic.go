@@ -8,15 +8,15 @@
 // One process at a time has a certmagic lock, as the leases' backend decides, not timestamps
 // in files. The lease is renewed until certmagic unlocks it, and runs out if the process
 // dies. Before each attempt to get a certificate certmagic asks to renew the lock
-// ([Storage.RenewLockLease]): if the lease is lost the error says so, and the attempt does
-// not begin.
+// ([Storage.RenewLockLease]): if the lease is lost and another process has the lock, the
+// attempt does not begin.
 //
 // # What it can't promise
 //
 // Certmagic gives a locker no way to cancel work, so an attempt that has begun
 // continues after a loss, and its certificate is stored. Certmagic tolerates that: its
 // attempts can be repeated. Unlock then returns the *leasing.LostError, which certmagic
-// logs.
+// logs, unless there was another attempt since.
 package certmagiclease
 
 import (
@@ -53,17 +53,22 @@ func New(storage certmagic.Storage, manager leasing.Manager, prefix string) *Sto
 	return &Storage{Storage: storage, manager: manager, prefix: prefix, leases: map[string]leasing.Lease{}}
 }
 
-// Lock waits for the lock's lease, as Manager.Acquire does.
+// Lock waits for the lock's lease, as Manager.Acquire does. The error matches leasing.ErrHeld
+// if this storage has lost the lock's lease, and the lock is not unlocked yet.
 func (s *Storage) Lock(ctx context.Context, name string) error {
 	lease, err := s.manager.Acquire(ctx, s.prefix+name, nil)
-	s.keep(name, lease)
-	return err
+	if err != nil {
+		return err
+	}
+	return s.keep(ctx, name, lease)
 }
 
 // TryLock asks once. It returns false and no error if another has the lock.
 func (s *Storage) TryLock(ctx context.Context, name string) (bool, error) {
 	lease, err := s.manager.TryAcquire(ctx, s.prefix+name, nil)
-	s.keep(name, lease)
+	if err == nil {
+		err = s.keep(ctx, name, lease)
+	}
 	if errors.Is(err, leasing.ErrHeld) {
 		return false, nil
 	}
@@ -84,7 +89,8 @@ func (s *Storage) Unlock(ctx context.Context, name string) error {
 }
 
 // RenewLockLease renews the lease now. The lease lasts until Unlock, whatever the
-// duration.
+// duration. If it is lost, and nobody else has the lock, the lock gets another lease:
+// certmagic tries for 30 days under one lock, and is between two attempts.
 func (s *Storage) RenewLockLease(ctx context.Context, name string, _ time.Duration) error {
 	s.mu.Lock()
 	lease := s.leases[name]
@@ -92,16 +98,39 @@ func (s *Storage) RenewLockLease(ctx context.Context, name string, _ time.Durati
 	if lease == nil {
 		return notLocked(name)
 	}
-	return lease.Renew(ctx)
+	err := lease.Renew(ctx)
+	if !errors.Is(err, leasing.ErrLost) {
+		return err
+	}
+	next, err := s.manager.TryAcquire(ctx, s.prefix+name, nil)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	locked := s.leases[name] == lease
+	if locked {
+		s.leases[name] = next
+	}
+	s.mu.Unlock()
+	if !locked {
+		return errors.Join(notLocked(name), next.Release(ctx))
+	}
+	return nil
 }
 
-// keep remembers a lease, unless it is nil. One that the lock had before is lost by now.
-func (s *Storage) keep(name string, lease leasing.Lease) {
-	if lease != nil {
-		s.mu.Lock()
-		defer s.mu.Unlock()
+// keep remembers a lease. Where the lock has one, that is lost, and work under it goes on, whose
+// Unlock would release the new lease.
+func (s *Storage) keep(ctx context.Context, name string, lease leasing.Lease) error {
+	s.mu.Lock()
+	before := s.leases[name]
+	if before == nil {
 		s.leases[name] = lease
 	}
+	s.mu.Unlock()
+	if before == nil {
+		return nil
+	}
+	return errors.Join(fmt.Errorf("certmagiclease: %q lost its lease and is not unlocked yet: %w", name, leasing.ErrHeld), lease.Release(ctx))
 }
 
 func notLocked(name string) error { return fmt.Errorf("certmagiclease: %q is not locked here", name) }

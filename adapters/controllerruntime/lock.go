@@ -11,11 +11,12 @@
 //
 // # What it promises
 //
-// One candidate leads at a time, as the lease's backend decides. The lease lasts for LeaseDuration
-// from each renewal by client-go's loop. The loop gives up RetryPeriod + RenewDeadline after the last
-// successful renewal. So the leader stops before another candidate can get the lease if LeaseDuration
-// is longer than that sum, as with the defaults: 15 s, and 2 s + 10 s. A candidate learns within
-// RetryPeriod that the lease is free: it does not wait for LeaseDuration again.
+// One candidate leads at a time, as the lease's backend decides. The lease lasts for LeaseDuration,
+// without fractions of a second, from each request of client-go's loop to renew it. The loop gives up
+// RetryPeriod + RenewDeadline after the reply to the last one that succeeded; one that takes longer than
+// 2 s has failed. So the leader stops before another candidate can get the lease if LeaseDuration, less
+// 1 % for clocks that differ, is longer than these three, as with the defaults: 15 s, and 2 s + 10 s + 2 s.
+// A candidate learns within RetryPeriod that the lease is free: it does not wait for LeaseDuration again.
 //
 // # What it can't promise
 //
@@ -37,6 +38,9 @@ import (
 
 	"github.com/distributedleasing/leasing"
 )
+
+// prompt bounds a request to acquire or renew: client-go's loop counts from the reply.
+const prompt = 2 * time.Second
 
 // key has client-go's record in the metadata of the lease.
 const key = "resourcelock"
@@ -93,7 +97,7 @@ func (l *Lock) Create(ctx context.Context, record resourcelock.LeaderElectionRec
 }
 
 // Update renews the lease, or asks once for it if this candidate does not lead, for the
-// record's LeaseDuration. A record without holder releases it.
+// record's LeaseDuration, within 2 s. A record without holder releases it.
 func (l *Lock) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -105,6 +109,8 @@ func (l *Lock) Update(ctx context.Context, record resourcelock.LeaderElectionRec
 		return err
 	}
 	metadata := map[string]string{key: string(text)}
+	ctx, cancel := context.WithTimeout(ctx, prompt)
+	defer cancel()
 	if l.lease != nil && (l.leading || l.lease.Err() == nil) {
 		return l.lease.SetMetadata(ctx, metadata)
 	}

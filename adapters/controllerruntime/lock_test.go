@@ -79,3 +79,25 @@ func TestLeaderWhoseLeaseIsGoneEnds(t *testing.T) {
 		<-again
 	})
 }
+
+// The loop counts from a reply, and the lease from its request: a reply that is late renews nothing.
+func TestTrap_T108_LeaderStopsInTimeAfterALateReply(t *testing.T) {
+	for _, late := range []time.Duration{time.Second, 1900 * time.Millisecond, 4 * time.Second, 9 * time.Second} {
+		for _, op := range []leasingtest.Op{leasingtest.Acquire, leasingtest.Renew} {
+			synctest.Test(t, func(t *testing.T) {
+				manager, backend := leasingtest.NewManager(t, leasing.Options{})
+				lock := New(manager, "app/controllers", "me")
+				ctx, stop := context.WithCancel(context.Background())
+				defer stop()
+				backend.Use(leasingtest.DelayReply(op, 1, late))
+				_, ended := candidate(ctx, t, lock, false)
+				<-time.After(late + time.Second)
+				backend.Use(leasingtest.Fail(leasingtest.Renew, leasingtest.Always, leasing.ErrUnavailable))
+				<-ended
+				held := lock.lease.Err()
+				_ = lock.lease.Release(t.Context())
+				require.NoError(t, held, "%s, late by %v", op, late)
+			})
+		}
+	}
+}

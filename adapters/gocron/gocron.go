@@ -27,6 +27,7 @@ package gocronlease
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -53,13 +54,15 @@ type Locker struct {
 }
 
 // Lock asks once for the job's lease. The error matches leasing.ErrHeld if another
-// process runs the job.
+// process runs the job, or this one still does although the lease was lost.
 func (l *Locker) Lock(ctx context.Context, key string) (gocron.Lock, error) {
 	lease, err := l.Manager.TryAcquire(ctx, l.Prefix+key, l.Options)
 	if err != nil {
 		return nil, err
 	}
-	l.leases.Store(key, lease)
+	if _, runs := l.leases.LoadOrStore(key, lease); runs { // Lease is for that run, which has lost its own
+		return nil, errors.Join(fmt.Errorf("gocronlease: %q lost its lease and still runs: %w", key, leasing.ErrHeld), lease.Release(ctx))
+	}
 	return &lock{l, key, lease}, nil
 }
 

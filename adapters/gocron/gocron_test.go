@@ -65,3 +65,25 @@ func TestElectorIsLeaderWhileItIsTrusted(t *testing.T) {
 		require.NoError(t, <-done)
 	})
 }
+
+func TestTrap_T106_JobAfterALossGetsNoTokenOfTheNextRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx := t.Context()
+		manager, _ := leasingtest.NewManager(t, leasing.Options{TTL: time.Minute})
+		locker := &Locker{Manager: manager, Prefix: "jobs/"}
+		lock, err := locker.Lock(ctx, "tick")
+		require.NoError(t, err)
+		token := locker.Lease("tick").Token()
+		_, err = manager.Break(ctx, "jobs/tick", &leasing.BreakOptions{Immediate: true})
+		require.NoError(t, err)
+		<-time.After(time.Minute) // the loss is noticed, and the job goes on
+
+		_, err = locker.Lock(ctx, "tick")
+		require.ErrorIs(t, err, leasing.ErrHeld)
+		require.Equal(t, token, locker.Lease("tick").Token())
+		require.ErrorIs(t, lock.Unlock(ctx), leasing.ErrLost)
+		lock, err = locker.Lock(ctx, "tick")
+		require.NoError(t, err)
+		require.NoError(t, lock.Unlock(ctx))
+	})
+}

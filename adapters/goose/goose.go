@@ -26,6 +26,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"sync"
 
 	"github.com/pressly/goose/v3/lock"
@@ -70,7 +71,8 @@ func (l *Locker) Context(ctx context.Context) (of context.Context, stop func()) 
 	}
 }
 
-// Lock waits for the lease, as Manager.Acquire does.
+// Lock waits for the lease, as Manager.Acquire does. The error matches leasing.ErrHeld if
+// this locker has lost its lease, and is not unlocked yet.
 func (l *Locker) Lock(ctx context.Context, _ *sql.DB) error {
 	lease, err := l.manager.Acquire(ctx, l.name, l.options)
 	if err != nil {
@@ -78,6 +80,9 @@ func (l *Locker) Lock(ctx context.Context, _ *sql.DB) error {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.lease != nil { // it is lost, and its migrations go on, whose Unlock would release this one
+		return errors.Join(fmt.Errorf("gooselease: %q lost its lease and is not unlocked yet: %w", l.name, leasing.ErrHeld), lease.Release(ctx))
+	}
 	l.lease = lease
 	context.AfterFunc(lease.Context(), func() {
 		l.mu.Lock()

@@ -40,3 +40,20 @@ func TestLockGivesUpAfterItsWaitLimit(t *testing.T) {
 		require.NoError(t, first.Unlock(t.Context(), nil))
 	})
 }
+
+func TestTrap_T106_UnlockAfterALossLeavesTheNextLockAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx := t.Context()
+		manager, _ := leasingtest.NewManager(t, leasing.Options{TTL: time.Minute})
+		locker := New(manager, "app/migrate", nil)
+		require.NoError(t, locker.Lock(ctx, nil))
+		_, err := manager.Break(ctx, "app/migrate", &leasing.BreakOptions{Immediate: true})
+		require.NoError(t, err)
+		<-time.After(time.Minute) // the loss is noticed, and the migration goes on
+
+		require.ErrorIs(t, locker.Lock(ctx, nil), leasing.ErrHeld, "its Unlock is still to come")
+		require.ErrorIs(t, locker.Unlock(ctx, nil), leasing.ErrLost)
+		require.NoError(t, locker.Lock(ctx, nil))
+		require.NoError(t, locker.Unlock(ctx, nil))
+	})
+}

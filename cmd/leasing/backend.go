@@ -37,8 +37,8 @@ var openers = []abstractions.Opener{
 
 // settings is the config file.
 type settings struct {
-	URL   string `json:"url"`
-	Owner string `json:"owner"`
+	URL   *string `json:"url"`
+	Owner string  `json:"owner"`
 }
 
 // where is the URL of the backend, and who says so.
@@ -48,21 +48,40 @@ func (a *app) where() (rawURL, from string, err error) {
 		return "", "", err
 	}
 	a.owner = cmp.Or(a.owner, file.Owner)
-	switch variable := os.Getenv("LEASING_URL"); {
+	variable, err := variable("LEASING_URL", a.url)
+	switch {
+	case err != nil:
+		return "", "", err
 	case a.url != "":
 		return a.url, "--url", nil
 	case variable != "":
 		return variable, "LEASING_URL", nil
-	case file.URL != "":
-		return file.URL, "the config file", nil
+	case file.URL != nil && *file.URL == "":
+		return "", "", errors.New(`"url" in the config file is empty: set it, or leave it out`)
+	case file.URL != nil:
+		return *file.URL, "the config file", nil
 	}
 	rawURL, err = ownURL()
 	return rawURL, "the default: this user, on this machine", err
 }
 
+// variable is an environment variable, for which a flag may stand. One that is set and empty is not left out:
+// what follows are the leases of this machine, which exclude nobody elsewhere.
+func variable(name, flag string) (string, error) {
+	value, set := os.LookupEnv(name)
+	if set && value == "" && flag == "" {
+		return "", fmt.Errorf("%s is empty: set it, or unset it", name)
+	}
+	return value, nil
+}
+
 // readConfig reads the config file. Only one that somebody has named has to be there.
 func (a *app) readConfig() (s settings, err error) {
-	path := cmp.Or(a.config, os.Getenv("LEASING_CONFIG"))
+	variable, err := variable("LEASING_CONFIG", a.config)
+	if err != nil {
+		return s, err
+	}
+	path := cmp.Or(a.config, variable)
 	named := path != ""
 	if !named {
 		folder, err := userFolder("XDG_CONFIG_HOME", ".config")
@@ -82,6 +101,9 @@ func (a *app) readConfig() (s settings, err error) {
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(&s); err != nil {
 		return s, fmt.Errorf("%s: %w", path, err)
+	}
+	if decoder.More() {
+		return s, fmt.Errorf("%s: there is more after the first object", path)
 	}
 	return s, nil
 }

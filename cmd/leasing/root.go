@@ -120,6 +120,11 @@ ended by signal n; any other: the command's own.`,
 	flags.StringVarP(&a.output, "output", "o", "table", "table or json")
 	flags.DurationVar(&a.timeout, "timeout", 10*time.Second, "for one request to the backend")
 	root.PersistentPreRunE = func(*cobra.Command, []string) error {
+		for _, name := range []string{"url", "config"} { // see variable
+			if f := flags.Lookup(name); f.Changed && f.Value.String() == "" {
+				return fmt.Errorf("--%s is empty", name)
+			}
+		}
 		if a.output != "table" && a.output != "json" {
 			return fmt.Errorf("--output %q: want table or json", a.output)
 		}

@@ -170,6 +170,9 @@ func (a *app) newWork(ctx context.Context, f *runFlags, argv []string, limit tim
 	if err != nil {
 		return nil, err
 	}
+	if f.busyCode < 0 || f.busyCode > 255 {
+		return nil, fmt.Errorf("--busy-code %d: want 0 to 255: of others a shell sees the last 8 bits", f.busyCode)
+	}
 	if f.ttl <= 0 || f.grace < 0 || f.atLeast < 0 {
 		return nil, errors.New("--ttl, --grace and --at-least: want more than 0")
 	}

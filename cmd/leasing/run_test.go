@@ -33,9 +33,16 @@ func newPlace(t *testing.T) *place { return &place{t: t, folder: t.TempDir()} }
 
 func (p *place) env() []string {
 	return []string{
-		"XDG_STATE_HOME=" + p.folder, "XDG_CONFIG_HOME=" + p.folder, "LEASING_URL=", "LEASING_CONFIG=",
+		"XDG_STATE_HOME=" + p.folder, "XDG_CONFIG_HOME=" + p.folder,
 		"PATH=" + filepath.Join(p.folder, "bin") + string(os.PathListSeparator) + os.Getenv("PATH"),
 	}
+}
+
+// file writes a file, and returns its path.
+func (p *place) file(text string) string {
+	path := filepath.Join(p.t.TempDir(), "file")
+	require.NoError(p.t, os.WriteFile(path, []byte(text), 0o600))
+	return path
 }
 
 // running is a leasing that runs.
@@ -134,6 +141,36 @@ func TestRunOnSQLitePassesTheExitCodeOn(t *testing.T) {
 	require.Equal(t, "-- -x\n", out)
 }
 
+// A setting that is there and empty, of a variable that was not set, would mean the leases of this machine alone.
+func TestTrap_T107_EmptySettingsAreNoDefault_sqlite(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	for _, c := range []struct {
+		env  []string
+		args []string
+	}{
+		{nil, []string{"--url", ""}},
+		{nil, []string{"--config="}},
+		{[]string{"LEASING_URL="}, nil},
+		{[]string{"LEASING_CONFIG="}, nil},
+		{nil, []string{"--config", p.file(`{"url": ""}`)}},
+		{nil, []string{"--config", p.file(`{"owner": "me"} {"url": "redis://127.0.0.1"}`)}},
+	} {
+		cmd := asCommand(t.Context(), append(p.env(), c.env...), append(append([]string{"run"}, c.args...), "name", "--", "true")...)
+		out, _ := cmd.CombinedOutput()
+		require.Equal(t, exitFailed, cmd.ProcessState.ExitCode(), "%v: %s", c, out)
+		require.Regexp(t, "is empty|after the first", string(out))
+	}
+	cmd := asCommand(t.Context(), append(p.env(), "LEASING_URL="), "run", "--url", "sqlite://"+p.folder+"/a.db?create=true", "name", "--", "true")
+	out, err := cmd.CombinedOutput()
+	require.NoError(t, err, string(out))
+	for _, busy := range []string{"256", "-1"} { // a shell would see 0, and 255
+		code, _, problems := p.run("run", "-E", busy, "name", "--", "true")
+		require.Equal(t, exitFailed, code)
+		require.Contains(t, problems, "--busy-code")
+	}
+}
+
 func TestRunOnSQLiteTellsTheCommandItsLease(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -179,6 +216,20 @@ func TestRunOnSQLiteForwardsSignals(t *testing.T) {
 	}
 	r.signal(unix.SIGKILL)
 	r.code()
+}
+
+// TERM ends a command that is stopped, too, as one is that reads from a terminal that is not its own.
+func TestRunOnSQLiteEndsAStoppedCommand(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	r := p.start("run", "name", "--", "sh", "-c", "echo $$.; kill -STOP $$; sleep 1000")
+	r.printed(".\n")
+	eventually(t, func() bool {
+		status, _ := os.ReadFile("/proc/" + strings.TrimSuffix(strings.TrimSpace(r.text(r.out)), ".") + "/status")
+		return strings.Contains(string(status), "State:\tT")
+	}, "it stops")
+	r.signal(unix.SIGTERM)
+	require.Equal(t, 128+15, r.code())
 }
 
 // The whole group ends with the command, and nobody gets the lease before that.

@@ -281,6 +281,9 @@ func (s *supervisor) forward(sig unix.Signal) {
 		s.ended = sig
 	}
 	s.signal(sig)
+	if ends(sig) {
+		s.signal(unix.SIGCONT) // as in stop
+	}
 	if sig == unix.SIGTSTP {
 		_ = unix.Kill(unix.Getpid(), unix.SIGSTOP)
 	}

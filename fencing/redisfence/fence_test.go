@@ -143,6 +143,23 @@ func TestRedisSaysWhyItsContextEnded(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 }
 
+// The refusal of another resource, with which an errgroup ends its context, is none of this one: the script may have run.
+func TestTrap_T88_TheCauseOfAContextIsNoRefusal(t *testing.T) {
+	for _, other := range []error{fencing.Check("other", 1, 2), fencing.Check("other", 0, 0)} {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		redis, err := redisfence.New(func(ctx context.Context, _ string, _ []string, _ ...any) (any, error) {
+			cancel(other)
+			return nil, errors.New("interrupted")
+		}, redisfence.Options{})
+		require.NoError(t, err)
+		err = redis.Advance(ctx, "fence", 1)
+		require.NotErrorIs(t, err, leasing.ErrStale)
+		require.NotErrorIs(t, err, leasing.ErrInvalid)
+		require.ErrorIs(t, err, context.Canceled)
+		require.ErrorContains(t, err, other.Error())
+	}
+}
+
 func TestRedisReportsAFailedCheck(t *testing.T) {
 	broken := errors.New("broken pipe")
 	err := newRedis(t, &fakeRedis{err: broken}, redisfence.Options{}).Advance(t.Context(), "fence", 1)

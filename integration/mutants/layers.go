@@ -85,6 +85,7 @@ var areas = []area{
 	{"providers/etcd/", "etcd", [3]tests{own("providers/etcd"), {folder: "providers/etcd", run: "^TestConformance$"}}},
 	{"providers/s3/", "s3", [3]tests{own("providers/s3"), {folder: "providers/s3", run: "^TestConformance$"}}},
 	{"fencing/sqlfence/", "postgres", [3]tests{own("fencing/sqlfence"), {folder: "integration/fencing"}}},
+	{"fencing/internal/cause/", "", [3]tests{own("fencing/redisfence")}},
 	{"fencing/redisfence/", "redis", [3]tests{own("fencing/redisfence"), {folder: "integration/fencing"}}},
 	{"sequence/memsequence/", "", [3]tests{own("sequence/memsequence"), sequences}},
 	{"sequence/sqlsequence/", "sequences", [3]tests{own("sequence/sqlsequence"), {folder: "sequence/sqlsequence", run: "^TestConformance_(sqlite|postgres)$"}}},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"maps"
 	"math/rand/v2"
 	"time"
 
@@ -39,7 +40,7 @@ func Current(ctx context.Context, manager leasing.Manager, name string) (Leader,
 }
 
 // Watch iterates over the leaders of an election: first the present one, or
-// the zero Leader, and then each change. It asks the backend at intervals of
+// the zero Leader, and then each change of it: another one, or other metadata. It asks the backend at intervals of
 // every, plus or minus a tenth (0 means 1 s), so it may miss a leader that
 // led for less time than that.
 //
@@ -64,7 +65,7 @@ func Watch(ctx context.Context, manager leasing.Manager, name string, every time
 					return
 				}
 				failing = true
-			case news || failing || leader.Token != last.Token:
+			case news || failing || leader.Token != last.Token || !maps.Equal(leader.Metadata, last.Metadata):
 				last, news, failing = leader, false, false
 				if !yield(leader, nil) {
 					return

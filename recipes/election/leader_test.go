@@ -129,3 +129,23 @@ func TestWatchEndsWithItsLoop(t *testing.T) {
 	}
 	require.Equal(t, 1, provider.Count(leasingtest.Inspect))
 }
+
+// A leader that tells its address later keeps its token.
+func TestWatchYieldsOtherMetadataOfOneLeader(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		manager, _ := leasingtest.NewManager(t, leasing.Options{})
+		lease, err := manager.TryAcquire(t.Context(), name, nil)
+		require.NoError(t, err)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		var told []map[string]string
+		for leader, err := range Watch(ctx, manager, name, time.Second) {
+			require.NoError(t, err)
+			told = append(told, leader.Metadata)
+			require.NoError(t, lease.SetMetadata(t.Context(), map[string]string{"url": "here"}))
+		}
+		require.NoError(t, lease.Release(t.Context()))
+		require.Len(t, told, 2)
+		require.Equal(t, map[string]string{"url": "here"}, told[1])
+	})
+}

@@ -5,10 +5,9 @@ import (
 	"reflect"
 )
 
-// identity is what tells a file from others of the machine, and how many names it has:
-// fields of syscall.Stat_t, whose types differ between systems; zeros where there is
-// none.
-func identity(info fs.FileInfo) (device, inode, links uint64) {
+// identity is what tells a file from others of the machine: fields of syscall.Stat_t,
+// whose types differ between systems; zeros where there is none.
+func identity(info fs.FileInfo) (device, inode uint64) {
 	stat := reflect.Indirect(reflect.ValueOf(info.Sys()))
 	field := func(name string) uint64 {
 		if stat.Kind() != reflect.Struct {
@@ -22,5 +21,5 @@ func identity(info fs.FileInfo) (device, inode, links uint64) {
 		}
 		return 0
 	}
-	return field("Dev"), field("Ino"), field("Nlink")
+	return field("Dev"), field("Ino")
 }

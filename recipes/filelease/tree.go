@@ -25,9 +25,9 @@ type Options struct {
 	// FoldCase ignores case even if Root's file system appears to be case-sensitive.
 	// Set it on all machines if the file system of one is case-insensitive.
 	FoldCase bool
-	// HardLinks also leases a file with several hard links by its inode. Use it only
-	// for the processes of one machine, since inodes of other machines mean other
-	// files.
+	// HardLinks also leases each file by its inode: a second lease for each, since another
+	// link may be made while it is held. Use it only for the processes of one machine,
+	// since inodes of other machines mean other files.
 	HardLinks bool
 }
 
@@ -104,8 +104,8 @@ type target struct {
 
 // above returns the names of the folders above a target, from the root down.
 func (t target) above() (names []string) {
-	for i, c := range t.name {
-		if c == '/' {
+	for i, tree := 0, strings.IndexByte(t.name, ':'); i < len(t.name); i++ {
+		if t.name[i] == '/' && i > tree {
 			names = append(names, t.name[:i])
 		}
 	}
@@ -174,7 +174,7 @@ func (t *Tree) targets(paths []string) ([]target, error) {
 	return all, nil
 }
 
-// inode names what a path leads to if it has several names; "" if it has one.
+// inode names the file that a path leads to, under any name of it; "" if there is none.
 func (t *Tree) inode(path string) string {
 	if !filepath.IsAbs(path) {
 		path = t.root + string(filepath.Separator) + path
@@ -183,8 +183,8 @@ func (t *Tree) inode(path string) string {
 	if err != nil || info.IsDir() {
 		return ""
 	}
-	device, number, links := identity(info)
-	if links < 2 {
+	device, number := identity(info)
+	if number == 0 {
 		return ""
 	}
 	return fmt.Sprintf("%s:#%x.%x", t.options.Name, device, number)

@@ -261,7 +261,9 @@ func TestHardLinksExcludeEachOtherIfTheOptionsSaySo(t *testing.T) {
 		require.Len(t, set.Leases(), 2)
 		c.refused(bob, "two")
 		c.refused(bob, filepath.Join(c.root, "two"))
-		require.Equal(t, []string{"app:/single"}, names(c.takes(bob, "single")))
+		c.takes(bob, "single")
+		require.NoError(t, os.Link(filepath.Join(c.root, "single"), filepath.Join(c.root, "later")))
+		c.refused(ann, "later") // though it was one name when bob took it
 		c.takes(c.agent("eve", Options{}), "two")
 		require.NoError(t, set.Err())
 	})
@@ -404,5 +406,18 @@ func TestTrap_T98_AnAcquireOfPathsThatPanicsKeepsWhatItHad(t *testing.T) {
 			require.NoError(t, err)
 			require.Fail(t, "still held", r.Name)
 		}
+	})
+}
+
+// The parts of a tree's name are no folders: leases with these names are others'.
+func TestATreeWhoseNameHasPartsIsInNobodysWay(t *testing.T) {
+	inCheckout(t, []string{"a"}, func(t *testing.T, c *checkout) {
+		m := leasingtest.NewManagerOn(t, c.provider, leasing.Options{})
+		leader, err := m.TryAcquire(t.Context(), "team", nil)
+		require.NoError(t, err)
+		tree, err := New(m, Options{Root: c.root, Name: "team/app"})
+		require.NoError(t, err)
+		require.NoError(t, c.takes(tree, "a").Release(t.Context()))
+		require.NoError(t, leader.Release(t.Context()))
 	})
 }
