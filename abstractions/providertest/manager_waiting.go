@@ -149,6 +149,18 @@ var managerWaitingChecks = []managerCheck{
 		e.ErrorIs(m.try(ctx, own.Name()), abstractions.ErrHeld)
 		_, err = m.TryAcquire(ctx, own.Name(), nil)
 		e.True(e.heldBy(err).ByThisManager, "the holder is one of the manager's own")
+		leaves, leave = context.WithCancel(ctx)
+		next := m.acquire(ctx, own.Name(), nil)
+		e.soon()
+		first := m.acquire(leaves, own.Name(), nil)
+		e.soon()
+		unasked := m.acquire(ctx, own.Name(), &leasing.AcquireOptions{WaitLimit: 100 * time.Millisecond})
+		e.soon()
+		e.NoError(own.Release(ctx))
+		own = within(e, time.Second, next, "who waits in the same manager").lease
+		leave()
+		e.ErrorIs(within(e, time.Second, first, "who leaves").err, context.Canceled)
+		e.True(e.heldBy(within(e, time.Second, unasked, "who has not asked when its limit passes").err).ByThisManager)
 		e.NoError(own.Release(ctx))
 		closed := begin(e, func() error { return m.Close(ctx) })
 		for _, done := range []<-chan waited{head, behind} {

@@ -38,6 +38,9 @@ func (n *named) events() {
 		c := n.claim(t.Claim)
 		told := map[bool][]leasing.EventKind{} // the lease's own observer, or the manager's
 		for _, e := range c.notices {
+			if e.Kind == leasing.EventLost && e.Reason == leasing.LostBroken && !c.wasTold(e.By) {
+				n.violated(e.At, "the observer of worker %d was told that claim %s was broken by %q, and no reply to a renewal says so", e.Worker, t.Claim, e.By)
+			}
 			if e.Kind != leasing.EventAcquireFailed {
 				told[e.Own] = append(told[e.Own], e.Kind)
 			}
@@ -57,4 +60,11 @@ func (n *named) events() {
 			}
 		}
 	}
+}
+
+// wasTold reports whether the reply to a renewal was that the claim was broken by somebody. Without a reply
+// anything may have been told.
+func (c *claim) wasTold(by string) bool {
+	broken := slices.DeleteFunc(slices.Clone(c.asked), func(o *operation) bool { return o.Why != leasing.LostBroken })
+	return len(broken) == 0 || slices.ContainsFunc(broken, func(o *operation) bool { return o.By == by })
 }

@@ -265,6 +265,7 @@ type notice struct {
 	Name, Claim string
 	Kind        leasing.EventKind
 	Reason      leasing.LostReason
+	By          string // who broke it, and why
 	At          time.Duration
 	Own         bool // told to the lease's observer, and not to its manager's
 	Times       int  // it stands for so many

@@ -162,7 +162,7 @@ func (h *holdRecorder) observe(e leasing.Event) {
 func tell(to journal, clock *clock, worker int, e leasing.Event, own bool) {
 	switch e.Kind {
 	case leasing.EventAcquired, leasing.EventLost, leasing.EventReleased, leasing.EventHandedOver, leasing.EventAcquireFailed:
-		to.enter(notice{Worker: worker, Name: e.Name, Claim: e.ID, Kind: e.Kind, Reason: e.Reason, At: clock.at(e.Time), Own: own, Times: e.Coalesced})
+		to.enter(notice{Worker: worker, Name: e.Name, Claim: e.ID, Kind: e.Kind, Reason: e.Reason, By: by(e.BrokenBy, e.BreakReason), At: clock.at(e.Time), Own: own, Times: e.Coalesced})
 	}
 }
 

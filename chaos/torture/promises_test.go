@@ -144,6 +144,21 @@ func TestEvents(t *testing.T) {
 	}
 }
 
+func TestWhoBrokeALeaseIsTold(t *testing.T) {
+	for told, bad := range map[string]bool{"an operator": false, "": true, "another": true} {
+		reply := op("renew", "a", 50*ms, 60*ms, torture.ResultLost, 1)
+		reply.Why, reply.By = leasing.LostBroken, "an operator"
+		h := torture.History{Closed: 9000 * ms, Holds: []torture.Hold{hold("a", 0, 60*ms, 100*ms, torture.EndingLost)}}
+		for _, own := range []bool{true, false} {
+			h.Notices = append(h.Notices, torture.Notice{Name: "n", Claim: "a", Kind: leasing.EventAcquired, Own: own},
+				torture.Notice{Name: "n", Claim: "a", Kind: leasing.EventLost, Reason: leasing.LostBroken, By: told, Own: own})
+		}
+		violates(t, "without a reply, by "+told, torture.CheckEvents, false, h, options)
+		h.Operations = []torture.Operation{reply}
+		violates(t, "by "+told, torture.CheckEvents, bad, h, options)
+	}
+}
+
 func TestMetadata(t *testing.T) {
 	right := torture.Sight{Name: "n", Claim: "a", Token: 1, Call: 10 * ms, Return: 20 * ms, Trusted: true, Holder: "a", HolderToken: 1, Metadata: "m", Shown: "m", Has: "m"}
 	with := func(change func(*torture.Sight)) torture.Sight {

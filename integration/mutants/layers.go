@@ -88,7 +88,7 @@ var areas = []area{
 	{"fencing/internal/cause/", "", [3]tests{own("fencing/redisfence")}},
 	{"fencing/redisfence/", "redis", [3]tests{own("fencing/redisfence"), {folder: "integration/fencing"}}},
 	{"sequence/memsequence/", "", [3]tests{own("sequence/memsequence"), sequences}},
-	{"sequence/sqlsequence/", "sequences", [3]tests{own("sequence/sqlsequence"), {folder: "sequence/sqlsequence", run: "^TestConformance_(sqlite|postgres)$"}}},
+	{"sequence/sqlsequence/", "sequences", [3]tests{own("sequence/sqlsequence"), {folder: "sequence/sqlsequence", run: "^TestConformance_(sqlite|postgres(_pool)?)$"}}},
 	{"sequence/", "", [3]tests{own("sequence"), sequences}},
 	{"cmd/leasing/", "command", [3]tests{own("cmd/leasing")}},
 	{"handover.go", "", [3]tests{own("."), overMemory}}, // torture hands no lease over

@@ -28,7 +28,7 @@ func (s *Store[Tx]) Claim(ctx context.Context, req seqstore.ClaimRequest) (seqst
 		if !s.lite {
 			// A commit may have the row locked, for as long as its caller's write takes. Waiting for it comes before the
 			// stream's row is locked, or nobody could lease a number meanwhile.
-			if err := s.read(ctx, s.sql.await, []any{req.Stream, candidate}, func(scan) error { return nil }); err != nil {
+			if err := s.once(ctx, s.sql.await, []any{req.Stream, candidate}, func(scan) error { return nil }); err != nil {
 				return seqstore.Entry{}, false, err
 			}
 		}

@@ -158,7 +158,7 @@ func (p *postgres) Insert(ctx context.Context, tx *sql.Tx, row string) error {
 	return err
 }
 
-// pool is the same through a pool of pgx.
+// pool is the same through a pool of pgx, where transactions are serializable by default.
 type pool struct {
 	*postgres
 	pool *pgxpool.Pool
@@ -166,8 +166,10 @@ type pool struct {
 
 func newPool(t testing.TB) *pool {
 	p := &pool{postgres: newPostgres(t)}
-	var err error
-	p.pool, err = pgxpool.New(context.Background(), postgresURL(t))
+	config, err := pgxpool.ParseConfig(postgresURL(t))
+	require.NoError(t, err)
+	config.ConnConfig.RuntimeParams["default_transaction_isolation"] = "serializable"
+	p.pool, err = pgxpool.NewWithConfig(context.Background(), config)
 	require.NoError(t, err)
 	t.Cleanup(p.pool.Close)
 	return p

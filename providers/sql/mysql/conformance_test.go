@@ -4,6 +4,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providertest"
 )
@@ -24,8 +26,19 @@ func TestConformance_mariadb(t *testing.T) {
 					beds.Store(p, b)
 					return p
 				},
-				Peer:   func(t testing.TB, p abstractions.Provider) abstractions.Provider { return of(p).open(t, parameters...) },
-				Forget: remove,
+				Peer: func(t testing.TB, p abstractions.Provider) abstractions.Provider { return of(p).open(t, parameters...) },
+				Forget: func(t testing.TB, p abstractions.Provider, name string) {
+					sweeper := of(p).open(t, append([]string{"retention=1ms"}, parameters...)...)
+					for {
+						_, err := sweeper.Sweep(bounded(t))
+						require.NoError(t, err)
+						record, err := p.Inspect(bounded(t), abstractions.InspectRequest{Name: name})
+						require.NoError(t, err)
+						if record.Token == 0 {
+							return
+						}
+					}
+				},
 				Remove: remove,
 				Ahead: func(t testing.TB, p abstractions.Provider, name string) {
 					of(p).exec(t, "UPDATE lease SET token = token + 3600000000, version = version + 1 WHERE name = ?", name)
