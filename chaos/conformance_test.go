@@ -60,7 +60,10 @@ func harness(plan chaos.Plan, disabled bool) providertest.Harness {
 		},
 		Forget:      forget,
 		Unreachable: unreachable(chaos.FaultPartitioned),
-		Except:      map[string]string{"Wait_AHintThatNobodyTookIsPassedOn": "the wrapper has taken it, to lose or to delay it"},
+		Except: map[string]string{
+			"Wait_AHintThatNobodyTookIsPassedOn":          "the wrapper has taken it, to lose or to delay it",
+			"Trap_T93_AWaiterThatTakesNoHintIsPassedOver": "the wrapper takes the hints of one that is stuck",
+		},
 	}
 }
 

@@ -11,7 +11,7 @@ import (
 )
 
 // Data is the database of a run: the resource that its leases protect. Parameters in
-// its SQL are $1, $2 and so on, which SQLite understands too.
+// its own SQL are $1, $2 and so on, which SQLite understands too.
 type Data struct {
 	*sql.DB
 	fence *sqlfence.Table
@@ -19,7 +19,11 @@ type Data struct {
 
 // Open opens the database. It sends nothing.
 func (p Place) Open() (*Data, error) {
-	fence, err := sqlfence.NewTable(sqlfence.Dollar, "fencing")
+	style := sqlfence.Question
+	if p.Driver == "pgx" {
+		style = sqlfence.Dollar
+	}
+	fence, err := sqlfence.NewTable(style, "fencing")
 	if err != nil {
 		return nil, err
 	}
