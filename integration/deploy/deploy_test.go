@@ -83,7 +83,10 @@ func TestSystemdTakesTheUnits(t *testing.T) {
 		unit := strings.ReplaceAll(string(text), "ExecStart=/usr/local/bin/leasing", "ExecStart="+leasing)
 		require.NoError(t, os.WriteFile(filepath.Join(units, name), []byte(unit), 0o644))
 	}
-	out, err := exec.CommandContext(t.Context(), verify, "verify", "--man=no", filepath.Join(units, "report.timer"), filepath.Join(units, "report.service")).CombinedOutput()
+	run := exec.CommandContext(t.Context(), verify, "verify", "--man=no", filepath.Join(units, "report.timer"), filepath.Join(units, "report.service"))
+	// The check covers these units alone, not the units of packages on this machine.
+	run.Env = append(os.Environ(), "SYSTEMD_UNIT_PATH="+units)
+	out, err := run.CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	require.Empty(t, string(out))
 }
