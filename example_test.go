@@ -35,7 +35,6 @@ func run(ctx context.Context) error {
 		return err
 	}
 	defer manager.Close(ctx)
-	http.Handle("/healthz", leasing.HealthHandler(manager)) // waiters, failures and losses, as JSON
 	fmt.Println("backend:", manager.Health(ctx).Status)
 
 	return leasing.Do(ctx, manager, "jobs/daily-maintenance", func(ctx context.Context, lease leasing.Lease) error {

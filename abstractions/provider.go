@@ -20,7 +20,8 @@ const Infinite = time.Duration(math.MaxInt64)
 //   - All methods are safe for concurrent use and end soon after ctx does.
 //   - A method validates its request (see the Validate methods) before it
 //     sends anything, and reports what can't work as [ErrInvalid].
-//   - The backend's clock and writes alone decide who holds a name.
+//   - The backend's writes alone decide who holds a name. Expiry is by its clock, or
+//     by a contender's monotonic clock: see [Capabilities.Clock].
 //   - An error that is none of [ErrHeld], [ErrLost], [ErrReleased],
 //     [ErrStale], [ErrInvalid], [ErrDenied], [ErrNotSetUp], [ErrThrottled] or
 //     [ErrClosed] means that the outcome is unknown: the request may have
@@ -217,7 +218,7 @@ type Capabilities struct {
 	// Infinite says that a lease may have no TTL.
 	Infinite bool
 	// Clock says in a few words whose time decides expiry: "the PostgreSQL
-	// server's clock".
+	// server's clock". It is never the wall clock of a client.
 	Clock string
 	// Lateness bounds how long after its TTL an expired lease may still block
 	// others. A lease is never freed early.

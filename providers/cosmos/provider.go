@@ -70,7 +70,7 @@ func (d *driver) Capabilities() abstractions.Capabilities {
 		MaxTTL:         maxTTL,
 		Granularity:    time.Millisecond,
 		Infinite:       true,
-		Clock:          "Cosmos DB's clocks, _ts and Date",
+		Clock:          "Cosmos DB's clocks, _ts and Date, or the monotonic clock of the process that asks",
 		Lateness:       d.Expiry.Lateness(),
 		RemainingKnown: true,
 		ReadsMayLag:    true,

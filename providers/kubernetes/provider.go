@@ -69,7 +69,7 @@ func (d *driver) Capabilities() abstractions.Capabilities {
 		MaxTTL:         365 * 24 * time.Hour,
 		Granularity:    time.Millisecond,
 		Infinite:       true,
-		Clock:          "the API server's clock",
+		Clock:          "the API server's clock, or the monotonic clock of the process that asks",
 		Lateness:       d.Expiry.Lateness(),
 		RemainingKnown: true,
 	}

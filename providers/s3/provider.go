@@ -105,7 +105,7 @@ func (d *driver) Capabilities() abstractions.Capabilities {
 		MinTTL:         5 * time.Second, // a few times what whole seconds and the skew may hide
 		MaxTTL:         12 * time.Hour,  // less than a lifecycle rule's day
 		Granularity:    time.Millisecond,
-		Clock:          "S3's clocks, Last-Modified and Date",
+		Clock:          "S3's clocks, Last-Modified and Date, or the monotonic clock of the process that asks",
 		Lateness:       d.Expiry.Lateness(),
 		RemainingKnown: true,
 	}
