@@ -223,7 +223,7 @@ func ExampleManager_subscribe() {
 func ExampleHealthHandler() {
 	manager := open()
 	defer manager.Close(context.Background())
-	http.Handle("/healthz/leases", leasing.HealthHandler(manager))
+	http.Handle("/readyz", leasing.HealthHandler(manager))
 	fmt.Println(manager.Health(context.Background()).Status)
 	// Output: healthy
 }
