@@ -59,12 +59,16 @@ agents: toolchain ## Six processes edit one tree: two deadlock, one is killed, o
 	@$(on_backend) bash -c '. scripts/lib.sh && go run -C samples ./agents -url "$$(url_of $(BACKEND))"'
 
 .PHONY: test
-test: toolchain ## Every module's tests with -race against real servers, the models, then the release check
+test: toolchain ## Every module's tests with -race against real servers, in about 10 minutes
 	@scripts/with-servers $(SERVERS) -- scripts/test
 
+.PHONY: test-slow-servers
+test-slow-servers: toolchain ## The providers whose servers take minutes to build: Consul, Kubernetes
+	@scripts/with-servers $(SLOW_SERVERS) -- scripts/test --part ./providers/consul/... ./providers/kubernetes/...
+
 .PHONY: test-all
-test-all: toolchain ## make test, also with the servers that take minutes to build: Consul, Kubernetes
-	@scripts/with-servers $(SERVERS) $(SLOW_SERVERS) -- scripts/test
+test-all: toolchain ## Also the long tests, Consul and Kubernetes, the models and the release check
+	@scripts/with-servers $(SERVERS) $(SLOW_SERVERS) -- scripts/test --all
 
 .PHONY: model
 model: toolchain ## The models of folder model, in every state, and their traps; RUNS=long for those that take minutes

@@ -40,6 +40,18 @@ func reportOf(t *testing.T, steps string, lines ...string) (string, bool) {
 	return out.String(), ok
 }
 
+// A later part may lack the servers of an earlier one: its skip hides no pass. Its failure counts.
+func TestALaterSkipHidesNoPass(t *testing.T) {
+	before := "pass ex.org/lease/providers/consul TestConformance"
+	text, ok := reportOf(t, "", append(others("consul"), before, "run ex.org/lease/providers/consul TestConformance", "skip ex.org/lease/providers/consul TestConformance")...)
+	require.True(t, ok)
+	require.NotContains(t, text, "skipped: ex.org")
+	_, ok = reportOf(t, "", append(others("consul"), before, "run ex.org/lease/providers/consul TestConformance", "fail ex.org/lease/providers/consul TestConformance")...)
+	require.False(t, ok)
+	_, ok = reportOf(t, "", append(others("consul"), before, "run ex.org/lease/providers/consul TestConformance")...)
+	require.False(t, ok, "it never ended")
+}
+
 func TestTableByModuleAndBackend(t *testing.T) {
 	text, ok := reportOf(t, "lint\tok\t12\n", append(others("memory", "postgres", "sqlite"),
 		"start ex.org/lease/abstractions",
