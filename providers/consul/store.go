@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
+	"github.com/distributedleasing/leasing/abstractions/providerkit/httpguard"
 	"github.com/distributedleasing/leasing/providers/internal/httpjson"
 )
 
@@ -48,7 +49,7 @@ func (s *store) read(ctx context.Context, key string, options ...string) ([]prov
 		return nil, providerkit.Item{}, err
 	}
 	none := providerkit.Item{Key: key}
-	if none.Now, err = providerkit.Date(header); err != nil {
+	if none.Now, err = httpguard.Date(header); err != nil {
 		return nil, none, err
 	}
 	items := make([]providerkit.Item, len(found))

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
+	"github.com/distributedleasing/leasing/abstractions/providerkit/httpguard"
 	"github.com/distributedleasing/leasing/providers/internal/httpjson"
 )
 
@@ -28,7 +29,7 @@ func (s *store) Get(ctx context.Context, key string) (providerkit.Item, error) {
 	if err != nil && !missing {
 		return providerkit.Item{}, err
 	}
-	now, err := providerkit.Date(header)
+	now, err := httpguard.Date(header)
 	if err != nil || missing {
 		return providerkit.Item{Key: key, Now: now}, err
 	}
@@ -87,7 +88,7 @@ func (s *store) List(ctx context.Context, q providerkit.ListQuery) (page []provi
 	if err != nil {
 		return nil, "", err
 	}
-	now, err := providerkit.Date(header)
+	now, err := httpguard.Date(header)
 	if err != nil {
 		return nil, "", err
 	}

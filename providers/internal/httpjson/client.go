@@ -17,6 +17,7 @@ import (
 
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
+	"github.com/distributedleasing/leasing/abstractions/providerkit/httpguard"
 )
 
 // Client asks one service. It is safe for concurrent use.
@@ -27,35 +28,25 @@ type Client struct {
 
 	base      string
 	authorize func(*http.Request) error
-	client    http.Client
-	transport *providerkit.Transport // of our making; nil if the client is the user's
+	client    *httpguard.Client
+	transport *httpguard.Transport // of our making; nil if the client is the user's
 }
 
 // New makes a client of what is under a URL without a slash at its end. authorize may add
-// headers to a request. With a client of the user's, unless it is nil, requests go through
-// that, but follow no redirect: a write is sent to whom the options name.
+// headers to a request. Requests go through the user's client, unless it is nil: see
+// httpguard.Wrap.
 func New(base string, users *http.Client, authorize func(*http.Request) error) *Client {
-	c := &Client{base: base, authorize: authorize}
-	if users != nil {
-		c.client = *users
-		c.client.Transport = providerkit.Shared(cmp.Or(users.Transport, http.DefaultTransport).RoundTrip)
-	} else {
-		c.transport = providerkit.NewTransport()
-		c.client.Transport = c.transport
-	}
-	c.client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	return c
+	guarded := httpguard.Wrap(users)
+	return &Client{base: base, authorize: authorize, client: guarded, transport: guarded.Transport()}
 }
 
 // Transport is that of our making; nil if the client is the user's. It may be changed before
 // the first call.
-func (c *Client) Transport() *providerkit.Transport { return c.transport }
+func (c *Client) Transport() *httpguard.Transport { return c.transport }
 
 // Close closes idle connections, but not those of a client of the user's.
 func (c *Client) Close() {
-	if c.transport != nil {
-		c.transport.CloseIdleConnections()
-	}
+	c.client.CloseIdleConnections()
 }
 
 // StatusError is an answer whose status is not of the two hundreds.
@@ -78,9 +69,6 @@ func StatusOf(err error) int {
 	}
 	return 0
 }
-
-// longest is more than any answer has: what is longer is none of the service's.
-const longest = 64 << 20
 
 // Do sends a request, with send as JSON unless it is nil, and reads the answer's JSON into
 // into. The header is that of any answer, also of a *StatusError.
@@ -150,9 +138,8 @@ func (c *Client) ask(ctx context.Context, method, path string, query url.Values,
 	if err != nil {
 		return nil, nil, err
 	}
-	defer func() { _ = response.Body.Close() }()
-	answer, err := io.ReadAll(io.LimitReader(response.Body, longest))
-	if err == nil && response.StatusCode/100 != 2 {
+	answer := httpguard.Body(response)
+	if response.StatusCode/100 != 2 {
 		err = &StatusError{response.StatusCode, response.Header, answer}
 	}
 	return response.Header, answer, err
@@ -171,7 +158,7 @@ func Classify(err error) providerkit.Meaning {
 	m := providerkit.Meaning{}
 	switch status := answer.Status; {
 	case status == http.StatusTooManyRequests:
-		m.Class, m.RetryAfter = providerkit.Refused, providerkit.RetryAfter(answer.Header)
+		m.Class, m.RetryAfter = providerkit.Refused, httpguard.RetryAfter(answer.Header)
 	case status == http.StatusUnauthorized, status == http.StatusForbidden:
 		m.Class = providerkit.Denied
 	case status/100 == 3, status == http.StatusBadRequest, status == http.StatusNotFound, status == http.StatusMethodNotAllowed,
