@@ -22,12 +22,13 @@ type Doer interface {
 type Client struct {
 	send func(*http.Request) (*http.Response, error)
 	own  *Transport // nil if the client is the application's
+	most int64      // bytes of a body
 }
 
 // New makes a client with a transport of its own.
 func New() *Client {
 	own := NewTransport()
-	return &Client{own.RoundTrip, own}
+	return &Client{own.RoundTrip, own, MaxBody}
 }
 
 // Wrap makes a client that sends requests through the application's. nil, or a nil
@@ -45,7 +46,7 @@ func Wrap(users Doer) *Client {
 		guarded.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 		users = &guarded
 	}
-	return &Client{shared(users.Do).Do, nil}
+	return &Client{shared(users.Do).Do, nil, MaxBody}
 }
 
 // Transport returns the transport of New; nil after Wrap. It may be changed before the first
@@ -79,7 +80,7 @@ func (c *Client) Do(req *http.Request) (*http.Response, error) {
 	if response.StatusCode == http.StatusSwitchingProtocols { // its body is the connection, and has no end
 		return nil, Foreign("the service", response, nil)
 	}
-	body, err := whole(response)
+	body, err := c.whole(response)
 	if err != nil {
 		return nil, conceal(req, fmt.Errorf("the answer %d was cut off: %w", response.StatusCode, err))
 	}
@@ -111,16 +112,16 @@ type memory struct {
 func (*memory) Close() error { return nil }
 
 // whole reads the body of an answer to its end.
-func whole(response *http.Response) ([]byte, error) {
+func (c *Client) whole(response *http.Response) ([]byte, error) {
 	if response.Body == nil || response.Body == http.NoBody || response.Request.Method == http.MethodHead {
 		return nil, nil
 	}
-	body, err := io.ReadAll(io.LimitReader(response.Body, MaxBody+1))
+	body, err := io.ReadAll(io.LimitReader(response.Body, c.most+1))
 	switch length := response.ContentLength; {
 	case err != nil:
 		return nil, err
-	case len(body) > MaxBody:
-		return nil, fmt.Errorf("it has more than %d bytes", MaxBody)
+	case int64(len(body)) > c.most:
+		return nil, fmt.Errorf("it has more than %d bytes", c.most)
 	case length > 0 && !response.Uncompressed && int64(len(body)) != length:
 		return nil, io.ErrUnexpectedEOF
 	}

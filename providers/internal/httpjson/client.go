@@ -12,7 +12,6 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"strings"
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
@@ -25,6 +24,11 @@ type Client struct {
 	// Places bounds the requests under way, by its capacity. nil bounds nothing. It is set
 	// before the first call.
 	Places chan struct{}
+	// Service names the service in errors, as in "Consul". Ours reports whether an answer that is
+	// not 2xx has the service's mark; the 2xx are checked by Marked. Without the mark an answer is
+	// an *httpguard.ForeignError. Both are set before the first call.
+	Service string
+	Ours    func(response *http.Response, body []byte) bool
 
 	base      string
 	authorize func(*http.Request) error
@@ -49,17 +53,22 @@ func (c *Client) Close() {
 	c.client.CloseIdleConnections()
 }
 
-// StatusError is an answer whose status is not of the two hundreds.
+// StatusError is an answer of the service whose status is not 2xx.
 type StatusError struct {
 	Status int
 	Header http.Header
 	Body   []byte
+
+	response *http.Response
 }
 
 // Error has the beginning of what the service says, on one line.
-func (e *StatusError) Error() string {
-	said := strings.Join(strings.Fields(strings.ToValidUTF8(string(e.Body[:min(len(e.Body), 300)]), "")), " ")
-	return fmt.Sprintf("%d %s: %s", e.Status, http.StatusText(e.Status), cmp.Or(said, "nothing more"))
+func (e *StatusError) Error() string { return httpguard.Said(e.response, e.Body) }
+
+// Marked is the JSON of an answer that knows the service's mark.
+type Marked interface {
+	// Marked reports whether the answer is the service's, by its JSON and its header.
+	Marked(header http.Header) bool
 }
 
 // StatusOf is the status of an answer that was an error; 0 if err is none.
@@ -71,7 +80,8 @@ func StatusOf(err error) int {
 }
 
 // Do sends a request, with send as JSON unless it is nil, and reads the answer's JSON into
-// into. The header is that of any answer, also of a *StatusError.
+// into, which may be Marked. The header is that of any answer of the service, also of a
+// *StatusError.
 func (c *Client) Do(ctx context.Context, method, path string, query url.Values, send, into any) (http.Header, error) {
 	var text []byte
 	if send != nil {
@@ -80,14 +90,22 @@ func (c *Client) Do(ctx context.Context, method, path string, query url.Values, 
 			return nil, err
 		}
 	}
-	header, answer, err := c.ask(ctx, method, path, query, text)
+	response, err := c.ask(ctx, method, path, query, text)
 	if err != nil {
-		return header, err
+		return nil, err
 	}
-	if err = json.Unmarshal(answer, into); err != nil {
-		return header, fmt.Errorf("an answer that is no JSON as expected: %w", err)
+	answer := httpguard.Body(response)
+	if response.StatusCode/100 != 2 {
+		if c.Ours != nil && !c.Ours(response, answer) {
+			return nil, httpguard.Foreign(c.Service, response, answer)
+		}
+		return response.Header, &StatusError{response.StatusCode, response.Header, answer, response}
 	}
-	return header, nil
+	marked, may := into.(Marked)
+	if json.Unmarshal(answer, into) != nil || may && !marked.Marked(response.Header) {
+		return nil, httpguard.Foreign(c.Service, response, answer)
+	}
+	return response.Header, nil
 }
 
 var errBusy = fmt.Errorf("%w: not sent, since it has waited for those before it for three quarters of its time", abstractions.ErrUnavailable)
@@ -113,10 +131,10 @@ func (c *Client) place(ctx context.Context) (leave func(), err error) {
 	}
 }
 
-func (c *Client) ask(ctx context.Context, method, path string, query url.Values, text []byte) (http.Header, []byte, error) {
+func (c *Client) ask(ctx context.Context, method, path string, query url.Values, text []byte) (*http.Response, error) {
 	leave, err := c.place(ctx)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	defer leave()
 	var body io.Reader
@@ -125,28 +143,21 @@ func (c *Client) ask(ctx context.Context, method, path string, query url.Values,
 	}
 	req, err := http.NewRequestWithContext(ctx, method, c.base+path+"?"+query.Encode(), body)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	req.Header.Set("Accept", "application/json")
 	if text != nil {
 		req.Header.Set("Content-Type", "application/json")
 	}
 	if err = c.authorize(req); err != nil {
-		return nil, nil, providerkit.MarkNotApplied(err)
+		return nil, providerkit.MarkNotApplied(err)
 	}
-	response, err := c.client.Do(req)
-	if err != nil {
-		return nil, nil, err
-	}
-	answer := httpguard.Body(response)
-	if response.StatusCode/100 != 2 {
-		err = &StatusError{response.StatusCode, response.Header, answer}
-	}
-	return response.Header, answer, err
+	return c.client.Do(req)
 }
 
 // Classify says what an error means, by the table that the answers of many services have
-// in common, and by whether anything was sent.
+// in common, and by whether anything was sent. A redirect, and an answer that is not the
+// service's, leave the outcome unknown.
 func Classify(err error) providerkit.Meaning {
 	var answer *StatusError
 	if !errors.As(err, &answer) {
@@ -161,7 +172,7 @@ func Classify(err error) providerkit.Meaning {
 		m.Class, m.RetryAfter = providerkit.Refused, httpguard.RetryAfter(answer.Header)
 	case status == http.StatusUnauthorized, status == http.StatusForbidden:
 		m.Class = providerkit.Denied
-	case status/100 == 3, status == http.StatusBadRequest, status == http.StatusNotFound, status == http.StatusMethodNotAllowed,
+	case status == http.StatusBadRequest, status == http.StatusNotFound, status == http.StatusMethodNotAllowed,
 		status == http.StatusRequestEntityTooLarge, status == http.StatusUnprocessableEntity:
 		m.Class = providerkit.NotSetUp
 	}
