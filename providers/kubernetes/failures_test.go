@@ -107,7 +107,8 @@ func TestTrap_T110_AnAnswerWithoutTheMarkSaysNothing(t *testing.T) {
 	}
 	// The lease as it was before a write is no answer to the write.
 	*w = func(req *http.Request, _ providertest.Sender) (*http.Response, error) {
-		return providertest.Answer(req, http.StatusOK, `{"kind": "Lease", "apiVersion": "coordination.k8s.io/v1", "metadata": {"name": "a", "uid": "u", "resourceVersion": "7"}}`), nil
+		return providertest.Answer(req, http.StatusOK, `{"kind": "Lease", "apiVersion": "coordination.k8s.io/v1", "metadata":
+			{"name": "a", "uid": "u", "resourceVersion": "7", "annotations": {"`+annotation+`": "{\"record\": {}}"}}}`), nil
 	}
 	_, err := s.Put(t.Context(), item, &providerkit.Record{}, []byte(record))
 	require.ErrorContains(t, err, "not Kubernetes's")
