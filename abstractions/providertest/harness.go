@@ -52,7 +52,7 @@ type Harness struct {
 	// exist.
 	Unreachable func(t testing.TB) abstractions.Provider
 
-	// HTTP is how a provider that speaks HTTP reaches the server of p. Then the suite puts a proxy
+	// HTTP returns the way of a provider that speaks HTTP to the server of p. Then the suite puts a proxy
 	// between the two, which answers in place of the server. It needs sockets, so it is nil with
 	// Virtual.
 	HTTP func(t testing.TB, p abstractions.Provider) Route

@@ -110,11 +110,12 @@ func (e *env) behindProxies(faults []*fault) {
 	})
 }
 
-// silence is how long a call without an answer waits for one.
+// silence is the bound of a call that the proxy leaves without an answer.
 const silence = 300 * time.Millisecond
 
-// under makes a call while the fault answers, and reports whether the call has succeeded. That is
-// so only if the server has applied it and a read has shown so. Otherwise its outcome is unknown.
+// under makes a call while the fault answers, and reports whether the call has succeeded. The call
+// may succeed only if the server has applied the request and a read has shown the result. Otherwise
+// its outcome is unknown.
 func (p *proxied) under(f *fault, what string, call func(ctx context.Context) error) (done bool) {
 	what += " under " + f.String()
 	ctx, cancel := context.WithTimeout(p.e.t.Context(), patience)
@@ -212,7 +213,8 @@ func (p *proxied) meets(f *fault) {
 	e.NoError(err, what)
 }
 
-// manager is one over a provider, with the shortest TTL from 2 s on. The caller closes it.
+// managerOver is a manager over a provider, with the shortest TTL from 2 s on. The check closes the
+// manager.
 func (e *env) managerOver(p abstractions.Provider) leasing.Manager {
 	m, err := leasing.NewManager(p, leasing.Options{TTL: grantable(max(2*time.Second, e.caps.MinTTL), e.caps)})
 	e.NoError(err)

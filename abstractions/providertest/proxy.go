@@ -23,7 +23,7 @@ type Route struct {
 	// URL is the server's, as in http://127.0.0.1:8500. The proxy sends requests on to its scheme
 	// and host, with the path, the query, the Host and the header that they came with.
 	URL string
-	// Transport sends them. Default: a plain http.Transport. A client that asks the server for
+	// Transport sends the requests. Default: a plain http.Transport. A client that asks the server for
 	// its address needs one that replaces the address in the answer by the request's Host.
 	Transport http.RoundTripper
 	// Open opens a client that sends all its requests to a URL, http://127.0.0.1:port, with the HTTP

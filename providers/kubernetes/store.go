@@ -74,8 +74,8 @@ func refused(err error) error {
 	return err
 }
 
-// answer is the lease that an API server returns. Before the answer its name, and what was
-// written, are those of the request.
+// answer is the lease that an API server returns. Before the answer it has the name
+// and the lease of the request.
 type answer struct {
 	lease
 	sent *lease // nil if the request was a read

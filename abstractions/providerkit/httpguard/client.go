@@ -60,7 +60,7 @@ func (c *Client) CloseIdleConnections() {
 	}
 }
 
-// MaxBody bounds the body of an answer, in bytes. No service of a provider sends a longer one.
+// MaxBody bounds the body of an answer, in bytes. No service of a provider sends a longer body.
 const MaxBody = 64 << 20
 
 // Do sends a request once and reads the whole answer. The body of the answer is in memory, and

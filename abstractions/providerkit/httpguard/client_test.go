@@ -31,7 +31,7 @@ func untraced(client *http.Client) doer {
 	}
 }
 
-// rewriting is a client that follows redirects by itself and keeps no track of them.
+// rewriting is a client that follows redirects by itself and keeps no track of the redirects.
 func rewriting(client *http.Client) doer {
 	return func(req *http.Request) (*http.Response, error) {
 		response, err := client.Transport.RoundTrip(req)
@@ -48,7 +48,7 @@ func rewriting(client *http.Client) doer {
 	}
 }
 
-// clients are the ways to send a request: ours, and those that an application may have.
+// clients are the ways to send a request: the guard's own, and clients of an application.
 func clients(t *testing.T) map[string]*Client {
 	transport := &http.Transport{DisableKeepAlives: true}
 	plain := &http.Client{Transport: transport}
@@ -69,7 +69,7 @@ func request(t *testing.T, method, at string) *http.Request {
 }
 
 // No client counts an answer of the page that a redirect names, and only a transporter without a
-// trace can send anything there.
+// trace can send a request to the page.
 func TestTrap_T109_ARedirectIsNoAnswer(t *testing.T) {
 	var arrived atomic.Int64
 	page := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { arrived.Add(1) }))

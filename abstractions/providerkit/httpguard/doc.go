@@ -1,5 +1,5 @@
-// Package httpguard has the HTTP client of all providers that speak HTTP. It is for authors of
-// providers; applications never import it.
+// Package httpguard has the HTTP client of all providers that speak HTTP. Authors of providers
+// import the package; applications never do.
 //
 // # What it promises
 //
@@ -22,7 +22,7 @@
 //
 // # What it does not promise
 //
-// It can't tell the service's answer from that of a proxy or gateway before it. A provider counts an answer
+// It can't tell the service's answer from that of a proxy or gateway before the service. A provider counts an answer
 // only by the service's own mark, such as an ETag or a resourceVersion, and makes an error of
 // every other answer with [Foreign]. That holds for refusals too: a 404 without the mark does
 // not say that a lease is lost.

@@ -23,18 +23,18 @@ type shared func(*http.Request) (*http.Response, error)
 // Do sends a request. An error says no more of a context than that the request's own has ended.
 func (send shared) Do(req *http.Request) (*http.Response, error) { return exchange(send, nil, req) }
 
-// lateEnd is how long a request may go on at most whose context ends between the first
-// byte and the end of the answer's header.
+// lateEnd bounds the time for which a request goes on after the end of its context, if that ends
+// between the first byte and the end of the answer's header.
 const lateEnd = 2 * time.Second
 
 // exchange sends a request. conns has the requests that use HTTP/1 connections, by
 // connection, each as a channel that is closed when it has an answer; nil if send may make
-// several requests of one.
+// several requests of one request.
 func exchange(send shared, conns *sync.Map, req *http.Request) (*http.Response, error) {
 	ctx := req.Context()
 	own, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	const answered, ended = 1, 2
-	var first atomic.Int32 // what came first; 0 is neither
+	var first atomic.Int32 // answered, ended, or 0 before both
 	returned := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		if !first.CompareAndSwap(0, ended) {
@@ -101,7 +101,7 @@ func isHTTP2(conn net.Conn) bool {
 	return ok && secure.ConnectionState().NegotiatedProtocol == "h2"
 }
 
-// ownEnd is err with what it says of a context: of ctx alone.
+// ownEnd is err, which speaks of the end of ctx and of no other context.
 func ownEnd(ctx context.Context, err error) error {
 	if !errors.Is(err, context.Canceled) && !abstractions.NotApplied(err) {
 		return err

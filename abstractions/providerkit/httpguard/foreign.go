@@ -10,7 +10,7 @@ import (
 )
 
 // RedirectError is the error of a redirect, which was not followed. The outcome of the request
-// is unknown: a proxy may answer in place of a service that has applied it.
+// is unknown: a proxy may answer in place of a service that has applied the request.
 type RedirectError struct {
 	Status int // 301, 302, 303, 307 or 308
 	Header http.Header
@@ -36,13 +36,13 @@ type ForeignError struct {
 	said    string
 }
 
-// Error has the beginning of what the answer says, on one line.
+// Error has the beginning of the answer's body, on one line.
 func (e *ForeignError) Error() string {
 	return fmt.Sprintf("an answer that is not %s's: %s; a proxy or gateway may stand before it", e.Service, e.said)
 }
 
 // Foreign makes a ForeignError of an answer that Client.Do has returned, or that an SDK keeps
-// of it. body is what was read of it.
+// of the answer. body is the part of the body that was read.
 func Foreign(service string, response *http.Response, body []byte) error {
 	return &ForeignError{service, response.StatusCode, Said(response, body)}
 }
@@ -55,7 +55,7 @@ func Said(response *http.Response, body []byte) string {
 	return fmt.Sprintf("%d %s: %s", response.StatusCode, visible(cmp.Or(kind, http.StatusText(response.StatusCode), "of no known status")), cmp.Or(said, "nothing more"))
 }
 
-// longest is how much of a text an error shows, in bytes.
+// longest bounds the part of a text that an error shows, in bytes.
 const longest = 300
 
 // oneLine is a text without line breaks, control characters and the request's credentials.
@@ -72,7 +72,7 @@ func oneLine(req *http.Request, text string) string {
 	return text
 }
 
-// visible is a text on one line, of what can be printed.
+// visible is a text on one line, without the characters that can't be printed.
 func visible(text string) string {
 	text = strings.Join(strings.Fields(strings.ToValidUTF8(text, "")), " ")
 	return strings.Map(func(r rune) rune {
@@ -83,7 +83,7 @@ func visible(text string) string {
 	}, text)
 }
 
-// secrets are the credentials of a request: those of its header, and signatures in its query.
+// secrets are the credentials of a request, in its header, its query and its URL.
 func secrets(req *http.Request) []string {
 	var all []string
 	add := func(text string) {

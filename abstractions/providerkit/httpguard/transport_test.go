@@ -40,7 +40,7 @@ func ask(ctx context.Context, t *testing.T, send shared, method, url string) err
 	return err
 }
 
-// harm is how long a request may take to harm another.
+// harm is the time in which a request would harm another.
 const harm = 50 * time.Millisecond
 
 // T66: one request has put its connection back, and does not have its answer, when the next
@@ -175,7 +175,7 @@ func TestOwnEndIsToldWithoutItsCause(t *testing.T) {
 	}
 }
 
-// What others' transports say of other requests' contexts says nothing of this one's lease.
+// The error of another request's context, by an application's transport, says nothing of this lease.
 func TestForeignEndsAreUnknown(t *testing.T) {
 	for _, foreign := range []error{context.Canceled, abstractions.ErrLost} {
 		send := shared(func(*http.Request) (*http.Response, error) { return nil, foreign })
