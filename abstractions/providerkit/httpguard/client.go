@@ -34,8 +34,9 @@ func New() *Client {
 // Wrap makes a client that sends requests through the application's. nil, or a nil
 // *http.Client, stands for New.
 //
-// An *http.Client is copied and follows no redirect. Another Doer is watched: a second
-// connection for a write, or one to another host, ends the request with an error.
+// An *http.Client is copied and follows no redirect. Every client is watched: a second
+// connection for a write, or one to another host, ends the request with an error. So does a
+// transport that changes the URL or the method of the request.
 func Wrap(users Doer) *Client {
 	client, plain := users.(*http.Client)
 	switch {

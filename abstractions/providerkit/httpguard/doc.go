@@ -1,5 +1,5 @@
-// Package httpguard has the HTTP client of all providers that speak HTTP. Authors of providers
-// import the package; applications never do.
+// Package httpguard has the HTTP client of all providers that speak HTTP. It is for authors of
+// providers, and no application imports the package.
 //
 // # What it promises
 //
