@@ -37,8 +37,8 @@
 // [Naming] turns names of leases into names that a store accepts, injectively.
 // [Wakeups] delivers pushed wake-ups to waiters, over one connection that it maintains.
 // Package batch combines concurrent requests, and package waitqueue manages the waiters
-// in a backend's queues. With a [Transport], unlike with Go's own, abandoning a request
-// does not affect other requests.
+// in a backend's queues. Package httpguard has the HTTP client of providers
+// that speak HTTP.
 //
 // # What it does not promise
 //

@@ -52,6 +52,11 @@ type Harness struct {
 	// exist.
 	Unreachable func(t testing.TB) abstractions.Provider
 
+	// HTTP returns the way of a provider that speaks HTTP to the server of p. Then the suite puts a proxy
+	// between the two, which answers in place of the server. It needs sockets, so it is nil with
+	// Virtual.
+	HTTP func(t testing.TB, p abstractions.Provider) Route
+
 	// TTL is the TTL of leases that the suite lets run out. Default: the
 	// provider's minimum, but at least 300 ms (10 s in virtual time).
 	TTL time.Duration

@@ -58,7 +58,7 @@ var areas = []area{
 	{"abstractions/providerkit/records.go", "", [3]tests{own("abstractions/providerkit"), overStores}},
 	{"abstractions/providerkit/hostclock.go", "file", [3]tests{own("abstractions/providerkit"), overFiles}},
 	{"abstractions/providerkit/sweep.go", "file", [3]tests{own("abstractions/providerkit"), overFiles}},
-	{"abstractions/providerkit/shared.go", "gofakes3", [3]tests{own("abstractions/providerkit"), {folder: "providers/s3", run: "^TestConformanceGofakes3$"}}},
+	{"abstractions/providerkit/httpguard/", "gofakes3", [3]tests{own("abstractions/providerkit/httpguard"), {folder: "providers/s3", run: "^TestConformanceGofakes3$"}}},
 	{"abstractions/providerkit/batch/", "redis", [3]tests{own("abstractions/providerkit/batch"), overRedis}},
 	{"abstractions/providerkit/", "", [3]tests{own("abstractions/providerkit"), restated, underTorture}},
 	{"abstractions/token.go", "", [3]tests{own("abstractions"), overMemory, underTorture}},

@@ -27,7 +27,7 @@ func over(t testing.TB, server *Azurite, identity auth.Options) Options {
 	transport := server.transport()
 	t.Cleanup(transport.CloseIdleConnections)
 	o := Options{AccountURL: server.URL(), Container: newContainer(), Auth: identity, Create: true, Infinite: true}
-	o.ClientOptions.Transport = redacting(transport.RoundTrip)
+	o.ClientOptions.Transport = &http.Client{Transport: transport}
 	return o
 }
 

@@ -13,7 +13,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/container"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/lease"
 	"github.com/distributedleasing/leasing/abstractions"
-	"github.com/distributedleasing/leasing/abstractions/providerkit"
+	"github.com/distributedleasing/leasing/abstractions/providerkit/httpguard"
 	"github.com/stretchr/testify/require"
 )
 
@@ -41,11 +41,11 @@ func bedOn(t testing.TB, s *Azurite) *bed {
 func bedOf(t testing.TB, o Options) *bed {
 	t.Helper()
 	b := &bed{t: t, options: o}
-	transport := providerkit.NewTransport()
+	transport := httpguard.NewTransport()
 	t.Cleanup(transport.CloseIdleConnections)
 	var err error
 	b.admin, err = container.NewClientFromConnectionString(o.ConnectionString, o.Container, &container.ClientOptions{
-		ClientOptions: azcore.ClientOptions{Transport: redacting(transport.RoundTrip)},
+		ClientOptions: azcore.ClientOptions{Transport: &http.Client{Transport: transport}},
 	})
 	require.NoError(t, err)
 	if !o.Create {
@@ -59,7 +59,7 @@ func bedOf(t testing.TB, o Options) *bed {
 // process is the provider of another process.
 func (b *bed) process() (*Provider, *watch) {
 	b.t.Helper()
-	w := &watch{transport: providerkit.NewTransport()}
+	w := &watch{transport: httpguard.NewTransport()}
 	b.t.Cleanup(w.transport.CloseIdleConnections)
 	o := b.options
 	o.ClientOptions.Transport = w
@@ -173,7 +173,7 @@ func verbOf(r *http.Request) verb {
 
 // watch is a transport that takes down what is sent, and can spoil it.
 type watch struct {
-	transport *providerkit.Transport
+	transport *httpguard.Transport
 
 	mu     sync.Mutex
 	sent   []verb

@@ -13,6 +13,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/bloberror"
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
+	"github.com/distributedleasing/leasing/abstractions/providerkit/httpguard"
 )
 
 // What an answer says beside the classes of the kit. Nothing was applied.
@@ -105,7 +106,7 @@ func (d *driver) Classify(err error) providerkit.Meaning {
 	case class == changed, class == missing:
 		m.Class = providerkit.Unknown
 	case class == providerkit.Refused:
-		m.RetryAfter = providerkit.RetryAfter(headerOf(err))
+		m.RetryAfter = httpguard.RetryAfter(headerOf(err))
 	case class < changed:
 	case d.store.create: // the next acquire creates the container, once it is gone
 		m.Class = providerkit.Refused

@@ -3,7 +3,6 @@ package bloblease
 import (
 	"context"
 	"errors"
-	"net/http"
 	"net/url"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
@@ -11,6 +10,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/container"
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
+	"github.com/distributedleasing/leasing/abstractions/providerkit/httpguard"
 	"github.com/distributedleasing/leasing/auth"
 )
 
@@ -65,14 +65,10 @@ func (o Options) driver(at endpoint) (*driver, error) {
 // client returns the library's options, and what closes their idle connections.
 // The library would retry by itself, and then report what its own first attempt
 // had done as somebody else's.
-func (o Options) client() (*container.ClientOptions, func()) {
-	client, idle := o.ClientOptions, func() {}
-	if client.Transport != nil {
-		client.Transport = redacting(providerkit.Shared(client.Transport.Do).Do)
-	} else {
-		transport := providerkit.NewTransport()
-		client.Transport, idle = redacting(transport.RoundTrip), transport.CloseIdleConnections
-	}
+func (o Options) client() (_ *container.ClientOptions, idle func()) {
+	client := o.ClientOptions
+	guarded := httpguard.Wrap(client.Transport)
+	client.Transport, idle = guarded, guarded.CloseIdleConnections
 	client.Retry = policy.RetryOptions{MaxRetries: -1}
 	return &container.ClientOptions{
 		ClientOptions:          client,
@@ -107,15 +103,6 @@ func (o Options) container(at endpoint, client *container.ClientOptions) (*conta
 		}
 	}
 	return container.NewClient(address, auth.Bounded(context.Background(), credential), client)
-}
-
-// redacting is a policy.Transporter whose errors don't quote the URL, which has the
-// signature of a SAS in it.
-type redacting func(*http.Request) (*http.Response, error)
-
-func (send redacting) Do(request *http.Request) (*http.Response, error) {
-	response, err := send(request)
-	return response, withoutURL(err)
 }
 
 // withoutURL is what stands behind an error of net/http.

@@ -24,5 +24,13 @@ func TestConformance(t *testing.T) {
 		Records:     func(p abstractions.Provider) *providerkit.Records { return &p.(*Provider).driver.Records },
 		Unreachable: func(t testing.TB) abstractions.Provider { return silent(t) },
 		Watched:     true,
+		HTTP: func(t testing.TB, _ abstractions.Provider) providertest.Route {
+			o := Options{URL: url}
+			require.NoError(t, o.complete())
+			return providertest.Route{URL: o.Address, Open: func(t testing.TB, url string) abstractions.Provider {
+				o.Address = url
+				return open(t, o)
+			}}
+		},
 	})
 }

@@ -27,6 +27,9 @@
 //   - Every change is one transaction with a single cas operation, with the ModifyIndex that
 //     was read, or 0 if there is no entry yet. Reads use the mode consistent. If a reply is
 //     lost, a read shows whether the request was applied.
+//   - An answer counts only with Consul's mark: X-Consul-Index for a read, the key and a new
+//     ModifyIndex for a write, X-Consul-Default-ACL-Policy for a refusal. Without it the outcome
+//     is unknown: a proxy before the agent ends no lease and no wait.
 //   - The monotonic clock of the contending process decides when a lease is over; no
 //     wall clock does. If its machine is suspended meanwhile it waits longer.
 //   - The fencing token is max(latest + 1, the time of the agent's answer in microseconds).

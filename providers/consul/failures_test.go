@@ -11,9 +11,18 @@ import (
 
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
+	"github.com/distributedleasing/leasing/abstractions/providerkit/httpguard"
 	"github.com/distributedleasing/leasing/abstractions/providertest"
 	"github.com/distributedleasing/leasing/abstractions/servertest"
 )
+
+// agents is an answer with the header of a Consul agent.
+func agents(req *http.Request, status int, body string) *http.Response {
+	response := providertest.Answer(req, status, body)
+	response.Header.Set("X-Consul-Default-Acl-Policy", "allow")
+	response.Header.Set("X-Consul-Index", "7")
+	return response
+}
 
 func TestWhatAnswersMean(t *testing.T) {
 	p, w := through(t, Options{})
@@ -23,7 +32,6 @@ func TestWhatAnswersMean(t *testing.T) {
 		want   error
 		undone bool // it was not applied, and that is certain
 	}{
-		{301, "", abstractions.ErrNotSetUp, true},
 		{400, "Invalid token", abstractions.ErrNotSetUp, true},
 		{401, "", abstractions.ErrDenied, true},
 		{403, "Permission denied", abstractions.ErrDenied, true},
@@ -31,18 +39,49 @@ func TestWhatAnswersMean(t *testing.T) {
 		{429, "too many requests", abstractions.ErrThrottled, true},
 		{500, "No cluster leader", abstractions.ErrUnavailable, false},
 		{503, "", abstractions.ErrUnavailable, false},
-		{200, "<html>", abstractions.ErrUnavailable, false},
-		{200, `{"Results": []}`, abstractions.ErrUnavailable, false},
 	} {
 		*w = func(req *http.Request, _ providertest.Sender) (*http.Response, error) {
 			if req.Method == http.MethodGet {
-				return providertest.Answer(req, http.StatusNotFound, ""), nil
+				return agents(req, http.StatusNotFound, ""), nil
 			}
-			return providertest.Answer(req, c.status, c.body), nil
+			return agents(req, c.status, c.body), nil
 		}
 		_, err := p.Acquire(t.Context(), wish("a", time.Minute))
 		require.ErrorIs(t, err, c.want, c.status)
 		require.Equal(t, c.undone, abstractions.NotApplied(err), c.status)
+	}
+	*w = func(req *http.Request, _ providertest.Sender) (*http.Response, error) { // by the agent's listener
+		return providertest.Answer(req, http.StatusTooManyRequests, "Your IP is issuing too many concurrent connections, please rate limit your calls\n"), nil
+	}
+	_, err := p.Acquire(t.Context(), wish("a", time.Minute))
+	require.ErrorIs(t, err, abstractions.ErrThrottled)
+}
+
+// Nothing counts that lacks Consul's mark: no refusal, no success, no missing key. Each body is an answer to each verb.
+func TestTrap_T110_AnAnswerWithoutTheMarkSaysNothing(t *testing.T) {
+	p, w := through(t, Options{})
+	s := p.driver.store
+	item := providerkit.Item{Key: s.naming.Encode("a"), Version: "6"}
+	for _, status := range []int{200, 201, 204, 304, 400, 401, 403, 404, 405, 409, 410, 412, 413, 422, 429, 503} {
+		for _, body := range []string{
+			"", "<html>", "null", "{}", "[]", "[null]", `"true"`, "0", `{"status": "maintenance"}`, `{"Results": []}`, `{"Results": [null]}`, `{"Results": [{}]}`,
+			`{"Results": [{"KV": {"Key": "leases/b", "ModifyIndex": 7}}]}`, `{"Results": [{"KV": {"Key": "leases/a"}}]}`, `{"Results": [{"KV": {"Key": "leases/a", "ModifyIndex": 6}}]}`,
+			`[{"Key": "leases/b", "Value": "e30=", "ModifyIndex": 7}]`, `[{"Key": "leases/a", "Value": "e30="}]`, `{"Errors": [{"What": "Permission denied"}]}`,
+		} {
+			*w = func(req *http.Request, _ providertest.Sender) (*http.Response, error) {
+				return providertest.Answer(req, status, body), nil
+			}
+			_, get := s.Get(t.Context(), item.Key)
+			_, put := s.Put(t.Context(), item, nil, []byte("{}"))
+			remove := s.Delete(t.Context(), item)
+			_, _, list := s.List(t.Context(), providerkit.ListQuery{})
+			for verb, err := range map[string]error{"get": get, "put": put, "delete": remove, "list": list} {
+				var foreign *httpguard.ForeignError
+				require.ErrorAs(t, err, &foreign, "%s: %d %s", verb, status, body)
+				require.Equal(t, providerkit.Unknown, p.driver.Classify(err).Class)
+				require.ErrorContains(t, err, "not Consul's")
+			}
+		}
 	}
 }
 
@@ -51,9 +90,9 @@ func TestARefusalThatIsNoConflictEnds(t *testing.T) {
 	p, w := through(t, Options{})
 	*w = func(req *http.Request, _ providertest.Sender) (*http.Response, error) {
 		if req.Method == http.MethodGet {
-			return providertest.Answer(req, http.StatusNotFound, ""), nil
+			return agents(req, http.StatusNotFound, ""), nil
 		}
-		return providertest.Answer(req, http.StatusConflict, `{"Errors": [{"What": "Permission denied"}]}`), nil
+		return agents(req, http.StatusConflict, `{"Errors": [{"What": "Permission denied"}]}`), nil
 	}
 	_, err := p.Acquire(t.Context(), wish("a", time.Minute))
 	require.ErrorIs(t, err, abstractions.ErrDenied)

@@ -80,7 +80,7 @@ func TestRequestsSayTokenAndDatacenter(t *testing.T) {
 		sent++
 		require.Equal(t, "t", req.Header.Get("X-Consul-Token"))
 		require.Equal(t, "dc2", req.URL.Query().Get("dc"))
-		return providertest.Answer(req, http.StatusNotFound, ""), nil
+		return agents(req, http.StatusNotFound, ""), nil
 	}
 	_, _ = p.Acquire(t.Context(), wish("a", time.Minute))
 	_, _ = p.List(t.Context(), abstractions.ListRequest{})

@@ -51,6 +51,7 @@ func newProvider(o Options) *Provider {
 		}),
 		naming: providerkit.Naming{Prefix: o.Prefix + "/", Max: longestKey}, common: url.Values{},
 	}
+	s.client.Service, s.client.Ours = "Consul", ours
 	if transport := s.client.Transport(); transport != nil {
 		transport.MaxConnsPerHost = connections
 	}

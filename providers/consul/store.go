@@ -2,15 +2,18 @@ package consullease
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
+	"github.com/distributedleasing/leasing/abstractions/providerkit/httpguard"
 	"github.com/distributedleasing/leasing/providers/internal/httpjson"
 )
 
@@ -36,23 +39,53 @@ func (s *store) query(name, value string) url.Values {
 	return query
 }
 
+// ours reports whether an answer is of a Consul agent, which tells its default policy since 1.9.0:
+// github.com/hashicorp/consul/pull/9101. The refusal of a connection too many has no header:
+// tooManyConnsMsg in github.com/hashicorp/go-connlimit@v0.3.0/connlimit.go.
+func ours(response *http.Response, body []byte) bool {
+	return response.Header.Get("X-Consul-Default-Acl-Policy") != "" || response.StatusCode == http.StatusTooManyRequests &&
+		string(body) == "Your IP is issuing too many concurrent connections, please rate limit your calls\n"
+}
+
+// entries is the answer to a read. A page before Consul has no X-Consul-Index:
+// developer.hashicorp.com/consul/api-docs/features/blocking.
+type entries struct {
+	of  string // the key that was asked for, or the prefix
+	all bool   // of that prefix
+	kv  []entry
+}
+
+func (e *entries) UnmarshalJSON(data []byte) error { return json.Unmarshal(data, &e.kv) }
+
+func (e *entries) Marked(header http.Header) bool {
+	return len(e.kv) > 0 && index(header) && !slices.ContainsFunc(e.kv, func(kv entry) bool {
+		return kv.ModifyIndex == 0 || kv.Key != e.of && !(e.all && strings.HasPrefix(kv.Key, e.of))
+	})
+}
+
+// index reports whether an answer to a read is Consul's.
+func index(header http.Header) bool {
+	index, err := strconv.ParseUint(header.Get("X-Consul-Index"), 10, 64)
+	return err == nil && index > 0
+}
+
 // read reads entries. There may be none, which is no error.
 func (s *store) read(ctx context.Context, key string, options ...string) ([]providerkit.Item, providerkit.Item, error) {
 	query := s.query("consistent", "")
 	for _, option := range options {
 		query.Set(option, "")
 	}
-	var found []entry
+	found := entries{of: key, all: len(options) > 0}
 	header, err := s.client.Do(ctx, http.MethodGet, "/v1/kv/"+(&url.URL{Path: key}).EscapedPath(), query, nil, &found)
-	if err != nil && httpjson.StatusOf(err) != http.StatusNotFound {
+	if err != nil && !(httpjson.StatusOf(err) == http.StatusNotFound && index(header)) {
 		return nil, providerkit.Item{}, err
 	}
 	none := providerkit.Item{Key: key}
-	if none.Now, err = providerkit.Date(header); err != nil {
+	if none.Now, err = httpguard.Date(header); err != nil {
 		return nil, none, err
 	}
-	items := make([]providerkit.Item, len(found))
-	for i, e := range found {
+	items := make([]providerkit.Item, len(found.kv))
+	for i, e := range found.kv {
 		items[i] = providerkit.Item{Key: e.Key, Data: e.Value, Version: strconv.FormatUint(e.ModifyIndex, 10), Now: none.Now}
 	}
 	return items, none, nil
@@ -76,6 +109,25 @@ type operation struct {
 	}
 }
 
+// written is the answer to a transaction of one write.
+type written struct {
+	Results []struct{ KV entry }
+	old     operation
+}
+
+func (w *written) Marked(http.Header) bool {
+	return len(w.Results) == 1 && w.Results[0].KV.Key == w.old.KV.Key && w.Results[0].KV.ModifyIndex > w.old.KV.Index
+}
+
+// deleted is the answer to a deletion: true or false.
+type deleted struct{ done *bool }
+
+func (d *deleted) UnmarshalJSON(data []byte) error { return json.Unmarshal(data, &d.done) }
+
+func (d *deleted) Marked(header http.Header) bool {
+	return d.done != nil && ours(&http.Response{Header: header}, nil)
+}
+
 // errRefused is of a transaction that Consul has refused, and not for its index.
 var errRefused = errors.New("the transaction was refused")
 
@@ -85,13 +137,10 @@ func (s *store) Put(ctx context.Context, old providerkit.Item, _ *providerkit.Re
 	o := make([]operation, 1)
 	o[0].KV.Verb, o[0].KV.Key, o[0].KV.Value = "cas", old.Key, data
 	o[0].KV.Index, _ = strconv.ParseUint(old.Version, 10, 64)
-	var result struct{ Results []struct{ KV entry } }
+	result := written{old: o[0]}
 	_, err := s.client.Do(ctx, http.MethodPut, "/v1/txn", s.common, o, &result)
 	if httpjson.StatusOf(err) == http.StatusConflict {
 		return providerkit.Item{}, s.why(ctx, old, err)
-	}
-	if err == nil && len(result.Results) != 1 {
-		err = errors.New("an answer without a result")
 	}
 	if err != nil {
 		return providerkit.Item{}, err
@@ -111,9 +160,9 @@ func (s *store) why(ctx context.Context, old providerkit.Item, refusal error) er
 
 // Delete deletes an entry under its index.
 func (s *store) Delete(ctx context.Context, item providerkit.Item) error {
-	var deleted bool
-	_, err := s.client.Do(ctx, http.MethodDelete, "/v1/kv/"+(&url.URL{Path: item.Key}).EscapedPath(), s.query("cas", item.Version), nil, &deleted)
-	if err == nil && !deleted {
+	var gone deleted
+	_, err := s.client.Do(ctx, http.MethodDelete, "/v1/kv/"+(&url.URL{Path: item.Key}).EscapedPath(), s.query("cas", item.Version), nil, &gone)
+	if err == nil && !*gone.done {
 		return providerkit.ErrConflict
 	}
 	return err

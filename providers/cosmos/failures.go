@@ -10,6 +10,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
+	"github.com/distributedleasing/leasing/abstractions/providerkit/httpguard"
 )
 
 // What a status says beside the classes of the kit.
@@ -97,7 +98,7 @@ func (*driver) Classify(err error) providerkit.Meaning {
 		m.Class = providerkit.NotSetUp
 	case providerkit.Refused:
 		_, header := statusOf(err)
-		m.RetryAfter = providerkit.RetryAfter(header)
+		m.RetryAfter = httpguard.RetryAfter(header)
 	case providerkit.Unknown:
 		if read := (readError{}); errors.As(err, &read) && providerkit.NotSent(read) {
 			m.Class = providerkit.Unsent

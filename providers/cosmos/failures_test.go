@@ -15,6 +15,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
+	"github.com/distributedleasing/leasing/abstractions/providerkit/httpguard"
 	"github.com/distributedleasing/leasing/providers/cosmos/cosmostest"
 	"github.com/stretchr/testify/require"
 )
@@ -146,10 +147,10 @@ func TestTrap_T65_NoTokenIsLeft(t *testing.T) {
 // Without the service's time nothing can be said of a lease.
 func TestAReplyWithoutADateIsNoAnswer(t *testing.T) {
 	for _, header := range []http.Header{nil, {}, {"Date": {"yesterday"}}} {
-		_, err := providerkit.Date(header)
+		_, err := httpguard.Date(header)
 		requireUnknown(t, err)
 	}
-	now, err := providerkit.Date(http.Header{"Date": {"Tue, 14 Nov 2023 22:13:20 GMT"}})
+	now, err := httpguard.Date(http.Header{"Date": {"Tue, 14 Nov 2023 22:13:20 GMT"}})
 	require.NoError(t, err)
 	require.Equal(t, time.Unix(1_700_000_000, 0).UTC(), now)
 }

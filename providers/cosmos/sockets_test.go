@@ -16,6 +16,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providerkit/httpguard"
 	"github.com/distributedleasing/leasing/abstractions/providertest"
 	"github.com/distributedleasing/leasing/auth"
 	"github.com/distributedleasing/leasing/providers/cosmos/cosmostest"
@@ -63,10 +64,10 @@ func TestConformanceNPM(t *testing.T) {
 
 // notFound turns the emulator's answer to a read of an item that does not exist,
 // 500, into the service's.
-type notFound struct{ policy.Transporter }
+type notFound struct{ httpguard.Doer }
 
 func (n notFound) Do(req *http.Request) (*http.Response, error) {
-	response, err := n.Transporter.Do(req)
+	response, err := n.Doer.Do(req)
 	if err == nil && req.Method == http.MethodGet && response.StatusCode == http.StatusInternalServerError && strings.Contains(req.URL.Path, "/docs/") {
 		response.StatusCode = http.StatusNotFound
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
+	"github.com/distributedleasing/leasing/abstractions/providerkit/httpguard"
 )
 
 // store is the container as a providerkit.Store: a document for each key,
@@ -46,7 +47,7 @@ func (s *store) Get(ctx context.Context, key string) (providerkit.Item, error) {
 	if err != nil && (classOf(err) != missing || errors.Is(err, abstractions.ErrNotSetUp)) {
 		return providerkit.Item{}, readError{err}
 	}
-	now, dateless := providerkit.Date(header)
+	now, dateless := httpguard.Date(header)
 	if err != nil || dateless != nil {
 		return providerkit.Item{Key: key, Now: now}, dateless
 	}
@@ -191,7 +192,7 @@ func (s *store) query(ctx context.Context, prefix string, before int64, continua
 	if err != nil {
 		return nil, "", err
 	}
-	now, err := providerkit.Date(header)
+	now, err := httpguard.Date(header)
 	for _, body := range response.Items {
 		if item, odd := itemOf(body, now); odd == nil {
 			items = append(items, item)
@@ -253,7 +254,7 @@ func (s *store) observe(response azcosmos.Response, err error) (http.Header, err
 		header = response.RawResponse.Header
 	}
 	s.sessions.keep(header.Get("x-ms-session-token"))
-	if date, none := providerkit.Date(header); none == nil {
+	if date, none := httpguard.Date(header); none == nil {
 		s.date.Store(date.Unix())
 	}
 	if status.code == http.StatusNotFound && status.sub != 0 {

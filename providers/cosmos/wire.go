@@ -13,6 +13,7 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
+	"github.com/distributedleasing/leasing/abstractions/providerkit/httpguard"
 )
 
 // wire is what all of azcosmos' requests go through.
@@ -23,10 +24,10 @@ import (
 // it is seen whether the account takes writes in several regions, without a request
 // of our own.
 type wire struct {
-	next     policy.Transporter
-	lifetime context.Context
+	next     httpguard.Doer
 	own      *http.Transport // of our making; nil if next is the user's
-	several  atomic.Bool     // write regions
+	lifetime context.Context
+	several  atomic.Bool // write regions
 }
 
 // accountTimeout bounds a look at the account.
@@ -35,11 +36,12 @@ const accountTimeout = 5 * time.Second
 // newWire wraps a transport; nil stands for one of our own. That of azcosmos is shared by
 // all clients, and nobody may close its idle connections.
 func newWire(lifetime context.Context, next policy.Transporter) *wire {
-	if next != nil {
-		return &wire{next: providerkit.Shared(next.Do), lifetime: lifetime}
+	guarded := httpguard.Wrap(next)
+	w := &wire{next: guarded, lifetime: lifetime}
+	if own := guarded.Transport(); own != nil {
+		w.own = &own.Transport
 	}
-	own := providerkit.NewTransport()
-	return &wire{next: &http.Client{Transport: own}, lifetime: lifetime, own: &own.Transport}
+	return w
 }
 
 // Do makes a request, and reads all of the reply. Replies are small.

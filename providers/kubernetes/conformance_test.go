@@ -25,5 +25,16 @@ func TestConformance(t *testing.T) {
 		Records:     func(p abstractions.Provider) *providerkit.Records { return &p.(*Provider).driver.Records },
 		Remove:      remove,
 		Unreachable: func(t testing.TB) abstractions.Provider { return silent(t) },
+		HTTP: func(t testing.TB, _ abstractions.Provider) providertest.Route {
+			o := o
+			require.NoError(t, o.complete())
+			client, err := o.client() // for its transport, which trusts the server
+			require.NoError(t, err)
+			t.Cleanup(client.Close)
+			return providertest.Route{URL: o.Address, Transport: client.Transport(), Open: func(t testing.TB, url string) abstractions.Provider {
+				o.Address, o.CAFile = url, ""
+				return open(t, o)
+			}}
+		},
 	})
 }

@@ -12,6 +12,9 @@
 //   - Every change is one write, on condition that resourceVersion and UID are those that were
 //     read, and reads are served by etcd. If a reply is lost, a read shows whether the request
 //     was applied.
+//   - An answer counts only with the API server's mark: the lease with its resourceVersion and, after a
+//     write, the annotation that was sent, or a Status. Without it the outcome is unknown: a proxy
+//     before the server ends no lease and no wait.
 //   - A lease is over by two times of the API servers, managedFields[].time of its last write
 //     and the Date of an answer, whose clocks agree to Options.ClockSkew; or once a process
 //     has watched that write for the TTL and a little more on its monotonic clock.

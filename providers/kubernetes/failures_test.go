@@ -3,6 +3,7 @@ package kuberneteslease
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -17,43 +18,102 @@ import (
 
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
+	"github.com/distributedleasing/leasing/abstractions/providerkit/httpguard"
 	"github.com/distributedleasing/leasing/abstractions/providertest"
 	"github.com/distributedleasing/leasing/abstractions/servertest"
 )
 
+// refusal is an API server's answer about an object of a kind.
+func refusal(code int, kind string) string {
+	group := ""
+	if kind == "leases" {
+		group = `"group": "coordination.k8s.io", `
+	}
+	return fmt.Sprintf(`{"kind": "Status", "apiVersion": "v1", "status": "Failure", "message": "no", "details": {%s"kind": %q}, "code": %d}`, group, kind, code)
+}
+
 // none is the answer that there is no such lease.
-const none = `{"kind": "Status", "details": {"kind": "leases"}}`
+var none = refusal(http.StatusNotFound, "leases")
 
 func TestWhatAnswersMean(t *testing.T) {
 	p, w := through(t, nowhere())
 	for _, c := range []struct {
 		status int
-		body   string
+		kind   string
 		want   error
 		undone bool // it was not applied, and that is certain
 	}{
-		{301, "", abstractions.ErrNotSetUp, true},
-		{401, "Unauthorized", abstractions.ErrDenied, true},
-		{403, "leases.coordination.k8s.io is forbidden", abstractions.ErrDenied, true},
-		{404, `{"kind": "Status", "details": {"kind": "namespaces"}}`, abstractions.ErrNotSetUp, true},
-		{404, "404 page not found", abstractions.ErrNotSetUp, true},
+		{400, "leases", abstractions.ErrNotSetUp, true},
+		{401, "", abstractions.ErrDenied, true},
+		{403, "leases", abstractions.ErrDenied, true},
+		{404, "namespaces", abstractions.ErrNotSetUp, true},
 		{413, "", abstractions.ErrNotSetUp, true},
-		{422, "", abstractions.ErrNotSetUp, true},
-		{429, "too many requests", abstractions.ErrThrottled, true},
-		{500, "etcdserver: leader changed", abstractions.ErrUnavailable, false},
+		{422, "leases", abstractions.ErrNotSetUp, true},
+		{429, "", abstractions.ErrThrottled, true},
+		{500, "", abstractions.ErrUnavailable, false},
 		{504, "", abstractions.ErrUnavailable, false},
-		{200, "<html>", abstractions.ErrUnavailable, false},
 	} {
 		*w = func(req *http.Request, _ providertest.Sender) (*http.Response, error) {
 			if req.Method == http.MethodGet {
 				return providertest.Answer(req, http.StatusNotFound, none), nil
 			}
-			return providertest.Answer(req, c.status, c.body), nil
+			return providertest.Answer(req, c.status, refusal(c.status, c.kind)), nil
 		}
 		_, err := p.Acquire(t.Context(), wish("a", time.Minute))
 		require.ErrorIs(t, err, c.want, c.status)
 		require.Equal(t, c.undone, abstractions.NotApplied(err), c.status)
 	}
+	*w = func(req *http.Request, _ providertest.Sender) (*http.Response, error) { // by priority and fairness
+		response := providertest.Answer(req, http.StatusTooManyRequests, "Too many requests, please try again later.\n")
+		response.Header.Set("Audit-Id", "a")
+		return response, nil
+	}
+	_, err := p.Acquire(t.Context(), wish("a", time.Minute))
+	require.ErrorIs(t, err, abstractions.ErrThrottled)
+}
+
+// Nothing counts that lacks Kubernetes' mark: no refusal, no success, no missing lease. Each body is an answer to each verb.
+func TestTrap_T110_AnAnswerWithoutTheMarkSaysNothing(t *testing.T) {
+	p, w := through(t, nowhere())
+	s := p.driver.store
+	before := &lease{APIVersion: apiVersion, Kind: "Lease", Metadata: metadata{Name: "a", UID: "u", ResourceVersion: "6"}}
+	item := providerkit.Item{Key: "a", Version: "6", State: before}
+	const record = `{"ID":"i","Token":1}`
+	for _, status := range []int{200, 201, 204, 304, 400, 401, 403, 404, 405, 409, 410, 412, 413, 422, 429, 503} {
+		for _, body := range []string{
+			"", "<html>", "null", "{}", "[]", "[null]", "true", `{"status": "maintenance"}`, `{"kind": "Status"}`, `{"details": {"kind": "leases"}}`,
+			refusal(599, "leases"), `{"kind": "Status", "details": {"kind": "leases"}, "code": 404}`, `{"kind": "Status", "apiVersion": "v1", "status": "Success"}`,
+			`{"kind": "Lease", "apiVersion": "coordination.k8s.io/v1"}`, `{"kind": "LeaseList", "apiVersion": "coordination.k8s.io/v1"}`,
+			`{"kind": "LeaseList", "apiVersion": "coordination.k8s.io/v1", "metadata": {"resourceVersion": "7"}, "items": [null]}`,
+			`{"kind": "Lease", "apiVersion": "coordination.k8s.io/v1", "metadata": {"name": "b", "uid": "u", "resourceVersion": "7"}}`,
+			`{"kind": "Lease", "apiVersion": "coordination.k8s.io/v1", "metadata": {"name": "a", "uid": "u"}}`,
+			`{"kind": "Lease", "apiVersion": "v2", "metadata": {"name": "a", "uid": "u", "resourceVersion": "7"}}`,
+		} {
+			*w = func(req *http.Request, _ providertest.Sender) (*http.Response, error) {
+				return providertest.Answer(req, status, body), nil
+			}
+			_, get := s.Get(t.Context(), "a")
+			_, put := s.Put(t.Context(), item, &providerkit.Record{}, []byte(record))
+			_, post := s.Put(t.Context(), providerkit.Item{Key: "a"}, &providerkit.Record{}, []byte(record))
+			remove := s.Delete(t.Context(), item)
+			_, _, list := s.List(t.Context(), providerkit.ListQuery{})
+			for verb, err := range map[string]error{"get": get, "put": put, "post": post, "delete": remove, "list": list} {
+				var foreign *httpguard.ForeignError
+				require.ErrorAs(t, err, &foreign, "%s: %d %s", verb, status, body)
+				require.Equal(t, providerkit.Unknown, p.driver.Classify(err).Class)
+				require.ErrorContains(t, err, "not Kubernetes's")
+			}
+		}
+	}
+	// The lease as it was before a write is no answer to the write.
+	*w = func(req *http.Request, _ providertest.Sender) (*http.Response, error) {
+		return providertest.Answer(req, http.StatusOK, `{"kind": "Lease", "apiVersion": "coordination.k8s.io/v1", "metadata":
+			{"name": "a", "uid": "u", "resourceVersion": "7", "annotations": {"`+annotation+`": "{\"record\": {}}"}}}`), nil
+	}
+	_, err := s.Put(t.Context(), item, &providerkit.Record{}, []byte(record))
+	require.ErrorContains(t, err, "not Kubernetes's")
+	_, err = s.Get(t.Context(), "a")
+	require.NoError(t, err)
 }
 
 func TestTrap_T71_WhatWasNotSentIsDefinite(t *testing.T) {

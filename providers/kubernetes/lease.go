@@ -52,7 +52,8 @@ type spec struct {
 }
 
 const (
-	apiVersion = "coordination.k8s.io/v1"
+	group      = "coordination.k8s.io"
+	apiVersion = group + "/v1"
 	manager    = "leasing" // of fields, as the server calls it
 	annotation = "distributedleasing.github.io/record"
 	microTime  = "2006-01-02T15:04:05.000000Z" // of metav1.MicroTime

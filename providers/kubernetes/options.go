@@ -161,6 +161,7 @@ func (o *Options) client() (*httpjson.Client, error) {
 		}
 		return err
 	})
+	client.Service, client.Ours = "Kubernetes", ours
 	client.Places = make(chan struct{}, 16) // as many as a manager renews at a time by default
 	if transport := client.Transport(); transport != nil {
 		// A connection that hangs holds up one renewal, with HTTP/2 all.

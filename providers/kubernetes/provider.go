@@ -1,6 +1,7 @@
 package kuberneteslease
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"time"
@@ -90,7 +91,8 @@ func (d *driver) Close() error {
 // kubernetes.io/docs/reference/kubernetes-api/common-definitions/status.
 func (*driver) Classify(err error) providerkit.Meaning {
 	m := httpjson.Classify(err)
-	if m.Class == providerkit.Denied {
+	var refusal *httpjson.StatusError
+	if m.Class == providerkit.Denied && errors.As(err, &refusal) && bytes.Contains(refusal.Body, []byte(" cannot ")) { // as of RBAC, and not of a quota or a webhook
 		m.Advice = "the account needs the verbs get, list, create, update and delete for leases.coordination.k8s.io in the namespace"
 	}
 	return m

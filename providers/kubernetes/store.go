@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
+	"github.com/distributedleasing/leasing/abstractions/providerkit/httpguard"
 	"github.com/distributedleasing/leasing/providers/internal/httpjson"
 )
 
@@ -22,33 +23,109 @@ type store struct {
 
 // Get reads a lease. Without a resourceVersion in its query the server asks etcd.
 func (s *store) Get(ctx context.Context, key string) (providerkit.Item, error) {
-	var found lease
+	found := answer{lease: lease{Metadata: metadata{Name: key}}}
 	header, err := s.client.Do(ctx, http.MethodGet, s.path+"/"+key, nil, nil, &found)
 	missing := absent(err)
 	if err != nil && !missing {
 		return providerkit.Item{}, err
 	}
-	now, err := providerkit.Date(header)
+	now, err := httpguard.Date(header)
 	if err != nil || missing {
 		return providerkit.Item{Key: key, Now: now}, err
 	}
 	return found.item(now)
 }
 
-// absent reports whether an answer says that there is no such lease. One that there is no
-// such namespace, or that this is no API server, has the same status.
-func absent(err error) bool {
-	var answer *httpjson.StatusError
-	var status struct{ Details struct{ Kind string } }
-	return errors.As(err, &answer) && answer.Status == http.StatusNotFound && json.Unmarshal(answer.Body, &status) == nil && status.Details.Kind == "leases"
+// status is an API server's answer to a request that it refuses, and to a deletion:
+// kubernetes.io/docs/reference/kubernetes-api/common-definitions/status.
+type status struct {
+	APIVersion, Kind, Status, Message string
+	Code                              int
+	Details                           struct{ Name, Group, Kind string }
 }
+
+func (s *status) ours() bool { return s.APIVersion == "v1" && s.Kind == "Status" }
+
+// ours reports whether a refusal is an API server's. That of too many requests is a text; its
+// header tells: audit_init.go in k8s.io/apiserver@v0.36.3/pkg/endpoints/filters.
+func ours(response *http.Response, body []byte) bool {
+	var s status
+	return json.Unmarshal(body, &s) == nil && s.ours() && s.Code == response.StatusCode ||
+		response.StatusCode == http.StatusTooManyRequests && response.Header.Get("Audit-Id") != ""
+}
+
+// about reports whether an API server has refused a request with a status because of the lease.
+// A namespace that is missing has the same status.
+func about(err error, code int) bool {
+	var refusal *httpjson.StatusError
+	var s status
+	return errors.As(err, &refusal) && refusal.Status == code && json.Unmarshal(refusal.Body, &s) == nil &&
+		s.Details.Kind == "leases" && s.Details.Group == group
+}
+
+// absent reports whether an answer says that there is no such lease.
+func absent(err error) bool { return about(err, http.StatusNotFound) }
 
 // refused makes of an answer that another version is stored what Records knows.
 func refused(err error) error {
-	if httpjson.StatusOf(err) == http.StatusConflict || absent(err) {
+	if about(err, http.StatusConflict) || absent(err) {
 		return providerkit.ErrConflict
 	}
 	return err
+}
+
+// answer is the lease that an API server returns. Before the answer it has the name
+// and the lease of the request.
+type answer struct {
+	lease
+	sent *lease // nil if the request was a read
+}
+
+func (a *answer) UnmarshalJSON(data []byte) error {
+	asked := a.Metadata.Name
+	a.lease = lease{}
+	if err := json.Unmarshal(data, &a.lease); err != nil {
+		return err
+	}
+	if a.Metadata.Name != asked {
+		a.Metadata.ResourceVersion = "" // another lease
+	}
+	return nil
+}
+
+// Marked reports whether the lease is the one that was asked for, and has what was written.
+func (a *answer) Marked(http.Header) bool {
+	if a.APIVersion != apiVersion || a.Kind != "Lease" || a.Metadata.ResourceVersion == "" || a.Metadata.UID == "" {
+		return false
+	}
+	return a.sent == nil || a.Metadata.Annotations[annotation] == a.sent.Metadata.Annotations[annotation] &&
+		(a.sent.Metadata.UID == "" || a.Metadata.UID == a.sent.Metadata.UID)
+}
+
+// deletion is the answer to one: a Status, or the lease if it has finalizers.
+type deletion struct {
+	status
+	Metadata metadata
+	name     string
+}
+
+func (d *deletion) Marked(http.Header) bool {
+	if d.ours() {
+		return d.Status == "Success" && d.Details.Name == d.name && d.Details.Kind == "leases"
+	}
+	return d.APIVersion == apiVersion && d.Kind == "Lease" && d.Metadata.Name == d.name && d.Metadata.ResourceVersion != ""
+}
+
+// all is the answer to a list.
+type all struct {
+	APIVersion, Kind string
+	Metadata         metadata
+	Items            []*lease
+}
+
+func (a *all) Marked(http.Header) bool {
+	return a.APIVersion == apiVersion && a.Kind == "LeaseList" && a.Metadata.ResourceVersion != "" &&
+		!slices.ContainsFunc(a.Items, func(l *lease) bool { return l == nil || l.Metadata.Name == "" || l.Metadata.ResourceVersion == "" })
 }
 
 // Put creates a lease, or replaces one under its resourceVersion and UID. Without the latter
@@ -63,7 +140,7 @@ func (s *store) Put(ctx context.Context, old providerkit.Item, r *providerkit.Re
 	if err != nil {
 		return providerkit.Item{}, err
 	}
-	var stored lease
+	stored := answer{lease: lease{Metadata: metadata{Name: old.Key}}, sent: next}
 	_, err = s.client.Do(ctx, method, path, url.Values{"fieldManager": {manager}}, next, &stored)
 	if err != nil {
 		return providerkit.Item{}, refused(err)
@@ -76,23 +153,23 @@ func (s *store) Delete(ctx context.Context, item providerkit.Item) error {
 	options := map[string]any{"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": map[string]string{
 		"uid": item.State.(*lease).Metadata.UID, "resourceVersion": item.Version,
 	}}
-	_, err := s.client.Do(ctx, http.MethodDelete, s.path+"/"+item.Key, nil, options, &struct{}{})
+	_, err := s.client.Do(ctx, http.MethodDelete, s.path+"/"+item.Key, nil, options, &deletion{name: item.Key})
 	return refused(err)
 }
 
 // List reads all leases of the namespace, and makes pages of those that have a record.
 func (s *store) List(ctx context.Context, q providerkit.ListQuery) (page []providerkit.Item, next string, err error) {
-	var all struct{ Items []*lease }
-	header, err := s.client.Do(ctx, http.MethodGet, s.path, nil, nil, &all)
+	var found all
+	header, err := s.client.Do(ctx, http.MethodGet, s.path, nil, nil, &found)
 	if err != nil {
 		return nil, "", err
 	}
-	now, err := providerkit.Date(header)
+	now, err := httpguard.Date(header)
 	if err != nil {
 		return nil, "", err
 	}
-	slices.SortFunc(all.Items, func(a, b *lease) int { return strings.Compare(a.Metadata.Name, b.Metadata.Name) })
-	for _, l := range all.Items {
+	slices.SortFunc(found.Items, func(a, b *lease) int { return strings.Compare(a.Metadata.Name, b.Metadata.Name) })
+	for _, l := range found.Items {
 		if l.Metadata.Name <= q.After || l.Metadata.Annotations[annotation] == "" {
 			continue
 		}

@@ -7,6 +7,7 @@ import (
 	"github.com/aws/smithy-go"
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
+	"github.com/distributedleasing/leasing/abstractions/providerkit/httpguard"
 )
 
 // What an answer says beside the classes of the kit.
@@ -66,7 +67,7 @@ func (*driver) Classify(err error) providerkit.Meaning {
 	case m.Class == missing, m.Class == conflict:
 		m.Class = providerkit.Unknown
 	case m.Class == providerkit.Refused:
-		m.RetryAfter = providerkit.RetryAfter(header)
+		m.RetryAfter = httpguard.RetryAfter(header)
 	case m.Class == providerkit.Denied:
 		m.Advice = "s3:GetObject, s3:PutObject and s3:ListBucket are needed, and this machine's clock has to be right"
 	case code == noBucket:

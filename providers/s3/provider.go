@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -14,6 +13,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
+	"github.com/distributedleasing/leasing/abstractions/providerkit/httpguard"
 )
 
 type shell = providerkit.Provider
@@ -45,7 +45,7 @@ func Open(ctx context.Context, options Options) (*Provider, error) {
 	return p, nil
 }
 
-func newProvider(o Options, client *s3.Client, transport *providerkit.Transport) *Provider {
+func newProvider(o Options, client *s3.Client, transport *httpguard.Client) *Provider {
 	s := &store{
 		client: client, bucket: o.Bucket, naming: providerkit.Naming{Prefix: o.Prefix + "/", Max: longestKey},
 		torn: client.Options().BaseEndpoint != nil, // it is not S3
@@ -60,7 +60,7 @@ func newProvider(o Options, client *s3.Client, transport *providerkit.Transport)
 
 // client makes a client, with a transport that the provider closes; nil if it is the
 // user's. It sends nothing.
-func (o *Options) client(ctx context.Context) (*s3.Client, *providerkit.Transport, error) {
+func (o *Options) client(ctx context.Context) (*s3.Client, *httpguard.Client, error) {
 	if o.Client != nil {
 		return o.Client, nil, nil
 	}
@@ -78,9 +78,9 @@ func (o *Options) client(ctx context.Context) (*s3.Client, *providerkit.Transpor
 	if c.Region == "" {
 		return nil, nil, providerkit.BadOption("Region", "", "the bucket's region, here or in AWS_REGION")
 	}
-	transport := providerkit.NewTransport()
-	c.HTTPClient = &http.Client{Transport: transport}
-	return s3.NewFromConfig(c, func(client *s3.Options) { client.UsePathStyle = o.PathStyle }), transport, nil
+	guarded := httpguard.New()
+	c.HTTPClient = guarded
+	return s3.NewFromConfig(c, func(client *s3.Options) { client.UsePathStyle = o.PathStyle }), guarded, nil
 }
 
 const (
@@ -95,7 +95,7 @@ const (
 type driver struct {
 	providerkit.Records
 	store     *store
-	transport *providerkit.Transport // of our making; nil if the client is the user's
+	transport *httpguard.Client // of our making; nil if the client is the user's
 }
 
 // Capabilities returns what is documented at the package.

@@ -14,6 +14,7 @@ import (
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
+	"github.com/distributedleasing/leasing/abstractions/providerkit/httpguard"
 )
 
 // store is a bucket as a providerkit.Store. The version of an object is its ETag.
@@ -40,7 +41,7 @@ func (s *store) Get(ctx context.Context, key string) (providerkit.Item, error) {
 	out, err := s.client.GetObject(ctx, &s3.GetObjectInput{Bucket: &s.bucket, Key: &key}, once)
 	if classOf(err) == missing {
 		_, _, header := answerOf(err)
-		now, err := providerkit.Date(header)
+		now, err := httpguard.Date(header)
 		return providerkit.Item{Key: key, Now: now}, err
 	}
 	if err != nil {
@@ -51,7 +52,7 @@ func (s *store) Get(ctx context.Context, key string) (providerkit.Item, error) {
 	item := providerkit.Item{Key: key, Data: data, Version: aws.ToString(out.ETag), Written: aws.ToTime(out.LastModified)}
 	if err == nil {
 		response := awsmiddleware.GetRawResponse(out.ResultMetadata).(*smithyhttp.Response)
-		item.Now, err = providerkit.Date(response.Header)
+		item.Now, err = httpguard.Date(response.Header)
 	}
 	return item, err
 }

@@ -12,11 +12,11 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"strings"
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
+	"github.com/distributedleasing/leasing/abstractions/providerkit/httpguard"
 )
 
 // Client asks one service. It is safe for concurrent use.
@@ -24,51 +24,51 @@ type Client struct {
 	// Places bounds the requests under way, by its capacity. nil bounds nothing. It is set
 	// before the first call.
 	Places chan struct{}
+	// Service names the service in errors, as in "Consul". Ours reports whether an answer that is
+	// not 2xx has the service's mark; the 2xx are checked by Marked. Without the mark an answer is
+	// an *httpguard.ForeignError. Both are set before the first call.
+	Service string
+	Ours    func(response *http.Response, body []byte) bool
 
 	base      string
 	authorize func(*http.Request) error
-	client    http.Client
-	transport *providerkit.Transport // of our making; nil if the client is the user's
+	client    *httpguard.Client
+	transport *httpguard.Transport // of our making; nil if the client is the user's
 }
 
 // New makes a client of what is under a URL without a slash at its end. authorize may add
-// headers to a request. With a client of the user's, unless it is nil, requests go through
-// that, but follow no redirect: a write is sent to whom the options name.
+// headers to a request. Requests go through the user's client, unless it is nil: see
+// httpguard.Wrap.
 func New(base string, users *http.Client, authorize func(*http.Request) error) *Client {
-	c := &Client{base: base, authorize: authorize}
-	if users != nil {
-		c.client = *users
-		c.client.Transport = providerkit.Shared(cmp.Or(users.Transport, http.DefaultTransport).RoundTrip)
-	} else {
-		c.transport = providerkit.NewTransport()
-		c.client.Transport = c.transport
-	}
-	c.client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	return c
+	guarded := httpguard.Wrap(users)
+	return &Client{base: base, authorize: authorize, client: guarded, transport: guarded.Transport()}
 }
 
 // Transport is that of our making; nil if the client is the user's. It may be changed before
 // the first call.
-func (c *Client) Transport() *providerkit.Transport { return c.transport }
+func (c *Client) Transport() *httpguard.Transport { return c.transport }
 
 // Close closes idle connections, but not those of a client of the user's.
 func (c *Client) Close() {
-	if c.transport != nil {
-		c.transport.CloseIdleConnections()
-	}
+	c.client.CloseIdleConnections()
 }
 
-// StatusError is an answer whose status is not of the two hundreds.
+// StatusError is an answer of the service whose status is not 2xx.
 type StatusError struct {
 	Status int
 	Header http.Header
 	Body   []byte
+
+	response *http.Response
 }
 
 // Error has the beginning of what the service says, on one line.
-func (e *StatusError) Error() string {
-	said := strings.Join(strings.Fields(strings.ToValidUTF8(string(e.Body[:min(len(e.Body), 300)]), "")), " ")
-	return fmt.Sprintf("%d %s: %s", e.Status, http.StatusText(e.Status), cmp.Or(said, "nothing more"))
+func (e *StatusError) Error() string { return httpguard.Said(e.response, e.Body) }
+
+// Marked is the JSON of an answer that knows the service's mark.
+type Marked interface {
+	// Marked reports whether the answer is the service's, by its JSON and its header.
+	Marked(header http.Header) bool
 }
 
 // StatusOf is the status of an answer that was an error; 0 if err is none.
@@ -79,11 +79,9 @@ func StatusOf(err error) int {
 	return 0
 }
 
-// longest is more than any answer has: what is longer is none of the service's.
-const longest = 64 << 20
-
 // Do sends a request, with send as JSON unless it is nil, and reads the answer's JSON into
-// into. The header is that of any answer, also of a *StatusError.
+// into, which may be Marked. The header is that of any answer of the service, also of a
+// *StatusError.
 func (c *Client) Do(ctx context.Context, method, path string, query url.Values, send, into any) (http.Header, error) {
 	var text []byte
 	if send != nil {
@@ -92,14 +90,22 @@ func (c *Client) Do(ctx context.Context, method, path string, query url.Values, 
 			return nil, err
 		}
 	}
-	header, answer, err := c.ask(ctx, method, path, query, text)
+	response, err := c.ask(ctx, method, path, query, text)
 	if err != nil {
-		return header, err
+		return nil, err
 	}
-	if err = json.Unmarshal(answer, into); err != nil {
-		return header, fmt.Errorf("an answer that is no JSON as expected: %w", err)
+	answer := httpguard.Body(response)
+	if response.StatusCode/100 != 2 {
+		if c.Ours != nil && !c.Ours(response, answer) {
+			return nil, httpguard.Foreign(c.Service, response, answer)
+		}
+		return response.Header, &StatusError{response.StatusCode, response.Header, answer, response}
 	}
-	return header, nil
+	marked, may := into.(Marked)
+	if json.Unmarshal(answer, into) != nil || may && !marked.Marked(response.Header) {
+		return nil, httpguard.Foreign(c.Service, response, answer)
+	}
+	return response.Header, nil
 }
 
 var errBusy = fmt.Errorf("%w: not sent, since it has waited for those before it for three quarters of its time", abstractions.ErrUnavailable)
@@ -125,10 +131,10 @@ func (c *Client) place(ctx context.Context) (leave func(), err error) {
 	}
 }
 
-func (c *Client) ask(ctx context.Context, method, path string, query url.Values, text []byte) (http.Header, []byte, error) {
+func (c *Client) ask(ctx context.Context, method, path string, query url.Values, text []byte) (*http.Response, error) {
 	leave, err := c.place(ctx)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	defer leave()
 	var body io.Reader
@@ -137,29 +143,21 @@ func (c *Client) ask(ctx context.Context, method, path string, query url.Values,
 	}
 	req, err := http.NewRequestWithContext(ctx, method, c.base+path+"?"+query.Encode(), body)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	req.Header.Set("Accept", "application/json")
 	if text != nil {
 		req.Header.Set("Content-Type", "application/json")
 	}
 	if err = c.authorize(req); err != nil {
-		return nil, nil, providerkit.MarkNotApplied(err)
+		return nil, providerkit.MarkNotApplied(err)
 	}
-	response, err := c.client.Do(req)
-	if err != nil {
-		return nil, nil, err
-	}
-	defer func() { _ = response.Body.Close() }()
-	answer, err := io.ReadAll(io.LimitReader(response.Body, longest))
-	if err == nil && response.StatusCode/100 != 2 {
-		err = &StatusError{response.StatusCode, response.Header, answer}
-	}
-	return response.Header, answer, err
+	return c.client.Do(req)
 }
 
 // Classify says what an error means, by the table that the answers of many services have
-// in common, and by whether anything was sent.
+// in common, and by whether anything was sent. A redirect, and an answer that is not the
+// service's, leave the outcome unknown.
 func Classify(err error) providerkit.Meaning {
 	var answer *StatusError
 	if !errors.As(err, &answer) {
@@ -171,10 +169,10 @@ func Classify(err error) providerkit.Meaning {
 	m := providerkit.Meaning{}
 	switch status := answer.Status; {
 	case status == http.StatusTooManyRequests:
-		m.Class, m.RetryAfter = providerkit.Refused, providerkit.RetryAfter(answer.Header)
+		m.Class, m.RetryAfter = providerkit.Refused, httpguard.RetryAfter(answer.Header)
 	case status == http.StatusUnauthorized, status == http.StatusForbidden:
 		m.Class = providerkit.Denied
-	case status/100 == 3, status == http.StatusBadRequest, status == http.StatusNotFound, status == http.StatusMethodNotAllowed,
+	case status == http.StatusBadRequest, status == http.StatusNotFound, status == http.StatusMethodNotAllowed,
 		status == http.StatusRequestEntityTooLarge, status == http.StatusUnprocessableEntity:
 		m.Class = providerkit.NotSetUp
 	}

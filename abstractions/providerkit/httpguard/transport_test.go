@@ -1,4 +1,4 @@
-package providerkit
+package httpguard
 
 import (
 	"context"
@@ -28,7 +28,7 @@ func serve(t *testing.T, handler http.HandlerFunc) (*Transport, string) {
 	return transport, server.URL
 }
 
-func ask(ctx context.Context, t *testing.T, send Shared, method, url string) error {
+func ask(ctx context.Context, t *testing.T, send shared, method, url string) error {
 	req, err := http.NewRequestWithContext(ctx, method, url, nil)
 	require.NoError(t, err)
 	response, err := send(req)
@@ -40,7 +40,7 @@ func ask(ctx context.Context, t *testing.T, send Shared, method, url string) err
 	return err
 }
 
-// harm is how long a request may take to harm another.
+// harm is the time in which a request would harm another.
 const harm = 50 * time.Millisecond
 
 // T66: one request has put its connection back, and does not have its answer, when the next
@@ -90,7 +90,7 @@ func TestTrap_T66_RequestsGivenUpHarmNeitherTheNextNorTheOneBefore(t *testing.T)
 func TestTrap_T66_AnswerToRequestGivenUpIsNotRead(t *testing.T) {
 	ctx, giveUp := context.WithCancel(t.Context())
 	read := make(chan struct{})
-	err := ask(ctx, t, Shared(func(req *http.Request) (*http.Response, error) {
+	err := ask(ctx, t, shared(func(req *http.Request) (*http.Response, error) {
 		giveUp()
 		<-req.Context().Done()
 		go func() {
@@ -175,16 +175,16 @@ func TestOwnEndIsToldWithoutItsCause(t *testing.T) {
 	}
 }
 
-// What others' transports say of other requests' contexts says nothing of this one's lease.
+// The error of another request's context, by an application's transport, says nothing of this lease.
 func TestForeignEndsAreUnknown(t *testing.T) {
 	for _, foreign := range []error{context.Canceled, abstractions.ErrLost} {
-		send := Shared(func(*http.Request) (*http.Response, error) { return nil, foreign })
+		send := shared(func(*http.Request) (*http.Response, error) { return nil, foreign })
 		err := ask(t.Context(), t, send.Do, http.MethodPut, "http://service")
 		require.Error(t, err)
 		require.NotErrorIs(t, err, foreign)
 		require.False(t, abstractions.NotApplied(err))
 
-		body := Shared(func(*http.Request) (*http.Response, error) {
+		body := shared(func(*http.Request) (*http.Response, error) {
 			return &http.Response{Body: io.NopCloser(io.MultiReader(strings.NewReader("a"), failing{foreign}))}, nil
 		})
 		err = ask(t.Context(), t, body.Do, http.MethodPut, "http://service")
@@ -193,10 +193,10 @@ func TestForeignEndsAreUnknown(t *testing.T) {
 	}
 	over, cancel := context.WithCancel(t.Context())
 	cancel()
-	require.Equal(t, context.Canceled, ask(over, t, Shared(func(req *http.Request) (*http.Response, error) {
+	require.Equal(t, context.Canceled, ask(over, t, shared(func(req *http.Request) (*http.Response, error) {
 		return nil, req.Context().Err() // before anything is sent
 	}).Do, http.MethodPut, "http://service"))
-	send := Shared(func(req *http.Request) (*http.Response, error) {
+	send := shared(func(req *http.Request) (*http.Response, error) {
 		<-req.Context().Done()
 		require.Equal(t, context.Canceled, context.Cause(req.Context()), "others may be told it")
 		return nil, context.Cause(req.Context())

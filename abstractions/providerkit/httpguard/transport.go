@@ -1,14 +1,10 @@
-package providerkit
+package httpguard
 
 import (
-	"fmt"
 	"net"
 	"net/http"
-	"strconv"
 	"sync"
 	"time"
-
-	"github.com/distributedleasing/leasing/abstractions"
 )
 
 // Transport is an http.Transport in which an abandoned request does not affect other
@@ -39,7 +35,7 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 // requests until TCP times out.
 func NewTransport() *Transport {
 	return &Transport{Transport: http.Transport{
-		Proxy:                 http.ProxyFromEnvironment,
+		Proxy:                 Proxy,
 		DialContext:           (&net.Dialer{Timeout: 5 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
 		ForceAttemptHTTP2:     true,
 		MaxIdleConnsPerHost:   256,
@@ -48,34 +44,4 @@ func NewTransport() *Transport {
 		ExpectContinueTimeout: time.Second,
 		HTTP2:                 &http.HTTP2Config{SendPingTimeout: 2 * time.Second, PingTimeout: time.Second},
 	}}
-}
-
-// RetryAfter returns how long an answer with this header asks to wait, in the form of
-// Azure's services; 0 if it does not say, or not by the service's own clock.
-func RetryAfter(header http.Header) time.Duration {
-	for _, name := range []string{"Retry-After-Ms", "X-Ms-Retry-After-Ms"} {
-		if ms, err := strconv.ParseFloat(header.Get(name), 64); err == nil && ms >= 0 && ms <= float64(time.Hour.Milliseconds()) {
-			return time.Duration(ms * float64(time.Millisecond))
-		}
-	}
-	text := header.Get("Retry-After")
-	if n, err := strconv.ParseUint(text, 10, 31); err == nil {
-		return time.Duration(n) * time.Second
-	}
-	at, err := http.ParseTime(text)
-	now, errNow := http.ParseTime(header.Get("Date"))
-	if err != nil || errNow != nil {
-		return 0
-	}
-	return max(0, at.Sub(now))
-}
-
-// Date is the service's time of the reply with a header: see Item.Now. Without one there
-// is nothing to be said of a lease.
-func Date(header http.Header) (time.Time, error) {
-	date, err := http.ParseTime(header.Get("Date"))
-	if err != nil {
-		return time.Time{}, fmt.Errorf("%w: a reply without a Date", abstractions.ErrUnavailable)
-	}
-	return date.UTC(), nil
 }

@@ -1,4 +1,4 @@
-package providerkit
+package httpguard
 
 import (
 	"context"
@@ -16,29 +16,25 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-// Shared sends requests by a transport of the user's. Their contexts have no cause, which
+// shared sends requests through the application's client. Their contexts have no cause, which
 // may be an error of a lease and which Go may report to others: see Transport.
-type Shared func(*http.Request) (*http.Response, error)
+type shared func(*http.Request) (*http.Response, error)
 
-// RoundTrip is Do, for an http.Client.
-func (send Shared) RoundTrip(req *http.Request) (*http.Response, error) { return send.Do(req) }
+// Do sends a request. An error says no more of a context than that the request's own has ended.
+func (send shared) Do(req *http.Request) (*http.Response, error) { return exchange(send, nil, req) }
 
-// Do sends a request, once. An error says no more of a context than that the request's own
-// has ended.
-func (send Shared) Do(req *http.Request) (*http.Response, error) { return exchange(send, nil, req) }
-
-// lateEnd is how long a request may go on at most whose context ends between the first
-// byte and the end of the answer's header.
+// lateEnd bounds the time for which a request goes on after the end of its context, if that ends
+// between the first byte and the end of the answer's header.
 const lateEnd = 2 * time.Second
 
 // exchange sends a request. conns has the requests that use HTTP/1 connections, by
 // connection, each as a channel that is closed when it has an answer; nil if send may make
-// several requests of one.
-func exchange(send Shared, conns *sync.Map, req *http.Request) (*http.Response, error) {
+// several requests of one request.
+func exchange(send shared, conns *sync.Map, req *http.Request) (*http.Response, error) {
 	ctx := req.Context()
 	own, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	const answered, ended = 1, 2
-	var first atomic.Int32 // what came first; 0 is neither
+	var first atomic.Int32 // answered, ended, or 0 before both
 	returned := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		if !first.CompareAndSwap(0, ended) {
@@ -55,31 +51,43 @@ func exchange(send Shared, conns *sync.Map, req *http.Request) (*http.Response, 
 	if ctx.Err() != nil {
 		done() // nothing is sent
 	}
+	var once *fence // of the application's client
+	trace := &httptrace.ClientTrace{}
+	if conns == nil {
+		once = newFence(req, cancel)
+		trace.GetConn, trace.WroteRequest = once.getConn, once.wroteRequest
+	}
 	var used net.Conn
 	leave := func() {
 		if used != nil {
 			conns.CompareAndDelete(used, returned)
 		}
 	}
-	response, err := send(req.WithContext(httptrace.WithClientTrace(own, &httptrace.ClientTrace{
-		GotConn: func(info httptrace.GotConnInfo) {
-			if conns == nil || isHTTP2(info.Conn) {
-				return
-			}
-			leave()
-			used = info.Conn
-			if before, found := conns.Swap(used, returned); found {
-				<-before.(chan struct{})
-			}
-		},
-		GotFirstResponseByte: func() {
-			if !first.CompareAndSwap(0, answered) && first.Load() == ended {
-				<-returned // with the connection closed
-			}
-		},
-	})))
+	trace.GotConn = func(info httptrace.GotConnInfo) {
+		if conns == nil || isHTTP2(info.Conn) {
+			return
+		}
+		leave()
+		used = info.Conn
+		if before, found := conns.Swap(used, returned); found {
+			<-before.(chan struct{})
+		}
+	}
+	trace.GotFirstResponseByte = func() {
+		if !first.CompareAndSwap(0, answered) && first.Load() == ended {
+			<-returned // with the connection closed
+		}
+	}
+	response, err := send(req.WithContext(httptrace.WithClientTrace(own, trace)))
 	leave()
 	close(returned)
+	if once != nil && once.stopped.Load() && ctx.Err() == nil {
+		if err == nil {
+			_ = response.Body.Close()
+		}
+		done()
+		return nil, errSentAgain
+	}
 	if err != nil {
 		done()
 		return nil, ownEnd(ctx, err)
@@ -93,7 +101,7 @@ func isHTTP2(conn net.Conn) bool {
 	return ok && secure.ConnectionState().NegotiatedProtocol == "h2"
 }
 
-// ownEnd is err with what it says of a context: of ctx alone.
+// ownEnd is err, which speaks of the end of ctx and of no other context.
 func ownEnd(ctx context.Context, err error) error {
 	if !errors.Is(err, context.Canceled) && !abstractions.NotApplied(err) {
 		return err

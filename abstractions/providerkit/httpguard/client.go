@@ -1,0 +1,160 @@
+package httpguard
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
+)
+
+// Doer sends requests. *http.Client is one, and so are the Transporter of azcore and the
+// HTTPClient of AWS's SDK.
+type Doer interface {
+	Do(req *http.Request) (*http.Response, error)
+}
+
+// Client sends requests and checks that answers are whole and its own: see the package. It is
+// safe for concurrent use.
+type Client struct {
+	send func(*http.Request) (*http.Response, error)
+	own  *Transport // nil if the client is the application's
+	most int64      // bytes of a body
+}
+
+// New makes a client with a transport of its own.
+func New() *Client {
+	own := NewTransport()
+	return &Client{own.RoundTrip, own, MaxBody}
+}
+
+// Wrap makes a client that sends requests through the application's. nil, or a nil
+// *http.Client, stands for New.
+//
+// An *http.Client is copied and follows no redirect. Every client is watched: a second
+// connection for a write, or one to another host, ends the request with an error. So does a
+// transport that changes the URL or the method of the request.
+func Wrap(users Doer) *Client {
+	client, plain := users.(*http.Client)
+	switch {
+	case users == nil, plain && client == nil:
+		return New()
+	case plain:
+		guarded := *client
+		guarded.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+		users = &guarded
+	}
+	return &Client{shared(users.Do).Do, nil, MaxBody}
+}
+
+// Transport returns the transport of New; nil after Wrap. It may be changed before the first
+// request.
+func (c *Client) Transport() *Transport { return c.own }
+
+// CloseIdleConnections closes those of New. It does nothing to the application's client.
+func (c *Client) CloseIdleConnections() {
+	if c.own != nil {
+		c.own.CloseIdleConnections()
+	}
+}
+
+// MaxBody bounds the body of an answer, in bytes. No service of a provider sends a longer body.
+const MaxBody = 64 << 20
+
+// Do sends a request once and reads the whole answer. The body of the answer is in memory, and
+// its Request is never nil. Closing the body is optional.
+func (c *Client) Do(req *http.Request) (*http.Response, error) {
+	response, err := c.send(req)
+	if err != nil {
+		return nil, conceal(req, err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	switch {
+	case response.Request == nil: // of a transporter without net/http
+		response.Request = req
+	case strayed(req, response.Request):
+		return nil, fmt.Errorf("%w: the answer is to %s %s://%s", errStrayed, response.Request.Method, response.Request.URL.Scheme, response.Request.URL.Host)
+	}
+	if response.StatusCode == http.StatusSwitchingProtocols { // its body is the connection, and has no end
+		return nil, Foreign("the service", response, nil)
+	}
+	body, err := c.whole(response)
+	if err != nil {
+		return nil, conceal(req, fmt.Errorf("the answer %d was cut off: %w", response.StatusCode, err))
+	}
+	switch response.StatusCode {
+	case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther, http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
+		return nil, &RedirectError{response.StatusCode, response.Header, body}
+	}
+	response.Body = &memory{*bytes.NewReader(body), body}
+	return response, nil
+}
+
+// RoundTrip is Do, for an http.Client.
+func (c *Client) RoundTrip(req *http.Request) (*http.Response, error) { return c.Do(req) }
+
+// Body returns the body of an answer of Do, however much of it was read. It is not a copy.
+func Body(response *http.Response) []byte {
+	if m, ok := response.Body.(*memory); ok {
+		return m.whole
+	}
+	return nil
+}
+
+// memory is a body that was read.
+type memory struct {
+	bytes.Reader
+	whole []byte
+}
+
+func (*memory) Close() error { return nil }
+
+// whole reads the body of an answer to its end.
+func (c *Client) whole(response *http.Response) ([]byte, error) {
+	if response.Body == nil || response.Body == http.NoBody || response.Request.Method == http.MethodHead {
+		return nil, nil
+	}
+	body, err := io.ReadAll(io.LimitReader(response.Body, c.most+1))
+	switch length := response.ContentLength; {
+	case err != nil:
+		return nil, err
+	case int64(len(body)) > c.most:
+		return nil, fmt.Errorf("it has more than %d bytes", c.most)
+	case length > 0 && !response.Uncompressed && int64(len(body)) != length:
+		return nil, io.ErrUnexpectedEOF
+	}
+	return body, nil
+}
+
+var errStrayed = errors.New("the application's HTTP client has followed a redirect or changed the request")
+
+// strayed reports whether an answer is to another request than the one that was sent.
+func strayed(sent, answered *http.Request) bool {
+	if answered.Response != nil || method(answered) != method(sent) { // Response is a redirect's
+		return true
+	}
+	a, b := answered.URL, sent.URL
+	return a != b && (a.Scheme != b.Scheme || a.Host != b.Host || a.EscapedPath() != b.EscapedPath() || a.RawQuery != b.RawQuery)
+}
+
+func method(req *http.Request) string {
+	if req.Method == "" {
+		return http.MethodGet
+	}
+	return req.Method
+}
+
+// conceal is an error without the URL and the credentials of its request.
+func conceal(req *http.Request, err error) error {
+	if quoting, ok := errors.AsType[*url.Error](err); ok {
+		err = quoting.Err
+	}
+	text := err.Error()
+	if shown := oneLine(req, text); shown != text {
+		return providerkit.WithText(shown, err)
+	}
+	return err
+}

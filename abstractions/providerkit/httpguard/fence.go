@@ -1,0 +1,45 @@
+package httpguard
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"sync/atomic"
+)
+
+var errSentAgain = errors.New("the application's HTTP client was about to send the request again, or to another host, and was stopped")
+
+// fence ends a request when net/http is asked for a connection after the request was written:
+// for a write, or to another host. That is a repetition or a redirect. Before the request the
+// application's client may send others, for a credential, say.
+type fence struct {
+	at                     string // the host and port of the request
+	read                   bool
+	stop                   context.CancelFunc
+	ours, written, stopped atomic.Bool
+}
+
+func newFence(req *http.Request, stop context.CancelFunc) *fence {
+	port := req.URL.Port()
+	if port == "" {
+		port = map[string]string{"http": "80", "https": "443"}[req.URL.Scheme]
+	}
+	m := method(req)
+	return &fence{at: net.JoinHostPort(req.URL.Hostname(), port), read: m == http.MethodGet || m == http.MethodHead, stop: stop}
+}
+
+func (f *fence) getConn(to string) {
+	f.ours.Store(to == f.at)
+	if f.written.Load() && !(f.read && to == f.at) {
+		f.stopped.Store(true)
+		f.stop()
+	}
+}
+
+func (f *fence) wroteRequest(info httptrace.WroteRequestInfo) {
+	if info.Err == nil && f.ours.Load() {
+		f.written.Store(true)
+	}
+}

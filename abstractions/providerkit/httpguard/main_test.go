@@ -1,0 +1,16 @@
+package httpguard
+
+import (
+	"os"
+	"testing"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) {
+	// net/http reads it once. Requests to this machine have no proxy.
+	if err := os.Setenv("HTTP_PROXY", "http://proxy.test:3128"); err != nil {
+		panic(err)
+	}
+	goleak.VerifyTestMain(m)
+}

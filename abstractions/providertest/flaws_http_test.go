@@ -1,0 +1,200 @@
+package providertest
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
+	"github.com/distributedleasing/leasing/abstractions/providerkit/httpguard"
+)
+
+// web is a server that keeps texts under ETags. Its refusals have a mark, X-Web.
+type web struct {
+	mu    sync.Mutex
+	puts  int
+	texts map[string][]byte
+	etags map[string]string
+}
+
+func (w *web) ServeHTTP(out http.ResponseWriter, req *http.Request) {
+	text, _ := io.ReadAll(req.Body)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	key := req.URL.Path
+	out.Header().Set("X-Web", "1")
+	switch etag := w.etags[key]; {
+	case req.Method == http.MethodPut && req.Header.Get("If-Match") != etag:
+		out.WriteHeader(http.StatusPreconditionFailed)
+	case req.Method == http.MethodPut:
+		w.puts++
+		w.texts[key], w.etags[key] = text, fmt.Sprintf(`"%d"`, w.puts)
+		out.Header().Set("Etag", w.etags[key])
+	case etag == "":
+		out.WriteHeader(http.StatusNotFound)
+	default:
+		out.Header().Set("Etag", etag)
+		_, _ = out.Write(w.texts[key])
+	}
+}
+
+// webStore is a store over a web.
+type webStore struct {
+	providerkit.Records
+	client httpguard.Doer
+	close  func()
+	at     string
+	// Flaws.
+	takesAnySuccess, takesAnyRefusal bool
+}
+
+func (s *webStore) ask(ctx context.Context, method, key, etag string, text []byte) (*http.Response, []byte, error) {
+	req, err := http.NewRequestWithContext(ctx, method, s.at+"/"+key, bytes.NewReader(text))
+	if err != nil {
+		return nil, nil, err
+	}
+	if etag != "" {
+		req.Header.Set("If-Match", etag)
+	}
+	response, err := s.client.Do(req)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	marked := s.takesAnySuccess
+	if response.StatusCode != http.StatusOK {
+		marked = s.takesAnyRefusal
+	}
+	if err == nil && !marked && response.Header.Get("X-Web") == "" {
+		err = httpguard.Foreign("the web", response, body)
+	}
+	return response, body, err
+}
+
+func (s *webStore) Get(ctx context.Context, key string) (providerkit.Item, error) {
+	response, body, err := s.ask(ctx, http.MethodGet, key, "", nil)
+	switch {
+	case err != nil:
+		return providerkit.Item{}, err
+	case response.StatusCode == http.StatusNotFound:
+		return providerkit.Item{Key: key, Now: time.Now()}, nil
+	case response.StatusCode != http.StatusOK:
+		return providerkit.Item{}, fmt.Errorf("%w: behind the proxy: %s", abstractions.ErrUnavailable, response.Status)
+	}
+	return providerkit.Item{Key: key, Data: body, Version: response.Header.Get("Etag"), Now: time.Now()}, nil
+}
+
+func (s *webStore) Put(ctx context.Context, old providerkit.Item, _ *providerkit.Record, data []byte) (providerkit.Item, error) {
+	response, _, err := s.ask(ctx, http.MethodPut, old.Key, old.Version, data)
+	switch {
+	case err != nil:
+		return providerkit.Item{}, err
+	case response.StatusCode != http.StatusOK:
+		return providerkit.Item{}, providerkit.ErrConflict
+	}
+	return providerkit.Item{Key: old.Key, Data: data, Version: response.Header.Get("Etag"), Now: time.Now()}, nil
+}
+
+func (s *webStore) List(context.Context, providerkit.ListQuery) ([]providerkit.Item, string, error) {
+	return nil, "", abstractions.ErrUnsupported
+}
+
+func (s *webStore) Delete(context.Context, providerkit.Item) error {
+	return abstractions.ErrUnsupported
+}
+
+// webDriver is the driver: a store has other verbs of the same names.
+type webDriver struct {
+	*providerkit.Records
+	store *webStore
+}
+
+func (webDriver) Capabilities() abstractions.Capabilities {
+	return abstractions.Capabilities{Provider: "web", MinTTL: time.Second, Granularity: time.Millisecond, Clock: "the client's", Lateness: abstractions.Lateness{Fixed: time.Second, PerTTL: 1.01, Watched: true}}
+}
+func (webDriver) Classify(error) providerkit.Meaning { return providerkit.Meaning{} }
+func (d webDriver) Close() error                     { d.store.close(); return nil }
+
+// onTheWeb is a harness of a provider over HTTP, with a flaw in each client.
+func onTheWeb(flaw func(*webStore)) Harness {
+	type served struct {
+		abstractions.Provider
+		server *httptest.Server
+	}
+	open := func(url string) abstractions.Provider {
+		client := httpguard.New()
+		s := &webStore{client: client, close: client.CloseIdleConnections, at: url}
+		flaw(s)
+		s.Records = providerkit.Records{Store: s, Key: providerkit.Naming{Max: 200}.Encode, ManualSweep: true, Expiry: &providerkit.Expiry{Resolution: time.Millisecond}}
+		return providerkit.New(webDriver{&s.Records, s}, providerkit.Config{Timeout: 10 * time.Second})
+	}
+	return Harness{
+		New: func(t testing.TB) abstractions.Provider {
+			server := httptest.NewServer(&web{texts: map[string][]byte{}, etags: map[string]string{}})
+			t.Cleanup(server.Close)
+			return served{open(server.URL), server}
+		},
+		HTTP: func(_ testing.TB, p abstractions.Provider) Route {
+			return Route{URL: p.(served).server.URL, Open: func(_ testing.TB, url string) abstractions.Provider { return open(url) }}
+		},
+		Watched: true,
+	}.withDefaults()
+}
+
+func TestASoundProviderOverHTTPPasses(t *testing.T) {
+	for _, c := range httpChecks {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			failed, log := outcome(t, onTheWeb(func(*webStore) {}), c)
+			assert.False(t, failed, log)
+		})
+	}
+}
+
+// httpFlaws are what is wrong with a provider over HTTP when checks fail.
+var httpFlaws = map[string]struct {
+	apply   func(*webStore)
+	failing []string
+}{
+	"it follows redirects": {func(s *webStore) {
+		client := &http.Client{Transport: &http.Transport{}}
+		s.client, s.close = client, client.CloseIdleConnections
+	}, []string{"HTTP_Trap_T109_ARedirectIsNoAnswer"}},
+	"it takes any 200 for success": {func(s *webStore) { s.takesAnySuccess = true }, []string{"HTTP_Trap_T110_ASuccessIsTheServers", "HTTP_Manager_ALossBehindAProxyIsTold"}},
+	"it takes any 404 for a loss":  {func(s *webStore) { s.takesAnyRefusal = true }, []string{"HTTP_Trap_T111_ARefusalIsTheServers", "HTTP_Manager_AProxyEndsNeitherLeaseNorWait"}},
+	"it takes half an answer":      {func(s *webStore) { s.client = halves{s.client} }, []string{"HTTP_Trap_T112_AnAnswerIsWhole"}},
+}
+
+// halves is a client that takes an answer without its end.
+type halves struct{ httpguard.Doer }
+
+func (h halves) Do(req *http.Request) (*http.Response, error) {
+	response, err := h.Doer.Do(req)
+	if err != nil && req.Context().Err() == nil {
+		return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"X-Web": {"1"}, "Etag": {`"1"`}}, Body: http.NoBody, Request: req}, nil
+	}
+	return response, err
+}
+
+func TestChecksDetectFlawsOverHTTP(t *testing.T) {
+	t.Cleanup(leaked.Wait)
+	for name, flaw := range httpFlaws {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for _, check := range flaw.failing {
+				failed, log := outcome(t, onTheWeb(flaw.apply), checkNamed(t, check))
+				assert.True(t, failed, "%s does not notice it\n%s", check, log)
+			}
+		})
+	}
+}
