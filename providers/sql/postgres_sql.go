@@ -70,8 +70,8 @@ var fragments = map[string]string{
 	"free": "(NOT l.breaking AND coalesce(l.expires_at <= ?, l.id = '') OR l.id = '' AND (l.waiters = '' OR l.expires_at > ? + interval '1 minute'))",
 	// The highest token that was forgotten: see storedRow. There may be none.
 	"floor": "(SELECT f.token FROM {{lease}} AS f WHERE f.name = '')",
-	// Whether the clock alone makes the token of a new name greater than the floor.
-	"above": "coalesce({{floor}} < ?, true)",
+	// Whether the clock alone makes the token of a new name, which is greater than the floor and not above the last.
+	"above": "(coalesce({{floor}} < ?, true) AND ? <= {{before_last}})",
 	// Whether the rule of an acquire has nothing to look at in a row's token: it is neither that of a name without one, nor the last.
 	"plain": "l.token BETWEEN 1 AND {{before_last}}",
 	// Whether a free name is for one waiter to take, or kept for another.

@@ -14,7 +14,7 @@ WITH {{request:id text, hash text, owner text, ttl_us bigint, metadata text}}, l
 	UPDATE {{lease}} AS l SET
 		token = greatest(old.old_token + 1, c.us), id = old.id, owner = old.owner, ttl_us = old.ttl_us, metadata = old.metadata::jsonb,
 		acquired_at = c.now, expires_at = c.now + {{span:old.ttl_us}}, version = greatest(old.old_version + 1, c.us), waiters = {{served:old.hash}}
-	FROM locked AS old, c WHERE l.name = old.name
+	FROM locked AS old, c WHERE l.name = old.name AND c.us <= {{before_last}}
 	RETURNING l.name, l.token, l.id, l.owner
 ), inserted AS (
 	INSERT INTO {{lease}} AS l (name, token, id, owner, ttl_us, metadata, acquired_at, expires_at, breaking, broken_by, break_reason, version, ended)
