@@ -18,9 +18,8 @@ type storedFloor struct {
 	Floor   int64 `json:"floor"`
 }
 
-// aboveFloor reads a record for a call that may give it a token. The record of a name
-// that never had a token has the Floor of those that were forgotten: the name may be
-// one of them.
+// aboveFloor reads a record for a call that may give it a token. A record without a
+// token gets the stored floor as its Floor: the name may have been forgotten.
 func (s *Records) aboveFloor(ctx context.Context, name string) (*snapshot, error) {
 	found, err := s.read(ctx, name)
 	if err != nil || found.record.Token != 0 || s.FloorKey == "" {
@@ -31,7 +30,7 @@ func (s *Records) aboveFloor(ctx context.Context, name string) (*snapshot, error
 	return found, err
 }
 
-// floor reads the highest token that was forgotten; 0 if none was.
+// floor reads the highest forgotten token; 0 if nothing was forgotten.
 func (s *Records) floor(ctx context.Context) (Item, int64, error) {
 	item, err := s.Store.Get(ctx, s.FloorKey)
 	if item.Key = s.FloorKey; err != nil || item.Version == "" {

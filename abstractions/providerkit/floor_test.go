@@ -42,7 +42,7 @@ func (a *ahead) List(ctx context.Context, query ListQuery) ([]Item, string, erro
 }
 
 // T127: the clock is ahead while names are used and forgotten, and is set right later. No later token of any name is as low as one
-// that was forgotten, whoever sweeps, and however often others were faster.
+// that was forgotten, although two processes sweep at the same time.
 func TestTrap_T127_AForgottenTokenOutlivesAClockThatWasAhead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, naming := t.Context(), Naming{Max: 100}

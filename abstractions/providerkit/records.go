@@ -85,8 +85,8 @@ type Records struct {
 	// creates the record after it was forgotten, gives a token of before. 0 is for ever.
 	Retention time.Duration
 	// FloorKey is the key of an item that has the highest token of all records that
-	// SweepPage has deleted, for Record.Floor: Naming.Floor, or another key that no
-	// name has. It is "" if the Store deletes nothing, or keeps such a token by itself.
+	// SweepPage has deleted, for Record.Floor: Naming.Floor, or another key that belongs
+	// to no name. It is "" if the Store deletes nothing, or keeps such a token by itself.
 	FloorKey string
 	// ManualSweep leaves sweeping to the function Sweep, where requests cost, or a
 	// listing can't begin at a key. Otherwise some releases sweep a little.
@@ -229,8 +229,8 @@ const maxConflicts = 16
 
 var errContended = fmt.Errorf("%w: others changed the record %d times in a row", abstractions.ErrUnavailable, maxConflicts)
 
-// change applies a rule to what read shows. known, unless nil, is what the caller takes
-// for the latest version; it saves the first read. A conflict may be with this call's own write, if
+// change applies a rule to the record that read returns. known, unless nil, saves the first
+// read: the caller takes it for the latest version. A conflict may be with this call's own write, if
 // the client library has sent it twice: an error that follows is Partial.
 func (s *Records) change(
 	ctx context.Context, name string, known *snapshot, read func(context.Context, string) (*snapshot, error), rule func(*Record) Change,

@@ -64,9 +64,11 @@ func (s *Records) SweepPage(ctx context.Context, after string) (forgotten int, n
 	var floor int64
 	idle := items[:0]
 	for _, item := range items {
-		if found := s.listed(item); found != nil && found.record.Forgettable(s.Retention) {
-			floor, idle = max(floor, found.record.Token), append(idle, item)
+		found := s.listed(item)
+		if found == nil || !found.record.Forgettable(s.Retention) {
+			continue
 		}
+		floor, idle = max(floor, found.record.Token), append(idle, item)
 	}
 	if s.FloorKey != "" && floor > 0 {
 		if err := s.raise(ctx, floor); err != nil {

@@ -52,7 +52,7 @@ var recordsChecks = []check{
 		e.ErrorIs(s.delete(free), providerkit.ErrConflict)
 		s.refuses(free, last)
 	}},
-	// It writes tokens into the record of a free name, as somebody may by hand.
+	// It writes tokens into the record of a free name, as an operator may by hand.
 	{name: "Trap_T128_NoTokenFollowsTheLast", needs: "Records", run: func(e *env) {
 		s := e.shelf()
 		idle := e.take(e.name())

@@ -97,7 +97,7 @@ func unchanged(key string, rev int64) clientv3.Cmp {
 }
 
 // still are the conditions that a key is as it was read, in which revision 0 says that it was missing. The revision alone proves
-// nothing: a restored snapshot, or a new cluster, gives the same revisions again.
+// nothing: a restored snapshot, or a new cluster, gives the same revisions to other writes.
 func still(key string, rev int64, value string) []clientv3.Cmp {
 	if rev == 0 {
 		return []clientv3.Cmp{unchanged(key, 0)}

@@ -11,7 +11,7 @@ import (
 )
 
 // T127: the clock is ahead while a name is used and forgotten, and is set right later. No later token is lower, neither of the name
-// nor of another that may have been forgotten with it.
+// nor of another name.
 func TestTrap_T127_AForgottenTokenOutlivesAClockThatWasAhead(t *testing.T) {
 	t.Run("sqlite", func(t *testing.T) {
 		ctx, open := bounded(t), databases["sqlite"](t)
@@ -38,8 +38,8 @@ func TestTrap_T127_AForgottenTokenOutlivesAClockThatWasAhead(t *testing.T) {
 	})
 }
 
-// T127, in halves, on servers whose clocks the test can't set: a sweep keeps the highest token that it deletes, and the tokens of names
-// without one are above that, whichever statement gives them.
+// T127, in halves, on servers whose clocks the test can't set: a sweep keeps the highest token that it deletes, and the first tokens of names
+// are above the floor, in each statement that gives tokens.
 func TestTrap_T127_TheFloorIsKeptAndHeeded(t *testing.T) {
 	onEach(t, func(t *testing.T, open func(...string) *Provider) {
 		ctx, p := bounded(t), open("retention", "1h")
@@ -95,7 +95,7 @@ func TestTrap_T127_TheFloorIsKeptAndHeeded(t *testing.T) {
 
 func text(token int64) string { return strconv.FormatInt(token, 10) }
 
-// T128: no token follows the last, whoever wrote it, and none wraps. Names that are asked for at the same time are granted.
+// T128: no token follows the last, and none wraps, although an operator has written it by hand. Names that are asked for at the same time are granted.
 func TestTrap_T128_NoTokenFollowsTheLast(t *testing.T) {
 	for _, parameters := range [][]string{nil, {"history", "true"}} {
 		onEach(t, func(t *testing.T, open func(...string) *Provider) {

@@ -21,7 +21,7 @@ type MySQLClient struct {
 	ErrorNumber func(error) int
 }
 
-// mysqlSession is what the statements rely on. Names come first: the server or its init_connect may give a session another character
+// mysqlSession has the settings that the statements rely on. Names come first: the server or its init_connect may give a session another character
 // set, and in some of them the last byte of a character and a backslash that escapes a quote are one character. The text itself
 // has ASCII alone, which all character sets of clients read alike. A session waits 2 s for a lock, also of one that changes tables: the server
 // does not notice that its client has left. A chained transaction would never end.
@@ -48,7 +48,7 @@ func (c mysqlConnector) Connect(ctx context.Context) (sqldriver.Conn, error) {
 	return conn, nil
 }
 
-// mysqlQuoting asks how the session reads texts, and mysqlQuoted is how the client library writes parameters into statements.
+// mysqlQuoting asks how the session reads texts. mysqlQuoted is the answer for which the client library quotes parameters rightly.
 const (
 	mysqlQuoting = "SELECT CONCAT_WS(' ', @@character_set_client, @@character_set_connection, @@sql_mode LIKE '%NO_BACKSLASH_ESCAPES%')"
 	mysqlQuoted  = "utf8mb4 utf8mb4 0"

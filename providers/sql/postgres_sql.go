@@ -68,7 +68,7 @@ var fragments = map[string]string{
 	// Whether anybody may take a row at a time: its lease has run out, or its reservation, if it has
 	// one, unless the clock was set back since.
 	"free": "(NOT l.breaking AND coalesce(l.expires_at <= ?, l.id = '') OR l.id = '' AND (l.waiters = '' OR l.expires_at > ? + interval '1 minute'))",
-	// The highest token that was forgotten: see storedRow. There may be none.
+	// The highest token that was forgotten, or NULL: see storedRow.
 	"floor": "(SELECT f.token FROM {{lease}} AS f WHERE f.name = '')",
 	// Whether the clock alone makes the token of a new name, which is greater than the floor and not above the last.
 	"above": "(coalesce({{floor}} < ?, true) AND ? <= {{before_last}})",

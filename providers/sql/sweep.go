@@ -26,7 +26,7 @@ const sweepEvery = 250
 //
 // A name is deleted only if its fencing token is behind the database's clock. That clock
 // may be set back later. So the highest token that was deleted stays in the table, in the
-// row of the empty name, and tokens of new names are above that.
+// row of the empty name, and new names get greater tokens.
 func (p *Provider) Sweep(ctx context.Context) (forgotten int, err error) {
 	forgotten, err = providerkit.Sweep(ctx, p.shell, p.driver.sweepNames)
 	if err == nil {

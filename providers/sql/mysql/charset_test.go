@@ -55,7 +55,7 @@ func TestTrap_T126_TheServersCharacterSet_mariadb(t *testing.T) {
 	}
 }
 
-// T126: what stands before the server does not pass the session's settings on. Nothing that was put together is sent.
+// T126: a proxy before the server does not pass the session's settings on. No statement with parameters is sent.
 func TestTrap_T126_ASessionThatReadsTextsOtherwiseIsRefused_mariadb(t *testing.T) {
 	b := newBed(t, mariadbURL(t))
 	b.open(t)

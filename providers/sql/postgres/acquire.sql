@@ -14,5 +14,6 @@ ON CONFLICT (name) DO UPDATE SET
 		FROM (SELECT {{now}} AS now OFFSET 0) AS c
 	)
 WHERE ({{free:{{now}}}} OR {{turn:$6::bytea}})
-	AND {{plain}} AND pg_catalog."position"(l.ended, $6::bytea) = 0
+	AND pg_catalog."position"(l.ended, $6::bytea) = 0
+	AND {{plain}}
 RETURNING l.token, {{micros:l.acquired_at}}

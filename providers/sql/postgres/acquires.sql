@@ -7,7 +7,8 @@ WITH {{request:id text, hash text, owner text, ttl_us bigint, metadata text}}, l
 	SELECT r.name, r.id, r.owner, r.ttl_us, r.metadata, l.hash, l.id AS old_id, l.owner AS old_owner, l.token AS old_token, l.version AS old_version, l.expires_at AS old_expires_at
 	FROM request AS r CROSS JOIN LATERAL (
 		SELECT h.hash, l.* FROM (SELECT pg_catalog.decode(r.hash, 'base64') AS hash OFFSET 0) AS h, {{lease}} AS l
-		WHERE l.name = r.name AND ({{free:{{now}}}} OR {{turn:h.hash}}) AND {{plain}} AND pg_catalog."position"(l.ended, h.hash) = 0
+		WHERE l.name = r.name AND ({{free:{{now}}}} OR {{turn:h.hash}}) AND pg_catalog."position"(l.ended, h.hash) = 0
+			AND {{plain}}
 		FOR UPDATE OF l SKIP LOCKED
 	) AS l
 ), {{clock}}, updated AS (
