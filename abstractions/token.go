@@ -2,8 +2,10 @@ package abstractions
 
 import "time"
 
-// MaxToken is the largest fencing token: tokens survive formats that store
-// numbers as floating point (JSON readers, Lua).
+// MaxToken is the largest fencing token, and the last one of a name: 2^53-1. Formats
+// that store numbers as floating point (JSON readers, Lua) keep all tokens up to it
+// exactly. No holder follows the one with this token, on any backend: an acquire is
+// refused with ErrNotSetUp until an operator mends the stored record.
 const MaxToken = 1<<53 - 1
 
 // NextToken returns the fencing token of a new holder: greater than the last
@@ -12,11 +14,12 @@ const MaxToken = 1<<53 - 1
 //
 // Thanks to the clock, a token still rises after the record of an idle name
 // was forgotten, or after the store lost its last writes; a plain counter
-// would start over. Microseconds reach 2^53 in the year 2255.
+// would start over. Microseconds reach 2^53 in the year 2255. A result above MaxToken
+// says that no token is left.
 //
 // A backend without a clock passes the zero Time, which makes tokens a plain
 // counter. It must then keep the record of every name for ever, or remember the
 // highest token that it has forgotten.
 func NextToken(stored int64, now time.Time) int64 {
-	return max(stored+1, now.UnixMicro())
+	return max(min(stored, MaxToken)+1, now.UnixMicro())
 }

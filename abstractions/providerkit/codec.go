@@ -54,7 +54,7 @@ func decode(data []byte, name string) (Record, deadline, error) {
 	case s.Name == "" || name != "" && s.Name != name:
 		return Record{}, deadline{}, fmt.Errorf("%w: the record of %q is that of %q", abstractions.ErrNotSetUp, name, s.Name)
 	case s.Token < 0 || s.Token > abstractions.MaxToken:
-		return Record{}, deadline{}, fmt.Errorf("%w: the record of %q has a fencing token out of range: %d", abstractions.ErrNotSetUp, name, s.Token)
+		return Record{}, deadline{}, fmt.Errorf("%w: the record of %q has a fencing token out of range: %d: store in its place the latest that a holder had", abstractions.ErrNotSetUp, name, s.Token)
 	}
 	r := s.Record
 	r.AcquiredAt, r.IdleSince = timeOf(s.Acquired), timeOf(s.Idle)

@@ -55,8 +55,8 @@ type Record struct {
 	// Unconfirmed says that the service shows the name as taken, and that the claim that
 	// ID names may not be the one which has it. Without an ID it is none of the record's.
 	Unconfirmed bool `json:"-"`
-	// Floor is a token that the next one has to exceed beside Token: of a record
-	// that was forgotten, or of a tokenClock.
+	// Floor is a token that the next one has to exceed beside Token: the highest of
+	// the records that were forgotten (see Records.FloorKey), or of a tokenClock.
 	Floor int64 `json:"-"`
 }
 
@@ -101,8 +101,10 @@ func (r *Record) Grant(ttl time.Duration) abstractions.Grant {
 }
 
 // Forgettable reports whether the record may be deleted: for the whole retention
-// the name has been free and no ID has ended, and the clock alone makes its next
-// token greater. Without a clock a record is kept for ever.
+// the name has been free and no ID has ended, and the clock makes its next token
+// greater. That clock may be ahead, and be set right later. So the backend keeps the
+// highest token that it has forgotten, as a Floor. Without a clock a record is kept
+// for ever.
 func (r *Record) Forgettable(retention time.Duration) bool {
 	if r.Held() || r.Now.IsZero() || retention == abstractions.Infinite || r.Token >= r.Now.UnixMicro() {
 		return false

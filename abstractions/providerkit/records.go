@@ -84,6 +84,10 @@ type Records struct {
 	// than a call may last, since one that has looked before a name was used, and
 	// creates the record after it was forgotten, gives a token of before. 0 is for ever.
 	Retention time.Duration
+	// FloorKey is the key of an item that has the highest token of all records that
+	// SweepPage has deleted, for Record.Floor: Naming.Floor, or another key that belongs
+	// to no name. It is "" if the Store deletes nothing, or keeps such a token by itself.
+	FloorKey string
 	// ManualSweep leaves sweeping to the function Sweep, where requests cost, or a
 	// listing can't begin at a key. Otherwise some releases sweep a little.
 	ManualSweep bool
@@ -106,7 +110,7 @@ type snapshot struct {
 
 // Acquire makes one attempt to take a name: see abstractions.Provider.
 func (s *Records) Acquire(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
-	after, err := s.change(ctx, req.Name, nil, func(r *Record) Change { return s.confirm(r.Acquire(req)) })
+	after, err := s.change(ctx, req.Name, nil, s.aboveFloor, func(r *Record) Change { return s.confirm(r.Acquire(req)) })
 	if err != nil {
 		return abstractions.Grant{}, err
 	}
@@ -123,7 +127,7 @@ func (s *Records) Renew(ctx context.Context, req abstractions.RenewRequest) (abs
 	if known != nil && (known.record.Token != req.Token || time.Since(known.at) >= fromMicros(known.Lasts)) {
 		known = nil
 	}
-	after, err := s.change(ctx, req.Name, known, func(r *Record) Change { return s.confirm(r.Renew(req)) })
+	after, err := s.change(ctx, req.Name, known, s.read, func(r *Record) Change { return s.confirm(r.Renew(req)) })
 	if err != nil {
 		return abstractions.Grant{}, err
 	}
@@ -132,7 +136,7 @@ func (s *Records) Renew(ctx context.Context, req abstractions.RenewRequest) (abs
 
 // Release gives a claim up: see abstractions.Provider. Some releases sweep a little.
 func (s *Records) Release(ctx context.Context, req abstractions.ReleaseRequest) error {
-	_, err := s.change(ctx, req.Name, stateOf(req.State, req.Name, req.ID), func(r *Record) Change { return r.Release(req) })
+	_, err := s.change(ctx, req.Name, stateOf(req.State, req.Name, req.ID), s.read, func(r *Record) Change { return r.Release(req) })
 	if err == nil {
 		s.sweepALittle(ctx, s.Key(req.Name))
 	}
@@ -144,7 +148,7 @@ func (s *Records) Release(ctx context.Context, req abstractions.ReleaseRequest) 
 func (s *Records) Break(ctx context.Context, req abstractions.BreakRequest) (abstractions.BreakResult, error) {
 	var result abstractions.BreakResult
 	var met Record // the lease that is meant, once a write has failed
-	after, err := s.change(ctx, req.Name, nil, func(r *Record) (c Change) {
+	after, err := s.change(ctx, req.Name, nil, s.read, func(r *Record) (c Change) {
 		if met.ID != "" && !(r.Held() && r.ID == met.ID && r.Token == met.Token) {
 			if s.Lagging && r.Held() { // perhaps all the time
 				return Change{Err: fmt.Errorf("%w: the lease with token %d has ended, and one with token %d was met instead: look again", abstractions.ErrUnavailable, met.Token, r.Token)}
@@ -225,10 +229,12 @@ const maxConflicts = 16
 
 var errContended = fmt.Errorf("%w: others changed the record %d times in a row", abstractions.ErrUnavailable, maxConflicts)
 
-// change applies a rule. known, unless nil, is what the caller takes for the latest
-// version; it saves the first read. A conflict may be with this call's own write, if
+// change applies a rule to the record that read returns. known, unless nil, saves the first
+// read: the caller takes it for the latest version. A conflict may be with this call's own write, if
 // the client library has sent it twice: an error that follows is Partial.
-func (s *Records) change(ctx context.Context, name string, known *snapshot, rule func(*Record) Change) (after *snapshot, err error) {
+func (s *Records) change(
+	ctx context.Context, name string, known *snapshot, read func(context.Context, string) (*snapshot, error), rule func(*Record) Change,
+) (after *snapshot, err error) {
 	var begun bool    // the write before may have been applied
 	var creations int // how often a write was to create the record
 	var behind string // the version that a lease has not followed
@@ -236,7 +242,7 @@ func (s *Records) change(ctx context.Context, name string, known *snapshot, rule
 		found := known
 		if known = nil; found != nil {
 			found = found.revived()
-		} else if found, err = s.read(ctx, name); err != nil {
+		} else if found, err = read(ctx, name); err != nil {
 			return nil, partialIf(begun, err)
 		}
 		if found.behind {

@@ -49,7 +49,8 @@ func (r *Record) Acquire(req abstractions.AcquireRequest) Change {
 func (r *Record) take(req abstractions.AcquireRequest) Change {
 	token := abstractions.NextToken(max(r.Token, r.Floor), r.Now)
 	if token > abstractions.MaxToken {
-		return Change{Err: fmt.Errorf("%w: no fencing token is left after %d, which no clock has made", abstractions.ErrNotSetUp, max(r.Token, r.Floor))}
+		return Change{Err: fmt.Errorf("%w: no fencing token is left after %d, which no clock has made: store in its place the latest that a holder had",
+			abstractions.ErrNotSetUp, max(r.Token, r.Floor, r.Now.UnixMicro()))}
 	}
 	c := Change{Write: true, Deadline: true}
 	r.runOut(&c)

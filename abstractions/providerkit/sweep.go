@@ -51,7 +51,8 @@ func (s *Records) sweepALittle(ctx context.Context, after string) {
 }
 
 // SweepPage looks at a page of records, and returns where it ends, "" at the end of the
-// store. Each record is deleted on condition that it is still the same.
+// store. Each record is deleted on condition that it is still the same, and its token
+// counts in the floor before.
 func (s *Records) SweepPage(ctx context.Context, after string) (forgotten int, next string, err error) {
 	if s.Retention == 0 || s.Retention == abstractions.Infinite {
 		return 0, "", nil
@@ -60,11 +61,21 @@ func (s *Records) SweepPage(ctx context.Context, after string) (forgotten int, n
 	if err != nil {
 		return 0, "", err
 	}
+	var floor int64
+	idle := items[:0]
 	for _, item := range items {
 		found := s.listed(item)
 		if found == nil || !found.record.Forgettable(s.Retention) {
 			continue
 		}
+		floor, idle = max(floor, found.record.Token), append(idle, item)
+	}
+	if s.FloorKey != "" && floor > 0 {
+		if err := s.raise(ctx, floor); err != nil {
+			return 0, "", err
+		}
+	}
+	for _, item := range idle {
 		switch err := s.Store.Delete(ctx, item); {
 		case err == nil:
 			forgotten++

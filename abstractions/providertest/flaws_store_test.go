@@ -1,6 +1,7 @@
 package providertest
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"sync"
@@ -21,6 +22,7 @@ type kept struct {
 	puts       int
 	overwrites bool                // whatever is stored
 	deletesAll bool                // whatever is stored
+	wraps      bool                // tokens above the last
 	meaning    providerkit.Meaning // of every error
 }
 
@@ -28,6 +30,9 @@ func (k *kept) Get(_ context.Context, key string) (providerkit.Item, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	item := k.items[key]
+	if k.wraps {
+		item.Data = bytes.Replace(item.Data, []byte(fmt.Sprint(abstractions.MaxToken)), []byte("1"), 1)
+	}
 	item.Key, item.Now = key, time.Now()
 	return item, nil
 }
@@ -91,6 +96,7 @@ func keeps(flaw func(k *kept)) Harness {
 // storeFlaws are what is wrong with a store when a check fails.
 var storeFlaws = map[string]func(k *kept){
 	"Records_AWriteReplacesWhatItHasRead":        func(k *kept) { k.overwrites = true },
+	"Trap_T128_NoTokenFollowsTheLast":            func(k *kept) { k.wraps = true },
 	"Trap_T28_ADelayedDeletionMeetsNothingNew":   func(k *kept) { k.deletesAll = true },
 	"Trap_T14_AWriteWhoseReplyIsLostIsLookedFor": func(k *kept) { k.meaning.Class = providerkit.Refused },
 }

@@ -2,7 +2,11 @@ package providertest
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
+	"math"
+	"strconv"
 
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
@@ -48,6 +52,26 @@ var recordsChecks = []check{
 		e.ErrorIs(s.delete(free), providerkit.ErrConflict)
 		s.refuses(free, last)
 	}},
+	// It writes tokens into the record of a free name, as an operator may by hand.
+	{name: "Trap_T128_NoTokenFollowsTheLast", needs: "Records", run: func(e *env) {
+		s := e.shelf()
+		idle := e.take(e.name())
+		name := idle.req.Name
+		idle.release()
+		s.setToken(name, abstractions.MaxToken-1)
+		last := e.settledTake(e.p, name)
+		e.EqualValues(abstractions.MaxToken, last.token())
+		last.release()
+		for _, token := range []int64{abstractions.MaxToken, abstractions.MaxToken + 1, math.MaxInt64} {
+			s.setToken(name, token)
+			for range 2 {
+				_, err := e.try(e.p, e.request(name))
+				e.ErrorIs(err, abstractions.ErrNotSetUp, "token %d", token)
+				e.True(abstractions.NotApplied(err), "%v", err)
+				e.Contains(fmt.Sprint(err), fmt.Sprint(token), "the message names the token")
+			}
+		}
+	}},
 	{name: "Trap_T14_AWriteWhoseReplyIsLostIsLookedFor", needs: "Records", run: func(e *env) {
 		records := e.h.Records(e.p)
 		if records.Leases != nil {
@@ -91,6 +115,20 @@ func (s shelf) get(name string) (item providerkit.Item) {
 
 func (s shelf) delete(item providerkit.Item) error {
 	return s.e.call(func(ctx context.Context) error { return s.Store.Delete(ctx, item) })
+}
+
+// setToken replaces the token that is stored of a free name.
+func (s shelf) setToken(name string, token int64) {
+	item := s.get(name)
+	var fields map[string]json.RawMessage
+	s.e.NoError(json.Unmarshal(item.Data, &fields))
+	fields["token"] = json.RawMessage(strconv.FormatInt(token, 10))
+	data, err := json.Marshal(fields)
+	s.e.NoError(err)
+	s.e.NoError(s.e.call(func(ctx context.Context) error {
+		_, err := s.Store.Put(ctx, item, &providerkit.Record{Name: name, Token: token, Now: item.Now}, data)
+		return err
+	}))
 }
 
 // refuses says that the item is not replaced, not even by a break of who has the name now.

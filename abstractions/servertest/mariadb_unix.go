@@ -14,9 +14,9 @@ import (
 	"testing"
 )
 
-// NewMariaDB makes a MariaDB in a temporary folder and starts it, as user mysql if this is root. It keeps what it has committed when
-// its process is killed. Its user root has no password. The test fails if there is no server's program.
-func NewMariaDB(t testing.TB) *Server {
+// NewMariaDB makes a MariaDB in a temporary folder and starts it, as user mysql if this is root. It keeps all that it has committed when
+// its process is killed. Its user root has no password. Flags come after its own. The test fails if there is no server's program.
+func NewMariaDB(t testing.TB, flags ...string) *Server {
 	t.Helper()
 	program, err := exec.LookPath("mariadbd")
 	if err != nil {
@@ -40,8 +40,10 @@ func NewMariaDB(t testing.TB) *Server {
 	}
 	s := &Server{T: t, Dir: folder}
 	s.Command = func() (*exec.Cmd, error) {
-		return command(program, "--bind-address=127.0.0.1", "--port="+strconv.Itoa(s.port), "--socket="+filepath.Join(folder, "socket"),
-			"--pid-file="+filepath.Join(folder, "pid"), "--skip-log-bin", "--skip-name-resolve", "--max-connections=400"), nil
+		return command(program, append([]string{
+			"--bind-address=127.0.0.1", "--port=" + strconv.Itoa(s.port), "--socket=" + filepath.Join(folder, "socket"),
+			"--pid-file=" + filepath.Join(folder, "pid"), "--skip-log-bin", "--skip-name-resolve", "--max-connections=400",
+		}, flags...)...), nil
 	}
 	s.Answers = func(context.Context) error {
 		if !strings.Contains(s.Printed(), "ready for connections") {

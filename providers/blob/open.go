@@ -57,7 +57,7 @@ func (o Options) driver(at endpoint) (*driver, error) {
 	c, err := o.container(at, client)
 	s := &store{container: c, naming: providerkit.Naming{Prefix: o.Prefix, Slash: ':', Max: maxBlobName}, create: o.Create}
 	return &driver{
-		Records: providerkit.Records{Store: s, Leases: s, Key: s.naming.Encode, Retention: o.Retention, ManualSweep: true},
+		Records: providerkit.Records{Store: s, Leases: s, Key: s.naming.Encode, FloorKey: s.naming.Floor(), Retention: o.Retention, ManualSweep: true},
 		store:   s, caps: capabilitiesOf(o), idle: idle,
 	}, err
 }

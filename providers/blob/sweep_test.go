@@ -8,6 +8,7 @@ import (
 
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
+	"github.com/distributedleasing/leasing/abstractions/providertest"
 	"github.com/stretchr/testify/require"
 )
 
@@ -79,7 +80,7 @@ func TestTrap_T28_BlobSweepBesideAnAcquire(t *testing.T) {
 		r, err := b.Sweep(t.Context())
 		require.NoError(t, err)
 		require.Zero(t, r)
-		require.Len(t, b.watch.count(), 2, "one request for the page, and one for the name")
+		require.Len(t, b.watch.count(), 4, "one request for the page, two for the floor, and one for the name")
 		b.watch.heals()
 		require.Equal(t, g.Token, b.shows("n").Token)
 		require.Equal(t, !release, b.shows("n").Held)
@@ -162,4 +163,11 @@ func TestBlobSweepThatIsDenied(t *testing.T) {
 	}, nil)
 	_, err := b.Sweep(t.Context())
 	require.ErrorIs(t, err, abstractions.ErrDenied)
+}
+
+// T127: a forgotten token outlives a clock that was ahead.
+func TestTrap_T127_TheFloorIsKeptAndHeeded(t *testing.T) {
+	t.Parallel()
+	p := newBed(t).Provider
+	providertest.Floor(t, p, &p.driver.Records)
 }

@@ -21,3 +21,9 @@ func TestLossIsToldBeforeTheNameIsFree(t *testing.T) {
 		return s, at, at(s.Addr())
 	})
 }
+
+// T127: a forgotten token outlives a clock that was ahead.
+func TestTrap_T127_TheFloorIsKeptAndHeeded(t *testing.T) {
+	p := open(t, Options{URL: named(t), Prefix: abstractions.NewID()})
+	providertest.Floor(t, p, &p.driver.Records)
+}

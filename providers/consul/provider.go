@@ -60,7 +60,7 @@ func newProvider(o Options) *Provider {
 	}
 	d := &driver{store: s}
 	d.Records = providerkit.Records{
-		Store: s, Key: s.naming.Encode, Classify: d.Classify, Retention: o.Retention, ManualSweep: true,
+		Store: s, Key: s.naming.Encode, FloorKey: s.naming.Floor(), Classify: d.Classify, Retention: o.Retention, ManualSweep: true,
 		Expiry: &providerkit.Expiry{Resolution: time.Second}, // that of the agent's time, for tokens alone
 	}
 	return &Provider{providerkit.New(d, providerkit.Config{Timeout: o.Timeout, Detach: true}), d}

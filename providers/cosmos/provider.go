@@ -45,7 +45,7 @@ func newProvider(o Options) *Provider {
 	}
 	d := &driver{store: s, end: end}
 	d.Records = providerkit.Records{
-		Store: s, Key: ids.Encode, Lagging: true, Classify: d.Classify,
+		Store: s, Key: ids.Encode, FloorKey: ids.Floor(), Lagging: true, Classify: d.Classify,
 		Expiry:    &providerkit.Expiry{Resolution: resolution, Skew: o.ClockSkew},
 		Retention: o.Retention, ManualSweep: true,
 	}

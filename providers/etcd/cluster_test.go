@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -72,14 +74,32 @@ func newCluster(t testing.TB, size int, flags ...string) *cluster {
 	return c
 }
 
+// snapshot saves what the cluster has, and returns the file.
+func (c *cluster) snapshot() string {
+	saved, err := c.client.Snapshot(c.t.Context())
+	require.NoError(c.t, err)
+	path := filepath.Join(c.t.TempDir(), "snapshot")
+	file, err := os.Create(path)
+	require.NoError(c.t, err)
+	_, err = io.Copy(file, saved)
+	require.NoError(c.t, errors.Join(err, saved.Close(), file.Close()))
+	return path
+}
+
 // restore has a single member begin anew with a snapshot, as etcd's documentation says.
 func (c *cluster) restore(snapshot string) {
 	c.members[0].Kill()
-	c.data[0] += "-restored"
-	cmd := exec.CommandContext(c.t.Context(), program(c.t, "etcdutl"), "snapshot", "restore", snapshot, "--data-dir", c.data[0],
+	cmd := exec.CommandContext(c.t.Context(), program(c.t, "etcdutl"), "snapshot", "restore", snapshot, "--data-dir", c.data[0]+"-restored",
 		"--name", "m0", "--initial-cluster", c.initial[0], "--initial-advertise-peer-urls", "http://"+c.peers[0])
 	out, err := cmd.CombinedOutput()
 	require.NoError(c.t, err, "%s", out)
+	c.restart("-restored")
+}
+
+// restart has a single member begin with the folder of that suffix.
+func (c *cluster) restart(suffix string) {
+	c.members[0].Kill()
+	c.data[0] += suffix
 	c.members[0].Restart()
 	servertest.Eventually(c.t, "the cluster answers", c.answers)
 }

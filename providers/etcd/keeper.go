@@ -36,7 +36,7 @@ type keeper struct {
 type prolongation struct {
 	batch.Outcome
 	lease  clientv3.LeaseID
-	stands []clientv3.Cmp // two: that its key is as it was, and its record
+	stands []clientv3.Cmp // two: that the claim's key has the same value, and the record the same revision
 	term   uint64         // of the consensus, as the member knew it that has answered
 }
 

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -43,6 +44,8 @@ func (s *store) floorKey(key string) string {
 	return fmt.Sprintf("%s%s%02x", s.prefix, floors, byte(crc32.ChecksumIEEE([]byte(key))))
 }
 
+func floorText(floor int64) string { return strconv.FormatInt(floor, 10) }
+
 // view is what a read shows beside the data. Revisions are those of the keys' last changes, 0 where there is none.
 type view struct {
 	record, claim, floorRev int64
@@ -78,7 +81,7 @@ func (s *store) Get(ctx context.Context, key string) (providerkit.Item, error) {
 	first := func(i int) *mvccpb.KeyValue { return append(kvs(answer, i), &mvccpb.KeyValue{})[0] }
 	v, floor := see(first(0), first(1)), first(2)
 	if v.floorRev = floor.ModRevision; v.floorRev > 0 {
-		if v.floor, err = strconv.ParseInt(string(floor.Value), 10, 64); err != nil {
+		if v.floor, err = strconv.ParseInt(string(floor.Value), 10, 64); err != nil || floorText(v.floor) != string(floor.Value) {
 			err = fmt.Errorf("%w: what is stored as %q is no token", abstractions.ErrNotSetUp, floor.Key)
 		}
 	}
@@ -93,6 +96,15 @@ func unchanged(key string, rev int64) clientv3.Cmp {
 	return clientv3.Compare(clientv3.ModRevision(key), "=", rev)
 }
 
+// still are the conditions that a key is as it was read, in which revision 0 says that it was missing. The revision alone proves
+// nothing: a restored snapshot, or a new cluster, gives the same revisions to other writes.
+func still(key string, rev int64, value string) []clientv3.Cmp {
+	if rev == 0 {
+		return []clientv3.Cmp{unchanged(key, 0)}
+	}
+	return []clientv3.Cmp{unchanged(key, rev), clientv3.Compare(clientv3.Value(key), "=", value)}
+}
+
 // commit writes if the conditions hold, and otherwise returns ErrConflict.
 func (s *store) commit(ctx context.Context, conditions []clientv3.Cmp, writes ...clientv3.Op) (*pb.ResponseHeader, error) {
 	answer, err := s.client.Txn(ctx).If(conditions...).Then(writes...).Commit()
@@ -105,12 +117,12 @@ func (s *store) commit(ctx context.Context, conditions []clientv3.Cmp, writes ..
 	return answer.Header, nil
 }
 
-// Put writes a record and its claim at once, if both are still what was read. A new holder, or TTL, gets another lease.
+// Put writes a record and its claim at once, if both are still as they were read. A new holder, or TTL, gets another lease.
 func (s *store) Put(ctx context.Context, old providerkit.Item, r *providerkit.Record, data []byte) (_ providerkit.Item, err error) {
 	v, claim := *old.State.(*view), s.claimKey(old.Key)
-	conditions := []clientv3.Cmp{unchanged(old.Key, v.record), unchanged(claim, v.claim)}
+	conditions := append(still(old.Key, v.record, string(old.Data)), still(claim, v.claim, v.holder)...)
 	if v.record == 0 { // it may have been forgotten meanwhile
-		conditions = append(conditions, unchanged(s.floorKey(old.Key), v.floorRev))
+		conditions = append(conditions, still(s.floorKey(old.Key), v.floorRev, floorText(v.floor))...)
 	}
 	writes := []clientv3.Op{clientv3.OpPut(old.Key, string(data))}
 	before := v
@@ -154,8 +166,8 @@ func (s *store) Delete(ctx context.Context, item providerkit.Item) error {
 		return err
 	}
 	v, floor := now.State.(*view), s.floorKey(item.Key)
-	conditions := []clientv3.Cmp{unchanged(item.Key, item.State.(*view).record), unchanged(s.claimKey(item.Key), 0), unchanged(floor, v.floorRev)}
-	_, err = s.commit(ctx, conditions, clientv3.OpDelete(item.Key), clientv3.OpPut(floor, strconv.FormatInt(max(v.floor, forgotten.Token), 10)))
+	conditions := slices.Concat(still(item.Key, item.State.(*view).record, string(item.Data)), still(s.claimKey(item.Key), 0, ""), still(floor, v.floorRev, floorText(v.floor)))
+	_, err = s.commit(ctx, conditions, clientv3.OpDelete(item.Key), clientv3.OpPut(floor, floorText(max(v.floor, forgotten.Token))))
 	return err
 }
 
@@ -194,12 +206,13 @@ func seconds(ttl time.Duration) int64 {
 	return int64((ttl + time.Second - 1) / time.Second)
 }
 
-// claimOf is what the key of a holder's claim has: another value, another lease.
+// claimOf is the value of a claim's key: ID, token and TTL. A claim with another value has another lease. No other claim has the
+// same value, nor has another grant of the same claim.
 func claimOf(r *providerkit.Record) string {
 	if r.Breaking {
-		return r.ID + " breaking"
+		return fmt.Sprint(r.ID, " ", r.Token, " breaking")
 	}
-	return r.ID + " " + strconv.FormatInt(seconds(r.TTL), 10)
+	return fmt.Sprint(r.ID, " ", r.Token, " ", seconds(r.TTL))
 }
 
 // grant makes a lease for a claim. One that never ends has none. One that is broken keeps its own, which alone ends no sooner than the
@@ -277,7 +290,9 @@ func (s *store) Follow(ctx context.Context, item providerkit.Item, r *providerki
 		return item, nil
 	}
 	v.at = time.Now()
-	renewed := &prolongation{lease: v.lease, stands: []clientv3.Cmp{unchanged(s.claimKey(item.Key), v.claim), unchanged(item.Key, v.record)}}
+	renewed := &prolongation{lease: v.lease, stands: []clientv3.Cmp{
+		clientv3.Compare(clientv3.Value(s.claimKey(item.Key)), "=", v.holder), unchanged(item.Key, v.record),
+	}}
 	if v.lease == clientv3.NoLease {
 		s.keep.look(ctx, []*prolongation{renewed})
 	} else if err := s.keep.calls.Do(ctx, renewed); err != nil {

@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -47,7 +45,7 @@ func (s *store) renew(t testing.TB, name string, lease clientv3.LeaseID) error {
 	defer cancel()
 	_, v := s.look(t, name)
 	claim := s.claimKey(s.key(name))
-	p := &prolongation{lease: lease, stands: []clientv3.Cmp{unchanged(claim, v.claim)}}
+	p := &prolongation{lease: lease, stands: still(claim, v.claim, v.holder)}
 	require.NoError(t, s.keep.calls.Do(ctx, p))
 	return p.Err()
 }
@@ -225,14 +223,7 @@ func TestTrap_T54_ASnapshotIsRestored(t *testing.T) {
 	c := newCluster(t, 1)
 	p := c.open()
 	first := acquire(t, p, "n", "a", time.Minute)
-	saved, err := c.client.Snapshot(t.Context())
-	require.NoError(t, err)
-	path := filepath.Join(t.TempDir(), "snapshot")
-	file, err := os.Create(path)
-	require.NoError(t, err)
-	_, err = io.Copy(file, saved)
-	require.NoError(t, errors.Join(err, saved.Close(), file.Close()))
-	before := c.revision()
+	path, before := c.snapshot(), c.revision()
 
 	require.NoError(t, p.Release(t.Context(), giveUp(first)))
 	second, other := acquire(t, p, "n", "b", time.Minute), acquire(t, p, "other", "c", time.Minute)
@@ -240,7 +231,7 @@ func TestTrap_T54_ASnapshotIsRestored(t *testing.T) {
 	require.Equal(t, before, c.revision())
 
 	next := c.open()
-	_, err = next.Renew(t.Context(), renewal(second))
+	_, err := next.Renew(t.Context(), renewal(second))
 	require.ErrorIs(t, err, abstractions.ErrLost)
 	_, err = next.Acquire(t.Context(), wish("n", "d", time.Minute))
 	require.ErrorIs(t, err, abstractions.ErrHeld, "by the one of the snapshot")
@@ -248,6 +239,77 @@ func TestTrap_T54_ASnapshotIsRestored(t *testing.T) {
 	require.NoError(t, err)
 	require.Greater(t, acquire(t, next, "n", "d", time.Minute).Token, second.Token)
 	require.Greater(t, acquire(t, next, "other", "d", time.Minute).Token, other.Token)
+}
+
+// T125: a cluster that begins again gives the revisions of the lost claims to other claims. A lost claim changes nothing, and its
+// holder learns of the loss at the next request.
+func TestTrap_T125_RevisionsBeginAgain(t *testing.T) {
+	t.Parallel()
+	for name, variant := range map[string]struct {
+		ttl          time.Duration
+		spares, anew bool
+	}{
+		"an etcd lease that the snapshot has": {ttl: time.Minute, spares: true},
+		"leases that never end":               {ttl: abstractions.Infinite},
+		"new members without data":            {ttl: abstractions.Infinite, anew: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := newCluster(t, 1)
+			p := c.open()
+			names := []string{"renewed", "changed", "released"}
+			if variant.spares {
+				var before []abstractions.Grant
+				for _, name := range names {
+					before = append(before, acquire(t, p, "before/"+name, "x", variant.ttl))
+				}
+				for _, g := range before {
+					require.NoError(t, p.Release(t.Context(), giveUp(g)))
+				}
+			}
+			again := func() { c.restart("-anew") }
+			if !variant.anew {
+				path := c.snapshot()
+				again = func() { c.restore(path) }
+			}
+			take := func(p *Provider, id string) (grants map[string]abstractions.Grant, revisions []int64) {
+				grants = map[string]abstractions.Grant{}
+				for _, name := range names {
+					grants[name] = acquire(t, p, name, id, variant.ttl)
+					_, v := p.driver.store.look(t, name)
+					revisions = append(revisions, v.record, v.claim)
+				}
+				return grants, revisions
+			}
+			lost, before := take(p, "a")
+			again()
+			next := c.open()
+			present, after := take(next, "b")
+			require.Equal(t, before, after, "revisions")
+
+			changed := renewal(lost["changed"])
+			changed.Metadata = map[string]string{"k": "v"}
+			for _, req := range []abstractions.RenewRequest{renewal(lost["renewed"]), changed} {
+				servertest.Eventually(t, "the loss is told", func(ctx context.Context) error { // or that connections were lost
+					_, err := p.Renew(ctx, req)
+					require.Error(t, err)
+					if errors.Is(err, abstractions.ErrLost) {
+						return nil
+					}
+					return err
+				})
+			}
+			require.NoError(t, p.Release(t.Context(), giveUp(lost["released"])))
+			for name, g := range present {
+				record, err := next.Inspect(t.Context(), abstractions.InspectRequest{Name: name})
+				require.NoError(t, err)
+				require.Equal(t, g.Token, record.Token)
+				require.Empty(t, record.Metadata)
+				_, err = next.Renew(t.Context(), renewal(g))
+				require.NoError(t, err)
+			}
+		})
+	}
 }
 
 // A batch is several streams and transactions, and each claim is told what became of it.

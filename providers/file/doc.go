@@ -16,6 +16,8 @@
 //   - A claim that has expired is lost, even if nobody has taken the name since.
 //   - A crash of the host may lose the last writes, and every holder with them. Tokens
 //     rise all the same, unless the wall clock went back too.
+//   - The file ~~floor.lease has the highest token of the names that were forgotten. Tokens
+//     of new names are above it, also if the wall clock was ahead for a while.
 //
 // # What it does not promise
 //

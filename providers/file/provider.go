@@ -37,7 +37,8 @@ func Open(ctx context.Context, options Options) (*Provider, error) {
 		return nil, err
 	}
 	f := &folder{path: options.Folder}
-	records := &providerkit.Records{Store: f, Key: providerkit.Naming{Max: longestKey}.Encode, Retention: options.Retention}
+	naming := providerkit.Naming{Max: longestKey}
+	records := &providerkit.Records{Store: f, Key: naming.Encode, FloorKey: naming.Floor(), Retention: options.Retention}
 	p := &Provider{providerkit.New(&driver{records, f}, providerkit.Config{Timeout: options.Timeout, Detach: true}), records}
 	err = providerkit.Call(ctx, p.shell, "open", "", func(context.Context) error { return f.open(options.Create) })
 	if err != nil {

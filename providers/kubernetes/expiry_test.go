@@ -1,8 +1,12 @@
 package kuberneteslease
 
 import (
+	"net/http"
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/require"
 
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providertest"
@@ -20,4 +24,15 @@ func TestLossIsToldBeforeTheNameIsFree(t *testing.T) {
 		at := func(addr string) abstractions.Provider { return open(t, options(addr)) }
 		return s, at, at(s.Addr())
 	})
+}
+
+// T127: a forgotten token outlives a clock that was ahead. Each namespace has a floor, so the test has a namespace.
+func TestTrap_T127_TheFloorIsKeptAndHeeded(t *testing.T) {
+	p, namespace := open(t, Options{URL: named(t)}), "floor-"+abstractions.NewID()
+	s := p.driver.store
+	object := map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]string{"name": namespace}}
+	_, err := s.client.Do(t.Context(), http.MethodPost, "/api/v1/namespaces", nil, object, &struct{}{})
+	require.NoError(t, err)
+	s.path = strings.Replace(s.path, "/namespaces/default/", "/namespaces/"+namespace+"/", 1)
+	providertest.Floor(t, p, &p.driver.Records)
 }

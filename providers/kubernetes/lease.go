@@ -145,6 +145,9 @@ func (l *lease) with(r *providerkit.Record, data []byte) (*lease, error) {
 	return &next, err
 }
 
+// floorName is of the object that has the highest forgotten token. encode returns it for no name, but with a collision of SHA-256.
+const floorName = "floor--00000000000000000000000000000000"
+
 // seconds is a duration as candidates wait it: rounded up, and for ever 68 years.
 func seconds(d time.Duration) int32 {
 	return int32((min(d, math.MaxInt32*time.Second) + time.Second - 1) / time.Second)

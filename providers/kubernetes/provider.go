@@ -44,7 +44,7 @@ func newProvider(o Options) (*Provider, error) {
 	}
 	d := &driver{store: &store{client, "/apis/" + apiVersion + "/namespaces/" + o.Namespace + "/leases"}}
 	d.Records = providerkit.Records{
-		Store: d.store, Key: encode, Classify: d.Classify, Retention: o.Retention, ManualSweep: true,
+		Store: d.store, Key: encode, FloorKey: floorName, Classify: d.Classify, Retention: o.Retention, ManualSweep: true,
 		Expiry: &providerkit.Expiry{Resolution: time.Second, Skew: o.ClockSkew}, // as managedFields[].time and Date have it
 	}
 	return &Provider{providerkit.New(d, providerkit.Config{Timeout: o.Timeout, Detach: true}), d}, nil

@@ -16,7 +16,8 @@
 //     crash never leaves a key that stays for ever.
 //   - The fencing token is max(latest + 1, the server's clock in microseconds). It
 //     rises through release, expiry, Break and the forgetting of names, unless the
-//     clock goes back by more than [Options].Retention. It also rises after a
+//     clock was ahead for longer than [Options].Retention and goes back: Redis deletes
+//     keys by itself, and nothing keeps their tokens. It also rises after a
 //     server lost its data, unless the servers' clocks differ by more than the
 //     time that was lost.
 //   - A released or broken ID is refused from then on: each name remembers the

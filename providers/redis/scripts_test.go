@@ -142,7 +142,7 @@ func TestTrap_T65_TokensKeepAllTheirDigits(t *testing.T) {
 
 	before := b.stored("n")
 	_, err = b.Try("n", "c", time.Minute)
-	require.ErrorIs(t, err, abstractions.ErrUnavailable, "there is no token after the last")
+	require.ErrorIs(t, err, abstractions.ErrNotSetUp, "there is no token after the last")
 	require.Equal(t, before, b.stored("n"))
 }
 

@@ -24,12 +24,15 @@ type storedRow struct {
 	began, seen   int64  // a server's clock when the read began, and on MySQL when the row was read
 }
 
+// The row of the empty name, which no lease has, is the floor: its token is the highest of those that were forgotten. A name whose
+// token is 0 may have been forgotten, so its next token is above the floor.
+
 // columns are where to scan them, the name and then those of the hole "row", and the parameters of statements. boot and boot_us are
-// SQLite's alone, and the clocks MySQL's.
+// SQLite's alone, and the clocks and the floor MySQL's.
 func (r *storedRow) columns() []any {
 	return []any{
 		&r.Name, &r.version, &r.Token, &r.ID, &r.Owner, &r.ttl, &r.metadata, &r.acquired, &r.ends.Wall, &r.Breaking, &r.BrokenBy, &r.BreakReason,
-		&r.ended, (*string)(&r.waiters), &r.ends.Boot, &r.ends.SinceBoot, &r.began, &r.seen,
+		&r.ended, (*string)(&r.waiters), &r.ends.Boot, &r.ends.SinceBoot, &r.began, &r.seen, &r.Floor,
 	}
 }
 

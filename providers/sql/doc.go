@@ -69,6 +69,10 @@
 // The table has one row per name, which is kept after release: [Provider.Statements]
 // shows its columns.
 //
+// The row of the empty name, which no lease has, is made by the first sweep that deletes a name.
+// Its token is the highest deleted one, and tokens of new names are above its token. So they rise
+// also if the database's clock was ahead for a while.
+//
 // A name is held while id is not empty and expires_at is NULL or in the future. If id is
 // empty, the name is reserved until expires_at for the first entry of the column waiters.
 // SQLite uses the same columns in its own types (times in microseconds), and boot and boot_us

@@ -242,9 +242,10 @@ func mysqlTables(table string) tables {
 		// is seen; the clock is asked once the row is read.
 		"row": `coalesce(l.version, 0), coalesce(l.token, 0), coalesce(l.id, ''), coalesce(l.owner, ''), l.ttl_us,
 	coalesce(l.metadata, '{}'), l.acquired_us, coalesce(l.expires_us, 0), coalesce(l.breaking, 0), coalesce(l.broken_by, ''),
-	coalesce(l.break_reason, ''), coalesce(l.ended, ''), coalesce(l.waiters, ''), '', 0, {{start}}, {{now}}`,
+	coalesce(l.break_reason, ''), coalesce(l.ended, ''), coalesce(l.waiters, ''), '', 0, {{start}}, {{now}},
+	coalesce(CASE WHEN coalesce(l.token, 0) = 0 THEN (SELECT f.token FROM {{lease}} AS f WHERE f.name = '') END, 0)`,
 	}, "common", "mariadb")
 }
 
 // mysqlColumns is how many of storedRow.columns are read, and mysqlStored how many are stored.
-const mysqlColumns, mysqlStored = 18, 14
+const mysqlColumns, mysqlStored = 19, 14

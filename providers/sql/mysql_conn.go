@@ -5,6 +5,9 @@ import (
 	"database/sql"
 	sqldriver "database/sql/driver"
 	"errors"
+	"fmt"
+
+	"github.com/distributedleasing/leasing/abstractions"
 )
 
 // MySQLClient is a client library of MySQL and MariaDB. This module requires none: module
@@ -18,9 +21,12 @@ type MySQLClient struct {
 	ErrorNumber func(error) int
 }
 
-// mysqlSession is what the statements rely on. A session waits 2 s for a lock, also of one that changes tables: the server
+// mysqlSession has the settings that the statements rely on. Names come first: the server or its init_connect may give a session another character
+// set, and in some of them the last byte of a character and a backslash that escapes a quote are one character. The text itself
+// has ASCII alone, which all character sets of clients read alike. A session waits 2 s for a lock, also of one that changes tables: the server
 // does not notice that its client has left. A chained transaction would never end.
-const mysqlSession = `SET SESSION time_zone = '+00:00', autocommit = 1, completion_type = 'NO_CHAIN',
+const mysqlSession = `SET NAMES utf8mb4 COLLATE utf8mb4_bin;
+SET SESSION time_zone = '+00:00', autocommit = 1, completion_type = 'NO_CHAIN',
 	sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION', innodb_lock_wait_timeout = 2, lock_wait_timeout = 2;
 SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED`
 
@@ -32,11 +38,34 @@ func (c mysqlConnector) Connect(ctx context.Context) (sqldriver.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, err = conn.(sqldriver.ExecerContext).ExecContext(ctx, mysqlSession, nil); err != nil {
+	if _, err = conn.(sqldriver.ExecerContext).ExecContext(ctx, mysqlSession, nil); err == nil {
+		err = quotesSafely(ctx, conn)
+	}
+	if err != nil {
 		_ = conn.Close()
 		return nil, err
 	}
 	return conn, nil
+}
+
+// mysqlQuoting asks how the session reads texts. mysqlQuoted is the answer for which the client library quotes parameters rightly.
+const (
+	mysqlQuoting = "SELECT CONCAT_WS(' ', @@character_set_client, @@character_set_connection, @@sql_mode LIKE '%NO_BACKSLASH_ESCAPES%')"
+	mysqlQuoted  = "utf8mb4 utf8mb4 0"
+)
+
+// quotesSafely refuses a session that reads texts otherwise than the client library writes them: a proxy may not pass settings on.
+func quotesSafely(ctx context.Context, conn sqldriver.Conn) error {
+	rows, err := conn.(sqldriver.QueryerContext).QueryContext(ctx, mysqlQuoting, nil)
+	if err != nil {
+		return err
+	}
+	found := make([]sqldriver.Value, 1)
+	err = errors.Join(rows.Next(found), rows.Close())
+	if text := fmt.Sprintf("%s", found[0]); err == nil && text != mysqlQuoted {
+		err = fmt.Errorf("%w: the session reads texts as %q, where %q was set: a proxy may be in between", abstractions.ErrNotSetUp, text, mysqlQuoted)
+	}
+	return err
 }
 
 type mysqlDatabase struct{ *sql.DB }

@@ -67,7 +67,7 @@ func (p *postgres) find(ctx context.Context, name, id string, acquire *abstracti
 			statement, args = p.sql["wait"], append(args, channel, id, acquire.Owner)
 		}
 	}
-	err = p.query(ctx, statement, args, func(scan scan) error { return scan(append(r.pgColumns(), &kept)...) })
+	err = p.query(ctx, statement, args, func(scan scan) error { return scan(append(r.pgColumns(), &kept, &r.Floor)...) })
 	r.settle(id)
 	if len(args) > 2 && err == nil && p.random(tidyEvery) == 0 {
 		_ = run(ctx, p, p.sql["tidy"], name)

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
 	"github.com/distributedleasing/leasing/abstractions/providerkit/batch"
 	"github.com/distributedleasing/leasing/abstractions/providerkit/waitqueue"
@@ -31,6 +32,7 @@ func postgresTables(o Options, waits bool) tables {
 		"most_waiters":  strconv.Itoa(waiterBytes * mostWaiters),
 		"grace":         fmt.Sprintf("interval '%d milliseconds'", waitqueue.Grace.Milliseconds()),
 		"grace_ms":      strconv.FormatInt(waitqueue.Grace.Milliseconds(), 10),
+		"before_last":   strconv.FormatInt(abstractions.MaxToken-1, 10),
 	}
 	maps.Copy(holes, fragments)
 	if o.History {
@@ -66,6 +68,12 @@ var fragments = map[string]string{
 	// Whether anybody may take a row at a time: its lease has run out, or its reservation, if it has
 	// one, unless the clock was set back since.
 	"free": "(NOT l.breaking AND coalesce(l.expires_at <= ?, l.id = '') OR l.id = '' AND (l.waiters = '' OR l.expires_at > ? + interval '1 minute'))",
+	// The highest token that was forgotten, or NULL: see storedRow.
+	"floor": "(SELECT f.token FROM {{lease}} AS f WHERE f.name = '')",
+	// Whether the clock alone makes the token of a new name, which is greater than the floor and not above the last.
+	"above": "(coalesce({{floor}} < ?, true) AND ? <= {{before_last}})",
+	// Whether the rule of an acquire has nothing to look at in a row's token: it is neither that of a name without one, nor the last.
+	"plain": "l.token BETWEEN 1 AND {{before_last}}",
 	// Whether a free name is for one waiter to take, or kept for another.
 	"turn": "(l.id = '' AND pg_catalog.substr(l.waiters, 1, 8) = ?)",
 	"kept": "coalesce(l.id = '' AND NOT ({{free:c.now}} OR {{turn:?}}), false)",

@@ -164,17 +164,20 @@ func (s *rowStore) sweepPage(
 			return 0, "", err
 		}
 	}
-	seen, old := 0, []*storedRow{}
+	seen, old, floor := 0, []*storedRow{}, int64(0)
 	err = s.eachRow(ctx, on, s.clock(), s.sql["page"], []any{*from, limit}, func(r *storedRow) {
 		seen++
 		last = r.Name
 		r.IdleSince = time.UnixMicro(r.version)
 		if r.Forgettable(idle) {
-			old = append(old, r)
+			old, floor = append(old, r), max(floor, r.Token)
 		}
 	})
 	if seen < limit {
 		last = ""
+	}
+	if err == nil && floor > 0 {
+		err = run(ctx, on, s.sql["raise"], floor)
 	}
 	if err == nil && len(old) > 0 {
 		deleted, err = forget(old)

@@ -73,6 +73,9 @@ func (s *sqlite) applyMany(ctx context.Context, all []*sqliteChange, _ bool) {
 // changeOn makes a change within a transaction.
 func (s *sqlite) changeOn(ctx context.Context, on statements, c *sqliteChange, now providerkit.HostTime) error {
 	r, err := s.find(ctx, on, c.name, c.id, now)
+	if err == nil && r.Token == 0 {
+		err = on.query(ctx, s.sql["floor"], nil, func(scan scan) error { return scan(&r.Floor) })
+	}
 	if err != nil {
 		return err
 	}

@@ -24,8 +24,9 @@ const sweepEvery = 250
 // that release what they acquire. Applications that let leases run out should call
 // Sweep now and then.
 //
-// A name is deleted only if its fencing token is behind the database's clock,
-// so that its next holder still gets a greater one.
+// A name is deleted only if its fencing token is behind the database's clock. That clock
+// may be set back later. So the highest token that was deleted stays in the table, in the
+// row of the empty name, and new names get greater tokens.
 func (p *Provider) Sweep(ctx context.Context) (forgotten int, err error) {
 	forgotten, err = providerkit.Sweep(ctx, p.shell, p.driver.sweepNames)
 	if err == nil {

@@ -14,5 +14,5 @@ WITH locked AS MATERIALIZED (
 	SELECT $1::text, $2::bytea, $3::bytea, $4::text, $5::text, joined.now FROM joined
 	ON CONFLICT (name, hash) DO UPDATE SET channel = excluded.channel, owner = excluded.owner, since = excluded.since
 )
-SELECT c.us, {{row:l}}, {{kept:$2::bytea}}
+SELECT c.us, {{row:l}}, {{kept:$2::bytea}}, coalesce(CASE WHEN coalesce(l.token, 0) = 0 THEN {{floor}} END, 0)
 FROM c LEFT JOIN locked AS l ON true WHERE pg_catalog.set_config('synchronous_commit', 'off', true) <> ''

@@ -10,7 +10,7 @@ WITH locked AS MATERIALIZED (
 	SELECT locked.*, {{now}} AS now FROM locked
 ), updated AS (
 	UPDATE {{lease}} AS l SET
-		token = CASE WHEN $3::boolean THEN greatest(old.token + 1, {{micros:old.now}}) ELSE old.token END,
+		token = CASE WHEN $3::boolean THEN greatest(old.token + 1, {{micros:old.now}}, CASE WHEN old.token = 0 THEN {{floor}} + 1 END) ELSE old.token END,
 		id = $4::text,
 		owner = $5::text,
 		ttl_us = $6::bigint,
@@ -29,7 +29,7 @@ WITH locked AS MATERIALIZED (
 	SELECT {{now}} AS now WHERE $2::bigint = 0
 ), inserted AS (
 	INSERT INTO {{lease}} AS l (name, token, id, owner, ttl_us, metadata, acquired_at, expires_at, breaking, broken_by, break_reason, ended, version)
-	SELECT $1::text, CASE WHEN $3::boolean THEN {{micros:now}} ELSE 0 END, $4::text, $5::text, $6::bigint, $7::text::jsonb,
+	SELECT $1::text, CASE WHEN $3::boolean THEN greatest({{micros:now}}, {{floor}} + 1) ELSE 0 END, $4::text, $5::text, $6::bigint, $7::text::jsonb,
 		CASE WHEN $3::boolean THEN now END,
 		CASE WHEN $8::boolean THEN now + {{span:$9::bigint}} END,
 		$10::boolean, $11::text, $12::text, $13::bytea, {{micros:now}}

@@ -34,7 +34,8 @@ var codes = map[string]providerkit.Class{
 	"WRONGTYPE":    providerkit.NotSetUp, // somebody else's key
 	"CROSSSLOT":    providerkit.NotSetUp,
 	"NOPROTO":      providerkit.NotSetUp,
-	"OTHERVERSION": providerkit.NotSetUp, // of scripts/prelude.lua
+	"NOTOKEN":      providerkit.NotSetUp, // of scripts/name.lua
+	"OTHERVERSION": providerkit.NotSetUp, // of scripts/name.lua
 }
 
 // misplaced begin what a server says that has not what was asked for, and never will have:

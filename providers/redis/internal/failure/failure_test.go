@@ -42,7 +42,7 @@ func TestTrap_T27_CodeDecidesWhatAnErrorMeans(t *testing.T) {
 	}{
 		{[]string{"ASK", "BUSY", "CLUSTERDOWN", "LOADING", "MASTERDOWN", "MISCONF", "MOVED", "NOCLOCK", "NOREPLICAS", "OOM", "READONLY", "TRYAGAIN"}, throttled},
 		{[]string{"DENIED", "NOAUTH", "NOPERM", "WRONGPASS"}, []error{abstractions.ErrDenied}},
-		{[]string{"WRONGTYPE", "CROSSSLOT", "NOPROTO", "OTHERVERSION"}, []error{abstractions.ErrNotSetUp}},
+		{[]string{"WRONGTYPE", "CROSSSLOT", "NOPROTO", "NOTOKEN", "OTHERVERSION"}, []error{abstractions.ErrNotSetUp}},
 		{[]string{"ERR", "NOSCRIPT", "EXECABORT", "BUSYGROUP", "SOMETHING", "oom", "Oom"}, []error{abstractions.ErrUnavailable}},
 	} {
 		for _, code := range test.codes {

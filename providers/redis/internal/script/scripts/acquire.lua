@@ -37,8 +37,7 @@ local function run(k, a)
   if state == 'R' and reserved(text, id) then return refuse(k, a, text, {SEEN, text, now}) end
   local last = sub(text, 18, 33)
   if last >= now then
-    if last + 1 >= 2^53 then return {FAILED, 'ERR fencing token out of range'} end
-    token, line = tokenText(last + 1), ttl .. ' ' .. now
+    token, line = following(last), ttl .. ' ' .. now
   end
   write(key, '2' .. sub(text, 2, 2) .. deadline() .. ' H' .. token .. ' ' .. id .. '\n' .. line .. '\n' .. ended .. ARGV[a + 3], token)
   if place ~= '' then redis.pcall('ZREM', KEYS[k + 2], id .. ' ' .. place) end

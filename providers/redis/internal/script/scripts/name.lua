@@ -17,6 +17,14 @@ end
 -- tokenText is a number as a token is stored.
 local function tokenText(token) return string.format('%016.0f', token) end
 
+-- following is the token after another. None follows the last, 2^53-1.
+local function following(token)
+  if token + 1 >= 2^53 then
+    error({err = 'NOTOKEN no fencing token is left after ' .. token .. ', which no clock has made: store in its place the latest that a holder had'})
+  end
+  return tokenText(token + 1)
+end
+
 -- write stores a text for some time (ms): until its latest token is in the past too, so
 -- that the clock alone then makes the next token greater.
 local function write(key, text, token, span)

@@ -47,10 +47,7 @@ local function run(k, a)
   if hasEnded(ended, digest) then return {ENDED} end
   local token = math.abs(floor - now) > NEAR and now or floor
   if last == NONE and token < now then token = now end -- what was forgotten is in this clock's past
-  if last >= token then
-    if last + 1 >= 2^53 then return {FAILED, 'ERR fencing token out of range'} end
-    token = tokenText(last + 1)
-  end
+  if last >= token then token = following(last) end
   write(key, '2' .. sub(text, 2, 2) .. deadline() .. ' H' .. token .. ' ' .. id .. '\n'
     .. ttl .. ' ' .. now .. ' ' .. try .. ' ' .. try .. ' ' .. last .. ' ' .. token .. '\n' .. ended .. ARGV[a + 3], token)
   if place ~= '' then redis.pcall('ZREM', KEYS[k + 2], id .. ' ' .. place) end

@@ -52,7 +52,7 @@ if t.err then return redis.error_reply('NOPERM no right to time') end -- it can'
 local now = t[1] .. (#t[2] == 6 and t[2] or sub('00000' .. t[2], -6)) -- microseconds
 local nowMillis, ttl, keep = sub(now, 1, 13), ARGV[3], ARGV[4]
 local past = now -- the latest token that is in the past when a key has expired that is kept from now on
-if #now ~= 16 then return redis.error_reply('NOCLOCK the clock shows a time before September 2001') end
+if #now ~= 16 or now >= '9007199254740991' then return redis.error_reply('NOCLOCK the clock shows a time before September 2001 or after June 2255') end
 
 -- A server of Redlock that has lost its data, or some of it, may have held leases that
 -- it knows no more of, so its answer must not count until the longest has run out: the
@@ -89,6 +89,14 @@ end
 
 -- tokenText is a number as a token is stored.
 local function tokenText(token) return string.format('%016.0f', token) end
+
+-- following is the token after another. None follows the last, 2^53-1.
+local function following(token)
+  if token + 1 >= 2^53 then
+    error({err = 'NOTOKEN no fencing token is left after ' .. token .. ', which no clock has made: store in its place the latest that a holder had'})
+  end
+  return tokenText(token + 1)
+end
 
 -- write stores a text for some time (ms): until its latest token is in the past too, so
 -- that the clock alone then makes the next token greater.

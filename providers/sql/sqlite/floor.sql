@@ -1,0 +1,1 @@
+SELECT token FROM {{lease}} WHERE name = ''
