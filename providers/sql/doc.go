@@ -114,11 +114,10 @@
 //
 // # Setting up
 //
-// [Provider.Migrate] creates the tables or brings them up to date, one process
-// at a time. It needs permission to create tables; a role without it gets a
+// [Provider.Migrate] creates the tables, one process at a time, and changes none that
+// exist. It needs permission to create tables; a role without it gets a
 // [SetupError] with the statements to run. A provider refuses tables of another
-// version with leasing.ErrNotSetUp: it notices within 10 seconds that newer code
-// has migrated them. Tables of another application are left unchanged.
+// version with leasing.ErrNotSetUp, within 10 seconds. Tables of another application are left unchanged.
 //
 // Supported are PostgreSQL 12 and later, with a UTF8 database, and SQLite 3.38 and
 // later. Permissions, poolers and performance are in docs/providers/postgres.md and

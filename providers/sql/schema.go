@@ -123,10 +123,10 @@ func (e *SetupError) Is(target error) bool { return target == abstractions.ErrNo
 
 func (e *SetupError) Unwrap() error { return e.Err }
 
-// Migrate creates the tables, or brings them up to date. It does nothing if
-// they are, needs rights to create only if they aren't, and may be called by
-// several processes at a time. Tables of another application, and those made by
-// newer code, are left alone and reported as leasing.ErrNotSetUp.
+// Migrate creates the tables. It does nothing if they exist, needs rights to create
+// only if they are missing, and may be called by several processes at a time. It
+// changes no table: tables of another application, and those of older or newer code,
+// are reported as leasing.ErrNotSetUp.
 func (p *Provider) Migrate(ctx context.Context) error {
 	return providerkit.Call(ctx, p.shell, "migrate", "", p.driver.migrate)
 }
