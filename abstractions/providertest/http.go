@@ -213,10 +213,9 @@ func (p *proxied) meets(f *fault) {
 	e.NoError(err, what)
 }
 
-// managerOver is a manager over a provider, with the shortest TTL from 2 s on. The check closes the
-// manager.
-func (e *env) managerOver(p abstractions.Provider) leasing.Manager {
-	m, err := leasing.NewManager(p, leasing.Options{TTL: grantable(max(2*time.Second, e.caps.MinTTL), e.caps)})
+// managerOver is a manager over a provider. The check closes the manager.
+func (e *env) managerOver(p abstractions.Provider, options leasing.Options) leasing.Manager {
+	m, err := leasing.NewManager(p, options)
 	e.NoError(err)
 	e.t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(e.t.Context()), e.h.Slack)
@@ -230,7 +229,8 @@ func (e *env) managerOver(p abstractions.Provider) leasing.Manager {
 // and knows before another process has the name.
 func (e *env) lossBehindProxy(f *fault) {
 	p := e.proxied()
-	behind, direct, name := e.managerOver(p), e.managerOver(e.p), e.name()
+	short := leasing.Options{TTL: grantable(max(2*time.Second, e.caps.MinTTL), e.caps)}
+	behind, direct, name := e.managerOver(p, short), e.managerOver(e.p, short), e.name()
 	ctx, cancel := context.WithTimeout(e.t.Context(), patience)
 	defer cancel()
 	lease, err := behind.Acquire(ctx, name, nil)
@@ -269,14 +269,14 @@ func (e *env) eventually(what string, is func() bool) {
 // leaseBehindProxy: a lease is held through a while of a proxy's refusals.
 func (e *env) leaseBehindProxy(f *fault) {
 	p := e.proxied()
-	behind, name := e.managerOver(p), e.name()
+	behind, name := e.managerOver(p, leasing.Options{TTL: e.long, RenewCadence: 200 * time.Millisecond}), e.name()
 	ctx, cancel := context.WithTimeout(e.t.Context(), patience)
 	defer cancel()
 	lease, err := behind.Acquire(ctx, name, nil)
 	e.NoError(err)
 	f = &fault{name: f.name, status: f.status, kind: f.kind, body: f.body, cut: f.cut}
 	p.fault.Store(f)
-	e.eventually("a renewal is answered by the proxy", func() bool { return f.answered.Load() > 0 || lease.Err() != nil })
+	e.eventually("a renewal, and the look after the write, are answered by the proxy", func() bool { return f.answered.Load() > 1 || lease.Err() != nil })
 	p.fault.Store(nil)
 	before := lease.Renewals()
 	e.eventually("the lease is renewed", func() bool { return lease.Renewals() > before || lease.Err() != nil })
@@ -289,7 +289,7 @@ func (e *env) leaseBehindProxy(f *fault) {
 // waitBehindProxy: an Acquire waits through a while of a proxy's refusals.
 func (e *env) waitBehindProxy(f *fault) {
 	p := e.proxied()
-	behind, req := e.managerOver(p), e.request(e.name())
+	behind, req := e.managerOver(p, leasing.Options{TTL: e.long}), e.request(e.name())
 	ctx, cancel := context.WithTimeout(e.t.Context(), patience)
 	defer cancel()
 	grant, err := send(e, e.p.Acquire, req)
