@@ -234,7 +234,7 @@ func TestAConflictWithNothingToReadIsUnavailable(t *testing.T) {
 		b.account.Record()
 		_, err := b.try("n", "a")
 		requireUnknown(t, err)
-		require.Len(t, b.verbs(), 7)
+		require.Len(t, b.verbs(), 3*3+2)
 	})
 }
 

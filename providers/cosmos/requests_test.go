@@ -16,7 +16,7 @@ func TestRequestsPerOperation(t *testing.T) {
 		require.Empty(t, b.verbs(), "opening")
 
 		first := b.acquire("n", "a")
-		require.Equal(t, []cosmostest.Verb{cosmostest.ReadAccount, cosmostest.ReadContainer, cosmostest.ReadItem, cosmostest.CreateItem}, b.verbs(), "the provider's first use, and the name's")
+		require.Equal(t, []cosmostest.Verb{cosmostest.ReadAccount, cosmostest.ReadContainer, cosmostest.ReadItem, cosmostest.ReadItem, cosmostest.CreateItem}, b.verbs(), "the provider's first use, and the name's")
 		b.release(first)
 		require.Equal(t, []cosmostest.Verb{cosmostest.ReplaceItem}, b.verbs(), "release")
 		g := b.acquire("n", "b")
