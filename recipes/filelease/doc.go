@@ -10,7 +10,8 @@
 //	defer set.Release(ctx)
 //
 // It works with any manager. Processes of one machine that share a tree need no
-// server: SQLite in a folder of the tree is enough, see [StateFolder].
+// server: SQLite in a folder of the tree, or of its git repository, is enough: see
+// [StateFolder].
 //
 // # What a path means
 //
