@@ -101,7 +101,7 @@ func TestTrap_T87_FoldersThatCannotBeUsed(t *testing.T) {
 	}
 }
 
-// Another process makes a new folder where the old one was. The holder hears of its loss
+// Another process makes a new folder in the place of the old one. The holder hears of its loss
 // at its next renewal.
 func TestTrap_T133_AFolderThatIsGoneIsALoss(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "state")

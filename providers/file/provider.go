@@ -58,8 +58,8 @@ type driver struct {
 	folder *folder
 }
 
-// Renew reports a loss if the folder is gone: another process may make a new one, with no
-// record in it.
+// Renew reports a loss if the folder is gone: another process may make a new folder
+// without the record.
 func (d *driver) Renew(ctx context.Context, req abstractions.RenewRequest) (abstractions.Grant, error) {
 	grant, err := d.Records.Renew(ctx, req)
 	if gone := check(d.folder.path); err != nil && errors.Is(gone, fs.ErrNotExist) {

@@ -70,7 +70,7 @@ func TestTrap_T18_FileThatIsGoneIsNoticed(t *testing.T) {
 	}
 }
 
-// Another process makes a new file where the old one was, as after `git clean`. The
+// Another process makes a new file in the place of the old one, as after `git clean`. The
 // holder hears of its loss at its next renewal, and not at the end of its TTL.
 func TestTrap_T133_AFileThatIsGoneIsALoss(t *testing.T) {
 	ctx, folder := bounded(t), filepath.Join(t.TempDir(), "state")

@@ -15,7 +15,7 @@ import (
 // It returns "" if the root is in no checkout. See gitrepository-layout(5).
 //
 // Each worktree has files of its own, and so has a folder of its own there, named after
-// the worktree. A root below the top of a worktree has another one.
+// the worktree. A root below the top of a worktree has a further folder.
 func checkoutFolder(root string) (string, error) {
 	root, err := filepath.Abs(root)
 	if err == nil {

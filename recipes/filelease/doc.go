@@ -48,9 +48,9 @@
 // Leases exclude only processes that ask for them, and a paused process may write
 // late: write to a temporary file beside the target, and rename it while the set's
 // context is alive. A lease belongs to a name: a holder who renames src/old/ to src/new/
-// still has src/old, and others can get src/new. Acquire both names first. Hard links
-// count as they are when Acquire returns: a link from what one holder has to what
-// another one has ends neither lease. A link outside the root is found by its inode
+// still has src/old, and others can get src/new. Acquire both names before the rename. Hard
+// links count as they are when Acquire returns: a link that is made later, between the
+// files of two holders, ends neither lease. A link outside the root is found by its inode
 // alone, which is that of the moment of the Acquire.
 //
 // No order is promised between waiters for a folder and waiters for

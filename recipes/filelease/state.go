@@ -24,7 +24,7 @@ import (
 // a holder hears of its loss at its next renewal.
 //
 // A checkout that has a .leasing of an earlier version is refused: a process may still
-// use that folder. Delete it when no process does. The error matches
+// use that folder. Delete the folder when no process uses it any more. The error matches
 // leasing.ErrNotSetUp, as it does on a network file system: file locks do not work across
 // hosts there, so the leases must be kept on a server.
 func StateFolder(root string) (string, error) {

@@ -138,8 +138,8 @@ func (t *Tree) target(path string) (found target, place string, err error) {
 	return found, at, err
 }
 
-// named returns the target at a place that a path leads to; info is nil if nothing is
-// there.
+// named returns the target at a place that a path leads to. info is nil if the place is
+// empty.
 func (t *Tree) named(path, at string, info fs.FileInfo) (target, error) {
 	invalid := func(want string) error { return &leasing.InvalidError{Field: "path", Value: path, Want: want} }
 	below, is := strings.CutPrefix(at, strings.TrimSuffix(t.root, string(filepath.Separator)))

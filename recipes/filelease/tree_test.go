@@ -324,7 +324,7 @@ func TestTrap_T131_AFolderCoversALinkToAFileInIt(t *testing.T) {
 	})
 }
 
-// Two checkouts of one tree on one machine share files by hard links, as package managers do.
+// Two checkouts of one tree on one machine share files by hard links, like those of package managers.
 func TestLinksBetweenCheckoutsExcludeEachOther(t *testing.T) {
 	inCheckout(t, []string{"one/d/x", "two/e/", "two/y"}, func(t *testing.T, c *checkout) {
 		at := func(name string) string { return filepath.Join(c.root, name) }
