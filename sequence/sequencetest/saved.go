@@ -93,7 +93,7 @@ func trapT134[Tx any](f *fixture[Tx]) {
 	want = append(want, "given up", "failed")
 	require.ElementsMatch(f, want, f.db.Rows(f.T))
 
-	// Where a cleaner decides against the work, a person decides about it.
+	// A cleaner that decides against the work leaves the decision to a person.
 	queued := f.queued()
 	unwanted := f.expired("unwanted")
 	f.save(unwanted, sequence.Completed, "unwanted")

@@ -98,7 +98,7 @@ WHERE stream = $1 AND op_id = $2 AND origin_seq IS NULL AND state = 'leased' AND
 		get:  fill(`SELECT {{columns}} FROM {{entry}} WHERE stream = $1 AND seq = $2`),
 		renew: fill(`UPDATE {{entry}} SET expires_us = {{max}}(expires_us, {{now}} + ` + grantedNow("$4") + `), renewals = renewals + 1
 WHERE {{holds}} AND expires_us > {{now}} RETURNING (SELECT s.recovery_until_us > {{now}} FROM {{stream}} s WHERE s.stream = $1)`),
-		// Completed work ends the claim of a cleaner that has not seen it.
+		// Completed work ends the claim of a cleaner that has not seen the work.
 		save: fill(`UPDATE {{entry}} SET work_phase = $4, work_data = $5, claim_until_us = CASE WHEN $4 = 'completed' THEN 0 ELSE claim_until_us END
 WHERE stream = $1 AND seq = $2 AND {{open}} AND work_phase <> 'completed' AND token >= $3 AND ($4 = 'completed' OR state = 'leased' AND token = $3) RETURNING seq`),
 		commit:        fill(commit("")),
