@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -75,15 +76,35 @@ func peerOf(r *http.Request) netip.Addr {
 	return peer.Addr().Unmap()
 }
 
-// thisMachine is the Access of the zero Options. A proxy on this machine would let in
-// everybody: those that say so are refused.
-func thisMachine(_ http.ResponseWriter, r *http.Request) (string, bool) {
-	for _, header := range []string{"Forwarded", "X-Forwarded-For", "X-Real-Ip", "Via"} {
-		if r.Header.Get(header) != "" {
-			return "", false
+// thisMachine is the Access of the zero Options: it lets in requests from a loopback
+// address that no proxy has passed on, and that name this machine.
+func (c *Console) thisMachine(_ http.ResponseWriter, r *http.Request) (string, bool) {
+	host := hostOf(r.Host)
+	address, err := netip.ParseAddr(host)
+	ours := err != nil || address.Unmap().IsLoopback() || c.isListed(host)
+	return "", ours && peerOf(r).IsLoopback() && !isPassedOn(r)
+}
+
+// proxyHeader matches the names of headers that proxies add. Some servers take "_" for
+// "-". Names: RFC 7239 (Forwarded), RFC 9110 (Via), RFC 8586 (CDN-Loop), and the
+// conventions of nginx, HAProxy, Envoy, Apache, AWS, Cloudflare, Akamai and Fastly.
+var proxyHeader = regexp.MustCompile(`(?i)forwarded|^via$|^cdn[-_]loop$|^cf[-_]|^front[-_]end[-_]https$|^x[-_](original|proxy|envoy|amzn|host|scheme)|` +
+	`(real|remote|client|cluster|connecting|source)[-_]?(ip|addr|port|host|user)`)
+
+// isPassedOn reports whether a request came through a proxy. The presence of a header
+// decides, not its value: a proxy leaves a client's empty header in front of its own.
+// nginx before 1.29.7 sends HTTP/1.0 unless it is told otherwise, and adds no header:
+// https://nginx.org/en/docs/http/ngx_http_proxy_module.html#proxy_http_version
+func isPassedOn(r *http.Request) bool {
+	if !r.ProtoAtLeast(1, 1) {
+		return true
+	}
+	for name := range r.Header {
+		if proxyHeader.MatchString(name) {
+			return true
 		}
 	}
-	return "", peerOf(r).IsLoopback()
+	return false
 }
 
 // userKey is the key of a request's user in its context.
@@ -98,7 +119,7 @@ func userOf(r *http.Request) string {
 func (c *Console) guard(next http.Handler) http.Handler {
 	access := c.options.Access
 	if access == nil {
-		access = thisMachine
+		access = c.thisMachine
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !c.isHost(r.Host) {
@@ -122,15 +143,23 @@ func (c *Console) guard(next http.Handler) http.Handler {
 // isHost reports whether the host of a request is one of ours. An attacker's page can
 // make any name mean this machine, but not an address.
 func (c *Console) isHost(hostport string) bool {
+	host := hostOf(hostport)
+	_, err := netip.ParseAddr(host)
+	return err == nil || strings.EqualFold(host, "localhost") || c.isListed(host)
+}
+
+// isListed reports whether Options.Hosts have a host.
+func (c *Console) isListed(host string) bool {
+	return slices.ContainsFunc(c.options.Hosts, func(h string) bool { return strings.EqualFold(h, host) })
+}
+
+// hostOf returns the host in a Host header, without port, brackets and final dot.
+func hostOf(hostport string) string {
 	host, _, err := net.SplitHostPort(hostport)
 	if err != nil {
 		host = hostport
 	}
-	host = strings.TrimSuffix(host, ".")
-	if _, err := netip.ParseAddr(strings.Trim(host, "[]")); err == nil {
-		return true
-	}
-	return strings.EqualFold(host, "localhost") || slices.ContainsFunc(c.options.Hosts, func(h string) bool { return strings.EqualFold(h, host) })
+	return strings.Trim(strings.TrimSuffix(host, "."), "[]")
 }
 
 // breaking passes on the requests of those who may end leases.

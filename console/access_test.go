@@ -1,8 +1,10 @@
 package console_test
 
 import (
+	"bufio"
 	"bytes"
 	"context"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -42,6 +44,50 @@ func TestOnlyThisMachineMayLook(t *testing.T) {
 	for _, name := range []string{"X-Forwarded-For", "Forwarded", "Via", "X-Real-IP"} {
 		require.Equal(t, http.StatusForbidden, w.from("127.0.0.1:1", header(name, "10.0.0.1")), name)
 	}
+}
+
+// passedOn sends a request byte by byte over a connection of this machine.
+func (w *world) passedOn(lines ...string) string {
+	w.t.Helper()
+	ctx, cancel := context.WithTimeout(w.t.Context(), time.Minute)
+	defer cancel()
+	conn, err := new(net.Dialer).DialContext(ctx, "tcp", w.server.Listener.Addr().String())
+	require.NoError(w.t, err)
+	defer conn.Close()
+	require.NoError(w.t, conn.SetDeadline(time.Now().Add(time.Minute)))
+	_, err = io.WriteString(conn, strings.Join(lines, "\r\n")+"\r\n\r\n")
+	require.NoError(w.t, err)
+	status, err := bufio.NewReader(conn).ReadString('\n')
+	require.NoError(w.t, err)
+	return strings.Fields(status)[1]
+}
+
+// Without Access, a request that a proxy of this machine has passed on is refused. The
+// presence of a proxy's header decides, in any spelling and with any value.
+func TestTrap_T130_AnEmptyHeaderOfAProxyIsAHeader(t *testing.T) {
+	w := newWorld(t, console.Options{})
+	get, at := "GET /leases/ HTTP/1.1", "Host: 127.0.0.1"
+	require.Equal(t, "200", w.passedOn(get, at))
+	require.Equal(t, "200", w.passedOn(get, at, "User-Agent: x", "Sec-Fetch-Site: none", "Upgrade-Insecure-Requests: 1"))
+	for _, name := range []string{
+		"X-Forwarded-For", "x-forwarded-for", "X-FORWARDED-FOR", "X_Forwarded_For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Forwarded", "X-Forwarded-Client-Cert",
+		"Forwarded", "forwarded", "Forwarded-For", "Via", "VIA", "X-Real-IP", "X-Real-Ip", "X-Client-IP", "True-Client-IP", "X-Cluster-Client-IP", "CF-Connecting-IP",
+		"X-Original-URL", "X-Original-Forwarded-For", "X-Envoy-External-Address", "X-Amzn-Trace-Id", "CDN-Loop", "Remote-User", "X-Azure-ClientIP",
+	} {
+		require.Equal(t, "403", w.passedOn(get, at, name+":"), name)
+		require.Equal(t, "403", w.passedOn(get, at, name+": 10.0.0.1"), name)
+		require.Equal(t, "403", w.passedOn(get, at, name+":", name+": 10.0.0.1"), name)
+		raw := func(r *http.Request) { r.Header[name] = nil }
+		require.Equal(t, http.StatusForbidden, w.from("127.0.0.1:1", raw), name)
+	}
+	require.Equal(t, "403", w.passedOn("GET /leases/ HTTP/1.0", at))
+	require.Equal(t, "403", w.passedOn("GET /leases/ HTTP/1.0", at, "Connection: keep-alive"))
+	for _, host := range []string{"10.0.0.1", "10.0.0.1:8420", "[2001:db8::1]", "0.0.0.0"} {
+		require.Equal(t, "403", w.passedOn(get, "Host: "+host), "a proxy passed on the name that its client used")
+	}
+	two := func(r *http.Request) { r.ProtoMajor, r.ProtoMinor = 2, 0 }
+	require.Equal(t, http.StatusOK, w.from("127.0.0.1:1", two))
+	require.Equal(t, http.StatusForbidden, w.from("127.0.0.1:1", two, header("X-Forwarded-For", "")))
 }
 
 func TestTheZeroOptionsAreReadOnly(t *testing.T) {
@@ -100,6 +146,10 @@ func TestTheUserOfAProxy(t *testing.T) {
 	require.Equal(t, http.StatusForbidden, w.from("127.0.0.1:1", user))
 	require.Equal(t, http.StatusForbidden, w.from("10.1.2.3:1"))
 	require.Equal(t, http.StatusForbidden, w.from("10.1.2.3:1", header("X-Forwarded-User", "")))
+	for _, users := range [][]string{{"", "alice"}, {"alice", ""}, {"alice", "alice"}, {"", ""}, {}} {
+		several := func(r *http.Request) { r.Header["X-Forwarded-User"] = users }
+		require.Equal(t, http.StatusForbidden, w.from("10.1.2.3:1", several), users)
+	}
 	twice := func(r *http.Request) { r.Header["X-Forwarded-User"] = []string{"mallory", "alice"} }
 	require.Equal(t, http.StatusForbidden, w.from("10.1.2.3:1", twice), "a proxy that lets a client's header through")
 	_, err = console.ProxyUser("X-User", netip.Prefix{})
@@ -109,10 +159,13 @@ func TestTheUserOfAProxy(t *testing.T) {
 // A name that an attacker points at this machine is no name of the console's.
 func TestTheHostIsChecked(t *testing.T) {
 	w := newWorld(t, console.Options{Hosts: []string{"ops.example.com"}})
-	for _, name := range []string{"localhost", "LOCALHOST:8080", "127.0.0.1:1", "[::1]", "[::1]:99", "10.0.0.1", "ops.example.com", "Ops.Example.com:443", "ops.example.com."} {
+	for _, name := range []string{"localhost", "LOCALHOST:8080", "127.0.0.1:1", "[::1]", "[::1]:99", "ops.example.com", "Ops.Example.com:443", "ops.example.com."} {
 		status, _ := w.get("", host(name))
 		require.Equal(t, http.StatusOK, status, name)
 	}
+	elsewhere := newWorld(t, console.Options{Access: token(t)})
+	status, _ := elsewhere.get("", host("10.0.0.1"), signedIn)
+	require.Equal(t, http.StatusOK, status)
 	for _, name := range []string{"evil.example", "localhost.evil.example", "127.0.0.1.evil.example:80", "x.ops.example.com", "example.com"} {
 		for _, path := range []string{"", "live/leases", "lease?name=a", "console.js"} {
 			status, _ := w.get(path, host(name))

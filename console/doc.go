@@ -12,8 +12,10 @@
 // # Who may do what
 //
 // With the zero Options only this machine can read the pages, and nobody can change
-// anything: a request must come from a loopback address, directly and not through a
-// proxy. With [Options.Access] every request needs a user, also from this machine:
+// anything: a request must come from a loopback address and name localhost, a loopback
+// address or one of [Options.Hosts]. HTTP/1.0 and each header that proxies add are
+// refused, with any value. A proxy that adds no header stays unseen: set
+// [Options.Access] behind any proxy or tunnel. With [Options.Access] every request needs a user, also from this machine:
 // see [Token] and [ProxyUser], or write a function that uses your application's
 // sign-in. [Options.AllowBreak] then lets those users end leases.
 //

@@ -272,6 +272,9 @@ func (c *Cleaner[Tx]) recoverNext(ctx context.Context, r *Report) (claimed bool,
 	req, step := c.chain(work, e)
 	req.Owner, req.Uncleaned = c.options.Owner, len(c.options.Hooks) > 0
 	req.MaxAttempts, req.RetryAfter = c.options.MaxAttempts, c.backOff(e.Attempts)
+	if err := c.keep(work, e, req); err != nil {
+		return true, err
+	}
 	var closed Entry
 	err = repeat(work, lease, c.options.Write, func(write Write[Tx]) (err error) {
 		closed, err = c.store.Resolve(work, req, write)
@@ -280,10 +283,12 @@ func (c *Cleaner[Tx]) recoverNext(ctx context.Context, r *Report) (claimed bool,
 	if err != nil && req.Outcome == OutcomeRecovered && work.Err() == nil && !errors.Is(err, ErrLate) {
 		// The caller's write, or its row, stands in the way: the number is tried again later.
 		req.Outcome, req.Reason = seqstore.OutcomeFailed, reasonOf(err)
-		closed, err = c.store.Resolve(work, req, nil)
+		if err = c.keep(work, e, req); err == nil {
+			closed, err = c.store.Resolve(work, req, nil)
+		}
 	}
 	claim.ended.Store(err == nil || errors.Is(err, ErrLate))
-	if errors.Is(err, ErrLate) { // another cleaner has it
+	if errors.Is(err, ErrLate) { // another cleaner has it, or completed work has come: the next claim shows it
 		c.options.Lease.Logger.Warn("sequence: a claim has lapsed", "stream", c.stream, "seq", e.Seq, "error", err)
 		return true, nil
 	}
@@ -292,6 +297,16 @@ func (c *Cleaner[Tx]) recoverNext(ctx context.Context, r *Report) (claimed bool,
 	}
 	c.count(ctx, r, e, closed, req, step)
 	return true, c.runHooks(ctx, e.Seq, 1)
+}
+
+// keep puts completed work into the manual queue before its number may become a gap: the
+// writer was told that the work is saved.
+func (c *Cleaner[Tx]) keep(ctx context.Context, e Entry, req seqstore.ResolveRequest) error {
+	gap := req.Outcome == OutcomeGap || req.Outcome == seqstore.OutcomeFailed && e.Attempts+1 >= req.MaxAttempts
+	if !gap || e.Work.Phase != Completed {
+		return nil
+	}
+	return c.store.Enqueue(ctx, ManualItem{Stream: e.Stream, Seq: e.Seq, Op: e.Op, Payload: e.Work.Data, Reason: cmp.Or(req.Reason, ReasonExpired)})
 }
 
 // count tells of a claim that has ended.

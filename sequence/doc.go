@@ -55,7 +55,8 @@
 //
 //	leased ──commit──► committed     recovering ──recovered──► recovered
 //	  │ └───release──► gap               ├──gap───────────────► gap ──fill──► filled
-//	  └──expiry, claim─► recovering      └──failed, or its claim lapsed: claimed again
+//	  └──expiry, claim─► recovering      └──failed, its claim lapsed, or
+//	                                        completed work came: claimed again
 //	                                                 gap ──seal──► sealed
 //
 // Leased and recovering entries are open. The watermark is the highest number such that no
@@ -79,8 +80,10 @@
 //
 // [Number.Save] stores partial or completed work under the operation. [Stream.Do] settles a late
 // commit automatically: it fills the number's gap if that is not sealed, or saves the payload as
-// completed work for the recovery in progress, or puts it into the manual queue. So no finished
-// result is lost silently.
+// completed work for the recovery in progress, or puts it into the manual queue. Completed
+// work ends the claim of a cleaner that has not seen the work, and a release makes no gap of
+// a number that has completed work. A cleaner that decides for a gap in spite of completed
+// work puts the work into the manual queue. So no finished result is lost silently.
 //
 // # Stores
 //

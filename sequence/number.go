@@ -68,7 +68,8 @@ func (n *Number[Tx]) Wait(ctx context.Context) error {
 }
 
 // Save keeps work in the store, for a recovery. Partial work may be saved again and again, by the
-// holder alone. Completed work, whose payload a recovery may commit as it is, is final.
+// holder alone. Completed work, whose payload a recovery may commit as it is, is final:
+// Release then makes no gap, and a claim that has not seen the work ends.
 func (n *Number[Tx]) Save(ctx context.Context, phase Phase, data []byte) error {
 	req := seqstore.SaveRequest{Stream: n.stream.name, Seq: n.Seq(), Token: n.Token(), Work: Work{Phase: phase, Data: data}}
 	return n.stream.store.Save(ctx, req)
@@ -209,8 +210,9 @@ func decided(err error) bool {
 	return abstractions.NotApplied(err) && !errors.Is(err, leasing.ErrUnavailable)
 }
 
-// Release gives the number up, which makes a gap. It is no error if the number is no longer the
-// caller's, or is committed.
+// Release gives the number up, which makes a gap. If completed work is saved, it ends the
+// lease instead, and a cleaner commits the work. It is no error if the number is no longer
+// the caller's, or is committed.
 func (n *Number[Tx]) Release(ctx context.Context) error {
 	n.mu.Lock()
 	if !n.closed {

@@ -102,6 +102,25 @@ func TestTrap_T87_FoldersThatCannotBeUsed(t *testing.T) {
 	}
 }
 
+// Another process makes a new folder in the place of the old one. The holder hears of its loss
+// at its next renewal.
+func TestTrap_T133_AFolderThatIsGoneIsALoss(t *testing.T) {
+	folder := filepath.Join(t.TempDir(), "state")
+	p := opened(t, folder)
+	renew := func(g abstractions.Grant) error {
+		_, err := p.Renew(t.Context(), abstractions.RenewRequest{Name: g.Name, ID: g.ID, Token: g.Token, TTL: g.TTL, State: g.State})
+		return err
+	}
+	one, two, three := p.mustAcquire(t, "one", "mine"), p.mustAcquire(t, "two", "mine"), p.mustAcquire(t, "three", "mine")
+	require.NoError(t, renew(one))
+	require.NoError(t, os.RemoveAll(folder))
+	require.ErrorIs(t, renew(one), abstractions.ErrLost, "any process may make a new folder")
+	opened(t, folder).mustAcquire(t, "two", "theirs")
+	for _, grant := range []abstractions.Grant{two, three} {
+		require.ErrorIs(t, renew(grant), abstractions.ErrLost, grant.Name)
+	}
+}
+
 // A sweep deletes what it has listed, and nothing newer.
 func TestWhatHasChangedSinceItWasListedIsNotDeleted(t *testing.T) {
 	dir := t.TempDir()

@@ -59,6 +59,16 @@ type driver struct {
 	folder *folder
 }
 
+// Renew reports a loss if the folder is gone: another process may make a new folder
+// without the record.
+func (d *driver) Renew(ctx context.Context, req abstractions.RenewRequest) (abstractions.Grant, error) {
+	grant, err := d.Records.Renew(ctx, req)
+	if gone := check(d.folder.path); err != nil && errors.Is(gone, fs.ErrNotExist) {
+		err = &abstractions.LostError{Reason: abstractions.LostGone, Err: gone}
+	}
+	return grant, err
+}
+
 func (d *driver) Ping(context.Context) error { return check(d.folder.path) }
 
 func (d *driver) Capabilities() abstractions.Capabilities { return capabilities }

@@ -3,7 +3,9 @@ package sqllease
 import (
 	"cmp"
 	"context"
+	"errors"
 	"maps"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -128,10 +130,15 @@ func (d *driver) RenewBatch(ctx context.Context, reqs []abstractions.RenewReques
 }
 
 func (d *driver) renew(ctx context.Context, reqs []abstractions.RenewRequest, wait bool) ([]abstractions.RenewResult, error) {
-	if err := d.check(ctx); err != nil {
-		return nil, err
+	err := d.check(ctx)
+	var results []abstractions.RenewResult
+	if err == nil {
+		results, err = d.backend.renew(ctx, reqs, wait)
 	}
-	results, err := d.backend.renew(ctx, reqs, wait)
+	if errors.Is(err, errGone) {
+		lost := &abstractions.LostError{Reason: abstractions.LostGone, Err: err}
+		return slices.Repeat([]abstractions.RenewResult{{Err: lost}}, len(reqs)), nil
+	}
 	if err == nil && d.record.renewals {
 		d.trimSome(ctx, len(reqs))
 	}

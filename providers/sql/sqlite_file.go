@@ -2,7 +2,9 @@ package sqllease
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"reflect"
 
@@ -62,13 +64,23 @@ func (f *sqliteFile) verify() error {
 func (f *sqliteFile) isAt(path string) error {
 	info, err := os.Stat(path)
 	if err == nil && !os.SameFile(info, f.info) {
-		err = fmt.Errorf("another file is at %s", path)
+		err = fmt.Errorf("%w at %s", errOtherFile, path)
 	}
 	return err
 }
 
+var (
+	errOtherFile = errors.New("another file is")
+	// errGone says for certain that other processes find another file at the path, or
+	// make one there: the leases of this one are lost.
+	errGone = errors.New("the database file was deleted, moved or replaced while it was open")
+)
+
 func (f *sqliteFile) gone(err error) error {
-	return fmt.Errorf("%w: the database file was deleted, moved or replaced while it was open (%w): put it back, or start anew", abstractions.ErrNotSetUp, err)
+	if errors.Is(err, errOtherFile) || errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%w: %w (%w): start anew", abstractions.ErrNotSetUp, errGone, err)
+	}
+	return fmt.Errorf("%w: the database file can't be looked at: %w", abstractions.ErrNotSetUp, err)
 }
 
 // links is how many names a file has: Nlink of syscall.Stat_t, whose type differs

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/distributedleasing/leasing"
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/stretchr/testify/require"
 )
@@ -61,12 +62,45 @@ func TestTrap_T18_FileThatIsGoneIsNoticed(t *testing.T) {
 			require.NoError(t, change(path))
 			_, err = p.Renew(ctx, renewalOf(grant))
 			require.ErrorIs(t, err, abstractions.ErrNotSetUp)
-			require.NotErrorIs(t, err, abstractions.ErrLost)
+			require.ErrorIs(t, err, abstractions.ErrLost)
 			_, err = p.Acquire(ctx, claimOf("m", time.Minute))
 			require.ErrorIs(t, err, abstractions.ErrNotSetUp)
 			require.ErrorIs(t, p.Ping(ctx), abstractions.ErrNotSetUp)
 		})
 	}
+}
+
+// Another process makes a new file in the place of the old one, as after `git clean`. The
+// holder hears of its loss at its next renewal, and not at the end of its TTL.
+func TestTrap_T133_AFileThatIsGoneIsALoss(t *testing.T) {
+	ctx, folder := bounded(t), filepath.Join(t.TempDir(), "state")
+	url := "sqlite://" + filepath.Join(folder, "leases.db")
+	require.NoError(t, os.Mkdir(folder, 0o755))
+	manager := func() leasing.Manager {
+		m, err := leasing.NewManager(openTest(t, url, nil), leasing.Options{TTL: time.Hour, NoAutoRenew: true})
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = m.Close(ctx) })
+		return m
+	}
+	first := manager()
+	one, err := first.TryAcquire(ctx, "n", nil)
+	require.NoError(t, err)
+	two, err := first.TryAcquire(ctx, "m", nil)
+	require.NoError(t, err)
+	require.NoError(t, os.RemoveAll(folder))
+	require.ErrorIs(t, two.Renew(ctx), leasing.ErrLost, "any process may make a new file")
+	require.NoError(t, os.Mkdir(folder, 0o755))
+	next, err := manager().TryAcquire(ctx, "n", nil)
+	require.NoError(t, err)
+	require.ErrorIs(t, one.Renew(ctx), leasing.ErrLost)
+	for _, lost := range []leasing.Lease{one, two} {
+		why, is := errors.AsType[*leasing.LostError](lost.Err())
+		require.True(t, is)
+		require.Equal(t, leasing.LostGone, why.Reason)
+		require.ErrorIs(t, context.Cause(lost.Context()), leasing.ErrLost)
+	}
+	require.NoError(t, next.Renew(ctx))
+	require.NoError(t, next.Release(ctx))
 }
 
 // Releases of an application live in folders of their own, and a link leads to the present one.
@@ -100,6 +134,7 @@ func TestTrap_T100_FileBehindALinkThatLeadsElsewhereIsNoticed(t *testing.T) {
 			require.NoError(t, err)
 			_, err = p.Renew(ctx, renewalOf(grant))
 			require.ErrorIs(t, err, abstractions.ErrNotSetUp, "another process has the name there")
+			require.ErrorIs(t, err, abstractions.ErrLost)
 			_, err = p.Acquire(ctx, claimOf("m", time.Minute))
 			require.ErrorIs(t, err, abstractions.ErrNotSetUp)
 			require.ErrorIs(t, p.Ping(ctx), abstractions.ErrNotSetUp)

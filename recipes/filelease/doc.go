@@ -10,7 +10,8 @@
 //	defer set.Release(ctx)
 //
 // It works with any manager. Processes of one machine that share a tree need no
-// server: SQLite in a folder of the tree is enough, see [StateFolder].
+// server: SQLite in a folder of the tree, or of its git repository, is enough: see
+// [StateFolder].
 //
 // # What a path means
 //
@@ -46,15 +47,21 @@
 //
 // Leases exclude only processes that ask for them, and a paused process may write
 // late: write to a temporary file beside the target, and rename it while the set's
-// context is alive. No order is promised between waiters for a folder and waiters for
+// context is alive. A lease belongs to a name: a holder who renames src/old/ to src/new/
+// still has src/old, and others can get src/new. Acquire both names before the rename. Hard
+// links count as they are when Acquire returns: a link that is made later, between the
+// files of two holders, ends neither lease. A link outside the root is found by its inode
+// alone, which is that of the moment of the Acquire.
+//
+// No order is promised between waiters for a folder and waiters for
 // files in it. Acquires of one process exclude each other like those of several: a
 // process that holds a folder and acquires a file in it with another Acquire waits for
 // itself. Ask for all paths at once.
 //
 // Case is folded letter by letter (Unicode's simple folding). Other spellings that a
 // file system treats as one name, such as composed and decomposed letters on macOS, or
-// short names on Windows, are different names here. So are hard links (without
-// Options.HardLinks), bind mounts, and mounts of one tree at two places. Tests on Linux
+// short names on Windows, are different names here. Hard links without
+// Options.HardLinks are different names too, and so are bind mounts and mounts of one tree at two places, with any options. Tests on Linux
 // show that different spellings of one file exclude each other. On macOS and Windows the
 // same code resolves paths, but has not been tested there, nor on a case-insensitive
 // file system.
@@ -62,6 +69,8 @@
 // # What it costs
 //
 // Each path costs one acquire, and one Inspect for each folder above it, up to the
-// root. A folder also costs one listing of the held leases below it. No file is read
-// or written.
+// root. A folder also costs one listing of the held leases below it. A name has at most
+// the backend's limit (Capabilities), often 512 bytes; a longer path is refused. No file
+// is read or written. With Options.HardLinks Acquire looks at each file below a folder,
+// twice, and at each file below the root if one of the files has several names.
 package filelease

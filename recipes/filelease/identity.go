@@ -5,9 +5,13 @@ import (
 	"reflect"
 )
 
-// identity is what tells a file from others of the machine: fields of syscall.Stat_t,
-// whose types differ between systems; zeros where there is none.
-func identity(info fs.FileInfo) (device, inode uint64) {
+// file tells a file from all others of the machine.
+type file struct{ device, inode uint64 }
+
+// identity returns the identity of a file, and the number of its names. It reads
+// fields of syscall.Stat_t, whose types differ between systems. Systems that lack the
+// fields give zeros.
+func identity(info fs.FileInfo) (one file, links uint64) {
 	stat := reflect.Indirect(reflect.ValueOf(info.Sys()))
 	field := func(name string) uint64 {
 		if stat.Kind() != reflect.Struct {
@@ -21,5 +25,5 @@ func identity(info fs.FileInfo) (device, inode uint64) {
 		}
 		return 0
 	}
-	return field("Dev"), field("Ino")
+	return file{field("Dev"), field("Ino")}, field("Nlink")
 }

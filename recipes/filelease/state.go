@@ -1,7 +1,9 @@
 package filelease
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -9,29 +11,58 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
 )
 
-// StateFolder creates the folder .leasing in root, with a .gitignore, and returns its
-// path. A database in it can hold the leases of all processes of this machine that
-// share the tree:
+// StateFolder creates the folder of a tree's state, and returns its path. A database in it
+// can hold the leases of all processes of this machine that share the tree:
 //
 //	folder, err := filelease.StateFolder(root)
 //	provider, err := sqllease.Open(ctx, sqllease.Options{URL: "sqlite://" + folder + "/leases.db", Create: true})
 //
-// On a network file system it returns an error that matches leasing.ErrNotSetUp: file
-// locks do not work across hosts there, so the leases must be kept on a server.
+// In a git checkout the folder is in the repository's own folder (.git/leasing/main, or
+// .git/leasing/worktree-NAME for a linked worktree), which `git clean` leaves alone.
+// Worktrees have different files, so their leases do not exclude each other. Elsewhere the
+// folder is .leasing in root, with a .gitignore. If that folder is deleted or replaced,
+// a holder hears of its loss at its next renewal.
+//
+// A checkout that has a .leasing of an earlier version is refused: a process may still
+// use that folder. Delete the folder when no process uses it any more. The error matches
+// leasing.ErrNotSetUp, as it does on a network file system: file locks do not work across
+// hosts there, so the leases must be kept on a server.
 func StateFolder(root string) (string, error) {
+	notSetUp := func(err error) error { return fmt.Errorf("%w: %w", leasing.ErrNotSetUp, err) }
 	if err := providerkit.LocalDisk(root); err != nil {
-		return "", fmt.Errorf("%w: %w", leasing.ErrNotSetUp, err)
+		return "", notSetUp(err)
 	}
-	folder := filepath.Join(root, ".leasing")
-	if err := os.Mkdir(folder, 0o755); err != nil && !os.IsExist(err) {
+	old := filepath.Join(root, ".leasing")
+	folder, err := checkoutFolder(root)
+	if err != nil {
+		return "", notSetUp(err)
+	}
+	if folder == "" {
+		return old, makeIgnored(old)
+	}
+	if _, err := os.Lstat(old); err == nil {
+		return "", notSetUp(fmt.Errorf("%s is of before this was a git checkout, or of an earlier version: delete it when no process uses it", old))
+	} else if !errors.Is(err, fs.ErrNotExist) {
 		return "", err
 	}
-	ignore := filepath.Join(folder, ".gitignore")
-	if _, err := os.Stat(ignore); os.IsNotExist(err) {
-		err = os.WriteFile(ignore, []byte("*\n"), 0o644)
-		if err != nil {
-			return "", err
-		}
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		return "", err
+	}
+	if err := providerkit.LocalDisk(folder); err != nil {
+		return "", notSetUp(err)
 	}
 	return folder, nil
+}
+
+// makeIgnored makes a folder that git ignores.
+func makeIgnored(folder string) error {
+	if err := os.Mkdir(folder, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	ignore := filepath.Join(folder, ".gitignore")
+	_, err := os.Stat(ignore)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = os.WriteFile(ignore, []byte("*\n"), 0o644)
+	}
+	return err
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -25,9 +24,12 @@ type Options struct {
 	// FoldCase ignores case even if Root's file system appears to be case-sensitive.
 	// Set it on all machines if the file system of one is case-insensitive.
 	FoldCase bool
-	// HardLinks also leases each file by its inode: a second lease for each, since another
-	// link may be made while it is held. Use it only for the processes of one machine,
-	// since inodes of other machines mean other files.
+	// HardLinks makes all names of a file below Root exclude each other. Acquire then leases
+	// each file by its inode too, and also the other names of a file that has several.
+	// A folder's lease does so for each file below that has several names. The
+	// processes of one machine must all set it; inodes of other machines mean other
+	// files. At most 256 leases are added; more are refused with an error that matches
+	// leasing.ErrInvalid. New refuses it on systems that show no inodes, such as Windows.
 	HardLinks bool
 }
 
@@ -55,6 +57,9 @@ func New(manager leasing.Manager, options Options) (*Tree, error) {
 	if err != nil || info == nil || !info.IsDir() || options.Root == "" {
 		return nil, &leasing.InvalidError{Field: "Options.Root", Value: options.Root, Want: "a folder that exists"}
 	}
+	if one, links := identity(info); options.HardLinks && (one.inode == 0 || links == 0) {
+		return nil, &leasing.InvalidError{Field: "Options.HardLinks", Value: true, Want: "false: this system shows no inodes"}
+	}
 	options.FoldCase = options.FoldCase || foldsCase(root)
 	c := manager.Capabilities()
 	return &Tree{manager: manager, options: options, root: root, covers: !c.ReadsMayLag}, nil
@@ -63,7 +68,7 @@ func New(manager leasing.Manager, options Options) (*Tree, error) {
 // LeaseName returns the name of a path's lease: of a set, multilease.Set.Lease has it,
 // unless another path of the set covers it.
 func (t *Tree) LeaseName(path string) (string, error) {
-	found, err := t.target(path)
+	found, _, err := t.target(path)
 	return found.name, err
 }
 
@@ -112,11 +117,11 @@ func (t target) above() (names []string) {
 	return names
 }
 
-// target resolves a path.
-func (t *Tree) target(path string) (target, error) {
+// target resolves a path, and returns the place that it leads to.
+func (t *Tree) target(path string) (found target, place string, err error) {
 	invalid := func(want string) error { return &leasing.InvalidError{Field: "path", Value: path, Want: want} }
 	if path == "" || strings.ContainsRune(path, 0) {
-		return target{}, invalid("a path without NUL")
+		return target{}, "", invalid("a path without NUL")
 	}
 	at := path
 	if !filepath.IsAbs(at) {
@@ -124,8 +129,19 @@ func (t *Tree) target(path string) (target, error) {
 	}
 	at, info, err := resolve(at)
 	if err != nil {
-		return target{}, fmt.Errorf("%w: %w", invalid("a path that can be followed"), err)
+		return target{}, "", fmt.Errorf("%w: %w", invalid("a path that can be followed"), err)
 	}
+	found, err = t.named(path, at, info)
+	if err == nil && !t.covers && (asFolder(path) || info != nil && info.IsDir()) {
+		err = fmt.Errorf("%w: leases of folders, on %s", leasing.ErrUnsupported, t.manager.Capabilities().Provider)
+	}
+	return found, at, err
+}
+
+// named returns the target at a place that a path leads to. info is nil if the place is
+// empty.
+func (t *Tree) named(path, at string, info fs.FileInfo) (target, error) {
+	invalid := func(want string) error { return &leasing.InvalidError{Field: "path", Value: path, Want: want} }
 	below, is := strings.CutPrefix(at, strings.TrimSuffix(t.root, string(filepath.Separator)))
 	below = filepath.ToSlash(below)
 	if !is || below != "" && below[0] != '/' {
@@ -139,29 +155,26 @@ func (t *Tree) target(path string) (target, error) {
 	if err := t.manager.Capabilities().ValidateName(found.name); err != nil {
 		return target{}, fmt.Errorf("%w: %w", invalid("a shorter one"), err)
 	}
-	if !t.covers && (asFolder(path) || info != nil && info.IsDir()) {
-		return target{}, fmt.Errorf("%w: leases of folders, on %s", leasing.ErrUnsupported, t.manager.Capabilities().Provider)
-	}
 	return found, nil
 }
 
-// targets are what paths lead to, in the order of their names, without what another
-// one covers.
-func (t *Tree) targets(paths []string) ([]target, error) {
+// targets are the things that paths lead to, in the order of their names, without those
+// that another one covers.
+func (t *Tree) targets(ctx context.Context, paths []string) ([]target, error) {
 	if len(paths) == 0 {
 		return nil, &leasing.InvalidError{Field: "paths", Value: paths, Want: "at least one"}
 	}
-	byName := map[string]target{}
-	for _, path := range paths {
-		found, err := t.target(path)
+	byName, places := map[string]target{}, make([]string, len(paths))
+	for i, path := range paths {
+		found, place, err := t.target(path)
 		if err != nil {
 			return nil, err
 		}
-		byName[found.name] = found
-		if t.options.HardLinks {
-			if inode := t.inode(path); inode != "" {
-				byName[inode] = target{name: inode}
-			}
+		byName[found.name], places[i] = found, place
+	}
+	if t.options.HardLinks {
+		if err := t.withLinks(ctx, places, byName); err != nil {
+			return nil, err
 		}
 	}
 	var all []target
@@ -172,22 +185,6 @@ func (t *Tree) targets(paths []string) ([]target, error) {
 		}
 	}
 	return all, nil
-}
-
-// inode names the file that a path leads to, under any name of it; "" if there is none.
-func (t *Tree) inode(path string) string {
-	if !filepath.IsAbs(path) {
-		path = t.root + string(filepath.Separator) + path
-	}
-	info, err := os.Stat(path)
-	if err != nil || info.IsDir() {
-		return ""
-	}
-	device, number := identity(info)
-	if number == 0 {
-		return ""
-	}
-	return fmt.Sprintf("%s:#%x.%x", t.options.Name, device, number)
 }
 
 func (t *Tree) acquire(ctx context.Context, paths []string, options *leasing.AcquireOptions, once bool) (*multilease.Set, error) {
@@ -205,7 +202,7 @@ func (t *Tree) acquire(ctx context.Context, paths []string, options *leasing.Acq
 		return nil, &leasing.InvalidError{Field: "AcquireOptions.NoAutoRenew", Value: true, Want: "false: leases are renewed while others are waited for"}
 	}
 	for {
-		wanted, err := t.targets(paths)
+		wanted, err := t.targets(ctx, paths)
 		if err != nil {
 			return nil, err
 		}
@@ -213,7 +210,7 @@ func (t *Tree) acquire(ctx context.Context, paths []string, options *leasing.Acq
 		if err != nil {
 			return nil, err
 		}
-		again, err := t.targets(paths)
+		again, err := t.targets(ctx, paths)
 		if err == nil && slices.Equal(again, wanted) {
 			return set, nil
 		}

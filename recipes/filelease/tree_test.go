@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -258,14 +259,104 @@ func TestHardLinksExcludeEachOtherIfTheOptionsSaySo(t *testing.T) {
 		require.NoError(t, os.Link(filepath.Join(c.root, "a/one"), filepath.Join(c.root, "two")))
 		ann, bob := c.agent("ann", Options{HardLinks: true}), c.agent("bob", Options{HardLinks: true})
 		set := c.takes(ann, "a/one")
-		require.Len(t, set.Leases(), 2)
+		require.Len(t, set.Leases(), 3, "two names and the inode")
 		c.refused(bob, "two")
 		c.refused(bob, filepath.Join(c.root, "two"))
 		c.takes(bob, "single")
 		require.NoError(t, os.Link(filepath.Join(c.root, "single"), filepath.Join(c.root, "later")))
 		c.refused(ann, "later") // though it was one name when bob took it
-		c.takes(c.agent("eve", Options{}), "two")
+		c.takes(c.agent("eve", Options{}), "later")
 		require.NoError(t, set.Err())
+	})
+}
+
+// The holder of a folder and the holder of another name of a file in it exclude each
+// other, whenever the link, the file or the replaced file came to be.
+func TestTrap_T131_AFolderCoversALinkToAFileInIt(t *testing.T) {
+	links := Options{HardLinks: true}
+	inCheckout(t, []string{"d/sub/x", "e/", "f/y", "g/"}, func(t *testing.T, c *checkout) {
+		at := func(name string) string { return filepath.Join(c.root, name) }
+		replace := func(name string) {
+			require.NoError(t, os.WriteFile(at("new"), []byte("new"), 0o644))
+			require.NoError(t, os.Rename(at("new"), at(name)))
+		}
+		ann, bob := c.agent("ann", links), c.agent("bob", links)
+		release := func(set *multilease.Set) {
+			require.NoError(t, set.Err())
+			require.NoError(t, set.Release(t.Context()))
+		}
+		require.NoError(t, os.Link(at("d/sub/x"), at("e/y")))
+
+		folder := c.takes(ann, "d/")
+		c.refused(bob, "e/y")
+		c.refused(bob, "e/")
+		c.refused(bob, ".")
+		release(folder)
+
+		file := c.takes(bob, "e/y")
+		c.refused(ann, "d/")
+		c.refused(ann, "d/sub")
+		c.refused(ann, "d/sub/x")
+		c.refused(ann, "e/")
+		c.takes(ann, "f/")
+		replace("e/y") // the recommended way to write
+		require.NoError(t, os.Link(at("e/y"), at("g/later")))
+		c.refused(ann, "g/")
+		release(file)
+
+		folder = c.takes(ann, "d/", "new/")
+		replace("d/sub/x")
+		require.NoError(t, os.Mkdir(at("new"), 0o755))
+		require.NoError(t, os.WriteFile(at("new/z"), nil, 0o644))
+		require.NoError(t, os.Link(at("d/sub/x"), at("e/replaced")))
+		require.NoError(t, os.Link(at("new/z"), at("e/created")))
+		c.refused(bob, "e/replaced")
+		c.refused(bob, "e/created")
+		c.refused(bob, "e/")
+		release(folder)
+
+		set := c.takes(ann, "d/", "e/") // all names are below what the set covers
+		require.Subset(t, names(set), []string{"app:/d", "app:/e"})
+		release(set)
+
+		waiting := c.waits(bob, "e/replaced")
+		release(<-waiting)
+	})
+}
+
+// Two checkouts of one tree on one machine share files by hard links, like those of package managers.
+func TestLinksBetweenCheckoutsExcludeEachOther(t *testing.T) {
+	inCheckout(t, []string{"one/d/x", "two/e/", "two/y"}, func(t *testing.T, c *checkout) {
+		at := func(name string) string { return filepath.Join(c.root, name) }
+		ann := c.agent("ann", Options{HardLinks: true, Root: at("one")})
+		bob := c.agent("bob", Options{HardLinks: true, Root: at("two")})
+		require.NoError(t, c.takes(ann, "d/x").Err())
+		require.NoError(t, os.Link(at("one/d/x"), at("two/e/x"))) // though it was one name when ann took it
+		c.refused(bob, "e/x")
+		c.refused(bob, "e/")
+		c.takes(bob, "y")
+	})
+}
+
+// Links in a folder cost leases, so there is a bound.
+func TestAFolderWithTooManyLinksIsRefused(t *testing.T) {
+	inCheckout(t, []string{"a/", "b/", "c/one"}, func(t *testing.T, c *checkout) {
+		for i := range maxLinked/2 + 1 {
+			name := filepath.Join(c.root, "a", strconv.Itoa(i))
+			require.NoError(t, os.WriteFile(name, nil, 0o644))
+			require.NoError(t, os.Link(name, filepath.Join(c.root, "b", strconv.Itoa(i))))
+		}
+		ann := c.agent("ann", Options{HardLinks: true})
+		_, err := ann.TryAcquire(t.Context(), []string{"a/"}, nil)
+		require.ErrorIs(t, err, leasing.ErrInvalid)
+		require.ErrorContains(t, err, "256")
+		c.takes(ann, "a/7")
+		c.takes(ann, "c/")
+		ctx, cancel := context.WithCancelCause(t.Context())
+		enough := errors.New("enough")
+		cancel(enough)
+		_, err = ann.TryAcquire(ctx, []string{"b/"}, nil)
+		require.ErrorIs(t, err, enough)
 	})
 }
 

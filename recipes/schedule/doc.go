@@ -15,7 +15,9 @@
 // comes, but at most for Options.StartWithin.
 //
 //  1. At most once: the job is never started twice for a tick, whichever
-//     processes try, and whatever their clocks say. A run that fails, crashes
+//     processes try, if their clocks differ by at most an hour. (On a backend whose
+//     longest TTL is less than 2 h: by at most half of that TTL, which is 30 s on
+//     Azure Blob.) A run that fails, crashes
 //     or is cancelled is not repeated; the job runs again at the next tick.
 //  2. One run at a time: the job runs under the lease of the schedule's name.
 //     Its context ends before another process can have the lease. A tick that
@@ -54,18 +56,23 @@
 //
 // Each process waits for a tick by its own clock, so the process whose clock is
 // ahead starts it. Then it looks for the tick's mark, a lease named
-// jobs/daily-maintenance/tick/2026-03-29T00:00:00Z. A lease that was ever held has
-// a token, and the backend remembers it after the lease has ended. If there is no
-// mark the process takes the schedule's lease, looks again, sets the mark by
-// acquiring and releasing the lease of that name, and starts the job if it can
-// still trust the schedule's lease. All later processes find the mark. With
-// AtLeastOnce the mark is set when the job has returned.
+// jobs/daily-maintenance/tick/2026-03-29T00:00:00Z. If that name has no token, there is
+// no mark yet. The process then takes the schedule's lease, looks again, sets the mark
+// by acquiring the lease of that name, and starts the job if it can still trust the
+// schedule's lease. All later processes find the mark. With AtLeastOnce the mark is set
+// when the job has returned.
 //
-// This relies on no clock, but on two conditions. The lease must keep the promises of package
-// leasing. And the backend must remember the mark for as long as any process may ask for it:
-// the provider's retention (an hour by default) must be longer than Options.StartWithin plus
-// the difference of the clocks. Where reads may lag (Capabilities.ReadsMayLag) the second look
-// is a Break of the mark, which returns the latest token and ends no lease in use.
+// No process releases the mark's lease. Its TTL is the rest of the time for which the tick is
+// current, and an hour for the difference of the clocks. So it lasts also if its process
+// ends, and does not depend on how long the provider remembers a released name. In
+// lists and in the console marks are held leases without renewals. If the backend
+// fails just after the mark was set, a manager that closes may still release it; the
+// provider's retention (an hour by default) then has to suffice. A Manager with a
+// TTLPolicy has to leave marks their TTL: Run ends with an error if it does not.
+//
+// The lease must keep the promises of package leasing. Where reads may lag
+// (Capabilities.ReadsMayLag) the second look is a Break of the mark, which returns the
+// latest token and frees no name early.
 //
 // Per tick the process that runs the job sends 6 requests, besides renewals.
 // Every other process sends 1 to 4, and a few per minute while the previous

@@ -5,17 +5,28 @@ import (
 	"time"
 
 	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/recipes/internal/recipe"
 )
 
 const (
 	// tickFormat is RFC 3339 for times in UTC.
 	tickFormat = "2006-01-02T15:04:05.999999999Z"
-	// markLimit is how long to try to set a mark.
+	// markLimit bounds the wait for a mark's lease.
 	markLimit = 10 * time.Second
-	// markRelease is how long to wait for the release of its lease. What has
-	// not been done by then happens in the background, or the TTL does it.
-	markRelease = time.Second
+	// markLeave bounds the request that detaches a mark's lease from this process.
+	markLeave = time.Second
+	// markSlack is the time for which a mark outlasts its tick, for the difference of
+	// the processes' clocks.
+	markSlack = time.Hour
 )
+
+// slack is markSlack, or half the longest TTL of the backend if that is less.
+func slack(c leasing.Capabilities) time.Duration {
+	if c.MaxTTL > 0 {
+		return min(markSlack, c.MaxTTL/2)
+	}
+	return markSlack
+}
 
 // markName is the name of a tick's mark. "tick" is a part of its own so that
 // no more than one scope of metrics comes of a name without parts.
@@ -39,15 +50,39 @@ func (r *runner) surelyMarked(ctx context.Context, tick time.Time) (bool, error)
 	return mark.Token != 0, err
 }
 
-// mark marks a tick. It waits, since that is one claim with one ID however
-// often it has to ask: a reply that was lost does not stand in its own way.
+// mark marks a tick: it acquires the mark's lease and leaves the lease to its TTL, which
+// ends after the tick is no longer current. A backend may forget a name that was
+// released. mark waits, since that is one claim with one ID however often it has to
+// ask: a reply that was lost does not stand in its own way.
+//
+// After HandOver a manager that closes leaves the lease alone. If HandOver fails, the
+// closing manager releases the lease, and only the provider's retention keeps the mark.
 func (r *runner) mark(ctx context.Context, tick time.Time) error {
-	lease, err := r.manager.Acquire(ctx, r.markName(tick), &leasing.AcquireOptions{WaitLimit: markLimit})
+	ttl, err := r.markTTL(tick)
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, markRelease)
+	lease, err := r.manager.Acquire(ctx, r.markName(tick), &leasing.AcquireOptions{WaitLimit: markLimit, TTL: ttl, NoAutoRenew: true})
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, markLeave)
 	defer cancel()
-	_ = lease.Release(ctx) // to have been held is enough
+	if lease.TTL() < ttl {
+		short := &leasing.InvalidError{Field: "Options.TTLPolicy", Value: lease.TTL(), Want: "the TTL that was asked for, " + ttl.String() + ": a mark has to last"}
+		return recipe.Join(short, lease.Release(ctx))
+	}
+	_, _ = lease.HandOver(ctx)
 	return nil
+}
+
+// markTTL returns how long a tick's mark has to last from now.
+func (r *runner) markTTL(tick time.Time) (time.Duration, error) {
+	c := r.manager.Capabilities()
+	_, _, end, err := r.latest(tick, tick)
+	ttl := max(min(max(end.Sub(r.now()), 0), r.StartWithin)+slack(c), c.MinTTL)
+	if c.MaxTTL > 0 { // a clock that was stepped back
+		ttl = min(ttl, c.MaxTTL)
+	}
+	return ttl, err
 }

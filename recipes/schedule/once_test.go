@@ -196,6 +196,115 @@ func TestALeaseLostWhileTheMarkIsSet(t *testing.T) {
 	})
 }
 
+// bounded is a backend with a longest TTL.
+type bounded struct {
+	abstractions.Provider
+	most time.Duration
+}
+
+func (b bounded) Capabilities() abstractions.Capabilities {
+	c := b.Provider.Capabilities()
+	c.MaxTTL = b.most
+	return c
+}
+
+// forgetful is a backend that forgets a name as soon as its lease has ended.
+type forgetful struct{ abstractions.Provider }
+
+func (f forgetful) Inspect(ctx context.Context, req abstractions.InspectRequest) (abstractions.Record, error) {
+	r, err := f.Provider.Inspect(ctx, req)
+	if !r.Held {
+		r = abstractions.Record{Name: req.Name}
+	}
+	return r, err
+}
+
+// A backend remembers a released name for its retention alone. The mark of a tick lasts
+// for StartWithin and the difference of the clocks, also when its process has ended.
+func TestTrap_T132_AMarkOutlivesTheRetention(t *testing.T) {
+	within := 6 * time.Hour
+	daily := func(change Options) Options {
+		change.Every, change.StartWithin, change.Jitter = 24*time.Hour, within, -1
+		return change
+	}
+	for what, options := range map[string]Options{"at most once": {}, "at least once": {AtLeastOnce: true}} {
+		t.Run(what, func(t *testing.T) {
+			onStage(t, func(t *testing.T, s *stage) {
+				s.over = forgetful{s.provider}
+				a := s.run("a", daily(options), nil)
+				s.until(24*time.Hour + time.Minute)
+				require.Equal(t, []string{"00:00:00"}, s.ticks())
+				a.stop(errStop)
+				require.Equal(t, errStop, a.ended())
+				require.NoError(t, a.manager.Close(t.Context()), "the process ends")
+				options := daily(options)
+				options.CatchUp = true
+				behind := options
+				behind.Now = func() time.Time { return time.Now().Add(-time.Hour) }
+				for after := 2 * time.Minute; after < within; after += 59 * time.Minute {
+					s.until(24*time.Hour + after)
+					s.run("new"+after.String(), options, nil)
+				}
+				s.until(24*time.Hour + within + 59*time.Minute)
+				s.run("behind", behind, nil)
+				require.Len(t, s.ticks(), 1)
+				s.until(48*time.Hour - time.Minute)
+				require.Len(t, s.ticks(), 1)
+			})
+		})
+	}
+	t.Run("skipped", func(t *testing.T) {
+		onStage(t, func(t *testing.T, s *stage) {
+			s.over = forgetful{s.provider}
+			options := Options{Every: 8 * time.Hour, StartWithin: within}
+			a := s.run("a", options, func(context.Context, Tick) error { time.Sleep(9 * time.Hour); return nil })
+			s.until(18 * time.Hour)
+			a.stop(errStop)
+			require.Equal(t, errStop, a.ended())
+			require.NoError(t, a.manager.Close(t.Context()))
+			options.CatchUp = true
+			s.until(21 * time.Hour)
+			s.run("b", options, nil)
+			s.until(22 * time.Hour)
+			require.Equal(t, []string{"08:00:00"}, s.ticks(), "that of 16:00 was skipped")
+		})
+	})
+	t.Run("as long as the backend can", func(t *testing.T) {
+		onStage(t, func(t *testing.T, s *stage) {
+			s.over = bounded{forgetful{s.provider}, time.Minute}
+			a := s.run("a", Options{}, nil)
+			s.until(time.Hour + 2*time.Second)
+			a.stop(errStop)
+			require.NoError(t, a.manager.Close(t.Context()))
+			for after := 5 * time.Second; after < 3*time.Minute; after += 5 * time.Second {
+				s.until(time.Hour + after)
+				s.run("new"+after.String(), Options{CatchUp: true}, nil)
+			}
+			s.until(time.Hour + 5*time.Minute)
+			require.Equal(t, []string{"01:00:00"}, s.ticks())
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			err := Run(ctx, s.manager("b"), Options{Name: name, Every: time.Hour, StartWithin: 31 * time.Second, OnError: func(time.Time, error) {}}, func(context.Context, Tick) error { return nil })
+			require.ErrorIs(t, err, leasing.ErrInvalid)
+			require.ErrorContains(t, err, "Options.StartWithin")
+			require.ErrorContains(t, err, "at most 30s")
+		})
+	})
+	t.Run("a policy makes it shorter", func(t *testing.T) {
+		onStage(t, func(t *testing.T, s *stage) {
+			m := leasingtest.NewManagerOn(t, s.over, leasing.Options{TTLPolicy: func(leasing.TTLRequest) time.Duration { return ttl }})
+			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Hour)
+			defer cancel()
+			err := Run(ctx, m, Options{Name: name, Every: time.Hour, OnError: func(time.Time, error) {}}, func(context.Context, Tick) error {
+				t.Error("started")
+				return nil
+			})
+			require.ErrorIs(t, err, leasing.ErrInvalid)
+			require.ErrorContains(t, err, "TTLPolicy")
+		})
+	})
+}
+
 type lapsed struct{ leasing.Lease }
 
 func (lapsed) Err() error { return &leasing.LostError{Reason: leasing.LostExpired} }
@@ -255,12 +364,14 @@ func (l lagging) Inspect(ctx context.Context, req abstractions.InspectRequest) (
 
 // T91: whether a tick was taken before is no matter of a read that may lag.
 func TestTrap_T91_AMarkThatReadsDoNotShowYet(t *testing.T) {
-	onStage(t, func(t *testing.T, s *stage) {
-		s.over = lagging{s.provider, s.began.Add(time.Hour + time.Minute)}
-		for i := range 3 {
-			s.run(strconv.Itoa(i), Options{Jitter: time.Duration(i+1) * time.Second}, nil)
-		}
-		s.until(2*time.Hour - time.Minute)
-		require.Equal(t, []string{"01:00:00"}, s.ticks())
-	})
+	for _, atLeastOnce := range []bool{false, true} {
+		onStage(t, func(t *testing.T, s *stage) {
+			s.over = lagging{s.provider, s.began.Add(time.Hour + time.Minute)}
+			for i := range 3 {
+				s.run(strconv.Itoa(i), Options{Jitter: time.Duration(i+1) * time.Second, AtLeastOnce: atLeastOnce}, nil)
+			}
+			s.until(2*time.Hour - time.Minute)
+			require.Equal(t, []string{"01:00:00"}, s.ticks())
+		})
+	}
 }

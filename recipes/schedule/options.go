@@ -28,9 +28,11 @@ type Options struct {
 	// The ticks must not depend on t: "an hour after t" is not a timetable.
 	Next func(t time.Time) time.Time
 
-	// StartWithin is how late the job may be started for a tick, for example
-	// after the backend could not be reached. It never extends past the next
-	// tick. Default 30 min.
+	// StartWithin bounds the delay after which the job may still start for a tick, for
+	// example after the backend could not be reached. It never extends past the next
+	// tick. At most the backend's MaxTTL less an hour; if the MaxTTL is less than 2 h,
+	// at most half of it: the mark of a tick has to last longer (30 s on Azure Blob,
+	// 11 h on S3). Default 30 min, or that bound if it is less.
 	StartWithin time.Duration `option:"default=30m"`
 	// CatchUp makes a process that calls Run take the tick that is current,
 	// if no process has. Otherwise it waits for the next tick.
@@ -65,6 +67,10 @@ type Options struct {
 }
 
 func (o Options) complete(c leasing.Capabilities) (Options, error) {
+	longest := c.MaxTTL - slack(c) // for which the backend can keep a mark
+	if c.MaxTTL > 0 && o.StartWithin == 0 {
+		o.StartWithin = min(30*time.Minute, longest)
+	}
 	if err := providerkit.Complete(&o); err != nil {
 		return o, err
 	}
@@ -81,6 +87,8 @@ func (o Options) complete(c leasing.Capabilities) (Options, error) {
 		return o, &leasing.InvalidError{Field: "Options.Every", Value: o.Every, Want: "a period; or 0 and Next"}
 	case o.Next == nil && o.Every < time.Second:
 		return o, &leasing.InvalidError{Field: "Options.Every", Value: o.Every, Want: "at least 1s; for shorter periods elect a leader"}
+	case c.MaxTTL > 0 && o.StartWithin > longest:
+		return o, &leasing.InvalidError{Field: "Options.StartWithin", Value: o.StartWithin, Want: fmt.Sprintf("at most %v on %s, so that a tick's mark outlives it", longest, c.Provider)}
 	case o.Jitter >= o.StartWithin:
 		return o, &leasing.InvalidError{Field: "Options.Jitter", Value: o.Jitter, Want: fmt.Sprintf("less than StartWithin, which is %v", o.StartWithin)}
 	case o.Lease.WaitLimit != 0:

@@ -244,6 +244,10 @@ func TestATickThatCameWhileARunWasCutShortIsLeftToOthers(t *testing.T) {
 
 func TestTheCostOfATick(t *testing.T) {
 	onStage(t, func(t *testing.T, s *stage) {
+		s.provider.Use(func(_ context.Context, _ leasingtest.Call, apply func() error) error {
+			time.Sleep(time.Millisecond) // no answer comes in the instant of its request
+			return apply()
+		})
 		s.run("a", Options{}, nil)
 		s.until(time.Hour - time.Second)
 		before := len(s.provider.Calls())

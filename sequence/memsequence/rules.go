@@ -164,6 +164,9 @@ func (l *ledger) save(now time.Time, req seqstore.SaveRequest) (change, error) {
 		return change{}, seqstore.Late("save work of", e, now)
 	}
 	e.Work = seqstore.Work{Phase: req.Work.Phase, Data: bytes.Clone(req.Work.Data)}
+	if e.Work.Phase == seqstore.Completed {
+		e.ClaimUntil = time.Time{} // the cleaner has not seen the work: the next claim has
+	}
 	return change{put: []seqstore.Entry{e}}, nil
 }
 
@@ -196,6 +199,10 @@ func (l *ledger) release(now time.Time, req seqstore.ReleaseRequest) change {
 	e, ok := l.entries[req.Seq]
 	if !ok || e.State != seqstore.Leased || req.Token != e.Token {
 		return change{again: true}
+	}
+	if e.Work.Phase == seqstore.Completed {
+		e.ExpiresAt = earliest(e.ExpiresAt, now)
+		return change{put: []seqstore.Entry{e}}
 	}
 	e.State, e.ClosedAt, e.Reason = seqstore.Gap, now, seqstore.ReasonReleased
 	return change{put: []seqstore.Entry{e}}
@@ -321,6 +328,13 @@ func (l *ledger) status(now time.Time) seqstore.Status {
 		s.RecoveryUntil = l.recoveryUntil
 	}
 	return s
+}
+
+func earliest(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
 }
 
 func latest(a, b time.Time) time.Time {

@@ -41,6 +41,8 @@ type Store[Tx any] interface {
 	// Save keeps work of a number. Guard: partial work asks for leased and the token, also
 	// if the lease has run out. Completed work may come as long as the number is
 	// open, and is never replaced: saving it twice is no error if the data is the same.
+	// Completed work ends a claim of the number at once, since its cleaner has not seen
+	// the work: the guard of Resolve then fails, and the next claim shows the work.
 	Save(ctx context.Context, req SaveRequest) error
 	// Commit closes a number with its payload. Guard: leased, the token, not run out, and
 	// with InOrder nothing lower open (else an *OpenError). A number that is committed
@@ -54,7 +56,8 @@ type Store[Tx any] interface {
 	// Lease asks again.
 	CommitAndLease(ctx context.Context, req CommitRequest, next LeaseRequest, write Write[Tx]) (done, leased Entry, err error)
 	// Release makes a gap of a number. Guard: leased and the token. It is no error if
-	// that fails: the number is no longer the caller's.
+	// that fails: the number is no longer the caller's. A number with completed work
+	// makes no gap: its lease ends at once, and a cleaner commits the work.
 	Release(ctx context.Context, req ReleaseRequest) error
 
 	// Claim gives the lowest number that has run out, or whose claim has lapsed, to a cleaner,

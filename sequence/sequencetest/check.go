@@ -70,6 +70,11 @@ func (h *History) outcomes(report func(string, ...any)) {
 			report("outcome: %s has the results %v", op, all)
 		}
 	}
+	for op := range h.Saved {
+		if len(ops[op]) == 0 {
+			report("outcome: %s was told to be saved, and has no result", op)
+		}
+	}
 	for op, seq := range h.Told {
 		if e := told[seq]; !result(&e) || e.Op != op {
 			report("outcome: %s was told to be committed as %d, which is %s of %s", op, seq, e.State, e.Op)

@@ -296,7 +296,7 @@ func workIsKept[Tx any](f *fixture[Tx]) {
 	f.refused(save(e.Token, sequence.Completed, "other"), sequence.Recovering)
 	f.refused(save(e.Token, sequence.Partial, "6"), sequence.Recovering)
 	require.Equal(f, sequence.Work{Phase: sequence.Completed, Data: []byte("done")}, f.find("op").Work)
-	f.resolve(claim, sequence.OutcomeGap, "")
+	f.resolve(f.claim(time.Minute), sequence.OutcomeGap, "")
 	other := f.lease("empty", time.Minute)
 	f.release(other)
 	e = other

@@ -66,6 +66,8 @@ func Run[Tx any](t *testing.T, h Harness[Tx]) {
 		"Trap_S12_AnExpiredLeaseIsNeverExtended":    trapS12[Tx],
 		"Trap_S13_TheCounterOutlivesTheProcess":     trapS13[Tx],
 		"Trap_S14_RecoveredWorkSaysWhereItCameFrom": trapS14[Tx],
+		"Trap_T134_CompletedWorkIsNeverPassedOver":  trapT134[Tx],
+		"Trap_T134_LateWritersAgainstCleaners":      lateWritersAgainstCleaners[Tx],
 		"ALateCommitOfADoIsSettled":                 aLateCommitOfADoIsSettled[Tx],
 		"ADoClosesItsNumber":                        aDoClosesItsNumber[Tx],
 		"AnOperationHasOneHolder":                   anOperationHasOneHolder[Tx],

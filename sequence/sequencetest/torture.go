@@ -40,6 +40,7 @@ type History struct {
 	Last    int64            // number issued
 	Rows    []string         // of the application's table: "PAYLOAD SEQ"
 	Told    map[string]int64 // the number under which an operation was told to be committed
+	Saved   map[string]bool  // operations whose completed work was told to be saved
 	Claims  []Claimed
 	Events  []sequence.Event // the store's audit
 	Readers [][]string       // what each has seen, up to the seal
@@ -63,6 +64,7 @@ type torture[Tx any] struct {
 
 	mu      sync.Mutex
 	told    map[string]int64
+	saved   map[string]bool
 	claims  []Claimed
 	started atomic.Int64 // operations
 	late    atomic.Int64
@@ -76,7 +78,7 @@ func Torture[Tx any](t testing.TB, db Database[Tx], o TortureOptions, open func(
 	if open == nil {
 		open = func() sequence.Store[Tx] { return db.Open(t) }
 	}
-	x := &torture[Tx]{insert: db.Insert, store: open(), o: o, name: "op", told: map[string]int64{}}
+	x := &torture[Tx]{insert: db.Insert, store: open(), o: o, name: "op", told: map[string]int64{}, saved: map[string]bool{}}
 	x.noted = func(op string, seq int64) {
 		x.mu.Lock()
 		defer x.mu.Unlock()
@@ -107,7 +109,7 @@ func Torture[Tx any](t testing.TB, db Database[Tx], o TortureOptions, open func(
 	}
 	work.Wait()
 
-	h := &History{Told: x.told, Claims: x.claims, Late: x.late.Load(), Stale: x.stale.Load()}
+	h := &History{Told: x.told, Saved: x.saved, Claims: x.claims, Late: x.late.Load(), Stale: x.stale.Load()}
 	last, err := sequence.NewCleaner(x.store, stream, sequence.CleanerOptions[Tx]{Write: x.row, RetryAfter: time.Millisecond})
 	require.NoError(t, err)
 	for deadline := time.Now().Add(2 * time.Minute); ; pass(10 * time.Millisecond) {
@@ -143,7 +145,7 @@ func Torture[Tx any](t testing.TB, db Database[Tx], o TortureOptions, open func(
 // Write lives one writer's life of a torture run until ctx ends, in another process than Torture. The name
 // is its own, and begins the IDs of its operations.
 func Write[Tx any](ctx context.Context, store sequence.Store[Tx], insert func(context.Context, Tx, string) error, o TortureOptions, name string, tell Tell) {
-	x := &torture[Tx]{insert: insert, store: store, o: o, name: name, noted: tell}
+	x := &torture[Tx]{insert: insert, store: store, o: o, name: name, noted: tell, saved: map[string]bool{}}
 	x.write(ctx, rand.New(rand.NewPCG(o.Seed, 0)))
 }
 
@@ -173,7 +175,17 @@ func (x *torture[Tx]) tell(op string, seq int64, err error) {
 		x.noted(op, seq)
 	case errors.Is(err, sequence.ErrLate):
 		x.late.Add(1)
+		if late, is := errors.AsType[*sequence.LateCommitError](err); is && late.Settled == sequence.SettledSaved {
+			x.keeps(op)
+		}
 	}
+}
+
+// keeps notes that a writer was told that its operation's completed work is saved.
+func (x *torture[Tx]) keeps(op string) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.saved[op] = true
 }
 
 // write is a writer's life.
@@ -218,7 +230,12 @@ func (x *torture[Tx]) write(ctx context.Context, random *rand.Rand) {
 		case 0: // crashes
 			continue
 		case 1: // crashes with work done
-			_ = x.store.Save(ctx, seqstore.SaveRequest{Stream: stream, Seq: e.Seq, Token: e.Token, Work: sequence.Work{Phase: sequence.Completed, Data: []byte(op)}})
+			if err := x.store.Save(ctx, seqstore.SaveRequest{Stream: stream, Seq: e.Seq, Token: e.Token, Work: sequence.Work{Phase: sequence.Completed, Data: []byte(op)}}); err == nil {
+				x.keeps(op)
+			}
+			if random.IntN(4) == 0 {
+				_ = x.store.Release(ctx, seqstore.ReleaseRequest{Stream: stream, Seq: e.Seq, Token: e.Token})
+			}
 			continue
 		case 2: // gives up
 			_ = x.store.Release(ctx, seqstore.ReleaseRequest{Stream: stream, Seq: e.Seq, Token: e.Token})
@@ -245,8 +262,11 @@ func (x *torture[Tx]) write(ctx context.Context, random *rand.Rand) {
 
 func (x *torture[Tx]) settle(s *sequence.Stream[Tx], late sequence.Unsettled) {
 	settled, e, err := s.Settle(context.Background(), late, nil)
-	if err == nil && settled == sequence.SettledCommitted {
+	switch {
+	case err == nil && settled == sequence.SettledCommitted:
 		x.tell(late.Op, e.Seq, nil)
+	case err == nil && settled == sequence.SettledSaved:
+		x.keeps(late.Op)
 	}
 }
 
@@ -299,13 +319,19 @@ func (x *torture[Tx]) clean(ctx context.Context, random *rand.Rand) {
 		x.mu.Lock()
 		x.claims = append(x.claims, Claimed{e.Seq, e.Token, e.ClaimUntil.Add(-x.o.Lease)})
 		x.mu.Unlock()
-		if random.IntN(8) == 0 {
+		switch random.IntN(8) {
+		case 0:
 			pass(x.o.Lease + time.Duration(random.Int64N(int64(x.o.Lease))))
+		case 1, 2, 3: // its steps take a while
+			pass(time.Duration(random.Int64N(int64(x.o.Lease / 2))))
 		}
 		req := seqstore.ResolveRequest{Stream: stream, Seq: e.Seq, Token: e.Token, Owner: "cleaner", Outcome: sequence.OutcomeGap, RetryAfter: time.Millisecond, MaxAttempts: 5}
 		switch {
 		case random.IntN(6) == 0:
 			req.Outcome, req.Reason = seqstore.OutcomeFailed, "bad luck"
+			if e.Work.Phase == sequence.Completed {
+				req.MaxAttempts = 0 // a Cleaner would put the work into the manual queue
+			}
 		case e.Work.Phase == sequence.Completed:
 			req.Outcome, req.Payload = sequence.OutcomeRecovered, e.Work.Data
 		case random.IntN(2) == 0: // its own way to recover

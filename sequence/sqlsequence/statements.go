@@ -98,11 +98,16 @@ WHERE stream = $1 AND op_id = $2 AND origin_seq IS NULL AND state = 'leased' AND
 		get:  fill(`SELECT {{columns}} FROM {{entry}} WHERE stream = $1 AND seq = $2`),
 		renew: fill(`UPDATE {{entry}} SET expires_us = {{max}}(expires_us, {{now}} + ` + grantedNow("$4") + `), renewals = renewals + 1
 WHERE {{holds}} AND expires_us > {{now}} RETURNING (SELECT s.recovery_until_us > {{now}} FROM {{stream}} s WHERE s.stream = $1)`),
-		save: fill(`UPDATE {{entry}} SET work_phase = $4, work_data = $5
+		// Completed work ends the claim of a cleaner that has not seen the work.
+		save: fill(`UPDATE {{entry}} SET work_phase = $4, work_data = $5, claim_until_us = CASE WHEN $4 = 'completed' THEN 0 ELSE claim_until_us END
 WHERE stream = $1 AND seq = $2 AND {{open}} AND work_phase <> 'completed' AND token >= $3 AND ($4 = 'completed' OR state = 'leased' AND token = $3) RETURNING seq`),
 		commit:        fill(commit("")),
 		commitInOrder: fill(commit(` AND NOT EXISTS (SELECT 1 FROM {{entry}} l WHERE l.stream = $1 AND l.seq < $2 AND l.{{open}})`)),
-		release:       fill(`UPDATE {{entry}} SET state = 'gap', closed_us = {{now}}, reason = 'released' WHERE {{holds}} RETURNING seq`),
+		// A number with completed work runs out instead, and a cleaner commits the work.
+		release: fill(`UPDATE {{entry}} SET state = CASE WHEN work_phase = 'completed' THEN state ELSE 'gap' END,
+	closed_us = CASE WHEN work_phase = 'completed' THEN closed_us ELSE {{now}} END, reason = CASE WHEN work_phase = 'completed' THEN reason ELSE 'released' END,
+	expires_us = CASE WHEN work_phase = 'completed' THEN {{min}}(expires_us, {{now}}) ELSE expires_us END
+WHERE {{holds}} RETURNING seq`),
 		// The predicate is repeated outside of the sub-select: PostgreSQL looks at it alone when it has
 		// waited for the row.
 		claim: fill(`UPDATE {{entry}} SET state = 'recovering', token = token + 1, claim_owner = $2, claim_until_us = {{now}} + $3, claim_id = $5
