@@ -68,6 +68,9 @@ const MaxBody = 64 << 20
 // its Request is never nil. Closing the body is optional.
 func (c *Client) Do(req *http.Request) (*http.Response, error) {
 	response, err := c.send(req)
+	if errors.Is(err, io.ErrUnexpectedEOF) { // in its header
+		err = fmt.Errorf("the answer was cut off: %w", err)
+	}
 	if err != nil {
 		return nil, conceal(req, err)
 	}
