@@ -258,11 +258,15 @@ func (w *watch) heals() {
 	w.ages(0)
 }
 
-// answering makes an answer of the service. headers are names and values in turn.
+// answering makes an answer of the service if x-ms-error-code is among the headers, which are
+// names and values in turn, and of something before the service otherwise.
 func answering(r *http.Request, status int, headers ...string) *http.Response {
 	answer := &http.Response{StatusCode: status, Status: http.StatusText(status), Header: http.Header{}, Body: http.NoBody, Request: r, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}
 	for i := 0; i < len(headers); i += 2 {
 		answer.Header.Set(headers[i], headers[i+1])
+	}
+	if answer.Header.Get("x-ms-error-code") != "" {
+		answer.Header.Set("x-ms-request-id", "1234")
 	}
 	return answer
 }

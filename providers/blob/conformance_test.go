@@ -3,6 +3,8 @@ package bloblease
 import (
 	"context"
 	"os"
+	"regexp"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -16,8 +18,22 @@ import (
 )
 
 func TestConformanceBlob(t *testing.T) {
-	providertest.Run(t, harness(emulated(Options{ConnectionString: sharedAzurite(t), Container: newContainer()})))
+	o := emulated(Options{ConnectionString: sharedAzurite(t), Container: newContainer()})
+	h := harness(o)
+	h.HTTP = func(t testing.TB, _ abstractions.Provider) providertest.Route {
+		azurite := endpointOf.FindString(o.ConnectionString)
+		require.NotEmpty(t, azurite)
+		return providertest.Route{URL: azurite, Open: func(t testing.TB, url string) abstractions.Provider {
+			o := o
+			o.ConnectionString = strings.Replace(o.ConnectionString, azurite, url, 1)
+			return o.open(t)
+		}}
+	}
+	providertest.Run(t, h)
 }
+
+// endpointOf finds Azurite's scheme and host in a connection string.
+var endpointOf = regexp.MustCompile(`http://[^/;]+`)
 
 // A real account, if the environment names one: AZURE_STORAGE_CONNECTION_STRING, or
 // AZURE_STORAGE_ACCOUNT_URL and the variables of auth.FromEnvironment. It makes a

@@ -26,8 +26,8 @@ const (
 
 // codes gives the service's error codes their meaning
 // (learn.microsoft.com/rest/api/storageservices/blob-service-error-codes and
-// …/common-rest-api-error-codes), beside those that begin with Lease: all of them say
-// that a lease is not what it was. What is not listed goes by its status.
+// …/common-rest-api-error-codes). A code that begins with Lease says that a lease has
+// changed. A code that is not listed goes by its status.
 var codes = map[bloberror.Code]providerkit.Class{
 	bloberror.BlobAlreadyExists:     changed,
 	bloberror.BlobNotFound:          missing,
@@ -50,8 +50,7 @@ var codes = map[bloberror.Code]providerkit.Class{
 	bloberror.ResourceTypeMismatch:                     providerkit.NotSetUp,
 }
 
-// statuses gives statuses their meaning where the code says nothing. HEAD has no
-// body, so an answer of something in between may have no code. After any other, a
+// statuses gives statuses their meaning where the code says nothing. After any other, a
 // 500 for one, the request may have been applied.
 var statuses = map[int]providerkit.Class{
 	http.StatusBadRequest:         providerkit.NotSetUp,
@@ -61,11 +60,11 @@ var statuses = map[int]providerkit.Class{
 	http.StatusTooManyRequests:    providerkit.Refused,
 }
 
-// classOf says what an error is about: Unknown if it is no answer of the service, or
-// of a call that was applied in part.
+// classOf is the class of an error: Unknown without an answer of the service, which has a
+// code, and for a call that was applied in part.
 func classOf(err error) providerkit.Class {
 	answer, ok := errors.AsType[*azcore.ResponseError](err)
-	if !ok || errors.Is(err, abstractions.ErrUnavailable) {
+	if !ok || answer.ErrorCode == "" || errors.Is(err, abstractions.ErrUnavailable) {
 		return providerkit.Unknown
 	}
 	if class, found := codes[bloberror.Code(answer.ErrorCode)]; found {

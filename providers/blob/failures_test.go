@@ -29,7 +29,7 @@ var sentinels = []error{
 // answered is the library's error for an answer.
 func answered(status int, code string, headers ...string) error {
 	request, _ := http.NewRequestWithContext(context.Background(), http.MethodPut, "https://account.blob.core.windows.net/leases/n?sig=s3cret", http.NoBody)
-	answer := answering(request, status, append(headers, "x-ms-request-id", "1234")...) //nolint:bodyclose // there is none
+	answer := answering(request, status, append(headers, "x-ms-error-code", code)...) //nolint:bodyclose // there is none
 	return runtime.NewResponseErrorWithErrorCode(answer, code)
 }
 
@@ -63,40 +63,41 @@ func TestTrap_T27_BlobCodeDecidesWhatAnErrorMeans(t *testing.T) {
 			"BlobAlreadyExists", "LeaseAlreadyBroken", "LeaseAlreadyPresent", "LeaseIdMismatchWithBlobOperation", "LeaseIdMismatchWithLeaseOperation",
 			"LeaseIsBreakingAndCannotBeAcquired", "LeaseIsBreakingAndCannotBeChanged", "LeaseIsBrokenAndCannotBeRenewed", "LeaseNotPresentWithLeaseOperation",
 		}, []error{abstractions.ErrUnavailable}, true},
-		{412, []bloberror.Code{"ConditionNotMet", "TargetConditionNotMet", "LeaseIdMissing", "LeaseLost", "LeaseNotPresentWithBlobOperation", ""}, []error{abstractions.ErrUnavailable}, false},
-		{404, []bloberror.Code{"BlobNotFound"}, []error{abstractions.ErrUnavailable}, false},
+		{412, []bloberror.Code{"ConditionNotMet", "TargetConditionNotMet", "LeaseIdMissing", "LeaseLost", "LeaseNotPresentWithBlobOperation", "Something"}, []error{abstractions.ErrUnavailable}, true},
+		{404, []bloberror.Code{"BlobNotFound"}, []error{abstractions.ErrUnavailable}, true},
 		{503, []bloberror.Code{"ServerBusy"}, throttled, false},
-		{429, []bloberror.Code{"", "TooManyRequests"}, throttled, false},
+		{429, []bloberror.Code{"Something", "TooManyRequests"}, throttled, false},
 		{409, []bloberror.Code{"AccountIsDisabled"}, []error{abstractions.ErrDenied}, false},
 		{403, []bloberror.Code{
-			"", "AccountIsDisabled", "UnauthorizedBlobOverwrite", "AuthenticationFailed", "AuthorizationFailure", "AuthorizationPermissionMismatch", "InsufficientAccountPermissions",
+			"AccountIsDisabled", "UnauthorizedBlobOverwrite", "AuthenticationFailed", "AuthorizationFailure", "AuthorizationPermissionMismatch", "InsufficientAccountPermissions",
 		}, []error{abstractions.ErrDenied}, false},
-		{401, []bloberror.Code{"", "NoAuthenticationInformation", "InvalidAuthenticationInfo"}, []error{abstractions.ErrDenied}, false},
+		{401, []bloberror.Code{"NoAuthenticationInformation", "InvalidAuthenticationInfo"}, []error{abstractions.ErrDenied}, false},
 		{404, []bloberror.Code{"ContainerNotFound"}, []error{abstractions.ErrNotSetUp}, false},
 		{409, []bloberror.Code{
 			"ContainerBeingDeleted", "ContainerDisabled", "BlobArchived", "BlobBeingRehydrated", "BlobImmutableDueToPolicy", "BlobUsesCustomerSpecifiedEncryption",
 			"FeatureVersionMismatch", "InvalidBlobType", "OperationNotAllowedOnIncrementalCopyBlob", "OperationNotAllowedOnRootBlob", "ResourceTypeMismatch",
 		}, []error{abstractions.ErrNotSetUp}, false},
-		{400, []bloberror.Code{"", "InvalidHeaderValue", "InvalidInput"}, []error{abstractions.ErrNotSetUp}, false},
-		{409, []bloberror.Code{"", "SnapshotsPresent", "PendingCopyOperation", "Something"}, []error{abstractions.ErrUnavailable}, false},
-		{404, []bloberror.Code{"", "ResourceNotFound"}, []error{abstractions.ErrUnavailable}, false},
-		{408, []bloberror.Code{""}, []error{abstractions.ErrUnavailable}, false},
-		{500, []bloberror.Code{"", "InternalError", "OperationTimedOut"}, []error{abstractions.ErrUnavailable}, false},
-		{503, []bloberror.Code{"", "Something"}, []error{abstractions.ErrUnavailable}, false},
-		{502, []bloberror.Code{""}, []error{abstractions.ErrUnavailable}, false},
-		{504, []bloberror.Code{""}, []error{abstractions.ErrUnavailable}, false},
-		{301, []bloberror.Code{""}, []error{abstractions.ErrUnavailable}, false},
+		{400, []bloberror.Code{"InvalidHeaderValue", "InvalidInput"}, []error{abstractions.ErrNotSetUp}, false},
+		{409, []bloberror.Code{"SnapshotsPresent", "PendingCopyOperation", "Something"}, []error{abstractions.ErrUnavailable}, false},
+		{404, []bloberror.Code{"ResourceNotFound"}, []error{abstractions.ErrUnavailable}, false},
+		{500, []bloberror.Code{"InternalError", "OperationTimedOut"}, []error{abstractions.ErrUnavailable}, false},
+		{503, []bloberror.Code{"Something"}, []error{abstractions.ErrUnavailable}, false},
 	} {
 		for _, code := range test.codes {
 			listed[code] = true
 			cause := answered(test.status, string(code), "x-text", "ServerBusy denied held lost")
 			for _, err := range []error{cause, fmt.Errorf("wrapped: %w", cause)} {
 				means(t, said(t, err), cause, test.want...)
-				require.Equal(t, test.status == 412 || test.status == 404 && code == "BlobNotFound" || test.changed, errors.Is((&store{}).failure(err), providerkit.ErrConflict), "%d %s", test.status, code)
+				require.Equal(t, test.changed, errors.Is((&store{}).failure(err), providerkit.ErrConflict), "%d %s", test.status, code)
 				require.NotContains(t, said(t, err).Error(), "s3cret")
 				require.Contains(t, said(t, err).Error(), fmt.Sprint(test.status))
 			}
 		}
+	}
+	for _, status := range []int{301, 400, 401, 403, 404, 408, 409, 412, 429, 500, 502, 503, 504} { // T116
+		cause := answered(status, "")
+		means(t, said(t, cause), cause, abstractions.ErrUnavailable)
+		require.False(t, abstractions.NotApplied(said(t, cause)), status)
 	}
 	for code := range maps.Keys(codes) {
 		require.True(t, listed[code], "%s is not tested here", code)
@@ -154,7 +155,7 @@ func TestTrap_T27_BlobStatusesOfEachCall(t *testing.T) {
 		code   string
 		want   error
 	}{
-		{503, "ServerBusy", abstractions.ErrThrottled}, {403, "AuthenticationFailed", abstractions.ErrDenied}, {401, "", abstractions.ErrDenied},
+		{503, "ServerBusy", abstractions.ErrThrottled}, {403, "AuthenticationFailed", abstractions.ErrDenied}, {401, "InvalidAuthenticationInfo", abstractions.ErrDenied},
 		{409, "ContainerBeingDeleted", abstractions.ErrNotSetUp}, {404, "ContainerNotFound", abstractions.ErrNotSetUp}, {500, "OperationTimedOut", abstractions.ErrUnavailable},
 		{412, "ConditionNotMet", abstractions.ErrUnavailable}, {404, "BlobNotFound", abstractions.ErrUnavailable},
 	} {
@@ -198,7 +199,7 @@ func TestTrap_T27_BlobNothingWasAppliedIsNotSaidAfterAWrite(t *testing.T) {
 	for _, answer := range []struct {
 		status int
 		code   string
-	}{{503, "ServerBusy"}, {429, ""}, {403, "AuthorizationFailure"}, {404, "ContainerNotFound"}, {409, "ContainerBeingDeleted"}, {400, "FeatureVersionMismatch"}} {
+	}{{503, "ServerBusy"}, {429, "TooManyRequests"}, {403, "AuthorizationFailure"}, {404, "ContainerNotFound"}, {409, "ContainerBeingDeleted"}, {400, "FeatureVersionMismatch"}} {
 		for what, step := range map[string]verb{"release": freeLease, "release by ID": freeLease, "break": breakIt, "break at once": freeLease} {
 			b := newBed(t)
 			g := b.take("n", "a")

@@ -40,7 +40,7 @@ var faults = []fault{
 	{name: "502 after", applied: true, status: 502, means: isUnknown},
 	{name: "503 of something in between, after", applied: true, status: 503, means: isUnknown},
 	{name: "503", status: 503, code: "ServerBusy", means: isThrottled},
-	{name: "429", status: 429, means: isThrottled},
+	{name: "429", status: 429, code: "TooManyRequests", means: isThrottled},
 }
 
 // strike has the fault hit the n-th request of what follows, from 0. It says

@@ -68,7 +68,7 @@ func (o Options) driver(at endpoint) (*driver, error) {
 func (o Options) client() (_ *container.ClientOptions, idle func()) {
 	client := o.ClientOptions
 	guarded := httpguard.Wrap(client.Transport)
-	client.Transport, idle = guarded, guarded.CloseIdleConnections
+	client.Transport, idle = answers{guarded}, guarded.CloseIdleConnections
 	client.Retry = policy.RetryOptions{MaxRetries: -1}
 	return &container.ClientOptions{
 		ClientOptions:          client,

@@ -32,7 +32,7 @@ func (r *resent) Do(req *http.Request) (*http.Response, error) {
 	}
 	if r.writes++; r.writes > 1 {
 		return &http.Response{
-			StatusCode: r.status, Status: "as the test will have it", Header: http.Header{"Date": {time.Now().UTC().Format(http.TimeFormat)}},
+			StatusCode: r.status, Status: "as the test will have it", Header: http.Header{"Date": {time.Now().UTC().Format(http.TimeFormat)}, "X-Ms-Activity-Id": {"1"}},
 			Body: http.NoBody, Request: req, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 		}, nil
 	}

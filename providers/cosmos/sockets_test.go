@@ -34,9 +34,20 @@ func TestConformanceBearerToken(t *testing.T) {
 	account.AddContainer(testDatabase, testContainer, "/partition/key")
 	server := httptest.NewServer(account)
 	t.Cleanup(server.Close)
-	providertest.Run(t, socketHarness(Options{
+	o := Options{
 		Endpoint: server.URL, Credential: goodToken{}, Database: testDatabase, Container: testContainer, Prefix: "conformance", ClockSkew: time.Millisecond,
-	}))
+	}
+	h := socketHarness(o)
+	h.HTTP = func(testing.TB, abstractions.Provider) providertest.Route { // the fake tells each client the address that it asked
+		return providertest.Route{URL: server.URL, Open: func(t testing.TB, url string) abstractions.Provider {
+			o := o
+			o.Endpoint = url
+			p, err := Open(t.Context(), o)
+			require.NoError(t, err)
+			return p
+		}}
+	}
+	providertest.Run(t, h)
 }
 
 // goodToken is a credential for the account's own scope.

@@ -1,12 +1,9 @@
 package cosmoslease
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"sync/atomic"
 	"time"
@@ -44,13 +41,12 @@ func newWire(lifetime context.Context, next policy.Transporter) *wire {
 	return w
 }
 
-// Do makes a request, and reads all of the reply. Replies are small.
+// Do sends a request and returns the answer, if it is the service's.
 func (w *wire) Do(req *http.Request) (*http.Response, error) {
 	ctx, cancel := context.WithCancel(req.Context())
 	defer cancel()
 	defer context.AfterFunc(w.lifetime, cancel)()
-	account := req.Method == http.MethodGet && len(req.URL.Path) <= 1
-	if account {
+	if isAccount(req) {
 		ctx, cancel = context.WithTimeout(ctx, accountTimeout)
 		defer cancel()
 	}
@@ -58,18 +54,12 @@ func (w *wire) Do(req *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, broke(ctx, req, err)
 	}
-	body, err := io.ReadAll(response.Body)
-	_ = response.Body.Close()
-	if err != nil {
-		return nil, broke(ctx, req, fmt.Errorf("reading the reply: %w", err))
+	body := httpguard.Body(response)
+	if !isOwn(req, response, body) {
+		return nil, broke(ctx, req, httpguard.Foreign("Cosmos DB", response, body))
 	}
-	response.Body = io.NopCloser(bytes.NewReader(body))
-	// learn.microsoft.com/rest/api/cosmos-db/get-database-account
-	var properties struct {
-		Several bool `json:"enableMultipleWriteLocations"`
-	}
-	if account && response.StatusCode == http.StatusOK && json.Unmarshal(body, &properties) == nil {
-		w.several.Store(properties.Several)
+	if isAccount(req) && response.StatusCode == http.StatusOK {
+		w.several.Store(accountOf(body).Several)
 	}
 	return response, nil
 }

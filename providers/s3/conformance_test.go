@@ -32,5 +32,16 @@ func harness(url string) providertest.Harness {
 		Remove:      remove,
 		Records:     func(p abstractions.Provider) *providerkit.Records { return &p.(*Provider).driver.Records },
 		Unreachable: func(t testing.TB) abstractions.Provider { return silent(t) },
+		HTTP: func(t testing.TB, _ abstractions.Provider) providertest.Route {
+			o := Options{URL: url}
+			require.NoError(t, o.complete())
+			return providertest.Route{URL: o.Endpoint, Open: func(t testing.TB, url string) abstractions.Provider {
+				o := o
+				o.Endpoint = url
+				p, err := Open(t.Context(), o)
+				require.NoError(t, err)
+				return p
+			}}
+		},
 	}
 }

@@ -29,29 +29,31 @@ func answerOf(err error) (code string, status int, header http.Header) {
 	return code, status, header
 }
 
-// classOf goes by docs.aws.amazon.com/AmazonS3/latest/API/ErrorResponses.html.
+// classOf goes by docs.aws.amazon.com/AmazonS3/latest/API/ErrorResponses.html. An error
+// without a code is of no answer of the store: see answers.
 func classOf(err error) providerkit.Class {
 	code, status, _ := answerOf(err)
 	switch code {
+	case "", "RequestTimeout", // 400
+		"TemporaryRedirect": // 307, until the names of a new bucket are known
+		return providerkit.Unknown
+	case "NoSuchKey":
+		return missing
+	case "PreconditionFailed", "ConditionalRequestConflict", "OperationAborted": // 412; 409, another request for the key was under way
+		return conflict
 	case noBucket:
 		return providerkit.NotSetUp
 	case "ExpiredToken", "InvalidToken", "TokenRefreshRequired": // 400
 		return providerkit.Denied
-	case "RequestTimeout": // 400
-		return providerkit.Unknown
 	case "SlowDown": // 503
 		return providerkit.Refused
 	}
 	switch status {
-	case http.StatusMovedPermanently, http.StatusTemporaryRedirect, // another region's bucket
+	case http.StatusMovedPermanently, // another region's bucket
 		http.StatusBadRequest, http.StatusMethodNotAllowed, http.StatusNotImplemented: // a store that knows no conditions
 		return providerkit.NotSetUp
 	case http.StatusUnauthorized, http.StatusForbidden:
 		return providerkit.Denied
-	case http.StatusNotFound:
-		return missing
-	case http.StatusConflict, http.StatusPreconditionFailed: // 409: another request for the key was under way
-		return conflict
 	case http.StatusTooManyRequests:
 		return providerkit.Refused
 	}
@@ -63,6 +65,9 @@ func classOf(err error) providerkit.Class {
 func (*driver) Classify(err error) providerkit.Meaning {
 	m := providerkit.Meaning{Class: classOf(err)}
 	code, status, header := answerOf(err)
+	if unanswered, ok := errors.AsType[*smithyhttp.RequestSendError](err); ok {
+		m.Text = unanswered.Err.Error() // the SDK puts an empty status and IDs before it
+	}
 	switch {
 	case m.Class == missing, m.Class == conflict:
 		m.Class = providerkit.Unknown

@@ -31,8 +31,8 @@ type Options struct {
 	// only under the same Prefix. Default "leases".
 	Prefix string `json:"prefix" option:"default=leases,path,maxlen=500"`
 
-	// Client is your own client, instead of the six fields that follow. Its retries and
-	// checksums are not used. There must be no cache in front of the store.
+	// Client is your own client, instead of the six fields that follow. Its retries,
+	// redirects and checksums are not used. There must be no cache in front of the store.
 	Client *s3.Client `json:"-"`
 	// Region is the bucket's. Default: what the SDK finds, or us-east-1 with an Endpoint.
 	Region string `json:"region"`

@@ -48,6 +48,7 @@ func (s *store) probe(ctx context.Context) error {
 		s.unquoted = true
 		err = write(item.Version)
 	}
+	s.answers.ids = !s.answers.without.Load()
 	if errors.Is(err, providerkit.ErrConflict) {
 		return fmt.Errorf("%w: the store does not replace an object under its ETag, or another process has replaced it", abstractions.ErrUnavailable)
 	}

@@ -5,9 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
@@ -50,7 +52,12 @@ func newProvider(o Options, client *s3.Client, transport *httpguard.Client) *Pro
 		client: client, bucket: o.Bucket, naming: providerkit.Naming{Prefix: o.Prefix + "/", Max: longestKey},
 		torn: client.Options().BaseEndpoint != nil, // it is not S3
 	}
-	d := &driver{transport: transport, store: s}
+	d := &driver{store: s}
+	if transport != nil {
+		s.answers, d.idle = &answers{next: transport}, transport.CloseIdleConnections
+	} else {
+		s.answers, d.idle = guarded(client.Options().HTTPClient)
+	}
 	d.Records = providerkit.Records{
 		Store: s, Key: s.naming.Encode, Classify: d.Classify, ManualSweep: true,
 		Expiry: &providerkit.Expiry{Resolution: resolution, Skew: o.ClockSkew},
@@ -83,6 +90,20 @@ func (o *Options) client(ctx context.Context) (*s3.Client, *httpguard.Client, er
 	return s3.NewFromConfig(c, func(client *s3.Options) { client.UsePathStyle = o.PathStyle }), guarded, nil
 }
 
+// guarded wraps the HTTP client of an application's client. The SDK's default follows 307
+// and 308, so a copy of the net/http client in it takes its place. idle closes the connections
+// of the copy.
+func guarded(users s3.HTTPClient) (_ *answers, idle func()) {
+	idle = func() {}
+	if sdk, ok := users.(*awshttp.BuildableClient); ok {
+		users = sdk.Freeze()
+		if within, ok := users.(*http.Client); ok {
+			idle = within.CloseIdleConnections
+		}
+	}
+	return &answers{next: httpguard.Wrap(users)}, idle
+}
+
 const (
 	// resolution is that of the store's times, Last-Modified and Date.
 	resolution = time.Second
@@ -94,8 +115,8 @@ const (
 // driver is what of the provider knows the service. The rules are Records'.
 type driver struct {
 	providerkit.Records
-	store     *store
-	transport *httpguard.Client // of our making; nil if the client is the user's
+	store *store
+	idle  func() // closes the connections that no application's client has
 }
 
 // Capabilities returns what is documented at the package.
@@ -118,8 +139,6 @@ func (d *driver) Ping(ctx context.Context) error {
 }
 
 func (d *driver) Close() error {
-	if d.transport != nil {
-		d.transport.CloseIdleConnections()
-	}
+	d.idle()
 	return nil
 }

@@ -24,10 +24,13 @@ type store struct {
 	naming   providerkit.Naming
 	torn     bool // replies may be put together from several looks
 	unquoted bool // the store wants ETags without quotes; set by open alone
+	answers  *answers
 }
 
-// once has the SDK make one attempt, without checksums, which some stores don't know.
-func once(o *s3.Options) {
+// once has the SDK make one attempt, without checksums, which some stores don't know, and
+// without answers that are not the store's.
+func (s *store) once(o *s3.Options) {
+	o.HTTPClient = s.answers
 	o.Retryer = aws.NopRetryer{}
 	o.RequestChecksumCalculation = aws.RequestChecksumCalculationWhenRequired
 	o.ResponseChecksumValidation = aws.ResponseChecksumValidationWhenRequired
@@ -38,7 +41,7 @@ const longestRecord = 1 << 20
 
 // Get reads an object.
 func (s *store) Get(ctx context.Context, key string) (providerkit.Item, error) {
-	out, err := s.client.GetObject(ctx, &s3.GetObjectInput{Bucket: &s.bucket, Key: &key}, once)
+	out, err := s.client.GetObject(ctx, &s3.GetObjectInput{Bucket: &s.bucket, Key: &key}, s.once)
 	if classOf(err) == missing {
 		_, _, header := answerOf(err)
 		now, err := httpguard.Date(header)
@@ -77,7 +80,7 @@ func (s *store) Put(ctx context.Context, old providerkit.Item, _ *providerkit.Re
 	default:
 		in.IfMatch = &old.Version
 	}
-	out, err := s.client.PutObject(ctx, in, once)
+	out, err := s.client.PutObject(ctx, in, s.once)
 	switch class := classOf(err); {
 	case class == conflict, class == missing:
 		return providerkit.Item{}, providerkit.ErrConflict
@@ -103,7 +106,7 @@ func (s *store) List(ctx context.Context, q providerkit.ListQuery) (items []prov
 	if q.After != "" {
 		in.StartAfter = &q.After
 	}
-	page, err := s.client.ListObjectsV2(ctx, in, once)
+	page, err := s.client.ListObjectsV2(ctx, in, s.once)
 	if err != nil {
 		return nil, "", err
 	}

@@ -20,7 +20,9 @@ import (
 
 // answer is one of a store.
 func answer(req *http.Request, status int, code string) *http.Response {
-	return providertest.Answer(req, status, "<Error><Code>"+code+"</Code><Message>told</Message></Error>")
+	response := providertest.Answer(req, status, "<Error><Code>"+code+"</Code><Message>told</Message></Error>")
+	response.Header.Set(requestID, "1")
+	return response
 }
 
 // tapped is a provider that has probed its store, and whose wire can be changed.

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
+
+	"github.com/distributedleasing/leasing/abstractions"
 )
 
 // route is what requests of one form ask for.
@@ -100,13 +102,16 @@ func (c *call) apply(fault Fault) *reply {
 	return answer
 }
 
-// answer writes a reply. Its Date is the service's time, in whole seconds.
+// answer writes a reply with the headers of every reply
+// (learn.microsoft.com/rest/api/cosmos-db/common-cosmosdb-rest-response-headers).
+// Its Date is the service's time, in whole seconds.
 func (a *Account) answer(w http.ResponseWriter, r *reply) {
 	header := w.Header()
 	for name, values := range r.header {
 		header[name] = values
 	}
 	header.Set("Date", a.options.Now().UTC().Format(http.TimeFormat))
+	header.Set("x-ms-activity-id", abstractions.NewID())
 	header.Set("x-ms-request-charge", "1")
 	header.Set("Content-Type", "application/json")
 	w.WriteHeader(r.status)

@@ -1,0 +1,182 @@
+package bloblease
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providerkit/httpguard"
+	"github.com/stretchr/testify/require"
+)
+
+// gateway stands before a service. It answers all requests, or those of one kind, in the
+// service's place.
+type gateway struct {
+	next    http.RoundTripper
+	which   verb // "" is all
+	instead *foreign
+	sent    atomic.Int32 // answers in the service's place
+	visits  atomic.Int32 // of the page that it redirects to
+}
+
+// foreign is an answer that is not the service's.
+type foreign struct {
+	status int
+	body   string
+	header http.Header
+}
+
+const page = "<html><body>Please log in.</body></html>"
+
+func (g *gateway) RoundTrip(req *http.Request) (*http.Response, error) {
+	f := g.instead
+	switch {
+	case req.URL.Host == "login":
+		g.visits.Add(1)
+		f = &foreign{200, page, http.Header{"Etag": {`"5f3e-1c"`}}}
+	case f == nil || g.which != "" && g.which != verbOf(req):
+		return g.next.RoundTrip(req)
+	}
+	g.sent.Add(1)
+	header := http.Header{"Date": {"Thu, 26 Nov 2026 19:56:29 GMT"}}
+	for name, values := range f.header {
+		header[name] = values
+	}
+	answer := &http.Response{
+		StatusCode: f.status, Header: header, Body: io.NopCloser(strings.NewReader(f.body)), ContentLength: int64(len(f.body)),
+		Request: req, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+	}
+	if req.Method == http.MethodHead {
+		answer.Body = http.NoBody
+	}
+	return answer, nil
+}
+
+// behind is a provider whose requests go through a gateway.
+func (b *bed) behind() (*Provider, *gateway) {
+	transport := httpguard.NewTransport()
+	b.t.Cleanup(transport.CloseIdleConnections)
+	g := &gateway{next: transport}
+	o := b.options
+	o.ClientOptions.Transport = &http.Client{Transport: g}
+	return opener{o, true}.open(b.t), g
+}
+
+// html is a page with the headers of a file.
+func html(status int) *foreign {
+	return &foreign{status, page, http.Header{"Content-Type": {"text/html"}, "Etag": {`"5f3e-1c"`}, "Last-Modified": {"Thu, 26 Nov 2026 19:56:29 GMT"}}}
+}
+
+// forged are headers of an answer of the service beside others.
+func forged(headers ...string) http.Header {
+	all := http.Header{"X-Ms-Request-Id": {"1234"}, "X-Ms-Version": {"2026-12-06"}, "Etag": {`"0x1"`}, "Last-Modified": {"Thu, 26 Nov 2026 19:56:29 GMT"}}
+	for i := 0; i < len(headers); i += 2 {
+		all.Set(headers[i], headers[i+1])
+	}
+	return all
+}
+
+// everyVerbIsUnknown has each call answered in the service's place, at each kind of request
+// that the call makes, and checks that nothing is concluded.
+func everyVerbIsUnknown(t *testing.T, b *bed, instead *foreign, kinds ...verb) {
+	t.Helper()
+	p, gate := b.behind()
+	name := abstractions.NewID()
+	g, err := p.Acquire(t.Context(), wish(name, "a"))
+	require.NoError(t, err)
+	stateless := g
+	stateless.State = nil
+	for what, call := range map[string]func(context.Context) error{
+		"acquire":           func(ctx context.Context) error { _, err := p.Acquire(ctx, wish(abstractions.NewID(), "b")); return err },
+		"renew":             func(ctx context.Context) error { _, err := p.Renew(ctx, renewal(g)); return err },
+		"renew by a read":   func(ctx context.Context) error { _, err := p.Renew(ctx, renewal(stateless)); return err },
+		"release":           func(ctx context.Context) error { return p.Release(ctx, endOf(g)) },
+		"release by a read": func(ctx context.Context) error { return p.Release(ctx, endOf(stateless)) },
+		"break": func(ctx context.Context) error {
+			_, err := p.Break(ctx, abstractions.BreakRequest{Name: name})
+			return err
+		},
+		"inspect": func(ctx context.Context) error {
+			_, err := p.Inspect(ctx, abstractions.InspectRequest{Name: name})
+			return err
+		},
+		"list": func(ctx context.Context) error { _, err := p.List(ctx, abstractions.ListRequest{}); return err },
+		"ping": p.Ping,
+	} {
+		for _, kind := range kinds {
+			if kind != "" && (what != "acquire" && what != "renew" && what != "renew by a read") { // the others end the lease half
+				continue
+			}
+			before := gate.sent.Load()
+			gate.which, gate.instead = kind, instead
+			err := call(t.Context())
+			gate.instead = nil
+			if gate.sent.Load() == before {
+				require.NotEmpty(t, kind)
+				require.NoError(t, err)
+				continue
+			}
+			told := fmt.Sprintf("%s, %s, %v: %v", what, kind, instead, err)
+			require.Error(t, err, told)
+			require.True(t, isUnknown(err), told)
+			require.False(t, abstractions.NotApplied(err), told)
+			for _, certain := range sentinels[1:] {
+				require.NotErrorIs(t, err, certain, told)
+			}
+			require.Contains(t, err.Error(), "a proxy or gateway may stand before", told)
+			require.Contains(t, err.Error(), fmt.Sprint(instead.status), told)
+			require.NotContains(t, err.Error(), "\n", told)
+		}
+	}
+	require.Zero(t, gate.visits.Load())
+	g, err = p.Renew(t.Context(), renewal(g))
+	require.NoError(t, err, "the service has it")
+	require.NoError(t, p.Release(t.Context(), endOf(g)))
+}
+
+// T114: a gateway redirects to a page.
+func TestTrap_T114_BlobRedirectsAreNotFollowed(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	for _, status := range []int{301, 302, 303, 307, 308} {
+		everyVerbIsUnknown(t, b, &foreign{status, page, http.Header{"Location": {"http://login/"}}}, "", create, takeLease, renewLease)
+	}
+}
+
+// T115: a gateway answers with the status of a success.
+func TestTrap_T115_BlobSuccessNeedsTheServicesMark(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	for _, status := range []int{200, 201, 202, 204} {
+		everyVerbIsUnknown(t, b, &foreign{status: status}, "", create, takeLease, renewLease)
+		everyVerbIsUnknown(t, b, html(status), "", create, takeLease, renewLease)
+	}
+}
+
+// T115: the answer to a lease operation names another lease, or no lease.
+func TestTrap_T115_BlobLeasesAreThoseThatWereSent(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	for _, status := range []int{200, 201} {
+		everyVerbIsUnknown(t, b, &foreign{status, "", forged()}, takeLease, renewLease)
+		everyVerbIsUnknown(t, b, &foreign{status, "", forged("x-ms-lease-id", leaseID("other"))}, takeLease, renewLease)
+	}
+}
+
+// T116: refusals of a gateway. No 404 of it is a loss, and none of its refusals ends a wait.
+func TestTrap_T116_BlobRefusalsOfOthersAreNoneOfTheService(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	for _, status := range []int{400, 401, 403, 404, 405, 409, 410, 412, 429, 500, 502, 503} {
+		everyVerbIsUnknown(t, b, html(status), "", create, takeLease, renewLease)
+	}
+	for _, status := range []int{404, 409, 412} {
+		everyVerbIsUnknown(t, b, &foreign{status, "<Error><Code>BlobNotFound</Code></Error>", forged()}, "", renewLease)
+		everyVerbIsUnknown(t, b, &foreign{status, `{"code": "BlobNotFound"}`, http.Header{"X-Ms-Error-Code": {"BlobNotFound"}}}, "", renewLease)
+	}
+}

@@ -1,0 +1,199 @@
+package cosmoslease
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/stretchr/testify/require"
+)
+
+// gateway stands before an account. It answers in the account's place if that is set.
+type gateway struct {
+	next    http.RoundTripper
+	instead atomic.Pointer[foreign]
+	visits  atomic.Int32 // of the page that it redirects to
+}
+
+// foreign is an answer that is not the account's.
+type foreign struct {
+	status int
+	body   string
+	header http.Header
+}
+
+const page = "<html><body>Please log in.</body></html>"
+
+func (g *gateway) RoundTrip(req *http.Request) (*http.Response, error) {
+	f := g.instead.Load()
+	if req.URL.Host == "login" {
+		g.visits.Add(1)
+		f = &foreign{200, page, http.Header{"Etag": {`"5f3e-1c"`}}}
+	}
+	if f == nil {
+		return g.next.RoundTrip(req)
+	}
+	header := f.header.Clone()
+	if header == nil {
+		header = http.Header{}
+	}
+	header.Set("Date", time.Now().UTC().Format(http.TimeFormat))
+	return &http.Response{
+		StatusCode: f.status, Header: header, Body: io.NopCloser(strings.NewReader(f.body)), ContentLength: int64(len(f.body)),
+		Request: req, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+	}, nil
+}
+
+// behind is a provider whose requests go through a gateway.
+func (b *bed) behind() (*Provider, *gateway) {
+	transport := b.pipe.Transport()
+	b.t.Cleanup(transport.CloseIdleConnections)
+	g := &gateway{next: transport}
+	return b.process(func(o *Options) { o.ClientOptions = clientOptions(&http.Client{Transport: g}) }), g
+}
+
+// html is a page with the headers of a file.
+func html(status int) *foreign {
+	return &foreign{status, page, http.Header{"Content-Type": {"text/html"}, "Etag": {`"5f3e-1c"`}, "Last-Modified": {"Thu, 26 Nov 2026 19:56:29 GMT"}}}
+}
+
+func redirect(status int) *foreign {
+	return &foreign{status, page, http.Header{"Content-Type": {"text/html"}, "Location": {"http://login/"}}}
+}
+
+// twoHolders has a gateway before one holder answer in the account's place, and another
+// process acquire the name past the gateway. It returns the first holder's lease.
+func twoHolders(t *testing.T, b *bed, instead *foreign) *gateway {
+	behind, gate := b.behind()
+	first := managerOf(t, behind, leasing.Options{TTL: 6 * time.Second})
+	lease, err := first.TryAcquire(t.Context(), "n", nil)
+	require.NoError(t, err)
+	gate.instead.Store(instead)
+	second := managerOf(t, b.Provider, leasing.Options{TTL: 6 * time.Second})
+	next, err := second.Acquire(t.Context(), "n", nil)
+	require.NoError(t, err)
+	require.Error(t, lease.Err(), "two holders: %v", instead)
+	require.Greater(t, next.Token(), lease.Token())
+	require.NoError(t, next.Release(t.Context()))
+	gate.instead.Store(nil)
+	return gate
+}
+
+// T114: a gateway redirects to a page. A client that follows makes a GET of a PUT, and takes
+// the page's 200 for a renewal.
+func TestTrap_T114_CosmosRedirectsAreNotFollowed(t *testing.T) {
+	for _, status := range []int{301, 302, 303, 307, 308} {
+		inBubble(t, func(t *testing.T, b *bed) {
+			gate := twoHolders(t, b, redirect(status))
+			require.Zero(t, gate.visits.Load())
+		})
+	}
+}
+
+// T115: a gateway answers 200.
+func TestTrap_T115_CosmosSuccessNeedsTheServicesMark(t *testing.T) {
+	for _, instead := range []*foreign{{status: 200}, {status: 201}, {status: 204}, html(200), {status: 200, body: `{"status": "maintenance"}`}} {
+		inBubble(t, func(t *testing.T, b *bed) { twoHolders(t, b, instead) })
+		everyVerbIsUnknown(t, instead)
+	}
+}
+
+// T115: a gateway that answers with the service's header, and with no item.
+func TestTrap_T115_CosmosItemsHaveAnETag(t *testing.T) {
+	for _, body := range []string{"", "{}", "[]", page} {
+		everyVerbIsUnknown(t, &foreign{200, body, http.Header{"X-Ms-Activity-Id": {"1"}}})
+	}
+}
+
+// T116: refusals of a gateway. No 404 of it is a loss, and none of its refusals ends a wait.
+func TestTrap_T116_CosmosRefusalsOfOthersAreNoneOfTheService(t *testing.T) {
+	for _, status := range []int{400, 401, 403, 404, 405, 409, 410, 412, 413, 429, 449, 500, 502, 503} {
+		for _, body := range []string{"", page, `{"code": "NotFound", "message": "no route"}`} {
+			everyVerbIsUnknown(t, &foreign{status, body, http.Header{"Retry-After": {"1"}}})
+		}
+		inBubble(t, func(t *testing.T, b *bed) {
+			behind, gate := b.behind()
+			lease, err := managerOf(t, behind, leasing.Options{TTL: 6 * time.Second}).TryAcquire(t.Context(), "n", nil)
+			require.NoError(t, err)
+			gate.instead.Store(html(status))
+			time.Sleep(3 * time.Second) // a renewal fails meanwhile
+			gate.instead.Store(nil)
+			time.Sleep(time.Minute)
+			require.NoError(t, lease.Err(), status)
+			require.NoError(t, lease.Release(t.Context()))
+		})
+	}
+}
+
+// everyVerbIsUnknown has each call answered in the account's place.
+func everyVerbIsUnknown(t *testing.T, instead *foreign) {
+	t.Helper()
+	inBubble(t, func(t *testing.T, b *bed) {
+		p, gate := b.behind()
+		g, err := p.Acquire(t.Context(), wish("n", "a", time.Minute))
+		require.NoError(t, err)
+		stateless := g
+		stateless.State = nil
+		for verb, call := range map[string]func(context.Context) error{
+			"acquire":           func(ctx context.Context) error { _, err := p.Acquire(ctx, wish("n", "b", time.Minute)); return err },
+			"renew":             func(ctx context.Context) error { _, err := p.Renew(ctx, renewal(g)); return err },
+			"renew by a read":   func(ctx context.Context) error { _, err := p.Renew(ctx, renewal(stateless)); return err },
+			"release":           func(ctx context.Context) error { return p.Release(ctx, giveUp(g)) },
+			"release by a read": func(ctx context.Context) error { return p.Release(ctx, giveUp(stateless)) },
+			"break": func(ctx context.Context) error {
+				_, err := p.Break(ctx, abstractions.BreakRequest{Name: "n"})
+				return err
+			},
+			"inspect": func(ctx context.Context) error {
+				_, err := p.Inspect(ctx, abstractions.InspectRequest{Name: "n"})
+				return err
+			},
+			"list":  func(ctx context.Context) error { _, err := p.List(ctx, abstractions.ListRequest{}); return err },
+			"ping":  p.Ping,
+			"sweep": func(ctx context.Context) error { _, err := p.Sweep(ctx); return err },
+			"first use": func(ctx context.Context) error {
+				fresh, other := b.behind()
+				other.instead.Store(instead)
+				return fresh.Ping(ctx)
+			},
+		} {
+			gate.instead.Store(instead)
+			err := call(t.Context())
+			gate.instead.Store(nil)
+			what := fmt.Sprint(verb, " ", instead, ": ", err)
+			require.Error(t, err, what)
+			requireUnknown(t, err)
+			require.Contains(t, err.Error(), "an answer that is not Cosmos DB's: "+fmt.Sprint(instead.status), what)
+			require.Contains(t, err.Error(), "a proxy or gateway may stand before it", what)
+			require.NotContains(t, err.Error(), "\n", what)
+		}
+		g, err = p.Renew(t.Context(), renewal(g))
+		require.NoError(t, err, "the account has it")
+		require.NoError(t, p.Release(t.Context(), giveUp(g)))
+	})
+}
+
+// T117: only the account says whether it takes writes in several regions, and not a gateway
+// that answers {} to the second read of the account.
+func TestTrap_T117_CosmosRegionsAreToldByTheAccount(t *testing.T) {
+	for _, header := range []http.Header{nil, {"X-Ms-Activity-Id": {"1"}}} {
+		inBubble(t, func(t *testing.T, b *bed) {
+			b.account.WriteRegions(true)
+			p, gate := b.behind()
+			require.ErrorIs(t, p.Ping(t.Context()), abstractions.ErrNotSetUp)
+			gate.instead.Store(&foreign{200, "{}", header})
+			time.Sleep(6 * time.Minute) // azcosmos looks again every five
+			_ = p.Ping(t.Context())
+			synctest.Wait()
+			require.True(t, p.driver.store.connection.wire.several.Load())
+		})
+	}
+}
