@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -22,16 +23,26 @@ import (
 // patience bounds what should take moments, on a very slow machine.
 const patience = time.Minute
 
-// place is a state folder of a test's own: the default backend on SQLite is in it.
+// place is a state folder of a test's own, with leases in an SQLite file.
 type place struct {
 	t      *testing.T
 	folder string
 	as     *syscall.Credential // who runs leasing; nil for this user
 }
 
-func newPlace(t *testing.T) *place { return &place{t: t, folder: t.TempDir()} }
+func newPlace(t *testing.T) *place {
+	p := &place{t: t, folder: t.TempDir()}
+	require.NoError(t, os.Mkdir(filepath.Join(p.folder, "leasing"), 0o700))
+	return p
+}
 
+// env says where the leases are: where --local has them, too.
 func (p *place) env() []string {
+	return append(p.bare(), "LEASING_URL=sqlite://"+filepath.Join(p.folder, "leasing", "leases.db")+"?create=true&history=true")
+}
+
+// bare is an environment that does not say where the leases are.
+func (p *place) bare() []string {
 	return []string{
 		"XDG_STATE_HOME=" + p.folder, "XDG_CONFIG_HOME=" + p.folder,
 		"PATH=" + filepath.Join(p.folder, "bin") + string(os.PathListSeparator) + os.Getenv("PATH"),
@@ -55,7 +66,11 @@ type running struct {
 // start starts leasing.
 func (p *place) start(args ...string) *running {
 	p.t.Helper()
-	r := &running{Cmd: asCommand(context.Background(), p.env(), args...), t: p.t}
+	env := p.env()
+	if slices.Contains(args, "--config") {
+		env = p.bare()
+	}
+	r := &running{Cmd: asCommand(context.Background(), env, args...), t: p.t}
 	var err error
 	r.out, err = os.CreateTemp(p.folder, "out")
 	require.NoError(p.t, err)
@@ -156,7 +171,7 @@ func TestTrap_T107_EmptySettingsAreNoDefault_sqlite(t *testing.T) {
 		{nil, []string{"--config", p.file(`{"url": ""}`)}},
 		{nil, []string{"--config", p.file(`{"owner": "me"} {"url": "redis://127.0.0.1"}`)}},
 	} {
-		cmd := asCommand(t.Context(), append(p.env(), c.env...), append(append([]string{"run"}, c.args...), "name", "--", "true")...)
+		cmd := asCommand(t.Context(), append(p.bare(), c.env...), append(append([]string{"run"}, c.args...), "name", "--", "true")...)
 		out, _ := cmd.CombinedOutput()
 		require.Equal(t, exitFailed, cmd.ProcessState.ExitCode(), "%v: %s", c, out)
 		require.Regexp(t, "is empty|after the first", string(out))
