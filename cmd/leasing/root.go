@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
 	"github.com/distributedleasing/leasing/open"
 )
 
@@ -83,7 +84,7 @@ func execute(args []string, s streams) int {
 // oneLine is an error for a person. What a database wants to be run is elsewhere.
 func oneLine(err error) string {
 	text := err.Error()
-	if errors.Is(err, leasing.ErrNotSetUp) {
+	if errors.Is(err, leasing.ErrNotSetUp) && !errors.Is(err, providerkit.ErrNetworkDisk) {
 		for _, forPrograms := range []string{"; run this as", ": call Migrate", "; check the URL"} {
 			text, _, _ = strings.Cut(text, forPrograms)
 		}

@@ -36,7 +36,7 @@ func Open(ctx context.Context, options Options) (*Provider, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &folder{path: options.Folder}
+	f := &folder{path: options.Folder, oneHost: options.OneHost}
 	naming := providerkit.Naming{Max: longestKey}
 	records := &providerkit.Records{Store: f, Key: naming.Encode, FloorKey: naming.Floor(), Retention: options.Retention}
 	p := &Provider{providerkit.New(&driver{records, f}, providerkit.Config{Timeout: options.Timeout, Detach: true}), records}
@@ -59,7 +59,7 @@ type driver struct {
 	folder *folder
 }
 
-func (d *driver) Ping(context.Context) error { return check(d.folder.path) }
+func (d *driver) Ping(context.Context) error { return d.folder.check() }
 
 func (d *driver) Capabilities() abstractions.Capabilities { return capabilities }
 

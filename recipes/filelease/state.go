@@ -16,8 +16,10 @@ import (
 //	folder, err := filelease.StateFolder(root)
 //	provider, err := sqllease.Open(ctx, sqllease.Options{URL: "sqlite://" + folder + "/leases.db", Create: true})
 //
-// On a network file system it returns an error that matches leasing.ErrNotSetUp: file
-// locks do not work across hosts there, so the leases must be kept on a server.
+// On a network file system, or one that a program serves (FUSE), it returns an error that matches
+// leasing.ErrNotSetUp: file locks do not work across hosts there, so the leases must be kept
+// on a server. If this host alone uses the tree, make a folder yourself, and open the
+// file with sqllease.Options.OneHost.
 func StateFolder(root string) (string, error) {
 	if err := providerkit.LocalDisk(root); err != nil {
 		return "", fmt.Errorf("%w: %w", leasing.ErrNotSetUp, err)
