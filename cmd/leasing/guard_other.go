@@ -21,7 +21,10 @@ func self() string {
 // diesWithGuard: only Linux and FreeBSD have that, and here nobody has tried it.
 func diesWithGuard() *syscall.SysProcAttr { return nil }
 
-// adopt does nothing: the system has no way to keep descendants whose parent has ended.
+// adopts is false: the system has no way to keep descendants whose parent has ended.
+const adopts = false
+
+// adopt does nothing.
 func adopt(bool) {}
 
 // kin visits the only descendant that this system can name: the command, also in a group of its own.

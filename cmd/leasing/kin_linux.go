@@ -11,6 +11,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// adopts is true: no descendant gets away.
+const adopts = true
+
 // adopt makes this process the parent of descendants whose own parent has ended, or stops that
 // (PR_SET_CHILD_SUBREAPER, prctl(2)).
 func adopt(on bool) {

@@ -158,6 +158,9 @@ func (s *supervisor) signal(sig unix.Signal) {
 			told[pid], news = true, true
 			if group, _ := unix.Getpgid(pid); group != s.group {
 				_ = unix.Kill(pid, sig)
+				if !adopts {
+					s.app.warn("%s: the command has left its process group, and what it has started may go on", s.lease.Name())
+				}
 			}
 			return true
 		})
