@@ -13,7 +13,7 @@ var ErrNetworkDisk = errors.New("leases need a disk of this host, and other host
 	"use a server, or say OneHost (one_host=true in a URL) if this host alone uses it")
 
 // LocalFile is LocalDisk for a file, which need not exist, and for its siblings: symbolic
-// links are followed to the real file, since locks and logs lie beside that.
+// links are followed to the real file, beside which locks and logs lie.
 func LocalFile(path string) error {
 	const most = 40 // links in a row, as on Linux
 	for range most {

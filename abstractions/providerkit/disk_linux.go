@@ -32,9 +32,8 @@ var deviceless = map[uint32]bool{
 	0x72b6:     true, // JFFS2
 }
 
-// LocalDisk returns nil if path is a folder on a disk of this host. Otherwise the
-// error says what is wrong, and matches ErrNetworkDisk if other hosts may see the
-// folder too.
+// LocalDisk returns nil if path is a folder on a disk of this host. The error gives the
+// reason otherwise, and matches ErrNetworkDisk if other hosts may see the folder.
 func LocalDisk(path string) error { return localDisk(path + "/") }
 
 func localDisk(path string) error {
@@ -53,7 +52,7 @@ func localDisk(path string) error {
 }
 
 // shared names a file system that other hosts may see, by its kind and its device, or returns "". The
-// kernel gives major number 0 to what is on no block device (Documentation/admin-guide/devices.txt).
+// kernel gives major number 0 to a file system on no block device (Documentation/admin-guide/devices.txt).
 func shared(kind uint32, device uint64) string {
 	name := network[kind]
 	if major := device>>8&0xfff | device>>32&^0xfff; name == "" && major == 0 && !deviceless[kind] {

@@ -37,7 +37,7 @@ func init() {
 }
 
 // guard is the process that starts the command, and ends it with all its descendants when the deadline
-// comes or the pipe of deadlines ends, since leasing is dead then. On Linux it adopts
+// comes. It does the same when the pipe of deadlines ends, which means that leasing is dead. On Linux it adopts
 // descendants whose parent has ended, so a process that leaves the command's group does not get away. It
 // does not end by itself: its process ID names the group.
 //
@@ -76,7 +76,7 @@ func guard() {
 	}
 }
 
-// ward is the command, with all that descends from it.
+// ward is the command with all its descendants.
 type ward struct {
 	group   int // the process group in which the command begins
 	command int // the command's process ID
@@ -166,7 +166,7 @@ func catchAll() {
 	}
 }
 
-// deadlines is the pipe of deadlines, the latest of them, and the processes that have to be gone by then.
+// deadlines is the pipe of deadlines, the latest of them, and the processes under them.
 type deadlines struct {
 	ward
 	until time.Duration // on the boot clock

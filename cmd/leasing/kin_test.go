@@ -53,7 +53,7 @@ func (p *place) breaks() {
 	require.Zero(p.t, code, problems)
 }
 
-// guard is the process ID of the only child that leasing has.
+// guard is the process ID of leasing's only child.
 func (r *running) guard() int {
 	r.t.Helper()
 	files, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", r.Process.Pid))
@@ -121,7 +121,7 @@ func journaled(path string) int {
 	return strings.Count(string(text), "\n")
 }
 
-// Where the first process of a container reaps nobody, zombies of a command keep no lease.
+// A command's zombies keep no lease under a first process that reaps no orphans.
 func TestTrap_T140_ZombiesKeepNoLease_sqlite(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -135,7 +135,7 @@ func TestTrap_T140_ZombiesKeepNoLease_sqlite(t *testing.T) {
 	}
 }
 
-// idleName is the first argument of the test binary as the parent of all orphans, which waits for none of them.
+// idleName is the first argument of the test binary as the parent of all orphans, none of which it reaps.
 const idleName = "idle"
 
 func idleMain(args []string) {

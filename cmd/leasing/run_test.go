@@ -36,12 +36,12 @@ func newPlace(t *testing.T) *place {
 	return p
 }
 
-// env says where the leases are: where --local has them, too.
+// env sets LEASING_URL to the file that --local uses.
 func (p *place) env() []string {
 	return append(p.bare(), "LEASING_URL=sqlite://"+filepath.Join(p.folder, "leasing", "leases.db")+"?create=true&history=true")
 }
 
-// bare is an environment that does not say where the leases are.
+// bare is an environment without LEASING_URL.
 func (p *place) bare() []string {
 	return []string{
 		"XDG_STATE_HOME=" + p.folder, "XDG_CONFIG_HOME=" + p.folder,
@@ -259,7 +259,7 @@ func TestTrap_T138_RelativeFoldersAreRefused_sqlite(t *testing.T) {
 	}
 }
 
-// Two machines that share a home have other locks for one file. Two mounts of one folder by FUSE are like that.
+// Two machines that share a home have other locks for one file. Two FUSE mounts of one folder model such a home.
 func TestTrap_T139_AFileOnANetworkDiskIsRefused_fuse(t *testing.T) {
 	t.Parallel()
 	bindfs, err := exec.LookPath("bindfs")

@@ -38,8 +38,8 @@ const guardDead = -1
 // never is a time that does not come.
 const never = time.Duration(math.MaxInt64)
 
-// killMargin is how long before the end of trust the command gets KILL: its sender has to be
-// scheduled first.
+// killMargin is the time from KILL to the end of trust. The sender of the signal has to be
+// scheduled in this time.
 func killMargin(ttl time.Duration) time.Duration { return min(ttl/20, 250*time.Millisecond) }
 
 // supervisor is one run of a command. Two processes can end it: this one, which has the lease,
@@ -83,7 +83,7 @@ func (w *work) under(lease leasing.Lease) (code int, err error) {
 	return code, err
 }
 
-// trusted is when the command has to be dead. The clock is read before the time that is
+// trusted is the time at which the command has to be dead. The clock is read before the time that is
 // left: a pause between the two makes it earlier.
 func (s *supervisor) trusted() time.Duration {
 	if s.onLoss == lossIgnore {
@@ -142,7 +142,7 @@ func (s *supervisor) extend() {
 	_, _ = s.deadline.Write(message[:]) // fails when the guard is dead, which its reports show
 }
 
-// signalRounds is how often signal looks for processes that are new.
+// signalRounds bounds the searches of signal for new processes.
 const signalRounds = 20
 
 // signal sends a signal to the command's group, and once to each descendant outside of the group.
@@ -274,8 +274,8 @@ func (s *supervisor) onLost() {
 	}
 }
 
-// groupTime is how long the command's processes take to die, at most, before that is
-// taken for a fault: a dead disk, or another user's process.
+// groupTime bounds the wait for the death of the command's processes. More of it is a
+// fault: a dead disk, or another user's process.
 const groupTime = 5 * time.Second
 
 // end ends the guard and all that is left of the command, and waits until no process is left: the lease

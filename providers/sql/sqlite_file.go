@@ -45,7 +45,7 @@ func (d *sqliteDatabase) verifyFile(ctx context.Context) error {
 	return nil
 }
 
-// localFile looks where a file is. Tests replace it.
+// localFile finds the kind of a file's disk. Tests replace the variable.
 var localFile = providerkit.LocalFile
 
 // verifyDisk refuses a file on a file system that other hosts may see. An error of another kind, such as a missing
