@@ -166,7 +166,7 @@ func catchAll() {
 	}
 }
 
-// deadlines is the pipe of deadlines, the latest of them, and the processes under them.
+// deadlines is the pipe of deadlines, the latest deadline, and the processes that it ends.
 type deadlines struct {
 	ward
 	until time.Duration // on the boot clock
