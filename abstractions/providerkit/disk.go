@@ -1,7 +1,36 @@
 package providerkit
 
-import "errors"
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
 
-// ErrNetworkDisk says that a folder is on a file system where locks and renames of
+// ErrNetworkDisk says that a path is on a file system where locks and renames of
 // one process may be invisible to others.
-var ErrNetworkDisk = errors.New("leases need a local disk, and this is a network file system or one in user space")
+var ErrNetworkDisk = errors.New("leases need a disk of this host, and other hosts may see this file system, or a program serves it: " +
+	"use a server, or say OneHost (one_host=true in a URL) if this host alone uses it")
+
+// LocalFile is LocalDisk for a file, which need not exist, and for its siblings: symbolic
+// links are followed to the real file, beside which locks and logs lie.
+func LocalFile(path string) error {
+	const most = 40 // links in a row, as on Linux
+	for range most {
+		target, err := os.Readlink(path)
+		if err != nil {
+			break
+		}
+		if !filepath.IsAbs(target) {
+			target = filepath.Join(filepath.Dir(path), target)
+		}
+		path = target
+	}
+	if err := LocalDisk(filepath.Dir(path)); err != nil {
+		return err
+	}
+	if err := localDisk(path); !errors.Is(err, fs.ErrNotExist) { // a mount of the file alone
+		return err
+	}
+	return nil
+}

@@ -48,21 +48,43 @@ func (a *app) where() (rawURL, from string, err error) {
 		return "", "", err
 	}
 	a.owner = cmp.Or(a.owner, file.Owner)
-	variable, err := variable("LEASING_URL", a.url)
+	flag := a.url
+	if a.local {
+		flag = "--local"
+	}
+	variable, err := variable("LEASING_URL", flag)
 	switch {
 	case err != nil:
 		return "", "", err
+	case a.url != "" && a.local:
+		return "", "", errors.New("--url and --local: want one of them")
+	case a.local:
+		rawURL, err = ownURL()
+		return rawURL, "--local: this user, on this machine", err
 	case a.url != "":
-		return a.url, "--url", nil
+		rawURL, from = a.url, "--url"
 	case variable != "":
-		return variable, "LEASING_URL", nil
-	case file.URL != nil && *file.URL == "":
+		rawURL, from = variable, "LEASING_URL"
+	case file.URL == nil:
+		return "", "", errors.New(`where are the leases? Name a backend for all machines with --url or LEASING_URL, ` +
+			`or with "url" in the config file, or say --local for this user on this machine alone`)
+	case *file.URL == "":
 		return "", "", errors.New(`"url" in the config file is empty: set it, or leave it out`)
-	case file.URL != nil:
-		return *file.URL, "the config file", nil
+	default:
+		rawURL, from = *file.URL, "the config file"
 	}
-	rawURL, err = ownURL()
-	return rawURL, "the default: this user, on this machine", err
+	return rawURL, from, absolute(rawURL, from)
+}
+
+// absolute refuses an SQLite file in the working folder: cron jobs, services and shells have different ones, and
+// so would have different leases. Other URLs that hold a path want it absolute by themselves.
+func absolute(rawURL, from string) error {
+	path, _, _ := strings.Cut(strings.TrimPrefix(rawURL, "sqlite://"), "?")
+	path, _ = url.PathUnescape(path) // the provider reports an error
+	if open.Scheme(rawURL) != "sqlite" || path == "" || filepath.IsAbs(path) {
+		return nil
+	}
+	return fmt.Errorf("%s: the path of the SQLite file is relative, so each working folder has another one: want sqlite:///folder/file", from)
 }
 
 // variable is an environment variable, for which a flag may stand. One that is set and empty is not left out:
@@ -85,8 +107,8 @@ func (a *app) readConfig() (s settings, err error) {
 	named := path != ""
 	if !named {
 		folder, err := userFolder("XDG_CONFIG_HOME", ".config")
-		if err != nil {
-			return s, nil //nolint:nilerr // who has no home has no config
+		if folder == "" {
+			return s, err
 		}
 		path = filepath.Join(folder, "leasing", "config.json")
 	}
@@ -112,7 +134,10 @@ func (a *app) readConfig() (s settings, err error) {
 func ownURL() (string, error) {
 	folder, err := userFolder("XDG_STATE_HOME", filepath.Join(".local", "state"))
 	if err != nil {
-		return "", fmt.Errorf("no --url, and no place for a file: %w", err)
+		return "", err
+	}
+	if folder == "" {
+		return "", errors.New("--local: neither HOME nor XDG_STATE_HOME is set, so there is no place for a file")
 	}
 	folder = filepath.Join(folder, "leasing")
 	if err := os.MkdirAll(folder, 0o700); err != nil {
@@ -122,13 +147,22 @@ func ownURL() (string, error) {
 	return "sqlite://" + path + "?create=true&history=true", nil
 }
 
-// userFolder is a folder of the XDG base directory specification.
+// userFolder is a folder of the XDG base directory specification, or "" for a user without a home. It refuses
+// a path that is relative, such as the "~" of a crontab's HOME=~: files there are other ones in each
+// working folder.
 func userFolder(variable, otherwise string) (string, error) {
-	if folder := os.Getenv(variable); filepath.IsAbs(folder) {
-		return folder, nil
+	folder, from := os.Getenv(variable), variable
+	if folder == "" {
+		home, err := os.UserHomeDir()
+		if err != nil || home == "" {
+			return "", nil //nolint:nilerr // it says that no home is set
+		}
+		folder, from = filepath.Join(home, otherwise), "HOME"
 	}
-	home, err := os.UserHomeDir()
-	return filepath.Join(home, otherwise), err
+	if !filepath.IsAbs(folder) {
+		return "", fmt.Errorf("%s is %q, a relative path: set it to an absolute one", from, os.Getenv(from))
+	}
+	return folder, nil
 }
 
 // provider opens the backend.

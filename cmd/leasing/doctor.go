@@ -12,6 +12,7 @@ import (
 
 	"github.com/distributedleasing/leasing"
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
 	"github.com/distributedleasing/leasing/open"
 )
 
@@ -66,6 +67,8 @@ func advice(err error) string {
 		return "Correct the URL, the config file or the flags."
 	case errors.Is(err, leasing.ErrDenied):
 		return "Check the user and password in the URL, and give it the rights that the backend's page in docs/providers lists."
+	case errors.Is(err, providerkit.ErrNetworkDisk):
+		return "Other hosts may see the file, and SQLite's and files' locks may not reach them."
 	case errors.Is(err, leasing.ErrNotSetUp):
 		return `Create what is missing, or let leasing do it with create=true in the URL.`
 	case errors.Is(err, leasing.ErrThrottled):

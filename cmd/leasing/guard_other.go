@@ -21,6 +21,19 @@ func self() string {
 // diesWithGuard: only Linux and FreeBSD have that, and here nobody has tried it.
 func diesWithGuard() *syscall.SysProcAttr { return nil }
 
+// adopts is false: the system has no way to keep descendants whose parent has ended.
+const adopts = false
+
+// adopt does nothing.
+func adopt(bool) {}
+
+// kin visits the only descendant that this system can name: the command, also in a group of its own.
+func kin(_, command int, visit func(pid int) bool) {
+	if command != 0 {
+		_ = visit(command)
+	}
+}
+
 // bootTime is a clock that all processes of the machine share. On macOS it runs on while
 // the machine sleeps.
 func bootTime() time.Duration {

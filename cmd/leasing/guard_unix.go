@@ -10,6 +10,7 @@ import (
 	"os/signal"
 	"runtime"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -25,7 +26,7 @@ const (
 	reportsFile  = 4
 )
 
-func isGuard() bool { return os.Args[0] == guardName && len(os.Args) > 1 }
+func isGuard() bool { return os.Args[0] == guardName }
 
 func init() {
 	if isGuard() {
@@ -35,14 +36,18 @@ func init() {
 	}
 }
 
-// guard is the process that leads the command's group. It starts the command, and kills the group,
-// itself included, when the deadline comes or the pipe of deadlines ends, since leasing
-// is dead then. It does not end by itself: its process ID names the group.
+// guard is the process that starts the command, and ends it with all its descendants when the deadline
+// comes. It does the same when the pipe of deadlines ends, which means that leasing is dead. On Linux it adopts
+// descendants whose parent has ended, so a process that leaves the command's group does not get away. It
+// does not end by itself: its process ID names the group.
 //
 // It reads no lease and needs no network. leasing being stopped, killed or starved does not concern
 // it. What ends both at once is left to PR_SET_PDEATHSIG, and so concerns the command's first
 // process alone, and only on Linux.
 func guard() {
+	if len(os.Args) == 1 { // the leader of a group for the guard
+		os.Exit(0)
+	}
 	if unix.Getpgrp() != unix.Getpid() {
 		fmt.Fprintln(os.Stderr, "leasing: the guard is started by leasing run")
 		os.Exit(exitFailed)
@@ -50,12 +55,11 @@ func guard() {
 	unix.CloseOnExec(deadlineFile)
 	unix.CloseOnExec(reportsFile)
 	catchAll()
-	g := &deadlines{}
+	adopt(true)
+	g := &deadlines{ward: ward{group: unix.Getpid(), gone: make(chan struct{})}}
 	g.read()
 	g.check()
-	pid, err := syscall.ForkExec(os.Args[1], os.Args[1:], &syscall.ProcAttr{
-		Env: os.Environ(), Files: []uintptr{0, 1, 2}, Sys: diesWithGuard(),
-	})
+	err := g.start()
 	if err != nil {
 		code := exitNotExecutable
 		if errors.Is(err, unix.ENOENT) {
@@ -63,13 +67,92 @@ func guard() {
 		}
 		report{kind: ended, code: code, err: fmt.Errorf("%s: %w", os.Args[1], err)}.send()
 	} else {
-		report{kind: started}.send()
-		go reportEnd(pid)
+		report{kind: started, code: g.command}.send()
+		go g.reap()
 	}
 	for {
 		g.wait()
 		g.check()
 	}
+}
+
+// ward is the command with all its descendants.
+type ward struct {
+	group   int // the process group in which the command begins
+	command int // the command's process ID
+	ending  atomic.Bool
+	gone    chan struct{} // closed when no process is left
+}
+
+// start starts the command in the group that the guard leads, and takes the guard out of the group: the kernel
+// can then end the group with one signal, and the guard lives to end the others.
+func (w *ward) start() error {
+	leader, err := syscall.ForkExec(self(), []string{guardName}, &syscall.ProcAttr{Sys: &syscall.SysProcAttr{Setpgid: true}})
+	if err != nil {
+		return err
+	}
+	w.command, err = syscall.ForkExec(os.Args[1], os.Args[1:], &syscall.ProcAttr{
+		Env: os.Environ(), Files: []uintptr{0, 1, 2}, Sys: diesWithGuard(),
+	})
+	_ = unix.Setpgid(0, leader) // it leads its group until it is waited for, dead or alive
+	_ = unix.Kill(leader, unix.SIGKILL)
+	for errors.Is(waitFor(leader), unix.EINTR) {
+	}
+	return err
+}
+
+func waitFor(pid int) error {
+	_, err := unix.Wait4(pid, nil, 0, nil)
+	return err
+}
+
+// reap waits for all descendants that the guard has as children, and reports how the command ended. A guard
+// without a child has no descendant.
+func (w *ward) reap() {
+	defer close(w.gone)
+	for {
+		var status unix.WaitStatus
+		pid, err := unix.Wait4(-1, &status, unix.WUNTRACED, nil)
+		switch {
+		case errors.Is(err, unix.EINTR):
+		case err != nil: // ECHILD
+			return
+		case pid != w.command || w.ending.Load():
+		case status.Stopped():
+			report{kind: stopped}.send()
+		case status.Signaled():
+			report{kind: ended, code: exitSignal + int(status.Signal())}.send()
+		default:
+			report{kind: ended, code: status.ExitStatus()}.send()
+		}
+	}
+}
+
+// end kills all, and returns when no process is left.
+func (w *ward) end() {
+	w.ending.Store(true)
+	for pause := time.Duration(0); ; pause = min(pause+100*time.Microsecond, 5*time.Millisecond) {
+		killAll(w.group, unix.Getpid(), w.command)
+		select {
+		case <-w.gone:
+			if unix.Kill(-w.group, 0) == unix.ESRCH {
+				return
+			}
+			<-time.After(pause)
+		case <-time.After(pause): // a process that forks all the time gets no rest
+		}
+	}
+}
+
+// killAll sends KILL to a group, to the descendants of a process, and to the groups that they lead: a group
+// that forks all the time dies by one signal.
+func killAll(group, root, command int) {
+	_ = unix.Kill(-group, unix.SIGKILL)
+	kin(root, command, func(pid int) bool {
+		_ = unix.Kill(pid, unix.SIGKILL)
+		_ = unix.Kill(-pid, unix.SIGKILL)
+		return true
+	})
 }
 
 // catchAll keeps the signals that the group gets from ending the guard. They are caught, and not
@@ -83,8 +166,9 @@ func catchAll() {
 	}
 }
 
-// deadlines is the pipe of deadlines, and the latest of them.
+// deadlines is the pipe of deadlines, the latest deadline, and the processes that it ends.
 type deadlines struct {
+	ward
 	until time.Duration // on the boot clock
 	alarm alarm
 }
@@ -96,16 +180,24 @@ func (g *deadlines) read() {
 	for errors.Is(err, unix.EINTR) {
 		n, err = unix.Read(deadlineFile, messages[:])
 	}
-	if n < 8 { // leasing is dead
-		killGroup()
+	if n < 8 { // leasing is dead, or done
+		g.finish()
 	}
 	g.until = time.Duration(binary.NativeEndian.Uint64(messages[n-8:]))
 }
 
 func (g *deadlines) check() {
 	if bootTime() >= g.until {
-		killGroup()
+		g.finish()
 	}
+}
+
+// finish ends the command with all its descendants, and the guard.
+func (g *deadlines) finish() {
+	if g.command != 0 {
+		g.end()
+	}
+	os.Exit(0)
 }
 
 // wait waits until there is something to read, or the deadline may have come, and reads all there is: after
@@ -125,39 +217,10 @@ func (g *deadlines) wait() {
 	}
 }
 
-// killGroup ends the guard and its whole group: one signal, so that nothing of it forks away.
-func killGroup() {
-	for {
-		_ = unix.Kill(0, unix.SIGKILL)
-	}
-}
-
-// reportEnd waits for the command, and reports how it ended.
-func reportEnd(pid int) {
-	for {
-		var status unix.WaitStatus
-		_, err := unix.Wait4(pid, &status, unix.WUNTRACED, nil)
-		switch {
-		case errors.Is(err, unix.EINTR):
-		case err != nil:
-			report{kind: ended, code: exitFailed, err: err}.send()
-			return
-		case status.Stopped():
-			report{kind: stopped}.send()
-		case status.Signaled():
-			report{kind: ended, code: exitSignal + int(status.Signal())}.send()
-			return
-		default:
-			report{kind: ended, code: status.ExitStatus()}.send()
-			return
-		}
-	}
-}
-
 // report is what the guard tells about the command.
 type report struct {
 	kind string
-	code int           // the exit code of one that has ended
+	code int           // the exit code of one that has ended; the process ID of one that was started
 	at   time.Duration // when, on the boot clock
 	err  error         // why it could not be started
 }

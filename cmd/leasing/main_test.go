@@ -17,6 +17,9 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == journalName {
 		journalMain(os.Args[2:])
 	}
+	if len(os.Args) > 1 && os.Args[1] == idleName {
+		idleMain(os.Args[2:])
+	}
 	if os.Getenv("LEASING_TEST_AS_COMMAND") != "" {
 		main()
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
 	"github.com/distributedleasing/leasing/open"
 )
 
@@ -52,6 +53,7 @@ type streams struct {
 type app struct {
 	streams
 	url, config, owner, output string
+	local                      bool
 	timeout                    time.Duration
 
 	warning sync.Mutex // over warned
@@ -82,7 +84,7 @@ func execute(args []string, s streams) int {
 // oneLine is an error for a person. What a database wants to be run is elsewhere.
 func oneLine(err error) string {
 	text := err.Error()
-	if errors.Is(err, leasing.ErrNotSetUp) {
+	if errors.Is(err, leasing.ErrNotSetUp) && !errors.Is(err, providerkit.ErrNetworkDisk) {
 		for _, forPrograms := range []string{"; run this as", ": call Migrate", "; check the URL"} {
 			text, _, _ = strings.Cut(text, forPrograms)
 		}
@@ -99,8 +101,9 @@ func (a *app) root() *cobra.Command {
 of machines, and shows and ends leases.
 
 The leases are where --url says, else $LEASING_URL, else "url" in the config file (JSON, by default
-leasing/config.json in $XDG_CONFIG_HOME or ~/.config), else in an SQLite file of this user on this
-machine, in leasing/ in $XDG_STATE_HOME or ~/.local/state. A URL begins with
+leasing/config.json in $XDG_CONFIG_HOME or ~/.config). There is no default: --local says that they are
+those of this user on this machine alone, in the SQLite file leasing/leases.db in $XDG_STATE_HOME or
+~/.local/state. A URL begins with
 ` + open.Schemes(openers...) + `.
 
 Exit codes: 0 done; 1 no; 75 somebody else has the name; 124 the lease was lost and the command
@@ -115,6 +118,7 @@ ended by signal n; any other: the command's own.`,
 	})
 	flags := root.PersistentFlags()
 	flags.StringVar(&a.url, "url", "", "where the leases are (default $LEASING_URL)")
+	flags.BoolVar(&a.local, "local", false, "leases of this user on this machine alone, in an SQLite file")
 	flags.StringVar(&a.config, "config", "", "config `file` (default $LEASING_CONFIG)")
 	flags.StringVar(&a.owner, "owner", "", "who holds the leases, for people to read (default host/pid/random)")
 	flags.StringVarP(&a.output, "output", "o", "table", "table or json")

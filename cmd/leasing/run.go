@@ -73,11 +73,11 @@ func (a *app) runCommand() *cobra.Command {
 has ended. If somebody else has the lease, it exits with 75 (see --wait). With --wait it also waits
 for a backend that can't be reached, and exits with 125 if that does not come back in time.
 
-The command is in a process group of its own. If the lease can't be renewed, the group gets TERM
-while the lease is still good, and KILL before anybody else can have it. The group also gets KILL
-if leasing itself is killed or stopped, and when the command has ended.
+If the lease can't be renewed, the command and all its descendants get TERM while the lease is still
+good, and KILL before anybody else can have it. They also get KILL if leasing itself is killed or
+stopped, and when the command has ended. On Linux none gets away, not even a daemon.
 
-TERM, INT, HUP, QUIT, USR1, USR2, WINCH, TSTP and CONT are passed on to the group. The exit code is
+TERM, INT, HUP, QUIT, USR1, USR2, WINCH, TSTP and CONT are passed on to all of them. The exit code is
 the command's. $LEASING_NAME, $LEASING_TOKEN (the fencing token), $LEASING_ID and $LEASING_OWNER
 are in its environment.`,
 		Example: `  leasing run nightly-report -- echo 'the only one'
@@ -159,7 +159,7 @@ type work struct {
 	fraction float64 // of the TTL, to a renewal; 0 for the default
 	signals  chan os.Signal
 	renewed  chan struct{} // one is enough: what counts is the lease's state
-	kept     bool          // processes of the command are left: their lease runs out
+	kept     bool          // processes of the command are left, so its lease runs out
 	ended    os.Signal     // the last one that was passed on and ends leasing, too
 }
 

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -22,16 +23,26 @@ import (
 // patience bounds what should take moments, on a very slow machine.
 const patience = time.Minute
 
-// place is a state folder of a test's own: the default backend on SQLite is in it.
+// place is a state folder of a test's own, with leases in an SQLite file.
 type place struct {
 	t      *testing.T
 	folder string
 	as     *syscall.Credential // who runs leasing; nil for this user
 }
 
-func newPlace(t *testing.T) *place { return &place{t: t, folder: t.TempDir()} }
+func newPlace(t *testing.T) *place {
+	p := &place{t: t, folder: t.TempDir()}
+	require.NoError(t, os.Mkdir(filepath.Join(p.folder, "leasing"), 0o755))
+	return p
+}
 
+// env sets LEASING_URL to the file that --local uses.
 func (p *place) env() []string {
+	return append(p.bare(), "LEASING_URL=sqlite://"+filepath.Join(p.folder, "leasing", "leases.db")+"?create=true&history=true")
+}
+
+// bare is an environment without LEASING_URL.
+func (p *place) bare() []string {
 	return []string{
 		"XDG_STATE_HOME=" + p.folder, "XDG_CONFIG_HOME=" + p.folder,
 		"PATH=" + filepath.Join(p.folder, "bin") + string(os.PathListSeparator) + os.Getenv("PATH"),
@@ -55,7 +66,11 @@ type running struct {
 // start starts leasing.
 func (p *place) start(args ...string) *running {
 	p.t.Helper()
-	r := &running{Cmd: asCommand(context.Background(), p.env(), args...), t: p.t}
+	env := p.env()
+	if slices.Contains(args, "--config") {
+		env = p.bare()
+	}
+	r := &running{Cmd: asCommand(context.Background(), env, args...), t: p.t}
 	var err error
 	r.out, err = os.CreateTemp(p.folder, "out")
 	require.NoError(p.t, err)
@@ -156,7 +171,7 @@ func TestTrap_T107_EmptySettingsAreNoDefault_sqlite(t *testing.T) {
 		{nil, []string{"--config", p.file(`{"url": ""}`)}},
 		{nil, []string{"--config", p.file(`{"owner": "me"} {"url": "redis://127.0.0.1"}`)}},
 	} {
-		cmd := asCommand(t.Context(), append(p.env(), c.env...), append(append([]string{"run"}, c.args...), "name", "--", "true")...)
+		cmd := asCommand(t.Context(), append(p.bare(), c.env...), append(append([]string{"run"}, c.args...), "name", "--", "true")...)
 		out, _ := cmd.CombinedOutput()
 		require.Equal(t, exitFailed, cmd.ProcessState.ExitCode(), "%v: %s", c, out)
 		require.Regexp(t, "is empty|after the first", string(out))
@@ -169,6 +184,114 @@ func TestTrap_T107_EmptySettingsAreNoDefault_sqlite(t *testing.T) {
 		require.Equal(t, exitFailed, code)
 		require.Contains(t, problems, "--busy-code")
 	}
+}
+
+// A crontab has no login environment: each machine would run the job under leases of its own.
+func TestTrap_T137_WithoutAURLNothingRuns_sqlite(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	runs := func(env []string, args ...string) (code int, out string) {
+		cmd := asCommand(t.Context(), append(p.bare(), env...), args...)
+		text, _ := cmd.CombinedOutput()
+		return cmd.ProcessState.ExitCode(), string(text)
+	}
+	for name, args := range everyCommand {
+		if name == "man" {
+			continue
+		}
+		code, out := runs(nil, append(strings.Fields(name), args...)...)
+		require.Equal(t, map[bool]int{true: exitNo, false: exitFailed}[name == "doctor"], code, "%s: %s", name, out)
+		for _, way := range []string{"where are the leases?", "--url", "LEASING_URL", "config file", "--local"} {
+			require.Contains(t, out, way, name)
+		}
+	}
+	require.NoFileExists(t, filepath.Join(p.folder, "leasing", "leases.db"))
+	code, out := runs(nil, "run", "--local", "name", "--", "echo", "done")
+	require.Zero(t, code, out)
+	require.Equal(t, "done\n", out)
+	require.FileExists(t, filepath.Join(p.folder, "leasing", "leases.db"))
+	code, out = runs([]string{"LEASING_URL=redis://127.0.0.1:1"}, "ls", "--local", "--all")
+	require.Zero(t, code, out)
+	require.Contains(t, out, "name")
+	code, out = runs(nil, "doctor", "--local")
+	require.Zero(t, code, out)
+	require.Contains(t, out, "from --local: this user, on this machine")
+	code, out = runs(nil, "ls", "--local", "--url", "redis://127.0.0.1:1")
+	require.Equal(t, exitFailed, code)
+	require.Contains(t, out, "want one of them")
+}
+
+// cron and systemd expand no "~": the file would lie in the working folder.
+func TestTrap_T138_RelativeFoldersAreRefused_sqlite(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	config := p.file(`{"url": "sqlite://leases.db?create=true"}`)
+	for _, c := range []struct {
+		env  []string
+		args []string
+		says string
+	}{
+		{[]string{"XDG_STATE_HOME=", "HOME=~"}, []string{"--local"}, `HOME is "~"`},
+		{[]string{"XDG_STATE_HOME=", "HOME=home/me"}, []string{"--local"}, `HOME is "home/me"`},
+		{[]string{"XDG_STATE_HOME=state"}, []string{"--local"}, `XDG_STATE_HOME is "state"`},
+		{[]string{"XDG_STATE_HOME=~/state"}, []string{"--local"}, `XDG_STATE_HOME is "~/state"`},
+		{[]string{"XDG_CONFIG_HOME=.config"}, []string{"--local"}, `XDG_CONFIG_HOME is ".config"`},
+		{[]string{"XDG_CONFIG_HOME=", "HOME=."}, nil, `HOME is "."`},
+		{[]string{"LEASING_URL=sqlite://leases.db?create=true"}, nil, "LEASING_URL: the path of the SQLite file is relative"},
+		{[]string{"LEASING_URL=sqlite://var/lib/leases.db?create=true"}, nil, "LEASING_URL: the path"},
+		{nil, []string{"--url", "sqlite://~/leases.db?create=true"}, "--url: the path"},
+		{nil, []string{"--url", "sqlite://./leases.db?create=true"}, "--url: the path"},
+		{nil, []string{"--config", config}, "the config file: the path"},
+	} {
+		cmd := asCommand(t.Context(), append(p.bare(), c.env...), append(append([]string{"run"}, c.args...), "name", "--", "true")...)
+		cmd.Dir = t.TempDir()
+		out, _ := cmd.CombinedOutput()
+		require.Equal(t, exitFailed, cmd.ProcessState.ExitCode(), "%v: %s", c, out)
+		require.Contains(t, string(out), c.says)
+		made, err := os.ReadDir(cmd.Dir)
+		require.NoError(t, err)
+		require.Empty(t, made, "%v", c)
+	}
+	for _, env := range [][]string{{"XDG_STATE_HOME=", "HOME=" + p.folder}, {"HOME=~"}} { // and with both folders said, HOME is not asked
+		cmd := asCommand(t.Context(), append(p.bare(), env...), "run", "--local", "name", "--", "true")
+		out, err := cmd.CombinedOutput()
+		require.NoError(t, err, string(out))
+	}
+}
+
+// Two machines that share a home have other locks for one file. Two FUSE mounts of one folder model such a home.
+func TestTrap_T139_AFileOnANetworkDiskIsRefused_fuse(t *testing.T) {
+	t.Parallel()
+	bindfs, err := exec.LookPath("bindfs")
+	if err != nil || os.Getuid() != 0 {
+		t.Skip("this machine has no bindfs, or this user may not mount")
+	}
+	p, real := newPlace(t), t.TempDir()
+	mount := filepath.Join(t.TempDir(), "mount")
+	require.NoError(t, os.Mkdir(mount, 0o700))
+	if out, err := exec.Command(bindfs, real, mount).CombinedOutput(); err != nil {
+		t.Skip("this machine can't mount with FUSE: " + string(out))
+	}
+	t.Cleanup(func() { require.NoError(t, unix.Unmount(mount, unix.MNT_DETACH)) })
+	link := filepath.Join(p.folder, "link.db")
+	require.NoError(t, os.Symlink(filepath.Join(mount, "linked.db"), link))
+	for _, args := range [][]string{
+		{"run", "--local", "name", "--", "true"},
+		{"run", "--url", "sqlite://" + mount + "/leases.db?create=true", "name", "--", "true"},
+		{"run", "--url", "sqlite://" + link + "?create=true", "name", "--", "true"},
+		{"run", "--url", "file://" + mount + "/folder?create=true", "name", "--", "true"},
+		{"doctor", "--local"},
+	} {
+		cmd := asCommand(t.Context(), append(p.bare(), "XDG_STATE_HOME="+mount), args...)
+		out, _ := cmd.CombinedOutput()
+		require.Equal(t, map[bool]int{true: exitNo, false: exitFailed}[args[0] == "doctor"], cmd.ProcessState.ExitCode(), "%v: %s", args, out)
+		require.Contains(t, string(out), "is on FUSE")
+		require.Contains(t, string(out), "one_host=true")
+		require.NotContains(t, string(out), "schema")
+	}
+	files, err := filepath.Glob(real + "/*/*.db*")
+	require.NoError(t, err)
+	require.Empty(t, files)
 }
 
 func TestRunOnSQLiteTellsTheCommandItsLease(t *testing.T) {

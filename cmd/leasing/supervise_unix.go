@@ -38,26 +38,29 @@ const guardDead = -1
 // never is a time that does not come.
 const never = time.Duration(math.MaxInt64)
 
-// killMargin is how long before the end of trust the group gets KILL: whoever sends it
-// has to be scheduled first.
+// killMargin is the time from KILL to the end of trust. The sender of the signal has to be
+// scheduled in this time.
 func killMargin(ttl time.Duration) time.Duration { return min(ttl/20, 250*time.Millisecond) }
 
 // supervisor is one run of a command. Two processes can end it: this one, which has the lease,
-// and the guard, which leads the command's process group and knows the deadline alone. The
+// and the guard, which starts the command and knows the deadline alone. The
 // guard acts when this process is stopped or dead. All times are on the boot clock.
 type supervisor struct {
 	*work
 	lease    leasing.Lease
-	group    int           // the guard's process ID. It is not waited for before end, so the number stays its
+	group    int           // the guard's process ID, and that of the command's group. It is not waited for before end
+	command  int           // the command's process ID; 0 before it has started
+	before   map[int]bool  // the descendants that this process had before the guard
 	deadline *os.File      // to the guard
-	until    time.Duration // when the group gets KILL
+	until    time.Duration // when the command gets KILL
 	lost     error         // why the command was stopped, or nil
 	lostAt   time.Duration // when
+	killed   bool          // the command got KILL
 	terminal bool          // the group has the terminal
 }
 
-// under runs the command, and returns when no process of its group is left: the exit
-// code, and why it is not the command's.
+// under runs the command, and returns when it has ended with all its descendants. It returns the exit
+// code, and the reason for one that is not the command's.
 func (w *work) under(lease leasing.Lease) (code int, err error) {
 	if !signal.Ignored(unix.SIGTSTP) {
 		signal.Notify(w.signals, unix.SIGTSTP)
@@ -80,7 +83,7 @@ func (w *work) under(lease leasing.Lease) (code int, err error) {
 	return code, err
 }
 
-// trusted is when the group has to be dead. The clock is read before the time that is
+// trusted is the time at which the command has to be dead. The clock is read before the time that is
 // left: a pause between the two makes it earlier.
 func (s *supervisor) trusted() time.Duration {
 	if s.onLoss == lossIgnore {
@@ -100,8 +103,10 @@ func (s *supervisor) start() (<-chan report, error) {
 	if err != nil {
 		return nil, errors.Join(err, theirDeadline.Close(), deadline.Close())
 	}
-	s.deadline = deadline
+	s.deadline, s.before = deadline, map[int]bool{}
 	s.extend()
+	kin(os.Getpid(), 0, func(pid int) bool { s.before[pid] = true; return true })
+	adopt(true) // which matters if the guard is killed
 	cmd := &exec.Cmd{
 		Path: self(), Args: append([]string{guardName}, s.argv...), Env: s.environ(s.lease),
 		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
@@ -137,7 +142,36 @@ func (s *supervisor) extend() {
 	_, _ = s.deadline.Write(message[:]) // fails when the guard is dead, which its reports show
 }
 
-func (s *supervisor) signal(sig unix.Signal) { _ = unix.Kill(-s.group, sig) }
+// signalRounds bounds the searches of signal for new processes.
+const signalRounds = 20
+
+// signal sends a signal to the command's group, and once to each descendant outside of the group.
+func (s *supervisor) signal(sig unix.Signal) {
+	_ = unix.Kill(-s.group, sig)
+	told := map[int]bool{}
+	for round, news := 0, true; news && round < signalRounds; round++ {
+		news = false
+		kin(s.group, s.command, func(pid int) bool {
+			if told[pid] {
+				return true
+			}
+			told[pid], news = true, true
+			if group, _ := unix.Getpgid(pid); group != s.group {
+				_ = unix.Kill(pid, sig)
+				if !adopts {
+					s.app.warn("%s: the command has left its process group, and what it has started may go on", s.lease.Name())
+				}
+			}
+			return true
+		})
+	}
+}
+
+// kill ends the command and all its descendants. A guard that was stopped goes on, to do the same.
+func (s *supervisor) kill() {
+	killAll(s.group, s.group, s.command)
+	_ = unix.Kill(s.group, unix.SIGCONT)
+}
 
 // watch looks after the lease and the command until that has ended.
 func (s *supervisor) watch(reports <-chan report) (code int, err error) {
@@ -170,7 +204,7 @@ func (s *supervisor) watch(reports <-chan report) (code int, err error) {
 			case !open:
 				return guardDead, nil
 			case r.kind == started:
-				signals = s.signals
+				s.command, signals = r.code, s.signals
 			case r.kind == stopped:
 				s.suspend()
 			case s.lost != nil && s.lostAt <= r.at:
@@ -210,8 +244,13 @@ func (s *supervisor) stop(reason error, atOnce bool) {
 		s.lost, s.lostAt = reason, now
 	}
 	if !first || atOnce || s.grace == 0 || now >= s.until {
-		s.signal(unix.SIGKILL)
-		s.until = never
+		if s.killed { // and the guard has reported nothing since
+			_ = unix.Kill(s.group, unix.SIGKILL)
+		}
+		s.killed, s.until = true, now
+		s.extend()
+		s.kill()
+		s.until = now + groupTime
 		return
 	}
 	s.app.warn("%s; the command gets TERM", oneLine(reason))
@@ -235,30 +274,23 @@ func (s *supervisor) onLost() {
 	}
 }
 
-// groupTime is how long the processes of a group take to die, at most, before that is
-// taken for a fault: a dead disk, or another user's process.
+// groupTime bounds the wait for the death of the command's processes. More of it is a
+// fault: a dead disk, or another user's process.
 const groupTime = 5 * time.Second
 
-// end ends what is left of the group, the guard too, and waits until it is gone: the lease
+// end ends the guard and all that is left of the command, and waits until no process is left: the lease
 // is not given up before that. It returns how the guard ended.
 func (s *supervisor) end() (guard unix.WaitStatus) {
-	s.signal(unix.SIGKILL)
-	_ = s.deadline.Close()
-	over := time.Now().Add(groupTime)
-	tick := time.NewTicker(2 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		for { // the guard, and orphans if this is a container's first process
-			var status unix.WaitStatus
-			pid, _ := unix.Wait4(-s.group, &status, unix.WNOHANG, nil)
-			if pid <= 0 {
-				break
-			}
-			if pid == s.group {
-				guard = status
-			}
+	defer adopt(false)
+	_ = s.deadline.Close() // the guard ends when it has ended the others
+	over, alive := time.Now().Add(groupTime), true
+	for pause := time.Millisecond; ; pause = min(2*pause, 20*time.Millisecond) {
+		if alive {
+			s.kill()
+			pid, _ := unix.Wait4(s.group, &guard, unix.WNOHANG, nil)
+			alive = pid != s.group
 		}
-		if unix.Kill(-s.group, 0) == unix.ESRCH {
+		if !alive && (guard.ExitStatus() == 0 || s.killOrphans() == 0) {
 			break
 		}
 		if time.Now().After(over) {
@@ -266,10 +298,31 @@ func (s *supervisor) end() (guard unix.WaitStatus) {
 			s.app.warn("%s: processes of the command (group %d) do not end, so the lease is not given up", s.lease.Name(), s.group)
 			break
 		}
-		<-tick.C
+		<-time.After(pause)
 	}
 	s.takeTerminal()
 	return guard
+}
+
+// killOrphans ends the processes that a killed guard has left to this one, and returns how many it has found.
+func (s *supervisor) killOrphans() (found int) {
+	_ = unix.Kill(-s.group, unix.SIGKILL)
+	if unix.Kill(-s.group, 0) != unix.ESRCH {
+		found++
+	}
+	kin(os.Getpid(), s.command, func(pid int) bool {
+		if s.before[pid] {
+			return false
+		}
+		_ = unix.Kill(pid, unix.SIGKILL)
+		_ = unix.Kill(-pid, unix.SIGKILL)
+		_, _ = unix.Wait4(pid, nil, unix.WNOHANG, nil)
+		if unix.Kill(pid, 0) != unix.ESRCH {
+			found++
+		}
+		return true
+	})
+	return found
 }
 
 // forward passes a signal on.

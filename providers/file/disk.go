@@ -10,7 +10,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
 )
 
-// check reports whether a folder is there, and on a disk of the host. Tests replace it.
+// check is the rule of folder.check. Tests replace the variable.
 var check = providerkit.LocalDisk
 
 // tryLock takes a lock until the file is closed or the process ends. It is false if

@@ -146,6 +146,10 @@ func TestNetworkFileSystemsAreRefused(t *testing.T) {
 	_, err := Open(t.Context(), Options{Folder: folder})
 	require.ErrorIs(t, err, abstractions.ErrNotSetUp)
 	require.ErrorContains(t, err, "this one")
+	p, err := OpenURL(t.Context(), "file://"+folder+"?one_host=true")
+	require.NoError(t, err, "this host alone uses it")
+	require.NoError(t, p.Ping(t.Context()))
+	require.NoError(t, p.Close())
 }
 
 // T19: what a crash leaves behind blocks nobody: an empty record, the half-written

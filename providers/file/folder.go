@@ -25,8 +25,9 @@ const (
 
 // folder is a providerkit.Store of files. The version of an item is its text.
 type folder struct {
-	path   string
-	queues [locks]sync.Mutex // let one goroutine at a time ask for each lock
+	path    string
+	oneHost bool              // no other host uses the folder
+	queues  [locks]sync.Mutex // let one goroutine at a time ask for each lock
 }
 
 func (f *folder) open(create bool) error {
@@ -35,10 +36,19 @@ func (f *folder) open(create bool) error {
 			return err
 		}
 	}
-	if err := check(f.path); err != nil {
+	if err := f.check(); err != nil {
 		return err
 	}
 	return os.MkdirAll(filepath.Join(f.path, lockFolder), 0o777)
+}
+
+// check reports whether the folder is there, and on a disk of the host.
+func (f *folder) check() error {
+	err := check(f.path)
+	if f.oneHost && errors.Is(err, providerkit.ErrNetworkDisk) {
+		return nil
+	}
+	return err
 }
 
 func (f *folder) file(key string) string { return filepath.Join(f.path, key+suffix) }
@@ -47,7 +57,7 @@ func (f *folder) file(key string) string { return filepath.Join(f.path, key+suff
 func (f *folder) Get(_ context.Context, key string) (providerkit.Item, error) {
 	data, err := os.ReadFile(f.file(key))
 	if errors.Is(err, fs.ErrNotExist) {
-		return providerkit.Item{}, check(f.path)
+		return providerkit.Item{}, f.check()
 	}
 	if err == nil && !json.Valid(data) && f.beforeBoot(key) {
 		data = nil

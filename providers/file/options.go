@@ -15,6 +15,9 @@ type Options struct {
 	Folder string `json:"folder"`
 	// Create makes the folder if it is missing.
 	Create bool `json:"create"`
+	// OneHost says that this host alone uses the folder. Without it a folder on a network file system, or on
+	// one that a program serves (FUSE), is refused with leasing.ErrNotSetUp, since its locks may not work.
+	OneHost bool `json:"one_host"`
 	// Retention is how long a name is remembered after its last use. A request that
 	// is delayed for longer may take effect although its claim was released, or may
 	// repeat another holder's token. At least 1 min, which is far longer than a call

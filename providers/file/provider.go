@@ -36,7 +36,7 @@ func Open(ctx context.Context, options Options) (*Provider, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &folder{path: options.Folder}
+	f := &folder{path: options.Folder, oneHost: options.OneHost}
 	naming := providerkit.Naming{Max: longestKey}
 	records := &providerkit.Records{Store: f, Key: naming.Encode, FloorKey: naming.Floor(), Retention: options.Retention}
 	p := &Provider{providerkit.New(&driver{records, f}, providerkit.Config{Timeout: options.Timeout, Detach: true}), records}
@@ -63,13 +63,13 @@ type driver struct {
 // without the record.
 func (d *driver) Renew(ctx context.Context, req abstractions.RenewRequest) (abstractions.Grant, error) {
 	grant, err := d.Records.Renew(ctx, req)
-	if gone := check(d.folder.path); err != nil && errors.Is(gone, fs.ErrNotExist) {
+	if gone := d.folder.check(); err != nil && errors.Is(gone, fs.ErrNotExist) {
 		err = &abstractions.LostError{Reason: abstractions.LostGone, Err: gone}
 	}
 	return grant, err
 }
 
-func (d *driver) Ping(context.Context) error { return check(d.folder.path) }
+func (d *driver) Ping(context.Context) error { return d.folder.check() }
 
 func (d *driver) Capabilities() abstractions.Capabilities { return capabilities }
 

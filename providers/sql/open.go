@@ -118,7 +118,7 @@ func postgresFrom(o Options, field, where string) (*pgDatabase, error) {
 
 func sqliteFrom(o Options, field, where string) (*sqliteDatabase, error) {
 	if field == "DB" {
-		return &sqliteDatabase{DB: o.DB, lock: semaphore.NewWeighted(1)}, nil
+		return &sqliteDatabase{DB: o.DB, oneHost: o.OneHost, lock: semaphore.NewWeighted(1)}, nil
 	}
 	if where == "" || strings.ContainsRune(where, 0) || strings.Contains(where, ":memory:") || strings.HasPrefix(where, "file:") {
 		return nil, &abstractions.InvalidError{Field: "Options." + field, Value: where, Want: "the path of a file; for leases in memory use memlease"}
@@ -127,5 +127,5 @@ func sqliteFrom(o Options, field, where string) (*sqliteDatabase, error) {
 	if err != nil {
 		return nil, &abstractions.InvalidError{Field: "Options." + field, Value: where, Want: "a path: " + err.Error()}
 	}
-	return openSqlite(filepath.ToSlash(path), o.Synchronous)
+	return openSqlite(filepath.ToSlash(path), o.Synchronous, o.OneHost)
 }

@@ -86,6 +86,10 @@ type Options struct {
 	// "full" or "normal". "normal" saves a sync per change, but a power
 	// failure may lose the last changes. Default "full".
 	Synchronous string `json:"synchronous" option:"default=full,oneof=full|normal"`
+	// OneHost says that this host alone uses the SQLite file. Without it a file on a network file system,
+	// or on one that a program serves (FUSE), is refused with leasing.ErrNotSetUp: SQLite's locks may not
+	// work there (https://www.sqlite.org/howtocorrupt.html, 2.1).
+	OneHost bool `json:"one_host"`
 }
 
 // Format shows what is no secret, for all verbs.

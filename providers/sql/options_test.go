@@ -17,12 +17,12 @@ func TestOptionsFromJSON(t *testing.T) {
 	err := json.Unmarshal([]byte(`{
 		"url": "postgres://u@h/d", "dialect": "postgres", "schema": "ops", "table": "locks", "create": true,
 		"retention": "90m", "history": true, "history_renewals": true, "history_retention": "forever",
-		"timeout": "3s", "no_wakeups": true, "synchronous": "normal"}`), &options)
+		"timeout": "3s", "no_wakeups": true, "synchronous": "normal", "one_host": true}`), &options)
 	require.NoError(t, err)
 	require.Equal(t, Options{
 		URL: "postgres://u@h/d", Dialect: Postgres, Schema: "ops", Table: "locks", Create: true,
 		Retention: 90 * time.Minute, History: true, HistoryRenewals: true, HistoryRetention: abstractions.Infinite,
-		Timeout: 3 * time.Second, NoWakeups: true, Synchronous: "normal",
+		Timeout: 3 * time.Second, NoWakeups: true, Synchronous: "normal", OneHost: true,
 	}, options)
 
 	for _, bad := range []string{`{"ttl": "3s"}`, `{"retention": 3}`, `{"retention": "3"}`, `{"create": "yes"}`, `{"DB": {}}`, `[]`, `{`} {
@@ -35,14 +35,14 @@ func TestOptionsFromJSON(t *testing.T) {
 // T52: what a URL sets is read, for every field that has a tag.
 func TestTrap_T52_OptionsFromURLAreUsed(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a b%#?.db")
-	options := Options{URL: "sqlite://" + filepath.Dir(path) + "/a%20b%25%23%3F.db?table=locks&retention=90m&history=true&history_renewals=1&history_retention=forever&timeout=3s&synchronous=normal&create=true&no_wakeups=true"}
+	options := Options{URL: "sqlite://" + filepath.Dir(path) + "/a%20b%25%23%3F.db?table=locks&retention=90m&history=true&history_renewals=1&history_retention=forever&timeout=3s&synchronous=normal&one_host=true&create=true&no_wakeups=true"}
 	_, where, err := options.complete()
 	require.NoError(t, err)
 	require.Equal(t, path, where)
 	options.URL = ""
 	require.Equal(t, Options{
 		Dialect: SQLite, Schema: DefaultSchema, Table: "locks", Create: true, Retention: 90 * time.Minute, History: true, HistoryRenewals: true, HistoryRetention: abstractions.Infinite,
-		Timeout: 3 * time.Second, NoWakeups: true, Synchronous: "normal",
+		Timeout: 3 * time.Second, NoWakeups: true, Synchronous: "normal", OneHost: true,
 	}, options)
 
 	options = Options{URL: "postgres://u:p@h:5432/d?sslmode=disable&schema=ops&application_name=x"}

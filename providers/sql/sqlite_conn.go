@@ -20,22 +20,29 @@ import (
 // connection, if the database is our own.
 type sqliteDatabase struct {
 	*sql.DB
-	path   string                                       // of a file of our own, as it was given
-	open   func(context.Context) (*sqlite3.Conn, error) // opens a connection of our own; nil on a user's database
-	lock   *semaphore.Weighted                          // of one place. Goroutines queue here, at no cost, rather than at the lock of the file, where waiting means polling
-	writer sqliteWriter                                 // guarded by lock; nil until needed, and on a user's database
-	burst  writeBurst
-	opened atomic.Pointer[sqliteFile] // nil until the file was found
+	path    string                                       // of a file of our own, as it was given
+	oneHost bool                                         // no other host uses the file
+	open    func(context.Context) (*sqlite3.Conn, error) // opens a connection of our own; nil on a user's database
+	lock    *semaphore.Weighted                          // of one place. Goroutines queue here, at no cost, rather than at the lock of the file, where waiting means polling
+	writer  sqliteWriter                                 // guarded by lock; nil until needed, and on a user's database
+	burst   writeBurst
+	opened  atomic.Pointer[sqliteFile] // nil until the file was found
 }
 
 // readers is how many connections of our own may read beside the writer.
 const readers = 4
 
 // openSqlite makes a database of our own. It doesn't touch the file.
-func openSqlite(path string, synchronous string) (*sqliteDatabase, error) {
+func openSqlite(path string, synchronous string, oneHost bool) (*sqliteDatabase, error) {
 	name := (&url.URL{Scheme: "file", OmitHost: true, Path: path}).String()
-	d := &sqliteDatabase{path: path, lock: semaphore.NewWeighted(1)}
+	d := &sqliteDatabase{path: path, oneHost: oneHost, lock: semaphore.NewWeighted(1)}
+	if err := d.verifyDisk(path); err != nil {
+		return nil, err
+	}
 	setUp := func(conn *sqlite3.Conn) error {
+		if err := d.verifyDisk(path); err != nil { // before the log, whose index on such a disk may end the process (SIGBUS)
+			return err
+		}
 		if err := conn.BusyHandler(d.burst.busy); err != nil {
 			return err
 		}

@@ -9,6 +9,7 @@ import (
 	"reflect"
 
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
 )
 
 // sqliteFile is a database file as it was found at first.
@@ -38,10 +39,22 @@ func (d *sqliteDatabase) verifyFile(ctx context.Context) error {
 	if n := links(file.info); n > 1 {
 		return fmt.Errorf("%w: %s has %d names (hard links), under each of which SQLite keeps other locks: remove all but one", abstractions.ErrNotSetUp, path, n)
 	}
-	if err := file.verify(); err != nil {
+	if err := errors.Join(file.verify(), d.verifyDisk(path)); err != nil {
 		return err
 	}
 	d.opened.CompareAndSwap(nil, file)
+	return nil
+}
+
+// localFile finds the kind of a file's disk. Tests replace the variable.
+var localFile = providerkit.LocalFile
+
+// verifyDisk refuses a file on a file system that other hosts may see. An error of another kind, such as a missing
+// folder, is SQLite's to report.
+func (d *sqliteDatabase) verifyDisk(path string) error {
+	if err := localFile(path); !d.oneHost && errors.Is(err, providerkit.ErrNetworkDisk) {
+		return fmt.Errorf("%w: %w", abstractions.ErrNotSetUp, err)
+	}
 	return nil
 }
 

@@ -2,6 +2,7 @@ package sqllease
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"os"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/distributedleasing/leasing"
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
 	"github.com/stretchr/testify/require"
 )
 
@@ -217,4 +219,43 @@ func openOnly(what, path string) error {
 	}
 	fmt.Println(p.Ping(context.Background()))
 	return nil
+}
+
+// SQLite's locks may not reach the other hosts of a network file system.
+func TestTrap_T139_AFileOnANetworkDiskIsRefused_sqlite(t *testing.T) {
+	ctx, path := bounded(t), filepath.Join(t.TempDir(), "leases.db")
+	url := "sqlite://" + path + "?create=true"
+	early, err := Open(ctx, Options{URL: "sqlite://" + path}) // before the folder becomes one of a network
+	require.NoError(t, err)
+	defer func() { require.NoError(t, early.Close()) }()
+	own, err := sql.Open("sqlite3", "file:"+path+".own?_pragma=journal_mode(wal)&_pragma=busy_timeout(5000)")
+	require.NoError(t, err)
+	defer func() { require.NoError(t, own.Close()) }()
+	require.NoError(t, own.PingContext(ctx))
+
+	local, asked := localFile, ""
+	localFile = func(path string) error {
+		asked = path
+		return fmt.Errorf("this one is: %w", providerkit.ErrNetworkDisk)
+	}
+	defer func() { localFile = local }()
+	_, err = OpenURL(ctx, url)
+	require.ErrorIs(t, err, abstractions.ErrNotSetUp)
+	require.ErrorIs(t, err, providerkit.ErrNetworkDisk)
+	require.ErrorContains(t, err, "one_host=true")
+	require.Equal(t, path, asked)
+	require.NoFileExists(t, path)
+	require.ErrorIs(t, early.Migrate(ctx), abstractions.ErrNotSetUp)
+	require.ErrorIs(t, early.Ping(ctx), abstractions.ErrNotSetUp)
+	require.NoFileExists(t, path+"-wal")
+	given, err := Open(ctx, Options{DB: own, Dialect: SQLite})
+	require.NoError(t, err)
+	require.ErrorIs(t, given.Migrate(ctx), abstractions.ErrNotSetUp)
+	require.NoError(t, given.Close())
+
+	p, err := OpenURL(ctx, url+"&one_host=true")
+	require.NoError(t, err)
+	defer func() { require.NoError(t, p.Close()) }()
+	_, err = p.Acquire(ctx, claimOf("n", time.Minute))
+	require.NoError(t, err)
 }

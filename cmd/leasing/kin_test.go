@@ -1,0 +1,182 @@
+//go:build linux
+
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+// wrappers start a job $J in ways that take it out of the command's process group, or from its parent. All
+// end by themselves in a while.
+var wrappers = map[string]string{
+	"timeout":             `exec timeout 1h $J`,
+	"timeout in timeout":  `exec timeout 1h timeout 1h $J`,
+	"setsid":              `exec setsid $J`,
+	"setsid that forks":   `setsid -f $J; sleep 40`,
+	"job control":         `exec bash -c 'set -m; $J & wait'`,
+	"nohup":               `nohup $J >&2 & sleep 40`,
+	"double fork":         `(setsid $J & ) ; sleep 40`,
+	"a terminal's script": `exec script -qec "$J" /dev/null >&2`,
+	"a daemon":            `exec perl -e 'use POSIX; fork and sleep 40; setsid; fork and exit; chdir "/"; exec split / /, $ENV{J}'`,
+	"a chain of forks": `perl -e 'use POSIX; open my $f, ">>", (split / /, $ENV{J})[2]; while (time < $^T + 40) { fork and _exit(0); setsid;
+		syswrite $f, "$ENV{LEASING_TOKEN} $$ 1 $ENV{LEASING_TEST_RUN}\n" }' & sleep 40`,
+	"a storm of forks": `export LEASING_TEST_LEAF=1; exec timeout 1h bash -c 'for i in $(seq 10); do setsid $J & sleep 0.1; done; wait'`,
+}
+
+// misfortunes happen to a run under such a wrapper. The job heeds TERM where the exit code is that of the wrapper.
+var misfortunes = map[string]struct {
+	do   func(p *place, r *running)
+	code int
+}{
+	"leasing is stopped":  {func(_ *place, r *running) { r.signal(unix.SIGSTOP) }, exitLost},
+	"leasing is killed":   {func(_ *place, r *running) { r.signal(unix.SIGKILL) }, -1},
+	"the lease is broken": {func(p *place, _ *running) { p.breaks() }, exitLost},
+	"the guard is killed": {func(_ *place, r *running) { require.NoError(r.t, unix.Kill(r.guard(), unix.SIGKILL)) }, 128 + 9},
+	"the guard is stopped, and the lease broken": {func(p *place, r *running) {
+		require.NoError(r.t, unix.Kill(r.guard(), unix.SIGSTOP))
+		p.breaks()
+	}, exitLost},
+	"leasing gets TERM": {func(_ *place, r *running) { r.signal(unix.SIGTERM) }, 0},
+}
+
+func (p *place) breaks() {
+	code, _, problems := p.run("break", "--yes", "name")
+	require.Zero(p.t, code, problems)
+}
+
+// guard is the process ID of leasing's only child.
+func (r *running) guard() int {
+	r.t.Helper()
+	files, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", r.Process.Pid))
+	require.NoError(r.t, err)
+	text := ""
+	for _, file := range files {
+		children, _ := os.ReadFile(file)
+		text += string(children)
+	}
+	return atoi(r.t, strings.TrimSpace(text))
+}
+
+// A process that leaves the command's group, or whose parent ends, dies with the command all the same.
+func TestTrap_T136_ACommandThatLeavesItsGroupDiesBeforeTheNextHolder_sqlite(t *testing.T) {
+	t.Parallel()
+	exe, err := os.Executable()
+	require.NoError(t, err)
+	for wrapper, script := range wrappers {
+		for misfortune, m := range misfortunes {
+			if testing.Short() && misfortune != "leasing is stopped" {
+				continue
+			}
+			t.Run(wrapper+", "+misfortune, func(t *testing.T) {
+				t.Parallel()
+				for _, program := range []string{"timeout", "setsid", "bash", "script", "perl"} {
+					if _, err := exec.LookPath(program); err != nil && strings.Contains(script, program) {
+						t.Skip("this machine has no " + program)
+					}
+				}
+				p := newPlace(t)
+				journal := filepath.Join(p.folder, "journal")
+				job := exe + " " + journalName + " " + journal + " 40s"
+				if m.code != 0 {
+					job += " stubborn"
+				}
+				r := p.start("run", "--ttl", "2s", "--grace", "200ms", "name", "--", "env", "LEASING_TEST_RUN=first", "J="+job, "sh", "-c", script)
+				eventually(t, func() bool { return journaled(journal) > 20 }, "the job works")
+				m.do(p, r)
+				next := p.start("run", "--wait", "forever", "name", "--", "env", "LEASING_TEST_RUN=next", "LEASING_TEST_LEAF=1", exe, journalName, journal, "300ms")
+				require.Equal(t, journalCode, next.code(), next.text(next.err))
+				lines := readJournal(t, journal)
+				first := slices.IndexFunc(lines, func(w written) bool { return w.run == "next" })
+				require.Positive(t, first)
+				for _, w := range lines[first:] {
+					require.Equal(t, "next", w.run, "the old holder works beside the next one")
+				}
+				if misfortune == "leasing is stopped" {
+					r.signal(unix.SIGCONT)
+				}
+				code := r.code()
+				if m.code != 0 { // otherwise it is the wrapper's
+					require.Equal(t, m.code, code, r.text(r.err))
+				}
+				require.NotContains(t, r.text(r.err), "do not end")
+				for _, w := range lines[:first] {
+					eventually(t, func() bool { return unix.Kill(w.pid, 0) == unix.ESRCH }, fmt.Sprintf("the end of %d", w.pid))
+				}
+			})
+		}
+	}
+}
+
+func journaled(path string) int {
+	text, _ := os.ReadFile(path)
+	return strings.Count(string(text), "\n")
+}
+
+// A command's zombies keep no lease under a first process that reaps no orphans.
+func TestTrap_T140_ZombiesKeepNoLease_sqlite(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	for _, command := range []string{"sleep 40 & exit 0", "setsid sleep 40 & exit 0", "(sleep 40 &); exit 0"} {
+		init := asCommand(t.Context(), p.env(), idleName, "run", "name", "--", "sh", "-c", command)
+		out, err := init.CombinedOutput()
+		require.NoError(t, err, string(out))
+		require.Empty(t, string(out))
+		code, _, problems := p.run("run", "name", "--", "true")
+		require.Zero(t, code, problems)
+	}
+}
+
+// idleName is the first argument of the test binary as the parent of all orphans, none of which it reaps.
+const idleName = "idle"
+
+func idleMain(args []string) {
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		panic(err)
+	}
+	cmd := exec.Command("/proc/self/exe", args...)
+	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	_ = cmd.Run()
+	os.Exit(cmd.ProcessState.ExitCode())
+}
+
+// TERM reaches a command that has left its group once, and not twice.
+func TestRunOnSQLiteSignalsEachDescendantOnce(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	r := p.start("run", "name", "--", "setsid", "sh", "-c", `trap 'echo USR1' USR1; trap 'echo TERM; exit 3' TERM; echo ready; while true; do sleep 0.02; done`)
+	r.printed("ready")
+	r.signal(unix.SIGUSR1)
+	r.printed("USR1")
+	r.signal(unix.SIGTERM)
+	require.Equal(t, 3, r.code(), r.text(r.err))
+	require.Equal(t, "ready\nUSR1\nTERM\n", r.text(r.out))
+}
+
+// Both ways to find children agree.
+func TestKinInBothWays(t *testing.T) {
+	script := exec.Command("sh", "-c", "sleep 40 & sleep 40 & echo $$ $!; wait")
+	out, err := script.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, script.Start())
+	t.Cleanup(func() {
+		kin(script.Process.Pid, 0, func(pid int) bool { return unix.Kill(pid, unix.SIGKILL) == nil })
+		_ = script.Process.Kill()
+		_ = script.Wait()
+	})
+	var shell, last int
+	_, err = fmt.Fscan(out, &shell, &last)
+	require.NoError(t, err)
+	one, other := childrenByTask(shell), childrenByParent()(shell)
+	require.Len(t, one, 2)
+	require.Contains(t, one, last)
+	require.ElementsMatch(t, one, other)
+}
