@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// Authority issues certificates of servers on loopback addresses and of their clients. Each certificate
-// and key is a new one.
+// Authority issues certificates of servers on loopback addresses and of their clients. Each call makes
+// a new certificate and a new key.
 type Authority struct {
 	certificate *x509.Certificate
 	key         *ecdsa.PrivateKey
@@ -72,18 +72,18 @@ func (a *Authority) Issue(subject string) (certificate, key []byte, err error) {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret}), err
 }
 
-// Pair are the files in PEM of one side of a connection.
+// Pair names the files in PEM of one side of a connection.
 type Pair struct {
 	CA, Cert, Key string // paths: the authority that is trusted, the own certificate and its key
 }
 
-// NewPair names files in a folder, and has Replace write them.
+// NewPair names files in a folder. Replace writes their contents.
 func NewPair(dir, subject string, trusts, issuedBy *Authority) (Pair, error) {
 	p := Pair{filepath.Join(dir, "ca.pem"), filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")}
 	return p, p.Replace(subject, trusts, issuedBy)
 }
 
-// Replace renames new files over those that are there.
+// Replace renames new files over the old ones.
 func (p Pair) Replace(subject string, trusts, issuedBy *Authority) error {
 	certificate, key, err := issuedBy.Issue(subject)
 	return errors.Join(err, replace(p.CA, trusts.PEM()), replace(p.Cert, certificate), replace(p.Key, key))

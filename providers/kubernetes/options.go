@@ -37,7 +37,7 @@ type Options struct {
 	// CAFile holds the certificates to trust, in PEM. Default: the system's. This file and those below
 	// are read again when they change; contents that can't be used replace nothing.
 	CAFile string `json:"ca_file"`
-	// Token is a bearer token. TokenFile is a file with one.
+	// Token is a bearer token. TokenFile is a file with a token.
 	Token     providerkit.Secret `json:"token"`
 	TokenFile string             `json:"token_file"`
 	// CertFile and KeyFile are the client's certificate and key, in PEM.
@@ -138,7 +138,7 @@ func (o *Options) complete() error {
 	return err
 }
 
-// bearer returns the source of each request's token; "" if there is none.
+// bearer returns the source of each request's token. A token may be "".
 func (o *Options) bearer() func() (string, error) {
 	if o.TokenFile == "" {
 		token := o.Token.Reveal()

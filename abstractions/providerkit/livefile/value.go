@@ -27,13 +27,13 @@ type Value[T any] struct {
 	mu      sync.Mutex
 	files   []file
 	tried   [][]byte // the contents that were parsed last
-	refused error    // what parse said of them
+	refused error    // the error of parse for tried
 	value   T
 	good    bool  // value is set
 	stale   error // nil if value is of the newest contents
 }
 
-// file is what was read of a file.
+// file is one file, with its last contents.
 type file struct {
 	name string
 	text []byte
@@ -42,7 +42,7 @@ type file struct {
 }
 
 // New makes a Value of files. It reads nothing. parse gets the contents in the order of the names. Its
-// error says what is wrong with them, and keeps the last value.
+// error keeps the last value.
 func New[T any](parse func(contents [][]byte) (T, error), names ...string) *Value[T] {
 	v := &Value[T]{parse: parse, files: make([]file, len(names))}
 	for i, name := range names {
@@ -52,7 +52,7 @@ func New[T any](parse func(contents [][]byte) (T, error), names ...string) *Valu
 }
 
 // NewText makes a Value of the text in a file, without white space around it. An empty text is an
-// error, and so is one of which check has an error, unless check is nil. It reads nothing.
+// error. check may refuse a text, and may be nil. NewText reads nothing.
 func NewText(name string, check func(text string) error) *Value[string] {
 	return New(func(contents [][]byte) (text string, err error) {
 		if text = string(bytes.TrimSpace(contents[0])); text == "" {
@@ -86,7 +86,7 @@ func (v *Value[T]) Stale() error {
 	return v.stale
 }
 
-// changed reports whether a file may differ from what was read of it. Caller holds mu.
+// changed reports whether a file may differ from its last contents. Caller holds mu.
 func (v *Value[T]) changed() bool { return slices.ContainsFunc(v.files, file.changed) }
 
 func (f file) changed() bool {
@@ -129,7 +129,7 @@ func (v *Value[T]) read() error {
 	return err
 }
 
-// read reads a file that does not change meanwhile.
+// read reads a file, and refuses one that changes during the read.
 func (f *file) read() error {
 	f.info = nil
 	opened, err := os.Open(f.name)
