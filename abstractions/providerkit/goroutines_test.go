@@ -64,6 +64,31 @@ func TestAfterFuncsRecover(t *testing.T) {
 	})
 }
 
+// T124: a credential of the application that panics in a call beside its caller, or a client library that panics as it closes,
+// ended the process.
+func TestTrap_T124_APanicInACallIsItsError(t *testing.T) {
+	for name, breaks := range map[string]func(){"of the application": func() { panic("of the application") }, "ended its goroutine": runtime.Goexit} {
+		broken := true
+		do := func() error {
+			if broken {
+				breaks()
+			}
+			return nil
+		}
+		p := New(&fake{do: func(context.Context) error { return do() }, closed: do}, Config{Timeout: time.Minute, Detach: true})
+		req := abstractions.AcquireRequest{Name: "n", ID: abstractions.NewID(), Owner: "test", TTL: time.Minute}
+		_, err := p.Acquire(t.Context(), req)
+		require.ErrorIs(t, err, abstractions.ErrUnavailable)
+		require.ErrorContains(t, err, name)
+		require.False(t, abstractions.NotApplied(err))
+		broken = false
+		_, err = p.Acquire(t.Context(), req)
+		require.NoError(t, err)
+		broken = true
+		require.ErrorContains(t, p.Close(), name)
+	}
+}
+
 // T123: a panic in a goroutine that does not recover ends the process.
 func TestTrap_T123_OneFunctionStartsGoroutines(t *testing.T) {
 	var found []string
