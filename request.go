@@ -3,6 +3,7 @@ package leasing
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"runtime/debug"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/internal/panics"
 )
 
 // replyGrace is how long a request whose context has ended may take to say
@@ -31,8 +33,8 @@ var (
 	// errPanicked marks a request that panicked or ended its goroutine: a bug,
 	// after which the outcome of the request is unknown. Waiting for a name
 	// ends with it; a renewal or a release is tried again.
-	errPanicked   = fmt.Errorf("%w: the provider panicked", ErrUnavailable)
-	errGoexit     = fmt.Errorf("%w: it ended its goroutine", errPanicked)
+	errPanicked   = panics.Err
+	errGoexit     = &panics.Error{}
 	errOverdue    = fmt.Errorf("%w: the provider has not returned, although its context has ended", ErrUnavailable)
 	errAllOverdue = unsent{fmt.Errorf("%w: nothing was sent, since earlier requests have not returned, although their contexts have ended", ErrUnavailable)}
 )
@@ -147,6 +149,8 @@ func protected[P, Req, Reply any](ctx context.Context, m *manager, p P, send fun
 		if r := recover(); r != nil {
 			err = fmt.Errorf("%w: %v", errPanicked, r)
 			m.log(slog.LevelError, "leasing: the provider panicked", "panic", r, "stack", string(debug.Stack()))
+		} else if p, is := errors.AsType[*panics.Error](err); is && p.First() { // in a goroutine of the provider's
+			m.log(slog.LevelError, "leasing: the provider panicked", "panic", p, "stack", string(p.Stack))
 		}
 	}()
 	return send(p, ctx, req)

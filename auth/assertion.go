@@ -8,25 +8,25 @@ import (
 	"net/http"
 	"net/url"
 	"os"
-	"strings"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
 	"github.com/Azure/azure-sdk-for-go/sdk/azidentity"
+	"github.com/distributedleasing/leasing/abstractions/providerkit/livefile"
 )
 
 // tokenFunc returns another issuer's token, to be shown to Entra ID.
 type tokenFunc = func(context.Context) (string, error)
 
-// fileToken reads a file each time, which is once an hour or so, whenever Entra ID
-// is asked for a token. The file is replaced before the token in it expires, by
+// fileToken has the newest token of a file, whenever Entra ID is asked for a token. The file is replaced before the token in it expires, by
 // Kubernetes at 80 percent of its time.
 func fileToken(path string) tokenFunc {
+	newest := livefile.NewText(path, nil)
 	return func(context.Context) (string, error) {
-		data, err := os.ReadFile(path)
+		token, err := newest.Get()
 		if err != nil {
 			return "", fmt.Errorf("the token's file: %w", err)
 		}
-		return strings.TrimSpace(string(data)), nil
+		return token, nil
 	}
 }
 

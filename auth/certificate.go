@@ -1,15 +1,19 @@
 package auth
 
 import (
+	"context"
 	"crypto"
 	"crypto/x509"
 	"encoding/pem"
 	"errors"
-	"os"
+	"fmt"
 	"strings"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/Azure/azure-sdk-for-go/sdk/azidentity"
+	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/abstractions/providerkit/livefile"
 	"software.sslmate.com/src/go-pkcs12"
 )
 
@@ -24,25 +28,49 @@ func (o Options) clientCertificate() (azcore.TokenCredential, error) {
 		return nil, err
 	}
 	s := o.ServicePrincipal
-	certificates, key, err := readCertificate(s.CertificatePath, s.CertificatePassword)
+	made := liveCertificate{livefile.New(func(contents [][]byte) (*azidentity.ClientCertificateCredential, error) {
+		certificates, key, err := readCertificate(s.CertificatePath, contents[0], s.CertificatePassword)
+		if err != nil {
+			return nil, err
+		}
+		made, err := azidentity.NewClientCertificateCredential(s.TenantID, s.ClientID, certificates, key, &azidentity.ClientCertificateCredentialOptions{
+			ClientOptions: client, DisableInstanceDiscovery: disableDiscovery, SendCertificateChain: s.SendCertificateChain,
+		})
+		if err != nil {
+			return nil, invalid(fieldCertificate, s.CertificatePath, "a certificate with an RSA key: "+err.Error())
+		}
+		return made, nil
+	}, s.CertificatePath)}
+	_, err = made.newest.Get()
+	if already := (*leasing.InvalidError)(nil); err != nil && !errors.As(err, &already) {
+		err = invalid(fieldCertificate, s.CertificatePath, "a file that can be read: "+err.Error())
+	}
 	if err != nil {
 		return nil, err
-	}
-	made, err := azidentity.NewClientCertificateCredential(s.TenantID, s.ClientID, certificates, key, &azidentity.ClientCertificateCredentialOptions{
-		ClientOptions: client, DisableInstanceDiscovery: disableDiscovery, SendCertificateChain: s.SendCertificateChain,
-	})
-	if err != nil {
-		return nil, invalid(fieldCertificate, s.CertificatePath, "a certificate with an RSA key: "+err.Error())
 	}
 	return made, nil
 }
 
-// readCertificate reads a certificate, those above it, and its key.
-func readCertificate(path, password string) ([]*x509.Certificate, crypto.PrivateKey, error) {
-	data, err := os.ReadFile(path)
+// liveCertificate asks for tokens with the newest contents of a file. A new certificate begins without
+// the tokens of the one before.
+type liveCertificate struct {
+	newest *livefile.Value[*azidentity.ClientCertificateCredential]
+}
+
+func (l liveCertificate) GetToken(ctx context.Context, options policy.TokenRequestOptions) (azcore.AccessToken, error) {
+	newest, err := l.newest.Get()
 	if err != nil {
-		return nil, nil, invalid(fieldCertificate, path, "a file that can be read: "+err.Error())
+		return azcore.AccessToken{}, err
 	}
+	token, err := newest.GetToken(ctx, options)
+	if stale := l.newest.Stale(); err != nil && stale != nil {
+		err = fmt.Errorf("%w (the newest certificate is not in use: %v)", err, stale)
+	}
+	return token, err
+}
+
+// readCertificate reads a certificate, those above it, and its key.
+func readCertificate(path string, data []byte, password string) ([]*x509.Certificate, crypto.PrivateKey, error) {
 	if block, _ := pem.Decode(data); block != nil {
 		return readPEM(path, data, password)
 	}

@@ -71,13 +71,13 @@
 // azidentity caches it until 5 minutes before its end. From then on Azure's clients
 // request the next one, at most every 30 s, and use the old one until they have it.
 // So leases survive an outage of Entra ID of less than 5 minutes, and a longer one
-// if the token is fresh. A token file is read again each time.
+// if the token is fresh. A token file is read again when it changes.
 //
 // # Certificates
 //
-// A certificate file is PKCS#12, with or without a password, as written by OpenSSL
+// A certificate file is read again when it changes. Contents that can't be used replace nothing. A file is PKCS#12, with or without a password, as written by OpenSSL
 // 1 and 3, Windows and Key Vault, or PEM with an unencrypted key. The key must be
-// RSA. New reads the file once.
+// RSA.
 //
 // # What is not supported
 //

@@ -26,14 +26,17 @@ func detached[R, T any](own context.Context, p *Provider, req R, do func(Driver,
 		err   error
 	}
 	done := make(chan answer, 1)
-	go func() {
-		defer p.end()
-		var a answer
-		if a.err = own.Err(); a.err == nil {
-			a.value, a.err = do(p.driver, own, req)
+	var a answer
+	Go(func() (err error) {
+		if err = own.Err(); err == nil {
+			a.value, err = do(p.driver, own, req)
 		}
+		return err
+	}, func(err error) {
+		a.err = err
 		done <- a
-	}()
+		p.end()
+	})
 	select {
 	case a := <-done:
 		return a.value, a.err
@@ -95,14 +98,14 @@ func (p *Provider) Close() error {
 	p.end() // closes idle if nothing is under way
 	p.stop()
 	done := make(chan error, 1)
-	go func() {
+	Go(func() error {
 		if p.config.Detach {
 			<-p.idle
 		}
 		err := p.driver.Close()
 		<-p.idle
-		done <- err
-	}()
+		return err
+	}, func(err error) { done <- err })
 	limit := p.config.Timeout
 	if limit <= 0 {
 		limit = DefaultTimeout

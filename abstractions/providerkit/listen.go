@@ -41,7 +41,7 @@ func (s *state) isSettled() bool {
 	}
 }
 
-func (l *loop) run() {
+func (l *loop) run() error {
 	defer l.stop()
 	again := false
 	for pause := minPause; ; pause = min(2*pause, maxPause) {
@@ -52,12 +52,12 @@ func (l *loop) run() {
 				l.w.wakeAll()
 			}
 			pause = minPause
-			err = l.receive(conn)
-			conn.Close()
+			err = Guard(func() error { return l.receive(conn) })
+			_ = Guard(func() error { conn.Close(); return nil })
 			l.settle(err)
 		}
 		if l.ctx.Err() != nil || l.idle() {
-			return
+			return nil
 		}
 		select {
 		case <-time.After(pause/2 + rand.N(pause/2)):
@@ -67,10 +67,14 @@ func (l *loop) run() {
 	}
 }
 
-func (l *loop) connect() (Connection, error) {
+func (l *loop) connect() (conn Connection, err error) {
 	ctx, cancel := context.WithTimeout(l.ctx, connectTimeout)
 	defer cancel()
-	return l.w.Connect(ctx)
+	err = Guard(func() error {
+		conn, err = l.w.Connect(ctx)
+		return err
+	})
+	return conn, err
 }
 
 // receive passes messages on until the connection is lost, or nobody waits.

@@ -27,7 +27,7 @@ type Wakeups struct {
 	queues  map[string][]chan struct{} // of waiters, each with a buffer of one
 	count   atomic.Int64               // waiters
 	loop    *loop                      // nil while nobody needs one
-	running sync.WaitGroup
+	running Group
 	closed  bool
 }
 
@@ -71,7 +71,7 @@ func (w *Wakeups) WaitOn(ctx context.Context, key string, me chan struct{}) erro
 		}
 	}
 	if err == nil {
-		context.AfterFunc(ctx, func() { w.remove(key, me) })
+		AfterFunc(ctx, func() { w.remove(key, me) })
 	}
 	return err
 }
@@ -93,7 +93,7 @@ func (w *Wakeups) add(key string, me chan struct{}) (*state, error) {
 	if w.loop == nil {
 		w.loop = &loop{w: w, state: &state{settled: make(chan struct{})}}
 		w.loop.ctx, w.loop.stop = context.WithCancel(context.Background())
-		w.running.Go(w.loop.run)
+		w.running.Go(w.loop.run, nil)
 	}
 	return w.loop.state, nil
 }

@@ -10,8 +10,10 @@ import (
 	"sync"
 	"time"
 
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
 	"github.com/distributedleasing/leasing/auth"
 	redisauth "github.com/redis/go-redis/v9/auth"
 	"golang.org/x/sync/singleflight"
@@ -33,7 +35,7 @@ type Credentials struct {
 	options Options
 	ctx     context.Context // ends with Close
 	stop    context.CancelFunc
-	running sync.WaitGroup
+	running providerkit.Group
 	// replacing has one request for a token in flight at a time. It is over when
 	// all listeners have the token, so they get each in turn.
 	replacing singleflight.Group
@@ -106,7 +108,7 @@ func (c *Credentials) subscribe(listener redisauth.CredentialsListener) (*signIn
 	switch {
 	case !c.renewing:
 		c.renewing = true
-		c.running.Go(c.renew)
+		c.running.Go(c.renew, nil)
 	case len(c.listeners) == 1:
 		c.signal() // renew may have paused for lack of listeners
 	}
@@ -127,10 +129,12 @@ func (c *Credentials) replace() error {
 		if err != nil {
 			return nil, err
 		}
-		for _, listener := range c.keep(next) {
-			listener.OnNext(next)
-		}
-		return nil, nil
+		return nil, providerkit.Guard(func() error {
+			for _, listener := range c.keep(next) {
+				listener.OnNext(next)
+			}
+			return nil
+		})
 	})
 	return err
 }
@@ -138,7 +142,11 @@ func (c *Credentials) replace() error {
 func (c *Credentials) token() (*signIn, error) {
 	ctx, cancel := context.WithTimeout(c.ctx, c.options.Timeout)
 	defer cancel()
-	token, err := c.options.Credential.GetToken(ctx, policy.TokenRequestOptions{Scopes: []string{c.options.Scope}})
+	var token azcore.AccessToken
+	err := providerkit.Guard(func() (err error) {
+		token, err = c.options.Credential.GetToken(ctx, policy.TokenRequestOptions{Scopes: []string{c.options.Scope}})
+		return err
+	})
 	if err == nil {
 		return newSignIn(c.options.User, token, time.Now())
 	}
@@ -172,12 +180,12 @@ func (c *Credentials) signal() {
 }
 
 // renew replaces tokens as they near their end, as long as there are listeners.
-func (c *Credentials) renew() {
+func (c *Credentials) renew() error {
 	failures := 0
 	for {
 		select {
 		case <-c.ctx.Done():
-			return
+			return nil
 		case <-c.changed:
 			failures = 0
 		case <-c.due(failures):

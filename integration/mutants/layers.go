@@ -56,6 +56,8 @@ func own(folder string) tests { return tests{folder: folder, skip: suites} }
 var areas = []area{
 	{"abstractions/providerkit/expiry.go", "", [3]tests{own("abstractions/providerkit"), overStores}},
 	{"abstractions/providerkit/records.go", "", [3]tests{own("abstractions/providerkit"), overStores}},
+	{"abstractions/providerkit/livefile/", "", [3]tests{own("abstractions/providerkit/livefile")}},
+	{"internal/panics/", "", [3]tests{own("abstractions/providerkit")}},
 	{"abstractions/providerkit/hostclock.go", "file", [3]tests{own("abstractions/providerkit"), overFiles}},
 	{"abstractions/providerkit/sweep.go", "file", [3]tests{own("abstractions/providerkit"), overFiles}},
 	{"abstractions/providerkit/httpguard/", "gofakes3", [3]tests{own("abstractions/providerkit/httpguard"), {folder: "providers/s3", run: "^TestConformanceGofakes3$"}}},

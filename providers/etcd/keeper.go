@@ -60,9 +60,16 @@ func newKeeper(client *clientv3.Client) *keeper {
 // renewMany prolongs the leases of claims by their TTLs, from when the requests arrive on, and then looks whether the claims
 // stand. Where either is gone there is ErrConflict.
 func (k *keeper) renewMany(ctx context.Context, all []*prolongation, _ bool) {
-	var streams sync.WaitGroup
+	var streams providerkit.Group
 	for part := range slices.Chunk(all, perStream) {
-		streams.Go(func() { k.prolong(ctx, part) })
+		streams.Go(func() error {
+			k.prolong(ctx, part)
+			return nil
+		}, func(err error) {
+			for i := 0; err != nil && i < len(part); i++ {
+				part[i].Fail(err)
+			}
+		})
 	}
 	streams.Wait()
 	alive := slices.DeleteFunc(slices.Clone(all), func(p *prolongation) bool { return p.Err() != nil })

@@ -9,9 +9,9 @@ import (
 
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
-	"go.etcd.io/etcd/client/pkg/v3/transport"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
+	"google.golang.org/grpc"
 )
 
 // Options configure a provider. Endpoints are required, here or in the URL, or a Client. In JSON, and as the query of a URL,
@@ -32,7 +32,8 @@ type Options struct {
 	Username string             `json:"username"`
 	Password providerkit.Secret `json:"password"`
 	// TLS encrypts connections. CAFile holds the certificates to trust, in PEM; default: the system's. CertFile and KeyFile are
-	// the client's certificate and key. Setting any of these files also sets TLS.
+	// the client's certificate and key. Setting any of these files also sets TLS. New connections use the newest contents of the
+	// files that can be used.
 	TLS      bool   `json:"tls"`
 	CAFile   string `json:"ca_file"`
 	CertFile string `json:"cert_file"`
@@ -92,7 +93,7 @@ func (o *Options) complete() error {
 }
 
 // client makes a client. With a user it asks for a token, and otherwise it sends nothing.
-func (o *Options) client() (_ *clientv3.Client, err error) {
+func (o *Options) client() (*clientv3.Client, error) {
 	config := clientv3.Config{
 		Endpoints: o.Endpoints, Username: o.Username, Password: o.Password.Reveal(), Logger: zap.NewNop(),
 		// A member that hangs takes no calls after 13 s. Servers refuse pings more often than each 5 s, or while there is no call.
@@ -100,9 +101,11 @@ func (o *Options) client() (_ *clientv3.Client, err error) {
 		MaxUnaryRetries: 2, // once more with a new token
 	}
 	if o.TLS {
-		if config.TLS, err = (transport.TLSInfo{TrustedCAFile: o.CAFile, CertFile: o.CertFile, KeyFile: o.KeyFile}).ClientConfig(); err != nil {
-			return nil, fmt.Errorf("%w: CAFile, CertFile or KeyFile: %w", abstractions.ErrInvalid, err)
+		live, err := newLiveTLS(o)
+		if err != nil {
+			return nil, err
 		}
+		config.DialOptions = []grpc.DialOption{grpc.WithTransportCredentials(live)} // the last of these options counts
 	}
 	return clientv3.New(config)
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
@@ -100,9 +99,12 @@ func (d *driver) connect() (err error) {
 // RenewBatch renews many claims. Those whose state is known share requests: see keeper.
 func (d *driver) RenewBatch(ctx context.Context, reqs []abstractions.RenewRequest) ([]abstractions.RenewResult, error) {
 	results := make([]abstractions.RenewResult, len(reqs))
-	var all sync.WaitGroup
+	var all providerkit.Group
 	for i, req := range reqs {
-		all.Go(func() { results[i].Grant, results[i].Err = d.Renew(ctx, req) })
+		all.Go(func() (err error) {
+			results[i].Grant, err = d.Renew(ctx, req)
+			return err
+		}, func(err error) { results[i].Err = err })
 	}
 	all.Wait()
 	return results, nil

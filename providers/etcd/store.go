@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
@@ -26,7 +25,7 @@ type store struct {
 	keep     *keeper
 	prefix   string
 	spares   chan view // claims that were released: their leases are for others
-	revoking sync.WaitGroup
+	revoking providerkit.Group
 }
 
 // The keys of a name, under the prefix. The last is shared by the names of one hash.
@@ -255,11 +254,12 @@ func (s *store) leave(v view, keep bool) {
 		}
 	}
 	if v.lease != clientv3.NoLease {
-		s.revoking.Go(func() {
+		s.revoking.Go(func() error {
 			ctx, cancel := context.WithTimeout(s.keep.ctx, time.Second)
 			defer cancel()
-			_, _ = s.client.Revoke(ctx, v.lease)
-		})
+			_, err := s.client.Revoke(ctx, v.lease)
+			return err
+		}, nil)
 	}
 }
 

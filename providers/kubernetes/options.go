@@ -3,6 +3,7 @@ package kuberneteslease
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
+	"github.com/distributedleasing/leasing/abstractions/providerkit/livefile"
 	"github.com/distributedleasing/leasing/providers/internal/httpjson"
 )
 
@@ -32,10 +34,10 @@ type Options struct {
 	// proxy. Default: from a pod's environment, with CAFile and TokenFile of its service
 	// account.
 	Address string `json:"address" option:"secret"`
-	// CAFile holds the certificates to trust, in PEM. Default: the system's.
+	// CAFile holds the certificates to trust, in PEM. Default: the system's. This file and those below
+	// are read again when they change; contents that can't be used replace nothing.
 	CAFile string `json:"ca_file"`
-	// Token is a bearer token. TokenFile is a file with one, which is read for each request,
-	// since it may change.
+	// Token is a bearer token. TokenFile is a file with a token.
 	Token     providerkit.Secret `json:"token"`
 	TokenFile string             `json:"token_file"`
 	// CertFile and KeyFile are the client's certificate and key, in PEM.
@@ -132,30 +134,39 @@ func (o *Options) complete() error {
 		return invalid("Client", "with others", "no CAFile, CertFile and KeyFile beside it")
 	}
 	o.Address = strings.TrimRight(o.Address, "/")
-	_, err = o.bearer()
+	_, err = o.bearer()()
 	return err
 }
 
-// bearer is the token of a request; "" if there is none.
-func (o *Options) bearer() (string, error) {
-	token := o.Token.Reveal()
-	if o.TokenFile != "" {
-		text, err := os.ReadFile(o.TokenFile)
-		if err != nil {
-			return "", fmt.Errorf("%w: TokenFile: %w", abstractions.ErrNotSetUp, err)
+// bearer returns the source of each request's token. A token may be "".
+func (o *Options) bearer() func() (string, error) {
+	if o.TokenFile == "" {
+		token := o.Token.Reveal()
+		err := validToken(token)
+		return func() (string, error) { return token, err }
+	}
+	file := livefile.NewText(o.TokenFile, validToken)
+	return func() (string, error) {
+		token, err := file.Get()
+		if err != nil && !errors.Is(err, abstractions.ErrInvalid) {
+			err = fmt.Errorf("%w: TokenFile: %w", abstractions.ErrNotSetUp, err)
 		}
-		token = strings.TrimSpace(string(text))
+		return token, err
 	}
+}
+
+func validToken(token string) error {
 	if strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
-		return "", invalid("Token", providerkit.NotShown, "a token of visible ASCII characters")
+		return invalid("Token", providerkit.NotShown, "a token of visible ASCII characters")
 	}
-	return token, nil
+	return nil
 }
 
 // client makes a client. It sends nothing.
 func (o *Options) client() (*httpjson.Client, error) {
+	bearer := o.bearer()
 	client := httpjson.New(o.Address, o.Client, func(req *http.Request) error {
-		token, err := o.bearer()
+		token, err := bearer()
 		if token != "" {
 			req.Header.Set("Authorization", "Bearer "+token)
 		}

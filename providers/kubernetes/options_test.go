@@ -50,7 +50,7 @@ func TestPods(t *testing.T) {
 		require.Equal(t, "https://[fd00::1]:6443", o.Address)
 		require.Equal(t, "apps", o.Namespace)
 		require.Equal(t, filepath.Join(account, "ca.crt"), o.CAFile)
-		token, err := o.bearer()
+		token, err := o.bearer()()
 		require.NoError(t, err)
 		require.Equal(t, "of-the-account", token)
 	}

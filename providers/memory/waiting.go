@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
 )
 
 // Wait registers a waiter. A release or a break hints to the one that has waited
@@ -19,7 +20,7 @@ func (m *memory) Wait(ctx context.Context, req abstractions.WaitRequest) (abstra
 	}
 	me := &abstractions.Waiting{ID: req.ID, Owner: req.Owner, Since: m.base.Add(m.now())}
 	s.waiting[req.Name] = append(s.waiting[req.Name], me)
-	context.AfterFunc(ctx, func() { s.leave(req.Name, me) })
+	providerkit.AfterFunc(ctx, func() { s.leave(req.Name, me) })
 	return wakeups, nil
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providerkit/batch"
 	"github.com/distributedleasing/leasing/providers/redis/internal/failure"
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/auth"
 	"github.com/redis/go-redis/v9/maintnotifications"
 )
 
@@ -29,6 +30,9 @@ const (
 
 // open makes the clients of a URL.
 func (l location) open(o Options) ([]redis.UniversalClient, error) {
+	if o.Credentials != nil {
+		o.Credentials = guardedCredentials{o.Credentials}
+	}
 	switch o.Mode {
 	case Cluster:
 		c, err := l.cluster(o)
@@ -146,4 +150,17 @@ func badParameter(parser string, err error) error {
 		text = "the URL is malformed"
 	}
 	return providerkit.BadURL(fmt.Sprintf("what %s understands: %s", parser, text))
+}
+
+// guardedCredentials are the application's. go-redis asks them in a goroutine of its own.
+type guardedCredentials struct {
+	auth.StreamingCredentialsProvider
+}
+
+func (g guardedCredentials) Subscribe(l auth.CredentialsListener) (c auth.Credentials, unsubscribe auth.UnsubscribeFunc, err error) {
+	err = providerkit.Guard(func() (err error) {
+		c, unsubscribe, err = g.StreamingCredentialsProvider.Subscribe(l)
+		return err
+	})
+	return c, unsubscribe, err
 }

@@ -59,10 +59,10 @@ func (s *store) probe(ctx context.Context) error {
 func (s *store) race(ctx context.Context) (err error) {
 	answers, created := make(chan error, racers), 0
 	for range racers {
-		go func() {
+		providerkit.Go(func() error {
 			_, err := s.Put(ctx, providerkit.Item{Key: s.probed()}, nil, []byte(probe))
-			answers <- err
-		}()
+			return err
+		}, func(err error) { answers <- err })
 	}
 	for range racers {
 		switch answer := <-answers; {

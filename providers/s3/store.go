@@ -6,7 +6,6 @@ import (
 	"errors"
 	"io"
 	"strings"
-	"sync"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awsmiddleware "github.com/aws/aws-sdk-go-v2/aws/middleware"
@@ -112,13 +111,14 @@ func (s *store) List(ctx context.Context, q providerkit.ListQuery) (items []prov
 	}
 	items = make([]providerkit.Item, len(page.Contents))
 	failed := make([]error, len(items))
-	var reading sync.WaitGroup
+	var reading providerkit.Group
 	for first := range min(readers, len(items)) {
-		reading.Go(func() {
+		reading.Go(func() error {
 			for i := first; i < len(items); i += readers {
 				items[i], failed[i] = s.Get(ctx, aws.ToString(page.Contents[i].Key))
 			}
-		})
+			return nil
+		}, func(err error) { failed[first] = errors.Join(failed[first], err) })
 	}
 	reading.Wait()
 	if len(items) > 0 && aws.ToBool(page.IsTruncated) {

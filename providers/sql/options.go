@@ -35,7 +35,8 @@ type Options struct {
 	// parameters (also pool_max_conns, pool_max_conn_lifetime and
 	// pool_max_conn_idle_time) and a password whose special characters are escaped;
 	// or "sqlite:///folder/file.db", or "sqlite://file.db" relative to the working
-	// directory. Its query may set the fields below that have a tag, from Schema on.
+	// directory. Its query may set the fields below that have a tag, from Schema on. New connections to
+	// PostgreSQL use the newest contents of sslrootcert, sslcert, sslkey and passfile that can be used.
 	URL string `json:"url" option:"secret"`
 	// DSN is the data source name of the driver: keywords and values for pgx
 	// ("host=db user=app", see pgconn.ParseConfig), or the path of an SQLite file.

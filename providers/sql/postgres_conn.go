@@ -40,12 +40,13 @@ func openPgx(dsn string) (*pgDatabase, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := ownPgx(stdlib.OpenDB(*config.ConnConfig), config.MaxConns)
+	live := &pgLive{dsn: dsn, good: config.ConnConfig}
+	d := ownPgx(sql.OpenDB(live), config.MaxConns)
 	d.db.SetMaxOpenConns(d.size)
 	d.db.SetMaxIdleConns(d.size)
 	d.db.SetConnMaxLifetime(config.MaxConnLifetime)
 	d.db.SetConnMaxIdleTime(config.MaxConnIdleTime)
-	d.listen = func(ctx context.Context) (*pgx.Conn, error) { return connectToListen(ctx, config.ConnConfig.Copy()) }
+	d.listen = live.listen
 	return d, nil
 }
 

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
 )
 
 // pipe is where a process is woken: a FIFO beside the database file, fifo(7), that others write to.
@@ -80,7 +82,7 @@ func writePipe(path, text string) (alive bool) {
 func (p *pipe) Receive(ctx context.Context) (key string, err error) {
 	for {
 		_ = p.file.SetReadDeadline(time.Time{})
-		stop := context.AfterFunc(ctx, func() { _ = p.file.SetReadDeadline(time.Now()) })
+		stop := providerkit.AfterFunc(ctx, func() { _ = p.file.SetReadDeadline(time.Now()) })
 		text, err := p.text.ReadString('\n')
 		switch stop(); {
 		case err == nil:

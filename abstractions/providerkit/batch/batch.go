@@ -119,43 +119,85 @@ func (r *Request[T]) fail(err error) {
 // hasRoom says whether a call may begin. Caller holds mu.
 func (b *Batcher[T]) hasRoom() bool { return b.inFlight-b.late < usualCalls && b.inFlight < MaxCalls }
 
-// call makes a call, and notes how fast the server is.
+// call makes a call, and notes how fast the server is. A panic fails all operations.
 func (b *Batcher[T]) call(ctx context.Context, ops []T, direct bool) {
 	began := time.Now()
-	b.send(ctx, ops, direct)
+	err := providerkit.Guard(func() error {
+		b.send(ctx, ops, direct)
+		return nil
+	})
+	failAll(ops, err)
 	b.slow.Store(time.Since(began) > prompt)
+}
+
+// failAll fails operations, unless err is nil.
+func failAll[T Operation](ops []T, err error) {
+	if err != nil {
+		for _, op := range ops {
+			op.Fail(err)
+		}
+	}
 }
 
 // addWorker begins a call, and those that follow on it. Caller holds mu.
 func (b *Batcher[T]) addWorker() {
 	b.inFlight++
 	b.calls.Add(1)
-	go b.work(b.epoch)
+	b.goWork(b.epoch)
 }
 
-// work makes calls until nothing waits, or there are enough other workers.
-func (b *Batcher[T]) work(epoch int) {
-	defer b.calls.Done()
-	var batch []*Request[T]
-	var ops []T
-	for more := true; more; epoch, more = b.landed(epoch) {
-		batch = inTime(b.take(batch[:0]))
-		for _, r := range batch {
-			ops = append(ops, r.Ops...)
+// goWork starts a worker whose first call began in an epoch.
+func (b *Batcher[T]) goWork(epoch int) {
+	w := &worker[T]{b: b, epoch: epoch}
+	providerkit.Go(w.work, w.end)
+}
+
+// worker makes calls until nothing waits, or there are enough other workers.
+type worker[T Operation] struct {
+	b     *Batcher[T]
+	epoch int
+	batch []*Request[T] // of the call under way
+	ops   []T
+}
+
+func (w *worker[T]) work() error {
+	for more := true; more; w.epoch, more = w.b.landed(w.epoch) {
+		w.batch = inTime(w.b.take(w.batch[:0]))
+		for _, r := range w.batch {
+			w.ops = append(w.ops, r.Ops...)
 		}
-		if len(batch) > 0 {
-			ctx, cancel := contextOf(batch)
-			b.call(ctx, ops, false)
+		if len(w.batch) > 0 {
+			ctx, cancel := contextOf(w.batch)
+			w.b.call(ctx, w.ops, false)
 			cancel()
 		}
-		for _, r := range batch {
-			r.Done(r)
-		}
-		clear(batch)
-		clear(ops)
-		ops = ops[:0]
+		w.hand()
 		runtime.Gosched() // callers that go on at once share the next call
 	}
+	return nil
+}
+
+// hand returns the requests of a call to their owners.
+func (w *worker[T]) hand() {
+	for _, r := range w.batch {
+		r.Done(r)
+	}
+	clear(w.batch)
+	clear(w.ops)
+	w.batch, w.ops = w.batch[:0], w.ops[:0]
+}
+
+// end replaces a worker whose goroutine the code below a call has ended.
+func (w *worker[T]) end(err error) {
+	if err != nil {
+		failAll(w.ops, err)
+		w.hand()
+		if next, more := w.b.landed(w.epoch); more {
+			w.b.goWork(next)
+			return
+		}
+	}
+	w.b.calls.Done()
 }
 
 // take adds the requests of the next call to an empty batch.
@@ -195,7 +237,7 @@ func (b *Batcher[T]) landed(epoch int) (next int, more bool) {
 // expect sees to it that what waits is sent even if no call ends. Caller holds mu.
 func (b *Batcher[T]) expect() {
 	if b.overdue == nil {
-		b.overdue = time.AfterFunc(stuck, b.callBeside)
+		b.overdue = providerkit.AfterTime(stuck, b.callBeside)
 		return
 	}
 	b.overdue.Reset(stuck)

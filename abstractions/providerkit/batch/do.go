@@ -109,7 +109,7 @@ func (b *Batcher[T]) sendDirectly(ctx context.Context, by time.Time, op T) bool 
 	b.mu.Unlock()
 	defer func() {
 		if next, more := b.landed(epoch); more {
-			go b.work(next) // sends what has come meanwhile
+			b.goWork(next) // sends what has come meanwhile
 			return
 		}
 		b.calls.Done()

@@ -36,7 +36,7 @@ func exchange(send shared, conns *sync.Map, req *http.Request) (*http.Response, 
 	const answered, ended = 1, 2
 	var first atomic.Int32 // answered, ended, or 0 before both
 	returned := make(chan struct{})
-	stop := context.AfterFunc(ctx, func() {
+	stop := AfterFunc(ctx, func() {
 		if !first.CompareAndSwap(0, ended) {
 			timer := time.NewTimer(lateEnd)
 			defer timer.Stop()

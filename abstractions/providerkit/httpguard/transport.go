@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"sync"
 	"time"
+
+	"github.com/distributedleasing/leasing/abstractions/providerkit/livefile"
 )
 
 // Transport is an http.Transport in which an abandoned request does not affect other
@@ -21,11 +23,26 @@ import (
 type Transport struct {
 	http.Transport
 	conns sync.Map
+	live  *livefile.Transport // sends in place of Transport, unless it is nil
+}
+
+// UseTLS takes the TLS configuration of each new connection from files. Call it before the first request.
+func (t *Transport) UseTLS(files *livefile.TLS) { t.live = files.Transport(&t.Transport) }
+
+// CloseIdleConnections closes the connections that no request uses.
+func (t *Transport) CloseIdleConnections() {
+	t.Transport.CloseIdleConnections()
+	if t.live != nil {
+		t.live.CloseIdleConnections()
+	}
 }
 
 // RoundTrip sends a request, once. An error says no more of a context than that the
 // request's own has ended.
 func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
+	if t.live != nil {
+		return exchange(t.live.RoundTrip, &t.conns, req)
+	}
 	return exchange(t.Transport.RoundTrip, &t.conns, req)
 }
 

@@ -35,7 +35,7 @@ type Queue[K any] struct {
 	byID    map[string]*waiter[K]
 	some    atomic.Bool // byID is not empty
 	closed  bool
-	leaving sync.WaitGroup
+	leaving providerkit.Group
 }
 
 // waiter is a registration.
@@ -73,7 +73,7 @@ func (q *Queue[K]) RegisterOn(ctx context.Context, key K, id string, hints chan 
 	}
 	q.byID[id] = w
 	q.some.Store(true)
-	context.AfterFunc(ctx, func() { q.leave(id, w) })
+	providerkit.AfterFunc(ctx, func() { q.leave(id, w) })
 	return nil
 }
 
@@ -140,11 +140,12 @@ func (q *Queue[K]) handOn(key K, id string) {
 	if q.closed {
 		return
 	}
-	q.leaving.Go(func() {
+	q.leaving.Go(func() error {
 		ctx, cancel := context.WithTimeout(context.Background(), leaveTimeout)
 		defer cancel()
 		q.dequeue(ctx, key, id)
-	})
+		return nil
+	}, nil)
 }
 
 // Due takes word that a claim is to ask after so long, and reports whether that is now. One that has left, but has a key, hands
@@ -163,7 +164,7 @@ func (q *Queue[K]) Due(id string, after time.Duration, key *K) bool {
 		if w.later != nil {
 			w.later.Stop()
 		}
-		w.later = time.AfterFunc(after, func() { q.Hints.Wake(id) })
+		w.later = providerkit.AfterTime(after, func() { q.Hints.Wake(id) })
 	}
 	return false
 }

@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
 	"github.com/distributedleasing/leasing/providers/redis/internal/failure"
 	"github.com/redis/go-redis/v9"
 )
@@ -14,17 +15,17 @@ import (
 type Aftermath struct {
 	mu     sync.Mutex
 	closed bool
-	All    sync.WaitGroup
+	All    providerkit.Group
 }
 
-// Start runs a function beside the caller, unless close was called.
-func (a *Aftermath) Start(run func()) bool {
+// Start runs a function beside the caller, and then ended with its error, unless Close was called. ended may be nil.
+func (a *Aftermath) Start(run func() error, ended func(error)) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.closed {
 		return false
 	}
-	a.All.Go(run)
+	a.All.Go(run, ended)
 	return true
 }
 
@@ -50,9 +51,13 @@ func aside[T any](ctx context.Context, d *Node, request func(context.Context) (T
 		return none, failure.Of(ctx.Err())
 	}
 	done := make(chan answer, 1)
-	if !d.after.Start(func() {
-		value, err := request(ctx)
-		done <- answer{value, err}
+	var a answer
+	if !d.after.Start(func() (err error) {
+		a.value, err = request(ctx)
+		return err
+	}, func(err error) {
+		a.err = err
+		done <- a
 	}) {
 		return none, abstractions.ErrClosed
 	}

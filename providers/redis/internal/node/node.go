@@ -82,9 +82,9 @@ func (d *Node) Close() {
 	masters := d.byMaster
 	d.byMaster = nil
 	d.mu.Unlock()
-	var all sync.WaitGroup
+	var all providerkit.Group
 	for _, b := range masters {
-		all.Go(b.Close)
+		all.Go(func() error { b.Close(); return nil }, nil)
 	}
 	all.Wait()
 	d.after.Close()

@@ -291,10 +291,10 @@ func (a *attempt) afterwards() {
 		return
 	}
 	a.by = a.by.Add(a.r.patience(a.req.TTL))
-	a.r.after.Start(func() {
+	a.r.after.Start(func() error {
 		a.hear(context.Background(), func() bool { return a.open > 0 })
-		a.leave()
-	})
+		return nil
+	}, func(error) { a.leave() })
 }
 
 // hear takes answers as long as there is something to wait for, the nodes have time, and ctx has not ended.

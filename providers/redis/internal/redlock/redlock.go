@@ -12,6 +12,8 @@ import (
 	"github.com/distributedleasing/leasing/providers/redis/internal/node"
 	"github.com/distributedleasing/leasing/providers/redis/internal/script"
 	"github.com/redis/go-redis/v9"
+
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
 )
 
 // Redlock is the topology of several nodes that know nothing of each other: a
@@ -139,9 +141,9 @@ func (r *Redlock) hello() script.Operation { return r.Naming.Keys("hello").Inspe
 // Close ends what outlives a request.
 func (r *Redlock) Close() {
 	r.after.Close()
-	var all sync.WaitGroup
+	var all providerkit.Group
 	for _, d := range r.nodes {
-		all.Go(d.Close)
+		all.Go(func() error { d.Close(); return nil }, nil)
 	}
 	all.Wait()
 }

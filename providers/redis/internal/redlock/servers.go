@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
 	"github.com/distributedleasing/leasing/providers/redis/internal/failure"
 	"github.com/distributedleasing/leasing/providers/redis/internal/script"
 )
@@ -79,12 +80,12 @@ func (r *Redlock) meetServers(ctx context.Context) error {
 // askMembers runs admit.lua on all servers, and fails if that fails on any.
 func (r *Redlock) askMembers(ctx context.Context, verb string) ([]script.Admission, error) {
 	all, errs := make([]script.Admission, len(r.nodes)), make([]error, len(r.nodes))
-	var asking sync.WaitGroup
+	var asking providerkit.Group
 	for i, d := range r.nodes {
-		asking.Go(func() {
-			a, err := d.Admit(ctx, verb)
-			all[i], errs[i] = a, r.label(i, err)
-		})
+		asking.Go(func() (err error) {
+			all[i], err = d.Admit(ctx, verb)
+			return err
+		}, func(err error) { errs[i] = r.label(i, err) })
 	}
 	asking.Wait()
 	return all, errors.Join(errs...)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
 	"github.com/distributedleasing/leasing/providers/redis/internal/failure"
 )
 
@@ -34,7 +35,7 @@ func (r *Redlock) Wait(ctx context.Context, req abstractions.WaitRequest) (abstr
 		return abstractions.Wakeups{}, err
 	}
 	r.seats.Store(req.ID, s)
-	context.AfterFunc(ctx, func() { r.seats.CompareAndDelete(req.ID, s) })
+	providerkit.AfterFunc(ctx, func() { r.seats.CompareAndDelete(req.ID, s) })
 	return abstractions.Wakeups{C: s.hints}, nil
 }
 
@@ -81,15 +82,16 @@ func (r *Redlock) move(id string) {
 	if !s.moving.CompareAndSwap(false, true) {
 		return
 	}
-	if !r.after.Start(func() {
-		defer s.moving.Store(false)
-		if fresh, err := r.queueUp(s); fresh && err == nil {
+	if !r.after.Start(func() error {
+		fresh, err := r.queueUp(s)
+		if fresh && err == nil {
 			select {
 			case s.hints <- struct{}{}: // its next acquire joins the queue
 			default:
 			}
 		}
-	}) {
+		return err
+	}, func(error) { s.moving.Store(false) }) {
 		s.moving.Store(false)
 	}
 }

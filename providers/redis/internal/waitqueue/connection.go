@@ -20,7 +20,7 @@ type connection struct {
 // connect returns once Redis has said that this process listens.
 func (q *Queue) connect(ctx context.Context) (providerkit.Connection, error) {
 	c := &connection{PubSub: q.client.Subscribe(ctx, q.Channel), queue: q}
-	defer context.AfterFunc(ctx, c.Close)()
+	defer providerkit.AfterFunc(ctx, c.Close)()
 	if _, err := c.next(ctx); err != nil {
 		c.Close()
 		return nil, failure.Of(err)
@@ -31,7 +31,7 @@ func (q *Queue) connect(ctx context.Context) (providerkit.Connection, error) {
 // Receive returns the next claim whose turn it is to ask.
 func (c *connection) Receive(ctx context.Context) (id string, err error) {
 	// Nothing but its end wakes a read. That of a silence is no end.
-	defer context.AfterFunc(ctx, func() {
+	defer providerkit.AfterFunc(ctx, func() {
 		if errors.Is(ctx.Err(), context.Canceled) {
 			c.Close()
 		}
@@ -50,7 +50,7 @@ func (c *connection) Receive(ctx context.Context) (id string, err error) {
 
 // Ping returns nil once the server has answered. Whose turn it is that comes before is told at once.
 func (c *connection) Ping(ctx context.Context) error {
-	defer context.AfterFunc(ctx, c.Close)()
+	defer providerkit.AfterFunc(ctx, c.Close)()
 	if err := c.PubSub.Ping(ctx); err != nil {
 		return err
 	}

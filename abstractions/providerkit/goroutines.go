@@ -1,0 +1,62 @@
+package providerkit
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/distributedleasing/leasing/internal/panics"
+)
+
+// PanicError is a panic of code below a provider, such as a credential, a hook, a dialer or a transport
+// of the application, or a client library. It matches abstractions.ErrUnavailable, and leaves the outcome
+// of its call unknown. Package leasing logs its stack.
+type PanicError = panics.Error
+
+// Guard runs do, and returns its error. A panic of do becomes a *PanicError.
+func Guard(do func() error) error { return panics.Guard(do) }
+
+// Go runs do in a goroutine, and then ended with the error of do. A panic of do, or an end of the
+// goroutine by runtime.Goexit, becomes a *PanicError. The kit and all providers start goroutines in this
+// way alone, since a panic in any other ends the process. ended must not panic.
+//
+// Goroutines that client libraries start for themselves are out of reach. Code of the application that
+// runs in one ends the process by a panic: the DialContext of its own http.Transport, the dialer of its
+// own etcd client, and BeforeConnect, AfterConnect, the dialer and the tracer of its own pgxpool.Pool while it
+// connects; also a context.Context of a type of its own, whose methods package context calls.
+func Go(do func() error, ended func(error)) { panics.Go(do, ended) }
+
+// AfterFunc is context.AfterFunc for code that may panic. A panic is dropped: there is no caller.
+func AfterFunc(ctx context.Context, do func()) (stop func() bool) {
+	return context.AfterFunc(ctx, guarded(do))
+}
+
+// AfterTime is time.AfterFunc for code that may panic. A panic is dropped: there is no caller.
+func AfterTime(d time.Duration, do func()) *time.Timer { return time.AfterFunc(d, guarded(do)) }
+
+func guarded(do func()) func() {
+	return func() {
+		_ = Guard(func() error {
+			do()
+			return nil
+		})
+	}
+}
+
+// Group starts goroutines that Wait waits for. The zero Group is ready. It is used as a sync.WaitGroup
+// is.
+type Group struct{ all sync.WaitGroup }
+
+// Go is the function Go. ended may be nil.
+func (g *Group) Go(do func() error, ended func(error)) {
+	g.all.Add(1)
+	Go(do, func(err error) {
+		defer g.all.Done()
+		if ended != nil {
+			ended(err)
+		}
+	})
+}
+
+// Wait waits until all goroutines have ended.
+func (g *Group) Wait() { g.all.Wait() }

@@ -1,0 +1,93 @@
+package livefile
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/distributedleasing/leasing/abstractions"
+)
+
+// TLS makes the configurations of a client's TLS connections from files in PEM. It is safe for concurrent use.
+type TLS struct {
+	roots *Value[*x509.CertPool]
+	pair  *Value[*tls.Certificate]
+
+	mu      sync.Mutex
+	current *tls.Config // of the two values below
+	pool    *x509.CertPool
+	cert    *tls.Certificate
+}
+
+// NewTLS reads the certificates of the authorities to trust, and the client's certificate and key. An
+// empty name leaves out its part: the system's authorities, or no certificate. Files that can't work
+// are leasing.ErrInvalid.
+func NewTLS(caFile, certFile, keyFile string) (*TLS, error) {
+	t := &TLS{roots: New(parseRoots), pair: New(parsePair)}
+	if caFile != "" {
+		t.roots = New(parseRoots, caFile)
+	}
+	if certFile != "" || keyFile != "" {
+		t.pair = New(parsePair, certFile, keyFile)
+	}
+	if _, err := t.roots.Get(); err != nil {
+		return nil, fmt.Errorf("%w: the file of authorities: %w", abstractions.ErrInvalid, err)
+	}
+	if _, err := t.pair.Get(); err != nil {
+		return nil, fmt.Errorf("%w: the client's certificate or its key: %w", abstractions.ErrInvalid, err)
+	}
+	return t, nil
+}
+
+// Config returns the configuration for the next connection, after a look at the files. The same
+// configuration is returned until the files change. A caller clones it before a change of its own.
+//
+// The configuration verifies servers as crypto/tls does by itself, with the name or the IP address that
+// the client sets: a hook for verification would not see an IP address (tls.ConnectionState.ServerName).
+func (t *TLS) Config() *tls.Config {
+	pool, _ := t.roots.Get() // there is one, by NewTLS
+	cert, _ := t.pair.Get()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.current == nil || t.pool != pool || t.cert != cert {
+		t.pool, t.cert = pool, cert
+		t.current = &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: pool}
+		if cert != nil {
+			t.current.Certificates = []tls.Certificate{*cert}
+		}
+	}
+	return t.current
+}
+
+// Explain adds to the error of a connection why the newest contents of the files were not used, if they
+// were not. err stays in the chain.
+func (t *TLS) Explain(err error) error {
+	if stale := errors.Join(t.roots.Stale(), t.pair.Stale()); err != nil && stale != nil {
+		return fmt.Errorf("%w (the newest TLS files are not in use: %v)", err, stale)
+	}
+	return err
+}
+
+func parseRoots(contents [][]byte) (*x509.CertPool, error) {
+	if len(contents) == 0 {
+		return nil, nil
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(contents[0]) {
+		return nil, errors.New("there is no certificate in it")
+	}
+	return pool, nil
+}
+
+func parsePair(contents [][]byte) (*tls.Certificate, error) {
+	if len(contents) == 0 {
+		return nil, nil
+	}
+	pair, err := tls.X509KeyPair(contents[0], contents[1])
+	if err != nil {
+		return nil, err
+	}
+	return &pair, nil
+}

@@ -1,0 +1,161 @@
+package livefile
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"sync"
+	"time"
+)
+
+const (
+	// racy is the age at which a time of modification tells two changes apart on every file system. FAT
+	// counts in steps of two seconds.
+	racy = 2 * time.Second
+	// longest is more than any of these files has, in bytes.
+	longest = 16 << 20
+)
+
+// Value is the result of parsing some files, which are read again when they change. It is safe for
+// concurrent use. Get waits for the file system, and obeys no context.
+type Value[T any] struct {
+	parse func(contents [][]byte) (T, error)
+
+	mu      sync.Mutex
+	files   []file
+	tried   [][]byte // the contents that were parsed last
+	refused error    // the error of parse for tried
+	value   T
+	good    bool  // value is set
+	stale   error // nil if value is of the newest contents
+}
+
+// file is one file, with its last contents.
+type file struct {
+	name string
+	text []byte
+	info os.FileInfo // its state then; nil if it could not be read
+	racy bool        // a later change may look the same
+}
+
+// New makes a Value of files. It reads nothing. parse gets the contents in the order of the names. Its
+// error keeps the last value.
+func New[T any](parse func(contents [][]byte) (T, error), names ...string) *Value[T] {
+	v := &Value[T]{parse: parse, files: make([]file, len(names))}
+	for i, name := range names {
+		v.files[i].name = name
+	}
+	return v
+}
+
+// NewText makes a Value of the text in a file, without white space around it. An empty text is an
+// error. check may refuse a text, and may be nil. NewText reads nothing.
+func NewText(name string, check func(text string) error) *Value[string] {
+	return New(func(contents [][]byte) (text string, err error) {
+		if text = string(bytes.TrimSpace(contents[0])); text == "" {
+			return "", fmt.Errorf("%s is empty", name)
+		}
+		if check != nil {
+			err = check(text)
+		}
+		return text, err
+	}, name)
+}
+
+// Get returns the value of the newest contents that are good. The error tells why there have been none
+// yet.
+func (v *Value[T]) Get() (T, error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.changed() {
+		v.stale = v.read()
+	}
+	if !v.good {
+		return v.value, v.stale
+	}
+	return v.value, nil
+}
+
+// Stale tells why the last call of Get returned the value of earlier contents; nil if it did not.
+func (v *Value[T]) Stale() error {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.stale
+}
+
+// changed reports whether a file may differ from its last contents. Caller holds mu.
+func (v *Value[T]) changed() bool { return slices.ContainsFunc(v.files, file.changed) }
+
+func (f file) changed() bool {
+	if f.info == nil || f.racy {
+		return true
+	}
+	if !f.info.Mode().IsRegular() {
+		return false
+	}
+	info, err := os.Stat(f.name)
+	return err != nil || !same(info, f.info)
+}
+
+func same(a, b os.FileInfo) bool {
+	return os.SameFile(a, b) && a.Size() == b.Size() && a.ModTime().Equal(b.ModTime())
+}
+
+// read reads the files that have changed, and parses all. Caller holds mu.
+func (v *Value[T]) read() error {
+	var failed error
+	contents := make([][]byte, len(v.files))
+	for i := range v.files {
+		f := &v.files[i]
+		if f.changed() {
+			failed = errors.Join(failed, f.read())
+		}
+		contents[i] = f.text
+	}
+	if failed != nil {
+		return failed
+	}
+	if v.tried != nil && slices.EqualFunc(contents, v.tried, bytes.Equal) {
+		return v.refused
+	}
+	v.tried = contents
+	value, err := v.parse(contents)
+	if v.refused = err; err == nil {
+		v.value, v.good = value, true
+	}
+	return err
+}
+
+// read reads a file, and refuses one that changes during the read.
+func (f *file) read() error {
+	f.info = nil
+	opened, err := os.Open(f.name)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = opened.Close() }()
+	before, err := opened.Stat()
+	if err != nil {
+		return err
+	}
+	began := time.Now()
+	text, err := io.ReadAll(io.LimitReader(opened, longest))
+	if err != nil {
+		return err
+	}
+	if len(text) == longest {
+		return fmt.Errorf("%s is longer than any such file", f.name)
+	}
+	after, err := opened.Stat()
+	if err != nil {
+		return err
+	}
+	if before.Mode().IsRegular() && (!same(before, after) || after.Size() != int64(len(text))) {
+		return fmt.Errorf("%s changes while it is read", f.name)
+	}
+	f.text, f.info, f.racy = text, after, before.Mode().IsRegular() && began.Sub(after.ModTime()) < racy
+	return nil
+}

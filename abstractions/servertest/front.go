@@ -1,0 +1,101 @@
+package servertest
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"io"
+	"net"
+	"sync"
+	"testing"
+)
+
+// Front is a TLS listener before a server without TLS. It lets in clients with a certificate of the
+// authority that issued its own.
+type Front struct {
+	t        testing.TB
+	listener net.Listener
+	protocol string // of ALPN
+
+	mu     sync.Mutex
+	config *tls.Config
+	open   map[net.Conn]struct{}
+}
+
+// NewFront starts a front before the server at an address. protocol is the one that the front speaks
+// by ALPN, "h2" or "http/1.1".
+func NewFront(t testing.TB, server, protocol string, a *Authority) *Front {
+	t.Helper()
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := &Front{t: t, listener: listener, protocol: protocol, open: map[net.Conn]struct{}{}}
+	f.Replace(a)
+	var serving sync.WaitGroup
+	serving.Go(func() { f.serve(server, &serving) })
+	t.Cleanup(func() {
+		_ = listener.Close()
+		f.hangUp()
+		serving.Wait()
+	})
+	return f
+}
+
+// Addr is the front's "127.0.0.1:port".
+func (f *Front) Addr() string { return f.listener.Addr().String() }
+
+// Replace has the front use a new certificate of an authority, let in clients of that authority alone,
+// and close all connections.
+func (f *Front) Replace(a *Authority) {
+	f.t.Helper()
+	certificate, key, err := a.Issue("server")
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	pair, err := tls.X509KeyPair(certificate, key)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	clients := x509.NewCertPool()
+	clients.AddCert(a.certificate)
+	f.mu.Lock()
+	f.config = &tls.Config{
+		Certificates: []tls.Certificate{pair}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: clients,
+		NextProtos: []string{f.protocol}, MinVersion: tls.VersionTLS12,
+	}
+	f.mu.Unlock()
+	f.hangUp()
+}
+
+func (f *Front) hangUp() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for conn := range f.open {
+		_ = conn.Close()
+	}
+	clear(f.open)
+}
+
+func (f *Front) serve(server string, serving *sync.WaitGroup) {
+	for {
+		near, err := f.listener.Accept()
+		if err != nil {
+			return
+		}
+		far, err := (&net.Dialer{}).DialContext(f.t.Context(), "tcp", server)
+		if err != nil {
+			_ = near.Close()
+			continue
+		}
+		f.mu.Lock()
+		f.open[near], f.open[far] = struct{}{}, struct{}{}
+		secure := tls.Server(near, f.config)
+		f.mu.Unlock()
+		for _, way := range [][2]net.Conn{{far, secure}, {secure, far}} {
+			serving.Go(func() {
+				_, _ = io.Copy(way[0], way[1])
+				_, _ = near.Close(), far.Close()
+			})
+		}
+	}
+}

@@ -1,0 +1,89 @@
+package sqllease
+
+import (
+	"context"
+	"crypto/tls"
+	sqldriver "database/sql/driver"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/stdlib"
+)
+
+// pgLive makes connections with the newest contents of the files that a DSN names: sslrootcert, sslcert,
+// sslkey and passfile. pgx reads them when it parses the DSN. Nothing else of the DSN changes, above all
+// not the server.
+type pgLive struct {
+	dsn string
+
+	mu   sync.Mutex
+	good *pgx.ConnConfig
+}
+
+// newest returns a configuration, and why it lacks the newest contents, if it does.
+func (l *pgLive) newest() (*pgx.ConnConfig, error) {
+	next, err := pgx.ParseConfig(l.dsn)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case err != nil:
+		err = errors.Unwrap(err) // without the DSN
+	case !sameServers(l.good, next):
+		err = errors.New("a file or a variable of the DSN asks for another server, or for other checks of the server")
+	case next.Password == "" && l.good.Password != "":
+		err = errors.New("the file of passwords has none for this server")
+	}
+	config := l.good.Copy()
+	if err == nil {
+		config.Password, config.TLSConfig = next.Password, next.TLSConfig
+		for i, fallback := range next.Fallbacks {
+			config.Fallbacks[i].TLSConfig = fallback.TLSConfig
+		}
+		l.good = config.Copy()
+	}
+	return config, err
+}
+
+// sameServers reports whether two configurations lead to the same servers, with the same checks of them.
+func sameServers(a, b *pgx.ConnConfig) bool {
+	return a.Host == b.Host && a.Port == b.Port && a.User == b.User && a.Database == b.Database && sameChecks(a.TLSConfig, b.TLSConfig) &&
+		slices.EqualFunc(a.Fallbacks, b.Fallbacks, func(a, b *pgconn.FallbackConfig) bool {
+			return a.Host == b.Host && a.Port == b.Port && sameChecks(a.TLSConfig, b.TLSConfig)
+		})
+}
+
+func sameChecks(a, b *tls.Config) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return a.ServerName == b.ServerName && a.InsecureSkipVerify == b.InsecureSkipVerify && (a.RootCAs == nil) == (b.RootCAs == nil) &&
+		(a.VerifyPeerCertificate == nil) == (b.VerifyPeerCertificate == nil) && len(a.Certificates) == len(b.Certificates)
+}
+
+// Connect implements sqldriver.Connector.
+func (l *pgLive) Connect(ctx context.Context) (sqldriver.Conn, error) {
+	config, stale := l.newest()
+	conn, err := stdlib.GetConnector(*config).Connect(ctx)
+	return conn, notNewest(err, stale)
+}
+
+// Driver implements sqldriver.Connector.
+func (l *pgLive) Driver() sqldriver.Driver { return stdlib.GetDefaultDriver() }
+
+// listen opens a connection that listens.
+func (l *pgLive) listen(ctx context.Context) (*pgx.Conn, error) {
+	config, stale := l.newest()
+	conn, err := connectToListen(ctx, config)
+	return conn, notNewest(err, stale)
+}
+
+func notNewest(err, stale error) error {
+	if err != nil && stale != nil {
+		return fmt.Errorf("%w (the newest files of the DSN are not in use: %v)", err, stale)
+	}
+	return err
+}
