@@ -230,7 +230,7 @@ func (e *env) managerOver(p abstractions.Provider, options leasing.Options) leas
 func (e *env) lossBehindProxy(f *fault) {
 	p := e.proxied()
 	short := leasing.Options{TTL: grantable(max(2*time.Second, e.caps.MinTTL), e.caps)}
-	behind, direct, name := e.managerOver(p, short), e.managerOver(e.p, short), e.name()
+	behind, direct, name := e.managerOver(p, short), e.managerOver(e.p, leasing.Options{TTL: e.long}), e.name()
 	ctx, cancel := context.WithTimeout(e.t.Context(), patience)
 	defer cancel()
 	lease, err := behind.Acquire(ctx, name, nil)

@@ -4,6 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providertest"
 	"github.com/distributedleasing/leasing/abstractions/servertest"
@@ -24,6 +26,9 @@ func TestLossIsToldBeforeTheNameIsFree(t *testing.T) {
 
 // T127: a forgotten token outlives a clock that was ahead.
 func TestTrap_T127_TheFloorIsKeptAndHeeded(t *testing.T) {
-	p := open(t, Options{URL: named(t), Prefix: abstractions.NewID()})
+	o := Options{URL: named(t)}
+	require.NoError(t, o.complete())
+	o.Prefix = abstractions.NewID()
+	p := open(t, o)
 	providertest.Floor(t, p, &p.driver.Records)
 }
