@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
 )
 
 // shared sends requests through the application's client. Their contexts have no cause, which
@@ -36,7 +37,7 @@ func exchange(send shared, conns *sync.Map, req *http.Request) (*http.Response, 
 	const answered, ended = 1, 2
 	var first atomic.Int32 // answered, ended, or 0 before both
 	returned := make(chan struct{})
-	stop := AfterFunc(ctx, func() {
+	stop := providerkit.AfterFunc(ctx, func() {
 		if !first.CompareAndSwap(0, ended) {
 			timer := time.NewTimer(lateEnd)
 			defer timer.Stop()
