@@ -139,7 +139,7 @@ func TestWaiters(t *testing.T) {
 		require.Equal(t, []string{"first", "second"}, []string{waiters[0].Owner, waiters[1].Owner})
 		require.Equal(t, time.Second, waiters[1].Since.Sub(waiters[0].Since))
 		require.Equal(t, time.Second, waiters[1].Now.Sub(waiters[1].Since))
-		require.NotEqual(t, waiters[0].ID, waiters[1].ID)
+		require.NotEqual(t, waiters[0].Fingerprint, waiters[1].Fingerprint)
 		cancel()
 		all.Wait()
 		synctest.Wait()

@@ -164,7 +164,7 @@ func (l *lease) take(ctx context.Context, grant abstractions.Grant, sent instant
 	}
 	e := l.event(EventAcquired, now.mono)
 	e.Remaining = until.left(now)
-	m.observers.publish(l.observer, &e)
+	m.observers.publish(l.observer, l.id, &e)
 	l.reschedule(now)
 	l.mu.Unlock()
 	return nil
@@ -217,7 +217,7 @@ func (m *manager) ownHolder(err error) error {
 	case *HeldError:
 		m.mu.Lock()
 		defer m.mu.Unlock()
-		if err.ByThisManager || err.Holder.Owner != m.options.Owner || !m.has(err.Holder.ID) {
+		if err.ByThisManager || err.Holder.Owner != m.options.Owner || !m.holds(&err.Holder) {
 			return err
 		}
 		own := *err

@@ -79,9 +79,12 @@ type (
 	// backend's: compare them with each other, and not with this process's clock. On a
 	// free name only Name, Token and Now are promised.
 	Record = abstractions.Record
-	// Waiting is a claim that waits for a name: its ID, its owner, when it began to
+	// Waiting is a claim that waits for a name: its fingerprint, its owner, when it began to
 	// wait, and the backend's clock at the read. Its times are the backend's, too.
 	Waiting = abstractions.Waiting
+	// Fingerprint stands for a claim's ID in everything but the holder's own Lease: in
+	// records, errors, events and history. It marshals to and from JSON.
+	Fingerprint = abstractions.Fingerprint
 	// Health is a report on a manager and its backend. It marshals to and from JSON.
 	Health = abstractions.Health
 	// HealthStatus is the summary of a report: Healthy, Degraded or Unhealthy.
@@ -220,6 +223,10 @@ const (
 // MaxToken is the largest fencing token, 2^53-1: tokens survive formats that store
 // numbers as floating point.
 const MaxToken = abstractions.MaxToken
+
+// FingerprintOf returns the fingerprint of a claim's ID. FingerprintOf(lease.ID()) is that
+// of the record of a name, and of the events of a lease, while they are about this lease.
+func FingerprintOf(id string) Fingerprint { return abstractions.FingerprintOf(id) }
 
 // ValidateName returns nil if name is a valid lease name: UTF-8, 1 to
 // MaxNameBytes bytes, no control characters. Otherwise the error matches

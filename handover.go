@@ -36,7 +36,7 @@ func (l *lease) HandOver(ctx context.Context) (Handover, error) {
 			l.endWork(errHandedOver)
 			l.finish(nil)
 			e := l.event(EventHandedOver, now.mono)
-			l.m.observers.publish(l.observer, &e)
+			l.m.observers.publish(l.observer, l.id, &e)
 		}
 		l.mu.Unlock()
 		if ready {
@@ -78,7 +78,7 @@ func (m *manager) beginAdoption(h Handover) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.has(h.ID) || m.givesUp(h.ID) || slices.Contains(m.adopting, h.ID) {
-		return &InvalidError{Field: "Handover.ID", Value: h.ID, Want: "a lease that this manager neither holds nor cleans up"}
+		return &InvalidError{Field: "Handover.ID", Value: FingerprintOf(h.ID).String(), Want: "a lease that this manager neither holds nor cleans up"}
 	}
 	m.adopting = append(m.adopting, h.ID)
 	return nil

@@ -123,7 +123,7 @@ func (h *headWaiter) ask(ctx context.Context) (done bool, err error) {
 	}
 	h.last = err
 	if held := (*HeldError)(nil); errors.As(err, &held) {
-		h.m.queues.noteOtherHolder(h.q, held.Holder.ID)
+		h.m.queues.noteOtherHolder(h.q, held.Holder.Fingerprint)
 		h.observe(held.Holder.Token)
 		h.failures = 0
 		return false, nil
@@ -146,8 +146,8 @@ func gaveUp(end, last error) error {
 func (h *headWaiter) failed(err error) {
 	h.failures++
 	add(h.m.telemetry.attemptFailure, 1, h.l.scope.and(errorKey, errorType(err)))
-	h.m.observers.publish(nil, &Event{
-		Kind: EventAcquireFailed, Time: time.Now(), Coalesced: 1, Name: h.l.name, ID: h.l.id, Owner: h.m.options.Owner,
+	h.m.observers.publish(nil, h.l.id, &Event{
+		Kind: EventAcquireFailed, Time: time.Now(), Coalesced: 1, Name: h.l.name, Owner: h.m.options.Owner,
 		TTL: h.l.settings.ttl, Attempt: h.failures, WillRetry: true, Err: err,
 	})
 }

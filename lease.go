@@ -222,7 +222,7 @@ func (l *lease) lose(now instant, lost *LostError) *loss {
 	e := l.event(EventLost, now.mono)
 	e.Reason, e.BrokenBy, e.BreakReason = lost.Reason, lost.BrokenBy, lost.BreakReason
 	e.Err, e.LastRenewal = lost, l.m.clock.time(l.sent.mono)
-	l.m.observers.publish(l.observer, &e)
+	l.m.observers.publish(l.observer, l.id, &e)
 	return ended
 }
 
@@ -294,10 +294,10 @@ func (l *lease) endedError(op string) error {
 	return l.m.wrap(op, l.name, ErrReleased)
 }
 
-// event is an Event about the lease. Caller holds mu.
+// event is an Event about the lease, which publish gives its fingerprint. Caller holds mu.
 func (l *lease) event(kind EventKind, now time.Duration) Event {
 	return Event{
 		Kind: kind, Time: l.m.clock.time(now), Coalesced: 1,
-		Name: l.name, ID: l.id, Owner: l.m.options.Owner, Token: l.token, TTL: l.granted, Renewals: int(l.renewals),
+		Name: l.name, Owner: l.m.options.Owner, Token: l.token, TTL: l.granted, Renewals: int(l.renewals),
 	}
 }

@@ -28,7 +28,7 @@ type logger struct {
 // repeated are the failures of one kind that were not logged yet.
 type repeated struct {
 	count  int
-	claims map[string]struct{} // that they were about
+	claims map[Fingerprint]struct{} // that they were about
 	last   Event
 	pause  time.Duration
 	until  time.Time // then what came meanwhile is logged
@@ -77,11 +77,11 @@ func (l *logger) failed(e Event) {
 		return
 	}
 	if r.count == 0 {
-		r.claims = map[string]struct{}{}
+		r.claims = map[Fingerprint]struct{}{}
 		r.timer = l.again(r.until.Sub(now))
 	}
 	r.count += e.Coalesced
-	r.claims[e.ID] = struct{}{}
+	r.claims[e.Fingerprint] = struct{}{}
 	r.last = e
 }
 
@@ -109,7 +109,7 @@ func (l *logger) log(e Event, more ...slog.Attr) {
 	level, text := slog.LevelWarn, "lease "+string(e.Kind)
 	add(slog.String("name", e.Name))
 	add(slog.Int64("token", e.Token))
-	add(slog.String("id", e.ID))
+	add(slog.String("fingerprint", e.Fingerprint.String()))
 	add(slog.String("reason", string(e.Reason)))
 	switch e.Kind {
 	case EventDropped:

@@ -140,7 +140,7 @@ func (m *manager) Break(ctx context.Context, name string, given *BreakOptions) (
 	m.telemetry.describe(span, name, "", result.Token, 0, err)
 	m.telemetry.broke(span, req, err == nil && result.WasHeld)
 	if err == nil && result.WasHeld {
-		m.observers.publish(nil, &Event{
+		m.observers.publish(nil, "", &Event{
 			Kind: EventBroken, Time: time.Now(), Coalesced: 1, Name: name, Token: result.Token, BrokenBy: req.Actor, BreakReason: req.Reason,
 		})
 	}
@@ -265,6 +265,12 @@ func (m *manager) register(l *lease) error {
 // has reports whether the manager looks after a claim. Caller holds mu.
 func (m *manager) has(id string) bool {
 	return slices.ContainsFunc(m.leases, func(l *lease) bool { return l.id == id })
+}
+
+// holds reports whether the manager looks after the claim that a record shows. It computes
+// the fingerprints of few leases, since the names differ. Caller holds mu.
+func (m *manager) holds(r *Record) bool {
+	return slices.ContainsFunc(m.leases, func(l *lease) bool { return l.name == r.Name && FingerprintOf(l.id) == r.Fingerprint })
 }
 
 func (m *manager) unregister(l *lease) {

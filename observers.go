@@ -38,7 +38,7 @@ type subscription struct {
 	mu      sync.Mutex
 	pending []Event
 	// last is the position in pending of each lease's latest event.
-	last    map[string]int
+	last    map[Fingerprint]int
 	dropped int // since pending was full
 	running bool
 	closed  bool
@@ -82,13 +82,18 @@ func (o *observers) subscribe(observer Observer) (unsubscribe func()) {
 	}
 }
 
-// publish queues an event for everybody, and for the lease's own observer if
-// it has one.
-func (o *observers) publish(own *subscription, e *Event) {
+// publish queues an event about the claim id, "" for none, for all subscriptions and for
+// own, the one of the lease, unless that is nil. Without any it computes no fingerprint.
+func (o *observers) publish(own *subscription, id string, e *Event) {
+	all := *o.all.Load()
+	if own == nil && len(all) == 0 {
+		return
+	}
+	e.Fingerprint = FingerprintOf(id)
 	if own != nil {
 		own.add(e)
 	}
-	for _, s := range *o.all.Load() {
+	for _, s := range all {
 		s.add(e)
 	}
 }
@@ -111,7 +116,7 @@ func (s *subscription) queue(e *Event) bool {
 	if s.closed {
 		return false
 	}
-	if i, ok := s.last[e.ID]; ok && coalesce(&s.pending[i], e) {
+	if i, ok := s.last[e.Fingerprint]; ok && coalesce(&s.pending[i], e) {
 		return false
 	}
 	if len(s.pending) >= maxPending && s.isStuck() {
@@ -120,11 +125,11 @@ func (s *subscription) queue(e *Event) bool {
 	}
 	s.tellDropped()
 	s.pending = append(s.pending, *e)
-	if e.ID != "" {
+	if !e.Fingerprint.IsZero() {
 		if s.last == nil {
-			s.last = map[string]int{}
+			s.last = map[Fingerprint]int{}
 		}
-		s.last[e.ID] = len(s.pending) - 1
+		s.last[e.Fingerprint] = len(s.pending) - 1
 	}
 	return true
 }

@@ -16,7 +16,7 @@ func (l *lease) Format(s fmt.State, _ rune) {
 
 func (l *lease) LogValue() slog.Value {
 	return slog.GroupValue(
-		slog.String("name", l.name), slog.String("id", l.id), slog.Int64("token", l.token), slog.String("status", l.status()))
+		slog.String("name", l.name), slog.String("fingerprint", FingerprintOf(l.id).String()), slog.Int64("token", l.token), slog.String("status", l.status()))
 }
 
 // status says in a word or two where the lease is in its life.

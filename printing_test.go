@@ -35,7 +35,7 @@ func TestTrap_T83_PrintingIsShortAndRaceFree(t *testing.T) {
 		for _, handler := range []slog.Handler{slog.NewTextHandler(&out, nil), slog.NewJSONHandler(&out, nil)} {
 			slog.New(handler).Info("work", "lease", l, "manager", m)
 		}
-		require.Contains(t, out.String(), "lease.name="+name+" lease.id="+l.ID())
+		require.Contains(t, out.String(), "lease.name="+name+" lease.fingerprint="+leasing.FingerprintOf(l.ID()).String())
 		require.Contains(t, out.String(), `"status":"held"`)
 		require.NotContains(t, out.String(), "s3cret")
 		require.Less(t, out.Len(), 700)

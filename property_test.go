@@ -199,22 +199,22 @@ func (w *world) end() {
 
 // checkEvents checks that each lease began once and ended once.
 func (w *world) checkEvents(manager int, events []leasing.Event) {
-	begun, over := map[string]int{}, map[string]int{}
+	begun, over := map[leasing.Fingerprint]int{}, map[leasing.Fingerprint]int{}
 	for _, e := range events {
 		switch e.Kind {
 		case leasing.EventAcquired:
-			begun[e.ID]++
+			begun[e.Fingerprint]++
 		case leasing.EventLost, leasing.EventReleased:
-			over[e.ID]++
+			over[e.Fingerprint]++
 		case leasing.EventRenewed, leasing.EventRenewalFailed:
-			if over[e.ID] > 0 {
+			if over[e.Fingerprint] > 0 {
 				w.violation("manager %d: %s after the end", manager, e.Kind)
 			}
 		}
 	}
-	for id, n := range begun {
-		if n != 1 || over[id] != 1 {
-			w.violation("manager %d: a lease has begun %d times and ended %d times", manager, n, over[id])
+	for claim, n := range begun {
+		if n != 1 || over[claim] != 1 {
+			w.violation("manager %d: a lease has begun %d times and ended %d times", manager, n, over[claim])
 		}
 	}
 }

@@ -81,7 +81,7 @@ func (l *lease) released(began time.Duration, err error) error {
 	l.finish(err)
 	e := l.event(EventReleased, now)
 	e.Err = err
-	l.m.observers.publish(l.observer, &e)
+	l.m.observers.publish(l.observer, l.id, &e)
 	if l.done != nil {
 		close(l.done)
 	}

@@ -163,7 +163,7 @@ func (l *lease) renewed(sent, now instant, grant abstractions.Grant, random floa
 	l.reschedule(now)
 	e := l.event(EventRenewed, now.mono)
 	e.Remaining = l.until.left(now)
-	l.m.observers.publish(l.observer, &e)
+	l.m.observers.publish(l.observer, l.id, &e)
 	return margin
 }
 
@@ -189,7 +189,7 @@ func (l *lease) renewalFailed(now instant, err error, v verdict, random float64)
 	e := l.event(EventRenewalFailed, now.mono)
 	e.Remaining, e.Attempt, e.Err = max(left, 0), int(l.failures), err
 	e.WillRetry = l.settings.cadence != forever && l.nextRenew().left(now) < left
-	l.m.observers.publish(l.observer, &e)
+	l.m.observers.publish(l.observer, l.id, &e)
 	if left <= 0 {
 		return l.lose(now, &LostError{Reason: LostExpired, Err: err})
 	}

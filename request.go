@@ -276,7 +276,7 @@ func orBackground(ctx context.Context) context.Context {
 // checkGrant refuses an answer that is not for this claim and, once that has one, its token.
 func (l *lease) checkGrant(g abstractions.Grant) error {
 	if g.ID != l.id || g.Name != l.name || l.token != 0 && g.Token != l.token || g.Token <= 0 || g.Token > MaxToken || g.TTL <= 0 {
-		return fmt.Errorf("%w: the provider answered for %q, ID %s, token %d, TTL %v", ErrUnavailable, g.Name, g.ID, g.Token, g.TTL)
+		return fmt.Errorf("%w: the provider answered for %q, claim %s, token %d, TTL %v", ErrUnavailable, g.Name, FingerprintOf(g.ID), g.Token, g.TTL)
 	}
 	return nil
 }

@@ -24,13 +24,13 @@ const maxRecent = 1024
 // streak is what a manager remembers of a name that it has held, or found held
 // by others, a short while ago.
 type streak struct {
-	current  string    // ID of our latest lease
-	since    time.Time // the first lease of the row, with no moment between them
-	ended    time.Time // the latest
-	leases   int       // in the row
-	moments  int       // for which the row may last
-	yielding time.Time // others get their turn until then
-	fought   time.Time // when we last asked and others had it
+	current  Fingerprint // of our latest lease
+	since    time.Time   // the first lease of the row, with no moment between them
+	ended    time.Time   // the latest
+	leases   int         // in the row
+	moments  int         // for which the row may last
+	yielding time.Time   // others get their turn until then
+	fought   time.Time   // when we last asked and others had it
 }
 
 // remember returns the streak of a name. Caller holds mu.

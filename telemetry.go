@@ -397,7 +397,7 @@ func (t *telemetry) describe(span trace.Span, name, id string, token int64, ttl 
 	}
 	span.SetAttributes(t.provider, attribute.String("leasing.name", name))
 	if id != "" {
-		span.SetAttributes(attribute.String("leasing.id", id))
+		span.SetAttributes(attribute.String("leasing.fingerprint", FingerprintOf(id).String()))
 	}
 	if token != 0 {
 		span.SetAttributes(attribute.Int64("leasing.token", token))

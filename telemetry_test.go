@@ -379,7 +379,7 @@ func TestSpans(t *testing.T) {
 		require.Len(t, acquired, 1)
 		require.Equal(t, caller.SpanContext(), acquired[0].parent)
 		require.Equal(t, name, acquired[0].attributes["leasing.name"].AsString())
-		require.Equal(t, l.ID(), acquired[0].attributes["leasing.id"].AsString())
+		require.Equal(t, leasing.FingerprintOf(l.ID()).String(), acquired[0].attributes["leasing.fingerprint"].AsString())
 		require.Equal(t, l.Token(), acquired[0].attributes["leasing.token"].AsInt64())
 		require.InDelta(t, 30, acquired[0].attributes["leasing.ttl"].AsFloat64(), 0)
 		renewed := r.named("leasing.renew")

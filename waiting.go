@@ -156,7 +156,7 @@ func (qs *queues) leave(q *queue, t *ticket, won *lease, unresolved bool) (wasHe
 	if won != nil {
 		q.holder = won
 		if !qs.m.queued {
-			qs.remember(q.name).current = won.id
+			qs.remember(q.name).current = FingerprintOf(won.id)
 		}
 	}
 	if t.head && unresolved {
@@ -238,14 +238,14 @@ func (q *queue) wakeHead() {
 	}
 }
 
-// noteOtherHolder notes that the claim of the given ID, of another manager, has the name.
-func (qs *queues) noteOtherHolder(q *queue, id string) {
+// noteOtherHolder notes that the claim of the given fingerprint, of another manager, has the name.
+func (qs *queues) noteOtherHolder(q *queue, claim Fingerprint) {
 	qs.mu.Lock()
 	defer qs.mu.Unlock()
 	if q.holder != nil {
 		return
 	}
-	if s := qs.remember(q.name); s.current != id {
+	if s := qs.remember(q.name); s.current != claim {
 		s.fought, s.leases, s.moments = time.Now(), 0, streakShared
 	}
 }
@@ -271,7 +271,7 @@ func (qs *queues) localHolder(q *queue) error {
 		return nil
 	}
 	return &HeldError{ByThisManager: true, Holder: Record{
-		Name: holder.name, Held: true, ID: holder.id, Owner: holder.Owner(), Token: holder.token,
+		Name: holder.name, Held: true, Fingerprint: FingerprintOf(holder.id), Owner: holder.Owner(), Token: holder.token,
 		TTL: holder.TTL(), Metadata: holder.Metadata(),
 	}}
 }

@@ -73,7 +73,7 @@ func TestAnswerAtTheEndOfAWaitIsTold(t *testing.T) {
 		require.ErrorIs(t, err, context.Canceled)
 		var held *leasing.HeldError
 		require.ErrorAs(t, err, &held)
-		require.Equal(t, holder.ID(), held.Holder.ID)
+		require.Equal(t, leasing.FingerprintOf(holder.ID()), held.Holder.Fingerprint)
 	})
 }
 

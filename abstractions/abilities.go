@@ -72,10 +72,10 @@ type WaitersRequest struct {
 // Waiting is a claim that waits for a name. Its times are the backend's, comparable
 // with each other and not with the reader's clock.
 type Waiting struct {
-	ID    string // of the claim: Lease.ID once it has the name
-	Owner string
-	Since time.Time // when it joined the queue
-	Now   time.Time // the backend's clock at the read
+	Fingerprint Fingerprint // of the claim's ID, which is Lease.ID once it has the name
+	Owner       string
+	Since       time.Time // when it joined the queue
+	Now         time.Time // the backend's clock at the read
 }
 
 // Lister lists records by prefix. Without it Manager.List returns ErrUnsupported.
@@ -130,11 +130,12 @@ type HistoryResult struct {
 // HistoryEntry is one change to a name, by the backend's clock. In JSON its fields have
 // the names in their tags.
 type HistoryEntry struct {
-	Time  time.Time   `json:"time"`
-	Kind  HistoryKind `json:"kind"`
-	ID    string      `json:"id,omitempty"`
-	Owner string      `json:"owner,omitempty"`
-	Token int64       `json:"token"`
+	Time time.Time   `json:"time"`
+	Kind HistoryKind `json:"kind"`
+	// Fingerprint is that of the claim's ID.
+	Fingerprint Fingerprint `json:"fingerprint,omitzero"`
+	Owner       string      `json:"owner,omitempty"`
+	Token       int64       `json:"token"`
 	// Actor and Reason are those of the BreakRequest (HistoryBroken). Entries that package
 	// history writes also use them for a loss, and for a release that the backend did not
 	// confirm.

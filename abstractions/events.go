@@ -36,13 +36,13 @@ const (
 
 // Event is one thing that happened. Fields that don't concern its kind are zero.
 type Event struct {
-	Kind  EventKind
-	Time  time.Time // by this process's clock
-	Name  string
-	ID    string
-	Owner string
-	Token int64
-	TTL   time.Duration
+	Kind        EventKind
+	Time        time.Time // by this process's clock
+	Name        string
+	Fingerprint Fingerprint // of the claim's ID
+	Owner       string
+	Token       int64
+	TTL         time.Duration
 
 	// Remaining is how long the lease can still be trusted (Acquired, Renewed,
 	// RenewalFailed).

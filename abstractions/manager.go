@@ -151,8 +151,9 @@ type ListOptions struct {
 
 // Handover identifies a lease for Manager.Adopt. Lease.HandOver returns one. A
 // process that wants to keep its lease through a crash stores one beforehand,
-// made of the lease's Name, ID and Token. Whoever has it can renew and release
-// the lease.
+// made of the lease's Name, ID and Token. A process that has it can renew and
+// release the lease, so keep it as a secret. It is whole in JSON, and printed without the
+// ID.
 type Handover struct {
 	Name  string `json:"name"`
 	ID    string `json:"id"`
@@ -163,7 +164,8 @@ type Handover struct {
 // for concurrent use.
 type Lease interface {
 	Name() string
-	ID() string    // of this claim
+	// ID is the ID of this claim. It is a key: see Fingerprint.
+	ID() string
 	Owner() string // the manager's
 	// Token is the fencing token. Pass it to the resource that the lease
 	// protects, which must refuse smaller ones: see package fencing.

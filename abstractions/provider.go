@@ -27,6 +27,8 @@ const Infinite = time.Duration(math.MaxInt64)
 //     [ErrClosed] means that the outcome is unknown: the request may have
 //     been applied, or may yet be. Those nine mean that it was not. An error
 //     may override this: see [NotApplied].
+//   - A claim's ID is a key. A method shows it to its holder alone, in a Grant. Records,
+//     waiters, history and the texts of errors have a [Fingerprint] in its place.
 //   - After Close every method returns [ErrClosed].
 type Provider interface {
 	// Acquire makes one attempt to take req.Name for req.ID.
@@ -159,16 +161,17 @@ type Grant struct {
 //
 // On a free name only Name, Token and Now are promised.
 type Record struct {
-	Name       string
-	Held       bool
-	ID         string
-	Owner      string
-	Token      int64 // the latest token, also after the lease has ended; 0 if never seen
-	TTL        time.Duration
-	Metadata   map[string]string
-	AcquiredAt time.Time // zero if the backend does not keep it
-	ExpiresAt  time.Time // zero for an infinite lease, or if the backend does not tell
-	Now        time.Time // the backend's clock at the read; zero if it does not tell
+	Name string
+	Held bool
+	// Fingerprint is that of the claim's ID, never the ID: see Fingerprint.
+	Fingerprint Fingerprint
+	Owner       string
+	Token       int64 // the latest token, also after the lease has ended; 0 if never seen
+	TTL         time.Duration
+	Metadata    map[string]string
+	AcquiredAt  time.Time // zero if the backend does not keep it
+	ExpiresAt   time.Time // zero for an infinite lease, or if the backend does not tell
+	Now         time.Time // the backend's clock at the read; zero if it does not tell
 	// Breaking says that the lease was broken and is running out. BrokenBy
 	// and BreakReason are then the BreakRequest's Actor and Reason.
 	Breaking              bool

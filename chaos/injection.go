@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/distributedleasing/leasing/abstractions"
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
@@ -14,12 +15,13 @@ import (
 
 // Injection is one fault that happened.
 type Injection struct {
-	Rule  string    `json:"rule"`
-	Kind  FaultKind `json:"kind"`
-	Op    Op        `json:"op"`
-	Name  string    `json:"name,omitempty"` // "" for OpList, OpPing and OpRenewBatch
-	ID    string    `json:"id,omitempty"`
-	Owner string    `json:"owner,omitempty"` // "" if not known
+	Rule string    `json:"rule"`
+	Kind FaultKind `json:"kind"`
+	Op   Op        `json:"op"`
+	Name string    `json:"name,omitempty"` // "" for OpList, OpPing and OpRenewBatch
+	// Fingerprint is that of the claim that the operation was for.
+	Fingerprint abstractions.Fingerprint `json:"fingerprint,omitzero"`
+	Owner       string                   `json:"owner,omitempty"` // "" if not known
 	// Nth is the number, from 1, of the operation among those of the same kind,
 	// name and owner.
 	Nth int `json:"nth"`
@@ -37,7 +39,7 @@ type Injection struct {
 func (p *Provider) note(ctx context.Context, o operation, f *occurrence) {
 	now := time.Now()
 	i := Injection{
-		Rule: f.rule.Name, Kind: f.kind(), Op: o.op, Name: o.name, ID: o.id, Owner: o.owner, Nth: o.nth,
+		Rule: f.rule.Name, Kind: f.kind(), Op: o.op, Name: o.name, Fingerprint: abstractions.FingerprintOf(o.id), Owner: o.owner, Nth: o.nth,
 		At: now, Since: now.Sub(p.start), Delay: f.delay, After: f.appliesFirst(),
 	}
 	p.mu.Lock()
@@ -61,7 +63,7 @@ func (i Injection) describe(ctx context.Context, logger *slog.Logger) {
 	}
 	logger.LogAttrs(ctx, slog.LevelInfo, "fault injected",
 		slog.String("rule", i.Rule), slog.String("kind", string(i.Kind)), slog.String("op", string(i.Op)),
-		slog.String("name", i.Name), slog.String("id", i.ID), slog.String("owner", i.Owner),
+		slog.String("name", i.Name), slog.String("fingerprint", i.Fingerprint.String()), slog.String("owner", i.Owner),
 		slog.Int("nth", i.Nth), slog.Duration("delay", i.Delay), slog.Bool("after", i.After))
 }
 

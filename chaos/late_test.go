@@ -39,7 +39,7 @@ func TestLateRequestsAreOnTheirWay(t *testing.T) {
 		assert.Contains(t, p.Report().String(), "late: 2 applied, 0 refused, 0 dropped, 0 pending")
 		record, err := b.Provider.Inspect(t.Context(), abstractions.InspectRequest{Name: "n"})
 		require.NoError(t, err)
-		assert.Equal(t, "id", record.ID, "applied although its caller is gone")
+		assert.Equal(t, abstractions.FingerprintOf("id"), record.Fingerprint, "applied although its caller is gone")
 		assert.Equal(t, "1", record.Metadata["a"])
 
 		_, err = p.Acquire(t.Context(), claim("n", "second"))

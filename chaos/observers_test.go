@@ -96,7 +96,7 @@ func TestObserversAreToldWhatHappened(t *testing.T) {
 
 		require.Len(t, seen, 1)
 		assert.Equal(t, chaos.Injection{
-			Rule: "r", Kind: chaos.FaultReplyLost, Op: chaos.OpAcquire, Name: "jobs/daily", ID: "id", Owner: "owner", Nth: 1,
+			Rule: "r", Kind: chaos.FaultReplyLost, Op: chaos.OpAcquire, Name: "jobs/daily", Fingerprint: abstractions.FingerprintOf("id"), Owner: "owner", Nth: 1,
 			At: seen[0].At, Since: second, Delay: second, After: true,
 		}, seen[0])
 		assert.Equal(t, []string{"chaos.injected"}, s.events)

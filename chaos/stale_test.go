@@ -23,9 +23,10 @@ func TestStaleReadsShowWhatWas(t *testing.T) {
 		holder := func() string {
 			record, err := p.Inspect(t.Context(), abstractions.InspectRequest{Name: "n"})
 			require.NoError(t, err)
-			assert.Equal(t, map[string]string{"of": record.ID}, record.Metadata)
+			id := record.Metadata["of"]
+			assert.Equal(t, abstractions.FingerprintOf(id), record.Fingerprint)
 			record.Metadata["of"] = "the caller, who may change what is his"
-			return record.ID
+			return id
 		}
 		turn := func(id string) {
 			_, err := b.Provider.Break(t.Context(), abstractions.BreakRequest{Name: "n", Immediate: true})
@@ -135,8 +136,8 @@ func TestStaleReadsAreTheCallersOwn(t *testing.T) {
 		list.Records[0].Name = "changed"
 		history, err := p.History(t.Context(), abstractions.HistoryRequest{Name: "n"})
 		require.NoError(t, err)
-		require.Equal(t, "id", history.Entries[0].ID)
-		history.Entries[0].ID = "changed"
+		require.Equal(t, abstractions.FingerprintOf("id"), history.Entries[0].Fingerprint)
+		history.Entries[0].Fingerprint = abstractions.FingerprintOf("changed")
 	}
 	require.NoError(t, b.Provider.Release(t.Context(), abstractions.ReleaseRequest{Name: "n", ID: "id"}))
 	record, err := p.Inspect(t.Context(), abstractions.InspectRequest{Name: "n"})

@@ -21,7 +21,7 @@ var kinds = map[leasing.EventKind]abstractions.HistoryKind{
 func entryOf(e leasing.Event) (entry abstractions.NamedEntry, is bool) {
 	kind, is := kinds[e.Kind]
 	entry = abstractions.NamedEntry{Name: e.Name, HistoryEntry: abstractions.HistoryEntry{
-		Time: e.Time.UTC().Truncate(time.Microsecond), Kind: kind, ID: e.ID, Owner: e.Owner, Token: e.Token, Actor: e.BrokenBy, Reason: e.BreakReason,
+		Time: e.Time.UTC().Truncate(time.Microsecond), Kind: kind, Fingerprint: e.Fingerprint, Owner: e.Owner, Token: e.Token, Actor: e.BrokenBy, Reason: e.BreakReason,
 	}}
 	switch {
 	case e.Kind == leasing.EventLost:

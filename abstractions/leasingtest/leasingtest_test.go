@@ -115,7 +115,7 @@ func TestHandlers(t *testing.T) {
 		start = time.Now()
 		record, err := p.Inspect(t.Context(), abstractions.InspectRequest{Name: "n"})
 		require.NoError(t, err)
-		require.Equal(t, "b", record.ID)
+		require.Equal(t, abstractions.FingerprintOf("b"), record.Fingerprint)
 		require.Equal(t, time.Second, time.Since(start))
 
 		p.Use(leasingtest.DelayReply(leasingtest.Break, leasingtest.Always, time.Second))

@@ -86,7 +86,7 @@ func (r *Record) Show() abstractions.Record {
 	if !r.Held() {
 		return shown
 	}
-	shown.Held, shown.Unconfirmed, shown.ID, shown.Owner, shown.TTL = true, r.Unconfirmed, r.ID, r.Owner, r.TTL
+	shown.Held, shown.Unconfirmed, shown.Fingerprint, shown.Owner, shown.TTL = true, r.Unconfirmed, abstractions.FingerprintOf(r.ID), r.Owner, r.TTL
 	shown.Metadata, shown.AcquiredAt = maps.Clone(r.Metadata), r.AcquiredAt
 	shown.Breaking, shown.BrokenBy, shown.BreakReason = r.Breaking, r.BrokenBy, r.BreakReason
 	if r.Left != abstractions.Infinite && r.Slack != abstractions.Infinite && !r.Now.IsZero() {

@@ -195,7 +195,7 @@ func TestTrap_T63_BreakLeavesTheNextLeaseAlone(t *testing.T) {
 	require.Equal(t, abstractions.BreakResult{Token: first.Token}, result)
 	record, err := s.Inspect(t.Context(), abstractions.InspectRequest{Name: "n"})
 	require.NoError(t, err)
-	require.Equal(t, "theirs", record.ID)
+	require.Equal(t, abstractions.FingerprintOf("theirs"), record.Fingerprint)
 	require.False(t, record.Breaking)
 }
 

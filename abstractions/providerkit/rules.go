@@ -20,9 +20,25 @@ type Change struct {
 	// Wake says that waiters should ask for the name again.
 	Wake bool
 	// Expired and Note are for a history, in this order; one without a Kind is none.
-	Expired, Note abstractions.HistoryEntry
+	Expired, Note Note
 
 	confirms bool // that the write changes nothing: see Records.Lagging
+}
+
+// Note is an entry for a history that still has the claim's ID.
+type Note struct {
+	Time          time.Time
+	Kind          abstractions.HistoryKind
+	ID, Owner     string
+	Token         int64
+	Actor, Reason string
+}
+
+// Entry returns the note as a history has it, with a fingerprint in place of the ID.
+func (n *Note) Entry() abstractions.HistoryEntry {
+	return abstractions.HistoryEntry{
+		Time: n.Time, Kind: n.Kind, Fingerprint: abstractions.FingerprintOf(n.ID), Owner: n.Owner, Token: n.Token, Actor: n.Actor, Reason: n.Reason,
+	}
 }
 
 // Acquire takes the name if it is free, and prolongs the claim if it holds the name
@@ -224,6 +240,6 @@ func (r *Record) setMetadata(metadata map[string]string) {
 	}
 }
 
-func (r *Record) note(entry *abstractions.HistoryEntry, kind abstractions.HistoryKind) {
-	*entry = abstractions.HistoryEntry{Time: r.Now, Kind: kind, ID: r.ID, Owner: r.Owner, Token: r.Token}
+func (r *Record) note(note *Note, kind abstractions.HistoryKind) {
+	*note = Note{Time: r.Now, Kind: kind, ID: r.ID, Owner: r.Owner, Token: r.Token}
 }

@@ -41,12 +41,12 @@ func TestAcquireTakesAFreeName(t *testing.T) {
 	require.NoError(t, c.Err)
 	require.True(t, c.Write && c.Deadline)
 	require.Empty(t, c.Expired)
-	require.Equal(t, abstractions.HistoryEntry{Time: noon, Kind: abstractions.HistoryAcquired, ID: "mine", Owner: "owner of mine", Token: noon.UnixMicro()}, c.Note)
+	require.Equal(t, Note{Time: noon, Kind: abstractions.HistoryAcquired, ID: "mine", Owner: "owner of mine", Token: noon.UnixMicro()}, c.Note)
 	require.Equal(t, abstractions.Grant{Name: "n", ID: "mine", Token: noon.UnixMicro(), TTL: time.Minute}, r.Grant(time.Minute))
 	metadata["a"] = "changed"
 	shown := r.Show()
 	require.Equal(t, abstractions.Record{
-		Name: "n", Held: true, ID: "mine", Owner: "owner of mine", Token: noon.UnixMicro(), TTL: time.Minute,
+		Name: "n", Held: true, Fingerprint: abstractions.FingerprintOf("mine"), Owner: "owner of mine", Token: noon.UnixMicro(), TTL: time.Minute,
 		Metadata: map[string]string{"a": "b"}, AcquiredAt: noon, ExpiresAt: noon.Add(time.Minute), Now: noon,
 	}, shown)
 	shown.Metadata["a"] = "changed"
@@ -154,7 +154,7 @@ func TestAcquireFindsALeaseThatRanOut(t *testing.T) {
 		r.Left = -2 * time.Second
 		c := r.Acquire(acquire(id, time.Hour))
 		require.NoError(t, c.Err)
-		require.Equal(t, abstractions.HistoryEntry{Time: noon.Add(-2 * time.Second), Kind: abstractions.HistoryExpired, ID: "mine", Owner: "me", Token: 7}, c.Expired)
+		require.Equal(t, Note{Time: noon.Add(-2 * time.Second), Kind: abstractions.HistoryExpired, ID: "mine", Owner: "me", Token: 7}, c.Expired)
 		require.Equal(t, abstractions.HistoryAcquired, c.Note.Kind)
 		require.Equal(t, noon.UnixMicro(), r.Token)
 		require.Equal(t, noon, r.AcquiredAt)
@@ -266,7 +266,7 @@ func TestBreak(t *testing.T) {
 		require.True(t, c.Write)
 		require.False(t, c.Deadline, "it ends when it would have")
 		require.False(t, c.Wake, "the name is not free")
-		require.Equal(t, abstractions.HistoryEntry{Time: noon, Kind: abstractions.HistoryBroken, ID: "mine", Owner: "me", Token: 7, Actor: "anna", Reason: "stuck"}, c.Note)
+		require.Equal(t, Note{Time: noon, Kind: abstractions.HistoryBroken, ID: "mine", Owner: "me", Token: 7, Actor: "anna", Reason: "stuck"}, c.Note)
 		shown := r.Show()
 		require.True(t, shown.Breaking)
 		require.Equal(t, "anna", shown.BrokenBy)

@@ -20,7 +20,7 @@ type claim struct {
 
 // request returns a new claim's request for a long lease.
 func (e *env) request(name string) abstractions.AcquireRequest {
-	return abstractions.AcquireRequest{Name: name, ID: abstractions.NewID(), Owner: "providertest", TTL: e.long}
+	return abstractions.AcquireRequest{Name: name, ID: e.id(), Owner: "providertest", TTL: e.long}
 }
 
 func (e *env) shortRequest(name string) abstractions.AcquireRequest {
@@ -144,7 +144,7 @@ func (e *env) breaks(req abstractions.BreakRequest) abstractions.BreakResult {
 func (c *claim) isHeld() {
 	record := c.e.inspect(c.req.Name)
 	c.e.True(record.Held, "%q is still held", c.req.Name)
-	c.e.Equal(c.req.ID, record.ID, "by the same claim")
+	c.e.Equal(abstractions.FingerprintOf(c.req.ID), record.Fingerprint, "by the same claim")
 	c.e.Equal(c.grant.Token, record.Token, "with the same token")
 	c.e.refused(c.req.Name)
 }

@@ -130,7 +130,7 @@ func (e *env) calls(p abstractions.Provider, fresh string, holder *claim) []call
 		calls = append(calls, call{"RenewBatch", sending(renewInBatch(batcher), holder.renewRequest(e.long))})
 	}
 	if waiter, ok := abstractions.As[abstractions.Waiter](p); ok {
-		calls = append(calls, call{"Wait", sending(waiter.Wait, abstractions.WaitRequest{Name: name, ID: abstractions.NewID()})})
+		calls = append(calls, call{"Wait", sending(waiter.Wait, abstractions.WaitRequest{Name: name, ID: e.id()})})
 	}
 	if lister, ok := abstractions.As[abstractions.WaiterLister](p); ok {
 		calls = append(calls, call{"Waiters", sending(lister.Waiters, abstractions.WaitersRequest{Name: name})})

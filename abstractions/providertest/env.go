@@ -32,6 +32,7 @@ type env struct {
 	// short leases are watched running out, long ones must not run out.
 	short, long time.Duration
 	advanced    atomic.Int64 // by Harness.Advance, in nanoseconds
+	ids         sync.Map     // of the claims: see discreet
 }
 
 func newEnv(t *guard, h Harness, check string) *env {
@@ -114,7 +115,9 @@ func (e *env) either(i int) abstractions.Provider {
 func (e *env) call(do func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(e.t.Context(), patience)
 	defer cancel()
-	return do(ctx)
+	err := do(ctx)
+	e.discreetError(err)
+	return err
 }
 
 // send makes one call of a verb.
@@ -123,6 +126,7 @@ func send[Q, R any](e *env, verb func(context.Context, Q) (R, error), req Q) (re
 		reply, err = verb(ctx, req)
 		return err
 	})
+	e.discreet(reply)
 	return reply, err
 }
 

@@ -178,7 +178,7 @@ var abilityFlaws = []flaw{
 		apply: func(f *fake) {
 			f.onWaiters(func(name string, list *[]abstractions.Waiting) {
 				if r, _ := f.server.Inspect(context.Background(), abstractions.InspectRequest{Name: name}); r.Held {
-					*list = append([]abstractions.Waiting{{ID: r.ID, Owner: r.Owner}}, *list...)
+					*list = append([]abstractions.Waiting{{Fingerprint: r.Fingerprint, Owner: r.Owner}}, *list...)
 				}
 			})
 		},

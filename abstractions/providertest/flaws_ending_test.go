@@ -92,7 +92,7 @@ var endingFlaws = []flaw{
 			f.renew = func(ctx context.Context, req abstractions.RenewRequest) (abstractions.Grant, error) {
 				token := req.Token
 				record, _ := f.server.Inspect(ctx, abstractions.InspectRequest{Name: req.Name})
-				if record.ID == req.ID {
+				if record.Fingerprint == abstractions.FingerprintOf(req.ID) {
 					req.Token = record.Token
 				}
 				grant, err := f.server.Renew(ctx, req)
@@ -148,7 +148,7 @@ var endingFlaws = []flaw{
 		apply: func(f *fake) {
 			f.release = func(ctx context.Context, req abstractions.ReleaseRequest) error {
 				record, _ := f.server.Inspect(ctx, abstractions.InspectRequest{Name: req.Name})
-				if !record.Held || record.ID != req.ID {
+				if !record.Held || record.Fingerprint != abstractions.FingerprintOf(req.ID) {
 					return &abstractions.LostError{Reason: abstractions.LostGone}
 				}
 				return f.server.Release(ctx, req)
@@ -213,7 +213,7 @@ var endingFlaws = []flaw{
 			forgotten := f.forgetsTheBroken()
 			f.acquire = func(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
 				grant, err := f.server.Acquire(ctx, req)
-				if record, _ := f.server.Inspect(ctx, abstractions.InspectRequest{Name: req.Name}); errors.Is(err, abstractions.ErrReleased) && record.ID == req.ID && forgotten(req.Name) {
+				if record, _ := f.server.Inspect(ctx, abstractions.InspectRequest{Name: req.Name}); errors.Is(err, abstractions.ErrReleased) && record.Fingerprint == abstractions.FingerprintOf(req.ID) && forgotten(req.Name) {
 					return abstractions.Grant{Name: req.Name, ID: req.ID, Token: record.Token, TTL: req.TTL}, nil
 				}
 				return grant, err
@@ -260,7 +260,7 @@ var endingFlaws = []flaw{
 		apply: func(f *fake) {
 			f.renew = func(ctx context.Context, req abstractions.RenewRequest) (abstractions.Grant, error) {
 				grant, err := f.server.Renew(ctx, req)
-				if record, _ := f.server.Inspect(ctx, abstractions.InspectRequest{Name: req.Name}); errors.Is(err, abstractions.ErrLost) && record.ID == req.ID && record.Held {
+				if record, _ := f.server.Inspect(ctx, abstractions.InspectRequest{Name: req.Name}); errors.Is(err, abstractions.ErrLost) && record.Fingerprint == abstractions.FingerprintOf(req.ID) && record.Held {
 					return abstractions.Grant{Name: req.Name, ID: req.ID, Token: req.Token, TTL: req.TTL}, nil
 				}
 				return grant, err

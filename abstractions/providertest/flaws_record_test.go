@@ -163,10 +163,15 @@ var recordFlaws = []flaw{
 	{
 		name: "an inspection prolongs the lease",
 		apply: func(f *fake) {
+			var ids sync.Map // by fingerprint
+			f.acquire = func(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
+				ids.Store(abstractions.FingerprintOf(req.ID), req.ID)
+				return f.server.Acquire(ctx, req)
+			}
 			f.inspect = func(ctx context.Context, req abstractions.InspectRequest) (abstractions.Record, error) {
 				record, err := f.server.Inspect(ctx, req)
-				if err == nil && record.Held {
-					f.server.Renew(ctx, abstractions.RenewRequest{Name: req.Name, ID: record.ID, Token: record.Token, TTL: record.TTL + time.Second})
+				if id, _ := ids.Load(record.Fingerprint); err == nil && id != nil {
+					f.server.Renew(ctx, abstractions.RenewRequest{Name: req.Name, ID: id.(string), Token: record.Token, TTL: record.TTL + time.Second})
 				}
 				return record, err
 			}

@@ -33,7 +33,7 @@ var holdingFlaws = []flaw{
 		apply: func(f *fake) {
 			f.renew = func(ctx context.Context, req abstractions.RenewRequest) (abstractions.Grant, error) {
 				record, err := f.server.Inspect(ctx, abstractions.InspectRequest{Name: req.Name})
-				if err == nil && record.ID == req.ID {
+				if err == nil && record.Fingerprint == abstractions.FingerprintOf(req.ID) {
 					req.Token = record.Token
 				}
 				return f.server.Renew(ctx, req)
@@ -153,7 +153,7 @@ var holdingFlaws = []flaw{
 		apply: func(f *fake) {
 			f.acquire = func(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
 				record, err := f.server.Inspect(ctx, abstractions.InspectRequest{Name: req.Name})
-				if err == nil && record.Held && record.ID == req.ID {
+				if err == nil && record.Held && record.Fingerprint == abstractions.FingerprintOf(req.ID) {
 					return f.server.Renew(ctx, abstractions.RenewRequest{Name: req.Name, ID: req.ID, Token: record.Token, TTL: req.TTL})
 				}
 				return f.server.Acquire(ctx, req)
@@ -297,7 +297,7 @@ var holdingFlaws = []flaw{
 		apply: func(f *fake) {
 			f.acquire = func(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
 				record, err := f.server.Inspect(ctx, abstractions.InspectRequest{Name: req.Name})
-				if err == nil && record.Held && record.ID == req.ID {
+				if err == nil && record.Held && record.Fingerprint == abstractions.FingerprintOf(req.ID) {
 					return abstractions.Grant{Name: req.Name, ID: req.ID, Token: record.Token, TTL: req.TTL}, nil
 				}
 				return f.server.Acquire(ctx, req)

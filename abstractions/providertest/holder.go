@@ -65,7 +65,7 @@ var holderChecks = []check{
 			older, newer, stranger := holder.renewRequest(e.long), holder.renewRequest(e.long), holder.renewRequest(e.long)
 			older.Token--
 			newer.Token++
-			stranger.ID = abstractions.NewID()
+			stranger.ID = e.id()
 			for what, req := range map[string]abstractions.RenewRequest{"an older token": older, "a newer token": newer, "another ID": stranger} {
 				req.State = state
 				_, err := send(e, e.p.Renew, req)
@@ -94,7 +94,7 @@ var holderChecks = []check{
 	{name: "Trap_T26_ReleaseByAnotherIDFreesNothing", run: func(e *env) {
 		holder := e.take(e.name())
 		e.release(e.peer, abstractions.ReleaseRequest{
-			Name: holder.req.Name, ID: abstractions.NewID(), Token: holder.token(), State: holder.grant.State,
+			Name: holder.req.Name, ID: e.id(), Token: holder.token(), State: holder.grant.State,
 		})
 		holder.isHeld()
 		holder.renew(e.long)
@@ -132,7 +132,7 @@ var holderChecks = []check{
 		first := e.inspect(req.Name)
 		for _, ttl := range []time.Duration{e.long, grantable(e.long/2, e.caps), e.long} {
 			record := e.inspect(req.Name)
-			e.Equal([]any{true, req.ID, req.Owner, holder.token(), req.Metadata}, []any{record.Held, record.ID, record.Owner, record.Token, record.Metadata})
+			e.Equal([]any{true, abstractions.FingerprintOf(req.ID), req.Owner, holder.token(), req.Metadata}, []any{record.Held, record.Fingerprint, record.Owner, record.Token, record.Metadata})
 			e.Equal(holder.ttl, record.TTL, "the TTL that was granted last")
 			e.Equal(first.AcquiredAt, record.AcquiredAt, "a renewal does not change when it was acquired")
 			e.False(record.Breaking || record.Unconfirmed)

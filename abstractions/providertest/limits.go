@@ -34,7 +34,7 @@ var limitChecks = []check{
 		req.Metadata = map[string]string{"key": strings.Repeat("v", abstractions.MaxMetadataBytes-3)}
 		holder := e.acquire(e.p, req)
 		record := e.inspect(req.Name)
-		e.Equal(req.ID, record.ID)
+		e.Equal(abstractions.FingerprintOf(req.ID), record.Fingerprint)
 		e.Equal(req.Owner, record.Owner)
 		e.Equal(req.Metadata, record.Metadata)
 		holder.renew(e.long)
@@ -98,7 +98,7 @@ func (e *env) badCalls(fresh string, holder *claim) map[string]func(ctx context.
 		acquire(what, func(r *abstractions.AcquireRequest) { r.Metadata = metadata })
 	}
 	if waiter, ok := abstractions.As[abstractions.Waiter](e.p); ok {
-		wait := badCall(calls, "wait", abstractions.WaitRequest{Name: fresh, ID: abstractions.NewID()}, waiter.Wait)
+		wait := badCall(calls, "wait", abstractions.WaitRequest{Name: fresh, ID: e.id()}, waiter.Wait)
 		wait("no name", func(r *abstractions.WaitRequest) { r.Name = "" })
 		wait("no ID", func(r *abstractions.WaitRequest) { r.ID = "" })
 	}

@@ -26,7 +26,7 @@ var managerEventChecks = []managerCheck{
 		e.Equal(want, kindsOf(every))
 		e.Equal(want, kindsOf(own.told()), "AcquireOptions.Observer")
 		for _, event := range every {
-			e.Equal(lease.ID(), event.ID)
+			e.Equal(abstractions.FingerprintOf(lease.ID()), event.Fingerprint)
 			e.Equal(lease.Token(), event.Token)
 		}
 
@@ -36,7 +36,7 @@ var managerEventChecks = []managerCheck{
 		m.isLost(lost, abstractions.LostBroken)
 		told := m.told(leasing.EventLost)
 		e.Len(told, 1)
-		e.Equal(lost.ID(), told[0].ID)
+		e.Equal(abstractions.FingerprintOf(lost.ID()), told[0].Fingerprint)
 		e.Equal(abstractions.LostBroken, told[0].Reason)
 		e.Equal([]string{"operator", "it hangs"}, []string{told[0].BrokenBy, told[0].BreakReason}, "who broke it, and why")
 		var broken *abstractions.LostError
@@ -67,7 +67,7 @@ var managerEventChecks = []managerCheck{
 		} {
 			var told []leasing.EventKind
 			for _, event := range slow.told() {
-				if event.ID == id {
+				if event.Fingerprint == abstractions.FingerprintOf(id) {
 					told = append(told, event.Kind)
 				}
 			}

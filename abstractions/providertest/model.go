@@ -334,9 +334,9 @@ func (m *model) runOut(c *modelClaim) {
 
 // apply takes note of what the rules want in a history, and returns their answer.
 func (m *model) apply(c providerkit.Change) error {
-	for _, note := range []abstractions.HistoryEntry{c.Expired, c.Note} {
+	for _, note := range []providerkit.Note{c.Expired, c.Note} {
 		if note.Kind != "" && note.Kind != abstractions.HistoryRenewed {
-			m.notes = append(m.notes, note)
+			m.notes = append(m.notes, note.Entry())
 		}
 	}
 	return c.Err

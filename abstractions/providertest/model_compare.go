@@ -18,8 +18,8 @@ func answer(err error) string {
 	case errors.As(err, &lost):
 		return "lost: " + string(lost.Reason)
 	case errors.As(err, &held):
-		if held.Holder.Held && held.Holder.ID != "" {
-			return fmt.Sprintf("held by %s with token %d", held.Holder.ID, held.Holder.Token)
+		if held.Holder.Held && !held.Holder.Fingerprint.IsZero() {
+			return fmt.Sprintf("held by %s with token %d", held.Holder.Fingerprint, held.Holder.Token)
 		}
 		return "held"
 	case errors.Is(err, abstractions.ErrReleased):
@@ -50,7 +50,7 @@ func (m *model) compareRecord() bool {
 // sameHolder holds what a refusal tells of the holder against the record.
 func (m *model) sameHolder(err error, sent, returned time.Time) {
 	var held *abstractions.HeldError
-	if !errors.As(err, &held) || !held.Holder.Held || held.Holder.ID == "" {
+	if !errors.As(err, &held) || !held.Holder.Held || held.Holder.Fingerprint.IsZero() {
 		return
 	}
 	m.e.GreaterOrEqual(held.RetryAfter, time.Duration(0), m.whole())

@@ -65,7 +65,7 @@ func (e *env) holdAll(names []string) {
 	}
 	for i, c := range claims {
 		record := e.inspect(c.req.Name)
-		e.Equal(c.req.ID, record.ID, "the holder of %q", c.req.Name)
+		e.Equal(abstractions.FingerprintOf(c.req.ID), record.Fingerprint, "the holder of %q", c.req.Name)
 		e.Equal(c.token(), record.Token, "the token of %q", c.req.Name)
 		if i%2 == 0 {
 			c.release()

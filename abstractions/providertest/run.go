@@ -28,7 +28,7 @@ func checks() []check {
 		acquireChecks, holderChecks, breakChecks,
 		tokenChecks, nameChecks, limitChecks, contextChecks, closeChecks,
 		capabilityChecks, batchChecks, waiterChecks, waitersChecks, listerChecks, historyChecks,
-		concurrencyChecks, recordsChecks, modelChecks, httpChecks,
+		discretionChecks, concurrencyChecks, recordsChecks, modelChecks, httpChecks,
 		managing(managerTrustChecks, managerReleaseChecks, managerWaitingChecks, managerEventChecks), managerChecks,
 	)
 }

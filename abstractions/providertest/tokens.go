@@ -144,7 +144,7 @@ var tokenChecks = []check{
 			token := holder.token()
 			e.Equal(token, e.inspect(name).Token, "Inspect")
 			held := e.refused(name).Holder
-			if held.ID != "" {
+			if !held.Fingerprint.IsZero() {
 				e.Equal(token, held.Token, "HeldError")
 			}
 			again := e.acquire(e.p, holder.req)

@@ -24,7 +24,7 @@ var waitersChecks = []check{
 		time.Sleep(3 * clockUnit)
 		first := e.waiters(holder.req.Name)
 		for i, w := range first {
-			e.Equal(queue[i].req.ID, w.ID, "place %d", i)
+			e.Equal(abstractions.FingerprintOf(queue[i].req.ID), w.Fingerprint, "place %d", i)
 			e.Equal(owners[i], w.Owner, "place %d", i)
 			e.WithinRange(w.Since, joined[i].Add(-clockUnit), joined[i+1].Add(clockUnit), "place %d", i)
 			e.WithinRange(w.Now, joined[len(joined)-1].Add(-clockUnit), e.inspect(holder.req.Name).Now.Add(clockUnit))
@@ -32,7 +32,7 @@ var waitersChecks = []check{
 		e.Len(first, len(owners))
 		e.held(second(e.try(queue[1].p, queue[1].req)))
 		for i, w := range e.waiters(holder.req.Name) {
-			e.Equal(first[i].ID, w.ID, "who asks again keeps its place")
+			e.Equal(first[i].Fingerprint, w.Fingerprint, "who asks again keeps its place")
 			e.Equal(first[i].Since, w.Since, "and has waited since then")
 		}
 		for _, w := range queue {
@@ -79,7 +79,7 @@ var waitersChecks = []check{
 			holder, queue := e.queue(2)
 			holder.release()
 			if found := e.waiters(holder.req.Name); len(found) == 2 {
-				e.Equal(queue[0].req.ID, found[0].ID)
+				e.Equal(abstractions.FingerprintOf(queue[0].req.ID), found[0].Fingerprint)
 				e.Equal(queue[0].req.Owner, found[0].Owner)
 				e.False(found[0].Since.After(found[1].Since))
 				return
@@ -131,14 +131,14 @@ func (e *env) waiters(name string) []abstractions.Waiting {
 
 // listed waits until those who wait for a name are listed, in order, and nobody else.
 func (e *env) listed(name string, queue ...*waiting) {
-	var want, found []string
+	var want, found []abstractions.Fingerprint
 	for _, w := range queue {
-		want = append(want, w.req.ID)
+		want = append(want, abstractions.FingerprintOf(w.req.ID))
 	}
 	for began := time.Now(); time.Since(began) < e.h.Slack; time.Sleep(5 * time.Millisecond) {
 		found = nil
 		for _, w := range e.waiters(name) {
-			found = append(found, w.ID)
+			found = append(found, w.Fingerprint)
 		}
 		if slices.Equal(want, found) {
 			return

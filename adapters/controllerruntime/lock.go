@@ -85,7 +85,7 @@ func (l *Lock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []b
 	var record resourcelock.LeaderElectionRecord
 	if found.Held {
 		_ = json.Unmarshal([]byte(found.Metadata[key]), &record) // of a holder that is no candidate
-		record.HolderIdentity = cmp.Or(record.HolderIdentity, found.ID)
+		record.HolderIdentity = cmp.Or(record.HolderIdentity, found.Fingerprint.String())
 	}
 	raw, err := json.Marshal(record)
 	return &record, raw, err

@@ -1,7 +1,6 @@
 package broken
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"sync"
@@ -15,7 +14,7 @@ import (
 func releasesAnyLease(p abstractions.Provider) abstractions.Provider {
 	return &altered{plain: plain{p}, release: func(ctx context.Context, req abstractions.ReleaseRequest) error {
 		record, err := p.Inspect(ctx, abstractions.InspectRequest{Name: req.Name})
-		if err == nil && record.Held && record.ID != req.ID {
+		if err == nil && record.Held && record.Fingerprint != abstractions.FingerprintOf(req.ID) {
 			if _, err := p.Break(ctx, abstractions.BreakRequest{Name: req.Name, Immediate: true}); err != nil {
 				return err
 			}
@@ -28,7 +27,7 @@ func releasesAnyLease(p abstractions.Provider) abstractions.Provider {
 func refusesRepetitions(p abstractions.Provider) abstractions.Provider {
 	return &altered{plain: plain{p}, acquire: func(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
 		record, err := p.Inspect(ctx, abstractions.InspectRequest{Name: req.Name})
-		if err == nil && record.Held && record.ID == req.ID {
+		if err == nil && record.Held && record.Fingerprint == abstractions.FingerprintOf(req.ID) {
 			return abstractions.Grant{}, &abstractions.HeldError{Holder: record}
 		}
 		return p.Acquire(ctx, req)
@@ -82,20 +81,22 @@ func comparesVersions(p abstractions.Provider) abstractions.Provider {
 	}
 }
 
-// aliases are IDs by others. It is safe for concurrent use.
-type aliases struct{ sync.Map }
+// aliases are IDs, or fingerprints, by others. It is safe for concurrent use.
+type aliases[T comparable] struct{ sync.Map }
 
-func (a *aliases) of(id string) string {
-	alias, _ := a.Load(id)
-	text, _ := alias.(string)
-	return cmp.Or(text, id)
+func (a *aliases[T]) of(one T) T {
+	if alias, ok := a.Load(one); ok {
+		return alias.(T)
+	}
+	return one
 }
 
 // grantsReleasedClaims takes a name for a claim that was released, as when the request
 // that comes late is the first that the backend has heard of it. Below, such a claim
 // has another ID.
 func grantsReleasedClaims(p abstractions.Provider) abstractions.Provider {
-	var below, above aliases
+	var below, above aliases[string]
+	var shown aliases[abstractions.Fingerprint]
 	named := func(grant abstractions.Grant) abstractions.Grant {
 		grant.ID = above.of(grant.ID)
 		return grant
@@ -110,11 +111,12 @@ func grantsReleasedClaims(p abstractions.Provider) abstractions.Provider {
 				req.ID = abstractions.NewID()
 				below.Store(id, req.ID)
 				above.Store(req.ID, id)
+				shown.Store(abstractions.FingerprintOf(req.ID), abstractions.FingerprintOf(id))
 				grant, err = p.Acquire(ctx, req)
 			}
 			if held := (*abstractions.HeldError)(nil); errors.As(err, &held) {
 				holder := held.Holder
-				holder.ID = above.of(holder.ID)
+				holder.Fingerprint = shown.of(holder.Fingerprint)
 				err = &abstractions.HeldError{Holder: holder}
 			}
 			return named(grant), err
@@ -130,7 +132,7 @@ func grantsReleasedClaims(p abstractions.Provider) abstractions.Provider {
 		},
 		inspect: func(ctx context.Context, req abstractions.InspectRequest) (abstractions.Record, error) {
 			record, err := p.Inspect(ctx, req)
-			record.ID = above.of(record.ID)
+			record.Fingerprint = shown.of(record.Fingerprint)
 			return record, err
 		},
 	}

@@ -166,7 +166,7 @@ func resetsTokens(p abstractions.Provider) abstractions.Provider {
 			req.Token += hidden[req.Name]
 			record, _ := p.Inspect(ctx, abstractions.InspectRequest{Name: req.Name})
 			err := p.Release(ctx, req)
-			if err == nil && record.Held && record.ID == req.ID {
+			if err == nil && record.Held && record.Fingerprint == abstractions.FingerprintOf(req.ID) {
 				hidden[req.Name] = last[req.Name]
 			}
 			return err

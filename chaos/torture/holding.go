@@ -59,7 +59,7 @@ func (w *worker) renew(ctx context.Context, l leasing.Lease) {
 
 // heard enters what a lease has told its holder.
 func (w *worker) heard(ctx context.Context, one word, l leasing.Lease, err error) {
-	one.Worker, one.Name, one.Claim, one.Return, one.Result = w.index, l.Name(), l.ID(), w.clock.now(), resultOf(err)
+	one.Worker, one.Name, one.Claim, one.Return, one.Result = w.index, l.Name(), claimOf(l.ID()), w.clock.now(), resultOf(err)
 	one.Cut = errors.Is(ctx.Err(), context.Canceled)
 	if deadline, ok := ctx.Deadline(); ok {
 		one.Bound = w.clock.at(deadline)
@@ -76,7 +76,7 @@ func (w *worker) hold(work, run context.Context, manager leasing.Manager, l leas
 	if usage.leaves {
 		leaving := time.AfterFunc(usage.hold/2, func() {
 			usage.leave()
-			w.journal.enter(word{Worker: w.index, Name: l.Name(), Claim: l.ID(), Verb: "leave", Call: w.clock.now()})
+			w.journal.enter(word{Worker: w.index, Name: l.Name(), Claim: claimOf(l.ID()), Verb: "leave", Call: w.clock.now()})
 		})
 		defer leaving.Stop()
 	}
@@ -176,7 +176,7 @@ func (w *worker) crash(run context.Context, manager leasing.Manager, h *holdReco
 func (w *worker) write(l leasing.Lease) {
 	bound, cancel := context.WithTimeout(context.Background(), w.options.Patience)
 	defer cancel()
-	one := write{Worker: w.index, Name: l.Name(), Claim: l.ID(), Token: l.Token(), Call: w.clock.now(), Trusted: l.Err() == nil}
+	one := write{Worker: w.index, Name: l.Name(), Claim: claimOf(l.ID()), Token: l.Token(), Call: w.clock.now(), Trusted: l.Err() == nil}
 	if w.resource(bound, &one) != nil {
 		return
 	}
@@ -203,14 +203,14 @@ func (w *worker) change(ctx context.Context, l leasing.Lease, m *metadata) {
 	bound, cancel := context.WithTimeout(ctx, w.options.Patience+time.Second)
 	defer cancel()
 	one := sight{
-		Worker: w.index, Name: l.Name(), Claim: l.ID(), Token: l.Token(), Call: w.clock.now(), Trusted: l.Err() == nil,
+		Worker: w.index, Name: l.Name(), Claim: claimOf(l.ID()), Token: l.Token(), Call: w.clock.now(), Trusted: l.Err() == nil,
 		Metadata: string(*m), Has: read(l.Metadata()),
 	}
 	record, err := w.below.Inspect(bound, abstractions.InspectRequest{Name: l.Name()})
 	if err != nil || record.Unconfirmed {
 		return
 	}
-	one.Holder, one.HolderToken, one.Shown = record.ID, record.Token, read(record.Metadata)
+	one.Holder, one.HolderToken, one.Shown = record.Fingerprint.String(), record.Token, read(record.Metadata)
 	if record.Owner != owner(w.index) {
 		one.Other = record.Owner
 	}

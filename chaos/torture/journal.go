@@ -162,7 +162,7 @@ func (h *holdRecorder) observe(e leasing.Event) {
 func tell(to journal, clock *clock, worker int, e leasing.Event, own bool) {
 	switch e.Kind {
 	case leasing.EventAcquired, leasing.EventLost, leasing.EventReleased, leasing.EventHandedOver, leasing.EventAcquireFailed:
-		to.enter(notice{Worker: worker, Name: e.Name, Claim: e.ID, Kind: e.Kind, Reason: e.Reason, By: by(e.BrokenBy, e.BreakReason), At: clock.at(e.Time), Own: own, Times: e.Coalesced})
+		to.enter(notice{Worker: worker, Name: e.Name, Claim: e.Fingerprint.String(), Kind: e.Kind, Reason: e.Reason, By: by(e.BrokenBy, e.BreakReason), At: clock.at(e.Time), Own: own, Times: e.Coalesced})
 	}
 }
 
@@ -188,7 +188,7 @@ func (h *holdRecorder) failed(e leasing.Event) {
 // begin is when the acquire has returned.
 func (h *holdRecorder) begin(l leasing.Lease) {
 	h.change(func(t *hold) {
-		t.From, t.Claim, t.Token = h.clock.now(), l.ID(), l.Token()
+		t.From, t.Claim, t.Token = h.clock.now(), claimOf(l.ID()), l.Token()
 		h.lease = l
 		context.AfterFunc(l.Context(), h.hear) // the worker may be waiting for an answer
 	})

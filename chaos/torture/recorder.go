@@ -64,11 +64,11 @@ func (c *call) end(grant abstractions.Grant, err error) {
 	if err == nil && grant.TTL > 0 {
 		o.TTL = grant.TTL
 	}
-	if grant.ID != "" && (grant.Name != o.Name || grant.ID != o.Claim) {
-		o.Stray, o.StrayClaim = grant.Name, grant.ID
+	if grant.ID != "" && (grant.Name != o.Name || claimOf(grant.ID) != o.Claim) {
+		o.Stray, o.StrayClaim = grant.Name, claimOf(grant.ID)
 	}
 	if held, is := errors.AsType[*leasing.HeldError](err); is && held.Holder.Held && !held.Holder.Unconfirmed {
-		o.Holder = held.Holder.ID
+		o.Holder = held.Holder.Fingerprint.String()
 	}
 	if lost, is := errors.AsType[*leasing.LostError](err); is {
 		o.Why, o.By = lost.Reason, by(lost.BrokenBy, lost.BreakReason)
@@ -103,8 +103,9 @@ func resultOf(err error) result {
 type waitKey struct{}
 
 func (r *recorder) Acquire(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
+	asked.Store(abstractions.FingerprintOf(req.ID), req.ID)
 	number, _ := ctx.Value(waitKey{}).(int)
-	c := r.begin(ctx, operation{Verb: "acquire", Name: req.Name, Claim: req.ID, Wait: number, TTL: req.TTL})
+	c := r.begin(ctx, operation{Verb: "acquire", Name: req.Name, Claim: claimOf(req.ID), Wait: number, TTL: req.TTL})
 	grant, err := r.Provider.Acquire(ctx, req)
 	c.end(grant, err)
 	return grant, err
@@ -119,11 +120,12 @@ func (r *recorder) Renew(ctx context.Context, req abstractions.RenewRequest) (ab
 
 // renewal has the token of the lease that is meant.
 func renewal(req abstractions.RenewRequest) operation {
-	return operation{Verb: "renew", Name: req.Name, Claim: req.ID, TTL: req.TTL, Token: req.Token}
+	return operation{Verb: "renew", Name: req.Name, Claim: claimOf(req.ID), TTL: req.TTL, Token: req.Token}
 }
 
 func (r *recorder) Release(ctx context.Context, req abstractions.ReleaseRequest) error {
-	o := operation{Verb: "release", Name: req.Name, Claim: req.ID}
+	asked.Delete(abstractions.FingerprintOf(req.ID))
+	o := operation{Verb: "release", Name: req.Name, Claim: claimOf(req.ID)}
 	if r.held != nil {
 		hold, ok := r.held.Load(req.ID)
 		o.Early = ok && hold.(*holdRecorder).inUse()

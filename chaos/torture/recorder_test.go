@@ -108,10 +108,10 @@ func TestRecordedHolderIsCertain(t *testing.T) {
 		holder leasing.Record
 		want   string
 	}{
-		"certain":       {leasing.Record{ID: "x", Held: true}, "x"},
-		"of this run":   {leasing.Record{ID: "mine", Held: true}, "3.1"},
-		"unconfirmed":   {leasing.Record{ID: "x", Held: true, Unconfirmed: true}, ""},
-		"not held":      {leasing.Record{ID: "x"}, ""},
+		"certain":       {leasing.Record{Fingerprint: leasing.FingerprintOf("x"), Held: true}, leasing.FingerprintOf("x").String()},
+		"of this run":   {leasing.Record{Fingerprint: leasing.FingerprintOf("mine"), Held: true}, "3.1"},
+		"unconfirmed":   {leasing.Record{Fingerprint: leasing.FingerprintOf("x"), Held: true, Unconfirmed: true}, ""},
+		"not held":      {leasing.Record{Fingerprint: leasing.FingerprintOf("x")}, ""},
 		"without an ID": {leasing.Record{Held: true}, ""},
 	} {
 		o, err := acquire(t, scripted{err: &leasing.HeldError{Holder: c.holder}})

@@ -240,7 +240,7 @@ func (w *worker) waiting(ctx context.Context, name string, try bool, limit, leav
 	return context.WithValue(ctx, waitKey{}, one.Number), func(got bool, err error) {
 		one.To, one.Got, one.Result = w.clock.now(), got, resultOf(err)
 		if held, is := errors.AsType[*leasing.HeldError](err); is {
-			one.Holder, one.Own = held.Holder.ID, held.ByThisManager
+			one.Holder, one.Own = held.Holder.Fingerprint.String(), held.ByThisManager
 		}
 		w.journal.enter(one)
 	}

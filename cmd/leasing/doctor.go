@@ -155,8 +155,8 @@ func (d *doctor) rights(ctx context.Context, b *backend, name string) {
 	switch {
 	case err != nil:
 		d.wrong("inspect", err)
-	case r.ID != lease.ID() && !b.Capabilities().ReadsMayLag:
-		d.wrong("inspect", fmt.Errorf("%w: the backend shows %q as the holder of a lease just taken", leasing.ErrLost, r.ID))
+	case r.Fingerprint != leasing.FingerprintOf(lease.ID()) && !b.Capabilities().ReadsMayLag:
+		d.wrong("inspect", fmt.Errorf("%w: the backend shows %q as the holder of a lease just taken", leasing.ErrLost, r.Fingerprint))
 	default:
 		d.clock(r.Now, before, time.Now())
 	}

@@ -45,6 +45,7 @@ var steady = []struct {
 	{regexp.MustCompile(`(_s":)[0-9.e-]+`), "${1}SECONDS"},
 	{regexp.MustCompile(`\b\d{16}\b`), "TOKEN"},
 	{regexp.MustCompile(`\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b`), "ID"},
+	{regexp.MustCompile(`\bfp_[0-9a-f]{16}\b`), "FINGERPRINT"},
 	{regexp.MustCompile(`\b\d+(\.\d+)?(µs|ms|s)\b`), "DURATION"},
 	{regexp.MustCompile(`(cycles":|per_s":)[0-9.]+`), "${1}NUMBER"},
 	{regexp.MustCompile(`(?m)^(one name .*?  +\d+) .*$`), "$1 NUMBERS"},

@@ -39,7 +39,7 @@ func (a *app) history(ctx context.Context, b *backend, name string) error {
 			return err
 		}
 		for _, e := range page.Entries {
-			entries = append(entries, entry{e.Time, string(e.Kind), e.ID, e.Owner, e.Token, e.Actor, e.Reason})
+			entries = append(entries, entry{e.Time, string(e.Kind), e.Fingerprint, e.Owner, e.Token, e.Actor, e.Reason})
 		}
 		if req.After = page.Next; page.Next == "" {
 			break
@@ -52,11 +52,11 @@ func (a *app) history(ctx context.Context, b *backend, name string) error {
 
 // entry is a HistoryEntry as JSON.
 type entry struct {
-	Time   time.Time `json:"time"`
-	What   string    `json:"what"`
-	ID     string    `json:"id"`
-	Owner  string    `json:"owner"`
-	Token  int64     `json:"token"`
-	Actor  string    `json:"actor,omitempty"`
-	Reason string    `json:"reason,omitempty"`
+	Time        time.Time           `json:"time"`
+	What        string              `json:"what"`
+	Fingerprint leasing.Fingerprint `json:"fingerprint"`
+	Owner       string              `json:"owner"`
+	Token       int64               `json:"token"`
+	Actor       string              `json:"actor,omitempty"`
+	Reason      string              `json:"reason,omitempty"`
 }

@@ -47,7 +47,7 @@ func waiters(ctx context.Context, b *backend, name string) (queue []waiter, err 
 		return nil, nil
 	}
 	for _, w := range waiting {
-		queue = append(queue, waiter{w.Owner, w.ID, w.Since, w.Now.Sub(w.Since).Seconds()})
+		queue = append(queue, waiter{w.Owner, w.Fingerprint, w.Since, w.Now.Sub(w.Since).Seconds()})
 	}
 	return queue, err
 }
@@ -65,7 +65,7 @@ func (a *app) detail(s shown) error {
 	}
 	if s.Held {
 		add("owner", s.holder())
-		add("id", s.ID)
+		add("fingerprint", s.Fingerprint.String())
 		if !s.AcquiredAt.IsZero() {
 			add("since", s.AcquiredAt.UTC().Format(time.RFC3339))
 		}

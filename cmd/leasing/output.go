@@ -56,30 +56,30 @@ func inert(text string) string {
 
 // shown is a record as JSON. Times are the backend's, durations in seconds.
 type shown struct {
-	Name        string            `json:"name"`
-	Held        bool              `json:"held"`
-	Owner       string            `json:"owner,omitempty"`
-	ID          string            `json:"id,omitempty"`
-	Token       int64             `json:"token"`
-	TTL         float64           `json:"ttl_s,omitempty"`
-	Infinite    bool              `json:"infinite,omitempty"`
-	Remaining   *float64          `json:"remaining_s,omitempty"` // absent where it is not known
-	AcquiredAt  time.Time         `json:"acquired_at,omitzero"`
-	ExpiresAt   time.Time         `json:"expires_at,omitzero"`
-	Breaking    bool              `json:"breaking,omitempty"`
-	BrokenBy    string            `json:"broken_by,omitempty"`
-	BreakReason string            `json:"break_reason,omitempty"`
-	Unconfirmed bool              `json:"unconfirmed,omitempty"`
-	Metadata    map[string]string `json:"metadata,omitempty"`
-	Waiters     []waiter          `json:"waiters,omitempty"` // inspect asks for them
+	Name        string              `json:"name"`
+	Held        bool                `json:"held"`
+	Owner       string              `json:"owner,omitempty"`
+	Fingerprint leasing.Fingerprint `json:"fingerprint,omitzero"`
+	Token       int64               `json:"token"`
+	TTL         float64             `json:"ttl_s,omitempty"`
+	Infinite    bool                `json:"infinite,omitempty"`
+	Remaining   *float64            `json:"remaining_s,omitempty"` // absent where it is not known
+	AcquiredAt  time.Time           `json:"acquired_at,omitzero"`
+	ExpiresAt   time.Time           `json:"expires_at,omitzero"`
+	Breaking    bool                `json:"breaking,omitempty"`
+	BrokenBy    string              `json:"broken_by,omitempty"`
+	BreakReason string              `json:"break_reason,omitempty"`
+	Unconfirmed bool                `json:"unconfirmed,omitempty"`
+	Metadata    map[string]string   `json:"metadata,omitempty"`
+	Waiters     []waiter            `json:"waiters,omitempty"` // inspect asks for them
 }
 
 // waiter is a Waiting as JSON.
 type waiter struct {
-	Owner  string    `json:"owner"`
-	ID     string    `json:"id"`
-	Since  time.Time `json:"since"`
-	Waited float64   `json:"waited_s"`
+	Owner       string              `json:"owner"`
+	Fingerprint leasing.Fingerprint `json:"fingerprint"`
+	Since       time.Time           `json:"since"`
+	Waited      float64             `json:"waited_s"`
 }
 
 func show(r leasing.Record) shown {
@@ -87,7 +87,7 @@ func show(r leasing.Record) shown {
 	if !r.Held {
 		return s // what else there is may be of any holder
 	}
-	s.Owner, s.ID, s.AcquiredAt, s.ExpiresAt, s.Metadata = r.Owner, r.ID, r.AcquiredAt, r.ExpiresAt, r.Metadata
+	s.Owner, s.Fingerprint, s.AcquiredAt, s.ExpiresAt, s.Metadata = r.Owner, r.Fingerprint, r.AcquiredAt, r.ExpiresAt, r.Metadata
 	s.Breaking, s.BrokenBy, s.BreakReason, s.Unconfirmed = r.Breaking, r.BrokenBy, r.BreakReason, r.Unconfirmed
 	if s.Infinite = r.TTL == leasing.Infinite; !s.Infinite {
 		s.TTL = r.TTL.Seconds()

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/distributedleasing/leasing"
 )
 
 func (a *app) watchCommand() *cobra.Command {
@@ -57,7 +59,7 @@ func after(d time.Duration) <-chan time.Time {
 
 func (a *app) watch(ctx context.Context, b *backend, prefix string, every time.Duration, over <-chan time.Time) error {
 	live := a.output == "table" && isTerminal(a.out)
-	var held map[string]shown // by ID, since the first look
+	var held map[leasing.Fingerprint]shown // since the first look
 	ticker := time.NewTicker(every)
 	defer ticker.Stop()
 	for {
@@ -71,7 +73,7 @@ func (a *app) watch(ctx context.Context, b *backend, prefix string, every time.D
 			a.warn("%s", oneLine(err))
 		case live:
 			fmt.Fprintf(a.out, "\x1b[H\x1b[2J%s  %d held\n\n", time.Now().Format(time.TimeOnly), len(records))
-			held, err = map[string]shown{}, a.print(records)
+			held, err = map[leasing.Fingerprint]shown{}, a.print(records)
 		default:
 			held, err = a.changes(held, records)
 		}
@@ -89,19 +91,19 @@ func (a *app) watch(ctx context.Context, b *backend, prefix string, every time.D
 }
 
 // changes prints what has changed since the look before, and returns what is held now.
-func (a *app) changes(before map[string]shown, records []shown) (map[string]shown, error) {
-	now := map[string]shown{}
+func (a *app) changes(before map[leasing.Fingerprint]shown, records []shown) (map[leasing.Fingerprint]shown, error) {
+	now := map[leasing.Fingerprint]shown{}
 	var all []change
 	for _, s := range records {
-		now[s.ID] = s
-		if old, known := before[s.ID]; !known {
+		now[s.Fingerprint] = s
+		if old, known := before[s.Fingerprint]; !known {
 			all = append(all, change{time.Now().UTC(), "taken", s})
 		} else if s.Breaking && !old.Breaking {
 			all = append(all, change{time.Now().UTC(), "broken", s})
 		}
 	}
-	for id, s := range before {
-		if _, still := now[id]; !still {
+	for claim, s := range before {
+		if _, still := now[claim]; !still {
 			all = append(all, change{time.Now().UTC(), "ended", s})
 		}
 	}

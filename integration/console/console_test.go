@@ -170,7 +170,7 @@ func showsHostileTexts(t *testing.T, browser context.Context) {
 		p.wait(`document.querySelector("main img, main script") === null && window.bad === undefined`)
 	}
 	list.do(chromedp.Click(chromedp.CSS(".leases .name a")))
-	list.says(lease.ID()) // the link leads to that very name
+	list.says(leasing.FingerprintOf(lease.ID()).String()) // the link leads to that very name
 }
 
 func pagesThroughMany(t *testing.T, browser context.Context) {
@@ -202,7 +202,7 @@ func pagesThroughMany(t *testing.T, browser context.Context) {
 	p.wait(entries + " === 10")
 	p.wait(`document.getElementById("state").textContent === "live"`)
 	lease := w.hold(manager, "busy", nil)
-	p.says(lease.ID()) // the lease is live
+	p.says(leasing.FingerprintOf(lease.ID()).String()) // the lease is live
 	require.Equal(t, 10, evaluate[int](p, entries), "and what is looked at of its history stays")
 	p.do(chromedp.Click(chromedp.CSS(".pages a")))
 	p.wait(entries + " === 50")

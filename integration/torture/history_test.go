@@ -71,7 +71,7 @@ func agrees(t *testing.T, options sqllease.Options) {
 				continue
 			}
 			for _, e := range l {
-				require.Equal(t, heard.id, e.ID, "%s, token %d: %v", name, token, l)
+				require.Equal(t, heard.claim, e.Fingerprint.String(), "%s, token %d: %v", name, token, l)
 			}
 			require.Len(t, heard.kinds, 2, "events of %s, token %d", name, token)
 			require.Equal(t, leasing.EventAcquired, heard.kinds[0])
@@ -100,7 +100,7 @@ type claim struct {
 
 // lease is what the events say of one.
 type lease struct {
-	id     string
+	claim  string // its fingerprint
 	kinds  []leasing.EventKind
 	reason leasing.LostReason
 	found  bool
@@ -132,7 +132,7 @@ func (e *events) Handle(_ context.Context, r slog.Record) error {
 	which := claim{attrs["name"].String(), attrs["token"].Int64()}
 	l := e.leases[which]
 	if l == nil {
-		l = &lease{id: attrs["id"].String()}
+		l = &lease{claim: attrs["fingerprint"].String()}
 		e.leases[which] = l
 	}
 	l.kinds = append(l.kinds, kind)
@@ -287,7 +287,7 @@ func quarrel(t *testing.T, p leasing.Provider, observer leasing.Observer) (told 
 		if !is {
 			return
 		}
-		entry := abstractions.HistoryEntry{Time: e.Time.UTC().Truncate(time.Microsecond), Kind: kind, ID: e.ID, Owner: e.Owner, Token: e.Token, Actor: e.BrokenBy, Reason: e.BreakReason}
+		entry := abstractions.HistoryEntry{Time: e.Time.UTC().Truncate(time.Microsecond), Kind: kind, Fingerprint: e.Fingerprint, Owner: e.Owner, Token: e.Token, Actor: e.BrokenBy, Reason: e.BreakReason}
 		if e.Kind == leasing.EventLost {
 			if entry.Reason = string(e.Reason); e.BreakReason != "" {
 				entry.Reason += ": " + e.BreakReason

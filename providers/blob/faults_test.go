@@ -125,7 +125,7 @@ func TestTrap_T13_BlobAcquireIsRepeated(t *testing.T) {
 			g := b.take(what, id)
 			require.Greater(t, g.Token, last)
 			require.Equal(t, g.Token, b.shows(what).Token)
-			require.Equal(t, id, b.shows(what).ID)
+			require.Equal(t, abstractions.FingerprintOf(id), b.shows(what).Fingerprint)
 			_, err = b.try(what, "other")
 			require.ErrorIs(t, err, abstractions.ErrHeld)
 			require.NoError(t, b.extend(g))

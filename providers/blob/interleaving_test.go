@@ -83,7 +83,7 @@ func TestTrap_T56_BlobLateRequestsDoNothing(t *testing.T) {
 			require.Equal(t, held, atTheSameTime(b.look(name), held), "%s %s", verbOf(r), r.Header)
 		}
 		require.NoError(t, b.extend(next))
-		require.Equal(t, "b", b.shows(name).ID)
+		require.Equal(t, abstractions.FingerprintOf("b"), b.shows(name).Fingerprint)
 	}
 }
 
@@ -171,7 +171,7 @@ func TestTrap_T18_BlobTwoClaimsInEveryOrder(t *testing.T) {
 			} else {
 				require.ErrorIs(t, theirs, abstractions.ErrHeld)
 			}
-			require.Equal(t, holder, b.shows("n").ID)
+			require.Equal(t, abstractions.FingerprintOf(holder), b.shows("n").Fingerprint)
 		}
 	}
 }

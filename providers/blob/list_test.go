@@ -40,6 +40,6 @@ func TestBlobListLeavesCopiesOut(t *testing.T) {
 	page, err := b.List(t.Context(), abstractions.ListRequest{})
 	require.NoError(t, err)
 	require.Len(t, page.Records, 1)
-	require.Equal(t, "a", page.Records[0].ID)
+	require.Equal(t, abstractions.FingerprintOf("a"), page.Records[0].Fingerprint)
 	require.True(t, page.Records[0].Held)
 }

@@ -88,7 +88,7 @@ func TestAWatchBehindALaggingReplicaTakesNothing(t *testing.T) {
 		b.account.Before(on(cosmostest.ReadItem, cosmostest.Fault{Stale: true}))
 		time.Sleep(10 * time.Second)
 		require.ErrorIs(t, watch(), abstractions.ErrHeld, "it read what was before, and was refused the write")
-		require.Equal(t, "a", b.inspect("n").ID)
+		require.Equal(t, abstractions.FingerprintOf("a"), b.inspect("n").Fingerprint)
 	})
 }
 

@@ -64,7 +64,7 @@ func TestAWriteThatMayHaveArrivedIsNotSentAgain(t *testing.T) {
 				_, err := p.Acquire(t.Context(), wish("n", "a", time.Minute))
 				require.NoError(t, err, "it was looked up")
 				require.Equal(t, 1, r.writes, errno)
-				require.Equal(t, "a", b.inspect("n").ID)
+				require.Equal(t, abstractions.FingerprintOf("a"), b.inspect("n").Fingerprint)
 			})
 		}
 	}

@@ -153,7 +153,7 @@ func TestAContainerDeletedUnderAHolder(t *testing.T) {
 			require.ErrorIs(t, context.Cause(lease.Context()), abstractions.ErrLost)
 			record, err := other.Inspect(t.Context(), abstractions.InspectRequest{Name: "n"})
 			require.NoError(t, err)
-			require.Equal(t, "b", record.ID)
+			require.Equal(t, abstractions.FingerprintOf("b"), record.Fingerprint)
 		})
 	}
 }

@@ -33,7 +33,7 @@ func TestAStaleReadGrantsNothing(t *testing.T) {
 				_, err = b.try("n", "a")
 				require.ErrorIs(t, err, abstractions.ErrReleased)
 				b.account.Before(nil)
-				require.Equal(t, "b", b.inspect("n").ID)
+				require.Equal(t, abstractions.FingerprintOf("b"), b.inspect("n").Fingerprint)
 				_, err = other.Renew(ctx, renewal(next))
 				require.NoError(t, err)
 			})

@@ -68,7 +68,7 @@ func TestASweepDeletesNothingThatHasChanged(t *testing.T) {
 		n, err := b.process(func(o *Options) { o.Timeout = time.Minute }).Sweep(ctx)
 		require.NoError(t, err)
 		require.Zero(t, n)
-		require.Equal(t, "b", b.inspect("n").ID)
+		require.Equal(t, abstractions.FingerprintOf("b"), b.inspect("n").Fingerprint)
 	})
 }
 

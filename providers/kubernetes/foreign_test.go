@@ -261,3 +261,19 @@ func TestTimesOfWrites(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, providerkit.Item{Key: "a", Now: at, Data: item.Data, State: item.State}, item)
 }
+
+// Another client changes a lease of ours and leaves the holder as it is, whose identity has the ID of the claim.
+func TestTrap_T141_AForeignOwnerHasNoID(t *testing.T) {
+	p, name := open(t, Options{URL: named(t)}), "touched-"+abstractions.NewID()
+	g, err := p.Acquire(t.Context(), wish(name, time.Minute))
+	require.NoError(t, err)
+	before := stored(t, p, name)
+	require.NoError(t, foreign(t, p, stored(t, p, name), before.Spec.HolderIdentity, before.Spec.LeaseTransitions))
+	record, err := p.Inspect(t.Context(), abstractions.InspectRequest{Name: name})
+	require.NoError(t, err)
+	require.True(t, record.Held)
+	require.Equal(t, "test_"+abstractions.FingerprintOf(g.ID).String(), record.Owner)
+	_, err = p.Acquire(t.Context(), wish(name, time.Minute))
+	require.ErrorIs(t, err, abstractions.ErrHeld)
+	require.NotContains(t, err.Error(), g.ID)
+}

@@ -90,6 +90,9 @@ func (l *lease) item(now time.Time) (providerkit.Item, error) {
 	if l.Spec.HolderIdentity != "" {
 		sum := sha256.Sum256(fmt.Appendf(nil, "%d %s", l.Spec.LeaseTransitions, l.Spec.HolderIdentity))
 		f.ID, f.Owner, f.Write = "foreign-"+hex.EncodeToString(sum[:16]), l.Spec.HolderIdentity, l.Metadata.ResourceVersion
+		if l.note.ours() { // the identity has the ID of a claim, and an owner is shown to everybody
+			f.Owner = strings.ReplaceAll(f.Owner, l.note.ID, abstractions.FingerprintOf(l.note.ID).String())
+		}
 		if f.TTL = time.Duration(l.Spec.LeaseDurationSeconds) * time.Second; f.TTL <= 0 {
 			f.TTL = abstractions.Infinite
 		}

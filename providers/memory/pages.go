@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
 )
 
 // List returns a page of records. Names that were never held are not listed. The
@@ -72,7 +73,7 @@ type history struct {
 }
 
 // note keeps an entry, if it is one.
-func (m *memory) note(r *record, entry *abstractions.HistoryEntry) {
+func (m *memory) note(r *record, entry *providerkit.Note) {
 	if entry.Kind == "" || entry.Kind == abstractions.HistoryRenewed && !m.options.HistoryRenewals {
 		return
 	}
@@ -84,7 +85,7 @@ func (m *memory) note(r *record, entry *abstractions.HistoryEntry) {
 		h.entries = append(h.entries[:0], h.entries[excess:]...)
 		h.dropped += excess
 	}
-	h.entries = append(h.entries, *entry)
+	h.entries = append(h.entries, entry.Entry())
 }
 
 // historian is a memory that keeps history.

@@ -49,7 +49,7 @@ func newProvider(options Options) *Provider {
 	m := &memory{options: options, start: start, base: start.Round(0), seed: maphash.MakeSeed()}
 	for i := range m.shards {
 		m.shards[i].records = make(map[string]*record)
-		m.shards[i].waiting = make(map[string][]*abstractions.Waiting)
+		m.shards[i].waiting = make(map[string][]*waiting)
 	}
 	var d providerkit.Driver = m
 	if options.History > 0 {

@@ -12,7 +12,7 @@ import (
 type shard struct {
 	sync.Mutex
 	records map[string]*record
-	waiting map[string][]*abstractions.Waiting // by name, in the order in which they are hinted
+	waiting map[string][]*waiting // by name, in the order in which they are hinted
 	// order holds the same records for the sweep's hand to walk over.
 	order []*record
 	hand  int

@@ -3,10 +3,17 @@ package memlease
 import (
 	"context"
 	"slices"
+	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
 )
+
+// waiting is a registration.
+type waiting struct {
+	abstractions.WaitRequest
+	since time.Time
+}
 
 // Wait registers a waiter. A release or a break hints to the one that has waited
 // longest; an expiry hints to nobody, since a waiter was told the remaining time.
@@ -18,17 +25,17 @@ func (m *memory) Wait(ctx context.Context, req abstractions.WaitRequest) (abstra
 	if err != nil {
 		return wakeups, err
 	}
-	me := &abstractions.Waiting{ID: req.ID, Owner: req.Owner, Since: m.base.Add(m.now())}
+	me := &waiting{req, m.base.Add(m.now())}
 	s.waiting[req.Name] = append(s.waiting[req.Name], me)
 	providerkit.AfterFunc(ctx, func() { s.leave(req.Name, me) })
 	return wakeups, nil
 }
 
 // leave ends a registration.
-func (s *shard) leave(name string, who *abstractions.Waiting) {
+func (s *shard) leave(name string, who *waiting) {
 	s.Lock()
 	defer s.Unlock()
-	left := slices.DeleteFunc(s.waiting[name], func(w *abstractions.Waiting) bool { return w == who })
+	left := slices.DeleteFunc(s.waiting[name], func(w *waiting) bool { return w == who })
 	if s.waiting[name] = left; len(left) == 0 {
 		delete(s.waiting, name)
 	}
@@ -43,7 +50,7 @@ func (m *memory) Waiters(_ context.Context, req abstractions.WaitersRequest) (li
 	r, _ := m.find(s, req.Name, m.now())
 	for _, w := range s.waiting[req.Name] {
 		if ended, _ := r.Ended.Find(w.ID); !ended && w.ID != r.ID && len(list) < abstractions.MaxWaiters {
-			list = append(list, abstractions.Waiting{ID: w.ID, Owner: w.Owner, Since: w.Since, Now: r.Now})
+			list = append(list, abstractions.Waiting{Fingerprint: abstractions.FingerprintOf(w.ID), Owner: w.Owner, Since: w.since, Now: r.Now})
 		}
 	}
 	return list, nil

@@ -58,7 +58,7 @@ func TestListOfRedlockIsAUnion(t *testing.T) {
 	for _, record := range page.Records {
 		inspected, err := p.Inspect(t.Context(), abstractions.InspectRequest{Name: record.Name})
 		require.NoError(t, err)
-		require.Equal(t, inspected.ID, record.ID)
+		require.Equal(t, inspected.Fingerprint, record.Fingerprint)
 		require.Equal(t, inspected.Token, record.Token)
 	}
 }

@@ -136,7 +136,7 @@ func TestTrap_T13_ARefusalMayBeThatOfARepetition(t *testing.T) {
 			redistest.Uncertain(t, err)
 			record, err := p.Inspect(t.Context(), abstractions.InspectRequest{Name: req.Name})
 			require.NoError(t, err)
-			require.Equal(t, req.ID, record.ID)
+			require.Equal(t, abstractions.FingerprintOf(req.ID), record.Fingerprint)
 			require.NoError(t, p.Release(t.Context(), abstractions.ReleaseRequest{Name: req.Name, ID: req.ID}))
 		}
 	})

@@ -73,7 +73,7 @@ func TestABreakLetsALeaseRunOut(t *testing.T) {
 	record, err := b.Inspect(t.Context(), abstractions.InspectRequest{Name: "n"})
 	require.NoError(t, err)
 	require.True(t, record.Held && record.Breaking)
-	require.Equal(t, "a", record.ID)
+	require.Equal(t, abstractions.FingerprintOf("a"), record.Fingerprint)
 	again, err := b.Break(t.Context(), abstractions.BreakRequest{Name: "n"})
 	require.NoError(t, err)
 	require.Equal(t, g.Token, again.Token)

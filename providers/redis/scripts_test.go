@@ -276,7 +276,7 @@ func TestTrap_T25_StrangeNamesAreNamesOfTheirOwn(t *testing.T) {
 	for i, name := range names {
 		r, err := b.Inspect(t.Context(), abstractions.InspectRequest{Name: name})
 		require.NoError(t, err)
-		require.Equal(t, fmt.Sprint(i), r.ID, name)
+		require.Equal(t, abstractions.FingerprintOf(fmt.Sprint(i)), r.Fingerprint, name)
 		require.Equal(t, tokens[name], r.Token)
 		back, ok := script.Naming{Prefix: DefaultPrefix}.Name(b.keys(name).Name)
 		require.True(t, ok)

@@ -303,17 +303,18 @@ func TestTheDeadAreNotListed(t *testing.T) {
 	b.join(dead, "n", "dead1")
 	b.join(b.Provider, "n", "alive")
 	b.join(dead, "n", "dead2")
-	listed := func() (ids []string) {
+	listed := func() (claims []abstractions.Fingerprint) {
 		all, err := b.Provider.Waiters(t.Context(), abstractions.WaitersRequest{Name: "n"})
 		require.NoError(t, err)
 		for _, w := range all {
-			ids = append(ids, w.ID)
+			claims = append(claims, w.Fingerprint)
 		}
-		return ids
+		return claims
 	}
-	require.Equal(t, []string{"dead1", "alive", "dead2"}, listed())
+	alive := abstractions.FingerprintOf("alive")
+	require.Equal(t, []abstractions.Fingerprint{abstractions.FingerprintOf("dead1"), alive, abstractions.FingerprintOf("dead2")}, listed())
 	b.deaf(dead)
-	b.eventually(func() bool { return slices.Equal(listed(), []string{"alive"}) })
+	b.eventually(func() bool { return slices.Equal(listed(), []abstractions.Fingerprint{alive}) })
 	require.Len(t, b.queued("n"), 3, "the question takes nobody's place")
 }
 

@@ -45,7 +45,7 @@ func historyOf(ctx context.Context, t testing.TB, s *Provider, name string) (ent
 			if len(tokens) == 0 || tokens[len(tokens)-1] != e.Token {
 				tokens = append(tokens, e.Token)
 			}
-			entries = append(entries, fmt.Sprint(e.Kind, " ", e.ID, " ", e.Owner, " ", e.Actor, " ", e.Reason, " ", len(tokens), " ", e.Time.IsZero()))
+			entries = append(entries, fmt.Sprint(e.Kind, " ", e.Fingerprint, " ", e.Owner, " ", e.Actor, " ", e.Reason, " ", len(tokens), " ", e.Time.IsZero()))
 		}
 		if after = page.Next; after == "" {
 			require.IsIncreasing(t, tokens)

@@ -18,9 +18,9 @@ type recording struct {
 
 // kept are the entries of a change that go there.
 func (r recording) kept(name string, c *providerkit.Change) (entries []abstractions.NamedEntry) {
-	for _, e := range []abstractions.HistoryEntry{c.Expired, c.Note} {
+	for _, e := range []*providerkit.Note{&c.Expired, &c.Note} {
 		if r.changes && e.Kind != "" && (e.Kind != abstractions.HistoryRenewed || r.renewals) {
-			entries = append(entries, abstractions.NamedEntry{Name: name, HistoryEntry: e})
+			entries = append(entries, abstractions.NamedEntry{Name: name, HistoryEntry: e.Entry()})
 		}
 	}
 	return entries
@@ -28,7 +28,7 @@ func (r recording) kept(name string, c *providerkit.Change) (entries []abstracti
 
 // noteArgs are the columns of an entry.
 func noteArgs(e *abstractions.NamedEntry) []any {
-	return []any{e.Name, e.Time.UnixMicro(), string(e.Kind), e.ID, e.Owner, e.Token, e.Actor, e.Reason}
+	return []any{e.Name, e.Time.UnixMicro(), string(e.Kind), e.Fingerprint.String(), e.Owner, e.Token, e.Actor, e.Reason}
 }
 
 // historian is a driver that keeps a history.
@@ -57,12 +57,22 @@ func (d historian) History(ctx context.Context, req abstractions.HistoryRequest)
 		}
 		var e abstractions.HistoryEntry
 		var at int64
-		err := scan(&last, &at, (*string)(&e.Kind), &e.ID, &e.Owner, &e.Token, &e.Actor, &e.Reason)
-		e.Time = time.UnixMicro(at).UTC()
+		var claim string
+		err := scan(&last, &at, (*string)(&e.Kind), &claim, &e.Owner, &e.Token, &e.Actor, &e.Reason)
+		e.Time, e.Fingerprint = time.UnixMicro(at).UTC(), fingerprintIn(claim)
 		page.Entries = append(page.Entries, e)
 		return err
 	})
 	return page, err
+}
+
+// fingerprintIn reads the column id of the history. Rows of version 0.1.0 have the ID
+// itself, which is never in the form of a fingerprint.
+func fingerprintIn(column string) (f abstractions.Fingerprint) {
+	if f.UnmarshalText([]byte(column)) != nil {
+		return abstractions.FingerprintOf(column)
+	}
+	return f
 }
 
 // WriteHistory appends entries that somebody else tells of to the history: see package

@@ -53,7 +53,7 @@ func TestHistoryTellsWhatHappened(t *testing.T) {
 		require.Len(t, page.Entries, len(want))
 		for i, entry := range page.Entries {
 			require.Equal(t, want[i].kind, entry.Kind, i)
-			require.Equal(t, want[i].claim.ID, entry.ID, i)
+			require.Equal(t, abstractions.FingerprintOf(want[i].claim.ID), entry.Fingerprint, i)
 			require.Equal(t, want[i].claim.Token, entry.Token, i)
 			require.Equal(t, "tester", entry.Owner)
 		}
@@ -132,7 +132,7 @@ func TestHistoryOfOthers(t *testing.T) {
 		var want []abstractions.HistoryEntry
 		var all []abstractions.NamedEntry
 		for i := range 20 {
-			e := abstractions.HistoryEntry{Time: at.Add(-time.Duration(i) * time.Second), Kind: abstractions.HistoryAcquired, ID: "id", Owner: "o'\"\\ü", Token: int64(i)}
+			e := abstractions.HistoryEntry{Time: at.Add(-time.Duration(i) * time.Second), Kind: abstractions.HistoryAcquired, Fingerprint: abstractions.FingerprintOf("id"), Owner: "o'\"\\ü", Token: int64(i)}
 			if i%2 == 1 {
 				e = abstractions.HistoryEntry{Time: at, Kind: abstractions.HistoryBroken, Token: abstractions.MaxToken, Actor: "ada", Reason: "stuck\n$1"}
 			}
@@ -150,5 +150,60 @@ func TestHistoryOfOthers(t *testing.T) {
 		require.Error(t, p.WriteHistory(ctx, all))
 		require.NoError(t, p.Close())
 		require.ErrorIs(t, p.WriteHistory(ctx, all), abstractions.ErrClosed)
+	})
+}
+
+// The history has fingerprints. A row that has the ID, as version 0.1.0 wrote it, is shown with the fingerprint.
+func TestTrap_T141_TheHistoryHasNoIDs(t *testing.T) {
+	onEach(t, func(t *testing.T, open func(...string) *Provider) {
+		ctx, p := bounded(t), open("history", "renewals")
+		ids := func() (ids []string) {
+			statement, table := "SELECT id FROM {history}", p.driver.backend
+			if b, ok := table.(*postgres); ok {
+				statement = inTables(b.tables.schema+"."+b.tables.table, statement)
+			} else {
+				statement = inTables(table.(*sqlite).tables.table, statement)
+			}
+			require.NoError(t, table.query(ctx, statement, nil, func(scan scan) error {
+				ids = append(ids, "")
+				return scan(&ids[len(ids)-1])
+			}))
+			return ids
+		}
+		var grants []abstractions.Grant
+		for _, name := range []string{"released", "broken", "ran out"} {
+			grant, err := p.Acquire(ctx, claimOf(name, time.Minute))
+			require.NoError(t, err)
+			_, err = p.Renew(ctx, renewalOf(grant))
+			require.NoError(t, err)
+			grants = append(grants, grant)
+		}
+		require.NoError(t, p.Release(ctx, releaseOf(grants[0])))
+		_, err := p.Break(ctx, abstractions.BreakRequest{Name: "broken", Immediate: true})
+		require.NoError(t, err)
+		setBack(ctx, t, p, "ran out", time.Hour)
+		_, err = p.Acquire(ctx, claimOf("ran out", time.Minute))
+		require.NoError(t, err)
+		setBack(ctx, t, p, "ran out", time.Hour)
+		require.NoError(t, p.Release(ctx, releaseOf(grants[2])))
+		_, err = p.Inspect(ctx, abstractions.InspectRequest{Name: "ran out"})
+		require.NoError(t, err)
+		require.NoError(t, p.WriteHistory(ctx, []abstractions.NamedEntry{{Name: "written", HistoryEntry: abstractions.HistoryEntry{
+			Time: time.Now(), Kind: abstractions.HistoryLost, Fingerprint: abstractions.FingerprintOf("w"), Token: 1,
+		}}}))
+		all := ids()
+		require.Greater(t, len(all), 9)
+		for _, id := range all {
+			require.Regexp(t, "^fp_[0-9a-f]{16}$", id)
+		}
+		require.Contains(t, all, abstractions.FingerprintOf("w").String())
+
+		execute(ctx, t, p.driver.backend, "UPDATE {history} SET id = '"+grants[0].ID+"' WHERE name = 'released'")
+		page, err := p.History(ctx, abstractions.HistoryRequest{Name: "released"})
+		require.NoError(t, err)
+		require.Len(t, page.Entries, 3)
+		for _, entry := range page.Entries {
+			require.Equal(t, abstractions.FingerprintOf(grants[0].ID), entry.Fingerprint)
+		}
 	})
 }

@@ -48,7 +48,7 @@ func (q lineUp) list(now time.Time, lives func(channel string) bool) (list []abs
 		words := strings.SplitN(line, " ", 5)
 		if len(words) == 5 && lives(words[1]) {
 			since, _ := strconv.ParseInt(words[2], 10, 64)
-			list = append(list, abstractions.Waiting{ID: words[3], Owner: words[4], Since: time.UnixMicro(since).UTC(), Now: now})
+			list = append(list, abstractions.Waiting{Fingerprint: abstractions.FingerprintOf(words[3]), Owner: words[4], Since: time.UnixMicro(since).UTC(), Now: now})
 		}
 	}
 	return list

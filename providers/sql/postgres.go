@@ -86,12 +86,12 @@ func (p *postgres) write(ctx context.Context, to *storedRow, c *providerkit.Chan
 	}
 	var note abstractions.HistoryEntry
 	if p.record.changes {
-		note = c.Note
+		note = c.Note.Entry()
 	}
 	before := to.encode()
 	args := []any{
 		to.Name, before, taken, to.ID, to.Owner, to.ttl, to.metadata, c.Deadline, lasts, to.Breaking, to.BrokenBy, to.BreakReason, to.ended,
-		p.record.changes && c.Expired.Kind != "", string(note.Kind), note.ID, note.Owner, note.Actor, note.Reason, c.Wake, hashOf(to.ID),
+		p.record.changes && c.Expired.Kind != "", string(note.Kind), note.Fingerprint.String(), note.Owner, note.Actor, note.Reason, c.Wake, hashOf(to.ID),
 	}
 	var now, woken int64
 	err = p.query(ctx, p.sql["write"], args, func(scan scan) error {

@@ -32,8 +32,10 @@ func (p *postgres) turns(ctx context.Context, all []turn) (ids []string, err err
 func (p *postgres) waiting(ctx context.Context, name string) (list []abstractions.Waiting, err error) {
 	err = p.query(ctx, p.sql["waiters"], []any{name, abstractions.MaxWaiters}, func(scan scan) error {
 		var w abstractions.Waiting
+		var id string
 		var now, since int64
-		err := scan(&now, &w.ID, &w.Owner, &since)
+		err := scan(&now, &id, &w.Owner, &since)
+		w.Fingerprint = abstractions.FingerprintOf(id)
 		w.Now, w.Since = time.UnixMicro(now).UTC(), time.UnixMicro(since).UTC()
 		list = append(list, w)
 		return err

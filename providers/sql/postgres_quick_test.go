@@ -68,7 +68,7 @@ func TestTrap_T66_EachOfABatchIsDecidedByItself(t *testing.T) {
 		require.True(t, q.done, q.Name)
 		record, err := p.Inspect(ctx, abstractions.InspectRequest{Name: q.Name})
 		require.NoError(t, err)
-		require.Equal(t, q.ID, record.ID)
+		require.Equal(t, abstractions.FingerprintOf(q.ID), record.Fingerprint)
 		require.Equal(t, q.token, record.Token)
 		require.Equal(t, q.now, record.AcquiredAt.UnixMicro())
 		require.Equal(t, q.now+*q.TTL, record.ExpiresAt.UnixMicro())

@@ -159,7 +159,7 @@ func TestAcquireSeesWhoCameFirst(t *testing.T) {
 	done.Wait()
 	var held *abstractions.HeldError
 	require.ErrorAs(t, err, &held)
-	require.Equal(t, "first", held.Holder.ID)
+	require.Equal(t, abstractions.FingerprintOf("first"), held.Holder.Fingerprint)
 }
 
 // Those who poll a name that is held leave no trace: no dead row, no WAL.

@@ -52,7 +52,7 @@ func TestMigrateAgainChangesNothing(t *testing.T) {
 		require.NoError(t, p.driver.backend.migrate(ctx), "under the lock too")
 		record, err := p.Inspect(ctx, abstractions.InspectRequest{Name: "n"})
 		require.NoError(t, err)
-		require.Equal(t, claim.ID, record.ID)
+		require.Equal(t, abstractions.FingerprintOf(claim.ID), record.Fingerprint)
 	})
 }
 

@@ -88,7 +88,7 @@ func TestAfterARebootTheWallClockDecides(t *testing.T) {
 	require.ErrorIs(t, err, abstractions.ErrHeld)
 	record, err := p.Inspect(ctx, abstractions.InspectRequest{Name: "n"})
 	require.NoError(t, err)
-	require.Equal(t, claim.ID, record.ID)
+	require.Equal(t, abstractions.FingerprintOf(claim.ID), record.Fingerprint)
 
 	// Who was refused wrote the deadline down by the clock of this Boot: it
 	// stands against a step of the wall clock from now on.

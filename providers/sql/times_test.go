@@ -39,7 +39,7 @@ func TestGrantsTellServerTimeAndExpiry(t *testing.T) {
 		_, err = p.Acquire(ctx, claimOf(request.Name, time.Second))
 		var held *abstractions.HeldError
 		require.ErrorAs(t, err, &held)
-		require.Equal(t, request.ID, held.Holder.ID)
+		require.Equal(t, abstractions.FingerprintOf(request.ID), held.Holder.Fingerprint)
 
 		renewal := renewalOf(claim)
 		renewal.TTL = time.Minute

@@ -11,14 +11,21 @@ import (
 )
 
 // listed are the claims that are listed as waiting for a name.
-func listed(ctx context.Context, t testing.TB, p *Provider, name string) (ids []string) {
+func listed(ctx context.Context, t testing.TB, p *Provider, name string) (claims []abstractions.Fingerprint) {
 	t.Helper()
 	all, err := p.Waiters(ctx, abstractions.WaitersRequest{Name: name})
 	require.NoError(t, err)
 	for _, w := range all {
-		ids = append(ids, w.ID)
+		claims = append(claims, w.Fingerprint)
 	}
-	return ids
+	return claims
+}
+
+func fingerprints(ids ...string) (claims []abstractions.Fingerprint) {
+	for _, id := range ids {
+		claims = append(claims, abstractions.FingerprintOf(id))
+	}
+	return claims
 }
 
 // Those of a process that has died are not listed any more, although they keep their places until it is their turn.
@@ -29,9 +36,9 @@ func TestTheDeadAreNotListed(t *testing.T) {
 		join(ctx, t, dead, "n", "dead1")
 		join(ctx, t, p, "n", "alive")
 		join(ctx, t, dead, "n", "dead2")
-		require.Equal(t, []string{"dead1", "alive", "dead2"}, listed(ctx, t, p, "n"))
+		require.Equal(t, fingerprints("dead1", "alive", "dead2"), listed(ctx, t, p, "n"))
 		require.NoError(t, dead.Close()) // its registrations go on, as if it had been killed
-		require.Eventually(t, func() bool { return assert.ObjectsAreEqual([]string{"alive"}, listed(ctx, t, p, "n")) }, 20*time.Second, time.Millisecond)
+		require.Eventually(t, func() bool { return assert.ObjectsAreEqual(fingerprints("alive"), listed(ctx, t, p, "n")) }, 20*time.Second, time.Millisecond)
 	})
 }
 
@@ -65,7 +72,7 @@ func TestThoseWhoHaveWaitedAreForgotten(t *testing.T) {
 	b.random = func(int) int { return 0 }
 	join(ctx, t, p, "n", "new")
 	require.Equal(t, 2, countRows(t, p, "{waiters}"))
-	require.Equal(t, []string{"patient", "new"}, listed(ctx, t, p, "n"))
+	require.Equal(t, fingerprints("patient", "new"), listed(ctx, t, p, "n"))
 
 	for _, next := range []string{"patient", "new"} {
 		require.NoError(t, p.Release(ctx, releaseOf(holder)))

@@ -33,7 +33,7 @@ type Actor struct {
 	turn    sync.Mutex
 
 	mu   sync.Mutex
-	held map[string]leasing.Lease // by ID
+	held map[leasing.Fingerprint]leasing.Lease
 }
 
 // New makes an actor. It starts no goroutine, and needs no Close.
@@ -50,24 +50,24 @@ func New(manager leasing.Manager, options Options) (*Actor, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Actor{manager: manager, options: options, found: found, held: map[string]leasing.Lease{}}, nil
+	return &Actor{manager: manager, options: options, found: found, held: map[leasing.Fingerprint]leasing.Lease{}}, nil
 }
 
 // Add makes a lease count as held by the actor until the lease ends. Use it for
 // leases that were acquired in another way, or belong to a multilease.Set.
 func (a *Actor) Add(lease leasing.Lease) {
 	a.mu.Lock()
-	a.held[lease.ID()] = lease
+	a.held[leasing.FingerprintOf(lease.ID())] = lease
 	a.mu.Unlock()
 	context.AfterFunc(lease.Context(), func() {
 		a.mu.Lock()
 		defer a.mu.Unlock()
-		delete(a.held, lease.ID())
+		delete(a.held, leasing.FingerprintOf(lease.ID()))
 	})
 }
 
 // leases returns those that the actor holds.
-func (a *Actor) leases() map[string]leasing.Lease {
+func (a *Actor) leases() map[leasing.Fingerprint]leasing.Lease {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return maps.Clone(a.held)
@@ -197,7 +197,7 @@ func (w *wait) tell(ctx context.Context, found *Error) {
 
 // say has the metadata of the actor's leases say what it waits for. What can't be
 // written now is tried again when it looks the next time.
-func (w *wait) say(ctx context.Context, own map[string]leasing.Lease) {
+func (w *wait) say(ctx context.Context, own map[leasing.Fingerprint]leasing.Lease) {
 	text := w.edge.text()
 	w.said = w.said[:0]
 	for _, lease := range own {

@@ -19,12 +19,12 @@ const Key = "leasing.waits-for"
 
 // Wait is an actor in a circle.
 type Wait struct {
-	Owner string // of the actor's manager
-	Holds string // the name that the actor before it waits for
-	ID    string // of the claim to that name
-	Token int64  // of that claim
-	For   string // the name that it waits for, which the next one holds
-	Since time.Time
+	Owner       string              // of the actor's manager
+	Holds       string              // the name that the actor before it waits for
+	Fingerprint leasing.Fingerprint // of the claim to that name
+	Token       int64               // of that claim
+	For         string              // the name that it waits for, which the next one holds
+	Since       time.Time
 
 	wait string // the ID of the wait: another one for the same name is another wait
 }
@@ -86,9 +86,9 @@ func edgeOf(r leasing.Record) (edge, bool) {
 }
 
 // circle walks from a wait along those of the holders, and returns the way if it comes
-// back to one of the leases in own, by their IDs; nil if it does not, or if that is
+// back to one of the leases in own; nil if it does not, or if that is
 // not known.
-func circle(ctx context.Context, manager leasing.Manager, from edge, own map[string]leasing.Lease) []Wait {
+func circle(ctx context.Context, manager leasing.Manager, from edge, own map[leasing.Fingerprint]leasing.Lease) []Wait {
 	way := []Wait{{For: from.Name, Since: from.Since, wait: from.Wait}}
 	seen := map[string]bool{}
 	for name := from.Name; !seen[name]; {
@@ -97,16 +97,16 @@ func circle(ctx context.Context, manager leasing.Manager, from edge, own map[str
 		if err != nil || !r.Held || r.Unconfirmed {
 			return nil
 		}
-		if own[r.ID] != nil {
+		if own[r.Fingerprint] != nil {
 			first := &way[0]
-			first.Owner, first.Holds, first.ID, first.Token = r.Owner, name, r.ID, r.Token
+			first.Owner, first.Holds, first.Fingerprint, first.Token = r.Owner, name, r.Fingerprint, r.Token
 			return way
 		}
 		next, waits := edgeOf(r)
 		if !waits {
 			return nil
 		}
-		way = append(way, Wait{Owner: r.Owner, Holds: name, ID: r.ID, Token: r.Token, For: next.Name, Since: next.Since, wait: next.Wait})
+		way = append(way, Wait{Owner: r.Owner, Holds: name, Fingerprint: r.Fingerprint, Token: r.Token, For: next.Name, Since: next.Since, wait: next.Wait})
 		name = next.Name
 	}
 	return nil // a circle of others

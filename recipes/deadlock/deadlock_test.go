@@ -133,7 +133,7 @@ func TestTheNewestOfACircleGivesWay(t *testing.T) {
 		circle, is := errors.AsType[*Error](r.err)
 		require.True(t, is, "%v", r.err)
 		require.EqualError(t, circle, `deadlock: "bob" holds "b" and waits for "a"; "ann" holds "a" and waits for "b"`)
-		require.Equal(t, b.ID(), circle.Waits[0].ID)
+		require.Equal(t, leasing.FingerprintOf(b.ID()), circle.Waits[0].Fingerprint)
 		require.Equal(t, b.Token(), circle.Waits[0].Token)
 		require.ErrorIs(t, r.err, leasing.ErrHeld)
 		require.NoError(t, b.Err(), "what it holds is its own to release")

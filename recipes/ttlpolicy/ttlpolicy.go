@@ -50,8 +50,8 @@ type Past struct {
 	options PastOptions
 
 	mu      sync.Mutex
-	running map[string]time.Time       // when the claims that are held were acquired, by ID
-	scopes  map[string][]time.Duration // how long earlier ones were held
+	running map[leasing.Fingerprint]time.Time // when the claims that are held were acquired
+	scopes  map[string][]time.Duration        // how long earlier ones were held
 }
 
 // NewPast makes an empty Past.
@@ -63,7 +63,7 @@ func NewPast(options PastOptions) *Past {
 	if options.Scope == nil {
 		options.Scope = func(name string) string { return name }
 	}
-	return &Past{options: options, running: map[string]time.Time{}, scopes: map[string][]time.Duration{}}
+	return &Past{options: options, running: map[leasing.Fingerprint]time.Time{}, scopes: map[string][]time.Duration{}}
 }
 
 // Observe learns from the events of leases that are released. It ignores leases that
@@ -73,14 +73,14 @@ func (p *Past) Observe(e leasing.Event) {
 	defer p.mu.Unlock()
 	switch e.Kind {
 	case leasing.EventAcquired:
-		p.running[e.ID] = e.Time
+		p.running[e.Fingerprint] = e.Time
 	case leasing.EventLost, leasing.EventHandedOver:
-		delete(p.running, e.ID)
+		delete(p.running, e.Fingerprint)
 	case leasing.EventDropped: // ends of leases may be among them
 		clear(p.running)
 	case leasing.EventReleased:
-		acquired, known := p.running[e.ID]
-		delete(p.running, e.ID)
+		acquired, known := p.running[e.Fingerprint]
+		delete(p.running, e.Fingerprint)
 		scope := p.options.Scope(e.Name)
 		samples, old := p.scopes[scope]
 		if !known || !old && len(p.scopes) >= maxScopes {

@@ -65,7 +65,7 @@ func TestPast(t *testing.T) {
 func TestPastForgets(t *testing.T) {
 	past := NewPast(PastOptions{})
 	tell := func(kind leasing.EventKind, n int) {
-		past.Observe(leasing.Event{Kind: kind, ID: fmt.Sprint(n), Name: fmt.Sprint(n), Time: time.Now()})
+		past.Observe(leasing.Event{Kind: kind, Fingerprint: leasing.FingerprintOf(fmt.Sprint(n)), Name: fmt.Sprint(n), Time: time.Now()})
 	}
 	for n := range 2 * maxScopes {
 		tell(leasing.EventAcquired, n)

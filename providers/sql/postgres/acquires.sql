@@ -27,7 +27,7 @@ WITH {{request:id text, hash text, owner text, ttl_us bigint, metadata text}}, l
 	SELECT * FROM updated UNION ALL SELECT * FROM inserted
 ){{if_history:, noted AS (
 	INSERT INTO {{history}} (name, at, kind, id, owner, token)
-	SELECT e.name, e.at, e.kind, e.id, e.owner, e.token FROM (
+	SELECT e.name, e.at, e.kind, {{fingerprint:e.id}}, e.owner, e.token FROM (
 		SELECT 1 AS n, name, old_expires_at AS at, 'expired' AS kind, old_id AS id, old_owner AS owner, old_token AS token FROM locked WHERE old_id <> ''
 		UNION ALL
 		SELECT 2, t.name, c.now, 'acquired', t.id, t.owner, t.token FROM taken AS t, c

@@ -13,7 +13,7 @@ WITH {{request:id text, hash text}}, locked AS MATERIALIZED (
 	RETURNING l.name, l.token, {{notified}} AS notified
 ){{if_history:, noted AS (
 	INSERT INTO {{history}} (name, at, kind, id, owner, token)
-	SELECT old.name, least(old.expires_at, c.now), CASE WHEN old.expires_at <= c.now THEN 'expired' ELSE 'released' END, old.id, old.owner, old.token
+	SELECT old.name, least(old.expires_at, c.now), CASE WHEN old.expires_at <= c.now THEN 'expired' ELSE 'released' END, {{fingerprint:old.id}}, old.owner, old.token
 	FROM locked AS old, c
 )}}
 SELECT u.name, u.token, u.notified FROM updated AS u

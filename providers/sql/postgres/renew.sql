@@ -25,7 +25,7 @@ WITH request AS MATERIALIZED (
 	RETURNING old.n, old.name, old.claim, old.claim_token, old.claim_ttl_us, old.claim_metadata
 ), noted AS (
 	INSERT INTO {{history}} (name, at, kind, id, owner, token)
-	SELECT old.name, old.now, 'renewed', old.id, old.owner, old.token
+	SELECT old.name, old.now, 'renewed', {{fingerprint:old.id}}, old.owner, old.token
 	FROM updated AS u JOIN old USING (n) WHERE $2::boolean
 )
 SELECT r.n, u.n IS NOT NULL AS renewed, o.n IS NOT NULL OR present.name IS NULL AS known, {{micros:coalesce(o.now, {{now}})}}, {{row:o}}

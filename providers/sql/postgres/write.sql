@@ -43,7 +43,7 @@ WITH locked AS MATERIALIZED (
 ), noted AS (
 	INSERT INTO {{history}} (name, at, kind, id, owner, token, actor, reason)
 	SELECT name, at, kind, id, owner, token, actor, reason FROM (
-		SELECT 1 AS n, old.name, old.expires_at AS at, 'expired' AS kind, old.id, old.owner, old.token, '' AS actor, '' AS reason
+		SELECT 1 AS n, old.name, old.expires_at AS at, 'expired' AS kind, {{fingerprint:old.id}} AS id, old.owner, old.token, '' AS actor, '' AS reason
 		FROM old WHERE $14::boolean
 		UNION ALL
 		SELECT 2, $1::text, w.now, $15::text, $16::text, $17::text, w.token, $18::text, $19::text

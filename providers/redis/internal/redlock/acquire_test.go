@@ -21,7 +21,7 @@ func TestRedlockNeedsAMajority(t *testing.T) {
 	r, p := three(t)
 	r.servers[2].Kill()
 	g := p.Take("a", "x", time.Minute)
-	require.Equal(t, "x", p.Look("a").ID)
+	require.Equal(t, abstractions.FingerprintOf("x"), p.Look("a").Fingerprint)
 	r.servers[1].Kill()
 	_, err := p.Try("b", "y", time.Minute)
 	redistest.Uncertain(t, err)
@@ -161,7 +161,7 @@ func TestTrap_T43_RedlockPartialWinsAreUndone(t *testing.T) {
 	_, err := y.Try("a", "y", time.Minute)
 	held := (*abstractions.HeldError)(nil)
 	require.ErrorAs(t, err, &held)
-	require.Equal(t, "x", held.Holder.ID)
+	require.Equal(t, abstractions.FingerprintOf("x"), held.Holder.Fingerprint)
 	require.Equal(t, g.Token, held.Holder.Token)
 	r.eventually(func() bool { return r.holder(0, "a") == "" })
 

@@ -26,7 +26,7 @@ func after(v vote, before int64) vote {
 }
 
 func other(id string) vote {
-	return vote{stance: forOther, held: &abstractions.HeldError{Holder: abstractions.Record{ID: id, Held: true}}}
+	return vote{stance: forOther, holder: id, held: &abstractions.HeldError{Holder: abstractions.Record{Fingerprint: abstractions.FingerprintOf(id), Held: true}}}
 }
 
 var errRefused = providerkit.MarkNotApplied(abstractions.ErrUnavailable)

@@ -63,12 +63,11 @@ func (a *attempt) relay() (found bool) {
 		if v.stance != forOther || a.asked[i] > 0 {
 			continue
 		}
-		id := v.held.Holder.ID
-		digest := script.Digest(id)
+		digest := script.Digest(v.holder)
 		if a.count(func(o *vote) bool { return (o.ours() || o.stance == noVote) && o.freed == digest }) > 0 {
 			v.stance, found = noAnswer, true
 			a.setTime()
-			a.put(i, a.keys.Release(id))
+			a.put(i, a.keys.Release(v.holder))
 		}
 	}
 	return found

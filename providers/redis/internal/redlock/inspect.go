@@ -34,11 +34,11 @@ func (r *Redlock) record(name string, records []abstractions.Record) abstraction
 
 // ofOneClaim are the records of the claim that holds the name on most nodes.
 func ofOneClaim(records []abstractions.Record) (most []abstractions.Record) {
-	byClaim := map[string][]abstractions.Record{}
+	byClaim := map[abstractions.Fingerprint][]abstractions.Record{}
 	for _, record := range records {
 		if record.Held {
-			same := append(byClaim[record.ID], record)
-			if byClaim[record.ID] = same; len(same) > len(most) {
+			same := append(byClaim[record.Fingerprint], record)
+			if byClaim[record.Fingerprint] = same; len(same) > len(most) {
 				most = same
 			}
 		}

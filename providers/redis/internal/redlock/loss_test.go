@@ -117,7 +117,7 @@ func TestTrap_T44_RedlockScriptFlush(t *testing.T) {
 	g, err := p.Keep(g, time.Minute)
 	require.NoError(t, err)
 	flush()
-	require.Equal(t, "x", p.Look("a").ID)
+	require.Equal(t, abstractions.FingerprintOf("x"), p.Look("a").Fingerprint)
 	flush()
 	_, err = p.Try("a", "y", time.Minute)
 	require.ErrorIs(t, err, abstractions.ErrHeld)

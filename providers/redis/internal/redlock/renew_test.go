@@ -276,7 +276,7 @@ func TestTrap_T63_RedlockBreakGoesByTheMajoritysToken(t *testing.T) {
 	r.put(0, "a", redistest.Voted(g.Token+9, "y", 1, 1, 0))
 
 	record := p.Look("a")
-	require.Equal(t, "x", record.ID)
+	require.Equal(t, abstractions.FingerprintOf("x"), record.Fingerprint)
 	require.Equal(t, g.Token, record.Token)
 	_, err := p.Break(t.Context(), abstractions.BreakRequest{Name: "a", IfToken: g.Token + 9, Immediate: true})
 	require.ErrorIs(t, err, abstractions.ErrStale)
@@ -295,7 +295,7 @@ func TestRedlockInspectSaysWhatIsNotConfirmed(t *testing.T) {
 	record := p.Look("a") // one has it, one has not, one does not say
 	require.True(t, record.Held)
 	require.True(t, record.Unconfirmed)
-	require.Equal(t, "x", record.ID)
+	require.Equal(t, abstractions.FingerprintOf("x"), record.Fingerprint)
 }
 
 // The time left is when a majority will be free, by the clock of the node that makes
@@ -304,7 +304,7 @@ func TestRedlockMergedRecords(t *testing.T) {
 	r := New(threeClients(t), true, Options{Naming: script.Naming{Prefix: prefix}, MaxTTL: time.Minute})
 	now := time.Now()
 	record := func(id string, left time.Duration, token int64) abstractions.Record {
-		return abstractions.Record{Name: "a", Held: true, ID: id, Token: token, Now: now, ExpiresAt: now.Add(left)}
+		return abstractions.Record{Name: "a", Held: true, Fingerprint: abstractions.FingerprintOf(id), Token: token, Now: now, ExpiresAt: now.Add(left)}
 	}
 	free := abstractions.Record{Name: "a", Token: 7, Now: now}
 	for what, c := range map[string]struct {

@@ -33,6 +33,7 @@ type vote struct {
 	freed  string // the digest of the ID that was released here last, of a node that was free or is in quarantine
 
 	held   *abstractions.HeldError // forOther and forWaiter
+	holder string                  // forOther: the ID of the holder
 	err    error                   // noVote
 	unsure bool                    // noVote: the request may have been applied
 }
@@ -60,7 +61,7 @@ func (v *vote) voted(r script.Reply, name string) (clock int64) {
 	l := r.Read()
 	switch l.Status {
 	case script.Seen:
-		if v.held, v.err = l.Refusal(name); v.err == nil {
+		if v.held, v.holder, v.err = l.Refusal(name); v.err == nil {
 			if v.stance = forWaiter; v.held.Holder.Held {
 				v.stance = forOther
 			}

@@ -96,7 +96,7 @@ func (r Reply) Acquired(name string) (token int64, err error) {
 	case fine:
 		return l.number, nil
 	case Seen:
-		held, err := l.Refusal(name)
+		held, _, err := l.Refusal(name)
 		if err == nil {
 			err = held
 		}
@@ -107,16 +107,17 @@ func (r Reply) Acquired(name string) (token int64, err error) {
 	return 0, l.Unexpected()
 }
 
-// Refusal reads the particulars of Seen where that is why an acquire was refused.
-func (l *List) Refusal(name string) (*abstractions.HeldError, error) {
-	record, reserved, err := l.seen(name)
+// Refusal reads the particulars of Seen where that is why an acquire was refused, and the
+// holder's ID, which no caller of the provider is shown.
+func (l *List) Refusal(name string) (held *abstractions.HeldError, id string, err error) {
+	record, id, reserved, err := l.seen(name)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	if !record.Held {
 		record.Now = time.Time{}
 	}
-	return &abstractions.HeldError{Holder: record, RetryAfter: reserved}, nil
+	return &abstractions.HeldError{Holder: record, RetryAfter: reserved}, id, nil
 }
 
 // Renewed reads the reply to a renewal.
@@ -160,7 +161,7 @@ func (r Reply) Record(name string) (record abstractions.Record, err error) {
 	if l.Status != Seen {
 		return record, l.Unexpected()
 	}
-	record, _, err = l.seen(name)
+	record, _, _, err = l.seen(name)
 	return record, err
 }
 
@@ -172,7 +173,7 @@ func (r Reply) Waiting() (list []abstractions.Waiting, err error) {
 	}
 	now := time.UnixMicro(l.Parse(l.Text()))
 	for len(l.Rest) > 0 {
-		w := abstractions.Waiting{ID: l.Text(), Since: time.UnixMicro(l.Parse(l.Text())), Owner: l.Text(), Now: now}
+		w := abstractions.Waiting{Fingerprint: abstractions.FingerprintOf(l.Text()), Since: time.UnixMicro(l.Parse(l.Text())), Owner: l.Text(), Now: now}
 		list = append(list, w)
 	}
 	if l.Bad {
@@ -198,13 +199,13 @@ func (l *List) Unexpected() error {
 	return fmt.Errorf("%w: the script replied with status %d", abstractions.ErrUnavailable, l.Status)
 }
 
-// seen reads the particulars of Seen: a record, and for how long the name is
-// reserved for a waiter.
-func (l *List) seen(name string) (r abstractions.Record, reserved time.Duration, err error) {
+// seen reads the particulars of Seen: a record, the holder's ID, and for how long the name
+// is reserved for a waiter.
+func (l *List) seen(name string) (r abstractions.Record, id string, reserved time.Duration, err error) {
 	text := l.Text()
 	r.Name, r.Now = name, time.UnixMicro(l.Parse(l.Text()))
 	if len(text) < headLength || text[0] != '2' {
-		return r, 0, ErrForm
+		return r, "", 0, ErrForm
 	}
 	r.Token = l.Parse(text[17:33])
 	left := time.UnixMilli(l.Parse(text[2:15])).Sub(r.Now.Truncate(time.Millisecond))
@@ -217,12 +218,12 @@ func (l *List) seen(name string) (r abstractions.Record, reserved time.Duration,
 		if text[2:15] != forever {
 			r.ExpiresAt = r.Now.Add(left)
 		}
-		l.details(&r, strings.SplitN(text[headLength:], "\n", 7))
+		id = l.details(&r, strings.SplitN(text[headLength:], "\n", 7))
 	}
 	if l.Bad {
 		err = ErrForm
 	}
-	return r, reserved, err
+	return r, id, reserved, err
 }
 
 const (
@@ -233,14 +234,14 @@ const (
 // ErrForm is for a name, or a vote, that this version does not know how to read.
 var ErrForm = fmt.Errorf("%w: the name is stored in a form that is not known here", abstractions.ErrUnavailable)
 
-// details reads the lines of a name that is held, from the ID on.
-func (l *List) details(r *abstractions.Record, lines []string) {
+// details reads the lines of a name that is held, from the ID on, and returns the ID.
+func (l *List) details(r *abstractions.Record, lines []string) (id string) {
 	broken := r.Breaking && len(lines) == 7
 	if len(lines) != 5 && !broken {
 		l.Bad = true
-		return
+		return ""
 	}
-	r.ID, r.AcquiredAt, r.Owner = lines[0], time.UnixMicro(r.Token), lines[3]
+	r.Fingerprint, r.AcquiredAt, r.Owner = abstractions.FingerprintOf(lines[0]), time.UnixMicro(r.Token), lines[3]
 	numbers := strings.Split(lines[1], " ")
 	r.TTL = millis(l.Parse(numbers[0]))
 	if len(numbers) > 1 {
@@ -260,6 +261,7 @@ func (l *List) details(r *abstractions.Record, lines []string) {
 	if text := lines[4]; text != "" && json.Unmarshal([]byte(text), &r.Metadata) != nil {
 		l.Bad = true
 	}
+	return lines[0]
 }
 
 // EncodeMetadata is "" for nil: that changes nothing.

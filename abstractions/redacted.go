@@ -1,0 +1,68 @@
+package abstractions
+
+import (
+	"fmt"
+	"log/slog"
+)
+
+// Requests, grants and handovers have a claim's ID, and anybody may print one. Format and
+// LogValue show a fingerprint in its place, with every verb of package fmt and in package
+// slog. JSON has the ID: a Handover travels as JSON, and a provider may send a request so.
+
+func (r AcquireRequest) Format(s fmt.State, verb rune) {
+	type shown AcquireRequest
+	r.ID = shownID(r.ID)
+	format(s, verb, shown(r))
+}
+
+func (r RenewRequest) Format(s fmt.State, verb rune) {
+	type shown RenewRequest
+	r.ID, r.State = shownID(r.ID), shownState(r.State)
+	format(s, verb, shown(r))
+}
+
+func (r ReleaseRequest) Format(s fmt.State, verb rune) {
+	type shown ReleaseRequest
+	r.ID, r.State = shownID(r.ID), shownState(r.State)
+	format(s, verb, shown(r))
+}
+
+func (r WaitRequest) Format(s fmt.State, verb rune) {
+	type shown WaitRequest
+	r.ID = shownID(r.ID)
+	format(s, verb, shown(r))
+}
+
+func (g Grant) Format(s fmt.State, verb rune) {
+	type shown Grant
+	g.ID, g.State = shownID(g.ID), shownState(g.State)
+	format(s, verb, shown(g))
+}
+
+func (h Handover) Format(s fmt.State, verb rune) {
+	type shown Handover
+	h.ID = shownID(h.ID)
+	format(s, verb, shown(h))
+}
+
+func (r AcquireRequest) LogValue() slog.Value { return logged(r) }
+func (r RenewRequest) LogValue() slog.Value   { return logged(r) }
+func (r ReleaseRequest) LogValue() slog.Value { return logged(r) }
+func (r WaitRequest) LogValue() slog.Value    { return logged(r) }
+func (g Grant) LogValue() slog.Value          { return logged(g) }
+func (h Handover) LogValue() slog.Value       { return logged(h) }
+
+func shownID(id string) string { return FingerprintOf(id).String() }
+
+// shownState is a provider's state as it is printed: its type alone, since it is opaque and may have the ID.
+func shownState(state any) any {
+	if state == nil {
+		return nil
+	}
+	return fmt.Sprintf("%T", state)
+}
+
+// format prints a value that has no Format of its own as package fmt would.
+func format(s fmt.State, verb rune, value any) { fmt.Fprintf(s, fmt.FormatString(s, verb), value) }
+
+func logged(value fmt.Formatter) slog.Value { return slog.StringValue(fmt.Sprintf("%+v", value)) }
