@@ -21,7 +21,7 @@ func TestBlobRequests(t *testing.T) {
 	require.Empty(t, b.watch.count(), "nothing is sent by Open")
 
 	first := b.take("n", "a")
-	sends("first time", look, create, takeLease)
+	sends("first time", look, look, create, takeLease)
 	_, err := b.try("n", "b")
 	require.ErrorIs(t, err, abstractions.ErrHeld)
 	sends("held", look)
@@ -117,7 +117,7 @@ func TestBlobRequestsWhereTheContainerIsMade(t *testing.T) {
 	require.Empty(t, page.Records)
 	b.watch.count()
 	b.take("n", "a")
-	require.Equal(t, []verb{look, other, create, takeLease}, b.watch.count())
+	require.Equal(t, []verb{look, look, other, create, takeLease}, b.watch.count())
 }
 
 // An acquire that is repeated after the claim was renewed for longer takes nothing

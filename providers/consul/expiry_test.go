@@ -1,10 +1,9 @@
 package consullease
 
 import (
+	"strings"
 	"testing"
 	"time"
-
-	"github.com/stretchr/testify/require"
 
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providertest"
@@ -26,9 +25,7 @@ func TestLossIsToldBeforeTheNameIsFree(t *testing.T) {
 
 // T127: a forgotten token outlives a clock that was ahead.
 func TestTrap_T127_TheFloorIsKeptAndHeeded(t *testing.T) {
-	o := Options{URL: named(t)}
-	require.NoError(t, o.complete())
-	o.Prefix = abstractions.NewID()
-	p := open(t, o)
+	url := named(t)
+	p := open(t, Options{URL: url[:strings.LastIndex(url, "/")+1] + abstractions.NewID()})
 	providertest.Floor(t, p, &p.driver.Records)
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// T127, in halves, since the test can't set the server's clock: a sweep keeps the highest token that it deletes, and the tokens of names
-// without one are above that.
+// T127, in halves, since the test can't set the server's clock: a sweep keeps the highest token that it deletes, and the first tokens of
+// names are above the floor.
 func TestTrap_T127_TheFloorIsKeptAndHeeded_mariadb(t *testing.T) {
 	b := newBed(t, mariadbURL(t))
 	p := b.open(t, "retention=1h")

@@ -513,3 +513,15 @@ func TestRedlockErrorsSayNoMoreThanIsCertain(t *testing.T) {
 	redistest.Uncertain(t, err)
 	require.ErrorIs(t, err, errLostOnTheWay, "the client's error can be reached")
 }
+
+// T128: no token follows the last, although an operator has written it by hand.
+func TestTrap_T128_RedlockNoTokenFollowsTheLast(t *testing.T) {
+	r, p := three(t)
+	for i := range r.servers {
+		r.put(i, "a", redistest.Free(abstractions.MaxToken))
+	}
+	_, err := p.Try("a", "x", time.Minute)
+	require.ErrorIs(t, err, abstractions.ErrNotSetUp)
+	require.NotErrorIs(t, err, abstractions.ErrUnavailable)
+	require.False(t, p.Look("a").Held)
+}
