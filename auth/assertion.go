@@ -110,6 +110,6 @@ func (o Options) gitHubToken() tokenFunc {
 // pipeline sends requests that azidentity has no credential for.
 func (o Options) pipeline() runtime.Pipeline {
 	client := o.Client
-	client.Retry = retries(client.Retry)
+	client.Retry, client.Transport = retries(client.Retry), withoutRedirects(client.Transport)
 	return runtime.NewPipeline("leasing/auth", "", runtime.PipelineOptions{}, &client)
 }

@@ -24,9 +24,9 @@ func (silent) GetToken(ctx context.Context, _ policy.TokenRequestOptions) (azcor
 // A request for a token ends with its context, after ten seconds, or with the client.
 func TestBoundedRequestsForTokensEnd(t *testing.T) {
 	for what, test := range map[string]struct{ caller, client, want time.Duration }{
-		"caller": {3 * time.Second, time.Hour, 3 * time.Second},
+		"caller": {3 * time.Second, time.Hour, 2850 * time.Millisecond},
 		"client": {time.Hour, 2 * time.Second, 2 * time.Second},
-		"bound":  {time.Hour, time.Hour, 10 * time.Second},
+		"bound":  {time.Hour, time.Hour, 9750 * time.Millisecond},
 	} {
 		t.Run(what, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -35,7 +35,7 @@ func TestBoundedRequestsForTokensEnd(t *testing.T) {
 				ctx, cancel := context.WithTimeoutCause(t.Context(), test.caller, &leasing.LostError{Reason: leasing.LostExpired})
 				defer cancel()
 				began := time.Now()
-				_, err := Bounded(lifetime, silent{}).GetToken(ctx, policy.TokenRequestOptions{})
+				_, err := ForService(lifetime, silent{}, "").GetToken(ctx, policy.TokenRequestOptions{})
 				require.Equal(t, test.want, time.Since(began))
 				require.NotErrorIs(t, err, leasing.ErrLost, "the cause is the caller's own")
 				if what == "client" {

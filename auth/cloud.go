@@ -5,6 +5,7 @@ import (
 	"net/url"
 	"os"
 	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/cloud"
@@ -75,7 +76,8 @@ func (o Options) audience() string {
 func (o Options) clientOptions() (client policy.ClientOptions, disableDiscovery bool, err error) {
 	client = o.Client
 	client.Cloud, err = o.CloudConfiguration()
-	client.Retry = retries(client.Retry)
+	client.Retry, client.Transport = retries(client.Retry), withoutRedirects(client.Transport)
+	client.PerRetryPolicies = append(slices.Clip(client.PerRetryPolicies), ownAuthority{client.Cloud.ActiveDirectoryAuthorityHost})
 	disableDiscovery = true
 	for _, known := range clouds {
 		if strings.TrimSuffix(client.Cloud.ActiveDirectoryAuthorityHost, "/") == strings.TrimSuffix(known.configuration.ActiveDirectoryAuthorityHost, "/") {

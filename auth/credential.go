@@ -2,6 +2,7 @@ package auth
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync/atomic"
@@ -9,6 +10,8 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
 )
 
 // New makes the credential that the options describe. It sends nothing; with a
@@ -57,6 +60,7 @@ func (c *credential) GetToken(ctx context.Context, options policy.TokenRequestOp
 	}
 	failed := &Error{Mode: c.mode}
 	var texts []string
+	var silent *silentError
 	for _, l := range links {
 		token, err := l.source.GetToken(ctx, options)
 		if err == nil {
@@ -68,9 +72,13 @@ func (c *credential) GetToken(ctx context.Context, options policy.TokenRequestOp
 		if redact(err.Error(), l.secret) != err.Error() {
 			failed.Err = withoutBody(failure(err).RawResponse)
 		}
+		errors.As(err, &silent)
 		if !l.optional && !isUnavailable(err) {
 			break
 		}
+	}
+	if silent != nil { // whether the identity is there is not known
+		failed.kind = leasing.ErrUnavailable
 	}
 	failed.text = strings.Join(texts, "; ")
 	return azcore.AccessToken{}, failed
@@ -80,28 +88,41 @@ func (c *credential) GetToken(ctx context.Context, options policy.TokenRequestOp
 // slowest of its credentials, those that run a program (cliTimeout).
 const tokenTimeout = 10 * time.Second
 
-// Bounded is a credential whose requests for tokens take at most 10 seconds, and end with
-// a context, of a client's lifetime. The clients of Azure's services have all callers
-// wait for the one that has asked for a token, and its context may have no end: without
-// a bound a request that hangs would hang them all.
-func Bounded(lifetime context.Context, c azcore.TokenCredential) azcore.TokenCredential {
-	return bounded{lifetime, c}
+// ForService is a credential as the client of one service uses it: its errors are
+// *providerkit.CredentialError, which say nothing of the service, and match ErrDenied as Refused
+// says. A panic of the credential is such an error too.
+//
+// It asks for tokens of the scope alone, unless that is "", whatever scope the client asks for:
+// a client of Azure Storage takes one from any answer 401, so that a token for another service
+// could be had by that answer, and would be sent to whoever answered.
+//
+// A request for a token takes at most 10 seconds, and ends with lifetime. The clients of Azure's
+// services have all callers wait for the one that has asked, and its context may have no
+// end: a request that hangs would hang them all.
+func ForService(lifetime context.Context, c azcore.TokenCredential, scope string) azcore.TokenCredential {
+	return service{lifetime, c, scope}
 }
 
-type bounded struct {
+type service struct {
 	lifetime context.Context
 	next     azcore.TokenCredential
+	scope    string
 }
 
-func (b bounded) GetToken(ctx context.Context, options policy.TokenRequestOptions) (azcore.AccessToken, error) {
+func (s service) GetToken(ctx context.Context, options policy.TokenRequestOptions) (azcore.AccessToken, error) {
 	ctx, cancel := context.WithTimeout(ctx, tokenTimeout)
 	defer cancel()
-	defer context.AfterFunc(b.lifetime, cancel)()
-	token, err := b.next.GetToken(ctx, options)
-	if err != nil && ctx.Err() != nil {
-		err = fmt.Errorf("%w: %v", ctx.Err(), err) // the context's cause is the caller's own: it is text alone
+	defer context.AfterFunc(s.lifetime, cancel)()
+	if s.scope != "" {
+		options.Scopes = []string{s.scope}
 	}
-	return token, err
+	return providerkit.AskCredentials(ctx, Refused, func(ctx context.Context) (azcore.AccessToken, error) {
+		token, err := s.next.GetToken(ctx, options)
+		if err != nil {
+			err = providerkit.WithText(redact(brief(err), ""), err)
+		}
+		return token, err
+	})
 }
 
 // Explanation says how a mode looks for tokens, for a log at the start of a

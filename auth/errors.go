@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"regexp"
@@ -12,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
 	"github.com/Azure/azure-sdk-for-go/sdk/azidentity"
 	"github.com/distributedleasing/leasing"
@@ -50,15 +52,49 @@ func kindOf(ctx context.Context, err error, optional bool) error {
 		return leasing.ErrDenied
 	}
 	if r := failure(err).RawResponse; r != nil {
-		switch r.StatusCode {
-		case http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden:
+		if refuses(r) {
 			return leasing.ErrDenied
+		}
+		switch r.StatusCode {
 		case http.StatusTooManyRequests, http.StatusServiceUnavailable:
 			seconds, _ := strconv.Atoi(r.Header.Get("Retry-After")) // Entra ID uses this form
 			return &leasing.ThrottledError{RetryAfter: time.Duration(max(0, seconds)) * time.Second}
 		}
 	}
 	return leasing.ErrUnavailable
+}
+
+// Refused reports whether an error of a credential says that its source has refused the
+// identity. It knows the errors of this package, of azidentity and of azcore.
+func Refused(err error) bool {
+	if errors.Is(err, leasing.ErrDenied) {
+		return true
+	}
+	if ours := (*Error)(nil); errors.As(err, &ours) {
+		return false
+	}
+	r := failure(err).RawResponse
+	if answered := (*azcore.ResponseError)(nil); r == nil && errors.As(err, &answered) {
+		if r = answered.RawResponse; r == nil {
+			r = &http.Response{StatusCode: answered.StatusCode, Body: http.NoBody}
+		}
+	}
+	return r != nil && refuses(r)
+}
+
+// refuses reports whether a source of tokens refuses the identity. A 400 does so in the words of
+// OAuth (RFC 6749, 5.2) or of a managed identity's endpoint: a proxy answers 400 too, and
+// Entra ID may answer it for a while ("temporarily_unavailable").
+func refuses(r *http.Response) bool {
+	switch r.StatusCode {
+	case http.StatusUnauthorized, http.StatusForbidden:
+		return true
+	case http.StatusBadRequest:
+		said, own := saidBy(r)
+		code, _ := said.Error.(string)
+		return own && code != "temporarily_unavailable" && code != "server_error"
+	}
+	return false
 }
 
 // isUnavailable reports whether there is no such identity here. azidentity's
@@ -96,12 +132,8 @@ func brief(err error) string {
 // error_description, the managed identity endpoints' message.
 func describe(r *http.Response) string {
 	text := fmt.Sprintf("status %d", r.StatusCode)
-	var said struct {
-		Error       any    `json:"error"`
-		Description string `json:"error_description"`
-		Message     string `json:"message"`
-	}
-	if body, err := runtime.Payload(r); err != nil || json.Unmarshal(body, &said) != nil {
+	said, own := saidBy(r)
+	if !own {
 		return text
 	}
 	for _, part := range []any{said.Error, said.Description, said.Message} {
@@ -117,16 +149,34 @@ func describe(r *http.Response) string {
 	return text
 }
 
+// saying is what a source of tokens says of a failure.
+type saying struct {
+	Error       any    `json:"error"`
+	Description string `json:"error_description"`
+	Message     string `json:"message"`
+}
+
+// saidBy reads a response. own is false if it says nothing that a source of tokens would.
+func saidBy(r *http.Response) (said saying, own bool) {
+	body, err := runtime.Payload(r)
+	own = err == nil && json.Unmarshal(body, &said) == nil && (said.Error != nil || said.Description+said.Message != "")
+	return said, own
+}
+
 func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
 
 // withoutBody is azidentity's error for a response whose body may not be shown; nil
-// if there is none. It keeps what decides over a retry.
+// if there is none. It keeps what decides over a retry, and whether the identity is refused.
 func withoutBody(r *http.Response) *azidentity.AuthenticationFailedError {
 	if r == nil {
 		return &azidentity.AuthenticationFailedError{}
 	}
+	body := ""
+	if refuses(r) {
+		body = `{"error":"refused"}`
+	}
 	return &azidentity.AuthenticationFailedError{RawResponse: &http.Response{
-		Status: strconv.Itoa(r.StatusCode), StatusCode: r.StatusCode, Header: r.Header, Body: http.NoBody,
+		Status: strconv.Itoa(r.StatusCode), StatusCode: r.StatusCode, Header: r.Header, Body: io.NopCloser(strings.NewReader(body)),
 	}}
 }
 

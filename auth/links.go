@@ -129,7 +129,8 @@ func (o Options) managedIdentity() link {
 		if options.ClientOptions, _, err = o.clientOptions(); err != nil {
 			return nil, err
 		}
-		options.Retry = o.Client.Retry // azidentity knows better when the metadata service wants to be asked again
+		options.PerRetryPolicies = o.Client.PerRetryPolicies // the host's own endpoint is no authority's
+		options.Retry = o.Client.Retry                       // azidentity knows better when the metadata service wants to be asked again
 		made, err := azidentity.NewManagedIdentityCredential(options)
 		if err != nil { // the host does not know identities by their client ID
 			return nil, invalid("auth.Options.ManagedIdentity.ClientID", id, "what this host supports: "+err.Error())

@@ -47,6 +47,12 @@ func (o Options) probedIdentity() link {
 	return l
 }
 
+// silentError is of a metadata service that has not answered. It may be slow, or not there: so it
+// ends no wait, and the next link is asked.
+type silentError struct{ error }
+
+func (e *silentError) Unwrap() error { return e.error }
+
 // probed asks its credential only after the metadata service has answered.
 type probed struct {
 	azcore.TokenCredential
@@ -57,7 +63,7 @@ type probed struct {
 func (p *probed) GetToken(ctx context.Context, options policy.TokenRequestOptions) (azcore.AccessToken, error) {
 	if !p.answered.Load() {
 		if err := p.probe(ctx); err != nil {
-			return azcore.AccessToken{}, azidentity.NewCredentialUnavailableError("the metadata service of Azure does not answer: " + err.Error())
+			return azcore.AccessToken{}, &silentError{azidentity.NewCredentialUnavailableError("the metadata service of Azure does not answer: " + err.Error())}
 		}
 		p.answered.Store(true)
 	}

@@ -3,6 +3,7 @@ package providerkit
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
@@ -60,6 +61,9 @@ func (p *Provider) explain(ctx, own context.Context, err error) error {
 	ended := own.Err()
 	if ended != nil {
 		err = withoutCause(own, err)
+	}
+	if source := credentialError(err); source != nil && !strings.HasPrefix(err.Error(), source.class.Error()) {
+		err = source // the client library has put words about the store around it
 	}
 	answered := known(err)
 	if !answered {

@@ -36,7 +36,12 @@ func (s *Server) counted(handle http.HandlerFunc) http.HandlerFunc {
 		defer s.mu.Unlock()
 		s.requests++
 		if s.status != 0 {
-			refuse(w, s.status, "temporarily_unavailable", "AADSTS90033: A transient error has occurred.")
+			switch s.status {
+			case http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden:
+				refuse(w, s.status, "invalid_client", "AADSTS7000215: Invalid client secret provided.")
+			default:
+				refuse(w, s.status, "temporarily_unavailable", "AADSTS90033: A transient error has occurred.")
+			}
 			return
 		}
 		handle(w, r)

@@ -2,7 +2,6 @@ package redisauth
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -142,21 +141,17 @@ func (c *Credentials) replace() error {
 func (c *Credentials) token() (*signIn, error) {
 	ctx, cancel := context.WithTimeout(c.ctx, c.options.Timeout)
 	defer cancel()
-	var token azcore.AccessToken
-	err := providerkit.Guard(func() (err error) {
-		token, err = c.options.Credential.GetToken(ctx, policy.TokenRequestOptions{Scopes: []string{c.options.Scope}})
-		return err
-	})
-	if err == nil {
+	signIn, err := providerkit.AskCredentials(ctx, auth.Refused, func(ctx context.Context) (*signIn, error) {
+		token, err := c.options.Credential.GetToken(ctx, policy.TokenRequestOptions{Scopes: []string{c.options.Scope}})
+		if err != nil {
+			return nil, err
+		}
 		return newSignIn(c.options.User, token, time.Now())
-	}
-	if c.ctx.Err() != nil {
+	})
+	if err != nil && c.ctx.Err() != nil {
 		return nil, leasing.ErrClosed
 	}
-	if known := (*auth.Error)(nil); errors.As(err, &known) {
-		return nil, err
-	}
-	return nil, fmt.Errorf("%w: no token: %w", leasing.ErrUnavailable, err)
+	return signIn, err
 }
 
 // keep makes a token the current one, and returns the listeners that need it.

@@ -4,7 +4,6 @@ package redisauth
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"os"
 	"slices"
@@ -16,6 +15,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
 	"github.com/distributedleasing/leasing/auth"
 	"github.com/distributedleasing/leasing/auth/authtest"
 	"github.com/distributedleasing/leasing/auth/redisauth"
@@ -249,8 +249,10 @@ func TestRedisWithoutEntraID(t *testing.T) {
 		require.NoError(t, err)
 		err = late.Ping(t.Context())
 		require.ErrorIs(t, err, want)
+		var source *providerkit.CredentialError
+		require.ErrorAs(t, err, &source)
 		var failed *auth.Error
-		require.True(t, errors.As(err, &failed), "%v", err)
+		require.ErrorAs(t, source.Cause, &failed)
 		require.NoError(t, late.Close())
 	}
 }

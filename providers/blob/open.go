@@ -76,6 +76,10 @@ func (o Options) client() (_ *container.ClientOptions, idle func()) {
 	}, idle
 }
 
+// scope is that of the service's tokens in all clouds:
+// learn.microsoft.com/azure/storage/blobs/authorize-access-azure-active-directory.
+const scope = "https://storage.azure.com/.default"
+
 // container makes the container's client with the one identity that there is.
 func (o Options) container(at endpoint, client *container.ClientOptions) (*container.Client, error) {
 	address := at.service + "/" + o.Container
@@ -102,7 +106,7 @@ func (o Options) container(at endpoint, client *container.ClientOptions) (*conta
 			return nil, err
 		}
 	}
-	return container.NewClient(address, auth.Bounded(context.Background(), credential), client)
+	return container.NewClient(address, auth.ForService(context.Background(), credential, scope), client)
 }
 
 // withoutURL is what stands behind an error of net/http.

@@ -158,7 +158,7 @@ func TestTrap_T45_AnExpiredDocumentInTheWayIsUnavailable(t *testing.T) {
 		_, err = p.Acquire(t.Context(), wish("n", "b", time.Minute))
 		requireUnknown(t, err)
 		verbs := slices.DeleteFunc(b.verbs(), func(v cosmostest.Verb) bool { return v == cosmostest.ReadAccount }) // which azcosmos looks at now and then
-		looks := []cosmostest.Verb{cosmostest.ReadItem, cosmostest.ReadItem} // at the document and at the floor
+		looks := []cosmostest.Verb{cosmostest.ReadItem, cosmostest.ReadItem}                                       // at the document and at the floor
 		again := append([]cosmostest.Verb{cosmostest.CreateItem}, looks...)
 		require.Equal(t, append(looks, slices.Repeat(again, 3)...), verbs)
 	})

@@ -131,7 +131,7 @@ func (o *Options) client(w *wire) (*azcosmos.Client, error) {
 	options.EnableContentResponseOnWrite = false
 	endpoint := strings.TrimSuffix(o.Endpoint, "/")
 	if o.Credential != nil {
-		return azcosmos.NewClient(endpoint, auth.Bounded(w.lifetime, o.Credential), &options)
+		return azcosmos.NewClient(endpoint, auth.ForService(w.lifetime, o.Credential, ""), &options)
 	}
 	key, err := azcosmos.NewKeyCredential(o.Key)
 	if err != nil {

@@ -2,6 +2,7 @@ package cosmoslease
 
 import (
 	"context"
+	"net/url"
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
@@ -43,6 +44,7 @@ func newProvider(o Options) *Provider {
 		connection: &connection{options: o, wire: newWire(lifetime, o.ClientOptions.Transport), finding: make(chan struct{}, 1)},
 		naming:     ids,
 	}
+	s.connection.wire.account, _ = url.Parse(o.Endpoint) // complete has seen to it
 	d := &driver{store: s, end: end}
 	d.Records = providerkit.Records{
 		Store: s, Key: ids.Encode, FloorKey: ids.Floor(), Lagging: true, Classify: d.Classify,

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"sync/atomic"
 	"time"
 
@@ -24,6 +25,7 @@ type wire struct {
 	next     httpguard.Doer
 	own      *http.Transport // of our making; nil if next is the user's
 	lifetime context.Context
+	account  *url.URL    // Options.Endpoint
 	several  atomic.Bool // write regions
 }
 
@@ -50,7 +52,7 @@ func (w *wire) Do(req *http.Request) (*http.Response, error) {
 		ctx, cancel = context.WithTimeout(ctx, accountTimeout)
 		defer cancel()
 	}
-	response, err := w.next.Do(req.WithContext(ctx))
+	response, err := w.next.Do(w.toAccount(req.WithContext(ctx)))
 	if err != nil {
 		return nil, broke(ctx, req, err)
 	}

@@ -140,6 +140,9 @@ func (d *driver) Close() error {
 // (go.etcd.io/etcd/api/v3/v3rpc/rpctypes). A dial that failed is told from a connection that was lost by its text alone, so
 // it is Unknown.
 func (*driver) Classify(err error) (m providerkit.Meaning) {
+	if ofCredentials(err) {
+		return providerkit.Meaning{Class: providerkit.Unsent, Text: providerkit.NewCredentialError(err, false).Error()}
+	}
 	known, code := rpctypes.Error(err), status.Code(err)
 	if own := (rpctypes.EtcdError{}); errors.As(err, &own) {
 		code = own.Code()
@@ -158,6 +161,12 @@ func (*driver) Classify(err error) (m providerkit.Meaning) {
 		m.Class = providerkit.Invalid
 	}
 	return m
+}
+
+// ofCredentials reports whether an error is of credentials that a Client of the user's adds to each call. gRPC 1.84 gives
+// it any code and marks it by text alone (internal/transport/http2_client.go, getTrAuthData and getCallAuthData).
+func ofCredentials(err error) bool {
+	return err != nil && strings.Contains(err.Error(), "per-RPC creds")
 }
 
 // watch tells which claims end, by release, break or expiry: a providerkit.Connection.

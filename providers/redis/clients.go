@@ -30,9 +30,6 @@ const (
 
 // open makes the clients of a URL.
 func (l location) open(o Options) ([]redis.UniversalClient, error) {
-	if o.Credentials != nil {
-		o.Credentials = guardedCredentials{o.Credentials}
-	}
 	switch o.Mode {
 	case Cluster:
 		c, err := l.cluster(o)
@@ -53,7 +50,7 @@ func (l location) open(o Options) ([]redis.UniversalClient, error) {
 		if err != nil {
 			return nil, badParameter("redis.ParseURL", err)
 		}
-		c.StreamingCredentialsProvider = o.Credentials
+		c.StreamingCredentialsProvider = guarded(o.Credentials)
 		c.Username, c.Password, c.TLSConfig = l.user, l.password, l.tls(o, c.TLSConfig)
 		c.ContextTimeoutEnabled, c.DisableIdentity, c.MaintNotificationsConfig = true, true, noMaintenance()
 		c.DialerRetries, c.OnConnect = 1, l.onConnect(o)
@@ -70,7 +67,7 @@ func (l location) cluster(o Options) (*redis.ClusterOptions, error) {
 		return nil, badParameter("redis.ParseClusterURL", err)
 	}
 	c.Addrs = addrs
-	c.StreamingCredentialsProvider = o.Credentials
+	c.StreamingCredentialsProvider = guarded(o.Credentials)
 	c.Username, c.Password, c.TLSConfig = l.user, l.password, l.tls(o, c.TLSConfig)
 	c.ContextTimeoutEnabled, c.DisableIdentity, c.MaintNotificationsConfig = true, true, noMaintenance()
 	c.DisableRoutingPolicies = true // they ask each server for all its commands
@@ -87,7 +84,7 @@ func (l location) sentinel(o Options) (*redis.FailoverOptions, error) {
 	}
 	c.MasterName, c.SentinelAddrs = o.Master, addrs
 	c.SentinelUsername, c.SentinelPassword = o.SentinelUsername, o.SentinelPassword
-	c.StreamingCredentialsProvider = o.Credentials
+	c.StreamingCredentialsProvider = guarded(o.Credentials)
 	c.Username, c.Password, c.TLSConfig = l.user, l.password, l.tls(o, c.TLSConfig)
 	c.ContextTimeoutEnabled, c.DisableIdentity = true, true // it never asks for maintenance notifications
 	c.OnConnect = l.onConnect(o)
@@ -152,15 +149,20 @@ func badParameter(parser string, err error) error {
 	return providerkit.BadURL(fmt.Sprintf("what %s understands: %s", parser, text))
 }
 
-// guardedCredentials are the application's. go-redis asks them in a goroutine of its own.
-type guardedCredentials struct {
-	auth.StreamingCredentialsProvider
+// guarded is a source of credentials whose errors say nothing of Redis; nil if there is none.
+func guarded(source auth.StreamingCredentialsProvider) auth.StreamingCredentialsProvider {
+	if source == nil {
+		return nil
+	}
+	return guardedSource{source}
 }
 
-func (g guardedCredentials) Subscribe(l auth.CredentialsListener) (c auth.Credentials, unsubscribe auth.UnsubscribeFunc, err error) {
-	err = providerkit.Guard(func() (err error) {
-		c, unsubscribe, err = g.StreamingCredentialsProvider.Subscribe(l)
-		return err
-	})
+type guardedSource struct{ auth.StreamingCredentialsProvider }
+
+func (g guardedSource) Subscribe(l auth.CredentialsListener) (c auth.Credentials, unsubscribe auth.UnsubscribeFunc, err error) {
+	defer providerkit.GuardCredentials(&err, nil)
+	if c, unsubscribe, err = g.StreamingCredentialsProvider.Subscribe(l); err == nil && c == nil {
+		err = errors.New("the source has returned none")
+	}
 	return c, unsubscribe, err
 }

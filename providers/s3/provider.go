@@ -1,7 +1,6 @@
 package s3lease
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -58,6 +57,7 @@ func newProvider(o Options, client *s3.Client, transport *httpguard.Client) *Pro
 	} else {
 		s.answers, d.idle = guarded(client.Options().HTTPClient)
 	}
+	s.once = once(client.Options(), s.answers)
 	d.Records = providerkit.Records{
 		Store: s, Key: s.naming.Encode, Classify: d.Classify, ManualSweep: true,
 		Expiry: &providerkit.Expiry{Resolution: resolution, Skew: o.ClockSkew},
@@ -75,19 +75,25 @@ func (o *Options) client(ctx context.Context) (*s3.Client, *httpguard.Client, er
 	if o.AccessKey != "" {
 		keys = credentials.NewStaticCredentialsProvider(o.AccessKey, o.SecretKey.Reveal(), o.SessionToken.Reveal())
 	}
-	c, err := config.LoadDefaultConfig(ctx, config.WithRegion(o.Region), config.WithBaseEndpoint(o.Endpoint), config.WithCredentialsProvider(keys))
+	settings := append(sources(), config.WithRegion(o.Region), config.WithCredentialsProvider(keys))
+	if o.Endpoint != "" {
+		settings = append(settings, config.WithDefaultRegion("us-east-1"))
+	}
+	c, err := config.LoadDefaultConfig(ctx, settings...)
 	if err != nil {
 		return nil, nil, fmt.Errorf("%w: the SDK's configuration: %w", abstractions.ErrInvalid, err)
-	}
-	if o.Endpoint != "" {
-		c.Region = cmp.Or(c.Region, "us-east-1")
 	}
 	if c.Region == "" {
 		return nil, nil, providerkit.BadOption("Region", "", "the bucket's region, here or in AWS_REGION")
 	}
 	guarded := httpguard.New()
 	c.HTTPClient = guarded
-	return s3.NewFromConfig(c, func(client *s3.Options) { client.UsePathStyle = o.PathStyle }), guarded, nil
+	return s3.NewFromConfig(c, func(client *s3.Options) {
+		client.UsePathStyle = o.PathStyle
+		if o.Endpoint != "" { // in the configuration it is every service's: STS would be asked there
+			client.BaseEndpoint = &o.Endpoint
+		}
+	}), guarded, nil
 }
 
 // guarded wraps the HTTP client of an application's client. The SDK's default follows 307

@@ -1,13 +1,17 @@
 package sqllease
 
 import (
+	"cmp"
 	"context"
+	"crypto/tls"
 	"database/sql"
 	sqldriver "database/sql/driver"
 	"errors"
 	"fmt"
+	"net"
 
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
 )
 
 // MySQLClient is a client library of MySQL and MariaDB. This module requires none: module
@@ -31,10 +35,13 @@ SET SESSION time_zone = '+00:00', autocommit = 1, completion_type = 'NO_CHAIN',
 SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED`
 
 // mysqlConnector sets sessions up.
-type mysqlConnector struct{ sqldriver.Connector }
+type mysqlConnector struct {
+	sqldriver.Connector
+	number func(error) int
+}
 
 func (c mysqlConnector) Connect(ctx context.Context) (sqldriver.Conn, error) {
-	conn, err := c.Connector.Connect(ctx)
+	conn, err := c.signIn(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -68,10 +75,31 @@ func quotesSafely(ctx context.Context, conn sqldriver.Conn) error {
 	return err
 }
 
+// signIn connects. A function of the user's in the Connector may get the password. Its error says nothing of the server, whose
+// own answers have numbers.
+func (c mysqlConnector) signIn(ctx context.Context) (conn sqldriver.Conn, err error) {
+	var ofServer error
+	func() {
+		defer providerkit.GuardCredentials(&err, nil)
+		if conn, err = c.Connector.Connect(ctx); err != nil && (c.number(err) != 0 || ctx.Err() != nil || ofConnection(err)) {
+			ofServer, err = err, nil
+		}
+	}()
+	return conn, cmp.Or(err, ofServer)
+}
+
+// ofConnection reports whether an error is of the connection itself.
+func ofConnection(err error) bool {
+	var network net.Error
+	var untrusted *tls.CertificateVerificationError
+	var plain tls.RecordHeaderError
+	return errors.Is(err, sqldriver.ErrBadConn) || errors.As(err, &network) || errors.As(err, &untrusted) || errors.As(err, &plain)
+}
+
 type mysqlDatabase struct{ *sql.DB }
 
 func openMySQL(c *MySQLClient) mysqlDatabase {
-	db := sql.OpenDB(mysqlConnector{c.Connector})
+	db := sql.OpenDB(mysqlConnector{c.Connector, c.ErrorNumber})
 	db.SetMaxOpenConns(c.MaxConns)
 	db.SetMaxIdleConns(c.MaxConns)
 	return mysqlDatabase{db}

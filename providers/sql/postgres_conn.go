@@ -3,6 +3,7 @@ package sqllease
 import (
 	"context"
 	"database/sql"
+	sqldriver "database/sql/driver"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -22,6 +23,7 @@ type pgDatabase struct {
 	querier // of db
 	db      *sql.DB
 	native  bool                                     // the driver is pgx
+	hooked  bool                                     // it is the user's, whose hooks may get passwords
 	size    int                                      // the most connections at a time; 0 if there is no bound
 	listen  func(context.Context) (*pgx.Conn, error) // opens one outside the pool; nil if the driver can't
 	close   func()                                   // closes what is our own
@@ -89,10 +91,11 @@ func within(timeout time.Duration, dial pgconn.DialFunc) pgconn.DialFunc {
 // up no place in it.
 func fromPool(pool *pgxpool.Pool) *pgDatabase {
 	d := ownPgx(stdlib.OpenDBFromPool(pool), pool.Config().MaxConns)
+	d.hooked = true
 	d.listen = func(ctx context.Context) (*pgx.Conn, error) {
 		config := pool.Config()
 		if config.BeforeConnect != nil {
-			if err := config.BeforeConnect(ctx, config.ConnConfig); err != nil {
+			if err := beforeConnect(ctx, config); err != nil {
 				return nil, err
 			}
 		}
@@ -107,6 +110,24 @@ func fromPool(pool *pgxpool.Pool) *pgDatabase {
 	return d
 }
 
+func beforeConnect(ctx context.Context, config *pgxpool.Config) (err error) {
+	defer providerkit.GuardCredentials(&err, nil)
+	return config.BeforeConnect(ctx, config.ConnConfig)
+}
+
+// connection is one of the pool. The hooks of a user's pool get its passwords, and their errors say
+// nothing of the server: those of its own answers are *pgconn.ConnectError.
+func (d *pgDatabase) connection(ctx context.Context) (*sql.Conn, error) {
+	conn, err := d.db.Conn(ctx)
+	if err == nil || !d.hooked || ctx.Err() != nil || errors.Is(err, sqldriver.ErrBadConn) {
+		return conn, err
+	}
+	if answered := (*pgconn.ConnectError)(nil); errors.As(err, &answered) {
+		return nil, err
+	}
+	return nil, providerkit.NewCredentialError(err, false)
+}
+
 // fromDB uses the user's database. Listeners connect as its latest connection did,
 // if that is pgx's.
 func fromDB(db *sql.DB) *pgDatabase {
@@ -114,7 +135,7 @@ func fromDB(db *sql.DB) *pgDatabase {
 	if _, ok := db.Driver().(*stdlib.Driver); !ok {
 		return d
 	}
-	d.native = true
+	d.native, d.hooked = true, true
 	d.listen = func(ctx context.Context) (*pgx.Conn, error) {
 		conn, err := db.Conn(ctx)
 		if err != nil {

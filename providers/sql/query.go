@@ -80,7 +80,7 @@ func (d *pgDatabase) query(ctx context.Context, statement string, args []any, ea
 	if !d.native {
 		return viaSQL{d.querier}.query(ctx, statement, args, each)
 	}
-	conn, err := d.db.Conn(ctx)
+	conn, err := d.connection(ctx)
 	if err != nil {
 		return err
 	}

@@ -149,10 +149,16 @@ func (c *Client) ask(ctx context.Context, method, path string, query url.Values,
 	if text != nil {
 		req.Header.Set("Content-Type", "application/json")
 	}
-	if err = c.authorize(req); err != nil {
-		return nil, providerkit.MarkNotApplied(err)
+	if err = c.sign(req); err != nil {
+		return nil, err
 	}
 	return c.client.Do(req)
+}
+
+// sign adds credentials to a request.
+func (c *Client) sign(req *http.Request) (err error) {
+	defer providerkit.GuardCredentials(&err, nil)
+	return c.authorize(req)
 }
 
 // Classify says what an error means, by the table that the answers of many services have

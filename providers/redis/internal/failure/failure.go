@@ -2,7 +2,10 @@
 package failure
 
 import (
+	"context"
 	"errors"
+	"io"
+	"net"
 	"slices"
 	"strings"
 
@@ -75,4 +78,21 @@ func Of(err error) error {
 		return err
 	}
 	return Classify(err).Of(err)
+}
+
+// OfSource is an error of a client that has a function for its credentials. go-redis 9.23 returns the
+// function's own error (redis.go, _getConn), which says nothing of Redis. So what is neither an answer nor of the connection,
+// nor of the pool, is of the function.
+func OfSource(err error) error {
+	var answered redis.Error
+	var network net.Error
+	if err == nil || errors.As(err, &answered) || errors.As(err, &network) {
+		return err
+	}
+	for _, of := range [...]error{io.EOF, io.ErrUnexpectedEOF, context.Canceled, context.DeadlineExceeded, redis.ErrClosed, redis.ErrPoolTimeout, redis.ErrPoolExhausted} {
+		if errors.Is(err, of) {
+			return err
+		}
+	}
+	return providerkit.NewCredentialError(err, false)
 }

@@ -73,7 +73,7 @@ func aside[T any](ctx context.Context, d *Node, request func(context.Context) (T
 func (d *Node) Ping(ctx context.Context) error {
 	_, err := aside(ctx, d, func(ctx context.Context) (none struct{}, err error) {
 		if d.cluster == nil {
-			return none, d.Client.Ping(ctx).Err()
+			return none, d.ofClient(d.Client.Ping(ctx).Err())
 		}
 		return none, d.cluster.ForEachMaster(ctx, func(ctx context.Context, master *redis.Client) error {
 			return master.Ping(ctx).Err()

@@ -22,7 +22,7 @@ func (d *Node) batcherOfMaster(ctx context.Context, op *script.Operation) (*batc
 		d.known.Store(true)
 	}
 	if err != nil {
-		return nil, failure.Of(err)
+		return nil, failure.Of(d.ofClient(err))
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()

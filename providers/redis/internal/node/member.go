@@ -27,13 +27,15 @@ type member struct {
 	// nil if it has found none. The server's wall clock may be set forward meanwhile.
 	until atomic.Pointer[time.Time]
 	met   func(a script.Admission) error
+	// ofClient is the node's.
+	ofClient func(error) error
 }
 
 // NewMember is a node of a Redlock whose servers cast no vote for longest after they have lost
 // their data. met refuses a run that was met at another address.
 func NewMember(client redis.UniversalClient, timely bool, n script.Naming, longest time.Duration, met func(a script.Admission) error) *Node {
 	d := New(client, timely, n)
-	d.member, d.header[1] = &member{marker: n.Marker(), longest: script.Milliseconds(longest), met: met}, "0"
+	d.member, d.header[1] = &member{marker: n.Marker(), longest: script.Milliseconds(longest), met: met, ofClient: d.ofClient}, "0"
 	return d
 }
 
@@ -62,7 +64,7 @@ func (m *member) ask(ctx context.Context, c redis.Scripter, verb string) (a scri
 	sent := time.Now()
 	values, err := c.Eval(ctx, script.AdmitText, []string{m.marker}, verb, m.longest).Slice()
 	if err != nil {
-		return a, err
+		return a, m.ofClient(err)
 	}
 	if a, err = script.ParseAdmission(values); err != nil {
 		return a, err

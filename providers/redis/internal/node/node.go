@@ -38,6 +38,7 @@ type Node struct {
 	header  [2]string            // the first arguments of the scripts, but for a quarantine
 	member  *member              // of a Redlock; nil elsewhere
 	repeats bool                 // the client may send a command more than once
+	sourced bool                 // the client has a function for its credentials
 	Waiters *waitqueue.Queue
 	after   Aftermath // requests that are none of the scripts'
 	spare   sync.Pool // of *several
@@ -63,8 +64,12 @@ func New(client redis.UniversalClient, timely bool, n script.Naming) *Node {
 	switch client := client.(type) {
 	case *redis.ClusterClient:
 		d.cluster, d.header[0], d.repeats = client, "1", true
+		o := client.Options()
+		d.sourced = o.CredentialsProvider != nil || o.CredentialsProviderContext != nil || o.StreamingCredentialsProvider != nil
 	case *redis.Client:
-		d.repeats = client.Options().MaxRetries > 0
+		o := client.Options()
+		d.repeats = o.MaxRetries > 0
+		d.sourced = o.CredentialsProvider != nil || o.CredentialsProviderContext != nil || o.StreamingCredentialsProvider != nil
 	}
 	d.batcher = batch.New(d.send, d.direct)
 	channel := n.Channel(abstractions.NewID())
@@ -189,7 +194,7 @@ func (d *Node) send(ctx context.Context, ops []*script.Operation, _ bool) {
 			d.take(nil, err, ops)
 		} else {
 			values, err := cmds[i].Slice()
-			d.take(values, err, ops)
+			d.take(values, d.ofClient(err), ops)
 		}
 	}
 }
@@ -313,7 +318,7 @@ func (d *Node) take(values []any, err error, ops []*script.Operation) {
 	if err != nil {
 		failed := failure.Of(err)
 		switch {
-		case d.repeats && errors.Is(failed, abstractions.ErrThrottled):
+		case d.repeats && (errors.Is(failed, abstractions.ErrThrottled) || isOfCredentials(failed)):
 			failed = providerkit.Partial(failed)
 		case !d.repeats && providerkit.NotSent(err):
 			failed = providerkit.MarkNotApplied(failed)
@@ -336,4 +341,18 @@ func (d *Node) take(values []any, err error, ops []*script.Operation) {
 			}
 		}
 	}
+}
+
+// ofClient is an error of the client, which may be one of a function for its credentials.
+func (d *Node) ofClient(err error) error {
+	if d.sourced {
+		return failure.OfSource(err)
+	}
+	return err
+}
+
+// isOfCredentials reports whether the last connection of a call was not signed in, for want of credentials.
+func isOfCredentials(err error) bool {
+	var source *providerkit.CredentialError
+	return errors.As(err, &source)
 }

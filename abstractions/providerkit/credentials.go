@@ -1,0 +1,101 @@
+package providerkit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/distributedleasing/leasing/abstractions"
+)
+
+// CredentialError is a failure of a source of credentials: a log-in or metadata service, a
+// file, a program, a function of the application's. It says nothing about the store, which
+// was not asked. So the source's own error is text, and cannot be found in the chain: a 404 of
+// a log-in service is no missing record, and a 429 of one is no throttled store.
+//
+// It matches ErrDenied if the source has refused the identity, otherwise ErrUnavailable,
+// and the error of a context that ended while the source was asked.
+type CredentialError struct {
+	// Cause is the source's own error. It is here for callers who know the source.
+	Cause error
+
+	class, ended error
+	text         string
+}
+
+// NewCredentialError makes the error of a source. refused says that the source has refused
+// the identity, and did not merely fail. So does a cause that matches ErrDenied. A cause that has
+// a CredentialError in its chain is that one.
+func NewCredentialError(cause error, refused bool) *CredentialError {
+	if already := credentialError(cause); already != nil {
+		return already
+	}
+	const longest = 1000 // bytes; some libraries put a whole answer into the text
+	e := &CredentialError{Cause: cause, class: abstractions.ErrUnavailable}
+	if refused || errors.Is(cause, abstractions.ErrDenied) {
+		e.class = abstractions.ErrDenied
+	}
+	e.text = strings.Join(strings.Fields(strings.ToValidUTF8(cause.Error(), "")), " ")
+	if len(e.text) > longest {
+		e.text = strings.ToValidUTF8(e.text[:longest], "") + "..."
+	}
+	return e
+}
+
+func (e *CredentialError) Error() string { return fmt.Sprintf("%v: credentials: %s", e.class, e.text) }
+
+// Is matches as the type's documentation says.
+func (e *CredentialError) Is(target error) bool {
+	return target == e.class || e.ended != nil && target == e.ended
+}
+
+// NotApplied reports true: a request without credentials is not sent.
+func (e *CredentialError) NotApplied() bool { return true }
+
+// AskCredentials asks a source of credentials, and returns its failure, or its panic, as a
+// *CredentialError. refused says of an error whether the source has refused the identity; an
+// error that matches ErrDenied always says so. nil stands for no others.
+//
+// The source's context ends a little before ctx does, so that the caller learns which side
+// did not answer.
+func AskCredentials[T any](ctx context.Context, refused func(error) bool, ask func(context.Context) (T, error)) (value T, err error) {
+	if deadline, has := ctx.Deadline(); has {
+		left := time.Until(deadline)
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, left-min(left/20, 250*time.Millisecond))
+		defer cancel()
+	}
+	defer func() {
+		var e *CredentialError
+		if ended := ctx.Err(); ended != nil && errors.As(err, &e) {
+			e.class, e.ended = abstractions.ErrUnavailable, ended
+		}
+	}()
+	defer GuardCredentials(&err, refused)
+	return ask(ctx)
+}
+
+// GuardCredentials is for functions that ask a source of credentials. Deferred by one, it turns
+// the failure or the panic of the source into a *CredentialError. refused is as in AskCredentials.
+func GuardCredentials(err *error, refused func(error) bool) {
+	if r := recover(); r != nil {
+		*err = fmt.Errorf("the source panicked: %v", r)
+	}
+	if *err != nil {
+		*err = NewCredentialError(*err, refused != nil && refused(*err))
+	}
+}
+
+// credentialError finds the failure of a source in the error of a client library. It returns
+// nil if there is none, or if an earlier request of the same call may have been applied.
+func credentialError(err error) *CredentialError {
+	switch err.(type) { //nolint:errorlint // the commonest answers, without a search of the chain
+	case *abstractions.HeldError, *abstractions.LostError:
+		return nil
+	}
+	var found *CredentialError
+	errors.As(err, &found) // not through a partialError
+	return found
+}

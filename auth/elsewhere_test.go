@@ -1,0 +1,127 @@
+package auth_test
+
+import (
+	"bytes"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/distributedleasing/leasing/auth"
+	"github.com/distributedleasing/leasing/auth/authtest"
+)
+
+// recorder is a host that no secret may reach.
+type recorder struct {
+	*httptest.Server
+	mu   sync.Mutex
+	sent []string
+}
+
+func newRecorder(t *testing.T) *recorder {
+	r := &recorder{}
+	r.Server = httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		text, err := httputil.DumpRequest(req, true)
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.sent = append(r.sent, string(text))
+		if err != nil {
+			t.Error(err)
+		}
+		w.WriteHeader(http.StatusNotFound)
+	}))
+	t.Cleanup(r.Close)
+	return r
+}
+
+func (r *recorder) requests() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.sent
+}
+
+// redirecting is a round tripper under a client that follows redirects by itself.
+type redirecting struct {
+	status int
+	to     string
+	next   http.RoundTripper
+}
+
+func (r redirecting) RoundTrip(req *http.Request) (*http.Response, error) {
+	if "https://"+req.URL.Host == r.to || strings.Contains(req.URL.Path, "openid-configuration") {
+		return r.next.RoundTrip(req)
+	}
+	answer := newResponse(req)
+	answer.StatusCode, answer.Status = r.status, strconv.Itoa(r.status)
+	answer.Header.Set("Location", r.to+req.URL.Path)
+	return answer, nil
+}
+
+// T118: no secret, assertion or header follows a redirect to another host, in any mode.
+func TestTrap_T118_NoSecretFollowsARedirect(t *testing.T) {
+	clearEnvironment(t)
+	authtest.Each(t, func(t *testing.T, server *authtest.Server, options auth.Options) {
+		if options.Mode == auth.Development {
+			t.Skip("no request is ours")
+		}
+		for _, status := range []int{301, 302, 303, 307, 308} {
+			other := newRecorder(t)
+			client := *options.Client.Transport.(*http.Client)
+			client.Transport = redirecting{status, other.URL, trusting(client.Transport, other)}
+			o := options
+			o.Client.Transport = &client
+			credential, err := auth.New(o)
+			require.NoError(t, err)
+			_, err = credential.GetToken(t.Context(), request())
+			requireUnavailable(t, err)
+			require.Empty(t, other.requests(), status)
+		}
+		require.Empty(t, server.Issued())
+	})
+}
+
+// trusting is a transport that reaches another server too.
+func trusting(own http.RoundTripper, other *recorder) http.RoundTripper {
+	return roundTrip(func(req *http.Request) (*http.Response, error) {
+		if "https://"+req.URL.Host == other.URL {
+			return other.Client().Transport.RoundTrip(req)
+		}
+		return own.RoundTrip(req)
+	})
+}
+
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
+
+// T118: an authority's metadata that names another host for tokens gets no secret sent there.
+func TestTrap_T118_NoSecretGoesWhereMetadataSays(t *testing.T) {
+	clearEnvironment(t)
+	server, other := authtest.Start(t), newRecorder(t)
+	for _, options := range []auth.Options{server.ClientSecret(), server.Certificate(), server.WorkloadIdentity(), server.Federated()} {
+		client := *options.Client.Transport.(*http.Client)
+		own := client.Transport
+		client.Transport = trusting(roundTrip(func(req *http.Request) (*http.Response, error) {
+			answer, err := own.RoundTrip(req)
+			if err == nil && strings.Contains(req.URL.Path, "openid-configuration") {
+				text, _ := io.ReadAll(answer.Body)
+				_ = answer.Body.Close()
+				text = bytes.ReplaceAll(text, []byte(options.AuthorityHost+"/"+authtest.TenantID+"/oauth2"), []byte(other.URL+"/oauth2"))
+				answer.Body, answer.ContentLength = io.NopCloser(bytes.NewReader(text)), int64(len(text))
+			}
+			return answer, err
+		}), other)
+		options.Client.Transport = &client
+		credential, err := auth.New(options)
+		require.NoError(t, err)
+		_, err = credential.GetToken(t.Context(), request())
+		requireUnavailable(t, err)
+		require.Empty(t, other.requests())
+	}
+}

@@ -1,0 +1,80 @@
+package auth
+
+import (
+	"errors"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+	"github.com/distributedleasing/leasing/abstractions/providerkit/httpguard"
+)
+
+// withoutRedirects is a client that follows no redirect: it would take a secret, an assertion or a
+// managed identity's header to whatever host an answer names. A transporter that is no
+// *http.Client stays as it is. nil stands for a client of our own, which has no proxy for
+// link-local addresses.
+func withoutRedirects(t policy.Transporter) policy.Transporter {
+	switch client := t.(type) {
+	case nil:
+		return ownClient()
+	case *http.Client:
+		its := *client
+		its.CheckRedirect = useLastResponse
+		return &its
+	}
+	return t
+}
+
+func useLastResponse(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+
+// ownClient is shared: a credential has nothing to close.
+var ownClient = sync.OnceValue(func() *http.Client {
+	return &http.Client{Transport: &httpguard.NewTransport().Transport, CheckRedirect: useLastResponse}
+})
+
+// aliases are the hosts of each cloud's Entra ID, whose tenants are the same:
+// login.microsoftonline.com/common/discovery/instance, "metadata". A region's host is below one of them.
+var aliases = [][]string{
+	{"login.microsoftonline.com", "login.windows.net", "login.microsoft.com", "sts.windows.net"},
+	{"login.microsoftonline.us", "login.usgovcloudapi.net"},
+	{"login.partner.microsoftonline.cn", "login.chinacloudapi.cn"},
+}
+
+// ownAuthority is a policy that sends secrets and assertions to the authority alone. Where to
+// send them is what the authority's metadata says, or whatever has answered in its place.
+type ownAuthority struct{ address string }
+
+func (a ownAuthority) Do(req *policy.Request) (*http.Response, error) {
+	if to := req.Raw().URL; req.Raw().Method == http.MethodPost && !a.owns(to) {
+		return nil, errors.New("the authority names " + to.Host + " for tokens, which is none of its hosts: nothing was sent there")
+	}
+	return req.Next()
+}
+
+func (a ownAuthority) owns(to *url.URL) bool {
+	authority, err := url.Parse(a.address)
+	if err != nil || to.Scheme != "https" {
+		return false
+	}
+	if to.Host == authority.Host {
+		return true
+	}
+	for _, hosts := range aliases {
+		if below(authority.Host, hosts) && below(to.Host, hosts) {
+			return true
+		}
+	}
+	return false
+}
+
+// below reports whether a host is one of some, or below one of them.
+func below(host string, some []string) bool {
+	for _, h := range some {
+		if host == h || strings.HasSuffix(host, "."+h) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,67 @@
+package redislease
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/auth"
+	"github.com/stretchr/testify/require"
+
+	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providertest"
+	"github.com/distributedleasing/leasing/providers/redis/internal/redistest"
+)
+
+// faulty are credentials behind a source that fails, and that is asked without a context.
+type faulty struct{ source *providertest.Source }
+
+func (f faulty) Subscribe(auth.CredentialsListener) (auth.Credentials, auth.UnsubscribeFunc, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	return auth.NewBasicCredentials("default", "secret"), func() error { return nil }, f.source.Err(ctx)
+}
+
+// T119: an error of a source of passwords says nothing of Redis. Connections end, so that the source is asked.
+func TestTrap_T119_SourcesOfPasswordsFail(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, redistest.Options{Password: "secret"})
+	source := &providertest.Source{}
+	admin := server.Client(t)
+	expire := func() {
+		require.NoError(t, admin.Do(t.Context(), "client", "kill", "type", "normal", "skipme", "yes").Err())
+	}
+	opened := func(t testing.TB, o Options) abstractions.Provider {
+		p, err := Open(t.Context(), o)
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, p.Close()) })
+		return p
+	}
+	check := providertest.SourceCheck{Source: source, TTL: time.Minute, Expire: expire, Unnamed: true}
+	t.Run("Credentials", func(t *testing.T) {
+		check := check
+		check.Function = true
+		check.Open = func(t testing.TB) abstractions.Provider {
+			return opened(t, Options{URL: "redis://" + server.Addr(), Credentials: faulty{source}})
+		}
+		providertest.SourcesOfCredentials(t, check)
+	})
+	t.Run("Client", func(t *testing.T) { // whose function may not panic: go-redis is the caller
+		for ambiguous, retries := range map[bool]int{false: -1, true: 1} {
+			check := check
+			check.Ambiguous = ambiguous
+			check.Open = func(t testing.TB) abstractions.Provider {
+				client := redis.NewClient(&redis.Options{
+					Addr: server.Addr(), ContextTimeoutEnabled: true, MaxRetries: retries,
+					CredentialsProviderContext: func(ctx context.Context) (string, string, error) {
+						return "default", "secret", source.Err(ctx)
+					},
+				})
+				t.Cleanup(func() { require.NoError(t, client.Close()) })
+				return opened(t, Options{Client: client})
+			}
+			providertest.SourcesOfCredentials(t, check)
+		}
+	})
+}

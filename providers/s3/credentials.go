@@ -1,0 +1,97 @@
+package s3lease
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
+	"github.com/aws/aws-sdk-go-v2/config"
+	"github.com/aws/aws-sdk-go-v2/credentials/endpointcreds"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
+	"github.com/distributedleasing/leasing/abstractions/providerkit/httpguard"
+)
+
+// sourceTimeout bounds each request of a source of credentials. The SDK has all callers wait for one
+// request, whose context has no end.
+const sourceTimeout = 5 * time.Second
+
+// sources configures the SDK's sources of credentials: STS, SSO, a container's endpoint, and the
+// metadata service. Their client follows no redirect, which would take a pod's token or the
+// metadata service's to another host, and sends link-local requests to no proxy.
+func sources() []func(*config.LoadOptions) error {
+	// The SDK replaces the redirects' check and the transport of its own client, and refuses other clients
+	// where AWS_CA_BUNDLE is set. It keeps Proxy.
+	client := awshttp.NewBuildableClient().WithTimeout(sourceTimeout).WithTransportOptions(func(t *http.Transport) {
+		t.Proxy, t.DisableKeepAlives = httpguard.ProxyNoRedirect, true
+	})
+	return []func(*config.LoadOptions) error{
+		config.WithHTTPClient(client),
+		config.WithEndpointCredentialOptions(func(o *endpointcreds.Options) { o.HTTPClient = client }),
+	}
+}
+
+// once has the SDK make one attempt, without checksums, which some stores don't know, and
+// without answers that are not the store's. It guards the sources of credentials of a client,
+// which may be the application's.
+func once(of s3.Options, client *answers) func(*s3.Options) {
+	var keys aws.CredentialsProvider
+	if of.Credentials != nil { // nil is anonymous
+		keys = guardedKeys{of.Credentials}
+	}
+	var express s3.ExpressCredentialsProvider
+	if of.ExpressCredentials != nil {
+		express = guardedExpress{of.ExpressCredentials}
+	}
+	return func(o *s3.Options) {
+		o.HTTPClient = client
+		o.Retryer = aws.NopRetryer{}
+		o.RequestChecksumCalculation = aws.RequestChecksumCalculationWhenRequired
+		o.ResponseChecksumValidation = aws.ResponseChecksumValidationWhenRequired
+		o.Credentials, o.ExpressCredentials = keys, express
+	}
+}
+
+// guardedKeys is a source of keys whose errors say nothing of the store.
+type guardedKeys struct{ aws.CredentialsProvider }
+
+func (g guardedKeys) Retrieve(ctx context.Context) (aws.Credentials, error) {
+	return providerkit.AskCredentials(ctx, refused, g.CredentialsProvider.Retrieve)
+}
+
+// guardedExpress is the same for the sessions of S3 Express.
+type guardedExpress struct{ s3.ExpressCredentialsProvider }
+
+func (g guardedExpress) Retrieve(ctx context.Context, bucket string) (aws.Credentials, error) {
+	return providerkit.AskCredentials(ctx, refused, func(ctx context.Context) (aws.Credentials, error) {
+		return g.ExpressCredentialsProvider.Retrieve(ctx, bucket)
+	})
+}
+
+// refusals are codes of a 400 that is about the identity:
+// docs.aws.amazon.com/singlesignon/latest/OIDCAPIReference/API_CreateToken.html. STS refuses with 403, and
+// its codes of 400, such as IDPCommunicationError and ExpiredTokenException, may pass.
+var refusals = []string{"InvalidClientException", "InvalidGrantException", "UnauthorizedClientException"}
+
+// refused reports whether a source of credentials has refused the identity.
+func refused(err error) bool {
+	var answered interface {
+		error
+		HTTPStatusCode() int
+	}
+	if !errors.As(err, &answered) {
+		return false
+	}
+	switch answered.HTTPStatusCode() {
+	case http.StatusUnauthorized, http.StatusForbidden:
+		return true
+	case http.StatusBadRequest:
+		code, _, _ := answerOf(err)
+		return slices.Contains(refusals, code)
+	}
+	return false
+}

@@ -1,0 +1,198 @@
+package s3lease
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
+	"github.com/aws/aws-sdk-go-v2/config"
+	"github.com/aws/aws-sdk-go-v2/credentials/endpointcreds"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providertest"
+)
+
+const podToken = "the-pods-token"
+
+// noSources leaves the SDK without sources of credentials, but for those that a test sets.
+func noSources(t *testing.T) {
+	t.Helper()
+	for _, name := range []string{
+		"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_PROFILE", "AWS_ROLE_ARN", "AWS_WEB_IDENTITY_TOKEN_FILE",
+		"AWS_CONTAINER_CREDENTIALS_FULL_URI", "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", "AWS_CONTAINER_AUTHORIZATION_TOKEN",
+		"AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL_STS", "AWS_REGION", "AWS_DEFAULT_REGION",
+	} {
+		t.Setenv(name, "")
+	}
+	none := filepath.Join(t.TempDir(), "none")
+	t.Setenv("AWS_CONFIG_FILE", none)
+	t.Setenv("AWS_SHARED_CREDENTIALS_FILE", none)
+	t.Setenv("AWS_EC2_METADATA_DISABLED", "true")
+	t.Setenv("AWS_MAX_ATTEMPTS", "1")
+}
+
+// keys of the test servers, which are good for a second or two.
+func keys(expires string) string {
+	return fmt.Sprintf(`{"Code": "Success", "Type": "AWS-HMAC", "AccessKeyId": "leasing", "SecretAccessKey": "test-secret", "Token": "", %q: %q}`,
+		expires, time.Now().Add(2*time.Second).UTC().Format(time.RFC3339))
+}
+
+func sts(w http.ResponseWriter, _ *http.Request) {
+	fmt.Fprintf(w, `<AssumeRoleWithWebIdentityResponse xmlns="https://sts.amazonaws.com/doc/2011-06-15/"><AssumeRoleWithWebIdentityResult><Credentials>
+		<AccessKeyId>leasing</AccessKeyId><SecretAccessKey>test-secret</SecretAccessKey><SessionToken></SessionToken><Expiration>%s</Expiration>
+		</Credentials></AssumeRoleWithWebIdentityResult></AssumeRoleWithWebIdentityResponse>`, time.Now().Add(2*time.Second).UTC().Format(time.RFC3339))
+}
+
+func imds(w http.ResponseWriter, r *http.Request) {
+	switch r.URL.Path {
+	case "/latest/api/token":
+		w.Header().Set("X-Aws-Ec2-Metadata-Token-Ttl-Seconds", "21600")
+		fmt.Fprint(w, "metadata-token")
+	case "/latest/meta-data/iam/security-credentials/", "/latest/meta-data/iam/security-credentials-extended/":
+		fmt.Fprint(w, "role")
+	default:
+		fmt.Fprint(w, keys("Expiration"))
+	}
+}
+
+// sourcesOfKeys are the SDK's sources, each as a server and what leads to it.
+var sourcesOfKeys = map[string]struct {
+	serve http.HandlerFunc
+	body  func(status int) string
+	set   func(t *testing.T, url string)
+}{
+	"web identity": {sts, func(status int) string {
+		return fmt.Sprintf(`<ErrorResponse><Error><Code>%s</Code><Message>of the source</Message></Error></ErrorResponse>`,
+			map[int]string{400: "IDPCommunicationError", 401: "InvalidClientTokenId", 403: "AccessDenied", 404: "NoSuchKey", 409: "Conflict", 429: "Throttling", 503: "SlowDown"}[status])
+	}, func(t *testing.T, url string) {
+		file := filepath.Join(t.TempDir(), "token")
+		require.NoError(t, os.WriteFile(file, []byte(podToken), 0o600))
+		t.Setenv("AWS_WEB_IDENTITY_TOKEN_FILE", file)
+		t.Setenv("AWS_ROLE_ARN", "arn:aws:iam::123456789012:role/test")
+		t.Setenv("AWS_ENDPOINT_URL_STS", url)
+	}},
+	"container": {func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, keys("Expiration")) }, func(int) string {
+		return `{"code": "NoSuchKey", "message": "of the source"}`
+	}, func(t *testing.T, url string) {
+		t.Setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", url+"/keys")
+		t.Setenv("AWS_CONTAINER_AUTHORIZATION_TOKEN", podToken)
+	}},
+	"metadata service": {imds, func(int) string { return "none" }, func(t *testing.T, url string) {
+		t.Setenv("AWS_EC2_METADATA_DISABLED", "false")
+		t.Setenv("AWS_EC2_METADATA_SERVICE_ENDPOINT", url)
+	}},
+}
+
+// T119: an error of the SDK's sources of keys says nothing of the bucket.
+func TestTrap_T119_SourcesOfKeysFail(t *testing.T) {
+	t.Cleanup(func() { // the SDK's own requests to a source go on for a while
+		require.Eventually(t, func() bool { return goleak.Find() == nil }, time.Minute, time.Second)
+	})
+	for name, from := range sourcesOfKeys {
+		t.Run(name, func(t *testing.T) {
+			noSources(t)
+			source := &providertest.Source{Body: from.body}
+			server := httptest.NewServer(source.Handler(from.serve))
+			t.Cleanup(server.Close)
+			from.set(t, server.URL)
+			o := Options{URL: named(t, servers["versitygw"])}
+			require.NoError(t, o.complete())
+			o.AccessKey, o.SecretKey, o.Prefix = "", o.SessionToken, abstractions.NewID()
+			var fresh func(testing.TB) abstractions.Provider
+			if name == "metadata service" { // the SDK goes on with its keys for a quarter of an hour
+				fresh = func(t testing.TB) abstractions.Provider { return unprobed(t, o) }
+			}
+			providertest.SourcesOfCredentials(t, providertest.SourceCheck{
+				Source: source, TTL: time.Minute, Fresh: fresh,
+				Open: func(t testing.TB) abstractions.Provider {
+					p, err := Open(t.Context(), o)
+					require.NoError(t, err)
+					t.Cleanup(func() { require.NoError(t, p.Close()) })
+					return p
+				},
+			})
+		})
+	}
+}
+
+// recorder remembers what a server was sent.
+type recorder struct {
+	mu   sync.Mutex
+	sent strings.Builder
+}
+
+func (r *recorder) record(req *http.Request) {
+	var text strings.Builder
+	_ = req.Write(&text)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.sent.WriteString(text.String())
+}
+
+func (r *recorder) String() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.sent.String()
+}
+
+// T118: the endpoint is the store's alone: STS is asked where it is, and the pod's token is not sent to
+// the store. Nor does it follow a redirect to another host.
+func TestTrap_T118_TheStoreGetsNoTokenOfItsSources(t *testing.T) {
+	for name, from := range sourcesOfKeys {
+		for _, status := range []int{200, 301, 302, 303, 307, 308} {
+			t.Run(fmt.Sprint(name, " ", status), func(t *testing.T) {
+				noSources(t)
+				var store, elsewhere recorder
+				bucket := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					store.record(r)
+					w.WriteHeader(http.StatusServiceUnavailable)
+				}))
+				defer bucket.Close()
+				other := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { elsewhere.record(r) }))
+				defer other.Close()
+				source := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					if status != http.StatusOK && r.URL.Path != "/latest/api/token" {
+						http.Redirect(w, r, other.URL+r.URL.Path, status)
+						return
+					}
+					from.serve(w, r)
+				}))
+				defer source.Close()
+				from.set(t, source.URL)
+				_, err := Open(t.Context(), Options{Bucket: "b", PathStyle: true, Endpoint: bucket.URL})
+				require.ErrorIs(t, err, abstractions.ErrUnavailable)
+				require.Empty(t, elsewhere.String())
+				require.NotContains(t, store.String(), podToken)
+				require.NotContains(t, store.String(), "AssumeRole")
+				require.Equal(t, status == http.StatusOK, strings.Contains(store.String(), "GET /b/leases/"), "the bucket is asked with keys alone")
+			})
+		}
+	}
+}
+
+// T120: what is link-local is asked without a proxy, and all else through it.
+func TestTrap_T120_LinkLocalSourcesHaveNoProxy(t *testing.T) {
+	const proxy = "http://127.0.0.1:1"
+	if os.Getenv("LEASING_TEST_PROXIED") == "" {
+		providertest.Proxied(t, proxy)
+		return
+	}
+	var o config.LoadOptions
+	for _, set := range sources() {
+		require.NoError(t, set(&o))
+	}
+	var container endpointcreds.Options
+	o.EndpointCredentialOptions(&container)
+	transport := o.HTTPClient.(*awshttp.BuildableClient).GetTransport()
+	providertest.LinkLocalIsNotProxied(t, transport.Proxy, proxy)
+	require.Same(t, o.HTTPClient, container.HTTPClient)
+}
