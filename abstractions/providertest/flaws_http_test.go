@@ -57,52 +57,60 @@ type webStore struct {
 	takesAnySuccess, takesAnyRefusal bool
 }
 
-func (s *webStore) ask(ctx context.Context, method, key, etag string, text []byte) (*http.Response, []byte, error) {
+// webAnswer is an answer of a web.
+type webAnswer struct {
+	status int
+	etag   string
+	body   []byte
+}
+
+func (s *webStore) ask(ctx context.Context, method, key, etag string, text []byte) (a webAnswer, err error) {
 	req, err := http.NewRequestWithContext(ctx, method, s.at+"/"+key, bytes.NewReader(text))
 	if err != nil {
-		return nil, nil, err
+		return a, err
 	}
 	if etag != "" {
 		req.Header.Set("If-Match", etag)
 	}
 	response, err := s.client.Do(req)
 	if err != nil {
-		return nil, nil, err
+		return a, err
 	}
 	defer response.Body.Close()
-	body, err := io.ReadAll(response.Body)
+	a.status, a.etag = response.StatusCode, response.Header.Get("Etag")
+	a.body, err = io.ReadAll(response.Body)
 	marked := s.takesAnySuccess
 	if response.StatusCode != http.StatusOK {
 		marked = s.takesAnyRefusal
 	}
 	if err == nil && !marked && response.Header.Get("X-Web") == "" {
-		err = httpguard.Foreign("the web", response, body)
+		err = httpguard.Foreign("the web", response, a.body)
 	}
-	return response, body, err
+	return a, err
 }
 
 func (s *webStore) Get(ctx context.Context, key string) (providerkit.Item, error) {
-	response, body, err := s.ask(ctx, http.MethodGet, key, "", nil)
+	a, err := s.ask(ctx, http.MethodGet, key, "", nil)
 	switch {
 	case err != nil:
 		return providerkit.Item{}, err
-	case response.StatusCode == http.StatusNotFound:
+	case a.status == http.StatusNotFound:
 		return providerkit.Item{Key: key, Now: time.Now()}, nil
-	case response.StatusCode != http.StatusOK:
-		return providerkit.Item{}, fmt.Errorf("%w: behind the proxy: %s", abstractions.ErrUnavailable, response.Status)
+	case a.status != http.StatusOK:
+		return providerkit.Item{}, fmt.Errorf("%w: behind the proxy: %d", abstractions.ErrUnavailable, a.status)
 	}
-	return providerkit.Item{Key: key, Data: body, Version: response.Header.Get("Etag"), Now: time.Now()}, nil
+	return providerkit.Item{Key: key, Data: a.body, Version: a.etag, Now: time.Now()}, nil
 }
 
 func (s *webStore) Put(ctx context.Context, old providerkit.Item, _ *providerkit.Record, data []byte) (providerkit.Item, error) {
-	response, _, err := s.ask(ctx, http.MethodPut, old.Key, old.Version, data)
+	a, err := s.ask(ctx, http.MethodPut, old.Key, old.Version, data)
 	switch {
 	case err != nil:
 		return providerkit.Item{}, err
-	case response.StatusCode != http.StatusOK:
+	case a.status != http.StatusOK:
 		return providerkit.Item{}, providerkit.ErrConflict
 	}
-	return providerkit.Item{Key: old.Key, Data: data, Version: response.Header.Get("Etag"), Now: time.Now()}, nil
+	return providerkit.Item{Key: old.Key, Data: data, Version: a.etag, Now: time.Now()}, nil
 }
 
 func (s *webStore) List(context.Context, providerkit.ListQuery) ([]providerkit.Item, string, error) {

@@ -94,27 +94,26 @@ func (p *proxy) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	}
 	f := p.fault.Load()
 	if f == nil || f.writes && (req.Method == http.MethodGet || req.Method == http.MethodHead) {
-		if response, text, err := p.send(req, body); err == nil {
-			p.copy(w, response, text)
+		if a, err := p.send(req, body); err == nil {
+			a.copy(w)
 		} else {
 			p.cut(w, "")
 		}
 		return
 	}
 	defer f.answered.Add(1)
-	var response *http.Response
-	var text []byte
+	var a reply
 	if f.applied || f.cut {
-		if response, text, err = p.send(req, body); err != nil {
+		if a, err = p.send(req, body); err != nil {
 			p.cut(w, "")
 			return
 		}
 	}
 	switch {
-	case f.cut && len(text) > 1 && req.Method != http.MethodHead:
-		p.cut(w, fmt.Sprintf("HTTP/1.1 %s\r\n%sContent-Length: %d\r\n\r\n%s", response.Status, header(response), len(text), text[:len(text)/2]))
+	case f.cut && len(a.body) > 1 && req.Method != http.MethodHead:
+		p.cut(w, fmt.Sprintf("HTTP/1.1 %s\r\n%sContent-Length: %d\r\n\r\n%s", a.status, a.head(), len(a.body), a.body[:len(a.body)/2]))
 	case f.cut:
-		p.cut(w, fmt.Sprintf("HTTP/1.1 %s\r\nETag: ", response.Status))
+		p.cut(w, fmt.Sprintf("HTTP/1.1 %s\r\nETag: ", a.status))
 	case f.status == 0:
 		<-req.Context().Done()
 	default:
@@ -129,9 +128,17 @@ func (p *proxy) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	}
 }
 
-// header is that of an answer, without what says where its body ends.
-func header(response *http.Response) string {
-	left := response.Header.Clone()
+// reply is an answer of the server.
+type reply struct {
+	code   int
+	status string
+	header http.Header
+	body   []byte
+}
+
+// head is the header of a reply, without the length of its body.
+func (a reply) head() string {
+	left := a.header.Clone()
 	left.Del("Content-Length")
 	var text bytes.Buffer
 	_ = left.Write(&text)
@@ -139,7 +146,7 @@ func header(response *http.Response) string {
 }
 
 // send sends a request on.
-func (p *proxy) send(req *http.Request, body []byte) (*http.Response, []byte, error) {
+func (p *proxy) send(req *http.Request, body []byte) (a reply, err error) {
 	next := req.Clone(context.WithoutCancel(req.Context())) // it arrives
 	next.RequestURI, next.URL.Scheme, next.URL.Host = "", p.to.Scheme, p.to.Host
 	next.Body, next.ContentLength, next.TransferEncoding = io.NopCloser(bytes.NewReader(body)), int64(len(body)), nil
@@ -148,20 +155,21 @@ func (p *proxy) send(req *http.Request, body []byte) (*http.Response, []byte, er
 	}
 	response, err := p.route.Transport.RoundTrip(next)
 	if err != nil {
-		return nil, nil, err
+		return a, err
 	}
 	defer response.Body.Close()
-	text, err := io.ReadAll(response.Body)
-	return response, text, err
+	a = reply{code: response.StatusCode, status: response.Status, header: response.Header}
+	a.body, err = io.ReadAll(response.Body)
+	return a, err
 }
 
-func (p *proxy) copy(w http.ResponseWriter, response *http.Response, text []byte) {
-	for name, values := range response.Header {
+func (a reply) copy(w http.ResponseWriter) {
+	for name, values := range a.header {
 		w.Header()[name] = values
 	}
 	w.Header().Del("Connection")
-	w.WriteHeader(response.StatusCode)
-	_, _ = w.Write(text)
+	w.WriteHeader(a.code)
+	_, _ = w.Write(a.body)
 }
 
 // cut sends a text and closes the connection.

@@ -38,7 +38,7 @@ func rewriting(client *http.Client) doer {
 			return response, err
 		}
 		_ = response.Body.Close()
-		next, err := http.NewRequest(http.MethodGet, response.Header.Get("Location"), nil) //nolint:noctx // hides it from the trace
+		next, err := http.NewRequest(http.MethodGet, response.Header.Get("Location"), nil) // without a context it is hidden from the trace
 		if err != nil {
 			return nil, err
 		}
@@ -67,6 +67,17 @@ func request(t *testing.T, method, at string) *http.Request {
 	return req
 }
 
+// answer is an answer that was closed.
+type answer struct{ of *http.Response }
+
+func do(client *Client, req *http.Request) (answer, error) {
+	response, err := client.Do(req)
+	if err != nil {
+		return answer{}, err
+	}
+	return answer{response}, response.Body.Close()
+}
+
 // No client counts an answer of the page that a redirect names, and only a transporter without a
 // trace can send a request to the page.
 func TestTrap_T109_ARedirectIsNoAnswer(t *testing.T) {
@@ -78,7 +89,7 @@ func TestTrap_T109_ARedirectIsNoAnswer(t *testing.T) {
 		for name, client := range clients(t) {
 			for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPut, http.MethodPost, http.MethodDelete} {
 				arrived.Store(0)
-				_, err := client.Do(request(t, method, gateway.URL+"/lease"))
+				_, err := do(client, request(t, method, gateway.URL+"/lease"))
 				require.Error(t, err, "%s %s %d", name, method, status)
 				require.False(t, abstractions.NotApplied(err) || providerkit.NotSent(err), "%s %s %d: %v", name, method, status, err)
 				require.NotContains(t, err.Error(), "s3cr3t")
@@ -114,7 +125,7 @@ func TestAWriteIsSentOnce(t *testing.T) {
 		}
 		return response, err
 	}))
-	_, err := client.Do(request(t, http.MethodPut, server.URL))
+	_, err := do(client, request(t, http.MethodPut, server.URL))
 	require.Equal(t, errSentAgain, err)
 	require.EqualValues(t, 1, arrived.Load())
 }
@@ -138,9 +149,9 @@ func TestRequestsBeforeAreNoRepetition(t *testing.T) {
 		_ = response.Body.Close()
 		return transport.RoundTrip(req)
 	}))
-	response, err := client.Do(request(t, http.MethodPut, server.URL))
+	answer, err := do(client, request(t, http.MethodPut, server.URL))
 	require.NoError(t, err)
-	require.Equal(t, http.StatusNotFound, response.StatusCode)
+	require.Equal(t, http.StatusNotFound, answer.of.StatusCode)
 }
 
 // raw is a server that answers with a text and closes the connection.
@@ -180,15 +191,15 @@ func TestTrap_T112_ABodyThatIsCutOffIsNoAnswer(t *testing.T) {
 		}
 		at := raw(t, text)
 		for by, client := range clients(t) {
-			_, err := client.Do(request(t, http.MethodPut, at))
+			_, err := do(client, request(t, http.MethodPut, at))
 			require.Error(t, err, "%s, by %s", name, by)
 			require.False(t, abstractions.NotApplied(err) || providerkit.NotSent(err), "%s, by %s: %v", name, by, err)
 		}
 	}
 	// A transporter without net/http.
-	_, err := Wrap(doer(func(*http.Request) (*http.Response, error) {
-		return &http.Response{StatusCode: 200, ContentLength: 3, Body: io.NopCloser(strings.NewReader("{}"))}, nil
-	})).Do(request(t, http.MethodPut, "http://service"))
+	_, err := do(Wrap(doer(func(*http.Request) (*http.Response, error) {
+		return &http.Response{StatusCode: http.StatusOK, ContentLength: 3, Body: io.NopCloser(strings.NewReader("{}"))}, nil
+	})), request(t, http.MethodPut, "http://service"))
 	require.ErrorIs(t, err, io.ErrUnexpectedEOF)
 }
 
@@ -196,14 +207,14 @@ func TestAnAnswerHasABound(t *testing.T) {
 	const most = 1000
 	for length, fits := range map[int]bool{most: true, most + 1: false} {
 		client := Wrap(doer(func(*http.Request) (*http.Response, error) {
-			return &http.Response{StatusCode: 200, Body: io.NopCloser(strings.NewReader(strings.Repeat("x", length)))}, nil
+			return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader(strings.Repeat("x", length)))}, nil
 		}))
 		require.EqualValues(t, MaxBody, client.most)
 		client.most = most
-		response, err := client.Do(request(t, http.MethodGet, "http://service"))
+		answer, err := do(client, request(t, http.MethodGet, "http://service"))
 		require.Equal(t, fits, err == nil, "%d: %v", length, err)
 		if fits {
-			require.Len(t, Body(response), most)
+			require.Len(t, Body(answer.of), most)
 		}
 	}
 }
@@ -215,16 +226,16 @@ func TestErrorsAreOneLineWithoutSecrets(t *testing.T) {
 		var text strings.Builder
 		fmt.Fprintf(&text, "<html>\r\n\x1b[31m\u202e %s\n", req.URL)
 		_ = req.Header.Write(&text)
-		return &http.Response{StatusCode: 403, Header: http.Header{"Content-Type": {"text/html; charset=utf-8"}}, Body: io.NopCloser(strings.NewReader(text.String()))}, nil
+		return &http.Response{StatusCode: http.StatusForbidden, Header: http.Header{"Content-Type": {"text/html; charset=utf-8"}}, Body: io.NopCloser(strings.NewReader(text.String()))}, nil
 	})
-	response, err := Wrap(echo).Do(req)
+	answer, err := do(Wrap(echo), req)
 	require.NoError(t, err)
-	said := Foreign("Consul", response, Body(response)).Error()
+	said := Foreign("Consul", answer.of, Body(answer.of)).Error()
 	require.True(t, strings.HasPrefix(said, "an answer that is not Consul's: 403 text/html: <html>"), said)
 	failing := doer(func(req *http.Request) (*http.Response, error) {
 		return nil, fmt.Errorf("with %v: %w", req.Header, &url.Error{Op: "Put", URL: req.URL.String(), Err: fmt.Errorf("for %s", req.URL)})
 	})
-	_, err = Wrap(failing).Do(req)
+	_, err = do(Wrap(failing), req)
 	for _, text := range []string{said, err.Error()} {
 		require.NotContains(t, text, "s3cr3t")
 		require.NotContains(t, text, "\n")

@@ -94,6 +94,7 @@ func (c *Client) Do(ctx context.Context, method, path string, query url.Values, 
 	if err != nil {
 		return nil, err
 	}
+	defer func() { _ = response.Body.Close() }()
 	answer := httpguard.Body(response)
 	if response.StatusCode/100 != 2 {
 		if c.Ours != nil && !c.Ours(response, answer) {
