@@ -44,6 +44,7 @@ func TestConformanceBearerToken(t *testing.T) {
 			o.Endpoint = url
 			p, err := Open(t.Context(), o)
 			require.NoError(t, err)
+			require.NoError(t, p.Ping(t.Context()), "the first use reads the account and the container")
 			return p
 		}}
 	}
