@@ -73,6 +73,16 @@
 // So leases survive an outage of Entra ID of less than 5 minutes, and a longer one
 // if the token is fresh. A token file is read again when it changes.
 //
+// # Where secrets go
+//
+// No redirect is followed, also where Options.Client.Transport is an *http.Client. A secret or
+// an assertion goes to hosts of the authority alone, whatever its metadata names. The
+// metadata service is asked without a proxy.
+//
+// ForService makes a credential for the client of one service. Its errors say nothing of
+// that service. A metadata service that does not answer within 1 s is leasing.ErrUnavailable:
+// it may be slow.
+//
 // # Certificates
 //
 // A certificate file is read again when it changes. Contents that can't be used replace nothing. A file is PKCS#12, with or without a password, as written by OpenSSL

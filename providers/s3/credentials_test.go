@@ -78,7 +78,7 @@ var sourcesOfKeys = map[string]struct {
 		require.NoError(t, os.WriteFile(file, []byte(podToken), 0o600))
 		t.Setenv("AWS_WEB_IDENTITY_TOKEN_FILE", file)
 		t.Setenv("AWS_ROLE_ARN", "arn:aws:iam::123456789012:role/test")
-		t.Setenv("AWS_ENDPOINT_URL_STS", url)
+		t.Setenv("AWS_ENDPOINT_URL", url) // of all services, but for the store that Options name
 	}},
 	"container": {func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, keys("Expiration")) }, func(int) string {
 		return `{"code": "NoSuchKey", "message": "of the source"}`
