@@ -37,7 +37,11 @@ func NewCredentialError(cause error, refused bool) *CredentialError {
 	if refused || errors.Is(cause, abstractions.ErrDenied) {
 		e.class = abstractions.ErrDenied
 	}
-	e.text = strings.Join(strings.Fields(strings.ToValidUTF8(cause.Error(), "")), " ")
+	text := cause.Error()
+	if panicked := (*PanicError)(nil); errors.As(cause, &panicked) {
+		text = fmt.Sprintf("the source panicked: %v", panicked.Value)
+	}
+	e.text = strings.Join(strings.Fields(strings.ToValidUTF8(text, "")), " ")
 	if len(e.text) > longest {
 		e.text = strings.ToValidUTF8(e.text[:longest], "") + "..."
 	}
@@ -49,6 +53,12 @@ func (e *CredentialError) Error() string { return fmt.Sprintf("%v: credentials: 
 // Is matches as the type's documentation says.
 func (e *CredentialError) Is(target error) bool {
 	return target == e.class || e.ended != nil && target == e.ended
+}
+
+// As finds a panic of the source, which package leasing logs with its stack, and nothing else.
+func (e *CredentialError) As(target any) bool {
+	_, is := target.(**PanicError)
+	return is && errors.As(e.Cause, target)
 }
 
 // NotApplied reports true: a request without credentials is not sent.
@@ -67,25 +77,27 @@ func AskCredentials[T any](ctx context.Context, refused func(error) bool, ask fu
 		ctx, cancel = context.WithTimeout(ctx, left-min(left/20, 250*time.Millisecond))
 		defer cancel()
 	}
-	defer func() {
-		var e *CredentialError
-		if ended := ctx.Err(); ended != nil && errors.As(err, &e) {
-			e.class, e.ended = abstractions.ErrUnavailable, ended
-		}
-	}()
-	defer GuardCredentials(&err, refused)
-	return ask(ctx)
+	err = GuardCredentials(refused, func() (err error) {
+		value, err = ask(ctx)
+		return err
+	})
+	var e *CredentialError
+	if ended := ctx.Err(); ended != nil && errors.As(err, &e) {
+		own := *e // which other callers may share
+		own.class, own.ended = abstractions.ErrUnavailable, ended
+		err = &own
+	}
+	return value, err
 }
 
-// GuardCredentials is for functions that ask a source of credentials. Deferred by one, it turns
-// the failure or the panic of the source into a *CredentialError. refused is as in AskCredentials.
-func GuardCredentials(err *error, refused func(error) bool) {
-	if r := recover(); r != nil {
-		*err = fmt.Errorf("the source panicked: %v", r)
+// GuardCredentials asks a source of credentials, and returns its failure, or its panic, as a
+// *CredentialError. refused is as in AskCredentials.
+func GuardCredentials(refused func(error) bool, ask func() error) error {
+	err := Guard(ask)
+	if err == nil {
+		return nil
 	}
-	if *err != nil {
-		*err = NewCredentialError(*err, refused != nil && refused(*err))
-	}
+	return NewCredentialError(err, refused != nil && refused(err))
 }
 
 // credentialError finds the failure of a source in the error of a client library. It returns

@@ -30,6 +30,9 @@ const (
 
 // open makes the clients of a URL.
 func (l location) open(o Options) ([]redis.UniversalClient, error) {
+	if o.Credentials != nil {
+		o.Credentials = guardedCredentials{o.Credentials}
+	}
 	switch o.Mode {
 	case Cluster:
 		c, err := l.cluster(o)
@@ -50,7 +53,7 @@ func (l location) open(o Options) ([]redis.UniversalClient, error) {
 		if err != nil {
 			return nil, badParameter("redis.ParseURL", err)
 		}
-		c.StreamingCredentialsProvider = guarded(o.Credentials)
+		c.StreamingCredentialsProvider = o.Credentials
 		c.Username, c.Password, c.TLSConfig = l.user, l.password, l.tls(o, c.TLSConfig)
 		c.ContextTimeoutEnabled, c.DisableIdentity, c.MaintNotificationsConfig = true, true, noMaintenance()
 		c.DialerRetries, c.OnConnect = 1, l.onConnect(o)
@@ -67,7 +70,7 @@ func (l location) cluster(o Options) (*redis.ClusterOptions, error) {
 		return nil, badParameter("redis.ParseClusterURL", err)
 	}
 	c.Addrs = addrs
-	c.StreamingCredentialsProvider = guarded(o.Credentials)
+	c.StreamingCredentialsProvider = o.Credentials
 	c.Username, c.Password, c.TLSConfig = l.user, l.password, l.tls(o, c.TLSConfig)
 	c.ContextTimeoutEnabled, c.DisableIdentity, c.MaintNotificationsConfig = true, true, noMaintenance()
 	c.DisableRoutingPolicies = true // they ask each server for all its commands
@@ -84,7 +87,7 @@ func (l location) sentinel(o Options) (*redis.FailoverOptions, error) {
 	}
 	c.MasterName, c.SentinelAddrs = o.Master, addrs
 	c.SentinelUsername, c.SentinelPassword = o.SentinelUsername, o.SentinelPassword
-	c.StreamingCredentialsProvider = guarded(o.Credentials)
+	c.StreamingCredentialsProvider = o.Credentials
 	c.Username, c.Password, c.TLSConfig = l.user, l.password, l.tls(o, c.TLSConfig)
 	c.ContextTimeoutEnabled, c.DisableIdentity = true, true // it never asks for maintenance notifications
 	c.OnConnect = l.onConnect(o)
@@ -149,20 +152,17 @@ func badParameter(parser string, err error) error {
 	return providerkit.BadURL(fmt.Sprintf("what %s understands: %s", parser, text))
 }
 
-// guarded is a source of credentials whose errors say nothing of Redis; nil if there is none.
-func guarded(source auth.StreamingCredentialsProvider) auth.StreamingCredentialsProvider {
-	if source == nil {
-		return nil
-	}
-	return guardedSource{source}
+// guardedCredentials are the application's, whose errors say nothing of Redis. go-redis asks them in a goroutine of its own.
+type guardedCredentials struct {
+	auth.StreamingCredentialsProvider
 }
 
-type guardedSource struct{ auth.StreamingCredentialsProvider }
-
-func (g guardedSource) Subscribe(l auth.CredentialsListener) (c auth.Credentials, unsubscribe auth.UnsubscribeFunc, err error) {
-	defer providerkit.GuardCredentials(&err, nil)
-	if c, unsubscribe, err = g.StreamingCredentialsProvider.Subscribe(l); err == nil && c == nil {
-		err = errors.New("the source has returned none")
-	}
+func (g guardedCredentials) Subscribe(l auth.CredentialsListener) (c auth.Credentials, unsubscribe auth.UnsubscribeFunc, err error) {
+	err = providerkit.GuardCredentials(nil, func() (err error) {
+		if c, unsubscribe, err = g.StreamingCredentialsProvider.Subscribe(l); err == nil && c == nil {
+			err = errors.New("the source has returned none")
+		}
+		return err
+	})
 	return c, unsubscribe, err
 }

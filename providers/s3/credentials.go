@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"net/url"
 	"slices"
 	"time"
 
@@ -20,14 +21,14 @@ import (
 // request, whose context has no end.
 const sourceTimeout = 5 * time.Second
 
-// sources configures the SDK's sources of credentials: STS, SSO, a container's endpoint, and the
+// loadSources configures the SDK's sources of credentials: STS, SSO, a container's endpoint, and the
 // metadata service. Their client follows no redirect, which would take a pod's token or the
 // metadata service's to another host, and sends link-local requests to no proxy.
-func sources() []func(*config.LoadOptions) error {
+func loadSources() []func(*config.LoadOptions) error {
 	// The SDK replaces the redirects' check and the transport of its own client, and refuses other clients
 	// where AWS_CA_BUNDLE is set. It keeps Proxy.
 	client := awshttp.NewBuildableClient().WithTimeout(sourceTimeout).WithTransportOptions(func(t *http.Transport) {
-		t.Proxy, t.DisableKeepAlives = httpguard.ProxyNoRedirect, true
+		t.Proxy, t.DisableKeepAlives = proxyOf, true
 	})
 	return []func(*config.LoadOptions) error{
 		config.WithHTTPClient(client),
@@ -35,25 +36,28 @@ func sources() []func(*config.LoadOptions) error {
 	}
 }
 
-// once has the SDK make one attempt, without checksums, which some stores don't know, and
-// without answers that are not the store's. It guards the sources of credentials of a client,
-// which may be the application's.
-func once(of s3.Options, client *answers) func(*s3.Options) {
-	var keys aws.CredentialsProvider
-	if of.Credentials != nil { // nil is anonymous
-		keys = guardedKeys{of.Credentials}
+// proxyOf is httpguard.Proxy. It fails the request that a redirect leads to, before anything of it is sent.
+func proxyOf(req *http.Request) (*url.URL, error) {
+	if req.Response != nil { // set for redirected requests alone
+		return nil, errors.New("the answer is a redirect, which no credentials follow")
 	}
-	var express s3.ExpressCredentialsProvider
-	if of.ExpressCredentials != nil {
-		express = guardedExpress{of.ExpressCredentials}
+	return httpguard.Proxy(req)
+}
+
+// sources are those of a client, which may be the user's, guarded.
+type sources struct {
+	keys    aws.CredentialsProvider // nil is anonymous
+	express s3.ExpressCredentialsProvider
+}
+
+func sourcesOf(client s3.Options) (s sources) {
+	if client.Credentials != nil {
+		s.keys = guardedKeys{client.Credentials}
 	}
-	return func(o *s3.Options) {
-		o.HTTPClient = client
-		o.Retryer = aws.NopRetryer{}
-		o.RequestChecksumCalculation = aws.RequestChecksumCalculationWhenRequired
-		o.ResponseChecksumValidation = aws.ResponseChecksumValidationWhenRequired
-		o.Credentials, o.ExpressCredentials = keys, express
+	if client.ExpressCredentials != nil {
+		s.express = guardedExpress{client.ExpressCredentials}
 	}
+	return s
 }
 
 // guardedKeys is a source of keys whose errors say nothing of the store.

@@ -187,7 +187,7 @@ func TestTrap_T120_LinkLocalSourcesHaveNoProxy(t *testing.T) {
 		return
 	}
 	var o config.LoadOptions
-	for _, set := range sources() {
+	for _, set := range loadSources() {
 		require.NoError(t, set(&o))
 	}
 	var container endpointcreds.Options

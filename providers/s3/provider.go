@@ -48,7 +48,7 @@ func Open(ctx context.Context, options Options) (*Provider, error) {
 
 func newProvider(o Options, client *s3.Client, transport *httpguard.Client) *Provider {
 	s := &store{
-		client: client, bucket: o.Bucket, naming: providerkit.Naming{Prefix: o.Prefix + "/", Max: longestKey},
+		client: client, sources: sourcesOf(client.Options()), bucket: o.Bucket, naming: providerkit.Naming{Prefix: o.Prefix + "/", Max: longestKey},
 		torn: client.Options().BaseEndpoint != nil, // it is not S3
 	}
 	d := &driver{store: s}
@@ -57,7 +57,6 @@ func newProvider(o Options, client *s3.Client, transport *httpguard.Client) *Pro
 	} else {
 		s.answers, d.idle = guarded(client.Options().HTTPClient)
 	}
-	s.once = once(client.Options(), s.answers)
 	d.Records = providerkit.Records{
 		Store: s, Key: s.naming.Encode, Classify: d.Classify, ManualSweep: true,
 		Expiry: &providerkit.Expiry{Resolution: resolution, Skew: o.ClockSkew},
@@ -75,7 +74,7 @@ func (o *Options) client(ctx context.Context) (*s3.Client, *httpguard.Client, er
 	if o.AccessKey != "" {
 		keys = credentials.NewStaticCredentialsProvider(o.AccessKey, o.SecretKey.Reveal(), o.SessionToken.Reveal())
 	}
-	settings := append(sources(), config.WithRegion(o.Region), config.WithCredentialsProvider(keys))
+	settings := append(loadSources(), config.WithRegion(o.Region), config.WithCredentialsProvider(keys))
 	if o.Endpoint != "" {
 		settings = append(settings, config.WithDefaultRegion("us-east-1"))
 	}
@@ -90,7 +89,7 @@ func (o *Options) client(ctx context.Context) (*s3.Client, *httpguard.Client, er
 	c.HTTPClient = guarded
 	return s3.NewFromConfig(c, func(client *s3.Options) {
 		client.UsePathStyle = o.PathStyle
-		if o.Endpoint != "" { // in the configuration it is every service's: STS would be asked there
+		if o.Endpoint != "" { // not the configuration's, which is that of all services: STS would be asked there
 			client.BaseEndpoint = &o.Endpoint
 		}
 	}), guarded, nil

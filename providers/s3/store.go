@@ -19,12 +19,22 @@ import (
 // store is a bucket as a providerkit.Store. The version of an object is its ETag.
 type store struct {
 	client   *s3.Client
-	once     func(*s3.Options) // of each request
+	sources  sources
 	bucket   string
 	naming   providerkit.Naming
 	torn     bool // replies may be put together from several looks
 	unquoted bool // the store wants ETags without quotes; set by open alone
 	answers  *answers
+}
+
+// once has the SDK make one attempt, without checksums, which some stores don't know, and
+// without answers that are not the store's.
+func (s *store) once(o *s3.Options) {
+	o.HTTPClient = s.answers
+	o.Credentials, o.ExpressCredentials = s.sources.keys, s.sources.express
+	o.Retryer = aws.NopRetryer{}
+	o.RequestChecksumCalculation = aws.RequestChecksumCalculationWhenRequired
+	o.ResponseChecksumValidation = aws.ResponseChecksumValidationWhenRequired
 }
 
 // longestRecord is more than a record has: what is longer is none.

@@ -78,14 +78,14 @@ func quotesSafely(ctx context.Context, conn sqldriver.Conn) error {
 // signIn connects. A function of the user's in the Connector may get the password. Its error says nothing of the server, whose
 // own answers have numbers.
 func (c mysqlConnector) signIn(ctx context.Context) (conn sqldriver.Conn, err error) {
-	var ofServer error
-	func() {
-		defer providerkit.GuardCredentials(&err, nil)
+	var answer error // of the server, or of the way to it
+	err = providerkit.GuardCredentials(nil, func() (err error) {
 		if conn, err = c.Connector.Connect(ctx); err != nil && (c.number(err) != 0 || ctx.Err() != nil || ofConnection(err)) {
-			ofServer, err = err, nil
+			answer, err = err, nil
 		}
-	}()
-	return conn, cmp.Or(err, ofServer)
+		return err
+	})
+	return conn, cmp.Or(err, answer)
 }
 
 // ofConnection reports whether an error is of the connection itself.

@@ -110,9 +110,8 @@ func fromPool(pool *pgxpool.Pool) *pgDatabase {
 	return d
 }
 
-func beforeConnect(ctx context.Context, config *pgxpool.Config) (err error) {
-	defer providerkit.GuardCredentials(&err, nil)
-	return config.BeforeConnect(ctx, config.ConnConfig)
+func beforeConnect(ctx context.Context, config *pgxpool.Config) error {
+	return providerkit.GuardCredentials(nil, func() error { return config.BeforeConnect(ctx, config.ConnConfig) })
 }
 
 // connection is one of the pool. The hooks of a user's pool get its passwords, and their errors say

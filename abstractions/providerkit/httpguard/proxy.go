@@ -1,7 +1,6 @@
 package httpguard
 
 import (
-	"errors"
 	"net/http"
 	"net/netip"
 	"net/url"
@@ -45,15 +44,3 @@ var (
 	}
 	metadataNames = []string{"metadata", "metadata.google.internal", "metadata.goog", "instance-data", "instance-data.ec2.internal"}
 )
-
-// ErrRedirected is the failure of a request that was to follow a redirect with credentials.
-var ErrRedirected = errors.New("the answer is a redirect, which no credentials follow")
-
-// ProxyNoRedirect is Proxy for a transport under a client that follows redirects and can't be
-// told otherwise. It fails the request that a redirect leads to before any of it is sent.
-func ProxyNoRedirect(req *http.Request) (*url.URL, error) {
-	if req.Response != nil { // set for redirected requests alone
-		return nil, ErrRedirected
-	}
-	return Proxy(req)
-}

@@ -94,7 +94,6 @@ func (c *Client) Do(ctx context.Context, method, path string, query url.Values, 
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = response.Body.Close() }()
 	answer := httpguard.Body(response)
 	if response.StatusCode/100 != 2 {
 		if c.Ours != nil && !c.Ours(response, answer) {
@@ -157,9 +156,8 @@ func (c *Client) ask(ctx context.Context, method, path string, query url.Values,
 }
 
 // sign adds credentials to a request.
-func (c *Client) sign(req *http.Request) (err error) {
-	defer providerkit.GuardCredentials(&err, nil)
-	return c.authorize(req)
+func (c *Client) sign(req *http.Request) error {
+	return providerkit.GuardCredentials(nil, func() error { return c.authorize(req) })
 }
 
 // Classify says what an error means, by the table that the answers of many services have
