@@ -156,7 +156,7 @@ func TestHistoryOfOthers(t *testing.T) {
 // The history has fingerprints. A row that has the ID, as version 0.1.0 wrote it, is shown with the fingerprint.
 func TestTrap_T141_TheHistoryHasNoIDs(t *testing.T) {
 	onEach(t, func(t *testing.T, open func(...string) *Provider) {
-		ctx, p := bounded(t), open("history", "renewals")
+		ctx, p := bounded(t), open("history", "true", "history_renewals", "true")
 		ids := func() (ids []string) {
 			statement, table := "SELECT id FROM {history}", p.driver.backend
 			if b, ok := table.(*postgres); ok {
