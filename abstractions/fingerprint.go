@@ -8,7 +8,7 @@ import (
 )
 
 // Fingerprint shows which claim a record, an error, an event or an entry of history is
-// about. The claim's ID is a key: Renew, Release and Adopt go by it. So its holder alone
+// about. The claim's ID is a key: Renew, Release and Adopt compare the ID. So its holder alone
 // has the ID, from [Lease.ID] or [Lease.HandOver], and everything else has the
 // fingerprint. A holder finds its own lease by FingerprintOf(lease.ID()).
 //
@@ -24,7 +24,7 @@ const fingerprintPrefix = "fp_" // an ID has no underscore
 
 // FingerprintOf returns the first 8 bytes of the SHA-256 of "leasing claim " and the ID;
 // for "" the zero value. An ID of [NewID] has 122 random bits, so its fingerprint does
-// not lead back to it. An ID of few possible values can be guessed from its fingerprint.
+// not lead back to the ID. An ID of few possible values can be guessed from its fingerprint.
 func FingerprintOf(id string) Fingerprint {
 	if id == "" {
 		return Fingerprint{}

@@ -5,9 +5,9 @@ import (
 	"log/slog"
 )
 
-// Requests, grants and handovers have a claim's ID, and anybody may print one. Format and
+// Requests, grants and handovers have a claim's ID, and an application may log these values. Format and
 // LogValue show a fingerprint in its place, with every verb of package fmt and in package
-// slog. JSON has the ID: a Handover travels as JSON, and a provider may send a request so.
+// slog. JSON has the ID: a Handover travels as JSON, and a provider may send a request as JSON.
 
 func (r AcquireRequest) Format(s fmt.State, verb rune) {
 	type shown AcquireRequest
@@ -62,7 +62,7 @@ func shownState(state any) any {
 	return fmt.Sprintf("%T", state)
 }
 
-// format prints a value that has no Format of its own as package fmt would.
+// format prints a value that has no Format of its own, in the form of package fmt.
 func format(s fmt.State, verb rune, value any) { fmt.Fprintf(s, fmt.FormatString(s, verb), value) }
 
 func logged(value fmt.Formatter) slog.Value { return slog.StringValue(fmt.Sprintf("%+v", value)) }

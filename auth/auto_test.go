@@ -176,8 +176,8 @@ func TestAutoGetsTokens(t *testing.T) {
 	}
 }
 
-// T121: a metadata service that does not answer within a second may be slow. Auto does not hang, and nobody
-// is refused: the service may answer the next time.
+// T121: a metadata service that does not answer within a second may be slow. Auto does not hang, and the
+// identity is not refused: the service may answer the next time.
 func TestTrap_T121_ASilentMetadataServiceRefusesNobody(t *testing.T) {
 	clearEnvironment(t)
 	synctest.Test(t, func(t *testing.T) {

@@ -90,11 +90,11 @@ const tokenTimeout = 10 * time.Second
 
 // ForService is a credential as the client of one service uses it: its errors are
 // *providerkit.CredentialError, which say nothing of the service, and match ErrDenied as Refused
-// says. A panic of the credential is such an error too.
+// says. A panic of the credential becomes such an error.
 //
 // It asks for tokens of the scope alone, unless that is "", whatever scope the client asks for:
 // a client of Azure Storage takes one from any answer 401, so that a token for another service
-// could be had by that answer, and would be sent to whoever answered.
+// could be had by that answer, and would be sent to the server that answered.
 //
 // A request for a token takes at most 10 seconds, and ends with lifetime. The clients of Azure's
 // services have all callers wait for the one that has asked, and its context may have no

@@ -86,7 +86,7 @@ func TestTrap_T118_NoSecretFollowsARedirect(t *testing.T) {
 	})
 }
 
-// trusting is a transport that reaches another server too.
+// trusting is a transport that also reaches another server.
 func trusting(own http.RoundTripper, other *recorder) http.RoundTripper {
 	return roundTrip(func(req *http.Request) (*http.Response, error) {
 		if "https://"+req.URL.Host == other.URL {
@@ -100,7 +100,7 @@ type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
 
-// T118: an authority's metadata that names another host for tokens gets no secret sent there.
+// T118: an authority's metadata that names another host for tokens brings no secret to that host.
 func TestTrap_T118_NoSecretGoesWhereMetadataSays(t *testing.T) {
 	clearEnvironment(t)
 	server, other := authtest.Start(t), newRecorder(t)

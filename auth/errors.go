@@ -149,14 +149,14 @@ func describe(r *http.Response) string {
 	return text
 }
 
-// saying is what a source of tokens says of a failure.
+// saying is the answer of a source of tokens to a failure.
 type saying struct {
 	Error       any    `json:"error"`
 	Description string `json:"error_description"`
 	Message     string `json:"message"`
 }
 
-// saidBy reads a response. own is false if it says nothing that a source of tokens would.
+// saidBy reads a response. own is false if the text is not that of a source of tokens.
 func saidBy(r *http.Response) (said saying, own bool) {
 	body, err := runtime.Payload(r)
 	own = err == nil && json.Unmarshal(body, &said) == nil && (said.Error != nil || said.Description+said.Message != "")
@@ -166,7 +166,7 @@ func saidBy(r *http.Response) (said saying, own bool) {
 func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
 
 // withoutBody is azidentity's error for a response whose body may not be shown; nil
-// if there is none. It keeps what decides over a retry, and whether the identity is refused.
+// without such a response. It keeps what decides over a retry, and whether the identity is refused.
 func withoutBody(r *http.Response) *azidentity.AuthenticationFailedError {
 	if r == nil {
 		return &azidentity.AuthenticationFailedError{}

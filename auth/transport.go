@@ -13,7 +13,7 @@ import (
 
 // withoutRedirects is a client that follows no redirect: it would take a secret, an assertion or a
 // managed identity's header to whatever host an answer names. A transporter that is no
-// *http.Client stays as it is. nil stands for a client of our own, which has no proxy for
+// *http.Client is not changed. nil stands for a client of our own, which has no proxy for
 // link-local addresses.
 func withoutRedirects(t policy.Transporter) policy.Transporter {
 	switch client := t.(type) {
@@ -35,15 +35,15 @@ var ownClient = sync.OnceValue(func() *http.Client {
 })
 
 // aliases are the hosts of each cloud's Entra ID, whose tenants are the same:
-// login.microsoftonline.com/common/discovery/instance, "metadata". A region's host is below one of them.
+// login.microsoftonline.com/common/discovery/instance, "metadata". A region's host is below one of these hosts.
 var aliases = [][]string{
 	{"login.microsoftonline.com", "login.windows.net", "login.microsoft.com", "sts.windows.net"},
 	{"login.microsoftonline.us", "login.usgovcloudapi.net"},
 	{"login.partner.microsoftonline.cn", "login.chinacloudapi.cn"},
 }
 
-// ownAuthority is a policy that sends secrets and assertions to the authority alone. Where to
-// send them is what the authority's metadata says, or whatever has answered in its place.
+// ownAuthority is a policy that sends secrets and assertions to the authority alone. The
+// authority's metadata, or another answer in its place, may name other hosts.
 type ownAuthority struct{ address string }
 
 func (a ownAuthority) Do(req *policy.Request) (*http.Response, error) {
@@ -69,7 +69,7 @@ func (a ownAuthority) owns(to *url.URL) bool {
 	return false
 }
 
-// below reports whether a host is one of some, or below one of them.
+// below reports whether a host is one of some, or below one of these.
 func below(host string, some []string) bool {
 	for _, h := range some {
 		if host == h || strings.HasSuffix(host, "."+h) {

@@ -22,7 +22,7 @@ const (
 	SettledCommitted Settlement = "committed"
 	// SettledRecovered: the operation was recovered under a later number: Entry.ReplacedBy.
 	SettledRecovered Settlement = "recovered"
-	// SettledSaved: the payload is saved as completed work. A cleaner commits it. If the
+	// SettledSaved: the payload is saved as completed work. A cleaner commits the payload. If the
 	// cleaner's steps decide for a gap, or fail too often, the payload is in the manual queue.
 	SettledSaved Settlement = "saved"
 	// SettledQueued: the payload is in the manual queue.

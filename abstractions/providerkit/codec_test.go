@@ -11,7 +11,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-// An error about a stored record that can't be read shows none of the IDs in it.
+// An error about a stored record that can't be read shows none of the IDs in the record.
 func TestTrap_T141_ErrorsOfUnreadableRecordsHaveNoID(t *testing.T) {
 	id, ended := abstractions.NewID(), abstractions.NewID()
 	r := Record{Name: "n", Token: 7, ID: id, Owner: "o", TTL: time.Minute, Ended: Ended{{ID: ended, Broken: true}}}

@@ -26,8 +26,8 @@ type CredentialError struct {
 }
 
 // NewCredentialError makes the error of a source. refused says that the source has refused
-// the identity, and did not merely fail. So does a cause that matches ErrDenied. A cause that has
-// a CredentialError in its chain is that one.
+// the identity, and did not merely fail. So does a cause that matches ErrDenied. A CredentialError
+// in the chain of the cause is returned as the error.
 func NewCredentialError(cause error, refused bool) *CredentialError {
 	if already := credentialError(cause); already != nil {
 		return already
@@ -66,7 +66,7 @@ func (e *CredentialError) NotApplied() bool { return true }
 
 // AskCredentials asks a source of credentials, and returns its failure, or its panic, as a
 // *CredentialError. refused says of an error whether the source has refused the identity; an
-// error that matches ErrDenied always says so. nil stands for no others.
+// error that matches ErrDenied is always a refusal. nil stands for no others.
 //
 // The source's context ends a little before ctx does, so that the caller learns which side
 // did not answer.

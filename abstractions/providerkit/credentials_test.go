@@ -13,7 +13,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-// T119: what a source returns is text, whatever it is.
+// T119: every error of a source is text.
 func TestTrap_T119_ASourcesErrorIsText(t *testing.T) {
 	for _, cause := range []error{
 		errClient, abstractions.ErrHeld, abstractions.ErrNotSetUp, abstractions.ErrInvalid, abstractions.ErrClosed, &abstractions.LostError{Reason: abstractions.LostGone},

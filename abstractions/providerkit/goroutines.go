@@ -16,7 +16,7 @@ type PanicError = panics.Error
 // Guard runs do, and returns its error. A panic of do becomes a *PanicError.
 func Guard(do func() error) error { return panics.Guard(do) }
 
-// Go runs do in a goroutine, and then ended with the error of do. A panic of do, or an end of the
+// Go runs do in a goroutine, and then ended with the error that do returned. A panic of do, or an end of the
 // goroutine by runtime.Goexit, becomes a *PanicError. The kit and all providers start goroutines in this
 // way alone, since a panic in any other ends the process. ended must not panic.
 //
@@ -43,8 +43,8 @@ func guarded(do func()) func() {
 	}
 }
 
-// Group starts goroutines that Wait waits for. The zero Group is ready. It is used as a sync.WaitGroup
-// is.
+// Group starts goroutines that Wait waits for. The zero Group is ready. Its use is that of a
+// sync.WaitGroup.
 type Group struct{ all sync.WaitGroup }
 
 // Go is the function Go. ended may be nil.

@@ -10,8 +10,8 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-// A claim's ID is a key, and only its holder has it. Each answer of each check is held against all
-// IDs of the check. This check goes through the answers one by one.
+// A claim's ID is a key, and only its holder has the ID. Each answer of each check is held against all
+// IDs of the check. This check goes through each answer by itself.
 var discretionChecks = []check{
 	{name: "Trap_T141_NoAnswerHasAnID", run: func(e *env) {
 		holder, gone, broken := e.take(e.name()), e.take(e.name()), e.take(e.name())
@@ -73,7 +73,7 @@ func (e *env) id() string {
 // idForm matches an ID of NewID.
 var idForm = regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`)
 
-// discreet fails the check if an answer shows an ID. A grant may, since the holder has it.
+// discreet fails the check if an answer shows an ID. A grant may, since the holder has the ID.
 func (e *env) discreet(answer any) {
 	switch answer := answer.(type) {
 	case abstractions.Grant:

@@ -19,11 +19,11 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-// SourceFault is how a source of credentials fails.
+// SourceFault is a way in which a source of credentials fails.
 type SourceFault struct {
 	// Status is that of an answer, or of a function's error. It is 0 for the faults that follow.
 	Status int
-	// Silent keeps an answer until the caller leaves, or the source is well again.
+	// Silent keeps an answer until the caller leaves, or until the source is healed.
 	Silent bool
 	// Panics is for functions alone.
 	Panics bool
@@ -50,7 +50,7 @@ func SourceFaults() []SourceFault {
 // Source stands before a source of credentials, and fails when it is told to. The zero value is
 // well. It is safe for concurrent use.
 type Source struct {
-	// Body is that of failed answers. Default: the one that a log-in service of Azure has.
+	// Body is that of failed answers. Default: the body of a log-in service of Azure.
 	Body func(status int) string
 
 	mu     sync.Mutex
@@ -83,7 +83,7 @@ func (s *Source) Asked() int {
 	return s.asked
 }
 
-// now counts a request, and returns what is to become of it.
+// now counts a request, and returns the fault for the request.
 func (s *Source) now() (f SourceFault, healed chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -116,7 +116,7 @@ func (s *Source) Handler(own http.Handler) http.Handler {
 	})
 }
 
-// Err is what a function fails with; nil if the source is well. Functions may use the library
+// Err is the error of a function; nil if the source is well. Functions may use the library
 // too, so what they return may be what a provider returns of a store.
 func (s *Source) Err(ctx context.Context) error {
 	f, healed := s.now()
@@ -158,7 +158,7 @@ type SourceCheck struct {
 	// Fresh makes a provider that has not asked the source yet, where the client library goes on with old
 	// credentials when the source fails. Default: Open.
 	Fresh func(t testing.TB) abstractions.Provider
-	// Expire ends the credentials that the providers have. Default: they end by themselves, within seconds.
+	// Expire ends the credentials of the providers. Default: they end by themselves, within seconds.
 	Expire func()
 	// TTL is that of the lease. It is longer than a fault lasts: the lease has no loss.
 	TTL time.Duration
@@ -171,7 +171,7 @@ type SourceCheck struct {
 }
 
 // SourcesOfCredentials (T119) has the source of a provider's credentials fail in each way while a
-// lease is held. Such an error says nothing of the store. The lease is not lost, nobody else gets it, the request counts as
+// lease is held. Such an error says nothing of the store. The lease is not lost, no other claim gets the name, the request counts as
 // not applied, and the error names the side that failed. When the source is well again the lease is renewed.
 func SourcesOfCredentials(t *testing.T, c SourceCheck) {
 	for _, fault := range SourceFaults() {
@@ -223,7 +223,7 @@ func (c SourceCheck) survives(t *testing.T, fault SourceFault) {
 	require.NoError(t, lease.Release(t.Context()))
 }
 
-// eventually repeats a step until it is done. It shows the last error if it never is.
+// eventually repeats a step until it is done. It shows the last error of a step that never ends.
 func eventually(t *testing.T, done func() bool, last *error) {
 	t.Helper()
 	for end := time.Now().Add(sourcePatience); !done(); time.Sleep(20 * time.Millisecond) {

@@ -14,10 +14,10 @@ import (
 // hears nothing of it.
 
 // asked has the IDs of claims that workers of this process have asked for and not released, by
-// fingerprint: no record shows an ID, and a late copy of a request needs one.
+// fingerprint: no record shows an ID, and a late copy of a request needs the ID.
 var asked sync.Map
 
-// claimOf is how a history names a claim.
+// claimOf returns the name of a claim in a history.
 func claimOf(id string) string { return abstractions.FingerprintOf(id).String() }
 
 // wired makes a request below the manager.

@@ -32,7 +32,7 @@ func (e *Error) Error() string {
 // Unwrap returns Err.
 func (e *Error) Unwrap() error { return Err }
 
-// First reports whether this is the first call of First. One panic may fail many requests, and is
+// First reports whether it is called for the first time. One panic may fail many requests, and is
 // logged once.
 func (e *Error) First() bool { return !e.told.Swap(true) }
 
@@ -46,7 +46,7 @@ func Guard(do func() error) (err error) {
 	return do()
 }
 
-// Go runs do in a goroutine, and then ended with the error of do. A panic of do becomes an *Error, and
+// Go runs do in a goroutine, and then ended with the error that do returned. A panic of do becomes an *Error, and
 // so does an end of the goroutine.
 func Go(do func() error, ended func(error)) {
 	go func() {

@@ -48,7 +48,7 @@ func TestTrap_T119_CredentialsFail(t *testing.T) {
 	})
 }
 
-// T118: an account's answer that names another host takes neither a key's signature nor a token there.
+// T118: an account's answer that names another host takes neither a key's signature nor a token to that host.
 func TestTrap_T118_WhatAnAnswerNamesGetsNoCredentials(t *testing.T) {
 	elsewhere := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		t.Errorf("another host was sent %s %s, Authorization %q", r.Method, r.URL, r.Header.Get("Authorization"))

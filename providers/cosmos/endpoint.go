@@ -8,7 +8,7 @@ import (
 )
 
 // toAccount is a request to the account. azcosmos sends requests, with the key's signature or
-// a token, to the endpoints that the account's answer names. Those of its regions are
+// a token, to the endpoints that the account's answer names. The endpoints of its regions are
 // ACCOUNT-REGION in the account's own domain
 // (learn.microsoft.com/azure/cosmos-db/how-to-configure-firewall, "regional endpoints"). A request
 // for any other host goes to Options.Endpoint, which serves all of an account. The request is changed in place.

@@ -102,7 +102,7 @@ func TestTrap_T87_FoldersThatCannotBeUsed(t *testing.T) {
 	}
 }
 
-// Another process makes a new folder in the place of the old one. The holder hears of its loss
+// Another process makes a new folder in place of the old folder. The holder hears of its loss
 // at its next renewal.
 func TestTrap_T133_AFolderThatIsGoneIsALoss(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "state")

@@ -64,7 +64,7 @@ func imds(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// sourcesOfKeys are the SDK's sources, each as a server and what leads to it.
+// sourcesOfKeys are the SDK's sources, each as a server and the settings that lead the SDK to that server.
 var sourcesOfKeys = map[string]struct {
 	serve http.HandlerFunc
 	body  func(status int) string
@@ -179,7 +179,7 @@ func TestTrap_T118_TheStoreGetsNoTokenOfItsSources(t *testing.T) {
 	}
 }
 
-// T120: what is link-local is asked without a proxy, and all else through it.
+// T120: link-local addresses are asked without a proxy, and all others through the proxy.
 func TestTrap_T120_LinkLocalSourcesHaveNoProxy(t *testing.T) {
 	const proxy = "http://127.0.0.1:1"
 	if os.Getenv("LEASING_TEST_PROXIED") == "" {

@@ -115,7 +115,7 @@ func beforeConnect(ctx context.Context, config *pgxpool.Config) error {
 }
 
 // connection is one of the pool. The hooks of a user's pool get its passwords, and their errors say
-// nothing of the server: those of its own answers are *pgconn.ConnectError.
+// nothing of the server: its own answers are *pgconn.ConnectError.
 func (d *pgDatabase) connection(ctx context.Context) (*sql.Conn, error) {
 	conn, err := d.db.Conn(ctx)
 	if err == nil || !d.hooked || ctx.Err() != nil || errors.Is(err, sqldriver.ErrBadConn) {

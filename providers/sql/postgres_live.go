@@ -24,7 +24,7 @@ type pgLive struct {
 	good *pgx.ConnConfig
 }
 
-// newest returns a configuration, and why it lacks the newest contents, if it does.
+// newest returns a configuration, and an error if the configuration lacks the newest contents.
 func (l *pgLive) newest() (*pgx.ConnConfig, error) {
 	next, err := pgx.ParseConfig(l.dsn)
 	l.mu.Lock()
@@ -48,7 +48,7 @@ func (l *pgLive) newest() (*pgx.ConnConfig, error) {
 	return config, err
 }
 
-// sameServers reports whether two configurations lead to the same servers, with the same checks of them.
+// sameServers reports whether two configurations lead to the same servers, with the same checks.
 func sameServers(a, b *pgx.ConnConfig) bool {
 	return a.Host == b.Host && a.Port == b.Port && a.User == b.User && a.Database == b.Database && sameChecks(a.TLSConfig, b.TLSConfig) &&
 		slices.EqualFunc(a.Fallbacks, b.Fallbacks, func(a, b *pgconn.FallbackConfig) bool {

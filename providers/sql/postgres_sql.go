@@ -65,7 +65,7 @@ var fragments = map[string]string{
 	// storedRow.pgColumns, of a row that may be missing. As text the form of bytes depends on bytea_output.
 	"row": `coalesce(?.version, 0), coalesce(?.token, 0), coalesce(?.id, ''), coalesce(?.owner, ''), ?.ttl_us, coalesce(?.metadata::text, '{}'),
 	{{micros:?.acquired_at}}, coalesce({{micros:?.expires_at}}, 0), coalesce(?.breaking, false), coalesce(?.broken_by, ''), coalesce(?.break_reason, ''), pg_catalog.encode(?.ended, 'hex')`,
-	// abstractions.FingerprintOf an ID, as the history has it.
+	// abstractions.FingerprintOf an ID, for the history.
 	"fingerprint": `('fp_' || pg_catalog.substr(pg_catalog.encode(pg_catalog.sha256(pg_catalog.convert_to('leasing claim ' || ?, 'UTF8')), 'hex'), 1, 16))`,
 	// Whether anybody may take a row at a time: its lease has run out, or its reservation, if it has
 	// one, unless the clock was set back since.

@@ -69,7 +69,7 @@
 // # What it costs
 //
 // Each path costs one acquire, and one Inspect for each folder above it, up to the
-// root. A folder also costs one listing of the held leases below it. A name has at most
+// root. A folder also costs one listing of the held leases below the folder. A name has at most
 // the backend's limit (Capabilities), often 512 bytes; a longer path is refused. No file
 // is read or written. With Options.HardLinks Acquire looks at each file below a folder,
 // twice, and at each file below the root if one of the files has several names.

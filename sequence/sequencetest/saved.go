@@ -107,7 +107,7 @@ func trapT134[Tx any](f *fixture[Tx]) {
 }
 
 // Late writers settle, save and release at random moments of the claims of cleaners in other
-// processes. In the end each result is where its writer was told.
+// processes. In the end each result is in the place that its writer was told.
 func lateWritersAgainstCleaners[Tx any](f *fixture[Tx]) {
 	const cleaners, numbers = 3, 30
 	working, stop := context.WithCancel(f.ctx)

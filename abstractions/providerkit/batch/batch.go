@@ -119,7 +119,7 @@ func (r *Request[T]) fail(err error) {
 // hasRoom says whether a call may begin. Caller holds mu.
 func (b *Batcher[T]) hasRoom() bool { return b.inFlight-b.late < usualCalls && b.inFlight < MaxCalls }
 
-// call makes a call, and notes how fast the server is. A panic fails all operations.
+// call makes a call, and notes the speed of the server. A panic fails all operations.
 func (b *Batcher[T]) call(ctx context.Context, ops []T, direct bool) {
 	began := time.Now()
 	err := providerkit.Guard(func() error {

@@ -51,7 +51,7 @@ func New[T any](parse func(contents [][]byte) (T, error), names ...string) *Valu
 	return v
 }
 
-// NewText makes a Value of the text in a file, without white space around it. An empty text is an
+// NewText makes a Value of the text in a file, without white space at its ends. An empty text is an
 // error. check may refuse a text, and may be nil. NewText reads nothing.
 func NewText(name string, check func(text string) error) *Value[string] {
 	return New(func(contents [][]byte) (text string, err error) {
