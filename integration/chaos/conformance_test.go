@@ -20,6 +20,7 @@ import (
 
 	"github.com/distributedleasing/leasing"
 	"github.com/distributedleasing/leasing/abstractions/providertest"
+	"github.com/distributedleasing/leasing/abstractions/servertest"
 	"github.com/distributedleasing/leasing/chaos"
 	bloblease "github.com/distributedleasing/leasing/providers/blob"
 	consullease "github.com/distributedleasing/leasing/providers/consul"
@@ -105,6 +106,9 @@ func openEtcd(t testing.TB, url string) (leasing.Provider, error) {
 func TestConformanceWithoutFaults(t *testing.T) {
 	for _, b := range backends {
 		t.Run(b.name, func(t *testing.T) {
+			if b.name != "sqlite" && b.name != "redis" {
+				servertest.Long(t)
+			}
 			if b.slow && os.Getenv("LEASING_TEST_SLOW") == "" {
 				t.Skip("takes five minutes; with LEASING_TEST_SLOW=1 it runs")
 			}
@@ -124,6 +128,7 @@ func TestConformanceWithoutFaults(t *testing.T) {
 // provider is tested with many more such rules where the wrapper is; this is for
 // what a real client adds.
 func TestConformanceWithRulesThatNeverFire(t *testing.T) {
+	servertest.Long(t)
 	never := chaos.Policy{Skip: 1 << 40}
 	plan := chaos.Plan{Rules: []chaos.Rule{
 		{Fault: chaos.Fault{Kind: chaos.FaultDelay, Delay: time.Hour}, When: never},

@@ -60,6 +60,7 @@ func (e elected) Capabilities() leasing.Capabilities {
 
 // Three members: one at a time is killed, the leader every second time, and comes back with its data.
 func TestTortureOfMembersThatAreKilled_etcd(t *testing.T) {
+	servertest.Long(t)
 	t.Parallel()
 	program := servertest.Tool(t, "ETCD", "../tools/etcd", "server")
 	var addresses, peers, initial []string

@@ -191,6 +191,7 @@ func histories(t *testing.T, p leasing.Provider) map[string]entries {
 // where package history writes it. Only two things differ with providers: a lease that is broken while it
 // runs out after a break has one entry, and a release that came too late has one that the lease expired.
 func TestHistoryAgreesWithBreaks_sqlite(t *testing.T) {
+	servertest.Long(t)
 	t.Parallel()
 	options := sqllease.Options{URL: "sqlite://" + filepath.ToSlash(filepath.Join(t.TempDir(), "leases.db")), Create: true, History: true}
 	p, err := sqllease.Open(t.Context(), options)
@@ -249,6 +250,7 @@ func agreesWithBreaks(t *testing.T, p leasing.Provider) {
 }
 
 func TestHistoryOfOthersAgreesWithEvents_redis(t *testing.T) {
+	servertest.Long(t)
 	t.Parallel()
 	table, err := sqllease.Open(t.Context(), sqllease.Options{URL: "sqlite://" + filepath.ToSlash(filepath.Join(t.TempDir(), "audit.db")), Create: true, History: true})
 	require.NoError(t, err)

@@ -146,6 +146,7 @@ func onPostgres(t *testing.T) (sqllease.Options, *sql.DB) {
 }
 
 func TestTortureOfAServerThatForgets_postgres(t *testing.T) {
+	servertest.Long(t)
 	t.Parallel()
 	options, db := onPostgres(t)
 	report := run(t, torture.Options{
@@ -204,6 +205,7 @@ func TestTorture_redis(t *testing.T) {
 // But tokens rise all the same, so that no stale write gets through, and who holds a
 // lease that is gone hears of it.
 func TestTortureOfAServerThatForgets_redis(t *testing.T) {
+	servertest.Long(t)
 	t.Parallel()
 	options := redislease.Options{URL: variable(t, "LEASING_TEST_REDIS"), Prefix: unique()}
 	configured, err := redis.ParseURL(options.URL)
@@ -256,6 +258,7 @@ func TestTorture_redlock(t *testing.T) {
 // Three servers of its own, which keep nothing: one after the other is killed, and comes
 // back empty. Two at a time are more than three can do without.
 func TestTortureOfServersThatAreKilled_redlock(t *testing.T) {
+	servertest.Long(t)
 	t.Parallel()
 	const maxTTL = 4 * time.Second // for so long a server that comes back empty casts no vote
 	var servers [3]*servertest.Server
@@ -317,6 +320,7 @@ func wait(ctx context.Context, d time.Duration) bool {
 }
 
 func TestTorture_blob(t *testing.T) {
+	servertest.Long(t)
 	t.Parallel()
 	options := bloblease.Options{ConnectionString: variable(t, "LEASING_TEST_AZURITE"), Container: "torture", Create: true}
 	run(t, torture.Options{Open: func(ctx context.Context) (leasing.Provider, error) { return bloblease.Open(ctx, options) }})
@@ -324,6 +328,7 @@ func TestTorture_blob(t *testing.T) {
 
 // The container is deleted under the holders, and made again by those who need it.
 func TestTortureOfAContainerThatIsDeleted_blob(t *testing.T) {
+	servertest.Long(t)
 	t.Parallel()
 	options := bloblease.Options{ConnectionString: variable(t, "LEASING_TEST_AZURITE"), Container: strings.ReplaceAll(unique(), "_", "-"), Create: true}
 	transport := &http.Client{Transport: &http.Transport{}}
@@ -349,18 +354,21 @@ func TestTortureOfAContainerThatIsDeleted_blob(t *testing.T) {
 }
 
 func TestTorture_cosmos(t *testing.T) {
+	servertest.Long(t)
 	t.Parallel()
 	options := cosmoslease.Options{URL: variable(t, "LEASING_TEST_COSMOS")}
 	run(t, torture.Options{Open: func(ctx context.Context) (leasing.Provider, error) { return cosmoslease.Open(ctx, options) }})
 }
 
 func TestTorture_s3(t *testing.T) {
+	servertest.Long(t)
 	t.Parallel()
 	options := s3lease.Options{URL: variable(t, "LEASING_TEST_S3"), Prefix: unique()}
 	run(t, torture.Options{Open: func(ctx context.Context) (leasing.Provider, error) { return s3lease.Open(ctx, options) }})
 }
 
 func TestTorture_etcd(t *testing.T) {
+	servertest.Long(t)
 	t.Parallel()
 	options := etcdlease.Options{URL: variable(t, "LEASING_TEST_ETCD"), Prefix: unique()}
 	run(t, torture.Options{Open: func(ctx context.Context) (leasing.Provider, error) { return etcdlease.Open(ctx, options) }})
@@ -379,6 +387,7 @@ func TestTorture_consul(t *testing.T) {
 }
 
 func TestTorture_mariadb(t *testing.T) {
+	servertest.Long(t)
 	t.Parallel()
 	options := mysqllease.Options{URL: variable(t, "LEASING_TEST_MARIADB"), Table: unique(), Create: true, History: true}
 	run(t, torture.Options{Open: func(ctx context.Context) (leasing.Provider, error) { return mysqllease.Open(ctx, options) }})
@@ -386,6 +395,7 @@ func TestTorture_mariadb(t *testing.T) {
 
 // The server is killed under everybody and recovers: what it has committed is there again.
 func TestTortureOfAServerThatIsKilled_mariadb(t *testing.T) {
+	servertest.Long(t)
 	t.Parallel()
 	server := servertest.NewMariaDB(t)
 	options := mysqllease.Options{URL: "mysql://root@" + server.Addr() + "/mysql", Create: true}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providertest"
+	"github.com/distributedleasing/leasing/abstractions/servertest"
 	"github.com/distributedleasing/leasing/providers/redis/internal/redistest"
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
@@ -21,6 +22,7 @@ import (
 // `make test`: each client of the others finds out anew that a server hangs.
 
 func TestConformanceRedlock3Dead(t *testing.T) {
+	servertest.Long(t)
 	conformDespite(t, 3, false, func(servers []*redistest.Server) (well []*redistest.Server) {
 		servers[0].Kill()
 		return servers[1:]
@@ -47,11 +49,13 @@ func TestConformanceRedlock3Paused(t *testing.T) {
 // A server that was started again without its data casts no vote for as long as the
 // suite runs, and so has no lease.
 func TestConformanceRedlock3Emptied(t *testing.T) {
+	servertest.Long(t)
 	conformQuarantined(t, (*redistest.Server).RestartEmpty)
 }
 
 // Nor does one that was started again from an old snapshot.
 func TestConformanceRedlock3Restored(t *testing.T) {
+	servertest.Long(t)
 	conformQuarantined(t, func(s *redistest.Server) {
 		require.NoError(t, s.Client(t).Save(t.Context()).Err())
 		s.Kill()

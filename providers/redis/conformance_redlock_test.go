@@ -6,13 +6,17 @@ import (
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions/providertest"
+	"github.com/distributedleasing/leasing/abstractions/servertest"
 	"github.com/distributedleasing/leasing/providers/redis/internal/redistest"
 	"github.com/stretchr/testify/require"
 )
 
 func TestConformanceRedlock3(t *testing.T) { conformRedlock(t, 3) }
 
-func TestConformanceRedlock5(t *testing.T) { conformRedlock(t, 5) }
+func TestConformanceRedlock5(t *testing.T) {
+	servertest.Long(t)
+	conformRedlock(t, 5)
+}
 
 func conformRedlock(t *testing.T, n int) {
 	servers := redistest.StartMany(t, n, redistest.Options{Password: "secret"})

@@ -8,6 +8,7 @@ import (
 
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providertest"
+	"github.com/distributedleasing/leasing/abstractions/servertest"
 	"github.com/ncruces/go-sqlite3"
 	"github.com/stretchr/testify/require"
 )
@@ -32,6 +33,7 @@ func TestConformanceWithoutHistory(t *testing.T) {
 
 // Roles and databases may have a stricter isolation level than the statements need.
 func TestConformanceWhereTransactionsAreSerializable(t *testing.T) {
+	servertest.Long(t)
 	t.Run("postgres", func(t *testing.T) {
 		providertest.Run(t, harness("postgres", silentPostgres, "default_transaction_isolation", "serializable"))
 	})
@@ -39,6 +41,7 @@ func TestConformanceWhereTransactionsAreSerializable(t *testing.T) {
 
 // Through a pooler each transaction may be on another connection.
 func TestConformanceThroughPgBouncer(t *testing.T) {
+	servertest.Long(t)
 	pooler := os.Getenv("LEASING_TEST_PGBOUNCER")
 	if pooler == "" {
 		t.Skip("LEASING_TEST_PGBOUNCER names no pooler in transaction mode")

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/distributedleasing/leasing/abstractions/servertest"
 	"github.com/distributedleasing/leasing/samples/internal/runner"
 )
 
@@ -34,20 +35,47 @@ var urls = map[string]string{
 	"blob":     "azblob:///samples?create=true&connection_string_env=LEASING_TEST_AZURITE",
 }
 
-func TestScenariosOnSQLite(t *testing.T)   { runAll(t, "sqlite") }
-func TestScenariosOnPostgres(t *testing.T) { runAll(t, "postgres") }
-func TestScenariosOnRedis(t *testing.T)    { runAll(t, "redis") }
+func TestScenariosOnSQLite(t *testing.T) { runAll(t, "sqlite") }
+func TestScenariosOnPostgres(t *testing.T) {
+	servertest.Long(t)
+	runAll(t, "postgres")
+}
+func TestScenariosOnRedis(t *testing.T) {
+	servertest.Long(t)
+	runAll(t, "redis")
+}
 
-func TestElectionOnSQLite(t *testing.T)   { runOn(t, election, "sqlite") }
-func TestElectionOnPostgres(t *testing.T) { runOn(t, election, "postgres") }
-func TestElectionOnRedis(t *testing.T)    { runOn(t, election, "redis") }
-func TestElectionOnRedlock(t *testing.T)  { runOn(t, election, "redlock") }
-func TestElectionOnCosmos(t *testing.T)   { runOn(t, election, "cosmos") }
-func TestElectionOnBlob(t *testing.T)     { runOn(t, election, "blob") }
-func TestElectionOnS3(t *testing.T)       { runOn(t, election, "s3") }
-func TestElectionOnEtcd(t *testing.T)     { runOn(t, election, "etcd") }
-func TestElectionOnConsul(t *testing.T)   { runOn(t, election, "consul") }
-func TestElectionOnMariaDB(t *testing.T)  { runOn(t, election, "mariadb") }
+func TestElectionOnSQLite(t *testing.T) { runOn(t, election, "sqlite") }
+func TestElectionOnPostgres(t *testing.T) {
+	servertest.Long(t)
+	runOn(t, election, "postgres")
+}
+func TestElectionOnRedis(t *testing.T) { runOn(t, election, "redis") }
+func TestElectionOnRedlock(t *testing.T) {
+	servertest.Long(t)
+	runOn(t, election, "redlock")
+}
+func TestElectionOnCosmos(t *testing.T) {
+	servertest.Long(t)
+	runOn(t, election, "cosmos")
+}
+func TestElectionOnBlob(t *testing.T) {
+	servertest.Long(t)
+	runOn(t, election, "blob")
+}
+func TestElectionOnS3(t *testing.T) {
+	servertest.Long(t)
+	runOn(t, election, "s3")
+}
+func TestElectionOnEtcd(t *testing.T) {
+	servertest.Long(t)
+	runOn(t, election, "etcd")
+}
+func TestElectionOnConsul(t *testing.T) { runOn(t, election, "consul") }
+func TestElectionOnMariaDB(t *testing.T) {
+	servertest.Long(t)
+	runOn(t, election, "mariadb")
+}
 
 func runAll(t *testing.T, backend string) {
 	for _, s := range scenarios {

@@ -18,6 +18,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/servertest"
 	"github.com/distributedleasing/leasing/samples/internal/place"
 )
 
@@ -30,13 +31,31 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func TestWorkersOnSQLite(t *testing.T)   { onBackend(t, "sqlite", "") }
 func TestWorkersOnPostgres(t *testing.T) { onBackend(t, "postgres", "LEASING_TEST_POSTGRES") }
 func TestWorkersOnRedis(t *testing.T)    { onBackend(t, "redis", "LEASING_TEST_REDIS") }
-func TestWorkersOnRedlock(t *testing.T)  { onBackend(t, "redlock", "LEASING_TEST_REDLOCK") }
-func TestWorkersOnBlob(t *testing.T)     { onBackend(t, "blob", "LEASING_TEST_AZURITE") }
-func TestWorkersOnCosmos(t *testing.T)   { onBackend(t, "cosmos", "LEASING_TEST_COSMOS") }
-func TestWorkersOnS3(t *testing.T)       { onBackend(t, "s3", "LEASING_TEST_S3") }
-func TestWorkersOnEtcd(t *testing.T)     { onBackend(t, "etcd", "LEASING_TEST_ETCD") }
-func TestWorkersOnConsul(t *testing.T)   { onBackend(t, "consul", "LEASING_TEST_CONSUL") }
-func TestWorkersOnMariaDB(t *testing.T)  { onBackend(t, "mariadb", "LEASING_TEST_MARIADB") }
+func TestWorkersOnRedlock(t *testing.T) {
+	servertest.Long(t)
+	onBackend(t, "redlock", "LEASING_TEST_REDLOCK")
+}
+func TestWorkersOnBlob(t *testing.T) {
+	servertest.Long(t)
+	onBackend(t, "blob", "LEASING_TEST_AZURITE")
+}
+func TestWorkersOnCosmos(t *testing.T) {
+	servertest.Long(t)
+	onBackend(t, "cosmos", "LEASING_TEST_COSMOS")
+}
+func TestWorkersOnS3(t *testing.T) {
+	servertest.Long(t)
+	onBackend(t, "s3", "LEASING_TEST_S3")
+}
+func TestWorkersOnEtcd(t *testing.T) {
+	servertest.Long(t)
+	onBackend(t, "etcd", "LEASING_TEST_ETCD")
+}
+func TestWorkersOnConsul(t *testing.T) { onBackend(t, "consul", "LEASING_TEST_CONSUL") }
+func TestWorkersOnMariaDB(t *testing.T) {
+	servertest.Long(t)
+	onBackend(t, "mariadb", "LEASING_TEST_MARIADB")
+}
 
 func onBackend(t *testing.T, name, server string) {
 	t.Parallel()

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/distributedleasing/leasing/abstractions/servertest"
 	"github.com/distributedleasing/leasing/sequence"
 	"github.com/distributedleasing/leasing/sequence/seqstore"
 	"github.com/distributedleasing/leasing/sequence/sequencetest"
@@ -196,6 +197,7 @@ func TestConformance_postgres(t *testing.T) {
 }
 
 func TestConformance_postgres_pool(t *testing.T) {
+	servertest.Long(t)
 	t.Parallel()
 	sequencetest.Run(t, sequencetest.Harness[pgx.Tx]{New: func(t testing.TB) sequencetest.Database[pgx.Tx] { return newPool(t) }})
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/distributedleasing/leasing/abstractions/servertest"
 	"github.com/distributedleasing/leasing/sequence"
 	"github.com/distributedleasing/leasing/sequence/seqstore"
 	"github.com/jackc/pgx/v5"
@@ -79,6 +80,7 @@ func hot[Tx any](s *Store[Tx]) map[string]asked {
 
 // With many closed numbers every statement goes by the indexes.
 func TestClosedNumbersSlowNothingDown_postgres(t *testing.T) {
+	servertest.Long(t)
 	t.Parallel()
 	p := newPostgres(t)
 	store := p.Open(t).(*Store[*sql.Tx])
@@ -94,6 +96,7 @@ func TestClosedNumbersSlowNothingDown_postgres(t *testing.T) {
 }
 
 func TestClosedNumbersSlowNothingDown_sqlite(t *testing.T) {
+	servertest.Long(t)
 	t.Parallel()
 	s := newSqlite(t)
 	store := s.Open(t).(*Store[*sql.Tx])

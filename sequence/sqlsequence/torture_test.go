@@ -56,6 +56,7 @@ func TestTorture_postgres(t *testing.T) {
 
 // The server crashes under everybody, and comes back.
 func TestTorture_postgres_restarts(t *testing.T) {
+	servertest.Long(t)
 	server := servertest.NewPostgres(t)
 	t.Setenv("LEASING_TEST_POSTGRES", server.URL)
 	o, crashes := options(), 0
