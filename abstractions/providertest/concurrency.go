@@ -147,6 +147,9 @@ func (s *section) enter(e *env, p abstractions.Provider, i int) *claim {
 			return c
 		}
 		e.held(err)
+		if e.t.Failed() { // the goroutine that holds the name has ended, perhaps
+			e.t.FailNow()
+		}
 		time.Sleep(time.Duration(i+1) * time.Millisecond)
 	}
 }
