@@ -73,7 +73,7 @@ func TestCloseDoesNotWaitForAToken(t *testing.T) {
 		synctest.Wait()
 		began := time.Now()
 		require.NoError(t, p.Close())
-		requireUnknown(t, <-ended)
+		require.ErrorIs(t, <-ended, abstractions.ErrUnavailable)
 		require.Zero(t, time.Since(began))
 	})
 }

@@ -30,9 +30,10 @@ func loadSources() []func(*config.LoadOptions) error {
 	client := awshttp.NewBuildableClient().WithTimeout(sourceTimeout).WithTransportOptions(func(t *http.Transport) {
 		t.Proxy, t.DisableKeepAlives = proxyOf, true
 	})
+	once := func() aws.Retryer { return aws.NopRetryer{} } // the library asks again, and the SDK pauses for up to 20 s
 	return []func(*config.LoadOptions) error{
-		config.WithHTTPClient(client),
-		config.WithEndpointCredentialOptions(func(o *endpointcreds.Options) { o.HTTPClient = client }),
+		config.WithHTTPClient(client), config.WithRetryer(once),
+		config.WithEndpointCredentialOptions(func(o *endpointcreds.Options) { o.HTTPClient, o.Retryer = client, once() }),
 	}
 }
 

@@ -16,11 +16,13 @@ func TestTrap_T119_ATokenThatCannotBeHad(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("sent without a token") }))
 	defer server.Close()
 	for what, source := range map[string]func(*http.Request) error{
-		"error":    func(*http.Request) error { return errors.New("no such file") },
-		"a loss":   func(*http.Request) error { return &abstractions.LostError{Reason: abstractions.LostGone} },
-		"a status": func(*http.Request) error { return &StatusError{Status: http.StatusNotFound} },
-		"set-up":   func(*http.Request) error { return abstractions.ErrNotSetUp },
-		"panic":    func(*http.Request) error { panic("of the source") },
+		"error":  func(*http.Request) error { return errors.New("no such file") },
+		"a loss": func(*http.Request) error { return &abstractions.LostError{Reason: abstractions.LostGone} },
+		"a status": func(*http.Request) error {
+			return &StatusError{Status: http.StatusNotFound, response: &http.Response{StatusCode: http.StatusNotFound}}
+		},
+		"set-up": func(*http.Request) error { return abstractions.ErrNotSetUp },
+		"panic":  func(*http.Request) error { panic("of the source") },
 	} {
 		c := New(server.URL, nil, source)
 		_, err := c.Do(t.Context(), http.MethodPut, "/", nil, "text", nil)
