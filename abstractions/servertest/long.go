@@ -3,7 +3,7 @@ package servertest
 import "testing"
 
 // Long skips a test under -short, which `make test` passes: the test takes long and finds little
-// beside its siblings. `make test-all` runs it.
+// beside its siblings. `make test-all` runs the test.
 func Long(t testing.TB) {
 	t.Helper()
 	if testing.Short() {
