@@ -26,7 +26,7 @@ import (
 // refusal is an API server's answer about an object of a kind.
 func refusal(code int, kind string) string {
 	group := ""
-	if kind == "leases" {
+	if kind != "" && kind != "namespaces" {
 		group = `"group": "coordination.k8s.io", `
 	}
 	return fmt.Sprintf(`{"kind": "Status", "apiVersion": "v1", "status": "Failure", "message": "no", "details": {%s"kind": %q}, "code": %d}`, group, kind, code)
@@ -62,6 +62,12 @@ func TestWhatAnswersMean(t *testing.T) {
 		_, err := p.Acquire(t.Context(), wish("a", time.Minute))
 		require.ErrorIs(t, err, c.want, c.status)
 		require.Equal(t, c.undone, abstractions.NotApplied(err), c.status)
+	}
+	for _, kind := range []string{"leases", "Lease"} { // the latter on a deletion
+		*w = func(req *http.Request, _ providertest.Sender) (*http.Response, error) {
+			return providertest.Answer(req, http.StatusConflict, refusal(http.StatusConflict, kind)), nil
+		}
+		require.ErrorIs(t, p.driver.store.Delete(t.Context(), providerkit.Item{Key: "a", State: &lease{}}), providerkit.ErrConflict)
 	}
 	*w = func(req *http.Request, _ providertest.Sender) (*http.Response, error) { // by priority and fairness
 		response := providertest.Answer(req, http.StatusTooManyRequests, "Too many requests, please try again later.\n")

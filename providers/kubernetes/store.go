@@ -55,12 +55,13 @@ func ours(response *http.Response, body []byte) bool {
 }
 
 // about reports whether an API server has refused a request with a status because of the lease.
-// A namespace that is missing has the same status.
+// A namespace that is missing has the same status. A conflict on a deletion calls the kind Lease:
+// store.go in k8s.io/apiserver@v0.36.3/pkg/registry/generic/registry.
 func about(err error, code int) bool {
 	var refusal *httpjson.StatusError
 	var s status
 	return errors.As(err, &refusal) && refusal.Status == code && json.Unmarshal(refusal.Body, &s) == nil &&
-		s.Details.Kind == "leases" && s.Details.Group == group
+		(s.Details.Kind == "leases" || s.Details.Kind == "Lease") && s.Details.Group == group
 }
 
 // absent reports whether an answer says that there is no such lease.

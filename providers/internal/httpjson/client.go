@@ -63,7 +63,9 @@ type StatusError struct {
 }
 
 // Error has the beginning of what the service says, on one line.
-func (e *StatusError) Error() string { return httpguard.Said(e.response, e.Body) }
+func (e *StatusError) Error() string {
+	return httpguard.Said(cmp.Or(e.response, &http.Response{StatusCode: e.Status, Header: e.Header}), e.Body)
+}
 
 // Marked is the JSON of an answer that knows the service's mark.
 type Marked interface {
@@ -127,7 +129,10 @@ func (c *Client) place(ctx context.Context) (leave func(), err error) {
 	case c.Places <- struct{}{}:
 		return func() { <-c.Places }, nil
 	case <-wait.Done():
-		return nil, providerkit.MarkNotApplied(cmp.Or(ctx.Err(), errBusy))
+		if ended := ctx.Err(); ended != nil {
+			return nil, providerkit.MarkNotApplied(fmt.Errorf("%w: not sent: %w", abstractions.ErrUnavailable, ended))
+		}
+		return nil, providerkit.MarkNotApplied(errBusy)
 	}
 }
 

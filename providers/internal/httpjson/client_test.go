@@ -47,3 +47,15 @@ func TestTrap_T88_OwnEndIsToldWithoutItsCause(t *testing.T) {
 		server.Close()
 	}
 }
+
+// A call whose context ends while it waits for a place has sent nothing, and says so.
+func TestAWaitForAPlaceEndsWithItsContext(t *testing.T) {
+	c := New("http://127.0.0.1:1", nil, nil)
+	c.Places = make(chan struct{})
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := c.Do(ctx, http.MethodGet, "/", nil, nil, nil)
+	require.ErrorIs(t, err, context.Canceled)
+	require.ErrorIs(t, err, abstractions.ErrUnavailable)
+	require.True(t, abstractions.NotApplied(err))
+}
