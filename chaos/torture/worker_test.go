@@ -145,7 +145,7 @@ func TestHoldIsTheStrictestOfWhatIsKnown(t *testing.T) {
 		time.Sleep(100 * time.Millisecond)
 		h.begin(new(held))
 		one := func() Hold { return b.collect().Holds[0] }
-		require.Equal(t, Hold{Claim: "mine", Token: 7, From: 100 * time.Millisecond}, one())
+		require.Equal(t, Hold{Claim: leasing.FingerprintOf("mine").String(), Token: 7, From: 100 * time.Millisecond}, one())
 
 		lost := event(leasing.EventLost, 0)
 		time.Sleep(100 * time.Millisecond)
