@@ -48,7 +48,7 @@ func TestTrap_T88_OwnEndIsToldWithoutItsCause(t *testing.T) {
 	}
 }
 
-// A call whose context ends while it waits for a place has sent nothing, and says so.
+// A call whose context ends while it waits for a place has sent nothing, and its error tells.
 func TestAWaitForAPlaceEndsWithItsContext(t *testing.T) {
 	c := New("http://127.0.0.1:1", nil, nil)
 	c.Places = make(chan struct{})
