@@ -180,7 +180,7 @@ func showAll(shown *providertest.Shown, err error) {
 		return
 	}
 	shown.Show(err)
-	if many, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // this one
+	if many, ok := err.(interface{ Unwrap() []error }); ok {
 		for _, one := range many.Unwrap() {
 			showAll(shown, one)
 		}

@@ -45,7 +45,7 @@ func localDisk(path string) error {
 	if err := syscall.Stat(path, &stat); err != nil {
 		return &os.PathError{Op: "stat", Path: path, Err: err}
 	}
-	if name := shared(uint32(kind.Type), uint64(stat.Dev)); name != "" {
+	if name := shared(uint32(kind.Type), uint64(stat.Dev)); name != "" { //nolint:unconvert // 32 bits on some architectures
 		return fmt.Errorf("%s is on %s: %w", path, name, ErrNetworkDisk)
 	}
 	return nil

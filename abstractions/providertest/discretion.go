@@ -94,7 +94,7 @@ func (e *env) discreetError(err error) {
 		return
 	}
 	e.hides(fmt.Sprintf("%v %+v %#v", err, err, err))
-	switch err := err.(type) { //nolint:errorlint // each of the chain in turn
+	switch err := err.(type) {
 	case *abstractions.HeldError:
 		e.discreet(*err)
 	case interface{ Unwrap() []error }:

@@ -62,7 +62,7 @@ func isOfLease(sent, got http.Header) bool {
 
 // value is a header of azblob, which writes some names in lower case.
 func value(sent http.Header, name string) string {
-	if values := sent[name]; len(values) > 0 { //nolint:staticcheck // as azblob writes it
+	if values := sent[name]; len(values) > 0 {
 		return values[0]
 	}
 	return sent.Get(name)

@@ -225,7 +225,7 @@ func TestTrap_T115_S3SuccessNeedsTheStoresMark(t *testing.T) {
 		t.Run(name, func(t *testing.T) { foreigners(t, all, status, instead) })
 	}
 	t.Run("no content", func(t *testing.T) {
-		foreigners(t, all, 204, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(204) })
+		foreigners(t, all, http.StatusNoContent, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
 	})
 }
 

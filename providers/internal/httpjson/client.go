@@ -64,7 +64,8 @@ type StatusError struct {
 
 // Error has the beginning of what the service says, on one line.
 func (e *StatusError) Error() string {
-	return httpguard.Said(cmp.Or(e.response, &http.Response{StatusCode: e.Status, Header: e.Header}), e.Body)
+	response := cmp.Or(e.response, &http.Response{StatusCode: e.Status, Header: e.Header}) //nolint:bodyclose // the body was read
+	return httpguard.Said(response, e.Body)
 }
 
 // Marked is the JSON of an answer that knows the service's mark.
@@ -92,7 +93,7 @@ func (c *Client) Do(ctx context.Context, method, path string, query url.Values, 
 			return nil, err
 		}
 	}
-	response, err := c.ask(ctx, method, path, query, text)
+	response, err := c.ask(ctx, method, path, query, text) //nolint:bodyclose // the body is in memory
 	if err != nil {
 		return nil, err
 	}
