@@ -142,8 +142,8 @@ func TestFilesThatCantWork(t *testing.T) {
 	live, err := NewTLS("", "", "")
 	require.NoError(t, err)
 	require.Nil(t, live.Config().RootCAs)
-	first := live.Config()
-	require.Same(t, first, live.Config())
+	initial := live.Config()
+	require.Same(t, initial, live.Config())
 }
 
 // newProxy is a proxy that connects to where it is asked to.
