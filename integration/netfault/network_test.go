@@ -65,7 +65,7 @@ func TestTrap_T13_LostReplyBlocksNotItsOwnRetry(t *testing.T) {
 		if record.Held {
 			require.Equal(t, record.Token, grant.Token)
 		}
-		require.Equal(t, id, b.inspect(other).Fingerprint)
+		require.Equal(t, abstractions.FingerprintOf(id), b.inspect(other).Fingerprint)
 	})
 }
 
