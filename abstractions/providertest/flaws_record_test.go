@@ -163,20 +163,24 @@ var recordFlaws = []flaw{
 	{
 		name: "an inspection prolongs the lease",
 		apply: func(f *fake) {
-			var ids sync.Map // by fingerprint
-			f.acquire = func(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
-				ids.Store(abstractions.FingerprintOf(req.ID), req.ID)
-				return f.server.Acquire(ctx, req)
-			}
+			f.keepIDs()
 			f.inspect = func(ctx context.Context, req abstractions.InspectRequest) (abstractions.Record, error) {
 				record, err := f.server.Inspect(ctx, req)
-				if id, _ := ids.Load(record.Fingerprint); err == nil && id != nil {
-					f.server.Renew(ctx, abstractions.RenewRequest{Name: req.Name, ID: id.(string), Token: record.Token, TTL: record.TTL + time.Second})
+				if id := keptID(record.Fingerprint); err == nil && id != "" {
+					f.server.Renew(ctx, abstractions.RenewRequest{Name: req.Name, ID: id, Token: record.Token, TTL: record.TTL + time.Second})
 				}
 				return record, err
 			}
 		},
 		failing: []string{"Model_RandomRequestsMeetTheRules", "Expiry_InspectShowsAFreeName"},
+	},
+	{
+		name: "an inspection shows the ID of the claim",
+		apply: func(f *fake) {
+			f.keepIDs()
+			f.onInspect(func(record *abstractions.Record) { record.Owner += keptID(record.Fingerprint) })
+		},
+		failing: []string{"Trap_T141_NoAnswerHasAnID"},
 	},
 	{
 		name: "the case of metadata keys is lost",
@@ -301,4 +305,20 @@ func (f *fake) renameTo(fold func(name string) string) {
 		record.Name = name
 		return record, err
 	}
+}
+
+// keptIDs holds the IDs of all clients' acquires by their fingerprints, for flaws that need a key.
+var keptIDs sync.Map
+
+func (f *fake) keepIDs() {
+	f.acquire = func(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
+		keptIDs.Store(abstractions.FingerprintOf(req.ID), req.ID)
+		return f.server.Acquire(ctx, req)
+	}
+}
+
+func keptID(f abstractions.Fingerprint) string {
+	id, _ := keptIDs.Load(f)
+	key, _ := id.(string)
+	return key
 }
