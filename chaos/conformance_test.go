@@ -12,6 +12,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
 	"github.com/distributedleasing/leasing/abstractions/providertest"
+	"github.com/distributedleasing/leasing/abstractions/servertest"
 	"github.com/distributedleasing/leasing/chaos"
 	memlease "github.com/distributedleasing/leasing/providers/memory"
 )
@@ -94,15 +95,18 @@ func TestConformanceWithoutFaults_memory(t *testing.T) {
 }
 
 func TestConformanceWithRulesThatNeverFire_memory(t *testing.T) {
+	servertest.Long(t)
 	providertest.Run(t, harness(never(), false))
 }
 
 func TestConformanceWhenDisabled_memory(t *testing.T) {
+	servertest.Long(t)
 	plan := chaos.Plan{Rules: []chaos.Rule{{Fault: chaos.Fault{Kind: chaos.FaultError}}, {Fault: chaos.Fault{Kind: chaos.FaultPartitioned}}}}
 	providertest.Run(t, harness(plan, true))
 }
 
 func TestConformanceWithEverythingTwice_memory(t *testing.T) {
+	servertest.Long(t)
 	providertest.Run(t, harness(everythingTwice(), false))
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
 	"github.com/distributedleasing/leasing/abstractions/providertest"
+	"github.com/distributedleasing/leasing/abstractions/servertest"
 	memlease "github.com/distributedleasing/leasing/providers/memory"
 )
 
@@ -20,6 +21,9 @@ func TestConformance(t *testing.T) {
 	for _, detach := range []bool{false, true} {
 		for _, virtual := range []bool{false, true} {
 			t.Run(fmt.Sprintf("Detach=%t,Virtual=%t", detach, virtual), func(t *testing.T) {
+				if detach != virtual {
+					servertest.Long(t)
+				}
 				providertest.Run(t, providertest.Harness{Virtual: virtual, New: func(testing.TB) abstractions.Provider {
 					d := driver{memlease.New(memlease.Options{History: 100})}
 					return providerkit.New(d, providerkit.Config{Timeout: 10 * time.Second, Detach: detach})
@@ -34,6 +38,9 @@ func TestConformance(t *testing.T) {
 func TestConformanceOfRecords(t *testing.T) {
 	for name, open := range map[string]func() (*providerkit.Provider, *providerkit.Records, *providerkit.Provider){"Times": providerkit.Shelf, "Undated": providerkit.Undated, "Leases": providerkit.Rack} {
 		t.Run(name, func(t *testing.T) {
+			if name != "Leases" {
+				servertest.Long(t)
+			}
 			providertest.Run(t, providertest.Harness{
 				Virtual: true,
 				Watched: name == "Undated",

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/distributedleasing/leasing/abstractions/servertest"
 	"github.com/distributedleasing/leasing/bench/internal/meter"
 	"github.com/distributedleasing/leasing/bench/peers/internal/lockers"
 )
@@ -49,6 +50,7 @@ func TestTinyRunRedis(t *testing.T) {
 }
 
 func TestTinyRunPostgres(t *testing.T) {
+	servertest.Long(t)
 	t.Parallel()
 	variable := lockers.Backends["postgres"].Variable
 	require.NotEmpty(t, os.Getenv(variable), "%s must be a server's URL: run this with scripts/with-servers postgres --", variable)
@@ -56,6 +58,7 @@ func TestTinyRunPostgres(t *testing.T) {
 }
 
 func TestTinyRunSqlite(t *testing.T) {
+	servertest.Long(t)
 	t.Parallel()
 	tinyRun(t, "sqlite", "-backend", "sqlite")
 }

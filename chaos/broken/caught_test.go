@@ -3,6 +3,7 @@ package broken_test
 import (
 	"os"
 	"os/exec"
+	"slices"
 	"testing"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 
 	"github.com/distributedleasing/leasing"
 	"github.com/distributedleasing/leasing/abstractions/providertest"
+	"github.com/distributedleasing/leasing/abstractions/servertest"
 	"github.com/distributedleasing/leasing/chaos"
 	"github.com/distributedleasing/leasing/chaos/broken"
 	memlease "github.com/distributedleasing/leasing/providers/memory"
@@ -45,6 +47,7 @@ func harness(wrap func(leasing.Provider) leasing.Provider) providertest.Harness 
 }
 
 func TestCorrectPasses_memory(t *testing.T) {
+	servertest.Long(t)
 	providertest.Run(t, harness(broken.Correct))
 }
 
@@ -65,6 +68,9 @@ func TestEachDefectIsCaught_memory(t *testing.T) {
 	for _, defect := range broken.All() {
 		t.Run(defect.Trap+" "+defect.Name, func(t *testing.T) {
 			t.Parallel()
+			if !slices.Contains([]string{"T13", "T20", "T24"}, defect.Trap) {
+				servertest.Long(t)
+			}
 			check, ok := caughtBy[defect.Trap]
 			require.True(t, ok, "a check is named")
 			command := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestDefective$", "-test.timeout=2m")

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/distributedleasing/leasing/abstractions/servertest"
 	"github.com/distributedleasing/leasing/chaos"
 	"github.com/distributedleasing/leasing/chaos/broken"
 	"github.com/distributedleasing/leasing/chaos/torture"
@@ -63,6 +64,7 @@ func TestEachBrokenProviderIsCaught_memory(t *testing.T) {
 
 // What is caught is the defect, not the wrapper or the plan.
 func TestNoCorrectProviderIsCaught_memory(t *testing.T) {
+	servertest.Long(t)
 	t.Parallel()
 	under := map[string]bool{}
 	for _, defect := range broken.All() {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/distributedleasing/leasing/abstractions/servertest"
 	"github.com/distributedleasing/leasing/chaos"
 	"github.com/distributedleasing/leasing/chaos/torture"
 )
@@ -17,6 +18,7 @@ import (
 // Busy workers under each plan, in one run after the other, until there were as many requests
 // as LEASING_TEST_VOLUME asks for, or a few thousand. Two runs go on at a time.
 func TestVolume_memory(t *testing.T) {
+	servertest.Long(t)
 	t.Parallel()
 	wanted := int64(10_000)
 	if text := os.Getenv("LEASING_TEST_VOLUME"); text != "" {

@@ -351,6 +351,7 @@ func TestRunUnderAttack_sqlite(t *testing.T) {
 }
 
 func TestRunUnderAttack_redis(t *testing.T) {
+	servertest.Long(t)
 	t.Parallel()
 	server := newRedis(t)
 	a := &arena{t: t, url: "redis://" + server.Addr() + "/0", journal: filepath.Join(t.TempDir(), "journal")}
@@ -405,6 +406,7 @@ func openPostgres(t *testing.T, url string) *sql.DB {
 }
 
 func TestRunUnderAttack_postgres(t *testing.T) {
+	servertest.Long(t)
 	t.Parallel()
 	server := servertest.NewPostgres(t)
 	db := openPostgres(t, server.URL)

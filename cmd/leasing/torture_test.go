@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"github.com/distributedleasing/leasing/abstractions/servertest"
 	"github.com/distributedleasing/leasing/chaos"
 	"github.com/distributedleasing/leasing/chaos/broken"
 	"github.com/distributedleasing/leasing/chaos/torture"
@@ -25,6 +26,7 @@ import (
 // Each plan has a report, a page, and a history that is found to be as it was. What the verdict is, on a machine
 // that may be very busy, is for the tests of package torture.
 func TestTortureUnderEveryPlanOnSQLite(t *testing.T) {
+	servertest.Long(t)
 	t.Parallel()
 	p := newPlace(t)
 	code, out, problems := p.run("torture", "--plan", "all", "--for", "3s", "--workers", "4", "--names", "2", "--ttl", "500ms", "--operations", "5000", "--patience", "30s",

@@ -106,7 +106,7 @@ func openEtcd(t testing.TB, url string) (leasing.Provider, error) {
 func TestConformanceWithoutFaults(t *testing.T) {
 	for _, b := range backends {
 		t.Run(b.name, func(t *testing.T) {
-			if b.name != "sqlite" && b.name != "redis" {
+			if b.name != "sqlite" {
 				servertest.Long(t)
 			}
 			if b.slow && os.Getenv("LEASING_TEST_SLOW") == "" {

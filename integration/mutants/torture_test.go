@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/abstractions/servertest"
 	"github.com/distributedleasing/leasing/chaos"
 	"github.com/distributedleasing/leasing/chaos/torture"
 	memlease "github.com/distributedleasing/leasing/providers/memory"
@@ -19,6 +20,7 @@ import (
 // each ready-made plan; once as it is, once busier, and once with longer leases and without
 // wake-ups and batches. A mutant that breaks a promise should fail it.
 func TestTorture_memory(t *testing.T) {
+	servertest.Long(t)
 	for _, name := range chaos.Names() {
 		for _, v := range []struct {
 			ttl       time.Duration

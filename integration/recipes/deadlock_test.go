@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/abstractions/servertest"
 	"github.com/distributedleasing/leasing/recipes/deadlock"
 )
 
@@ -24,6 +25,7 @@ const (
 // are in one, and no others.
 func TestEveryCircleIsFoundAndNoOther(t *testing.T) {
 	onEach(t, backends, func(t *testing.T, at, _ string) { graphs(t, at) })
+	servertest.Long(t)
 	onEach(t, others, func(t *testing.T, at, _ string) { graphs(t, at) })
 }
 

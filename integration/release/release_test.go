@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/mod/module"
 
+	"github.com/distributedleasing/leasing/abstractions/servertest"
 	"github.com/stretchr/testify/require"
 )
 
@@ -108,6 +109,7 @@ func TestCheckPasses(t *testing.T) {
 
 // What a stranger would trip over fails the check, and the message says what.
 func TestCheckFails(t *testing.T) {
+	servertest.Long(t)
 	serveDrivers(t)
 	for name, c := range map[string]struct {
 		changes map[string]string

@@ -16,6 +16,7 @@ import (
 	"github.com/distributedleasing/leasing"
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providertest"
+	"github.com/distributedleasing/leasing/abstractions/servertest"
 	"github.com/distributedleasing/leasing/auth"
 	"github.com/distributedleasing/leasing/auth/authtest"
 	"github.com/stretchr/testify/require"
@@ -32,6 +33,7 @@ func over(t testing.TB, server *Azurite, identity auth.Options) Options {
 }
 
 func TestConformanceBlobBearer(t *testing.T) {
+	servertest.Long(t)
 	server := startAzurite(t, true)
 	o := emulated(over(t, server, authtest.Start(t).ClientSecret()))
 	require.NoError(t, o.open(t).Ping(t.Context())) // connections that are the test's to close begin here

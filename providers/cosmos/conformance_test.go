@@ -8,6 +8,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
 	"github.com/distributedleasing/leasing/abstractions/providertest"
+	"github.com/distributedleasing/leasing/abstractions/servertest"
 	"github.com/distributedleasing/leasing/providers/cosmos/cosmostest"
 	"github.com/stretchr/testify/require"
 )
@@ -17,7 +18,10 @@ import (
 func TestConformanceFake(t *testing.T) { conformFake(t, false) }
 
 // The same where the service deletes what has been idle.
-func TestConformanceFakeExpiring(t *testing.T) { conformFake(t, true) }
+func TestConformanceFakeExpiring(t *testing.T) {
+	servertest.Long(t)
+	conformFake(t, true)
+}
 
 func conformFake(t *testing.T, expire bool) {
 	var beds sync.Map // by check

@@ -18,6 +18,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providerkit/httpguard"
 	"github.com/distributedleasing/leasing/abstractions/providertest"
+	"github.com/distributedleasing/leasing/abstractions/servertest"
 	"github.com/distributedleasing/leasing/auth"
 	"github.com/distributedleasing/leasing/providers/cosmos/cosmostest"
 	"github.com/stretchr/testify/require"
@@ -63,6 +64,7 @@ func (goodToken) GetToken(_ context.Context, o policy.TokenRequestOptions) (azco
 
 // Somebody else's emulator. What it gets wrong is put right on the way.
 func TestConformanceNPM(t *testing.T) {
+	servertest.Long(t)
 	h := socketHarness(Options{URL: required(t, "LEASING_TEST_COSMOS_NPM"), ClockSkew: time.Millisecond})
 	plain := h.New
 	h.New = func(t testing.TB) abstractions.Provider {

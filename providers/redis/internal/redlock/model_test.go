@@ -27,7 +27,9 @@ func TestTrap_T18_RedlockAgreementInEveryOrder(t *testing.T) {
 	p := r.process()
 	p.Take("before", "x", time.Minute) // servers know the script
 	seeds, _ := strconv.ParseUint(os.Getenv("LEASING_TEST_SWEEP"), 10, 64)
-	seeds = max(seeds, 400)
+	if seeds = max(seeds, 400); testing.Short() {
+		seeds = 100
+	}
 	var told, again, later atomic.Int64
 	t.Run("seeds", func(t *testing.T) {
 		for part := range uint64(8) {
@@ -44,8 +46,8 @@ func TestTrap_T18_RedlockAgreementInEveryOrder(t *testing.T) {
 		}
 	})
 	t.Logf("%d leases, and %d that were asked for again, of which %d under a later token", told.Load(), again.Load(), later.Load())
-	require.Greater(t, told.Load(), int64(1000))
-	require.Greater(t, again.Load(), int64(100))
+	require.Greater(t, told.Load(), int64(seeds)*5/2)
+	require.Greater(t, again.Load(), int64(seeds)/4)
 	require.Less(t, later.Load(), again.Load()/2)
 }
 
