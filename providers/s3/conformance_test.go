@@ -10,12 +10,14 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
 	"github.com/distributedleasing/leasing/abstractions/providertest"
+	"github.com/distributedleasing/leasing/abstractions/servertest"
 )
 
 // One after the other: the stacks of the SDK's requests are too deep for goleak, which
 // looks at all goroutines.
 func TestConformance(t *testing.T) { providertest.Run(t, harness(named(t, "LEASING_TEST_S3"))) }
 func TestConformanceGofakes3(t *testing.T) {
+	servertest.Long(t)
 	providertest.Run(t, harness(named(t, "LEASING_TEST_GOFAKES3")))
 }
 
