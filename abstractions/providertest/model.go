@@ -5,8 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"testing"
 	"strings"
+	"testing"
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"

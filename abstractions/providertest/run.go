@@ -21,6 +21,9 @@ type check struct {
 	run   func(e *env)
 }
 
+// long names the checks that -short leaves out.
+var long = []string{"Manager_Trap_T58_AttemptsLeaveTimeForOthers", "Manager_Trap_T66_BatchTellsOfEachLease", "Manager_Trap_T72_LoopStarvesNobody"}
+
 // checks returns all of them.
 func checks() []check {
 	return slices.Concat(
@@ -33,7 +36,8 @@ func checks() []check {
 	)
 }
 
-// Run checks the provider against the contract, one subtest for each sentence. It checks for
+// Run checks the provider against the contract, one subtest for each sentence. Under -short it leaves out a
+// few checks that take long, and sends fewer random requests to a server. It checks for
 // leaked goroutines first and then calls t.Parallel, so that several suites run
 // concurrently. So the test must not have called t.Parallel or t.Setenv before. When Run
 // returns all checks have ended, and the resources of the harness may be closed.
@@ -87,6 +91,9 @@ func (h Harness) runAll(t *testing.T, all []check) (left []string) {
 			t.Run(c.name, func(t *testing.T) {
 				if reason, ok := h.Except[c.name]; ok {
 					t.Skipf("EXCEPTION: %s", reason)
+				}
+				if testing.Short() && slices.Contains(long, c.name) {
+					t.Skip("-short: this check takes seconds of computing")
 				}
 				if h.Virtual {
 					synctest.Test(t, func(t *testing.T) { h.run(t, c, free) })

@@ -28,6 +28,7 @@ func TestConformance(t *testing.T) {
 
 // Without history a lone acquire or release has a statement of its own.
 func TestConformanceWithoutHistory(t *testing.T) {
+	servertest.Long(t)
 	t.Run("postgres", func(t *testing.T) { providertest.Run(t, harness("postgres", silentPostgres)) })
 }
 

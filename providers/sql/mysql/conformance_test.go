@@ -8,11 +8,15 @@ import (
 
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providertest"
+	"github.com/distributedleasing/leasing/abstractions/servertest"
 )
 
 func TestConformance_mariadb(t *testing.T) {
 	for how, parameters := range map[string][]string{"plain": nil, "history": {"history=true", "history_renewals=true"}} {
 		t.Run(how, func(t *testing.T) {
+			if how == "plain" {
+				servertest.Long(t)
+			}
 			server := mariadbURL(t) // one failure rather than one for each check
 			var beds sync.Map       // by provider
 			of := func(p abstractions.Provider) *bed { b, _ := beds.Load(p); return b.(*bed) }
