@@ -114,8 +114,15 @@ func (m *manager) ask(ctx context.Context, l *lease) error {
 	if err == nil {
 		return l.take(ctx, grant, sent)
 	}
-	if !l.adopted && (cutOff(reqCtx, err) || !abstractions.NotApplied(err)) {
+	if held := (*HeldError)(nil); errors.As(err, &held) {
+		m.shown(l.name, &held.Holder)
+	}
+	late := cutOff(reqCtx, err)
+	if !l.adopted && (late || !abstractions.NotApplied(err)) {
 		l.unknown, l.lastSent = true, sent
+	}
+	if late && ctx.Err() == nil { // the bound was this request's own
+		return noAnswer(err)
 	}
 	return err
 }
@@ -146,7 +153,9 @@ func (l *lease) take(ctx context.Context, grant abstractions.Grant, sent instant
 	random := m.random()
 	add(m.telemetry.activeCount, +1, &l.scope.base)
 	l.mu.Lock() // before anybody else can find it, so that Acquired is the first event
-	if err := m.register(l); err != nil {
+	l.token = grant.Token
+	older, err := m.register(l)
+	if err != nil {
 		l.mu.Unlock()
 		add(m.telemetry.activeCount, -1, &l.scope.base)
 		return err
@@ -156,7 +165,7 @@ func (l *lease) take(ctx context.Context, grant abstractions.Grant, sent instant
 	if l.settings.observer != nil {
 		l.observer = m.observers.forLease(l.settings.observer)
 	}
-	l.phase, l.token, l.acquiredAt, l.doubt, l.unknown = working, grant.Token, sent.mono, doubt, false
+	l.phase, l.acquiredAt, l.doubt, l.unknown = working, sent.mono, doubt, false
 	l.granted, l.state, l.sent, l.until = grant.TTL, grant.State, sent, until
 	l.planRenewal(random)
 	if l.settings.ttl == Infinite && grant.TTL != Infinite {
@@ -167,6 +176,9 @@ func (l *lease) take(ctx context.Context, grant abstractions.Grant, sent instant
 	m.observers.publish(l.observer, l.id, &e)
 	l.reschedule(now)
 	l.mu.Unlock()
+	if older {
+		m.granted(l.name, l.token)
+	}
 	return nil
 }
 

@@ -175,7 +175,7 @@ func TestTrap_T31_OneFailureDoesNotEndTheWait(t *testing.T) {
 }
 
 func TestPermanentErrorsEndTheWait(t *testing.T) {
-	for _, permanent := range []error{leasing.ErrDenied, leasing.ErrNotSetUp, leasing.ErrInvalid, leasing.ErrClosed} {
+	for _, permanent := range []error{leasing.ErrNotSetUp, leasing.ErrInvalid, leasing.ErrClosed} {
 		virtual(t, leasing.Options{}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
 			p.Use(leasingtest.Fail(leasingtest.Acquire, leasingtest.Always, permanent))
 			_, err := m.Acquire(t.Context(), name, nil)

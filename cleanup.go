@@ -1,6 +1,7 @@
 package leasing
 
 import (
+	"log/slog"
 	"sync"
 	"time"
 
@@ -92,11 +93,13 @@ func (c *cleanup) try() {
 		c.answered = true
 		m.unanswered.Add(-1)
 	}
-	if left <= 0 || answered && (left == forever || m.isClosing()) {
-		c.finish(now)
+	if left <= 0 || answered && left == forever || (answered || denied(err)) && m.isClosing() {
+		c.finish(now, err)
 		return
 	}
-	c.tries++
+	if c.tries++; left == forever && c.tries&(c.tries-1) == 0 {
+		m.log(slog.LevelWarn, "leasing: an infinite lease is not released yet", "name", c.req.Name, "attempt", c.tries, "error", err)
+	}
 	c.plan(now, c.pause(answered, left))
 }
 
@@ -115,8 +118,12 @@ const repeats = 4
 
 func (c *cleanup) pause(answered bool, left time.Duration) time.Duration {
 	switch {
-	case !answered: // backs off like a renewal, up to a second
-		return min(retryPause(c.tries, left, left, c.m.random()), time.Second)
+	case !answered: // backs off like a renewal, up to a second, or to a minute for a lease without end
+		most := time.Second
+		if left == forever {
+			most = time.Minute
+		}
+		return min(retryPause(c.tries, left, left, c.m.random()), most)
 	case c.tries >= repeats:
 		return left
 	}
@@ -130,7 +137,8 @@ func (c *cleanup) settle() {
 	}
 }
 
-func (c *cleanup) finish(now instant) {
+// finish ends the clean-up, whose last try has returned err.
+func (c *cleanup) finish(now instant, err error) {
 	m := c.m
 	c.mu.Lock()
 	c.done = true
@@ -140,6 +148,9 @@ func (c *cleanup) finish(now instant) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.cleanups--
+	if denied(err) {
+		m.denied = err
+	}
 	if !c.answered && c.until.left(now) <= 0 { // no answer is needed: the backend has freed it by itself
 		m.unanswered.Add(-1)
 	}

@@ -67,11 +67,15 @@ func (m *manager) close(ctx context.Context, bounded bool, idle <-chan struct{})
 	m.mu.Lock()
 	m.stop()
 	left.Unreleased += int(m.unanswered.Load()) // clean-ups that are dropped
+	denied := m.denied
 	m.mu.Unlock()
 	m.awaitGoroutines(ctx)
 	m.observers.flush(m.options.ObserverTimeout)
 	m.clock.alarm.close()
 	if len(left.InUse) > 0 || left.Unreleased > 0 {
+		if left.Err == nil {
+			left.Err = denied
+		}
 		if left.Err == nil {
 			left.Err = fmt.Errorf("%w: no answer within %v", ErrUnavailable, m.options.RequestTimeout)
 		}

@@ -111,6 +111,9 @@ func (e *engine) renewBatch(leases []*lease, part time.Duration) {
 		if i < len(results) && (results[i].Err != nil || results[i].Grant.ID != "") {
 			result = results[i]
 		}
+		if result.Err != nil && cutOff(ctx, result.Err) {
+			result.Err = noAnswer(result.Err)
+		}
 		_ = l.finishRenewal(sent, now, result.Grant, result.Err, measured) // the lease has noted it
 	}
 	for s, r := range measured {

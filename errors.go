@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"github.com/distributedleasing/leasing/abstractions"
 )
 
 // errOutlasted is why a Close without a deadline ends.
@@ -52,12 +54,68 @@ func listed(names []string) string {
 	return strings.Join(names[:most], ", ") + fmt.Sprintf(" and %d more", len(names)-most)
 }
 
-// permanent reports whether asking again can't help until somebody acts.
+// permanent reports whether the same request gets the same answer until a person changes something.
 func permanent(err error) bool {
-	for _, sentinel := range [...]error{ErrReleased, ErrInvalid, ErrDenied, ErrNotSetUp, ErrClosed, ErrUnsupported} {
+	for _, sentinel := range [...]error{ErrReleased, ErrInvalid, ErrNotSetUp, ErrClosed, ErrUnsupported} {
 		if errors.Is(err, sentinel) {
 			return true
 		}
 	}
 	return false
+}
+
+// denied reports whether the backend has refused the caller. Most refusals of this kind pass: a password is
+// rotated, a role assignment has not arrived yet, a server has just started.
+func denied(err error) bool { return errors.Is(err, ErrDenied) }
+
+// noAnswerError is the error of a request that the backend did not answer within its bound.
+// Its outcome is unknown.
+type noAnswerError struct {
+	err    error // matches ErrUnavailable
+	answer error // the last answer before it; nil if there is none
+}
+
+// noAnswer makes the error of a request whose bound has passed from what the provider says. That
+// stays as text: the chain has the cause of a context, which may be another lease's.
+func noAnswer(err error) error {
+	where := (*Error)(nil)
+	if errors.As(err, &where) { // the operation and the name are known here
+		err = where.Err
+	}
+	text := strings.TrimPrefix(err.Error(), ErrUnavailable.Error()+": ")
+	return &noAnswerError{err: fmt.Errorf("%w: %s", ErrUnavailable, text)}
+}
+
+func (e *noAnswerError) Error() string {
+	if e.answer == nil {
+		return e.err.Error()
+	}
+	return fmt.Sprintf("%v; the last answer was: %v", e.err, e.answer)
+}
+
+func (e *noAnswerError) Unwrap() []error {
+	if e.answer == nil {
+		return []error{e.err}
+	}
+	return []error{e.err, e.answer}
+}
+
+func (e *noAnswerError) NotApplied() bool { return abstractions.NotApplied(e.err) }
+
+// after returns err, which follows an earlier error of the same lease. If the backend did not answer this
+// time, err carries its last answer.
+func after(earlier, err error) error {
+	silent, ok := err.(*noAnswerError) //nolint:errorlint // as noAnswer has made it
+	if last := answerOf(earlier); ok && last != nil {
+		return &noAnswerError{err: silent.err, answer: last}
+	}
+	return err
+}
+
+// answerOf returns what the backend last answered, as far as err has it.
+func answerOf(err error) error {
+	if silent, ok := err.(*noAnswerError); ok { //nolint:errorlint // as noAnswer has made it
+		return silent.answer
+	}
+	return err
 }

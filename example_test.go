@@ -203,7 +203,7 @@ func ExampleManager_break() {
 	fmt.Println(errors.Is(stuck.Renew(ctx), leasing.ErrLost), stuck.Err())
 	// Output:
 	// <nil>
-	// true lease lost: broken
+	// true lease lost: broken by "worker-1"
 }
 
 // Events of all leases of a manager.

@@ -77,7 +77,7 @@ func (m *manager) beginAdoption(h Handover) error {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.has(h.ID) || m.givesUp(h.ID) || slices.Contains(m.adopting, h.ID) {
+	if m.has(h.Name, func(l *lease) bool { return l.id == h.ID }) || m.givesUp(h.ID) || slices.Contains(m.adopting, h.ID) {
 		return &InvalidError{Field: "Handover.ID", Value: FingerprintOf(h.ID).String(), Want: "a lease that this manager neither holds nor cleans up"}
 	}
 	m.adopting = append(m.adopting, h.ID)

@@ -31,12 +31,12 @@ type headWaiter struct {
 	t     *ticket
 	limit <-chan time.Time // tells when the wait limit has passed
 
-	asked    bool
-	last     error // what stands in the way, as the backend last answered
-	late     int   // answers in a row that the lease should have run out
-	pace     int   // of the back-off: each step doubles the pause
-	token    int64 // of the holder, as the backend last answered
-	failures int   // requests in a row that the backend did not answer
+	asked    time.Time // when the last request ended; zero before the first
+	last     error     // what stands in the way, as the backend last answered
+	late     int       // answers in a row that the lease should have run out
+	pace     int       // of the back-off: each step doubles the pause
+	token    int64     // of the holder, as the backend last answered
+	failures int       // requests in a row that the backend did not answer
 	// pushless is set when the provider has ended its hints: from then on the head polls.
 	pushless bool
 	hints    <-chan struct{} // of the provider's Waiter; nil while there are none
@@ -91,8 +91,10 @@ func (h *headWaiter) run(ctx context.Context) error {
 		case <-freed:
 		case <-ctx.Done():
 		case <-h.limit:
-			if !h.asked {
-				return m.ownHolder(m.ask(ctx, h.l))
+			if time.Since(h.asked) >= m.options.MinPoll && !errors.Is(h.last, ErrThrottled) { // it may be free by now
+				if done, err := h.ask(ctx); done {
+					return err
+				}
 			}
 			return m.ownHolder(h.last)
 		}
@@ -105,8 +107,8 @@ func (h *headWaiter) run(ctx context.Context) error {
 
 // ask asks once. Unless it is done the wait goes on.
 func (h *headWaiter) ask(ctx context.Context) (done bool, err error) {
-	h.asked = true
 	err = h.m.ask(ctx, h.l)
+	h.asked = time.Now()
 	switch {
 	case err == nil:
 		return true, nil
@@ -121,7 +123,9 @@ func (h *headWaiter) ask(ctx context.Context) (done bool, err error) {
 	case permanent(err), errors.Is(err, errPanicked):
 		return true, err
 	}
-	h.last = err
+	if h.last = err; h.m.queues.refused(h.q, err) {
+		return true, fmt.Errorf("%w; the backend has given no other answer for %v", err, h.m.options.RefusalTimeout)
+	}
 	if held := (*HeldError)(nil); errors.As(err, &held) {
 		h.m.queues.noteOtherHolder(h.q, held.Holder.Fingerprint)
 		h.observe(held.Holder.Token)
@@ -185,7 +189,7 @@ func (h *headWaiter) observe(token int64) {
 // without.
 func (h *headWaiter) pause() time.Duration {
 	first, limit := h.m.options.MinPoll, h.m.options.MaxPoll
-	if h.hints != nil {
+	if h.hints != nil && errors.Is(h.last, ErrHeld) { // nothing hints at the end of an outage
 		first, limit = limit, min(limit, forever/pushedPolls)*pushedPolls
 	}
 	pause := limit

@@ -82,7 +82,7 @@ type outage struct {
 // about the backend.
 func (o *outage) note(ctx context.Context, c *clock, err error) {
 	switch {
-	case err == nil, abstractions.NotApplied(err) && !errors.Is(err, ErrUnavailable):
+	case err == nil, abstractions.NotApplied(err) && !errors.Is(err, ErrUnavailable) && !denied(err) && !errors.Is(err, ErrNotSetUp):
 		if o.since.Load() != 0 {
 			o.since.Store(0)
 		}

@@ -1,6 +1,7 @@
 package leasing
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"sync"
@@ -76,6 +77,7 @@ type lease struct {
 	releases  overdue
 	inBatches atomic.Int32 // batches with it that are overdue
 	slot      int32        // in manager.leases, under manager.mu
+	before    *lease       // an older one of the name, under manager.mu; or nil
 }
 
 // The methods that change a lease's state do so under its lock and call
@@ -204,7 +206,7 @@ func (l *lease) expire(now instant) *loss {
 	if l.phase >= releasing || l.until.left(now) > 0 {
 		return nil
 	}
-	lost := &LostError{Reason: LostExpired, Err: l.failure}
+	lost := &LostError{Reason: LostExpired, Err: cmp.Or(answerOf(l.failure), l.failure)}
 	if l.failures == 0 && l.usedUp() {
 		lost.Reason = LostRenewalLimit
 	}

@@ -22,7 +22,13 @@ type logger struct {
 	provider string
 	// again has observe called with a logTick after d.
 	again   func(d time.Duration) *time.Timer
-	repeats map[EventKind]*repeated
+	repeats map[failureKind]*repeated
+}
+
+// failureKind tells failures that are logged apart.
+type failureKind struct {
+	event   EventKind
+	refused bool
 }
 
 // repeated are the failures of one kind that were not logged yet.
@@ -58,10 +64,11 @@ func (l *logger) observe(e Event) {
 
 // failed logs a failure, or counts it if one of its kind was logged a while ago.
 func (l *logger) failed(e Event) {
-	r := l.repeats[e.Kind]
+	kind := failureKind{e.Kind, denied(e.Err)}
+	r := l.repeats[kind]
 	if r == nil {
 		r = &repeated{}
-		l.repeats[e.Kind] = r
+		l.repeats[kind] = r
 	}
 	now := time.Now()
 	if r.count == 0 && !now.Before(r.until) {
@@ -127,6 +134,9 @@ func (l *logger) log(e Event, more ...slog.Attr) {
 		add(slog.Bool("will_retry", e.WillRetry))
 	case EventAcquireFailed:
 		text = "an attempt to acquire failed"
+		if denied(e.Err) {
+			text = "an attempt to acquire was refused: check the credentials and their permissions"
+		}
 		add(slog.Int("attempt", e.Attempt))
 		add(slog.Bool("will_retry", e.WillRetry))
 	case EventBroken:

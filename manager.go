@@ -4,8 +4,8 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"iter"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -50,9 +50,11 @@ type manager struct {
 
 	mu       sync.Mutex
 	cleanups int
+	denied   error // of the latest clean-up that the backend refused to its end
 	leases   []*lease
-	adopting []string      // IDs of claims whose Adopt is under way
-	idle     chan struct{} // closed when calls, cleanups and leases are none; nil until Close asks
+	byName   map[string]*lease // of each name the latest, which links to those before it
+	adopting []string          // IDs of claims whose Adopt is under way
+	idle     chan struct{}     // closed when calls, cleanups and leases are none; nil until Close asks
 
 	giveUpAt instant // when unanswered clean-ups no longer hold Close up; set before closing
 
@@ -88,6 +90,7 @@ func newManager(provider Provider, options Options, newClock func() *clock) (*ma
 		settings: settings,
 		clock:    newClock(),
 		schedule: newSchedule(),
+		byName:   map[string]*lease{},
 		done:     make(chan struct{}),
 		overdue:  overdue{limit: 256},
 		helpers:  helpers{work: make(chan func())},
@@ -109,7 +112,11 @@ func (m *manager) Capabilities() Capabilities { return m.caps }
 
 func (m *manager) Inspect(ctx context.Context, name string) (Record, error) {
 	req := abstractions.InspectRequest{Name: name}
-	return call(ctx, m, "inspect", name, req.Validate(m.caps), m.provider, Provider.Inspect, req)
+	record, err := call(ctx, m, "inspect", name, req.Validate(m.caps), m.provider, Provider.Inspect, req)
+	if err == nil {
+		m.shown(name, &record)
+	}
+	return record, err
 }
 
 func (m *manager) Waiters(ctx context.Context, name string) ([]Waiting, error) {
@@ -140,11 +147,26 @@ func (m *manager) Break(ctx context.Context, name string, given *BreakOptions) (
 	m.telemetry.describe(span, name, "", result.Token, 0, err)
 	m.telemetry.broke(span, req, err == nil && result.WasHeld)
 	if err == nil && result.WasHeld {
+		m.broke(req, result.Token)
 		m.observers.publish(nil, "", &Event{
 			Kind: EventBroken, Time: time.Now(), Coalesced: 1, Name: name, Token: result.Token, BrokenBy: req.Actor, BreakReason: req.Reason,
 		})
 	}
 	return result, err
+}
+
+// broke has the manager's own lease of the token that was broken end, or renew at once to be told.
+func (m *manager) broke(req abstractions.BreakRequest, token int64) {
+	m.end(req.Name, func(l *lease) *LostError {
+		switch {
+		case l.token != token:
+			return nil
+		case req.Immediate:
+			return &LostError{Reason: LostBroken, BrokenBy: req.Actor, BreakReason: req.Reason}
+		}
+		l.renewNow()
+		return nil
+	})
 }
 
 func (m *manager) List(ctx context.Context, given *ListOptions) iter.Seq2[Record, error] {
@@ -163,6 +185,7 @@ func (m *manager) List(ctx context.Context, given *ListOptions) iter.Seq2[Record
 				return
 			}
 			for _, record := range page.Records {
+				m.shown(record.Name, &record)
 				if !yield(record, nil) {
 					return
 				}
@@ -250,32 +273,93 @@ func (m *manager) leave() {
 	}
 }
 
-// register takes a new lease under management, unless Close has begun.
-func (m *manager) register(l *lease) error {
+// register takes a new lease under management, unless Close has begun. It reports whether there is an
+// older one of the name.
+func (m *manager) register(l *lease) (older bool, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.isClosing() {
-		return ErrClosed
+		return false, ErrClosed
 	}
 	m.leases = append(m.leases, l)
 	l.slot = int32(len(m.leases) - 1)
-	return nil
+	l.before = m.byName[l.name]
+	m.byName[l.name] = l
+	return l.before != nil, nil
 }
 
-// has reports whether the manager looks after a claim. Caller holds mu.
-func (m *manager) has(id string) bool {
-	return slices.ContainsFunc(m.leases, func(l *lease) bool { return l.id == id })
+// has reports whether the manager has a lease of the name for which is is true. Caller holds mu.
+func (m *manager) has(name string, is func(*lease) bool) bool {
+	for l := m.byName[name]; l != nil; l = l.before {
+		if is(l) {
+			return true
+		}
+	}
+	return false
 }
 
-// holds reports whether the manager looks after the claim that a record shows. It computes
-// the fingerprints of few leases, since the names differ. Caller holds mu.
+// holds reports whether the manager looks after the claim that a record shows. Caller holds mu.
 func (m *manager) holds(r *Record) bool {
-	return slices.ContainsFunc(m.leases, func(l *lease) bool { return l.name == r.Name && FingerprintOf(l.id) == r.Fingerprint })
+	return m.has(r.Name, func(l *lease) bool { return FingerprintOf(l.id) == r.Fingerprint })
+}
+
+// granted ends each lease of the name whose token is lower than one that the backend has granted: its
+// claim is no longer the holder.
+func (m *manager) granted(name string, token int64) {
+	m.end(name, func(l *lease) *LostError {
+		if l.token >= token {
+			return nil
+		}
+		return &LostError{Reason: LostTaken, Err: fmt.Errorf("the backend has shown token %d of the name, after %d of this lease", token, l.token)}
+	})
+}
+
+// shown takes the record of a name that an answer carries.
+func (m *manager) shown(name string, r *Record) {
+	if !r.Unconfirmed {
+		m.granted(name, r.Token)
+	}
+}
+
+// end ends the leases of a name for which why returns a loss.
+func (m *manager) end(name string, why func(*lease) *LostError) {
+	var leases []*lease
+	m.mu.Lock()
+	for l := m.byName[name]; l != nil; l = l.before {
+		leases = append(leases, l)
+	}
+	m.mu.Unlock()
+	for _, l := range leases {
+		lost := why(l)
+		if lost == nil {
+			continue
+		}
+		now, ended := m.clock.now(), (*loss)(nil)
+		l.mu.Lock()
+		if l.phase < releasing {
+			ended = l.lose(now, lost)
+		}
+		l.mu.Unlock()
+		if ended != nil {
+			ended.report()
+		}
+	}
 }
 
 func (m *manager) unregister(l *lease) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if latest := m.byName[l.name]; latest != l {
+		for latest.before != l {
+			latest = latest.before
+		}
+		latest.before = l.before
+	} else if l.before != nil {
+		m.byName[l.name] = l.before
+	} else {
+		delete(m.byName, l.name)
+	}
+	l.before = nil
 	last := m.leases[len(m.leases)-1]
 	m.leases[l.slot], last.slot = last, l.slot
 	m.leases[len(m.leases)-1] = nil

@@ -50,7 +50,7 @@ func (o *observers) init(m *manager) {
 	o.all.Store(&[]*subscription{})
 	o.busy = map[*subscription]struct{}{}
 	if m.options.Logger.Handler() != slog.DiscardHandler {
-		l := &logger{to: m.options.Logger, provider: m.caps.Provider, repeats: map[EventKind]*repeated{}}
+		l := &logger{to: m.options.Logger, provider: m.caps.Provider, repeats: map[failureKind]*repeated{}}
 		o.log = o.forLease(l.observe)
 		l.again = func(d time.Duration) *time.Timer {
 			return time.AfterFunc(d, func() { o.log.add(&Event{Kind: logTick}) })

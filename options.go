@@ -63,6 +63,11 @@ type Options struct {
 	// RequestTimeout bounds each request that neither its context nor its
 	// lease bounds sooner. Default 10 s.
 	RequestTimeout time.Duration
+	// RefusalTimeout is for how long a waiting Acquire retries while the backend refuses
+	// it with ErrDenied and gives no other answer. Then Acquire returns that error. Most
+	// refusals pass: a password is rotated, a role assignment has not arrived yet. TryAcquire
+	// and Adopt return the first one. Default 1 min.
+	RefusalTimeout time.Duration
 	// HealthTimeout bounds the ping of Manager.Health. Default 1 s, the default
 	// timeout of a kubelet's probes.
 	HealthTimeout time.Duration
@@ -123,6 +128,7 @@ const (
 // an acquire without options.
 func (o Options) withDefaults(c Capabilities) (Options, *settings, error) {
 	o.RequestTimeout = cmp.Or(o.RequestTimeout, 10*time.Second)
+	o.RefusalTimeout = cmp.Or(o.RefusalTimeout, time.Minute)
 	o.HealthTimeout = cmp.Or(o.HealthTimeout, time.Second)
 	o.RenewConcurrency = cmp.Or(o.RenewConcurrency, 16)
 	o.RenewBatch = cmp.Or(o.RenewBatch, 256)
@@ -160,6 +166,7 @@ func (o *Options) validate() error {
 		value time.Duration
 	}{
 		{"RequestTimeout", o.RequestTimeout},
+		{"RefusalTimeout", o.RefusalTimeout},
 		{"HealthTimeout", o.HealthTimeout},
 		{"MinPoll", o.MinPoll},
 		{"ObserverTimeout", o.ObserverTimeout},

@@ -57,7 +57,7 @@ func (l *lease) releaseNow(ctx context.Context, now instant) (err error) {
 	}
 	err = errReleasePanicked
 	defer func() {
-		if err != nil && !refused(err) {
+		if err != nil && (!refused(err) || denied(err)) {
 			l.m.cleanUp(&cleanup{req: l.releaseRequest(), until: now.add(l.settings.ttl)}, nil)
 		} else if l.doubt.left(now) > 0 {
 			// By its ID alone: what may land then has another token and state.

@@ -52,7 +52,7 @@ func (l *lease) renewAlone(ctx context.Context, part time.Duration) error {
 	defer span.End()
 	grant, err := request(ctx, l.m, &l.overdue, l.m.provider, Provider.Renew, req, l)
 	if err != nil && cutOff(ctx, err) {
-		err = fmt.Errorf("%w: %v", ErrUnavailable, err)
+		err = noAnswer(err)
 	}
 	err = l.finishRenewal(sent, l.m.clock.now(), grant, err, nil)
 	l.m.telemetry.describe(span, l.name, l.id, l.token, l.settings.ttl, err)
@@ -73,7 +73,7 @@ func judge(err error) verdict {
 	if err == nil {
 		return v
 	}
-	v.permanent = permanent(err)
+	v.permanent = permanent(err) || denied(err)
 	if errors.Is(err, ErrLost) {
 		v.lost = lossOf(err)
 	}
@@ -174,6 +174,7 @@ func (l *lease) renewalFailed(now instant, err error, v verdict, random float64)
 	if l.failures++; l.failures == 1 {
 		l.m.failing.Add(1)
 	}
+	err = after(l.failure, err)
 	l.failure = err
 	if l.change != nil {
 		l.change.failed(l.lastSent.add(l.settings.firstTTL), err, v)
@@ -191,7 +192,7 @@ func (l *lease) renewalFailed(now instant, err error, v verdict, random float64)
 	e.WillRetry = l.settings.cadence != forever && l.nextRenew().left(now) < left
 	l.m.observers.publish(l.observer, l.id, &e)
 	if left <= 0 {
-		return l.lose(now, &LostError{Reason: LostExpired, Err: err})
+		return l.lose(now, &LostError{Reason: LostExpired, Err: cmp.Or(answerOf(err), err)})
 	}
 	l.settleRenewal()
 	l.reschedule(now)
@@ -208,6 +209,17 @@ func (l *lease) recovered() {
 
 // nextRenew is when the next renewal is to be sent. Caller holds mu.
 func (l *lease) nextRenew() instant { return l.lastSent.add(l.renewIn) }
+
+// renewNow has the next renewal of an automatic one sent now.
+func (l *lease) renewNow() {
+	now := l.m.clock.now()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.phase < releasing && l.settings.cadence != forever {
+		l.renewIn = min(l.renewIn, now.mono-l.lastSent.mono)
+		l.reschedule(now)
+	}
+}
 
 // planRenewal sets the next renewal, counted from when the last was sent. Caller
 // holds mu.

@@ -36,7 +36,7 @@ var (
 	errPanicked   = panics.Err
 	errGoexit     = &panics.Error{}
 	errOverdue    = fmt.Errorf("%w: the provider has not returned, although its context has ended", ErrUnavailable)
-	errAllOverdue = unsent{fmt.Errorf("%w: nothing was sent, since earlier requests have not returned, although their contexts have ended", ErrUnavailable)}
+	errAllOverdue = &noAnswerError{err: unsent{fmt.Errorf("%w: nothing was sent, since earlier requests have not returned, although their contexts have ended", ErrUnavailable)}}
 )
 
 // unsent is an error that says so: see abstractions.NotApplied.
@@ -108,7 +108,7 @@ func requestBeside[P, Req, Reply any](ctx context.Context, m *manager, pending *
 			late.repliedLate(a.reply, a.err)
 		}
 	}()
-	return none, fmt.Errorf("%w: %w", errOverdue, ctx.Err())
+	return none, &noAnswerError{err: fmt.Errorf("%w: %w", errOverdue, ctx.Err())}
 }
 
 // helpers are the goroutines of requestBeside. Some of them stay when they are done, for the
@@ -164,7 +164,7 @@ func (m *manager) giveUp(ctx context.Context, pending *overdue, bound time.Durat
 		return none, p.Release(ctx, req)
 	}, req, nil)
 	if err != nil && cutOff(b, err) { // that it was not applied is no answer of the backend's
-		return fmt.Errorf("%w: %v", ErrUnavailable, err)
+		return noAnswer(err)
 	}
 	return err
 }

@@ -111,7 +111,7 @@ func TestErrorClasses(t *testing.T) {
 		{ErrUnavailable, false, false, "unavailable"},
 		{&ThrottledError{}, true, false, "throttled"},
 		{&InvalidError{}, true, true, "invalid"},
-		{ErrDenied, true, true, "denied"},
+		{ErrDenied, true, false, "denied"},
 		{ErrNotSetUp, true, true, "setup"},
 		{ErrStale, true, false, "stale"},
 		{ErrUnsupported, true, true, "unsupported"},

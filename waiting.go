@@ -2,6 +2,7 @@ package leasing
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"time"
@@ -25,6 +26,7 @@ type queue struct {
 	tickets []*ticket // the first is the head
 	blocked bool      // an earlier head's last request is not settled yet
 	holder  *lease    // ours, of this name, as far as the queue knows
+	refused time.Time // since when the backend has answered nothing but refusals; zero if it has
 }
 
 // ticket is a place in a queue.
@@ -260,6 +262,23 @@ func (qs *queues) contended(name string) bool {
 	defer qs.mu.Unlock()
 	s := qs.recent[name]
 	return s != nil && time.Since(s.fought) <= pushedPolls*qs.m.options.MaxPoll
+}
+
+// refused notes the answer to a head, and reports whether the backend has answered nothing but refusals
+// for longer than RefusalTimeout. An outage is no answer.
+func (qs *queues) refused(q *queue, err error) bool {
+	qs.mu.Lock()
+	defer qs.mu.Unlock()
+	switch {
+	case denied(err):
+		if q.refused.IsZero() {
+			q.refused = time.Now()
+		}
+		return time.Since(q.refused) >= qs.m.options.RefusalTimeout
+	case errors.Is(err, ErrHeld), errors.Is(err, ErrThrottled):
+		q.refused = time.Time{}
+	}
+	return false
 }
 
 // localHolder describes the holder if it is a lease of this manager.

@@ -213,7 +213,10 @@ type Lease interface {
 	// renewing and sends the release on a context of its own, so that it
 	// works although ctx has ended. Once ctx has ended, Release waits one
 	// more second for the answer and then continues in the background. It
-	// retries for as long as the backend may still show the lease as held.
+	// retries for as long as the backend may still show the lease as held. If the
+	// backend refuses the release with ErrDenied, Release returns that error, and the
+	// manager retries in the background: until the TTL has passed or the manager is
+	// closed, and for an infinite lease until it is closed.
 	//
 	// Releasing again returns the result of the first release. Releasing a
 	// lost lease returns its *LostError: the work may have run unprotected.
