@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"weak"
 
 	"github.com/distributedleasing/leasing/abstractions"
 	"go.opentelemetry.io/otel/trace"
@@ -67,7 +68,32 @@ func (m *manager) obtain(ctx context.Context, spanName string, get func(context.
 		return nil, err
 	}
 	delivered = true
-	return l, nil
+	return l.hand(), nil
+}
+
+// handle is a lease as its holder has it: the manager does not refer to it, so that the runtime
+// collects the handle of a holder who forgot the lease.
+type handle struct{ *lease }
+
+func (l *lease) hand() Lease {
+	h := &handle{l}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.fresh = h
+	return h
+}
+
+// forgotten reports whether the handle was collected since the renewal before this one. It does so once.
+// Most leases end before their first renewal, and never need the weak pointer. Caller holds mu.
+func (l *lease) forgotten() bool {
+	switch {
+	case l.fresh != nil:
+		l.holder, l.fresh = weak.Make(l.fresh), nil
+	case l.holder != weak.Pointer[handle]{} && l.holder.Value() == nil:
+		l.holder = weak.Pointer[handle]{}
+		return true
+	}
+	return false
 }
 
 // once asks and does not wait.

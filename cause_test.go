@@ -5,6 +5,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -166,3 +167,34 @@ func TestTrap_T192_AGrantEndsAnOlderLeaseOfTheName(t *testing.T) {
 
 // polled has no wake-ups.
 type polled struct{ leasing.Provider }
+
+// A lease that its holder has dropped is renewed until the process ends. The log names it.
+func TestTrap_T193_ADroppedLeaseIsNamed(t *testing.T) {
+	options, lines := logged()
+	virtual(t, options, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
+		kept, err := m.Acquire(t.Context(), "kept", nil)
+		require.NoError(t, err)
+		_, err = m.Acquire(t.Context(), "dropped", nil)
+		require.NoError(t, err)
+		for range 5 {
+			time.Sleep(20 * time.Second)
+			runtime.GC()
+		}
+		require.Len(t, lines(), 1)
+		require.Contains(t, lines()[0], "a lease was dropped without a release")
+		require.Contains(t, lines()[0], "name=dropped")
+		require.NoError(t, kept.Err())
+		require.NoError(t, kept.Release(t.Context()))
+		require.NoError(t, leasing.Do(t.Context(), m, "done", func(ctx context.Context, l leasing.Lease) error {
+			for range 3 {
+				time.Sleep(20 * time.Second)
+				runtime.GC()
+			}
+			return nil
+		}))
+		require.Len(t, lines(), 1)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		require.Error(t, m.Close(ctx))
+	})
+}

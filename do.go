@@ -3,6 +3,7 @@ package leasing
 import (
 	"context"
 	"errors"
+	"runtime"
 
 	"github.com/distributedleasing/leasing/internal/sealed"
 )
@@ -56,6 +57,7 @@ func do(ctx context.Context, m Manager, name string, fn func(ctx context.Context
 	defer cancel(nil)
 	stop := context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })
 	defer func() {
+		runtime.KeepAlive(acquired)
 		stop()
 		released, lost := l.Release(ctx), (*LostError)(nil)
 		if released != nil && !(errors.As(released, &lost) && errors.Is(err, error(lost))) {

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+	"weak"
 
 	"github.com/distributedleasing/leasing/internal/sealed"
 	"go.opentelemetry.io/otel/trace"
@@ -71,6 +72,9 @@ type lease struct {
 	outcome    error                   // of the lease, once it has ended: what Release returns
 	done       chan struct{}           // made by those who wait for the release under way, closed at its end
 	doubt      instant                 // until when an earlier request of the acquire may land
+
+	fresh  *handle              // until the first renewal
+	holder weak.Pointer[handle] // from then on, until it was collected
 
 	acquires  overdue // requests until it was granted
 	overdue   overdue // renewals of it alone

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math"
 	"time"
 
@@ -101,6 +102,7 @@ func (l *lease) finishRenewal(sent, now instant, grant abstractions.Grant, err e
 	var lost *loss
 	var orphan *cleanup
 	var margin time.Duration
+	forgotten := false
 	l.mu.Lock()
 	late := l.phase >= releasing
 	switch {
@@ -109,6 +111,7 @@ func (l *lease) finishRenewal(sent, now instant, grant abstractions.Grant, err e
 		l.settleRenewal()
 	case err == nil:
 		margin = l.renewed(sent, now, grant, random)
+		forgotten = l.forgotten()
 	case v.lost != nil:
 		lost = l.lose(now, v.lost)
 	default:
@@ -124,6 +127,9 @@ func (l *lease) finishRenewal(sent, now instant, grant abstractions.Grant, err e
 		m.cleanUp(orphan, nil)
 		return l.endedError("renew")
 	case err == nil:
+		if forgotten {
+			m.log(slog.LevelWarn, "leasing: a lease was dropped without a release, and is renewed until the manager is closed", "name", l.name, "token", l.token)
+		}
 		if one := (renewed{1, margin}); measured == nil {
 			m.telemetry.renewals(l.scope, took, one)
 		} else {

@@ -78,6 +78,29 @@ var managerReleaseChecks = []managerCheck{
 		e.Error(dead.Close(ctx), "nobody has answered the clean-up")
 		e.Less(time.Since(begun), e.short, "Close waits for a dead backend as for a request")
 	}},
+	{"Manager_Trap_T188_ADeniedReleaseIsRetried", func(ctx context.Context, e *env, m *managed) {
+		lease := m.get(e.name(), nil)
+		m.bend(releases, refused(abstractions.ErrDenied))
+		e.ErrorIs(lease.Release(ctx), abstractions.ErrDenied)
+		e.isTaken(lease.Name(), "the release was refused")
+		m.bend(releases, nil)
+		e.pause(2 * time.Second)
+		e.isFree(lease.Name())
+	}},
+	{"Manager_Trap_T192_AHigherTokenEndsTheLease", func(ctx context.Context, e *env, m *managed) {
+		lease := m.get(e.name(), nil)
+		e.breaks(abstractions.BreakRequest{Name: lease.Name(), Immediate: true})
+		next := e.acquire(e.peer, e.request(lease.Name()))
+		_, err := m.TryAcquire(ctx, lease.Name(), nil)
+		e.held(err)
+		m.isLost(lease, abstractions.LostTaken)
+
+		lease = m.get(e.name(), nil)
+		_, err = m.Break(ctx, lease.Name(), &leasing.BreakOptions{Immediate: true})
+		e.NoError(err)
+		m.isLost(lease, abstractions.LostBroken)
+		next.release()
+	}},
 	{"Manager_Trap_T34_ReleaseReachesTheBackend", func(ctx context.Context, e *env, m *managed) {
 		ended, cancel := context.WithCancel(ctx)
 		cancel()

@@ -188,10 +188,27 @@ var managerWaitingChecks = []managerCheck{
 		e.NoError(got.err)
 		e.NoError(got.lease.Release(ctx))
 
-		for _, err := range []error{abstractions.ErrDenied, abstractions.ErrNotSetUp, abstractions.ErrInvalid} {
+		for _, err := range []error{abstractions.ErrNotSetUp, abstractions.ErrInvalid} {
 			m.bend(acquires, refused(err))
-			e.ErrorIs(within(e, time.Second, m.acquire(ctx, name, nil), "what can't pass ends a wait").err, err)
+			e.ErrorIs(within(e, time.Second, m.acquire(ctx, name, nil), "the end of a wait that can't succeed").err, err)
 		}
+	}},
+	{"Manager_Trap_T187_ARefusalThatPassesEndsNoWait", func(ctx context.Context, e *env, m *managed) {
+		name := e.name()
+		m.bend(acquires, first(4, refused(abstractions.ErrDenied)))
+		got := within(e, 20*time.Second, m.acquire(ctx, name, nil), "the end of a refusal")
+		e.NoError(got.err)
+		for _, told := range m.told(leasing.EventAcquireFailed) {
+			e.ErrorIs(told.Err, abstractions.ErrDenied)
+		}
+		e.NoError(got.lease.Release(ctx))
+
+		m.bend(acquires, refused(abstractions.ErrDenied))
+		_, err := m.TryAcquire(ctx, name, nil)
+		e.ErrorIs(err, abstractions.ErrDenied)
+		begun := time.Now()
+		e.ErrorIs(within(e, 2*time.Minute, m.acquire(ctx, name, nil), "the end of a wait that is always refused").err, abstractions.ErrDenied)
+		e.GreaterOrEqual(time.Since(begun), time.Minute, "Options.RefusalTimeout")
 	}},
 	{"Manager_Trap_T32_HintsMayBeLost", func(_ context.Context, e *env, m *managed) {
 		ability[abstractions.Waiter](e, e.p)
