@@ -83,7 +83,7 @@ func (l *lease) hand() Lease {
 	return h
 }
 
-// forgotten reports whether the handle was collected since the renewal before this one. It does so once.
+// forgotten reports whether the handle was collected since the previous renewal. It does so once.
 // Most leases end before their first renewal, and never need the weak pointer. Caller holds mu.
 func (l *lease) forgotten() bool {
 	switch {

@@ -168,7 +168,7 @@ func TestTrap_T192_AGrantEndsAnOlderLeaseOfTheName(t *testing.T) {
 // polled has no wake-ups.
 type polled struct{ leasing.Provider }
 
-// A lease that its holder has dropped is renewed until the process ends. The log names it.
+// A lease that its holder has dropped is renewed until the process ends. The log has its name.
 func TestTrap_T193_ADroppedLeaseIsNamed(t *testing.T) {
 	options, lines := logged()
 	virtual(t, options, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {

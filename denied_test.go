@@ -58,7 +58,7 @@ func TestTrap_T187_ALastingRefusalEndsTheWait(t *testing.T) {
 		require.Less(t, time.Since(began), 65*time.Second)
 		require.Zero(t, p.Count(leasingtest.Release), "nothing to clean up")
 
-		// An outage is no answer, and does not begin the minute anew. A holder is one.
+		// An outage does not restart the minute. The answer that shows a holder does.
 		p.Clear()
 		other := leasingtest.NewManagerOn(t, p, leasing.Options{})
 		l := acquire(t, other, nil)
@@ -131,7 +131,7 @@ func TestTrap_T188_ADeniedReleaseOfAnInfiniteLeaseIsNotGivenUp(t *testing.T) {
 	})
 }
 
-// Close waits for no credentials, and says what is left.
+// Close does not wait for new credentials, and reports the claims that are left.
 func TestCloseReportsADeniedRelease(t *testing.T) {
 	virtual(t, leasing.Options{}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
 		l := acquire(t, m, nil)

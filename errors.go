@@ -75,8 +75,8 @@ type noAnswerError struct {
 	answer error // the last answer before it; nil if there is none
 }
 
-// noAnswer makes the error of a request whose bound has passed from what the provider says. That
-// stays as text: the chain has the cause of a context, which may be another lease's.
+// noAnswer makes the error of a request whose bound has passed. The provider's error stays as text: its
+// chain has the cause of a context, which may be another lease's.
 func noAnswer(err error) error {
 	where := (*Error)(nil)
 	if errors.As(err, &where) { // the operation and the name are known here
@@ -112,7 +112,7 @@ func after(earlier, err error) error {
 	return err
 }
 
-// answerOf returns what the backend last answered, as far as err has it.
+// answerOf returns the last answer of the backend that err carries.
 func answerOf(err error) error {
 	if silent, ok := err.(*noAnswerError); ok { //nolint:errorlint // as noAnswer has made it
 		return silent.answer

@@ -32,7 +32,7 @@ type headWaiter struct {
 	limit <-chan time.Time // tells when the wait limit has passed
 
 	asked    time.Time // when the last request ended; zero before the first
-	last     error     // what stands in the way, as the backend last answered
+	last     error     // the obstacle that the backend last named
 	late     int       // answers in a row that the lease should have run out
 	pace     int       // of the back-off: each step doubles the pause
 	token    int64     // of the holder, as the backend last answered

@@ -66,7 +66,7 @@ type Options struct {
 	// RefusalTimeout is for how long a waiting Acquire retries while the backend refuses
 	// it with ErrDenied and gives no other answer. Then Acquire returns that error. Most
 	// refusals pass: a password is rotated, a role assignment has not arrived yet. TryAcquire
-	// and Adopt return the first one. Default 1 min.
+	// and Adopt return the first refusal. Default 1 min.
 	RefusalTimeout time.Duration
 	// HealthTimeout bounds the ping of Manager.Health. Default 1 s, the default
 	// timeout of a kubelet's probes.

@@ -121,6 +121,7 @@ func (w *Worker) live(ctx context.Context) error {
 	waiting, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	defer context.AfterFunc(w.left, func() { stop(ErrLeft) })()
+	var refusals recipe.Refusals
 	for {
 		alive, err := w.manager.Acquire(waiting, w.options.Name+workerPart+w.options.Worker, &w.options.Lease)
 		if err != nil {
@@ -129,7 +130,8 @@ func (w *Worker) live(ctx context.Context) error {
 		every := cmp.Or(w.options.Every, min(alive.TTL()/4, time.Minute))
 		alone := true
 		for err == nil && waiting.Err() == nil && alive.Err() == nil {
-			if alone, err = w.look(ctx); err != nil && !recipe.Permanent(err) {
+			alone, err = w.look(ctx)
+			if lasting := refusals.Last(err); err != nil && !recipe.Permanent(err) && !lasting {
 				w.options.OnError("", err)
 				err = nil
 			}

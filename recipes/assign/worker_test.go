@@ -150,9 +150,22 @@ func TestWorkThatReturnsOrFailsIsToldAndBeginsAgain(t *testing.T) {
 		require.ErrorIs(t, <-told, leasing.ErrUnavailable)
 		require.EqualError(t, <-told, "a: boom")
 		require.Error(t, worker.Run(t.Context()), "it runs")
-		provider.Use(leasingtest.Fail(leasingtest.List, 1, leasing.ErrDenied))
-		require.ErrorIs(t, <-done, leasing.ErrDenied)
-		require.Equal(t, 3, calls)
+		provider.Use(leasingtest.Fail(leasingtest.List, leasingtest.Always, leasing.ErrDenied))
+		began := time.Now()
+		for refused := 0; ; {
+			select {
+			case err := <-told:
+				if errors.Is(err, leasing.ErrDenied) {
+					refused++
+				}
+				continue
+			case err := <-done:
+				require.ErrorIs(t, err, leasing.ErrDenied)
+				require.Positive(t, refused)
+			}
+			break
+		}
+		require.Greater(t, time.Since(began), time.Minute, "the refusal might pass")
 	})
 }
 

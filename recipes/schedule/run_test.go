@@ -188,17 +188,24 @@ func TestOptionsThatCannotWork(t *testing.T) {
 
 func TestRunEndsAtOnceWhereItMayNotWork(t *testing.T) {
 	onStage(t, func(t *testing.T, s *stage) {
-		for _, refusal := range []error{leasing.ErrDenied, leasing.ErrNotSetUp} {
-			remove := s.provider.Use(leasingtest.Fail(leasingtest.Inspect, 1, refusal))
-			p := s.run("a", Options{}, nil)
-			remove()
-			select {
-			case <-p.done:
-			default:
-				t.Fatal("it waits for the night")
-			}
-			require.ErrorIs(t, p.err, refusal)
+		remove := s.provider.Use(leasingtest.Fail(leasingtest.Inspect, 1, leasing.ErrNotSetUp))
+		p := s.run("a", Options{}, nil)
+		remove()
+		select {
+		case <-p.done:
+		default:
+			t.Fatal("Run has not ended")
 		}
+		require.ErrorIs(t, p.err, leasing.ErrNotSetUp)
+		// A refusal may pass, and ends Run after a minute.
+		remove = s.provider.Use(leasingtest.Fail(leasingtest.Inspect, leasingtest.Always, leasing.ErrDenied))
+		began := time.Now()
+		p = s.run("a", Options{}, nil)
+		require.ErrorIs(t, p.ended(), leasing.ErrDenied)
+		require.Equal(t, time.Minute, time.Since(began))
+		require.Len(t, p.told(), 1)
+		remove()
+		s.provider.Use(leasingtest.Fail(leasingtest.Inspect, 4, leasing.ErrDenied))
 		// That the backend does not answer may pass.
 		s.provider.Use(leasingtest.Fail(leasingtest.Inspect, 1, leasing.ErrUnavailable))
 		s.run("b", Options{}, nil)

@@ -60,8 +60,9 @@ func Run(ctx context.Context, manager leasing.Manager, options Options, job Job)
 // runner is a Run under way.
 type runner struct {
 	Options
-	manager leasing.Manager
-	job     Job
+	manager  leasing.Manager
+	job      Job
+	refusals recipe.Refusals
 }
 
 // rehearse finds out before the first tick what can be found out: whether the
@@ -81,10 +82,22 @@ func (r *runner) rehearse(ctx context.Context) error {
 	if _, err := r.manager.TryAcquire(ended, r.Name, &lease); recipe.Permanent(err) {
 		return err
 	}
-	if _, err := r.manager.Inspect(ctx, r.Name); recipe.Permanent(err) {
-		return err
+	for first := true; ; first = false {
+		_, err := r.manager.Inspect(ctx, r.Name)
+		if recipe.Permanent(err) || r.refusals.Last(err) {
+			return err
+		}
+		if !errors.Is(err, leasing.ErrDenied) {
+			return nil
+		}
+		if first {
+			r.OnError(r.now(), err)
+		}
+		recipe.Sleep(ctx, time.Second)
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
 	}
-	return nil
 }
 
 // maxSleep is how long a clock that is stepped, or a machine that was suspended,
@@ -163,7 +176,7 @@ func (r *runner) ensureTick(ctx context.Context, tick, end time.Time) error {
 			return nil
 		case ctx.Err() != nil:
 			last = context.Cause(ctx)
-		case !recipe.Permanent(last) && !result.taken:
+		case !recipe.Permanent(last) && !r.refusals.Last(last) && !result.taken:
 			pause := min(firstPause<<min(n, 10), lastPause)
 			pause -= time.Duration(rand.Float64() * float64(pause) / 2)
 			recipe.Sleep(ctx, min(pause, left))

@@ -47,12 +47,35 @@ func Sleep(ctx context.Context, d time.Duration) {
 	}
 }
 
-// Permanent reports whether asking again can't help until somebody acts.
+// Permanent reports whether the same request gets the same answer until a person changes something. A
+// refusal is not permanent: see [Refusals].
 func Permanent(err error) bool {
-	for _, sentinel := range [...]error{leasing.ErrClosed, leasing.ErrInvalid, leasing.ErrDenied, leasing.ErrNotSetUp, leasing.ErrUnsupported} {
+	for _, sentinel := range [...]error{leasing.ErrClosed, leasing.ErrInvalid, leasing.ErrNotSetUp, leasing.ErrUnsupported} {
 		if errors.Is(err, sentinel) {
 			return true
 		}
+	}
+	return false
+}
+
+// Refusals tells a refusal that passes, such as that of a password which is being rotated, from one
+// that lasts. The zero value is ready. It is not safe for concurrent use.
+type Refusals struct{ since time.Time }
+
+// refusalTimeout is the default of leasing.Options.RefusalTimeout.
+const refusalTimeout = time.Minute
+
+// Last reports whether the backend has answered nothing but refusals for a minute, with err as its latest
+// answer. An outage is no answer.
+func (r *Refusals) Last(err error) bool {
+	switch {
+	case errors.Is(err, leasing.ErrDenied):
+		if r.since.IsZero() {
+			r.since = time.Now()
+		}
+		return time.Since(r.since) >= refusalTimeout
+	case err == nil, errors.Is(err, leasing.ErrHeld):
+		r.since = time.Time{}
 	}
 	return false
 }
