@@ -58,7 +58,7 @@ func TestTrap_T187_ALastingRefusalEndsTheWait(t *testing.T) {
 		require.Less(t, time.Since(began), 65*time.Second)
 		require.Zero(t, p.Count(leasingtest.Release), "nothing to clean up")
 
-		// An outage does not restart the minute. The answer that shows a holder does.
+		// An outage does not restart the minute. An answer that shows a holder restarts the minute.
 		p.Clear()
 		other := leasingtest.NewManagerOn(t, p, leasing.Options{})
 		l := acquire(t, other, nil)

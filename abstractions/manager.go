@@ -20,8 +20,8 @@ type Manager interface {
 	// (context.Canceled, say) and also the obstacle: ErrHeld, with a
 	// *HeldError that describes the holder, or the backend's last error. If
 	// the wait limit ends it, the error matches the obstacle only. Transient
-	// failures of the backend do not end the wait; ErrInvalid, ErrNotSetUp,
-	// ErrReleased, ErrUnsupported and ErrClosed do. ErrDenied ends it once it
+	// failures of the backend do not end the wait. ErrInvalid, ErrNotSetUp,
+	// ErrReleased, ErrUnsupported and ErrClosed end it. ErrDenied ends it once it
 	// has been the backend's only answer for Options.RefusalTimeout.
 	Acquire(ctx context.Context, name string, options *AcquireOptions) (Lease, error)
 
