@@ -6,11 +6,12 @@ import (
 
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
+	"github.com/distributedleasing/leasing/providers/sql/sqlkit"
 )
 
 // backend is a dialect at work: what a database must be able to do. Another
 // one is added by implementing it in a file of its own, and naming it in
-// Dialect and Open. See failures.go for its errors.
+// Dialect and Open. See package sqlkit for its errors.
 type backend interface {
 	// apply makes one change to one name, atomically: between reading the row
 	// that the rule sees and writing what the rule wants, nobody else writes
@@ -49,8 +50,8 @@ type backend interface {
 	// migrate makes the tables while nobody else does.
 	migrate(ctx context.Context) error
 
-	// class is what an error of the client library says about the request.
-	class(err error) providerkit.Class
+	// verdict judges an error of the client library.
+	verdict(err error) sqlkit.Verdict
 	// close ends what the provider itself opened.
 	close() error
 }

@@ -22,7 +22,6 @@ type mysql struct {
 	rowStore
 	limited // but for renewals
 	db      mysqlDatabase
-	number  func(error) int
 }
 
 // count runs a statement and tells how many rows it has changed.
@@ -89,7 +88,7 @@ func (m *mysql) renew(ctx context.Context, reqs []abstractions.RenewRequest, wai
 	}
 	if !m.record.renewals {
 		results, err = m.renewMany(ctx, on, reqs)
-		if results != nil || err != nil && (m.class(err) != providerkit.Refused || ctx.Err() != nil) {
+		if results != nil || err != nil && (m.verdict(err).Class != providerkit.Refused || ctx.Err() != nil) {
 			return results, err
 		}
 	}

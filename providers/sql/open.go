@@ -54,7 +54,7 @@ func open(o Options, field, where string) (*Provider, error) {
 	case MySQL:
 		d.caps = capabilities(MySQL, "the database server's clock", true)
 		d.tables = mysqlTables(o.Table)
-		m := &mysql{db: openMySQL(o.MySQL), number: o.MySQL.ErrorNumber}
+		m := &mysql{db: openMySQL(o.MySQL)}
 		m.limited = limitedTo(o.MySQL.MaxConns, m.db)
 		m.rowStore = rowStore{store: d.store, in: m, clock: func() providerkit.HostTime { return providerkit.HostTime{} }, width: mysqlColumns}
 		m.wakeups = newWakeups(m, func(context.Context, *wakeups) (providerkit.Connection, error) { return nil, errPolls })
@@ -105,9 +105,9 @@ func finite(d time.Duration) time.Duration {
 func postgresFrom(o Options, field, where string) (*pgDatabase, error) {
 	switch field {
 	case "Pool":
-		return fromPool(o.Pool), nil
+		return overPool(o.Pool), nil
 	case "DB":
-		return fromDB(o.DB), nil
+		return overDB(o.DB), nil
 	}
 	db, err := openPgx(where)
 	if err != nil { // its text and fields may quote the password

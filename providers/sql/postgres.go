@@ -182,7 +182,7 @@ func (p *postgres) send(ctx context.Context, all []*quick, direct bool, many, on
 	}
 	// If it is refused, each goes on by itself: what stands in one's way is not the others'.
 	err := p.together(ctx, all, many)
-	if err == nil || len(all) > 1 && p.class(err) == providerkit.Refused && ctx.Err() == nil {
+	if err == nil || len(all) > 1 && p.verdict(err).Class == providerkit.Refused && ctx.Err() == nil {
 		return
 	}
 	for _, q := range all {

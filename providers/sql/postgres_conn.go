@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
+	"github.com/distributedleasing/leasing/providers/sql/sqlkit"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -22,12 +23,17 @@ import (
 type pgDatabase struct {
 	querier // of db
 	db      *sql.DB
+	pool    *pgxpool.Pool                            // the user's, behind db; nil without
 	native  bool                                     // the driver is pgx
 	hooked  bool                                     // it is the user's, whose hooks may get passwords
 	size    int                                      // the most connections at a time; 0 if there is no bound
 	listen  func(context.Context) (*pgx.Conn, error) // opens one outside the pool; nil if the driver can't
+	drop    func(context.Context)                    // closes the idle connections
 	close   func()                                   // closes what is our own
 	strict  atomic.Bool                              // transactions are stricter than READ COMMITTED unless they say so
+	exec    atomic.Bool                              // prepared statements are forgotten
+	pooled  atomic.Bool                              // no connection keeps its session, so that none can listen
+	used    atomic.Int64                             // when a connection of the user's was last got, in ns since 1970
 }
 
 // connectTimeout bounds attempts to connect, also to have a query cancelled, unless
@@ -49,6 +55,7 @@ func openPgx(dsn string) (*pgDatabase, error) {
 	d.db.SetConnMaxLifetime(config.MaxConnLifetime)
 	d.db.SetConnMaxIdleTime(config.MaxConnIdleTime)
 	d.listen = live.listen
+	d.drop = func(context.Context) { dropIdle(d.db, d.size) }
 	return d, nil
 }
 
@@ -74,7 +81,7 @@ func pgxConfig(dsn string) (*pgxpool.Config, error) {
 	if config.ConnConfig.ConnectTimeout == 0 {
 		config.ConnConfig.ConnectTimeout = connectTimeout
 	}
-	config.ConnConfig.DialFunc = within(config.ConnConfig.ConnectTimeout, config.ConnConfig.DialFunc)
+	config.ConnConfig.DialFunc = within(config.ConnConfig.ConnectTimeout, sqlkit.Dialer().DialContext)
 	return config, nil
 }
 
@@ -87,89 +94,88 @@ func within(timeout time.Duration, dial pgconn.DialFunc) pgconn.DialFunc {
 	}
 }
 
-// fromPool uses the user's pool. Listeners connect as it does, hooks included, but take
-// up no place in it.
-func fromPool(pool *pgxpool.Pool) *pgDatabase {
+// overPool uses the user's pool.
+func overPool(pool *pgxpool.Pool) *pgDatabase {
 	d := ownPgx(stdlib.OpenDBFromPool(pool), pool.Config().MaxConns)
-	d.hooked = true
-	d.listen = func(ctx context.Context) (*pgx.Conn, error) {
-		config := pool.Config()
-		if config.BeforeConnect != nil {
-			if err := beforeConnect(ctx, config); err != nil {
-				return nil, err
-			}
-		}
-		conn, err := connectToListen(ctx, config.ConnConfig)
-		if err == nil && config.AfterConnect != nil {
-			if err = config.AfterConnect(ctx, conn); err != nil {
-				hangUp(conn)
-			}
-		}
-		return conn, err
-	}
+	d.pool, d.hooked, d.listen = pool, true, sqlkit.ListenAs(pool)
+	d.drop = func(context.Context) { sqlkit.DropPool(pool) }
 	return d
 }
 
-func beforeConnect(ctx context.Context, config *pgxpool.Config) error {
-	return providerkit.GuardCredentials(nil, func() error { return config.BeforeConnect(ctx, config.ConnConfig) })
+// overDB uses the user's database.
+func overDB(db *sql.DB) *pgDatabase {
+	d := &pgDatabase{querier: db, db: db, size: db.Stats().MaxOpenConnections, close: func() {}}
+	d.listen = sqlkit.ListenLike(db)
+	d.native = d.listen != nil
+	d.hooked = d.native
+	d.drop = func(ctx context.Context) { sqlkit.DropDB(ctx, db) }
+	return d
 }
 
-// connection is one of the pool. The hooks of a user's pool get its passwords, and their errors say
+// fromPool takes a connection of the user's pool.
+func (d *pgDatabase) fromPool(ctx context.Context) (*pgxpool.Conn, error) {
+	return got(ctx, d, d.pool, sqlkit.AcquireChecked, d.pool.Acquire)
+}
+
+// fromDB takes a connection of the database. Our own check themselves.
+func (d *pgDatabase) fromDB(ctx context.Context) (*sql.Conn, error) {
+	if !d.hooked {
+		return d.db.Conn(ctx)
+	}
+	return got(ctx, d, d.db, sqlkit.ConnChecked, d.db.Conn)
+}
+
+// got takes a connection of the user's. If none was taken for a while, those that there are were idle, and have to be checked. The
+// hooks of the user's get passwords, and their errors say
 // nothing of the server: its own answers are *pgconn.ConnectError.
-func (d *pgDatabase) connection(ctx context.Context) (*sql.Conn, error) {
-	conn, err := d.db.Conn(ctx)
-	if err == nil || !d.hooked || ctx.Err() != nil || errors.Is(err, sqldriver.ErrBadConn) {
+func got[P, C any](ctx context.Context, d *pgDatabase, pool P, checked func(context.Context, P) (C, error), busy func(context.Context) (C, error)) (conn C, err error) {
+	now := time.Now().UnixNano()
+	if last := d.used.Load(); last != 0 && now-last > int64(sqlkit.Idle) {
+		conn, err = checked(ctx, pool)
+		now = time.Now().UnixNano()
+	} else {
+		conn, err = busy(ctx)
+	}
+	if err == nil {
+		d.used.Store(now)
+		return conn, nil
+	}
+	if ctx.Err() != nil || errors.Is(err, sqldriver.ErrBadConn) {
 		return conn, err
 	}
 	if answered := (*pgconn.ConnectError)(nil); errors.As(err, &answered) {
-		return nil, err
+		return conn, err
 	}
-	return nil, providerkit.NewCredentialError(err, false)
+	return conn, providerkit.NewCredentialError(err, false)
 }
 
-// fromDB uses the user's database. Listeners connect as its latest connection did,
-// if that is pgx's.
-func fromDB(db *sql.DB) *pgDatabase {
-	d := &pgDatabase{querier: db, db: db, size: db.Stats().MaxOpenConnections, close: func() {}}
-	if _, ok := db.Driver().(*stdlib.Driver); !ok {
-		return d
-	}
-	d.native, d.hooked = true, true
-	d.listen = func(ctx context.Context) (*pgx.Conn, error) {
-		conn, err := db.Conn(ctx)
-		if err != nil {
-			return nil, err
-		}
-		defer conn.Close()
-		var config *pgx.ConnConfig
-		err = conn.Raw(func(driverConn any) error {
-			config = driverConn.(*stdlib.Conn).Conn().Config()
-			return nil
-		})
-		if err != nil {
-			return nil, err
-		}
-		return connectToListen(ctx, config)
-	}
-	return d
-}
-
-// wake listens for the waiters of a provider.
+// wake listens for the waiters of a provider. It never does again once a pooler was seen that gives each transaction another session.
 func (d *pgDatabase) wake(ctx context.Context, w *wakeups) (providerkit.Connection, error) {
-	if d.listen == nil {
+	if d.listen == nil || d.pooled.Load() {
 		return nil, errPolls
 	}
 	conn, err := d.listen(ctx)
 	if err != nil {
 		return nil, err
 	}
-	// The lock says that somebody listens, for as long as the connection lives: see waiters.sql.
-	lock := int64(binary.BigEndian.Uint64(w.channel))
-	if _, err := conn.Exec(ctx, fmt.Sprintf("LISTEN leasing_%s; SELECT pg_catalog.pg_try_advisory_lock_shared(%d)", w.Channel, lock)); err != nil {
-		hangUp(conn)
-		return nil, err
+	err = sqlkit.Sticks(ctx, conn, func(ctx context.Context) (pid int, err error) {
+		err = d.query(ctx, sqlkit.ServerProcess, nil, func(scan scan) error { return scan(&pid) })
+		return pid, err
+	})
+	if err == nil {
+		// The lock says that the process listens, for as long as the connection lives: see waiters.sql.
+		lock := int64(binary.BigEndian.Uint64(w.channel))
+		_, err = conn.Exec(ctx, fmt.Sprintf("LISTEN leasing_%s; SELECT pg_catalog.pg_try_advisory_lock_shared(%d)", w.Channel, lock))
 	}
-	return listener{conn, w}, nil
+	if err == nil {
+		return listener{conn, w}, nil
+	}
+	sqlkit.HangUp(conn)
+	if errors.Is(err, sqlkit.ErrPooled) {
+		d.pooled.Store(true)
+		err = errPolls
+	}
+	return nil, err
 }
 
 // listener is a connection that listens for all the waiters of a provider.
@@ -188,18 +194,4 @@ func (l listener) Receive(ctx context.Context) (id string, err error) {
 
 func (l listener) Ping(ctx context.Context) error { return l.conn.Ping(ctx) }
 
-func (l listener) Close() { hangUp(l.conn) }
-
-func hangUp(conn *pgx.Conn) {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-	defer cancel()
-	conn.Close(ctx)
-}
-
-// connectToListen opens a connection whose notifications are kept for
-// WaitForNotification. The configuration of a connection that exists would
-// hand them to that one.
-func connectToListen(ctx context.Context, config *pgx.ConnConfig) (*pgx.Conn, error) {
-	config.OnNotification = nil
-	return pgx.ConnectConfig(ctx, config)
-}
+func (l listener) Close() { sqlkit.HangUp(l.conn) }

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/distributedleasing/leasing/providers/sql/sqlkit"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/stdlib"
@@ -67,7 +68,7 @@ func sameChecks(a, b *tls.Config) bool {
 // Connect implements sqldriver.Connector.
 func (l *pgLive) Connect(ctx context.Context) (sqldriver.Conn, error) {
 	config, stale := l.newest()
-	conn, err := stdlib.GetConnector(*config).Connect(ctx)
+	conn, err := stdlib.GetConnector(*config, sqlkit.CheckIdle()...).Connect(ctx)
 	return conn, notNewest(err, stale)
 }
 
@@ -77,7 +78,7 @@ func (l *pgLive) Driver() sqldriver.Driver { return stdlib.GetDefaultDriver() }
 // listen opens a connection that listens.
 func (l *pgLive) listen(ctx context.Context) (*pgx.Conn, error) {
 	config, stale := l.newest()
-	conn, err := connectToListen(ctx, config)
+	conn, err := sqlkit.Listen(ctx, config)
 	return conn, notNewest(err, stale)
 }
 

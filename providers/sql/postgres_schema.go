@@ -8,39 +8,34 @@ import (
 
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
+	"github.com/distributedleasing/leasing/providers/sql/sqlkit"
 	"github.com/jackc/pgx/v5"
 )
 
 // version is asked of the catalogue before the table: an error would be the same
 // for a table that is missing and one that this role may not see. Everybody can read
-// the catalogue, also without rights on the schema. It also asks how transactions begin, and how texts are encoded: one name
-// in two encodings would be two names. SQL_ASCII passes UTF-8 on as it is.
+// the catalogue, also without rights on the schema. It also asks how transactions begin, and how texts are encoded.
 func (p *postgres) version(ctx context.Context) (int, error) {
-	var strict bool
-	var encoding string
-	err := viaSQL{p.db}.query(ctx, settings, nil, func(scan scan) error { return scan(&strict, &encoding) })
+	err := p.db.query(ctx, sqlkit.PostgresSettings, nil, func(scan scan) error {
+		strict, err := sqlkit.PostgresSession(scan)
+		p.db.strict.Store(strict)
+		return err
+	})
 	if err != nil {
 		return 0, err
 	}
-	if encoding != "UTF8" && encoding != "SQL_ASCII" {
-		return 0, fmt.Errorf("%w: client_encoding is %s for these connections, so that others would not find the names that they use: set it to UTF8", abstractions.ErrNotSetUp, encoding)
-	}
-	p.db.strict.Store(strict)
 	return p.tables.installed(ctx, p.db)
 }
 
-const (
-	settings  = "SELECT pg_catalog.current_setting('default_transaction_isolation') <> 'read committed', pg_catalog.current_setting('client_encoding')"
-	situation = `SELECT EXISTS (SELECT FROM pg_catalog.pg_namespace WHERE nspname = $1::text), current_user::text,
+const situation = `SELECT EXISTS (SELECT FROM pg_catalog.pg_namespace WHERE nspname = $1::text), current_user::text,
 	pg_catalog.pg_encoding_to_char((SELECT encoding FROM pg_catalog.pg_database WHERE datname = pg_catalog.current_database()))`
-)
 
 // migrate runs in one transaction under an advisory lock of the schema, so that
 // processes that start together do it one after the other, whatever their tables.
 func (p *postgres) migrate(ctx context.Context) error {
 	var there bool
 	var role, encoding string
-	err := viaSQL{p.db}.query(ctx, situation, []any{p.tables.schema}, func(scan scan) error { return scan(&there, &role, &encoding) })
+	err := p.db.query(ctx, situation, []any{p.tables.schema}, func(scan scan) error { return scan(&there, &role, &encoding) })
 	if err != nil {
 		return err
 	}
@@ -52,24 +47,28 @@ func (p *postgres) migrate(ctx context.Context) error {
 		statements = statements[1:]
 	}
 	err = p.install(ctx, statements)
-	if err != nil && p.class(err) == providerkit.Denied {
+	if err != nil && p.verdict(err).Class == providerkit.Denied {
 		return &SetupError{Role: role, Statements: append(slices.Clone(statements), p.grants(role)...), Err: err}
 	}
 	return err
 }
 
-func (p *postgres) install(ctx context.Context, statements []string) error {
+func (p *postgres) install(ctx context.Context, create []string) error {
 	tx, err := p.db.db.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadCommitted}) // it sees what was made before it had the lock
 	if err != nil {
 		return err
 	}
 	defer tx.Rollback() // does nothing after Commit
+	on := statements(viaSQL{tx})
+	if p.db.exec.Load() {
+		on = unprepared{on}
+	}
 	// CREATE SCHEMA IF NOT EXISTS fails too if it meets another one.
 	const lock = "SELECT pg_catalog.pg_advisory_xact_lock(pg_catalog.hashtextextended('github.com/distributedleasing/leasing ' || $1::text, 0))"
-	if err := run(ctx, viaSQL{tx}, lock, p.schema); err != nil {
+	if err := run(ctx, on, lock, p.schema); err != nil {
 		return err
 	}
-	if err := p.tables.install(ctx, viaSQL{tx}, statements); err != nil {
+	if err := p.tables.install(ctx, on, create); err != nil {
 		return err
 	}
 	return tx.Commit()

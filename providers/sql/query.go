@@ -6,6 +6,7 @@ import (
 	"database/sql"
 	"math"
 
+	"github.com/distributedleasing/leasing/providers/sql/sqlkit"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/stdlib"
 	"golang.org/x/sync/semaphore"
@@ -45,6 +46,16 @@ func (q viaSQL) query(ctx context.Context, statement string, args []any, each fu
 	return rows.Close()
 }
 
+// unprepared runs statements through pgx, and prepares none.
+type unprepared struct{ statements }
+
+func (u unprepared) query(ctx context.Context, statement string, args []any, each func(scan) error) error {
+	return u.statements.query(ctx, statement, whole(args), each)
+}
+
+// whole has pgx send a statement with these arguments as a whole.
+func whole(args []any) []any { return append([]any{pgx.QueryExecModeExec}, args...) }
+
 // run runs a statement for its effect.
 func run(ctx context.Context, on statements, statement string, args ...any) error {
 	return on.query(ctx, statement, args, func(scan) error { return nil })
@@ -74,25 +85,66 @@ func (l limited) query(ctx context.Context, statement string, args []any, each f
 	return l.statements.query(ctx, statement, args, each)
 }
 
-// query runs one statement, and hands over each of its rows. It asks pgx itself where it
-// can: through database/sql a request takes a goroutine and some fifty allocations more.
+// query runs one statement, and hands over each of its rows. Where prepared statements turn out to be forgotten nothing was
+// done, and the statement is sent again as a whole, as are all that follow. Where the server can't be worked with, the pool's idle
+// connections are closed: the next request makes one, maybe to another server.
 func (d *pgDatabase) query(ctx context.Context, statement string, args []any, each func(scan) error) error {
-	if !d.native {
-		return viaSQL{d.querier}.query(ctx, statement, args, each)
+	exec := d.exec.Load()
+	err := d.once(ctx, exec, statement, args, each)
+	if err == nil {
+		return nil
 	}
-	conn, err := d.connection(ctx)
+	verdict := sqlkit.Postgres(err)
+	if verdict.Unprepared && d.native {
+		d.exec.Store(true)
+		if !exec && ctx.Err() == nil {
+			return d.query(ctx, statement, args, each)
+		}
+	}
+	if verdict.Close {
+		d.drop(ctx)
+	}
+	return err
+}
+
+// once asks pgx itself where it can: through database/sql a request takes a goroutine and some fifty allocations more.
+func (d *pgDatabase) once(ctx context.Context, exec bool, statement string, args []any, each func(scan) error) error {
+	switch {
+	case !d.native:
+		return viaSQL{d.querier}.query(ctx, statement, args, each)
+	case exec:
+		args = whole(args)
+	}
+	if d.pool != nil {
+		conn, err := d.fromPool(ctx)
+		if err != nil {
+			return err
+		}
+		defer conn.Release()
+		return d.on(ctx, conn.Conn(), statement, args, each)
+	}
+	conn, err := d.fromDB(ctx)
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
 	return conn.Raw(func(driverConn any) error {
-		conn := driverConn.(*stdlib.Conn).Conn()
-		if d.strict.Load() {
-			return readCommitted(ctx, conn, statement, args, each)
-		}
-		rows, err := conn.Query(ctx, statement, args...)
-		return scanAll(rows, err, each)
+		return d.on(ctx, driverConn.(*stdlib.Conn).Conn(), statement, args, each)
 	})
+}
+
+// on runs a statement on a connection, and closes the connection if it may not be used again.
+func (d *pgDatabase) on(ctx context.Context, conn *pgx.Conn, statement string, args []any, each func(scan) error) (err error) {
+	if d.strict.Load() {
+		err = readCommitted(ctx, conn, statement, args, each)
+	} else {
+		rows, failed := conn.Query(ctx, statement, args...)
+		err = scanAll(rows, failed, each)
+	}
+	if err != nil && sqlkit.Postgres(err).Close {
+		sqlkit.HangUp(conn)
+	}
+	return err
 }
 
 func scanAll(rows pgx.Rows, err error, each func(scan) error) error {

@@ -135,7 +135,7 @@ func (d *driver) migrate(ctx context.Context) error {
 	found, err := d.backend.version(ctx)
 	if err == nil && found == 0 {
 		err = d.backend.migrate(ctx)
-		if setup := (*SetupError)(nil); err != nil && d.backend.class(err) == providerkit.Denied && !errors.As(err, &setup) {
+		if setup := (*SetupError)(nil); err != nil && d.backend.verdict(err).Class == providerkit.Denied && !errors.As(err, &setup) {
 			err = &SetupError{Statements: d.tables.create, Err: err}
 		}
 	} else if err == nil {

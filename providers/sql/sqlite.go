@@ -30,8 +30,6 @@ type sqliteChange struct {
 	freed lineUp // who waits for a name that is free now
 }
 
-func (s *sqlite) class(err error) providerkit.Class { return sqliteClass(err) }
-
 // change makes a change, in a transaction with others.
 func (s *sqlite) change(ctx context.Context, name, id string, rule func(*storedRow) providerkit.Change) (applied, error) {
 	c := &sqliteChange{name: name, id: id, rule: rule}
@@ -58,7 +56,7 @@ func (s *sqlite) applyMany(ctx context.Context, all []*sqliteChange, _ bool) {
 		}
 		return nil
 	})
-	alone := err != nil && len(all) > 1 && s.class(err) != providerkit.Unknown && ctx.Err() == nil
+	alone := err != nil && len(all) > 1 && s.verdict(err).Class != providerkit.Unknown && ctx.Err() == nil
 	for i, c := range all {
 		if alone {
 			s.applyMany(ctx, all[i:i+1], false)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
+	"github.com/distributedleasing/leasing/providers/sql/sqlkit"
 	"github.com/ncruces/go-sqlite3"
 	sqlitedriver "github.com/ncruces/go-sqlite3/driver"
 	"golang.org/x/sync/semaphore"
@@ -104,7 +105,7 @@ func (d *sqliteDatabase) write(ctx context.Context, do func(statements) error) e
 	defer func() { d.leave(w, healthy) }()
 	if err := w.exec(ctx, "BEGIN IMMEDIATE"); err != nil {
 		_ = w.exec(context.Background(), "ROLLBACK") // drivers may report an interrupt though it has begun
-		healthy = sqliteClass(err) == providerkit.Refused || ctx.Err() != nil
+		healthy = sqlkit.SQLite(err).Class == providerkit.Refused || ctx.Err() != nil
 		return err
 	}
 	if err = d.opened.Load().verify(); err == nil {
@@ -113,7 +114,7 @@ func (d *sqliteDatabase) write(ctx context.Context, do func(statements) error) e
 	if err == nil {
 		err = w.exec(ctx, "COMMIT")
 	}
-	healthy = err == nil || w.exec(context.Background(), "ROLLBACK") == nil
+	healthy = err == nil || w.exec(context.Background(), "ROLLBACK") == nil && !sqlkit.SQLite(err).Close
 	return err
 }
 

@@ -6,7 +6,9 @@ import (
 	"database/sql"
 	"slices"
 	"sync"
+	"sync/atomic"
 
+	"github.com/distributedleasing/leasing/providers/sql/sqlkit"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 )
@@ -60,10 +62,52 @@ func scanAll(rows rows, each func(scan) error) error {
 	return rows.Err()
 }
 
+// postgresPool is what PostgreSQL's errors decide about the application's connections. It makes the same of all sessions.
+type postgresPool struct {
+	forgets *atomic.Bool // prepared statements; nil if the driver is not pgx
+	drop    func(context.Context)
+}
+
+// args are those of a statement. Where prepared statements are forgotten they say that it is sent whole.
+func (p postgresPool) args(args []any) []any {
+	if p.forgets == nil || !p.forgets.Load() {
+		return args
+	}
+	return append([]any{pgx.QueryExecModeExec}, args...)
+}
+
+// run runs what fails with an error of the database.
+func (p postgresPool) run(ctx context.Context, do func() error) error {
+	err := do()
+	if err == nil {
+		return nil
+	}
+	verdict := sqlkit.Postgres(err)
+	if verdict.Unprepared && p.forgets != nil {
+		p.forgets.Store(true)
+	}
+	if verdict.Close {
+		p.drop(ctx)
+	}
+	return err
+}
+
 // sqlDatabase is PostgreSQL through database/sql.
 type sqlDatabase struct {
-	sqlSession
+	postgresPool
 	db *sql.DB
+}
+
+func newSQLDatabase(db *sql.DB) sqlDatabase {
+	d := sqlDatabase{postgresPool{drop: func(ctx context.Context) { sqlkit.DropDB(ctx, db) }}, db}
+	if sqlkit.ListenLike(db) != nil {
+		d.forgets = new(atomic.Bool)
+	}
+	return d
+}
+
+func (d sqlDatabase) query(ctx context.Context, statement string, args []any, each func(scan) error) error {
+	return d.run(ctx, func() error { return sqlSession{d.db}.query(ctx, statement, d.args(args), each) })
 }
 
 func (d sqlDatabase) change(ctx context.Context, statement string, args []any, each func(scan) error) error {
@@ -71,7 +115,21 @@ func (d sqlDatabase) change(ctx context.Context, statement string, args []any, e
 }
 
 func (d sqlDatabase) transact(ctx context.Context, do func(session, *sql.Tx) error) error {
-	return transact(ctx, d.db, &sql.TxOptions{Isolation: sql.LevelReadCommitted}, do)
+	return d.run(ctx, func() error {
+		return transact(ctx, d.db, &sql.TxOptions{Isolation: sql.LevelReadCommitted}, func(on session, tx *sql.Tx) error {
+			return do(pooledSession{d.postgresPool, on}, tx)
+		})
+	})
+}
+
+// pooledSession is a transaction of PostgreSQL's.
+type pooledSession struct {
+	pool postgresPool
+	session
+}
+
+func (s pooledSession) query(ctx context.Context, statement string, args []any, each func(scan) error) error {
+	return s.session.query(ctx, statement, s.pool.args(args), each)
 }
 
 // beginner is a *sql.DB or *sql.Conn.
@@ -264,8 +322,16 @@ func (s pgxSession) query(ctx context.Context, statement string, args []any, eac
 }
 
 type pgxDatabase struct {
-	pgxSession
+	postgresPool
 	pool *pgxpool.Pool
+}
+
+func newPgxDatabase(pool *pgxpool.Pool) pgxDatabase {
+	return pgxDatabase{postgresPool{new(atomic.Bool), func(context.Context) { sqlkit.DropPool(pool) }}, pool}
+}
+
+func (d pgxDatabase) query(ctx context.Context, statement string, args []any, each func(scan) error) error {
+	return d.run(ctx, func() error { return pgxSession{d.pool}.query(ctx, statement, d.args(args), each) })
 }
 
 func (d pgxDatabase) change(ctx context.Context, statement string, args []any, each func(scan) error) error {
@@ -273,5 +339,9 @@ func (d pgxDatabase) change(ctx context.Context, statement string, args []any, e
 }
 
 func (d pgxDatabase) transact(ctx context.Context, do func(session, pgx.Tx) error) error {
-	return pgx.BeginTxFunc(ctx, d.pool, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) error { return do(pgxSession{tx}, tx) })
+	return d.run(ctx, func() error {
+		return pgx.BeginTxFunc(ctx, d.pool, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) error {
+			return do(pooledSession{d.postgresPool, pgxSession{tx}}, tx)
+		})
+	})
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/providers/sql/sqlkit"
 )
 
 // SetupError is returned by Migrate if the role may not create the tables, and matches
@@ -101,19 +102,19 @@ func (s *Store[Tx]) lockMigrations(ctx context.Context, on session) error {
 // missing returns the statements that make what is not there. Tables that are there are of the version that
 // this code knows, and connections are in UTF8: one operation in two encodings would be two. SQL_ASCII passes UTF-8 on as it is.
 func (s *Store[Tx]) missing(ctx context.Context, on session) (statements []string, err error) {
-	var encoding string
-	var strict bool
 	if !s.lite {
-		const settings = "SELECT pg_catalog.current_setting('client_encoding'), pg_catalog.current_setting('default_transaction_isolation') <> 'read committed'"
-		err := on.query(ctx, settings, nil, func(scan scan) error { return scan(&encoding, &strict) })
+		err := on.query(ctx, sqlkit.PostgresSettings, nil, func(scan scan) error {
+			strict, err := sqlkit.PostgresSession(scan)
+			s.strict.Store(strict)
+			if errors.Is(err, leasing.ErrNotSetUp) {
+				err = answer(fmt.Errorf("sequence: %w", err))
+			}
+			return err
+		})
 		if err != nil {
 			return nil, err
 		}
-		if encoding != "UTF8" && encoding != "SQL_ASCII" {
-			return nil, answer(fmt.Errorf("sequence: %w: client_encoding is %s for these connections, so that others would not find the operations that they name: set it to UTF8", leasing.ErrNotSetUp, encoding))
-		}
 	}
-	s.strict.Store(strict)
 	// In one statement: another process may just be committing them.
 	there := map[string]bool{}
 	args := []any{s.prefix, len(s.prefix)}

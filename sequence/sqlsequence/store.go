@@ -14,6 +14,7 @@ import (
 
 	"github.com/distributedleasing/leasing"
 	"github.com/distributedleasing/leasing/abstractions/providerkit/batch"
+	"github.com/distributedleasing/leasing/providers/sql/sqlkit"
 	"github.com/distributedleasing/leasing/sequence/internal/watch"
 	"github.com/distributedleasing/leasing/sequence/seqstore"
 	"github.com/jackc/pgx/v5"
@@ -87,7 +88,7 @@ func OpenPostgres(db *sql.DB, options Options) (*Store[*sql.Tx], error) {
 	if db == nil {
 		return nil, &leasing.InvalidError{Field: "db", Value: nil, Want: "a *sql.DB"}
 	}
-	return newStore[*sql.Tx](sqlDatabase{sqlSession{db}, db}, postgresDialect, options, connectLike(db))
+	return newStore[*sql.Tx](newSQLDatabase(db), postgresDialect, options, sqlkit.ListenLike(db))
 }
 
 // OpenPool makes a store on PostgreSQL over the application's pool. It makes no request. Close it
@@ -96,7 +97,7 @@ func OpenPool(pool *pgxpool.Pool, options Options) (*Store[pgx.Tx], error) {
 	if pool == nil {
 		return nil, &leasing.InvalidError{Field: "pool", Value: nil, Want: "a *pgxpool.Pool"}
 	}
-	return newStore[pgx.Tx](pgxDatabase{pgxSession{pool}, pool}, postgresDialect, options, connectAs(pool))
+	return newStore[pgx.Tx](newPgxDatabase(pool), postgresDialect, options, sqlkit.ListenAs(pool))
 }
 
 // OpenSQLite makes a store on an SQLite file over the application's database, with any driver

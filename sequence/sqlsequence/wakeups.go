@@ -2,7 +2,6 @@ package sqlsequence
 
 import (
 	"context"
-	"database/sql"
 	"fmt"
 	"maps"
 	"slices"
@@ -10,10 +9,9 @@ import (
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
+	"github.com/distributedleasing/leasing/providers/sql/sqlkit"
 	"github.com/distributedleasing/leasing/sequence/internal/watch"
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
-	"github.com/jackc/pgx/v5/stdlib"
 )
 
 // wakeups tell other processes of what was closed, and listen for what they have closed. Both
@@ -106,6 +104,14 @@ func (w *wakeups) open(ctx context.Context) (providerkit.Connection, error) {
 		return nil, err
 	}
 	c := connection{conn, w.hub}
+	err = sqlkit.Sticks(ctx, conn, func(ctx context.Context) (pid int, err error) {
+		err = w.on.query(ctx, sqlkit.ServerProcess, nil, func(scan scan) error { return scan(&pid) })
+		return pid, err
+	})
+	if err != nil {
+		c.Close()
+		return nil, err
+	}
 	if _, err := conn.Exec(ctx, "LISTEN "+pgx.Identifier{w.channel}.Sanitize()); err != nil {
 		c.Close()
 		return nil, err
@@ -123,46 +129,4 @@ func (c connection) Receive(ctx context.Context) (string, error) {
 	return notification.Payload, nil
 }
 
-func (c connection) Close() {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-	defer cancel()
-	_ = c.Conn.Close(ctx)
-}
-
-// connectAs connects as a pool does, hooks included, and takes up no place in it.
-func connectAs(pool *pgxpool.Pool) func(context.Context) (*pgx.Conn, error) {
-	return func(ctx context.Context) (*pgx.Conn, error) {
-		config := pool.Config()
-		if config.BeforeConnect != nil {
-			if err := config.BeforeConnect(ctx, config.ConnConfig); err != nil {
-				return nil, err
-			}
-		}
-		config.ConnConfig.OnNotification = nil // which would take them from WaitForNotification
-		return pgx.ConnectConfig(ctx, config.ConnConfig)
-	}
-}
-
-// connectLike connects as the latest connection of a database did: nil if that is not pgx's.
-func connectLike(db *sql.DB) func(context.Context) (*pgx.Conn, error) {
-	if _, ok := db.Driver().(*stdlib.Driver); !ok {
-		return nil
-	}
-	return func(ctx context.Context) (*pgx.Conn, error) {
-		conn, err := db.Conn(ctx)
-		if err != nil {
-			return nil, err
-		}
-		defer conn.Close()
-		var config *pgx.ConnConfig
-		err = conn.Raw(func(driverConn any) error {
-			config = driverConn.(*stdlib.Conn).Conn().Config()
-			return nil
-		})
-		if err != nil {
-			return nil, err
-		}
-		config.OnNotification = nil
-		return pgx.ConnectConfig(ctx, config)
-	}
-}
+func (c connection) Close() { sqlkit.HangUp(c.Conn) }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/distributedleasing/leasing/providers/sql/sqlkit"
 	"github.com/distributedleasing/leasing/sequence/seqstore"
 )
 
@@ -155,7 +156,7 @@ func (s *Store[Tx]) commit(ctx context.Context, req seqstore.CommitRequest, next
 			err = s.once(ctx, along, append(args[:4:4], next.args()[1:]...), func(scan scan) error {
 				return next.issued(func(dest ...any) error { return each(scan, dest...) })
 			})
-			next.refused = uniqueViolation(err)
+			next.refused = sqlkit.IsDuplicate(err)
 		}
 		if err != nil {
 			return seqstore.Entry{}, err
@@ -208,7 +209,7 @@ func (s *Store[Tx]) close(ctx context.Context, stream string, seq int64, write s
 		}
 		// Last, since others wait for the counter until this transaction ends.
 		err = on.query(ctx, s.sql.leaseIfFree, next.args(), next.issued)
-		next.refused = uniqueViolation(err)
+		next.refused = sqlkit.IsDuplicate(err)
 		return err
 	})
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
 	sqllease "github.com/distributedleasing/leasing/providers/sql"
+	"github.com/distributedleasing/leasing/providers/sql/sqlkit"
 	"github.com/go-sql-driver/mysql"
 )
 
@@ -87,7 +88,8 @@ func clientOf(u providerkit.URL, rest url.Values) (*sqllease.MySQLClient, error)
 		return nil, providerkit.BadURL("a host and parameters that go-sql-driver/mysql understands")
 	}
 	config.User, config.Passwd, config.DBName = u.User, u.Password.Reveal(), database[1:]
-	config.Timeout, config.MultiStatements, config.InterpolateParams, config.RejectReadOnly = connectTimeout, true, true, true
+	config.Timeout, config.MultiStatements, config.InterpolateParams = connectTimeout, true, true
+	config.DialFunc = sqlkit.Dialer().DialContext
 	config.Logger = &mysql.NopLogger{} // what goes wrong is in the errors
 	connector, err := mysql.NewConnector(config)
 	if err != nil {
@@ -96,9 +98,16 @@ func clientOf(u providerkit.URL, rest url.Values) (*sqllease.MySQLClient, error)
 	return &sqllease.MySQLClient{Connector: connector, MaxConns: conns, ErrorNumber: errorNumber}, nil
 }
 
+// errorNumber is the server's code in an error of the library. Where the library itself ends a log-in it is the code that MySQL's own
+// client has for that.
 func errorNumber(err error) int {
 	if coded := (*mysql.MySQLError)(nil); errors.As(err, &coded) {
 		return int(coded.Number)
+	}
+	for _, ended := range []error{mysql.ErrNoTLS, mysql.ErrCleartextPassword, mysql.ErrNativePassword, mysql.ErrOldPassword, mysql.ErrUnknownPlugin} {
+		if errors.Is(err, ended) {
+			return sqlkit.MySQLAuthError
+		}
 	}
 	return 0
 }

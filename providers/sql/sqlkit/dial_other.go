@@ -1,0 +1,7 @@
+//go:build !linux
+
+package sqlkit
+
+import "syscall"
+
+func userTimeout(string, string, syscall.RawConn) error { return nil }

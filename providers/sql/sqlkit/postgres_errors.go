@@ -1,0 +1,78 @@
+package sqlkit
+
+import (
+	"errors"
+
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// unprepared is the verdict on a connection behind a pooler that gives each transaction another session.
+var unprepared = Verdict{
+	Meaning: providerkit.Meaning{
+		Class:  providerkit.Refused,
+		Advice: "a pooler may forget prepared statements: see default_query_exec_mode=exec",
+	},
+	Close: true, Unprepared: true,
+}
+
+// sqlStates gives PostgreSQL's error codes their verdicts: of the whole code, else of its class, the first
+// two characters. A code that is not listed leaves the outcome unknown.
+// See https://www.postgresql.org/docs/current/errcodes-appendix.html.
+//
+// A code is Refused only where the server reports it instead of committing.
+// A connection that fails (08), a cancelled statement (57014) and a server that shuts down
+// (57P01, 57P02) are not: the report may pass the commit by.
+var sqlStates = map[string]Verdict{
+	"22021": is(providerkit.Invalid),  // character_not_in_repertoire
+	"22P05": is(providerkit.Invalid),  // untranslatable_character: the database is not in UTF-8
+	"23":    is(providerkit.NotSetUp), // constraints that our tables don't have: another application's table
+	// read_only_sql_transaction: a standby, or a failover under way
+	"25006": closing(providerkit.Refused, "the server only reads: name the primary, or all servers and target_session_attrs=read-write"),
+	"25P02": closing(providerkit.Refused, ""), // in_failed_sql_transaction: another user of the pool has left one
+	"26000": unprepared,                       // invalid_sql_statement_name
+	"28":    is(providerkit.Denied),           // invalid authorization, wrong password
+	"3D000": is(providerkit.NotSetUp),         // no such database
+	"3F000": is(providerkit.NotSetUp),         // no such schema
+	"40001": is(providerkit.Refused),          // serialization_failure: roles may set a stricter isolation level
+	"40P01": is(providerkit.Refused),          // deadlock_detected
+	"42501": is(providerkit.Denied),           // insufficient_privilege
+	"42703": is(providerkit.NotSetUp),         // undefined_column
+	"42704": is(providerkit.NotSetUp),         // undefined_object
+	"42809": is(providerkit.NotSetUp),         // wrong_object_type: a view
+	"42883": is(providerkit.NotSetUp),         // undefined_function
+	"42P01": is(providerkit.NotSetUp),         // undefined_table
+	"42P05": unprepared,                       // duplicate_prepared_statement
+	"42P10": is(providerkit.NotSetUp),         // invalid_column_reference: no key to conflict with
+	"53":    is(providerkit.Refused),          // out of connections, memory or disk
+	"55000": is(providerkit.NotSetUp),         // object_not_in_prerequisite_state: a view
+	"55P03": is(providerkit.Refused),          // lock_not_available: lock_timeout, or a pool of one connection
+	"57P01": closing(providerkit.Unknown, ""), // admin_shutdown
+	"57P02": closing(providerkit.Unknown, ""), // crash_shutdown
+	"57P03": closing(providerkit.Refused, ""), // cannot_connect_now: starting up or shutting down
+	"57P04": closing(providerkit.Unknown, ""), // database_dropped
+	"57P05": closing(providerkit.Refused, ""), // idle_session_timeout, which no statement meets
+}
+
+// Postgres judges an error of a driver for PostgreSQL: pgx, lib/pq, or another one whose errors have
+// a method SQLState.
+func Postgres(err error) (v Verdict) {
+	var coded interface{ SQLState() string }
+	if errors.As(err, &coded) {
+		state, listed := coded.SQLState(), false
+		if v, listed = sqlStates[state]; !listed && len(state) == 5 {
+			v = sqlStates[state[:2]]
+		}
+	}
+	// Neither pgx nor database/sql repeats a statement that may have been sent.
+	if unconnected := (*pgconn.ConnectError)(nil); v.Class == providerkit.Unknown && (errors.As(err, &unconnected) || coded == nil && providerkit.NotSent(err)) {
+		v.Class = providerkit.Unsent
+	}
+	return v
+}
+
+// IsDuplicate reports whether a row with the same key is there already, on PostgreSQL.
+func IsDuplicate(err error) bool {
+	var coded interface{ SQLState() string }
+	return errors.As(err, &coded) && coded.SQLState() == "23505"
+}
