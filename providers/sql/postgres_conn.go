@@ -113,40 +113,42 @@ func overDB(db *sql.DB) *pgDatabase {
 }
 
 // fromPool takes a connection of the user's pool.
-func (d *pgDatabase) fromPool(ctx context.Context) (*pgxpool.Conn, error) {
-	return got(ctx, d, d.pool, sqlkit.AcquireChecked, d.pool.Acquire)
-}
-
-// fromDB takes a connection of the database. Our own check themselves.
-func (d *pgDatabase) fromDB(ctx context.Context) (*sql.Conn, error) {
-	if !d.hooked {
-		return d.db.Conn(ctx)
-	}
-	return got(ctx, d, d.db, sqlkit.ConnChecked, d.db.Conn)
-}
-
-// got takes a connection of the user's. If none was taken for a while, those that there are were idle, and have to be checked. The
-// hooks of the user's get passwords, and their errors say
-// nothing of the server: its own answers are *pgconn.ConnectError.
-func got[P, C any](ctx context.Context, d *pgDatabase, pool P, checked func(context.Context, P) (C, error), busy func(context.Context) (C, error)) (conn C, err error) {
-	now := time.Now().UnixNano()
-	if last := d.used.Load(); last != 0 && now-last > int64(sqlkit.Idle) {
-		conn, err = checked(ctx, pool)
-		now = time.Now().UnixNano()
+func (d *pgDatabase) fromPool(ctx context.Context) (conn *pgxpool.Conn, err error) {
+	if d.rested() {
+		conn, err = sqlkit.AcquireChecked(ctx, d.pool)
 	} else {
-		conn, err = busy(ctx)
+		conn, err = d.pool.Acquire(ctx)
 	}
+	return conn, d.taken(ctx, err)
+}
+
+// fromDB takes a connection of the database. Those of our own check themselves.
+func (d *pgDatabase) fromDB(ctx context.Context) (conn *sql.Conn, err error) {
+	if d.hooked && d.rested() {
+		conn, err = sqlkit.ConnChecked(ctx, d.db)
+	} else {
+		conn, err = d.db.Conn(ctx)
+	}
+	return conn, d.taken(ctx, err)
+}
+
+// rested reports whether no connection of the user's was taken for a while, so that they were idle and have to be checked.
+func (d *pgDatabase) rested() bool {
+	last := d.used.Load()
+	return last != 0 && time.Now().UnixNano()-last > int64(sqlkit.Idle)
+}
+
+// taken notes that a connection was taken, or explains the error. The hooks of a user's pool get its passwords, and their errors say
+// nothing of the server: its own answers are *pgconn.ConnectError.
+func (d *pgDatabase) taken(ctx context.Context, err error) error {
 	if err == nil {
-		d.used.Store(now)
-		return conn, nil
+		d.used.Store(time.Now().UnixNano())
+		return nil
 	}
-	if ctx.Err() != nil || errors.Is(err, sqldriver.ErrBadConn) {
-		return conn, err
+	if answered := (*pgconn.ConnectError)(nil); !d.hooked || ctx.Err() != nil || errors.Is(err, sqldriver.ErrBadConn) || errors.As(err, &answered) {
+		return err
 	}
-	if answered := (*pgconn.ConnectError)(nil); errors.As(err, &answered) {
-		return conn, err
-	}
-	return conn, providerkit.NewCredentialError(err, false)
+	return providerkit.NewCredentialError(err, false)
 }
 
 // wake listens for the waiters of a provider. It never does again once a pooler was seen that gives each transaction another session.

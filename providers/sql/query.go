@@ -5,6 +5,7 @@ import (
 	"context"
 	"database/sql"
 	"math"
+	"time"
 
 	"github.com/distributedleasing/leasing/providers/sql/sqlkit"
 	"github.com/jackc/pgx/v5"
@@ -109,10 +110,10 @@ func (d *pgDatabase) query(ctx context.Context, statement string, args []any, ea
 
 // once asks pgx itself where it can: through database/sql a request takes a goroutine and some fifty allocations more.
 func (d *pgDatabase) once(ctx context.Context, exec bool, statement string, args []any, each func(scan) error) error {
-	switch {
-	case !d.native:
-		return viaSQL{d.querier}.query(ctx, statement, args, each)
-	case exec:
+	if !d.native {
+		return d.foreign(ctx, statement, args, each)
+	}
+	if exec {
 		args = whole(args)
 	}
 	if d.pool != nil {
@@ -131,6 +132,22 @@ func (d *pgDatabase) once(ctx context.Context, exec bool, statement string, args
 	return conn.Raw(func(driverConn any) error {
 		return d.on(ctx, driverConn.(*stdlib.Conn).Conn(), statement, args, each)
 	})
+}
+
+// foreign runs a statement through another driver than pgx.
+func (d *pgDatabase) foreign(ctx context.Context, statement string, args []any, each func(scan) error) error {
+	if d.rested() {
+		conn, err := sqlkit.ConnChecked(ctx, d.db)
+		if err != nil {
+			return err
+		}
+		_ = conn.Close() // back to the pool
+	}
+	err := viaSQL{d.querier}.query(ctx, statement, args, each)
+	if err == nil {
+		d.used.Store(time.Now().UnixNano())
+	}
+	return err
 }
 
 // on runs a statement on a connection, and closes the connection if it may not be used again.

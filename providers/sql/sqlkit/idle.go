@@ -68,46 +68,59 @@ func DropPool(pool *pgxpool.Pool) {
 	}
 }
 
-// DropDB closes the idle connections of a database, as far as that takes no longer than a check. It changes no setting of the
-// database.
+// DropDB closes the idle connections of a database, and changes no setting of the database. All together may take as long as a check.
 func DropDB(ctx context.Context, db *sql.DB) {
-	ctx, cancel := context.WithTimeout(ctx, CheckTime(ctx))
-	defer cancel()
-	for n := db.Stats().Idle; n > 0; n-- {
-		conn, err := db.Conn(ctx)
-		if err != nil {
-			return
-		}
-		_ = conn.Raw(func(any) error { return sqldriver.ErrBadConn }) // tells the pool to close it
-		_ = conn.Close()
+	idle := db.Stats().Idle
+	for range idle {
+		dropOne(ctx, db, CheckTime(ctx)/time.Duration(idle))
 	}
+}
+
+// dropOne closes the idle connection that comes next. If the driver checks it meanwhile, and it does not answer in time, it is closed for that.
+func dropOne(ctx context.Context, db *sql.DB, limit time.Duration) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	conn, err := db.Conn(ctx)
+	if err != nil {
+		return
+	}
+	defer conn.Close()
+	_ = conn.Raw(func(any) error { return sqldriver.ErrBadConn }) // tells the pool to close it
 }
 
 // AcquireChecked takes a connection of a pool whose connections may have been idle for long. If the first does not answer in time,
 // the other idle ones are closed too: they took the same path.
 func AcquireChecked(ctx context.Context, pool *pgxpool.Pool) (*pgxpool.Conn, error) {
-	if pool.Stat().IdleConns() > 0 { // so there is no wait for a place, and no connection is made
-		short, cancel := context.WithTimeout(ctx, CheckTime(ctx))
-		defer cancel()
-		conn, err := pool.Acquire(short)
-		if err == nil || short.Err() == nil || ctx.Err() != nil {
-			return conn, err
-		}
-		DropPool(pool)
+	if pool.Stat().IdleConns() == 0 {
+		return pool.Acquire(ctx)
 	}
+	short, cancel := context.WithTimeout(ctx, CheckTime(ctx)) // there is no wait for a place, and no connection is made
+	defer cancel()
+	conn, err := pool.Acquire(short)
+	if err == nil || short.Err() == nil || ctx.Err() != nil {
+		return conn, err
+	}
+	DropPool(pool)
 	return pool.Acquire(ctx)
 }
 
 // ConnChecked is AcquireChecked for a database of package sql.
 func ConnChecked(ctx context.Context, db *sql.DB) (*sql.Conn, error) {
-	if db.Stats().Idle > 0 {
-		short, cancel := context.WithTimeout(ctx, CheckTime(ctx))
-		defer cancel()
-		conn, err := db.Conn(short)
-		if err == nil || short.Err() == nil || ctx.Err() != nil {
-			return conn, err
-		}
-		DropDB(ctx, db)
+	if db.Stats().Idle == 0 {
+		return db.Conn(ctx)
 	}
+	short, cancel := context.WithTimeout(ctx, CheckTime(ctx))
+	defer cancel()
+	conn, err := db.Conn(short)
+	switch {
+	case err != nil && (short.Err() == nil || ctx.Err() != nil):
+		return nil, err
+	case err == nil && conn.PingContext(short) == nil: // not every driver checks by itself
+		return conn, nil
+	case err == nil:
+		_ = conn.Raw(func(any) error { return sqldriver.ErrBadConn })
+		_ = conn.Close()
+	}
+	DropDB(ctx, db)
 	return db.Conn(ctx)
 }

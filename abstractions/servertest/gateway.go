@@ -1,0 +1,80 @@
+package servertest
+
+import (
+	"io"
+	"net"
+	"sync"
+	"sync/atomic"
+	"testing"
+)
+
+// Gateway is a way to a server that can lose the state of its connections without a word. Make one with NewGateway.
+type Gateway struct {
+	listener net.Listener
+	epoch    atomic.Int64 // of the connections that pass data on
+
+	mu    sync.Mutex
+	conns []net.Conn
+}
+
+// NewGateway opens a way to a server. The way is closed when the test ends.
+func NewGateway(t testing.TB, server string) *Gateway {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // it does not wait
+	check(t, err)
+	g := &Gateway{listener: listener}
+	var serving sync.WaitGroup
+	t.Cleanup(func() {
+		listener.Close()
+		g.mu.Lock()
+		for _, conn := range g.conns {
+			conn.Close()
+		}
+		g.mu.Unlock()
+		serving.Wait()
+	})
+	serving.Go(func() {
+		for {
+			client, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			behind, err := net.Dial("tcp", server) //nolint:noctx // on loopback
+			if err != nil {
+				client.Close()
+				continue
+			}
+			g.mu.Lock()
+			g.conns = append(g.conns, client, behind)
+			g.mu.Unlock()
+			epoch := g.epoch.Load()
+			for _, way := range [][2]net.Conn{{client, behind}, {behind, client}} {
+				serving.Go(func() {
+					_, _ = io.Copy(passing{way[1], g, epoch}, way[0])
+					client.Close()
+					behind.Close()
+				})
+			}
+		}
+	})
+	return g
+}
+
+// Addr is where clients connect.
+func (g *Gateway) Addr() string { return g.listener.Addr().String() }
+
+// Forget loses the connections that there are: they stay open, and nothing that is sent arrives. New connections work.
+func (g *Gateway) Forget() { g.epoch.Add(1) }
+
+type passing struct {
+	to    io.Writer
+	g     *Gateway
+	epoch int64
+}
+
+func (p passing) Write(data []byte) (int, error) {
+	if p.g.epoch.Load() != p.epoch {
+		return len(data), nil
+	}
+	return p.to.Write(data)
+}
