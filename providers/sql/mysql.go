@@ -61,10 +61,13 @@ func (m *mysql) write(ctx context.Context, on statements, r *storedRow, until in
 		statement, args = m.sql["update"], append(args[1:], r.Name, before, until)
 	}
 	if len(notes) == 0 {
-		return count(ctx, on, statement, args...)
+		if n, err = count(ctx, on, statement, args...); n > 1 { // the insert has met a row
+			n = 0
+		}
+		return n, err
 	}
 	// It is sent as a whole, and one transaction: the server waits for nobody before its end.
-	statement = "START TRANSACTION; " + statement + "; SET @leasing_written = ROW_COUNT()"
+	statement = "START TRANSACTION; " + statement + "; SET @leasing_written = (ROW_COUNT() = 1)"
 	for _, e := range notes {
 		statement, args = statement+"; "+m.sql["note"], append(args, noteArgs(&e)...)
 	}

@@ -114,9 +114,8 @@ func TestTrap_T150_ConnectionsOfNoUseAreClosed(t *testing.T) {
 		u.User = url.UserPassword(role, "geheim")
 		p, on := open(u.String())
 		on(4, "SELECT 1")
-		_, err = p.Acquire(bounded(t), claimOf("n", time.Minute))
-		require.ErrorIs(t, err, abstractions.ErrThrottled)
-		require.ErrorContains(t, err, "target_session_attrs")
+		_, refused := p.Acquire(bounded(t), claimOf("n", time.Minute))
+		require.ErrorIs(t, refused, abstractions.ErrThrottled)
 		on(4, "SELECT 1")
 		execPostgres(t, "ALTER ROLE "+role+" RESET default_transaction_read_only")
 
@@ -124,6 +123,7 @@ func TestTrap_T150_ConnectionsOfNoUseAreClosed(t *testing.T) {
 			_, err = p.Acquire(bounded(t), claimOf("n", time.Minute))
 		}
 		require.NoError(t, err)
+		require.ErrorContains(t, refused, "target_session_attrs")
 	})
 }
 
@@ -224,4 +224,23 @@ func TestTrap_T154_AStandbyIsNotListenedTo(t *testing.T) {
 		require.ErrorIs(t, err, abstractions.ErrUnavailable)
 	}
 	require.NotContains(t, server.Printed(), "LISTEN")
+}
+
+// T161: a row that was made by hand, with a version of 0, is one like others.
+func TestTrap_T161_ARowOfVersionZero(t *testing.T) {
+	onEach(t, func(t *testing.T, open func(...string) *Provider) {
+		p := open()
+		claim, err := p.Acquire(bounded(t), claimOf("n", time.Hour))
+		require.NoError(t, err)
+		execute(bounded(t), t, p.driver.backend, "UPDATE {lease} SET version = 0")
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		result, err := p.Break(ctx, abstractions.BreakRequest{Name: "n", Immediate: true})
+		require.NoError(t, err)
+		require.True(t, result.WasHeld)
+		execute(bounded(t), t, p.driver.backend, "UPDATE {lease} SET version = 0")
+		next, err := p.Acquire(ctx, claimOf("n", time.Hour))
+		require.NoError(t, err)
+		require.Greater(t, next.Token, claim.Token)
+	})
 }

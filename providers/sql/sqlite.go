@@ -172,8 +172,8 @@ func (s *sqlite) close() error {
 // sqliteTables fills in the statements for one table.
 func sqliteTables(table string) tables {
 	return newTables("", table, `"`, map[string]string{
-		// Columns in the order of storedRow.columns, after the name.
-		"row": `version, token, id, owner, ttl_us, metadata, acquired_us, expires_us, breaking, broken_by, break_reason, ended, waiters,
+		// Columns in the order of storedRow.columns, after the name. A row made by hand may have the version 0, which stands for no row.
+		"row": `max(version, 1), token, id, owner, ttl_us, metadata, acquired_us, expires_us, breaking, broken_by, break_reason, ended, waiters,
 	boot, boot_us`,
 	}, "common", "sqlite")
 }

@@ -1,0 +1,256 @@
+//go:build unix
+
+package mysqllease
+
+import (
+	"context"
+	"database/sql/driver"
+	"errors"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/servertest"
+	sqllease "github.com/distributedleasing/leasing/providers/sql"
+	"github.com/go-sql-driver/mysql"
+	"github.com/stretchr/testify/require"
+)
+
+// own is a server of the test's own, with a database of a user who has rights on it and no more.
+func own(t *testing.T, flags ...string) (root, app *bed) {
+	server := servertest.NewMariaDB(t, flags...)
+	root = newBed(t, "mysql://root@"+server.Addr()+"/mysql")
+	root.exec(t, "CREATE USER app@'%' IDENTIFIED BY 'geheim'")
+	root.exec(t, "GRANT ALL ON "+root.name+".* TO app@'%'")
+	u := strings.Replace(root.url, "root@", "app:geheim@", 1)
+	return root, &bed{url: u, name: root.name, config: root.config}
+}
+
+func (b *bed) openWithout(t *testing.T) *sqllease.Provider {
+	p, err := OpenURL(bounded(t), b.url)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, p.Close()) })
+	return p
+}
+
+// T150: a server that only reads refuses, and the caller is told that. It costs a connection for each attempt, and not hundreds.
+func TestTrap_T150_AServerThatOnlyReads_mariadb(t *testing.T) {
+	root, app := own(t)
+	p := app.open(t)
+	claim, err := p.Acquire(bounded(t), claimOf("n", time.Minute))
+	require.NoError(t, err)
+	count := func() (n int) {
+		db := root.connect(t)
+		defer db.Close()
+		require.NoError(t, db.QueryRow("SELECT variable_value FROM information_schema.global_status WHERE variable_name = 'CONNECTIONS'").Scan(&n))
+		return n
+	}
+	root.exec(t, "SET GLOBAL read_only = 1")
+	before := count()
+	for range 5 {
+		require.ErrorIs(t, p.Release(bounded(t), releaseOf(claim)), abstractions.ErrThrottled)
+	}
+	require.LessOrEqual(t, count()-before, 12)
+	root.exec(t, "SET GLOBAL read_only = 0")
+	require.NoError(t, p.Release(bounded(t), releaseOf(claim)))
+}
+
+// T157: one number of the server's (1290) is that of many options. An option that does not pass is not waited for.
+func TestTrap_T157_AnOptionPreventsTheStatement_mariadb(t *testing.T) {
+	_, app := own(t, "--enforce-storage-engine=Aria")
+	_, err := OpenURL(bounded(t), app.url+"?create=true")
+	require.ErrorIs(t, err, abstractions.ErrNotSetUp)
+	require.NotErrorIs(t, err, abstractions.ErrThrottled)
+	require.NotContains(t, err.Error(), "bad connection")
+}
+
+// T151: a gateway has forgotten connections that were idle. A request has room for another one within its bound, although there are many.
+func TestTrap_T151_AConnectionThatWasIdleIsChecked_mariadb(t *testing.T) {
+	u, err := url.Parse(mariadbURL(t))
+	require.NoError(t, err)
+	b := newBed(t, mariadbURL(t))
+	gateway := servertest.NewGateway(t, u.Host)
+	p := (&bed{url: strings.Replace(b.url, u.Host, gateway.Addr(), 1)}).open(t)
+	claim, err := p.Acquire(bounded(t), claimOf("n", time.Hour))
+	require.NoError(t, err)
+	release := b.lock(t, "n")
+	done := make(chan struct{})
+	for range 4 { // each waits for the row on a connection
+		go func() {
+			_, _ = p.Renew(bounded(t), renewalOf(claim))
+			done <- struct{}{}
+		}()
+	}
+	for range 4 {
+		<-done
+	}
+	release()
+	<-time.After(1100 * time.Millisecond) // pools count it by the clock
+	gateway.Forget()
+	ctx, cancel := context.WithTimeout(t.Context(), 6*time.Second)
+	defer cancel()
+	require.NoError(t, p.Release(ctx, releaseOf(claim)))
+}
+
+// T156: an account that may not log in is denied, and does not make a wait for ever.
+func TestTrap_T156_AccountsThatMayNotLogIn_mariadb(t *testing.T) {
+	root, app := own(t)
+	root.open(t)
+	for _, change := range []string{"ACCOUNT LOCK", "ACCOUNT UNLOCK PASSWORD EXPIRE", "IDENTIFIED BY 'another'"} {
+		root.exec(t, "ALTER USER app@'%' "+change)
+		_, err := app.openWithout(t).Acquire(bounded(t), claimOf("n", time.Minute))
+		require.ErrorIs(t, err, abstractions.ErrDenied, change)
+	}
+	root.exec(t, "ALTER USER app@'%' IDENTIFIED BY 'geheim' REQUIRE SSL PASSWORD EXPIRE NEVER")
+	_, err := app.openWithout(t).Acquire(bounded(t), claimOf("n", time.Minute))
+	require.ErrorIs(t, err, abstractions.ErrDenied, "TLS")
+	for _, ended := range []error{mysql.ErrNoTLS, mysql.ErrUnknownPlugin, mysql.ErrCleartextPassword, mysql.ErrOldPassword, mysql.ErrNativePassword} {
+		client := &sqllease.MySQLClient{Connector: refusing{ended}, MaxConns: 2, ErrorNumber: errorNumber}
+		p, err := sqllease.Open(bounded(t), sqllease.Options{MySQL: client})
+		require.NoError(t, err)
+		_, err = p.Acquire(bounded(t), claimOf("n", time.Minute))
+		require.ErrorIs(t, err, abstractions.ErrDenied, ended)
+		require.NoError(t, p.Close())
+	}
+}
+
+// refusing is a connector that makes no connection.
+type refusing struct{ err error }
+
+func (r refusing) Connect(context.Context) (driver.Conn, error) { return nil, r.err }
+func (refusing) Driver() driver.Driver                          { return mysql.MySQLDriver{} }
+
+// rewritten is a connection that sends other statements, or answers without the server.
+type rewritten struct {
+	conn
+	rewrite func(statement string) (string, error)
+}
+
+func (c rewritten) QueryContext(ctx context.Context, statement string, args []driver.NamedValue) (driver.Rows, error) {
+	statement, err := c.rewrite(statement)
+	if err != nil {
+		return nil, err
+	}
+	return c.conn.QueryContext(ctx, statement, args)
+}
+
+type rewriting struct {
+	driver.Connector
+	rewrite func(statement string) (string, error)
+}
+
+func (c rewriting) Connect(ctx context.Context) (driver.Conn, error) {
+	made, err := c.Connector.Connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return rewritten{made.(conn), c.rewrite}, nil
+}
+
+func (b *bed) rewriting(t *testing.T, rewrite func(statement string) (string, error)) *sqllease.Provider {
+	config := b.config.Clone()
+	config.MultiStatements = true
+	connector, err := mysql.NewConnector(config)
+	require.NoError(t, err)
+	p, err := sqllease.Open(bounded(t), sqllease.Options{MySQL: &sqllease.MySQLClient{
+		MaxConns: 4, ErrorNumber: errorNumber, Connector: rewriting{connector, rewrite},
+	}})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, p.Close()) })
+	return p
+}
+
+// T158: MySQL 8 refuses innodb_lock_wait_timeout = 0 (1231), as MariaDB refuses a wait_timeout of 0. A batch of renewals works on it.
+func TestTrap_T158_MySQLHasALeastWaitForLocks_mariadb(t *testing.T) {
+	b, _ := own(t, "--version=8.0.36")
+	b.open(t)
+	p := b.rewriting(t, func(statement string) (string, error) {
+		return strings.ReplaceAll(statement, "innodb_lock_wait_timeout", "wait_timeout"), nil
+	})
+	var batch []abstractions.RenewRequest
+	for _, name := range []string{"a", "b", "c"} {
+		claim, err := p.Acquire(bounded(t), claimOf(name, time.Minute))
+		require.NoError(t, err)
+		batch = append(batch, renewalOf(claim))
+	}
+	results, err := p.RenewBatch(bounded(t), batch)
+	require.NoError(t, err)
+	for _, result := range results {
+		require.NoError(t, result.Err)
+	}
+}
+
+// T159: a server that guards its users against updates without a key refuses no batch.
+func TestTrap_T159_SafeUpdates_mariadb(t *testing.T) {
+	root, app := own(t)
+	root.exec(t, "SET GLOBAL sql_safe_updates = 1")
+	p := app.open(t)
+	var statements atomic.Int64
+	counting := root.rewriting(t, func(statement string) (string, error) { statements.Add(1); return statement, nil })
+	var batch []abstractions.RenewRequest
+	for _, name := range []string{"a", "b", "c", "d"} {
+		claim, err := p.Acquire(bounded(t), claimOf(name, time.Minute))
+		require.NoError(t, err)
+		batch = append(batch, renewalOf(claim))
+	}
+	require.NoError(t, counting.Ping(bounded(t)))
+	statements.Store(0)
+	results, err := counting.RenewBatch(bounded(t), batch)
+	require.NoError(t, err)
+	for _, result := range results {
+		require.NoError(t, result.Err)
+	}
+	require.EqualValues(t, 2, statements.Load(), "no claim is renewed alone")
+	require.NoError(t, p.Release(bounded(t), abstractions.ReleaseRequest{Name: batch[0].Name, ID: batch[0].ID, Token: batch[0].Token}))
+	_, err = p.Sweep(bounded(t))
+	require.NoError(t, err)
+}
+
+// T160: the server ends one of two transactions that wait for each other. It has done nothing, and is sent again: sweeps and requests succeed.
+func TestTrap_T160_ADeadlockIsNoAnswer_mariadb(t *testing.T) {
+	b := newBed(t, mariadbURL(t))
+	b.open(t)
+	var dead atomic.Int64
+	p := b.rewriting(t, func(statement string) (string, error) {
+		if strings.Contains(statement, "DELETE") || strings.Contains(statement, "INSERT") || strings.Contains(statement, "UPDATE") {
+			if dead.Add(1)%3 != 0 {
+				return "", &mysql.MySQLError{Number: 1213, Message: "Deadlock found when trying to get lock; try restarting transaction"}
+			}
+		}
+		return statement, nil
+	})
+	claim, err := p.Acquire(bounded(t), claimOf("n", time.Minute))
+	require.NoError(t, err)
+	require.NoError(t, p.Release(bounded(t), releaseOf(claim)))
+	b.exec(t, "UPDATE lease SET version = version - 7200000000")
+	swept, err := p.Sweep(bounded(t))
+	require.NoError(t, err)
+	require.Equal(t, 1, swept)
+
+	always := b.rewriting(t, func(string) (string, error) { return "", &mysql.MySQLError{Number: 1213} })
+	_, err = always.Acquire(bounded(t), claimOf("m", time.Minute))
+	require.ErrorIs(t, err, abstractions.ErrThrottled, "it does not go on for ever")
+}
+
+// T161: a row that was made by hand, with a version of 0, is one like others.
+func TestTrap_T161_ARowOfVersionZero_mariadb(t *testing.T) {
+	b := newBed(t, mariadbURL(t))
+	b.open(t)
+	b.exec(t, "INSERT INTO lease (name, version, token, id, owner, metadata, expires_us, breaking, broken_by, break_reason, ended, waiters) "+
+		"VALUES ('n', 0, 7, '', '', '{}', 0, 0, '', '', '', '')")
+	var statements atomic.Int64
+	p := b.rewriting(t, func(statement string) (string, error) {
+		if statements.Add(1) > 20 {
+			return "", errors.New("it asks without end")
+		}
+		return statement, nil
+	})
+	claim, err := p.Acquire(bounded(t), claimOf("n", time.Minute))
+	require.NoError(t, err)
+	require.Greater(t, claim.Token, int64(7))
+	_, err = p.Acquire(bounded(t), claimOf("n", time.Minute))
+	require.ErrorIs(t, err, abstractions.ErrHeld)
+}
