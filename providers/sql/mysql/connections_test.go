@@ -8,6 +8,7 @@ import (
 	"errors"
 	"net/url"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -76,18 +77,19 @@ func TestTrap_T151_AConnectionThatWasIdleIsChecked_mariadb(t *testing.T) {
 	p := (&bed{url: strings.Replace(b.url, u.Host, gateway.Addr(), 1)}).open(t)
 	claim, err := p.Acquire(bounded(t), claimOf("n", time.Hour))
 	require.NoError(t, err)
-	release := b.lock(t, "n")
-	done := make(chan struct{})
-	for range 4 { // each waits for the row on a connection
-		go func() {
-			_, _ = p.Renew(bounded(t), renewalOf(claim))
-			done <- struct{}{}
-		}()
+	unlock := b.lock(t, "n")
+	var all sync.WaitGroup
+	for range 4 { // each waits for the row on a connection of its own
+		all.Go(func() { _, _ = p.Renew(bounded(t), renewalOf(claim)) })
 	}
-	for range 4 {
-		<-done
-	}
-	release()
+	db := b.connect(t)
+	defer db.Close()
+	require.Eventually(t, func() (blocked bool) {
+		err := db.QueryRow("SELECT count(*) >= 4 FROM information_schema.processlist WHERE db = ? AND info LIKE 'UPDATE%'", b.name).Scan(&blocked)
+		return err == nil && blocked
+	}, time.Minute, time.Millisecond)
+	unlock()
+	all.Wait()
 	<-time.After(1100 * time.Millisecond) // pools count it by the clock
 	gateway.Forget()
 	ctx, cancel := context.WithTimeout(t.Context(), 6*time.Second)
