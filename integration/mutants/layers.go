@@ -41,6 +41,7 @@ var (
 	restated      = tests{folder: overMemory.folder, run: overMemory.run, then: &tests{folder: overFiles.folder, run: overFiles.run, then: &sqliteOrRedis}}
 	sqliteOrRedis = tests{folder: overSQLite.folder, run: overSQLite.run, then: &overRedis}
 	redlocks      = tests{folder: "providers/redis", run: "^TestConformanceRedlock3(Dead|Restored)?$", slow: true}
+	ownSQL        = own("providers/sql")
 	mariadbs      = [3]tests{own("providers/sql/mysql"), {folder: "providers/sql/mysql", run: "^TestConformance_mariadb$"}}
 	// sequences is the suite of package sequencetest, which anybody's store can run.
 	sequences = tests{folder: "sequence/memsequence", run: "^TestConformance_memory$"}
@@ -67,6 +68,8 @@ var areas = []area{
 	{"providers/memory/", "", [3]tests{own("providers/memory"), overMemory, underTorture}},
 	{"providers/file/", "file", [3]tests{own("providers/file"), overFiles}},
 	{"providers/sql/postgres", "postgres", [3]tests{own("providers/sql"), {folder: "providers/sql", run: "^TestConformance(WithoutHistory)?$/^postgres$"}}},
+	{"providers/sql/sqlkit/mysql", "mariadb", mariadbs},
+	{"providers/sql/sqlkit/", "postgres", [3]tests{{folder: "providers/sql/sqlkit", then: &ownSQL}}},
 	{"providers/sql/mariadb/", "mariadb", mariadbs},
 	{"providers/sql/mysql", "mariadb", mariadbs}, // the dialect, and the module
 	{"providers/sql/", "sqlite", [3]tests{own("providers/sql"), overSQLite}},

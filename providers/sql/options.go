@@ -81,7 +81,8 @@ type Options struct {
 	Timeout time.Duration `json:"timeout" option:"timeout"`
 	// NoWakeups turns off LISTEN on PostgreSQL, which needs a session of its own and so does
 	// not work through poolers such as PgBouncer in transaction mode. While there are waiters
-	// the provider then polls for all of them with one query, at intervals of up to 80 ms.
+	// the provider then polls for all of them with one query, at intervals of up to 80 ms. A provider
+	// whose connections are seen to lose their sessions does so by itself.
 	NoWakeups bool `json:"no_wakeups"`
 	// Synchronous is SQLite's PRAGMA of that name for files that Open opens,
 	// "full" or "normal". "normal" saves a sync per change, but a power

@@ -28,6 +28,8 @@ type pgDatabase struct {
 	hooked  bool                                     // it is the user's, whose hooks may get passwords
 	size    int                                      // the most connections at a time; 0 if there is no bound
 	listen  func(context.Context) (*pgx.Conn, error) // opens one outside the pool; nil if the driver can't
+	field   string                                   // of Options, if it is the user's
+	full    func() bool                              // all connections of the user's are in use; nil if it is our own
 	drop    func(context.Context)                    // closes the idle connections
 	close   func()                                   // closes what is our own
 	strict  atomic.Bool                              // transactions are stricter than READ COMMITTED unless they say so
@@ -99,6 +101,7 @@ func overPool(pool *pgxpool.Pool) *pgDatabase {
 	d := ownPgx(stdlib.OpenDBFromPool(pool), pool.Config().MaxConns)
 	d.pool, d.hooked, d.listen = pool, true, sqlkit.ListenAs(pool)
 	d.drop = func(context.Context) { sqlkit.DropPool(pool) }
+	d.field, d.full = "Pool", func() bool { return pool.Stat().AcquiredConns() >= pool.Config().MaxConns }
 	return d
 }
 
@@ -109,6 +112,7 @@ func overDB(db *sql.DB) *pgDatabase {
 	d.native = d.listen != nil
 	d.hooked = d.native
 	d.drop = func(ctx context.Context) { sqlkit.DropDB(ctx, db) }
+	d.field, d.full = "DB", func() bool { stats := db.Stats(); return d.size > 0 && stats.InUse >= d.size }
 	return d
 }
 
@@ -144,6 +148,9 @@ func (d *pgDatabase) taken(ctx context.Context, err error) error {
 	if err == nil {
 		d.used.Store(time.Now().UnixNano())
 		return nil
+	}
+	if d.full != nil && ctx.Err() != nil && d.full() {
+		return fmt.Errorf("no connection became free of Options.%s, which has %d at most: a transaction of the caller's own may have the last one: %w", d.field, d.size, err)
 	}
 	if answered := (*pgconn.ConnectError)(nil); !d.hooked || ctx.Err() != nil || errors.Is(err, sqldriver.ErrBadConn) || errors.As(err, &answered) {
 		return err

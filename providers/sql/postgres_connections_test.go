@@ -244,3 +244,37 @@ func TestTrap_T161_ARowOfVersionZero(t *testing.T) {
 		require.Greater(t, next.Token, claim.Token)
 	})
 }
+
+// T163: the application's own transaction has the only connection. The error names the pool.
+func TestTrap_T163_APoolOfOneIsNamed(t *testing.T) {
+	for name, want := range map[string]string{"pgxpool": "Options.Pool", "sql.DB": "Options.DB"} {
+		t.Run(name, func(t *testing.T) {
+			schema := newSchema(t)
+			openTest(t, withParameters(postgresURL(t), "schema", schema), nil)
+			var p *Provider
+			if name == "pgxpool" {
+				pool, err := pgxpool.New(bounded(t), withParameters(postgresURL(t), "pool_max_conns", "1"))
+				require.NoError(t, err)
+				t.Cleanup(pool.Close)
+				p = opened(t, Options{Pool: pool, Schema: schema})
+				tx, err := pool.Begin(bounded(t))
+				require.NoError(t, err)
+				defer tx.Rollback(context.Background())
+			} else {
+				config, err := pgx.ParseConfig(postgresURL(t))
+				require.NoError(t, err)
+				db := stdlibDB(t, config)
+				db.SetMaxOpenConns(1)
+				p = opened(t, Options{DB: db, Dialect: Postgres, Schema: schema})
+				tx, err := db.BeginTx(bounded(t), nil)
+				require.NoError(t, err)
+				defer tx.Rollback()
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+			defer cancel()
+			_, err := p.Acquire(ctx, claimOf("n", time.Minute))
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+			require.ErrorContains(t, err, want)
+		})
+	}
+}
