@@ -60,7 +60,7 @@ func NewGateway(t testing.TB, server string) *Gateway {
 	return g
 }
 
-// Addr is where clients connect.
+// Addr is the address for clients.
 func (g *Gateway) Addr() string { return g.listener.Addr().String() }
 
 // Forget loses the connections that there are: they stay open, and nothing that is sent arrives. New connections work.

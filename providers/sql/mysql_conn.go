@@ -12,8 +12,8 @@ import (
 // MySQLClient is a client library of MySQL and MariaDB. This module requires none: module
 // providers/sql/mysql has one.
 type MySQLClient struct {
-	// Connector makes connections that take several statements in one request, and parameters without preparing them. They have
-	// the methods of database/sql/driver that those of go-sql-driver/mysql have.
+	// Connector makes connections that take several statements in one request, and parameters that are not prepared. Each
+	// implements driver.QueryerContext and driver.ExecerContext.
 	Connector sqldriver.Connector
 	// MaxConns is how many connections there are at most, 2 or more: one is for renewals.
 	MaxConns int
@@ -34,12 +34,12 @@ func openMySQL(c *MySQLClient) mysqlDatabase {
 	return mysqlDatabase{db, c.ErrorNumber, c.MaxConns}
 }
 
-// deadlocks is how often a request is sent again that the server has rolled back for the sake of another one.
+// deadlocks bounds the repetitions of a request that the server has rolled back for the sake of another request.
 const deadlocks = 20
 
 // query runs statements that are sent at once. A connection on which they fail is closed, and so the rest of a transaction
-// rolled back. If the server can't be worked with, the idle connections are closed too. On a connection that has ended meanwhile
-// nothing was sent, and so all of the pool may have. A deadlock has no other cure than to ask again.
+// rolled back. If the server is of no use, so are the pool's idle connections, which query closes. A connection that has ended meanwhile
+// has sent nothing, and all of the pool may have ended. The cure of a deadlock is a repetition.
 func (d mysqlDatabase) query(ctx context.Context, statement string, args []any, each func(scan) error) error {
 	for dead, locked := 0, 0; ; {
 		err := d.once(ctx, statement, args, each)

@@ -126,7 +126,7 @@ func (d *pgDatabase) fromPool(ctx context.Context) (conn *pgxpool.Conn, err erro
 	return conn, d.taken(ctx, err)
 }
 
-// fromDB takes a connection of the database. Those of our own check themselves.
+// fromDB takes a connection of the database. Connections of our own check themselves.
 func (d *pgDatabase) fromDB(ctx context.Context) (conn *sql.Conn, err error) {
 	if d.hooked && d.rested() {
 		conn, err = sqlkit.ConnChecked(ctx, d.db)

@@ -90,7 +90,7 @@ func onDB(t *testing.T, db *sql.DB) func(int, string) {
 	}
 }
 
-// onPools runs a test on each, with tables that are there.
+// onPools runs a test on each of the pools. The tables exist.
 func onPools(t *testing.T, test func(t *testing.T, open func(rawURL string) (*Provider, func(int, string)), schema string)) {
 	for name, open := range pools {
 		t.Run(name, func(t *testing.T) {
@@ -103,7 +103,7 @@ func onPools(t *testing.T, test func(t *testing.T, open func(rawURL string) (*Pr
 }
 
 // T150: the sessions that a pool has are read-only, and stay so: the server was a standby when they were made, or the endpoint has moved. New
-// ones are not. A pool of the application's is closed to its idle connections too.
+// sessions are not. The idle connections of an application's pool are closed too, which is the only cure.
 func TestTrap_T150_ConnectionsOfNoUseAreClosed(t *testing.T) {
 	onPools(t, func(t *testing.T, open func(string) (*Provider, func(int, string)), schema string) {
 		role := "reader" + schema
@@ -176,7 +176,7 @@ func pgbouncerURL(t *testing.T) string {
 }
 
 // T152, T153: the defaults work behind PgBouncer in transaction mode. This one (1.18) knows no prepared statements, and answers 42P05 or 26000.
-// Nobody can be woken there; no LISTEN and no lock stay on a session that serves others.
+// Waiters poll instead of listening. No LISTEN and no lock stay on a session that serves others.
 func TestTrap_T153_DefaultsBehindPgBouncer(t *testing.T) {
 	rawURL, schema := pgbouncerURL(t), newSchema(t)
 	p := openTest(t, withParameters(rawURL, "schema", schema), nil)

@@ -47,7 +47,7 @@ func (q viaSQL) query(ctx context.Context, statement string, args []any, each fu
 	return rows.Close()
 }
 
-// unprepared runs statements through pgx, and prepares none.
+// unprepared runs statements through pgx as a whole, without preparing.
 type unprepared struct{ statements }
 
 func (u unprepared) query(ctx context.Context, statement string, args []any, each func(scan) error) error {
@@ -86,9 +86,9 @@ func (l limited) query(ctx context.Context, statement string, args []any, each f
 	return l.statements.query(ctx, statement, args, each)
 }
 
-// query runs one statement, and hands over each of its rows. Where prepared statements turn out to be forgotten nothing was
-// done, and the statement is sent again as a whole, as are all that follow. Where the server can't be worked with, the pool's idle
-// connections are closed: the next request makes one, maybe to another server.
+// query runs one statement, and hands over each of its rows. The server does nothing where prepared statements turn out to be
+// forgotten. So query repeats the statement as a whole, and from then on sends every statement as a whole. Where the server is of no use query closes
+// the pool's idle connections: the next request makes a new one, maybe to another server.
 func (d *pgDatabase) query(ctx context.Context, statement string, args []any, each func(scan) error) error {
 	exec := d.exec.Load()
 	err := d.once(ctx, exec, statement, args, each)
@@ -150,7 +150,7 @@ func (d *pgDatabase) foreign(ctx context.Context, statement string, args []any, 
 	return err
 }
 
-// on runs a statement on a connection, and closes the connection if it may not be used again.
+// on runs a statement on a connection, and closes the connection if it is of no further use.
 func (d *pgDatabase) on(ctx context.Context, conn *pgx.Conn, statement string, args []any, each func(scan) error) (err error) {
 	if d.strict.Load() {
 		err = readCommitted(ctx, conn, statement, args, each)

@@ -62,7 +62,7 @@ func scanAll(rows rows, each func(scan) error) error {
 	return rows.Err()
 }
 
-// postgresPool is what PostgreSQL's errors decide about the application's connections. It makes the same of all sessions.
+// postgresPool lets PostgreSQL's errors decide about the application's connections.
 type postgresPool struct {
 	forgets *atomic.Bool // prepared statements; nil if the driver is not pgx
 	drop    func(context.Context)
@@ -76,7 +76,7 @@ func (p postgresPool) args(args []any) []any {
 	return append([]any{pgx.QueryExecModeExec}, args...)
 }
 
-// run runs what fails with an error of the database.
+// run calls a function, and judges its error.
 func (p postgresPool) run(ctx context.Context, do func() error) error {
 	err := do()
 	if err == nil {

@@ -37,7 +37,7 @@ func (b *bed) openWithout(t *testing.T) *sqllease.Provider {
 	return p
 }
 
-// T150: a server that only reads refuses, and the caller is told that. It costs a connection for each attempt, and not hundreds.
+// T150: a server that only reads refuses, and the caller learns the reason. It costs a connection for each attempt, and not hundreds.
 func TestTrap_T150_AServerThatOnlyReads_mariadb(t *testing.T) {
 	root, app := own(t)
 	p := app.open(t)
@@ -165,7 +165,7 @@ func (b *bed) rewriting(t *testing.T, rewrite func(statement string) (string, er
 	return p
 }
 
-// T158: MySQL 8 refuses innodb_lock_wait_timeout = 0 (1231), as MariaDB refuses a wait_timeout of 0. A batch of renewals works on it.
+// T158: MySQL 8 refuses innodb_lock_wait_timeout = 0 (1231), as MariaDB refuses a wait_timeout of 0. A batch of renewals works on both.
 func TestTrap_T158_MySQLHasALeastWaitForLocks_mariadb(t *testing.T) {
 	b, _ := own(t, "--version=8.0.36")
 	b.open(t)

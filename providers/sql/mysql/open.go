@@ -98,8 +98,8 @@ func clientOf(u providerkit.URL, rest url.Values) (*sqllease.MySQLClient, error)
 	return &sqllease.MySQLClient{Connector: connector, MaxConns: conns, ErrorNumber: errorNumber}, nil
 }
 
-// errorNumber is the server's code in an error of the library. Where the library itself ends a log-in it is the code that MySQL's own
-// client has for that.
+// errorNumber is the server's code in an error of the library. Where the library itself ends a log-in it is the code of
+// MySQL's own client.
 func errorNumber(err error) int {
 	if coded := (*mysql.MySQLError)(nil); errors.As(err, &coded) {
 		return int(coded.Number)

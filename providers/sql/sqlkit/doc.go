@@ -1,4 +1,4 @@
-// Package sqlkit is what the packages of this repository share that use SQL databases: the
+// Package sqlkit is shared by the packages of this repository that use SQL databases: the
 // providers of module providers/sql, and package sqlsequence. Applications do not need it, and
 // its API may change with every release.
 //
@@ -11,7 +11,7 @@
 //   - The class also says whether the request was applied. A class other than
 //     [providerkit.Unknown] proves that the database applied nothing.
 //   - Close says that the connection is of no use, although it may be alive: the server is
-//     read-only, shuts down, or forgets what the client has prepared. A pool would keep such a
+//     read-only, shuts down, or forgets prepared statements. A pool would keep such a
 //     connection for an hour. [DropPool] and [DropDB] close the idle connections of a pool, also of
 //     an application's own: they lead to the same server.
 //
@@ -20,8 +20,8 @@
 // # Connections
 //
 // A path may be lost without a word: a gateway forgets a connection that was idle. So a connection
-// that was idle for longer than [Idle] is checked before a request uses it. The check ends after
-// [CheckTime], a tenth of what the request has left. Within its bound the request then
+// that was idle for longer than [Idle] is checked before its use. The check ends after
+// [CheckTime], a tenth of the request's time. Within its bound the request then
 // has room for another connection. A busy connection is never checked. [Dialer] makes
 // connections that fail when the other end confirms nothing.
 //

@@ -17,7 +17,7 @@ const Idle = time.Second
 // hangUpTime bounds the farewell of a connection that is closed.
 const hangUpTime = 100 * time.Millisecond
 
-// CheckTime is how long the check of an idle connection may take: a tenth of what the request has left, and
+// CheckTime bounds the check of an idle connection: a tenth of the request's time, and
 // at most a second.
 func CheckTime(ctx context.Context) time.Duration {
 	deadline, bounded := ctx.Deadline()
@@ -76,7 +76,7 @@ func DropDB(ctx context.Context, db *sql.DB) {
 	}
 }
 
-// dropOne closes the idle connection that comes next. If the driver checks it meanwhile, and it does not answer in time, it is closed for that.
+// dropOne closes the idle connection that comes next. A driver that checks connections closes one that does not answer in time.
 func dropOne(ctx context.Context, db *sql.DB, limit time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()

@@ -30,7 +30,7 @@ func WithoutWaiting(statement string) string {
 	return wait + "IF(VERSION() LIKE '%MariaDB%', 0, 1); " + statement + "; " + wait + "2"
 }
 
-// MySQLSessions is a connector whose connections have sessions as our statements need them. A connection is checked after it was idle.
+// MySQLSessions is a connector whose sessions have the settings that our statements need. A connection is checked after it was idle.
 type MySQLSessions struct {
 	sqldriver.Connector
 	// Number is the server's code in an error of the driver, or 0.
@@ -142,5 +142,5 @@ func ofConnection(err error) bool {
 	return errors.Is(err, sqldriver.ErrBadConn) || errors.As(err, &network) || errors.As(err, &untrusted) || errors.As(err, &plain)
 }
 
-// Deadlocked reports whether the server has rolled a transaction back for the sake of another one. It can be sent again at once.
+// Deadlocked reports whether the server has rolled a transaction back for the sake of another transaction. The request may be repeated at once.
 func Deadlocked(number int) bool { return number == deadlock }

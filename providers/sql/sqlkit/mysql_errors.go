@@ -17,7 +17,7 @@ const deadlock = 1213
 // MySQLAuthError is CR_AUTH_PLUGIN_ERR of MySQL's own client: server and client can't agree how to log in.
 const MySQLAuthError = 2061
 
-// mysqlNumbers are the codes of MariaDB and MySQL by what they say. A code that is not listed leaves the outcome unknown: a
+// mysqlNumbers are the codes of MariaDB and MySQL, by their verdicts. A code that is not listed leaves the outcome unknown: a
 // commit that failed (1180) and a statement that was cancelled (1317, 1969, 3024) may pass a commit by.
 // See https://mariadb.com/kb/en/mariadb-error-codes/ and https://dev.mysql.com/doc/mysql-errors/8.4/en/.
 var mysqlNumbers = numbered(map[Verdict][]int{
@@ -30,7 +30,7 @@ var mysqlNumbers = numbered(map[Verdict][]int{
 	// A server that shuts down, and a connection that was killed.
 	closing(providerkit.Unknown, ""): {1053, 1927},
 	// No access to the server, the database, a table or a column; a missing right; an account that is locked; a password that has expired,
-	// or that the server wants in another way; no TLS where the server or the account demands it.
+	// or that the server wants in another way; no TLS where the server or the account demands TLS.
 	is(providerkit.Denied): {
 		1044, 1045, 1130, 1142, 1143, 1227, 1698, 1370, 1820, 1862, 4151, 3118, 3955, 1251, 1275, 1524, 3159, MySQLAuthError,
 	},

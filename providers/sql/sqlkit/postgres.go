@@ -16,8 +16,8 @@ import (
 // PostgresSettings asks for the settings that [PostgresSession] checks, in one row of two columns.
 const PostgresSettings = "SELECT pg_catalog.current_setting('default_transaction_isolation') <> 'read committed', pg_catalog.current_setting('client_encoding')"
 
-// PostgresSession reads the row of [PostgresSettings]. It reports whether transactions are stricter than READ COMMITTED unless they say
-// otherwise. It refuses an encoding in which one name would be another one. SQL_ASCII passes UTF-8 on as it is.
+// PostgresSession reads the row of [PostgresSettings]. It reports whether transactions are stricter than READ COMMITTED by
+// default. It refuses an encoding in which one name would be another name. SQL_ASCII passes UTF-8 on unchanged.
 func PostgresSession(scan func(dest ...any) error) (strict bool, err error) {
 	var encoding string
 	if err := scan(&strict, &encoding); err != nil {
@@ -49,7 +49,7 @@ func ListenAs(pool *pgxpool.Pool) func(context.Context) (*pgx.Conn, error) {
 	}
 }
 
-// ListenLike returns a function that connects as the latest connection of a database did. It returns nil if the database's driver is not
+// ListenLike returns a function that connects with the configuration of a database's latest connection. It returns nil if the database's driver is not
 // pgx's.
 func ListenLike(db *sql.DB) func(context.Context) (*pgx.Conn, error) {
 	if _, ok := db.Driver().(*stdlib.Driver); !ok {
@@ -74,7 +74,7 @@ func ListenLike(db *sql.DB) func(context.Context) (*pgx.Conn, error) {
 }
 
 // Listen opens a connection whose notifications are kept for WaitForNotification. The configuration of a connection that
-// exists would hand them to that one.
+// exists would hand them to that connection.
 func Listen(ctx context.Context, config *pgx.ConnConfig) (*pgx.Conn, error) {
 	config.OnNotification = nil
 	return pgx.ConnectConfig(ctx, config)

@@ -15,7 +15,7 @@ import (
 // is then rolled back; BUSY at COMMIT too leaves it open.
 //
 // A full disk (13, or 10 with some drivers) is unknown: the log may have the commit already when the write of
-// what pads it to a sector fails, and a restart would find it there.
+// the padding to a sector fails, and a restart would find the commit.
 var sqliteCodes = map[int]Verdict{
 	1:  is(providerkit.NotSetUp), // ERROR: no such table or column; our statements have no other mistake
 	3:  is(providerkit.Denied),   // PERM

@@ -2,10 +2,10 @@ package sqlkit
 
 import "github.com/distributedleasing/leasing/abstractions/providerkit"
 
-// Verdict is what an error of a driver says. The zero Verdict says nothing.
+// Verdict is the meaning of an error of a driver. The zero Verdict says nothing.
 type Verdict struct {
 	providerkit.Meaning
-	// Close says that the connection may not be used again.
+	// Close says that the connection is of no further use.
 	Close bool
 	// Unprepared says that the server forgets prepared statements: send each statement whole.
 	Unprepared bool
@@ -16,7 +16,7 @@ func is(class providerkit.Class) Verdict {
 	return Verdict{Meaning: providerkit.Meaning{Class: class}}
 }
 
-// closing is the verdict of a class, and says that the connection may not be used again.
+// closing is the verdict of a class, and says that the connection is of no further use.
 func closing(class providerkit.Class, advice string) Verdict {
 	return Verdict{Meaning: providerkit.Meaning{Class: class, Advice: advice}, Close: true}
 }
