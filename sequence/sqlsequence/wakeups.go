@@ -2,10 +2,12 @@ package sqlsequence
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
@@ -21,6 +23,7 @@ type wakeups struct {
 	on      session
 	channel string
 	connect func(context.Context) (*pgx.Conn, error) // nil if the driver can't listen
+	pooled  atomic.Bool                              // a pooler gives each transaction another session: nothing can be listened to
 
 	listener providerkit.Wakeups
 
@@ -99,6 +102,9 @@ type connection struct {
 }
 
 func (w *wakeups) open(ctx context.Context) (providerkit.Connection, error) {
+	if w.pooled.Load() {
+		return nil, sqlkit.ErrPooled
+	}
 	conn, err := w.connect(ctx)
 	if err != nil {
 		return nil, err
@@ -109,6 +115,7 @@ func (w *wakeups) open(ctx context.Context) (providerkit.Connection, error) {
 		return pid, err
 	})
 	if err != nil {
+		w.pooled.Store(errors.Is(err, sqlkit.ErrPooled))
 		c.Close()
 		return nil, err
 	}
