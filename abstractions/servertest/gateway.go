@@ -25,10 +25,10 @@ func NewGateway(t testing.TB, server string) *Gateway {
 	g := &Gateway{listener: listener}
 	var serving sync.WaitGroup
 	t.Cleanup(func() {
-		listener.Close()
+		_ = listener.Close()
 		g.mu.Lock()
 		for _, conn := range g.conns {
-			conn.Close()
+			_ = conn.Close()
 		}
 		g.mu.Unlock()
 		serving.Wait()
@@ -41,7 +41,7 @@ func NewGateway(t testing.TB, server string) *Gateway {
 			}
 			behind, err := net.Dial("tcp", server) //nolint:noctx // on loopback
 			if err != nil {
-				client.Close()
+				_ = client.Close()
 				continue
 			}
 			g.mu.Lock()
@@ -51,8 +51,8 @@ func NewGateway(t testing.TB, server string) *Gateway {
 			for _, way := range [][2]net.Conn{{client, behind}, {behind, client}} {
 				serving.Go(func() {
 					_, _ = io.Copy(passing{way[1], g, epoch}, way[0])
-					client.Close()
-					behind.Close()
+					_ = client.Close()
+					_ = behind.Close()
 				})
 			}
 		}

@@ -59,10 +59,12 @@ var sqlStates = map[string]Verdict{
 func Postgres(err error) (v Verdict) {
 	var coded interface{ SQLState() string }
 	if errors.As(err, &coded) {
-		state, listed := coded.SQLState(), false
-		if v, listed = sqlStates[state]; !listed && len(state) == 5 {
-			v = sqlStates[state[:2]]
+		state := coded.SQLState()
+		listed, known := sqlStates[state]
+		if !known && len(state) == 5 {
+			listed = sqlStates[state[:2]]
 		}
+		v = listed
 	}
 	// Neither pgx nor database/sql repeats a statement that may have been sent.
 	if unconnected := (*pgconn.ConnectError)(nil); v.Class == providerkit.Unknown && (errors.As(err, &unconnected) || coded == nil && providerkit.NotSent(err)) {
