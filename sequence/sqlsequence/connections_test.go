@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// T164: the sessions of the application's pool only read, or the server has forgotten what was prepared on them. An attempt fails, and
+// T164: the sessions of the application's pool only read, or the server has forgotten what the client has prepared. An attempt fails, and
 // the next one has a session that works.
 func TestTrap_T164_ConnectionsOfNoUseAreClosed_postgres(t *testing.T) {
 	p := newPostgres(t)
