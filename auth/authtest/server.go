@@ -140,7 +140,7 @@ func (s *Server) Secrets() []string {
 }
 
 // Rotate replaces the tokens of the other issuer: those in files, as Kubernetes
-// does, and what the function returns. It replaces the client's certificate, once. Entra ID takes
+// does, and those of the function. It replaces the client's certificate, once. Entra ID takes
 // the old ones no more.
 func (s *Server) Rotate() {
 	s.t.Helper()
@@ -160,7 +160,7 @@ func (s *Server) Rotate() {
 	}
 }
 
-// RotateInUse is Rotate. It returns when a use of the credential has had a token by what was replaced.
+// RotateInUse is Rotate. It returns when a use of the credential has had a token that was issued afterwards.
 func (s *Server) RotateInUse(use func(context.Context) error) {
 	s.t.Helper()
 	s.Rotate()

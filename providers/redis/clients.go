@@ -167,7 +167,7 @@ func signInOnce(from auth.StreamingCredentialsProvider) func(context.Context) (u
 	}
 }
 
-// noListener has no connection to sign in again.
+// noListener is that of credentials which are used once.
 type noListener struct{}
 
 func (noListener) OnNext(auth.Credentials) {}

@@ -92,7 +92,7 @@ func TestTrap_T118_PasswordsGoToTheirHosts(t *testing.T) {
 		query         string
 		hosts         int
 		sentinel      string   // the password of sentinels
-		named, master []string // what the host that an answer names is sent; and what the master of sentinels is
+		named, master []string // the passwords that a host is sent which an answer names, and the master of sentinels
 		credentials   auth.StreamingCredentialsProvider
 	}{
 		"single":                {hosts: 1},

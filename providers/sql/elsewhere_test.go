@@ -19,7 +19,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providertest"
 )
 
-// asking serves a connection as a PostgreSQL does that asks for the password itself, and refuses it.
+// asking serves a connection as a PostgreSQL does that asks for the password itself, and refuses every password.
 func asking(conn net.Conn) {
 	var length [4]byte
 	if _, err := io.ReadFull(conn, length[:]); err != nil {
