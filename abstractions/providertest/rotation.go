@@ -16,7 +16,7 @@ import (
 // server no longer accepts the old ones.
 func OutlivesRotation(t testing.TB, p abstractions.Provider, rotate func()) {
 	t.Helper()
-	ctx, ttl := t.Context(), 2*time.Minute
+	ctx, ttl := t.Context(), min(2*time.Minute, p.Capabilities().MaxTTL)
 	g, err := p.Acquire(ctx, abstractions.AcquireRequest{Name: "rotation/" + abstractions.NewID(), ID: abstractions.NewID(), Owner: "test", TTL: ttl})
 	require.NoError(t, err)
 	rotate()

@@ -166,6 +166,8 @@ type SourceCheck struct {
 	Function bool
 	// Unnamed says that a silent source is not told by name: the client library asks it without a context.
 	Unnamed bool
+	// Transport says that an HTTP client of the application's asks the source, below the provider: the request may have been sent.
+	Transport bool
 	// Ambiguous says that the client library repeats requests, so that an earlier one may have been applied.
 	Ambiguous bool
 }
@@ -196,6 +198,9 @@ func (c SourceCheck) survives(t *testing.T, fault SourceFault) {
 	name := abstractions.NewID()
 	lease, err := holder.TryAcquire(t.Context(), name, nil)
 	require.NoError(t, err)
+	own := c.Open(t)
+	grant, err := own.Acquire(t.Context(), c.claim())
+	require.NoError(t, err)
 
 	c.Source.Fail(fault)
 	if c.Expire != nil {
@@ -208,9 +213,14 @@ func (c SourceCheck) survives(t *testing.T, fault SourceFault) {
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		_, last = p.Acquire(ctx, abstractions.AcquireRequest{Name: abstractions.NewID(), ID: abstractions.NewID(), Owner: "test", TTL: c.TTL})
+		_, last = p.Acquire(ctx, c.claim())
 		return last != nil && c.told(t, fault, last)
 	}, &last)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	if _, err = renew(ctx, own, grant); err != nil { // the client library may go on with old credentials
+		c.told(t, fault, err)
+	}
 	require.Positive(t, c.Source.Asked())
 	require.NoError(t, lease.Err(), "a false loss")
 
@@ -225,6 +235,10 @@ func (c SourceCheck) survives(t *testing.T, fault SourceFault) {
 		return errors.Is(last, abstractions.ErrHeld)
 	}, &last)
 	require.NoError(t, lease.Release(t.Context()))
+}
+
+func (c SourceCheck) claim() abstractions.AcquireRequest {
+	return abstractions.AcquireRequest{Name: abstractions.NewID(), ID: abstractions.NewID(), Owner: "test", TTL: c.TTL}
 }
 
 // eventually repeats a step until it is done. It shows the last error of a step that never ends.
@@ -249,7 +263,7 @@ func (c SourceCheck) told(t *testing.T, fault SourceFault, err error) bool {
 		}
 	}
 	if !strings.Contains(err.Error(), "credentials: ") {
-		return fault.Silent && c.Unnamed && errors.Is(err, abstractions.ErrUnavailable)
+		return (c.Transport || fault.Silent && c.Unnamed) && errors.Is(err, abstractions.ErrUnavailable)
 	}
 	refused := fault.Status == 401 || fault.Status == 403
 	is := errors.Is(err, abstractions.ErrUnavailable)

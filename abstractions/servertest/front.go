@@ -15,6 +15,7 @@ type Front struct {
 	t        testing.TB
 	listener net.Listener
 	protocol string // of ALPN
+	public   bool   // clients need no certificate
 
 	mu     sync.Mutex
 	config *tls.Config
@@ -25,11 +26,22 @@ type Front struct {
 // by ALPN, "h2" or "http/1.1".
 func NewFront(t testing.TB, server, protocol string, a *Authority) *Front {
 	t.Helper()
+	return newFront(t, server, protocol, a, false)
+}
+
+// NewPublicFront is NewFront for clients without certificates.
+func NewPublicFront(t testing.TB, server, protocol string, a *Authority) *Front {
+	t.Helper()
+	return newFront(t, server, protocol, a, true)
+}
+
+func newFront(t testing.TB, server, protocol string, a *Authority, public bool) *Front {
+	t.Helper()
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := &Front{t: t, listener: listener, protocol: protocol, open: map[net.Conn]struct{}{}}
+	f := &Front{t: t, listener: listener, protocol: protocol, public: public, open: map[net.Conn]struct{}{}}
 	f.Replace(a)
 	var serving sync.WaitGroup
 	serving.Go(func() { f.serve(server, &serving) })
@@ -62,6 +74,9 @@ func (f *Front) Replace(a *Authority) {
 	f.config = &tls.Config{
 		Certificates: []tls.Certificate{pair}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: clients,
 		NextProtos: []string{f.protocol}, MinVersion: tls.VersionTLS12,
+	}
+	if f.public {
+		f.config.ClientAuth = tls.NoClientCert
 	}
 	f.mu.Unlock()
 	f.hangUp()

@@ -1,10 +1,14 @@
 package authtest
 
 import (
+	"crypto/rand"
 	"crypto/rsa"
+	"crypto/x509"
 	"errors"
+	"math/big"
 	"net/http/httptest"
 	"sync"
+	"time"
 
 	"github.com/golang-jwt/jwt/v5"
 	"software.sslmate.com/src/go-pkcs12"
@@ -30,10 +34,29 @@ var pair = sync.OnceValues(func() (keyPair, error) {
 	return keyPair{key, file}, err
 })
 
+// nextPair is that after Rotate.
+var nextPair = sync.OnceValues(func() (keyPair, error) {
+	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		return keyPair{}, err
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(2), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour)}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	if err != nil {
+		return keyPair{}, err
+	}
+	certificate, err := x509.ParseCertificate(der)
+	if err != nil {
+		return keyPair{}, err
+	}
+	file, err := pkcs12.Modern.Encode(key, certificate, nil, certificatePassword)
+	return keyPair{key, file}, err
+})
+
 // signed reports whether the client has signed an assertion:
-// learn.microsoft.com/entra/identity-platform/certificate-credentials.
-func signed(assertion, audience string) bool {
-	own, err := pair()
+// learn.microsoft.com/entra/identity-platform/certificate-credentials. Caller holds mu.
+func (s *Server) signed(assertion, audience string) bool {
+	own, err := s.pair()
 	if err != nil {
 		return false
 	}

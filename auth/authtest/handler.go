@@ -58,7 +58,7 @@ func (s *Server) token(w http.ResponseWriter, r *http.Request) {
 	if secret != "" && secret != s.secret {
 		refuse(w, http.StatusUnauthorized, "invalid_client", "AADSTS7000215: Invalid client secret provided.")
 		return
-	} else if secret == "" && !s.subjects[assertion] && !signed(assertion, s.base+r.URL.Path) {
+	} else if secret == "" && !s.subjects[assertion] && !s.signed(assertion, s.base+r.URL.Path) {
 		refuse(w, http.StatusUnauthorized, "invalid_client", "AADSTS700024: Client assertion is not within its valid time range, or not trusted.")
 		return
 	}

@@ -31,6 +31,20 @@ func Each(t *testing.T, run func(t *testing.T, server *Server, options auth.Opti
 	}
 }
 
+// EachFile runs a test in each mode that has a file: see Rotate.
+func EachFile(t *testing.T, run func(t *testing.T, server *Server, options auth.Options)) {
+	t.Helper()
+	for name, options := range map[string]func(*Server) auth.Options{
+		"Certificate": (*Server).Certificate, "WorkloadIdentity": (*Server).WorkloadIdentity, "FederatedFile": (*Server).FederatedFile,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := Start(t)
+			run(t, server, options(server))
+		})
+	}
+}
+
 // ClientSecret is mode ServicePrincipal with a secret.
 func (s *Server) ClientSecret() auth.Options {
 	o := s.options(auth.ServicePrincipal)
@@ -42,12 +56,15 @@ func (s *Server) ClientSecret() auth.Options {
 // has a password.
 func (s *Server) Certificate() auth.Options {
 	s.t.Helper()
-	own, err := pair()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	own, err := s.pair()
 	if err != nil {
 		s.t.Fatalf("authtest: the certificate: %v", err)
 	}
 	o := s.options(auth.ServicePrincipal)
 	path := s.file("certificate.pfx")
+	s.certificates = append(s.certificates, path)
 	s.write(path, string(own.file))
 	o.ServicePrincipal = auth.ServicePrincipalOptions{
 		TenantID: TenantID, ClientID: ClientID, CertificatePath: path, CertificatePassword: certificatePassword,

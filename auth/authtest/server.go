@@ -1,6 +1,8 @@
 package authtest
 
 import (
+	"context"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
@@ -9,6 +11,7 @@ import (
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+	"github.com/distributedleasing/leasing/abstractions/servertest"
 	"github.com/google/uuid"
 )
 
@@ -41,6 +44,9 @@ type Server struct {
 	issued   []string
 	subjects map[string]bool // tokens of another issuer that are trusted
 	files    []string        // that hold one
+
+	pair         func() (keyPair, error) // of the client
+	certificates []string                // the files of the pair
 }
 
 // Start starts a server on loopback, which stops when the test ends.
@@ -67,7 +73,7 @@ func StartInMemory(t testing.TB) *Server {
 
 func newServer(t testing.TB) *Server {
 	return &Server{
-		t: t, lifetime: DefaultLifetime, subjects: make(map[string]bool),
+		t: t, lifetime: DefaultLifetime, subjects: make(map[string]bool), pair: pair,
 		secret: random("client-secret"), header: random("identity-header"), job: random("job-token"), identity: random("identity"), object: uuid.NewString(),
 	}
 }
@@ -134,7 +140,8 @@ func (s *Server) Secrets() []string {
 }
 
 // Rotate replaces the tokens of the other issuer: those in files, as Kubernetes
-// does, and what the function returns. Entra ID takes the old ones no more.
+// does, and those of the function. It replaces the client's certificate, once. Entra ID takes
+// the old ones no more.
 func (s *Server) Rotate() {
 	s.t.Helper()
 	s.mu.Lock()
@@ -143,6 +150,28 @@ func (s *Server) Rotate() {
 	for _, file := range s.files {
 		s.write(file, s.newSubject()+"\n")
 	}
+	s.pair = nextPair
+	own, err := s.pair()
+	if err != nil {
+		s.t.Fatalf("authtest: the next certificate: %v", err)
+	}
+	for _, file := range s.certificates {
+		s.write(file, string(own.file))
+	}
+}
+
+// RotateInUse is Rotate. It returns when a use of the credential has had a token that was issued afterwards.
+func (s *Server) RotateInUse(use func(context.Context) error) {
+	s.t.Helper()
+	s.Rotate()
+	before := len(s.Issued())
+	servertest.Eventually(s.t, "there is a new token", func(ctx context.Context) error {
+		err := use(ctx)
+		if err == nil && len(s.Issued()) == before {
+			err = errors.New("the token of before is in use")
+		}
+		return err
+	})
 }
 
 func (s *Server) file(name string) string { return filepath.Join(s.t.TempDir(), name) }

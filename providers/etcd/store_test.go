@@ -432,11 +432,10 @@ func TestNoSpace(t *testing.T) {
 	obtain(t, p, "n", "c", time.Minute)
 }
 
-// A role with readwrite on the prefix is enough, and needed.
-func TestUsers(t *testing.T) {
-	t.Parallel()
-	c := newCluster(t, 1)
-	ctx := t.Context()
+// demandUsers lets in the user app, who has the keys under p/, and root.
+func (c *cluster) demandUsers() {
+	c.t.Helper()
+	t, ctx := c.t, c.t.Context()
 	_, err := c.client.RoleAdd(ctx, "leases")
 	require.NoError(t, err)
 	_, err = c.client.RoleGrantPermission(ctx, "leases", "p/", clientv3.GetPrefixRangeEnd("p/"), clientv3.PermissionType(clientv3.PermReadWrite))
@@ -449,11 +448,18 @@ func TestUsers(t *testing.T) {
 	}
 	_, err = c.client.AuthEnable(ctx)
 	require.NoError(t, err)
+}
 
+// A role with readwrite on the prefix is enough, and needed.
+func TestUsers(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 1)
+	ctx := t.Context()
+	c.demandUsers()
 	at := "etcd://app:secret%2F%40app@" + c.addrs[0]
 	p := open(t, Options{URL: at + "/p"})
 	g := acquire(t, p, "n", "a", 2*time.Second)
-	g, err = p.Renew(ctx, renewal(g))
+	g, err := p.Renew(ctx, renewal(g))
 	require.NoError(t, err)
 	_, err = p.Wait(ctx, abstractions.WaitRequest{Name: "n", ID: "w"})
 	require.NoError(t, err)

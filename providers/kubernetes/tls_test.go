@@ -51,7 +51,8 @@ func (i *imitation) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		meta := sent["metadata"].(map[string]any)
 		if before, _ := i.leases[meta["name"].(string)]["metadata"].(map[string]any); before["resourceVersion"] != meta["resourceVersion"] {
-			http.Error(w, "{}", http.StatusConflict)
+			w.WriteHeader(http.StatusConflict)
+			_, _ = w.Write([]byte(refusal(http.StatusConflict, "leases")))
 			return
 		}
 		i.number++

@@ -87,7 +87,9 @@ func (l location) sentinel(o Options) (*redis.FailoverOptions, error) {
 	}
 	c.MasterName, c.SentinelAddrs = o.Master, addrs
 	c.SentinelUsername, c.SentinelPassword = o.SentinelUsername, o.SentinelPassword
-	c.StreamingCredentialsProvider = o.Credentials
+	if o.Credentials != nil {
+		c.CredentialsProviderContext = signInOnce(o.Credentials)
+	}
 	c.Username, c.Password, c.TLSConfig = l.user, l.password, l.tls(o, c.TLSConfig)
 	c.ContextTimeoutEnabled, c.DisableIdentity = true, true // it never asks for maintenance notifications
 	c.OnConnect = l.onConnect(o)
@@ -151,6 +153,25 @@ func badParameter(parser string, err error) error {
 	}
 	return providerkit.BadURL(fmt.Sprintf("what %s understands: %s", parser, text))
 }
+
+// signInOnce asks credentials for each new connection. A client of sentinels can't have them otherwise: go-redis 9.23
+// makes no manager of StreamingCredentialsProvider for such a client, and calls the nil one (sentinel.go, NewFailoverClient).
+func signInOnce(from auth.StreamingCredentialsProvider) func(context.Context) (user, password string, err error) {
+	return func(context.Context) (string, string, error) {
+		credentials, unsubscribe, err := from.Subscribe(noListener{})
+		if err != nil {
+			return "", "", err
+		}
+		user, password := credentials.BasicAuth()
+		return user, password, unsubscribe()
+	}
+}
+
+// noListener is that of credentials which are used once.
+type noListener struct{}
+
+func (noListener) OnNext(auth.Credentials) {}
+func (noListener) OnError(error)           {}
 
 // guardedCredentials are the application's, whose errors say nothing of Redis. go-redis asks them in a goroutine of its own.
 type guardedCredentials struct {

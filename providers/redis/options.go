@@ -85,7 +85,8 @@ type Options struct {
 	// Credentials authenticate connections, for a URL without user and password:
 	// see module auth/redisauth for Microsoft Entra ID tokens. They are not used
 	// for sentinels, and not closed with the provider. For your own client set
-	// them in its options.
+	// them in its options. In mode Sentinel each new connection asks for them, and
+	// a live connection does not sign in a second time.
 	Credentials auth.StreamingCredentialsProvider `json:"-"`
 	// TLS replaces Go's defaults for a rediss URL: to trust your own
 	// certificate authority, or to present a client certificate. Unless

@@ -164,3 +164,15 @@ func TestSentinelWithoutThatMaster(t *testing.T) {
 	_, err := p.Acquire(t.Context(), claimOf("name"))
 	require.ErrorIs(t, err, abstractions.ErrUnavailable)
 }
+
+// T144: go-redis dereferences nil for a client of sentinels with credentials, at each connection.
+func TestTrap_T144_CredentialsAndSentinels(t *testing.T) {
+	t.Parallel()
+	sentinel := redistest.StartSentinel(t)
+	at := "redis://" + strings.Join(sentinel.Addrs(), ",") + "?master=" + sentinel.MasterName
+	works(t, openTest(t, Options{URL: at, Credentials: signIn{password: "of a user without a password"}}))
+	p := openTest(t, Options{URL: at, Credentials: signIn{err: abstractions.ErrDenied}})
+	_, err := p.Acquire(t.Context(), claimOf("name"))
+	require.ErrorIs(t, err, abstractions.ErrDenied)
+	require.ErrorContains(t, err, "credentials: ")
+}

@@ -1,25 +1,104 @@
 package s3lease
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
+	"os"
 	"slices"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	"github.com/aws/aws-sdk-go-v2/config"
+	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/credentials/endpointcreds"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
 	"github.com/distributedleasing/leasing/abstractions/providerkit/httpguard"
+	"github.com/distributedleasing/leasing/abstractions/providerkit/livefile"
 )
 
 // sourceTimeout bounds each request of a source of credentials. The SDK has all callers wait for one
 // request, whose context has no end.
 const sourceTimeout = 5 * time.Second
+
+// configuration is the SDK's.
+func (o *Options) configuration(ctx context.Context) (aws.Config, error) {
+	var keys aws.CredentialsProvider
+	if o.AccessKey != "" {
+		keys = credentials.NewStaticCredentialsProvider(o.AccessKey, o.SecretKey.Reveal(), o.SessionToken.Reveal())
+	}
+	settings := append(loadSources(), config.WithRegion(o.Region), config.WithCredentialsProvider(keys))
+	if o.Endpoint != "" {
+		settings = append(settings, config.WithDefaultRegion("us-east-1"))
+	}
+	return config.LoadDefaultConfig(ctx, settings...)
+}
+
+// filesOf returns the files of a configuration that exist, and the bundle of authorities among them, "" if there is
+// none: see config.EnvConfig and config.SharedConfig.
+func filesOf(c aws.Config) (files []string, bundle string) {
+	var env config.EnvConfig
+	var profile config.SharedConfig
+	for _, source := range c.ConfigSources {
+		switch s := source.(type) {
+		case config.EnvConfig:
+			env = s
+		case config.SharedConfig:
+			profile = s
+		}
+	}
+	bundle = cmp.Or(env.CustomCABundle, profile.CustomCABundle)
+	for _, name := range []string{
+		bundle, cmp.Or(env.SharedConfigFile, config.DefaultSharedConfigFilename()),
+		cmp.Or(env.SharedCredentialsFile, config.DefaultSharedCredentialsFilename()),
+	} {
+		if _, err := os.Stat(name); err == nil {
+			files = append(files, name)
+		}
+	}
+	return files, bundle
+}
+
+// liveKeys is a source of keys that is configured again when a file of the SDK's configuration changes. The SDK
+// reads the files once, so that keys in a file that an operator replaces would be used for ever.
+type liveKeys struct {
+	*livefile.Value[aws.CredentialsProvider]
+}
+
+// newLiveKeys makes a source of the kind that a configuration has now. A file that is empty for a moment would
+// lead the SDK to another kind, such as the role of the machine.
+func newLiveKeys(now aws.Config, files []string, configure func(context.Context) (aws.Config, error)) liveKeys {
+	kind := kindOf(now.Credentials)
+	return liveKeys{livefile.New(func([][]byte) (aws.CredentialsProvider, error) {
+		ctx, cancel := context.WithTimeout(context.Background(), sourceTimeout)
+		defer cancel()
+		next, err := configure(ctx)
+		if err == nil && !slices.Equal(kindOf(next.Credentials), kind) {
+			err = fmt.Errorf("the files lead to keys of another kind: %v, not %v", kindOf(next.Credentials), kind)
+		}
+		return next.Credentials, err
+	}, files...)}
+}
+
+func kindOf(source aws.CredentialsProvider) []aws.CredentialSource {
+	if told, ok := source.(aws.CredentialProviderSource); ok {
+		return told.ProviderSources()
+	}
+	return nil
+}
+
+func (l liveKeys) Retrieve(ctx context.Context) (aws.Credentials, error) {
+	source, err := l.Get()
+	if err != nil {
+		return aws.Credentials{}, err
+	}
+	return source.Retrieve(ctx)
+}
 
 // loadSources configures the SDK's sources of credentials: STS, SSO, a container's endpoint, and the
 // metadata service. Their client follows no redirect, which would take a pod's token or the

@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -128,26 +127,6 @@ func TestTrap_T119_SourcesOfKeysFail(t *testing.T) {
 	}
 }
 
-// recorder remembers what a server was sent.
-type recorder struct {
-	mu   sync.Mutex
-	sent strings.Builder
-}
-
-func (r *recorder) record(req *http.Request) {
-	var text strings.Builder
-	_ = req.Write(&text)
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.sent.WriteString(text.String())
-}
-
-func (r *recorder) String() string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.sent.String()
-}
-
 // T118: the endpoint is the store's alone: STS is asked where it is, and the pod's token is not sent to
 // the store. Nor does it follow a redirect to another host.
 func TestTrap_T118_TheStoreGetsNoTokenOfItsSources(t *testing.T) {
@@ -155,13 +134,13 @@ func TestTrap_T118_TheStoreGetsNoTokenOfItsSources(t *testing.T) {
 		for _, status := range []int{200, 301, 302, 303, 307, 308} {
 			t.Run(fmt.Sprint(name, " ", status), func(t *testing.T) {
 				noSources(t)
-				var store, elsewhere recorder
+				var store, elsewhere providertest.Recorder
 				bucket := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-					store.record(r)
+					store.Record(r)
 					w.WriteHeader(http.StatusServiceUnavailable)
 				}))
 				defer bucket.Close()
-				other := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { elsewhere.record(r) }))
+				other := httptest.NewServer(&elsewhere)
 				defer other.Close()
 				source := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 					if status != http.StatusOK && r.URL.Path != "/latest/api/token" {

@@ -41,7 +41,8 @@ type Options struct {
 	// PathStyle puts the bucket into the path of requests instead of the host name.
 	PathStyle bool `json:"path_style"`
 	// AccessKey and SecretKey authenticate, with SessionToken if they are temporary.
-	// Default: what the SDK finds in the environment, in files, or from the machine's role.
+	// Default: keys that the SDK finds in the environment, in files, or from the machine's role. The SDK's files,
+	// and the bundle of AWS_CA_BUNDLE, are read again when they change, if they exist at Open.
 	AccessKey    string             `json:"access_key"`
 	SecretKey    providerkit.Secret `json:"secret_key"`
 	SessionToken providerkit.Secret `json:"session_token"`

@@ -7,14 +7,12 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
 	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
-	"github.com/aws/aws-sdk-go-v2/config"
-	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
 	"github.com/distributedleasing/leasing/abstractions/providerkit/httpguard"
+	"github.com/distributedleasing/leasing/abstractions/providerkit/livefile"
 )
 
 type shell = providerkit.Provider
@@ -70,22 +68,25 @@ func (o *Options) client(ctx context.Context) (*s3.Client, *httpguard.Client, er
 	if o.Client != nil {
 		return o.Client, nil, nil
 	}
-	var keys aws.CredentialsProvider
-	if o.AccessKey != "" {
-		keys = credentials.NewStaticCredentialsProvider(o.AccessKey, o.SecretKey.Reveal(), o.SessionToken.Reveal())
-	}
-	settings := append(loadSources(), config.WithRegion(o.Region), config.WithCredentialsProvider(keys))
-	if o.Endpoint != "" {
-		settings = append(settings, config.WithDefaultRegion("us-east-1"))
-	}
-	c, err := config.LoadDefaultConfig(ctx, settings...)
+	c, err := o.configuration(ctx)
 	if err != nil {
 		return nil, nil, fmt.Errorf("%w: the SDK's configuration: %w", abstractions.ErrInvalid, err)
 	}
 	if c.Region == "" {
 		return nil, nil, providerkit.BadOption("Region", "", "the bucket's region, here or in AWS_REGION")
 	}
+	files, bundle := filesOf(c)
+	if o.AccessKey == "" && len(files) > 0 {
+		c.Credentials = newLiveKeys(c, files, o.configuration)
+	}
 	guarded := httpguard.New()
+	if bundle != "" {
+		authorities, err := livefile.NewTLS(bundle, "", "")
+		if err != nil {
+			return nil, nil, err
+		}
+		guarded.Transport().UseTLS(authorities)
+	}
 	c.HTTPClient = guarded
 	return s3.NewFromConfig(c, func(client *s3.Options) {
 		client.UsePathStyle = o.PathStyle

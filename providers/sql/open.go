@@ -111,7 +111,7 @@ func postgresFrom(o Options, field, where string) (*pgDatabase, error) {
 	}
 	db, err := openPgx(where)
 	if err != nil { // its text and fields may quote the password
-		return nil, &abstractions.InvalidError{Field: "Options." + field, Value: providerkit.NotShown, Want: "what pgxpool.ParseConfig understands, and no connections in advance"}
+		return nil, &abstractions.InvalidError{Field: "Options." + field, Value: providerkit.NotShown, Want: "what pgxpool.ParseConfig understands, no connections in advance, and one password for all hosts"}
 	}
 	return db, nil
 }

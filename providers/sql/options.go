@@ -37,6 +37,7 @@ type Options struct {
 	// or "sqlite:///folder/file.db", or "sqlite://file.db" relative to the working
 	// directory. Its query may set the fields below that have a tag, from Schema on. New connections to
 	// PostgreSQL use the newest contents of sslrootcert, sslcert, sslkey and passfile that can be used.
+	// passfile must have one password for all hosts of the URL: pgx shows the first host's to all.
 	URL string `json:"url" option:"secret"`
 	// DSN is the data source name of the driver: keywords and values for pgx
 	// ("host=db user=app", see pgconn.ParseConfig), or the path of an SQLite file.

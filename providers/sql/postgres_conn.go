@@ -72,6 +72,9 @@ func pgxConfig(dsn string) (*pgxpool.Config, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err = onePassword(dsn, config.ConnConfig); err != nil {
+		return nil, err
+	}
 	if config.MinConns > 0 || config.MinIdleConns > 0 {
 		return nil, errors.New("connections are made when they are needed")
 	}

@@ -6,7 +6,9 @@ import (
 	sqldriver "database/sql/driver"
 	"errors"
 	"fmt"
+	"net/url"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/distributedleasing/leasing/providers/sql/sqlkit"
@@ -28,6 +30,10 @@ type pgLive struct {
 // newest returns a configuration, and an error if the configuration lacks the newest contents.
 func (l *pgLive) newest() (*pgx.ConnConfig, error) {
 	next, err := pgx.ParseConfig(l.dsn)
+	var shown error
+	if err == nil {
+		shown = onePassword(l.dsn, next)
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
@@ -37,6 +43,8 @@ func (l *pgLive) newest() (*pgx.ConnConfig, error) {
 		err = errors.New("a file or a variable of the DSN asks for another server, or for other checks of the server")
 	case next.Password == "" && l.good.Password != "":
 		err = errors.New("the file of passwords has none for this server")
+	default:
+		err = shown
 	}
 	config := l.good.Copy()
 	if err == nil {
@@ -47,6 +55,33 @@ func (l *pgLive) newest() (*pgx.ConnConfig, error) {
 		l.good = config.Copy()
 	}
 	return config, err
+}
+
+// onePassword refuses a file whose passwords differ among the hosts of a DSN. pgx looks up that of the first host, and
+// shows it to the others (pgx v5.12, pgconn.ParseConfigWithOptions).
+func onePassword(dsn string, config *pgx.ConnConfig) error {
+	for _, other := range config.Fallbacks {
+		if other.Host == config.Host && other.Port == config.Port {
+			continue
+		}
+		alone, err := pgx.ParseConfig(dsnOf(dsn, other.Host, other.Port))
+		if err != nil || alone.Password != config.Password {
+			return errors.New("the file of passwords has another for a host of the DSN than for the first host")
+		}
+	}
+	return nil
+}
+
+// dsnOf is a DSN with one host. The last of several values counts.
+func dsnOf(dsn, host string, port uint16) string {
+	if !strings.HasPrefix(dsn, "postgres://") && !strings.HasPrefix(dsn, "postgresql://") {
+		return fmt.Sprintf("%s host='%s' port=%d", dsn, strings.NewReplacer(`\`, `\\`, `'`, `\'`).Replace(host), port)
+	}
+	mark := "?"
+	if strings.Contains(dsn, mark) {
+		mark = "&"
+	}
+	return fmt.Sprintf("%s%shost=%s&port=%d", dsn, mark, url.QueryEscape(host), port)
 }
 
 // sameServers reports whether two configurations lead to the same servers, with the same checks.

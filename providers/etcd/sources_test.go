@@ -1,0 +1,84 @@
+package etcdlease
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+	"google.golang.org/grpc"
+
+	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providertest"
+)
+
+// perCall are credentials of the application's that are asked for each call.
+type perCall func(context.Context) error
+
+func (f perCall) GetRequestMetadata(ctx context.Context, _ ...string) (map[string]string, error) {
+	return nil, f(ctx)
+}
+
+func (perCall) RequireTransportSecurity() bool { return false }
+
+// ofApplication is a provider with a client of the application's.
+func ofApplication(t testing.TB, prefix string, options ...grpc.DialOption) *Provider {
+	t.Helper()
+	member := Options{URL: named(t)}
+	require.NoError(t, member.complete())
+	client, err := clientv3.New(clientv3.Config{Endpoints: member.Endpoints, Logger: zap.NewNop(), DialOptions: options})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, client.Close()) })
+	return open(t, Options{Client: client, Prefix: prefix})
+}
+
+// T119: an error of credentials that a client of the application's adds to calls says nothing of etcd.
+func TestTrap_T119_CredentialsOfCallsFail(t *testing.T) {
+	source, prefix := &providertest.Source{}, abstractions.NewID()
+	providertest.SourcesOfCredentials(t, providertest.SourceCheck{
+		Source: source, TTL: time.Minute, Unnamed: true, // T124 has the panic
+		Open: func(t testing.TB) abstractions.Provider {
+			return ofApplication(t, prefix, grpc.WithPerRPCCredentials(perCall(source.Err)))
+		},
+	})
+}
+
+// T124: credentials or an interceptor of the application's that panics ended the process.
+func TestTrap_T124_CodeOfTheApplicationPanics(t *testing.T) {
+	for name, option := range map[string]func(maybe func()) grpc.DialOption{
+		"credentials": func(maybe func()) grpc.DialOption {
+			return grpc.WithPerRPCCredentials(perCall(func(context.Context) error { maybe(); return nil }))
+		},
+		"interceptor": func(maybe func()) grpc.DialOption {
+			return grpc.WithChainUnaryInterceptor(func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+				maybe()
+				return invoke(ctx, method, req, reply, cc, opts...)
+			})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			providertest.ApplicationPanics(t, time.Minute, func(t testing.TB, maybe func()) abstractions.Provider {
+				return ofApplication(t, abstractions.NewID(), option(maybe))
+			})
+		})
+	}
+}
+
+// T118: the password and its token go to the hosts of the URL, and not to the addresses that members have for clients.
+func TestTrap_T118_APasswordIsForTheHostsOfItsURL(t *testing.T) {
+	var elsewhere providertest.Recorder
+	addr := elsewhere.Listen(t, nil)
+	c := newCluster(t, 1, "--advertise-client-urls", "http://"+addr)
+	members, err := c.client.MemberList(t.Context())
+	require.NoError(t, err)
+	require.Contains(t, members.Members[0].ClientURLs[0], addr)
+	c.demandUsers()
+	p := open(t, Options{URL: "etcd://app:secret%2F%40app@" + c.addrs[0] + "/p"})
+	g := acquire(t, p, "n", "a", time.Minute)
+	_, err = p.Renew(t.Context(), renewal(g))
+	require.NoError(t, err)
+	require.NoError(t, p.Release(t.Context(), giveUp(g)))
+	require.Empty(t, elsewhere.String())
+}

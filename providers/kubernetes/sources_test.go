@@ -1,0 +1,58 @@
+package kuberneteslease
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
+	"github.com/distributedleasing/leasing/abstractions/providertest"
+)
+
+// bearing is a transport of the application's that asks a source for a token for each request, as client-go's does
+// for the plug-ins of a kubeconfig.
+type bearing struct {
+	http.RoundTripper
+	source *providertest.Source
+}
+
+func (b bearing) RoundTrip(req *http.Request) (*http.Response, error) {
+	if err := b.source.Err(req.Context()); err != nil {
+		return nil, err
+	}
+	req = req.Clone(req.Context())
+	req.Header.Set("Authorization", "Bearer token")
+	return b.RoundTripper.RoundTrip(req)
+}
+
+// T119: an error of the application's client that is not the server's says nothing of the lease.
+func TestTrap_T119_SourcesOfTokensFail(t *testing.T) {
+	source, server := &providertest.Source{}, httptest.NewServer(&imitation{leases: map[string]map[string]any{}, token: "token"})
+	t.Cleanup(server.Close)
+	transport := &http.Transport{}
+	t.Cleanup(transport.CloseIdleConnections)
+	providertest.SourcesOfCredentials(t, providertest.SourceCheck{
+		Source: source, TTL: time.Minute, Function: true, Transport: true,
+		Open: func(t testing.TB) abstractions.Provider {
+			return open(t, Options{Address: server.URL, Namespace: "default", Client: &http.Client{Transport: bearing{transport, source}}})
+		},
+	})
+}
+
+// T124: a transport of the application's that panics ended the process.
+func TestTrap_T124_ATransportPanics(t *testing.T) {
+	server := httptest.NewServer(&imitation{leases: map[string]map[string]any{}, token: "token"})
+	t.Cleanup(server.Close)
+	providertest.ApplicationPanics(t, time.Minute, func(t testing.TB, maybe func()) abstractions.Provider {
+		client, wire := providertest.NewWire(&http.Transport{DisableKeepAlives: true})
+		*wire = func(req *http.Request, send providertest.Sender) (*http.Response, error) { maybe(); return send(req) }
+		p, err := Open(t.Context(), Options{Address: server.URL, Namespace: "default", Client: client, Token: providerkit.NewSecret("token")})
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, p.Close()) })
+		return p
+	})
+}
