@@ -179,7 +179,7 @@ func (h *headWaiter) subscribe(ctx context.Context) bool {
 	return true
 }
 
-// wakeUpsFail logs that nothing wakes this process' waiters, once until something does.
+// wakeUpsFail logs that nothing wakes this process' waiters, once until a subscription succeeds.
 func (m *manager) wakeUpsFail(err error) {
 	if !m.unhinted.Swap(true) {
 		m.log(slog.LevelWarn, "leasing: waiters are not woken, and ask from time to time", "error", err)

@@ -5,10 +5,10 @@ import (
 	"syscall"
 )
 
-// tcpUserTimeout is TCP_USER_TIMEOUT of linux/tcp.h, in milliseconds. Package syscall has no name for it.
+// tcpUserTimeout is TCP_USER_TIMEOUT of linux/tcp.h, in milliseconds. Package syscall lacks the name.
 const tcpUserTimeout = 18
 
-// userTimeout sets it, as far as the system lets it.
+// userTimeout sets the option, if the system allows the option.
 func userTimeout(network, _ string, raw syscall.RawConn) error {
 	if !strings.HasPrefix(network, "tcp") {
 		return nil

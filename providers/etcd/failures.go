@@ -49,8 +49,8 @@ func textOf(err error) string {
 // is reports whether an error is one of etcd's own.
 func is(err, of error) bool { return err != nil && textOf(err) == rpctypes.ErrorDesc(of) }
 
-// elsewhere makes a request, and makes it again while a learner answers, which does nothing: the client takes endpoints in turn, which
-// other callers do too.
+// elsewhere makes a request, and repeats the request while a learner answers. A learner does nothing. The client takes endpoints in
+// turn, and other callers take some of the turns.
 func elsewhere[T any](client *clientv3.Client, request func() (T, error)) (T, error) {
 	for left := 4 * len(client.Endpoints()); ; left-- {
 		answer, err := request()

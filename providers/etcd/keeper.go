@@ -19,7 +19,7 @@ import (
 const (
 	// perStream is how many renewals share a stream: a member answers one after the other, and asks the leader each time.
 	perStream = 32
-	// perLook is how many claims a transaction looks at at most, with two conditions each: etcd takes 128, unless --max-txn-ops says
+	// perLook bounds the claims that a transaction looks at, with two conditions each: etcd takes 128, unless --max-txn-ops says
 	// otherwise.
 	perLook = 64
 )

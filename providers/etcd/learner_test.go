@@ -81,7 +81,7 @@ func TestTrap_T176_ALearnerAmongTheEndpointsIsPassedOver(t *testing.T) {
 	require.ErrorContains(t, err, "voting members")
 }
 
-// T177: FailedPrecondition is said of what passes too, so etcd's own errors decide by name.
+// T177: FailedPrecondition is the code of refusals that pass too. So etcd's own errors decide by name.
 func TestTrap_T177_EtcdsOwnErrorsDecide(t *testing.T) {
 	for of, class := range map[error]providerkit.Class{
 		rpctypes.ErrGRPCNotSupportedForLearner: providerkit.Unsent,

@@ -35,8 +35,8 @@
 // their TTLs. A disk that hangs keeps a goroutine for each call until it answers. Containers with time
 // namespaces of their own (time_namespaces(7)) have different boot clocks, and there the wall clock decides.
 //
-// List and Sweep leave out what the process may not read, and what is no regular file. Requests for such
-// a name are refused. So give all processes a umask that lets each read the others' files.
+// List and Sweep leave out files that the process may not read, folders, links to themselves, sockets and
+// FIFOs. Requests for such a name are refused. So give all processes a umask that lets each read the others' files.
 //
 // # How it works
 //

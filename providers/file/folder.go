@@ -180,8 +180,8 @@ func write(path string, data []byte) error {
 	return errors.Join(err, file.Sync(), file.Close())
 }
 
-// List reads the files that follow a key, in the order of their names. It leaves out what this process may not read, and what
-// is no file.
+// List reads the files that follow a key, in the order of their names. It leaves out files that this process may
+// not read, and all that are no regular files.
 func (f *folder) List(ctx context.Context, q providerkit.ListQuery) (items []providerkit.Item, next string, err error) {
 	entries, err := os.ReadDir(f.path)
 	for _, entry := range entries {

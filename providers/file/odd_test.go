@@ -58,7 +58,7 @@ func TestTrap_T180_OddFilesAreLeftOut(t *testing.T) {
 	}
 }
 
-// A folder that is closed is no empty one.
+// A folder that is closed does not pass for an empty folder.
 func TestAClosedFolderIsNotEmpty(t *testing.T) {
 	f := &folder{path: t.TempDir()}
 	require.NoError(t, f.open(false))

@@ -77,8 +77,8 @@ func (d *driver) Capabilities() abstractions.Capabilities {
 	}
 }
 
-// Ping reads a lease that does not exist. An account whose role names the leases that it may use (resourceNames) is refused that
-// one, so it is asked whether it may read any.
+// Ping reads a lease that does not exist. An account whose role names the leases that it may use (resourceNames) is refused
+// that lease. Then the account's rules decide.
 func (d *driver) Ping(ctx context.Context) error {
 	_, err := d.store.Get(ctx, encode("~ping"))
 	if about(err, http.StatusForbidden) {

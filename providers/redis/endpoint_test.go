@@ -29,7 +29,7 @@ type endpoint struct {
 // pipe is a connection through an endpoint.
 type pipe struct {
 	client, server net.Conn
-	lost           atomic.Bool // what is sent arrives nowhere
+	lost           atomic.Bool // bytes that are sent arrive nowhere
 }
 
 func newEndpoint(t *testing.T, addr string) *endpoint {
@@ -94,7 +94,7 @@ func (e *endpoint) each(do func(p *pipe)) {
 	}
 }
 
-// lose makes the path of all connections silent, as a gateway does that has forgotten them.
+// lose makes the path of all connections silent, as a gateway does that has forgotten its connections.
 func (e *endpoint) lose() { e.each(func(p *pipe) { p.lost.Store(true) }) }
 
 func (e *endpoint) addr() string { return e.Addr().String() }
@@ -116,7 +116,7 @@ func (e *endpoint) users(t *testing.T, o redis.Options, idle int) *redis.Client 
 	return client
 }
 
-// T170: the server behind an endpoint can't be used any more, stays alive, and answers so. Where connections are kept, as after
+// T170: the server behind an endpoint can't be used any more, stays alive, and refuses requests. Where connections are kept, as after
 // any answer, a client stays with it for ever.
 func TestTrap_T170_AServerThatCantBeUsedIsLeft(t *testing.T) {
 	t.Parallel()
@@ -201,7 +201,7 @@ func TestTrap_T173_AnIdleConnectionThatIsLostCostsLittle(t *testing.T) {
 						return p.Release(ctx, abstractions.ReleaseRequest{Name: req.Name, ID: req.ID})
 					},
 				} {
-					time.Sleep(1100 * time.Millisecond) // which is what makes them idle
+					time.Sleep(1100 * time.Millisecond) // the time makes them idle
 					e.lose()
 					ctx, cancel := context.WithTimeout(t.Context(), bound)
 					require.NoError(t, request(ctx), "%d after %v", what, time.Since(began))

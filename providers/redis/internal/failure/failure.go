@@ -14,7 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// meaning is what an error of a server says to the caller, and of the connection. By its class it was applied, or not: see
+// meaning has the class of a server's error, and says whether the connection is of use. By its class it was applied, or not: see
 // [providerkit.Class].
 type meaning struct {
 	class providerkit.Class
@@ -68,13 +68,13 @@ func (e ScriptError) Error() string { return string(e) }
 // RedisError makes it one of Redis' errors.
 func (e ScriptError) RedisError() {}
 
-// lookup finds the text of a server's error, and what it means.
+// lookup finds the text of a server's error, and its meaning.
 func lookup(err error) (text string, m meaning, answered bool) {
 	var of redis.Error
 	if !errors.As(err, &of) {
 		return "", m, false
 	}
-	// Redis 7 adds to the error that a script raises which script it was.
+	// Redis 7 adds the name of the script to an error that a script raises.
 	text, _, _ = strings.Cut(of.Error(), " script: ")
 	code, _, _ := strings.Cut(text, " ")
 	m = codes[code]

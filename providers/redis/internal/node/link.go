@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	// freshFor is how long a connection may be idle and is used again without a look at it: gateways forget connections, and
+	// freshFor is the time for which a connection may be idle and is used again without a look: gateways forget connections, and
 	// tell neither end.
 	freshFor = time.Second
 	// leastLook is the least time for that look, of callers who have little.
@@ -37,7 +37,7 @@ func newLink(client redis.UniversalClient) *link {
 	return &link{client: c, fifo: c.Options().PoolFIFO}
 }
 
-// connectionUse is what a call says of the connection that it has used.
+// connectionUse is the state of the connection after a call.
 type connectionUse int
 
 const (
@@ -47,7 +47,7 @@ const (
 )
 
 // begin has the connection that a call is about to get looked at, if it was idle for long. One that does not answer is
-// closed, as are all others that are idle, so that the call has a new one.
+// closed, as are all others that are idle, so that the call has a new connection.
 func (l *link) begin(ctx context.Context, d *Node) {
 	if l == nil || !l.stale() {
 		return
@@ -115,7 +115,7 @@ func (l *link) discard(ctx context.Context, n uint32) {
 // other way to close one that is idle.
 type unsendable struct{}
 
-// useOf is what the error of a call says of its connection.
+// useOf derives the state of a call's connection from the call's error.
 func useOf(err error) connectionUse {
 	if err == nil {
 		return kept
