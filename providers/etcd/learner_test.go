@@ -29,7 +29,7 @@ func (c *cluster) learn() string {
 	require.NoError(c.t, err)
 	m, path, data := &servertest.Server{T: c.t, Dir: c.t.TempDir()}, program(c.t, "server"), filepath.Join(c.t.TempDir(), "data")
 	m.Command = func() (*exec.Cmd, error) {
-		return exec.Command(path, "--name", "learner", "--data-dir", data, "--unsafe-no-fsync", "--log-level", "error", //nolint:noctx // ends by Close
+		return exec.Command(path, "--name", "learner", "--data-dir", data, "--unsafe-no-fsync", "--log-level", "error",
 			"--listen-client-urls", "http://"+m.Addr(), "--advertise-client-urls", "http://"+m.Addr(),
 			"--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer, "--initial-cluster-state", "existing",
 			"--initial-cluster", strings.Join(append(c.initial, "learner="+peer), ",")), nil
@@ -81,7 +81,7 @@ func TestTrap_T176_ALearnerAmongTheEndpointsIsPassedOver(t *testing.T) {
 	require.ErrorContains(t, err, "voting members")
 }
 
-// T177: FailedPrecondition is the code of refusals that pass too. So etcd's own errors decide by name.
+// T177: FailedPrecondition is also the code of refusals that pass. So etcd's own errors decide by name.
 func TestTrap_T177_EtcdsOwnErrorsDecide(t *testing.T) {
 	for of, class := range map[error]providerkit.Class{
 		rpctypes.ErrGRPCNotSupportedForLearner: providerkit.Unsent,

@@ -32,9 +32,7 @@ func TestTrap_T180_OddFilesAreLeftOut(t *testing.T) {
 		"another's record": func(t *testing.T, path string) { require.NoError(t, os.WriteFile(path, []byte("{}"), 0)) },
 	} {
 		t.Run(what, func(t *testing.T) {
-			folder, err := os.MkdirTemp("", "odd") // the name of a socket is short
-			require.NoError(t, err)
-			t.Cleanup(func() { _ = os.RemoveAll(folder) })
+			folder := t.TempDir()
 			p := opened(t, folder)
 			p.records.Retention = time.Nanosecond
 			p.mustAcquire(t, "b", "id")

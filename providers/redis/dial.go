@@ -19,7 +19,7 @@ func dialer(config *tls.Config) func(ctx context.Context, network, addr string) 
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
 		conn, err := dial(ctx, network, addr)
 		if err != nil {
-			return failedConn{dialError{err}}, nil
+			return failedConn{dialError{err}}, nil //nolint:nilerr // see above
 		}
 		return conn, nil
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"os"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -191,7 +192,7 @@ func TestTrap_T173_AnIdleConnectionThatIsLostCostsLittle(t *testing.T) {
 			t.Parallel()
 			server := redistest.Start(t, redistest.Options{})
 			e := newEndpoint(t, server.Addr())
-			p := open(t, e)
+			p, admin := open(t, e), server.Client(t)
 			const bound = 4 * time.Second
 			for range 3 {
 				req, began := claimOf("name"), time.Now()
@@ -201,16 +202,26 @@ func TestTrap_T173_AnIdleConnectionThatIsLostCostsLittle(t *testing.T) {
 						return p.Release(ctx, abstractions.ReleaseRequest{Name: req.Name, ID: req.ID})
 					},
 				} {
-					time.Sleep(1100 * time.Millisecond) // the time makes them idle
+					idle(t, admin)
 					e.lose()
 					ctx, cancel := context.WithTimeout(t.Context(), bound)
 					require.NoError(t, request(ctx), "%d after %v", what, time.Since(began))
 					cancel()
 				}
-				require.Zero(t, server.Client(t).Exists(t.Context(), keysOf("name").Queue).Val())
+				require.Zero(t, admin.Exists(t.Context(), keysOf("name").Queue).Val())
 			}
 		})
 	}
+}
+
+// idle waits until the server has had no request for over a second, but those by which this is found out.
+func idle(t *testing.T, admin *redis.Client) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		list, err := admin.ClientList(t.Context()).Result()
+		require.NoError(t, err)
+		return strings.Count(list, " idle=0 ") == 1 && !strings.Contains(list, " idle=1 ") // its own
+	}, time.Minute, 50*time.Millisecond)
 }
 
 // T172: a server of a Cluster redirects a client that follows no redirection, and does so for ever.

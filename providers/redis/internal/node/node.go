@@ -321,9 +321,8 @@ func (d *Node) command(ctx context.Context, verb any, ops []*script.Operation) *
 	return cmd
 }
 
-// take hands the reply to a call to its operations. If the client may have sent it before, and
-// the reply was lost, that it was refused now, as a whole or by a command in its script, or has found no server, says nothing
-// of that. It returns what the replies say of the connection.
+// take hands the reply to a call to its operations, and returns the state of the connection. A client that repeats calls may have
+// sent this one before, and lost the reply. Then a refusal now, or a server that is not found, says nothing of the first time.
 func (d *Node) take(values []any, err error, ops []*script.Operation) (use connectionUse) {
 	if err != nil {
 		failed := failure.Of(err)
