@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
@@ -166,12 +167,23 @@ func (h *headWaiter) subscribe(ctx context.Context) bool {
 	timer := time.AfterFunc(min(h.m.options.RequestTimeout, h.m.options.MaxPoll), cancel)
 	req := abstractions.WaitRequest{Name: h.l.name, ID: h.l.id, Owner: h.m.options.Owner}
 	wakeups, err := request(ctx, h.m, &h.l.acquires, h.m.waiter, abstractions.Waiter.Wait, req, nil)
+	if err != nil && ctx.Err() == nil {
+		h.m.wakeUpsFail(err)
+	}
 	if !timer.Stop() || err != nil {
 		cancel()
 		return false
 	}
+	h.m.unhinted.Store(false)
 	h.hints, h.unsubscribe = wakeups.C, cancel
 	return true
+}
+
+// wakeUpsFail logs that nothing wakes this process' waiters, once until a subscription succeeds.
+func (m *manager) wakeUpsFail(err error) {
+	if !m.unhinted.Swap(true) {
+		m.log(slog.LevelWarn, "leasing: waiters are not woken, and ask from time to time", "error", err)
+	}
 }
 
 // observe sets the pace after an answer that somebody has the name. Where nothing

@@ -62,6 +62,7 @@ type manager struct {
 	overdue   overdue      // of requests that belong to no claim
 	helpers   helpers
 	outage    outage
+	unhinted  atomic.Bool // the log has that wake-ups fail
 	failing   atomic.Int64
 }
 

@@ -45,7 +45,10 @@ func (s *Records) floor(ctx context.Context) (Item, int64, error) {
 
 // raise stores a token as the floor, unless the floor is as high already.
 func (s *Records) raise(ctx context.Context, token int64) error {
-	for range maxConflicts {
+	for conflicts := range maxConflicts {
+		if err := pauseAfter(ctx, conflicts); err != nil {
+			return err
+		}
 		item, floor, err := s.floor(ctx)
 		if err != nil || token <= floor {
 			return err

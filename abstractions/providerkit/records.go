@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -227,7 +228,29 @@ func (s *Records) listed(item Item) *snapshot {
 // Each time somebody has got on.
 const maxConflicts = 16
 
-var errContended = fmt.Errorf("%w: others changed the record %d times in a row", abstractions.ErrUnavailable, maxConflicts)
+var errContended = fmt.Errorf("%w: others changed the record %d times in a row, or a cache before the store shows an old version of it", abstractions.ErrUnavailable, maxConflicts)
+
+// Of a call the first two conflicts are followed by another attempt at once, and each further one by a pause.
+const (
+	quickConflicts   = 2
+	minConflictPause = 2 * time.Millisecond
+	maxConflictPause = 250 * time.Millisecond
+)
+
+// pauseAfter waits after a number of conflicts in a row: a doubling, jittered time. It returns the error of a context that has
+// ended.
+func pauseAfter(ctx context.Context, conflicts int) error {
+	if conflicts <= quickConflicts {
+		return nil
+	}
+	pause := min(minConflictPause<<(conflicts-quickConflicts-1), maxConflictPause)
+	select {
+	case <-time.After(pause/2 + rand.N(pause/2)):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
 
 // change applies a rule to the record that read returns. known, unless nil, saves the first
 // read: the caller takes it for the latest version. A conflict may be with this call's own write, if
@@ -238,6 +261,7 @@ func (s *Records) change(
 	var begun bool    // the write before may have been applied
 	var creations int // how often a write was to create the record
 	var behind string // the version that a lease has not followed
+	conflicts := 0
 	for range maxConflicts {
 		found := known
 		if known = nil; found != nil {
@@ -273,6 +297,10 @@ func (s *Records) change(
 			return nil, partialIf((begun || wrote) && !errors.Is(err, abstractions.ErrHeld), err)
 		}
 		begun = begun || wrote || s.Leases == nil
+		conflicts++
+		if err := pauseAfter(ctx, conflicts); err != nil {
+			return nil, partialIf(begun, err)
+		}
 	}
 	return nil, errContended
 }

@@ -370,6 +370,54 @@ func TestAContendedRecordIsGivenUp(t *testing.T) {
 	require.ErrorIs(t, err, abstractions.ErrUnavailable)
 }
 
+// T181: a store that shows an old version, as a cache before it does, is asked without a pause: one attempt is dozens of requests
+// within milliseconds, and the error accuses others.
+func TestTrap_T181_ConflictsAreFollowedByPauses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for conflicts, least := range map[int]time.Duration{1: 0, 2: 0, 3: time.Millisecond, 8: 30 * time.Millisecond, maxConflicts: time.Second} {
+			s, store := used(t)
+			left := conflicts
+			var again func() error
+			again = func() error {
+				if left--; left < 0 {
+					return nil
+				}
+				store.before = again
+				return ErrConflict
+			}
+			store.before = again
+			began := time.Now()
+			_, err := s.Acquire(t.Context(), acquire("mine", time.Minute))
+			took := time.Since(began)
+			require.GreaterOrEqual(t, took, least, conflicts)
+			require.Less(t, took, max(1, 3*least), conflicts)
+			if conflicts < maxConflicts {
+				require.NoError(t, err)
+				continue
+			}
+			require.ErrorIs(t, err, abstractions.ErrUnavailable)
+			require.ErrorContains(t, err, "a cache before the store")
+		}
+		s, store := used(t) // a caller leaves in a pause
+		var again func() error
+		again = func() error { store.before = again; return ErrConflict }
+		store.before = again
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		_, err := s.Acquire(ctx, acquire("mine", time.Minute))
+		require.ErrorIs(t, err, abstractions.ErrUnavailable)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+	})
+}
+
+// used has a record that is free.
+func used(t *testing.T) (*Records, *shelf) {
+	s, store := shelved(time.Second)
+	g := s.mustAcquire(t, "before", time.Minute)
+	require.NoError(t, s.Release(t.Context(), abstractions.ReleaseRequest{Name: g.Name, ID: g.ID, Token: g.Token, State: g.State}))
+	return s, store
+}
+
 func TestTheCodecKeepsAll(t *testing.T) {
 	r := held()
 	r.Metadata, r.Ended = map[string]string{"a": "ä"}, Ended{{ID: "x", Broken: true, At: 7}}

@@ -31,6 +31,7 @@ const (
 var codes = map[bloberror.Code]providerkit.Class{
 	bloberror.BlobAlreadyExists:     changed,
 	bloberror.BlobNotFound:          missing,
+	"SoftDeletedBlobNotFound":       missing, // one that was deleted, in an account that keeps those: the SDK has no name for it
 	bloberror.ContainerNotFound:     noContainer,
 	bloberror.ContainerBeingDeleted: deleting,
 

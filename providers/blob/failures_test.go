@@ -64,7 +64,7 @@ func TestTrap_T27_BlobCodeDecidesWhatAnErrorMeans(t *testing.T) {
 			"LeaseIsBreakingAndCannotBeAcquired", "LeaseIsBreakingAndCannotBeChanged", "LeaseIsBrokenAndCannotBeRenewed", "LeaseNotPresentWithLeaseOperation",
 		}, []error{abstractions.ErrUnavailable}, true},
 		{412, []bloberror.Code{"ConditionNotMet", "TargetConditionNotMet", "LeaseIdMissing", "LeaseLost", "LeaseNotPresentWithBlobOperation", "Something"}, []error{abstractions.ErrUnavailable}, true},
-		{404, []bloberror.Code{"BlobNotFound"}, []error{abstractions.ErrUnavailable}, true},
+		{404, []bloberror.Code{"BlobNotFound", "SoftDeletedBlobNotFound"}, []error{abstractions.ErrUnavailable}, true},
 		{503, []bloberror.Code{"ServerBusy"}, throttled, false},
 		{429, []bloberror.Code{"Something", "TooManyRequests"}, throttled, false},
 		{409, []bloberror.Code{"AccountIsDisabled"}, []error{abstractions.ErrDenied}, false},

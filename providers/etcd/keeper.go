@@ -6,30 +6,34 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
 	"github.com/distributedleasing/leasing/abstractions/providerkit/batch"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
 const (
 	// perStream is how many renewals share a stream: a member answers one after the other, and asks the leader each time.
 	perStream = 32
-	// perLook is how many claims a transaction looks at, with two conditions each: etcd takes 128 (--max-txn-ops).
+	// perLook bounds the claims that a transaction looks at, with two conditions each: etcd takes 128, unless --max-txn-ops says
+	// otherwise.
 	perLook = 64
 )
 
 // keeper renews claims. Those that are due at the same time share requests. Streams stay open for the next ones: with a
 // password etcd checks it for each new one, by bcrypt.
 type keeper struct {
-	client *clientv3.Client
-	calls  *batch.Batcher[*prolongation]
-	ctx    context.Context // of all streams
-	stop   context.CancelFunc
-	mu     sync.Mutex
-	idle   []*stream
+	client  *clientv3.Client
+	calls   *batch.Batcher[*prolongation]
+	ctx     context.Context // of all streams
+	stop    context.CancelFunc
+	perLook atomic.Int64 // as the constant, or as many as the members take
+	mu      sync.Mutex
+	idle    []*stream
 }
 
 // prolongation is a renewal of one claim.
@@ -52,6 +56,7 @@ type stream struct {
 
 func newKeeper(client *clientv3.Client) *keeper {
 	k := &keeper{client: client}
+	k.perLook.Store(perLook)
 	k.calls = batch.New(k.renewMany, batch.UntilItLeaves)
 	k.ctx, k.stop = context.WithCancel(clientv3.WithRequireLeader(context.Background()))
 	return k
@@ -73,7 +78,7 @@ func (k *keeper) renewMany(ctx context.Context, all []*prolongation, _ bool) {
 	}
 	streams.Wait()
 	alive := slices.DeleteFunc(slices.Clone(all), func(p *prolongation) bool { return p.Err() != nil })
-	for part := range slices.Chunk(alive, perLook) {
+	for part := range slices.Chunk(alive, int(k.perLook.Load())) {
 		k.look(ctx, part)
 	}
 }
@@ -89,7 +94,7 @@ func (k *keeper) prolong(ctx context.Context, part []*prolongation) {
 	k.idle = k.idle[1:]
 	k.mu.Unlock()
 	stop := context.AfterFunc(ctx, s.cancel)
-	err := s.prolong(k.client, part)
+	_, err := elsewhere(k.client, func() (none struct{}, err error) { return none, s.prolong(k.client, part) })
 	good := stop() && err == nil
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -127,6 +132,9 @@ func (s *stream) prolong(client *clientv3.Client, part []*prolongation) (err err
 		}
 		p.term = answer.GetHeader().GetRaftTerm()
 	}
+	if err != nil {
+		s.Lease_LeaseKeepAliveClient = nil
+	}
 	return err
 }
 
@@ -136,8 +144,12 @@ func (k *keeper) look(ctx context.Context, all []*prolongation) {
 	for _, p := range all {
 		stand = append(stand, p.stands...)
 	}
-	answer, err := k.client.Txn(ctx).If(stand...).Then(clientv3.OpGet(string(stand[0].KeyBytes()), clientv3.WithKeysOnly())).Commit()
+	answer, err := txn(ctx, k.client, stand, clientv3.OpGet(string(stand[0].KeyBytes()), clientv3.WithKeysOnly()))
 	switch half := len(all) / 2; {
+	case is(err, rpctypes.ErrGRPCTooManyOps) && half > 0: // see perLook
+		k.perLook.Store(int64(half))
+		k.look(ctx, all[:half])
+		k.look(ctx, all[half:])
 	case err != nil:
 		for _, p := range all {
 			p.Fail(err)

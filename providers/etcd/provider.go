@@ -10,10 +10,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
-	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 )
 
 type shell = providerkit.Provider
@@ -115,7 +112,9 @@ func (d *driver) Wait(ctx context.Context, req abstractions.WaitRequest) (abstra
 }
 
 func (d *driver) Ping(ctx context.Context) error {
-	_, err := d.store.client.Get(ctx, d.store.prefix+floors) // linearizable: a majority answers
+	_, err := elsewhere(d.store.client, func() (*clientv3.GetResponse, error) {
+		return d.store.client.Get(ctx, d.store.prefix+floors) // linearizable: a majority answers
+	})
 	return err
 }
 
@@ -134,39 +133,6 @@ func (d *driver) Close() error {
 		return nil
 	}
 	return d.store.client.Close()
-}
-
-// Classify goes by the codes of gRPC, and by etcd's own errors where one code says several things
-// (go.etcd.io/etcd/api/v3/v3rpc/rpctypes). A dial that failed is told from a connection that was lost by its text alone, so
-// it is Unknown.
-func (*driver) Classify(err error) (m providerkit.Meaning) {
-	if ofCredentials(err) {
-		return providerkit.Meaning{Class: providerkit.Unsent, Text: providerkit.NewCredentialError(err, false).Error()}
-	}
-	known, code := rpctypes.Error(err), status.Code(err)
-	if own := (rpctypes.EtcdError{}); errors.As(err, &own) {
-		code = own.Code()
-	}
-	switch {
-	case errors.Is(known, rpctypes.ErrAuthOldRevision): // somebody has changed users
-	case errors.Is(known, rpctypes.ErrAuthFailed), errors.Is(known, rpctypes.ErrUserEmpty), code == codes.Unauthenticated, code == codes.PermissionDenied:
-		m.Class, m.Advice = providerkit.Denied, "a role with readwrite on the prefix is needed"
-	case errors.Is(known, rpctypes.ErrNoSpace):
-		m.Class, m.Advice = providerkit.Refused, "free space, and then disarm the alarm: etcdctl alarm disarm"
-	case code == codes.ResourceExhausted: // too many requests
-		m.Class = providerkit.Refused
-	case code == codes.FailedPrecondition, code == codes.Unimplemented:
-		m.Class = providerkit.NotSetUp
-	case code == codes.InvalidArgument, code == codes.OutOfRange:
-		m.Class = providerkit.Invalid
-	}
-	return m
-}
-
-// ofCredentials reports whether an error is of credentials that a Client of the user's adds to each call. gRPC 1.84 gives
-// it any code and marks it by text alone (internal/transport/http2_client.go, getTrAuthData and getCallAuthData).
-func ofCredentials(err error) bool {
-	return err != nil && strings.Contains(err.Error(), "per-RPC creds")
 }
 
 // watch tells which claims end, by release, break or expiry: a providerkit.Connection.

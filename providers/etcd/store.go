@@ -73,7 +73,7 @@ func see(record, claim *mvccpb.KeyValue) *view {
 
 // Get reads a record with its claim and floor, at one revision.
 func (s *store) Get(ctx context.Context, key string) (providerkit.Item, error) {
-	answer, err := s.client.Txn(ctx).Then(clientv3.OpGet(key), clientv3.OpGet(s.claimKey(key)), clientv3.OpGet(s.floorKey(key))).Commit()
+	answer, err := txn(ctx, s.client, nil, clientv3.OpGet(key), clientv3.OpGet(s.claimKey(key)), clientv3.OpGet(s.floorKey(key)))
 	if err != nil {
 		return providerkit.Item{}, err
 	}
@@ -104,9 +104,14 @@ func still(key string, rev int64, value string) []clientv3.Cmp {
 	return []clientv3.Cmp{unchanged(key, rev), clientv3.Compare(clientv3.Value(key), "=", value)}
 }
 
+// txn does what is asked if the conditions hold.
+func txn(ctx context.Context, client *clientv3.Client, conditions []clientv3.Cmp, ops ...clientv3.Op) (*clientv3.TxnResponse, error) {
+	return elsewhere(client, func() (*clientv3.TxnResponse, error) { return client.Txn(ctx).If(conditions...).Then(ops...).Commit() })
+}
+
 // commit writes if the conditions hold, and otherwise returns ErrConflict.
 func (s *store) commit(ctx context.Context, conditions []clientv3.Cmp, writes ...clientv3.Op) (*pb.ResponseHeader, error) {
-	answer, err := s.client.Txn(ctx).If(conditions...).Then(writes...).Commit()
+	answer, err := txn(ctx, s.client, conditions, writes...)
 	switch {
 	case err != nil:
 		return nil, err
@@ -178,7 +183,7 @@ func (s *store) List(ctx context.Context, q providerkit.ListQuery) (items []prov
 	page := func(all, first string) clientv3.Op {
 		return clientv3.OpGet(first, clientv3.WithRange(clientv3.GetPrefixRangeEnd(all)), clientv3.WithLimit(int64(q.Limit)))
 	}
-	answer, err := s.client.Txn(ctx).Then(page(all, first), page(s.claimKey(all), s.claimKey(first))).Commit()
+	answer, err := txn(ctx, s.client, nil, page(all, first), page(s.claimKey(all), s.claimKey(first)))
 	if err != nil {
 		return nil, "", err
 	}
@@ -236,7 +241,7 @@ func (s *store) grant(ctx context.Context, v view, r *providerkit.Record) (id cl
 		s.leave(spare, false)
 	default:
 	}
-	answer, err := s.client.Grant(ctx, ttl)
+	answer, err := elsewhere(s.client, func() (*clientv3.LeaseGrantResponse, error) { return s.client.Grant(ctx, ttl) })
 	if err != nil {
 		return 0, 0, err
 	}
@@ -257,7 +262,7 @@ func (s *store) leave(v view, keep bool) {
 		s.revoking.Go(func() error {
 			ctx, cancel := context.WithTimeout(s.keep.ctx, time.Second)
 			defer cancel()
-			_, err := s.client.Revoke(ctx, v.lease)
+			_, err := elsewhere(s.client, func() (*clientv3.LeaseRevokeResponse, error) { return s.client.Revoke(ctx, v.lease) })
 			return err
 		}, nil)
 	}

@@ -31,6 +31,13 @@
 // name in 256: calls for these time out until it continues or is killed.
 // Manager.Waiters returns leasing.ErrUnsupported.
 //
+// On a full disk no name is acquired, released or renewed, since each writes a file. Held leases end with
+// their TTLs. A disk that hangs keeps a goroutine for each call until it answers. Containers with time
+// namespaces of their own (time_namespaces(7)) have different boot clocks, and there the wall clock decides.
+//
+// List and Sweep leave out files that the process may not read, folders, links to themselves, sockets and
+// FIFOs. Requests for such a name are refused. So give all processes a umask that lets each read the others' files.
+//
 // # How it works
 //
 // The lease "jobs/daily" is the file jobs~2Fdaily.lease (see [providerkit.Naming]): a line of

@@ -1,18 +1,23 @@
 package folderlease
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"hash/crc32"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
+	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
 )
 
@@ -55,7 +60,7 @@ func (f *folder) file(key string) string { return filepath.Join(f.path, key+suff
 
 // Get reads a file, which a rename has put there as a whole.
 func (f *folder) Get(_ context.Context, key string) (providerkit.Item, error) {
-	data, err := os.ReadFile(f.file(key))
+	data, err := read(f.file(key))
 	if errors.Is(err, fs.ErrNotExist) {
 		return providerkit.Item{}, f.check()
 	}
@@ -63,6 +68,28 @@ func (f *folder) Get(_ context.Context, key string) (providerkit.Item, error) {
 		data = nil
 	}
 	return itemOf(key, data), err
+}
+
+// read reads a regular file. Of any other an open or a read may wait for ever.
+func read(path string) ([]byte, error) {
+	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if errors.Is(err, syscall.ENXIO) { // a socket, or a device that is not there
+		return nil, oddFile(path)
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = file.Close() }()
+	if info, err := file.Stat(); err != nil || !info.Mode().IsRegular() {
+		return nil, cmp.Or(err, oddFile(path))
+	}
+	return io.ReadAll(file)
+}
+
+var errOdd = errors.New("no regular file")
+
+func oddFile(path string) error {
+	return fmt.Errorf("%w: %s is %w: remove it", abstractions.ErrNotSetUp, path, errOdd)
 }
 
 func itemOf(key string, data []byte) providerkit.Item {
@@ -80,10 +107,14 @@ func (f *folder) beforeBoot(key string) bool {
 // Put replaces a file.
 func (f *folder) Put(ctx context.Context, old providerkit.Item, _ *providerkit.Record, data []byte) (providerkit.Item, error) {
 	return itemOf(old.Key, data), f.locked(ctx, old, func(beside string) error {
-		if err := write(beside, data); err != nil {
-			return err
+		err := write(beside, data)
+		if err == nil {
+			err = os.Rename(beside, f.file(old.Key))
 		}
-		return os.Rename(beside, f.file(old.Key))
+		if err != nil {
+			_ = os.Remove(beside) // a full disk needs the room
+		}
+		return err
 	})
 }
 
@@ -149,7 +180,8 @@ func write(path string, data []byte) error {
 	return errors.Join(err, file.Sync(), file.Close())
 }
 
-// List reads the files that follow a key, in the order of their names.
+// List reads the files that follow a key, in the order of their names. It leaves out files that this process may
+// not read, and all that are no regular files.
 func (f *folder) List(ctx context.Context, q providerkit.ListQuery) (items []providerkit.Item, next string, err error) {
 	entries, err := os.ReadDir(f.path)
 	for _, entry := range entries {
@@ -161,6 +193,11 @@ func (f *folder) List(ctx context.Context, q providerkit.ListQuery) (items []pro
 			return items, items[q.Limit-1].Key, err
 		}
 		item, failed := f.Get(ctx, key)
+		if errors.Is(failed, errOdd) || errors.Is(failed, fs.ErrPermission) || errors.Is(failed, syscall.ELOOP) {
+			if failed = f.check(); failed == nil {
+				continue
+			}
+		}
 		item.Key = key // also of one that was deleted meanwhile
 		items, err = append(items, item), errors.Join(err, failed, ctx.Err())
 	}

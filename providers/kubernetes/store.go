@@ -17,8 +17,9 @@ import (
 // store is the leases of a namespace as a providerkit.Store. The version of one is its
 // resourceVersion.
 type store struct {
-	client *httpjson.Client
-	path   string // of the namespace's leases
+	client    *httpjson.Client
+	path      string // of the namespace's leases
+	namespace string
 }
 
 // Get reads a lease. Without a resourceVersion in its query the server asks etcd.

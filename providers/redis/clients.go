@@ -58,6 +58,7 @@ func (l location) open(o Options) ([]redis.UniversalClient, error) {
 		c.ContextTimeoutEnabled, c.DisableIdentity, c.MaintNotificationsConfig = true, true, noMaintenance()
 		c.DialerRetries, c.OnConnect = 1, l.onConnect(o)
 		tune(&c.MaxRetries, &c.PoolSize, &c.DialTimeout)
+		c.Dialer = dialer(c.TLSConfig)
 		clients = append(clients, redis.NewClient(c))
 	}
 	return clients, nil
@@ -76,6 +77,7 @@ func (l location) cluster(o Options) (*redis.ClusterOptions, error) {
 	c.DisableRoutingPolicies = true // they ask each server for all its commands
 	c.DialerRetries = cmp.Or(c.DialerRetries, 1)
 	tune(&c.MaxRetries, &c.PoolSize, &c.DialTimeout)
+	c.Dialer = dialer(c.TLSConfig)
 	return c, nil
 }
 
@@ -95,6 +97,7 @@ func (l location) sentinel(o Options) (*redis.FailoverOptions, error) {
 	c.OnConnect = l.onConnect(o)
 	c.DialerRetries = cmp.Or(c.DialerRetries, 1)
 	tune(&c.MaxRetries, &c.PoolSize, &c.DialTimeout)
+	c.Dialer = dialer(c.TLSConfig)
 	return c, nil
 }
 

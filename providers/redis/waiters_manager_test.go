@@ -3,6 +3,8 @@ package redislease
 import (
 	"context"
 	"fmt"
+	"log/slog"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -158,4 +160,59 @@ func TestCloseWithWaitersLeavesNothingBehind(t *testing.T) {
 	b.release("n", "holder")
 	require.Equal(t, "alive", b.reservedFor("n"), "nobody listens for the others")
 	s.served()
+}
+
+// T174: an account that may not listen, or a server without SUBSCRIBE. Hand-overs take a second instead of a millisecond, and an
+// operator has no way to find out why.
+func TestTrap_T174_WakeUpsThatFailAreToldOnce(t *testing.T) {
+	t.Parallel()
+	for what, o := range map[string]redistest.Options{
+		"NOPERM":          userWith(strings.Replace(ACLRules, "&leasing:wake:*", "", 1)),
+		"unknown command": {Users: []string{"app on >secret ~* &* +@all"}, Args: []string{"--rename-command", "SUBSCRIBE", ""}},
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			server := redistest.Start(t, o)
+			var log notes
+			holder := managerOf(t, openTest(t, Options{URL: asUser(server)}), leasing.Options{})
+			waiter := managerOf(t, openTest(t, Options{URL: asUser(server)}), leasing.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+			for n := range 3 {
+				lease, err := holder.TryAcquire(t.Context(), "n", nil)
+				require.NoError(t, err)
+				done := make(chan error, 1)
+				go func() {
+					lease, err := waiter.Acquire(t.Context(), "n", nil)
+					if err == nil {
+						err = lease.Release(t.Context())
+					}
+					done <- err
+				}()
+				require.Eventually(t, func() bool {
+					return strings.Contains(log.String(), "waiters are not woken") && waiter.Health(t.Context()).Waiting == 1
+				}, time.Minute, time.Millisecond, "%d", n)
+				require.NoError(t, lease.Release(t.Context()))
+				require.NoError(t, <-done)
+			}
+			require.Equal(t, 1, strings.Count(log.String(), "waiters are not woken"), log.String())
+			require.Contains(t, log.String(), what)
+		})
+	}
+}
+
+// notes are a log.
+type notes struct {
+	mu  sync.Mutex
+	all strings.Builder
+}
+
+func (l *notes) Write(line []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.all.Write(line)
+}
+
+func (l *notes) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.all.String()
 }

@@ -14,31 +14,45 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
+// meaning has the class of a server's error, and says whether the connection is of use. By its class it was applied, or not: see
+// [providerkit.Class].
+type meaning struct {
+	class providerkit.Class
+	// elsewhere says that the connection is alive and useless: a new one may lead to another server, or sign in as another user.
+	elsewhere bool
+	advice    string
+}
+
+const (
+	addMode = "the server is one of a Redis Cluster: add mode=cluster, or use a *redis.ClusterClient"
+	ownKeys = "the server must be what Options say, and the keys under Options.Prefix this library's alone"
+)
+
 // codes gives the first word of Redis' errors, which is their code
 // (redis.io/docs/latest/develop/reference/protocol-spec, "Simple errors"), its
-// meaning. What is not listed is unknown.
-var codes = map[string]providerkit.Class{
-	"ASK":          providerkit.Refused, // redirected more often than the client follows, as is MOVED
-	"BUSY":         providerkit.Refused, // another script runs for too long
-	"CLUSTERDOWN":  providerkit.Refused,
-	"LOADING":      providerkit.Refused,
-	"MASTERDOWN":   providerkit.Refused,
-	"MISCONF":      providerkit.Refused, // it can't save to disk, and so takes no writes
-	"MOVED":        providerkit.Refused, // or a server of a Cluster, and not in that mode
-	"NOCLOCK":      providerkit.Refused, // of scripts/prelude.lua: the server has not set its clock yet
-	"NOREPLICAS":   providerkit.Refused, // min-replicas-to-write
-	"OOM":          providerkit.Refused, // maxmemory
-	"READONLY":     providerkit.Refused, // a replica, or a failover under way
-	"TRYAGAIN":     providerkit.Refused, // the slot is being moved
-	"DENIED":       providerkit.Denied,  // protected mode
-	"NOAUTH":       providerkit.Denied,
-	"NOPERM":       providerkit.Denied,
-	"WRONGPASS":    providerkit.Denied,
-	"WRONGTYPE":    providerkit.NotSetUp, // somebody else's key
-	"CROSSSLOT":    providerkit.NotSetUp,
-	"NOPROTO":      providerkit.NotSetUp,
-	"NOTOKEN":      providerkit.NotSetUp, // of scripts/name.lua
-	"OTHERVERSION": providerkit.NotSetUp, // of scripts/name.lua
+// meaning. A code that is not listed leaves the outcome unknown, and the connection in use.
+var codes = map[string]meaning{
+	"BUSY":         {class: providerkit.Refused}, // another script runs for too long
+	"NOCLOCK":      {class: providerkit.Refused}, // of scripts/prelude.lua: the server has not set its clock yet
+	"OOM":          {class: providerkit.Refused}, // maxmemory
+	"TRYAGAIN":     {class: providerkit.Refused}, // the slot is being moved
+	"CLUSTERDOWN":  {class: providerkit.Refused, elsewhere: true},
+	"LOADING":      {class: providerkit.Refused, elsewhere: true},
+	"MASTERDOWN":   {class: providerkit.Refused, elsewhere: true}, // a replica without its master
+	"MISCONF":      {class: providerkit.Refused, elsewhere: true}, // it can't save to disk, and so takes no writes
+	"NOREPLICAS":   {class: providerkit.Refused, elsewhere: true}, // min-replicas-to-write: perhaps a master that was replaced
+	"READONLY":     {class: providerkit.Refused, elsewhere: true}, // a replica, or a failover under way
+	"DENIED":       {class: providerkit.Denied},                   // protected mode
+	"NOPERM":       {class: providerkit.Denied},
+	"NOAUTH":       {class: providerkit.Denied, elsewhere: true},
+	"WRONGPASS":    {class: providerkit.Denied, elsewhere: true},
+	"ASK":          {class: providerkit.NotSetUp, advice: addMode}, // of a client that follows it: see OfCluster
+	"CROSSSLOT":    {class: providerkit.NotSetUp, advice: addMode},
+	"MOVED":        {class: providerkit.NotSetUp, advice: addMode}, // as ASK
+	"NOPROTO":      {class: providerkit.NotSetUp, advice: ownKeys},
+	"NOTOKEN":      {class: providerkit.NotSetUp, advice: ownKeys}, // of scripts/name.lua
+	"OTHERVERSION": {class: providerkit.NotSetUp, advice: ownKeys}, // of scripts/name.lua
+	"WRONGTYPE":    {class: providerkit.NotSetUp, advice: ownKeys}, // another program's key
 }
 
 // misplaced begin what a server says that has not what was asked for, and never will have:
@@ -54,19 +68,30 @@ func (e ScriptError) Error() string { return string(e) }
 // RedisError makes it one of Redis' errors.
 func (e ScriptError) RedisError() {}
 
+// lookup finds the text of a server's error, and its meaning.
+func lookup(err error) (text string, m meaning, answered bool) {
+	var of redis.Error
+	if !errors.As(err, &of) {
+		return "", m, false
+	}
+	// Redis 7 adds the name of the script to an error that a script raises.
+	text, _, _ = strings.Cut(of.Error(), " script: ")
+	code, _, _ := strings.Cut(text, " ")
+	m = codes[code]
+	if m.class == providerkit.Unknown && slices.ContainsFunc(misplaced, func(begin string) bool { return strings.HasPrefix(text, begin) }) {
+		m = meaning{class: providerkit.NotSetUp, advice: ownKeys}
+	}
+	return text, m, true
+}
+
 // Classify is what an error means, by its code.
 func Classify(err error) (m providerkit.Meaning) {
-	var answered redis.Error
-	switch {
-	case errors.Is(err, redis.ErrClosed): // the user closed the client
+	if errors.Is(err, redis.ErrClosed) { // the user closed the client
 		m.Class = providerkit.Closed
-	case errors.As(err, &answered):
-		text := answered.Error()
-		code, _, _ := strings.Cut(text, " ")
-		m.Class = codes[code]
-		if m.Class == providerkit.NotSetUp || slices.ContainsFunc(misplaced, func(begin string) bool { return strings.HasPrefix(text, begin) }) {
-			m.Class, m.Advice = providerkit.NotSetUp, "the server must be what Options say, and the keys under Options.Prefix this library's alone"
-		}
+		return m
+	}
+	if text, of, answered := lookup(err); answered {
+		m.Class, m.Text, m.Advice = of.class, text, of.advice
 	}
 	return m
 }
@@ -78,6 +103,20 @@ func Of(err error) error {
 		return err
 	}
 	return Classify(err).Of(err)
+}
+
+// OfCluster is Of for a client of a Cluster. It follows redirections, so that one which it returns is of slots that move.
+func OfCluster(err error) error {
+	if redis.HasErrorPrefix(err, "MOVED") || redis.HasErrorPrefix(err, "ASK") {
+		return providerkit.Meaning{Class: providerkit.Refused}.Of(err)
+	}
+	return Of(err)
+}
+
+// Elsewhere reports whether an error says that the connection on which it came is alive and useless.
+func Elsewhere(err error) bool {
+	_, m, _ := lookup(err)
+	return m.elsewhere
 }
 
 // OfSource is an error of a client that has a function for its credentials. go-redis 9.23 returns the

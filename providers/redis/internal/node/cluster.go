@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"github.com/distributedleasing/leasing/abstractions"
-	"github.com/distributedleasing/leasing/abstractions/providerkit/batch"
 	"github.com/distributedleasing/leasing/providers/redis/internal/failure"
 	"github.com/distributedleasing/leasing/providers/redis/internal/script"
 	"github.com/redis/go-redis/v9"
@@ -22,7 +21,7 @@ func (d *Node) batcherOfMaster(ctx context.Context, op *script.Operation) (*batc
 		d.known.Store(true)
 	}
 	if err != nil {
-		return nil, failure.Of(d.ofClient(err))
+		return nil, failure.OfCluster(d.ofClient(err))
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -30,7 +29,7 @@ func (d *Node) batcherOfMaster(ctx context.Context, op *script.Operation) (*batc
 		return nil, abstractions.ErrClosed
 	}
 	if d.byMaster[master] == nil {
-		d.byMaster[master] = batch.New(d.send, d.direct)
+		d.byMaster[master] = d.toServer(master)
 	}
 	return d.byMaster[master], nil
 }

@@ -71,12 +71,18 @@ func New(client redis.UniversalClient, timely bool, n script.Naming) *Node {
 		d.repeats = o.MaxRetries > 0
 		d.sourced = o.CredentialsProvider != nil || o.CredentialsProviderContext != nil || o.StreamingCredentialsProvider != nil
 	}
-	d.batcher = batch.New(d.send, d.direct)
+	d.batcher = d.toServer(client)
 	channel := n.Channel(abstractions.NewID())
 	d.Waiters = waitqueue.New(client, channel, func(ctx context.Context, k script.Keys, id, at string) {
 		d.Do(ctx, k.Leave(id, at))
 	})
 	return d
+}
+
+// toServer makes the batcher of the operations for one server.
+func (d *Node) toServer(client redis.UniversalClient) *batcher {
+	l := newLink(client)
+	return batch.New(func(ctx context.Context, ops []*script.Operation, _ bool) { d.send(ctx, l, ops) }, d.direct)
 }
 
 // Close ends what outlives a request: the connection of waiters, and calls under way.
@@ -170,9 +176,10 @@ func (d *Node) Start(r *Request) error {
 // script and one span, and on a Cluster, where its keys must be of one slot, only one. Several
 // calls go in a pipeline. Those whose script the server does not know were not run, and
 // are sent again with its text.
-func (d *Node) send(ctx context.Context, ops []*script.Operation, _ bool) {
+func (d *Node) send(ctx context.Context, l *link, ops []*script.Operation) {
 	calls := d.calls(ops)
 	cmds := make([]*redis.Cmd, len(calls))
+	l.begin(ctx, d)
 	if d.member == nil || d.member.run.Load() != nil {
 		d.exec(ctx, d.Client, "evalsha", calls, cmds)
 	}
@@ -189,14 +196,17 @@ func (d *Node) send(ctx context.Context, ops []*script.Operation, _ bool) {
 			d.exec(ctx, c, "eval", calls, cmds)
 		}
 	}
+	use := kept
 	for i, ops := range calls {
 		if err != nil && isUnknown(cmds[i]) {
+			use = max(use, useOf(err))
 			d.take(nil, err, ops)
 		} else {
 			values, err := cmds[i].Slice()
-			d.take(values, d.ofClient(err), ops)
+			use = max(use, useOf(err), d.take(values, d.ofClient(err), ops))
 		}
 	}
+	l.end(ctx, use)
 }
 
 // isUnknown says that a call was not run, since the server does not know its script, or
@@ -311,12 +321,14 @@ func (d *Node) command(ctx context.Context, verb any, ops []*script.Operation) *
 	return cmd
 }
 
-// take hands the reply to a call to its operations. If the client may have sent it before, and
-// the reply was lost, that it was refused now, as a whole or by a command in its script, or has found no server, says nothing
-// of that.
-func (d *Node) take(values []any, err error, ops []*script.Operation) {
+// take hands the reply to a call to its operations, and returns the state of the connection. A client that repeats calls may have
+// sent this one before, and lost the reply. Then a refusal now, or a server that is not found, says nothing of the first time.
+func (d *Node) take(values []any, err error, ops []*script.Operation) (use connectionUse) {
 	if err != nil {
 		failed := failure.Of(err)
+		if d.cluster != nil {
+			failed = failure.OfCluster(err)
+		}
 		switch {
 		case d.repeats && (errors.Is(failed, abstractions.ErrThrottled) || isOfCredentials(failed)):
 			failed = providerkit.Partial(failed)
@@ -333,14 +345,19 @@ func (d *Node) take(values []any, err error, ops []*script.Operation) {
 			op.Reply = script.Reply{Err: errNoReply}
 		default:
 			op.Reply = script.Reply{Value: values[i]}
-			if !d.repeats {
+			err := op.Reply.Failure()
+			if err == nil {
 				continue
 			}
-			if err := op.Reply.Failure(); errors.Is(err, abstractions.ErrThrottled) {
+			if failure.Elsewhere(err) {
+				use = useless
+			}
+			if d.repeats && errors.Is(err, abstractions.ErrThrottled) {
 				op.Reply = script.Reply{Err: providerkit.Partial(err)}
 			}
 		}
 	}
+	return use
 }
 
 // ofClient is an error of the client, which may be one of a function for its credentials.

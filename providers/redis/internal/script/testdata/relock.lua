@@ -214,6 +214,10 @@ local function run(k, a)
   write(key, seal(r), r.last)
   return 0
 end
+-- Errors of a server that can't be used, and so of every operation. One that stops the first of a call is the whole call's, since
+-- nothing was done: the client library sees it then, and may leave the server.
+local UNUSABLE = {CLUSTERDOWN = true, LOADING = true, MASTERDOWN = true, MISCONF = true, NOREPLICAS = true, READONLY = true}
+
 -- complete runs an operation. One that fails does not end the others.
 local function complete(k, a)
   local ok, reply = pcall(run, k, a)
@@ -226,6 +230,7 @@ local function complete(k, a)
       if not redis.acl_check_cmd(command, KEYS[i]) then reason = 'NOPERM no right to ' .. command end
     end
   end
+  if a == 4 and UNUSABLE[match(reason, '^%u*')] then error({err = reason}) end
   return {FAILED, reason}
 end
 -- The end of every script but admit.lua. An operation's keys and arguments follow the k-th key

@@ -1,0 +1,19 @@
+package providerkit
+
+import (
+	"strings"
+	"syscall"
+)
+
+// tcpUserTimeout is TCP_USER_TIMEOUT of linux/tcp.h, in milliseconds. Package syscall lacks the name.
+const tcpUserTimeout = 18
+
+// userTimeout sets the option, if the system allows the option.
+func userTimeout(network, _ string, raw syscall.RawConn) error {
+	if !strings.HasPrefix(network, "tcp") {
+		return nil
+	}
+	return raw.Control(func(fd uintptr) {
+		_ = syscall.SetsockoptInt(int(fd), syscall.IPPROTO_TCP, tcpUserTimeout, int(unconfirmed.Milliseconds()))
+	})
+}

@@ -1,0 +1,96 @@
+package etcdlease
+
+import (
+	"errors"
+	"strings"
+
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+const (
+	needsRole = "a role with readwrite on the prefix is needed"
+	unlimited = "let each transaction have 128 operations: --max-txn-ops"
+)
+
+// own are etcd's errors by name (go.etcd.io/etcd/api/v3/v3rpc/rpctypes), where a name says more than its code of gRPC. By its class a
+// request was applied, or not: see [providerkit.Class]. A connection is gRPC's to close, and a learner's is left: see elsewhere.
+var own = map[string]providerkit.Meaning{
+	rpctypes.ErrorDesc(rpctypes.ErrGRPCNotSupportedForLearner): {Class: providerkit.Unsent, Advice: "endpoints are to be voting members"},
+	rpctypes.ErrorDesc(rpctypes.ErrGRPCNotLeader):              {Class: providerkit.Unsent},
+	rpctypes.ErrorDesc(rpctypes.ErrGRPCNotCapable):             {Class: providerkit.Unsent}, // a cluster that has just started does not know its version
+	rpctypes.ErrorDesc(rpctypes.ErrGRPCAuthOldRevision):        {Class: providerkit.Unsent}, // users were changed meanwhile
+	rpctypes.ErrorDesc(rpctypes.ErrGRPCRequestTooManyRequests): {Class: providerkit.Refused},
+	rpctypes.ErrorDesc(rpctypes.ErrGRPCNoSpace):                {Class: providerkit.Refused, Advice: "free space, and then disarm the alarm: etcdctl alarm disarm"},
+	rpctypes.ErrorDesc(rpctypes.ErrGRPCAuthFailed):             {Class: providerkit.Denied, Advice: needsRole},
+	rpctypes.ErrorDesc(rpctypes.ErrGRPCUserEmpty):              {Class: providerkit.Denied, Advice: needsRole},
+	rpctypes.ErrorDesc(rpctypes.ErrGRPCUserNotFound):           {Class: providerkit.Denied, Advice: needsRole},
+	rpctypes.ErrorDesc(rpctypes.ErrGRPCRoleNotFound):           {Class: providerkit.Denied, Advice: needsRole},
+	rpctypes.ErrorDesc(rpctypes.ErrGRPCPermissionDenied):       {Class: providerkit.Denied, Advice: needsRole},
+	rpctypes.ErrorDesc(rpctypes.ErrGRPCInvalidAuthToken):       {Class: providerkit.Denied, Advice: needsRole},
+	rpctypes.ErrorDesc(rpctypes.ErrGRPCAuthNotEnabled):         {Class: providerkit.NotSetUp, Advice: "enable authentication, or leave Username away"},
+	rpctypes.ErrorDesc(rpctypes.ErrGRPCClusterIDMismatch):      {Class: providerkit.NotSetUp, Advice: "endpoints are to be members of one cluster"},
+	rpctypes.ErrorDesc(rpctypes.ErrGRPCTooManyOps):             {Class: providerkit.NotSetUp, Advice: unlimited},
+	rpctypes.ErrorDesc(rpctypes.ErrGRPCRequestTooLarge):        {Class: providerkit.Invalid},
+	rpctypes.ErrorDesc(rpctypes.ErrGRPCLeaseTTLTooLarge):       {Class: providerkit.Invalid},
+}
+
+// textOf is the text of etcd's own error, by which rpctypes tells them apart.
+func textOf(err error) string {
+	if e := (rpctypes.EtcdError{}); errors.As(err, &e) {
+		return e.Error()
+	}
+	return rpctypes.ErrorDesc(err)
+}
+
+// is reports whether an error is one of etcd's own.
+func is(err, of error) bool { return err != nil && textOf(err) == rpctypes.ErrorDesc(of) }
+
+// elsewhere makes a request, and repeats the request while a learner answers. A learner does nothing. The client takes endpoints in
+// turn, and other callers take some of the turns.
+func elsewhere[T any](client *clientv3.Client, request func() (T, error)) (T, error) {
+	for left := 4 * len(client.Endpoints()); ; left-- {
+		answer, err := request()
+		if left <= 1 || !is(err, rpctypes.ErrGRPCNotSupportedForLearner) {
+			return answer, err
+		}
+	}
+}
+
+// Classify goes by etcd's own errors, and else by the codes of gRPC. A dial that failed is told from a connection that was lost by its
+// text alone, so it is Unknown.
+func (*driver) Classify(err error) providerkit.Meaning {
+	if ofCredentials(err) {
+		return providerkit.Meaning{Class: providerkit.Unsent, Text: providerkit.NewCredentialError(err, false).Error()}
+	}
+	if err == nil {
+		return providerkit.Meaning{}
+	}
+	if m, known := own[textOf(err)]; known {
+		return m
+	}
+	code := status.Code(err)
+	if e := (rpctypes.EtcdError{}); errors.As(err, &e) {
+		code = e.Code()
+	}
+	switch code {
+	case codes.Unauthenticated, codes.PermissionDenied:
+		return providerkit.Meaning{Class: providerkit.Denied, Advice: needsRole}
+	case codes.ResourceExhausted:
+		return providerkit.Meaning{Class: providerkit.Refused}
+	case codes.Unimplemented:
+		return providerkit.Meaning{Class: providerkit.NotSetUp}
+	case codes.InvalidArgument:
+		return providerkit.Meaning{Class: providerkit.Invalid}
+	}
+	return providerkit.Meaning{}
+}
+
+// ofCredentials reports whether an error is of credentials that a Client of the user's adds to each call. gRPC 1.84 gives
+// it any code and marks it by text alone (internal/transport/http2_client.go, getTrAuthData and getCallAuthData).
+func ofCredentials(err error) bool {
+	return err != nil && strings.Contains(err.Error(), "per-RPC creds")
+}
