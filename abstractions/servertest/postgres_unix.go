@@ -126,6 +126,8 @@ func (p *Postgres) end() {
 func postgresPrograms(t testing.TB) string {
 	t.Helper()
 	if path, err := exec.LookPath("initdb"); err == nil {
+		path, err = filepath.EvalSymlinks(path)
+		check(t, err)
 		return filepath.Dir(path)
 	}
 	const places = "/usr/lib/postgresql/*/bin/initdb"
