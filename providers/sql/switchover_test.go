@@ -80,9 +80,10 @@ func (s *switched) hangUp() {
 
 // switchOver has all kinds of clients, each in a schema of its own.
 func (s *switched) switchOver() providertest.SwitchOver {
-	return providertest.SwitchOver{Server: s.server.Addr(), Clients: postgresClients("app:secret", "leases")}
+	return providertest.SwitchOver{Server: s.server.Addr(), Clients: postgresClients("app:secret", "leases?sslmode=disable")}
 }
 
+// postgresClients are by URL, by the application's pool, and by its database of package sql.
 func postgresClients(user, database string) map[string]func(testing.TB, string) abstractions.Provider {
 	open := func(t testing.TB, o Options) abstractions.Provider {
 		o.Create = true
@@ -92,7 +93,7 @@ func postgresClients(user, database string) map[string]func(testing.TB, string) 
 		return p
 	}
 	at := func(endpoint string) string {
-		return fmt.Sprintf("postgres://%s@%s/%s?sslmode=disable", user, endpoint, database)
+		return fmt.Sprintf("postgres://%s@%s/%s", user, endpoint, database)
 	}
 	return map[string]func(testing.TB, string) abstractions.Provider{
 		"own": func(t testing.TB, endpoint string) abstractions.Provider {
@@ -177,7 +178,7 @@ func TestTrap_T168_ExecModeIsForgottenBehindPgBouncer_postgres(t *testing.T) {
 	t.Parallel()
 	server := servertest.NewPostgres(t)
 	pooler := servertest.NewPgBouncer(t, server, 3)
-	s := providertest.SwitchOver{Server: pooler.Addr(), Clients: postgresClients("postgres", "postgres")}
+	s := providertest.SwitchOver{Server: pooler.Addr(), Clients: postgresClients("postgres", "postgres?sslmode=disable")}
 	s.Endures(t, func(func(string)) {})
 }
 
@@ -188,7 +189,7 @@ func TestTrap_T169_WakeupsBehindPgBouncer_postgres(t *testing.T) {
 	server := servertest.NewPostgres(t)
 	pooler := servertest.NewPgBouncer(t, server, 3)
 	s := &switched{t, server}
-	for kind, open := range postgresClients("postgres", "postgres") {
+	for kind, open := range postgresClients("postgres", "postgres?sslmode=disable&default_query_exec_mode=exec") {
 		t.Run(kind, func(t *testing.T) {
 			var managers [2]leasing.Manager
 			for i := range managers {
