@@ -34,7 +34,6 @@ const (
 	switchTTL     = 15 * time.Second // its trust covers the faults
 	switchCadence = time.Second      // of renewals: some meet the fault
 	switchLeases  = 8                // held during the fault
-	switchMet     = 2 * time.Second  // a fault that lasts so long fails attempts
 	switchBound   = 10 * time.Second // of a request, by leasing.Options
 	switchBurst   = 4                // attempts at a time, so that there are several connections
 )
@@ -65,9 +64,6 @@ func (s SwitchOver) Endures(t *testing.T, fault func(move func(addr string))) {
 		quiet[i].mark()
 		t.Run(c.kind, func(t *testing.T) {
 			t.Logf("a fault of %v: %v", lasted.Round(time.Millisecond), &c.during)
-			if lasted >= switchMet {
-				assert.Positive(t, c.during.failed, "attempts that have met the fault")
-			}
 			c.succeedsSoon(t, "after the cure", 1)
 			c.succeedsSoon(t, "several after the cure", switchBurst)
 			quiet[i].keeps(t)
@@ -97,11 +93,9 @@ func (s SwitchOver) EnduresLostPath(t *testing.T) {
 			for round := range rounds {
 				<-time.After(pause)
 				released := make(chan error)
-				began := time.Now()
-				go func() { released <- c.held[round].Release(t.Context()) }()
+				go func() { released <- c.release(t.Context(), round) }()
 				c.succeedsSoon(c.report(t), fmt.Sprint("round ", round), switchBurst)
-				assert.NoError(c.report(t), <-released, "a release")
-				assert.Less(c.report(t), time.Since(began), switchBound, "the attempts and a release")
+				assert.NoError(c.report(t), <-released)
 			}
 		})
 	}
@@ -203,9 +197,20 @@ func (c *switched) succeedsSoon(t testing.TB, when string, callers int) {
 	})
 	took := time.Since(began).Round(time.Millisecond)
 	if err := errors.Join(first...); err != nil {
-		t.Logf("%s, the first attempt: %v; with a second one it took %v", when, err, took)
+		t.Logf("%s, the first attempt: %v", when, err)
 	}
 	assert.NoError(t, errors.Join(second...), "%s, the second attempt; both took %v", when, took)
+	assert.Less(t, took, switchBound, "%s, the time of both attempts", when)
+}
+
+// release releases a lease, within the bound of a request.
+func (c *switched) release(ctx context.Context, i int) error {
+	began := time.Now()
+	err := c.held[i].Release(ctx)
+	if took := time.Since(began); err == nil && took > switchBound {
+		err = fmt.Errorf("the release of %s took %v", c.held[i].Name(), took)
+	}
+	return err
 }
 
 // mark remembers the renewals so far.

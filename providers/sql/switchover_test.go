@@ -175,11 +175,12 @@ func TestTrap_T167_ThePathIsLost_postgres(t *testing.T) {
 // T168: a pooler in transaction mode gives each transaction another session, which has not the prepared
 // statements of the client, or those of another client.
 func TestTrap_T168_ExecModeIsForgottenBehindPgBouncer_postgres(t *testing.T) {
+	servertest.Long(t)
 	t.Parallel()
 	server := servertest.NewPostgres(t)
 	pooler := servertest.NewPgBouncer(t, server, 3)
 	s := providertest.SwitchOver{Server: pooler.Addr(), Clients: postgresClients("postgres", "postgres?sslmode=disable")}
-	s.Endures(t, func(func(string)) {})
+	s.Endures(t, func(func(string)) { <-time.After(time.Second) }) // for some attempts and renewals
 }
 
 // T169: LISTEN does not stick behind a pooler in transaction mode. Waiters are served nevertheless, long before they would
