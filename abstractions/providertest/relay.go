@@ -27,7 +27,7 @@ type relay struct {
 	target atomic.Pointer[string] // of new connections
 	cut    atomic.Bool
 	// forgets is the silence, in nanoseconds, after which a connection carries nothing more and stays
-	// open, as behind a gateway that has dropped its state. 0 is none.
+	// open, as behind a gateway that has dropped its state. Zero: the relay forgets nothing.
 	forgets atomic.Int64
 	forgot  atomic.Int64 // connections
 	close   func()       // closes all connections
@@ -69,7 +69,7 @@ func newRelay(t testing.TB, target string) *relay {
 	return l
 }
 
-// move has new connections lead to another server. The others stay as they are.
+// move has new connections lead to another server. Open connections keep their server.
 func (l *relay) move(target string) { l.target.Store(&target) }
 
 // way is a connection through a relay.

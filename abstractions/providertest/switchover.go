@@ -23,7 +23,7 @@ import (
 // leave servers and connections alive: the second attempt after the cure succeeds, and leases whose trust covers
 // the fault live.
 type SwitchOver struct {
-	// Server is the address to which the endpoint leads at first.
+	// Server is the first target of the endpoint, an address.
 	Server string
 	// Clients open providers that know the server by the address of the endpoint, by the name of their kind. They
 	// share the server, not necessarily the leases.
@@ -39,7 +39,7 @@ const (
 )
 
 // Endures checks the clients around a fault. fault returns when the fault is over. move has new connections lead to
-// another server, and leaves the others as they are. Attempts and renewals have clients of their own, so that neither
+// another server, while open connections keep their server. Attempts and renewals have clients of their own, so that neither
 // replaces the connections of the other.
 func (s SwitchOver) Endures(t *testing.T, fault func(move func(addr string))) {
 	t.Helper()

@@ -45,7 +45,7 @@ func newPair(t *testing.T) *pair {
 	return p
 }
 
-// awaits waits until a server has lines in what it tells of its replication.
+// awaits waits until a server's INFO of its replication has lines.
 func (p *pair) awaits(s *redistest.Server, lines ...string) {
 	p.t.Helper()
 	admin := s.Client(p.t)
@@ -93,7 +93,7 @@ func TestTrap_T165_TheEndpointLeadsToAReplica(t *testing.T) {
 	})
 }
 
-// T166: the user is gone for a while, and its connections with it.
+// T166: the user and its connections are gone for a while.
 func TestTrap_T166_CredentialsAreGoneForAWhile(t *testing.T) {
 	servertest.Long(t)
 	t.Parallel()

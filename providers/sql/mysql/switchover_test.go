@@ -16,7 +16,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/servertest"
 )
 
-// pair is a server and its replica, whose roles change. User app may not write where a server is read-only, as root may.
+// pair is a server and its replica, whose roles change. A server that is read-only refuses writes of user app, and not those of root.
 type pair struct {
 	providertest.SwitchOver
 	t              *testing.T
@@ -105,7 +105,7 @@ func TestTrap_T165_TheEndpointLeadsToAReplica_mariadb(t *testing.T) {
 	})
 }
 
-// T166: the user is gone for a while, and its connections with it.
+// T166: the user and its connections are gone for a while.
 func TestTrap_T166_CredentialsAreGoneForAWhile_mariadb(t *testing.T) {
 	servertest.Long(t)
 	t.Parallel()
