@@ -1,5 +1,5 @@
 // Package servertest runs programs that tests pause, kill and restart: a [Process] with the caller's command, a
-// [Server] on its own loopback port, [Postgres], and [NewMariaDB]. Each ends with the program that started it,
+// [Server] on its own loopback port, [Postgres] with a standby, [NewPgBouncer], and [NewMariaDB]. Each ends with the program that started it,
 // on Linux even if that program is killed.
 //
 // Their causes in production:

@@ -30,6 +30,18 @@ type Postgres struct {
 // machine does. The test fails if there is no server's program.
 func NewPostgres(t testing.TB) *Postgres {
 	t.Helper()
+	return startPostgres(t, "initdb", "--no-sync", "--auth=trust", "--username=postgres", "--encoding=UTF8", "--locale=C")
+}
+
+// Standby starts a hot standby of the server, which reads from a copy and can be promoted.
+func (p *Postgres) Standby() *Postgres {
+	p.T.Helper()
+	return startPostgres(p.T, "pg_basebackup", "--no-sync", "--checkpoint=fast", "--write-recovery-conf", "--dbname="+p.URL)
+}
+
+// startPostgres starts a server on the data that a program makes.
+func startPostgres(t testing.TB, maker string, args ...string) *Postgres {
+	t.Helper()
 	bin := postgresPrograms(t)
 	folder, err := os.MkdirTemp("", "servertest-postgres-") //nolint:usetesting // another user gets there
 	check(t, err)
@@ -44,8 +56,8 @@ func NewPostgres(t testing.TB) *Postgres {
 		cmd.Dir, cmd.SysProcAttr = "/", &syscall.SysProcAttr{Credential: other}
 		return cmd
 	}
-	if out, err := program("initdb", "--no-sync", "--auth=trust", "--username=postgres", "--encoding=UTF8", "--locale=C").CombinedOutput(); err != nil {
-		t.Fatalf("initdb: %v: %s", err, out)
+	if out, err := program(maker, args...).CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v: %s", maker, err, out)
 	}
 	p := &Postgres{Server: Server{T: t, Dir: folder}}
 	p.Command = func() (*exec.Cmd, error) {
@@ -114,6 +126,8 @@ func (p *Postgres) end() {
 func postgresPrograms(t testing.TB) string {
 	t.Helper()
 	if path, err := exec.LookPath("initdb"); err == nil {
+		path, err = filepath.EvalSymlinks(path)
+		check(t, err)
 		return filepath.Dir(path)
 	}
 	const places = "/usr/lib/postgresql/*/bin/initdb"

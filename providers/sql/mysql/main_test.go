@@ -37,12 +37,11 @@ type bed struct {
 }
 
 func newBed(t testing.TB, server string) *bed {
+	b := rootOf(t, server)
 	u, err := url.Parse(server)
 	require.NoError(t, err)
-	b := &bed{name: "leasing_" + strings.ToLower(rand.Text()[:12]), config: mysql.NewConfig()}
+	b.name = "leasing_" + strings.ToLower(rand.Text()[:12])
 	b.url = server[:strings.LastIndex(server, u.Path)] + "/" + b.name
-	b.config.User, b.config.Net, b.config.Addr, b.config.InterpolateParams = u.User.Username(), "tcp", u.Host, true
-	b.config.Passwd, _ = u.User.Password()
 	b.exec(t, "CREATE DATABASE "+b.name)
 	b.config.DBName = b.name
 	t.Cleanup(func() {
@@ -50,6 +49,16 @@ func newBed(t testing.TB, server string) *bed {
 		defer db.Close()
 		_, _ = db.ExecContext(context.Background(), "DROP DATABASE "+b.name) // a server of the test's may be gone
 	})
+	return b
+}
+
+// rootOf is a server without a database.
+func rootOf(t testing.TB, server string) *bed {
+	u, err := url.Parse(server)
+	require.NoError(t, err)
+	b := &bed{config: mysql.NewConfig()}
+	b.config.User, b.config.Net, b.config.Addr, b.config.InterpolateParams = u.User.Username(), "tcp", u.Host, true
+	b.config.Passwd, _ = u.User.Password()
 	return b
 }
 
