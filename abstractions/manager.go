@@ -21,8 +21,8 @@ type Manager interface {
 	// *HeldError that describes the holder, or the backend's last error. If
 	// the wait limit ends it, the error matches the obstacle only. Transient
 	// failures of the backend do not end the wait. ErrInvalid, ErrNotSetUp,
-	// ErrReleased, ErrUnsupported and ErrClosed end it. ErrDenied ends it once it
-	// has been the backend's only answer for Options.RefusalTimeout.
+	// ErrReleased, ErrUnsupported and ErrClosed end the wait. ErrDenied ends the
+	// wait once it has been the only answer for Options.RefusalTimeout.
 	Acquire(ctx context.Context, name string, options *AcquireOptions) (Lease, error)
 
 	// TryAcquire asks once and does not wait; options.WaitLimit must be 0.

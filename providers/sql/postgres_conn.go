@@ -86,7 +86,7 @@ func pgxConfig(dsn string) (*pgxpool.Config, error) {
 	if config.ConnConfig.ConnectTimeout == 0 {
 		config.ConnConfig.ConnectTimeout = connectTimeout
 	}
-	config.ConnConfig.DialFunc = within(config.ConnConfig.ConnectTimeout, sqlkit.Dialer().DialContext)
+	config.ConnConfig.DialFunc = within(config.ConnConfig.ConnectTimeout, providerkit.NewDialer().DialContext)
 	return config, nil
 }
 

@@ -89,7 +89,7 @@ func clientOf(u providerkit.URL, rest url.Values) (*sqllease.MySQLClient, error)
 	}
 	config.User, config.Passwd, config.DBName = u.User, u.Password.Reveal(), database[1:]
 	config.Timeout, config.MultiStatements, config.InterpolateParams = connectTimeout, true, true
-	config.DialFunc = sqlkit.Dialer().DialContext
+	config.DialFunc = providerkit.NewDialer().DialContext
 	config.Logger = &mysql.NopLogger{} // what goes wrong is in the errors
 	connector, err := mysql.NewConnector(config)
 	if err != nil {

@@ -22,8 +22,7 @@
 // A path may be lost without a word: a gateway forgets a connection that was idle. So a connection
 // that was idle for longer than [Idle] is checked before its use. The check ends after
 // [CheckTime], a tenth of the request's time. Within its bound the request then
-// has room for another connection. A busy connection is never checked. [Dialer] makes
-// connections that fail when the other end confirms nothing.
+// has room for another connection. A busy connection is never checked.
 //
 // # Sessions
 //

@@ -11,21 +11,22 @@ import (
 )
 
 const (
-	// freshFor is the time for which a connection may be idle and is used again without a look: gateways forget connections, and
-	// tell neither end.
+	// freshFor is the pause after which a connection is looked at before its use: gateways forget idle connections, and tell
+	// neither end.
 	freshFor = time.Second
 	// leastLook is the least time for that look, of callers who have little.
 	leastLook = 20 * time.Millisecond
 )
 
-// link is the way to one server: the pool of a client, as far as this process knows how long its connections were idle.
+// link is the way to one server: the pool of a client. It knows for how long this process has sent nothing.
 type link struct {
 	client *redis.Client
-	fifo   bool // the pool lends the connection that was idle the longest, and else the one that was used last
 
-	mu   sync.Mutex
-	idle []time.Time // when each connection was last returned, the latest last
-	ill  bool        // the last call has met a server that can't be used
+	mu      sync.Mutex
+	calls   int           // under way
+	last    time.Time     // when the latest call ended
+	looking chan struct{} // closed at the end of the look under way; nil without one
+	ill     bool          // the last call has met a server that can't be used
 }
 
 // newLink returns nil for a client of several servers, whose operations go by a link for each.
@@ -34,7 +35,7 @@ func newLink(client redis.UniversalClient) *link {
 	if !ok {
 		return nil
 	}
-	return &link{client: c, fifo: c.Options().PoolFIFO}
+	return &link{client: c}
 }
 
 // connectionUse is the state of the connection after a call.
@@ -46,12 +47,39 @@ const (
 	useless                      // it is in the pool again, and leads to a server that can't be used
 )
 
-// begin has the connection that a call is about to get looked at, if it was idle for long. One that does not answer is
-// closed, as are all others that are idle, so that the call has a new connection.
+// begin counts a call. The first call after a pause looks at an idle connection, and calls that come meanwhile wait for
+// the look. If the connection does not answer, all idle ones are closed, so that the calls have new connections. Locks mu.
 func (l *link) begin(ctx context.Context, d *Node) {
-	if l == nil || !l.stale() {
+	if l == nil {
 		return
 	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	defer func() { l.calls++ }()
+	for l.looking != nil {
+		looked := l.looking
+		l.mu.Unlock()
+		select {
+		case <-looked:
+		case <-ctx.Done():
+		}
+		l.mu.Lock()
+		if ctx.Err() != nil {
+			return
+		}
+	}
+	if l.calls > 0 || time.Since(l.last) <= freshFor || l.client.PoolStats().IdleConns == 0 {
+		return
+	}
+	l.looking = make(chan struct{})
+	l.mu.Unlock()
+	l.look(ctx, d)
+	l.mu.Lock()
+	close(l.looking)
+	l.looking = nil
+}
+
+func (l *link) look(ctx context.Context, d *Node) {
 	by, _ := ctx.Deadline()
 	left := time.Until(by)
 	bounded, cancel := context.WithTimeout(ctx, min(max(left/10, leastLook), time.Second, left/2))
@@ -62,32 +90,14 @@ func (l *link) begin(ctx context.Context, d *Node) {
 	}
 }
 
-// stale takes the next connection from the idle ones, and reports whether it may have been idle for long. Locks mu.
-func (l *link) stale() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	n := len(l.idle)
-	if n == 0 { // a new one, or one that only the application has used
-		return l.client.PoolStats().IdleConns > 0
-	}
-	at := n - 1
-	if l.fifo {
-		at = 0
-	}
-	since := l.idle[at]
-	l.idle = append(l.idle[:at], l.idle[at+1:]...)
-	return time.Since(since) > freshFor
-}
-
-// end returns the connection of a call. Locks mu.
+// end notes the end of a call, and closes connections that lead to a server of no use. Locks mu.
 func (l *link) end(ctx context.Context, use connectionUse) {
 	if l == nil {
 		return
 	}
 	l.mu.Lock()
-	if use != closed {
-		l.idle = append(l.idle, time.Now())
-	}
+	l.calls--
+	l.last = time.Now()
 	again := l.ill
 	l.ill = use == useless
 	l.mu.Unlock()
@@ -100,15 +110,11 @@ func (l *link) end(ctx context.Context, use connectionUse) {
 	}
 }
 
-// discard closes the next connections that the pool has idle. Locks mu.
+// discard closes the next connections that the pool has idle.
 func (l *link) discard(ctx context.Context, n uint32) {
 	for ; n > 0 && l.client.PoolStats().IdleConns > 0; n-- {
 		_ = l.client.Process(ctx, redis.NewCmd(ctx, "ping", unsendable{}))
 	}
-	left := int(l.client.PoolStats().IdleConns)
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.idle = l.idle[max(0, len(l.idle)-left):]
 }
 
 // unsendable is no argument that go-redis can write, which has it close the connection before anything was sent. It has no

@@ -179,7 +179,9 @@ func (d *Node) Start(r *Request) error {
 func (d *Node) send(ctx context.Context, l *link, ops []*script.Operation) {
 	calls := d.calls(ops)
 	cmds := make([]*redis.Cmd, len(calls))
+	use := kept
 	l.begin(ctx, d)
+	defer func() { l.end(ctx, use) }() // also after a panic of a hook
 	if d.member == nil || d.member.run.Load() != nil {
 		d.exec(ctx, d.Client, "evalsha", calls, cmds)
 	}
@@ -196,7 +198,6 @@ func (d *Node) send(ctx context.Context, l *link, ops []*script.Operation) {
 			d.exec(ctx, c, "eval", calls, cmds)
 		}
 	}
-	use := kept
 	for i, ops := range calls {
 		if err != nil && isUnknown(cmds[i]) {
 			use = max(use, useOf(err))
@@ -206,7 +207,6 @@ func (d *Node) send(ctx context.Context, l *link, ops []*script.Operation) {
 			use = max(use, useOf(err), d.take(values, d.ofClient(err), ops))
 		}
 	}
-	l.end(ctx, use)
 }
 
 // isUnknown says that a call was not run, since the server does not know its script, or

@@ -1,7 +1,0 @@
-//go:build !linux
-
-package sqlkit
-
-import "syscall"
-
-func userTimeout(string, string, syscall.RawConn) error { return nil }
