@@ -14,6 +14,14 @@ type Machine struct {
 	alarm     time.Duration // by the boot clock
 	signal    chan struct{}
 	timer     *time.Timer // to the alarm, while awake
+	beforeSet func()
+}
+
+// BeforeAlarm has f called before the alarm is set the next time.
+func (m *Machine) BeforeAlarm(f func()) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.beforeSet = f
 }
 
 func NewMachine() *Machine {
@@ -37,6 +45,13 @@ func (m *Machine) Suspend(d time.Duration) {
 }
 
 func (m *Machine) set(in time.Duration) {
+	m.mu.Lock()
+	before := m.beforeSet
+	m.beforeSet = nil
+	m.mu.Unlock()
+	if before != nil {
+		before()
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.alarm = addSaturated(m.boot(), in)

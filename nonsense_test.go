@@ -217,6 +217,41 @@ func TestTrap_T38_ObserverThatEndsItsGoroutineIsIsolated(t *testing.T) {
 	})
 }
 
+// An observer that ends its goroutine gets the events behind in their order.
+func TestAnObserverThatEndsItsGoroutineKeepsTheOrder(t *testing.T) {
+	virtual(t, leasing.Options{}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
+		var told journal
+		busy := make(chan struct{})
+		var first atomic.Bool
+		defer m.Subscribe(func(e leasing.Event) {
+			told.observe(e)
+			if first.CompareAndSwap(false, true) {
+				<-busy
+				return
+			}
+			if len(told.events) == 2 {
+				l, err := m.TryAcquire(context.Background(), "while two events are pending", nil)
+				if err == nil {
+					_ = l.Release(context.Background())
+				}
+				runtime.Goexit()
+			}
+		})()
+		for _, each := range []string{"a", "b", "c"} {
+			l, err := m.TryAcquire(t.Context(), each, nil)
+			require.NoError(t, err)
+			require.NoError(t, l.Release(t.Context()))
+		}
+		close(busy)
+		var names []string
+		for _, e := range told.all() {
+			names = append(names, e.Name)
+		}
+		last := "while two events are pending"
+		require.Equal(t, []string{"a", "a", "b", "b", "c", "c", last, last}, names)
+	})
+}
+
 func TestTTLOfTheAcquireReplacesTheManagers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := leasingtest.NewProvider()

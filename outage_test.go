@@ -76,7 +76,11 @@ func TestTrap_T82_FailedAttemptsOfAWaitingAcquireAreTold(t *testing.T) {
 		time.Sleep(10 * time.Minute)
 		attempts := p.Count(leasingtest.Acquire)
 		require.Greater(t, attempts, 500)
-		require.Len(t, told.only(leasing.EventAcquireFailed), attempts)
+		failed := told.only(leasing.EventAcquireFailed)
+		require.Len(t, failed, attempts)
+		for i, event := range failed {
+			require.Equal(t, i+1, event.Attempt)
+		}
 		require.EqualValues(t, attempts, r.sum("leasing.acquire.attempt.failure", ""))
 		require.Greater(t, len(lines()), 5)
 		require.Less(t, len(lines()), 15, "the log is limited")

@@ -235,6 +235,21 @@ func TestTrap_T11_LossIsSignalledWithoutAutoRenewal(t *testing.T) {
 	})
 }
 
+func TestALossTellsTheLastRenewalThatSucceeded(t *testing.T) {
+	virtual(t, leasing.Options{}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
+		var told journal
+		l := acquire(t, m, &leasing.AcquireOptions{Observer: told.observe})
+		time.Sleep(time.Minute)
+		require.Positive(t, l.Renewals())
+		renewed := at(p.Calls(), leasingtest.Renew)
+		p.Use(leasingtest.Fail(leasingtest.Renew, leasingtest.Always, errNetwork))
+		ended(t, l, time.Minute)
+		lost := told.only(leasing.EventLost)
+		require.Len(t, lost, 1)
+		require.WithinDuration(t, renewed[len(renewed)-1], lost[0].LastRenewal, 0)
+	})
+}
+
 func TestTrap_T57_LateRenewalDoesNotRevive(t *testing.T) {
 	virtual(t, leasing.Options{}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
 		const ttl = 10 * time.Second

@@ -59,6 +59,19 @@ func TestTrap_T61_ContextEndsWithoutAnybodyAsking(t *testing.T) {
 	})
 }
 
+// A suspend between the loop's look at the clocks and the alarm is not lost.
+func TestTrap_T61_ASuspendBeforeTheAlarmIsSet(t *testing.T) {
+	suspendable(t, leasing.Options{}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider, machine *leasing.Machine) {
+		synctest.Wait()
+		machine.BeforeAlarm(func() { machine.Suspend(31 * time.Second) })
+		l := acquire(t, m, nil)
+		began := time.Now()
+		ended(t, l, time.Minute)
+		require.Equal(t, began, time.Now(), "trust was over when the machine resumed")
+		requireLost(t, l, leasing.LostExpired)
+	})
+}
+
 // A holder that has slept is told so, and not that it has released in time.
 func TestTrap_T05_ReleaseAfterASuspendSaysThatTheLeaseWasLost(t *testing.T) {
 	suspendable(t, leasing.Options{}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider, machine *leasing.Machine) {
