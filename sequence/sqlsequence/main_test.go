@@ -219,6 +219,23 @@ func TestAPoolOfOneConnection_sqlite(t *testing.T) {
 	require.Equal(t, []string{"a"}, s.Rows(t))
 }
 
+func TestTheFirstDecisionIsKept_sqlite(t *testing.T) {
+	s := newSqlite(t)
+	db := s.open(t)
+	opened, err := OpenSQLite(db, Options{})
+	store := migrated(t, opened, err)
+	require.NoError(t, store.CreateStream(t.Context(), "s"))
+	require.NoError(t, store.Enqueue(t.Context(), sequence.ManualItem{Stream: "s", Seq: 3, Op: "op", Reason: "why"}))
+	items, err := store.Manual(t.Context(), "s", 1)
+	require.NoError(t, err)
+	require.Len(t, items, 1)
+	require.NoError(t, store.ResolveManual(t.Context(), items[0].ID, "ann"))
+	require.NoError(t, store.ResolveManual(t.Context(), items[0].ID, "bob"))
+	var by string
+	require.NoError(t, db.QueryRowContext(t.Context(), "SELECT resolved_by FROM sequence_manual").Scan(&by))
+	require.Equal(t, "ann", by)
+}
+
 // Numbers that are issued together are whole: each operation has one, and one that had a number already keeps it.
 func TestLeasesShareAStatement_postgres(t *testing.T) {
 	p := newPool(t)
