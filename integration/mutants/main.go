@@ -8,7 +8,7 @@
 //	go run ./mutants -layer conformance     # one layer
 //	go run ./mutants -resume                # only what has no result yet
 //	go run ./mutants -report                # runs nothing, writes docs/mutants.md
-//	go run ./mutants -sample 120 -seed HASH # mutants that nobody chose: see sample.go
+//	go run ./mutants -sample 120 -seed HASH # mutants drawn by chance: see sample.go
 //
 // The servers that the tests need must run, as for `make test`. `make mutants` sees to that. Tests
 // count that pass on the code as it is, which is tried first.

@@ -22,7 +22,7 @@ type change struct {
 }
 
 // changes returns the changes that the operators make of a file, in the order of their places.
-// A file that is neither Go, Lua nor SQL has none.
+// Only Go, Lua and SQL have operators.
 func changes(file, text string) (all []change, err error) {
 	switch path.Ext(file) {
 	case ".go":
@@ -164,7 +164,7 @@ func (w *walk) drop(list []ast.Stmt) {
 	}
 }
 
-// body is that of a case, which is removed whole, too.
+// body drops each statement of a case, and the whole body.
 func (w *walk) body(list []ast.Stmt) {
 	if len(list) == 0 {
 		return
@@ -195,7 +195,7 @@ func (w *walk) literal(n *ast.BasicLit) {
 	}
 }
 
-// numbers replace a number: 0, 1 and twice it.
+// numbers replace a number by 0, by 1 and by its double.
 func numbers(n string) []string {
 	switch v, err := strconv.ParseInt(n, 0, 64); {
 	case err != nil:
@@ -228,7 +228,7 @@ func (w *walk) returns(n *ast.ReturnStmt) {
 // isSQL recognizes the strings of package sqllease that are SQL.
 var isSQL = regexp.MustCompile(`\b(SELECT|UPDATE|DELETE|INSERT|WHERE|coalesce|CASE|AND)\b`)
 
-// rule changes the first group of each match, in a line. Nothing that it makes is a syntax error.
+// rule replaces the first group of each match, in a line. The result is never a syntax error.
 type rule struct {
 	operator string
 	of       *regexp.Regexp
@@ -266,7 +266,7 @@ var (
 	)}
 )
 
-// ints are whole numbers in a line that are no part of a name, a parameter or a decimal.
+// ints are whole numbers in a line. Digits of a name, a parameter or a decimal do not match.
 var ints = regexp.MustCompile(`(?:^|[ (,{\[])(\d+)(?:$|[ ),}\];])`)
 
 // textChanges applies the rules to each line, outside of comments, quotes and holes.

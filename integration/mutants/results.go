@@ -10,14 +10,14 @@ import (
 	"strings"
 )
 
-// results are what the layers have said of the mutants, by name.
+// results hold, by a mutant's name, the result of each layer.
 type results map[string][3]result
 
-// kept is a file of results: a line that says which code they are of, and a line for each mutant with a column for each layer.
+// kept is a file of results. Its first line names the code that the results are of. Each mutant has a line, with a column for each layer.
 type kept struct {
 	results
 	file string
-	// head says which code the results are of, and how the mutants were chosen.
+	// head begins with the commit of the code. A sample's head also says how the mutants were drawn.
 	head string
 }
 
@@ -133,7 +133,7 @@ it is, which is tried first. A real server, or a time limit, can fail a test on 
 	if len(all.results) == 0 {
 		text.WriteString("The list has not been run on this code.\n")
 	} else {
-		fmt.Fprintf(&text, "The results are those of %s, and none is of another: `results.tsv` begins anew with each commit of the code.\n", all.head)
+		fmt.Fprintf(&text, "The results are those of %s. A run on another commit of the code drops them.\n", all.head)
 	}
 	text.WriteString(`
 | class | mutants | own tests | conformance | torture |

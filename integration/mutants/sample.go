@@ -26,7 +26,7 @@ type part struct {
 	files *regexp.Regexp // the first part that matches a file has it
 }
 
-// parts leave out what runs against no server of the sample: Redlock, whose three servers take minutes, MariaDB,
+// parts leave out files that no server of the sample runs: Redlock, whose three servers take minutes, MariaDB,
 // and the kit's HTTP client.
 var parts = []part{
 	{"core", regexp.MustCompile(`^[^/]+\.go$`)},
@@ -108,8 +108,8 @@ type candidate struct {
 	rank [sha256.Size]byte
 }
 
-// candidates returns all mutants of the files, in the order in which the seed draws them. The rank of a mutant depends
-// on the seed and its name alone: a change elsewhere moves none.
+// candidates returns all mutants of the files, in the order of their ranks. The rank of a mutant depends
+// on the seed and its name alone, so a change elsewhere does not move a mutant before another.
 func candidates(seed string, files map[string]string) (all []candidate, err error) {
 	names := map[string]int{}
 	for _, file := range slices.Sorted(maps.Keys(files)) {
@@ -143,7 +143,7 @@ func (c change) edit(file, text string) edit {
 	}
 }
 
-// sources reads the files that mutants are drawn from: those of the parts that are built here, without tests.
+// sources reads the files that mutants are drawn from. It leaves out tests, and files that are not built on this system.
 func sources(root string, chosen *regexp.Regexp) (map[string]string, error) {
 	files := map[string]string{}
 	err := filepath.WalkDir(root, func(at string, d fs.DirEntry, err error) error {
@@ -261,7 +261,7 @@ func wilson(count, of int) (low, high float64) {
 	return (middle - half) / (1 + z*z/n), (middle + half) / (1 + z*z/n)
 }
 
-// share is how many of the drawn mutants a layer has noticed, of those that it was asked about.
+// share counts the drawn mutants that a layer was asked about, and the noticed and the undecided ones.
 type share struct{ noticed, undecided, of int }
 
 func (s share) String() string {
@@ -339,12 +339,12 @@ func samplePage(head string, all results, reasons map[string]string) (string, er
 	fmt.Fprintf(&text, `
 ## Mutants that chance has drawn
 
-The list above is chosen. `+"`go run -C integration ./mutants -sample 120 -seed HASH`"+` draws mutants by operator instead: it negates conditions, replaces operators, drops
+The list above is chosen. `+"`make mutants MUTANTS='-sample 120 -seed HASH'`"+` draws mutants by operator instead: it negates conditions, replaces operators, drops
 statements, changes constants and durations, returns nil for an error, and empties cases. It draws from the core, the kit, Redis with its scripts, PostgreSQL and SQLite with
 their statements, and etcd. Redlock, MariaDB and the kit's HTTP client are left out. A commit's hash is the seed. A mutant's place in the order depends on the seed and
 on its own text. A mutant that does not compile is passed over.
 
-Each is asked of the own tests of its package, of the conformance suite on a real server, and of 15 s of torture over that server: Redis for the core and most of the kit. What fails has to fail twice.
+Each is asked of the own tests of its package, of the conformance suite on a real server, and of 15 s of torture over that server: Redis for the core and most of the kit. A test that notices a mutant has to fail twice.
 A mutant that only the time limit ends is undecided, which counts as unnoticed. Brackets hold the 95 %% interval (Wilson). `+"[`sample.tsv`](../integration/mutants/sample.tsv)"+` has each mutant.
 
 This sample: %s. All three layers were asked about %d of its %d mutants.

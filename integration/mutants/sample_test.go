@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -245,4 +246,27 @@ func TestEquivalentsAreOfTheSample(t *testing.T) {
 	require.NoError(t, err)
 	_, err = equivalents("a name without a reason\n")
 	require.Error(t, err)
+}
+
+// A failed test notices a drawn mutant. The time limit decides nothing.
+func TestTheTimeLimitLeavesADrawnMutantUndecided(t *testing.T) {
+	root := t.TempDir()
+	for name, text := range map[string]string{
+		"go.mod":    "module example.com/m\n\ngo 1.26\n",
+		"m.go":      "package m\n\nfunc count() (n int) {\n\tfor n < 5 {\n\t\tn++\n\t}\n\treturn n\n}\n",
+		"m_test.go": "package m\n\nimport \"testing\"\n\nfunc TestCount(t *testing.T) {\n\tif count() != 5 {\n\t\tt.Fatal()\n\t}\n}\n",
+	} {
+		require.NoError(t, os.WriteFile(filepath.Join(root, name), []byte(text), 0o600))
+	}
+	r := &runner{root: root, limit: time.Second, unchanged: map[tests]func() (time.Duration, error){}}
+	r.kept = kept{results{}, filepath.Join(root, "sample.tsv"), "commit 1"}
+	for line, want := range map[string]result{
+		"\tfor n <= 5 {":  {"noticed", "TestCount"},
+		"\tfor n < 6-1 {": {"missed", ""},
+		"\tfor true {":    {"undecided", timeLimit},
+	} {
+		m := &mutant{name: line, asked: &area{busy: "m", layers: [3]tests{own(".")}}, edits: []edit{{file: "m.go", line: 4, old: []string{"for n < 5 {"}, new: []string{line}}}}
+		require.NoError(t, r.runMutant(t.Context(), m, layers[0], false))
+		require.Equal(t, want, r.result(m, 0), line)
+	}
 }
