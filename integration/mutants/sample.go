@@ -308,6 +308,13 @@ func (all results) shares(chosen func(name string) bool) (mutants int, by [4]sha
 	return mutants, by
 }
 
+// seedOf is the seed that a sample's head names.
+func seedOf(head string) string {
+	_, after, _ := strings.Cut(head, " seed ")
+	seed, _, _ := strings.Cut(after, " ")
+	return seed
+}
+
 // samplePage is the sample's section of docs/mutants.md.
 func samplePage(head string, all results, reasons map[string]string) (string, error) {
 	var text, unnoticed, equal strings.Builder
@@ -336,22 +343,28 @@ func samplePage(head string, all results, reasons map[string]string) (string, er
 	if count := strings.Count(equal.String(), "\n"); 20*count > len(all) {
 		return "", fmt.Errorf("equivalents.txt: %d of %d are more than 5 %%", count, len(all))
 	}
+	partial := "All three layers were asked about each mutant."
+	if asked < len(all) {
+		partial = fmt.Sprintf("It is partial: all three layers were asked about %d of its %d mutants. A layer's share is of those that it was asked about.", asked, len(all))
+	}
 	fmt.Fprintf(&text, `
 ## Mutants that chance has drawn
 
-The list above is chosen. `+"`make mutants MUTANTS='-sample 120 -seed HASH'`"+` draws mutants by operator instead: it negates conditions, replaces operators, drops
-statements, changes constants and durations, returns nil for an error, and empties cases. It draws from the core, the kit, Redis with its scripts, PostgreSQL and SQLite with
-their statements, and etcd. Redlock, MariaDB and the kit's HTTP client are left out. A commit's hash is the seed. A mutant's place in the order depends on the seed and
-on its own text. A mutant that does not compile is passed over.
+The list above is chosen. `+"`make mutants MUTANTS='-sample 120 -seed %s'`"+` draws
+120 mutants by operator instead. It negates conditions, replaces operators, drops statements, changes constants and durations, returns nil for an error, and empties cases. It
+draws from the core, the kit, Redis with its scripts, PostgreSQL and SQLite with their statements, and etcd. Redlock, MariaDB and the kit's HTTP client are left out. The seed is
+a commit's hash. A mutant's place in the order depends on the seed and on its own text. A mutant that does not compile is passed over. `+"`-files`"+` draws from
+such files only, and `+"`-resume`"+` goes on with a sample of the same commit.
 
-Each is asked of the own tests of its package, of the conformance suite on a real server, and of 15 s of torture over that server: Redis for the core and most of the kit. A test that notices a mutant has to fail twice.
-A mutant that only the time limit ends is undecided, which counts as unnoticed. Brackets hold the 95 %% interval (Wilson). `+"[`sample.tsv`](../integration/mutants/sample.tsv)"+` has each mutant.
+Each mutant is asked of the own tests of its package, of the conformance suite on a real server, and of 15 s of torture over that server: Redis for the core and most of the
+kit. A test that notices a mutant has to fail twice. A mutant that only the time limit ends is undecided, which counts as unnoticed. Brackets hold the 95 %% interval (Wilson).
+`+"[`sample.tsv`](../integration/mutants/sample.tsv)"+` has the answer of each layer about each mutant.
 
-This sample: %s. All three layers were asked about %d of its %d mutants.
+This sample: %s. %s
 
 | part | mutants | own tests | conformance | torture | any of them |
 |---|---|---|---|---|---|
-`, head, asked, len(all))
+`, seedOf(head), head, partial)
 	row := func(name string, chosen func(string) bool) {
 		mutants, by := all.shares(func(name string) bool { _, none := reasons[name]; return !none && chosen(name) })
 		if mutants > 0 {
