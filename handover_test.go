@@ -166,6 +166,26 @@ func TestHandOverInsideDoIsRefused(t *testing.T) {
 	})
 }
 
+// A release may be under way, and free the name, after its lease was granted a moment ago.
+func TestALeaseThatIsBeingReleasedIsNotHandedOver(t *testing.T) {
+	virtual(t, leasing.Options{}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
+		l := acquire(t, m, nil)
+		land, released := make(chan struct{}), make(chan error, 1)
+		p.Use(func(_ context.Context, call leasingtest.Call, apply func() error) error {
+			if call.Op == leasingtest.Release {
+				<-land
+			}
+			return apply()
+		})
+		go func() { released <- l.Release(t.Context()) }()
+		synctest.Wait()
+		_, err := l.HandOver(t.Context())
+		require.ErrorIs(t, err, leasing.ErrReleased)
+		close(land)
+		require.NoError(t, <-released)
+	})
+}
+
 // A process that shuts down may hand its leases over instead of releasing them.
 func TestHandOverDuringClose(t *testing.T) {
 	twoProcesses(t, leasing.Options{}, func(t *testing.T, giver, receiver leasing.Manager, p *leasingtest.Provider) {

@@ -284,6 +284,28 @@ func TestTrap_T89_HungRenewalsDoNotBlockTheRelease(t *testing.T) {
 	})
 }
 
+// A request that is not sent, since earlier ones hang, fails as unavailable and as not applied.
+func TestARequestBehindThoseThatHangIsUnavailable(t *testing.T) {
+	virtual(t, leasing.Options{RequestTimeout: time.Second}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
+		l := acquire(t, m, nil)
+		land := make(chan struct{})
+		defer close(land)
+		p.Use(func(_ context.Context, call leasingtest.Call, apply func() error) error {
+			if call.Op == leasingtest.Renew {
+				<-land
+			}
+			return apply()
+		})
+		for range 2 {
+			require.ErrorIs(t, l.Renew(t.Context()), leasing.ErrUnavailable)
+		}
+		err := l.Renew(t.Context())
+		require.ErrorContains(t, err, "nothing was sent")
+		require.ErrorIs(t, err, leasing.ErrUnavailable)
+		require.True(t, abstractions.NotApplied(err))
+	})
+}
+
 // A lease's context is made when it is first asked for, which may be after its end.
 func TestTheContextIsOneWheneverItIsAskedFor(t *testing.T) {
 	type key struct{}

@@ -102,6 +102,9 @@ var areas = []area{
 // area is the first that has the changed file. Of others a package in a folder has its own tests, and
 // package leasing all three layers.
 func (m *mutant) area() area {
+	if m.asked != nil {
+		return *m.asked
+	}
 	file := m.edits[0].file
 	for _, a := range areas {
 		if strings.HasPrefix(file, a.prefix) {

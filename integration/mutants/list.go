@@ -20,12 +20,14 @@ type mutant struct {
 	breaks      string // the promise that it breaks; "" if it breaks none
 	equivalent  string // why it breaks none
 	edits       []edit
+	asked       *area // of a drawn mutant; nil if its file says which
 }
 
 // edit replaces lines of a file.
 type edit struct {
 	file     string // from the repository's root
 	old, new []string
+	line     int // where the old lines begin; 0 if they stand there once
 }
 
 // classes are those of mutants.txt, in the order of the table.
@@ -93,7 +95,7 @@ func (e edit) apply(text string) (string, error) {
 	lines := strings.Split(text, "\n")
 	found := -1
 	for at := range lines {
-		if !e.isAt(lines[at:]) {
+		if e.line > 0 && at != e.line-1 || !e.isAt(lines[at:]) {
 			continue
 		}
 		if found >= 0 {

@@ -8,13 +8,15 @@
 //	go run ./mutants -layer conformance     # one layer
 //	go run ./mutants -resume                # only what has no result yet
 //	go run ./mutants -report                # runs nothing, writes docs/mutants.md
+//	go run ./mutants -sample 120 -seed HASH # mutants drawn by chance: see sample.go
 //
 // The servers that the tests need must run, as for `make test`. `make mutants` sees to that. Tests
 // count that pass on the code as it is, which is tried first.
-// The exit code is 1 if a mutant that breaks a promise survives all layers.
+// The exit code is 1 if a mutant that breaks a promise survives all layers. A drawn mutant may survive.
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -38,22 +40,39 @@ type runner struct {
 	mu        sync.Mutex
 	busy      map[string]*sync.Mutex
 	unchanged map[tests]func() (time.Duration, error)
-	results   results
+	kept      kept
 	errs      []error
 }
 
+// settings are the flags.
+type settings struct {
+	only, files, layer, root, results, seed string
+	parallel, sample                        int
+	limit                                   time.Duration
+	resume, report                          bool
+}
+
+// Where results are, from the folder of the command's module.
+const (
+	listResults   = "mutants/results.tsv"
+	sampleResults = "mutants/sample.tsv"
+)
+
 func main() {
-	only := flag.String("run", "", "a `regexp` of the mutants' names, which begin with the class")
-	files := flag.String("files", "", "a `regexp` of the changed files' paths, from the root")
-	layer := flag.String("layer", "", "one of: "+strings.Join(layers, ", "))
-	parallel := flag.Int("parallel", 2, "how many mutants at a time")
-	limit := flag.Duration("limit", 5*time.Minute, "for the tests of one layer; a mutant that takes longer, and five times as long as the code as it is, is noticed")
-	resume := flag.Bool("resume", false, "keep the results that there are")
-	report := flag.Bool("report", false, "only write docs/mutants.md")
-	root := flag.String("root", "..", "the repository")
-	file := flag.String("results", "mutants/results.tsv", "where results are kept")
+	var s settings
+	flag.StringVar(&s.only, "run", "", "a `regexp` of the mutants' names, which begin with the class")
+	flag.StringVar(&s.files, "files", "", "a `regexp` of the changed files' paths, from the root")
+	flag.StringVar(&s.layer, "layer", "", "one of: "+strings.Join(layers, ", "))
+	flag.IntVar(&s.parallel, "parallel", 2, "how many mutants at a time")
+	flag.DurationVar(&s.limit, "limit", 5*time.Minute, "for the tests of one layer; a mutant that takes longer, and five times as long as the code as it is, is noticed, or undecided in a sample")
+	flag.BoolVar(&s.resume, "resume", false, "keep the results that there are of the same commit")
+	flag.BoolVar(&s.report, "report", false, "only write docs/mutants.md")
+	flag.IntVar(&s.sample, "sample", 0, "draw so many `mutants`, of the files that -files matches, and run these")
+	flag.StringVar(&s.seed, "seed", "", "the `hash` of a commit, which decides what -sample draws")
+	flag.StringVar(&s.root, "root", "..", "the repository")
+	flag.StringVar(&s.results, "results", "", "where results are kept (default "+listResults+", or "+sampleResults+" of a sample)")
 	flag.Parse()
-	survivors, err := run(*only, *files, *layer, *root, *file, *parallel, *limit, *resume, *report)
+	survivors, err := run(s)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "mutants:", err)
 		os.Exit(2)
@@ -61,64 +80,115 @@ func main() {
 	for _, name := range survivors {
 		fmt.Println("survives:", name)
 	}
-	if len(survivors) > 0 {
+	if len(survivors) > 0 && s.sample == 0 {
 		os.Exit(1)
 	}
 }
 
-func run(only, files, layer, root, file string, parallel int, limit time.Duration, resume, report bool) (survivors []string, err error) {
+func run(s settings) (survivors []string, err error) {
+	chosen, err := regexp.Compile(s.only)
+	if err != nil {
+		return nil, err
+	}
+	changing, err := regexp.Compile(s.files)
+	if err != nil {
+		return nil, err
+	}
+	if s.sample > 0 && len(s.seed) != 40 {
+		return nil, errors.New("-sample wants -seed, the hash of a commit, in full")
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	r := &runner{limit: s.limit, busy: map[string]*sync.Mutex{}, unchanged: map[tests]func() (time.Duration, error){}}
+	if r.root, err = filepath.Abs(s.root); err != nil {
+		return nil, err
+	}
+	if s.report {
+		return nil, writePage(r.root)
+	}
 	list, err := parse(listText)
 	if err != nil {
 		return nil, err
 	}
-	chosen, err := regexp.Compile(only)
+	commit, err := codeCommit(ctx, r.root)
 	if err != nil {
 		return nil, err
 	}
-	changing, err := regexp.Compile(files)
-	if err != nil {
+	head, file := "commit "+commit, listResults
+	if s.sample > 0 {
+		head, file = fmt.Sprintf("commit %s, %d mutants drawn by seed %s", commit, s.sample, s.seed), sampleResults
+		if s.files != "" {
+			head += " of the files `" + s.files + "`"
+		}
+		if list, err = draw(ctx, r.root, s.seed, s.sample, changing); err != nil {
+			return nil, err
+		}
+	}
+	if r.kept, err = readResults(cmp.Or(s.results, file)); err != nil {
 		return nil, err
 	}
-	r := &runner{limit: limit, busy: map[string]*sync.Mutex{}, unchanged: map[tests]func() (time.Duration, error){}}
-	if r.root, err = filepath.Abs(root); err != nil {
+	r.kept.begin(head, list, s.sample > 0)
+	if err := r.kept.write(); err != nil {
 		return nil, err
 	}
-	if r.results, err = readResults(file, list); err != nil {
-		return nil, err
-	}
-	if !report {
-		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-		defer stop()
-		var all sync.WaitGroup
-		slots := make(chan struct{}, parallel)
-		for _, m := range list {
-			if !chosen.MatchString(m.name) || !changing.MatchString(m.edits[0].file) {
-				continue
+	var all sync.WaitGroup
+	slots := make(chan struct{}, s.parallel)
+	for _, m := range list {
+		if !chosen.MatchString(m.name) || !changing.MatchString(m.edits[0].file) {
+			continue
+		}
+		all.Go(func() {
+			defer r.alone(m.area().busy)()
+			slots <- struct{}{}
+			defer func() { <-slots }()
+			if err := r.runMutant(ctx, m, s.layer, s.resume); err != nil && ctx.Err() == nil {
+				r.failed(fmt.Errorf("%s: %w", m.name, err))
 			}
-			all.Go(func() {
-				defer r.alone(m.area().busy)()
-				slots <- struct{}{}
-				defer func() { <-slots }()
-				if err := r.runMutant(ctx, m, layer, resume, file); err != nil && ctx.Err() == nil {
-					r.failed(fmt.Errorf("%s: %w", m.name, err))
-				}
-			})
-		}
-		all.Wait()
-		for _, err := range r.errs {
-			fmt.Fprintln(os.Stderr, "mutants:", err)
-		}
-		if ctx.Err() != nil {
-			return nil, errors.New("interrupted: -resume goes on")
-		}
-		if len(r.errs) > 0 {
-			return nil, fmt.Errorf("%d mutants were not run", len(r.errs))
-		}
+		})
 	}
-	if err := os.WriteFile(filepath.Join(r.root, "docs", "mutants.md"), []byte(page(list, r.results)), 0o644); err != nil {
+	all.Wait()
+	for _, err := range r.errs {
+		fmt.Fprintln(os.Stderr, "mutants:", err)
+	}
+	if err := writePage(r.root); err != nil {
 		return nil, err
 	}
-	return r.results.survivors(list), nil
+	if ctx.Err() != nil {
+		return nil, errors.New("interrupted: -resume goes on")
+	}
+	if len(r.errs) > 0 {
+		return nil, fmt.Errorf("%d mutants were not run", len(r.errs))
+	}
+	return r.kept.survivors(list), nil
+}
+
+// writePage writes docs/mutants.md from the results that are kept in their usual place.
+func writePage(root string) error {
+	list, err := parse(listText)
+	if err != nil {
+		return err
+	}
+	chosen, err := readResults(filepath.Join(root, "integration", listResults))
+	if err != nil {
+		return err
+	}
+	drawn, err := readResults(filepath.Join(root, "integration", sampleResults))
+	if err != nil {
+		return err
+	}
+	reasons, err := equivalents(equivalentsText)
+	if err != nil {
+		return err
+	}
+	text := page(list, chosen)
+	if drawn.head != "" {
+		sample, err := samplePage(drawn.head, drawn.results, reasons)
+		if err != nil {
+			return err
+		}
+		text += sample
+	}
+	return os.WriteFile(filepath.Join(root, "docs", "mutants.md"), []byte(text), 0o644)
 }
 
 func (r *runner) failed(err error) {
@@ -144,7 +214,7 @@ func (r *runner) alone(server string) (end func()) {
 }
 
 // runMutant runs the layers that are asked for, and keeps what they say.
-func (r *runner) runMutant(ctx context.Context, m *mutant, only string, resume bool, file string) error {
+func (r *runner) runMutant(ctx context.Context, m *mutant, only string, resume bool) error {
 	folder, err := os.MkdirTemp("", "leasing-mutant.")
 	if err != nil {
 		return err
@@ -168,8 +238,11 @@ func (r *runner) runMutant(ctx context.Context, m *mutant, only string, resume b
 		if err != nil {
 			return err
 		}
+		if m.asked != nil && found.by == timeLimit {
+			found.outcome = "undecided"
+		}
 		fmt.Printf("%-11s %-8s %5.1fs  %s  (%s)\n", layers[i], found.outcome, time.Since(began).Seconds(), m.name, found.by)
-		if err := r.keep(m, i, found, file); err != nil {
+		if err := r.keep(m, i, found); err != nil {
 			return err
 		}
 	}
@@ -179,16 +252,16 @@ func (r *runner) runMutant(ctx context.Context, m *mutant, only string, resume b
 func (r *runner) result(m *mutant, layer int) result {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.results[m.name][layer]
+	return r.kept.results[m.name][layer]
 }
 
-func (r *runner) keep(m *mutant, layer int, found result, file string) error {
+func (r *runner) keep(m *mutant, layer int, found result) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	of := r.results[m.name]
+	of := r.kept.results[m.name]
 	of[layer] = found
-	r.results[m.name] = of
-	return r.results.write(file)
+	r.kept.results[m.name] = of
+	return r.kept.write()
 }
 
 // survivors are the mutants that break a promise and that no layer has noticed, of those

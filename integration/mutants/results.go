@@ -10,44 +10,73 @@ import (
 	"strings"
 )
 
-// results are what the layers have said of the mutants, by name. They are a file with a
-// line for each mutant and a column for each layer.
+// results hold, by a mutant's name, the result of each layer.
 type results map[string][3]result
 
-// readResults leaves out mutants that are no longer in the list.
-func readResults(file string, list []*mutant) (results, error) {
-	all := results{}
+// kept is a file of results. Its first line names the code that the results are of. Each mutant has a line, with a column for each layer.
+type kept struct {
+	results
+	file string
+	// head begins with the commit of the code. A sample's head also says how the mutants were drawn.
+	head string
+}
+
+// readResults reads a file; one that does not exist has no results.
+func readResults(file string) (kept, error) {
+	k := kept{results{}, file, ""}
 	data, err := os.ReadFile(file)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, err
+	if errors.Is(err, fs.ErrNotExist) {
+		return k, nil
 	}
-	for line := range strings.Lines(string(data)) {
+	if err != nil {
+		return k, err
+	}
+	head, rows, _ := strings.Cut(string(data), "\n")
+	k.head = strings.TrimPrefix(head, "# ")
+	if k.head == head {
+		return k, fmt.Errorf("%s does not begin with the commit", file)
+	}
+	for line := range strings.Lines(rows) {
 		columns := strings.Split(strings.TrimSuffix(line, "\n"), "\t")
 		if len(columns) != 1+len(layers) {
-			return nil, fmt.Errorf("%s: a line with %d columns", file, len(columns))
-		}
-		if !slices.ContainsFunc(list, func(m *mutant) bool { return m.name == columns[0] }) {
-			continue
+			return k, fmt.Errorf("%s: a line with %d columns", file, len(columns))
 		}
 		var of [3]result
 		for i, column := range columns[1:] {
 			of[i].outcome, of[i].by, _ = strings.Cut(column, " ")
 		}
-		all[columns[0]] = of
+		k.results[columns[0]] = of
 	}
-	return all, nil
+	return k, nil
 }
 
-func (all results) write(file string) error {
+// begin drops the results of another commit, and of mutants that are not in the list. A sample's list
+// has its rows before they have results.
+func (k *kept) begin(head string, list []*mutant, sample bool) {
+	if commit, _, _ := strings.Cut(head, ","); !strings.HasPrefix(k.head+",", commit+",") {
+		clear(k.results)
+	}
+	k.head = head
+	rows := results{}
+	for _, m := range list {
+		if of, ok := k.results[m.name]; ok || sample {
+			rows[m.name] = of
+		}
+	}
+	k.results = rows
+}
+
+func (k kept) write() error {
 	var text strings.Builder
-	for _, name := range slices.Sorted(maps.Keys(all)) {
+	fmt.Fprintf(&text, "# %s\n", k.head)
+	for _, name := range slices.Sorted(maps.Keys(k.results)) {
 		text.WriteString(name)
-		for _, of := range all[name] {
+		for _, of := range k.results[name] {
 			fmt.Fprintf(&text, "\t%s", strings.TrimSpace(of.outcome+" "+of.by))
 		}
 		text.WriteString("\n")
 	}
-	return os.WriteFile(file, []byte(text.String()), 0o644)
+	return os.WriteFile(k.file, []byte(text.String()), 0o644)
 }
 
 // count is how many mutants a layer has noticed, of those that it has tests for.
@@ -80,8 +109,8 @@ func (all results) counts(list []*mutant, chosen func(*mutant) bool) (mutants in
 	return mutants, by
 }
 
-// page is docs/mutants.md.
-func page(list []*mutant, all results) string {
+// page is docs/mutants.md, but for the sample's section.
+func page(list []*mutant, all kept) string {
 	var text strings.Builder
 	text.WriteString(`# Mutants
 
@@ -100,6 +129,13 @@ each change still applies.
 A layer counts the mutants that it has tests for and that it was run on: ` + "`MUTANTS=-resume`" + ` runs it on the others. Its tests pass on the code as
 it is, which is tried first. A real server, or a time limit, can fail a test on a busy machine: what notices a mutant beside one has to do so twice.
 
+`)
+	if len(all.results) == 0 {
+		text.WriteString("The list has not been run on this code.\n")
+	} else {
+		fmt.Fprintf(&text, "The results are those of %s. A run on another commit of the code drops them.\n", all.head)
+	}
+	text.WriteString(`
 | class | mutants | own tests | conformance | torture |
 |---|---|---|---|---|
 `)
@@ -119,7 +155,7 @@ it is, which is tried first. A real server, or a time limit, can fail a test on 
 			none = append(none, fmt.Sprintf("%s. %s", m.name, m.equivalent))
 			continue
 		}
-		for i, of := range all[m.name] {
+		for i, of := range all.results[m.name] {
 			if of.outcome == "missed" {
 				missed[i] = append(missed[i], m.name)
 			}

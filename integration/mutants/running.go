@@ -18,7 +18,7 @@ import (
 
 // result is what one layer says of one mutant.
 type result struct {
-	outcome string // "noticed", "missed" or "none": the layer has no tests for it
+	outcome string // "noticed", "missed", "undecided", or "none": the layer has no tests for it
 	by      string // the first test that failed
 }
 
@@ -26,6 +26,9 @@ var (
 	failed = regexp.MustCompile(`^\s*--- FAIL: (\S+)`)
 	speaks = regexp.MustCompile(`^=== (?:RUN|NAME|CONT)\s+(\S+)`)
 )
+
+// timeLimit notices what ends no test.
+const timeLimit = "the time limit"
 
 // program is the tests of a package, built.
 type program struct {
@@ -95,7 +98,7 @@ func (p program) run(ctx context.Context, limit time.Duration) (result, error) {
 	case by != "":
 		return result{"noticed", by}, nil
 	case late:
-		return result{"noticed", "the time limit"}, nil
+		return result{"noticed", timeLimit}, nil
 	case !ran:
 		return result{}, errors.New("no test was run")
 	case err != nil:
@@ -106,6 +109,7 @@ func (p program) run(ctx context.Context, limit time.Duration) (result, error) {
 
 // sound is how long tests take on the code as it is, where they have to pass.
 func (r *runner) sound(ctx context.Context, t tests) (time.Duration, error) {
+	t.then = nil
 	r.mu.Lock()
 	once := r.unchanged[t]
 	if once == nil {

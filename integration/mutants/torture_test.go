@@ -3,6 +3,9 @@ package main
 import (
 	"context"
 	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,7 +16,11 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/servertest"
 	"github.com/distributedleasing/leasing/chaos"
 	"github.com/distributedleasing/leasing/chaos/torture"
+	"github.com/distributedleasing/leasing/open"
+	etcdlease "github.com/distributedleasing/leasing/providers/etcd"
 	memlease "github.com/distributedleasing/leasing/providers/memory"
+	redislease "github.com/distributedleasing/leasing/providers/redis"
+	sqllease "github.com/distributedleasing/leasing/providers/sql"
 )
 
 // TestTorture_memory is the layer of that name: two minutes of virtual time over memory under
@@ -44,6 +51,36 @@ func TestTorture_memory(t *testing.T) {
 				})
 			})
 		}
+	}
+}
+
+// TestTortureOfAServer is the layer of that name for drawn mutants: `leasing torture --for 15s` over a real server.
+// Patience is longer, for a machine that is busy.
+func TestTortureOfAServer(t *testing.T) {
+	servertest.Long(t)
+	for server, url := range map[string]string{
+		"redis":    os.Getenv("LEASING_TEST_REDIS"),
+		"postgres": os.Getenv("LEASING_TEST_POSTGRES"),
+		"sqlite":   "sqlite://" + filepath.ToSlash(filepath.Join(t.TempDir(), "leases.db")),
+		"etcd":     os.Getenv("LEASING_TEST_ETCD"),
+	} {
+		t.Run(server, func(t *testing.T) {
+			require.NotEmpty(t, url, "scripts/with-servers %s starts the server", server)
+			if strings.Contains(url, "postgres") || server == "sqlite" {
+				url += map[bool]string{true: "&", false: "?"}[strings.Contains(url, "?")] + "create=true"
+			}
+			plan, err := chaos.Named("flaky-network", 1)
+			require.NoError(t, err)
+			report, err := torture.Run(t.Context(), torture.Options{
+				Open: func(ctx context.Context) (leasing.Provider, error) {
+					return open.URL(ctx, url, redislease.Opener(), sqllease.Opener(), etcdlease.Opener())
+				},
+				Plan: plan, Seed: 1, For: 15 * time.Second, Patience: 15 * time.Second,
+			})
+			require.NoError(t, err)
+			require.Empty(t, report.Violations, "%s", report)
+			require.Positive(t, report.Grants)
+		})
 	}
 }
 
