@@ -17,8 +17,8 @@ import (
 // The checks whose names begin with Manager have a manager of package leasing between
 // them and the provider, as applications do: what the manager promises has to be true
 // over this provider, with its capabilities, abilities and errors. A line between the
-// two loses, delays and repeats what passes. How long that takes is exact in virtual time
-// only, so most of them need Harness.Virtual.
+// two loses, delays and repeats what passes. The checks here need Harness.Virtual: times are
+// exact in virtual time only. See manager_realtime.go for the checks that run on every server.
 
 // managerCheck is one promise of a manager, to which it gets one with default options.
 type managerCheck struct {

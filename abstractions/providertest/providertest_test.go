@@ -87,6 +87,27 @@ func checkNamed(t *testing.T, name string) check {
 	return all[i]
 }
 
+// TestTrap_T194_AnOmittedCheckIsSkipped has checks that the harness and the provider leave out.
+func TestTrap_T194_AnOmittedCheckIsSkipped(t *testing.T) {
+	for _, virtual := range []bool{false, true} {
+		h := harness(func(*fake) {})
+		h.Virtual, h.Forget, h.Except = virtual, nil, map[string]string{"Excepted": "because"}
+		var counts tally
+		var omitted *testing.T
+		h.runAll(t, []check{
+			{name: "Runs", run: func(*env) {}},
+			{name: "Excepted", run: func(e *env) { e.Fail("it runs") }},
+			{name: "NeedsForget", needs: "Forget", run: func(e *env) { e.Fail("it runs") }},
+			{name: "LeavesItselfOut", run: func(e *env) {
+				omitted, _ = e.t.TB.(*testing.T)
+				e.leaveOut("not here")
+			}},
+		}, &counts)
+		assert.Equal(t, []int64{1, 1, 2}, []int64{counts.run.Load(), counts.excepted.Load(), counts.skipped.Load()}, "run, excepted, skipped")
+		assert.Equal(t, !virtual, omitted.Skipped(), "the subtest; in virtual time its parent")
+	}
+}
+
 func TestExceptionsMustNameChecks(t *testing.T) {
 	h := Harness{Except: map[string]string{"Trap_T13_LostReplyIsTriedAgain": "because", "Trap_T13": "misspelt", "": "nothing"}}
 	assert.Equal(t, []string{"", "Trap_T13"}, h.unknown(checks()))
