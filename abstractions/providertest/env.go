@@ -32,6 +32,7 @@ type env struct {
 	// short leases are watched running out, long ones must not run out.
 	short, long time.Duration
 	advanced    atomic.Int64 // by Harness.Advance, in nanoseconds
+	slowest     atomic.Int64 // the longest step that a lease may have waited for, in nanoseconds: see calm
 	ids         sync.Map     // of the claims: see discreet
 }
 

@@ -276,12 +276,20 @@ var managerRealEndingChecks = []managerCheck{
 			with  func(*line)
 			hangs bend
 		}{{heedless, deaf}, {func(*line) {}, unanswered}} {
-			m := e.manage(e.p, leasing.Options{TTL: e.long, NoAutoRenew: true, RequestTimeout: 100 * time.Millisecond}, c.with, hiding(batches))
-			lease, renewed, moved := m.get(e.name(), nil), m.get(e.name(), nil), m.get(e.name(), nil)
+			m := e.manage(e.p, leasing.Options{TTL: e.long, NoAutoRenew: true, RequestTimeout: time.Second}, c.with, hiding(batches))
+			var held [3]leasing.Lease
+			for i := range held {
+				e.NoError(e.settled(func(ctx context.Context) (err error) {
+					held[i], err = m.TryAcquire(ctx, e.name(), nil)
+					return err
+				}))
+			}
+			lease, renewed, moved := held[0], held[1], held[2]
 			for _, v := range []verb{acquires, renews, releases} {
 				m.bend(v, c.hangs)
 			}
 			e.soon() // HandOver renews what was not renewed in this instant
+			calls := map[string]<-chan error{}
 			for _, c := range []struct {
 				what    string
 				bounded bool // by a context, beside the manager's own limit for a request
@@ -293,19 +301,24 @@ var managerRealEndingChecks = []managerCheck{
 					return second(m.Adopt(ctx, leasing.Handover{Name: e.name(), ID: e.id(), Token: 1}, nil))
 				}},
 				{"Renew", false, renewed.Renew},
-				{"Renew", true, renewed.Renew},
+				{"Renew, with a bound", true, renewed.Renew},
 				{"SetMetadata", true, func(ctx context.Context) error { return renewed.SetMetadata(ctx, map[string]string{"k": "v"}) }},
 				{"HandOver", true, func(ctx context.Context) error { return second(moved.HandOver(ctx)) }},
 				{"Release", true, lease.Release},
-				{"Close", true, m.Close},
 			} {
 				ctx, cancel := context.WithCancel(context.Background())
 				if c.bounded {
 					ctx, cancel = context.WithTimeout(ctx, 50*time.Millisecond)
 				}
-				e.Error(within(e, e.h.Slack, begin(e, func() error { return c.call(ctx) }), c.what), c.what)
-				cancel()
+				defer cancel()
+				calls[c.what] = begin(e, func() error { return c.call(ctx) })
 			}
+			for what, call := range calls {
+				e.Error(within(e, e.h.Slack, call, what), what)
+			}
+			ended, cancel := context.WithCancel(context.Background())
+			cancel()
+			e.Error(within(e, e.h.Slack, begin(e, func() error { return m.Close(ended) }), "Close"))
 		}
 	}},
 }
