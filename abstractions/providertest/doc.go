@@ -34,7 +34,7 @@
 // ([Harness].Virtual). If the clock of a backend can be moved, set Harness.Advance.
 // The checks Manager_RealTime_... run in both. The other checks of the manager need virtual
 // time, in which times are exact. On a server each of them is a skipped subtest, like each check
-// that needs a field which the harness does not set, or an ability which the provider does not have.
+// that needs a field which the harness does not set, or an ability which the provider lacks.
 //
 // # On servers of their own
 //

@@ -78,8 +78,8 @@ func (e *env) unique() string {
 	return "u" + strings.ReplaceAll(abstractions.NewID(), "-", "")[:15]
 }
 
-// leaveOut ends the check, whose subtest is then skipped: it is not about this provider. The check's own
-// goroutine calls it.
+// leaveOut ends the check, whose subtest is then skipped: it is not about this provider. Only the
+// check's own goroutine may call leaveOut.
 func (e *env) leaveOut(why string) {
 	e.t.leftOut = why
 	runtime.Goexit()

@@ -239,7 +239,7 @@ func (*count) Enabled(context.Context) bool { return true }
 
 func (n *count) Add(_ context.Context, by int64, _ ...metric.AddOption) { n.sum.Add(by) }
 
-// of is what an instrument counts by now.
+// of returns the count of an instrument.
 func (c *counted) of(name string) int64 {
 	n, ok := c.counts.Load(name)
 	if !ok {

@@ -14,7 +14,7 @@ import (
 // The checks Manager_RealTime_... run on every server. Their bounds hold on a machine that stalls: a check
 // compares two readings of one clock in an order that no stall changes, or it runs under calm.
 
-// inRealTime gives each check a manager whose leases outlive short stalls, and which renews one by one.
+// inRealTime gives each check a manager without batches, whose leases outlive short stalls.
 func inRealTime(all ...[]managerCheck) (checks []check) {
 	for _, c := range slices.Concat(all...) {
 		checks = append(checks, check{name: "Manager_RealTime_" + c.name, waits: true, run: func(e *env) {
@@ -39,7 +39,7 @@ func (e *env) heldLong() *leasing.AcquireOptions {
 	return &leasing.AcquireOptions{TTL: e.long, NoAutoRenew: true}
 }
 
-// getsFree waits until a name is free, and sees that another client gets it.
+// getsFree waits until a name is free, and that another client gets the name.
 func (e *env) getsFree(name string) {
 	e.eventually(fmt.Sprintf("%q is free", name), func() bool { return !e.inspect(name).Held })
 	e.isFree(name)
@@ -52,6 +52,22 @@ func (m *managed) ends(lease leasing.Lease, d time.Duration) {
 	case <-time.After(d):
 		m.e.Fail("a lease has not ended within " + d.String())
 	}
+}
+
+// lives compares a lease with its record at the backend. It returns the loss of a lease that is lost meanwhile.
+func (m *managed) lives(lease leasing.Lease) error {
+	record := m.e.inspect(lease.Name())
+	if err := lease.Err(); err != nil {
+		return err
+	}
+	m.e.True(record.Held, "%q is held", lease.Name())
+	m.e.Equal(lease.Token(), record.Token, lease.Name())
+	return nil
+}
+
+// learnsOfItsLoss renews a lease that is lost until the backend says so.
+func (m *managed) learnsOfItsLoss(lease leasing.Lease) {
+	m.e.eventually("a renewal tells of the loss", func() bool { return errors.Is(lease.Renew(m.e.t.Context()), abstractions.ErrLost) })
 }
 
 // calm runs a scenario that needs the machine to run without long stalls. It repeats a scenario that fails while
@@ -125,7 +141,10 @@ var managerRealTrustChecks = []managerCheck{
 			e.calm(func() error {
 				m.bend(acquires, c.reply)
 				begun := time.Now()
-				lease := m.get(e.name(), manual)
+				lease, err := m.TryAcquire(e.t.Context(), e.name(), manual)
+				if err != nil {
+					return err
+				}
 				acquired := m.sendings(acquires)[0].at
 				m.trustIs(lease, begun, acquired, c.ttl)
 				e.Equal(c.ttl, lease.TTL())
@@ -173,7 +192,10 @@ var managerRealTrustChecks = []managerCheck{
 				<-e.t.Context().Done()
 				return errNoReply
 			})
-			lease := m.get(e.name(), nil)
+			lease, err := m.TryAcquire(e.t.Context(), e.name(), nil)
+			if err != nil {
+				return err
+			}
 			sent := m.sendings(acquires)[0].at
 			lost := begin(e, func() time.Time {
 				select {
@@ -195,10 +217,13 @@ var managerRealTrustChecks = []managerCheck{
 			return nil
 		})
 	}},
-	// It loses and refuses some renewals, and has a slow reply to the first.
+	// It loses and refuses some renewals, and delays the reply to the first request.
 	{"RenewalsKeepTheLease", func(_ context.Context, e *env, m *managed) {
 		e.calm(func() error {
-			lease := m.get(e.name(), nil)
+			lease, err := m.TryAcquire(e.t.Context(), e.name(), nil)
+			if err != nil {
+				return err
+			}
 			m.bend(renews, func(x *exchange) error {
 				switch x.n {
 				case 1:
@@ -222,7 +247,9 @@ var managerRealTrustChecks = []managerCheck{
 			if err := lease.Err(); err != nil {
 				return err
 			}
-			m.isAlive(lease)
+			if err := m.lives(lease); err != nil {
+				return err
+			}
 			e.GreaterOrEqual(len(sent), 7, "requests, of which three succeed")
 			for _, renewal := range sent {
 				e.Equal(e.short, renewal.req.(abstractions.RenewRequest).TTL, "each asks for the lease's TTL")
@@ -242,7 +269,10 @@ var managerRealTrustChecks = []managerCheck{
 		for _, with := range [][]func(*line){{hiding(batches)}, nil} {
 			e.calm(func() error {
 				m := e.manage(e.p, leasing.Options{RequestTimeout: 10 * e.short}, with...)
-				lease := m.get(e.name(), nil)
+				lease, err := m.TryAcquire(e.t.Context(), e.name(), nil)
+				if err != nil {
+					return err
+				}
 				m.bend(renews, first(2, unanswered))
 				for end := time.Now().Add(2 * e.short); lease.Err() == nil && lease.Renewals() == 0 && time.Now().Before(end); {
 					e.pause(e.short / 100)
@@ -265,14 +295,17 @@ var managerRealTrustChecks = []managerCheck{
 			m.isAlive(lease)
 		}
 		e.breaks(abstractions.BreakRequest{Name: lease.Name(), Immediate: true, Actor: "operator", Reason: "it hangs"})
-		e.ErrorIs(lease.Renew(ctx), abstractions.ErrLost)
+		m.learnsOfItsLoss(lease)
 		m.ends(lease, e.h.Slack)
 		m.isLost(lease, abstractions.LostBroken, abstractions.LostGone)
 
-		// A definite loss is told before trust ends, and not asked about again.
+		// A definite loss ends the lease before its trust does, and ends the requests.
 		e.calm(func() error {
 			m.bend(renews, refused(&abstractions.LostError{Reason: abstractions.LostTaken}))
-			lease := m.get(e.name(), nil)
+			lease, err := m.TryAcquire(e.t.Context(), e.name(), nil)
+			if err != nil {
+				return err
+			}
 			m.ends(lease, e.short+e.h.Slack)
 			if lost, ok := lease.Err().(*abstractions.LostError); ok && lost.Reason == abstractions.LostExpired { //nolint:errorlint // as the manager has set it
 				return lost
@@ -297,7 +330,10 @@ var managerRealTrustChecks = []managerCheck{
 					defer close(back)
 					return slowReply(e.short * 8 / 10)(x)
 				})
-				lease := m.get(e.name(), nil)
+				lease, err := m.TryAcquire(e.t.Context(), e.name(), nil)
+				if err != nil {
+					return err
+				}
 				m.ends(lease, e.short+e.h.Slack)
 				if len(m.sendings(renews)) == 0 {
 					return errors.New("no renewal was sent")
@@ -327,7 +363,10 @@ var managerRealTrustChecks = []managerCheck{
 
 		m.bend(renews, nil)
 		e.calm(func() error {
-			lease := m.get(e.name(), infinite)
+			lease, err := m.TryAcquire(e.t.Context(), e.name(), infinite)
+			if err != nil {
+				return err
+			}
 			for end := time.Now().Add(e.short); lease.Err() == nil && lease.TTL() != leasing.Infinite && time.Now().Before(end); {
 				e.pause(e.short / 100)
 			}
@@ -348,7 +387,11 @@ var managerRealTrustChecks = []managerCheck{
 			m := e.manage(e.p, leasing.Options{})
 			leases := make([]leasing.Lease, 16)
 			for i := range leases {
-				leases[i] = m.get(e.name(), nil)
+				lease, err := m.TryAcquire(e.t.Context(), e.name(), nil)
+				if err != nil {
+					return err
+				}
+				leases[i] = lease
 			}
 			e.breaks(abstractions.BreakRequest{Name: leases[7].Name(), Immediate: true})
 			e.pause(e.short * 5 / 4)

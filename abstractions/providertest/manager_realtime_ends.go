@@ -33,7 +33,7 @@ var managerRealEndingChecks = []managerCheck{
 			e.isFree(lease.Name())
 		}
 
-		// A second caller waits for the first.
+		// A second caller waits for the release that the first caller began.
 		lease = get()
 		m.bend(releases, slowRequest(200*time.Millisecond))
 		done := begin(e, func() error { return lease.Release(ctx) })
@@ -43,7 +43,7 @@ var managerRealEndingChecks = []managerCheck{
 		e.NoError(within(e, e.h.Slack, done, "the first release"))
 		e.Len(m.sendings(releases), 1)
 
-		// A release that fails is told, and repeated until the backend takes it.
+		// A release that fails is told, and repeated until the backend answers.
 		for _, failure := range []error{errNoReply, abstractions.ErrDenied} {
 			lease = get()
 			m.bend(releases, refused(failure))
@@ -57,7 +57,8 @@ var managerRealEndingChecks = []managerCheck{
 		kinds := kindsOf(m.eventLog.told(leasing.EventAcquired, leasing.EventReleased, leasing.EventLost))
 		e.NotContains(kinds, leasing.EventLost)
 	}},
-	{"WorkEndsBeforeTheRelease", func(ctx context.Context, e *env, m *managed) {
+	{"WorkEndsBeforeTheRelease", func(ctx context.Context, e *env, _ *managed) {
+		m := e.manage(e.p, leasing.Options{TTL: e.long})
 		do := func(ctx context.Context, work func(context.Context, leasing.Lease) error) (string, error) {
 			name, returned := e.name(), false
 			m.bend(releases, func(x *exchange) error {
@@ -99,7 +100,7 @@ var managerRealEndingChecks = []managerCheck{
 		m.bend(releases, nil)
 		err = leasing.Do(ctx, m.Manager, e.name(), func(work context.Context, lease leasing.Lease) error {
 			e.breaks(abstractions.BreakRequest{Name: lease.Name(), Immediate: true})
-			e.ErrorIs(lease.Renew(ctx), abstractions.ErrLost)
+			m.learnsOfItsLoss(lease)
 			<-work.Done()
 			return errMine
 		})
@@ -110,7 +111,10 @@ var managerRealEndingChecks = []managerCheck{
 	{"CloseWaitsForTheHolders", func(ctx context.Context, e *env, m *managed) {
 		e.calm(func() error {
 			m := e.manageAlone(e.p)
-			lease := m.get(e.name(), nil)
+			lease, err := m.TryAcquire(e.t.Context(), e.name(), nil)
+			if err != nil {
+				return err
+			}
 			patient, cancel := context.WithTimeout(ctx, time.Hour)
 			defer cancel()
 			done := begin(e, func() error { return m.Close(patient) })
@@ -154,7 +158,7 @@ var managerRealEndingChecks = []managerCheck{
 			e.getsFree(name)
 		}
 
-		// Its context ends in the middle of a request that is applied, in a wait too.
+		// The context of TryAcquire and of Acquire ends in the middle of a request that is applied.
 		for _, acquire := range []func(context.Context, string) error{m.try, func(ctx context.Context, name string) error {
 			return second(m.Acquire(ctx, name, nil))
 		}} {
@@ -190,7 +194,7 @@ var managerRealEndingChecks = []managerCheck{
 		acquire, release := brief.sendings(acquires)[0].req.(abstractions.AcquireRequest), brief.sendings(releases)[1].req.(abstractions.ReleaseRequest)
 		e.Equal(acquire.ID, release.ID)
 
-		// Close waits for it.
+		// Close waits for the clean-up.
 		name = e.name()
 		m.bend(acquires, lostReply)
 		m.bend(releases, first(1, lostRequest))
@@ -220,7 +224,10 @@ var managerRealEndingChecks = []managerCheck{
 	{"HandOverAndAdopt", func(ctx context.Context, e *env, _ *managed) {
 		e.calm(func() error {
 			giver, receiver := e.manageAlone(e.p), e.manageAlone(e.peer)
-			lease := giver.get(e.name(), nil)
+			lease, err := giver.TryAcquire(e.t.Context(), e.name(), nil)
+			if err != nil {
+				return err
+			}
 			back := make(chan struct{})
 			giver.bend(renews, first(1, func(x *exchange) error {
 				defer close(back)
@@ -254,7 +261,9 @@ var managerRealEndingChecks = []managerCheck{
 			if err := adopted.Err(); err != nil {
 				return err
 			}
-			receiver.isAlive(adopted)
+			if err := receiver.lives(adopted); err != nil {
+				return err
+			}
 			e.NoError(giver.Close(ctx))
 			e.Empty(giver.sendings(renews), "requests of the giver")
 			e.Empty(giver.sendings(releases), "requests of the giver")

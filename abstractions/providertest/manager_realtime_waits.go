@@ -2,6 +2,7 @@ package providertest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -51,7 +52,7 @@ var managerRealWaitingChecks = []managerCheck{
 			e.eventually("nobody waits", func() bool { return counts.of("leasing.waiters") == 0 })
 		}
 	}},
-	// Its waiters poll hardly ever, so that a release has to wake them.
+	// Its waiters poll hardly ever, so that only a release wakes a waiter.
 	{"AReleaseWakesAWaiter", func(ctx context.Context, e *env, _ *managed) {
 		m := e.manage(e.p, patientOptions, hiding(waits))
 		lease := m.get(e.name(), e.heldLong())
@@ -85,13 +86,19 @@ var managerRealWaitingChecks = []managerCheck{
 
 		limit := time.Second
 		limited := &leasing.AcquireOptions{WaitLimit: limit}
-		begun := time.Now()
-		head, behind := m.acquire(ctx, name, limited), m.acquire(ctx, name, limited)
-		for _, done := range []<-chan waited{head, behind} {
-			got := within(e, e.h.Slack, done, "the limit of a wait")
-			e.GreaterOrEqual(got.at.Sub(begun), limit)
-			e.Equal(holder.token(), e.heldBy(got.err).Holder.Token, "what stood in the way")
-		}
+		e.calm(func() error {
+			begun := time.Now()
+			head, behind := m.acquire(ctx, name, limited), m.acquire(ctx, name, limited)
+			for _, done := range []<-chan waited{head, behind} {
+				got := within(e, e.h.Slack, done, "the limit of a wait")
+				e.GreaterOrEqual(got.at.Sub(begun), limit)
+				if !errors.Is(got.err, abstractions.ErrHeld) {
+					return fmt.Errorf("a wait to its limit: %w", got.err)
+				}
+				e.Equal(holder.token(), e.heldBy(got.err).Holder.Token, "the obstacle")
+			}
+			return nil
+		})
 		for _, b := range []bend{nil, unanswered} {
 			m.bend(acquires, b)
 			hasty, cancel := context.WithTimeout(ctx, limit)
@@ -103,7 +110,7 @@ var managerRealWaitingChecks = []managerCheck{
 			e.ErrorIs(within(e, e.h.Slack, m.acquire(ctx, e.name(), nil), "the end of a wait that can't succeed").err, err)
 		}
 		m.bend(acquires, nil)
-		head, behind = m.acquire(ctx, name, nil), m.acquire(ctx, name, nil)
+		head, behind := m.acquire(ctx, name, nil), m.acquire(ctx, name, nil)
 		e.eventually("the head asks", func() bool { return len(m.sendings(acquires)) > 0 })
 		closed := begin(e, func() error { return m.Close(ctx) })
 		for _, done := range []<-chan waited{head, behind} {
@@ -183,8 +190,8 @@ var managerRealWaitingChecks = []managerCheck{
 		lease = next("a release", other, e.heldLong())
 		_, err := m.Break(ctx, name, &leasing.BreakOptions{Immediate: true})
 		e.NoError(err)
-		taken := next("a break", m, manual) // which nobody renews
-		e.ErrorIs(lease.Renew(ctx), abstractions.ErrLost)
+		taken := next("a break", m, manual) // without renewals
+		other.learnsOfItsLoss(lease)
 		lease = next("its end", other, e.heldLong())
 		e.ErrorIs(taken.Err(), abstractions.ErrLost)
 		e.NoError(lease.Release(ctx))
@@ -209,19 +216,25 @@ var managerRealTellingChecks = []managerCheck{
 			m.Subscribe(left.observe)()
 			m.bend(renews, first(2, lostRequest))
 			begun := time.Now()
-			lease := m.get(e.name(), &leasing.AcquireOptions{Observer: own.observe})
+			lease, err := m.TryAcquire(e.t.Context(), e.name(), &leasing.AcquireOptions{Observer: own.observe})
+			if err != nil {
+				return err
+			}
 			for end := begun.Add(3 * e.short); lease.Err() == nil && lease.Renewals() < 2 && time.Now().Before(end); {
 				e.pause(e.short / 100)
 			}
 			if err := lease.Release(ctx); err != nil {
 				return err
 			}
-			lost := m.get(e.name(), e.heldLong())
+			lost, err := m.TryAcquire(e.t.Context(), e.name(), e.heldLong())
+			if err != nil {
+				return err
+			}
 			e.breaks(abstractions.BreakRequest{Name: lost.Name(), Actor: "operator", Reason: "it hangs", Immediate: true})
-			e.ErrorIs(lost.Renew(ctx), abstractions.ErrLost)
+			m.learnsOfItsLoss(lost)
 			e.NoError(m.Close(ctx)) // until all is told
 
-			want := []leasing.EventKind{leasing.EventAcquired, leasing.EventRenewalFailed, leasing.EventRenewalFailed, leasing.EventRenewed, leasing.EventRenewed, leasing.EventReleased}
+			want := []leasing.EventKind{leasing.EventAcquired, leasing.EventRenewalFailed, leasing.EventRenewed, leasing.EventReleased}
 			for _, log := range []*eventLog{&own, &slow, &m.eventLog} {
 				var kinds []leasing.EventKind
 				attempts := 0
@@ -233,14 +246,14 @@ var managerRealTellingChecks = []managerCheck{
 					e.Equal(abstractions.FingerprintOf(lease.ID()), event.Fingerprint)
 					e.Equal(lease.Token(), event.Token)
 					if event.Kind == leasing.EventRenewalFailed {
-						attempts++
-						e.Equal(attempts, event.Attempt, "the failures are counted")
+						e.Greater(event.Attempt, attempts, "the failures are counted")
+						attempts = event.Attempt
 						e.ErrorIs(event.Err, abstractions.ErrUnavailable)
 						e.True(event.WillRetry)
 					}
 				}
-				if !slices.Equal(kinds, want) {
-					return fmt.Errorf("told %v of %v", kinds, want)
+				if kinds = slices.Compact(kinds); !slices.Equal(kinds, want) || attempts != 2 { // events of a kind may be told as one
+					return fmt.Errorf("told %v of %v, and %d failures of 2", kinds, want, attempts)
 				}
 			}
 			e.Empty(left.told(), "events for an observer that has unsubscribed")
@@ -271,7 +284,7 @@ var managerRealTellingChecks = []managerCheck{
 		e.NoError(lease.Renew(ctx))
 		shows(two)
 
-		// What the backend refuses does not cost the lease.
+		// A change that the backend refuses does not cost the lease.
 		m.bend(renews, func(x *exchange) error {
 			if x.req.(*abstractions.RenewRequest).Metadata != nil {
 				return abstractions.ErrInvalid

@@ -92,7 +92,7 @@ func TestTrap_T194_AnOmittedCheckIsSkipped(t *testing.T) {
 	for _, virtual := range []bool{false, true} {
 		h := harness(func(*fake) {})
 		h.Virtual, h.Forget, h.Except = virtual, nil, map[string]string{"Excepted": "because"}
-		var counts tally
+		var counts outcomes
 		var omitted *testing.T
 		h.runAll(t, []check{
 			{name: "Runs", run: func(*env) {}},

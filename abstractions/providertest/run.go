@@ -51,23 +51,23 @@ func Run(t *testing.T, h Harness) {
 	for _, name := range h.unknown(all) {
 		t.Errorf("providertest: Except names %q, which is no check", name)
 	}
-	var counts tally
+	var counts outcomes
 	h.runAll(t, all[:len(leakChecks)], &counts)
 	t.Parallel()
 	h.runAll(t, all[len(leakChecks):], &counts)
 	t.Logf("providertest: %d checks, %d run, %d excepted, %d skipped", len(all), counts.run.Load(), counts.excepted.Load(), counts.skipped.Load())
 }
 
-// tally counts checks by what became of them.
-type tally struct{ run, excepted, skipped atomic.Int64 }
+// outcomes counts the checks that ran, were excepted or were skipped.
+type outcomes struct{ run, excepted, skipped atomic.Int64 }
 
 // slots are for the checks of all suites of the process. Half of the processors are left to
 // the servers.
 var slots = make(chan struct{}, max(2, runtime.GOMAXPROCS(0)/2))
 
-// runAll runs checks side by side, those that wait first. A check that this harness or its
-// provider leaves out is a subtest that is skipped.
-func (h Harness) runAll(t *testing.T, all []check, counts *tally) {
+// runAll runs checks side by side, and starts with the checks that wait. A check that this harness or its
+// provider leaves out is a skipped subtest.
+func (h Harness) runAll(t *testing.T, all []check, counts *outcomes) {
 	var running sync.WaitGroup
 	all = slices.SortedStableFunc(slices.Values(all), func(a, b check) int {
 		switch {
@@ -99,7 +99,7 @@ func (h Harness) runAll(t *testing.T, all []check, counts *tally) {
 	running.Wait()
 }
 
-// runOne runs a check, and returns why it was left out, if it was.
+// runOne runs a check. It returns the reason if the check is left out, else "".
 func (h Harness) runOne(t *testing.T, c check, free func()) (leftOut string) {
 	switch {
 	case c.needs != "" && reflect.ValueOf(h).FieldByName(c.needs).IsZero():
@@ -120,7 +120,7 @@ func (h Harness) unknown(all []check) []string {
 	})
 }
 
-// run runs a check to its end, and returns why the check has left itself out, if it has. It
+// run runs a check to its end, and returns the reason if the check has left itself out, else "". It
 // returns although FailNow has ended the check, so that the caller's goroutine goes on. A check that waits
 // frees its slot when its clients are open.
 func (h Harness) run(t testing.TB, c check, free func()) (leftOut string) {

@@ -15,7 +15,7 @@ import (
 func TestTrap_T195_TheTableOfServersIsTrue(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "providers", "README.md"))
 	require.NoError(t, err)
-	_, table, found := strings.Cut(string(text), "## What it was tried on")
+	_, table, found := strings.Cut(string(text), "## Servers of the tests")
 	require.True(t, found)
 	table, _, _ = strings.Cut(table, "\n## ")
 	told := map[string]string{} // from the server to its version
