@@ -32,6 +32,7 @@ type env struct {
 	// short leases are watched running out, long ones must not run out.
 	short, long time.Duration
 	advanced    atomic.Int64 // by Harness.Advance, in nanoseconds
+	slowest     atomic.Int64 // the longest step that a lease may have waited for, in nanoseconds: see calm
 	ids         sync.Map     // of the claims: see discreet
 }
 
@@ -77,9 +78,10 @@ func (e *env) unique() string {
 	return "u" + strings.ReplaceAll(abstractions.NewID(), "-", "")[:15]
 }
 
-// leaveOut ends the check, which is not about this provider.
+// leaveOut ends the check, whose subtest is then skipped: it is not about this provider. Only the
+// check's own goroutine may call leaveOut.
 func (e *env) leaveOut(why string) {
-	e.t.Log(why)
+	e.t.leftOut = why
 	runtime.Goexit()
 }
 

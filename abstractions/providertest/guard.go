@@ -15,6 +15,7 @@ type guard struct {
 	ctx     context.Context
 	cancel  context.CancelFunc
 	helpers sync.WaitGroup
+	leftOut string // why the check is not about this provider; "" if it is
 }
 
 func newGuard(t testing.TB) *guard {

@@ -8,8 +8,8 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
 )
 
-// Harness says how to test a provider. Only New is required. Checks that need
-// a field that is not set are skipped, and the log says so.
+// Harness says how to test a provider. Only New is required. A check that needs
+// a field that is not set is a skipped subtest, whose message names the field.
 type Harness struct {
 	// New opens a client of a working backend. It is called at least once for
 	// each check, from several goroutines at a time. The backend may be

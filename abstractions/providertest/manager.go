@@ -17,8 +17,8 @@ import (
 // The checks whose names begin with Manager have a manager of package leasing between
 // them and the provider, as applications do: what the manager promises has to be true
 // over this provider, with its capabilities, abilities and errors. A line between the
-// two loses, delays and repeats what passes. How long that takes is exact in virtual time
-// only, so most of them need Harness.Virtual.
+// two loses, delays and repeats what passes. The checks here need Harness.Virtual: times are
+// exact in virtual time only. See manager_realtime.go for the checks that run on every server.
 
 // managerCheck is one promise of a manager, to which it gets one with default options.
 type managerCheck struct {
@@ -116,6 +116,7 @@ func first(n int, b bend) bend {
 
 // traffic is what passes a line.
 type traffic struct {
+	took  func(from time.Time) // told of each call to the provider
 	mu    sync.Mutex
 	bends map[verb]bend
 	sent  map[verb][]sent
@@ -147,9 +148,11 @@ func pass[Q, R any](ctx context.Context, t *traffic, v verb, send func(context.C
 	b, n := t.bends[v], len(t.sent[v])
 	t.mu.Unlock()
 	if b == nil {
+		defer t.took(time.Now())
 		return send(ctx, req)
 	}
 	err = b(&exchange{ctx, n, &req, &reply, func(ctx context.Context) (err error) {
+		defer t.took(time.Now())
 		reply, err = send(ctx, req)
 		return err
 	}})
@@ -255,7 +258,7 @@ func (l *eventLog) told(kinds ...leasing.EventKind) (events []leasing.Event) {
 // manage makes a manager over a client of the backend. Without Options.Random there is no
 // jitter.
 func (e *env) manage(p abstractions.Provider, o leasing.Options, with ...func(*line)) *managed {
-	m := &managed{e: e, traffic: &traffic{bends: map[verb]bend{}, sent: map[verb][]sent{}}}
+	m := &managed{e: e, traffic: &traffic{took: e.took, bends: map[verb]bend{}, sent: map[verb][]sent{}}}
 	l := &line{Provider: p, traffic: m.traffic}
 	for _, change := range with {
 		change(l)

@@ -74,7 +74,7 @@ func TestEveryCheckDetectsAFlaw(t *testing.T) {
 	}
 	for _, c := range checks() {
 		// The flaws that the manager's checks are for are package leasing's: integration/mutants has them.
-		ofTheManager := strings.HasPrefix(c.name, "Manager_") && c.needs == "Virtual"
+		ofTheManager := strings.HasPrefix(c.name, "Manager_") && c.name != "Manager_OverThisProvider"
 		assert.True(t, detected[c.name] || ofTheManager, "no flaw makes %s fail", c.name)
 	}
 }
@@ -85,6 +85,27 @@ func checkNamed(t *testing.T, name string) check {
 	i := slices.IndexFunc(all, func(c check) bool { return c.name == name })
 	require.GreaterOrEqual(t, i, 0, "no check is called %q", name)
 	return all[i]
+}
+
+// TestTrap_T194_AnOmittedCheckIsSkipped has checks that the harness and the provider leave out.
+func TestTrap_T194_AnOmittedCheckIsSkipped(t *testing.T) {
+	for _, virtual := range []bool{false, true} {
+		h := harness(func(*fake) {})
+		h.Virtual, h.Forget, h.Except = virtual, nil, map[string]string{"Excepted": "because"}
+		var counts outcomes
+		var omitted *testing.T
+		h.runAll(t, []check{
+			{name: "Runs", run: func(*env) {}},
+			{name: "Excepted", run: func(e *env) { e.Fail("it runs") }},
+			{name: "NeedsForget", needs: "Forget", run: func(e *env) { e.Fail("it runs") }},
+			{name: "LeavesItselfOut", run: func(e *env) {
+				omitted, _ = e.t.TB.(*testing.T)
+				e.leaveOut("not here")
+			}},
+		}, &counts)
+		assert.Equal(t, []int64{1, 1, 2}, []int64{counts.run.Load(), counts.excepted.Load(), counts.skipped.Load()}, "run, excepted, skipped")
+		assert.Equal(t, !virtual, omitted.Skipped(), "the subtest; in virtual time its parent")
+	}
 }
 
 func TestExceptionsMustNameChecks(t *testing.T) {

@@ -5,8 +5,8 @@ import (
 	"reflect"
 	"runtime"
 	"slices"
-	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 )
@@ -33,6 +33,7 @@ func checks() []check {
 		capabilityChecks, batchChecks, waiterChecks, waitersChecks, listerChecks, historyChecks,
 		discretionChecks, concurrencyChecks, recordsChecks, modelChecks, httpChecks,
 		managing(managerTrustChecks, managerReleaseChecks, managerWaitingChecks, managerEventChecks), managerChecks,
+		inRealTime(managerRealTrustChecks, managerRealEndingChecks, managerRealWaitingChecks, managerRealTellingChecks),
 	)
 }
 
@@ -50,25 +51,23 @@ func Run(t *testing.T, h Harness) {
 	for _, name := range h.unknown(all) {
 		t.Errorf("providertest: Except names %q, which is no check", name)
 	}
-	h.runAll(t, all[:len(leakChecks)])
+	var counts outcomes
+	h.runAll(t, all[:len(leakChecks)], &counts)
 	t.Parallel()
-	left := h.runAll(t, all[len(leakChecks):])
-	t.Logf("providertest: %d checks, %d run, %d excepted", len(all), len(all)-len(left)-len(h.Except), len(h.Except))
-	for _, name := range slices.Sorted(maps.Keys(h.Except)) {
-		t.Logf("providertest: EXCEPTION %s: %s", name, h.Except[name])
-	}
-	if len(left) > 0 {
-		t.Logf("providertest: left out: %s", strings.Join(left, ", "))
-	}
+	h.runAll(t, all[len(leakChecks):], &counts)
+	t.Logf("providertest: %d checks, %d run, %d excepted, %d skipped", len(all), counts.run.Load(), counts.excepted.Load(), counts.skipped.Load())
 }
+
+// outcomes counts the checks that ran, were excepted or were skipped.
+type outcomes struct{ run, excepted, skipped atomic.Int64 }
 
 // slots are for the checks of all suites of the process. Half of the processors are left to
 // the servers.
 var slots = make(chan struct{}, max(2, runtime.GOMAXPROCS(0)/2))
 
-// runAll runs checks side by side, those that wait first, and returns those that the
-// harness leaves out.
-func (h Harness) runAll(t *testing.T, all []check) (left []string) {
+// runAll runs checks side by side, and starts with the checks that wait. A check that this harness or its
+// provider leaves out is a skipped subtest.
+func (h Harness) runAll(t *testing.T, all []check, counts *outcomes) {
 	var running sync.WaitGroup
 	all = slices.SortedStableFunc(slices.Values(all), func(a, b check) int {
 		switch {
@@ -80,31 +79,38 @@ func (h Harness) runAll(t *testing.T, all []check) (left []string) {
 		return 1
 	})
 	for _, c := range all {
-		if c.needs != "" && reflect.ValueOf(h).FieldByName(c.needs).IsZero() {
-			left = append(left, c.name+" (no Harness."+c.needs+")")
-			continue
-		}
 		slots <- struct{}{}
 		free := sync.OnceFunc(func() { <-slots })
 		running.Go(func() {
 			defer free()
 			t.Run(c.name, func(t *testing.T) {
 				if reason, ok := h.Except[c.name]; ok {
+					counts.excepted.Add(1)
 					t.Skipf("EXCEPTION: %s", reason)
 				}
-				if testing.Short() && slices.Contains(long, c.name) {
-					t.Skip("-short: this check takes seconds of computing")
+				if reason := h.runOne(t, c, free); reason != "" {
+					counts.skipped.Add(1)
+					t.Skip(reason)
 				}
-				if h.Virtual {
-					synctest.Test(t, func(t *testing.T) { h.run(t, c, free) })
-				} else {
-					h.run(t, c, free)
-				}
+				counts.run.Add(1)
 			})
 		})
 	}
 	running.Wait()
-	return left
+}
+
+// runOne runs a check. It returns the reason if the check is left out, else "".
+func (h Harness) runOne(t *testing.T, c check, free func()) (leftOut string) {
+	switch {
+	case c.needs != "" && reflect.ValueOf(h).FieldByName(c.needs).IsZero():
+		return "it needs Harness." + c.needs
+	case testing.Short() && slices.Contains(long, c.name):
+		return "-short: this check takes seconds of computing"
+	case h.Virtual:
+		synctest.Test(t, func(t *testing.T) { leftOut = h.run(t, c, free) })
+		return leftOut
+	}
+	return h.run(t, c, free)
 }
 
 // unknown returns the exceptions that are about no check.
@@ -114,10 +120,10 @@ func (h Harness) unknown(all []check) []string {
 	})
 }
 
-// run runs a check to its end. It returns although FailNow has ended the check, so that
-// the caller's goroutine goes on. A check that waits frees its slot when its clients are
-// open.
-func (h Harness) run(t testing.TB, c check, free func()) {
+// run runs a check to its end, and returns the reason if the check has left itself out, else "". It
+// returns although FailNow has ended the check, so that the caller's goroutine goes on. A check that waits
+// frees its slot when its clients are open.
+func (h Harness) run(t testing.TB, c check, free func()) (leftOut string) {
 	g := newGuard(t)
 	done := make(chan struct{})
 	go func() {
@@ -130,4 +136,5 @@ func (h Harness) run(t testing.TB, c check, free func()) {
 		c.run(e)
 	}()
 	<-done
+	return g.leftOut
 }

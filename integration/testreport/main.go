@@ -126,7 +126,7 @@ func report(out io.Writer, modules []string, steps string, events []byte) (ok bo
 // run that left it out proves nothing about it.
 func summarize(modules []string, states map[test]string, printed map[test][]string) summary {
 	s := summary{rows: map[row]counts{}, packages: map[row]map[string]bool{}, total: counts{}}
-	proven := map[string]bool{}
+	proven, skipped := map[string]bool{}, map[test][]test{}
 	for _, t := range slices.SortedFunc(maps.Keys(states), func(a, b test) int {
 		return cmp.Or(cmp.Compare(a.pkg, b.pkg), cmp.Compare(a.name, b.name))
 	}) {
@@ -134,7 +134,8 @@ func summarize(modules []string, states map[test]string, printed map[test][]stri
 		switch state {
 		case "pass":
 		case "skip":
-			s.skips = append(s.skips, fmt.Sprintf("skipped: %s %s", t.pkg, t.name))
+			parent := test{t.pkg, t.name[:max(0, strings.LastIndex(t.name, "/"))]}
+			skipped[parent] = append(skipped[parent], t)
 		case "fail":
 			s.failures = append(s.failures, fmt.Sprintf("%sFAILED: %s %s", end(printed[t]), t.pkg, t.name))
 		default:
@@ -149,6 +150,11 @@ func summarize(modules []string, states map[test]string, printed map[test][]stri
 		s.total[state]++
 		proven[r.backend] = proven[r.backend] || state == "pass"
 	}
+	for _, parent := range slices.SortedFunc(maps.Keys(skipped), func(a, b test) int {
+		return cmp.Or(cmp.Compare(a.pkg, b.pkg), cmp.Compare(a.name, b.name))
+	}) {
+		s.skips = append(s.skips, skips(parent, skipped[parent])...)
+	}
 	for _, name := range backends {
 		if !proven[name] {
 			s.total["fail"]++
@@ -156,6 +162,19 @@ func summarize(modules []string, states map[test]string, printed map[test][]stri
 		}
 	}
 	return s
+}
+
+// skips has a line for each skipped test, or one line for many of one parent: a conformance suite
+// skips what does not fit its server. The events have the reason of each.
+func skips(parent test, skipped []test) (lines []string) {
+	const most = 5
+	if parent.name != "" && len(skipped) > most {
+		return []string{fmt.Sprintf("skipped: %s %s: %d subtests", parent.pkg, parent.name, len(skipped))}
+	}
+	for _, t := range skipped {
+		lines = append(lines, fmt.Sprintf("skipped: %s %s", t.pkg, t.name))
+	}
+	return lines
 }
 
 // end is the end of what a test printed, without the lines of go test itself.

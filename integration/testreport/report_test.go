@@ -90,6 +90,18 @@ skipped: ex.org/lease/providers/sql TestPostgres_Old
 `, text)
 }
 
+// The skipped checks of a suite are counted, each of them, and told in one line.
+func TestSkipsOfASuiteAreOneLine(t *testing.T) {
+	lines := []string{"pass ex.org/lease/providers/redis TestConformanceRedis", "skip ex.org/lease/providers/redis TestServers/old"}
+	for i := range 7 {
+		lines = append(lines, fmt.Sprintf("skip ex.org/lease/providers/redis TestConformanceRedis/Check%d", i))
+	}
+	text, ok := reportOf(t, "", append(others("redis"), lines...)...)
+	require.True(t, ok)
+	require.Contains(t, text, "\nskipped: ex.org/lease/providers/redis TestConformanceRedis: 7 subtests\nskipped: ex.org/lease/providers/redis TestServers/old\n")
+	require.Contains(t, text, " passed, 0 failed, 8 skipped\n")
+}
+
 // What a test says comes before what its package says, and what is said first
 // before what follows.
 func TestBackendOf(t *testing.T) {

@@ -1,0 +1,333 @@
+package providertest
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/abstractions"
+)
+
+var managerRealEndingChecks = []managerCheck{
+	{"ReleaseReachesTheBackend", func(ctx context.Context, e *env, m *managed) {
+		get := func() leasing.Lease { return m.get(e.name(), e.heldLong()) }
+		ended, cancel := context.WithCancel(ctx)
+		cancel()
+		lease := get()
+		m.bend(releases, func(x *exchange) error {
+			e.ErrorIs(context.Cause(lease.Context()), abstractions.ErrReleased, "the work's context, when the release is sent")
+			return x.pass()
+		})
+		e.NoError(lease.Release(ended), "with a context that has ended")
+		e.isFree(lease.Name())
+		e.ErrorIs(lease.Err(), abstractions.ErrReleased)
+		e.Zero(lease.Remaining())
+
+		// It is sent again until there is an answer.
+		for _, lost := range []bend{lostRequest, lostReply} {
+			lease = get()
+			m.bend(releases, first(1, lost))
+			e.NoError(lease.Release(ctx), "the backend has answered at last")
+			e.GreaterOrEqual(len(m.sendings(releases)), 2)
+			e.isFree(lease.Name())
+		}
+
+		// A second caller waits for the release that the first caller began.
+		lease = get()
+		m.bend(releases, slowRequest(200*time.Millisecond))
+		done := begin(e, func() error { return lease.Release(ctx) })
+		e.eventually("a release is sent", func() bool { return len(m.sendings(releases)) > 0 })
+		e.NoError(lease.Release(ctx))
+		e.isFree(lease.Name())
+		e.NoError(within(e, e.h.Slack, done, "the first release"))
+		e.Len(m.sendings(releases), 1)
+
+		// A release that fails is told, and repeated until the backend answers.
+		for _, failure := range []error{errNoReply, abstractions.ErrDenied} {
+			lease = get()
+			m.bend(releases, refused(failure))
+			hasty, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
+			e.ErrorIs(within(e, e.h.Slack, begin(e, func() error { return lease.Release(hasty) }), "a release whose context has ended"), failure)
+			cancel()
+			e.isTaken(lease.Name(), "the release has not reached the backend")
+			m.bend(releases, nil)
+			e.getsFree(lease.Name())
+		}
+		kinds := kindsOf(m.eventLog.told(leasing.EventAcquired, leasing.EventReleased, leasing.EventLost))
+		e.NotContains(kinds, leasing.EventLost)
+	}},
+	{"WorkEndsBeforeTheRelease", func(ctx context.Context, e *env, _ *managed) {
+		m := e.manage(e.p, leasing.Options{TTL: e.long})
+		do := func(ctx context.Context, work func(context.Context, leasing.Lease) error) (string, error) {
+			name, returned := e.name(), false
+			m.bend(releases, func(x *exchange) error {
+				e.True(returned, "the function has returned when the release is sent")
+				return x.pass()
+			})
+			err := leasing.Do(ctx, m.Manager, name, func(ctx context.Context, lease leasing.Lease) error {
+				defer func() { returned = true }()
+				return work(ctx, lease)
+			})
+			e.isFree(name)
+			return name, err
+		}
+		_, err := do(ctx, func(work context.Context, lease leasing.Lease) error {
+			e.NoError(lease.Release(ctx))
+			e.ErrorIs(context.Cause(work), abstractions.ErrReleased)
+			e.isTaken(lease.Name(), "the function still works")
+			return errMine
+		})
+		e.ErrorIs(err, errMine)
+
+		caller, cancel := context.WithCancelCause(ctx)
+		_, err = do(caller, func(work context.Context, lease leasing.Lease) error {
+			cancel(errMine)
+			select {
+			case <-work.Done():
+			case <-time.After(e.h.Slack):
+				e.Fail("the caller has left, and the function is not told")
+			}
+			e.NoError(lease.Err(), "the lease lives until the function has returned")
+			e.isTaken(lease.Name(), "the function still winds up")
+			return context.Cause(work)
+		})
+		e.ErrorIs(err, errMine)
+
+		// The function is told of a loss, and so is the caller.
+		m.bend(releases, refused(abstractions.ErrDenied))
+		e.ErrorIs(leasing.Do(ctx, m.Manager, e.name(), func(context.Context, leasing.Lease) error { return nil }), abstractions.ErrDenied)
+		m.bend(releases, nil)
+		err = leasing.Do(ctx, m.Manager, e.name(), func(work context.Context, lease leasing.Lease) error {
+			e.breaks(abstractions.BreakRequest{Name: lease.Name(), Immediate: true})
+			m.learnsOfItsLoss(lease)
+			<-work.Done()
+			return errMine
+		})
+		e.ErrorIs(err, errMine)
+		e.ErrorIs(err, abstractions.ErrLost)
+	}},
+	// It is renewed while its holder winds up.
+	{"CloseWaitsForTheHolders", func(ctx context.Context, e *env, m *managed) {
+		e.calm(func() error {
+			m := e.manageAlone(e.p)
+			lease, err := m.TryAcquire(e.t.Context(), e.name(), nil)
+			if err != nil {
+				return err
+			}
+			patient, cancel := context.WithTimeout(ctx, time.Hour)
+			defer cancel()
+			done := begin(e, func() error { return m.Close(patient) })
+			m.ends(lease, e.h.Slack)
+			m.bend(acquires, nil)
+			e.ErrorIs(m.try(ctx, e.name()), abstractions.ErrClosed, "no new work")
+			e.Empty(m.sendings(acquires), "no new work")
+			e.pause(e.short * 5 / 4)
+			e.Empty(done, "its holder has not released it yet")
+			if _, err := e.try(e.peer, e.request(lease.Name())); err == nil {
+				return errors.New("the name is free before its holder has released it")
+			}
+			if err := lease.Release(ctx); err != nil {
+				return err
+			}
+			e.NoError(within(e, e.h.Slack, done, "Close, when all has ended"))
+			e.isFree(lease.Name())
+			e.Len(m.eventLog.told(leasing.EventReleased), 1)
+			return nil
+		})
+
+		// A lease that is still in use when Close gives up is left to run out.
+		lease := m.get(e.name(), e.heldLong())
+		bounded, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
+		defer cancel()
+		var left *leasing.CloseError
+		e.ErrorAs(within(e, e.h.Slack, begin(e, func() error { return m.Close(bounded) }), "Close, with a bound"), &left)
+		e.Equal([]string{lease.Name()}, left.InUse)
+		var lost *abstractions.LostError
+		e.ErrorAs(lease.Renew(ctx), &lost)
+		e.Equal(abstractions.LostClosed, lost.Reason)
+		e.isTaken(lease.Name(), "its holder may still be at work")
+	}},
+	{"AmbiguousAcquireIsCleanedUp", func(ctx context.Context, e *env, _ *managed) {
+		m := e.manage(e.p, leasing.Options{TTL: e.long, NoAutoRenew: true})
+		for _, release := range []bend{nil, first(1, lostRequest), first(1, lostReply), first(1, refused(abstractions.ErrDenied))} {
+			name := e.name()
+			m.bend(acquires, lostReply)
+			m.bend(releases, release)
+			e.ErrorIs(m.try(ctx, name), abstractions.ErrUnavailable)
+			e.getsFree(name)
+		}
+
+		// The context of TryAcquire and of Acquire ends in the middle of a request that is applied.
+		for _, acquire := range []func(context.Context, string) error{m.try, func(ctx context.Context, name string) error {
+			return second(m.Acquire(ctx, name, nil))
+		}} {
+			name := e.name()
+			ended, cancel := context.WithCancelCause(ctx)
+			m.bend(acquires, func(x *exchange) error {
+				_ = x.pass()
+				cancel(abstractions.ErrReleased)
+				return context.Cause(x.ctx)
+			})
+			e.Error(acquire(ended, name))
+			e.getsFree(name)
+		}
+
+		// It arrives when its caller has left.
+		late := e.manage(e.p, leasing.Options{TTL: e.long, NoAutoRenew: true}, heedless)
+		name, arrived := e.name(), make(chan struct{})
+		late.bend(acquires, func(x *exchange) error {
+			defer close(arrived)
+			return slowRequest(200 * time.Millisecond)(x)
+		})
+		hasty, cancel := context.WithTimeout(ctx, 20*time.Millisecond)
+		e.Error(late.try(hasty, name))
+		cancel()
+		within(e, e.h.Slack, arrived, "the request")
+		e.getsFree(name)
+
+		// A copy of it may arrive after its release, which is repeated.
+		brief := e.manage(e.p, leasing.Options{})
+		brief.bend(acquires, lostRequest)
+		e.Error(brief.try(ctx, e.name()))
+		e.eventually("a second release of an acquire that may arrive yet", func() bool { return len(brief.sendings(releases)) >= 2 })
+		acquire, release := brief.sendings(acquires)[0].req.(abstractions.AcquireRequest), brief.sendings(releases)[1].req.(abstractions.ReleaseRequest)
+		e.Equal(acquire.ID, release.ID)
+
+		// Close waits for the clean-up.
+		name = e.name()
+		m.bend(acquires, lostReply)
+		m.bend(releases, first(1, lostRequest))
+		e.Error(m.try(ctx, name))
+		e.NoError(m.Close(ctx))
+		e.isFree(name)
+	}},
+	{"OnlyWhatMayBeAppliedIsCleanedUp", func(ctx context.Context, e *env, m *managed) {
+		holder := e.take(e.name())
+		e.ErrorIs(m.try(ctx, holder.req.Name), abstractions.ErrHeld)
+		for _, err := range []error{abstractions.ErrDenied, &abstractions.ThrottledError{}, abstractions.ErrInvalid} {
+			m.bend(acquires, refused(err))
+			e.ErrorIs(m.try(ctx, e.name()), err)
+		}
+		m.bend(renews, refused(abstractions.ErrDenied)) // an adoption
+		_, err := m.Adopt(ctx, leasing.Handover{Name: holder.req.Name, ID: holder.req.ID, Token: holder.token()}, nil)
+		e.ErrorIs(err, abstractions.ErrDenied)
+		m.bend(renews, lostReply)
+		_, err = m.Adopt(ctx, leasing.Handover{Name: holder.req.Name, ID: holder.req.ID, Token: holder.token()}, nil)
+		e.ErrorIs(err, abstractions.ErrUnavailable)
+		e.pause(e.short / 10)
+		e.Empty(m.sendings(releases), "releases of what was not applied, or has another holder")
+		e.NoError(m.Close(ctx))
+		holder.renew(e.long)
+	}},
+	// It passes a lease from one manager to the next.
+	{"HandOverAndAdopt", func(ctx context.Context, e *env, _ *managed) {
+		e.calm(func() error {
+			giver, receiver := e.manageAlone(e.p), e.manageAlone(e.peer)
+			lease, err := giver.TryAcquire(e.t.Context(), e.name(), nil)
+			if err != nil {
+				return err
+			}
+			back := make(chan struct{})
+			giver.bend(renews, first(1, func(x *exchange) error {
+				defer close(back)
+				return slowReply(e.short / 10)(x)
+			}))
+			renewed := begin(e, func() error { return lease.Renew(ctx) })
+			e.eventually("a renewal is under way", func() bool { return len(giver.sendings(renews)) > 0 })
+			handover, err := lease.HandOver(ctx)
+			if err != nil {
+				return err
+			}
+			select {
+			case <-back:
+			default:
+				e.Fail("a renewal is under way when the lease is handed over")
+			}
+			e.GreaterOrEqual(len(giver.sendings(renews)), 2, "HandOver renews, so that nothing of the giver's follows")
+			<-renewed
+			giver.bend(renews, nil)
+			e.ErrorIs(lease.Err(), abstractions.ErrReleased)
+			e.Equal(leasing.Handover{Name: lease.Name(), ID: lease.ID(), Token: lease.Token()}, handover)
+
+			adopted, err := receiver.Adopt(ctx, handover, nil)
+			if err != nil {
+				return err
+			}
+			e.Equal([]any{lease.Name(), lease.ID(), lease.Token()}, []any{adopted.Name(), adopted.ID(), adopted.Token()})
+			_, err = receiver.Adopt(ctx, handover, nil)
+			e.ErrorIs(err, abstractions.ErrInvalid, "a lease that this manager holds")
+			e.pause(e.short * 5 / 4)
+			if err := adopted.Err(); err != nil {
+				return err
+			}
+			if err := receiver.lives(adopted); err != nil {
+				return err
+			}
+			e.NoError(giver.Close(ctx))
+			e.Empty(giver.sendings(renews), "requests of the giver")
+			e.Empty(giver.sendings(releases), "requests of the giver")
+			e.isTaken(lease.Name(), "the lease goes on")
+			if err := adopted.Release(ctx); err != nil {
+				return err
+			}
+			e.isFree(lease.Name())
+			return nil
+		})
+	}},
+	// Its backend does not answer, and does not heed contexts.
+	{"NothingHangs", func(_ context.Context, e *env, _ *managed) {
+		deaf := func(*exchange) error {
+			<-e.t.Context().Done()
+			return errNoReply
+		}
+		for _, c := range []struct {
+			with  func(*line)
+			hangs bend
+		}{{heedless, deaf}, {func(*line) {}, unanswered}} {
+			m := e.manage(e.p, leasing.Options{TTL: e.long, NoAutoRenew: true, RequestTimeout: time.Second}, c.with, hiding(batches))
+			var held [3]leasing.Lease
+			for i := range held {
+				e.NoError(e.settled(func(ctx context.Context) (err error) {
+					held[i], err = m.TryAcquire(ctx, e.name(), nil)
+					return err
+				}))
+			}
+			lease, renewed, moved := held[0], held[1], held[2]
+			for _, v := range []verb{acquires, renews, releases} {
+				m.bend(v, c.hangs)
+			}
+			e.soon() // HandOver renews what was not renewed in this instant
+			calls := map[string]<-chan error{}
+			for _, c := range []struct {
+				what    string
+				bounded bool // by a context, beside the manager's own limit for a request
+				call    func(context.Context) error
+			}{
+				{"TryAcquire", false, func(ctx context.Context) error { return m.try(ctx, e.name()) }},
+				{"Acquire", true, func(ctx context.Context) error { return second(m.Acquire(ctx, e.name(), nil)) }},
+				{"Adopt", false, func(ctx context.Context) error {
+					return second(m.Adopt(ctx, leasing.Handover{Name: e.name(), ID: e.id(), Token: 1}, nil))
+				}},
+				{"Renew", false, renewed.Renew},
+				{"Renew, with a bound", true, renewed.Renew},
+				{"SetMetadata", true, func(ctx context.Context) error { return renewed.SetMetadata(ctx, map[string]string{"k": "v"}) }},
+				{"HandOver", true, func(ctx context.Context) error { return second(moved.HandOver(ctx)) }},
+				{"Release", true, lease.Release},
+			} {
+				ctx, cancel := context.WithCancel(context.Background())
+				if c.bounded {
+					ctx, cancel = context.WithTimeout(ctx, 50*time.Millisecond)
+				}
+				defer cancel()
+				calls[c.what] = begin(e, func() error { return c.call(ctx) })
+			}
+			for what, call := range calls {
+				e.Error(within(e, e.h.Slack, call, what), what)
+			}
+			ended, cancel := context.WithCancel(context.Background())
+			cancel()
+			e.Error(within(e, e.h.Slack, begin(e, func() error { return m.Close(ended) }), "Close"))
+		}
+	}},
+}
