@@ -9,6 +9,7 @@ import (
 
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
+	"github.com/distributedleasing/leasing/abstractions/providerkit/livefile"
 	"github.com/distributedleasing/leasing/providers/internal/httpjson"
 )
 
@@ -29,7 +30,11 @@ func Open(ctx context.Context, options Options) (*Provider, error) {
 	if err := errors.Join(ctx.Err(), options.complete()); err != nil {
 		return nil, err
 	}
-	p := newProvider(options)
+	tokens, err := options.tokens()
+	if err != nil {
+		return nil, err
+	}
+	p := newProvider(options, tokens)
 	if err := providerkit.Call(ctx, p.shell, "open", "", p.driver.Ping); err != nil {
 		return nil, errors.Join(err, p.Close())
 	}
@@ -41,13 +46,14 @@ func Open(ctx context.Context, options Options) (*Provider, error) {
 // developer.hashicorp.com/consul/docs/reference/agent/configuration-file/general.
 const connections = 32
 
-func newProvider(o Options) *Provider {
+func newProvider(o Options, tokens livefile.Source) *Provider {
 	s := &store{
 		client: httpjson.New(o.Address, o.Client, func(req *http.Request) error {
-			if !o.Token.IsZero() {
-				req.Header.Set("X-Consul-Token", o.Token.Reveal())
+			token, err := tokens(req.Context())
+			if token != "" {
+				req.Header.Set("X-Consul-Token", token)
 			}
-			return nil
+			return err
 		}),
 		naming: providerkit.Naming{Prefix: o.Prefix + "/", Max: longestKey}, common: url.Values{},
 	}
