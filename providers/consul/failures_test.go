@@ -14,6 +14,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providerkit/httpguard"
 	"github.com/distributedleasing/leasing/abstractions/providertest"
 	"github.com/distributedleasing/leasing/abstractions/servertest"
+	"github.com/distributedleasing/leasing/providers/internal/httpjson"
 )
 
 // agents is an answer with the header of a Consul agent.
@@ -111,20 +112,10 @@ func TestTrap_T13_LostReply(t *testing.T) {
 
 // A token with write on the prefix is enough, and needed.
 func TestTokens(t *testing.T) {
-	const root = "b1a7e9a2-7a0e-4a0e-9b0e-1e1e1e1e1e1e"
-	s := newServer(t, fmt.Sprintf(`acl { enabled = true, default_policy = "deny", tokens { initial_management = %q } }`, root))
-	admin := unasked(t, Options{Address: "http://" + s.Addr(), Token: providerkit.NewSecret(root)}).driver.store.client
+	s, admin := newServerOfTokens(t)
 	token := func(rules string) providerkit.Secret {
-		var made struct{ SecretID string }
-		servertest.Eventually(t, "a new leader knows the first token", func(ctx context.Context) error {
-			name := abstractions.NewID()
-			_, err := admin.Do(ctx, http.MethodPut, "/v1/acl/policy", nil, map[string]string{"Name": name, "Rules": rules}, &struct{}{})
-			if err == nil {
-				_, err = admin.Do(ctx, http.MethodPut, "/v1/acl/token", nil, map[string]any{"Policies": []any{map[string]string{"Name": name}}}, &made)
-			}
-			return err
-		})
-		return providerkit.NewSecret(made.SecretID)
+		secret, _ := newToken(t, admin, rules)
+		return providerkit.NewSecret(secret)
 	}
 	p := open(t, Options{Address: "http://" + s.Addr(), Token: token(`key_prefix "leases/" { policy = "write" }`)})
 	g, err := p.Acquire(t.Context(), wish("a", time.Minute))
@@ -143,4 +134,27 @@ func TestTokens(t *testing.T) {
 	p = unasked(t, Options{Address: "http://" + s.Addr(), Token: providerkit.NewSecret("none")})
 	_, err = p.Acquire(t.Context(), wish("b", time.Minute))
 	require.ErrorIs(t, err, abstractions.ErrDenied)
+}
+
+// newServerOfTokens starts a server that lets nobody in without a token, and returns a client with all rights.
+func newServerOfTokens(t testing.TB) (*servertest.Server, *httpjson.Client) {
+	t.Helper()
+	const root = "b1a7e9a2-7a0e-4a0e-9b0e-1e1e1e1e1e1e"
+	s := newServer(t, fmt.Sprintf(`acl { enabled = true, default_policy = "deny", tokens { initial_management = %q } }`, root))
+	return s, unasked(t, Options{Address: "http://" + s.Addr(), Token: providerkit.NewSecret(root)}).driver.store.client
+}
+
+// newToken makes a token with rules.
+func newToken(t testing.TB, admin *httpjson.Client, rules string) (secret, accessor string) {
+	t.Helper()
+	var made struct{ SecretID, AccessorID string }
+	servertest.Eventually(t, "a new leader knows the first token", func(ctx context.Context) error {
+		name := abstractions.NewID()
+		_, err := admin.Do(ctx, http.MethodPut, "/v1/acl/policy", nil, map[string]string{"Name": name, "Rules": rules}, &struct{}{})
+		if err == nil {
+			_, err = admin.Do(ctx, http.MethodPut, "/v1/acl/token", nil, map[string]any{"Policies": []any{map[string]string{"Name": name}}}, &made)
+		}
+		return err
+	})
+	return made.SecretID, made.AccessorID
 }
