@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -25,21 +26,25 @@ func agents(req *http.Request, status int, body string) *http.Response {
 	return response
 }
 
-func TestWhatAnswersMean(t *testing.T) {
+// T185: the advice of an answer is of its cause.
+func TestTrap_T185_WhatAnswersMean(t *testing.T) {
 	p, w := through(t, Options{})
+	const policy = "policy write"
 	for _, c := range []struct {
 		status int
 		body   string
 		want   error
 		undone bool // it was not applied, and that is certain
+		advice string
 	}{
-		{400, "Invalid token", abstractions.ErrNotSetUp, true},
-		{401, "", abstractions.ErrDenied, true},
-		{403, "Permission denied", abstractions.ErrDenied, true},
-		{413, "", abstractions.ErrNotSetUp, true},
-		{429, "too many requests", abstractions.ErrThrottled, true},
-		{500, "No cluster leader", abstractions.ErrUnavailable, false},
-		{503, "", abstractions.ErrUnavailable, false},
+		{400, "Invalid token", abstractions.ErrNotSetUp, true, ""},
+		{401, "ACL support disabled", abstractions.ErrDenied, true, ""},
+		{403, "Permission denied", abstractions.ErrDenied, true, policy},
+		{403, "ACL not found", abstractions.ErrDenied, true, "deleted or has expired"},
+		{413, "", abstractions.ErrNotSetUp, true, "kv_max_value_size"},
+		{429, "too many requests", abstractions.ErrThrottled, true, ""},
+		{500, "No cluster leader", abstractions.ErrUnavailable, false, ""},
+		{503, "", abstractions.ErrUnavailable, false, ""},
 	} {
 		*w = func(req *http.Request, _ providertest.Sender) (*http.Response, error) {
 			if req.Method == http.MethodGet {
@@ -49,6 +54,8 @@ func TestWhatAnswersMean(t *testing.T) {
 		}
 		_, err := p.Acquire(t.Context(), wish("a", time.Minute))
 		require.ErrorIs(t, err, c.want, c.status)
+		require.Contains(t, err.Error(), c.advice)
+		require.Equal(t, c.advice == policy, strings.Contains(err.Error(), policy), err)
 		require.Equal(t, c.undone, abstractions.NotApplied(err), c.status)
 	}
 	*w = func(req *http.Request, _ providertest.Sender) (*http.Response, error) { // by the agent's listener

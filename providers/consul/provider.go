@@ -1,6 +1,7 @@
 package consullease
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"net/http"
@@ -106,16 +107,28 @@ func (d *driver) Close() error {
 	return nil
 }
 
-// Classify says what an error means, by
-// developer.hashicorp.com/consul/api-docs/api-structure#http-response-codes.
+// statuses are those of developer.hashicorp.com/consul/api-docs/api-structure#http-response-codes. A
+// 500 is of a server without a leader, or of one that could not pass the request on.
+var statuses = httpjson.Statuses{
+	http.StatusBadRequest:            {Class: providerkit.NotSetUp},
+	http.StatusUnauthorized:          {Class: providerkit.Denied}, // ACLs are not enabled
+	http.StatusForbidden:             {Class: providerkit.Denied, Advice: "the ACL token needs the policy write for the prefix"},
+	http.StatusNotFound:              {Class: providerkit.NotSetUp},
+	http.StatusMethodNotAllowed:      {Class: providerkit.NotSetUp},
+	http.StatusRequestEntityTooLarge: {Class: providerkit.NotSetUp, Advice: "limits.kv_max_value_size and txn_max_req_len bound a record"},
+	http.StatusUnprocessableEntity:   {Class: providerkit.NotSetUp},
+	http.StatusTooManyRequests:       {Class: providerkit.Refused},
+}
+
+// Classify says what an error means.
 func (*driver) Classify(err error) providerkit.Meaning {
-	m := httpjson.Classify(err)
+	m := statuses.Classify(err)
+	var refusal *httpjson.StatusError
 	switch {
 	case errors.Is(err, errRefused):
-		m.Class = providerkit.Denied
-		fallthrough
-	case m.Class == providerkit.Denied:
-		m.Advice = "the ACL token needs the policy write for the prefix"
+		m = statuses[http.StatusForbidden]
+	case m.Class == providerkit.Denied && errors.As(err, &refusal) && bytes.Contains(refusal.Body, []byte("ACL not found")): // ErrNotFound in github.com/hashicorp/consul/acl
+		m.Advice = "the ACL token was deleted or has expired, or is not known in the datacenter"
 	}
 	return m
 }
