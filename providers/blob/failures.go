@@ -137,8 +137,8 @@ func (d *driver) Classify(err error) providerkit.Meaning {
 }
 
 // short is an error whose text is one line if it is an answer of the service: status, code, and
-// the service's own sentences. The library's own text is many lines, and has the answer's body, which quotes
-// what the request was signed with.
+// the service's own sentences. The library's own text is many lines, and has the answer's body, which may quote
+// the text that was signed.
 func short(err error) error {
 	answer, ok := errors.AsType[*azcore.ResponseError](err)
 	if !ok {

@@ -59,7 +59,7 @@ type Options struct {
 	// and delete for Sweep.
 	SAS string `json:"sas" option:"secret"`
 	// Secret returns an account key or a SAS, which may change: it is called by Open and before each request,
-	// by several goroutines at a time, so it keeps what it has fetched. The first answer says of which kind they are.
+	// by several goroutines at a time, so it keeps what it has fetched. The first answer fixes the kind.
 	// An error counts as a failure of the credentials, after which nothing is sent.
 	Secret func(ctx context.Context) (string, error) `json:"-"`
 	// SecretFile is a file with an account key or a SAS. Each request uses its newest contents that can be used.
@@ -176,7 +176,7 @@ func isKey(text string) bool {
 	return err == nil && len(key) > 0
 }
 
-// isSAS goes by what every SAS has (learn.microsoft.com/rest/api/storageservices/create-account-sas).
+// isSAS goes by the parameters of every SAS (learn.microsoft.com/rest/api/storageservices/create-account-sas).
 func isSAS(text string) bool {
 	query, err := url.ParseQuery(text)
 	return err == nil && query.Get("sv") != "" && query.Get("sig") != ""

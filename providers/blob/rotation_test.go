@@ -36,7 +36,7 @@ func TestTrap_T122_FilesOfAnIdentityAreReadAgain(t *testing.T) {
 func TestTrap_T182_SecretsAreReplaced(t *testing.T) {
 	keys := []string{newKey(), newKey()}
 	server := startAzurite(t, false, keys...)
-	// One that knows the second key alone says which requests are signed with the first one.
+	// One that knows the second key alone tells requests that are signed with the first key.
 	second := startAzurite(t, false, keys[1])
 	secretOf := map[string]func(i int) string{
 		"key": func(i int) string { return keys[i] },

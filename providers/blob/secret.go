@@ -13,8 +13,8 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providerkit/livefile"
 )
 
-// rotated makes a client that signs each request with the newest account key, or sends the newest SAS
-// with it. The secret of now says which of the two the others are.
+// rotated makes a client that signs each request with the newest account key, or adds the newest SAS. The first secret fixes the
+// kind of all.
 func (o Options) rotated(ctx context.Context, at endpoint, address string, client *container.ClientOptions) (*container.Client, error) {
 	of := ""
 	source, err := livefile.NewSource(o.Secret, o.SecretFile, func(text string) error {
@@ -44,7 +44,7 @@ func (o Options) rotated(ctx context.Context, at endpoint, address string, clien
 	return container.NewClientWithSharedKeyCredential(address, key, client)
 }
 
-// kindOf says what a secret is; "" if it is neither. A SAS has an & and no key has.
+// kindOf is the kind of a secret, or "". A SAS has an &, unlike a key.
 func kindOf(secret string) string {
 	switch {
 	case isSAS(strings.TrimPrefix(secret, "?")):

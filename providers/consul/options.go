@@ -109,7 +109,7 @@ func validToken(token string) error {
 	return nil
 }
 
-// tokens returns the source of the token for each request. The token is "" without one.
+// tokens returns the source of the token for each request. Without a token it is "".
 func (o *Options) tokens() (livefile.Source, error) {
 	switch {
 	case o.Secret == nil && o.SecretFile == "":

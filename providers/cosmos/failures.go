@@ -26,7 +26,7 @@ const (
 // that are not listed.
 type status struct{ code, sub int }
 
-// codes gives statuses their meaning; what is not listed is Unknown. By its class a request was applied, or
+// codes gives statuses their meaning. A status that is not listed is Unknown. By its class a request was applied, or
 // not: see [providerkit.Class]. The codes are
 // those of learn.microsoft.com/rest/api/cosmos-db/http-status-codes-for-cosmosdb,
 // the substatus those of Azure/azure-sdk-for-java,
@@ -40,7 +40,7 @@ var codes = map[status]providerkit.Meaning{
 	{404, 0}:    {Class: missing},
 	{404, 1002}: {Class: providerkit.Unknown}, // the replica has not seen what the session token tells of
 	{404, 1003}: {Class: noContainer},
-	{404, 1024}: {Class: providerkit.Unknown}, // the container was created anew a moment ago
+	{404, 1024}: {Class: providerkit.Unknown}, // the container was made a moment ago
 	{409, 0}:    {Class: conflict},
 	{412, 0}:    {Class: conflict},
 	{413, 0}:    {Class: providerkit.NotSetUp, Advice: "another program's data is in the document"}, // more than 2 MB
@@ -121,7 +121,7 @@ func (e readError) Unwrap() error { return e.error }
 var errNoContainer = fmt.Errorf("%w: there is no such container", abstractions.ErrNotSetUp)
 
 // brief is an error in one line: status, substatus, and the service's own sentences. azcosmos shows the whole reply, in eight to
-// twelve lines, with what the request was signed with.
+// twelve lines, with the text that was signed.
 func brief(err error) error {
 	if err == nil || !strings.Contains(err.Error(), "\n") {
 		return err
@@ -133,7 +133,7 @@ func brief(err error) error {
 	return providerkit.WithText(text, err)
 }
 
-// said is the service's own sentences about a refusal, behind a colon; "" without any.
+// said is the service's own sentences about a refusal, behind a colon; "" without a message.
 func said(err error) string {
 	var answered *azcore.ResponseError
 	if !errors.As(err, &answered) || answered.RawResponse == nil {

@@ -50,7 +50,7 @@ type Options struct {
 	Key string `json:"key" option:"secret"`
 	// Secret returns a key of the account, which may change: it is called for each request of a lease, by several
 	// goroutines at a time, so it keeps what it has fetched. An error counts as a failure of the
-	// credentials, after which nothing is sent. A new key costs two requests, as the first use does.
+	// credentials, after which nothing is sent. A new key costs two requests.
 	Secret func(ctx context.Context) (string, error) `json:"-"`
 	// SecretFile is a file with a key of the account. Each request uses its newest contents that can be used.
 	SecretFile string `json:"secret_file"`

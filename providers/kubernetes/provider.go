@@ -107,7 +107,7 @@ var statuses = httpjson.Statuses{
 	http.StatusTooManyRequests:       {Class: providerkit.Refused},
 }
 
-// Classify says what an error means.
+// Classify gives an error its meaning.
 func (*driver) Classify(err error) providerkit.Meaning {
 	m := statuses.Classify(err)
 	var refusal *httpjson.StatusError

@@ -1,6 +1,6 @@
 package cosmostest
 
-// SetKey replaces the account's key, as a rotation does. Requests that are signed with the former key are refused.
+// SetKey replaces the account's key. Requests that are signed with the former key are refused.
 func (a *Account) SetKey(key string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -170,7 +170,7 @@ func (c *Client) sign(req *http.Request) error {
 // [providerkit.Class]. After a status that is not listed the request may have been applied.
 type Statuses map[int]providerkit.Meaning
 
-// Classify says what an error means, by its status, and by whether anything was sent. A redirect, and an
+// Classify gives an error its meaning, by its status, and by whether anything was sent. A redirect, and an
 // answer that is not the service's, leave the outcome unknown.
 func (s Statuses) Classify(err error) (m providerkit.Meaning) {
 	var answer *StatusError
