@@ -39,19 +39,21 @@ func StartAzurite(t testing.TB) *Azurite {
 }
 
 // startAzurite is StartAzurite. With tokens the server speaks https, and accepts bearer
-// tokens beside the key: any JWT with the right audience, issuer and times, signed or not.
-func startAzurite(t testing.TB, tokens bool) *Azurite {
+// tokens beside the key: any JWT with the right audience, issuer and times, signed or not. keys are the
+// account's, one or two; default: one of its own.
+func startAzurite(t testing.TB, tokens bool, keys ...string) *Azurite {
 	t.Helper()
-	s, err := launchAzurite(t, t.TempDir(), tokens)
+	s, err := launchAzurite(t, t.TempDir(), tokens, keys...)
 	t.Cleanup(s.Close)
 	require.NoError(t, err, "a test server did not start")
 	return s
 }
 
-func launchAzurite(t testing.TB, dir string, tokens bool) (s *Azurite, err error) {
-	var secret [32]byte
-	rand.Read(secret[:]) // never fails: see crypto/rand
-	s = &Azurite{key: base64.StdEncoding.EncodeToString(secret[:])}
+func launchAzurite(t testing.TB, dir string, tokens bool, keys ...string) (s *Azurite, err error) {
+	if len(keys) == 0 {
+		keys = []string{newKey()}
+	}
+	s = &Azurite{key: strings.Join(keys, ":")}
 	s.Server = servertest.Server{T: t, Dir: dir, Command: s.command, Answers: s.answers}
 	if tokens {
 		if s.cert, err = servertest.NewCertificate(dir); err != nil {
@@ -61,6 +63,13 @@ func launchAzurite(t testing.TB, dir string, tokens bool) (s *Azurite, err error
 	ctx, cancel := servertest.Bounded(t)
 	defer cancel()
 	return s, s.Launch(ctx)
+}
+
+// newKey makes a key of an account.
+func newKey() string {
+	var secret [32]byte
+	rand.Read(secret[:]) // never fails: see crypto/rand
+	return base64.StdEncoding.EncodeToString(secret[:])
 }
 
 // command is the program, by its path and that of node.

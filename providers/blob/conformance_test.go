@@ -78,7 +78,7 @@ func (o opener) open(t testing.TB) *Provider {
 	options := o.Options
 	at, err := options.complete()
 	require.NoError(t, err)
-	d, err := options.driver(at)
+	d, err := options.driver(t.Context(), at)
 	require.NoError(t, err)
 	if o.emulator {
 		d.caps.Lateness.Fixed -= lag

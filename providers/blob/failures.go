@@ -2,6 +2,7 @@ package bloblease
 
 import (
 	"cmp"
+	"encoding/xml"
 	"errors"
 	"fmt"
 	"net/http"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/bloberror"
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
@@ -26,56 +28,73 @@ const (
 
 // codes gives the service's error codes their meaning
 // (learn.microsoft.com/rest/api/storageservices/blob-service-error-codes and
-// …/common-rest-api-error-codes). A code that begins with Lease says that a lease has
-// changed. A code that is not listed goes by its status.
-var codes = map[bloberror.Code]providerkit.Class{
-	bloberror.BlobAlreadyExists:     changed,
-	bloberror.BlobNotFound:          missing,
-	"SoftDeletedBlobNotFound":       missing, // one that was deleted, in an account that keeps those: the SDK has no name for it
-	bloberror.ContainerNotFound:     noContainer,
-	bloberror.ContainerBeingDeleted: deleting,
+// …/common-rest-api-error-codes). By its class a request was applied, or not: see
+// [providerkit.Class]. An answer to HEAD has no body, so the advice of a code stands in place of a message. A
+// code that begins with Lease says that a lease has changed. A code that is not listed goes by its status.
+var codes = map[bloberror.Code]providerkit.Meaning{
+	bloberror.BlobAlreadyExists:     {Class: changed},
+	bloberror.BlobNotFound:          {Class: missing},
+	"SoftDeletedBlobNotFound":       {Class: missing}, // one that was deleted, in an account that keeps those: the SDK has no name for it
+	bloberror.ContainerNotFound:     {Class: noContainer, Advice: "create the container, with az storage container create, or set Options.Create"},
+	bloberror.ContainerBeingDeleted: {Class: deleting, Advice: "wait until the container is gone, 30 s or more, and create it again: az storage container create"},
 
-	bloberror.ServerBusy: providerkit.Refused, // over a limit of account or partition: …/azure/storage/blobs/scalability-targets
+	bloberror.ServerBusy: {Class: providerkit.Refused}, // over a limit of account or partition: …/azure/storage/blobs/scalability-targets
 
-	bloberror.AccountIsDisabled: providerkit.Denied,
+	bloberror.AccountIsDisabled:                 {Class: providerkit.Denied},
+	bloberror.AuthenticationFailed:              {Class: providerkit.Denied, Advice: "the key, SAS or token is wrong or has expired, or this machine's clock is off"},
+	bloberror.InvalidAuthenticationInfo:         {Class: providerkit.Denied, Advice: "the token has expired or is of another tenant, or this machine's clock is off"},
+	bloberror.NoAuthenticationInformation:       {Class: providerkit.Denied, Advice: "the account permits nothing without a key, a SAS or a token"},
+	bloberror.AuthorizationFailure:              {Class: providerkit.Denied, Advice: "the account's firewall may keep this machine out, or the SAS does not permit read, write, create and list"},
+	bloberror.AuthorizationPermissionMismatch:   {Class: providerkit.Denied, Advice: roleAdvice},
+	bloberror.InsufficientAccountPermissions:    {Class: providerkit.Denied, Advice: roleAdvice},
+	bloberror.AuthorizationProtocolMismatch:     {Class: providerkit.Denied, Advice: "the SAS is for https alone"},
+	bloberror.AuthorizationSourceIPMismatch:     {Class: providerkit.Denied, Advice: "the SAS is for other addresses than this machine's"},
+	bloberror.AuthorizationResourceTypeMismatch: {Class: providerkit.Denied, Advice: "the SAS has to be for containers and objects"},
+	bloberror.AuthorizationServiceMismatch:      {Class: providerkit.Denied, Advice: "the SAS has to be for the Blob service"},
+	"KeyBasedAuthenticationNotPermitted":        {Class: providerkit.Denied, Advice: "the account permits no keys and no SAS of a key: use Options.Auth"},
 
-	bloberror.BlobArchived:                             providerkit.NotSetUp,
-	bloberror.BlobBeingRehydrated:                      providerkit.NotSetUp,
-	bloberror.BlobImmutableDueToPolicy:                 providerkit.NotSetUp,
-	bloberror.BlobUsesCustomerSpecifiedEncryption:      providerkit.NotSetUp,
-	bloberror.ContainerDisabled:                        providerkit.NotSetUp,
-	bloberror.FeatureVersionMismatch:                   providerkit.NotSetUp,
-	bloberror.InvalidBlobType:                          providerkit.NotSetUp,
-	bloberror.OperationNotAllowedOnIncrementalCopyBlob: providerkit.NotSetUp,
-	bloberror.OperationNotAllowedOnRootBlob:            providerkit.NotSetUp,
-	bloberror.ResourceTypeMismatch:                     providerkit.NotSetUp,
+	bloberror.BlobArchived:                             {Class: providerkit.NotSetUp},
+	bloberror.BlobBeingRehydrated:                      {Class: providerkit.NotSetUp},
+	bloberror.BlobImmutableDueToPolicy:                 {Class: providerkit.NotSetUp},
+	bloberror.BlobUsesCustomerSpecifiedEncryption:      {Class: providerkit.NotSetUp},
+	bloberror.ContainerDisabled:                        {Class: providerkit.NotSetUp},
+	bloberror.FeatureVersionMismatch:                   {Class: providerkit.NotSetUp},
+	bloberror.InvalidBlobType:                          {Class: providerkit.NotSetUp},
+	bloberror.InvalidHeaderValue:                       {Class: providerkit.NotSetUp, Advice: "Azurite may need --skipApiVersionCheck"},
+	bloberror.OperationNotAllowedOnIncrementalCopyBlob: {Class: providerkit.NotSetUp},
+	bloberror.OperationNotAllowedOnRootBlob:            {Class: providerkit.NotSetUp},
+	bloberror.ResourceTypeMismatch:                     {Class: providerkit.NotSetUp},
 }
+
+const roleAdvice = "a role such as Storage Blob Data Contributor is needed, which counts some minutes after its assignment, or a SAS that permits read, write, create and list"
 
 // statuses gives statuses their meaning where the code says nothing. After any other, a
 // 500 for one, the request may have been applied.
-var statuses = map[int]providerkit.Class{
-	http.StatusBadRequest:         providerkit.NotSetUp,
-	http.StatusUnauthorized:       providerkit.Denied,
-	http.StatusForbidden:          providerkit.Denied,
-	http.StatusPreconditionFailed: changed,
-	http.StatusTooManyRequests:    providerkit.Refused,
+var statuses = map[int]providerkit.Meaning{
+	http.StatusBadRequest:         {Class: providerkit.NotSetUp},
+	http.StatusUnauthorized:       {Class: providerkit.Denied},
+	http.StatusForbidden:          {Class: providerkit.Denied},
+	http.StatusPreconditionFailed: {Class: changed},
+	http.StatusTooManyRequests:    {Class: providerkit.Refused},
 }
 
-// classOf is the class of an error: Unknown without an answer of the service, which has a
+// meaningOf looks an error up: Unknown without an answer of the service, which has a
 // code, and for a call that was applied in part.
-func classOf(err error) providerkit.Class {
+func meaningOf(err error) providerkit.Meaning {
 	answer, ok := errors.AsType[*azcore.ResponseError](err)
 	if !ok || answer.ErrorCode == "" || errors.Is(err, abstractions.ErrUnavailable) {
-		return providerkit.Unknown
+		return providerkit.Meaning{}
 	}
-	if class, found := codes[bloberror.Code(answer.ErrorCode)]; found {
-		return class
+	if m, found := codes[bloberror.Code(answer.ErrorCode)]; found {
+		return m
 	}
 	if strings.HasPrefix(answer.ErrorCode, "Lease") {
-		return changed
+		return providerkit.Meaning{Class: changed}
 	}
 	return statuses[answer.StatusCode]
 }
+
+func classOf(err error) providerkit.Class { return meaningOf(err).Class }
 
 func isMissing(err error) bool { return classOf(err) == missing }
 
@@ -99,7 +118,8 @@ func (s *store) failure(err error) error {
 // Classify says what an error of the client library means. The library makes each
 // request once: see Options.client.
 func (d *driver) Classify(err error) providerkit.Meaning {
-	m := providerkit.Meaning{Class: classOf(err), Text: withoutURL(short(err)).Error()}
+	m := meaningOf(err)
+	m.Text = withoutURL(short(err)).Error()
 	switch class := m.Class; {
 	case providerkit.NotSent(err):
 		m.Class = providerkit.Unsent
@@ -109,28 +129,48 @@ func (d *driver) Classify(err error) providerkit.Meaning {
 		m.RetryAfter = httpguard.RetryAfter(headerOf(err))
 	case class < changed:
 	case d.store.create: // the next acquire creates the container, once it is gone
-		m.Class = providerkit.Refused
-	case class == deleting:
-		m.Class, m.Advice = providerkit.NotSetUp, "wait until the container is gone, 30 s or more, and create it again: az storage container create"
+		m.Class, m.Advice = providerkit.Refused, ""
 	default:
-		m.Class, m.Advice = providerkit.NotSetUp, "create the container, with az storage container create, or set Options.Create"
+		m.Class = providerkit.NotSetUp
 	}
 	return m
 }
 
-// short is an error whose text is one line if it is an answer of the service. The
-// library's own text is many, and has the answer's body, which quotes what the request
-// was signed with.
+// short is an error whose text is one line if it is an answer of the service: status, code, and
+// the service's own sentences. The library's own text is many lines, and has the answer's body, which may quote
+// the text that was signed.
 func short(err error) error {
 	answer, ok := errors.AsType[*azcore.ResponseError](err)
 	if !ok {
 		return err
 	}
 	text := fmt.Sprintf("the Blob service answered %d %s", answer.StatusCode, cmp.Or(answer.ErrorCode, http.StatusText(answer.StatusCode)))
+	if quoted := sentences(answer.RawResponse); quoted != "" {
+		text += ": " + quoted
+	}
 	if id := headerOf(err).Get("x-ms-request-id"); id != "" {
 		text += ", request " + strconv.Quote(id)
 	}
 	return providerkit.WithText(text, err)
+}
+
+// sentences is the service's own sentences about a refusal
+// (learn.microsoft.com/rest/api/storageservices/status-and-error-codes2). Its details say of a signature what is
+// wrong with it: a clock that is off, a SAS that is over.
+func sentences(response *http.Response) string {
+	if response == nil {
+		return ""
+	}
+	body, err := runtime.Payload(response) // which is in memory
+	var refusal struct{ Message, AuthenticationErrorDetail, HeaderName string }
+	if err != nil || xml.Unmarshal(body, &refusal) != nil {
+		return ""
+	}
+	text := cmp.Or(httpguard.Sentences(response.Request, refusal.AuthenticationErrorDetail), httpguard.Sentences(response.Request, refusal.Message))
+	if name := httpguard.Sentences(response.Request, refusal.HeaderName); name != "" {
+		text += " (header " + name + ")"
+	}
+	return text
 }
 
 // lockedError is of a blob that somebody has leased, and that is not ours, or not any

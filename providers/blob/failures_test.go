@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"os"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -70,6 +71,7 @@ func TestTrap_T27_BlobCodeDecidesWhatAnErrorMeans(t *testing.T) {
 		{409, []bloberror.Code{"AccountIsDisabled"}, []error{abstractions.ErrDenied}, false},
 		{403, []bloberror.Code{
 			"AccountIsDisabled", "UnauthorizedBlobOverwrite", "AuthenticationFailed", "AuthorizationFailure", "AuthorizationPermissionMismatch", "InsufficientAccountPermissions",
+			"AuthorizationProtocolMismatch", "AuthorizationSourceIPMismatch", "AuthorizationResourceTypeMismatch", "AuthorizationServiceMismatch", "KeyBasedAuthenticationNotPermitted",
 		}, []error{abstractions.ErrDenied}, false},
 		{401, []bloberror.Code{"NoAuthenticationInformation", "InvalidAuthenticationInfo"}, []error{abstractions.ErrDenied}, false},
 		{404, []bloberror.Code{"ContainerNotFound"}, []error{abstractions.ErrNotSetUp}, false},
@@ -101,6 +103,47 @@ func TestTrap_T27_BlobCodeDecidesWhatAnErrorMeans(t *testing.T) {
 	}
 	for code := range maps.Keys(codes) {
 		require.True(t, listed[code], "%s is not tested here", code)
+	}
+}
+
+// T183: an error has the service's own sentences, but for those that quote a signature or what was signed; of an answer to HEAD it
+// has advice.
+func TestTrap_T183_TheServicesOwnSentences(t *testing.T) {
+	const form = `<?xml version="1.0" encoding="utf-8"?><Error><Code>%s</Code><Message>%s
+RequestId:1-2
+Time:2026-11-27T00:00:00Z</Message>%s</Error>`
+	const failed = "Server failed to authenticate the request. Make sure the value of Authorization header is formed correctly including the signature."
+	const mac = "8Rv0jPUy7Ee1Vv7s7pYvZ4sYkq3VJ4cWb0n2l1xQx9A="
+	for _, c := range []struct {
+		status              int
+		code, message, more string
+		shown, advised      string
+	}{
+		{403, "AuthorizationFailure", "This request is not authorized to perform this operation.", "", "not authorized to perform this operation", "firewall"},
+		{403, "AuthorizationPermissionMismatch", "This request is not authorized to perform this operation using this permission.", "", "using this permission", "Storage Blob Data Contributor"},
+		{403, "AuthenticationFailed", failed, "<AuthenticationErrorDetail>Request date header too old: 'Fri, 27 Nov 2026 00:00:00 GMT'</AuthenticationErrorDetail>", "date header too old", "clock is off"},
+		{403, "AuthenticationFailed", failed, "<AuthenticationErrorDetail>Signature not valid in the specified time frame: Start [Mon] - Expiry [Tue] - Current [Wed]</AuthenticationErrorDetail>", "Expiry [Tue]", "has expired"},
+		{403, "AuthenticationFailed", failed, "<AuthenticationErrorDetail>The MAC signature found in the HTTP request '" + mac + "' is not the same as any computed signature. Server used following string to sign: 'PUT\n\nx-ms-date:s3cret'.</AuthenticationErrorDetail>", "failed to authenticate", ""},
+		{403, "AuthenticationFailed", failed, "<AuthenticationErrorDetail>Signature did not match. String to sign used was s3cret\nrw</AuthenticationErrorDetail>", "Signature did not match", ""},
+		{400, "InvalidHeaderValue", "The API version 2026-02-06 is not supported by Azurite.", "<HeaderName>x-ms-version</HeaderName><HeaderValue>s3cret</HeaderValue>", "(header x-ms-version)", "--skipApiVersionCheck"},
+		{403, "KeyBasedAuthenticationNotPermitted", "Key based authentication is not permitted on this storage account.", "", "Key based", "Options.Auth"},
+	} {
+		request, _ := http.NewRequestWithContext(t.Context(), http.MethodPut, "https://account.blob.core.windows.net/leases/n?sig=s3cret", http.NoBody)
+		request.Header.Set("Authorization", "SharedKey account:"+mac)
+		for method, body := range map[string]string{http.MethodPut: fmt.Sprintf(form, c.code, c.message, c.more), http.MethodHead: ""} {
+			request.Method = method
+			answer := answering(request, c.status, "x-ms-error-code", c.code, "x-ms-request-id", "1-2") //nolint:bodyclose // it is in memory
+			answer.Body = io.NopCloser(strings.NewReader(body))
+			text := said(t, runtime.NewResponseErrorWithErrorCode(answer, c.code)).Error()
+			if body != "" {
+				require.Contains(t, text, c.shown)
+			}
+			require.Contains(t, text, c.advised)
+			for _, secret := range []string{"s3cret", mac, mac[:20], "\n", "string to sign"} {
+				require.NotContains(t, text, secret)
+			}
+			require.Less(t, len(text), 900)
+		}
 	}
 }
 

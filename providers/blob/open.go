@@ -14,7 +14,7 @@ import (
 	"github.com/distributedleasing/leasing/auth"
 )
 
-// Open makes a provider. It makes no request: an account that can't be reached, a
+// Open makes a provider. It makes no request, but calls Options.Secret: an account that can't be reached, a
 // container that is not there, or an identity without rights shows at the first
 // use. Options that can't work are reported as leasing.ErrInvalid.
 func Open(ctx context.Context, options Options) (*Provider, error) {
@@ -25,7 +25,7 @@ func Open(ctx context.Context, options Options) (*Provider, error) {
 	if err != nil {
 		return nil, err
 	}
-	d, err := options.driver(at)
+	d, err := options.driver(ctx, at)
 	if err != nil {
 		return nil, err
 	}
@@ -52,9 +52,9 @@ const maxBlobName = 800
 // "jobs" would be a file and a folder, and elsewhere a name of many slashes has more
 // segments than are allowed
 // (learn.microsoft.com/rest/api/storageservices/naming-and-referencing-containers--blobs--and-metadata).
-func (o Options) driver(at endpoint) (*driver, error) {
+func (o Options) driver(ctx context.Context, at endpoint) (*driver, error) {
 	client, idle := o.client()
-	c, err := o.container(at, client)
+	c, err := o.container(ctx, at, client)
 	s := &store{container: c, naming: providerkit.Naming{Prefix: o.Prefix, Slash: ':', Max: maxBlobName}, create: o.Create}
 	return &driver{
 		Records: providerkit.Records{Store: s, Leases: s, Key: s.naming.Encode, FloorKey: s.naming.Floor(), Retention: o.Retention, ManualSweep: true},
@@ -81,7 +81,7 @@ func (o Options) client() (_ *container.ClientOptions, idle func()) {
 const scope = "https://storage.azure.com/.default"
 
 // container makes the container's client with the one identity that there is.
-func (o Options) container(at endpoint, client *container.ClientOptions) (*container.Client, error) {
+func (o Options) container(ctx context.Context, at endpoint, client *container.ClientOptions) (*container.Client, error) {
 	address := at.service + "/" + o.Container
 	switch {
 	case o.ConnectionString != "":
@@ -96,6 +96,8 @@ func (o Options) container(at endpoint, client *container.ClientOptions) (*conta
 			return nil, err
 		}
 		return container.NewClientWithSharedKeyCredential(address, key, client)
+	case o.Secret != nil, o.SecretFile != "":
+		return o.rotated(ctx, at, address, client)
 	case o.SAS != "":
 		return container.NewClientWithNoCredential(address+"?"+o.SAS, client)
 	}

@@ -1,11 +1,13 @@
 package bloblease
 
 import (
+	"context"
 	"encoding/base64"
 	"fmt"
 	"net/url"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -16,7 +18,7 @@ import (
 
 // Options configure a provider. Exactly one of URL, AccountURL and ConnectionString
 // says where the storage account is. With AccountURL set exactly one of Auth,
-// Credential, AccountKey and SAS for authentication. A connection string and a URL
+// Credential, AccountKey, SAS, Secret and SecretFile for authentication. A connection string and a URL
 // contain theirs.
 //
 // In JSON, and as the query of a URL, the fields have the names in their tags,
@@ -36,7 +38,7 @@ type Options struct {
 	// scheme azblob means https. A key's characters with a meaning in URLs are
 	// written as %2F for /, %2B for + and %3D for =.
 	//
-	// The query may set the fields from Create on; auth, a mode of package auth, or
+	// The query may set SecretFile and the fields from Create on; auth, a mode of package auth, or
 	// "Environment" for auth.FromEnvironment; the parameters of a SAS; or
 	// connection_string_env, the variable with a connection string. What the mode
 	// needs then comes from the environment.
@@ -56,6 +58,12 @@ type Options struct {
 	// of its URL, "sv=...&sig=...". It has to permit read, write, create and list,
 	// and delete for Sweep.
 	SAS string `json:"sas" option:"secret"`
+	// Secret returns an account key or a SAS, which may change: it is called by Open and before each request,
+	// by several goroutines at a time, so it keeps what it has fetched. The first answer fixes the kind.
+	// An error counts as a failure of the credentials, after which nothing is sent.
+	Secret func(ctx context.Context) (string, error) `json:"-"`
+	// SecretFile is a file with an account key or a SAS. Each request uses its newest contents that can be used.
+	SecretFile string `json:"secret_file"`
 	// ConnectionString is the account's, as the portal shows it, with a key or a SAS.
 	ConnectionString string `json:"connection_string" option:"secret"`
 
@@ -137,25 +145,23 @@ func (o *Options) validate() error {
 }
 
 // identities are the fields that say who we are.
-var identities = []string{"Auth", "Credential", "AccountKey", "SAS"}
+var identities = []string{"Auth", "Credential", "AccountKey", "SAS", "Secret", "SecretFile"}
 
 func (o *Options) hasIdentity() bool {
-	return !o.Auth.IsZero() || o.Credential != nil || o.AccountKey != "" || o.SAS != ""
+	return !o.Auth.IsZero() || o.Credential != nil || o.AccountKey != "" || o.SAS != "" || o.Secret != nil || o.SecretFile != ""
 }
 
 // validateIdentity is of an account at that address.
 func (o *Options) validateIdentity(service string) error {
 	identity, err := providerkit.ExactlyOne(o, identities...)
-	key, badKey := base64.StdEncoding.DecodeString(o.AccountKey)
-	query, badQuery := url.ParseQuery(o.SAS)
 	switch {
 	case err != nil:
 		return err
-	case identity == "AccountKey" && (badKey != nil || len(key) == 0):
+	case identity == "AccountKey" && !isKey(o.AccountKey):
 		return providerkit.BadOption("AccountKey", providerkit.NotShown, "one of the account's keys, in base64")
-	case identity == "SAS" && (badQuery != nil || query.Get("sv") == "" || query.Get("sig") == ""): // which every SAS has (learn.microsoft.com/rest/api/storageservices/create-account-sas)
+	case identity == "SAS" && !isSAS(o.SAS):
 		return providerkit.BadOption("SAS", providerkit.NotShown, `a shared access signature: "sv=...&sig=..."`)
-	case identity == "AccountKey", identity == "SAS":
+	case slices.Contains(identities[2:], identity):
 		return nil
 	case !strings.HasPrefix(service, "https:") && !o.ClientOptions.InsecureAllowCredentialWithHTTP:
 		return badAccountURL("https: tokens are not sent over http")
@@ -163,6 +169,17 @@ func (o *Options) validateIdentity(service string) error {
 		return o.Auth.Validate()
 	}
 	return nil
+}
+
+func isKey(text string) bool {
+	key, err := base64.StdEncoding.DecodeString(text)
+	return err == nil && len(key) > 0
+}
+
+// isSAS goes by the parameters of every SAS (learn.microsoft.com/rest/api/storageservices/create-account-sas).
+func isSAS(text string) bool {
+	query, err := url.ParseQuery(text)
+	return err == nil && query.Get("sv") != "" && query.Get("sig") != ""
 }
 
 // validateConnectionString leaves to the client library what it takes a connection

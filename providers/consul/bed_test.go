@@ -38,7 +38,9 @@ func open(t testing.TB, o Options) *Provider {
 func unasked(t testing.TB, o Options) *Provider {
 	t.Helper()
 	require.NoError(t, o.complete())
-	p := newProvider(o)
+	tokens, err := o.tokens()
+	require.NoError(t, err)
+	p := newProvider(o, tokens)
 	t.Cleanup(func() { require.NoError(t, p.Close()) })
 	return p
 }

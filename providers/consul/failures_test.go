@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providerkit/httpguard"
 	"github.com/distributedleasing/leasing/abstractions/providertest"
 	"github.com/distributedleasing/leasing/abstractions/servertest"
+	"github.com/distributedleasing/leasing/providers/internal/httpjson"
 )
 
 // agents is an answer with the header of a Consul agent.
@@ -24,21 +26,25 @@ func agents(req *http.Request, status int, body string) *http.Response {
 	return response
 }
 
-func TestWhatAnswersMean(t *testing.T) {
+// T185: the advice of an answer is of its cause.
+func TestTrap_T185_WhatAnswersMean(t *testing.T) {
 	p, w := through(t, Options{})
+	const policy = "policy write"
 	for _, c := range []struct {
 		status int
 		body   string
 		want   error
 		undone bool // it was not applied, and that is certain
+		advice string
 	}{
-		{400, "Invalid token", abstractions.ErrNotSetUp, true},
-		{401, "", abstractions.ErrDenied, true},
-		{403, "Permission denied", abstractions.ErrDenied, true},
-		{413, "", abstractions.ErrNotSetUp, true},
-		{429, "too many requests", abstractions.ErrThrottled, true},
-		{500, "No cluster leader", abstractions.ErrUnavailable, false},
-		{503, "", abstractions.ErrUnavailable, false},
+		{400, "Invalid token", abstractions.ErrNotSetUp, true, ""},
+		{401, "ACL support disabled", abstractions.ErrDenied, true, ""},
+		{403, "Permission denied", abstractions.ErrDenied, true, policy},
+		{403, "ACL not found", abstractions.ErrDenied, true, "deleted or has expired"},
+		{413, "", abstractions.ErrNotSetUp, true, "kv_max_value_size"},
+		{429, "too many requests", abstractions.ErrThrottled, true, ""},
+		{500, "No cluster leader", abstractions.ErrUnavailable, false, ""},
+		{503, "", abstractions.ErrUnavailable, false, ""},
 	} {
 		*w = func(req *http.Request, _ providertest.Sender) (*http.Response, error) {
 			if req.Method == http.MethodGet {
@@ -48,6 +54,8 @@ func TestWhatAnswersMean(t *testing.T) {
 		}
 		_, err := p.Acquire(t.Context(), wish("a", time.Minute))
 		require.ErrorIs(t, err, c.want, c.status)
+		require.Contains(t, err.Error(), c.advice)
+		require.Equal(t, c.advice == policy, strings.Contains(err.Error(), policy), err)
 		require.Equal(t, c.undone, abstractions.NotApplied(err), c.status)
 	}
 	*w = func(req *http.Request, _ providertest.Sender) (*http.Response, error) { // by the agent's listener
@@ -111,20 +119,10 @@ func TestTrap_T13_LostReply(t *testing.T) {
 
 // A token with write on the prefix is enough, and needed.
 func TestTokens(t *testing.T) {
-	const root = "b1a7e9a2-7a0e-4a0e-9b0e-1e1e1e1e1e1e"
-	s := newServer(t, fmt.Sprintf(`acl { enabled = true, default_policy = "deny", tokens { initial_management = %q } }`, root))
-	admin := unasked(t, Options{Address: "http://" + s.Addr(), Token: providerkit.NewSecret(root)}).driver.store.client
+	s, admin := newServerOfTokens(t)
 	token := func(rules string) providerkit.Secret {
-		var made struct{ SecretID string }
-		servertest.Eventually(t, "a new leader knows the first token", func(ctx context.Context) error {
-			name := abstractions.NewID()
-			_, err := admin.Do(ctx, http.MethodPut, "/v1/acl/policy", nil, map[string]string{"Name": name, "Rules": rules}, &struct{}{})
-			if err == nil {
-				_, err = admin.Do(ctx, http.MethodPut, "/v1/acl/token", nil, map[string]any{"Policies": []any{map[string]string{"Name": name}}}, &made)
-			}
-			return err
-		})
-		return providerkit.NewSecret(made.SecretID)
+		secret, _ := newToken(t, admin, rules)
+		return providerkit.NewSecret(secret)
 	}
 	p := open(t, Options{Address: "http://" + s.Addr(), Token: token(`key_prefix "leases/" { policy = "write" }`)})
 	g, err := p.Acquire(t.Context(), wish("a", time.Minute))
@@ -143,4 +141,27 @@ func TestTokens(t *testing.T) {
 	p = unasked(t, Options{Address: "http://" + s.Addr(), Token: providerkit.NewSecret("none")})
 	_, err = p.Acquire(t.Context(), wish("b", time.Minute))
 	require.ErrorIs(t, err, abstractions.ErrDenied)
+}
+
+// newServerOfTokens starts a server that refuses requests without a token, and returns a client with all rights.
+func newServerOfTokens(t testing.TB) (*servertest.Server, *httpjson.Client) {
+	t.Helper()
+	const root = "b1a7e9a2-7a0e-4a0e-9b0e-1e1e1e1e1e1e"
+	s := newServer(t, fmt.Sprintf(`acl { enabled = true, default_policy = "deny", tokens { initial_management = %q } }`, root))
+	return s, unasked(t, Options{Address: "http://" + s.Addr(), Token: providerkit.NewSecret(root)}).driver.store.client
+}
+
+// newToken makes a token with rules.
+func newToken(t testing.TB, admin *httpjson.Client, rules string) (secret, accessor string) {
+	t.Helper()
+	var made struct{ SecretID, AccessorID string }
+	servertest.Eventually(t, "a new leader knows the first token", func(ctx context.Context) error {
+		name := abstractions.NewID()
+		_, err := admin.Do(ctx, http.MethodPut, "/v1/acl/policy", nil, map[string]string{"Name": name, "Rules": rules}, &struct{}{})
+		if err == nil {
+			_, err = admin.Do(ctx, http.MethodPut, "/v1/acl/token", nil, map[string]any{"Policies": []any{map[string]string{"Name": name}}}, &made)
+		}
+		return err
+	})
+	return made.SecretID, made.AccessorID
 }

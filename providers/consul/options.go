@@ -10,6 +10,7 @@ import (
 
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
+	"github.com/distributedleasing/leasing/abstractions/providerkit/livefile"
 )
 
 // Options configure a provider. The zero value is a provider of the agent on this machine.
@@ -36,6 +37,11 @@ type Options struct {
 	Datacenter string `json:"datacenter"`
 	// Token is an ACL token with key_prefix "leases/" { policy = "write" }. Default: none.
 	Token providerkit.Secret `json:"token"`
+	// Secret returns a token in place of Token, which may change: it is called for each request, by several goroutines at a
+	// time, so it keeps what it has fetched. An error counts as a failure of the credentials, after which nothing is sent.
+	Secret func(ctx context.Context) (string, error) `json:"-"`
+	// SecretFile is a file with a token. Each request uses its newest contents that can be used.
+	SecretFile string `json:"secret_file"`
 	// Client sends the requests: set it for your own CA or client certificate. It must
 	// not retry writes. Default: a client that trusts the system's CAs.
 	Client *http.Client `json:"-"`
@@ -91,11 +97,28 @@ func (o *Options) complete() error {
 	case err != nil || address.Scheme != "https" && address.Scheme != "http" || address.Host == "" || address.User != nil ||
 		strings.Trim(address.Path, "/") != "" || address.RawQuery != "" || address.Fragment != "":
 		return providerkit.BadOption("Address", providerkit.NotShown, "http://host:8500 or https://host:8501, without user, password and path")
-	case strings.ContainsFunc(o.Token.Reveal(), func(r rune) bool { return r <= ' ' || r > '~' }):
-		return providerkit.BadOption("Token", providerkit.NotShown, "a token of visible ASCII characters")
 	}
 	o.Address = address.Scheme + "://" + address.Host
+	return validToken(o.Token.Reveal())
+}
+
+func validToken(token string) error {
+	if strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return providerkit.BadOption("Token", providerkit.NotShown, "a token of visible ASCII characters")
+	}
 	return nil
+}
+
+// tokens returns the source of the token for each request. Without a token it is "".
+func (o *Options) tokens() (livefile.Source, error) {
+	switch {
+	case o.Secret == nil && o.SecretFile == "":
+		token := o.Token.Reveal()
+		return func(context.Context) (string, error) { return token, nil }, nil
+	case !o.Token.IsZero(), o.Secret != nil && o.SecretFile != "":
+		return nil, providerkit.BadOption("Secret", providerkit.NotShown, "one of Token, Secret and SecretFile")
+	}
+	return livefile.NewSource(o.Secret, o.SecretFile, validToken)
 }
 
 // OpenURL is Open with Options.URL.

@@ -1,6 +1,7 @@
 package consullease
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"net/http"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
+	"github.com/distributedleasing/leasing/abstractions/providerkit/livefile"
 	"github.com/distributedleasing/leasing/providers/internal/httpjson"
 )
 
@@ -29,7 +31,11 @@ func Open(ctx context.Context, options Options) (*Provider, error) {
 	if err := errors.Join(ctx.Err(), options.complete()); err != nil {
 		return nil, err
 	}
-	p := newProvider(options)
+	tokens, err := options.tokens()
+	if err != nil {
+		return nil, err
+	}
+	p := newProvider(options, tokens)
 	if err := providerkit.Call(ctx, p.shell, "open", "", p.driver.Ping); err != nil {
 		return nil, errors.Join(err, p.Close())
 	}
@@ -41,13 +47,14 @@ func Open(ctx context.Context, options Options) (*Provider, error) {
 // developer.hashicorp.com/consul/docs/reference/agent/configuration-file/general.
 const connections = 32
 
-func newProvider(o Options) *Provider {
+func newProvider(o Options, tokens livefile.Source) *Provider {
 	s := &store{
 		client: httpjson.New(o.Address, o.Client, func(req *http.Request) error {
-			if !o.Token.IsZero() {
-				req.Header.Set("X-Consul-Token", o.Token.Reveal())
+			token, err := tokens(req.Context())
+			if token != "" {
+				req.Header.Set("X-Consul-Token", token)
 			}
-			return nil
+			return err
 		}),
 		naming: providerkit.Naming{Prefix: o.Prefix + "/", Max: longestKey}, common: url.Values{},
 	}
@@ -100,16 +107,28 @@ func (d *driver) Close() error {
 	return nil
 }
 
-// Classify says what an error means, by
-// developer.hashicorp.com/consul/api-docs/api-structure#http-response-codes.
+// statuses are those of developer.hashicorp.com/consul/api-docs/api-structure#http-response-codes. A
+// 500 is of a server without a leader, or of one that could not pass the request on.
+var statuses = httpjson.Statuses{
+	http.StatusBadRequest:            {Class: providerkit.NotSetUp},
+	http.StatusUnauthorized:          {Class: providerkit.Denied}, // ACLs are not enabled
+	http.StatusForbidden:             {Class: providerkit.Denied, Advice: "the ACL token needs the policy write for the prefix"},
+	http.StatusNotFound:              {Class: providerkit.NotSetUp},
+	http.StatusMethodNotAllowed:      {Class: providerkit.NotSetUp},
+	http.StatusRequestEntityTooLarge: {Class: providerkit.NotSetUp, Advice: "limits.kv_max_value_size and txn_max_req_len bound a record"},
+	http.StatusUnprocessableEntity:   {Class: providerkit.NotSetUp},
+	http.StatusTooManyRequests:       {Class: providerkit.Refused},
+}
+
+// Classify gives an error its meaning.
 func (*driver) Classify(err error) providerkit.Meaning {
-	m := httpjson.Classify(err)
+	m := statuses.Classify(err)
+	var refusal *httpjson.StatusError
 	switch {
 	case errors.Is(err, errRefused):
-		m.Class = providerkit.Denied
-		fallthrough
-	case m.Class == providerkit.Denied:
-		m.Advice = "the ACL token needs the policy write for the prefix"
+		m = statuses[http.StatusForbidden]
+	case m.Class == providerkit.Denied && errors.As(err, &refusal) && bytes.Contains(refusal.Body, []byte("ACL not found")): // ErrNotFound in github.com/hashicorp/consul/acl
+		m.Advice = "the ACL token was deleted or has expired, or is not known in the datacenter"
 	}
 	return m
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
+	"github.com/distributedleasing/leasing/abstractions/providerkit/livefile"
 )
 
 // connection finds the container, when it is first needed: azcosmos reads the
@@ -22,6 +23,7 @@ import (
 // providerkit.Config.Detach.
 type connection struct {
 	options Options
+	keys    livefile.Source
 	wire    *wire
 	found   atomic.Pointer[container]
 	finding chan struct{} // of one place
@@ -31,6 +33,7 @@ type connection struct {
 type container struct {
 	*azcosmos.ContainerClient
 	client *azcosmos.Client
+	key    string   // of the client; "" with another identity
 	path   []string // of the partition key
 }
 
@@ -38,16 +41,19 @@ type container struct {
 // of its own: one of azcosmos that has failed to read the account does not try again for
 // five minutes.
 func (c *connection) container(ctx context.Context) (*container, error) {
+	key, err := c.keys(ctx)
+	if err != nil {
+		return nil, err
+	}
 	found := c.found.Load()
-	if found == nil {
+	if found == nil || found.key != key {
 		select {
 		case c.finding <- struct{}{}:
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}
 		defer func() { <-c.finding }()
-		var err error
-		if found, err = c.find(); err != nil {
+		if found, err = c.find(key); err != nil {
 			return nil, err
 		}
 	}
@@ -58,17 +64,17 @@ func (c *connection) container(ctx context.Context) (*container, error) {
 	return found, nil
 }
 
-func (c *connection) find() (*container, error) {
-	if found := c.found.Load(); found != nil {
+func (c *connection) find(key string) (*container, error) {
+	if found := c.found.Load(); found != nil && found.key == key {
 		return found, nil
 	}
 	ctx, cancel := context.WithTimeout(c.wire.lifetime, c.options.Timeout)
 	defer cancel()
-	client, err := c.options.client(c.wire)
+	client, err := c.options.client(c.wire, key)
 	if err != nil {
 		return nil, err
 	}
-	found := &container{client: client}
+	found := &container{client: client, key: key}
 	if found.ContainerClient, err = client.NewContainer(c.options.Database, c.options.Container); err == nil {
 		found.path, err = c.prepare(ctx, found)
 	}
@@ -79,7 +85,9 @@ func (c *connection) find() (*container, error) {
 		}
 		return nil, readError{brief(err)} // nothing of a lease was written
 	}
-	c.found.Store(found)
+	if former := c.found.Swap(found); former != nil {
+		former.client.Close()
+	}
 	return found, nil
 }
 

@@ -1,6 +1,7 @@
 package cosmoslease
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -8,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
 	"github.com/distributedleasing/leasing/abstractions/providerkit/httpguard"
@@ -24,24 +26,25 @@ const (
 // that are not listed.
 type status struct{ code, sub int }
 
-// codes gives statuses their meaning; what is not listed is Unknown. The codes are
+// codes gives statuses their meaning. A status that is not listed is Unknown. By its class a request was applied, or
+// not: see [providerkit.Class]. The codes are
 // those of learn.microsoft.com/rest/api/cosmos-db/http-status-codes-for-cosmosdb,
 // the substatus those of Azure/azure-sdk-for-java,
 // sdk/cosmos/azure-cosmos/docs/StatusCodes.md.
-var codes = map[status]providerkit.Class{
-	{400, 0}:    providerkit.NotSetUp,
-	{401, 0}:    providerkit.Denied,
-	{403, 0}:    providerkit.Denied,
-	{403, 3}:    providerkit.Refused, // a region that takes no writes: a failover under way
-	{403, 1008}: providerkit.Refused, // a replica that does not know the account yet
-	{404, 0}:    missing,
-	{404, 1002}: providerkit.Unknown, // the replica has not seen what the session token tells of
-	{404, 1003}: noContainer,
-	{404, 1024}: providerkit.Unknown, // the container was created anew a moment ago
-	{409, 0}:    conflict,
-	{412, 0}:    conflict,
-	{413, 0}:    providerkit.NotSetUp, // more than 2 MB: there is somebody else's data in the document
-	{429, 0}:    providerkit.Refused,
+var codes = map[status]providerkit.Meaning{
+	{400, 0}:    {Class: providerkit.NotSetUp},
+	{401, 0}:    {Class: providerkit.Denied, Advice: "the key or token is of another account or has expired, or this machine's clock is off"},
+	{403, 0}:    {Class: providerkit.Denied, Advice: "the account's firewall may keep this machine out, or the identity lacks the actions of RoleDefinition"},
+	{403, 3}:    {Class: providerkit.Refused}, // a region that takes no writes: a failover under way
+	{403, 1008}: {Class: providerkit.Refused}, // a replica that does not know the account yet
+	{404, 0}:    {Class: missing},
+	{404, 1002}: {Class: providerkit.Unknown}, // the replica has not seen what the session token tells of
+	{404, 1003}: {Class: noContainer},
+	{404, 1024}: {Class: providerkit.Unknown}, // the container was made a moment ago
+	{409, 0}:    {Class: conflict},
+	{412, 0}:    {Class: conflict},
+	{413, 0}:    {Class: providerkit.NotSetUp, Advice: "another program's data is in the document"}, // more than 2 MB
+	{429, 0}:    {Class: providerkit.Refused},
 	// 408, 410, 449, 500, 502, 503 and 504 are unknown. 449 is documented as
 	// safe to retry, not as not applied.
 }
@@ -61,13 +64,15 @@ func statusOf(err error) (status, http.Header) {
 	return s, header
 }
 
-func classOf(err error) providerkit.Class {
+func meaningOf(err error) providerkit.Meaning {
 	s, _ := statusOf(err)
-	if class, ok := codes[s]; ok {
-		return class
+	if m, ok := codes[s]; ok {
+		return m
 	}
 	return codes[status{code: s.code}]
 }
+
+func classOf(err error) providerkit.Class { return meaningOf(err).Class }
 
 // refusal is the error of a request that changes something: ErrConflict if the item is
 // not what it was.
@@ -90,7 +95,7 @@ func whole(err error) error {
 // Classify says what an error of azcosmos means. That nothing was sent is certain of
 // a read alone: azcosmos repeats some writes, and the one before may have arrived.
 func (*driver) Classify(err error) providerkit.Meaning {
-	m := providerkit.Meaning{Class: classOf(err)}
+	m := meaningOf(err)
 	switch m.Class {
 	case missing, conflict:
 		m.Class = providerkit.Unknown
@@ -115,18 +120,32 @@ func (e readError) Unwrap() error { return e.error }
 // errNoContainer is part of what a call without a container returns.
 var errNoContainer = fmt.Errorf("%w: there is no such container", abstractions.ErrNotSetUp)
 
-// brief is an error in one line. azcosmos shows the whole reply, in eight to twelve.
+// brief is an error in one line: status, substatus, and the service's own sentences. azcosmos shows the whole reply, in eight to
+// twelve lines, with the text that was signed.
 func brief(err error) error {
 	if err == nil || !strings.Contains(err.Error(), "\n") {
 		return err
 	}
-	text := strings.Join(strings.Fields(err.Error()), " ")
+	text := httpguard.Sentences(nil, err.Error())
 	if s, header := statusOf(err); header != nil {
-		text = fmt.Sprintf("Cosmos DB answered %d/%d, activity %q", s.code, s.sub, header.Get("x-ms-activity-id"))
-	}
-	const longest = 300
-	if len(text) > longest {
-		text = strings.ToValidUTF8(text[:longest], "") + "..."
+		text = fmt.Sprintf("Cosmos DB answered %d/%d%s, activity %q", s.code, s.sub, said(err), header.Get("x-ms-activity-id"))
 	}
 	return providerkit.WithText(text, err)
+}
+
+// said is the service's own sentences about a refusal, behind a colon; "" without a message.
+func said(err error) string {
+	var answered *azcore.ResponseError
+	if !errors.As(err, &answered) || answered.RawResponse == nil {
+		return ""
+	}
+	body, err := runtime.Payload(answered.RawResponse) // which is in memory
+	var refusal struct{ Message string }
+	if err != nil || json.Unmarshal(body, &refusal) != nil {
+		return ""
+	}
+	if text := httpguard.Sentences(answered.RawResponse.Request, refusal.Message); text != "" {
+		return ": " + text
+	}
+	return ""
 }

@@ -1,17 +1,21 @@
 package cosmoslease
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"net/url"
 	"slices"
 	"testing"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
@@ -153,6 +157,35 @@ func TestAReplyWithoutADateIsNoAnswer(t *testing.T) {
 	now, err := httpguard.Date(http.Header{"Date": {"Tue, 14 Nov 2023 22:13:20 GMT"}})
 	require.NoError(t, err)
 	require.Equal(t, time.Unix(1_700_000_000, 0).UTC(), now)
+}
+
+// T183: an error has the service's own sentences, but for those that quote what was signed.
+func TestTrap_T183_TheServicesOwnSentences(t *testing.T) {
+	const mac = "8Rv0jPUy7Ee1Vv7s7pYvZ4sYkq3VJ4cWb0n2l1xQx9A="
+	for _, c := range []struct {
+		status         int
+		message        string
+		shown, advised string
+	}{
+		{401, "The input authorization token can't serve the request. The wrong key is being used. Server used the following payload to sign: 'get\n\ns3cret'", "The wrong key is being used", "clock is off"},
+		{403, "Request originated from IP 1.2.3.4 through public internet. This is blocked by your Cosmos DB account firewall settings.", "firewall settings", "firewall"},
+		{403, "Request blocked by Auth account : principal [1-2] does not have required RBAC permissions to perform action [Microsoft.DocumentDB/databaseAccounts/readMetadata] on any scope.", "[Microsoft.DocumentDB/databaseAccounts/readMetadata]", "RoleDefinition"},
+		{403, "The authorization token is not valid at the current time. Please create another token and retry", "not valid at the current time", ""},
+		{403, "The signature " + mac + " is another one.", "403/0, activity", ""},
+	} {
+		body, err := json.Marshal(map[string]string{"code": "Forbidden", "message": c.message + "\r\nActivityId: 1-2, Microsoft.Azure.Documents.Common/2.14.0"})
+		require.NoError(t, err)
+		request, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://account.documents.azure.com/dbs/d", http.NoBody)
+		request.Header.Set("Authorization", url.QueryEscape("type=master&ver=1.0&sig="+mac))
+		text := explained(brief(runtime.NewResponseError(&http.Response{ //nolint:bodyclose // it is in memory
+			StatusCode: c.status, Header: http.Header{"X-Ms-Activity-Id": {"1-2"}}, Body: io.NopCloser(bytes.NewReader(body)), Request: request,
+		}))).Error()
+		require.Contains(t, text, c.shown)
+		require.Contains(t, text, c.advised)
+		for _, secret := range []string{"s3cret", mac, mac[:20], "to sign", "\n", "Microsoft.Azure.Documents"} {
+			require.NotContains(t, text, secret)
+		}
+	}
 }
 
 // An error has one line, which names the request, the status and the service's trace;

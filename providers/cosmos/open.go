@@ -43,7 +43,7 @@ func Open(ctx context.Context, options Options) (*Provider, error) {
 	if err != nil {
 		return nil, err
 	}
-	access, err := providerkit.ExactlyOne(options, "Key", "Auth", "Credential")
+	access, err := providerkit.ExactlyOne(options, "Key", "Secret", "SecretFile", "Auth", "Credential")
 	if err == nil {
 		err = options.complete()
 	}
@@ -53,7 +53,11 @@ func Open(ctx context.Context, options Options) (*Provider, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newProvider(options), nil
+	keys, err := options.keys()
+	if err != nil {
+		return nil, err
+	}
+	return newProvider(options, keys), nil
 }
 
 // OpenURL is Open with Options.URL.
@@ -97,8 +101,8 @@ func (o *Options) readURL() error {
 // readConnectionString takes over what a connection string says. azcosmos' own parser
 // needs the parts in one order, and panics without a key.
 func (o *Options) readConnectionString() error {
-	if o.Key != "" || !o.Auth.IsZero() || o.Credential != nil {
-		return providerkit.BadOption("ConnectionString", providerkit.NotShown, "no Key, Auth and Credential beside it: it has a key")
+	if o.Key != "" || o.Secret != nil || o.SecretFile != "" || !o.Auth.IsZero() || o.Credential != nil {
+		return providerkit.BadOption("ConnectionString", providerkit.NotShown, "no Key, Secret, SecretFile, Auth and Credential beside it: it has a key")
 	}
 	for part := range strings.SplitSeq(o.ConnectionString, ";") {
 		switch name, value, _ := strings.Cut(strings.TrimSpace(part), "="); {
@@ -123,8 +127,8 @@ func (o *Options) authenticate() (err error) {
 	return err
 }
 
-// client makes a client of azcosmos. It sends nothing.
-func (o *Options) client(w *wire) (*azcosmos.Client, error) {
+// client makes a client of azcosmos with a key, or with Options.Credential. It sends nothing.
+func (o *Options) client(w *wire, key string) (*azcosmos.Client, error) {
 	options := o.ClientOptions
 	options.Transport = w
 	options.Retry.MaxRetries = -1 // one attempt, but for what azcosmos has beneath
@@ -133,9 +137,9 @@ func (o *Options) client(w *wire) (*azcosmos.Client, error) {
 	if o.Credential != nil {
 		return azcosmos.NewClient(endpoint, auth.ForService(w.lifetime, o.Credential, ""), &options)
 	}
-	key, err := azcosmos.NewKeyCredential(o.Key)
+	signer, err := azcosmos.NewKeyCredential(key)
 	if err != nil {
-		return nil, abstractions.ErrInvalid // complete has seen to it
+		return nil, abstractions.ErrInvalid // it has been checked
 	}
-	return azcosmos.NewClientWithKey(endpoint, key, &options)
+	return azcosmos.NewClientWithKey(endpoint, signer, &options)
 }

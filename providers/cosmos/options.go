@@ -1,6 +1,7 @@
 package cosmoslease
 
 import (
+	"context"
 	"encoding/base64"
 	"fmt"
 	"net/netip"
@@ -12,6 +13,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
+	"github.com/distributedleasing/leasing/abstractions/providerkit/livefile"
 	"github.com/distributedleasing/leasing/auth"
 )
 
@@ -20,7 +22,7 @@ const DefaultPartitionKeyPath = "/id"
 
 // Options configure a provider. Exactly one of URL, ConnectionString and Endpoint
 // says where the account is. A connection string contains a key. With a URL or an
-// Endpoint, authenticate in exactly one way: by Key, Auth or Credential, or by
+// Endpoint, authenticate in exactly one way: by Key, Secret, SecretFile, Auth or Credential, or by
 // what the URL says.
 //
 // In JSON, and as the query of a URL, the fields have the names in their tags,
@@ -46,6 +48,12 @@ type Options struct {
 
 	// Key is the account's primary or secondary key.
 	Key string `json:"key" option:"secret"`
+	// Secret returns a key of the account, which may change: it is called for each request of a lease, by several
+	// goroutines at a time, so it keeps what it has fetched. An error counts as a failure of the
+	// credentials, after which nothing is sent. A new key costs two requests.
+	Secret func(ctx context.Context) (string, error) `json:"-"`
+	// SecretFile is a file with a key of the account. Each request uses its newest contents that can be used.
+	SecretFile string `json:"secret_file"`
 	// Auth is how to get tokens from Microsoft Entra ID: see RoleDefinition.
 	Auth auth.Options `json:"auth"`
 	// Credential is your own credential. It must obey its context: a request for a
@@ -135,15 +143,14 @@ func (o *Options) complete() error {
 		}
 	}
 	_, badPath := parsePath(o.path())
-	key, badKey := base64.StdEncoding.DecodeString(o.Key)
 	u, err := url.Parse(o.Endpoint)
 	switch {
 	case err != nil || u.Hostname() == "" || u.User != nil || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "":
 		return providerkit.BadOption("Endpoint", providerkit.NotShown, "https://host or https://host:port, without path, user or password")
 	case u.Scheme != "https" && (u.Scheme != "http" || !isLocal(u.Hostname())):
 		return providerkit.BadOption("Endpoint", providerkit.NotShown, "https://; http:// is for 127.0.0.1, ::1 and localhost alone")
-	case o.Key != "" && (badKey != nil || len(key) == 0):
-		return providerkit.BadOption("Key", providerkit.NotShown, "the account's key, which is in base64")
+	case o.Key != "" && !isKey(o.Key):
+		return providerkit.BadOption("Key", providerkit.NotShown, wantKey)
 	case o.Prefix != "" && abstractions.ValidateName(o.Prefix) != nil:
 		return providerkit.BadOption("Prefix", o.Prefix, "UTF-8 without control characters")
 	case badPath != "":
@@ -156,6 +163,27 @@ func (o *Options) complete() error {
 		return providerkit.BadOption("ExpireDocuments", true, "false, or a Retention that ends")
 	}
 	return nil
+}
+
+const wantKey = "the account's key, which is in base64"
+
+func isKey(text string) bool {
+	key, err := base64.StdEncoding.DecodeString(text)
+	return err == nil && len(key) > 0
+}
+
+// keys returns the source of the key for each request. The key is "" with another identity.
+func (o *Options) keys() (livefile.Source, error) {
+	if o.Secret == nil && o.SecretFile == "" {
+		key := o.Key
+		return func(context.Context) (string, error) { return key, nil }, nil
+	}
+	return livefile.NewSource(o.Secret, o.SecretFile, func(text string) error {
+		if !isKey(text) {
+			return providerkit.BadOption("Secret", providerkit.NotShown, wantKey)
+		}
+		return nil
+	})
 }
 
 // isLocal reports whether a host is this machine.

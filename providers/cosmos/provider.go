@@ -7,6 +7,7 @@ import (
 
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
+	"github.com/distributedleasing/leasing/abstractions/providerkit/livefile"
 )
 
 const (
@@ -37,11 +38,11 @@ type driver struct {
 	end   context.CancelFunc // of the wire's lifetime
 }
 
-func newProvider(o Options) *Provider {
+func newProvider(o Options, keys livefile.Source) *Provider {
 	lifetime, end := context.WithCancel(context.Background())
 	ids := naming(o.Prefix)
 	s := &store{
-		connection: &connection{options: o, wire: newWire(lifetime, o.ClientOptions.Transport), finding: make(chan struct{}, 1)},
+		connection: &connection{options: o, keys: keys, wire: newWire(lifetime, o.ClientOptions.Transport), finding: make(chan struct{}, 1)},
 		naming:     ids,
 	}
 	s.connection.wire.account, _ = url.Parse(o.Endpoint) // complete has seen to it

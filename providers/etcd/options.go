@@ -9,6 +9,8 @@ import (
 
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
+	"github.com/distributedleasing/leasing/abstractions/providerkit/livefile"
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 	"google.golang.org/grpc"
@@ -23,7 +25,7 @@ type Options struct {
 	// Prefix is the first part of all keys, before a slash. Processes exclude each other only under the same Prefix. Default
 	// "leases".
 	Prefix string `json:"prefix" option:"default=leases,path,maxlen=500"`
-	// Client is your own client, instead of the seven fields that follow. Close leaves it open. Its KV and Watcher may be
+	// Client is your own client, instead of the nine fields that follow. Close leaves it open. Its KV and Watcher may be
 	// from package namespace.
 	Client *clientv3.Client `json:"-"`
 	// Endpoints are addresses of members, as host:port, of which the port may be left out.
@@ -31,6 +33,11 @@ type Options struct {
 	// Username and Password authenticate, if authentication is enabled.
 	Username string             `json:"username"`
 	Password providerkit.Secret `json:"password"`
+	// Secret returns a password in place of Password, which may change: it is called for each token that etcd is asked for, by
+	// several goroutines at a time. An error counts as a failure of the credentials.
+	Secret func(ctx context.Context) (string, error) `json:"-"`
+	// SecretFile is a file with a password. Each token is asked for with its newest contents that can be used.
+	SecretFile string `json:"secret_file"`
 	// TLS encrypts connections. CAFile holds the certificates to trust, in PEM; default: the system's. CertFile and KeyFile are
 	// the client's certificate and key. Setting any of these files also sets TLS. New connections use the newest contents of the
 	// files that can be used.
@@ -73,10 +80,18 @@ func (o *Options) complete() error {
 	if err := providerkit.Complete(o); err != nil {
 		return err
 	}
+	passwords := 0
+	for _, set := range []bool{!o.Password.IsZero(), o.Secret != nil, o.SecretFile != ""} {
+		if set {
+			passwords++
+		}
+	}
 	files := o.CAFile != "" || o.CertFile != "" || o.KeyFile != ""
 	switch {
-	case (o.Username == "") != o.Password.IsZero():
+	case (o.Username == "") != (passwords == 0):
 		return providerkit.BadOption("Password", providerkit.NotShown, "Username beside it")
+	case passwords > 1:
+		return providerkit.BadOption("Password", providerkit.NotShown, "one of Password, Secret and SecretFile")
 	case o.Client != nil && (len(o.Endpoints) > 0 || o.Username != "" || o.TLS || files):
 		return providerkit.BadOption("Client", "with others", "no Endpoints, Username, Password, TLS and files beside it")
 	case o.Client == nil && len(o.Endpoints) == 0:
@@ -100,14 +115,36 @@ func (o *Options) client() (*clientv3.Client, error) {
 		DialTimeout: o.Timeout, DialKeepAliveTime: 10 * time.Second, DialKeepAliveTimeout: 3 * time.Second,
 		MaxUnaryRetries: 2, // once more with a new token
 	}
+	if o.Secret != nil || o.SecretFile != "" {
+		newest, err := o.newestPassword()
+		if err != nil {
+			return nil, err
+		}
+		config.Password, config.DialOptions = "set by newestPassword", append(config.DialOptions, newest)
+	}
 	if o.TLS {
 		live, err := newLiveTLS(o)
 		if err != nil {
 			return nil, err
 		}
-		config.DialOptions = []grpc.DialOption{grpc.WithTransportCredentials(live)} // the last of these options counts
+		config.DialOptions = append(config.DialOptions, grpc.WithTransportCredentials(live)) // the last of these options counts
 	}
 	return clientv3.New(config)
+}
+
+// newestPassword sets the password of each request for a token. The client itself keeps the one that it was made with.
+func (o *Options) newestPassword() (grpc.DialOption, error) {
+	source, err := livefile.NewSource(o.Secret, o.SecretFile, func(string) error { return nil })
+	return grpc.WithChainUnaryInterceptor(func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+		if request, ok := req.(*pb.AuthenticateRequest); ok {
+			password, err := source(ctx)
+			if err != nil {
+				return err
+			}
+			request.Password = password
+		}
+		return invoke(ctx, method, req, reply, cc, opts...)
+	}), err
 }
 
 // OpenURL is Open with Options.URL.

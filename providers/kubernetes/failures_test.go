@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -76,6 +77,33 @@ func TestWhatAnswersMean(t *testing.T) {
 	}
 	_, err := p.Acquire(t.Context(), wish("a", time.Minute))
 	require.ErrorIs(t, err, abstractions.ErrThrottled)
+}
+
+// T185: the advice of an answer is of its cause.
+func TestTrap_T185_AdviceIsOfTheCause(t *testing.T) {
+	const verbs = "needs the verbs"
+	for _, c := range []struct {
+		status  int
+		message string
+		advice  string
+	}{
+		{401, "Unauthorized", "has expired"},
+		{403, `leases.coordination.k8s.io "a" is forbidden: User "u" cannot create resource "leases" in API group "coordination.k8s.io"`, verbs},
+		{403, `leases.coordination.k8s.io "a" is forbidden: exceeded quota: q, requested: count/leases=1`, "exceeded quota"},
+		{403, `leases.coordination.k8s.io "a" is forbidden: unable to create new content in namespace n because it is being terminated`, "terminated"},
+		{403, `admission webhook "w" denied the request`, "webhook"},
+		{400, `admission webhook "w" denied the request`, "webhook"},
+	} {
+		body := fmt.Sprintf(`{"kind": "Status", "apiVersion": "v1", "status": "Failure", "message": %q, "code": %d}`, c.message, c.status)
+		p, w := through(t, nowhere())
+		*w = func(req *http.Request, _ providertest.Sender) (*http.Response, error) {
+			return providertest.Answer(req, c.status, body), nil
+		}
+		_, err := p.Acquire(t.Context(), wish("a", time.Minute))
+		require.ErrorContains(t, err, c.advice)
+		require.Equal(t, c.advice == verbs, strings.Contains(err.Error(), verbs), err)
+		require.True(t, abstractions.NotApplied(err))
+	}
 }
 
 // Nothing counts that lacks Kubernetes' mark: no refusal, no success, no missing lease. Each body is an answer to each verb.

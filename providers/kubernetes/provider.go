@@ -94,13 +94,25 @@ func (d *driver) Close() error {
 	return nil
 }
 
-// Classify says what an error means, by
-// kubernetes.io/docs/reference/kubernetes-api/common-definitions/status.
+// statuses are those of kubernetes.io/docs/reference/kubernetes-api/common-definitions/status, and of
+// k8s.io/apimachinery@v0.36.3/pkg/apis/meta/v1/types.go, StatusReason. A 500 and a 504 may have been applied.
+var statuses = httpjson.Statuses{
+	http.StatusBadRequest:            {Class: providerkit.NotSetUp},
+	http.StatusUnauthorized:          {Class: providerkit.Denied, Advice: "the token or certificate has expired, or is of no account of the cluster"},
+	http.StatusForbidden:             {Class: providerkit.Denied, Advice: "the account needs the verbs get, list, create, update and delete for leases.coordination.k8s.io in the namespace"},
+	http.StatusNotFound:              {Class: providerkit.NotSetUp},
+	http.StatusMethodNotAllowed:      {Class: providerkit.NotSetUp},
+	http.StatusRequestEntityTooLarge: {Class: providerkit.NotSetUp},
+	http.StatusUnprocessableEntity:   {Class: providerkit.NotSetUp},
+	http.StatusTooManyRequests:       {Class: providerkit.Refused},
+}
+
+// Classify gives an error its meaning.
 func (*driver) Classify(err error) providerkit.Meaning {
-	m := httpjson.Classify(err)
+	m := statuses.Classify(err)
 	var refusal *httpjson.StatusError
-	if m.Class == providerkit.Denied && errors.As(err, &refusal) && bytes.Contains(refusal.Body, []byte(" cannot ")) { // as of RBAC, and not of a quota or a webhook
-		m.Advice = "the account needs the verbs get, list, create, update and delete for leases.coordination.k8s.io in the namespace"
+	if errors.As(err, &refusal) && refusal.Status == http.StatusForbidden && !bytes.Contains(refusal.Body, []byte(" cannot ")) {
+		m.Advice = "" // of a quota or a webhook, and not of RBAC
 	}
 	return m
 }

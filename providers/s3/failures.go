@@ -3,7 +3,9 @@ package s3lease
 import (
 	"errors"
 	"net/http"
+	"strings"
 
+	"github.com/aws/aws-sdk-go-v2/aws/retry"
 	"github.com/aws/smithy-go"
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
@@ -29,42 +31,73 @@ func answerOf(err error) (code string, status int, header http.Header) {
 	return code, status, header
 }
 
-// classOf goes by docs.aws.amazon.com/AmazonS3/latest/API/ErrorResponses.html. An error
-// without a code is of no answer of the store: see answers.
-func classOf(err error) providerkit.Class {
-	code, status, _ := answerOf(err)
-	switch code {
-	case "", "RequestTimeout", // 400
-		"TemporaryRedirect": // 307, until the names of a new bucket are known
-		return providerkit.Unknown
-	case "NoSuchKey":
-		return missing
-	case "PreconditionFailed", "ConditionalRequestConflict", "OperationAborted": // 412; 409, another request for the key was under way
-		return conflict
-	case noBucket:
-		return providerkit.NotSetUp
-	case "ExpiredToken", "InvalidToken", "TokenRefreshRequired": // 400
-		return providerkit.Denied
-	case "SlowDown": // 503
-		return providerkit.Refused
-	}
-	switch status {
-	case http.StatusMovedPermanently, // another region's bucket
-		http.StatusBadRequest, http.StatusMethodNotAllowed, http.StatusNotImplemented: // a store that knows no conditions
-		return providerkit.NotSetUp
-	case http.StatusUnauthorized, http.StatusForbidden:
-		return providerkit.Denied
-	case http.StatusTooManyRequests:
-		return providerkit.Refused
-	}
-	return providerkit.Unknown
+// codes gives the store's error codes their meaning
+// (docs.aws.amazon.com/AmazonS3/latest/API/ErrorResponses.html, …/KMS/latest/APIReference/CommonErrors.html). By its class a request
+// was applied, or not: see [providerkit.Class]. The SDK lists the codes of throttling. Any other code goes by its status.
+var codes = map[string]providerkit.Meaning{
+	"NoSuchKey":                  {Class: missing},
+	"PreconditionFailed":         {Class: conflict}, // 412
+	"ConditionalRequestConflict": {Class: conflict}, // 409, another request for the key was under way
+	"OperationAborted":           {Class: conflict}, // 409
+	noBucket:                     {Class: providerkit.NotSetUp, Advice: "create the bucket"},
+
+	"RequestTimeout":    {Class: providerkit.Unknown}, // 400
+	"TemporaryRedirect": {Class: providerkit.Unknown}, // 307, until the names of a new bucket are known
+
+	// These pass: the next request has other credentials, another time, or a body that arrives.
+	"ExpiredToken":                {Class: providerkit.Unsent, Advice: expired}, // 400
+	"ExpiredTokenException":       {Class: providerkit.Unsent, Advice: expired},
+	"TokenRefreshRequired":        {Class: providerkit.Unsent, Advice: expired}, // 400
+	"RequestExpired":              {Class: providerkit.Unsent, Advice: skewed},  // 400
+	"RequestTimeTooSkewed":        {Class: providerkit.Unsent, Advice: skewed},  // 403
+	"IncompleteBody":              {Class: providerkit.Unsent},                  // 400
+	"BadDigest":                   {Class: providerkit.Unsent},                  // 400, the body was damaged
+	"XAmzContentSHA256Mismatch":   {Class: providerkit.Unsent},                  // 400, as BadDigest
+	"XAmzContentChecksumMismatch": {Class: providerkit.Unsent},                  // 400, as BadDigest
+
+	"InvalidToken": {Class: providerkit.Denied, Advice: rights}, // 400
 }
+
+const (
+	expired = "the credentials have expired: their source is to renew them"
+	skewed  = "this machine's clock has to be right"
+	rights  = "s3:GetObject, s3:PutObject and s3:ListBucket are needed, and keys of the bucket's account"
+)
+
+// statuses gives statuses their meaning where the code says nothing. After any other the request may have been applied.
+var statuses = map[int]providerkit.Meaning{
+	http.StatusMovedPermanently: {Class: providerkit.NotSetUp}, // another region's bucket
+	http.StatusBadRequest:       {Class: providerkit.NotSetUp}, // so are the next two: a store that knows no conditions
+	http.StatusMethodNotAllowed: {Class: providerkit.NotSetUp},
+	http.StatusNotImplemented:   {Class: providerkit.NotSetUp},
+	http.StatusUnauthorized:     {Class: providerkit.Denied, Advice: rights},
+	http.StatusForbidden:        {Class: providerkit.Denied, Advice: rights},
+	http.StatusTooManyRequests:  {Class: providerkit.Refused},
+}
+
+// meaningOf looks an error up. An error without a code is of no answer of the store: see answers.
+func meaningOf(err error) providerkit.Meaning {
+	code, status, _ := answerOf(err)
+	code = strings.TrimPrefix(code, "KMS.") // of the service that encrypts the bucket
+	if code == "" {
+		return providerkit.Meaning{}
+	}
+	if m, found := codes[code]; found {
+		return m
+	}
+	if _, throttled := retry.DefaultThrottleErrorCodes[code]; throttled {
+		return providerkit.Meaning{Class: providerkit.Refused}
+	}
+	return statuses[status]
+}
+
+func classOf(err error) providerkit.Class { return meaningOf(err).Class }
 
 // Classify says what an error of the SDK means. It makes one attempt, so a dial that
 // failed has sent nothing.
 func (*driver) Classify(err error) providerkit.Meaning {
-	m := providerkit.Meaning{Class: classOf(err)}
-	code, status, header := answerOf(err)
+	m := meaningOf(err)
+	_, status, header := answerOf(err)
 	if unanswered, ok := errors.AsType[*smithyhttp.RequestSendError](err); ok {
 		m.Text = unanswered.Err.Error() // the SDK puts an empty status and IDs before it
 	}
@@ -73,10 +106,6 @@ func (*driver) Classify(err error) providerkit.Meaning {
 		m.Class = providerkit.Unknown
 	case m.Class == providerkit.Refused:
 		m.RetryAfter = httpguard.RetryAfter(header)
-	case m.Class == providerkit.Denied:
-		m.Advice = "s3:GetObject, s3:PutObject and s3:ListBucket are needed, and this machine's clock has to be right"
-	case code == noBucket:
-		m.Advice = "create the bucket"
 	case status == 0 && providerkit.NotSent(err):
 		m.Class = providerkit.Unsent
 	}

@@ -1,6 +1,7 @@
 package s3lease
 
 import (
+	"errors"
 	"net/http"
 	"testing"
 	"time"
@@ -12,7 +13,8 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providertest"
 )
 
-func TestWhatAnswersMean(t *testing.T) {
+// T184: a refusal that passes is no final one: a throttle, credentials or a time that are over, a body that did not arrive.
+func TestTrap_T184_WhatAnswersMean(t *testing.T) {
 	p, w := tapped(t)
 	for _, c := range []struct {
 		status int
@@ -22,10 +24,20 @@ func TestWhatAnswersMean(t *testing.T) {
 	}{
 		{301, "PermanentRedirect", abstractions.ErrNotSetUp, true},
 		{400, "AuthorizationHeaderMalformed", abstractions.ErrNotSetUp, true},
-		{400, "ExpiredToken", abstractions.ErrDenied, true},
+		{400, "BadDigest", abstractions.ErrUnavailable, true},
+		{400, "ExpiredToken", abstractions.ErrUnavailable, true},
+		{400, "IncompleteBody", abstractions.ErrUnavailable, true},
+		{400, "InvalidToken", abstractions.ErrDenied, true},
+		{400, "KMS.ThrottlingException", abstractions.ErrThrottled, true},
+		{400, "RequestExpired", abstractions.ErrUnavailable, true},
+		{400, "Throttling", abstractions.ErrThrottled, true},
+		{400, "ThrottlingException", abstractions.ErrThrottled, true},
+		{400, "TokenRefreshRequired", abstractions.ErrUnavailable, true},
+		{400, "XAmzContentSHA256Mismatch", abstractions.ErrUnavailable, true},
 		{400, "RequestTimeout", abstractions.ErrUnavailable, false},
 		{403, "AccessDenied", abstractions.ErrDenied, true},
-		{403, "RequestTimeTooSkewed", abstractions.ErrDenied, true},
+		{403, "RequestTimeTooSkewed", abstractions.ErrUnavailable, true},
+		{403, "SignatureDoesNotMatch", abstractions.ErrDenied, true},
 		{404, "NoSuchBucket", abstractions.ErrNotSetUp, true},
 		{405, "MethodNotAllowed", abstractions.ErrNotSetUp, true},
 		{429, "TooManyRequests", abstractions.ErrThrottled, true},
@@ -39,6 +51,9 @@ func TestWhatAnswersMean(t *testing.T) {
 		}
 		_, err := p.Acquire(t.Context(), wish("a", time.Minute))
 		require.ErrorIs(t, err, c.want, c.code)
+		for _, final := range []error{abstractions.ErrDenied, abstractions.ErrNotSetUp, abstractions.ErrThrottled} {
+			require.True(t, c.want == final || !errors.Is(err, final), "%s: %v", c.code, err)
+		}
 		require.Equal(t, c.undone, abstractions.NotApplied(err), c.code)
 	}
 }

@@ -12,6 +12,8 @@
 // tells why. A certificate and its key may therefore be replaced one after the other. A pipe or a
 // device is read once.
 //
+// A Source is a secret of a file or of a function of the application's.
+//
 // TLS makes configurations for new connections from such files. A connection that is open keeps the
 // configuration of its handshake.
 package livefile

@@ -38,7 +38,9 @@ func (c *call) authorize() *reply {
 func unauthorized(why string) *reply { return refuse(http.StatusUnauthorized, 0, why) }
 
 func (c *call) authorizeKey(sig string) *reply {
+	c.account.mu.Lock()
 	key, err := base64.StdEncoding.DecodeString(c.account.options.Key)
+	c.account.mu.Unlock()
 	if err != nil || len(key) == 0 {
 		return unauthorized("keys are not used here")
 	}

@@ -166,26 +166,21 @@ func (c *Client) sign(req *http.Request) error {
 	return providerkit.GuardCredentials(nil, func() error { return c.authorize(req) })
 }
 
-// Classify says what an error means, by the table that the answers of many services have
-// in common, and by whether anything was sent. A redirect, and an answer that is not the
-// service's, leave the outcome unknown.
-func Classify(err error) providerkit.Meaning {
+// Statuses gives the statuses of a service's answers their meaning. By its class a request was applied, or not: see
+// [providerkit.Class]. After a status that is not listed the request may have been applied.
+type Statuses map[int]providerkit.Meaning
+
+// Classify gives an error its meaning, by its status, and by whether anything was sent. A redirect, and an
+// answer that is not the service's, leave the outcome unknown.
+func (s Statuses) Classify(err error) (m providerkit.Meaning) {
 	var answer *StatusError
-	if !errors.As(err, &answer) {
-		if providerkit.NotSent(err) {
-			return providerkit.Meaning{Class: providerkit.Unsent}
+	switch {
+	case errors.As(err, &answer):
+		if m = s[answer.Status]; m.Class == providerkit.Refused {
+			m.RetryAfter = httpguard.RetryAfter(answer.Header)
 		}
-		return providerkit.Meaning{}
-	}
-	m := providerkit.Meaning{}
-	switch status := answer.Status; {
-	case status == http.StatusTooManyRequests:
-		m.Class, m.RetryAfter = providerkit.Refused, httpguard.RetryAfter(answer.Header)
-	case status == http.StatusUnauthorized, status == http.StatusForbidden:
-		m.Class = providerkit.Denied
-	case status == http.StatusBadRequest, status == http.StatusNotFound, status == http.StatusMethodNotAllowed,
-		status == http.StatusRequestEntityTooLarge, status == http.StatusUnprocessableEntity:
-		m.Class = providerkit.NotSetUp
+	case providerkit.NotSent(err):
+		m.Class = providerkit.Unsent
 	}
 	return m
 }
