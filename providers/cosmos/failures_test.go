@@ -177,7 +177,7 @@ func TestTrap_T183_TheServicesOwnSentences(t *testing.T) {
 		require.NoError(t, err)
 		request, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://account.documents.azure.com/dbs/d", http.NoBody)
 		request.Header.Set("Authorization", url.QueryEscape("type=master&ver=1.0&sig="+mac))
-		text := explained(brief(runtime.NewResponseError(&http.Response{ //nolint:bodyclose // it is in memory
+		text := explained(brief(runtime.NewResponseError(&http.Response{
 			StatusCode: c.status, Header: http.Header{"X-Ms-Activity-Id": {"1-2"}}, Body: io.NopCloser(bytes.NewReader(body)), Request: request,
 		}))).Error()
 		require.Contains(t, text, c.shown)

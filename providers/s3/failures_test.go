@@ -52,7 +52,7 @@ func TestTrap_T184_WhatAnswersMean(t *testing.T) {
 		_, err := p.Acquire(t.Context(), wish("a", time.Minute))
 		require.ErrorIs(t, err, c.want, c.code)
 		for _, final := range []error{abstractions.ErrDenied, abstractions.ErrNotSetUp, abstractions.ErrThrottled} {
-			require.True(t, c.want == final || !errors.Is(err, final), "%s: %v", c.code, err)
+			require.Equal(t, errors.Is(c.want, final), errors.Is(err, final), "%s: %v", c.code, err)
 		}
 		require.Equal(t, c.undone, abstractions.NotApplied(err), c.code)
 	}
