@@ -17,10 +17,10 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-// patience is how long any one call may take before the suite gives up on it.
+// patience bounds each call of the suite.
 const patience = 30 * time.Second
 
-// env is what a check works with: two clients of one backend, time, names.
+// env has the tools of a check: two clients of one backend, time, names.
 type env struct {
 	*require.Assertions
 	t     *guard

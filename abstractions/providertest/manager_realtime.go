@@ -54,7 +54,7 @@ func (m *managed) ends(lease leasing.Lease, d time.Duration) {
 	}
 }
 
-// lives compares a lease with its record at the backend. It returns the loss of a lease that is lost meanwhile.
+// lives compares a lease with its record at the backend. It returns the loss if the lease is lost.
 func (m *managed) lives(lease leasing.Lease) error {
 	record := m.e.inspect(lease.Name())
 	if err := lease.Err(); err != nil {
