@@ -18,9 +18,9 @@ var providers = map[string][3]string{
 	"providers-sql-mysql": {"mysqllease", "LEASING_TEST_MARIADB", "mysql://root@127.0.0.1:3306/leasing?create=true"},
 }
 
-// commands are the modules that are programs themselves, and arguments that use each.
+// commands are the modules that are programs themselves, and arguments that use each. FOLDER is a new folder.
 var commands = map[string][]string{
-	"cmd-leasing": {"run", "--url", "sqlite://leases.db?create=true", "hello", "--", "true"},
+	"cmd-leasing": {"run", "--url", "sqlite://FOLDER/leases.db?create=true", "hello", "--", "true"},
 }
 
 // writeConsumer writes the small program that uses a module.

@@ -148,7 +148,10 @@ func (s *sandbox) checkModule(ctx context.Context, m released, update bool) erro
 	}
 	program, use := ".", []string{"./program"}
 	if command, ok := commands[m.slug]; ok {
-		program, use = m.Path, append(use, command...)
+		program = m.Path
+		for _, argument := range command {
+			use = append(use, strings.ReplaceAll(argument, "FOLDER", dir))
+		}
 	} else if err := writeConsumer(release, m, filepath.Join(dir, "main.go")); err != nil {
 		return fmt.Errorf("every released module needs a small program that uses it: %w", err)
 	}
