@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/distributedleasing/leasing/abstractions/servertest"
 )
 
 // made are the changed lines of each change of a small text, with the operator.
@@ -90,6 +92,7 @@ func TestEachOperatorOfTexts(t *testing.T) {
 
 // Each candidate of the code as it is has a name of its own, and an edit that applies and is Go.
 func TestEachCandidateApplies(t *testing.T) {
+	servertest.Long(t)
 	files, err := sources("../..", regexp.MustCompile(""))
 	require.NoError(t, err)
 	all, err := candidates("seed", files)

@@ -43,14 +43,14 @@ func TestOptionsThatCantBe(t *testing.T) {
 		{URL: "etcd:///leases"},
 		{URL: "etcd://host", Endpoints: []string{"other"}},
 		{URL: "etcd://host/p", Prefix: "q"},
-		{URL: "etcd://host?password=secret"},
+		{URL: "etcd://host?password=hunter2"},
 		{URL: "etcd://host?nonsense=1"},
 		{URL: "http://host"},
 		{Endpoints: []string{"http://host"}},
 		{Endpoints: []string{""}},
 		{Endpoints: []string{"host"}, Prefix: "/p"},
 		{Endpoints: []string{"host"}, Username: "app"},
-		{Endpoints: []string{"host"}, Password: providerkit.NewSecret("secret")},
+		{Endpoints: []string{"host"}, Password: providerkit.NewSecret("hunter2")},
 		{Endpoints: []string{"host"}, CertFile: "cert.pem"},
 		{Endpoints: []string{"host"}, CAFile: "/no/such/file"},
 		{Endpoints: []string{"host"}, Client: &clientv3.Client{}},
@@ -58,7 +58,7 @@ func TestOptionsThatCantBe(t *testing.T) {
 	} {
 		_, err := Open(t.Context(), o)
 		require.ErrorIs(t, err, abstractions.ErrInvalid, "%v", o)
-		require.NotContains(t, err.Error(), "secret")
+		require.NotContains(t, err.Error(), "hunter2")
 	}
 }
 
