@@ -5,6 +5,8 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"net"
+	"os"
 	"runtime"
 	"strings"
 	"testing"
@@ -196,5 +198,25 @@ func TestTrap_T193_ADroppedLeaseIsNamed(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		require.Error(t, m.Close(ctx))
+	})
+}
+
+// A client library has deadlines of its own, as of a dial: they are no answer either.
+func TestTrap_T189_ATimeoutOfTheLibraryIsNoAnswer(t *testing.T) {
+	virtual(t, leasing.Options{}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
+		l := acquire(t, m, nil)
+		dial := fmt.Errorf("%w: %w", leasing.ErrUnavailable, &net.OpError{Op: "dial", Err: os.ErrDeadlineExceeded})
+		p.Use(leasingtest.Fail(leasingtest.Renew, leasingtest.Always, dial))
+		p.Use(leasingtest.Fail(leasingtest.Renew, 3, leasing.ErrDenied))
+		ended(t, l, time.Minute)
+		requireLost(t, l, leasing.LostExpired)
+		require.ErrorIs(t, l.Err(), leasing.ErrDenied)
+		require.NotContains(t, l.Err().Error(), "dial")
+
+		p.Clear()
+		again := acquire(t, m, nil)
+		p.Use(leasingtest.Fail(leasingtest.Renew, leasingtest.Always, dial))
+		ended(t, again, time.Minute)
+		require.ErrorIs(t, again.Err(), os.ErrDeadlineExceeded, "there was no other answer")
 	})
 }

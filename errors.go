@@ -102,6 +102,17 @@ func (e *noAnswerError) Unwrap() []error {
 
 func (e *noAnswerError) NotApplied() bool { return abstractions.NotApplied(e.err) }
 
+// unanswered marks the error of a client library's own timeout, as of a dial, as one of a request that had no answer.
+func unanswered(err error) error {
+	if _, marked := err.(*noAnswerError); marked || !errors.Is(err, ErrUnavailable) || errors.Is(err, ErrThrottled) { //nolint:errorlint // the outermost only
+		return err
+	}
+	if timeout := (interface{ Timeout() bool })(nil); errors.As(err, &timeout) && timeout.Timeout() {
+		return &noAnswerError{err: err}
+	}
+	return err
+}
+
 // after returns err, which follows an earlier error of the same lease. If the backend did not answer this
 // time, err carries its last answer.
 func after(earlier, err error) error {

@@ -96,6 +96,7 @@ func (l *lease) finishRenewal(sent, now instant, grant abstractions.Grant, err e
 	if err == nil && sent.add(m.options.window(grant.TTL)).left(now) <= 0 {
 		err = errTooLate
 	}
+	err = unanswered(err)
 	v, random, took := judge(err), m.random(), now.mono-sent.mono
 	m.outage.note(m.running, m.clock, err)
 

@@ -307,7 +307,7 @@ var managerRealTrustChecks = []managerCheck{
 				return err
 			}
 			m.ends(lease, e.short+e.h.Slack)
-			if lost, ok := lease.Err().(*abstractions.LostError); ok && lost.Reason == abstractions.LostExpired { //nolint:errorlint // as the manager has set it
+			if lost, ok := lease.Err().(*abstractions.LostError); ok && lost.Reason == abstractions.LostExpired {
 				return lost
 			}
 			m.isLost(lease, abstractions.LostTaken)

@@ -59,7 +59,7 @@ var managerRealEndingChecks = []managerCheck{
 	}},
 	{"WorkEndsBeforeTheRelease", func(ctx context.Context, e *env, _ *managed) {
 		m := e.manage(e.p, leasing.Options{TTL: e.long})
-		do := func(ctx context.Context, work func(context.Context, leasing.Lease) error) (string, error) {
+		do := func(ctx context.Context, work func(context.Context, leasing.Lease) error) error {
 			name, returned := e.name(), false
 			m.bend(releases, func(x *exchange) error {
 				e.True(returned, "the function has returned when the release is sent")
@@ -70,9 +70,9 @@ var managerRealEndingChecks = []managerCheck{
 				return work(ctx, lease)
 			})
 			e.isFree(name)
-			return name, err
+			return err
 		}
-		_, err := do(ctx, func(work context.Context, lease leasing.Lease) error {
+		err := do(ctx, func(work context.Context, lease leasing.Lease) error {
 			e.NoError(lease.Release(ctx))
 			e.ErrorIs(context.Cause(work), abstractions.ErrReleased)
 			e.isTaken(lease.Name(), "the function still works")
@@ -81,7 +81,7 @@ var managerRealEndingChecks = []managerCheck{
 		e.ErrorIs(err, errMine)
 
 		caller, cancel := context.WithCancelCause(ctx)
-		_, err = do(caller, func(work context.Context, lease leasing.Lease) error {
+		err = do(caller, func(work context.Context, lease leasing.Lease) error {
 			cancel(errMine)
 			select {
 			case <-work.Done():

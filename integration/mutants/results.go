@@ -116,7 +116,7 @@ func page(list []*mutant, all kept) string {
 
 Deliberate defects, each a named change to the code, and the layer of the tests that notices it. The list is
 ` + "[`integration/mutants/mutants.txt`](../integration/mutants/mutants.txt)" + `; what each layer said of each of them, and by which test,
-is in ` + "[`results.tsv`](../integration/mutants/results.tsv)" + ` beside it. ` + "`make mutants`" + ` runs them all and writes both. ` + "`make test`" + ` checks that
+is in ` + "`results.tsv`" + ` beside it. ` + "`make mutants`" + ` runs them all and writes both. ` + "`make test`" + ` checks that
 each change still applies.
 
 - **own tests**: those of the package that is changed.
