@@ -201,7 +201,7 @@ func TestTrap_T193_ADroppedLeaseIsNamed(t *testing.T) {
 	})
 }
 
-// A client library has deadlines of its own, as of a dial: they are no answer either.
+// A deadline of the client library, as of a dial, is no answer of the backend.
 func TestTrap_T189_ATimeoutOfTheLibraryIsNoAnswer(t *testing.T) {
 	virtual(t, leasing.Options{}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
 		l := acquire(t, m, nil)
