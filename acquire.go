@@ -179,9 +179,11 @@ func (l *lease) take(ctx context.Context, grant abstractions.Grant, sent instant
 	random := m.random()
 	add(m.telemetry.activeCount, +1, &l.scope.base)
 	l.mu.Lock() // before anybody else can find it, so that Acquired is the first event
+	asked := l.token
 	l.token = grant.Token
 	older, err := m.register(l)
 	if err != nil {
+		l.token = asked // so that the clean-up goes by the ID alone
 		l.mu.Unlock()
 		add(m.telemetry.activeCount, -1, &l.scope.base)
 		return err

@@ -148,7 +148,7 @@ func (c *cleanup) finish(now instant, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.cleanups--
-	if denied(err) {
+	if denied(err) && m.isClosing() {
 		m.denied = err
 	}
 	if !c.answered && c.until.left(now) <= 0 { // no answer is needed: the backend has freed it by itself

@@ -401,3 +401,41 @@ func TestTrap_T71_NothingSentIsNothingToCleanUp(t *testing.T) {
 		require.Zero(t, time.Since(start))
 	})
 }
+
+// A grant that Close overtakes is given back by its ID alone: a late copy of its acquire may have another token.
+func TestAGrantThatCloseOvertakesIsReleasedByItsID(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &tokens{Provider: leasingtest.NewProvider()}
+		m, err := leasing.NewManager(p, leasing.Options{})
+		require.NoError(t, err)
+		closed := make(chan error, 1)
+		p.Use(func(_ context.Context, call leasingtest.Call, apply func() error) error {
+			err := apply()
+			if call.Op == leasingtest.Acquire {
+				go func() { closed <- m.Close(context.Background()) }()
+				for !m.Health(context.Background()).Closed {
+					time.Sleep(time.Millisecond)
+				}
+			}
+			return err
+		})
+		_, err = m.TryAcquire(t.Context(), name, nil)
+		require.ErrorIs(t, err, leasing.ErrClosed)
+		require.NoError(t, <-closed)
+		require.NotEmpty(t, p.released)
+		for _, token := range p.released {
+			require.Zero(t, token)
+		}
+	})
+}
+
+// tokens notes the tokens of releases.
+type tokens struct {
+	*leasingtest.Provider
+	released []int64
+}
+
+func (p *tokens) Release(ctx context.Context, req abstractions.ReleaseRequest) error {
+	p.released = append(p.released, req.Token)
+	return p.Provider.Release(ctx, req)
+}

@@ -50,7 +50,7 @@ type manager struct {
 
 	mu       sync.Mutex
 	cleanups int
-	denied   error // of the latest clean-up that the backend refused to its end
+	denied   error // of the latest clean-up that the backend refused while Close waited
 	leases   []*lease
 	byName   map[string]*lease // of each name the latest, which links to those before it
 	adopting []string          // IDs of claims whose Adopt is under way
