@@ -64,7 +64,13 @@ test: toolchain ## Every module's tests with -race against real servers, in abou
 
 .PHONY: test-slow-servers
 test-slow-servers: toolchain ## The providers whose servers take minutes to build: Consul, Kubernetes
-	@scripts/with-servers $(SLOW_SERVERS) -- scripts/test --part ./providers/consul/... ./providers/kubernetes/...
+	@scripts/with-servers $(SLOW_SERVERS) -- bash -c 'status=0; \
+		scripts/test --part ./providers/consul/... ./providers/kubernetes/... || status=$$?; \
+		scripts/test --real-time ./providers/consul ./providers/kubernetes || status=$$?; exit $$status'
+
+.PHONY: test-real-time
+test-real-time: toolchain ## A manager over each provider on its server: the checks Manager_RealTime_..., in about 3 minutes
+	@scripts/with-servers $(filter-out cosmos promtool chromium,$(SERVERS)) -- scripts/test --real-time $(addprefix ./providers/,redis sql sql/mysql blob cosmos s3 etcd file)
 
 .PHONY: test-all
 test-all: toolchain ## Also the long tests, Consul and Kubernetes, the models and the release check

@@ -34,6 +34,7 @@ type ticket struct {
 	head  bool
 	turn  chan struct{} // closed when it becomes the head; nil if it was from the start
 	freed chan struct{} // hints that our own lease of the name has ended; buffered; nil until asked for
+	ended bool          // our own lease has ended before freed was asked for
 	since time.Time     // when it began to wait; zero before
 }
 
@@ -233,10 +234,15 @@ func (qs *queues) ended(l *lease) {
 	}
 }
 
-// wakeHead has the head ask, if it listens. Caller holds the queues' mu.
+// wakeHead has the head ask, now or when it listens. Caller holds the queues' mu.
 func (q *queue) wakeHead() {
-	if len(q.tickets) > 0 && q.tickets[0].freed != nil {
-		signal(q.tickets[0].freed)
+	if len(q.tickets) == 0 {
+		return
+	}
+	if t := q.tickets[0]; t.freed == nil {
+		t.ended = true
+	} else {
+		signal(t.freed)
 	}
 }
 
@@ -323,6 +329,9 @@ func (qs *queues) listen(t *ticket) <-chan struct{} {
 	defer qs.mu.Unlock()
 	if t.freed == nil {
 		t.freed = make(chan struct{}, 1)
+		if t.ended {
+			signal(t.freed)
+		}
 	}
 	return t.freed
 }

@@ -285,6 +285,24 @@ func TestTrap_T60_NextWaiterMeetsNoGhostOfTheHeadThatLeft(t *testing.T) {
 	})
 }
 
+// T250: the manager's own lease ends while the first request of a waiter is under way. The waiter asks again at once.
+func TestTrap_T250_AReleaseDuringAWaitersFirstRequest(t *testing.T) {
+	virtual(t, leasing.Options{MinPoll: time.Minute, MaxPoll: time.Hour}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
+		p.Use(leasingtest.Fail(leasingtest.Wait, leasingtest.Always, leasing.ErrUnavailable)) // nothing else wakes a waiter
+		held := acquire(t, m, &leasing.AcquireOptions{TTL: 24 * time.Hour})
+		p.Use(leasingtest.DelayReply(leasingtest.Acquire, 1, time.Second))
+		waited := make(chan time.Duration, 1)
+		go func() {
+			begun := time.Now()
+			acquire(t, m, nil)
+			waited <- time.Since(begun)
+		}()
+		synctest.Wait()
+		require.NoError(t, held.Release(t.Context()))
+		require.Equal(t, time.Second, <-waited)
+	})
+}
+
 func TestLocalWaitersDoNotKeepOthersOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := leasingtest.NewProvider()

@@ -246,7 +246,9 @@ var managerRealTellingChecks = []managerCheck{
 					e.Equal(abstractions.FingerprintOf(lease.ID()), event.Fingerprint)
 					e.Equal(lease.Token(), event.Token)
 					if event.Kind == leasing.EventRenewalFailed {
-						e.Greater(event.Attempt, attempts, "the failures are counted")
+						if event.Attempt <= attempts {
+							return fmt.Errorf("attempt %d after attempt %d", event.Attempt, attempts)
+						}
 						attempts = event.Attempt
 						e.ErrorIs(event.Err, abstractions.ErrUnavailable)
 						e.True(event.WillRetry)

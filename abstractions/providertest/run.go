@@ -117,6 +117,8 @@ func (h Harness) runOne(t *testing.T, c check, free func()) (leftOut string) {
 	case h.Virtual:
 		synctest.Test(t, func(t *testing.T) { leftOut = h.run(t, c, free) })
 		return leftOut
+	case strings.HasPrefix(c.name, "Manager_RealTime_"):
+		return tryOften(t, watchStalls, func(t testing.TB) string { return h.run(t, c, free) })
 	}
 	return h.run(t, c, free)
 }

@@ -98,6 +98,9 @@ func realArea(root, file string) area {
 		"sqlite":   overSQLite,
 		"etcd":     {folder: "providers/etcd", run: "^TestConformance$"},
 	}[a.busy]
+	if partOf(file) == "core" { // the other checks ask a provider alone
+		a.layers[1].run += "/^Manager_"
+	}
 	a.layers[2] = tests{folder: "integration/mutants", run: "^TestTortureOfAServer$/^" + a.busy + "$"}
 	return a
 }

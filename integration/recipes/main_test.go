@@ -19,6 +19,7 @@ import (
 	consullease "github.com/distributedleasing/leasing/providers/consul"
 	cosmoslease "github.com/distributedleasing/leasing/providers/cosmos"
 	etcdlease "github.com/distributedleasing/leasing/providers/etcd"
+	kuberneteslease "github.com/distributedleasing/leasing/providers/kubernetes"
 	redislease "github.com/distributedleasing/leasing/providers/redis"
 	s3lease "github.com/distributedleasing/leasing/providers/s3"
 	sqllease "github.com/distributedleasing/leasing/providers/sql"
@@ -120,7 +121,7 @@ func with(url, query string) string {
 }
 
 func openURL(ctx context.Context, at string) (leasing.Provider, error) {
-	return open.URL(ctx, at, sqllease.Opener(), mysqllease.Opener(), redislease.Opener(), bloblease.Opener(), cosmoslease.Opener(), s3lease.Opener(), etcdlease.Opener(), consullease.Opener())
+	return open.URL(ctx, at, sqllease.Opener(), mysqllease.Opener(), redislease.Opener(), bloblease.Opener(), cosmoslease.Opener(), s3lease.Opener(), etcdlease.Opener(), consullease.Opener(), kuberneteslease.Opener())
 }
 
 func provider(t *testing.T, at string) leasing.Provider {
