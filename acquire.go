@@ -194,6 +194,9 @@ func (l *lease) take(ctx context.Context, grant abstractions.Grant, sent instant
 		l.observer = m.observers.forLease(l.settings.observer)
 	}
 	l.phase, l.acquiredAt, l.doubt, l.unknown = working, sent.mono, doubt, false
+	if atLeast := l.settings.atLeast; atLeast > 0 {
+		l.keep = sent.add(atLeast)
+	}
 	l.granted, l.state, l.sent, l.until = grant.TTL, grant.State, sent, until
 	l.planRenewal(random)
 	if l.settings.ttl == Infinite && grant.TTL != Infinite {

@@ -58,8 +58,9 @@ type Lateness = abstractions.Lateness
 // What calls take and return. A zero field means the default.
 type (
 	// AcquireOptions configure one lease: TTL, RenewFraction or RenewCadence,
-	// NoAutoRenew, MaxRenewals (0: no limit), WaitLimit (0: until ctx ends), Metadata
-	// and an Observer. Zero fields are taken from Options.
+	// NoAutoRenew, MaxRenewals (0: no limit), WaitLimit (0: until ctx ends), AtLeast
+	// (0: until the release), Metadata and an Observer. Zero fields are taken from
+	// Options.
 	AcquireOptions = abstractions.AcquireOptions
 	// BreakOptions say who breaks a lease and why (Actor, Reason), which lease is
 	// meant (IfToken; 0: the current one), and whether the name is free at once

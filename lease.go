@@ -72,6 +72,7 @@ type lease struct {
 	outcome    error                   // of the lease, once it has ended: what Release returns
 	done       chan struct{}           // made by those who wait for the release under way, closed at its end
 	doubt      instant                 // until when an earlier request of the acquire may land
+	keep       instant                 // until when the name stays taken (AcquireOptions.AtLeast); zero for no such time
 
 	fresh  *handle              // until the first renewal
 	holder weak.Pointer[handle] // from then on, until it was collected
@@ -249,7 +250,7 @@ func (x *loss) report() {
 // orphan is the clean-up after a renewal, sent at the given instant, that the
 // backend may have granted to a lease which is lost. Caller holds mu.
 func (l *lease) orphan(sent instant) *cleanup {
-	c := &cleanup{req: l.releaseRequest(), until: sent.add(l.settings.ttl)}
+	c := &cleanup{req: l.releaseRequest(), until: sent.add(l.renewTTL(sent))}
 	if l.granted != Infinite {
 		c.from = l.sent.add(l.granted)
 	}

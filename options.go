@@ -203,7 +203,8 @@ func defaultOwner() string {
 // acquire, made to fit the backend. They never change.
 type settings struct {
 	ttl         time.Duration // of renewals
-	firstTTL    time.Duration // of the acquire: finite also for an infinite lease
+	firstTTL    time.Duration // of the acquire: finite also for an infinite lease, and at least atLeast
+	atLeast     time.Duration // 0: the name is free with the release
 	cadence     time.Duration // from one renewal's sending to the next; forever without auto-renewal
 	maxRenewals int           // 0: no limit
 	waitLimit   time.Duration // 0: none
@@ -223,12 +224,19 @@ func orZero[T any](options *T) (zero T) {
 // caller wrote them: of, "Options" or "AcquireOptions", is where it set them. The
 // policy is asked about the name, unless that is "".
 func (o *Options) settings(of string, a AcquireOptions, c Capabilities, name string) (*settings, error) {
-	p := &settings{maxRenewals: a.MaxRenewals, waitLimit: a.WaitLimit, metadata: maps.Clone(a.Metadata), observer: a.Observer}
+	p := &settings{maxRenewals: a.MaxRenewals, waitLimit: a.WaitLimit, atLeast: a.AtLeast, metadata: maps.Clone(a.Metadata), observer: a.Observer}
 	if a.MaxRenewals < 0 {
 		return nil, &InvalidError{Field: "AcquireOptions.MaxRenewals", Value: a.MaxRenewals, Want: "0 for no limit, or more"}
 	}
 	if a.WaitLimit < 0 {
 		return nil, &InvalidError{Field: "AcquireOptions.WaitLimit", Value: a.WaitLimit, Want: "0 for no limit, or more; to ask once there is TryAcquire"}
+	}
+	if a.AtLeast < 0 || c.MaxTTL > 0 && a.AtLeast > c.MaxTTL {
+		want := "0 for no such time, or more"
+		if a.AtLeast > 0 {
+			want = fmt.Sprintf("at most %v, the longest TTL of this backend", c.MaxTTL)
+		}
+		return nil, &InvalidError{Field: "AcquireOptions.AtLeast", Value: a.AtLeast, Want: want}
 	}
 	if err := abstractions.ValidateMetadata(a.Metadata); err != nil {
 		return nil, err
@@ -262,6 +270,7 @@ func (o *Options) settings(of string, a AcquireOptions, c Capabilities, name str
 	if p.cadence, err = o.cadence(of, a, p); err != nil {
 		return nil, err
 	}
+	p.firstTTL = max(p.firstTTL, whole(a.AtLeast, c)) // the renewals keep their pace
 	return p, nil
 }
 

@@ -57,9 +57,11 @@ func (l *lease) releaseNow(ctx context.Context, now instant) (err error) {
 	}
 	err = errReleasePanicked
 	defer func() {
-		if err != nil && (!refused(err) || denied(err)) {
-			l.m.cleanUp(&cleanup{req: l.releaseRequest(), until: now.add(l.settings.ttl)}, nil)
-		} else if l.doubt.left(now) > 0 {
+		switch keeps := l.keep.left(now) > 0 && l.granted != Infinite; {
+		case keeps: // the lease runs out by itself
+		case err != nil && (!refused(err) || denied(err)):
+			l.m.cleanUp(&cleanup{req: l.releaseRequest(), from: l.keep, until: now.add(l.settings.ttl)}, nil)
+		case l.doubt.left(now) > 0:
 			// By its ID alone: what may land then has another token and state.
 			l.m.cleanUp(&cleanup{req: abstractions.ReleaseRequest{Name: l.name, ID: l.id}, until: l.doubt}, nil)
 		}
@@ -117,7 +119,7 @@ func (l *lease) releaseWithin(ctx context.Context, bound time.Duration) error {
 		ctx = outlives
 	}
 	for n, left := 1, bound; ; n++ {
-		err := m.giveUp(ctx, &l.releases, min(m.options.RequestTimeout, left), l.releaseRequest())
+		err := l.giveUpOrKeep(ctx, min(m.options.RequestTimeout, left))
 		if err == nil || refused(err) {
 			return err
 		}
@@ -133,6 +135,27 @@ func (l *lease) releaseWithin(ctx context.Context, bound time.Duration) error {
 			return unavailable(err)
 		}
 	}
+}
+
+// giveUpOrKeep makes one attempt to give the lease up or, before the end of AcquireOptions.AtLeast, to shorten the
+// lease to the rest of that time.
+func (l *lease) giveUpOrKeep(ctx context.Context, bound time.Duration) error {
+	m, now := l.m, l.m.clock.now()
+	rest := l.keep.left(now)
+	if rest <= 0 {
+		return m.giveUp(ctx, &l.releases, bound, l.releaseRequest())
+	}
+	if excess := l.sent.add(l.granted).left(now) - rest; l.granted != Infinite && excess >= 0 && excess <= m.caps.Granularity {
+		return nil // the lease runs out at that time by itself
+	}
+	b := bounded(ctx, bound)
+	defer b.cancel()
+	req := abstractions.RenewRequest{Name: l.name, ID: l.id, Token: l.token, TTL: whole(max(rest, m.caps.MinTTL), m.caps), State: l.state}
+	_, err := request(b, m, &l.releases, m.provider, Provider.Renew, req, nil)
+	if err != nil && cutOff(b, err) {
+		return noAnswer(err)
+	}
+	return err
 }
 
 func (l *lease) releaseRequest() abstractions.ReleaseRequest {

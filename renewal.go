@@ -24,7 +24,7 @@ func (l *lease) beginRenewal(sent instant) (req abstractions.RenewRequest, bound
 	lost := l.expire(sent)
 	if ok = l.phase < releasing; ok {
 		l.lastSent = sent
-		req = abstractions.RenewRequest{Name: l.name, ID: l.id, Token: l.token, TTL: l.settings.ttl, State: l.state}
+		req = abstractions.RenewRequest{Name: l.name, ID: l.id, Token: l.token, TTL: l.renewTTL(sent), State: l.state}
 		if l.change != nil {
 			req.Metadata = l.change.carry()
 		}
@@ -37,6 +37,15 @@ func (l *lease) beginRenewal(sent instant) (req abstractions.RenewRequest, bound
 		lost.report()
 	}
 	return req, bound, ok
+}
+
+// renewTTL is the TTL of a renewal that is sent at the given instant: that of the settings, or the rest of
+// AcquireOptions.AtLeast if that is longer.
+func (l *lease) renewTTL(sent instant) time.Duration {
+	if l.keep == (instant{}) {
+		return l.settings.ttl
+	}
+	return max(l.settings.ttl, whole(l.keep.left(sent), l.m.caps))
 }
 
 // renewAlone makes one attempt for one lease. It takes at most the given part

@@ -122,6 +122,13 @@ type AcquireOptions struct {
 	// at least once, and its last request may take one second longer.
 	// TryAcquire, TryDo and Adopt refuse it.
 	WaitLimit time.Duration
+	// AtLeast, unless 0, is how long the name stays taken, counted from
+	// Lease.AcquiredAt. A Release before that time leaves the lease at the backend with
+	// the rest of AtLeast as its TTL, and returns at once. A process that ends early
+	// changes nothing, since the first TTL is AtLeast if TTL is shorter. A Break and a
+	// HandOver end AtLeast. Where a renewal can't shorten a lease the name stays taken for
+	// the TTL of the acquire. AtLeast is at most Capabilities.MaxTTL.
+	AtLeast time.Duration
 	// Metadata is stored with the lease, and shown to everyone who inspects the name:
 	// at most MaxMetadataBytes.
 	Metadata map[string]string
@@ -209,7 +216,7 @@ type Lease interface {
 	// several calls the last one counts.
 	SetMetadata(ctx context.Context, metadata map[string]string) error
 
-	// Release frees the name. Call it when the work is over, not before:
+	// Release frees the name, or leaves it taken as AcquireOptions.AtLeast says. Call it when the work is over, not before:
 	// others may get the name from then on. It cancels Context, stops
 	// renewing and sends the release on a context of its own, so that it
 	// works although ctx has ended. Once ctx has ended, Release waits one

@@ -25,6 +25,7 @@
 package gocronlease
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -43,9 +44,9 @@ type Locker struct {
 	Manager leasing.Manager
 	// Prefix comes before the job's name in the name of its lease.
 	Prefix string
-	// AtLeast is how long a job's lease is kept, from when it began, also if the job is
-	// over earlier: gocron's goroutine of the job waits that long, or until the scheduler
-	// stops. 0 is not at all.
+	// AtLeast is how long the name of a job's lease stays taken, from when the job began,
+	// also if the job is over earlier or the process ends: see
+	// leasing.AcquireOptions.AtLeast. 0 is the AtLeast of Options.
 	AtLeast time.Duration
 	// Options of the leases; nil is the manager's. WaitLimit must be 0.
 	Options *leasing.AcquireOptions
@@ -56,7 +57,12 @@ type Locker struct {
 // Lock asks once for the job's lease. The error matches leasing.ErrHeld if another
 // process runs the job, or this one still does although the lease was lost.
 func (l *Locker) Lock(ctx context.Context, key string) (gocron.Lock, error) {
-	lease, err := l.Manager.TryAcquire(ctx, l.Prefix+key, l.Options)
+	var options leasing.AcquireOptions
+	if l.Options != nil {
+		options = *l.Options
+	}
+	options.AtLeast = cmp.Or(l.AtLeast, options.AtLeast)
+	lease, err := l.Manager.TryAcquire(ctx, l.Prefix+key, &options)
 	if err != nil {
 		return nil, err
 	}
@@ -82,11 +88,6 @@ type lock struct {
 
 // Unlock releases the lease. The error matches leasing.ErrLost if it was lost meanwhile.
 func (k *lock) Unlock(ctx context.Context) error {
-	select {
-	case <-time.After(time.Until(k.lease.AcquiredAt().Add(k.locker.AtLeast))):
-	case <-k.lease.Done():
-	case <-ctx.Done():
-	}
 	k.locker.leases.CompareAndDelete(k.key, k.lease)
 	return k.lease.Release(ctx)
 }

@@ -62,19 +62,16 @@
 // schedule's lease. All later processes find the mark. With AtLeastOnce the mark is set
 // when the job has returned.
 //
-// No process releases the mark's lease. Its TTL is the rest of the time for which the tick is
-// current, and an hour for the difference of the clocks. So it lasts also if its process
-// ends, and does not depend on how long the provider remembers a released name. In
-// lists and in the console marks are held leases without renewals. If the backend
-// fails just after the mark was set, a manager that closes may still release it; the
-// provider's retention (an hour by default) then has to suffice. A Manager with a
-// TTLPolicy has to leave marks their TTL: Run ends with an error if it does not.
+// The name of the mark stays taken (AcquireOptions.AtLeast) for the rest of the time for
+// which the tick is current, and an hour for the difference of the clocks. So the mark lasts
+// also if its process ends, and does not depend on how long the provider remembers a
+// released name. In lists and in the console marks are held leases without renewals.
 //
 // The lease must keep the promises of package leasing. Where reads may lag
 // (Capabilities.ReadsMayLag) the second look is a Break of the mark, which returns the
 // latest token and frees no name early.
 //
-// Per tick the process that runs the job sends 6 requests, besides renewals.
+// Per tick the process that runs the job sends 5 requests, besides renewals.
 // Every other process sends 1 to 4, and a few per minute while the previous
 // tick's run continues. Between ticks nothing is sent, and no lease is held. If
 // ticks are only seconds apart, elect a leader instead: package election.

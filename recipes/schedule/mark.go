@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/distributedleasing/leasing"
-	"github.com/distributedleasing/leasing/recipes/internal/recipe"
 )
 
 const (
@@ -13,7 +12,7 @@ const (
 	tickFormat = "2006-01-02T15:04:05.999999999Z"
 	// markLimit bounds the wait for a mark's lease.
 	markLimit = 10 * time.Second
-	// markLeave bounds the request that detaches a mark's lease from this process.
+	// markLeave bounds the request that may shorten a mark's lease.
 	markLeave = time.Second
 	// markSlack is the time for which a mark outlasts its tick, for the difference of
 	// the processes' clocks.
@@ -50,39 +49,32 @@ func (r *runner) surelyMarked(ctx context.Context, tick time.Time) (bool, error)
 	return mark.Token != 0, err
 }
 
-// mark marks a tick: it acquires the mark's lease and leaves the lease to its TTL, which
-// ends after the tick is no longer current. A backend may forget a name that was
-// released. mark waits, since that is one claim with one ID however often it has to
-// ask: a reply that was lost does not stand in its own way.
-//
-// After HandOver a manager that closes leaves the lease alone. If HandOver fails, the
-// closing manager releases the lease, and only the provider's retention keeps the mark.
+// mark marks a tick: it acquires the mark's lease and keeps the name taken until after
+// the tick is no longer current. A backend may forget a name that is free. mark waits,
+// since that is one claim with one ID however often it has to ask: a reply that was lost
+// does not stand in its own way.
 func (r *runner) mark(ctx context.Context, tick time.Time) error {
-	ttl, err := r.markTTL(tick)
+	lasts, err := r.markLasts(tick)
 	if err != nil {
 		return err
 	}
-	lease, err := r.manager.Acquire(ctx, r.markName(tick), &leasing.AcquireOptions{WaitLimit: markLimit, TTL: ttl, NoAutoRenew: true})
+	lease, err := r.manager.Acquire(ctx, r.markName(tick), &leasing.AcquireOptions{WaitLimit: markLimit, AtLeast: lasts, NoAutoRenew: true})
 	if err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, markLeave)
 	defer cancel()
-	if lease.TTL() < ttl {
-		short := &leasing.InvalidError{Field: "Options.TTLPolicy", Value: lease.TTL(), Want: "the TTL that was asked for, " + ttl.String() + ": a mark has to last"}
-		return recipe.Join(short, lease.Release(ctx))
-	}
-	_, _ = lease.HandOver(ctx)
+	_ = lease.Release(ctx) // the name stays taken, also after an error
 	return nil
 }
 
-// markTTL returns how long a tick's mark has to last from now.
-func (r *runner) markTTL(tick time.Time) (time.Duration, error) {
+// markLasts returns how long a tick's mark has to last from now.
+func (r *runner) markLasts(tick time.Time) (time.Duration, error) {
 	c := r.manager.Capabilities()
 	_, _, end, err := r.latest(tick, tick)
-	ttl := max(min(max(end.Sub(r.now()), 0), r.StartWithin)+slack(c), c.MinTTL)
+	lasts := max(min(max(end.Sub(r.now()), 0), r.StartWithin)+slack(c), c.MinTTL)
 	if c.MaxTTL > 0 { // a clock that was stepped back
-		ttl = min(ttl, c.MaxTTL)
+		lasts = min(lasts, c.MaxTTL)
 	}
-	return ttl, err
+	return lasts, err
 }

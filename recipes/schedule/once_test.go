@@ -290,17 +290,22 @@ func TestTrap_T132_AMarkOutlivesTheRetention(t *testing.T) {
 			require.ErrorContains(t, err, "at most 30s")
 		})
 	})
-	t.Run("a policy makes it shorter", func(t *testing.T) {
+	t.Run("beside a policy of short leases", func(t *testing.T) {
 		onStage(t, func(t *testing.T, s *stage) {
+			s.over = forgetful{s.provider}
 			m := leasingtest.NewManagerOn(t, s.over, leasing.Options{TTLPolicy: func(leasing.TTLRequest) time.Duration { return ttl }})
-			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Hour)
+			options := Options{Name: name, Every: time.Hour, OnError: func(_ time.Time, err error) { t.Error(err) }}
+			runs := 0
+			count := func(context.Context, Tick) error { runs++; return nil }
+			ctx, cancel := context.WithTimeout(t.Context(), time.Hour+time.Minute)
 			defer cancel()
-			err := Run(ctx, m, Options{Name: name, Every: time.Hour, OnError: func(time.Time, error) {}}, func(context.Context, Tick) error {
-				t.Error("started")
-				return nil
-			})
-			require.ErrorIs(t, err, leasing.ErrInvalid)
-			require.ErrorContains(t, err, "TTLPolicy")
+			require.ErrorIs(t, Run(ctx, m, options, count), context.DeadlineExceeded)
+			require.NoError(t, m.Close(t.Context()))
+			ctx, cancel = context.WithTimeout(t.Context(), 30*time.Minute)
+			defer cancel()
+			options.CatchUp = true
+			require.ErrorIs(t, Run(ctx, s.manager("b"), options, count), context.DeadlineExceeded)
+			require.Equal(t, 1, runs)
 		})
 	})
 }

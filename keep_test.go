@@ -1,0 +1,161 @@
+package leasing_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/leasingtest"
+	memorylease "github.com/distributedleasing/leasing/providers/memory"
+)
+
+// freeAfter is how long a name stays taken from now, to the millisecond.
+func freeAfter(t *testing.T, provider leasing.Provider, name string) time.Duration {
+	t.Helper()
+	record, err := provider.Inspect(t.Context(), abstractions.InspectRequest{Name: name})
+	require.NoError(t, err)
+	left, known := record.Remaining()
+	require.True(t, known)
+	if !record.Held {
+		return 0
+	}
+	return left.Round(time.Millisecond)
+}
+
+// A release leaves the name taken for the rest of the time, and returns at once.
+func TestTrap_T210_ReleaseKeepsTheNameForAtLeast(t *testing.T) {
+	for what, c := range map[string]struct {
+		ttl, atLeast, work time.Duration
+		stays              time.Duration
+	}{
+		"longer than the TTL":             {10 * time.Second, time.Minute, time.Second, 59 * time.Second},
+		"shorter than the TTL":            {10 * time.Second, 3 * time.Second, time.Second, 2 * time.Second},
+		"at once":                         {10 * time.Second, time.Minute, 0, time.Minute},
+		"after renewals":                  {10 * time.Second, time.Minute, 45 * time.Second, 15 * time.Second},
+		"a work that is longer":           {10 * time.Second, 30 * time.Second, 31 * time.Second, 0},
+		"an infinite lease":               {leasing.Infinite, time.Minute, 20 * time.Second, 40 * time.Second},
+		"less than the provider's MinTTL": {10 * time.Second, time.Second, time.Second - time.Microsecond, 10 * time.Millisecond},
+	} {
+		t.Run(what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				manager, provider := leasingtest.NewManager(t, leasing.Options{TTL: 10 * time.Second})
+				other, err := leasing.NewManager(provider, leasing.Options{})
+				require.NoError(t, err)
+				began := time.Now()
+				released := time.Duration(0)
+				require.NoError(t, leasing.DoWith(t.Context(), manager, "name", &leasing.AcquireOptions{TTL: c.ttl, AtLeast: c.atLeast},
+					func(context.Context, leasing.Lease) error {
+						<-time.After(c.work)
+						released = time.Since(began)
+						return nil
+					}))
+				require.Equal(t, released, time.Since(began), "the release does not wait")
+				require.Equal(t, c.stays, freeAfter(t, provider, "name"))
+				require.NoError(t, manager.Close(t.Context()))
+				lease, err := other.Acquire(t.Context(), "name", nil)
+				require.NoError(t, err)
+				require.GreaterOrEqual(t, time.Since(began), max(c.atLeast, c.work))
+				require.NoError(t, lease.Release(t.Context()))
+				require.NoError(t, other.Close(t.Context()))
+			})
+		})
+	}
+}
+
+// A process that ends sends nothing more, and the name stays taken all the same.
+func TestTrap_T211_AProcessThatEndsKeepsTheNameForAtLeast(t *testing.T) {
+	for _, dies := range []time.Duration{0, 7 * time.Second, 45 * time.Second} {
+		synctest.Test(t, func(t *testing.T) {
+			manager, provider := leasingtest.NewManager(t, leasing.Options{TTL: 10 * time.Second})
+			lease, err := manager.Acquire(t.Context(), "name", &leasing.AcquireOptions{AtLeast: time.Minute})
+			require.NoError(t, err)
+			<-time.After(dies)
+			for _, op := range []leasingtest.Op{leasingtest.Renew, leasingtest.Release} {
+				provider.Use(leasingtest.Fail(op, leasingtest.Always, leasing.ErrUnavailable))
+			}
+			require.GreaterOrEqual(t, freeAfter(t, provider, "name"), time.Minute-dies)
+			require.LessOrEqual(t, freeAfter(t, provider, "name"), max(time.Minute-dies, 10*time.Second))
+			<-lease.Done()
+			require.ErrorIs(t, lease.Err(), leasing.ErrLost)
+		})
+	}
+}
+
+// The pace of the renewals is that of the TTL, so that a loss is noticed as soon as ever.
+func TestAtLeastChangesNoPace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		manager, provider := leasingtest.NewManager(t, leasing.Options{TTL: 10 * time.Second})
+		lease, err := manager.Acquire(t.Context(), "name", &leasing.AcquireOptions{AtLeast: time.Hour})
+		require.NoError(t, err)
+		require.Equal(t, time.Hour, lease.TTL())
+		<-time.After(time.Minute)
+		require.GreaterOrEqual(t, provider.Count(leasingtest.Renew), 10)
+		require.Equal(t, time.Hour-time.Minute, freeAfter(t, provider, "name").Round(10*time.Second))
+		require.NoError(t, lease.Release(t.Context()))
+	})
+}
+
+// A release without an answer gives nothing up early, neither at once nor when the manager is closed.
+func TestAtLeastInAnOutage(t *testing.T) {
+	for _, ttl := range []time.Duration{time.Minute, leasing.Infinite} {
+		synctest.Test(t, func(t *testing.T) {
+			manager, provider := leasingtest.NewManager(t, leasing.Options{TTL: time.Minute})
+			lease, err := manager.Acquire(t.Context(), "name", &leasing.AcquireOptions{TTL: ttl, AtLeast: 20 * time.Second})
+			require.NoError(t, err)
+			<-time.After(time.Second)
+			provider.Use(leasingtest.Fail(leasingtest.Renew, leasingtest.Always, leasing.ErrUnavailable))
+			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+			defer cancel()
+			require.ErrorIs(t, lease.Release(ctx), leasing.ErrUnavailable)
+			if ttl != leasing.Infinite {
+				began := time.Now()
+				require.NoError(t, manager.Close(t.Context()))
+				require.Equal(t, began, time.Now(), "it waits for nothing")
+			}
+			<-time.After(13 * time.Second)
+			record, err := provider.Inspect(t.Context(), abstractions.InspectRequest{Name: "name"})
+			require.NoError(t, err)
+			require.True(t, record.Held)
+			<-time.After(time.Minute)
+			record, err = provider.Inspect(t.Context(), abstractions.InspectRequest{Name: "name"})
+			require.NoError(t, err)
+			require.False(t, record.Held)
+		})
+	}
+}
+
+func TestAtLeastThatTheBackendCannotKeep(t *testing.T) {
+	provider := memorylease.New(memorylease.Options{})
+	defer provider.Close()
+	short := shortest{provider}
+	manager, err := leasing.NewManager(short, leasing.Options{})
+	require.NoError(t, err)
+	defer manager.Close(t.Context()) //nolint:errcheck // nothing is held
+	for _, atLeast := range []time.Duration{-1, time.Minute + 1} {
+		_, err := manager.TryAcquire(t.Context(), "name", &leasing.AcquireOptions{AtLeast: atLeast})
+		require.ErrorIs(t, err, leasing.ErrInvalid)
+		require.ErrorContains(t, err, "AcquireOptions.AtLeast")
+	}
+	lease, err := manager.TryAcquire(t.Context(), "name", &leasing.AcquireOptions{AtLeast: time.Minute})
+	require.NoError(t, err)
+	require.NoError(t, lease.Release(t.Context()))
+	_, err = manager.TryAcquire(t.Context(), "name", nil)
+	require.ErrorIs(t, err, leasing.ErrHeld)
+	held := (*leasing.HeldError)(nil)
+	require.ErrorAs(t, err, &held)
+	require.False(t, held.ByThisManager, "the lease is not one of the manager's any more")
+}
+
+// shortest is a provider that grants at most a minute.
+type shortest struct{ leasing.Provider }
+
+func (s shortest) Capabilities() leasing.Capabilities {
+	c := s.Provider.Capabilities()
+	c.MaxTTL = time.Minute
+	return c
+}
