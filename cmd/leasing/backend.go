@@ -105,6 +105,13 @@ func (a *app) readConfig() (s settings, err error) {
 	}
 	path := cmp.Or(a.config, variable)
 	named := path != ""
+	if !named && (a.url != "" || !a.local && os.Getenv("LEASING_URL") != "") {
+		defer func() {
+			if err != nil { // all that it could tell is the owner, for people to read
+				s, err = settings{}, nil
+			}
+		}()
+	}
 	if !named {
 		folder, err := userFolder("XDG_CONFIG_HOME", ".config")
 		if folder == "" {
@@ -170,6 +177,11 @@ func (a *app) provider(ctx context.Context) (leasing.Provider, error) {
 	where, _, err := a.where()
 	if err != nil {
 		return nil, err
+	}
+	if open.Scheme(where) == "sqlite" {
+		if err := roomForSqlite(); err != nil {
+			return nil, err
+		}
 	}
 	ctx, cancel := context.WithTimeout(ctx, a.timeout)
 	defer cancel()

@@ -89,6 +89,9 @@ const (
 )
 
 func (d *doctor) examine(ctx context.Context) {
+	if err := canSupervise(); err != nil {
+		d.add(wrong, "run", "%s. Mount /proc, or leasing run and elect end with 125", oneLine(err))
+	}
 	where, from, err := d.app.where()
 	if err != nil {
 		d.wrong("url", err)

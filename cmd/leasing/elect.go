@@ -59,9 +59,7 @@ func (a *app) elect(ctx context.Context, f *runFlags, name string, argv []string
 			a.warn("%s", oneLine(problem))
 		}
 		w.stepDown(lease, onLost, code)
-		switch {
-		case w.ended != nil:
-		case code == exitNotExecutable, code == exitNotFound, code == exitFailed, w.kept, term == terms:
+		if over, code := w.over(code, term == terms); over {
 			if code == 0 {
 				return nil
 			}
@@ -71,6 +69,18 @@ func (a *app) elect(ctx context.Context, f *runFlags, name string, argv []string
 			return &exitError{code: exitSignal + int(w.ended.(syscall.Signal))}
 		}
 	}
+}
+
+// over reports whether the candidacy ends with a term that ended with a code, and the code for that. A service
+// manager takes 0 for a work that is done, so it is the code of a last term alone.
+func (w *work) over(code int, last bool) (over bool, with int) {
+	switch {
+	case w.ended != nil:
+		return true, exitSignal + int(w.ended.(syscall.Signal))
+	case w.kept: // what is left of the command is in the way of another term
+		return true, exitFailed
+	}
+	return last || code == exitNotExecutable || code == exitNotFound || code == exitFailed, code
 }
 
 // hookTime is how long the command of --on-lost may take.

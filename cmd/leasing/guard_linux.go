@@ -1,6 +1,8 @@
 package main
 
 import (
+	"fmt"
+	"os"
 	"syscall"
 	"time"
 
@@ -39,4 +41,12 @@ func (a *alarm) set(file *unix.PollFd, at time.Duration) int {
 	}
 	file.Fd = int32(a.fd)
 	return -1
+}
+
+// canSupervise returns why no command can be run here, or nil.
+func canSupervise() error {
+	if _, err := os.Stat(self()); err != nil {
+		return fmt.Errorf("/proc is not mounted, and leasing finds the processes of a command there: %w", err)
+	}
+	return nil
 }

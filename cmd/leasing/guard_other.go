@@ -4,6 +4,7 @@ package main
 
 import (
 	"os"
+	"os/signal"
 	"syscall"
 	"time"
 
@@ -47,4 +48,17 @@ type alarm struct{}
 
 func (alarm) set(_ *unix.PollFd, at time.Duration) int {
 	return int(min(at-bootTime(), 250*time.Millisecond)/time.Millisecond) + 1
+}
+
+// canSupervise returns why no command can be run here, or nil.
+func canSupervise() error { return nil }
+
+// ignoredAtStart is the set of signals that were ignored when this process began.
+func ignoredAtStart() (ignored signalSet) {
+	for sig := unix.Signal(1); sig < 32; sig++ {
+		if signal.Ignored(sig) {
+			ignored |= 1 << (sig - 1)
+		}
+	}
+	return ignored
 }

@@ -9,7 +9,9 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
+	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -17,16 +19,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// guardName is what the guard is called in a list of processes.
-const guardName = "leasing guard"
-
-// The guard's files beside the standard ones.
+// What the two guards, and the process that becomes the command, are called in a list of processes.
 const (
-	deadlineFile = 3
-	reportsFile  = 4
+	outerName = "leasing outer guard"
+	innerName = "leasing guard"
+	stubName  = "leasing exec"
 )
 
-func isGuard() bool { return os.Args[0] == guardName }
+func isGuard() bool {
+	return os.Args[0] == innerName || os.Args[0] == outerName || os.Args[0] == stubName
+}
 
 func init() {
 	if isGuard() {
@@ -36,79 +38,172 @@ func init() {
 	}
 }
 
-// guard is the process that starts the command, and ends it with all its descendants when the deadline
-// comes. It does the same when the pipe of deadlines ends, which means that leasing is dead. On Linux it adopts
-// descendants whose parent has ended, so a process that leaves the command's group does not get away. It
-// does not end by itself: its process ID names the group.
+// orders are what a guard is started with, before the command line: files and settings.
+type orders struct {
+	deadlines  int  // the pipe of deadlines
+	inner      int  // of the outer guard: the inner one's pipe of deadlines; of the inner one: a pipe that ends with the outer one
+	reports    int  // where the inner guard reports to leasing
+	foreground bool // the command's group has the terminal
+	stub       bool // the command needs its own process ID in its environment, or a signal ignored that a guard needs
+	ignored    signalSet
+}
+
+func (o orders) String() string {
+	return fmt.Sprint(o.deadlines, o.inner, o.reports, o.foreground, o.stub, o.ignored)
+}
+
+func parseOrders(text string) (o orders, err error) {
+	_, err = fmt.Sscan(text, &o.deadlines, &o.inner, &o.reports, &o.foreground, &o.stub, &o.ignored)
+	return o, err
+}
+
+// guard is the main function of both guards: leasing starts the outer one, that one the inner one, and that one
+// the command. Each of the two ends the command with all its descendants when the deadline comes, when leasing is
+// dead, or when the other guard is. So one process of the three that runs is enough. On Linux each adopts the
+// descendants whose parents have ended, so a process that leaves the command's group does not get away.
 //
-// It reads no lease and needs no network. leasing being stopped, killed or starved does not concern
-// it. What ends both at once is left to PR_SET_PDEATHSIG, and so concerns the command's first
+// A guard reads no lease and needs no network. leasing being stopped, killed or starved does not concern
+// it. What kills all three at once is left to PR_SET_PDEATHSIG, and so concerns the command's first
 // process alone, and only on Linux.
 func guard() {
-	if len(os.Args) == 1 { // the leader of a group for the guard
-		os.Exit(0)
+	if os.Args[0] == stubName {
+		stub()
 	}
-	if unix.Getpgrp() != unix.Getpid() {
+	if len(os.Args) < 4 {
 		fmt.Fprintln(os.Stderr, "leasing: the guard is started by leasing run")
 		os.Exit(exitFailed)
 	}
-	unix.CloseOnExec(deadlineFile)
-	unix.CloseOnExec(reportsFile)
-	catchAll()
+	o, err := parseOrders(os.Args[1])
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "leasing: the guard is started by leasing run")
+		os.Exit(exitFailed)
+	}
+	for _, file := range []int{o.deadlines, o.inner, o.reports} {
+		unix.CloseOnExec(file)
+	}
+	catchAll(o.ignored)
 	adopt(true)
-	g := &deadlines{ward: ward{group: unix.Getpid(), gone: make(chan struct{})}}
+	g := &warden{orders: o, outer: os.Args[0] == outerName, gone: make(chan struct{})}
 	g.read()
 	g.check()
-	err := g.start()
-	if err != nil {
-		code := exitNotExecutable
-		if errors.Is(err, unix.ENOENT) {
-			code = exitNotFound
-		}
-		report{kind: ended, code: code, err: fmt.Errorf("%s: %w", os.Args[1], err)}.send()
+	if g.outer {
+		err = g.startInner()
 	} else {
-		report{kind: started, code: g.command}.send()
-		go g.reap()
+		err = g.startCommand(os.Args[2], os.Args[3:])
 	}
+	g.began(err)
 	for {
 		g.wait()
 		g.check()
 	}
 }
 
-// ward is the command with all its descendants.
-type ward struct {
-	group   int // the process group in which the command begins
-	command int // the command's process ID
-	ending  atomic.Bool
-	gone    chan struct{} // closed when no process is left
+// warden is one of the two guards, with the processes below it.
+type warden struct {
+	orders
+	outer  bool
+	group  int // the process group in which the command begins; 0 for none
+	child  int // the inner guard, or the command
+	until  time.Duration
+	alarm  alarm
+	ending atomic.Bool
+	gone   chan struct{} // closed when no process is left
+	once   sync.Once
 }
 
-// start starts the command in the group that the guard leads, and takes the guard out of the group: the kernel
-// can then end the group with one signal, and the guard lives to end the others.
-func (w *ward) start() error {
-	leader, err := syscall.ForkExec(self(), []string{guardName}, &syscall.ProcAttr{Sys: &syscall.SysProcAttr{Setpgid: true}})
-	if err != nil {
+// startInner starts the inner guard, which leads the command's group.
+func (w *warden) startInner() error {
+	var life [2]int // ends with this process
+	if err := unix.Pipe(life[:]); err != nil {
 		return err
 	}
-	w.command, err = syscall.ForkExec(os.Args[1], os.Args[1:], &syscall.ProcAttr{
-		Env: os.Environ(), Files: []uintptr{0, 1, 2}, Sys: diesWithGuard(),
+	unix.CloseOnExec(life[0])
+	unix.CloseOnExec(life[1])
+	files, at := passed(uintptr(w.inner), uintptr(life[0]), uintptr(w.reports))
+	o := w.orders
+	o.deadlines, o.inner, o.reports = at[0], at[1], at[2]
+	child, err := syscall.ForkExec(self(), append([]string{innerName, o.String()}, os.Args[2:]...), &syscall.ProcAttr{
+		Env: os.Environ(), Files: files, Sys: &syscall.SysProcAttr{Setpgid: true, Foreground: w.foreground},
 	})
-	_ = unix.Setpgid(0, leader) // it leads its group until it is waited for, dead or alive
-	_ = unix.Kill(leader, unix.SIGKILL)
-	for errors.Is(waitFor(leader), unix.EINTR) {
+	w.group, w.child = child, child
+	return errors.Join(err, unix.Close(w.inner), unix.Close(life[0]))
+}
+
+// startCommand starts the command in the group that this guard leads, and takes the guard out of the group: the
+// kernel can then end the group with one signal, and the guard lives to end the others.
+func (w *warden) startCommand(path string, argv []string) error {
+	w.group = unix.Getpid()
+	command, args := path, argv
+	if w.stub {
+		command, args = self(), append([]string{stubName, strconv.FormatUint(uint64(w.ignored), 10), path}, argv...)
+	}
+	start := func() (err error) {
+		w.child, err = syscall.ForkExec(command, args, &syscall.ProcAttr{Env: os.Environ(), Files: []uintptr{0, 1, 2}, Sys: diesWithGuard()})
+		return err
+	}
+	err := start()
+	if errors.Is(err, unix.ENOEXEC) {
+		command, args = script(path, argv)
+		err = start()
+	}
+	if unix.Setpgid(0, unix.Getppid()) != nil { // the outer guard is dead
+		w.group = 0
 	}
 	return err
 }
 
-func waitFor(pid int) error {
-	_, err := unix.Wait4(pid, nil, 0, nil)
-	return err
+// script is the command line for a file that has no format of its own, as in execvp(3).
+func script(path string, argv []string) (command string, args []string) {
+	return "/bin/sh", append([]string{"/bin/sh", path}, argv[1:]...)
 }
 
-// reap waits for all descendants that the guard has as children, and reports how the command ended. A guard
-// without a child has no descendant.
-func (w *ward) reap() {
+// stub becomes the command. A process knows its ID only once it was started, and a guard can't ignore SIGCHLD.
+func stub() {
+	ignored, _ := strconv.ParseUint(os.Args[1], 10, 64)
+	if signalSet(ignored).has(unix.SIGCHLD) {
+		signal.Ignore(unix.SIGCHLD)
+	}
+	path, argv := os.Args[2], os.Args[3:]
+	if os.Getenv(listenPID) != "" {
+		_ = os.Setenv(listenPID, strconv.Itoa(os.Getpid()))
+	}
+	err := syscall.Exec(path, argv, os.Environ())
+	if errors.Is(err, unix.ENOEXEC) {
+		command, args := script(path, argv)
+		err = syscall.Exec(command, args, os.Environ())
+	}
+	fmt.Fprintf(os.Stderr, "leasing: %s: %v\n", inert(path), err)
+	os.Exit(cannotRun(err))
+}
+
+// cannotRun is the exit code for a command that can't be run, as of env(1).
+func cannotRun(err error) int {
+	if errors.Is(err, unix.ENOENT) {
+		return exitNotFound
+	}
+	return exitNotExecutable
+}
+
+// began reports whether the guard's child was started, and watches it from then on.
+func (w *warden) began(err error) {
+	switch {
+	case err != nil && w.outer:
+		report{kind: ended, code: exitFailed, err: err}.send(w.reports)
+	case err != nil:
+		report{kind: ended, code: cannotRun(err), err: fmt.Errorf("%s: %w", os.Args[2], err)}.send(w.reports)
+	case !w.outer:
+		report{kind: started, code: w.child, group: unix.Getpid()}.send(w.reports)
+	}
+	if w.outer {
+		_ = unix.Close(w.reports) // its end shows that of the inner guard
+	}
+	go w.reap()
+}
+
+// reap waits for all descendants that the guard has as children. The inner guard reports how the command ended, and
+// that nothing is left of it. The outer one ends what the inner one has left. A guard without a child has
+// no descendant.
+func (w *warden) reap() {
 	defer close(w.gone)
 	for {
 		var status unix.WaitStatus
@@ -116,26 +211,41 @@ func (w *ward) reap() {
 		switch {
 		case errors.Is(err, unix.EINTR):
 		case err != nil: // ECHILD
+			w.alone()
 			return
-		case pid != w.command || w.ending.Load():
+		case pid != w.child || w.ending.Load():
+		case w.outer:
+			if !status.Stopped() {
+				go w.finish()
+			}
 		case status.Stopped():
-			report{kind: stopped}.send()
+			report{kind: stopped, code: int(status.StopSignal())}.send(w.reports)
 		case status.Signaled():
-			report{kind: ended, code: exitSignal + int(status.Signal())}.send()
+			report{kind: ended, code: exitSignal + int(status.Signal())}.send(w.reports)
 		default:
-			report{kind: ended, code: status.ExitStatus()}.send()
+			report{kind: ended, code: status.ExitStatus()}.send(w.reports)
 		}
 	}
 }
 
+// alone reports that no process is left. Where orphans are not adopted the group tells it.
+func (w *warden) alone() {
+	for !adopts && w.group > 0 && unix.Kill(-w.group, 0) != unix.ESRCH && !w.ending.Load() {
+		<-time.After(10 * time.Millisecond)
+	}
+	if !w.outer {
+		report{kind: alone}.send(w.reports)
+	}
+}
+
 // end kills all, and returns when no process is left.
-func (w *ward) end() {
+func (w *warden) end() {
 	w.ending.Store(true)
 	for pause := time.Duration(0); ; pause = min(pause+100*time.Microsecond, 5*time.Millisecond) {
-		killAll(w.group, unix.Getpid(), w.command)
+		killAll(w.group, unix.Getpid(), w.child, 0)
 		select {
 		case <-w.gone:
-			if unix.Kill(-w.group, 0) == unix.ESRCH {
+			if w.group == 0 || unix.Kill(-w.group, 0) == unix.ESRCH {
 				return
 			}
 			<-time.After(pause)
@@ -144,106 +254,141 @@ func (w *ward) end() {
 	}
 }
 
-// killAll sends KILL to a group, to the descendants of a process, and to the groups that they lead: a group
-// that forks all the time dies by one signal.
-func killAll(group, root, command int) {
-	_ = unix.Kill(-group, unix.SIGKILL)
+// killAll sends KILL to a group, to the descendants of a process but for one, and to the groups that they lead: a
+// group that forks all the time dies by one signal.
+func killAll(group, root, command, spared int) {
+	if group > 0 {
+		_ = unix.Kill(-group, unix.SIGKILL)
+	}
 	kin(root, command, func(pid int) bool {
-		_ = unix.Kill(pid, unix.SIGKILL)
-		_ = unix.Kill(-pid, unix.SIGKILL)
+		if pid != spared {
+			_ = unix.Kill(pid, unix.SIGKILL)
+			_ = unix.Kill(-pid, unix.SIGKILL)
+		}
 		return true
 	})
 }
 
+// signalSet is a set of signals, as in /proc/self/status (proc_pid_status(5)).
+type signalSet uint64
+
+func (s signalSet) has(sig unix.Signal) bool { return sig > 0 && s&(1<<(sig-1)) != 0 }
+
+// lastSignal is the largest number of a signal.
+const lastSignal = unix.Signal(64)
+
 // catchAll keeps the signals that the group gets from ending the guard. They are caught, and not
-// ignored, since the command would inherit that; what leasing ignores stays so.
-func catchAll() {
+// ignored, since the command would inherit that. What leasing ignores is ignored here, for the command to inherit,
+// but for those signals that the Go runtime needs.
+func catchAll(ignored signalSet) {
 	caught := make(chan os.Signal, 1)
-	for sig := unix.Signal(1); sig < 32; sig++ {
-		if sig != unix.SIGCHLD && !signal.Ignored(sig) {
+	for sig := unix.Signal(1); sig <= lastSignal; sig++ {
+		switch {
+		case sig == unix.SIGCHLD, sig == unix.SIGURG:
+		case ignored.has(sig):
+			signal.Ignore(sig)
+		default:
 			signal.Notify(caught, sig)
 		}
 	}
 }
 
-// deadlines is the pipe of deadlines, the latest deadline, and the processes that it ends.
-type deadlines struct {
-	ward
-	until time.Duration // on the boot clock
-	alarm alarm
-}
-
 // read takes the latest deadline from the pipe, and waits for the first.
-func (g *deadlines) read() {
+func (w *warden) read() {
 	var messages [512]byte
-	n, err := unix.Read(deadlineFile, messages[:])
+	n, err := unix.Read(w.deadlines, messages[:])
 	for errors.Is(err, unix.EINTR) {
-		n, err = unix.Read(deadlineFile, messages[:])
+		n, err = unix.Read(w.deadlines, messages[:])
 	}
 	if n < 8 { // leasing is dead, or done
-		g.finish()
+		w.finish()
 	}
-	g.until = time.Duration(binary.NativeEndian.Uint64(messages[n-8:]))
+	w.until = time.Duration(binary.NativeEndian.Uint64(messages[n-8:]))
 }
 
-func (g *deadlines) check() {
-	if bootTime() >= g.until {
-		g.finish()
+func (w *warden) check() {
+	if bootTime() >= w.until {
+		w.finish()
 	}
 }
 
-// finish ends the command with all its descendants, and the guard.
-func (g *deadlines) finish() {
-	if g.command != 0 {
-		g.end()
-	}
-	os.Exit(0)
+// finish ends the command with all its descendants, and the guard. It does not return.
+func (w *warden) finish() {
+	w.once.Do(func() {
+		if w.child != 0 {
+			w.end()
+		}
+		os.Exit(0)
+	})
+	select {}
 }
 
 // wait waits until there is something to read, or the deadline may have come, and reads all there is: after
 // a pause the latest deadline counts, and not the one that was latest before.
-func (g *deadlines) wait() {
-	files := []unix.PollFd{{Fd: deadlineFile, Events: unix.POLLIN}, {Fd: -1, Events: unix.POLLIN}}
-	_, _ = unix.Poll(files, g.alarm.set(&files[1], g.until)) // a signal ends it early, too
+func (w *warden) wait() {
+	files := []unix.PollFd{{Fd: int32(w.deadlines), Events: unix.POLLIN}, {Fd: -1, Events: unix.POLLIN}, {Fd: -1, Events: unix.POLLIN}}
+	if !w.outer {
+		files[2].Fd = int32(w.inner)
+	}
+	_, _ = unix.Poll(files, w.alarm.set(&files[1], w.until)) // a signal ends it early, too
+	if files[2].Revents != 0 {                               // the outer guard is dead
+		w.finish()
+	}
 	for {
-		pending := []unix.PollFd{{Fd: deadlineFile, Events: unix.POLLIN}}
+		pending := []unix.PollFd{{Fd: int32(w.deadlines), Events: unix.POLLIN}}
 		n, err := unix.Poll(pending, 0)
 		switch {
 		case n > 0:
-			g.read()
+			w.read()
 		case !errors.Is(err, unix.EINTR):
 			return
 		}
 	}
 }
 
-// report is what the guard tells about the command.
+// passed returns the files of a process that is about to be started: those that it inherits, at their own numbers,
+// and more files at numbers that are free. It also returns these numbers.
+func passed(more ...uintptr) (files []uintptr, at []int) {
+	files = []uintptr{0, 1, 2}
+	for n := 3; len(more) > 0; n++ {
+		if flags, err := unix.FcntlInt(uintptr(n), unix.F_GETFD, 0); err == nil && flags&unix.FD_CLOEXEC == 0 {
+			files = append(files, uintptr(n))
+			continue
+		}
+		files, at, more = append(files, more[0]), append(at, n), more[1:]
+	}
+	return files, at
+}
+
+// report is what the inner guard tells about the command.
 type report struct {
-	kind string
-	code int           // the exit code of one that has ended; the process ID of one that was started
-	at   time.Duration // when, on the boot clock
-	err  error         // why it could not be started
+	kind  string
+	code  int           // the exit code of one that has ended; the process ID of one that was started; the signal that has stopped it
+	group int           // the process group of one that was started
+	at    time.Duration // when, on the boot clock
+	err   error         // why it could not be started
 }
 
 const (
 	started = "started"
 	stopped = "stopped" // by a signal: it may go on
 	ended   = "ended"
+	alone   = "alone" // no descendant of the command is left
 )
 
 // send writes a line, in one piece.
-func (r report) send() {
+func (r report) send(file int) {
 	text := ""
 	if r.err != nil {
 		text = strings.Join(strings.Fields(r.err.Error()), " ")
 	}
-	_, _ = unix.Write(reportsFile, fmt.Appendf(nil, "%s %d %d %s\n", r.kind, r.code, bootTime(), text))
+	_, _ = unix.Write(file, fmt.Appendf(nil, "%s %d %d %d %s\n", r.kind, r.code, r.group, bootTime(), text))
 }
 
 func parseReport(line string) (r report, ok bool) {
-	n, err := fmt.Sscanf(line, "%s %d %d", &r.kind, &r.code, &r.at)
-	if parts := strings.SplitN(line, " ", 4); len(parts) == 4 && parts[3] != "" {
-		r.err = errors.New(parts[3])
+	n, err := fmt.Sscanf(line, "%s %d %d %d", &r.kind, &r.code, &r.group, &r.at)
+	if parts := strings.SplitN(line, " ", 5); len(parts) == 5 && parts[4] != "" {
+		r.err = errors.New(parts[4])
 	}
-	return r, err == nil && n == 3
+	return r, err == nil && n == 4
 }

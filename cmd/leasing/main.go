@@ -21,5 +21,8 @@ func main() {
 	}
 	logging.Disable() // each failed attempt to connect is a line otherwise
 	torture.WorkerMain(openForWorker)
-	os.Exit(execute(os.Args[1:], streams{os.Stdin, os.Stdout, os.Stderr}))
+	problems := newLines(os.Stderr)
+	code := execute(os.Args[1:], streams{os.Stdin, os.Stdout, problems})
+	problems.flush()
+	os.Exit(code)
 }

@@ -5,13 +5,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
+	"maps"
 	"os"
-	"os/exec"
-	"os/signal"
 	"path/filepath"
+	"slices"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -75,11 +75,11 @@ for a backend that can't be reached, and exits with 125 if that does not come ba
 
 If the lease can't be renewed, the command and all its descendants get TERM while the lease is still
 good, and KILL before anybody else can have it. They also get KILL if leasing itself is killed or
-stopped, and when the command has ended. On Linux none gets away, not even a daemon.
+stopped. When the command has ended, its descendants have a second to finish, and another one
+after TERM. On Linux none gets away, not even a daemon.
 
-TERM, INT, HUP, QUIT, USR1, USR2, WINCH, TSTP and CONT are passed on to all of them. The exit code is
-the command's. $LEASING_NAME, $LEASING_TOKEN (the fencing token), $LEASING_ID and $LEASING_OWNER
-are in its environment.`,
+Signals are passed on to all of them. The exit code is the command's. $LEASING_NAME, $LEASING_TOKEN
+(the fencing token), $LEASING_ID and $LEASING_OWNER are in its environment.`,
 		Example: `  leasing run nightly-report -- echo 'the only one'
   leasing run --wait 1m --ttl 10s deploy/web -- sh -c 'echo "token $LEASING_TOKEN"'`,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -89,7 +89,7 @@ are in its environment.`,
 	f.add(cmd)
 	flags := cmd.Flags()
 	flags.StringVar(&f.wait, "wait", "0s", "for how long to wait if somebody else has the lease or the backend can't be reached, or forever")
-	flags.DurationVar(&f.atLeast, "at-least", 0, "keep the lease at least this long, so that a slower clock elsewhere finds it taken")
+	flags.DurationVar(&f.atLeast, "at-least", 0, "keep the name taken for so long, whatever ends before, so that a slower clock elsewhere finds it taken")
 	flags.IntVarP(&f.busyCode, "busy-code", "E", exitBusy, "exit code if somebody else has the lease; 0 is silent, too")
 	return cmd
 }
@@ -127,9 +127,6 @@ func (a *app) run(ctx context.Context, f *runFlags, name string, argv []string) 
 		return err
 	}
 	code, err := w.under(lease)
-	if err == nil {
-		w.linger(lease, f.atLeast)
-	}
 	w.release(lease)
 	if code == 0 && err == nil {
 		return nil
@@ -153,9 +150,12 @@ func (f *runFlags) waitLimit() (time.Duration, error) {
 type work struct {
 	*backend
 	app      *app
-	argv     []string // its first is a path
+	path     string    // of the command
+	argv     []string  // as typed
+	ignored  signalSet // since before this process began
 	onLoss   onLoss
 	grace    time.Duration
+	atLeast  time.Duration
 	fraction float64 // of the TTL, to a renewal; 0 for the default
 	signals  chan os.Signal
 	renewed  chan struct{} // one is enough: what counts is the lease's state
@@ -176,11 +176,9 @@ func (a *app) newWork(ctx context.Context, f *runFlags, argv []string, limit tim
 	if f.ttl <= 0 || f.grace < 0 || f.atLeast < 0 {
 		return nil, errors.New("--ttl, --grace and --at-least: want more than 0")
 	}
-	w := &work{app: a, argv: append([]string{path}, argv[1:]...), onLoss: f.onLoss, signals: make(chan os.Signal, 16), renewed: make(chan struct{}, 1)}
-	for _, s := range forwarded {
-		if !signal.Ignored(s) { // nohup stays in force
-			signal.Notify(w.signals, s)
-		}
+	w := &work{app: a, path: path, argv: argv, onLoss: f.onLoss, atLeast: f.atLeast, signals: make(chan os.Signal, 16), renewed: make(chan struct{}, 1)}
+	if err := w.catchSignals(); err != nil {
+		return nil, err
 	}
 	err = w.heeding(ctx, func(ctx context.Context) (err error) {
 		w.backend, err = a.openWithin(ctx, limit, leasing.Options{TTL: f.ttl, Logger: slog.New(plainHandler{a})})
@@ -243,24 +241,13 @@ func (w *work) fit(f *runFlags) error {
 	return nil
 }
 
-// lookPath finds a command as env(1) does.
-func lookPath(name string) (string, error) {
-	path, err := exec.LookPath(name)
-	switch {
-	case err == nil:
-		return path, nil
-	case errors.Is(err, exec.ErrNotFound), errors.Is(err, fs.ErrNotExist):
-		return "", &exitError{exitNotFound, err}
-	}
-	return "", &exitError{exitNotExecutable, err}
-}
-
 // acquire takes the lease, or ends as a signal or the limit says.
 func (w *work) acquire(ctx context.Context, name string, limit time.Duration) (lease leasing.Lease, err error) {
 	options := &leasing.AcquireOptions{
 		WaitLimit:     max(limit, 0),
+		AtLeast:       w.atLeast,
 		RenewFraction: w.fraction,
-		Metadata:      map[string]string{"command": filepath.Base(w.argv[0])},
+		Metadata:      map[string]string{"command": strings.ToValidUTF8(filepath.Base(w.path), "?")},
 		Observer: func(e leasing.Event) {
 			if e.Kind == leasing.EventRenewed {
 				select {
@@ -275,7 +262,9 @@ func (w *work) acquire(ctx context.Context, name string, limit time.Duration) (l
 		ask = w.TryAcquire
 	}
 	err = w.heeding(ctx, func(ctx context.Context) (err error) {
-		lease, err = ask(ctx, name, options)
+		if err = w.app.nested(ctx, w, name); err == nil {
+			lease, err = ask(ctx, name, options)
+		}
 		return err
 	})
 	if err != nil && lease != nil {
@@ -284,20 +273,41 @@ func (w *work) acquire(ctx context.Context, name string, limit time.Duration) (l
 	return lease, err
 }
 
+// underVariable names the leases of the runs that this process is part of, by their fingerprints.
+const underVariable = "LEASING_UNDER"
+
 // environ is the command's environment.
 func (w *work) environ(lease leasing.Lease) []string {
-	return append(os.Environ(),
-		"LEASING_NAME="+lease.Name(),
-		"LEASING_TOKEN="+strconv.FormatInt(lease.Token(), 10),
-		"LEASING_ID="+lease.ID(),
-		"LEASING_OWNER="+lease.Owner())
+	ours := map[string]string{
+		"LEASING_NAME":  lease.Name(),
+		"LEASING_TOKEN": strconv.FormatInt(lease.Token(), 10),
+		"LEASING_ID":    lease.ID(),
+		"LEASING_OWNER": lease.Owner(),
+		underVariable:   strings.TrimSpace(os.Getenv(underVariable) + " " + leasing.FingerprintOf(lease.ID()).String()),
+	}
+	env := slices.DeleteFunc(os.Environ(), func(entry string) bool {
+		name, _, _ := strings.Cut(entry, "=")
+		_, set := ours[name]
+		return set
+	})
+	for _, name := range slices.Sorted(maps.Keys(ours)) {
+		env = append(env, name+"="+ours[name])
+	}
+	return env
 }
 
-// linger keeps the lease until it was held for so long.
-func (w *work) linger(lease leasing.Lease, atLeast time.Duration) {
-	if left := atLeast - time.Since(lease.AcquiredAt()); left > 0 {
-		w.pause(left, lease.Done())
+// nested returns an error if this process is part of a run that has the name: that run ends when this process has
+// ended, so the process would wait for itself.
+func (a *app) nested(ctx context.Context, m leasing.Manager, name string) error {
+	under := strings.Fields(os.Getenv(underVariable))
+	if len(under) == 0 {
+		return nil
 	}
+	r, err := m.Inspect(ctx, name)
+	if err == nil && r.Held && slices.Contains(under, r.Fingerprint.String()) {
+		return &exitError{exitFailed, fmt.Errorf("%s: this command is part of the run that has the lease, and would wait for itself", name)}
+	}
+	return nil // the request that follows reports what is wrong with the backend
 }
 
 // pause lasts so long, until done is closed, or until a signal that ends leasing.

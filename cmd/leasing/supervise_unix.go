@@ -10,8 +10,8 @@ import (
 	"fmt"
 	"math"
 	"os"
-	"os/exec"
 	"os/signal"
+	"strconv"
 	"syscall"
 	"time"
 
@@ -20,14 +20,28 @@ import (
 	"github.com/distributedleasing/leasing"
 )
 
-// forwarded are the signals that are passed on to the command. TSTP is, too, but not before
-// there is one: until then it stops leasing, as it would stop any program.
-var forwarded = []os.Signal{
-	unix.SIGTERM, unix.SIGINT, unix.SIGHUP, unix.SIGQUIT, unix.SIGUSR1, unix.SIGUSR2, unix.SIGWINCH, unix.SIGCONT,
+// forwarded are the signals that are passed on to the command: all that can be caught, but for those that tell a
+// process of its own faults, children, pipes and terminal. TSTP is passed on, too, but not before there is a
+// command: until then it stops leasing, as it would stop any program.
+var forwarded = func() (all []os.Signal) {
+	for sig := unix.Signal(1); sig <= lastSignal; sig++ {
+		switch sig {
+		case unix.SIGKILL, unix.SIGSTOP, unix.SIGTSTP, unix.SIGTTIN, unix.SIGTTOU, unix.SIGCHLD, unix.SIGURG, unix.SIGPIPE,
+			unix.SIGILL, unix.SIGTRAP, unix.SIGABRT, unix.SIGBUS, unix.SIGFPE, unix.SIGSEGV, unix.SIGSYS:
+		default:
+			all = append(all, sig)
+		}
+	}
+	return all
+}()
+
+// ends reports whether a signal ends leasing while it waits for a lease, as it would end any program.
+func ends(s os.Signal) bool {
+	return s != unix.SIGWINCH && s != unix.SIGCONT && s != unix.SIGTSTP
 }
 
-// ends reports whether a signal ends leasing while it waits for a lease.
-func ends(s os.Signal) bool {
+// quits reports whether a signal asks a program to end, which also ends an election.
+func quits(s os.Signal) bool {
 	return s == unix.SIGTERM || s == unix.SIGINT || s == unix.SIGHUP || s == unix.SIGQUIT
 }
 
@@ -42,27 +56,35 @@ const never = time.Duration(math.MaxInt64)
 // scheduled in this time.
 func killMargin(ttl time.Duration) time.Duration { return min(ttl/20, 250*time.Millisecond) }
 
-// supervisor is one run of a command. Two processes can end it: this one, which has the lease,
-// and the guard, which starts the command and knows the deadline alone. The
-// guard acts when this process is stopped or dead. All times are on the boot clock.
+// supervisor is one run of a command. Three processes can end it: this one, which has the lease,
+// and two guards, which know the deadline alone. The guards act when this process is stopped or
+// dead. All times are on the boot clock.
 type supervisor struct {
 	*work
-	lease    leasing.Lease
-	group    int           // the guard's process ID, and that of the command's group. It is not waited for before end
-	command  int           // the command's process ID; 0 before it has started
-	before   map[int]bool  // the descendants that this process had before the guard
-	deadline *os.File      // to the guard
-	until    time.Duration // when the command gets KILL
-	lost     error         // why the command was stopped, or nil
-	lostAt   time.Duration // when
-	killed   bool          // the command got KILL
-	terminal bool          // the group has the terminal
+	lease     leasing.Lease
+	guard     int           // the outer guard's process ID. It is not waited for before end
+	group     int           // the inner guard's process ID, and that of the command's group; 0 before the command has started
+	command   int           // the command's process ID; 0 before it has started
+	before    map[int]bool  // the descendants that this process had before the guards
+	deadlines []*os.File    // to the guards
+	until     time.Duration // when the command gets KILL
+	lost      error         // why the command was stopped, or nil
+	lostAt    time.Duration // when
+	killed    bool          // the command got KILL
+	result    *report       // how the command ended; nil before
+	settle    time.Duration // when what the command has left running is told to end
+	told      bool          // it was
+	terminal  *os.File      // the terminal that the group has, or nil
 }
+
+// settleTime is how long the processes that the command has left running may go on, to finish their output, and as
+// long again after TERM.
+const settleTime = time.Second
 
 // under runs the command, and returns when it has ended with all its descendants. It returns the exit
 // code, and the reason for one that is not the command's.
 func (w *work) under(lease leasing.Lease) (code int, err error) {
-	if !signal.Ignored(unix.SIGTSTP) {
+	if !w.ignored.has(unix.SIGTSTP) {
 		signal.Notify(w.signals, unix.SIGTSTP)
 		defer signal.Reset(unix.SIGTSTP)
 	}
@@ -72,7 +94,8 @@ func (w *work) under(lease leasing.Lease) (code int, err error) {
 	if err != nil {
 		return exitFailed, err
 	}
-	code, err = s.watch(reports)
+	err = s.watch(reports)
+	code = s.result.code
 	guard := s.end()
 	if code == guardDead {
 		code = exitSignal + int(unix.SIGKILL)
@@ -93,32 +116,45 @@ func (s *supervisor) trusted() time.Duration {
 	return now + s.lease.Remaining() - killMargin(s.lease.TTL())
 }
 
-// start starts the guard, and that the command. The channel is closed when the guard is dead.
+// start starts the guards, and they start the command. The channel is closed when the inner guard is dead.
 func (s *supervisor) start() (<-chan report, error) {
-	theirDeadline, deadline, err := os.Pipe()
-	if err != nil {
-		return nil, err
+	theirs := make([]*os.File, 0, 3)
+	defer func() {
+		for _, file := range theirs {
+			_ = file.Close()
+		}
+	}()
+	for range 2 {
+		read, write, err := os.Pipe()
+		if err != nil {
+			return nil, errors.Join(err, s.closeDeadlines())
+		}
+		theirs, s.deadlines = append(theirs, read), append(s.deadlines, write)
 	}
-	reports, theirReports, err := os.Pipe()
+	reports, write, err := os.Pipe()
 	if err != nil {
-		return nil, errors.Join(err, theirDeadline.Close(), deadline.Close())
+		return nil, errors.Join(err, s.closeDeadlines())
 	}
-	s.deadline, s.before = deadline, map[int]bool{}
+	theirs, s.before = append(theirs, write), map[int]bool{}
 	s.extend()
 	kin(os.Getpid(), 0, func(pid int) bool { s.before[pid] = true; return true })
-	adopt(true) // which matters if the guard is killed
-	cmd := &exec.Cmd{
-		Path: self(), Args: append([]string{guardName}, s.argv...), Env: s.environ(s.lease),
-		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
-		ExtraFiles:  []*os.File{theirDeadline, theirReports},
-		SysProcAttr: &syscall.SysProcAttr{Setpgid: true, Foreground: inForeground()},
+	adopt(true) // which matters if the outer guard is killed
+	if inForeground() {
+		s.terminal = os.Stdin
 	}
-	err = cmd.Start()
-	if err = errors.Join(err, theirDeadline.Close(), theirReports.Close()); err != nil {
-		return nil, errors.Join(err, deadline.Close(), reports.Close())
+	env, listens := s.environ(s.lease), os.Getenv(listenPID) == strconv.Itoa(os.Getpid())
+	files, at := passed(theirs[0].Fd(), theirs[1].Fd(), theirs[2].Fd())
+	o := orders{
+		deadlines: at[0], inner: at[1], reports: at[2], foreground: s.terminal != nil,
+		stub: listens || s.ignored.has(unix.SIGCHLD), ignored: s.ignored,
 	}
-	s.group, s.terminal = cmd.Process.Pid, cmd.SysProcAttr.Foreground
-	if s.terminal {
+	s.guard, err = syscall.ForkExec(self(), append([]string{outerName, o.String(), s.path}, s.argv...), &syscall.ProcAttr{
+		Env: env, Files: files, Sys: &syscall.SysProcAttr{Setpgid: true},
+	})
+	if err != nil {
+		return nil, errors.Join(err, s.closeDeadlines(), reports.Close())
+	}
+	if s.terminal != nil {
 		signal.Ignore(unix.SIGTTOU) // for takeTerminal. Only now: the guard would inherit it
 	}
 	heard := make(chan report)
@@ -134,12 +170,25 @@ func (s *supervisor) start() (<-chan report, error) {
 	return heard, nil
 }
 
-// extend tells the guard until when the group may live. The pipe has room for thousands of
-// these, so nothing blocks while the guard is stopped.
+// listenPID names the process for which systemd has opened files (sd_listen_fds(3)).
+const listenPID = "LISTEN_PID"
+
+// extend tells the guards until when the group may live. A pipe has room for thousands of
+// these, so nothing blocks while a guard is stopped.
 func (s *supervisor) extend() {
 	var message [8]byte
 	binary.NativeEndian.PutUint64(message[:], uint64(s.until))
-	_, _ = s.deadline.Write(message[:]) // fails when the guard is dead, which its reports show
+	for _, deadline := range s.deadlines {
+		_, _ = deadline.Write(message[:]) // fails when the guard is dead, which the reports show
+	}
+}
+
+// closeDeadlines has the guards end the command, and themselves.
+func (s *supervisor) closeDeadlines() (err error) {
+	for _, deadline := range s.deadlines {
+		err = errors.Join(err, deadline.Close())
+	}
+	return err
 }
 
 // signalRounds bounds the searches of signal for new processes.
@@ -147,6 +196,9 @@ const signalRounds = 20
 
 // signal sends a signal to the command's group, and once to each descendant outside of the group.
 func (s *supervisor) signal(sig unix.Signal) {
+	if s.group == 0 {
+		return
+	}
 	_ = unix.Kill(-s.group, sig)
 	told := map[int]bool{}
 	for round, news := 0, true; news && round < signalRounds; round++ {
@@ -169,26 +221,39 @@ func (s *supervisor) signal(sig unix.Signal) {
 
 // kill ends the command and all its descendants. A guard that was stopped goes on, to do the same.
 func (s *supervisor) kill() {
-	killAll(s.group, s.group, s.command)
-	_ = unix.Kill(s.group, unix.SIGCONT)
+	killAll(s.group, s.guard, s.command, s.group)
+	for _, guard := range s.guards() {
+		_ = unix.Kill(guard, unix.SIGCONT)
+	}
 }
 
-// watch looks after the lease and the command until that has ended.
-func (s *supervisor) watch(reports <-chan report) (code int, err error) {
+// guards are the process IDs of the guards that are known.
+func (s *supervisor) guards() []int {
+	if s.group == 0 {
+		return []int{s.guard}
+	}
+	return []int{s.guard, s.group}
+}
+
+// watch looks after the lease and the command until that has ended with all that it has started. It sets the result.
+func (s *supervisor) watch(reports <-chan report) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	released := s.lease.Done()
 	var signals <-chan os.Signal // from when the guard can bear them
 	for {
-		due := s.until
-		if s.lost == nil && due != never {
-			due -= s.grace
-		}
+		due := s.due()
 		timer.Reset(due - bootTime())
 		select {
 		case <-timer.C:
-			if !s.refresh() && bootTime() >= due {
+			switch now := bootTime(); {
+			case s.refresh() || now < due:
+			case s.result == nil || now < s.settle:
 				s.stop(s.expiry(), false)
+			case s.told:
+				return s.result.err
+			default:
+				s.tell()
 			}
 		case sig := <-signals:
 			s.forward(sig.(syscall.Signal))
@@ -199,21 +264,45 @@ func (s *supervisor) watch(reports <-chan report) (code int, err error) {
 			s.onLost()
 		case r, open := <-reports:
 			switch {
+			case open && r.kind == started:
+				s.group, s.command, signals = r.group, r.code, s.signals
+			case open && r.kind == stopped:
+				s.suspend(unix.Signal(r.code))
+			case open && r.kind == ended:
+				if s.lost != nil && s.lostAt <= r.at {
+					r.code, r.err = exitLost, s.lost
+				}
+				s.result, s.settle = &r, bootTime()+settleTime
+			case s.result != nil: // nothing is left of it
+				return s.result.err
 			case !open && (s.lost != nil || bootTime() >= s.until):
-				return exitLost, cmp.Or(s.lost, s.expiry())
+				s.result = &report{code: exitLost, err: cmp.Or(s.lost, s.expiry())}
+				return s.result.err
 			case !open:
-				return guardDead, nil
-			case r.kind == started:
-				s.command, signals = r.code, s.signals
-			case r.kind == stopped:
-				s.suspend()
-			case s.lost != nil && s.lostAt <= r.at:
-				return exitLost, s.lost
-			default:
-				return r.code, r.err
+				s.result = &report{code: guardDead}
+				return nil
 			}
 		}
 	}
+}
+
+// due is when to act next, unless something happens.
+func (s *supervisor) due() time.Duration {
+	due := s.until
+	if s.lost == nil && due != never {
+		due -= s.grace
+	}
+	if s.result != nil {
+		due = min(due, s.settle)
+	}
+	return due
+}
+
+// tell has what the command has left running end.
+func (s *supervisor) tell() {
+	s.told, s.settle = true, bootTime()+settleTime
+	s.signal(unix.SIGTERM)
+	s.signal(unix.SIGCONT) // one that is stopped has to go on to end
 }
 
 // refresh moves the deadline, and reports whether it did. An event of a renewal may be late.
@@ -244,8 +333,10 @@ func (s *supervisor) stop(reason error, atOnce bool) {
 		s.lost, s.lostAt = reason, now
 	}
 	if !first || atOnce || s.grace == 0 || now >= s.until {
-		if s.killed { // and the guard has reported nothing since
-			_ = unix.Kill(s.group, unix.SIGKILL)
+		if s.killed { // and the inner guard has reported nothing since
+			for _, guard := range s.guards() {
+				_ = unix.Kill(guard, unix.SIGKILL)
+			}
 		}
 		s.killed, s.until = true, now
 		s.extend()
@@ -253,11 +344,11 @@ func (s *supervisor) stop(reason error, atOnce bool) {
 		s.until = now + groupTime
 		return
 	}
-	s.app.warn("%s; the command gets TERM", oneLine(reason))
-	s.signal(unix.SIGTERM)
-	s.signal(unix.SIGCONT) // one that is stopped has to go on to end
 	s.until = min(s.until, now+s.grace)
 	s.extend()
+	s.signal(unix.SIGTERM)
+	s.signal(unix.SIGCONT) // one that is stopped has to go on to end
+	s.app.warn("%s; the command gets TERM", oneLine(reason))
 }
 
 // onLost is called when the lease has ended under the command. Who has broken it may want
@@ -278,19 +369,19 @@ func (s *supervisor) onLost() {
 // fault: a dead disk, or another user's process.
 const groupTime = 5 * time.Second
 
-// end ends the guard and all that is left of the command, and waits until no process is left: the lease
-// is not given up before that. It returns how the guard ended.
+// end ends the guards and all that is left of the command, and waits until no process is left: the lease
+// is not given up before that. It returns how the outer guard ended.
 func (s *supervisor) end() (guard unix.WaitStatus) {
 	defer adopt(false)
-	_ = s.deadline.Close() // the guard ends when it has ended the others
+	_ = s.closeDeadlines() // the guards end when they have ended the others
 	over, alive := time.Now().Add(groupTime), true
 	for pause := time.Millisecond; ; pause = min(2*pause, 20*time.Millisecond) {
 		if alive {
 			s.kill()
-			pid, _ := unix.Wait4(s.group, &guard, unix.WNOHANG, nil)
-			alive = pid != s.group
+			pid, _ := unix.Wait4(s.guard, &guard, unix.WNOHANG, nil)
+			alive = pid != s.guard
 		}
-		if !alive && (guard.ExitStatus() == 0 || s.killOrphans() == 0) {
+		if !alive && (guard.Exited() && guard.ExitStatus() == 0 || s.killOrphans() == 0) {
 			break
 		}
 		if time.Now().After(over) {
@@ -301,14 +392,19 @@ func (s *supervisor) end() (guard unix.WaitStatus) {
 		<-time.After(pause)
 	}
 	s.takeTerminal()
+	if s.terminal != os.Stdin {
+		_ = s.terminal.Close() // also of nil
+	}
 	return guard
 }
 
-// killOrphans ends the processes that a killed guard has left to this one, and returns how many it has found.
+// killOrphans ends the processes that killed guards have left to this one, and returns how many it has found.
 func (s *supervisor) killOrphans() (found int) {
-	_ = unix.Kill(-s.group, unix.SIGKILL)
-	if unix.Kill(-s.group, 0) != unix.ESRCH {
-		found++
+	if s.group > 0 {
+		_ = unix.Kill(-s.group, unix.SIGKILL)
+		if unix.Kill(-s.group, 0) != unix.ESRCH {
+			found++
+		}
 	}
 	kin(os.Getpid(), s.command, func(pid int) bool {
 		if s.before[pid] {
@@ -327,14 +423,14 @@ func (s *supervisor) killOrphans() (found int) {
 
 // forward passes a signal on.
 func (s *supervisor) forward(sig unix.Signal) {
-	if sig == unix.SIGCONT && s.terminal && inForeground() {
+	if sig == unix.SIGCONT && s.terminal != nil && ownTerminal(s.terminal) {
 		s.giveTerminal()
 	}
-	if ends(sig) {
+	if quits(sig) {
 		s.ended = sig
 	}
 	s.signal(sig)
-	if ends(sig) {
+	if quits(sig) {
 		s.signal(unix.SIGCONT) // as in stop
 	}
 	if sig == unix.SIGTSTP {
@@ -343,29 +439,54 @@ func (s *supervisor) forward(sig unix.Signal) {
 }
 
 // suspend follows a command that was stopped from the terminal, so that the shell has its turn.
-// The CONT of fg or bg is forwarded.
-func (s *supervisor) suspend() {
-	if s.terminal {
+// The CONT of fg or bg is forwarded. A command that was stopped because it has no terminal, as in a pipeline, gets
+// that of this process.
+func (s *supervisor) suspend(by unix.Signal) {
+	wants := by == unix.SIGTTIN || by == unix.SIGTTOU
+	if wants && s.terminal == nil {
+		terminal, err := os.OpenFile("/dev/tty", os.O_RDWR|unix.O_NOCTTY, 0)
+		if err != nil {
+			return
+		}
+		s.terminal = terminal
+		signal.Ignore(unix.SIGTTOU)
+	}
+	switch {
+	case wants && ownTerminal(s.terminal):
+		s.app.warn("%s: the command uses the terminal, and gets it", s.lease.Name())
+		s.giveTerminal()
+		s.signal(unix.SIGCONT)
+	case wants:
+		s.app.warn("%s: the command uses the terminal, which another program has: it is stopped until leasing is in the foreground", s.lease.Name())
+		_ = unix.Kill(0, unix.SIGSTOP)
+	case s.terminal != nil:
 		s.takeTerminal()
 		_ = unix.Kill(0, unix.SIGSTOP)
 	}
 }
 
 // inForeground reports whether this process reads from and writes to a terminal that is its own. In
-// a pipeline the terminal is left to the others.
-func inForeground() bool {
-	for _, file := range []int{0, 1} {
-		if group, err := unix.IoctlGetInt(file, unix.TIOCGPGRP); err != nil || group != unix.Getpgrp() {
-			return false
-		}
-	}
-	return true
+// a pipeline the terminal is left to the others, until the command wants it: see suspend.
+func inForeground() bool { return ownTerminal(os.Stdin) && ownTerminal(os.Stdout) }
+
+// ownTerminal reports whether a file is a terminal whose foreground group is that of this process.
+func ownTerminal(file *os.File) bool {
+	group, err := unix.IoctlGetInt(int(file.Fd()), unix.TIOCGPGRP)
+	return err == nil && group == unix.Getpgrp()
 }
 
-func (s *supervisor) giveTerminal() { _ = unix.IoctlSetPointerInt(0, unix.TIOCSPGRP, s.group) }
+func (s *supervisor) giveTerminal() {
+	if s.group != 0 {
+		_ = unix.IoctlSetPointerInt(int(s.terminal.Fd()), unix.TIOCSPGRP, s.group)
+	}
+}
 
+// takeTerminal takes the terminal back that the group has.
 func (s *supervisor) takeTerminal() {
-	if s.terminal {
-		_ = unix.IoctlSetPointerInt(0, unix.TIOCSPGRP, unix.Getpgrp())
+	if s.terminal == nil {
+		return
+	}
+	if group, err := unix.IoctlGetInt(int(s.terminal.Fd()), unix.TIOCGPGRP); err == nil && group == s.group {
+		_ = unix.IoctlSetPointerInt(int(s.terminal.Fd()), unix.TIOCSPGRP, unix.Getpgrp())
 	}
 }

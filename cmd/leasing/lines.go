@@ -1,0 +1,59 @@
+package main
+
+import (
+	"io"
+	"time"
+)
+
+const (
+	// keptLines is how many lines wait for a reader that does not read.
+	keptLines = 256
+	// flushTime is how long the end of the program waits for such a reader.
+	flushTime = 500 * time.Millisecond
+)
+
+// lines writes to a file that may block for ever, as a pipe to a paused pager does. Its writers never wait: what
+// finds no room is dropped.
+type lines struct {
+	queue   chan []byte
+	written chan struct{} // closed when all is written
+}
+
+func newLines(to io.Writer) *lines {
+	l := &lines{queue: make(chan []byte, keptLines), written: make(chan struct{})}
+	go func() {
+		defer close(l.written)
+		for line := range l.queue {
+			if line == nil { // from flush
+				return
+			}
+			_, _ = to.Write(line) // there is no other place to complain
+		}
+	}()
+	return l
+}
+
+func (l *lines) Write(line []byte) (int, error) {
+	if len(line) == 0 {
+		return 0, nil
+	}
+	select {
+	case l.queue <- append([]byte(nil), line...):
+	default:
+	}
+	return len(line), nil
+}
+
+// flush waits until all is written, for a moment. What is written later is lost.
+func (l *lines) flush() {
+	over := time.After(flushTime)
+	select {
+	case l.queue <- nil:
+	case <-over:
+		return
+	}
+	select {
+	case <-l.written:
+	case <-over:
+	}
+}

@@ -1,0 +1,531 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+// exe is the path of this program, for shells.
+func exe(t *testing.T) string {
+	path, err := os.Executable()
+	require.NoError(t, err)
+	return path
+}
+
+// shell runs a script of bash in which $L is leasing.
+func (p *place) shell(script string) *running {
+	p.t.Helper()
+	bash, err := exec.LookPath("bash")
+	if err != nil {
+		p.t.Skip("this machine has no bash")
+	}
+	r := &running{Cmd: exec.Command(bash, "-c", script), t: p.t}
+	r.Env = append(append(os.Environ(), p.env()...), "LEASING_TEST_AS_COMMAND=1", "L="+exe(p.t))
+	r.out, err = os.CreateTemp(p.folder, "out")
+	require.NoError(p.t, err)
+	r.err, err = os.CreateTemp(p.folder, "err")
+	require.NoError(p.t, err)
+	r.Stdout, r.Stderr, r.Dir = r.out, r.err, p.folder
+	require.NoError(p.t, r.Start())
+	p.t.Cleanup(func() { _ = r.Process.Kill() })
+	return r
+}
+
+// children of a process, in the order in which they began.
+func children(t *testing.T, pid int) (all []int) {
+	for _, child := range strings.Fields(childrenOf(pid)) {
+		all = append(all, atoi(t, child))
+	}
+	return all
+}
+
+// guards waits for both guards of a run.
+func (r *running) guards() (outer, inner int) {
+	r.t.Helper()
+	eventually(r.t, func() bool {
+		for _, pid := range childrenByTask(r.Process.Pid) {
+			for _, below := range children(r.t, pid) {
+				outer, inner = pid, below
+			}
+		}
+		return inner != 0
+	}, "the guards")
+	return outer, inner
+}
+
+// One of the three processes is killed while another one is stopped: the third one ends the command with all its
+// descendants before another holder begins.
+func TestTrap_T213_AGuardIsKilledWhileLeasingIsStopped_sqlite(t *testing.T) {
+	t.Parallel()
+	for _, wrapper := range []string{"timeout", "setsid that forks", "double fork"} {
+		for misfortune, do := range map[string]func(leasing, outer, inner int){
+			"the outer guard": func(leasing, outer, _ int) { kill(leasing, unix.SIGSTOP); kill(outer, unix.SIGKILL) },
+			"the inner guard": func(leasing, _, inner int) { kill(leasing, unix.SIGSTOP); kill(inner, unix.SIGKILL) },
+			"both are stopped": func(leasing, outer, _ int) {
+				kill(leasing, unix.SIGSTOP)
+				kill(outer, unix.SIGSTOP)
+			},
+			"leasing, and the inner guard is stopped": func(leasing, _, inner int) { kill(inner, unix.SIGSTOP); kill(leasing, unix.SIGKILL) },
+			"leasing and the outer guard":             func(leasing, outer, _ int) { kill(outer, unix.SIGKILL); kill(leasing, unix.SIGKILL) },
+		} {
+			if testing.Short() && misfortune != "the inner guard" {
+				continue
+			}
+			t.Run(wrapper+", "+misfortune, func(t *testing.T) {
+				t.Parallel()
+				p := newPlace(t)
+				journal := filepath.Join(p.folder, "journal")
+				job := exe(t) + " " + journalName + " " + journal + " 40s stubborn"
+				r := p.start("run", "--ttl", "2s", "name", "--", "env", "LEASING_TEST_RUN=first", "J="+job, "sh", "-c", wrappers[wrapper])
+				eventually(t, func() bool { return journaled(journal) > 20 }, "the job works")
+				outer, inner := r.guards()
+				do(r.Process.Pid, outer, inner)
+				next := p.start("run", "--wait", "forever", "name", "--", "env", "LEASING_TEST_RUN=next", "LEASING_TEST_LEAF=1", exe(t), journalName, journal, "300ms")
+				require.Equal(t, journalCode, next.code(), next.text(next.err))
+				lines := readJournal(t, journal)
+				first := slices.IndexFunc(lines, func(w written) bool { return w.run == "next" })
+				require.Positive(t, first)
+				for _, w := range lines[first:] {
+					require.Equal(t, "next", w.run, "the old holder works beside the next one")
+				}
+				kill(outer, unix.SIGCONT)
+				kill(inner, unix.SIGCONT)
+				kill(r.Process.Pid, unix.SIGCONT)
+				r.code()
+				for _, w := range lines[:first] {
+					eventually(t, func() bool { return unix.Kill(w.pid, 0) == unix.ESRCH }, fmt.Sprintf("the end of %d", w.pid))
+				}
+			})
+		}
+	}
+}
+
+// What the command has started may finish its output, and nothing outlives the run.
+func TestTrap_T214_TheLastOutputArrives_sqlite(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		script string
+		code   int
+		out    string
+	}{
+		"process substitution":     {`exec > >(while read -r l; do sleep 0.1; echo "log: $l"; done); echo FATAL; exit 3`, 3, "log: FATAL\n"},
+		"a pipe in the background": {`{ sleep 0.3; echo last; } & exit 4`, 4, "last\n"},
+		"in a session of its own":  {`setsid sh -c 'sleep 0.3; echo last' & exit 0`, 0, "last\n"},
+		"TERM is heeded":           {`(exec 2>/dev/null; trap 'echo told; exit' TERM; while :; do sleep 0.05; done) & sleep 0.3; exit 5`, 5, "told\n"},
+		"TERM is ignored":          {`(trap '' TERM; while :; do sleep 0.05; done) & sleep 0.1; exit 6`, 6, ""},
+		"a stopped one":            {`(trap 'echo told; exit' TERM; kill -STOP $BASHPID; sleep 40) & sleep 0.3; exit 7`, 7, "told\n"},
+		"nothing is left":          {`echo done; exit 8`, 8, "done\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newPlace(t)
+			r := p.start("run", "name", "--", "bash", "-c", c.script)
+			require.Equal(t, c.code, r.code(), r.text(r.err))
+			require.Equal(t, c.out, r.text(r.out))
+			require.Empty(t, r.text(r.err))
+			code, _, problems := p.run("run", "name", "--", "true")
+			require.Zero(t, code, problems)
+		})
+	}
+}
+
+// signalled are the signals that are passed on, but for those that a terminal's shell or Go itself needs.
+var signalled = []unix.Signal{
+	unix.SIGHUP, unix.SIGINT, unix.SIGQUIT, unix.SIGUSR1, unix.SIGUSR2, unix.SIGALRM, unix.SIGTERM, unix.SIGWINCH,
+	unix.SIGXCPU, unix.SIGXFSZ, unix.SIGVTALRM, unix.SIGIO, unix.SIGPWR, 40, 64,
+}
+
+func TestTrap_T215_EverySignalReachesTheCommand_sqlite(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	script := "use POSIX; $| = 1;"
+	for _, sig := range signalled {
+		script += fmt.Sprintf(` POSIX::sigaction(%d, POSIX::SigAction->new(sub { print "got %d.\n" })) or die;`, sig, sig)
+	}
+	r := p.start("run", "name", "--", "perl", "-e", script+` print "ready\n"; select(undef, undef, undef, 0.05) while 1`)
+	r.printed("ready")
+	for _, sig := range signalled {
+		r.signal(sig)
+		r.printed(fmt.Sprintf("got %d.", sig))
+	}
+	require.NoError(t, unix.Kill(children(t, func() int { _, inner := r.guards(); return inner }())[0], unix.SIGKILL))
+	require.Equal(t, 128+9, r.code(), r.text(r.err))
+
+	// By default they end the command, or the wait for the lease, with 128 and their number.
+	holder := p.start("run", "name", "--", "sh", "-c", "echo ready; sleep 1000")
+	holder.printed("ready")
+	for _, sig := range signalled {
+		if sig == unix.SIGWINCH {
+			continue
+		}
+		waiter := p.start("run", "--owner", "waiter", "--wait", "forever", "name", "--", "true")
+		eventually(t, func() bool { return catches(waiter.Process.Pid, sig) }, "it heeds signals")
+		waiter.signal(sig)
+		require.Equal(t, 128+int(sig), waiter.code(), "%s: %s", unix.SignalName(sig), waiter.text(waiter.err))
+	}
+	holder.signal(unix.SIGALRM)
+	require.Equal(t, 128+14, holder.code(), holder.text(holder.err))
+}
+
+// catches reports whether a process that was found waiting has the handler for a signal in place: leasing opens its
+// backend after that.
+func catches(pid int, sig unix.Signal) bool {
+	files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
+	for _, file := range files {
+		if target, _ := os.Readlink(file); strings.HasSuffix(target, "leases.db") {
+			return true
+		}
+	}
+	return false
+}
+
+func TestTrap_T216_IgnoredSignalsStayIgnored_sqlite(t *testing.T) {
+	t.Parallel()
+	names := []string{"HUP", "INT", "QUIT", "USR1", "USR2", "PIPE", "ALRM", "TERM", "TSTP", "TTIN", "TTOU", "XCPU", "XFSZ", "VTALRM", "IO", "PWR"}
+	for _, ignored := range append([][]string{nil, names}, slices.Collect(slices.Chunk(names, 1))...) {
+		t.Run("of "+strings.Join(ignored, " "), func(t *testing.T) {
+			t.Parallel()
+			p := newPlace(t)
+			show := `grep SigIgn /proc/self/status`
+			trap := ""
+			if len(ignored) > 0 {
+				trap = "trap '' " + strings.Join(ignored, " ") + "; "
+			}
+			r := p.shell(trap + show + `; exec "$L" run name -- ` + show)
+			require.Zero(t, r.code(), r.text(r.err))
+			before, after, _ := strings.Cut(r.text(r.out), "\n")
+			require.Equal(t, before+"\n", after)
+		})
+	}
+	p := newPlace(t)
+	r := p.shell(`trap '' TERM; exec "$L" run name -- sh -c 'echo ready; sleep 0.5; echo alive'`)
+	r.printed("ready")
+	r.signal(unix.SIGTERM)
+	_, inner := r.guards()
+	kill(inner, unix.SIGTERM)
+	require.Zero(t, r.code(), r.text(r.err))
+	require.Equal(t, "ready\nalive\n", r.text(r.out))
+}
+
+// Standard error is a pipe that is full and that nobody reads, or whose reader has gone.
+func TestTrap_T217_AFullStandardErrorBlocksNoSignal_sqlite(t *testing.T) {
+	t.Parallel()
+	for _, gone := range []bool{false, true} {
+		t.Run(fmt.Sprintf("gone %v", gone), func(t *testing.T) {
+			t.Parallel()
+			p := newPlace(t)
+			read, write, err := os.Pipe()
+			require.NoError(t, err)
+			defer read.Close()
+			defer write.Close()
+			raw, err := write.SyscallConn()
+			require.NoError(t, err)
+			require.NoError(t, raw.Control(func(fd uintptr) {
+				for _, size := range []int{4096, 1} {
+					for err == nil {
+						_, err = unix.Write(int(fd), make([]byte, size)) // the file is not blocking
+					}
+					require.Equal(t, unix.EAGAIN, err)
+					err = nil
+				}
+			}))
+			r := &running{Cmd: asCommand(context.Background(), p.env(), "run", "--ttl", "3s", "name", "--", "sh", "-c", `exec 2>/dev/null; trap 'echo TERM; exit 0' TERM; echo ready; while :; do sleep 0.05; done`), t: t}
+			r.out, err = os.CreateTemp(p.folder, "out")
+			require.NoError(t, err)
+			r.Stdout, r.Stderr, r.Dir = r.out, write, p.folder
+			require.NoError(t, r.Start())
+			t.Cleanup(func() { _ = r.Process.Kill() })
+			r.err = r.out
+			r.printed("ready")
+			if gone {
+				require.NoError(t, read.Close())
+			}
+			p.breaks()
+			require.Equal(t, exitLost, r.code())
+			require.Equal(t, "ready\nTERM\n", r.text(r.out), "while the lease was good, and not killed")
+		})
+	}
+}
+
+// A command in a pipeline that reads the terminal gets it.
+func TestTrap_T218_ACommandInAPipelineReadsTheTerminal_sqlite(t *testing.T) {
+	t.Parallel()
+	for name, command := range map[string]string{
+		"standard input":   `"$L" run name -- sh -c 'echo ready >&2; read a; echo "got $a"' | cat`,
+		"the device":       `"$L" run name -- sh -c 'echo ready >&2; read a < /dev/tty; echo "got $a"' < /dev/null | cat`,
+		"a file as output": `"$L" run name -- sh -c 'echo ready >&2; read a; echo "got $a"' > out; cat out`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			x, p := newTerminal(t), newPlace(t)
+			shell := asCommand(context.Background(), append(p.env(), "L="+exe(t)))
+			shell.Path, shell.Args = "/bin/sh", []string{"sh", "-mc", command + `; echo "over"`}
+			r := x.startAs(p, shell)
+			x.prints("ready")
+			x.types("one\n")
+			x.prints("got one")
+			x.prints("over")
+			x.prints("the command uses the terminal")
+			require.Zero(t, r.code())
+		})
+	}
+}
+
+// Files that the shell has opened reach the command, whatever their numbers, and no others do.
+func TestTrap_T219_FilesPassThrough_sqlite(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	r := p.shell(`exec 3>three 4>four 5>five 9>nine 17>seventeen; "$L" run name -- sh -c 'ls /proc/self/fd' ; "$L" run name -- bash -c 'for n in 3 4 5 9 17; do echo $n >&$n; done'; cat three four five nine seventeen`)
+	require.Zero(t, r.code(), r.text(r.err))
+	got := strings.Fields(r.text(r.out))
+	direct := p.shell(`exec 3>three 4>four 5>five 9>nine 17>seventeen; sh -c 'ls /proc/self/fd'; echo 3 4 5 9 17`)
+	require.Zero(t, direct.code())
+	require.Equal(t, strings.Fields(direct.text(direct.out)), got)
+
+	if _, err := exec.LookPath("make"); err == nil {
+		require.NoError(t, os.WriteFile(filepath.Join(p.folder, "Makefile"), []byte("all:\n\t+@\"$$L\" run name -- make -s below\nbelow: a b\na b:\n\t@echo $@\n"), 0o600))
+		r = p.shell(`make -s -j2`)
+		require.Zero(t, r.code(), r.text(r.err))
+		require.Empty(t, r.text(r.err), "the jobserver is there")
+	}
+
+	// systemd's socket activation names the process that is to take the files.
+	r = p.shell(`exec 3>three; export LISTEN_FDS=1 LISTEN_PID=$$; exec "$L" run name -- bash -c 'echo $((LISTEN_PID - $$)) $LISTEN_FDS; echo x >&3'`)
+	require.Zero(t, r.code(), r.text(r.err))
+	require.Equal(t, "0 1\n", r.text(r.out))
+	r = p.shell(`export LISTEN_FDS=1 LISTEN_PID=1; exec "$L" run name -- sh -c 'echo $LISTEN_PID'`)
+	require.Zero(t, r.code(), r.text(r.err))
+	require.Equal(t, "1\n", r.text(r.out), "it was meant for another process")
+}
+
+// What a command's name means is what it means to execvp(3).
+func TestTrap_T220_CommandsAreFoundAsExecvpDoes_sqlite(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	make := func(name, text string, mode os.FileMode) {
+		path := filepath.Join(p.folder, name)
+		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		require.NoError(t, os.WriteFile(path, []byte(text), mode))
+	}
+	make("tools/plain", "echo plain $0 $1\n", 0o755)
+	make("tools/hashed", "#!/bin/sh\necho hashed $0\n", 0o755)
+	make("tools/data", "x", 0o644)
+	make("tools/empty", "", 0o755)
+	make("other/data", "#!/bin/sh\necho other\n", 0o755)
+	make("tools/\xff\xfe", "#!/bin/sh\necho odd\n", 0o755)
+	make("tools/lost", "#!/nosuch/interpreter\n", 0o755)
+	require.NoError(t, os.Symlink("/bin/sh", filepath.Join(p.folder, "tools", "shell")))
+	for i, c := range []string{
+		"tools/plain a", "./tools/plain a", "PATH=tools:$PATH plain a", "PATH=tools:$PATH hashed", "cd tools; PATH=:$PATH plain a", "cd tools; PATH=.:$PATH plain a",
+		"cd tools; PATH=$PATH: plain a", "PATH=tools:other:$PATH data", "PATH=tools:$PATH data", "tools/data", "tools", "tools/", "tools/plain/x", "tools/empty",
+		"nosuch", "./nosuch", "''", "PATH=tools:$PATH $'\\xff\\xfe'", "tools/$'\\xff\\xfe'", "tools/lost", "tools/shell -c 'echo $0'", "PATH=tools:$PATH shell -c 'echo $0'", "PATH=/nosuch nosuch",
+	} {
+		t.Run(c, func(t *testing.T) {
+			t.Parallel()
+			before, command := "", c
+			if cut := strings.LastIndex(c, "; "); cut > 0 {
+				before, command = c[:cut+2], c[cut+2:]
+			}
+			setting := ""
+			if strings.HasPrefix(command, "PATH=") {
+				setting, command, _ = strings.Cut(command, " ")
+			}
+			ours := p.shell(before + setting + ` "$L" run ` + strconv.Itoa(i) + ` -- ` + command)
+			yardstick := p.shell(before + setting + ` /usr/bin/env -- ` + command)
+			if command == "''" { // env(1) would print the environment
+				require.Equal(t, exitNotFound, ours.code())
+				return
+			}
+			want := yardstick.code()
+			require.Equal(t, want, ours.code(), ours.text(ours.err))
+			require.Equal(t, yardstick.text(yardstick.out), ours.text(ours.out))
+			require.Equal(t, yardstick.text(yardstick.err) == "", ours.text(ours.err) == "", ours.text(ours.err))
+		})
+	}
+}
+
+// --at-least holds whatever ends the run.
+func TestTrap_T221_AtLeastHoldsWhateverEndsTheRun_sqlite(t *testing.T) {
+	t.Parallel()
+	const atLeast = 4 * time.Second
+	for name, end := range map[string]func(r *running){
+		"the command": func(r *running) {
+			_, inner := r.guards()
+			kill(children(r.t, inner)[0], unix.SIGKILL)
+		},
+		"TERM":   func(r *running) { r.signal(unix.SIGTERM) },
+		"KILL":   func(r *running) { r.signal(unix.SIGKILL) },
+		"guards": func(r *running) { outer, inner := r.guards(); kill(outer, unix.SIGKILL); kill(inner, unix.SIGKILL) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newPlace(t)
+			began := time.Now()
+			r := p.start("run", "--ttl", "1s", "--at-least", atLeast.String(), "name", "--", "sh", "-c", "echo ready; exec sleep 1000")
+			r.printed("ready")
+			end(r)
+			r.code()
+			code, _, problems := p.run("run", "--wait", "forever", "name", "--", "true")
+			require.Zero(t, code, problems)
+			require.GreaterOrEqual(t, time.Since(began), atLeast)
+			require.Less(t, time.Since(began), atLeast+patience/2)
+		})
+	}
+}
+
+// A candidacy ends with 0 only after the last of its terms.
+func TestTrap_T222_AnElectionThatEndsSaysSo(t *testing.T) {
+	for _, c := range []struct {
+		work work
+		code int
+		last bool
+		over bool
+		with int
+	}{
+		{work{}, 0, false, false, 0},
+		{work{}, 0, true, true, 0},
+		{work{}, 3, false, false, 3},
+		{work{}, 3, true, true, 3},
+		{work{}, exitLost, false, false, exitLost},
+		{work{}, exitNotFound, false, true, exitNotFound},
+		{work{kept: true}, 0, false, true, exitFailed},
+		{work{kept: true}, 0, true, true, exitFailed},
+		{work{kept: true}, 3, false, true, exitFailed},
+		{work{ended: unix.SIGTERM}, 0, true, true, 128 + 15},
+		{work{ended: unix.SIGINT}, 0, false, true, 128 + 2},
+	} {
+		over, with := c.work.over(c.code, c.last)
+		require.Equal(t, c.over, over, "%+v", c)
+		if over {
+			require.Equal(t, c.with, with, "%+v", c)
+		}
+	}
+}
+
+func TestTrap_T223_NestedRunsOfOneNameAreRefused_sqlite(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	l := exe(t)
+	for _, nested := range [][]string{
+		{"run", "name", "--", l, "run", "--wait", "forever", "name", "--", "echo", "ran"},
+		{"run", "name", "--", l, "run", "-E", "0", "name", "--", "echo", "ran"},
+		{"run", "name", "--", l, "run", "other", "--", "env", "sh", "-c", `"$0" run --wait 1h name -- echo ran`, l},
+		{"run", "name", "--", l, "elect", "name", "--", "echo", "ran"},
+		{"run", "name", "--", l, "wait", "name"},
+	} {
+		code, out, problems := p.run(nested...)
+		require.Equal(t, exitFailed, code, "%v: %s%s", nested, out, problems)
+		require.Contains(t, problems, "part of the run that has the lease")
+		require.NotContains(t, out, "ran")
+	}
+	other := newPlace(t)
+	code, out, problems := p.run("run", "name", "--", "env", "LEASING_URL=sqlite://"+filepath.Join(other.folder, "other.db")+"?create=true", l, "run", "name", "--", "echo", "ran")
+	require.Zero(t, code, problems)
+	require.Equal(t, "ran\n", out, "the same name of other leases")
+	holder := p.start("run", "other", "--", "sh", "-c", "echo ready; read a; sleep 1000")
+	holder.printed("ready")
+	code, _, problems = p.run("run", "name", "--", l, "run", "other", "--", "true")
+	require.Equal(t, exitBusy, code, problems)
+}
+
+func TestTrap_T224_ADefaultConfigThatIsNotNeededIsNotRead_sqlite(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	folder := filepath.Join(p.folder, "leasing", "config.json")
+	require.NoError(t, os.Mkdir(folder, 0o755)) // reading it fails, for root, too
+	url := "sqlite://" + filepath.Join(p.folder, "a.db") + "?create=true"
+	for _, c := range []struct {
+		env  []string
+		args []string
+		code int
+	}{
+		{nil, []string{"--url", url}, 0},
+		{[]string{"LEASING_URL=" + url}, nil, 0},
+		{nil, nil, exitFailed},
+		{nil, []string{"--url", url, "--config", folder}, exitFailed},
+		{[]string{"LEASING_CONFIG=" + folder}, []string{"--url", url}, exitFailed},
+	} {
+		cmd := asCommand(t.Context(), append(p.bare(), c.env...), append(append([]string{"run"}, c.args...), "name", "--", "true")...)
+		out, _ := cmd.CombinedOutput()
+		require.Equal(t, c.code, cmd.ProcessState.ExitCode(), "%v: %s", c, out)
+	}
+}
+
+// A limit of address space that SQLite does not fit in is a sentence and 125, and no panic.
+func TestTrap_T225_TooLittleAddressSpaceIsSaid_sqlite(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	cmd := asCommand(t.Context(), p.env(), "run", "name", "--", "true")
+	require.NoError(t, cmd.Start())
+	require.NoError(t, cmd.Wait())
+	used := int64(0) // by a program of this size that has begun
+	for line := range strings.Lines(status(t, os.Getpid())) {
+		if text, found := strings.CutPrefix(line, "VmSize:"); found {
+			used = int64(atoi(t, strings.TrimSuffix(strings.TrimSpace(text), " kB"))) << 10
+		}
+	}
+	for _, command := range [][]string{{"run", "name", "--", "true"}, {"doctor"}} {
+		limit := uint64(used + 200<<20)
+		cmd := asCommand(t.Context(), p.env(), command...)
+		read, write, err := os.Pipe()
+		require.NoError(t, err)
+		cmd.Stdin = read // of what waits for the limit
+		cmd.Path, cmd.Args = "/bin/sh", append([]string{"sh", "-c", `read go; exec "$0" "$@"`, exe(t)}, command...)
+		var out strings.Builder
+		cmd.Stdout, cmd.Stderr = &out, &out
+		require.NoError(t, cmd.Start())
+		require.NoError(t, unix.Prlimit(cmd.Process.Pid, unix.RLIMIT_AS, &unix.Rlimit{Cur: limit, Max: limit}, nil))
+		_, err = io.WriteString(write, "go\n")
+		require.NoError(t, err)
+		require.NoError(t, errors.Join(write.Close(), read.Close()))
+		_ = cmd.Wait()
+		if strings.Contains(out.String(), "ThreadSanitizer") {
+			t.Skip("the race detector needs more address space than that")
+		}
+		require.Equal(t, map[bool]int{true: exitNo, false: exitFailed}[command[0] == "doctor"], cmd.ProcessState.ExitCode(), out.String())
+		require.Contains(t, out.String(), "ulimit -v leaves no room for SQLite")
+		require.NotContains(t, out.String(), "panic")
+	}
+}
+
+func status(t *testing.T, pid int) string {
+	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/status")
+	require.NoError(t, err)
+	return string(text)
+}
+
+// Without /proc no descendants are found: run refuses, and doctor says so.
+func TestTrap_T226_WithoutProcRunAndDoctorAgree_sqlite(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	for _, command := range []string{"run name -- true", "doctor"} {
+		cmd := asCommand(t.Context(), append(p.env(), "L="+exe(t)))
+		cmd.Path, cmd.Args = "/bin/sh", []string{"sh", "-c", "mount -t tmpfs none /proc && exec \"$L\" " + command}
+		cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWNS, Unshareflags: unix.CLONE_NEWNS}
+		out, err := cmd.CombinedOutput()
+		if exit := (*exec.ExitError)(nil); !errors.As(err, &exit) {
+			t.Skipf("this user may not mount: %v", err)
+		}
+		if strings.Contains(string(out), "mount:") {
+			t.Skip("this user may not mount: " + string(out))
+		}
+		require.Equal(t, map[bool]int{true: exitNo, false: exitFailed}[command == "doctor"], cmd.ProcessState.ExitCode(), string(out))
+		require.Contains(t, string(out), "/proc is not mounted")
+	}
+}
