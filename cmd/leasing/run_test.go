@@ -463,6 +463,8 @@ func TestRunOnSQLiteKeepsTheLeaseAtLeast(t *testing.T) {
 	begin := time.Now()
 	code, _, problems := p.run("run", "--at-least", "700ms", "name", "--", "true")
 	require.Equal(t, 0, code, problems)
+	code, _, problems = p.run("run", "--wait", "forever", "name", "--", "true")
+	require.Equal(t, 0, code, problems)
 	require.GreaterOrEqual(t, time.Since(begin), 700*time.Millisecond)
 }
 
