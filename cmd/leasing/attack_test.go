@@ -101,53 +101,93 @@ func asCommand(ctx context.Context, env []string, args ...string) *exec.Cmd {
 // attack is what is done to one run.
 type attack struct {
 	name string
-	// do is told leasing's process and how to find the command's, and lasts.
-	do func(a *arena, leasing int, of func() written)
+	// do is told the processes of the run, and lasts.
+	do func(a *arena, p processes)
 	// codes that may follow, beside those of a run that is over before, or whose lease is lost by a
 	// server's fault.
 	codes []int
 }
 
+// processes are those of a run; one that was not found is 0.
+type processes struct{ leasing, outer, inner, command int }
+
 var attacks = []attack{
-	{"nothing", func(*arena, int, func() written) {}, nil},
-	{"leasing is killed", func(_ *arena, leasing int, _ func() written) { _ = unix.Kill(leasing, unix.SIGKILL) }, []int{-1}},
-	{"leasing is stopped", func(a *arena, leasing int, _ func() written) {
-		a.stop(leasing, time.Duration(500+rand.IntN(2500))*time.Millisecond)
-	}, nil},
-	{"leasing is stopped and killed", func(a *arena, leasing int, _ func() written) {
-		_ = unix.Kill(leasing, unix.SIGSTOP)
-		a.sleep(time.Duration(rand.IntN(1500)) * time.Millisecond)
-		_ = unix.Kill(leasing, unix.SIGKILL)
+	{"nothing", func(*arena, processes) {}, nil},
+	{"leasing is killed", func(_ *arena, p processes) { kill(p.leasing, unix.SIGKILL) }, []int{-1}},
+	{"leasing is stopped", func(a *arena, p processes) { a.stop(p.leasing, between(500, 3000)) }, nil},
+	{"leasing is stopped and killed", func(a *arena, p processes) {
+		kill(p.leasing, unix.SIGSTOP)
+		a.sleep(between(0, 1500))
+		kill(p.leasing, unix.SIGKILL)
 	}, []int{-1}},
-	{"leasing gets TERM", func(_ *arena, leasing int, _ func() written) { _ = unix.Kill(leasing, unix.SIGTERM) }, []int{128 + 15}},
-	{"leasing gets TSTP", func(a *arena, leasing int, _ func() written) {
-		_ = unix.Kill(leasing, unix.SIGTSTP)
-		a.sleep(time.Duration(rand.IntN(2500)) * time.Millisecond)
-		_ = unix.Kill(leasing, unix.SIGCONT)
+	{"leasing gets TERM", func(_ *arena, p processes) { kill(p.leasing, unix.SIGTERM) }, []int{128 + 15}},
+	{"leasing gets TSTP", func(a *arena, p processes) {
+		kill(p.leasing, unix.SIGTSTP)
+		a.sleep(between(0, 2500))
+		kill(p.leasing, unix.SIGCONT)
 	}, nil},
-	{"the command is killed", func(_ *arena, _ int, of func() written) { kill(of().pid, unix.SIGKILL) }, []int{128 + 9}},
-	{"the command is stopped", func(a *arena, _ int, of func() written) {
-		if pid := of().pid; pid > 0 {
-			a.stop(pid, time.Duration(500+rand.IntN(2500))*time.Millisecond)
+	{"the command is killed", func(_ *arena, p processes) { kill(p.command, unix.SIGKILL) }, []int{128 + 9}},
+	{"the command is stopped", func(a *arena, p processes) { a.stop(p.command, between(500, 3000)) }, nil},
+	{"the inner guard is killed", func(_ *arena, p processes) { kill(p.inner, unix.SIGKILL) }, []int{128 + 9}},
+	{"the outer guard is killed", func(_ *arena, p processes) { kill(p.outer, unix.SIGKILL) }, []int{128 + 9}},
+	{"the inner guard is stopped", func(a *arena, p processes) { a.stop(p.inner, between(500, 3000)) }, nil},
+	{"the outer guard is stopped", func(a *arena, p processes) { a.stop(p.outer, between(500, 3000)) }, nil},
+	{"the group is stopped", func(a *arena, p processes) {
+		if p.inner > 0 {
+			a.stop(-p.inner, between(500, 3000))
 		}
 	}, nil},
-	{"the guard is killed", func(_ *arena, _ int, of func() written) { kill(of().group, unix.SIGKILL) }, []int{128 + 9}},
-	{"the guard is stopped", func(a *arena, _ int, of func() written) {
-		if group := of().group; group > 0 {
-			a.stop(group, time.Duration(500+rand.IntN(2500))*time.Millisecond)
-		}
-	}, nil},
-	{"the group is stopped", func(a *arena, _ int, of func() written) {
-		if group := of().group; group > 0 {
-			a.stop(-group, time.Duration(500+rand.IntN(2500))*time.Millisecond)
-		}
-	}, nil},
+	{"leasing is stopped, and the inner guard killed", func(a *arena, p processes) {
+		kill(p.leasing, unix.SIGSTOP)
+		kill(p.inner, unix.SIGKILL)
+		a.sleep(between(500, 3000))
+		kill(p.leasing, unix.SIGCONT)
+	}, []int{128 + 9}},
+	{"leasing is stopped, and the outer guard killed", func(a *arena, p processes) {
+		kill(p.leasing, unix.SIGSTOP)
+		kill(p.outer, unix.SIGKILL)
+		a.sleep(between(500, 3000))
+		kill(p.leasing, unix.SIGCONT)
+	}, []int{128 + 9}},
 }
+
+// between is a random number of milliseconds.
+func between(least, most int) time.Duration {
+	return time.Duration(least+rand.IntN(most-least)) * time.Millisecond
+}
+
+// disguises start the job $J in ways that take it out of the command's group, or from its parent, and end with its
+// code and a last line: see arena.run.
+var disguises = []string{
+	`timeout 1h $J`,
+	`setsid --wait $J`,
+	`setsid -f sh -c "$J; echo \$? > $CODE"; await`,
+	`set -m; $J & wait $!`,
+	`( (setsid $J; echo $? > $CODE) & ); await`,
+	`nohup timeout 1h $J 2>&2`,
+	`(exec setsid --wait timeout 1h $J)`,
+}
+
+// disguise is the script around them.
+const disguise = `await() { while [ ! -s $CODE ]; do sleep 0.02; done; return $(cat $CODE); }
+exec 2>/dev/null > >(sleep 0.05; cat >> $OUT)
+%s
+code=$?
+echo "last $LEASING_TEST_RUN"
+exit $code`
 
 func kill(pid int, sig unix.Signal) {
 	if pid > 0 {
 		_ = unix.Kill(pid, sig)
 	}
+}
+
+// firstChild is the eldest child of a process that it has not reaped.
+func firstChild(pid int) (child int) {
+	if pid > 0 {
+		_, _ = fmt.Sscan(childrenOf(pid), &child)
+	}
+	return child
 }
 
 // arena is a backend, one name, and the journal of all who had it.
@@ -156,6 +196,9 @@ type arena struct {
 	url     string
 	journal string
 	faults  []fault // of the server, in turn
+	// disguised says that the jobs leave the command's group, and that every other run is below a first process that
+	// reaps no orphans.
+	disguised bool
 }
 
 // fault is something that goes wrong with a server for a while.
@@ -167,6 +210,9 @@ type fault struct {
 func (a *arena) sleep(d time.Duration) { <-time.After(d) }
 
 func (a *arena) stop(pid int, during time.Duration) {
+	if pid == 0 {
+		return
+	}
 	_ = unix.Kill(pid, unix.SIGSTOP)
 	a.sleep(during)
 	_ = unix.Kill(pid, unix.SIGCONT)
@@ -209,7 +255,7 @@ func (a *arena) fight(runs int) {
 
 	lines := readJournal(t, a.journal)
 	var latest written
-	groups, tokens, started := map[int]bool{}, map[int64]string{}, map[string]bool{}
+	pids, tokens, started := map[int]bool{}, map[int64]string{}, map[string]bool{}
 	for i, w := range lines {
 		if w.token < latest.token {
 			t.Fatalf("line %d of %d: run %s works under token %d, after run %s under token %d", i, len(lines), w.run, w.token, latest.run, latest.token)
@@ -217,10 +263,13 @@ func (a *arena) fight(runs int) {
 		if run, seen := tokens[w.token]; seen && run != w.run {
 			t.Fatalf("line %d: runs %s and %s have one token", i, w.run, run)
 		}
-		latest, groups[w.group], tokens[w.token], started[w.run] = w, true, w.run, true
+		latest, pids[w.pid], tokens[w.token], started[w.run] = w, true, w.run, true
 	}
-	for group := range groups {
-		eventually(t, func() bool { return unix.Kill(-group, 0) == unix.ESRCH }, fmt.Sprintf("the end of group %d", group))
+	for pid := range pids {
+		eventually(t, func() bool {
+			name, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)) // of a zombie it is empty, and another process may have the ID
+			return !strings.Contains(string(name), a.journal)
+		}, fmt.Sprintf("the end of %d", pid))
 	}
 	counts := map[int]int{}
 	codes.Range(func(_, code any) bool { counts[code.(int)]++; return true })
@@ -232,15 +281,23 @@ func (a *arena) fight(runs int) {
 // run makes one run, attacks it some time after it has begun to work, and returns its exit code: -1 if it was
 // killed.
 func (a *arena) run(id string, at attack, job int) int {
-	lasts := time.Duration(300+rand.IntN(2000)) * time.Millisecond
-	args := []string{
-		"run", "--url", a.url, "--timeout", "2s", "--ttl", "1s", "--grace", "100ms", "--wait", "10m", "fight", "--",
-		"/proc/self/exe", journalName, a.journal, lasts.String(),
-	}
+	lasts := between(300, 2300)
+	work := []string{"/proc/self/exe", journalName, a.journal, lasts.String()}
 	if job%3 == 0 {
-		args = append(args, "stubborn")
+		work = append(work, "stubborn")
 	}
-	cmd := asCommand(context.Background(), []string{"LEASING_TEST_RUN=" + id}, args...)
+	env, out := []string{"LEASING_TEST_RUN=" + id}, filepath.Join(filepath.Dir(a.journal), "out"+id)
+	if a.disguised {
+		work[0] = exe(a.t)
+		env = append(env, "J="+strings.Join(work, " "), "OUT="+out, "CODE="+out+".code")
+		work = []string{"bash", "-c", fmt.Sprintf(disguise, disguises[job%len(disguises)])}
+	}
+	args := append([]string{"run", "--url", a.url, "--timeout", "2s", "--ttl", "1s", "--grace", "100ms", "--wait", "10m", "fight", "--"}, work...)
+	below := a.disguised && job%2 == 0
+	if below {
+		args = append([]string{idleName}, args...)
+	}
+	cmd := asCommand(context.Background(), env, args...)
 	// Its command and that one's child inherit standard error, and must not outlive it.
 	printed, theirs, err := os.Pipe()
 	require.NoError(a.t, err)
@@ -259,10 +316,23 @@ func (a *arena) run(id string, at attack, job int) int {
 		_ = cmd.Wait()
 	}()
 	allowed := []int{journalCode, exitLost}
-	if a.attack(id, at, cmd.Process.Pid, lasts, ended) {
+	leasing := func() int { return cmd.Process.Pid }
+	if below {
+		leasing = func() int { return firstChild(cmd.Process.Pid) }
+	}
+	if a.attack(id, at, leasing, lasts, ended) {
 		allowed = append(allowed, at.codes...)
 	}
 	code := cmd.ProcessState.ExitCode() // -1 if it was killed
+	if below && code == 255 {
+		code = -1
+	}
+	if a.disguised && code == journalCode {
+		text, _ := os.ReadFile(out)
+		if string(text) != "last "+id+"\n" {
+			a.t.Errorf("run %s, %s, %s: its last line is lost: %q", id, at.name, disguises[job%len(disguises)], text)
+		}
+	}
 	select {
 	case out := <-text:
 		if !slices.Contains(allowed, code) || code == exitLost && !strings.Contains(out, "lease lost") {
@@ -275,44 +345,38 @@ func (a *arena) run(id string, at attack, job int) int {
 }
 
 // attack attacks a run as soon as its command is at work, unless it ends before, and waits for its end.
-func (a *arena) attack(id string, at attack, leasing int, lasts time.Duration, ended <-chan struct{}) bool {
-	var mine written
-	for mine.pid == 0 {
+func (a *arena) attack(id string, at attack, leasing func() int, lasts time.Duration, ended <-chan struct{}) bool {
+	for !a.works(id) {
 		select {
 		case <-ended:
 			return false
 		case <-time.After(5 * time.Millisecond):
-			mine = a.find(id)
 		}
 	}
+	p := processes{leasing: leasing()}
+	p.outer = firstChild(p.leasing)
+	p.inner = firstChild(p.outer)
+	p.command = firstChild(p.inner)
 	a.sleep(time.Duration(rand.IntN(int(lasts))))
-	at.do(a, leasing, func() written { return mine })
+	at.do(a, p)
 	<-ended
 	return true
 }
 
-// find looks for the first line of a run at the journal's end.
-func (a *arena) find(id string) written {
+// works looks for a line of a run at the journal's end.
+func (a *arena) works(id string) bool {
 	file, err := os.Open(a.journal)
 	if err != nil {
-		return written{}
+		return false
 	}
 	defer file.Close()
 	var end [4096]byte
 	info, err := file.Stat()
 	if err != nil {
-		return written{}
+		return false
 	}
 	n, _ := file.ReadAt(end[:], max(0, info.Size()-int64(len(end))))
-	for line := range strings.Lines(string(end[:n])) {
-		var w written
-		if n, _ := fmt.Sscanf(line, "%d %d %d %s", &w.token, &w.pid, &w.group, &w.run); n == 4 && w.run == id && strings.HasSuffix(line, "\n") && w.group > 1 {
-			if strings.Contains(childrenOf(w.group), strconv.Itoa(w.pid)) {
-				return w
-			}
-		}
-	}
-	return written{}
+	return strings.Contains(string(end[:n]), " "+id+"\n")
 }
 
 // childrenOf are the children of a process: the command is the guard's.
@@ -327,6 +391,25 @@ func attackedRuns() int {
 		return 77
 	}
 	return len(attacks)
+}
+
+// disguisedRuns is how many of them are disguised.
+func disguisedRuns() int {
+	switch {
+	case os.Getenv("LEASING_TEST_SLOW") != "":
+		return 70
+	case testing.Short():
+		return len(disguises)
+	}
+	return len(attacks)
+}
+
+// fightBoth makes the runs as they are, and disguised.
+func (a *arena) fightBoth() {
+	a.fight(attackedRuns())
+	disguised := *a
+	disguised.disguised, disguised.journal = true, filepath.Join(a.t.TempDir(), "journal")
+	disguised.fight(disguisedRuns())
 }
 
 func TestRunUnderAttack_sqlite(t *testing.T) {
@@ -347,7 +430,7 @@ func TestRunUnderAttack_sqlite(t *testing.T) {
 			_, _ = conn.ExecContext(t.Context(), "ROLLBACK")
 		}
 	}}}
-	a.fight(attackedRuns())
+	a.fightBoth()
 }
 
 func TestRunUnderAttack_redis(t *testing.T) {
@@ -433,5 +516,5 @@ func TestRunUnderAttack_postgres(t *testing.T) {
 			}
 		}},
 	}
-	a.fight(attackedRuns())
+	a.fightBoth()
 }

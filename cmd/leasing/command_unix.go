@@ -80,8 +80,8 @@ func (w *work) catchSignals() error {
 
 // roomForSqlite returns an error if a limit of address space leaves no room for an SQLite file: a writer and a reader.
 func roomForSqlite() error {
-	const each = 256 << 20 // of the library, for each connection
-	room, err := unix.Mmap(-1, 0, 2*each, unix.PROT_NONE, unix.MAP_PRIVATE|unix.MAP_ANON)
+	const each, others = 256 << 20, 128 << 20 // of the library for each connection, and of all else
+	room, err := unix.Mmap(-1, 0, 2*each+others, unix.PROT_NONE, unix.MAP_PRIVATE|unix.MAP_ANON)
 	if err != nil {
 		return fmt.Errorf("ulimit -v leaves no room for SQLite, which reserves 256 MiB of address space for each connection: %w", err)
 	}

@@ -269,8 +269,11 @@ func (s *supervisor) watch(reports <-chan report) error {
 			case open && r.kind == stopped:
 				s.suspend(unix.Signal(r.code))
 			case open && r.kind == ended:
-				if s.lost != nil && s.lostAt <= r.at {
+				switch {
+				case s.lost != nil && s.lostAt <= r.at:
 					r.code, r.err = exitLost, s.lost
+				case r.at >= s.until: // a guard has ended it
+					r.code, r.err = exitLost, s.expiry()
 				}
 				s.result, s.settle = &r, bootTime()+settleTime
 			case s.result != nil: // nothing is left of it
