@@ -37,11 +37,13 @@ func commands(t *testing.T) map[string][]string {
 		"elect.yaml":   wrapped(t, elect.Spec.Template.Spec),
 		"cronjob.yaml": wrapped(t, once.Spec.JobTemplate.Spec.Template.Spec),
 	}
-	unit, err := os.ReadFile(folder + "systemd/report.service")
-	require.NoError(t, err)
-	for line := range strings.Lines(string(unit)) {
-		if command, is := strings.CutPrefix(line, "ExecStart="); is {
-			all["report.service"] = strings.Fields(command)
+	for _, name := range []string{"report.service", "worker.service"} {
+		unit, err := os.ReadFile(folder + "systemd/" + name)
+		require.NoError(t, err)
+		for line := range strings.Lines(string(unit)) {
+			if command, is := strings.CutPrefix(line, "ExecStart="); is {
+				all[name] = strings.Fields(command)
+			}
 		}
 	}
 	return all
@@ -76,7 +78,7 @@ func TestSystemdTakesTheUnits(t *testing.T) {
 		t.Skip("systemd is not installed")
 	}
 	units, leasing := t.TempDir(), built(t)
-	for _, name := range []string{"report.service", "report.timer"} {
+	for _, name := range []string{"report.service", "report.timer", "worker.service"} {
 		text, err := os.ReadFile(folder + "systemd/" + name)
 		require.NoError(t, err)
 		// It asks whether the command is there.
@@ -84,17 +86,18 @@ func TestSystemdTakesTheUnits(t *testing.T) {
 		require.NoError(t, os.WriteFile(filepath.Join(units, name), []byte(unit), 0o644))
 	}
 	out, err := exec.CommandContext(t.Context(), verify, "verify", "--man=no", "--recursive-errors=no",
-		filepath.Join(units, "report.timer"), filepath.Join(units, "report.service")).CombinedOutput()
+		filepath.Join(units, "report.timer"), filepath.Join(units, "report.service"), filepath.Join(units, "worker.service")).CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	for line := range strings.Lines(string(out)) { // it also tells of the units of packages on this machine
 		require.NotContains(t, line, "report.")
+		require.NotContains(t, line, "worker.")
 	}
 }
 
 // Each of them works as it stands, with another command at its end, and for one term of a leader.
 func TestTheCommandsWork(t *testing.T) {
 	leasing, all := built(t), commands(t)
-	require.Len(t, all, 3)
+	require.Len(t, all, 4)
 	for file, command := range all {
 		t.Run(file, func(t *testing.T) {
 			t.Parallel()
