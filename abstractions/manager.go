@@ -122,7 +122,7 @@ type AcquireOptions struct {
 	// at least once, and its last request may take one second longer.
 	// TryAcquire, TryDo and Adopt refuse it.
 	WaitLimit time.Duration
-	// AtLeast, unless 0, is how long the name stays taken, counted from
+	// AtLeast, unless 0, is the time for which the name stays taken, counted from
 	// Lease.AcquiredAt. A Release before that time leaves the lease at the backend with
 	// the rest of AtLeast as its TTL, and returns at once. A process that ends early
 	// changes nothing, since the first TTL is AtLeast if TTL is shorter. A Break and a

@@ -44,7 +44,7 @@ type Locker struct {
 	Manager leasing.Manager
 	// Prefix comes before the job's name in the name of its lease.
 	Prefix string
-	// AtLeast is how long the name of a job's lease stays taken, from when the job began,
+	// AtLeast is the time for which the name of a job's lease stays taken, from the job's begin,
 	// also if the job is over earlier or the process ends: see
 	// leasing.AcquireOptions.AtLeast. 0 is the AtLeast of Options.
 	AtLeast time.Duration

@@ -168,7 +168,7 @@ var disguises = []string{
 	`(exec setsid --wait timeout 1h $J)`,
 }
 
-// disguise is the script around them.
+// disguise is the script around one of the disguises.
 const disguise = `await() { while [ ! -s $CODE ]; do sleep 0.02; done; return $(cat $CODE); }
 exec 2>/dev/null > >(sleep 0.05; cat >> $OUT)
 %s
@@ -182,12 +182,12 @@ func kill(pid int, sig unix.Signal) {
 	}
 }
 
-// firstChild is the eldest child of a process that it has not reaped.
-func firstChild(pid int) (child int) {
-	if pid > 0 {
-		_, _ = fmt.Sscan(childrenOf(pid), &child)
+// firstChild is a child of a process, or 0. Any thread of that process may have started the child.
+func firstChild(pid int) int {
+	if all := childrenByTask(pid); pid > 0 && len(all) > 0 {
+		return all[0]
 	}
-	return child
+	return 0
 }
 
 // arena is a backend, one name, and the journal of all who had it.
@@ -393,7 +393,7 @@ func attackedRuns() int {
 	return len(attacks)
 }
 
-// disguisedRuns is how many of them are disguised.
+// disguisedRuns is the number of disguised runs for each backend.
 func disguisedRuns() int {
 	switch {
 	case os.Getenv("LEASING_TEST_SLOW") != "":

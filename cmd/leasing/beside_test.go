@@ -15,8 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// besides are programs that run a command, as words before it. env(1) becomes the command, so it shows what the
-// command does alone.
+// besides are programs that run a command: the words before that command. env(1) becomes the command, so its result
+// is that of the command alone.
 var besides = map[string]string{"env": "env", "flock": "flock lock", "timeout": "timeout 1h", "tini": "tini -s --"}
 
 // Reasons for a difference.
@@ -89,7 +89,7 @@ var comparisons = []comparison{
 		signals: []unix.Signal{unix.SIGCONT, unix.SIGTERM}, differs: map[string]string{"flock": flockSignals, "timeout": timeoutGroup}},
 }
 
-// ran is what came of a command.
+// ran is the result of a command.
 type ran struct {
 	code int
 	out  string
@@ -127,7 +127,7 @@ func anyStopped(pid int) bool {
 	return found
 }
 
-// leasing runs a command as flock(1), env(1), timeout(1) and tini do, which the machine may not have.
+// leasing runs a command in the same way as flock(1), env(1), timeout(1) and tini. A program that the machine lacks is left out.
 func TestTrap_T227_RunIsLikeOthersOfItsKind_sqlite(t *testing.T) {
 	t.Parallel()
 	for _, c := range comparisons {

@@ -12,11 +12,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// defaultPath is where execvp(3) of glibc looks if PATH is not set.
+// defaultPath is the path of execvp(3) in glibc if PATH is not set.
 const defaultPath = "/bin:/usr/bin"
 
 // lookPath finds a command as execvp(3) does: in the folders of PATH, relative ones and the working folder ("")
-// among them, unless its name has a slash. What is there and can't be run is the error only if nothing else is found.
+// among them, unless its name has a slash. A file that can't be run is the error only if no other folder has the command.
 func lookPath(name string) (string, error) {
 	if strings.Contains(name, "/") {
 		return name, executable(name)
@@ -46,7 +46,7 @@ func lookPath(name string) (string, error) {
 
 var errNotFound = errors.New("command not found")
 
-// executable returns why a file can't be run, with the exit code for it.
+// executable returns the reason why a file can't be run, with its exit code.
 func executable(path string) error {
 	info, err := os.Stat(path)
 	switch {

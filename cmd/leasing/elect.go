@@ -71,13 +71,13 @@ func (a *app) elect(ctx context.Context, f *runFlags, name string, argv []string
 	}
 }
 
-// over reports whether the candidacy ends with a term that ended with a code, and the code for that. A service
-// manager takes 0 for a work that is done, so it is the code of a last term alone.
+// over reports whether the candidacy ends with a term that ended with a code, and returns the candidacy's own code. A
+// service manager takes 0 for a work that is done, so only a last term ends the candidacy with 0.
 func (w *work) over(code int, last bool) (over bool, with int) {
 	switch {
 	case w.ended != nil:
 		return true, exitSignal + int(w.ended.(syscall.Signal))
-	case w.kept: // what is left of the command is in the way of another term
+	case w.kept: // processes of the command are in the way of another term
 		return true, exitFailed
 	}
 	return last || code == exitNotExecutable || code == exitNotFound || code == exitFailed, code

@@ -19,7 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What the two guards, and the process that becomes the command, are called in a list of processes.
+// The names of the two guards, and of the process that becomes the command, in a list of processes.
 const (
 	outerName = "leasing outer guard"
 	innerName = "leasing guard"
@@ -59,11 +59,11 @@ func parseOrders(text string) (o orders, err error) {
 
 // guard is the main function of both guards: leasing starts the outer one, that one the inner one, and that one
 // the command. Each of the two ends the command with all its descendants when the deadline comes, when leasing is
-// dead, or when the other guard is. So one process of the three that runs is enough. On Linux each adopts the
+// dead, or when the other guard is dead. So one process of the three that runs is enough. On Linux each adopts the
 // descendants whose parents have ended, so a process that leaves the command's group does not get away.
 //
-// A guard reads no lease and needs no network. leasing being stopped, killed or starved does not concern
-// it. What kills all three at once is left to PR_SET_PDEATHSIG, and so concerns the command's first
+// A guard reads no lease and needs no network. A leasing that is stopped, killed or starved does not
+// stop a guard. The death of all three at once is left to PR_SET_PDEATHSIG, which concerns the command's first
 // process alone, and only on Linux.
 func guard() {
 	if os.Args[0] == stubName {
@@ -98,7 +98,7 @@ func guard() {
 	}
 }
 
-// warden is one of the two guards, with the processes below it.
+// warden is one of the two guards, with its descendants.
 type warden struct {
 	orders
 	outer  bool
@@ -200,8 +200,8 @@ func (w *warden) began(err error) {
 	go w.reap()
 }
 
-// reap waits for all descendants that the guard has as children. The inner guard reports how the command ended, and
-// that nothing is left of it. The outer one ends what the inner one has left. A guard without a child has
+// reap waits for all descendants that the guard has as children. The inner guard reports the end of the command, and
+// that of its last descendant. The outer guard ends the processes that the inner one has left. A guard without a child has
 // no descendant.
 func (w *warden) reap() {
 	defer close(w.gone)
@@ -228,7 +228,7 @@ func (w *warden) reap() {
 	}
 }
 
-// alone reports that no process is left. Where orphans are not adopted the group tells it.
+// alone reports that no process is left. Where orphans are not adopted, that shows in the group alone.
 func (w *warden) alone() {
 	for !adopts && w.group > 0 && unix.Kill(-w.group, 0) != unix.ESRCH && !w.ending.Load() {
 		<-time.After(10 * time.Millisecond)
@@ -278,8 +278,8 @@ func (s signalSet) has(sig unix.Signal) bool { return sig > 0 && s&(1<<(sig-1)) 
 const lastSignal = unix.Signal(64)
 
 // catchAll keeps the signals that the group gets from ending the guard. They are caught, and not
-// ignored, since the command would inherit that. What leasing ignores is ignored here, for the command to inherit,
-// but for those signals that the Go runtime needs.
+// ignored, since the command inherits ignored signals. The signals that leasing ignores are ignored here for that reason,
+// except for two that the Go runtime needs.
 func catchAll(ignored signalSet) {
 	caught := make(chan os.Signal, 1)
 	for sig := unix.Signal(1); sig <= lastSignal; sig++ {
@@ -346,8 +346,8 @@ func (w *warden) wait() {
 	}
 }
 
-// passed returns the files of a process that is about to be started: those that it inherits, at their own numbers,
-// and more files at numbers that are free. It also returns these numbers.
+// passed returns the files of a process that is about to be started: the inherited ones at their own numbers, and
+// more files at numbers that are free. It also returns these numbers.
 func passed(more ...uintptr) (files []uintptr, at []int) {
 	files = []uintptr{0, 1, 2}
 	for n := 3; len(more) > 0; n++ {
@@ -360,7 +360,7 @@ func passed(more ...uintptr) (files []uintptr, at []int) {
 	return files, at
 }
 
-// report is what the inner guard tells about the command.
+// report is a message of the inner guard about the command.
 type report struct {
 	kind  string
 	code  int           // the exit code of one that has ended; the process ID of one that was started; the signal that has stopped it

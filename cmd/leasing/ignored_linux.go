@@ -39,7 +39,7 @@ var asked = []unix.Signal{
 	unix.SIGXCPU, unix.SIGXFSZ, unix.SIGVTALRM, unix.SIGIO, unix.SIGPWR,
 }
 
-// action is a kernel's struct sigaction, as it is.
+// action is the kernel's struct sigaction, as opaque bytes.
 type action [8]uint64
 
 func (a *action) swap(sig unix.Signal, to *action) bool {

@@ -6,14 +6,14 @@ import (
 )
 
 const (
-	// keptLines is how many lines wait for a reader that does not read.
+	// keptLines is the number of lines that wait for a reader that does not read.
 	keptLines = 256
-	// flushTime is how long the end of the program waits for such a reader.
+	// flushTime is the time for which the end of the program waits for such a reader.
 	flushTime = 500 * time.Millisecond
 )
 
-// lines writes to a file that may block for ever, as a pipe to a paused pager does. Its writers never wait: what
-// finds no room is dropped.
+// lines writes to a file that may block for ever, such as a pipe to a paused pager. Its writers never wait: a line
+// without room is dropped.
 type lines struct {
 	queue   chan []byte
 	written chan struct{} // closed when all is written
@@ -44,7 +44,7 @@ func (l *lines) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// flush waits until all is written, for a moment. What is written later is lost.
+// flush waits until all is written, for a moment. Later lines are lost.
 func (l *lines) flush() {
 	over := time.After(flushTime)
 	select {

@@ -116,7 +116,7 @@ func TestTrap_T213_AGuardIsKilledWhileLeasingIsStopped_sqlite(t *testing.T) {
 	}
 }
 
-// What the command has started may finish its output, and nothing outlives the run.
+// Processes that the command has started may finish their output, and no process outlives the run.
 func TestTrap_T214_TheLastOutputArrives_sqlite(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -183,8 +183,7 @@ func TestTrap_T215_EverySignalReachesTheCommand_sqlite(t *testing.T) {
 	require.Equal(t, 128+14, holder.code(), holder.text(holder.err))
 }
 
-// catches reports whether a process that was found waiting has the handler for a signal in place: leasing opens its
-// backend after that.
+// catches reports whether a process has the handler for a signal in place: leasing opens its backend afterwards.
 func catches(pid int, sig unix.Signal) bool {
 	files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
 	for _, file := range files {
@@ -223,7 +222,7 @@ func TestTrap_T216_IgnoredSignalsStayIgnored_sqlite(t *testing.T) {
 	require.Equal(t, "ready\nalive\n", r.text(r.out))
 }
 
-// Standard error is a pipe that is full and that nobody reads, or whose reader has gone.
+// Standard error is a pipe that is full, and its reader is paused or has gone.
 func TestTrap_T217_AFullStandardErrorBlocksNoSignal_sqlite(t *testing.T) {
 	t.Parallel()
 	for _, gone := range []bool{false, true} {
@@ -263,7 +262,7 @@ func TestTrap_T217_AFullStandardErrorBlocksNoSignal_sqlite(t *testing.T) {
 	}
 }
 
-// A command in a pipeline that reads the terminal gets it.
+// A command in a pipeline that reads the terminal gets the terminal.
 func TestTrap_T218_ACommandInAPipelineReadsTheTerminal_sqlite(t *testing.T) {
 	t.Parallel()
 	for name, command := range map[string]string{
@@ -287,7 +286,7 @@ func TestTrap_T218_ACommandInAPipelineReadsTheTerminal_sqlite(t *testing.T) {
 	}
 }
 
-// Files that the shell has opened reach the command, whatever their numbers, and no others do.
+// The files that the shell has opened reach the command, whatever their numbers, and other files do not reach the command.
 func TestTrap_T219_FilesPassThrough_sqlite(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -314,7 +313,7 @@ func TestTrap_T219_FilesPassThrough_sqlite(t *testing.T) {
 	require.Equal(t, "1\n", r.text(r.out), "it was meant for another process")
 }
 
-// What a command's name means is what it means to execvp(3).
+// A command's name has the meaning that it has to execvp(3).
 func TestTrap_T220_CommandsAreFoundAsExecvpDoes_sqlite(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -482,7 +481,7 @@ func TestTrap_T225_TooLittleAddressSpaceIsSaid_sqlite(t *testing.T) {
 		cmd := asCommand(t.Context(), append(p.env(), arenas), command...)
 		read, write, err := os.Pipe()
 		require.NoError(t, err)
-		cmd.Stdin = read // of what waits for the limit
+		cmd.Stdin = read // of the shell that waits for its limit
 		cmd.Path, cmd.Args = "/bin/sh", append([]string{"sh", "-c", `read go; exec "$0" "$@"`, exe(t)}, command...)
 		var out strings.Builder
 		cmd.Stdout, cmd.Stderr = &out, &out
@@ -501,7 +500,7 @@ func TestTrap_T225_TooLittleAddressSpaceIsSaid_sqlite(t *testing.T) {
 	}
 }
 
-// Without /proc no descendants are found: run refuses, and doctor says so.
+// Without /proc no descendants are found: run refuses, and doctor names the reason.
 func TestTrap_T226_WithoutProcRunAndDoctorAgree_sqlite(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)

@@ -77,8 +77,8 @@ type supervisor struct {
 	terminal  *os.File      // the terminal that the group has, or nil
 }
 
-// settleTime is how long the processes that the command has left running may go on, to finish their output, and as
-// long again after TERM.
+// settleTime is the time for which the processes that the command has left running may go on, to finish their output,
+// and the same again after TERM.
 const settleTime = time.Second
 
 // under runs the command, and returns when it has ended with all its descendants. It returns the exit
@@ -289,7 +289,7 @@ func (s *supervisor) watch(reports <-chan report) error {
 	}
 }
 
-// due is when to act next, unless something happens.
+// due is the time of the next action, unless something happens before.
 func (s *supervisor) due() time.Duration {
 	due := s.until
 	if s.lost == nil && due != never {
@@ -373,7 +373,7 @@ func (s *supervisor) onLost() {
 const groupTime = 5 * time.Second
 
 // end ends the guards and all that is left of the command, and waits until no process is left: the lease
-// is not given up before that. It returns how the outer guard ended.
+// is not given up before. It returns the status of the outer guard.
 func (s *supervisor) end() (guard unix.WaitStatus) {
 	defer adopt(false)
 	_ = s.closeDeadlines() // the guards end when they have ended the others
@@ -484,7 +484,7 @@ func (s *supervisor) giveTerminal() {
 	}
 }
 
-// takeTerminal takes the terminal back that the group has.
+// takeTerminal takes the terminal back from the group.
 func (s *supervisor) takeTerminal() {
 	if s.terminal == nil {
 		return
