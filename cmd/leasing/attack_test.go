@@ -450,7 +450,7 @@ func TestRunUnderAttack_redis(t *testing.T) {
 			server.Restart()
 		}},
 	}
-	a.fight(attackedRuns())
+	a.fightBoth()
 }
 
 // newRedis starts a server of the test's own, which loses nothing when it is killed.
