@@ -64,10 +64,7 @@ func executable(path string) error {
 }
 
 // catchSignals has the signals of this process come to the channel, unless they were ignored when it began.
-func (w *work) catchSignals() error {
-	if err := canSupervise(); err != nil {
-		return err
-	}
+func (w *work) catchSignals() {
 	w.ignored = ignoredAtStart()
 	for _, s := range forwarded {
 		if !w.ignored.has(s.(unix.Signal)) { // nohup stays in force
@@ -75,7 +72,6 @@ func (w *work) catchSignals() error {
 		}
 	}
 	signal.Notify(make(chan os.Signal, 1), unix.SIGPIPE) // a reader of standard error that has gone does not end the command
-	return nil
 }
 
 // roomForSqlite returns an error if a limit of address space leaves no room for an SQLite file: a writer and a reader.

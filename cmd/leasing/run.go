@@ -167,6 +167,9 @@ type work struct {
 // the lease: see runFlags.waitLimit.
 func (a *app) newWork(ctx context.Context, f *runFlags, argv []string, limit time.Duration) (*work, error) {
 	path, err := lookPath(argv[0])
+	if err == nil {
+		err = canSupervise()
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -177,9 +180,7 @@ func (a *app) newWork(ctx context.Context, f *runFlags, argv []string, limit tim
 		return nil, errors.New("--ttl, --grace and --at-least: want more than 0")
 	}
 	w := &work{app: a, path: path, argv: argv, onLoss: f.onLoss, atLeast: f.atLeast, signals: make(chan os.Signal, 16), renewed: make(chan struct{}, 1)}
-	if err := w.catchSignals(); err != nil {
-		return nil, err
-	}
+	w.catchSignals()
 	err = w.heeding(ctx, func(ctx context.Context) (err error) {
 		w.backend, err = a.openWithin(ctx, limit, leasing.Options{TTL: f.ttl, Logger: slog.New(plainHandler{a})})
 		return err

@@ -519,3 +519,22 @@ func TestTrap_T226_WithoutProcRunAndDoctorAgree_sqlite(t *testing.T) {
 		require.Contains(t, string(out), "/proc is not mounted")
 	}
 }
+
+// A signal ends a wait with 128 and its number, also in a container's first process, for which signals do nothing by
+// default.
+func TestTrap_T228_ASignalEndsAWait_sqlite(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	holder := p.start("run", "name", "--", "sh", "-c", "echo ready; sleep 1000")
+	holder.printed("ready")
+	for _, cloned := range []uintptr{0, unix.CLONE_NEWPID} {
+		r := &running{Cmd: asCommand(context.Background(), p.env(), "wait", "name"), t: t}
+		r.SysProcAttr = &syscall.SysProcAttr{Cloneflags: cloned}
+		if err := r.Start(); err != nil && cloned != 0 {
+			t.Skipf("this user makes no first process: %v", err)
+		}
+		eventually(t, func() bool { return catches(r.Process.Pid, unix.SIGTERM) }, "it waits")
+		r.signal(unix.SIGTERM)
+		require.Equal(t, 128+15, r.code())
+	}
+}

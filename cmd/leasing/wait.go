@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"os"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -19,7 +20,11 @@ func (a *app) waitCommand() *cobra.Command {
   leasing wait --for 10m deploy/web && echo free`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.using(cmd.Context(), func(ctx context.Context, b *backend) error { return a.wait(ctx, b, args[0], after(limit)) })
+			w := &work{app: a, signals: make(chan os.Signal, 1)}
+			w.catchSignals() // a first process would not end by itself
+			return w.heeding(cmd.Context(), func(ctx context.Context) error {
+				return a.using(ctx, func(ctx context.Context, b *backend) error { return a.wait(ctx, b, args[0], after(limit)) })
+			})
 		},
 	}
 	cmd.Flags().DurationVar(&limit, "for", 0, "for how long (default for ever)")
@@ -47,6 +52,8 @@ func (a *app) wait(ctx context.Context, b *backend, name string, over <-chan tim
 		}
 		select {
 		case <-time.After(pause):
+		case <-ctx.Done():
+			return context.Cause(ctx)
 		case <-over:
 			if err == nil {
 				err = &exitError{exitBusy, fmt.Errorf("%s: somebody still holds it", name)}
