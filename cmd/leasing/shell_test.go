@@ -75,12 +75,10 @@ func TestTrap_T213_AGuardIsKilledWhileLeasingIsStopped_sqlite(t *testing.T) {
 	t.Parallel()
 	for _, wrapper := range []string{"timeout", "setsid that forks", "double fork"} {
 		for misfortune, do := range map[string]func(leasing, outer, inner int){
-			"the outer guard": func(leasing, outer, _ int) { kill(leasing, unix.SIGSTOP); kill(outer, unix.SIGKILL) },
-			"the inner guard": func(leasing, _, inner int) { kill(leasing, unix.SIGSTOP); kill(inner, unix.SIGKILL) },
-			"both are stopped": func(leasing, outer, _ int) {
-				kill(leasing, unix.SIGSTOP)
-				kill(outer, unix.SIGSTOP)
-			},
+			"the outer guard":                         func(leasing, outer, _ int) { kill(leasing, unix.SIGSTOP); kill(outer, unix.SIGKILL) },
+			"the inner guard":                         func(leasing, _, inner int) { kill(leasing, unix.SIGSTOP); kill(inner, unix.SIGKILL) },
+			"the outer guard is stopped":              func(leasing, outer, _ int) { kill(leasing, unix.SIGSTOP); kill(outer, unix.SIGSTOP) },
+			"the inner guard is stopped":              func(leasing, _, inner int) { kill(leasing, unix.SIGSTOP); kill(inner, unix.SIGSTOP) },
 			"leasing, and the inner guard is stopped": func(leasing, _, inner int) { kill(inner, unix.SIGSTOP); kill(leasing, unix.SIGKILL) },
 			"leasing and the outer guard":             func(leasing, outer, _ int) { kill(outer, unix.SIGKILL); kill(leasing, unix.SIGKILL) },
 		} {
