@@ -63,7 +63,7 @@ func wasIgnored(sig unix.Signal) bool {
 	var status unix.WaitStatus
 	if errno == 0 {
 		for {
-			if _, err := unix.Wait4(int(pid), &status, 0, nil); err != unix.EINTR { //nolint:errorlint // a bare number
+			if _, err := unix.Wait4(int(pid), &status, 0, nil); err != unix.EINTR {
 				break
 			}
 		}
