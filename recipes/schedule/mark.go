@@ -58,10 +58,7 @@ func (r *runner) surelyMarked(ctx context.Context, tick time.Time) (bool, error)
 // After HandOver a manager that closes leaves the lease alone. If HandOver fails, the
 // closing manager releases the lease, and only the provider's retention keeps the mark.
 func (r *runner) mark(ctx context.Context, tick time.Time) error {
-	ttl, err := r.markTTL(tick)
-	if err != nil {
-		return err
-	}
+	ttl := r.markTTL(tick)
 	lease, err := r.manager.Acquire(ctx, r.markName(tick), &leasing.AcquireOptions{WaitLimit: markLimit, TTL: ttl, NoAutoRenew: true})
 	if err != nil {
 		return err
@@ -76,13 +73,15 @@ func (r *runner) mark(ctx context.Context, tick time.Time) error {
 	return nil
 }
 
-// markTTL returns how long a tick's mark has to last from now.
-func (r *runner) markTTL(tick time.Time) (time.Duration, error) {
+// markTTL returns how long a tick's mark has to last from now. It counts the whole of
+// StartWithin, since another process may learn of an earlier end of the tick or of none: the
+// ticks that follow can depend on when Next is asked.
+func (r *runner) markTTL(tick time.Time) time.Duration {
 	c := r.manager.Capabilities()
-	_, _, end, err := r.latest(tick, tick)
-	ttl := max(min(max(end.Sub(r.now()), 0), r.StartWithin)+slack(c), c.MinTTL)
+	left := tick.Add(r.StartWithin).Sub(r.now())
+	ttl := max(min(max(left, 0), r.StartWithin)+slack(c), c.MinTTL)
 	if c.MaxTTL > 0 { // a clock that was stepped back
 		ttl = min(ttl, c.MaxTTL)
 	}
-	return ttl, err
+	return ttl
 }
