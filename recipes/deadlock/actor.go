@@ -5,7 +5,6 @@ import (
 	"errors"
 	"log/slog"
 	"maps"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -172,11 +171,7 @@ func (w *wait) look(ctx context.Context) (next time.Duration, err error) {
 	if way == nil {
 		return next, nil
 	}
-	again := circle(ctx, w.actor.manager, w.edge, own)
-	if !slices.EqualFunc(way, again, isSame) {
-		return next, nil
-	}
-	found := &Error{again}
+	found := &Error{way}
 	key := found.key()
 	if w.edge.Seen != key {
 		w.edge.Seen = key
@@ -185,14 +180,14 @@ func (w *wait) look(ctx context.Context) (next time.Duration, err error) {
 	if !found.isConfirmed(key) {
 		return next / soonLooks, nil
 	}
-	for i := range again {
-		again[i].seen = ""
+	for i := range way {
+		way[i].seen = ""
 	}
 	if !w.told[key] {
 		w.told[key] = true
 		w.tell(ctx, found)
 	}
-	if w.actor.options.Policy == Refuse && found.Newest() == again[0] {
+	if w.actor.options.Policy == Refuse && found.Newest() == way[0] {
 		return 0, found
 	}
 	return next, nil

@@ -33,12 +33,6 @@ type Wait struct {
 	seen string // the circle that the actor says it is in, or ""
 }
 
-// isSame reports whether two walks have found the same claims in the same waits.
-func isSame(a, b Wait) bool {
-	a.seen, b.seen = "", ""
-	return a == b
-}
-
 // Error is a circle: each actor waits for what the next one holds, and the last one
 // for what the first one holds. The first is the actor whose Acquire returned the
 // error, or whose Observer was called.

@@ -28,11 +28,11 @@
 // (Chandy, Misra and Haas, "Distributed deadlock detection", 1983, describe this walk, with
 // messages.)
 //
-// If a second walk finds the same claims in the same waits, the actor confirms the circle: it writes the
-// circle's hash into its metadata. It reports the circle once all others have confirmed it, and looks four times as
-// often until then. When the first of them confirmed it, all waits were under way, since
-// it had seen the others', and these were confirmed later. Every new wait has a new ID, and every grant is a new claim. An
-// actor that gave up its wait while it was cut off still seems to wait, but confirms nothing.
+// The actor then confirms the circle: it writes the circle's hash into its metadata. It reports the
+// circle once all others have confirmed it, and looks four times as often until then. When the
+// first of them confirmed it, all waits were under way: that actor had seen the others' waits, and these were
+// confirmed later. Every new wait has a new ID, and every grant is a new claim. An actor that gave up its wait
+// while it was cut off still seems to wait, but confirms nothing.
 //
 // All actors of a circle find it, and choose the same victim: the actor that has
 // waited the least, by its own clock. Options.Policy says how it gives way. All
