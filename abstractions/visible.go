@@ -6,14 +6,14 @@ import (
 	"unicode"
 )
 
-// maxMarks is how many combining marks Visible leaves on a letter. Three are common in Hebrew and in
+// maxMarks bounds the combining marks that Visible leaves on a letter. Three are common in Hebrew and in
 // decomposed Vietnamese.
 const maxMarks = 3
 
 // Visible returns a text that others have chosen as a person can see it, on a page or a terminal.
 // Runes that cannot be seen, or change how the rest looks, become Go escapes such as \u202e: control
 // and format characters, spaces but U+0020, blank letters, variation selectors, and each combining
-// mark that has no letter or is the fourth of one. A backslash stays as it is, so the result is for people
+// mark without a letter or after the third on a letter. A backslash stays as it is, so the result is for people
 // alone.
 func Visible(text string) string {
 	var b strings.Builder

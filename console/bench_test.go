@@ -30,7 +30,7 @@ func BenchmarkList(b *testing.B) {
 	}
 }
 
-// What 200 viewers of 10,000 leases cost a page, and whether a lease of 1 s in the same process lives on.
+// A page of 10,000 leases beside 200 viewers. A lease of 1 s in the same process has to live on.
 //
 //	go test -C console -run='^$' -bench=Viewers -benchtime=500x
 func BenchmarkViewers(b *testing.B) {

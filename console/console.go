@@ -128,7 +128,7 @@ func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		c.serveProbe(w)
 		return
 	}
-	// A server reads what a handler has left of a body. The deadline ends that too.
+	// A server reads the rest of a body that a handler has left. The deadline also ends these reads.
 	if r.ContentLength != 0 {
 		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTime)) // where there are none, the server decides
 	}

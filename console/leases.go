@@ -145,10 +145,11 @@ func sortLeases(leases []lease, order string) {
 	}
 }
 
-// partAge is for how long the list is shown as it was rendered: the time left is of then.
+// partAge bounds the age of a rendering of the list: a rendering shows the time left at the time of the rendering.
 const partAge = time.Second
 
-// leasesPart returns what a query wants to see of the list, and when to look again. It is nil if ctx ends before.
+// leasesPart returns the part of the list that a query wants to see, and the time of the next look. It returns nil
+// if ctx ends before it has the part.
 func (c *Console) leasesPart(ctx context.Context, q query) (p *part, next time.Time) {
 	from, err := c.list.get(ctx)
 	if ctx.Err() != nil {

@@ -50,8 +50,8 @@ func (c *Console) stream(w http.ResponseWriter, r *http.Request, next func(conte
 	}
 }
 
-// streamShared is stream for a part that is read from the backend every Options.Refresh, once for all who look at
-// it. The read goes on when the browser leaves that began it.
+// streamShared streams a part that is read from the backend every Options.Refresh, once for all viewers. The read
+// goes on when the browser that began the read leaves.
 func (c *Console) streamShared(w http.ResponseWriter, r *http.Request, key partKey, read func(ctx context.Context, last any) any) {
 	c.stream(w, r, func(ctx context.Context) (*part, time.Time) {
 		p := c.parts.get(ctx, key, func(last any) (func() any, time.Time) {
@@ -68,7 +68,7 @@ func (c *Console) streamShared(w http.ResponseWriter, r *http.Request, key partK
 // minPause is the least time from one event of a stream to the next.
 const minPause = 100 * time.Millisecond
 
-// viewerOf names the one whose share of the streams a request takes: the user, or the address without one.
+// viewerOf names the viewer whose share of the streams a request takes: the user, or without a user the address.
 func viewerOf(r *http.Request) string {
 	if user := userOf(r); user != "" {
 		return "user " + user

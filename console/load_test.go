@@ -124,7 +124,7 @@ func (p *reads) Inspect(ctx context.Context, req abstractions.InspectRequest) (a
 	return p.Provider.Inspect(ctx, req)
 }
 
-// T242: what many look at is read and rendered once.
+// T242: a page with many viewers is read and rendered once.
 func TestTrap_T242_ViewersShareAReadingAndARendering(t *testing.T) {
 	provider := &reads{Provider: memlease.New(memlease.Options{}), names: map[string]int{}}
 	manager, err := leasing.NewManager(provider, leasing.Options{})
@@ -178,7 +178,7 @@ func TestTrap_T240_WrongTokensAreSlowAndLogged(t *testing.T) {
 	answered := make(chan time.Time, 30)
 	for range cap(answered) {
 		guesses.Go(func() {
-			req, err := http.NewRequest(http.MethodGet, w.server.URL+"/leases/", nil) //nolint:noctx // it is answered
+			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, w.server.URL+"/leases/", nil)
 			if err != nil {
 				return
 			}

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// parts are the parts of pages that are shown at present. Each is rendered once for all who look at it, and
+// parts are the parts of pages that are shown at present. Each is rendered once for all its viewers, and
 // few are rendered at a time, so that viewers leave the processor to the leases of this process.
 type parts struct {
 	slots chan struct{} // has an element for each rendering under way
@@ -19,8 +19,8 @@ type parts struct {
 	of map[partKey]*part
 }
 
-// partKey tells a part from all others: by its template, by what it is about, and for parts of the list by what
-// the backend answered.
+// partKey tells a part from all others: by its template, by its query or name, and for parts of the list by the
+// answer of the backend.
 type partKey struct {
 	template, what string
 	from           *reading // nil for parts that are read from the backend for themselves
@@ -36,16 +36,16 @@ type part struct {
 	until time.Time     // when it is out of date
 }
 
-// lastKept is for how long the data of a part are kept that nobody has looked at since. The next part
-// shows them if the backend does not answer.
+// lastKept bounds the time for which the data of a part are kept without a viewer. The next part shows these data if the backend
+// does not answer.
 const lastKept = time.Minute
 
 func newParts() *parts {
 	return &parts{slots: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2)), of: map[partKey]*part{}}
 }
 
-// get returns a part that is up to date, or nil if ctx ends before there is one. Of all who ask at a time one
-// gathers the data and renders them. gather is given the data that were shown before, or nil, and returns when
+// get returns a part that is up to date, or nil if ctx ends before the part is made. Of all callers at a time one
+// gathers the data and renders the part. gather gets the data that were shown before, or nil, and returns when
 // the part is out of date. data is called while few parts are rendered.
 func (s *parts) get(ctx context.Context, key partKey, gather func(last any) (data func() any, until time.Time)) *part {
 	s.mu.Lock()

@@ -6,8 +6,8 @@ import (
 	"sync"
 )
 
-// maxStreams bounds how many pages are kept up to date at a time. More are shown, and
-// try again.
+// maxStreams bounds the pages that are kept up to date at a time. Further pages are shown, and
+// retry.
 const maxStreams = 200
 
 // streams are the pages that are kept up to date. Users share them: when there are maxStreams, a user with fewer
@@ -21,7 +21,7 @@ type streams struct {
 // running is one page that is kept up to date.
 type running struct{ end context.CancelFunc }
 
-// begin adds a stream of a user, which end ends. ok is false if the user can have no further one.
+// begin adds a stream of a user, which end ends. ok is false if the user can have no further stream.
 func (s *streams) begin(user string, end context.CancelFunc) (leave func(), ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -58,7 +58,7 @@ func (s *streams) makeRoom(number int) bool {
 	return true
 }
 
-// remove removes a stream if it is there. Caller holds mu.
+// remove removes a stream unless that has happened. Caller holds mu.
 func (s *streams) remove(user string, one *running) {
 	theirs := s.of[user]
 	i := slices.Index(theirs, one)

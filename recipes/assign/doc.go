@@ -57,11 +57,12 @@
 //
 // While workers have different lists of Partitions, they share the names that all of them have, so a
 // rollout that adds names leaves no old name without a worker. A name that some lack stays with the worker
-// that has it, and no other worker begins it: a new name begins when the last worker without it has left, and a
-// name that is removed ends with the last worker that has it. Shares may be uneven meanwhile. The lease of a
+// that has it, and no other worker begins such a name. A new name begins when the last worker without it has left. A
+// name that is removed ends with the last worker that has it. Until then shares may be uneven. The lease of a
 // worker tells its list as a Bloom filter of 3 bytes for each name, up to 2 KiB, in metadata that
-// Options.Lease leaves free. In a list of 680 names one in 10,000 names that it lacks seems to be in it, in a list of 2,000
-// one in 6; such a name counts as shared, and with it shares are uneven and an old name may have no worker.
+// Options.Lease leaves free. Of the names that a list of 680 lacks, one in 10,000 seems to
+// be listed, and with 2,000 names one in 40. Such a name counts as shared; shares are then uneven, and an old
+// name may have no worker.
 //
 // # What it does not promise
 //

@@ -14,8 +14,8 @@ import (
 const namesKey = "assign.partitions"
 
 const (
-	// nameBytes is the size of a filter for each name, and hashes is how many bits a name sets: about one
-	// name in 10,000 that the list lacks then seems to be in it.
+	// nameBytes is the size of a filter for each name, and hashes counts the bits that a name sets. About one
+	// name in 10,000 that a list lacks then seems to be listed.
 	nameBytes, hashes = 3, 8
 	// mostBytes bounds a filter.
 	mostBytes = 2048
@@ -23,7 +23,7 @@ const (
 	leastBytes = 16
 )
 
-// filter is what a worker tells about its list; nil from one that tells nothing.
+// filter is the word of a worker about its list; nil from a worker that tells nothing.
 type filter []byte
 
 // filterOf returns the filter of a list that leaves room for other metadata; nil if that is too little.
@@ -81,7 +81,7 @@ func filterIn(record leasing.Record) filter {
 	return n
 }
 
-// isShared returns which names of this worker's list all workers have.
+// isShared returns a function that reports whether all workers have a name of this worker's list.
 func (w *Worker) isShared(others []filter) func(name string) bool {
 	return func(name string) bool {
 		for _, n := range others {

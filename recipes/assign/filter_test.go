@@ -50,7 +50,7 @@ func TestTrap_T232_ARolloutThatAddsNames(t *testing.T) {
 	}
 }
 
-// A rollout that is undone, or removes names: what all know goes on.
+// During a rollout that is undone, or removes names, all go on with the names that all know.
 func TestARolloutThatRemovesNames(t *testing.T) {
 	onFleet(t, func(t *testing.T, f *fleet) {
 		all := f.partitions

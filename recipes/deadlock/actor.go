@@ -157,8 +157,8 @@ func (w *wait) watch(ctx, watching context.Context) error {
 // look says what the actor waits for, and looks for a circle. It returns an *Error if
 // the actor has to give way, and how long to wait before the next look.
 //
-// A circle is reported if all others have confirmed it. An actor confirms it by a renewal, sent while it
-// waits and after it has seen the waits of the others. So when the first of them confirmed it,
+// A circle is reported if all others have confirmed the circle. An actor confirms by a renewal, sent while it
+// waits and after it has seen the waits of the others. So when the first of them confirmed the circle,
 // all waits were under way. An actor that gave up its wait while it was cut off confirms nothing.
 func (w *wait) look(ctx context.Context) (next time.Duration, err error) {
 	next = w.actor.options.Every
@@ -193,8 +193,8 @@ func (w *wait) look(ctx context.Context) (next time.Duration, err error) {
 	return next, nil
 }
 
-// soonLooks is how many times as often an actor looks that has found a circle which others have still
-// to confirm.
+// soonLooks is the factor by which an actor looks more often while others have still to confirm
+// its circle.
 const soonLooks = 4
 
 // tell reports a circle, once, and breaks a lease if that is the policy.

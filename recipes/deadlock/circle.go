@@ -68,10 +68,10 @@ func (e *Error) key() string {
 	return hex.EncodeToString(sum[:keyBytes])
 }
 
-// keyBytes is how much of a hash the metadata have of a circle.
+// keyBytes is the length of the hash of a circle in the metadata.
 const keyBytes = 16
 
-// isConfirmed reports whether all other actors of the circle say that they are in it.
+// isConfirmed reports whether all other actors of the circle have confirmed the circle.
 func (e *Error) isConfirmed(key string) bool {
 	return !slices.ContainsFunc(e.Waits[1:], func(w Wait) bool { return w.seen != key })
 }

@@ -29,7 +29,7 @@
 // messages.)
 //
 // The actor then confirms the circle: it writes the circle's hash into its metadata. It reports the
-// circle once all others have confirmed it, and looks four times as often until then. When the
+// circle once all others have confirmed it, and until all have it looks four times as often. When the
 // first of them confirmed it, all waits were under way: that actor had seen the others' waits, and these were
 // confirmed later. Every new wait has a new ID, and every grant is a new claim. An actor that gave up its wait
 // while it was cut off still seems to wait, but confirms nothing.
@@ -41,8 +41,8 @@
 // # What it promises
 //
 // A circle is found within one and a quarter of Every after the last of its actors has waited for After and has
-// written its metadata. An actor that is cut off delays that until it is back, or its leases have run
-// out. There are no false reports: all waits of a circle were under way at one moment, at most some looks ago. Both promises need
+// written its metadata. An actor that is cut off delays the report until it is connected or its leases have run
+// out. There are no false reports: all waits of a circle were under way at one moment, some looks ago at most. Both promises need
 // reads that show the latest write. Where reads may lag (Cosmos DB with session
 // consistency), a circle may be found later, and one that has just ended may be
 // reported.
@@ -59,7 +59,7 @@
 //
 // A wait that is shorter than After, or of an actor that holds nothing, costs nothing.
 // Any other wait costs two renewals of each lease that the actor holds, to write the
-// metadata and to remove them, one more if there is a circle, and one Inspect per actor along the chain every
-// Options.Every: a single one if the holder waits for nothing. The metadata take some
-// 150 bytes plus the wanted name, of the 4 KB that a lease has.
+// metadata and to remove them, and a third one in a circle. Every Options.Every it costs one Inspect for each actor
+// along the chain: a single one if the holder waits for nothing. The metadata take some
+// 150 bytes plus the wanted name, of the 4 KB of a lease.
 package deadlock

@@ -52,7 +52,7 @@
 // does not come; if they go back, it comes twice. A cron library decides whether the job runs never,
 // once or twice on that day, and two libraries differ. Around such changes some libraries also
 // contradict themselves: on odd ticks see [OddTickError]. They are reported to Options.OnError, and the
-// schedule goes on. A timetable in UTC has none of this.
+// schedule goes on. A timetable in UTC has no such day.
 //
 // Missed ticks are not made up for. While no process runs the schedule, ticks
 // are lost. Only with Options.CatchUp does a starting process take the tick that

@@ -8,14 +8,14 @@ import (
 	"github.com/distributedleasing/leasing"
 )
 
-// next returns the first tick after t, or the zero time if there is none. It reports an odd answer.
+// next returns the first tick after t, or the zero time without a further tick. It reports an odd answer.
 func (r *runner) next(t time.Time) (time.Time, error) {
 	tick, odd, err := r.resolve(t)
 	r.report(odd, tick)
 	return tick, err
 }
 
-// resolve returns the first tick after t, or the zero time if there is none. Where Next answers with
+// resolve returns the first tick after t, or the zero time without a further tick. Where Next answers with
 // something else, resolve looks for the first tick after the oddness.
 func (r *runner) resolve(t time.Time) (tick time.Time, odd *OddTickError, err error) {
 	answer, err := r.ask(t)
@@ -52,8 +52,8 @@ func notAfter(t, answer time.Time) error {
 // clocks, so for a timetable with one tick a year the oddness begins with the tick before.
 const longestOddness = 400 * 24 * time.Hour
 
-// search returns the first tick after the time, to the second, from which on Next answers with a
-// later time again. It returns the zero time if there is none. It remembers the latest result, since
+// search returns the first tick after the oddness: after the time, to the second, from which on the answers of
+// Next are later than its argument. It returns the zero time if it finds no such tick. It remembers the latest result, since
 // Run asks every 30 s.
 func (r *runner) search(t time.Time) (tick time.Time) {
 	if !t.Before(r.oddFrom) && t.Before(r.oddUntil) {
@@ -84,8 +84,8 @@ func (r *runner) search(t time.Time) (tick time.Time) {
 	return tick
 }
 
-// upcoming returns the first tick after t. It asks Next also for a later time before that tick: if the
-// answers differ, both are ticks, and the earlier one comes first.
+// upcoming returns the first tick after t. It asks Next also for a later time before that tick. If the
+// answers differ, both are ticks, and upcoming returns the earlier.
 func (r *runner) upcoming(t, later time.Time) (time.Time, error) {
 	tick, odd, err := r.resolve(t)
 	if err == nil && later.After(t) && later.Before(tick) {
@@ -104,7 +104,7 @@ func (r *runner) upcoming(t, later time.Time) (time.Time, error) {
 	return tick, err
 }
 
-// report reports an odd answer unless it is nil, once for each tick that follows it.
+// report reports an odd answer unless odd is nil, once for each tick that follows.
 func (r *runner) report(odd *OddTickError, tick time.Time) {
 	if odd != nil && !tick.Equal(r.reported) {
 		r.reported, odd.Tick = tick, tick
