@@ -27,16 +27,24 @@ const minToken = 16
 // Token accepts everyone who knows a secret of at least 16 bytes. It uses HTTP Basic
 // authentication: the secret is the password, and the user name is free. Browsers send
 // it with each request, so use TLS on any network.
+//
+// Wrong secrets are answered five a second, and after at most 10 s. The default logger of log/slog gets a
+// warning with user and address, at most one a second. A request with the right secret is answered at once.
 func Token(secret string) (Access, error) {
 	if len(secret) < minToken {
 		return nil, &leasing.InvalidError{Field: "secret", Value: "redacted", Want: "at least 16 bytes"}
 	}
 	want := sha256.Sum256([]byte(secret))
+	var guessed guesses
 	return func(w http.ResponseWriter, r *http.Request) (string, bool) {
-		user, password, _ := r.BasicAuth()
+		user, password, is := r.BasicAuth()
 		got := sha256.Sum256([]byte(password))
-		if subtle.ConstantTimeCompare(got[:], want[:]) == 1 && isUser(user) {
+		right := subtle.ConstantTimeCompare(got[:], want[:]) == 1
+		switch {
+		case right && isUser(user):
 			return user, true
+		case is && !right:
+			guessed.wrong(r, user)
 		}
 		w.Header().Set("WWW-Authenticate", `Basic realm="leases: your name, and the token as password", charset="UTF-8"`)
 		return "", false
@@ -45,10 +53,11 @@ func Token(secret string) (Access, error) {
 
 // ProxyUser takes the user from a header that a proxy in front of the console sets.
 // The proxy must remove that header from incoming requests. Requests from other
-// addresses than the proxies' are refused.
+// addresses than the proxies' are refused. Requests over a Unix socket are accepted: the permissions of
+// the socket say which proxies can connect. Without proxies no other request is accepted.
 func ProxyUser(header string, proxies ...netip.Prefix) (Access, error) {
-	if header == "" || len(proxies) == 0 {
-		return nil, &leasing.InvalidError{Field: "ProxyUser", Value: header, Want: "a header, and the addresses of the proxies"}
+	if header == "" {
+		return nil, &leasing.InvalidError{Field: "ProxyUser", Value: header, Want: "a header"}
 	}
 	for _, p := range proxies {
 		if !p.IsValid() {
@@ -58,11 +67,18 @@ func ProxyUser(header string, proxies ...netip.Prefix) (Access, error) {
 	return func(_ http.ResponseWriter, r *http.Request) (string, bool) {
 		peer := peerOf(r)
 		users := r.Header.Values(header)
-		if len(users) != 1 || !isUser(users[0]) || !slices.ContainsFunc(proxies, func(p netip.Prefix) bool { return p.Contains(peer) }) {
+		ours := overUnix(r) || slices.ContainsFunc(proxies, func(p netip.Prefix) bool { return p.Contains(peer) })
+		if !ours || len(users) != 1 || !isUser(users[0]) {
 			return "", false
 		}
 		return users[0], true
 	}, nil
+}
+
+// overUnix reports whether a request came over a Unix socket.
+func overUnix(r *http.Request) bool {
+	_, is := r.Context().Value(http.LocalAddrContextKey).(*net.UnixAddr)
+	return is
 }
 
 // isUser reports whether a user can be the actor of a break.
@@ -77,12 +93,12 @@ func peerOf(r *http.Request) netip.Addr {
 }
 
 // thisMachine is the Access of the zero Options: it lets in requests from a loopback
-// address that no proxy has passed on, and that name this machine.
+// address or over a Unix socket that no proxy has passed on, and that name this machine.
 func (c *Console) thisMachine(_ http.ResponseWriter, r *http.Request) (string, bool) {
 	host := hostOf(r.Host)
 	address, err := netip.ParseAddr(host)
 	ours := err != nil || address.Unmap().IsLoopback() || c.isListed(host)
-	return "", ours && peerOf(r).IsLoopback() && !isPassedOn(r)
+	return "", ours && (peerOf(r).IsLoopback() || overUnix(r)) && !isPassedOn(r)
 }
 
 // proxyHeader matches the names of headers that proxies add. Some servers take "_" for

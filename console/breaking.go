@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
+	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -34,7 +35,7 @@ func (c *Console) serveBreak(w http.ResponseWriter, r *http.Request) {
 func (c *Console) confirm(w http.ResponseWriter, r *http.Request, status int, p *breakPage) {
 	ctx, cancel := context.WithTimeout(r.Context(), patience)
 	defer cancel()
-	p.page = c.page(r, "End the lease of "+p.Name)
+	p.page = c.page(userOf(r), "End the lease of "+p.Name)
 	read := time.Now()
 	record, err := c.manager.Inspect(ctx, p.Name)
 	if p.Error = err; err == nil && record.Held {
@@ -45,7 +46,9 @@ func (c *Console) confirm(w http.ResponseWriter, r *http.Request, status int, p 
 
 // doBreak ends a lease, if the user has said which, and why.
 func (c *Console) doBreak(w http.ResponseWriter, r *http.Request) {
-	r.Body = http.MaxBytesReader(w, r.Body, 64<<10)
+	if !parse(w, r) {
+		return
+	}
 	name, ok := c.nameOf(w, r)
 	if !ok {
 		return
@@ -55,7 +58,7 @@ func (c *Console) doBreak(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case err != nil || token <= 0:
 		p.Problem = "The request did not say which token it meant."
-	case p.Typed != name && p.Typed != inert(name):
+	case p.Typed != name && p.Typed != abstractions.Visible(name):
 		p.Problem = "The name that you typed is another one."
 	case p.Reason == "":
 		p.Problem = "Give a reason: the holder and the history will show it."
@@ -83,4 +86,20 @@ func (c *Console) doBreak(w http.ResponseWriter, r *http.Request) {
 		p.Problem = "The backend did not answer, so the lease may have been ended or not: " + err.Error()
 		c.confirm(w, r, http.StatusBadGateway, p)
 	}
+}
+
+// parse reads the form that a request sends, or answers that it can't.
+func parse(w http.ResponseWriter, r *http.Request) bool {
+	err := r.ParseForm()
+	switch {
+	case err == nil:
+		return true
+	case errors.As(err, new(*http.MaxBytesError)):
+		fail(w, http.StatusRequestEntityTooLarge, tooBig)
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		fail(w, http.StatusRequestTimeout, "The request took too long. Nothing was done.")
+	default:
+		fail(w, http.StatusBadRequest, "The request can't be read. Nothing was done.")
+	}
+	return false
 }

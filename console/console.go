@@ -2,6 +2,7 @@ package console
 
 import (
 	"context"
+	"io"
 	"net/http"
 	"strings"
 	"time"
@@ -14,9 +15,11 @@ import (
 // backend lists, and says so. The page of every name can still be opened.
 const MaxNames = 50_000
 
-// maxStreams bounds how many pages are kept up to date at a time. More are shown, and
-// try again.
-const maxStreams = 200
+// maxBody bounds what a request may send, in bytes. bodyTime is for how long it may take.
+const (
+	maxBody  = 64 << 10
+	bodyTime = 10 * time.Second
+)
 
 // Options configure a Console. The zero value is read-only, for this machine alone.
 type Options struct {
@@ -44,7 +47,8 @@ type Console struct {
 	history abstractions.HistoryReader // nil without
 	options Options
 	list    *shared
-	streams chan struct{} // has an element for each page that is kept up to date
+	parts   *parts
+	streams streams
 	handler http.Handler
 	// running ends with Close, and the streams with it.
 	running context.Context
@@ -68,7 +72,7 @@ func New(manager leasing.Manager, options Options) (*Console, error) {
 	case options.AllowBreak && options.Access == nil:
 		return nil, &leasing.InvalidError{Field: "Options.AllowBreak", Value: true, Want: "Options.Access, to know who breaks a lease"}
 	}
-	c := &Console{manager: manager, options: options, streams: make(chan struct{}, maxStreams)}
+	c := &Console{manager: manager, options: options, parts: newParts()}
 	if options.Provider != nil {
 		c.history, _ = abstractions.As[abstractions.HistoryReader](options.Provider)
 	}
@@ -120,7 +124,43 @@ func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	// With no-referrer browsers would hide the origin of a form that is sent.
 	header.Set("Referrer-Policy", "same-origin")
 	header.Set("Cache-Control", "no-store")
+	if isReadable(r) && r.URL.Path == "/healthz" {
+		c.serveProbe(w)
+		return
+	}
+	// A server reads the rest of a body that a handler has left. The deadline also ends these reads.
+	if r.ContentLength != 0 {
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTime)) // where there are none, the server decides
+	}
+	switch {
+	case r.ContentLength > maxBody:
+		w.Header().Set("Connection", "close")
+		fail(w, http.StatusRequestEntityTooLarge, tooBig)
+		return
+	case r.ContentLength != 0 && isReadable(r):
+		w.Header().Set("Connection", "close")
+		fail(w, http.StatusBadRequest, "A page takes no body.")
+		return
+	}
+	r.Body = http.MaxBytesReader(w, r.Body, maxBody)
 	c.handler.ServeHTTP(w, r)
+}
+
+const tooBig = "The request is too big. Nothing was done."
+
+func isReadable(r *http.Request) bool {
+	return r.Method == http.MethodGet || r.Method == http.MethodHead
+}
+
+// serveProbe answers a probe of a load balancer or of Kubernetes, without Access: the console serves, or it is closed.
+func (c *Console) serveProbe(w http.ResponseWriter) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	status, text := http.StatusOK, "ok\n"
+	if c.running.Err() != nil {
+		status, text = http.StatusServiceUnavailable, "closed\n"
+	}
+	w.WriteHeader(status)
+	_, _ = io.WriteString(w, text) // the client has gone
 }
 
 // visible reports whether Options show a name.

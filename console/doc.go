@@ -12,7 +12,7 @@
 // # Who may do what
 //
 // With the zero Options only this machine can read the pages, and nobody can change
-// anything: a request must come from a loopback address and name localhost, a loopback
+// anything: a request must come from a loopback address or over a Unix socket, and name localhost, a loopback
 // address or one of [Options.Hosts]. HTTP/1.0 and each header that proxies add are
 // refused, with any value. A proxy that adds no header stays unseen: set
 // [Options.Access] behind any proxy or tunnel. With [Options.Access] every request needs a user, also from this machine:
@@ -30,12 +30,16 @@
 // holder is left alone. User and reason are shown to the holder, and recorded in
 // log, events and history.
 //
+// GET /healthz, below the path of the console, answers probes without sign-in: 200, or 503 after [Console.Close].
+//
 // # What it costs
 //
 // While the list is open in a browser, the held names are listed once for all viewers, at
 // most every Options.Refresh, and listing takes at most a tenth of the time. While a name
 // is open, the name, its waiters and a page of its history are read every
-// Options.Refresh. While the health page is open, the backend is pinged. Otherwise
+// Options.Refresh, once for all viewers. While the health page is open, the backend is pinged. A part of a page is
+// rendered once for all its viewers, and few parts at a time. Users share 200 live pages. A request has 64 KiB and
+// 10 s for its body. Otherwise
 // nothing is sent. A page that is hidden in its browser stops refreshing.
 //
 // The list ends after [MaxNames] names. A page shows a hundred; the server filters

@@ -19,10 +19,10 @@ type healthPage struct {
 }
 
 // health pings the backend.
-func (c *Console) health(r *http.Request) *healthPage {
-	p := &healthPage{page: c.page(r, "Health"), Backend: c.manager.Capabilities(), Options: c.options, HasHistory: c.history != nil}
+func (c *Console) health(ctx context.Context, user string) *healthPage {
+	p := &healthPage{page: c.page(user, "Health"), Backend: c.manager.Capabilities(), Options: c.options, HasHistory: c.history != nil}
 	p.Live, p.AsOf = true, time.Now()
-	p.Health = c.manager.Health(r.Context())
+	p.Health = c.manager.Health(ctx)
 	return p
 }
 
@@ -38,11 +38,9 @@ func (p *healthPage) Longest() string {
 }
 
 func (c *Console) serveHealth(w http.ResponseWriter, r *http.Request) {
-	render(w, http.StatusOK, "health.html", c.health(r))
+	render(w, http.StatusOK, "health.html", c.health(r.Context(), userOf(r)))
 }
 
 func (c *Console) streamHealth(w http.ResponseWriter, r *http.Request) {
-	c.stream(w, r, "health-live", func(context.Context) (any, time.Time) {
-		return c.health(r), time.Now().Add(c.options.Refresh)
-	})
+	c.streamShared(w, r, partKey{template: "health-live"}, func(ctx context.Context, _ any) any { return c.health(ctx, "") })
 }

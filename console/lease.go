@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math"
 	"net/http"
+	"strconv"
 	"time"
 
 	"github.com/distributedleasing/leasing"
@@ -107,16 +108,16 @@ type leasePage struct {
 
 // look reads what is known of a name. Where the backend does not answer, it returns what
 // was known the last time.
-func (c *Console) look(r *http.Request, name string, last *leasePage) *leasePage {
-	ctx, cancel := context.WithTimeout(r.Context(), patience)
+func (c *Console) look(ctx context.Context, user, name, before string, last *leasePage) *leasePage {
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	p := &leasePage{page: c.page(r, name), Name: name, AllowBreak: c.options.AllowBreak, HasHistory: c.history != nil, Before: r.FormValue("before")}
+	p := &leasePage{page: c.page(user, name), Name: name, AllowBreak: c.options.AllowBreak, HasHistory: c.history != nil, Before: before}
 	p.Live = true
 	asked := time.Now()
 	record, err := c.manager.Inspect(ctx, name)
 	if err != nil {
 		if last != nil {
-			p = last
+			*p = *last
 		}
 		p.Error = err
 		return p
@@ -145,7 +146,7 @@ func (c *Console) nameOf(w http.ResponseWriter, r *http.Request) (string, bool) 
 
 func (c *Console) serveLease(w http.ResponseWriter, r *http.Request) {
 	if name, ok := c.nameOf(w, r); ok {
-		render(w, http.StatusOK, "lease.html", c.look(r, name, nil))
+		render(w, http.StatusOK, "lease.html", c.look(r.Context(), userOf(r), name, r.FormValue("before"), nil))
 	}
 }
 
@@ -154,9 +155,9 @@ func (c *Console) streamLease(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
-	var last *leasePage
-	c.stream(w, r, "lease-live", func(context.Context) (any, time.Time) {
-		last = c.look(r, name, last)
-		return last, time.Now().Add(c.options.Refresh)
+	before := r.FormValue("before")
+	c.streamShared(w, r, partKey{template: "lease-live", what: strconv.Quote(name) + before}, func(ctx context.Context, last any) any {
+		lastPage, _ := last.(*leasePage)
+		return c.look(ctx, "", name, before, lastPage)
 	})
 }

@@ -88,12 +88,13 @@ type leasesPage struct {
 	First, Last, Pages   int // on this page, from 1; and how many pages there are
 	Cut                  bool
 	Unsupported, Nothing bool // the backend lists nothing; nothing is known yet
+	Part                 template.HTML
 }
 
 // leasesPage picks what a query wants to see of a reading. The error is why there is no
 // newer one.
-func (c *Console) leasesPage(r *http.Request, from *reading, err error) *leasesPage {
-	p := &leasesPage{page: c.page(r, "Leases"), query: queryOf(r)}
+func (c *Console) leasesPage(q query, from *reading, err error) *leasesPage {
+	p := &leasesPage{page: c.page("", "Leases"), query: q}
 	if from == nil {
 		from = &reading{}
 	}
@@ -144,17 +145,45 @@ func sortLeases(leases []lease, order string) {
 	}
 }
 
+// partAge bounds the age of a rendering of the list: a rendering shows the time left at the time of the rendering.
+const partAge = time.Second
+
+// leasesPart returns the part of the list that a query wants to see, and the time of the next look. It returns nil
+// if ctx ends before it has the part.
+func (c *Console) leasesPart(ctx context.Context, q query) (p *part, next time.Time) {
+	from, err := c.list.get(ctx)
+	if ctx.Err() != nil {
+		return nil, time.Time{}
+	}
+	key := partKey{template: "leases-live", what: string(q.Link()), from: from}
+	if err != nil {
+		key.problem = err.Error()
+	}
+	p = c.parts.get(ctx, key, func(any) (func() any, time.Time) {
+		return func() any { return c.leasesPage(q, from, err) }, time.Now().Add(partAge)
+	})
+	if from == nil {
+		return p, time.Now().Add(c.options.Refresh)
+	}
+	return p, from.next
+}
+
 func (c *Console) serveLeases(w http.ResponseWriter, r *http.Request) {
-	reading, err := c.list.get(r.Context())
-	render(w, http.StatusOK, "leases.html", c.leasesPage(r, reading, err))
+	part, _ := c.leasesPart(r.Context(), queryOf(r))
+	if part == nil {
+		return // the browser has gone
+	}
+	shared, ok := part.data.(*leasesPage)
+	if !ok || part.html == "" {
+		notMade(w)
+		return
+	}
+	p := *shared
+	p.User, p.Part = userOf(r), part.html
+	render(w, http.StatusOK, "leases.html", &p)
 }
 
 func (c *Console) streamLeases(w http.ResponseWriter, r *http.Request) {
-	c.stream(w, r, "leases-live", func(ctx context.Context) (any, time.Time) {
-		reading, err := c.list.get(ctx)
-		if reading == nil {
-			return c.leasesPage(r, nil, err), time.Now().Add(c.options.Refresh)
-		}
-		return c.leasesPage(r, reading, err), reading.next
-	})
+	q := queryOf(r)
+	c.stream(w, r, func(ctx context.Context) (*part, time.Time) { return c.leasesPart(ctx, q) })
 }

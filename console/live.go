@@ -1,49 +1,40 @@
 package console
 
 import (
-	"bytes"
 	"context"
 	"net/http"
 	"time"
 )
 
-// writeTime is for how long a browser may take no event before its stream ends.
+// writeTime is for how long a browser may take nothing of an answer before its connection ends.
 const writeTime = 20 * time.Second
 
 // stream sends a part of a page as server-sent events, as soon as it is there and again
 // when next says, until the browser leaves or the console is closed.
-func (c *Console) stream(w http.ResponseWriter, r *http.Request, name string, next func(context.Context) (part any, at time.Time)) {
-	select {
-	case c.streams <- struct{}{}:
-		defer func() { <-c.streams }()
-	default:
-		w.Header().Set("Retry-After", "10")
-		fail(w, http.StatusServiceUnavailable, "Too many pages are kept up to date.")
+func (c *Console) stream(w http.ResponseWriter, r *http.Request, next func(context.Context) (p *part, at time.Time)) {
+	w.Header().Set("Content-Type", "text/event-stream")
+	w.Header().Set("X-Accel-Buffering", "no") // nginx would keep events back
+	if r.Method == http.MethodHead {
 		return
 	}
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
+	leave, ok := c.streams.begin(viewerOf(r), cancel)
+	if !ok {
+		w.Header().Set("Retry-After", "10")
+		fail(w, http.StatusServiceUnavailable, "Too many pages are kept up to date.")
+		return
+	}
+	defer leave()
 	defer context.AfterFunc(c.running, cancel)()
-	w.Header().Set("Content-Type", "text/event-stream")
-	w.Header().Set("X-Accel-Buffering", "no") // nginx would keep events back
 	control := http.NewResponseController(w)
 	for {
-		part, at := next(ctx)
-		if ctx.Err() != nil {
+		p, at := next(ctx)
+		if ctx.Err() != nil || p == nil || p.html == "" {
 			return
 		}
-		var html, event bytes.Buffer
-		if err := pages.ExecuteTemplate(&html, name, part); err != nil {
-			return
-		}
-		for line := range bytes.Lines(html.Bytes()) {
-			event.WriteString("data: ")
-			event.Write(bytes.TrimRight(line, "\r\n"))
-			event.WriteByte('\n')
-		}
-		event.WriteByte('\n')
-		_ = control.SetWriteDeadline(time.Now().Add(writeTime)) // where there are none, the network decides
-		if _, err := w.Write(event.Bytes()); err != nil {
+		setWriteDeadline(w)
+		if _, err := w.Write(p.event); err != nil {
 			return
 		}
 		if err := control.Flush(); err != nil {
@@ -59,5 +50,28 @@ func (c *Console) stream(w http.ResponseWriter, r *http.Request, name string, ne
 	}
 }
 
+// streamShared streams a part that is read from the backend every Options.Refresh, once for all viewers. The read
+// goes on when the browser that began the read leaves.
+func (c *Console) streamShared(w http.ResponseWriter, r *http.Request, key partKey, read func(ctx context.Context, last any) any) {
+	c.stream(w, r, func(ctx context.Context) (*part, time.Time) {
+		p := c.parts.get(ctx, key, func(last any) (func() any, time.Time) {
+			data := read(context.WithoutCancel(ctx), last)
+			return func() any { return data }, time.Now().Add(c.options.Refresh)
+		})
+		if p == nil {
+			return nil, time.Time{}
+		}
+		return p, p.until
+	})
+}
+
 // minPause is the least time from one event of a stream to the next.
 const minPause = 100 * time.Millisecond
+
+// viewerOf names the viewer whose share of the streams a request takes: the user, or without a user the address.
+func viewerOf(r *http.Request) string {
+	if user := userOf(r); user != "" {
+		return "user " + user
+	}
+	return "address " + peerOf(r).String()
+}

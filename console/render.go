@@ -10,7 +10,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/distributedleasing/leasing"
 	"github.com/distributedleasing/leasing/abstractions"
@@ -23,7 +22,7 @@ var files embed.FS
 var assets = map[string]string{"console.js": "text/javascript", "style.css": "text/css", "icon.svg": "image/svg+xml"}
 
 var pages = template.Must(template.New("").Funcs(template.FuncMap{
-	"inert":    inert,
+	"inert":    abstractions.Visible,
 	"duration": duration,
 	"exact":    func(d time.Duration) string { return d.Round(10 * time.Microsecond).String() },
 	"count":    count,
@@ -37,6 +36,7 @@ func serveAsset(w http.ResponseWriter, r *http.Request) {
 	name := strings.TrimPrefix(r.URL.Path, "/")
 	w.Header().Set("Content-Type", assets[name]+"; charset=utf-8")
 	w.Header().Set("Cache-Control", "private, max-age=60")
+	setWriteDeadline(w)
 	http.ServeFileFS(w, r, files, "assets/"+name)
 }
 
@@ -57,20 +57,30 @@ func (p page) Refused() bool {
 	return abstractions.NotApplied(p.Error) && !errors.Is(p.Error, leasing.ErrUnavailable)
 }
 
-func (c *Console) page(r *http.Request, title string) page {
+func (c *Console) page(user, title string) page {
 	capabilities := c.manager.Capabilities()
-	return page{Title: title, User: userOf(r), Provider: capabilities.Provider, Clock: capabilities.Clock, ReadOnly: !c.options.AllowBreak}
+	return page{Title: title, User: user, Provider: capabilities.Provider, Clock: capabilities.Clock, ReadOnly: !c.options.AllowBreak}
 }
 
 func render(w http.ResponseWriter, status int, name string, data any) {
 	var html bytes.Buffer
 	if err := pages.ExecuteTemplate(&html, name, data); err != nil {
-		http.Error(w, "the page could not be made", http.StatusInternalServerError)
+		notMade(w)
 		return
 	}
+	setWriteDeadline(w)
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(status)
 	_, _ = w.Write(html.Bytes()) // the browser has gone: nobody to tell
+}
+
+func notMade(w http.ResponseWriter) {
+	http.Error(w, "the page could not be made", http.StatusInternalServerError)
+}
+
+// setWriteDeadline bounds the time for which a browser may take nothing, where the server has such deadlines.
+func setWriteDeadline(w http.ResponseWriter) {
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeTime))
 }
 
 // fail answers a request with an error.
@@ -79,21 +89,6 @@ func fail(w http.ResponseWriter, status int, message string) {
 		Title, Message string
 		Status         int
 	}{http.StatusText(status), message, status})
-}
-
-// inert returns a text of a stranger with what can't be seen, or changes how the rest
-// looks, spelled out: a name with U+202E would read backwards.
-func inert(text string) string {
-	var b strings.Builder
-	for _, r := range text {
-		if r == ' ' || unicode.IsGraphic(r) && !unicode.IsSpace(r) {
-			b.WriteRune(r)
-		} else {
-			q := strconv.QuoteRuneToASCII(r)
-			b.WriteString(q[1 : len(q)-1])
-		}
-	}
-	return b.String()
 }
 
 // duration is a time for people, of at most two units.

@@ -12,13 +12,12 @@ import (
 
 // Serve serves a console on a listener until ctx ends, and then returns nil. It closes
 // the listener, also if it fails. Without Options.Access the listener must be on a
-// loopback address; otherwise an *leasing.InvalidError says so. For TLS pass a listener
+// loopback address or a Unix socket; otherwise Serve returns an *leasing.InvalidError. For TLS pass a listener
 // of [crypto/tls.NewListener].
 func Serve(ctx context.Context, listener net.Listener, manager leasing.Manager, options Options) error {
 	defer func() { _ = listener.Close() }() // the server has closed it too
-	address, _ := listener.Addr().(*net.TCPAddr)
-	if options.Access == nil && (address == nil || !address.IP.IsLoopback()) {
-		return &leasing.InvalidError{Field: "listener", Value: listener.Addr(), Want: "a loopback address, as nobody has to sign in: set Options.Access for any other"}
+	if options.Access == nil && !isLocal(listener.Addr()) {
+		return &leasing.InvalidError{Field: "listener", Value: listener.Addr(), Want: "a loopback address or a Unix socket, as nobody has to sign in: set Options.Access for any other"}
 	}
 	c, err := New(manager, options)
 	if err != nil {
@@ -48,4 +47,14 @@ func Serve(ctx context.Context, listener net.Listener, manager leasing.Manager, 
 		return err
 	}
 	return nil
+}
+
+func isLocal(address net.Addr) bool {
+	switch address := address.(type) {
+	case *net.TCPAddr:
+		return address.IP.IsLoopback()
+	case *net.UnixAddr:
+		return true
+	}
+	return false
 }

@@ -37,6 +37,7 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 
 	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/abstractions"
 )
 
 // prompt bounds a request to acquire or renew: client-go's loop counts from the reply.
@@ -57,13 +58,14 @@ type Lock struct {
 
 var _ resourcelock.Interface = (*Lock)(nil)
 
-// New returns the lock of one candidate, whose identity is unlike all others', in the
-// election of the lease's name.
+// New returns the lock of one candidate in the election of the lease's name. People see the identity, such as
+// the name of a host. A random part is added, since client-go's loop takes a record with its own
+// identity for its own: two candidates with one identity would both lead.
 func New(manager leasing.Manager, name, identity string) *Lock {
-	return &Lock{manager: manager, name: name, identity: identity}
+	return &Lock{manager: manager, name: name, identity: identity + "_" + abstractions.NewID()}
 }
 
-// Identity returns that of New.
+// Identity returns that of New, with the random part.
 func (l *Lock) Identity() string { return l.identity }
 
 // Describe returns the name of the lease.

@@ -17,6 +17,9 @@ import (
 	"github.com/distributedleasing/leasing/console"
 )
 
+// unixPrefix begins a --listen that is the path of a Unix socket.
+const unixPrefix = "unix:"
+
 // consoleFlags say where the console is, and who may use it.
 type consoleFlags struct {
 	listen, prefix, tokenFile, userHeader string
@@ -43,16 +46,15 @@ address than a loopback one.`,
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&f.listen, "listen", "127.0.0.1:8378", "`address`")
+	flags.StringVar(&f.listen, "listen", "127.0.0.1:8378", "`address`, or unix:PATH for a Unix socket")
 	flags.StringVar(&f.prefix, "prefix", "", "show the names that begin so")
 	flags.StringVar(&f.tokenFile, "token-file", "", "`file` with the token that users have to know, of 16 bytes at least")
 	flags.StringVar(&f.userHeader, "user-header", "", "`header` in which a proxy names the user")
-	flags.StringSliceVar(&f.proxies, "proxy", nil, "addresses of such proxies, as 10.0.0.0/8")
+	flags.StringSliceVar(&f.proxies, "proxy", nil, "addresses of such proxies, as 10.0.0.0/8; over a Unix socket none are needed")
 	flags.StringSliceVar(&f.hosts, "host", nil, "host names of the console, beside localhost and addresses")
 	flags.BoolVar(&f.allowBreak, "allow-break", false, "let users end leases")
 	flags.DurationVar(&f.length, "for", 0, "for how long (default for ever)")
 	cmd.MarkFlagsMutuallyExclusive("token-file", "user-header")
-	cmd.MarkFlagsRequiredTogether("user-header", "proxy")
 	return cmd
 }
 
@@ -64,7 +66,11 @@ func (a *app) console(ctx context.Context, b *backend, f *consoleFlags) error {
 	if f.allowBreak && access == nil {
 		return errors.New("--allow-break: want --token-file, or --user-header with --proxy, to know who ends a lease")
 	}
-	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", f.listen)
+	network, address := "tcp", f.listen
+	if path, is := strings.CutPrefix(f.listen, unixPrefix); is {
+		network, address = "unix", path
+	}
+	listener, err := new(net.ListenConfig).Listen(ctx, network, address)
 	if err != nil {
 		return err
 	}
@@ -73,7 +79,11 @@ func (a *app) console(ctx context.Context, b *backend, f *consoleFlags) error {
 		ctx, cancel = context.WithTimeout(ctx, f.length)
 		defer cancel()
 	}
-	fmt.Fprintf(a.out, "http://%s/\n", listener.Addr())
+	if network == "unix" {
+		fmt.Fprintln(a.out, f.listen)
+	} else {
+		fmt.Fprintf(a.out, "http://%s/\n", listener.Addr())
+	}
 	return console.Serve(ctx, listener, b, console.Options{
 		Provider: b.provider, Prefix: f.prefix, Hosts: f.hosts, Access: access, AllowBreak: f.allowBreak,
 	})
@@ -88,15 +98,32 @@ func (f *consoleFlags) access() (console.Access, error) {
 			return nil, err
 		}
 		return console.Token(strings.TrimSpace(string(secret)))
+	case f.userHeader == "" && len(f.proxies) > 0:
+		return nil, errors.New("--proxy: want --user-header, with the header in which the proxies name the user")
 	case f.userHeader != "":
+		if len(f.proxies) == 0 && !strings.HasPrefix(f.listen, unixPrefix) {
+			return nil, errors.New("--user-header: want --proxy with the addresses of the proxies, or --listen unix:PATH")
+		}
 		proxies := make([]netip.Prefix, len(f.proxies))
 		for i, text := range f.proxies {
 			var err error
-			if proxies[i], err = netip.ParsePrefix(text); err != nil {
-				return nil, fmt.Errorf("--proxy: %w", err)
+			if proxies[i], err = prefixOf(text); err != nil {
+				return nil, err
 			}
 		}
 		return console.ProxyUser(f.userHeader, proxies...)
 	}
 	return nil, nil //nolint:nilnil // nil is an Access: see console.Options
+}
+
+// prefixOf returns the addresses that a text names: a prefix, or one address.
+func prefixOf(text string) (netip.Prefix, error) {
+	if prefix, err := netip.ParsePrefix(text); err == nil {
+		return prefix, nil
+	}
+	address, err := netip.ParseAddr(text)
+	if err != nil {
+		return netip.Prefix{}, fmt.Errorf("--proxy: %q is no address, such as 10.1.2.3, and no prefix, such as 10.0.0.0/8", text)
+	}
+	return netip.PrefixFrom(address, address.BitLen()), nil
 }

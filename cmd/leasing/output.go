@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/abstractions"
 )
 
 // json prints a value as one line.
@@ -44,14 +45,13 @@ func all[T any](a *app, head []string, items []T, row func(T) []string) error {
 	return a.table(rows)
 }
 
-// inert replaces control characters, but for the tab.
+// inert spells out what cannot be seen on a terminal or changes how the rest looks, but for the tab.
 func inert(text string) string {
-	return strings.Map(func(r rune) rune {
-		if r < ' ' && r != '\t' || r >= 0x7f && r < 0xa0 {
-			return '?'
-		}
-		return r
-	}, text)
+	cells := strings.Split(text, "\t")
+	for i := range cells {
+		cells[i] = abstractions.Visible(cells[i])
+	}
+	return strings.Join(cells, "\t")
 }
 
 // shown is a record as JSON. Times are the backend's, durations in seconds.

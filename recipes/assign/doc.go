@@ -53,11 +53,20 @@
 // the work is cancelled at once, and the partitions stay without a worker until the
 // others' next listing.
 //
+// # Rollouts that change the partitions
+//
+// While workers have different lists of Partitions, they share the names that all of them have, so a
+// rollout that adds names leaves no old name without a worker. A name that some lack stays with the worker
+// that has the name, and no other worker begins to work there. A new name begins when the last worker without it has left. A
+// removed name ends with the last worker that has the name. Until then shares may be uneven. The lease of a
+// worker tells its list as a Bloom filter of 3 bytes for each name, up to 2 KiB, in metadata that
+// Options.Lease leaves free. Of the names that a list of 680 lacks, one in 10,000 seems to
+// be listed, and with 2,000 names one in 40. Such a name counts as shared; shares are then uneven, and an old
+// name may have no worker.
+//
 // # What it does not promise
 //
-// The load need not be even: partitions are counted, not weighted. While workers have
-// different lists of Partitions, some partitions may have no worker, and shares may be
-// uneven. A partition whose work does not return does not move.
+// The load need not be even: partitions are counted, not weighted. A partition whose work does not return does not move.
 //
 // The provider must be a Lister. If its reads may lag (Capabilities.ReadsMayLag),
 // more partitions than necessary may move.

@@ -22,7 +22,7 @@ type Options struct {
 	// Name/partition/P. Use these names for nothing else.
 	Name string
 	// Partitions are the names of the partitions, in any order, the same for all
-	// workers. Required.
+	// workers; during a rollout see the package documentation. Required.
 	Partitions []string
 
 	// Work is called for each partition that the worker gets, on a goroutine of its

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -26,7 +27,9 @@ var (
 type Worker struct {
 	manager leasing.Manager
 	options Options
-	left    context.Context // ends with Leave
+	filter  filter
+	alive   leasing.AcquireOptions // of the worker's lease
+	left    context.Context        // ends with Leave
 	leave   context.CancelFunc
 	running chan struct{} // full while a Run is under way
 	works   sync.WaitGroup
@@ -52,6 +55,11 @@ func New(manager leasing.Manager, options Options) (*Worker, error) {
 	}
 	w := &Worker{manager: manager, options: options, running: make(chan struct{}, 1), tasks: map[string]*task{}}
 	w.left, w.leave = context.WithCancel(context.Background())
+	w.alive, w.filter = options.Lease, filterOf(options.Partitions, options.Lease.Metadata)
+	if w.filter != nil {
+		w.alive.Metadata = maps.Clone(w.alive.Metadata)
+		w.alive.Metadata[namesKey] = w.filter.text()
+	}
 	return w, nil
 }
 
@@ -123,7 +131,7 @@ func (w *Worker) live(ctx context.Context) error {
 	defer context.AfterFunc(w.left, func() { stop(ErrLeft) })()
 	var refusals recipe.Refusals
 	for {
-		alive, err := w.manager.Acquire(waiting, w.options.Name+workerPart+w.options.Worker, &w.options.Lease)
+		alive, err := w.manager.Acquire(waiting, w.options.Name+workerPart+w.options.Worker, &w.alive)
 		if err != nil {
 			return cmp.Or(context.Cause(ctx), err)
 		}
@@ -167,6 +175,7 @@ func pause(ctx context.Context, lease leasing.Lease, d time.Duration) {
 // whether nobody else lives.
 func (w *Worker) look(ctx context.Context) (alone bool, err error) {
 	var workers []string
+	var lists []filter
 	holders := map[string]string{}
 	for record, err := range w.manager.List(ctx, &leasing.ListOptions{Prefix: w.options.Name + "/", HeldOnly: true}) {
 		if err != nil {
@@ -174,7 +183,7 @@ func (w *Worker) look(ctx context.Context) (alone bool, err error) {
 		}
 		name := strings.TrimPrefix(record.Name, w.options.Name)
 		if id, is := strings.CutPrefix(name, workerPart); is {
-			workers = append(workers, id)
+			workers, lists = append(workers, id), append(lists, filterIn(record))
 		} else if p, is := strings.CutPrefix(name, partitionPart); is {
 			holders[p] = record.Metadata[Key]
 		}
@@ -187,10 +196,12 @@ func (w *Worker) look(ctx context.Context) (alone bool, err error) {
 	for _, p := range w.Partitions() { // by now
 		holders[p] = w.options.Worker
 	}
-	of := plan(w.options.Partitions, workers, holders, w.options.Preferred)
+	isShared := w.isShared(lists)
+	shared := slices.DeleteFunc(slices.Clone(w.options.Partitions), func(p string) bool { return !isShared(p) })
+	of := plan(shared, workers, holders, w.options.Preferred)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for _, p := range w.options.Partitions {
+	for _, p := range shared { // any other stays where it is
 		t := w.tasks[p]
 		switch mine := of[p] == w.options.Worker; {
 		case mine && t == nil:

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"log/slog"
 	"maps"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -140,14 +139,15 @@ func (w *wait) watch(ctx, watching context.Context) error {
 	if w.limit > 0 {
 		limit = time.After(w.limit)
 	}
-	for next := time.After(w.actor.options.After); ; next = time.After(w.actor.options.Every) {
+	for next := w.actor.options.After; ; {
 		select {
 		case <-limit:
 			return errLimit
 		case <-watching.Done():
 			return context.Cause(ctx) // nil, unless it is ctx that has ended
-		case <-next:
-			if err := w.look(watching); err != nil {
+		case <-time.After(next):
+			var err error
+			if next, err = w.look(watching); err != nil {
 				return err
 			}
 		}
@@ -155,27 +155,47 @@ func (w *wait) watch(ctx, watching context.Context) error {
 }
 
 // look says what the actor waits for, and looks for a circle. It returns an *Error if
-// the actor has to give way.
-func (w *wait) look(ctx context.Context) error {
+// the actor has to give way, and how long to wait before the next look.
+//
+// A circle is reported if all others have confirmed the circle. An actor confirms by a renewal, sent while it
+// waits and after it has seen the waits of the others. So when the first of them confirmed the circle,
+// all waits were under way. An actor that gave up its wait while it was cut off confirms nothing.
+func (w *wait) look(ctx context.Context) (next time.Duration, err error) {
+	next = w.actor.options.Every
 	own := w.actor.leases()
 	if len(own) == 0 {
-		return nil
+		return next, nil
 	}
 	w.say(ctx, own)
 	way := circle(ctx, w.actor.manager, w.edge, own)
-	if way == nil || !slices.Equal(way, circle(ctx, w.actor.manager, w.edge, own)) {
-		return nil
+	if way == nil {
+		return next, nil
 	}
 	found := &Error{way}
-	if key := found.key(); !w.told[key] {
+	key := found.key()
+	if w.edge.Seen != key {
+		w.edge.Seen = key
+		w.say(ctx, own)
+	}
+	if !found.isConfirmed(key) {
+		return next / soonLooks, nil
+	}
+	for i := range way {
+		way[i].seen = ""
+	}
+	if !w.told[key] {
 		w.told[key] = true
 		w.tell(ctx, found)
 	}
 	if w.actor.options.Policy == Refuse && found.Newest() == way[0] {
-		return found
+		return 0, found
 	}
-	return nil
+	return next, nil
 }
+
+// soonLooks is the factor by which an actor looks more often while others have still to confirm
+// its circle.
+const soonLooks = 4
 
 // tell reports a circle, once, and breaks a lease if that is the policy.
 func (w *wait) tell(ctx context.Context, found *Error) {

@@ -3,6 +3,8 @@ package deadlock
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -14,7 +16,8 @@ import (
 
 // Key is the key of the metadata in which the leases of an actor say what it waits
 // for: a JSON object with the wanted name ("name"), since when by the actor's clock
-// ("since", RFC 3339) and an ID of this wait ("wait").
+// ("since", RFC 3339), an ID of this wait ("wait"), and if the actor has found a circle
+// that it is in, a hash of the IDs of its waits ("circle").
 const Key = "leasing.waits-for"
 
 // Wait is an actor in a circle.
@@ -27,6 +30,7 @@ type Wait struct {
 	Since       time.Time
 
 	wait string // the ID of the wait: another one for the same name is another wait
+	seen string // the circle that the actor says it is in, or ""
 }
 
 // Error is a circle: each actor waits for what the next one holds, and the last one
@@ -60,7 +64,16 @@ func (e *Error) key() string {
 		ids[i] = w.wait
 	}
 	slices.Sort(ids)
-	return strings.Join(ids, " ")
+	sum := sha256.Sum256([]byte(strings.Join(ids, " ")))
+	return hex.EncodeToString(sum[:keyBytes])
+}
+
+// keyBytes is the length of the hash of a circle in the metadata.
+const keyBytes = 16
+
+// isConfirmed reports whether all other actors of the circle have confirmed the circle.
+func (e *Error) isConfirmed(key string) bool {
+	return !slices.ContainsFunc(e.Waits[1:], func(w Wait) bool { return w.seen != key })
 }
 
 // edge is what the metadata of a lease say.
@@ -68,6 +81,7 @@ type edge struct {
 	Name  string    `json:"name"`
 	Since time.Time `json:"since"`
 	Wait  string    `json:"wait"`
+	Seen  string    `json:"circle,omitempty"`
 }
 
 func (e edge) text() string {
@@ -106,7 +120,7 @@ func circle(ctx context.Context, manager leasing.Manager, from edge, own map[lea
 		if !waits {
 			return nil
 		}
-		way = append(way, Wait{Owner: r.Owner, Holds: name, Fingerprint: r.Fingerprint, Token: r.Token, For: next.Name, Since: next.Since, wait: next.Wait})
+		way = append(way, Wait{Owner: r.Owner, Holds: name, Fingerprint: r.Fingerprint, Token: r.Token, For: next.Name, Since: next.Since, wait: next.Wait, seen: next.Seen})
 		name = next.Name
 	}
 	return nil // a circle of others

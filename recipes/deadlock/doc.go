@@ -28,9 +28,11 @@
 // (Chandy, Misra and Haas, "Distributed deadlock detection", 1983, describe this walk, with
 // messages.)
 //
-// A circle is reported only if a second walk finds the same claims in the same waits.
-// Then all of them existed at one moment between the two walks, since every new wait
-// has a new ID, and every grant is a new claim.
+// The actor then confirms the circle: it writes the circle's hash into its metadata. It reports the
+// circle once all others have confirmed it, and until all have it looks four times as often. When the
+// first of them confirmed it, all waits were under way: that actor had seen the others' waits, and these were
+// confirmed later. Every new wait has a new ID, and every grant is a new claim. An actor that gave up its wait
+// while it was cut off still seems to wait, but confirms nothing.
 //
 // All actors of a circle find it, and choose the same victim: the actor that has
 // waited the least, by its own clock. Options.Policy says how it gives way. All
@@ -38,8 +40,9 @@
 //
 // # What it promises
 //
-// A circle is found once the last of its actors has waited for After and has written
-// its metadata, or up to Every later. There are no false reports. Both promises need
+// A circle is found within one and a quarter of Every after the last of its actors has waited for After and has
+// written its metadata. An actor that is cut off delays the report until it is connected or its leases have run
+// out. There are no false reports: all waits of a circle were under way at one moment, some looks ago at most. Both promises need
 // reads that show the latest write. Where reads may lag (Cosmos DB with session
 // consistency), a circle may be found later, and one that has just ended may be
 // reported.
@@ -56,7 +59,7 @@
 //
 // A wait that is shorter than After, or of an actor that holds nothing, costs nothing.
 // Any other wait costs two renewals of each lease that the actor holds, to write the
-// metadata and to remove them, and one Inspect per actor along the chain every
-// Options.Every: a single one if the holder waits for nothing. The metadata take some
-// 100 bytes plus the wanted name, of the 4 KB that a lease has.
+// metadata and to remove them, and a third one in a circle. Every Options.Every it costs one Inspect for each actor
+// along the chain: a single one if the holder waits for nothing. The metadata take some
+// 150 bytes plus the wanted name, of the 4 KB of a lease.
 package deadlock

@@ -86,14 +86,14 @@ func arrange(t *testing.T, s *stage, w world, options Options) ([]*player, []<-c
 	return players, results, cancel
 }
 
-// Every circle is found by all that are in it, within After and a look, and nobody
-// else finds one.
+// Every circle is found by all its actors, within After, a look and a confirmation. No other actor
+// finds a circle.
 func TestEveryRealCircleIsFoundAndNoOther(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		w := drawWorld(r, rapid.IntRange(1, 50).Draw(r, "actors"), rapid.IntRange(1, 200).Draw(r, "names"))
 		onStage(t, func(t *testing.T, s *stage) {
 			players, results, cancel := arrange(t, s, w, Options{Policy: Report})
-			time.Sleep(after + every)
+			time.Sleep(after + every + every/soonLooks)
 			for a, p := range players {
 				way := w.circleOf(a)
 				if way == nil {

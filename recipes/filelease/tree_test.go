@@ -512,3 +512,31 @@ func TestATreeWhoseNameHasPartsIsInNobodysWay(t *testing.T) {
 		require.NoError(t, leader.Release(t.Context()))
 	})
 }
+
+// A path whose lease has too long a name is refused, and so is a folder with such a path that a hard link leads to.
+func TestALongPathIsRefusedWithItsBound(t *testing.T) {
+	long := strings.Repeat("a/", 255) + "file" // 514 bytes
+	inCheckout(t, []string{long, "e/"}, func(t *testing.T, c *checkout) {
+		ann := c.agent("ann", Options{HardLinks: true})
+		_, err := ann.TryAcquire(t.Context(), []string{long}, nil)
+		require.ErrorIs(t, err, leasing.ErrInvalid)
+		require.ErrorContains(t, err, "a shorter one")
+		require.ErrorContains(t, err, "1 to 512 bytes")
+		require.ErrorContains(t, err, "a/a/a/")
+		require.NoError(t, os.Link(filepath.Join(c.root, long), filepath.Join(c.root, "e/short")))
+		_, err = ann.TryAcquire(t.Context(), []string{"e/short"}, nil)
+		require.ErrorIs(t, err, leasing.ErrInvalid)
+	})
+}
+
+// A lease belongs to a name: documented, since no file system tells of a rename.
+func TestTheHolderOfARenamedFolderHasTheOldName(t *testing.T) {
+	inCheckout(t, []string{"src/old/a.go"}, func(t *testing.T, c *checkout) {
+		ann, bob := c.agent("ann", Options{}), c.agent("bob", Options{})
+		both := c.takes(ann, "src/old/", "src/new/")
+		require.NoError(t, os.Rename(filepath.Join(c.root, "src/old"), filepath.Join(c.root, "src/new")))
+		c.refused(bob, "src/new/a.go")
+		c.refused(bob, "src/old/a.go")
+		require.NoError(t, both.Err())
+	})
+}

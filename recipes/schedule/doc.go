@@ -48,6 +48,12 @@
 // the run of the next tick. Pass Tick.Token to the resources that the job writes
 // to: tokens rise from run to run. See package fencing.
 //
+// A time of day is no promise on the day of a change of clocks. If clocks go from 02:00 to 03:00, 02:30
+// does not come; if they go back, it comes twice. A cron library decides whether the job runs never,
+// once or twice on that day, and two libraries differ. Around such changes some libraries also
+// contradict themselves: on odd ticks see [OddTickError]. They are reported to Options.OnError, and the
+// schedule goes on. A timetable in UTC has no such day.
+//
 // Missed ticks are not made up for. While no process runs the schedule, ticks
 // are lost. Only with Options.CatchUp does a starting process take the tick that
 // is current.
@@ -62,10 +68,10 @@
 // schedule's lease. All later processes find the mark. With AtLeastOnce the mark is set
 // when the job has returned.
 //
-// The name of the mark stays taken (AcquireOptions.AtLeast) for the rest of the time for
-// which the tick is current, and an hour for the difference of the clocks. So the mark lasts
-// also if its process ends, and does not depend on how long the provider remembers a
-// released name. In lists and in the console marks are held leases without renewals.
+// The name of the mark stays taken (AcquireOptions.AtLeast) for the rest of Options.StartWithin, and
+// an hour for the difference of the clocks. So the mark lasts also if its process ends, and does
+// not depend on how long the provider remembers a released name. In lists and in the console
+// marks are held leases without renewals.
 //
 // The lease must keep the promises of package leasing. Where reads may lag
 // (Capabilities.ReadsMayLag) the second look is a Break of the mark, which returns the

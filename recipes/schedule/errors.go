@@ -31,13 +31,39 @@ type MissedError struct {
 func (e *MissedError) Error() string { return "schedule: tick missed: " + e.Err.Error() }
 func (e *MissedError) Unwrap() error { return e.Err }
 
-// PanicError is a panic of the job.
+// OddTickError says that Options.Next contradicts itself, which cron libraries do around changes of
+// clocks: it answered with the zero time or with one that is not after the time it was given, it
+// panicked, or it gave different ticks for two times between which no tick lies. The schedule goes on
+// with Tick. Its ticks may differ from those of another process, or may miss some.
+type OddTickError struct {
+	After  time.Time // Next was asked for the tick after this time
+	Answer time.Time // zero if it gave the zero time or panicked
+	Tick   time.Time // the next tick that the schedule follows
+	Err    error     // a *PanicError of Next, or nil
+}
+
+func (e *OddTickError) Error() string {
+	answer := e.Answer.Format(time.RFC3339Nano)
+	switch {
+	case e.Err != nil:
+		answer = e.Err.Error()
+	case e.Answer.IsZero():
+		answer = "none"
+	}
+	return fmt.Sprintf("schedule: odd timetable: asked for the tick after %s, Options.Next answered: %s; the next tick is %s",
+		e.After.Format(time.RFC3339Nano), answer, e.Tick.Format(time.RFC3339Nano))
+}
+
+func (e *OddTickError) Unwrap() error { return e.Err }
+
+// PanicError is a panic of the job, or of Options.Next.
 type PanicError struct {
 	Value any    // of the panic
 	Stack []byte // of the goroutine, as debug.Stack returns it
+	of    string // the function
 }
 
-func (e *PanicError) Error() string { return fmt.Sprintf("schedule: the job panicked: %v", e.Value) }
+func (e *PanicError) Error() string { return fmt.Sprintf("schedule: %s panicked: %v", e.of, e.Value) }
 
 // Unwrap returns the value if it is an error.
 func (e *PanicError) Unwrap() error {

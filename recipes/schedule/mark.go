@@ -54,10 +54,7 @@ func (r *runner) surelyMarked(ctx context.Context, tick time.Time) (bool, error)
 // since that is one claim with one ID however often it has to ask: a reply that was lost
 // does not stand in its own way.
 func (r *runner) mark(ctx context.Context, tick time.Time) error {
-	lasts, err := r.markLasts(tick)
-	if err != nil {
-		return err
-	}
+	lasts := r.markLasts(tick)
 	lease, err := r.manager.Acquire(ctx, r.markName(tick), &leasing.AcquireOptions{WaitLimit: markLimit, AtLeast: lasts, NoAutoRenew: true})
 	if err != nil {
 		return err
@@ -68,13 +65,15 @@ func (r *runner) mark(ctx context.Context, tick time.Time) error {
 	return nil
 }
 
-// markLasts returns how long a tick's mark has to last from now.
-func (r *runner) markLasts(tick time.Time) (time.Duration, error) {
+// markLasts returns how long a tick's mark has to last from now. It counts the whole of
+// StartWithin, since another process may learn of an earlier end of the tick or of none: the
+// ticks that follow can depend on when Next is asked.
+func (r *runner) markLasts(tick time.Time) time.Duration {
 	c := r.manager.Capabilities()
-	_, _, end, err := r.latest(tick, tick)
-	lasts := max(min(max(end.Sub(r.now()), 0), r.StartWithin)+slack(c), c.MinTTL)
+	left := tick.Add(r.StartWithin).Sub(r.now())
+	lasts := max(min(max(left, 0), r.StartWithin)+slack(c), c.MinTTL)
 	if c.MaxTTL > 0 { // a clock that was stepped back
 		lasts = min(lasts, c.MaxTTL)
 	}
-	return lasts, err
+	return lasts
 }

@@ -25,7 +25,10 @@ type Options struct {
 	// Next returns the first tick after t, or the zero time if there is none.
 	// The schedules of cron libraries have such a method. t is in UTC, so that
 	// machines in different time zones agree; convert it first for local time.
-	// The ticks must not depend on t: "an hour after t" is not a timetable.
+	// The ticks must not depend on t: "an hour after t" is not a timetable. If Next contradicts
+	// itself, as cron libraries do around changes of clocks, OnError is called with an
+	// *OddTickError, and the schedule follows the first later time that Next gives. Run asks Next at
+	// least every 30 s, and twice while no tick comes: of two answers it follows both.
 	Next func(t time.Time) time.Time
 
 	// StartWithin bounds the delay after which the job may still start for a tick, for
@@ -53,7 +56,7 @@ type Options struct {
 
 	// OnError is called with each error of a tick: the error of the job, or a
 	// *PanicError; the error of a lease that was lost or could not be released; a
-	// *SkippedError; a *MissedError. It is also called with the current time when the
+	// *SkippedError; a *MissedError; an *OddTickError, once for each tick that follows. It is also called with the current time when the
 	// backend refuses access before the first tick. After each call the schedule continues. OnError is
 	// called on Run's goroutine, so it blocks the schedule. Required.
 	OnError func(tick time.Time, err error)

@@ -33,7 +33,7 @@ type Job func(ctx context.Context, tick Tick) error
 //
 //   - ctx ends. Run waits until a job under way has returned and its lease is
 //     released, then returns the cause.
-//   - Options.Next has no more ticks. Run returns nil.
+//   - Options.Next has no more ticks, also if it is asked for later ones. Run returns nil.
 //   - Continuing is pointless: the options are invalid, the manager is closed,
 //     access is denied, and the like. Run returns that error, at once if it can
 //     detect it without waiting for a tick.
@@ -63,6 +63,10 @@ type runner struct {
 	manager  leasing.Manager
 	job      Job
 	refusals recipe.Refusals
+	reported time.Time // the tick of the latest OddTickError
+
+	// The latest search found that Next is odd between two times, and which tick follows.
+	oddFrom, oddUntil, following time.Time
 }
 
 // rehearse finds out before the first tick what can be found out: whether the
@@ -73,7 +77,15 @@ func (r *runner) rehearse(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	if err := r.checkNext(r.now()); err != nil {
+	now := r.now()
+	if err := r.checkNext(now); err != nil {
+		return err
+	}
+	tick, err := r.next(now)
+	if err == nil {
+		_, err = r.upcoming(now, between(now, tick))
+	}
+	if err != nil {
 		return err
 	}
 	lease := r.lease(r.now())
@@ -106,7 +118,8 @@ const maxSleep = 30 * time.Second
 
 // follow goes from tick to tick.
 func (r *runner) follow(ctx context.Context) error {
-	after := r.now()
+	asked := r.now() // before the latest sleep
+	after := asked
 	if r.CatchUp {
 		after = after.Add(-r.StartWithin)
 	}
@@ -115,7 +128,7 @@ func (r *runner) follow(ctx context.Context) error {
 		if now.Before(after) { // the clock has gone back; the ticks that come again are marked
 			after = now
 		}
-		tick, err := r.next(after)
+		tick, err := r.upcoming(after, asked)
 		switch {
 		case err != nil || tick.IsZero():
 			return err
@@ -123,6 +136,7 @@ func (r *runner) follow(ctx context.Context) error {
 			return leasing.ErrClosed
 		case tick.After(now):
 			recipe.Sleep(ctx, min(tick.Sub(now), maxSleep))
+			asked = now
 		case !tick.After(now.Add(-r.StartWithin)): // a suspend, or the clock was stepped
 			after = now.Add(-r.StartWithin)
 		default:

@@ -138,7 +138,7 @@ func (r *runner) work(ctx context.Context, tick Tick) (finished bool, failure er
 func (r *runner) call(ctx context.Context, tick Tick) (err error) {
 	defer func() {
 		if value := recover(); value != nil {
-			err = &PanicError{Value: value, Stack: debug.Stack()}
+			err = &PanicError{Value: value, Stack: debug.Stack(), of: "the job"}
 		}
 	}()
 	return r.job(ctx, tick)

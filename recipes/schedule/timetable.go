@@ -1,37 +1,146 @@
 package schedule
 
 import (
+	"cmp"
+	"runtime/debug"
 	"time"
 
 	"github.com/distributedleasing/leasing"
 )
 
-// next returns the first tick after t, or the zero time.
+// next returns the first tick after t, or the zero time without a further tick. It reports an odd answer.
 func (r *runner) next(t time.Time) (time.Time, error) {
-	tick := r.Next(t)
-	if tick.IsZero() {
-		return time.Time{}, nil
-	}
-	tick = tick.Round(0).UTC()
-	if !tick.After(t) {
-		return time.Time{}, &leasing.InvalidError{Field: "Options.Next", Value: tick, Want: "a time after the one it was given, which was " + t.String()}
-	}
-	return tick, nil
+	tick, odd, err := r.resolve(t)
+	r.report(odd, tick)
+	return tick, err
 }
 
-// checkNext refuses what is no timetable. Asked in between it has to give the
-// same tick, or each process would have ticks of its own.
-func (r *runner) checkNext(t time.Time) error {
-	tick, err := r.next(t)
+// resolve returns the first tick after t, or the zero time without a further tick. Where Next answers with
+// something else, resolve looks for the first tick after the oddness.
+func (r *runner) resolve(t time.Time) (tick time.Time, odd *OddTickError, err error) {
+	answer, err := r.ask(t)
+	if err == nil && answer.After(t) {
+		return answer, nil, nil
+	}
+	switch following := r.search(t); {
+	case !following.IsZero():
+		return following, &OddTickError{After: t, Answer: answer, Err: err}, nil
+	case err == nil && !answer.IsZero():
+		err = notAfter(t, answer)
+	}
+	return time.Time{}, nil, err
+}
+
+// ask returns what Next answers, in UTC and without a monotonic part. The error is a panic of Next.
+func (r *runner) ask(t time.Time) (answer time.Time, err error) {
+	defer func() {
+		if value := recover(); value != nil {
+			err = &PanicError{Value: value, Stack: debug.Stack(), of: "Options.Next"}
+		}
+	}()
+	if answer = r.Next(t); answer.IsZero() {
+		return time.Time{}, nil
+	}
+	return answer.Round(0).UTC(), nil
+}
+
+func notAfter(t, answer time.Time) error {
+	return &leasing.InvalidError{Field: "Options.Next", Value: answer, Want: "a time after the one it was given, which was " + t.String()}
+}
+
+// longestOddness bounds the search for a tick. gronx 1.20.4 finds no tick beyond some changes of
+// clocks, so for a timetable with one tick a year the oddness begins with the tick before.
+const longestOddness = 400 * 24 * time.Hour
+
+// search returns the first tick after the oddness: after the time, to the second, from which on the answers of
+// Next are later than its argument. It returns the zero time if it finds no such tick. It remembers the latest result, since
+// Run asks every 30 s.
+func (r *runner) search(t time.Time) (tick time.Time) {
+	if !t.Before(r.oddFrom) && t.Before(r.oddUntil) {
+		return r.following
+	}
+	found := func(d time.Duration) bool {
+		answer, err := r.ask(t.Add(d))
+		if err != nil || !answer.After(t.Add(d)) {
+			return false
+		}
+		tick = answer
+		return true
+	}
+	odd, fine := time.Duration(0), time.Second
+	for !found(fine) {
+		if odd, fine = fine, 2*fine; odd > longestOddness {
+			return time.Time{}
+		}
+	}
+	for fine-odd > time.Second {
+		if middle := (odd + fine) / 2; found(middle) {
+			fine = middle
+		} else {
+			odd = middle
+		}
+	}
+	r.oddFrom, r.oddUntil, r.following = t, t.Add(odd), tick
+	return tick
+}
+
+// upcoming returns the first tick after t. It asks Next also for a later time before that tick. If the
+// answers differ, both are ticks, and upcoming returns the earlier.
+func (r *runner) upcoming(t, later time.Time) (time.Time, error) {
+	tick, odd, err := r.resolve(t)
+	if err == nil && later.After(t) && later.Before(tick) {
+		var again time.Time
+		var oddToo *OddTickError
+		again, oddToo, err = r.resolve(later)
+		if oddToo == nil && !again.Equal(tick) {
+			oddToo = &OddTickError{After: later, Answer: again}
+		}
+		odd = cmp.Or(odd, oddToo)
+		if !again.IsZero() && again.Before(tick) {
+			tick = again
+		}
+	}
+	r.report(odd, tick)
+	return tick, err
+}
+
+// report reports an odd answer unless odd is nil, once for each tick that follows.
+func (r *runner) report(odd *OddTickError, tick time.Time) {
+	if odd != nil && !tick.Equal(r.reported) {
+		r.reported, odd.Tick = tick, tick
+		r.OnError(tick, odd)
+	}
+}
+
+// checkNext refuses a function that is no timetable at all. A timetable may be odd around a change of
+// clocks, so one of four times in a hundred days decides.
+func (r *runner) checkNext(now time.Time) (err error) {
+	for _, days := range [...]int{0, 10, 50, 100} {
+		if err = r.checkAt(now.AddDate(0, 0, days)); err == nil {
+			return nil
+		}
+	}
+	return err
+}
+
+// checkAt asks Next twice before a tick. The answers have to be the same, or each process would have
+// ticks of its own.
+func (r *runner) checkAt(t time.Time) error {
+	tick, err := r.ask(t)
 	if err != nil || tick.IsZero() {
 		return err
 	}
-	again, err := r.next(t.Add(tick.Sub(t) / 2))
+	if !tick.After(t) {
+		return notAfter(t, tick)
+	}
+	again, err := r.ask(between(t, tick))
 	if err == nil && !again.Equal(tick) {
 		err = &leasing.InvalidError{Field: "Options.Next", Value: again, Want: "the tick that it gave before, " + tick.String() + ": ticks must not depend on when they are asked for; for a period set Every"}
 	}
 	return err
 }
+
+func between(t, tick time.Time) time.Time { return t.Add(tick.Sub(t) / 2) }
 
 // latest returns the last of the ticks that have come by now, how many come after
 // the given one up to it, and when it will no longer be current.

@@ -1,0 +1,36 @@
+package abstractions_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/distributedleasing/leasing/abstractions"
+)
+
+func TestTrap_T238_VisibleSpellsOutWhatCannotBeSeen(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                              "",
+		"jobs/report 7":                 "jobs/report 7",
+		"C:\\jobs":                      "C:\\jobs",
+		"später, 日本, ☂":                 "später, 日本, ☂",
+		"a\u202eb":                      `a\u202eb`,
+		"\u2066a\u2069":                 `\u2066a\u2069`,
+		"a\u200bb\u200d\ufeff":          `a\u200bb\u200d\ufeff`,
+		"a\u00adb":                      `a\u00adb`,
+		"a\u00a0b\u2003c\u3000":         `a\u00a0b\u2003c\u3000`,
+		"a\u2028b\u0085\n\t\x1b[2J\x7f": `a\u2028b\u0085\n\t\x1b[2J\x7f`,
+		"\u3164\u115f\u2800\uffa0":      `\u3164\u115f\u2800\uffa0`, // blank letters
+		"a\ufe0f\U000e0100\U000e0041":   `a\ufe0f\U000e0100\U000e0041`,
+		"e\u0301":                       "e\u0301",
+		"\u0301e":                       `\u0301e`,
+		"\u202e\u0301":                  `\u202e\u0301`,
+		"e\u0301\u0302\u0303o\u0301":    "e\u0301\u0302\u0303o\u0301",
+		"\xff":                          "\ufffd",
+	} {
+		require.Equal(t, want, abstractions.Visible(text), "%+q", text)
+	}
+	tower := "e" + strings.Repeat("\u0301", 150)
+	require.Equal(t, "e\u0301\u0301\u0301"+strings.Repeat(`\u0301`, 147), abstractions.Visible(tower))
+}

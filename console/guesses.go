@@ -1,0 +1,49 @@
+package console
+
+import (
+	"log/slog"
+	"net/http"
+	"sync"
+	"time"
+)
+
+const (
+	// guessTime is the time from one wrong token that is answered to the next.
+	guessTime = 200 * time.Millisecond
+	// longestDelay bounds the delay of an answer to a wrong token.
+	longestDelay = 10 * time.Second
+	// logTime is the time from one log line about wrong tokens to the next, at least.
+	logTime = time.Second
+)
+
+// guesses slow down and log wrong tokens. A right one is never delayed, so that guesses keep no user out.
+type guesses struct {
+	mu       sync.Mutex
+	next     time.Time // of the next answer
+	logged   time.Time
+	unlogged int
+}
+
+// wrong logs that a request had a wrong token, and returns when it may be answered, or has ended.
+func (g *guesses) wrong(r *http.Request, user string) {
+	g.mu.Lock()
+	now := time.Now()
+	delay := min(max(g.next.Sub(now), 0), longestDelay)
+	g.next = now.Add(delay + guessTime)
+	g.unlogged++
+	count := g.unlogged
+	log := now.Sub(g.logged) >= logTime
+	if log {
+		g.logged, g.unlogged = now, 0
+	}
+	g.mu.Unlock()
+	if log {
+		slog.WarnContext(r.Context(), "console: a wrong token", "user", user, "from", r.RemoteAddr, "count", count)
+	}
+	timer := time.NewTimer(delay)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-r.Context().Done():
+	}
+}

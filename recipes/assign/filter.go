@@ -1,0 +1,94 @@
+package assign
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+
+	"github.com/distributedleasing/leasing"
+)
+
+// namesKey is the metadata key under which the lease of a worker tells the names in its Options.Partitions, as
+// a Bloom filter in base64: a list of names may be longer than metadata.
+const namesKey = "assign.partitions"
+
+const (
+	// nameBytes is the size of a filter for each name, and hashes counts the bits that a name sets. About one
+	// name in 10,000 that a list lacks then seems to be listed.
+	nameBytes, hashes = 3, 8
+	// mostBytes bounds a filter.
+	mostBytes = 2048
+	// leastBytes is the smallest filter that is worth its place.
+	leastBytes = 16
+)
+
+// filter is the word of a worker about its list; nil from a worker that tells nothing.
+type filter []byte
+
+// filterOf returns the filter of a list that leaves room for other metadata; nil if that is too little.
+func filterOf(list []string, metadata map[string]string) filter {
+	room := leasing.MaxMetadataBytes - len(namesKey)
+	for key, value := range metadata {
+		room -= len(key) + len(value)
+	}
+	size := min(max(nameBytes*len(list), leastBytes), mostBytes, base64.RawStdEncoding.DecodedLen(max(room, 0)))
+	if size < leastBytes {
+		return nil
+	}
+	f := make(filter, size)
+	for _, name := range list {
+		f.bits(name, func(i uint64) bool {
+			f[i/8] |= 1 << (i % 8)
+			return true
+		})
+	}
+	return f
+}
+
+// bits calls each with the bits of a name until it returns false. Two hashes make all of them (Kirsch and
+// Mitzenmacher, "Less Hashing, Same Performance", 2006).
+func (f filter) bits(name string, each func(i uint64) bool) {
+	sum := sha256.Sum256([]byte(name))
+	first, second := binary.BigEndian.Uint64(sum[:]), binary.BigEndian.Uint64(sum[8:])|1
+	for k := range uint64(hashes) {
+		if !each((first + k*second) % uint64(8*len(f))) {
+			return
+		}
+	}
+}
+
+// have reports whether a list has a name. A worker that tells nothing is taken to have all.
+func (f filter) have(name string) bool {
+	has := true
+	if len(f) > 0 {
+		f.bits(name, func(i uint64) bool {
+			has = f[i/8]&(1<<(i%8)) != 0
+			return has
+		})
+	}
+	return has
+}
+
+func (f filter) text() string { return base64.RawStdEncoding.EncodeToString(f) }
+
+// filterIn returns what a record of a worker's lease tells.
+func filterIn(record leasing.Record) filter {
+	n, err := base64.RawStdEncoding.DecodeString(record.Metadata[namesKey])
+	if err != nil {
+		return nil
+	}
+	return n
+}
+
+// isShared returns a function that reports whether all workers have a name of this worker's list.
+func (w *Worker) isShared(others []filter) func(name string) bool {
+	return func(name string) bool {
+		for _, n := range others {
+			if !bytes.Equal(n, w.filter) && !n.have(name) {
+				return false
+			}
+		}
+		return true
+	}
+}

@@ -1,0 +1,101 @@
+package assign
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/distributedleasing/leasing"
+)
+
+// works returns which of some partitions are worked on.
+func (f *fleet) works(partitions []string) (on []string) {
+	f.counts()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, p := range partitions {
+		if f.at[p] != "" {
+			on = append(on, p)
+		}
+	}
+	return on
+}
+
+// T232: a rollout that adds names, worker by worker, leaves no old name without a worker.
+func TestTrap_T232_ARolloutThatAddsNames(t *testing.T) {
+	for _, added := range []int{1, 5, 16, 200} {
+		onFleet(t, func(t *testing.T, f *fleet) {
+			old := names("p", 64)
+			all := append(names("n", added), old...)
+			for i := range 4 {
+				f.join(fmt.Sprint("old", i))
+			}
+			f.within(2 * ttl)
+			f.partitions = all
+			for i := range 4 {
+				f.join(fmt.Sprint("new", i))
+				time.Sleep(2 * ttl)
+				require.Equal(t, old, f.works(old), "%d added, %d new workers", added, i+1)
+				require.Empty(t, f.works(all[:added]), "an old worker does not know them")
+				leaver := f.workers[fmt.Sprint("old", i)]
+				delete(f.workers, fmt.Sprint("old", i))
+				require.NoError(t, leaver.Leave(t.Context()))
+			}
+			f.within(2 * ttl)
+			require.Len(t, f.works(all), len(all))
+		})
+	}
+}
+
+// During a rollout that is undone, or removes names, all go on with the names that all know.
+func TestARolloutThatRemovesNames(t *testing.T) {
+	onFleet(t, func(t *testing.T, f *fleet) {
+		all := f.partitions
+		kept := all[5:]
+		for i := range 3 {
+			f.join(fmt.Sprint("old", i))
+		}
+		f.within(2 * ttl)
+		f.partitions = kept
+		for i := range 3 {
+			f.join(fmt.Sprint("new", i))
+			time.Sleep(2 * ttl)
+			require.Equal(t, kept, f.works(kept), "%d new workers", i+1)
+		}
+		require.Len(t, f.works(all[:5]), 5, "a worker that knows them keeps them")
+		for i := range 3 {
+			leaver := f.workers[fmt.Sprint("old", i)]
+			delete(f.workers, fmt.Sprint("old", i))
+			require.NoError(t, leaver.Leave(t.Context()))
+		}
+		f.within(2 * ttl)
+		require.Empty(t, f.works(all[:5]))
+	})
+}
+
+func TestAFilterHasAllNamesOfItsList(t *testing.T) {
+	list := names("p", 680)
+	n := filterOf(list, nil)
+	require.Equal(t, n, filterIn(leasing.Record{Metadata: map[string]string{namesKey: n.text()}}))
+	for _, name := range list {
+		require.True(t, n.have(name))
+	}
+	wrong := 0
+	for _, name := range names("q", 100_000) {
+		if n.have(name) {
+			wrong++
+		}
+	}
+	require.Less(t, wrong, 100)
+	require.True(t, filter(nil).have("p"), "a worker that tells nothing is taken to have all")
+
+	full := map[string]string{"a": strings.Repeat("x", leasing.MaxMetadataBytes-30)}
+	require.Nil(t, filterOf(list, full), "what the application stores comes first")
+	full["a"] = full["a"][100:]
+	n = filterOf(list, full)
+	require.NotNil(t, n)
+	require.LessOrEqual(t, len(n.text())+len(namesKey)+1+len(full["a"]), leasing.MaxMetadataBytes)
+}

@@ -1,0 +1,149 @@
+package schedule
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/distributedleasing/leasing"
+)
+
+// oddFrom and oddUntil bound the time in which a timetable is odd.
+const (
+	oddFrom  = 90 * time.Minute
+	oddUntil = 3*time.Hour + 30*time.Minute
+)
+
+func hourly(t time.Time) time.Time { return t.Truncate(time.Hour).Add(time.Hour) }
+
+// oddities are answers of cron libraries around changes of clocks: instead of the tick after t.
+func (s *stage) oddities() map[string]func(t time.Time) time.Time {
+	return map[string]func(t time.Time) time.Time{
+		"none":         func(time.Time) time.Time { return time.Time{} },
+		"the same":     func(t time.Time) time.Time { return t },
+		"earlier":      func(t time.Time) time.Time { return t.Add(-time.Hour) },
+		"always one":   func(time.Time) time.Time { return s.began.Add(time.Hour) },
+		"a panic":      func(time.Time) time.Time { panic(errBoom) },
+		"out of order": func(t time.Time) time.Time { return hourly(t).Add(5 * time.Hour) },
+		"gone":         func(t time.Time) time.Time { return t.Truncate(24 * time.Hour).Add(24 * time.Hour) },
+	}
+}
+
+// oddly is an hourly timetable that gives other answers for a while.
+func (s *stage) oddly(answer func(t time.Time) time.Time) func(t time.Time) time.Time {
+	return func(t time.Time) time.Time {
+		if since := t.Sub(s.began); since >= oddFrom && since < oddUntil {
+			return answer(t)
+		}
+		return hourly(t)
+	}
+}
+
+func TestTrap_T230_AnOddTickIsReportedAndTheScheduleGoesOn(t *testing.T) {
+	for what := range (&stage{}).oddities() {
+		for _, start := range []time.Duration{30 * time.Minute, oddFrom, 2 * time.Hour, oddUntil - time.Second} {
+			t.Run(what+" from "+start.String(), func(t *testing.T) {
+				onStage(t, func(t *testing.T, s *stage) {
+					s.until(start)
+					p := s.run("a", Options{Next: s.oddly(s.oddities()[what]), CatchUp: start == 2*time.Hour}, nil)
+					s.until(5*time.Hour + time.Minute)
+					ticks := s.ticks()
+					require.GreaterOrEqual(t, len(ticks), 2, "all told: %v", p.told())
+					require.Equal(t, []string{"04:00:00", "05:00:00"}, ticks[len(ticks)-2:], "all told: %v", p.told())
+					var odd *OddTickError
+					require.ErrorAs(t, errors.Join(p.raw...), &odd)
+					require.True(t, odd.Tick.After(odd.After))
+					require.LessOrEqual(t, len(p.told()), 4, "one for each tick, and not one for each question: %v", p.told())
+					if what == "a panic" {
+						require.ErrorIs(t, odd, errBoom)
+					}
+				})
+			})
+		}
+	}
+}
+
+func TestAnOddTickErrorSaysWhatWasAskedAndAnswered(t *testing.T) {
+	at := time.Date(2026, 3, 29, 1, 0, 0, 0, time.UTC)
+	odd := OddTickError{After: at, Tick: at.Add(2 * time.Hour)}
+	for want, change := range map[string]func(e *OddTickError){
+		"answered: none;":                 func(*OddTickError) {},
+		"answered: 2026-03-29T00:00:00Z;": func(e *OddTickError) { e.Answer = at.Add(-time.Hour) },
+		"answered: schedule: Options.Next panicked: boom;": func(e *OddTickError) {
+			e.Err = &PanicError{Value: "boom", of: "Options.Next"}
+		},
+	} {
+		err := odd
+		change(&err)
+		require.EqualError(t, &err, "schedule: odd timetable: asked for the tick after 2026-03-29T01:00:00Z, Options.Next "+want+" the next tick is 2026-03-29T03:00:00Z")
+	}
+}
+
+// A timetable that is never right is refused, and one that ends meanwhile ends Run.
+func TestWhatIsNoTimetableIsRefused(t *testing.T) {
+	for what, next := range map[string]func(t time.Time) time.Time{
+		"a delay":      func(t time.Time) time.Time { return t.Add(time.Hour) },
+		"the same":     func(t time.Time) time.Time { return t },
+		"a panic":      func(time.Time) time.Time { panic(errBoom) },
+		"a random one": func(t time.Time) time.Time { return t.Add(time.Duration(t.UnixNano()%1009+1) * time.Second) },
+	} {
+		onStage(t, func(t *testing.T, s *stage) {
+			s.until(30 * time.Minute)
+			p := s.run("a", Options{Next: next}, nil)
+			if what == "a panic" {
+				require.ErrorIs(t, p.ended(), errBoom)
+				return
+			}
+			require.ErrorIs(t, p.ended(), leasing.ErrInvalid, what)
+		})
+	}
+}
+
+// A timetable that the application changes while Run follows it is not odd.
+func TestATimetableThatIsChangedIsFollowed(t *testing.T) {
+	onStage(t, func(t *testing.T, s *stage) {
+		var period atomic.Int64
+		period.Store(int64(4 * time.Hour))
+		p := s.run("a", Options{Next: func(t time.Time) time.Time {
+			every := time.Duration(period.Load())
+			return t.Truncate(every).Add(every)
+		}}, nil)
+		s.until(90 * time.Minute)
+		period.Store(int64(time.Hour))
+		s.until(3*time.Hour - time.Minute)
+		period.Store(int64(6 * time.Hour))
+		s.until(12*time.Hour + time.Minute)
+		require.Equal(t, []string{"02:00:00", "06:00:00", "12:00:00"}, s.ticks())
+		require.Empty(t, p.told())
+	})
+}
+
+// T231: processes that ask at different times may know different next ticks. The mark of a tick has to
+// last for the process that knows of no next tick.
+func TestTrap_T231_ATickThatEndsEarlierElsewhereRunsOnce(t *testing.T) {
+	onStage(t, func(t *testing.T, s *stage) {
+		s.over = forgetful{s.provider}
+		const within = 6 * time.Hour
+		next := func(soon bool) func(t time.Time) time.Time {
+			return func(t time.Time) time.Time {
+				if since := t.Sub(s.began); soon && since == 24*time.Hour {
+					return t.Add(time.Minute)
+				}
+				return t.Truncate(24 * time.Hour).Add(24 * time.Hour)
+			}
+		}
+		a := s.run("a", Options{Next: next(true), StartWithin: within, Jitter: -1}, nil)
+		s.until(24*time.Hour + 30*time.Second)
+		a.stop(errStop)
+		require.Equal(t, errStop, a.ended())
+		require.NoError(t, a.manager.Close(context.Background()))
+		s.until(24*time.Hour + 90*time.Minute)
+		s.run("b", Options{Next: next(false), StartWithin: within, CatchUp: true}, nil)
+		s.until(24*time.Hour + within)
+		require.Equal(t, []string{"00:00:00"}, s.ticks())
+	})
+}
