@@ -61,6 +61,13 @@ func (f *faulty) Commit(ctx context.Context, req seqstore.CommitRequest, write s
 	return e, f.reply(err)
 }
 
+func (f *faulty) Save(ctx context.Context, req seqstore.SaveRequest) error {
+	if f.cut.Load() {
+		return errNetwork
+	}
+	return f.Store.Save(ctx, req)
+}
+
 func (f *faulty) CommitAndLease(ctx context.Context, req seqstore.CommitRequest, next seqstore.LeaseRequest, write sequence.Write[memsequence.Tx]) (done, leased sequence.Entry, err error) {
 	f.commits.Add(1)
 	if f.cut.Load() {

@@ -248,6 +248,18 @@ func (l *ledger) releaseClaim(now time.Time, id string) change {
 	return change{again: true}
 }
 
+func (l *ledger) expire(now time.Time, seq int64) (change, error) {
+	e, ok := l.entries[seq]
+	switch {
+	case !ok:
+		return change{}, l.notFound(seq)
+	case !e.State.Open():
+		return change{again: true}, nil
+	}
+	e.ExpiresAt, e.ClaimUntil, e.NotBefore = earliest(e.ExpiresAt, now), earliest(e.ClaimUntil, now), earliest(e.NotBefore, now)
+	return change{put: []seqstore.Entry{e}}, nil
+}
+
 func (l *ledger) resolve(now time.Time, req seqstore.ResolveRequest) (change, error) {
 	e, err := l.guard("resolve", now, req.Seq, req.Token, claimed)
 	if err != nil {

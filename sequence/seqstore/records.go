@@ -2,6 +2,10 @@ package seqstore
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"strconv"
 	"time"
 )
 
@@ -138,6 +142,13 @@ const MaxRecoveryDuration = 10 * time.Minute
 func (e Entry) Clone() Entry {
 	e.Payload, e.Work.Data = bytes.Clone(e.Payload), bytes.Clone(e.Work.Data)
 	return e
+}
+
+// Mark identifies an entry among those that its number may have: a stream that was restored from a backup issues its numbers
+// again. It stays the same while the entry's state changes.
+func (e Entry) Mark() string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%d %q %d %d", e.Seq, e.Op, e.Origin, e.LeasedAt.UnixMicro()))
+	return strconv.FormatInt(e.Seq, 10) + "-" + hex.EncodeToString(sum[:8])
 }
 
 // Bare returns e without payload and work, as errors carry it.

@@ -157,6 +157,9 @@ func (x *torture[Tx]) row(ctx context.Context, tx Tx, e sequence.Entry) error {
 func follow(ctx context.Context, records sequence.Records, i int, read *atomic.Int64) (seen []string) {
 	for next := int64(1); ctx.Err() == nil; {
 		for e, err := range (sequence.Reader{Records: records, Stream: stream, Sealed: true, Page: 16 + i}).Follow(ctx, next) {
+			if errors.Is(err, sequence.ErrNotFound) {
+				return seen
+			}
 			if err != nil {
 				break
 			}
