@@ -404,7 +404,13 @@ func (d pgxDatabase) transact(ctx context.Context, bounded bool, do func(session
 			return err
 		}
 		return attempt(func() error { return do(pooledSession{d.postgresPool, pgxSession{tx}}, tx) },
-			func() error { return tx.Commit(ctx) },
+			func() error {
+				if tx.Conn().PgConn().TxStatus() == 'I' { // COMMIT would report a success
+					_ = tx.Rollback(ctx)
+					return pgx.ErrTxClosed
+				}
+				return tx.Commit(ctx)
+			},
 			func() error {
 				ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackTime)
 				defer cancel()
