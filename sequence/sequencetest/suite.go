@@ -34,6 +34,7 @@ type Harness[Tx any] struct {
 // begin with Trap are known defects of systems of this kind.
 func Run[Tx any](t *testing.T, h Harness[Tx]) {
 	tests := map[string]func(*fixture[Tx]){
+		"Model_RandomRequestsMeetTheRules":          randomRequestsMeetTheRules[Tx],
 		"NumbersHaveOneOrder":                       numbersHaveOneOrder[Tx],
 		"ParallelWritersLeaveNoHole":                parallelWritersLeaveNoHole[Tx],
 		"AnOperationHasOneNumber":                   anOperationHasOneNumber[Tx],
