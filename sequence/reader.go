@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"strings"
 
 	"github.com/distributedleasing/leasing/sequence/seqstore"
 )
@@ -18,7 +19,8 @@ type Reader struct {
 	// the Reader reads up to the watermark, and a gap that it has read may be filled later.
 	Sealed bool
 	// After, unless "", is the Mark of the last entry that was read, the one before the number from which Read or Follow go on. A
-	// reader that keeps it with its place notices if the stream was restored from a backup, and its numbers issued again.
+	// reader that keeps it with its place is told if the stream has another epoch since: see Store.NewEpoch. It also notices most
+	// restores of a backup that no epoch tells of.
 	After string
 	// Page is how many entries are read at a time. Default 256.
 	Page int
@@ -93,6 +95,8 @@ func (r Reader) page(ctx context.Context, next int64, after string) (seqstore.Pa
 	switch {
 	case next > page.Last+1:
 		return outside("the last number that was issued is %d, as after the restore of a backup", page.Last)
+	case after != "" && epochOf(after) != page.Epoch:
+		return outside("the stream is in another epoch, as after the restore of a backup")
 	case after != "" && page.Before != "" && page.Before != after:
 		return outside("number %d has another entry than the one that was read, as after the restore of a backup", next-1)
 	case next > 1 && len(page.Entries) > 0 && page.Entries[0].Seq != next:
@@ -101,6 +105,12 @@ func (r Reader) page(ctx context.Context, next int64, after string) (seqstore.Pa
 		return outside("the numbers up to %d are forgotten", page.Through)
 	}
 	return page, nil
+}
+
+// epochOf is the epoch of a mark, whose parts are the number, the epoch and a digest.
+func epochOf(mark string) string {
+	_, rest, _ := strings.Cut(mark, "-")
+	return rest[:max(strings.LastIndex(rest, "-"), 0)]
 }
 
 // Gaps returns up to limit gaps from a number on that may still be filled.

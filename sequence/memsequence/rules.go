@@ -18,6 +18,7 @@ type ledger struct {
 	name          string
 	next          int64 // the number that is issued next
 	sealed        int64
+	epoch         string
 	recoveryUntil time.Time
 	entries       map[int64]seqstore.Entry
 	open          map[int64]struct{}

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/sequence/internal/watch"
 	"github.com/distributedleasing/leasing/sequence/seqstore"
 )
@@ -122,6 +123,14 @@ func (m *Store) CreateStream(ctx context.Context, stream string) error {
 			m.streams[stream] = newLedger(stream)
 		}
 		return nil
+	})
+}
+
+// NewEpoch begins an epoch.
+func (m *Store) NewEpoch(ctx context.Context, stream string) (string, error) {
+	return ask(ctx, m, stream, func(l *ledger, _ time.Time) (string, error) {
+		l.epoch = abstractions.NewID()
+		return l.epoch, nil
 	})
 }
 
@@ -319,11 +328,12 @@ func (m *Store) Manual(ctx context.Context, stream string, limit int) ([]seqstor
 // Read returns entries.
 func (m *Store) Read(ctx context.Context, req seqstore.ReadRequest) (seqstore.Page, error) {
 	return ask(ctx, m, req.Stream, func(l *ledger, _ time.Time) (page seqstore.Page, _ error) {
-		page.Through, page.Last = l.watermark(), l.next-1
+		page.Through, page.Last, page.Epoch = l.watermark(), l.next-1, l.epoch
 		if req.Sealed {
 			page.Through = l.sealed
 		}
 		if before, kept := l.entries[req.From-1]; kept {
+			before.Epoch = l.epoch
 			page.Before = before.Mark()
 		}
 		for seq := max(req.From, 1); seq < l.next && len(page.Entries) < req.Limit; seq++ {
@@ -334,7 +344,7 @@ func (m *Store) Read(ctx context.Context, req seqstore.ReadRequest) (seqstore.Pa
 			} else if len(req.States) > 0 {
 				wanted = slices.Contains(req.States, e.State)
 			}
-			if kept && wanted {
+			if e.Epoch = l.epoch; kept && wanted {
 				page.Entries = append(page.Entries, e.Clone())
 			}
 		}

@@ -3,9 +3,7 @@ package seqstore
 import (
 	"bytes"
 	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
-	"strconv"
 	"time"
 )
 
@@ -65,6 +63,9 @@ type Entry struct {
 	Reason     string
 	Payload    []byte
 	Work       Work
+
+	// Epoch is the stream's: see Store.NewEpoch. Only Records.Read tells it.
+	Epoch string
 
 	// Uncleaned says that the cleaner's hooks have not all succeeded for it yet.
 	Uncleaned bool
@@ -144,11 +145,11 @@ func (e Entry) Clone() Entry {
 	return e
 }
 
-// Mark identifies an entry among those that its number may have: a stream that was restored from a backup issues its numbers
-// again. It stays the same while the entry's state changes.
+// Mark identifies an entry that was read, among those that its number may have: a stream that was restored from a backup closes,
+// and issues, its numbers again. It stays the same while a gap is filled or sealed.
 func (e Entry) Mark() string {
-	sum := sha256.Sum256(fmt.Appendf(nil, "%d %q %d %d", e.Seq, e.Op, e.Origin, e.LeasedAt.UnixMicro()))
-	return strconv.FormatInt(e.Seq, 10) + "-" + hex.EncodeToString(sum[:8])
+	sum := sha256.Sum256(fmt.Appendf(nil, "%d %q %d %d %d", e.Seq, e.Op, e.Origin, e.LeasedAt.UnixMicro(), e.ClosedAt.UnixMicro()))
+	return fmt.Sprintf("%d-%s-%x", e.Seq, e.Epoch, sum[:8])
 }
 
 // Bare returns e without payload and work, as errors carry it.

@@ -36,6 +36,11 @@ type Store[Tx any] interface {
 	// CreateStream makes a stream that begins with number 1. It does nothing if there is one.
 	CreateStream(ctx context.Context, stream string) error
 
+	// NewEpoch begins an epoch of a stream, and returns its name, which no other epoch has. Call it when a backup has been
+	// restored, before writers start: readers whose place is of an earlier epoch then get a *CheckpointError. The first
+	// epoch's name is "".
+	NewEpoch(ctx context.Context, stream string) (string, error)
+
 	// Lease issues the next number to an operation. The same operation gets the same number:
 	// while that is leased and has not run out its lease is extended, never shortened; after
 	// that an *EndedError is returned. In recovery mode durations are doubled: see Granted.
@@ -242,6 +247,8 @@ type Page struct {
 	Through int64
 	// Last is the last number that was issued at that moment; 0: none.
 	Last int64
+	// Epoch is the stream's.
+	Epoch string
 	// Before is the Mark of the entry before ReadRequest.From; "" if there is none, or if it is forgotten.
 	Before string
 }

@@ -189,8 +189,10 @@ func trapT201[Tx any](f *fixture[Tx]) {
 		outside(r, 7) // its mark is of another number
 	}
 	other := reader
-	other.After = sequence.Entry{Seq: 5, Op: "4", LeasedAt: f.find("4").LeasedAt.Add(time.Second)}.Mark()
-	outside(other, 6) // restored, and issued again
+	again := f.find("4")
+	again.ClosedAt = again.ClosedAt.Add(time.Second)
+	other.After = again.Mark()
+	outside(other, 6) // restored, and closed again
 
 	require.Equal(f, 4, f.forget(4, 100))
 	outside(reader, 4)
@@ -206,15 +208,39 @@ func trapT201[Tx any](f *fixture[Tx]) {
 	sees(reader, 9)
 	sees(reader, 1)
 
+	// In another epoch, for all that have read in the one before.
+	f.commit(f.lease("epoch", time.Minute), "epoch")
+	f.seal(0)
+	kept.After = f.find("epoch").Mark()
+	sees(kept, 10)
+	epoch, err := f.store.NewEpoch(f.ctx, stream)
+	require.NoError(f, err)
+	outside(kept, 10)
+	require.Equal(f, 1, f.forget(9, 1))
+	outside(kept, 10)
+	sees(reader, 10)
+	f.commit(f.lease("in it", time.Minute), "in it")
+	for e, err := range reader.Read(f.ctx, 10) {
+		require.NoError(f, err)
+		require.Equal(f, epoch, e.Epoch)
+		kept.After = e.Mark()
+	}
+	sees(kept, 11)
+	_, err = f.store.NewEpoch(f.ctx, stream)
+	require.NoError(f, err)
+	outside(kept, 11)
+	_, err = f.store.NewEpoch(f.ctx, "unknown")
+	require.ErrorIs(f, err, sequence.ErrUnknownStream)
+
 	// Forgotten below a reader that is under way.
 	for i := range 6 {
 		f.commit(f.lease(fmt.Sprint("later ", i), time.Minute), fmt.Sprint("later ", i))
 	}
 	f.seal(0)
 	var failed error
-	for e, err := range reader.Read(f.ctx, 9) {
-		if failed = err; err == nil && e.Seq == 11 {
-			f.forget(14, 100)
+	for e, err := range reader.Read(f.ctx, 10) {
+		if failed = err; err == nil && e.Seq == 12 {
+			f.forget(16, 100)
 		}
 	}
 	require.ErrorIs(f, failed, sequence.ErrCheckpoint)

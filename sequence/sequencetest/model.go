@@ -144,13 +144,20 @@ func (m *model[Tx]) seq() int64 {
 	return max(0, m.issued+1-m.random.Int64N(6))
 }
 
-// entry draws a number, and its entry and token if there is one; now and then another token.
-func (m *model[Tx]) entry() (e sequence.Entry, token int64) {
+// entry draws a number, most often one in a state, and its entry and token if there is one; now and then another token.
+func (m *model[Tx]) entry(state sequence.State) (e sequence.Entry, token int64) {
 	e.Seq = m.seq()
 	page, err := m.rules.Read(m.ctx, seqstore.ReadRequest{Stream: stream, From: e.Seq, Limit: 1, States: anyState})
 	require.NoError(m, err)
 	if len(page.Entries) > 0 && page.Entries[0].Seq == e.Seq {
 		e = page.Entries[0]
+	}
+	if m.random.IntN(4) > 0 {
+		page, err = m.rules.Read(m.ctx, seqstore.ReadRequest{Stream: stream, From: 1, Limit: 20, States: []sequence.State{state}})
+		require.NoError(m, err)
+		if len(page.Entries) > 0 {
+			e = drawn(m.random, page.Entries...)
+		}
 	}
 	return e, max(1, e.Token+drawn[int64](m.random, 0, 0, 0, 0, 0, 1, -1))
 }
@@ -201,8 +208,9 @@ func (m *model[Tx]) writes() (write sequence.Write[Tx], rules sequence.Write[mem
 
 // step sends one request.
 func (m *model[Tx]) step() {
-	e, token := m.entry()
-	switch m.random.IntN(19) {
+	draw := m.random.IntN(19)
+	e, token := m.entry(map[bool]sequence.State{draw < 12: sequence.Leased, draw >= 12: sequence.Recovering, draw == 15: sequence.Gap}[true])
+	switch draw {
 	case 0, 1, 2:
 		m.leases()
 	case 3:

@@ -159,6 +159,7 @@ func TestTablesOfVersion1AreUpgraded(t *testing.T) {
 		e, err := store.Lease(t.Context(), seqstore.LeaseRequest{Stream: "s", Op: "o", Duration: time.Hour})
 		require.NoError(t, err)
 		require.NoError(t, c.exec(fmt.Sprintf("ALTER TABLE %ssequence_entry DROP COLUMN granted_us", c.in)))
+		require.NoError(t, c.exec(fmt.Sprintf("ALTER TABLE %ssequence_stream DROP COLUMN epoch", c.in)))
 		require.NoError(t, c.exec(fmt.Sprintf("UPDATE %ssequence_schema SET version = 1", c.in)))
 		old, err := c.open()
 		require.NoError(t, err)

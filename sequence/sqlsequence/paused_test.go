@@ -59,8 +59,11 @@ func pausedIn[Tx any](t *testing.T, store, other *Store[Tx], pause func(ctx cont
 func TestTrap_T196_APausedWriteStopsNoStream_postgres(t *testing.T) {
 	t.Parallel()
 	pauses := map[string]func(context.Context, pgx.Tx) error{
-		"idle":      func(context.Context, pgx.Tx) error { return nil },
-		"statement": func(_ context.Context, tx pgx.Tx) error { _, err := tx.Exec(context.Background(), "SELECT pg_sleep(60)"); return err },
+		"idle": func(context.Context, pgx.Tx) error { return nil },
+		"statement": func(_ context.Context, tx pgx.Tx) error {
+			_, err := tx.Exec(context.Background(), "SELECT pg_sleep(60)")
+			return err
+		},
 		"reading": func(_ context.Context, tx pgx.Tx) error { // more than fits between the two
 			_, err := tx.Query(context.Background(), "SELECT repeat('x', 1000000) FROM generate_series(1, 200)")
 			return err

@@ -11,14 +11,14 @@ import (
 
 // Read returns entries. The bound is read first: what is closed stays closed.
 func (s *Store[Tx]) Read(ctx context.Context, req seqstore.ReadRequest) (page seqstore.Page, err error) {
-	var sealed, watermark, leased int64
+	var sealed, watermark, leased, closed int64
 	before := seqstore.Entry{Seq: req.From - 1}
-	err = s.known(ctx, s.sql.place, []any{req.Stream, before.Seq}, &sealed, &watermark, &page.Last, &before.Op, &before.Origin, &leased)
+	err = s.known(ctx, s.sql.place, []any{req.Stream, before.Seq}, &sealed, &watermark, &page.Last, &page.Epoch, &before.Op, &before.Origin, &leased, &closed)
 	if err != nil {
 		return page, err
 	}
 	if before.Op != "" {
-		before.LeasedAt = moment(leased)
+		before.Epoch, before.LeasedAt, before.ClosedAt = page.Epoch, moment(leased), moment(closed)
 		page.Before = before.Mark()
 	}
 	page.Through = watermark
@@ -40,6 +40,7 @@ func (s *Store[Tx]) Read(ctx context.Context, req seqstore.ReadRequest) (page se
 	err = s.read(ctx, statement, args, func(scan scan) error {
 		var r row
 		err := r.scan(scan)
+		r.Epoch = page.Epoch
 		page.Entries = append(page.Entries, r.Entry)
 		return err
 	})

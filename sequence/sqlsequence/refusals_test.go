@@ -92,7 +92,7 @@ func (s *sqlite) refusing(t *testing.T) refusing[*sql.Tx] {
 		"deferred constraint": func(ctx context.Context, tx *sql.Tx, _ sequence.Entry) error {
 			return errors.Join(sqlExec(ctx, tx, "PRAGMA defer_foreign_keys = on"), sqlExec(ctx, tx, "INSERT INTO child VALUES ('nobody')"))
 		},
-		"rolled back":  func(_ context.Context, tx *sql.Tx, _ sequence.Entry) error { return tx.Rollback() },
+		"rolled back": func(_ context.Context, tx *sql.Tx, _ sequence.Entry) error { return tx.Rollback() },
 	}
 }
 

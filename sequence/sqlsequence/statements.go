@@ -68,7 +68,7 @@ type statements struct {
 	insert, fill, sealGaps, seal, forget string
 	through, place, entries, selected    string
 	status, lowest, cleaned              string
-	createStream, recovery               string
+	createStream, recovery, newEpoch     string
 	enqueue, manual, resolveManual       string
 	findManual                           string
 	version, tables, events              string
@@ -174,8 +174,8 @@ WHERE stream = $1 AND seq = $2 AND op_id = $3 AND state = 'gap' AND seq > $4 RET
 		forget: fill(`DELETE FROM {{entry}} WHERE stream = $1 AND seq IN (
 	SELECT e.seq FROM {{entry}} e, {{stream}} s WHERE s.stream = $1 AND e.stream = $1 AND e.seq <= $2 AND e.seq <= s.sealed_through AND NOT e.uncleaned ORDER BY e.seq LIMIT $3) RETURNING seq`),
 		through: fill(`SELECT sealed_through, coalesce((SELECT min(l.seq) FROM {{entry}} l WHERE l.stream = $1 AND l.{{open}}) - 1, next_seq - 1) FROM {{stream}} WHERE stream = $1`),
-		place: fill(`SELECT s.sealed_through, coalesce((SELECT min(l.seq) FROM {{entry}} l WHERE l.stream = $1 AND l.{{open}}) - 1, s.next_seq - 1), s.next_seq - 1,
-	coalesce(b.op_id, ''), coalesce(b.origin_seq, 0), coalesce(b.leased_us, 0)
+		place: fill(`SELECT s.sealed_through, coalesce((SELECT min(l.seq) FROM {{entry}} l WHERE l.stream = $1 AND l.{{open}}) - 1, s.next_seq - 1), s.next_seq - 1, s.epoch,
+	coalesce(b.op_id, ''), coalesce(b.origin_seq, 0), coalesce(b.leased_us, 0), coalesce(b.closed_us, 0)
 FROM {{stream}} s LEFT JOIN {{entry}} b ON b.stream = s.stream AND b.seq = $2 WHERE s.stream = $1`),
 		// Sub-selects hide the numbers from PostgreSQL's planner: where it sees that they are few of a million, it
 		// makes a plan for every page, which takes longer than to read one.
@@ -193,6 +193,7 @@ FROM {{stream}} WHERE stream = $1`),
 		cleaned:      fill(`UPDATE {{entry}} SET uncleaned = false WHERE stream = $1 AND seq = $2 AND uncleaned RETURNING seq`),
 		createStream: fill(`INSERT INTO {{stream}} (stream) VALUES ($1) ON CONFLICT DO NOTHING RETURNING next_seq`),
 		recovery:     fill(`UPDATE {{stream}} SET recovery_until_us = CASE WHEN CAST($2 AS BIGINT) < 0 THEN 0 ELSE {{max}}(recovery_until_us, {{now}} + CAST($2 AS BIGINT)) END WHERE stream = $1 RETURNING next_seq`),
+		newEpoch:     fill(`UPDATE {{stream}} SET epoch = $2 WHERE stream = $1 RETURNING next_seq`),
 		enqueue: fill(`INSERT INTO {{manual}} (stream, seq, op_id, digest, payload, reason, created_us) VALUES ($1, $2, $3, $4, $5, $6, {{now}})
 ON CONFLICT DO NOTHING RETURNING id`),
 		manual:     fill(`SELECT id, stream, seq, op_id, payload, reason, created_us FROM {{manual}} WHERE stream = $1 AND resolved_us = 0 ORDER BY id LIMIT $2`),
@@ -357,7 +358,8 @@ var createTables = []string{
 	stream            TEXT PRIMARY KEY NOT NULL,
 	next_seq          NUMBER NOT NULL DEFAULT 1,
 	sealed_through    NUMBER NOT NULL DEFAULT 0,
-	recovery_until_us NUMBER NOT NULL DEFAULT 0
+	recovery_until_us NUMBER NOT NULL DEFAULT 0,
+	epoch             TEXT NOT NULL DEFAULT ''
 ) STRICT`,
 	`CREATE TABLE {{entry}} (
 	stream         TEXT NOT NULL,
@@ -413,5 +415,6 @@ var createTables = []string{
 // upgradeTables makes tables of version 1 those of version 2.
 var upgradeTables = []string{
 	`ALTER TABLE {{entry}} ADD COLUMN granted_us NUMBER NOT NULL DEFAULT 0`,
+	`ALTER TABLE {{stream}} ADD COLUMN epoch TEXT NOT NULL DEFAULT ''`,
 	`INSERT INTO {{schema}} (version) VALUES ({{version}})`,
 }

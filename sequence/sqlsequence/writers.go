@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/providers/sql/sqlkit"
 	"github.com/distributedleasing/leasing/sequence/seqstore"
 )
@@ -344,6 +345,16 @@ func (s *Store[Tx]) setRecovery(ctx context.Context, stream string, us int64) (w
 		return err
 	})
 	return was, err
+}
+
+// NewEpoch begins an epoch.
+func (s *Store[Tx]) NewEpoch(ctx context.Context, stream string) (string, error) {
+	found, epoch := false, abstractions.NewID()
+	err := s.once(ctx, s.sql.newEpoch, []any{stream, epoch}, func(scan) error { found = true; return nil })
+	if err == nil && !found {
+		err = seqstore.UnknownStream(stream)
+	}
+	return epoch, err
 }
 
 // Cleaned records that the hooks of a number have succeeded.
