@@ -82,7 +82,7 @@ var (
 	ErrUnknownStream = seqstore.ErrUnknownStream // nobody has created the stream
 	ErrOpen          = seqstore.ErrOpen          // something is open where nothing may be
 	ErrRefused       = seqstore.ErrRefused       // the database has refused what the transaction wrote, and nothing was changed
-	ErrCheckpoint    = seqstore.ErrCheckpoint    // a Reader's place is not one of the stream as it is
+	ErrCheckpoint    = seqstore.ErrCheckpoint    // a Reader's place is not one of the present stream
 	ErrNotFound      = seqstore.ErrNotFound      // there is no such number, operation or item
 )
 

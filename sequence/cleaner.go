@@ -37,7 +37,7 @@ type CleanerOptions[Tx any] struct {
 	// Write is the application's own write for recovered work, in the transaction that
 	// issues the new number.
 	Write Write[Tx]
-	// MaxAttempts is how many recoveries of a number may fail, or panic, before it becomes a gap. Default 5.
+	// MaxAttempts is the number of recoveries of one number that may fail, or panic, before it becomes a gap. Default 5.
 	MaxAttempts int
 	// RetryAfter is the pause after the first failure. It doubles with each, up to 5
 	// minutes, less up to a quarter at random. Default 1 s.

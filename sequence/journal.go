@@ -16,7 +16,7 @@ import (
 
 // Journal keeps finished results in a local file while the store can't be reached. Each record is a line with a
 // checksum, synced to disk before append returns. A last record that a crash left incomplete, without the end of its line, is
-// cut off at the next opening, since append had not returned for it. It is safe for concurrent use. One Journal at a time
+// cut off at the next opening, since append had not returned for this record. It is safe for concurrent use. One Journal at a time
 // has the file, which is locked where the system has flock(2).
 type Journal struct {
 	mu      sync.Mutex

@@ -137,7 +137,7 @@ func TestATornRecordIsCutOff(t *testing.T) {
 	}
 }
 
-// A damaged last line is not one that a crash has torn: append had returned for it.
+// A damaged last line is not one that a crash has torn: append had returned for this record.
 func TestTrap_T202_ADamagedLastRecordIsReported(t *testing.T) {
 	path, text := journaled(t)
 	first := strings.Index(string(text), "\n") + 1
@@ -164,7 +164,7 @@ func TestTrap_T202_ADamagedLastRecordIsReported(t *testing.T) {
 	}
 }
 
-// Two processes that overlap in a restart have one file: the second is refused until the first has closed it.
+// Two processes that overlap in a restart have one file: the second is refused until the first has closed the file.
 func TestTrap_T202_AJournalHasOneProcess(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal")
 	journal, err := sequence.OpenJournal(path)

@@ -83,8 +83,8 @@ func (n *Number[Tx]) Save(ctx context.Context, phase Phase, data []byte) error {
 //
 // It returns a *LateCommitError if the number is no longer the caller's: then nothing was
 // changed. Committing again with the same payload is no error; with a different one it is
-// ErrOtherPayload. An error of write is returned unchanged, and the number is still held. So is it if the database refuses
-// what write has written, at COMMIT for instance: that is a *RefusedError. A panic of write releases the number, and goes on.
+// ErrOtherPayload. An error of write is returned unchanged, and the number is still held. If the database refuses
+// the rows of write, at COMMIT for instance, the error is a *RefusedError, and the number is still held. A panic of write releases the number, and goes on.
 //
 // write has what is left of the lease, at least three seconds: then its context ends, and PostgreSQL ends the transaction of a
 // process that is paused or cut off. If the connection breaks under write the request is retried.

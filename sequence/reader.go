@@ -27,11 +27,11 @@ type Reader struct {
 }
 
 // Read iterates over the entries from a number on, up to the watermark or the seal as they are when the
-// loop gets there. From 1, or 0, it begins with the first entry that is kept. It ends at the first error.
+// loop reads the page. From 1, or 0, it begins with the first entry that is kept. It ends at the first error.
 //
 // The error is a *CheckpointError, which matches ErrCheckpoint, if the reader can't go on from a number without missing
 // results: entries from that number on are forgotten, it lies beyond the next number of the stream, or the entry
-// before it is not the one of After, nor the one that this loop has read. What was read before is then not what the stream is.
+// before it is not the one of After, nor the one that this loop has read. The stream is then another than the one that was read before.
 func (r Reader) Read(ctx context.Context, from int64) iter.Seq2[Entry, error] {
 	return r.iterate(ctx, from, false)
 }

@@ -485,7 +485,7 @@ func TestTrap_T205_ACommitWithoutAnAnswerEnds(t *testing.T) {
 	})
 }
 
-// The end of a context brings the last cause along, and what was perhaps applied is not called "not applied".
+// The end of a context brings the last cause along, and a request that was perhaps applied is not called "not applied".
 func TestTrap_T205_TheLastCauseIsTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		odd := errors.New("an error that nothing knows")

@@ -27,7 +27,7 @@ var (
 	// ErrRefused: the database has refused what the transaction wrote, and nothing was changed. Carried by
 	// *RefusedError.
 	ErrRefused = errors.New("refused by the database")
-	// ErrCheckpoint: a reader's place is not one of the stream as it is. Carried by *CheckpointError.
+	// ErrCheckpoint: a reader's place is not one of the present stream. Carried by *CheckpointError.
 	ErrCheckpoint = errors.New("no such place in the stream")
 	// ErrNotFound: there is no such number, operation or item.
 	ErrNotFound = errors.New("not found")

@@ -64,7 +64,7 @@ type Entry struct {
 	Payload    []byte
 	Work       Work
 
-	// Epoch is the stream's: see Store.NewEpoch. Only Records.Read tells it.
+	// Epoch is the stream's: see Store.NewEpoch. Only Records.Read sets this field.
 	Epoch string
 
 	// Uncleaned says that the cleaner's hooks have not all succeeded for it yet.
@@ -146,7 +146,7 @@ func (e Entry) Clone() Entry {
 }
 
 // Mark identifies an entry that was read, among those that its number may have: a stream that was restored from a backup closes,
-// and issues, its numbers again. It stays the same while a gap is filled or sealed.
+// and issues, the same numbers a second time. It stays the same while a gap is filled or sealed.
 func (e Entry) Mark() string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%d %q %d %d %d", e.Seq, e.Op, e.Origin, e.LeasedAt.UnixMicro(), e.ClosedAt.UnixMicro()))
 	return fmt.Sprintf("%d-%s-%x", e.Seq, e.Epoch, sum[:8])

@@ -23,8 +23,8 @@ import (
 //   - A request whose guard fails changes nothing, and write is then not called. An error of
 //     write is returned as it is, and nothing is changed. If the connection has broken under write, or write has outlasted
 //     its lease, the error is a leasing.ErrUnavailable instead, and the request may be repeated.
-//   - A process that is paused or cut off between two statements keeps nobody waiting for longer than its lease or claim,
-//     as far as the database can tell: see the store's documentation. What the database refuses, at COMMIT for
+//   - A process that is paused or cut off between two statements keeps others waiting for its lease or claim at most,
+//     as far as the database notices: see the store's documentation. A refusal by the database, at COMMIT for
 //     instance, is a *RefusedError.
 //   - When the store's clock goes back, a lease, a claim or a pause that was set by the clock that was ahead lasts no longer
 //     than it would have, from the next Claim on.
@@ -36,7 +36,7 @@ type Store[Tx any] interface {
 	// CreateStream makes a stream that begins with number 1. It does nothing if there is one.
 	CreateStream(ctx context.Context, stream string) error
 
-	// NewEpoch begins an epoch of a stream, and returns its name, which no other epoch has. Call it when a backup has been
+	// NewEpoch begins an epoch of a stream, and returns its name, which is unique. Call it when a backup has been
 	// restored, before writers start: readers whose place is of an earlier epoch then get a *CheckpointError. The first
 	// epoch's name is "".
 	NewEpoch(ctx context.Context, stream string) (string, error)
@@ -131,7 +131,7 @@ type Records interface {
 	LowestOpen(ctx context.Context, stream string) (int64, error)
 	// Manual returns items of the manual queue that are not decided, oldest first.
 	Manual(ctx context.Context, stream string, limit int) ([]ManualItem, error)
-	// FindManual returns an item of the manual queue, decided or not: ErrNotFound if there is none.
+	// FindManual returns an item of the manual queue, decided or not: ErrNotFound if the ID is unknown.
 	FindManual(ctx context.Context, id int64) (ManualItem, error)
 	// Watch returns hints that something was closed in the stream, until ctx ends. A hint
 	// is never promised: whoever waits polls too.
@@ -249,7 +249,7 @@ type Page struct {
 	Last int64
 	// Epoch is the stream's.
 	Epoch string
-	// Before is the Mark of the entry before ReadRequest.From; "" if there is none, or if it is forgotten.
+	// Before is the Mark of the entry before ReadRequest.From; "" if no such entry is kept.
 	Before string
 }
 

@@ -198,10 +198,10 @@ func trapT201[Tx any](f *fixture[Tx]) {
 	outside(reader, 4)
 	outside(reader, 2)
 	sees(reader, 5, 5, 6, 7, 8)
-	sees(reader, 1, 5, 6, 7, 8) // from the beginning is from what is kept
+	sees(reader, 1, 5, 6, 7, 8) // from the beginning is from the first that is kept
 	kept := reader
 	kept.After = marks[3]
-	sees(kept, 5, 5, 6, 7, 8) // what it has read may be forgotten
+	sees(kept, 5, 5, 6, 7, 8) // entries that it has read may be forgotten
 	require.Equal(f, 4, f.forget(8, 100))
 	outside(reader, 5)
 	outside(reader, 8)

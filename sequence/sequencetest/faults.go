@@ -16,7 +16,7 @@ import (
 // line is a store behind something that goes wrong, or is counted.
 type line[Tx any] struct {
 	sequence.Store[Tx]
-	cut       atomic.Bool     // what a writer sends does not get through
+	cut       atomic.Bool     // requests of a writer do not get through
 	missing   int64           // a number whose entry is not read
 	asked     []time.Duration // for a lease
 	watched   func()          // runs before a registration

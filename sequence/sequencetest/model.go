@@ -72,7 +72,7 @@ func (m *model[Tx]) both(what string, request func(store sequence.Store[Tx]) (an
 	return got, err
 }
 
-// answer is what of an error the rules decide.
+// answer is the part of an error that the rules decide.
 func answer(err error) string {
 	late, open, ended := (*sequence.LateCommitError)(nil), (*sequence.OpenError)(nil), (*sequence.EndedError)(nil)
 	switch {
@@ -183,7 +183,7 @@ func (m *model[Tx]) leaseRequest() seqstore.LeaseRequest {
 	}
 }
 
-// writes are the caller's own, for the store and for the rules: a row, an error, or none.
+// writes are the caller's own, for the store and for the rules: a row, an error, or no write.
 func (m *model[Tx]) writes() (write sequence.Write[Tx], rules sequence.Write[memsequence.Tx]) {
 	row := fmt.Sprint("row ", len(m.story))
 	switch m.random.IntN(4) {
@@ -337,7 +337,7 @@ func (m *model[Tx]) keepsHouse(e sequence.Entry) {
 	}
 }
 
-// queues puts work into the manual queue, or decides about an item, now and then again.
+// queues puts work into the manual queue, or decides about an item, now and then a second time.
 func (m *model[Tx]) queues(e sequence.Entry) {
 	if len(m.items) == 0 || m.random.IntN(2) == 0 {
 		item := sequence.ManualItem{Stream: stream, Seq: e.Seq, Op: e.Op, Payload: m.payload(e.Op), Reason: "why"}

@@ -26,7 +26,7 @@ type TortureOptions struct {
 	Readers  int
 	// Lease is the duration of leases and claims, which most troubles are aimed at.
 	Lease time.Duration
-	// Pause is for how long some writes do nothing, and hear of nothing, as those of a process that is paused. 0: none does.
+	// Pause is for how long some writes do nothing, and hear of nothing, as those of a process that is paused. 0: no pauses.
 	Pause time.Duration
 	// Rounds divide the run, if the database is a Restorer: it is backed up after a round, and restored after the next. 0 is 1.
 	Rounds int
@@ -46,7 +46,7 @@ type Stepper interface {
 	Step(ahead time.Duration) error
 }
 
-// Restorer is a Database that can be restored to what it is now, while nobody writes.
+// Restorer is a Database that can be restored to its present content, while no writer runs.
 type Restorer interface {
 	Backup() (restore func() error, err error)
 }
@@ -127,7 +127,7 @@ func Torture[Tx any](t testing.TB, db Database[Tx], o TortureOptions, open func(
 		reading.Go(func() { seen[i] = follow(following, x.store, i, read[i], &misplaced) })
 	}
 	rounds, restore := max(o.Rounds, 1), func() error { return nil }
-	var kept torture[Tx] // what is known at the backup
+	var kept torture[Tx] // as of the backup
 	stepper, steps := db.(Stepper)
 	var stood time.Duration
 	for round := range rounds {
@@ -281,13 +281,13 @@ func (x *torture[Tx]) cleanWell(ctx context.Context, random *rand.Rand) {
 	_ = c.Close(closing)
 }
 
-// Clean lives the life of a Cleaner until ctx ends, in another process than Torture.
+// Clean lives the life of a Cleaner until ctx ends, beside a Torture in another process.
 func Clean[Tx any](ctx context.Context, store sequence.Store[Tx], insert func(context.Context, Tx, string) error, o TortureOptions) {
 	x := &torture[Tx]{insert: insert, store: store, o: o}
 	x.cleanWell(ctx, rand.New(rand.NewPCG(o.Seed, 0)))
 }
 
-// follow is a reader's life. One that is told that its place is gone begins again.
+// follow is a reader's life. One that is told that its place is gone begins at number 1.
 func follow(ctx context.Context, records sequence.Records, i int, read, misplaced *atomic.Int64) (seen []string) {
 	r := sequence.Reader{Records: records, Stream: stream, Sealed: true, Page: 16 + i}
 	for next := int64(1); ctx.Err() == nil; pass(10 * time.Millisecond) {

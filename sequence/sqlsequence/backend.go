@@ -26,7 +26,7 @@ type session interface {
 }
 
 // backend is the way to a database. change runs one statement that changes something, in a transaction
-// of its own. transact runs do in a transaction, and commits it if do returns nil. Unless the first statement of do
+// of its own. transact runs do in a transaction, and commits the transaction if do returns nil. Unless the first statement of do
 // bounds the transaction itself, transact sets the bound of postgresStep.
 type backend[Tx any] interface {
 	session
@@ -419,5 +419,5 @@ func (d pgxDatabase) transact(ctx context.Context, bounded bool, do func(session
 	})
 }
 
-// rollbackTime bounds the wait for a rollback. Then the connection is closed, which rolls back, too.
+// rollbackTime bounds the wait for a rollback. Then the connection is closed, which also rolls back.
 const rollbackTime = 5 * time.Second

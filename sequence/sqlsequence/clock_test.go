@@ -63,7 +63,7 @@ func (p steppedPostgres) Step(ahead time.Duration) error {
 	return err
 }
 
-// The clock was ahead for a moment. What was leased, renewed, claimed and put off meanwhile does not last for as long as the step.
+// The clock was ahead for a moment. A lease, a renewal, a claim or a pause of that moment does not last for as long as the step.
 func TestTrap_T200_TheClockWasAhead(t *testing.T) {
 	t.Parallel()
 	s, p := newSteppedSqlite(t), newSteppedPostgres(t)
@@ -142,7 +142,7 @@ func clockWasAhead(t *testing.T, store sequence.Store[*sql.Tx], step func(time.D
 	require.NoError(t, cleaner.Close(ctx))
 }
 
-// Tables of version 1 are brought up to date, and keep what is in them.
+// Tables of version 1 are brought up to date, and keep their rows.
 func TestTablesOfVersion1AreUpgraded(t *testing.T) {
 	s, p := newSqlite(t), newPostgres(t)
 	for name, c := range map[string]struct {

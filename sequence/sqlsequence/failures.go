@@ -40,7 +40,7 @@ func (s *Store[Tx]) explain(err error) error {
 	return fmt.Errorf("sequence: %w", meaning.Of(err))
 }
 
-// refused reports whether an error is the database's answer to what the transaction has written. A file that others
+// refused reports whether an error is the database's answer to the writes of the transaction. A file that others
 // have locked is no such answer.
 func (s *Store[Tx]) refused(verdict sqlkit.Verdict, err error) bool {
 	var ending *commitError

@@ -18,7 +18,7 @@ import (
 
 // The server can't tell a write that does nothing from a process that is paused, or cut off.
 
-// stands is how long a stream may stand beyond its longest lease.
+// stands is the time for which a stream may stand beyond its longest lease.
 const stands = 10 * time.Second
 
 // pausedIn runs a request whose write is paused by pause until the test has seen that the stream goes on.
@@ -152,7 +152,7 @@ func TestLimitsOfTheApplicationAreKept_postgres(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// A write that outlasts its lease is ended in a process that is well, too.
+// A write that outlasts its lease is ended also in a process that is well.
 func TestTrap_T196_AWriteThatOutlastsItsLeaseIsEnded(t *testing.T) {
 	t.Parallel()
 	s, p := newSqlite(t), newPostgres(t)

@@ -47,7 +47,7 @@ func (s *Store[Tx]) Read(ctx context.Context, req seqstore.ReadRequest) (page se
 	return page, err
 }
 
-// known runs a statement that returns a row of a stream, its first argument, if there is one.
+// known runs a statement that returns a row of a stream, its first argument, if the stream exists.
 func (s *Store[Tx]) known(ctx context.Context, statement string, args []any, dest ...any) error {
 	found := false
 	err := s.read(ctx, statement, args, func(scan scan) error {

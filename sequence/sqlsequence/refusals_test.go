@@ -17,7 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// refusing are writes that the database refuses at COMMIT, or after it.
+// refusing are writes that the database refuses at COMMIT.
 type refusing[Tx any] map[string]sequence.Write[Tx]
 
 // executing is a way to run a statement of the application's own.
@@ -127,7 +127,7 @@ func refusals[Tx any](t *testing.T, store sequence.Store[Tx], writes refusing[Tx
 		require.ErrorIs(t, err, sequence.ErrRefused, name)
 		require.Zero(t, done)
 
-		// A cleaner counts it.
+		// A cleaner counts the refusal.
 		lost, err := store.Lease(ctx, seqstore.LeaseRequest{Stream: "s", Op: name + " lost", Duration: time.Millisecond})
 		require.NoError(t, err)
 		require.NoError(t, store.Save(ctx, seqstore.SaveRequest{Stream: "s", Seq: lost.Seq, Token: lost.Token, Work: sequence.Work{Phase: sequence.Completed, Data: []byte(name)}}))
@@ -184,7 +184,7 @@ func rollsBack[Tx any](t *testing.T, store sequence.Store[Tx], run executing[Tx]
 	require.NoError(t, store.Release(t.Context(), seqstore.ReleaseRequest{Stream: "s", Seq: e.Seq, Token: e.Token}))
 }
 
-// Those who went along with a writer are not told that they were refused.
+// Requests that went along with a writer are not told that they were refused.
 func TestTrap_T197_PassengersAreNotRefused_sqlite(t *testing.T) {
 	s := newSqlite(t)
 	write := s.refusing(t)["deferred constraint"]

@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// backedUp are the tables of a backup, the application's own among them. The audit is written anew, so it comes last.
+// backedUp are the tables of a backup, with the application's own. Triggers write the audit while the others are restored, so it comes last.
 var backedUp = []string{"sequence_stream", "sequence_entry", "sequence_manual", "own", "sequence_event"}
 
 // tortured is a database with all troubles: a clock that is stepped, a constraint that is deferred, and a backup.

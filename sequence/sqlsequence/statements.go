@@ -19,7 +19,7 @@ type dialect struct {
 	lite     bool   // SQLite's
 	lock     string // locks a stream's row; returns next_seq, sealed_through, recovery_until_us, now
 	// bound is a condition that always holds, and makes the server end the transaction if its process lets it stand for some
-	// milliseconds; nil where nothing can.
+	// milliseconds; nil where the database has no such limit.
 	bound func(ms string) string
 	skip  string // ends a sub-select that passes over what others have locked
 	lease string // issues a number
@@ -109,7 +109,7 @@ WHERE {{holds}} AND expires_us > {{now}}` + also + ` RETURNING {{committed}}`
 	locking := func(us string) string {
 		return strings.Replace(d.lock, "WHERE stream = $1", "WHERE stream = $1"+bounded(us), 1)
 	}
-	// The clock has gone back: what was set by the clock that was ahead lasts as long as was meant then, from now on.
+	// The clock has gone back. An end that was set by the clock that was ahead is moved: it comes after its whole duration, from now on.
 	rebased := func(us string) string {
 		return "CASE WHEN " + us + " > 0 THEN {{now}} + " + us + " - {{grant}} ELSE 0 END"
 	}
@@ -274,7 +274,7 @@ END $$`,
 }
 
 // postgresStep bounds the transactions whose statements are all ours: a process that is paused between two of them keeps
-// what they have locked no longer.
+// their locks no longer.
 const postgresStep = "SET LOCAL idle_in_transaction_session_timeout = 5000"
 
 // postgresBound bounds a transaction in which the caller's write runs, in the statement that locks its rows. The server

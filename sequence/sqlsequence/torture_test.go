@@ -120,7 +120,7 @@ func wait(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// process is what a process is told, as JSON in its environment. One without a Name is a cleaner.
+// process has the orders of a process, as JSON in its environment. One without a Name is a cleaner.
 type process struct {
 	URL, Schema, Path, Name string
 	Lease, Pause            time.Duration
@@ -128,7 +128,7 @@ type process struct {
 
 const writerVariable = "LEASING_TEST_SEQUENCE_WRITER"
 
-// writerMain is the life of a process: it says what it is told, and is killed in the end.
+// writerMain is the life of a process: it prints each result that it is told, and is killed in the end.
 func writerMain(text string) error {
 	var p process
 	if err := json.Unmarshal([]byte(text), &p); err != nil {
