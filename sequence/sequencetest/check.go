@@ -187,7 +187,7 @@ func (h *History) readers(report func(string, ...any)) {
 // standing: the stream goes on when the longest lease has run out.
 func (h *History) standing(report func(string, ...any)) {
 	if h.Limit > 0 && h.Stood > h.Limit {
-		report("standing: the watermark stood still for %v", h.Stood)
+		report("standing: the watermark stood still for %v: %s", h.Stood, h.StoodBy)
 	}
 }
 
@@ -201,5 +201,5 @@ func (h *History) String() string {
 	for _, s := range []sequence.State{sequence.Committed, sequence.Recovered, sequence.Filled, sequence.Gap, sequence.Sealed} {
 		parts = append(parts, fmt.Sprintf("%d %s", states[s], s))
 	}
-	return fmt.Sprintf("%d numbers (%s), %d claims, %d late commits and %d stale cleaners refused, %d refused at COMMIT, %d readers begun again, stood for %v", len(h.Entries), strings.Join(parts, ", "), len(h.Claims), h.Late, h.Stale, h.Refused, h.Misplaced, h.Stood.Round(time.Millisecond))
+	return fmt.Sprintf("%d numbers (%s), %d claims, %d late commits and %d stale cleaners refused, %d refused at COMMIT, %d readers begun again, stood for %v (%s)", len(h.Entries), strings.Join(parts, ", "), len(h.Claims), h.Late, h.Stale, h.Refused, h.Misplaced, h.Stood.Round(time.Millisecond), h.StoodBy)
 }

@@ -58,6 +58,12 @@ type model[Tx any] struct {
 // errOwn is an error of the caller's own write.
 var errOwn = errors.New("the write's own")
 
+// send is both for requests whose answer is of no further use.
+func (m *model[Tx]) send(what string, request func(store sequence.Store[Tx]) (any, error), rules func() (any, error)) {
+	m.Helper()
+	_, _ = m.both(what, request, rules)
+}
+
 // both sends a request to the store and to the rules, and compares errors and answers.
 func (m *model[Tx]) both(what string, request func(store sequence.Store[Tx]) (any, error), rules func() (any, error)) (any, error) {
 	m.Helper()
@@ -215,17 +221,17 @@ func (m *model[Tx]) step() {
 		m.leases()
 	case 3:
 		req := seqstore.RenewRequest{Stream: stream, Seq: e.Seq, Token: token, Duration: drawn(m.random, time.Hour, 3*time.Hour)}
-		m.both(fmt.Sprintf("renew %+v", req), func(s sequence.Store[Tx]) (any, error) { return s.Renew(m.ctx, req) }, func() (any, error) { return m.rules.Renew(m.ctx, req) })
+		m.send(fmt.Sprintf("renew %+v", req), func(s sequence.Store[Tx]) (any, error) { return s.Renew(m.ctx, req) }, func() (any, error) { return m.rules.Renew(m.ctx, req) })
 	case 4, 5:
 		req := seqstore.SaveRequest{Stream: stream, Seq: e.Seq, Token: token, Work: sequence.Work{Phase: drawn(m.random, sequence.Partial, sequence.Completed), Data: m.payload(e.Op)}}
-		m.both(fmt.Sprintf("save %+v", req), func(s sequence.Store[Tx]) (any, error) { return nil, s.Save(m.ctx, req) }, func() (any, error) { return nil, m.rules.Save(m.ctx, req) })
+		m.send(fmt.Sprintf("save %+v", req), func(s sequence.Store[Tx]) (any, error) { return nil, s.Save(m.ctx, req) }, func() (any, error) { return nil, m.rules.Save(m.ctx, req) })
 	case 6, 7, 8:
 		m.commits(e, token)
 	case 9:
 		req := seqstore.ReleaseRequest{Stream: stream, Seq: e.Seq, Token: token}
-		m.both(fmt.Sprintf("release %+v", req), func(s sequence.Store[Tx]) (any, error) { return nil, s.Release(m.ctx, req) }, func() (any, error) { return nil, m.rules.Release(m.ctx, req) })
+		m.send(fmt.Sprintf("release %+v", req), func(s sequence.Store[Tx]) (any, error) { return nil, s.Release(m.ctx, req) }, func() (any, error) { return nil, m.rules.Release(m.ctx, req) })
 	case 10, 11:
-		m.both(fmt.Sprint("expire ", e.Seq), func(s sequence.Store[Tx]) (any, error) { return nil, s.Expire(m.ctx, stream, e.Seq) }, func() (any, error) { return nil, m.rules.Expire(m.ctx, stream, e.Seq) })
+		m.send(fmt.Sprint("expire ", e.Seq), func(s sequence.Store[Tx]) (any, error) { return nil, s.Expire(m.ctx, stream, e.Seq) }, func() (any, error) { return nil, m.rules.Expire(m.ctx, stream, e.Seq) })
 	case 12:
 		m.claimsOne()
 	case 13, 14:
@@ -233,7 +239,7 @@ func (m *model[Tx]) step() {
 	case 15:
 		req := seqstore.FillRequest{Stream: stream, Seq: e.Seq, Op: drawn(m.random, e.Op, e.Op, e.Op, "another"), Payload: m.payload(e.Op)}
 		write, rules := m.writes()
-		m.both(fmt.Sprintf("fill %+v", req), func(s sequence.Store[Tx]) (any, error) { return s.Fill(m.ctx, req, write) }, func() (any, error) { return m.rules.Fill(m.ctx, req, rules) })
+		m.send(fmt.Sprintf("fill %+v", req), func(s sequence.Store[Tx]) (any, error) { return s.Fill(m.ctx, req, write) }, func() (any, error) { return m.rules.Fill(m.ctx, req, rules) })
 	case 16:
 		m.keepsHouse(e)
 	case 17:
@@ -255,7 +261,7 @@ func (m *model[Tx]) commits(e sequence.Entry, token int64) {
 	req := seqstore.CommitRequest{Stream: stream, Seq: e.Seq, Token: token, Payload: m.payload(e.Op), InOrder: m.random.IntN(3) == 0}
 	write, rules := m.writes()
 	if m.random.IntN(2) == 0 {
-		m.both(fmt.Sprintf("commit %+v", req), func(s sequence.Store[Tx]) (any, error) { return s.Commit(m.ctx, req, write) }, func() (any, error) { return m.rules.Commit(m.ctx, req, rules) })
+		m.send(fmt.Sprintf("commit %+v", req), func(s sequence.Store[Tx]) (any, error) { return s.Commit(m.ctx, req, write) }, func() (any, error) { return m.rules.Commit(m.ctx, req, rules) })
 		return
 	}
 	next := m.leaseRequest()
@@ -281,7 +287,7 @@ func (m *model[Tx]) commits(e sequence.Entry, token int64) {
 func (m *model[Tx]) claimsOne() {
 	req := seqstore.ClaimRequest{Stream: stream, Owner: "cleaner", ID: fmt.Sprint("claim ", len(m.story)), Duration: time.Hour}
 	m.claims = append(m.claims, req.ID)
-	m.both("claim "+req.ID, func(s sequence.Store[Tx]) (any, error) {
+	m.send("claim "+req.ID, func(s sequence.Store[Tx]) (any, error) {
 		e, ok, err := s.Claim(m.ctx, req)
 		if !ok {
 			return false, err
@@ -300,11 +306,11 @@ func (m *model[Tx]) claimsOne() {
 func (m *model[Tx]) claimed(e sequence.Entry, token int64) {
 	if len(m.claims) == 0 || m.random.IntN(2) == 0 {
 		req := seqstore.RenewRequest{Stream: stream, Seq: e.Seq, Token: token, Duration: 2 * time.Hour}
-		m.both(fmt.Sprintf("extend %+v", req), func(s sequence.Store[Tx]) (any, error) { return nil, s.ExtendClaim(m.ctx, req) }, func() (any, error) { return nil, m.rules.ExtendClaim(m.ctx, req) })
+		m.send(fmt.Sprintf("extend %+v", req), func(s sequence.Store[Tx]) (any, error) { return nil, s.ExtendClaim(m.ctx, req) }, func() (any, error) { return nil, m.rules.ExtendClaim(m.ctx, req) })
 		return
 	}
 	id := m.claims[len(m.claims)-1-m.random.IntN(min(len(m.claims), 3))]
-	m.both("release "+id, func(s sequence.Store[Tx]) (any, error) { return nil, s.ReleaseClaim(m.ctx, stream, id) }, func() (any, error) { return nil, m.rules.ReleaseClaim(m.ctx, stream, id) })
+	m.send("release "+id, func(s sequence.Store[Tx]) (any, error) { return nil, s.ReleaseClaim(m.ctx, stream, id) }, func() (any, error) { return nil, m.rules.ReleaseClaim(m.ctx, stream, id) })
 }
 
 func (m *model[Tx]) resolves(e sequence.Entry, token int64) {
@@ -325,15 +331,15 @@ func (m *model[Tx]) keepsHouse(e sequence.Entry) {
 	switch m.random.IntN(6) {
 	case 0, 1:
 		upTo = max(0, upTo)
-		m.both(fmt.Sprint("seal ", upTo), func(s sequence.Store[Tx]) (any, error) { return s.Seal(m.ctx, stream, upTo) }, func() (any, error) { return m.rules.Seal(m.ctx, stream, upTo) })
+		m.send(fmt.Sprint("seal ", upTo), func(s sequence.Store[Tx]) (any, error) { return s.Seal(m.ctx, stream, upTo) }, func() (any, error) { return m.rules.Seal(m.ctx, stream, upTo) })
 	case 2:
-		m.both(fmt.Sprint("forget ", upTo, limit), func(s sequence.Store[Tx]) (any, error) { return s.Forget(m.ctx, stream, upTo, limit) }, func() (any, error) { return m.rules.Forget(m.ctx, stream, upTo, limit) })
+		m.send(fmt.Sprint("forget ", upTo, limit), func(s sequence.Store[Tx]) (any, error) { return s.Forget(m.ctx, stream, upTo, limit) }, func() (any, error) { return m.rules.Forget(m.ctx, stream, upTo, limit) })
 	case 3:
-		m.both("enter recovery", func(s sequence.Store[Tx]) (any, error) { return s.EnterRecovery(m.ctx, stream, time.Hour) }, func() (any, error) { return m.rules.EnterRecovery(m.ctx, stream, time.Hour) })
+		m.send("enter recovery", func(s sequence.Store[Tx]) (any, error) { return s.EnterRecovery(m.ctx, stream, time.Hour) }, func() (any, error) { return m.rules.EnterRecovery(m.ctx, stream, time.Hour) })
 	case 4:
-		m.both("leave recovery", func(s sequence.Store[Tx]) (any, error) { return s.LeaveRecovery(m.ctx, stream) }, func() (any, error) { return m.rules.LeaveRecovery(m.ctx, stream) })
+		m.send("leave recovery", func(s sequence.Store[Tx]) (any, error) { return s.LeaveRecovery(m.ctx, stream) }, func() (any, error) { return m.rules.LeaveRecovery(m.ctx, stream) })
 	default:
-		m.both(fmt.Sprint("cleaned ", e.Seq), func(s sequence.Store[Tx]) (any, error) { return nil, s.Cleaned(m.ctx, stream, e.Seq) }, func() (any, error) { return nil, m.rules.Cleaned(m.ctx, stream, e.Seq) })
+		m.send(fmt.Sprint("cleaned ", e.Seq), func(s sequence.Store[Tx]) (any, error) { return nil, s.Cleaned(m.ctx, stream, e.Seq) }, func() (any, error) { return nil, m.rules.Cleaned(m.ctx, stream, e.Seq) })
 	}
 }
 
@@ -341,7 +347,7 @@ func (m *model[Tx]) keepsHouse(e sequence.Entry) {
 func (m *model[Tx]) queues(e sequence.Entry) {
 	if len(m.items) == 0 || m.random.IntN(2) == 0 {
 		item := sequence.ManualItem{Stream: stream, Seq: e.Seq, Op: e.Op, Payload: m.payload(e.Op), Reason: "why"}
-		m.both(fmt.Sprintf("enqueue %+v", item), func(s sequence.Store[Tx]) (any, error) { return nil, s.Enqueue(m.ctx, item) }, func() (any, error) { return nil, m.rules.Enqueue(m.ctx, item) })
+		m.send(fmt.Sprintf("enqueue %+v", item), func(s sequence.Store[Tx]) (any, error) { return nil, s.Enqueue(m.ctx, item) }, func() (any, error) { return nil, m.rules.Enqueue(m.ctx, item) })
 		got, err := m.store.Manual(m.ctx, stream, 1000)
 		require.NoError(m, err)
 		want, err := m.rules.Manual(m.ctx, stream, 1000)
@@ -353,27 +359,27 @@ func (m *model[Tx]) queues(e sequence.Entry) {
 		return
 	}
 	item, by := m.items[m.random.IntN(len(m.items))], drawn(m.random, "ann", "bob", "")
-	m.both(fmt.Sprint("decide ", item[1], " by ", by), func(s sequence.Store[Tx]) (any, error) {
+	m.send(fmt.Sprint("decide ", item[1], " by ", by), func(s sequence.Store[Tx]) (any, error) {
 		return nil, s.ResolveManual(m.ctx, item[0], by)
 	}, func() (any, error) { return nil, m.rules.ResolveManual(m.ctx, item[1], by) })
-	m.both(fmt.Sprint("item ", item[1]), func(s sequence.Store[Tx]) (any, error) { return s.FindManual(m.ctx, item[0]) }, func() (any, error) { return m.rules.FindManual(m.ctx, item[1]) })
+	m.send(fmt.Sprint("item ", item[1]), func(s sequence.Store[Tx]) (any, error) { return s.FindManual(m.ctx, item[0]) }, func() (any, error) { return m.rules.FindManual(m.ctx, item[1]) })
 }
 
 // compare reads all that there is to read.
 func (m *model[Tx]) compare() {
-	m.both("status", func(s sequence.Store[Tx]) (any, error) { return s.Status(m.ctx, stream) }, func() (any, error) { return m.rules.Status(m.ctx, stream) })
-	m.both("lowest", func(s sequence.Store[Tx]) (any, error) { return s.LowestOpen(m.ctx, stream) }, func() (any, error) { return m.rules.LowestOpen(m.ctx, stream) })
+	m.send("status", func(s sequence.Store[Tx]) (any, error) { return s.Status(m.ctx, stream) }, func() (any, error) { return m.rules.Status(m.ctx, stream) })
+	m.send("lowest", func(s sequence.Store[Tx]) (any, error) { return s.LowestOpen(m.ctx, stream) }, func() (any, error) { return m.rules.LowestOpen(m.ctx, stream) })
 	for _, req := range []seqstore.ReadRequest{
 		{From: 1, Limit: 1000, States: anyState}, {From: m.seq(), Limit: 3}, {From: 1, Limit: 1000, Sealed: true}, {From: m.seq() / 2, Limit: 5, Uncleaned: true},
 		{From: 1, Limit: 4, States: []sequence.State{drawn(m.random, anyState...)}},
 	} {
 		req.Stream = stream
-		m.both(fmt.Sprintf("read %+v", req), func(s sequence.Store[Tx]) (any, error) { return s.Read(m.ctx, req) }, func() (any, error) { return m.rules.Read(m.ctx, req) })
+		m.send(fmt.Sprintf("read %+v", req), func(s sequence.Store[Tx]) (any, error) { return s.Read(m.ctx, req) }, func() (any, error) { return m.rules.Read(m.ctx, req) })
 	}
 	op := m.op()
-	m.both("find "+op, func(s sequence.Store[Tx]) (any, error) { return s.Find(m.ctx, stream, op) }, func() (any, error) { return m.rules.Find(m.ctx, stream, op) })
+	m.send("find "+op, func(s sequence.Store[Tx]) (any, error) { return s.Find(m.ctx, stream, op) }, func() (any, error) { return m.rules.Find(m.ctx, stream, op) })
 	from := m.seq() / 2
-	m.both("events", func(s sequence.Store[Tx]) (any, error) { return s.Events(m.ctx, stream, from, 1000) }, func() (any, error) { return m.rules.Events(m.ctx, stream, from, 1000) })
+	m.send("events", func(s sequence.Store[Tx]) (any, error) { return s.Events(m.ctx, stream, from, 1000) }, func() (any, error) { return m.rules.Events(m.ctx, stream, from, 1000) })
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	require.ElementsMatch(m, m.rows, m.db.Rows(m.T), strings.Join(m.story, "\n"))

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -69,6 +70,7 @@ type History struct {
 	Refused     int64         // by the database, at COMMIT
 	Misplaced   int64         // readers that were told that their place is gone
 	Stood       time.Duration // for how long the watermark stood still at most, while a number was open
+	StoodBy     string        // the number that was open then, and its states
 	Limit       time.Duration // of Stood; 0: none
 	Stepped     bool          // the store's clock says nothing of the order
 }
@@ -130,6 +132,7 @@ func Torture[Tx any](t testing.TB, db Database[Tx], o TortureOptions, open func(
 	var kept torture[Tx] // as of the backup
 	stepper, steps := db.(Stepper)
 	var stood time.Duration
+	var by0 string
 	for round := range rounds {
 		ctx, stop := context.WithTimeout(setup, o.For/time.Duration(rounds))
 		for i := range o.Writers {
@@ -140,7 +143,11 @@ func Torture[Tx any](t testing.TB, db Database[Tx], o TortureOptions, open func(
 		}
 		work.Go(func() { x.cleanWell(ctx, rand.New(rand.NewPCG(o.Seed, uint64(10_000*round+2000)))) })
 		work.Go(func() { x.seal(ctx) })
-		work.Go(func() { stood = max(stood, x.watch(ctx)) })
+		work.Go(func() {
+			if d, by := x.watch(ctx); d > stood {
+				stood, by0 = d, by
+			}
+		})
 		if steps {
 			work.Go(func() { step(ctx, stepper, o.Lease, rand.New(rand.NewPCG(o.Seed, uint64(10_000*round+3000)))) })
 		}
@@ -169,7 +176,7 @@ func Torture[Tx any](t testing.TB, db Database[Tx], o TortureOptions, open func(
 
 	h := &History{
 		Told: x.told, Saved: x.saved, Claims: x.claims, Late: x.late.Load(), Stale: x.stale.Load(), Refused: x.refused.Load(),
-		Stood: stood, Limit: 2*o.Lease + 10*time.Second, Stepped: steps, // recovery mode doubles leases
+		Stood: stood, StoodBy: by0, Limit: 2*o.Lease + 10*time.Second, Stepped: steps, // recovery mode doubles leases
 	}
 	last, err := sequence.NewCleaner(x.store, stream, sequence.CleanerOptions[Tx]{Write: x.row, RetryAfter: time.Millisecond})
 	require.NoError(t, err)
@@ -234,19 +241,34 @@ func step(ctx context.Context, s Stepper, lease time.Duration, random *rand.Rand
 	}
 }
 
-// watch returns for how long the watermark stood at most while a number was open.
-func (x *torture[Tx]) watch(ctx context.Context) (stood time.Duration) {
+// watch returns for how long the watermark stood at most while a number was open, and the number and its states.
+func (x *torture[Tx]) watch(ctx context.Context) (stood time.Duration, by string) {
 	var watermark int64
-	since := time.Now()
+	var states []string
+	since, seen := time.Now(), ""
 	for ctx.Err() == nil {
 		pass(x.o.Lease / 10)
 		status, err := x.store.Status(ctx, stream)
 		if err == nil && (status.Watermark != watermark || status.Open == 0) {
-			watermark, since = status.Watermark, time.Now()
+			watermark, since, states = status.Watermark, time.Now(), nil
 		}
-		stood = max(stood, time.Since(since))
+		standing := time.Since(since)
+		if standing > 5*x.o.Lease {
+			state := fmt.Sprint(err)
+			page, err := x.store.Read(ctx, seqstore.ReadRequest{Stream: stream, From: 1, Limit: 1, States: []sequence.State{sequence.Leased, sequence.Recovering}})
+			if err == nil && len(page.Entries) > 0 {
+				e := page.Entries[0]
+				state = fmt.Sprintf("%d %s under %d by %q, renewed %d, failed %d (%s), open %d", e.Seq, e.State, e.Token, e.ClaimOwner, e.Renewals, e.Attempts, e.LastError, status.Open)
+			}
+			if state != seen {
+				states, seen = append(states, fmt.Sprintf("%.1fs: %s", standing.Seconds(), state)), state
+			}
+		}
+		if standing > stood {
+			stood, by = standing, strings.Join(states, "; ")
+		}
 	}
-	return stood
+	return stood, by
 }
 
 // cleanWell is a Cleaner as an application has it, whose callbacks panic now and then.

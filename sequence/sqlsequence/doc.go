@@ -49,7 +49,7 @@
 // paused or cut off: the statement that locks the rows sets idle_in_transaction_session_timeout, statement_timeout,
 // tcp_user_timeout (on Linux), and transaction_timeout (from version 17), for its transaction alone. Before version 17 these
 // limits count from the last statement, so that a process which is paused late in its write stops the stream for up to
-// twice the lease. Other transactions have five seconds between two statements.
+// twice the lease. Other transactions have two seconds between two statements.
 //
 // On SQLite a process that is stopped (SIGSTOP, a frozen container) within its transaction keeps the lock of the file until
 // it goes on, or ends: the lock is the operating system's, and no other process can break it. Requests of other processes

@@ -275,7 +275,7 @@ END $$`,
 
 // postgresStep bounds the transactions whose statements are all ours: a process that is paused between two of them keeps
 // their locks no longer.
-const postgresStep = "SET LOCAL idle_in_transaction_session_timeout = 5000"
+const postgresStep = "SET LOCAL idle_in_transaction_session_timeout = 2000"
 
 // postgresBound bounds a transaction in which the caller's write runs, in the statement that locks its rows. The server
 // ends a session that does nothing, a statement that waits for others, a result that the client does not read (Linux

@@ -242,7 +242,7 @@ func killProcess(ctx context.Context, t *testing.T, p process, tell sequencetest
 	case <-ctx.Done():
 	case <-cleaner:
 	}
-	wait(ctx, rand.N(time.Second))
+	wait(ctx, rand.N(4*time.Second))
 	if rand.N(2) == 0 && process.Pause() == nil {
 		wait(ctx, max(2*p.Lease, rand.N(2*p.Pause)))
 		assert.NoError(t, process.Resume())
