@@ -70,7 +70,7 @@ type History struct {
 	Refused     int64         // by the database, at COMMIT
 	Misplaced   int64         // readers that were told that their place is gone
 	Stood       time.Duration // for how long the watermark stood still at most, while a number was open
-	StoodBy     string        // the number that was open then, and its states
+	StoodBy     string        // the number that was open meanwhile, and its states
 	Limit       time.Duration // of Stood; 0: none
 	Stepped     bool          // the store's clock says nothing of the order
 }
@@ -271,7 +271,7 @@ func (x *torture[Tx]) watch(ctx context.Context) (stood time.Duration, by string
 	return stood, by
 }
 
-// cleanWell is a Cleaner as an application has it, whose callbacks panic now and then.
+// cleanWell is a Cleaner as an application has it, whose callbacks panic at random.
 func (x *torture[Tx]) cleanWell(ctx context.Context, random *rand.Rand) {
 	var mu sync.Mutex
 	panics := func(one int) {

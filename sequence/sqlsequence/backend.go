@@ -35,7 +35,7 @@ type backend[Tx any] interface {
 }
 
 // attempt runs do in a transaction that has begun, and ends the transaction. An error of COMMIT is a *commitError. A
-// connection that can't even roll back makes a *brokenError of the error of do.
+// connection that can't even roll back turns that error of do into a *brokenError.
 func attempt(do, commit, rollback func() error) error {
 	ended := false
 	defer func() {

@@ -14,8 +14,8 @@
 // The promises of package sequence, as long as the database loses no acknowledged commit. If it
 // does (synchronous_commit off, a failover to an asynchronous replica, or a power failure with
 // SQLite's synchronous "normal"), the latest numbers and all that was committed under them are
-// lost, and those numbers may be issued again. The same is true of a backup that is restored: stop all writers and cleaners,
-// restore, call Store.NewEpoch for each stream, and start them. Readers of the earlier epoch then get a
+// lost, and those numbers may be issued a second time. The same is true of a backup that is restored: stop all writers and cleaners,
+// restore, call Store.NewEpoch for each stream, and start writers and cleaners. Readers of the earlier epoch then get a
 // sequence.CheckpointError.
 //
 // Times are the database's, read inside the statement. On PostgreSQL that is clock_timestamp(). On
@@ -52,9 +52,9 @@
 // twice the lease. Other transactions have two seconds between two statements.
 //
 // On SQLite a process that is stopped (SIGSTOP, a frozen container) within its transaction keeps the lock of the file until
-// it goes on, or ends: the lock is the operating system's, and no other process can break it. Requests of other processes
+// it goes on, or ends: the lock is the operating system's, and no other process can break the lock. Requests of other processes
 // then fail with leasing.ErrThrottled after their busy timeout. Keep writes short, and kill a process instead of
-// stopping it. The kernel frees the lock of a process that has ended.
+// stopping the process. The kernel frees the lock of a process that has ended.
 //
 // On SQLite the writers of a process take turns. Single statements that wait for theirs, like those of a lease, join the transaction of
 // the writer whose turn it is, after its last statement, and share its outcome.

@@ -101,7 +101,7 @@ type method int
 func (m method) Error() string { return "a driver's" }
 func (m method) Code() int     { return int(m) }
 
-// T197: an error that the server reports instead of committing is an answer, whatever its code. A session that ends is none.
+// T197: an error that the server reports instead of committing is an answer, whatever its code. The end of a session is no such answer.
 func TestTrap_T197_WhatARollbackIs(t *testing.T) {
 	for _, code := range []string{"23503", "23505", "25P02", "P0001", "40001", "40P01", "22023", "53100", "55P03", "42P01", "AB123"} {
 		require.True(t, sqlkit.Postgres(&pgconn.PgError{Code: code}).RolledBack, code)
