@@ -400,6 +400,9 @@ func (c *Cleaner[Tx]) runHooks(ctx context.Context, last int64) error {
 		return err
 	}
 	for _, e := range entries {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
 		if err := c.hookEntry(ctx, e); err != nil {
 			return err
 		}

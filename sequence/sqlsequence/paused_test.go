@@ -152,6 +152,19 @@ func TestLimitsOfTheApplicationAreKept_postgres(t *testing.T) {
 	require.NoError(t, err)
 }
 
+// The server's limits have a range, which a lease may exceed.
+func TestALongLeaseIsCommitted_postgres(t *testing.T) {
+	p := newPostgres(t)
+	store := p.Open(t)
+	require.NoError(t, store.CreateStream(t.Context(), "s"))
+	e, err := store.Lease(t.Context(), seqstore.LeaseRequest{Stream: "s", Op: "o", Duration: seqstore.MaxDuration})
+	require.NoError(t, err)
+	_, err = store.Commit(t.Context(), seqstore.CommitRequest{Stream: "s", Seq: e.Seq, Token: e.Token}, func(ctx context.Context, tx *sql.Tx, e sequence.Entry) error {
+		return p.Insert(ctx, tx, e.Op)
+	})
+	require.NoError(t, err)
+}
+
 // A write that outlasts its lease is ended also in a process that is well.
 func TestTrap_T196_AWriteThatOutlastsItsLeaseIsEnded(t *testing.T) {
 	t.Parallel()

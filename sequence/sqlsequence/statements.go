@@ -2,6 +2,7 @@ package sqlsequence
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -99,7 +100,7 @@ func newStatements(d dialect, schema, prefix string) *statements {
 		if d.bound == nil {
 			return ""
 		}
-		return " AND " + d.bound(fmt.Sprintf("greatest(%d, (%s) / 1000)", shortestWrite.Milliseconds(), us))
+		return " AND " + d.bound(fmt.Sprintf("least(%d, greatest(%d, (%s) / 1000))", math.MaxInt32, shortestWrite.Milliseconds(), us))
 	}
 	commit := func(also string) string {
 		return `UPDATE {{entry}} SET state = 'committed', closed_us = {{now}}, payload = $4, work_phase = '', work_data = NULL
