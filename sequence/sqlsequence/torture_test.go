@@ -36,7 +36,9 @@ func options() sequencetest.TortureOptions {
 	if long, err := time.ParseDuration(os.Getenv("LEASING_TEST_TORTURE")); err == nil {
 		o.For = long
 	}
-	o.Rounds = max(o.Rounds, int(o.For/(20*time.Second))/3*3)
+	if o.For > time.Minute {
+		o.Rounds, o.Lease, o.Pause = 6, time.Second, 2*time.Second
+	}
 	return o
 }
 
