@@ -48,7 +48,7 @@ func (e *DamagedError) Error() string {
 // ErrJournalInUse is returned by OpenJournal if another Journal has the file, in this process or in another.
 var ErrJournalInUse = errors.New("another process, or another Journal of this one, has the file open")
 
-// OpenJournal opens a journal, or makes it. A file that another Journal has open is refused with ErrJournalInUse: try again
+// OpenJournal opens or makes a journal. A file that another Journal has open is refused with ErrJournalInUse: try again
 // when its process has ended, or give each process its own file.
 func OpenJournal(path string) (*Journal, error) {
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)

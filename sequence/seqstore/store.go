@@ -245,7 +245,7 @@ type Page struct {
 	Entries []Entry
 	// Through is the watermark, or the seal, at the same moment.
 	Through int64
-	// Last is the last number that was issued at that moment; 0 before the first.
+	// Last is the last number that was issued at that moment, and 0 if the stream is new.
 	Last int64
 	// Epoch is the stream's.
 	Epoch string
