@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/distributedleasing/leasing"
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/sequence"
 	"github.com/distributedleasing/leasing/sequence/seqstore"
@@ -190,8 +191,10 @@ func TestTrap_T197_PassengersAreNotRefused_sqlite(t *testing.T) {
 	write := s.refusing(t)["deferred constraint"]
 	store := s.Open(t).(*Store[*sql.Tx])
 	require.NoError(t, store.CreateStream(t.Context(), "s"))
-	stream, err := sequence.NewStream[*sql.Tx](store, "s", sequence.Options[*sql.Tx]{})
-	require.NoError(t, err)
+	lease := func() error {
+		_, err := store.Lease(context.Background(), seqstore.LeaseRequest{Stream: "s", Op: "passenger", Duration: time.Hour})
+		return err
+	}
 	e, err := store.Lease(t.Context(), seqstore.LeaseRequest{Stream: "s", Op: "o", Duration: time.Hour})
 	require.NoError(t, err)
 	database := store.on.(*sqliteDatabase)
@@ -202,19 +205,15 @@ func TestTrap_T197_PassengersAreNotRefused_sqlite(t *testing.T) {
 	}
 	passenger := make(chan error, 1)
 	_, err = store.Commit(t.Context(), seqstore.CommitRequest{Stream: "s", Seq: e.Seq, Token: e.Token}, func(ctx context.Context, tx *sql.Tx, e sequence.Entry) error {
-		go func() {
-			n, err := stream.Lease(context.Background(), sequence.Operation{ID: "passenger", Duration: time.Hour})
-			if err == nil {
-				err = n.Commit(context.Background(), nil, nil)
-			}
-			passenger <- err
-		}()
+		go func() { passenger <- lease() }()
 		assert.Eventually(t, func() bool { return waiting() == 1 }, time.Minute, time.Millisecond)
 		return write(ctx, tx, e)
 	})
 	require.ErrorIs(t, err, sequence.ErrRefused)
-	require.NoError(t, <-passenger)
-	require.NoError(t, stream.Close(t.Context()))
+	told := <-passenger
+	require.ErrorIs(t, told, leasing.ErrThrottled)
+	require.NotErrorIs(t, told, sequence.ErrRefused)
+	require.NoError(t, lease(), "it is asked again")
 }
 
 // A connection that is cut inside the write is an unknown outcome, whatever the write says.
