@@ -271,13 +271,13 @@ func (l *ledger) resolve(now time.Time, req seqstore.ResolveRequest) (change, er
 	if outcome == seqstore.OutcomeFailed {
 		e.Attempts++
 		e.LastError = req.Reason
+		e.ClaimUntil, e.NotBefore = now, now.Add(req.RetryAfter)
 		if req.MaxAttempts != 0 && e.Attempts >= req.MaxAttempts {
 			outcome, reason = seqstore.OutcomeGap, seqstore.ReasonRecoveryFailed
 		}
 	}
 	switch outcome {
 	case seqstore.OutcomeFailed:
-		e.ClaimUntil, e.NotBefore = now, now.Add(req.RetryAfter)
 		return change{put: []seqstore.Entry{e}, result: e}, nil
 	case seqstore.OutcomeGap:
 		e.State, e.ClosedAt, e.Reason, e.Uncleaned = seqstore.Gap, now, cmp.Or(reason, seqstore.ReasonExpired), req.Uncleaned
