@@ -81,6 +81,8 @@ var (
 	ErrOtherPayload  = seqstore.ErrOtherPayload  // the number is committed, with another payload
 	ErrUnknownStream = seqstore.ErrUnknownStream // nobody has created the stream
 	ErrOpen          = seqstore.ErrOpen          // something is open where nothing may be
+	ErrRefused       = seqstore.ErrRefused       // the database has refused what the transaction wrote, and nothing was changed
+	ErrCheckpoint    = seqstore.ErrCheckpoint    // a Reader's place is not one of the present stream
 	ErrNotFound      = seqstore.ErrNotFound      // there is no such number, operation or item
 )
 
@@ -90,6 +92,10 @@ type (
 	LateCommitError = seqstore.LateCommitError
 	// EndedError says what became of an operation's number. It matches ErrEnded.
 	EndedError = seqstore.EndedError
+	// RefusedError has the answer of a database that has rolled a transaction back. It matches ErrRefused.
+	RefusedError = seqstore.RefusedError
+	// CheckpointError says why a Reader can't go on from its place. It matches ErrCheckpoint.
+	CheckpointError = seqstore.CheckpointError
 	// OpenError names the lowest open number that stands in the way. It matches ErrOpen.
 	OpenError = seqstore.OpenError
 )

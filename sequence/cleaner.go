@@ -7,11 +7,13 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/distributedleasing/leasing"
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/internal/panics"
 	"github.com/distributedleasing/leasing/sequence/seqstore"
 )
 
@@ -35,7 +37,7 @@ type CleanerOptions[Tx any] struct {
 	// Write is the application's own write for recovered work, in the transaction that
 	// issues the new number.
 	Write Write[Tx]
-	// MaxAttempts is how many recoveries of a number may fail before it becomes a gap. Default 5.
+	// MaxAttempts is the number of recoveries of one number that may fail, or panic, before it becomes a gap. Default 5.
 	MaxAttempts int
 	// RetryAfter is the pause after the first failure. It doubles with each, up to 5
 	// minutes, less up to a quarter at random. Default 1 s.
@@ -56,7 +58,7 @@ type CleanerOptions[Tx any] struct {
 
 	// Hooks free resources that a lost operation held elsewhere: locks, temporary files. They
 	// run in parallel when the number is closed, and again at later sweeps, in any process,
-	// until all have succeeded. So they must be idempotent.
+	// until all have succeeded. So they must be idempotent. Their context ends after ClaimFor, and then the cleaner goes on.
 	Hooks []Hook
 }
 
@@ -71,6 +73,8 @@ type Cleaner[Tx any] struct {
 	options   CleanerOptions[Tx]
 	manager   leasing.Manager
 	telemetry *telemetry
+	hooksFrom atomic.Int64 // where the hooks of the next sweep begin; 0 before the first
+	hooking   sync.Map     // numbers whose hooks have not returned
 }
 
 // NewCleaner makes a Cleaner for one stream. It makes no request, and does nothing before Run or
@@ -178,7 +182,7 @@ func (c *Cleaner[Tx]) Sweep(ctx context.Context) (r Report, err error) {
 			claimed, err = c.recoverNext(ctx, &r)
 		}
 		if err != nil || !claimed {
-			return r, errors.Join(err, c.runHooks(ctx, 1, hookPage))
+			return r, errors.Join(err, c.runHooks(ctx, status.Last))
 		}
 		if r.Recovery && n%c.options.Batch == 0 {
 			if !sleep(ctx, c.options.BatchPause) {
@@ -213,9 +217,25 @@ func (c *Cleaner[Tx]) look(ctx context.Context, r *Report) (s Status, err error)
 	}
 	c.options.Lease.Logger.Warn("sequence: recovery mode", "stream", c.stream, "on", r.Recovery, "expired", s.Expired)
 	if c.options.OnMode != nil {
-		c.options.OnMode(ctx, r.Recovery)
+		err := guarded(func() error {
+			c.options.OnMode(ctx, r.Recovery)
+			return nil
+		})
+		if err != nil {
+			c.options.Lease.Logger.Error("sequence: OnMode failed", "stream", c.stream, "error", err)
+		}
 	}
 	return s, nil
+}
+
+// guardedWrite is the application's write, whose panic is an error: a failed attempt.
+func (c *Cleaner[Tx]) guardedWrite() Write[Tx] {
+	if c.options.Write == nil {
+		return nil
+	}
+	return func(ctx context.Context, tx Tx, e Entry) error {
+		return guarded(func() error { return c.options.Write(ctx, tx, e) })
+	}
 }
 
 // claimLease is a claim on its way through the engine.
@@ -276,7 +296,7 @@ func (c *Cleaner[Tx]) recoverNext(ctx context.Context, r *Report) (claimed bool,
 		return true, err
 	}
 	var closed Entry
-	err = repeat(work, lease, c.options.Write, func(write Write[Tx]) (err error) {
+	_, err = repeat(work, lease, c.guardedWrite(), func(write Write[Tx]) (err error) {
 		closed, err = c.store.Resolve(work, req, write)
 		return err
 	})
@@ -296,7 +316,14 @@ func (c *Cleaner[Tx]) recoverNext(ctx context.Context, r *Report) (claimed bool,
 		return true, err
 	}
 	c.count(ctx, r, e, closed, req, step)
-	return true, c.runHooks(ctx, e.Seq, 1)
+	if len(c.options.Hooks) == 0 || !closed.Uncleaned && closed.Seq == e.Seq {
+		return true, nil
+	}
+	due, err := c.due(ctx, e.Seq, 1)
+	if err != nil || len(due) == 0 || due[0].Seq != e.Seq {
+		return true, err
+	}
+	return true, c.hookEntry(ctx, due[0])
 }
 
 // keep puts completed work into the manual queue before its number may become a gap: the
@@ -343,31 +370,76 @@ func (c *Cleaner[Tx]) backOff(failures int) time.Duration {
 // hookPage is how many numbers' hooks a sweep runs at most.
 const hookPage = 100
 
-// runHooks runs the hooks that are due, of up to limit numbers from one on.
-func (c *Cleaner[Tx]) runHooks(ctx context.Context, from int64, limit int) error {
+// due are up to limit numbers from one on whose hooks are due.
+func (c *Cleaner[Tx]) due(ctx context.Context, from int64, limit int) ([]Entry, error) {
+	page, err := c.store.Read(ctx, seqstore.ReadRequest{Stream: c.stream, From: from, Limit: limit, Uncleaned: true})
+	return page.Entries, err
+}
+
+// runHooks runs hooks that are due, of up to hookPage numbers. It begins behind the numbers of the sweep before, the first
+// time anywhere up to the last number, and goes on at the front: hooks that fail again and again keep no others waiting.
+func (c *Cleaner[Tx]) runHooks(ctx context.Context, last int64) error {
 	if len(c.options.Hooks) == 0 {
 		return nil
 	}
-	page, err := c.store.Read(ctx, seqstore.ReadRequest{Stream: c.stream, From: from, Limit: limit, Uncleaned: true})
+	from := c.hooksFrom.Load()
+	if from == 0 {
+		from = 1 + rand.Int64N(max(last, 1))
+	}
+	entries, err := c.due(ctx, from, hookPage)
+	if err == nil && len(entries) < hookPage {
+		var front []Entry
+		front, err = c.due(ctx, 1, hookPage-len(entries))
+		for _, e := range front {
+			if e.Seq < from {
+				entries = append(entries, e)
+			}
+		}
+	}
 	if err != nil {
 		return err
 	}
-	for _, e := range page.Entries {
+	for _, e := range entries {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
 		if err := c.hookEntry(ctx, e); err != nil {
 			return err
 		}
+		c.hooksFrom.Store(e.Seq + 1)
 	}
 	return nil
 }
 
+// hookEntry runs the hooks of a number, and waits for them for ClaimFor. They are not run again before all have returned.
 func (c *Cleaner[Tx]) hookEntry(ctx context.Context, e Entry) error {
-	failures := make(chan error, len(c.options.Hooks))
-	for _, hook := range c.options.Hooks {
-		go func() { failures <- guarded(func() error { return hook(ctx, e) }) }()
+	if _, running := c.hooking.LoadOrStore(e.Seq, true); running {
+		return nil
 	}
+	bounded, cancel := context.WithTimeout(ctx, c.options.ClaimFor)
+	ended := make(chan error, 1)
+	go func() {
+		defer cancel()
+		failures := make(chan error, len(c.options.Hooks))
+		for _, hook := range c.options.Hooks {
+			panics.Go(func() error { return hook(bounded, e.Clone()) }, func(err error) { failures <- panicked(err) })
+		}
+		var err error
+		for range c.options.Hooks {
+			err = errors.Join(err, <-failures)
+		}
+		c.hooking.Delete(e.Seq)
+		ended <- err
+	}()
 	var err error
-	for range c.options.Hooks {
-		err = errors.Join(err, <-failures)
+	select {
+	case err = <-ended:
+	case <-bounded.Done():
+		select {
+		case err = <-ended:
+		default:
+			err = fmt.Errorf("they have not returned: %w", context.Cause(bounded))
+		}
 	}
 	if err != nil {
 		c.telemetry.hooks.Add(ctx, 1, about(e.Stream, e.Kind))

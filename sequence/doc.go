@@ -32,7 +32,10 @@
 //   - Nothing changes behind a seal. A reader that stops at the seal sees the same
 //     entries on every replay.
 //   - No number blocks its stream for ever. When its lease has run out a
-//     [Cleaner] claims it, in order, and recovers its work or records a gap.
+//     [Cleaner] claims it, in order, and recovers its work or records a gap. A process that is paused or cut off in its
+//     write does not keep others from it, as far as the database can tell: see package sqlsequence about SQLite.
+//   - A refusal of the database, at COMMIT for instance, is an answer: a [RefusedError] to a writer, and a failed attempt of a
+//     cleaner. So is a panic of a callback to a cleaner.
 //   - Closing a number wakes the waiters for it.
 //
 // # What it does not promise

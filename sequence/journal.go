@@ -15,9 +15,9 @@ import (
 )
 
 // Journal keeps finished results in a local file while the store can't be reached. Each record is a line with a
-// checksum, synced to disk before append returns. A last record that a crash left incomplete is cut off at the
-// next opening, since append had not returned for it. It is safe for concurrent use, and for one process at a
-// time.
+// checksum, synced to disk before append returns. A last record that a crash left incomplete, without the end of its line, is
+// cut off at the next opening, since append had not returned for this record. It is safe for concurrent use. One Journal at a time
+// has the file, which is locked where the system has flock(2).
 type Journal struct {
 	mu      sync.Mutex
 	file    *os.File
@@ -45,14 +45,21 @@ func (e *DamagedError) Error() string {
 	return fmt.Sprintf("sequence: journal %s: lines %v are damaged, and their results not settled; keep the file, and look at it", e.Path, e.Lines)
 }
 
-// OpenJournal opens a journal, or makes it.
+// ErrJournalInUse is returned by OpenJournal if another Journal has the file, in this process or in another.
+var ErrJournalInUse = errors.New("another process, or another Journal of this one, has the file open")
+
+// OpenJournal opens or makes a journal. A file that another Journal has open is refused with ErrJournalInUse: try again
+// when its process has ended, or give each process its own file.
 func OpenJournal(path string) (*Journal, error) {
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("sequence: journal: %w", err)
 	}
 	j := &Journal{file: file}
-	if err = j.load(); err == nil {
+	if err = lockFile(file); err == nil {
+		err = j.load()
+	}
+	if err == nil {
 		err = syncFolder(filepath.Dir(path))
 	}
 	if err != nil {
@@ -79,13 +86,19 @@ func (j *Journal) load() error {
 	for line := 1; len(text) > 0; line++ {
 		one, rest, whole := bytes.Cut(text, []byte("\n"))
 		var r journalRecord
-		if !whole || !parse(one, &r) {
-			if len(rest) == 0 { // torn by a crash, or by a full disk
-				return j.file.Truncate(j.size)
+		switch {
+		case !whole && !parse(one[:len(one)-1], &r): // torn by a crash, or by a full disk
+			return j.file.Truncate(j.size)
+		case !whole: // the end of a line is damaged, and the record is not
+			if _, err := j.file.WriteAt([]byte("\n"), j.size+int64(len(one))-1); err != nil {
+				return err
 			}
-			j.damaged = append(j.damaged, line)
-		} else {
+			one = one[:len(one)-1]
 			j.note(r)
+		case parse(one, &r):
+			j.note(r)
+		default:
+			j.damaged = append(j.damaged, line)
 		}
 		j.size += int64(len(one)) + 1
 		text = rest

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -134,6 +135,49 @@ func TestATornRecordIsCutOff(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, int64(strings.Index(string(text), "\n")+1), info.Size(), "what follows begins a line of its own")
 	}
+}
+
+// A damaged last line is not one that a crash has torn: append had returned for this record.
+func TestTrap_T202_ADamagedLastRecordIsReported(t *testing.T) {
+	path, text := journaled(t)
+	first := strings.Index(string(text), "\n") + 1
+	for at := first; at < len(text); at++ {
+		damaged := slices.Clone(text)
+		damaged[at] ^= 1
+		require.NoError(t, os.WriteFile(path, damaged, 0o600))
+		journal, err := sequence.OpenJournal(path)
+		require.NoError(t, err)
+		pending := journal.Pending("s")
+		if at == len(text)-1 { // the end of the line: the record is whole
+			require.Len(t, pending, 2)
+			require.NoError(t, journal.Damaged())
+		} else {
+			require.Len(t, pending, 1)
+			lines := (*sequence.DamagedError)(nil)
+			require.ErrorAs(t, journal.Damaged(), &lines, "byte %d", at)
+			require.Equal(t, []int{2}, lines.Lines)
+		}
+		require.NoError(t, journal.Close())
+		kept, err := os.ReadFile(path)
+		require.NoError(t, err)
+		require.Len(t, kept, len(text), "it is kept for a person to look at")
+	}
+}
+
+// Two processes that overlap in a restart have one file: the second is refused until the first has closed the file.
+func TestTrap_T202_AJournalHasOneProcess(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal")
+	journal, err := sequence.OpenJournal(path)
+	require.NoError(t, err)
+	_, err = sequence.OpenJournal(path)
+	require.ErrorIs(t, err, sequence.ErrJournalInUse)
+	require.NoError(t, os.Symlink(path, path+" too"))
+	_, err = sequence.OpenJournal(path + " too")
+	require.ErrorIs(t, err, sequence.ErrJournalInUse)
+	require.NoError(t, journal.Close())
+	journal, err = sequence.OpenJournal(path)
+	require.NoError(t, err)
+	require.NoError(t, journal.Close())
 }
 
 func TestADamagedRecordIsReported(t *testing.T) {

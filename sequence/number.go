@@ -8,6 +8,7 @@ import (
 
 	"github.com/distributedleasing/leasing"
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
 	"github.com/distributedleasing/leasing/sequence/seqstore"
 )
 
@@ -19,11 +20,12 @@ type Number[Tx any] struct {
 	began  time.Time
 	op     Operation
 
-	mu     sync.Mutex
-	closed bool       // committed or released
-	tried  *Unsettled // the latest Commit, unless it has succeeded
-	write  Write[Tx]  // of it
-	next   *Number[Tx]
+	mu      sync.Mutex
+	closed  bool       // committed or released
+	tried   *Unsettled // the latest Commit, unless it has succeeded, or was refused
+	unknown bool       // its outcome
+	write   Write[Tx]  // of it
+	next    *Number[Tx]
 
 	leaseNext func(*along) (*Number[Tx], error) // as part of the first Commit, unless nil
 }
@@ -81,7 +83,11 @@ func (n *Number[Tx]) Save(ctx context.Context, phase Phase, data []byte) error {
 //
 // It returns a *LateCommitError if the number is no longer the caller's: then nothing was
 // changed. Committing again with the same payload is no error; with a different one it is
-// ErrOtherPayload. An error of write is returned unchanged, and the number is still held.
+// ErrOtherPayload. An error of write is returned unchanged, and the number is still held. If the database refuses
+// the rows of write, at COMMIT for instance, the error is a *RefusedError, and the number is still held. A panic of write releases the number, and goes on.
+//
+// write has what is left of the lease, at least three seconds: then its context ends, and PostgreSQL ends the transaction of a
+// process that is paused or cut off. If the connection breaks under write the request is retried.
 //
 // The store decides whether the lease still lasts, not this process's clock. So a Commit may
 // succeed although the number's Context has ended, if ctx has not.
@@ -94,14 +100,24 @@ func (n *Number[Tx]) Commit(ctx context.Context, payload []byte, write Write[Tx]
 		return err
 	}
 	n.mu.Lock()
-	if !n.closed {
-		n.tried, n.write = &Unsettled{Seq: req.Seq, Op: n.op.ID, Token: req.Token, Payload: payload}, write
+	if n.closed { // the context of the work has ended with the number
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), n.stream.requestTime())
+		defer cancel()
+	} else {
+		n.tried, n.write, n.unknown = &Unsettled{Seq: req.Seq, Op: n.op.ID, Token: req.Token, Payload: payload}, write, false
 	}
 	leaseNext := n.leaseNext
 	n.leaseNext = nil
 	n.mu.Unlock()
+	returned := false
+	defer func() {
+		if !returned { // a panic of write, which goes on
+			_ = n.Release(ctx)
+		}
+	}()
 	var next *Number[Tx]
-	err := repeat(ctx, n.lease, write, func(write Write[Tx]) (err error) {
+	own, err := repeat(ctx, n.lease, write, func(write Write[Tx]) (err error) {
 		if leaseNext != nil {
 			next, err = n.commitAndLease(ctx, req, leaseNext, write)
 			leaseNext = nil // a number that was leased without a word is found by its operation
@@ -110,13 +126,21 @@ func (n *Number[Tx]) Commit(ctx context.Context, payload []byte, write Write[Tx]
 		_, err = n.stream.store.Commit(ctx, req, write)
 		return err
 	})
+	returned = true
 	if errors.Is(err, ErrLate) {
 		n.stream.telemetry.late.Add(ctx, 1, about(n.stream.name, n.op.Kind))
 	}
+	n.mu.Lock()
 	if err != nil {
+		defer n.mu.Unlock()
+		switch {
+		case own || errors.Is(err, ErrRefused): // there is nothing to settle
+			n.tried, n.write = nil, nil
+		case !decided(err):
+			n.unknown = true
+		}
 		return err
 	}
-	n.mu.Lock()
 	first := !n.closed
 	n.closed, n.tried, n.write = true, nil, nil
 	if next != nil {
@@ -174,23 +198,42 @@ func (n *Number[Tx]) following() (next *Number[Tx]) {
 	return next
 }
 
-// repeat makes a request again for as long as its outcome is unknown and the lease lasts. An error of
-// the caller's own write ends it.
-func repeat[Tx any](ctx context.Context, lease leasing.Lease, write Write[Tx], request func(Write[Tx]) error) error {
-	own := false
+// repeat makes a request again while its outcome is unknown and the lease lasts, for as long as the lease had left at the first
+// failure: a store that answers otherwise would be asked for ever. An error of the caller's own write ends it, unless the store
+// says that the connection broke. An error of the context brings the last cause along.
+func repeat[Tx any](ctx context.Context, lease leasing.Lease, write Write[Tx], request func(Write[Tx]) error) (own bool, err error) {
 	noting := write
 	if write != nil {
 		noting = func(ctx context.Context, tx Tx, e Entry) error {
 			err := write(ctx, tx, e)
-			own = err != nil
+			own = err != nil && (ctx.Err() == nil || !ofContext(err))
 			return err
 		}
 	}
+	var cause error
+	unknown := false // the outcome of an attempt
+	var until time.Time
 	for pause := 10 * time.Millisecond; ; pause = min(2*pause, time.Second) {
 		own = false
-		err := request(noting)
-		if err == nil || own || decided(err) || ctx.Err() != nil || lease.Err() != nil {
-			return err
+		err = request(noting)
+		own = own && (ofContext(err) || !errors.Is(err, leasing.ErrUnavailable))
+		switch {
+		case err == nil || own || decided(err):
+			return own, err
+		case until.IsZero():
+			until = time.Now().Add(lease.Remaining())
+		}
+		unknown = unknown || !abstractions.NotApplied(err)
+		if ofContext(err) {
+			err = errors.Join(err, cause)
+		} else {
+			cause = err
+		}
+		if ctx.Err() != nil || lease.Err() != nil || !time.Now().Add(pause).Before(until) {
+			if unknown && abstractions.NotApplied(err) { // the last attempt was not applied, and an earlier one may have been
+				err = providerkit.Partial(err)
+			}
+			return false, err
 		}
 		select {
 		case <-time.After(pause):
@@ -200,9 +243,14 @@ func repeat[Tx any](ctx context.Context, lease leasing.Lease, write Write[Tx], r
 	}
 }
 
+// ofContext reports whether an error says that a context has ended, and no more.
+func ofContext(err error) bool {
+	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
+}
+
 // decided reports whether a store has answered for good.
 func decided(err error) bool {
-	for _, answer := range []error{ErrLate, ErrEnded, ErrOtherPayload, ErrUnknownStream, ErrOpen, ErrNotFound} {
+	for _, answer := range []error{ErrLate, ErrEnded, ErrOtherPayload, ErrUnknownStream, ErrOpen, ErrNotFound, ErrRefused} {
 		if errors.Is(err, answer) {
 			return true
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"strings"
 
 	"github.com/distributedleasing/leasing/sequence/seqstore"
 )
@@ -17,12 +18,20 @@ type Reader struct {
 	// Sealed makes the Reader stop at the seal, so that every replay sees the same. Without it
 	// the Reader reads up to the watermark, and a gap that it has read may be filled later.
 	Sealed bool
+	// After, unless "", is the Mark of the last entry that was read, the one before the number from which Read or Follow go on. A
+	// reader that keeps it with its place is told if the stream has another epoch since: see Store.NewEpoch. It also notices most
+	// restores of a backup that no epoch tells of.
+	After string
 	// Page is how many entries are read at a time. Default 256.
 	Page int
 }
 
 // Read iterates over the entries from a number on, up to the watermark or the seal as they are when the
-// loop gets there. It ends at the first error.
+// loop reads the page. From 1, or 0, it begins with the first entry that is kept. It ends at the first error.
+//
+// The error is a *CheckpointError, which matches ErrCheckpoint, if the reader can't go on from a number without missing
+// results: entries from that number on are forgotten, it lies beyond the next number of the stream, or the entry
+// before it is not the one of After, nor the one that this loop has read. The stream is then another than the one that was read before.
 func (r Reader) Read(ctx context.Context, from int64) iter.Seq2[Entry, error] {
 	return r.iterate(ctx, from, false)
 }
@@ -36,12 +45,12 @@ func (r Reader) Follow(ctx context.Context, from int64) iter.Seq2[Entry, error] 
 
 func (r Reader) iterate(ctx context.Context, from int64, follow bool) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
-		first := max(from, 1)
-		for next := first; ; {
-			page, err := r.page(ctx, next)
+		after := r.After
+		for next := max(from, 1); ; {
+			page, err := r.page(ctx, next, after)
 			if err == nil && follow && len(page.Entries) == 0 {
 				err = await(ctx, r.Records, r.Stream, func(ctx context.Context) (bool, error) {
-					page, err = r.page(ctx, next)
+					page, err = r.page(ctx, next, after)
 					return len(page.Entries) > 0, err
 				})
 			}
@@ -49,8 +58,8 @@ func (r Reader) iterate(ctx context.Context, from int64, follow bool) iter.Seq2[
 				yield(Entry{}, err)
 				return
 			}
-			for _, e := range page.Entries {
-				if e.Seq > next && next > first { // what is below the first may be forgotten
+			for i, e := range page.Entries {
+				if e.Seq > next && i > 0 {
 					yield(Entry{}, fmt.Errorf("sequence: read %q: number %d is missing before %d: %w", r.Stream, next, e.Seq, ErrNotFound))
 					return
 				}
@@ -59,6 +68,9 @@ func (r Reader) iterate(ctx context.Context, from int64, follow bool) iter.Seq2[
 				}
 				next = e.Seq + 1
 			}
+			if len(page.Entries) > 0 {
+				after = page.Entries[len(page.Entries)-1].Mark()
+			}
 			if !follow && next > page.Through || len(page.Entries) == 0 {
 				return
 			}
@@ -66,12 +78,39 @@ func (r Reader) iterate(ctx context.Context, from int64, follow bool) iter.Seq2[
 	}
 }
 
-func (r Reader) page(ctx context.Context, from int64) (seqstore.Page, error) {
+// page reads entries from next on, the first of which is next, or the first that is kept if next is 1. after is the mark of
+// the entry before, if that was read.
+func (r Reader) page(ctx context.Context, next int64, after string) (seqstore.Page, error) {
 	limit := r.Page
 	if limit <= 0 {
 		limit = 256
 	}
-	return r.Records.Read(ctx, seqstore.ReadRequest{Stream: r.Stream, From: from, Limit: limit, Sealed: r.Sealed})
+	page, err := r.Records.Read(ctx, seqstore.ReadRequest{Stream: r.Stream, From: next, Limit: limit, Sealed: r.Sealed})
+	if err != nil {
+		return page, err
+	}
+	outside := func(format string, args ...any) (seqstore.Page, error) {
+		return seqstore.Page{}, &CheckpointError{Stream: r.Stream, From: next, Why: fmt.Sprintf(format, args...)}
+	}
+	switch {
+	case next > page.Last+1:
+		return outside("the last number that was issued is %d, as after the restore of a backup", page.Last)
+	case after != "" && epochOf(after) != page.Epoch:
+		return outside("the stream is in another epoch, as after the restore of a backup")
+	case after != "" && page.Before != "" && page.Before != after:
+		return outside("number %d has another entry than the one that was read, as after the restore of a backup", next-1)
+	case next > 1 && len(page.Entries) > 0 && page.Entries[0].Seq != next:
+		return outside("the numbers up to %d are forgotten", page.Entries[0].Seq-1)
+	case next > 1 && len(page.Entries) == 0 && next <= page.Through:
+		return outside("the numbers up to %d are forgotten", page.Through)
+	}
+	return page, nil
+}
+
+// epochOf is the epoch of a mark, whose parts are the number, the epoch and a digest.
+func epochOf(mark string) string {
+	_, rest, _ := strings.Cut(mark, "-")
+	return rest[:max(strings.LastIndex(rest, "-"), 0)]
 }
 
 // Gaps returns up to limit gaps from a number on that may still be filled.

@@ -3,11 +3,13 @@ package sequence
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"unicode"
 
+	"github.com/distributedleasing/leasing/internal/panics"
 	"github.com/distributedleasing/leasing/sequence/seqstore"
 )
 
@@ -89,7 +91,14 @@ func (c *Cleaner[Tx]) chain(ctx context.Context, e Entry) (req seqstore.ResolveR
 	req = seqstore.ResolveRequest{Stream: e.Stream, Seq: e.Seq, Token: e.Token, Outcome: OutcomeGap, Reason: ReasonExpired}
 	steps := c.options.Steps
 	if c.options.Select != nil {
-		steps = c.options.Select(ctx, e, steps)
+		err := guarded(func() error {
+			steps = c.options.Select(ctx, e.Clone(), slices.Clone(steps))
+			return nil
+		})
+		if err != nil {
+			req.Outcome, req.Reason = seqstore.OutcomeFailed, reasonOf(fmt.Errorf("select: %w", err))
+			return req, "select"
+		}
 	}
 	for _, s := range steps {
 		var recovery Recovery
@@ -112,14 +121,22 @@ func (c *Cleaner[Tx]) chain(ctx context.Context, e Entry) (req seqstore.ResolveR
 	return req, "gap"
 }
 
-// guarded makes an error of a panic: one bad operation must not end the cleaner of all.
-func guarded(do func() error) (err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			err = fmt.Errorf("panic: %v", r)
+// guarded makes an error of a panic, and of the end of the goroutine: one bad operation must not end the cleaner of all.
+func guarded(do func() error) error {
+	ended := make(chan error, 1)
+	panics.Go(do, func(err error) { ended <- panicked(err) })
+	return <-ended
+}
+
+// panicked is an error of package panics in the words of this package.
+func panicked(err error) error {
+	if p, is := errors.AsType[*panics.Error](err); is {
+		if p.Value == nil {
+			return errors.New("it ended its goroutine")
 		}
-	}()
-	return do()
+		return fmt.Errorf("panic: %v", p.Value)
+	}
+	return err
 }
 
 // maxReason bounds what is stored of an error, in characters.

@@ -38,13 +38,14 @@ const settleRounds = 4
 
 // Settle does what is still possible for a result that came too late, or whose commit got no
 // answer. It never extends a lease. The payload is committed if the lease lasts after all, and
-// fills the number's gap if that is not sealed. While a recovery is due or under way it is saved as
-// completed work. If nothing of that is possible it goes into the manual queue. write is as in
+// fills the number's gap if that is not sealed. While a recovery is due or under way, or if the commit gets no answer again, it is
+// saved as completed work. If nothing of that is possible it goes into the manual queue. write is as in
 // Number.Commit. Settle returns the number's entry, too, as far as there is one.
 func (s *Stream[Tx]) Settle(ctx context.Context, late Unsettled, write Write[Tx]) (Settlement, Entry, error) {
 	if write == nil {
 		write = s.options.Write
 	}
+	var cause error // of a commit without an answer
 	for range settleRounds {
 		e, err := s.store.Find(ctx, s.name, late.Op)
 		if errors.Is(err, ErrNotFound) {
@@ -77,14 +78,20 @@ func (s *Stream[Tx]) Settle(ctx context.Context, late Unsettled, write Write[Tx]
 					return SettledCommitted, committed, nil
 				}
 				if !errors.Is(err, ErrLate) {
-					return "", e, err
+					cause = err
+				}
+				if cause != nil && decided(cause) {
+					return "", e, cause
 				}
 			}
 			settled = SettledSaved
 			err = s.store.Save(ctx, seqstore.SaveRequest{Stream: s.name, Seq: e.Seq, Token: late.Token, Work: Work{Phase: Completed, Data: late.Payload}})
 		}
+		if err == nil {
+			return settled, e, nil
+		}
 		if !errors.Is(err, ErrLate) {
-			return settled, e, err
+			return settled, e, errors.Join(err, cause)
 		}
 	}
 	return s.enqueue(ctx, late, Entry{}, "the number changed again and again")

@@ -71,6 +71,11 @@ func (s *Stream[Tx]) Subscribe(observer leasing.Observer) (unsubscribe func()) {
 	return s.manager.Subscribe(observer)
 }
 
+// requestTime bounds a request that the caller's context does not bound.
+func (s *Stream[Tx]) requestTime() time.Duration {
+	return cmp.Or(s.options.Lease.RequestTimeout, 10*time.Second)
+}
+
 // Close ends the stream in this process, as leasing.Manager.Close does: it cancels the
 // contexts of all numbers, and waits for their holders. The store stays open.
 func (s *Stream[Tx]) Close(ctx context.Context) error { return s.manager.Close(ctx) }
@@ -134,7 +139,7 @@ func (s *Stream[Tx]) lease(ctx context.Context, op Operation, along *along, acqu
 //
 //   - after Commit or Release in work there is nothing left to do;
 //   - an error or a panic of work releases the number, which makes a gap;
-//   - a Commit that came too late is settled: see Settle. If that could commit the payload after
+//   - a Commit that came too late, or got no answer, is settled: see Settle. If that could commit the payload after
 //     all, Do returns nil. Else it returns the *LateCommitError, whose Settled says
 //     where the payload is;
 //   - nil from work without Commit or Release releases the number, and is ErrNotCommitted.
@@ -209,15 +214,15 @@ var ErrNotCommitted = errors.New("the function has neither committed nor release
 // finish closes the number after the function of a Do.
 func (n *Number[Tx]) finish(ctx context.Context, err error) error {
 	n.mu.Lock()
-	tried, closed := n.tried, n.closed
+	tried, unknown, closed := n.tried, n.unknown, n.closed
 	n.mu.Unlock()
 	if closed {
 		return err
 	}
 	late := (*LateCommitError)(nil)
-	if tried != nil && (errors.Is(err, ErrLate) || n.lease.Err() != nil) {
+	if tried != nil && (unknown || errors.Is(err, ErrLate) || n.lease.Err() != nil) {
 		n.abandon(ctx)
-		settling, cancel := context.WithTimeout(context.WithoutCancel(ctx), cmp.Or(n.stream.options.Lease.RequestTimeout, 10*time.Second))
+		settling, cancel := context.WithTimeout(context.WithoutCancel(ctx), n.stream.requestTime())
 		settled, e, settleErr := n.stream.Settle(settling, *tried, n.write)
 		cancel()
 		if settleErr != nil && n.stream.options.Journal != nil {

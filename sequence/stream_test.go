@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/sequence"
 	"github.com/distributedleasing/leasing/sequence/memsequence"
 	"github.com/distributedleasing/leasing/sequence/seqstore"
@@ -59,6 +60,13 @@ func (f *faulty) Commit(ctx context.Context, req seqstore.CommitRequest, write s
 	}
 	e, err := f.Store.Commit(ctx, req, write)
 	return e, f.reply(err)
+}
+
+func (f *faulty) Save(ctx context.Context, req seqstore.SaveRequest) error {
+	if f.cut.Load() {
+		return errNetwork
+	}
+	return f.Store.Save(ctx, req)
 }
 
 func (f *faulty) CommitAndLease(ctx context.Context, req seqstore.CommitRequest, next seqstore.LeaseRequest, write sequence.Write[memsequence.Tx]) (done, leased sequence.Entry, err error) {
@@ -415,3 +423,100 @@ func TestAReaderTellsOfANumberThatIsMissing(t *testing.T) {
 }
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// unanswering is a store whose commits get no answer, or another one each time.
+type unanswering struct {
+	*memsequence.Store
+	answers []error // of commits and resolutions, in turn; the last stays
+	tries   int
+}
+
+func (u *unanswering) answer() error {
+	u.tries++
+	return u.answers[min(u.tries, len(u.answers))-1]
+}
+
+func (u *unanswering) Commit(context.Context, seqstore.CommitRequest, sequence.Write[memsequence.Tx]) (sequence.Entry, error) {
+	return sequence.Entry{}, u.answer()
+}
+
+func (u *unanswering) Resolve(ctx context.Context, req seqstore.ResolveRequest, write sequence.Write[memsequence.Tx]) (sequence.Entry, error) {
+	if req.Outcome != sequence.OutcomeRecovered {
+		return u.Store.Resolve(ctx, req, write)
+	}
+	return sequence.Entry{}, u.answer()
+}
+
+// A store whose answer is never understood is not asked for ever, although renewals get through.
+func TestTrap_T205_ACommitWithoutAnAnswerEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		odd := errors.New("an error that nothing knows")
+		store := &unanswering{Store: memsequence.New(), answers: []error{odd}}
+		require.NoError(t, store.CreateStream(t.Context(), "s"))
+		s, err := sequence.NewStream(store, "s", sequence.Options[memsequence.Tx]{})
+		require.NoError(t, err)
+		began := time.Now()
+		err = s.Do(context.Background(), sequence.Operation{ID: "o", Duration: time.Minute}, func(_ context.Context, n *sequence.Number[memsequence.Tx]) error {
+			return n.Commit(context.Background(), []byte("x"), nil)
+		})
+		require.ErrorIs(t, err, odd)
+		late := (*sequence.LateCommitError)(nil)
+		require.ErrorAs(t, err, &late)
+		require.Equal(t, sequence.SettledSaved, late.Settled, "the result is kept")
+		require.LessOrEqual(t, time.Since(began), 2*time.Minute)
+
+		// A cleaner counts it as a failure.
+		c, err := sequence.NewCleaner(store, "s", sequence.CleanerOptions[memsequence.Tx]{MaxAttempts: 2})
+		require.NoError(t, err)
+		for range 20 {
+			time.Sleep(time.Minute)
+			_, err := c.Sweep(t.Context())
+			require.NoError(t, err)
+		}
+		e, err := store.Find(t.Context(), "s", "o")
+		require.NoError(t, err)
+		require.Equal(t, sequence.ReasonRecoveryFailed, e.Reason)
+		require.Contains(t, e.LastError, odd.Error())
+		items, err := store.Manual(t.Context(), "s", 10)
+		require.NoError(t, err)
+		require.Len(t, items, 1)
+		require.NoError(t, c.Close(t.Context()))
+		require.NoError(t, s.Close(t.Context()))
+	})
+}
+
+// The end of a context brings the last cause along, and a request that was perhaps applied is not called "not applied".
+func TestTrap_T205_TheLastCauseIsTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		odd := errors.New("an error that nothing knows")
+		throttled := &leasing.ThrottledError{Err: errors.New("busy")}
+		store := &unanswering{Store: memsequence.New()}
+		require.NoError(t, store.CreateStream(t.Context(), "s"))
+		s, err := sequence.NewStream(store, "s", sequence.Options[memsequence.Tx]{})
+		require.NoError(t, err)
+		for _, c := range []struct {
+			answers    []error
+			cause      error
+			notApplied bool
+		}{
+			{[]error{odd, context.DeadlineExceeded}, odd, false},
+			{[]error{odd, throttled}, throttled.Err, false},
+			{[]error{throttled}, throttled, true},
+			{[]error{throttled, odd, sequence.ErrRefused}, sequence.ErrRefused, true},
+		} {
+			store.answers, store.tries = c.answers, 0
+			n, err := s.Lease(t.Context(), sequence.Operation{ID: time.Now().String(), Duration: time.Minute})
+			require.NoError(t, err)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			err = n.Commit(ctx, nil, nil)
+			cancel()
+			require.ErrorIs(t, err, c.cause)
+			if !errors.Is(err, sequence.ErrRefused) {
+				require.Equal(t, c.notApplied, abstractions.NotApplied(err), "%v", err)
+			}
+			require.NoError(t, n.Release(t.Context()))
+			time.Sleep(time.Millisecond)
+		}
+		require.NoError(t, s.Close(t.Context()))
+	})
+}

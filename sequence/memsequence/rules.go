@@ -18,6 +18,7 @@ type ledger struct {
 	name          string
 	next          int64 // the number that is issued next
 	sealed        int64
+	epoch         string
 	recoveryUntil time.Time
 	entries       map[int64]seqstore.Entry
 	open          map[int64]struct{}
@@ -248,6 +249,18 @@ func (l *ledger) releaseClaim(now time.Time, id string) change {
 	return change{again: true}
 }
 
+func (l *ledger) expire(now time.Time, seq int64) (change, error) {
+	e, ok := l.entries[seq]
+	switch {
+	case !ok:
+		return change{}, l.notFound(seq)
+	case !e.State.Open():
+		return change{again: true}, nil
+	}
+	e.ExpiresAt, e.ClaimUntil, e.NotBefore = earliest(e.ExpiresAt, now), earliest(e.ClaimUntil, now), earliest(e.NotBefore, now)
+	return change{put: []seqstore.Entry{e}}, nil
+}
+
 func (l *ledger) resolve(now time.Time, req seqstore.ResolveRequest) (change, error) {
 	e, err := l.guard("resolve", now, req.Seq, req.Token, claimed)
 	if err != nil {
@@ -258,13 +271,13 @@ func (l *ledger) resolve(now time.Time, req seqstore.ResolveRequest) (change, er
 	if outcome == seqstore.OutcomeFailed {
 		e.Attempts++
 		e.LastError = req.Reason
+		e.ClaimUntil, e.NotBefore = now, now.Add(req.RetryAfter)
 		if req.MaxAttempts != 0 && e.Attempts >= req.MaxAttempts {
 			outcome, reason = seqstore.OutcomeGap, seqstore.ReasonRecoveryFailed
 		}
 	}
 	switch outcome {
 	case seqstore.OutcomeFailed:
-		e.ClaimUntil, e.NotBefore = now, now.Add(req.RetryAfter)
 		return change{put: []seqstore.Entry{e}, result: e}, nil
 	case seqstore.OutcomeGap:
 		e.State, e.ClosedAt, e.Reason, e.Uncleaned = seqstore.Gap, now, cmp.Or(reason, seqstore.ReasonExpired), req.Uncleaned

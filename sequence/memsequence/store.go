@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/sequence/internal/watch"
 	"github.com/distributedleasing/leasing/sequence/seqstore"
 )
@@ -122,6 +123,14 @@ func (m *Store) CreateStream(ctx context.Context, stream string) error {
 			m.streams[stream] = newLedger(stream)
 		}
 		return nil
+	})
+}
+
+// NewEpoch begins an epoch.
+func (m *Store) NewEpoch(ctx context.Context, stream string) (string, error) {
+	return ask(ctx, m, stream, func(l *ledger, _ time.Time) (string, error) {
+		l.epoch = abstractions.NewID()
+		return l.epoch, nil
 	})
 }
 
@@ -255,6 +264,12 @@ func (m *Store) LeaveRecovery(ctx context.Context, stream string) (bool, error) 
 	})
 }
 
+// Expire ends a lease or a claim.
+func (m *Store) Expire(ctx context.Context, stream string, seq int64) error {
+	_, err := m.makes(ctx, stream, nil, nil, func(l *ledger, now time.Time) (change, error) { return l.expire(now, seq) })
+	return err
+}
+
 // Cleaned records that the hooks of a number have succeeded.
 func (m *Store) Cleaned(ctx context.Context, stream string, seq int64) error {
 	return m.in(ctx, stream, func(l *ledger, _ time.Time) error {
@@ -313,9 +328,13 @@ func (m *Store) Manual(ctx context.Context, stream string, limit int) ([]seqstor
 // Read returns entries.
 func (m *Store) Read(ctx context.Context, req seqstore.ReadRequest) (seqstore.Page, error) {
 	return ask(ctx, m, req.Stream, func(l *ledger, _ time.Time) (page seqstore.Page, _ error) {
-		page.Through = l.watermark()
+		page.Through, page.Last, page.Epoch = l.watermark(), l.next-1, l.epoch
 		if req.Sealed {
 			page.Through = l.sealed
+		}
+		if before, kept := l.entries[req.From-1]; kept {
+			before.Epoch = l.epoch
+			page.Before = before.Mark()
 		}
 		for seq := max(req.From, 1); seq < l.next && len(page.Entries) < req.Limit; seq++ {
 			e, kept := l.entries[seq]
@@ -325,12 +344,25 @@ func (m *Store) Read(ctx context.Context, req seqstore.ReadRequest) (seqstore.Pa
 			} else if len(req.States) > 0 {
 				wanted = slices.Contains(req.States, e.State)
 			}
-			if kept && wanted {
+			if e.Epoch = l.epoch; kept && wanted {
 				page.Entries = append(page.Entries, e.Clone())
 			}
 		}
 		return page, nil
 	})
+}
+
+// FindManual returns an item.
+func (m *Store) FindManual(ctx context.Context, id int64) (item seqstore.ManualItem, err error) {
+	err = m.alone(ctx, func() error {
+		if id < 1 || id > int64(len(m.manual)) {
+			return seqstore.ErrNotFound
+		}
+		item = m.manual[id-1]
+		item.Payload = bytes.Clone(item.Payload)
+		return nil
+	})
+	return item, err
 }
 
 // Find returns the entry of an operation.

@@ -24,6 +24,11 @@ var (
 	ErrUnknownStream = errors.New("unknown stream")
 	// ErrOpen: a number is open that must be closed. Carried by *OpenError.
 	ErrOpen = errors.New("a number is still open")
+	// ErrRefused: the database has refused what the transaction wrote, and nothing was changed. Carried by
+	// *RefusedError.
+	ErrRefused = errors.New("refused by the database")
+	// ErrCheckpoint: a reader's place is not one of the present stream. Carried by *CheckpointError.
+	ErrCheckpoint = errors.New("no such place in the stream")
 	// ErrNotFound: there is no such number, operation or item.
 	ErrNotFound = errors.New("not found")
 )
@@ -90,6 +95,40 @@ func (e *OpenError) Error() string {
 
 // Is makes the error match ErrOpen.
 func (e *OpenError) Is(target error) bool { return target == ErrOpen }
+
+// RefusedError is the answer of a database that has rolled back the transaction of a request, at COMMIT for instance: a
+// deferred constraint, or a failed statement that the caller's write has ignored. It matches ErrRefused, and its Err is
+// the database's. A request that is sent again meets the same answer, unless the data have changed.
+type RefusedError struct{ Err error }
+
+func (e *RefusedError) Error() string {
+	return fmt.Sprintf("sequence: %v, and nothing was changed: %v", ErrRefused, e.Err)
+}
+
+// Is makes the error match ErrRefused.
+func (e *RefusedError) Is(target error) bool { return target == ErrRefused }
+
+// NotApplied makes abstractions.NotApplied report true.
+func (e *RefusedError) NotApplied() bool { return true }
+
+func (e *RefusedError) Unwrap() error { return e.Err }
+
+// CheckpointError says that a reader can't go on from its place without missing results. It matches ErrCheckpoint, and
+// ErrNotFound.
+type CheckpointError struct {
+	Stream string
+	From   int64  // the number from which the reader wants to go on
+	Why    string // in words
+}
+
+func (e *CheckpointError) Error() string {
+	return fmt.Sprintf("sequence: read %q from %d: %v: %s; read again from the first number that is kept, and replace what was read before", e.Stream, e.From, ErrCheckpoint, e.Why)
+}
+
+// Is makes the error match ErrCheckpoint and ErrNotFound.
+func (e *CheckpointError) Is(target error) bool {
+	return target == ErrCheckpoint || target == ErrNotFound
+}
 
 // UnknownStream is the error of a store that is asked about a stream that nobody has created.
 // It matches ErrUnknownStream, and leasing.ErrNotSetUp.

@@ -2,6 +2,8 @@ package seqstore
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"fmt"
 	"time"
 )
 
@@ -61,6 +63,9 @@ type Entry struct {
 	Reason     string
 	Payload    []byte
 	Work       Work
+
+	// Epoch is the stream's: see Store.NewEpoch. Only Records.Read sets this field.
+	Epoch string
 
 	// Uncleaned says that the cleaner's hooks have not all succeeded for it yet.
 	Uncleaned bool
@@ -138,6 +143,13 @@ const MaxRecoveryDuration = 10 * time.Minute
 func (e Entry) Clone() Entry {
 	e.Payload, e.Work.Data = bytes.Clone(e.Payload), bytes.Clone(e.Work.Data)
 	return e
+}
+
+// Mark identifies an entry that was read, among those that its number may have: a stream that was restored from a backup closes,
+// and issues, the same numbers a second time. It stays the same while a gap is filled or sealed.
+func (e Entry) Mark() string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%d %q %d %d %d", e.Seq, e.Op, e.Origin, e.LeasedAt.UnixMicro(), e.ClosedAt.UnixMicro()))
+	return fmt.Sprintf("%d-%s-%x", e.Seq, e.Epoch, sum[:8])
 }
 
 // Bare returns e without payload and work, as errors carry it.

@@ -21,7 +21,13 @@ import (
 //   - A transaction locks the stream's row before an entry, and applies the guard, which is
 //     stated with each method, before it changes anything.
 //   - A request whose guard fails changes nothing, and write is then not called. An error of
-//     write is returned as it is, and nothing is changed.
+//     write is returned as it is, and nothing is changed. If the connection has broken under write, or write has outlasted
+//     its lease, the error is a leasing.ErrUnavailable instead, and the request may be repeated.
+//   - A process that is paused or cut off between two statements keeps others waiting for its lease or claim at most,
+//     as far as the database notices: see the store's documentation. A refusal by the database, at COMMIT for
+//     instance, is a *RefusedError.
+//   - When the store's clock goes back, a lease, a claim or a pause that was set by the clock that was ahead lasts no longer
+//     than it would have, from the next Claim on.
 //   - An error that is none of this package's, nor one that abstractions.NotApplied knows,
 //     means that the outcome is unknown. Every request may be repeated after it.
 type Store[Tx any] interface {
@@ -29,6 +35,11 @@ type Store[Tx any] interface {
 
 	// CreateStream makes a stream that begins with number 1. It does nothing if there is one.
 	CreateStream(ctx context.Context, stream string) error
+
+	// NewEpoch begins an epoch of a stream, and returns its name, which is unique. Call it when a backup has been
+	// restored, before writers start: readers whose place is of an earlier epoch then get a *CheckpointError. The first
+	// epoch's name is "".
+	NewEpoch(ctx context.Context, stream string) (string, error)
 
 	// Lease issues the next number to an operation. The same operation gets the same number:
 	// while that is leased and has not run out its lease is extended, never shortened; after
@@ -96,6 +107,11 @@ type Store[Tx any] interface {
 	// Enqueue puts work into the manual queue. The same number, operation and payload
 	// are queued once.
 	Enqueue(ctx context.Context, item ManualItem) error
+	// Expire ends the lease or the claim of an open number at once, and a pause after a failure, so that a cleaner can claim
+	// it: for operators, whose store's clock was ahead, say. The holder's next request is too late. It is no error if the
+	// number is closed.
+	Expire(ctx context.Context, stream string, seq int64) error
+
 	// ResolveManual marks an item as decided. Deciding twice keeps the first decision.
 	ResolveManual(ctx context.Context, id int64, by string) error
 }
@@ -115,6 +131,8 @@ type Records interface {
 	LowestOpen(ctx context.Context, stream string) (int64, error)
 	// Manual returns items of the manual queue that are not decided, oldest first.
 	Manual(ctx context.Context, stream string, limit int) ([]ManualItem, error)
+	// FindManual returns an item of the manual queue, decided or not: ErrNotFound if the ID is unknown.
+	FindManual(ctx context.Context, id int64) (ManualItem, error)
 	// Watch returns hints that something was closed in the stream, until ctx ends. A hint
 	// is never promised: whoever waits polls too.
 	Watch(ctx context.Context, stream string) (<-chan struct{}, error)
@@ -227,6 +245,12 @@ type Page struct {
 	Entries []Entry
 	// Through is the watermark, or the seal, at the same moment.
 	Through int64
+	// Last is the last number that was issued at that moment, and 0 if the stream is new.
+	Last int64
+	// Epoch is the stream's.
+	Epoch string
+	// Before is the Mark of the entry before ReadRequest.From; "" if no such entry is kept.
+	Before string
 }
 
 // Granted is the duration of a lease that was asked for with d: doubled in recovery

@@ -12,7 +12,7 @@ import (
 
 // Check returns what is wrong with a history, at most a few of each kind.
 func (h *History) Check() (wrong []string) {
-	for _, check := range []func(report func(string, ...any)){h.holes, h.outcomes, h.orphans, h.claimOrder, h.audited, h.readers} {
+	for _, check := range []func(report func(string, ...any)){h.holes, h.outcomes, h.orphans, h.claimOrder, h.audited, h.readers, h.standing} {
 		found := 0
 		check(func(format string, args ...any) {
 			if found++; found <= 3 {
@@ -100,6 +100,9 @@ func (h *History) orphans(report func(string, ...any)) {
 
 // claimOrder: when a number was claimed, no lower one had run out and was still to be claimed.
 func (h *History) claimOrder(report func(string, ...any)) {
+	if h.Stepped {
+		return
+	}
 	first := map[int64]time.Time{} // from the audit: a cleaner may not have been told
 	for _, e := range slices.Backward(h.Events) {
 		if e.Event == string(sequence.Recovering) {
@@ -181,6 +184,13 @@ func (h *History) readers(report func(string, ...any)) {
 	}
 }
 
+// standing: the stream goes on when the longest lease has run out.
+func (h *History) standing(report func(string, ...any)) {
+	if h.Limit > 0 && h.Stood > h.Limit {
+		report("standing: the watermark stood still for %v: %s", h.Stood, h.StoodBy)
+	}
+}
+
 // String sums a history up.
 func (h *History) String() string {
 	states := map[sequence.State]int{}
@@ -191,5 +201,5 @@ func (h *History) String() string {
 	for _, s := range []sequence.State{sequence.Committed, sequence.Recovered, sequence.Filled, sequence.Gap, sequence.Sealed} {
 		parts = append(parts, fmt.Sprintf("%d %s", states[s], s))
 	}
-	return fmt.Sprintf("%d numbers (%s), %d claims, %d late commits and %d stale cleaners refused", len(h.Entries), strings.Join(parts, ", "), len(h.Claims), h.Late, h.Stale)
+	return fmt.Sprintf("%d numbers (%s), %d claims, %d late commits and %d stale cleaners refused, %d refused at COMMIT, %d readers begun again, stood for %v (%s)", len(h.Entries), strings.Join(parts, ", "), len(h.Claims), h.Late, h.Stale, h.Refused, h.Misplaced, h.Stood.Round(time.Millisecond), h.StoodBy)
 }

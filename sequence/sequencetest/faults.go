@@ -16,7 +16,7 @@ import (
 // line is a store behind something that goes wrong, or is counted.
 type line[Tx any] struct {
 	sequence.Store[Tx]
-	cut       atomic.Bool     // renewals and commits do not get through
+	cut       atomic.Bool     // requests of a writer do not get through
 	missing   int64           // a number whose entry is not read
 	asked     []time.Duration // for a lease
 	watched   func()          // runs before a registration
@@ -43,6 +43,13 @@ func (l *line[Tx]) Commit(ctx context.Context, req seqstore.CommitRequest, write
 		return sequence.Entry{}, errCut
 	}
 	return l.Store.Commit(ctx, req, write)
+}
+
+func (l *line[Tx]) Save(ctx context.Context, req seqstore.SaveRequest) error {
+	if l.cut.Load() {
+		return errCut
+	}
+	return l.Store.Save(ctx, req)
 }
 
 func (l *line[Tx]) ReleaseClaim(ctx context.Context, stream, id string) error {

@@ -34,6 +34,7 @@ type Harness[Tx any] struct {
 // begin with Trap are known defects of systems of this kind.
 func Run[Tx any](t *testing.T, h Harness[Tx]) {
 	tests := map[string]func(*fixture[Tx]){
+		"Model_RandomRequestsMeetTheRules":          randomRequestsMeetTheRules[Tx],
 		"NumbersHaveOneOrder":                       numbersHaveOneOrder[Tx],
 		"ParallelWritersLeaveNoHole":                parallelWritersLeaveNoHole[Tx],
 		"AnOperationHasOneNumber":                   anOperationHasOneNumber[Tx],
@@ -68,6 +69,12 @@ func Run[Tx any](t *testing.T, h Harness[Tx]) {
 		"Trap_S14_RecoveredWorkSaysWhereItCameFrom": trapS14[Tx],
 		"Trap_T134_CompletedWorkIsNeverPassedOver":  trapT134[Tx],
 		"Trap_T134_LateWritersAgainstCleaners":      lateWritersAgainstCleaners[Tx],
+		"Trap_T198_ACallbackThatPanicsIsAFailure":   trapT198[Tx],
+		"Trap_T199_FailingHooksStarveNoOthers":      trapT199[Tx],
+		"Trap_T201_APlaceOutsideOfTheStream":        trapT201[Tx],
+		"Trap_T204_ACommitThatComesAgainInADo":      trapT204[Tx],
+		"Trap_T206_AHookThatDoesNotReturn":          trapT206[Tx],
+		"AnOperatorEndsALease":                      expiring[Tx],
 		"ALateCommitOfADoIsSettled":                 aLateCommitOfADoIsSettled[Tx],
 		"ADoClosesItsNumber":                        aDoClosesItsNumber[Tx],
 		"AnOperationHasOneHolder":                   anOperationHasOneHolder[Tx],

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -25,10 +27,29 @@ type TortureOptions struct {
 	Readers  int
 	// Lease is the duration of leases and claims, which most troubles are aimed at.
 	Lease time.Duration
-	Seed  uint64
+	// Pause is for how long some writes do nothing, and hear of nothing, as those of a process that is paused. 0: no pauses.
+	Pause time.Duration
+	// Rounds divide the run, if the database is a Restorer: it is backed up after a round, and restored after the next. 0 is 1.
+	Rounds int
+	Seed   uint64
 	// Beside, unless nil, does more until ctx ends: it runs writers in processes, say, and restarts the server. It tells what
 	// they were told.
 	Beside func(ctx context.Context, tell Tell)
+}
+
+// Refuser is a Database that can refuse a transaction at COMMIT.
+type Refuser[Tx any] interface {
+	Refuse(ctx context.Context, tx Tx) error
+}
+
+// Stepper is a Database whose clock can be stepped: it is then ahead of this process's clock, or behind.
+type Stepper interface {
+	Step(ahead time.Duration) error
+}
+
+// Restorer is a Database that can be restored to its present content, while no writer runs.
+type Restorer interface {
+	Backup() (restore func() error, err error)
 }
 
 // Tell notes that an operation was told to be committed under a number.
@@ -45,7 +66,13 @@ type History struct {
 	Events  []sequence.Event // the store's audit
 	Readers [][]string       // what each has seen, up to the seal
 
-	Late, Stale int64 // requests that were refused
+	Late, Stale int64         // requests that were refused
+	Refused     int64         // by the database, at COMMIT
+	Misplaced   int64         // readers that were told that their place is gone
+	Stood       time.Duration // for how long the watermark stood still at most, while a number was open
+	StoodBy     string        // the number that was open meanwhile, and its states
+	Limit       time.Duration // of Stood; 0: none
+	Stepped     bool          // the store's clock says nothing of the order
 }
 
 // Claimed is a claim that a cleaner got, and was told of. At is the store's time.
@@ -66,9 +93,12 @@ type torture[Tx any] struct {
 	told    map[string]int64
 	saved   map[string]bool
 	claims  []Claimed
-	started atomic.Int64 // operations
+	refuse  func(ctx context.Context, tx Tx) error // nil: the database can't
+	started atomic.Int64                           // operations
+	open    atomic.Int64                           // numbers, as the watcher has seen last
 	late    atomic.Int64
 	stale   atomic.Int64
+	refused atomic.Int64
 }
 
 // Torture runs writers, cleaners and readers on one stream: writers that crash, pause, and commit at the moment
@@ -85,36 +115,81 @@ func Torture[Tx any](t testing.TB, db Database[Tx], o TortureOptions, open func(
 		x.told[op] = seq
 	}
 	setup := context.Background()
+	if r, ok := db.(Refuser[Tx]); ok {
+		x.refuse = r.Refuse
+	}
 	require.NoError(t, x.store.CreateStream(setup, stream))
-	ctx, stop := context.WithTimeout(setup, o.For)
-	defer stop()
 	following, stopReaders := context.WithCancel(setup)
 	defer stopReaders()
 
 	var work, reading sync.WaitGroup
+	var misplaced atomic.Int64
 	seen, read := make([][]string, o.Readers), make([]*atomic.Int64, o.Readers)
 	for i := range o.Readers {
 		read[i] = new(atomic.Int64)
-		reading.Go(func() { seen[i] = follow(following, x.store, i, read[i]) })
+		reading.Go(func() { seen[i] = follow(following, x.store, i, read[i], &misplaced) })
 	}
-	for i := range o.Writers {
-		work.Go(func() { x.write(ctx, rand.New(rand.NewPCG(o.Seed, uint64(i)))) })
+	rounds, restore := max(o.Rounds, 1), func() error { return nil }
+	var kept torture[Tx] // as of the backup
+	stepper, steps := db.(Stepper)
+	var stood time.Duration
+	var by0 string
+	for round := range rounds {
+		ctx, stop := context.WithTimeout(setup, o.For/time.Duration(rounds))
+		for i := range o.Writers {
+			work.Go(func() { x.write(ctx, rand.New(rand.NewPCG(o.Seed, uint64(10_000*round+i)))) })
+		}
+		for i := range o.Cleaners {
+			work.Go(func() { x.clean(ctx, rand.New(rand.NewPCG(o.Seed, uint64(10_000*round+1000+i)))) })
+		}
+		work.Go(func() { x.cleanWell(ctx, rand.New(rand.NewPCG(o.Seed, uint64(10_000*round+2000)))) })
+		work.Go(func() { x.seal(ctx) })
+		work.Go(func() {
+			if d, by := x.watch(ctx); d > stood {
+				stood, by0 = d, by
+			}
+		})
+		if steps {
+			work.Go(func() { step(ctx, stepper, o.Lease, rand.New(rand.NewPCG(o.Seed, uint64(10_000*round+3000)))) })
+		}
+		if o.Beside != nil {
+			work.Go(func() { o.Beside(ctx, x.noted) })
+		}
+		work.Wait()
+		stop()
+		if r, ok := db.(Restorer); ok && rounds > 1 {
+			switch round % 3 {
+			case 0:
+				var err error
+				restore, err = r.Backup()
+				require.NoError(t, err)
+				kept.told, kept.saved, kept.claims = maps.Clone(x.told), maps.Clone(x.saved), slices.Clone(x.claims)
+			case 1:
+				require.NoError(t, restore())
+				_, err := x.store.NewEpoch(setup, stream)
+				require.NoError(t, err)
+				x.mu.Lock()
+				x.told, x.saved, x.claims = kept.told, kept.saved, kept.claims
+				x.mu.Unlock()
+			}
+		}
 	}
-	for i := range o.Cleaners {
-		work.Go(func() { x.clean(ctx, rand.New(rand.NewPCG(o.Seed, uint64(1000+i)))) })
-	}
-	work.Go(func() { x.seal(ctx) })
-	if o.Beside != nil {
-		work.Go(func() { o.Beside(ctx, x.noted) })
-	}
-	work.Wait()
 
-	h := &History{Told: x.told, Saved: x.saved, Claims: x.claims, Late: x.late.Load(), Stale: x.stale.Load()}
+	h := &History{
+		Told: x.told, Saved: x.saved, Claims: x.claims, Late: x.late.Load(), Stale: x.stale.Load(), Refused: x.refused.Load(),
+		Stood: stood, StoodBy: by0, Limit: 2*o.Lease + 10*time.Second, Stepped: steps, // recovery mode doubles leases
+	}
 	last, err := sequence.NewCleaner(x.store, stream, sequence.CleanerOptions[Tx]{Write: x.row, RetryAfter: time.Millisecond})
 	require.NoError(t, err)
+	watermark := int64(-1)
 	for deadline := time.Now().Add(2 * time.Minute); ; pass(10 * time.Millisecond) {
-		_, _ = last.Sweep(setup) // a broken store may fail for ever
+		sweeping, cancel := context.WithTimeout(setup, 10*time.Second)
+		_, _ = last.Sweep(sweeping) // a broken store may fail for ever
+		cancel()
 		status, err := x.store.Status(setup, stream)
+		if err == nil && status.Watermark > watermark {
+			watermark, deadline = status.Watermark, time.Now().Add(2*time.Minute)
+		}
 		if h.Last = status.Last; err == nil && status.Open == 0 || time.Now().After(deadline) {
 			require.NoError(t, err)
 			break
@@ -131,7 +206,7 @@ func Torture[Tx any](t testing.TB, db Database[Tx], o TortureOptions, open func(
 	}
 	stopReaders()
 	reading.Wait()
-	h.Readers = seen
+	h.Readers, h.Misplaced = seen, misplaced.Load()
 	page, err := x.store.Read(setup, seqstore.ReadRequest{Stream: stream, From: 1, Limit: 1 << 30, States: []sequence.State{
 		sequence.Leased, sequence.Recovering, sequence.Committed, sequence.Recovered, sequence.Gap, sequence.Filled, sequence.Sealed,
 	}})
@@ -149,19 +224,113 @@ func Write[Tx any](ctx context.Context, store sequence.Store[Tx], insert func(co
 	x.write(ctx, rand.New(rand.NewPCG(o.Seed, 0)))
 }
 
-// row is the application's own write.
+// row is the application's own write. Some are paused, whatever their context says, and some are refused at COMMIT.
 func (x *torture[Tx]) row(ctx context.Context, tx Tx, e sequence.Entry) error {
-	return x.insert(ctx, tx, fmt.Sprintf("%s %d", e.Payload, e.Seq))
+	err := x.insert(ctx, tx, fmt.Sprintf("%s %d", e.Payload, e.Seq))
+	switch draw := rand.IntN(40); {
+	case err != nil:
+	case draw == 0 && x.o.Pause > 0:
+		pass(rand.N(x.o.Pause))
+	case draw < 4 && x.o.Pause > 0:
+		pass(rand.N(x.o.Lease / 4))
+	case draw == 4 && x.refuse != nil && e.Origin == 0:
+		err = x.refuse(ctx, tx)
+	}
+	return err
 }
 
-func follow(ctx context.Context, records sequence.Records, i int, read *atomic.Int64) (seen []string) {
-	for next := int64(1); ctx.Err() == nil; {
-		for e, err := range (sequence.Reader{Records: records, Stream: stream, Sealed: true, Page: 16 + i}).Follow(ctx, next) {
+// step steps the store's clock, and leaves it right.
+func step(ctx context.Context, s Stepper, lease time.Duration, random *rand.Rand) {
+	defer func() { _ = s.Step(0) }()
+	for ctx.Err() == nil {
+		pass(time.Duration(random.Int64N(int64(6 * lease))))
+		_ = s.Step(drawn(random, 0, 0, time.Hour, -time.Hour, time.Minute, 10*lease, -lease, lease/2))
+	}
+}
+
+// watch returns for how long the watermark stood at most while a number was open, and the number and its states.
+func (x *torture[Tx]) watch(ctx context.Context) (stood time.Duration, by string) {
+	var watermark int64
+	var states []string
+	since, seen := time.Now(), ""
+	for ctx.Err() == nil {
+		pass(x.o.Lease / 10)
+		status, err := x.store.Status(ctx, stream)
+		if x.open.Store(int64(status.Open)); err == nil && (status.Watermark != watermark || status.Open == 0) {
+			watermark, since, states = status.Watermark, time.Now(), nil
+		}
+		standing := time.Since(since)
+		if standing > 5*x.o.Lease {
+			state := fmt.Sprint(err)
+			page, err := x.store.Read(ctx, seqstore.ReadRequest{Stream: stream, From: 1, Limit: 1, States: []sequence.State{sequence.Leased, sequence.Recovering}})
+			if err == nil && len(page.Entries) > 0 {
+				e := page.Entries[0]
+				state = fmt.Sprintf("%d %s under %d by %q, renewed %d, failed %d (%s), open %d", e.Seq, e.State, e.Token, e.ClaimOwner, e.Renewals, e.Attempts, e.LastError, status.Open)
+			}
+			if state != seen {
+				states, seen = append(states, fmt.Sprintf("%.1fs: %s", standing.Seconds(), state)), state
+			}
+		}
+		if standing > stood {
+			stood, by = standing, strings.Join(states, "; ")
+		}
+	}
+	return stood, by
+}
+
+// cleanWell is a Cleaner as an application has it, whose callbacks panic at random.
+func (x *torture[Tx]) cleanWell(ctx context.Context, random *rand.Rand) {
+	var mu sync.Mutex
+	panics := func(one int) {
+		mu.Lock()
+		defer mu.Unlock()
+		if random.IntN(one) == 0 {
+			panic("bad luck")
+		}
+	}
+	c, err := sequence.NewCleaner(x.store, stream, sequence.CleanerOptions[Tx]{
+		ClaimFor: x.o.Lease, Interval: x.o.Lease / 4, RetryAfter: time.Millisecond, MaxAttempts: 1 << 30,
+		Write: func(ctx context.Context, tx Tx, e sequence.Entry) error { panics(5); return x.row(ctx, tx, e) },
+		Select: func(_ context.Context, _ sequence.Entry, steps []sequence.Step) []sequence.Step {
+			panics(10)
+			return steps
+		},
+		OnMode: func(context.Context, bool) { panics(2) },
+		Hooks:  []sequence.Hook{func(context.Context, sequence.Entry) error { panics(2); return nil }},
+	})
+	if err != nil {
+		return
+	}
+	for ctx.Err() == nil {
+		_, _ = c.Sweep(ctx)
+		pass(x.o.Lease / 4)
+	}
+	closing, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	_ = c.Close(closing)
+}
+
+// Clean lives the life of a Cleaner until ctx ends, beside a Torture in another process.
+func Clean[Tx any](ctx context.Context, store sequence.Store[Tx], insert func(context.Context, Tx, string) error, o TortureOptions) {
+	x := &torture[Tx]{insert: insert, store: store, o: o}
+	x.cleanWell(ctx, rand.New(rand.NewPCG(o.Seed, 0)))
+}
+
+// follow is a reader's life. One that is told that its place is gone begins at number 1.
+func follow(ctx context.Context, records sequence.Records, i int, read, misplaced *atomic.Int64) (seen []string) {
+	r := sequence.Reader{Records: records, Stream: stream, Sealed: true, Page: 16 + i}
+	for next := int64(1); ctx.Err() == nil; pass(10 * time.Millisecond) {
+		for e, err := range r.Follow(ctx, next) {
+			if errors.Is(err, sequence.ErrCheckpoint) {
+				misplaced.Add(1)
+				read.Store(0)
+				seen, next, r.After = nil, 1, ""
+			}
 			if err != nil {
 				break
 			}
 			seen = append(seen, fmt.Sprintf("%d %s %s %d", e.Seq, e.State, e.Payload, e.Origin))
-			next = e.Seq + 1
+			next, r.After = e.Seq+1, e.Mark()
 			read.Store(e.Seq)
 		}
 	}
@@ -173,6 +342,8 @@ func (x *torture[Tx]) tell(op string, seq int64, err error) {
 	switch {
 	case err == nil:
 		x.noted(op, seq)
+	case errors.Is(err, sequence.ErrRefused):
+		x.refused.Add(1)
 	case errors.Is(err, sequence.ErrLate):
 		x.late.Add(1)
 		if late, is := errors.AsType[*sequence.LateCommitError](err); is && late.Settled == sequence.SettledSaved {
@@ -187,6 +358,9 @@ func (x *torture[Tx]) keeps(op string) {
 	defer x.mu.Unlock()
 	x.saved[op] = true
 }
+
+// backlog is the number of open numbers at which the writers of this process wait.
+const backlog = 100
 
 // write is a writer's life.
 func (x *torture[Tx]) write(ctx context.Context, random *rand.Rand) {
@@ -206,6 +380,10 @@ func (x *torture[Tx]) write(ctx context.Context, random *rand.Rand) {
 		}
 	}()
 	for ctx.Err() == nil {
+		if x.open.Load() > backlog { // on a machine that is too slow
+			pass(x.o.Lease)
+			continue
+		}
 		if len(owed) > 0 && random.IntN(4) == 0 {
 			x.settle(s, owed[0])
 			owed = owed[1:]

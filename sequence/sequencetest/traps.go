@@ -21,16 +21,16 @@ func trapS1[Tx any](f *fixture[Tx]) { commitAgainstClaim(f, f.store) }
 func trapS9[Tx any](f *fixture[Tx]) { commitAgainstClaim(f, f.db.Open(f.T)) }
 
 func commitAgainstClaim[Tx any](f *fixture[Tx], other sequence.Store[Tx]) {
-	e := f.lease("op", f.unit)
+	e := f.lease("op", f.unit/2)
 	claimed := make(chan bool, 1)
 	_, err := f.store.Commit(f.ctx, commitOf(e, "x"), func(ctx context.Context, tx Tx, _ sequence.Entry) error {
-		pass(2 * f.unit)
+		pass(f.unit)
 		go func() {
 			_, ok, err := other.Claim(f.ctx, seqstore.ClaimRequest{Stream: stream, Owner: "cleaner", Duration: time.Minute})
 			assert.NoError(f, err)
 			claimed <- ok
 		}()
-		pass(f.unit) // the claim has found the number, and waits
+		pass(f.unit / 2) // the claim has found the number, and waits
 		return f.db.Insert(ctx, tx, "x")
 	})
 	require.NoError(f, err)
@@ -41,11 +41,11 @@ func commitAgainstClaim[Tx any](f *fixture[Tx], other sequence.Store[Tx]) {
 
 // A claim doesn't pass a lower number because somebody has its row locked.
 func trapS2[Tx any](f *fixture[Tx]) {
-	first := f.lease("first", f.unit)
+	first := f.lease("first", f.unit/2)
 	f.lease("second", time.Millisecond)
 	got := make(chan sequence.Entry, 1)
 	_, err := f.store.Commit(f.ctx, commitOf(first, "x"), func(context.Context, Tx, sequence.Entry) error {
-		pass(2 * f.unit)
+		pass(f.unit)
 		go func() {
 			defer close(got)
 			e, ok, err := f.store.Claim(f.ctx, seqstore.ClaimRequest{Stream: stream, Owner: "cleaner", Duration: time.Minute})
@@ -53,7 +53,7 @@ func trapS2[Tx any](f *fixture[Tx]) {
 				got <- e
 			}
 		}()
-		pass(f.unit)
+		pass(f.unit / 2)
 		select {
 		case e := <-got:
 			return fmt.Errorf("number %d was claimed while 1 was open", e.Seq)

@@ -4,10 +4,14 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
+	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
 	"github.com/distributedleasing/leasing/providers/sql/sqlkit"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -22,12 +26,46 @@ type session interface {
 }
 
 // backend is the way to a database. change runs one statement that changes something, in a transaction
-// of its own. transact runs do in a transaction, and commits it if do returns nil.
+// of its own. transact runs do in a transaction, and commits the transaction if do returns nil. Unless the first statement of do
+// bounds the transaction itself, transact sets the bound of postgresStep.
 type backend[Tx any] interface {
 	session
 	change(ctx context.Context, statement string, args []any, each func(scan) error) error
-	transact(ctx context.Context, do func(on session, tx Tx) error) error
+	transact(ctx context.Context, bounded bool, do func(on session, tx Tx) error) error
 }
+
+// attempt runs do in a transaction that has begun, and ends the transaction. An error of COMMIT is a *commitError. A
+// connection that can't even roll back turns that error of do into a *brokenError.
+func attempt(do, commit, rollback func() error) error {
+	ended := false
+	defer func() {
+		if !ended { // a panic of the caller's write, which goes on
+			_ = rollback()
+		}
+	}()
+	err := do()
+	ended = true
+	if err != nil {
+		if broken := rollback(); broken != nil && !errors.Is(broken, sql.ErrTxDone) && !errors.Is(broken, pgx.ErrTxClosed) {
+			return &brokenError{err}
+		}
+		return err
+	}
+	if err = commit(); err != nil {
+		return &commitError{err}
+	}
+	return nil
+}
+
+// commitError is an error of COMMIT, or of a statement after the caller's write.
+type commitError struct{ error }
+
+func (e *commitError) Unwrap() error { return e.error }
+
+// brokenError is an error of a transaction whose connection is dead. COMMIT was not sent.
+type brokenError struct{ error }
+
+func (e *brokenError) Unwrap() error { return e.error }
 
 // sqlQuerier is a *sql.DB or *sql.Tx.
 type sqlQuerier interface {
@@ -79,8 +117,10 @@ func (p postgresPool) args(args []any) []any {
 // run calls a function, and judges its error.
 func (p postgresPool) run(ctx context.Context, do func() error) error {
 	err := do()
-	if err == nil {
-		return nil
+	var own *answered
+	var ending *commitError
+	if err == nil || errors.As(err, &own) || errors.As(err, &ending) { // it says nothing of the connections
+		return err
 	}
 	verdict := sqlkit.Postgres(err)
 	if verdict.Unprepared && p.forgets != nil {
@@ -114,11 +154,21 @@ func (d sqlDatabase) change(ctx context.Context, statement string, args []any, e
 	return d.query(ctx, statement, args, each)
 }
 
-func (d sqlDatabase) transact(ctx context.Context, do func(session, *sql.Tx) error) error {
+func (d sqlDatabase) transact(ctx context.Context, bounded bool, do func(session, *sql.Tx) error) error {
 	return d.run(ctx, func() error {
-		return transact(ctx, d.db, &sql.TxOptions{Isolation: sql.LevelReadCommitted}, func(on session, tx *sql.Tx) error {
-			return do(pooledSession{d.postgresPool, on}, tx)
-		})
+		tx, err := d.db.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadCommitted})
+		if err != nil {
+			return err
+		}
+		return attempt(func() error {
+			on := pooledSession{d.postgresPool, sqlSession{tx}}
+			if !bounded {
+				if _, err := some(ctx, on, postgresStep); err != nil {
+					return err
+				}
+			}
+			return do(on, tx)
+		}, tx.Commit, tx.Rollback)
 	})
 }
 
@@ -130,23 +180,6 @@ type pooledSession struct {
 
 func (s pooledSession) query(ctx context.Context, statement string, args []any, each func(scan) error) error {
 	return s.session.query(ctx, statement, s.pool.args(args), each)
-}
-
-// beginner is a *sql.DB or *sql.Conn.
-type beginner interface {
-	BeginTx(ctx context.Context, options *sql.TxOptions) (*sql.Tx, error)
-}
-
-func transact(ctx context.Context, db beginner, options *sql.TxOptions, do func(session, *sql.Tx) error) error {
-	tx, err := db.BeginTx(ctx, options)
-	if err != nil {
-		return err
-	}
-	defer tx.Rollback() // does nothing after Commit
-	if err := do(sqlSession{tx}, tx); err != nil {
-		return err
-	}
-	return tx.Commit()
 }
 
 // sqliteDatabase lets the writers of this process queue here, and not at the lock of the file, which can only be polled. Single
@@ -225,7 +258,7 @@ func (d *sqliteDatabase) change(ctx context.Context, statement string, args []an
 	return d.drive(ctx, func(s session, _ *sql.Tx) error { return s.query(ctx, statement, args, each) })
 }
 
-func (d *sqliteDatabase) transact(ctx context.Context, do func(session, *sql.Tx) error) error {
+func (d *sqliteDatabase) transact(ctx context.Context, _ bool, do func(session, *sql.Tx) error) error {
 	select {
 	case d.turn <- struct{}{}:
 	case <-ctx.Done():
@@ -250,8 +283,12 @@ func (d *sqliteDatabase) leave(p *passenger) (waited, others bool) {
 func (d *sqliteDatabase) drive(ctx context.Context, do func(session, *sql.Tx) error) (err error) {
 	var along []*passenger
 	defer func() {
+		shared := err
+		if ending := (*commitError)(nil); errors.As(err, &ending) && sqlkit.SQLite(err).RolledBack {
+			shared = answer(fmt.Errorf("sequence: %w", providerkit.Meaning{Class: providerkit.Refused}.Of(errShared)))
+		}
 		for _, p := range along {
-			p.err = err
+			p.err = shared
 			close(p.done)
 		}
 	}()
@@ -260,7 +297,16 @@ func (d *sqliteDatabase) drive(ctx context.Context, do func(session, *sql.Tx) er
 		return err
 	}
 	defer conn.Close()
-	return transact(context.WithoutCancel(ctx), conn, nil, func(_ session, tx *sql.Tx) error {
+	defer func() {
+		if ending := (*commitError)(nil); errors.As(err, &ending) { // SQLite leaves it open, and so may a driver
+			_, _ = conn.ExecContext(context.WithoutCancel(ctx), "ROLLBACK")
+		}
+	}()
+	tx, err := conn.BeginTx(context.WithoutCancel(ctx), nil)
+	if err != nil {
+		return err
+	}
+	return attempt(func() error {
 		s := sqliteSession{d, tx}
 		if err := cmp.Or(do(s, tx), ctx.Err()); err != nil {
 			return err
@@ -274,8 +320,14 @@ func (d *sqliteDatabase) drive(ctx context.Context, do func(session, *sql.Tx) er
 			}
 		}
 		return nil
+	}, tx.Commit, func() error {
+		_ = tx.Rollback() // some errors have rolled back already
+		return nil
 	})
 }
+
+// errShared is told to the passengers of a driver whose own part was refused at COMMIT.
+var errShared = errors.New("the transaction of the writer whose turn it was has been refused: ask again")
 
 // sqliteSession is a transaction, or the database if tx is nil.
 type sqliteSession struct {
@@ -338,10 +390,34 @@ func (d pgxDatabase) change(ctx context.Context, statement string, args []any, e
 	return d.query(ctx, statement, args, each)
 }
 
-func (d pgxDatabase) transact(ctx context.Context, do func(session, pgx.Tx) error) error {
+// begun begins a transaction and bounds it, in one round trip.
+var begun = pgx.TxOptions{BeginQuery: "begin isolation level read committed; " + postgresStep}
+
+func (d pgxDatabase) transact(ctx context.Context, bounded bool, do func(session, pgx.Tx) error) error {
 	return d.run(ctx, func() error {
-		return pgx.BeginTxFunc(ctx, d.pool, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) error {
-			return do(pooledSession{d.postgresPool, pgxSession{tx}}, tx)
-		})
+		options := begun
+		if bounded {
+			options = pgx.TxOptions{IsoLevel: pgx.ReadCommitted}
+		}
+		tx, err := d.pool.BeginTx(ctx, options)
+		if err != nil {
+			return err
+		}
+		return attempt(func() error { return do(pooledSession{d.postgresPool, pgxSession{tx}}, tx) },
+			func() error {
+				if tx.Conn().PgConn().TxStatus() == 'I' { // COMMIT would report a success
+					_ = tx.Rollback(ctx)
+					return pgx.ErrTxClosed
+				}
+				return tx.Commit(ctx)
+			},
+			func() error {
+				ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackTime)
+				defer cancel()
+				return tx.Rollback(ctx)
+			})
 	})
 }
+
+// rollbackTime bounds the wait for a rollback. Then the connection is closed, which also rolls back.
+const rollbackTime = 5 * time.Second

@@ -56,14 +56,20 @@ func benchmarkSqlite(b *testing.B, sync string) {
 	floor := func(ctx context.Context, write func(*sql.Tx) error) error {
 		turn <- struct{}{}
 		defer func() { <-turn }()
-		return transact(ctx, s.db, nil, func(_ session, tx *sql.Tx) error {
-			var n int64
-			if err := tx.QueryRowContext(ctx, "UPDATE counter SET n = n + 1 RETURNING n").Scan(&n); err != nil {
-				return err
-			}
-			_, err := tx.ExecContext(ctx, "INSERT INTO floor VALUES (?1, ?2)", n, []byte("payload"))
-			return errors.Join(err, write(tx))
-		})
+		tx, err := s.db.BeginTx(ctx, nil)
+		if err != nil {
+			return err
+		}
+		defer tx.Rollback() // does nothing after Commit
+		var n int64
+		if err := tx.QueryRowContext(ctx, "UPDATE counter SET n = n + 1 RETURNING n").Scan(&n); err != nil {
+			return err
+		}
+		_, err = tx.ExecContext(ctx, "INSERT INTO floor VALUES (?1, ?2)", n, []byte("payload"))
+		if err = errors.Join(err, write(tx)); err != nil {
+			return err
+		}
+		return tx.Commit()
 	}
 	beside[*sql.Tx](b, store, s.Insert, floor)
 }

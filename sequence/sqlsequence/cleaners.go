@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"time"
 
 	"github.com/distributedleasing/leasing/sequence/seqstore"
 )
@@ -22,8 +23,21 @@ func (s *Store[Tx]) Claim(ctx context.Context, req seqstore.ClaimRequest) (seqst
 	}
 	for range claimRounds {
 		var candidate int64
-		if err := s.known(ctx, req.Stream, s.sql.candidate, &candidate); err != nil || candidate == 0 {
+		var ahead bool
+		if err := s.known(ctx, s.sql.candidate, []any{req.Stream}, &candidate, &ahead); err != nil {
 			return seqstore.Entry{}, false, err
+		}
+		if ahead { // the clock has gone back
+			err := s.once(ctx, s.sql.rebase, []any{req.Stream}, func(scan) error { ahead = false; return nil })
+			if err != nil {
+				return seqstore.Entry{}, false, err
+			}
+			if !ahead {
+				continue
+			} // commits have the others locked
+		}
+		if candidate == 0 {
+			return seqstore.Entry{}, false, nil
 		}
 		if !s.lite {
 			// A commit may have the row locked, for as long as its caller's write takes. Waiting for it comes before the
@@ -34,7 +48,7 @@ func (s *Store[Tx]) Claim(ctx context.Context, req seqstore.ClaimRequest) (seqst
 		}
 		var r row
 		var found bool
-		err := s.within(ctx, func(on session, _ Tx) (err error) {
+		err := s.within(ctx, false, func(on session, _ Tx) (err error) {
 			if _, err = s.lock(ctx, on, req.Stream); err == nil {
 				r, found, err = one(ctx, on, s.sql.claim, req.Stream, req.Owner, micros(req.Duration), candidate, req.ID)
 			}
@@ -50,6 +64,19 @@ func (s *Store[Tx]) Claim(ctx context.Context, req seqstore.ClaimRequest) (seqst
 // ReleaseClaim lets a claim lapse.
 func (s *Store[Tx]) ReleaseClaim(ctx context.Context, stream, id string) error {
 	return s.once(ctx, s.sql.releaseClaim, []any{stream, id}, func(scan) error { return nil })
+}
+
+// Expire ends a lease or a claim.
+func (s *Store[Tx]) Expire(ctx context.Context, stream string, seq int64) error {
+	found := false
+	err := s.once(ctx, s.sql.expire, []any{stream, seq}, func(scan) error { found = true; return nil })
+	if err != nil || found {
+		return err
+	}
+	return s.within(ctx, false, func(on session, _ Tx) error {
+		_, err := s.entry(ctx, on, stream, seq)
+		return err
+	})
 }
 
 // ExtendClaim extends a claim.
@@ -69,7 +96,7 @@ func (s *Store[Tx]) Resolve(ctx context.Context, req seqstore.ResolveRequest, wr
 	if req.Outcome != seqstore.OutcomeRecovered {
 		write = nil
 	}
-	change := func(on session) (row, bool, error) { return s.resolve(ctx, on, req) }
+	change := func(on session) (row, time.Duration, bool, error) { return s.resolve(ctx, on, req) }
 	return s.close(ctx, req.Stream, req.Seq, write, nil, change, func(on session, r row) (row, error) {
 		if !seqstore.RecoveredBy(r.Entry, req) {
 			return r, answer(seqstore.Late("resolve", r.Entry, r.now))
@@ -83,25 +110,28 @@ func (s *Store[Tx]) Resolve(ctx context.Context, req seqstore.ResolveRequest, wr
 }
 
 // resolve applies the guard first: a cleaner whose claim has lapsed takes no number.
-func (s *Store[Tx]) resolve(ctx context.Context, on session, req seqstore.ResolveRequest) (r row, found bool, err error) {
+func (s *Store[Tx]) resolve(ctx context.Context, on session, req seqstore.ResolveRequest) (r row, left time.Duration, found bool, err error) {
 	claim := []any{req.Stream, req.Seq, req.Token}
 	switch req.Outcome {
 	case seqstore.OutcomeGap:
-		return one(ctx, on, s.sql.gap, append(claim, cmp.Or(req.Reason, seqstore.ReasonExpired), req.Uncleaned)...)
+		r, found, err = one(ctx, on, s.sql.gap, append(claim, cmp.Or(req.Reason, seqstore.ReasonExpired), req.Uncleaned)...)
+		return r, 0, found, err
 	case seqstore.OutcomeFailed:
 		most := cmp.Or(req.MaxAttempts, math.MaxInt32)
-		return one(ctx, on, s.sql.failed, append(claim, req.Reason, micros(req.RetryAfter), most, req.Uncleaned)...)
+		r, found, err = one(ctx, on, s.sql.failed, append(claim, req.Reason, micros(req.RetryAfter), most, req.Uncleaned)...)
+		return r, 0, found, err
 	}
-	locked, err := s.lock(ctx, on, req.Stream)
+	locked, err := s.lockBy(ctx, on, s.sql.lockForClaim, req.Stream, req.Seq)
 	if err != nil {
-		return r, false, err
+		return r, 0, false, err
 	}
 	old, found, err := one(ctx, on, s.sql.recovered, append(claim, locked.next, req.Uncleaned)...)
 	if err != nil || !found {
-		return r, found, err
+		return r, 0, found, err
 	}
 	if _, err := some(ctx, on, s.sql.allocate, req.Stream, locked.next); err != nil {
-		return r, false, err
+		return r, 0, false, err
 	}
-	return one(ctx, on, s.sql.insert, req.Stream, locked.next, old.Op, old.Kind, req.Owner, req.Seq, blob(req.Payload))
+	r, found, err = one(ctx, on, s.sql.insert, req.Stream, locked.next, old.Op, old.Kind, req.Owner, req.Seq, blob(req.Payload))
+	return r, old.ClaimUntil.Sub(old.now), found, err
 }

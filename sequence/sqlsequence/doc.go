@@ -14,12 +14,15 @@
 // The promises of package sequence, as long as the database loses no acknowledged commit. If it
 // does (synchronous_commit off, a failover to an asynchronous replica, or a power failure with
 // SQLite's synchronous "normal"), the latest numbers and all that was committed under them are
-// lost, and those numbers may be issued again.
+// lost, and those numbers may be issued a second time. The same is true of a backup that is restored: stop all writers and cleaners,
+// restore, call Store.NewEpoch for each stream, and start writers and cleaners. Readers of the earlier epoch then get a
+// sequence.CheckpointError.
 //
 // Times are the database's, read inside the statement. On PostgreSQL that is clock_timestamp(). On
 // SQLite it is the host's clock in milliseconds, so a file belongs to the processes of one host.
 // A step of the clock can make a lease run out early or late. It can't change the order or admit a
-// late commit, since state and token decide these.
+// late commit, since state and token decide these. When the clock goes back, the next claim moves each end that was set
+// by the clock that was ahead: the lease then lasts for its whole duration from that claim on. Store.Expire ends it at once.
 //
 // # How it works
 //
@@ -39,8 +42,19 @@
 // commits, and not for a round trip. Concurrent leases of a process share a statement. A commit locks its own
 // entry only, and a claim waits for it before it locks the counter. A commit that leases the next number takes
 // the counter last, and only if it is free. A recovery and a fill hold the counter while the caller's own write
-// runs: keep that short. A process that is stopped within its transaction keeps its number until the server
-// ends the connection: see idle_in_transaction_session_timeout.
+// runs: keep that short.
+//
+// A caller's write has the time that is left of its lease or claim, and at least three seconds; a fill has ten. Then the
+// context of the write ends, and nothing is committed. On PostgreSQL the server holds to the same limit when the process is
+// paused or cut off: the statement that locks the rows sets idle_in_transaction_session_timeout, statement_timeout,
+// tcp_user_timeout (on Linux), and transaction_timeout (from version 17), for its transaction alone. Before version 17 these
+// limits count from the last statement, so that a process which is paused late in its write stops the stream for up to
+// twice the lease. Other transactions have two seconds between two statements.
+//
+// On SQLite a process that is stopped (SIGSTOP, a frozen container) within its transaction keeps the lock of the file until
+// it goes on, or ends: the lock is the operating system's, and no other process can break the lock. Requests of other processes
+// then fail with leasing.ErrThrottled after their busy timeout. Keep writes short, and kill a process instead of
+// stopping the process. The kernel frees the lock of a process that has ended.
 //
 // On SQLite the writers of a process take turns. Single statements that wait for theirs, like those of a lease, join the transaction of
 // the writer whose turn it is, after its last statement, and share its outcome.

@@ -3,11 +3,14 @@ package sqlsequence
 import (
 	"cmp"
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
 	"github.com/distributedleasing/leasing/providers/sql/sqlkit"
+	"github.com/distributedleasing/leasing/sequence/seqstore"
+	"github.com/jackc/pgx/v5"
 )
 
 // explain gives an error of the database its meaning. What it says of contexts stays.
@@ -15,18 +18,39 @@ func (s *Store[Tx]) explain(err error) error {
 	if err == nil { // before there is anything on the heap
 		return nil
 	}
+	var broken *brokenError
+	if errors.As(err, &broken) { // COMMIT was not sent
+		return fmt.Errorf("sequence: %w", providerkit.Meaning{Class: providerkit.Unsent}.Of(err))
+	}
 	var known *answered
 	if errors.As(err, &known) {
 		return known.error
 	}
-	var meaning providerkit.Meaning
+	var verdict sqlkit.Verdict
 	if !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded) { // else unknown
-		meaning = s.verdict(err).Meaning
+		verdict = s.verdict(err)
 	}
+	if s.refused(verdict, err) {
+		return &seqstore.RefusedError{Err: err}
+	}
+	meaning := verdict.Meaning
 	if meaning.Class == providerkit.NotSetUp {
 		meaning.Advice = cmp.Or(meaning.Advice, "check Options, and call Migrate")
 	}
 	return fmt.Errorf("sequence: %w", meaning.Of(err))
+}
+
+// refused reports whether an error is the database's answer to the writes of the transaction. A file that others
+// have locked is no such answer.
+func (s *Store[Tx]) refused(verdict sqlkit.Verdict, err error) bool {
+	var ending *commitError
+	if !errors.As(err, &ending) {
+		return verdict.RolledBack && verdict.Class == providerkit.Unknown
+	}
+	if errors.Is(err, sql.ErrTxDone) || errors.Is(err, pgx.ErrTxClosed) { // the write has ended the transaction
+		return true
+	}
+	return verdict.RolledBack && !(s.lite && verdict.Class == providerkit.Refused)
 }
 
 func (s *Store[Tx]) verdict(err error) sqlkit.Verdict {

@@ -11,9 +11,15 @@ import (
 
 // Read returns entries. The bound is read first: what is closed stays closed.
 func (s *Store[Tx]) Read(ctx context.Context, req seqstore.ReadRequest) (page seqstore.Page, err error) {
-	var sealed, watermark int64
-	if err := s.known(ctx, req.Stream, s.sql.through, &sealed, &watermark); err != nil {
+	var sealed, watermark, leased, closed int64
+	before := seqstore.Entry{Seq: req.From - 1}
+	err = s.known(ctx, s.sql.place, []any{req.Stream, before.Seq}, &sealed, &watermark, &page.Last, &page.Epoch, &before.Op, &before.Origin, &leased, &closed)
+	if err != nil {
 		return page, err
+	}
+	if before.Op != "" {
+		before.Epoch, before.LeasedAt, before.ClosedAt = page.Epoch, moment(leased), moment(closed)
+		page.Before = before.Mark()
 	}
 	page.Through = watermark
 	if req.Sealed {
@@ -34,21 +40,22 @@ func (s *Store[Tx]) Read(ctx context.Context, req seqstore.ReadRequest) (page se
 	err = s.read(ctx, statement, args, func(scan scan) error {
 		var r row
 		err := r.scan(scan)
+		r.Epoch = page.Epoch
 		page.Entries = append(page.Entries, r.Entry)
 		return err
 	})
 	return page, err
 }
 
-// known runs a statement that returns a row of a stream, if there is one.
-func (s *Store[Tx]) known(ctx context.Context, stream, statement string, dest ...any) error {
+// known runs a statement that returns a row of a stream, its first argument, if the stream exists.
+func (s *Store[Tx]) known(ctx context.Context, statement string, args []any, dest ...any) error {
 	found := false
-	err := s.read(ctx, statement, []any{stream}, func(scan scan) error {
+	err := s.read(ctx, statement, args, func(scan scan) error {
 		found = true
 		return scan(dest...)
 	})
 	if err == nil && !found {
-		err = seqstore.UnknownStream(stream)
+		err = seqstore.UnknownStream(args[0].(string))
 	}
 	return err
 }
@@ -87,7 +94,7 @@ func (s *Store[Tx]) Events(ctx context.Context, stream string, from, to int64) (
 func (s *Store[Tx]) Status(ctx context.Context, stream string) (seqstore.Status, error) {
 	status := seqstore.Status{Stream: stream}
 	var now, recovery int64
-	err := s.known(ctx, stream, s.sql.status, &now, &status.Last, &status.Sealed, &recovery, &status.Open, &status.Expired, &status.Claimable, &status.Gaps, &status.Watermark)
+	err := s.known(ctx, s.sql.status, []any{stream}, &now, &status.Last, &status.Sealed, &recovery, &status.Open, &status.Expired, &status.Claimable, &status.Gaps, &status.Watermark)
 	status.Now = moment(now)
 	if recovery > now {
 		status.RecoveryUntil = moment(recovery)
@@ -97,7 +104,7 @@ func (s *Store[Tx]) Status(ctx context.Context, stream string) (seqstore.Status,
 
 // LowestOpen is the lowest open number.
 func (s *Store[Tx]) LowestOpen(ctx context.Context, stream string) (lowest int64, err error) {
-	err = s.known(ctx, stream, s.sql.lowest, &lowest)
+	err = s.known(ctx, s.sql.lowest, []any{stream}, &lowest)
 	return lowest, err
 }
 
@@ -112,6 +119,21 @@ func (s *Store[Tx]) Manual(ctx context.Context, stream string, limit int) (items
 		return err
 	})
 	return items, err
+}
+
+// FindManual returns an item.
+func (s *Store[Tx]) FindManual(ctx context.Context, id int64) (item seqstore.ManualItem, err error) {
+	found := false
+	err = s.read(ctx, s.sql.findManual, []any{id}, func(scan scan) error {
+		var created, resolved int64
+		err := scan(&item.ID, &item.Stream, &item.Seq, &item.Op, &item.Payload, &item.Reason, &created, &resolved, &item.ResolvedBy)
+		item.CreatedAt, item.ResolvedAt, found = moment(created), moment(resolved), true
+		return err
+	})
+	if err == nil && !found {
+		err = seqstore.ErrNotFound
+	}
+	return item, err
 }
 
 // Watch returns hints.

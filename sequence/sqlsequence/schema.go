@@ -43,7 +43,8 @@ func (s *Store[Tx]) Statements() []string {
 	return slices.Concat(s.sql.create, s.sql.audit)
 }
 
-// Migrate creates the tables. It does nothing if they are there, needs rights to create only if they
+// Migrate creates the tables, or brings those of an earlier version up to date: programs of that version then refuse to work
+// when they start. It does nothing if they are there, needs rights to create only if they
 // aren't, and may be called by several processes at a time. Tables of another application, and those
 // made by newer code, are left alone and reported as leasing.ErrNotSetUp.
 func (s *Store[Tx]) Migrate(ctx context.Context) error {
@@ -59,7 +60,7 @@ func (s *Store[Tx]) Migrate(ctx context.Context) error {
 			return s.explain(err)
 		}
 	}
-	err = s.on.transact(ctx, func(on session, _ Tx) error {
+	err = s.on.transact(ctx, false, func(on session, _ Tx) error {
 		if err := s.lockMigrations(ctx, on); err != nil {
 			return err
 		}
@@ -147,13 +148,15 @@ func (s *Store[Tx]) missing(ctx context.Context, on session) (statements []strin
 	if err := on.query(ctx, s.sql.version, nil, func(scan scan) error { return scan(&version) }); err != nil {
 		return nil, err
 	}
-	if version != schemaVersion {
+	if version == 1 {
+		statements = s.sql.upgrade
+	} else if version != schemaVersion {
 		return nil, answer(fmt.Errorf("sequence: %w: the tables are of version %d, and this code knows version %d: use another release of sequence, or set another Options.Prefix", leasing.ErrNotSetUp, version, schemaVersion))
 	}
-	if !s.audit || there[eventTableName] {
-		return nil, nil
+	if s.audit && !there[eventTableName] {
+		return slices.Concat(statements, s.sql.audit), nil
 	}
-	return s.sql.audit, nil
+	return statements, nil
 }
 
 // check makes sure once that the tables are there and of our version.
@@ -163,7 +166,7 @@ func (s *Store[Tx]) check(ctx context.Context) error {
 	}
 	missing, err := s.missing(ctx, s.on)
 	if err == nil && len(missing) > 0 {
-		err = answer(fmt.Errorf("sequence: %w: tables are missing: call Migrate", leasing.ErrNotSetUp))
+		err = answer(fmt.Errorf("sequence: %w: tables are missing, or older than this code: call Migrate", leasing.ErrNotSetUp))
 	}
 	if p, ok := s.on.(preparing); ok && err == nil {
 		q := s.sql

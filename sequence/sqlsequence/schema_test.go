@@ -137,11 +137,11 @@ func TestASlowCommitHoldsNobodyUp_postgres(t *testing.T) {
 	p := newPostgres(t)
 	store := p.Open(t)
 	require.NoError(t, store.CreateStream(t.Context(), "s"))
-	slow, err := store.Lease(t.Context(), seqstore.LeaseRequest{Stream: "s", Op: "slow", Duration: time.Second})
+	slow, err := store.Lease(t.Context(), seqstore.LeaseRequest{Stream: "s", Op: "slow", Duration: time.Second / 2})
 	require.NoError(t, err)
 	claimed := make(chan bool, 1)
 	_, err = store.Commit(t.Context(), seqstore.CommitRequest{Stream: "s", Seq: slow.Seq, Token: slow.Token}, func(ctx context.Context, _ *sql.Tx, _ sequence.Entry) error {
-		<-time.After(1500 * time.Millisecond)
+		<-time.After(time.Second)
 		go func() {
 			_, ok, err := store.Claim(context.Background(), seqstore.ClaimRequest{Stream: "s", Duration: time.Minute})
 			assert.NoError(t, err)
@@ -170,7 +170,7 @@ func TestACommitWaitsForNoCounter_postgres(t *testing.T) {
 	} {
 		e, err := store.Lease(ctx, seqstore.LeaseRequest{Stream: "s", Op: op, Duration: time.Minute})
 		require.NoError(t, err)
-		require.NoError(t, store.within(ctx, func(on session, _ *sql.Tx) error {
+		require.NoError(t, store.within(ctx, false, func(on session, _ *sql.Tx) error {
 			_, err := store.lock(ctx, on, "s")
 			require.NoError(t, err)
 			_, leased, err := store.CommitAndLease(ctx, seqstore.CommitRequest{Stream: "s", Seq: e.Seq, Token: e.Token}, seqstore.LeaseRequest{Stream: "s", Op: op + " next", Duration: time.Minute}, write)
@@ -229,11 +229,11 @@ func TestTrap_S01_TheClaimLooksAgain_postgres(t *testing.T) {
 	p := newPostgres(t)
 	store := p.Open(t).(*Store[*sql.Tx])
 	require.NoError(t, store.CreateStream(t.Context(), "s"))
-	e, err := store.Lease(t.Context(), seqstore.LeaseRequest{Stream: "s", Op: "a", Duration: time.Second})
+	e, err := store.Lease(t.Context(), seqstore.LeaseRequest{Stream: "s", Op: "a", Duration: time.Second / 2})
 	require.NoError(t, err)
 	claimed := make(chan bool, 1)
 	_, err = store.Commit(t.Context(), seqstore.CommitRequest{Stream: "s", Seq: e.Seq, Token: e.Token}, func(context.Context, *sql.Tx, sequence.Entry) error {
-		<-time.After(1500 * time.Millisecond)
+		<-time.After(time.Second)
 		go func() {
 			_, found, err := one(context.Background(), store.on, store.sql.claim, "s", "cleaner", int64(1), e.Seq, "")
 			assert.NoError(t, err)

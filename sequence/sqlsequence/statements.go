@@ -2,6 +2,7 @@ package sqlsequence
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -9,7 +10,7 @@ import (
 )
 
 // schemaVersion is the version of the tables that this code reads and writes.
-const schemaVersion = 1
+const schemaVersion = 2
 
 // dialect is where PostgreSQL and SQLite differ. Everything else is said once, for both.
 type dialect struct {
@@ -18,7 +19,11 @@ type dialect struct {
 	param    string // what stands before the number of a parameter: to SQLite, $1 would be a name
 	lite     bool   // SQLite's
 	lock     string // locks a stream's row; returns next_seq, sealed_through, recovery_until_us, now
-	lease    string // issues a number
+	// bound is a condition that always holds, and makes the server end the transaction if its process lets it stand for some
+	// milliseconds; nil where the database has no such limit.
+	bound func(ms string) string
+	skip  string // ends a sub-select that passes over what others have locked
+	lease string // issues a number
 	// leaseIfFree does it unless the counter is locked: a transaction that has an entry locked must not wait for the counter.
 	leaseIfFree string
 	// andLease makes one statement of a commit and leaseIfFree; nil where that takes two.
@@ -37,7 +42,9 @@ const (
 	committed = `op_id, kind, owner, leased_us, expires_us, closed_us, renewals` // what one that is committed in time doesn't: no cleaner has ever claimed it
 	claimable = `state IN ('leased', 'recovering') AND not_before_us <= {{now}} AND (state = 'leased' AND expires_us <= {{now}} OR state = 'recovering' AND claim_until_us <= {{now}})`
 	holds     = `stream = $1 AND seq = $2 AND token = $3 AND state = 'leased'`
-	claims    = `stream = $1 AND seq = $2 AND token = $3 AND state = 'recovering' AND claim_until_us > {{now}}`
+	// grant is the latest time at which one of an open number's ends was set. If it is ahead of the clock, that has gone back.
+	grant  = `{{max}}(leased_us, granted_us)`
+	claims = `stream = $1 AND seq = $2 AND token = $3 AND state = 'recovering' AND claim_until_us > {{now}}`
 )
 
 // granted is the duration of a lease that is asked for, at a time: see seqstore.Granted. s is the stream's row.
@@ -48,21 +55,25 @@ func granted(asked, now string) string {
 // statements are those of both dialects, with the tables' names in them.
 type statements struct {
 	lock, lease, leaseIfFree, leases     string
+	lockForClaim, lockForFill            string // lock, and bound the transaction
+	commitBounded, commitInOrderBounded  string // commit, and bound the transaction
 	again, find, get                     string
 	renew, save, commit, commitInOrder   string
 	commitAndLease                       string // "" where that takes two statements
 	commitInOrderAndLease                string
 	release, claim, candidate, await     string
+	rebase, expire                       string
 	extend, releaseClaim                 string
 	gap, failed                          string
 	recovered, allocate                  string
 	insert, fill, sealGaps, seal, forget string
-	through, entries, selected           string
+	through, place, entries, selected    string
 	status, lowest, cleaned              string
-	createStream, recovery               string
+	createStream, recovery, newEpoch     string
 	enqueue, manual, resolveManual       string
+	findManual                           string
 	version, tables, events              string
-	create, audit                        []string
+	create, audit, upgrade               []string
 }
 
 func newStatements(d dialect, schema, prefix string) *statements {
@@ -79,30 +90,49 @@ func newStatements(d dialect, schema, prefix string) *statements {
 		"{{infra}}", `"`+schema+`"`, "{{prefix}}", prefix, "{{version}}", fmt.Sprint(schemaVersion),
 	)
 	fill := func(text string) string {
-		text = strings.NewReplacer("{{columns}}", columns, "{{issued}}", issued, "{{committed}}", committed, "{{open}}", open, "{{claimable}}", claimable, "{{holds}}", holds, "{{claims}}", claims).Replace(text)
+		text = strings.NewReplacer("{{columns}}", columns, "{{issued}}", issued, "{{committed}}", committed, "{{open}}", open, "{{claimable}}", claimable, "{{grant}}", grant, "{{holds}}", holds, "{{claims}}", claims).Replace(text)
 		return names.Replace(text)
 	}
 	grantedNow := func(asked string) string {
 		return "(SELECT " + granted("CAST("+asked+" AS BIGINT)", "{{now}}") + " FROM {{stream}} s WHERE s.stream = $1)"
 	}
+	bounded := func(us string) string {
+		if d.bound == nil {
+			return ""
+		}
+		return " AND " + d.bound(fmt.Sprintf("least(%d, greatest(%d, (%s) / 1000))", math.MaxInt32, shortestWrite.Milliseconds(), us))
+	}
 	commit := func(also string) string {
 		return `UPDATE {{entry}} SET state = 'committed', closed_us = {{now}}, payload = $4, work_phase = '', work_data = NULL
 WHERE {{holds}} AND expires_us > {{now}}` + also + ` RETURNING {{committed}}`
 	}
+	const inOrder = ` AND NOT EXISTS (SELECT 1 FROM {{entry}} l WHERE l.stream = $1 AND l.seq < $2 AND l.{{open}})`
+	locking := func(us string) string {
+		return strings.Replace(d.lock, "WHERE stream = $1", "WHERE stream = $1"+bounded(us), 1)
+	}
+	// The clock has gone back. An end that was set by the clock that was ahead is moved: it comes after its whole duration, from now on.
+	rebased := func(us string) string {
+		return "CASE WHEN " + us + " > 0 THEN {{now}} + " + us + " - {{grant}} ELSE 0 END"
+	}
+	ownEnd := "CASE WHEN {{grant}} > {{now}} THEN {{now}} + expires_us - {{grant}} ELSE expires_us END"
 	s := &statements{
-		lock:  fill(d.lock),
-		lease: fill(d.lease), leaseIfFree: fill(d.leaseIfFree), leases: fill(d.leases),
-		again: fill(`UPDATE {{entry}} SET expires_us = {{max}}(expires_us, {{now}} + ` + grantedNow("$3") + `)
+		lock:                 fill(d.lock),
+		lockForClaim:         fill(locking("(SELECT c.claim_until_us FROM {{entry}} c WHERE c.stream = $1 AND c.seq = $2) - {{now}}")),
+		lockForFill:          fill(locking(fmt.Sprint(longestFill.Microseconds()))),
+		commitBounded:        fill(commit(bounded("expires_us - {{now}}"))),
+		commitInOrderBounded: fill(commit(inOrder + bounded("expires_us - {{now}}"))),
+		lease:                fill(d.lease), leaseIfFree: fill(d.leaseIfFree), leases: fill(d.leases),
+		again: fill(`UPDATE {{entry}} SET expires_us = {{max}}(` + ownEnd + `, {{now}} + ` + grantedNow("$3") + `), leased_us = {{min}}(leased_us, {{now}}), granted_us = {{now}}
 WHERE stream = $1 AND op_id = $2 AND origin_seq IS NULL AND state = 'leased' AND expires_us > {{now}} RETURNING {{columns}}`),
 		find: fill(`SELECT {{columns}} FROM {{entry}} WHERE stream = $1 AND op_id = $2 AND origin_seq IS NULL`),
 		get:  fill(`SELECT {{columns}} FROM {{entry}} WHERE stream = $1 AND seq = $2`),
-		renew: fill(`UPDATE {{entry}} SET expires_us = {{max}}(expires_us, {{now}} + ` + grantedNow("$4") + `), renewals = renewals + 1
+		renew: fill(`UPDATE {{entry}} SET expires_us = {{max}}(` + ownEnd + `, {{now}} + ` + grantedNow("$4") + `), leased_us = {{min}}(leased_us, {{now}}), granted_us = {{now}}, renewals = renewals + 1
 WHERE {{holds}} AND expires_us > {{now}} RETURNING (SELECT s.recovery_until_us > {{now}} FROM {{stream}} s WHERE s.stream = $1)`),
 		// Completed work ends the claim of a cleaner that has not seen the work.
 		save: fill(`UPDATE {{entry}} SET work_phase = $4, work_data = $5, claim_until_us = CASE WHEN $4 = 'completed' THEN 0 ELSE claim_until_us END
 WHERE stream = $1 AND seq = $2 AND {{open}} AND work_phase <> 'completed' AND token >= $3 AND ($4 = 'completed' OR state = 'leased' AND token = $3) RETURNING seq`),
 		commit:        fill(commit("")),
-		commitInOrder: fill(commit(` AND NOT EXISTS (SELECT 1 FROM {{entry}} l WHERE l.stream = $1 AND l.seq < $2 AND l.{{open}})`)),
+		commitInOrder: fill(commit(inOrder)),
 		// A number with completed work runs out instead, and a cleaner commits the work.
 		release: fill(`UPDATE {{entry}} SET state = CASE WHEN work_phase = 'completed' THEN state ELSE 'gap' END,
 	closed_us = CASE WHEN work_phase = 'completed' THEN closed_us ELSE {{now}} END, reason = CASE WHEN work_phase = 'completed' THEN reason ELSE 'released' END,
@@ -110,20 +140,26 @@ WHERE stream = $1 AND seq = $2 AND {{open}} AND work_phase <> 'completed' AND to
 WHERE {{holds}} RETURNING seq`),
 		// The predicate is repeated outside of the sub-select: PostgreSQL looks at it alone when it has
 		// waited for the row.
-		claim: fill(`UPDATE {{entry}} SET state = 'recovering', token = token + 1, claim_owner = $2, claim_until_us = {{now}} + $3, claim_id = $5
+		claim: fill(`UPDATE {{entry}} SET state = 'recovering', token = token + 1, claim_owner = $2, claim_until_us = {{now}} + $3, claim_id = $5, granted_us = {{now}}
 WHERE stream = $1 AND seq = $4 AND seq = (SELECT min(c.seq) FROM {{entry}} c WHERE c.stream = $1 AND c.` + claimable + `) AND {{claimable}}
 	AND NOT EXISTS (SELECT 1 FROM {{entry}} l WHERE l.stream = $1 AND l.seq < {{entry}}.seq AND l.{{open}} AND l.state = 'recovering' AND l.claim_until_us > {{now}})
 RETURNING {{columns}}`),
 		candidate: fill(`SELECT coalesce((SELECT min(c.seq) FROM {{entry}} c WHERE c.stream = $1 AND c.` + claimable + `
-	AND NOT EXISTS (SELECT 1 FROM {{entry}} l WHERE l.stream = $1 AND l.seq < c.seq AND l.{{open}} AND l.state = 'recovering' AND l.claim_until_us > {{now}})), 0)
+	AND NOT EXISTS (SELECT 1 FROM {{entry}} l WHERE l.stream = $1 AND l.seq < c.seq AND l.{{open}} AND l.state = 'recovering' AND l.claim_until_us > {{now}})), 0),
+	EXISTS (SELECT 1 FROM {{entry}} WHERE stream = $1 AND {{open}} AND {{grant}} > {{now}})
 FROM {{stream}} WHERE stream = $1`),
+		rebase: fill(`UPDATE {{entry}} SET expires_us = CASE WHEN state = 'leased' THEN ` + rebased("expires_us") + ` ELSE expires_us END,
+	claim_until_us = ` + rebased("claim_until_us") + `, not_before_us = ` + rebased("not_before_us") + `, leased_us = {{min}}(leased_us, {{now}}), granted_us = {{now}}
+WHERE stream = $1 AND seq IN (SELECT seq FROM {{entry}} WHERE stream = $1 AND {{open}} AND {{grant}} > {{now}}` + d.skip + `) AND {{open}} AND {{grant}} > {{now}} RETURNING seq`),
+		expire: fill(`UPDATE {{entry}} SET expires_us = {{min}}(expires_us, {{now}}), claim_until_us = {{min}}(claim_until_us, {{now}}), not_before_us = {{min}}(not_before_us, {{now}})
+WHERE stream = $1 AND seq = $2 AND {{open}} RETURNING seq`),
 		await:  fill(`SELECT 1 FROM {{entry}} WHERE stream = $1 AND seq = $2 FOR UPDATE`),
-		extend: fill(`UPDATE {{entry}} SET claim_until_us = {{now}} + $4 WHERE {{claims}} RETURNING seq`),
+		extend: fill(`UPDATE {{entry}} SET claim_until_us = {{now}} + $4, granted_us = {{now}} WHERE {{claims}} RETURNING seq`),
 		releaseClaim: fill(`UPDATE {{entry}} SET claim_until_us = {{now}}
 WHERE stream = $1 AND {{open}} AND state = 'recovering' AND claim_id = $2 AND claim_until_us > {{now}} RETURNING seq`),
 		gap: fill(`UPDATE {{entry}} SET state = 'gap', closed_us = {{now}}, reason = $4, uncleaned = $5
 WHERE {{claims}} RETURNING {{columns}}`),
-		failed: fill(`UPDATE {{entry}} SET attempts = attempts + 1, last_error = $4, claim_until_us = {{now}}, not_before_us = {{now}} + $5,
+		failed: fill(`UPDATE {{entry}} SET attempts = attempts + 1, last_error = $4, claim_until_us = {{now}}, not_before_us = {{now}} + $5, granted_us = {{now}},
 	state = CASE WHEN attempts + 1 >= $6 THEN 'gap' ELSE state END, closed_us = CASE WHEN attempts + 1 >= $6 THEN {{now}} ELSE 0 END,
 	reason = CASE WHEN attempts + 1 >= $6 THEN 'recovery_failed' ELSE '' END, uncleaned = (attempts + 1 >= $6 AND $7)
 WHERE {{claims}} RETURNING {{columns}}`),
@@ -139,6 +175,9 @@ WHERE stream = $1 AND seq = $2 AND op_id = $3 AND state = 'gap' AND seq > $4 RET
 		forget: fill(`DELETE FROM {{entry}} WHERE stream = $1 AND seq IN (
 	SELECT e.seq FROM {{entry}} e, {{stream}} s WHERE s.stream = $1 AND e.stream = $1 AND e.seq <= $2 AND e.seq <= s.sealed_through AND NOT e.uncleaned ORDER BY e.seq LIMIT $3) RETURNING seq`),
 		through: fill(`SELECT sealed_through, coalesce((SELECT min(l.seq) FROM {{entry}} l WHERE l.stream = $1 AND l.{{open}}) - 1, next_seq - 1) FROM {{stream}} WHERE stream = $1`),
+		place: fill(`SELECT s.sealed_through, coalesce((SELECT min(l.seq) FROM {{entry}} l WHERE l.stream = $1 AND l.{{open}}) - 1, s.next_seq - 1), s.next_seq - 1, s.epoch,
+	coalesce(b.op_id, ''), coalesce(b.origin_seq, 0), coalesce(b.leased_us, 0), coalesce(b.closed_us, 0)
+FROM {{stream}} s LEFT JOIN {{entry}} b ON b.stream = s.stream AND b.seq = $2 WHERE s.stream = $1`),
 		// Sub-selects hide the numbers from PostgreSQL's planner: where it sees that they are few of a million, it
 		// makes a plan for every page, which takes longer than to read one.
 		entries: fill(`SELECT {{columns}} FROM {{entry}} WHERE stream = $1 AND seq >= (SELECT CAST($2 AS BIGINT)) AND seq <= (SELECT CAST($3 AS BIGINT))
@@ -147,7 +186,7 @@ ORDER BY seq LIMIT (SELECT CAST($4 AS BIGINT))`),
 		status: fill(`SELECT {{now}}, next_seq - 1, sealed_through, recovery_until_us,
 	(SELECT count(*) FROM {{entry}} o WHERE o.stream = $1 AND o.{{open}}),
 	(SELECT count(*) FROM {{entry}} x WHERE x.stream = $1 AND x.{{open}} AND x.state = 'leased' AND x.expires_us <= {{now}}),
-	(SELECT count(*) FROM {{entry}} c WHERE c.stream = $1 AND c.` + claimable + `),
+	(SELECT count(*) FROM {{entry}} WHERE stream = $1 AND {{open}} AND ({{claimable}} OR {{grant}} > {{now}})),
 	(SELECT count(*) FROM {{entry}} g WHERE g.stream = $1 AND g.state = 'gap'),
 	coalesce((SELECT min(l.seq) FROM {{entry}} l WHERE l.stream = $1 AND l.{{open}}), next_seq) - 1
 FROM {{stream}} WHERE stream = $1`),
@@ -155,9 +194,11 @@ FROM {{stream}} WHERE stream = $1`),
 		cleaned:      fill(`UPDATE {{entry}} SET uncleaned = false WHERE stream = $1 AND seq = $2 AND uncleaned RETURNING seq`),
 		createStream: fill(`INSERT INTO {{stream}} (stream) VALUES ($1) ON CONFLICT DO NOTHING RETURNING next_seq`),
 		recovery:     fill(`UPDATE {{stream}} SET recovery_until_us = CASE WHEN CAST($2 AS BIGINT) < 0 THEN 0 ELSE {{max}}(recovery_until_us, {{now}} + CAST($2 AS BIGINT)) END WHERE stream = $1 RETURNING next_seq`),
+		newEpoch:     fill(`UPDATE {{stream}} SET epoch = $2 WHERE stream = $1 RETURNING next_seq`),
 		enqueue: fill(`INSERT INTO {{manual}} (stream, seq, op_id, digest, payload, reason, created_us) VALUES ($1, $2, $3, $4, $5, $6, {{now}})
 ON CONFLICT DO NOTHING RETURNING id`),
-		manual: fill(`SELECT id, stream, seq, op_id, payload, reason, created_us FROM {{manual}} WHERE stream = $1 AND resolved_us = 0 ORDER BY id LIMIT $2`),
+		manual:     fill(`SELECT id, stream, seq, op_id, payload, reason, created_us FROM {{manual}} WHERE stream = $1 AND resolved_us = 0 ORDER BY id LIMIT $2`),
+		findManual: fill(`SELECT id, stream, seq, op_id, payload, reason, created_us, resolved_us, resolved_by FROM {{manual}} WHERE id = $1`),
 		resolveManual: fill(`UPDATE {{manual}} SET resolved_by = CASE WHEN resolved_us = 0 THEN $2 ELSE resolved_by END,
 	resolved_us = CASE WHEN resolved_us = 0 THEN {{now}} ELSE resolved_us END WHERE id = $1 RETURNING id`),
 		events:  fill(`SELECT at_us, seq, event, who, token FROM {{event}} WHERE stream = $1 AND seq >= $2 AND seq <= $3 ORDER BY seq, id`),
@@ -169,6 +210,9 @@ ON CONFLICT DO NOTHING RETURNING id`),
 	}
 	for _, text := range d.create {
 		s.create = append(s.create, fill(d.types.Replace(text)))
+	}
+	for _, text := range upgradeTables {
+		s.upgrade = append(s.upgrade, fill(d.types.Replace(text)))
 	}
 	for _, text := range d.audit {
 		s.audit = append(s.audit, fill(d.types.Replace(text)))
@@ -196,7 +240,7 @@ func inStates(states []seqstore.State) (string, error) {
 
 var postgresDialect = dialect{
 	now: `CAST(extract(epoch FROM pg_catalog.clock_timestamp()) * 1000000 AS BIGINT)`,
-	max: "greatest", min: "least", param: "$",
+	max: "greatest", min: "least", param: "$", bound: postgresBound, skip: " FOR UPDATE SKIP LOCKED",
 	lock:        `SELECT next_seq, sealed_through, recovery_until_us, {{now}} FROM {{stream}} WHERE stream = $1 FOR UPDATE`,
 	lease:       "WITH " + postgresLease("", 2) + " SELECT {{issued}} FROM leased",
 	leaseIfFree: "WITH " + postgresLease(fmt.Sprintf(postgresFree, ""), 2) + " SELECT {{issued}} FROM leased",
@@ -228,6 +272,29 @@ END $$`,
 		`CREATE TRIGGER "{{prefix}}audit_rows" AFTER INSERT OR DELETE ON {{entry}} FOR EACH ROW EXECUTE FUNCTION {{audit}}()`,
 		`CREATE TRIGGER "{{prefix}}audit_change" AFTER UPDATE ON {{entry}} FOR EACH ROW WHEN (` + eventful + `) EXECUTE FUNCTION {{audit}}()`,
 	},
+}
+
+// postgresStep bounds the transactions whose statements are all ours: a process that is paused between two of them keeps
+// their locks no longer.
+const postgresStep = "SET LOCAL idle_in_transaction_session_timeout = 2000"
+
+// postgresBound bounds a transaction in which the caller's write runs, in the statement that locks its rows. The server
+// ends a session that does nothing, a statement that waits for others, a result that the client does not read (Linux
+// gives up a window of zero, too), and from version 17 on the whole transaction. Shorter limits of the application stay.
+// See https://www.postgresql.org/docs/current/runtime-config-client.html.
+func postgresBound(ms string) string {
+	set := func(name, current string) string {
+		return fmt.Sprintf("pg_catalog.set_config('%[1]s', CAST(least(%[2]s, coalesce(nullif(%[3]s, 0), %[2]s)) AS TEXT), true)", name, ms, current)
+	}
+	current := func(name string) string {
+		return "CAST(extract(epoch FROM CAST(pg_catalog.current_setting('" + name + "') AS INTERVAL)) * 1000 AS BIGINT)"
+	}
+	return "pg_catalog.concat(" + strings.Join([]string{
+		set("idle_in_transaction_session_timeout", current("idle_in_transaction_session_timeout")),
+		set("statement_timeout", current("statement_timeout")),
+		"CASE WHEN pg_catalog.version() LIKE '%linux%' THEN " + set("tcp_user_timeout", "CAST(pg_catalog.current_setting('tcp_user_timeout') AS BIGINT)") + " END",
+		"CASE WHEN CAST(pg_catalog.current_setting('server_version_num') AS INTEGER) >= 170000 THEN " + set("transaction_timeout", current("transaction_timeout")) + " END",
+	}, ", ") + ") IS NOT NULL"
 }
 
 const postgresFree = ` AND EXISTS (SELECT 1 FROM {{stream}} WHERE stream = $1%s FOR UPDATE SKIP LOCKED)`
@@ -292,7 +359,8 @@ var createTables = []string{
 	stream            TEXT PRIMARY KEY NOT NULL,
 	next_seq          NUMBER NOT NULL DEFAULT 1,
 	sealed_through    NUMBER NOT NULL DEFAULT 0,
-	recovery_until_us NUMBER NOT NULL DEFAULT 0
+	recovery_until_us NUMBER NOT NULL DEFAULT 0,
+	epoch             TEXT NOT NULL DEFAULT ''
 ) STRICT`,
 	`CREATE TABLE {{entry}} (
 	stream         TEXT NOT NULL,
@@ -320,6 +388,7 @@ var createTables = []string{
 	work_phase     TEXT NOT NULL DEFAULT '',
 	work_data      BLOB,
 	uncleaned      FLAG NOT NULL DEFAULT FALSE,
+	granted_us     NUMBER NOT NULL DEFAULT 0,
 	PRIMARY KEY (stream, seq)
 ) STRICT`,
 	`CREATE TABLE {{manual}} (
@@ -341,5 +410,12 @@ var createTables = []string{
 	`CREATE INDEX "{{prefix}}entry_open" ON {{entry}} (stream, seq) WHERE ` + open,
 	`CREATE INDEX "{{prefix}}entry_gaps" ON {{entry}} (stream, seq) WHERE state = 'gap'`,
 	`CREATE INDEX "{{prefix}}entry_uncleaned" ON {{entry}} (stream, seq) WHERE uncleaned`,
+	`INSERT INTO {{schema}} (version) VALUES ({{version}})`,
+}
+
+// upgradeTables makes tables of version 1 those of version 2.
+var upgradeTables = []string{
+	`ALTER TABLE {{entry}} ADD COLUMN granted_us NUMBER NOT NULL DEFAULT 0`,
+	`ALTER TABLE {{stream}} ADD COLUMN epoch TEXT NOT NULL DEFAULT ''`,
 	`INSERT INTO {{schema}} (version) VALUES ({{version}})`,
 }

@@ -143,7 +143,7 @@ func (s *Store[Tx]) once(ctx context.Context, statement string, args []any, each
 // two that meet at a row.
 func (s *Store[Tx]) change(ctx context.Context, statement string, args []any, each func(scan) error) error {
 	if s.strict.Load() {
-		return s.on.transact(ctx, func(on session, _ Tx) error { return on.query(ctx, statement, args, each) })
+		return s.on.transact(ctx, false, func(on session, _ Tx) error { return on.query(ctx, statement, args, each) })
 	}
 	return s.on.change(ctx, statement, args, each)
 }
@@ -156,22 +156,13 @@ func (s *Store[Tx]) read(ctx context.Context, statement string, args []any, each
 	return s.explain(s.on.query(ctx, statement, args, each))
 }
 
-// within runs do in a transaction. An error of the caller's own, or one of package sequence, is returned
-// as it is.
-func (s *Store[Tx]) within(ctx context.Context, do func(on session, tx Tx) error) error {
+// within runs do in a transaction, which do bounds by itself if bounded is set. An error of the caller's own, or one of package
+// sequence, is returned as it is, unless the connection is dead.
+func (s *Store[Tx]) within(ctx context.Context, bounded bool, do func(on session, tx Tx) error) error {
 	if err := s.check(ctx); err != nil {
 		return err
 	}
-	var answer *answered
-	err := s.on.transact(ctx, func(on session, tx Tx) error {
-		err := do(on, tx)
-		errors.As(err, &answer)
-		return err
-	})
-	if answer != nil {
-		return answer.error
-	}
-	return s.explain(err)
+	return s.explain(s.on.transact(ctx, bounded, do))
 }
 
 // answered marks an error that is no failure of the database.
@@ -247,9 +238,17 @@ type streamRow struct {
 }
 
 // lock locks a stream's row, or says that there is none.
-func (s *Store[Tx]) lock(ctx context.Context, on session, stream string) (r streamRow, err error) {
+func (s *Store[Tx]) lock(ctx context.Context, on session, stream string) (streamRow, error) {
+	return s.lockBy(ctx, on, s.sql.lock, stream)
+}
+
+// lockBy locks it by a statement whose first parameter is the stream.
+func (s *Store[Tx]) lockBy(ctx context.Context, on session, statement, stream string, args ...any) (r streamRow, err error) {
 	found := false
-	err = on.query(ctx, s.sql.lock, []any{stream}, func(scan scan) error {
+	if s.lite {
+		statement, args = s.sql.lock, nil
+	}
+	err = on.query(ctx, statement, append([]any{stream}, args...), func(scan scan) error {
 		var recovery, now int64
 		found = true
 		err := scan(&r.next, &r.sealed, &recovery, &now)

@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -23,35 +24,62 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// options are those of a short run, or of one of two minutes with LEASING_TEST_SLOW.
+// options are those of a short run, of one of two minutes with LEASING_TEST_SLOW, or of one of as long as
+// LEASING_TEST_TORTURE says.
 func options() sequencetest.TortureOptions {
-	o := sequencetest.TortureOptions{For: 8 * time.Second, Writers: 12, Cleaners: 6, Readers: 3, Lease: 300 * time.Millisecond, Seed: uint64(time.Now().UnixNano())}
+	o := sequencetest.TortureOptions{
+		For: 8 * time.Second, Writers: 12, Cleaners: 6, Readers: 3, Rounds: 3, Lease: 300 * time.Millisecond, Pause: 600 * time.Millisecond, Seed: uint64(time.Now().UnixNano()),
+	}
 	if os.Getenv("LEASING_TEST_SLOW") != "" {
 		o.For = 2 * time.Minute
+	}
+	if long, err := time.ParseDuration(os.Getenv("LEASING_TEST_TORTURE")); err == nil {
+		o.For = long
+	}
+	if o.For > time.Minute {
+		o.Rounds, o.Lease, o.Pause = 6, time.Second, 2*time.Second
 	}
 	return o
 }
 
 func TestTorture_sqlite(t *testing.T) {
 	t.Parallel()
-	s := newSqlite(t)
+	s := newTorturedSqlite(t)
 	o, killed := options(), 0
 	o.Beside = func(ctx context.Context, tell sequencetest.Tell) {
-		killed = killWriters(ctx, t, writer{Path: s.path}, tell)
+		killed += killProcesses(ctx, t, process{Path: s.path, Lease: o.Lease, Pause: o.Pause}, tell)
 	}
-	checkTorture(t, sequencetest.Torture(t, sequencetest.Database[*sql.Tx](s), o, nil))
+	checkTorture(t, sequencetest.Torture(t, sequencetest.Database[*sql.Tx](s), o, nil), o)
 	require.Positive(t, killed, "no writer was killed")
 }
 
 func TestTorture_postgres(t *testing.T) {
 	t.Parallel()
-	p := newPool(t)
+	p := newTorturedPostgres(t)
 	o, killed := options(), 0
+	o.Pause = 5 * time.Second
 	o.Beside = func(ctx context.Context, tell sequencetest.Tell) {
-		killed = killWriters(ctx, t, writer{URL: postgresURL(t), Schema: p.schema}, tell)
+		var group sync.WaitGroup
+		defer group.Wait()
+		group.Go(func() { terminate(ctx, t, p.schema) })
+		killed += killProcesses(ctx, t, process{URL: postgresURL(t), Schema: p.schema, Lease: o.Lease, Pause: o.Pause}, tell)
 	}
-	checkTorture(t, sequencetest.Torture(t, sequencetest.Database[pgx.Tx](p), o, nil))
+	checkTorture(t, sequencetest.Torture(t, sequencetest.Database[pgx.Tx](p), o, nil), o)
 	require.Positive(t, killed, "no writer was killed")
+}
+
+// terminate ends sessions that work on a schema, one after the other.
+func terminate(ctx context.Context, t *testing.T, schema string) {
+	conn, err := pgx.Connect(context.Background(), postgresURL(t))
+	if !assert.NoError(t, err) {
+		return
+	}
+	defer conn.Close(context.Background())
+	for wait(ctx, rand.N(500*time.Millisecond)) {
+		_, err := conn.Exec(context.Background(), `SELECT pg_terminate_backend(pid) FROM (
+	SELECT pid FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND query LIKE '%' || $1 || '%' ORDER BY random() LIMIT 1) AS one`, schema)
+		assert.NoError(t, err)
+	}
 }
 
 // The server crashes under everybody, and comes back.
@@ -60,7 +88,7 @@ func TestTorture_postgres_restarts(t *testing.T) {
 	server := servertest.NewPostgres(t)
 	t.Setenv("LEASING_TEST_POSTGRES", server.URL)
 	o, crashes := options(), 0
-	o.Writers = 16 // elsewhere four of them are processes
+	o.Writers, o.Rounds = 16, 1 // elsewhere four of them are processes
 	p := newPool(t)
 	o.Beside = func(ctx context.Context, _ sequencetest.Tell) {
 		ctx, cancel := context.WithTimeout(ctx, o.For-3*time.Second) // afterwards the last cleaner needs it
@@ -70,15 +98,19 @@ func TestTorture_postgres_restarts(t *testing.T) {
 			crashes++
 		}
 	}
-	checkTorture(t, sequencetest.Torture(t, sequencetest.Database[pgx.Tx](p), o, nil))
+	checkTorture(t, sequencetest.Torture(t, sequencetest.Database[pgx.Tx](p), o, nil), o)
 	require.Positive(t, crashes)
 }
 
-func checkTorture(t *testing.T, h *sequencetest.History) {
+func checkTorture(t *testing.T, h *sequencetest.History, o sequencetest.TortureOptions) {
 	t.Helper()
 	t.Log(h)
 	require.Empty(t, h.Check())
-	require.Greater(t, len(h.Entries), 50)
+	require.Greater(t, len(h.Entries), 20)
+	if o.Rounds > 1 && o.For > 30*time.Second {
+		require.Positive(t, h.Misplaced, "no reader noticed a restore")
+		require.Positive(t, h.Refused)
+	}
 }
 
 func wait(ctx context.Context, d time.Duration) bool {
@@ -90,58 +122,68 @@ func wait(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// writer is what a writer process is told, as JSON in its environment.
-type writer struct {
+// process has the orders of a process, as JSON in its environment. One without a Name is a cleaner.
+type process struct {
 	URL, Schema, Path, Name string
-	Lease                   time.Duration
+	Lease, Pause            time.Duration
 }
 
 const writerVariable = "LEASING_TEST_SEQUENCE_WRITER"
 
-// writerMain is the life of a writer process: it says what it is told, and is killed in the end.
+// writerMain is the life of a process: it prints each result that it is told, and is killed in the end.
 func writerMain(text string) error {
-	var w writer
-	if err := json.Unmarshal([]byte(text), &w); err != nil {
+	var p process
+	if err := json.Unmarshal([]byte(text), &p); err != nil {
 		return err
 	}
-	ctx, o := context.Background(), sequencetest.TortureOptions{Lease: w.Lease, Seed: uint64(time.Now().UnixNano())}
-	tell := func(op string, seq int64) { _, _ = fmt.Println(op, seq) }
-	if w.Path != "" {
-		s := &sqlite{path: w.Path}
+	ctx := context.Background()
+	if p.Path != "" {
+		s := &sqlite{path: p.Path}
 		db, err := s.connect()
 		if err != nil {
 			return err
 		}
-		store, err := OpenSQLite(db, Options{Audit: true})
+		store, err := newStore[*sql.Tx](&sqliteDatabase{db: db, turn: make(chan struct{}, 1)}, stepped(sqliteDialect, "clock"), Options{Audit: true}, nil)
 		if err == nil {
-			sequencetest.Write(ctx, store, s.Insert, o, w.Name, tell)
+			live(ctx, store, s.Insert, p)
 		}
 		return err
 	}
-	p := &pool{postgres: &postgres{schema: w.Schema}}
-	connections, err := pgxpool.New(ctx, w.URL)
+	connections, err := pgxpool.New(ctx, p.URL)
 	if err != nil {
 		return err
 	}
-	store, err := OpenPool(connections, Options{Schema: w.Schema, Audit: true})
+	store, err := openStepped(connections, p.Schema)
 	if err == nil {
-		sequencetest.Write(ctx, store, p.Insert, o, w.Name, tell)
+		live(ctx, store, (&pool{postgres: &postgres{schema: p.Schema}}).Insert, p)
 	}
 	return err
 }
 
-// killWriters runs four writer processes at a time until ctx ends, and kills each after a while. Some were paused before,
-// past their leases. It returns how many it has killed.
-func killWriters(ctx context.Context, t *testing.T, w writer, tell sequencetest.Tell) (killed int) {
-	w.Lease = options().Lease
+func live[Tx any](ctx context.Context, store *Store[Tx], insert func(context.Context, Tx, string) error, p process) {
+	o := sequencetest.TortureOptions{Lease: p.Lease, Pause: p.Pause, Seed: uint64(time.Now().UnixNano())}
+	if p.Name == "" {
+		sequencetest.Clean(ctx, store, insert, o)
+		return
+	}
+	sequencetest.Write(ctx, store, insert, o, p.Name, func(op string, seq int64) { _, _ = fmt.Println(op, seq) })
+}
+
+var lives atomic.Int64
+
+// killProcesses runs four writers and a cleaner at a time, each a process, until ctx ends, and kills each after a while. Some were
+// paused before, past their leases. It returns how many writers it has killed.
+func killProcesses(ctx context.Context, t *testing.T, p process, tell sequencetest.Tell) (killed int) {
 	var mu sync.Mutex
 	var group sync.WaitGroup
-	for slot := range 4 {
+	for slot := range 5 {
 		group.Go(func() {
-			for life := 0; ctx.Err() == nil; life++ {
-				w := w
-				w.Name = fmt.Sprintf("p%d.%d", slot, life)
-				told := killWriter(ctx, t, w, tell)
+			for ctx.Err() == nil {
+				p := p
+				if slot > 0 {
+					p.Name = fmt.Sprintf("p%d.%d", slot, lives.Add(1))
+				}
+				told := killProcess(ctx, t, p, tell)
 				mu.Lock()
 				if told > 0 {
 					killed++
@@ -154,9 +196,9 @@ func killWriters(ctx context.Context, t *testing.T, w writer, tell sequencetest.
 	return killed
 }
 
-// killWriter is one process. It returns how much it was told.
-func killWriter(ctx context.Context, t *testing.T, w writer, tell sequencetest.Tell) (told int) {
-	config, err := json.Marshal(w)
+// killProcess is one process. It returns how much it was told.
+func killProcess(ctx context.Context, t *testing.T, p process, tell sequencetest.Tell) (told int) {
+	config, err := json.Marshal(p)
 	if !assert.NoError(t, err) {
 		return 0
 	}
@@ -192,16 +234,21 @@ func killWriter(ctx context.Context, t *testing.T, w writer, tell sequencetest.T
 			}
 		}
 	}()
+	var cleaner <-chan time.Time // says nothing
+	if p.Name == "" {
+		cleaner = time.After(time.Second)
+	}
 	select {
 	case <-first: // then it is in the midst of its work
 	case <-read:
 	case <-ctx.Done():
+	case <-cleaner:
 	}
-	wait(ctx, rand.N(time.Second))
+	wait(ctx, rand.N(4*time.Second))
 	if rand.N(2) == 0 && process.Pause() == nil {
-		wait(ctx, 2*w.Lease)
+		wait(ctx, max(2*p.Lease, rand.N(2*p.Pause)))
 		assert.NoError(t, process.Resume())
-		wait(ctx, rand.N(w.Lease))
+		wait(ctx, rand.N(p.Lease))
 	}
 	process.Kill()
 	<-read

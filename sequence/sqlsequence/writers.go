@@ -2,8 +2,10 @@ package sqlsequence
 
 import (
 	"context"
+	"errors"
 	"time"
 
+	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/providers/sql/sqlkit"
 	"github.com/distributedleasing/leasing/sequence/seqstore"
 )
@@ -29,7 +31,7 @@ func (s *Store[Tx]) Lease(ctx context.Context, req seqstore.LeaseRequest) (seqst
 	var r row
 	found := false
 	// The operation has a number, or the stream is unknown.
-	err := s.within(ctx, func(on session, _ Tx) error {
+	err := s.within(ctx, false, func(on session, _ Tx) error {
 		var err error
 		if r, found, err = one(ctx, on, s.sql.again, args[:3]...); err != nil || found {
 			return err
@@ -73,7 +75,7 @@ func (s *Store[Tx]) guarded(ctx context.Context, op, stream string, seq int64, s
 	if err != nil || found {
 		return err
 	}
-	return s.within(ctx, func(on session, _ Tx) error {
+	return s.within(ctx, false, func(on session, _ Tx) error {
 		r, err := s.entry(ctx, on, stream, seq)
 		if err != nil || repeated != nil && repeated(r.Entry) {
 			return err
@@ -166,10 +168,16 @@ func (s *Store[Tx]) commit(ctx context.Context, req seqstore.CommitRequest, next
 			return done.Entry, nil
 		}
 	}
-	change := func(on session) (row, bool, error) {
+	if write != nil {
+		statement = s.sql.commitBounded
+		if req.InOrder {
+			statement = s.sql.commitInOrderBounded
+		}
+	}
+	change := func(on session) (row, time.Duration, bool, error) {
 		made = false
 		err := on.query(ctx, statement, args, func(scan scan) error { return each(scan) })
-		return done, made, err
+		return done, done.ExpiresAt.Sub(done.ClosedAt), made, err
 	}
 	return s.close(ctx, req.Stream, req.Seq, write, next, change, func(on session, r row) (row, error) {
 		refusal := seqstore.Late("commit", r.Entry, r.now)
@@ -184,34 +192,59 @@ func (s *Store[Tx]) commit(ctx context.Context, req seqstore.CommitRequest, next
 	})
 }
 
+// The write of a caller has what is left of its lease or claim, and at least shortestWrite. A fill has longestFill.
+const (
+	shortestWrite = 3 * time.Second
+	longestFill   = 10 * time.Second
+)
+
+// errOverrun ends a write that takes longer than its lease.
+var errOverrun = errors.New("the write has taken longer than what was left of its lease")
+
 // close runs a change that closes a number, and if it was made the caller's write and the lease of the next number, unless
-// they are nil, in one transaction. If the change's guard has failed, repeated gets the number as it is, and returns the result of
-// an earlier request, or the refusal.
-func (s *Store[Tx]) close(ctx context.Context, stream string, seq int64, write seqstore.Write[Tx], next *lease, change func(on session) (row, bool, error), repeated func(on session, r row) (row, error)) (seqstore.Entry, error) {
+// they are nil, in one transaction. change also returns what is left of the lease. If the change's guard has failed, repeated
+// gets the number as it is, and returns the result of an earlier request, or the refusal.
+func (s *Store[Tx]) close(ctx context.Context, stream string, seq int64, write seqstore.Write[Tx], next *lease, change func(on session) (row, time.Duration, bool, error), repeated func(on session, r row) (row, error)) (seqstore.Entry, error) {
 	var r row
-	err := s.within(ctx, func(on session, tx Tx) error {
+	look := func(on session) (err error) {
+		if r, err = s.entry(ctx, on, stream, seq); err == nil {
+			r, err = repeated(on, r)
+		}
+		return err
+	}
+	err := s.within(ctx, write != nil, func(on session, tx Tx) error {
+		var left time.Duration
 		var made bool
 		var err error
-		if r, made, err = change(on); err != nil {
+		if r, left, made, err = change(on); err != nil {
 			return err
 		}
 		if !made {
-			if r, err = s.entry(ctx, on, stream, seq); err == nil {
-				r, err = repeated(on, r)
-			}
-			return err
+			return look(on)
 		}
 		if write != nil {
-			err = write(ctx, tx, r.Entry)
+			bounded, cancel := context.WithTimeoutCause(ctx, max(left, shortestWrite), errOverrun)
+			defer cancel()
+			if err = write(bounded, tx, r.Entry); bounded.Err() != nil && ctx.Err() == nil {
+				return &brokenError{errors.Join(errOverrun, err)}
+			}
 		}
 		if err != nil || next == nil {
 			return answer(err)
 		}
 		// Last, since others wait for the counter until this transaction ends.
 		err = on.query(ctx, s.sql.leaseIfFree, next.args(), next.issued)
-		next.refused = sqlkit.IsDuplicate(err)
+		if next.refused = sqlkit.IsDuplicate(err); err != nil && !next.refused {
+			err = &commitError{err}
+		}
 		return err
 	})
+	var ending *commitError
+	if errors.Is(err, seqstore.ErrRefused) && errors.As(err, &ending) { // unless the write has committed by itself
+		if s.within(ctx, false, func(on session, _ Tx) error { return look(on) }) == nil {
+			err = nil
+		}
+	}
 	if err != nil {
 		return seqstore.Entry{}, err
 	}
@@ -233,12 +266,13 @@ func (s *Store[Tx]) Fill(ctx context.Context, req seqstore.FillRequest, write se
 	if err := req.Validate(); err != nil {
 		return seqstore.Entry{}, err
 	}
-	change := func(on session) (row, bool, error) {
-		locked, err := s.lock(ctx, on, req.Stream)
+	change := func(on session) (row, time.Duration, bool, error) {
+		locked, err := s.lockBy(ctx, on, s.sql.lockForFill, req.Stream)
 		if err != nil {
-			return row{}, false, err
+			return row{}, 0, false, err
 		}
-		return one(ctx, on, s.sql.fill, req.Stream, req.Seq, req.Op, locked.sealed, blob(req.Payload))
+		r, found, err := one(ctx, on, s.sql.fill, req.Stream, req.Seq, req.Op, locked.sealed, blob(req.Payload))
+		return r, longestFill, found, err
 	}
 	return s.close(ctx, req.Stream, req.Seq, write, nil, change, func(_ session, r row) (row, error) {
 		return r, answer(seqstore.Repeated(r.Entry, req.Payload, seqstore.FilledBy(r.Entry, req), seqstore.Late("fill", r.Entry, r.now)))
@@ -247,7 +281,7 @@ func (s *Store[Tx]) Fill(ctx context.Context, req seqstore.FillRequest, write se
 
 // Seal makes gaps final.
 func (s *Store[Tx]) Seal(ctx context.Context, stream string, upTo int64) (through int64, err error) {
-	err = s.within(ctx, func(on session, _ Tx) error {
+	err = s.within(ctx, false, func(on session, _ Tx) error {
 		locked, err := s.lock(ctx, on, stream)
 		if err != nil {
 			return err
@@ -302,7 +336,7 @@ func (s *Store[Tx]) LeaveRecovery(ctx context.Context, stream string) (left bool
 }
 
 func (s *Store[Tx]) setRecovery(ctx context.Context, stream string, us int64) (was bool, err error) {
-	err = s.within(ctx, func(on session, _ Tx) error {
+	err = s.within(ctx, false, func(on session, _ Tx) error {
 		locked, err := s.lock(ctx, on, stream)
 		if err == nil {
 			was = locked.recovery.After(locked.now)
@@ -311,6 +345,16 @@ func (s *Store[Tx]) setRecovery(ctx context.Context, stream string, us int64) (w
 		return err
 	})
 	return was, err
+}
+
+// NewEpoch begins an epoch.
+func (s *Store[Tx]) NewEpoch(ctx context.Context, stream string) (string, error) {
+	found, epoch := false, abstractions.NewID()
+	err := s.once(ctx, s.sql.newEpoch, []any{stream, epoch}, func(scan) error { found = true; return nil })
+	if err == nil && !found {
+		err = seqstore.UnknownStream(stream)
+	}
+	return epoch, err
 }
 
 // Cleaned records that the hooks of a number have succeeded.

@@ -9,6 +9,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
 	"github.com/distributedleasing/leasing/providers/sql/sqlkit"
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/ncruces/go-sqlite3"
 	"github.com/stretchr/testify/require"
@@ -99,3 +100,20 @@ type method int
 
 func (m method) Error() string { return "a driver's" }
 func (m method) Code() int     { return int(m) }
+
+// T197: an error that the server reports instead of committing is an answer, whatever its code. The end of a session is no such answer.
+func TestTrap_T197_WhatARollbackIs(t *testing.T) {
+	for _, code := range []string{"23503", "23505", "25P02", "P0001", "40001", "40P01", "22023", "53100", "55P03", "42P01", "AB123"} {
+		require.True(t, sqlkit.Postgres(&pgconn.PgError{Code: code}).RolledBack, code)
+	}
+	for _, code := range []string{"08006", "57P01", "57014", "58030", "XX000", "25P03", "25P04", "40003", "P1", ""} {
+		require.False(t, sqlkit.Postgres(&pgconn.PgError{Code: code}).RolledBack, code)
+	}
+	require.True(t, sqlkit.Postgres(fmt.Errorf("wrapped: %w", pgx.ErrTxCommitRollback)).RolledBack)
+	require.False(t, sqlkit.Postgres(errors.New("EOF")).RolledBack)
+	require.True(t, sqlkit.SQLite(sqlite3.CONSTRAINT_FOREIGNKEY).RolledBack)
+	require.True(t, sqlkit.SQLite(sqlite3.BUSY).RolledBack)
+	for _, err := range []error{sqlite3.IOERR_WRITE, sqlite3.FULL, sqlite3.CORRUPT, errors.New("19")} {
+		require.False(t, sqlkit.SQLite(err).RolledBack, err)
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
@@ -54,6 +55,16 @@ var sqlStates = map[string]Verdict{
 	"57P05": closing(providerkit.Refused, ""), // idle_session_timeout, which no statement meets
 }
 
+// unsure are the codes, and the classes of codes, whose report may pass a commit by: the session or the server
+// ends, or the server itself does not know. Each other code is that of a transaction which is rolled back, also those
+// that an application raises.
+var unsure = map[string]bool{
+	"08": true, "57": true, "58": true, "F0": true, "XX": true,
+	"25P03": true, // idle_in_transaction_session_timeout
+	"25P04": true, // transaction_timeout
+	"40003": true, // statement_completion_unknown
+}
+
 // Postgres judges an error of a driver for PostgreSQL: pgx, lib/pq, or another one whose errors have
 // a method SQLState.
 func Postgres(err error) (v Verdict) {
@@ -65,7 +76,10 @@ func Postgres(err error) (v Verdict) {
 			listed = sqlStates[state[:2]]
 		}
 		v = listed
+		v.RolledBack = len(state) == 5 && !unsure[state] && !unsure[state[:2]]
 	}
+	// COMMIT ends a transaction in which a statement has failed, and reports no error.
+	v.RolledBack = v.RolledBack || errors.Is(err, pgx.ErrTxCommitRollback)
 	// Neither pgx nor database/sql repeats a statement that may have been sent.
 	if unconnected := (*pgconn.ConnectError)(nil); v.Class == providerkit.Unknown && (errors.As(err, &unconnected) || coded == nil && providerkit.NotSent(err)) {
 		v.Class = providerkit.Unsent

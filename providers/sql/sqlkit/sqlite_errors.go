@@ -54,7 +54,9 @@ func SQLite(err error) Verdict {
 	case code == sqliteIO && (errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)):
 		return Verdict{Meaning: providerkit.Meaning{Advice: fullDisk}}
 	}
-	return sqliteCodes[code]
+	v := sqliteCodes[code]
+	v.RolledBack = v.Class != providerkit.Unknown
+	return v
 }
 
 // sqliteCode is the result code behind an error of a driver for SQLite, or 0: a number itself, or what its

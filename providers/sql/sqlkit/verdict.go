@@ -7,6 +7,9 @@ type Verdict struct {
 	providerkit.Meaning
 	// Close says that the connection is of no further use.
 	Close bool
+	// RolledBack says that the database reports the error instead of committing: the statement, or the COMMIT, has
+	// changed nothing.
+	RolledBack bool
 	// Unprepared says that the server forgets prepared statements: send each statement whole.
 	Unprepared bool
 }
