@@ -39,13 +39,23 @@ type Meaning struct {
 	Advice string
 }
 
+// AdvisedError is an error with advice, which names options as a Go program does. A program that has other names
+// for options replaces the advice.
+type AdvisedError struct {
+	Err    error
+	Advice string
+}
+
+func (e *AdvisedError) Error() string { return e.Err.Error() + "; " + e.Advice }
+func (e *AdvisedError) Unwrap() error { return e.Err }
+
 // Of returns err as an error of package abstractions, with both in its chain.
 func (m Meaning) Of(err error) error {
 	if m.Text != "" {
 		err = WithText(m.Text, err)
 	}
 	if m.Advice != "" {
-		err = WithText(err.Error()+"; "+m.Advice, err)
+		err = &AdvisedError{err, m.Advice}
 	}
 	switch m.Class {
 	case Unsent:

@@ -5,15 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"runtime/debug"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/distributedleasing/leasing"
-	"github.com/distributedleasing/leasing/abstractions/providerkit"
 	"github.com/distributedleasing/leasing/open"
 )
 
@@ -81,18 +77,6 @@ func execute(args []string, s streams) int {
 	return exitFailed
 }
 
-// oneLine is an error for a person. What a database wants to be run is elsewhere.
-func oneLine(err error) string {
-	text := err.Error()
-	if errors.Is(err, leasing.ErrNotSetUp) && !errors.Is(err, providerkit.ErrNetworkDisk) {
-		for _, forPrograms := range []string{"; run this as", ": call Migrate", "; check the URL"} {
-			text, _, _ = strings.Cut(text, forPrograms)
-		}
-		text += `; see "leasing sql schema", or add create=true to the URL`
-	}
-	return strings.TrimPrefix(strings.Join(strings.Fields(text), " "), "leasing: ")
-}
-
 func (a *app) root() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "leasing",
@@ -138,19 +122,12 @@ ended by signal n; any other: the command's own.`,
 		return nil
 	}
 	root.AddCommand(a.runCommand(), a.lsCommand(), a.inspectCommand(), a.watchCommand(), a.breakCommand(), a.historyCommand(),
-		a.waitCommand(), a.electCommand(), a.doctorCommand(), a.tortureCommand(), a.benchCommand(), a.consoleCommand(), a.sqlCommand(), a.manCommand())
+		a.waitCommand(), a.electCommand(), a.doctorCommand(), a.tortureCommand(), a.benchCommand(), a.consoleCommand(), a.sqlCommand(),
+		a.acquireCommand(), a.releaseCommand(), a.bootstrapCommand(), a.versionCommand(), a.manCommand())
 	for _, c := range root.Commands() {
 		c.DisableFlagsInUseLine = true
 	}
 	return root
-}
-
-// version is the module's, as go install has noted it.
-func version() string {
-	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
-		return info.Main.Version
-	}
-	return "(devel)"
 }
 
 // warn tells the person who watches, but not the same twice in a row.

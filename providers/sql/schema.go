@@ -154,7 +154,9 @@ func (p *Provider) Statements() []string { return slices.Clone(p.driver.tables.c
 func checkVersion(found int) error {
 	switch {
 	case found == 0:
-		return fmt.Errorf("%w: the tables are missing: call Migrate, or set sqllease.Options.Create", abstractions.ErrNotSetUp)
+		return &providerkit.AdvisedError{
+			Err: fmt.Errorf("%w: the tables are missing", abstractions.ErrNotSetUp), Advice: "call Migrate, or set sqllease.Options.Create",
+		}
 	case found < schemaVersion:
 		return fmt.Errorf("%w: the tables are of the old version %d, which this code, of version %d, can't migrate: drop them, or set another Table", abstractions.ErrNotSetUp, found, schemaVersion)
 	case found > schemaVersion:

@@ -1,0 +1,141 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/abstractions"
+)
+
+func (a *app) acquireCommand() *cobra.Command {
+	ttl, wait, reason := "1h", "0s", ""
+	cmd := &cobra.Command{
+		Use:   "acquire NAME",
+		Short: "Take a lease that outlives this command, and print its ID",
+		Long: `Acquire takes the lease NAME for the time that --ttl says, prints its ID and ends. Nothing renews the lease:
+it ends with "leasing release", or when its time is over. It is for the steps of a CI job, and to freeze a name.
+To run a command under a lease use "leasing run", which ends the command when the lease is lost.
+
+The ID is the key to the lease. It exits with 75 if the name is taken.`,
+		Example: `  id=$(leasing acquire --ttl 30m --reason 'release 1.4' freeze/web) && leasing release --id "$id" freeze/web`,
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			options := &leasing.AcquireOptions{}
+			if reason != "" {
+				options.Metadata = map[string]string{"reason": reason}
+			}
+			limit, err := (&runFlags{wait: wait}).waitLimit()
+			if err != nil {
+				return err
+			}
+			if options.TTL, err = timeToLive(ttl); err != nil {
+				return err
+			}
+			options.NoAutoRenew = options.TTL != leasing.Infinite // which the first renewal makes
+			return a.using(cmd.Context(), func(ctx context.Context, b *backend) error {
+				return a.take(ctx, b, args[0], limit, options)
+			})
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&ttl, "ttl", ttl, "how long the name stays taken, or forever")
+	flags.StringVar(&wait, "wait", wait, "for how long to wait if the name is taken, or forever")
+	flags.StringVar(&reason, "reason", "", "why, for people to read")
+	return cmd
+}
+
+// timeToLive reads a TTL.
+func timeToLive(text string) (time.Duration, error) {
+	if text == "forever" {
+		return leasing.Infinite, nil
+	}
+	ttl, err := time.ParseDuration(text)
+	if err != nil || ttl <= 0 {
+		return 0, fmt.Errorf("--ttl %q: want a time such as 30m, or forever", text)
+	}
+	return ttl, nil
+}
+
+// take acquires a lease and leaves it to its ID.
+func (a *app) take(ctx context.Context, b *backend, name string, limit time.Duration, options *leasing.AcquireOptions) error {
+	ask := b.Acquire
+	if options.WaitLimit = max(limit, 0); limit == 0 {
+		ask = b.TryAcquire
+	}
+	lease, err := ask(ctx, name, options)
+	if errors.Is(err, leasing.ErrHeld) {
+		return &exitError{exitBusy, err}
+	}
+	if err != nil {
+		return err
+	}
+	h, err := lease.HandOver(ctx)
+	switch {
+	case err != nil:
+		return errors.Join(err, lease.Release(ctx))
+	case a.output == "json":
+		fields := map[string]any{"name": h.Name, "id": h.ID, "token": h.Token}
+		if ttl := lease.TTL(); ttl == leasing.Infinite {
+			fields["infinite"] = true
+		} else {
+			fields["ttl_s"] = ttl.Seconds()
+		}
+		return a.json(fields)
+	}
+	_, err = fmt.Fprintln(a.out, h.ID)
+	return err
+}
+
+func (a *app) releaseCommand() *cobra.Command {
+	id := ""
+	cmd := &cobra.Command{
+		Use:   "release NAME",
+		Short: `End a lease that "leasing acquire" has taken`,
+		Long: `Release ends the lease NAME if it has the ID that "leasing acquire" printed. It exits with 1 if the name is free
+by now, or if another lease has it. To end a lease without its ID use "leasing break".`,
+		Example: `  leasing release --id 0198c0de-0000-7000-8000-000000000000 deploy/web || true`,
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if id == "" {
+				id = os.Getenv("LEASING_ID")
+			}
+			if id == "" {
+				return errors.New("--id: want the ID that acquire has printed, here or in $LEASING_ID")
+			}
+			return a.using(cmd.Context(), func(ctx context.Context, b *backend) error { return a.giveBack(ctx, b, args[0], id) })
+		},
+	}
+	cmd.Flags().StringVar(&id, "id", "", "the lease's `ID` (default $LEASING_ID)")
+	return cmd
+}
+
+// giveBack releases a lease by its ID, and asks again for as long as the backend gives no answer.
+func (a *app) giveBack(ctx context.Context, b *backend, name, id string) error {
+	ctx, cancel := context.WithTimeout(ctx, 3*a.timeout)
+	defer cancel()
+	asked := false
+	for {
+		r, err := b.Inspect(ctx, name)
+		switch {
+		case err == nil && r.Held && r.Fingerprint == leasing.FingerprintOf(id):
+			asked = true
+			err = b.provider.Release(ctx, abstractions.ReleaseRequest{Name: name, ID: id, Token: r.Token})
+		case err == nil && !asked:
+			return &exitError{exitNo, fmt.Errorf("%s: no lease with this ID", name)}
+		}
+		if err == nil || !passes(err) {
+			return err
+		}
+		select {
+		case <-time.After(openPause):
+		case <-ctx.Done():
+			return err
+		}
+	}
+}

@@ -1,0 +1,120 @@
+//go:build linux
+
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
+)
+
+// A lease that acquire has taken outlives the command, and ends by its ID.
+func TestAcquireAndReleaseOnSQLite(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	code, out, problems := p.run("acquire", "--ttl", "forever", "--reason", "freeze for 1.4", "deploy/web")
+	require.Zero(t, code, problems)
+	id := strings.TrimSpace(out)
+	code, _, problems = p.run("run", "deploy/web", "--", "true")
+	require.Equal(t, exitBusy, code)
+	require.NotContains(t, problems, id)
+	code, _, _ = p.run("acquire", "--wait", "50ms", "deploy/web")
+	require.Equal(t, exitBusy, code)
+	_, out, _ = p.run("inspect", "deploy/web")
+	require.Contains(t, out, "freeze for 1.4")
+	require.NotContains(t, out, id)
+
+	code, _, problems = p.run("release", "--id", "0198c0de-0000-7000-8000-000000000000", "deploy/web")
+	require.Equal(t, exitNo, code)
+	require.Contains(t, problems, "no lease with this ID")
+	code, _, _ = p.run("run", "deploy/web", "--", "true")
+	require.Equal(t, exitBusy, code, "another ID ends nothing")
+	code, _, problems = p.run("release", "--id", id, "deploy/web")
+	require.Zero(t, code, problems)
+	code, _, problems = p.run("run", "deploy/web", "--", "true")
+	require.Zero(t, code, problems)
+	code, _, _ = p.run("release", "--id", id, "deploy/web")
+	require.Equal(t, exitNo, code, "it was released already")
+
+	_, out, _ = p.run("acquire", "-o", "json", "--ttl", "1m", "deploy/web")
+	var shown struct {
+		Name, ID string
+		Token    int64
+		TTL      float64 `json:"ttl_s"`
+	}
+	require.NoError(t, json.Unmarshal([]byte(out), &shown))
+	require.Equal(t, "deploy/web", shown.Name)
+	require.Equal(t, 60.0, shown.TTL)
+	require.Positive(t, shown.Token)
+	for _, wrong := range [][]string{{"acquire", "--ttl", "0s", "n"}, {"acquire", "--ttl", "soon", "n"}, {"acquire", "--wait", "-1s", "n"}, {"release", "n"}} {
+		code, _, problems = p.run(wrong...)
+		require.Equal(t, exitFailed, code, wrong)
+		require.Contains(t, problems, "want", wrong)
+	}
+}
+
+func TestBootstrapOfARedlock(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	url := "redis://"
+	for i := range 3 {
+		url += map[bool]string{true: ","}[i > 0] + newRedis(t).Addr()
+	}
+	url += "/0?mode=redlock"
+	code, _, problems := p.run("run", "--url", url, "name", "--", "true")
+	require.Equal(t, exitFailed, code)
+	require.Contains(t, problems, `"leasing bootstrap" lets new ones vote at once`)
+	code, out, problems := p.run("bootstrap", "--url", url)
+	require.Zero(t, code, problems)
+	require.Equal(t, "all servers vote\n", out)
+	code, _, problems = p.run("run", "--url", url, "name", "--", "true")
+	require.Zero(t, code, problems)
+
+	code, _, problems = p.run("bootstrap") // on SQLite
+	require.Equal(t, exitFailed, code)
+	require.Contains(t, problems, "mode=redlock")
+}
+
+func TestVersionAndManual(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	code, out, _ := p.run("version")
+	require.Zero(t, code)
+	require.Regexp(t, `\Aleasing \S+ \S+ go1\S+ linux/\S+\nbackends: .*redis://`, out)
+	code, _, problems := p.run("man", p.folder)
+	require.Zero(t, code, problems)
+	pages, err := filepath.Glob(filepath.Join(p.folder, "*.1"))
+	require.NoError(t, err)
+	require.Greater(t, len(pages), 10)
+	for _, page := range pages {
+		text, err := os.ReadFile(page)
+		require.NoError(t, err)
+		require.NotContains(t, string(text), "cobra", page)
+		for _, section := range []string{"EXIT STATUS", "ENVIRONMENT", "FILES"} {
+			require.Contains(t, string(text), ".SH "+section, page)
+		}
+	}
+}
+
+// An error has the names that the command line and URLs have.
+func TestErrorsNameFlagsAndParameters(t *testing.T) {
+	for _, c := range []struct {
+		err  error
+		want string
+	}{
+		{&leasing.InvalidError{Field: "Options.MaxTTL", Value: -1, Want: "more than 0"}, `invalid URL parameter "max_ttl" -1: want more than 0`},
+		{&leasing.InvalidError{Field: "Options.CAFile", Value: "x", Want: "a file"}, `invalid URL parameter "ca_file" "x": want a file`},
+		{&leasing.InvalidError{Field: `Options.URL parameter "x"`, Value: "y", Want: "z"}, `invalid URL parameter "x" "y": want z`},
+		{&leasing.InvalidError{Field: "AcquireOptions.TTL", Value: 1, Want: "at least 15s; or set RaiseToMinTTL"}, "invalid --ttl 1: want at least 15s"},
+		{providerkit.Meaning{Class: providerkit.NotSetUp, Advice: "create the folder, or set Options.Create"}.Of(os.ErrNotExist), "backend not set up: file does not exist; create the folder, or add create=true to the URL"},
+	} {
+		require.Equal(t, c.want, oneLine(c.err))
+	}
+}
