@@ -39,7 +39,7 @@ type Meaning struct {
 	Advice string
 }
 
-// AdvisedError is an error with advice, which names options as a Go program does. A program that has other names
+// AdvisedError is an error with advice, which has the Go names of options. A program that has other names
 // for options replaces the advice.
 type AdvisedError struct {
 	Err    error

@@ -30,7 +30,7 @@ func tryOften(t testing.TB, watch func() (end func() time.Duration), run func(te
 	}
 }
 
-// watchStalls watches how late timers are. The function that it returns ends the watch, and returns the longest delay.
+// watchStalls watches the delays of timers. The function that it returns ends the watch, and returns the longest delay.
 func watchStalls() (end func() time.Duration) {
 	const tick = 5 * time.Millisecond
 	stop, longest := make(chan struct{}), make(chan time.Duration)
@@ -104,7 +104,7 @@ func (a *attempt) Cleanup(f func()) {
 	a.cleanups = append(a.cleanups, f)
 }
 
-// cleanUp calls the functions given to Cleanup, last added first. Such a function may end its goroutine.
+// cleanUp calls the functions given to Cleanup in reverse order. Such a function may end its goroutine.
 func (a *attempt) cleanUp() {
 	for {
 		a.mu.Lock()

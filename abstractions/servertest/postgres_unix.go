@@ -161,10 +161,3 @@ func userUnlessRoot(t testing.TB, names ...string) *syscall.Credential {
 	check(t, err)
 	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
 }
-
-func check(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}

@@ -50,3 +50,10 @@ func until(ctx context.Context, end <-chan struct{}, check func(context.Context)
 		}
 	}
 }
+
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

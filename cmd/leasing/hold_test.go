@@ -103,7 +103,7 @@ func TestVersionAndManual(t *testing.T) {
 	}
 }
 
-// An error has the names that the command line and URLs have.
+// An error has the names of the command line and of URLs.
 func TestErrorsNameFlagsAndParameters(t *testing.T) {
 	for _, c := range []struct {
 		err  error

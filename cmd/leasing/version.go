@@ -26,7 +26,7 @@ func (a *app) versionCommand() *cobra.Command {
 	}
 }
 
-// version is the module's, as go install has noted it.
+// version is the version of the module that go install has noted.
 func version() string {
 	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
 		return info.Main.Version

@@ -57,7 +57,7 @@
 //
 // While workers have different lists of Partitions, they share the names that all of them have, so a
 // rollout that adds names leaves no old name without a worker. A name that some lack stays with the worker
-// that has the name, and no other worker begins to work there. A new name begins when the last worker without it has left. A
+// that has the name, and no other worker begins to work on such a name. A new name begins when the last worker without it has left. A
 // removed name ends with the last worker that has the name. Until then shares may be uneven. The lease of a
 // worker tells its list as a Bloom filter of 3 bytes for each name, up to 2 KiB, in metadata that
 // Options.Lease leaves free. Of the names that a list of 680 lacks, one in 10,000 seems to
