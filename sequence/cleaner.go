@@ -13,7 +13,7 @@ import (
 
 	"github.com/distributedleasing/leasing"
 	"github.com/distributedleasing/leasing/abstractions"
-	"github.com/distributedleasing/leasing/internal/panics"
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
 	"github.com/distributedleasing/leasing/sequence/seqstore"
 )
 
@@ -422,7 +422,7 @@ func (c *Cleaner[Tx]) hookEntry(ctx context.Context, e Entry) error {
 		defer cancel()
 		failures := make(chan error, len(c.options.Hooks))
 		for _, hook := range c.options.Hooks {
-			panics.Go(func() error { return hook(bounded, e.Clone()) }, func(err error) { failures <- panicked(err) })
+			providerkit.Go(func() error { return hook(bounded, e.Clone()) }, func(err error) { failures <- panicked(err) })
 		}
 		var err error
 		for range c.options.Hooks {

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"unicode"
 
-	"github.com/distributedleasing/leasing/internal/panics"
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
 	"github.com/distributedleasing/leasing/sequence/seqstore"
 )
 
@@ -124,13 +124,13 @@ func (c *Cleaner[Tx]) chain(ctx context.Context, e Entry) (req seqstore.ResolveR
 // guarded makes an error of a panic, and of the end of the goroutine: one bad operation must not end the cleaner of all.
 func guarded(do func() error) error {
 	ended := make(chan error, 1)
-	panics.Go(do, func(err error) { ended <- panicked(err) })
+	providerkit.Go(do, func(err error) { ended <- panicked(err) })
 	return <-ended
 }
 
 // panicked is an error of package panics in the words of this package.
 func panicked(err error) error {
-	if p, is := errors.AsType[*panics.Error](err); is {
+	if p, is := errors.AsType[*providerkit.PanicError](err); is {
 		if p.Value == nil {
 			return errors.New("it ended its goroutine")
 		}
