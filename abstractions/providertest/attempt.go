@@ -127,6 +127,8 @@ func (a *attempt) cleanUp() {
 
 // tell passes on the failures and the log.
 func (a *attempt) tell() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	for _, text := range a.told {
 		a.TB.Log(text)
 	}

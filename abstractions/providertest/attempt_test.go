@@ -26,7 +26,7 @@ func TestAttempts(t *testing.T) {
 			leftOut := tryOften(outer, func() func() time.Duration { return func() time.Duration { return c.stall } }, func(t testing.TB) string {
 				t.Cleanup(func() { cleanedUp++ })
 				if runs++; runs <= c.failing {
-					go t.Errorf("it failed")
+					t.Errorf("it failed")
 					t.Cleanup(t.FailNow)
 				}
 				return "left out"
