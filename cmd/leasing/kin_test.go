@@ -37,7 +37,7 @@ var misfortunes = map[string]struct {
 	do   func(p *place, r *running)
 	code int
 }{
-	"leasing is stopped":  {func(_ *place, r *running) { r.signal(unix.SIGSTOP) }, exitLost},
+	"leasing is stopped":  {stopsBetweenWrites, exitLost},
 	"leasing is killed":   {func(_ *place, r *running) { r.signal(unix.SIGKILL) }, -1},
 	"the lease is broken": {func(p *place, _ *running) { p.breaks() }, exitLost},
 	"the guard is killed": {func(_ *place, r *running) { require.NoError(r.t, unix.Kill(r.guard(), unix.SIGKILL)) }, 128 + 9},
@@ -46,6 +46,18 @@ var misfortunes = map[string]struct {
 		p.breaks()
 	}, exitLost},
 	"leasing gets TERM": {func(_ *place, r *running) { r.signal(unix.SIGTERM) }, 0},
+}
+
+// stopsBetweenWrites stops leasing while it has no lock of the database: a process that is stopped in a write keeps
+// the lock for as long.
+func stopsBetweenWrites(p *place, r *running) {
+	for {
+		r.signal(unix.SIGSTOP)
+		if code, _, _ := p.run("run", "--timeout", "300ms", "probe", "--", "true"); code == 0 {
+			return
+		}
+		r.signal(unix.SIGCONT)
+	}
 }
 
 func (p *place) breaks() {

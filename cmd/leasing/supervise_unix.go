@@ -308,10 +308,11 @@ func (s *supervisor) tell() {
 	s.signal(unix.SIGCONT) // one that is stopped has to go on to end
 }
 
-// refresh moves the deadline, and reports whether it did. An event of a renewal may be late.
+// refresh moves the deadline, and reports whether it did. An event of a renewal may be late. The guards have acted on a
+// deadline that has passed.
 func (s *supervisor) refresh() bool {
 	until := s.trusted()
-	if s.lost != nil || until <= s.until {
+	if s.lost != nil || until <= s.until || bootTime() >= s.until {
 		return false
 	}
 	s.until = until
@@ -333,7 +334,7 @@ func (s *supervisor) stop(reason error, atOnce bool) {
 	now := bootTime()
 	first := s.lost == nil
 	if first {
-		s.lost, s.lostAt = reason, now
+		s.lost, s.lostAt = reason, min(now, s.until) // a guard acts at the deadline, also while leasing is stopped
 	}
 	if !first || atOnce || s.grace == 0 || now >= s.until {
 		if s.killed { // and the inner guard has reported nothing since
