@@ -304,7 +304,7 @@ func TestStatementsGoAlong_sqlite(t *testing.T) {
 		}
 		var group sync.WaitGroup
 		leaving, leave := context.WithCancel(ctx)
-		_, err = store.Commit(ctx, seqstore.CommitRequest{Stream: "s", Seq: first.Seq, Token: first.Token}, func(ctx context.Context, tx *sql.Tx, e sequence.Entry) error {
+		_, err = store.Commit(ctx, seqstore.CommitRequest{Stream: "s", Seq: first.Seq, Token: first.Token}, func(inner context.Context, tx *sql.Tx, e sequence.Entry) error {
 			for i := range others {
 				group.Go(func() {
 					_, err := lease(ctx, fmt.Sprint("other", i))
@@ -316,7 +316,7 @@ func TestStatementsGoAlong_sqlite(t *testing.T) {
 			assert.Eventually(t, func() bool { return waiting() == others+1 }, time.Minute, time.Millisecond)
 			leave()
 			assert.ErrorIs(t, <-left, context.Canceled)
-			return errors.Join(s.insertOp(ctx, tx, e), own)
+			return errors.Join(s.insertOp(inner, tx, e), own)
 		})
 		require.ErrorIs(t, err, own)
 		if own == nil {
