@@ -12,6 +12,7 @@ import (
 
 	"github.com/distributedleasing/leasing"
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
 )
 
 // breakPage asks whether a lease is meant to end, and shows why it was not ended.
@@ -58,7 +59,7 @@ func (c *Console) doBreak(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case err != nil || token <= 0:
 		p.Problem = "The request did not say which token it meant."
-	case p.Typed != name && p.Typed != abstractions.Visible(name):
+	case p.Typed != name && p.Typed != providerkit.Visible(name):
 		p.Problem = "The name that you typed is another one."
 	case p.Reason == "":
 		p.Problem = "Give a reason: the holder and the history will show it."

@@ -13,6 +13,7 @@ import (
 
 	"github.com/distributedleasing/leasing"
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
 )
 
 //go:embed templates assets
@@ -22,7 +23,7 @@ var files embed.FS
 var assets = map[string]string{"console.js": "text/javascript", "style.css": "text/css", "icon.svg": "image/svg+xml"}
 
 var pages = template.Must(template.New("").Funcs(template.FuncMap{
-	"inert":    abstractions.Visible,
+	"inert":    providerkit.Visible,
 	"duration": duration,
 	"exact":    func(d time.Duration) string { return d.Round(10 * time.Microsecond).String() },
 	"count":    count,

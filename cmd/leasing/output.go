@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/distributedleasing/leasing"
-	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
 )
 
 // json prints a value as one line.
@@ -49,7 +49,7 @@ func all[T any](a *app, head []string, items []T, row func(T) []string) error {
 func inert(text string) string {
 	cells := strings.Split(text, "\t")
 	for i := range cells {
-		cells[i] = abstractions.Visible(cells[i])
+		cells[i] = providerkit.Visible(cells[i])
 	}
 	return strings.Join(cells, "\t")
 }

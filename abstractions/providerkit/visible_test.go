@@ -1,4 +1,4 @@
-package abstractions_test
+package providerkit_test
 
 import (
 	"strings"
@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
 )
 
 func TestTrap_T238_VisibleSpellsOutWhatCannotBeSeen(t *testing.T) {
@@ -29,8 +29,8 @@ func TestTrap_T238_VisibleSpellsOutWhatCannotBeSeen(t *testing.T) {
 		"e\u0301\u0302\u0303o\u0301":    "e\u0301\u0302\u0303o\u0301",
 		"\xff":                          "\ufffd",
 	} {
-		require.Equal(t, want, abstractions.Visible(text), "%+q", text)
+		require.Equal(t, want, providerkit.Visible(text), "%+q", text)
 	}
 	tower := "e" + strings.Repeat("\u0301", 150)
-	require.Equal(t, "e\u0301\u0301\u0301"+strings.Repeat(`\u0301`, 147), abstractions.Visible(tower))
+	require.Equal(t, "e\u0301\u0301\u0301"+strings.Repeat(`\u0301`, 147), providerkit.Visible(tower))
 }

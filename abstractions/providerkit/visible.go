@@ -1,4 +1,4 @@
-package abstractions
+package providerkit
 
 import (
 	"strconv"
