@@ -38,8 +38,10 @@ The ID is the key to the lease. It exits with 75 if the name is taken.`,
 				return err
 			}
 			options.NoAutoRenew = options.TTL != leasing.Infinite // which the first renewal makes
-			return a.using(cmd.Context(), func(ctx context.Context, b *backend) error {
-				return a.take(ctx, b, args[0], limit, options)
+			w := &work{app: a, signals: make(chan os.Signal, 1)}
+			w.catchSignals() // a signal leaves no lease whose ID was not printed
+			return w.heeding(cmd.Context(), func(ctx context.Context) error {
+				return a.using(ctx, func(ctx context.Context, b *backend) error { return a.take(ctx, b, args[0], limit, options) })
 			})
 		},
 	}
@@ -75,21 +77,26 @@ func (a *app) take(ctx context.Context, b *backend, name string, limit time.Dura
 	if err != nil {
 		return err
 	}
-	h, err := lease.HandOver(ctx)
-	switch {
-	case err != nil:
+	if err := a.printLease(lease); err != nil {
 		return errors.Join(err, lease.Release(ctx))
-	case a.output == "json":
-		fields := map[string]any{"name": h.Name, "id": h.ID, "token": h.Token}
-		if ttl := lease.TTL(); ttl == leasing.Infinite {
-			fields["infinite"] = true
-		} else {
-			fields["ttl_s"] = ttl.Seconds()
-		}
-		return a.json(fields)
 	}
-	_, err = fmt.Fprintln(a.out, h.ID)
+	_, err = lease.HandOver(context.WithoutCancel(ctx)) // its ID was printed
 	return err
+}
+
+// printLease prints the ID of a lease, or all that identifies the lease.
+func (a *app) printLease(lease leasing.Lease) error {
+	if a.output != "json" {
+		_, err := fmt.Fprintln(a.out, lease.ID())
+		return err
+	}
+	fields := map[string]any{"name": lease.Name(), "id": lease.ID(), "token": lease.Token()}
+	if ttl := lease.TTL(); ttl == leasing.Infinite {
+		fields["infinite"] = true
+	} else {
+		fields["ttl_s"] = ttl.Seconds()
+	}
+	return a.json(fields)
 }
 
 func (a *app) releaseCommand() *cobra.Command {

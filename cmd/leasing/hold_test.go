@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"github.com/distributedleasing/leasing"
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
@@ -58,6 +59,30 @@ func TestAcquireAndReleaseOnSQLite(t *testing.T) {
 		require.Equal(t, exitFailed, code, wrong)
 		require.Contains(t, problems, "want", wrong)
 	}
+}
+
+// T251: an acquire that a signal ends, or that can't print the ID, leaves no lease that nobody can release.
+func TestTrap_T251_AnAcquireThatEndsEarlyLeavesNoLease_sqlite(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	holder := p.start("run", "deploy/web", "--", "sh", "-c", "echo ready; sleep 1000")
+	holder.printed("ready")
+	waiting := p.start("acquire", "--wait", "forever", "deploy/web")
+	eventually(t, func() bool { return catches(waiting.Process.Pid, unix.SIGUSR1) }, "acquire waits")
+	waiting.signal(unix.SIGUSR1)
+	require.Equal(t, exitSignal+int(unix.SIGUSR1), waiting.code())
+	holder.signal(unix.SIGTERM)
+	holder.code()
+
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, full.Close()) }()
+	cmd := asCommand(t.Context(), p.env(), "acquire", "deploy/web")
+	cmd.Stdout = full
+	require.Error(t, cmd.Run())
+	require.Equal(t, exitFailed, cmd.ProcessState.ExitCode())
+	code, _, problems := p.run("run", "deploy/web", "--", "true")
+	require.Zero(t, code, problems)
 }
 
 func TestBootstrapOfARedlock(t *testing.T) {
