@@ -61,7 +61,7 @@ func TestAcquireAndReleaseOnSQLite(t *testing.T) {
 	}
 }
 
-// T251: an acquire that a signal ends, or that can't print the ID, leaves no lease that nobody can release.
+// T251: an acquire that a signal ends, or that can't print the ID, leaves no lease behind.
 func TestTrap_T251_AnAcquireThatEndsEarlyLeavesNoLease_sqlite(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
