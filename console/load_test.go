@@ -213,7 +213,7 @@ func TestTrap_T241_TheUserOfAProxyOverAUnixSocket(t *testing.T) {
 	for what, access := range map[string]console.Access{"a proxy's user": proxied, "this machine": nil} {
 		t.Run(what, func(t *testing.T) {
 			w := newWorld(t, console.Options{})
-			folder, err := os.MkdirTemp("", "s") // t.TempDir() may be longer than the path of a socket can be
+			folder, err := os.MkdirTemp("", "s") //nolint:usetesting // t.TempDir() may be longer than the path of a socket can be
 			require.NoError(t, err)
 			t.Cleanup(func() { require.NoError(t, os.RemoveAll(folder)) })
 			path := filepath.Join(folder, "s")
