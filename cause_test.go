@@ -16,6 +16,7 @@ import (
 
 	"github.com/distributedleasing/leasing"
 	"github.com/distributedleasing/leasing/abstractions/leasingtest"
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
 )
 
 // The last tries before a loss have milliseconds, so their own deadline is the last error. The
@@ -212,6 +213,13 @@ func TestTrap_T189_ATimeoutOfTheLibraryIsNoAnswer(t *testing.T) {
 		requireLost(t, l, leasing.LostExpired)
 		require.ErrorIs(t, l.Err(), leasing.ErrDenied)
 		require.NotContains(t, l.Err().Error(), "dial")
+
+		p.Clear()
+		busy := acquire(t, m, nil)
+		p.Use(leasingtest.Fail(leasingtest.Renew, leasingtest.Always, providerkit.NotInTime("it was not sent")))
+		p.Use(leasingtest.Fail(leasingtest.Renew, 3, leasing.ErrDenied))
+		ended(t, busy, time.Minute)
+		require.ErrorIs(t, busy.Err(), leasing.ErrDenied, "a request that was not sent is no answer, too")
 
 		p.Clear()
 		again := acquire(t, m, nil)

@@ -74,6 +74,16 @@ func (m Meaning) Of(err error) error {
 	return say(abstractions.ErrUnavailable, err)
 }
 
+// NotInTime returns an ErrUnavailable for a request that was not sent, since its time was over first. Like a net.Error
+// it has a method Timeout that reports true: it is no answer of the backend, and hides no answer that came before.
+func NotInTime(text string) error { return MarkNotApplied(&lateError{text}) }
+
+type lateError struct{ text string }
+
+func (e *lateError) Error() string { return abstractions.ErrUnavailable.Error() + ": " + e.text }
+func (e *lateError) Unwrap() error { return abstractions.ErrUnavailable }
+func (e *lateError) Timeout() bool { return true }
+
 // NotSent reports whether err says that no connection was established: the dial
 // failed, or the host name is unknown. A driver gives such an error the class
 // Unsent if its client library makes one attempt. If the library retries, it must

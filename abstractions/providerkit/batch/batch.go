@@ -2,7 +2,6 @@ package batch
 
 import (
 	"context"
-	"fmt"
 	"runtime"
 	"slices"
 	"sync"
@@ -258,7 +257,7 @@ func (b *Batcher[T]) callBeside() {
 }
 
 // errUnsent is for a request whose time was over before it was its turn.
-var errUnsent = providerkit.MarkNotApplied(fmt.Errorf("%w: the request was not sent in time", abstractions.ErrUnavailable))
+var errUnsent = providerkit.NotInTime("the request was not sent in time")
 
 // inTime leaves out requests whose time is over.
 func inTime[T Operation](batch []*Request[T]) []*Request[T] {

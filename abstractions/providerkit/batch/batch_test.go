@@ -196,6 +196,9 @@ func TestRequestsAreNotSentAfterTheirTime(t *testing.T) {
 			}
 			require.ErrorIs(t, r.Ops[0].err, abstractions.ErrUnavailable)
 			require.True(t, abstractions.NotApplied(r.Ops[0].err))
+			var late interface{ Timeout() bool } // T189: no answer of the backend
+			require.ErrorAs(t, r.Ops[0].err, &late)
+			require.True(t, late.Timeout())
 		}
 		require.Len(t, s.sent(), usualCalls)
 	})

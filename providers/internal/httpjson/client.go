@@ -111,7 +111,7 @@ func (c *Client) Do(ctx context.Context, method, path string, query url.Values, 
 	return response.Header, nil
 }
 
-var errBusy = fmt.Errorf("%w: not sent, since it has waited for those before it for three quarters of its time", abstractions.ErrUnavailable)
+var errBusy = providerkit.NotInTime("not sent, since it has waited for those before it for three quarters of its time")
 
 // place waits for a place, for three quarters of the time that the request has. One that is
 // sent later is cut off while the service works on it, if that is slow: the work is done in
@@ -133,7 +133,7 @@ func (c *Client) place(ctx context.Context) (leave func(), err error) {
 		if ended := ctx.Err(); ended != nil {
 			return nil, providerkit.MarkNotApplied(fmt.Errorf("%w: not sent: %w", abstractions.ErrUnavailable, ended))
 		}
-		return nil, providerkit.MarkNotApplied(errBusy)
+		return nil, errBusy
 	}
 }
 
