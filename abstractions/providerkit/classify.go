@@ -74,7 +74,7 @@ func (m Meaning) Of(err error) error {
 	return say(abstractions.ErrUnavailable, err)
 }
 
-// NotInTime returns an ErrUnavailable for a request that was not sent, since its time was over first. Like a net.Error
+// NotInTime returns an ErrUnavailable for a request that was not sent within its time. Like a net.Error
 // it has a method Timeout that reports true: it is no answer of the backend, and hides no answer that came before.
 func NotInTime(text string) error { return MarkNotApplied(&lateError{text}) }
 
