@@ -13,16 +13,16 @@ import (
 
 var errGrantTooLate = fmt.Errorf("%w: the grant came after its own trust had run out", ErrUnavailable)
 
-func (m *manager) TryAcquire(ctx context.Context, name string, options *AcquireOptions) (Lease, error) {
-	return m.obtain(ctx, "leasing.acquire", m.once, &lease{name: name, id: abstractions.NewID()}, options)
+func (m *manager) TryAcquire(ctx context.Context, name string, options AcquireOptions) (abstractions.Lease, error) {
+	return m.obtain(ctx, "leasing.acquire", m.once, &lease{name: name, id: abstractions.NewID()}, "AcquireOptions", options)
 }
 
-func (m *manager) Acquire(ctx context.Context, name string, options *AcquireOptions) (Lease, error) {
-	return m.obtain(ctx, "leasing.acquire", m.queues.wait, &lease{name: name, id: abstractions.NewID()}, options)
+func (m *manager) Acquire(ctx context.Context, name string, options AcquireOptions) (abstractions.Lease, error) {
+	return m.obtain(ctx, "leasing.acquire", m.queues.wait, &lease{name: name, id: abstractions.NewID()}, "AcquireOptions", options)
 }
 
-// obtain is what every way to a lease shares: get is how this one goes, and spanName its span.
-func (m *manager) obtain(ctx context.Context, spanName string, get func(context.Context, *lease) error, l *lease, options *AcquireOptions) (Lease, error) {
+// obtain is what every way to a lease shares: get is how this one goes, spanName its span, and of the type of its options.
+func (m *manager) obtain(ctx context.Context, spanName string, get func(context.Context, *lease) error, l *lease, of string, options AcquireOptions) (abstractions.Lease, error) {
 	ctx = orBackground(ctx)
 	op := strings.TrimPrefix(spanName, "leasing.")
 	m.calls.Add(1)
@@ -32,12 +32,12 @@ func (m *manager) obtain(ctx context.Context, spanName string, get func(context.
 	}
 	l.settings = m.settings
 	err := m.caps.ValidateName(l.name)
-	if err == nil && (options != nil || m.options.TTLPolicy != nil) {
+	if err == nil && (!noOptions(&options) || m.options.TTLPolicy != nil) {
 		about := l.name
 		if l.adopted { // it runs, with the TTL that it has
 			about = ""
 		}
-		l.settings, err = m.options.settings("AcquireOptions", orZero(options), m.caps, about)
+		l.settings, err = m.options.settings(of, options, m.caps, about)
 	}
 	if err != nil {
 		return nil, m.wrap(op, l.name, err)
@@ -71,12 +71,10 @@ func (m *manager) obtain(ctx context.Context, spanName string, get func(context.
 	return l.hand(), nil
 }
 
-// handle is a lease as its holder has it: the manager does not refer to it, so that the runtime
-// collects the handle of a holder who forgot the lease.
-type handle struct{ *lease }
-
-func (l *lease) hand() Lease {
-	h := &handle{l}
+// hand returns the lease as its holder has it. From the first renewal on the manager does not refer to that Lease, so
+// the runtime collects it if its holder forgets the lease.
+func (l *lease) hand() *Lease {
+	h := &Lease{l}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.fresh = h
@@ -89,8 +87,8 @@ func (l *lease) forgotten() bool {
 	switch {
 	case l.fresh != nil:
 		l.holder, l.fresh = weak.Make(l.fresh), nil
-	case l.holder != weak.Pointer[handle]{} && l.holder.Value() == nil:
-		l.holder = weak.Pointer[handle]{}
+	case l.holder != weak.Pointer[Lease]{} && l.holder.Value() == nil:
+		l.holder = weak.Pointer[Lease]{}
 		return true
 	}
 	return false
@@ -98,9 +96,6 @@ func (l *lease) forgotten() bool {
 
 // once asks and does not wait.
 func (m *manager) once(ctx context.Context, l *lease) error {
-	if limit := l.settings.waitLimit; limit != 0 {
-		return &InvalidError{Field: "AcquireOptions.WaitLimit", Value: limit, Want: "0: this call does not wait"}
-	}
 	held := false
 	defer func() {
 		if !held && l.unknown {
@@ -122,7 +117,7 @@ func (m *manager) ask(ctx context.Context, l *lease) error {
 	}
 	ttl := l.settings.firstTTL
 	sent := m.clock.now()
-	reqCtx := bounded(ctx, min(m.options.window(ttl), m.options.RequestTimeout))
+	reqCtx := bounded(ctx, min(m.options.window(ttl), m.options.Tuning.RequestTimeout))
 	defer reqCtx.cancel()
 	var grant abstractions.Grant
 	var err error
@@ -188,7 +183,6 @@ func (l *lease) take(ctx context.Context, grant abstractions.Grant, sent instant
 		add(m.telemetry.activeCount, -1, &l.scope.base)
 		return err
 	}
-	l.Self = l
 	l.ctx = work
 	if l.settings.observer != nil {
 		l.observer = m.observers.forLease(l.settings.observer)
@@ -227,7 +221,7 @@ func (m *manager) abandon(l *lease, settled func()) {
 	l.phase = abandoned
 	l.mu.Unlock()
 	if !m.cleanUp(&cleanup{req: l.releaseRequest(), until: l.lastSent.add(l.settings.firstTTL)}, settled) { // Close did not wait for it
-		_ = m.giveUp(background, &l.releases, min(releaseGrace, m.options.RequestTimeout), l.releaseRequest())
+		_ = m.giveUp(background, &l.releases, min(releaseGrace, m.options.Tuning.RequestTimeout), l.releaseRequest())
 	}
 }
 
@@ -247,7 +241,7 @@ func (l *lease) repliedLate(_ abstractions.Grant, err error) {
 		m.cleanUp(orphan, nil)
 	case !v.applied:
 	case m.running.Err() != nil: // nobody is left to retry it
-		_ = m.giveUp(background, &l.releases, m.options.RequestTimeout, l.releaseRequest())
+		_ = m.giveUp(background, &l.releases, m.options.Tuning.RequestTimeout, l.releaseRequest())
 	default:
 		m.cleanUp(&cleanup{req: l.releaseRequest(), until: now.add(l.settings.firstTTL)}, nil)
 	}

@@ -5,46 +5,14 @@ import "github.com/distributedleasing/leasing/abstractions"
 // The names below are defined in package abstractions, where providers find
 // them too. Applications need only this package.
 
-// Manager acquires leases from one provider, renews them, notices their loss, and
-// queues those who wait. NewManager makes one; it is safe for concurrent use.
-//
-//	Acquire(ctx, name, options)     waits for the name
-//	TryAcquire(ctx, name, options)  asks once
-//	Adopt(ctx, handover, options)   continues a lease of another process
-//	Inspect(ctx, name)              shows who holds a name
-//	Waiters(ctx, name)              shows who waits for it
-//	List(ctx, options)              iterates over records
-//	Break(ctx, name, options)       ends somebody's lease
-//	Subscribe(observer)             delivers events
-//	Health(ctx)                     reports on backend and leases
-//	Capabilities()                  says what the backend can do
-//	Close(ctx)                      cancels the work under all leases, waits for it, releases them
-//
-// Nil options mean the manager's defaults. Package abstractions documents each method:
-// go doc github.com/distributedleasing/leasing/abstractions.Manager
-type Manager = abstractions.Manager
-
-// Lease is one holding of a name, from its acquire to its release or loss. It is safe
-// for concurrent use.
-//
-//	Name() ID() Owner() AcquiredAt()  identify it
-//	Token()                 is the fencing token: pass it to the resource that the lease protects
-//	Context() Done() Err()  end with the lease; Err is then a *LostError, or matches ErrReleased
-//	Remaining() TTL()       are the remaining trust and the granted TTL
-//	Renew(ctx)              renews now; the manager does it by itself
-//	SetMetadata(ctx, metadata) Metadata()  replace and return the metadata that others see
-//	Release(ctx)            releases the name, once the work is over
-//	HandOver(ctx)           ends it here, for another process to adopt
-//	Renewals()              counts the successful renewals
-//
-// Package abstractions documents each method:
-// go doc github.com/distributedleasing/leasing/abstractions.Lease
-type Lease = abstractions.Lease
-
 // Provider is a backend, opened by one of the modules under providers. Pass it to
 // NewManager, and close it after the manager. Applications do not call its
 // methods: each makes a single attempt, and nothing renews what it grants.
 type Provider = abstractions.Provider
+
+// Opener opens a provider by its URL. Each provider package has a function Opener that returns
+// one: see package open.
+type Opener = abstractions.Opener
 
 // Capabilities are facts about a backend: the bounds of a TTL, whose clock decides,
 // whether a lease may be infinite. A bound of 0 means no bound.
@@ -57,11 +25,15 @@ type Lateness = abstractions.Lateness
 
 // What calls take and return. A zero field means the default.
 type (
-	// AcquireOptions configure one lease: TTL, RenewFraction or RenewCadence,
+	// AcquireOptions configure the leases of Manager.With: TTL, RenewFraction or RenewCadence,
 	// NoAutoRenew, MaxRenewals (0: no limit), WaitLimit (0: until ctx ends), AtLeast
 	// (0: until the release), Metadata and an Observer. Zero fields are taken from
 	// Options.
 	AcquireOptions = abstractions.AcquireOptions
+	// AdoptOptions configure a lease that Adopt continues: TTL, RenewFraction or RenewCadence,
+	// NoAutoRenew, MaxRenewals, Metadata (nil: unchanged) and an Observer. Zero fields are taken
+	// from Options.
+	AdoptOptions = abstractions.AdoptOptions
 	// BreakOptions say who breaks a lease and why (Actor, Reason), which lease is
 	// meant (IfToken; 0: the current one), and whether the name is free at once
 	// (Immediate) or when the lease has run out.
@@ -72,6 +44,12 @@ type (
 	// ListOptions choose what List shows: names with a Prefix ("": all), or only those
 	// that are held.
 	ListOptions = abstractions.ListOptions
+	// HistoryOptions choose the order of a History: the oldest change first, or the newest.
+	HistoryOptions = abstractions.HistoryOptions
+	// HistoryEntry is one change to a name, by the backend's clock. It marshals to and from JSON.
+	HistoryEntry = abstractions.HistoryEntry
+	// HistoryKind is the kind of a change: HistoryAcquired, and so on.
+	HistoryKind = abstractions.HistoryKind
 	// Handover is a lease on its way from one process to another: its name, ID and
 	// token. It marshals to and from JSON. Whoever has it can renew and release the
 	// lease.
@@ -99,6 +77,19 @@ const (
 	Healthy   = abstractions.Healthy
 	Degraded  = abstractions.Degraded
 	Unhealthy = abstractions.Unhealthy
+)
+
+// The kinds of history. The next change of a name records an expiry, with the time at which
+// the lease ran out.
+const (
+	HistoryAcquired = abstractions.HistoryAcquired
+	HistoryRenewed  = abstractions.HistoryRenewed
+	HistoryExpired  = abstractions.HistoryExpired
+	HistoryReleased = abstractions.HistoryReleased
+	HistoryBroken   = abstractions.HistoryBroken
+	// HistoryLost: the holder stopped trusting its lease, by its own account. Package history
+	// writes it, and no provider does.
+	HistoryLost = abstractions.HistoryLost
 )
 
 // What observers get.
@@ -145,8 +136,10 @@ var (
 	ErrHeld = abstractions.ErrHeld
 	// ErrLost: the lease has ended without being released. Carried by *LostError.
 	ErrLost = abstractions.ErrLost
-	// ErrReleased: the lease was released, or handed over.
+	// ErrReleased: the lease was released.
 	ErrReleased = abstractions.ErrReleased
+	// ErrHandedOver: HandOver ended the lease in this process.
+	ErrHandedOver = abstractions.ErrHandedOver
 	// ErrClosed: the manager or provider was closed.
 	ErrClosed = abstractions.ErrClosed
 	// ErrUnavailable: the backend did not answer, or could not serve the request.

@@ -76,13 +76,13 @@ func (c *cleanup) onDue(now instant) {
 	}
 	c.next = instant{forever, forever} // until the try is over
 	c.m.schedule.set(c, forever, 0)
-	c.m.engine.cleanups.add(min(c.m.options.RequestTimeout, max(0, c.deadline().left(now))), func(time.Duration) { c.try() }) // somebody may wait for it
+	c.m.engine.cleanups.add(min(c.m.options.Tuning.RequestTimeout, max(0, c.deadline().left(now))), func(time.Duration) { c.try() }) // somebody may wait for it
 }
 
 // try releases the claim once and plans the next try, if there is to be one.
 func (c *cleanup) try() {
 	m := c.m
-	bound := min(m.options.RequestTimeout, max(minRetry, c.deadline().left(m.clock.now())))
+	bound := min(m.options.Tuning.RequestTimeout, max(minRetry, c.deadline().left(m.clock.now())))
 	err := m.giveUp(m.running, &c.overdue, bound, c.req)
 	c.settle()
 

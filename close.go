@@ -23,7 +23,7 @@ func (m *manager) Close(ctx context.Context) error {
 	first := !m.isClosing()
 	var idle chan struct{}
 	if first {
-		m.giveUpAt = m.clock.now().add(m.options.RequestTimeout)
+		m.giveUpAt = m.clock.now().add(m.options.Tuning.RequestTimeout)
 		m.refuse()
 		idle = make(chan struct{})
 		m.idle = idle
@@ -48,7 +48,7 @@ func (m *manager) close(ctx context.Context, bounded bool, idle <-chan struct{})
 	leases := m.snapshot()
 	for _, l := range leases {
 		l.mu.Lock()
-		l.endWork(errClosedRelease)
+		l.endWork(errManagerClosed)
 		l.mu.Unlock()
 	}
 	for _, item := range m.schedule.all(nil) {
@@ -70,14 +70,14 @@ func (m *manager) close(ctx context.Context, bounded bool, idle <-chan struct{})
 	denied := m.denied
 	m.mu.Unlock()
 	m.awaitGoroutines(ctx)
-	m.observers.flush(m.options.ObserverTimeout)
+	m.observers.flush(m.options.Tuning.ObserverTimeout)
 	m.clock.alarm.close()
 	if len(left.InUse) > 0 || left.Unreleased > 0 {
 		if left.Err == nil {
 			left.Err = denied
 		}
 		if left.Err == nil {
-			left.Err = fmt.Errorf("%w: no answer within %v", ErrUnavailable, m.options.RequestTimeout)
+			left.Err = fmt.Errorf("%w: no answer within %v", ErrUnavailable, m.options.Tuning.RequestTimeout)
 		}
 		slices.Sort(left.InUse)
 		m.result = &Error{Op: "close", Provider: m.caps.Provider, Err: &left}
@@ -92,7 +92,7 @@ func (m *manager) closeBound(bounded bool, leases []*lease) time.Duration {
 	if bounded {
 		return forever
 	}
-	now, longest := m.clock.now(), 2*m.options.RequestTimeout // for calls and clean-ups, which are bounded themselves
+	now, longest := m.clock.now(), 2*m.options.Tuning.RequestTimeout // for calls and clean-ups, which are bounded themselves
 	for _, l := range leases {
 		l.mu.Lock()
 		left := l.until.left(now)
@@ -187,7 +187,7 @@ func (m *manager) abandonLeases(cause error) (inUse []string, unanswered int) {
 func (m *manager) awaitGoroutines(ctx context.Context) {
 	ended := make(chan struct{})
 	go func() { m.goroutines.Wait(); close(ended) }()
-	timer := time.NewTimer(m.options.RequestTimeout)
+	timer := time.NewTimer(m.options.Tuning.RequestTimeout)
 	defer timer.Stop()
 	select {
 	case <-ended:

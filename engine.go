@@ -34,7 +34,7 @@ type batchKey struct {
 }
 
 func newEngine(m *manager) *engine {
-	limit := m.options.RenewConcurrency
+	limit := m.options.Tuning.RenewConcurrency
 	return &engine{
 		m: m, gathered: map[batchKey][]*lease{}, overdue: overdue{limit: mostJobs},
 		renewals: newJobQueue(m, limit), retries: newJobQueue(m, limit), cleanups: newJobQueue(m, max(1, limit/4)),
@@ -43,7 +43,7 @@ func newEngine(m *manager) *engine {
 
 // gather takes a lease whose renewal is due. The next dispatch sends it.
 func (e *engine) gather(l *lease, left time.Duration) {
-	bound := attemptBound(left, e.m.options.RequestTimeout)
+	bound := attemptBound(left, e.m.options.Tuning.RequestTimeout)
 	key := batchKey{bound: bits.Len64(uint64(bound)), failures: min(int(l.failures), 2)}
 	e.gathered[key] = append(e.gathered[key], l)
 }
@@ -57,7 +57,7 @@ func (e *engine) dispatch() {
 			q = e.retries
 		}
 		if e.m.batch != nil {
-			size = max(1, e.m.options.RenewBatch>>(4*key.failures))
+			size = max(1, e.m.options.Tuning.RenewBatch>>(4*key.failures))
 		}
 		for batch := range slices.Chunk(leases, size) {
 			q.add(time.Duration(1)<<max(key.bound-1, 0)/overduePart, func(part time.Duration) {
@@ -76,7 +76,7 @@ func (e *engine) dispatch() {
 // does not answer for is unknown, like any other failure.
 func (e *engine) renewBatch(leases []*lease, part time.Duration) {
 	sent := e.m.clock.now()
-	bound := e.m.options.RequestTimeout
+	bound := e.m.options.Tuning.RequestTimeout
 	live := leases[:0]
 	reqs := make([]abstractions.RenewRequest, 0, len(leases))
 	for _, l := range leases {

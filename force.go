@@ -25,12 +25,12 @@ type ForcedRelease struct {
 // It reads all held names with that prefix: choose a narrow prefix if there are many.
 // A name that is acquired meanwhile may be missing. If the provider is no Lister the
 // error matches ErrUnsupported.
-func HeldBy(ctx context.Context, manager Manager, owner, prefix string) ([]Record, error) {
+func HeldBy(ctx context.Context, manager *Manager, owner, prefix string) ([]Record, error) {
 	if owner == "" {
 		return nil, &InvalidError{Field: "owner", Value: owner, Want: "whose leases they are: Record.Owner"}
 	}
 	var held []Record
-	for record, err := range manager.List(ctx, &ListOptions{Prefix: prefix, HeldOnly: true}) {
+	for record, err := range manager.List(ctx, ListOptions{Prefix: prefix, HeldOnly: true}) {
 		if err != nil {
 			return nil, err
 		}
@@ -53,8 +53,8 @@ func HeldBy(ctx context.Context, manager Manager, owner, prefix string) ([]Recor
 // records. Each Break is reported on its own, in events, log, metrics and spans, and
 // in the same transaction in the history of a provider that keeps one. So if the
 // process dies midway, what it did is on record, and calling again does the rest.
-func ForceRelease(ctx context.Context, manager Manager, records []Record, options *BreakOptions) ([]ForcedRelease, error) {
-	each := orZero(options)
+func ForceRelease(ctx context.Context, manager *Manager, records []Record, options BreakOptions) ([]ForcedRelease, error) {
+	each := options
 	if each.IfToken != 0 {
 		return nil, &InvalidError{Field: "BreakOptions.IfToken", Value: each.IfToken, Want: "0: each record has its own"}
 	}
@@ -71,7 +71,7 @@ func ForceRelease(ctx context.Context, manager Manager, records []Record, option
 			break
 		}
 		each.IfToken = record.Token
-		result, err := manager.Break(ctx, record.Name, &each)
+		result, err := manager.Break(ctx, record.Name, each)
 		done = append(done, ForcedRelease{Record: record, Result: result, Err: err})
 		errs = append(errs, err)
 	}

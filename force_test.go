@@ -14,19 +14,19 @@ import (
 )
 
 // forced runs a test with the operator's manager, and one of worker 1, which holds names.
-func forced(t *testing.T, names []string, test func(t *testing.T, operator, worker leasing.Manager, p *leasingtest.Provider, held map[string]leasing.Lease)) {
+func forced(t *testing.T, names []string, test func(t *testing.T, operator, worker *leasing.Manager, p *leasingtest.Provider, held map[string]*leasing.Lease)) {
 	t.Helper()
-	virtual(t, leasing.Options{Owner: "operator"}, func(t *testing.T, operator leasing.Manager, p *leasingtest.Provider) {
+	virtual(t, leasing.Options{Owner: "operator"}, func(t *testing.T, operator *leasing.Manager, p *leasingtest.Provider) {
 		worker := leasingtest.NewManagerOn(t, p, leasing.Options{Owner: "worker 1"})
 		test(t, operator, worker, p, takeAll(t, worker, names...))
 	})
 }
 
-func takeAll(t *testing.T, m leasing.Manager, names ...string) map[string]leasing.Lease {
+func takeAll(t *testing.T, m *leasing.Manager, names ...string) map[string]*leasing.Lease {
 	t.Helper()
-	held := map[string]leasing.Lease{}
+	held := map[string]*leasing.Lease{}
 	for _, name := range names {
-		l, err := m.TryAcquire(t.Context(), name, nil)
+		l, err := m.TryAcquire(t.Context(), name)
 		require.NoError(t, err)
 		t.Cleanup(func() { _ = l.Release(context.Background()) })
 		held[name] = l
@@ -42,7 +42,7 @@ func namesOf(records []leasing.Record) (names []string) {
 }
 
 func TestForceReleaseEndsWhatAnOwnerHolds(t *testing.T) {
-	forced(t, []string{"jobs/b", "jobs/a", "other"}, func(t *testing.T, operator, worker leasing.Manager, p *leasingtest.Provider, held map[string]leasing.Lease) {
+	forced(t, []string{"jobs/b", "jobs/a", "other"}, func(t *testing.T, operator, worker *leasing.Manager, p *leasingtest.Provider, held map[string]*leasing.Lease) {
 		theirs := takeAll(t, leasingtest.NewManagerOn(t, p, leasing.Options{Owner: "worker 2"}), "jobs/c")["jobs/c"]
 		var told journal
 		defer operator.Subscribe(told.observe)()
@@ -53,7 +53,7 @@ func TestForceReleaseEndsWhatAnOwnerHolds(t *testing.T) {
 		require.Empty(t, told.kinds(), "a dry run")
 		require.Zero(t, p.Count(leasingtest.Break))
 
-		done, err := leasing.ForceRelease(t.Context(), operator, records, &leasing.BreakOptions{Actor: "alice", Reason: "node 7 is gone"})
+		done, err := leasing.ForceRelease(t.Context(), operator, records, leasing.BreakOptions{Actor: "alice", Reason: "node 7 is gone"})
 		require.NoError(t, err)
 		require.Len(t, done, 2)
 		for i, d := range done {
@@ -78,14 +78,14 @@ func TestForceReleaseEndsWhatAnOwnerHolds(t *testing.T) {
 
 // What has changed since it was looked at is left alone.
 func TestForceReleaseLeavesWhatHasChangedAlone(t *testing.T) {
-	forced(t, []string{"a", "b", "c"}, func(t *testing.T, operator, _ leasing.Manager, p *leasingtest.Provider, held map[string]leasing.Lease) {
+	forced(t, []string{"a", "b", "c"}, func(t *testing.T, operator, _ *leasing.Manager, p *leasingtest.Provider, held map[string]*leasing.Lease) {
 		records, err := leasing.HeldBy(t.Context(), operator, "worker 1", "")
 		require.NoError(t, err)
 		require.NoError(t, held["a"].Release(t.Context()))
 		require.NoError(t, held["b"].Release(t.Context()))
 		theirs := takeAll(t, leasingtest.NewManagerOn(t, p, leasing.Options{Owner: "worker 1"}), "b")["b"] // a namesake
 
-		done, err := leasing.ForceRelease(t.Context(), operator, records, nil)
+		done, err := leasing.ForceRelease(t.Context(), operator, records, leasing.BreakOptions{})
 		require.ErrorIs(t, err, leasing.ErrStale)
 		require.Len(t, done, 3)
 		require.NoError(t, done[0].Err)
@@ -99,24 +99,24 @@ func TestForceReleaseLeavesWhatHasChangedAlone(t *testing.T) {
 }
 
 func TestForceReleaseGoesOnAfterAnError(t *testing.T) {
-	forced(t, []string{"a", "b"}, func(t *testing.T, operator, _ leasing.Manager, p *leasingtest.Provider, _ map[string]leasing.Lease) {
+	forced(t, []string{"a", "b"}, func(t *testing.T, operator, _ *leasing.Manager, p *leasingtest.Provider, _ map[string]*leasing.Lease) {
 		records, err := leasing.HeldBy(t.Context(), operator, "worker 1", "")
 		require.NoError(t, err)
 		refused := errors.New("connection refused")
 		p.Use(leasingtest.Fail(leasingtest.Break, 1, refused))
-		done, err := leasing.ForceRelease(t.Context(), operator, records, nil)
+		done, err := leasing.ForceRelease(t.Context(), operator, records, leasing.BreakOptions{})
 		require.ErrorIs(t, err, refused)
 		require.ErrorIs(t, done[0].Err, refused)
 		require.NoError(t, done[1].Err)
 
-		again, err := leasing.ForceRelease(t.Context(), operator, records, nil)
+		again, err := leasing.ForceRelease(t.Context(), operator, records, leasing.BreakOptions{})
 		require.NoError(t, err, "calling again does the rest")
 		require.True(t, again[0].Result.WasHeld)
 	})
 }
 
 func TestForceReleaseSaysWhatItHasLeft(t *testing.T) {
-	forced(t, []string{"a", "b", "c"}, func(t *testing.T, operator, _ leasing.Manager, p *leasingtest.Provider, _ map[string]leasing.Lease) {
+	forced(t, []string{"a", "b", "c"}, func(t *testing.T, operator, _ *leasing.Manager, p *leasingtest.Provider, _ map[string]*leasing.Lease) {
 		records, err := leasing.HeldBy(t.Context(), operator, "worker 1", "")
 		require.NoError(t, err)
 		ctx, cancel := context.WithCancelCause(t.Context())
@@ -124,7 +124,7 @@ func TestForceReleaseSaysWhatItHasLeft(t *testing.T) {
 			defer cancel(errors.New("the console was closed"))
 			return apply()
 		})
-		done, err := leasing.ForceRelease(ctx, operator, records, nil)
+		done, err := leasing.ForceRelease(ctx, operator, records, leasing.BreakOptions{})
 		require.ErrorContains(t, err, "2 of 3 leases were left: the console was closed")
 		require.Len(t, done, 1)
 		require.Equal(t, 1, p.Count(leasingtest.Break))
@@ -133,17 +133,17 @@ func TestForceReleaseSaysWhatItHasLeft(t *testing.T) {
 
 // A record without a token would mean whoever holds the name.
 func TestForceReleaseRefusesWhatItCouldNotTellApart(t *testing.T) {
-	forced(t, []string{"a", "b"}, func(t *testing.T, operator, _ leasing.Manager, p *leasingtest.Provider, held map[string]leasing.Lease) {
+	forced(t, []string{"a", "b"}, func(t *testing.T, operator, _ *leasing.Manager, p *leasingtest.Provider, held map[string]*leasing.Lease) {
 		token := held["a"].Token()
-		_, err := leasing.ForceRelease(t.Context(), operator, []leasing.Record{{Name: "a", Token: token}, {Name: "b"}}, nil)
+		_, err := leasing.ForceRelease(t.Context(), operator, []leasing.Record{{Name: "a", Token: token}, {Name: "b"}}, leasing.BreakOptions{})
 		require.ErrorIs(t, err, leasing.ErrInvalid)
 		require.ErrorContains(t, err, "records[1].Token")
-		_, err = leasing.ForceRelease(t.Context(), operator, nil, &leasing.BreakOptions{IfToken: 7})
+		_, err = leasing.ForceRelease(t.Context(), operator, nil, leasing.BreakOptions{IfToken: 7})
 		require.ErrorContains(t, err, "BreakOptions.IfToken")
 		_, err = leasing.HeldBy(t.Context(), operator, "", "")
 		require.ErrorContains(t, err, "owner")
 		require.Zero(t, p.Count(leasingtest.Break))
-		done, err := leasing.ForceRelease(t.Context(), operator, nil, nil)
+		done, err := leasing.ForceRelease(t.Context(), operator, nil, leasing.BreakOptions{})
 		require.NoError(t, err)
 		require.Empty(t, done)
 	})

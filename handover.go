@@ -2,14 +2,10 @@ package leasing
 
 import (
 	"context"
-	"fmt"
 	"slices"
 
 	"github.com/distributedleasing/leasing/abstractions"
 )
-
-// errHandedOver is the cause with which HandOver ends the work under a lease.
-var errHandedOver = fmt.Errorf("%w: handed over", ErrReleased)
 
 // HandOver renews until a renewal that was sent since has succeeded and none is
 // under way, so that no request of this process can follow the receiver's.
@@ -33,7 +29,7 @@ func (l *lease) HandOver(ctx context.Context) (Handover, error) {
 			return Handover{}, l.m.wrap("hand over", l.name, errOverdue)
 		}
 		if ready {
-			l.endWork(errHandedOver)
+			l.endWork(ErrHandedOver)
 			l.finish(nil)
 			e := l.event(EventHandedOver, now.mono)
 			l.m.observers.publish(l.observer, l.id, &e)
@@ -49,22 +45,22 @@ func (l *lease) HandOver(ctx context.Context) (Handover, error) {
 	}
 }
 
-func (l leaseInDo) HandOver(context.Context) (Handover, error) {
-	return Handover{}, l.m.wrap("hand over", l.name, &InvalidError{Field: "lease", Value: "of a Do", Want: "one that Acquire returned: inside Do the function still works"})
-}
-
 // Adopt makes one request. Unlike an acquire it cleans nothing up after a failure: the
 // claim is not its own.
-func (m *manager) Adopt(ctx context.Context, h Handover, options *AcquireOptions) (Lease, error) {
+func (m *manager) Adopt(ctx context.Context, h Handover, o AdoptOptions) (abstractions.Lease, error) {
 	if err := m.beginAdoption(h); err != nil {
 		return nil, m.wrap("adopt", h.Name, err)
+	}
+	options := AcquireOptions{
+		TTL: o.TTL, RenewFraction: o.RenewFraction, RenewCadence: o.RenewCadence, NoAutoRenew: o.NoAutoRenew,
+		MaxRenewals: o.MaxRenewals, Metadata: o.Metadata, Observer: o.Observer,
 	}
 	defer func() {
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		m.adopting = slices.DeleteFunc(m.adopting, func(id string) bool { return id == h.ID })
 	}()
-	return m.obtain(ctx, "leasing.adopt", m.once, &lease{name: h.Name, id: h.ID, token: h.Token, adopted: true}, options)
+	return m.obtain(ctx, "leasing.adopt", m.once, &lease{name: h.Name, id: h.ID, token: h.Token, adopted: true}, "AdoptOptions", options)
 }
 
 // beginAdoption refuses a claim that the manager knows before anything is sent, which might cut it short.

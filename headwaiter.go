@@ -92,7 +92,7 @@ func (h *headWaiter) run(ctx context.Context) error {
 		case <-freed:
 		case <-ctx.Done():
 		case <-h.limit:
-			if time.Since(h.asked) >= m.options.MinPoll && !errors.Is(h.last, ErrThrottled) { // it may be free by now
+			if time.Since(h.asked) >= m.options.Tuning.MinPoll && !errors.Is(h.last, ErrThrottled) { // it may be free by now
 				if done, err := h.ask(ctx); done {
 					return err
 				}
@@ -164,7 +164,7 @@ func (h *headWaiter) subscribe(ctx context.Context) bool {
 		return false
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	timer := time.AfterFunc(min(h.m.options.RequestTimeout, h.m.options.MaxPoll), cancel)
+	timer := time.AfterFunc(min(h.m.options.Tuning.RequestTimeout, h.m.options.Tuning.MaxPoll), cancel)
 	req := abstractions.WaitRequest{Name: h.l.name, ID: h.l.id, Owner: h.m.options.Owner}
 	wakeups, err := request(ctx, h.m, &h.l.acquires, h.m.waiter, abstractions.Waiter.Wait, req, nil)
 	if err != nil && ctx.Err() == nil {
@@ -200,7 +200,7 @@ func (h *headWaiter) observe(token int64) {
 // the holder's time is up, whichever is sooner. With hints it begins where it ends
 // without.
 func (h *headWaiter) pause() time.Duration {
-	first, limit := h.m.options.MinPoll, h.m.options.MaxPoll
+	first, limit := h.m.options.Tuning.MinPoll, h.m.options.Tuning.MaxPoll
 	if h.hints != nil && errors.Is(h.last, ErrHeld) { // nothing hints at the end of an outage
 		first, limit = limit, min(limit, forever/pushedPolls)*pushedPolls
 	}

@@ -28,7 +28,7 @@ func (m *manager) Health(ctx context.Context) Health {
 	if h.Failing > 0 || h.StuckObservers > 0 || !h.FailingSince.IsZero() {
 		h.Status = Degraded
 	}
-	ctx, cancel := context.WithTimeout(orBackground(ctx), m.options.HealthTimeout)
+	ctx, cancel := context.WithTimeout(orBackground(ctx), m.options.Tuning.HealthTimeout)
 	defer cancel()
 	began := time.Now()
 	_, err := call(ctx, m, "ping", "", nil, m.provider, func(p Provider, ctx context.Context, req abstractions.InspectRequest) (Record, error) {
@@ -46,9 +46,9 @@ func (m *manager) Health(ctx context.Context) Health {
 
 // HealthHandler serves a manager's Health as JSON: with status 200 while it is
 // Healthy or Degraded, with 503 otherwise. It answers GET and HEAD, within
-// Options.HealthTimeout. Mount it on a readiness path: a restart of the process
+// Tuning.HealthTimeout. Mount it on a readiness path: a restart of the process
 // cures no outage of the backend.
-func HealthHandler(m Manager) http.Handler {
+func HealthHandler(m *Manager) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodGet && r.Method != http.MethodHead {
 			w.Header().Set("Allow", "GET, HEAD")

@@ -9,7 +9,6 @@ import (
 	"time"
 	"weak"
 
-	"github.com/distributedleasing/leasing/internal/sealed"
 	"go.opentelemetry.io/otel/trace"
 )
 
@@ -31,8 +30,8 @@ const (
 )
 
 // lease is one claim, from the call that asks for it: it has one ID, kept over all its
-// requests, so that each of them is the same claim to the backend. It is the one
-// implementation of Lease.
+// requests, so that each of them is the same claim to the backend. It is the library's
+// implementation of abstractions.Lease.
 type lease struct {
 	// What a renewal looks at stands together: that of 100,000 leases is in no cache.
 
@@ -64,7 +63,6 @@ type lease struct {
 
 	// The rest of its life.
 
-	sealed.Lease
 	acquiredAt time.Duration           // monotonic
 	ctx        context.Context         // the caller's, whose values the lease keeps; its own once that was asked for
 	cancel     context.CancelCauseFunc // of its own; nil before that was asked for
@@ -74,8 +72,8 @@ type lease struct {
 	doubt      instant                 // until when an earlier request of the acquire may land
 	keep       instant                 // until when the name stays taken (AcquireOptions.AtLeast); zero for no such time
 
-	fresh  *handle              // until the first renewal
-	holder weak.Pointer[handle] // from then on, until it was collected
+	fresh  *Lease              // until the first renewal
+	holder weak.Pointer[Lease] // from then on, until it was collected
 
 	acquires  overdue // requests until it was granted
 	overdue   overdue // renewals of it alone
@@ -95,7 +93,6 @@ func (l *lease) Name() string          { return l.name }
 func (l *lease) ID() string            { return l.id }
 func (l *lease) Owner() string         { return l.m.options.Owner }
 func (l *lease) Token() int64          { return l.token }
-func (l *lease) Done() <-chan struct{} { return l.Context().Done() }
 func (l *lease) AcquiredAt() time.Time { return l.m.clock.time(l.acquiredAt) }
 
 // Context makes the lease's context when that is asked for first: it takes a fifth of the
@@ -293,12 +290,12 @@ func (l *lease) usedUp() bool {
 // endedError is what an operation on an ended lease returns.
 func (l *lease) endedError(op string) error {
 	l.mu.Lock()
-	outcome := l.outcome
-	l.mu.Unlock()
-	if lost, ok := outcome.(*LostError); ok { //nolint:errorlint // as lose has set it
-		return l.m.wrap(op, l.name, lost)
+	cause := l.cause
+	if lost, ok := l.outcome.(*LostError); ok { //nolint:errorlint // as lose has set it
+		cause = lost
 	}
-	return l.m.wrap(op, l.name, ErrReleased)
+	l.mu.Unlock()
+	return l.m.wrap(op, l.name, cause)
 }
 
 // event is an Event about the lease, which publish gives its fingerprint. Caller holds mu.

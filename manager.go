@@ -11,14 +11,12 @@ import (
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
-	"github.com/distributedleasing/leasing/internal/sealed"
 )
 
-// manager is the one implementation of Manager. Each of its parts has a file:
+// manager is the library's implementation of abstractions.Manager. Each of its parts has a file:
 // schedule (what is due), engine (renewal requests), queues (waiters),
 // observers, telemetry.
 type manager struct {
-	sealed.Manager
 	provider  Provider
 	batch     abstractions.BatchRenewer // nil without
 	waiter    abstractions.Waiter       // nil without
@@ -64,15 +62,6 @@ type manager struct {
 	outage    outage
 	unhinted  atomic.Bool // the log has that wake-ups fail
 	failing   atomic.Int64
-}
-
-// NewManager returns a manager of the provider's leases. It sends nothing. It
-// starts one goroutine, and on Linux a second one that waits for a resume from
-// suspend. Close the manager when done, and the provider after it.
-//
-// If an option can't work, the error is an *InvalidError that names it.
-func NewManager(provider Provider, options Options) (Manager, error) {
-	return newManager(provider, options, systemClock)
 }
 
 func newManager(provider Provider, options Options, newClock func() *clock) (*manager, error) {
@@ -129,8 +118,7 @@ func (m *manager) Waiters(ctx context.Context, name string) ([]Waiting, error) {
 	return call(ctx, m, "waiters", name, req.Validate(m.caps), lister, abstractions.WaiterLister.Waiters, req)
 }
 
-func (m *manager) Break(ctx context.Context, name string, given *BreakOptions) (BreakResult, error) {
-	options := orZero(given)
+func (m *manager) Break(ctx context.Context, name string, options BreakOptions) (BreakResult, error) {
 	req := abstractions.BreakRequest{
 		Name: name, IfToken: options.IfToken, Immediate: options.Immediate, Grace: options.Grace,
 		Actor: cmp.Or(options.Actor, m.options.Owner), Reason: options.Reason,
@@ -170,8 +158,7 @@ func (m *manager) broke(req abstractions.BreakRequest, token int64) {
 	})
 }
 
-func (m *manager) List(ctx context.Context, given *ListOptions) iter.Seq2[Record, error] {
-	options := orZero(given)
+func (m *manager) List(ctx context.Context, options ListOptions) iter.Seq2[Record, error] {
 	return func(yield func(Record, error) bool) {
 		lister, ok := abstractions.As[abstractions.Lister](m.provider)
 		if !ok {
@@ -199,6 +186,33 @@ func (m *manager) List(ctx context.Context, given *ListOptions) iter.Seq2[Record
 	}
 }
 
+func (m *manager) History(ctx context.Context, name string, options HistoryOptions) iter.Seq2[HistoryEntry, error] {
+	return func(yield func(HistoryEntry, error) bool) {
+		reader, ok := abstractions.As[abstractions.HistoryReader](m.provider)
+		if !ok {
+			yield(HistoryEntry{}, m.wrap("history", name, ErrUnsupported))
+			return
+		}
+		req := abstractions.HistoryRequest{Name: name, NewestFirst: options.NewestFirst}
+		for {
+			page, err := call(ctx, m, "history", name, m.caps.ValidateName(name), reader, abstractions.HistoryReader.History, req)
+			if err != nil {
+				yield(HistoryEntry{}, err)
+				return
+			}
+			for _, entry := range page.Entries {
+				if !yield(entry, nil) {
+					return
+				}
+			}
+			if page.Next == "" {
+				return
+			}
+			req.After = page.Next
+		}
+	}
+}
+
 func (m *manager) Subscribe(observer Observer) (unsubscribe func()) {
 	return m.observers.subscribe(observer)
 }
@@ -213,7 +227,7 @@ func call[P, Req, Reply any](ctx context.Context, m *manager, op, name string, i
 	if invalid != nil {
 		return none, m.wrap(op, name, invalid)
 	}
-	b := bounded(orBackground(ctx), m.options.RequestTimeout)
+	b := bounded(orBackground(ctx), m.options.Tuning.RequestTimeout)
 	defer b.cancel()
 	reply, err := request(b, m, &m.overdue, p, send, req, nil)
 	return reply, m.wrap(op, name, err)

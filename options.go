@@ -53,6 +53,31 @@ type Options struct {
 	// it is an error.
 	RaiseToMinTTL bool
 
+	// RefusalTimeout is for how long a waiting Acquire retries while the backend refuses
+	// it with ErrDenied and gives no other answer. Then Acquire returns that error. Most
+	// refusals pass: a password is rotated, a role assignment has not arrived yet. TryAcquire
+	// and Adopt return the first refusal. Default 1 min.
+	RefusalTimeout time.Duration
+
+	// Logger logs what an operator should know: a lost lease, a failed
+	// renewal or release, a panicking observer. Default: no logging.
+	Logger *slog.Logger
+	// Scope maps a name to the value of the metric attribute leasing.scope. Return few
+	// different values, since each makes about a hundred time series; after a manager's
+	// first 64 values all others become "_other". Scope is called on the goroutine of
+	// each acquire, from several at a time. Default: the part before the name's first
+	// slash, and "_none" for names that have no slash.
+	Scope func(name string) string
+	// MeterProvider and TracerProvider default to OpenTelemetry's global ones.
+	MeterProvider  metric.MeterProvider
+	TracerProvider trace.TracerProvider
+
+	// Tuning has the options that few programs need.
+	Tuning Tuning
+}
+
+// Tuning is the part of Options that few programs set. Each zero field means its default.
+type Tuning struct {
 	// DriftFactor and DriftFloor set the margin by which trust in a lease ends before its TTL:
 	// factor x TTL + floor. Together with RenewFraction, DriftFactor must leave room for renewals.
 	// Defaults 0.01 and 2 ms, those of the Redlock algorithm at
@@ -63,11 +88,6 @@ type Options struct {
 	// RequestTimeout bounds each request that neither its context nor its
 	// lease bounds sooner. Default 10 s.
 	RequestTimeout time.Duration
-	// RefusalTimeout is for how long a waiting Acquire retries while the backend refuses
-	// it with ErrDenied and gives no other answer. Then Acquire returns that error. Most
-	// refusals pass: a password is rotated, a role assignment has not arrived yet. TryAcquire
-	// and Adopt return the first refusal. Default 1 min.
-	RefusalTimeout time.Duration
 	// HealthTimeout bounds the ping of Manager.Health. Default 1 s, the default
 	// timeout of a kubelet's probes.
 	HealthTimeout time.Duration
@@ -94,19 +114,6 @@ type Options struct {
 	// ObserverTimeout is how long Close waits until observers have received
 	// all events. Default 5 s.
 	ObserverTimeout time.Duration
-
-	// Logger logs what an operator should know: a lost lease, a failed
-	// renewal or release, a panicking observer. Default: no logging.
-	Logger *slog.Logger
-	// Scope maps a name to the value of the metric attribute leasing.scope. Return few
-	// different values, since each makes about a hundred time series; after a manager's
-	// first 64 values all others become "_other". Scope is called on the goroutine of
-	// each acquire, from several at a time. Default: the part before the name's first
-	// slash, and "_none" for names that have no slash.
-	Scope func(name string) string
-	// MeterProvider and TracerProvider default to OpenTelemetry's global ones.
-	MeterProvider  metric.MeterProvider
-	TracerProvider trace.TracerProvider
 }
 
 // TTLRequest is the argument of a TTLPolicy.
@@ -127,22 +134,22 @@ const (
 // withDefaults fills in what is zero and checks the rest. It also returns the settings of
 // an acquire without options.
 func (o Options) withDefaults(c Capabilities) (Options, *settings, error) {
-	o.RequestTimeout = cmp.Or(o.RequestTimeout, 10*time.Second)
+	o.Tuning.RequestTimeout = cmp.Or(o.Tuning.RequestTimeout, 10*time.Second)
 	o.RefusalTimeout = cmp.Or(o.RefusalTimeout, time.Minute)
-	o.HealthTimeout = cmp.Or(o.HealthTimeout, time.Second)
-	o.RenewConcurrency = cmp.Or(o.RenewConcurrency, 16)
-	o.RenewBatch = cmp.Or(o.RenewBatch, 256)
-	o.MinPoll = cmp.Or(o.MinPoll, 25*time.Millisecond)
-	o.MaxPoll = cmp.Or(o.MaxPoll, max(time.Second, o.MinPoll))
-	o.ObserverTimeout = cmp.Or(o.ObserverTimeout, 5*time.Second)
-	o.DriftFactor = cmp.Or(o.DriftFactor, 0.01)
-	o.DriftFloor = cmp.Or(o.DriftFloor, 2*time.Millisecond)
+	o.Tuning.HealthTimeout = cmp.Or(o.Tuning.HealthTimeout, time.Second)
+	o.Tuning.RenewConcurrency = cmp.Or(o.Tuning.RenewConcurrency, 16)
+	o.Tuning.RenewBatch = cmp.Or(o.Tuning.RenewBatch, 256)
+	o.Tuning.MinPoll = cmp.Or(o.Tuning.MinPoll, 25*time.Millisecond)
+	o.Tuning.MaxPoll = cmp.Or(o.Tuning.MaxPoll, max(time.Second, o.Tuning.MinPoll))
+	o.Tuning.ObserverTimeout = cmp.Or(o.Tuning.ObserverTimeout, 5*time.Second)
+	o.Tuning.DriftFactor = cmp.Or(o.Tuning.DriftFactor, 0.01)
+	o.Tuning.DriftFloor = cmp.Or(o.Tuning.DriftFloor, 2*time.Millisecond)
 	o.Owner = cmp.Or(o.Owner, defaultOwner())
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	o.MeterProvider = cmp.Or(o.MeterProvider, otel.GetMeterProvider())
 	o.TracerProvider = cmp.Or(o.TracerProvider, otel.GetTracerProvider())
-	if o.Random == nil {
-		o.Random = mathrand.Float64
+	if o.Tuning.Random == nil {
+		o.Tuning.Random = mathrand.Float64
 	}
 	if o.Scope == nil {
 		o.Scope = firstPart
@@ -165,24 +172,24 @@ func (o *Options) validate() error {
 		field string
 		value time.Duration
 	}{
-		{"RequestTimeout", o.RequestTimeout},
-		{"RefusalTimeout", o.RefusalTimeout},
-		{"HealthTimeout", o.HealthTimeout},
-		{"MinPoll", o.MinPoll},
-		{"ObserverTimeout", o.ObserverTimeout},
-		{"DriftFloor", o.DriftFloor},
-		{"RenewConcurrency", time.Duration(o.RenewConcurrency)},
-		{"RenewBatch", time.Duration(o.RenewBatch)},
+		{"Options.Tuning.RequestTimeout", o.Tuning.RequestTimeout},
+		{"Options.RefusalTimeout", o.RefusalTimeout},
+		{"Options.Tuning.HealthTimeout", o.Tuning.HealthTimeout},
+		{"Options.Tuning.MinPoll", o.Tuning.MinPoll},
+		{"Options.Tuning.ObserverTimeout", o.Tuning.ObserverTimeout},
+		{"Options.Tuning.DriftFloor", o.Tuning.DriftFloor},
+		{"RenewConcurrency", time.Duration(o.Tuning.RenewConcurrency)},
+		{"RenewBatch", time.Duration(o.Tuning.RenewBatch)},
 	} {
 		if bound.value <= 0 {
-			return &InvalidError{Field: "Options." + bound.field, Value: int64(bound.value), Want: "more than 0; or 0 for the default"}
+			return &InvalidError{Field: bound.field, Value: int64(bound.value), Want: "more than 0; or 0 for the default"}
 		}
 	}
-	if o.MaxPoll < o.MinPoll {
-		return &InvalidError{Field: "Options.MaxPoll", Value: o.MaxPoll, Want: fmt.Sprintf("at least MinPoll, which is %v", o.MinPoll)}
+	if o.Tuning.MaxPoll < o.Tuning.MinPoll {
+		return &InvalidError{Field: "Options.Tuning.MaxPoll", Value: o.Tuning.MaxPoll, Want: fmt.Sprintf("at least MinPoll, which is %v", o.Tuning.MinPoll)}
 	}
-	if !(o.DriftFactor > 0 && o.DriftFactor < 0.5) {
-		return &InvalidError{Field: "Options.DriftFactor", Value: o.DriftFactor, Want: "more than 0 and under 0.5; or 0 for the default"}
+	if !(o.Tuning.DriftFactor > 0 && o.Tuning.DriftFactor < 0.5) {
+		return &InvalidError{Field: "Options.Tuning.DriftFactor", Value: o.Tuning.DriftFactor, Want: "more than 0 and under 0.5; or 0 for the default"}
 	}
 	if o.TTL == Infinite {
 		return &InvalidError{Field: "Options.TTL", Value: Infinite, Want: "a finite time; set AcquireOptions.TTL for a lease without end"}
@@ -212,31 +219,33 @@ type settings struct {
 	observer    Observer
 }
 
-// orZero returns the options of a call, of which nil means the defaults.
-func orZero[T any](options *T) (zero T) {
-	if options == nil {
-		return zero
-	}
-	return *options
+// noOptions reports whether all options of an acquire are the defaults.
+func noOptions(a *AcquireOptions) bool {
+	return a.TTL == 0 && a.RenewFraction == 0 && a.RenewCadence == 0 && !a.NoAutoRenew && a.MaxRenewals == 0 &&
+		a.WaitLimit == 0 && a.AtLeast == 0 && a.Metadata == nil && a.Observer == nil
 }
 
 // settings resolves the options of an acquire. Its errors name fields as the
 // caller wrote them: of, "Options" or "AcquireOptions", is where it set them. The
 // policy is asked about the name, unless that is "".
 func (o *Options) settings(of string, a AcquireOptions, c Capabilities, name string) (*settings, error) {
+	at := of
+	if of == "Options" {
+		at = "AcquireOptions"
+	}
 	p := &settings{maxRenewals: a.MaxRenewals, waitLimit: a.WaitLimit, atLeast: a.AtLeast, metadata: maps.Clone(a.Metadata), observer: a.Observer}
 	if a.MaxRenewals < 0 {
-		return nil, &InvalidError{Field: "AcquireOptions.MaxRenewals", Value: a.MaxRenewals, Want: "0 for no limit, or more"}
+		return nil, &InvalidError{Field: at + ".MaxRenewals", Value: a.MaxRenewals, Want: "0 for no limit, or more"}
 	}
 	if a.WaitLimit < 0 {
-		return nil, &InvalidError{Field: "AcquireOptions.WaitLimit", Value: a.WaitLimit, Want: "0 for no limit, or more; to ask once there is TryAcquire"}
+		return nil, &InvalidError{Field: at + ".WaitLimit", Value: a.WaitLimit, Want: "0 for no limit, or more; to ask once there is TryAcquire"}
 	}
 	if a.AtLeast < 0 || c.MaxTTL > 0 && a.AtLeast > c.MaxTTL {
 		want := "0 for no such time, or more"
 		if a.AtLeast > 0 {
 			want = fmt.Sprintf("at most %v, the longest TTL of this backend", c.MaxTTL)
 		}
-		return nil, &InvalidError{Field: "AcquireOptions.AtLeast", Value: a.AtLeast, Want: want}
+		return nil, &InvalidError{Field: at + ".AtLeast", Value: a.AtLeast, Want: want}
 	}
 	if err := abstractions.ValidateMetadata(a.Metadata); err != nil {
 		return nil, err
@@ -257,7 +266,7 @@ func (o *Options) settings(of string, a AcquireOptions, c Capabilities, name str
 	}
 	if p.ttl = p.firstTTL; a.TTL == Infinite {
 		if a.MaxRenewals > 0 {
-			return nil, &InvalidError{Field: "AcquireOptions.MaxRenewals", Value: a.MaxRenewals, Want: "0 for an infinite lease, which each renewal verifies"}
+			return nil, &InvalidError{Field: at + ".MaxRenewals", Value: a.MaxRenewals, Want: "0 for an infinite lease, which each renewal verifies"}
 		}
 		if err := c.ValidateTTL(of+".TTL", Infinite); err != nil {
 			return nil, err
@@ -301,7 +310,7 @@ func (o *Options) fitTTL(field string, ttl, fallback time.Duration, manual bool,
 		return 0, err
 	}
 	if window := o.window(ttl); window <= 0 {
-		return 0, &InvalidError{Field: field, Value: ttl, Want: fmt.Sprintf("more than %v, the margin of Options.DriftFactor and DriftFloor", ttl-window)}
+		return 0, &InvalidError{Field: field, Value: ttl, Want: fmt.Sprintf("more than %v, the margin of Tuning.DriftFactor and DriftFloor", ttl-window)}
 	}
 	return ttl, nil
 }
@@ -374,7 +383,7 @@ func (o *Options) cadence(of string, a AcquireOptions, p *settings) (time.Durati
 // fraction either, so that RenewFraction and RenewCadence are not to blame.
 func (o *Options) tooShort(of string, a AcquireOptions, ttl time.Duration) error {
 	if o.room() <= 0 {
-		return &InvalidError{Field: "Options.DriftFactor", Value: o.DriftFactor, Want: fmt.Sprintf("under %.3g, to leave time for renewals", 1-defaultFraction)}
+		return &InvalidError{Field: "Options.Tuning.DriftFactor", Value: o.Tuning.DriftFactor, Want: fmt.Sprintf("under %.3g, to leave time for renewals", 1-defaultFraction)}
 	}
 	least := o.leastTTL()
 	if ttl >= least {
@@ -384,19 +393,19 @@ func (o *Options) tooShort(of string, a AcquireOptions, ttl time.Duration) error
 	if a.TTL != 0 && a.TTL != Infinite {
 		field = of + ".TTL"
 	}
-	return &InvalidError{Field: field, Value: ttl, Want: fmt.Sprintf("at least %v, to leave time for renewals beside the margin of Options.DriftFactor and DriftFloor", least)}
+	return &InvalidError{Field: field, Value: ttl, Want: fmt.Sprintf("at least %v, to leave time for renewals beside the margin of Tuning.DriftFactor and DriftFloor", least)}
 }
 
 // room is the part of the TTL that DriftFactor and the default fraction leave, for
 // DriftFloor at least.
-func (o *Options) room() float64 { return 1 - o.DriftFactor - defaultFraction }
+func (o *Options) room() float64 { return 1 - o.Tuning.DriftFactor - defaultFraction }
 
 // leastTTL is the shortest TTL that leaves time for a renewal at the default fraction,
 // if there is room at all.
 func (o *Options) leastTTL() time.Duration {
 	least := 2 * minCadence
 	if room := o.room(); room > 0 {
-		least = max(least, time.Duration(float64(o.DriftFloor)/room))
+		least = max(least, time.Duration(float64(o.Tuning.DriftFloor)/room))
 	}
 	return (least + 100*time.Microsecond).Truncate(100 * time.Microsecond)
 }

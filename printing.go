@@ -10,6 +10,39 @@ import (
 // for, and nothing of what changes behind it. Format stands for every verb of
 // package fmt, which would else read the fields without their locks.
 
+// Format shows name, token and state of a lease, for every verb.
+func (l *Lease) Format(s fmt.State, verb rune) {
+	if own, ok := l.impl.(fmt.Formatter); ok {
+		own.Format(s, verb)
+		return
+	}
+	state := "held"
+	if err := l.Err(); err != nil {
+		state = err.Error()
+	}
+	fmt.Fprintf(s, "lease %q, token %d, %s", l.Name(), l.Token(), state)
+}
+
+// LogValue is what Format shows.
+func (l *Lease) LogValue() slog.Value {
+	if own, ok := l.impl.(slog.LogValuer); ok {
+		return own.LogValue()
+	}
+	return slog.StringValue(fmt.Sprint(l))
+}
+
+// Format shows provider and owner of a manager, and how many leases it holds, for every verb.
+func (m *Manager) Format(s fmt.State, verb rune) {
+	if own, ok := m.impl.(fmt.Formatter); ok {
+		own.Format(s, verb)
+		return
+	}
+	fmt.Fprintf(s, "manager of %s", m.Capabilities().Provider)
+}
+
+// LogValue is what Format shows.
+func (m *Manager) LogValue() slog.Value { return slog.StringValue(fmt.Sprint(m)) }
+
 func (l *lease) Format(s fmt.State, _ rune) {
 	fmt.Fprintf(s, "lease %q, token %d, %s", l.name, l.token, l.status())
 }
@@ -23,12 +56,14 @@ func (l *lease) LogValue() slog.Value {
 func (l *lease) status() string {
 	now := l.m.clock.now()
 	l.mu.Lock()
-	phase, outcome, left := l.phase, l.outcome, l.until.left(now)
+	phase, outcome, cause, left := l.phase, l.outcome, l.cause, l.until.left(now)
 	l.mu.Unlock()
 	var lost *LostError
 	switch {
 	case phase == ended && errors.As(outcome, &lost):
 		return "lost: " + string(lost.Reason)
+	case phase == ended && errors.Is(cause, ErrHandedOver):
+		return "handed over"
 	case phase == ended:
 		return "released"
 	case phase == releasing:
@@ -47,5 +82,3 @@ func (m *manager) Format(s fmt.State, _ rune) {
 	m.mu.Unlock()
 	fmt.Fprintf(s, "manager of %s, owner %q, %d held", m.caps.Provider, m.options.Owner, held)
 }
-
-func (m *manager) LogValue() slog.Value { return slog.StringValue(fmt.Sprint(m)) }

@@ -12,8 +12,8 @@ import (
 // releaseGrace is how long Release goes on waiting after its context has ended.
 const releaseGrace = time.Second
 
-// errClosedRelease is the cause with which Close ends the work under a lease.
-var errClosedRelease = fmt.Errorf("%w: manager %w", ErrReleased, ErrClosed)
+// errManagerClosed is the cause with which Close ends the work under a lease.
+var errManagerClosed = fmt.Errorf("manager %w", ErrClosed)
 
 var errReleasePanicked = fmt.Errorf("%w: the release was cut off by a panic", ErrUnavailable)
 
@@ -119,7 +119,7 @@ func (l *lease) releaseWithin(ctx context.Context, bound time.Duration) error {
 		ctx = outlives
 	}
 	for n, left := 1, bound; ; n++ {
-		err := l.giveUpOrKeep(ctx, min(m.options.RequestTimeout, left))
+		err := l.giveUpOrKeep(ctx, min(m.options.Tuning.RequestTimeout, left))
 		if err == nil || refused(err) {
 			return err
 		}
@@ -176,5 +176,5 @@ func (l *lease) releaseAfterClose(ctx context.Context, outcome error) {
 		return
 	}
 	// The holder hears that the lease was lost in any case.
-	_ = l.m.giveUp(context.WithoutCancel(ctx), &l.releases, min(releaseGrace, l.m.options.RequestTimeout), l.releaseRequest())
+	_ = l.m.giveUp(context.WithoutCancel(ctx), &l.releases, min(releaseGrace, l.m.options.Tuning.RequestTimeout), l.releaseRequest())
 }

@@ -28,7 +28,7 @@ func (l *lease) beginRenewal(sent instant) (req abstractions.RenewRequest, bound
 		if l.change != nil {
 			req.Metadata = l.change.carry()
 		}
-		bound = attemptBound(l.until.left(sent), l.m.options.RequestTimeout)
+		bound = attemptBound(l.until.left(sent), l.m.options.Tuning.RequestTimeout)
 	} else {
 		l.settleRenewal()
 	}

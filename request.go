@@ -262,7 +262,7 @@ func (m *manager) random() (number float64) {
 			m.log(slog.LevelError, "leasing: Options.Random panicked", "panic", p)
 		}
 	}()
-	return m.options.Random()
+	return m.options.Tuning.Random()
 }
 
 // orBackground replaces a nil context, which never ends.

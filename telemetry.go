@@ -342,6 +342,7 @@ var errorTypes = []struct {
 }{
 	{ErrLost, "lost"},
 	{ErrReleased, "released"},
+	{ErrHandedOver, "handed_over"},
 	{ErrClosed, "closed"},
 	{ErrInvalid, "invalid"},
 	{ErrDenied, "denied"},

@@ -43,7 +43,7 @@ func (o *Options) window(ttl time.Duration) time.Duration {
 	if ttl == Infinite {
 		return forever
 	}
-	return ttl - time.Duration(math.Ceil(float64(ttl)*o.DriftFactor)) - o.DriftFloor
+	return ttl - time.Duration(math.Ceil(float64(ttl)*o.Tuning.DriftFactor)) - o.Tuning.DriftFloor
 }
 
 // clock reads both clocks of an instant and tells of a resume after a suspend.

@@ -217,7 +217,7 @@ func (qs *queues) ended(l *lease) {
 	}
 	var pause time.Duration
 	if !qs.m.queued {
-		pause = qs.remember(l.name).extend(acquired, time.Now(), qs.m.options.MinPoll, qs.m.options.MaxPoll)
+		pause = qs.remember(l.name).extend(acquired, time.Now(), qs.m.options.Tuning.MinPoll, qs.m.options.Tuning.MaxPoll)
 	}
 	switch {
 	case q == nil:
@@ -267,7 +267,7 @@ func (qs *queues) contended(name string) bool {
 	qs.mu.Lock()
 	defer qs.mu.Unlock()
 	s := qs.recent[name]
-	return s != nil && time.Since(s.fought) <= pushedPolls*qs.m.options.MaxPoll
+	return s != nil && time.Since(s.fought) <= pushedPolls*qs.m.options.Tuning.MaxPoll
 }
 
 // refused notes the answer to a head, and reports whether the backend has answered nothing but refusals
@@ -315,7 +315,7 @@ func (qs *queues) firstPause(q *queue, t *ticket) (pause time.Duration) {
 		pause = time.Until(s.yielding)
 		s.yielding = time.Time{}
 	} else {
-		pause = qs.m.options.MaxPoll
+		pause = qs.m.options.Tuning.MaxPoll
 	}
 	if pause > 0 {
 		t.freed = make(chan struct{}, 1)

@@ -15,9 +15,11 @@ var (
 	ErrHeld = errors.New("held by another")
 	// ErrLost: the lease has ended without being released. Carried by *LostError.
 	ErrLost = errors.New("lease lost")
-	// ErrReleased: the lease, or the claim with that ID, was released, broken or handed
-	// over.
+	// ErrReleased: the lease was released. A provider also answers with it that the claim with
+	// that ID was released or broken.
 	ErrReleased = errors.New("lease released")
+	// ErrHandedOver: Lease.HandOver ended the lease in this process.
+	ErrHandedOver = errors.New("lease handed over")
 	// ErrClosed: the manager or provider was closed.
 	ErrClosed = errors.New("closed")
 	// ErrUnavailable: the backend did not answer, or could not serve the

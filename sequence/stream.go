@@ -36,7 +36,7 @@ type Stream[Tx any] struct {
 	store   Store[Tx]
 	name    string
 	options Options[Tx]
-	manager leasing.Manager
+	manager *leasing.Manager
 	history history
 	turns   turns
 
@@ -73,7 +73,7 @@ func (s *Stream[Tx]) Subscribe(observer leasing.Observer) (unsubscribe func()) {
 
 // requestTime bounds a request that the caller's context does not bound.
 func (s *Stream[Tx]) requestTime() time.Duration {
-	return cmp.Or(s.options.Lease.RequestTimeout, 10*time.Second)
+	return cmp.Or(s.options.Lease.Tuning.RequestTimeout, 10*time.Second)
 }
 
 // Close ends the stream in this process, as leasing.Manager.Close does: it cancels the
@@ -98,11 +98,11 @@ type Operation struct {
 // Lease of the same operation also gets that number while the lease lasts; in this process it waits
 // until the first holder is done. If the number is closed the error is an *EndedError.
 func (s *Stream[Tx]) Lease(ctx context.Context, op Operation) (*Number[Tx], error) {
-	return s.lease(ctx, op, nil, s.manager.Acquire)
+	return s.lease(ctx, op, nil, (*leasing.Manager).Acquire)
 }
 
 // lease makes a lease of a number that the store is asked for, or of the one that comes with another's commit.
-func (s *Stream[Tx]) lease(ctx context.Context, op Operation, along *along, acquire func(context.Context, string, *leasing.AcquireOptions) (leasing.Lease, error)) (*Number[Tx], error) {
+func (s *Stream[Tx]) lease(ctx context.Context, op Operation, along *along, acquire func(*leasing.Manager, context.Context, string) (*leasing.Lease, error)) (*Number[Tx], error) {
 	d := op.Duration
 	if d == 0 {
 		d = s.history.next(s.options.Durations, op.Kind, op.Size)
@@ -115,7 +115,7 @@ func (s *Stream[Tx]) lease(ctx context.Context, op Operation, along *along, acqu
 	if err != nil {
 		return nil, err
 	}
-	var lease leasing.Lease
+	var lease *leasing.Lease
 	defer func() {
 		if lease == nil {
 			give()
@@ -127,7 +127,8 @@ func (s *Stream[Tx]) lease(ctx context.Context, op Operation, along *along, acqu
 		}
 	}
 	began, held := time.Now(), &numberLease{store: s.store, req: req, along: along}
-	lease, err = acquire(context.WithValue(ctx, asking{}, leasable(held)), leaseName(s.name, op.ID), &leasing.AcquireOptions{TTL: d, Observer: ended})
+	manager := s.manager.With(leasing.AcquireOptions{TTL: d, Observer: ended})
+	lease, err = acquire(manager, context.WithValue(ctx, asking{}, leasable(held)), leaseName(s.name, op.ID))
 	if err != nil {
 		return nil, err
 	}
@@ -183,7 +184,7 @@ func (s *Stream[Tx]) DoAll(ctx context.Context, ops []Operation, work func(ctx c
 			}
 		}
 		if i+1 < len(ops) {
-			n.leaseNext = func(along *along) (*Number[Tx], error) { return s.lease(ctx, ops[i+1], along, s.manager.TryAcquire) }
+			n.leaseNext = func(along *along) (*Number[Tx], error) { return s.lease(ctx, ops[i+1], along, (*leasing.Manager).TryAcquire) }
 		}
 		if err = n.do(ctx, work); err != nil {
 			return i, err

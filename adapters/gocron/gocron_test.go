@@ -16,7 +16,7 @@ import (
 func TestTrap_T212_LockIsKeptForAtLeastAlsoWhenTheSchedulerStops(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		manager, provider := leasingtest.NewManager(t, leasing.Options{TTL: time.Minute})
-		locker := &Locker{Manager: manager, Prefix: "jobs/", AtLeast: 10 * time.Second, Options: &leasing.AcquireOptions{Metadata: map[string]string{"job": "tick"}}}
+		locker := &Locker{Manager: manager.With(leasing.AcquireOptions{Metadata: map[string]string{"job": "tick"}}), Prefix: "jobs/", AtLeast: 10 * time.Second}
 		require.Nil(t, locker.Lease("tick"))
 		began := time.Now()
 		lock, err := locker.Lock(t.Context(), "tick")
@@ -73,7 +73,7 @@ func TestTrap_T106_JobAfterALossGetsNoTokenOfTheNextRun(t *testing.T) {
 		lock, err := locker.Lock(ctx, "tick")
 		require.NoError(t, err)
 		token := locker.Lease("tick").Token()
-		_, err = manager.Break(ctx, "jobs/tick", &leasing.BreakOptions{Immediate: true})
+		_, err = manager.Break(ctx, "jobs/tick", leasing.BreakOptions{Immediate: true})
 		require.NoError(t, err)
 		<-time.After(time.Minute) // the loss is noticed, and the job goes on
 

@@ -14,7 +14,7 @@ import (
 func TestContextEndsWithALossAndNotWithUnlock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		manager, provider := leasingtest.NewManager(t, leasing.Options{TTL: time.Minute})
-		locker := New(manager, "app/migrate", nil)
+		locker := New(manager, "app/migrate")
 		ctx, stop := locker.Context(t.Context())
 		defer stop()
 		require.NoError(t, locker.Lock(ctx, nil))
@@ -34,7 +34,7 @@ func TestContextEndsWithALossAndNotWithUnlock(t *testing.T) {
 func TestLockGivesUpAfterItsWaitLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		manager, _ := leasingtest.NewManager(t, leasing.Options{})
-		first, second := New(manager, "app/migrate", nil), New(manager, "app/migrate", &leasing.AcquireOptions{WaitLimit: time.Second})
+		first, second := New(manager, "app/migrate"), New(manager.With(leasing.AcquireOptions{WaitLimit: time.Second}), "app/migrate")
 		require.NoError(t, first.Lock(t.Context(), nil))
 		require.ErrorIs(t, second.Lock(t.Context(), nil), leasing.ErrHeld)
 		require.NoError(t, first.Unlock(t.Context(), nil))
@@ -45,9 +45,9 @@ func TestTrap_T106_UnlockAfterALossLeavesTheNextLockAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := t.Context()
 		manager, _ := leasingtest.NewManager(t, leasing.Options{TTL: time.Minute})
-		locker := New(manager, "app/migrate", nil)
+		locker := New(manager, "app/migrate")
 		require.NoError(t, locker.Lock(ctx, nil))
-		_, err := manager.Break(ctx, "app/migrate", &leasing.BreakOptions{Immediate: true})
+		_, err := manager.Break(ctx, "app/migrate", leasing.BreakOptions{Immediate: true})
 		require.NoError(t, err)
 		<-time.After(time.Minute) // the loss is noticed, and the migration goes on
 

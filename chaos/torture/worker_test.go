@@ -14,13 +14,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/chaos"
 	memlease "github.com/distributedleasing/leasing/providers/memory"
 )
 
 // held is a lease that says what it is told to.
 type held struct {
-	leasing.Lease
+	abstractions.Lease
 	err  error
 	done chan struct{}
 	ctx  context.Context // context.Background() if nil
@@ -75,7 +76,7 @@ func TestWriteIsTrustedBeforeAndAfter(t *testing.T) {
 		l := &held{err: c.before}
 		a := &oracle{accepted: true, during: func() { l.err = c.after }}
 		w, _, b := holder(a.write)
-		w.write(l)
+		w.write(leasing.LeaseOf(l))
 		writes := b.collect().Writes
 		require.Len(t, writes, 1, name)
 		require.Equal(t, c.want, writes[0].Trusted, name)
@@ -88,7 +89,7 @@ func TestWriteIsTrustedBeforeAndAfter(t *testing.T) {
 func TestWriteThatFailedIsNotRecorded(t *testing.T) {
 	a := &oracle{err: errors.New("the resource is down")}
 	w, _, b := holder(a.write)
-	w.write(&held{})
+	w.write(leasing.LeaseOf(&held{}))
 	require.Empty(t, b.collect().Writes)
 }
 
@@ -98,11 +99,11 @@ func TestHolderHearsOfItsLossByItsLease(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			l, a := &held{err: leasing.ErrLost, done: make(chan struct{})}, &oracle{}
 			w, h, b := holder(a.write)
-			h.begin(l)
+			h.begin(leasing.LeaseOf(l))
 			if told {
 				time.AfterFunc(time.Second, func() { close(l.done) })
 			}
-			w.afterLoss(t.Context(), l, h)
+			w.afterLoss(t.Context(), leasing.LeaseOf(l), h)
 			one := b.collect().Holds[0]
 			if told {
 				require.Equal(t, time.Second, one.Told)
@@ -123,12 +124,12 @@ func TestHolderHearsOfItsLossWhileItAsks(t *testing.T) {
 		ctx, lose := context.WithCancel(t.Context())
 		l, a := &held{err: leasing.ErrLost, done: make(chan struct{}), ctx: ctx}, &oracle{}
 		w, h, b := holder(a.write)
-		h.begin(l)
+		h.begin(leasing.LeaseOf(l))
 		<-time.After(time.Second)
 		lose()
 		close(l.done)
 		<-time.After(time.Minute)
-		w.afterLoss(t.Context(), l, h)
+		w.afterLoss(t.Context(), leasing.LeaseOf(l), h)
 		require.Equal(t, time.Second, b.collect().Holds[0].Told)
 	})
 }
@@ -143,7 +144,7 @@ func TestHoldIsTheStrictestOfWhatIsKnown(t *testing.T) {
 		h.observe(event(leasing.EventAcquired, time.Second))
 		require.Empty(t, b.collect().Holds, "its holder does not know of it yet")
 		time.Sleep(100 * time.Millisecond)
-		h.begin(new(held))
+		h.begin(leasing.LeaseOf(new(held)))
 		one := func() Hold { return b.collect().Holds[0] }
 		require.Equal(t, Hold{Claim: leasing.FingerprintOf("mine").String(), Token: 7, From: 100 * time.Millisecond}, one())
 

@@ -84,7 +84,7 @@ func (a *app) console(ctx context.Context, b *backend, f *consoleFlags) error {
 	} else {
 		fmt.Fprintf(a.out, "http://%s/\n", listener.Addr())
 	}
-	return console.Serve(ctx, listener, b, console.Options{
+	return console.Serve(ctx, listener, b.Manager, console.Options{
 		Provider: b.provider, Prefix: f.prefix, Hosts: f.hosts, Access: access, AllowBreak: f.allowBreak,
 	})
 }

@@ -26,7 +26,7 @@ The ID is the key to the lease. It exits with 75 if the name is taken.`,
 		Example: `  id=$(leasing acquire --ttl 30m --reason 'release 1.4' freeze/web) && leasing release --id "$id" freeze/web`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			options := &leasing.AcquireOptions{}
+			options := leasing.AcquireOptions{}
 			if reason != "" {
 				options.Metadata = map[string]string{"reason": reason}
 			}
@@ -65,12 +65,13 @@ func timeToLive(text string) (time.Duration, error) {
 }
 
 // take acquires a lease and leaves it to its ID.
-func (a *app) take(ctx context.Context, b *backend, name string, limit time.Duration, options *leasing.AcquireOptions) error {
-	ask := b.Acquire
-	if options.WaitLimit = max(limit, 0); limit == 0 {
-		ask = b.TryAcquire
+func (a *app) take(ctx context.Context, b *backend, name string, limit time.Duration, options leasing.AcquireOptions) error {
+	options.WaitLimit = max(limit, 0)
+	ask := b.With(options).Acquire
+	if limit == 0 {
+		ask = b.With(options).TryAcquire
 	}
-	lease, err := ask(ctx, name, options)
+	lease, err := ask(ctx, name)
 	if errors.Is(err, leasing.ErrHeld) {
 		return &exitError{exitBusy, err}
 	}
@@ -85,7 +86,7 @@ func (a *app) take(ctx context.Context, b *backend, name string, limit time.Dura
 }
 
 // printLease prints the ID of a lease, or all that identifies the lease.
-func (a *app) printLease(lease leasing.Lease) error {
+func (a *app) printLease(lease *leasing.Lease) error {
 	if a.output != "json" {
 		_, err := fmt.Fprintln(a.out, lease.ID())
 		return err

@@ -31,7 +31,7 @@ func TestGooseOwnSuite_Memory(t *testing.T) {
 		m, err := leasing.NewManager(leases, leasing.Options{})
 		require.NoError(t, err)
 		t.Cleanup(func() { require.NoError(t, m.Close(context.Background())) })
-		p, err := goose.NewProvider(goose.DialectSQLite3, db, files, goose.WithLocker(gooselease.New(m, "app/migrate", nil)))
+		p, err := goose.NewProvider(goose.DialectSQLite3, db, files, goose.WithLocker(gooselease.New(m, "app/migrate")))
 		require.NoError(t, err)
 		return p
 	})

@@ -63,7 +63,7 @@ func graphs(t *testing.T, at string) {
 		if p < 0 {
 			continue
 		}
-		l, err := actors[p].TryAcquire(t.Context(), fmt.Sprint("name ", n), nil)
+		l, err := actors[p].TryAcquire(t.Context(), fmt.Sprint("name ", n))
 		require.NoError(t, err)
 		t.Cleanup(func() { require.NoError(t, l.Release(context.Background())) })
 	}
@@ -74,7 +74,7 @@ func graphs(t *testing.T, at string) {
 	for p, n := range wants {
 		if n >= 0 {
 			all.Go(func() {
-				if _, err := actors[p].Acquire(ctx, fmt.Sprint("name ", n), nil); ctx.Err() == nil {
+				if _, err := actors[p].Acquire(ctx, fmt.Sprint("name ", n)); ctx.Err() == nil {
 					t.Errorf("process %d: %v", p, err)
 				}
 			})

@@ -51,7 +51,7 @@ func TestSpellingsOfOneFileExcludeEachOther(t *testing.T) {
 			}
 			all.Go(func() {
 				for range 5 {
-					set, err := tree.Acquire(ctx, []string{path}, nil)
+					set, err := tree.Acquire(ctx, []string{path})
 					if err != nil {
 						t.Errorf("%s: %v", path, err)
 						return
@@ -85,7 +85,7 @@ func TestAFileGetsItsTurnAmongThoseWhoShareItsFolder(t *testing.T) {
 			tree := agent(t, root)
 			all.Go(func() {
 				for ctx.Err() == nil {
-					if set, err := tree.Acquire(ctx, []string{"src"}, nil); err == nil {
+					if set, err := tree.Acquire(ctx, []string{"src"}); err == nil {
 						rounds.Add(1)
 						pause(20 * time.Millisecond)
 						_ = set.Release(context.Background())
@@ -100,7 +100,7 @@ func TestAFileGetsItsTurnAmongThoseWhoShareItsFolder(t *testing.T) {
 		waiting, giveUp := context.WithTimeout(t.Context(), atMost)
 		defer giveUp()
 		before := rounds.Load()
-		set, err := tree.Acquire(waiting, []string{"src/a"}, nil)
+		set, err := tree.Acquire(waiting, []string{"src/a"})
 		require.NoError(t, err)
 		t.Logf("after %d turns of others", rounds.Load()-before)
 		require.NoError(t, set.Release(t.Context()))

@@ -146,7 +146,7 @@ func edit(description []byte) (err error) {
 	}
 	defer log.Close()
 	for i := 0; i < rounds || turns(e.Log) < leastTurns; i++ {
-		set, err := tree.Acquire(ctx, []string{e.Spellings[i%len(e.Spellings)]}, nil)
+		set, err := tree.Acquire(ctx, []string{e.Spellings[i%len(e.Spellings)]})
 		if err != nil {
 			return err
 		}

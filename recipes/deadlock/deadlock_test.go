@@ -45,7 +45,7 @@ func onStage(t *testing.T, play func(t *testing.T, s *stage)) {
 type player struct {
 	s       *stage
 	name    string
-	manager leasing.Manager
+	manager *leasing.Manager
 	*Actor
 
 	mu    sync.Mutex
@@ -66,10 +66,18 @@ func (s *stage) player(name string, options Options) *player {
 	return p
 }
 
+// with is the actor with the options of an acquire; nil for none.
+func (p *player) with(options *leasing.AcquireOptions) *Actor {
+	if options == nil {
+		return p.Actor
+	}
+	return p.With(*options)
+}
+
 // has takes a free name.
-func (p *player) has(name string, options *leasing.AcquireOptions) leasing.Lease {
+func (p *player) has(name string, options *leasing.AcquireOptions) *leasing.Lease {
 	p.s.Helper()
-	lease, err := p.TryAcquire(p.s.Context(), name, options)
+	lease, err := p.with(options).TryAcquire(p.s.Context(), name)
 	require.NoError(p.s, err)
 	p.s.Cleanup(func() { _ = lease.Release(context.Background()) })
 	return lease
@@ -77,7 +85,7 @@ func (p *player) has(name string, options *leasing.AcquireOptions) leasing.Lease
 
 // acquired is how an acquire has ended.
 type acquired struct {
-	lease leasing.Lease
+	lease *leasing.Lease
 	err   error
 }
 
@@ -85,7 +93,7 @@ type acquired struct {
 func (p *player) wants(ctx context.Context, name string, options *leasing.AcquireOptions) <-chan acquired {
 	result := make(chan acquired, 1)
 	go func() {
-		lease, err := p.Acquire(ctx, name, options)
+		lease, err := p.with(options).Acquire(ctx, name)
 		if err == nil {
 			p.s.Cleanup(func() { _ = lease.Release(context.Background()) })
 		}
@@ -242,9 +250,9 @@ func TestAGuessIsNoCircle(t *testing.T) {
 		m := leasingtest.NewManagerOn(t, guess{leasingtest.NewProvider()}, leasing.Options{})
 		ann, err := New(m, Options{})
 		require.NoError(t, err)
-		a, err := ann.Acquire(t.Context(), "a", nil)
+		a, err := ann.Acquire(t.Context(), "a")
 		require.NoError(t, err)
-		_, err = ann.Acquire(t.Context(), "a", &leasing.AcquireOptions{WaitLimit: 10 * every})
+		_, err = ann.With(leasing.AcquireOptions{WaitLimit: 10 * every}).Acquire(t.Context(), "a")
 		_, is := errors.AsType[*Error](err)
 		require.False(t, is)
 		require.ErrorIs(t, err, leasing.ErrHeld)
@@ -300,12 +308,12 @@ func TestBreakPolicyEndsTheLeaseOfTheNewest(t *testing.T) {
 
 // Metadata of the user's stay, and nothing of a wait is left, however it ends.
 func TestMetadataSayWhatIsWaitedForAsLongAsItIs(t *testing.T) {
-	for name, end := range map[string]func(t *testing.T, theirs leasing.Lease, cancel context.CancelFunc){
-		"granted": func(t *testing.T, theirs leasing.Lease, _ context.CancelFunc) {
+	for name, end := range map[string]func(t *testing.T, theirs *leasing.Lease, cancel context.CancelFunc){
+		"granted": func(t *testing.T, theirs *leasing.Lease, _ context.CancelFunc) {
 			require.NoError(t, theirs.Release(t.Context()))
 		},
-		"cancelled": func(_ *testing.T, _ leasing.Lease, cancel context.CancelFunc) { cancel() },
-		"limit":     func(*testing.T, leasing.Lease, context.CancelFunc) {},
+		"cancelled": func(_ *testing.T, _ *leasing.Lease, cancel context.CancelFunc) { cancel() },
+		"limit":     func(*testing.T, *leasing.Lease, context.CancelFunc) {},
 	} {
 		t.Run(name, func(t *testing.T) {
 			onStage(t, func(t *testing.T, s *stage) {
@@ -418,25 +426,25 @@ func TestWhatCanNotWorkIsRefused(t *testing.T) {
 
 		theirs := bob.has("b", nil)
 		result := ann.wants(s.Context(), "b", nil)
-		_, err = ann.Acquire(s.Context(), "c", nil)
+		_, err = ann.Acquire(s.Context(), "c")
 		require.ErrorIs(t, err, leasing.ErrInvalid)
 		require.ErrorContains(t, err, "one wait of an actor at a time")
 		require.NoError(t, theirs.Release(t.Context()))
 		got := <-result
 		require.NoError(t, got.err)
 		require.NoError(t, got.lease.Release(t.Context()))
-		lease, err := ann.Acquire(s.Context(), "c", nil)
+		lease, err := ann.Acquire(s.Context(), "c")
 		require.NoError(t, err)
 		require.NoError(t, lease.Release(t.Context()))
 
-		_, err = ann.Acquire(s.Context(), "c", &leasing.AcquireOptions{WaitLimit: -1})
+		_, err = ann.With(leasing.AcquireOptions{WaitLimit: -1}).Acquire(s.Context(), "c")
 		require.ErrorContains(t, err, "WaitLimit")
 		ended, cancel := context.WithCancel(s.Context())
 		cancel()
-		_, err = ann.Acquire(ended, "c", nil)
+		_, err = ann.Acquire(ended, "c")
 		require.ErrorIs(t, err, context.Canceled)
 		require.NoError(t, ann.manager.Close(context.Background()))
-		_, err = ann.Acquire(s.Context(), "c", nil)
+		_, err = ann.Acquire(s.Context(), "c")
 		require.ErrorIs(t, err, leasing.ErrClosed)
 	})
 }

@@ -4,9 +4,9 @@
 //
 //	actor, err := deadlock.New(manager, deadlock.Options{})
 //	...
-//	accounts, err := actor.Acquire(ctx, "accounts/7", nil)
+//	accounts, err := actor.Acquire(ctx, "accounts/7")
 //	...
-//	ledger, err := actor.Acquire(ctx, "ledger", nil)
+//	ledger, err := actor.Acquire(ctx, "ledger")
 //	if circle, is := errors.AsType[*deadlock.Error](err); is {
 //		// circle.Waits says who holds and wants what. Release accounts/7, and begin again.
 //	}

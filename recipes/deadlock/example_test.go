@@ -24,13 +24,13 @@ func ExampleActor_Acquire() {
 	if err != nil {
 		panic(err)
 	}
-	lease, err := actor.Acquire(ctx, "accounts/7", nil)
+	lease, err := actor.Acquire(ctx, "accounts/7")
 	if err != nil {
 		panic(err)
 	}
 	defer func() { _ = lease.Release(ctx) }()
 
-	_, err = actor.Acquire(ctx, "accounts/7", nil)
+	_, err = actor.Acquire(ctx, "accounts/7")
 	if circle, is := errors.AsType[*deadlock.Error](err); is {
 		fmt.Println(circle)
 	}

@@ -28,11 +28,10 @@ const cleanUpBound = 5 * time.Second
 // filelease's own waits make no circle.
 type attempt struct {
 	*Tree
-	options leasing.AcquireOptions
 	once    bool
 	through string // a folder above that this process is passing through; "": none
 
-	held []leasing.Lease
+	held []*leasing.Lease
 	wait context.Context // ends with the caller's, or with one of the leases
 }
 
@@ -56,7 +55,7 @@ func (a attempt) acquire(ctx context.Context, wanted []target) (*multilease.Set,
 		if !is || a.once {
 			return set, err
 		}
-		turn, err := a.manager.Acquire(ctx, blocked.folder, pass(a.options))
+		turn, err := pass(a.manager).Acquire(ctx, blocked.folder)
 		if err != nil {
 			return nil, err
 		}
@@ -68,7 +67,7 @@ func (a attempt) acquire(ctx context.Context, wanted []target) (*multilease.Set,
 }
 
 // inside tries while this process is passing through a folder above, which it then leaves.
-func (a attempt) inside(ctx context.Context, turn leasing.Lease, wanted []target) (set *multilease.Set, err error) {
+func (a attempt) inside(ctx context.Context, turn *leasing.Lease, wanted []target) (set *multilease.Set, err error) {
 	defer func() { // also after a panic of the application's code
 		if released := turn.Release(ctx); released != nil && set != nil {
 			set, err = nil, recipe.Join(released, set.Release(ctx))
@@ -78,14 +77,11 @@ func (a attempt) inside(ctx context.Context, turn leasing.Lease, wanted []target
 	return a.all(ctx, wanted)
 }
 
-// pass are the options of a lease that covers nothing.
-func pass(options leasing.AcquireOptions) *leasing.AcquireOptions {
-	options.Metadata = maps.Clone(options.Metadata)
-	if options.Metadata == nil {
-		options.Metadata = map[string]string{}
-	}
-	options.Metadata[passing] = "true"
-	return &options
+// pass returns a manager of leases that cover nothing.
+func pass(manager *leasing.Manager) *leasing.Manager {
+	metadata := map[string]string{passing: "true"}
+	maps.Copy(metadata, manager.AcquireOptions().Metadata)
+	return manager.With(leasing.AcquireOptions{Metadata: metadata})
 }
 
 // all acquires the targets in their order, or nothing.
@@ -100,7 +96,7 @@ func (a attempt) all(ctx context.Context, wanted []target) (_ *multilease.Set, e
 	defer cancel(nil)
 	a.wait = wait
 	for _, one := range wanted {
-		lease, err := a.ask(one.name, &a.options)
+		lease, err := a.ask(a.manager, one.name)
 		if err == nil {
 			a.held = append(a.held, lease)
 			defer context.AfterFunc(lease.Context(), func() { cancel(lease.Err()) })()
@@ -119,11 +115,11 @@ func (a attempt) all(ctx context.Context, wanted []target) (_ *multilease.Set, e
 }
 
 // ask acquires one name.
-func (a *attempt) ask(name string, options *leasing.AcquireOptions) (leasing.Lease, error) {
+func (a *attempt) ask(manager *leasing.Manager, name string) (*leasing.Lease, error) {
 	if a.once {
-		return a.manager.TryAcquire(a.wait, name, options)
+		return manager.TryAcquire(a.wait, name)
 	}
-	return a.manager.Acquire(a.wait, name, options)
+	return manager.Acquire(a.wait, name)
 }
 
 // letGo releases what is held, the last first.
@@ -162,7 +158,7 @@ func (a *attempt) look(one target) error {
 		if a.once {
 			return &leasing.HeldError{Holder: *below}
 		}
-		turn, err := a.ask(below.Name, pass(a.options))
+		turn, err := a.ask(pass(a.manager), below.Name)
 		if err != nil {
 			return err
 		}
@@ -181,7 +177,7 @@ func covers(r leasing.Record) bool {
 
 // below returns a lease that somebody has below a folder; nil if there is none.
 func (a *attempt) below(folder string) (*leasing.Record, error) {
-	for r, err := range a.manager.List(a.wait, &leasing.ListOptions{Prefix: folder + "/", HeldOnly: true}) {
+	for r, err := range a.manager.List(a.wait, leasing.ListOptions{Prefix: folder + "/", HeldOnly: true}) {
 		if err != nil {
 			return nil, err
 		}

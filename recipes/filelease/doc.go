@@ -3,7 +3,7 @@
 //
 //	tree, err := filelease.New(manager, filelease.Options{Root: "/src/app", Name: "app"})
 //	...
-//	set, err := tree.Acquire(ctx, []string{"go.mod", "internal/store/"}, nil)
+//	set, err := tree.Acquire(ctx, []string{"go.mod", "internal/store/"})
 //	if err != nil {
 //		return err
 //	}

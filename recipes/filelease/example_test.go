@@ -29,7 +29,7 @@ func ExampleTree_Do() {
 	if err != nil {
 		panic(err)
 	}
-	err = tree.Do(ctx, []string{"./go.mod", "store/new.go"}, nil, func(ctx context.Context, set *multilease.Set) error {
+	err = tree.Do(ctx, []string{"./go.mod", "store/new.go"}, func(ctx context.Context, set *multilease.Set) error {
 		for _, lease := range set.Leases() {
 			fmt.Println(lease.Name())
 		}

@@ -64,7 +64,7 @@ func (c *checkout) agent(name string, options Options) *Tree {
 
 func (c *checkout) takes(tree *Tree, paths ...string) *multilease.Set {
 	c.Helper()
-	set, err := tree.TryAcquire(c.Context(), paths, nil)
+	set, err := tree.TryAcquire(c.Context(), paths)
 	require.NoError(c, err)
 	c.Cleanup(func() { _ = set.Release(context.Background()) })
 	return set
@@ -72,7 +72,7 @@ func (c *checkout) takes(tree *Tree, paths ...string) *multilease.Set {
 
 func (c *checkout) refused(tree *Tree, paths ...string) {
 	c.Helper()
-	_, err := tree.TryAcquire(c.Context(), paths, nil)
+	_, err := tree.TryAcquire(c.Context(), paths)
 	require.ErrorIs(c, err, leasing.ErrHeld)
 }
 
@@ -80,7 +80,7 @@ func (c *checkout) refused(tree *Tree, paths ...string) {
 func (c *checkout) waits(tree *Tree, paths ...string) <-chan *multilease.Set {
 	result := make(chan *multilease.Set, 1)
 	go func() {
-		set, err := tree.Acquire(c.Context(), paths, nil)
+		set, err := tree.Acquire(c.Context(), paths)
 		if err != nil {
 			c.Errorf("%v: %v", paths, err)
 		} else {

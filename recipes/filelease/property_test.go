@@ -107,7 +107,7 @@ func TestNoTwoHoldWhatOverlaps(t *testing.T) {
 				all.Go(func() {
 					for _, job := range own {
 						ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
-						set, err := tree.Acquire(ctx, job.paths, nil)
+						set, err := tree.Acquire(ctx, job.paths)
 						cancel()
 						if err != nil {
 							t.Errorf("agent %d, %v: %v", i, job.paths, err)

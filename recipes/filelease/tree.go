@@ -35,14 +35,14 @@ type Options struct {
 
 // Tree leases the files and folders below a root. It is safe for concurrent use.
 type Tree struct {
-	manager leasing.Manager
+	manager *leasing.Manager
 	options Options
 	root    string // resolved
 	covers  bool   // whether folders can be leased
 }
 
 // New makes a tree. It sends no request.
-func New(manager leasing.Manager, options Options) (*Tree, error) {
+func New(manager *leasing.Manager, options Options) (*Tree, error) {
 	if manager == nil {
 		return nil, &leasing.InvalidError{Field: "manager", Value: nil, Want: "a leasing.Manager"}
 	}
@@ -72,29 +72,29 @@ func (t *Tree) LeaseName(path string) (string, error) {
 	return found.name, err
 }
 
-// Acquire waits for the leases of paths as Manager.Acquire does for one, with the same
-// options for each. options.WaitLimit and NoAutoRenew are refused; bound the wait by
+// Acquire waits for the leases of paths as Manager.Acquire does for one, with the
+// options of Manager.With for each. WaitLimit and NoAutoRenew are refused; bound the wait by
 // ctx. A path that ends in a slash, or leads to a folder, is a folder's.
 //
 // If it fails it holds nothing, except leases whose release got no answer.
-func (t *Tree) Acquire(ctx context.Context, paths []string, options *leasing.AcquireOptions) (*multilease.Set, error) {
-	return t.acquire(ctx, paths, options, false)
+func (t *Tree) Acquire(ctx context.Context, paths []string) (*multilease.Set, error) {
+	return t.acquire(ctx, paths, false)
 }
 
 // TryAcquire is Acquire that does not wait. The error matches leasing.ErrHeld if
 // somebody has one of the files, a folder above it, or something in a folder.
-func (t *Tree) TryAcquire(ctx context.Context, paths []string, options *leasing.AcquireOptions) (*multilease.Set, error) {
-	return t.acquire(ctx, paths, options, true)
+func (t *Tree) TryAcquire(ctx context.Context, paths []string) (*multilease.Set, error) {
+	return t.acquire(ctx, paths, true)
 }
 
 // Do acquires paths, runs fn with a context that ends when a lease is lost or ctx
 // ends, and releases them when fn has returned, or has panicked. It returns fn's
 // error, joined with those of lost leases and of releases.
-func (t *Tree) Do(ctx context.Context, paths []string, options *leasing.AcquireOptions, fn func(ctx context.Context, set *multilease.Set) error) error {
+func (t *Tree) Do(ctx context.Context, paths []string, fn func(ctx context.Context, set *multilease.Set) error) error {
 	if fn == nil {
 		return &leasing.InvalidError{Field: "fn", Value: nil, Want: "a function"}
 	}
-	set, err := t.Acquire(ctx, paths, options)
+	set, err := t.Acquire(ctx, paths)
 	if err != nil {
 		return err
 	}
@@ -187,18 +187,15 @@ func (t *Tree) targets(ctx context.Context, paths []string) ([]target, error) {
 	return all, nil
 }
 
-func (t *Tree) acquire(ctx context.Context, paths []string, options *leasing.AcquireOptions, once bool) (*multilease.Set, error) {
-	a := attempt{Tree: t, once: once}
-	if options != nil {
-		a.options = *options
-	}
-	_, passes := a.options.Metadata[passing]
+func (t *Tree) acquire(ctx context.Context, paths []string, once bool) (*multilease.Set, error) {
+	a, options := attempt{Tree: t, once: once}, t.manager.AcquireOptions()
+	_, passes := options.Metadata[passing]
 	switch {
 	case passes:
 		return nil, &leasing.InvalidError{Field: "AcquireOptions.Metadata", Value: passing, Want: "other keys: a lease with this one covers nothing"}
-	case a.options.WaitLimit != 0:
-		return nil, &leasing.InvalidError{Field: "AcquireOptions.WaitLimit", Value: a.options.WaitLimit, Want: "0: bound the wait by the context"}
-	case a.options.NoAutoRenew:
+	case options.WaitLimit != 0:
+		return nil, &leasing.InvalidError{Field: "AcquireOptions.WaitLimit", Value: options.WaitLimit, Want: "0: bound the wait by the context"}
+	case options.NoAutoRenew:
 		return nil, &leasing.InvalidError{Field: "AcquireOptions.NoAutoRenew", Value: true, Want: "false: leases are renewed while others are waited for"}
 	}
 	for {

@@ -76,16 +76,18 @@ func TestPathsThatCanNotBeLeasedAreRefused(t *testing.T) {
 		} {
 			_, err := tree.LeaseName(path)
 			require.ErrorIs(t, err, leasing.ErrInvalid, path)
-			_, err = tree.TryAcquire(t.Context(), []string{"folder", path}, nil)
+			_, err = tree.TryAcquire(t.Context(), []string{"folder", path})
 			require.ErrorIs(t, err, leasing.ErrInvalid, path)
 		}
-		for _, options := range []*leasing.AcquireOptions{{WaitLimit: time.Second}, {NoAutoRenew: true}, pass(leasing.AcquireOptions{})} {
-			_, err := tree.Acquire(t.Context(), []string{"file"}, options)
+		for _, options := range []leasing.AcquireOptions{{WaitLimit: time.Second}, {NoAutoRenew: true}, pass(tree.manager).AcquireOptions()} {
+			other, err := New(tree.manager.With(options), tree.options)
+			require.NoError(t, err)
+			_, err = other.Acquire(t.Context(), []string{"file"})
 			require.ErrorIs(t, err, leasing.ErrInvalid)
 		}
-		_, err := tree.Acquire(t.Context(), nil, nil)
+		_, err := tree.Acquire(t.Context(), nil)
 		require.ErrorIs(t, err, leasing.ErrInvalid)
-		require.ErrorIs(t, tree.Do(t.Context(), []string{"file"}, nil, nil), leasing.ErrInvalid)
+		require.ErrorIs(t, tree.Do(t.Context(), []string{"file"}, nil), leasing.ErrInvalid)
 		for _, options := range []Options{{Name: "x"}, {Root: c.root}, {Root: c.root, Name: "a:b"}, {Root: c.root + "/file", Name: "x"}, {Root: c.root + "/none", Name: "x"}} {
 			_, err := New(tree.manager, options)
 			require.ErrorIs(t, err, leasing.ErrInvalid, "%+v", options)
@@ -103,7 +105,7 @@ func TestAFolderCoversWhatIsBelowIt(t *testing.T) {
 		for _, path := range []string{"src", "src/a", "src/new", "src/sub/", "src/sub/b", "src/sub/deep/new", "."} {
 			c.refused(bob, path)
 		}
-		_, err := bob.TryAcquire(t.Context(), []string{"src/a"}, nil)
+		_, err := bob.TryAcquire(t.Context(), []string{"src/a"})
 		require.ErrorContains(t, err, `the folder "app:/src": held by another: "ann"`)
 		var held *leasing.HeldError
 		require.ErrorAs(t, err, &held)
@@ -148,7 +150,7 @@ func TestThoseWhoWaitBehindAFolderGetOn(t *testing.T) {
 		ann := c.agent("ann", Options{})
 		busy := c.takes(c.agent("eve", Options{}), "src/busy")
 		set := func() *multilease.Set { // it passes by what is held below
-			l, err := ann.manager.TryAcquire(t.Context(), "app:/src", nil)
+			l, err := ann.manager.TryAcquire(t.Context(), "app:/src")
 			require.NoError(t, err)
 			return multilease.Of(t.Context(), l)
 		}()
@@ -172,12 +174,12 @@ func TestThoseWhoPassAreInNobodysWay(t *testing.T) {
 	inCheckout(t, []string{"src/a"}, func(t *testing.T, c *checkout) {
 		ann, bob := c.agent("ann", Options{}), c.agent("bob", Options{})
 		for _, name := range []string{"app:/src", "app:"} {
-			l, err := ann.manager.TryAcquire(t.Context(), name, pass(leasing.AcquireOptions{}))
+			l, err := pass(ann.manager).TryAcquire(t.Context(), name)
 			require.NoError(t, err)
 			require.NoError(t, c.takes(bob, "src/a").Release(t.Context()))
 			require.NoError(t, l.Release(t.Context()))
 		}
-		l, err := ann.manager.TryAcquire(t.Context(), "app:/src/a", pass(leasing.AcquireOptions{}))
+		l, err := pass(ann.manager).TryAcquire(t.Context(), "app:/src/a")
 		require.NoError(t, err)
 		c.takes(bob, "src")
 		require.NoError(t, l.Release(t.Context()))
@@ -198,7 +200,7 @@ func TestAFileGetsItsTurnAmongThoseWhoShareItsFolder(t *testing.T) {
 			tree := c.agent(fmt.Sprint(i), Options{})
 			all.Go(func() {
 				for ctx.Err() == nil {
-					if set, err := tree.Acquire(ctx, []string{"src"}, nil); err == nil {
+					if set, err := tree.Acquire(ctx, []string{"src"}); err == nil {
 						rounds.Add(1)
 						time.Sleep(100 * time.Millisecond)
 						_ = set.Release(t.Context())
@@ -210,7 +212,7 @@ func TestAFileGetsItsTurnAmongThoseWhoShareItsFolder(t *testing.T) {
 		before := rounds.Load()
 		limited, giveUp := context.WithTimeout(t.Context(), time.Minute)
 		defer giveUp()
-		set, err := c.agent("file", Options{}).Acquire(limited, []string{"src/a"}, nil)
+		set, err := c.agent("file", Options{}).Acquire(limited, []string{"src/a"})
 		require.NoError(t, err)
 		require.LessOrEqual(t, rounds.Load()-before, int64(6))
 		require.NoError(t, set.Release(t.Context()))
@@ -347,7 +349,7 @@ func TestAFolderWithTooManyLinksIsRefused(t *testing.T) {
 			require.NoError(t, os.Link(name, filepath.Join(c.root, "b", strconv.Itoa(i))))
 		}
 		ann := c.agent("ann", Options{HardLinks: true})
-		_, err := ann.TryAcquire(t.Context(), []string{"a/"}, nil)
+		_, err := ann.TryAcquire(t.Context(), []string{"a/"})
 		require.ErrorIs(t, err, leasing.ErrInvalid)
 		require.ErrorContains(t, err, "256")
 		c.takes(ann, "a/7")
@@ -355,7 +357,7 @@ func TestAFolderWithTooManyLinksIsRefused(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		enough := errors.New("enough")
 		cancel(enough)
-		_, err = ann.TryAcquire(ctx, []string{"b/"}, nil)
+		_, err = ann.TryAcquire(ctx, []string{"b/"})
 		require.ErrorIs(t, err, enough)
 	})
 }
@@ -379,15 +381,15 @@ func TestDoReleasesAndTellsOfALoss(t *testing.T) {
 	inCheckout(t, []string{"a", "b"}, func(t *testing.T, c *checkout) {
 		ann, bob := c.agent("ann", Options{}), c.agent("bob", Options{})
 		failed := errors.New("full disk")
-		err := ann.Do(t.Context(), []string{"a"}, nil, func(ctx context.Context, set *multilease.Set) error {
+		err := ann.Do(t.Context(), []string{"a"}, func(ctx context.Context, set *multilease.Set) error {
 			require.NoError(t, set.Release(ctx))
 			require.ErrorIs(t, ctx.Err(), context.Canceled)
 			c.refused(bob, "a") // until the work is over
 			return failed
 		})
 		require.ErrorIs(t, err, failed)
-		err = bob.Do(t.Context(), []string{"a"}, nil, func(ctx context.Context, set *multilease.Set) error {
-			_, err := ann.manager.Break(t.Context(), "app:/a", &leasing.BreakOptions{Immediate: true})
+		err = bob.Do(t.Context(), []string{"a"}, func(ctx context.Context, set *multilease.Set) error {
+			_, err := ann.manager.Break(t.Context(), "app:/a", leasing.BreakOptions{Immediate: true})
 			require.NoError(t, err)
 			<-ctx.Done()
 			return nil
@@ -403,11 +405,11 @@ func TestALossWhileWaitingEndsTheWait(t *testing.T) {
 		c.takes(bob, "b")
 		result := make(chan error, 1)
 		go func() {
-			_, err := ann.Acquire(c.Context(), []string{"a", "b"}, nil)
+			_, err := ann.Acquire(c.Context(), []string{"a", "b"})
 			result <- err
 		}()
 		time.Sleep(time.Second)
-		_, err := bob.manager.Break(t.Context(), "app:/a", &leasing.BreakOptions{Immediate: true})
+		_, err := bob.manager.Break(t.Context(), "app:/a", leasing.BreakOptions{Immediate: true})
 		require.NoError(t, err)
 		require.ErrorIs(t, <-result, leasing.ErrLost)
 	})
@@ -419,15 +421,15 @@ func TestACancelledAcquireKeepsNothing(t *testing.T) {
 		for _, theirs := range []string{"src/b", "src/"} {
 			set := c.takes(bob, theirs)
 			ctx, cancel := context.WithTimeout(c.Context(), time.Minute)
-			_, err := ann.Acquire(ctx, []string{"a", "src/b"}, nil)
+			_, err := ann.Acquire(ctx, []string{"a", "src/b"})
 			require.ErrorIs(t, err, context.DeadlineExceeded)
 			cancel()
 			c.takes(c.agent("eve "+theirs, Options{}), "a")
 			require.NoError(t, set.Release(t.Context()))
-			for r, err := range bob.manager.List(t.Context(), &leasing.ListOptions{HeldOnly: true}) {
+			for r, err := range bob.manager.List(t.Context(), leasing.ListOptions{HeldOnly: true}) {
 				require.NoError(t, err)
 				require.Contains(t, r.Owner, "eve")
-				_, err = bob.manager.Break(t.Context(), r.Name, &leasing.BreakOptions{Immediate: true})
+				_, err = bob.manager.Break(t.Context(), r.Name, leasing.BreakOptions{Immediate: true})
 				require.NoError(t, err)
 			}
 		}
@@ -448,10 +450,10 @@ func TestABackendWhoseReadsLagLeasesFilesAlone(t *testing.T) {
 	tree, err := New(m, Options{Root: folderWith(t, "src/a"), Name: "app"})
 	require.NoError(t, err)
 	for _, path := range []string{"src", "new/", "."} {
-		_, err = tree.TryAcquire(t.Context(), []string{path}, nil)
+		_, err = tree.TryAcquire(t.Context(), []string{path})
 		require.ErrorIs(t, err, leasing.ErrUnsupported, path)
 	}
-	set, err := tree.TryAcquire(t.Context(), []string{"src/a", "src/new"}, nil)
+	set, err := tree.TryAcquire(t.Context(), []string{"src/a", "src/new"})
 	require.NoError(t, err)
 	require.NoError(t, set.Release(t.Context()))
 }
@@ -491,9 +493,9 @@ func TestTrap_T98_AnAcquireOfPathsThatPanicsKeepsWhatItHad(t *testing.T) {
 			if wait == 0 {
 				synctest.Wait()
 			}
-			require.PanicsWithValue(t, "no such class", func() { _, _ = one.Acquire(t.Context(), []string{"src/a", "src/b"}, nil) })
+			require.PanicsWithValue(t, "no such class", func() { _, _ = one.Acquire(t.Context(), []string{"src/a", "src/b"}) })
 		}
-		for r, err := range m.List(t.Context(), &leasing.ListOptions{HeldOnly: true}) {
+		for r, err := range m.List(t.Context(), leasing.ListOptions{HeldOnly: true}) {
 			require.NoError(t, err)
 			require.Fail(t, "still held", r.Name)
 		}
@@ -504,7 +506,7 @@ func TestTrap_T98_AnAcquireOfPathsThatPanicsKeepsWhatItHad(t *testing.T) {
 func TestATreeWhoseNameHasPartsIsInNobodysWay(t *testing.T) {
 	inCheckout(t, []string{"a"}, func(t *testing.T, c *checkout) {
 		m := leasingtest.NewManagerOn(t, c.provider, leasing.Options{})
-		leader, err := m.TryAcquire(t.Context(), "team", nil)
+		leader, err := m.TryAcquire(t.Context(), "team")
 		require.NoError(t, err)
 		tree, err := New(m, Options{Root: c.root, Name: "team/app"})
 		require.NoError(t, err)
@@ -518,13 +520,13 @@ func TestALongPathIsRefusedWithItsBound(t *testing.T) {
 	long := strings.Repeat("a/", 255) + "file" // 514 bytes
 	inCheckout(t, []string{long, "e/"}, func(t *testing.T, c *checkout) {
 		ann := c.agent("ann", Options{HardLinks: true})
-		_, err := ann.TryAcquire(t.Context(), []string{long}, nil)
+		_, err := ann.TryAcquire(t.Context(), []string{long})
 		require.ErrorIs(t, err, leasing.ErrInvalid)
 		require.ErrorContains(t, err, "a shorter one")
 		require.ErrorContains(t, err, "1 to 512 bytes")
 		require.ErrorContains(t, err, "a/a/a/")
 		require.NoError(t, os.Link(filepath.Join(c.root, long), filepath.Join(c.root, "e/short")))
-		_, err = ann.TryAcquire(t.Context(), []string{"e/short"}, nil)
+		_, err = ann.TryAcquire(t.Context(), []string{"e/short"})
 		require.ErrorIs(t, err, leasing.ErrInvalid)
 	})
 }

@@ -15,26 +15,25 @@ import (
 // had. What is not released by then is released in the background.
 const cleanUpBound = 5 * time.Second
 
-// Acquire waits for all names as Manager.Acquire does for one, with the same
-// options for each lease. options.WaitLimit is for all of them together.
-// options.NoAutoRenew is refused.
+// Acquire waits for all names as Manager.Acquire does for one, with the options
+// of Manager.With for each lease. WaitLimit is for all of them together.
+// NoAutoRenew is refused.
 //
 // If it fails it holds nothing, except leases whose release got no answer. The
 // error is that of the failed acquire, joined with those of the releases that
 // followed. If a lease was lost while Acquire waited for others, it matches
 // leasing.ErrLost and holds a *MemberError.
-func Acquire(ctx context.Context, manager leasing.Manager, names []string, options *leasing.AcquireOptions) (*Set, error) {
-	return acquire(ctx, manager, names, options, false)
+func Acquire(ctx context.Context, manager *leasing.Manager, names []string) (*Set, error) {
+	return acquire(ctx, manager, names, false)
 }
 
-// TryAcquire is Acquire that asks for each name once and does not wait;
-// options.WaitLimit must be 0. The error matches leasing.ErrHeld if another holder
+// TryAcquire is Acquire that asks for each name once and does not wait. The error matches leasing.ErrHeld if another holder
 // has one of the names.
-func TryAcquire(ctx context.Context, manager leasing.Manager, names []string, options *leasing.AcquireOptions) (*Set, error) {
-	return acquire(ctx, manager, names, options, true)
+func TryAcquire(ctx context.Context, manager *leasing.Manager, names []string) (*Set, error) {
+	return acquire(ctx, manager, names, true)
 }
 
-func acquire(ctx context.Context, manager leasing.Manager, names []string, options *leasing.AcquireOptions, once bool) (_ *Set, err error) {
+func acquire(ctx context.Context, manager *leasing.Manager, names []string, once bool) (_ *Set, err error) {
 	names, err = canonical(names)
 	if err != nil {
 		return nil, err
@@ -42,11 +41,7 @@ func acquire(ctx context.Context, manager leasing.Manager, names []string, optio
 	if manager == nil {
 		return nil, &leasing.InvalidError{Field: "manager", Value: nil, Want: "a leasing.Manager"}
 	}
-	each := leasing.AcquireOptions{}
-	if options != nil {
-		each = *options
-	}
-	if each.NoAutoRenew {
+	if manager.AcquireOptions().NoAutoRenew {
 		return nil, &leasing.InvalidError{Field: "AcquireOptions.NoAutoRenew", Value: true, Want: "false: leases are renewed while later names are waited for"}
 	}
 	set, complete := newSet(ctx), false
@@ -57,7 +52,7 @@ func acquire(ctx context.Context, manager leasing.Manager, names []string, optio
 			err = recipe.Join(append([]error{err}, set.release(ctx)...)...)
 		}
 	}()
-	if err = set.acquireAll(ctx, manager, names, each, once); err != nil {
+	if err = set.acquireAll(ctx, manager, names, once); err != nil {
 		return nil, err
 	}
 	complete = true
@@ -72,13 +67,13 @@ func acquire(ctx context.Context, manager leasing.Manager, names []string, optio
 // context.Cause tells which. The leases are renewed until fn has returned.
 //
 // Do returns fn's error, joined with those of lost leases and of releases.
-func Do(ctx context.Context, manager leasing.Manager, names []string, options *leasing.AcquireOptions, fn func(ctx context.Context, set *Set) error) error {
-	return do(ctx, fn, func() (*Set, error) { return Acquire(ctx, manager, names, options) })
+func Do(ctx context.Context, manager *leasing.Manager, names []string, fn func(ctx context.Context, set *Set) error) error {
+	return do(ctx, fn, func() (*Set, error) { return Acquire(ctx, manager, names) })
 }
 
 // TryDo is Do that asks for each name once and does not wait: see TryAcquire.
-func TryDo(ctx context.Context, manager leasing.Manager, names []string, options *leasing.AcquireOptions, fn func(ctx context.Context, set *Set) error) error {
-	return do(ctx, fn, func() (*Set, error) { return TryAcquire(ctx, manager, names, options) })
+func TryDo(ctx context.Context, manager *leasing.Manager, names []string, fn func(ctx context.Context, set *Set) error) error {
+	return do(ctx, fn, func() (*Set, error) { return TryAcquire(ctx, manager, names) })
 }
 
 func do(ctx context.Context, fn func(ctx context.Context, set *Set) error, acquire func() (*Set, error)) error {
@@ -118,20 +113,19 @@ func canonical(names []string) ([]string, error) {
 
 // acquireAll acquires the names in order. The wait for each ends with ctx, and
 // with the set, if a lease that it has already is lost.
-func (s *Set) acquireAll(ctx context.Context, manager leasing.Manager, names []string, options leasing.AcquireOptions, once bool) error {
+func (s *Set) acquireAll(ctx context.Context, manager *leasing.Manager, names []string, once bool) error {
 	wait, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(s.ctx, func() { cancel(context.Cause(s.ctx)) })()
-	limit, began := options.WaitLimit, time.Now()
+	limit, began := manager.AcquireOptions().WaitLimit, time.Now()
 	for _, name := range names {
 		ask := manager.Acquire
-		if limit > 0 {
-			options.WaitLimit = max(0, limit-time.Since(began))
-		}
-		if once || limit > 0 && options.WaitLimit == 0 { // used up: what is free can still be had
+		if left := limit - time.Since(began); once || limit > 0 && left <= 0 { // used up: what is free can still be had
 			ask = manager.TryAcquire
+		} else if limit > 0 {
+			ask = manager.With(leasing.AcquireOptions{WaitLimit: left}).Acquire
 		}
-		lease, err := ask(wait, name, &options)
+		lease, err := ask(wait, name)
 		if err != nil {
 			return err
 		}

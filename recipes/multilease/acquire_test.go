@@ -34,7 +34,7 @@ func TestNamesAreAcquiredInOneOrderAndReleasedInReverse(t *testing.T) {
 func TestTrap_T41_AFailedAcquireKeepsNothing(t *testing.T) {
 	onStage(t, func(t *testing.T, s *stage) {
 		s.theirs("c")
-		_, err := TryAcquire(t.Context(), s.ours, []string{"a", "b", "c", "d"}, nil)
+		_, err := TryAcquire(t.Context(), s.ours, []string{"a", "b", "c", "d"})
 		var held *leasing.HeldError
 		require.ErrorAs(t, err, &held)
 		require.Equal(t, "them", held.Holder.Owner)
@@ -79,7 +79,7 @@ func TestTrap_T41_ALeaseLostWhileOthersAreWaitedForFailsTheAcquire(t *testing.T)
 	onStage(t, func(t *testing.T, s *stage) {
 		s.theirs("c")
 		result := s.acquiring(t.Context(), nil, "a", "b", "c")
-		_, err := s.them.Break(t.Context(), "a", &leasing.BreakOptions{Immediate: true})
+		_, err := s.them.Break(t.Context(), "a", leasing.BreakOptions{Immediate: true})
 		require.NoError(t, err)
 		err = receive(t, result)
 		var member *MemberError
@@ -101,7 +101,7 @@ func TestTrap_T98_AnAcquireThatPanicsKeepsWhatItHad(t *testing.T) {
 			}
 			return r.TTL
 		}})
-		require.PanicsWithValue(t, "no such class", func() { _, _ = Acquire(t.Context(), s.ours, []string{"a", "b"}, nil) })
+		require.PanicsWithValue(t, "no such class", func() { _, _ = Acquire(t.Context(), s.ours, []string{"a", "b"}) })
 		require.Equal(t, []string{"-", "-"}, s.holders("a", "b"))
 	})
 }
@@ -109,7 +109,7 @@ func TestTrap_T98_AnAcquireThatPanicsKeepsWhatItHad(t *testing.T) {
 // The last acquire may succeed in the very moment in which an early lease dies.
 func TestTrap_T41_ALeaseLostWithTheLastStepFailsTheAcquire(t *testing.T) {
 	onStage(t, func(t *testing.T, s *stage) {
-		a, err := s.ours.TryAcquire(t.Context(), "a", nil)
+		a, err := s.ours.TryAcquire(t.Context(), "a")
 		require.NoError(t, err)
 		set := newSet(t.Context())
 		set.add(a)
@@ -120,7 +120,7 @@ func TestTrap_T41_ALeaseLostWithTheLastStepFailsTheAcquire(t *testing.T) {
 			}
 			return err
 		})
-		err = set.acquireAll(t.Context(), s.ours, []string{"b"}, leasing.AcquireOptions{}, false)
+		err = set.acquireAll(t.Context(), s.ours, []string{"b"}, false)
 		require.ErrorIs(t, err, leasing.ErrLost)
 		require.ErrorIs(t, recipe.Join(append([]error{err}, set.release(t.Context())...)...), leasing.ErrLost)
 		synctest.Wait()
@@ -156,14 +156,14 @@ func TestTheWaitLimitIsOneForAllNames(t *testing.T) {
 func TestAUsedUpWaitLimitStillTakesWhatIsFree(t *testing.T) {
 	onStage(t, func(t *testing.T, s *stage) {
 		s.provider.Use(leasingtest.Delay(leasingtest.Acquire, 1, 2*time.Second))
-		set, err := Acquire(t.Context(), s.ours, []string{"a", "b"}, &leasing.AcquireOptions{WaitLimit: 2 * time.Second})
+		set, err := Acquire(t.Context(), s.ours.With(leasing.AcquireOptions{WaitLimit: 2 * time.Second}), []string{"a", "b"})
 		require.NoError(t, err)
 		require.NoError(t, set.Release(t.Context()))
 
 		s.provider.Use(leasingtest.Delay(leasingtest.Acquire, 1, 2*time.Second))
 		s.theirs("b")
 		began := time.Now()
-		_, err = Acquire(t.Context(), s.ours, []string{"a", "b"}, &leasing.AcquireOptions{WaitLimit: time.Second})
+		_, err = Acquire(t.Context(), s.ours.With(leasing.AcquireOptions{WaitLimit: time.Second}), []string{"a", "b"})
 		require.ErrorIs(t, err, leasing.ErrHeld)
 		require.LessOrEqual(t, time.Since(began), 2*time.Second, "and what is held is not waited for")
 	})
@@ -172,16 +172,16 @@ func TestAUsedUpWaitLimitStillTakesWhatIsFree(t *testing.T) {
 func TestTryAsksForEachNameOnce(t *testing.T) {
 	onStage(t, func(t *testing.T, s *stage) {
 		b, began := s.theirs("b"), time.Now()
-		err := TryDo(t.Context(), s.ours, []string{"a", "b"}, nil, func(context.Context, *Set) error { panic("not reached") })
+		err := TryDo(t.Context(), s.ours, []string{"a", "b"}, func(context.Context, *Set) error { panic("not reached") })
 		require.ErrorIs(t, err, leasing.ErrHeld)
 		require.Zero(t, time.Since(began))
 		require.Equal(t, []string{"-", "them"}, s.holders("a", "b"))
 		require.NoError(t, b.Release(t.Context()))
-		require.NoError(t, TryDo(t.Context(), s.ours, []string{"a", "b"}, nil, func(context.Context, *Set) error {
+		require.NoError(t, TryDo(t.Context(), s.ours, []string{"a", "b"}, func(context.Context, *Set) error {
 			require.Equal(t, []string{"ours", "ours"}, s.holders("a", "b"))
 			return nil
 		}))
-		_, err = TryAcquire(t.Context(), s.ours, []string{"a"}, &leasing.AcquireOptions{WaitLimit: time.Second})
+		_, err = TryAcquire(t.Context(), s.ours.With(leasing.AcquireOptions{WaitLimit: time.Second}), []string{"a"})
 		require.ErrorIs(t, err, leasing.ErrInvalid)
 		require.ErrorContains(t, err, "AcquireOptions.WaitLimit")
 		require.Equal(t, []string{"-", "-"}, s.holders("a", "b"))
@@ -209,7 +209,7 @@ func TestTheErrorOfAFailedAcquireTellsOfReleasesThatFailed(t *testing.T) {
 		s.provider.Use(leasingtest.Fail(leasingtest.Release, leasingtest.Always, refused))
 		s.theirs("b")
 		began := time.Now()
-		_, err := TryAcquire(t.Context(), s.ours, []string{"a", "b"}, nil)
+		_, err := TryAcquire(t.Context(), s.ours, []string{"a", "b"})
 		require.ErrorIs(t, err, leasing.ErrHeld)
 		require.ErrorIs(t, err, refused)
 		require.LessOrEqual(t, time.Since(began), cleanUpBound+2*time.Second)
@@ -223,11 +223,11 @@ func TestWhatCannotWorkIsRefusedBeforeAnythingIsSent(t *testing.T) {
 			"names[1]": func() error { return s.try("a", "") },
 			"names[2]": func() error { return s.try("a", "b", "c\n") },
 			"AcquireOptions.NoAutoRenew": func() error {
-				_, err := Acquire(t.Context(), s.ours, []string{"a"}, &leasing.AcquireOptions{NoAutoRenew: true})
+				_, err := Acquire(t.Context(), s.ours.With(leasing.AcquireOptions{NoAutoRenew: true}), []string{"a"})
 				return err
 			},
-			"manager": func() error { _, err := Acquire(t.Context(), nil, []string{"a"}, nil); return err },
-			"fn":      func() error { return Do(t.Context(), s.ours, []string{"a"}, nil, nil) },
+			"manager": func() error { _, err := Acquire(t.Context(), nil, []string{"a"}); return err },
+			"fn":      func() error { return Do(t.Context(), s.ours, []string{"a"}, nil) },
 		} {
 			err := call()
 			require.ErrorIs(t, err, leasing.ErrInvalid, field)
@@ -238,7 +238,7 @@ func TestWhatCannotWorkIsRefusedBeforeAnythingIsSent(t *testing.T) {
 }
 
 func (s *stage) try(names ...string) error {
-	_, err := Acquire(s.t.Context(), s.ours, names, nil)
+	_, err := Acquire(s.t.Context(), s.ours, names)
 	return err
 }
 
@@ -267,9 +267,9 @@ func TestOverlappingSetsNeitherDeadlockNorOverlap(t *testing.T) {
 			defer cancel()
 			var wg sync.WaitGroup
 			for i, want := range wants {
-				manager := []leasing.Manager{s.ours, s.them}[i%2]
+				manager := []*leasing.Manager{s.ours, s.them}[i%2]
 				wg.Go(func() {
-					if err := Do(ctx, manager, want, nil, work); err != nil {
+					if err := Do(ctx, manager, want, work); err != nil {
 						t.Errorf("%v: %v", want, err)
 					}
 				})

@@ -18,7 +18,7 @@ func ExampleDo() {
 	ctx := context.Background()
 	defer func() { _ = manager.Close(ctx) }()
 
-	err = multilease.Do(ctx, manager, []string{"account/9", "account/7"}, nil,
+	err = multilease.Do(ctx, manager, []string{"account/9", "account/7"},
 		func(ctx context.Context, set *multilease.Set) error {
 			for _, lease := range set.Leases() {
 				fmt.Println("holding", lease.Name())

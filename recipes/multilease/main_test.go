@@ -21,7 +21,7 @@ const ttl = 10 * time.Second
 type stage struct {
 	t          *testing.T
 	provider   *leasingtest.Provider
-	ours, them leasing.Manager
+	ours, them *leasing.Manager
 }
 
 func onStage(t *testing.T, play func(t *testing.T, s *stage)) {
@@ -35,9 +35,9 @@ func onStage(t *testing.T, play func(t *testing.T, s *stage)) {
 }
 
 // theirs takes a name for the others.
-func (s *stage) theirs(name string) leasing.Lease {
+func (s *stage) theirs(name string) *leasing.Lease {
 	s.t.Helper()
-	lease, err := s.them.TryAcquire(s.t.Context(), name, nil)
+	lease, err := s.them.TryAcquire(s.t.Context(), name)
 	require.NoError(s.t, err)
 	s.t.Cleanup(func() { _ = lease.Release(context.Background()) })
 	return lease
@@ -45,7 +45,7 @@ func (s *stage) theirs(name string) leasing.Lease {
 
 func (s *stage) acquire(names ...string) *Set {
 	s.t.Helper()
-	set, err := Acquire(s.t.Context(), s.ours, names, nil)
+	set, err := Acquire(s.t.Context(), s.ours, names)
 	require.NoError(s.t, err)
 	s.t.Cleanup(func() { _ = set.Release(context.Background()) })
 	return set
@@ -54,8 +54,12 @@ func (s *stage) acquire(names ...string) *Set {
 // acquiring acquires in the background.
 func (s *stage) acquiring(ctx context.Context, options *leasing.AcquireOptions, names ...string) <-chan error {
 	result := make(chan error, 1)
+	manager := s.ours
+	if options != nil {
+		manager = manager.With(*options)
+	}
 	go func() {
-		set, err := Acquire(ctx, s.ours, names, options)
+		set, err := Acquire(ctx, manager, names)
 		if err == nil {
 			err = set.Release(context.Background())
 		}

@@ -18,7 +18,7 @@ func TestASetShowsItsLeases(t *testing.T) {
 	onStage(t, func(t *testing.T, s *stage) {
 		type key struct{}
 		ctx, cancel := context.WithCancel(context.WithValue(t.Context(), key{}, "value"))
-		set, err := Acquire(ctx, s.ours, []string{"b", "a"}, nil)
+		set, err := Acquire(ctx, s.ours, []string{"b", "a"})
 		require.NoError(t, err)
 		cancel()
 		synctest.Wait()
@@ -94,7 +94,7 @@ func TestDoReleasesWhenTheFunctionHasReturned(t *testing.T) {
 	onStage(t, func(t *testing.T, s *stage) {
 		boom := errors.New("boom")
 		ctx, cancel := context.WithCancelCause(t.Context())
-		err := Do(ctx, s.ours, []string{"a", "b"}, nil, func(ctx context.Context, set *Set) error {
+		err := Do(ctx, s.ours, []string{"a", "b"}, func(ctx context.Context, set *Set) error {
 			require.NoError(t, set.Err())
 			cancel(errStop)
 			<-ctx.Done()
@@ -111,7 +111,7 @@ func TestDoReleasesWhenTheFunctionHasReturned(t *testing.T) {
 
 func TestReleaseInsideDoOnlyEndsTheWork(t *testing.T) {
 	onStage(t, func(t *testing.T, s *stage) {
-		err := Do(t.Context(), s.ours, []string{"a", "b"}, nil, func(ctx context.Context, set *Set) error {
+		err := Do(t.Context(), s.ours, []string{"a", "b"}, func(ctx context.Context, set *Set) error {
 			require.NoError(t, set.Release(ctx))
 			require.Equal(t, leasing.ErrReleased, context.Cause(ctx))
 			require.Equal(t, []string{"ours", "ours"}, s.holders("a", "b"))
@@ -125,7 +125,7 @@ func TestReleaseInsideDoOnlyEndsTheWork(t *testing.T) {
 func TestDoTellsOfALossAlthoughTheWorkSucceeded(t *testing.T) {
 	onStage(t, func(t *testing.T, s *stage) {
 		lose := func(answer func(ctx context.Context) error) error {
-			return Do(t.Context(), s.ours, []string{"a", "b"}, nil, func(ctx context.Context, set *Set) error {
+			return Do(t.Context(), s.ours, []string{"a", "b"}, func(ctx context.Context, set *Set) error {
 				leasingtest.Lose(t, s.provider, set.Lease("a"), leasing.LostBroken)
 				<-ctx.Done()
 				return answer(ctx)
@@ -146,7 +146,7 @@ func TestDoTellsOfALossAlthoughTheWorkSucceeded(t *testing.T) {
 func TestDoReleasesAfterAPanic(t *testing.T) {
 	onStage(t, func(t *testing.T, s *stage) {
 		require.PanicsWithValue(t, "boom", func() {
-			_ = Do(t.Context(), s.ours, []string{"a", "b"}, nil, func(context.Context, *Set) error { panic("boom") })
+			_ = Do(t.Context(), s.ours, []string{"a", "b"}, func(context.Context, *Set) error { panic("boom") })
 		})
 		require.Equal(t, []string{"-", "-"}, s.holders("a", "b"))
 	})
@@ -156,7 +156,7 @@ func TestASetEndsWithItsManager(t *testing.T) {
 	onStage(t, func(t *testing.T, s *stage) {
 		result := make(chan error, 1)
 		go func() {
-			result <- Do(t.Context(), s.ours, []string{"a", "b"}, nil, func(ctx context.Context, _ *Set) error {
+			result <- Do(t.Context(), s.ours, []string{"a", "b"}, func(ctx context.Context, _ *Set) error {
 				<-ctx.Done()
 				return context.Cause(ctx)
 			})

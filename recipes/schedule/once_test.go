@@ -310,12 +310,12 @@ func TestTrap_T132_AMarkOutlivesTheRetention(t *testing.T) {
 	})
 }
 
-type lapsed struct{ leasing.Lease }
+type lapsed struct{ abstractions.Lease }
 
 func (lapsed) Err() error { return &leasing.LostError{Reason: leasing.LostExpired} }
 
 type stopping struct {
-	leasing.Lease
+	abstractions.Lease
 	stop func()
 }
 
@@ -330,18 +330,18 @@ func TestATickThatCannotBeStartedOnceItIsMarkedIsMissed(t *testing.T) {
 			t.Error("started")
 			return nil
 		}}
-		lease, err := m.TryAcquire(t.Context(), name, nil)
+		lease, err := m.TryAcquire(t.Context(), name)
 		require.NoError(t, err)
 		defer lease.Release(t.Context())
 		var missed *MissedError
 
-		result := r.runTick(t.Context(), Tick{At: s.began.Add(time.Hour), Lease: lapsed{lease}})
+		result := r.runTick(t.Context(), Tick{At: s.began.Add(time.Hour), Lease: leasing.LeaseOf(lapsed{lease})})
 		require.True(t, result.done)
 		require.ErrorAs(t, result.failure, &missed)
 		require.ErrorIs(t, missed, leasing.ErrLost)
 
 		ctx, cancel := context.WithCancelCause(t.Context())
-		result = r.runTick(ctx, Tick{At: s.began.Add(2 * time.Hour), Lease: stopping{lease, func() { cancel(errStop) }}})
+		result = r.runTick(ctx, Tick{At: s.began.Add(2 * time.Hour), Lease: leasing.LeaseOf(stopping{lease, func() { cancel(errStop) }})})
 		require.True(t, result.done)
 		require.ErrorAs(t, result.failure, &missed)
 		require.ErrorIs(t, missed, errStop)

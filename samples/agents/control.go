@@ -82,7 +82,7 @@ func (s *show) meet(ctx context.Context, agent string) error {
 		return errors.Join(err, s.Start(ctx, "a7", s.root))
 	case "dawdles":
 		s.Announce("%s forces %s out of %d files: %s", operator, agent, len(held), reason)
-		_, broken := leasing.ForceRelease(ctx, s.Manager, held, &leasing.BreakOptions{Actor: operator, Reason: reason})
+		_, broken := leasing.ForceRelease(ctx, s.Manager, held, leasing.BreakOptions{Actor: operator, Reason: reason})
 		return errors.Join(err, broken)
 	}
 	if s.crossing = append(s.crossing, agent); len(s.crossing) == 2 {

@@ -84,7 +84,7 @@ func (a *agent) edit(ctx context.Context, id string, paths []string, meet func(c
 	if a.Name == "a6" {
 		leased = append([]string{filepath.Dir(paths[0])}, paths[1:]...)
 	}
-	return a.tree.Do(ctx, leased, nil, func(ctx context.Context, _ *multilease.Set) error { return a.under(ctx, id, paths, meet) })
+	return a.tree.Do(ctx, leased, func(ctx context.Context, _ *multilease.Set) error { return a.under(ctx, id, paths, meet) })
 }
 
 // under edits under leases that are held.
@@ -113,7 +113,7 @@ func (a *agent) dawdle(ctx context.Context, id string) error {
 // waits as an actor, so it is told if the other one waits for it. The lease that it waits for is of
 // the file alone, which does where nobody leases its folder.
 func (a *agent) cross(ctx context.Context, id, first, second string) error {
-	set, err := a.tree.Acquire(ctx, []string{first}, nil)
+	set, err := a.tree.Acquire(ctx, []string{first})
 	if err != nil {
 		return err
 	}
@@ -124,7 +124,7 @@ func (a *agent) cross(ctx context.Context, id, first, second string) error {
 	}
 	actor.Add(set.Leases()[0])
 	a.SayAndWait(troubled, 0, "has %s, and wants %s too", first, second)
-	lease, err := actor.Acquire(ctx, name, nil)
+	lease, err := actor.Acquire(ctx, name)
 	if circle, is := errors.AsType[*deadlock.Error](err); is {
 		a.Say(told, 0, "is told: %d agents wait for each other. It gives way, and begins again", len(circle.Waits))
 		return errors.Join(set.Release(ctx), a.edit(ctx, id, crossed, nil))
@@ -146,7 +146,7 @@ type audit struct {
 
 // openAudit opens the history: that of the provider, or a table beside the data, into which it writes
 // what the manager tells.
-func openAudit(ctx context.Context, p place.Place, data *place.Data, m leasing.Manager) (*audit, error) {
+func openAudit(ctx context.Context, p place.Place, data *place.Data, m *leasing.Manager) (*audit, error) {
 	provider, err := place.Open(ctx, p.Leases)
 	if err != nil {
 		return nil, err
@@ -171,7 +171,7 @@ func openAudit(ctx context.Context, p place.Place, data *place.Data, m leasing.M
 }
 
 // finish closes the manager, so that all that it did is in the history.
-func (a *audit) finish(ctx context.Context, m leasing.Manager) error {
+func (a *audit) finish(ctx context.Context, m *leasing.Manager) error {
 	err := m.Close(context.WithoutCancel(ctx))
 	if a.recorder != nil {
 		err = errors.Join(err, a.recorder.Close(ctx))

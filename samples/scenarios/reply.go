@@ -83,11 +83,11 @@ func deliver(ctx context.Context, w *runner.Worker, message string) error {
 // handle answers a message, or leaves it to the worker that does.
 func handle(ctx context.Context, w *runner.Worker, message string) (acknowledged bool, err error) {
 	name, outbox := "reply/"+message, place.Journal{Data: w.Data}
-	var options *leasing.AcquireOptions
+	var options leasing.AcquireOptions
 	if message == stalled { // as if no renewal got through
-		options = &leasing.AcquireOptions{TTL: time.Second, NoAutoRenew: true}
+		options = leasing.AcquireOptions{TTL: time.Second, NoAutoRenew: true}
 	}
-	err = leasing.TryDo(ctx, w.Manager, name, options, func(leased context.Context, lease leasing.Lease) error {
+	err = w.Manager.With(options).TryDo(ctx, name, func(leased context.Context, lease *leasing.Lease) error {
 		answered, err := outbox.Has(leased, name, lease.Token(), message)
 		if err != nil || answered {
 			acknowledged = answered

@@ -19,7 +19,7 @@ func main() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	locker := gooselease.New(manager, "app/migrate", nil)
+	locker := gooselease.New(manager, "app/migrate")
 	_ = goose.WithLocker(locker)
 	if err := errors.Join(locker.Lock(ctx, nil), locker.Unlock(ctx, nil), manager.Close(ctx)); err != nil {
 		log.Fatal(err)
