@@ -21,7 +21,7 @@ func (m *manager) Acquire(ctx context.Context, name string, options AcquireOptio
 	return m.obtain(ctx, "leasing.acquire", m.queues.wait, &lease{name: name, id: abstractions.NewID()}, "AcquireOptions", options)
 }
 
-// obtain is what every way to a lease shares: get is how this one goes, spanName its span, and of the type of its options.
+// obtain is shared by acquires and adoptions. get asks the backend; of is the type of the options, for errors.
 func (m *manager) obtain(ctx context.Context, spanName string, get func(context.Context, *lease) error, l *lease, of string, options AcquireOptions) (abstractions.Lease, error) {
 	ctx = orBackground(ctx)
 	op := strings.TrimPrefix(spanName, "leasing.")
@@ -71,8 +71,8 @@ func (m *manager) obtain(ctx context.Context, spanName string, get func(context.
 	return l.hand(), nil
 }
 
-// hand returns the lease as its holder has it. From the first renewal on the manager does not refer to that Lease, so
-// the runtime collects it if its holder forgets the lease.
+// hand returns the Lease for its holder. The manager does not refer to that Lease after the first renewal.
+// So the runtime collects the Lease of a forgetful holder.
 func (l *lease) hand() *Lease {
 	h := &Lease{l}
 	l.mu.Lock()

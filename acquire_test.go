@@ -296,20 +296,20 @@ func TestBadInputNamesTheField(t *testing.T) {
 		require.ErrorContains(t, err, want)
 	}
 	for want, options := range map[string]leasing.Options{
-		"Options.TTL -1s":             {TTL: -time.Second},
-		"Options.TTL 1s: want at":     {TTL: time.Second},
-		"Options.TTL Infinite":        {TTL: leasing.Infinite},
-		"Options.RenewCadence 1h":     {RenewCadence: time.Hour},
-		"Options.RenewFraction":       {RenewFraction: -1},
-		"Options.DriftFactor":         {Tuning: leasing.Tuning{DriftFactor: 1}},
-		"Options.DriftFloor":          {Tuning: leasing.Tuning{DriftFloor: -1}},
-		"Options.RequestTimeout":      {Tuning: leasing.Tuning{RequestTimeout: -1}},
-		"Options.RenewConcurrency -1": {Tuning: leasing.Tuning{RenewConcurrency: -1}},
-		"Options.RenewBatch":          {Tuning: leasing.Tuning{RenewBatch: -1}},
-		"Options.MinPoll":             {Tuning: leasing.Tuning{MinPoll: -1, MaxPoll: 1}},
-		"Options.MaxPoll":             {Tuning: leasing.Tuning{MaxPoll: time.Millisecond}},
-		"Options.ObserverTimeout":     {Tuning: leasing.Tuning{ObserverTimeout: -1}},
-		"Options.Owner":               {Owner: strings.Repeat("x", 257)},
+		"Options.TTL -1s":                    {TTL: -time.Second},
+		"Options.TTL 1s: want at":            {TTL: time.Second},
+		"Options.TTL Infinite":               {TTL: leasing.Infinite},
+		"Options.RenewCadence 1h":            {RenewCadence: time.Hour},
+		"Options.RenewFraction":              {RenewFraction: -1},
+		"Options.Tuning.DriftFactor":         {Tuning: leasing.Tuning{DriftFactor: 1}},
+		"Options.Tuning.DriftFloor":          {Tuning: leasing.Tuning{DriftFloor: -1}},
+		"Options.Tuning.RequestTimeout":      {Tuning: leasing.Tuning{RequestTimeout: -1}},
+		"Options.Tuning.RenewConcurrency -1": {Tuning: leasing.Tuning{RenewConcurrency: -1}},
+		"Options.Tuning.RenewBatch":          {Tuning: leasing.Tuning{RenewBatch: -1}},
+		"Options.Tuning.MinPoll":             {Tuning: leasing.Tuning{MinPoll: -1, MaxPoll: 1}},
+		"Options.Tuning.MaxPoll":             {Tuning: leasing.Tuning{MaxPoll: time.Millisecond}},
+		"Options.Tuning.ObserverTimeout":     {Tuning: leasing.Tuning{ObserverTimeout: -1}},
+		"Options.Owner":                      {Owner: strings.Repeat("x", 257)},
 	} {
 		_, err := leasing.NewManager(limits, options)
 		require.ErrorIs(t, err, leasing.ErrInvalid, want)
@@ -358,4 +358,30 @@ func TestTTLIsMadeToFit(t *testing.T) {
 			require.Greater(t, gap, test.cadence*8/10)
 		})
 	}
+}
+
+// With adds options to those of an earlier With, and leaves the manager itself as it was.
+func TestWithSetsTheOptionsOfAcquires(t *testing.T) {
+	virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, _ *leasingtest.Provider) {
+		long := m.With(leasing.AcquireOptions{TTL: time.Hour, RenewFraction: 0.3, Metadata: map[string]string{"a": "1"}})
+		short := long.With(leasing.AcquireOptions{TTL: time.Minute, RenewCadence: 5 * time.Second, WaitLimit: time.Second})
+		require.Equal(t, time.Hour, long.AcquireOptions().TTL)
+		require.Zero(t, m.AcquireOptions())
+		require.Zero(t, short.AcquireOptions().RenewFraction, "a cadence replaces a fraction")
+		for manager, want := range map[*leasing.Manager]time.Duration{m: 30 * time.Second, long: time.Hour, short: time.Minute} {
+			for _, acquire := range []func(context.Context, string) (*leasing.Lease, error){manager.Acquire, manager.TryAcquire} {
+				l, err := acquire(t.Context(), name)
+				require.NoError(t, err)
+				require.Equal(t, want, l.TTL())
+				require.Equal(t, manager.AcquireOptions().Metadata, l.Metadata())
+				require.NoError(t, l.Release(t.Context()))
+			}
+		}
+		l := acquire(t, m, nil)
+		began := time.Now()
+		_, err := short.Acquire(t.Context(), name)
+		require.ErrorIs(t, err, leasing.ErrHeld)
+		require.GreaterOrEqual(t, time.Since(began), time.Second)
+		require.NoError(t, l.Release(t.Context()))
+	})
 }

@@ -88,7 +88,7 @@ const (
 	HistoryReleased = abstractions.HistoryReleased
 	HistoryBroken   = abstractions.HistoryBroken
 	// HistoryLost: the holder stopped trusting its lease, by its own account. Package history
-	// writes it, and no provider does.
+	// writes this kind. Providers don't.
 	HistoryLost = abstractions.HistoryLost
 )
 

@@ -76,7 +76,7 @@ func (c *cleanup) onDue(now instant) {
 	}
 	c.next = instant{forever, forever} // until the try is over
 	c.m.schedule.set(c, forever, 0)
-	c.m.engine.cleanups.add(min(c.m.options.Tuning.RequestTimeout, max(0, c.deadline().left(now))), func(time.Duration) { c.try() }) // somebody may wait for it
+	c.m.engine.cleanups.add(min(c.m.options.Tuning.RequestTimeout, max(0, c.deadline().left(now))), func(time.Duration) { c.try() }) // a waiter may want the name
 }
 
 // try releases the claim once and plans the next try, if there is to be one.

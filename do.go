@@ -3,6 +3,7 @@ package leasing
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/distributedleasing/leasing/abstractions"
 )
@@ -74,6 +75,13 @@ func (l *leaseInDo) Err() error {
 		return err
 	}
 	return context.Cause(l.ctx)
+}
+
+func (l *leaseInDo) Format(s fmt.State, _ rune) {
+	fmt.Fprint(s, l.Lease)
+	if l.Lease.Err() == nil && l.ctx.Err() != nil {
+		fmt.Fprint(s, ", to be released")
+	}
 }
 
 func (l *leaseInDo) Release(context.Context) error {

@@ -8,14 +8,15 @@
 //	manager, err := leasing.NewManager(provider, leasing.Options{})
 //	...
 //	defer manager.Close(ctx)
-//	err = leasing.Do(ctx, manager, "jobs/daily-maintenance", func(ctx context.Context, lease leasing.Lease) error {
+//	err = manager.Do(ctx, "jobs/daily-maintenance", func(ctx context.Context, lease *leasing.Lease) error {
 //		return runMaintenance(ctx, lease.Token())
 //	})
 //
-// [Do] waits for the name, [TryDo] asks once. A lease that outlives one function
-// comes from Manager.Acquire or Manager.TryAcquire and ends with Lease.Release. The
-// methods of [Manager] and [Lease] are documented in package abstractions, which
-// providers use too; applications import this package only. docs/api.md in the
+// [Manager.Do] waits for the name, and [Manager.TryDo] asks once. A lease that outlives one
+// function comes from [Manager.Acquire] or [Manager.TryAcquire], and ends with [Lease.Release].
+// [Manager.With] sets options of the lease, such as its TTL. Applications import this
+// package only; package abstractions is for providers, and for applications that
+// implement a manager of their own, such as a wrapper: see [ManagerOf]. docs/api.md in the
 // repository lists what is stable from 1.0 on.
 //
 // # What is not promised
@@ -50,7 +51,7 @@
 //     where the context has none.
 //
 // This assumes that the backend loses no acknowledged write and that clocks
-// run at about the same rate (see Options.DriftFactor). Each provider says
+// run at about the same rate (see Tuning.DriftFactor). Each provider says
 // what happens where its backend falls short. Promise 2 has three exceptions:
 // an operator's immediate Break, a Break of an infinite lease whose holder
 // does not reach the backend within BreakOptions.Grace, and an Adopt while the

@@ -57,7 +57,7 @@ func open() *leasing.Manager {
 }
 
 // What most programs need: run a function while holding a name.
-func ExampleDo() {
+func ExampleManager_Do() {
 	ctx, manager := context.Background(), open()
 	defer manager.Close(ctx)
 
@@ -72,7 +72,7 @@ func ExampleDo() {
 }
 
 // A job that somebody else is doing already need not be waited for.
-func ExampleTryDo() {
+func ExampleManager_TryDo() {
 	ctx, manager := context.Background(), open()
 	defer manager.Close(ctx)
 	job := func(ctx context.Context, _ *leasing.Lease) error {
@@ -146,7 +146,7 @@ func ExampleLease_handOver() {
 	fmt.Println(err, adopted.Token() == lease.Token())
 	adopted.Release(ctx)
 	// Output:
-	// <nil> lease released: handed over <nil>
+	// <nil> lease handed over <nil>
 	// <nil> true
 }
 

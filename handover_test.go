@@ -39,7 +39,7 @@ func TestHandOverAndAdopt(t *testing.T) {
 
 		handover, err := mine.HandOver(t.Context())
 		require.NoError(t, err)
-		require.ErrorIs(t, mine.Err(), leasing.ErrReleased)
+		require.ErrorIs(t, mine.Err(), leasing.ErrHandedOver)
 		require.ErrorContains(t, context.Cause(mine.Context()), "handed over")
 		require.Error(t, mine.Context().Err())
 		require.Zero(t, mine.Remaining())
@@ -138,7 +138,7 @@ func TestHandOverThatFails(t *testing.T) {
 		_, err = l.HandOver(t.Context())
 		require.NoError(t, err)
 		_, err = l.HandOver(t.Context())
-		require.ErrorIs(t, err, leasing.ErrReleased, "there is one receiver")
+		require.ErrorIs(t, err, leasing.ErrHandedOver, "there is one receiver")
 	})
 }
 

@@ -8,18 +8,18 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-// Manager acquires leases from one provider, renews them, notices their loss, queues
-// waiters, and notifies observers. NewManager makes one. It is safe for concurrent use.
+// Manager acquires leases from a provider, renews them, notices their loss, queues
+// waiters, and notifies observers. NewManager makes a Manager. It is safe for concurrent use.
 //
 // A Manager stands before an implementation of [abstractions.Manager]. NewManager has one, and
-// [ManagerOf] takes that of an application: a wrapper, or a fake in a test.
+// [ManagerOf] takes an application's own: a wrapper, or a fake in a test.
 type Manager struct{ impl abstractions.Manager }
 
 // NewManager returns a manager of the provider's leases. It sends nothing. It
 // starts one goroutine, and on Linux a second one that waits for a resume from
-// suspend. Close the manager when done, and the provider after it.
+// suspend. Close the manager when done, and the provider after the manager.
 //
-// If an option can't work, the error is an *InvalidError that names it.
+// If an option can't work, the error is an *InvalidError that names the option.
 func NewManager(provider Provider, options Options) (*Manager, error) {
 	m, err := newManager(provider, options, systemClock)
 	if err != nil {
@@ -45,8 +45,7 @@ func ManagerOf(implementation abstractions.Manager) *Manager { return &Manager{i
 // Interface returns the implementation behind m, for a wrapper: see ManagerOf.
 func (m *Manager) Interface() abstractions.Manager { return m.impl }
 
-// With returns a manager whose acquires have these options: those of Acquire, TryAcquire, Do and
-// TryDo. Fields that are zero stay as they are in m. The manager that With returns is m in every
+// With returns a manager whose Acquire, TryAcquire, Do and TryDo use these options. Fields that are zero stay as they are in m. The manager that With returns is m in every
 // other respect. It needs no Close of its own.
 //
 //	lease, err := manager.With(leasing.AcquireOptions{TTL: time.Minute}).Acquire(ctx, "migrations")
@@ -91,8 +90,8 @@ func (m *Manager) Acquire(ctx context.Context, name string) (*Lease, error) {
 }
 
 // TryAcquire asks once and does not wait. The error matches ErrHeld if the name is not free.
-// TryAcquire does not queue behind this manager's waiters, so it may overtake
-// them. A backend that keeps a queue of waiters may refuse it in favour of
+// TryAcquire does not queue behind this manager's waiters, and may overtake
+// these. A backend that keeps a queue of waiters may refuse the request in favour of
 // the head of that queue.
 func (m *Manager) TryAcquire(ctx context.Context, name string) (*Lease, error) {
 	return handOut(m.impl.TryAcquire(ctx, name, AcquireOptions{}))
@@ -100,18 +99,18 @@ func (m *Manager) TryAcquire(ctx context.Context, name string) (*Lease, error) {
 
 // Adopt continues another process's lease, under its ID and token. The other
 // process has called Lease.HandOver, or has stored ID and token and crashed. Adopt
-// sends one renewal and counts trust from just before it. It does not wait.
+// sends one renewal and counts trust from just before the renewal. It does not wait.
 //
-// The error matches ErrLost if the lease has ended meanwhile. After any other error
+// The error matches ErrLost if the lease has ended already. After any other error
 // the lease may have been renewed although no process holds it: adopt it again, with the
 // same TTL or a shorter one, or let it run out.
 //
 // Adopt does not stop the former holder, nor another process that has adopted the
-// lease: give a Handover to one. After HandOver no process trusts the lease any
+// lease: give a Handover to one process only. After HandOver no process trusts the lease any
 // more. In every other case make sure that the former holder is dead.
 // While it lives, both processes trust the lease under one token, so that no
 // fence can tell them apart. If the adopter's TTL is the shorter one, a third
-// process may even get the name while the former holder still trusts it.
+// process may even get the name while the former holder still trusts its lease.
 //
 // Adopt with a TTL no longer than the former holder's. A delayed renewal of the
 // former holder, or of an Adopt that failed, restarts its own, shorter TTL on
@@ -120,7 +119,7 @@ func (m *Manager) Adopt(ctx context.Context, handover Handover, options AdoptOpt
 	return handOut(m.impl.Adopt(ctx, handover, options))
 }
 
-// Inspect returns the backend's record of a name without disturbing it.
+// Inspect returns the backend's record of a name, and changes nothing.
 func (m *Manager) Inspect(ctx context.Context, name string) (Record, error) {
 	return m.impl.Inspect(ctx, name)
 }
@@ -176,14 +175,14 @@ func (m *Manager) Capabilities() Capabilities { return m.impl.Capabilities() }
 // If ctx ends first, a
 // *CloseError names the leases still in use. They are no longer renewed and
 // run out; releasing them would let another process in beside their holders.
-// An infinite one stays held until its holder releases it. If ctx has no
+// An infinite lease stays held until its holder releases the lease. If ctx has no
 // deadline, Close does the same once the longest trust that was left when it
 // began has passed (an infinite lease counts as the manager's TTL), or twice
 // Tuning.RequestTimeout if that is longer. Give it a deadline if work takes
 // longer to wind up.
 //
 // After two seconds, and from time to time after that,
-// Close logs a warning that says what it waits for. It waits at most
+// Close logs a warning that names the leases and releases under way. It waits at most
 // Tuning.RequestTimeout for releases that the backend does not answer, and
 // then counts them in a *CloseError. It does not close the provider. Close
 // may be called again, and from several goroutines. Later calls wait for the
@@ -271,10 +270,10 @@ func (l *Lease) Err() error { return l.impl.Err() }
 func (l *Lease) Renew(ctx context.Context) error { return l.impl.Renew(ctx) }
 
 // SetMetadata replaces the lease's metadata by a renewal that is sent now; nil
-// clears it. Others see the new metadata once the renewal has succeeded. It
+// clears the metadata. Others see the new metadata once the renewal has succeeded. It
 // counts as a renewal. If it fails, the lease is still held and the backend has
 // not refused the metadata for good, then the next renewals carry the new
-// metadata until one succeeds. Metadata shows the old metadata until then. Of
+// metadata until one succeeds. Metadata shows the old metadata until that renewal. Of
 // several calls the last one counts.
 func (l *Lease) SetMetadata(ctx context.Context, metadata map[string]string) error {
 	return l.impl.SetMetadata(ctx, metadata)
@@ -304,7 +303,7 @@ func (l *Lease) Release(ctx context.Context) error { return l.impl.Release(ctx) 
 // the error matches ErrLost. Then it cancels Context, with ErrHandedOver as its cause.
 //
 // Once HandOver has returned a Handover, this process no longer
-// trusts the lease and sends nothing more for it. A lease that no process adopts runs
+// trusts the lease and sends nothing more for the lease. A lease that no process adopts runs
 // out; an infinite one stays until it is broken. Inside Do HandOver is refused
 // with ErrInvalid, since the function has not returned.
 func (l *Lease) HandOver(ctx context.Context) (Handover, error) { return l.impl.HandOver(ctx) }

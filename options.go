@@ -178,8 +178,8 @@ func (o *Options) validate() error {
 		{"Options.Tuning.MinPoll", o.Tuning.MinPoll},
 		{"Options.Tuning.ObserverTimeout", o.Tuning.ObserverTimeout},
 		{"Options.Tuning.DriftFloor", o.Tuning.DriftFloor},
-		{"RenewConcurrency", time.Duration(o.Tuning.RenewConcurrency)},
-		{"RenewBatch", time.Duration(o.Tuning.RenewBatch)},
+		{"Options.Tuning.RenewConcurrency", time.Duration(o.Tuning.RenewConcurrency)},
+		{"Options.Tuning.RenewBatch", time.Duration(o.Tuning.RenewBatch)},
 	} {
 		if bound.value <= 0 {
 			return &InvalidError{Field: bound.field, Value: int64(bound.value), Want: "more than 0; or 0 for the default"}

@@ -23,7 +23,7 @@ func (l *Lease) Format(s fmt.State, verb rune) {
 	fmt.Fprintf(s, "lease %q, token %d, %s", l.Name(), l.Token(), state)
 }
 
-// LogValue is what Format shows.
+// LogValue returns the text of Format.
 func (l *Lease) LogValue() slog.Value {
 	if own, ok := l.impl.(slog.LogValuer); ok {
 		return own.LogValue()
@@ -40,7 +40,7 @@ func (m *Manager) Format(s fmt.State, verb rune) {
 	fmt.Fprintf(s, "manager of %s", m.Capabilities().Provider)
 }
 
-// LogValue is what Format shows.
+// LogValue returns the text of Format.
 func (m *Manager) LogValue() slog.Value { return slog.StringValue(fmt.Sprint(m)) }
 
 func (l *lease) Format(s fmt.State, _ rune) {

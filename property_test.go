@@ -89,11 +89,12 @@ func (w *world) do(s step) {
 	case "acquire", "try":
 		w.calls.Go(func() {
 			defer cancel()
+			m := m.With(leasing.AcquireOptions{TTL: w.ttl, NoAutoRenew: s.Manual})
 			ask := m.Acquire
 			if s.What == "try" {
 				ask = m.TryAcquire
 			}
-			l, err := ask(ctx, name, &leasing.AcquireOptions{TTL: w.ttl, NoAutoRenew: s.Manual})
+			l, err := ask(ctx, name)
 			if err == nil {
 				w.hold(l)
 			}

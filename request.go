@@ -259,7 +259,7 @@ func (m *manager) random() (number float64) {
 	defer func() {
 		if p := recover(); p != nil {
 			number = 0.5
-			m.log(slog.LevelError, "leasing: Options.Random panicked", "panic", p)
+			m.log(slog.LevelError, "leasing: Tuning.Random panicked", "panic", p)
 		}
 	}()
 	return m.options.Tuning.Random()

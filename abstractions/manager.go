@@ -114,7 +114,7 @@ type AdoptOptions struct {
 	NoAutoRenew   bool
 	MaxRenewals   int // as in AcquireOptions, counted from the Adopt
 	// Metadata replaces that of the lease. If it is nil the lease keeps its metadata at the
-	// backend, but Lease.Metadata does not show it.
+	// backend, but Lease.Metadata is nil until SetMetadata.
 	Metadata map[string]string
 	// Observer is called with the events of this lease.
 	Observer Observer

@@ -255,7 +255,7 @@ func (l *eventLog) told(kinds ...leasing.EventKind) (events []leasing.Event) {
 	return events
 }
 
-// manage makes a manager over a client of the backend. Without Options.Random there is no
+// manage makes a manager over a client of the backend. Without Tuning.Random there is no
 // jitter.
 func (e *env) manage(p abstractions.Provider, o leasing.Options, with ...func(*line)) *managed {
 	m := &managed{e: e, traffic: &traffic{took: e.took, bends: map[verb]bend{}, sent: map[verb][]sent{}}}
@@ -285,7 +285,7 @@ func (m *managed) told(kinds ...leasing.EventKind) []leasing.Event {
 	return m.eventLog.told(kinds...)
 }
 
-// with is the manager with the options of an acquire; nil for none.
+// with is the manager with the options of an acquire, which may be nil.
 func (m *managed) with(o *leasing.AcquireOptions) *leasing.Manager {
 	if o == nil {
 		return m.Manager

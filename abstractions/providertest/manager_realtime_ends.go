@@ -247,7 +247,7 @@ var managerRealEndingChecks = []managerCheck{
 			e.GreaterOrEqual(len(giver.sendings(renews)), 2, "HandOver renews, so that nothing of the giver's follows")
 			<-renewed
 			giver.bend(renews, nil)
-			e.ErrorIs(lease.Err(), abstractions.ErrReleased)
+			e.ErrorIs(lease.Err(), abstractions.ErrHandedOver)
 			e.Equal(leasing.Handover{Name: lease.Name(), ID: lease.ID(), Token: lease.Token()}, handover)
 
 			adopted, err := receiver.Adopt(ctx, handover, leasing.AdoptOptions{})

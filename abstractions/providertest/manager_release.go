@@ -339,7 +339,7 @@ var managerReleaseChecks = []managerCheck{
 		}
 		e.GreaterOrEqual(len(giver.sendings(renews)), 2, "HandOver renews, so that nothing of the giver's follows")
 		giver.bend(renews, nil)
-		e.ErrorIs(lease.Err(), abstractions.ErrReleased)
+		e.ErrorIs(lease.Err(), abstractions.ErrHandedOver)
 		e.isTaken(lease.Name(), "the lease goes on")
 
 		// Not even one that was sent when the lease began, in the same instant.

@@ -51,7 +51,7 @@ func (w *worker) usage() usage {
 		ttl:       w.ttl(),
 		metadata:  noMetadata,
 	}
-	s.do = s.do && !s.crash // DoWith would release
+	s.do = s.do && !s.crash // Do would release
 	w.endless = w.endless || s.ttl == leasing.Infinite
 	s.crash = s.crash && !w.endless // as in compete
 	s.forgetful = s.forgetful && s.ttl != leasing.Infinite

@@ -36,7 +36,7 @@ const longestLook = 500 * time.Millisecond
 
 // wait looks again and again. Once the backend has answered, an outage of it does not end the wait.
 func (a *app) wait(ctx context.Context, b *backend, name string, over <-chan time.Time) error {
-	if err := a.nested(ctx, b, name); err != nil {
+	if err := a.nested(ctx, b.Manager, name); err != nil {
 		return err
 	}
 	for answered := false; ; answered = true {

@@ -60,7 +60,7 @@
 // page recommends it too (…/develop/clients/patterns/distributed-locks).
 //
 // Redis counts TTLs by the server's wall clock (…/commands/expire). If the clock steps
-// forward by more than the margin of trust (leasing.Options.DriftFactor), names are
+// forward by more than the margin of trust (leasing.Tuning.DriftFactor), names are
 // freed early. After a step back a lease may last longer, even one that had run out: at
 // most one TTL from the moment at which the next contender asks. An evicting
 // maxmemory-policy may evict leases: use noeviction, or a separate server. With

@@ -47,7 +47,7 @@
 // failover.
 //
 // PostgreSQL's wall clock makes no large steps. A step forward by more than the
-// margin of trust (leasing.Options.DriftFactor) frees names early. After a step
+// margin of trust (leasing.Tuning.DriftFactor) frees names early. After a step
 // back a lease may last longer, at most one TTL from when the first contender
 // asks.
 //

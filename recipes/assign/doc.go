@@ -5,7 +5,7 @@
 //	worker, err := assign.New(manager, assign.Options{
 //		Name:       "orders",
 //		Partitions: partitions, // the same for all workers
-//		Work: func(ctx context.Context, partition string, lease leasing.Lease) error {
+//		Work: func(ctx context.Context, partition string, lease *leasing.Lease) error {
 //			return consume(ctx, partition, lease.Token()) // until ctx ends
 //		},
 //	})

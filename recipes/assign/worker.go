@@ -49,6 +49,7 @@ func New(manager *leasing.Manager, options Options) (*Worker, error) {
 	if manager == nil {
 		return nil, &leasing.InvalidError{Field: "manager", Value: nil, Want: "a leasing.Manager"}
 	}
+	options.Lease = options.Lease.Over(manager.AcquireOptions())
 	options, err := options.complete(manager.Capabilities())
 	if err != nil {
 		return nil, err
@@ -240,7 +241,7 @@ func (w *Worker) work(ctx context.Context, partition string, t *task) (failure e
 		if ended := context.Cause(ctx); ended == nil || !errors.Is(err, context.Canceled) && !errors.Is(err, ended) {
 			failure = err
 		}
-		return nil // so that the error of DoWith is that of the release
+		return nil // so that the error of Do is that of the release
 	})
 	if t.lease == nil && ctx.Err() != nil {
 		return nil

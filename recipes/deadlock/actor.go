@@ -30,7 +30,7 @@ type Actor struct {
 	*shared
 }
 
-// shared is the state of an actor and of those that With has derived from it.
+// shared is the state of an actor, also of the actors that With returns.
 type shared struct {
 	options Options
 	found   metric.Int64Counter
@@ -93,8 +93,8 @@ func (a *Actor) TryAcquire(ctx context.Context, name string) (*leasing.Lease, er
 
 // Acquire is Manager.Acquire that also looks for circles while it waits. With the
 // policy Refuse, errors.As finds an *Error in its error if the actor had to give way.
-// While it waits it sets the metadata of the leases that the actor holds: don't change
-// them. When ctx ends, or AcquireOptions.WaitLimit has passed, it first removes its entry
+// While it waits it sets the metadata of the leases that the actor holds: leave these
+// unchanged. When ctx ends, or AcquireOptions.WaitLimit has passed, it first removes its entry
 // from the metadata, which takes 2 s at most.
 func (a *Actor) Acquire(ctx context.Context, name string) (*leasing.Lease, error) {
 	if !a.turn.TryLock() {
@@ -103,7 +103,7 @@ func (a *Actor) Acquire(ctx context.Context, name string) (*leasing.Lease, error
 	defer a.turn.Unlock()
 	limit, manager := a.manager.AcquireOptions().WaitLimit, a.manager
 	if limit < 0 || ctx.Err() != nil {
-		return a.manager.Acquire(ctx, name) // which says what is wrong
+		return a.manager.Acquire(ctx, name) // the error names the option
 	}
 	if limit > 0 {
 		manager = manager.With(leasing.AcquireOptions{WaitLimit: noLimit})

@@ -66,7 +66,7 @@ func (s *stage) player(name string, options Options) *player {
 	return p
 }
 
-// with is the actor with the options of an acquire; nil for none.
+// with is the actor with the options of an acquire, which may be nil.
 func (p *player) with(options *leasing.AcquireOptions) *Actor {
 	if options == nil {
 		return p.Actor

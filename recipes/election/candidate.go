@@ -18,7 +18,7 @@ type Candidate struct {
 	resigned context.Context // ends with Resign
 	resign   context.CancelFunc
 	running  chan struct{}                  // full while a Run is under way
-	lease    atomic.Pointer[*leasing.Lease] // of the latest term; nil before the first
+	lease    atomic.Pointer[leasing.Lease] // of the latest term; nil before the first
 }
 
 // New returns a candidate, which does nothing before Run.
@@ -26,6 +26,7 @@ func New(manager *leasing.Manager, options Options) (*Candidate, error) {
 	if manager == nil {
 		return nil, &leasing.InvalidError{Field: "manager", Value: nil, Want: "a leasing.Manager"}
 	}
+	options.Lease = options.Lease.Over(manager.AcquireOptions())
 	options, err := options.complete()
 	if err != nil {
 		return nil, err
@@ -96,7 +97,7 @@ func (c *Candidate) Resign(ctx context.Context) error {
 // trusted at this moment.
 func (c *Candidate) IsLeader() bool {
 	lease := c.lease.Load()
-	return lease != nil && (*lease).Err() == nil
+	return lease != nil && lease.Err() == nil
 }
 
 // Leader returns the present leader, this candidate or another. See Current.

@@ -3,7 +3,7 @@
 //
 //	err := election.Run(ctx, manager, election.Options{
 //		Name: "billing/leader",
-//		OnElected: func(ctx context.Context, lease leasing.Lease) error {
+//		OnElected: func(ctx context.Context, lease *leasing.Lease) error {
 //			return runBilling(ctx, lease.Token()) // until ctx ends
 //		},
 //	})

@@ -71,7 +71,7 @@ func ended(ctx context.Context, failure, release error) error {
 func (c *Candidate) serve(ctx context.Context) (served *term, err error) {
 	err = c.manager.With(c.options.Lease).Do(ctx, c.options.Name, func(ctx context.Context, lease *leasing.Lease) error {
 		served = &term{lease: lease}
-		c.lease.Store(&lease)
+		c.lease.Store(lease)
 		began := time.Now()
 		err := c.options.OnElected(ctx, lease)
 		served.lasted = time.Since(began)
@@ -79,7 +79,7 @@ func (c *Candidate) serve(ctx context.Context) (served *term, err error) {
 		if served.ended == nil || !errors.Is(err, context.Canceled) && !errors.Is(err, served.ended) {
 			served.failure = err
 		}
-		return nil // so that the error of DoWith is that of the release
+		return nil // so that the error of Do is that of the release
 	})
 	if served == nil {
 		return nil, err

@@ -120,7 +120,7 @@ func (s *Set) acquireAll(ctx context.Context, manager *leasing.Manager, names []
 	limit, began := manager.AcquireOptions().WaitLimit, time.Now()
 	for _, name := range names {
 		ask := manager.Acquire
-		if left := limit - time.Since(began); once || limit > 0 && left <= 0 { // used up: what is free can still be had
+		if left := limit - time.Since(began); once || limit > 0 && left <= 0 { // the limit has passed, and a free name can still be acquired
 			ask = manager.TryAcquire
 		} else if limit > 0 {
 			ask = manager.With(leasing.AcquireOptions{WaitLimit: left}).Acquire

@@ -46,6 +46,7 @@ func Run(ctx context.Context, manager *leasing.Manager, options Options, job Job
 	if job == nil {
 		return &leasing.InvalidError{Field: "job", Value: nil, Want: "a function"}
 	}
+	options.Lease = options.Lease.Over(manager.AcquireOptions())
 	options, err := options.complete(manager.Capabilities())
 	if err != nil {
 		return err

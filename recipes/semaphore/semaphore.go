@@ -37,6 +37,7 @@ func New(manager *leasing.Manager, options Options) (*Semaphore, error) {
 	if manager == nil {
 		return nil, &leasing.InvalidError{Field: "manager", Value: nil, Want: "a leasing.Manager"}
 	}
+	options.Lease = options.Lease.Over(manager.AcquireOptions())
 	if err := options.validate(manager.Capabilities()); err != nil {
 		return nil, err
 	}

@@ -415,7 +415,7 @@ func TestAPermitIsHandedOver(t *testing.T) {
 		require.NoError(t, err)
 		handover, err := permit.HandOver(t.Context())
 		require.NoError(t, err)
-		require.ErrorIs(t, permit.Err(), leasing.ErrReleased)
+		require.ErrorIs(t, permit.Err(), leasing.ErrHandedOver)
 		_, err = b.TryAcquire(t.Context())
 		require.ErrorIs(t, err, leasing.ErrHeld)
 		lease, err := b.manager.Adopt(t.Context(), handover, leasing.AdoptOptions{})
