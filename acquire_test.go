@@ -360,7 +360,7 @@ func TestTTLIsMadeToFit(t *testing.T) {
 	}
 }
 
-// With adds options to those of an earlier With, and leaves the manager itself as it was.
+// With adds options to those of an earlier With, and does not change the manager.
 func TestWithSetsTheOptionsOfAcquires(t *testing.T) {
 	virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, _ *leasingtest.Provider) {
 		long := m.With(leasing.AcquireOptions{TTL: time.Hour, RenewFraction: 0.3, Metadata: map[string]string{"a": "1"}})

@@ -39,6 +39,7 @@ type lease struct {
 	phase    phase
 	adopted  bool
 	renewing bool  // an attempt is under way, or about to be
+	unsure   bool  // any renewal got no answer, ever
 	unknown  bool  // a request since the latest success may have been applied, or may yet be
 	entry          // in the schedule
 	failures int32 // of renewals in a row
@@ -60,6 +61,7 @@ type lease struct {
 	observer *subscription      // nil without AcquireOptions.Observer
 	settled  chan struct{}      // made by those who wait for the renewal under way, closed at its end
 	change   *metadataChange    // nil if SetMetadata was never called
+	terms    *terms             // nil if SetTTL was never called
 
 	// The rest of its life.
 
@@ -247,7 +249,7 @@ func (x *loss) report() {
 // orphan is the clean-up after a renewal, sent at the given instant, that the
 // backend may have granted to a lease which is lost. Caller holds mu.
 func (l *lease) orphan(sent instant) *cleanup {
-	c := &cleanup{req: l.releaseRequest(), until: sent.add(l.renewTTL(sent))}
+	c := &cleanup{req: l.releaseRequest(), until: sent.add(max(l.renewTTL(sent), l.terms.most()))}
 	if l.granted != Infinite {
 		c.from = l.sent.add(l.granted)
 	}
@@ -290,12 +292,16 @@ func (l *lease) usedUp() bool {
 // endedError is what an operation on an ended lease returns.
 func (l *lease) endedError(op string) error {
 	l.mu.Lock()
-	cause := l.cause
+	defer l.mu.Unlock()
+	return l.m.wrap(op, l.name, l.ended())
+}
+
+// ended returns how the lease has ended. Caller holds mu.
+func (l *lease) ended() error {
 	if lost, ok := l.outcome.(*LostError); ok { //nolint:errorlint // as lose has set it
-		cause = lost
+		return lost
 	}
-	l.mu.Unlock()
-	return l.m.wrap(op, l.name, cause)
+	return l.cause
 }
 
 // event is an Event about the lease, which publish gives its fingerprint. Caller holds mu.

@@ -112,7 +112,7 @@ func (m *Manager) TryAcquire(ctx context.Context, name string) (*Lease, error) {
 // fence can tell them apart. If the adopter's TTL is the shorter one, a third
 // process may even get the name while the former holder still trusts its lease.
 //
-// Adopt with a TTL no longer than the former holder's. A delayed renewal of the
+// Adopt with a TTL no longer than the shortest of the former holder's. A delayed renewal of the
 // former holder, or of an Adopt that failed, restarts its own, shorter TTL on
 // arrival, and would cut a longer one short.
 func (m *Manager) Adopt(ctx context.Context, handover Handover, options AdoptOptions) (*Lease, error) {
@@ -278,6 +278,19 @@ func (l *Lease) Renew(ctx context.Context) error { return l.impl.Renew(ctx) }
 func (l *Lease) SetMetadata(ctx context.Context, metadata map[string]string) error {
 	return l.impl.SetMetadata(ctx, metadata)
 }
+
+// SetTTL changes the TTL of the lease by a renewal that is sent now. Renewals keep their share of the TTL: with the
+// default RenewFraction they are sent at 0.6 of the new one. SetTTL counts as a renewal. If it fails, the lease
+// is still held unless the error matches ErrLost, and the next renewals ask for the new TTL. Of several calls
+// the last one counts.
+//
+// A TTL beyond the backend's bounds is treated as in an acquire. Infinite is refused, and so is every TTL
+// for an infinite lease.
+//
+// From the moment at which a renewal with a shorter TTL is sent, the lease is trusted for no longer than that TTL. If
+// a renewal gets no answer it may arrive late and restart its own TTL. So the lease is trusted for no longer than
+// the shortest TTL of all such renewals, although it is renewed with the new TTL.
+func (l *Lease) SetTTL(ctx context.Context, ttl time.Duration) error { return l.impl.SetTTL(ctx, ttl) }
 
 // Release frees the name, or leaves it taken as AcquireOptions.AtLeast says. Call it when the
 // work is over, not before: others may get the name from then on. It cancels Context, stops

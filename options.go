@@ -283,6 +283,26 @@ func (o *Options) settings(of string, a AcquireOptions, c Capabilities, name str
 	return p, nil
 }
 
+// withTTL returns the settings of a lease with another TTL. Its renewals keep their share of the TTL.
+func (o *Options) withTTL(s *settings, ttl time.Duration, c Capabilities) (*settings, error) {
+	if ttl == Infinite || s.ttl == Infinite {
+		return nil, &InvalidError{Field: "ttl", Value: ttl, Want: "a finite TTL, for a lease whose TTL is finite"}
+	}
+	ttl, err := o.fitTTL("ttl", ttl, 0, s.cadence == forever, c)
+	if err != nil {
+		return nil, err
+	}
+	changed := *s
+	changed.ttl, changed.firstTTL = ttl, ttl
+	if s.cadence != forever {
+		changed.cadence = time.Duration(float64(s.cadence) / float64(s.ttl) * float64(ttl))
+		if changed.cadence < minCadence || changed.cadence >= o.window(ttl) {
+			return nil, &InvalidError{Field: "ttl", Value: ttl, Want: fmt.Sprintf("time for a renewal after %v, beside the margin of Tuning.DriftFactor and DriftFloor", changed.cadence)}
+		}
+	}
+	return &changed, nil
+}
+
 // fitTTL makes a TTL one that the backend grants, or says why it can't.
 func (o *Options) fitTTL(field string, ttl, fallback time.Duration, manual bool, c Capabilities) (time.Duration, error) {
 	if ttl == 0 {

@@ -28,6 +28,9 @@ func (l *lease) beginRenewal(sent instant) (req abstractions.RenewRequest, bound
 		if l.change != nil {
 			req.Metadata = l.change.carry()
 		}
+		if l.terms != nil {
+			l.terms.carry(l, &req, sent)
+		}
 		bound = attemptBound(l.until.left(sent), l.m.options.Tuning.RequestTimeout)
 	} else {
 		l.settleRenewal()
@@ -56,6 +59,7 @@ func (l *lease) renewAlone(ctx context.Context, part time.Duration) error {
 	if !ok {
 		return l.endedError("renew")
 	}
+	ttl := req.TTL
 	b := bounded(ctx, bound/part)
 	defer b.cancel()
 	ctx, span := l.m.telemetry.startLinked(b, "leasing.renew", l)
@@ -65,7 +69,7 @@ func (l *lease) renewAlone(ctx context.Context, part time.Duration) error {
 		err = noAnswer(err)
 	}
 	err = l.finishRenewal(sent, l.m.clock.now(), grant, err, nil)
-	l.m.telemetry.describe(span, l.name, l.id, l.token, l.settings.ttl, err)
+	l.m.telemetry.describe(span, l.name, l.id, l.token, ttl, err)
 	return err
 }
 
@@ -167,7 +171,11 @@ func (l *lease) outlived(v verdict, sent instant) *cleanup {
 // renewed moves the trust, and returns what was left of it. Caller holds mu.
 func (l *lease) renewed(sent, now instant, grant abstractions.Grant, random float64) (margin time.Duration) {
 	margin = l.until.left(now)
-	l.until = sent.add(l.m.options.window(grant.TTL))
+	trusted := grant.TTL
+	if l.terms != nil {
+		trusted = l.terms.renewed(grant.TTL)
+	}
+	l.until = sent.add(l.m.options.window(trusted))
 	l.granted, l.state, l.sent = grant.TTL, grant.State, sent
 	l.renewals++
 	if l.change != nil {
@@ -195,7 +203,10 @@ func (l *lease) renewalFailed(now instant, err error, v verdict, random float64)
 	if l.change != nil {
 		l.change.failed(l.lastSent.add(l.settings.firstTTL), err, v)
 	}
-	l.unknown = l.unknown || v.applied
+	l.unknown, l.unsure = l.unknown || v.applied, l.unsure || v.applied
+	if l.terms != nil && v.applied {
+		l.terms.doubted()
+	}
 	if l.settings.cadence != forever {
 		pause := min(retryPause(int(l.failures), l.settings.firstTTL, left, random), l.settings.cadence)
 		if v.throttled != nil {
@@ -245,8 +256,8 @@ func (l *lease) planRenewal(random float64) {
 		l.renewIn = forever
 		return
 	}
-	if l.granted < l.settings.ttl && l.settings.ttl != Infinite { // less than was asked for
-		cadence = min(cadence, time.Duration(defaultFraction*float64(l.granted)))
+	if trusted := min(l.granted, l.terms.least()); trusted < l.settings.ttl && l.settings.ttl != Infinite { // less than was asked for
+		cadence = min(cadence, time.Duration(defaultFraction*float64(trusted)))
 	}
 	l.renewIn = cadence - time.Duration(float64(cadence)*renewJitter*random)
 }

@@ -52,6 +52,7 @@ type Lease interface {
 
 	Renew(ctx context.Context) error
 	SetMetadata(ctx context.Context, metadata map[string]string) error
+	SetTTL(ctx context.Context, ttl time.Duration) error
 	Release(ctx context.Context) error
 	HandOver(ctx context.Context) (Handover, error)
 }

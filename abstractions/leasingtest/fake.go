@@ -434,6 +434,11 @@ func (l *FakeLease) SetMetadata(_ context.Context, metadata map[string]string) e
 	return l.renew(func() { l.metadata = maps.Clone(metadata) })
 }
 
+// SetTTL changes the TTL.
+func (l *FakeLease) SetTTL(_ context.Context, ttl time.Duration) error {
+	return l.renew(func() { l.ttl = ttl })
+}
+
 // Release frees the name. The error of a lost lease is its *leasing.LostError.
 func (l *FakeLease) Release(context.Context) error {
 	return l.end("release", leasing.ErrReleased)
