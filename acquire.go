@@ -8,7 +8,6 @@ import (
 	"weak"
 
 	"github.com/distributedleasing/leasing/abstractions"
-	"go.opentelemetry.io/otel/trace"
 )
 
 var errGrantTooLate = fmt.Errorf("%w: the grant came after its own trust had run out", ErrUnavailable)
@@ -43,12 +42,9 @@ func (m *manager) obtain(ctx context.Context, spanName string, get func(context.
 		return nil, m.wrap(op, l.name, err)
 	}
 	l.m, l.scope, l.ctx = m, m.telemetry.scope(l.name), ctx
-	if caller := trace.SpanContextFromContext(ctx); caller.IsValid() {
-		valid := caller // on the heap only here
-		l.caller = &valid
-	}
 	spanCtx, span := m.telemetry.tracer.Start(ctx, spanName)
 	defer span.End()
+	l.traced = tracedBy(ctx, spanCtx, l.adopted)
 
 	began := m.clock.mono()
 	held, delivered := false, false
@@ -125,7 +121,7 @@ func (m *manager) ask(ctx context.Context, l *lease) error {
 		req := abstractions.RenewRequest{Name: l.name, ID: l.id, Token: l.token, TTL: ttl, Metadata: l.settings.metadata}
 		grant, err = request(reqCtx, m, &l.acquires, m.provider, Provider.Renew, req, nil)
 	} else {
-		req := abstractions.AcquireRequest{Name: l.name, ID: l.id, Owner: m.options.Owner, TTL: ttl, Metadata: l.settings.metadata}
+		req := abstractions.AcquireRequest{Name: l.name, ID: l.id, Owner: m.options.Owner, TTL: ttl, Metadata: l.traced.with(l.settings.metadata)}
 		grant, err = request(reqCtx, m, &l.acquires, m.provider, Provider.Acquire, req, l)
 	}
 	m.outage.note(ctx, m.clock, err)
@@ -137,6 +133,7 @@ func (m *manager) ask(ctx context.Context, l *lease) error {
 	}
 	if held := (*HeldError)(nil); errors.As(err, &held) {
 		m.shown(l.name, &held.Holder)
+		linkHolder(ctx, l, &held.Holder)
 	}
 	late := cutOff(reqCtx, err)
 	if !l.adopted && (late || !abstractions.NotApplied(err)) {

@@ -9,7 +9,6 @@ import (
 	"time"
 	"weak"
 
-	"go.opentelemetry.io/otel/trace"
 )
 
 // phase is where a lease is in its life. It only moves forward.
@@ -57,7 +56,7 @@ type lease struct {
 	granted  time.Duration
 	failure  error // of the latest renewal
 	scope    *scope
-	caller   *trace.SpanContext // who acquired it; nil if not traced
+	traced   *traced            // nil if the acquire was not traced
 	observer *subscription      // nil without AcquireOptions.Observer
 	settled  chan struct{}      // made by those who wait for the renewal under way, closed at its end
 	change   *metadataChange    // nil if SetMetadata was never called

@@ -68,7 +68,10 @@ type Options struct {
 	// each acquire, from several at a time. Default: the part before the name's first
 	// slash, and "_none" for names that have no slash.
 	Scope func(name string) string
-	// MeterProvider and TracerProvider default to OpenTelemetry's global ones.
+	// MeterProvider and TracerProvider default to OpenTelemetry's global providers. An acquire whose span is sampled
+	// stores the span's context in the lease's metadata, under the key "traceparent" of W3C Trace Context, where
+	// there is room. The span of a wait has a link to the acquire of each lease in its way. Lease.Metadata leaves the
+	// key out; Inspect shows it.
 	MeterProvider  metric.MeterProvider
 	TracerProvider trace.TracerProvider
 

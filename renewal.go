@@ -26,7 +26,9 @@ func (l *lease) beginRenewal(sent instant) (req abstractions.RenewRequest, bound
 		l.lastSent = sent
 		req = abstractions.RenewRequest{Name: l.name, ID: l.id, Token: l.token, TTL: l.renewTTL(sent), State: l.state}
 		if l.change != nil {
-			req.Metadata = l.change.carry()
+			if req.Metadata = l.change.carry(); req.Metadata != nil {
+				req.Metadata = l.traced.with(req.Metadata)
+			}
 		}
 		if l.terms != nil {
 			l.terms.carry(l, &req, sent)

@@ -367,10 +367,10 @@ func errorType(err error) string {
 
 // startLinked begins a span that is linked to the one which acquired the lease.
 func (t *telemetry) startLinked(ctx context.Context, name string, l *lease) (context.Context, trace.Span) {
-	if l.caller == nil {
+	if l.traced == nil || !l.traced.caller.IsValid() {
 		return t.tracer.Start(ctx, name)
 	}
-	return t.tracer.Start(ctx, name, trace.WithLinks(trace.Link{SpanContext: *l.caller}))
+	return t.tracer.Start(ctx, name, trace.WithLinks(trace.Link{SpanContext: l.traced.caller}))
 }
 
 // maxLinks is how many links a span of a batch has: OpenTelemetry's default limit.
@@ -380,8 +380,8 @@ const maxLinks = 128
 func (t *telemetry) startBatch(ctx context.Context, leases []*lease) (context.Context, trace.Span) {
 	var links []trace.Link
 	for _, l := range leases {
-		if l.caller != nil && len(links) < maxLinks {
-			links = append(links, trace.Link{SpanContext: *l.caller})
+		if l.traced != nil && l.traced.caller.IsValid() && len(links) < maxLinks {
+			links = append(links, trace.Link{SpanContext: l.traced.caller})
 		}
 	}
 	ctx, span := t.tracer.Start(ctx, "leasing.renew", trace.WithLinks(links...))

@@ -7,7 +7,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-// terms are the TTLs of the renewals of a lease; a lease whose TTL never changes has none. They are guarded by the
+// terms are the TTLs of the renewals of a lease; a lease whose TTL never changes needs no terms. They are guarded by the
 // lease's mu.
 //
 // A renewal that asks for a shorter TTL may end the lease sooner than an earlier grant says, from when it was sent.

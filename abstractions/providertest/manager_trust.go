@@ -440,6 +440,24 @@ var managerTrustChecks = []managerCheck{
 			m.isAlive(lease)
 		}
 	}},
+	{"Manager_Trap_T260_AnotherTTL", func(ctx context.Context, e *env, m *managed) {
+		lease := m.get(e.name(), nil)
+		longer := 2 * lease.TTL()
+		if most := e.p.Capabilities().MaxTTL; most > 0 {
+			longer = min(longer, most)
+		}
+		e.NoError(lease.SetTTL(ctx, longer))
+		e.Equal(longer, lease.TTL())
+		e.NoError(lease.Context().Err(), "the work goes on")
+		m.bend(renews, lostReply)
+		shorter := e.short
+		e.Error(lease.SetTTL(ctx, shorter))
+		e.LessOrEqual(lease.Remaining(), shorter, "the backend may have shortened the lease")
+		m.bend(renews, nil)
+		e.NoError(lease.SetTTL(ctx, longer))
+		e.LessOrEqual(lease.Remaining(), shorter, "the reply was lost, or the request was delayed")
+		e.NoError(lease.Release(ctx))
+	}},
 	{"Manager_RenewalLimit", func(_ context.Context, e *env, m *managed) {
 		lease := m.get(e.name(), &leasing.AcquireOptions{MaxRenewals: 2})
 		<-lease.Done()

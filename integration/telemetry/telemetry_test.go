@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
@@ -123,6 +125,51 @@ func collected(t *testing.T, reader *sdkmetric.ManualReader, instrument string) 
 }
 
 // What is looked at only when metrics are collected.
+// The span of a wait has a link to the acquire of each lease in its way, also of another process.
+func TestAWaitIsLinkedToItsHolder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		spans := tracetest.NewSpanRecorder()
+		options := leasing.Options{TracerProvider: sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(spans))}
+		holder, p := leasingtest.NewManager(t, options)
+		waiter := leasingtest.NewManagerOn(t, p, options)
+		first, err := holder.With(leasing.AcquireOptions{Metadata: map[string]string{"a": "1"}}).Acquire(t.Context(), "n")
+		require.NoError(t, err)
+		require.Equal(t, map[string]string{"a": "1"}, first.Metadata(), "the application's own")
+		require.NoError(t, first.SetMetadata(t.Context(), map[string]string{"a": "2"}))
+		acquired := make(chan *leasing.Lease)
+		go func() {
+			l, err := waiter.Acquire(t.Context(), "n")
+			assert.NoError(t, err)
+			acquired <- l
+		}()
+		time.Sleep(10 * time.Second)
+		require.NoError(t, first.Release(t.Context()))
+		second := <-acquired
+		require.NoError(t, second.Release(t.Context()))
+
+		acquires := slices.DeleteFunc(spans.Ended(), func(s sdktrace.ReadOnlySpan) bool { return s.Name() != "leasing.acquire" })
+		require.Len(t, acquires, 2)
+		require.Empty(t, acquires[0].Links())
+		require.Len(t, acquires[1].Links(), 1, "one for each holder, however often the waiter asks")
+		link := acquires[1].Links()[0]
+		require.Equal(t, acquires[0].SpanContext().SpanID(), link.SpanContext.SpanID())
+		require.Equal(t, acquires[0].SpanContext().TraceID(), link.SpanContext.TraceID())
+		require.Contains(t, link.Attributes, attribute.Int64("leasing.token", first.Token()))
+
+		// A lease without a sampled span, or without room, has no trace context.
+		quiet := leasingtest.NewManagerOn(t, p, leasing.Options{TracerProvider: sdktrace.NewTracerProvider(sdktrace.WithSampler(sdktrace.NeverSample()))})
+		full := map[string]string{"full": strings.Repeat("x", leasing.MaxMetadataBytes-4)}
+		for m, metadata := range map[*leasing.Manager]map[string]string{quiet: nil, holder: full} {
+			l, err := m.With(leasing.AcquireOptions{Metadata: metadata}).Acquire(t.Context(), "n")
+			require.NoError(t, err)
+			record, err := m.Inspect(t.Context(), "n")
+			require.NoError(t, err)
+			require.NotContains(t, record.Metadata, "traceparent")
+			require.NoError(t, l.Release(t.Context()))
+		}
+	})
+}
+
 func TestGaugesTellOfAManagerUntilItIsClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		reader := sdkmetric.NewManualReader()
