@@ -181,7 +181,11 @@ func TestTrap_T17_MissingRightIsDeniedAndLeavesNothingForEver(t *testing.T) {
 			server := redistest.Start(t, userWith(slices.Delete(slices.Clone(rights), i, i+1)...))
 			p, err := Open(t.Context(), Options{URL: asUser(server)})
 			require.NoError(t, err)
-			if _, err := p.Acquire(t.Context(), claimOf("finite")); err != nil {
+			_, err = p.Acquire(t.Context(), claimOf("finite"))
+			for n := 0; n < 5 && err != nil && !abstractions.NotApplied(err); n++ { // a busy machine has cut an attempt short
+				_, err = p.Acquire(t.Context(), claimOf("finite"))
+			}
+			if err != nil {
 				require.ErrorIs(t, err, abstractions.ErrDenied)
 				lease := keysOf("finite").Name
 				exists, err := server.Client(t).Exists(t.Context(), lease).Result()
