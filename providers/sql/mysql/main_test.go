@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
-	sqllease "github.com/distributedleasing/leasing/providers/sql"
 	"github.com/go-sql-driver/mysql"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
@@ -78,7 +77,7 @@ func (b *bed) exec(t testing.TB, statement string, args ...any) {
 	require.NoError(t, err, statement)
 }
 
-func (b *bed) open(t testing.TB, parameters ...string) *sqllease.Provider {
+func (b *bed) open(t testing.TB, parameters ...string) *Provider {
 	t.Helper()
 	p, err := OpenURL(bounded(t), b.url+"?"+strings.Join(append([]string{"create=true"}, parameters...), "&"))
 	require.NoError(t, err)

@@ -1,14 +1,12 @@
 package mysqllease
 
 import (
-	"context"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
-	sqllease "github.com/distributedleasing/leasing/providers/sql"
 	"github.com/stretchr/testify/require"
 )
 
@@ -151,11 +149,11 @@ func TestURLsThatCannotBe(t *testing.T) {
 		"postgres://u:geheim@h/d":                "mysql://",
 		"mysql://u:geheim@h":                     "database",
 		"mysql://u:geheim@/d":                    "database",
-		"mysql://u:geheim@h/d?schema=x":          "Schema",
+		"mysql://u:geheim@h/d?schema=x":          "schema",
 		"mysql://u:geheim@h/d?multiStatements=0": "multiStatements",
 		"mysql://u:geheim@h/d?charset=gbk":       "charset",
 		"mysql://u:geheim@h/d?tls=nobody":        "go-sql-driver",
-		"mysql://u:geheim@h/d?pool_max_conns=1":  "pool_max_conns",
+		"mysql://u:geheim@h/d?pool_max_conns=1":  "MaxConns",
 		"mysql://u:geheim@h/d?retention=5":       "retention",
 		"mysql://u:12?geheim@h/d":                "%3F",
 		"mysql://u:geheim@h/d?dialect=sqlite":    "ialect",
@@ -165,6 +163,11 @@ func TestURLsThatCannotBe(t *testing.T) {
 		require.ErrorContains(t, err, want, rawURL)
 		require.NotContains(t, err.Error(), "geheim", rawURL)
 	}
-	_, err := sqllease.Open(context.Background(), sqllease.Options{DSN: "x", Dialect: sqllease.MySQL})
-	require.ErrorContains(t, err, "mysqllease.Open")
+	for want, o := range map[string]Options{
+		"exactly one of URL and Connector": {}, "Table": {URL: "mysql://h/d", Table: "a b"}, "HistoryRenewals": {URL: "mysql://h/d", HistoryRenewals: true},
+	} {
+		_, err := Open(t.Context(), o)
+		require.ErrorIs(t, err, abstractions.ErrInvalid)
+		require.ErrorContains(t, err, want)
+	}
 }

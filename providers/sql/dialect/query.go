@@ -1,0 +1,81 @@
+package dialect
+
+import (
+	"context"
+	"database/sql"
+	"math"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/distributedleasing/leasing/abstractions"
+	"golang.org/x/sync/semaphore"
+)
+
+// Querier is a database, a connection or a transaction of package sql.
+type Querier interface {
+	QueryContext(ctx context.Context, statement string, args ...any) (*sql.Rows, error)
+}
+
+// Statements runs them, also where package sql is in the way.
+type Statements interface {
+	// Query runs one statement, and hands over each of its rows.
+	Query(ctx context.Context, statement string, args []any, each func(Scan) error) error
+}
+
+// Scan reads the columns of one row.
+type Scan func(dest ...any) error
+
+// ViaSQL runs statements through package sql.
+type ViaSQL struct{ Querier }
+
+func (q ViaSQL) Query(ctx context.Context, statement string, args []any, each func(Scan) error) error {
+	rows, err := q.QueryContext(ctx, statement, args...)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		if err := each(rows.Scan); err != nil {
+			return err
+		}
+	}
+	if err := rows.Err(); err != nil {
+		return err
+	}
+	return rows.Close()
+}
+
+// Run runs a statement for its effect.
+func Run(ctx context.Context, on Statements, statement string, args ...any) error {
+	return on.Query(ctx, statement, args, func(Scan) error { return nil })
+}
+
+// Limited runs statements of which only so many are under way at a time, in the order in which they came.
+type Limited struct {
+	Statements
+	places *semaphore.Weighted
+}
+
+// LimitedTo leaves one of so many connections to renewals, which don't pass through it: acquires that wait for row locks,
+// or a burst of them, can't make leases run out. There is no limit for one connection, nor for 0, which stands for no bound.
+func LimitedTo(connections int, on Statements) Limited {
+	most := int64(connections - 1)
+	if most < 1 {
+		most = math.MaxInt64
+	}
+	return Limited{on, semaphore.NewWeighted(most)}
+}
+
+func (l Limited) Query(ctx context.Context, statement string, args []any, each func(Scan) error) error {
+	if err := l.places.Acquire(ctx, 1); err != nil {
+		return err
+	}
+	defer l.places.Release(1)
+	return l.Statements.Query(ctx, statement, args, each)
+}
+
+// Beyond comes after all names that begin with a prefix: it is longer than a name can be, of the last code point that there is.
+// UTF-8 sorts like its code points do.
+func Beyond(prefix string) string {
+	return prefix + strings.Repeat(string(utf8.MaxRune), abstractions.MaxNameBytes/utf8.UTFMax+1)
+}
