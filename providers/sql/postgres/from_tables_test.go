@@ -48,7 +48,7 @@ WHERE l."LeaseUntil" IS NULL OR l."LeaseUntil" <= now() RETURNING true`
 // A program that is deployed process by process moves from the tables of another library: no name has a holder on both sides.
 func TestMoveFromLeaseTables(t *testing.T) {
 	t.Run("postgres", func(t *testing.T) {
-		page, err := os.ReadFile("../../docs/from-lease-tables.md")
+		page, err := os.ReadFile("../../../docs/from-lease-tables.md")
 		require.NoError(t, err)
 		conn := connectPostgres(t)
 		defer conn.Close(bounded(t))

@@ -19,7 +19,7 @@ CREATE TABLE {{lease}} (
 	ended        bytea NOT NULL,
 	waiters      bytea NOT NULL DEFAULT ''
 ) WITH (fillfactor = 70);
-COMMENT ON TABLE {{lease}} IS 'Leases, one row per name, kept after release: see github.com/distributedleasing/leasing/providers/sql. Held while id is not empty and expires_at is in the future or NULL; reserved for the first of waiters while id is empty and expires_at is in the future.';
+COMMENT ON TABLE {{lease}} IS 'Leases, one row per name, kept after release: see github.com/distributedleasing/leasing/providers/sql/postgres. Held while id is not empty and expires_at is in the future or NULL; reserved for the first of waiters while id is empty and expires_at is in the future.';
 CREATE TABLE {{history}} (
 	seq    bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
 	name   text COLLATE "C" NOT NULL,
