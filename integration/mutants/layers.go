@@ -44,7 +44,7 @@ var (
 	overPostgres  = tests{folder: "providers/sql/postgres", run: "^TestConformance(WithoutHistory)?$"}
 	ownPostgres   = own("providers/sql/postgres")
 	ownSQLite     = own("providers/sql/sqlite")
-	// sqliteOrMariaDB is what both decide with.
+	// sqliteOrMariaDB are the tests of both, whose rows the same code decides on.
 	sqliteOrMariaDB = tests{folder: ownSQLite.folder, skip: ownSQLite.skip, then: &mariadbs[0]}
 	mariadbs        = [3]tests{own("providers/sql/mysql"), {folder: "providers/sql/mysql", run: "^TestConformance_mariadb$"}}
 	// sequences is the suite of package sequencetest, which anybody's store can run.

@@ -3,7 +3,7 @@
 //
 //   - package postgreslease of module providers/sql/postgres;
 //   - package sqlitelease of module providers/sql/sqlite;
-//   - package mysqllease of module providers/sql/mysql, for MariaDB too.
+//   - package mysqllease of module providers/sql/mysql, for MariaDB and MySQL.
 //
 // # What it promises
 //
@@ -26,7 +26,7 @@
 //     last 8 such IDs for as long as the name itself is remembered
 //     (the option Retention), and up to 64 for a minute, as 64-bit hashes.
 //   - A request waits for locks until its context's deadline, or for
-//     the option Timeout if there is none. Close waits for requests in flight.
+//     the option Timeout without a deadline. Close waits for requests in flight.
 //   - Names are compared byte by byte, and are passed to the database only as
 //     parameters.
 //
@@ -36,8 +36,8 @@
 // shows its columns. Beside it are "lease_history" and "lease_schema", which holds the version of the
 // tables and the position of the sweep. The name of the table is an option.
 //
-// The first sweep that deletes a name makes the row of the empty name, which no lease has.
-// The token of that row is the highest deleted one, and tokens of new names are above it. So tokens rise
+// The first sweep that deletes a name makes the row of the empty name, which is no lease's.
+// The token of that row is the highest deleted token, and new names begin above that row's token. So tokens rise
 // also if the database's clock was ahead for a while.
 //
 // A name is held while its id is not empty and its expiry is in the future, or infinite. If the id is

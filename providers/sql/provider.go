@@ -17,7 +17,7 @@ import (
 
 type shell = providerkit.Provider
 
-// Provider is a leasing provider over tables. Package postgreslease, sqlitelease or mysqllease opens one. It is
+// Provider is a leasing provider over tables. Package postgreslease, sqlitelease or mysqllease opens it for a database. It is
 // safe for concurrent use. Each method makes one attempt; a leasing.Manager renews
 // leases and reports their loss. See also [Times].
 //
@@ -36,7 +36,7 @@ type Config struct {
 	Options      dialect.Options
 }
 
-// New makes a provider, and its tables if the options say so. It is for dialects: applications call the Open of one. If
+// New makes a provider, and with Options.Create its tables. It is for dialects: applications call the Open of a dialect. If
 // the tables can't be made New closes the backend.
 func New(ctx context.Context, c Config) (*Provider, error) {
 	d := &driver{Store: c.Store, backend: c.Backend, caps: c.Capabilities}

@@ -14,7 +14,7 @@ import (
 )
 
 // SetupError is returned by Migrate if the role may not create the tables, and
-// matches leasing.ErrNotSetUp. Somebody who may has to run Statements once.
+// matches leasing.ErrNotSetUp. A role with that right has to run Statements once.
 type SetupError struct {
 	Role       string // of the database that lacks the right; "" on SQLite
 	Statements []string
@@ -58,6 +58,6 @@ func (d *driver) migrate(ctx context.Context) error {
 	return err
 }
 
-// Statements returns what Migrate runs on an empty database, for those who
+// Statements returns the statements that Migrate runs on an empty database, for applications that
 // create tables with tools of their own.
 func (p *Provider) Statements() []string { return slices.Clone(p.driver.Tables.Create) }

@@ -23,7 +23,7 @@ import (
 
 // Options configure a store. The zero value is good.
 type Options struct {
-	// Schema is PostgreSQL's schema. Default "leasing", as in package postgreslease. SQLite has none.
+	// Schema is PostgreSQL's schema. Default "leasing", as in package postgreslease. SQLite has no schemas.
 	Schema string
 	// Prefix begins the names of the tables. Default "sequence_".
 	Prefix string

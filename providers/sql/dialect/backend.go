@@ -13,9 +13,8 @@ import (
 // Backend is a dialect at work: the requests that a database must serve. Package sqlkit has the
 // verdicts on errors.
 type Backend interface {
-	// Apply makes one change to one name, atomically: between reading the row
-	// that the rule sees and writing what the rule wants, nobody else writes
-	// it. New deadlines and tokens are computed from the database's clock, read
+	// Apply makes one change to one name, atomically: no other change is written between the read of the row
+	// that the rule sees and the write of the rule's change. New deadlines and tokens are computed from the database's clock, read
 	// no earlier than the row was locked for writing.
 	Apply(ctx context.Context, op Op) (Applied, error)
 
@@ -24,7 +23,7 @@ type Backend interface {
 	// results are not known.
 	Renew(ctx context.Context, reqs []abstractions.RenewRequest, wait bool) ([]abstractions.RenewResult, error)
 
-	// Read returns the record of a name. What it remembers of ended IDs is no use.
+	// Read returns the record of a name, without its memory of ended IDs.
 	Read(ctx context.Context, name string) (providerkit.Record, error)
 	// List returns up to limit records.
 	List(ctx context.Context, req abstractions.ListRequest, limit int) ([]providerkit.Record, error)
@@ -40,14 +39,14 @@ type Backend interface {
 	// forgotten after they were idle for so long. It begins after a name, or where the latest sweep without one
 	// ended, of whichever process. The last name is "" at the end of the table.
 	Sweep(ctx context.Context, after *string, limit int, idle time.Duration) (deleted int, last string, err error)
-	// WriteHistory appends entries, all or none.
+	// WriteHistory appends all entries, or returns an error and appends no entry.
 	WriteHistory(ctx context.Context, entries []abstractions.NamedEntry) error
 	// SweepHistory deletes up to limit of the oldest entries, if they are too old.
 	SweepHistory(ctx context.Context, limit int) (deleted int, err error)
 
-	// Version is that of the tables: 0 if there are none.
+	// Version returns the version of the tables, and 0 without tables.
 	Version(ctx context.Context) (int, error)
-	// Migrate makes the tables while nobody else does.
+	// Migrate makes the tables, under a lock of the database.
 	Migrate(ctx context.Context) error
 
 	// Verdict judges an error of the client library.
@@ -90,7 +89,7 @@ type Op struct {
 	Release *abstractions.ReleaseRequest
 }
 
-// Applied is what an op did.
+// Applied is the outcome of an [Op].
 type Applied struct {
 	providerkit.Change
 	After providerkit.Record // as written; as read if nothing was

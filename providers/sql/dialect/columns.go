@@ -13,7 +13,7 @@ import (
 type Row struct {
 	providerkit.Record
 	Version             int64                // rises with every change; 0 if there is no row
-	Memory              []byte               // of which Record.Ended is what matters to the request: see ended.go
+	Memory              []byte               // of ended IDs; Record.Ended has those of the request: see ended.go
 	At                  providerkit.HostTime // of the read
 	Ends                providerkit.HostDeadline
 	TTLMicros, acquired *int64
@@ -54,7 +54,7 @@ func (r *Row) Settle(id string) {
 }
 
 // settleAgain is for a row that has more time left than its TTL: it may have been written after the read has begun, although no clock
-// has gone back. Its deadline stays then.
+// has gone back. In that case its deadline stays.
 func (r *Row) settleAgain() {
 	left, late := r.Left, time.UnixMicro(r.seen)
 	r.Unsettled = false
@@ -65,7 +65,7 @@ func (r *Row) settleAgain() {
 	}
 }
 
-// kept says whether a name that nobody holds is reserved for the first who waits, and for how long.
+// kept reports whether a free name is reserved for its first waiter, and for how long.
 func (r *Row) kept() (left time.Duration, ok bool) {
 	if r.ID != "" || r.waiters == "" || r.Ends.Wall == 0 || r.Ends.OtherBoot(r.At) {
 		return 0, false
@@ -74,7 +74,7 @@ func (r *Row) kept() (left time.Duration, ok bool) {
 	return left, left > 0 && left < longestTurn
 }
 
-// Encode fills in the columns of what a rule has changed, and returns the version that this follows.
+// Encode fills in the columns that a rule has changed, and returns the version of the row before.
 func (r *Row) Encode() (before int64) {
 	before, r.Version = r.Version, max(r.Version+1, r.At.Wall.UnixMicro())
 	r.TTLMicros, r.MetadataText, r.Memory, r.acquired = nil, EncodeMetadata(r.Metadata), EncodeEnded(r.Ended, r.Memory), nil
@@ -88,10 +88,10 @@ func (r *Row) Encode() (before int64) {
 	return before
 }
 
-// HashBytes is how much is stored of the hash of an ID.
+// HashBytes is the stored length of the hash of an ID, in bytes.
 const HashBytes = 8
 
-// HashOf stands for an ID among those who wait, and in the memory of ended ones.
+// HashOf returns the hash of an ID. It stands for the ID in the queue of waiters, and in the memory of ended IDs.
 func HashOf(id string) []byte { return AppendHash(nil, id) }
 
 func AppendHash(to []byte, id string) []byte {
@@ -108,7 +108,7 @@ func EncodeMetadata(metadata map[string]string) string {
 	return string(text)
 }
 
-// decodeMetadata returns nil for none, and for what somebody else wrote there.
+// decodeMetadata returns nil for no metadata, and for a text that leasing has not written.
 func decodeMetadata(text string) map[string]string {
 	if text == "{}" {
 		return nil

@@ -17,7 +17,7 @@ const (
 	endedSecond  = endedMark + 1 // where the second is
 	EndedBytes   = endedSecond + 4
 	brokenByMark = 1
-	// So many are dropped at a time, once all of them are too old: the memory of a name that was busy shrinks by one then.
+	// So many are dropped at a time, once all of them are too old. So the memory of a name that was busy shrinks by one entry at a time.
 	EndedDropped = 2
 )
 
@@ -49,8 +49,8 @@ func decodeEnded(stored []byte, holder, id string) (ended providerkit.Ended) {
 	return ended
 }
 
-// EncodeEnded adds to the memory of a row what a rule has added to what decodeEnded has returned, within the bounds of
-// providerkit.Ended. It is never nil.
+// EncodeEnded adds the IDs that a rule has ended to the stored memory of a row, within the bounds of
+// providerkit.Ended. An ID that the memory has already is left out. The result is never nil.
 func EncodeEnded(ended providerkit.Ended, stored []byte) []byte {
 	for i := range ended {
 		hash := HashOf(ended[i].ID)

@@ -40,7 +40,7 @@ func TestEndedIDsAreFoundAgain(t *testing.T) {
 	require.Nil(t, decodeEnded(nil, "holder", "id"))
 }
 
-// What is remembered is what the rule remembers, and sometimes more: what is too old is dropped by and by.
+// A row remembers the IDs of the rule, and sometimes more: old IDs are dropped by and by.
 func TestEndedIDsAreDroppedByAndBy(t *testing.T) {
 	const long = int64(providerkit.EndedFor/time.Second) + 1
 	var rule providerkit.Ended

@@ -12,24 +12,24 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
 )
 
-// LineUp is a queue as a row has it: a line for each waiter, of what it is called here, the channel on which its process is
-// woken, since when it waits, its ID and its owner.
+// LineUp is the queue in a row, with a line for each waiter: its hash, the channel on which its process is
+// woken, the time since which it waits, its ID and its owner.
 type LineUp string
 
-// Head is the first who waits.
+// Head returns the first waiter, and its channel.
 func (q LineUp) Head() (waiter, channel string) {
 	waiter, rest, _ := strings.Cut(string(q), " ")
 	channel, _, _ = strings.Cut(rest, " ")
 	return waiter, channel
 }
 
-// Rest are those behind the first.
+// Rest returns the queue behind its first waiter.
 func (q LineUp) Rest() LineUp {
 	_, rest, _ := strings.Cut(string(q), "\n")
 	return LineUp(rest)
 }
 
-// Without returns the queue without a waiter, and whether it was there.
+// Without returns the queue without a waiter, and reports whether the waiter was in the queue.
 func (q LineUp) Without(waiter string) (left LineUp, was bool) {
 	for at := q; at != ""; at = at.Rest() {
 		if strings.HasPrefix(string(at), waiter) {
@@ -54,7 +54,7 @@ func (q LineUp) list(now time.Time, lives func(channel string) bool) (list []abs
 	return list
 }
 
-// leave takes a waiter out. If the name is kept for it, it is the next one's turn then.
+// leave takes a waiter out. If the name is kept for that waiter, the turn passes to the next waiter.
 func (q *LineUp) leave(waiter string, kept bool) (c providerkit.Change) {
 	head, _ := q.Head()
 	turn := kept && head == waiter
@@ -63,9 +63,9 @@ func (q *LineUp) leave(waiter string, kept bool) (c providerkit.Change) {
 	return c
 }
 
-// admit applies the rule of an acquire, unless the name is kept for another claim, for what is left of a
-// reservation. One that waits joins the queue if it is refused, and leaves it when it gets the name; then so
-// does a first one that has let its turn pass.
+// admit applies the rule of an acquire, unless the name is kept for another claim, for the rest of a
+// reservation. A claim that waits joins the queue if it is refused, and leaves the queue when it gets the name. In that case
+// a first waiter that has let its turn pass leaves with it.
 func (w *Wakeups) admit(r *Row, op *Op) providerkit.Change {
 	free, before := r.ID == "", r.Record
 	waiter := WaiterOf(op.ID)
@@ -99,5 +99,5 @@ func (w *Wakeups) admit(r *Row, op *Op) providerkit.Change {
 // set back.
 const longestTurn = time.Minute
 
-// Polled is the channel of those who poll, as it is stored.
+// Polled is the stored channel of waiters that poll.
 var Polled = hex.EncodeToString(unheard[:])

@@ -9,8 +9,8 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
 )
 
-// Options are the options that all dialects have. The Options of a dialect have a field of the same name and
-// meaning for each.
+// Options are the options of all dialects. A dialect's own Options repeat each field, with the same name and
+// meaning.
 type Options struct {
 	Table                    string
 	Create                   bool

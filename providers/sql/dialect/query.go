@@ -45,7 +45,7 @@ func (q ViaSQL) Query(ctx context.Context, statement string, args []any, each fu
 	return rows.Close()
 }
 
-// Run runs a statement for its effect.
+// Run runs a statement that returns no rows.
 func Run(ctx context.Context, on Statements, statement string, args ...any) error {
 	return on.Query(ctx, statement, args, func(Scan) error { return nil })
 }
@@ -74,8 +74,8 @@ func (l Limited) Query(ctx context.Context, statement string, args []any, each f
 	return l.Statements.Query(ctx, statement, args, each)
 }
 
-// Beyond comes after all names that begin with a prefix: it is longer than a name can be, of the last code point that there is.
-// UTF-8 sorts like its code points do.
+// Beyond returns a text that sorts after all names with a prefix. It is longer than a name can be, and consists of the last code
+// point of Unicode: UTF-8 sorts in the order of code points.
 func Beyond(prefix string) string {
 	return prefix + strings.Repeat(string(utf8.MaxRune), abstractions.MaxNameBytes/utf8.UTFMax+1)
 }

@@ -7,13 +7,13 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
 )
 
-// Recording says what goes into the history table, and for how long.
+// Recording says which changes go into the history table, and for how long.
 type Recording struct {
 	Changes, Renewals bool
 	Retention         time.Duration // 0 for ever
 }
 
-// Kept are the entries of a change that go there.
+// Kept returns the entries of a change for the history table.
 func (r Recording) Kept(name string, c *providerkit.Change) (entries []abstractions.NamedEntry) {
 	for _, e := range []*providerkit.Note{&c.Expired, &c.Note} {
 		if r.Changes && e.Kind != "" && (e.Kind != abstractions.HistoryRenewed || r.Renewals) {
@@ -23,7 +23,7 @@ func (r Recording) Kept(name string, c *providerkit.Change) (entries []abstracti
 	return entries
 }
 
-// NoteArgs are the columns of an entry.
+// NoteArgs returns the columns of an entry.
 func NoteArgs(e *abstractions.NamedEntry) []any {
 	return []any{e.Name, e.Time.UnixMicro(), string(e.Kind), e.Fingerprint.String(), e.Owner, e.Token, e.Actor, e.Reason}
 }

@@ -20,8 +20,8 @@ type RowStore struct {
 	*Wakeups
 }
 
-// NewRowStore returns the row store of a dialect. The clock is zero where rows bring the time along, and columns is how many of
-// [Row.Columns] a row has. listen is that of [NewWakeups].
+// NewRowStore returns the row store of a dialect. The clock is zero where rows bring the time along. columns is the number of
+// [Row.Columns] in a row. [NewWakeups] takes listen.
 func NewRowStore(
 	s *Store, in RowDialect, clock func() providerkit.HostTime, columns int, listen func(context.Context, *Wakeups) (providerkit.Connection, error),
 ) *RowStore {
@@ -32,7 +32,7 @@ func NewRowStore(
 
 // RowDialect is the part that each dialect of a [RowStore] does in a way of its own.
 type RowDialect interface {
-	Statements // those that only read
+	Statements // that only read
 	// Change makes a change of a row, atomically.
 	Change(ctx context.Context, name, id string, rule func(*Row) providerkit.Change) (Applied, error)
 	// Lives says whether the process behind a waiter's channel may be alive.
@@ -52,8 +52,8 @@ func (s *RowStore) Apply(ctx context.Context, op Op) (Applied, error) {
 	return done, err
 }
 
-// Decide applies a rule to a row, and fills in what is stored of a change. A name that has become free is reserved for the first
-// who waits, if anybody does; freed are those who do. Those whose process is gone lose their place.
+// Decide applies a rule to a row, and fills in the columns of the change. A name that has become free is reserved for its first
+// waiter, and freed is its queue. Waiters whose process is gone lose their places.
 func (s *RowStore) Decide(r *Row, rule func(*Row) providerkit.Change) (done Applied, freed LineUp) {
 	done.Change = rule(r)
 	done.After = r.Record
@@ -79,7 +79,7 @@ func (s *RowStore) Decide(r *Row, rule func(*Row) providerkit.Change) (done Appl
 	return done, r.waiters
 }
 
-// Dequeue takes a claim out of a name's queue. If it was its turn, it is the next one's then.
+// Dequeue takes a claim out of a name's queue. A turn that the claim had passes to the next waiter.
 func (s *RowStore) Dequeue(ctx context.Context, name, waiter string) error {
 	_, err := s.in.Change(ctx, name, "", func(r *Row) providerkit.Change {
 		_, kept := r.kept()
@@ -143,7 +143,7 @@ func (s *RowStore) Waiting(ctx context.Context, name string) ([]abstractions.Wai
 	return r.waiters.list(r.Now, s.in.Lives), err
 }
 
-// Turns finds the waiters whose turn it is, or for whom nobody stands in the way.
+// Turns finds the waiters that have their turn, or that no other claim stands in the way of.
 func (s *RowStore) Turns(ctx context.Context, all []Turn) (waiters []string, err error) {
 	names := make([]any, len(all))
 	for i := range all {
@@ -152,7 +152,7 @@ func (s *RowStore) Turns(ctx context.Context, all []Turn) (waiters []string, err
 	rows, err := s.Rows(ctx, s.in, names)
 	for _, w := range all {
 		r := rows[w.Name]
-		if r == nil { // nobody has it
+		if r == nil { // the name is new
 			r = &Row{}
 		}
 		_, kept := r.kept()

@@ -15,17 +15,17 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providerkit/waitqueue"
 )
 
-// Who waits for a name stands in its row, in the order of arrival: the hash of the claim, and the channel on which its
-// process listens, 8 bytes each. So leaving, reserving and waking touch no other row and no index. A thousand wait at
-// most; others poll. Who they are stands in the row too on SQLite (lineUp), and on PostgreSQL in a table of its own, which
-// nobody needs to be served.
+// The row of a name has its waiters in the order of arrival: the hash of the claim, and the channel on which its
+// process listens, 8 bytes each. So leaving, reserving and waking touch no other row and no index. At most 1024 claims
+// wait; others poll. The waiters' identities are in the row too on SQLite (LineUp), and on PostgreSQL in a table of its own, which
+// no waiter needs to be served.
 const (
 	WaiterBytes  = 2 * HashBytes
 	MostWaiters  = 1024
 	channelBytes = HashBytes
 )
 
-// unheard is the channel of those who poll.
+// unheard is the channel of waiters that poll.
 var unheard [channelBytes]byte
 
 // Wakeups are the claims of this provider that wait, by the names they wait for. A statement that frees a name
@@ -36,24 +36,24 @@ type Wakeups struct {
 	Polls        atomic.Bool // since nothing can wake this process
 }
 
-// Turns is how wakeups reach the database where they can't listen.
+// Turns are the requests of wakeups to the database where they can't listen.
 type Turns interface {
-	// Turns finds those of the waiters whose turn it is.
+	// Turns finds the waiters that have their turn.
 	Turns(ctx context.Context, all []Turn) (ids []string, err error)
 	// Dequeue takes a waiter out of a name's queue.
 	Dequeue(ctx context.Context, name, id string) error
 }
 
-// Turn is one that waits for a name.
+// Turn is a waiter and the name that it waits for.
 type Turn struct {
 	Name string `json:"name"`
 	ID   string `json:"id"`
 }
 
-// ErrPolls is for where nothing can wake a process.
+// ErrPolls says that nothing can wake this process.
 var ErrPolls = errors.New("waiters have to poll")
 
-// NewWakeups takes a function that connects to listen, and fails with [ErrPolls] where it never can.
+// NewWakeups takes a function that connects to listen. The function fails with [ErrPolls] where no process can be woken.
 func NewWakeups(in Turns, listen func(context.Context, *Wakeups) (providerkit.Connection, error)) *Wakeups {
 	w := &Wakeups{ChannelBytes: make([]byte, channelBytes)}
 	_, _ = rand.Read(w.ChannelBytes) // never fails
@@ -71,10 +71,10 @@ func NewWakeups(in Turns, listen func(context.Context, *Wakeups) (providerkit.Co
 	return w
 }
 
-// WaiterOf is what a claim is called here.
+// WaiterOf returns the name of a claim among waiters: its hash, in hexadecimal digits.
 func WaiterOf(id string) string { return hex.EncodeToString(HashOf(id)) }
 
-// ChannelOf is where to wake a claim; nil unless it waits.
+// ChannelOf returns the channel on which to wake a claim. It is nil unless the claim waits.
 func (w *Wakeups) ChannelOf(id string) []byte {
 	if !w.Waits() {
 		return nil
@@ -93,7 +93,7 @@ func (w *Wakeups) Wait(ctx context.Context, req abstractions.WaitRequest) (abstr
 	return w.Register(ctx, req.Name, WaiterOf(req.ID))
 }
 
-// Message takes "waiter delay": ask after so many milliseconds. It returns the waiter if that is now, and "" otherwise, which wakes nobody.
+// Message takes "waiter delay": ask after so many milliseconds. It returns the waiter if that is now, and "" otherwise, which wakes no waiter.
 func (w *Wakeups) Message(text string) (now string) {
 	id, delay, _ := strings.Cut(text, " ")
 	after, err := strconv.Atoi(delay)
@@ -109,7 +109,7 @@ const (
 	turnsMost  = 80 * time.Millisecond
 )
 
-// poller stands in for a listener where there is none: it asks, for all the waiters of a provider at once, whose turn it is.
+// poller stands in for a listener. It asks the database which waiters have their turns, for all waiters of a provider at once.
 type poller struct {
 	*Wakeups
 	in    Turns

@@ -37,7 +37,7 @@ func (m *backend) Change(ctx context.Context, name, id string, rule func(*dialec
 	return m.changeOn(ctx, m, name, id, rule)
 }
 
-// changeOn begins again if the row has changed since it was read. Who loses that race lost it to a change that was made.
+// changeOn begins again if the row has changed since it was read. Each lost race is another claim's change.
 func (m *backend) changeOn(ctx context.Context, on dialect.Statements, name, id string, rule func(*dialect.Row) providerkit.Change) (done dialect.Applied, err error) {
 	for n := 0; n == 0 && err == nil; {
 		var r *dialect.Row
@@ -69,7 +69,7 @@ func (m *backend) write(ctx context.Context, on dialect.Statements, r *dialect.R
 		}
 		return n, err
 	}
-	// It is sent as a whole, and one transaction: the server waits for nobody before its end.
+	// It is sent as a whole, and one transaction: the server waits for no client before its end.
 	statement = "START TRANSACTION; " + statement + "; SET @leasing_written = (ROW_COUNT() = 1)"
 	for _, e := range notes {
 		statement, args = statement+"; "+m.SQL["note"], append(args, dialect.NoteArgs(&e)...)
@@ -158,7 +158,7 @@ func until(r *dialect.Row) int64 {
 // Lives does not know.
 func (m *backend) Lives(string) bool { return true }
 
-// Sweep deletes those of the rows it has looked at that nobody has changed since.
+// Sweep deletes the rows of its page that have not changed since they were read.
 func (m *backend) Sweep(ctx context.Context, after *string, limit int, idle time.Duration) (deleted int, last string, err error) {
 	return m.SweepPage(ctx, m, after, limit, idle, func(old []*dialect.Row) (int, error) {
 		var args []any
@@ -247,5 +247,5 @@ func tablesOf(table string) dialect.Tables {
 	}, dialect.RowStatements, files)
 }
 
-// columnsRead is how many of Row.Columns are read, and columnsStored how many are stored.
+// columnsRead is the number of Row.Columns that are read, and columnsStored the number that are stored.
 const columnsRead, columnsStored = 19, 14

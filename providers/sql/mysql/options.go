@@ -36,7 +36,7 @@ type Options struct {
 	// Open sends no request.
 	Create bool `json:"create"`
 
-	// Retention is how long a name is remembered after its last use, 1 ms to
+	// Retention is the time for which a name is remembered after its last use, 1 ms to
 	// 10 years: see Provider.Sweep. A request that is delayed for longer may
 	// take effect although its claim was released. Default 1 h;
 	// leasing.Infinite, "forever", never forgets.
@@ -45,7 +45,7 @@ type Options struct {
 	// the transaction of the change. HistoryRenewals also records renewals.
 	History         bool `json:"history"`
 	HistoryRenewals bool `json:"history_renewals"`
-	// HistoryRetention is how long entries are kept. Default 30 days; leasing.Infinite
+	// HistoryRetention is the time for which entries are kept. Default 30 days; leasing.Infinite
 	// keeps them for ever.
 	HistoryRetention time.Duration `json:"history_retention" option:"default=720h,min=1ms,max=87600h,forever"`
 
@@ -63,7 +63,7 @@ func (o Options) MarshalJSON() ([]byte, error) { return providerkit.MarshalJSON(
 // durations that are not written as text.
 func (o *Options) UnmarshalJSON(data []byte) error { return providerkit.UnmarshalJSON(data, o) }
 
-// common returns the options that all dialects have.
+// common returns the options of all dialects.
 func (o *Options) common() dialect.Options {
 	return dialect.Options{
 		Table: o.Table, Create: o.Create, Retention: o.Retention, History: o.History, HistoryRenewals: o.HistoryRenewals,
@@ -122,7 +122,7 @@ func (o *Options) readURL() (sqldriver.Connector, error) {
 	config.User, config.Passwd, config.DBName = u.User, u.Password.Reveal(), database[1:]
 	config.Timeout, config.MultiStatements, config.InterpolateParams = connectTimeout, true, true
 	config.DialFunc = providerkit.NewDialer().DialContext
-	config.Logger = &mysql.NopLogger{} // what goes wrong is in the errors
+	config.Logger = &mysql.NopLogger{} // the errors say the same
 	connector, err := mysql.NewConnector(config)
 	if err != nil {
 		return nil, providerkit.BadURL("a host and parameters that go-sql-driver/mysql understands")

@@ -12,7 +12,7 @@ import (
 
 // DefaultSchema is the default of Options.Schema. It is a schema of the library's own for two reasons:
 //
-//   - Statements name it. With the search path of a session two roles could find two tables "lease",
+//   - Statements name their schema. With the search path of a session two roles could find two tables "lease",
 //     and hold one name at the same time.
 //   - Since PostgreSQL 15 an ordinary role may not create tables in the schema "public"
 //     (https://www.postgresql.org/docs/release/15.0/).
@@ -50,7 +50,7 @@ type Options struct {
 	// Open sends no request.
 	Create bool `json:"create"`
 
-	// Retention is how long a name is remembered after its last use, 1 ms to
+	// Retention is the time for which a name is remembered after its last use, 1 ms to
 	// 10 years: see Provider.Sweep. A request that is delayed for longer may
 	// take effect although its claim was released. Default 1 h;
 	// leasing.Infinite, "forever", never forgets.
@@ -59,7 +59,7 @@ type Options struct {
 	// the transaction of the change. HistoryRenewals also records renewals.
 	History         bool `json:"history"`
 	HistoryRenewals bool `json:"history_renewals"`
-	// HistoryRetention is how long entries are kept. Default 30 days; leasing.Infinite
+	// HistoryRetention is the time for which entries are kept. Default 30 days; leasing.Infinite
 	// keeps them for ever.
 	HistoryRetention time.Duration `json:"history_retention" option:"default=720h,min=1ms,max=87600h,forever"`
 
@@ -82,7 +82,7 @@ func (o Options) MarshalJSON() ([]byte, error) { return providerkit.MarshalJSON(
 // durations that are not written as text.
 func (o *Options) UnmarshalJSON(data []byte) error { return providerkit.UnmarshalJSON(data, o) }
 
-// common returns the options that all dialects have.
+// common returns the options of all dialects.
 func (o *Options) common() dialect.Options {
 	return dialect.Options{
 		Table: o.Table, Create: o.Create, Retention: o.Retention, History: o.History, HistoryRenewals: o.HistoryRenewals,

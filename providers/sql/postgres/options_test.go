@@ -32,7 +32,7 @@ func TestOptionsFromJSON(t *testing.T) {
 	require.ErrorContains(t, json.Unmarshal([]byte(`{"ttl": "3s"}`), &Options{}), "ttl")
 }
 
-// T52: what a URL sets is read, for every field that has a tag.
+// T52: a URL's parameter reaches its field, for every field that has a tag.
 func TestTrap_T52_OptionsFromURLAreUsed(t *testing.T) {
 	options := Options{URL: "postgres://u:p@h:5432/d?sslmode=disable&schema=ops&application_name=x&table=locks&retention=90m&history=true&history_renewals=1&history_retention=forever&timeout=3s&create=true&no_wakeups=true"}
 	_, where, err := options.complete()

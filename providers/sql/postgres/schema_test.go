@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A role that may not create tables is told what somebody else must run, and
-// can work once they have.
+// A role that may not create tables is told the statements to run, and
+// can work once another role has run the statements.
 func TestRoleWithoutRightsIsToldTheStatements(t *testing.T) {
 	ctx, schema := bounded(t), newSchema(t)
 	role := "limited_" + schema

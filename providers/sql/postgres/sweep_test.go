@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A row that somebody has locked is left for the next time.
+// A row that a transaction has locked is left for the next sweep.
 func TestSweepWaitsForNobody(t *testing.T) {
 	ctx, p := bounded(t), database.New(t)("retention", "1h") // a release sweeps, too
 	for _, name := range []string{"a", "b"} {

@@ -286,7 +286,7 @@ func TestTurnsAreAskedForByText(t *testing.T) {
 	}
 }
 
-// What PostgreSQL knows of those who have waited is forgotten, now and then and with the name; not of those who still wait.
+// The identities of waiters that have left are forgotten, now and then and with the name. The identities of waiters in the queue stay.
 func TestThoseWhoHaveWaitedAreForgotten(t *testing.T) {
 	ctx, open := bounded(t), database.New(t)
 	p := open("retention", "1h")

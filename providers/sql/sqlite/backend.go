@@ -14,23 +14,23 @@ import (
 )
 
 // sqlite is the backend on an SQLite file. Every change is a transaction that
-// holds the write lock from its beginning, and reads the clocks when it has it.
+// holds the write lock from its beginning, and reads the clocks under that lock.
 type sqlite struct {
 	*dialect.RowStore
-	dialect.Statements // those that only read, beside the writers: in WAL mode a reader waits for nobody
+	dialect.Statements // that only read, beside the writers: in WAL mode a reader waits for no writer
 	db                 *sqliteDatabase
 	// Changes that come at the same time share a transaction, and its sync.
 	changes *batch.Batcher[*sqliteChange]
 }
 
-// sqliteChange is a change of one row and what came of it.
+// sqliteChange is a change of one row, and its outcome.
 type sqliteChange struct {
 	name, id string
 	rule     func(*dialect.Row) providerkit.Change
 	batch.Outcome
 	left  atomic.Bool // the caller has left
 	done  dialect.Applied
-	freed dialect.LineUp // who waits for a name that is free now
+	freed dialect.LineUp // the waiters of a name that is free now
 }
 
 // Change makes a change, in a transaction with others.
@@ -43,8 +43,8 @@ func (s *sqlite) Change(ctx context.Context, name, id string, rule func(*dialect
 	return c.done, c.Err()
 }
 
-// applyMany makes changes one after the other, in one transaction, for those who still wait
-// for them. If they are refused each is made by itself: what stands in one's way is not the
+// applyMany makes changes one after the other, in one transaction, for callers that still wait
+// for their answers. If the changes are refused each is made by itself: an obstacle of one change is not the
 // others'.
 func (s *sqlite) applyMany(ctx context.Context, all []*sqliteChange, _ bool) {
 	err := s.db.write(ctx, func(on dialect.Statements) error {
@@ -93,7 +93,7 @@ func (s *sqlite) changeOn(ctx context.Context, on dialect.Statements, c *sqliteC
 	return s.append(ctx, on, s.Record.Kept(c.name, &c.done.Change))
 }
 
-// Renew always waits: the write lock is that of the whole file. Those before it are few, since changes share transactions.
+// Renew always waits: the write lock is that of the whole file. Few writers are before it, since changes share transactions.
 func (s *sqlite) Renew(ctx context.Context, reqs []abstractions.RenewRequest, _ bool) ([]abstractions.RenewResult, error) {
 	results := make([]abstractions.RenewResult, len(reqs))
 	err := s.db.write(ctx, func(on dialect.Statements) error {
@@ -188,5 +188,5 @@ func sqliteTables(table string) dialect.Tables {
 	}, dialect.RowStatements, files)
 }
 
-// sqliteColumns is how many of Row.Columns are read and stored.
+// sqliteColumns is the number of Row.Columns that are read and stored.
 const sqliteColumns = 16

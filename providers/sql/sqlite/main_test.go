@@ -64,7 +64,7 @@ func (s *sqlite) Execute(ctx context.Context, statement string, args ...any) err
 }
 
 // rawSqlite is a connection of the test's own to p's file, with these
-// statements run. It has waited for nobody.
+// statements run. It waits for no lock.
 func rawSqlite(t testing.TB, p *Provider, statements string) *sqlite3.Conn {
 	t.Helper()
 	conn, err := sqlite3.Open(pathOf(t, p))

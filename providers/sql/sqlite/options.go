@@ -21,7 +21,7 @@ type Options struct {
 	// URL is "sqlite:///folder/file.db", or "sqlite://file.db" relative to the working
 	// directory. The query may set the fields below that have a tag, from Table on.
 	URL string `json:"url" option:"secret"`
-	// Path is the path of the file, as the system writes it.
+	// Path is the path of the file, in the system's own form.
 	Path string `json:"path"`
 	// DB is your own database handle. It stays open when the provider closes.
 	// The database must have WAL mode and a busy timeout set.
@@ -34,7 +34,7 @@ type Options struct {
 	// Open sends no request.
 	Create bool `json:"create"`
 
-	// Retention is how long a name is remembered after its last use, 1 ms to
+	// Retention is the time for which a name is remembered after its last use, 1 ms to
 	// 10 years: see Provider.Sweep. A request that is delayed for longer may
 	// take effect although its claim was released. Default 1 h;
 	// leasing.Infinite, "forever", never forgets.
@@ -43,7 +43,7 @@ type Options struct {
 	// the transaction of the change. HistoryRenewals also records renewals.
 	History         bool `json:"history"`
 	HistoryRenewals bool `json:"history_renewals"`
-	// HistoryRetention is how long entries are kept. Default 30 days; leasing.Infinite
+	// HistoryRetention is the time for which entries are kept. Default 30 days; leasing.Infinite
 	// keeps them for ever.
 	HistoryRetention time.Duration `json:"history_retention" option:"default=720h,min=1ms,max=87600h,forever"`
 
@@ -69,7 +69,7 @@ func (o Options) MarshalJSON() ([]byte, error) { return providerkit.MarshalJSON(
 // durations that are not written as text.
 func (o *Options) UnmarshalJSON(data []byte) error { return providerkit.UnmarshalJSON(data, o) }
 
-// common returns the options that all dialects have.
+// common returns the options of all dialects.
 func (o *Options) common() dialect.Options {
 	return dialect.Options{
 		Table: o.Table, Create: o.Create, Retention: o.Retention, History: o.History, HistoryRenewals: o.HistoryRenewals,

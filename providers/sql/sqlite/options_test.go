@@ -31,7 +31,7 @@ func TestOptionsFromJSON(t *testing.T) {
 	require.ErrorContains(t, json.Unmarshal([]byte(`{"ttl": "3s"}`), &Options{}), "ttl")
 }
 
-// T52: what a URL sets is read, for every field that has a tag.
+// T52: a URL's parameter reaches its field, for every field that has a tag.
 func TestTrap_T52_OptionsFromURLAreUsed(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a b%#?.db")
 	options := Options{URL: "sqlite://" + filepath.Dir(path) + "/a%20b%25%23%3F.db?table=locks&retention=90m&history=true&history_renewals=1&history_retention=forever&timeout=3s&synchronous=normal&one_host=true&create=true"}

@@ -97,7 +97,7 @@ func aRowOfVersionZero(t *testing.T, d Database) {
 	})
 }
 
-// Join has a claim wait for a name that another has.
+// Join makes a claim wait for a name that another claim holds.
 func Join(ctx context.Context, t testing.TB, p *sqllease.Provider, name, id string) abstractions.Wakeups {
 	t.Helper()
 	wakeups, err := p.Wait(ctx, abstractions.WaitRequest{Name: name, ID: id})

@@ -126,7 +126,7 @@ func historyIsInOrder(t *testing.T, d Database) {
 	})
 }
 
-// Entries that somebody else tells of are read as if the provider had written them.
+// Entries that an application writes are read like the provider's own.
 func historyOfOthers(t *testing.T, d Database) {
 	d.on(t, func(t *testing.T, open func(...string) *sqllease.Provider) {
 		ctx, p := Bounded(t), open("history", "true")

@@ -48,7 +48,7 @@ func Main(m *testing.M, d Database, roles map[string]func(args []string) error) 
 
 // Processes that start together on an empty database make its tables, and then
 // exclude each other: the holder of the lease makes a file that must not be
-// there, and removes it again. Each of them gets its turns.
+// there, and removes that file. Each process gets its turns.
 func processesExcludeEachOther(t *testing.T, d Database) {
 	guard := filepath.Join(t.TempDir(), "guard")
 	var children []*exec.Cmd

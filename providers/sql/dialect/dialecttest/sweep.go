@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The shares of a sweep, as the documentation of Provider.Sweep has them.
+// The shares of a sweep, as in the documentation of Provider.Sweep.
 const sweepBatch, sweepEvery = 500, 250
 
 // CountRows counts what is left in a table.
@@ -51,7 +51,7 @@ func oneOffNamesAreForgotten(t *testing.T, d Database) {
 	})
 }
 
-// Idle makes all names look unused for longer than they are.
+// Idle makes all names look unused for a longer time.
 func Idle(t testing.TB, p *sqllease.Provider, by time.Duration) {
 	t.Helper()
 	Execute(Bounded(t), t, p, fmt.Sprintf("UPDATE {lease} SET version = version - %d", by.Microseconds()))
@@ -106,7 +106,7 @@ func sweepGoesThroughTheWholeTable(t *testing.T, d Database) {
 	d.on(t, func(t *testing.T, open func(...string) *sqllease.Provider) {
 		ctx, p := Bounded(t), open("retention", "1h")
 		const names = 2*sweepBatch + 1
-		for i := range names { // a release of what never was leaves a row too
+		for i := range names { // a release of an unknown claim leaves a row too
 			require.NoError(t, p.Release(ctx, abstractions.ReleaseRequest{Name: fmt.Sprint("n", i), ID: "x"}))
 		}
 		Idle(t, p, 2*time.Hour)
@@ -200,7 +200,7 @@ SELECT 'reply/' || n, 1, '', '', '{}', 0, '', '', x'', '', 1, 0, '', 0 FROM seri
 	})
 }
 
-// T74: history is bounded by what is written, whether or not anything is released.
+// T74: each write bounds the history, with or without releases.
 func historyIsBoundedByWhatIsWritten(t *testing.T, d Database) {
 	d.on(t, func(t *testing.T, open func(...string) *sqllease.Provider) {
 		const most = 20 * sweepEvery

@@ -29,7 +29,7 @@ func Fingerprints(ids ...string) (claims []abstractions.Fingerprint) {
 	return claims
 }
 
-// Those of a process that has died are not listed any more, although they keep their places until it is their turn.
+// The waiters of a process that has died are not listed any more, although they keep their places until their turns.
 func theDeadAreNotListed(t *testing.T, d Database) {
 	d.on(t, func(t *testing.T, open func(...string) *sqllease.Provider) {
 		ctx, p, dead := Bounded(t), open(), open()
@@ -43,7 +43,7 @@ func theDeadAreNotListed(t *testing.T, d Database) {
 	})
 }
 
-// A hung waiter that nobody follows is not listed once its reservation has ended.
+// A hung waiter without a follower is not listed once its reservation has ended.
 func theLastThatHangsIsNotListed(t *testing.T, d Database) {
 	d.on(t, func(t *testing.T, open func(...string) *sqllease.Provider) {
 		ctx, p := Bounded(t), open()
