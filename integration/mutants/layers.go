@@ -44,9 +44,9 @@ var (
 	overPostgres  = tests{folder: "providers/sql/postgres", run: "^TestConformance(WithoutHistory)?$"}
 	ownPostgres   = own("providers/sql/postgres")
 	ownSQLite     = own("providers/sql/sqlite")
-	// sqliteOrMariaDB are the tests of both, whose rows the same code decides on.
-	sqliteOrMariaDB = tests{folder: ownSQLite.folder, skip: ownSQLite.skip, then: &mariadbs[0]}
-	mariadbs        = [3]tests{own("providers/sql/mysql"), {folder: "providers/sql/mysql", run: "^TestConformance_mariadb$"}}
+	// ofDialects are the tests of all SQL dialects, which ask the code that they share.
+	ofDialects = tests{folder: ownSQLite.folder, skip: ownSQLite.skip, then: &tests{folder: ownPostgres.folder, skip: ownPostgres.skip, then: &mariadbs[0]}}
+	mariadbs   = [3]tests{own("providers/sql/mysql"), {folder: "providers/sql/mysql", run: "^TestConformance_mariadb$"}}
 	// sequences is the suite of package sequencetest, which anybody's store can run.
 	sequences = tests{folder: "sequence/memsequence", run: "^TestConformance_memory$"}
 )
@@ -74,9 +74,8 @@ var areas = []area{
 	{"providers/sql/postgres/pgkit/", "postgres", [3]tests{{folder: "providers/sql/postgres/pgkit", then: &ownPostgres}}},
 	{"providers/sql/postgres/", "postgres", [3]tests{ownPostgres, overPostgres}},
 	{"providers/sql/mysql/", "mariadb", mariadbs},
-	{"providers/sql/dialect/columns.go", "mariadb", [3]tests{{folder: "providers/sql/dialect", then: &sqliteOrMariaDB}, overSQLite}}, // also the two clocks of MariaDB
-	{"providers/sql/dialect/", "sqlite", [3]tests{{folder: "providers/sql/dialect", then: &ownSQLite}, overSQLite}},
-	{"providers/sql/", "sqlite", [3]tests{ownSQLite, overSQLite}}, // also what is shared
+	{"providers/sql/dialect/", "sqlite", [3]tests{{folder: "providers/sql/dialect", then: &ofDialects}, overSQLite}},
+	{"providers/sql/", "sqlite", [3]tests{ofDialects, overSQLite}}, // the shared driver, and the verdicts on errors
 	{"providers/redis/internal/redlock/", "redlock", [3]tests{own("providers/redis/internal/redlock"), redlocks}},
 	{"providers/redis/internal/script/scripts/prelude.lua", "redlock", [3]tests{own("providers/redis/internal/redlock"), redlocks}},
 	{"providers/redis/internal/script/scripts/vote.lua", "redlock", [3]tests{own("providers/redis/internal/redlock"), redlocks}},

@@ -10,13 +10,12 @@ import (
 // variable names or on a developer's machine: a module's slug, its package, the
 // variable, and the URL without it.
 var providers = map[string][3]string{
-	"providers-blob":         {"bloblease", "", "azblob:///leases?connection_string_env=LEASING_TEST_AZURITE&create=true"},
-	"providers-cosmos":       {"cosmoslease", "LEASING_TEST_COSMOS", "cosmos+http://:a2V5@127.0.0.1:8081/app/leases?create=true"},
-	"providers-s3":           {"s3lease", "LEASING_TEST_S3", "s3://access:secret@leasing?endpoint=http://127.0.0.1:7070&path_style=true"},
-	"providers-etcd":         {"etcdlease", "LEASING_TEST_ETCD", "etcd://127.0.0.1:2379"},
-	"providers-redis":        {"redislease", "LEASING_TEST_REDIS", "redis://127.0.0.1:6379"},
-	"providers-sql-mysql":    {"mysqllease", "LEASING_TEST_MARIADB", "mysql://root@127.0.0.1:3306/leasing?create=true"},
-	"providers-sql-postgres": {"postgreslease", "LEASING_TEST_POSTGRES", "postgres://postgres@127.0.0.1:5432/postgres?create=true"},
+	"providers-blob":      {"bloblease", "", "azblob:///leases?connection_string_env=LEASING_TEST_AZURITE&create=true"},
+	"providers-cosmos":    {"cosmoslease", "LEASING_TEST_COSMOS", "cosmos+http://:a2V5@127.0.0.1:8081/app/leases?create=true"},
+	"providers-s3":        {"s3lease", "LEASING_TEST_S3", "s3://access:secret@leasing?endpoint=http://127.0.0.1:7070&path_style=true"},
+	"providers-etcd":      {"etcdlease", "LEASING_TEST_ETCD", "etcd://127.0.0.1:2379"},
+	"providers-redis":     {"redislease", "LEASING_TEST_REDIS", "redis://127.0.0.1:6379"},
+	"providers-sql-mysql": {"mysqllease", "LEASING_TEST_MARIADB", "mysql://root@127.0.0.1:3306/leasing?create=true"},
 }
 
 // commands are the modules that are programs themselves, and arguments that use each. FOLDER is a new folder.

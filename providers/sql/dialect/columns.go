@@ -94,12 +94,14 @@ const HashBytes = 8
 // HashOf returns the hash of an ID. It stands for the ID in the queue of waiters, and in the memory of ended IDs.
 func HashOf(id string) []byte { return AppendHash(nil, id) }
 
+// AppendHash appends the hash of an ID: see [HashOf].
 func AppendHash(to []byte, id string) []byte {
 	var text [64]byte // most IDs fit, and need no memory of their own
 	sum := sha256.Sum256(append(text[:0], id...))
 	return append(to, sum[:HashBytes]...)
 }
 
+// EncodeMetadata returns metadata as a JSON object.
 func EncodeMetadata(metadata map[string]string) string {
 	if len(metadata) == 0 {
 		return "{}"
@@ -130,6 +132,7 @@ func Micros(d time.Duration) *int64 {
 	return &us
 }
 
+// FromMicros is the inverse of [Micros].
 func FromMicros(us *int64) time.Duration {
 	if us == nil || *us > int64(abstractions.Infinite/time.Microsecond) {
 		return abstractions.Infinite

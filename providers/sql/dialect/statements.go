@@ -43,7 +43,7 @@ func StatementIn(files fs.FS, file string, holes map[string]string) string {
 			name, argument, takes := strings.Cut(strings.Trim(hole, "{}"), ":")
 			text, known := holes[name]
 			if !known {
-				panic("sqllease: " + file + ": nothing for " + hole)
+				panic("dialect: " + file + ": nothing for " + hole)
 			}
 			if takes { // else it may have parameters
 				text = strings.ReplaceAll(text, "?", argument)

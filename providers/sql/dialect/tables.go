@@ -101,6 +101,7 @@ func (t *Tables) Install(ctx context.Context, on Statements, statements []string
 	return nil
 }
 
+// CheckVersion refuses tables of another version than [SchemaVersion]. 0 stands for missing tables.
 func CheckVersion(found int) error {
 	switch {
 	case found == 0:

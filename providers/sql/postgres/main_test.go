@@ -51,7 +51,6 @@ var (
 	hinted         = dialecttest.Hinted
 	listed         = dialecttest.Listed
 	fingerprints   = dialecttest.Fingerprints
-	historyOf      = dialecttest.HistoryOf
 	openTest       = database.OpenTest
 )
 

@@ -52,7 +52,7 @@ func (p *postgres) Renew(ctx context.Context, reqs []abstractions.RenewRequest, 
 			return err
 		}
 		if n < 0 || n >= len(results) {
-			return errors.New("sqllease: an answer to no request")
+			return errors.New("postgreslease: an answer to no request")
 		}
 		req, result := &reqs[n], &results[n]
 		switch {

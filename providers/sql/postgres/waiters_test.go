@@ -275,7 +275,7 @@ func TestABatchHeedsThePostgresQueue(t *testing.T) {
 	take(ctx, t, p, "z", "waiter")
 }
 
-// What a notification says is what wakeups.message understands.
+// Wakeups.Message understands the text of a notification.
 func TestTurnsAreAskedForByText(t *testing.T) {
 	text, err := json.Marshal([]dialect.Turn{{Name: "n", ID: dialect.WaiterOf("a")}})
 	require.NoError(t, err)

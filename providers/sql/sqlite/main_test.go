@@ -31,28 +31,13 @@ func TestDialect(t *testing.T) { dialecttest.Run(t, database) }
 
 // The helpers that all dialects share.
 var (
-	withParameters = dialecttest.WithParameters
-	bounded        = dialecttest.Bounded
-	claimOf        = dialecttest.ClaimOf
-	renewalOf      = dialecttest.RenewalOf
-	releaseOf      = dialecttest.ReleaseOf
-	lostBecause    = dialecttest.LostBecause
-	execute        = dialecttest.Execute
-	inTables       = dialecttest.InTables
-	countRows      = dialecttest.CountRows
-	idle           = dialecttest.Idle
-	setBack        = dialecttest.SetBack
-	exactly        = dialecttest.Exactly
-	serverTime     = dialecttest.ServerTime
-	expiry         = dialecttest.Expiry
-	take           = dialecttest.Take
-	join           = dialecttest.Join
-	refused        = dialecttest.Refused
-	hinted         = dialecttest.Hinted
-	listed         = dialecttest.Listed
-	fingerprints   = dialecttest.Fingerprints
-	historyOf      = dialecttest.HistoryOf
-	openTest       = database.OpenTest
+	bounded     = dialecttest.Bounded
+	claimOf     = dialecttest.ClaimOf
+	renewalOf   = dialecttest.RenewalOf
+	releaseOf   = dialecttest.ReleaseOf
+	lostBecause = dialecttest.LostBecause
+	hinted      = dialecttest.Hinted
+	openTest    = database.OpenTest
 )
 
 // backendOf returns the backend of a provider.

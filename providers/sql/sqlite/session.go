@@ -87,7 +87,7 @@ func bind(to *sqlite3.Stmt, at int, arg any) error {
 	case *[]byte:
 		return to.BindBlob(at, *arg)
 	}
-	return fmt.Errorf("sqllease: no parameter can be a %T", arg)
+	return fmt.Errorf("sqlitelease: no parameter can be a %T", arg)
 }
 
 // scanRow takes the columns of the row that is read. Tables are strict, so that each is of its type.
@@ -110,7 +110,7 @@ func scanRow(from *sqlite3.Stmt, dest []any) error {
 				*to = &n
 			}
 		default:
-			return fmt.Errorf("sqllease: no column is a %T", to)
+			return fmt.Errorf("sqlitelease: no column is a %T", to)
 		}
 	}
 	return from.Err()

@@ -55,7 +55,7 @@ func batchTellsEachClaimItsOwn(t *testing.T, d Database) {
 			LostBecause(t, results[i].Err, reason)
 		}
 		require.ErrorIs(t, results[9].Err, abstractions.ErrInvalid)
-		require.Contains(t, fmt.Sprint(HistoryOf(ctx, t, store, "live0")), "renewed")
+		require.Contains(t, fmt.Sprint(historyOf(ctx, t, store, "live0")), "renewed")
 	})
 }
 
@@ -102,7 +102,7 @@ func Join(ctx context.Context, t testing.TB, p *sqllease.Provider, name, id stri
 	t.Helper()
 	wakeups, err := p.Wait(ctx, abstractions.WaitRequest{Name: name, ID: id})
 	require.NoError(t, err)
-	Refused(ctx, t, p, name, id)
+	_ = Refused(ctx, t, p, name, id)
 	return wakeups
 }
 
@@ -115,6 +115,7 @@ func Refused(ctx context.Context, t testing.TB, p *sqllease.Provider, name, id s
 	return held
 }
 
+// Hinted waits for a wake-up.
 func Hinted(t testing.TB, w abstractions.Wakeups) {
 	t.Helper()
 	select {

@@ -32,12 +32,12 @@ func forgottenClaimThatWasBrokenIsRefused(t *testing.T, d Database) {
 			lost := (*abstractions.LostError)(nil)
 			require.ErrorAs(t, err, &lost, when)
 			require.Equal(t, abstractions.LostBroken, lost.Reason, when)
-			Expire(ctx, t, s, "n")
+			expire(ctx, t, s, "n")
 		}
 	})
 }
 
-func HistoryOf(ctx context.Context, t testing.TB, s *sqllease.Provider, name string) (entries []string) {
+func historyOf(ctx context.Context, t testing.TB, s *sqllease.Provider, name string) (entries []string) {
 	var tokens []int64
 	for after := ""; ; {
 		page, err := s.History(ctx, abstractions.HistoryRequest{Name: name, Limit: 7, After: after})
@@ -55,8 +55,8 @@ func HistoryOf(ctx context.Context, t testing.TB, s *sqllease.Provider, name str
 	}
 }
 
-// Expire lets the lease of a name run out, unless it is infinite.
-func Expire(ctx context.Context, t testing.TB, s *sqllease.Provider, name string) {
+// expire lets the lease of a name run out, unless it is infinite.
+func expire(ctx context.Context, t testing.TB, s *sqllease.Provider, name string) {
 	t.Helper()
 	SetBack(ctx, t, s, name, 3*time.Hour)
 }

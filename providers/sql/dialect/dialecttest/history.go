@@ -118,7 +118,7 @@ func historyIsInOrder(t *testing.T, d Database) {
 			})
 		}
 		all.Wait()
-		entries := HistoryOf(ctx, t, p, "n") // checks the tokens
+		entries := historyOf(ctx, t, p, "n") // checks the tokens
 		require.NotEmpty(t, entries)
 		for i, entry := range entries {
 			require.Contains(t, entry, []string{"acquired", "released"}[i%2], fmt.Sprint(i))

@@ -86,7 +86,7 @@ func takeTurns(open func(context.Context, string) (*sqllease.Provider, error), r
 	if err != nil {
 		return err
 	}
-	defer p.Close()
+	defer func() { _ = p.Close() }()
 	for range childRounds {
 		request := ClaimOf("one at a time", 20*time.Second)
 		grant, err := p.Acquire(ctx, request)
@@ -101,9 +101,9 @@ func takeTurns(open func(context.Context, string) (*sqllease.Provider, error), r
 		if err != nil {
 			return fmt.Errorf("another process is in: %w", err)
 		}
-		file.Close()
+		_ = file.Close()
 		fmt.Println(grant.Token)
-		os.Remove(guard)
+		_ = os.Remove(guard)
 		if err := p.Release(ctx, abstractions.ReleaseRequest{Name: request.Name, ID: request.ID, Token: grant.Token}); err != nil {
 			return err
 		}

@@ -82,6 +82,7 @@ func Exactly(t testing.TB, ttl time.Duration, claim abstractions.Grant) {
 	require.Less(t, lasts, ttl+time.Microsecond)
 }
 
+// ServerTime returns the database's clock at a grant.
 func ServerTime(t testing.TB, grant abstractions.Grant) time.Time {
 	t.Helper()
 	now, _, ok := sqllease.Times(grant)
@@ -89,6 +90,7 @@ func ServerTime(t testing.TB, grant abstractions.Grant) time.Time {
 	return now
 }
 
+// Expiry returns the end of a grant, by the database's clock.
 func Expiry(t testing.TB, grant abstractions.Grant) time.Time {
 	t.Helper()
 	_, end, ok := sqllease.Times(grant)

@@ -22,6 +22,7 @@ func Listed(ctx context.Context, t testing.TB, p *sqllease.Provider, name string
 	return claims
 }
 
+// Fingerprints returns the fingerprints of claims.
 func Fingerprints(ids ...string) (claims []abstractions.Fingerprint) {
 	for _, id := range ids {
 		claims = append(claims, abstractions.FingerprintOf(id))
