@@ -13,7 +13,8 @@ import (
 // connectTimeout bounds attempts to connect whose context allows more.
 const connectTimeout = 5 * time.Second
 
-// Provider is a leasing provider over tables of MariaDB or MySQL: see [sqllease.Provider] for its methods.
+// Provider is a leasing provider over tables of MariaDB or MySQL. Beside the requests about leases it has Migrate, Statements, Sweep and
+// WriteHistory: see [sqllease.Provider].
 type Provider = sqllease.Provider
 
 // Open makes a provider. Unless Options.Create is set it sends no request, so

@@ -10,7 +10,8 @@ import (
 	"github.com/distributedleasing/leasing/providers/sql/dialect"
 )
 
-// Provider is a leasing provider over tables of PostgreSQL: see [sqllease.Provider] for its methods.
+// Provider is a leasing provider over tables of PostgreSQL. Beside the requests about leases it has Migrate, Statements, Sweep and
+// WriteHistory: see [sqllease.Provider].
 type Provider = sqllease.Provider
 
 // Open makes a provider. Unless Options.Create is set it sends no request, so

@@ -11,7 +11,8 @@ import (
 	"golang.org/x/sync/semaphore"
 )
 
-// Provider is a leasing provider over tables of an SQLite file: see [sqllease.Provider] for its methods.
+// Provider is a leasing provider over tables of an SQLite file. Beside the requests about leases it has Migrate, Statements, Sweep and
+// WriteHistory: see [sqllease.Provider].
 type Provider = sqllease.Provider
 
 // Open makes a provider. Unless Options.Create is set it does not touch the file, so
