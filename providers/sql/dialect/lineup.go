@@ -65,7 +65,7 @@ func (q *LineUp) leave(waiter string, kept bool) (c providerkit.Change) {
 
 // admit applies the rule of an acquire, unless the name is kept for another claim, for the rest of a
 // reservation. A claim that waits joins the queue if it is refused, and leaves the queue when it gets the name. In that case
-// a first waiter that has let its turn pass leaves with it.
+// a first waiter that has let its turn pass leaves with that claim.
 func (w *Wakeups) admit(r *Row, op *Op) providerkit.Change {
 	free, before := r.ID == "", r.Record
 	waiter := WaiterOf(op.ID)

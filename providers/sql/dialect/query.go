@@ -16,7 +16,7 @@ type Querier interface {
 	QueryContext(ctx context.Context, statement string, args ...any) (*sql.Rows, error)
 }
 
-// Statements runs statements, through package sql or beside it.
+// Statements runs statements, through package sql or through a client itself.
 type Statements interface {
 	// Query runs one statement, and hands over each of its rows.
 	Query(ctx context.Context, statement string, args []any, each func(Scan) error) error

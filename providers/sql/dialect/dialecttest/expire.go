@@ -64,9 +64,13 @@ func expire(ctx context.Context, t testing.TB, s *sqllease.Provider, name string
 // SetBack moves the end of a lease towards the past.
 func SetBack(ctx context.Context, t testing.TB, s *sqllease.Provider, name string, by time.Duration) {
 	t.Helper()
-	statement := "UPDATE {lease} SET expires_us = expires_us - ?2, boot_us = boot_us - ?2 WHERE name = ?1 AND expires_us > 0"
-	if onPostgres(s) {
-		statement = "UPDATE {lease} SET expires_at = expires_at - $2::bigint * interval '1 microsecond' WHERE name = $1::text"
+	us := by.Microseconds()
+	statement, args := "UPDATE {lease} SET expires_us = expires_us - ?, boot_us = boot_us - ? WHERE name = ? AND expires_us > 0", []any{us, us, name}
+	switch s.Capabilities().Provider {
+	case "postgres":
+		statement, args = "UPDATE {lease} SET expires_at = expires_at - $2::bigint * interval '1 microsecond' WHERE name = $1::text", []any{name, us}
+	case "mysql":
+		statement, args = "UPDATE {lease} SET expires_us = expires_us - ? WHERE name = ? AND expires_us > 0", []any{us, name}
 	}
-	Execute(ctx, t, s, statement, name, by.Microseconds())
+	Execute(ctx, t, s, statement, args...)
 }

@@ -132,10 +132,13 @@ func foreignTablesAreLeftAlone(t *testing.T, d Database) {
 func tablesThatChangedAreNotSetUp(t *testing.T, d Database) {
 	for name, statements := range map[string][]string{
 		"dropped":     {"DROP TABLE {lease}"},
-		"without key": {"ALTER TABLE {lease} RENAME TO old", "CREATE TABLE {lease} AS SELECT * FROM {old}"},
-		"a view":      {"ALTER TABLE {lease} RENAME TO old", "CREATE VIEW {lease} AS SELECT * FROM {old} WHERE name <> '' LIMIT 1000"},
-		"other":       {"DROP TABLE {lease}", "CREATE TABLE {lease} (name text PRIMARY KEY, n int)"},
+		"without_key": {"ALTER TABLE {lease} RENAME TO old", "CREATE TABLE {lease} AS SELECT * FROM {old}"},
+		"a_view":      {"ALTER TABLE {lease} RENAME TO old", "CREATE VIEW {lease} AS SELECT * FROM {old} WHERE name <> '' LIMIT 1000"},
+		"other":       {"DROP TABLE {lease}", "CREATE TABLE {lease} (name varchar(100) PRIMARY KEY, n int)"},
 	} {
+		if _, excepted := d.Except["Trap_T87_TablesThatChangedAreNotSetUp/"+name]; excepted {
+			continue
+		}
 		t.Run(name, func(t *testing.T) {
 			d.on(t, func(t *testing.T, open func(...string) *sqllease.Provider) {
 				ctx, p := Bounded(t), open()

@@ -17,11 +17,16 @@ type Database struct {
 	URL func(t testing.TB) string
 	// Open opens a provider.
 	Open func(ctx context.Context, rawURL string) (*sqllease.Provider, error)
+	// Except has the names of tests that are not for this dialect, each with a reason.
+	Except map[string]string
 }
 
 // Run runs the tests that all dialects share. The backend must be an [Executor].
 func Run(t *testing.T, d Database) {
 	for _, test := range tests {
+		if _, excepted := d.Except[test.name]; excepted {
+			continue
+		}
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			test.run(t, d)

@@ -2,7 +2,6 @@ package dialecttest
 
 import (
 	"fmt"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -173,16 +172,21 @@ func shortProcessesSweepToo(t *testing.T, d Database) {
 	d.on(t, func(t *testing.T, open func(...string) *sqllease.Provider) {
 		const names, processes, releases = 3 * sweepBatch, 8, 3
 		ctx, first := Bounded(t), open()
-		statement := `INSERT INTO {lease} (name, token, id, owner, metadata, breaking, broken_by, break_reason, ended, version)
-SELECT 'reply/' || n, 1, '', '', '{}', false, '', '', '', 1 FROM generate_series(1, ` + strconv.Itoa(names) + `) AS n`
-		if !onPostgres(first) {
-			statement = `WITH RECURSIVE series(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM series LIMIT ` + strconv.Itoa(names) + `)
-INSERT INTO {lease} (name, token, id, owner, metadata, breaking, broken_by, break_reason, ended, waiters, version, expires_us, boot, boot_us)
-SELECT 'reply/' || n, 1, '', '', '{}', 0, '', '', x'', '', 1, 0, '', 0 FROM series`
+		// Names that are kept come first, as their tokens are ahead of the clock.
+		for prefix, token := range map[string]int64{"reply/": 1, "kept/": 1 << 52} {
+			columns, rest, none := "", "", "''"
+			switch first.Capabilities().Provider {
+			case "mysql":
+				columns, rest, none = ", waiters, expires_us", ", '', 0", "x''"
+			case "sqlite":
+				columns, rest, none = ", waiters, expires_us, boot, boot_us", ", '', 0, '', 0", "x''"
+			}
+			var rows []string
+			for i := range names {
+				rows = append(rows, fmt.Sprintf("('%s%d', %d, '', '', '{}', false, '', '', %s, 1%s)", prefix, i, token, none, rest))
+			}
+			Execute(ctx, t, first, "INSERT INTO {lease} (name, token, id, owner, metadata, breaking, broken_by, break_reason, ended, version"+columns+") VALUES "+strings.Join(rows, ","))
 		}
-		Execute(ctx, t, first, statement)
-		// As many names come first that are kept, as their tokens are ahead of the clock.
-		Execute(ctx, t, first, strings.NewReplacer("reply/", "kept/", "n, 1,", "n, 4503599627370496,").Replace(statement))
 		for range processes {
 			p := open("create", "false")
 			calls := 0
