@@ -43,14 +43,14 @@ func TestTrap_T64_WrapperAnswersForItself(t *testing.T) {
 }
 
 func TestList(t *testing.T) {
-	virtual(t, leasing.Options{}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
+	virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		for i := range 250 {
-			l, err := m.Acquire(t.Context(), fmt.Sprintf("a/%03d", i), nil)
+			l, err := m.Acquire(t.Context(), fmt.Sprintf("a/%03d", i))
 			require.NoError(t, err)
 			defer func() { require.NoError(t, l.Release(t.Context())) }()
 		}
 		seen := map[string]bool{}
-		for record, err := range m.List(t.Context(), &leasing.ListOptions{Prefix: "a/", HeldOnly: true}) {
+		for record, err := range m.List(t.Context(), leasing.ListOptions{Prefix: "a/", HeldOnly: true}) {
 			require.NoError(t, err)
 			require.True(t, record.Held)
 			seen[record.Name] = true
@@ -58,20 +58,20 @@ func TestList(t *testing.T) {
 		require.Len(t, seen, 250)
 		require.GreaterOrEqual(t, p.Count(leasingtest.List), 3, "page by page")
 		before := p.Count(leasingtest.List)
-		for range m.List(t.Context(), &leasing.ListOptions{Prefix: "a/"}) {
+		for range m.List(t.Context(), leasing.ListOptions{Prefix: "a/"}) {
 			break
 		}
 		require.Equal(t, before+1, p.Count(leasingtest.List))
 
 		p.Use(leasingtest.Fail(leasingtest.List, 1, errNetwork))
 		n := 0
-		for _, err := range m.List(t.Context(), nil) {
+		for _, err := range m.List(t.Context(), leasing.ListOptions{}) {
 			require.ErrorIs(t, err, leasing.ErrUnavailable)
 			n++
 		}
 		require.Equal(t, 1, n)
 		plain := leasingtest.NewManagerOn(t, polling{p}, leasing.Options{})
-		for _, err := range plain.List(t.Context(), nil) {
+		for _, err := range plain.List(t.Context(), leasing.ListOptions{}) {
 			require.ErrorIs(t, err, leasing.ErrUnsupported)
 		}
 		require.Equal(t, "memory", plain.Capabilities().Provider)
@@ -101,9 +101,9 @@ func TestTrap_T66_MissingItemOfABatchIsNeitherSuccessNorLoss(t *testing.T) {
 			m := leasingtest.NewManagerOn(t, sloppy{p, answer}, leasing.Options{})
 			var told journal
 			defer m.Subscribe(told.observe)()
-			var leases []leasing.Lease
+			var leases []*leasing.Lease
 			for i := range 32 {
-				l, err := m.Acquire(t.Context(), fmt.Sprintf("a/b/%d", i), &leasing.AcquireOptions{RenewCadence: 10 * time.Second})
+				l, err := m.With(leasing.AcquireOptions{RenewCadence: 10 * time.Second}).Acquire(t.Context(), fmt.Sprintf("a/b/%d", i))
 				require.NoError(t, err)
 				leases = append(leases, l)
 			}
@@ -118,7 +118,7 @@ func TestTrap_T66_MissingItemOfABatchIsNeitherSuccessNorLoss(t *testing.T) {
 }
 
 func TestWaiters(t *testing.T) {
-	virtual(t, leasing.Options{Owner: "holder"}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
+	virtual(t, leasing.Options{Owner: "holder"}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		ctx, cancel := context.WithCancel(t.Context())
 		held := acquire(t, m, nil)
 		var all sync.WaitGroup
@@ -126,7 +126,7 @@ func TestWaiters(t *testing.T) {
 			other := leasingtest.NewManagerOn(t, p, leasing.Options{Owner: owner})
 			for range 3 { // of whom one stands for all
 				all.Go(func() {
-					_, err := other.Acquire(ctx, name, nil)
+					_, err := other.Acquire(ctx, name)
 					require.ErrorIs(t, err, context.Canceled)
 				})
 			}

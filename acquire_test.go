@@ -16,7 +16,7 @@ import (
 )
 
 func TestTrap_T13_LostReplyDoesNotBlockItsOwnRetry(t *testing.T) {
-	virtual(t, leasing.Options{}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
+	virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		p.Use(leasingtest.LoseReply(leasingtest.Acquire, 2, errNetwork))
 		start := time.Now()
 		l := acquire(t, m, &leasing.AcquireOptions{TTL: time.Minute})
@@ -27,9 +27,9 @@ func TestTrap_T13_LostReplyDoesNotBlockItsOwnRetry(t *testing.T) {
 }
 
 func TestTrap_T16_UnknownAcquireIsCleanedUp(t *testing.T) {
-	virtual(t, leasing.Options{}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
+	virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		remove := p.Use(leasingtest.LoseReply(leasingtest.Acquire, 1, errNetwork))
-		_, err := m.TryAcquire(t.Context(), name, nil)
+		_, err := m.TryAcquire(t.Context(), name)
 		remove()
 		require.ErrorIs(t, err, leasing.ErrUnavailable)
 		synctest.Wait()
@@ -40,7 +40,7 @@ func TestTrap_T16_UnknownAcquireIsCleanedUp(t *testing.T) {
 }
 
 func TestTrap_T16_GrantAfterTheCallerGaveUpIsReleased(t *testing.T) {
-	virtual(t, leasing.Options{}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
+	virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		ctx, cancel := context.WithCancel(t.Context())
 		p.Use(func(_ context.Context, call leasingtest.Call, apply func() error) error {
 			if call.Op == leasingtest.Acquire {
@@ -48,7 +48,7 @@ func TestTrap_T16_GrantAfterTheCallerGaveUpIsReleased(t *testing.T) {
 			}
 			return apply()
 		})
-		_, err := m.Acquire(ctx, name, nil)
+		_, err := m.Acquire(ctx, name)
 		require.ErrorIs(t, err, context.Canceled)
 		synctest.Wait()
 		record, err := m.Inspect(t.Context(), name)
@@ -58,7 +58,7 @@ func TestTrap_T16_GrantAfterTheCallerGaveUpIsReleased(t *testing.T) {
 }
 
 func TestTrap_T56_DelayedAcquireDoesNotLandAsAGhost(t *testing.T) {
-	virtual(t, leasing.Options{}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
+	virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		landed := make(chan error, 1)
 		remove := p.Use(func(ctx context.Context, call leasingtest.Call, apply func() error) error {
 			if call.Op != leasingtest.Acquire {
@@ -70,7 +70,7 @@ func TestTrap_T56_DelayedAcquireDoesNotLandAsAGhost(t *testing.T) {
 		})
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		_, err := m.Acquire(ctx, name, nil)
+		_, err := m.Acquire(ctx, name)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		remove()
 		require.ErrorIs(t, <-landed, leasing.ErrReleased)
@@ -83,7 +83,7 @@ func TestTrap_T56_DelayedAcquireDoesNotLandAsAGhost(t *testing.T) {
 func TestTrap_T56_CleanUpIsRepeatedUntilTheTTLHasPassed(t *testing.T) {
 	// A backend that forgets which IDs were released: the ghost lands, and
 	// goes with the next repetition.
-	virtual(t, leasing.Options{}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
+	virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		ghost := ""
 		p.Use(func(ctx context.Context, call leasingtest.Call, apply func() error) error {
 			if call.Op == leasingtest.Acquire && ghost == "" {
@@ -95,7 +95,7 @@ func TestTrap_T56_CleanUpIsRepeatedUntilTheTTLHasPassed(t *testing.T) {
 		})
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		_, err := m.Acquire(ctx, name, nil)
+		_, err := m.Acquire(ctx, name)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		time.Sleep(time.Minute)
 		released := at(p.Calls(), leasingtest.Release)
@@ -107,10 +107,10 @@ func TestTrap_T56_CleanUpIsRepeatedUntilTheTTLHasPassed(t *testing.T) {
 }
 
 func TestTrap_T62_LeaseOutlivesTheContextThatAcquiredIt(t *testing.T) {
-	virtual(t, leasing.Options{}, func(t *testing.T, m leasing.Manager, _ *leasingtest.Provider) {
+	virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, _ *leasingtest.Provider) {
 		type key struct{}
 		ctx, cancel := context.WithTimeout(context.WithValue(t.Context(), key{}, "kept"), 5*time.Second)
-		l, err := m.Acquire(ctx, name, nil)
+		l, err := m.Acquire(ctx, name)
 		require.NoError(t, err)
 		time.Sleep(time.Minute)
 		cancel()
@@ -123,9 +123,9 @@ func TestTrap_T62_LeaseOutlivesTheContextThatAcquiredIt(t *testing.T) {
 }
 
 func TestTryAcquireAsksOnce(t *testing.T) {
-	virtual(t, leasing.Options{}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
+	virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		l := acquire(t, m, &leasing.AcquireOptions{Metadata: map[string]string{"address": "10.0.0.1"}})
-		_, err := m.TryAcquire(t.Context(), name, nil)
+		_, err := m.TryAcquire(t.Context(), name)
 		var held *leasing.HeldError
 		require.ErrorAs(t, err, &held)
 		require.ErrorIs(t, err, leasing.ErrHeld)
@@ -140,22 +140,22 @@ func TestTryAcquireAsksOnce(t *testing.T) {
 }
 
 func TestTrap_T30_WaitLimits(t *testing.T) {
-	virtual(t, leasing.Options{}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
+	virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		l := acquire(t, m, nil)
 		for _, limit := range []time.Duration{1, time.Second, 90 * time.Second} {
 			before, start := p.Count(leasingtest.Acquire), time.Now()
-			_, err := m.Acquire(t.Context(), name, &leasing.AcquireOptions{WaitLimit: limit})
+			_, err := m.With(leasing.AcquireOptions{WaitLimit: limit}).Acquire(t.Context(), name)
 			require.ErrorIs(t, err, leasing.ErrHeld)
 			require.NotErrorIs(t, err, context.DeadlineExceeded)
 			require.Equal(t, limit, time.Since(start))
 			require.Greater(t, p.Count(leasingtest.Acquire), before, "it always asks at least once")
 		}
-		_, err := m.Acquire(t.Context(), name, &leasing.AcquireOptions{WaitLimit: -1})
+		_, err := m.With(leasing.AcquireOptions{WaitLimit: -1}).Acquire(t.Context(), name)
 		requireInvalid(t, err, "AcquireOptions.WaitLimit")
 		// Without a limit it waits for as long as it takes.
 		time.AfterFunc(26*time.Hour, func() { _ = l.Release(context.Background()) })
 		start := time.Now()
-		next, err := m.Acquire(t.Context(), name, nil)
+		next, err := m.Acquire(t.Context(), name)
 		require.NoError(t, err)
 		require.Equal(t, 26*time.Hour, time.Since(start).Truncate(time.Second))
 		require.NoError(t, next.Release(t.Context()))
@@ -163,7 +163,7 @@ func TestTrap_T30_WaitLimits(t *testing.T) {
 }
 
 func TestTrap_T31_OneFailureDoesNotEndTheWait(t *testing.T) {
-	virtual(t, leasing.Options{}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
+	virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		p.Use(leasingtest.Fail(leasingtest.Acquire, 5, errNetwork))
 		p.Use(leasingtest.Fail(leasingtest.Acquire, 2, &leasing.ThrottledError{RetryAfter: 3 * time.Second}))
 		start := time.Now()
@@ -176,9 +176,9 @@ func TestTrap_T31_OneFailureDoesNotEndTheWait(t *testing.T) {
 
 func TestPermanentErrorsEndTheWait(t *testing.T) {
 	for _, permanent := range []error{leasing.ErrNotSetUp, leasing.ErrInvalid, leasing.ErrClosed} {
-		virtual(t, leasing.Options{}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
+		virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 			p.Use(leasingtest.Fail(leasingtest.Acquire, leasingtest.Always, permanent))
-			_, err := m.Acquire(t.Context(), name, nil)
+			_, err := m.Acquire(t.Context(), name)
 			require.ErrorIs(t, err, permanent)
 			require.Equal(t, 1, p.Count(leasingtest.Acquire))
 			require.Zero(t, p.Count(leasingtest.Release), "nothing to clean up")
@@ -187,39 +187,39 @@ func TestPermanentErrorsEndTheWait(t *testing.T) {
 }
 
 func TestTrap_T33_RequestEndsWithTheWait(t *testing.T) {
-	virtual(t, leasing.Options{RequestTimeout: time.Hour}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
+	virtual(t, leasing.Options{Tuning: leasing.Tuning{RequestTimeout: time.Hour}}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		p.Use(leasingtest.Hang(leasingtest.Acquire, leasingtest.Always))
 		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 		defer cancel()
 		start := time.Now()
-		_, err := m.Acquire(ctx, name, nil)
+		_, err := m.Acquire(ctx, name)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.Equal(t, 3*time.Second, time.Since(start))
 
 		start = time.Now()
-		_, err = m.Acquire(t.Context(), name, &leasing.AcquireOptions{WaitLimit: 5 * time.Second})
+		_, err = m.With(leasing.AcquireOptions{WaitLimit: 5 * time.Second}).Acquire(t.Context(), name)
 		require.Error(t, err)
 		require.LessOrEqual(t, time.Since(start), 6*time.Second, "the limit, and a second for the request under way")
 
 		start = time.Now()
-		_, err = m.TryAcquire(t.Context(), name, nil)
+		_, err = m.TryAcquire(t.Context(), name)
 		require.Error(t, err)
 		require.LessOrEqual(t, time.Since(start), 30*time.Second, "a grant that came after its TTL would be useless")
 	})
 }
 
 func TestEveryCallIsBounded(t *testing.T) {
-	virtual(t, leasing.Options{RequestTimeout: 2 * time.Second, HealthTimeout: 2 * time.Second}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
+	virtual(t, leasing.Options{Tuning: leasing.Tuning{RequestTimeout: 2 * time.Second, HealthTimeout: 2 * time.Second}}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		for _, op := range []leasingtest.Op{leasingtest.Acquire, leasingtest.Inspect, leasingtest.Break, leasingtest.List, leasingtest.Ping} {
 			p.Use(leasingtest.Hang(op, leasingtest.Always))
 		}
 		ctx := context.Background()
 		for what, call := range map[string]func() error{
-			"acquire": func() error { _, err := m.TryAcquire(ctx, name, nil); return err },
+			"acquire": func() error { _, err := m.TryAcquire(ctx, name); return err },
 			"inspect": func() error { _, err := m.Inspect(ctx, name); return err },
-			"break":   func() error { _, err := m.Break(ctx, name, nil); return err },
+			"break":   func() error { _, err := m.Break(ctx, name, leasing.BreakOptions{}); return err },
 			"list": func() error {
-				for _, err := range m.List(ctx, nil) {
+				for _, err := range m.List(ctx, leasing.ListOptions{}) {
 					return err
 				}
 				return nil
@@ -234,13 +234,13 @@ func TestEveryCallIsBounded(t *testing.T) {
 }
 
 func TestLateGrantIsNotTrusted(t *testing.T) {
-	virtual(t, leasing.Options{}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
+	virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		for delay, want := range map[time.Duration]string{
 			time.Second:     "after its own trust had run out",
 			2 * time.Second: "has not returned",
 		} {
 			remove := p.Use(leasingtest.DelayReply(leasingtest.Acquire, 1, delay))
-			_, err := m.TryAcquire(t.Context(), name, &leasing.AcquireOptions{TTL: time.Second})
+			_, err := m.With(leasing.AcquireOptions{TTL: time.Second}).TryAcquire(t.Context(), name)
 			require.ErrorContains(t, err, want)
 			remove()
 			time.Sleep(2 * time.Second)
@@ -251,9 +251,9 @@ func TestLateGrantIsNotTrusted(t *testing.T) {
 }
 
 func TestNonsensicalGrantIsRefused(t *testing.T) {
-	virtual(t, leasing.Options{}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
+	virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		p.Use(func(context.Context, leasingtest.Call, func() error) error { return nil })
-		_, err := m.TryAcquire(t.Context(), name, nil)
+		_, err := m.TryAcquire(t.Context(), name)
 		require.ErrorContains(t, err, "the provider answered for")
 	})
 }
@@ -291,7 +291,7 @@ func TestBadInputNamesTheField(t *testing.T) {
 		`Metadata["k"]`:                 {name: "a", options: leasing.AcquireOptions{Metadata: map[string]string{"k": "\x00"}}},
 		`Metadata key "": want 1 to`:    {name: "a", options: leasing.AcquireOptions{Metadata: map[string]string{"": ""}}},
 	} {
-		_, err := m.Acquire(t.Context(), test.name, &test.options)
+		_, err := m.With(test.options).Acquire(t.Context(), test.name)
 		require.ErrorIs(t, err, leasing.ErrInvalid, want)
 		require.ErrorContains(t, err, want)
 	}
@@ -301,14 +301,14 @@ func TestBadInputNamesTheField(t *testing.T) {
 		"Options.TTL Infinite":        {TTL: leasing.Infinite},
 		"Options.RenewCadence 1h":     {RenewCadence: time.Hour},
 		"Options.RenewFraction":       {RenewFraction: -1},
-		"Options.DriftFactor":         {DriftFactor: 1},
-		"Options.DriftFloor":          {DriftFloor: -1},
-		"Options.RequestTimeout":      {RequestTimeout: -1},
-		"Options.RenewConcurrency -1": {RenewConcurrency: -1},
-		"Options.RenewBatch":          {RenewBatch: -1},
-		"Options.MinPoll":             {MinPoll: -1, MaxPoll: 1},
-		"Options.MaxPoll":             {MaxPoll: time.Millisecond},
-		"Options.ObserverTimeout":     {ObserverTimeout: -1},
+		"Options.DriftFactor":         {Tuning: leasing.Tuning{DriftFactor: 1}},
+		"Options.DriftFloor":          {Tuning: leasing.Tuning{DriftFloor: -1}},
+		"Options.RequestTimeout":      {Tuning: leasing.Tuning{RequestTimeout: -1}},
+		"Options.RenewConcurrency -1": {Tuning: leasing.Tuning{RenewConcurrency: -1}},
+		"Options.RenewBatch":          {Tuning: leasing.Tuning{RenewBatch: -1}},
+		"Options.MinPoll":             {Tuning: leasing.Tuning{MinPoll: -1, MaxPoll: 1}},
+		"Options.MaxPoll":             {Tuning: leasing.Tuning{MaxPoll: time.Millisecond}},
+		"Options.ObserverTimeout":     {Tuning: leasing.Tuning{ObserverTimeout: -1}},
 		"Options.Owner":               {Owner: strings.Repeat("x", 257)},
 	} {
 		_, err := leasing.NewManager(limits, options)
@@ -317,8 +317,8 @@ func TestBadInputNamesTheField(t *testing.T) {
 	}
 	_, err = leasing.NewManager(nil, leasing.Options{})
 	require.ErrorContains(t, err, "provider <nil>: want a provider")
-	require.ErrorContains(t, leasing.Do(t.Context(), m, "a", nil), "fn <nil>: want a function")
-	require.ErrorContains(t, leasing.Do(t.Context(), nil, "a", nil), "manager <nil>")
+	require.ErrorContains(t, m.Do(t.Context(), "a", nil), "fn <nil>: want a function")
+	require.ErrorContains(t, nil.Do(t.Context(), "a", nil), "manager <nil>")
 }
 
 // capped is a provider with narrow limits.

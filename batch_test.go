@@ -29,10 +29,10 @@ func (h hungBatches) RenewBatch(ctx context.Context, reqs []abstractions.RenewRe
 func TestTrap_T89_HungBatchesCostNoLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := hungBatches{leasingtest.NewProvider(), make(chan struct{})}
-		m := leasingtest.NewManagerOn(t, p, leasing.Options{RequestTimeout: time.Second})
-		leases := make([]leasing.Lease, 40)
+		m := leasingtest.NewManagerOn(t, p, leasing.Options{Tuning: leasing.Tuning{RequestTimeout: time.Second}})
+		leases := make([]*leasing.Lease, 40)
 		for i := range leases {
-			l, err := m.Acquire(t.Context(), fmt.Sprint(i), nil)
+			l, err := m.Acquire(t.Context(), fmt.Sprint(i))
 			require.NoError(t, err)
 			defer func() { _ = l.Release(context.Background()) }()
 			leases[i] = l

@@ -18,11 +18,11 @@ import (
 func TestBreakSaysWhoAndWhy(t *testing.T) {
 	var out bytes.Buffer
 	options := leasing.Options{Owner: "operator's console", Logger: slog.New(slog.NewTextHandler(&out, nil))}
-	measured(t, options, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider, r *recorder) {
+	measured(t, options, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider, r *recorder) {
 		var told journal
 		defer m.Subscribe(told.observe)()
 		l := acquire(t, m, nil)
-		_, err := m.Break(t.Context(), name, &leasing.BreakOptions{Actor: "alice", Reason: "node 7 is gone"})
+		_, err := m.Break(t.Context(), name, leasing.BreakOptions{Actor: "alice", Reason: "node 7 is gone"})
 		require.NoError(t, err)
 
 		broken := told.only(leasing.EventBroken)
@@ -46,11 +46,11 @@ func TestBreakSaysWhoAndWhy(t *testing.T) {
 
 		time.Sleep(time.Minute)
 		next := acquire(t, m, nil)
-		_, err = m.Break(t.Context(), name, &leasing.BreakOptions{Immediate: true})
+		_, err = m.Break(t.Context(), name, leasing.BreakOptions{Immediate: true})
 		require.NoError(t, err)
 		require.Equal(t, "operator's console", told.only(leasing.EventBroken)[1].BrokenBy, "the manager's owner by default")
 		require.ErrorIs(t, next.Renew(t.Context()), leasing.ErrLost)
-		_, err = m.Break(t.Context(), name, nil)
+		_, err = m.Break(t.Context(), name, leasing.BreakOptions{})
 		require.NoError(t, err, "nobody has it")
 		synctest.Wait()
 

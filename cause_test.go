@@ -24,7 +24,7 @@ import (
 func TestTrap_T189_ALossTellsTheLastAnswer(t *testing.T) {
 	unknownCA := fmt.Errorf("%w: %w", leasing.ErrUnavailable, x509.UnknownAuthorityError{})
 	for _, answer := range []error{leasing.ErrDenied, &leasing.ThrottledError{RetryAfter: time.Millisecond}, unknownCA} {
-		virtual(t, leasing.Options{}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
+		virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 			var told journal
 			l := acquire(t, m, &leasing.AcquireOptions{Observer: told.observe})
 			p.Use(leasingtest.Hang(leasingtest.Renew, leasingtest.Always))
@@ -48,7 +48,7 @@ func TestTrap_T189_ALossTellsTheLastAnswer(t *testing.T) {
 }
 
 func TestTrap_T189_ALossWithoutAnyAnswerTellsTheDeadline(t *testing.T) {
-	virtual(t, leasing.Options{}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
+	virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		l := acquire(t, m, nil)
 		p.Use(leasingtest.Hang(leasingtest.Renew, leasingtest.Always))
 		ended(t, l, time.Minute)
@@ -69,9 +69,9 @@ func TestTrap_T189_ALossWithoutAnyAnswerTellsTheDeadline(t *testing.T) {
 
 // A request that ends with its own bound is an outage.
 func TestTrap_T190_ARequestsOwnBoundIsAnOutage(t *testing.T) {
-	virtual(t, leasing.Options{RequestTimeout: 3 * time.Second}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
+	virtual(t, leasing.Options{Tuning: leasing.Tuning{RequestTimeout: 3 * time.Second}}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		p.Use(leasingtest.Hang(leasingtest.Acquire, leasingtest.Always))
-		_, err := m.TryAcquire(t.Context(), name, nil)
+		_, err := m.TryAcquire(t.Context(), name)
 		require.ErrorIs(t, err, leasing.ErrUnavailable)
 		require.Equal(t, 1, strings.Count(err.Error(), "backend unavailable"), err)
 
@@ -79,20 +79,20 @@ func TestTrap_T190_ARequestsOwnBoundIsAnOutage(t *testing.T) {
 		require.NoError(t, l.Err())
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		_, err = m.TryAcquire(ctx, "another", nil)
+		_, err = m.TryAcquire(ctx, "another")
 		require.ErrorIs(t, err, context.DeadlineExceeded, "the caller's own")
 	})
 }
 
 // A wait that polls says "held" of a name only if that was so at its end.
 func TestTrap_T191_AWaitLooksOnceMoreAtItsEnd(t *testing.T) {
-	virtual(t, leasing.Options{MinPoll: 30 * time.Second}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
+	virtual(t, leasing.Options{Tuning: leasing.Tuning{MinPoll: 30 * time.Second}}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		other := leasingtest.NewManagerOn(t, polled{p}, leasing.Options{})
-		l, err := other.Acquire(t.Context(), name, nil)
+		l, err := other.Acquire(t.Context(), name)
 		require.NoError(t, err)
-		polling := leasingtest.NewManagerOn(t, polled{p}, leasing.Options{MinPoll: time.Second, MaxPoll: 20 * time.Second})
+		polling := leasingtest.NewManagerOn(t, polled{p}, leasing.Options{Tuning: leasing.Tuning{MinPoll: time.Second, MaxPoll: 20 * time.Second}})
 		time.AfterFunc(9*time.Second, func() { require.NoError(t, l.Release(context.Background())) })
-		got, err := polling.Acquire(t.Context(), name, &leasing.AcquireOptions{WaitLimit: 10 * time.Second})
+		got, err := polling.With(leasing.AcquireOptions{WaitLimit: 10 * time.Second}).Acquire(t.Context(), name)
 		require.NoError(t, err)
 		require.NoError(t, got.Release(t.Context()))
 	})
@@ -100,29 +100,29 @@ func TestTrap_T191_AWaitLooksOnceMoreAtItsEnd(t *testing.T) {
 
 // An answer that shows a later claim of a name is proof that the lease is lost.
 func TestTrap_T192_AHigherTokenInAnyAnswerEndsTheLease(t *testing.T) {
-	for what, show := range map[string]func(t *testing.T, m leasing.Manager){
-		"inspect": func(t *testing.T, m leasing.Manager) {
+	for what, show := range map[string]func(t *testing.T, m *leasing.Manager){
+		"inspect": func(t *testing.T, m *leasing.Manager) {
 			_, err := m.Inspect(t.Context(), name)
 			require.NoError(t, err)
 		},
-		"try acquire": func(t *testing.T, m leasing.Manager) {
-			_, err := m.TryAcquire(t.Context(), name, nil)
+		"try acquire": func(t *testing.T, m *leasing.Manager) {
+			_, err := m.TryAcquire(t.Context(), name)
 			require.ErrorIs(t, err, leasing.ErrHeld)
 		},
-		"list": func(t *testing.T, m leasing.Manager) {
-			for _, err := range m.List(t.Context(), nil) {
+		"list": func(t *testing.T, m *leasing.Manager) {
+			for _, err := range m.List(t.Context(), leasing.ListOptions{}) {
 				require.NoError(t, err)
 			}
 		},
 	} {
-		virtual(t, leasing.Options{}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
-			bystander, err := m.Acquire(t.Context(), "another", nil)
+		virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
+			bystander, err := m.Acquire(t.Context(), "another")
 			require.NoError(t, err)
 			l := acquire(t, m, nil)
 			other := leasingtest.NewManagerOn(t, p, leasing.Options{})
-			_, err = other.Break(t.Context(), name, &leasing.BreakOptions{Immediate: true})
+			_, err = other.Break(t.Context(), name, leasing.BreakOptions{Immediate: true})
 			require.NoError(t, err)
-			next, err := other.TryAcquire(t.Context(), name, nil)
+			next, err := other.TryAcquire(t.Context(), name)
 			require.NoError(t, err)
 			show(t, m)
 			requireLost(t, l, leasing.LostTaken)
@@ -135,9 +135,9 @@ func TestTrap_T192_AHigherTokenInAnyAnswerEndsTheLease(t *testing.T) {
 }
 
 func TestTrap_T192_AManagerThatBreaksItsOwnLeaseKnows(t *testing.T) {
-	virtual(t, leasing.Options{}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
+	virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		l := acquire(t, m, nil)
-		_, err := m.Break(t.Context(), name, &leasing.BreakOptions{Immediate: true, Actor: "operator", Reason: "stuck"})
+		_, err := m.Break(t.Context(), name, leasing.BreakOptions{Immediate: true, Actor: "operator", Reason: "stuck"})
 		require.NoError(t, err)
 		requireLost(t, l, leasing.LostBroken)
 		require.ErrorContains(t, l.Err(), `broken by "operator" (stuck)`)
@@ -145,7 +145,7 @@ func TestTrap_T192_AManagerThatBreaksItsOwnLeaseKnows(t *testing.T) {
 		require.NoError(t, next.Err())
 
 		// A break with a grace is told by a renewal, which is sent now.
-		_, err = m.Break(t.Context(), name, nil)
+		_, err = m.Break(t.Context(), name, leasing.BreakOptions{})
 		require.NoError(t, err)
 		ended(t, next, time.Millisecond)
 		requireLost(t, next, leasing.LostBroken)
@@ -155,12 +155,12 @@ func TestTrap_T192_AManagerThatBreaksItsOwnLeaseKnows(t *testing.T) {
 
 // A manager whose break passed it by, and that acquires the name again, has one lease.
 func TestTrap_T192_AGrantEndsAnOlderLeaseOfTheName(t *testing.T) {
-	virtual(t, leasing.Options{}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
+	virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		first := acquire(t, m, nil)
 		other := leasingtest.NewManagerOn(t, p, leasing.Options{})
-		_, err := other.Break(t.Context(), name, &leasing.BreakOptions{Immediate: true})
+		_, err := other.Break(t.Context(), name, leasing.BreakOptions{Immediate: true})
 		require.NoError(t, err)
-		second, err := m.TryAcquire(t.Context(), name, nil)
+		second, err := m.TryAcquire(t.Context(), name)
 		require.NoError(t, err)
 		requireLost(t, first, leasing.LostTaken)
 		require.NoError(t, second.Err())
@@ -174,10 +174,10 @@ type polled struct{ leasing.Provider }
 // A lease that its holder has dropped is renewed until the process ends. The log has its name.
 func TestTrap_T193_ADroppedLeaseIsNamed(t *testing.T) {
 	options, lines := logged()
-	virtual(t, options, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
-		kept, err := m.Acquire(t.Context(), "kept", nil)
+	virtual(t, options, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
+		kept, err := m.Acquire(t.Context(), "kept")
 		require.NoError(t, err)
-		_, err = m.Acquire(t.Context(), "dropped", nil)
+		_, err = m.Acquire(t.Context(), "dropped")
 		require.NoError(t, err)
 		for range 5 {
 			time.Sleep(20 * time.Second)
@@ -188,7 +188,7 @@ func TestTrap_T193_ADroppedLeaseIsNamed(t *testing.T) {
 		require.Contains(t, lines()[0], "name=dropped")
 		require.NoError(t, kept.Err())
 		require.NoError(t, kept.Release(t.Context()))
-		require.NoError(t, leasing.Do(t.Context(), m, "done", func(ctx context.Context, l leasing.Lease) error {
+		require.NoError(t, m.Do(t.Context(), "done", func(ctx context.Context, l *leasing.Lease) error {
 			for range 3 {
 				time.Sleep(20 * time.Second)
 				runtime.GC()
@@ -204,7 +204,7 @@ func TestTrap_T193_ADroppedLeaseIsNamed(t *testing.T) {
 
 // A deadline of the client library, as of a dial, is no answer of the backend.
 func TestTrap_T189_ATimeoutOfTheLibraryIsNoAnswer(t *testing.T) {
-	virtual(t, leasing.Options{}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
+	virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		l := acquire(t, m, nil)
 		dial := fmt.Errorf("%w: %w", leasing.ErrUnavailable, &net.OpError{Op: "dial", Err: os.ErrDeadlineExceeded})
 		p.Use(leasingtest.Fail(leasingtest.Renew, leasingtest.Always, dial))

@@ -18,7 +18,7 @@ import (
 )
 
 func TestCloseWaitsForHolders(t *testing.T) {
-	virtual(t, leasing.Options{}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
+	virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		l := acquire(t, m, nil)
 		closed := make(chan error, 1)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
@@ -39,7 +39,7 @@ func TestCloseWaitsForHolders(t *testing.T) {
 }
 
 func TestCloseLeavesWhatIsInUseToRunOut(t *testing.T) {
-	virtual(t, leasing.Options{}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
+	virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		var told journal
 		l := acquire(t, m, &leasing.AcquireOptions{Observer: told.observe})
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
@@ -66,7 +66,7 @@ func TestCloseLeavesWhatIsInUseToRunOut(t *testing.T) {
 
 func TestTrap_T39_CloseAtAnyTime(t *testing.T) {
 	t.Run("twice and together", func(t *testing.T) {
-		virtual(t, leasing.Options{}, func(t *testing.T, m leasing.Manager, _ *leasingtest.Provider) {
+		virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, _ *leasingtest.Provider) {
 			var all sync.WaitGroup
 			for range 10 {
 				all.Go(func() {
@@ -80,12 +80,12 @@ func TestTrap_T39_CloseAtAnyTime(t *testing.T) {
 		})
 	})
 	t.Run("during waits", func(t *testing.T) {
-		virtual(t, leasing.Options{}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
+		virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 			l := acquire(t, m, nil)
 			waits := make(chan error, 10)
 			for range 10 {
 				go func() {
-					_, err := m.Acquire(context.Background(), name, nil)
+					_, err := m.Acquire(context.Background(), name)
 					waits <- err
 				}()
 			}
@@ -100,11 +100,11 @@ func TestTrap_T39_CloseAtAnyTime(t *testing.T) {
 		})
 	})
 	t.Run("during a request", func(t *testing.T) {
-		virtual(t, leasing.Options{}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
+		virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 			p.Use(leasingtest.Delay(leasingtest.Acquire, 1, time.Second))
 			got := make(chan error, 1)
 			go func() {
-				_, err := m.Acquire(context.Background(), name, nil)
+				_, err := m.Acquire(context.Background(), name)
 				got <- err
 			}()
 			synctest.Wait()
@@ -116,7 +116,7 @@ func TestTrap_T39_CloseAtAnyTime(t *testing.T) {
 		})
 	})
 	t.Run("during a hung renewal", func(t *testing.T) {
-		virtual(t, leasing.Options{}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
+		virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 			p.Use(leasingtest.Hang(leasingtest.Renew, leasingtest.Always))
 			l := acquire(t, m, nil)
 			time.Sleep(19 * time.Second)
@@ -127,7 +127,7 @@ func TestTrap_T39_CloseAtAnyTime(t *testing.T) {
 		})
 	})
 	t.Run("with a context that has ended", func(t *testing.T) {
-		virtual(t, leasing.Options{}, func(t *testing.T, m leasing.Manager, _ *leasingtest.Provider) {
+		virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, _ *leasingtest.Provider) {
 			ctx, cancel := context.WithCancel(t.Context())
 			cancel()
 			require.NoError(t, m.Close(ctx), "nothing was in use")
@@ -137,12 +137,12 @@ func TestTrap_T39_CloseAtAnyTime(t *testing.T) {
 
 // Close gives up before an acquire is answered. Nobody has the lease, and nobody is left to clean up.
 func TestTrap_T97_AnAcquireThatOutlastsCloseKeepsItsName(t *testing.T) {
-	for what, acquire := range map[string]func(leasing.Manager) (leasing.Lease, error){
-		"asks":  func(m leasing.Manager) (leasing.Lease, error) { return m.TryAcquire(context.Background(), name, nil) },
-		"waits": func(m leasing.Manager) (leasing.Lease, error) { return m.Acquire(context.Background(), name, nil) },
+	for what, acquire := range map[string]func(*leasing.Manager) (*leasing.Lease, error){
+		"asks":  func(m *leasing.Manager) (*leasing.Lease, error) { return m.TryAcquire(context.Background(), name) },
+		"waits": func(m *leasing.Manager) (*leasing.Lease, error) { return m.Acquire(context.Background(), name) },
 	} {
 		t.Run(what, func(t *testing.T) {
-			virtual(t, leasing.Options{}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
+			virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 				p.Use(leasingtest.Delay(leasingtest.Acquire, 1, time.Second))
 				got := make(chan error, 1)
 				go func() {
@@ -163,17 +163,17 @@ func TestTrap_T97_AnAcquireThatOutlastsCloseKeepsItsName(t *testing.T) {
 }
 
 func TestClosedManagerRefuses(t *testing.T) {
-	virtual(t, leasing.Options{}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
+	virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		require.NoError(t, m.Close(t.Context()))
-		_, err := m.Acquire(t.Context(), name, nil)
+		_, err := m.Acquire(t.Context(), name)
 		require.ErrorIs(t, err, leasing.ErrClosed)
-		_, err = m.TryAcquire(t.Context(), name, nil)
+		_, err = m.TryAcquire(t.Context(), name)
 		require.ErrorIs(t, err, leasing.ErrClosed)
 		_, err = m.Inspect(t.Context(), name)
 		require.ErrorIs(t, err, leasing.ErrClosed)
-		_, err = m.Break(t.Context(), name, nil)
+		_, err = m.Break(t.Context(), name, leasing.BreakOptions{})
 		require.ErrorIs(t, err, leasing.ErrClosed)
-		for _, err := range m.List(t.Context(), nil) {
+		for _, err := range m.List(t.Context(), leasing.ListOptions{}) {
 			require.ErrorIs(t, err, leasing.ErrClosed)
 		}
 		health := m.Health(t.Context())
@@ -184,10 +184,10 @@ func TestClosedManagerRefuses(t *testing.T) {
 }
 
 func TestCloseTriesPendingCleanUpsOnceMore(t *testing.T) {
-	virtual(t, leasing.Options{}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
+	virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		lost := p.Use(leasingtest.LoseReply(leasingtest.Acquire, 1, errNetwork))
 		down := p.Use(leasingtest.Fail(leasingtest.Release, leasingtest.Always, errNetwork))
-		_, err := m.TryAcquire(t.Context(), name, &leasing.AcquireOptions{TTL: time.Hour})
+		_, err := m.With(leasing.AcquireOptions{TTL: time.Hour}).TryAcquire(t.Context(), name)
 		require.ErrorIs(t, err, leasing.ErrUnavailable)
 		time.Sleep(5 * time.Minute)
 		lost()
@@ -201,9 +201,9 @@ func TestCloseTriesPendingCleanUpsOnceMore(t *testing.T) {
 
 // A clean-up that was answered is repeated until the TTL has passed: Close repeats it now.
 func TestCloseDoesNotWaitForTheRepetitionsOfACleanUp(t *testing.T) {
-	virtual(t, leasing.Options{}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
+	virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		p.Use(leasingtest.LoseReply(leasingtest.Acquire, 1, errNetwork))
-		_, err := m.TryAcquire(t.Context(), name, &leasing.AcquireOptions{TTL: time.Hour})
+		_, err := m.With(leasing.AcquireOptions{TTL: time.Hour}).TryAcquire(t.Context(), name)
 		require.ErrorIs(t, err, leasing.ErrUnavailable)
 		time.Sleep(time.Minute)
 		released := p.Count(leasingtest.Release)
@@ -216,9 +216,9 @@ func TestCloseDoesNotWaitForTheRepetitionsOfACleanUp(t *testing.T) {
 }
 
 func TestTrap_T40_NothingIsRenewedThatNobodyOwns(t *testing.T) {
-	virtual(t, leasing.Options{}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
+	virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		for i := range 20 {
-			l, err := m.Acquire(t.Context(), fmt.Sprintf("a/b/%d", i), &leasing.AcquireOptions{TTL: time.Second})
+			l, err := m.With(leasing.AcquireOptions{TTL: time.Second}).Acquire(t.Context(), fmt.Sprintf("a/b/%d", i))
 			require.NoError(t, err)
 			if i%2 == 0 {
 				leasingtest.Lose(t, p, l, leasing.LostTaken)
@@ -238,12 +238,12 @@ func TestTrap_T68_QueuedRenewalIsSettledAtClose(t *testing.T) {
 	for _, way := range []string{"close", "release", "expiry"} {
 		synctest.Test(t, func(t *testing.T) {
 			p := leasingtest.NewProvider()
-			m, err := leasing.NewManager(polling{p}, leasing.Options{RenewConcurrency: 1})
+			m, err := leasing.NewManager(polling{p}, leasing.Options{Tuning: leasing.Tuning{RenewConcurrency: 1}})
 			require.NoError(t, err)
 			p.Use(leasingtest.Hang(leasingtest.Renew, leasingtest.Always))
-			var leases []leasing.Lease
+			var leases []*leasing.Lease
 			for i := range 10 {
-				l, err := m.Acquire(t.Context(), fmt.Sprint(i), nil)
+				l, err := m.Acquire(t.Context(), fmt.Sprint(i))
 				require.NoError(t, err)
 				leases = append(leases, l)
 			}
@@ -282,7 +282,7 @@ func TestTrap_T70_CloseWithoutADeadlineEndsByItself(t *testing.T) {
 	for _, ttl := range []time.Duration{5 * time.Second, 10 * time.Minute, leasing.Infinite} {
 		var out bytes.Buffer
 		logger := slog.New(slog.NewTextHandler(&out, nil))
-		virtual(t, leasing.Options{Logger: logger}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
+		virtual(t, leasing.Options{Logger: logger}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 			forgotten := acquire(t, m, &leasing.AcquireOptions{TTL: ttl})
 			synctest.Wait()
 			bound := max(20*time.Second, min(forgotten.Remaining(), 10*time.Minute))
@@ -305,7 +305,7 @@ func TestTrap_T70_CloseWithoutADeadlineEndsByItself(t *testing.T) {
 }
 
 func TestTrap_T70_CloseIsNotNilWhileAReleaseIsUnanswered(t *testing.T) {
-	virtual(t, leasing.Options{}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
+	virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		l := acquire(t, m, nil)
 		p.Use(leasingtest.Hang(leasingtest.Release, leasingtest.Always))
 		go func() { _ = l.Release(context.Background()) }()
@@ -330,7 +330,7 @@ func TestCloseWaitsForAnAcquire(t *testing.T) {
 		"held by another": func(func() error) error { return &leasing.HeldError{} },
 		"granted":         func(apply func() error) error { return apply() },
 	} {
-		measured(t, leasing.Options{}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider, r *recorder) {
+		measured(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider, r *recorder) {
 			p.Use(func(_ context.Context, call leasingtest.Call, apply func() error) error {
 				if call.Op == leasingtest.Acquire {
 					time.Sleep(5 * time.Second)
@@ -339,7 +339,7 @@ func TestCloseWaitsForAnAcquire(t *testing.T) {
 				return apply()
 			})
 			start := time.Now()
-			go func() { _, _ = m.TryAcquire(context.Background(), name, nil) }()
+			go func() { _, _ = m.TryAcquire(context.Background(), name) }()
 			time.Sleep(time.Second)
 			require.NoError(t, m.Close(context.Background()), how)
 			require.Equal(t, 5*time.Second, time.Since(start), how)
@@ -358,10 +358,10 @@ func TestTrap_T71_CloseAfterAnAcquireOnADeadBackend(t *testing.T) {
 		},
 		"hangs": func(op leasingtest.Op) leasingtest.Handler { return leasingtest.Hang(op, leasingtest.Always) },
 	} {
-		virtual(t, leasing.Options{TTL: time.Hour, RequestTimeout: 3 * time.Second}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
+		virtual(t, leasing.Options{TTL: time.Hour, Tuning: leasing.Tuning{RequestTimeout: 3 * time.Second}}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 			p.Use(fault(leasingtest.Acquire))
 			p.Use(fault(leasingtest.Release))
-			_, err := m.TryAcquire(t.Context(), name, nil)
+			_, err := m.TryAcquire(t.Context(), name)
 			require.Error(t, err)
 			time.Sleep(time.Second)
 			start := time.Now()
@@ -384,11 +384,11 @@ func (refusedDial) NotApplied() bool     { return true }
 func (refusedDial) Is(target error) bool { return target == leasing.ErrUnavailable }
 
 func TestTrap_T71_NothingSentIsNothingToCleanUp(t *testing.T) {
-	virtual(t, leasing.Options{}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
+	virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		remove := p.Use(leasingtest.Fail(leasingtest.Acquire, leasingtest.Always, refusedDial{}))
-		_, err := m.TryAcquire(t.Context(), name, nil)
+		_, err := m.TryAcquire(t.Context(), name)
 		require.ErrorIs(t, err, leasing.ErrUnavailable)
-		_, err = m.Acquire(t.Context(), name, &leasing.AcquireOptions{WaitLimit: 5 * time.Second})
+		_, err = m.With(leasing.AcquireOptions{WaitLimit: 5 * time.Second}).Acquire(t.Context(), name)
 		require.ErrorIs(t, err, leasing.ErrUnavailable)
 		require.Greater(t, p.Count(leasingtest.Acquire), 5, "the wait went on")
 		remove()
@@ -419,7 +419,7 @@ func TestAGrantThatCloseOvertakesIsReleasedByItsID(t *testing.T) {
 			}
 			return err
 		})
-		_, err = m.TryAcquire(t.Context(), name, nil)
+		_, err = m.TryAcquire(t.Context(), name)
 		require.ErrorIs(t, err, leasing.ErrClosed)
 		require.NoError(t, <-closed)
 		require.NotEmpty(t, p.released)

@@ -25,11 +25,11 @@ func TestTrap_T16_CloseDuringAnAppliedAcquireLeavesNoGhost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, p := leasingtest.NewManager(t, leasing.Options{})
 		other := leasingtest.NewManagerOn(t, p, leasing.Options{})
-		held, err := other.Acquire(t.Context(), name, nil)
+		held, err := other.Acquire(t.Context(), name)
 		require.NoError(t, err)
 		answer := make(chan error, 1)
 		go func() {
-			_, err := m.Acquire(context.Background(), name, nil)
+			_, err := m.Acquire(context.Background(), name)
 			answer <- err
 		}()
 		time.Sleep(3 * time.Second) // it waits
@@ -52,8 +52,8 @@ func TestTrap_T16_CloseDuringAnAppliedAcquireLeavesNoGhost(t *testing.T) {
 }
 
 func TestTrap_T16_AcquireUnderAnotherLeasesContextLeavesNoGhost(t *testing.T) {
-	virtual(t, leasing.Options{}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
-		outer, err := m.Acquire(t.Context(), "outer", nil)
+	virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
+		outer, err := m.Acquire(t.Context(), "outer")
 		require.NoError(t, err)
 		p.Use(func(ctx context.Context, call leasingtest.Call, apply func() error) error {
 			err := apply()
@@ -64,7 +64,7 @@ func TestTrap_T16_AcquireUnderAnotherLeasesContextLeavesNoGhost(t *testing.T) {
 			return err
 		})
 		time.AfterFunc(time.Second, func() { _ = outer.Release(context.Background()) })
-		_, err = m.TryAcquire(outer.Context(), name, nil)
+		_, err = m.TryAcquire(outer.Context(), name)
 		require.Error(t, err)
 		time.Sleep(time.Second)
 		record, err := m.Inspect(t.Context(), name)
@@ -74,8 +74,8 @@ func TestTrap_T16_AcquireUnderAnotherLeasesContextLeavesNoGhost(t *testing.T) {
 }
 
 func TestTrap_T04_RenewUnderALostLeasesContextIsNoLoss(t *testing.T) {
-	virtual(t, leasing.Options{}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
-		outer, err := m.Acquire(t.Context(), "outer", nil)
+	virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
+		outer, err := m.Acquire(t.Context(), "outer")
 		require.NoError(t, err)
 		l := acquire(t, m, nil)
 		p.Use(func(ctx context.Context, call leasingtest.Call, apply func() error) error {
@@ -92,7 +92,7 @@ func TestTrap_T04_RenewUnderALostLeasesContextIsNoLoss(t *testing.T) {
 }
 
 func TestTrap_T36_ThrottledReleaseGoesOnInTheBackground(t *testing.T) {
-	virtual(t, leasing.Options{TTL: 10 * time.Minute}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
+	virtual(t, leasing.Options{TTL: 10 * time.Minute}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		remove := p.Use(leasingtest.Fail(leasingtest.Release, leasingtest.Always, &leasing.ThrottledError{}))
 		l := acquire(t, m, nil)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -107,7 +107,7 @@ func TestTrap_T36_ThrottledReleaseGoesOnInTheBackground(t *testing.T) {
 }
 
 func TestTrap_T16_InfiniteLeaseLostAmongThrottlingIsCleanedUp(t *testing.T) {
-	virtual(t, leasing.Options{}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
+	virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		p.Use(func(_ context.Context, call leasingtest.Call, apply func() error) error {
 			switch {
 			case call.Op != leasingtest.Renew:
@@ -118,7 +118,7 @@ func TestTrap_T16_InfiniteLeaseLostAmongThrottlingIsCleanedUp(t *testing.T) {
 			}
 			return &leasing.ThrottledError{}
 		})
-		l, err := m.Acquire(t.Context(), name, &leasing.AcquireOptions{TTL: leasing.Infinite})
+		l, err := m.With(leasing.AcquireOptions{TTL: leasing.Infinite}).Acquire(t.Context(), name)
 		require.NoError(t, err)
 		<-l.Done()
 		requireLost(t, l, leasing.LostExpired)
@@ -131,7 +131,7 @@ func TestTrap_T16_InfiniteLeaseLostAmongThrottlingIsCleanedUp(t *testing.T) {
 }
 
 func TestTrap_T66_JoinedRenewalIsNotEndedByAnothersContext(t *testing.T) {
-	virtual(t, leasing.Options{NoAutoRenew: true}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
+	virtual(t, leasing.Options{NoAutoRenew: true}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		p.Use(leasingtest.Delay(leasingtest.Renew, leasingtest.Always, time.Second))
 		l := acquire(t, m, nil)
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
@@ -151,8 +151,8 @@ func TestBrokenInfiniteLeaseEndsBeforeTheNameIsFree(t *testing.T) {
 		"breaker of shorter TTL": {leasing.Options{TTL: 3 * time.Second}, leasing.AcquireOptions{TTL: leasing.Infinite}},
 	} {
 		t.Run(what, func(t *testing.T) {
-			virtual(t, leasing.Options{}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
-				first, err := m.Acquire(t.Context(), name, &c.holder)
+			virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
+				first, err := m.With(c.holder).Acquire(t.Context(), name)
 				if errors.Is(err, leasing.ErrInvalid) {
 					return
 				}
@@ -160,9 +160,9 @@ func TestBrokenInfiniteLeaseEndsBeforeTheNameIsFree(t *testing.T) {
 				defer func() { _ = first.Release(context.Background()) }()
 				time.Sleep(time.Second)
 				other := leasingtest.NewManagerOn(t, p, c.breaker)
-				_, err = other.Break(t.Context(), name, nil) // not immediate
+				_, err = other.Break(t.Context(), name, leasing.BreakOptions{}) // not immediate
 				require.NoError(t, err)
-				second, err := other.Acquire(t.Context(), name, nil)
+				second, err := other.Acquire(t.Context(), name)
 				require.NoError(t, err)
 				defer func() { _ = second.Release(context.Background()) }()
 				require.False(t, first.Err() == nil && second.Err() == nil, "%s: two holders trust the name, and the backend answers everybody", what)
@@ -210,7 +210,7 @@ func TestCloseDoesNotReleaseWhatIsInUse(t *testing.T) {
 			close(gate) // the renewal under way is answered just now
 			synctest.Wait()
 		}}})
-		l, err := m.Acquire(t.Context(), name, nil)
+		l, err := m.Acquire(t.Context(), name)
 		require.NoError(t, err)
 		p.Use(func(_ context.Context, call leasingtest.Call, apply func() error) error {
 			if call.Op == leasingtest.Renew {
@@ -232,16 +232,16 @@ func TestCloseDoesNotReleaseWhatIsInUse(t *testing.T) {
 
 func TestTrap_T30_WaitLimitThatComesWithTheTurn(t *testing.T) {
 	for range 40 {
-		virtual(t, leasing.Options{}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
+		virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 			other := leasingtest.NewManagerOn(t, p, leasing.Options{})
-			held, err := other.Acquire(t.Context(), name, &leasing.AcquireOptions{TTL: time.Hour})
+			held, err := other.With(leasing.AcquireOptions{TTL: time.Hour}).Acquire(t.Context(), name)
 			require.NoError(t, err)
 			defer func() { _ = held.Release(context.Background()) }()
 			took := make(chan time.Duration, 5)
 			for range 5 {
 				go func() {
 					start := time.Now()
-					_, err := m.Acquire(context.Background(), name, &leasing.AcquireOptions{WaitLimit: 2 * time.Second})
+					_, err := m.With(leasing.AcquireOptions{WaitLimit: 2 * time.Second}).Acquire(context.Background(), name)
 					_ = err
 					took <- time.Since(start)
 				}()
@@ -254,9 +254,9 @@ func TestTrap_T30_WaitLimitThatComesWithTheTurn(t *testing.T) {
 }
 
 func TestTrap_T36_DoTellsOfItsOwnLoss(t *testing.T) {
-	virtual(t, leasing.Options{}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
+	virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		others := fmt.Errorf("shard 7: %w", &leasing.LostError{Reason: leasing.LostBroken})
-		err := leasing.Do(t.Context(), m, name, func(_ context.Context, l leasing.Lease) error {
+		err := m.Do(t.Context(), name, func(_ context.Context, l *leasing.Lease) error {
 			leasingtest.Lose(t, p, l, leasing.LostTaken)
 			return others
 		})
@@ -265,12 +265,12 @@ func TestTrap_T36_DoTellsOfItsOwnLoss(t *testing.T) {
 }
 
 func TestManyCleanUpsBlockNoQueueForLong(t *testing.T) {
-	virtual(t, leasing.Options{TTL: 5 * time.Second}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
+	virtual(t, leasing.Options{TTL: 5 * time.Second}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		p.Use(leasingtest.Hang(leasingtest.Release, leasingtest.Always))
 		p.Use(leasingtest.LoseReply(leasingtest.Acquire, 1000, errNetwork))
 		ctx, cancel := context.WithCancel(t.Context())
 		for i := range 1000 {
-			go func() { _, _ = m.Acquire(ctx, fmt.Sprint("n/", i), nil) }()
+			go func() { _, _ = m.Acquire(ctx, fmt.Sprint("n/", i)) }()
 		}
 		synctest.Wait()
 		cancel()
@@ -280,7 +280,7 @@ func TestManyCleanUpsBlockNoQueueForLong(t *testing.T) {
 		start := time.Now()
 		var worst time.Duration
 		for i := range 1000 {
-			l, err := m.Acquire(t.Context(), fmt.Sprint("n/", i), &leasing.AcquireOptions{NoAutoRenew: true})
+			l, err := m.With(leasing.AcquireOptions{NoAutoRenew: true}).Acquire(t.Context(), fmt.Sprint("n/", i))
 			require.NoError(t, err)
 			t.Cleanup(func() { _ = l.Release(context.Background()) })
 			worst = max(worst, time.Since(start))
@@ -291,8 +291,8 @@ func TestManyCleanUpsBlockNoQueueForLong(t *testing.T) {
 }
 
 func TestCloseTellsOfCleanUpsItDropped(t *testing.T) {
-	virtual(t, leasing.Options{}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
-		l, err := m.Acquire(t.Context(), name, &leasing.AcquireOptions{TTL: leasing.Infinite})
+	virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
+		l, err := m.With(leasing.AcquireOptions{TTL: leasing.Infinite}).Acquire(t.Context(), name)
 		require.NoError(t, err)
 		time.Sleep(time.Second)
 		p.Use(leasingtest.Hang(leasingtest.Release, leasingtest.Always))
@@ -306,11 +306,11 @@ func TestCloseTellsOfCleanUpsItDropped(t *testing.T) {
 }
 
 func TestBrokenEventStandsForItself(t *testing.T) {
-	virtual(t, leasing.Options{}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
+	virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		var told journal
 		defer m.Subscribe(told.observe)()
 		acquire(t, m, nil)
-		_, err := m.Break(t.Context(), name, nil)
+		_, err := m.Break(t.Context(), name, leasing.BreakOptions{})
 		require.NoError(t, err)
 		require.Equal(t, 1, told.only(leasing.EventBroken)[0].Coalesced)
 	})
@@ -361,12 +361,12 @@ func TestTrap_T61_SuspendWhileTheLeaseIsBeingScheduled(t *testing.T) {
 		require.NoError(t, err)
 		defer func() { _ = m.Close(context.Background()) }()
 		// An older lease is due in the middle of the suspend, so the alarm wakes the loop.
-		old, err := m.Acquire(t.Context(), "old", nil)
+		old, err := m.Acquire(t.Context(), "old")
 		require.NoError(t, err)
 		defer func() { _ = old.Release(context.Background()) }()
 		synctest.Wait()
 		arm = true
-		l, err := m.Acquire(t.Context(), name, &leasing.AcquireOptions{NoAutoRenew: true})
+		l, err := m.With(leasing.AcquireOptions{NoAutoRenew: true}).Acquire(t.Context(), name)
 		require.NoError(t, err)
 		defer func() { _ = l.Release(context.Background()) }()
 		synctest.Wait()
@@ -379,7 +379,7 @@ func TestTrap_T61_SuspendWhileTheLeaseIsBeingScheduled(t *testing.T) {
 }
 
 func TestTrap_T56_DelayedFirstAcquireOfALeaseThatWasReleased(t *testing.T) {
-	virtual(t, leasing.Options{}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
+	virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		p.Use(func(_ context.Context, call leasingtest.Call, apply func() error) error {
 			if call.Op == leasingtest.Acquire && call.N == 1 {
 				time.AfterFunc(10*time.Second, func() { _ = apply() }) // delayed on its way
@@ -387,11 +387,11 @@ func TestTrap_T56_DelayedFirstAcquireOfALeaseThatWasReleased(t *testing.T) {
 			}
 			return apply()
 		})
-		l, err := m.Acquire(t.Context(), name, nil) // the second request is granted
+		l, err := m.Acquire(t.Context(), name) // the second request is granted
 		require.NoError(t, err)
 		require.NoError(t, l.Release(t.Context()))
 		for range providerkit.EndedMost { // then the name does not refuse the ID any more
-			l, err := m.Acquire(t.Context(), name, nil)
+			l, err := m.Acquire(t.Context(), name)
 			require.NoError(t, err)
 			require.NoError(t, l.Release(t.Context()))
 		}

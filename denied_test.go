@@ -15,7 +15,7 @@ import (
 func TestTrap_T187_ARefusalThatPassesEndsNoWait(t *testing.T) {
 	options, lines := logged()
 	options.RefusalTimeout = 7 * time.Second
-	measured(t, options, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider, r *recorder) {
+	measured(t, options, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider, r *recorder) {
 		var told journal
 		defer m.Subscribe(told.observe)()
 		p.Use(leasingtest.Fail(leasingtest.Acquire, 1, errNetwork)) // so that a failure has been logged
@@ -40,17 +40,17 @@ func TestTrap_T187_ARefusalThatPassesEndsNoWait(t *testing.T) {
 }
 
 func TestTrap_T187_ALastingRefusalEndsTheWait(t *testing.T) {
-	virtual(t, leasing.Options{}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
+	virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		p.Use(leasingtest.Fail(leasingtest.Acquire, leasingtest.Always, leasing.ErrDenied))
 		began := time.Now()
 		second := make(chan error, 1)
 		time.AfterFunc(30*time.Second, func() {
 			go func() {
-				_, err := m.Acquire(context.Background(), name, nil)
+				_, err := m.Acquire(context.Background(), name)
 				second <- err
 			}()
 		})
-		_, err := m.Acquire(t.Context(), name, nil)
+		_, err := m.Acquire(t.Context(), name)
 		require.ErrorIs(t, err, leasing.ErrDenied)
 		require.ErrorContains(t, err, "no other answer for 1m0s")
 		require.InDelta(t, 61, time.Since(began).Seconds(), 1.1)
@@ -70,7 +70,7 @@ func TestTrap_T187_ALastingRefusalEndsTheWait(t *testing.T) {
 				p.Use(leasingtest.Fail(leasingtest.Acquire, leasingtest.Always, leasing.ErrDenied))
 			})
 		})
-		_, err = m.Acquire(t.Context(), name, nil)
+		_, err = m.Acquire(t.Context(), name)
 		require.ErrorIs(t, err, leasing.ErrDenied)
 		require.InDelta(t, 117, time.Since(began).Seconds(), 6, "a minute since the holder was seen last")
 		require.NoError(t, l.Err())
@@ -78,12 +78,12 @@ func TestTrap_T187_ALastingRefusalEndsTheWait(t *testing.T) {
 }
 
 func TestARefusalAnswersTryAcquireAtOnce(t *testing.T) {
-	virtual(t, leasing.Options{}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
+	virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		p.Use(leasingtest.Fail(leasingtest.Acquire, leasingtest.Always, leasing.ErrDenied))
-		_, err := m.TryAcquire(t.Context(), name, nil)
+		_, err := m.TryAcquire(t.Context(), name)
 		require.ErrorIs(t, err, leasing.ErrDenied)
 		require.Equal(t, 1, p.Count(leasingtest.Acquire))
-		_, err = m.Acquire(t.Context(), name, &leasing.AcquireOptions{WaitLimit: 5 * time.Second})
+		_, err = m.With(leasing.AcquireOptions{WaitLimit: 5 * time.Second}).Acquire(t.Context(), name)
 		require.ErrorIs(t, err, leasing.ErrDenied, "what the backend says, and not that time is up")
 	})
 	_, err := leasing.NewManager(leasingtest.NewProvider(), leasing.Options{RefusalTimeout: -1})
@@ -92,7 +92,7 @@ func TestARefusalAnswersTryAcquireAtOnce(t *testing.T) {
 
 // Credentials that were rotated heal: the name is freed then, and not a TTL later.
 func TestTrap_T188_ADeniedReleaseIsRetriedInTheBackground(t *testing.T) {
-	virtual(t, leasing.Options{TTL: time.Minute}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
+	virtual(t, leasing.Options{TTL: time.Minute}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		l := acquire(t, m, nil)
 		p.Use(leasingtest.Fail(leasingtest.Release, leasingtest.Always, leasing.ErrDenied))
 		began := time.Now()
@@ -110,7 +110,7 @@ func TestTrap_T188_ADeniedReleaseIsRetriedInTheBackground(t *testing.T) {
 
 func TestTrap_T188_ADeniedReleaseOfAnInfiniteLeaseIsNotGivenUp(t *testing.T) {
 	options, lines := logged()
-	virtual(t, options, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
+	virtual(t, options, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		l := acquire(t, m, &leasing.AcquireOptions{TTL: leasing.Infinite})
 		time.Sleep(time.Second)
 		require.Equal(t, leasing.Infinite, l.TTL())
@@ -133,7 +133,7 @@ func TestTrap_T188_ADeniedReleaseOfAnInfiniteLeaseIsNotGivenUp(t *testing.T) {
 
 // Close does not wait for new credentials, and reports the claims that are left.
 func TestCloseReportsADeniedRelease(t *testing.T) {
-	virtual(t, leasing.Options{}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
+	virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		l := acquire(t, m, nil)
 		p.Use(leasingtest.Fail(leasingtest.Release, leasingtest.Always, leasing.ErrDenied))
 		require.ErrorIs(t, l.Release(t.Context()), leasing.ErrDenied)

@@ -37,7 +37,7 @@ func run(ctx context.Context) error {
 	defer manager.Close(ctx)
 	fmt.Println("backend:", manager.Health(ctx).Status)
 
-	return leasing.Do(ctx, manager, "jobs/daily-maintenance", func(ctx context.Context, lease leasing.Lease) error {
+	return manager.Do(ctx, "jobs/daily-maintenance", func(ctx context.Context, lease *leasing.Lease) error {
 		return runMaintenance(ctx, lease.Token()) // ctx ends, with a cause, before anyone else can hold the name
 	})
 }
@@ -48,7 +48,7 @@ func runMaintenance(ctx context.Context, token int64) error {
 }
 
 // open stands for opening the provider of your choice: see the modules under providers.
-func open() leasing.Manager {
+func open() *leasing.Manager {
 	manager, err := leasing.NewManager(memlease.New(memlease.Options{}), leasing.Options{Owner: "worker-1"})
 	if err != nil {
 		panic(err)
@@ -61,7 +61,7 @@ func ExampleDo() {
 	ctx, manager := context.Background(), open()
 	defer manager.Close(ctx)
 
-	err := leasing.Do(ctx, manager, "jobs/daily-maintenance", func(ctx context.Context, lease leasing.Lease) error {
+	err := manager.Do(ctx, "jobs/daily-maintenance", func(ctx context.Context, lease *leasing.Lease) error {
 		fmt.Println("holding", lease.Name(), "with a token:", lease.Token() > 0)
 		return nil // work until ctx ends at the latest
 	})
@@ -75,12 +75,12 @@ func ExampleDo() {
 func ExampleTryDo() {
 	ctx, manager := context.Background(), open()
 	defer manager.Close(ctx)
-	job := func(ctx context.Context, _ leasing.Lease) error {
+	job := func(ctx context.Context, _ *leasing.Lease) error {
 		// Inside the job the same name is taken.
-		return leasing.TryDo(ctx, manager, "jobs/report", nil, func(context.Context, leasing.Lease) error { return nil })
+		return manager.TryDo(ctx, "jobs/report", func(context.Context, *leasing.Lease) error { return nil })
 	}
 
-	err := leasing.Do(ctx, manager, "jobs/report", job)
+	err := manager.Do(ctx, "jobs/report", job)
 	var held *leasing.HeldError
 	if errors.As(err, &held) {
 		fmt.Println("left to", held.Holder.Owner)
@@ -93,11 +93,11 @@ func ExampleManager_acquire() {
 	ctx, manager := context.Background(), open()
 	defer manager.Close(ctx)
 
-	lease, err := manager.Acquire(ctx, "schema/migrations", &leasing.AcquireOptions{
+	lease, err := manager.With(leasing.AcquireOptions{
 		TTL:       10 * time.Minute,
 		WaitLimit: time.Minute,
 		Metadata:  map[string]string{"version": "42"},
-	})
+	}).Acquire(ctx, "schema/migrations")
 	if err != nil {
 		fmt.Println(err) // leasing.ErrHeld: somebody else is at it
 		return
@@ -118,7 +118,7 @@ func ExampleManager_acquire() {
 func ExampleLease_setMetadata() {
 	ctx, manager := context.Background(), open()
 	defer manager.Close(ctx)
-	lease, _ := manager.Acquire(ctx, "cursor/orders", &leasing.AcquireOptions{Metadata: map[string]string{"at": "1"}})
+	lease, _ := manager.With(leasing.AcquireOptions{Metadata: map[string]string{"at": "1"}}).Acquire(ctx, "cursor/orders")
 	defer lease.Release(ctx)
 
 	err := lease.SetMetadata(ctx, map[string]string{"at": "2"})
@@ -134,7 +134,7 @@ func ExampleLease_handOver() {
 	before, _ := leasing.NewManager(provider, leasing.Options{})
 	after, _ := leasing.NewManager(provider, leasing.Options{})
 	defer after.Close(ctx)
-	lease, _ := before.Acquire(ctx, "shard/7", nil)
+	lease, _ := before.Acquire(ctx, "shard/7")
 
 	handover, err := lease.HandOver(ctx) // once the work here has stopped
 	message, _ := json.Marshal(handover)
@@ -142,7 +142,7 @@ func ExampleLease_handOver() {
 
 	var received leasing.Handover
 	_ = json.Unmarshal(message, &received)
-	adopted, err := after.Adopt(ctx, received, nil)
+	adopted, err := after.Adopt(ctx, received, leasing.AdoptOptions{})
 	fmt.Println(err, adopted.Token() == lease.Token())
 	adopted.Release(ctx)
 	// Output:
@@ -154,10 +154,10 @@ func ExampleLease_handOver() {
 func ExampleManager_acquire_waiting() {
 	ctx, manager := context.Background(), open()
 	defer manager.Close(ctx)
-	first, _ := manager.Acquire(ctx, "cursor/orders", nil)
+	first, _ := manager.Acquire(ctx, "cursor/orders")
 	time.AfterFunc(10*time.Millisecond, func() { first.Release(ctx) })
 
-	second, err := manager.Acquire(ctx, "cursor/orders", nil)
+	second, err := manager.Acquire(ctx, "cursor/orders")
 	fmt.Println(err, second.Token() > first.Token())
 	second.Release(ctx)
 	// Output: <nil> true
@@ -171,11 +171,11 @@ func ExampleManager_waiters() {
 	defer holder.Close(ctx)
 	other, _ := leasing.NewManager(provider, leasing.Options{Owner: "worker 2"})
 	defer other.Close(ctx)
-	lease, _ := holder.Acquire(ctx, "jobs/report", nil)
+	lease, _ := holder.Acquire(ctx, "jobs/report")
 
 	done := make(chan error)
 	go func() {
-		done <- leasing.Do(ctx, other, "jobs/report", func(context.Context, leasing.Lease) error { return nil })
+		done <- other.Do(ctx, "jobs/report", func(context.Context, *leasing.Lease) error { return nil })
 	}()
 	waiters, err := holder.Waiters(ctx, "jobs/report")
 	for err == nil && len(waiters) == 0 { // until the goroutine waits
@@ -195,10 +195,10 @@ func ExampleManager_waiters() {
 func ExampleManager_break() {
 	ctx, manager := context.Background(), open()
 	defer manager.Close(ctx)
-	stuck, _ := manager.Acquire(ctx, "jobs/stuck", nil)
+	stuck, _ := manager.Acquire(ctx, "jobs/stuck")
 
 	record, _ := manager.Inspect(ctx, "jobs/stuck")
-	_, err := manager.Break(ctx, "jobs/stuck", &leasing.BreakOptions{IfToken: record.Token, Immediate: true})
+	_, err := manager.Break(ctx, "jobs/stuck", leasing.BreakOptions{IfToken: record.Token, Immediate: true})
 	fmt.Println(err)
 	fmt.Println(errors.Is(stuck.Renew(ctx), leasing.ErrLost), stuck.Err())
 	// Output:
@@ -211,7 +211,7 @@ func ExampleManager_subscribe() {
 	ctx, manager := context.Background(), open()
 	manager.Subscribe(func(e leasing.Event) { fmt.Println(e.Kind, e.Name) })
 
-	lease, _ := manager.Acquire(ctx, "jobs/report", nil)
+	lease, _ := manager.Acquire(ctx, "jobs/report")
 	lease.Release(ctx)
 	manager.Close(ctx) // tells what has not been told yet
 	// Output:

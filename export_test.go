@@ -83,7 +83,7 @@ func (m *Machine) close() {
 }
 
 // NewManagerOn makes a manager that runs on a Machine.
-func NewManagerOn(machine *Machine, provider Provider, options Options) (Manager, error) {
+func NewManagerOn(machine *Machine, provider Provider, options Options) (*Manager, error) {
 	m, err := newManager(provider, options, func() *clock { return newClock(machine.Boot, machine) })
 	if err != nil {
 		return nil, err
@@ -93,7 +93,7 @@ func NewManagerOn(machine *Machine, provider Provider, options Options) (Manager
 
 // Window is how long a lease of ttl is trusted under the default options.
 func Window(ttl time.Duration) time.Duration {
-	return (&Options{DriftFactor: 0.01, DriftFloor: 2 * time.Millisecond}).window(ttl)
+	return (&Options{Tuning: Tuning{DriftFactor: 0.01, DriftFloor: 2 * time.Millisecond}}).window(ttl)
 }
 
 var FirstPart = firstPart

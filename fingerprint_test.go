@@ -27,13 +27,13 @@ func TestTrap_T141_NobodyGetsTheKeyOfALease(t *testing.T) {
 		p := memlease.New(memlease.Options{History: 100, HistoryRenewals: true})
 		var shown providertest.Shown
 		observe := func(e leasing.Event) { shown.Show(e) }
-		var managers [2]leasing.Manager
-		var mine leasing.Lease
+		var managers [2]*leasing.Manager
+		var mine *leasing.Lease
 		t.Cleanup(func() { shown.Hides(t, mine.ID()) }) // once the managers are closed and have logged all
 		for i := range managers {
 			var log strings.Builder
 			m, err := leasing.NewManager(p, leasing.Options{
-				Owner: "owner", MaxPoll: time.Second, Logger: slog.New(slog.NewJSONHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})),
+				Owner: "owner", Tuning: leasing.Tuning{MaxPoll: time.Second}, Logger: slog.New(slog.NewJSONHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 			})
 			require.NoError(t, err)
 			m.Subscribe(observe)
@@ -46,29 +46,29 @@ func TestTrap_T141_NobodyGetsTheKeyOfALease(t *testing.T) {
 		}
 		m1, m2 := managers[0], managers[1]
 		var err error
-		mine, err = m1.TryAcquire(ctx, name, &leasing.AcquireOptions{Metadata: map[string]string{"k": "v"}, Observer: observe})
+		mine, err = m1.With(leasing.AcquireOptions{Metadata: map[string]string{"k": "v"}, Observer: observe}).TryAcquire(ctx, name)
 		require.NoError(t, err)
 		require.NoError(t, mine.Renew(ctx))
-		other, err := m1.TryAcquire(ctx, "lost", nil)
+		other, err := m1.TryAcquire(ctx, "lost")
 		require.NoError(t, err)
 
 		synctest.Wait()
 		record, err := m2.Inspect(ctx, name)
 		require.NoError(t, err)
 		shown.Show(record, mine, m1)
-		for record, err := range m2.List(ctx, nil) {
+		for record, err := range m2.List(ctx, leasing.ListOptions{}) {
 			require.NoError(t, err)
 			shown.Show(record)
 		}
 		for _, m := range managers {
 			for _, wait := range []time.Duration{0, 10 * time.Second} {
-				showAll(&shown, second(m.TryAcquire(ctx, name, nil)))
-				showAll(&shown, second(m.Acquire(ctx, name, &leasing.AcquireOptions{WaitLimit: wait + time.Millisecond})))
+				showAll(&shown, second(m.TryAcquire(ctx, name)))
+				showAll(&shown, second(m.With(leasing.AcquireOptions{WaitLimit: wait + time.Millisecond}).Acquire(ctx, name)))
 			}
 		}
 		waiting, stop := context.WithCancel(ctx)
 		done := make(chan error)
-		go func() { done <- second(m2.Acquire(waiting, name, nil)) }()
+		go func() { done <- second(m2.Acquire(waiting, name)) }()
 		synctest.Wait()
 		queue, err := m1.Waiters(ctx, name)
 		require.NoError(t, err)
@@ -77,7 +77,7 @@ func TestTrap_T141_NobodyGetsTheKeyOfALease(t *testing.T) {
 		stop()
 		showAll(&shown, <-done)
 		for _, immediate := range []bool{false, true} {
-			broken, err := m2.Break(ctx, other.Name(), &leasing.BreakOptions{Immediate: immediate})
+			broken, err := m2.Break(ctx, other.Name(), leasing.BreakOptions{Immediate: immediate})
 			require.NoError(t, err)
 			shown.Show(broken)
 			showAll(&shown, other.Renew(ctx))
@@ -87,7 +87,7 @@ func TestTrap_T141_NobodyGetsTheKeyOfALease(t *testing.T) {
 		require.NoError(t, err)
 		require.NotEmpty(t, history.Entries)
 		shown.Show(history)
-		showAll(&shown, second(m1.Adopt(ctx, leasing.Handover{Name: name, ID: mine.ID(), Token: mine.Token()}, nil)))
+		showAll(&shown, second(m1.Adopt(ctx, leasing.Handover{Name: name, ID: mine.ID(), Token: mine.Token()}, leasing.AdoptOptions{})))
 
 		tried := map[string]bool{}
 		for _, word := range regexp.MustCompile(`[0-9A-Za-z_-]+`).FindAllString(shown.String(), -1) {
@@ -95,7 +95,7 @@ func TestTrap_T141_NobodyGetsTheKeyOfALease(t *testing.T) {
 				continue
 			}
 			tried[word] = true
-			stolen, err := m2.Adopt(ctx, leasing.Handover{Name: name, ID: word, Token: record.Token}, nil)
+			stolen, err := m2.Adopt(ctx, leasing.Handover{Name: name, ID: word, Token: record.Token}, leasing.AdoptOptions{})
 			if err == nil {
 				_ = stolen.Release(ctx)
 			}
@@ -105,7 +105,7 @@ func TestTrap_T141_NobodyGetsTheKeyOfALease(t *testing.T) {
 		}
 		require.Greater(t, len(tried), 50)
 		require.NoError(t, mine.Renew(ctx), "it lives")
-		require.ErrorIs(t, second(m2.TryAcquire(ctx, name, nil)), leasing.ErrHeld)
+		require.ErrorIs(t, second(m2.TryAcquire(ctx, name)), leasing.ErrHeld)
 		require.NoError(t, mine.Release(ctx))
 	})
 }

@@ -14,19 +14,19 @@ import (
 )
 
 // forced runs a test with the operator's manager, and one of worker 1, which holds names.
-func forced(t *testing.T, names []string, test func(t *testing.T, operator, worker leasing.Manager, p *leasingtest.Provider, held map[string]leasing.Lease)) {
+func forced(t *testing.T, names []string, test func(t *testing.T, operator, worker *leasing.Manager, p *leasingtest.Provider, held map[string]*leasing.Lease)) {
 	t.Helper()
-	virtual(t, leasing.Options{Owner: "operator"}, func(t *testing.T, operator leasing.Manager, p *leasingtest.Provider) {
+	virtual(t, leasing.Options{Owner: "operator"}, func(t *testing.T, operator *leasing.Manager, p *leasingtest.Provider) {
 		worker := leasingtest.NewManagerOn(t, p, leasing.Options{Owner: "worker 1"})
 		test(t, operator, worker, p, takeAll(t, worker, names...))
 	})
 }
 
-func takeAll(t *testing.T, m leasing.Manager, names ...string) map[string]leasing.Lease {
+func takeAll(t *testing.T, m *leasing.Manager, names ...string) map[string]*leasing.Lease {
 	t.Helper()
-	held := map[string]leasing.Lease{}
+	held := map[string]*leasing.Lease{}
 	for _, name := range names {
-		l, err := m.TryAcquire(t.Context(), name, nil)
+		l, err := m.TryAcquire(t.Context(), name)
 		require.NoError(t, err)
 		t.Cleanup(func() { _ = l.Release(context.Background()) })
 		held[name] = l
@@ -42,7 +42,7 @@ func namesOf(records []leasing.Record) (names []string) {
 }
 
 func TestForceReleaseEndsWhatAnOwnerHolds(t *testing.T) {
-	forced(t, []string{"jobs/b", "jobs/a", "other"}, func(t *testing.T, operator, worker leasing.Manager, p *leasingtest.Provider, held map[string]leasing.Lease) {
+	forced(t, []string{"jobs/b", "jobs/a", "other"}, func(t *testing.T, operator, worker *leasing.Manager, p *leasingtest.Provider, held map[string]*leasing.Lease) {
 		theirs := takeAll(t, leasingtest.NewManagerOn(t, p, leasing.Options{Owner: "worker 2"}), "jobs/c")["jobs/c"]
 		var told journal
 		defer operator.Subscribe(told.observe)()
@@ -78,7 +78,7 @@ func TestForceReleaseEndsWhatAnOwnerHolds(t *testing.T) {
 
 // What has changed since it was looked at is left alone.
 func TestForceReleaseLeavesWhatHasChangedAlone(t *testing.T) {
-	forced(t, []string{"a", "b", "c"}, func(t *testing.T, operator, _ leasing.Manager, p *leasingtest.Provider, held map[string]leasing.Lease) {
+	forced(t, []string{"a", "b", "c"}, func(t *testing.T, operator, _ *leasing.Manager, p *leasingtest.Provider, held map[string]*leasing.Lease) {
 		records, err := leasing.HeldBy(t.Context(), operator, "worker 1", "")
 		require.NoError(t, err)
 		require.NoError(t, held["a"].Release(t.Context()))
@@ -99,7 +99,7 @@ func TestForceReleaseLeavesWhatHasChangedAlone(t *testing.T) {
 }
 
 func TestForceReleaseGoesOnAfterAnError(t *testing.T) {
-	forced(t, []string{"a", "b"}, func(t *testing.T, operator, _ leasing.Manager, p *leasingtest.Provider, _ map[string]leasing.Lease) {
+	forced(t, []string{"a", "b"}, func(t *testing.T, operator, _ *leasing.Manager, p *leasingtest.Provider, _ map[string]*leasing.Lease) {
 		records, err := leasing.HeldBy(t.Context(), operator, "worker 1", "")
 		require.NoError(t, err)
 		refused := errors.New("connection refused")
@@ -116,7 +116,7 @@ func TestForceReleaseGoesOnAfterAnError(t *testing.T) {
 }
 
 func TestForceReleaseSaysWhatItHasLeft(t *testing.T) {
-	forced(t, []string{"a", "b", "c"}, func(t *testing.T, operator, _ leasing.Manager, p *leasingtest.Provider, _ map[string]leasing.Lease) {
+	forced(t, []string{"a", "b", "c"}, func(t *testing.T, operator, _ *leasing.Manager, p *leasingtest.Provider, _ map[string]*leasing.Lease) {
 		records, err := leasing.HeldBy(t.Context(), operator, "worker 1", "")
 		require.NoError(t, err)
 		ctx, cancel := context.WithCancelCause(t.Context())
@@ -133,7 +133,7 @@ func TestForceReleaseSaysWhatItHasLeft(t *testing.T) {
 
 // A record without a token would mean whoever holds the name.
 func TestForceReleaseRefusesWhatItCouldNotTellApart(t *testing.T) {
-	forced(t, []string{"a", "b"}, func(t *testing.T, operator, _ leasing.Manager, p *leasingtest.Provider, held map[string]leasing.Lease) {
+	forced(t, []string{"a", "b"}, func(t *testing.T, operator, _ *leasing.Manager, p *leasingtest.Provider, held map[string]*leasing.Lease) {
 		token := held["a"].Token()
 		_, err := leasing.ForceRelease(t.Context(), operator, []leasing.Record{{Name: "a", Token: token}, {Name: "b"}}, nil)
 		require.ErrorIs(t, err, leasing.ErrInvalid)

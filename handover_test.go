@@ -17,20 +17,20 @@ import (
 )
 
 // twoProcesses runs a test with two managers over one provider.
-func twoProcesses(t *testing.T, options leasing.Options, test func(t *testing.T, giver, receiver leasing.Manager, p *leasingtest.Provider)) {
+func twoProcesses(t *testing.T, options leasing.Options, test func(t *testing.T, giver, receiver *leasing.Manager, p *leasingtest.Provider)) {
 	t.Helper()
-	virtual(t, options, func(t *testing.T, giver leasing.Manager, p *leasingtest.Provider) {
+	virtual(t, options, func(t *testing.T, giver *leasing.Manager, p *leasingtest.Provider) {
 		test(t, giver, leasingtest.NewManagerOn(t, p, options), p)
 	})
 }
 
 // stored is what a process keeps of its lease for the time after a crash.
-func stored(l leasing.Lease) leasing.Handover {
+func stored(l *leasing.Lease) leasing.Handover {
 	return leasing.Handover{Name: l.Name(), ID: l.ID(), Token: l.Token()}
 }
 
 func TestHandOverAndAdopt(t *testing.T) {
-	twoProcesses(t, leasing.Options{}, func(t *testing.T, giver, receiver leasing.Manager, p *leasingtest.Provider) {
+	twoProcesses(t, leasing.Options{}, func(t *testing.T, giver, receiver *leasing.Manager, p *leasingtest.Provider) {
 		var given, received journal
 		defer giver.Subscribe(given.observe)()
 		defer receiver.Subscribe(received.observe)()
@@ -55,7 +55,7 @@ func TestHandOverAndAdopt(t *testing.T) {
 		before := p.Count(leasingtest.Renew)
 		time.Sleep(29 * time.Second)
 		require.Equal(t, before, p.Count(leasingtest.Renew), "the giver renews no more")
-		theirs, err := receiver.Adopt(t.Context(), handover, nil)
+		theirs, err := receiver.Adopt(t.Context(), handover, leasing.AdoptOptions{})
 		require.NoError(t, err, "the last renewal left a whole TTL")
 		require.Equal(t, mine.Token(), theirs.Token())
 		require.Equal(t, mine.ID(), theirs.ID())
@@ -78,7 +78,7 @@ func TestHandOverAndAdopt(t *testing.T) {
 // The giver speaks for the lease no more once HandOver has returned, also if a
 // renewal of the engine was under way.
 func TestHandOverWaitsForTheRenewalUnderWay(t *testing.T) {
-	twoProcesses(t, leasing.Options{}, func(t *testing.T, giver, receiver leasing.Manager, p *leasingtest.Provider) {
+	twoProcesses(t, leasing.Options{}, func(t *testing.T, giver, receiver *leasing.Manager, p *leasingtest.Provider) {
 		l := acquire(t, giver, nil)
 		p.Use(leasingtest.Delay(leasingtest.Renew, leasingtest.Always, 2*time.Second))
 		for p.Count(leasingtest.Renew) == 0 {
@@ -90,7 +90,7 @@ func TestHandOverWaitsForTheRenewalUnderWay(t *testing.T) {
 		require.Greater(t, time.Since(began), 2*time.Second, "that one was sent too early to be the last")
 		require.Equal(t, 2, p.Count(leasingtest.Renew))
 		p.Clear()
-		adopted, err := receiver.Adopt(t.Context(), handover, nil)
+		adopted, err := receiver.Adopt(t.Context(), handover, leasing.AdoptOptions{})
 		require.NoError(t, err)
 		require.NoError(t, adopted.Release(t.Context()))
 		synctest.Wait()
@@ -99,7 +99,7 @@ func TestHandOverWaitsForTheRenewalUnderWay(t *testing.T) {
 }
 
 func TestHandOverWaitsForTheApplicationsRenewal(t *testing.T) {
-	virtual(t, leasing.Options{}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
+	virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		l := acquire(t, m, nil)
 		p.Use(leasingtest.Delay(leasingtest.Renew, 1, 2*time.Second))
 		go func() { _ = l.Renew(context.Background()) }()
@@ -113,7 +113,7 @@ func TestHandOverWaitsForTheApplicationsRenewal(t *testing.T) {
 
 // A hand-over fails whole: the lease is still held, and its work goes on.
 func TestHandOverThatFails(t *testing.T) {
-	twoProcesses(t, leasing.Options{}, func(t *testing.T, giver, receiver leasing.Manager, p *leasingtest.Provider) {
+	twoProcesses(t, leasing.Options{}, func(t *testing.T, giver, receiver *leasing.Manager, p *leasingtest.Provider) {
 		l := acquire(t, giver, nil)
 		time.Sleep(time.Second)
 		p.Use(leasingtest.Fail(leasingtest.Renew, 1, errNetwork))
@@ -143,21 +143,21 @@ func TestHandOverThatFails(t *testing.T) {
 }
 
 func TestHandOverWithoutRenewalsLeft(t *testing.T) {
-	twoProcesses(t, leasing.Options{}, func(t *testing.T, giver, receiver leasing.Manager, p *leasingtest.Provider) {
+	twoProcesses(t, leasing.Options{}, func(t *testing.T, giver, receiver *leasing.Manager, p *leasingtest.Provider) {
 		l := acquire(t, giver, &leasing.AcquireOptions{MaxRenewals: 1, NoAutoRenew: true})
 		require.NoError(t, l.Renew(t.Context()))
 		time.Sleep(20 * time.Second)
 		handover, err := l.HandOver(t.Context())
 		require.NoError(t, err, "it hands over what is left")
-		adopted, err := receiver.Adopt(t.Context(), handover, nil)
+		adopted, err := receiver.Adopt(t.Context(), handover, leasing.AdoptOptions{})
 		require.NoError(t, err)
 		require.NoError(t, adopted.Release(t.Context()))
 	})
 }
 
 func TestHandOverInsideDoIsRefused(t *testing.T) {
-	virtual(t, leasing.Options{}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
-		require.NoError(t, leasing.Do(t.Context(), m, name, func(ctx context.Context, l leasing.Lease) error {
+	virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
+		require.NoError(t, m.Do(t.Context(), name, func(ctx context.Context, l *leasing.Lease) error {
 			_, err := l.HandOver(ctx)
 			requireInvalid(t, err, "lease")
 			return ctx.Err()
@@ -168,7 +168,7 @@ func TestHandOverInsideDoIsRefused(t *testing.T) {
 
 // A release may be under way, and free the name, after its lease was granted a moment ago.
 func TestALeaseThatIsBeingReleasedIsNotHandedOver(t *testing.T) {
-	virtual(t, leasing.Options{}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
+	virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		l := acquire(t, m, nil)
 		land, released := make(chan struct{}), make(chan error, 1)
 		p.Use(func(_ context.Context, call leasingtest.Call, apply func() error) error {
@@ -188,7 +188,7 @@ func TestALeaseThatIsBeingReleasedIsNotHandedOver(t *testing.T) {
 
 // A process that shuts down may hand its leases over instead of releasing them.
 func TestHandOverDuringClose(t *testing.T) {
-	twoProcesses(t, leasing.Options{}, func(t *testing.T, giver, receiver leasing.Manager, p *leasingtest.Provider) {
+	twoProcesses(t, leasing.Options{}, func(t *testing.T, giver, receiver *leasing.Manager, p *leasingtest.Provider) {
 		l := acquire(t, giver, nil)
 		closed := make(chan error)
 		go func() { closed <- giver.Close(context.Background()) }()
@@ -196,7 +196,7 @@ func TestHandOverDuringClose(t *testing.T) {
 		handover, err := l.HandOver(t.Context())
 		require.NoError(t, err)
 		require.NoError(t, <-closed)
-		adopted, err := receiver.Adopt(t.Context(), handover, nil)
+		adopted, err := receiver.Adopt(t.Context(), handover, leasing.AdoptOptions{})
 		require.NoError(t, err)
 		require.NoError(t, adopted.Release(t.Context()))
 	})
@@ -204,12 +204,12 @@ func TestHandOverDuringClose(t *testing.T) {
 
 // Trust is counted from before the receiver's own request, and from nothing else.
 func TestTrap_T01_AdoptCountsTrustFromItsOwnRequest(t *testing.T) {
-	twoProcesses(t, leasing.Options{}, func(t *testing.T, giver, receiver leasing.Manager, p *leasingtest.Provider) {
+	twoProcesses(t, leasing.Options{}, func(t *testing.T, giver, receiver *leasing.Manager, p *leasingtest.Provider) {
 		l := acquire(t, giver, &leasing.AcquireOptions{TTL: time.Hour})
 		handover, err := l.HandOver(t.Context())
 		require.NoError(t, err)
 		remove := p.Use(leasingtest.DelayReply(leasingtest.Renew, 1, 5*time.Second))
-		adopted, err := receiver.Adopt(t.Context(), handover, &leasing.AcquireOptions{NoAutoRenew: true})
+		adopted, err := receiver.Adopt(t.Context(), handover, leasing.AdoptOptions{NoAutoRenew: true})
 		require.NoError(t, err)
 		require.Equal(t, leasing.Window(30*time.Second)-5*time.Second, adopted.Remaining(), "not the hour of the giver")
 		remove()
@@ -222,7 +222,7 @@ func TestTrap_T01_AdoptCountsTrustFromItsOwnRequest(t *testing.T) {
 		require.NoError(t, err)
 		released := p.Count(leasingtest.Release)
 		p.Use(leasingtest.DelayReply(leasingtest.Renew, 1, 31*time.Second))
-		_, err = receiver.Adopt(t.Context(), handover, nil)
+		_, err = receiver.Adopt(t.Context(), handover, leasing.AdoptOptions{})
 		require.ErrorIs(t, err, leasing.ErrUnavailable)
 		time.Sleep(time.Minute) // the answer has come
 		require.Equal(t, released, p.Count(leasingtest.Release))
@@ -252,16 +252,16 @@ func (s *stateless) Renew(ctx context.Context, req abstractions.RenewRequest) (a
 // A process that crashed goes on with its lease, if it has stored ID and token and
 // comes back within the TTL.
 func TestAdoptAfterACrash(t *testing.T) {
-	twoProcesses(t, leasing.Options{}, func(t *testing.T, giver, _ leasing.Manager, p *leasingtest.Provider) {
-		l, err := giver.Acquire(t.Context(), name, nil)
+	twoProcesses(t, leasing.Options{}, func(t *testing.T, giver, _ *leasing.Manager, p *leasingtest.Provider) {
+		l, err := giver.Acquire(t.Context(), name)
 		require.NoError(t, err)
 		crash(t, giver)
 		time.Sleep(10 * time.Second)
 
 		restarted := leasingtest.NewManagerOn(t, &stateless{Provider: p, t: t}, leasing.Options{})
-		_, err = restarted.TryAcquire(t.Context(), name, nil)
+		_, err = restarted.TryAcquire(t.Context(), name)
 		require.ErrorIs(t, err, leasing.ErrHeld, "an acquire would wait for its own earlier life")
-		adopted, err := restarted.Adopt(t.Context(), stored(l), nil)
+		adopted, err := restarted.Adopt(t.Context(), stored(l), leasing.AdoptOptions{})
 		require.NoError(t, err)
 		time.Sleep(time.Hour)
 		require.NoError(t, adopted.Err())
@@ -270,7 +270,7 @@ func TestAdoptAfterACrash(t *testing.T) {
 }
 
 // crash ends a manager as a crash does: nothing is released.
-func crash(t *testing.T, m leasing.Manager) {
+func crash(t *testing.T, m *leasing.Manager) {
 	t.Helper()
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -278,7 +278,7 @@ func crash(t *testing.T, m leasing.Manager) {
 }
 
 func TestAdoptThatComesTooLate(t *testing.T) {
-	twoProcesses(t, leasing.Options{}, func(t *testing.T, giver, receiver leasing.Manager, p *leasingtest.Provider) {
+	twoProcesses(t, leasing.Options{}, func(t *testing.T, giver, receiver *leasing.Manager, p *leasingtest.Provider) {
 		for reason, meanwhile := range map[leasing.LostReason]func(leasing.Handover){
 			leasing.LostExpired: func(leasing.Handover) {},
 			leasing.LostTaken:   func(leasing.Handover) { acquire(t, receiver, nil) },
@@ -294,7 +294,7 @@ func TestAdoptThatComesTooLate(t *testing.T) {
 				time.Sleep(30 * time.Second)
 			}
 			meanwhile(handover)
-			_, err = receiver.Adopt(t.Context(), handover, nil)
+			_, err = receiver.Adopt(t.Context(), handover, leasing.AdoptOptions{})
 			var lost *leasing.LostError
 			require.ErrorAs(t, err, &lost)
 			require.Equal(t, reason, lost.Reason)
@@ -308,19 +308,19 @@ func TestAdoptThatComesTooLate(t *testing.T) {
 
 // An adoption whose reply was lost is tried again. Nothing is cleaned up behind it.
 func TestAdoptCanBeRepeated(t *testing.T) {
-	twoProcesses(t, leasing.Options{}, func(t *testing.T, giver, receiver leasing.Manager, p *leasingtest.Provider) {
+	twoProcesses(t, leasing.Options{}, func(t *testing.T, giver, receiver *leasing.Manager, p *leasingtest.Provider) {
 		handover, err := acquire(t, giver, nil).HandOver(t.Context())
 		require.NoError(t, err)
 		p.Use(leasingtest.LoseReply(leasingtest.Renew, 1, errNetwork))
-		_, err = receiver.Adopt(t.Context(), handover, nil)
+		_, err = receiver.Adopt(t.Context(), handover, leasing.AdoptOptions{})
 		require.ErrorIs(t, err, leasing.ErrUnavailable)
 		time.Sleep(20 * time.Second)
 		require.Zero(t, p.Count(leasingtest.Release))
-		adopted, err := receiver.Adopt(t.Context(), handover, nil)
+		adopted, err := receiver.Adopt(t.Context(), handover, leasing.AdoptOptions{})
 		require.NoError(t, err)
 
 		sent := p.Count(leasingtest.Renew)
-		_, err = receiver.Adopt(t.Context(), handover, nil)
+		_, err = receiver.Adopt(t.Context(), handover, leasing.AdoptOptions{})
 		requireInvalid(t, err, "Handover.ID")
 		require.Equal(t, sent, p.Count(leasingtest.Renew))
 		require.NoError(t, adopted.Err())
@@ -330,14 +330,14 @@ func TestAdoptCanBeRepeated(t *testing.T) {
 
 // Of two adoptions by one manager at once, one gets the lease.
 func TestAdoptConcurrently(t *testing.T) {
-	twoProcesses(t, leasing.Options{}, func(t *testing.T, giver, receiver leasing.Manager, p *leasingtest.Provider) {
+	twoProcesses(t, leasing.Options{}, func(t *testing.T, giver, receiver *leasing.Manager, p *leasingtest.Provider) {
 		handover, err := acquire(t, giver, nil).HandOver(t.Context())
 		require.NoError(t, err)
 		p.Use(leasingtest.Delay(leasingtest.Renew, 2, time.Second))
 		results := make(chan error, 2)
 		for range 2 {
 			go func() {
-				l, err := receiver.Adopt(t.Context(), handover, nil)
+				l, err := receiver.Adopt(t.Context(), handover, leasing.AdoptOptions{})
 				results <- err
 				if err == nil {
 					time.Sleep(time.Second)
@@ -355,9 +355,9 @@ func TestAdoptConcurrently(t *testing.T) {
 
 // What adoption does not promise: a twin that is still alive goes on too.
 func TestAdoptDoesNotStopALivingTwin(t *testing.T) {
-	twoProcesses(t, leasing.Options{}, func(t *testing.T, first, second leasing.Manager, p *leasingtest.Provider) {
+	twoProcesses(t, leasing.Options{}, func(t *testing.T, first, second *leasing.Manager, p *leasingtest.Provider) {
 		one := acquire(t, first, nil)
-		two, err := second.Adopt(t.Context(), stored(one), nil)
+		two, err := second.Adopt(t.Context(), stored(one), leasing.AdoptOptions{})
 		require.NoError(t, err)
 		time.Sleep(time.Hour)
 		require.NoError(t, one.Err())
@@ -368,13 +368,13 @@ func TestAdoptDoesNotStopALivingTwin(t *testing.T) {
 }
 
 func TestAdoptAnInfiniteLease(t *testing.T) {
-	twoProcesses(t, leasing.Options{}, func(t *testing.T, giver, receiver leasing.Manager, p *leasingtest.Provider) {
+	twoProcesses(t, leasing.Options{}, func(t *testing.T, giver, receiver *leasing.Manager, p *leasingtest.Provider) {
 		l := acquire(t, giver, &leasing.AcquireOptions{TTL: leasing.Infinite})
 		handover, err := l.HandOver(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, leasing.Infinite, l.TTL())
 		time.Sleep(time.Hour)
-		adopted, err := receiver.Adopt(t.Context(), handover, &leasing.AcquireOptions{TTL: leasing.Infinite})
+		adopted, err := receiver.Adopt(t.Context(), handover, leasing.AdoptOptions{TTL: leasing.Infinite})
 		require.NoError(t, err)
 		time.Sleep(time.Second)
 		require.Equal(t, leasing.Infinite, adopted.TTL())
@@ -383,7 +383,7 @@ func TestAdoptAnInfiniteLease(t *testing.T) {
 }
 
 func TestAdoptRefusesNonsense(t *testing.T) {
-	virtual(t, leasing.Options{}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
+	virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		good := leasing.Handover{Name: name, ID: abstractions.NewID(), Token: 1}
 		for field, change := range map[string]func(h *leasing.Handover, o *leasing.AcquireOptions){
 			"Name":                     func(h *leasing.Handover, _ *leasing.AcquireOptions) { h.Name = "" },
@@ -394,14 +394,14 @@ func TestAdoptRefusesNonsense(t *testing.T) {
 		} {
 			bad, options := good, leasing.AcquireOptions{}
 			change(&bad, &options)
-			_, err := m.Adopt(t.Context(), bad, &options)
+			_, err := m.Adopt(t.Context(), bad, options)
 			requireInvalid(t, err, field)
 		}
 		require.Empty(t, p.Calls())
-		_, err := m.Adopt(t.Context(), good, nil)
+		_, err := m.Adopt(t.Context(), good, leasing.AdoptOptions{})
 		require.ErrorIs(t, err, leasing.ErrLost, "nobody ever held it")
 		require.NoError(t, m.Close(t.Context()))
-		_, err = m.Adopt(t.Context(), good, nil)
+		_, err = m.Adopt(t.Context(), good, leasing.AdoptOptions{})
 		require.ErrorIs(t, err, leasing.ErrClosed)
 	})
 }
@@ -409,18 +409,18 @@ func TestAdoptRefusesNonsense(t *testing.T) {
 // The clean-up behind a lease that was lost would take the name from whoever adopts
 // that in the same manager.
 func TestTrap_T57_AdoptRefusesWhatIsCleanedUp(t *testing.T) {
-	twoProcesses(t, leasing.Options{}, func(t *testing.T, m, other leasing.Manager, p *leasingtest.Provider) {
+	twoProcesses(t, leasing.Options{}, func(t *testing.T, m, other *leasing.Manager, p *leasingtest.Provider) {
 		l := acquire(t, m, nil)
 		remove := p.Use(leasingtest.LoseReply(leasingtest.Renew, leasingtest.Always, errNetwork))
 		ended(t, l, time.Minute)
 		requireLost(t, l, leasing.LostExpired)
 		remove()
-		_, err := m.Adopt(t.Context(), stored(l), nil)
+		_, err := m.Adopt(t.Context(), stored(l), leasing.AdoptOptions{})
 		requireInvalid(t, err, "Handover.ID")
 		time.Sleep(time.Minute)
-		_, err = m.Adopt(t.Context(), stored(l), nil)
+		_, err = m.Adopt(t.Context(), stored(l), leasing.AdoptOptions{})
 		require.ErrorIs(t, err, leasing.ErrLost)
-		next, err := other.TryAcquire(t.Context(), name, nil)
+		next, err := other.TryAcquire(t.Context(), name)
 		require.NoError(t, err)
 		require.NoError(t, next.Release(t.Context()))
 	})
@@ -428,23 +428,23 @@ func TestTrap_T57_AdoptRefusesWhatIsCleanedUp(t *testing.T) {
 
 // Of two Adopts of one lease that come at the same time, the one that is refused has sent nothing: a shorter TTL would cut the other's short.
 func TestTrap_T105_AdoptsAtTheSameTime(t *testing.T) {
-	twoProcesses(t, leasing.Options{}, func(t *testing.T, giver, receiver leasing.Manager, p *leasingtest.Provider) {
+	twoProcesses(t, leasing.Options{}, func(t *testing.T, giver, receiver *leasing.Manager, p *leasingtest.Provider) {
 		handover, err := acquire(t, giver, nil).HandOver(t.Context())
 		require.NoError(t, err)
 		p.Use(leasingtest.Delay(leasingtest.Renew, leasingtest.Always, time.Second))
-		var got leasing.Lease
+		var got *leasing.Lease
 		var first sync.WaitGroup
 		first.Go(func() {
-			got, err = receiver.Adopt(t.Context(), handover, &leasing.AcquireOptions{TTL: 20 * time.Second, NoAutoRenew: true})
+			got, err = receiver.Adopt(t.Context(), handover, leasing.AdoptOptions{TTL: 20 * time.Second, NoAutoRenew: true})
 		})
 		time.Sleep(time.Second / 2)
-		_, refused := receiver.Adopt(t.Context(), handover, &leasing.AcquireOptions{TTL: 5 * time.Second, NoAutoRenew: true})
+		_, refused := receiver.Adopt(t.Context(), handover, leasing.AdoptOptions{TTL: 5 * time.Second, NoAutoRenew: true})
 		requireInvalid(t, refused, "Handover.ID")
 		first.Wait()
 		require.NoError(t, err)
 		time.Sleep(10 * time.Second)
 		require.NoError(t, got.Err())
-		_, err = giver.TryAcquire(t.Context(), name, nil)
+		_, err = giver.TryAcquire(t.Context(), name)
 		require.ErrorIs(t, err, leasing.ErrHeld)
 		require.NoError(t, got.Release(t.Context()))
 	})

@@ -14,7 +14,7 @@ import (
 )
 
 func TestHealth(t *testing.T) {
-	virtual(t, leasing.Options{Owner: "me"}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
+	virtual(t, leasing.Options{Owner: "me"}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		l := acquire(t, m, nil)
 		require.Equal(t, leasing.Health{Status: leasing.Healthy, Provider: "memory", Owner: "me", Held: 1}, m.Health(t.Context()))
 

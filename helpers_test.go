@@ -17,7 +17,7 @@ import (
 const name = "jobs/report/daily"
 
 // virtual runs a test in virtual time, over a scripted provider.
-func virtual(t *testing.T, options leasing.Options, test func(t *testing.T, m leasing.Manager, p *leasingtest.Provider)) {
+func virtual(t *testing.T, options leasing.Options, test func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		m, p := leasingtest.NewManager(t, options)
@@ -25,9 +25,9 @@ func virtual(t *testing.T, options leasing.Options, test func(t *testing.T, m le
 	})
 }
 
-func acquire(t *testing.T, m leasing.Manager, options *leasing.AcquireOptions) leasing.Lease {
+func acquire(t *testing.T, m *leasing.Manager, options *leasing.AcquireOptions) *leasing.Lease {
 	t.Helper()
-	l, err := m.Acquire(t.Context(), name, options)
+	l, err := m.With(*options).Acquire(t.Context(), name)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = l.Release(context.Background()) })
 	return l
@@ -69,7 +69,7 @@ func (j *journal) only(kind leasing.EventKind) (events []leasing.Event) {
 }
 
 // ended returns when a lease's context ends, or fails after bound.
-func ended(t *testing.T, l leasing.Lease, bound time.Duration) time.Time {
+func ended(t *testing.T, l *leasing.Lease, bound time.Duration) time.Time {
 	t.Helper()
 	select {
 	case <-l.Done():
@@ -80,7 +80,7 @@ func ended(t *testing.T, l leasing.Lease, bound time.Duration) time.Time {
 }
 
 // requireLost checks that a lease says everywhere that it was lost.
-func requireLost(t *testing.T, l leasing.Lease, reason leasing.LostReason) {
+func requireLost(t *testing.T, l *leasing.Lease, reason leasing.LostReason) {
 	t.Helper()
 	var lost *leasing.LostError
 	require.ErrorAs(t, l.Err(), &lost)

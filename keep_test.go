@@ -48,8 +48,8 @@ func TestTrap_T210_ReleaseKeepsTheNameForAtLeast(t *testing.T) {
 				require.NoError(t, err)
 				began := time.Now()
 				released := time.Duration(0)
-				require.NoError(t, leasing.DoWith(t.Context(), manager, "name", &leasing.AcquireOptions{TTL: c.ttl, AtLeast: c.atLeast},
-					func(context.Context, leasing.Lease) error {
+				require.NoError(t, manager.With(leasing.AcquireOptions{TTL: c.ttl, AtLeast: c.atLeast}).Do(t.Context(), "name",
+					func(context.Context, *leasing.Lease) error {
 						<-time.After(c.work)
 						released = time.Since(began)
 						return nil
@@ -57,7 +57,7 @@ func TestTrap_T210_ReleaseKeepsTheNameForAtLeast(t *testing.T) {
 				require.Equal(t, released, time.Since(began), "the release does not wait")
 				require.Equal(t, c.stays, freeAfter(t, provider, "name"))
 				require.NoError(t, manager.Close(t.Context()))
-				lease, err := other.Acquire(t.Context(), "name", nil)
+				lease, err := other.Acquire(t.Context(), "name")
 				require.NoError(t, err)
 				require.GreaterOrEqual(t, time.Since(began), max(c.atLeast, c.work))
 				require.NoError(t, lease.Release(t.Context()))
@@ -72,7 +72,7 @@ func TestTrap_T211_AProcessThatEndsKeepsTheNameForAtLeast(t *testing.T) {
 	for _, dies := range []time.Duration{0, 7 * time.Second, 45 * time.Second} {
 		synctest.Test(t, func(t *testing.T) {
 			manager, provider := leasingtest.NewManager(t, leasing.Options{TTL: 10 * time.Second})
-			lease, err := manager.Acquire(t.Context(), "name", &leasing.AcquireOptions{AtLeast: time.Minute})
+			lease, err := manager.With(leasing.AcquireOptions{AtLeast: time.Minute}).Acquire(t.Context(), "name")
 			require.NoError(t, err)
 			<-time.After(dies)
 			for _, op := range []leasingtest.Op{leasingtest.Renew, leasingtest.Release} {
@@ -90,7 +90,7 @@ func TestTrap_T211_AProcessThatEndsKeepsTheNameForAtLeast(t *testing.T) {
 func TestAtLeastChangesNoPace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		manager, provider := leasingtest.NewManager(t, leasing.Options{TTL: 10 * time.Second})
-		lease, err := manager.Acquire(t.Context(), "name", &leasing.AcquireOptions{AtLeast: time.Hour})
+		lease, err := manager.With(leasing.AcquireOptions{AtLeast: time.Hour}).Acquire(t.Context(), "name")
 		require.NoError(t, err)
 		require.Equal(t, time.Hour, lease.TTL())
 		<-time.After(time.Minute)
@@ -105,7 +105,7 @@ func TestAtLeastInAnOutage(t *testing.T) {
 	for _, ttl := range []time.Duration{time.Minute, leasing.Infinite} {
 		synctest.Test(t, func(t *testing.T) {
 			manager, provider := leasingtest.NewManager(t, leasing.Options{TTL: time.Minute})
-			lease, err := manager.Acquire(t.Context(), "name", &leasing.AcquireOptions{TTL: ttl, AtLeast: 20 * time.Second})
+			lease, err := manager.With(leasing.AcquireOptions{TTL: ttl, AtLeast: 20 * time.Second}).Acquire(t.Context(), "name")
 			require.NoError(t, err)
 			<-time.After(time.Second)
 			provider.Use(leasingtest.Fail(leasingtest.Renew, leasingtest.Always, leasing.ErrUnavailable))
@@ -137,14 +137,14 @@ func TestAtLeastThatTheBackendCannotKeep(t *testing.T) {
 	require.NoError(t, err)
 	defer manager.Close(t.Context())
 	for _, atLeast := range []time.Duration{-1, time.Minute + 1} {
-		_, err := manager.TryAcquire(t.Context(), "name", &leasing.AcquireOptions{AtLeast: atLeast})
+		_, err := manager.With(leasing.AcquireOptions{AtLeast: atLeast}).TryAcquire(t.Context(), "name")
 		require.ErrorIs(t, err, leasing.ErrInvalid)
 		require.ErrorContains(t, err, "AcquireOptions.AtLeast")
 	}
-	lease, err := manager.TryAcquire(t.Context(), "name", &leasing.AcquireOptions{AtLeast: time.Minute})
+	lease, err := manager.With(leasing.AcquireOptions{AtLeast: time.Minute}).TryAcquire(t.Context(), "name")
 	require.NoError(t, err)
 	require.NoError(t, lease.Release(t.Context()))
-	_, err = manager.TryAcquire(t.Context(), "name", nil)
+	_, err = manager.TryAcquire(t.Context(), "name")
 	require.ErrorIs(t, err, leasing.ErrHeld)
 	held := (*leasing.HeldError)(nil)
 	require.ErrorAs(t, err, &held)

@@ -18,7 +18,7 @@ import (
 type about = map[string]string
 
 // requireMetadata checks what others see, and what the lease says.
-func requireMetadata(t *testing.T, m leasing.Manager, l leasing.Lease, shown, confirmed about) {
+func requireMetadata(t *testing.T, m *leasing.Manager, l *leasing.Lease, shown, confirmed about) {
 	t.Helper()
 	record, err := m.Inspect(t.Context(), l.Name())
 	require.NoError(t, err)
@@ -33,7 +33,7 @@ func requireMetadata(t *testing.T, m leasing.Manager, l leasing.Lease, shown, co
 }
 
 func TestSetMetadata(t *testing.T) {
-	virtual(t, leasing.Options{}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
+	virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		l := acquire(t, m, &leasing.AcquireOptions{Metadata: about{"shard": "1"}})
 		time.Sleep(10 * time.Second)
 		given := about{"shard": "2", "state": "draining"}
@@ -63,7 +63,7 @@ func TestSetMetadata(t *testing.T) {
 // Nobody knows what the backend has after a reply was lost. The next renewal
 // settles it.
 func TestSetMetadataWhoseReplyIsLostIsSettledByTheNextRenewal(t *testing.T) {
-	virtual(t, leasing.Options{}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
+	virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		l := acquire(t, m, &leasing.AcquireOptions{Metadata: about{"v": "1"}})
 		p.Use(leasingtest.LoseReply(leasingtest.Renew, 1, errNetwork))
 		require.ErrorIs(t, l.SetMetadata(t.Context(), about{"v": "2"}), leasing.ErrUnavailable)
@@ -82,7 +82,7 @@ func TestSetMetadataWhoseReplyIsLostIsSettledByTheNextRenewal(t *testing.T) {
 // A request that was delayed on its way and lands after its successor does not
 // have the last word.
 func TestSetMetadataThatLandsLateIsUndone(t *testing.T) {
-	virtual(t, leasing.Options{RequestTimeout: time.Second}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
+	virtual(t, leasing.Options{Tuning: leasing.Tuning{RequestTimeout: time.Second}}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		l := acquire(t, m, nil)
 		var late atomic.Int32
 		p.Use(func(ctx context.Context, call leasingtest.Call, apply func() error) error {
@@ -106,7 +106,7 @@ func TestSetMetadataThatLandsLateIsUndone(t *testing.T) {
 }
 
 func TestSetMetadataBehindARenewalThatIsUnderWay(t *testing.T) {
-	virtual(t, leasing.Options{}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
+	virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		for _, outcome := range []error{nil, errNetwork} {
 			l := acquire(t, m, nil)
 			p.Use(leasingtest.Delay(leasingtest.Renew, 1, time.Second))
@@ -137,7 +137,7 @@ func errorsOr(err, other error) error {
 
 // All are told of success, and the last one counts.
 func TestSetMetadataConcurrently(t *testing.T) {
-	virtual(t, leasing.Options{}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
+	virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		l := acquire(t, m, nil)
 		p.Use(leasingtest.Delay(leasingtest.Renew, leasingtest.Always, time.Second))
 		done := make(chan error)
@@ -158,10 +158,10 @@ func TestSetMetadataInABatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := leasingtest.NewProvider()
 		batches := &batching{Provider: p}
-		m := leasingtest.NewManagerOn(t, batches, leasing.Options{Random: func() float64 { return 0 }})
-		var leases []leasing.Lease
+		m := leasingtest.NewManagerOn(t, batches, leasing.Options{Tuning: leasing.Tuning{Random: func() float64 { return 0 }}})
+		var leases []*leasing.Lease
 		for i := range 10 {
-			l, err := m.Acquire(t.Context(), fmt.Sprint("a/b/", i), nil)
+			l, err := m.Acquire(t.Context(), fmt.Sprint("a/b/", i))
 			require.NoError(t, err)
 			defer func() { require.NoError(t, l.Release(context.Background())) }()
 			leases = append(leases, l)
@@ -225,7 +225,7 @@ func TestSetMetadataThatIsRefusedCostsNoLease(t *testing.T) {
 }
 
 func TestSetMetadataGoesOnWhenItsContextEnds(t *testing.T) {
-	virtual(t, leasing.Options{}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
+	virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		l := acquire(t, m, &leasing.AcquireOptions{NoAutoRenew: true})
 		p.Use(leasingtest.Delay(leasingtest.Renew, 1, 2*time.Second))
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -252,7 +252,7 @@ func hangFirst(p *leasingtest.Provider, op leasingtest.Op) (land chan struct{}) 
 
 // A change of metadata that lands after many TTLs is undone.
 func TestSetMetadataThatLandsAfterManyTTLsIsUndone(t *testing.T) {
-	virtual(t, leasing.Options{RequestTimeout: time.Second}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
+	virtual(t, leasing.Options{Tuning: leasing.Tuning{RequestTimeout: time.Second}}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		l := acquire(t, m, nil)
 		land := hangFirst(p, leasingtest.Renew)
 		require.Error(t, l.SetMetadata(t.Context(), about{"step": "1"}))

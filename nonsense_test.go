@@ -24,9 +24,9 @@ func TestTrap_T66_ErrorOfAWholeBatchIsNoLoss(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := leasingtest.NewProvider()
 		m := leasingtest.NewManagerOn(t, batchFails{p}, leasing.Options{})
-		var leases []leasing.Lease
+		var leases []*leasing.Lease
 		for _, n := range []string{"a", "b", "c"} {
-			l, err := m.Acquire(t.Context(), n, &leasing.AcquireOptions{RenewCadence: 10 * time.Second})
+			l, err := m.With(leasing.AcquireOptions{RenewCadence: 10 * time.Second}).Acquire(t.Context(), n)
 			require.NoError(t, err)
 			leases = append(leases, l)
 		}
@@ -45,22 +45,22 @@ func (b batchFails) RenewBatch(ctx context.Context, reqs []abstractions.RenewReq
 }
 
 func TestWaitLimitMayBeHuge(t *testing.T) {
-	virtual(t, leasing.Options{}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
-		l, err := m.Acquire(t.Context(), name, &leasing.AcquireOptions{WaitLimit: math.MaxInt64})
+	virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
+		l, err := m.With(leasing.AcquireOptions{WaitLimit: math.MaxInt64}).Acquire(t.Context(), name)
 		require.NoError(t, err)
 		require.NoError(t, l.Release(t.Context()))
 	})
 }
 
 func TestPollBoundsMayBeHuge(t *testing.T) {
-	for _, o := range []leasing.Options{{MaxPoll: math.MaxInt64}, {MinPoll: 48 * time.Hour}} {
-		virtual(t, o, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
+	for _, o := range []leasing.Options{{Tuning: leasing.Tuning{MaxPoll: math.MaxInt64}}, {Tuning: leasing.Tuning{MinPoll: 48 * time.Hour}}} {
+		virtual(t, o, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 			other := leasingtest.NewManagerOn(t, p, leasing.Options{})
-			held, err := other.Acquire(t.Context(), name, &leasing.AcquireOptions{TTL: 10000 * time.Hour})
+			held, err := other.With(leasing.AcquireOptions{TTL: 10000 * time.Hour}).Acquire(t.Context(), name)
 			require.NoError(t, err)
 			defer func() { _ = held.Release(context.Background()) }()
 			require.NotPanics(t, func() {
-				_, err := m.Acquire(t.Context(), name, &leasing.AcquireOptions{WaitLimit: 1000 * time.Hour})
+				_, err := m.With(leasing.AcquireOptions{WaitLimit: 1000 * time.Hour}).Acquire(t.Context(), name)
 				require.ErrorIs(t, err, leasing.ErrHeld)
 			})
 		})
@@ -83,23 +83,23 @@ func TestHolderWithoutEndIsNotAskedForInALoop(t *testing.T) {
 	p := leasingtest.NewProvider() // real time: in virtual time it would spin for ever
 	m := leasingtest.NewManagerOn(t, farAway{p}, leasing.Options{})
 	other := leasingtest.NewManagerOn(t, p, leasing.Options{})
-	held, err := other.Acquire(t.Context(), name, &leasing.AcquireOptions{TTL: time.Hour})
+	held, err := other.With(leasing.AcquireOptions{TTL: time.Hour}).Acquire(t.Context(), name)
 	require.NoError(t, err)
 	defer func() { _ = held.Release(context.Background()) }()
-	_, err = m.Acquire(t.Context(), name, &leasing.AcquireOptions{WaitLimit: 300 * time.Millisecond})
+	_, err = m.With(leasing.AcquireOptions{WaitLimit: 300 * time.Millisecond}).Acquire(t.Context(), name)
 	require.ErrorIs(t, err, leasing.ErrHeld)
 	require.Less(t, p.Count(leasingtest.Acquire), 100)
 }
 
 func TestTrap_T32_HungRegistrationDoesNotStopThePolling(t *testing.T) {
-	virtual(t, leasing.Options{}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
+	virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		p.Use(leasingtest.Hang(leasingtest.Wait, leasingtest.Always))
 		other := leasingtest.NewManagerOn(t, p, leasing.Options{})
-		held, err := other.Acquire(t.Context(), name, nil)
+		held, err := other.Acquire(t.Context(), name)
 		require.NoError(t, err)
 		time.AfterFunc(500*time.Millisecond, func() { _ = held.Release(context.Background()) })
 		start := time.Now()
-		l, err := m.Acquire(t.Context(), name, nil)
+		l, err := m.Acquire(t.Context(), name)
 		require.NoError(t, err)
 		defer func() { _ = l.Release(context.Background()) }()
 		require.LessOrEqual(t, time.Since(start), 3*time.Second, "MaxPoll is 1 s")
@@ -120,7 +120,7 @@ func TestGrantOfAnotherTTLIsNotRenewedAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := leasingtest.NewProvider()
 		m := leasingtest.NewManagerOn(t, roundsUp{p}, leasing.Options{NoAutoRenew: true})
-		l, err := m.Acquire(t.Context(), name, nil)
+		l, err := m.Acquire(t.Context(), name)
 		require.NoError(t, err)
 		defer func() { _ = l.Release(context.Background()) }()
 		time.Sleep(20 * time.Second)
@@ -145,7 +145,7 @@ func TestCloseWithoutADeadlineOutlastsADeafProvider(t *testing.T) {
 		d := deaf{leasingtest.NewProvider(), make(chan struct{})}
 		m, err := leasing.NewManager(d, leasing.Options{})
 		require.NoError(t, err)
-		l, err := m.Acquire(t.Context(), name, nil)
+		l, err := m.Acquire(t.Context(), name)
 		require.NoError(t, err)
 		time.Sleep(20 * time.Second) // a renewal is under way
 		require.NoError(t, l.Release(t.Context()))
@@ -162,8 +162,8 @@ func TestCloseWithoutADeadlineOutlastsADeafProvider(t *testing.T) {
 }
 
 func TestCloseWithoutADeadlineOutlastsADeadBackend(t *testing.T) {
-	virtual(t, leasing.Options{}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
-		l, err := m.Acquire(t.Context(), name, &leasing.AcquireOptions{TTL: leasing.Infinite})
+	virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
+		l, err := m.With(leasing.AcquireOptions{TTL: leasing.Infinite}).Acquire(t.Context(), name)
 		require.NoError(t, err)
 		time.Sleep(time.Second)
 		p.Use(leasingtest.Fail(leasingtest.Release, leasingtest.Always, errNetwork))
@@ -180,28 +180,28 @@ func TestCloseWithoutADeadlineOutlastsADeadBackend(t *testing.T) {
 	})
 }
 
-type traced struct{ leasing.Manager }
+type traced struct{ *leasing.Manager }
 
-func (m traced) Acquire(ctx context.Context, name string, o *leasing.AcquireOptions) (leasing.Lease, error) {
-	l, err := m.Manager.Acquire(ctx, name, o)
+func (m traced) Acquire(ctx context.Context, name string, o *leasing.AcquireOptions) (*leasing.Lease, error) {
+	l, err := m.Manager.With(*o).Acquire(ctx, name)
 	if err != nil {
 		return nil, err
 	}
 	return tracedLease{l}, nil
 }
 
-type tracedLease struct{ leasing.Lease }
+type tracedLease struct{ *leasing.Lease }
 
 func TestDoWorksWithAnEmbeddingManager(t *testing.T) {
-	virtual(t, leasing.Options{}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
+	virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		require.NotPanics(t, func() {
-			require.NoError(t, leasing.Do(t.Context(), traced{m}, name, func(context.Context, leasing.Lease) error { return nil }))
+			require.NoError(t, (traced{m}).Do(t.Context(), name, func(context.Context, *leasing.Lease) error { return nil }))
 		})
 	})
 }
 
 func TestTrap_T38_ObserverThatEndsItsGoroutineIsIsolated(t *testing.T) {
-	virtual(t, leasing.Options{}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
+	virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		var told atomic.Int64
 		unsubscribe := m.Subscribe(func(e leasing.Event) {
 			if told.Add(1) == 1 {
@@ -219,7 +219,7 @@ func TestTrap_T38_ObserverThatEndsItsGoroutineIsIsolated(t *testing.T) {
 
 // An observer that ends its goroutine gets the events behind in their order.
 func TestAnObserverThatEndsItsGoroutineKeepsTheOrder(t *testing.T) {
-	virtual(t, leasing.Options{}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
+	virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		var told journal
 		busy := make(chan struct{})
 		var first atomic.Bool
@@ -230,7 +230,7 @@ func TestAnObserverThatEndsItsGoroutineKeepsTheOrder(t *testing.T) {
 				return
 			}
 			if len(told.events) == 2 {
-				l, err := m.TryAcquire(context.Background(), "while two events are pending", nil)
+				l, err := m.TryAcquire(context.Background(), "while two events are pending")
 				if err == nil {
 					_ = l.Release(context.Background())
 				}
@@ -238,7 +238,7 @@ func TestAnObserverThatEndsItsGoroutineKeepsTheOrder(t *testing.T) {
 			}
 		})()
 		for _, each := range []string{"a", "b", "c"} {
-			l, err := m.TryAcquire(t.Context(), each, nil)
+			l, err := m.TryAcquire(t.Context(), each)
 			require.NoError(t, err)
 			require.NoError(t, l.Release(t.Context()))
 		}
@@ -256,7 +256,7 @@ func TestTTLOfTheAcquireReplacesTheManagers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := leasingtest.NewProvider()
 		m := leasingtest.NewManagerOn(t, cappedAt60{p}, leasing.Options{TTL: 5 * time.Minute}) // fine: granted at 60 s
-		l, err := m.Acquire(t.Context(), name, &leasing.AcquireOptions{TTL: 30 * time.Second, NoAutoRenew: true})
+		l, err := m.With(leasing.AcquireOptions{TTL: 30 * time.Second, NoAutoRenew: true}).Acquire(t.Context(), name)
 		require.NoError(t, err)
 		require.NoError(t, l.Release(t.Context()))
 	})
@@ -271,7 +271,7 @@ func (c cappedAt60) Capabilities() leasing.Capabilities {
 }
 
 func TestLostWithoutAReasonHasOne(t *testing.T) {
-	virtual(t, leasing.Options{}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
+	virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		p.Use(leasingtest.Fail(leasingtest.Renew, 1, &leasing.LostError{}))
 		l := acquire(t, m, nil)
 		_ = l.Renew(t.Context())
@@ -291,27 +291,27 @@ func TestHintsThatEndAreNotALoop(t *testing.T) {
 	p := leasingtest.NewProvider() // real time
 	m := leasingtest.NewManagerOn(t, closesHints{p}, leasing.Options{})
 	other := leasingtest.NewManagerOn(t, p, leasing.Options{})
-	held, err := other.Acquire(t.Context(), name, &leasing.AcquireOptions{TTL: time.Hour})
+	held, err := other.With(leasing.AcquireOptions{TTL: time.Hour}).Acquire(t.Context(), name)
 	require.NoError(t, err)
 	defer func() { _ = held.Release(context.Background()) }()
-	_, err = m.Acquire(t.Context(), name, &leasing.AcquireOptions{WaitLimit: 300 * time.Millisecond})
+	_, err = m.With(leasing.AcquireOptions{WaitLimit: 300 * time.Millisecond}).Acquire(t.Context(), name)
 	require.ErrorIs(t, err, leasing.ErrHeld)
 	require.Less(t, p.Count(leasingtest.Acquire), 100)
 }
 
 func TestThrottlingHasABound(t *testing.T) {
-	virtual(t, leasing.Options{}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
+	virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		p.Use(leasingtest.Fail(leasingtest.Acquire, 1, &leasing.ThrottledError{RetryAfter: 1000 * time.Hour}))
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
-		l, err := m.Acquire(ctx, name, nil)
+		l, err := m.Acquire(ctx, name)
 		require.NoError(t, err, "nobody had it for an hour")
 		_ = l.Release(t.Context())
 	})
 }
 
 func TestThrottlingDoesNotEndVerification(t *testing.T) {
-	virtual(t, leasing.Options{}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
+	virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		acquire(t, m, &leasing.AcquireOptions{TTL: leasing.Infinite})
 		time.Sleep(time.Second)
 		p.Use(leasingtest.Fail(leasingtest.Renew, 1, &leasing.ThrottledError{RetryAfter: 1000 * time.Hour}))
@@ -323,8 +323,8 @@ func TestThrottlingDoesNotEndVerification(t *testing.T) {
 }
 
 func TestBreakUnderAHugeTTL(t *testing.T) {
-	virtual(t, leasing.Options{TTL: 200 * 365 * 24 * time.Hour}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
-		_, err := m.Break(t.Context(), name, nil)
+	virtual(t, leasing.Options{TTL: 200 * 365 * 24 * time.Hour}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
+		_, err := m.Break(t.Context(), name, leasing.BreakOptions{})
 		require.NoError(t, err)
 	})
 }
@@ -340,22 +340,22 @@ func (p panics) WithAttrs([]slog.Attr) slog.Handler { return p }
 func (p panics) WithGroup(string) slog.Handler { return p }
 
 func TestTrap_T38_PanickingLoggerIsIsolated(t *testing.T) {
-	virtual(t, leasing.Options{Logger: slog.New(panics{})}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
+	virtual(t, leasing.Options{Logger: slog.New(panics{})}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		acquire(t, m, nil)
 		synctest.Wait()
 	})
 }
 
 func TestTrap_T60_PanicOfAProviderDoesNotBlockTheName(t *testing.T) {
-	virtual(t, leasing.Options{}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
+	virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		remove := p.Use(func(_ context.Context, call leasingtest.Call, apply func() error) error { panic("bug") })
-		_, err := m.Acquire(t.Context(), name, nil)
+		_, err := m.Acquire(t.Context(), name)
 		require.ErrorIs(t, err, leasing.ErrUnavailable)
 		require.ErrorContains(t, err, "the provider panicked: bug")
 		remove()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
-		l, err := m.Acquire(ctx, name, nil)
+		l, err := m.Acquire(ctx, name)
 		require.NoError(t, err, "the name is free, and nobody is before us")
 		require.NoError(t, l.Release(t.Context()))
 	})

@@ -17,11 +17,11 @@ import (
 )
 
 func TestEventsComeInOrderForEachLease(t *testing.T) {
-	virtual(t, leasing.Options{}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
+	virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		var all journal
 		unsubscribe := m.Subscribe(all.observe)
 		for i := range 10 {
-			l, err := m.Acquire(t.Context(), fmt.Sprintf("a/b/%d", i), &leasing.AcquireOptions{TTL: time.Second})
+			l, err := m.With(leasing.AcquireOptions{TTL: time.Second}).Acquire(t.Context(), fmt.Sprintf("a/b/%d", i))
 			require.NoError(t, err)
 			require.NoError(t, l.Renew(t.Context()))
 			if i%2 == 0 {
@@ -54,7 +54,7 @@ func TestEventsComeInOrderForEachLease(t *testing.T) {
 }
 
 func TestTrap_T38_SlowObserverDelaysNoLeaseAndMissesNothing(t *testing.T) {
-	virtual(t, leasing.Options{}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
+	virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		var seen journal
 		defer m.Subscribe(func(e leasing.Event) {
 			time.Sleep(time.Minute)
@@ -74,8 +74,8 @@ func TestTrap_T38_SlowObserverDelaysNoLeaseAndMissesNothing(t *testing.T) {
 }
 
 func TestTrap_T38_ObserversMayUseTheLease(t *testing.T) {
-	virtual(t, leasing.Options{}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
-		var lease atomic.Pointer[leasing.Lease]
+	virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
+		var lease atomic.Pointer[*leasing.Lease]
 		released := make(chan error, 1)
 		defer m.Subscribe(func(e leasing.Event) {
 			if l := lease.Load(); l != nil && e.Kind == leasing.EventRenewed {
@@ -91,7 +91,7 @@ func TestTrap_T38_ObserversMayUseTheLease(t *testing.T) {
 }
 
 func TestTrap_T38_PanickingAndStuckObserversAreIsolated(t *testing.T) {
-	virtual(t, leasing.Options{}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
+	virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		unstick := make(chan struct{})
 		m.Subscribe(func(leasing.Event) { panic("observer") })
 		m.Subscribe(func(leasing.Event) { <-unstick })
@@ -112,7 +112,7 @@ func TestTrap_T38_PanickingAndStuckObserversAreIsolated(t *testing.T) {
 }
 
 func TestTrap_T38_HungObserverCostsBoundedMemory(t *testing.T) {
-	virtual(t, leasing.Options{}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
+	virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		unhang := make(chan struct{})
 		var seen journal
 		defer m.Subscribe(func(e leasing.Event) {
@@ -121,7 +121,7 @@ func TestTrap_T38_HungObserverCostsBoundedMemory(t *testing.T) {
 		})()
 		cycles := func(n int) {
 			for range n {
-				l, err := m.TryAcquire(t.Context(), name, nil)
+				l, err := m.TryAcquire(t.Context(), name)
 				require.NoError(t, err)
 				require.NoError(t, l.Release(t.Context()))
 			}
@@ -141,14 +141,14 @@ func TestTrap_T38_HungObserverCostsBoundedMemory(t *testing.T) {
 }
 
 func TestCloseTellsObserversEverything(t *testing.T) {
-	virtual(t, leasing.Options{}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
+	virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		var seen atomic.Int64
 		m.Subscribe(func(leasing.Event) {
 			time.Sleep(100 * time.Millisecond)
 			seen.Add(1)
 		})
 		for i := range 10 {
-			l, err := m.Acquire(t.Context(), fmt.Sprint(i), nil)
+			l, err := m.Acquire(t.Context(), fmt.Sprint(i))
 			require.NoError(t, err)
 			require.NoError(t, l.Release(t.Context()))
 		}
@@ -170,7 +170,7 @@ func TestLogger(t *testing.T) {
 		released := acquire(t, m, &leasing.AcquireOptions{TTL: time.Second})
 		p.Use(leasingtest.Fail(leasingtest.Release, leasingtest.Always, errNetwork))
 		require.Error(t, released.Release(t.Context()))
-		_, err := m.Break(t.Context(), name, &leasing.BreakOptions{Immediate: true})
+		_, err := m.Break(t.Context(), name, leasing.BreakOptions{Immediate: true})
 		require.NoError(t, err)
 		m.Subscribe(func(leasing.Event) { panic("observer") })
 		acquire(t, m, &leasing.AcquireOptions{TTL: time.Second})

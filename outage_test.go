@@ -46,14 +46,14 @@ func (b *lockedBuffer) String() string {
 // A start against a backend that is down waits, and says so.
 func TestTrap_T82_FailedAttemptsOfAWaitingAcquireAreTold(t *testing.T) {
 	options, lines := logged()
-	measured(t, options, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider, r *recorder) {
+	measured(t, options, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider, r *recorder) {
 		var told journal
 		defer m.Subscribe(told.observe)()
 		remove := p.Use(leasingtest.Fail(leasingtest.Acquire, leasingtest.Always, errNetwork))
 		began := time.Now()
-		acquired := make(chan leasing.Lease)
+		acquired := make(chan *leasing.Lease)
 		go func() {
-			l, err := m.Acquire(context.Background(), name, nil)
+			l, err := m.Acquire(context.Background(), name)
 			require.NoError(t, err)
 			acquired <- l
 		}()
@@ -102,10 +102,10 @@ func TestTrap_T82_FailedAttemptsOfAWaitingAcquireAreTold(t *testing.T) {
 // That somebody else has the name is no failure.
 func TestWaitingForAHolderIsNoFailure(t *testing.T) {
 	options, lines := logged()
-	measured(t, options, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider, r *recorder) {
+	measured(t, options, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider, r *recorder) {
 		l := acquire(t, m, nil)
 		other := leasingtest.NewManagerOn(t, p, options)
-		_, err := other.Acquire(t.Context(), name, &leasing.AcquireOptions{WaitLimit: time.Hour})
+		_, err := other.With(leasing.AcquireOptions{WaitLimit: time.Hour}).Acquire(t.Context(), name)
 		require.ErrorIs(t, err, leasing.ErrHeld)
 		require.NoError(t, l.Err())
 		require.Equal(t, []string{""}, lines())
@@ -117,11 +117,11 @@ func TestWaitingForAHolderIsNoFailure(t *testing.T) {
 // A stall of eight seconds under 220 leases is two lines, not 1,896.
 func TestAStallIsLoggedFirstLastAndWithACount(t *testing.T) {
 	options, lines := logged()
-	virtual(t, options, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
+	virtual(t, options, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		var told journal
 		defer m.Subscribe(told.observe)()
 		for i := range 220 {
-			l, err := m.Acquire(t.Context(), fmt.Sprint("a/b/", i), &leasing.AcquireOptions{RenewCadence: time.Second})
+			l, err := m.With(leasing.AcquireOptions{RenewCadence: time.Second}).Acquire(t.Context(), fmt.Sprint("a/b/", i))
 			require.NoError(t, err)
 			defer func() { require.NoError(t, l.Release(context.Background())) }()
 		}
@@ -147,7 +147,7 @@ func TestAStallIsLoggedFirstLastAndWithACount(t *testing.T) {
 // What was counted and not logged yet is logged at Close.
 func TestCloseLogsWhatWasCounted(t *testing.T) {
 	options, lines := logged()
-	virtual(t, options, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
+	virtual(t, options, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		l := acquire(t, m, nil)
 		p.Use(leasingtest.Fail(leasingtest.Renew, leasingtest.Always, errNetwork))
 		for range 3 {
@@ -164,7 +164,7 @@ func TestCloseLogsWhatWasCounted(t *testing.T) {
 // After a quiet while the log is as prompt as at first.
 func TestTheLogIsPromptAgainAfterALongOutage(t *testing.T) {
 	options, lines := logged()
-	virtual(t, options, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
+	virtual(t, options, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		l := acquire(t, m, nil)
 		for range 2 {
 			before := len(lines())
@@ -192,16 +192,16 @@ func TestTheLogIsPromptAgainAfterALongOutage(t *testing.T) {
 // What a caller's own context cuts short says nothing about the backend, and one
 // failure says nothing for ever.
 func TestHealthDoesNotBlameTheBackend(t *testing.T) {
-	virtual(t, leasing.Options{}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
+	virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		p.Use(leasingtest.Hang(leasingtest.Acquire, 1))
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		_, err := m.TryAcquire(ctx, name, nil)
+		_, err := m.TryAcquire(ctx, name)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.Equal(t, leasing.Healthy, m.Health(t.Context()).Status)
 
 		p.Use(leasingtest.Fail(leasingtest.Acquire, 1, errNetwork))
-		_, err = m.TryAcquire(t.Context(), "a/b", nil)
+		_, err = m.TryAcquire(t.Context(), "a/b")
 		require.Error(t, err)
 		require.False(t, m.Health(t.Context()).FailingSince.IsZero())
 		time.Sleep(time.Minute + 1)
@@ -213,17 +213,17 @@ func TestHealthDoesNotBlameTheBackend(t *testing.T) {
 // A report comes while it is of use, also in a stall; and after a loss of leases it
 // says so for a while.
 func TestHealthInAStallAndAfterALoss(t *testing.T) {
-	virtual(t, leasing.Options{}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
+	virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		p.Use(leasingtest.Hang(leasingtest.Ping, 2))
 		began := time.Now()
 		require.Equal(t, leasing.Unhealthy, m.Health(t.Context()).Status)
 		require.Equal(t, time.Second, time.Since(began))
-		patient := leasingtest.NewManagerOn(t, p, leasing.Options{HealthTimeout: 3 * time.Second})
+		patient := leasingtest.NewManagerOn(t, p, leasing.Options{Tuning: leasing.Tuning{HealthTimeout: 3 * time.Second}})
 		require.Equal(t, leasing.Unhealthy, patient.Health(t.Context()).Status)
 		require.Equal(t, 4*time.Second, time.Since(began))
 
 		for i := range 5 {
-			l, err := m.Acquire(t.Context(), fmt.Sprint("a/b/", i), nil)
+			l, err := m.Acquire(t.Context(), fmt.Sprint("a/b/", i))
 			require.NoError(t, err)
 			leasingtest.Lose(t, p, l, leasing.LostTaken)
 		}
@@ -247,12 +247,12 @@ func TestHealthInAStallAndAfterALoss(t *testing.T) {
 
 // The oldest waiter is the one that has waited longest, wherever in the queue it is now.
 func TestHealthShowsTheOldestWaiter(t *testing.T) {
-	virtual(t, leasing.Options{}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
+	virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		l := acquire(t, m, nil)
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		for range 2 {
-			go func() { _, _ = m.Acquire(ctx, name, &leasing.AcquireOptions{WaitLimit: time.Minute}) }()
+			go func() { _, _ = m.With(leasing.AcquireOptions{WaitLimit: time.Minute}).Acquire(ctx, name) }()
 			time.Sleep(time.Second)
 		}
 		time.Sleep(50 * time.Second)

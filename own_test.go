@@ -14,26 +14,26 @@ import (
 
 // A Do within a Do of the same name waits for itself. The error says so.
 func TestDoWithinDoOfOneName(t *testing.T) {
-	virtual(t, leasing.Options{Owner: "us"}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
-		nothing := func(context.Context, leasing.Lease) error { panic("not reached") }
+	virtual(t, leasing.Options{Owner: "us"}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
+		nothing := func(context.Context, *leasing.Lease) error { panic("not reached") }
 		inner := map[string]func(ctx context.Context) error{
 			"wait limit": func(ctx context.Context) error {
-				return leasing.DoWith(ctx, m, name, &leasing.AcquireOptions{WaitLimit: time.Minute}, nothing)
+				return m.With(leasing.AcquireOptions{WaitLimit: time.Minute}).Do(ctx, name, nothing)
 			},
-			"once": func(ctx context.Context) error { return leasing.TryDo(ctx, m, name, nil, nothing) },
+			"once": func(ctx context.Context) error { return m.TryDo(ctx, name, nothing) },
 			"context": func(ctx context.Context) error {
 				ctx, cancel := context.WithTimeout(ctx, time.Minute)
 				defer cancel()
-				return leasing.Do(ctx, m, name, nothing)
+				return m.Do(ctx, name, nothing)
 			},
 			"two at once": func(ctx context.Context) error {
-				go func() { _ = leasing.DoWith(ctx, m, name, &leasing.AcquireOptions{WaitLimit: time.Hour}, nothing) }()
+				go func() { _ = m.With(leasing.AcquireOptions{WaitLimit: time.Hour}).Do(ctx, name, nothing) }()
 				time.Sleep(time.Second)
-				return leasing.DoWith(ctx, m, name, &leasing.AcquireOptions{WaitLimit: time.Minute}, nothing)
+				return m.With(leasing.AcquireOptions{WaitLimit: time.Minute}).Do(ctx, name, nothing)
 			},
 		}
 		for how, nested := range inner {
-			err := leasing.Do(t.Context(), m, name, func(ctx context.Context, _ leasing.Lease) error {
+			err := m.Do(t.Context(), name, func(ctx context.Context, _ *leasing.Lease) error {
 				err := nested(ctx)
 				var held *leasing.HeldError
 				require.ErrorAs(t, err, &held, how)
@@ -48,7 +48,7 @@ func TestDoWithinDoOfOneName(t *testing.T) {
 		// Another manager's lease is another's, also if its owner has the same name.
 		other := leasingtest.NewManagerOn(t, p, leasing.Options{Owner: "us"})
 		acquire(t, other, nil)
-		_, err := m.TryAcquire(t.Context(), name, nil)
+		_, err := m.TryAcquire(t.Context(), name)
 		var held *leasing.HeldError
 		require.ErrorAs(t, err, &held)
 		require.False(t, held.ByThisManager)
@@ -58,13 +58,13 @@ func TestDoWithinDoOfOneName(t *testing.T) {
 
 // So it does where a waiter's limit passes before it has asked: one of the manager's own is known to have the name.
 func TestOwnHolderOfAWaiterThatHasNotAsked(t *testing.T) {
-	virtual(t, leasing.Options{}, func(t *testing.T, m leasing.Manager, _ *leasingtest.Provider) {
+	virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, _ *leasingtest.Provider) {
 		first := acquire(t, m, nil)
 		leaves, leave := context.WithCancel(t.Context())
 		wait := func(ctx context.Context, limit time.Duration) <-chan error {
 			done := make(chan error, 1)
 			go func() {
-				l, err := m.Acquire(ctx, name, &leasing.AcquireOptions{WaitLimit: limit})
+				l, err := m.With(leasing.AcquireOptions{WaitLimit: limit}).Acquire(ctx, name)
 				if err == nil {
 					time.Sleep(time.Second)
 					err = l.Release(context.Background())

@@ -32,7 +32,7 @@ type asks struct {
 func (c asks) Err() error { c.ask(); return c.Context.Err() }
 
 func TestTrap_T67_ContextMayAskTheLease(t *testing.T) {
-	virtual(t, leasing.Options{}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
+	virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		l := acquire(t, m, nil)
 		ctx := asks{t.Context(), func() { _, _ = l.Remaining(), l.Err() }}
 		require.NoError(t, l.Renew(ctx))
@@ -41,9 +41,9 @@ func TestTrap_T67_ContextMayAskTheLease(t *testing.T) {
 }
 
 func TestTrap_T67_ContextThatPanicsFreezesNothing(t *testing.T) {
-	virtual(t, leasing.Options{}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
+	virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		l := acquire(t, m, nil)
-		other, err := m.Acquire(t.Context(), "other", nil)
+		other, err := m.Acquire(t.Context(), "other")
 		require.NoError(t, err)
 		var armed atomic.Bool
 		armed.Store(true)
@@ -77,7 +77,7 @@ func (c leaves) Done() <-chan struct{} { c.ask(); return c.Context.Done() }
 
 // A renewal that was begun and is never made would keep all others from being made.
 func TestTrap_T67_ContextThatPanicsBeginsNoRenewal(t *testing.T) {
-	virtual(t, leasing.Options{}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
+	virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		l := acquire(t, m, nil)
 		require.Panics(t, func() { _ = l.Renew(leaves{t.Context(), func() { panic("Done") }}) })
 		time.Sleep(5 * time.Minute)
@@ -88,7 +88,7 @@ func TestTrap_T67_ContextThatPanicsBeginsNoRenewal(t *testing.T) {
 }
 
 func TestTrap_T67_RandomMayAskTheLeaseAndPanic(t *testing.T) {
-	var lease atomic.Pointer[leasing.Lease]
+	var lease atomic.Pointer[*leasing.Lease]
 	random := func() float64 {
 		if l := lease.Load(); l != nil {
 			_, _ = (*l).Remaining(), (*l).Err()
@@ -96,7 +96,7 @@ func TestTrap_T67_RandomMayAskTheLeaseAndPanic(t *testing.T) {
 		}
 		return 0.5
 	}
-	virtual(t, leasing.Options{Random: random}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
+	virtual(t, leasing.Options{Tuning: leasing.Tuning{Random: random}}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		l := acquire(t, m, nil)
 		lease.Store(&l)
 		p.Use(leasingtest.Fail(leasingtest.Renew, 2, errNetwork))
@@ -156,8 +156,8 @@ func (c hookedUpDown) Add(context.Context, int64, ...metric.AddOption)          
 func (h hookedHistogram) Record(context.Context, float64, ...metric.RecordOption) { h.hook() }
 
 func TestTrap_T67_InstrumentsMayAskTheLease(t *testing.T) {
-	var lease atomic.Pointer[leasing.Lease]
-	var manager atomic.Pointer[leasing.Manager]
+	var lease atomic.Pointer[*leasing.Lease]
+	var manager atomic.Pointer[*leasing.Manager]
 	heard := map[string]*atomic.Int64{}
 	for _, instrument := range []string{"leasing.acquire.duration", "leasing.active.count", "leasing.renewal.failure", "leasing.renewal.success", "leasing.renewal.margin", "leasing.lost", "leasing.release.duration", "leasing.held.duration"} {
 		heard[instrument] = &atomic.Int64{}
@@ -171,7 +171,7 @@ func TestTrap_T67_InstrumentsMayAskTheLease(t *testing.T) {
 			_ = (*manager.Load()).Health(context.Background())
 		}
 	}}
-	virtual(t, leasing.Options{MeterProvider: meters}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
+	virtual(t, leasing.Options{MeterProvider: meters}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		manager.Store(&m)
 		l := acquire(t, m, nil)
 		lease.Store(&l)
@@ -195,7 +195,7 @@ func (curious) Error() string          { return "curious" }
 func (e curious) Is(target error) bool { e.ask(); return target == leasing.ErrUnavailable }
 
 func TestTrap_T67_ErrorsOfAProviderMayAskTheLease(t *testing.T) {
-	virtual(t, leasing.Options{}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
+	virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		l := acquire(t, m, nil)
 		asking := curious{func() { _, _ = l.Remaining(), l.Err() }}
 		p.Use(leasingtest.Fail(leasingtest.Renew, 2, asking))
@@ -214,12 +214,12 @@ func TestTrap_T69_PanicOfAnInstrumentLeavesNothingBetweenTwoStates(t *testing.T)
 			if name == instrument && armed.Load() {
 				panic(name)
 			}
-		}}}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
+		}}}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 			l := acquire(t, m, nil)
 			armed.Store(true)
 			func() {
 				defer func() { _ = recover() }()
-				if other, err := m.Acquire(t.Context(), "other", nil); err == nil {
+				if other, err := m.Acquire(t.Context(), "other"); err == nil {
 					_ = other.Release(t.Context())
 				}
 			}()
@@ -241,9 +241,9 @@ func TestTrap_T69_PanicOfAnInstrumentLeavesNothingBetweenTwoStates(t *testing.T)
 }
 
 // every calls each verb of a manager and of a lease, and returns their errors.
-func every(ctx context.Context, m leasing.Manager, l leasing.Lease) map[leasingtest.Op]error {
+func every(ctx context.Context, m *leasing.Manager, l *leasing.Lease) map[leasingtest.Op]error {
 	errs := map[leasingtest.Op]error{}
-	if other, err := m.TryAcquire(ctx, "other", nil); err != nil {
+	if other, err := m.TryAcquire(ctx, "other"); err != nil {
 		errs[leasingtest.Acquire] = err
 	} else {
 		_ = other.Release(ctx)
@@ -254,10 +254,10 @@ func every(ctx context.Context, m leasing.Manager, l leasing.Lease) map[leasingt
 	if _, err := m.Inspect(ctx, name); err != nil {
 		errs[leasingtest.Inspect] = err
 	}
-	if _, err := m.Break(ctx, "third", nil); err != nil {
+	if _, err := m.Break(ctx, "third", leasing.BreakOptions{}); err != nil {
 		errs[leasingtest.Break] = err
 	}
-	for _, err := range m.List(ctx, nil) {
+	for _, err := range m.List(ctx, leasing.ListOptions{}) {
 		if err != nil {
 			errs[leasingtest.List] = err
 		}
@@ -318,7 +318,7 @@ func (p prompt) Capabilities() leasing.Capabilities {
 }
 
 func TestTrap_T69_PanicOfAWaiterIsIsolated(t *testing.T) {
-	virtual(t, leasing.Options{}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
+	virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		l := acquire(t, m, nil)
 		p.Use(func(_ context.Context, call leasingtest.Call, apply func() error) error {
 			if call.Op == leasingtest.Wait {
@@ -333,21 +333,21 @@ func TestTrap_T69_PanicOfAWaiterIsIsolated(t *testing.T) {
 }
 
 func TestTrap_T69_NilContext(t *testing.T) {
-	virtual(t, leasing.Options{}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
+	virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		var none context.Context
-		l, err := m.Acquire(none, name, nil)
+		l, err := m.Acquire(none, name)
 		require.NoError(t, err)
 		require.Empty(t, every(none, m, l))
 		require.ErrorIs(t, l.Err(), leasing.ErrReleased)
-		require.NoError(t, leasing.Do(none, m, name, func(context.Context, leasing.Lease) error { return nil }))
+		require.NoError(t, m.Do(none, name, func(context.Context, *leasing.Lease) error { return nil }))
 		require.NoError(t, m.Close(none))
 	})
 }
 
 func TestTrap_T70_ProviderThatHeedsNoContextDelaysNoCall(t *testing.T) {
-	virtual(t, leasing.Options{}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
+	virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		l := acquire(t, m, nil)
-		healthy, err := m.Acquire(t.Context(), "healthy", nil)
+		healthy, err := m.Acquire(t.Context(), "healthy")
 		require.NoError(t, err)
 		unhang := make(chan struct{})
 		p.Use(func(_ context.Context, call leasingtest.Call, apply func() error) error {
@@ -357,12 +357,12 @@ func TestTrap_T70_ProviderThatHeedsNoContextDelaysNoCall(t *testing.T) {
 			return apply()
 		})
 		calls := map[string]func(ctx context.Context) error{
-			"acquire": func(ctx context.Context) error { _, err := m.Acquire(ctx, "other", nil); return err },
-			"try":     func(ctx context.Context) error { _, err := m.TryAcquire(ctx, "other", nil); return err },
+			"acquire": func(ctx context.Context) error { _, err := m.Acquire(ctx, "other"); return err },
+			"try":     func(ctx context.Context) error { _, err := m.TryAcquire(ctx, "other"); return err },
 			"inspect": func(ctx context.Context) error { _, err := m.Inspect(ctx, name); return err },
-			"break":   func(ctx context.Context) error { _, err := m.Break(ctx, "third", nil); return err },
+			"break":   func(ctx context.Context) error { _, err := m.Break(ctx, "third", leasing.BreakOptions{}); return err },
 			"list": func(ctx context.Context) error {
-				for _, err := range m.List(ctx, nil) {
+				for _, err := range m.List(ctx, leasing.ListOptions{}) {
 					return err
 				}
 				return nil
@@ -395,13 +395,13 @@ func TestTrap_T70_ProviderThatHeedsNoContextDelaysNoCall(t *testing.T) {
 }
 
 func TestTrap_T70_ProviderThatHeedsNoContextCollectsNoGoroutines(t *testing.T) {
-	virtual(t, leasing.Options{}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
+	virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		unhang := make(chan struct{})
 		p.Use(func(_ context.Context, _ leasingtest.Call, apply func() error) error { <-unhang; return apply() })
 		ctx, cancel := context.WithTimeout(t.Context(), 24*time.Hour)
 		defer cancel()
 		before := runtime.NumGoroutine()
-		go func() { _, _ = m.Acquire(ctx, name, nil) }()
+		go func() { _, _ = m.Acquire(ctx, name) }()
 		time.Sleep(12 * time.Hour)
 		require.Less(t, runtime.NumGoroutine()-before, 20)
 		require.Less(t, p.Count(leasingtest.Acquire), 10)
@@ -412,18 +412,18 @@ func TestTrap_T70_ProviderThatHeedsNoContextCollectsNoGoroutines(t *testing.T) {
 }
 
 func TestTrap_T16_GrantThatComesAfterEverythingIsReleased(t *testing.T) {
-	virtual(t, leasing.Options{}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
+	virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		p.Use(func(_ context.Context, call leasingtest.Call, apply func() error) error {
 			if call.Op == leasingtest.Acquire && call.N == 1 {
 				time.Sleep(time.Hour) // after its clean-up is over, and its ID forgotten
 			}
 			return apply()
 		})
-		_, err := m.TryAcquire(t.Context(), name, nil)
+		_, err := m.TryAcquire(t.Context(), name)
 		require.ErrorIs(t, err, leasing.ErrUnavailable)
 		for range 20 {
 			time.Sleep(time.Minute)
-			l, err := m.TryAcquire(t.Context(), name, nil)
+			l, err := m.TryAcquire(t.Context(), name)
 			require.NoError(t, err)
 			require.NoError(t, l.Release(t.Context()))
 		}

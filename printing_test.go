@@ -16,7 +16,7 @@ import (
 )
 
 func TestTrap_T83_PrintingIsShortAndRaceFree(t *testing.T) {
-	virtual(t, leasing.Options{Owner: "o"}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
+	virtual(t, leasing.Options{Owner: "o"}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		l := acquire(t, m, &leasing.AcquireOptions{Metadata: map[string]string{"secret": "s3cret"}})
 		var all sync.WaitGroup
 		all.Go(func() {
@@ -39,7 +39,7 @@ func TestTrap_T83_PrintingIsShortAndRaceFree(t *testing.T) {
 		require.Contains(t, out.String(), `"status":"held"`)
 		require.NotContains(t, out.String(), "s3cret")
 		require.Less(t, out.Len(), 700)
-		require.NoError(t, leasing.Do(t.Context(), m, "in do", func(_ context.Context, l leasing.Lease) error {
+		require.NoError(t, m.Do(t.Context(), "in do", func(_ context.Context, l *leasing.Lease) error {
 			require.NoError(t, l.Release(t.Context()))
 			require.Contains(t, fmt.Sprintf("%+v", l), `lease "in do", token `)
 			require.Contains(t, fmt.Sprint(l), ", held, to be released")

@@ -47,11 +47,11 @@ type world struct {
 	ttl      time.Duration
 	backend  *leasingtest.Provider
 	machines []*leasing.Machine
-	managers []leasing.Manager
+	managers []*leasing.Manager
 	journals []*journal
 
 	mu     sync.Mutex
-	leases []leasing.Lease
+	leases []*leasing.Lease
 	token  int64
 	broken map[string]bool // immediately: exempt from exclusion, see the package documentation
 	wrong  []string
@@ -72,7 +72,7 @@ func (w *world) onGrant(_ context.Context, call leasingtest.Call, apply func() e
 		return err
 	}
 	w.mu.Lock()
-	leases := slices.DeleteFunc(slices.Clone(w.leases), func(l leasing.Lease) bool { return w.broken[l.ID()] })
+	leases := slices.DeleteFunc(slices.Clone(w.leases), func(l *leasing.Lease) bool { return w.broken[l.ID()] })
 	w.mu.Unlock()
 	for _, l := range leases {
 		if l.ID() != call.ID && l.Remaining() > 0 {
@@ -131,7 +131,7 @@ func (w *world) do(s step) {
 				w.broken[l.ID()] = true
 				w.mu.Unlock()
 			}
-			_, _ = m.Break(ctx, name, &leasing.BreakOptions{IfToken: l.Token(), Immediate: immediate})
+			_, _ = m.Break(ctx, name, leasing.BreakOptions{IfToken: l.Token(), Immediate: immediate})
 		}
 	case "close":
 		w.calls.Go(func() { defer cancel(); _ = m.Close(ctx) })
@@ -142,7 +142,7 @@ func (w *world) do(s step) {
 	cancel()
 }
 
-func (w *world) hold(l leasing.Lease) {
+func (w *world) hold(l *leasing.Lease) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.leases = append(w.leases, l)
@@ -152,7 +152,7 @@ func (w *world) hold(l leasing.Lease) {
 	w.token = l.Token()
 }
 
-func (w *world) any(n int) leasing.Lease {
+func (w *world) any(n int) *leasing.Lease {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if len(w.leases) == 0 {

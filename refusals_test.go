@@ -25,45 +25,45 @@ func requireInvalid(t *testing.T, err error, field string) *leasing.InvalidError
 func TestNoOptionIsAcceptedAndIgnored(t *testing.T) {
 	m, p := leasingtest.NewManager(t, leasing.Options{RenewFraction: 0.5})
 	manual := leasingtest.NewManagerOn(t, p, leasing.Options{NoAutoRenew: true})
-	nothing := func(context.Context, leasing.Lease) error { panic("not reached") }
+	nothing := func(context.Context, *leasing.Lease) error { panic("not reached") }
 
-	_, err := m.TryAcquire(t.Context(), name, &leasing.AcquireOptions{WaitLimit: time.Second})
+	_, err := m.With(leasing.AcquireOptions{WaitLimit: time.Second}).TryAcquire(t.Context(), name)
 	requireInvalid(t, err, "AcquireOptions.WaitLimit")
-	requireInvalid(t, leasing.TryDo(t.Context(), m, name, &leasing.AcquireOptions{WaitLimit: 1}, nothing), "AcquireOptions.WaitLimit")
+	requireInvalid(t, m.With(leasing.AcquireOptions{WaitLimit: 1}).TryDo(t.Context(), name, nothing), "AcquireOptions.WaitLimit")
 	for _, options := range []leasing.AcquireOptions{
 		{NoAutoRenew: true, RenewFraction: 0.5},
 		{NoAutoRenew: true, RenewCadence: time.Second},
 	} {
-		_, err = m.Acquire(t.Context(), name, &options)
+		_, err = m.With(options).Acquire(t.Context(), name)
 		require.ErrorIs(t, err, leasing.ErrInvalid)
 		require.ErrorContains(t, err, "NoAutoRenew")
-		_, err = manual.Acquire(t.Context(), name, &leasing.AcquireOptions{RenewFraction: options.RenewFraction, RenewCadence: options.RenewCadence})
+		_, err = manual.With(leasing.AcquireOptions{RenewFraction: options.RenewFraction, RenewCadence: options.RenewCadence}).Acquire(t.Context(), name)
 		require.ErrorIs(t, err, leasing.ErrInvalid)
 	}
 	_, err = leasing.NewManager(p, leasing.Options{NoAutoRenew: true, RenewCadence: time.Second})
 	requireInvalid(t, err, "Options.RenewCadence")
-	_, err = m.Break(t.Context(), name, &leasing.BreakOptions{Immediate: true, Grace: time.Minute})
+	_, err = m.Break(t.Context(), name, leasing.BreakOptions{Immediate: true, Grace: time.Minute})
 	requireInvalid(t, err, "BreakOptions.Grace")
 	require.Empty(t, p.Calls())
 
-	l, err := m.TryAcquire(t.Context(), name, &leasing.AcquireOptions{NoAutoRenew: true})
+	l, err := m.With(leasing.AcquireOptions{NoAutoRenew: true}).TryAcquire(t.Context(), name)
 	require.NoError(t, err, "one lease may do without the renewals that the manager's options describe")
 	require.NoError(t, l.Release(t.Context()))
 }
 
 func TestTryDo(t *testing.T) {
-	virtual(t, leasing.Options{}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
+	virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		ran := 0
-		work := func(_ context.Context, l leasing.Lease) error { ran++; return l.Err() }
-		require.NoError(t, leasing.TryDo(t.Context(), m, name, &leasing.AcquireOptions{TTL: time.Minute}, work))
+		work := func(_ context.Context, l *leasing.Lease) error { ran++; return l.Err() }
+		require.NoError(t, m.With(leasing.AcquireOptions{TTL: time.Minute}).TryDo(t.Context(), name, work))
 		l := acquire(t, m, nil)
 		began := time.Now()
-		require.ErrorIs(t, leasing.TryDo(t.Context(), m, name, nil, work), leasing.ErrHeld)
+		require.ErrorIs(t, m.TryDo(t.Context(), name, work), leasing.ErrHeld)
 		require.Zero(t, time.Since(began))
 		require.Equal(t, 1, ran)
 		require.NoError(t, l.Release(t.Context()))
-		requireInvalid(t, leasing.TryDo(t.Context(), m, name, nil, nil), "fn")
-		requireInvalid(t, leasing.TryDo(t.Context(), nil, name, nil, work), "manager")
+		requireInvalid(t, m.TryDo(t.Context(), name, nil), "fn")
+		requireInvalid(t, nil.TryDo(t.Context(), name, work), "manager")
 	})
 }
 
@@ -81,7 +81,7 @@ func TestTTLErrorsNameWhatIsToBlame(t *testing.T) {
 		"fraction not set":    {short, leasing.Options{TTL: 3 * time.Millisecond, RenewFraction: 0.5}, "Options.TTL", "at least 5.2ms"},
 		"fraction too large":  {short, leasing.Options{RenewFraction: 0.995}, "Options.RenewFraction", "before 29.698s"},
 		"cadence too long":    {short, leasing.Options{RenewCadence: 29700 * time.Millisecond}, "Options.RenewCadence", "before 29.698s"},
-		"drift too large":     {short, leasing.Options{DriftFactor: 0.45}, "Options.DriftFactor", "under 0.4"},
+		"drift too large":     {short, leasing.Options{Tuning: leasing.Tuning{DriftFactor: 0.45}}, "Options.DriftFactor", "under 0.4"},
 		"under the minimum":   {long, leasing.Options{TTL: time.Second}, "Options.TTL", "at least 15s, the minimum of bounded; or set Options.RaiseToMinTTL"},
 		"over it, by hand":    {long, leasing.Options{TTL: time.Hour, NoAutoRenew: true}, "Options.TTL", "at most 1m0s, the maximum of bounded; longer ones need auto-renewal"},
 		"infinite by default": {long, leasing.Options{TTL: leasing.Infinite}, "Options.TTL", "a finite time"},
@@ -93,7 +93,7 @@ func TestTTLErrorsNameWhatIsToBlame(t *testing.T) {
 	leasingtest.NewManagerOn(t, short, leasing.Options{TTL: 3 * time.Millisecond, NoAutoRenew: true})
 	leasingtest.NewManagerOn(t, long, leasing.Options{TTL: time.Second, RaiseToMinTTL: true})
 	m := leasingtest.NewManagerOn(t, short, leasing.Options{})
-	_, err := m.TryAcquire(t.Context(), name, &leasing.AcquireOptions{TTL: 5 * time.Millisecond})
+	_, err := m.With(leasing.AcquireOptions{TTL: 5 * time.Millisecond}).TryAcquire(t.Context(), name)
 	requireInvalid(t, err, "AcquireOptions.TTL")
 }
 

@@ -17,7 +17,7 @@ import (
 )
 
 func TestRelease(t *testing.T) {
-	virtual(t, leasing.Options{}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
+	virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		var told journal
 		l := acquire(t, m, &leasing.AcquireOptions{Observer: told.observe})
 		require.NoError(t, l.Release(t.Context()))
@@ -39,7 +39,7 @@ func TestRelease(t *testing.T) {
 }
 
 func TestTrap_T34_ReleaseReachesTheBackendOnACancelledContext(t *testing.T) {
-	virtual(t, leasing.Options{}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
+	virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		p.Use(leasingtest.Delay(leasingtest.Release, leasingtest.Always, 200*time.Millisecond))
 		l := acquire(t, m, nil)
 		ctx, cancel := context.WithCancel(t.Context())
@@ -52,7 +52,7 @@ func TestTrap_T34_ReleaseReachesTheBackendOnACancelledContext(t *testing.T) {
 }
 
 func TestReleaseGoesOnInTheBackgroundWhenItsContextEnds(t *testing.T) {
-	virtual(t, leasing.Options{}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
+	virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		remove := p.Use(leasingtest.Hang(leasingtest.Release, leasingtest.Always))
 		l := acquire(t, m, nil)
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
@@ -71,7 +71,7 @@ func TestReleaseGoesOnInTheBackgroundWhenItsContextEnds(t *testing.T) {
 }
 
 func TestReleaseIsRetried(t *testing.T) {
-	virtual(t, leasing.Options{}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
+	virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		p.Use(leasingtest.LoseReply(leasingtest.Release, 3, errNetwork))
 		l := acquire(t, m, nil)
 		require.NoError(t, l.Release(t.Context()))
@@ -81,7 +81,7 @@ func TestReleaseIsRetried(t *testing.T) {
 
 // A request that a stall has kept until its context had ended is refused by the provider, and not by the backend.
 func TestReleaseThatWasNotSentInTimeIsRetried(t *testing.T) {
-	virtual(t, leasing.Options{}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
+	virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		p.Use(func(ctx context.Context, call leasingtest.Call, apply func() error) error {
 			if call.Op == leasingtest.Release && p.Count(leasingtest.Release) == 1 {
 				<-ctx.Done()
@@ -99,7 +99,7 @@ func TestReleaseThatWasNotSentInTimeIsRetried(t *testing.T) {
 }
 
 func TestTrap_T36_ReleaseErrorIsReported(t *testing.T) {
-	virtual(t, leasing.Options{}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
+	virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		p.Use(leasingtest.Fail(leasingtest.Release, leasingtest.Always, errNetwork))
 		var told journal
 		l := acquire(t, m, &leasing.AcquireOptions{TTL: 5 * time.Second, Observer: told.observe})
@@ -113,17 +113,17 @@ func TestTrap_T36_ReleaseErrorIsReported(t *testing.T) {
 }
 
 func TestTrap_T36_ReleaseErrorDoesNotHideTheWorksResult(t *testing.T) {
-	virtual(t, leasing.Options{TTL: time.Second}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
+	virtual(t, leasing.Options{TTL: time.Second}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		p.Use(leasingtest.Fail(leasingtest.Release, leasingtest.Always, errNetwork))
 		failed := errors.New("work failed")
-		err := leasing.Do(t.Context(), m, name, func(context.Context, leasing.Lease) error { return failed })
+		err := m.Do(t.Context(), name, func(context.Context, *leasing.Lease) error { return failed })
 		require.ErrorIs(t, err, failed)
 		require.ErrorIs(t, err, leasing.ErrUnavailable)
 	})
 }
 
 func TestReleaseOfALostLeaseSaysSo(t *testing.T) {
-	virtual(t, leasing.Options{NoAutoRenew: true}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
+	virtual(t, leasing.Options{NoAutoRenew: true}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		l := acquire(t, m, &leasing.AcquireOptions{TTL: time.Second})
 		time.Sleep(2 * time.Second)
 		require.ErrorIs(t, l.Release(t.Context()), leasing.ErrLost)
@@ -143,13 +143,13 @@ func TestTrap_T59_RenewalGoesOnWhileCancelledWorkWindsUp(t *testing.T) {
 // takes its time, and all of it the name must stay its own.
 func windUp(t *testing.T, stops ...string) {
 	for _, stop := range stops {
-		virtual(t, leasing.Options{}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
+		virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			done := make(chan error, 1)
 			closed := make(chan error, 1)
 			go func() {
-				done <- leasing.Do(ctx, m, name, func(ctx context.Context, l leasing.Lease) error {
+				done <- m.Do(ctx, name, func(ctx context.Context, l *leasing.Lease) error {
 					switch stop {
 					case "cancel":
 						cancel()
@@ -186,16 +186,16 @@ func windUp(t *testing.T, stops ...string) {
 
 func TestDo(t *testing.T) {
 	t.Run("cause of the end", func(t *testing.T) {
-		virtual(t, leasing.Options{}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
+		virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 			reason := errors.New("shutting down")
 			ctx, cancel := context.WithCancelCause(t.Context())
-			err := leasing.Do(ctx, m, name, func(ctx context.Context, l leasing.Lease) error {
+			err := m.Do(ctx, name, func(ctx context.Context, l *leasing.Lease) error {
 				cancel(reason)
 				<-ctx.Done()
 				return context.Cause(ctx)
 			})
 			require.ErrorIs(t, err, reason)
-			err = leasing.Do(t.Context(), m, name, func(ctx context.Context, l leasing.Lease) error {
+			err = m.Do(t.Context(), name, func(ctx context.Context, l *leasing.Lease) error {
 				require.NoError(t, l.Release(ctx))
 				<-ctx.Done()
 				return context.Cause(ctx)
@@ -204,9 +204,9 @@ func TestDo(t *testing.T) {
 		})
 	})
 	t.Run("loss shows even if the function does not care", func(t *testing.T) {
-		virtual(t, leasing.Options{}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
-			err := leasing.Do(t.Context(), m, name, func(ctx context.Context, _ leasing.Lease) error {
-				_, err := m.Break(t.Context(), name, &leasing.BreakOptions{Immediate: true})
+		virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
+			err := m.Do(t.Context(), name, func(ctx context.Context, _ *leasing.Lease) error {
+				_, err := m.Break(t.Context(), name, leasing.BreakOptions{Immediate: true})
 				require.NoError(t, err)
 				<-ctx.Done()
 				require.ErrorIs(t, context.Cause(ctx), leasing.ErrLost)
@@ -218,41 +218,41 @@ func TestDo(t *testing.T) {
 		})
 	})
 	t.Run("panic releases", func(t *testing.T) {
-		virtual(t, leasing.Options{}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
+		virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 			require.PanicsWithValue(t, "ouch", func() {
-				_ = leasing.Do(t.Context(), m, name, func(context.Context, leasing.Lease) error { panic("ouch") })
+				_ = m.Do(t.Context(), name, func(context.Context, *leasing.Lease) error { panic("ouch") })
 			})
 			require.Equal(t, 1, p.Count(leasingtest.Release))
 		})
 	})
 	t.Run("once", func(t *testing.T) {
-		virtual(t, leasing.Options{}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
+		virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 			acquire(t, m, nil)
-			err := leasing.TryDo(t.Context(), m, name, nil, func(context.Context, leasing.Lease) error { panic("not reached") })
+			err := m.TryDo(t.Context(), name, func(context.Context, *leasing.Lease) error { panic("not reached") })
 			require.ErrorIs(t, err, leasing.ErrHeld)
 		})
 	})
 }
 
 func TestTrap_T63_BreakMeantForOneHolderSparesTheNext(t *testing.T) {
-	virtual(t, leasing.Options{}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
+	virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		var told journal
 		defer m.Subscribe(told.observe)()
 		first := acquire(t, m, nil)
 		require.NoError(t, first.Release(t.Context()))
 		second := acquire(t, m, nil)
-		_, err := m.Break(t.Context(), name, &leasing.BreakOptions{IfToken: first.Token(), Immediate: true})
+		_, err := m.Break(t.Context(), name, leasing.BreakOptions{IfToken: first.Token(), Immediate: true})
 		require.ErrorIs(t, err, leasing.ErrStale)
 		require.NoError(t, second.Renew(t.Context()))
 		require.Empty(t, told.only(leasing.EventBroken))
 
-		result, err := m.Break(t.Context(), name, &leasing.BreakOptions{IfToken: second.Token()})
+		result, err := m.Break(t.Context(), name, leasing.BreakOptions{IfToken: second.Token()})
 		require.NoError(t, err)
 		require.True(t, result.WasHeld)
 		require.Positive(t, result.Remaining)
 		require.Len(t, told.only(leasing.EventBroken), 1)
 		start := time.Now()
-		next, err := m.Acquire(t.Context(), name, nil)
+		next, err := m.Acquire(t.Context(), name)
 		require.NoError(t, err)
 		require.Greater(t, next.Token(), second.Token())
 		require.Greater(t, time.Since(start), 25*time.Second, "it ran out")
@@ -264,7 +264,7 @@ func TestTrap_T63_BreakMeantForOneHolderSparesTheNext(t *testing.T) {
 
 // Renewals that hang don't keep the release from being sent.
 func TestTrap_T89_HungRenewalsDoNotBlockTheRelease(t *testing.T) {
-	virtual(t, leasing.Options{RequestTimeout: time.Second}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
+	virtual(t, leasing.Options{Tuning: leasing.Tuning{RequestTimeout: time.Second}}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		l := acquire(t, m, nil)
 		land := make(chan struct{})
 		defer close(land)
@@ -286,7 +286,7 @@ func TestTrap_T89_HungRenewalsDoNotBlockTheRelease(t *testing.T) {
 
 // A request that is not sent, since earlier ones hang, fails as unavailable and as not applied.
 func TestARequestBehindThoseThatHangIsUnavailable(t *testing.T) {
-	virtual(t, leasing.Options{RequestTimeout: time.Second}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
+	virtual(t, leasing.Options{Tuning: leasing.Tuning{RequestTimeout: time.Second}}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		l := acquire(t, m, nil)
 		land := make(chan struct{})
 		defer close(land)
@@ -309,8 +309,8 @@ func TestARequestBehindThoseThatHangIsUnavailable(t *testing.T) {
 // A lease's context is made when it is first asked for, which may be after its end.
 func TestTheContextIsOneWheneverItIsAskedFor(t *testing.T) {
 	type key struct{}
-	virtual(t, leasing.Options{}, func(t *testing.T, m leasing.Manager, _ *leasingtest.Provider) {
-		l, err := m.Acquire(context.WithValue(t.Context(), key{}, "of the acquire"), name, nil)
+	virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, _ *leasingtest.Provider) {
+		l, err := m.Acquire(context.WithValue(t.Context(), key{}, "of the acquire"), name)
 		require.NoError(t, err)
 		var all sync.WaitGroup
 		contexts := make(chan context.Context, 8)
@@ -327,7 +327,7 @@ func TestTheContextIsOneWheneverItIsAskedFor(t *testing.T) {
 			require.Equal(t, l.Done(), ctx.Done())
 		}
 	})
-	virtual(t, leasing.Options{}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
+	virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		p.Use(leasingtest.Hang(leasingtest.Renew, leasingtest.Always))
 		l := acquire(t, m, nil)
 		time.Sleep(time.Hour)

@@ -20,7 +20,7 @@ import (
 var errNetwork = fmt.Errorf("%w: connection reset", leasing.ErrUnavailable)
 
 func TestTrap_T01_TrustCountsFromBeforeTheRequest(t *testing.T) {
-	virtual(t, leasing.Options{}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
+	virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		const ttl, slow = 10 * time.Second, 2 * time.Second
 		// The grant takes effect at once; its answer takes two seconds.
 		p.Use(leasingtest.DelayReply(leasingtest.Acquire, leasingtest.Always, slow))
@@ -40,11 +40,11 @@ func TestTrap_T01_TrustCountsFromBeforeTheRequest(t *testing.T) {
 func TestTrap_T02_WallClockDecidesNothing(t *testing.T) {
 	// The core has no wall-clock expiry to compare: a grant carries none.
 	// What a backend whose clock is hours off tells of times changes nothing.
-	virtual(t, leasing.Options{}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
+	virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		l := acquire(t, m, &leasing.AcquireOptions{TTL: time.Second, NoAutoRenew: true})
 		other := leasingtest.NewManagerOn(t, skewed{p, -3 * time.Hour}, leasing.Options{})
 		start := time.Now()
-		next, err := other.Acquire(t.Context(), name, nil)
+		next, err := other.Acquire(t.Context(), name)
 		require.NoError(t, err)
 		require.GreaterOrEqual(t, time.Since(start), time.Second)
 		require.Less(t, time.Since(start), time.Second+50*time.Millisecond)
@@ -71,7 +71,7 @@ func (s skewed) Acquire(ctx context.Context, req abstractions.AcquireRequest) (a
 
 func TestTrap_T03_LossDoesNotWaitForAHungRenewal(t *testing.T) {
 	for _, ttl := range []time.Duration{300 * time.Millisecond, 30 * time.Second} {
-		virtual(t, leasing.Options{}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
+		virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 			release := make(chan struct{})
 			p.Use(func(_ context.Context, call leasingtest.Call, apply func() error) error {
 				if call.Op == leasingtest.Renew {
@@ -91,7 +91,7 @@ func TestTrap_T03_LossDoesNotWaitForAHungRenewal(t *testing.T) {
 }
 
 func TestTrap_T04_TransientErrorIsNotLoss(t *testing.T) {
-	virtual(t, leasing.Options{}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
+	virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		p.Use(leasingtest.Fail(leasingtest.Renew, 3, errNetwork))
 		var told journal
 		l := acquire(t, m, &leasing.AcquireOptions{Observer: told.observe})
@@ -110,7 +110,7 @@ func TestTrap_T04_TransientErrorIsNotLoss(t *testing.T) {
 }
 
 func TestTrap_T04_DefiniteLossIsNotRetried(t *testing.T) {
-	virtual(t, leasing.Options{}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
+	virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		p.Use(leasingtest.Fail(leasingtest.Renew, leasingtest.Always, &leasing.LostError{Reason: leasing.LostTaken}))
 		var told journal
 		l := acquire(t, m, &leasing.AcquireOptions{Observer: told.observe})
@@ -124,7 +124,7 @@ func TestTrap_T04_DefiniteLossIsNotRetried(t *testing.T) {
 }
 
 func TestTrap_T06_RenewalNeverEndsSilently(t *testing.T) {
-	virtual(t, leasing.Options{}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
+	virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		p.Use(leasingtest.Fail(leasingtest.Renew, leasingtest.Always, errors.New("something nobody thought of")))
 		var told journal
 		l := acquire(t, m, &leasing.AcquireOptions{Observer: told.observe})
@@ -138,7 +138,7 @@ func TestTrap_T06_RenewalNeverEndsSilently(t *testing.T) {
 }
 
 func TestTrap_T07_TTLStaysAsRequested(t *testing.T) {
-	virtual(t, leasing.Options{}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
+	virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		const ttl = 7 * time.Second
 		acquire(t, m, &leasing.AcquireOptions{TTL: ttl})
 		time.Sleep(time.Hour)
@@ -150,7 +150,7 @@ func TestTrap_T07_TTLStaysAsRequested(t *testing.T) {
 }
 
 func TestTrap_T08_TTLOfTheCallDecidesTheSchedule(t *testing.T) {
-	virtual(t, leasing.Options{TTL: 10 * time.Minute}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
+	virtual(t, leasing.Options{TTL: 10 * time.Minute}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		l := acquire(t, m, &leasing.AcquireOptions{TTL: 2 * time.Second})
 		time.Sleep(time.Minute)
 		require.NoError(t, l.Err())
@@ -164,7 +164,7 @@ func TestTrap_T09_T10_CadenceIsProportional(t *testing.T) {
 	for _, ttl := range []time.Duration{300 * time.Millisecond, time.Second, 2 * time.Second, 30 * time.Second, 10 * time.Minute, 24 * time.Hour} {
 		for _, latency := range []time.Duration{0, min(ttl/20, 5*time.Second)} {
 			t.Run(fmt.Sprint(ttl, latency), func(t *testing.T) {
-				virtual(t, leasing.Options{}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
+				virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 					p.Use(leasingtest.Delay(leasingtest.Renew, leasingtest.Always, latency))
 					l := acquire(t, m, &leasing.AcquireOptions{TTL: ttl})
 					time.Sleep(100 * ttl)
@@ -186,7 +186,7 @@ func TestTrap_T09_T10_CadenceIsProportional(t *testing.T) {
 // So that a run in virtual time can be repeated.
 func TestRandomDecidesAllJitter(t *testing.T) {
 	random := func() float64 { return 0.5 }
-	virtual(t, leasing.Options{Random: random}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
+	virtual(t, leasing.Options{Tuning: leasing.Tuning{Random: random}}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		const ttl = 10 * time.Second
 		l := acquire(t, m, &leasing.AcquireOptions{TTL: ttl})
 		time.Sleep(100 * ttl)
@@ -200,7 +200,7 @@ func TestRandomDecidesAllJitter(t *testing.T) {
 }
 
 func TestTrap_T11_ManualRenewalIsARenewal(t *testing.T) {
-	virtual(t, leasing.Options{NoAutoRenew: true}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
+	virtual(t, leasing.Options{NoAutoRenew: true}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		var told journal
 		l := acquire(t, m, &leasing.AcquireOptions{TTL: 10 * time.Second, Observer: told.observe})
 		time.Sleep(5 * time.Second)
@@ -223,7 +223,7 @@ func TestTrap_T11_ManualRenewalIsARenewal(t *testing.T) {
 }
 
 func TestTrap_T11_LossIsSignalledWithoutAutoRenewal(t *testing.T) {
-	virtual(t, leasing.Options{NoAutoRenew: true}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
+	virtual(t, leasing.Options{NoAutoRenew: true}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		var told journal
 		l := acquire(t, m, &leasing.AcquireOptions{TTL: 10 * time.Second, Observer: told.observe})
 		require.Equal(t, l.AcquiredAt().Add(leasing.Window(10*time.Second)), ended(t, l, time.Minute))
@@ -236,7 +236,7 @@ func TestTrap_T11_LossIsSignalledWithoutAutoRenewal(t *testing.T) {
 }
 
 func TestALossTellsTheLastRenewalThatSucceeded(t *testing.T) {
-	virtual(t, leasing.Options{}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
+	virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		var told journal
 		l := acquire(t, m, &leasing.AcquireOptions{Observer: told.observe})
 		time.Sleep(time.Minute)
@@ -251,7 +251,7 @@ func TestALossTellsTheLastRenewalThatSucceeded(t *testing.T) {
 }
 
 func TestTrap_T57_LateRenewalDoesNotRevive(t *testing.T) {
-	virtual(t, leasing.Options{}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
+	virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		const ttl = 10 * time.Second
 		// Each renewal is applied and answered only long after trust is over.
 		p.Use(leasingtest.DelayReply(leasingtest.Renew, leasingtest.Always, ttl))
@@ -269,7 +269,7 @@ func TestTrap_T57_LateRenewalDoesNotRevive(t *testing.T) {
 
 func TestTrap_T58_ThreeAttemptsFitIntoTheTrustLeft(t *testing.T) {
 	for _, ttl := range []time.Duration{time.Second, 30 * time.Second, 5 * time.Minute} {
-		virtual(t, leasing.Options{RequestTimeout: time.Hour}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
+		virtual(t, leasing.Options{Tuning: leasing.Tuning{RequestTimeout: time.Hour}}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 			p.Use(leasingtest.Hang(leasingtest.Renew, 3))
 			l := acquire(t, m, &leasing.AcquireOptions{TTL: ttl})
 			time.Sleep(3 * ttl)
@@ -281,7 +281,7 @@ func TestTrap_T58_ThreeAttemptsFitIntoTheTrustLeft(t *testing.T) {
 func TestTrap_T58_HungAttemptsDoNotFillTheEngine(t *testing.T) {
 	// 2,000 leases whose renewals hang and 50 healthy ones share 4 places.
 	for _, batch := range []int{1, 64} {
-		virtual(t, leasing.Options{RenewConcurrency: 4, RenewBatch: batch}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
+		virtual(t, leasing.Options{Tuning: leasing.Tuning{RenewConcurrency: 4, RenewBatch: batch}}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 			var hanging atomic.Int64
 			p.Use(func(ctx context.Context, call leasingtest.Call, apply func() error) error {
 				if call.Op == leasingtest.Renew && call.Name[0] == 'h' {
@@ -291,10 +291,10 @@ func TestTrap_T58_HungAttemptsDoNotFillTheEngine(t *testing.T) {
 				}
 				return apply()
 			})
-			var healthy []leasing.Lease
+			var healthy []*leasing.Lease
 			for i := range 2050 {
 				kind := map[bool]string{true: "ok", false: "hung"}[i%41 == 0]
-				l, err := m.Acquire(t.Context(), fmt.Sprintf("%s/%d", kind, i), nil)
+				l, err := m.Acquire(t.Context(), fmt.Sprintf("%s/%d", kind, i))
 				require.NoError(t, err)
 				if kind == "ok" {
 					healthy = append(healthy, l)
@@ -314,7 +314,7 @@ func TestTrap_T58_HungAttemptsDoNotFillTheEngine(t *testing.T) {
 func TestRenewConcurrencyIsHeeded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := leasingtest.NewProvider()
-		m := leasingtest.NewManagerOn(t, polling{p}, leasing.Options{RenewConcurrency: 2})
+		m := leasingtest.NewManagerOn(t, polling{p}, leasing.Options{Tuning: leasing.Tuning{RenewConcurrency: 2}})
 		var running, most atomic.Int64
 		p.Use(func(_ context.Context, call leasingtest.Call, apply func() error) error {
 			if call.Op == leasingtest.Renew {
@@ -327,7 +327,7 @@ func TestRenewConcurrencyIsHeeded(t *testing.T) {
 			return apply()
 		})
 		for i := range 20 {
-			l, err := m.Acquire(t.Context(), fmt.Sprintf("a/b/%d", i), nil)
+			l, err := m.Acquire(t.Context(), fmt.Sprintf("a/b/%d", i))
 			require.NoError(t, err)
 			defer func() { require.NoError(t, l.Release(t.Context())) }()
 		}
@@ -342,10 +342,10 @@ func TestRenewConcurrencyIsHeeded(t *testing.T) {
 func TestConcurrencyBoundCostsNoLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := leasingtest.NewProvider()
-		m := leasingtest.NewManagerOn(t, polling{p}, leasing.Options{RenewConcurrency: 2})
-		var leases []leasing.Lease
+		m := leasingtest.NewManagerOn(t, polling{p}, leasing.Options{Tuning: leasing.Tuning{RenewConcurrency: 2}})
+		var leases []*leasing.Lease
 		for i := range 2000 {
-			l, err := m.Acquire(t.Context(), fmt.Sprintf("a/b/%d", i), nil)
+			l, err := m.Acquire(t.Context(), fmt.Sprintf("a/b/%d", i))
 			require.NoError(t, err)
 			leases = append(leases, l)
 		}
@@ -359,7 +359,7 @@ func TestConcurrencyBoundCostsNoLease(t *testing.T) {
 }
 
 func TestInfiniteLeaseBeginsFiniteAndIsVerified(t *testing.T) {
-	virtual(t, leasing.Options{}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
+	virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		l := acquire(t, m, &leasing.AcquireOptions{TTL: leasing.Infinite})
 		synctest.Wait()
 		calls := p.Calls()
@@ -373,7 +373,7 @@ func TestInfiniteLeaseBeginsFiniteAndIsVerified(t *testing.T) {
 		require.NoError(t, l.Err(), "an outage does not end it")
 		require.Greater(t, p.Count(leasingtest.Renew), 4000, "it is verified")
 
-		_, err := m.Break(t.Context(), name, &leasing.BreakOptions{IfToken: l.Token()})
+		_, err := m.Break(t.Context(), name, leasing.BreakOptions{IfToken: l.Token()})
 		require.NoError(t, err)
 		brokenAt := time.Now()
 		require.Less(t, ended(t, l, time.Hour).Sub(brokenAt), 20*time.Second, "within a cadence")
@@ -382,7 +382,7 @@ func TestInfiniteLeaseBeginsFiniteAndIsVerified(t *testing.T) {
 }
 
 func TestInfiniteLeaseNeverConfirmedIsLostAndCleanedUp(t *testing.T) {
-	virtual(t, leasing.Options{}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
+	virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		p.Use(leasingtest.LoseReply(leasingtest.Renew, leasingtest.Always, errNetwork))
 		l := acquire(t, m, &leasing.AcquireOptions{TTL: leasing.Infinite})
 		require.Equal(t, l.AcquiredAt().Add(leasing.Window(30*time.Second)), ended(t, l, time.Minute))
@@ -395,7 +395,7 @@ func TestInfiniteLeaseNeverConfirmedIsLostAndCleanedUp(t *testing.T) {
 }
 
 func TestMaxRenewals(t *testing.T) {
-	virtual(t, leasing.Options{}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
+	virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		l := acquire(t, m, &leasing.AcquireOptions{TTL: 10 * time.Second, MaxRenewals: 3})
 		for l.Renewals() < 3 {
 			time.Sleep(100 * time.Millisecond)
@@ -408,7 +408,7 @@ func TestMaxRenewals(t *testing.T) {
 }
 
 func TestRenewJoinsTheRenewalUnderWay(t *testing.T) {
-	virtual(t, leasing.Options{}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
+	virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		p.Use(leasingtest.Delay(leasingtest.Renew, leasingtest.Always, time.Second))
 		l := acquire(t, m, nil)
 		first := make(chan error, 1)
@@ -424,7 +424,7 @@ func TestRenewJoinsTheRenewalUnderWay(t *testing.T) {
 }
 
 func TestAnswerForAnotherLeaseIsNoRenewal(t *testing.T) {
-	virtual(t, leasing.Options{}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
+	virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		p.Use(func(_ context.Context, call leasingtest.Call, apply func() error) error {
 			if call.Op == leasingtest.Renew {
 				return nil // without a grant
@@ -454,7 +454,7 @@ func TestTrap_T89_GoroutinesStayBoundedWhileTheServerHangs(t *testing.T) {
 				n = 1_500
 			}
 			for i := range n {
-				_, err := m.Acquire(t.Context(), fmt.Sprint("hung/", i), nil)
+				_, err := m.Acquire(t.Context(), fmt.Sprint("hung/", i))
 				require.NoError(t, err)
 			}
 			var inFlight, most atomic.Int64
@@ -469,9 +469,9 @@ func TestTrap_T89_GoroutinesStayBoundedWhileTheServerHangs(t *testing.T) {
 				}
 				return apply()
 			})
-			var healthy []leasing.Lease
+			var healthy []*leasing.Lease
 			for i := range 50 {
-				l, err := m.Acquire(t.Context(), fmt.Sprint("ok/", i), nil)
+				l, err := m.Acquire(t.Context(), fmt.Sprint("ok/", i))
 				require.NoError(t, err)
 				healthy = append(healthy, l)
 			}
@@ -496,7 +496,7 @@ func TestTrap_T89_GoroutinesStayBoundedWhileTheServerHangs(t *testing.T) {
 // A renewal that an application asks for is made under its context's values: spans hang on them.
 func TestRenewKeepsTheValuesOfItsContext(t *testing.T) {
 	type key struct{}
-	virtual(t, leasing.Options{}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
+	virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		l := acquire(t, m, nil)
 		var seen any
 		p.Use(func(ctx context.Context, call leasingtest.Call, apply func() error) error {

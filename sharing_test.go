@@ -30,7 +30,7 @@ func loops(t *testing.T, n int, hold, rest, span time.Duration) (counts []int64)
 			m := leasingtest.NewManagerOn(t, polling{p}, leasing.Options{})
 			all.Go(func() {
 				for {
-					l, err := m.Acquire(ctx, name, nil)
+					l, err := m.Acquire(ctx, name)
 					if err != nil {
 						return
 					}

@@ -14,7 +14,7 @@ import (
 )
 
 // suspendable runs a test on a machine whose lid can be closed.
-func suspendable(t *testing.T, options leasing.Options, test func(t *testing.T, m leasing.Manager, p *leasingtest.Provider, machine *leasing.Machine)) {
+func suspendable(t *testing.T, options leasing.Options, test func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider, machine *leasing.Machine)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		p, machine := leasingtest.NewProvider(), leasing.NewMachine()
@@ -26,7 +26,7 @@ func suspendable(t *testing.T, options leasing.Options, test func(t *testing.T, 
 }
 
 func TestTrap_T05_T61_SuspendEndsTheLeaseAtOnceAfterTheResume(t *testing.T) {
-	suspendable(t, leasing.Options{}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider, machine *leasing.Machine) {
+	suspendable(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider, machine *leasing.Machine) {
 		var told, all journal
 		defer m.Subscribe(all.observe)()
 		l := acquire(t, m, &leasing.AcquireOptions{Observer: told.observe})
@@ -49,7 +49,7 @@ func TestTrap_T05_T61_SuspendEndsTheLeaseAtOnceAfterTheResume(t *testing.T) {
 }
 
 func TestTrap_T61_ContextEndsWithoutAnybodyAsking(t *testing.T) {
-	suspendable(t, leasing.Options{}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider, machine *leasing.Machine) {
+	suspendable(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider, machine *leasing.Machine) {
 		l := acquire(t, m, &leasing.AcquireOptions{TTL: time.Hour})
 		synctest.Wait() // the manager sleeps when the machine does
 		machine.Suspend(2 * time.Hour)
@@ -61,7 +61,7 @@ func TestTrap_T61_ContextEndsWithoutAnybodyAsking(t *testing.T) {
 
 // A suspend between the loop's look at the clocks and the alarm is not lost.
 func TestTrap_T61_ASuspendBeforeTheAlarmIsSet(t *testing.T) {
-	suspendable(t, leasing.Options{}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider, machine *leasing.Machine) {
+	suspendable(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider, machine *leasing.Machine) {
 		synctest.Wait()
 		machine.BeforeAlarm(func() { machine.Suspend(31 * time.Second) })
 		l := acquire(t, m, nil)
@@ -74,9 +74,9 @@ func TestTrap_T61_ASuspendBeforeTheAlarmIsSet(t *testing.T) {
 
 // A holder that has slept is told so, and not that it has released in time.
 func TestTrap_T05_ReleaseAfterASuspendSaysThatTheLeaseWasLost(t *testing.T) {
-	suspendable(t, leasing.Options{}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider, machine *leasing.Machine) {
+	suspendable(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider, machine *leasing.Machine) {
 		for i := range 100 { // the manager's loop has no chance to be first every time
-			l, err := m.Acquire(t.Context(), strconv.Itoa(i), nil)
+			l, err := m.Acquire(t.Context(), strconv.Itoa(i))
 			require.NoError(t, err)
 			machine.Suspend(31 * time.Second)
 			require.ErrorIs(t, l.Release(t.Context()), leasing.ErrLost)
@@ -85,7 +85,7 @@ func TestTrap_T05_ReleaseAfterASuspendSaysThatTheLeaseWasLost(t *testing.T) {
 }
 
 func TestShortSuspendOnlyBringsTheRenewalForward(t *testing.T) {
-	suspendable(t, leasing.Options{}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider, machine *leasing.Machine) {
+	suspendable(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider, machine *leasing.Machine) {
 		l := acquire(t, m, nil)
 		machine.Suspend(20 * time.Second) // beyond the cadence of 18 s
 		require.Equal(t, leasing.Window(30*time.Second)-20*time.Second, l.Remaining())
@@ -99,9 +99,9 @@ func TestShortSuspendOnlyBringsTheRenewalForward(t *testing.T) {
 }
 
 func TestManySuspendsInARow(t *testing.T) {
-	suspendable(t, leasing.Options{}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider, machine *leasing.Machine) {
+	suspendable(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider, machine *leasing.Machine) {
 		l := acquire(t, m, nil)
-		infinite, err := m.Acquire(t.Context(), "other", &leasing.AcquireOptions{TTL: leasing.Infinite})
+		infinite, err := m.With(leasing.AcquireOptions{TTL: leasing.Infinite}).Acquire(t.Context(), "other")
 		require.NoError(t, err)
 		t.Cleanup(func() { _ = infinite.Release(context.Background()) })
 		for range 50 {
@@ -117,7 +117,7 @@ func TestManySuspendsInARow(t *testing.T) {
 }
 
 func TestRenewalThatSleptThroughASuspendIsNotTrusted(t *testing.T) {
-	suspendable(t, leasing.Options{}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider, machine *leasing.Machine) {
+	suspendable(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider, machine *leasing.Machine) {
 		p.Use(func(_ context.Context, call leasingtest.Call, apply func() error) error {
 			err := apply()
 			if call.Op == leasingtest.Renew {

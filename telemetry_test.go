@@ -176,34 +176,34 @@ func (r *recorder) named(name string) (spans []*span) {
 	return spans
 }
 
-func measured(t *testing.T, options leasing.Options, test func(t *testing.T, m leasing.Manager, p *leasingtest.Provider, r *recorder)) {
+func measured(t *testing.T, options leasing.Options, test func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider, r *recorder)) {
 	r := newRecorder()
 	options.MeterProvider, options.TracerProvider = meters{r: r}, tracers{r: r}
-	virtual(t, options, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) { test(t, m, p, r) })
+	virtual(t, options, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) { test(t, m, p, r) })
 }
 
 // However a lease ends, it is counted out again.
 func TestTrap_T37_ActiveCountReturnsToZero(t *testing.T) {
-	measured(t, leasing.Options{NoAutoRenew: true}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider, r *recorder) {
-		take := func(name string) leasing.Lease {
-			l, err := m.Acquire(t.Context(), name, &leasing.AcquireOptions{TTL: time.Second})
+	measured(t, leasing.Options{NoAutoRenew: true}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider, r *recorder) {
+		take := func(name string) *leasing.Lease {
+			l, err := m.With(leasing.AcquireOptions{TTL: time.Second}).Acquire(t.Context(), name)
 			require.NoError(t, err)
 			require.EqualValues(t, 1, r.sum("leasing.active.count", ""))
 			return l
 		}
-		ends := map[string]func(l leasing.Lease){
-			"released": func(l leasing.Lease) { require.NoError(t, l.Release(t.Context())) },
-			"expired":  func(l leasing.Lease) { time.Sleep(2 * time.Second) },
-			"taken":    func(l leasing.Lease) { leasingtest.Lose(t, p, l, leasing.LostTaken) },
-			"release unanswered": func(l leasing.Lease) {
+		ends := map[string]func(l *leasing.Lease){
+			"released": func(l *leasing.Lease) { require.NoError(t, l.Release(t.Context())) },
+			"expired":  func(l *leasing.Lease) { time.Sleep(2 * time.Second) },
+			"taken":    func(l *leasing.Lease) { leasingtest.Lose(t, p, l, leasing.LostTaken) },
+			"release unanswered": func(l *leasing.Lease) {
 				defer p.Use(leasingtest.Fail(leasingtest.Release, leasingtest.Always, errNetwork))()
 				require.Error(t, l.Release(t.Context()))
 			},
-			"released twice": func(l leasing.Lease) {
+			"released twice": func(l *leasing.Lease) {
 				require.NoError(t, l.Release(t.Context()))
 				require.NoError(t, l.Release(t.Context()))
 			},
-			"lost, then released": func(l leasing.Lease) {
+			"lost, then released": func(l *leasing.Lease) {
 				leasingtest.Lose(t, p, l, leasing.LostBroken)
 				require.Error(t, l.Release(t.Context()))
 			},
@@ -229,9 +229,9 @@ func TestTrap_T37_ActiveCountReturnsToZero(t *testing.T) {
 }
 
 func TestMetrics(t *testing.T) {
-	measured(t, leasing.Options{}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider, r *recorder) {
+	measured(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider, r *recorder) {
 		l := acquire(t, m, nil)
-		_, err := m.TryAcquire(t.Context(), name, nil)
+		_, err := m.TryAcquire(t.Context(), name)
 		require.ErrorIs(t, err, leasing.ErrHeld)
 		p.Use(leasingtest.Fail(leasingtest.Renew, 2, errNetwork))
 		time.Sleep(30 * time.Second)
@@ -240,7 +240,7 @@ func TestMetrics(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		for range 3 {
 			go func() {
-				_, err := m.Acquire(ctx, name, nil)
+				_, err := m.Acquire(ctx, name)
 				waiting <- err
 			}()
 		}
@@ -275,9 +275,9 @@ func TestMetrics(t *testing.T) {
 // Renewals that share a request are counted one by one, and measured once for each scope.
 func TestABatchRecordsTheLeastMargin(t *testing.T) {
 	exactly := func() float64 { return 0 }
-	measured(t, leasing.Options{TTL: 30 * time.Second, Random: exactly}, func(t *testing.T, m leasing.Manager, _ *leasingtest.Provider, r *recorder) {
+	measured(t, leasing.Options{TTL: 30 * time.Second, Tuning: leasing.Tuning{Random: exactly}}, func(t *testing.T, m *leasing.Manager, _ *leasingtest.Provider, r *recorder) {
 		for _, name := range []string{"reports/1", "reports/2", "reports/3", "others/1"} {
-			l, err := m.Acquire(t.Context(), name, nil)
+			l, err := m.Acquire(t.Context(), name)
 			require.NoError(t, err)
 			defer func() { _ = l.Release(context.Background()) }()
 			time.Sleep(100 * time.Millisecond)
@@ -298,9 +298,9 @@ func TestScopesAreBounded(t *testing.T) {
 	require.Equal(t, "a", leasing.FirstPart("a/b/c/d"))
 	require.Empty(t, leasing.FirstPart("//"))
 	whole := func(name string) string { return name }
-	measured(t, leasing.Options{Scope: whole}, func(t *testing.T, m leasing.Manager, _ *leasingtest.Provider, r *recorder) {
+	measured(t, leasing.Options{Scope: whole}, func(t *testing.T, m *leasing.Manager, _ *leasingtest.Provider, r *recorder) {
 		for i := range leasing.MaxScopes + 100 {
-			l, err := m.TryAcquire(t.Context(), fmt.Sprintf("reply/%d", i), nil)
+			l, err := m.TryAcquire(t.Context(), fmt.Sprintf("reply/%d", i))
 			require.NoError(t, err)
 			require.NoError(t, l.Release(t.Context()))
 		}
@@ -311,7 +311,7 @@ func TestScopesAreBounded(t *testing.T) {
 
 // Who looks at a rise has to have seen 0.
 func TestCountersAreThereBeforeTheirFirstEvent(t *testing.T) {
-	measured(t, leasing.Options{}, func(t *testing.T, m leasing.Manager, _ *leasingtest.Provider, r *recorder) {
+	measured(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, _ *leasingtest.Provider, r *recorder) {
 		l := acquire(t, m, nil)
 		const scope = "leasing.provider=memory,leasing.scope=jobs}"
 		for _, key := range []string{
@@ -332,18 +332,18 @@ func TestCountersAreThereBeforeTheirFirstEvent(t *testing.T) {
 
 // An instrument may acquire a lease, whose scope is new.
 func TestTrap_T67_InstrumentsMayAcquire(t *testing.T) {
-	var m leasing.Manager
+	var m *leasing.Manager
 	nested := 0
 	meters := hooked{hook: func(instrument string) {
 		if m == nil || instrument != "leasing.lost" || nested > 0 {
 			return
 		}
 		nested++
-		l, err := m.TryAcquire(context.Background(), "others/1", nil)
+		l, err := m.TryAcquire(context.Background(), "others/1")
 		require.NoError(t, err)
 		require.NoError(t, l.Release(context.Background()))
 	}}
-	virtual(t, leasing.Options{MeterProvider: meters}, func(t *testing.T, of leasing.Manager, _ *leasingtest.Provider) {
+	virtual(t, leasing.Options{MeterProvider: meters}, func(t *testing.T, of *leasing.Manager, _ *leasingtest.Provider) {
 		m = of
 		l := acquire(t, m, nil)
 		require.Equal(t, 1, nested)
@@ -353,9 +353,9 @@ func TestTrap_T67_InstrumentsMayAcquire(t *testing.T) {
 
 // What is owed to the backend is counted until it is settled.
 func TestCleanUpsAreCounted(t *testing.T) {
-	measured(t, leasing.Options{}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider, r *recorder) {
+	measured(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider, r *recorder) {
 		stop := p.Use(leasingtest.LoseReply(leasingtest.Acquire, 1, errNetwork))
-		_, err := m.TryAcquire(t.Context(), name, nil)
+		_, err := m.TryAcquire(t.Context(), name)
 		require.Error(t, err)
 		stop()
 		require.EqualValues(t, 1, r.sum("leasing.cleanups", ""))
@@ -365,13 +365,13 @@ func TestCleanUpsAreCounted(t *testing.T) {
 }
 
 func TestSpans(t *testing.T) {
-	measured(t, leasing.Options{RenewBatch: 1}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider, r *recorder) {
+	measured(t, leasing.Options{Tuning: leasing.Tuning{RenewBatch: 1}}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider, r *recorder) {
 		ctx, caller := tracer{r: r}.Start(t.Context(), "caller")
-		l, err := m.Acquire(ctx, name, nil)
+		l, err := m.Acquire(ctx, name)
 		require.NoError(t, err)
 		p.Use(leasingtest.Fail(leasingtest.Renew, 1, errNetwork))
 		time.Sleep(25 * time.Second)
-		_, err = m.Break(t.Context(), name, &leasing.BreakOptions{IfToken: 1})
+		_, err = m.Break(t.Context(), name, leasing.BreakOptions{IfToken: 1})
 		require.ErrorIs(t, err, leasing.ErrStale)
 		require.NoError(t, l.Release(t.Context()))
 
@@ -396,10 +396,10 @@ func TestSpans(t *testing.T) {
 }
 
 func TestSpanOfABatch(t *testing.T) {
-	measured(t, leasing.Options{}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider, r *recorder) {
+	measured(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider, r *recorder) {
 		ctx, caller := tracer{r: r}.Start(t.Context(), "caller")
 		for i := range 10 {
-			l, err := m.Acquire(ctx, fmt.Sprint("a/b/", i), &leasing.AcquireOptions{RenewCadence: 10 * time.Second})
+			l, err := m.With(leasing.AcquireOptions{RenewCadence: 10 * time.Second}).Acquire(ctx, fmt.Sprint("a/b/", i))
 			require.NoError(t, err)
 			defer func() { require.NoError(t, l.Release(t.Context())) }()
 		}

@@ -39,10 +39,10 @@ func TestTrap_T85_TrustCountsFromTheRenewalThatSucceeded(t *testing.T) {
 	for _, alone := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
 			p := leasingtest.NewProvider()
-			m := leasingtest.NewManagerOn(t, grants{p}, leasing.Options{TTL: ttl, NoAutoRenew: alone, RequestTimeout: time.Hour})
-			leases := make([]leasing.Lease, 3)
+			m := leasingtest.NewManagerOn(t, grants{p}, leasing.Options{TTL: ttl, NoAutoRenew: alone, Tuning: leasing.Tuning{RequestTimeout: time.Hour}})
+			leases := make([]*leasing.Lease, 3)
 			for i := range leases {
-				l, err := m.Acquire(t.Context(), fmt.Sprint(i), &leasing.AcquireOptions{NoAutoRenew: alone})
+				l, err := m.With(leasing.AcquireOptions{NoAutoRenew: alone}).Acquire(t.Context(), fmt.Sprint(i))
 				require.NoError(t, err)
 				defer func() { _ = l.Release(context.Background()) }()
 				leases[i] = l
@@ -100,7 +100,7 @@ func (b brief) Renew(ctx context.Context, req abstractions.RenewRequest) (abstra
 func TestRenewalThatCameTooLateChangesNoTrust(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := leasingtest.NewManagerOn(t, brief{leasingtest.NewProvider()}, leasing.Options{})
-		l, err := m.Acquire(t.Context(), name, &leasing.AcquireOptions{NoAutoRenew: true})
+		l, err := m.With(leasing.AcquireOptions{NoAutoRenew: true}).Acquire(t.Context(), name)
 		require.NoError(t, err)
 		defer func() { _ = l.Release(context.Background()) }()
 		require.ErrorIs(t, l.Renew(t.Context()), leasing.ErrUnavailable)
@@ -112,7 +112,7 @@ func TestRenewalThatCameTooLateChangesNoTrust(t *testing.T) {
 }
 
 func TestTrap_T86_MapsThatAreHandedOutAreCopies(t *testing.T) {
-	virtual(t, leasing.Options{}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
+	virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		given := map[string]string{"a": "1"}
 		l := acquire(t, m, &leasing.AcquireOptions{Metadata: given})
 		given["a"] = "changed by the caller"
@@ -123,7 +123,7 @@ func TestTrap_T86_MapsThatAreHandedOutAreCopies(t *testing.T) {
 		waits := make(chan error, 2)
 		for range 2 {
 			go func() {
-				_, err := m.Acquire(context.Background(), name, &leasing.AcquireOptions{WaitLimit: time.Minute})
+				_, err := m.With(leasing.AcquireOptions{WaitLimit: time.Minute}).Acquire(context.Background(), name)
 				waits <- err
 			}()
 		}
@@ -146,7 +146,7 @@ func TestTrap_T86_MapsThatAreHandedOutAreCopies(t *testing.T) {
 }
 
 func TestTrap_T35_WorkIsCancelledBeforeTheBackendIsTold(t *testing.T) {
-	virtual(t, leasing.Options{}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
+	virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		l := acquire(t, m, nil)
 		told := 0
 		p.Use(func(_ context.Context, call leasingtest.Call, apply func() error) error {
@@ -164,12 +164,12 @@ func TestTrap_T35_WorkIsCancelledBeforeTheBackendIsTold(t *testing.T) {
 // Each lease gets its own answer of a batch: one that was lost is lost, and
 // the others are renewed by the very request.
 func TestTrap_T66_AnswersOfABatchAreInOrder(t *testing.T) {
-	virtual(t, leasing.Options{Random: func() float64 { return 0.5 }}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
+	virtual(t, leasing.Options{Tuning: leasing.Tuning{Random: func() float64 { return 0.5 }}}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		var told journal
 		defer m.Subscribe(told.observe)()
-		leases := make([]leasing.Lease, 20)
+		leases := make([]*leasing.Lease, 20)
 		for i := range leases {
-			l, err := m.Acquire(t.Context(), fmt.Sprint(i), nil)
+			l, err := m.Acquire(t.Context(), fmt.Sprint(i))
 			require.NoError(t, err)
 			defer func() { _ = l.Release(context.Background()) }()
 			leases[i] = l
@@ -211,9 +211,9 @@ func TestTrap_T89_ManyLossesNeedNoGoroutines(t *testing.T) {
 			most.Store(n)
 		}
 	}}
-	virtual(t, leasing.Options{MeterProvider: meters, NoAutoRenew: true}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
+	virtual(t, leasing.Options{MeterProvider: meters, NoAutoRenew: true}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		for i := range 2000 {
-			_, err := m.Acquire(t.Context(), fmt.Sprint(i), nil)
+			_, err := m.Acquire(t.Context(), fmt.Sprint(i))
 			require.NoError(t, err)
 		}
 		synctest.Wait()

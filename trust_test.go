@@ -12,7 +12,7 @@ import (
 )
 
 func TestWindow(t *testing.T) {
-	standard := Options{DriftFactor: 0.01, DriftFloor: 2 * time.Millisecond}
+	standard := Options{Tuning: Tuning{DriftFactor: 0.01, DriftFloor: 2 * time.Millisecond}}
 	for ttl, want := range map[time.Duration]time.Duration{
 		30 * time.Second:       30*time.Second - 300*time.Millisecond - 2*time.Millisecond,
 		300 * time.Millisecond: 295 * time.Millisecond,
@@ -25,10 +25,10 @@ func TestWindow(t *testing.T) {
 
 func TestTrustIsShorterThanTheTTLByTheDrift(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		o := Options{DriftFactor: rapid.Float64Range(1e-6, 0.49).Draw(t, "factor"), DriftFloor: time.Duration(rapid.Int64Range(1, int64(time.Second)).Draw(t, "floor"))}
+		o := Options{Tuning: Tuning{DriftFactor: rapid.Float64Range(1e-6, 0.49).Draw(t, "factor"), DriftFloor: time.Duration(rapid.Int64Range(1, int64(time.Second)).Draw(t, "floor"))}}
 		ttl := time.Duration(rapid.Int64Range(1, int64(1000*time.Hour)).Draw(t, "ttl"))
 		window := o.window(ttl)
-		if window >= ttl || float64(ttl-window) < float64(ttl)*o.DriftFactor {
+		if window >= ttl || float64(ttl-window) < float64(ttl)*o.Tuning.DriftFactor {
 			t.Fatalf("window %v of %v", window, ttl)
 		}
 		sent := instant{time.Duration(rapid.Int64Range(0, 1<<60).Draw(t, "mono")), time.Duration(rapid.Int64Range(0, 1<<60).Draw(t, "boot"))}

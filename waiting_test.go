@@ -23,14 +23,14 @@ func (polling) As(any) bool { return false }
 
 // queueUp starts n waiters, one after the other, that note the order in which
 // they got the lease, hold it for a while and release it.
-func queueUp(t *testing.T, m leasing.Manager, n int, hold time.Duration) (order func() []int) {
+func queueUp(t *testing.T, m *leasing.Manager, n int, hold time.Duration) (order func() []int) {
 	t.Helper()
 	var mu sync.Mutex
 	var got []int
 	var all sync.WaitGroup
 	for i := range n {
 		all.Go(func() {
-			l, err := m.Acquire(context.Background(), name, nil)
+			l, err := m.Acquire(context.Background(), name)
 			if err != nil {
 				t.Errorf("waiter %d: %v", i, err)
 				return
@@ -66,10 +66,10 @@ func (leaving) As(any) bool { return false }
 
 // The answer counts, although its wait is over when it is looked at.
 func TestAnswerAtTheEndOfAWaitIsTold(t *testing.T) {
-	virtual(t, leasing.Options{}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
+	virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		holder := acquire(t, m, nil)
 		ctx, cancel := context.WithCancel(t.Context())
-		_, err := leasingtest.NewManagerOn(t, leaving{p, cancel}, leasing.Options{}).Acquire(ctx, name, nil)
+		_, err := leasingtest.NewManagerOn(t, leaving{p, cancel}, leasing.Options{}).Acquire(ctx, name)
 		require.ErrorIs(t, err, context.Canceled)
 		var held *leasing.HeldError
 		require.ErrorAs(t, err, &held)
@@ -78,7 +78,7 @@ func TestAnswerAtTheEndOfAWaitIsTold(t *testing.T) {
 }
 
 func TestWaitersAreServedInOrder(t *testing.T) {
-	virtual(t, leasing.Options{}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
+	virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		first := acquire(t, m, nil)
 		order := queueUp(t, m, 20, 10*time.Millisecond)
 		require.EqualValues(t, 20, m.Health(t.Context()).Waiting)
@@ -103,7 +103,7 @@ func TestTrap_T29_ManyWaitersCostWhatOneDoes(t *testing.T) {
 			var all sync.WaitGroup
 			for range waiters {
 				all.Go(func() {
-					_, err := m.Acquire(ctx, name, nil)
+					_, err := m.Acquire(ctx, name)
 					if err == nil {
 						t.Error("two holders")
 					}
@@ -127,7 +127,7 @@ func TestTrap_T29_PollingIsJittered(t *testing.T) {
 		acquire(t, holder, &leasing.AcquireOptions{TTL: time.Hour})
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		_, err := leasingtest.NewManagerOn(t, polling{p}, leasing.Options{}).Acquire(ctx, name, nil)
+		_, err := leasingtest.NewManagerOn(t, polling{p}, leasing.Options{}).Acquire(ctx, name)
 		require.ErrorIs(t, err, leasing.ErrHeld)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		gaps := map[time.Duration]bool{}
@@ -201,7 +201,7 @@ func TestTrap_T32_PushIsAHintAndPollingTheFallback(t *testing.T) {
 			p := leasingtest.NewProvider()
 			l := acquire(t, leasingtest.NewManagerOn(t, p, leasing.Options{}), nil)
 			m := leasingtest.NewManagerOn(t, crying{p}, leasing.Options{})
-			_, err := m.Acquire(t.Context(), name, &leasing.AcquireOptions{WaitLimit: 10 * time.Second})
+			_, err := m.With(leasing.AcquireOptions{WaitLimit: 10 * time.Second}).Acquire(t.Context(), name)
 			require.ErrorIs(t, err, leasing.ErrHeld)
 			require.NoError(t, l.Err())
 		})
@@ -215,7 +215,7 @@ func TestTrap_T31_HintDoesNotEndAPauseThatTheBackendAskedFor(t *testing.T) {
 		m := leasingtest.NewManagerOn(t, crying{p}, leasing.Options{})
 		done := make(chan error, 1)
 		go func() {
-			_, err := m.Acquire(t.Context(), name, &leasing.AcquireOptions{WaitLimit: time.Minute})
+			_, err := m.With(leasing.AcquireOptions{WaitLimit: time.Minute}).Acquire(t.Context(), name)
 			done <- err
 		}()
 		time.Sleep(3500 * time.Millisecond)
@@ -258,7 +258,7 @@ func (crying) Wait(ctx context.Context, _ abstractions.WaitRequest) (abstraction
 }
 
 func TestTrap_T60_NextWaiterMeetsNoGhostOfTheHeadThatLeft(t *testing.T) {
-	virtual(t, leasing.Options{}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
+	virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		// The head's request is applied, but the answer takes long; the head leaves meanwhile.
 		var first atomic.Bool
 		p.Use(func(ctx context.Context, call leasingtest.Call, apply func() error) error {
@@ -274,7 +274,7 @@ func TestTrap_T60_NextWaiterMeetsNoGhostOfTheHeadThatLeft(t *testing.T) {
 		defer cancel()
 		gone := make(chan error, 1)
 		go func() {
-			_, err := m.Acquire(ctx, name, &leasing.AcquireOptions{TTL: time.Hour})
+			_, err := m.With(leasing.AcquireOptions{TTL: time.Hour}).Acquire(ctx, name)
 			gone <- err
 		}()
 		synctest.Wait()
@@ -287,7 +287,7 @@ func TestTrap_T60_NextWaiterMeetsNoGhostOfTheHeadThatLeft(t *testing.T) {
 
 // T250: the manager's own lease ends while the first request of a waiter is under way. The waiter asks again at once.
 func TestTrap_T250_AReleaseDuringAWaitersFirstRequest(t *testing.T) {
-	virtual(t, leasing.Options{MinPoll: time.Minute, MaxPoll: time.Hour}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
+	virtual(t, leasing.Options{Tuning: leasing.Tuning{MinPoll: time.Minute, MaxPoll: time.Hour}}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		p.Use(leasingtest.Fail(leasingtest.Wait, leasingtest.Always, leasing.ErrUnavailable)) // nothing else wakes a waiter
 		held := acquire(t, m, &leasing.AcquireOptions{TTL: 24 * time.Hour})
 		p.Use(leasingtest.DelayReply(leasingtest.Acquire, 1, time.Second))
@@ -319,7 +319,7 @@ func TestLocalWaitersDoNotKeepOthersOut(t *testing.T) {
 						return
 					default:
 					}
-					l, err := busy.Acquire(context.Background(), name, nil)
+					l, err := busy.Acquire(context.Background(), name)
 					if err != nil {
 						t.Error(err)
 						return
@@ -333,7 +333,7 @@ func TestLocalWaitersDoNotKeepOthersOut(t *testing.T) {
 		time.Sleep(time.Second)
 		for range 5 {
 			start := time.Now()
-			l, err := other.Acquire(t.Context(), name, nil)
+			l, err := other.Acquire(t.Context(), name)
 			require.NoError(t, err)
 			require.Less(t, time.Since(start), 12*time.Second)
 			require.NoError(t, l.Release(t.Context()))
@@ -355,7 +355,7 @@ func TestExclusiveAmongManagers(t *testing.T) {
 			for range 8 {
 				all.Go(func() {
 					for range 5 {
-						err := leasing.Do(context.Background(), m, name, func(_ context.Context, l leasing.Lease) error {
+						err := m.Do(context.Background(), name, func(_ context.Context, l *leasing.Lease) error {
 							if inside.Add(1) != 1 {
 								return fmt.Errorf("two inside")
 							}
@@ -382,7 +382,7 @@ func TestExclusiveAmongManagers(t *testing.T) {
 // The next in the queue waits for the clean-up behind the one before, which may itself wait: clean-ups of other names hang. It does not
 // wait for longer than the claim that is cleaned up could live.
 func TestTrap_T94_AWaiterWaitsForACleanUpThatHasNoPlace(t *testing.T) {
-	virtual(t, leasing.Options{TTL: 2 * time.Second}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
+	virtual(t, leasing.Options{TTL: 2 * time.Second}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		p.Use(func(ctx context.Context, call leasingtest.Call, apply func() error) error {
 			switch {
 			case call.Name != name && call.Op == leasingtest.Acquire:
@@ -395,12 +395,12 @@ func TestTrap_T94_AWaiterWaitsForACleanUpThatHasNoPlace(t *testing.T) {
 			return apply()
 		})
 		for i := range 20 {
-			_, err := m.TryAcquire(t.Context(), fmt.Sprintf("other/%d", i), &leasing.AcquireOptions{TTL: time.Hour})
+			_, err := m.With(leasing.AcquireOptions{TTL: time.Hour}).TryAcquire(t.Context(), fmt.Sprintf("other/%d", i))
 			require.ErrorIs(t, err, errNetwork)
 		}
 		short, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		_, err := m.Acquire(short, name, nil)
+		_, err := m.Acquire(short, name)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		began := time.Now()
 		l := acquire(t, m, nil)

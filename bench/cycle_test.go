@@ -24,7 +24,7 @@ func meters() map[string]metric.MeterProvider {
 	}
 }
 
-func manager(b *testing.B, provider leasing.Provider, options leasing.Options) leasing.Manager {
+func manager(b *testing.B, provider leasing.Provider, options leasing.Options) *leasing.Manager {
 	b.Helper()
 	m, err := leasing.NewManager(provider, options)
 	if err != nil {
@@ -69,9 +69,9 @@ func BenchmarkCycle(b *testing.B) {
 	}
 }
 
-func cycle(b *testing.B, m leasing.Manager, name string) {
+func cycle(b *testing.B, m *leasing.Manager, name string) {
 	ctx := context.Background()
-	l, err := m.TryAcquire(ctx, name, nil)
+	l, err := m.TryAcquire(ctx, name)
 	if err == nil {
 		err = l.Release(ctx)
 	}
@@ -85,7 +85,7 @@ func BenchmarkRenew(b *testing.B) {
 	for label, meter := range meters() {
 		b.Run(label, func(b *testing.B) {
 			m := manager(b, memlease.New(memlease.Options{}), leasing.Options{MeterProvider: meter})
-			l, err := m.TryAcquire(b.Context(), "bench/renew/1", nil)
+			l, err := m.TryAcquire(b.Context(), "bench/renew/1")
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -109,7 +109,7 @@ func BenchmarkHandoff(b *testing.B) {
 	for range 8 {
 		all.Go(func() {
 			for range work {
-				l, err := m.Acquire(context.Background(), "bench/handoff/1", nil)
+				l, err := m.Acquire(context.Background(), "bench/handoff/1")
 				if err != nil {
 					b.Error(err)
 					return

@@ -132,10 +132,10 @@ func hold(b *testing.B, provider leasing.Provider) {
 }
 
 // acquireAll takes the leases.
-func acquireAll(b *testing.B, m leasing.Manager, n int) []leasing.Lease {
-	leases := make([]leasing.Lease, n)
+func acquireAll(b *testing.B, m *leasing.Manager, n int) []*leasing.Lease {
+	leases := make([]*leasing.Lease, n)
 	if err := meter.ForEach(n, func(i int) (err error) {
-		leases[i], err = m.TryAcquire(context.Background(), fmt.Sprintf("bench/held/%d", i), nil)
+		leases[i], err = m.TryAcquire(context.Background(), fmt.Sprintf("bench/held/%d", i))
 		return err
 	}); err != nil {
 		b.Fatal(err)
@@ -144,7 +144,7 @@ func acquireAll(b *testing.B, m leasing.Manager, n int) []leasing.Lease {
 }
 
 // giveUp reports how the leases were held, releases them, and closes the manager.
-func giveUp(b *testing.B, m leasing.Manager, leases []leasing.Lease) {
+func giveUp(b *testing.B, m *leasing.Manager, leases []*leasing.Lease) {
 	renewals := 0
 	for _, l := range leases {
 		renewals += l.Renewals()

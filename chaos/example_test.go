@@ -77,9 +77,9 @@ func (l *ledger) write(ctx context.Context, token int64) error {
 // work is what you would test: a worker of your own. This one writes an entry
 // each second for as long as it holds the lease, gives it up after twenty, and
 // stands in line again.
-func work(ctx context.Context, manager leasing.Manager, l *ledger) {
+func work(ctx context.Context, manager *leasing.Manager, l *ledger) {
 	for ctx.Err() == nil {
-		_ = leasing.Do(ctx, manager, "jobs/ledger", func(ctx context.Context, lease leasing.Lease) error {
+		_ = manager.Do(ctx, "jobs/ledger", func(ctx context.Context, lease *leasing.Lease) error {
 			for range 20 {
 				select {
 				case <-ctx.Done():

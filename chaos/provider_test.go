@@ -133,9 +133,9 @@ func TestTrap_T51_AutoRenewalGoesThroughTheWrapper(t *testing.T) {
 				require.NoError(t, err)
 				manager, err := leasing.NewManager(p, leasing.Options{TTL: 10 * second})
 				require.NoError(t, err)
-				var leases []leasing.Lease
+				var leases []*leasing.Lease
 				for _, name := range []string{"a", "b", "c"} {
-					lease, err := manager.Acquire(t.Context(), name, nil)
+					lease, err := manager.Acquire(t.Context(), name)
 					require.NoError(t, err)
 					leases = append(leases, lease)
 				}

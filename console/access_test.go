@@ -175,7 +175,7 @@ func TestTheHostIsChecked(t *testing.T) {
 }
 
 // breaking is what the form sends.
-func breaking(lease leasing.Lease) url.Values {
+func breaking(lease *leasing.Lease) url.Values {
 	return url.Values{"name": {lease.Name()}, "typed": {lease.Name()}, "token": {strconv.FormatInt(lease.Token(), 10)}, "reason": {"it hangs"}}
 }
 

@@ -68,7 +68,7 @@ func (c *Console) doBreak(w http.ResponseWriter, r *http.Request) {
 		c.confirm(w, r, http.StatusBadRequest, p)
 		return
 	}
-	_, err = c.manager.Break(r.Context(), name, &leasing.BreakOptions{
+	_, err = c.manager.Break(r.Context(), name, leasing.BreakOptions{
 		IfToken: token, Immediate: p.Immediate, Actor: userOf(r), Reason: p.Reason,
 	})
 	switch {

@@ -43,7 +43,7 @@ type Options struct {
 
 // Console is an http.Handler that serves the pages. It is safe for concurrent use.
 type Console struct {
-	manager leasing.Manager
+	manager *leasing.Manager
 	history abstractions.HistoryReader // nil without
 	options Options
 	list    *shared
@@ -60,7 +60,7 @@ type Console struct {
 // its links are relative.
 //
 // It returns an *leasing.InvalidError that names the option which can't work.
-func New(manager leasing.Manager, options Options) (*Console, error) {
+func New(manager *leasing.Manager, options Options) (*Console, error) {
 	if options.Refresh == 0 {
 		options.Refresh = 2 * time.Second
 	}

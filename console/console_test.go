@@ -86,7 +86,7 @@ func TestTheListPagesFiltersAndOrders(t *testing.T) {
 	none, page = names("?show=breaking")
 	require.Empty(t, none)
 	require.Contains(t, page, "No lease is in this state.")
-	_, err := w.manager.Break(t.Context(), "jobs/00007", nil)
+	_, err := w.manager.Break(t.Context(), "jobs/00007", leasing.BreakOptions{})
 	require.NoError(t, err)
 	w = w.fresh(t)
 	breaking, _ := names("?show=breaking")
@@ -168,7 +168,7 @@ func TestOneName(t *testing.T) {
 	for _, want := range []string{"worker-1", fmt.Sprint(lease.Token()), leasing.FingerprintOf(lease.ID()).String(), ">host<", ">a1<", `<span class="kind acquired">`, "59 min"} {
 		require.Contains(t, page, want)
 	}
-	_, err := w.manager.Break(t.Context(), "jobs/report", &leasing.BreakOptions{Actor: "alice", Reason: "stuck since noon"})
+	_, err := w.manager.Break(t.Context(), "jobs/report", leasing.BreakOptions{Actor: "alice", Reason: "stuck since noon"})
 	require.NoError(t, err)
 	page = w.page("lease?name=jobs%2Freport")
 	require.Contains(t, page, `Broken by <b><bdi>alice</bdi></b>: <bdi>stuck since noon</bdi>`)
@@ -282,9 +282,9 @@ func TestHostileTexts(t *testing.T) {
 	w := newWorld(t, console.Options{Access: token(t), AllowBreak: true})
 	manager, err := leasing.NewManager(w.provider, leasing.Options{Owner: script + evil})
 	require.NoError(t, err)
-	lease, err := manager.TryAcquire(t.Context(), evil+script, &leasing.AcquireOptions{TTL: time.Hour, Metadata: map[string]string{evil: script + "\n\x1b[31m"}})
+	lease, err := manager.With(leasing.AcquireOptions{TTL: time.Hour, Metadata: map[string]string{evil: script + "\n\x1b[31m"}}).TryAcquire(t.Context(), evil+script)
 	require.NoError(t, err)
-	_, err = manager.Break(t.Context(), evil+script, &leasing.BreakOptions{Actor: evil, Reason: script})
+	_, err = manager.Break(t.Context(), evil+script, leasing.BreakOptions{Actor: evil, Reason: script})
 	require.NoError(t, err)
 	query := url.Values{"name": {evil + script}}.Encode()
 	for _, path := range []string{"", "?q=" + url.QueryEscape(evil), "?sort=" + url.QueryEscape(evil) + "&show=" + url.QueryEscape(script), "lease?" + query, "break?" + query, "lease?name=" + url.QueryEscape(evil)} {

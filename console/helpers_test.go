@@ -31,7 +31,7 @@ const secret = "a-token-of-enough-bytes"
 type world struct {
 	t        testing.TB
 	provider *counting
-	manager  leasing.Manager
+	manager  *leasing.Manager
 	console  *console.Console
 	server   *httptest.Server
 	client   *http.Client
@@ -120,9 +120,9 @@ func newWorld(t testing.TB, options console.Options) *world {
 }
 
 // hold acquires a name.
-func (w *world) hold(name string, options *leasing.AcquireOptions) leasing.Lease {
+func (w *world) hold(name string, options *leasing.AcquireOptions) *leasing.Lease {
 	w.t.Helper()
-	lease, err := w.manager.TryAcquire(w.t.Context(), name, options)
+	lease, err := w.manager.With(*options).TryAcquire(w.t.Context(), name)
 	require.NoError(w.t, err)
 	return lease
 }

@@ -25,7 +25,7 @@ type listing struct {
 }
 
 func (c *Console) listHeld(ctx context.Context) (l listing, err error) {
-	for record, err := range c.manager.List(ctx, &leasing.ListOptions{Prefix: c.options.Prefix, HeldOnly: true}) {
+	for record, err := range c.manager.List(ctx, leasing.ListOptions{Prefix: c.options.Prefix, HeldOnly: true}) {
 		if err != nil {
 			return listing{}, err
 		}

@@ -14,7 +14,7 @@ import (
 // the listener, also if it fails. Without Options.Access the listener must be on a
 // loopback address or a Unix socket; otherwise Serve returns an *leasing.InvalidError. For TLS pass a listener
 // of [crypto/tls.NewListener].
-func Serve(ctx context.Context, listener net.Listener, manager leasing.Manager, options Options) error {
+func Serve(ctx context.Context, listener net.Listener, manager *leasing.Manager, options Options) error {
 	defer func() { _ = listener.Close() }() // the server has closed it too
 	if options.Access == nil && !isLocal(listener.Addr()) {
 		return &leasing.InvalidError{Field: "listener", Value: listener.Addr(), Want: "a loopback address or a Unix socket, as nobody has to sign in: set Options.Access for any other"}

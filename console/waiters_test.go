@@ -23,7 +23,7 @@ func TestOneNameShowsWhoWaits(t *testing.T) {
 		other, err := leasing.NewManager(w.provider, leasing.Options{Owner: owner})
 		require.NoError(t, err)
 		defer func() { require.NoError(t, other.Close(t.Context())) }()
-		waiting.Go(func() { _, _ = other.Acquire(ctx, "jobs/report", nil) })
+		waiting.Go(func() { _, _ = other.Acquire(ctx, "jobs/report") })
 		until(next, func(event string) bool { return strings.Contains(event, owner) })
 	}
 	event := until(next, func(event string) bool { return strings.Contains(event, "<h2>Waiters <b>2</b></h2>") })

@@ -11,7 +11,7 @@ import (
 	memlease "github.com/distributedleasing/leasing/providers/memory"
 )
 
-func newManager(t *testing.T) leasing.Manager {
+func newManager(t *testing.T) *leasing.Manager {
 	t.Helper()
 	manager, err := leasing.NewManager(memlease.New(memlease.Options{}), leasing.Options{})
 	require.NoError(t, err)
@@ -19,9 +19,9 @@ func newManager(t *testing.T) leasing.Manager {
 	return manager
 }
 
-func acquire(t *testing.T, manager leasing.Manager) leasing.Lease {
+func acquire(t *testing.T, manager *leasing.Manager) *leasing.Lease {
 	t.Helper()
-	lease, err := manager.TryAcquire(t.Context(), "reports/daily", nil)
+	lease, err := manager.TryAcquire(t.Context(), "reports/daily")
 	require.NoError(t, err)
 	return lease
 }
@@ -43,7 +43,7 @@ func TestTrap_T23_AFormerHolderIsRefusedThoughTheNameIsHeld(t *testing.T) {
 	var gate fencing.Gate
 	manager := newManager(t)
 	former := acquire(t, manager)
-	_, err := manager.Break(t.Context(), "reports/daily", &leasing.BreakOptions{Immediate: true})
+	_, err := manager.Break(t.Context(), "reports/daily", leasing.BreakOptions{Immediate: true})
 	require.NoError(t, err)
 	present := acquire(t, manager)
 	require.NoError(t, gate.Do(t.Context(), present.Token(), nothing))
@@ -62,7 +62,7 @@ func TestTrap_T21_TheNextHolderIsAdmitted(t *testing.T) {
 		require.Greater(t, lease.Token(), gate.Seen())
 		require.NoError(t, gate.Do(t.Context(), lease.Token(), nothing))
 		require.NoError(t, lease.Release(t.Context()))
-		_, err := manager.Break(t.Context(), "reports/daily", &leasing.BreakOptions{Immediate: true})
+		_, err := manager.Break(t.Context(), "reports/daily", leasing.BreakOptions{Immediate: true})
 		require.NoError(t, err)
 	}
 }

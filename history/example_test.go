@@ -25,7 +25,7 @@ func Example() {
 		log.Fatal(err)
 	}
 	manager.Subscribe(recorder.Observe)
-	err = leasing.Do(ctx, manager, "jobs/daily", func(context.Context, leasing.Lease) error { return nil })
+	err = manager.Do(ctx, "jobs/daily", func(context.Context, *leasing.Lease) error { return nil })
 	if err != nil {
 		log.Fatal(err)
 	}

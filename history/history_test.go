@@ -57,7 +57,7 @@ func open(t *testing.T, w history.Writer, options history.Options) *history.Reco
 	return r
 }
 
-func manage(t *testing.T, provider leasing.Provider, owner string, observers ...leasing.Observer) leasing.Manager {
+func manage(t *testing.T, provider leasing.Provider, owner string, observers ...leasing.Observer) *leasing.Manager {
 	t.Helper()
 	m, err := leasing.NewManager(provider, leasing.Options{Owner: owner, TTL: 10 * time.Second})
 	require.NoError(t, err)
@@ -86,17 +86,17 @@ func TestLinesTellWhoHadWhatAndWhoBrokeIt(t *testing.T) {
 		provider := memlease.New(memlease.Options{})
 		holder, operator := manage(t, provider, "w1", r.Observe), manage(t, provider, "ada", r.Observe)
 
-		released, err := holder.Acquire(t.Context(), "released", nil)
+		released, err := holder.Acquire(t.Context(), "released")
 		require.NoError(t, err)
 		require.NoError(t, released.Release(t.Context()))
-		broken, err := holder.Acquire(t.Context(), "broken", nil)
+		broken, err := holder.Acquire(t.Context(), "broken")
 		require.NoError(t, err)
 		records, err := leasing.HeldBy(t.Context(), operator, "w1", "")
 		require.NoError(t, err)
 		_, err = leasing.ForceRelease(t.Context(), operator, records, &leasing.BreakOptions{Reason: "stuck"})
 		require.NoError(t, err)
 		<-broken.Done()
-		expired, err := holder.Acquire(t.Context(), "expired", &leasing.AcquireOptions{NoAutoRenew: true})
+		expired, err := holder.With(leasing.AcquireOptions{NoAutoRenew: true}).Acquire(t.Context(), "expired")
 		require.NoError(t, err)
 		<-expired.Done()
 
@@ -135,7 +135,7 @@ func TestAHangingWriterBlocksNobody(t *testing.T) {
 		m := manage(t, memlease.New(memlease.Options{}), "w1", r.Observe)
 		began := time.Now()
 		for range 20 {
-			l, err := m.Acquire(t.Context(), "n", nil)
+			l, err := m.Acquire(t.Context(), "n")
 			require.NoError(t, err)
 			require.NoError(t, l.Release(t.Context()))
 		}

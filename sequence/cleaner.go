@@ -71,7 +71,7 @@ type Cleaner[Tx any] struct {
 	store     Store[Tx]
 	stream    string
 	options   CleanerOptions[Tx]
-	manager   leasing.Manager
+	manager   *leasing.Manager
 	telemetry *telemetry
 	hooksFrom atomic.Int64 // where the hooks of the next sweep begin; 0 before the first
 	hooking   sync.Map     // numbers whose hooks have not returned
@@ -275,7 +275,7 @@ func (l *claimLease[Tx]) release(ctx context.Context) error {
 // recoverNext claims the next number, and closes it.
 func (c *Cleaner[Tx]) recoverNext(ctx context.Context, r *Report) (claimed bool, err error) {
 	claim := &claimLease[Tx]{c: c}
-	lease, err := c.manager.TryAcquire(context.WithValue(ctx, asking{}, leasable(claim)), leaseName(c.stream, "claim/"+abstractions.NewID()), &leasing.AcquireOptions{TTL: c.options.ClaimFor})
+	lease, err := c.manager.With(leasing.AcquireOptions{TTL: c.options.ClaimFor}).TryAcquire(context.WithValue(ctx, asking{}, leasable(claim)), leaseName(c.stream, "claim/"+abstractions.NewID()))
 	if err != nil {
 		if errors.Is(err, errNothing) {
 			err = nil

@@ -15,7 +15,7 @@ import (
 // Number is a number on lease. It is safe for concurrent use.
 type Number[Tx any] struct {
 	stream *Stream[Tx]
-	lease  leasing.Lease
+	lease  *leasing.Lease
 	held   *numberLease
 	began  time.Time
 	op     Operation
@@ -201,7 +201,7 @@ func (n *Number[Tx]) following() (next *Number[Tx]) {
 // repeat makes a request again while its outcome is unknown and the lease lasts, for as long as the lease had left at the first
 // failure: a store that answers otherwise would be asked for ever. An error of the caller's own write ends it, unless the store
 // says that the connection broke. An error of the context brings the last cause along.
-func repeat[Tx any](ctx context.Context, lease leasing.Lease, write Write[Tx], request func(Write[Tx]) error) (own bool, err error) {
+func repeat[Tx any](ctx context.Context, lease *leasing.Lease, write Write[Tx], request func(Write[Tx]) error) (own bool, err error) {
 	noting := write
 	if write != nil {
 		noting = func(ctx context.Context, tx Tx, e Entry) error {

@@ -36,7 +36,7 @@ type Stream[Tx any] struct {
 	store   Store[Tx]
 	name    string
 	options Options[Tx]
-	manager leasing.Manager
+	manager *leasing.Manager
 	history history
 	turns   turns
 
@@ -73,7 +73,7 @@ func (s *Stream[Tx]) Subscribe(observer leasing.Observer) (unsubscribe func()) {
 
 // requestTime bounds a request that the caller's context does not bound.
 func (s *Stream[Tx]) requestTime() time.Duration {
-	return cmp.Or(s.options.Lease.RequestTimeout, 10*time.Second)
+	return cmp.Or(s.options.Lease.Tuning.RequestTimeout, 10*time.Second)
 }
 
 // Close ends the stream in this process, as leasing.Manager.Close does: it cancels the
@@ -102,7 +102,7 @@ func (s *Stream[Tx]) Lease(ctx context.Context, op Operation) (*Number[Tx], erro
 }
 
 // lease makes a lease of a number that the store is asked for, or of the one that comes with another's commit.
-func (s *Stream[Tx]) lease(ctx context.Context, op Operation, along *along, acquire func(context.Context, string, *leasing.AcquireOptions) (leasing.Lease, error)) (*Number[Tx], error) {
+func (s *Stream[Tx]) lease(ctx context.Context, op Operation, along *along, acquire func(context.Context, string, *leasing.AcquireOptions) (*leasing.Lease, error)) (*Number[Tx], error) {
 	d := op.Duration
 	if d == 0 {
 		d = s.history.next(s.options.Durations, op.Kind, op.Size)
@@ -115,7 +115,7 @@ func (s *Stream[Tx]) lease(ctx context.Context, op Operation, along *along, acqu
 	if err != nil {
 		return nil, err
 	}
-	var lease leasing.Lease
+	var lease *leasing.Lease
 	defer func() {
 		if lease == nil {
 			give()

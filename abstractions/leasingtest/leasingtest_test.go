@@ -19,8 +19,8 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // worker is what a user might have: it works until its lease ends.
-func worker(ctx context.Context, m abstractions.Manager) error {
-	return leasing.Do(ctx, m, "jobs/report", func(ctx context.Context, _ abstractions.Lease) error {
+func worker(ctx context.Context, m *leasing.Manager) error {
+	return m.Do(ctx, "jobs/report", func(ctx context.Context, _ *leasing.Lease) error {
 		<-ctx.Done()
 		return context.Cause(ctx)
 	})
@@ -29,10 +29,10 @@ func worker(ctx context.Context, m abstractions.Manager) error {
 func TestLose(t *testing.T) {
 	for _, reason := range []abstractions.LostReason{abstractions.LostTaken, abstractions.LostBroken, abstractions.LostGone} {
 		m, p := leasingtest.NewManager(t, leasing.Options{})
-		acquired := make(chan abstractions.Lease, 1)
+		acquired := make(chan *leasing.Lease, 1)
 		stopped := make(chan error, 1)
 		go func() {
-			stopped <- leasing.Do(t.Context(), m, "jobs/report", func(ctx context.Context, l abstractions.Lease) error {
+			stopped <- m.Do(t.Context(), "jobs/report", func(ctx context.Context, l *leasing.Lease) error {
 				acquired <- l
 				<-ctx.Done()
 				return nil
@@ -44,7 +44,7 @@ func TestLose(t *testing.T) {
 		require.ErrorAs(t, <-stopped, &lost)
 		require.Equal(t, reason, lost.Reason)
 
-		next, err := m.TryAcquire(t.Context(), "jobs/report", nil)
+		next, err := m.TryAcquire(t.Context(), "jobs/report")
 		require.NoError(t, err, "the name is free for others")
 		require.Greater(t, next.Token(), lease.Token())
 		require.NoError(t, next.Release(t.Context()))

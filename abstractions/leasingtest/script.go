@@ -73,7 +73,7 @@ func script(op Op, times int, decide func(ctx context.Context, apply func() erro
 // NewManager returns a manager over a new scripted provider. Both are closed
 // at the end of the test; a lease that the test has not released fails it,
 // since Close would wait for its holder in production too.
-func NewManager(t testing.TB, options leasing.Options) (abstractions.Manager, *Provider) {
+func NewManager(t testing.TB, options leasing.Options) (*leasing.Manager, *Provider) {
 	t.Helper()
 	p := NewProvider()
 	return NewManagerOn(t, p, options), p
@@ -81,7 +81,7 @@ func NewManager(t testing.TB, options leasing.Options) (abstractions.Manager, *P
 
 // NewManagerOn returns a manager over a provider, which several managers of a
 // test may share as they would a server. See NewManager.
-func NewManagerOn(t testing.TB, p abstractions.Provider, options leasing.Options) abstractions.Manager {
+func NewManagerOn(t testing.TB, p abstractions.Provider, options leasing.Options) *leasing.Manager {
 	t.Helper()
 	m, err := leasing.NewManager(p, options)
 	if err != nil {
@@ -108,7 +108,7 @@ const closeBound = 2 * time.Second
 // Lose takes a lease away, as another holder or an operator would, and returns
 // when the lease knows: its context has ended and its Err is a
 // *leasing.LostError with the given reason.
-func Lose(t testing.TB, p *Provider, lease abstractions.Lease, reason abstractions.LostReason) {
+func Lose(t testing.TB, p *Provider, lease *leasing.Lease, reason abstractions.LostReason) {
 	t.Helper()
 	p.mu.Lock()
 	p.taken[lease.ID()] = reason

@@ -219,7 +219,7 @@ func (p *proxied) meets(f *fault) {
 }
 
 // managerOver is a manager over a provider. The check closes the manager.
-func (e *env) managerOver(p abstractions.Provider, options leasing.Options) leasing.Manager {
+func (e *env) managerOver(p abstractions.Provider, options leasing.Options) *leasing.Manager {
 	m, err := leasing.NewManager(p, options)
 	e.NoError(err)
 	e.t.Cleanup(func() {
@@ -238,19 +238,19 @@ func (e *env) lossBehindProxy(f *fault) {
 	behind, direct, name := e.managerOver(p, short), e.managerOver(e.p, leasing.Options{TTL: e.long}), e.name()
 	ctx, cancel := context.WithTimeout(e.t.Context(), patience)
 	defer cancel()
-	lease, err := behind.Acquire(ctx, name, nil)
+	lease, err := behind.Acquire(ctx, name)
 	e.NoError(err)
 	defer p.fault.Store(nil)
 	p.fault.Store(f)
-	next, err := direct.Acquire(ctx, name, nil)
+	next, err := direct.Acquire(ctx, name)
 	lost := lease.Err()
 	e.NoError(err, "%v", f)
 	e.ErrorIs(lost, abstractions.ErrLost, "%v: two holders", f)
 	e.Greater(next.Token(), lease.Token())
-	_, err = behind.TryAcquire(ctx, name, nil)
+	_, err = behind.TryAcquire(ctx, name)
 	e.ErrorIs(err, abstractions.ErrUnavailable, "%v: the proxy's answer counts", f)
 	p.fault.Store(nil)
-	_, err = behind.TryAcquire(ctx, name, nil)
+	_, err = behind.TryAcquire(ctx, name)
 	e.ErrorIs(err, abstractions.ErrHeld, f)
 	e.Zero(p.led.Load(), "requests to the page of a redirect")
 	e.NoError(next.Release(ctx))
@@ -277,7 +277,7 @@ func (e *env) leaseBehindProxy(f *fault) {
 	behind, name := e.managerOver(p, leasing.Options{TTL: e.long, RenewCadence: 200 * time.Millisecond}), e.name()
 	ctx, cancel := context.WithTimeout(e.t.Context(), patience)
 	defer cancel()
-	lease, err := behind.Acquire(ctx, name, nil)
+	lease, err := behind.Acquire(ctx, name)
 	e.NoError(err)
 	f = &fault{name: f.name, status: f.status, kind: f.kind, body: f.body, cut: f.cut}
 	p.fault.Store(f)
@@ -305,7 +305,7 @@ func (e *env) waitBehindProxy(f *fault) {
 	defer all.Wait()
 	ended := make(chan error, 1)
 	all.Go(func() {
-		lease, err := behind.Acquire(ctx, req.Name, nil)
+		lease, err := behind.Acquire(ctx, req.Name)
 		if err == nil {
 			err = lease.Release(ctx)
 		}

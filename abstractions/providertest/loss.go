@@ -44,9 +44,9 @@ func LossIsToldAfter(t *testing.T, ttl time.Duration, behind, next leasing.Provi
 		_ = manager.Close(ctx) // its leases are lost
 	}()
 	const leases = 32
-	lost, held := make([]chan time.Time, leases), make([]leasing.Lease, leases)
+	lost, held := make([]chan time.Time, leases), make([]*leasing.Lease, leases)
 	for i := range leases {
-		held[i], err = manager.Acquire(t.Context(), fmt.Sprint("loss/", i), nil)
+		held[i], err = manager.Acquire(t.Context(), fmt.Sprint("loss/", i))
 		require.NoError(t, err)
 		lost[i] = make(chan time.Time, 1)
 		go func() {
@@ -55,7 +55,7 @@ func LossIsToldAfter(t *testing.T, ttl time.Duration, behind, next leasing.Provi
 		}()
 	}
 	<-time.After(ttl) // they are renewed
-	require.True(t, slices.ContainsFunc(held, func(lease leasing.Lease) bool { return lease.Err() == nil }))
+	require.True(t, slices.ContainsFunc(held, func(lease *leasing.Lease) bool { return lease.Err() == nil }))
 	mend := harm()
 	var all sync.WaitGroup
 	for i := range leases {

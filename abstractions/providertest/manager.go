@@ -225,7 +225,7 @@ func lend[T any](l *line, v verb, ability *T) bool {
 // managed is a manager, what passes between it and the provider, and what its observer
 // was told.
 type managed struct {
-	leasing.Manager
+	*leasing.Manager
 	*traffic
 	e *env
 	eventLog
@@ -264,8 +264,8 @@ func (e *env) manage(p abstractions.Provider, o leasing.Options, with ...func(*l
 		change(l)
 	}
 	o.TTL = cmp.Or(o.TTL, e.short)
-	if o.Random == nil {
-		o.Random = func() float64 { return 0 }
+	if o.Tuning.Random == nil {
+		o.Tuning.Random = func() float64 { return 0 }
 	}
 	var err error
 	m.Manager, err = leasing.NewManager(l, o)
@@ -286,15 +286,15 @@ func (m *managed) told(kinds ...leasing.EventKind) []leasing.Event {
 }
 
 // get acquires a free name.
-func (m *managed) get(name string, o *leasing.AcquireOptions) leasing.Lease {
-	lease, err := m.TryAcquire(m.e.t.Context(), name, o)
+func (m *managed) get(name string, o *leasing.AcquireOptions) *leasing.Lease {
+	lease, err := m.With(*o).TryAcquire(m.e.t.Context(), name)
 	m.e.NoError(err, "TryAcquire of %q", name)
 	return lease
 }
 
 // try is TryAcquire, whose lease nobody keeps.
 func (m *managed) try(ctx context.Context, name string) error {
-	_, err := m.TryAcquire(ctx, name, nil)
+	_, err := m.TryAcquire(ctx, name)
 	return err
 }
 
@@ -320,7 +320,7 @@ func window(ttl time.Duration) time.Duration { return ttl - ttl/100 }
 
 // isLostBy waits for the loss of a lease. It must come when the trust is over that began
 // at from, and hardly sooner.
-func (m *managed) isLostBy(lease leasing.Lease, from time.Time, ttl time.Duration, reasons ...abstractions.LostReason) {
+func (m *managed) isLostBy(lease *leasing.Lease, from time.Time, ttl time.Duration, reasons ...abstractions.LostReason) {
 	<-lease.Done()
 	trusted := time.Since(from)
 	m.e.LessOrEqual(trusted, window(ttl), "trust in a lease of %v, since its request was sent", ttl)
@@ -329,7 +329,7 @@ func (m *managed) isLostBy(lease leasing.Lease, from time.Time, ttl time.Duratio
 }
 
 // isLost says that all that a lost lease is asked tells of its loss.
-func (m *managed) isLost(lease leasing.Lease, reasons ...abstractions.LostReason) {
+func (m *managed) isLost(lease *leasing.Lease, reasons ...abstractions.LostReason) {
 	ctx := m.e.t.Context()
 	for what, err := range map[string]error{
 		"Err": lease.Err(), "the context's cause": context.Cause(lease.Context()), "Renew": lease.Renew(ctx), "Release": lease.Release(ctx),
@@ -344,7 +344,7 @@ func (m *managed) isLost(lease leasing.Lease, reasons ...abstractions.LostReason
 }
 
 // isAlive says that a lease is held, as its manager and the backend see it.
-func (m *managed) isAlive(lease leasing.Lease) {
+func (m *managed) isAlive(lease *leasing.Lease) {
 	m.e.NoError(lease.Err(), lease.Name())
 	m.e.Positive(lease.Remaining(), lease.Name())
 	record := m.e.inspect(lease.Name())

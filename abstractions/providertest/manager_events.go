@@ -172,7 +172,7 @@ var managerChecks = []check{
 		name := e.name()
 		ran := make(chan struct{})
 		var last int64
-		e.NoError(leasing.Do(ctx, one.Manager, name, func(ctx context.Context, lease leasing.Lease) error {
+		e.NoError(one.Manager.Do(ctx, name, func(ctx context.Context, lease *leasing.Lease) error {
 			e.NoError(lease.Renew(ctx))
 			last = lease.Token()
 			record, err := two.Inspect(ctx, name)
@@ -182,7 +182,7 @@ var managerChecks = []check{
 			e.ErrorIs(two.try(ctx, name), abstractions.ErrHeld)
 			e.t.Go(func() {
 				defer close(ran)
-				e.NoError(leasing.Do(e.t.Context(), two.Manager, name, func(_ context.Context, next leasing.Lease) error {
+				e.NoError(two.Manager.Do(e.t.Context(), name, func(_ context.Context, next *leasing.Lease) error {
 					e.Greater(next.Token(), last, "the token of the next holder")
 					e.ErrorIs(lease.Err(), abstractions.ErrReleased, "the work of the holder before has ended")
 					return nil
@@ -191,9 +191,9 @@ var managerChecks = []check{
 			return nil
 		}))
 		<-ran
-		lease, err := one.Acquire(ctx, name, nil)
+		lease, err := one.Acquire(ctx, name)
 		e.NoError(err)
-		_, err = two.Break(ctx, name, &leasing.BreakOptions{Immediate: true, IfToken: lease.Token()})
+		_, err = two.Break(ctx, name, leasing.BreakOptions{Immediate: true, IfToken: lease.Token()})
 		e.NoError(err)
 		e.ErrorIs(lease.Renew(ctx), abstractions.ErrLost)
 		e.ErrorIs(lease.Err(), abstractions.ErrLost)

@@ -46,7 +46,7 @@ func (e *env) getsFree(name string) {
 }
 
 // ends waits for the end of a lease.
-func (m *managed) ends(lease leasing.Lease, d time.Duration) {
+func (m *managed) ends(lease *leasing.Lease, d time.Duration) {
 	select {
 	case <-lease.Done():
 	case <-time.After(d):
@@ -55,7 +55,7 @@ func (m *managed) ends(lease leasing.Lease, d time.Duration) {
 }
 
 // lives compares a lease with its record at the backend. It returns the loss if the lease is lost.
-func (m *managed) lives(lease leasing.Lease) error {
+func (m *managed) lives(lease *leasing.Lease) error {
 	record := m.e.inspect(lease.Name())
 	if err := lease.Err(); err != nil {
 		return err
@@ -66,7 +66,7 @@ func (m *managed) lives(lease leasing.Lease) error {
 }
 
 // learnsOfItsLoss renews a lease that is lost until the backend says so.
-func (m *managed) learnsOfItsLoss(lease leasing.Lease) {
+func (m *managed) learnsOfItsLoss(lease *leasing.Lease) {
 	m.e.eventually("a renewal tells of the loss", func() bool { return errors.Is(lease.Renew(m.e.t.Context()), abstractions.ErrLost) })
 }
 
@@ -116,7 +116,7 @@ func (e *env) took(from time.Time) {
 }
 
 // trustIs says how long a lease is trusted whose request was sent between begun and sent.
-func (m *managed) trustIs(lease leasing.Lease, begun, sent time.Time, ttl time.Duration) {
+func (m *managed) trustIs(lease *leasing.Lease, begun, sent time.Time, ttl time.Duration) {
 	e := m.e
 	before := time.Now()
 	left := lease.Remaining()
@@ -141,7 +141,7 @@ var managerRealTrustChecks = []managerCheck{
 			e.calm(func() error {
 				m.bend(acquires, c.reply)
 				begun := time.Now()
-				lease, err := m.TryAcquire(e.t.Context(), e.name(), manual)
+				lease, err := m.With(*manual).TryAcquire(e.t.Context(), e.name())
 				if err != nil {
 					return err
 				}
@@ -166,7 +166,7 @@ var managerRealTrustChecks = []managerCheck{
 			})
 		}
 
-		careful := e.manage(e.p, leasing.Options{DriftFactor: 0.1, DriftFloor: e.short / 10})
+		careful := e.manage(e.p, leasing.Options{Tuning: leasing.Tuning{DriftFactor: 0.1, DriftFloor: e.short / 10}})
 		lease := careful.get(e.name(), manual)
 		before := time.Now()
 		if left := lease.Remaining(); left > 0 {
@@ -187,12 +187,12 @@ var managerRealTrustChecks = []managerCheck{
 	// It has renewals hang that heed no context, and another client that asks for the name all along.
 	{"LossComesBeforeTheTakeOver", func(_ context.Context, e *env, _ *managed) {
 		e.calm(func() error {
-			m := e.manage(e.p, leasing.Options{RequestTimeout: 10 * e.short}, heedless, hiding(batches))
+			m := e.manage(e.p, leasing.Options{Tuning: leasing.Tuning{RequestTimeout: 10 * e.short}}, heedless, hiding(batches))
 			m.bend(renews, func(*exchange) error {
 				<-e.t.Context().Done()
 				return errNoReply
 			})
-			lease, err := m.TryAcquire(e.t.Context(), e.name(), nil)
+			lease, err := m.TryAcquire(e.t.Context(), e.name())
 			if err != nil {
 				return err
 			}
@@ -220,7 +220,7 @@ var managerRealTrustChecks = []managerCheck{
 	// It loses and refuses some renewals, and delays the reply to the first request.
 	{"RenewalsKeepTheLease", func(_ context.Context, e *env, m *managed) {
 		e.calm(func() error {
-			lease, err := m.TryAcquire(e.t.Context(), e.name(), nil)
+			lease, err := m.TryAcquire(e.t.Context(), e.name())
 			if err != nil {
 				return err
 			}
@@ -268,8 +268,8 @@ var managerRealTrustChecks = []managerCheck{
 	{"AHungRenewalLeavesTimeForOthers", func(_ context.Context, e *env, _ *managed) {
 		for _, with := range [][]func(*line){{hiding(batches)}, nil} {
 			e.calm(func() error {
-				m := e.manage(e.p, leasing.Options{RequestTimeout: 10 * e.short}, with...)
-				lease, err := m.TryAcquire(e.t.Context(), e.name(), nil)
+				m := e.manage(e.p, leasing.Options{Tuning: leasing.Tuning{RequestTimeout: 10 * e.short}}, with...)
+				lease, err := m.TryAcquire(e.t.Context(), e.name())
 				if err != nil {
 					return err
 				}
@@ -302,7 +302,7 @@ var managerRealTrustChecks = []managerCheck{
 		// A definite loss ends the lease before its trust does, and ends the requests.
 		e.calm(func() error {
 			m.bend(renews, refused(&abstractions.LostError{Reason: abstractions.LostTaken}))
-			lease, err := m.TryAcquire(e.t.Context(), e.name(), nil)
+			lease, err := m.TryAcquire(e.t.Context(), e.name())
 			if err != nil {
 				return err
 			}
@@ -321,7 +321,7 @@ var managerRealTrustChecks = []managerCheck{
 	{"NothingRevivesALostLease", func(_ context.Context, e *env, _ *managed) {
 		for _, with := range []func(*line){heedless, func(*line) {}} {
 			e.calm(func() error {
-				m := e.manage(e.p, leasing.Options{RequestTimeout: 10 * e.short}, with, hiding(batches))
+				m := e.manage(e.p, leasing.Options{Tuning: leasing.Tuning{RequestTimeout: 10 * e.short}}, with, hiding(batches))
 				back := make(chan struct{})
 				m.bend(renews, func(x *exchange) error {
 					if x.n > 1 {
@@ -330,7 +330,7 @@ var managerRealTrustChecks = []managerCheck{
 					defer close(back)
 					return slowReply(e.short * 8 / 10)(x)
 				})
-				lease, err := m.TryAcquire(e.t.Context(), e.name(), nil)
+				lease, err := m.TryAcquire(e.t.Context(), e.name())
 				if err != nil {
 					return err
 				}
@@ -363,7 +363,7 @@ var managerRealTrustChecks = []managerCheck{
 
 		m.bend(renews, nil)
 		e.calm(func() error {
-			lease, err := m.TryAcquire(e.t.Context(), e.name(), infinite)
+			lease, err := m.With(*infinite).TryAcquire(e.t.Context(), e.name())
 			if err != nil {
 				return err
 			}
@@ -385,9 +385,9 @@ var managerRealTrustChecks = []managerCheck{
 		ability[abstractions.BatchRenewer](e, e.p)
 		e.calm(func() error {
 			m := e.manage(e.p, leasing.Options{})
-			leases := make([]leasing.Lease, 16)
+			leases := make([]*leasing.Lease, 16)
 			for i := range leases {
-				lease, err := m.TryAcquire(e.t.Context(), e.name(), nil)
+				lease, err := m.TryAcquire(e.t.Context(), e.name())
 				if err != nil {
 					return err
 				}

@@ -11,7 +11,7 @@ import (
 
 var managerRealEndingChecks = []managerCheck{
 	{"ReleaseReachesTheBackend", func(ctx context.Context, e *env, m *managed) {
-		get := func() leasing.Lease { return m.get(e.name(), e.heldLong()) }
+		get := func() *leasing.Lease { return m.get(e.name(), e.heldLong()) }
 		ended, cancel := context.WithCancel(ctx)
 		cancel()
 		lease := get()
@@ -59,20 +59,20 @@ var managerRealEndingChecks = []managerCheck{
 	}},
 	{"WorkEndsBeforeTheRelease", func(ctx context.Context, e *env, _ *managed) {
 		m := e.manage(e.p, leasing.Options{TTL: e.long})
-		do := func(ctx context.Context, work func(context.Context, leasing.Lease) error) error {
+		do := func(ctx context.Context, work func(context.Context, *leasing.Lease) error) error {
 			name, returned := e.name(), false
 			m.bend(releases, func(x *exchange) error {
 				e.True(returned, "the function has returned when the release is sent")
 				return x.pass()
 			})
-			err := leasing.Do(ctx, m.Manager, name, func(ctx context.Context, lease leasing.Lease) error {
+			err := m.Manager.Do(ctx, name, func(ctx context.Context, lease *leasing.Lease) error {
 				defer func() { returned = true }()
 				return work(ctx, lease)
 			})
 			e.isFree(name)
 			return err
 		}
-		err := do(ctx, func(work context.Context, lease leasing.Lease) error {
+		err := do(ctx, func(work context.Context, lease *leasing.Lease) error {
 			e.NoError(lease.Release(ctx))
 			e.ErrorIs(context.Cause(work), abstractions.ErrReleased)
 			e.isTaken(lease.Name(), "the function still works")
@@ -81,7 +81,7 @@ var managerRealEndingChecks = []managerCheck{
 		e.ErrorIs(err, errMine)
 
 		caller, cancel := context.WithCancelCause(ctx)
-		err = do(caller, func(work context.Context, lease leasing.Lease) error {
+		err = do(caller, func(work context.Context, lease *leasing.Lease) error {
 			cancel(errMine)
 			select {
 			case <-work.Done():
@@ -96,9 +96,9 @@ var managerRealEndingChecks = []managerCheck{
 
 		// The function is told of a loss, and so is the caller.
 		m.bend(releases, refused(abstractions.ErrDenied))
-		e.ErrorIs(leasing.Do(ctx, m.Manager, e.name(), func(context.Context, leasing.Lease) error { return nil }), abstractions.ErrDenied)
+		e.ErrorIs(m.Manager.Do(ctx, e.name(), func(context.Context, *leasing.Lease) error { return nil }), abstractions.ErrDenied)
 		m.bend(releases, nil)
-		err = leasing.Do(ctx, m.Manager, e.name(), func(work context.Context, lease leasing.Lease) error {
+		err = m.Manager.Do(ctx, e.name(), func(work context.Context, lease *leasing.Lease) error {
 			e.breaks(abstractions.BreakRequest{Name: lease.Name(), Immediate: true})
 			m.learnsOfItsLoss(lease)
 			<-work.Done()
@@ -111,7 +111,7 @@ var managerRealEndingChecks = []managerCheck{
 	{"CloseWaitsForTheHolders", func(ctx context.Context, e *env, m *managed) {
 		e.calm(func() error {
 			m := e.manageAlone(e.p)
-			lease, err := m.TryAcquire(e.t.Context(), e.name(), nil)
+			lease, err := m.TryAcquire(e.t.Context(), e.name())
 			if err != nil {
 				return err
 			}
@@ -160,7 +160,7 @@ var managerRealEndingChecks = []managerCheck{
 
 		// The context of TryAcquire and of Acquire ends in the middle of a request that is applied.
 		for _, acquire := range []func(context.Context, string) error{m.try, func(ctx context.Context, name string) error {
-			return second(m.Acquire(ctx, name, nil))
+			return second(m.Acquire(ctx, name))
 		}} {
 			name := e.name()
 			ended, cancel := context.WithCancelCause(ctx)
@@ -210,10 +210,10 @@ var managerRealEndingChecks = []managerCheck{
 			e.ErrorIs(m.try(ctx, e.name()), err)
 		}
 		m.bend(renews, refused(abstractions.ErrDenied)) // an adoption
-		_, err := m.Adopt(ctx, leasing.Handover{Name: holder.req.Name, ID: holder.req.ID, Token: holder.token()}, nil)
+		_, err := m.Adopt(ctx, leasing.Handover{Name: holder.req.Name, ID: holder.req.ID, Token: holder.token()}, leasing.AdoptOptions{})
 		e.ErrorIs(err, abstractions.ErrDenied)
 		m.bend(renews, lostReply)
-		_, err = m.Adopt(ctx, leasing.Handover{Name: holder.req.Name, ID: holder.req.ID, Token: holder.token()}, nil)
+		_, err = m.Adopt(ctx, leasing.Handover{Name: holder.req.Name, ID: holder.req.ID, Token: holder.token()}, leasing.AdoptOptions{})
 		e.ErrorIs(err, abstractions.ErrUnavailable)
 		e.pause(e.short / 10)
 		e.Empty(m.sendings(releases), "releases of what was not applied, or has another holder")
@@ -224,7 +224,7 @@ var managerRealEndingChecks = []managerCheck{
 	{"HandOverAndAdopt", func(ctx context.Context, e *env, _ *managed) {
 		e.calm(func() error {
 			giver, receiver := e.manageAlone(e.p), e.manageAlone(e.peer)
-			lease, err := giver.TryAcquire(e.t.Context(), e.name(), nil)
+			lease, err := giver.TryAcquire(e.t.Context(), e.name())
 			if err != nil {
 				return err
 			}
@@ -250,12 +250,12 @@ var managerRealEndingChecks = []managerCheck{
 			e.ErrorIs(lease.Err(), abstractions.ErrReleased)
 			e.Equal(leasing.Handover{Name: lease.Name(), ID: lease.ID(), Token: lease.Token()}, handover)
 
-			adopted, err := receiver.Adopt(ctx, handover, nil)
+			adopted, err := receiver.Adopt(ctx, handover, leasing.AdoptOptions{})
 			if err != nil {
 				return err
 			}
 			e.Equal([]any{lease.Name(), lease.ID(), lease.Token()}, []any{adopted.Name(), adopted.ID(), adopted.Token()})
-			_, err = receiver.Adopt(ctx, handover, nil)
+			_, err = receiver.Adopt(ctx, handover, leasing.AdoptOptions{})
 			e.ErrorIs(err, abstractions.ErrInvalid, "a lease that this manager holds")
 			e.pause(e.short * 5 / 4)
 			if err := adopted.Err(); err != nil {
@@ -285,11 +285,11 @@ var managerRealEndingChecks = []managerCheck{
 			with  func(*line)
 			hangs bend
 		}{{heedless, deaf}, {func(*line) {}, unanswered}} {
-			m := e.manage(e.p, leasing.Options{TTL: e.long, NoAutoRenew: true, RequestTimeout: time.Second}, c.with, hiding(batches))
-			var held [3]leasing.Lease
+			m := e.manage(e.p, leasing.Options{TTL: e.long, NoAutoRenew: true, Tuning: leasing.Tuning{RequestTimeout: time.Second}}, c.with, hiding(batches))
+			var held [3]*leasing.Lease
 			for i := range held {
 				e.NoError(e.settled(func(ctx context.Context) (err error) {
-					held[i], err = m.TryAcquire(ctx, e.name(), nil)
+					held[i], err = m.TryAcquire(ctx, e.name())
 					return err
 				}))
 			}
@@ -305,9 +305,9 @@ var managerRealEndingChecks = []managerCheck{
 				call    func(context.Context) error
 			}{
 				{"TryAcquire", false, func(ctx context.Context) error { return m.try(ctx, e.name()) }},
-				{"Acquire", true, func(ctx context.Context) error { return second(m.Acquire(ctx, e.name(), nil)) }},
+				{"Acquire", true, func(ctx context.Context) error { return second(m.Acquire(ctx, e.name())) }},
 				{"Adopt", false, func(ctx context.Context) error {
-					return second(m.Adopt(ctx, leasing.Handover{Name: e.name(), ID: e.id(), Token: 1}, nil))
+					return second(m.Adopt(ctx, leasing.Handover{Name: e.name(), ID: e.id(), Token: 1}, leasing.AdoptOptions{}))
 				}},
 				{"Renew", false, renewed.Renew},
 				{"Renew, with a bound", true, renewed.Renew},

@@ -56,7 +56,7 @@ var managerRealWaitingChecks = []managerCheck{
 	{"AReleaseWakesAWaiter", func(ctx context.Context, e *env, _ *managed) {
 		m := e.manage(e.p, patientOptions, hiding(waits))
 		lease := m.get(e.name(), e.heldLong())
-		_, err := m.TryAcquire(ctx, lease.Name(), nil)
+		_, err := m.TryAcquire(ctx, lease.Name())
 		e.True(e.heldBy(err).ByThisManager, "the holder is one of the manager's own")
 		next := m.acquire(ctx, lease.Name(), nil)
 		e.pause(50 * time.Millisecond)
@@ -176,7 +176,7 @@ var managerRealWaitingChecks = []managerCheck{
 	{"TokensRise", func(ctx context.Context, e *env, m *managed) {
 		name, other := e.name(), e.manageAlone(e.peer)
 		last := int64(0)
-		next := func(after string, m *managed, o *leasing.AcquireOptions) leasing.Lease {
+		next := func(after string, m *managed, o *leasing.AcquireOptions) *leasing.Lease {
 			got := within(e, 2*e.short+e.caps.Lateness.After(e.short)+2*e.h.Slack, m.acquire(ctx, name, o), "a lease after "+after)
 			e.NoError(got.err)
 			e.Greater(got.lease.Token(), last, "the token after "+after)
@@ -188,7 +188,7 @@ var managerRealWaitingChecks = []managerCheck{
 		e.Equal(last, lease.Token(), "a renewal keeps the token")
 		e.NoError(lease.Release(ctx))
 		lease = next("a release", other, e.heldLong())
-		_, err := m.Break(ctx, name, &leasing.BreakOptions{Immediate: true})
+		_, err := m.Break(ctx, name, leasing.BreakOptions{Immediate: true})
 		e.NoError(err)
 		taken := next("a break", m, manual) // without renewals
 		other.learnsOfItsLoss(lease)
@@ -216,7 +216,7 @@ var managerRealTellingChecks = []managerCheck{
 			m.Subscribe(left.observe)()
 			m.bend(renews, first(2, lostRequest))
 			begun := time.Now()
-			lease, err := m.TryAcquire(e.t.Context(), e.name(), &leasing.AcquireOptions{Observer: own.observe})
+			lease, err := m.With(leasing.AcquireOptions{Observer: own.observe}).TryAcquire(e.t.Context(), e.name())
 			if err != nil {
 				return err
 			}
@@ -226,7 +226,7 @@ var managerRealTellingChecks = []managerCheck{
 			if err := lease.Release(ctx); err != nil {
 				return err
 			}
-			lost, err := m.TryAcquire(e.t.Context(), e.name(), e.heldLong())
+			lost, err := m.With(*e.heldLong()).TryAcquire(e.t.Context(), e.name())
 			if err != nil {
 				return err
 			}

@@ -49,7 +49,7 @@ var managerReleaseChecks = []managerCheck{
 		// A request that does not heed its context, and arrives when its caller has left.
 		late := e.manage(e.p, leasing.Options{}, heedless)
 		for _, acquire := range []func(context.Context, string) error{late.try, func(ctx context.Context, name string) error {
-			_, err := late.Acquire(ctx, name, nil)
+			_, err := late.Acquire(ctx, name)
 			return err
 		}} {
 			name = e.name()
@@ -71,7 +71,7 @@ var managerReleaseChecks = []managerCheck{
 		e.NoError(busy.Close(ctx))
 		e.isFree(name)
 		begun := time.Now()
-		dead := e.manage(e.p, leasing.Options{RequestTimeout: time.Second})
+		dead := e.manage(e.p, leasing.Options{Tuning: leasing.Tuning{RequestTimeout: time.Second}})
 		dead.bend(acquires, lostReply)
 		dead.bend(releases, lostRequest)
 		e.Error(dead.try(ctx, e.name()))
@@ -91,12 +91,12 @@ var managerReleaseChecks = []managerCheck{
 		lease := m.get(e.name(), nil)
 		e.breaks(abstractions.BreakRequest{Name: lease.Name(), Immediate: true})
 		next := e.acquire(e.peer, e.request(lease.Name()))
-		_, err := m.TryAcquire(ctx, lease.Name(), nil)
+		_, err := m.TryAcquire(ctx, lease.Name())
 		e.held(err)
 		m.isLost(lease, abstractions.LostTaken)
 
 		lease = m.get(e.name(), nil)
-		_, err = m.Break(ctx, lease.Name(), &leasing.BreakOptions{Immediate: true})
+		_, err = m.Break(ctx, lease.Name(), leasing.BreakOptions{Immediate: true})
 		e.NoError(err)
 		m.isLost(lease, abstractions.LostBroken)
 		next.release()
@@ -149,7 +149,7 @@ var managerReleaseChecks = []managerCheck{
 		e.Less(time.Since(begun), time.Second, "the caller waits for no other answer")
 	}},
 	{"Manager_Trap_T35_WorkEndsBeforeTheRelease", func(ctx context.Context, e *env, m *managed) {
-		var lease leasing.Lease
+		var lease *leasing.Lease
 		over := func(x *exchange) error {
 			e.ErrorIs(context.Cause(lease.Context()), abstractions.ErrReleased, "the work's context, when the release is sent")
 			return x.pass()
@@ -163,7 +163,7 @@ var managerReleaseChecks = []managerCheck{
 			return x.pass()
 		})
 		name := e.name()
-		e.NoError(leasing.Do(ctx, m.Manager, name, func(work context.Context, l leasing.Lease) error {
+		e.NoError(m.Manager.Do(ctx, name, func(work context.Context, l *leasing.Lease) error {
 			e.NoError(l.Release(ctx))
 			e.ErrorIs(context.Cause(work), abstractions.ErrReleased)
 			e.pause(time.Second)
@@ -176,12 +176,12 @@ var managerReleaseChecks = []managerCheck{
 	// It also looks at when the function's context ends.
 	{"Manager_Trap_T36_DoTellsOfAllThatFailed", func(ctx context.Context, e *env, m *managed) {
 		m.bend(releases, refused(abstractions.ErrDenied))
-		err := leasing.Do(ctx, m.Manager, e.name(), func(context.Context, leasing.Lease) error { return errMine })
+		err := m.Manager.Do(ctx, e.name(), func(context.Context, *leasing.Lease) error { return errMine })
 		e.ErrorIs(err, errMine)
 		e.ErrorIs(err, abstractions.ErrDenied)
 		m.bend(releases, nil)
 		m.bend(renews, refused(&abstractions.LostError{Reason: abstractions.LostGone}))
-		err = leasing.Do(ctx, m.Manager, e.name(), func(work context.Context, _ leasing.Lease) error {
+		err = m.Manager.Do(ctx, e.name(), func(work context.Context, _ *leasing.Lease) error {
 			<-work.Done()
 			return errMine
 		})
@@ -190,7 +190,7 @@ var managerReleaseChecks = []managerCheck{
 		m.bend(renews, nil)
 		caller, cancel := context.WithCancelCause(ctx)
 		name := e.name()
-		err = leasing.Do(caller, m.Manager, name, func(work context.Context, _ leasing.Lease) error {
+		err = m.Manager.Do(caller, name, func(work context.Context, _ *leasing.Lease) error {
 			cancel(errMine)
 			select {
 			case <-work.Done():
@@ -203,7 +203,7 @@ var managerReleaseChecks = []managerCheck{
 		e.isFree(name)
 		name = e.name()
 		e.Panics(func() {
-			_ = leasing.Do(ctx, m.Manager, name, func(context.Context, leasing.Lease) error { panic("the function") })
+			_ = m.Manager.Do(ctx, name, func(context.Context, *leasing.Lease) error { panic("the function") })
 		})
 		e.isFree(name)
 	}},
@@ -211,7 +211,7 @@ var managerReleaseChecks = []managerCheck{
 	// that the second copy got is released.
 	{"Manager_Trap_T56_ReleaseIsRepeatedAgainstLateCopies", func(ctx context.Context, e *env, m *managed) {
 		m.bend(acquires, first(1, lostRequest))
-		lease, err := m.Acquire(ctx, e.name(), nil)
+		lease, err := m.Acquire(ctx, e.name())
 		e.NoError(err)
 		m.bend(releases, nil)
 		e.NoError(lease.Release(ctx))
@@ -225,7 +225,7 @@ var managerReleaseChecks = []managerCheck{
 	{"Manager_Trap_T59_RenewedUntilTheWorkHasEnded", func(_ context.Context, e *env, m *managed) {
 		caller, cancel := context.WithCancel(e.t.Context())
 		name := e.name()
-		err := leasing.Do(caller, m.Manager, name, func(work context.Context, lease leasing.Lease) error {
+		err := m.Manager.Do(caller, name, func(work context.Context, lease *leasing.Lease) error {
 			cancel()
 			e.NoError(lease.Release(work))
 			<-work.Done()
@@ -282,20 +282,20 @@ var managerReleaseChecks = []managerCheck{
 	}},
 	// It has the clean-ups of other names hang, and takes all places there are for them.
 	{"Manager_Trap_T94_AWaiterWaitsForACleanUpOfItsOwnName", func(ctx context.Context, e *env, _ *managed) {
-		m, name := e.manage(e.p, leasing.Options{RequestTimeout: 10 * e.short}), e.name()
+		m, name := e.manage(e.p, leasing.Options{Tuning: leasing.Tuning{RequestTimeout: 10 * e.short}}), e.name()
 		m.bend(releases, unanswered)
 		m.bend(acquires, lostReply)
 		for range 20 {
-			_, err := m.TryAcquire(ctx, e.name(), &leasing.AcquireOptions{TTL: e.long})
+			_, err := m.With(leasing.AcquireOptions{TTL: e.long}).TryAcquire(ctx, e.name())
 			e.Error(err)
 		}
 		m.bend(acquires, first(1, unanswered))
 		hasty, cancel := context.WithTimeout(ctx, e.short/10)
 		defer cancel()
-		_, err := m.Acquire(hasty, name, nil)
+		_, err := m.Acquire(hasty, name)
 		e.ErrorIs(err, context.DeadlineExceeded)
 		begun := time.Now()
-		_, err = m.Acquire(ctx, name, nil)
+		_, err = m.Acquire(ctx, name)
 		e.NoError(err)
 		e.LessOrEqual(time.Since(begun), e.short, "until a claim that was given up is over by itself")
 	}},
@@ -358,19 +358,19 @@ var managerReleaseChecks = []managerCheck{
 
 		// An adoption that fails takes nothing from whoever has the lease.
 		receiver.bend(renews, lostRequest)
-		_, err = receiver.Adopt(ctx, handover, nil)
+		_, err = receiver.Adopt(ctx, handover, leasing.AdoptOptions{})
 		e.ErrorIs(err, abstractions.ErrUnavailable)
 		e.pause(e.short / 10)
 		e.isTaken(lease.Name(), "the lease goes on")
 		// Of two at once one is refused before it sends anything.
 		receiver.bend(renews, slowReply(time.Second))
-		var adopted leasing.Lease
+		var adopted *leasing.Lease
 		done := begin(e, func() (err error) {
-			adopted, err = receiver.Adopt(ctx, handover, nil)
+			adopted, err = receiver.Adopt(ctx, handover, leasing.AdoptOptions{})
 			return err
 		})
 		e.soon()
-		_, err = receiver.Adopt(ctx, handover, nil)
+		_, err = receiver.Adopt(ctx, handover, leasing.AdoptOptions{})
 		e.ErrorIs(err, abstractions.ErrInvalid)
 		e.NoError(<-done)
 		e.Len(receiver.sendings(renews), 1)

@@ -19,7 +19,7 @@ var managerTrustChecks = []managerCheck{
 		e.LessOrEqual(lease.Remaining(), window(e.short)-e.short/4, "Remaining")
 		m.isLostBy(lease, sent, e.short, abstractions.LostExpired)
 
-		careful := e.manage(e.p, leasing.Options{DriftFactor: 0.1, DriftFloor: e.short / 10})
+		careful := e.manage(e.p, leasing.Options{Tuning: leasing.Tuning{DriftFactor: 0.1, DriftFloor: e.short / 10}})
 		e.LessOrEqual(careful.get(e.name(), manual).Remaining(), e.short*8/10, "Remaining, with margins that were asked for")
 
 		lease = m.get(e.name(), manual)
@@ -46,14 +46,14 @@ var managerTrustChecks = []managerCheck{
 	}},
 	// It has the acquire arrive when its caller no longer trusts it.
 	{"Manager_Trap_T01_LateGrantIsGivenBack", func(_ context.Context, e *env, _ *managed) {
-		m := e.manage(e.p, leasing.Options{RequestTimeout: 10 * e.short}, heedless)
+		m := e.manage(e.p, leasing.Options{Tuning: leasing.Tuning{RequestTimeout: 10 * e.short}}, heedless)
 		name := e.name()
 		m.bend(acquires, first(1, slowRequest(e.short)))
 		e.Error(m.try(e.t.Context(), name), "its trust had run out")
 		e.pause(e.short / 4)
 		e.isFree(name)
 
-		direct := e.manage(e.p, leasing.Options{RequestTimeout: 10 * e.short})
+		direct := e.manage(e.p, leasing.Options{Tuning: leasing.Tuning{RequestTimeout: 10 * e.short}})
 		direct.bend(acquires, first(1, slowRequest(e.short)))
 		e.Error(direct.try(e.t.Context(), e.name()), "its trust had run out")
 		direct.bend(acquires, nil)
@@ -77,7 +77,7 @@ var managerTrustChecks = []managerCheck{
 	}},
 	// It has a renewal that never comes back.
 	{"Manager_Trap_T03_LossWaitsForNothing", func(_ context.Context, e *env, _ *managed) {
-		m := e.manage(e.p, leasing.Options{RequestTimeout: 10 * e.short}, heedless)
+		m := e.manage(e.p, leasing.Options{Tuning: leasing.Tuning{RequestTimeout: 10 * e.short}}, heedless)
 		m.bend(renews, func(*exchange) error {
 			<-e.t.Context().Done()
 			return errNoReply
@@ -86,7 +86,7 @@ var managerTrustChecks = []managerCheck{
 		lease := m.get(e.name(), nil)
 		m.isLostBy(lease, before, e.short, abstractions.LostExpired)
 
-		direct := e.manage(e.p, leasing.Options{RequestTimeout: 10 * e.short})
+		direct := e.manage(e.p, leasing.Options{Tuning: leasing.Tuning{RequestTimeout: 10 * e.short}})
 		direct.bend(renews, slowRequest(2*e.short)) // it does not heed its context
 		before = time.Now()
 		lease = direct.get(e.name(), nil)
@@ -177,7 +177,7 @@ var managerTrustChecks = []managerCheck{
 		e.Len(m.told(leasing.EventRenewed), lease.Renewals())
 
 		short := &leasing.AcquireOptions{TTL: max(e.caps.MinTTL, 100*time.Millisecond)}
-		brief := e.manage(e.p, leasing.Options{Random: func() float64 { return 0.999 }}) // all of the jitter
+		brief := e.manage(e.p, leasing.Options{Tuning: leasing.Tuning{Random: func() float64 { return 0.999 }}}) // all of the jitter
 		lease = brief.get(e.name(), short)
 		e.pause(time.Second)
 		brief.isAlive(lease)
@@ -216,7 +216,7 @@ var managerTrustChecks = []managerCheck{
 	// name is taken.
 	{"Manager_Trap_T57_NothingRevivesALostLease", func(_ context.Context, e *env, _ *managed) {
 		for _, with := range []func(*line){heedless, func(*line) {}} {
-			m := e.manage(e.p, leasing.Options{RequestTimeout: 10 * e.short}, with)
+			m := e.manage(e.p, leasing.Options{Tuning: leasing.Tuning{RequestTimeout: 10 * e.short}}, with)
 			name := e.name()
 			lease := m.get(name, nil)
 			m.bend(renews, func(x *exchange) error {
@@ -231,7 +231,7 @@ var managerTrustChecks = []managerCheck{
 			e.isFree(name)
 		}
 		// The name is left alone until the backend would have freed it.
-		m := e.manage(e.p, leasing.Options{DriftFactor: 0.1})
+		m := e.manage(e.p, leasing.Options{Tuning: leasing.Tuning{DriftFactor: 0.1}})
 		name := e.name()
 		lease := m.get(name, nil)
 		m.bend(renews, func(x *exchange) error {
@@ -257,7 +257,7 @@ var managerTrustChecks = []managerCheck{
 	// It has renewals that end with their context.
 	{"Manager_Trap_T58_AttemptsLeaveTimeForOthers", func(_ context.Context, e *env, _ *managed) {
 		for _, with := range []func(*line){hiding(batches), func(*line) {}} {
-			m := e.manage(e.p, leasing.Options{RequestTimeout: 10 * e.short}, with)
+			m := e.manage(e.p, leasing.Options{Tuning: leasing.Tuning{RequestTimeout: 10 * e.short}}, with)
 			lease := m.get(e.name(), nil)
 			m.bend(renews, first(2, unanswered))
 			e.pause(2 * e.short)
@@ -269,7 +269,7 @@ var managerTrustChecks = []managerCheck{
 		}
 		// Hung renewals of some leases cost no others, and there are not many at a time.
 		for _, bad := range []int{200, 700} {
-			m := e.manage(e.p, leasing.Options{RequestTimeout: 10 * e.short, RenewConcurrency: 2}, hiding(batches))
+			m := e.manage(e.p, leasing.Options{Tuning: leasing.Tuning{RequestTimeout: 10 * e.short, RenewConcurrency: 2}}, hiding(batches))
 			hung := map[string]bool{}
 			var now atomic.Int64
 			var tooMany atomic.Bool
@@ -295,7 +295,7 @@ var managerTrustChecks = []managerCheck{
 				m.get(name, nil)
 			}
 			m.bend(acquires, nil)
-			var good []leasing.Lease
+			var good []*leasing.Lease
 			for range 8 {
 				good = append(good, m.get(e.name(), nil))
 			}
@@ -320,7 +320,7 @@ var managerTrustChecks = []managerCheck{
 	// It renews many leases, of which one is broken, through a batch if the
 	// provider can.
 	{"Manager_Trap_T66_BatchTellsOfEachLease", func(_ context.Context, e *env, m *managed) {
-		leases := make([]leasing.Lease, 300)
+		leases := make([]*leasing.Lease, 300)
 		for i := range leases {
 			leases[i] = m.get(e.name(), nil)
 		}
@@ -424,7 +424,7 @@ var managerTrustChecks = []managerCheck{
 	}},
 	// It has leases of different TTLs, some of which end on the way.
 	{"Manager_ManyLeasesAreRenewedInTime", func(_ context.Context, e *env, m *managed) {
-		held := map[leasing.Lease]bool{}
+		held := map[*leasing.Lease]bool{}
 		for i := range 64 {
 			held[m.get(e.name(), &leasing.AcquireOptions{TTL: e.short + time.Duration(i*i%37)*e.short/8})] = true
 		}

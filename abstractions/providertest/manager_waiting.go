@@ -33,7 +33,7 @@ var managerWaitingChecks = []managerCheck{
 				e.pause(10 * time.Millisecond)
 				e.NoError(got.lease.Release(ctx))
 			}
-			again, err := m.Acquire(ctx, holder.req.Name, nil) // which may register first, since others have had the name
+			again, err := m.Acquire(ctx, holder.req.Name) // which may register first, since others have had the name
 			e.NoError(err)
 			e.NoError(again.Release(ctx))
 			for _, registration := range registered {
@@ -134,7 +134,7 @@ var managerWaitingChecks = []managerCheck{
 			defer end()
 			return x.pass()
 		})
-		_, err := m.Acquire(ending, name, nil)
+		_, err := m.Acquire(ending, name)
 		e.ErrorIs(err, context.Canceled)
 		e.Equal(holder.token(), e.heldBy(err).Holder.Token, "what stood in the way")
 
@@ -143,11 +143,11 @@ var managerWaitingChecks = []managerCheck{
 		own := m.get(e.name(), nil)
 		head, behind := m.acquire(ctx, name, nil), m.acquire(ctx, name, nil)
 		short, cancel := context.WithTimeout(ctx, 1300*time.Millisecond)
-		_, err = m.Acquire(short, own.Name(), nil)
+		_, err = m.Acquire(short, own.Name())
 		cancel()
 		e.True(e.heldBy(err).ByThisManager, "the holder is one of the manager's own")
 		e.ErrorIs(m.try(ctx, own.Name()), abstractions.ErrHeld)
-		_, err = m.TryAcquire(ctx, own.Name(), nil)
+		_, err = m.TryAcquire(ctx, own.Name())
 		e.True(e.heldBy(err).ByThisManager, "the holder is one of the manager's own")
 		leaves, leave = context.WithCancel(ctx)
 		next := m.acquire(ctx, own.Name(), nil)
@@ -204,7 +204,7 @@ var managerWaitingChecks = []managerCheck{
 		e.NoError(got.lease.Release(ctx))
 
 		m.bend(acquires, refused(abstractions.ErrDenied))
-		_, err := m.TryAcquire(ctx, name, nil)
+		_, err := m.TryAcquire(ctx, name)
 		e.ErrorIs(err, abstractions.ErrDenied)
 		begun := time.Now()
 		e.ErrorIs(within(e, 2*time.Minute, m.acquire(ctx, name, nil), "the end of a wait that is always refused").err, abstractions.ErrDenied)
@@ -269,7 +269,7 @@ var managerWaitingChecks = []managerCheck{
 	}},
 	{"Manager_Trap_T62_LeaseOutlivesTheWait", func(_ context.Context, e *env, m *managed) {
 		ctx, cancel := context.WithCancel(context.WithValue(e.t.Context(), contextKey{}, "value"))
-		lease, err := m.Acquire(ctx, e.name(), nil)
+		lease, err := m.Acquire(ctx, e.name())
 		e.NoError(err)
 		cancel()
 		e.pause(2 * e.short)
@@ -287,7 +287,7 @@ var managerWaitingChecks = []managerCheck{
 			return begin(e, func() (longest time.Duration) {
 				for {
 					begun := time.Now()
-					lease, err := m.Acquire(ctx, name, nil)
+					lease, err := m.Acquire(ctx, name)
 					longest = max(longest, time.Since(begun))
 					if err != nil {
 						e.ErrorIs(err, context.DeadlineExceeded)
@@ -307,7 +307,7 @@ var managerWaitingChecks = []managerCheck{
 // acquire waits for a name beside the check.
 func (m *managed) acquire(ctx context.Context, name string, o *leasing.AcquireOptions) <-chan waited {
 	return begin(m.e, func() (got waited) {
-		got.lease, got.err = m.Acquire(ctx, name, o)
+		got.lease, got.err = m.With(*o).Acquire(ctx, name)
 		got.at = time.Now()
 		return got
 	})
@@ -315,13 +315,13 @@ func (m *managed) acquire(ctx context.Context, name string, o *leasing.AcquireOp
 
 // waited is what came of an Acquire, and when.
 type waited struct {
-	lease leasing.Lease
+	lease *leasing.Lease
 	err   error
 	at    time.Time
 }
 
 // patientOptions let nothing but a hint, or what is known of the holder, wake a waiter.
-var patientOptions = leasing.Options{MinPoll: time.Hour, MaxPoll: time.Hour}
+var patientOptions = leasing.Options{Tuning: leasing.Tuning{MinPoll: time.Hour, MaxPoll: time.Hour}}
 
 func (e *env) heldBy(err error) *abstractions.HeldError {
 	var held *abstractions.HeldError

@@ -196,7 +196,7 @@ func (c SourceCheck) survives(t *testing.T, fault SourceFault) {
 	p := fresh(t)
 	holder, other := c.manager(t, c.Open(t)), c.manager(t, c.Open(t))
 	name := abstractions.NewID()
-	lease, err := holder.TryAcquire(t.Context(), name, nil)
+	lease, err := holder.TryAcquire(t.Context(), name)
 	require.NoError(t, err)
 	own := c.Open(t)
 	grant, err := own.Acquire(t.Context(), c.claim())
@@ -208,7 +208,7 @@ func (c SourceCheck) survives(t *testing.T, fault SourceFault) {
 	}
 	var last error
 	eventually(t, func() bool {
-		if second, err := other.TryAcquire(t.Context(), name, nil); err == nil && lease.Err() == nil {
+		if second, err := other.TryAcquire(t.Context(), name); err == nil && lease.Err() == nil {
 			t.Errorf("two holders: tokens %d and %d", lease.Token(), second.Token())
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -229,7 +229,7 @@ func (c SourceCheck) survives(t *testing.T, fault SourceFault) {
 	eventually(t, func() bool { last = lease.Err(); return lease.Renewals() > before || last != nil }, &last)
 	require.NoError(t, lease.Err())
 	eventually(t, func() bool { // a service may refuse a token in its last second
-		if _, last = other.TryAcquire(t.Context(), name, nil); last == nil {
+		if _, last = other.TryAcquire(t.Context(), name); last == nil {
 			t.Error("two holders after the source has healed")
 		}
 		return errors.Is(last, abstractions.ErrHeld)
@@ -276,8 +276,8 @@ func (c SourceCheck) told(t *testing.T, fault SourceFault, err error) bool {
 	return true
 }
 
-func (c SourceCheck) manager(t *testing.T, p abstractions.Provider) abstractions.Manager {
-	m, err := leasing.NewManager(p, leasing.Options{TTL: c.TTL, RenewCadence: 300 * time.Millisecond, RequestTimeout: time.Second})
+func (c SourceCheck) manager(t *testing.T, p abstractions.Provider) *leasing.Manager {
+	m, err := leasing.NewManager(p, leasing.Options{TTL: c.TTL, RenewCadence: 300 * time.Millisecond, Tuning: leasing.Tuning{RequestTimeout: time.Second}})
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		c.Source.Heal()

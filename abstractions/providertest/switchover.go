@@ -127,8 +127,8 @@ func (s SwitchOver) open(t *testing.T, endpoint string, o leasing.Options) (clie
 // switched is a client in a switch-over.
 type switched struct {
 	kind     string
-	m        leasing.Manager
-	held     []leasing.Lease
+	m        *leasing.Manager
+	held     []*leasing.Lease
 	renewals []int // of held, at the cure
 	attempts atomic.Int64
 	during   tally
@@ -147,7 +147,7 @@ func (a *tally) String() string {
 func (c *switched) hold(t *testing.T, n int) {
 	t.Helper()
 	for range n {
-		lease, err := c.m.Acquire(t.Context(), fmt.Sprintf("switch/%s/held/%s", c.kind, abstractions.NewID()), nil)
+		lease, err := c.m.Acquire(t.Context(), fmt.Sprintf("switch/%s/held/%s", c.kind, abstractions.NewID()))
 		require.NoError(t, err)
 		c.held = append(c.held, lease)
 	}
@@ -164,7 +164,7 @@ func (c *switched) warm(t *testing.T) {
 // attempt takes a name that is free, and gives it back.
 func (c *switched) attempt(ctx context.Context) error {
 	name := fmt.Sprintf("switch/%s/%d", c.kind, c.attempts.Add(1))
-	return leasing.TryDo(ctx, c.m, name, nil, func(context.Context, leasing.Lease) error { return nil })
+	return c.m.TryDo(ctx, name, func(context.Context, *leasing.Lease) error { return nil })
 }
 
 // tryUntil makes an attempt each 250 ms.

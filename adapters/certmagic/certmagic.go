@@ -35,11 +35,11 @@ import (
 // embeds. It is safe for concurrent use.
 type Storage struct {
 	certmagic.Storage
-	manager leasing.Manager
+	manager *leasing.Manager
 	prefix  string
 
 	mu     sync.Mutex
-	leases map[string]leasing.Lease
+	leases map[string]*leasing.Lease
 }
 
 var (
@@ -49,14 +49,14 @@ var (
 )
 
 // New returns a storage whose locks are leases called prefix and the lock's name.
-func New(storage certmagic.Storage, manager leasing.Manager, prefix string) *Storage {
-	return &Storage{Storage: storage, manager: manager, prefix: prefix, leases: map[string]leasing.Lease{}}
+func New(storage certmagic.Storage, manager *leasing.Manager, prefix string) *Storage {
+	return &Storage{Storage: storage, manager: manager, prefix: prefix, leases: map[string]*leasing.Lease{}}
 }
 
 // Lock waits for the lock's lease, as Manager.Acquire does. The error matches leasing.ErrHeld
 // if this storage has lost the lock's lease, and the lock is not unlocked yet.
 func (s *Storage) Lock(ctx context.Context, name string) error {
-	lease, err := s.manager.Acquire(ctx, s.prefix+name, nil)
+	lease, err := s.manager.Acquire(ctx, s.prefix+name)
 	if err != nil {
 		return err
 	}
@@ -65,7 +65,7 @@ func (s *Storage) Lock(ctx context.Context, name string) error {
 
 // TryLock asks once. It returns false and no error if another has the lock.
 func (s *Storage) TryLock(ctx context.Context, name string) (bool, error) {
-	lease, err := s.manager.TryAcquire(ctx, s.prefix+name, nil)
+	lease, err := s.manager.TryAcquire(ctx, s.prefix+name)
 	if err == nil {
 		err = s.keep(ctx, name, lease)
 	}
@@ -102,7 +102,7 @@ func (s *Storage) RenewLockLease(ctx context.Context, name string, _ time.Durati
 	if !errors.Is(err, leasing.ErrLost) {
 		return err
 	}
-	next, err := s.manager.TryAcquire(ctx, s.prefix+name, nil)
+	next, err := s.manager.TryAcquire(ctx, s.prefix+name)
 	if err != nil {
 		return err
 	}
@@ -120,7 +120,7 @@ func (s *Storage) RenewLockLease(ctx context.Context, name string, _ time.Durati
 
 // keep remembers a lease. Where the lock has one, that is lost, and work under it goes on, whose
 // Unlock would release the new lease.
-func (s *Storage) keep(ctx context.Context, name string, lease leasing.Lease) error {
+func (s *Storage) keep(ctx context.Context, name string, lease *leasing.Lease) error {
 	s.mu.Lock()
 	before := s.leases[name]
 	if before == nil {

@@ -46,7 +46,7 @@ func TestTrap_T106_UnlockAfterALossLeavesTheNextLockAlone(t *testing.T) {
 		manager := leasingtest.NewManagerOn(t, backend, leasing.Options{TTL: time.Minute})
 		storage := New(&certmagic.FileStorage{}, manager, "tls/")
 		require.NoError(t, storage.Lock(ctx, "example.com"))
-		_, err := manager.Break(ctx, "tls/example.com", &leasing.BreakOptions{Immediate: true})
+		_, err := manager.Break(ctx, "tls/example.com", leasing.BreakOptions{Immediate: true})
 		require.NoError(t, err)
 		<-time.After(time.Minute) // the loss is noticed, and the attempt goes on
 

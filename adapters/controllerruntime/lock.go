@@ -48,11 +48,11 @@ const key = "resourcelock"
 
 // Lock is a resourcelock.Interface. It is for one candidate.
 type Lock struct {
-	manager        leasing.Manager
+	manager        *leasing.Manager
 	name, identity string
 
 	mu      sync.Mutex
-	lease   leasing.Lease // of this candidate, maybe lost; nil before the first
+	lease   *leasing.Lease // of this candidate, maybe lost; nil before the first
 	leading bool
 }
 
@@ -61,7 +61,7 @@ var _ resourcelock.Interface = (*Lock)(nil)
 // New returns the lock of one candidate in the election of the lease's name. People see the identity, such as
 // the name of a host. A random part is added, since client-go's loop takes a record with its own
 // identity for its own: two candidates with one identity would both lead.
-func New(manager leasing.Manager, name, identity string) *Lock {
+func New(manager *leasing.Manager, name, identity string) *Lock {
 	return &Lock{manager: manager, name: name, identity: identity + "_" + abstractions.NewID()}
 }
 
@@ -116,9 +116,9 @@ func (l *Lock) Update(ctx context.Context, record resourcelock.LeaderElectionRec
 	if l.lease != nil && (l.leading || l.lease.Err() == nil) {
 		return l.lease.SetMetadata(ctx, metadata)
 	}
-	lease, err := l.manager.TryAcquire(ctx, l.name, &leasing.AcquireOptions{
+	lease, err := l.manager.With(leasing.AcquireOptions{
 		TTL: time.Duration(record.LeaseDurationSeconds) * time.Second, NoAutoRenew: true, Metadata: metadata,
-	})
+	}).TryAcquire(ctx, l.name)
 	if err == nil {
 		l.lease = lease
 	}

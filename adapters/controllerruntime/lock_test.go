@@ -29,7 +29,7 @@ func candidate(ctx context.Context, t *testing.T, lock resourcelock.Interface, r
 func TestLeaderStopsBeforeTheLeaseIsAnothers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		backend := leasingtest.NewProvider()
-		manager := func() leasing.Manager { return leasingtest.NewManagerOn(t, backend, leasing.Options{}) }
+		manager := func() *leasing.Manager { return leasingtest.NewManagerOn(t, backend, leasing.Options{}) }
 		first, second := New(manager(), "app/controllers", "first"), New(manager(), "app/controllers", "second")
 		firstLeads, firstEnded := candidate(context.Background(), t, first, false)
 		synctest.Wait()
@@ -67,7 +67,7 @@ func TestLeaderWhoseLeaseIsGoneEnds(t *testing.T) {
 		lock := New(manager, "app/controllers", "me")
 		_, ended := candidate(context.Background(), t, lock, false)
 		<-time.After(time.Minute)
-		_, err := manager.Break(t.Context(), "app/controllers", &leasing.BreakOptions{Immediate: true})
+		_, err := manager.Break(t.Context(), "app/controllers", leasing.BreakOptions{Immediate: true})
 		require.NoError(t, err)
 		began := time.Now()
 		require.LessOrEqual(t, (<-ended).Sub(began), 12*time.Second)
@@ -75,7 +75,7 @@ func TestLeaderWhoseLeaseIsGoneEnds(t *testing.T) {
 		leads, again := candidate(context.Background(), t, lock, false) // in a new term it may
 		<-time.After(time.Second)
 		require.True(t, leads())
-		_, err = manager.Break(t.Context(), "app/controllers", &leasing.BreakOptions{Immediate: true})
+		_, err = manager.Break(t.Context(), "app/controllers", leasing.BreakOptions{Immediate: true})
 		require.NoError(t, err)
 		<-again
 	})

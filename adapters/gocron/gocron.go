@@ -41,7 +41,7 @@ import (
 // Locker is a gocron.Locker: see gocron.WithDistributedLocker. It is safe for concurrent
 // use. Its fields are not changed once it is in use.
 type Locker struct {
-	Manager leasing.Manager
+	Manager *leasing.Manager
 	// Prefix comes before the job's name in the name of its lease.
 	Prefix string
 	// AtLeast is the time for which the name of a job's lease stays taken, from the job's begin,
@@ -62,7 +62,7 @@ func (l *Locker) Lock(ctx context.Context, key string) (gocron.Lock, error) {
 		options = *l.Options
 	}
 	options.AtLeast = cmp.Or(l.AtLeast, options.AtLeast)
-	lease, err := l.Manager.TryAcquire(ctx, l.Prefix+key, &options)
+	lease, err := l.Manager.With(options).TryAcquire(ctx, l.Prefix+key)
 	if err != nil {
 		return nil, err
 	}
@@ -74,16 +74,16 @@ func (l *Locker) Lock(ctx context.Context, key string) (gocron.Lock, error) {
 
 // Lease returns the lease under which a job of this process runs, or nil: for its
 // context, which ends before another process can run the job, and its fencing token.
-func (l *Locker) Lease(key string) leasing.Lease {
+func (l *Locker) Lease(key string) *leasing.Lease {
 	lease, _ := l.leases.Load(key)
-	held, _ := lease.(leasing.Lease)
+	held, _ := lease.(*leasing.Lease)
 	return held
 }
 
 type lock struct {
 	locker *Locker
 	key    string
-	lease  leasing.Lease
+	lease  *leasing.Lease
 }
 
 // Unlock releases the lease. The error matches leasing.ErrLost if it was lost meanwhile.
@@ -105,8 +105,8 @@ var (
 )
 
 // NewElector returns a candidate in the election of the given name.
-func NewElector(manager leasing.Manager, name string) (*Elector, error) {
-	candidate, err := election.New(manager, election.Options{Name: name, OnElected: func(ctx context.Context, _ leasing.Lease) error {
+func NewElector(manager *leasing.Manager, name string) (*Elector, error) {
+	candidate, err := election.New(manager, election.Options{Name: name, OnElected: func(ctx context.Context, _ *leasing.Lease) error {
 		<-ctx.Done()
 		return context.Cause(ctx)
 	}})

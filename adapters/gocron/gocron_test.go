@@ -73,7 +73,7 @@ func TestTrap_T106_JobAfterALossGetsNoTokenOfTheNextRun(t *testing.T) {
 		lock, err := locker.Lock(ctx, "tick")
 		require.NoError(t, err)
 		token := locker.Lease("tick").Token()
-		_, err = manager.Break(ctx, "jobs/tick", &leasing.BreakOptions{Immediate: true})
+		_, err = manager.Break(ctx, "jobs/tick", leasing.BreakOptions{Immediate: true})
 		require.NoError(t, err)
 		<-time.After(time.Minute) // the loss is noticed, and the job goes on
 

@@ -38,12 +38,12 @@ import (
 // one database. The database that goose passes it is not used: the lease is kept where
 // its manager keeps it.
 type Locker struct {
-	manager leasing.Manager
+	manager *leasing.Manager
 	name    string
 	options *leasing.AcquireOptions
 
 	mu    sync.Mutex
-	lease leasing.Lease // nil unless locked
+	lease *leasing.Lease // nil unless locked
 	lost  map[*context.CancelCauseFunc]context.CancelCauseFunc
 }
 
@@ -52,7 +52,7 @@ var _ lock.Locker = (*Locker)(nil)
 // New returns a locker whose lease has the given name. Nil options are the manager's;
 // with options.WaitLimit Lock gives up after it, with an error that matches
 // leasing.ErrHeld.
-func New(manager leasing.Manager, name string, options *leasing.AcquireOptions) *Locker {
+func New(manager *leasing.Manager, name string, options *leasing.AcquireOptions) *Locker {
 	return &Locker{manager: manager, name: name, options: options, lost: map[*context.CancelCauseFunc]context.CancelCauseFunc{}}
 }
 
@@ -74,7 +74,7 @@ func (l *Locker) Context(ctx context.Context) (of context.Context, stop func()) 
 // Lock waits for the lease, as Manager.Acquire does. The error matches leasing.ErrHeld if
 // this locker has lost its lease, and is not unlocked yet.
 func (l *Locker) Lock(ctx context.Context, _ *sql.DB) error {
-	lease, err := l.manager.Acquire(ctx, l.name, l.options)
+	lease, err := l.manager.With(*l.options).Acquire(ctx, l.name)
 	if err != nil {
 		return err
 	}

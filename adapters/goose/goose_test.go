@@ -47,7 +47,7 @@ func TestTrap_T106_UnlockAfterALossLeavesTheNextLockAlone(t *testing.T) {
 		manager, _ := leasingtest.NewManager(t, leasing.Options{TTL: time.Minute})
 		locker := New(manager, "app/migrate", nil)
 		require.NoError(t, locker.Lock(ctx, nil))
-		_, err := manager.Break(ctx, "app/migrate", &leasing.BreakOptions{Immediate: true})
+		_, err := manager.Break(ctx, "app/migrate", leasing.BreakOptions{Immediate: true})
 		require.NoError(t, err)
 		<-time.After(time.Minute) // the loss is noticed, and the migration goes on
 

@@ -46,7 +46,7 @@ func (n *named) cleanups() {
 		}
 		slack := 2*n.margin(last.TTL) + n.Patience
 		until := min(after(last.Return, last.TTL, slack), after(sent.Call, sent.TTL, slack))
-		if until < n.h.FaultsEnd && tried < until-n.Manager.RequestTimeout-2*time.Second {
+		if until < n.h.FaultsEnd && tried < until-n.Manager.Tuning.RequestTimeout-2*time.Second {
 			n.violated(until, "claim %s of worker %d was left to run out at the backend, and its last release was sent at %s", id, last.Worker, seconds(tried))
 		}
 	}

@@ -12,7 +12,7 @@ import (
 
 // closeAtWork closes a manager while a lease of it is in use, whose holder releases it as soon
 // as it is told to. The manager waits for that, and takes no new work.
-func (w *worker) closeAtWork(ctx context.Context, manager leasing.Manager) {
+func (w *worker) closeAtWork(ctx context.Context, manager *leasing.Manager) {
 	name, use := w.names[w.random.IntN(len(w.names))], usage{hold: 20 * w.options.TTL, ttl: w.options.TTL, do: w.random.Float64() < 0.5}
 	if use.do {
 		use.lingers = w.between(0.1, 1)
@@ -30,14 +30,14 @@ func (w *worker) closeAtWork(ctx context.Context, manager leasing.Manager) {
 	w.checkClosed(w.close(bound, manager))
 	closing.Return = w.clock.now()
 	w.journal.enter(closing)
-	if _, err := manager.TryAcquire(bound, name, nil); !errors.Is(err, leasing.ErrClosed) {
+	if _, err := manager.TryAcquire(bound, name); !errors.Is(err, leasing.ErrClosed) {
 		w.journal.enter(Violation{Check: checkClose, At: w.clock.now(), Text: fmt.Sprintf("a manager of worker %d that is closed was asked for a lease, and said: %v", w.index, err)})
 	}
 	all.Wait()
 }
 
 // close closes the present manager. All that there is to tell has been told then.
-func (w *worker) close(ctx context.Context, manager leasing.Manager) error {
+func (w *worker) close(ctx context.Context, manager *leasing.Manager) error {
 	defer w.closed.Store(true)
 	one := word{Worker: w.index, Verb: "closed", Call: w.clock.now()}
 	err := manager.Close(ctx)
@@ -48,10 +48,10 @@ func (w *worker) close(ctx context.Context, manager leasing.Manager) error {
 
 // closePatiently closes the present manager, a lease of which nobody releases, without a bound:
 // it ends when all has run out.
-func (w *worker) closePatiently(manager leasing.Manager) {
+func (w *worker) closePatiently(manager *leasing.Manager) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	bound := w.options.TTL + 4*w.options.Manager.RequestTimeout + grace + w.options.Patience
+	bound := w.options.TTL + 4*w.options.Manager.Tuning.RequestTimeout + grace + w.options.Patience
 	defer time.AfterFunc(bound, func() {
 		w.journal.enter(Violation{Check: checkClose, At: w.clock.now(), Text: fmt.Sprintf("worker %d closed its manager, which waits for longer than %s", w.index, seconds(bound))})
 		cancel()

@@ -44,7 +44,7 @@ func (w *worker) checkManager() {
 }
 
 // settling is how long clean-ups may take.
-func settling(o Options) time.Duration { return 2 * (o.TTL + o.Manager.RequestTimeout) }
+func settling(o Options) time.Duration { return 2 * (o.TTL + o.Manager.Tuning.RequestTimeout) }
 
 // label is that of the worker's goroutines.
 func (w *worker) label() string { return fmt.Sprintf("%p", w) }

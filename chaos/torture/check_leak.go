@@ -92,7 +92,7 @@ func (r *run) awaitFree(ctx context.Context) (err error) {
 
 // take acquires a name and releases it again. The error says why it can't.
 func (r *run) take(ctx context.Context, provider leasing.Provider, name, id string) error {
-	ctx, cancel := context.WithTimeout(ctx, r.options.Manager.RequestTimeout+r.options.Patience)
+	ctx, cancel := context.WithTimeout(ctx, r.options.Manager.Tuning.RequestTimeout+r.options.Patience)
 	defer cancel()
 	_, err := provider.Acquire(ctx, abstractions.AcquireRequest{Name: name, ID: id, Owner: "torture", TTL: r.options.TTL})
 	if err == nil {

@@ -59,7 +59,7 @@ func (n *named) idleBound(faults []time.Duration, worker int, idle span) time.Du
 	for i, _ := slices.BinarySearch(faults, idle.from); i < len(faults) && faults[i] < idle.to; i++ {
 		calm, last = max(calm, faults[i]-last), faults[i]
 	}
-	bound := 10*poll + 3*n.Manager.RequestTimeout + n.Patience
+	bound := 10*poll + 3*n.Manager.Tuning.RequestTimeout + n.Patience
 	if max(calm, idle.to-last) <= bound {
 		return never
 	}
@@ -92,7 +92,7 @@ func (n *named) yields(worker int, from, to time.Duration) bool {
 }
 
 // poll is the managers' MaxPoll.
-func (n *named) poll() time.Duration { return cmp.Or(n.Manager.MaxPoll, time.Second) } // the documented default
+func (n *named) poll() time.Duration { return cmp.Or(n.Manager.Tuning.MaxPoll, time.Second) } // the documented default
 
 // faults are the times of those that concern the name.
 func (n *named) faults() (at []time.Duration) {

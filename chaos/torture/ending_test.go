@@ -59,7 +59,7 @@ const lastOwner = "torture"
 func TestNamesAreFreeWithinWhatIsStated_memory(t *testing.T) {
 	options := torture.Options{
 		For: minute / 12, Seed: 1, Repeatable: true, TTL: 4 * time.Second, Patience: 3 * time.Second,
-		Manager: leasing.Options{DriftFactor: 0.05, DriftFloor: 30 * ms},
+		Manager: leasing.Options{Tuning: leasing.Tuning{DriftFactor: 0.05, DriftFloor: 30 * ms}},
 	}
 	report := virtual(t, options, func(p leasing.Provider) leasing.Provider {
 		return changed{Provider: p, caps: func(c *leasing.Capabilities) { c.Lateness.Fixed = 7 * time.Second }}

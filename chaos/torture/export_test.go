@@ -72,7 +72,7 @@ type VerifyOptions struct {
 }
 
 func VerifyHistory(h *History, o VerifyOptions) ([]Violation, []string) {
-	o.Manager.DriftFloor, o.Manager.DriftFactor = o.Drift-1, 1e-15 // which is rounded up
+	o.Manager.Tuning.DriftFloor, o.Manager.Tuning.DriftFactor = o.Drift-1, 1e-15 // which is rounded up
 	return verification{Options: o.Options, lateness: leasing.Lateness{Fixed: o.Precision, Watched: o.Watched}, pushes: o.Pushes}.verify(h)
 }
 
@@ -94,6 +94,6 @@ func Shrink(o Options, fails func(Options) bool) (Options, string) {
 }
 
 func Stopwatch(h *History, o VerifyOptions) {
-	o.Manager.DriftFloor, o.Manager.DriftFactor = o.Drift-1, 1e-15 // which is rounded up
+	o.Manager.Tuning.DriftFloor, o.Manager.Tuning.DriftFactor = o.Drift-1, 1e-15 // which is rounded up
 	h.stopwatch(&o.Options)
 }

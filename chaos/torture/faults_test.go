@@ -45,7 +45,7 @@ func (o odd) Close() error {
 func (odd) As(any) bool { return false }
 
 func TestCallThatDoesNotEndWithItsContextIsFound_memory(t *testing.T) {
-	report := virtual(t, torture.Options{For: minute / 2, Seed: 1, Patience: 5 * time.Second, Manager: leasing.Options{RequestTimeout: 300 * ms}}, func(p leasing.Provider) leasing.Provider {
+	report := virtual(t, torture.Options{For: minute / 2, Seed: 1, Patience: 5 * time.Second, Manager: leasing.Options{Tuning: leasing.Tuning{RequestTimeout: 300 * ms}}}, func(p leasing.Provider) leasing.Provider {
 		return odd{Provider: p, renew: func(_ context.Context, req abstractions.RenewRequest) (abstractions.Grant, error) {
 			time.Sleep(8 * time.Second)
 			return p.Renew(context.Background(), req)
@@ -236,7 +236,7 @@ func TestRunThatCannotBeMadeIsAnError_memory(t *testing.T) {
 		return failed
 	}}, memlease.New(memlease.Options{}))
 	require.ErrorIs(t, err, failed)
-	require.ErrorIs(t, running(torture.Options{Manager: leasing.Options{DriftFloor: time.Second}}, memlease.New(memlease.Options{})), leasing.ErrInvalid)
+	require.ErrorIs(t, running(torture.Options{Manager: leasing.Options{Tuning: leasing.Tuning{DriftFloor: time.Second}}}, memlease.New(memlease.Options{})), leasing.ErrInvalid)
 	err = running(torture.Options{Patience: 5 * time.Second, Process: func() *exec.Cmd { return exec.Command("echo", "PASS") }}, memlease.New(memlease.Options{}))
 	require.ErrorContains(t, err, "has not called WorkerMain")
 }

@@ -12,7 +12,7 @@ import (
 )
 
 // release is on a context of its own, like that of a worker that shuts down.
-func (w *worker) release(ctx context.Context, l leasing.Lease, usage usage) {
+func (w *worker) release(ctx context.Context, l *leasing.Lease, usage usage) {
 	limit := w.options.TTL
 	if usage.hasty {
 		limit = 0
@@ -33,9 +33,9 @@ func (w *worker) release(ctx context.Context, l leasing.Lease, usage usage) {
 }
 
 // askAgain tries to get a name of which the worker has a lease.
-func (w *worker) askAgain(ctx context.Context, manager leasing.Manager, l leasing.Lease) {
+func (w *worker) askAgain(ctx context.Context, manager *leasing.Manager, l *leasing.Lease) {
 	ctx, back := w.waiting(ctx, l.Name(), true, 0, 0)
-	second, err := manager.TryAcquire(ctx, l.Name(), nil)
+	second, err := manager.TryAcquire(ctx, l.Name())
 	if back(err == nil, err); err == nil { // the first one was broken
 		_ = second.Release(context.WithoutCancel(ctx))
 	}
@@ -50,7 +50,7 @@ func (w *worker) settle() {
 }
 
 // renew is by hand, and not for long: the engine goes on either way.
-func (w *worker) renew(ctx context.Context, l leasing.Lease) {
+func (w *worker) renew(ctx context.Context, l *leasing.Lease) {
 	bound, cancel := context.WithTimeout(ctx, w.between(0.05, 0.5))
 	defer cancel()
 	called := w.clock.now()
@@ -58,7 +58,7 @@ func (w *worker) renew(ctx context.Context, l leasing.Lease) {
 }
 
 // heard enters what a lease has told its holder.
-func (w *worker) heard(ctx context.Context, one word, l leasing.Lease, err error) {
+func (w *worker) heard(ctx context.Context, one word, l *leasing.Lease, err error) {
 	one.Worker, one.Name, one.Claim, one.Return, one.Result = w.index, l.Name(), claimOf(l.ID()), w.clock.now(), resultOf(err)
 	one.Cut = errors.Is(ctx.Err(), context.Canceled)
 	if deadline, ok := ctx.Deadline(); ok {
@@ -70,7 +70,7 @@ func (w *worker) heard(ctx context.Context, one word, l leasing.Lease, err error
 }
 
 // hold works under a lease until it has had enough, run ends, or the lease does.
-func (w *worker) hold(work, run context.Context, manager leasing.Manager, l leasing.Lease, h *holdRecorder, usage usage) (crashed bool) {
+func (w *worker) hold(work, run context.Context, manager *leasing.Manager, l *leasing.Lease, h *holdRecorder, usage usage) (crashed bool) {
 	enough := time.NewTimer(usage.hold)
 	defer enough.Stop()
 	if usage.leaves {
@@ -140,11 +140,11 @@ func (w *worker) hold(work, run context.Context, manager leasing.Manager, l leas
 	}
 }
 
-func lost(l leasing.Lease) bool { return errors.Is(l.Err(), leasing.ErrLost) }
+func lost(l *leasing.Lease) bool { return errors.Is(l.Err(), leasing.ErrLost) }
 
 // afterLoss waits for the word that the lease is lost, and then writes once more as a
 // process does that was stopped between its check and its write.
-func (w *worker) afterLoss(run context.Context, l leasing.Lease, h *holdRecorder) {
+func (w *worker) afterLoss(run context.Context, l *leasing.Lease, h *holdRecorder) {
 	select {
 	case <-l.Done():
 		at := w.clock.now()
@@ -159,7 +159,7 @@ func (w *worker) afterLoss(run context.Context, l leasing.Lease, h *holdRecorder
 }
 
 // crash leaves without a word: the lease is not released, and runs out.
-func (w *worker) crash(run context.Context, manager leasing.Manager, h *holdRecorder) (crashed bool) {
+func (w *worker) crash(run context.Context, manager *leasing.Manager, h *holdRecorder) (crashed bool) {
 	if w.random.Float64() < 0.3 {
 		w.closePatiently(manager)
 		h.end(endingAbandoned)
@@ -173,7 +173,7 @@ func (w *worker) crash(run context.Context, manager leasing.Manager, h *holdReco
 }
 
 // write writes to the resource once, with the lease's token.
-func (w *worker) write(l leasing.Lease) {
+func (w *worker) write(l *leasing.Lease) {
 	bound, cancel := context.WithTimeout(context.Background(), w.options.Patience)
 	defer cancel()
 	one := write{Worker: w.index, Name: l.Name(), Claim: claimOf(l.ID()), Token: l.Token(), Call: w.clock.now(), Trusted: l.Err() == nil}
@@ -187,7 +187,7 @@ func (w *worker) write(l leasing.Lease) {
 
 // change looks at the lease, and mostly gives it other metadata first. The backend is asked
 // below the faults: what they hide from a manager is no lie of the backend's.
-func (w *worker) change(ctx context.Context, l leasing.Lease, m *metadata) {
+func (w *worker) change(ctx context.Context, l *leasing.Lease, m *metadata) {
 	if w.random.Float64() < 0.7 {
 		next := metadata(fmt.Sprint(w.random.IntN(1e6)))
 		called := w.clock.now()

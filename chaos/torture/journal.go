@@ -134,8 +134,8 @@ type holdRecorder struct {
 
 	mu    sync.Mutex
 	hold  hold
-	lease leasing.Lease // once there is one
-	heard time.Duration // when the lease's context ended; 0 if it has not
+	lease *leasing.Lease // once there is one
+	heard time.Duration  // when the lease's context ended; 0 if it has not
 }
 
 // observe is the lease's observer.
@@ -186,7 +186,7 @@ func (h *holdRecorder) failed(e leasing.Event) {
 }
 
 // begin is when the acquire has returned.
-func (h *holdRecorder) begin(l leasing.Lease) {
+func (h *holdRecorder) begin(l *leasing.Lease) {
 	h.change(func(t *hold) {
 		t.From, t.Claim, t.Token = h.clock.now(), claimOf(l.ID()), l.Token()
 		h.lease = l

@@ -29,7 +29,7 @@ func (w *worker) wired(ask func(ctx context.Context)) {
 
 // copyAcquire delivers an acquire of a lease once more, and late: for less time if it is held, and
 // else at once after its release, which the name remembers. What comes of that is given back.
-func (w *worker) copyAcquire(l leasing.Lease, held bool) {
+func (w *worker) copyAcquire(l *leasing.Lease, held bool) {
 	w.wired(func(ctx context.Context) {
 		record, err := w.below.Inspect(ctx, abstractions.InspectRequest{Name: l.Name()})
 		if err == nil && held == (record.Held && record.Fingerprint == abstractions.FingerprintOf(l.ID())) { // it may have been broken, and that forgotten
@@ -47,7 +47,7 @@ func (w *worker) again(ctx context.Context, name, id, owner string, held bool) {
 
 // copyRenewal delivers a renewal of a lease that is lost. A backend may still know it, and is not to end it any sooner:
 // its manager's requests, among which this is not, would not explain that.
-func (w *worker) copyRenewal(l leasing.Lease) {
+func (w *worker) copyRenewal(l *leasing.Lease) {
 	ttl := l.TTL()
 	if ttl == leasing.Infinite { // which only a backend that knows it no more has ended
 		ttl = max(w.options.TTL/2, w.options.least)

@@ -187,21 +187,21 @@ func (o Options) fit(c leasing.Capabilities) Options {
 	// longer than its TTL. Its first renewal comes at once, in no certain order with others.
 	o.infinite = c.Infinite && o.Process == nil && !o.Repeatable && !slices.ContainsFunc(o.Plan.Rules, func(r chaos.Rule) bool { return r.Fault.RunOut })
 	// An odd time: in virtual time what ends together ends in no certain order.
-	o.Manager.RequestTimeout = cmp.Or(o.Manager.RequestTimeout, max(time.Second, o.TTL)*107/100)
+	o.Manager.Tuning.RequestTimeout = cmp.Or(o.Manager.Tuning.RequestTimeout, max(time.Second, o.TTL)*107/100)
 	return o
 }
 
 // closeTimeout is how long a manager may take to close, and more: it releases within
 // a TTL.
 func (o Options) closeTimeout() time.Duration {
-	return 3*o.TTL + o.Manager.RequestTimeout + o.Patience
+	return 3*o.TTL + o.Manager.Tuning.RequestTimeout + o.Patience
 }
 
 // margin is what the managers take off a TTL before they trust it: so far clocks may differ
 // meanwhile.
 func (o *Options) margin(ttl time.Duration) time.Duration {
-	factor := cmp.Or(o.Manager.DriftFactor, 0.01) // the documented defaults
-	return time.Duration(math.Ceil(float64(ttl)*factor)) + cmp.Or(o.Manager.DriftFloor, 2*time.Millisecond)
+	factor := cmp.Or(o.Manager.Tuning.DriftFactor, 0.01) // the documented defaults
+	return time.Duration(math.Ceil(float64(ttl)*factor)) + cmp.Or(o.Manager.Tuning.DriftFloor, 2*time.Millisecond)
 }
 
 // Share makes an Options.Open of a provider that is its own backend, such as

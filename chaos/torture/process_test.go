@@ -48,7 +48,7 @@ func connected(t *testing.T, r *run, j job) (remote, *process, io.ReadWriteClose
 func memory(context.Context) (leasing.Provider, error) { return memlease.New(memlease.Options{}), nil }
 
 var aJob = job{Index: 3, Names: []string{"n"}, Options: portable{
-	TTL: time.Second, Patience: time.Second, Intensity: 1, Seed: 5, Manager: leasing.Options{TTL: time.Second, RequestTimeout: time.Second},
+	TTL: time.Second, Patience: time.Second, Intensity: 1, Seed: 5, Manager: leasing.Options{TTL: time.Second, Tuning: leasing.Tuning{RequestTimeout: time.Second}},
 }}
 
 // A worker process ends when it is told to, and when nobody is left to tell it.
@@ -229,7 +229,7 @@ func thisProgram(env ...string) *exec.Cmd {
 // working is a worker process that has begun to work.
 func working(t *testing.T, patience time.Duration, env ...string) *process {
 	t.Helper()
-	p := spawned(t, thisProgram(env...), Options{TTL: time.Second, Patience: patience, Manager: leasing.Options{TTL: time.Second, RequestTimeout: time.Second}})
+	p := spawned(t, thisProgram(env...), Options{TTL: time.Second, Patience: patience, Manager: leasing.Options{TTL: time.Second, Tuning: leasing.Tuning{RequestTimeout: time.Second}}})
 	require.Eventually(t, func() bool { return p.r.recording.progress().Operations > 0 }, time.Minute, time.Millisecond)
 	return p
 }
@@ -238,7 +238,7 @@ func working(t *testing.T, patience time.Duration, env ...string) *process {
 func TestWorkerProcessIsToldItsJob(t *testing.T) {
 	p := spawned(t, thisProgram(), Options{
 		Seed: 9, TTL: 2 * time.Second, Patience: 3 * time.Second,
-		Plan: chaos.TotalOutage(chaos.TotalOutageOptions{}), Manager: leasing.Options{DriftFactor: 0.25, Random: rand.Float64},
+		Plan: chaos.TotalOutage(chaos.TotalOutageOptions{}), Manager: leasing.Options{Tuning: leasing.Tuning{DriftFactor: 0.25, Random: rand.Float64}},
 	})
 	p.endFaults()
 	ctx, stop := context.WithCancel(t.Context())

@@ -25,7 +25,7 @@ func TestVirtualIsATestInVirtualTime_memory(t *testing.T) {
 
 // What is not needed to fail is left out: of the rules, the workers, the names and the time.
 func TestShrinkLeavesWhatIsNeeded(t *testing.T) {
-	options := torture.Options{Plan: chaos.FlakyNetwork(chaos.FlakyNetworkOptions{Seed: 3}), Seed: 7, For: minute, Names: 16, Manager: leasing.Options{DriftFactor: 0.25}}
+	options := torture.Options{Plan: chaos.FlakyNetwork(chaos.FlakyNetworkOptions{Seed: 3}), Seed: 7, For: minute, Names: 16, Manager: leasing.Options{Tuning: leasing.Tuning{DriftFactor: 0.25}}}
 	needs := func(o torture.Options) bool {
 		has := func(kind chaos.FaultKind) bool {
 			return slices.ContainsFunc(o.Plan.Rules, func(r chaos.Rule) bool { return r.Fault.Kind == kind })
@@ -84,7 +84,7 @@ func TestShrunkRunFailsAgain_memory(t *testing.T) {
 
 // A history that was saved is checked as the run was.
 func TestSavedHistoryIsVerifiedAgain_memory(t *testing.T) {
-	for _, report := range []*torture.Report{failed(t), under(t, "gray-failure", torture.Options{For: minute / 4, Manager: leasing.Options{DriftFactor: 0.02}})} {
+	for _, report := range []*torture.Report{failed(t), under(t, "gray-failure", torture.Options{For: minute / 4, Manager: leasing.Options{Tuning: leasing.Tuning{DriftFactor: 0.02}}})} {
 		var file bytes.Buffer
 		require.NoError(t, report.WriteHistory(&file))
 		again, err := torture.Verify(&file)

@@ -50,7 +50,7 @@ func TestNoCorrectProviderIsCaughtBySeed_memory(t *testing.T) {
 		options := torture.Options{
 			Plan: anyPlan(random, seed), Seed: seed, For: minute / 2, Repeatable: random.IntN(2) == 0,
 			Workers: 2 + random.IntN(10), Names: 1 << random.IntN(6), Intensity: []float64{1, 1, 5, 20}[random.IntN(4)],
-			Manager:        leasing.Options{RequestTimeout: time.Duration(random.IntN(3)) * 700 * ms},
+			Manager:        leasing.Options{Tuning: leasing.Tuning{RequestTimeout: time.Duration(random.IntN(3)) * 700 * ms}},
 			MaxSearchSteps: 1_000_000,
 		}
 		report := virtualAt(t, options, anyClock(random), nil)

@@ -95,7 +95,7 @@ func (v verification) verify(h *history) (violations []Violation, undecided []st
 		v.heedless = v.heedless || r.Fault.Heedless
 		v.reach = max(v.reach, r.Fault.Delay+r.Fault.Jitter)
 	}
-	v.reach += 2 * v.Manager.RequestTimeout
+	v.reach += 2 * v.Manager.Tuning.RequestTimeout
 	for _, n := range v.byName() {
 		for _, check := range checks {
 			if !check.strict || !v.AssumptionsBroken {

@@ -71,7 +71,7 @@ func (w *worker) run(ctx context.Context) (err error) {
 func (w *worker) useManager(ctx context.Context) error {
 	options := w.options.Manager
 	options.Owner = owner(w.index)
-	options.Random = w.jitter
+	options.Tuning.Random = w.jitter
 	manager, err := leasing.NewManager(w.lender, options)
 	if err != nil {
 		return err
@@ -110,7 +110,7 @@ func (w *worker) useManager(ctx context.Context) error {
 }
 
 // compete is one attempt to get a name and use it, or now and then several of them.
-func (w *worker) compete(ctx context.Context, manager leasing.Manager) (crashed bool) {
+func (w *worker) compete(ctx context.Context, manager *leasing.Manager) (crashed bool) {
 	pause(ctx, w.brief(0, 240*time.Millisecond))
 	switch {
 	case ctx.Err() != nil:
@@ -137,7 +137,7 @@ func (w *worker) compete(ctx context.Context, manager leasing.Manager) (crashed 
 const queueing = 20 * time.Millisecond
 
 // together wants some names at once, for a while.
-func (w *worker) together(ctx context.Context, manager leasing.Manager, names []int, hold time.Duration) {
+func (w *worker) together(ctx context.Context, manager *leasing.Manager, names []int, hold time.Duration) {
 	var all sync.WaitGroup
 	for n, i := range names {
 		all.Go(func() {
@@ -151,7 +151,7 @@ func (w *worker) together(ctx context.Context, manager leasing.Manager, names []
 }
 
 // attempt is one to get a name and use it.
-func (w *worker) attempt(ctx context.Context, manager leasing.Manager, name string, usage usage) (crashed bool) {
+func (w *worker) attempt(ctx context.Context, manager *leasing.Manager, name string, usage usage) (crashed bool) {
 	h := &holdRecorder{clock: w.clock, journal: w.journal, hold: hold{Worker: w.index, Name: name, Renews: !usage.forgetful && usage.most == 0, Most: usage.most}}
 	options := &leasing.AcquireOptions{
 		TTL: usage.ttl, Observer: h.observe, NoAutoRenew: usage.forgetful, MaxRenewals: usage.most, Metadata: usage.metadata.values(),
@@ -164,9 +164,9 @@ func (w *worker) attempt(ctx context.Context, manager leasing.Manager, name stri
 		leaves = min(w.between(0.01, 0.5), options.WaitLimit/2)
 	}
 	ctx, back := w.waiting(ctx, name, usage.try, options.WaitLimit, leaves)
-	var l leasing.Lease
+	var l *leasing.Lease
 	var failed error
-	work := func(work context.Context, lease leasing.Lease) error {
+	work := func(work context.Context, lease *leasing.Lease) error {
 		back(true, nil)
 		l = lease
 		h.begin(l)
@@ -187,7 +187,7 @@ func (w *worker) attempt(ctx context.Context, manager leasing.Manager, name stri
 		defer leave()
 		usage.leave = leave
 		var returned time.Duration
-		err := leasing.DoWith(caller, manager, name, options, func(ctx context.Context, lease leasing.Lease) error {
+		err := manager.With(*options).Do(caller, name, func(ctx context.Context, lease *leasing.Lease) error {
 			err := work(ctx, lease)
 			returned = w.clock.now()
 			return err
@@ -229,7 +229,7 @@ func (w *worker) waiting(ctx context.Context, name string, try bool, limit, leav
 	one := wait{Worker: w.index, Number: int(w.waits.Add(1)), Name: name, Try: try, From: w.clock.now()}
 	switch {
 	case try:
-		one.Bound = one.From + w.options.Manager.RequestTimeout
+		one.Bound = one.From + w.options.Manager.Tuning.RequestTimeout
 	case limit > 0:
 		one.Bound = one.From + limit
 	}

@@ -20,7 +20,7 @@ import (
 
 // held is a lease that says what it is told to.
 type held struct {
-	leasing.Lease
+	*leasing.Lease
 	err  error
 	done chan struct{}
 	ctx  context.Context // context.Background() if nil

@@ -200,7 +200,7 @@ func openForWorker(ctx context.Context) (leasing.Provider, error) {
 
 // backend is a provider and its manager.
 type backend struct {
-	leasing.Manager
+	*leasing.Manager
 	provider leasing.Provider
 }
 
@@ -213,7 +213,7 @@ func (a *app) open(ctx context.Context, options leasing.Options) (*backend, erro
 	if err != nil {
 		return nil, err
 	}
-	options.Owner, options.RequestTimeout, options.HealthTimeout = a.owner, a.timeout, a.timeout
+	options.Owner, options.Tuning.RequestTimeout, options.Tuning.HealthTimeout = a.owner, a.timeout, a.timeout
 	manager, err := leasing.NewManager(provider, options)
 	if err != nil {
 		return nil, errors.Join(err, provider.Close())

@@ -95,8 +95,8 @@ func (a *app) measure(ctx context.Context, length time.Duration, clients int, sh
 		group.Go(func() {
 			for problems[i] == nil && (len(cycles[i]) == 0 || time.Since(begin) < length) {
 				from := time.Now()
-				var lease leasing.Lease
-				if lease, problems[i] = b.Acquire(ctx, name, &leasing.AcquireOptions{WaitLimit: length + a.timeout}); problems[i] == nil {
+				var lease *leasing.Lease
+				if lease, problems[i] = b.With(leasing.AcquireOptions{WaitLimit: length + a.timeout}).Acquire(ctx, name); problems[i] == nil {
 					problems[i] = lease.Release(ctx)
 				}
 				cycles[i] = append(cycles[i], time.Since(from))

@@ -61,7 +61,7 @@ func (a *app) breakLease(ctx context.Context, b *backend, name string, options l
 			return err
 		}
 	}
-	result, err := b.Break(ctx, name, &options)
+	result, err := b.Break(ctx, name, options)
 	switch {
 	case errors.Is(err, leasing.ErrStale), err == nil && !result.WasHeld:
 		return &exitError{exitNo, fmt.Errorf("%s: the lease with token %d is over", name, options.IfToken)}

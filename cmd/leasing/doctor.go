@@ -145,7 +145,7 @@ func (d *doctor) latency(ctx context.Context, b *backend) bool {
 
 // rights goes through the life of a lease.
 func (d *doctor) rights(ctx context.Context, b *backend, name string) {
-	lease, err := b.TryAcquire(ctx, name, nil)
+	lease, err := b.TryAcquire(ctx, name)
 	if err != nil {
 		d.wrong("acquire", err)
 		return
@@ -163,13 +163,13 @@ func (d *doctor) rights(ctx context.Context, b *backend, name string) {
 	default:
 		d.clock(r.Now, before, time.Now())
 	}
-	if _, err := b.Break(ctx, name, &leasing.BreakOptions{IfToken: lease.Token(), Immediate: true, Reason: "leasing doctor"}); err != nil {
+	if _, err := b.Break(ctx, name, leasing.BreakOptions{IfToken: lease.Token(), Immediate: true, Reason: "leasing doctor"}); err != nil {
 		d.wrong("break", err)
 	}
 	if err := lease.Release(ctx); err != nil && !errors.Is(err, leasing.ErrLost) {
 		d.wrong("release", err)
 	}
-	again, err := b.TryAcquire(ctx, name, nil)
+	again, err := b.TryAcquire(ctx, name)
 	switch {
 	case err != nil:
 		d.wrong("acquire again", err)

@@ -87,7 +87,7 @@ func (w *work) over(code int, last bool) (over bool, with int) {
 const hookTime = time.Minute
 
 // stepDown runs the command of --on-lost.
-func (w *work) stepDown(lease leasing.Lease, command string, code int) {
+func (w *work) stepDown(lease *leasing.Lease, command string, code int) {
 	if strings.TrimSpace(command) == "" {
 		return
 	}

@@ -85,7 +85,7 @@ func (a *app) take(ctx context.Context, b *backend, name string, limit time.Dura
 }
 
 // printLease prints the ID of a lease, or all that identifies the lease.
-func (a *app) printLease(lease leasing.Lease) error {
+func (a *app) printLease(lease *leasing.Lease) error {
 	if a.output != "json" {
 		_, err := fmt.Fprintln(a.out, lease.ID())
 		return err

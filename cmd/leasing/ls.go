@@ -43,7 +43,7 @@ func first(args []string) string {
 // list reads all pages, in the order of names.
 func (a *app) list(ctx context.Context, b *backend, prefix string, free bool) ([]shown, error) {
 	records := []shown{}
-	for r, err := range b.List(ctx, &leasing.ListOptions{Prefix: prefix, HeldOnly: !free}) {
+	for r, err := range b.List(ctx, leasing.ListOptions{Prefix: prefix, HeldOnly: !free}) {
 		if err != nil {
 			return nil, err
 		}

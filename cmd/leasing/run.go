@@ -243,7 +243,7 @@ func (w *work) fit(f *runFlags) error {
 }
 
 // acquire takes the lease, or ends as a signal or the limit says.
-func (w *work) acquire(ctx context.Context, name string, limit time.Duration) (lease leasing.Lease, err error) {
+func (w *work) acquire(ctx context.Context, name string, limit time.Duration) (lease *leasing.Lease, err error) {
 	options := &leasing.AcquireOptions{
 		WaitLimit:     max(limit, 0),
 		AtLeast:       w.atLeast,
@@ -278,7 +278,7 @@ func (w *work) acquire(ctx context.Context, name string, limit time.Duration) (l
 const underVariable = "LEASING_UNDER"
 
 // environ is the command's environment.
-func (w *work) environ(lease leasing.Lease) []string {
+func (w *work) environ(lease *leasing.Lease) []string {
 	ours := map[string]string{
 		"LEASING_NAME":  lease.Name(),
 		"LEASING_TOKEN": strconv.FormatInt(lease.Token(), 10),
@@ -299,7 +299,7 @@ func (w *work) environ(lease leasing.Lease) []string {
 
 // nested returns an error if this process is part of a run that has the name: that run ends when this process has
 // ended, so the process would wait for itself.
-func (a *app) nested(ctx context.Context, m leasing.Manager, name string) error {
+func (a *app) nested(ctx context.Context, m *leasing.Manager, name string) error {
 	under := strings.Fields(os.Getenv(underVariable))
 	if len(under) == 0 {
 		return nil
@@ -330,7 +330,7 @@ func (w *work) pause(d time.Duration, done <-chan struct{}) {
 }
 
 // release gives the lease up, unless processes of the command are left.
-func (w *work) release(lease leasing.Lease) {
+func (w *work) release(lease *leasing.Lease) {
 	if w.kept {
 		return
 	}

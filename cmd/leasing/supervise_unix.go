@@ -61,7 +61,7 @@ func killMargin(ttl time.Duration) time.Duration { return min(ttl/20, 250*time.M
 // dead. All times are on the boot clock.
 type supervisor struct {
 	*work
-	lease     leasing.Lease
+	lease     *leasing.Lease
 	guard     int           // the outer guard's process ID. It is not waited for before end
 	group     int           // the inner guard's process ID, and that of the command's group; 0 before the command has started
 	command   int           // the command's process ID; 0 before it has started
@@ -83,7 +83,7 @@ const settleTime = time.Second
 
 // under runs the command, and returns when it has ended with all its descendants. It returns the exit
 // code, and the reason for one that is not the command's.
-func (w *work) under(lease leasing.Lease) (code int, err error) {
+func (w *work) under(lease *leasing.Lease) (code int, err error) {
 	if !w.ignored.has(unix.SIGTSTP) {
 		signal.Notify(w.signals, unix.SIGTSTP)
 		defer signal.Reset(unix.SIGTSTP)

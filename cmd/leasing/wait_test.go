@@ -31,7 +31,7 @@ func TestWaitInAnOutage(t *testing.T) {
 		t.Run(c.what, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				manager, provider := leasingtest.NewManager(t, leasing.Options{})
-				lease, err := manager.Acquire(t.Context(), "name", nil)
+				lease, err := manager.Acquire(t.Context(), "name")
 				require.NoError(t, err)
 				defer func() { _ = lease.Release(context.Background()) }()
 				provider.Use(func(ctx context.Context, call leasingtest.Call, apply func() error) error {

@@ -48,7 +48,7 @@ type named struct {
 func (n named) Token() int64 { return n.token }
 func (n named) Name() string { return n.name }
 
-var _ httpfence.Holder = leasing.Lease(nil)
+var _ httpfence.Holder = *leasing.Lease(nil)
 
 func request(ctx context.Context, t *testing.T) *http.Request {
 	t.Helper()

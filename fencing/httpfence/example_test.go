@@ -34,7 +34,7 @@ func ExampleHandler() {
 	client := &http.Client{Transport: &httpfence.Transport{}}
 	defer client.CloseIdleConnections()
 
-	upload := func(ctx context.Context, lease leasing.Lease) error {
+	upload := func(ctx context.Context, lease *leasing.Lease) error {
 		request, err := http.NewRequestWithContext(httpfence.WithLease(ctx, lease), http.MethodPut, server.URL, nil)
 		if err != nil {
 			return err
@@ -51,14 +51,14 @@ func ExampleHandler() {
 		return nil
 	}
 
-	paused, err := manager.Acquire(ctx, "reports/daily", nil)
+	paused, err := manager.Acquire(ctx, "reports/daily")
 	if err != nil {
 		panic(err)
 	}
-	if _, err := manager.Break(ctx, "reports/daily", &leasing.BreakOptions{Immediate: true}); err != nil {
+	if _, err := manager.Break(ctx, "reports/daily", leasing.BreakOptions{Immediate: true}); err != nil {
 		panic(err)
 	}
-	err = leasing.Do(ctx, manager, "reports/daily", upload) // under the lease's context
+	err = manager.Do(ctx, "reports/daily", upload) // under the lease's context
 	fmt.Println("the present holder:", err)
 
 	// The paused one wakes up. Its lease's context would stop it here, were it

@@ -22,7 +22,7 @@ func ExampleFence() {
 	if err != nil {
 		panic(err)
 	}
-	publish := func(ctx context.Context, lease leasing.Lease) error {
+	publish := func(ctx context.Context, lease *leasing.Lease) error {
 		if err := redis.Advance(ctx, fence, lease.Token()); err != nil {
 			return err
 		}
@@ -45,7 +45,7 @@ func ExampleFence_Run() {
 	if err != nil {
 		panic(err)
 	}
-	payOut := func(ctx context.Context, lease leasing.Lease, amount int64) (any, error) {
+	payOut := func(ctx context.Context, lease *leasing.Lease, amount int64) (any, error) {
 		keys := []string{"{ledger}:balance", "{ledger}:entries"}
 		return redis.Run(ctx, pay, "fence:{ledger}", lease.Token(), keys, amount)
 	}

@@ -26,7 +26,7 @@ func ExampleTable_Do() {
 	if err != nil {
 		panic(err)
 	}
-	closeDay := func(ctx context.Context, db *sql.DB, lease leasing.Lease) error {
+	closeDay := func(ctx context.Context, db *sql.DB, lease *leasing.Lease) error {
 		return table.Do(ctx, db, "ledger", lease.Token(), func(ctx context.Context, tx *sql.Tx) error {
 			_, err := tx.ExecContext(ctx, "UPDATE ledger SET open = false WHERE day = current_date")
 			return err

@@ -32,11 +32,11 @@ import (
 )
 
 // hosts are programs of the adapters' hosts. Each calls work under its lock.
-var hosts = map[string]func(ctx context.Context, m leasing.Manager, folder string, work func(context.Context)) error{
+var hosts = map[string]func(ctx context.Context, m *leasing.Manager, folder string, work func(context.Context)) error{
 	"goose": migrate, "certmagic": obtain, "gocron-elector": elect, "gocron-locker": lock, "controller-runtime": control,
 }
 
-func migrate(ctx context.Context, m leasing.Manager, folder string, work func(context.Context)) error {
+func migrate(ctx context.Context, m *leasing.Manager, folder string, work func(context.Context)) error {
 	db, err := sql.Open("sqlite3", "file:"+filepath.Join(folder, "app.db"))
 	if err != nil {
 		return err
@@ -76,7 +76,7 @@ func (i issuer) Issue(ctx context.Context, request *x509.CertificateRequest) (*c
 	return &certmagic.IssuedCertificate{Certificate: text.Bytes()}, err
 }
 
-func obtain(ctx context.Context, m leasing.Manager, folder string, work func(context.Context)) error {
+func obtain(ctx context.Context, m *leasing.Manager, folder string, work func(context.Context)) error {
 	var cache *certmagic.Cache
 	cache = certmagic.NewCache(certmagic.CacheOptions{
 		Logger: zap.NewNop(),
@@ -92,7 +92,7 @@ func obtain(ctx context.Context, m leasing.Manager, folder string, work func(con
 	return config.ObtainCertAsync(ctx, "example.com")
 }
 
-func elect(ctx context.Context, m leasing.Manager, _ string, work func(context.Context)) error {
+func elect(ctx context.Context, m *leasing.Manager, _ string, work func(context.Context)) error {
 	elector, err := gocronlease.NewElector(m, "app/scheduler")
 	if err != nil {
 		return err
@@ -101,7 +101,7 @@ func elect(ctx context.Context, m leasing.Manager, _ string, work func(context.C
 	return schedule(ctx, work, gocron.WithDistributedElector(elector))
 }
 
-func lock(ctx context.Context, m leasing.Manager, _ string, work func(context.Context)) error {
+func lock(ctx context.Context, m *leasing.Manager, _ string, work func(context.Context)) error {
 	return schedule(ctx, work, gocron.WithDistributedLocker(&gocronlease.Locker{Manager: m, Prefix: "app/job/"}))
 }
 
@@ -119,7 +119,7 @@ func schedule(ctx context.Context, work func(context.Context), option gocron.Sch
 }
 
 // control runs a manager of controller-runtime whose cluster has no server: nothing asks it.
-func control(ctx context.Context, m leasing.Manager, _ string, work func(context.Context)) error {
+func control(ctx context.Context, m *leasing.Manager, _ string, work func(context.Context)) error {
 	host, _ := os.Hostname()
 	retry, deadline, duration := time.Second, 3*time.Second, 6*time.Second
 	mgr, err := ctrl.NewManager(&rest.Config{Host: "127.0.0.1:1"}, ctrl.Options{

@@ -242,7 +242,7 @@ func newWorld(t *testing.T, options console.Options, late ...string) *world {
 	return w
 }
 
-func (w *world) manager(owner string) leasing.Manager {
+func (w *world) manager(owner string) *leasing.Manager {
 	w.t.Helper()
 	manager, err := leasing.NewManager(w.provider, leasing.Options{Owner: owner, TTL: time.Minute})
 	require.NoError(w.t, err)
@@ -254,9 +254,9 @@ func (w *world) manager(owner string) leasing.Manager {
 	return manager
 }
 
-func (w *world) hold(manager leasing.Manager, name string, options *leasing.AcquireOptions) leasing.Lease {
+func (w *world) hold(manager *leasing.Manager, name string, options *leasing.AcquireOptions) *leasing.Lease {
 	w.t.Helper()
-	lease, err := manager.TryAcquire(w.t.Context(), name, options)
+	lease, err := manager.With(*options).TryAcquire(w.t.Context(), name)
 	require.NoError(w.t, err)
 	return lease
 }

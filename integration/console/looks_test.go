@@ -18,7 +18,7 @@ import (
 // read. LEASING_TEST_SCREENSHOTS names a folder for the pictures.
 func looksWell(t *testing.T, browser context.Context) {
 	w := newWorld(t, console.Options{Access: token(t), AllowBreak: true}, "mail/outbox")
-	fleet := []leasing.Manager{w.manager("billing-7d9f8b6c4-x2kqp/1"), w.manager("worker-1.eu-west.example.com/4711"), w.manager("cron")}
+	fleet := []*leasing.Manager{w.manager("billing-7d9f8b6c4-x2kqp/1"), w.manager("worker-1.eu-west.example.com/4711"), w.manager("cron")}
 	for i, name := range []string{"billing/invoices/2026-11", "billing/dunning", "cluster/leader", "etl/orders/hourly", "etl/customers/nightly", "search/reindex", "migrations/schema", "reports/daily-maintenance", "cursor/events/shard-0", "cursor/events/shard-1", "cursor/events/shard-2", "a/" + strings.Repeat("very-long-name-", 12)} {
 		w.hold(fleet[i%len(fleet)], name, &leasing.AcquireOptions{TTL: time.Duration(i+1) * 20 * time.Second})
 	}
@@ -29,16 +29,16 @@ func looksWell(t *testing.T, browser context.Context) {
 		require.NoError(t, w.hold(fleet[1], "orders/export", nil).Release(t.Context()))
 	}
 	w.hold(fleet[2], "orders/export", nil)
-	_, err := fleet[0].Break(t.Context(), "orders/export", &leasing.BreakOptions{Immediate: true, Actor: "bob", Reason: "host was reclaimed"})
+	_, err := fleet[0].Break(t.Context(), "orders/export", leasing.BreakOptions{Immediate: true, Actor: "bob", Reason: "host was reclaimed"})
 	require.NoError(t, err)
 	w.hold(fleet[0], "orders/export", &leasing.AcquireOptions{TTL: time.Hour, Metadata: map[string]string{"host": "ip-10-1-2-3", "build": "2026.11.2", "progress": "41 of 96 files"}})
-	_, err = fleet[0].Break(t.Context(), "orders/export", &leasing.BreakOptions{Actor: "alice", Reason: "stuck on file 41 since noon; the pod is gone"})
+	_, err = fleet[0].Break(t.Context(), "orders/export", leasing.BreakOptions{Actor: "alice", Reason: "stuck on file 41 since noon; the pod is gone"})
 	require.NoError(t, err)
 
 	waiting, stop := context.WithCancel(t.Context())
 	defer stop()
-	for _, manager := range []leasing.Manager{fleet[0], w.manager("cron-2")} {
-		go func() { _, _ = manager.Acquire(waiting, "cluster/leader", nil) }()
+	for _, manager := range []*leasing.Manager{fleet[0], w.manager("cron-2")} {
+		go func() { _, _ = manager.Acquire(waiting, "cluster/leader") }()
 	}
 	require.True(t, eventually(func() bool { all, _ := fleet[0].Waiters(t.Context(), "cluster/leader"); return len(all) == 2 }))
 

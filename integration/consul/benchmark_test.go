@@ -40,7 +40,7 @@ func server(b *testing.B) (*consullease.Provider, *api.Client, string) {
 	return p, client, "bench/" + abstractions.NewID() + "/"
 }
 
-func manager(b *testing.B, p leasing.Provider) leasing.Manager {
+func manager(b *testing.B, p leasing.Provider) *leasing.Manager {
 	m, err := leasing.NewManager(p, leasing.Options{TTL: time.Minute})
 	require.NoError(b, err)
 	b.Cleanup(func() { require.NoError(b, m.Close(context.Background())) })
@@ -68,7 +68,7 @@ func BenchmarkCycle(b *testing.B) {
 	b.Run("lease", func(b *testing.B) {
 		m := manager(b, p)
 		for b.Loop() {
-			lease, err := m.TryAcquire(b.Context(), prefix+"lease", nil)
+			lease, err := m.TryAcquire(b.Context(), prefix+"lease")
 			require.NoError(b, err)
 			require.NoError(b, lease.Release(b.Context()))
 		}
@@ -104,9 +104,9 @@ func BenchmarkHandOff(b *testing.B) {
 		b.ReportMetric(float64(handed.Milliseconds())/float64(b.N), "ms/hand-off")
 	}
 	b.Run("lease", func(b *testing.B) {
-		of := func(m leasing.Manager) func() func() {
+		of := func(m *leasing.Manager) func() func() {
 			return func() func() {
-				lease, err := m.Acquire(b.Context(), prefix+"lease", nil)
+				lease, err := m.Acquire(b.Context(), prefix+"lease")
 				require.NoError(b, err)
 				return func() { require.NoError(b, lease.Release(b.Context())) }
 			}
@@ -181,7 +181,7 @@ func BenchmarkHeld(b *testing.B) {
 		m, err := leasing.NewManager(p, leasing.Options{TTL: time.Minute})
 		require.NoError(b, err)
 		hold(b, func(name string) (<-chan struct{}, func(), error) {
-			lease, err := m.TryAcquire(b.Context(), name, nil)
+			lease, err := m.TryAcquire(b.Context(), name)
 			if err != nil {
 				return nil, nil, err
 			}

@@ -272,8 +272,8 @@ func Example_redis() {
 	if err != nil {
 		panic(err)
 	}
-	publish := func(ctx context.Context, manager leasing.Manager) error {
-		return leasing.Do(ctx, manager, "reports/daily", func(ctx context.Context, lease leasing.Lease) error {
+	publish := func(ctx context.Context, manager *leasing.Manager) error {
+		return manager.Do(ctx, "reports/daily", func(ctx context.Context, lease *leasing.Lease) error {
 			err := checked.Set(ctx, fence, lease.Token(), "report", "text", 0)
 			if errors.Is(err, leasing.ErrStale) {
 				fmt.Println("a later holder was here; nothing was written")

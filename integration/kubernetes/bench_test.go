@@ -26,7 +26,7 @@ func BenchmarkCycle(b *testing.B) {
 		require.NoError(b, err)
 		name := "cycle-" + abstractions.NewID()
 		for b.Loop() {
-			lease, err := m.TryAcquire(b.Context(), name, nil)
+			lease, err := m.TryAcquire(b.Context(), name)
 			require.NoError(b, err)
 			require.NoError(b, lease.Release(b.Context()))
 		}
@@ -54,7 +54,7 @@ func BenchmarkHandOver(b *testing.B) {
 			m, err := leasing.NewManager(open(b, url), leasing.Options{TTL: ttl})
 			require.NoError(b, err)
 			return func(lead func(stop <-chan struct{})) {
-				require.NoError(b, leasing.Do(b.Context(), m, name, func(ctx context.Context, _ leasing.Lease) error { lead(ctx.Done()); return nil }))
+				require.NoError(b, m.Do(b.Context(), name, func(ctx context.Context, _ *leasing.Lease) error { lead(ctx.Done()); return nil }))
 				require.NoError(b, m.Close(context.WithoutCancel(b.Context())))
 			}
 		})

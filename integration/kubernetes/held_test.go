@@ -58,7 +58,7 @@ func BenchmarkHeld(b *testing.B) {
 			require.NoError(b, err)
 			var held sync.Map
 			hold(b, leases, programs, func(i int) (<-chan struct{}, error) {
-				lease, err := m.TryAcquire(b.Context(), fmt.Sprint("held-", i), nil)
+				lease, err := m.TryAcquire(b.Context(), fmt.Sprint("held-", i))
 				if err != nil {
 					return nil, err
 				}
@@ -66,7 +66,7 @@ func BenchmarkHeld(b *testing.B) {
 				return lease.Done(), nil
 			}, func() (writes int64) {
 				held.Range(func(_, lease any) bool {
-					writes += int64(lease.(leasing.Lease).Renewals())
+					writes += int64(lease.(*leasing.Lease).Renewals())
 					return true
 				})
 				return writes

@@ -267,7 +267,7 @@ func TestADeploymentMigratesPodByPod(t *testing.T) {
 		m, err := leasing.NewManager(open(t, text), leasing.Options{TTL: ttl})
 		require.NoError(t, err)
 		stops[i] = start(who, func(ctx context.Context) {
-			_ = leasing.Do(ctx, m, name, func(ctx context.Context, _ leasing.Lease) error { work(who)(ctx); return nil })
+			_ = m.Do(ctx, name, func(ctx context.Context, _ *leasing.Lease) error { work(who)(ctx); return nil })
 			_ = m.Close(context.WithoutCancel(ctx))
 		})
 		stop()

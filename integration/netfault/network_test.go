@@ -118,7 +118,7 @@ func shortest(p leasing.Provider) time.Duration {
 	return max(1500*time.Millisecond, p.Capabilities().MinTTL)
 }
 
-func (b *bed) manager(p leasing.Provider) leasing.Manager {
+func (b *bed) manager(p leasing.Provider) *leasing.Manager {
 	b.t.Helper()
 	manager, err := leasing.NewManager(p, leasing.Options{TTL: shortest(p)})
 	require.NoError(b.t, err)
@@ -132,10 +132,10 @@ func TestPartitionOfTheHolder(t *testing.T) {
 		t.Parallel() // it waits for a TTL
 		client := b.provider(b.behind)
 		holder, waiter := b.manager(client), b.manager(b.provider(b.direct))
-		lease, err := holder.Acquire(t.Context(), b.name, nil)
+		lease, err := holder.Acquire(t.Context(), b.name)
 		require.NoError(t, err)
 		b.set(netfault.Conditions{Partitioned: true})
-		next, err := waiter.Acquire(t.Context(), b.name, &leasing.AcquireOptions{WaitLimit: shortest(client) + patience})
+		next, err := waiter.With(leasing.AcquireOptions{WaitLimit: shortest(client) + patience}).Acquire(t.Context(), b.name)
 		require.NoError(t, err)
 		require.ErrorIs(t, lease.Err(), leasing.ErrLost, "before anybody else has the name")
 		require.Greater(t, next.Token(), lease.Token())
@@ -151,13 +151,13 @@ func TestWaiterWhoseConnectionIsDead(t *testing.T) {
 	onEach(t, func(t *testing.T, b *bed) {
 		t.Parallel() // it waits for a poll
 		holder, waiter := b.manager(b.provider(b.direct)), b.manager(b.provider(b.behind))
-		lease, err := holder.Acquire(t.Context(), b.name, nil)
+		lease, err := holder.Acquire(t.Context(), b.name)
 		require.NoError(t, err)
 		got := make(chan error, 1)
 		asked, ask := context.WithCancel(t.Context())
 		go func() {
 			ask()
-			next, err := waiter.Acquire(t.Context(), b.name, nil)
+			next, err := waiter.Acquire(t.Context(), b.name)
 			if err == nil {
 				err = next.Release(t.Context())
 			}

@@ -59,7 +59,7 @@ func TestTheRules(t *testing.T) {
 
 // process is one of a fleet: a manager of its own, measured under an address of its own.
 type process struct {
-	leasing.Manager
+	*leasing.Manager
 	meters  *sdkmetric.MeterProvider
 	metrics string // the address
 }
@@ -220,7 +220,7 @@ func TestTheRulesAndTheDashboardOnALiveFleet(t *testing.T) {
 	leads := func(p *process, name string) {
 		working.Go(func() {
 			for ctx.Err() == nil {
-				_ = leasing.Do(ctx, p, name, func(ctx context.Context, _ leasing.Lease) error { <-ctx.Done(); return ctx.Err() })
+				_ = p.Do(ctx, name, func(ctx context.Context, _ *leasing.Lease) error { <-ctx.Done(); return ctx.Err() })
 			}
 		})
 	}
@@ -232,7 +232,7 @@ func TestTheRulesAndTheDashboardOnALiveFleet(t *testing.T) {
 	}
 	working.Go(func() {
 		every(ctx, 50*time.Millisecond, func() {
-			_ = leasing.TryDo(ctx, fleet[1], "jobs/short", nil, func(context.Context, leasing.Lease) error { return nil })
+			_ = fleet[1].TryDo(ctx, "jobs/short", func(context.Context, *leasing.Lease) error { return nil })
 		})
 	})
 	require.Eventually(t, func() bool {
@@ -245,7 +245,7 @@ func TestTheRulesAndTheDashboardOnALiveFleet(t *testing.T) {
 	thrash, stop := context.WithCancel(ctx)
 	working.Go(func() {
 		every(thrash, 300*time.Millisecond, func() {
-			_, _ = fleet[2].Break(thrash, "leaders/0", &leasing.BreakOptions{Immediate: true, Reason: "a test"})
+			_, _ = fleet[2].Break(thrash, "leaders/0", leasing.BreakOptions{Immediate: true, Reason: "a test"})
 			_ = fencing.Check("r", 1, 2)
 		})
 	})
@@ -256,7 +256,7 @@ func TestTheRulesAndTheDashboardOnALiveFleet(t *testing.T) {
 	stop()
 	unsubscribe()
 
-	elsewhere, err := operator.Acquire(ctx, "leaderless/one", nil)
+	elsewhere, err := operator.Acquire(ctx, "leaderless/one")
 	require.NoError(t, err)
 	leads(fleet[0], "leaderless/one")
 	w.fires("LeasingNobodyHolds")

@@ -90,7 +90,7 @@ func work(config string) error {
 	if err != nil {
 		return err
 	}
-	manager, err := leasing.NewManager(provider, leasing.Options{TTL: ttl, RequestTimeout: 5 * time.Second})
+	manager, err := leasing.NewManager(provider, leasing.Options{TTL: ttl, Tuning: leasing.Tuning{RequestTimeout: 5 * time.Second}})
 	if err != nil {
 		return err
 	}
@@ -99,7 +99,7 @@ func work(config string) error {
 		return err
 	}
 	for {
-		lease, err := manager.Acquire(ctx, leaseName, nil)
+		lease, err := manager.Acquire(ctx, leaseName)
 		if err != nil {
 			return err
 		}
@@ -116,7 +116,7 @@ type worker struct {
 // lead works for a while, or until it notices that the lease is lost, and is
 // rude about it: it writes on no matter what the lease says, as a process does
 // that was paused between the check and the write.
-func (w worker) lead(lease leasing.Lease) {
+func (w worker) lead(lease *leasing.Lease) {
 	enough := time.After(time.Duration(1+rand.IntN(4)) * time.Second)
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()

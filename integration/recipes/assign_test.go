@@ -61,7 +61,7 @@ func share(description []byte) error {
 	}
 	worker, err := assign.New(m, assign.Options{
 		Name: "orders", Partitions: a.Partitions, Worker: a.Worker,
-		Work: func(ctx context.Context, partition string, lease leasing.Lease) error {
+		Work: func(ctx context.Context, partition string, lease *leasing.Lease) error {
 			tell(assignment{Partition: partition, Token: lease.Token()})
 			<-ctx.Done()
 			tell(assignment{Partition: partition, Token: lease.Token(), Ended: true, Moved: errors.Is(context.Cause(ctx), assign.ErrMoved)})

@@ -75,14 +75,14 @@ var held = []string{"a", "b", "c", "d"}
 
 // forced runs a test on each database whose history is written with the change, with leases that
 // are held.
-func forced(t *testing.T, test func(t *testing.T, at string, p leasing.Provider, leases []leasing.Lease, records []leasing.Record)) {
+func forced(t *testing.T, test func(t *testing.T, at string, p leasing.Provider, leases []*leasing.Lease, records []leasing.Record)) {
 	onEach(t, map[string]backend{"sqlite": sqlite, "postgres": postgres}, func(t *testing.T, at, _ string) {
 		at = with(at, "history=true")
 		p := provider(t, at)
 		worker := manager(t, p, leasing.Options{Owner: "w1", TTL: time.Minute})
-		var leases []leasing.Lease
+		var leases []*leasing.Lease
 		for _, name := range held {
-			l, err := worker.Acquire(t.Context(), name, nil)
+			l, err := worker.Acquire(t.Context(), name)
 			require.NoError(t, err)
 			t.Cleanup(func() { _ = l.Release(context.Background()) })
 			leases = append(leases, l)
@@ -96,7 +96,7 @@ func forced(t *testing.T, test func(t *testing.T, at string, p leasing.Provider,
 
 // requireBroken checks of each name whether it is broken: in its history, once and with actor and reason, and by
 // the answer to its holder's renewal. What isn't broken is still held.
-func requireBroken(t *testing.T, p leasing.Provider, leases []leasing.Lease, broken ...string) {
+func requireBroken(t *testing.T, p leasing.Provider, leases []*leasing.Lease, broken ...string) {
 	t.Helper()
 	reader, keeps := abstractions.As[abstractions.HistoryReader](p)
 	require.True(t, keeps)
@@ -126,7 +126,7 @@ func TestForcedReleaseIsFinishedAfterItsProcessWasKilled(t *testing.T) {
 	for _, applied := range []bool{false, true} {
 		for _, immediate := range []bool{false, true} {
 			t.Run(fmt.Sprintf("applied=%v,immediate=%v", applied, immediate), func(t *testing.T) {
-				forced(t, func(t *testing.T, at string, p leasing.Provider, leases []leasing.Lease, records []leasing.Record) {
+				forced(t, func(t *testing.T, at string, p leasing.Provider, leases []*leasing.Lease, records []leasing.Record) {
 					const dies = 2
 					process := start(t, "", "operate", operator{At: at, Records: records, Immediate: immediate, Dies: dies, Applied: applied})
 					ctx, cancel := context.WithTimeout(t.Context(), atMost)
@@ -139,10 +139,10 @@ func TestForcedReleaseIsFinishedAfterItsProcessWasKilled(t *testing.T) {
 					requireBroken(t, p, leases, broken...)
 
 					again := manager(t, p, leasing.Options{Owner: "ada"})
-					var theirs leasing.Lease
+					var theirs *leasing.Lease
 					if immediate { // somebody else has the first one by now
 						var err error
-						theirs, err = manager(t, p, leasing.Options{Owner: "w2"}).Acquire(t.Context(), held[0], nil)
+						theirs, err = manager(t, p, leasing.Options{Owner: "w2"}).Acquire(t.Context(), held[0])
 						require.NoError(t, err)
 						defer theirs.Release(context.Background())
 					}
@@ -170,7 +170,7 @@ func TestForcedReleaseIsFinishedAfterItsProcessWasKilled(t *testing.T) {
 func TestForcedReleaseIsFinishedAfterItsConnectionFailed(t *testing.T) {
 	for _, applied := range []bool{false, true} {
 		t.Run(fmt.Sprintf("applied=%v", applied), func(t *testing.T) {
-			forced(t, func(t *testing.T, _ string, p leasing.Provider, leases []leasing.Lease, records []leasing.Record) {
+			forced(t, func(t *testing.T, _ string, p leasing.Provider, leases []*leasing.Lease, records []leasing.Record) {
 				fail := func(n int, send func()) error {
 					if n != 1 || applied {
 						send()

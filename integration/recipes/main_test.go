@@ -136,7 +136,7 @@ func provider(t *testing.T, at string) leasing.Provider {
 	return p
 }
 
-func manager(t *testing.T, p leasing.Provider, options leasing.Options) leasing.Manager {
+func manager(t *testing.T, p leasing.Provider, options leasing.Options) *leasing.Manager {
 	t.Helper()
 	m, err := leasing.NewManager(p, options)
 	require.NoError(t, err)

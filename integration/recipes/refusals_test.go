@@ -41,17 +41,17 @@ func TestTrap_T187_AnElectionLivesThroughARefusal(t *testing.T) {
 			g := open(t)
 			name := "elections/" + rand.Text()
 			leader := manager(t, provider(t, g.url), leasing.Options{RaiseToMinTTL: true})
-			standby := manager(t, provider(t, g.url), leasing.Options{TTL: 6 * time.Second, RefusalTimeout: 7 * time.Second, RaiseToMinTTL: true, MaxPoll: 500 * time.Millisecond})
-			hasty := manager(t, provider(t, g.url), leasing.Options{RefusalTimeout: time.Second, RaiseToMinTTL: true, MaxPoll: 100 * time.Millisecond})
-			held, err := leader.TryAcquire(t.Context(), name, nil)
+			standby := manager(t, provider(t, g.url), leasing.Options{TTL: 6 * time.Second, RefusalTimeout: 7 * time.Second, RaiseToMinTTL: true, Tuning: leasing.Tuning{MaxPoll: 500 * time.Millisecond}})
+			hasty := manager(t, provider(t, g.url), leasing.Options{RefusalTimeout: time.Second, RaiseToMinTTL: true, Tuning: leasing.Tuning{MaxPoll: 100 * time.Millisecond}})
+			held, err := leader.TryAcquire(t.Context(), name)
 			require.NoError(t, err)
 
 			ctx, end := context.WithTimeout(t.Context(), atMost)
 			defer end()
-			elected := make(chan leasing.Lease, 1)
+			elected := make(chan *leasing.Lease, 1)
 			ended := make(chan error, 1)
 			go func() {
-				ended <- election.Run(ctx, standby, election.Options{Name: name, OnElected: func(ctx context.Context, l leasing.Lease) error {
+				ended <- election.Run(ctx, standby, election.Options{Name: name, OnElected: func(ctx context.Context, l *leasing.Lease) error {
 					elected <- l
 					<-ctx.Done()
 					return nil
@@ -61,14 +61,14 @@ func TestTrap_T187_AnElectionLivesThroughARefusal(t *testing.T) {
 				time.Sleep(10 * time.Millisecond)
 			}
 			g.refuse()
-			_, err = hasty.Acquire(ctx, name, nil)
+			_, err = hasty.Acquire(ctx, name)
 			require.ErrorIs(t, err, leasing.ErrDenied)
 			require.ErrorContains(t, err, "no other answer for 1s")
 			require.NotEqual(t, leasing.Healthy, standby.Health(ctx).Status)
 			time.Sleep(3 * time.Second) // the refusal lasts, however long this takes
 			g.allow()
 			require.NoError(t, held.Release(ctx))
-			var lease leasing.Lease
+			var lease *leasing.Lease
 			select {
 			case lease = <-elected:
 			case err := <-ended:

@@ -183,7 +183,7 @@ func TestRedisConnectionIsSignedInAgain(t *testing.T) {
 // waiter, whose subscription is ended too, gets the name when it is free.
 func TestTrap_T48_RedisLeaseOutlivesItsToken(t *testing.T) {
 	b := newBed(t)
-	open := func() leasing.Manager {
+	open := func() *leasing.Manager {
 		p, err := redislease.Open(t.Context(), redislease.Options{Client: b.client(), Prefix: "redisauth-" + b.user()})
 		require.NoError(t, err)
 		m, err := leasing.NewManager(p, leasing.Options{TTL: 3 * time.Second})
@@ -195,15 +195,15 @@ func TestTrap_T48_RedisLeaseOutlivesItsToken(t *testing.T) {
 		return m
 	}
 	holder, waiter := open(), open()
-	lease, err := holder.Acquire(t.Context(), "name", nil)
+	lease, err := holder.Acquire(t.Context(), "name")
 	require.NoError(t, err)
 	type result struct {
-		lease leasing.Lease
+		lease *leasing.Lease
 		err   error
 	}
 	next := make(chan result, 1)
 	go func() {
-		l, err := waiter.Acquire(t.Context(), "name", nil)
+		l, err := waiter.Acquire(t.Context(), "name")
 		next <- result{l, err}
 	}()
 	require.Eventually(t, func() bool { return lease.Renewals() > 0 }, patience, 10*time.Millisecond)

@@ -36,15 +36,15 @@ func TestTheSDKSeesEveryInstrument(t *testing.T) {
 			TracerProvider: tracers,
 		})
 		ctx, caller := tracers.Tracer("test").Start(t.Context(), "caller")
-		lease, err := m.Acquire(ctx, "jobs/report/1", nil)
+		lease, err := m.Acquire(ctx, "jobs/report/1")
 		require.NoError(t, err)
-		_, err = m.Acquire(ctx, "jobs/report/1", &leasing.AcquireOptions{WaitLimit: time.Second})
+		_, err = m.With(leasing.AcquireOptions{WaitLimit: time.Second}).Acquire(ctx, "jobs/report/1")
 		require.ErrorIs(t, err, leasing.ErrHeld)
 		p.Use(leasingtest.Fail(leasingtest.Renew, 1, errors.New("reset")))
 		time.Sleep(time.Minute)
 		leasingtest.Lose(t, p, lease, leasing.LostTaken)
 		m.Subscribe(func(leasing.Event) { panic("observer") })
-		other, err := m.Acquire(ctx, "jobs/report/2", nil)
+		other, err := m.Acquire(ctx, "jobs/report/2")
 		require.NoError(t, err)
 		require.NoError(t, other.Release(ctx))
 		caller.End()
@@ -130,7 +130,7 @@ func TestGaugesTellOfAManagerUntilItIsClosed(t *testing.T) {
 		up := func() string { return collected(t, reader, "leasing.backend.up")["memory"] }
 		oldest := func() string { return collected(t, reader, "leasing.waiters.oldest")["memory"] }
 		require.Equal(t, "1", up())
-		lease, err := m.TryAcquire(t.Context(), "jobs/1", nil)
+		lease, err := m.TryAcquire(t.Context(), "jobs/1")
 		require.NoError(t, err)
 		mended := p.Use(leasingtest.Fail(leasingtest.Renew, leasingtest.Always, errors.New("reset")))
 		require.Error(t, lease.Renew(t.Context()))
@@ -140,9 +140,9 @@ func TestGaugesTellOfAManagerUntilItIsClosed(t *testing.T) {
 		require.Equal(t, "1", up())
 
 		require.Equal(t, "0", oldest())
-		waited := make(chan leasing.Lease)
+		waited := make(chan *leasing.Lease)
 		go func() {
-			lease, _ := m.Acquire(t.Context(), "jobs/1", nil)
+			lease, _ := m.Acquire(t.Context(), "jobs/1")
 			waited <- lease
 		}()
 		time.Sleep(time.Minute)
@@ -163,9 +163,9 @@ func TestManyNamesOfOneComponentAreFewSeries(t *testing.T) {
 		reader := sdkmetric.NewManualReader()
 		m, p := leasingtest.NewManager(t, leasing.Options{MeterProvider: sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader))})
 		p.Use(leasingtest.Fail(leasingtest.Renew, 3, errors.New("reset")))
-		var leases []leasing.Lease
+		var leases []*leasing.Lease
 		for i := range 10_000 {
-			lease, err := m.Acquire(t.Context(), fmt.Sprintf("orders/%d", i), nil)
+			lease, err := m.Acquire(t.Context(), fmt.Sprintf("orders/%d", i))
 			require.NoError(t, err)
 			leases = append(leases, lease)
 		}

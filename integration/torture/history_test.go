@@ -300,7 +300,7 @@ func quarrel(t *testing.T, p leasing.Provider, observer leasing.Observer) (told 
 		defer mu.Unlock()
 		told = append(told, abstractions.NamedEntry{Name: e.Name, HistoryEntry: entry})
 	}
-	manage := func(owner string) leasing.Manager {
+	manage := func(owner string) *leasing.Manager {
 		m, err := leasing.NewManager(p, leasing.Options{Owner: owner, TTL: 500 * time.Millisecond})
 		require.NoError(t, err)
 		m.Subscribe(observe)
@@ -310,13 +310,13 @@ func quarrel(t *testing.T, p leasing.Provider, observer leasing.Observer) (told 
 	defer stop()
 	ctx := t.Context() // no request is cut short
 	var workers sync.WaitGroup
-	var managers []leasing.Manager
+	var managers []*leasing.Manager
 	for range 4 {
 		m := manage("worker")
 		managers = append(managers, m)
 		workers.Go(func() {
 			for n := 0; quarreling.Err() == nil; n++ {
-				l, err := m.Acquire(ctx, []string{"a", "b", "c"}[n%3], &leasing.AcquireOptions{NoAutoRenew: true})
+				l, err := m.With(leasing.AcquireOptions{NoAutoRenew: true}).Acquire(ctx, []string{"a", "b", "c"}[n%3])
 				switch {
 				case err != nil:
 				case n%4 == 0:

@@ -49,7 +49,7 @@ func TestTrap_T48_BlobLeaseOutlivesItsToken(t *testing.T) {
 		require.NoError(t, err)
 		t.Cleanup(func() { require.NoError(t, p.Close()) })
 		m := managerOf(t, p, leasing.Options{TTL: minTTL, RenewCadence: 500 * time.Millisecond})
-		lease, err := m.TryAcquire(t.Context(), "n", nil)
+		lease, err := m.TryAcquire(t.Context(), "n")
 		require.NoError(t, err)
 		require.Eventually(t, func() bool { return len(tokens.Issued()) >= 2 }, time.Minute, 10*time.Millisecond)
 		before := lease.Renewals()

@@ -297,7 +297,7 @@ func TestTrap_T16_BlobHalfABreakUnderAManager(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
 	m := managerOf(t, b.Provider, leasing.Options{})
-	held, err := m.TryAcquire(t.Context(), "n", &abstractions.AcquireOptions{TTL: abstractions.Infinite, RenewCadence: 500 * time.Millisecond})
+	held, err := m.With(abstractions.AcquireOptions{TTL: abstractions.Infinite, RenewCadence: 500 * time.Millisecond}).TryAcquire(t.Context(), "n")
 	require.NoError(t, err)
 	require.Eventually(t, func() bool { return b.look("n").infinite && held.Renewals() > 1 }, 30*time.Second, 100*time.Millisecond)
 	b.breaksHalfWay("n", time.Second)

@@ -37,7 +37,7 @@ func Example() {
 	}
 	defer manager.Close(ctx)
 
-	err = leasing.Do(ctx, manager, "jobs/daily-maintenance", func(ctx context.Context, lease abstractions.Lease) error {
+	err = manager.Do(ctx, "jobs/daily-maintenance", func(ctx context.Context, lease *leasing.Lease) error {
 		fmt.Println("working under", lease.Name())
 		return nil
 	})

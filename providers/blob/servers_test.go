@@ -22,7 +22,7 @@ func (f *fenced) write(token int64) bool {
 	return true
 }
 
-func managerOf(t testing.TB, p abstractions.Provider, o leasing.Options) abstractions.Manager {
+func managerOf(t testing.TB, p abstractions.Provider, o leasing.Options) *leasing.Manager {
 	t.Helper()
 	m, err := leasing.NewManager(p, o)
 	require.NoError(t, err)
@@ -41,13 +41,13 @@ func TestBlobServiceThatLostItsDataUnderAHolder(t *testing.T) {
 	server := StartAzurite(t)
 	b := bedOf(t, Options{ConnectionString: server.ConnectionString(), Container: newContainer(), Create: true})
 	m := managerOf(t, b, leasing.Options{TTL: minTTL})
-	lease, err := m.TryAcquire(t.Context(), "n", nil)
+	lease, err := m.TryAcquire(t.Context(), "n")
 	require.NoError(t, err)
 	var resource fenced
 	require.True(t, resource.write(lease.Token()))
 	server.Restart()
 	other, _ := b.process()
-	next, err := managerOf(t, other, leasing.Options{}).Acquire(t.Context(), "n", nil)
+	next, err := managerOf(t, other, leasing.Options{}).Acquire(t.Context(), "n")
 	require.NoError(t, err)
 	require.Greater(t, next.Token(), lease.Token())
 	require.True(t, resource.write(next.Token()))
@@ -78,8 +78,8 @@ func TestBlobServiceThatFreezes(t *testing.T) {
 	t.Parallel()
 	server := StartAzurite(t)
 	b := bedOn(t, server)
-	m := managerOf(t, b, leasing.Options{TTL: minTTL, RequestTimeout: time.Second})
-	lease, err := m.TryAcquire(t.Context(), "n", &abstractions.AcquireOptions{RenewCadence: time.Second})
+	m := managerOf(t, b, leasing.Options{TTL: minTTL, Tuning: leasing.Tuning{RequestTimeout: time.Second}})
+	lease, err := m.With(abstractions.AcquireOptions{RenewCadence: time.Second}).TryAcquire(t.Context(), "n")
 	require.NoError(t, err)
 	server.Pause()
 	<-time.After(3 * time.Second)
@@ -93,7 +93,7 @@ func TestBlobServiceThatFreezes(t *testing.T) {
 	requireLost(t, context.Cause(lease.Context()), abstractions.LostExpired)
 	server.Resume()
 	other, _ := b.process()
-	next, err := managerOf(t, other, leasing.Options{}).Acquire(t.Context(), "n", nil)
+	next, err := managerOf(t, other, leasing.Options{}).Acquire(t.Context(), "n")
 	require.NoError(t, err)
 	require.Greater(t, next.Token(), lease.Token())
 	require.NoError(t, next.Release(t.Context()))
@@ -176,10 +176,10 @@ func TestBlobWaiterOutlivesAnOutage(t *testing.T) {
 	b := bedOf(t, Options{ConnectionString: server.ConnectionString(), Container: newContainer(), Create: true})
 	g := b.take("n", "a")
 	other, _ := b.process()
-	m := managerOf(t, other, leasing.Options{MaxPoll: 200 * time.Millisecond})
+	m := managerOf(t, other, leasing.Options{Tuning: leasing.Tuning{MaxPoll: 200 * time.Millisecond}})
 	got := make(chan error, 1)
 	go func() {
-		lease, err := m.Acquire(t.Context(), "n", nil)
+		lease, err := m.Acquire(t.Context(), "n")
 		if err == nil && lease.Token() <= g.Token {
 			err = abstractions.ErrStale
 		}
@@ -210,10 +210,10 @@ func TestBlobManagersTakeTurns(t *testing.T) {
 	const managers, rounds = 6, 5
 	for range managers {
 		p, _ := b.process()
-		m := managerOf(t, p, leasing.Options{TTL: minTTL, MinPoll: 10 * time.Millisecond, MaxPoll: 100 * time.Millisecond})
+		m := managerOf(t, p, leasing.Options{TTL: minTTL, Tuning: leasing.Tuning{MinPoll: 10 * time.Millisecond, MaxPoll: 100 * time.Millisecond}})
 		go func() {
 			for range rounds {
-				errs <- leasing.Do(t.Context(), m, "n", func(_ context.Context, lease abstractions.Lease) error {
+				errs <- m.Do(t.Context(), "n", func(_ context.Context, lease *leasing.Lease) error {
 					mu.Lock()
 					defer mu.Unlock()
 					if lease.Token() <= resource.latest || !resource.write(lease.Token()) {

@@ -168,9 +168,9 @@ func TestRenewalsGoOnThroughAnElection(t *testing.T) {
 			m, err := leasing.NewManager(behind, leasing.Options{TTL: 2 * time.Minute, RenewCadence: cadence})
 			require.NoError(t, err)
 			defer func() { require.NoError(t, m.Close(context.WithoutCancel(t.Context()))) }()
-			var held [leases]leasing.Lease
+			var held [leases]*leasing.Lease
 			for i := range held {
-				held[i], err = m.Acquire(t.Context(), fmt.Sprint("election/", i), nil)
+				held[i], err = m.Acquire(t.Context(), fmt.Sprint("election/", i))
 				require.NoError(t, err)
 			}
 			renewed := func(ctx context.Context) error { // each, twice more: the second was sent after this was asked
@@ -193,7 +193,7 @@ func TestRenewalsGoOnThroughAnElection(t *testing.T) {
 				return nil
 			}
 			rival := open(t, c.agents[theirs])
-			take := func(ctx context.Context, lease leasing.Lease) (abstractions.Grant, error) {
+			take := func(ctx context.Context, lease *leasing.Lease) (abstractions.Grant, error) {
 				ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 				defer cancel()
 				return rival.Acquire(ctx, wish(lease.Name(), time.Minute))

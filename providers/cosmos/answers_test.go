@@ -74,11 +74,11 @@ func redirect(status int) *foreign {
 func twoHolders(t *testing.T, b *bed, instead *foreign) *gateway {
 	behind, gate := b.behind()
 	first := managerOf(t, behind, leasing.Options{TTL: 6 * time.Second})
-	lease, err := first.TryAcquire(t.Context(), "n", nil)
+	lease, err := first.TryAcquire(t.Context(), "n")
 	require.NoError(t, err)
 	gate.instead.Store(instead)
 	second := managerOf(t, b.Provider, leasing.Options{TTL: 6 * time.Second})
-	next, err := second.Acquire(t.Context(), "n", nil)
+	next, err := second.Acquire(t.Context(), "n")
 	require.NoError(t, err)
 	require.Error(t, lease.Err(), "two holders: %v", instead)
 	require.Greater(t, next.Token(), lease.Token())
@@ -121,7 +121,7 @@ func TestTrap_T116_CosmosRefusalsOfOthersAreNoneOfTheService(t *testing.T) {
 		}
 		inBubble(t, func(t *testing.T, b *bed) {
 			behind, gate := b.behind()
-			lease, err := managerOf(t, behind, leasing.Options{TTL: 6 * time.Second}).TryAcquire(t.Context(), "n", nil)
+			lease, err := managerOf(t, behind, leasing.Options{TTL: 6 * time.Second}).TryAcquire(t.Context(), "n")
 			require.NoError(t, err)
 			gate.instead.Store(html(status))
 			time.Sleep(3 * time.Second) // a renewal fails meanwhile

@@ -31,7 +31,7 @@ func TestEachAuthModeKeepsALease(t *testing.T) {
 		defer service.Close()
 		p := openTest(t, Options{Endpoint: service.URL, Auth: options, Database: testDatabase, Container: testContainer})
 		m := managerOf(t, p, leasing.Options{})
-		lease, err := m.TryAcquire(t.Context(), "n", &abstractions.AcquireOptions{TTL: time.Minute, RenewCadence: 500 * time.Millisecond})
+		lease, err := m.With(abstractions.AcquireOptions{TTL: time.Minute, RenewCadence: 500 * time.Millisecond}).TryAcquire(t.Context(), "n")
 		require.NoError(t, err)
 		require.Eventually(t, func() bool { return len(server.Issued()) >= 3 && lease.Renewals() >= 4 }, time.Minute, 10*time.Millisecond)
 		require.NoError(t, lease.Err())
@@ -40,13 +40,13 @@ func TestEachAuthModeKeepsALease(t *testing.T) {
 }
 
 // held runs a lease whose tokens are those of a server in the bubble.
-func held(t *testing.T, life time.Duration, test func(t *testing.T, server *authtest.Server, account *cosmostest.Account, lease abstractions.Lease)) {
+func held(t *testing.T, life time.Duration, test func(t *testing.T, server *authtest.Server, account *cosmostest.Account, lease *leasing.Lease)) {
 	synctest.Test(t, func(t *testing.T) {
 		server := authtest.StartInMemory(t)
 		server.SetLifetime(life)
 		b := newBed(t, cosmostest.Options{Token: func(token string) error { return server.Check(token, "http://localhost") }})
 		p := b.process(func(o *Options) { o.Key, o.Auth = "", server.ClientSecret() })
-		lease, err := managerOf(t, p, leasing.Options{}).TryAcquire(t.Context(), "n", nil)
+		lease, err := managerOf(t, p, leasing.Options{}).TryAcquire(t.Context(), "n")
 		require.NoError(t, err)
 		test(t, server, b.account, lease)
 	})
@@ -54,7 +54,7 @@ func held(t *testing.T, life time.Duration, test func(t *testing.T, server *auth
 
 // T48: an hour's lease with tokens of ten minutes.
 func TestTrap_T48_TokensAreRefreshed(t *testing.T) {
-	held(t, 10*time.Minute, func(t *testing.T, server *authtest.Server, _ *cosmostest.Account, lease abstractions.Lease) {
+	held(t, 10*time.Minute, func(t *testing.T, server *authtest.Server, _ *cosmostest.Account, lease *leasing.Lease) {
 		time.Sleep(time.Hour)
 		require.NoError(t, lease.Err())
 		require.GreaterOrEqual(t, len(server.Issued()), 6)
@@ -65,7 +65,7 @@ func TestTrap_T48_TokensAreRefreshed(t *testing.T) {
 // No new token can be had: the lease goes on while the old one is good, and for as
 // long as it is trusted then. If it can be had again in time nothing is lost.
 func TestTrap_T48_ATokenThatExpiresInMidLease(t *testing.T) {
-	held(t, 10*time.Minute, func(t *testing.T, server *authtest.Server, _ *cosmostest.Account, lease abstractions.Lease) {
+	held(t, 10*time.Minute, func(t *testing.T, server *authtest.Server, _ *cosmostest.Account, lease *leasing.Lease) {
 		for _, status := range []int{http.StatusServiceUnavailable, http.StatusUnauthorized} {
 			server.Fail(status)
 			expires := time.Now().Add(10 * time.Minute)
@@ -84,7 +84,7 @@ func TestTrap_T48_ATokenThatExpiresInMidLease(t *testing.T) {
 
 // The service refuses tokens for a while: that is no loss.
 func TestTrap_T48_ATokenThatTheServiceRefuses(t *testing.T) {
-	held(t, time.Hour, func(t *testing.T, _ *authtest.Server, account *cosmostest.Account, lease abstractions.Lease) {
+	held(t, time.Hour, func(t *testing.T, _ *authtest.Server, account *cosmostest.Account, lease *leasing.Lease) {
 		for _, status := range []int{401, 403} {
 			account.Before(on(cosmostest.ReplaceItem, cosmostest.Fault{Status: status}))
 			time.Sleep(8 * time.Second) // shorter than what a renewal leaves for others

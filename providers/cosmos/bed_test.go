@@ -180,7 +180,7 @@ func requireLost(t testing.TB, reason abstractions.LostReason, err error) {
 	require.Equal(t, reason, lost.Reason)
 }
 
-func managerOf(t testing.TB, p abstractions.Provider, o leasing.Options) abstractions.Manager {
+func managerOf(t testing.TB, p abstractions.Provider, o leasing.Options) *leasing.Manager {
 	t.Helper()
 	m, err := leasing.NewManager(p, o)
 	require.NoError(t, err)

@@ -40,7 +40,7 @@ func Example() {
 	}
 	defer manager.Close(ctx)
 
-	err = leasing.Do(ctx, manager, "jobs/daily-maintenance", func(ctx context.Context, lease abstractions.Lease) error {
+	err = manager.Do(ctx, "jobs/daily-maintenance", func(ctx context.Context, lease *leasing.Lease) error {
 		fmt.Println("working under", lease.Name())
 		return nil
 	})
@@ -91,7 +91,7 @@ func ExampleProvider_Sweep() {
 		log.Fatal(err)
 	}
 	defer manager.Close(ctx)
-	err = leasing.Do(ctx, manager, "leasing/sweep", func(ctx context.Context, _ abstractions.Lease) error {
+	err = manager.Do(ctx, "leasing/sweep", func(ctx context.Context, _ *leasing.Lease) error {
 		forgotten, err := provider.Sweep(ctx)
 		fmt.Println("forgotten:", forgotten)
 		return err

@@ -29,7 +29,7 @@ func TestAShortOutageIsNoLoss(t *testing.T) {
 	for name, fault := range outages {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T, b *bed) {
-				lease, err := managerOf(t, b.Provider, leasing.Options{}).TryAcquire(t.Context(), "n", nil)
+				lease, err := managerOf(t, b.Provider, leasing.Options{}).TryAcquire(t.Context(), "n")
 				require.NoError(t, err)
 				for range 3 {
 					b.account.Before(func(op cosmostest.Operation) cosmostest.Fault { return fault })
@@ -54,12 +54,12 @@ func TestLossIsSignalledBeforeAnybodyElseCanHold(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				b := newBed(t, cosmostest.Options{})
-				lease, err := managerOf(t, b.Provider, leasing.Options{TTL: 10 * time.Second}).TryAcquire(t.Context(), "n", nil)
+				lease, err := managerOf(t, b.Provider, leasing.Options{TTL: 10 * time.Second}).TryAcquire(t.Context(), "n")
 				require.NoError(t, err)
 				other := b.process()
-				waiting := make(chan abstractions.Lease, 1)
+				waiting := make(chan *leasing.Lease, 1)
 				go func() {
-					next, err := managerOf(t, other, leasing.Options{}).Acquire(t.Context(), "n", nil)
+					next, err := managerOf(t, other, leasing.Options{}).Acquire(t.Context(), "n")
 					require.NoError(t, err)
 					waiting <- next
 				}()
@@ -95,14 +95,14 @@ func TestLossIsSignalledBeforeAnybodyElseCanHold(t *testing.T) {
 func TestWaitersOfManyProcessesAreServed(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bed) {
 		var last int64
-		first, err := managerOf(t, b.Provider, leasing.Options{}).TryAcquire(t.Context(), "n", nil)
+		first, err := managerOf(t, b.Provider, leasing.Options{}).TryAcquire(t.Context(), "n")
 		require.NoError(t, err)
 		served := make(chan int64)
 		for range 5 {
 			p := b.process()
 			go func() {
 				m := managerOf(t, p, leasing.Options{})
-				err := leasing.Do(t.Context(), m, "n", func(_ context.Context, lease abstractions.Lease) error {
+				err := m.Do(t.Context(), "n", func(_ context.Context, lease *leasing.Lease) error {
 					served <- lease.Token()
 					time.Sleep(time.Second)
 					return nil

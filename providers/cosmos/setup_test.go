@@ -136,7 +136,7 @@ func TestAContainerDeletedUnderAHolder(t *testing.T) {
 	for _, create := range []bool{false, true} {
 		inBubble(t, func(t *testing.T, b *bed) {
 			m := managerOf(t, b.Provider, leasing.Options{TTL: 20 * time.Second})
-			lease, err := m.TryAcquire(t.Context(), "n", nil)
+			lease, err := m.TryAcquire(t.Context(), "n")
 			require.NoError(t, err)
 			b.account.DropContainer(testDatabase, testContainer)
 			time.Sleep(2 * time.Second)

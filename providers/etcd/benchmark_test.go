@@ -69,7 +69,7 @@ func BenchmarkHandoff(b *testing.B) {
 			require.NoError(b, err)
 			b.Cleanup(func() { _ = m.Close(context.WithoutCancel(b.Context())) })
 			return func() (func() error, error) {
-				l, err := m.Acquire(b.Context(), "n", nil)
+				l, err := m.Acquire(b.Context(), "n")
 				return func() error { return l.Release(b.Context()) }, err
 			}
 		})
@@ -115,9 +115,9 @@ func BenchmarkHeld(b *testing.B) {
 			p := c.open()
 			m, err := leasing.NewManager(p, leasing.Options{TTL: ttl * time.Second})
 			require.NoError(b, err)
-			leases := make([]leasing.Lease, held)
+			leases := make([]*leasing.Lease, held)
 			hold(b, c, "p/c/", ttl, func(i int) error {
-				l, err := m.TryAcquire(b.Context(), fmt.Sprint("bench/", i), nil)
+				l, err := m.TryAcquire(b.Context(), fmt.Sprint("bench/", i))
 				leases[i] = l
 				return err
 			}, func() {

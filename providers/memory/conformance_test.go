@@ -56,7 +56,7 @@ func TestTheShortestTTLWorksWithTheDefaults(t *testing.T) {
 		p := open(t)
 		manager, err := leasing.NewManager(p, leasing.Options{TTL: p.Capabilities().MinTTL})
 		require.NoError(t, err)
-		lease, err := manager.Acquire(t.Context(), "n", nil)
+		lease, err := manager.Acquire(t.Context(), "n")
 		require.NoError(t, err)
 		time.Sleep(time.Second)
 		require.NoError(t, lease.Err())

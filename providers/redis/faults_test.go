@@ -174,7 +174,7 @@ func TestAShortPauseIsNoLoss(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, redistest.Options{})
 	m := managerOf(t, b, leasing.Options{TTL: 3 * time.Second})
-	lease, err := m.TryAcquire(t.Context(), "n", nil)
+	lease, err := m.TryAcquire(t.Context(), "n")
 	require.NoError(t, err)
 	for range 2 {
 		before := lease.Renewals()
@@ -205,7 +205,7 @@ func TestLossIsSignalledBeforeAnybodyElseCanHold(t *testing.T) {
 		t.Run(how, func(t *testing.T) {
 			b := newBed(t, redistest.Options{Persist: true})
 			m := managerOf(t, b, leasing.Options{TTL: time.Second})
-			lease, err := m.TryAcquire(t.Context(), "n", nil)
+			lease, err := m.TryAcquire(t.Context(), "n")
 			require.NoError(t, err)
 			resource := &fenced{}
 			require.True(t, resource.write(lease.Token()))
@@ -219,7 +219,7 @@ func TestLossIsSignalledBeforeAnybodyElseCanHold(t *testing.T) {
 			require.Zero(t, lease.Remaining())
 			fail.end(b)
 			other, _ := b.process()
-			next, err := managerOf(t, other, leasing.Options{}).Acquire(t.Context(), "n", nil)
+			next, err := managerOf(t, other, leasing.Options{}).Acquire(t.Context(), "n")
 			require.NoError(t, err)
 			require.Greater(t, next.Token(), lease.Token())
 			require.True(t, resource.write(next.Token()))
@@ -244,19 +244,19 @@ func TestTrap_T54_AServerThatLostItsDataStillRaisesTokens(t *testing.T) {
 		t.Run(how, func(t *testing.T) {
 			b := newBed(t, redistest.Options{})
 			m := managerOf(t, b, leasing.Options{TTL: 2 * time.Second})
-			lease, err := m.TryAcquire(t.Context(), "n", nil)
+			lease, err := m.TryAcquire(t.Context(), "n")
 			require.NoError(t, err)
 			write := newResource(t)
 			require.NoError(t, write(lease.Token()))
 			other, _ := b.process()
 			waiter := managerOf(t, other, leasing.Options{})
 			type outcome struct {
-				lease abstractions.Lease
+				lease *leasing.Lease
 				err   error
 			}
 			got := make(chan outcome, 1)
 			go func() {
-				next, err := waiter.Acquire(t.Context(), "n", nil)
+				next, err := waiter.Acquire(t.Context(), "n")
 				got <- outcome{next, err}
 			}()
 			b.eventually(func() bool { return len(b.queued("n")) == 1 })
@@ -291,7 +291,7 @@ func TestSentinelFailoverInTheMiddle(t *testing.T) {
 	defer cancel()
 	var last int64
 	again := func() {
-		lease, err := m.Acquire(ctx, "n", nil)
+		lease, err := m.Acquire(ctx, "n")
 		require.NoError(t, err)
 		require.Greater(t, lease.Token(), last)
 		last = lease.Token()

@@ -111,9 +111,9 @@ type contention struct {
 	written, refused int
 }
 
-func (c *contention) contend(ctx context.Context, m abstractions.Manager, i int) {
+func (c *contention) contend(ctx context.Context, m *leasing.Manager, i int) {
 	for ctx.Err() == nil {
-		lease, err := m.Acquire(ctx, "name", nil)
+		lease, err := m.Acquire(ctx, "name")
 		if err != nil {
 			continue
 		}

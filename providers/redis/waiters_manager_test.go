@@ -17,7 +17,7 @@ import (
 	"go.uber.org/goleak"
 )
 
-func managerOf(t testing.TB, p abstractions.Provider, o leasing.Options) abstractions.Manager {
+func managerOf(t testing.TB, p abstractions.Provider, o leasing.Options) *leasing.Manager {
 	t.Helper()
 	m, err := leasing.NewManager(p, o)
 	require.NoError(t, err)
@@ -39,10 +39,10 @@ type tape struct {
 	tokens []int64
 }
 
-func (r *tape) serve(m abstractions.Manager, who string) {
+func (r *tape) serve(m *leasing.Manager, who string) {
 	ctx, cancel := context.WithTimeout(r.t.Context(), 2*time.Minute)
 	defer cancel()
-	lease, err := m.Acquire(ctx, "n", nil)
+	lease, err := m.Acquire(ctx, "n")
 	if !assert.NoError(r.t, err, who) {
 		return
 	}
@@ -177,11 +177,11 @@ func TestTrap_T174_WakeUpsThatFailAreToldOnce(t *testing.T) {
 			holder := managerOf(t, openTest(t, Options{URL: asUser(server)}), leasing.Options{})
 			waiter := managerOf(t, openTest(t, Options{URL: asUser(server)}), leasing.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
 			for n := range 3 {
-				lease, err := holder.TryAcquire(t.Context(), "n", nil)
+				lease, err := holder.TryAcquire(t.Context(), "n")
 				require.NoError(t, err)
 				done := make(chan error, 1)
 				go func() {
-					lease, err := waiter.Acquire(t.Context(), "n", nil)
+					lease, err := waiter.Acquire(t.Context(), "n")
 					if err == nil {
 						err = lease.Release(t.Context())
 					}

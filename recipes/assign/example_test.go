@@ -22,7 +22,7 @@ func Example() {
 	worker, err := assign.New(manager, assign.Options{
 		Name:       "orders",
 		Partitions: []string{"0", "1", "2"},
-		Work: func(ctx context.Context, partition string, _ leasing.Lease) error {
+		Work: func(ctx context.Context, partition string, _ *leasing.Lease) error {
 			begun <- partition
 			<-ctx.Done() // consume until then
 			return ctx.Err()

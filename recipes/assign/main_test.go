@@ -108,8 +108,8 @@ func onFleet(t *testing.T, play func(t *testing.T, f *fleet)) {
 	})
 }
 
-func (f *fleet) work(id string) func(context.Context, string, leasing.Lease) error {
-	return func(ctx context.Context, p string, _ leasing.Lease) error {
+func (f *fleet) work(id string) func(context.Context, string, *leasing.Lease) error {
+	return func(ctx context.Context, p string, _ *leasing.Lease) error {
 		f.mu.Lock()
 		if other := f.at[p]; other != "" {
 			f.t.Errorf("%s works on %s, beside %s", id, p, other)

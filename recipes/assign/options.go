@@ -30,7 +30,7 @@ type Options struct {
 	// *leasing.LostError, ErrMoved, ErrLeft, or the cause of the context given to Run.
 	// If it returns while ctx is alive the partition is released, and after the next
 	// listing Work is called for it again, in this worker or another. Required.
-	Work func(ctx context.Context, partition string, lease leasing.Lease) error
+	Work func(ctx context.Context, partition string, lease *leasing.Lease) error
 
 	// Worker is the worker's ID, unique among running processes. If a restarted process
 	// has the same ID, like a pod of a StatefulSet, it waits until its predecessor's

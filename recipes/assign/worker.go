@@ -25,7 +25,7 @@ var (
 
 // Worker works on its share of the partitions. It is safe for concurrent use.
 type Worker struct {
-	manager leasing.Manager
+	manager *leasing.Manager
 	options Options
 	filter  filter
 	alive   leasing.AcquireOptions // of the worker's lease
@@ -41,11 +41,11 @@ type Worker struct {
 // task is a partition that the worker waits for, or works on.
 type task struct {
 	give  context.CancelCauseFunc
-	lease leasing.Lease // nil while it waits
+	lease *leasing.Lease // nil while it waits
 }
 
 // New returns a worker. Nothing is sent before Run.
-func New(manager leasing.Manager, options Options) (*Worker, error) {
+func New(manager *leasing.Manager, options Options) (*Worker, error) {
 	if manager == nil {
 		return nil, &leasing.InvalidError{Field: "manager", Value: nil, Want: "a leasing.Manager"}
 	}
@@ -131,7 +131,7 @@ func (w *Worker) live(ctx context.Context) error {
 	defer context.AfterFunc(w.left, func() { stop(ErrLeft) })()
 	var refusals recipe.Refusals
 	for {
-		alive, err := w.manager.Acquire(waiting, w.options.Name+workerPart+w.options.Worker, &w.alive)
+		alive, err := w.manager.With(w.alive).Acquire(waiting, w.options.Name+workerPart+w.options.Worker)
 		if err != nil {
 			return cmp.Or(context.Cause(ctx), err)
 		}
@@ -163,7 +163,7 @@ func (w *Worker) live(ctx context.Context) error {
 }
 
 // pause waits for d, or until ctx or the lease ends.
-func pause(ctx context.Context, lease leasing.Lease, d time.Duration) {
+func pause(ctx context.Context, lease *leasing.Lease, d time.Duration) {
 	ctx, end := context.WithCancel(ctx)
 	defer end()
 	defer context.AfterFunc(lease.Context(), end)()
@@ -177,7 +177,7 @@ func (w *Worker) look(ctx context.Context) (alone bool, err error) {
 	var workers []string
 	var lists []filter
 	holders := map[string]string{}
-	for record, err := range w.manager.List(ctx, &leasing.ListOptions{Prefix: w.options.Name + "/", HeldOnly: true}) {
+	for record, err := range w.manager.List(ctx, leasing.ListOptions{Prefix: w.options.Name + "/", HeldOnly: true}) {
 		if err != nil {
 			return false, err
 		}
@@ -232,7 +232,7 @@ func (w *Worker) begin(ctx context.Context, partition string) {
 
 // work returns what went wrong: that the context of the work has ended is not.
 func (w *Worker) work(ctx context.Context, partition string, t *task) (failure error) {
-	err := leasing.DoWith(ctx, w.manager, w.options.Name+partitionPart+partition, &w.options.Lease, func(ctx context.Context, lease leasing.Lease) error {
+	err := w.manager.With(w.options.Lease).Do(ctx, w.options.Name+partitionPart+partition, func(ctx context.Context, lease *leasing.Lease) error {
 		w.mu.Lock()
 		t.lease = lease
 		w.mu.Unlock()

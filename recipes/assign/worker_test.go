@@ -138,7 +138,7 @@ func TestWorkThatReturnsOrFailsIsToldAndBeginsAgain(t *testing.T) {
 		boom, told, calls := errors.New("boom"), make(chan error, 10), 0
 		worker, err := New(manager, Options{
 			Name: "orders", Partitions: []string{"a"},
-			Work:    func(context.Context, string, leasing.Lease) error { calls++; return boom },
+			Work:    func(context.Context, string, *leasing.Lease) error { calls++; return boom },
 			OnError: func(partition string, err error) { told <- fmt.Errorf("%s: %w", partition, err) },
 		})
 		require.NoError(t, err)
@@ -171,7 +171,7 @@ func TestWorkThatReturnsOrFailsIsToldAndBeginsAgain(t *testing.T) {
 
 func TestOptionsThatCannotWork(t *testing.T) {
 	manager, _ := leasingtest.NewManager(t, leasing.Options{})
-	work := func(context.Context, string, leasing.Lease) error { return nil }
+	work := func(context.Context, string, *leasing.Lease) error { return nil }
 	good := Options{Name: "orders", Partitions: []string{"a", "b"}, Work: work}
 	worker, err := New(manager, good)
 	require.NoError(t, err)
@@ -232,7 +232,7 @@ func TestAnyHistoryEndsEven(t *testing.T) {
 					delete(f.workers, id)
 					m.cancel()
 				case s.What == "lose":
-					_, err := m.manager.Break(t.Context(), "orders/worker/"+id, nil)
+					_, err := m.manager.Break(t.Context(), "orders/worker/"+id, leasing.BreakOptions{})
 					require.NoError(t, err)
 				case s.What == "blink":
 					m.plug.cut.Store(true)

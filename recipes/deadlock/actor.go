@@ -26,17 +26,17 @@ var errLimit = errors.New("deadlock: wait limit")
 // see the package documentation. It is safe for concurrent use, but a second
 // concurrent Acquire is refused.
 type Actor struct {
-	manager leasing.Manager
+	manager *leasing.Manager
 	options Options
 	found   metric.Int64Counter
 	turn    sync.Mutex
 
 	mu   sync.Mutex
-	held map[leasing.Fingerprint]leasing.Lease
+	held map[leasing.Fingerprint]*leasing.Lease
 }
 
 // New makes an actor. It starts no goroutine, and needs no Close.
-func New(manager leasing.Manager, options Options) (*Actor, error) {
+func New(manager *leasing.Manager, options Options) (*Actor, error) {
 	if manager == nil {
 		return nil, &leasing.InvalidError{Field: "manager", Value: nil, Want: "a leasing.Manager"}
 	}
@@ -49,12 +49,12 @@ func New(manager leasing.Manager, options Options) (*Actor, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Actor{manager: manager, options: options, found: found, held: map[leasing.Fingerprint]leasing.Lease{}}, nil
+	return &Actor{manager: manager, options: options, found: found, held: map[leasing.Fingerprint]*leasing.Lease{}}, nil
 }
 
 // Add makes a lease count as held by the actor until the lease ends. Use it for
 // leases that were acquired in another way, or belong to a multilease.Set.
-func (a *Actor) Add(lease leasing.Lease) {
+func (a *Actor) Add(lease *leasing.Lease) {
 	a.mu.Lock()
 	a.held[leasing.FingerprintOf(lease.ID())] = lease
 	a.mu.Unlock()
@@ -66,15 +66,15 @@ func (a *Actor) Add(lease leasing.Lease) {
 }
 
 // leases returns those that the actor holds.
-func (a *Actor) leases() map[leasing.Fingerprint]leasing.Lease {
+func (a *Actor) leases() map[leasing.Fingerprint]*leasing.Lease {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return maps.Clone(a.held)
 }
 
 // TryAcquire is Manager.TryAcquire. It does not wait, so it can't be part of a circle.
-func (a *Actor) TryAcquire(ctx context.Context, name string, options *leasing.AcquireOptions) (leasing.Lease, error) {
-	lease, err := a.manager.TryAcquire(ctx, name, options)
+func (a *Actor) TryAcquire(ctx context.Context, name string, options *leasing.AcquireOptions) (*leasing.Lease, error) {
+	lease, err := a.manager.With(*options).TryAcquire(ctx, name)
 	if err == nil {
 		a.Add(lease)
 	}
@@ -86,7 +86,7 @@ func (a *Actor) TryAcquire(ctx context.Context, name string, options *leasing.Ac
 // While it waits it sets the metadata of the leases that the actor holds: don't change
 // them. When ctx ends, or options.WaitLimit has passed, it first removes its entry
 // from the metadata, which takes 2 s at most.
-func (a *Actor) Acquire(ctx context.Context, name string, options *leasing.AcquireOptions) (leasing.Lease, error) {
+func (a *Actor) Acquire(ctx context.Context, name string, options *leasing.AcquireOptions) (*leasing.Lease, error) {
 	if !a.turn.TryLock() {
 		return nil, &leasing.InvalidError{Field: "name", Value: name, Want: "one wait of an actor at a time: make another actor for what goes on beside it"}
 	}
@@ -96,7 +96,7 @@ func (a *Actor) Acquire(ctx context.Context, name string, options *leasing.Acqui
 		each = *options
 	}
 	if each.WaitLimit < 0 || ctx.Err() != nil {
-		return a.manager.Acquire(ctx, name, &each) // which says what is wrong
+		return a.manager.With(each).Acquire(ctx, name) // which says what is wrong
 	}
 	w := &wait{actor: a, limit: each.WaitLimit, edge: edge{Name: name, Since: time.Now().UTC().Truncate(time.Microsecond), Wait: abstractions.NewID()}, told: map[string]bool{}}
 	each.WaitLimit = 0
@@ -110,7 +110,7 @@ func (a *Actor) Acquire(ctx context.Context, name string, options *leasing.Acqui
 			giveUp(err)
 		}
 	})
-	lease, err := a.manager.Acquire(waiting, name, &each)
+	lease, err := a.manager.With(each).Acquire(waiting, name)
 	stop()
 	watch.Wait()
 	if errors.Is(context.Cause(waiting), errLimit) && err != nil {
@@ -127,8 +127,8 @@ type wait struct {
 	actor *Actor
 	limit time.Duration // 0: none
 	edge  edge
-	said  []leasing.Lease // whose metadata have the edge
-	told  map[string]bool // the circles that were reported
+	said  []*leasing.Lease // whose metadata have the edge
+	told  map[string]bool  // the circles that were reported
 }
 
 // watch looks for circles until watching ends. It returns why the wait has to end,
@@ -209,7 +209,7 @@ func (w *wait) tell(ctx context.Context, found *Error) {
 	newest := found.Newest()
 	reason := found.Error()
 	reason = strings.ToValidUTF8(reason[:min(len(reason), abstractions.MaxReasonBytes)], "")
-	_, err := w.actor.manager.Break(ctx, newest.Holds, &leasing.BreakOptions{IfToken: newest.Token, Reason: reason})
+	_, err := w.actor.manager.Break(ctx, newest.Holds, leasing.BreakOptions{IfToken: newest.Token, Reason: reason})
 	if err != nil && !errors.Is(err, leasing.ErrStale) {
 		delete(w.told, found.key()) // once more, the next time
 	}
@@ -217,7 +217,7 @@ func (w *wait) tell(ctx context.Context, found *Error) {
 
 // say has the metadata of the actor's leases say what it waits for. What can't be
 // written now is tried again when it looks the next time.
-func (w *wait) say(ctx context.Context, own map[leasing.Fingerprint]leasing.Lease) {
+func (w *wait) say(ctx context.Context, own map[leasing.Fingerprint]*leasing.Lease) {
 	text := w.edge.text()
 	w.said = w.said[:0]
 	for _, lease := range own {

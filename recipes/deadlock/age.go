@@ -12,9 +12,9 @@ import (
 // is not a deadlock: the holder still renews, and may need the lease. Use the result
 // to find out whom to ask, or with leasing.ForceRelease. Records without
 // Record.AcquiredAt are left out.
-func HeldLongerThan(ctx context.Context, manager leasing.Manager, prefix string, age time.Duration) ([]leasing.Record, error) {
+func HeldLongerThan(ctx context.Context, manager *leasing.Manager, prefix string, age time.Duration) ([]leasing.Record, error) {
 	var old []leasing.Record
-	for r, err := range manager.List(ctx, &leasing.ListOptions{Prefix: prefix, HeldOnly: true}) {
+	for r, err := range manager.List(ctx, leasing.ListOptions{Prefix: prefix, HeldOnly: true}) {
 		if err != nil {
 			return nil, err
 		}

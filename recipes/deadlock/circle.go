@@ -102,7 +102,7 @@ func edgeOf(r leasing.Record) (edge, bool) {
 // circle walks from a wait along those of the holders, and returns the way if it comes
 // back to one of the leases in own; nil if it does not, or if that is
 // not known.
-func circle(ctx context.Context, manager leasing.Manager, from edge, own map[leasing.Fingerprint]leasing.Lease) []Wait {
+func circle(ctx context.Context, manager *leasing.Manager, from edge, own map[leasing.Fingerprint]*leasing.Lease) []Wait {
 	way := []Wait{{For: from.Name, Since: from.Since, wait: from.Wait}}
 	seen := map[string]bool{}
 	for name := from.Name; !seen[name]; {

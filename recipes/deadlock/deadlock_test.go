@@ -45,7 +45,7 @@ func onStage(t *testing.T, play func(t *testing.T, s *stage)) {
 type player struct {
 	s       *stage
 	name    string
-	manager leasing.Manager
+	manager *leasing.Manager
 	*Actor
 
 	mu    sync.Mutex
@@ -67,7 +67,7 @@ func (s *stage) player(name string, options Options) *player {
 }
 
 // has takes a free name.
-func (p *player) has(name string, options *leasing.AcquireOptions) leasing.Lease {
+func (p *player) has(name string, options *leasing.AcquireOptions) *leasing.Lease {
 	p.s.Helper()
 	lease, err := p.TryAcquire(p.s.Context(), name, options)
 	require.NoError(p.s, err)
@@ -77,7 +77,7 @@ func (p *player) has(name string, options *leasing.AcquireOptions) leasing.Lease
 
 // acquired is how an acquire has ended.
 type acquired struct {
-	lease leasing.Lease
+	lease *leasing.Lease
 	err   error
 }
 
@@ -300,12 +300,12 @@ func TestBreakPolicyEndsTheLeaseOfTheNewest(t *testing.T) {
 
 // Metadata of the user's stay, and nothing of a wait is left, however it ends.
 func TestMetadataSayWhatIsWaitedForAsLongAsItIs(t *testing.T) {
-	for name, end := range map[string]func(t *testing.T, theirs leasing.Lease, cancel context.CancelFunc){
-		"granted": func(t *testing.T, theirs leasing.Lease, _ context.CancelFunc) {
+	for name, end := range map[string]func(t *testing.T, theirs *leasing.Lease, cancel context.CancelFunc){
+		"granted": func(t *testing.T, theirs *leasing.Lease, _ context.CancelFunc) {
 			require.NoError(t, theirs.Release(t.Context()))
 		},
-		"cancelled": func(_ *testing.T, _ leasing.Lease, cancel context.CancelFunc) { cancel() },
-		"limit":     func(*testing.T, leasing.Lease, context.CancelFunc) {},
+		"cancelled": func(_ *testing.T, _ *leasing.Lease, cancel context.CancelFunc) { cancel() },
+		"limit":     func(*testing.T, *leasing.Lease, context.CancelFunc) {},
 	} {
 		t.Run(name, func(t *testing.T) {
 			onStage(t, func(t *testing.T, s *stage) {

@@ -13,16 +13,16 @@ var ErrResigned = errors.New("election: resigned")
 
 // Candidate stands in an election. It is safe for concurrent use.
 type Candidate struct {
-	manager  leasing.Manager
+	manager  *leasing.Manager
 	options  Options
 	resigned context.Context // ends with Resign
 	resign   context.CancelFunc
-	running  chan struct{}                 // full while a Run is under way
-	lease    atomic.Pointer[leasing.Lease] // of the latest term; nil before the first
+	running  chan struct{}                  // full while a Run is under way
+	lease    atomic.Pointer[*leasing.Lease] // of the latest term; nil before the first
 }
 
 // New returns a candidate, which does nothing before Run.
-func New(manager leasing.Manager, options Options) (*Candidate, error) {
+func New(manager *leasing.Manager, options Options) (*Candidate, error) {
 	if manager == nil {
 		return nil, &leasing.InvalidError{Field: "manager", Value: nil, Want: "a leasing.Manager"}
 	}
@@ -36,7 +36,7 @@ func New(manager leasing.Manager, options Options) (*Candidate, error) {
 }
 
 // Run makes a candidate and runs it. See Candidate.Run.
-func Run(ctx context.Context, manager leasing.Manager, options Options) error {
+func Run(ctx context.Context, manager *leasing.Manager, options Options) error {
 	candidate, err := New(manager, options)
 	if err != nil {
 		return err

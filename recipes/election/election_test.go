@@ -39,7 +39,7 @@ func TestOneLeadsAndTheOtherTakesOver(t *testing.T) {
 // is cancelled, would let the next leader in while the first still cleans up.
 func TestTrap_T35_NobodyIsElectedWhileTheLastLeaderCleansUp(t *testing.T) {
 	onStage(t, func(t *testing.T, s *stage) {
-		a := s.start("a", Options{OnElected: func(ctx context.Context, _ leasing.Lease) error {
+		a := s.start("a", Options{OnElected: func(ctx context.Context, _ *leasing.Lease) error {
 			s.enter()
 			defer s.leave()
 			<-ctx.Done()
@@ -65,15 +65,15 @@ func TestTrap_T35_NobodyIsElectedWhileTheLastLeaderCleansUp(t *testing.T) {
 
 func TestALostLeaseEndsTheTermAndTheCandidateStandsAgain(t *testing.T) {
 	onStage(t, func(t *testing.T, s *stage) {
-		causes, reasons, leases := make(chan error, 9), make(chan error, 9), make(chan leasing.Lease, 9)
+		causes, reasons, leases := make(chan error, 9), make(chan error, 9), make(chan *leasing.Lease, 9)
 		a := s.start("a", Options{
-			OnElected: func(ctx context.Context, lease leasing.Lease) error {
+			OnElected: func(ctx context.Context, lease *leasing.Lease) error {
 				leases <- lease
 				<-ctx.Done()
 				causes <- context.Cause(ctx)
 				return ctx.Err()
 			},
-			OnResigned: func(_ leasing.Lease, reason error) { reasons <- reason },
+			OnResigned: func(_ *leasing.Lease, reason error) { reasons <- reason },
 		})
 		first := receive(t, leases)
 		leasingtest.Lose(t, s.provider, first, leasing.LostBroken)
@@ -100,9 +100,9 @@ func TestALeaderThatIgnoresItsContextIsFenced(t *testing.T) {
 		write := func(token int64) error {
 			return ledger.Do(t.Context(), token, func(context.Context) error { return nil })
 		}
-		terms := make(chan leasing.Lease, 9)
+		terms := make(chan *leasing.Lease, 9)
 		wake := make(chan struct{})
-		a := s.start("a", Options{OnElected: func(_ context.Context, lease leasing.Lease) error {
+		a := s.start("a", Options{OnElected: func(_ context.Context, lease *leasing.Lease) error {
 			terms <- lease
 			<-wake
 			return nil
@@ -110,7 +110,7 @@ func TestALeaderThatIgnoresItsContextIsFenced(t *testing.T) {
 		old := receive(t, terms)
 		require.NoError(t, write(old.Token()))
 		s.provider.Use(leasingtest.Fail(leasingtest.Renew, leasingtest.Always, errors.New("connection refused")))
-		b := s.start("b", Options{OnElected: func(ctx context.Context, lease leasing.Lease) error {
+		b := s.start("b", Options{OnElected: func(ctx context.Context, lease *leasing.Lease) error {
 			require.NoError(t, write(lease.Token()))
 			<-ctx.Done()
 			return nil
@@ -140,7 +140,7 @@ func TestShutdownReleasesTheLeaseAlthoughTheContextHasEnded(t *testing.T) {
 func TestShutdownWhileWaiting(t *testing.T) {
 	onStage(t, func(t *testing.T, s *stage) {
 		s.start("a", Options{})
-		b := s.start("b", Options{OnResigned: func(leasing.Lease, error) { t.Error("it was never elected") }})
+		b := s.start("b", Options{OnResigned: func(*leasing.Lease, error) { t.Error("it was never elected") }})
 		b.cancel(errStop)
 		require.Equal(t, errStop, receive(t, b.result))
 	})
@@ -151,11 +151,11 @@ func TestShutdownTellsWhatWentWrongWithIt(t *testing.T) {
 		flush, refused := errors.New("flush failed"), errors.New("connection refused")
 		var reason error
 		a := s.start("a", Options{
-			OnElected: func(ctx context.Context, _ leasing.Lease) error {
+			OnElected: func(ctx context.Context, _ *leasing.Lease) error {
 				<-ctx.Done()
 				return flush
 			},
-			OnResigned: func(_ leasing.Lease, err error) { reason = err },
+			OnResigned: func(_ *leasing.Lease, err error) { reason = err },
 		})
 		s.provider.Use(leasingtest.Fail(leasingtest.Release, leasingtest.Always, refused))
 		a.cancel(errStop)
@@ -171,7 +171,7 @@ func TestResign(t *testing.T) {
 	t.Run("mid-term", func(t *testing.T) {
 		onStage(t, func(t *testing.T, s *stage) {
 			var reason error
-			a := s.start("a", Options{OnResigned: func(_ leasing.Lease, err error) { reason = err }})
+			a := s.start("a", Options{OnResigned: func(_ *leasing.Lease, err error) { reason = err }})
 			require.NoError(t, a.Resign(t.Context()))
 			require.Equal(t, ErrResigned, reason)
 			require.False(t, s.record().Held, "released before Resign returns")
@@ -191,7 +191,7 @@ func TestResign(t *testing.T) {
 	})
 	t.Run("between terms", func(t *testing.T) {
 		onStage(t, func(t *testing.T, s *stage) {
-			a := s.start("a", Options{Pause: time.Hour, OnElected: func(context.Context, leasing.Lease) error { return nil }})
+			a := s.start("a", Options{Pause: time.Hour, OnElected: func(context.Context, *leasing.Lease) error { return nil }})
 			require.NoError(t, a.Resign(t.Context()))
 			require.NoError(t, receive(t, a.result))
 		})
@@ -199,7 +199,7 @@ func TestResign(t *testing.T) {
 	t.Run("by the leader itself", func(t *testing.T) {
 		onStage(t, func(t *testing.T, s *stage) {
 			var self *Candidate
-			self, err := New(s.manager("a"), Options{Name: name, OnElected: func(ctx context.Context, _ leasing.Lease) error {
+			self, err := New(s.manager("a"), Options{Name: name, OnElected: func(ctx context.Context, _ *leasing.Lease) error {
 				return self.Resign(ctx)
 			}})
 			require.NoError(t, err)
@@ -208,7 +208,7 @@ func TestResign(t *testing.T) {
 	})
 	t.Run("with an impatient context", func(t *testing.T) {
 		onStage(t, func(t *testing.T, s *stage) {
-			a := s.start("a", Options{OnElected: func(ctx context.Context, _ leasing.Lease) error {
+			a := s.start("a", Options{OnElected: func(ctx context.Context, _ *leasing.Lease) error {
 				<-ctx.Done()
 				time.Sleep(ttl)
 				return nil
@@ -224,7 +224,7 @@ func TestResign(t *testing.T) {
 func TestAnErrorOfOnElectedEndsRun(t *testing.T) {
 	onStage(t, func(t *testing.T, s *stage) {
 		boom := errors.New("boom")
-		a := s.start("a", Options{OnElected: func(context.Context, leasing.Lease) error { return boom }})
+		a := s.start("a", Options{OnElected: func(context.Context, *leasing.Lease) error { return boom }})
 		require.Equal(t, boom, receive(t, a.result))
 		require.False(t, s.record().Held)
 	})
@@ -233,7 +233,7 @@ func TestAnErrorOfOnElectedEndsRun(t *testing.T) {
 // The context of the term has not ended, so this is an error like any other.
 func TestACancelledContextOfTheWorksOwnIsAnError(t *testing.T) {
 	onStage(t, func(t *testing.T, s *stage) {
-		a := s.start("a", Options{OnElected: func(context.Context, leasing.Lease) error { return context.Canceled }})
+		a := s.start("a", Options{OnElected: func(context.Context, *leasing.Lease) error { return context.Canceled }})
 		require.Equal(t, context.Canceled, receive(t, a.result))
 	})
 }
@@ -242,7 +242,7 @@ func TestAnErrorOfOnElectedTellsOfTheReleaseToo(t *testing.T) {
 	onStage(t, func(t *testing.T, s *stage) {
 		boom, refused := errors.New("boom"), errors.New("connection refused")
 		s.provider.Use(leasingtest.Fail(leasingtest.Release, leasingtest.Always, refused))
-		a := s.start("a", Options{OnElected: func(context.Context, leasing.Lease) error { return boom }})
+		a := s.start("a", Options{OnElected: func(context.Context, *leasing.Lease) error { return boom }})
 		result := receive(t, a.result)
 		require.ErrorIs(t, result, boom)
 		require.ErrorIs(t, result, refused)
@@ -257,14 +257,14 @@ func TestStandAgainBacksOffWhileTermsFail(t *testing.T) {
 			StandAgain: true,
 			Pause:      time.Second,
 			MaxPause:   8 * time.Second,
-			OnElected: func(context.Context, leasing.Lease) error {
+			OnElected: func(context.Context, *leasing.Lease) error {
 				terms = append(terms, time.Now())
 				if len(terms) == 8 {
 					time.Sleep(time.Minute)
 				}
 				return boom
 			},
-			OnResigned: func(_ leasing.Lease, reason error) { require.Equal(t, boom, reason) },
+			OnResigned: func(_ *leasing.Lease, reason error) { require.Equal(t, boom, reason) },
 		})
 		time.Sleep(3 * time.Minute)
 		synctest.Wait()
@@ -287,8 +287,8 @@ func TestSteppingDownLetsOthersIn(t *testing.T) {
 	onStage(t, func(t *testing.T, s *stage) {
 		reasons := make(chan error, 9)
 		s.start("a", Options{
-			OnElected:  func(context.Context, leasing.Lease) error { time.Sleep(ttl); return nil },
-			OnResigned: func(_ leasing.Lease, reason error) { reasons <- reason },
+			OnElected:  func(context.Context, *leasing.Lease) error { time.Sleep(ttl); return nil },
+			OnResigned: func(_ *leasing.Lease, reason error) { reasons <- reason },
 		})
 		b := s.start("b", Options{})
 		require.NoError(t, receive(t, reasons))
@@ -299,7 +299,7 @@ func TestSteppingDownLetsOthersIn(t *testing.T) {
 
 func TestAPanicReleasesTheLeaseAndGoesOn(t *testing.T) {
 	onStage(t, func(t *testing.T, s *stage) {
-		candidate, err := New(s.manager("a"), Options{Name: name, OnElected: func(context.Context, leasing.Lease) error { panic("boom") }})
+		candidate, err := New(s.manager("a"), Options{Name: name, OnElected: func(context.Context, *leasing.Lease) error { panic("boom") }})
 		require.NoError(t, err)
 		require.PanicsWithValue(t, "boom", func() { _ = candidate.Run(t.Context()) })
 		require.False(t, s.record().Held)
@@ -316,8 +316,8 @@ func TestRunEndsWithItsManager(t *testing.T) {
 		go func() {
 			result <- Run(t.Context(), manager, Options{
 				Name:       name,
-				OnElected:  func(ctx context.Context, _ leasing.Lease) error { <-ctx.Done(); return ctx.Err() },
-				OnResigned: func(_ leasing.Lease, err error) { reason = err },
+				OnElected:  func(ctx context.Context, _ *leasing.Lease) error { <-ctx.Done(); return ctx.Err() },
+				OnResigned: func(_ *leasing.Lease, err error) { reason = err },
 			})
 		}()
 		synctest.Wait()

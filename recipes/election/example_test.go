@@ -21,7 +21,7 @@ func Example() {
 	err = election.Run(ctx, manager, election.Options{
 		Name:  "billing/leader",
 		Lease: leasing.AcquireOptions{Metadata: map[string]string{"url": "http://node-1:8080"}},
-		OnElected: func(ctx context.Context, lease leasing.Lease) error {
+		OnElected: func(ctx context.Context, lease *leasing.Lease) error {
 			leader, err := election.Current(ctx, manager, "billing/leader") // any process can ask
 			if err != nil {
 				return err
@@ -31,7 +31,7 @@ func Example() {
 			<-ctx.Done()
 			return nil
 		},
-		OnResigned: func(_ leasing.Lease, reason error) {
+		OnResigned: func(_ *leasing.Lease, reason error) {
 			fmt.Println("term over:", reason)
 		},
 	})

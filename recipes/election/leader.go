@@ -26,7 +26,7 @@ func (l Leader) Elected() bool { return l.Token != 0 }
 
 // Current returns the leader of the election with the given name. It needs no
 // candidate, so followers can call it too.
-func Current(ctx context.Context, manager leasing.Manager, name string) (Leader, error) {
+func Current(ctx context.Context, manager *leasing.Manager, name string) (Leader, error) {
 	if manager == nil {
 		return Leader{}, &leasing.InvalidError{Field: "manager", Value: nil, Want: "a leasing.Manager"}
 	}
@@ -48,7 +48,7 @@ func Current(ctx context.Context, manager leasing.Manager, name string) (Leader,
 // for each series of failures, and continues. The first success after that is
 // yielded even if nothing has changed. The iteration ends when ctx or the loop
 // does, and after an error that retrying can't fix.
-func Watch(ctx context.Context, manager leasing.Manager, name string, every time.Duration) iter.Seq2[Leader, error] {
+func Watch(ctx context.Context, manager *leasing.Manager, name string, every time.Duration) iter.Seq2[Leader, error] {
 	if every <= 0 {
 		every = time.Second
 	}

@@ -64,7 +64,7 @@ func (g guess) Inspect(ctx context.Context, req abstractions.InspectRequest) (le
 func TestAGuessIsNoLeader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := leasingtest.NewManagerOn(t, guess{leasingtest.NewProvider()}, leasing.Options{})
-		lease, err := m.TryAcquire(t.Context(), name, nil)
+		lease, err := m.TryAcquire(t.Context(), name)
 		require.NoError(t, err)
 		leader, err := Current(t.Context(), m, name)
 		require.NoError(t, err)
@@ -134,7 +134,7 @@ func TestWatchEndsWithItsLoop(t *testing.T) {
 func TestWatchYieldsOtherMetadataOfOneLeader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		manager, _ := leasingtest.NewManager(t, leasing.Options{})
-		lease, err := manager.TryAcquire(t.Context(), name, nil)
+		lease, err := manager.TryAcquire(t.Context(), name)
 		require.NoError(t, err)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()

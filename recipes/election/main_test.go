@@ -28,7 +28,7 @@ const ttl = 10 * time.Second
 type stage struct {
 	t        *testing.T
 	provider *leasingtest.Provider
-	watcher  leasing.Manager
+	watcher  *leasing.Manager
 
 	mu       sync.Mutex
 	log      []string
@@ -44,7 +44,7 @@ func onStage(t *testing.T, play func(t *testing.T, s *stage)) {
 	})
 }
 
-func (s *stage) manager(owner string) leasing.Manager {
+func (s *stage) manager(owner string) *leasing.Manager {
 	return leasingtest.NewManagerOn(s.t, s.provider, leasing.Options{Owner: owner, TTL: ttl})
 }
 
@@ -94,7 +94,7 @@ func (s *stage) start(owner string, options Options) *run {
 	s.t.Helper()
 	options.Name = name
 	if options.OnElected == nil {
-		options.OnElected = func(ctx context.Context, lease leasing.Lease) error {
+		options.OnElected = func(ctx context.Context, lease *leasing.Lease) error {
 			s.enter()
 			defer s.leave()
 			s.note("%s elected", owner)

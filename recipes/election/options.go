@@ -21,7 +21,7 @@ type Options struct {
 	// To step down and stand again later, return nil. An error it returns of
 	// its own accord, while ctx has not ended, ends Run: see StandAgain. If it
 	// panics the lease is released, and the panic propagates through Run.
-	OnElected func(ctx context.Context, lease leasing.Lease) error
+	OnElected func(ctx context.Context, lease *leasing.Lease) error
 
 	// OnResigned, unless nil, is called after each term, once OnElected has
 	// returned and the lease is released. The reason is nil if OnElected
@@ -29,7 +29,7 @@ type Options struct {
 	// each of these that happened: the error of OnElected; leasing.ErrLost;
 	// ErrResigned; the cause of the context given to Run; and the error of the
 	// release, after which the name stays taken until the TTL has passed.
-	OnResigned func(lease leasing.Lease, reason error)
+	OnResigned func(lease *leasing.Lease, reason error)
 
 	// Lease configures the lease: its TTL, say, or Metadata to tell followers
 	// where the leader can be reached. WaitLimit must be 0: a candidate waits

@@ -14,7 +14,7 @@ import (
 
 func TestOptionsThatCannotWork(t *testing.T) {
 	manager, provider := leasingtest.NewManager(t, leasing.Options{})
-	work := func(context.Context, leasing.Lease) error { return nil }
+	work := func(context.Context, *leasing.Lease) error { return nil }
 	for field, options := range map[string]Options{
 		"Name":              {OnElected: work},
 		"Options.OnElected": {Name: name},
@@ -45,7 +45,7 @@ func TestPauseStaysWithinItsBounds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		o := Options{Pause: time.Duration(rapid.Int64Range(1, int64(time.Hour)).Draw(t, "pause"))}
 		o.MaxPause = o.Pause + time.Duration(rapid.Int64Range(0, int64(time.Hour)).Draw(t, "more"))
-		o, err := Options{Pause: o.Pause, MaxPause: o.MaxPause, Name: name, OnElected: func(context.Context, leasing.Lease) error { return nil }}.complete()
+		o, err := Options{Pause: o.Pause, MaxPause: o.MaxPause, Name: name, OnElected: func(context.Context, *leasing.Lease) error { return nil }}.complete()
 		if err != nil {
 			t.Fatal(err)
 		}

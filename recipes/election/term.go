@@ -12,7 +12,7 @@ import (
 
 // term is a lease that the candidate held, from its election to its release.
 type term struct {
-	lease leasing.Lease
+	lease *leasing.Lease
 	// ended is why the context of OnElected had ended when it returned; nil if
 	// it returned of its own accord.
 	ended error
@@ -69,7 +69,7 @@ func ended(ctx context.Context, failure, release error) error {
 // serve waits to be elected and serves a term. Without a term the error says
 // why there was none.
 func (c *Candidate) serve(ctx context.Context) (served *term, err error) {
-	err = leasing.DoWith(ctx, c.manager, c.options.Name, &c.options.Lease, func(ctx context.Context, lease leasing.Lease) error {
+	err = c.manager.With(c.options.Lease).Do(ctx, c.options.Name, func(ctx context.Context, lease *leasing.Lease) error {
 		served = &term{lease: lease}
 		c.lease.Store(&lease)
 		began := time.Now()

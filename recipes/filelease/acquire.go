@@ -32,7 +32,7 @@ type attempt struct {
 	once    bool
 	through string // a folder above that this process is passing through; "": none
 
-	held []leasing.Lease
+	held []*leasing.Lease
 	wait context.Context // ends with the caller's, or with one of the leases
 }
 
@@ -56,7 +56,7 @@ func (a attempt) acquire(ctx context.Context, wanted []target) (*multilease.Set,
 		if !is || a.once {
 			return set, err
 		}
-		turn, err := a.manager.Acquire(ctx, blocked.folder, pass(a.options))
+		turn, err := a.manager.With(*pass(a.options)).Acquire(ctx, blocked.folder)
 		if err != nil {
 			return nil, err
 		}
@@ -68,7 +68,7 @@ func (a attempt) acquire(ctx context.Context, wanted []target) (*multilease.Set,
 }
 
 // inside tries while this process is passing through a folder above, which it then leaves.
-func (a attempt) inside(ctx context.Context, turn leasing.Lease, wanted []target) (set *multilease.Set, err error) {
+func (a attempt) inside(ctx context.Context, turn *leasing.Lease, wanted []target) (set *multilease.Set, err error) {
 	defer func() { // also after a panic of the application's code
 		if released := turn.Release(ctx); released != nil && set != nil {
 			set, err = nil, recipe.Join(released, set.Release(ctx))
@@ -119,11 +119,11 @@ func (a attempt) all(ctx context.Context, wanted []target) (_ *multilease.Set, e
 }
 
 // ask acquires one name.
-func (a *attempt) ask(name string, options *leasing.AcquireOptions) (leasing.Lease, error) {
+func (a *attempt) ask(name string, options *leasing.AcquireOptions) (*leasing.Lease, error) {
 	if a.once {
-		return a.manager.TryAcquire(a.wait, name, options)
+		return a.manager.With(*options).TryAcquire(a.wait, name)
 	}
-	return a.manager.Acquire(a.wait, name, options)
+	return a.manager.With(*options).Acquire(a.wait, name)
 }
 
 // letGo releases what is held, the last first.
@@ -181,7 +181,7 @@ func covers(r leasing.Record) bool {
 
 // below returns a lease that somebody has below a folder; nil if there is none.
 func (a *attempt) below(folder string) (*leasing.Record, error) {
-	for r, err := range a.manager.List(a.wait, &leasing.ListOptions{Prefix: folder + "/", HeldOnly: true}) {
+	for r, err := range a.manager.List(a.wait, leasing.ListOptions{Prefix: folder + "/", HeldOnly: true}) {
 		if err != nil {
 			return nil, err
 		}

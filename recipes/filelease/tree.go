@@ -35,14 +35,14 @@ type Options struct {
 
 // Tree leases the files and folders below a root. It is safe for concurrent use.
 type Tree struct {
-	manager leasing.Manager
+	manager *leasing.Manager
 	options Options
 	root    string // resolved
 	covers  bool   // whether folders can be leased
 }
 
 // New makes a tree. It sends no request.
-func New(manager leasing.Manager, options Options) (*Tree, error) {
+func New(manager *leasing.Manager, options Options) (*Tree, error) {
 	if manager == nil {
 		return nil, &leasing.InvalidError{Field: "manager", Value: nil, Want: "a leasing.Manager"}
 	}

@@ -148,7 +148,7 @@ func TestThoseWhoWaitBehindAFolderGetOn(t *testing.T) {
 		ann := c.agent("ann", Options{})
 		busy := c.takes(c.agent("eve", Options{}), "src/busy")
 		set := func() *multilease.Set { // it passes by what is held below
-			l, err := ann.manager.TryAcquire(t.Context(), "app:/src", nil)
+			l, err := ann.manager.TryAcquire(t.Context(), "app:/src")
 			require.NoError(t, err)
 			return multilease.Of(t.Context(), l)
 		}()
@@ -172,12 +172,12 @@ func TestThoseWhoPassAreInNobodysWay(t *testing.T) {
 	inCheckout(t, []string{"src/a"}, func(t *testing.T, c *checkout) {
 		ann, bob := c.agent("ann", Options{}), c.agent("bob", Options{})
 		for _, name := range []string{"app:/src", "app:"} {
-			l, err := ann.manager.TryAcquire(t.Context(), name, pass(leasing.AcquireOptions{}))
+			l, err := ann.manager.With(*pass(leasing.AcquireOptions{})).TryAcquire(t.Context(), name)
 			require.NoError(t, err)
 			require.NoError(t, c.takes(bob, "src/a").Release(t.Context()))
 			require.NoError(t, l.Release(t.Context()))
 		}
-		l, err := ann.manager.TryAcquire(t.Context(), "app:/src/a", pass(leasing.AcquireOptions{}))
+		l, err := ann.manager.With(*pass(leasing.AcquireOptions{})).TryAcquire(t.Context(), "app:/src/a")
 		require.NoError(t, err)
 		c.takes(bob, "src")
 		require.NoError(t, l.Release(t.Context()))
@@ -387,7 +387,7 @@ func TestDoReleasesAndTellsOfALoss(t *testing.T) {
 		})
 		require.ErrorIs(t, err, failed)
 		err = bob.Do(t.Context(), []string{"a"}, nil, func(ctx context.Context, set *multilease.Set) error {
-			_, err := ann.manager.Break(t.Context(), "app:/a", &leasing.BreakOptions{Immediate: true})
+			_, err := ann.manager.Break(t.Context(), "app:/a", leasing.BreakOptions{Immediate: true})
 			require.NoError(t, err)
 			<-ctx.Done()
 			return nil
@@ -407,7 +407,7 @@ func TestALossWhileWaitingEndsTheWait(t *testing.T) {
 			result <- err
 		}()
 		time.Sleep(time.Second)
-		_, err := bob.manager.Break(t.Context(), "app:/a", &leasing.BreakOptions{Immediate: true})
+		_, err := bob.manager.Break(t.Context(), "app:/a", leasing.BreakOptions{Immediate: true})
 		require.NoError(t, err)
 		require.ErrorIs(t, <-result, leasing.ErrLost)
 	})
@@ -424,10 +424,10 @@ func TestACancelledAcquireKeepsNothing(t *testing.T) {
 			cancel()
 			c.takes(c.agent("eve "+theirs, Options{}), "a")
 			require.NoError(t, set.Release(t.Context()))
-			for r, err := range bob.manager.List(t.Context(), &leasing.ListOptions{HeldOnly: true}) {
+			for r, err := range bob.manager.List(t.Context(), leasing.ListOptions{HeldOnly: true}) {
 				require.NoError(t, err)
 				require.Contains(t, r.Owner, "eve")
-				_, err = bob.manager.Break(t.Context(), r.Name, &leasing.BreakOptions{Immediate: true})
+				_, err = bob.manager.Break(t.Context(), r.Name, leasing.BreakOptions{Immediate: true})
 				require.NoError(t, err)
 			}
 		}
@@ -493,7 +493,7 @@ func TestTrap_T98_AnAcquireOfPathsThatPanicsKeepsWhatItHad(t *testing.T) {
 			}
 			require.PanicsWithValue(t, "no such class", func() { _, _ = one.Acquire(t.Context(), []string{"src/a", "src/b"}, nil) })
 		}
-		for r, err := range m.List(t.Context(), &leasing.ListOptions{HeldOnly: true}) {
+		for r, err := range m.List(t.Context(), leasing.ListOptions{HeldOnly: true}) {
 			require.NoError(t, err)
 			require.Fail(t, "still held", r.Name)
 		}
@@ -504,7 +504,7 @@ func TestTrap_T98_AnAcquireOfPathsThatPanicsKeepsWhatItHad(t *testing.T) {
 func TestATreeWhoseNameHasPartsIsInNobodysWay(t *testing.T) {
 	inCheckout(t, []string{"a"}, func(t *testing.T, c *checkout) {
 		m := leasingtest.NewManagerOn(t, c.provider, leasing.Options{})
-		leader, err := m.TryAcquire(t.Context(), "team", nil)
+		leader, err := m.TryAcquire(t.Context(), "team")
 		require.NoError(t, err)
 		tree, err := New(m, Options{Root: c.root, Name: "team/app"})
 		require.NoError(t, err)

@@ -23,18 +23,18 @@ const cleanUpBound = 5 * time.Second
 // error is that of the failed acquire, joined with those of the releases that
 // followed. If a lease was lost while Acquire waited for others, it matches
 // leasing.ErrLost and holds a *MemberError.
-func Acquire(ctx context.Context, manager leasing.Manager, names []string, options *leasing.AcquireOptions) (*Set, error) {
+func Acquire(ctx context.Context, manager *leasing.Manager, names []string, options *leasing.AcquireOptions) (*Set, error) {
 	return acquire(ctx, manager, names, options, false)
 }
 
 // TryAcquire is Acquire that asks for each name once and does not wait;
 // options.WaitLimit must be 0. The error matches leasing.ErrHeld if another holder
 // has one of the names.
-func TryAcquire(ctx context.Context, manager leasing.Manager, names []string, options *leasing.AcquireOptions) (*Set, error) {
+func TryAcquire(ctx context.Context, manager *leasing.Manager, names []string, options *leasing.AcquireOptions) (*Set, error) {
 	return acquire(ctx, manager, names, options, true)
 }
 
-func acquire(ctx context.Context, manager leasing.Manager, names []string, options *leasing.AcquireOptions, once bool) (_ *Set, err error) {
+func acquire(ctx context.Context, manager *leasing.Manager, names []string, options *leasing.AcquireOptions, once bool) (_ *Set, err error) {
 	names, err = canonical(names)
 	if err != nil {
 		return nil, err
@@ -72,12 +72,12 @@ func acquire(ctx context.Context, manager leasing.Manager, names []string, optio
 // context.Cause tells which. The leases are renewed until fn has returned.
 //
 // Do returns fn's error, joined with those of lost leases and of releases.
-func Do(ctx context.Context, manager leasing.Manager, names []string, options *leasing.AcquireOptions, fn func(ctx context.Context, set *Set) error) error {
+func Do(ctx context.Context, manager *leasing.Manager, names []string, options *leasing.AcquireOptions, fn func(ctx context.Context, set *Set) error) error {
 	return do(ctx, fn, func() (*Set, error) { return Acquire(ctx, manager, names, options) })
 }
 
 // TryDo is Do that asks for each name once and does not wait: see TryAcquire.
-func TryDo(ctx context.Context, manager leasing.Manager, names []string, options *leasing.AcquireOptions, fn func(ctx context.Context, set *Set) error) error {
+func TryDo(ctx context.Context, manager *leasing.Manager, names []string, options *leasing.AcquireOptions, fn func(ctx context.Context, set *Set) error) error {
 	return do(ctx, fn, func() (*Set, error) { return TryAcquire(ctx, manager, names, options) })
 }
 
@@ -118,7 +118,7 @@ func canonical(names []string) ([]string, error) {
 
 // acquireAll acquires the names in order. The wait for each ends with ctx, and
 // with the set, if a lease that it has already is lost.
-func (s *Set) acquireAll(ctx context.Context, manager leasing.Manager, names []string, options leasing.AcquireOptions, once bool) error {
+func (s *Set) acquireAll(ctx context.Context, manager *leasing.Manager, names []string, options leasing.AcquireOptions, once bool) error {
 	wait, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(s.ctx, func() { cancel(context.Cause(s.ctx)) })()

@@ -79,7 +79,7 @@ func TestTrap_T41_ALeaseLostWhileOthersAreWaitedForFailsTheAcquire(t *testing.T)
 	onStage(t, func(t *testing.T, s *stage) {
 		s.theirs("c")
 		result := s.acquiring(t.Context(), nil, "a", "b", "c")
-		_, err := s.them.Break(t.Context(), "a", &leasing.BreakOptions{Immediate: true})
+		_, err := s.them.Break(t.Context(), "a", leasing.BreakOptions{Immediate: true})
 		require.NoError(t, err)
 		err = receive(t, result)
 		var member *MemberError
@@ -109,7 +109,7 @@ func TestTrap_T98_AnAcquireThatPanicsKeepsWhatItHad(t *testing.T) {
 // The last acquire may succeed in the very moment in which an early lease dies.
 func TestTrap_T41_ALeaseLostWithTheLastStepFailsTheAcquire(t *testing.T) {
 	onStage(t, func(t *testing.T, s *stage) {
-		a, err := s.ours.TryAcquire(t.Context(), "a", nil)
+		a, err := s.ours.TryAcquire(t.Context(), "a")
 		require.NoError(t, err)
 		set := newSet(t.Context())
 		set.add(a)
@@ -267,7 +267,7 @@ func TestOverlappingSetsNeitherDeadlockNorOverlap(t *testing.T) {
 			defer cancel()
 			var wg sync.WaitGroup
 			for i, want := range wants {
-				manager := []leasing.Manager{s.ours, s.them}[i%2]
+				manager := []*leasing.Manager{s.ours, s.them}[i%2]
 				wg.Go(func() {
 					if err := Do(ctx, manager, want, nil, work); err != nil {
 						t.Errorf("%v: %v", want, err)

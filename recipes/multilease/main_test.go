@@ -21,7 +21,7 @@ const ttl = 10 * time.Second
 type stage struct {
 	t          *testing.T
 	provider   *leasingtest.Provider
-	ours, them leasing.Manager
+	ours, them *leasing.Manager
 }
 
 func onStage(t *testing.T, play func(t *testing.T, s *stage)) {
@@ -35,9 +35,9 @@ func onStage(t *testing.T, play func(t *testing.T, s *stage)) {
 }
 
 // theirs takes a name for the others.
-func (s *stage) theirs(name string) leasing.Lease {
+func (s *stage) theirs(name string) *leasing.Lease {
 	s.t.Helper()
-	lease, err := s.them.TryAcquire(s.t.Context(), name, nil)
+	lease, err := s.them.TryAcquire(s.t.Context(), name)
 	require.NoError(s.t, err)
 	s.t.Cleanup(func() { _ = lease.Release(context.Background()) })
 	return lease

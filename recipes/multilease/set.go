@@ -13,7 +13,7 @@ import (
 
 // Set is several leases held together. It is safe for concurrent use.
 type Set struct {
-	leases []leasing.Lease // in canonical order
+	leases []*leasing.Lease // in canonical order
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 	inDo   bool
@@ -33,21 +33,21 @@ func newSet(ctx context.Context) *Set {
 	return &Set{ctx: ctx, cancel: cancel}
 }
 
-func (s *Set) add(lease leasing.Lease) {
+func (s *Set) add(lease *leasing.Lease) {
 	s.leases = append(s.leases, lease)
 	context.AfterFunc(lease.Context(), func() { s.ended(lease) })
 }
 
 // ended ends the set because a lease has.
-func (s *Set) ended(lease leasing.Lease) {
+func (s *Set) ended(lease *leasing.Lease) {
 	s.cancel(&MemberError{Name: lease.Name(), Err: lease.Err()})
 }
 
 // Leases returns the leases in the order of their names' bytes.
-func (s *Set) Leases() []leasing.Lease { return slices.Clone(s.leases) }
+func (s *Set) Leases() []*leasing.Lease { return slices.Clone(s.leases) }
 
 // Lease returns the lease of a name, or nil if it is not in the set.
-func (s *Set) Lease(name string) leasing.Lease {
+func (s *Set) Lease(name string) *leasing.Lease {
 	for _, lease := range s.leases {
 		if lease.Name() == name {
 			return lease

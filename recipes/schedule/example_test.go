@@ -12,7 +12,7 @@ import (
 	"github.com/distributedleasing/leasing/recipes/schedule"
 )
 
-func open() leasing.Manager {
+func open() *leasing.Manager {
 	manager, err := leasing.NewManager(memlease.New(memlease.Options{}), leasing.Options{Owner: "node-1"})
 	if err != nil {
 		panic(err)

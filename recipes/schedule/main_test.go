@@ -64,7 +64,7 @@ func newStage(t *testing.T) *stage {
 	return &stage{t: t, provider: p, over: p, began: time.Now().UTC()}
 }
 
-func (s *stage) manager(owner string) leasing.Manager {
+func (s *stage) manager(owner string) *leasing.Manager {
 	return leasingtest.NewManagerOn(s.t, s.over, leasing.Options{Owner: owner, TTL: ttl})
 }
 
@@ -72,7 +72,7 @@ func (s *stage) manager(owner string) leasing.Manager {
 type process struct {
 	s       *stage
 	owner   string
-	manager leasing.Manager
+	manager *leasing.Manager
 	stop    context.CancelCauseFunc
 	done    chan struct{}
 	err     error // of Run, once done

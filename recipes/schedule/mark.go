@@ -45,7 +45,7 @@ func (r *runner) surelyMarked(ctx context.Context, tick time.Time) (bool, error)
 	if !r.manager.Capabilities().ReadsMayLag {
 		return r.marked(ctx, tick)
 	}
-	mark, err := r.manager.Break(ctx, r.markName(tick), nil) // that there was one is enough
+	mark, err := r.manager.Break(ctx, r.markName(tick), leasing.BreakOptions{}) // that there was one is enough
 	return mark.Token != 0, err
 }
 
@@ -55,7 +55,7 @@ func (r *runner) surelyMarked(ctx context.Context, tick time.Time) (bool, error)
 // does not stand in its own way.
 func (r *runner) mark(ctx context.Context, tick time.Time) error {
 	lasts := r.markLasts(tick)
-	lease, err := r.manager.Acquire(ctx, r.markName(tick), &leasing.AcquireOptions{WaitLimit: markLimit, AtLeast: lasts, NoAutoRenew: true})
+	lease, err := r.manager.With(leasing.AcquireOptions{WaitLimit: markLimit, AtLeast: lasts, NoAutoRenew: true}).Acquire(ctx, r.markName(tick))
 	if err != nil {
 		return err
 	}

@@ -310,12 +310,12 @@ func TestTrap_T132_AMarkOutlivesTheRetention(t *testing.T) {
 	})
 }
 
-type lapsed struct{ leasing.Lease }
+type lapsed struct{ *leasing.Lease }
 
 func (lapsed) Err() error { return &leasing.LostError{Reason: leasing.LostExpired} }
 
 type stopping struct {
-	leasing.Lease
+	*leasing.Lease
 	stop func()
 }
 
@@ -330,7 +330,7 @@ func TestATickThatCannotBeStartedOnceItIsMarkedIsMissed(t *testing.T) {
 			t.Error("started")
 			return nil
 		}}
-		lease, err := m.TryAcquire(t.Context(), name, nil)
+		lease, err := m.TryAcquire(t.Context(), name)
 		require.NoError(t, err)
 		defer lease.Release(t.Context())
 		var missed *MissedError

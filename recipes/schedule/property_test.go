@@ -62,7 +62,7 @@ type world struct {
 	*stage
 	atLeastOnce bool
 	habits      []habit
-	managers    []leasing.Manager
+	managers    []*leasing.Manager
 	stops       []context.CancelCauseFunc
 	runs        sync.WaitGroup
 

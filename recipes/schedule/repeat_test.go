@@ -60,7 +60,7 @@ func TestAtLeastOnceRepeatsWhatWasCutShort(t *testing.T) {
 							return nil
 						}
 						first = false
-						time.AfterFunc(time.Second, func() { _, _ = s.manager("operator").Break(t.Context(), name, &leasing.BreakOptions{Immediate: true}) })
+						time.AfterFunc(time.Second, func() { _, _ = s.manager("operator").Break(t.Context(), name, leasing.BreakOptions{Immediate: true}) })
 						return c.job(ctx, tick)
 					})
 					s.until(2*time.Hour - time.Minute)

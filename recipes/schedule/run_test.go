@@ -26,7 +26,7 @@ func TestTheJobsContextTellsWhyItEnded(t *testing.T) {
 	onStage(t, func(t *testing.T, s *stage) {
 		p, cause := causes(s, Options{})
 		s.until(61 * time.Minute)
-		_, err := s.manager("operator").Break(t.Context(), name, &leasing.BreakOptions{Immediate: true})
+		_, err := s.manager("operator").Break(t.Context(), name, leasing.BreakOptions{Immediate: true})
 		require.NoError(t, err)
 		require.ErrorIs(t, <-cause, leasing.ErrLost)
 		synctest.Wait()

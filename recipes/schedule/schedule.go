@@ -16,7 +16,7 @@ type Tick struct {
 	// and however late.
 	At time.Time
 	// Lease is the one that the job runs under: that of the schedule's name.
-	Lease leasing.Lease
+	Lease *leasing.Lease
 }
 
 // Token is the fencing token of the lease: greater than those of all earlier
@@ -39,7 +39,7 @@ type Job func(ctx context.Context, tick Tick) error
 //     detect it without waiting for a tick.
 //
 // It starts no goroutine, so the job runs in the caller's.
-func Run(ctx context.Context, manager leasing.Manager, options Options, job Job) error {
+func Run(ctx context.Context, manager *leasing.Manager, options Options, job Job) error {
 	if manager == nil {
 		return &leasing.InvalidError{Field: "manager", Value: nil, Want: "a leasing.Manager"}
 	}
@@ -60,7 +60,7 @@ func Run(ctx context.Context, manager leasing.Manager, options Options, job Job)
 // runner is a Run under way.
 type runner struct {
 	Options
-	manager  leasing.Manager
+	manager  *leasing.Manager
 	job      Job
 	refusals recipe.Refusals
 	reported time.Time // the tick of the latest OddTickError
@@ -91,7 +91,7 @@ func (r *runner) rehearse(ctx context.Context) error {
 	lease := r.lease(r.now())
 	ended, end := context.WithCancel(ctx)
 	end()
-	if _, err := r.manager.TryAcquire(ended, r.Name, &lease); recipe.Permanent(err) {
+	if _, err := r.manager.With(lease).TryAcquire(ended, r.Name); recipe.Permanent(err) {
 		return err
 	}
 	for first := true; ; first = false {

@@ -36,7 +36,7 @@ func (r *runner) tryTick(ctx context.Context, tick time.Time) (result result) {
 	}
 	began := false
 	options := r.lease(tick)
-	err := leasing.TryDo(ctx, r.manager, r.Name, &options, func(ctx context.Context, lease leasing.Lease) error {
+	err := r.manager.With(options).TryDo(ctx, r.Name, func(ctx context.Context, lease *leasing.Lease) error {
 		began = true
 		result = r.runTick(ctx, Tick{At: tick, Lease: lease})
 		return nil // so that TryDo's error is that of the lease
@@ -80,7 +80,7 @@ func (r *runner) runTick(ctx context.Context, tick Tick) result {
 
 // stopped returns why the work must not go on. The lease reads the clocks, so
 // it knows of a loss before its context does.
-func stopped(ctx context.Context, lease leasing.Lease) error {
+func stopped(ctx context.Context, lease *leasing.Lease) error {
 	if err := lease.Err(); err != nil {
 		return err
 	}

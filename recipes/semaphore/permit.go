@@ -26,11 +26,11 @@ type Permit struct {
 
 // slotLease hides the field, not its methods: a lease that is released without
 // the semaphore's knowledge would still count as held.
-type slotLease = leasing.Lease
+type slotLease = *leasing.Lease
 
 // permit makes a permit of the lease of a slot. Its context keeps the values of
 // ctx, the caller's.
-func (s *Semaphore) permit(ctx context.Context, slot int, lease leasing.Lease) *Permit {
+func (s *Semaphore) permit(ctx context.Context, slot int, lease *leasing.Lease) *Permit {
 	p := &Permit{slotLease: lease, slot: slot, semaphore: s, returned: sync.OnceFunc(func() { s.returned(slot) })}
 	p.ctx, p.cancel = context.WithCancelCause(valued{lease.Context(), context.WithoutCancel(ctx)})
 	context.AfterFunc(lease.Context(), func() {

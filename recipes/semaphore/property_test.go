@@ -141,7 +141,7 @@ func (w *world) do(s step) {
 			w.mu.Lock()
 			w.broken[p.ID()] = true
 			w.mu.Unlock()
-			_, _ = process.manager.Break(ctx, p.Name(), &leasing.BreakOptions{IfToken: p.Token(), Immediate: true})
+			_, _ = process.manager.Break(ctx, p.Name(), leasing.BreakOptions{IfToken: p.Token(), Immediate: true})
 		}
 	case "fail":
 		w.backend.Use(leasingtest.Fail(s.Op, s.Times, errors.New("connection refused")))

@@ -25,7 +25,7 @@ type ticket struct {
 // answer is a slot's lease, or an error.
 type answer struct {
 	slot  int
-	lease leasing.Lease
+	lease *leasing.Lease
 	err   error
 }
 

@@ -95,7 +95,7 @@ func (s *Semaphore) probe(values context.Context, r *search, slot int, handOver 
 	ctx, cancel := context.WithCancel(context.WithoutCancel(values))
 	defer cancel()
 	defer context.AfterFunc(r.ctx, cancel)()
-	lease, err := s.manager.TryAcquire(ctx, s.options.slotName(slot), &s.lease)
+	lease, err := s.manager.With(s.lease).TryAcquire(ctx, s.options.slotName(slot))
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
@@ -125,7 +125,7 @@ func (s *Semaphore) wait(r *search, slot int) {
 	}
 	ctx, cancel := context.WithTimeoutCause(r.ctx, limit, errElsewhere)
 	defer cancel()
-	lease, err := s.manager.Acquire(ctx, s.options.slotName(slot), &s.lease)
+	lease, err := s.manager.With(s.lease).Acquire(ctx, s.options.slotName(slot))
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	r.waiting--

@@ -303,7 +303,7 @@ func TestTrap_T41_ALeaseThatNobodyWaitsForIsReleased(t *testing.T) {
 		come := func() {
 			slot, err := a.begin(nil)
 			require.NoError(t, err)
-			lease, err := a.manager.TryAcquire(t.Context(), a.options.slotName(slot), &a.lease)
+			lease, err := a.manager.With(a.lease).TryAcquire(t.Context(), a.options.slotName(slot))
 			require.NoError(t, err)
 			a.mu.Lock()
 			defer a.mu.Unlock()

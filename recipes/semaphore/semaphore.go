@@ -15,7 +15,7 @@ import (
 // Semaphore hands out permits. It is safe for concurrent use. It needs no
 // Close: it is idle while there are no waiters, and ends with its manager.
 type Semaphore struct {
-	manager leasing.Manager
+	manager *leasing.Manager
 	options Options
 	lease   leasing.AcquireOptions // for each slot: without a wait limit
 	watch   int                    // as the constant; tests set it
@@ -33,7 +33,7 @@ type Semaphore struct {
 }
 
 // New returns a semaphore. Nothing is sent.
-func New(manager leasing.Manager, options Options) (*Semaphore, error) {
+func New(manager *leasing.Manager, options Options) (*Semaphore, error) {
 	if manager == nil {
 		return nil, &leasing.InvalidError{Field: "manager", Value: nil, Want: "a leasing.Manager"}
 	}
@@ -110,10 +110,10 @@ func (s *Semaphore) TryAcquire(ctx context.Context) (*Permit, error) {
 var errPanicked = errors.New("semaphore: the request panicked")
 
 // ask makes TryAcquire's request for a slot that begin has taken.
-func (s *Semaphore) ask(ctx context.Context, slot int) (lease leasing.Lease, err error) {
+func (s *Semaphore) ask(ctx context.Context, slot int) (lease *leasing.Lease, err error) {
 	err = errPanicked
 	defer func() { s.end(slot, err) }()
-	return s.manager.TryAcquire(ctx, s.options.slotName(slot), &s.lease)
+	return s.manager.With(s.lease).TryAcquire(ctx, s.options.slotName(slot))
 }
 
 // begin takes a slot for TryAcquire to ask for. It is refused if there is none,

@@ -418,7 +418,7 @@ func TestAPermitIsHandedOver(t *testing.T) {
 		require.ErrorIs(t, permit.Err(), leasing.ErrReleased)
 		_, err = b.TryAcquire(t.Context())
 		require.ErrorIs(t, err, leasing.ErrHeld)
-		lease, err := b.manager.Adopt(t.Context(), handover, nil)
+		lease, err := b.manager.Adopt(t.Context(), handover, leasing.AdoptOptions{})
 		require.NoError(t, err)
 		require.NoError(t, lease.Release(t.Context()))
 		again, err := a.TryAcquire(t.Context())

@@ -13,8 +13,8 @@ import (
 )
 
 // granted is the TTL of a lease that was held for so long.
-func granted(t *testing.T, m leasing.Manager, name string, held time.Duration) time.Duration {
-	l, err := m.TryAcquire(t.Context(), name, nil)
+func granted(t *testing.T, m *leasing.Manager, name string, held time.Duration) time.Duration {
+	l, err := m.TryAcquire(t.Context(), name)
 	require.NoError(t, err)
 	ttl := l.TTL()
 	time.Sleep(held)
@@ -31,7 +31,7 @@ func TestUnderLoad(t *testing.T) {
 		require.Equal(t, time.Minute, granted(t, m, "a", 0))
 		load = 1.1
 		require.Equal(t, 5*time.Second, granted(t, m, "a", time.Hour))
-		short, err := m.TryAcquire(t.Context(), "a", &leasing.AcquireOptions{TTL: 2 * time.Second})
+		short, err := m.With(leasing.AcquireOptions{TTL: 2 * time.Second}).TryAcquire(t.Context(), "a")
 		require.NoError(t, err)
 		require.Equal(t, 2*time.Second, short.TTL(), "nothing is made longer")
 		require.NoError(t, short.Release(t.Context()))
@@ -51,7 +51,7 @@ func TestPast(t *testing.T) {
 		require.Equal(t, 3*time.Second, granted(t, m, "b1", 5*time.Hour), "the floor")
 		require.Equal(t, time.Hour, granted(t, m, "b1", 0), "the cap")
 
-		lost, err := m.TryAcquire(t.Context(), "c", nil)
+		lost, err := m.TryAcquire(t.Context(), "c")
 		require.NoError(t, err)
 		time.Sleep(time.Minute)
 		leasingtest.Lose(t, p, lost, leasing.LostGone)

@@ -146,7 +146,7 @@ type audit struct {
 
 // openAudit opens the history: that of the provider, or a table beside the data, into which it writes
 // what the manager tells.
-func openAudit(ctx context.Context, p place.Place, data *place.Data, m leasing.Manager) (*audit, error) {
+func openAudit(ctx context.Context, p place.Place, data *place.Data, m *leasing.Manager) (*audit, error) {
 	provider, err := place.Open(ctx, p.Leases)
 	if err != nil {
 		return nil, err
@@ -171,7 +171,7 @@ func openAudit(ctx context.Context, p place.Place, data *place.Data, m leasing.M
 }
 
 // finish closes the manager, so that all that it did is in the history.
-func (a *audit) finish(ctx context.Context, m leasing.Manager) error {
+func (a *audit) finish(ctx context.Context, m *leasing.Manager) error {
 	err := m.Close(context.WithoutCancel(ctx))
 	if a.recorder != nil {
 		err = errors.Join(err, a.recorder.Close(ctx))

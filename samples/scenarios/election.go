@@ -52,8 +52,8 @@ func workElection(ctx context.Context, w *runner.Worker) error {
 	w.Say("", 0, "stands for election")
 	return unlessStopped(ctx, recipe.Run(ctx, w.Manager, recipe.Options{
 		Name:      w.Place.Lease(leader),
-		OnElected: func(ctx context.Context, lease leasing.Lease) error { return lead(ctx, w, lease) },
-		OnResigned: func(lease leasing.Lease, reason error) {
+		OnElected: func(ctx context.Context, lease *leasing.Lease) error { return lead(ctx, w, lease) },
+		OnResigned: func(lease *leasing.Lease, reason error) {
 			if !errors.Is(reason, leasing.ErrLost) {
 				say(w, lease, resigned, "has released the lease")
 			}
@@ -62,7 +62,7 @@ func workElection(ctx context.Context, w *runner.Worker) error {
 }
 
 // lead is a leader's work, under the lease's context.
-func lead(ctx context.Context, w *runner.Worker, lease leasing.Lease) error {
+func lead(ctx context.Context, w *runner.Worker, lease *leasing.Lease) error {
 	sayTrust(w, lease, elected, "leads with token %d", lease.Token())
 	pace := time.NewTicker(400 * time.Millisecond)
 	defer pace.Stop()
@@ -88,7 +88,7 @@ func lead(ctx context.Context, w *runner.Worker, lease leasing.Lease) error {
 // end ends a term. A leader that was paused may have had a write on its way
 // when it was; so here, on purpose, one more is sent after the lease was lost.
 // The ledger has to refuse it.
-func end(ctx context.Context, w *runner.Worker, lease leasing.Lease) error {
+func end(ctx context.Context, w *runner.Worker, lease *leasing.Lease) error {
 	if cause := context.Cause(ctx); !errors.Is(cause, leasing.ErrLost) {
 		say(w, lease, stopping, "finishes its work")
 		return nil
@@ -118,13 +118,13 @@ func write(ctx context.Context, w *runner.Worker, token int64) (number int64, er
 	return number, err
 }
 
-func say(w *runner.Worker, lease leasing.Lease, kind, format string, args ...any) {
+func say(w *runner.Worker, lease *leasing.Lease, kind, format string, args ...any) {
 	w.Report(runner.Report{Kind: kind, Token: lease.Token(), Text: fmt.Sprintf(format, args...)})
 }
 
 // sayTrust reports with the trust left. It is read before the clock, so that what
 // is reported is rather too much than too little.
-func sayTrust(w *runner.Worker, lease leasing.Lease, kind, format string, args ...any) {
+func sayTrust(w *runner.Worker, lease *leasing.Lease, kind, format string, args ...any) {
 	trust := lease.Remaining()
 	text := fmt.Sprintf("%-36s trust %s", fmt.Sprintf(format, args...), bar(trust, lease.TTL()))
 	w.Report(runner.Report{Kind: kind, Token: lease.Token(), Trust: trust, Text: text})

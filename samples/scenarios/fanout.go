@@ -53,7 +53,7 @@ const (
 // workFanout waits for the lease, and for it again when it was lost.
 func workFanout(ctx context.Context, w *runner.Worker) (err error) {
 	for err = leasing.ErrLost; errors.Is(err, leasing.ErrLost); {
-		err = leasing.Do(ctx, w.Manager, "fanout/"+topic, func(ctx context.Context, lease leasing.Lease) error {
+		err = w.Manager.Do(ctx, "fanout/"+topic, func(ctx context.Context, lease *leasing.Lease) error {
 			return fanOut(ctx, w, lease)
 		})
 	}
@@ -61,7 +61,7 @@ func workFanout(ctx context.Context, w *runner.Worker) (err error) {
 }
 
 // fanOut dispatches messages until there are no more, or the lease is lost.
-func fanOut(ctx context.Context, w *runner.Worker, lease leasing.Lease) error {
+func fanOut(ctx context.Context, w *runner.Worker, lease *leasing.Lease) error {
 	// The cursor is shown the token before it is read. From then on no former
 	// holder can move it behind our back.
 	position := int64(0)
@@ -104,7 +104,7 @@ func dispatch(ctx context.Context, w *runner.Worker, token, position, next int64
 // sendLate does what no application should, for the sake of the demonstration: it sends
 // the batch although the lease is lost. A process that is paused a moment later,
 // between the look at its lease and the write, does the same and can't help it.
-func sendLate(ctx context.Context, w *runner.Worker, lease leasing.Lease, position, next int64) error {
+func sendLate(ctx context.Context, w *runner.Worker, lease *leasing.Lease, position, next int64) error {
 	w.Say("", 0, "wakes up; its lease says: %v", lease.Err())
 	inFlight, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()

@@ -61,7 +61,7 @@ const (
 func workMigrate(ctx context.Context, w *runner.Worker) (err error) {
 	since := time.Now()
 	for err = leasing.ErrLost; errors.Is(err, leasing.ErrLost); {
-		err = leasing.Do(ctx, w.Manager, "schema/migrations/outbox", func(ctx context.Context, lease leasing.Lease) error {
+		err = w.Manager.Do(ctx, "schema/migrations/outbox", func(ctx context.Context, lease *leasing.Lease) error {
 			return runMissing(ctx, w, lease, time.Since(since))
 		})
 	}
@@ -69,7 +69,7 @@ func workMigrate(ctx context.Context, w *runner.Worker) (err error) {
 }
 
 // runMissing runs the steps that are missing.
-func runMissing(ctx context.Context, w *runner.Worker, lease leasing.Lease, waited time.Duration) error {
+func runMissing(ctx context.Context, w *runner.Worker, lease *leasing.Lease, waited time.Duration) error {
 	version := 0
 	if err := w.Data.Do(ctx, "schema", lease.Token(), func(ctx context.Context, tx *sql.Tx) error {
 		return tx.QueryRowContext(ctx, "SELECT COUNT(*) FROM notes").Scan(&version)

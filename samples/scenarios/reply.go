@@ -87,7 +87,7 @@ func handle(ctx context.Context, w *runner.Worker, message string) (acknowledged
 	if message == stalled { // as if no renewal got through
 		options = &leasing.AcquireOptions{TTL: time.Second, NoAutoRenew: true}
 	}
-	err = leasing.TryDo(ctx, w.Manager, name, options, func(leased context.Context, lease leasing.Lease) error {
+	err = w.Manager.With(*options).TryDo(ctx, name, func(leased context.Context, lease *leasing.Lease) error {
 		answered, err := outbox.Has(leased, name, lease.Token(), message)
 		if err != nil || answered {
 			acknowledged = answered

@@ -16,12 +16,12 @@ import (
 // measure acquires, renews and releases a lease that nobody else wants, one
 // after the other, and prints how long each takes from here: of your backend,
 // your network, your tier.
-func measure(ctx context.Context, manager leasing.Manager, name string, cycles int, out io.Writer) error {
+func measure(ctx context.Context, manager *leasing.Manager, name string, cycles int, out io.Writer) error {
 	name += "-" + strings.ToLower(rand.Text()[:8])
-	var lease leasing.Lease
+	var lease *leasing.Lease
 	verbs := []string{"acquire", "renew", "release"}
 	steps := []func() error{
-		func() (err error) { lease, err = manager.TryAcquire(ctx, name, nil); return err },
+		func() (err error) { lease, err = manager.TryAcquire(ctx, name); return err },
 		func() error { return lease.Renew(ctx) },
 		func() error { return lease.Release(ctx) },
 	}

@@ -18,7 +18,7 @@ import (
 // application of yours would look like; it is the same for every backend.
 type worker struct {
 	settings
-	manager leasing.Manager
+	manager *leasing.Manager
 
 	mu  sync.Mutex // of out
 	out io.Writer
@@ -47,8 +47,8 @@ func (w *worker) term(ctx context.Context) error {
 	watcher.Go(func() { w.watch(waiting) })
 	defer watcher.Wait()
 	defer haveIt()
-	return leasing.DoWith(ctx, w.manager, w.Name, &leasing.AcquireOptions{Metadata: w.Metadata},
-		func(ctx context.Context, lease leasing.Lease) error {
+	return w.manager.With(leasing.AcquireOptions{Metadata: w.Metadata}).Do(ctx, w.Name,
+		func(ctx context.Context, lease *leasing.Lease) error {
 			haveIt()
 			watcher.Wait()
 			return w.items(ctx, lease)
@@ -58,7 +58,7 @@ func (w *worker) term(ctx context.Context) error {
 // items is the work: one item after the other until ctx ends, which it does in
 // time before anybody else can have the lease. What an item writes belongs behind a
 // fence: see package fencing, and the samples in ../scenarios.
-func (w *worker) items(ctx context.Context, lease leasing.Lease) error {
+func (w *worker) items(ctx context.Context, lease *leasing.Lease) error {
 	w.say("HAS THE LEASE, token %d, for %s unless renewed", lease.Token(), seconds(lease.Remaining()))
 	pace := time.NewTicker(w.pace)
 	defer pace.Stop()

@@ -364,7 +364,7 @@ const backlog = 100
 
 // write is a writer's life.
 func (x *torture[Tx]) write(ctx context.Context, random *rand.Rand) {
-	s, err := sequence.NewStream(x.store, stream, sequence.Options[Tx]{Write: x.row, Lease: leasing.Options{Random: func() float64 { return .5 }}})
+	s, err := sequence.NewStream(x.store, stream, sequence.Options[Tx]{Write: x.row, Lease: leasing.Options{Tuning: leasing.Tuning{Random: func() float64 { return .5 }}}})
 	if err != nil {
 		return
 	}

@@ -47,7 +47,7 @@ func BenchmarkHandoff_mariadb(b *testing.B) {
 			require.NoError(b, err)
 			b.Cleanup(func() { _ = m.Close(context.WithoutCancel(b.Context())) })
 			return func() func() {
-				l, err := m.Acquire(b.Context(), "n", nil)
+				l, err := m.Acquire(b.Context(), "n")
 				if err != nil {
 					b.Error(err)
 				}

@@ -191,20 +191,20 @@ func TestTrap_T169_WakeupsBehindPgBouncer_postgres(t *testing.T) {
 	s := &switched{t, server}
 	for kind, open := range postgresClients("postgres", "postgres?sslmode=disable&default_query_exec_mode=exec") {
 		t.Run(kind, func(t *testing.T) {
-			var managers [2]leasing.Manager
+			var managers [2]*leasing.Manager
 			for i := range managers {
 				p := open(t, pooler.Addr())
-				m, err := leasing.NewManager(p, leasing.Options{MinPoll: 20 * time.Second, MaxPoll: 20 * time.Second})
+				m, err := leasing.NewManager(p, leasing.Options{Tuning: leasing.Tuning{MinPoll: 20 * time.Second, MaxPoll: 20 * time.Second}})
 				require.NoError(t, err)
 				t.Cleanup(func() { require.NoError(t, m.Close(bounded(t))) })
 				managers[i] = m
 			}
 			for range 5 {
-				lease, err := managers[0].Acquire(bounded(t), "n", nil)
+				lease, err := managers[0].Acquire(bounded(t), "n")
 				require.NoError(t, err)
 				served := make(chan time.Time, 1)
 				go func() {
-					next, err := managers[1].Acquire(context.WithoutCancel(t.Context()), "n", nil)
+					next, err := managers[1].Acquire(context.WithoutCancel(t.Context()), "n")
 					if err == nil {
 						served <- time.Now()
 						err = next.Release(context.WithoutCancel(t.Context()))

@@ -164,7 +164,7 @@ func TestTrap_T72_PostgresLoopsShareAName(t *testing.T) {
 		defer m.Close(context.Background())
 		all.Go(func() {
 			for loop.Err() == nil {
-				err := leasing.Do(loop, m, "n", func(context.Context, leasing.Lease) error { had(i); return nil })
+				err := m.Do(loop, "n", func(context.Context, *leasing.Lease) error { had(i); return nil })
 				assert.True(t, err == nil || loop.Err() != nil, err)
 			}
 		})
@@ -187,7 +187,7 @@ func TestPostgresTakesOverInTime(t *testing.T) {
 		name := fmt.Sprint("n", round)
 		dead, err := p.Acquire(ctx, claimOf(name, 150*time.Millisecond))
 		require.NoError(t, err)
-		next, err := m.Acquire(ctx, name, nil)
+		next, err := m.Acquire(ctx, name)
 		require.NoError(t, err)
 		record, err := p.Inspect(ctx, abstractions.InspectRequest{Name: name})
 		require.NoError(t, err)

@@ -79,24 +79,24 @@ func TestTrap_T133_AFileThatIsGoneIsALoss(t *testing.T) {
 	ctx, folder := bounded(t), filepath.Join(t.TempDir(), "state")
 	url := "sqlite://" + filepath.Join(folder, "leases.db")
 	require.NoError(t, os.Mkdir(folder, 0o755))
-	manager := func() leasing.Manager {
+	manager := func() *leasing.Manager {
 		m, err := leasing.NewManager(openTest(t, url, nil), leasing.Options{TTL: time.Hour, NoAutoRenew: true})
 		require.NoError(t, err)
 		t.Cleanup(func() { _ = m.Close(ctx) })
 		return m
 	}
 	first := manager()
-	one, err := first.TryAcquire(ctx, "n", nil)
+	one, err := first.TryAcquire(ctx, "n")
 	require.NoError(t, err)
-	two, err := first.TryAcquire(ctx, "m", nil)
+	two, err := first.TryAcquire(ctx, "m")
 	require.NoError(t, err)
 	require.NoError(t, os.RemoveAll(folder))
 	require.ErrorIs(t, two.Renew(ctx), leasing.ErrLost, "any process may make a new file")
 	require.NoError(t, os.Mkdir(folder, 0o755))
-	next, err := manager().TryAcquire(ctx, "n", nil)
+	next, err := manager().TryAcquire(ctx, "n")
 	require.NoError(t, err)
 	require.ErrorIs(t, one.Renew(ctx), leasing.ErrLost)
-	for _, lost := range []leasing.Lease{one, two} {
+	for _, lost := range []*leasing.Lease{one, two} {
 		why, is := errors.AsType[*leasing.LostError](lost.Err())
 		require.True(t, is)
 		require.Equal(t, leasing.LostGone, why.Reason)

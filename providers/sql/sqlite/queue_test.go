@@ -44,7 +44,7 @@ func loop(rawURL string) error {
 	}
 	turns := 0
 	for end := time.Now().Add(loopFor); time.Now().Before(end); turns++ {
-		lease, err := manager.Acquire(ctx, "n", nil)
+		lease, err := manager.Acquire(ctx, "n")
 		if err != nil {
 			return err
 		}

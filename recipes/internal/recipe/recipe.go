@@ -82,7 +82,7 @@ func (r *Refusals) Last(err error) bool {
 
 // Closed reports whether a manager is closed. Nothing is sent: no name is "", but
 // a closed manager says first that it is closed.
-func Closed(m leasing.Manager) bool {
+func Closed(m *leasing.Manager) bool {
 	_, err := m.Inspect(context.Background(), "")
 	return errors.Is(err, leasing.ErrClosed)
 }

@@ -120,7 +120,7 @@ func (p Place) dropSchema(ctx context.Context) error {
 
 // Connect opens the leases and the data, and makes a manager for the leases. It returns
 // what closes all of them.
-func (p Place) Connect(ctx context.Context, options leasing.Options) (leasing.Manager, *Data, func() error, error) {
+func (p Place) Connect(ctx context.Context, options leasing.Options) (*leasing.Manager, *Data, func() error, error) {
 	data, err := p.Open()
 	if err != nil {
 		return nil, nil, nil, err

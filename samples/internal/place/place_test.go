@@ -69,7 +69,7 @@ func use(t *testing.T, p place.Place) {
 	t.Helper()
 	manager, _, closeAll, err := p.Connect(t.Context(), leasing.Options{})
 	require.NoError(t, err)
-	lease, err := manager.Acquire(t.Context(), "test/lease", nil)
+	lease, err := manager.Acquire(t.Context(), "test/lease")
 	require.NoError(t, err)
 	require.NoError(t, lease.Release(t.Context()))
 	require.NoError(t, closeAll())

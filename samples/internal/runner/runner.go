@@ -28,8 +28,8 @@ type Scenario struct {
 type Runner struct {
 	Place   place.Place
 	Data    *place.Data
-	Manager leasing.Manager // the parent's own
-	TTL     time.Duration   // as granted
+	Manager *leasing.Manager // the parent's own
+	TTL     time.Duration    // as granted
 	out     io.Writer
 	start   time.Time
 

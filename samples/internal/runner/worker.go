@@ -44,8 +44,8 @@ type Worker struct {
 	Arg      string
 	Scenario string
 	Place    place.Place
-	Data     *place.Data     `json:"-"`
-	Manager  leasing.Manager `json:"-"`
+	Data     *place.Data      `json:"-"`
+	Manager  *leasing.Manager `json:"-"`
 
 	mu    sync.Mutex // of standard output
 	input chan struct{}
@@ -84,7 +84,7 @@ func WorkerMain(scenarios ...Scenario) {
 func (w *Worker) run(ctx context.Context, s Scenario) (err error) {
 	manager, data, closeAll, err := w.Place.Connect(ctx, leasing.Options{
 		Owner: w.Name, TTL: s.TTL, RaiseToMinTTL: true,
-		MaxPoll: 100 * time.Millisecond, // how soon waiters on SQLite find a lease that was released
+		Tuning: leasing.Tuning{MaxPoll: 100 * time.Millisecond}, // how soon waiters on SQLite find a lease that was released
 	})
 	if err != nil {
 		return err

@@ -61,19 +61,19 @@ func openProvider(ctx context.Context, config Config) (leasing.Provider, func() 
 }
 
 type leasingLocker struct {
-	manager       leasing.Manager
+	manager       *leasing.Manager
 	closeProvider func() error
 }
 
 func (l *leasingLocker) Try(ctx context.Context, name string) (Lock, error) {
-	return leased(l.manager.TryAcquire(ctx, name, nil))
+	return leased(l.manager.TryAcquire(ctx, name))
 }
 
 func (l *leasingLocker) Acquire(ctx context.Context, name string) (Lock, error) {
-	return leased(l.manager.Acquire(ctx, name, nil))
+	return leased(l.manager.Acquire(ctx, name))
 }
 
-func leased(lease leasing.Lease, err error) (Lock, error) {
+func leased(lease *leasing.Lease, err error) (Lock, error) {
 	if err == nil {
 		return leasingLock{lease}, nil
 	}
@@ -102,7 +102,7 @@ func (l *leasingLocker) Close() error {
 	return errors.Join(l.manager.Close(ctx), l.closeProvider())
 }
 
-type leasingLock struct{ leasing.Lease }
+type leasingLock struct{ *leasing.Lease }
 
 // Keep has nothing to do: the manager renews.
 func (leasingLock) Keep() {}

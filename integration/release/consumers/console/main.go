@@ -26,7 +26,7 @@ func main() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	err = leasing.Do(ctx, manager, "jobs/daily-maintenance", func(ctx context.Context, _ leasing.Lease) error {
+	err = manager.Do(ctx, "jobs/daily-maintenance", func(ctx context.Context, _ *leasing.Lease) error {
 		ctx, stop := context.WithCancel(ctx)
 		done := make(chan error, 1)
 		go func() { done <- console.Serve(ctx, listener, manager, console.Options{Provider: provider}) }()
