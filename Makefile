@@ -70,7 +70,7 @@ test-slow-servers: toolchain ## The providers whose servers take minutes to buil
 
 .PHONY: test-real-time
 test-real-time: toolchain ## A manager over each provider on its server: the checks Manager_RealTime_..., in about 3 minutes
-	@scripts/with-servers $(filter-out cosmos promtool chromium,$(SERVERS)) -- scripts/test --real-time $(addprefix ./providers/,redis sql sql/mysql blob cosmos s3 etcd file)
+	@scripts/with-servers $(filter-out cosmos promtool chromium,$(SERVERS)) -- scripts/test --real-time $(addprefix ./providers/,redis sql/postgres sql/sqlite sql/mysql blob cosmos s3 etcd file)
 
 .PHONY: test-all
 test-all: toolchain ## Also the long tests, Consul and Kubernetes, the models and the release check
@@ -126,7 +126,7 @@ tidy-check: toolchain ## Fail if make tidy would change anything
 
 .PHONY: release-check
 release-check: toolchain ## Pack every released module and use it the way a stranger would
-	@scripts/with-servers redis azurite cosmos s3 etcd mariadb -- go run ./integration/release
+	@scripts/with-servers redis azurite cosmos s3 etcd mariadb postgres -- go run ./integration/release
 
 .PHONY: toolchain
 toolchain:

@@ -25,7 +25,7 @@ func Example() {
 }
 
 func run(ctx context.Context) error {
-	provider, err := memlease.Open(ctx, memlease.Options{}) // in production redislease.Open, sqllease.Open, ...: see below
+	provider, err := memlease.Open(ctx, memlease.Options{}) // in production redislease.Open, postgreslease.Open, ...: see below
 	if err != nil {
 		return err
 	}

@@ -6,7 +6,8 @@ require (
 	github.com/bsm/redislock v0.9.4
 	github.com/distributedleasing/leasing v0.1.0
 	github.com/distributedleasing/leasing/providers/redis v0.1.0
-	github.com/distributedleasing/leasing/providers/sql v0.1.0
+	github.com/distributedleasing/leasing/providers/sql/postgres v0.1.0
+	github.com/distributedleasing/leasing/providers/sql/sqlite v0.1.0
 	github.com/go-redsync/redsync/v4 v4.18.0
 	github.com/jackc/pgx/v5 v5.12.0
 	github.com/ncruces/go-sqlite3 v0.35.6
@@ -23,6 +24,7 @@ require (
 
 require (
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect
+	github.com/distributedleasing/leasing/providers/sql v0.1.0 // indirect
 	github.com/go-logr/logr v1.4.4 // indirect
 	github.com/go-logr/stdr v1.2.2 // indirect
 	github.com/google/uuid v1.6.0 // indirect

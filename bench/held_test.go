@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"testing"
 	"time"
 
@@ -13,8 +14,10 @@ import (
 
 	"github.com/distributedleasing/leasing"
 	"github.com/distributedleasing/leasing/bench/internal/meter"
+	"github.com/distributedleasing/leasing/open"
 	memlease "github.com/distributedleasing/leasing/providers/memory"
-	sqllease "github.com/distributedleasing/leasing/providers/sql"
+	postgreslease "github.com/distributedleasing/leasing/providers/sql/postgres"
+	sqlitelease "github.com/distributedleasing/leasing/providers/sql/sqlite"
 )
 
 const (
@@ -34,7 +37,7 @@ func BenchmarkHeld(b *testing.B) {
 	})
 	b.Run("sqlite", func(b *testing.B) {
 		for b.Loop() {
-			p, err := sqllease.Open(b.Context(), sqllease.Options{
+			p, err := sqlitelease.Open(b.Context(), sqlitelease.Options{
 				URL: "sqlite://" + filepath.Join(b.TempDir(), "leases.db"), Synchronous: "normal", Create: true,
 			})
 			if err != nil {
@@ -55,7 +58,7 @@ func BenchmarkHeldHour(b *testing.B) {
 	b.Run("sqlite", func(b *testing.B) {
 		path := filepath.Join(b.TempDir(), "leases.db")
 		for b.Loop() {
-			holdForAnHour(b, sqllease.Options{URL: "sqlite://" + path, Create: true}, func() (size int64) {
+			holdForAnHour(b, "sqlite://"+path+"?create=true", func() (size int64) {
 				for _, file := range []string{path, path + "-wal"} {
 					if info, err := os.Stat(file); err == nil {
 						size += info.Size()
@@ -76,8 +79,12 @@ func BenchmarkHeldHour(b *testing.B) {
 		}
 		defer conn.Close(context.Background())
 		defer conn.Exec(context.Background(), "DROP SCHEMA IF EXISTS bench_held CASCADE")
+		separator := "?"
+		if strings.Contains(url, "?") {
+			separator = "&"
+		}
 		for b.Loop() {
-			holdForAnHour(b, sqllease.Options{URL: url, Schema: "bench_held", Create: true}, func() (size int64) {
+			holdForAnHour(b, url+separator+"schema=bench_held&create=true", func() (size int64) {
 				if err := conn.QueryRow(b.Context(), "SELECT pg_total_relation_size('bench_held.lease')").Scan(&size); err != nil {
 					b.Error(err)
 				}
@@ -87,9 +94,9 @@ func BenchmarkHeldHour(b *testing.B) {
 	})
 }
 
-func holdForAnHour(b *testing.B, options sqllease.Options, size func() int64) {
+func holdForAnHour(b *testing.B, url string, size func() int64) {
 	const leases, half = 10_000, 3 * time.Minute
-	provider, err := sqllease.Open(b.Context(), options)
+	provider, err := open.URL(b.Context(), url, sqlitelease.Opener(), postgreslease.Opener())
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -1,7 +1,7 @@
 // Package history records the history of leases whose provider keeps none: who
 // acquired, released, lost or broke a name, when and why.
 //
-//	audit, err := sqllease.Open(ctx, sqllease.Options{URL: "sqlite:///var/lib/app/audit.db", Create: true, History: true})
+//	audit, err := sqlitelease.Open(ctx, sqlitelease.Options{URL: "sqlite:///var/lib/app/audit.db", Create: true, History: true})
 //	...
 //	recorder, err := history.New(audit, history.Options{Logger: slog.Default()})
 //	...

@@ -26,6 +26,8 @@ require (
 	github.com/distributedleasing/leasing/providers/s3 v0.1.0
 	github.com/distributedleasing/leasing/providers/sql v0.1.0
 	github.com/distributedleasing/leasing/providers/sql/mysql v0.1.0
+	github.com/distributedleasing/leasing/providers/sql/postgres v0.1.0
+	github.com/distributedleasing/leasing/providers/sql/sqlite v0.1.0
 	github.com/distributedleasing/leasing/sequence v0.1.0
 	github.com/go-co-op/gocron/v2 v2.21.2
 	github.com/gorhill/cronexpr v0.0.0-20180427100037-88b0669f7d75

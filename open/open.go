@@ -1,7 +1,7 @@
 // Package open opens a provider by URL, for applications whose configuration
 // chooses the backend.
 //
-//	provider, err := open.URL(ctx, os.Getenv("LEASING_URL"), sqllease.Opener(), redislease.Opener())
+//	provider, err := open.URL(ctx, os.Getenv("LEASING_URL"), postgreslease.Opener(), redislease.Opener())
 //	if err != nil {
 //		return err
 //	}

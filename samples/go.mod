@@ -11,6 +11,8 @@ require (
 	github.com/distributedleasing/leasing/providers/s3 v0.1.0
 	github.com/distributedleasing/leasing/providers/sql v0.1.0
 	github.com/distributedleasing/leasing/providers/sql/mysql v0.1.0
+	github.com/distributedleasing/leasing/providers/sql/postgres v0.1.0
+	github.com/distributedleasing/leasing/providers/sql/sqlite v0.1.0
 	github.com/distributedleasing/leasing/sequence v0.1.0
 	github.com/jackc/pgx/v5 v5.12.0
 	github.com/ncruces/go-sqlite3 v0.35.6

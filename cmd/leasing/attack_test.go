@@ -511,7 +511,7 @@ func TestRunUnderAttack_postgres(t *testing.T) {
 				return
 			}
 			defer func() { _ = tx.Rollback() }()
-			if _, err := tx.ExecContext(t.Context(), "LOCK TABLE infra.lease IN ACCESS EXCLUSIVE MODE"); err == nil {
+			if _, err := tx.ExecContext(t.Context(), "LOCK TABLE leasing.lease IN ACCESS EXCLUSIVE MODE"); err == nil {
 				a.sleep(during)
 			}
 		}},

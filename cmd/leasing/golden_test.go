@@ -322,7 +322,7 @@ func TestGoldenMissingRights_postgres(t *testing.T) {
 	p := newPlace(t)
 	text := p.transcript("ls", "--url", weak) + p.transcript("ls", "--url", weak+"&create=true")
 	p.holds(server.URL + "&create=true")
-	_, err = db.Exec("GRANT USAGE ON SCHEMA infra TO reader; GRANT SELECT ON ALL TABLES IN SCHEMA infra TO reader")
+	_, err = db.Exec("GRANT USAGE ON SCHEMA leasing TO reader; GRANT SELECT ON ALL TABLES IN SCHEMA leasing TO reader")
 	require.NoError(t, err)
 	text += p.transcript("ls", "--url", weak) + p.transcript("doctor", "--url", weak) + p.refused(reader)
 	compare(t, "rights-postgres", strings.ReplaceAll(text, server.Addr(), "SERVER"))

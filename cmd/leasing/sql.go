@@ -8,9 +8,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/open"
 	sqllease "github.com/distributedleasing/leasing/providers/sql"
 	mysqllease "github.com/distributedleasing/leasing/providers/sql/mysql"
+	postgreslease "github.com/distributedleasing/leasing/providers/sql/postgres"
+	sqlitelease "github.com/distributedleasing/leasing/providers/sql/sqlite"
 )
 
 func (a *app) sqlCommand() *cobra.Command {
@@ -27,18 +30,16 @@ create=true in the URL leasing creates the tables itself, if it may.`,
 			if err != nil {
 				return err
 			}
-			openURL := sqllease.OpenURL
-			if slices.Contains(mysqllease.Opener().Schemes, open.Scheme(where)) {
-				openURL = mysqllease.OpenURL
-			} else if !slices.Contains(sqllease.Opener().Schemes, open.Scheme(where)) {
-				return fmt.Errorf("want the URL of an SQL database: %s", open.Schemes(sqllease.Opener(), mysqllease.Opener()))
+			dialects := []abstractions.Opener{postgreslease.Opener(), sqlitelease.Opener(), mysqllease.Opener()}
+			if !slices.ContainsFunc(dialects, func(o abstractions.Opener) bool { return slices.Contains(o.Schemes, open.Scheme(where)) }) {
+				return fmt.Errorf("want the URL of an SQL database: %s", open.Schemes(dialects...))
 			}
-			provider, err := openURL(cmd.Context(), withoutCreate(where))
+			provider, err := open.URL(cmd.Context(), withoutCreate(where), dialects...)
 			if err != nil {
 				return err
 			}
 			defer func() { _ = provider.Close() }() // nothing was opened
-			_, err = fmt.Fprintf(a.out, "%s;\n", strings.Join(provider.Statements(), ";\n"))
+			_, err = fmt.Fprintf(a.out, "%s;\n", strings.Join(provider.(*sqllease.Provider).Statements(), ";\n"))
 			return err
 		},
 	})

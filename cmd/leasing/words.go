@@ -34,7 +34,7 @@ func oneLine(err error) string {
 
 // inShell replaces the names in advice.
 var inShell = strings.NewReplacer(
-	"call Migrate, or set sqllease.Options.Create", `see "leasing sql schema", or add create=true to the URL`,
+	"call Migrate, or set Options.Create", `see "leasing sql schema", or add create=true to the URL`,
 	"check the URL, Schema and Table", "check the URL, with schema and table",
 	"set Options.Create", "add create=true to the URL",
 	"use Options.Auth", "add auth=MODE to the URL",

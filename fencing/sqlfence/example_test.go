@@ -22,7 +22,7 @@ func ExampleNewGuard() {
 
 // Work under a lease that writes to a SQL database.
 func ExampleTable_Do() {
-	table, err := sqlfence.NewTable(sqlfence.Dollar, "infra.fencing")
+	table, err := sqlfence.NewTable(sqlfence.Dollar, "leasing.fencing")
 	if err != nil {
 		panic(err)
 	}

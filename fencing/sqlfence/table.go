@@ -37,7 +37,7 @@ type Tx interface {
 }
 
 // NewTable describes a table for a database with the given style. An empty
-// name means "fencing"; a schema may precede it: "infra.fencing". Without one
+// name means "fencing"; a schema may precede it: "leasing.fencing". Without one
 // PostgreSQL's search_path decides, which must lead all writers to one table. Case
 // matters if it does in the database. Nothing is sent.
 func NewTable(style Placeholders, name string) (*Table, error) {

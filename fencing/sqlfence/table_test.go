@@ -40,12 +40,12 @@ func TestTableRefusesHostileNamesAndUnknownStyles(t *testing.T) {
 }
 
 func TestTableQuotesItsName(t *testing.T) {
-	table, err := sqlfence.NewTable(sqlfence.Dollar, "infra.Fencing_2")
+	table, err := sqlfence.NewTable(sqlfence.Dollar, "leasing.Fencing_2")
 	require.NoError(t, err)
-	require.Contains(t, table.CreateSQL(), `"infra"."Fencing_2" (`)
+	require.Contains(t, table.CreateSQL(), `"leasing"."Fencing_2" (`)
 	query, args, err := table.AdvanceSQL("reports/daily", 7)
 	require.NoError(t, err)
-	require.Contains(t, query, `INTO "infra"."Fencing_2" AS seen (resource, token) VALUES (pg_catalog.convert_from($1, 'UTF8'), $2)`)
+	require.Contains(t, query, `INTO "leasing"."Fencing_2" AS seen (resource, token) VALUES (pg_catalog.convert_from($1, 'UTF8'), $2)`)
 	require.Equal(t, []any{[]byte("reports/daily"), int64(7)}, args)
 }
 

@@ -19,7 +19,8 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/servertest"
 	"github.com/distributedleasing/leasing/open"
 	redislease "github.com/distributedleasing/leasing/providers/redis"
-	sqllease "github.com/distributedleasing/leasing/providers/sql"
+	postgreslease "github.com/distributedleasing/leasing/providers/sql/postgres"
+	sqlitelease "github.com/distributedleasing/leasing/providers/sql/sqlite"
 )
 
 const (
@@ -45,7 +46,7 @@ func work(text string) error {
 		return err
 	}
 	ctx := context.Background()
-	p, err := open.URL(ctx, j.URL, sqllease.Opener(), redislease.Opener())
+	p, err := open.URL(ctx, j.URL, postgreslease.Opener(), sqlitelease.Opener(), redislease.Opener())
 	if err != nil {
 		return err
 	}

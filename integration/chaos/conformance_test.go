@@ -28,8 +28,9 @@ import (
 	etcdlease "github.com/distributedleasing/leasing/providers/etcd"
 	redislease "github.com/distributedleasing/leasing/providers/redis"
 	s3lease "github.com/distributedleasing/leasing/providers/s3"
-	sqllease "github.com/distributedleasing/leasing/providers/sql"
 	mysqllease "github.com/distributedleasing/leasing/providers/sql/mysql"
+	postgreslease "github.com/distributedleasing/leasing/providers/sql/postgres"
+	sqlitelease "github.com/distributedleasing/leasing/providers/sql/sqlite"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -52,8 +53,8 @@ type backend struct {
 // backends are all of them. To add one: its name (as in integration/testreport),
 // its URL and its OpenURL.
 var backends = []backend{
-	{name: "sqlite", url: sqlite, open: openSQL},
-	{name: "postgres", url: postgres, open: openSQL},
+	{name: "sqlite", url: sqlite, open: openSQLite},
+	{name: "postgres", url: postgres, open: openPostgres},
 	{name: "redis", url: named("LEASING_TEST_REDIS"), open: openRedis},
 	// Redlock waits for a server for a part of the TTL only.
 	{name: "redlock", url: named("LEASING_TEST_REDLOCK"), open: openRedis, ttl: 3 * time.Second},
@@ -65,8 +66,12 @@ var backends = []backend{
 	{name: "mariadb", url: mariadb, open: openMariaDB},
 }
 
-func openSQL(t testing.TB, url string) (leasing.Provider, error) {
-	return sqllease.OpenURL(t.Context(), url)
+func openSQLite(t testing.TB, url string) (leasing.Provider, error) {
+	return sqlitelease.OpenURL(t.Context(), url)
+}
+
+func openPostgres(t testing.TB, url string) (leasing.Provider, error) {
+	return postgreslease.OpenURL(t.Context(), url)
 }
 
 func openRedis(t testing.TB, url string) (leasing.Provider, error) {

@@ -32,7 +32,7 @@ var underTorture = tests{folder: "integration/mutants", run: "^TestTorture_memor
 var (
 	overMemory = tests{folder: "providers/memory", run: "^TestConformance(InVirtualTime|OnAClockOfItsOwn)$"}
 	overFiles  = tests{folder: "providers/file", run: "^TestConformance$"}
-	overSQLite = tests{folder: "providers/sql", run: "^TestConformance$/^sqlite$"}
+	overSQLite = tests{folder: "providers/sql/sqlite", run: "^TestConformance$"}
 	overCosmos = tests{folder: "providers/cosmos", run: "^TestConformanceFake(Expiring)?$"}
 	overRedis  = tests{folder: "providers/redis", run: "^TestConformanceRedis$"}
 	// overStores is over stores in memory, of which one tells whole seconds, one no time, and one has leases.
@@ -41,8 +41,12 @@ var (
 	restated      = tests{folder: overMemory.folder, run: overMemory.run, then: &tests{folder: overFiles.folder, run: overFiles.run, then: &sqliteOrRedis}}
 	sqliteOrRedis = tests{folder: overSQLite.folder, run: overSQLite.run, then: &overRedis}
 	redlocks      = tests{folder: "providers/redis", run: "^TestConformanceRedlock3(Dead|Restored)?$", slow: true}
-	ownSQL        = own("providers/sql")
-	mariadbs      = [3]tests{own("providers/sql/mysql"), {folder: "providers/sql/mysql", run: "^TestConformance_mariadb$"}}
+	overPostgres  = tests{folder: "providers/sql/postgres", run: "^TestConformance(WithoutHistory)?$"}
+	ownPostgres   = own("providers/sql/postgres")
+	ownSQLite     = own("providers/sql/sqlite")
+	// ofDialects are the tests of all SQL dialects, which ask the code that they share.
+	ofDialects = tests{folder: ownSQLite.folder, skip: ownSQLite.skip, then: &tests{folder: ownPostgres.folder, skip: ownPostgres.skip, then: &mariadbs[0]}}
+	mariadbs   = [3]tests{own("providers/sql/mysql"), {folder: "providers/sql/mysql", run: "^TestConformance_mariadb$"}}
 	// sequences is the suite of package sequencetest, which anybody's store can run.
 	sequences = tests{folder: "sequence/memsequence", run: "^TestConformance_memory$"}
 )
@@ -67,12 +71,11 @@ var areas = []area{
 	{"abstractions/token.go", "", [3]tests{own("abstractions"), overMemory, underTorture}},
 	{"providers/memory/", "", [3]tests{own("providers/memory"), overMemory, underTorture}},
 	{"providers/file/", "file", [3]tests{own("providers/file"), overFiles}},
-	{"providers/sql/postgres", "postgres", [3]tests{own("providers/sql"), {folder: "providers/sql", run: "^TestConformance(WithoutHistory)?$/^postgres$"}}},
-	{"providers/sql/sqlkit/mysql", "mariadb", mariadbs},
-	{"providers/sql/sqlkit/", "postgres", [3]tests{{folder: "providers/sql/sqlkit", then: &ownSQL}}},
-	{"providers/sql/mariadb/", "mariadb", mariadbs},
-	{"providers/sql/mysql", "mariadb", mariadbs}, // the dialect, and the module
-	{"providers/sql/", "sqlite", [3]tests{own("providers/sql"), overSQLite}},
+	{"providers/sql/postgres/pgkit/", "postgres", [3]tests{{folder: "providers/sql/postgres/pgkit", then: &ownPostgres}}},
+	{"providers/sql/postgres/", "postgres", [3]tests{ownPostgres, overPostgres}},
+	{"providers/sql/mysql/", "mariadb", mariadbs},
+	{"providers/sql/dialect/", "sqlite", [3]tests{{folder: "providers/sql/dialect", then: &ofDialects}, overSQLite}},
+	{"providers/sql/", "sqlite", [3]tests{ofDialects, overSQLite}}, // the shared driver, and the verdicts on errors
 	{"providers/redis/internal/redlock/", "redlock", [3]tests{own("providers/redis/internal/redlock"), redlocks}},
 	{"providers/redis/internal/script/scripts/prelude.lua", "redlock", [3]tests{own("providers/redis/internal/redlock"), redlocks}},
 	{"providers/redis/internal/script/scripts/vote.lua", "redlock", [3]tests{own("providers/redis/internal/redlock"), redlocks}},

@@ -225,7 +225,7 @@ func (w *walk) returns(n *ast.ReturnStmt) {
 	}
 }
 
-// isSQL recognizes the strings of package sqllease that are SQL.
+// isSQL recognizes the strings below providers/sql that are SQL.
 var isSQL = regexp.MustCompile(`\b(SELECT|UPDATE|DELETE|INSERT|WHERE|coalesce|CASE|AND)\b`)
 
 // rule replaces the first group of each match, in a line. The result is never a syntax error.

@@ -30,10 +30,10 @@ type part struct {
 // and the kit's HTTP client.
 var parts = []part{
 	{"core", regexp.MustCompile(`^[^/]+\.go$`)},
-	{"", regexp.MustCompile(`^abstractions/providerkit/httpguard/|^providers/redis/internal/(redistest|redlock)/|/(prelude|vote|quick_vote|confirm|relock|undo|admit|ballot)\.lua$|^providers/sql/(mysql|mariadb)`)},
+	{"", regexp.MustCompile(`^abstractions/providerkit/httpguard/|^providers/redis/internal/(redistest|redlock)/|/(prelude|vote|quick_vote|confirm|relock|undo|admit|ballot)\.lua$|^providers/sql/(mysql|internal)/|^providers/sql/dialect/dialecttest/`)},
 	{"kit", regexp.MustCompile(`^abstractions/providerkit/`)},
 	{"redis", regexp.MustCompile(`^providers/redis/`)},
-	{"postgres", regexp.MustCompile(`^providers/sql/postgres`)},
+	{"postgres", regexp.MustCompile(`^providers/sql/postgres/`)},
 	{"sqlite", regexp.MustCompile(`^providers/sql/`)},
 	{"etcd", regexp.MustCompile(`^providers/etcd/`)},
 }
@@ -94,7 +94,7 @@ func realArea(root, file string) area {
 	}
 	a.layers[1] = map[string]tests{
 		"redis":    overRedis,
-		"postgres": {folder: "providers/sql", run: "^TestConformance(WithoutHistory)?$/^postgres$"},
+		"postgres": overPostgres,
 		"sqlite":   overSQLite,
 		"etcd":     {folder: "providers/etcd", run: "^TestConformance$"},
 	}[a.busy]

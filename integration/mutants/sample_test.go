@@ -172,18 +172,18 @@ func TestADrawnMutantIsAskedOfItsServer(t *testing.T) {
 		"handover.go":                                       {".", "providers/redis", "redis"},
 		"abstractions/providerkit/records.go":               {"abstractions/providerkit", "providers/etcd", "etcd"},
 		"abstractions/providerkit/batch/do.go":              {"abstractions/providerkit/batch", "providers/redis", "redis"},
-		"abstractions/providerkit/rules.go":                 {"abstractions/providerkit", "providers/sql", "sqlite"},
+		"abstractions/providerkit/rules.go":                 {"abstractions/providerkit", "providers/sql/sqlite", "sqlite"},
 		"providers/redis/internal/node/list.go":             {"providers/redis/internal/node", "providers/redis", "redis"},
 		"providers/redis/internal/script/scripts/renew.lua": {"providers/redis", "providers/redis", "redis"},
-		"providers/sql/postgres/renew.sql":                  {"providers/sql", "providers/sql", "postgres"},
-		"providers/sql/rows.go":                             {"providers/sql", "providers/sql", "sqlite"},
+		"providers/sql/postgres/statements/renew.sql":       {"providers/sql/postgres", "providers/sql/postgres", "postgres"},
+		"providers/sql/dialect/rows.go":                     {"providers/sql/dialect", "providers/sql/sqlite", "sqlite"},
 		"providers/etcd/store.go":                           {"providers/etcd", "providers/etcd", "etcd"},
 	} {
 		a := realArea("../..", file)
 		require.Equal(t, want, [3]string{a.layers[0].folder, a.layers[1].folder, a.busy}, file)
 		require.Contains(t, a.layers[2].run, a.busy, file)
 	}
-	for _, file := range []string{"providers/redis/internal/redlock/vote.go", "providers/sql/mysql.go", "providers/redis/internal/script/scripts/vote.lua", "chaos/plan.go"} {
+	for _, file := range []string{"providers/redis/internal/redlock/vote.go", "providers/sql/mysql/backend.go", "providers/redis/internal/script/scripts/vote.lua", "chaos/plan.go"} {
 		require.Empty(t, partOf(file), file)
 	}
 }

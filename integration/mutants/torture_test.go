@@ -20,7 +20,8 @@ import (
 	etcdlease "github.com/distributedleasing/leasing/providers/etcd"
 	memlease "github.com/distributedleasing/leasing/providers/memory"
 	redislease "github.com/distributedleasing/leasing/providers/redis"
-	sqllease "github.com/distributedleasing/leasing/providers/sql"
+	postgreslease "github.com/distributedleasing/leasing/providers/sql/postgres"
+	sqlitelease "github.com/distributedleasing/leasing/providers/sql/sqlite"
 )
 
 // TestTorture_memory is the layer of that name: two minutes of virtual time over memory under
@@ -73,7 +74,7 @@ func TestTortureOfAServer(t *testing.T) {
 			require.NoError(t, err)
 			report, err := torture.Run(t.Context(), torture.Options{
 				Open: func(ctx context.Context) (leasing.Provider, error) {
-					return open.URL(ctx, url, redislease.Opener(), sqllease.Opener(), etcdlease.Opener())
+					return open.URL(ctx, url, redislease.Opener(), postgreslease.Opener(), sqlitelease.Opener(), etcdlease.Opener())
 				},
 				Plan: plan, Seed: 1, For: 15 * time.Second, Patience: 15 * time.Second,
 			})

@@ -23,8 +23,8 @@ import (
 	kuberneteslease "github.com/distributedleasing/leasing/providers/kubernetes"
 	redislease "github.com/distributedleasing/leasing/providers/redis"
 	s3lease "github.com/distributedleasing/leasing/providers/s3"
-	sqllease "github.com/distributedleasing/leasing/providers/sql"
 	mysqllease "github.com/distributedleasing/leasing/providers/sql/mysql"
+	postgreslease "github.com/distributedleasing/leasing/providers/sql/postgres"
 )
 
 // backend is a kind of server that the network fails before.
@@ -51,7 +51,7 @@ var backends = []backend{
 	{
 		name: "postgres", variable: "LEASING_TEST_POSTGRES", oneRequest: true,
 		open: func(ctx context.Context, address, unique string) (leasing.Provider, error) {
-			return sqllease.Open(ctx, sqllease.Options{URL: address, Schema: unique, Create: true})
+			return postgreslease.Open(ctx, postgreslease.Options{URL: address, Schema: unique, Create: true})
 		},
 		clear: func(ctx context.Context, address, unique string) error {
 			db, err := sql.Open("pgx", address)

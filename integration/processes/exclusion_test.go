@@ -21,7 +21,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/distributedleasing/leasing/fencing/sqlfence"
-	sqllease "github.com/distributedleasing/leasing/providers/sql"
 )
 
 const (
@@ -90,7 +89,7 @@ func compete(t *testing.T, j job, serial string) {
 	db, err := sql.Open(j.Driver, j.DSN)
 	require.NoError(t, err)
 	defer db.Close()
-	provider, err := sqllease.Open(t.Context(), sqllease.Options{URL: j.URL, Schema: j.Schema, Create: true})
+	provider, err := j.open(t.Context(), true)
 	require.NoError(t, err)
 	require.NoError(t, provider.Close())
 	fence, err := sqlfence.NewTable(j.Style, "fence")

@@ -17,7 +17,8 @@ import (
 
 	"github.com/distributedleasing/leasing"
 	"github.com/distributedleasing/leasing/fencing/sqlfence"
-	sqllease "github.com/distributedleasing/leasing/providers/sql"
+	postgreslease "github.com/distributedleasing/leasing/providers/sql/postgres"
+	sqlitelease "github.com/distributedleasing/leasing/providers/sql/sqlite"
 )
 
 const (
@@ -66,6 +67,14 @@ func tell(n note) {
 	_ = json.NewEncoder(os.Stdout).Encode(n)
 }
 
+// open opens a provider of the job's database.
+func (j job) open(ctx context.Context, create bool) (leasing.Provider, error) {
+	if j.Schema == "" {
+		return sqlitelease.Open(ctx, sqlitelease.Options{URL: j.URL, Create: create})
+	}
+	return postgreslease.Open(ctx, postgreslease.Options{URL: j.URL, Schema: j.Schema, Create: create})
+}
+
 // work competes until it is killed.
 func work(config string) error {
 	var j job
@@ -77,7 +86,7 @@ func work(config string) error {
 	if err != nil {
 		return err
 	}
-	provider, err := sqllease.Open(ctx, sqllease.Options{URL: j.URL, Schema: j.Schema})
+	provider, err := j.open(ctx, false)
 	if err != nil {
 		return err
 	}

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// providers are those whose small program is that of providers/sql, on the server that a
+// providers are the modules whose small program is that of providers/sql/sqlite, on the server that a
 // variable names or on a developer's machine: a module's slug, its package, the
 // variable, and the URL without it.
 var providers = map[string][3]string{
@@ -27,8 +27,8 @@ var commands = map[string][]string{
 func writeConsumer(release string, m released, to string) error {
 	of, replaced := m.slug, strings.NewReplacer()
 	if p, ok := providers[m.slug]; ok {
-		of = "providers-sql"
-		replaced = strings.NewReplacer("providers/sql", m.dir, "sqllease", p[0], "LEASING_TEST_SQLITE", p[1], "sqlite://leases.db?create=true", p[2])
+		of = "providers-sql-sqlite"
+		replaced = strings.NewReplacer("providers/sql/sqlite", m.dir, "sqlitelease", p[0], "LEASING_TEST_SQLITE", p[1], "sqlite://leases.db?create=true", p[2])
 	}
 	text, err := os.ReadFile(filepath.Join(release, "consumers", of, "main.go"))
 	if err != nil {

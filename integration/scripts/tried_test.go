@@ -30,7 +30,7 @@ func TestTrap_T195_TheTableOfServersIsTrue(t *testing.T) {
 		"etcd":                    {"integration/tools/etcd/go.mod", `go.etcd.io/etcd/server/v3 (v\S+)`},
 		"Consul":                  {"integration/tools/consul/go.mod", `hashicorp/consul (\S+)`},
 		"API server":              {"integration/tools/kubernetes/go.mod", `k8s.io/kubernetes (\S+)`},
-		"go-sqlite3":              {"providers/sql/go.mod", `ncruces/go-sqlite3 (\S+)`},
+		"go-sqlite3":              {"providers/sql/sqlite/go.mod", `ncruces/go-sqlite3 (\S+)`},
 	} {
 		t.Run(server, func(t *testing.T) {
 			text, err := os.ReadFile(filepath.Join("..", "..", pin.file))

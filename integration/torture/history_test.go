@@ -18,18 +18,21 @@ import (
 	"github.com/distributedleasing/leasing/chaos/torture"
 	"github.com/distributedleasing/leasing/history"
 	redislease "github.com/distributedleasing/leasing/providers/redis"
-	sqllease "github.com/distributedleasing/leasing/providers/sql"
+	postgreslease "github.com/distributedleasing/leasing/providers/sql/postgres"
+	sqlitelease "github.com/distributedleasing/leasing/providers/sql/sqlite"
 )
 
 func TestHistoryAgreesWithEvents_sqlite(t *testing.T) {
 	t.Parallel()
-	agrees(t, sqllease.Options{URL: "sqlite://" + filepath.ToSlash(filepath.Join(t.TempDir(), "leases.db")), Create: true})
+	options := sqlitelease.Options{URL: "sqlite://" + filepath.ToSlash(filepath.Join(t.TempDir(), "leases.db")), Create: true, History: true}
+	agrees(t, func(ctx context.Context) (leasing.Provider, error) { return sqlitelease.Open(ctx, options) })
 }
 
 func TestHistoryAgreesWithEvents_postgres(t *testing.T) {
 	t.Parallel()
 	options, _ := onPostgres(t)
-	agrees(t, options)
+	options.History = true
+	agrees(t, func(ctx context.Context) (leasing.Provider, error) { return postgreslease.Open(ctx, options) })
 }
 
 // agrees tortures a database that keeps a history, and compares that with the events of the
@@ -44,9 +47,7 @@ func TestHistoryAgreesWithEvents_postgres(t *testing.T) {
 // nobody waited for it any more: they have no event, and have ended. That a lease ran out is in the
 // history once its name changes again. Breaks are the plan's, of which no manager tells: see
 // TestHistoryAgreesWithBreaks.
-func agrees(t *testing.T, options sqllease.Options) {
-	options.History = true
-	open := func(ctx context.Context) (leasing.Provider, error) { return sqllease.Open(ctx, options) }
+func agrees(t *testing.T, open func(context.Context) (leasing.Provider, error)) {
 	told := &events{leases: map[claim]*lease{}}
 	report, err := torture.Run(t.Context(), torture.Options{ // whose violations are for TestTorture_sqlite and TestTorture_postgres
 		Open: open, Plan: bad(), For: length, Workers: 6, Names: 3, TTL: time.Second, Intensity: 4, Manager: leasing.Options{Logger: slog.New(told)},
@@ -193,8 +194,8 @@ func histories(t *testing.T, p leasing.Provider) map[string]entries {
 func TestHistoryAgreesWithBreaks_sqlite(t *testing.T) {
 	servertest.Long(t)
 	t.Parallel()
-	options := sqllease.Options{URL: "sqlite://" + filepath.ToSlash(filepath.Join(t.TempDir(), "leases.db")), Create: true, History: true}
-	p, err := sqllease.Open(t.Context(), options)
+	options := sqlitelease.Options{URL: "sqlite://" + filepath.ToSlash(filepath.Join(t.TempDir(), "leases.db")), Create: true, History: true}
+	p, err := sqlitelease.Open(t.Context(), options)
 	require.NoError(t, err)
 	defer p.Close()
 	agreesWithBreaks(t, p)
@@ -204,7 +205,7 @@ func TestHistoryAgreesWithBreaks_postgres(t *testing.T) {
 	t.Parallel()
 	options, _ := onPostgres(t)
 	options.History = true
-	p, err := sqllease.Open(t.Context(), options)
+	p, err := postgreslease.Open(t.Context(), options)
 	require.NoError(t, err)
 	defer p.Close()
 	agreesWithBreaks(t, p)
@@ -252,7 +253,7 @@ func agreesWithBreaks(t *testing.T, p leasing.Provider) {
 func TestHistoryOfOthersAgreesWithEvents_redis(t *testing.T) {
 	servertest.Long(t)
 	t.Parallel()
-	table, err := sqllease.Open(t.Context(), sqllease.Options{URL: "sqlite://" + filepath.ToSlash(filepath.Join(t.TempDir(), "audit.db")), Create: true, History: true})
+	table, err := sqlitelease.Open(t.Context(), sqlitelease.Options{URL: "sqlite://" + filepath.ToSlash(filepath.Join(t.TempDir(), "audit.db")), Create: true, History: true})
 	require.NoError(t, err)
 	defer table.Close()
 	recorder, err := history.New(table, history.Options{})

@@ -36,8 +36,9 @@ import (
 	memlease "github.com/distributedleasing/leasing/providers/memory"
 	redislease "github.com/distributedleasing/leasing/providers/redis"
 	s3lease "github.com/distributedleasing/leasing/providers/s3"
-	sqllease "github.com/distributedleasing/leasing/providers/sql"
 	mysqllease "github.com/distributedleasing/leasing/providers/sql/mysql"
+	postgreslease "github.com/distributedleasing/leasing/providers/sql/postgres"
+	sqlitelease "github.com/distributedleasing/leasing/providers/sql/sqlite"
 )
 
 // length is how long faults happen on each backend.
@@ -54,7 +55,7 @@ func TestMain(m *testing.M) {
 }
 
 func openFile(ctx context.Context, file string) (leasing.Provider, error) {
-	return sqllease.Open(ctx, sqllease.Options{URL: "sqlite://" + file, Create: true})
+	return sqlitelease.Open(ctx, sqlitelease.Options{URL: "sqlite://" + file, Create: true})
 }
 
 // bad is a bit of everything that keeps a backend's promises true: lost requests
@@ -132,9 +133,9 @@ func TestTortureOfProcesses_sqlite(t *testing.T) {
 }
 
 // onPostgres is a schema of the test's own, and a way to it beside the provider.
-func onPostgres(t *testing.T) (sqllease.Options, *sql.DB) {
+func onPostgres(t *testing.T) (postgreslease.Options, *sql.DB) {
 	t.Helper()
-	options := sqllease.Options{URL: variable(t, "LEASING_TEST_POSTGRES"), Schema: unique(), Create: true}
+	options := postgreslease.Options{URL: variable(t, "LEASING_TEST_POSTGRES"), Schema: unique(), Create: true}
 	db, err := sql.Open("pgx", options.URL)
 	require.NoError(t, err)
 	t.Cleanup(func() {
@@ -150,7 +151,7 @@ func TestTortureOfAServerThatForgets_postgres(t *testing.T) {
 	t.Parallel()
 	options, db := onPostgres(t)
 	report := run(t, torture.Options{
-		Open:              func(ctx context.Context) (leasing.Provider, error) { return sqllease.Open(ctx, options) },
+		Open:              func(ctx context.Context) (leasing.Provider, error) { return postgreslease.Open(ctx, options) },
 		AssumptionsBroken: true,
 		Disturb: func(ctx context.Context, report func(torture.Disturbance)) error {
 			return forgetting(ctx, report, func(ctx context.Context) error {
@@ -174,7 +175,7 @@ func TestTortureOfAServerThatCrashes_postgres(t *testing.T) {
 	report := run(t, torture.Options{
 		For: during,
 		Open: func(ctx context.Context) (leasing.Provider, error) {
-			return sqllease.Open(ctx, sqllease.Options{URL: server.URL, Create: true})
+			return postgreslease.Open(ctx, postgreslease.Options{URL: server.URL, Create: true})
 		},
 		Disturb: func(ctx context.Context, report func(torture.Disturbance)) error {
 			for wait(ctx, 2*time.Second) {
@@ -192,7 +193,7 @@ func TestTortureOfAServerThatCrashes_postgres(t *testing.T) {
 func TestTorture_postgres(t *testing.T) {
 	t.Parallel()
 	options, _ := onPostgres(t)
-	run(t, torture.Options{Open: func(ctx context.Context) (leasing.Provider, error) { return sqllease.Open(ctx, options) }})
+	run(t, torture.Options{Open: func(ctx context.Context) (leasing.Provider, error) { return postgreslease.Open(ctx, options) }})
 }
 
 func TestTorture_redis(t *testing.T) {

@@ -8,28 +8,8 @@ import (
 
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
+	"github.com/distributedleasing/leasing/providers/sql/dialect"
 )
-
-// recording says what goes into the history table, and for how long.
-type recording struct {
-	changes, renewals bool
-	retention         time.Duration // 0 for ever
-}
-
-// kept are the entries of a change that go there.
-func (r recording) kept(name string, c *providerkit.Change) (entries []abstractions.NamedEntry) {
-	for _, e := range []*providerkit.Note{&c.Expired, &c.Note} {
-		if r.changes && e.Kind != "" && (e.Kind != abstractions.HistoryRenewed || r.renewals) {
-			entries = append(entries, abstractions.NamedEntry{Name: name, HistoryEntry: e.Entry()})
-		}
-	}
-	return entries
-}
-
-// noteArgs are the columns of an entry.
-func noteArgs(e *abstractions.NamedEntry) []any {
-	return []any{e.Name, e.Time.UnixMicro(), string(e.Kind), e.Fingerprint.String(), e.Owner, e.Token, e.Actor, e.Reason}
-}
 
 // historian is a driver that keeps a history.
 type historian struct{ *driver }
@@ -37,9 +17,9 @@ type historian struct{ *driver }
 // History returns a page of what happened to a name. The history of a name outlives
 // its row.
 func (d historian) History(ctx context.Context, req abstractions.HistoryRequest) (page abstractions.HistoryResult, err error) {
-	statement, after, last := d.sql["history"], int64(0), int64(0)
+	statement, after, last := d.SQL["history"], int64(0), int64(0)
 	if req.NewestFirst {
-		statement, after = d.sql["newest"], math.MaxInt64
+		statement, after = d.SQL["newest"], math.MaxInt64
 	}
 	if req.After != "" {
 		if after, err = strconv.ParseInt(req.After, 10, 64); err != nil {
@@ -50,7 +30,7 @@ func (d historian) History(ctx context.Context, req abstractions.HistoryRequest)
 		return page, err
 	}
 	limit := req.PageLimit()
-	err = d.backend.query(ctx, statement, []any{req.Name, after, limit + 1}, func(scan scan) error {
+	err = d.backend.Query(ctx, statement, []any{req.Name, after, limit + 1}, func(scan dialect.Scan) error {
 		if len(page.Entries) == limit { // there is one more
 			page.Next = strconv.FormatInt(last, 10)
 			return nil
@@ -79,7 +59,7 @@ func fingerprintIn(column string) (f abstractions.Fingerprint) {
 // leasing/history. It is for a provider whose own history is on (Options.History), and
 // which no manager uses: entries of one name are in the order in which they were written.
 func (p *Provider) WriteHistory(ctx context.Context, entries []abstractions.NamedEntry) error {
-	if !p.driver.record.changes {
+	if !p.driver.Record.Changes {
 		return providerkit.BadOption("History", false, "true: this provider keeps no history")
 	}
 	entries = append([]abstractions.NamedEntry{}, entries...) // the request may outlive its caller
@@ -87,7 +67,7 @@ func (p *Provider) WriteHistory(ctx context.Context, entries []abstractions.Name
 		if err := p.driver.check(ctx); err != nil {
 			return err
 		}
-		err := p.driver.backend.writeHistory(ctx, entries)
+		err := p.driver.backend.WriteHistory(ctx, entries)
 		if err == nil {
 			p.driver.trimSome(ctx, len(entries))
 		}

@@ -6,42 +6,66 @@ import (
 	"errors"
 	"maps"
 	"slices"
-	"strings"
 	"sync/atomic"
 	"time"
-	"unicode/utf8"
 
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
+	"github.com/distributedleasing/leasing/providers/sql/dialect"
+	"github.com/distributedleasing/leasing/providers/sql/internal/seam"
 )
 
 type shell = providerkit.Provider
 
-// Provider is a leasing provider over tables. Make one with Open or OpenURL. It is
+// Provider is a leasing provider over tables. Package postgreslease, sqlitelease or mysqllease opens it for a database. It is
 // safe for concurrent use. Each method makes one attempt; a leasing.Manager renews
 // leases and reports their loss. See also [Times].
 //
 // Its optional abilities (see package abstractions) are BatchRenewer, Lister, Pinger,
-// Waiter and WaiterLister; and HistoryReader if Options.History is set.
+// Waiter and WaiterLister; and HistoryReader if the option History is set.
 type Provider struct {
 	*shell
 	driver *driver
 }
 
+// Config is the configuration of a provider. It is for dialects.
+type Config struct {
+	Backend      dialect.Backend
+	Store        *dialect.Store
+	Capabilities abstractions.Capabilities
+	Options      dialect.Options
+}
+
+// New makes a provider, and with Options.Create its tables. It is for dialects: applications call the Open of a dialect. If
+// the tables can't be made New closes the backend.
+func New(ctx context.Context, c Config) (*Provider, error) {
+	d := &driver{Store: c.Store, backend: c.Backend, caps: c.Capabilities}
+	able := providerkit.Driver(d)
+	if c.Options.History {
+		able = historian{d}
+	}
+	p := &Provider{shell: providerkit.New(able, providerkit.Config{Timeout: c.Options.Timeout}), driver: d}
+	if !c.Options.Create {
+		return p, nil
+	}
+	if err := p.Migrate(ctx); err != nil {
+		return nil, errors.Join(err, p.Close())
+	}
+	return p, nil
+}
+
 // driver is the verbs over a backend.
 type driver struct {
-	*store
-	backend backend
+	*dialect.Store
+	backend dialect.Backend
 	caps    abstractions.Capabilities
 	checked atomic.Int64 // when the tables were last found to be of our version
 }
 
-// store is what a driver and its backend have in common.
-type store struct {
-	tables
-	record    recording
-	retention time.Duration   // 0 for ever
-	random    func(n int) int // from 0 to n-1
+func init() {
+	seam.Backend = func(provider any) *dialect.Backend { return &provider.(*Provider).driver.backend }
+	seam.Store = func(provider any) *dialect.Store { return provider.(*Provider).driver.Store }
+	seam.Checked = func(provider any) *atomic.Int64 { return &provider.(*Provider).driver.checked }
 }
 
 // checkAgain is for how long tables that were found to be of our version are taken
@@ -54,9 +78,9 @@ func (d *driver) check(ctx context.Context) error {
 	if now-last < int64(checkAgain) || last != 0 && !d.checked.CompareAndSwap(last, now) { // another call checks
 		return nil
 	}
-	found, err := d.backend.version(ctx)
+	found, err := d.backend.Version(ctx)
 	if err == nil {
-		err = checkVersion(found)
+		err = dialect.CheckVersion(found)
 	}
 	if err != nil {
 		now = 0
@@ -69,18 +93,15 @@ func (d *driver) Capabilities() abstractions.Capabilities { return d.caps }
 
 func (d *driver) Acquire(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
 	req.Metadata = maps.Clone(req.Metadata) // the change may outlive its caller
-	done, err := d.apply(ctx, op{
-		name: req.Name, id: req.ID, acquire: &req,
-		rule: func(r *providerkit.Record) providerkit.Change { return r.Acquire(req) },
+	done, err := d.apply(ctx, dialect.Op{
+		Name: req.Name, ID: req.ID, Acquire: &req,
+		Rule: func(r *providerkit.Record) providerkit.Change { return r.Acquire(req) },
 	})
 	if err != nil {
 		return abstractions.Grant{}, err
 	}
-	return grant(&done.after, req.TTL), nil
+	return dialect.Grant(&done.After, req.TTL), nil
 }
-
-// times is the state of a grant.
-type times struct{ now, expires time.Time }
 
 // Times returns the database's clock when a grant of this provider was made, and
 // when others may take the name unless the claim is renewed: zero for an infinite
@@ -89,26 +110,17 @@ type times struct{ now, expires time.Time }
 // Both are the database's: never compare them with this machine's clock. A holder
 // counts the TTL from the instant before it sent the request.
 func Times(g abstractions.Grant) (serverTime, expiresAt time.Time, ok bool) {
-	t, ok := g.State.(times)
-	return t.now, t.expires, ok
-}
-
-func grant(r *providerkit.Record, ttl time.Duration) abstractions.Grant {
-	g, t := r.Grant(ttl), times{now: r.Now}
-	if r.Left != abstractions.Infinite {
-		t.expires = r.Now.Add(r.Left)
-	}
-	g.State = t
-	return g
+	t, ok := g.State.(dialect.Times)
+	return t.Now, t.Expires, ok
 }
 
 // apply makes a change, if the tables are ours. The error may be the rule's answer.
-func (d *driver) apply(ctx context.Context, op op) (applied, error) {
+func (d *driver) apply(ctx context.Context, op dialect.Op) (dialect.Applied, error) {
 	if err := d.check(ctx); err != nil {
-		return applied{}, err
+		return dialect.Applied{}, err
 	}
-	done, err := d.backend.apply(ctx, op)
-	if err = cmp.Or(err, done.Err); err == nil && d.record.changes {
+	done, err := d.backend.Apply(ctx, op)
+	if err = cmp.Or(err, done.Err); err == nil && d.Record.Changes {
 		d.trimSome(ctx, 1)
 	}
 	return done, err
@@ -133,22 +145,22 @@ func (d *driver) renew(ctx context.Context, reqs []abstractions.RenewRequest, wa
 	err := d.check(ctx)
 	var results []abstractions.RenewResult
 	if err == nil {
-		results, err = d.backend.renew(ctx, reqs, wait)
+		results, err = d.backend.Renew(ctx, reqs, wait)
 	}
-	if errors.Is(err, errGone) {
+	if errors.Is(err, dialect.ErrGone) {
 		lost := &abstractions.LostError{Reason: abstractions.LostGone, Err: err}
 		return slices.Repeat([]abstractions.RenewResult{{Err: lost}}, len(reqs)), nil
 	}
-	if err == nil && d.record.renewals {
+	if err == nil && d.Record.Renewals {
 		d.trimSome(ctx, len(reqs))
 	}
 	return results, err
 }
 
 func (d *driver) Release(ctx context.Context, req abstractions.ReleaseRequest) error {
-	_, err := d.apply(ctx, op{
-		name: req.Name, id: req.ID, release: &req,
-		rule: func(r *providerkit.Record) providerkit.Change { return r.Release(req) },
+	_, err := d.apply(ctx, dialect.Op{
+		Name: req.Name, ID: req.ID, Release: &req,
+		Rule: func(r *providerkit.Record) providerkit.Change { return r.Release(req) },
 	})
 	if err == nil {
 		d.sweepSome(ctx)
@@ -160,7 +172,7 @@ func (d *driver) Release(ctx context.Context, req abstractions.ReleaseRequest) e
 // work.
 func (d *driver) Break(ctx context.Context, req abstractions.BreakRequest) (result abstractions.BreakResult, err error) {
 	var met int64 // the token of the lease that is meant, once another change was faster
-	_, err = d.apply(ctx, op{name: req.Name, rule: func(r *providerkit.Record) (c providerkit.Change) {
+	_, err = d.apply(ctx, dialect.Op{Name: req.Name, Rule: func(r *providerkit.Record) (c providerkit.Change) {
 		if met != 0 && !(r.Held() && r.Token == met) {
 			result = abstractions.BreakResult{Token: met}
 			return providerkit.Change{}
@@ -181,7 +193,7 @@ func (d *driver) Inspect(ctx context.Context, req abstractions.InspectRequest) (
 	if err := d.check(ctx); err != nil {
 		return abstractions.Record{}, err
 	}
-	found, err := d.backend.read(ctx, req.Name)
+	found, err := d.backend.Read(ctx, req.Name)
 	return found.Show(), err
 }
 
@@ -192,7 +204,7 @@ func (d *driver) List(ctx context.Context, req abstractions.ListRequest) (page a
 		return page, err
 	}
 	limit := req.PageLimit()
-	found, err := d.backend.list(ctx, req, limit+1)
+	found, err := d.backend.List(ctx, req, limit+1)
 	if len(found) > limit {
 		found = found[:limit]
 		page.Next = found[limit-1].Name
@@ -201,12 +213,6 @@ func (d *driver) List(ctx context.Context, req abstractions.ListRequest) (page a
 		page.Records = append(page.Records, found[i].Show())
 	}
 	return page, err
-}
-
-// beyond comes after all names that begin with a prefix: it is longer than a name can be, of the last code point that there is.
-// UTF-8 sorts like its code points do.
-func beyond(prefix string) string {
-	return prefix + strings.Repeat(string(utf8.MaxRune), abstractions.MaxNameBytes/utf8.UTFMax+1)
 }
 
 // Ping asks for the version of the tables, whether or not that is due.
@@ -218,7 +224,7 @@ func (d *driver) Ping(ctx context.Context) error {
 // Wait registers a waiter. It fails where the database can't be listened to at
 // present; the waiter polls then, and has no place in the queue.
 func (d *driver) Wait(ctx context.Context, req abstractions.WaitRequest) (abstractions.Wakeups, error) {
-	return d.backend.wait(ctx, req)
+	return d.backend.Wait(ctx, req)
 }
 
 // Waiters tells who waits for a name.
@@ -226,8 +232,8 @@ func (d *driver) Waiters(ctx context.Context, req abstractions.WaitersRequest) (
 	if err := d.check(ctx); err != nil {
 		return nil, err
 	}
-	return d.backend.waiting(ctx, req.Name)
+	return d.backend.Waiting(ctx, req.Name)
 }
 
 // Close closes what Open opened; what the user brought along stays open.
-func (d *driver) Close() error { return d.backend.close() }
+func (d *driver) Close() error { return d.backend.Close() }

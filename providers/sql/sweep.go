@@ -36,24 +36,24 @@ func (p *Provider) Sweep(ctx context.Context) (forgotten int, err error) {
 }
 
 func (d *driver) sweepNames(ctx context.Context, after string) (forgotten int, next string, err error) {
-	if d.retention == 0 {
+	if d.Retention == 0 {
 		return 0, "", nil
 	}
 	if err := d.check(ctx); err != nil {
 		return 0, "", err
 	}
-	return d.backend.sweep(ctx, &after, sweepBatch, d.retention)
+	return d.backend.Sweep(ctx, &after, sweepBatch, d.Retention)
 }
 
 // sweepHistory always begins with the oldest entries.
 func (d *driver) sweepHistory(ctx context.Context, _ string) (forgotten int, next string, err error) {
-	if d.record.retention == 0 {
+	if d.Record.Retention == 0 {
 		return 0, "", nil
 	}
 	if err := d.check(ctx); err != nil {
 		return 0, "", err
 	}
-	if forgotten, err = d.backend.sweepHistory(ctx, sweepBatch); forgotten == sweepBatch {
+	if forgotten, err = d.backend.SweepHistory(ctx, sweepBatch); forgotten == sweepBatch {
 		next = "more"
 	}
 	return forgotten, next, err
@@ -63,8 +63,8 @@ func (d *driver) sweepHistory(ctx context.Context, _ string) (forgotten int, nex
 // is too old of the history. On average it looks at more entries than are written, so that the history does not outgrow
 // its retention, whoever writes it.
 func (d *driver) trimSome(ctx context.Context, written int) {
-	if d.record.retention > 0 && d.random(sweepEvery) < written {
-		_, _ = d.backend.sweepHistory(ctx, max(sweepBatch, 2*written))
+	if d.Record.Retention > 0 && d.Random(sweepEvery) < written {
+		_, _ = d.backend.SweepHistory(ctx, max(sweepBatch, 2*written))
 	}
 }
 
@@ -72,7 +72,7 @@ func (d *driver) trimSome(ctx context.Context, written int) {
 // processes that release once and end take part too. No trust runs while it waits.
 // Its error is dropped; a later share may succeed.
 func (d *driver) sweepSome(ctx context.Context) {
-	if d.retention > 0 && d.random(sweepEvery) == 0 {
-		_, _, _ = d.backend.sweep(ctx, nil, sweepBatch, d.retention)
+	if d.Retention > 0 && d.Random(sweepEvery) == 0 {
+		_, _, _ = d.backend.Sweep(ctx, nil, sweepBatch, d.Retention)
 	}
 }

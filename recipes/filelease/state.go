@@ -15,7 +15,7 @@ import (
 // can hold the leases of all processes of this machine that share the tree:
 //
 //	folder, err := filelease.StateFolder(root)
-//	provider, err := sqllease.Open(ctx, sqllease.Options{URL: "sqlite://" + folder + "/leases.db", Create: true})
+//	provider, err := sqlitelease.Open(ctx, sqlitelease.Options{URL: "sqlite://" + folder + "/leases.db", Create: true})
 //
 // In a git checkout the folder is in the repository's own folder (.git/leasing/main, or
 // .git/leasing/worktree-NAME for a linked worktree), which `git clean` leaves alone.
@@ -28,7 +28,7 @@ import (
 // leasing.ErrNotSetUp, as it does on a network file system, or one that a program serves
 // (FUSE): file locks do not work across hosts there, so the leases must be kept on a server.
 // If this host alone uses the tree, make a folder yourself, and open the file with
-// sqllease.Options.OneHost.
+// sqlitelease.Options.OneHost.
 func StateFolder(root string) (string, error) {
 	notSetUp := func(err error) error { return fmt.Errorf("%w: %w", leasing.ErrNotSetUp, err) }
 	if err := providerkit.LocalDisk(root); err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/distributedleasing/leasing"
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/history"
-	sqllease "github.com/distributedleasing/leasing/providers/sql"
+	sqlitelease "github.com/distributedleasing/leasing/providers/sql/sqlite"
 	"github.com/distributedleasing/leasing/recipes/deadlock"
 	"github.com/distributedleasing/leasing/recipes/filelease"
 	"github.com/distributedleasing/leasing/recipes/multilease"
@@ -158,7 +158,7 @@ func openAudit(ctx context.Context, p place.Place, data *place.Data, m *leasing.
 	if err := errors.Join(err, provider.Close()); err != nil {
 		return nil, err
 	}
-	table, err := sqllease.Open(ctx, sqllease.Options{DB: data.DB, Dialect: sqllease.SQLite, Table: "audit", Create: true, History: true})
+	table, err := sqlitelease.Open(ctx, sqlitelease.Options{DB: data.DB, Table: "audit", Create: true, History: true})
 	if err != nil {
 		return nil, err
 	}

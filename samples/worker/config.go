@@ -20,8 +20,9 @@ import (
 	kuberneteslease "github.com/distributedleasing/leasing/providers/kubernetes"
 	redislease "github.com/distributedleasing/leasing/providers/redis"
 	s3lease "github.com/distributedleasing/leasing/providers/s3"
-	sqllease "github.com/distributedleasing/leasing/providers/sql"
 	mysqllease "github.com/distributedleasing/leasing/providers/sql/mysql"
+	postgreslease "github.com/distributedleasing/leasing/providers/sql/postgres"
+	sqlitelease "github.com/distributedleasing/leasing/providers/sql/sqlite"
 )
 
 // config is the file: what an application reads at its start. To move to another
@@ -43,8 +44,8 @@ type config struct {
 // backends are all there are. This table, and the imports, are all that the
 // program knows of any of them; an application has the one line that it needs.
 var backends = map[string]func(context.Context, json.RawMessage) (leasing.Provider, error){
-	"sqlite":     fromJSON(sqllease.Open),
-	"postgres":   fromJSON(sqllease.Open),
+	"sqlite":     fromJSON(sqlitelease.Open),
+	"postgres":   fromJSON(postgreslease.Open),
 	"redis":      fromJSON(redislease.Open),
 	"redlock":    fromJSON(redislease.Open),
 	"blob":       fromJSON(bloblease.Open),

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
+	"github.com/distributedleasing/leasing/providers/sql/postgres/pgkit"
 	"github.com/distributedleasing/leasing/providers/sql/sqlkit"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -122,7 +123,7 @@ func (p postgresPool) run(ctx context.Context, do func() error) error {
 	if err == nil || errors.As(err, &own) || errors.As(err, &ending) { // it says nothing of the connections
 		return err
 	}
-	verdict := sqlkit.Postgres(err)
+	verdict := pgkit.Verdict(err)
 	if verdict.Unprepared && p.forgets != nil {
 		p.forgets.Store(true)
 	}
@@ -139,8 +140,8 @@ type sqlDatabase struct {
 }
 
 func newSQLDatabase(db *sql.DB) sqlDatabase {
-	d := sqlDatabase{postgresPool{drop: func(ctx context.Context) { sqlkit.DropDB(ctx, db) }}, db}
-	if sqlkit.ListenLike(db) != nil {
+	d := sqlDatabase{postgresPool{drop: func(ctx context.Context) { pgkit.DropDB(ctx, db) }}, db}
+	if pgkit.ListenLike(db) != nil {
 		d.forgets = new(atomic.Bool)
 	}
 	return d
@@ -379,7 +380,7 @@ type pgxDatabase struct {
 }
 
 func newPgxDatabase(pool *pgxpool.Pool) pgxDatabase {
-	return pgxDatabase{postgresPool{new(atomic.Bool), func(context.Context) { sqlkit.DropPool(pool) }}, pool}
+	return pgxDatabase{postgresPool{new(atomic.Bool), func(context.Context) { pgkit.DropPool(pool) }}, pool}
 }
 
 func (d pgxDatabase) query(ctx context.Context, statement string, args []any, each func(scan) error) error {

@@ -26,7 +26,7 @@
 //
 // # How it works
 //
-// The tables are in the schema "infra" (on PostgreSQL), and their names begin with
+// The tables are in the schema "leasing" (on PostgreSQL), and their names begin with
 // "sequence_":
 //
 //	sequence_stream   a row for each stream: its counter, seal, and end of recovery mode

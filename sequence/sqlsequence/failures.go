@@ -8,6 +8,7 @@ import (
 	"fmt"
 
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
+	"github.com/distributedleasing/leasing/providers/sql/postgres/pgkit"
 	"github.com/distributedleasing/leasing/providers/sql/sqlkit"
 	"github.com/distributedleasing/leasing/sequence/seqstore"
 	"github.com/jackc/pgx/v5"
@@ -57,5 +58,5 @@ func (s *Store[Tx]) verdict(err error) sqlkit.Verdict {
 	if s.lite {
 		return sqlkit.SQLite(err)
 	}
-	return sqlkit.Postgres(err)
+	return pgkit.Verdict(err)
 }

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions/providerkit/batch"
-	"github.com/distributedleasing/leasing/providers/sql/sqlkit"
+	"github.com/distributedleasing/leasing/providers/sql/postgres/pgkit"
 	"github.com/distributedleasing/leasing/sequence/seqstore"
 )
 
@@ -73,7 +73,7 @@ func (s *Store[Tx]) issueAll(ctx context.Context, all []*lease, _ bool) {
 	}
 	for stream, all := range streams {
 		if len(all) > 1 {
-			if err := s.issueMany(ctx, stream, all); !sqlkit.IsDuplicate(err) {
+			if err := s.issueMany(ctx, stream, all); !pgkit.IsDuplicate(err) {
 				for _, l := range all {
 					l.Fail(s.explain(err))
 				}
@@ -82,7 +82,7 @@ func (s *Store[Tx]) issueAll(ctx context.Context, all []*lease, _ bool) {
 		}
 		for _, l := range all {
 			err := s.change(ctx, s.sql.lease, l.args(), l.issued)
-			if sqlkit.IsDuplicate(err) {
+			if pgkit.IsDuplicate(err) {
 				l.entry, err = seqstore.Entry{}, nil
 			}
 			l.Fail(s.explain(err))

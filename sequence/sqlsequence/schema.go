@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/distributedleasing/leasing"
-	"github.com/distributedleasing/leasing/providers/sql/sqlkit"
+	"github.com/distributedleasing/leasing/providers/sql/postgres/pgkit"
 )
 
 // SetupError is returned by Migrate if the role may not create the tables, and matches
@@ -104,8 +104,8 @@ func (s *Store[Tx]) lockMigrations(ctx context.Context, on session) error {
 // this code knows, and connections are in UTF8: one operation in two encodings would be two. SQL_ASCII passes UTF-8 on as it is.
 func (s *Store[Tx]) missing(ctx context.Context, on session) (statements []string, err error) {
 	if !s.lite {
-		err := on.query(ctx, sqlkit.PostgresSettings, nil, func(scan scan) error {
-			strict, err := sqlkit.PostgresSession(scan)
+		err := on.query(ctx, pgkit.Settings, nil, func(scan scan) error {
+			strict, err := pgkit.Session(scan)
 			s.strict.Store(strict)
 			if errors.Is(err, leasing.ErrNotSetUp) {
 				err = answer(fmt.Errorf("sequence: %w", err))

@@ -87,7 +87,7 @@ func newStatements(d dialect, schema, prefix string) *statements {
 	names := strings.NewReplacer(
 		"{{now}}", d.now, "{{max}}", d.max, "{{min}}", d.min, "{{cap}}", fmt.Sprint(seqstore.MaxRecoveryDuration.Microseconds()), "$", d.param,
 		"{{stream}}", table("stream"), "{{entry}}", table("entry"), "{{manual}}", table("manual"), "{{event}}", table("event"), "{{audit}}", table("audit"), "{{schema}}", table("schema"),
-		"{{infra}}", `"`+schema+`"`, "{{prefix}}", prefix, "{{version}}", fmt.Sprint(schemaVersion),
+		"{{namespace}}", `"`+schema+`"`, "{{prefix}}", prefix, "{{version}}", fmt.Sprint(schemaVersion),
 	)
 	fill := func(text string) string {
 		text = strings.NewReplacer("{{columns}}", columns, "{{issued}}", issued, "{{committed}}", committed, "{{open}}", open, "{{claimable}}", claimable, "{{grant}}", grant, "{{holds}}", holds, "{{claims}}", claims).Replace(text)
@@ -257,7 +257,7 @@ CROSS JOIN pg_catalog.json_to_recordset(CAST($2 AS JSON)) AS o(n BIGINT, op TEXT
 	tables: `SELECT substr(c.relname, CAST($2 AS INTEGER) + 1) FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
 WHERE starts_with(c.relname, CAST($1 AS TEXT)) AND n.nspname = CAST($3 AS TEXT)`,
 	types:  strings.NewReplacer("TEXT", `TEXT COLLATE "C"`, "NUMBER", "BIGINT", "BLOB", "BYTEA", "FLAG", "BOOLEAN", "ID_KEY", "BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY", " STRICT", ""),
-	create: append([]string{"CREATE SCHEMA {{infra}}"}, createTables...),
+	create: append([]string{"CREATE SCHEMA {{namespace}}"}, createTables...),
 	audit: []string{
 		eventTable, eventIndex,
 		// OLD is NULL when a row is inserted.

@@ -14,7 +14,7 @@ import (
 
 	"github.com/distributedleasing/leasing"
 	"github.com/distributedleasing/leasing/abstractions/providerkit/batch"
-	"github.com/distributedleasing/leasing/providers/sql/sqlkit"
+	"github.com/distributedleasing/leasing/providers/sql/postgres/pgkit"
 	"github.com/distributedleasing/leasing/sequence/internal/watch"
 	"github.com/distributedleasing/leasing/sequence/seqstore"
 	"github.com/jackc/pgx/v5"
@@ -23,7 +23,7 @@ import (
 
 // Options configure a store. The zero value is good.
 type Options struct {
-	// Schema is PostgreSQL's schema. Default "infra". SQLite has none.
+	// Schema is PostgreSQL's schema. Default "leasing", as in package postgreslease. SQLite has no schemas.
 	Schema string
 	// Prefix begins the names of the tables. Default "sequence_".
 	Prefix string
@@ -64,7 +64,7 @@ func newStore[Tx any](on backend[Tx], d dialect, o Options, connect func(context
 		return nil, &leasing.InvalidError{Field: "Options.Schema", Value: o.Schema, Want: `"": SQLite has no schemas`}
 	}
 	if !d.lite {
-		o.Schema = cmp.Or(o.Schema, "infra")
+		o.Schema = cmp.Or(o.Schema, "leasing")
 	}
 	if !d.lite && !identifier.MatchString(o.Schema) {
 		return nil, &leasing.InvalidError{Field: "Options.Schema", Value: o.Schema, Want: "1 to 40 characters a-z, 0-9 and _, and no digit first"}
@@ -88,7 +88,7 @@ func OpenPostgres(db *sql.DB, options Options) (*Store[*sql.Tx], error) {
 	if db == nil {
 		return nil, &leasing.InvalidError{Field: "db", Value: nil, Want: "a *sql.DB"}
 	}
-	return newStore[*sql.Tx](newSQLDatabase(db), postgresDialect, options, sqlkit.ListenLike(db))
+	return newStore[*sql.Tx](newSQLDatabase(db), postgresDialect, options, pgkit.ListenLike(db))
 }
 
 // OpenPool makes a store on PostgreSQL over the application's pool. It makes no request. Close it
@@ -97,7 +97,7 @@ func OpenPool(pool *pgxpool.Pool, options Options) (*Store[pgx.Tx], error) {
 	if pool == nil {
 		return nil, &leasing.InvalidError{Field: "pool", Value: nil, Want: "a *pgxpool.Pool"}
 	}
-	return newStore[pgx.Tx](newPgxDatabase(pool), postgresDialect, options, sqlkit.ListenAs(pool))
+	return newStore[pgx.Tx](newPgxDatabase(pool), postgresDialect, options, pgkit.ListenAs(pool))
 }
 
 // OpenSQLite makes a store on an SQLite file over the application's database, with any driver

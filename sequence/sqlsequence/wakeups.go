@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
-	"github.com/distributedleasing/leasing/providers/sql/sqlkit"
+	"github.com/distributedleasing/leasing/providers/sql/postgres/pgkit"
 	"github.com/distributedleasing/leasing/sequence/internal/watch"
 	"github.com/jackc/pgx/v5"
 )
@@ -103,19 +103,19 @@ type connection struct {
 
 func (w *wakeups) open(ctx context.Context) (providerkit.Connection, error) {
 	if w.pooled.Load() {
-		return nil, sqlkit.ErrPooled
+		return nil, pgkit.ErrPooled
 	}
 	conn, err := w.connect(ctx)
 	if err != nil {
 		return nil, err
 	}
 	c := connection{conn, w.hub}
-	err = sqlkit.Sticks(ctx, conn, func(ctx context.Context) (pid int, err error) {
-		err = w.on.query(ctx, sqlkit.ServerProcess, nil, func(scan scan) error { return scan(&pid) })
+	err = pgkit.Sticks(ctx, conn, func(ctx context.Context) (pid int, err error) {
+		err = w.on.query(ctx, pgkit.ServerProcess, nil, func(scan scan) error { return scan(&pid) })
 		return pid, err
 	})
 	if err != nil {
-		w.pooled.Store(errors.Is(err, sqlkit.ErrPooled))
+		w.pooled.Store(errors.Is(err, pgkit.ErrPooled))
 		c.Close()
 		return nil, err
 	}
@@ -136,4 +136,4 @@ func (c connection) Receive(ctx context.Context) (string, error) {
 	return notification.Payload, nil
 }
 
-func (c connection) Close() { sqlkit.HangUp(c.Conn) }
+func (c connection) Close() { pgkit.HangUp(c.Conn) }

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
-	"github.com/distributedleasing/leasing/providers/sql/sqlkit"
+	"github.com/distributedleasing/leasing/providers/sql/postgres/pgkit"
 	"github.com/distributedleasing/leasing/sequence/seqstore"
 )
 
@@ -158,7 +158,7 @@ func (s *Store[Tx]) commit(ctx context.Context, req seqstore.CommitRequest, next
 			err = s.once(ctx, along, append(args[:4:4], next.args()[1:]...), func(scan scan) error {
 				return next.issued(func(dest ...any) error { return each(scan, dest...) })
 			})
-			next.refused = sqlkit.IsDuplicate(err)
+			next.refused = pgkit.IsDuplicate(err)
 		}
 		if err != nil {
 			return seqstore.Entry{}, err
@@ -234,7 +234,7 @@ func (s *Store[Tx]) close(ctx context.Context, stream string, seq int64, write s
 		}
 		// Last, since others wait for the counter until this transaction ends.
 		err = on.query(ctx, s.sql.leaseIfFree, next.args(), next.issued)
-		if next.refused = sqlkit.IsDuplicate(err); err != nil && !next.refused {
+		if next.refused = pgkit.IsDuplicate(err); err != nil && !next.refused {
 			err = &commitError{err}
 		}
 		return err

@@ -9,7 +9,6 @@ import (
 
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/servertest"
-	sqllease "github.com/distributedleasing/leasing/providers/sql"
 	"github.com/go-sql-driver/mysql"
 	"github.com/stretchr/testify/require"
 )
@@ -64,8 +63,7 @@ func TestTrap_T126_ASessionThatReadsTextsOtherwiseIsRefused_mariadb(t *testing.T
 		config.MultiStatements = true
 		connector, err := mysql.NewConnector(config)
 		require.NoError(t, err)
-		client := &sqllease.MySQLClient{Connector: overriding{connector, set}, MaxConns: 2, ErrorNumber: errorNumber}
-		p, err := sqllease.Open(bounded(t), sqllease.Options{MySQL: client})
+		p, err := Open(bounded(t), Options{Connector: overriding{connector, set}, MaxConns: 2})
 		require.NoError(t, err)
 		_, err = p.Acquire(bounded(t), claimOf("n", time.Minute))
 		require.ErrorIs(t, err, abstractions.ErrNotSetUp, set)

@@ -15,7 +15,6 @@ import (
 
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/servertest"
-	sqllease "github.com/distributedleasing/leasing/providers/sql"
 	"github.com/go-sql-driver/mysql"
 	"github.com/stretchr/testify/require"
 )
@@ -30,7 +29,7 @@ func own(t *testing.T, flags ...string) (root, app *bed) {
 	return root, &bed{url: u, name: root.name, config: root.config}
 }
 
-func (b *bed) openWithout(t *testing.T) *sqllease.Provider {
+func (b *bed) openWithout(t *testing.T) *Provider {
 	p, err := OpenURL(bounded(t), b.url)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, p.Close()) })
@@ -110,8 +109,7 @@ func TestTrap_T156_AccountsThatMayNotLogIn_mariadb(t *testing.T) {
 	_, err := app.openWithout(t).Acquire(bounded(t), claimOf("n", time.Minute))
 	require.ErrorIs(t, err, abstractions.ErrDenied, "TLS")
 	for _, ended := range []error{mysql.ErrNoTLS, mysql.ErrUnknownPlugin, mysql.ErrCleartextPassword, mysql.ErrOldPassword, mysql.ErrNativePassword} {
-		client := &sqllease.MySQLClient{Connector: refusing{ended}, MaxConns: 2, ErrorNumber: errorNumber}
-		p, err := sqllease.Open(bounded(t), sqllease.Options{MySQL: client})
+		p, err := Open(bounded(t), Options{Connector: refusing{ended}, MaxConns: 2})
 		require.NoError(t, err)
 		_, err = p.Acquire(bounded(t), claimOf("n", time.Minute))
 		require.ErrorIs(t, err, abstractions.ErrDenied, ended)
@@ -152,14 +150,12 @@ func (c rewriting) Connect(ctx context.Context) (driver.Conn, error) {
 	return rewritten{made.(conn), c.rewrite}, nil
 }
 
-func (b *bed) rewriting(t *testing.T, rewrite func(statement string) (string, error)) *sqllease.Provider {
+func (b *bed) rewriting(t *testing.T, rewrite func(statement string) (string, error)) *Provider {
 	config := b.config.Clone()
 	config.MultiStatements = true
 	connector, err := mysql.NewConnector(config)
 	require.NoError(t, err)
-	p, err := sqllease.Open(bounded(t), sqllease.Options{MySQL: &sqllease.MySQLClient{
-		MaxConns: 4, ErrorNumber: errorNumber, Connector: rewriting{connector, rewrite},
-	}})
+	p, err := Open(bounded(t), Options{MaxConns: 4, Connector: rewriting{connector, rewrite}})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, p.Close()) })
 	return p

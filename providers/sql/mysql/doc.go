@@ -1,5 +1,4 @@
-// Package mysqllease keeps leases in a table of MariaDB or MySQL. It opens package sqllease with a MySQL client. It is a module
-// of its own, so that users of PostgreSQL or SQLite do not require that client.
+// Package mysqllease keeps leases in a table of MariaDB or MySQL.
 //
 //	provider, err := mysqllease.Open(ctx, mysqllease.Options{URL: "mysql://app:secret@db:3306/app", Create: true})
 //	provider, err := mysqllease.OpenURL(ctx, "mariadb://app:secret@db:3306/app?tls=true&create=true")

@@ -73,7 +73,7 @@ func TestTrap_T47_AReadThatBeganBeforeItsRowWasWritten_mariadb(t *testing.T) {
 	config.Params = map[string]string{"timestamp": fmt.Sprint(time.Now().Add(-10 * time.Second).Unix())} // for NOW, and not for SYSDATE
 	connector, err := mysql.NewConnector(config)
 	require.NoError(t, err)
-	early, err := sqllease.Open(bounded(t), sqllease.Options{MySQL: &sqllease.MySQLClient{Connector: connector, MaxConns: 2, ErrorNumber: errorNumber}})
+	early, err := Open(bounded(t), Options{Connector: connector, MaxConns: 2})
 	require.NoError(t, err)
 	defer early.Close()
 	refused := func() abstractions.Record {
@@ -175,7 +175,7 @@ func TestChangesAtTheSameTime_mariadb(t *testing.T) {
 		grants := make([]abstractions.Grant, 8)
 		for i := range grants {
 			all.Go(func() {
-				grants[i], _ = []*sqllease.Provider{p, others}[i%2].Acquire(bounded(t), claimOf(fmt.Sprint("one/", round), time.Minute))
+				grants[i], _ = []*Provider{p, others}[i%2].Acquire(bounded(t), claimOf(fmt.Sprint("one/", round), time.Minute))
 			})
 		}
 		all.Wait()
@@ -287,19 +287,19 @@ func (c interrupting) Connect(ctx context.Context) (driver.Conn, error) {
 }
 
 // interrupted opens a provider to which something happens before it sends some statement for the first time.
-func (b *bed) interrupted(t *testing.T, statement string, do func()) *sqllease.Provider {
+func (b *bed) interrupted(t *testing.T, statement string, do func()) *Provider {
 	var once sync.Once
 	config := b.config.Clone()
 	config.MultiStatements = true
 	connector, err := mysql.NewConnector(config)
 	require.NoError(t, err)
-	p, err := sqllease.Open(bounded(t), sqllease.Options{MySQL: &sqllease.MySQLClient{
-		MaxConns: 4, ErrorNumber: errorNumber, Connector: interrupting{connector, func(sent string) {
+	p, err := Open(bounded(t), Options{
+		MaxConns: 4, Connector: interrupting{connector, func(sent string) {
 			if strings.Contains(sent, statement) {
 				once.Do(do)
 			}
 		}},
-	}})
+	})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, p.Close()) })
 	return p

@@ -12,13 +12,32 @@ import (
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
-	sqllease "github.com/distributedleasing/leasing/providers/sql"
+	"github.com/distributedleasing/leasing/providers/sql/dialect"
+	"github.com/distributedleasing/leasing/providers/sql/dialect/dialecttest"
 	"github.com/go-sql-driver/mysql"
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { dialecttest.Main(m, shared, nil) }
+
+// shared has a database for each test of those that all dialects share.
+var shared = dialecttest.Database{
+	URL: func(t testing.TB) string { return newBed(t, mariadbURL(t)).url }, Open: OpenURL,
+	Except: map[string]string{
+		"TheDeadAreNotListed":                               "all waiters poll, and so a process that has died is not seen",
+		"Trap_T87_TablesThatChangedAreNotSetUp/without_key": "no statement fails without the key",
+	},
+}
+
+func TestDialect_mariadb(t *testing.T) {
+	mariadbURL(t) // one failure rather than one for each test
+	dialecttest.Run(t, shared)
+}
+
+// Execute implements dialecttest.Executor.
+func (m *backend) Execute(ctx context.Context, statement string, args ...any) error {
+	return dialect.Run(ctx, m.db, statement, args...)
+}
 
 // mariadbURL is that of a user who may create databases.
 func mariadbURL(t testing.TB) string {
@@ -78,7 +97,7 @@ func (b *bed) exec(t testing.TB, statement string, args ...any) {
 	require.NoError(t, err, statement)
 }
 
-func (b *bed) open(t testing.TB, parameters ...string) *sqllease.Provider {
+func (b *bed) open(t testing.TB, parameters ...string) *Provider {
 	t.Helper()
 	p, err := OpenURL(bounded(t), b.url+"?"+strings.Join(append([]string{"create=true"}, parameters...), "&"))
 	require.NoError(t, err)

@@ -1,14 +1,12 @@
 package mysqllease
 
 import (
-	"context"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
-	sqllease "github.com/distributedleasing/leasing/providers/sql"
 	"github.com/stretchr/testify/require"
 )
 
@@ -66,15 +64,6 @@ func TestMigration_mariadb(t *testing.T) {
 	require.NoError(t, p.Migrate(bounded(t)))
 }
 
-func TestForeignTableIsLeftAlone_mariadb(t *testing.T) {
-	b := newBed(t, mariadbURL(t))
-	b.exec(t, "CREATE TABLE lease (flat INT)")
-	_, err := OpenURL(bounded(t), b.url+"?create=true")
-	require.ErrorIs(t, err, abstractions.ErrNotSetUp)
-	require.ErrorContains(t, err, "lease")
-	b.exec(t, "INSERT INTO lease (flat) VALUES (1)")
-}
-
 // A role without rights is told what to run, and is denied what it may not do.
 func TestRights_mariadb(t *testing.T) {
 	b := newBed(t, mariadbURL(t))
@@ -115,47 +104,16 @@ func TestRights_mariadb(t *testing.T) {
 	require.NoError(t, owner.Ping(bounded(t)))
 }
 
-// A name is forgotten after its retention, and not before; its next token is greater.
-func TestSweep_mariadb(t *testing.T) {
-	b := newBed(t, mariadbURL(t))
-	p := b.open(t, "retention=1h", "history=true")
-	var before int64
-	for _, name := range []string{"held", "idle", "lately"} {
-		grant, err := p.Acquire(bounded(t), claimOf(name, 3*time.Hour))
-		require.NoError(t, err)
-		if before = grant.Token; name != "held" {
-			require.NoError(t, p.Release(bounded(t), releaseOf(grant)))
-		}
-	}
-	b.exec(t, "UPDATE lease SET version = version - 7200000000 WHERE name <> 'lately'")
-	n, err := p.Sweep(bounded(t))
-	require.NoError(t, err)
-	require.Equal(t, 1, n)
-	list, err := p.List(bounded(t), abstractions.ListRequest{})
-	require.NoError(t, err)
-	require.Len(t, list.Records, 2)
-	grant, err := p.Acquire(bounded(t), claimOf("idle", time.Minute))
-	require.NoError(t, err)
-	require.Greater(t, grant.Token, before)
-
-	b.exec(t, "UPDATE lease_history SET at_us = at_us - 31 * 86400 * 1000000 WHERE name = 'lately'")
-	_, err = p.Sweep(bounded(t))
-	require.NoError(t, err)
-	page, err := p.History(bounded(t), abstractions.HistoryRequest{Name: "lately"})
-	require.NoError(t, err)
-	require.Empty(t, page.Entries)
-}
-
 func TestURLsThatCannotBe(t *testing.T) {
 	for rawURL, want := range map[string]string{
 		"postgres://u:geheim@h/d":                "mysql://",
 		"mysql://u:geheim@h":                     "database",
 		"mysql://u:geheim@/d":                    "database",
-		"mysql://u:geheim@h/d?schema=x":          "Schema",
+		"mysql://u:geheim@h/d?schema=x":          "schema",
 		"mysql://u:geheim@h/d?multiStatements=0": "multiStatements",
 		"mysql://u:geheim@h/d?charset=gbk":       "charset",
 		"mysql://u:geheim@h/d?tls=nobody":        "go-sql-driver",
-		"mysql://u:geheim@h/d?pool_max_conns=1":  "pool_max_conns",
+		"mysql://u:geheim@h/d?pool_max_conns=1":  "MaxConns",
 		"mysql://u:geheim@h/d?retention=5":       "retention",
 		"mysql://u:12?geheim@h/d":                "%3F",
 		"mysql://u:geheim@h/d?dialect=sqlite":    "ialect",
@@ -165,6 +123,11 @@ func TestURLsThatCannotBe(t *testing.T) {
 		require.ErrorContains(t, err, want, rawURL)
 		require.NotContains(t, err.Error(), "geheim", rawURL)
 	}
-	_, err := sqllease.Open(context.Background(), sqllease.Options{DSN: "x", Dialect: sqllease.MySQL})
-	require.ErrorContains(t, err, "mysqllease.Open")
+	for want, o := range map[string]Options{
+		"exactly one of URL and Connector": {}, "Table": {URL: "mysql://h/d", Table: "a b"}, "HistoryRenewals": {URL: "mysql://h/d", HistoryRenewals: true},
+	} {
+		_, err := Open(t.Context(), o)
+		require.ErrorIs(t, err, abstractions.ErrInvalid)
+		require.ErrorContains(t, err, want)
+	}
 }

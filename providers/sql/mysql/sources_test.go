@@ -10,16 +10,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-sql-driver/mysql"
-	"github.com/stretchr/testify/require"
-
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providertest"
-	sqllease "github.com/distributedleasing/leasing/providers/sql"
+	"github.com/go-sql-driver/mysql"
+	"github.com/stretchr/testify/require"
 )
 
 // withHook is a client of the application's with a function before each connection, which may get the password.
-func (b *bed) withHook(t testing.TB, before func(context.Context, *mysql.Config) error) *sqllease.Provider {
+func (b *bed) withHook(t testing.TB, before func(context.Context, *mysql.Config) error) *Provider {
 	t.Helper()
 	config := b.config.Clone()
 	config.MultiStatements, config.InterpolateParams, config.RejectReadOnly = true, true, true
@@ -27,9 +25,7 @@ func (b *bed) withHook(t testing.TB, before func(context.Context, *mysql.Config)
 	require.NoError(t, config.Apply(mysql.BeforeConnect(before)))
 	connector, err := mysql.NewConnector(config)
 	require.NoError(t, err)
-	p, err := sqllease.Open(bounded(t), sqllease.Options{
-		MySQL: &sqllease.MySQLClient{Connector: connector, MaxConns: 4, ErrorNumber: errorNumber}, Create: true,
-	})
+	p, err := Open(bounded(t), Options{Connector: connector, MaxConns: 4, Create: true})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, p.Close()) })
 	return p

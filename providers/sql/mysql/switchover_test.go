@@ -9,11 +9,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/require"
-
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providertest"
 	"github.com/distributedleasing/leasing/abstractions/servertest"
+	"github.com/stretchr/testify/require"
 )
 
 // pair is a server and its replica, whose roles change. A server that is read-only refuses writes of user app, and not those of root.

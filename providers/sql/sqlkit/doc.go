@@ -1,10 +1,11 @@
 // Package sqlkit is shared by the packages of this repository that use SQL databases: the
-// providers of module providers/sql, and package sqlsequence. Applications do not need it, and
-// its API may change with every release.
+// dialects of module providers/sql, and package sqlsequence. Applications do not need it, and
+// its API may change with every release. It links no client of a database.
 //
 // # Errors
 //
-// Each driver has one table of errors: [Postgres], [MySQL] and [SQLite]. A [Verdict] says three
+// Each client has one table of errors: [SQLite] here, that of PostgreSQL in package pgkit of module providers/sql/postgres, and that of
+// MariaDB and MySQL in package mysqllease. A [Verdict] says three
 // things of an error.
 //
 //   - Meaning.Class and Meaning.Advice are what the caller is told.
@@ -12,8 +13,7 @@
 //     [providerkit.Unknown] proves that the database applied nothing.
 //   - Close says that the connection is of no use, although it may be alive: the server is
 //     read-only, shuts down, or forgets prepared statements. A pool would keep such a
-//     connection for an hour. [DropPool] and [DropDB] close the idle connections of a pool, also of
-//     an application's own: they lead to the same server.
+//     connection for an hour.
 //
 // Codes decide, and texts only where a server has one code for two things (1290).
 //
@@ -23,15 +23,4 @@
 // that was idle for longer than [Idle] is checked before its use. The check ends after
 // [CheckTime], a tenth of the request's time. Within its bound the request then
 // has room for another connection. A busy connection is never checked.
-//
-// # Sessions
-//
-// [MySQLSessions] sets up and checks sessions of MariaDB and MySQL. [PostgresSession] checks the
-// settings of PostgreSQL's, which applications may have made.
-//
-// # Wake-ups
-//
-// [ListenAs] and [ListenLike] connect outside a pool to listen. [Sticks] finds out whether a
-// connection that listens keeps its server process: behind PgBouncer in transaction mode it does not,
-// no message arrives, and LISTEN stays on a process that serves other clients.
 package sqlkit

@@ -3,19 +3,11 @@ package sqlkit
 import (
 	"context"
 	"database/sql"
-	sqldriver "database/sql/driver"
 	"time"
-
-	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
-	"github.com/jackc/pgx/v5/stdlib"
 )
 
 // Idle is for how long a connection may be idle before a request uses it without a check.
 const Idle = time.Second
-
-// hangUpTime bounds the farewell of a connection that is closed.
-const hangUpTime = 100 * time.Millisecond
 
 // CheckTime bounds the check of an idle connection: a tenth of the request's time, and
 // at most a second.
@@ -27,100 +19,8 @@ func CheckTime(ctx context.Context) time.Duration {
 	return min(time.Second, time.Until(deadline)/10)
 }
 
-// CheckIdle makes the connections of a connector of pgx's be checked after they were idle. They are closed if they do not answer in time.
-func CheckIdle() []stdlib.OptionOpenDB {
-	return []stdlib.OptionOpenDB{
-		stdlib.OptionShouldPing(func(ctx context.Context, p stdlib.ShouldPingParams) bool {
-			if p.IdleDuration > Idle {
-				check(ctx, p.Conn)
-			}
-			return false // pgx would take all the time that the request has
-		}),
-		stdlib.OptionResetSession(func(_ context.Context, conn *pgx.Conn) error {
-			if conn.IsClosed() {
-				return sqldriver.ErrBadConn
-			}
-			return nil
-		}),
-	}
-}
-
-func check(ctx context.Context, conn *pgx.Conn) {
-	ctx, cancel := context.WithTimeout(ctx, CheckTime(ctx))
-	defer cancel()
-	if conn.Ping(ctx) != nil {
-		HangUp(conn)
-	}
-}
-
-// HangUp closes a connection without a wait for its server.
-func HangUp(conn *pgx.Conn) {
-	ctx, cancel := context.WithTimeout(context.Background(), hangUpTime)
-	defer cancel()
-	_ = conn.Close(ctx)
-}
-
-// DropPool closes the idle connections of a pool.
-func DropPool(pool *pgxpool.Pool) {
-	for _, conn := range pool.AcquireAllIdle(context.Background()) {
-		HangUp(conn.Conn())
-		conn.Release()
-	}
-}
-
-// DropDB closes the idle connections of a database, and changes no setting of the database. All together may take as long as a check.
-func DropDB(ctx context.Context, db *sql.DB) {
-	idle := db.Stats().Idle
-	for range idle {
-		dropOne(ctx, db, CheckTime(ctx)/time.Duration(idle))
-	}
-}
-
-// dropOne closes the idle connection that comes next. A driver that checks connections closes one that does not answer in time.
-func dropOne(ctx context.Context, db *sql.DB, limit time.Duration) {
-	ctx, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
-	conn, err := db.Conn(ctx)
-	if err != nil {
-		return
-	}
-	defer conn.Close()
-	_ = conn.Raw(func(any) error { return sqldriver.ErrBadConn }) // tells the pool to close it
-}
-
-// AcquireChecked takes a connection of a pool whose connections may have been idle for long. If the first does not answer in time,
-// the other idle ones are closed too: they took the same path.
-func AcquireChecked(ctx context.Context, pool *pgxpool.Pool) (*pgxpool.Conn, error) {
-	if pool.Stat().IdleConns() == 0 {
-		return pool.Acquire(ctx)
-	}
-	short, cancel := context.WithTimeout(ctx, CheckTime(ctx)) // there is no wait for a place, and no connection is made
-	defer cancel()
-	conn, err := pool.Acquire(short)
-	if err == nil || short.Err() == nil || ctx.Err() != nil {
-		return conn, err
-	}
-	DropPool(pool)
-	return pool.Acquire(ctx)
-}
-
-// ConnChecked is AcquireChecked for a database of package sql.
-func ConnChecked(ctx context.Context, db *sql.DB) (*sql.Conn, error) {
-	if db.Stats().Idle == 0 {
-		return db.Conn(ctx)
-	}
-	short, cancel := context.WithTimeout(ctx, CheckTime(ctx))
-	defer cancel()
-	conn, err := db.Conn(short)
-	switch {
-	case err != nil && (short.Err() == nil || ctx.Err() != nil):
-		return nil, err
-	case err == nil && conn.PingContext(short) == nil: // not every driver checks by itself
-		return conn, nil
-	case err == nil:
-		_ = conn.Raw(func(any) error { return sqldriver.ErrBadConn })
-		_ = conn.Close()
-	}
-	DropDB(ctx, db)
-	return db.Conn(ctx)
+// DropIdle closes the idle connections of a pool of ours.
+func DropIdle(db *sql.DB, size int) {
+	db.SetMaxIdleConns(0)
+	db.SetMaxIdleConns(size)
 }

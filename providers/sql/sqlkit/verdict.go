@@ -1,6 +1,8 @@
 package sqlkit
 
-import "github.com/distributedleasing/leasing/abstractions/providerkit"
+import (
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
+)
 
 // Verdict is the meaning of an error of a driver. The zero Verdict says nothing.
 type Verdict struct {
@@ -14,12 +16,12 @@ type Verdict struct {
 	Unprepared bool
 }
 
-// is returns the verdict of a class.
-func is(class providerkit.Class) Verdict {
+// Is returns the verdict of a class.
+func Is(class providerkit.Class) Verdict {
 	return Verdict{Meaning: providerkit.Meaning{Class: class}}
 }
 
-// closing is the verdict of a class, and says that the connection is of no further use.
-func closing(class providerkit.Class, advice string) Verdict {
+// Closing returns the verdict of a class on a connection that is of no further use.
+func Closing(class providerkit.Class, advice string) Verdict {
 	return Verdict{Meaning: providerkit.Meaning{Class: class, Advice: advice}, Close: true}
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/distributedleasing/leasing"
-	sqllease "github.com/distributedleasing/leasing/providers/sql"
+	postgreslease "github.com/distributedleasing/leasing/providers/sql/postgres"
 )
 
 // postgresSchema has everybody's tables.
@@ -34,7 +34,7 @@ func openPostgresPool(ctx context.Context, url string, size int32) (*pgxpool.Poo
 
 // openPostgresProvider lets the provider make its own pool, as most programs do.
 func openPostgresProvider(ctx context.Context, config Config) (leasing.Provider, func() error, error) {
-	provider, err := sqllease.Open(ctx, sqllease.Options{
+	provider, err := postgreslease.Open(ctx, postgreslease.Options{
 		URL: fmt.Sprintf("%s&pool_max_conns=%d", config.URL, poolSize), Schema: postgresSchema, Create: true,
 	})
 	if err != nil {

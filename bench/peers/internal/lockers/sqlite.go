@@ -16,15 +16,15 @@ import (
 	_ "github.com/ncruces/go-sqlite3/driver" // "sqlite3"
 
 	"github.com/distributedleasing/leasing"
-	sqllease "github.com/distributedleasing/leasing/providers/sql"
+	sqlitelease "github.com/distributedleasing/leasing/providers/sql/sqlite"
 )
 
 // sqlitePeers write to files in the folder that the URL names.
 func sqlitePeers(synchronous string) []Peer {
 	return []Peer{
 		{Name: "leasing", Open: openLeasing(func(ctx context.Context, config Config) (leasing.Provider, func() error, error) {
-			provider, err := sqllease.Open(ctx, sqllease.Options{
-				DSN: filepath.Join(config.URL, "leases.db"), Dialect: sqllease.SQLite, Synchronous: synchronous, Create: true,
+			provider, err := sqlitelease.Open(ctx, sqlitelease.Options{
+				Path: filepath.Join(config.URL, "leases.db"), Synchronous: synchronous, Create: true,
 			})
 			if err != nil {
 				return nil, nil, err

@@ -1,0 +1,141 @@
+package dialect
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"time"
+
+	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
+)
+
+// Row is a record and the row in which it is stored. Times are in microseconds since 1970.
+type Row struct {
+	providerkit.Record
+	Version             int64                // rises with every change; 0 if there is no row
+	Memory              []byte               // of ended IDs; Record.Ended has those of the request: see ended.go
+	At                  providerkit.HostTime // of the read
+	Ends                providerkit.HostDeadline
+	TTLMicros, acquired *int64
+	MetadataText        string
+	waiters             LineUp // but for PostgreSQL's
+	Began, seen         int64  // a server's clock when the read began, and on MySQL when the row was read
+}
+
+// The row of the empty name, which no lease has, is the floor: its token is the highest of those that were forgotten. A name whose
+// token is 0 may have been forgotten, so its next token is above the floor.
+
+// Columns are where to scan them, the name and then those of the hole "row", and the parameters of statements. boot and boot_us are
+// SQLite's alone, and the clocks and the floor MySQL's.
+func (r *Row) Columns() []any {
+	return []any{
+		&r.Name, &r.Version, &r.Token, &r.ID, &r.Owner, &r.TTLMicros, &r.MetadataText, &r.acquired, &r.Ends.Wall, &r.Breaking, &r.BrokenBy, &r.BreakReason,
+		&r.Memory, (*string)(&r.waiters), &r.Ends.Boot, &r.Ends.SinceBoot, &r.Began, &r.seen, &r.Floor,
+	}
+}
+
+// Settle completes the record for a request of an ID.
+func (r *Row) Settle(id string) {
+	if r.Began != 0 {
+		r.At.Wall = time.UnixMicro(r.Began)
+	}
+	r.TTL, r.Metadata, r.Ended = FromMicros(r.TTLMicros), decodeMetadata(r.MetadataText), decodeEnded(r.Memory, r.ID, id)
+	if r.acquired != nil {
+		r.AcquiredAt = time.UnixMicro(*r.acquired).UTC()
+	}
+	if r.Now = r.At.Wall.UTC(); r.ID == "" {
+		return
+	}
+	r.Unsettled = r.Ends.OtherBoot(r.At)
+	r.SetLeft(r.Ends.Left(r.At))
+	if r.Unsettled && r.seen != 0 {
+		r.settleAgain()
+	}
+}
+
+// settleAgain is for a row that has more time left than its TTL: it may have been written after the read has begun, although no clock
+// has gone back. In that case its deadline stays.
+func (r *Row) settleAgain() {
+	left, late := r.Left, time.UnixMicro(r.seen)
+	r.Unsettled = false
+	if r.SetLeft(r.Ends.Left(providerkit.HostTime{Wall: late})); r.Unsettled {
+		r.At.Wall, r.Now = late, late.UTC()
+	} else {
+		r.Left = left
+	}
+}
+
+// kept reports whether a free name is reserved for its first waiter, and for how long.
+func (r *Row) kept() (left time.Duration, ok bool) {
+	if r.ID != "" || r.waiters == "" || r.Ends.Wall == 0 || r.Ends.OtherBoot(r.At) {
+		return 0, false
+	}
+	left = r.Ends.Left(r.At)
+	return left, left > 0 && left < longestTurn
+}
+
+// Encode fills in the columns that a rule has changed, and returns the version of the row before.
+func (r *Row) Encode() (before int64) {
+	before, r.Version = r.Version, max(r.Version+1, r.At.Wall.UnixMicro())
+	r.TTLMicros, r.MetadataText, r.Memory, r.acquired = nil, EncodeMetadata(r.Metadata), EncodeEnded(r.Ended, r.Memory), nil
+	if r.ID != "" {
+		r.TTLMicros = Micros(r.TTL)
+	}
+	if !r.AcquiredAt.IsZero() {
+		us := r.AcquiredAt.UnixMicro()
+		r.acquired = &us
+	}
+	return before
+}
+
+// HashBytes is the stored length of the hash of an ID, in bytes.
+const HashBytes = 8
+
+// HashOf returns the hash of an ID. It stands for the ID in the queue of waiters, and in the memory of ended IDs.
+func HashOf(id string) []byte { return AppendHash(nil, id) }
+
+// AppendHash appends the hash of an ID: see [HashOf].
+func AppendHash(to []byte, id string) []byte {
+	var text [64]byte // most IDs fit, and need no memory of their own
+	sum := sha256.Sum256(append(text[:0], id...))
+	return append(to, sum[:HashBytes]...)
+}
+
+// EncodeMetadata returns metadata as a JSON object.
+func EncodeMetadata(metadata map[string]string) string {
+	if len(metadata) == 0 {
+		return "{}"
+	}
+	text, _ := json.Marshal(metadata) // strings always encode
+	return string(text)
+}
+
+// decodeMetadata returns nil for no metadata, and for a text that leasing has not written.
+func decodeMetadata(text string) map[string]string {
+	if text == "{}" {
+		return nil
+	}
+	var metadata map[string]string
+	if json.Unmarshal([]byte(text), &metadata) != nil || len(metadata) == 0 {
+		return nil
+	}
+	return metadata
+}
+
+// Micros is d in the unit of the databases, rounded up: never early. nil
+// stands for an infinite lease.
+func Micros(d time.Duration) *int64 {
+	if d == abstractions.Infinite {
+		return nil
+	}
+	us := int64((d + time.Microsecond - 1) / time.Microsecond)
+	return &us
+}
+
+// FromMicros is the inverse of [Micros].
+func FromMicros(us *int64) time.Duration {
+	if us == nil || *us > int64(abstractions.Infinite/time.Microsecond) {
+		return abstractions.Infinite
+	}
+	return time.Duration(*us) * time.Microsecond
+}

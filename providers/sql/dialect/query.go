@@ -1,0 +1,81 @@
+package dialect
+
+import (
+	"context"
+	"database/sql"
+	"math"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/distributedleasing/leasing/abstractions"
+	"golang.org/x/sync/semaphore"
+)
+
+// Querier is a database, a connection or a transaction of package sql.
+type Querier interface {
+	QueryContext(ctx context.Context, statement string, args ...any) (*sql.Rows, error)
+}
+
+// Statements runs statements, through package sql or through a client itself.
+type Statements interface {
+	// Query runs one statement, and hands over each of its rows.
+	Query(ctx context.Context, statement string, args []any, each func(Scan) error) error
+}
+
+// Scan reads the columns of one row.
+type Scan func(dest ...any) error
+
+// ViaSQL runs statements through package sql.
+type ViaSQL struct{ Querier }
+
+func (q ViaSQL) Query(ctx context.Context, statement string, args []any, each func(Scan) error) error {
+	rows, err := q.QueryContext(ctx, statement, args...)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		if err := each(rows.Scan); err != nil {
+			return err
+		}
+	}
+	if err := rows.Err(); err != nil {
+		return err
+	}
+	return rows.Close()
+}
+
+// Run runs a statement that returns no rows.
+func Run(ctx context.Context, on Statements, statement string, args ...any) error {
+	return on.Query(ctx, statement, args, func(Scan) error { return nil })
+}
+
+// Limited runs statements of which only so many are under way at a time, in the order in which they came.
+type Limited struct {
+	Statements
+	places *semaphore.Weighted
+}
+
+// LimitedTo leaves one of so many connections to renewals, which don't pass through it: acquires that wait for row locks,
+// or a burst of them, can't make leases run out. There is no limit for one connection, nor for 0, which stands for no bound.
+func LimitedTo(connections int, on Statements) Limited {
+	most := int64(connections - 1)
+	if most < 1 {
+		most = math.MaxInt64
+	}
+	return Limited{on, semaphore.NewWeighted(most)}
+}
+
+func (l Limited) Query(ctx context.Context, statement string, args []any, each func(Scan) error) error {
+	if err := l.places.Acquire(ctx, 1); err != nil {
+		return err
+	}
+	defer l.places.Release(1)
+	return l.Statements.Query(ctx, statement, args, each)
+}
+
+// Beyond returns a text that sorts after all names with a prefix. It is longer than a name can be, and consists of the last code
+// point of Unicode: UTF-8 sorts in the order of code points.
+func Beyond(prefix string) string {
+	return prefix + strings.Repeat(string(utf8.MaxRune), abstractions.MaxNameBytes/utf8.UTFMax+1)
+}

@@ -1,0 +1,158 @@
+package dialect
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
+	"github.com/distributedleasing/leasing/abstractions/providerkit/waitqueue"
+)
+
+// The row of a name has its waiters in the order of arrival: the hash of the claim, and the channel on which its
+// process listens, 8 bytes each. So leaving, reserving and waking touch no other row and no index. At most 1024 claims
+// wait; others poll. The waiters' identities are in the row too on SQLite (LineUp), and on PostgreSQL in a table of its own, which
+// no waiter needs to be served.
+const (
+	WaiterBytes  = 2 * HashBytes
+	MostWaiters  = 1024
+	channelBytes = HashBytes
+)
+
+// unheard is the channel of waiters that poll.
+var unheard [channelBytes]byte
+
+// Wakeups are the claims of this provider that wait, by the names they wait for. A statement that frees a name
+// notifies the process of the head.
+type Wakeups struct {
+	*waitqueue.Queue[string]
+	ChannelBytes []byte
+	Polls        atomic.Bool // since nothing can wake this process
+}
+
+// Turns are the requests of wakeups to the database where they can't listen.
+type Turns interface {
+	// Turns finds the waiters that have their turn.
+	Turns(ctx context.Context, all []Turn) (ids []string, err error)
+	// Dequeue takes a waiter out of a name's queue.
+	Dequeue(ctx context.Context, name, id string) error
+}
+
+// Turn is a waiter and the name that it waits for.
+type Turn struct {
+	Name string `json:"name"`
+	ID   string `json:"id"`
+}
+
+// ErrPolls says that nothing can wake this process.
+var ErrPolls = errors.New("waiters have to poll")
+
+// NewWakeups takes a function that connects to listen. The function fails with [ErrPolls] where no process can be woken.
+func NewWakeups(in Turns, listen func(context.Context, *Wakeups) (providerkit.Connection, error)) *Wakeups {
+	w := &Wakeups{ChannelBytes: make([]byte, channelBytes)}
+	_, _ = rand.Read(w.ChannelBytes) // never fails
+	w.Queue = waitqueue.New(hex.EncodeToString(w.ChannelBytes), func(ctx context.Context, name, id string) {
+		_ = in.Dequeue(ctx, name, id)
+	})
+	w.Hints.Connect = func(ctx context.Context) (providerkit.Connection, error) {
+		conn, err := listen(ctx, w)
+		w.Polls.Store(errors.Is(err, ErrPolls))
+		if w.Polls.Load() {
+			return &poller{Wakeups: w, in: in}, nil
+		}
+		return conn, err
+	}
+	return w
+}
+
+// WaiterOf returns the name of a claim among waiters: its hash, in hexadecimal digits.
+func WaiterOf(id string) string { return hex.EncodeToString(HashOf(id)) }
+
+// ChannelOf returns the channel on which to wake a claim. It is nil unless the claim waits.
+func (w *Wakeups) ChannelOf(id string) []byte {
+	if !w.Waits() {
+		return nil
+	}
+	_, joins := w.Join(WaiterOf(id))
+	switch {
+	case !joins:
+		return nil
+	case w.Polls.Load():
+		return unheard[:]
+	}
+	return w.ChannelBytes
+}
+
+func (w *Wakeups) Wait(ctx context.Context, req abstractions.WaitRequest) (abstractions.Wakeups, error) {
+	return w.Register(ctx, req.Name, WaiterOf(req.ID))
+}
+
+// Message takes "waiter delay": ask after so many milliseconds. It returns the waiter if that is now, and "" otherwise, which wakes no waiter.
+func (w *Wakeups) Message(text string) (now string) {
+	id, delay, _ := strings.Cut(text, " ")
+	after, err := strconv.Atoi(delay)
+	if err != nil || !w.Due(id, time.Duration(after)*time.Millisecond, nil) {
+		return ""
+	}
+	return id
+}
+
+// Bounds of the pause between two questions of a poller. The longest is well within a reservation.
+const (
+	turnsLeast = 5 * time.Millisecond
+	turnsMost  = 80 * time.Millisecond
+)
+
+// poller stands in for a listener. It asks the database which waiters have their turns, for all waiters of a provider at once.
+type poller struct {
+	*Wakeups
+	in    Turns
+	found []string // and not yet told
+	pause time.Duration
+}
+
+func (p *poller) Receive(ctx context.Context) (id string, err error) {
+	for len(p.found) == 0 {
+		p.pause = min(max(turnsLeast, p.pause*3/2), turnsMost)
+		if !Pause(ctx, p.pause) {
+			return "", ctx.Err()
+		}
+		if err := p.Ping(ctx); err != nil {
+			return "", err
+		}
+	}
+	id, p.found, p.pause = p.found[0], p.found[1:], 0
+	return id, nil
+}
+
+func (p *poller) Ping(ctx context.Context) (err error) {
+	ids, names := p.Waiting()
+	all := make([]Turn, len(ids))
+	for i := range ids {
+		all[i] = Turn{names[i], ids[i]}
+	}
+	if len(all) > 0 {
+		p.found, err = p.in.Turns(ctx, all)
+	}
+	return err
+}
+
+func (*poller) Close() {}
+
+// Pause waits for a time. It reports false if ctx ended before the time had passed.
+func Pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

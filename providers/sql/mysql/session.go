@@ -1,0 +1,143 @@
+package mysqllease
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	sqldriver "database/sql/driver"
+	"errors"
+	"fmt"
+	"net"
+	"time"
+
+	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
+	"github.com/distributedleasing/leasing/providers/sql/sqlkit"
+)
+
+// sessionSettings has the settings that statements rely on. Names come first: the server or its init_connect may give a session another character
+// set, and in some of them the last byte of a character and a backslash that escapes a quote are one character. The text itself
+// has ASCII alone, which all character sets of clients read alike. A session waits 2 s for a lock, also of one that changes tables: the server
+// does not notice that its client has left. A chained transaction would never end. Safe updates refuse a join that updates many rows.
+const sessionSettings = `SET NAMES utf8mb4 COLLATE utf8mb4_bin;
+SET SESSION time_zone = '+00:00', autocommit = 1, completion_type = 'NO_CHAIN', sql_safe_updates = 0,
+	sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION', innodb_lock_wait_timeout = 2, lock_wait_timeout = 2;
+SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED`
+
+// withoutWait has a statement refused if another transaction has locked a row: at once by MariaDB, and after 1 s by MySQL, which
+// refuses a 0 in strict mode.
+func withoutWait(statement string) string {
+	const wait = "SET SESSION innodb_lock_wait_timeout = "
+	return wait + "IF(VERSION() LIKE '%MariaDB%', 0, 1); " + statement + "; " + wait + "2"
+}
+
+// sessions is a connector whose sessions have the settings that our statements need. A connection is checked after it was idle.
+type sessions struct{ sqldriver.Connector }
+
+// Connect implements sqldriver.Connector.
+func (c sessions) Connect(ctx context.Context) (sqldriver.Conn, error) {
+	conn, err := c.signIn(ctx)
+	if err != nil {
+		return nil, err
+	}
+	session := conn.(driverConn)
+	if _, err = session.ExecContext(ctx, sessionSettings, nil); err == nil {
+		err = quotesSafely(ctx, session)
+	}
+	if err != nil {
+		_ = conn.Close()
+		return nil, err
+	}
+	return &checkedConn{session, time.Now()}, nil
+}
+
+// driverConn is a connection that prepares nothing.
+type driverConn interface {
+	sqldriver.Conn
+	sqldriver.QueryerContext
+	sqldriver.ExecerContext
+}
+
+// checkedConn is a connection that is checked after it was idle. It has the methods that package sql looks for.
+type checkedConn struct {
+	driverConn
+	used time.Time
+}
+
+// ResetSession implements sqldriver.SessionResetter.
+func (c *checkedConn) ResetSession(ctx context.Context) error {
+	if resetter, able := c.driverConn.(sqldriver.SessionResetter); able {
+		if err := resetter.ResetSession(ctx); err != nil {
+			return err
+		}
+	}
+	now := time.Now()
+	idle := now.Sub(c.used)
+	if c.used = now; idle <= sqlkit.Idle {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, sqlkit.CheckTime(ctx))
+	defer cancel()
+	if _, err := c.ExecContext(ctx, "DO 1", nil); err != nil {
+		return sqldriver.ErrBadConn
+	}
+	return nil
+}
+
+// IsValid implements sqldriver.Validator.
+func (c *checkedConn) IsValid() bool {
+	validator, able := c.driverConn.(sqldriver.Validator)
+	return !able || validator.IsValid()
+}
+
+// CheckNamedValue implements sqldriver.NamedValueChecker.
+func (c *checkedConn) CheckNamedValue(value *sqldriver.NamedValue) error {
+	if checker, able := c.driverConn.(sqldriver.NamedValueChecker); able {
+		return checker.CheckNamedValue(value)
+	}
+	return sqldriver.ErrSkip
+}
+
+// quoting asks how the session reads texts. quoted is the answer for which the client library quotes parameters rightly.
+const (
+	quoting = "SELECT CONCAT_WS(' ', @@character_set_client, @@character_set_connection, @@sql_mode LIKE '%NO_BACKSLASH_ESCAPES%')"
+	quoted  = "utf8mb4 utf8mb4 0"
+)
+
+// quotesSafely refuses a session that reads texts otherwise than the client library writes them: a proxy may not pass settings on.
+func quotesSafely(ctx context.Context, conn sqldriver.QueryerContext) error {
+	rows, err := conn.QueryContext(ctx, quoting, nil)
+	if err != nil {
+		return err
+	}
+	found := make([]sqldriver.Value, 1)
+	err = errors.Join(rows.Next(found), rows.Close())
+	if text := fmt.Sprintf("%s", found[0]); err == nil && text != quoted {
+		err = fmt.Errorf("%w: the session reads texts as %q, where %q was set: a proxy may be in between", abstractions.ErrNotSetUp, text, quoted)
+	}
+	return err
+}
+
+// signIn connects. A function of the user's in the Connector may get the password. Its error says nothing of the server, whose
+// own answers have numbers.
+func (c sessions) signIn(ctx context.Context) (conn sqldriver.Conn, err error) {
+	var answer error // of the server, or of the way to it
+	err = providerkit.GuardCredentials(nil, func() (err error) {
+		if conn, err = c.Connector.Connect(ctx); err != nil && (errorNumber(err) != 0 || ctx.Err() != nil || ofConnection(err)) {
+			answer, err = err, nil
+		}
+		return err
+	})
+	return conn, cmp.Or(err, answer)
+}
+
+// ofConnection reports whether an error is of the connection itself.
+func ofConnection(err error) bool {
+	var network net.Error
+	var untrusted *tls.CertificateVerificationError
+	var plain tls.RecordHeaderError
+	return errors.Is(err, sqldriver.ErrBadConn) || errors.As(err, &network) || errors.As(err, &untrusted) || errors.As(err, &plain)
+}
+
+// deadlocked reports whether the server has rolled a transaction back for the sake of another transaction. The request may be repeated at once.
+func deadlocked(number int) bool { return number == deadlock }

@@ -1,0 +1,211 @@
+package postgreslease
+
+import (
+	"context"
+	"database/sql"
+	sqldriver "database/sql/driver"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net"
+	"sync/atomic"
+	"time"
+
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
+	"github.com/distributedleasing/leasing/providers/sql/dialect"
+	"github.com/distributedleasing/leasing/providers/sql/postgres/pgkit"
+	"github.com/distributedleasing/leasing/providers/sql/sqlkit"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/jackc/pgx/v5/stdlib"
+)
+
+// pgDatabase is the way to PostgreSQL: our own pool, or one of the user's.
+type pgDatabase struct {
+	dialect.Querier // of db
+	db              *sql.DB
+	pool            *pgxpool.Pool                            // the user's, behind db; nil without
+	native          bool                                     // the driver is pgx
+	hooked          bool                                     // it is the user's, whose hooks may get passwords
+	size            int                                      // the most connections at a time; 0 if there is no bound
+	listen          func(context.Context) (*pgx.Conn, error) // opens one outside the pool; nil if the driver can't
+	field           string                                   // of Options, if it is the user's
+	full            func() bool                              // all connections of the user's are in use; nil if it is our own
+	drop            func(context.Context)                    // closes the idle connections
+	close           func()                                   // closes what is our own
+	strict          atomic.Bool                              // transactions are stricter than READ COMMITTED unless they say so
+	exec            atomic.Bool                              // prepared statements are forgotten
+	pooled          atomic.Bool                              // no connection keeps its session, so that none can listen
+	used            atomic.Int64                             // when a connection of the user's was last got, in ns since 1970
+}
+
+// connectTimeout bounds attempts to connect, also to have a query cancelled, unless
+// the URL has a connect_timeout.
+const connectTimeout = 5 * time.Second
+
+// openPgx makes a pool of our own. It doesn't connect. A connection on which a call
+// was given up leaves it at once, where a pgxpool would wait until pgx has had the
+// call cancelled, for up to 15 s on a dead one (pgx v5.12, pgconn.asyncClose).
+func openPgx(dsn string) (*pgDatabase, error) {
+	config, err := pgxConfig(dsn)
+	if err != nil {
+		return nil, err
+	}
+	live := &pgLive{dsn: dsn, good: config.ConnConfig}
+	d := ownPgx(sql.OpenDB(live), config.MaxConns)
+	d.db.SetMaxOpenConns(d.size)
+	d.db.SetMaxIdleConns(d.size)
+	d.db.SetConnMaxLifetime(config.MaxConnLifetime)
+	d.db.SetConnMaxIdleTime(config.MaxConnIdleTime)
+	d.listen = live.listen
+	d.drop = func(context.Context) { sqlkit.DropIdle(d.db, d.size) }
+	return d, nil
+}
+
+// ownPgx is a database that closes with the provider.
+func ownPgx(db *sql.DB, size int32) *pgDatabase {
+	return &pgDatabase{Querier: db, db: db, native: true, size: int(size), close: func() { _ = db.Close() }}
+}
+
+// pgxConfig understands the parameters of a pgxpool, too.
+func pgxConfig(dsn string) (*pgxpool.Config, error) {
+	config, err := pgxpool.ParseConfig(dsn)
+	if err != nil {
+		return nil, err
+	}
+	if err = onePassword(dsn, config.ConnConfig); err != nil {
+		return nil, err
+	}
+	if config.MinConns > 0 || config.MinIdleConns > 0 {
+		return nil, errors.New("connections are made when they are needed")
+	}
+	for parameter, value := range map[string]string{"application_name": "leasing", "client_encoding": "UTF8"} {
+		if _, set := config.ConnConfig.RuntimeParams[parameter]; !set {
+			config.ConnConfig.RuntimeParams[parameter] = value
+		}
+	}
+	if config.ConnConfig.ConnectTimeout == 0 {
+		config.ConnConfig.ConnectTimeout = connectTimeout
+	}
+	config.ConnConfig.DialFunc = within(config.ConnConfig.ConnectTimeout, providerkit.NewDialer().DialContext)
+	return config, nil
+}
+
+// within bounds each attempt of a dialer, whoever makes it.
+func within(timeout time.Duration, dial pgconn.DialFunc) pgconn.DialFunc {
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		ctx, cancel := context.WithTimeout(ctx, timeout)
+		defer cancel()
+		return dial(ctx, network, address)
+	}
+}
+
+// overPool uses the user's pool.
+func overPool(pool *pgxpool.Pool) *pgDatabase {
+	d := ownPgx(stdlib.OpenDBFromPool(pool), pool.Config().MaxConns)
+	d.pool, d.hooked, d.listen = pool, true, pgkit.ListenAs(pool)
+	d.drop = func(context.Context) { pgkit.DropPool(pool) }
+	d.field, d.full = "Pool", func() bool { return pool.Stat().AcquiredConns() >= pool.Config().MaxConns }
+	return d
+}
+
+// overDB uses the user's database.
+func overDB(db *sql.DB) *pgDatabase {
+	d := &pgDatabase{Querier: db, db: db, size: db.Stats().MaxOpenConnections, close: func() {}}
+	d.listen = pgkit.ListenLike(db)
+	d.native = d.listen != nil
+	d.hooked = d.native
+	d.drop = func(ctx context.Context) { pgkit.DropDB(ctx, db) }
+	d.field, d.full = "DB", func() bool { stats := db.Stats(); return d.size > 0 && stats.InUse >= d.size }
+	return d
+}
+
+// fromPool takes a connection of the user's pool.
+func (d *pgDatabase) fromPool(ctx context.Context) (conn *pgxpool.Conn, err error) {
+	if d.rested() {
+		conn, err = pgkit.AcquireChecked(ctx, d.pool)
+	} else {
+		conn, err = d.pool.Acquire(ctx)
+	}
+	return conn, d.taken(ctx, err)
+}
+
+// fromDB takes a connection of the database. Connections of our own check themselves.
+func (d *pgDatabase) fromDB(ctx context.Context) (conn *sql.Conn, err error) {
+	if d.hooked && d.rested() {
+		conn, err = pgkit.ConnChecked(ctx, d.db)
+	} else {
+		conn, err = d.db.Conn(ctx)
+	}
+	return conn, d.taken(ctx, err)
+}
+
+// rested reports whether no connection of the user's was taken for a while, so that they were idle and have to be checked.
+func (d *pgDatabase) rested() bool {
+	last := d.used.Load()
+	return last != 0 && time.Now().UnixNano()-last > int64(sqlkit.Idle)
+}
+
+// taken notes that a connection was taken, or explains the error. The hooks of a user's pool get its passwords, and their errors say
+// nothing of the server: its own answers are *pgconn.ConnectError.
+func (d *pgDatabase) taken(ctx context.Context, err error) error {
+	if err == nil {
+		d.used.Store(time.Now().UnixNano())
+		return nil
+	}
+	if d.full != nil && ctx.Err() != nil && d.full() {
+		return fmt.Errorf("no connection became free of Options.%s, which has %d at most: a transaction of the caller's own may have the last one: %w", d.field, d.size, err)
+	}
+	if answered := (*pgconn.ConnectError)(nil); !d.hooked || ctx.Err() != nil || errors.Is(err, sqldriver.ErrBadConn) || errors.As(err, &answered) {
+		return err
+	}
+	return providerkit.NewCredentialError(err, false)
+}
+
+// wake listens for the waiters of a provider. It never does again once a pooler was seen that gives each transaction another session.
+func (d *pgDatabase) wake(ctx context.Context, w *dialect.Wakeups) (providerkit.Connection, error) {
+	if d.listen == nil || d.pooled.Load() {
+		return nil, dialect.ErrPolls
+	}
+	conn, err := d.listen(ctx)
+	if err != nil {
+		return nil, err
+	}
+	err = pgkit.Sticks(ctx, conn, func(ctx context.Context) (pid int, err error) {
+		err = d.Query(ctx, pgkit.ServerProcess, nil, func(scan dialect.Scan) error { return scan(&pid) })
+		return pid, err
+	})
+	if err == nil {
+		// The lock says that the process listens, for as long as the connection lives: see waiters.sql.
+		lock := int64(binary.BigEndian.Uint64(w.ChannelBytes))
+		_, err = conn.Exec(ctx, fmt.Sprintf("LISTEN leasing_%s; SELECT pg_catalog.pg_try_advisory_lock_shared(%d)", w.Channel, lock))
+	}
+	if err == nil {
+		return listener{conn, w}, nil
+	}
+	pgkit.HangUp(conn)
+	if errors.Is(err, pgkit.ErrPooled) {
+		d.pooled.Store(true)
+		err = dialect.ErrPolls
+	}
+	return nil, err
+}
+
+// listener is a connection that listens for all the waiters of a provider.
+type listener struct {
+	conn *pgx.Conn
+	to   *dialect.Wakeups
+}
+
+func (l listener) Receive(ctx context.Context) (id string, err error) {
+	notification, err := l.conn.WaitForNotification(ctx)
+	if err != nil {
+		return "", err
+	}
+	return l.to.Message(notification.Payload), nil
+}
+
+func (l listener) Ping(ctx context.Context) error { return l.conn.Ping(ctx) }
+
+func (l listener) Close() { pgkit.HangUp(l.conn) }

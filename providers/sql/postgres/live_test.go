@@ -1,0 +1,153 @@
+//go:build unix
+
+package postgreslease
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"github.com/distributedleasing/leasing/abstractions/providertest"
+	"github.com/distributedleasing/leasing/abstractions/servertest"
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+)
+
+// secured is a server that asks the user app for a certificate, and the user pw for a password.
+type secured struct {
+	*servertest.Postgres
+	files servertest.Pair
+}
+
+func newSecured(t *testing.T, a *servertest.Authority) *secured {
+	t.Helper()
+	s := &secured{Postgres: servertest.NewPostgres(t)}
+	var err error
+	s.files, err = servertest.NewPair(s.Dir, "server", a, a)
+	require.NoError(t, err)
+	s.own()
+	s.tell(t, "CREATE ROLE app LOGIN SUPERUSER", "CREATE ROLE pw LOGIN SUPERUSER PASSWORD 'one'", "ALTER SYSTEM SET ssl = on",
+		"ALTER SYSTEM SET ssl_ca_file = '"+s.files.CA+"'", "ALTER SYSTEM SET ssl_cert_file = '"+s.files.Cert+"'",
+		"ALTER SYSTEM SET ssl_key_file = '"+s.files.Key+"'")
+	require.NoError(t, os.WriteFile(filepath.Join(s.Dir, "data", "pg_hba.conf"), []byte(
+		"host all postgres 127.0.0.1/32 trust\nhostssl all app 127.0.0.1/32 cert\nhost all pw 127.0.0.1/32 scram-sha-256\n"), 0o600))
+	require.NoError(t, s.Crash(t.Context()))
+	return s
+}
+
+// own gives the files to the user whom the server runs as.
+func (s *secured) own() {
+	info, err := os.Stat(s.Dir)
+	require.NoError(s.T, err)
+	as := info.Sys().(*syscall.Stat_t)
+	for _, path := range []string{s.files.CA, s.files.Cert, s.files.Key} {
+		require.NoError(s.T, os.Chown(path, int(as.Uid), int(as.Gid)))
+	}
+}
+
+func (s *secured) tell(t *testing.T, statements ...string) {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), s.URL)
+	require.NoError(t, err)
+	defer conn.Close(context.WithoutCancel(t.Context()))
+	for _, statement := range statements {
+		_, err := conn.Exec(t.Context(), statement)
+		require.NoError(t, err)
+	}
+}
+
+// hangUp closes the connections of the users.
+func (s *secured) hangUp(t *testing.T) {
+	s.tell(t, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename IN ('app', 'pw')")
+}
+
+func (s *secured) open(t *testing.T, user string, parameters url.Values) *Provider {
+	t.Helper()
+	parameters.Set("create", "true")
+	p, err := OpenURL(t.Context(), fmt.Sprintf("postgres://%s@%s/postgres?%s", user, s.Addr(), parameters.Encode()))
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, p.Close()) })
+	return p
+}
+
+// T122: pgx reads the files of a URL once, when it parses the URL.
+func TestTrap_T122_FilesOfTheURLAreReadAgain(t *testing.T) {
+	first, err := servertest.NewAuthority()
+	require.NoError(t, err)
+	second, err := servertest.NewAuthority()
+	require.NoError(t, err)
+	s := newSecured(t, first)
+	t.Run("TLS", func(t *testing.T) {
+		client, err := servertest.NewPair(t.TempDir(), "app", first, first)
+		require.NoError(t, err)
+		p := s.open(t, "app", url.Values{"sslmode": {"verify-full"}, "sslrootcert": {client.CA}, "sslcert": {client.Cert}, "sslkey": {client.Key}})
+		providertest.OutlivesRotation(t, p, func() {
+			require.NoError(t, s.files.Replace("server", second, second))
+			s.own()
+			require.NoError(t, client.Replace("app", second, second))
+			require.NoError(t, s.Crash(t.Context()))
+		})
+		providertest.OutlivesRotation(t, p, func() { // a key that is not there yet
+			require.NoError(t, os.Rename(client.Key, client.Key+".gone"))
+			s.hangUp(t)
+		})
+	})
+	t.Run("password", func(t *testing.T) {
+		file := filepath.Join(t.TempDir(), "pgpass")
+		write := func(password string) {
+			require.NoError(t, os.WriteFile(file, []byte("*:*:*:pw:"+password+"\n"), 0o600))
+		}
+		write("one")
+		p := s.open(t, "pw", url.Values{"sslmode": {"disable"}, "passfile": {file}})
+		providertest.OutlivesRotation(t, p, func() {
+			write("two")
+			s.tell(t, "ALTER ROLE pw PASSWORD 'two'")
+			s.hangUp(t)
+		})
+		providertest.OutlivesRotation(t, p, func() {
+			require.NoError(t, os.Remove(file))
+			s.hangUp(t)
+		})
+	})
+}
+
+// A file that is gone, or that leads elsewhere, must not open a connection with fewer checks, or to another server.
+func TestFilesOfTheURLChangeNothingElse(t *testing.T) {
+	first, err := servertest.NewAuthority()
+	require.NoError(t, err)
+	dir := t.TempDir()
+	files, err := servertest.NewPair(dir, "app", first, first)
+	require.NoError(t, err)
+	services := filepath.Join(dir, "services")
+	write := func(host, mode string) {
+		text := fmt.Sprintf("[leases]\nhost=%s\nsslmode=%s\nsslrootcert=%s\npassword=secret\n", host, mode, files.CA)
+		require.NoError(t, os.WriteFile(services, []byte(text), 0o600))
+	}
+	write("a.test", "verify-full")
+	dsn := "postgres:///?service=leases&servicefile=" + url.QueryEscape(services)
+	config, err := pgxConfig(dsn)
+	require.NoError(t, err)
+	live := &pgLive{dsn: dsn, good: config.ConnConfig}
+	_, stale := live.newest()
+	require.NoError(t, stale)
+	for _, c := range [][2]string{{"b.test", "verify-full"}, {"a.test", "require"}, {"a.test", "disable"}, {"a.test,b.test", "verify-full"}} {
+		write(c[0], c[1])
+		got, stale := live.newest()
+		require.ErrorContains(t, stale, "another server", "%v", c)
+		require.Equal(t, "a.test", got.Host)
+		require.Equal(t, "a.test", got.TLSConfig.ServerName)
+		require.Empty(t, got.Fallbacks)
+		err := notNewest(context.DeadlineExceeded, stale)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.NotContains(t, err.Error(), "secret")
+	}
+	require.NoError(t, errors.Join(os.Remove(services)))
+	got, stale := live.newest()
+	require.Error(t, stale)
+	require.Equal(t, "secret", got.Password)
+}

@@ -1,0 +1,136 @@
+package postgreslease
+
+import (
+	"cmp"
+	"context"
+	"time"
+
+	"github.com/distributedleasing/leasing/providers/sql/dialect"
+	"github.com/distributedleasing/leasing/providers/sql/postgres/pgkit"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/stdlib"
+)
+
+// Query runs one statement, and hands over each of its rows. The server does nothing where prepared statements turn out to be
+// forgotten. So query repeats the statement as a whole, and from then on sends every statement as a whole. Where the server is of no use query closes
+// the pool's idle connections: the next request makes a new one, maybe to another server.
+func (d *pgDatabase) Query(ctx context.Context, statement string, args []any, each func(dialect.Scan) error) error {
+	exec := d.exec.Load()
+	err := d.once(ctx, exec, statement, args, each)
+	if err == nil {
+		return nil
+	}
+	verdict := pgkit.Verdict(err)
+	if verdict.Unprepared && d.native {
+		d.exec.Store(true)
+		if !exec && ctx.Err() == nil {
+			return d.Query(ctx, statement, args, each)
+		}
+	}
+	if verdict.Close {
+		d.drop(ctx)
+	}
+	return err
+}
+
+// once asks pgx itself where it can: through database/sql a request takes a goroutine and some fifty allocations more.
+func (d *pgDatabase) once(ctx context.Context, exec bool, statement string, args []any, each func(dialect.Scan) error) error {
+	if !d.native {
+		return d.foreign(ctx, statement, args, each)
+	}
+	if exec {
+		args = whole(args)
+	}
+	if d.pool != nil {
+		conn, err := d.fromPool(ctx)
+		if err != nil {
+			return err
+		}
+		defer conn.Release()
+		return d.on(ctx, conn.Conn(), statement, args, each)
+	}
+	conn, err := d.fromDB(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	return conn.Raw(func(driverConn any) error {
+		return d.on(ctx, driverConn.(*stdlib.Conn).Conn(), statement, args, each)
+	})
+}
+
+// foreign runs a statement through another driver than pgx.
+func (d *pgDatabase) foreign(ctx context.Context, statement string, args []any, each func(dialect.Scan) error) error {
+	if d.rested() {
+		conn, err := pgkit.ConnChecked(ctx, d.db)
+		if err != nil {
+			return err
+		}
+		_ = conn.Close() // back to the pool
+	}
+	err := dialect.ViaSQL{Querier: d.Querier}.Query(ctx, statement, args, each)
+	if err == nil {
+		d.used.Store(time.Now().UnixNano())
+	}
+	return err
+}
+
+// on runs a statement on a connection, and closes the connection if it is of no further use.
+func (d *pgDatabase) on(ctx context.Context, conn *pgx.Conn, statement string, args []any, each func(dialect.Scan) error) (err error) {
+	if d.strict.Load() {
+		err = readCommitted(ctx, conn, statement, args, each)
+	} else {
+		rows, failed := conn.Query(ctx, statement, args...)
+		err = scanAll(rows, failed, each)
+	}
+	if err != nil && pgkit.Verdict(err).Close {
+		pgkit.HangUp(conn)
+	}
+	return err
+}
+
+func scanAll(rows pgx.Rows, err error, each func(dialect.Scan) error) error {
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		if err := each(rows.Scan); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}
+
+// readCommitted runs a statement in a transaction that says its level. It is sent as a whole: no row stays locked while the
+// server waits for a client.
+func readCommitted(ctx context.Context, conn *pgx.Conn, statement string, args []any, each func(dialect.Scan) error) error {
+	var all pgx.Batch
+	all.Queue("BEGIN ISOLATION LEVEL READ COMMITTED")
+	all.Queue(statement, args...)
+	all.Queue("COMMIT")
+	results := conn.SendBatch(ctx, &all)
+	_, err := results.Exec()
+	if err == nil {
+		rows, failed := results.Query()
+		err = scanAll(rows, failed, each)
+	}
+	if err == nil {
+		_, err = results.Exec()
+	}
+	err = cmp.Or(err, results.Close())
+	if err != nil && !conn.IsClosed() && conn.PgConn().TxStatus() != 'I' {
+		_, _ = conn.Exec(ctx, "ROLLBACK")
+	}
+	return err
+}
+
+// unprepared runs statements through pgx as a whole, without preparing.
+type unprepared struct{ dialect.Statements }
+
+func (u unprepared) Query(ctx context.Context, statement string, args []any, each func(dialect.Scan) error) error {
+	return u.Statements.Query(ctx, statement, whole(args), each)
+}
+
+// whole has pgx send a statement with these arguments as a whole.
+func whole(args []any) []any { return append([]any{pgx.QueryExecModeExec}, args...) }

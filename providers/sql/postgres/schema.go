@@ -1,0 +1,87 @@
+package postgreslease
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"slices"
+
+	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
+	sqllease "github.com/distributedleasing/leasing/providers/sql"
+	"github.com/distributedleasing/leasing/providers/sql/dialect"
+	"github.com/distributedleasing/leasing/providers/sql/postgres/pgkit"
+	"github.com/jackc/pgx/v5"
+)
+
+// Version is asked of the catalogue before the table: an error would be the same
+// for a table that is missing and one that this role may not see. Everybody can read
+// the catalogue, also without rights on the schema. It also asks how transactions begin, and how texts are encoded.
+func (p *postgres) Version(ctx context.Context) (int, error) {
+	err := p.db.Query(ctx, pgkit.Settings, nil, func(scan dialect.Scan) error {
+		strict, err := pgkit.Session(scan)
+		p.db.strict.Store(strict)
+		return err
+	})
+	if err != nil {
+		return 0, err
+	}
+	return p.Tables.Installed(ctx, p.db)
+}
+
+const situation = `SELECT EXISTS (SELECT FROM pg_catalog.pg_namespace WHERE nspname = $1::text), current_user::text,
+	pg_catalog.pg_encoding_to_char((SELECT encoding FROM pg_catalog.pg_database WHERE datname = pg_catalog.current_database()))`
+
+// Migrate runs in one transaction under an advisory lock of the schema, so that
+// processes that start together do it one after the other, whatever their tables.
+func (p *postgres) Migrate(ctx context.Context) error {
+	var there bool
+	var role, encoding string
+	err := p.db.Query(ctx, situation, []any{p.Tables.Schema}, func(scan dialect.Scan) error { return scan(&there, &role, &encoding) })
+	if err != nil {
+		return err
+	}
+	if encoding != "UTF8" {
+		return fmt.Errorf("%w: the database is encoded in %s; leases need one in UTF8", abstractions.ErrNotSetUp, encoding)
+	}
+	statements := p.Tables.Create
+	if there { // CREATE SCHEMA needs a right, whether or not there is one
+		statements = statements[1:]
+	}
+	err = p.install(ctx, statements)
+	if err != nil && p.Verdict(err).Class == providerkit.Denied {
+		return &sqllease.SetupError{Role: role, Statements: append(slices.Clone(statements), p.grants(role)...), Err: err}
+	}
+	return err
+}
+
+func (p *postgres) install(ctx context.Context, create []string) error {
+	tx, err := p.db.db.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadCommitted}) // it sees what was made before it had the lock
+	if err != nil {
+		return err
+	}
+	defer tx.Rollback() // does nothing after Commit
+	on := dialect.Statements(dialect.ViaSQL{Querier: tx})
+	if p.db.exec.Load() {
+		on = unprepared{on}
+	}
+	// CREATE SCHEMA IF NOT EXISTS fails too if it meets another one.
+	const lock = "SELECT pg_catalog.pg_advisory_xact_lock(pg_catalog.hashtextextended('github.com/distributedleasing/leasing ' || $1::text, 0))"
+	if err := dialect.Run(ctx, on, lock, p.Schema); err != nil {
+		return err
+	}
+	if err := p.Tables.Install(ctx, on, create); err != nil {
+		return err
+	}
+	return tx.Commit()
+}
+
+// grants are what a role needs at run time.
+func (p *postgres) grants(role string) []string {
+	to := pgx.Identifier{role}.Sanitize()
+	return []string{
+		"GRANT USAGE ON SCHEMA " + pgx.Identifier{p.Schema}.Sanitize() + " TO " + to,
+		"GRANT SELECT, INSERT, UPDATE, DELETE ON " + p.Name("") + ", " + p.Name(dialect.HistorySuffix) + ", " + p.Name(dialect.WaitersSuffix) + " TO " + to,
+		"GRANT SELECT, UPDATE (swept) ON " + p.Name(dialect.SchemaSuffix) + " TO " + to,
+	}
+}

@@ -1,0 +1,63 @@
+package sqllease
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
+	"github.com/distributedleasing/leasing/providers/sql/dialect"
+)
+
+// SetupError is returned by Migrate if the role may not create the tables, and
+// matches leasing.ErrNotSetUp. A role with that right has to run Statements once.
+type SetupError struct {
+	Role       string // of the database that lacks the right; "" on SQLite
+	Statements []string
+	Err        error // of the client library
+}
+
+func (e *SetupError) Error() string {
+	who := "this process"
+	if e.Role != "" {
+		who = fmt.Sprintf("role %q", e.Role)
+	}
+	return fmt.Sprintf("%v: %s may not create the tables (%v); run this as somebody who may:\n%s;", abstractions.ErrNotSetUp, who, e.Err, strings.Join(e.Statements, ";\n"))
+}
+
+// Is makes the error match leasing.ErrNotSetUp.
+func (e *SetupError) Is(target error) bool { return target == abstractions.ErrNotSetUp }
+
+func (e *SetupError) Unwrap() error { return e.Err }
+
+// Migrate creates the tables. It does nothing if they exist, needs rights to create
+// only if they are missing, and may be called by several processes at a time. It
+// changes no table: tables of another application, and those of older or newer code,
+// are reported as leasing.ErrNotSetUp.
+func (p *Provider) Migrate(ctx context.Context) error {
+	return providerkit.Call(ctx, p.shell, "migrate", "", p.driver.migrate)
+}
+
+func (d *driver) migrate(ctx context.Context) error {
+	found, err := d.backend.Version(ctx)
+	if err == nil && found == 0 {
+		err = d.backend.Migrate(ctx)
+		if setup := (*SetupError)(nil); err != nil && d.backend.Verdict(err).Class == providerkit.Denied && !errors.As(err, &setup) {
+			err = &SetupError{Statements: d.Tables.Create, Err: err}
+		}
+	} else if err == nil {
+		err = dialect.CheckVersion(found)
+	}
+	if err == nil {
+		d.checked.Store(time.Now().UnixNano())
+	}
+	return err
+}
+
+// Statements returns the statements that Migrate runs on an empty database, for applications that
+// create tables with tools of their own.
+func (p *Provider) Statements() []string { return slices.Clone(p.driver.Tables.Create) }

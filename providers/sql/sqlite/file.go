@@ -1,0 +1,104 @@
+package sqlitelease
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"reflect"
+
+	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
+	"github.com/distributedleasing/leasing/providers/sql/dialect"
+)
+
+// sqliteFile is a database file as it was found at first.
+type sqliteFile struct {
+	path  string // as SQLite has resolved it
+	given string // as it was opened, perhaps through links; "" on a user's database
+	info  os.FileInfo
+}
+
+// verifyFile makes sure that the file is the one that this process has open, under its
+// only name. SQLite's write-ahead log and its locks are files of their own, named after
+// the database: users of two hard links would not meet, nor see each other's changes
+// (https://sqlite.org/howtocorrupt.html, 2.5).
+func (d *sqliteDatabase) verifyFile(ctx context.Context) error {
+	if file := d.opened.Load(); file != nil {
+		return file.verify()
+	}
+	var path string
+	err := dialect.ViaSQL{Querier: d}.Query(ctx, "SELECT file FROM pragma_database_list WHERE name = 'main'", nil, func(scan dialect.Scan) error { return scan(&path) })
+	if err != nil || path == "" { // a database in memory
+		return err
+	}
+	file := &sqliteFile{path: path, given: d.path}
+	if file.info, err = os.Stat(path); err != nil {
+		return file.gone(err)
+	}
+	if n := links(file.info); n > 1 {
+		return fmt.Errorf("%w: %s has %d names (hard links), under each of which SQLite keeps other locks: remove all but one", abstractions.ErrNotSetUp, path, n)
+	}
+	if err := errors.Join(file.verify(), d.verifyDisk(path)); err != nil {
+		return err
+	}
+	d.opened.CompareAndSwap(nil, file)
+	return nil
+}
+
+// localFile finds the kind of a file's disk. Tests replace the variable.
+var localFile = providerkit.LocalFile
+
+// verifyDisk refuses a file on a file system that other hosts may see. An error of another kind, such as a missing
+// folder, is SQLite's to report.
+func (d *sqliteDatabase) verifyDisk(path string) error {
+	if err := localFile(path); !d.oneHost && errors.Is(err, providerkit.ErrNetworkDisk) {
+		return fmt.Errorf("%w: %w", abstractions.ErrNotSetUp, err)
+	}
+	return nil
+}
+
+// verify refuses a file that is no longer at its path, or to which the path that was given no longer
+// leads: others find another one there. A hard link that is made now harms nobody, since no process opens it.
+func (f *sqliteFile) verify() error {
+	if f == nil {
+		return nil
+	}
+	err := f.isAt(f.path)
+	if err == nil && f.given != "" && f.given != f.path {
+		err = f.isAt(f.given)
+	}
+	if err != nil {
+		return f.gone(err)
+	}
+	return nil
+}
+
+func (f *sqliteFile) isAt(path string) error {
+	info, err := os.Stat(path)
+	if err == nil && !os.SameFile(info, f.info) {
+		err = fmt.Errorf("%w at %s", errOtherFile, path)
+	}
+	return err
+}
+
+var errOtherFile = errors.New("another file is")
+
+func (f *sqliteFile) gone(err error) error {
+	if errors.Is(err, errOtherFile) || errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%w: %w (%w): start anew", abstractions.ErrNotSetUp, dialect.ErrGone, err)
+	}
+	return fmt.Errorf("%w: the database file can't be looked at: %w", abstractions.ErrNotSetUp, err)
+}
+
+// links is how many names a file has: Nlink of syscall.Stat_t, whose type differs
+// between systems; 1 where there is none.
+func links(info os.FileInfo) uint64 {
+	if stat := reflect.Indirect(reflect.ValueOf(info.Sys())); stat.Kind() == reflect.Struct {
+		if n := stat.FieldByName("Nlink"); n.IsValid() && n.CanUint() {
+			return n.Uint()
+		}
+	}
+	return 1
+}

@@ -1,0 +1,55 @@
+package sqlitelease
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
+	"github.com/distributedleasing/leasing/abstractions/providerkit/waitqueue"
+	"github.com/distributedleasing/leasing/providers/sql/dialect"
+)
+
+// Lives says whether the process behind a channel may be alive. Of one that polls that is not known.
+func (s *sqlite) Lives(channel string) bool {
+	return channel == dialect.Polled || writePipe(s.pipe(channel), "")
+}
+
+// tell wakes the first of a queue, and prepares others for when all before them hang: a reservation
+// each. A release stays cheap, so it tells a few.
+func (s *sqlite) tell(q dialect.LineUp) {
+	last := q.Len() - 1
+	for rank := 0; q != ""; rank, q = rank+1, q.Rest() {
+		if rank != last && !slices.Contains([]int{0, 1, 2, 3, 5, 9, 17, 33}, rank) {
+			continue
+		}
+		if waiter, channel := q.Head(); channel != dialect.Polled {
+			writePipe(s.pipe(channel), fmt.Sprintf("%s %d\n", waiter, waitqueue.Grace.Milliseconds()*int64(rank)))
+		}
+	}
+}
+
+// listen makes this process' pipe. Where that can't be, it polls.
+func (s *sqlite) listen(ctx context.Context, w *dialect.Wakeups) (providerkit.Connection, error) {
+	if err := s.db.verifyFile(ctx); err != nil {
+		return nil, err
+	}
+	if s.db.opened.Load() == nil {
+		return nil, dialect.ErrPolls
+	}
+	pipe, err := makePipe(s.db.opened.Load().path, w.Channel, w.Message)
+	if err != nil {
+		return nil, dialect.ErrPolls
+	}
+	return pipe, nil
+}
+
+// pipe is where the process behind a channel is woken.
+func (s *sqlite) pipe(channel string) string {
+	if file := s.db.opened.Load(); file != nil {
+		return pipePath(file.path, channel)
+	}
+	return ""
+}
+
+func pipePath(database, channel string) string { return database + "-wake-" + channel }

@@ -1,0 +1,304 @@
+package sqlitelease
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
+	"github.com/distributedleasing/leasing/abstractions/providerkit/waitqueue"
+	"github.com/distributedleasing/leasing/providers/sql/dialect"
+	"github.com/distributedleasing/leasing/providers/sql/dialect/dialecttest"
+	"github.com/stretchr/testify/require"
+)
+
+// loopFor is how long a child takes its name again and again.
+const loopFor = 2 * time.Second
+
+// loop is the common program that takes one name, works for a moment, and begins again. It says that
+// it is ready, begins when it is told to, and says how often it had the name.
+func loop(rawURL string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	p, err := OpenURL(ctx, rawURL)
+	if err != nil {
+		return err
+	}
+	defer p.Close()
+	manager, err := leasing.NewManager(p, leasing.Options{})
+	if err != nil {
+		return err
+	}
+	fmt.Println("ready")
+	if _, err := bufio.NewReader(os.Stdin).ReadString('\n'); err != nil {
+		return err
+	}
+	turns := 0
+	for end := time.Now().Add(loopFor); time.Now().Before(end); turns++ {
+		lease, err := manager.Acquire(ctx, "n")
+		if err != nil {
+			return err
+		}
+		<-time.After(2 * time.Millisecond)
+		if err := lease.Release(ctx); err != nil {
+			return err
+		}
+	}
+	fmt.Println(turns)
+	return manager.Close(ctx)
+}
+
+// looping is a process that does so.
+type looping struct {
+	cmd   *exec.Cmd
+	start io.WriteCloser
+	lines *bufio.Reader
+}
+
+func startLooping(t *testing.T, rawURL string) *looping {
+	cmd := exec.CommandContext(bounded(t), os.Args[0], rawURL)
+	cmd.Env = append(os.Environ(), dialecttest.ChildVariable+"=loop")
+	cmd.Stderr = os.Stderr
+	start, err := cmd.StdinPipe()
+	require.NoError(t, err)
+	output, err := cmd.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	l := &looping{cmd, start, bufio.NewReader(output)}
+	_, err = l.lines.ReadString('\n')
+	require.NoError(t, err)
+	return l
+}
+
+// A loop in one process leaves the others their turns.
+func TestSqliteLoopsOfProcessesShareAName(t *testing.T) {
+	for _, processes := range []int{2, 20} {
+		t.Run(fmt.Sprint(processes), func(t *testing.T) {
+			rawURL := "sqlite://" + filepath.Join(t.TempDir(), "leases.db") + "?create=true&synchronous=normal"
+			all := make([]*looping, processes)
+			for i := range all {
+				all[i] = startLooping(t, rawURL)
+			}
+			for _, l := range all {
+				_, err := io.WriteString(l.start, "go\n")
+				require.NoError(t, err)
+			}
+			var sum, squares float64
+			for _, l := range all {
+				var turns float64
+				_, err := fmt.Fscan(l.lines, &turns)
+				require.NoError(t, err)
+				require.NoError(t, l.cmd.Wait())
+				sum, squares = sum+turns, squares+turns*turns
+			}
+			t.Logf("%.0f leases, Jain's index %.3f", sum, sum*sum/(squares*float64(processes)))
+			// Without a queue it is about 1 in the number of processes. On a machine that has much else
+			// to do some are late for their turns.
+			require.Greater(t, sum*sum/(squares*float64(processes)), 0.7, "Jain's index of fairness")
+		})
+	}
+}
+
+// pipeOf is where a provider's waiters are woken.
+func pipeOf(p *Provider, database string) string {
+	return pipePath(database, backendOf(p).Channel)
+}
+
+// A waiter whose process was killed costs the others nothing, and its pipe is removed.
+func TestSqliteWaiterOfADeadProcessLosesItsPlace(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("only Linux has pipes to be woken by")
+	}
+	ctx := bounded(t)
+	path := filepath.Join(t.TempDir(), "leases.db")
+	p := openTest(t, "sqlite://"+path, nil)
+	holder, err := p.Acquire(ctx, claimOf("n", time.Minute))
+	require.NoError(t, err)
+	queue := func() dialect.LineUp {
+		var waiters string
+		require.NoError(t, backendOf(p).db.QueryRow("SELECT waiters FROM lease").Scan(&waiters))
+		return dialect.LineUp(waiters)
+	}
+	dead := startLooping(t, "sqlite://"+path)
+	_, err = io.WriteString(dead.start, "go\n")
+	require.NoError(t, err)
+	require.Eventually(t, func() bool { return queue().Len() == 1 }, 20*time.Second, time.Millisecond)
+	_, channel := queue().Head()
+	pipe := pipePath(path, channel)
+	require.FileExists(t, pipe)
+	require.NoError(t, dead.cmd.Process.Kill())
+	require.Error(t, dead.cmd.Wait())
+
+	next := claimOf("n", time.Minute)
+	wakeups, err := p.Wait(ctx, abstractions.WaitRequest{Name: "n", ID: next.ID})
+	require.NoError(t, err)
+	_, err = p.Acquire(ctx, next)
+	require.ErrorIs(t, err, abstractions.ErrHeld)
+	require.Equal(t, 2, queue().Len())
+	require.NoError(t, p.Release(ctx, releaseOf(holder)))
+	require.NoFileExists(t, pipe)
+	require.Equal(t, 1, queue().Len())
+	hinted(t, wakeups)
+	_, err = p.Acquire(ctx, next)
+	require.NoError(t, err, "the name is reserved for it")
+	require.Empty(t, queue())
+}
+
+// One that leaves when its turn has come hands it on, also to one that nobody has prepared.
+func TestSqliteLeavingWaitersHandTheirTurnOn(t *testing.T) {
+	ctx, open := bounded(t), database.New(t)
+	p := open()
+	holder, err := p.Acquire(ctx, claimOf("n", time.Minute))
+	require.NoError(t, err)
+	const waiters = 6 // of whom a release tells all but the fifth
+	var hints [waiters]abstractions.Wakeups
+	var leave [waiters]context.CancelFunc
+	for i := range waiters {
+		claim := claimOf("n", time.Minute)
+		var waiting context.Context
+		waiting, leave[i] = context.WithCancel(ctx)
+		defer leave[i]()
+		hints[i], err = p.Wait(waiting, abstractions.WaitRequest{Name: "n", ID: claim.ID})
+		require.NoError(t, err)
+		for range 2 { // a place is taken once
+			_, err = p.Acquire(ctx, claim)
+			require.ErrorIs(t, err, abstractions.ErrHeld)
+		}
+	}
+	queued := func() int {
+		var waiters string
+		require.NoError(t, backendOf(p).db.QueryRow("SELECT waiters FROM lease").Scan(&waiters))
+		return dialect.LineUp(waiters).Len()
+	}
+	require.Equal(t, waiters, queued())
+	require.NoError(t, p.Release(ctx, releaseOf(holder)))
+	for i := range waiters - 2 {
+		leave[i]()
+		require.Eventually(t, func() bool { return queued() == waiters-1-i }, 20*time.Second, time.Millisecond)
+	}
+	hinted(t, hints[waiters-2])
+}
+
+// What else is written while a name is reserved leaves the reservation alone, and one that has let its
+// turn pass loses its place to whoever takes the name.
+func TestSqliteReservationLastsAsLongAsItShould(t *testing.T) {
+	ctx, p := bounded(t), database.New(t)()
+	holder, err := p.Acquire(ctx, claimOf("n", time.Minute))
+	require.NoError(t, err)
+	s, late := backendOf(p), claimOf("n", time.Minute)
+	_, err = p.Wait(ctx, abstractions.WaitRequest{Name: "n", ID: late.ID})
+	require.NoError(t, err)
+	_, err = p.Acquire(ctx, late)
+	require.ErrorIs(t, err, abstractions.ErrHeld)
+	now := s.Clock()
+	s.Clock = func() providerkit.HostTime { return now } // and stands still
+	require.NoError(t, p.Release(ctx, releaseOf(holder)))
+	require.NoError(t, p.Release(ctx, abstractions.ReleaseRequest{Name: "n", ID: "another", Token: 1}))
+	other := claimOf("n", time.Minute)
+	var held *abstractions.HeldError
+	_, err = p.Acquire(ctx, other)
+	require.ErrorAs(t, err, &held)
+	require.False(t, held.Holder.Held)
+	require.InDelta(t, waitqueue.Grace, held.RetryAfter, float64(time.Microsecond))
+
+	const later = waitqueue.Grace + time.Microsecond // deadlines are rounded up
+	now.SinceBoot, now.Wall = now.SinceBoot+later, now.Wall.Add(later)
+	grant, err := p.Acquire(ctx, other)
+	require.NoError(t, err, "the turn has passed")
+	require.NoError(t, p.Release(ctx, releaseOf(grant)))
+	_, err = p.Acquire(ctx, claimOf("n", time.Minute))
+	require.NoError(t, err, "nobody waits any more")
+}
+
+// What a killed process has left is removed when another begins to listen.
+func TestSqlitePipesOfDeadProcessesAreRemoved(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("only Linux has pipes to be woken by")
+	}
+	ctx := bounded(t)
+	path := filepath.Join(t.TempDir(), "leases [1].db")
+	p, other := openTest(t, "sqlite://"+path, nil), openTest(t, "sqlite://"+path, nil)
+	require.NoError(t, p.Ping(ctx))
+	_, err := p.Wait(ctx, abstractions.WaitRequest{Name: "n", ID: "alive"})
+	require.NoError(t, err)
+	live := pipeOf(p, path)
+	dead, young := pipePath(path, "01"), pipePath(path, "02")
+	for _, left := range []string{dead, young} {
+		pipe, err := makePipe(path, "09", nil)
+		require.NoError(t, err)
+		require.NoError(t, os.Rename(pipe.path, left))
+		require.NoError(t, pipe.file.Close())
+	}
+	old := time.Now().Add(-time.Hour)
+	for _, path := range []string{dead, live} {
+		require.NoError(t, os.Chtimes(path, old, old))
+	}
+	waiting, leave := context.WithCancel(ctx)
+	defer leave()
+	_, err = other.Wait(waiting, abstractions.WaitRequest{Name: "n", ID: "another"})
+	require.NoError(t, err)
+	require.NoFileExists(t, dead)
+	require.FileExists(t, young, "its process may be about to listen")
+	require.FileExists(t, live)
+	require.NoError(t, other.Close())
+	require.NoFileExists(t, pipeOf(other, path))
+}
+
+// Where there can be no pipe the waiter looks whose turn it is, and has its place all the same.
+func TestSqliteWaitersWithoutAPipeHaveTheirTurns(t *testing.T) {
+	ctx, open := bounded(t), database.New(t)
+	p, polling := open(), open()
+	require.NoError(t, polling.Ping(ctx))
+	require.NoError(t, os.Mkdir(pipeOf(polling, pathOf(t, p)), 0o700))
+	holder, err := p.Acquire(ctx, claimOf("n", time.Minute))
+	require.NoError(t, err)
+	first, second := claimOf("n", time.Minute), claimOf("n", time.Minute)
+	wait := func(p *Provider, req abstractions.AcquireRequest) abstractions.Wakeups {
+		wakeups, err := p.Wait(ctx, abstractions.WaitRequest{Name: "n", ID: req.ID})
+		require.NoError(t, err)
+		_, err = p.Acquire(ctx, req)
+		require.ErrorIs(t, err, abstractions.ErrHeld)
+		return wakeups
+	}
+	hints := wait(polling, first)
+	require.True(t, backendOf(polling).Polls.Load())
+	var queue string
+	require.NoError(t, backendOf(p).db.QueryRow("SELECT waiters FROM lease").Scan(&queue))
+	_, channel := dialect.LineUp(queue).Head()
+	require.Equal(t, dialect.Polled, channel, "nobody can wake it")
+	wait(p, second)
+	require.NoError(t, p.Release(ctx, releaseOf(holder)))
+	hinted(t, hints)
+	grant, err := polling.Acquire(ctx, first)
+	require.NoError(t, err)
+	require.NoError(t, polling.Release(ctx, releaseOf(grant)))
+}
+
+func TestLineUp(t *testing.T) {
+	q := dialect.LineUp("aa c1 1 id-1 worker 1\nbb c2 2 id-2 aa\ncc c3 3 id-3 worker 3\n")
+	waiter, channel := q.Head()
+	require.Equal(t, []string{"aa", "c1"}, []string{waiter, channel})
+	require.Equal(t, 3, q.Len())
+	left, was := q.Without("bb")
+	require.True(t, was)
+	require.Equal(t, dialect.LineUp("aa c1 1 id-1 worker 1\ncc c3 3 id-3 worker 3\n"), left)
+	again, was := left.Without("bb")
+	require.False(t, was)
+	require.Equal(t, left, again)
+	left, _ = left.Without("aa")
+	left, _ = left.Without("c3")
+	require.Equal(t, dialect.LineUp("cc c3 3 id-3 worker 3\n"), left, "what is the name of a pipe is no waiter")
+	require.Empty(t, left.Rest())
+	require.Empty(t, dialect.LineUp("no queue of ours").Rest())
+	waiter, channel = dialect.LineUp("").Head()
+	require.Empty(t, waiter+channel)
+}

@@ -1,0 +1,124 @@
+package sqlitelease
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/distributedleasing/leasing/providers/sql/dialect"
+	"github.com/ncruces/go-sqlite3"
+)
+
+// sqliteWriter is a connection that one goroutine writes with at a time. What runs within a
+// transaction takes microseconds, and an interrupt in the middle would only cost the work
+// done: what begins and ends it heeds its context, and nothing else does.
+type sqliteWriter interface {
+	dialect.Statements
+	exec(ctx context.Context, statement string) error
+	close(healthy bool)
+}
+
+// sqliteSession writes to a database of our own, with prepared statements. It does without
+// package sql, which takes longer than SQLite does.
+type sqliteSession struct {
+	conn     *sqlite3.Conn
+	prepared map[string]*sqlite3.Stmt
+}
+
+func (s *sqliteSession) exec(ctx context.Context, statement string) error {
+	prepared, err := s.prepare(statement)
+	if err != nil {
+		return err
+	}
+	defer s.conn.SetInterrupt(s.conn.SetInterrupt(ctx))
+	return prepared.Exec()
+}
+
+func (s *sqliteSession) prepare(statement string) (*sqlite3.Stmt, error) {
+	prepared := s.prepared[statement]
+	if prepared == nil {
+		var err error
+		if prepared, _, err = s.conn.Prepare(statement); err != nil {
+			return nil, err
+		}
+		s.prepared[statement] = prepared
+	}
+	return prepared, nil
+}
+
+func (s *sqliteSession) Query(_ context.Context, statement string, args []any, each func(dialect.Scan) error) error {
+	prepared, err := s.prepare(statement)
+	if err != nil {
+		return err
+	}
+	for i, arg := range args {
+		if err := bind(prepared, i+1, arg); err != nil {
+			return err
+		}
+	}
+	for prepared.Step() {
+		if err := each(func(dest ...any) error { return scanRow(prepared, dest) }); err != nil {
+			_ = prepared.Reset()
+			return err
+		}
+	}
+	return prepared.Reset() // tells the error of Step
+}
+
+// bind sets a parameter, of one of the types that our statements have.
+func bind(to *sqlite3.Stmt, at int, arg any) error {
+	switch arg := arg.(type) {
+	case string:
+		return to.BindText(at, arg)
+	case *string:
+		return to.BindText(at, *arg)
+	case int64:
+		return to.BindInt64(at, arg)
+	case *int64:
+		return to.BindInt64(at, *arg)
+	case **int64:
+		if *arg == nil {
+			return to.BindNull(at)
+		}
+		return to.BindInt64(at, **arg)
+	case int:
+		return to.BindInt(at, arg)
+	case *bool:
+		return to.BindBool(at, *arg)
+	case *[]byte:
+		return to.BindBlob(at, *arg)
+	}
+	return fmt.Errorf("sqlitelease: no parameter can be a %T", arg)
+}
+
+// scanRow takes the columns of the row that is read. Tables are strict, so that each is of its type.
+func scanRow(from *sqlite3.Stmt, dest []any) error {
+	for i, to := range dest {
+		switch to := to.(type) {
+		case *string:
+			*to = from.ColumnText(i)
+		case *[]byte:
+			*to = from.ColumnBlob(i, []byte{})
+		case *int64:
+			*to = from.ColumnInt64(i)
+		case *int:
+			*to = from.ColumnInt(i)
+		case *bool:
+			*to = from.ColumnInt64(i) != 0
+		case **int64:
+			if *to = nil; from.ColumnType(i) != sqlite3.NULL {
+				n := from.ColumnInt64(i)
+				*to = &n
+			}
+		default:
+			return fmt.Errorf("sqlitelease: no column is a %T", to)
+		}
+	}
+	return from.Err()
+}
+
+func (s *sqliteSession) close(bool) {
+	for _, statement := range s.prepared {
+		_ = statement.Close()
+	}
+	_ = s.conn.Close()
+}

@@ -1,0 +1,104 @@
+package sqlkit
+
+import (
+	"errors"
+	"io/fs"
+	"reflect"
+	"strings"
+	"syscall"
+
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
+)
+
+// sqliteCodes gives SQLite's primary result codes their verdicts. A code that is not listed leaves the outcome
+// unknown. See https://sqlite.org/rescode.html. All but I/O errors leave a transaction that
+// is then rolled back; BUSY at COMMIT too leaves it open.
+//
+// A full disk (13, or 10 with some drivers) is unknown: the log may have the commit already when the write of
+// the padding to a sector fails, and a restart would find the commit.
+var sqliteCodes = map[int]Verdict{
+	1:  Is(providerkit.NotSetUp), // ERROR: no such table or column; our statements have no other mistake
+	3:  Is(providerkit.Denied),   // PERM
+	5:  Is(providerkit.Refused),  // BUSY: another process holds the write lock
+	6:  Is(providerkit.Refused),  // LOCKED
+	8:  Is(providerkit.Denied),   // READONLY
+	11: Closing(providerkit.Unknown, ""),
+	13: {Meaning: providerkit.Meaning{Advice: fullDisk}},
+	15: Is(providerkit.Refused),           // PROTOCOL: lost a race for the lock
+	17: Is(providerkit.Refused),           // SCHEMA: changed by another process
+	19: Is(providerkit.NotSetUp),          // CONSTRAINT: another application's table
+	20: Is(providerkit.NotSetUp),          // MISMATCH: likewise
+	23: Is(providerkit.Denied),            // AUTH
+	26: Closing(providerkit.NotSetUp, ""), // NOTADB
+}
+
+const (
+	sqliteIO       = 10
+	sqliteCantOpen = 14
+
+	fullDisk = "the disk is full, or a quota is"
+)
+
+// SQLite judges an error of a driver for SQLite. The driver's package has "sqlite" in its path, as ncruces', modernc's
+// and mattn's have, or the error has a method Code that returns an int.
+func SQLite(err error) Verdict {
+	code := sqliteCode(err) & 0xff
+	switch {
+	// Nothing was written. The reason is known where the driver lets the system's error through.
+	case code == sqliteCantOpen && (errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)): // too many open files
+		return Is(providerkit.Refused)
+	case code == sqliteCantOpen && (errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS)):
+		return Is(providerkit.Denied)
+	case code == sqliteCantOpen && (errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) || errors.Is(err, syscall.EISDIR)): // no such folder
+		return Is(providerkit.NotSetUp)
+	case code == sqliteIO && (errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)):
+		return Verdict{Meaning: providerkit.Meaning{Advice: fullDisk}}
+	}
+	v := sqliteCodes[code]
+	v.RolledBack = v.Class != providerkit.Unknown
+	return v
+}
+
+// sqliteCode is the result code behind an error of a driver for SQLite, or 0: a number itself, or what its
+// method Code returns. No driver's type is named, so that no program links a driver that it does not use.
+func sqliteCode(err error) int {
+	var coded interface{ Code() int }
+	if errors.As(err, &coded) {
+		return coded.Code()
+	}
+	for _, err := range chain(err) {
+		v := reflect.ValueOf(err)
+		if !strings.Contains(reflect.Indirect(v).Type().PkgPath(), "sqlite") {
+			continue
+		}
+		if method := v.MethodByName("Code"); method.IsValid() && method.Type().NumIn() == 0 && method.Type().NumOut() == 1 {
+			v = method.Call(nil)[0]
+		}
+		switch v = reflect.Indirect(v); {
+		case v.CanInt():
+			return int(v.Int())
+		case v.CanUint():
+			return int(v.Uint())
+		case v.Kind() == reflect.Struct && v.FieldByName("Code").CanInt(): // mattn's
+			return int(v.FieldByName("Code").Int())
+		}
+	}
+	return 0
+}
+
+// chain returns an error and those that it wraps, in the order of errors.As.
+func chain(err error) (all []error) {
+	if err == nil {
+		return nil
+	}
+	all = []error{err}
+	switch err := err.(type) { //nolint:errorlint // this walks the chain
+	case interface{ Unwrap() error }:
+		return append(all, chain(err.Unwrap())...)
+	case interface{ Unwrap() []error }:
+		for _, err := range err.Unwrap() {
+			all = append(all, chain(err)...)
+		}
+	}
+	return all
+}
