@@ -8,7 +8,6 @@ import (
 	"sync/atomic"
 	"time"
 	"weak"
-
 )
 
 // phase is where a lease is in its life. It only moves forward.
@@ -56,11 +55,11 @@ type lease struct {
 	granted  time.Duration
 	failure  error // of the latest renewal
 	scope    *scope
-	traced   *traced            // nil if the acquire was not traced
-	observer *subscription      // nil without AcquireOptions.Observer
-	settled  chan struct{}      // made by those who wait for the renewal under way, closed at its end
-	change   *metadataChange    // nil if SetMetadata was never called
-	terms    *terms             // nil if SetTTL was never called
+	traced   *traced         // nil if the acquire was not traced
+	observer *subscription   // nil without AcquireOptions.Observer
+	settled  chan struct{}   // made by those who wait for the renewal under way, closed at its end
+	change   *metadataChange // nil if SetMetadata was never called
+	terms    *terms          // nil if SetTTL was never called
 
 	// The rest of its life.
 

@@ -173,4 +173,3 @@ func TestTrap_T260_ALateRenewalOfAShorterTTLIsReckonedWith(t *testing.T) {
 		})
 	}
 }
-

@@ -184,7 +184,9 @@ func (s *Stream[Tx]) DoAll(ctx context.Context, ops []Operation, work func(ctx c
 			}
 		}
 		if i+1 < len(ops) {
-			n.leaseNext = func(along *along) (*Number[Tx], error) { return s.lease(ctx, ops[i+1], along, (*leasing.Manager).TryAcquire) }
+			n.leaseNext = func(along *along) (*Number[Tx], error) {
+				return s.lease(ctx, ops[i+1], along, (*leasing.Manager).TryAcquire)
+			}
 		}
 		if err = n.do(ctx, work); err != nil {
 			return i, err

@@ -261,7 +261,9 @@ func (f *Fake) List(ctx context.Context, options leasing.ListOptions) iter.Seq2[
 
 // History yields leasing.ErrUnsupported.
 func (f *Fake) History(context.Context, string, leasing.HistoryOptions) iter.Seq2[leasing.HistoryEntry, error] {
-	return func(yield func(leasing.HistoryEntry, error) bool) { yield(leasing.HistoryEntry{}, leasing.ErrUnsupported) }
+	return func(yield func(leasing.HistoryEntry, error) bool) {
+		yield(leasing.HistoryEntry{}, leasing.ErrUnsupported)
+	}
 }
 
 // Break ends the lease of a name at once.

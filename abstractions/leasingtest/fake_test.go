@@ -13,7 +13,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/leasingtest"
 )
 
-// reporter is a worker as an application has it.
+// reporter is a worker of an application.
 type reporter struct {
 	manager *leasing.Manager
 	written []int64 // the tokens of the reports
@@ -56,9 +56,12 @@ func TestFakeEndsALease(t *testing.T) {
 		end  func(*leasingtest.Fake, *leasing.Lease) error
 		want error
 	}{
-		"lost":        {func(f *leasingtest.Fake, _ *leasing.Lease) error { f.Lose("n", leasing.LostTaken); return nil }, leasing.ErrLost},
-		"released":    {func(_ *leasingtest.Fake, l *leasing.Lease) error { return l.Release(context.Background()) }, leasing.ErrReleased},
-		"handed over": {func(_ *leasingtest.Fake, l *leasing.Lease) error { _, err := l.HandOver(context.Background()); return err }, leasing.ErrHandedOver},
+		"lost":     {func(f *leasingtest.Fake, _ *leasing.Lease) error { f.Lose("n", leasing.LostTaken); return nil }, leasing.ErrLost},
+		"released": {func(_ *leasingtest.Fake, l *leasing.Lease) error { return l.Release(context.Background()) }, leasing.ErrReleased},
+		"handed over": {func(_ *leasingtest.Fake, l *leasing.Lease) error {
+			_, err := l.HandOver(context.Background())
+			return err
+		}, leasing.ErrHandedOver},
 		"broken": {func(f *leasingtest.Fake, _ *leasing.Lease) error {
 			_, err := f.Manager().Break(context.Background(), "n", leasing.BreakOptions{Actor: "ann"})
 			return err

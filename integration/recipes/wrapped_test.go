@@ -92,7 +92,11 @@ func TestEachCallPassesThroughAWrapper(t *testing.T) {
 			ran := make(chan struct{}, 3)
 			w, err := assign.New(m, assign.Options{
 				Name: "shards", Partitions: []string{"1", "2", "3"},
-				Work: func(ctx context.Context, _ string, _ *leasing.Lease) error { ran <- struct{}{}; <-ctx.Done(); return nil },
+				Work: func(ctx context.Context, _ string, _ *leasing.Lease) error {
+					ran <- struct{}{}
+					<-ctx.Done()
+					return nil
+				},
 			})
 			require.NoError(t, err)
 			_ = w.Run(ctx)

@@ -17,7 +17,7 @@ type Candidate struct {
 	options  Options
 	resigned context.Context // ends with Resign
 	resign   context.CancelFunc
-	running  chan struct{}                  // full while a Run is under way
+	running  chan struct{}                 // full while a Run is under way
 	lease    atomic.Pointer[leasing.Lease] // of the latest term; nil before the first
 }
 
