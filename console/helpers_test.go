@@ -122,7 +122,11 @@ func newWorld(t testing.TB, options console.Options) *world {
 // hold acquires a name.
 func (w *world) hold(name string, options *leasing.AcquireOptions) *leasing.Lease {
 	w.t.Helper()
-	lease, err := w.manager.With(*options).TryAcquire(w.t.Context(), name)
+	m := w.manager
+	if options != nil {
+		m = m.With(*options)
+	}
+	lease, err := m.TryAcquire(w.t.Context(), name)
 	require.NoError(w.t, err)
 	return lease
 }

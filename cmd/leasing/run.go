@@ -266,6 +266,9 @@ func (w *work) acquire(ctx context.Context, name string, limit time.Duration) (l
 		if err = w.app.nested(ctx, manager, name); err == nil {
 			lease, err = ask(ctx, name)
 		}
+		if held, is := errors.AsType[*leasing.HeldError](err); is && isUnder(&held.Holder) {
+			err = errNested(name)
+		}
 		return err
 	})
 	if err != nil && lease != nil {
@@ -300,15 +303,23 @@ func (w *work) environ(lease *leasing.Lease) []string {
 // nested returns an error if this process is part of a run that has the name: that run ends when this process has
 // ended, so the process would wait for itself.
 func (a *app) nested(ctx context.Context, m *leasing.Manager, name string) error {
-	under := strings.Fields(os.Getenv(underVariable))
-	if len(under) == 0 {
+	if os.Getenv(underVariable) == "" {
 		return nil
 	}
 	r, err := m.Inspect(ctx, name)
-	if err == nil && r.Held && slices.Contains(under, r.Fingerprint.String()) {
-		return &exitError{exitFailed, fmt.Errorf("%s: this command is part of the run that has the lease, and would wait for itself", name)}
+	if err == nil && r.Held && isUnder(&r) {
+		return errNested(name)
 	}
 	return nil // the request that follows reports what is wrong with the backend
+}
+
+// isUnder reports whether this command is part of a run that has the lease of r.
+func isUnder(r *leasing.Record) bool {
+	return slices.Contains(strings.Fields(os.Getenv(underVariable)), r.Fingerprint.String())
+}
+
+func errNested(name string) error {
+	return &exitError{exitFailed, fmt.Errorf("%s: this command is part of the run that has the lease, and would wait for itself", name)}
 }
 
 // pause lasts so long, until done is closed, or until a signal that ends leasing.

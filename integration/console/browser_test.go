@@ -256,7 +256,11 @@ func (w *world) manager(owner string) *leasing.Manager {
 
 func (w *world) hold(manager *leasing.Manager, name string, options *leasing.AcquireOptions) *leasing.Lease {
 	w.t.Helper()
-	lease, err := manager.With(*options).TryAcquire(w.t.Context(), name)
+	m := manager
+	if options != nil {
+		m = m.With(*options)
+	}
+	lease, err := m.TryAcquire(w.t.Context(), name)
 	require.NoError(w.t, err)
 	return lease
 }
