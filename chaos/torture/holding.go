@@ -59,7 +59,7 @@ func (w *worker) renew(ctx context.Context, l *leasing.Lease) {
 
 // heard enters what a lease has told its holder.
 func (w *worker) heard(ctx context.Context, one word, l *leasing.Lease, err error) {
-	one.Worker, one.Name, one.Claim, one.Return, one.Result = w.index, l.Name(), claimOf(l.ID()), w.clock.now(), resultOf(err)
+	one.Worker, one.Name, one.Claim, one.Return, one.Result = w.index, l.Name(), claimOf(l.ID()), w.clock.now(), endOf(err)
 	one.Cut = errors.Is(ctx.Err(), context.Canceled)
 	if deadline, ok := ctx.Deadline(); ok {
 		one.Bound = w.clock.at(deadline)
@@ -138,6 +138,14 @@ func (w *worker) hold(work, run context.Context, manager *leasing.Manager, l *le
 			return false
 		}
 	}
+}
+
+// endOf sorts the errors of a lease: each end but a loss counts as a release.
+func endOf(err error) result {
+	if errors.Is(err, leasing.ErrHandedOver) || errors.Is(err, leasing.ErrClosed) {
+		return resultReleased
+	}
+	return resultOf(err)
 }
 
 func lost(l *leasing.Lease) bool { return errors.Is(l.Err(), leasing.ErrLost) }
