@@ -46,7 +46,7 @@ func (s *Store[Tx]) Statements() []string {
 // Migrate creates the tables, or brings those of an earlier version up to date in one transaction. Programs of the earlier
 // release then refuse to start, and those that are open go on. It does nothing if the tables are of this release's version, needs
 // rights to create only otherwise, and may be called by several processes at a time. Tables of another application, of a later
-// release, and of before release 0.1.0 stay as they are. For these the error matches leasing.ErrNotSetUp.
+// release, and of before release 0.1.0 are left unchanged. For these the error matches leasing.ErrNotSetUp.
 func (s *Store[Tx]) Migrate(ctx context.Context) error {
 	statements, err := s.missing(ctx, s.on)
 	if err != nil || len(statements) == 0 {
