@@ -15,7 +15,7 @@ import (
 func TestOptionsComeBackFromJSON(t *testing.T) {
 	options := Options{
 		Seed: 7, TTL: time.Second, Plan: chaos.LostReplies(chaos.LostRepliesOptions{}), Votes: true,
-		Manager: leasing.Options{TTL: 3 * time.Second, DriftFactor: 0.25, RequestTimeout: time.Minute},
+		Manager: leasing.Options{TTL: 3 * time.Second, Tuning: leasing.Tuning{DriftFactor: 0.25, RequestTimeout: time.Minute}},
 	}
 	text, err := json.Marshal(portable(options))
 	require.NoError(t, err)
