@@ -25,10 +25,7 @@ func Example() {
 }
 
 func run(ctx context.Context) error {
-	provider, err := memlease.Open(ctx, memlease.Options{}) // in production redislease.Open, postgreslease.Open, ...: see below
-	if err != nil {
-		return err
-	}
+	provider := memlease.New(memlease.Options{}) // in production redislease.Open, postgreslease.Open, ...: see below
 	defer provider.Close()
 	manager, err := leasing.NewManager(provider, leasing.Options{Logger: slog.Default()})
 	if err != nil {

@@ -197,11 +197,11 @@ func (r Record) Remaining() (time.Duration, bool) {
 // Lateness bounds how long a working backend may take to free an expired lease: a fixed
 // part (a clock's resolution, a sweep's interval) plus a share of the lease's TTL.
 type Lateness struct {
-	Fixed  time.Duration
-	PerTTL float64
+	Fixed  time.Duration `json:"fixed_ns"`
+	PerTTL float64       `json:"per_ttl"`
 	// Watched says that the backend has no clock: a contending client counts the TTL from its
 	// own first look at the lease, if that is later.
-	Watched bool
+	Watched bool `json:"watched"`
 }
 
 // After returns the bound for a lease of the given TTL.

@@ -8,7 +8,7 @@
 //
 // or, as part of a configuration in JSON,
 //
-//	{"auth": {"Mode": "WorkloadIdentity", "WorkloadIdentity": {"ClientId": "..."}}}
+//	{"auth": {"mode": "WorkloadIdentity", "workload_identity": {"client_id": "..."}}}
 //
 // Package azidentity gets the tokens. This package chooses the source, validates
 // its settings and explains the choice. Its errors match those of package

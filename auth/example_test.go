@@ -24,8 +24,8 @@ func ExampleOptions_json() {
 	}
 	err := json.Unmarshal([]byte(`{
 		"auth": {
-			"Mode": "ServicePrincipal",
-			"ServicePrincipal": {"TenantId": "example.onmicrosoft.com", "ClientId": "my-client", "ClientSecret": "my-secret"}
+			"mode": "ServicePrincipal",
+			"service_principal": {"tenant_id": "example.onmicrosoft.com", "client_id": "my-client", "client_secret": "my-secret"}
 		}
 	}`), &configuration)
 	fmt.Println(err)

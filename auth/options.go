@@ -46,31 +46,31 @@ const (
 // options, logging them, and writing them as JSON shows no secret.
 type Options struct {
 	// Mode is required.
-	Mode Mode `json:"Mode"`
+	Mode Mode `json:"mode"`
 
 	// ManagedIdentity is for its mode, and for Auto.
-	ManagedIdentity ManagedIdentityOptions `json:"ManagedIdentity"`
+	ManagedIdentity ManagedIdentityOptions `json:"managed_identity"`
 	// WorkloadIdentity is for its mode, and for Auto.
-	WorkloadIdentity WorkloadIdentityOptions `json:"WorkloadIdentity"`
+	WorkloadIdentity WorkloadIdentityOptions `json:"workload_identity"`
 	// ServicePrincipal is for its mode. Auto takes it from the environment.
-	ServicePrincipal ServicePrincipalOptions `json:"ServicePrincipal"`
+	ServicePrincipal ServicePrincipalOptions `json:"service_principal"`
 	// FederatedCredential is for its mode.
-	FederatedCredential FederatedCredentialOptions `json:"FederatedCredential"`
+	FederatedCredential FederatedCredentialOptions `json:"federated_credential"`
 	// Development is for its mode, and for Auto.
-	Development DevelopmentOptions `json:"Development"`
+	Development DevelopmentOptions `json:"development"`
 
 	// Cloud is AzurePublic, AzureGovernment or AzureChina. Default AzurePublic.
-	Cloud string `json:"Cloud"`
+	Cloud string `json:"cloud"`
 	// AuthorityHost is the address of Entra ID, which begins with https://.
 	// Default: the variable AZURE_AUTHORITY_HOST, unless Cloud is set, else the
 	// cloud's. A host that is none of these clouds' is trusted without a check.
 	// Not for ManagedIdentity and Development, which ask no authority.
-	AuthorityHost string `json:"AuthorityHost"`
+	AuthorityHost string `json:"authority_host"`
 	// Environment says where the program runs, for Auto and Development:
 	// "production" (or "prod"), "staging" (or "stage"), in upper or lower case, or
 	// any other word. Default: the variables of EnvironmentVariables, the stricter
 	// of two that differ.
-	Environment string `json:"Environment"`
+	Environment string `json:"environment"`
 	// Client configures the requests for tokens: transport, retries, logging.
 	// Without Retry there is one attempt; for managed identities there are those
 	// of azidentity. Client.Cloud is for clouds that Cloud can't name; it excludes
@@ -82,7 +82,7 @@ type Options struct {
 type ManagedIdentityOptions struct {
 	// ClientID is that of a user-assigned identity. Default: the system-assigned
 	// one. In Auto the default is the variable AZURE_CLIENT_ID.
-	ClientID string `json:"ClientId"`
+	ClientID string `json:"client_id"`
 }
 
 // WorkloadIdentityOptions are for mode WorkloadIdentity. Where neither
@@ -90,48 +90,48 @@ type ManagedIdentityOptions struct {
 // the permission "id-token: write" are, the job's tokens are used.
 type WorkloadIdentityOptions struct {
 	// TenantID is the directory of the identity. Default: AZURE_TENANT_ID.
-	TenantID string `json:"TenantId"`
+	TenantID string `json:"tenant_id"`
 	// ClientID is that of the application or managed identity. Default: AZURE_CLIENT_ID.
-	ClientID string `json:"ClientId"`
+	ClientID string `json:"client_id"`
 	// TokenFilePath is the file with the service account's token, which
 	// Kubernetes renews. Default: AZURE_FEDERATED_TOKEN_FILE.
-	TokenFilePath string `json:"TokenFilePath"`
+	TokenFilePath string `json:"token_file_path"`
 	// Audience is the audience of a GitHub Actions job's tokens; it has to be the
 	// one in the identity's federated credential. Default: the cloud's,
 	// api://AzureADTokenExchange in AzurePublic.
-	Audience string `json:"Audience"`
+	Audience string `json:"audience"`
 }
 
 // ServicePrincipalOptions are for mode ServicePrincipal. One of ClientSecret and
 // CertificatePath is required; if both are empty their variables are read.
 type ServicePrincipalOptions struct {
 	// TenantID is the directory of the application. Default: AZURE_TENANT_ID.
-	TenantID string `json:"TenantId"`
+	TenantID string `json:"tenant_id"`
 	// ClientID is that of the application. Default: AZURE_CLIENT_ID.
-	ClientID string `json:"ClientId"`
+	ClientID string `json:"client_id"`
 	// ClientSecret is one of the application's secrets. Default: AZURE_CLIENT_SECRET.
-	ClientSecret string `json:"ClientSecret" option:"secret"`
+	ClientSecret string `json:"client_secret" option:"secret"`
 	// CertificatePath is a file with a certificate and its private key, as PEM
 	// or PKCS#12. Default: AZURE_CLIENT_CERTIFICATE_PATH. It is read by New.
-	CertificatePath string `json:"CertificatePath"`
+	CertificatePath string `json:"certificate_path"`
 	// CertificatePassword is that of a PKCS#12 file. Default, if CertificatePath is
 	// empty too: AZURE_CLIENT_CERTIFICATE_PASSWORD.
-	CertificatePassword string `json:"CertificatePassword" option:"secret"`
+	CertificatePassword string `json:"certificate_password" option:"secret"`
 	// SendCertificateChain lets Entra ID check the certificate by subject and
 	// issuer, so that a renewed certificate needs no registration.
-	SendCertificateChain bool `json:"SendCertificateChain"`
+	SendCertificateChain bool `json:"send_certificate_chain"`
 }
 
 // FederatedCredentialOptions are for mode FederatedCredential. One of
 // TokenFilePath and Token is required.
 type FederatedCredentialOptions struct {
 	// TenantID is the directory of the application. Default: AZURE_TENANT_ID.
-	TenantID string `json:"TenantId"`
+	TenantID string `json:"tenant_id"`
 	// ClientID is that of the application. Default: AZURE_CLIENT_ID.
-	ClientID string `json:"ClientId"`
+	ClientID string `json:"client_id"`
 	// TokenFilePath is a file with the other issuer's token. It is read each
 	// time that Entra ID is asked for a token.
-	TokenFilePath string `json:"TokenFilePath"`
+	TokenFilePath string `json:"token_file_path"`
 	// Token returns the other issuer's token. It is called each time that Entra
 	// ID is asked for a token, also by several goroutines at once.
 	Token func(context.Context) (string, error) `json:"-"`
@@ -140,7 +140,7 @@ type FederatedCredentialOptions struct {
 // DevelopmentOptions are for mode Development.
 type DevelopmentOptions struct {
 	// TenantID is a directory. Default: the one that the tool is signed in to.
-	TenantID string `json:"TenantId"`
+	TenantID string `json:"tenant_id"`
 }
 
 // IsZero reports whether nothing is set: the options name no mode.

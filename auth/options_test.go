@@ -105,29 +105,29 @@ func TestIsZero(t *testing.T) {
 	require.False(t, withClient.IsZero())
 }
 
-// JSON has the names that configurations of the .NET library have.
+// JSON has the settings of the .NET library's configurations.
 func TestJSON(t *testing.T) {
 	for text, want := range map[string]auth.Options{
 		`{}`:               {},
-		`{"Mode": "Auto"}`: {Mode: auth.Auto},
+		`{"mode": "Auto"}`: {Mode: auth.Auto},
 		`{"mode": "AUTO"}`: {Mode: auth.Auto},
-		`{"Mode":"ManagedIdentity","ManagedIdentity":{"ClientId":"c"}}`: {Mode: auth.ManagedIdentity, ManagedIdentity: auth.ManagedIdentityOptions{ClientID: "c"}},
-		`{"Mode":"WorkloadIdentity","WorkloadIdentity":{"TenantId":"t","ClientId":"c","TokenFilePath":"p"}}`: {
+		`{"mode":"ManagedIdentity","managed_identity":{"client_id":"c"}}`: {Mode: auth.ManagedIdentity, ManagedIdentity: auth.ManagedIdentityOptions{ClientID: "c"}},
+		`{"mode":"WorkloadIdentity","workload_identity":{"tenant_id":"t","client_id":"c","token_file_path":"p"}}`: {
 			Mode: auth.WorkloadIdentity, WorkloadIdentity: auth.WorkloadIdentityOptions{TenantID: "t", ClientID: "c", TokenFilePath: "p"},
 		},
-		`{"Mode":"ServicePrincipal","ServicePrincipal":{"TenantId":"t","ClientId":"c","ClientSecret":"s"}}`: {
+		`{"mode":"ServicePrincipal","service_principal":{"tenant_id":"t","client_id":"c","client_secret":"s"}}`: {
 			Mode: auth.ServicePrincipal, ServicePrincipal: auth.ServicePrincipalOptions{TenantID: "t", ClientID: "c", ClientSecret: "s"},
 		},
-		`{"Mode":"ServicePrincipal","ServicePrincipal":{"CertificatePath":"p","CertificatePassword":"w","SendCertificateChain":true}}`: {
+		`{"mode":"ServicePrincipal","service_principal":{"certificate_path":"p","certificate_password":"w","send_certificate_chain":true}}`: {
 			Mode: auth.ServicePrincipal, ServicePrincipal: auth.ServicePrincipalOptions{CertificatePath: "p", CertificatePassword: "w", SendCertificateChain: true},
 		},
-		`{"Mode":"FederatedCredential","FederatedCredential":{"TenantId":"t","ClientId":"c","TokenFilePath":"p"}}`: {
+		`{"mode":"FederatedCredential","federated_credential":{"tenant_id":"t","client_id":"c","token_file_path":"p"}}`: {
 			Mode: auth.FederatedCredential, FederatedCredential: auth.FederatedCredentialOptions{TenantID: "t", ClientID: "c", TokenFilePath: "p"},
 		},
-		`{"Mode":"Development","Development":{"TenantId":"t"},"Environment":"test"}`: {
+		`{"mode":"Development","development":{"tenant_id":"t"},"environment":"test"}`: {
 			Mode: auth.Development, Development: auth.DevelopmentOptions{TenantID: "t"}, Environment: "test",
 		},
-		`{"Mode":"Auto","Cloud":"AzureGovernment","AuthorityHost":"https://h"}`: {Mode: auth.Auto, Cloud: auth.AzureGovernment, AuthorityHost: "https://h"},
+		`{"mode":"Auto","cloud":"AzureGovernment","authority_host":"https://h"}`: {Mode: auth.Auto, Cloud: auth.AzureGovernment, AuthorityHost: "https://h"},
 	} {
 		var configuration struct{ Auth auth.Options }
 		require.NoError(t, json.Unmarshal([]byte(`{"auth":`+text+`}`), &configuration), text)
@@ -138,13 +138,13 @@ func TestJSON(t *testing.T) {
 // T52: nothing is accepted and ignored.
 func TestTrap_T52_UnknownSettingsAreRefused(t *testing.T) {
 	for text, names := range map[string]string{
-		`{"Mode":"Manged"}`:                          `"Manged"`,
-		`{"Mode":7}`:                                 "Mode",
-		`{"Modus":"Auto"}`:                           "Modus",
-		`{"ManagedIdentity":{"ClientIds":"c"}}`:      "ClientIds",
-		`{"ServicePrincipal":{"Secret":"s3cret"}}`:   "Secret",
-		`{"FederatedCredential":{"Token":"s3cret"}}`: "Token",
-		`{"Client":{}}`:                              "Client",
+		`{"mode":"Manged"}`:                           `"Manged"`,
+		`{"mode":7}`:                                  "Mode",
+		`{"Modus":"Auto"}`:                            "Modus",
+		`{"managed_identity":{"ClientIds":"c"}}`:      "ClientIds",
+		`{"service_principal":{"Secret":"s3cret"}}`:   "Secret",
+		`{"federated_credential":{"Token":"s3cret"}}`: "Token",
+		`{"Client":{}}`:                               "Client",
 	} {
 		var o auth.Options
 		err := json.Unmarshal([]byte(text), &o)

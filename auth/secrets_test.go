@@ -141,10 +141,10 @@ func TestTrap_T49_RefusedOptionsAreNotShown(t *testing.T) {
 		require.Error(t, err)
 	}
 	for _, text := range []string{
-		`{"ServicePrincipal":{"ClientSecret":"s3cret","CertificatePassword":{"x":"s3cret"}}}`,
-		`{"ServicePrincipal":{"ClientSecret":["s3cret"]}}`,
-		`{"ServicePrincipal":{"ClientSecrets":"s3cret"}}`,
-		`{"ServicePrincipal":"s3cret"}`,
+		`{"service_principal":{"client_secret":"s3cret","certificate_password":{"x":"s3cret"}}}`,
+		`{"service_principal":{"client_secret":["s3cret"]}}`,
+		`{"service_principal":{"ClientSecrets":"s3cret"}}`,
+		`{"service_principal":"s3cret"}`,
 	} {
 		var o auth.Options
 		err := json.Unmarshal([]byte(text), &o)

@@ -10,13 +10,13 @@ import (
 	"github.com/distributedleasing/leasing"
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/open"
-	folderlease "github.com/distributedleasing/leasing/providers/file"
+	filelease "github.com/distributedleasing/leasing/providers/file"
 	memlease "github.com/distributedleasing/leasing/providers/memory"
 )
 
 func TestURLOpensTheProviderOfItsScheme(t *testing.T) {
 	for url, name := range map[string]string{"memory://": "memory", "file://" + t.TempDir(): "file"} {
-		provider, err := open.URL(t.Context(), url, memlease.Opener(), folderlease.Opener())
+		provider, err := open.URL(t.Context(), url, memlease.Opener(), filelease.Opener())
 		require.NoError(t, err, url)
 		defer provider.Close()
 		require.Equal(t, name, provider.Capabilities().Provider)
@@ -27,7 +27,7 @@ func TestURLOpensTheProviderOfItsScheme(t *testing.T) {
 
 func TestURLWithAnotherSchemeSaysWhatThereIsAndShowsNoPassword(t *testing.T) {
 	for _, url := range []string{"mysql://me:geheim@host/db", "geheim", "", "geheim!://x", "://geheim", "file:geheim", "FILE://geheim"} {
-		provider, err := open.URL(t.Context(), url, memlease.Opener(), folderlease.Opener())
+		provider, err := open.URL(t.Context(), url, memlease.Opener(), filelease.Opener())
 		require.ErrorIs(t, err, leasing.ErrInvalid, url)
 		require.ErrorContains(t, err, "want one that begins with memory:// or file://", url)
 		require.NotContains(t, err.Error(), "geheim", url)
@@ -60,6 +60,6 @@ func requireNone(t *testing.T, provider abstractions.Provider) {
 func TestSchemes(t *testing.T) {
 	require.Empty(t, open.Schemes())
 	require.Equal(t, "memory://", open.Schemes(memlease.Opener()))
-	require.Equal(t, "memory:// or file://", open.Schemes(memlease.Opener(), folderlease.Opener()))
+	require.Equal(t, "memory:// or file://", open.Schemes(memlease.Opener(), filelease.Opener()))
 	require.Equal(t, "postgres", open.Scheme("postgres://host"))
 }

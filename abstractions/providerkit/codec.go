@@ -3,14 +3,23 @@ package providerkit
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-// formatVersion is of a stored record. A reader refuses what it does not know.
-const formatVersion = 1
+// format is a version of stored records, with the way from each earlier one. A reader refuses a version that it does not know.
+type format struct {
+	version int // of the records that are written
+	// steps bring the fields of a record up to date: the first those of version 1 to version 2, and so on. They change the
+	// record in memory. The next write of a verb stores it, on condition that the old one is still there.
+	steps []func(fields map[string]json.RawMessage) error
+}
+
+// present is the format of release 0.1.0. The rules for the next one are in docs/design.md.
+var present = &format{version: 1}
 
 // stored is the JSON of a record. Times are in microseconds, by the store's clock
 // since 1970.
@@ -37,20 +46,24 @@ type deadline struct {
 	Host *HostDeadline `json:"host,omitempty"`
 }
 
-func encode(r *Record, d deadline) ([]byte, error) {
-	return json.Marshal(stored{formatVersion, *r, micros(r.TTL), unixMicro(r.AcquiredAt), unixMicro(r.IdleSince), d})
+func (f *format) encode(r *Record, d deadline) ([]byte, error) {
+	return json.Marshal(stored{f.version, *r, micros(r.TTL), unixMicro(r.AcquiredAt), unixMicro(r.IdleSince), d})
 }
 
-// decode reads what encode made. A record of another name, or that this code does
-// not understand, is left alone.
-func decode(data []byte, name string) (Record, deadline, error) {
+// decode reads records that encode wrote, in this version or an earlier one. It refuses a record of another name, and one that
+// this code does not understand.
+func (f *format) decode(data []byte, name string) (Record, deadline, error) {
 	var s stored
-	if err := json.Unmarshal(data, &s); err != nil {
-		return Record{}, deadline{}, fmt.Errorf("%w: what is stored for %q is no record of a lease: %w", abstractions.ErrNotSetUp, name, err)
+	err := json.Unmarshal(data, &s)
+	if s.Version != f.version {
+		s = stored{}
+		if err = f.update(data, name, &s); errors.Is(err, abstractions.ErrNotSetUp) {
+			return Record{}, deadline{}, err
+		}
 	}
 	switch {
-	case s.Version != formatVersion:
-		return Record{}, deadline{}, fmt.Errorf("%w: the record of %q has version %d, this code knows %d", abstractions.ErrNotSetUp, name, s.Version, formatVersion)
+	case err != nil:
+		return Record{}, deadline{}, fmt.Errorf("%w: the content stored for %q is no record of a lease: %w", abstractions.ErrNotSetUp, name, err)
 	case s.Name == "" || name != "" && s.Name != name:
 		return Record{}, deadline{}, fmt.Errorf("%w: the record of %q is that of %q", abstractions.ErrNotSetUp, name, s.Name)
 	case s.Token < 0 || s.Token > abstractions.MaxToken:
@@ -64,14 +77,40 @@ func decode(data []byte, name string) (Record, deadline, error) {
 	return r, s.deadline, nil
 }
 
-// same reports whether data says what encoded does, whatever the store has done to
-// the form of the JSON.
-func same(data, encoded []byte) bool {
-	r, d, err := decode(data, "")
+// update reads a record of an earlier version.
+func (f *format) update(data []byte, name string, into *stored) error {
+	var fields map[string]json.RawMessage
+	var found struct {
+		Version int `json:"v"`
+	}
+	if err := errors.Join(json.Unmarshal(data, &fields), json.Unmarshal(data, &found)); err != nil {
+		return err
+	}
+	switch {
+	case found.Version > f.version:
+		return fmt.Errorf("%w: the record of %q has version %d, and this release knows versions up to %d: use the newer release", abstractions.ErrNotSetUp, name, found.Version, f.version)
+	case found.Version < 1:
+		return errors.New("it has no version")
+	}
+	for _, step := range f.steps[found.Version-1:] {
+		if err := step(fields); err != nil {
+			return err
+		}
+	}
+	updated, err := json.Marshal(fields)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(updated, into)
+}
+
+// same reports whether data is the record that is encoded, whatever the store has done to the form of the JSON.
+func (f *format) same(data, encoded []byte) bool {
+	r, d, err := f.decode(data, "")
 	if err != nil {
 		return false
 	}
-	again, err := encode(&r, d)
+	again, err := f.encode(&r, d)
 	return err == nil && bytes.Equal(again, encoded)
 }
 

@@ -48,7 +48,7 @@
 //
 // # How a provider uses it
 //
-// Package folderlease (providers/file) is the worked example. Its type Provider embeds this
+// Package filelease (providers/file) is the worked example. Its type Provider embeds this
 // package's Provider, under another name so that the field is not exported. Options
 // have tags, and the methods Format, MarshalJSON and UnmarshalJSON where they hold
 // secrets, each a line that calls the function of that name here.

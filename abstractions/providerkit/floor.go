@@ -12,7 +12,10 @@ import (
 // Floor is a key that no name has, for Records.FloorKey.
 func (n Naming) Floor() string { return n.Prefix + hashMark + "floor" }
 
-// storedFloor is the JSON of the item under Records.FloorKey.
+// floorVersion is that of the item under Records.FloorKey.
+const floorVersion = 1
+
+// storedFloor is the JSON of that item.
 type storedFloor struct {
 	Version int   `json:"v"`
 	Floor   int64 `json:"floor"`
@@ -37,7 +40,7 @@ func (s *Records) floor(ctx context.Context) (Item, int64, error) {
 		return item, 0, err
 	}
 	var stored storedFloor
-	if err := json.Unmarshal(item.Data, &stored); err != nil || stored.Version != formatVersion || stored.Floor < 0 {
+	if err := json.Unmarshal(item.Data, &stored); err != nil || stored.Version != floorVersion || stored.Floor < 0 {
 		return item, 0, fmt.Errorf("%w: what is stored as %q is no highest token of forgotten names", abstractions.ErrNotSetUp, s.FloorKey)
 	}
 	return item, stored.Floor, nil
@@ -53,7 +56,7 @@ func (s *Records) raise(ctx context.Context, token int64) error {
 		if err != nil || token <= floor {
 			return err
 		}
-		data, err := json.Marshal(storedFloor{Version: formatVersion, Floor: token})
+		data, err := json.Marshal(storedFloor{Version: floorVersion, Floor: token})
 		if err != nil {
 			return err
 		}

@@ -24,7 +24,7 @@ func (f Foreign) Record(name string, data []byte) ([]byte, error) {
 	r := Record{Name: name}
 	if data != nil {
 		var err error
-		if r, _, err = decode(data, ""); err != nil {
+		if r, _, err = present.decode(data, ""); err != nil {
 			return nil, err
 		}
 	}
@@ -38,7 +38,7 @@ func (f Foreign) Record(name string, data []byte) ([]byte, error) {
 		r.ID, r.Owner, r.TTL = f.ID, f.Owner, f.TTL
 		d = deadline{Write: f.Write, Lasts: micros(f.TTL)}
 	}
-	return encode(&r, d)
+	return present.encode(&r, d)
 }
 
 // DeadlineOf is what a record that a Store puts says of the end of a lease, for one that

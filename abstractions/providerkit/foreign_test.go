@@ -12,11 +12,11 @@ import (
 // A term of others ends what was there, as any other lease would, and has a token.
 func TestTermsOfOthers(t *testing.T) {
 	r := Record{Name: "n", Token: 7, ID: "ours", Owner: "o", TTL: time.Minute, Metadata: map[string]string{"a": "b"}}
-	ours, err := encode(&r, deadline{Write: "w", Lasts: micros(time.Minute)})
+	ours, err := present.encode(&r, deadline{Write: "w", Lasts: micros(time.Minute)})
 	require.NoError(t, err)
 	data, err := Foreign{ID: "theirs", Owner: "pod", TTL: 15 * time.Second, Write: "5", Terms: 3, Now: noon}.Record("n", ours)
 	require.NoError(t, err)
-	got, d, err := decode(data, "n")
+	got, d, err := present.decode(data, "n")
 	require.NoError(t, err)
 	require.Equal(t, Record{Name: "n", Token: 10, ID: "theirs", Owner: "pod", TTL: 15 * time.Second}, got)
 	require.Equal(t, deadline{Write: "5", Lasts: micros(15 * time.Second)}, d)
@@ -29,7 +29,7 @@ func TestTermsOfOthers(t *testing.T) {
 	// A record that was written meanwhile does not end it.
 	data, err = Foreign{ID: "theirs", Owner: "pod", TTL: 15 * time.Second, Write: "7", Now: noon}.Record("n", data)
 	require.NoError(t, err)
-	again, d, err := decode(data, "n")
+	again, d, err := present.decode(data, "n")
 	require.NoError(t, err)
 	require.EqualValues(t, 10, again.Token)
 	require.Equal(t, "7", d.Write)
@@ -38,7 +38,7 @@ func TestTermsOfOthers(t *testing.T) {
 	// does not count.
 	data, err = Foreign{Terms: -4, Now: noon}.Record("n", ours)
 	require.NoError(t, err)
-	got, d, err = decode(data, "n")
+	got, d, err = present.decode(data, "n")
 	require.NoError(t, err)
 	require.Equal(t, Record{Name: "n", Token: 8}, got)
 	require.Zero(t, d)
@@ -47,11 +47,11 @@ func TestTermsOfOthers(t *testing.T) {
 
 	// What was broken stays refused, when they are gone too.
 	r.Breaking, r.BrokenBy = true, "me"
-	ours, err = encode(&r, deadline{})
+	ours, err = present.encode(&r, deadline{})
 	require.NoError(t, err)
 	data, err = Foreign{ID: "theirs", Now: noon}.Record("n", ours)
 	require.NoError(t, err)
-	got, _, err = decode(data, "n")
+	got, _, err = present.decode(data, "n")
 	require.NoError(t, err)
 	require.False(t, got.Breaking)
 	require.Equal(t, noon, got.IdleSince)
@@ -61,7 +61,7 @@ func TestTermsOfOthers(t *testing.T) {
 	// it is said.
 	data, err = Foreign{ID: "theirs", TTL: abstractions.Infinite}.Record("n", nil)
 	require.NoError(t, err)
-	got, _, err = decode(data, "n")
+	got, _, err = present.decode(data, "n")
 	require.NoError(t, err)
 	require.EqualValues(t, 1, got.Token)
 	lasts, _ = DeadlineOf(data)

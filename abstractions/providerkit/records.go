@@ -1,6 +1,7 @@
 package providerkit
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -93,9 +94,12 @@ type Records struct {
 	// listing can't begin at a key. Otherwise some releases sweep a little.
 	ManualSweep bool
 
+	format   *format // present unless a test sets another
 	tokens   tokenClock
 	releases atomic.Int64
 }
+
+func (s *Records) as() *format { return cmp.Or(s.format, present) }
 
 // snapshot is a record as it is stored.
 type snapshot struct {
@@ -341,15 +345,15 @@ func (s *Records) confirm(c Change) Change {
 func (s *Records) write(ctx context.Context, found *snapshot, c Change) (wrote bool, err error) {
 	s.setDeadline(found, c.Deadline)
 	r := &found.record
-	data, err := encode(r, found.deadline)
+	data, err := s.as().encode(r, found.deadline)
 	if err != nil {
 		return false, err
 	}
 	found.at = time.Now() // a lease lasts from its write on, not from the reply
-	if s.Leases == nil || c.confirms || !same(found.item.Data, data) {
+	if s.Leases == nil || c.confirms || !s.as().same(found.item.Data, data) {
 		stored, err := s.Store.Put(ctx, found.item, r, data)
 		if err != nil && s.Leases == nil && !c.confirms && s.ambiguous(err) && ctx.Err() == nil {
-			if item, failed := s.Store.Get(ctx, found.item.Key); failed == nil && same(item.Data, data) {
+			if item, failed := s.Store.Get(ctx, found.item.Key); failed == nil && s.as().same(item.Data, data) {
 				stored, err = item, nil
 			}
 		}
@@ -405,7 +409,7 @@ func (s *Records) parse(item Item, name string) (*snapshot, error) {
 	found := &snapshot{record: Record{Name: name}, written: item.Written, item: item, at: time.Now()}
 	if item.Version != "" {
 		var err error
-		if found.record, found.deadline, err = decode(item.Data, name); err != nil {
+		if found.record, found.deadline, err = s.as().decode(item.Data, name); err != nil {
 			return nil, err
 		}
 	}

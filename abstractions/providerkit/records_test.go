@@ -423,18 +423,18 @@ func TestTheCodecKeepsAll(t *testing.T) {
 	r.Metadata, r.Ended = map[string]string{"a": "ä"}, Ended{{ID: "x", Broken: true, At: 7}}
 	r.Breaking, r.BrokenBy, r.BreakReason, r.IdleSince = true, "anna", "stuck", noon
 	d := deadline{Write: "w", Lasts: 60_000_000, Ends: noon.UnixMicro()}
-	data, err := encode(&r, d)
+	data, err := present.encode(&r, d)
 	require.NoError(t, err)
-	back, again, err := decode(data, "n")
+	back, again, err := present.decode(data, "n")
 	require.NoError(t, err)
 	r.Now, r.Left = time.Time{}, 0
 	require.Equal(t, r, back)
 	require.Equal(t, d, again)
-	require.True(t, same([]byte(" "+string(data)), data))
+	require.True(t, present.same([]byte(" "+string(data)), data))
 	r.Token++
-	other, err := encode(&r, d)
+	other, err := present.encode(&r, d)
 	require.NoError(t, err)
-	require.False(t, same(other, data))
+	require.False(t, present.same(other, data))
 
 	for _, ttl := range []time.Duration{time.Microsecond, time.Hour, abstractions.Infinite} {
 		require.Equal(t, ttl, fromMicros(micros(ttl)))
@@ -444,7 +444,7 @@ func TestTheCodecKeepsAll(t *testing.T) {
 
 // What is stored already has these names (docs/providers/cosmos.md): records outlive the code.
 func TestTheFieldsOfAStoredRecord(t *testing.T) {
-	r, d, err := decode([]byte(`{
+	r, d, err := present.decode([]byte(`{
 		"v": 1, "name": "n", "token": 5, "id": "x", "owner": "o", "ttl_us": 30000000, "metadata": {"k": "v"}, "acquired_us": 7,
 		"breaking": true, "broken_by": "anna", "break_reason": "stuck", "ended": "b@2 a!@1", "idle_us": 9,
 		"write": "w", "lasts_us": 3, "ends_us": 4, "host": {"wall_us": 1, "boot": "b", "boot_us": 2}
@@ -518,7 +518,7 @@ func TestTrap_T21_TokensRiseThroughADeletionWithinASecond(t *testing.T) {
 			}
 			if i == 4 {
 				r := Record{Name: "n", Token: last + 1000} // of another host
-				data, err := encode(&r, deadline{})
+				data, err := present.encode(&r, deadline{})
 				require.NoError(t, err)
 				store.items["k/n"] = Item{Key: "k/n", Data: data, Version: "other"}
 			}

@@ -23,6 +23,7 @@ type kept struct {
 	overwrites bool                // whatever is stored
 	deletesAll bool                // whatever is stored
 	wraps      bool                // tokens above the last
+	mends      bool                // content that is no record
 	meaning    providerkit.Meaning // of every error
 }
 
@@ -32,6 +33,9 @@ func (k *kept) Get(_ context.Context, key string) (providerkit.Item, error) {
 	item := k.items[key]
 	if k.wraps {
 		item.Data = bytes.Replace(item.Data, []byte(fmt.Sprint(abstractions.MaxToken)), []byte("1"), 1)
+	}
+	if k.mends && item.Version != "" && !bytes.Contains(item.Data, []byte(`"v":1`)) {
+		item.Data = fmt.Appendf(nil, `{"v":1,"name":%q,"token":7}`, key)
 	}
 	item.Key, item.Now = key, time.Now()
 	return item, nil
@@ -95,10 +99,11 @@ func keeps(flaw func(k *kept)) Harness {
 
 // storeFlaws are what is wrong with a store when a check fails.
 var storeFlaws = map[string]func(k *kept){
-	"Records_AWriteReplacesWhatItHasRead":        func(k *kept) { k.overwrites = true },
-	"Trap_T128_NoTokenFollowsTheLast":            func(k *kept) { k.wraps = true },
-	"Trap_T28_ADelayedDeletionMeetsNothingNew":   func(k *kept) { k.deletesAll = true },
-	"Trap_T14_AWriteWhoseReplyIsLostIsLookedFor": func(k *kept) { k.meaning.Class = providerkit.Refused },
+	"Records_AWriteReplacesWhatItHasRead":               func(k *kept) { k.overwrites = true },
+	"Trap_T128_NoTokenFollowsTheLast":                   func(k *kept) { k.wraps = true },
+	"Trap_T254_ARecordThatCannotBeReadIsRefusedAndKept": func(k *kept) { k.mends = true },
+	"Trap_T28_ADelayedDeletionMeetsNothingNew":          func(k *kept) { k.deletesAll = true },
+	"Trap_T14_AWriteWhoseReplyIsLostIsLookedFor":        func(k *kept) { k.meaning.Class = providerkit.Refused },
 }
 
 func TestChecksDetectFlawsOfAStore(t *testing.T) {

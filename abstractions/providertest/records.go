@@ -1,6 +1,7 @@
 package providertest
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -72,6 +73,19 @@ var recordsChecks = []check{
 			}
 		}
 	}},
+	// Each verb meets the record of a later release, one that was damaged, and content of another application.
+	{name: "Trap_T254_ARecordThatCannotBeReadIsRefusedAndKept", needs: "Records", run: func(e *env) {
+		s := e.shelf()
+		for what, change := range unreadable {
+			holder := e.take(e.name())
+			old := s.get(holder.req.Name)
+			if err := s.put(old, holder, change(old.Data)); err != nil {
+				e.Equal(string(old.Data), s.content(holder.req.Name), "%s: the store takes no such content", what)
+				continue
+			}
+			s.keeps(holder, what)
+		}
+	}},
 	{name: "Trap_T14_AWriteWhoseReplyIsLostIsLookedFor", needs: "Records", run: func(e *env) {
 		records := e.h.Records(e.p)
 		if records.Leases != nil {
@@ -129,6 +143,81 @@ func (s shelf) setToken(name string, token int64) {
 		_, err := s.Store.Put(ctx, item, &providerkit.Record{Name: name, Token: token, Now: item.Now}, data)
 		return err
 	}))
+}
+
+// unreadable makes records that this release must not touch.
+var unreadable = map[string]func(record []byte) []byte{
+	"a later version": func(record []byte) []byte { return bytes.Replace(record, []byte(`"v":1`), []byte(`"v":2`), 1) },
+	"no version":      func(record []byte) []byte { return bytes.Replace(record, []byte(`"v":1`), []byte(`"x":1`), 1) },
+	"another name":    func(record []byte) []byte { return bytes.Replace(record, []byte(`"name":"`), []byte(`"name":"x`), 1) },
+	"a token of text": func(record []byte) []byte {
+		return bytes.Replace(record, []byte(`"token":`), []byte(`"token":"x","was":`), 1)
+	},
+	"cut off":           func(record []byte) []byte { return record[:len(record)/2] },
+	"an empty object":   func([]byte) []byte { return []byte(`{}`) },
+	"another's content": func([]byte) []byte { return []byte(`{"rented":["flat 1","flat 2"]}`) },
+	"a text":            func([]byte) []byte { return []byte("rented flats") },
+}
+
+// put stores content in place of the record of a held name.
+func (s shelf) put(old providerkit.Item, holder *claim, data []byte) error {
+	record := providerkit.Record{Name: holder.req.Name, ID: holder.req.ID, Owner: holder.req.Owner, Token: holder.token(), TTL: holder.ttl, Left: holder.ttl}
+	return s.e.call(func(ctx context.Context) error { return second(s.Store.Put(ctx, old, &record, data)) })
+}
+
+// keeps says that each verb refuses what is stored for a name, and that it is stored as it was.
+func (s shelf) keeps(holder *claim, what string) {
+	e, p, name := s.e, holder.p, holder.req.Name
+	before := s.content(name)
+	renew, release := holder.renewRequest(e.long), holder.releaseRequest()
+	known := []call{{"renew", sending(p.Renew, renew)}, {"release", sending(releasing(p), release)}} // these may skip the read
+	renew.State, release.State = nil, nil
+	calls := append([]call{
+		{"acquire", sending(p.Acquire, e.request(name))}, {"acquire again", sending(p.Acquire, holder.req)}, {"renew", sending(p.Renew, renew)},
+		{"release", sending(releasing(p), release)}, {"break", sending(p.Break, abstractions.BreakRequest{Name: name})},
+		{"break now", sending(p.Break, abstractions.BreakRequest{Name: name, Immediate: true})}, {"inspect", sending(p.Inspect, abstractions.InspectRequest{Name: name})},
+	}, known...)
+	for i, call := range calls {
+		err := e.call(call.do)
+		if err == nil && s.Leases != nil && call.what == "release" { // it gives the backend's own lease up, and writes nothing
+			continue
+		}
+		e.Contains(fmt.Sprint(err), abstractions.ErrNotSetUp.Error(), "%s: %s", what, call.what)
+		e.True(errors.Is(err, abstractions.ErrNotSetUp) || i >= len(calls)-len(known) && errors.Is(err, abstractions.ErrUnavailable), "%s: %s: %v", what, call.what, err)
+	}
+	sweeper := &providerkit.Records{Store: alone{s.Store, s.Key(name)}, Expiry: s.Expiry, Leases: s.Leases, Key: s.Key, Retention: 1}
+	_ = e.call(func(ctx context.Context) error { // it fails where the store refuses to read
+		forgotten, _, err := sweeper.SweepPage(ctx, "")
+		e.Zero(forgotten, "%s: a sweep", what)
+		return err
+	})
+	e.Equal(before, s.content(name), what)
+}
+
+// content is what is stored for a name, or why the store refuses to read it.
+func (s shelf) content(name string) string {
+	var item providerkit.Item
+	err := s.e.call(func(ctx context.Context) (err error) {
+		item, err = s.Store.Get(ctx, s.Key(name))
+		return err
+	})
+	if err != nil {
+		s.e.ErrorIs(err, abstractions.ErrNotSetUp)
+		return err.Error()
+	}
+	return string(item.Data)
+}
+
+// alone is a store that lists one item.
+type alone struct {
+	providerkit.Store
+	key string
+}
+
+func (a alone) List(ctx context.Context, _ providerkit.ListQuery) ([]providerkit.Item, string, error) {
+	item, err := a.Get(ctx, a.key)
+	item.Key = a.key
+	return []providerkit.Item{item}, "", err
 }
 
 // refuses says that the item is not replaced, not even by a break of who has the name now.

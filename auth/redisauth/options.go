@@ -28,9 +28,9 @@ type Options struct {
 	Credential azcore.TokenCredential `json:"-"`
 
 	// Scope is the scope of the tokens. Default DefaultScope.
-	Scope string `json:"Scope" option:"default=https://redis.azure.com/.default"`
+	Scope string `json:"scope" option:"default=https://redis.azure.com/.default"`
 	// User is the user's name in Redis. Default: the token's claim "oid".
-	User string `json:"User"`
+	User string `json:"user"`
 	// Timeout bounds a request for a token: go-redis gives no context. 1 ms to
 	// 10 min, which is more than a managed identity's attempts take.
 	// Default DefaultTimeout.

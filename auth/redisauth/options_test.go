@@ -29,13 +29,13 @@ func TestInvalidOptions(t *testing.T) {
 
 func TestJSON(t *testing.T) {
 	var o Options
-	require.NoError(t, json.Unmarshal([]byte(`{"auth": {"Mode":"ManagedIdentity"},"User":"u","Scope":"s"}`), &o))
+	require.NoError(t, json.Unmarshal([]byte(`{"auth": {"mode":"ManagedIdentity"},"user":"u","scope":"s"}`), &o))
 	require.Equal(t, Options{Auth: auth.Options{Mode: auth.ManagedIdentity}, User: "u", Scope: "s"}, o)
 	for text, names := range map[string]string{
-		`{"Users":"u"}`:                    "Users",
-		`{"auth": {"Mode":"x"}}`:           "auth.Options.Mode",
-		`{"auth": {"ClientSecret":"s3c"}}`: "ClientSecret",
-		`{"Scope":["s3c"]}`:                "Scope",
+		`{"Users":"u"}`:                     "Users",
+		`{"auth": {"mode":"x"}}`:            "auth.Options.Mode",
+		`{"auth": {"client_secret":"s3c"}}`: "client_secret",
+		`{"scope":["s3c"]}`:                 "Scope",
 	} {
 		err := json.Unmarshal([]byte(text), &o)
 		require.ErrorIs(t, err, leasing.ErrInvalid)

@@ -13,27 +13,27 @@ import (
 // history is what a run has recorded. Times are counted from its start, on the
 // machine's monotonic clock.
 type history struct {
-	TTL time.Duration
+	TTL time.Duration `json:"ttl"`
 	// Backend is what its clock has shown before the run, in microseconds since 1970; 0 if it does not
 	// tell. Tokens follow that clock.
-	Backend    int64
-	Operations []operation
-	Holds      []hold
-	Writes     []write // in the order in which the resource took them
-	Waits      []wait
-	Sights     []sight
-	Words      []word
-	Notices    []notice // each observer's in the order in which it had them
-	Faults     []fault
-	Stops      []stop
-	Killed     []int       // workers whose processes were
-	Found      []Violation // during the run
+	Backend    int64       `json:"backend"`
+	Operations []operation `json:"operations"`
+	Holds      []hold      `json:"holds"`
+	Writes     []write     `json:"writes"` // in the order in which the resource took them
+	Waits      []wait      `json:"waits"`
+	Sights     []sight     `json:"sights"`
+	Words      []word      `json:"words"`
+	Notices    []notice    `json:"notices"` // each observer's in the order in which it had them
+	Faults     []fault     `json:"faults"`
+	Stops      []stop      `json:"stops"`
+	Killed     []int       `json:"killed"` // workers whose processes were
+	Found      []Violation `json:"found"`  // during the run
 	// FaultsEnd is when the faults were switched off, Closed when the last worker
 	// had closed its client.
-	FaultsEnd time.Duration
-	Closed    time.Duration
+	FaultsEnd time.Duration `json:"faults_end"`
+	Closed    time.Duration `json:"closed"`
 	// Free are the names at the end: when each could be taken again.
-	Free []freeAt
+	Free []freeAt `json:"free"`
 }
 
 // layer says where an operation was seen.
@@ -60,52 +60,53 @@ const (
 
 // operation is one call of a provider's method.
 type operation struct {
-	Worker int
+	Worker int `json:"worker"`
 	// Number is its place among those of its worker. Those of different claims that
 	// begin in the same instant may come in any order.
-	Number int
+	Number int `json:"number"`
 	// Begun and Ended number the calls and returns of all workers as the run heard of them:
 	// what ended before another began came before it.
-	Begun, Ended int
-	Layer        layer
-	Verb         string // acquire, renew, release, break
-	Name         string
+	Begun int    `json:"begun"`
+	Ended int    `json:"ended"`
+	Layer layer  `json:"layer"`
+	Verb  string `json:"verb"` // acquire, renew, release, break
+	Name  string `json:"name"`
 	// Claim is a label for the claim's ID: worker and number, "3.17".
-	Claim string
+	Claim string `json:"claim"`
 	// Wait is the number of the wait that an acquire is of; 0 for none.
-	Wait int
-	TTL  time.Duration
+	Wait int           `json:"wait"`
+	TTL  time.Duration `json:"ttl"`
 	// Immediate, Grace and IfToken are a break's.
-	Immediate bool
-	Grace     time.Duration
-	IfToken   int64
+	Immediate bool          `json:"immediate"`
+	Grace     time.Duration `json:"grace"`
+	IfToken   int64         `json:"if_token"`
 	// By says who breaks a lease and why: of a break, and of a renewal that is told of one. Why is
 	// the reason that a renewal is told.
-	By  string
-	Why leasing.LostReason
+	By  string             `json:"by"`
+	Why leasing.LostReason `json:"why"`
 	// Vain says of a break that nobody held the name.
-	Vain bool
-	Call time.Duration
+	Vain bool          `json:"vain"`
+	Call time.Duration `json:"call"`
 	// Return is 0 if the call never returned: its process was killed, say.
-	Return time.Duration
+	Return time.Duration `json:"return"`
 	// Deadline is its context's; 0 if it has none.
-	Deadline time.Duration
+	Deadline time.Duration `json:"deadline"`
 	// Overrun is for how long the call went on after its context had ended.
-	Overrun time.Duration
-	Result  result
-	Token   int64
+	Overrun time.Duration `json:"overrun"`
+	Result  result        `json:"result"`
+	Token   int64         `json:"token"`
 	// Stray and StrayClaim are what a grant was for, if not for what was asked.
-	Stray      string
-	StrayClaim string
+	Stray      string `json:"stray"`
+	StrayClaim string `json:"stray_claim"`
 	// Pause is how long a refusal asks to be left alone.
-	Pause time.Duration
+	Pause time.Duration `json:"pause"`
 	// Unanswered says of an item of a batch that has an answer that it has none itself.
-	Unanswered bool
+	Unanswered bool `json:"unanswered"`
 	// Holder is the claim that a refusal names; "" if it names none for certain.
-	Holder string
+	Holder string `json:"holder"`
 	// Early says of a release that it was sent while the lease's context lived, or while
 	// Do's function was under way.
-	Early bool
+	Early bool `json:"early"`
 }
 
 func (o *operation) granted() bool { return o.Verb == "acquire" && o.Result == resultDone }
@@ -125,26 +126,27 @@ func (o *operation) extends() bool {
 
 // hold is a lease as its holder knew it.
 type hold struct {
-	Worker int
-	Name   string
-	Claim  string
-	Token  int64
-	From   time.Duration // the acquire had returned
+	Worker int           `json:"worker"`
+	Name   string        `json:"name"`
+	Claim  string        `json:"claim"`
+	Token  int64         `json:"token"`
+	From   time.Duration `json:"from"` // the acquire had returned
 	// Until is the end of its trust by the checker's own stopwatch: see history.stopwatch.
-	Until time.Duration
+	Until time.Duration `json:"until"`
 	// End is when it was given up or the manager declared it lost; 0 if never.
-	End    time.Duration
-	Ending ending
-	Reason leasing.LostReason
+	End    time.Duration      `json:"end"`
+	Ending ending             `json:"ending"`
+	Reason leasing.LostReason `json:"reason"`
 	// Told is when the holder saw its context end; 0 if it did not, or had
 	// given the lease up before.
-	Told     time.Duration
-	Renewals int
+	Told     time.Duration `json:"told"`
+	Renewals int           `json:"renewals"`
 	// Renewed and RenewalFailed say that the lease's observer was told of such an event.
-	Renewed, RenewalFailed bool
+	Renewed       bool `json:"renewed"`
+	RenewalFailed bool `json:"renewal_failed"`
 	// Renews says that the manager was to renew it. If not, there are Most renewals.
-	Renews bool
-	Most   int
+	Renews bool `json:"renews"`
+	Most   int  `json:"most"`
 }
 
 // ending says how a hold ended.
@@ -187,106 +189,115 @@ func (h *history) late(t hold) (time.Duration, bool) {
 // write is one attempt to write to the resource that a name protects.
 type write struct {
 	// Order is its place among all that the resource took.
-	Order  int
-	Worker int
-	Name   string
-	Claim  string
-	Token  int64
-	Call   time.Duration
-	Return time.Duration
+	Order  int           `json:"order"`
+	Worker int           `json:"worker"`
+	Name   string        `json:"name"`
+	Claim  string        `json:"claim"`
+	Token  int64         `json:"token"`
+	Call   time.Duration `json:"call"`
+	Return time.Duration `json:"return"`
 	// Trusted says that the holder's lease was good before the write and after, and
 	// Remaining for how long it said so, at some moment after the call.
-	Trusted   bool
-	Remaining time.Duration
-	Accepted  bool
+	Trusted   bool          `json:"trusted"`
+	Remaining time.Duration `json:"remaining"`
+	Accepted  bool          `json:"accepted"`
 }
 
 // wait is one Acquire or TryAcquire of a manager.
 type wait struct {
-	Worker, Number int
-	Name           string
-	Try            bool
-	From           time.Duration
-	To             time.Duration // 0 if it has not returned
+	Worker int           `json:"worker"`
+	Number int           `json:"number"`
+	Name   string        `json:"name"`
+	Try    bool          `json:"try"`
+	From   time.Duration `json:"from"`
+	To     time.Duration `json:"to"` // 0 if it has not returned
 	// Bound is when it has to return at the latest; 0 if only the end of the run says so.
 	// Leaves says that its context ends then, and not its limit.
-	Bound  time.Duration
-	Leaves bool
+	Bound  time.Duration `json:"bound"`
+	Leaves bool          `json:"leaves"`
 	// Got says that it came back with a lease, else Result why not, Holder because of which
 	// claim, if that is known, and Own that it is said to be one of the same manager.
-	Got    bool
-	Result result
-	Holder string
-	Own    bool
+	Got    bool   `json:"got"`
+	Result result `json:"result"`
+	Holder string `json:"holder"`
+	Own    bool   `json:"own"`
 }
 
 // sight is what a holder sees of its own lease: what the backend shows, and the lease itself.
 type sight struct {
-	Worker       int
-	Name, Claim  string
-	Token        int64
-	Call, Return time.Duration
-	Trusted      bool // the lease was good before and after
-	Holder       string
-	HolderToken  int64
+	Worker      int           `json:"worker"`
+	Name        string        `json:"name"`
+	Claim       string        `json:"claim"`
+	Token       int64         `json:"token"`
+	Call        time.Duration `json:"call"`
+	Return      time.Duration `json:"return"`
+	Trusted     bool          `json:"trusted"` // the lease was good before and after
+	Holder      string        `json:"holder"`
+	HolderToken int64         `json:"holder_token"`
 	// Other is the owner that the backend shows, if it is another.
-	Other string
+	Other string `json:"other"`
 	// Listed says that the backend was asked for names, too: how often it lists the lease's among
 	// those that are held, and by itself, and which it lists twice or was not asked for.
-	Listed         bool
-	AsHeld, AsName int
-	Strange        string
+	Listed  bool   `json:"listed"`
+	AsHeld  int    `json:"as_held"`
+	AsName  int    `json:"as_name"`
+	Strange string `json:"strange"`
 	// Metadata is what the holder has set, Shown what the backend shows, Has what the
 	// lease says itself.
-	Metadata, Shown, Has string
+	Metadata string `json:"metadata"`
+	Shown    string `json:"shown"`
+	Has      string `json:"has"`
 }
 
 // word is what a lease has told its holder.
 type word struct {
-	Worker      int
-	Name, Claim string
+	Worker int    `json:"worker"`
+	Name   string `json:"name"`
+	Claim  string `json:"claim"`
 	// Verb is renew, set (metadata), release, do (from its function's return on), end (the cause of the lease's
 	// context), leave (the caller of a Do does, and is told nothing), close (of the manager at
 	// work, and of no claim), or closed (the same of any manager).
-	Verb         string
-	Call, Return time.Duration
+	Verb   string        `json:"verb"`
+	Call   time.Duration `json:"call"`
+	Return time.Duration `json:"return"`
 	// Bound is when the context's time ends; 0 if it has none. Cut says that it had ended when
 	// the word came.
-	Bound  time.Duration
-	Cut    bool
-	Result result
+	Bound  time.Duration `json:"bound"`
+	Cut    bool          `json:"cut"`
+	Result result        `json:"result"`
 	// Unclear says that the error is none of those of package leasing.
-	Unclear bool
+	Unclear bool `json:"unclear"`
 }
 
 // notice is an event that an observer was told.
 type notice struct {
-	Worker      int
-	Name, Claim string
-	Kind        leasing.EventKind
-	Reason      leasing.LostReason
-	By          string // who broke it, and why
-	At          time.Duration
-	Own         bool // told to the lease's observer, and not to its manager's
-	Times       int  // it stands for so many
+	Worker int                `json:"worker"`
+	Name   string             `json:"name"`
+	Claim  string             `json:"claim"`
+	Kind   leasing.EventKind  `json:"kind"`
+	Reason leasing.LostReason `json:"reason"`
+	By     string             `json:"by"` // its breaker, and the reason
+	At     time.Duration      `json:"at"`
+	Own    bool               `json:"own"`   // told to the lease's observer, and not to its manager's
+	Times  int                `json:"times"` // it stands for so many
 }
 
 // fault is one fault that was injected, or one that befell a process or server.
 type fault struct {
-	At     time.Duration
-	Until  time.Duration // 0 for a moment
-	Worker int           // -1 if it concerns all
-	Name   string        // "" if it concerns all
-	Verb   string
-	Kind   string
-	Rule   string
+	At     time.Duration `json:"at"`
+	Until  time.Duration `json:"until"`  // 0 for a moment
+	Worker int           `json:"worker"` // -1 if it concerns all
+	Name   string        `json:"name"`   // "" if it concerns all
+	Verb   string        `json:"verb"`
+	Kind   string        `json:"kind"`
+	Rule   string        `json:"rule"`
 }
 
 // stop is a time in which a worker's process stood still.
 type stop struct {
-	Worker int
-	From   time.Duration
-	To     time.Duration
+	Worker int           `json:"worker"`
+	From   time.Duration `json:"from"`
+	To     time.Duration `json:"to"`
 }
 
 // closing is when a worker closed a manager at work in some time; nil if it did not.
@@ -305,9 +316,9 @@ func (h *history) stopped(worker int, from, to time.Duration) bool {
 
 // freeAt is when a name could be taken again after the end.
 type freeAt struct {
-	Name string
-	At   time.Duration // 0 if not within the bound
-	By   time.Duration // the bound
+	Name string        `json:"name"`
+	At   time.Duration `json:"at"` // 0 if not within the bound
+	By   time.Duration `json:"by"` // the bound
 }
 
 // label calls each claim by its worker and by how many that had acquired before it.

@@ -25,27 +25,27 @@ type Options struct {
 	// Plan says which faults happen. It applies to each worker separately,
 	// including its budgets and counts. The workers are the owners "worker-0",
 	// "worker-1" and so on. The zero value is a run without faults.
-	Plan chaos.Plan
+	Plan chaos.Plan `json:"plan"`
 	// Seed determines all random choices of the run, and those of the plan unless
 	// Plan.Seed is set. 0 means a random seed, which the report shows.
-	Seed uint64
+	Seed uint64 `json:"seed"`
 
-	Workers int           // default 8
-	Names   int           // default 4; fewer names than workers make them compete
-	For     time.Duration // default 10 s; the end of the run takes longer
+	Workers int           `json:"workers"` // default 8
+	Names   int           `json:"names"`   // default 4; fewer names than workers make them compete
+	For     time.Duration `json:"for"`     // default 10 s; the end of the run takes longer
 	// TTL of the leases. Default 2 s, or the nearest that the provider grants.
 	// With a short TTL a slow machine loses many leases; losses are no
 	// violations.
-	TTL time.Duration
+	TTL time.Duration `json:"ttl"`
 	// Intensity divides the workers' pauses and most of their hold times. 20 makes some
 	// 10,000 requests per second of virtual time. Default 1.
-	Intensity float64
+	Intensity float64 `json:"intensity"`
 	// Operations, unless 0, ends the faults and the work once the workers' managers have
 	// made that many requests, if For has not passed before.
-	Operations int
+	Operations int `json:"operations"`
 	// Manager configures the workers' managers, except for TTL and Owner.
 	// RequestTimeout defaults to a little more than the TTL, at least 1 s.
-	Manager leasing.Options
+	Manager leasing.Options `json:"manager"`
 	// Fence checks the tokens of the writes. Default: a fence in memory.
 	Fence fencing.Fence `json:"-"`
 
@@ -63,26 +63,26 @@ type Options struct {
 	// AssumptionsBroken says that Plan or Disturb violate an assumption of the
 	// provider, such as that a server keeps its leases: see the package
 	// documentation.
-	AssumptionsBroken bool
+	AssumptionsBroken bool `json:"assumptions_broken"`
 
 	// Votes says that the backend consists of voting servers, like Redlock. There a claim may have a majority without learning of
 	// it: others then see it as the holder until its votes are taken back. A claim that asks again while a server is unreachable
 	// may get a later token, and a listing may show a name twice.
-	Votes bool
+	Votes bool `json:"votes"`
 
 	// Repeatable uses the same lease names in each run. With a seed, in virtual time, the history is the
 	// same, too, until the workers are stopped. Use it only with a fresh backend.
-	Repeatable bool
+	Repeatable bool `json:"repeatable"`
 
 	// Patience is the tolerance for actions that should happen at once: taking
 	// longer is a violation. Default 5 s, and in virtual time 10 ms.
-	Patience time.Duration
+	Patience time.Duration `json:"patience"`
 	// MaxSearchSteps bounds the search for a linear order, in steps for each name and
 	// layer. Default 2 million, which take some seconds; few histories need many
 	// more steps than they have operations.
-	MaxSearchSteps int
+	MaxSearchSteps int `json:"max_search_steps"`
 	// Command is the command line that repeats the run. The report shows it.
-	Command string
+	Command string `json:"command"`
 
 	least    time.Duration // TTL
 	infinite bool          // some leases are

@@ -21,10 +21,10 @@ const workerVariable = "LEASING_TORTURE_WORKER"
 
 // job is what a worker process must know of its run.
 type job struct {
-	Index   int
-	Names   []string
-	Least   time.Duration // TTL
-	Options portable
+	Index   int           `json:"index"`
+	Names   []string      `json:"names"`
+	Least   time.Duration `json:"least"` // TTL
+	Options portable      `json:"options"`
 }
 
 func init() { // what is sent as an interface

@@ -247,7 +247,7 @@ func TestWorkerProcessIsToldItsJob(t *testing.T) {
 	var text []byte
 	require.NoError(t, p.Job(0, &text))
 	for _, want := range []string{
-		`"Index":3`, `"Names":["a","b"]`, `"Seed":9`, `"total-outage"`, `"TTL":2000000000`, `"Patience":3000000000`, `"DriftFactor":0.25`,
+		`"index":3`, `"names":["a","b"]`, `"seed":9`, `"total-outage"`, `"ttl":2000000000`, `"patience":3000000000`, `"drift_factor":0.25`,
 	} {
 		require.Contains(t, string(text), want)
 	}

@@ -93,7 +93,7 @@ func TestSavedHistoryIsVerifiedAgain_memory(t *testing.T) {
 		require.Equal(t, report.Violations, again.Violations)
 		require.Equal(t, report.History(), again.History())
 	}
-	for _, text := range []string{"", "{", "{}", `{"Format":"leasing torture history 1"}`, `{"Format":"another","History":{}}`} {
+	for _, text := range []string{"", "{", "{}", `{"format":"leasing torture history 1"}`, `{"format":"another","history":{}}`} {
 		_, err := torture.Verify(strings.NewReader(text))
 		require.ErrorContains(t, err, "read a history", text)
 	}

@@ -26,10 +26,10 @@ const (
 
 // Violation is a promise that was broken.
 type Violation struct {
-	Check Check
-	Name  string        // of the lease; empty if it is about none
-	At    time.Duration // since the beginning of the run
-	Text  string
+	Check Check         `json:"check"`
+	Name  string        `json:"name"` // of the lease; empty if it is about none
+	At    time.Duration `json:"at"`   // since the beginning of the run
+	Text  string        `json:"text"`
 }
 
 func (v Violation) String() string {

@@ -22,7 +22,7 @@ import (
 	consullease "github.com/distributedleasing/leasing/providers/consul"
 	cosmoslease "github.com/distributedleasing/leasing/providers/cosmos"
 	etcdlease "github.com/distributedleasing/leasing/providers/etcd"
-	folderlease "github.com/distributedleasing/leasing/providers/file"
+	filelease "github.com/distributedleasing/leasing/providers/file"
 	kuberneteslease "github.com/distributedleasing/leasing/providers/kubernetes"
 	redislease "github.com/distributedleasing/leasing/providers/redis"
 	s3lease "github.com/distributedleasing/leasing/providers/s3"
@@ -33,7 +33,7 @@ import (
 
 // openers are of all backends that processes share.
 var openers = []abstractions.Opener{
-	postgreslease.Opener(), sqlitelease.Opener(), mysqllease.Opener(), redislease.Opener(), bloblease.Opener(), cosmoslease.Opener(), s3lease.Opener(), etcdlease.Opener(), consullease.Opener(), kuberneteslease.Opener(), folderlease.Opener(),
+	postgreslease.Opener(), sqlitelease.Opener(), mysqllease.Opener(), redislease.Opener(), bloblease.Opener(), cosmoslease.Opener(), s3lease.Opener(), etcdlease.Opener(), consullease.Opener(), kuberneteslease.Opener(), filelease.Opener(),
 }
 
 // settings is the config file.

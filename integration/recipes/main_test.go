@@ -25,7 +25,7 @@ import (
 	mysqllease "github.com/distributedleasing/leasing/providers/sql/mysql"
 	postgreslease "github.com/distributedleasing/leasing/providers/sql/postgres"
 	sqlitelease "github.com/distributedleasing/leasing/providers/sql/sqlite"
-	"github.com/distributedleasing/leasing/recipes/filelease"
+	"github.com/distributedleasing/leasing/recipes/filelock"
 )
 
 const atMost = 2 * time.Minute // on a very slow machine
@@ -53,7 +53,7 @@ func onEach(t *testing.T, backends map[string]backend, test func(t *testing.T, a
 }
 
 func sqlite(t *testing.T, root string) string {
-	folder, err := filelease.StateFolder(root)
+	folder, err := filelock.StateFolder(root)
 	require.NoError(t, err)
 	return "sqlite://" + folder + "/leases.db?create=true"
 }

@@ -17,13 +17,13 @@ import (
 
 	"github.com/distributedleasing/leasing"
 	"github.com/distributedleasing/leasing/abstractions/servertest"
-	"github.com/distributedleasing/leasing/recipes/filelease"
+	"github.com/distributedleasing/leasing/recipes/filelock"
 )
 
 // editor is a process that leases one file again and again, spelled in each of its ways.
 type editor struct {
 	Name, At  string // At is the URL of the leases
-	Options   filelease.Options
+	Options   filelock.Options
 	Folder    string // that it works in
 	Spellings []string
 	Log       string // the file that it tells when it is inside
@@ -49,7 +49,7 @@ func TestProcessesThatSpellOneFileDifferentlyExcludeEachOther(t *testing.T) {
 			require.NoError(t, os.Symlink(to, link))
 		}
 		way := filepath.Join(outside, "way")
-		plain, viaWay, here := filelease.Options{Root: root, Name: "app"}, filelease.Options{Root: way, Name: "app"}, filelease.Options{Root: "..", Name: "app"}
+		plain, viaWay, here := filelock.Options{Root: root, Name: "app"}, filelock.Options{Root: way, Name: "app"}, filelock.Options{Root: "..", Name: "app"}
 		for name, editors := range map[string][]editor{
 			"relative": {
 				{Options: plain, Spellings: []string{"src/a.go", "./src//a.go", "docs/../src/a.go"}},
@@ -87,8 +87,8 @@ func TestProcessesThatSpellOneFileDifferentlyExcludeEachOther(t *testing.T) {
 	})
 }
 
-func hardLinks(o filelease.Options) filelease.Options { o.HardLinks = true; return o }
-func foldCase(o filelease.Options) filelease.Options  { o.FoldCase = true; return o }
+func hardLinks(o filelock.Options) filelock.Options { o.HardLinks = true; return o }
+func foldCase(o filelock.Options) filelock.Options  { o.FoldCase = true; return o }
 
 // requireOneInside checks that whoever came in went out before somebody else came in.
 func requireOneInside(t *testing.T, log string) {
@@ -136,7 +136,7 @@ func edit(description []byte) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, m.Close(ctx)) }()
-	tree, err := filelease.New(m, e.Options)
+	tree, err := filelock.New(m, e.Options)
 	if err != nil {
 		return err
 	}

@@ -66,7 +66,7 @@ func ExampleOptions() {
 		"account_url": "https://account.blob.core.windows.net",
 		"container": "leases",
 		"retention": "72h",
-		"auth": {"Mode": "WorkloadIdentity"}
+		"auth": {"mode": "WorkloadIdentity"}
 	}`), &options)
 	fmt.Println(options, err)
 	// Output:

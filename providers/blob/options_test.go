@@ -150,7 +150,7 @@ func TestBlobOptionsAsJSON(t *testing.T) {
 	require.NoError(t, json.Unmarshal([]byte(`{
 		"account_url": "https://account.blob.core.windows.net", "container": "leases", "prefix": "x/", "retention": "forever", "timeout": "5s",
 		"create": true, "infinite": true,
-		"auth": {"Mode": "WorkloadIdentity", "WorkloadIdentity": {"ClientId": "c", "TenantId": "t"}}
+		"auth": {"mode": "WorkloadIdentity", "workload_identity": {"client_id": "c", "tenant_id": "t"}}
 	}`), &o))
 	require.Equal(t, Options{
 		AccountURL: account, Container: "leases", Prefix: "x/", Retention: abstractions.Infinite, Timeout: 5 * time.Second, Create: true, Infinite: true,
@@ -158,7 +158,7 @@ func TestBlobOptionsAsJSON(t *testing.T) {
 	}, o)
 	for text, field := range map[string]string{
 		`{"ttl": 3}`: "Options in JSON", `{"retention": 3}`: "Options.Retention", `{"timeout": "x"}`: "Options.Timeout", `[]`: "Options",
-		`{"auth": {"Mode": "x"}}`: "auth.Options.Mode", `{"auth": {"Mod": "x"}}`: "auth.Options",
+		`{"auth": {"mode": "x"}}`: "auth.Options.Mode", `{"auth": {"Mod": "x"}}`: "auth.Options",
 	} {
 		var invalid *abstractions.InvalidError
 		require.ErrorAs(t, json.Unmarshal([]byte(text), &Options{}), &invalid, text)

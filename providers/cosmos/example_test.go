@@ -69,7 +69,7 @@ func ExampleOptions() {
 	err := json.Unmarshal([]byte(`{
 		"endpoint": "https://account.documents.azure.com",
 		"database": "app", "container": "leases",
-		"auth": {"Mode": "ServicePrincipal", "ServicePrincipal": {"ClientSecret": "secret"}},
+		"auth": {"mode": "ServicePrincipal", "service_principal": {"client_secret": "secret"}},
 		"retention": "72h"
 	}`), &options)
 	fmt.Println(options, err)

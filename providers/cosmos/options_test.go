@@ -131,7 +131,7 @@ func TestConnectionStrings(t *testing.T) {
 func TestOptionsAreReadFromJSON(t *testing.T) {
 	var o Options
 	require.NoError(t, json.Unmarshal([]byte(`{
-		"endpoint": "https://h", "database": "db", "container": "c", "auth": {"Mode": "ManagedIdentity", "ManagedIdentity": {"ClientId": "id"}},
+		"endpoint": "https://h", "database": "db", "container": "c", "auth": {"mode": "ManagedIdentity", "managed_identity": {"client_id": "id"}},
 		"retention": "forever", "timeout": "3s", "clock_skew": "1s", "create": true, "throughput": 400
 	}`), &o))
 	require.Equal(t, Options{
@@ -140,7 +140,7 @@ func TestOptionsAreReadFromJSON(t *testing.T) {
 		Retention: abstractions.Infinite, Timeout: 3 * time.Second, ClockSkew: time.Second, Create: true, Throughput: 400,
 	}, o)
 	for _, text := range []string{
-		`{"nothing": 1}`, `{"retention": 3}`, `{"retention": "x"}`, `[]`, `{"auth": {"Mode": "nothing"}}`, `{"auth": {"nothing": 1}}`,
+		`{"nothing": 1}`, `{"retention": 3}`, `{"retention": "x"}`, `[]`, `{"auth": {"mode": "nothing"}}`, `{"auth": {"nothing": 1}}`,
 	} {
 		require.ErrorIs(t, json.Unmarshal([]byte(text), &Options{}), abstractions.ErrInvalid, text)
 	}

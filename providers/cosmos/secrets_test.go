@@ -74,7 +74,7 @@ func TestTrap_T49_KeysAreNotShown(t *testing.T) {
 	}
 	s.Show(json.Unmarshal([]byte(`{"key": "`+secret+`", "nothing": 3}`), &Options{}))
 	s.Show(json.Unmarshal([]byte(`{"key": 3, "connection_string": "`+secret+`"}`), &Options{}))
-	s.Show(json.Unmarshal([]byte(`{"auth": {"Mode": "x", "ServicePrincipal": {"ClientSecret": "`+secret+`"}}}`), &Options{}))
+	s.Show(json.Unmarshal([]byte(`{"auth": {"mode": "x", "service_principal": {"client_secret": "`+secret+`"}}}`), &Options{}))
 	s.Hides(t, secret, inURL)
 }
 

@@ -1,6 +1,6 @@
 //go:build linux || darwin || freebsd
 
-package folderlease
+package filelease
 
 import (
 	"errors"

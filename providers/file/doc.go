@@ -1,7 +1,7 @@
-// Package folderlease keeps leases as files in a folder that the processes of
+// Package filelease keeps leases as files in a folder that the processes of
 // one host share. It needs no server.
 //
-//	provider, err := folderlease.Open(ctx, folderlease.Options{Folder: "/var/lib/myapp/leases", Create: true})
+//	provider, err := filelease.Open(ctx, filelease.Options{Folder: "/var/lib/myapp/leases", Create: true})
 //
 // # What it promises
 //
@@ -55,4 +55,4 @@
 // Some releases delete a few names that have been idle for Options.Retention;
 // [Provider.Sweep] deletes all of them. A call ends with its context even if the disk
 // hangs. Supported systems are Linux, macOS and FreeBSD; elsewhere Open fails.
-package folderlease
+package filelease

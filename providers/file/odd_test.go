@@ -1,4 +1,4 @@
-package folderlease
+package filelease
 
 import (
 	"context"

@@ -44,23 +44,11 @@ func (o Options) complete() (Options, error) {
 	return o, nil
 }
 
-// Open makes a provider. Unlike New it reports options that can't work as
-// errors that match abstractions.ErrInvalid, and like every provider's Open it does
-// nothing if ctx has ended.
-func Open(ctx context.Context, options Options) (*Provider, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	options, err := options.complete()
-	if err != nil {
-		return nil, err
-	}
-	return newProvider(options), nil
-}
-
 // OpenURL makes a provider from a URL: "memory://", or with options as a query,
 // "memory://?retention=10m&history=100". Each call makes one of its own: to
-// share leases, share the provider.
+// share leases, share the provider. Options that can't work are errors that
+// match abstractions.ErrInvalid. Like every provider's OpenURL it does nothing
+// if ctx has ended.
 func OpenURL(ctx context.Context, rawURL string) (*Provider, error) {
 	var options Options
 	u, path, err := providerkit.ReadURL(&options, rawURL, urlSchemes...)
@@ -69,8 +57,13 @@ func OpenURL(ctx context.Context, rawURL string) (*Provider, error) {
 		return nil, err
 	case u.User != "" || u.Host != "" || path != "":
 		return nil, providerkit.BadURL("memory://, with options as a query if need be")
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
 	}
-	return Open(ctx, options)
+	if options, err = options.complete(); err != nil {
+		return nil, err
+	}
+	return newProvider(options), nil
 }
 
 // Opener opens this provider by URLs that begin with memory://: see package open.

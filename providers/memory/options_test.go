@@ -53,14 +53,13 @@ func TestBadOptionsNameTheField(t *testing.T) {
 		require.ErrorIs(t, err, abstractions.ErrInvalid, url)
 		require.ErrorContains(t, err, field, url)
 	}
-	_, err := Open(t.Context(), Options{Retention: -1})
-	require.ErrorIs(t, err, abstractions.ErrInvalid)
-	require.Panics(t, func() { New(Options{Retention: -1}) })
+	_, err := OpenURL(t.Context(), "memory://?retention=-1s")
+	require.PanicsWithValue(t, "memlease: "+err.Error(), func() { New(Options{Retention: -time.Second}) })
 }
 
-func TestOpenObeysItsContext(t *testing.T) {
+func TestOpenURLObeysItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err := Open(ctx, Options{})
+	_, err := OpenURL(ctx, "memory://")
 	require.ErrorIs(t, err, context.Canceled)
 }

@@ -26,7 +26,7 @@ var capabilities = abstractions.Capabilities{
 
 type shell = providerkit.Provider // so that the embedded field is not exported
 
-// Provider keeps leases in memory. Make one with New, Open or OpenURL and
+// Provider keeps leases in memory. Make one with New or OpenURL and
 // share it between the managers that are to exclude each other. It is safe for
 // concurrent use. After Close every method returns abstractions.ErrClosed, for
 // everybody who shares it.
@@ -35,7 +35,9 @@ type Provider struct {
 	memory *memory
 }
 
-// New makes a provider. It panics on options for which Open returns an error.
+// New makes a provider. Nothing is opened, so only the options can be wrong, and
+// New panics with the text of the error that OpenURL returns. Read options that
+// come from outside the program with OpenURL.
 func New(options Options) *Provider {
 	options, err := options.complete()
 	if err != nil {

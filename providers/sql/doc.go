@@ -33,7 +33,7 @@
 // # How it works
 //
 // The table "lease" has one row per name, which is kept after release: [Provider.Statements]
-// shows its columns. Beside it are "lease_history" and "lease_schema", which holds the version of the
+// shows its columns. Beside it are "lease_history" and "lease_version", which holds the version of the
 // tables and the position of the sweep. The name of the table is an option.
 //
 // The first sweep that deletes a name makes the row of the empty name, which is no lease's.
@@ -51,8 +51,7 @@
 //
 // # Setting up
 //
-// [Provider.Migrate] creates the tables, one process at a time, and changes none that
-// exist. It needs permission to create tables; a role without it gets a
-// [SetupError] with the statements to run. A provider refuses tables of another
-// version with leasing.ErrNotSetUp, within 10 seconds. Tables of another application are left unchanged.
+// [Provider.Migrate] creates the tables, or brings those of an earlier release up to date, one process at a time. It needs
+// permission to create tables; a role without it gets a [SetupError] with the statements to run. A provider refuses tables of
+// another version with leasing.ErrNotSetUp, within 10 seconds. Tables of another application are left unchanged.
 package sqllease

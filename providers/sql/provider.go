@@ -80,7 +80,7 @@ func (d *driver) check(ctx context.Context) error {
 	}
 	found, err := d.backend.Version(ctx)
 	if err == nil {
-		err = dialect.CheckVersion(found)
+		err = d.Tables.Check(found)
 	}
 	if err != nil {
 		now = 0

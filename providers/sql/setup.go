@@ -10,7 +10,6 @@ import (
 
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
-	"github.com/distributedleasing/leasing/providers/sql/dialect"
 )
 
 // SetupError is returned by Migrate if the role may not create the tables, and
@@ -34,23 +33,25 @@ func (e *SetupError) Is(target error) bool { return target == abstractions.ErrNo
 
 func (e *SetupError) Unwrap() error { return e.Err }
 
-// Migrate creates the tables. It does nothing if they exist, needs rights to create
-// only if they are missing, and may be called by several processes at a time. It
-// changes no table: tables of another application, and those of older or newer code,
-// are reported as leasing.ErrNotSetUp.
+// Migrate creates the tables, or brings those of an earlier release up to date and keeps their rows. Open processes of the
+// earlier release refuse the tables from then on, within 10 seconds, with leasing.ErrNotSetUp: they extend no lease.
+//
+// It does nothing if the tables are of this release's version, needs rights to create only otherwise, and may be called by
+// several processes at a time. Tables of another application, of a later release, and of before release 0.1.0 are left unchanged.
+// For these the error matches leasing.ErrNotSetUp.
 func (p *Provider) Migrate(ctx context.Context) error {
 	return providerkit.Call(ctx, p.shell, "migrate", "", p.driver.migrate)
 }
 
 func (d *driver) migrate(ctx context.Context) error {
 	found, err := d.backend.Version(ctx)
-	if err == nil && found == 0 {
+	if err == nil && found < d.Tables.Version {
 		err = d.backend.Migrate(ctx)
 		if setup := (*SetupError)(nil); err != nil && d.backend.Verdict(err).Class == providerkit.Denied && !errors.As(err, &setup) {
-			err = &SetupError{Statements: d.Tables.Create, Err: err}
+			err = &SetupError{Statements: d.Tables.Pending(found), Err: err}
 		}
 	} else if err == nil {
-		err = dialect.CheckVersion(found)
+		err = d.Tables.Check(found)
 	}
 	if err == nil {
 		d.checked.Store(time.Now().UnixNano())

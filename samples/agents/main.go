@@ -25,7 +25,7 @@ import (
 	"os"
 	"time"
 
-	"github.com/distributedleasing/leasing/recipes/filelease"
+	"github.com/distributedleasing/leasing/recipes/filelock"
 	"github.com/distributedleasing/leasing/samples/internal/runner"
 )
 
@@ -47,7 +47,7 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(root)) }()
 	if url == "" || url == "sqlite" {
-		folder, err := filelease.StateFolder(root)
+		folder, err := filelock.StateFolder(root)
 		if err != nil {
 			return err
 		}

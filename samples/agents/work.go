@@ -14,7 +14,7 @@ import (
 	"github.com/distributedleasing/leasing/history"
 	sqlitelease "github.com/distributedleasing/leasing/providers/sql/sqlite"
 	"github.com/distributedleasing/leasing/recipes/deadlock"
-	"github.com/distributedleasing/leasing/recipes/filelease"
+	"github.com/distributedleasing/leasing/recipes/filelock"
 	"github.com/distributedleasing/leasing/recipes/multilease"
 	"github.com/distributedleasing/leasing/samples/internal/place"
 	"github.com/distributedleasing/leasing/samples/internal/runner"
@@ -37,7 +37,7 @@ var crossed, dying, dawdled = files[4:], []string{files[0], files[2]}, []string{
 // agent is a worker.
 type agent struct {
 	*runner.Worker
-	tree *filelease.Tree
+	tree *filelock.Tree
 }
 
 // work edits. The worker's argument is where the tree is; its trouble goes by its name.
@@ -47,7 +47,7 @@ func work(ctx context.Context, w *runner.Worker) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, audit.finish(ctx, w.Manager), audit.Close()) }()
-	tree, err := filelease.New(w.Manager, filelease.Options{Root: w.Arg, Name: "tree-" + w.Place.Scope})
+	tree, err := filelock.New(w.Manager, filelock.Options{Root: w.Arg, Name: "tree-" + w.Place.Scope})
 	if err != nil {
 		return err
 	}

@@ -26,19 +26,19 @@ import (
 )
 
 // config is the file: what an application reads at its start. To move to another
-// backend change Provider; the options of the others may stay.
+// backend change "provider"; the options of the others may stay.
 //
-// In Provider, and in the options of that one, ${NAME} stands for the environment
+// In "provider", and in the options of that one, ${NAME} stands for the environment
 // variable NAME, and ${NAME:-text} for text where that is not set, so that a file
 // need not hold secrets.
 type config struct {
-	Provider string                     // one of backends
-	Backends map[string]json.RawMessage // options, by provider
+	Provider string                     `json:"provider"` // one of backends
+	Backends map[string]json.RawMessage `json:"backends"` // options, by provider
 
-	Name     string
-	Owner    string
-	Metadata map[string]string // beside host and pid
-	TTL      duration
+	Name     string            `json:"name"`
+	Owner    string            `json:"owner"`
+	Metadata map[string]string `json:"metadata"` // beside host and pid
+	TTL      duration          `json:"ttl"`
 }
 
 // backends are all there are. This table, and the imports, are all that the
@@ -100,7 +100,7 @@ func (c *config) read(file string, env lookup) error {
 		return err
 	}
 	if backends[c.Provider] == nil || c.Backends[c.Provider] == nil {
-		return fmt.Errorf(`"Provider" is %q: there are %v, and the file has options of %v`,
+		return fmt.Errorf(`"provider" is %q: there are %v, and the file has options of %v`,
 			c.Provider, slices.Sorted(maps.Keys(backends)), slices.Sorted(maps.Keys(c.Backends)))
 	}
 	section, err := expand(string(c.Backends[c.Provider]), env)

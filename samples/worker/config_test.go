@@ -30,8 +30,8 @@ func configure(t *testing.T, text string, env lookup, args ...string) (settings,
 }
 
 func TestFileIsLaidUnderTheCommandLine(t *testing.T) {
-	const text = `{"Provider": "sqlite", "Backends": {"sqlite": {"url": "sqlite://a.db"}, "redis": {"url": "${NONE}"}},
-		"Name": "n", "Owner": "o", "Metadata": {"a": "b"}, "TTL": "5s"}`
+	const text = `{"provider": "sqlite", "backends": {"sqlite": {"url": "sqlite://a.db"}, "redis": {"url": "${NONE}"}},
+		"name": "n", "owner": "o", "metadata": {"a": "b"}, "ttl": "5s"}`
 	s, err := configure(t, text, vars())
 	require.NoError(t, err)
 	require.Equal(t, "n o b", s.Name+" "+s.Owner+" "+s.Metadata["a"])
@@ -67,14 +67,14 @@ func TestReferencesToTheEnvironment(t *testing.T) {
 func TestFilesThatCanNotWorkAreRefusedWithoutTheirSecrets(t *testing.T) {
 	for text, want := range map[string]string{
 		`{`:                     "unexpected EOF",
-		`{}`:                    `"Provider" is ""`,
-		`{"Provider": "etcd"}`:  `"Provider" is "etcd"`,
-		`{"Provider": "redis"}`: `options of []`,
-		`{"TTL": "1"}`:          "missing unit",
+		`{}`:                    `"provider" is ""`,
+		`{"provider": "etcd"}`:  `"provider" is "etcd"`,
+		`{"provider": "redis"}`: `options of []`,
+		`{"ttl": "1"}`:          "missing unit",
 		`{"Pace": 1}`:           `unknown field "Pace"`,
-		`{"Provider": "redis", "Backends": {"redis": {"url": "redis://:geheim@${HOST}"}}}`:         "HOST is not set",
-		`{"Provider": "redis", "Backends": {"redis": {"url": "redis://:geheim@host:port"}}}`:       "Options.URL",
-		`{"Provider": "redis", "Backends": {"redis": {"url": "redis://h", "passwort": "geheim"}}}`: "passwort",
+		`{"provider": "redis", "backends": {"redis": {"url": "redis://:geheim@${HOST}"}}}`:         "HOST is not set",
+		`{"provider": "redis", "backends": {"redis": {"url": "redis://:geheim@host:port"}}}`:       "Options.URL",
+		`{"provider": "redis", "backends": {"redis": {"url": "redis://h", "passwort": "geheim"}}}`: "passwort",
 	} {
 		s, err := configure(t, text, vars())
 		if err == nil {

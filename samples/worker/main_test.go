@@ -26,7 +26,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // An application moves from one backend to another by its configuration alone:
 // these tests run the same program with the same file, and only the variable
-// that stands at "Provider" differs.
+// that stands at "provider" differs.
 
 func TestWorkersOnSQLite(t *testing.T)   { onBackend(t, "sqlite", "") }
 func TestWorkersOnPostgres(t *testing.T) { onBackend(t, "postgres", "LEASING_TEST_POSTGRES") }

@@ -1,9 +1,7 @@
 package sqlsequence
 
 import (
-	"context"
 	"database/sql"
-	"fmt"
 	"testing"
 	"time"
 
@@ -140,33 +138,4 @@ func clockWasAhead(t *testing.T, store sequence.Store[*sql.Tx], step func(time.D
 		t.Log(left, time.Since(began))
 	}
 	require.NoError(t, cleaner.Close(ctx))
-}
-
-// Tables of version 1 are brought up to date, and keep their rows.
-func TestTablesOfVersion1AreUpgraded(t *testing.T) {
-	s, p := newSqlite(t), newPostgres(t)
-	for name, c := range map[string]struct {
-		open func() (*Store[*sql.Tx], error)
-		exec func(string) error
-		in   string
-	}{
-		"sqlite":   {func() (*Store[*sql.Tx], error) { return OpenSQLite(s.open(t), Options{}) }, func(text string) error { _, err := s.db.Exec(text); return err }, ""},
-		"postgres": {func() (*Store[*sql.Tx], error) { return OpenPostgres(p.db, Options{Schema: p.schema}) }, func(text string) error { _, err := p.db.Exec(text); return err }, p.schema + "."},
-	} {
-		opened, err := c.open()
-		store := migrated(t, opened, err)
-		require.NoError(t, store.CreateStream(t.Context(), "s"))
-		e, err := store.Lease(t.Context(), seqstore.LeaseRequest{Stream: "s", Op: "o", Duration: time.Hour})
-		require.NoError(t, err)
-		require.NoError(t, c.exec(fmt.Sprintf("ALTER TABLE %ssequence_entry DROP COLUMN granted_us", c.in)))
-		require.NoError(t, c.exec(fmt.Sprintf("ALTER TABLE %ssequence_stream DROP COLUMN epoch", c.in)))
-		require.NoError(t, c.exec(fmt.Sprintf("UPDATE %ssequence_schema SET version = 1", c.in)))
-		old, err := c.open()
-		require.NoError(t, err)
-		require.ErrorContains(t, old.CreateStream(t.Context(), "s"), "call Migrate", name)
-		upgraded := migrated(t, old, nil)
-		require.NoError(t, upgraded.Migrate(context.Background()))
-		_, err = upgraded.Renew(t.Context(), seqstore.RenewRequest{Stream: "s", Seq: e.Seq, Token: e.Token, Duration: time.Hour})
-		require.NoError(t, err, name)
-	}
 }

@@ -32,7 +32,7 @@
 //	sequence_stream   a row for each stream: its counter, seal, and end of recovery mode
 //	sequence_entry    a row for each number, with times in microseconds since 1970
 //	sequence_manual   the manual queue
-//	sequence_schema   the version of the tables
+//	sequence_version  the version of the tables
 //	sequence_event    the audit, with Options.Audit, which triggers write
 //
 // The partial indexes hold open numbers, gaps, and numbers whose hooks are due. So finding the

@@ -30,7 +30,7 @@ func (e *SetupError) Is(target error) bool { return target == leasing.ErrNotSetU
 func (e *SetupError) Unwrap() error { return e.Err }
 
 // tableNames are those of the tables, after the prefix. The audit has one more.
-var tableNames = []string{"stream", "entry", "manual", "schema"}
+var tableNames = []string{"stream", "entry", "manual", "version"}
 
 const eventTableName = "event"
 
@@ -43,10 +43,10 @@ func (s *Store[Tx]) Statements() []string {
 	return slices.Concat(s.sql.create, s.sql.audit)
 }
 
-// Migrate creates the tables, or brings those of an earlier version up to date: programs of that version then refuse to work
-// when they start. It does nothing if they are there, needs rights to create only if they
-// aren't, and may be called by several processes at a time. Tables of another application, and those
-// made by newer code, are left alone and reported as leasing.ErrNotSetUp.
+// Migrate creates the tables, or brings those of an earlier version up to date in one transaction. Programs of the earlier
+// release then refuse to start, and those that are open go on. It does nothing if the tables are of this release's version, needs
+// rights to create only otherwise, and may be called by several processes at a time. Tables of another application, of a later
+// release, and of before release 0.1.0 are left unchanged. For these the error matches leasing.ErrNotSetUp.
 func (s *Store[Tx]) Migrate(ctx context.Context) error {
 	statements, err := s.missing(ctx, s.on)
 	if err != nil || len(statements) == 0 {
@@ -142,17 +142,16 @@ func (s *Store[Tx]) missing(ctx context.Context, on session) (statements []strin
 		return s.Statements(), nil
 	case len(tableNames):
 	default:
-		return nil, answer(fmt.Errorf("sequence: %w: there are tables %s... that are not all of ours: set another Options.Prefix", leasing.ErrNotSetUp, s.prefix))
+		return nil, answer(fmt.Errorf("sequence: %w: there are tables %s... of another application, or of before release 0.1.0: drop them, or set another Options.Prefix", leasing.ErrNotSetUp, s.prefix))
 	}
 	var version int
 	if err := on.query(ctx, s.sql.version, nil, func(scan scan) error { return scan(&version) }); err != nil {
 		return nil, err
 	}
-	if version == 1 {
-		statements = s.sql.upgrade
-	} else if version != schemaVersion {
-		return nil, answer(fmt.Errorf("sequence: %w: the tables are of version %d, and this code knows version %d: use another release of sequence, or set another Options.Prefix", leasing.ErrNotSetUp, version, schemaVersion))
+	if known := 1 + len(s.sql.steps); version < 1 || version > known {
+		return nil, answer(fmt.Errorf("sequence: %w: the tables are of version %d, and this release knows versions up to %d: use the newer release of sequence, or set another Options.Prefix", leasing.ErrNotSetUp, version, known))
 	}
+	statements = slices.Concat(s.sql.steps[version-1:]...)
 	if s.audit && !there[eventTableName] {
 		return slices.Concat(statements, s.sql.audit), nil
 	}

@@ -33,7 +33,7 @@ func TestTablesThatAreMissingOrForeignAreReported_sqlite(t *testing.T) {
 	require.NoError(t, store.Migrate(t.Context()))
 	require.NoError(t, store.Migrate(t.Context()))
 	require.NoError(t, store.CreateStream(t.Context(), "s"))
-	_, err = s.db.Exec("UPDATE sequence_schema SET version = 99")
+	_, err = s.db.Exec("UPDATE sequence_version SET version = 99")
 	require.NoError(t, err)
 	newer, err := OpenSQLite(s.db, Options{})
 	require.NoError(t, err)

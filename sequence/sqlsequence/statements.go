@@ -9,9 +9,6 @@ import (
 	"github.com/distributedleasing/leasing/sequence/seqstore"
 )
 
-// schemaVersion is the version of the tables that this code reads and writes.
-const schemaVersion = 2
-
 // dialect is where PostgreSQL and SQLite differ. Everything else is said once, for both.
 type dialect struct {
 	now      string // the database's clock in microseconds, read where it stands
@@ -33,7 +30,13 @@ type dialect struct {
 	types    *strings.Replacer // of the words in CREATE TABLE
 	create   []string
 	audit    []string
+	// steps bring tables up to date: the first one those of version 1 to version 2, and so on. Release 0.1.0 has version 1. A step
+	// keeps the tables usable for open programs of the version before. They can't use a column without a default, for example.
+	steps [][]string
 }
+
+// version is that of the tables that this code reads and writes.
+func (d dialect) version() int { return 1 + len(d.steps) }
 
 const (
 	open      = `state IN ('leased', 'recovering')`
@@ -73,7 +76,8 @@ type statements struct {
 	enqueue, manual, resolveManual       string
 	findManual                           string
 	version, tables, events              string
-	create, audit, upgrade               []string
+	create, audit                        []string
+	steps                                [][]string // see dialect
 }
 
 func newStatements(d dialect, schema, prefix string) *statements {
@@ -86,8 +90,8 @@ func newStatements(d dialect, schema, prefix string) *statements {
 	}
 	names := strings.NewReplacer(
 		"{{now}}", d.now, "{{max}}", d.max, "{{min}}", d.min, "{{cap}}", fmt.Sprint(seqstore.MaxRecoveryDuration.Microseconds()), "$", d.param,
-		"{{stream}}", table("stream"), "{{entry}}", table("entry"), "{{manual}}", table("manual"), "{{event}}", table("event"), "{{audit}}", table("audit"), "{{schema}}", table("schema"),
-		"{{namespace}}", `"`+schema+`"`, "{{prefix}}", prefix, "{{version}}", fmt.Sprint(schemaVersion),
+		"{{stream}}", table("stream"), "{{entry}}", table("entry"), "{{manual}}", table("manual"), "{{event}}", table("event"), "{{audit}}", table("audit"), "{{versions}}", table("version"),
+		"{{namespace}}", `"`+schema+`"`, "{{prefix}}", prefix, "{{version}}", fmt.Sprint(d.version()),
 	)
 	fill := func(text string) string {
 		text = strings.NewReplacer("{{columns}}", columns, "{{issued}}", issued, "{{committed}}", committed, "{{open}}", open, "{{claimable}}", claimable, "{{grant}}", grant, "{{holds}}", holds, "{{claims}}", claims).Replace(text)
@@ -202,7 +206,7 @@ ON CONFLICT DO NOTHING RETURNING id`),
 		resolveManual: fill(`UPDATE {{manual}} SET resolved_by = CASE WHEN resolved_us = 0 THEN $2 ELSE resolved_by END,
 	resolved_us = CASE WHEN resolved_us = 0 THEN {{now}} ELSE resolved_us END WHERE id = $1 RETURNING id`),
 		events:  fill(`SELECT at_us, seq, event, who, token FROM {{event}} WHERE stream = $1 AND seq >= $2 AND seq <= $3 ORDER BY seq, id`),
-		version: fill(`SELECT coalesce(max(version), 0) FROM {{schema}}`),
+		version: fill(`SELECT coalesce(max(version), 0) FROM {{versions}}`),
 		tables:  fill(d.tables),
 	}
 	if d.andLease != nil {
@@ -211,8 +215,12 @@ ON CONFLICT DO NOTHING RETURNING id`),
 	for _, text := range d.create {
 		s.create = append(s.create, fill(d.types.Replace(text)))
 	}
-	for _, text := range upgradeTables {
-		s.upgrade = append(s.upgrade, fill(d.types.Replace(text)))
+	for i, step := range d.steps {
+		var filled []string
+		for _, text := range append(slices.Clip(step), fmt.Sprintf("INSERT INTO {{versions}} (version) VALUES (%d)", i+2)) {
+			filled = append(filled, fill(d.types.Replace(text)))
+		}
+		s.steps = append(s.steps, filled)
 	}
 	for _, text := range d.audit {
 		s.audit = append(s.audit, fill(d.types.Replace(text)))
@@ -404,18 +412,11 @@ var createTables = []string{
 	resolved_by TEXT NOT NULL DEFAULT '',
 	UNIQUE (stream, seq, op_id, digest)
 ) STRICT`,
-	`CREATE TABLE {{schema}} (version NUMBER PRIMARY KEY NOT NULL) STRICT`,
+	`CREATE TABLE {{versions}} (version NUMBER PRIMARY KEY NOT NULL) STRICT`,
 	`CREATE UNIQUE INDEX "{{prefix}}entry_op" ON {{entry}} (stream, op_id) WHERE origin_seq IS NULL`,
 	`CREATE UNIQUE INDEX "{{prefix}}entry_origin" ON {{entry}} (stream, origin_seq) WHERE origin_seq IS NOT NULL`,
 	`CREATE INDEX "{{prefix}}entry_open" ON {{entry}} (stream, seq) WHERE ` + open,
 	`CREATE INDEX "{{prefix}}entry_gaps" ON {{entry}} (stream, seq) WHERE state = 'gap'`,
 	`CREATE INDEX "{{prefix}}entry_uncleaned" ON {{entry}} (stream, seq) WHERE uncleaned`,
-	`INSERT INTO {{schema}} (version) VALUES ({{version}})`,
-}
-
-// upgradeTables makes tables of version 1 those of version 2.
-var upgradeTables = []string{
-	`ALTER TABLE {{entry}} ADD COLUMN granted_us NUMBER NOT NULL DEFAULT 0`,
-	`ALTER TABLE {{stream}} ADD COLUMN epoch TEXT NOT NULL DEFAULT ''`,
-	`INSERT INTO {{schema}} (version) VALUES ({{version}})`,
+	`INSERT INTO {{versions}} (version) VALUES ({{version}})`,
 }

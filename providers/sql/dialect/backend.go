@@ -46,7 +46,7 @@ type Backend interface {
 
 	// Version returns the version of the tables, and 0 without tables.
 	Version(ctx context.Context) (int, error)
-	// Migrate makes the tables, under a lock of the database.
+	// Migrate makes the tables, or brings them up to date, under a lock of the database: see Tables.Install.
 	Migrate(ctx context.Context) error
 
 	// Verdict judges an error of the client library.

@@ -2,7 +2,6 @@ package dialect
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
@@ -13,15 +12,14 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
 )
 
-// SchemaVersion is the version of the tables that this code reads and writes.
-// No earlier one was released, so nothing migrates from it.
-const SchemaVersion = 5
+// SchemaVersion is the version of the tables that this release reads and writes. Release 0.1.0 has version 1.
+const SchemaVersion = 1
 
 // Beside the table of leases, "lease", stand these.
 const (
 	HistorySuffix = "_history"
 	WaitersSuffix = "_waiters" // on PostgreSQL
-	SchemaSuffix  = "_schema"  // one row for the version that was installed
+	SchemaSuffix  = "_version" // one row for the version of the tables
 )
 
 // Tables say where the tables are, and what all dialects do with them.
@@ -32,12 +30,15 @@ type Tables struct {
 	Create        []string // the statements that make them
 	// All statements. exists says whether there is a table, version which version ours have; history and newest are a page of a
 	// name's history, from its beginning and from its end.
+	// step_2 brings tables of version 1 to version 2, and so on: see Pending.
 	SQL map[string]string
+	// Version is SchemaVersion unless a test sets another.
+	Version int
 }
 
 // NewTables returns tables with the statements in files: each "*.sql" one folder deep, by its name. Holes are those of the dialect.
 func NewTables(schema, table, quote string, holes map[string]string, files ...fs.FS) Tables {
-	t := Tables{Schema: schema, Table: table, quote: quote, Suffixes: []string{"", HistorySuffix}}
+	t := Tables{Schema: schema, Table: table, quote: quote, Suffixes: []string{"", HistorySuffix}, Version: SchemaVersion}
 	maps.Copy(holes, map[string]string{
 		"table": table, "lease": t.Name(""), "history": t.Name(HistorySuffix), "waiters": t.Name(WaitersSuffix), "schema": t.Name(SchemaSuffix),
 		"version": strconv.Itoa(SchemaVersion),
@@ -75,11 +76,32 @@ func (t *Tables) there(ctx context.Context, on Statements, suffix string) (there
 	return there, err
 }
 
-// Install makes the tables, in a transaction that keeps others from doing so.
-func (t *Tables) Install(ctx context.Context, on Statements, statements []string) error {
+// Pending returns the statements that bring tables of a version up to date. For version 0 these make the tables.
+//
+// A step keeps the rows, and is a file step_N.sql of the dialect. Where each statement is a transaction, as on MariaDB, it may be
+// begun again: its statements have IF NOT EXISTS. An open process of an earlier release may use the tables for 10 seconds more.
+func (t *Tables) Pending(found int) (statements []string) {
+	if found == 0 {
+		return t.Create
+	}
+	for version := found + 1; version <= t.Version; version++ {
+		statements = append(statements, strings.Split(t.SQL["step_"+strconv.Itoa(version)], ";\n")...)
+		statements = append(statements, fmt.Sprintf("UPDATE %s SET version = %d", t.Name(SchemaSuffix), version))
+	}
+	return statements
+}
+
+// Install makes the tables, or brings those of an earlier version up to date, in a transaction or under a lock that keeps other
+// processes from doing the same.
+func (t *Tables) Install(ctx context.Context, on Statements, create []string) error {
 	found, err := t.Installed(ctx, on)
-	if err != nil || found != 0 {
-		return errors.Join(err, CheckVersion(found))
+	switch {
+	case err != nil:
+		return err
+	case found > t.Version:
+		return t.Check(found)
+	case found > 0:
+		return runAll(ctx, on, t.Pending(found))
 	}
 	begun, err := t.there(ctx, on, SchemaSuffix) // where each statement is a transaction
 	if err != nil {
@@ -90,9 +112,13 @@ func (t *Tables) Install(ctx context.Context, on Statements, statements []string
 			return err
 		} else if there && !begun {
 			table := strings.TrimPrefix(t.Schema+"."+t.Table+suffix, ".")
-			return fmt.Errorf("%w: there is a table %s that leasing has not made: set another Schema or Table", abstractions.ErrNotSetUp, table)
+			return fmt.Errorf("%w: there is a table %s of another application, or of before release 0.1.0: drop it, or set another Schema or Table", abstractions.ErrNotSetUp, table)
 		}
 	}
+	return runAll(ctx, on, create)
+}
+
+func runAll(ctx context.Context, on Statements, statements []string) error {
 	for _, statement := range statements {
 		if err := Run(ctx, on, statement); err != nil {
 			return err
@@ -101,17 +127,19 @@ func (t *Tables) Install(ctx context.Context, on Statements, statements []string
 	return nil
 }
 
-// CheckVersion refuses tables of another version than [SchemaVersion]. 0 stands for missing tables.
-func CheckVersion(found int) error {
+// Check refuses tables of another version. 0 stands for missing tables.
+func (t *Tables) Check(found int) error {
 	switch {
 	case found == 0:
 		return &providerkit.AdvisedError{
 			Err: fmt.Errorf("%w: the tables are missing", abstractions.ErrNotSetUp), Advice: "call Migrate, or set Options.Create",
 		}
-	case found < SchemaVersion:
-		return fmt.Errorf("%w: the tables are of the old version %d, which this code, of version %d, can't migrate: drop them, or set another Table", abstractions.ErrNotSetUp, found, SchemaVersion)
-	case found > SchemaVersion:
-		return fmt.Errorf("%w: the tables are of version %d, and this code knows versions up to %d: use a newer release of providers/sql", abstractions.ErrNotSetUp, found, SchemaVersion)
+	case found < t.Version:
+		return &providerkit.AdvisedError{
+			Err: fmt.Errorf("%w: the tables are of version %d, and this release needs version %d", abstractions.ErrNotSetUp, found, t.Version), Advice: "call Migrate, or set Options.Create",
+		}
+	case found > t.Version:
+		return fmt.Errorf("%w: the tables are of version %d, and this release knows versions up to %d: use the newer release of providers/sql", abstractions.ErrNotSetUp, found, t.Version)
 	}
 	return nil
 }

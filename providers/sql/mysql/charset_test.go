@@ -30,7 +30,7 @@ func TestTrap_T126_TheServersCharacterSet_mariadb(t *testing.T) {
 			if set != "" {
 				b.exec(t, "SET GLOBAL init_connect = \"SET "+set+"\"")
 			}
-			b.exec(t, "DROP TABLE IF EXISTS lease, lease_history, lease_schema")
+			b.exec(t, "DROP TABLE IF EXISTS lease, lease_history, lease_version")
 			p := b.open(t, "history=true")
 			held, err := p.Acquire(bounded(t), claimOf("x", time.Minute))
 			require.NoError(t, err)

@@ -73,7 +73,7 @@ func TestRights_mariadb(t *testing.T) {
 	b.exec(t, "CREATE USER "+role+"@localhost IDENTIFIED BY 'geheim'")
 	t.Cleanup(func() { b.exec(t, "DROP USER "+role+"@'127.0.0.1', "+role+"@localhost") })
 	for _, host := range []string{"'127.0.0.1'", "localhost"} {
-		b.exec(t, "GRANT SELECT ON lease_schema TO "+role+"@"+host)
+		b.exec(t, "GRANT SELECT ON lease_version TO "+role+"@"+host)
 		b.exec(t, "GRANT SELECT ON lease TO "+role+"@"+host)
 	}
 	weakURL := strings.Replace(b.url, b.config.User+":"+b.config.Passwd+"@", role+":geheim@", 1)
@@ -94,7 +94,7 @@ func TestRights_mariadb(t *testing.T) {
 	for _, host := range []string{"'127.0.0.1'", "localhost"} { // those of docs/providers/mariadb.md
 		b.exec(t, "GRANT SELECT, INSERT, UPDATE, DELETE ON lease TO "+role+"@"+host)
 		b.exec(t, "GRANT SELECT, INSERT, DELETE ON lease_history TO "+role+"@"+host)
-		b.exec(t, "GRANT SELECT, UPDATE ON lease_schema TO "+role+"@"+host)
+		b.exec(t, "GRANT SELECT, UPDATE ON lease_version TO "+role+"@"+host)
 	}
 	grant, err := weak.Acquire(bounded(t), claimOf("n", time.Minute))
 	require.NoError(t, err)

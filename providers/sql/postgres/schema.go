@@ -44,8 +44,12 @@ func (p *postgres) Migrate(ctx context.Context) error {
 	if encoding != "UTF8" {
 		return fmt.Errorf("%w: the database is encoded in %s; leases need one in UTF8", abstractions.ErrNotSetUp, encoding)
 	}
-	statements := p.Tables.Create
-	if there { // CREATE SCHEMA needs a right, whether or not there is one
+	found, err := p.Tables.Installed(ctx, p.db)
+	if err != nil {
+		return err
+	}
+	statements := p.Tables.Pending(found)
+	if there && found == 0 { // CREATE SCHEMA needs a right, whether or not there is one
 		statements = statements[1:]
 	}
 	err = p.install(ctx, statements)

@@ -39,10 +39,10 @@ func Open(ctx context.Context, rawURL string) (leasing.Provider, error) {
 // Place is one run's. Worker processes get it as JSON in their environment, which
 // other users can't read: a URL may hold a password.
 type Place struct {
-	Leases string // URL of the provider
-	Driver string // of the database: "pgx" or "sqlite3"
-	Data   string // its data source name
-	Scope  string // letters, digits and underscores
+	Leases string `json:"leases"` // URL of the provider
+	Driver string `json:"driver"` // of the database: "pgx" or "sqlite3"
+	Data   string `json:"data"`   // its data source name
+	Scope  string `json:"scope"`  // letters, digits and underscores
 }
 
 // SetUp makes the place of a run of the named sample, and returns what removes

@@ -21,13 +21,13 @@ const workerVariable = "LEASING_SAMPLE_WORKER"
 // Report is what a worker reports. Kinds are the scenario's own, but for these.
 // Text is printed.
 type Report struct {
-	Worker string
-	Kind   string
-	At     time.Time     // by the host's clock, which all workers share
-	Token  int64         `json:",omitempty"`
-	Number int64         `json:",omitempty"`
-	Trust  time.Duration `json:",omitempty"` // how long the lease can still be trusted
-	Text   string        `json:",omitempty"`
+	Worker string        `json:"worker"`
+	Kind   string        `json:"kind"`
+	At     time.Time     `json:"at"` // by the host's clock, which all workers share
+	Token  int64         `json:"token,omitempty"`
+	Number int64         `json:"number,omitempty"`
+	Trust  time.Duration `json:"trust_ns,omitempty"` // how long the lease can still be trusted
+	Text   string        `json:"text,omitempty"`
 }
 
 const (
@@ -40,10 +40,10 @@ const (
 // Worker is this process, in a worker. Its methods may be called from several
 // goroutines.
 type Worker struct {
-	Name     string
-	Arg      string
-	Scenario string
-	Place    place.Place
+	Name     string           `json:"name"`
+	Arg      string           `json:"arg"`
+	Scenario string           `json:"scenario"`
+	Place    place.Place      `json:"place"`
 	Data     *place.Data      `json:"-"`
 	Manager  *leasing.Manager `json:"-"`
 

@@ -28,7 +28,7 @@ func (s *Runner) Start(ctx context.Context, name, arg string) error {
 	if err != nil {
 		return err
 	}
-	config, err := json.Marshal(map[string]any{"Name": name, "Arg": arg, "Scenario": s.scenario, "Place": s.Place})
+	config, err := json.Marshal(map[string]any{"name": name, "arg": arg, "scenario": s.scenario, "place": s.Place})
 	if err != nil {
 		return err
 	}

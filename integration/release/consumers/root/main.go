@@ -13,11 +13,7 @@ import (
 
 func main() {
 	ctx := context.Background()
-	provider, err := memlease.Open(ctx, memlease.Options{})
-	if err != nil {
-		log.Fatal(err)
-	}
-	manager, err := leasing.NewManager(provider, leasing.Options{})
+	manager, err := leasing.NewManager(memlease.New(memlease.Options{}), leasing.Options{})
 	if err != nil {
 		log.Fatal(err)
 	}

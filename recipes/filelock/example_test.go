@@ -1,4 +1,4 @@
-package filelease_test
+package filelock_test
 
 import (
 	"context"
@@ -7,7 +7,7 @@ import (
 
 	"github.com/distributedleasing/leasing"
 	memlease "github.com/distributedleasing/leasing/providers/memory"
-	"github.com/distributedleasing/leasing/recipes/filelease"
+	"github.com/distributedleasing/leasing/recipes/filelock"
 	"github.com/distributedleasing/leasing/recipes/multilease"
 )
 
@@ -25,7 +25,7 @@ func ExampleTree_Do() {
 	ctx := context.Background()
 	defer func() { _ = manager.Close(ctx) }()
 
-	tree, err := filelease.New(manager, filelease.Options{Root: root, Name: "app"})
+	tree, err := filelock.New(manager, filelock.Options{Root: root, Name: "app"})
 	if err != nil {
 		panic(err)
 	}

@@ -1,4 +1,4 @@
-package filelease
+package filelock
 
 import (
 	"errors"
@@ -14,7 +14,7 @@ import (
 // StateFolder creates the folder of a tree's state, and returns its path. A database in it
 // can hold the leases of all processes of this machine that share the tree:
 //
-//	folder, err := filelease.StateFolder(root)
+//	folder, err := filelock.StateFolder(root)
 //	provider, err := sqlitelease.Open(ctx, sqlitelease.Options{URL: "sqlite://" + folder + "/leases.db", Create: true})
 //
 // In a git checkout the folder is in the repository's own folder (.git/leasing/main, or

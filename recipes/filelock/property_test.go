@@ -1,4 +1,4 @@
-package filelease
+package filelock
 
 import (
 	"context"

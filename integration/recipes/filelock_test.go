@@ -12,20 +12,20 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/distributedleasing/leasing"
-	"github.com/distributedleasing/leasing/recipes/filelease"
+	"github.com/distributedleasing/leasing/recipes/filelock"
 )
 
 // inTree runs a test on each backend, with a tree of these files, and what makes agents that
 // work in it.
-func inTree(t *testing.T, files []string, test func(t *testing.T, root string, agent func(t *testing.T, root string) *filelease.Tree)) {
+func inTree(t *testing.T, files []string, test func(t *testing.T, root string, agent func(t *testing.T, root string) *filelock.Tree)) {
 	onEach(t, backends, func(t *testing.T, at, root string) {
 		for _, file := range files {
 			require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(root, file)), 0o755))
 			require.NoError(t, os.WriteFile(filepath.Join(root, file), nil, 0o644))
 		}
-		test(t, root, func(t *testing.T, root string) *filelease.Tree {
+		test(t, root, func(t *testing.T, root string) *filelock.Tree {
 			m := manager(t, provider(t, at), leasing.Options{TTL: 5 * time.Second})
-			tree, err := filelease.New(m, filelease.Options{Root: root, Name: "app"})
+			tree, err := filelock.New(m, filelock.Options{Root: root, Name: "app"})
 			require.NoError(t, err)
 			return tree
 		})
@@ -35,7 +35,7 @@ func inTree(t *testing.T, files []string, test func(t *testing.T, root string, a
 // Agents that spell one file in their own ways, and some its folder, never hold it at
 // once.
 func TestSpellingsOfOneFileExcludeEachOther(t *testing.T) {
-	inTree(t, []string{"src/a.go", "docs/x"}, func(t *testing.T, root string, agent func(t *testing.T, root string) *filelease.Tree) {
+	inTree(t, []string{"src/a.go", "docs/x"}, func(t *testing.T, root string, agent func(t *testing.T, root string) *filelock.Tree) {
 		require.NoError(t, os.Symlink("src", filepath.Join(root, "link")))
 		require.NoError(t, os.Symlink("../src/a.go", filepath.Join(root, "docs/a")))
 		way := filepath.Join(t.TempDir(), "way")
@@ -75,7 +75,7 @@ func TestSpellingsOfOneFileExcludeEachOther(t *testing.T) {
 
 // A file is not passed over for good where several take turns with its folder.
 func TestAFileGetsItsTurnAmongThoseWhoShareItsFolder(t *testing.T) {
-	inTree(t, []string{"src/a"}, func(t *testing.T, root string, agent func(t *testing.T, root string) *filelease.Tree) {
+	inTree(t, []string{"src/a"}, func(t *testing.T, root string, agent func(t *testing.T, root string) *filelock.Tree) {
 		ctx, cancel := context.WithCancel(t.Context())
 		var rounds atomic.Int64
 		var all sync.WaitGroup

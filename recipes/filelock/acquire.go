@@ -1,4 +1,4 @@
-package filelease
+package filelock
 
 import (
 	"context"
@@ -25,7 +25,7 @@ const cleanUpBound = 5 * time.Second
 // All waits of one that holds leases go up in the order of names: for the next target,
 // or for what is below a folder, whose names are greater than the folder's. A folder
 // above is smaller, so what is held is given up before it is waited for. So
-// filelease's own waits make no circle.
+// filelock's own waits make no circle.
 type attempt struct {
 	*Tree
 	once    bool

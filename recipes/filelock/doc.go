@@ -1,7 +1,7 @@
-// Package filelease leases files and folders, so that processes, on one machine
+// Package filelock leases files and folders, so that processes, on one machine
 // or several, do not edit the same files at the same time.
 //
-//	tree, err := filelease.New(manager, filelease.Options{Root: "/src/app", Name: "app"})
+//	tree, err := filelock.New(manager, filelock.Options{Root: "/src/app", Name: "app"})
 //	...
 //	set, err := tree.Acquire(ctx, []string{"go.mod", "internal/store/"})
 //	if err != nil {
@@ -73,4 +73,4 @@
 // the backend's limit (Capabilities), often 512 bytes; a longer path is refused. No file
 // is read or written. With Options.HardLinks Acquire looks at each file below a folder,
 // twice, and at each file below the root if one of the files has several names.
-package filelease
+package filelock
