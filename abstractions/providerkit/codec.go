@@ -10,11 +10,11 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-// format is a version of stored records, with the way from each earlier one. A reader refuses a version that it does not know.
+// format is a version of stored records, with the steps from each earlier version. A reader refuses a version that it does not know.
 type format struct {
 	version int // of the records that are written
 	// steps bring the fields of a record up to date: the first those of version 1 to version 2, and so on. They change the
-	// record in memory. The next write of a verb stores it, on condition that the old one is still there.
+	// record in memory. The next write of a verb replaces the old record, if that is unchanged.
 	steps []func(fields map[string]json.RawMessage) error
 }
 
@@ -50,8 +50,8 @@ func (f *format) encode(r *Record, d deadline) ([]byte, error) {
 	return json.Marshal(stored{f.version, *r, micros(r.TTL), unixMicro(r.AcquiredAt), unixMicro(r.IdleSince), d})
 }
 
-// decode reads records that encode wrote, in this version or an earlier one. It refuses a record of another name, and one that
-// this code does not understand.
+// decode reads records that encode wrote, in this version or an earlier version. It refuses a record of another name, and a record
+// that this code does not understand.
 func (f *format) decode(data []byte, name string) (Record, deadline, error) {
 	var s stored
 	err := json.Unmarshal(data, &s)

@@ -38,15 +38,14 @@ var later = &format{version: 3, steps: []func(map[string]json.RawMessage) error{
 	},
 }}
 
-// releases are two processes on one store: of the present release, and of a later one.
+// releases are two processes on one store: of the present release, and of a later release.
 func releases() (earlier, newer *Records, store *shelf) {
 	earlier, store = shelved(time.Second)
-	of := *earlier
-	of.Expiry, of.format = &Expiry{Resolution: time.Second, Skew: 2 * time.Second}, later
-	return earlier, &of, store
+	newer = &Records{Store: store, Key: earlier.Key, Expiry: &Expiry{Resolution: time.Second, Skew: 2 * time.Second}, format: later}
+	return earlier, newer, store
 }
 
-// refusals is what each verb that writes, and Inspect, answer of the lease "mine" of name n.
+// refusals returns the errors of each verb that writes, and of Inspect, for the lease "mine" of name n.
 func refusals(t *testing.T, s *Records, grant abstractions.Grant) map[string]error {
 	ctx, all := t.Context(), map[string]error{}
 	for _, state := range []any{nil, grant.State} {
@@ -102,7 +101,7 @@ func TestTrap_T253_ARecordIsBroughtUpToDate(t *testing.T) {
 	})
 }
 
-// The write of a later release is conditional on the old bytes: it starts again if an earlier release has written meanwhile.
+// The write of a later release is conditional on the old bytes: it starts again after a write of an earlier release.
 func TestTrap_T253_AnUpdateReplacesNothingUnseen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		earlier, newer, store := releases()

@@ -115,7 +115,7 @@ func TestTrap_T123_OneFunctionStartsGoroutines(t *testing.T) {
 func forTests(path string) bool {
 	parts := strings.Split(filepath.ToSlash(path), "/")
 	return path == "goroutines.go" || slices.ContainsFunc(parts, func(part string) bool {
-		return slices.Contains([]string{"authtest", "cosmostest", "redistest"}, part)
+		return slices.Contains([]string{"authtest", "cosmostest", "dialecttest", "redistest"}, part)
 	})
 }
 

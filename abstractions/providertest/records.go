@@ -165,7 +165,7 @@ func (s shelf) put(old providerkit.Item, holder *claim, data []byte) error {
 	return s.e.call(func(ctx context.Context) error { return second(s.Store.Put(ctx, old, &record, data)) })
 }
 
-// keeps says that each verb refuses what is stored for a name, and that it is stored as it was.
+// keeps says that each verb refuses the content stored for a name, and leaves it unchanged.
 func (s shelf) keeps(holder *claim, what string) {
 	e, p, name := s.e, holder.p, holder.req.Name
 	before := s.content(name)
@@ -194,7 +194,7 @@ func (s shelf) keeps(holder *claim, what string) {
 	e.Equal(before, s.content(name), what)
 }
 
-// content is what is stored for a name, or why the store refuses to read it.
+// content returns the content stored for a name, or the store's refusal.
 func (s shelf) content(name string) string {
 	var item providerkit.Item
 	err := s.e.call(func(ctx context.Context) (err error) {

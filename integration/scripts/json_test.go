@@ -57,7 +57,7 @@ func TestTrap_T252_JSONIsSnakeCase(t *testing.T) {
 
 var snakeCase = regexp.MustCompile(`^[a-z][a-z0-9]*(_[a-z0-9]+)*$`)
 
-// casing returns what is wrong with the JSON of a struct, and whether it has any.
+// casing returns the faults in the JSON of a struct, and whether the struct has JSON names.
 func casing(s *ast.StructType) (problems []string, hasJSON bool) {
 	var without []string
 	for _, field := range s.Fields.List {

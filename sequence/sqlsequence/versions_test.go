@@ -18,7 +18,7 @@ import (
 	"github.com/distributedleasing/leasing/sequence/seqstore"
 )
 
-// place is a database, and how a release opens it. in is the schema of the tables, with a dot.
+// place is a database, with a function that opens the store of a release. in is the schema of the tables, with a dot.
 type place struct {
 	db   *sql.DB
 	in   string
@@ -52,7 +52,7 @@ var (
 	toVersion3 = []string{`ALTER TABLE {{entry}} RENAME COLUMN note TO remark`}
 )
 
-// Migrate brings the tables of an earlier release up to date, and their rows with them. An open program of that release goes on,
+// Migrate brings the tables of an earlier release up to date, with their rows. An open program of that release goes on,
 // and one that starts is refused and changes nothing.
 func TestTrap_T255_TablesAreBroughtUpToDate(t *testing.T) {
 	for name, at := range places(t) {
@@ -115,7 +115,7 @@ func TestNewTablesAreOfTheLatestVersion(t *testing.T) {
 	}
 }
 
-// A step that fails leaves the tables as they were.
+// A step that fails changes no table.
 func TestTrap_T255_AStepThatFailsChangesNothing(t *testing.T) {
 	for name, at := range places(t) {
 		earlier := at.open(t)
@@ -127,7 +127,7 @@ func TestTrap_T255_AStepThatFailsChangesNothing(t *testing.T) {
 	}
 }
 
-// Tables of before release 0.1.0 say their version in another table. They are refused, and stay as they are.
+// Tables of before release 0.1.0 say their version in another table. They are refused and left unchanged.
 func TestTablesOfBeforeTheFirstReleaseAreRefused(t *testing.T) {
 	for name, at := range places(t) {
 		require.NoError(t, at.open(t).Migrate(t.Context()), name)
