@@ -37,7 +37,7 @@ var verdicts = numbered(map[sqlkit.Verdict][]int{
 		1044, 1045, 1130, 1142, 1143, 1227, 1698, 1370, 1820, 1862, 4151, 3118, 3955, 1251, 1275, 1524, 3159, authError,
 	},
 	// No such database or table; another application's table: other columns, keys and lengths, or a view; a binary log of statements.
-	sqlkit.Is(providerkit.NotSetUp): {1046, 1049, 1050, 1054, 1062, 1136, 1146, 1286, 1288, 1364, 1406, 1471, 1665},
+	sqlkit.Is(providerkit.NotSetUp): {1046, 1049, 1050, 1054, 1062, 1136, 1146, 1176, 1286, 1288, 1364, 1406, 1471, 1665},
 	sqlkit.Is(providerkit.Invalid):  {1366}, // a text that the column does not take
 })
 

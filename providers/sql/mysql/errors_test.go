@@ -13,7 +13,7 @@ func TestTrap_T156_WhatMySQLsNumbersDecide(t *testing.T) {
 	for class, numbers := range map[providerkit.Class][]int{
 		providerkit.Denied:   {1045, 1820, 1862, 4151, 3118, 3159, 3955, 1251, 2061, 1275, 1524},
 		providerkit.Refused:  {1205, 1213, 1040, 1792, 1836, 3032, 1047, 4031},
-		providerkit.NotSetUp: {1146, 1286, 1288, 1290, 1471},
+		providerkit.NotSetUp: {1146, 1176, 1286, 1288, 1290, 1471},
 		providerkit.Unknown:  {1053, 1927, 1180, 1317, 4711},
 	} {
 		for _, number := range numbers {

@@ -24,8 +24,7 @@ func TestMain(m *testing.M) { dialecttest.Main(m, shared, nil) }
 var shared = dialecttest.Database{
 	URL: func(t testing.TB) string { return newBed(t, mariadbURL(t)).url }, Open: OpenURL,
 	Except: map[string]string{
-		"TheDeadAreNotListed":                               "all waiters poll, and so a process that has died is not seen",
-		"Trap_T87_TablesThatChangedAreNotSetUp/without_key": "no statement fails without the key",
+		"TheDeadAreNotListed": "all waiters poll, and so a process that has died is not seen",
 	},
 }
 
