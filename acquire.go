@@ -98,6 +98,9 @@ func (m *manager) once(ctx context.Context, l *lease) error {
 			m.abandon(l, nil)
 		}
 	}()
+	if err := m.awaitCleanUps(ctx, l.name); err != nil {
+		return err
+	}
 	if err := m.ask(ctx, l); err != nil {
 		return m.ownHolder(err)
 	}

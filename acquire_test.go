@@ -385,3 +385,36 @@ func TestWithSetsTheOptionsOfAcquires(t *testing.T) {
 		require.NoError(t, l.Release(t.Context()))
 	})
 }
+
+// A TryAcquire whose reply was lost has left a claim, which is being released. The next TryAcquire is not refused by that claim.
+func TestTrap_T261_ARetryOfTryAcquireIsNotInItsOwnWay(t *testing.T) {
+	virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
+		p.Use(leasingtest.LoseReply(leasingtest.Acquire, 1, leasing.ErrUnavailable))
+		p.Use(leasingtest.DelayReply(leasingtest.Release, 1, 5*time.Millisecond))
+		p.Use(leasingtest.Delay(leasingtest.Release, 1, 5*time.Millisecond))
+		_, err := m.TryAcquire(t.Context(), name)
+		require.ErrorIs(t, err, leasing.ErrUnavailable)
+		l, err := m.TryAcquire(t.Context(), name)
+		require.NoError(t, err)
+		require.NoError(t, l.Release(t.Context()))
+
+		p.Clear()
+		p.Use(leasingtest.LoseReply(leasingtest.Acquire, 1, leasing.ErrUnavailable))
+		p.Use(leasingtest.Fail(leasingtest.Release, leasingtest.Always, leasing.ErrUnavailable))
+		_, err = m.TryAcquire(t.Context(), name)
+		require.ErrorIs(t, err, leasing.ErrUnavailable)
+		_, err = m.TryAcquire(t.Context(), name)
+		var held *leasing.HeldError
+		require.ErrorAs(t, err, &held)
+		require.True(t, held.ByThisManager, "the claim that is cleaned up")
+		ended, cancel := context.WithCancelCause(t.Context())
+		p.Use(leasingtest.Hang(leasingtest.Release, leasingtest.Always))
+		p.Use(leasingtest.LoseReply(leasingtest.Acquire, 1, leasing.ErrUnavailable))
+		_, err = m.TryAcquire(t.Context(), "another")
+		require.ErrorIs(t, err, leasing.ErrUnavailable)
+		cancel(errNetwork)
+		_, err = m.TryAcquire(ended, "another")
+		require.ErrorIs(t, err, errNetwork)
+		p.Clear()
+	})
+}

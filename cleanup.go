@@ -1,6 +1,7 @@
 package leasing
 
 import (
+	"context"
 	"log/slog"
 	"sync"
 	"time"
@@ -21,8 +22,9 @@ type cleanup struct {
 	until instant
 
 	m *manager
-	// settled is called once, when the first try is over.
+	// settled is called once, when the first try is over. first is closed after that call.
 	settled  func()
+	first    chan struct{}
 	tries    int
 	answered bool // at least once
 
@@ -39,7 +41,7 @@ func (m *manager) cleanUp(c *cleanup, settled func()) bool {
 	if c == nil {
 		return true
 	}
-	c.m, c.settled = m, settled
+	c.m, c.settled, c.first = m, settled, make(chan struct{})
 	m.mu.Lock()
 	if m.running.Err() != nil {
 		m.mu.Unlock()
@@ -131,10 +133,42 @@ func (c *cleanup) pause(answered bool, left time.Duration) time.Duration {
 }
 
 func (c *cleanup) settle() {
+	if c.tries > 0 {
+		return
+	}
 	if c.settled != nil {
 		c.settled()
 		c.settled = nil
 	}
+	close(c.first)
+}
+
+// awaitCleanUps waits for the first tries of the clean-ups of a name that have begun: a claim of this manager's own must
+// not refuse the next request.
+func (m *manager) awaitCleanUps(ctx context.Context, name string) error {
+	if m.unanswered.Load() == 0 {
+		return nil
+	}
+	for _, c := range m.cleanUpsOf(name) {
+		select {
+		case <-c.first:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-m.accepting.Done():
+			return ErrClosed
+		}
+	}
+	return nil
+}
+
+// cleanUpsOf returns the clean-ups of a name that have begun.
+func (m *manager) cleanUpsOf(name string) (begun []*cleanup) {
+	for _, item := range m.schedule.all(nil) {
+		if c, ok := item.(*cleanup); ok && c.req.Name == name && c.from == (instant{}) {
+			begun = append(begun, c)
+		}
+	}
+	return begun
 }
 
 // finish ends the clean-up, whose last try has returned err.

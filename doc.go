@@ -138,6 +138,11 @@
 // logged as warnings; a repeated failure is logged once at first, and then with a
 // count. Manager.Subscribe delivers events; [HealthHandler] serves a health report.
 //
+// # Testing
+//
+// Package abstractions/leasingtest has a fake manager for unit tests, and real managers over a provider that a test
+// scripts. Package chaos wraps any provider and injects faults.
+//
 // # Writing a provider
 //
 // Package abstractions is the contract, and package abstractions/providertest

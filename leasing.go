@@ -35,14 +35,31 @@ func NewManager(provider Provider, options Options) (*Manager, error) {
 //
 //	func (l logged) TryAcquire(ctx context.Context, name string, options leasing.AcquireOptions) (abstractions.Lease, error) {
 //		lease, err := l.Manager.TryAcquire(ctx, name, options)
-//		log.Println("tried", name, err)
-//		return lease, err
+//		if err != nil {
+//			return nil, err
+//		}
+//		return loggedLease{lease}, nil
+//	}
+//
+//	type loggedLease struct{ abstractions.Lease }
+//
+//	func (l loggedLease) Release(ctx context.Context) error {
+//		log.Println("release", l.Name())
+//		return l.Lease.Release(ctx)
 //	}
 //
 //	manager = leasing.ManagerOf(logged{manager.Interface()})
-func ManagerOf(implementation abstractions.Manager) *Manager { return &Manager{implementation} }
+//
+// ManagerOf panics if implementation is nil.
+func ManagerOf(implementation abstractions.Manager) *Manager {
+	if implementation == nil {
+		panic("leasing: ManagerOf(nil)")
+	}
+	return &Manager{implementation}
+}
 
-// Interface returns the implementation behind m, for a wrapper: see ManagerOf.
+// Interface returns the implementation behind m, for a wrapper: see ManagerOf. It keeps the options of m's With as
+// defaults. A wrapper is passed the options of a With of its own only.
 func (m *Manager) Interface() abstractions.Manager { return m.impl }
 
 // With returns a manager whose Acquire, TryAcquire, Do and TryDo use these options. Fields that are zero stay as they are in m. The manager that With returns is m in every
@@ -89,7 +106,10 @@ func (m *Manager) Acquire(ctx context.Context, name string) (*Lease, error) {
 	return handOut(m.impl.Acquire(ctx, name, AcquireOptions{}))
 }
 
-// TryAcquire asks once and does not wait. The error matches ErrHeld if the name is not free.
+// TryAcquire asks once and does not wait. The error matches ErrHeld if the name is not free. If it matches ErrUnavailable
+// the name may have been acquired nevertheless: the manager then releases it in the background. The next TryAcquire of the
+// name first waits for the answer to that release, for at most Tuning.RequestTimeout.
+//
 // TryAcquire does not queue behind this manager's waiters, and may overtake
 // these. A backend that keeps a queue of waiters may refuse the request in favour of
 // the head of that queue.
@@ -149,8 +169,9 @@ func (m *Manager) History(ctx context.Context, name string, options HistoryOptio
 	return m.impl.History(ctx, name, options)
 }
 
-// Break ends the lease of a name, whichever process holds it: see BreakOptions. Set Immediate
-// only if you know that the holder is dead.
+// Break ends the lease of a name, whichever process holds it. The backend refuses further renewals, and the name is free
+// when the lease has run out. With BreakOptions.Immediate the name is free at once: set that option only if you know that
+// the holder is dead.
 func (m *Manager) Break(ctx context.Context, name string, options BreakOptions) (BreakResult, error) {
 	return m.impl.Break(ctx, name, options)
 }
@@ -197,8 +218,13 @@ func (m *Manager) Close(ctx context.Context) error { return m.impl.Close(ctx) }
 // its manager is closed, and the manager logs a warning.
 type Lease struct{ impl abstractions.Lease }
 
-// LeaseOf returns a Lease whose methods are those of implementation.
+// LeaseOf returns a Lease whose methods are those of implementation. A Manager calls it on the leases of its
+// implementation; other programs need it for functions that take a *Lease. LeaseOf panics if implementation is nil. A
+// *Lease implements abstractions.Lease itself.
 func LeaseOf(implementation abstractions.Lease) *Lease {
+	if implementation == nil {
+		panic("leasing: LeaseOf(nil)")
+	}
 	if l, ok := implementation.(*Lease); ok {
 		return l
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -315,7 +316,8 @@ func (m *manager) has(name string, is func(*lease) bool) bool {
 
 // holds reports whether the manager looks after the claim that a record shows. Caller holds mu.
 func (m *manager) holds(r *Record) bool {
-	return m.has(r.Name, func(l *lease) bool { return FingerprintOf(l.id) == r.Fingerprint })
+	return m.has(r.Name, func(l *lease) bool { return FingerprintOf(l.id) == r.Fingerprint }) ||
+		slices.ContainsFunc(m.cleanUpsOf(r.Name), func(c *cleanup) bool { return FingerprintOf(c.req.ID) == r.Fingerprint })
 }
 
 // granted ends each lease of the name whose token is lower than one that the backend has granted: its

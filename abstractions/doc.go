@@ -11,7 +11,6 @@
 // Optional abilities ([BatchRenewer], [Waiter], [WaiterLister], [Lister],
 // [Pinger], [HistoryReader]) are interfaces of one method. Ask for them with [As].
 //
-// [Manager] and [Lease] are the interfaces that applications use. They are
-// defined here, beside the requests that they send, and only package leasing
-// can implement them, so that they can grow.
+// [Manager] and [Lease] are the interfaces behind leasing.Manager and leasing.Lease. An
+// application implements them for a wrapper or a fake, by embedding: see leasing.ManagerOf.
 package abstractions

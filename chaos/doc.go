@@ -9,7 +9,7 @@
 // A [Plan] is written in Go or JSON. The ready-made ones are [FlakyNetwork], [SlowBackend],
 // [LostReplies], [Partition], [StealLease], [ThrottledAccount], [TotalOutage] and
 // [GrayFailure]. Over the memory provider, in a testing/synctest bubble, an hour of faults
-// takes a moment: make provider and wrapper inside the bubble. TestMyWorkerSurvives, among
+// takes a moment: make provider and wrapper inside the bubble. TestMyWorkerSurvives in example_test.go, among
 // this package's examples, is a test to copy.
 //
 // # What the faults mean

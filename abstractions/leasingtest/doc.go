@@ -1,16 +1,20 @@
-// Package leasingtest helps to test code that holds leases. It makes real
-// managers over an in-process provider whose answers the test scripts, and it
-// makes a lease end on command.
+// Package leasingtest helps to test code that holds leases. It has two kinds of managers.
+//
+// A [Fake] is for unit tests: it has no clock and no renewals, and the test takes and ends leases by name, also inside of Do
+// where the test has no lease.
 //
 //	func TestStopsWhenTheLeaseIsLost(t *testing.T) {
-//		manager, provider := leasingtest.NewManager(t, leasing.Options{})
-//		lease, err := manager.Acquire(t.Context(), "jobs/report", nil)
+//		fake := leasingtest.NewFake("worker-1")
+//		go work(t.Context(), fake.Manager()) // acquires "jobs/report"
 //		...
-//		leasingtest.Lose(t, provider, lease, leasing.LostTaken)
-//		<-lease.Done() // and now: does the work stop?
+//		fake.Lose("jobs/report", leasing.LostTaken) // and now: does the work stop?
 //	}
 //
-// Renewal, waiting, events and shutdown are the library's own code and behave as
-// in production. Inside a testing/synctest bubble all of it runs in virtual time:
-// a lease of an hour expires at once.
+// [NewManager] makes a real manager over a provider in memory, whose answers the test scripts: requests fail, hang, or
+// take effect without a reply. Renewal, waiting, events and shutdown are the library's own code and behave as
+// in production. Inside a testing/synctest bubble all of it runs in virtual time: a lease of an hour expires at once.
+//
+//	manager, provider := leasingtest.NewManager(t, leasing.Options{})
+//	provider.Use(leasingtest.LoseReply(leasingtest.Acquire, 1, leasing.ErrUnavailable))
+//	lease, err := manager.Acquire(t.Context(), "jobs/report")
 package leasingtest

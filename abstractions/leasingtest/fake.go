@@ -65,8 +65,16 @@ func (f *Fake) Take(name, owner string) {
 	f.hold(context.Background(), name, owner, leasing.AcquireOptions{})
 }
 
-// Free ends the lease of the other process that has name.
-func (f *Fake) Free(name string) { f.finish(name, leasing.ErrReleased) }
+// Free ends the lease that Take has made. It panics if the code under test has the name.
+func (f *Fake) Free(name string) {
+	f.mu.Lock()
+	l := f.held[name]
+	f.mu.Unlock()
+	if l != nil && l.owner == f.owner {
+		panic("leasingtest: " + name + " is held by the code under test: see Lose")
+	}
+	f.finish(name, leasing.ErrReleased)
+}
 
 // Lose takes the lease of name away from the code under test: its context ends, with a
 // *leasing.LostError as its cause, and the name is free. It does nothing if the name is free.

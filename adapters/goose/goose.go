@@ -1,7 +1,7 @@
 // Package gooselease runs the migrations of github.com/pressly/goose/v3 under a
 // lease, so that of many processes that start together only one migrates.
 //
-//	locker := gooselease.New(manager, "orders/migrate", nil)
+//	locker := gooselease.New(manager, "orders/migrate")
 //	ctx, stop := locker.Context(ctx)
 //	defer stop()
 //	provider, err := goose.NewProvider(goose.DialectPostgres, db, files, goose.WithLocker(locker))

@@ -1,6 +1,6 @@
 // Package multilease acquires several leases together: all of them or none.
 //
-//	err := multilease.Do(ctx, manager, []string{"account/7", "account/9"}, nil,
+//	err := multilease.Do(ctx, manager, []string{"account/7", "account/9"},
 //		func(ctx context.Context, set *multilease.Set) error {
 //			return transfer(ctx, set.Lease("account/7").Token(), set.Lease("account/9").Token())
 //		})
