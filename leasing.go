@@ -169,7 +169,7 @@ func (m *Manager) History(ctx context.Context, name string, options HistoryOptio
 	return m.impl.History(ctx, name, options)
 }
 
-// Break ends the lease of a name, whichever process holds it. The backend refuses further renewals, and the name is free
+// Break ends the lease of a name, whichever process is the holder. The backend refuses further renewals, and the name is free
 // when the lease has run out. With BreakOptions.Immediate the name is free at once: set that option only if you know that
 // the holder is dead.
 func (m *Manager) Break(ctx context.Context, name string, options BreakOptions) (BreakResult, error) {
