@@ -96,10 +96,12 @@ func (o Options) goTest() string {
 	torture.TestVirtual(t, backend, torture.Options{
 		Plan: plan,
 %s		Manager: leasing.Options{
-%s		},
+%s			Tuning: leasing.Tuning{
+%s			},
+		},
 	})
 }
-`, "`"+string(plan)+"`", fields("\t\t", o), fields("\t\t\t", o.Manager))
+`, "`"+string(plan)+"`", fields("\t\t", o), fields("\t\t\t", o.Manager), fields("\t\t\t\t", o.Manager.Tuning))
 }
 
 // fields are the numbers and flags that are set, a line for each.

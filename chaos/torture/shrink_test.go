@@ -44,7 +44,7 @@ func TestShrinkLeavesWhatIsNeeded(t *testing.T) {
 	require.True(t, least.Repeatable)
 	for _, want := range []string{
 		"func TestAgain(t *testing.T) {", `"kind":"reply_lost"`, `"kind":"applied_twice"`, "torture.TestVirtual(t, backend, torture.Options{",
-		"\t\tPlan: plan,\n", "\t\tSeed: 7,\n", "\t\tWorkers: 3,\n", "\t\tFor: 7500000000,\n", "\t\tRepeatable: true,\n", "leasing.Options{\n\t\t\tDriftFactor: 0.25,\n\t\t},",
+		"\t\tPlan: plan,\n", "\t\tSeed: 7,\n", "\t\tWorkers: 3,\n", "\t\tFor: 7500000000,\n", "\t\tRepeatable: true,\n", "leasing.Options{\n\t\t\tTuning: leasing.Tuning{\n\t\t\t\tDriftFactor: 0.25,\n\t\t\t},\n\t\t},",
 	} {
 		require.Contains(t, text, want)
 	}

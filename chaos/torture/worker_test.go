@@ -27,15 +27,31 @@ type held struct {
 	ctx  context.Context // context.Background() if nil
 }
 
-func (h *held) Context() context.Context    { return cmp.Or(h.ctx, context.Background()) }
+func (h *held) Context() context.Context    { return until{cmp.Or(h.ctx, context.Background()), h.done} }
 func (*held) Name() string                  { return "n" }
 func (*held) ID() string                    { return "mine" }
 func (*held) Token() int64                  { return 7 }
 func (*held) Remaining() time.Duration      { return time.Second }
 func (h *held) Err() error                  { return h.err }
-func (h *held) Done() <-chan struct{}       { return h.done }
 func (*held) Renew(context.Context) error   { return nil }
 func (*held) Release(context.Context) error { return nil }
+
+// until is a context that ends when a channel is closed.
+type until struct {
+	context.Context
+	done chan struct{}
+}
+
+func (u until) Done() <-chan struct{} { return u.done }
+
+func (u until) Err() error {
+	select {
+	case <-u.done:
+		return context.Canceled
+	default:
+		return u.Context.Err()
+	}
+}
 
 // oracle is a resource with one answer.
 type oracle struct {
@@ -113,6 +129,7 @@ func TestHolderHearsOfItsLossByItsLease(t *testing.T) {
 				require.Zero(t, one.Told)
 				require.Empty(t, one.Ending)
 				require.GreaterOrEqual(t, w.clock.now(), w.options.Patience, "it has waited")
+				close(l.done)
 			}
 		})
 	}
