@@ -166,12 +166,12 @@ var (
 type (
 	// Error says which operation failed, at which provider, for which name, and why.
 	Error = abstractions.Error
-	// HeldError matches ErrHeld and describes the holder. ByThisManager says that it
-	// is a lease of the manager that asked.
+	// HeldError matches ErrHeld. Holder describes the holder, ByThisManager tells that the manager that
+	// asked has the name itself, and RetryAfter is the backend's advice, or 0.
 	HeldError = abstractions.HeldError
-	// LostError matches ErrLost and gives the reason. For a broken lease it also says
-	// who broke it and why, if the backend tells. It is the cause of a lost lease's
-	// context.
+	// LostError matches ErrLost, and is the cause of a lost lease's context. Reason is one of the reasons below. Err
+	// is the underlying error, such as that of the last renewal, or nil. BrokenBy and BreakReason are those of the
+	// Break, if the backend tells.
 	LostError = abstractions.LostError
 	// LostReason says how a lease ended without a release.
 	LostReason = abstractions.LostReason
