@@ -53,7 +53,9 @@ func TestBlobServiceThatLostItsDataUnderAHolder(t *testing.T) {
 	require.True(t, resource.write(next.Token()))
 	require.False(t, resource.write(lease.Token()))
 	<-lease.Done()
-	requireLost(t, context.Cause(lease.Context()), abstractions.LostTaken)
+	var lost *abstractions.LostError
+	require.ErrorAs(t, context.Cause(lease.Context()), &lost)
+	require.Contains(t, []abstractions.LostReason{abstractions.LostTaken, abstractions.LostGone}, lost.Reason, "gone, if the renewal came before the next acquire")
 	require.NoError(t, next.Release(t.Context()))
 }
 
