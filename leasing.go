@@ -62,8 +62,8 @@ func ManagerOf(implementation abstractions.Manager) *Manager {
 // defaults. A wrapper is passed the options of a With of its own only.
 func (m *Manager) Interface() abstractions.Manager { return m.impl }
 
-// With returns a manager whose Acquire, TryAcquire, Do and TryDo use these options. Fields that are zero stay as they are in m. The manager that With returns is m in every
-// other respect. It needs no Close of its own.
+// With returns a manager whose Acquire, TryAcquire, Do and TryDo use these options. Fields that are zero stay as they
+// are in m. The manager that With returns is m in every other respect. It needs no Close of its own.
 //
 //	lease, err := manager.With(leasing.AcquireOptions{TTL: time.Minute}).Acquire(ctx, "migrations")
 func (m *Manager) With(options AcquireOptions) *Manager {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -9,7 +10,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/distributedleasing/leasing"
-	"github.com/distributedleasing/leasing/abstractions"
 )
 
 func (a *app) historyCommand() *cobra.Command {
@@ -28,22 +28,15 @@ if the URL says history=true, as the default one does.`,
 }
 
 func (a *app) history(ctx context.Context, b *backend, name string) error {
-	reader, ok := abstractions.As[abstractions.HistoryReader](b.provider)
-	if !ok {
-		return fmt.Errorf("%w: no history is kept here; an SQL backend does with history=true in the URL", leasing.ErrUnsupported)
-	}
 	entries := []entry{}
-	for req := (abstractions.HistoryRequest{Name: name}); ; {
-		page, err := reader.History(ctx, req)
+	for e, err := range b.History(ctx, name, leasing.HistoryOptions{}) {
+		if errors.Is(err, leasing.ErrUnsupported) {
+			return fmt.Errorf("%w: no history is kept here; an SQL backend does with history=true in the URL", leasing.ErrUnsupported)
+		}
 		if err != nil {
 			return err
 		}
-		for _, e := range page.Entries {
-			entries = append(entries, entry{e.Time, string(e.Kind), e.Fingerprint, e.Owner, e.Token, e.Actor, e.Reason})
-		}
-		if req.After = page.Next; page.Next == "" {
-			break
-		}
+		entries = append(entries, entry{e.Time, string(e.Kind), e.Fingerprint, e.Owner, e.Token, e.Actor, e.Reason})
 	}
 	return all(a, []string{"TIME", "WHAT", "OWNER", "TOKEN", "BY", "REASON"}, entries, func(e entry) []string {
 		return []string{e.Time.Format(time.RFC3339), e.What, e.Owner, strconv.FormatInt(e.Token, 10), e.Actor, e.Reason}
