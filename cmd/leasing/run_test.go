@@ -430,7 +430,7 @@ func TestRunOnSQLiteWhenLeasingIsStopped(t *testing.T) {
 			var command, child int
 			_, err := fmt.Sscanf(r.text(r.out), "%d %d", &command, &child)
 			require.NoError(t, err)
-			r.signal(unix.SIGSTOP)
+			stopsBetweenWrites(p, r)
 			alive := fmt.Sprintf(`grep -l '^State:.[^Z]' /proc/%d/status /proc/%d/status`, command, child)
 			next := p.start("run", "--wait", "forever", "name", "--", "sh", "-c", alive)
 			require.NotZero(t, next.code(), "grep finds nothing")

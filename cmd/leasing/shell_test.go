@@ -74,13 +74,19 @@ func (r *running) guards() (outer, inner int) {
 func TestTrap_T213_AGuardIsKilledWhileLeasingIsStopped_sqlite(t *testing.T) {
 	t.Parallel()
 	for _, wrapper := range []string{"timeout", "setsid that forks", "double fork"} {
-		for misfortune, do := range map[string]func(leasing, outer, inner int){
-			"the outer guard":                         func(leasing, outer, _ int) { kill(leasing, unix.SIGSTOP); kill(outer, unix.SIGKILL) },
-			"the inner guard":                         func(leasing, _, inner int) { kill(leasing, unix.SIGSTOP); kill(inner, unix.SIGKILL) },
-			"the outer guard is stopped":              func(leasing, outer, _ int) { kill(leasing, unix.SIGSTOP); kill(outer, unix.SIGSTOP) },
-			"the inner guard is stopped":              func(leasing, _, inner int) { kill(leasing, unix.SIGSTOP); kill(inner, unix.SIGSTOP) },
-			"leasing, and the inner guard is stopped": func(leasing, _, inner int) { kill(inner, unix.SIGSTOP); kill(leasing, unix.SIGKILL) },
-			"leasing and the outer guard":             func(leasing, outer, _ int) { kill(outer, unix.SIGKILL); kill(leasing, unix.SIGKILL) },
+		for misfortune, do := range map[string]func(p *place, r *running, outer, inner int){
+			"the outer guard":            func(p *place, r *running, outer, _ int) { stopsBetweenWrites(p, r); kill(outer, unix.SIGKILL) },
+			"the inner guard":            func(p *place, r *running, _, inner int) { stopsBetweenWrites(p, r); kill(inner, unix.SIGKILL) },
+			"the outer guard is stopped": func(p *place, r *running, outer, _ int) { stopsBetweenWrites(p, r); kill(outer, unix.SIGSTOP) },
+			"the inner guard is stopped": func(p *place, r *running, _, inner int) { stopsBetweenWrites(p, r); kill(inner, unix.SIGSTOP) },
+			"leasing, and the inner guard is stopped": func(_ *place, r *running, _, inner int) {
+				kill(inner, unix.SIGSTOP)
+				r.signal(unix.SIGKILL)
+			},
+			"leasing and the outer guard": func(_ *place, r *running, outer, _ int) {
+				kill(outer, unix.SIGKILL)
+				r.signal(unix.SIGKILL)
+			},
 		} {
 			if testing.Short() && misfortune != "the inner guard" {
 				continue
@@ -93,7 +99,7 @@ func TestTrap_T213_AGuardIsKilledWhileLeasingIsStopped_sqlite(t *testing.T) {
 				r := p.start("run", "--ttl", "2s", "name", "--", "env", "LEASING_TEST_RUN=first", "J="+job, "sh", "-c", wrappers[wrapper])
 				eventually(t, func() bool { return journaled(journal) > 20 }, "the job works")
 				outer, inner := r.guards()
-				do(r.Process.Pid, outer, inner)
+				do(p, r, outer, inner)
 				next := p.start("run", "--wait", "forever", "name", "--", "env", "LEASING_TEST_RUN=next", "LEASING_TEST_LEAF=1", exe(t), journalName, journal, "300ms")
 				require.Equal(t, journalCode, next.code(), next.text(next.err))
 				lines := readJournal(t, journal)

@@ -382,7 +382,7 @@ func TestAWaitThatBeginsAnewIsAnotherOne(t *testing.T) {
 		s.provider.Use(func(ctx context.Context, call leasingtest.Call, apply func() error) error {
 			if call.Op == leasingtest.Inspect && call.Name == "b" { // bob says it anew before each look
 				again := edge{Name: "a", Since: time.Now(), Wait: fmt.Sprint(n.Add(1))}
-				require.NoError(t, b.SetMetadata(ctx, map[string]string{Key: again.text()}))
+				require.NoError(t, b.SetMetadata(context.WithoutCancel(ctx), map[string]string{Key: again.text()}))
 			}
 			return apply()
 		})
