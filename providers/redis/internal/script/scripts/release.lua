@@ -11,7 +11,7 @@ local function passed(k, text, ended)
   elseif firstKey == 1 and flag ~= '-' and not (state == 'R' and till > nowMillis) then
     return vacant(k, flag, token, ended), false
   end
-  return '2' .. flag .. till .. head .. ended .. rest, taken
+  return 'A' .. flag .. till .. head .. ended .. rest, taken
 end
 
 local function run(k, a)
