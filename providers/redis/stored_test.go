@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Texts that release 0.1.0 has stored. Later releases must read them.
+// Texts that release 0.1.0 has stored. Later releases must read all three.
 const (
 	goldenHeld     = "Aw9999999999999 H1795779254138624 an-id\n0\n\nworker-1\n{\"cursor\":\"7\"}"
 	goldenBreaking = "Aw9999999999999 B1795779254138624 an-id\n0\n!f00992d8c0a4fb\nworker-1\n{\"cursor\":\"7\"}\nann\nfreeze"
