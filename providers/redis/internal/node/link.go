@@ -18,6 +18,8 @@ const (
 	freshFor = time.Second
 	// leastLook is the least time for that look, of callers who have little.
 	leastLook = 20 * time.Millisecond
+	// mostLooks bounds the looks of a call. Each takes a tenth of the call's time at most.
+	mostLooks = 3
 )
 
 // link is the way to one server: the pool of a client. A pool lends the connection that came back last, so the number of calls
@@ -50,8 +52,8 @@ const (
 )
 
 // begin counts a call. If the connection that the call would get has been idle for a while, begin looks at one: a connection
-// that answers is returned for the call, to be closed before end. If it does not answer, all idle ones are closed, so that the call
-// has a new one. Locks mu.
+// that answers is returned for the call, to be closed before end. If a connection does not answer, all idle ones are closed, and
+// begin looks at the next: PoolStats may count too few. Locks mu.
 func (l *link) begin(ctx context.Context, d *Node) *redis.Conn {
 	if l == nil {
 		return nil
@@ -70,10 +72,16 @@ func (l *link) begin(ctx context.Context, d *Node) *redis.Conn {
 		case <-time.After(time.Millisecond):
 		}
 	}
-	return l.look(ctx, d)
+	for range mostLooks {
+		if conn, silent := l.look(ctx, d); !silent {
+			return conn
+		}
+	}
+	return nil
 }
 
-func (l *link) look(ctx context.Context, d *Node) *redis.Conn {
+// look returns an idle connection, or a new one, that has answered, and whether there was no answer in time.
+func (l *link) look(ctx context.Context, d *Node) (answers *redis.Conn, silent bool) {
 	by, _ := ctx.Deadline()
 	left := time.Until(by)
 	bounded, cancel := context.WithTimeout(ctx, min(max(left/10, leastLook), time.Second, left/2))
@@ -88,12 +96,12 @@ func (l *link) look(ctx context.Context, d *Node) *redis.Conn {
 	})
 	switch answered := redis.Error(nil); {
 	case err == nil || errors.As(err, &answered):
-		return conn
+		return conn, false
 	case ended.Swap(true):
 		_ = conn.Close()
 	}
 	l.discard(ctx, l.client.PoolStats().IdleConns)
-	return nil
+	return nil, bounded.Err() != nil
 }
 
 // end notes the end of a call, and closes connections that lead to a server of no use. Locks mu.
