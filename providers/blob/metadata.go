@@ -24,8 +24,8 @@ const (
 	// total size" (learn.microsoft.com/rest/api/storageservices/setting-and-retrieving-properties-and-metadata-for-blob-resources).
 	maxMetadata = 8 << 10
 	// asJSON and asDeflate are forms. Only what would be too large is deflated.
-	asJSON    = "2"
-	asDeflate = "2z"
+	asJSON    = "1"
+	asDeflate = "1z"
 	// maxInflated bounds what a record may become: some times what it can be.
 	maxInflated = 256 << 10
 )

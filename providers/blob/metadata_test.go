@@ -44,8 +44,8 @@ func TestBlobRecordThatInflates(t *testing.T) {
 }
 
 func FuzzBlobRecord(f *testing.F) {
-	f.Add("2.id.eyJ0b2tlbiI6MX0")
-	f.Add("2z..AAAA")
+	f.Add("1.id.eyJ0b2tlbiI6MX0")
+	f.Add("1z..AAAA")
 	f.Fuzz(func(t *testing.T, text string) {
 		if _, record, err := parse(text); err == nil {
 			require.True(t, json.Valid(record))
@@ -106,5 +106,25 @@ func TestBlobReservationByClocksThatDiffer(t *testing.T) {
 		for _, other := range []lease.StateType{lease.StateTypeExpired, lease.StateTypeBroken} {
 			require.False(t, judged(other).Held(), "it has been taken, and is over")
 		}
+	}
+}
+
+// The metadata that release 0.1.0 has stored, as JSON and deflated. Later releases must read both.
+func TestMetadataOfTheFirstRelease(t *testing.T) {
+	const (
+		short = `{"v":1,"name":"jobs/daily","token":1789000000123456,"id":"0123456789abcdef","write":"1f2e3d4c5b6a7988"}`
+		plain = "1.0123456789abcdef." +
+			"eyJ2IjoxLCJuYW1lIjoiam9icy9kYWlseSIsInRva2VuIjoxNzg5MDAwMDAwMTIzNDU2LCJpZCI6IjAxMjM0NTY3ODlhYmNkZWYiLCJ3cml0ZSI6IjFmMmUzZDRjNWI2YTc5ODgifQ"
+		deflated = "1z.0123456789abcdef.7MDBCcIwAAXQXf45IF6zTcQcFE1AoaWU7t45Cu_tWVLvJaN9e2re8_G_Pdvrs6VkrqP_UjMBAAAAAAAAgMvLcQYAAP__"
+	)
+	metadata, err := encode("0123456789abcdef", []byte(short), nil)
+	require.NoError(t, err)
+	require.Equal(t, plain, *metadata[metadataName])
+	long := `{"v":1,"name":"jobs/daily","owner":"` + strings.Repeat("o", maxMetadata) + `"}`
+	for value, record := range map[string]string{plain: short, deflated: long} {
+		holder, read, _, err := decode(map[string]*string{metadataName: &value})
+		require.NoError(t, err)
+		require.Equal(t, "0123456789abcdef", holder)
+		require.JSONEq(t, record, string(read))
 	}
 }

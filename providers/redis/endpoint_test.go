@@ -2,6 +2,7 @@ package redislease
 
 import (
 	"context"
+	"errors"
 	"net"
 	"os"
 	"strings"
@@ -30,7 +31,8 @@ type endpoint struct {
 // pipe is a connection through an endpoint.
 type pipe struct {
 	client, server net.Conn
-	lost           atomic.Bool // bytes that are sent arrive nowhere
+	lost           atomic.Bool  // bytes that are sent arrive nowhere
+	used           atomic.Int64 // when bytes came, in nanoseconds of the Unix epoch
 }
 
 func newEndpoint(t *testing.T, addr string) *endpoint {
@@ -74,6 +76,7 @@ func (p *pipe) copy(from, to net.Conn) {
 	buffer := make([]byte, 1<<16)
 	for {
 		n, err := from.Read(buffer)
+		p.used.Store(time.Now().UnixNano())
 		if p.lost.Load() {
 			if err != nil {
 				return
@@ -212,6 +215,47 @@ func TestTrap_T173_AnIdleConnectionThatIsLostCostsLittle(t *testing.T) {
 			}
 		})
 	}
+}
+
+// T262: one connection is in use all the time, and a gateway has forgotten the others. In a burst each request succeeds at its second
+// attempt at the latest.
+func TestTrap_T262_ABurstMeetsIdleConnectionsThatAreLost(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, redistest.Options{})
+	e := newEndpoint(t, server.Addr())
+	p := openTest(t, Options{Client: e.users(t, redis.Options{ContextTimeoutEnabled: true}, 12)})
+	attempt := func() error {
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+		defer cancel()
+		return second(p.Acquire(ctx, claimOf(abstractions.NewID())))
+	}
+	burst := func() error {
+		errs, all := make([]error, 16), sync.WaitGroup{}
+		for i := range errs {
+			all.Go(func() {
+				if attempt() != nil {
+					errs[i] = attempt()
+				}
+			})
+		}
+		all.Wait()
+		return errors.Join(errs...)
+	}
+	require.NoError(t, burst())
+	lost := 0
+	for range 3 {
+		for begin := time.Now(); time.Since(begin) < 2*time.Second; {
+			require.NoError(t, attempt())
+			<-time.After(20 * time.Millisecond)
+			e.each(func(pipe *pipe) {
+				if time.Since(time.Unix(0, pipe.used.Load())) > 1500*time.Millisecond && !pipe.lost.Swap(true) {
+					lost++
+				}
+			})
+		}
+		require.NoError(t, burst())
+	}
+	require.Positive(t, lost)
 }
 
 // idle waits until the server has had no request for over a second, but those by which this is found out.

@@ -210,8 +210,10 @@ func TestForeignKeysAreRefusedAndUntouched(t *testing.T) {
 		require.EqualValues(t, -1, b.left(key))
 		require.Equal(t, []string{"theirs"}, b.admin.LRange(t.Context(), key, 0, -1).Val())
 	})
-	// The last is how a lease was once stored, of an ID that begins with a 1.
-	for _, text := range []string{"theirs", "", "2", "2763", "1" + redistest.Free(7).String()[1:], "2-" + theirLease, theirLease} {
+	// "B" is of a later release, and digits are of before release 0.1.0.
+	for _, text := range []string{
+		"theirs", "", "A", "A763", "B" + redistest.Free(7).String()[1:], "2" + redistest.Free(7).String()[1:], "1" + redistest.Free(7).String()[1:], "A-" + theirLease, theirLease,
+	} {
 		t.Run("text "+text, func(t *testing.T) {
 			b := newBed(t, redistest.Options{})
 			key := b.keys("n").Name

@@ -32,6 +32,7 @@ func newPair(t *testing.T) *pair {
 	p := &pair{t: t, master: servers[0], replica: servers[1]}
 	require.NoError(t, p.replica.Client(t).ReplicaOf(t.Context(), "127.0.0.1", fmt.Sprint(p.master.Port())).Err())
 	p.awaits(p.replica, "role:slave", "master_link_status:up")
+	p.awaits(p.master, "role:master", "state=online")
 	p.SwitchOver = providertest.SwitchOver{Server: p.master.Addr(), Clients: map[string]func(testing.TB, string) abstractions.Provider{
 		"own": func(t testing.TB, endpoint string) abstractions.Provider {
 			return openTest(t, Options{URL: "redis://app:secret@" + endpoint})

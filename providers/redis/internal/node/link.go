@@ -3,7 +3,9 @@ package node
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/distributedleasing/leasing/providers/redis/internal/failure"
@@ -16,17 +18,19 @@ const (
 	freshFor = time.Second
 	// leastLook is the least time for that look, of callers who have little.
 	leastLook = 20 * time.Millisecond
+	// mostLooks bounds the looks of a call. Each takes a tenth of the call's time at most.
+	mostLooks = 3
 )
 
-// link is the way to one server: the pool of a client. It knows for how long this process has sent nothing.
+// link is the way to one server: the pool of a client. A pool lends the connection that came back last, so the number of calls
+// under way tells which connection a call gets.
 type link struct {
 	client *redis.Client
 
-	mu      sync.Mutex
-	calls   int           // under way
-	last    time.Time     // when the latest call ended
-	looking chan struct{} // closed at the end of the look under way; nil without one
-	ill     bool          // the last call has met a server that can't be used
+	mu    sync.Mutex
+	calls int         // under way
+	used  []time.Time // the last use of the connection that a call gets beside so many others
+	ill   bool        // the last call has met a server that can't be used
 }
 
 // newLink returns nil for a client of several servers, whose operations go by a link for each.
@@ -47,47 +51,57 @@ const (
 	useless                      // it is in the pool again, and leads to a server that can't be used
 )
 
-// begin counts a call. The first call after a pause looks at an idle connection, and calls that come meanwhile wait for
-// the look. If the connection does not answer, all idle ones are closed, so that the calls have new connections. Locks mu.
-func (l *link) begin(ctx context.Context, d *Node) {
+// begin counts a call. If the connection that the call would get has been idle for a while, begin looks at one: a connection
+// that answers is returned for the call, to be closed before end. If a connection does not answer, all idle ones are closed, and
+// begin looks at the next: PoolStats may count too few. Locks mu.
+func (l *link) begin(ctx context.Context, d *Node) *redis.Conn {
 	if l == nil {
-		return
+		return nil
 	}
 	l.mu.Lock()
-	defer l.mu.Unlock()
-	defer func() { l.calls++ }()
-	for l.looking != nil {
-		looked := l.looking
-		l.mu.Unlock()
-		select {
-		case <-looked:
-		case <-ctx.Done():
-		}
-		l.mu.Lock()
-		if ctx.Err() != nil {
-			return
-		}
-	}
-	if l.calls > 0 || time.Since(l.last) <= freshFor || l.client.PoolStats().IdleConns == 0 {
-		return
-	}
-	l.looking = make(chan struct{})
+	others := l.calls
+	l.calls++
+	fresh := others < len(l.used) && time.Since(l.used[others]) <= freshFor
 	l.mu.Unlock()
-	l.look(ctx, d)
-	l.mu.Lock()
-	close(l.looking)
-	l.looking = nil
+	if fresh || l.client.PoolStats().IdleConns == 0 {
+		return nil
+	}
+	if others > 0 {
+		select { // until the others have taken their connections
+		case <-ctx.Done():
+		case <-time.After(time.Millisecond):
+		}
+	}
+	for range mostLooks {
+		if conn, silent := l.look(ctx, d); !silent {
+			return conn
+		}
+	}
+	return nil
 }
 
-func (l *link) look(ctx context.Context, d *Node) {
+// look returns an idle connection, or a new one, that has answered, and whether there was no answer in time.
+func (l *link) look(ctx context.Context, d *Node) (answers *redis.Conn, silent bool) {
 	by, _ := ctx.Deadline()
 	left := time.Until(by)
 	bounded, cancel := context.WithTimeout(ctx, min(max(left/10, leastLook), time.Second, left/2))
 	defer cancel()
-	_, err := aside(bounded, d, func(ctx context.Context) (none struct{}, err error) { return none, l.client.Ping(ctx).Err() })
-	if answered := redis.Error(nil); err != nil && !errors.As(err, &answered) {
-		l.discard(ctx, l.client.PoolStats().IdleConns)
+	conn, ended := l.client.Conn(), atomic.Bool{} // whether the look or its request has ended
+	_, err := aside(bounded, d, func(ctx context.Context) (none struct{}, err error) {
+		err = conn.Ping(ctx).Err()
+		if ended.Swap(true) {
+			_ = conn.Close() // nothing waits for the answer
+		}
+		return none, err
+	})
+	switch answered := redis.Error(nil); {
+	case err == nil || errors.As(err, &answered):
+		return conn, false
+	case ended.Swap(true):
+		_ = conn.Close()
 	}
+	l.discard(ctx, l.client.PoolStats().IdleConns)
+	return nil, bounded.Err() != nil
 }
 
 // end notes the end of a call, and closes connections that lead to a server of no use. Locks mu.
@@ -97,7 +111,15 @@ func (l *link) end(ctx context.Context, use connectionUse) {
 	}
 	l.mu.Lock()
 	l.calls--
-	l.last = time.Now()
+	others := l.calls
+	if use != closed {
+		for len(l.used) <= others {
+			l.used = append(l.used, time.Time{})
+		}
+		l.used[others] = time.Now()
+	} else if others < len(l.used) {
+		l.used = slices.Delete(l.used, others, others+1) // the next call gets the connection below
+	}
 	again := l.ill
 	l.ill = use == useless
 	l.mu.Unlock()

@@ -180,18 +180,26 @@ func (d *Node) send(ctx context.Context, l *link, ops []*script.Operation) {
 	calls := d.calls(ops)
 	cmds := make([]*redis.Cmd, len(calls))
 	use := kept
-	l.begin(ctx, d)
-	defer func() { l.end(ctx, use) }() // also after a panic of a hook
+	c, conn := caller(d.Client), l.begin(ctx, d)
+	defer func() { // also after a panic of a hook
+		if conn != nil {
+			_ = conn.Close()
+		}
+		l.end(ctx, use)
+	}()
+	if conn != nil {
+		c = conn
+	}
 	if d.member == nil || d.member.run.Load() != nil {
-		d.exec(ctx, d.Client, "evalsha", calls, cmds)
+		d.exec(ctx, c, "evalsha", calls, cmds)
 	}
 	var err error
 	if slices.ContainsFunc(cmds, isUnknown) {
-		c := caller(d.Client)
 		if client, ok := c.(*redis.Client); ok && d.member != nil {
-			conn := client.Conn()
-			defer func() { _ = conn.Close() }()
+			conn = client.Conn()
 			c = conn
+		}
+		if conn != nil && d.member != nil {
 			_, err = d.member.ask(ctx, conn, script.Admit)
 		}
 		if err == nil {

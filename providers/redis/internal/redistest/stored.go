@@ -37,7 +37,7 @@ func Look(t testing.TB, c redis.Cmdable, key string) (s Stored) {
 		return s
 	}
 	lines := strings.SplitN(text, "\n", 4)
-	if err != nil || len(lines) < 3 || len(lines[0]) < 34 || text[0] != '2' {
+	if err != nil || len(lines) < 3 || len(lines[0]) < 34 || text[0] != 'A' {
 		t.Fatalf("%s has %q, %v", key, text, err)
 	}
 	head := lines[0]
@@ -93,7 +93,7 @@ func Voted(token int64, id string, promise, made, before int64) Stored {
 }
 
 func (s Stored) String() string {
-	text := fmt.Sprintf("2%s%013d %s%016d %s\n%s\n", s.Flag, s.Till, s.State, s.Token, s.ID, s.Details)
+	text := fmt.Sprintf("A%s%013d %s%016d %s\n%s\n", s.Flag, s.Till, s.State, s.Token, s.ID, s.Details)
 	for word := range strings.FieldsSeq(s.Ended) {
 		id, broken := strings.CutSuffix(word, "!")
 		if len(id) != digits {

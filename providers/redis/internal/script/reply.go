@@ -204,7 +204,7 @@ func (l *List) Unexpected() error {
 func (l *List) seen(name string) (r abstractions.Record, id string, reserved time.Duration, err error) {
 	text := l.Text()
 	r.Name, r.Now = name, time.UnixMicro(l.Parse(l.Text()))
-	if len(text) < headLength || text[0] != '2' {
+	if len(text) < headLength || text[0] != version {
 		return r, "", 0, ErrForm
 	}
 	r.Token = l.Parse(text[17:33])
@@ -229,6 +229,7 @@ func (l *List) seen(name string) (r abstractions.Record, id string, reserved tim
 const (
 	headLength = 34 // of the first line, before the ID
 	forever    = "9999999999999"
+	version    = 'A' // of the text of a name
 )
 
 // ErrForm is for a name, or a vote, that this version does not know how to read.

@@ -52,8 +52,8 @@ var (
 // (redis.io/docs/latest/develop/programmability/lua-api, "Script flags").
 const outOfMemoryToo = "#!lua flags=allow-oom\n"
 
-// programs are all of them, by their ranks.
-var programs []*Program
+// Programs lists the scripts by rank.
+var Programs []*Program
 
 // compose puts a script together from files, of which the last has the function run. A quick_*.lua
 // behind that has the commonest case, and leaves the others to it.
@@ -71,8 +71,8 @@ func compose(keys, args int, flags string, parts ...string) *Program {
 	}
 	text += strings.Replace(read("loop"), "  -- QUICK\n", quick, 1)
 	text = strings.NewReplacer("KEYS_EACH", strconv.Itoa(keys), "ARGS_EACH", strconv.Itoa(args)).Replace(text)
-	p := &Program{Source: sourceOf(text), Keys: keys, Args: args, Rank: len(programs)}
-	programs = append(programs, p)
+	p := &Program{Source: SourceOf(text), Keys: keys, Args: args, Rank: len(Programs)}
+	Programs = append(Programs, p)
 	return p
 }
 
@@ -84,16 +84,17 @@ func read(name string) string {
 	return string(text)
 }
 
-func sourceOf(text string) Source {
+// SourceOf computes the name of a text.
+func SourceOf(text string) Source {
 	sum := sha1.Sum([]byte(text)) //nolint:gosec // see above
 	return Source{text, hex.EncodeToString(sum[:])}
 }
 
 // ForRun are the scripts as they are loaded into a run of a server, by their ranks: see member of package node.
 func ForRun(id string) []Source {
-	sources := make([]Source, len(programs))
-	for i, p := range programs {
-		sources[i] = sourceOf(p.Text + "-- Run " + id + ".\n")
+	sources := make([]Source, len(Programs))
+	for i, p := range Programs {
+		sources[i] = SourceOf(p.Text + "-- Run " + id + ".\n")
 	}
 	return sources
 }

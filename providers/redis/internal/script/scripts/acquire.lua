@@ -39,7 +39,7 @@ local function run(k, a)
   if last >= now then
     token, line = following(last), ttl .. ' ' .. now
   end
-  write(key, '2' .. sub(text, 2, 2) .. deadline() .. ' H' .. token .. ' ' .. id .. '\n' .. line .. '\n' .. ended .. ARGV[a + 3], token)
+  write(key, 'A' .. sub(text, 2, 2) .. deadline() .. ' H' .. token .. ' ' .. id .. '\n' .. line .. '\n' .. ended .. ARGV[a + 3], token)
   if place ~= '' then redis.pcall('ZREM', KEYS[k + 2], id .. ' ' .. place) end
   return token
 end

@@ -14,7 +14,7 @@
 local function open(text)
   local r = {}
   r.flag, r.till, r.state, r.last, r.id, r.ttl, r.at, r.promise, r.made, r.before, r.token, r.ended, r.content =
-    match(text, '^2(.)(%d+) (%u)(%d+) ([^\n]*)\n(%d*) ?(%d*) ?(%d*) ?(%d*) ?(%d*) ?(%d*)\n([^\n]*)(.*)$')
+    match(text, '^A(.)(%d+) (%u)(%d+) ([^\n]*)\n(%d*) ?(%d*) ?(%d*) ?(%d*) ?(%d*) ?(%d*)\n([^\n]*)(.*)$')
   r.held = (r.state == 'H' or r.state == 'B') and r.till > nowMillis
   if r.token == '' then r.token = r.last end
   return r
@@ -27,5 +27,5 @@ local function seal(r)
   if r.promise ~= '' then
     line = line .. ' ' .. r.promise .. ' ' .. r.made .. ' ' .. r.before .. ' ' .. r.token
   end
-  return '2' .. r.flag .. r.till .. ' ' .. r.state .. r.last .. ' ' .. r.id .. '\n' .. line .. '\n' .. r.ended .. r.content
+  return 'A' .. r.flag .. r.till .. ' ' .. r.state .. r.last .. ' ' .. r.id .. '\n' .. line .. '\n' .. r.ended .. r.content
 end

@@ -45,6 +45,6 @@ local function vacant(k, flag, token, ended)
       flag = '-'
     end
   end
-  if not id then return '2' .. flag .. NEVER .. ' F' .. token .. ' \n\n' .. ended end
-  return '2' .. prepare(key, queue, GRACE, GRACE) .. nowMillis + GRACE .. ' R' .. token .. ' ' .. id .. '\n\n' .. ended .. '\n' .. since .. ' ' .. owner
+  if not id then return 'A' .. flag .. NEVER .. ' F' .. token .. ' \n\n' .. ended end
+  return 'A' .. prepare(key, queue, GRACE, GRACE) .. nowMillis + GRACE .. ' R' .. token .. ' ' .. id .. '\n\n' .. ended .. '\n' .. since .. ' ' .. owner
 end

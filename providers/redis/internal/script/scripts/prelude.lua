@@ -17,7 +17,8 @@
 --   4  and 5, where there is a line 2: owner; metadata, JSON or nothing
 --   6  and 7, of a broken lease: by whom, and why
 --
--- Line 1 has fixed places. The version is 2. The flag is "-", or "w" if somebody may
+-- Line 1 has fixed places. The version is a letter, "A" for version 1, that of release 0.1.0:
+-- texts of before had a digit. The flag is "-", or "w" if somebody may
 -- wait in the queue, or "m" (Redlock) if a wake-up was missed. The expiry is the server's clock
 -- in ms, 13 digits, or FOREVER; the token has 16. The state is "H" held, "B" broken
 -- and running out, "R" reserved until the expiry for the waiter ID, "F" free. With H and B
@@ -44,7 +45,7 @@
 
 local call, byte, sub, find = redis.call, string.byte, string.sub, string.find
 local NEAR = 100000 -- microseconds by which a token that the caller of a vote proposes may be off the clock
-local EMPTY = '2w0000000000000 F0000000000000000 \n\n' -- a name that is not known; there may be a queue
+local EMPTY = 'Aw0000000000000 F0000000000000000 \n\n' -- a name that is not known; there may be a queue
 
 local t = redis.pcall('TIME')
 if t.err then return redis.error_reply('NOPERM no right to time') end -- it can't fail otherwise

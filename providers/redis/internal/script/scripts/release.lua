@@ -4,14 +4,14 @@
 -- Redlock it may be that this one had lost the lease, or has voted for somebody else since.
 -- Waiters may be here all the same: the first is woken now, or when that vote is taken back.
 local function passed(k, text, ended)
-  local flag, till, head, state, token, rest = match(text, '^2(.)(%d+)( (%u)(%d+) [^\n]*\n[^\n]*\n)[^\n]*(.*)$')
+  local flag, till, head, state, token, rest = match(text, '^A(.)(%d+)( (%u)(%d+) [^\n]*\n[^\n]*\n)[^\n]*(.*)$')
   local taken = (state == 'H' or state == 'B') and till > nowMillis
   if firstKey == 1 and taken then
     flag = 'm'
   elseif firstKey == 1 and flag ~= '-' and not (state == 'R' and till > nowMillis) then
     return vacant(k, flag, token, ended), false
   end
-  return '2' .. flag .. till .. head .. ended .. rest, taken
+  return 'A' .. flag .. till .. head .. ended .. rest, taken
 end
 
 local function run(k, a)

@@ -10,7 +10,7 @@ local function run(k, a)
   local r = open(text)
   if not r.held or r.id ~= id or r.promise ~= try or tonumber(r.made) < since then return 0 end
   if place ~= '' and not hasEnded(r.ended, digestOf(id)) and pcall(enqueue, k, text, id, place) and r.flag == '-' then r.flag = 'w' end
-  local free = '2' .. r.flag .. NEVER .. ' F' .. r.last .. ' \n\n' .. r.ended
+  local free = 'A' .. r.flag .. NEVER .. ' F' .. r.last .. ' \n\n' .. r.ended
   if r.flag == 'm' then free = vacant(k, r.flag, r.last, r.ended) end
   call('SET', key, free, 'KEEPTTL')
   return 0

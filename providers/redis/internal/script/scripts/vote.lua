@@ -48,7 +48,7 @@ local function run(k, a)
   local token = math.abs(floor - now) > NEAR and now or floor
   if last == NONE and token < now then token = now end -- what was forgotten is in this clock's past
   if last >= token then token = following(last) end
-  write(key, '2' .. sub(text, 2, 2) .. deadline() .. ' H' .. token .. ' ' .. id .. '\n'
+  write(key, 'A' .. sub(text, 2, 2) .. deadline() .. ' H' .. token .. ' ' .. id .. '\n'
     .. ttl .. ' ' .. now .. ' ' .. try .. ' ' .. try .. ' ' .. last .. ' ' .. token .. '\n' .. ended .. ARGV[a + 3], token)
   if place ~= '' then redis.pcall('ZREM', KEYS[k + 2], id .. ' ' .. place) end
   return voted(token, try, last, lastReleased(ended))

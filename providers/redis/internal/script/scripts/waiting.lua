@@ -10,7 +10,7 @@ local function enqueue(k, text, id, place)
   local done = redis.pcall('ZADD', KEYS[k + 2], 'NX', now, id .. ' ' .. place)
   if type(done) == 'number' then
     call('PEXPIRE', KEYS[k + 2], QUEUED)
-    if sub(text, 2, 2) == '-' then redis.pcall('SET', KEYS[k + 1], '2w' .. sub(text, 3), 'KEEPTTL') end
+    if sub(text, 2, 2) == '-' then redis.pcall('SET', KEYS[k + 1], 'Aw' .. sub(text, 3), 'KEEPTTL') end
   elseif sub(done.err, 1, 4) ~= 'OOM ' then
     error(done)
   end

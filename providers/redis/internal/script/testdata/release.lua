@@ -18,7 +18,8 @@
 --   4  and 5, where there is a line 2: owner; metadata, JSON or nothing
 --   6  and 7, of a broken lease: by whom, and why
 --
--- Line 1 has fixed places. The version is 2. The flag is "-", or "w" if somebody may
+-- Line 1 has fixed places. The version is a letter, "A" for version 1, that of release 0.1.0:
+-- texts of before had a digit. The flag is "-", or "w" if somebody may
 -- wait in the queue, or "m" (Redlock) if a wake-up was missed. The expiry is the server's clock
 -- in ms, 13 digits, or FOREVER; the token has 16. The state is "H" held, "B" broken
 -- and running out, "R" reserved until the expiry for the waiter ID, "F" free. With H and B
@@ -45,7 +46,7 @@
 
 local call, byte, sub, find = redis.call, string.byte, string.sub, string.find
 local NEAR = 100000 -- microseconds by which a token that the caller of a vote proposes may be off the clock
-local EMPTY = '2w0000000000000 F0000000000000000 \n\n' -- a name that is not known; there may be a queue
+local EMPTY = 'Aw0000000000000 F0000000000000000 \n\n' -- a name that is not known; there may be a queue
 
 local t = redis.pcall('TIME')
 if t.err then return redis.error_reply('NOPERM no right to time') end -- it can't fail otherwise
@@ -82,11 +83,17 @@ local SEEN, ENDED, LOST, STALE, BROKEN, QUARANTINED, FAILED = 1, 2, 3, 4, 5, 6, 
 local NEVER, FOREVER, NONE = '0000000000000', '9999999999999', '0000000000000000'
 local call, byte, sub, find, match = redis.call, string.byte, string.sub, string.find, string.match
 
+-- OLDER has a function for the letter of each older version. It makes a text of this version, which
+-- the next write stores. An older release refuses the new text, and writes nothing.
+local OLDER = {}
+
 -- read is the text of a name, and its state. Of the text it looks at the version, and at two
 -- places that have a space.
 local function read(key)
   local text = call('GET', key) or EMPTY
-  if byte(text) ~= 50 or byte(text, 16) ~= 32 or byte(text, 34) ~= 32 then
+  local update = OLDER[sub(text, 1, 1)]
+  if update then text = update(text) end
+  if byte(text) ~= 65 or byte(text, 16) ~= 32 or byte(text, 34) ~= 32 then
     error({err = 'OTHERVERSION the key ' .. key .. ' is of another version of this library, or of somebody else'})
   end
   return text, sub(text, 17, 17)
@@ -188,8 +195,8 @@ local function vacant(k, flag, token, ended)
       flag = '-'
     end
   end
-  if not id then return '2' .. flag .. NEVER .. ' F' .. token .. ' \n\n' .. ended end
-  return '2' .. prepare(key, queue, GRACE, GRACE) .. nowMillis + GRACE .. ' R' .. token .. ' ' .. id .. '\n\n' .. ended .. '\n' .. since .. ' ' .. owner
+  if not id then return 'A' .. flag .. NEVER .. ' F' .. token .. ' \n\n' .. ended end
+  return 'A' .. prepare(key, queue, GRACE, GRACE) .. nowMillis + GRACE .. ' R' .. token .. ' ' .. id .. '\n\n' .. ended .. '\n' .. since .. ' ' .. owner
 end
 -- release: name queue; digest id. Replies 0.
 
@@ -197,14 +204,14 @@ end
 -- Redlock it may be that this one had lost the lease, or has voted for somebody else since.
 -- Waiters may be here all the same: the first is woken now, or when that vote is taken back.
 local function passed(k, text, ended)
-  local flag, till, head, state, token, rest = match(text, '^2(.)(%d+)( (%u)(%d+) [^\n]*\n[^\n]*\n)[^\n]*(.*)$')
+  local flag, till, head, state, token, rest = match(text, '^A(.)(%d+)( (%u)(%d+) [^\n]*\n[^\n]*\n)[^\n]*(.*)$')
   local taken = (state == 'H' or state == 'B') and till > nowMillis
   if firstKey == 1 and taken then
     flag = 'm'
   elseif firstKey == 1 and flag ~= '-' and not (state == 'R' and till > nowMillis) then
     return vacant(k, flag, token, ended), false
   end
-  return '2' .. flag .. till .. head .. ended .. rest, taken
+  return 'A' .. flag .. till .. head .. ended .. rest, taken
 end
 
 local function run(k, a)
@@ -259,11 +266,11 @@ while a < last do
   -- The holder releases a name for which nobody waits. This writes what release.lua would.
   local key, id = KEYS[k + 1], ARGV[a + 2]
   local text = redis.pcall('GET', key) or EMPTY
-  if not text.err and byte(text) == 50 and byte(text, 2) == 45 and byte(text, 17) == 72 and sub(text, 18, 33) <= past -- "2", "-", "H"
+  if not text.err and byte(text) == 65 and byte(text, 2) == 45 and byte(text, 17) == 72 and sub(text, 18, 33) <= past -- "A", "-", "H"
     and keep ~= '0' and find(text, id, 35, true) == 35 and byte(text, 35 + #id) == 10 then
     local from = find(text, '\n', 36 + #id, true) + 1
     local to = math.min(find(text, '\n', from, true) - 1, from + 104)
-    local done = redis.pcall('SET', key, '2-0000000000000 F' .. sub(text, 18, 34) .. '\n\n ' .. ARGV[a + 1] .. sub(text, from, to), 'PX', keep)
+    local done = redis.pcall('SET', key, 'A-0000000000000 F' .. sub(text, 18, 34) .. '\n\n ' .. ARGV[a + 1] .. sub(text, from, to), 'PX', keep)
     if not done.err then reply = 0 end
   end
   n = n + 1

@@ -17,7 +17,8 @@
 --   4  and 5, where there is a line 2: owner; metadata, JSON or nothing
 --   6  and 7, of a broken lease: by whom, and why
 --
--- Line 1 has fixed places. The version is 2. The flag is "-", or "w" if somebody may
+-- Line 1 has fixed places. The version is a letter, "A" for version 1, that of release 0.1.0:
+-- texts of before had a digit. The flag is "-", or "w" if somebody may
 -- wait in the queue, or "m" (Redlock) if a wake-up was missed. The expiry is the server's clock
 -- in ms, 13 digits, or FOREVER; the token has 16. The state is "H" held, "B" broken
 -- and running out, "R" reserved until the expiry for the waiter ID, "F" free. With H and B
@@ -44,7 +45,7 @@
 
 local call, byte, sub, find = redis.call, string.byte, string.sub, string.find
 local NEAR = 100000 -- microseconds by which a token that the caller of a vote proposes may be off the clock
-local EMPTY = '2w0000000000000 F0000000000000000 \n\n' -- a name that is not known; there may be a queue
+local EMPTY = 'Aw0000000000000 F0000000000000000 \n\n' -- a name that is not known; there may be a queue
 
 local t = redis.pcall('TIME')
 if t.err then return redis.error_reply('NOPERM no right to time') end -- it can't fail otherwise
@@ -76,11 +77,17 @@ local SEEN, ENDED, LOST, STALE, BROKEN, QUARANTINED, FAILED = 1, 2, 3, 4, 5, 6, 
 local NEVER, FOREVER, NONE = '0000000000000', '9999999999999', '0000000000000000'
 local call, byte, sub, find, match = redis.call, string.byte, string.sub, string.find, string.match
 
+-- OLDER has a function for the letter of each older version. It makes a text of this version, which
+-- the next write stores. An older release refuses the new text, and writes nothing.
+local OLDER = {}
+
 -- read is the text of a name, and its state. Of the text it looks at the version, and at two
 -- places that have a space.
 local function read(key)
   local text = call('GET', key) or EMPTY
-  if byte(text) ~= 50 or byte(text, 16) ~= 32 or byte(text, 34) ~= 32 then
+  local update = OLDER[sub(text, 1, 1)]
+  if update then text = update(text) end
+  if byte(text) ~= 65 or byte(text, 16) ~= 32 or byte(text, 34) ~= 32 then
     error({err = 'OTHERVERSION the key ' .. key .. ' is of another version of this library, or of somebody else'})
   end
   return text, sub(text, 17, 17)
@@ -147,7 +154,7 @@ local function enqueue(k, text, id, place)
   local done = redis.pcall('ZADD', KEYS[k + 2], 'NX', now, id .. ' ' .. place)
   if type(done) == 'number' then
     call('PEXPIRE', KEYS[k + 2], QUEUED)
-    if sub(text, 2, 2) == '-' then redis.pcall('SET', KEYS[k + 1], '2w' .. sub(text, 3), 'KEEPTTL') end
+    if sub(text, 2, 2) == '-' then redis.pcall('SET', KEYS[k + 1], 'Aw' .. sub(text, 3), 'KEEPTTL') end
   elseif sub(done.err, 1, 4) ~= 'OOM ' then
     error(done)
   end
