@@ -24,7 +24,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func never() chaos.Plan {
 	kinds := []chaos.FaultKind{
 		chaos.FaultError, chaos.FaultThrottle, chaos.FaultHang, chaos.FaultRequestLost, chaos.FaultReplyLost,
-		chaos.FaultAppliedTwice, chaos.FaultBroken, chaos.FaultHintsLost,
+		chaos.FaultAppliedTwice, chaos.FaultBroken, chaos.FaultWakeupsLost,
 	}
 	plan := chaos.Plan{Rules: []chaos.Rule{
 		{Fault: chaos.Fault{Kind: chaos.FaultDelay, Delay: time.Hour}, When: chaos.Policy{Skip: 1 << 40}},

@@ -63,7 +63,7 @@ var promises = []promise{
 	{fault: chaos.Fault{Kind: chaos.FaultBroken, After: true}, except: []chaos.Op{chaos.OpBreak}, sent: []time.Duration{0}},
 	{fault: chaos.Fault{Kind: chaos.FaultPartitioned}, returns: bound, is: append(unknown, context.DeadlineExceeded), not: definite},
 	{fault: chaos.Fault{Kind: chaos.FaultPartitioned, Delay: second}, returns: second, is: unknown, not: definite},
-	{fault: chaos.Fault{Kind: chaos.FaultHintsLost}, sent: []time.Duration{0}},
+	{fault: chaos.Fault{Kind: chaos.FaultWakeupsLost}, sent: []time.Duration{0}},
 	{fault: chaos.Fault{Kind: chaos.FaultStaleRead, Delay: second}, sent: []time.Duration{0}}, // nothing to serve yet
 }
 

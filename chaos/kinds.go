@@ -48,8 +48,8 @@ const (
 	// cut begins while an operation is in flight, its reply is lost. Wake-ups of a
 	// Wait are lost while the cut lasts.
 	FaultPartitioned FaultKind = "partitioned"
-	// FaultHintsLost makes a Wait whose wake-ups never come.
-	FaultHintsLost FaultKind = "hints_lost"
+	// FaultWakeupsLost makes a Wait whose wake-ups never come.
+	FaultWakeupsLost FaultKind = "wakeups_lost"
 )
 
 // Failure is the error of a FaultError.
@@ -116,6 +116,6 @@ var (
 		FaultStaleRead:     {ops: reads, delay: true, answer: true},
 		FaultBroken:        {ops: named, after: true, answer: true},
 		FaultPartitioned:   {ops: allOps, delay: true, jitter: true, hangs: true, priority: 1},
-		FaultHintsLost:     {ops: []Op{OpWait}, hints: true},
+		FaultWakeupsLost:   {ops: []Op{OpWait}, hints: true},
 	}
 )

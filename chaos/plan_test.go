@@ -69,7 +69,7 @@ func TestWhatCantWorkIsNamed(t *testing.T) {
 		{when(chaos.Policy{Sequence: "...x", Every: 2, First: 3}), "When.Every"},
 		{match(chaos.Match{Ops: []chaos.Op{chaos.OpAcquire, "dance"}}), "Match.Ops[1]"},
 		{match(chaos.Match{Ops: []chaos.Op{chaos.OpList, chaos.OpPing}, Names: []string{"*"}}), "Match.Names"},
-		{ruleOf(func(r *chaos.Rule) { r.Fault.Kind, r.Match.Ops = chaos.FaultHintsLost, []chaos.Op{chaos.OpPing} }), "Match.Ops[0]"},
+		{ruleOf(func(r *chaos.Rule) { r.Fault.Kind, r.Match.Ops = chaos.FaultWakeupsLost, []chaos.Op{chaos.OpPing} }), "Match.Ops[0]"},
 		{match(chaos.Match{Names: []string{""}}), "Match.Names[0]"},
 		{match(chaos.Match{Owners: []string{"a", ""}}), "Match.Owners[1]"},
 		{limits(chaos.Budget{Total: -1}, chaos.Rate{}), "Budget.Total"},

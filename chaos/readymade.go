@@ -31,7 +31,7 @@ func FlakyNetwork(o FlakyNetworkOptions) Plan {
 		{Name: "reply lost", Fault: Fault{Kind: FaultReplyLost, Delay: most}, When: Policy{Probability: p}},
 		{Name: "request late", Fault: Fault{Kind: FaultDeliveredLate, Delay: 10 * most, Jitter: 30 * most}, When: Policy{Probability: p / 2}},
 		{Name: "request twice", Fault: Fault{Kind: FaultAppliedTwice, Jitter: most}, When: Policy{Probability: p / 2}},
-		{Name: "hints lost", Fault: Fault{Kind: FaultHintsLost}, When: Policy{Probability: min(4*p, 1)}},
+		{Name: "wake-ups lost", Fault: Fault{Kind: FaultWakeupsLost}, When: Policy{Probability: min(4*p, 1)}},
 	}}
 }
 

@@ -52,7 +52,7 @@ func (p *Provider) relayTo(ctx context.Context, o operation, f *occurrence, from
 	if f != nil {
 		p.note(ctx, o, f)
 	}
-	if f == nil || f.kind() != FaultHintsLost {
+	if f == nil || f.kind() != FaultWakeupsLost {
 		p.spawn(func() { p.relay(ctx, o, f, from.C, to) })
 	}
 	return abstractions.Wakeups{C: to}

@@ -47,7 +47,7 @@ func TestFaultsOfHints(t *testing.T) {
 		want []time.Duration
 	}{
 		"none":      {chaos.Rule{Fault: chaos.Fault{Kind: chaos.FaultError}, Match: chaos.Match{Ops: []chaos.Op{chaos.OpPing}}}, []time.Duration{0}},
-		"lost":      {chaos.Rule{Fault: chaos.Fault{Kind: chaos.FaultHintsLost}}, nil},
+		"lost":      {chaos.Rule{Fault: chaos.Fault{Kind: chaos.FaultWakeupsLost}}, nil},
 		"late":      {chaos.Rule{Fault: chaos.Fault{Kind: chaos.FaultDeliveredLate, Delay: 3 * second}}, []time.Duration{3 * second}},
 		"twice":     {chaos.Rule{Fault: chaos.Fault{Kind: chaos.FaultAppliedTwice, Delay: 3 * second}}, []time.Duration{0, 3 * second}},
 		"cut off":   {chaos.Rule{Fault: chaos.Fault{Kind: chaos.FaultPartitioned}, When: chaos.Policy{From: second / 2, To: 5 * second}}, nil},
@@ -98,11 +98,11 @@ func TestARegistrationThatFails(t *testing.T) {
 	})
 }
 
-// TestTrap_T32_AWaiterWithoutHintsPolls: with all hints lost it still gets the
+// TestTrap_T32_AWaiterWithoutHintsPolls: with all wake-ups lost it still gets the
 // name.
 func TestTrap_T32_AWaiterWithoutHintsPolls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p, _ := wrapped(t, chaos.Rule{Fault: chaos.Fault{Kind: chaos.FaultHintsLost}})
+		p, _ := wrapped(t, chaos.Rule{Fault: chaos.Fault{Kind: chaos.FaultWakeupsLost}})
 		manager, err := leasing.NewManager(p, leasing.Options{})
 		require.NoError(t, err)
 		holder, err := manager.Acquire(t.Context(), "n")
@@ -115,6 +115,6 @@ func TestTrap_T32_AWaiterWithoutHintsPolls(t *testing.T) {
 		require.NoError(t, lease.Release(t.Context()))
 		require.NoError(t, other.Close(t.Context()))
 		require.NoError(t, manager.Close(t.Context()))
-		assert.NotZero(t, p.Report().ByKind[chaos.FaultHintsLost])
+		assert.NotZero(t, p.Report().ByKind[chaos.FaultWakeupsLost])
 	})
 }

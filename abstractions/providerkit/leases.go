@@ -8,12 +8,12 @@ import "context"
 // lease follow. A Put returns ErrConflict if another client has taken the lease since
 // the item was read, since the record would name the wrong holder.
 type Leases interface {
-	// Judge completes a record that was just read: Breaking if the service takes the
+	// Complete completes a record that was just read: Breaking if the service takes the
 	// lease for broken, Unconfirmed, Slack, and Left, which is the stored TTL before. It
 	// reports whether the lease has not followed a release or a break yet.
-	Judge(item Item, r *Record) (behind bool)
-	// Follow makes the lease agree with the record, if that is still what is stored
+	Complete(item Item, r *Record) (behind bool)
+	// Reconcile makes the lease agree with the record, if that is still what is stored
 	// and the lease belongs to the claim. Otherwise it returns ErrConflict, or a
 	// *HeldError if another claim has the lease. It sets Left if it learns it.
-	Follow(ctx context.Context, item Item, r *Record) (Item, error)
+	Reconcile(ctx context.Context, item Item, r *Record) (Item, error)
 }

@@ -74,7 +74,7 @@ func (s *rack) List(ctx context.Context, query ListQuery) (items []Item, next st
 	return items, next, err
 }
 
-func (s *rack) Judge(item Item, r *Record) (behind bool) {
+func (s *rack) Complete(item Item, r *Record) (behind bool) {
 	n := item.State.(native)
 	left := n.left()
 	behind = left > 0 && (r.ID == "" || r.ID != n.id && r.Left > 0 || r.Breaking && !n.broken)
@@ -89,7 +89,7 @@ func (s *rack) Judge(item Item, r *Record) (behind bool) {
 	return behind
 }
 
-func (s *rack) Follow(_ context.Context, item Item, r *Record) (Item, error) {
+func (s *rack) Reconcile(_ context.Context, item Item, r *Record) (Item, error) {
 	s.taken.Lock()
 	defer s.taken.Unlock()
 	s.mu.Lock()

@@ -107,7 +107,7 @@ type snapshot struct {
 	written time.Time
 	deadline
 	item   Item
-	behind bool // see Leases.Judge
+	behind bool // see Leases.Complete
 	host   HostTime
 	// at is when this process read it, or sent it, on its monotonic clock.
 	at time.Time
@@ -274,7 +274,7 @@ func (s *Records) change(
 			return nil, partialIf(begun, err)
 		}
 		if found.behind {
-			_, err = s.Leases.Follow(ctx, found.item, &found.record)
+			_, err = s.Leases.Reconcile(ctx, found.item, &found.record)
 			if err != nil && !errors.Is(err, ErrConflict) {
 				return nil, partialIf(begun, err)
 			}
@@ -363,7 +363,7 @@ func (s *Records) write(ctx context.Context, found *snapshot, c Change) (wrote b
 		found.item, wrote = stored, true
 	}
 	if s.Leases != nil && (r.ID == "" || c.Deadline || c.Note.Kind == abstractions.HistoryBroken) { // the holder's lease is not another's to prolong
-		found.item, err = s.Leases.Follow(ctx, found.item, r)
+		found.item, err = s.Leases.Reconcile(ctx, found.item, r)
 	}
 	return wrote, err
 }
@@ -424,7 +424,7 @@ func (s *Records) parse(item Item, name string) (*snapshot, error) {
 	}
 	if s.Leases != nil {
 		r.Left = fromMicros(found.Lasts)
-		found.behind = s.Leases.Judge(item, r)
+		found.behind = s.Leases.Complete(item, r)
 		return found, nil
 	}
 	if r.ID == "" {

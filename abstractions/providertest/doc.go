@@ -38,7 +38,7 @@
 //
 // # On servers of their own
 //
-// [LeasesEndInTime] and [LossIsTold] are for tests that start servers with package
+// [LeasesEndInTime] and [LossIsReported] are for tests that start servers with package
 // servertest, and kill, pause or cut them off. A [SwitchOver] moves the endpoint of clients to another
 // server, or loses their path. A [Wire] sits between a client and its HTTP server.
 package providertest

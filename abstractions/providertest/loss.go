@@ -15,10 +15,10 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/servertest"
 )
 
-// LossIsTold holds leases on a server that begin starts, which is then killed, paused, or cut off from their holder, and a server that was
+// LossIsReported holds leases on a server that begin starts, which is then killed, paused, or cut off from their holder, and a server that was
 // killed or paused is there again two TTLs later. holder opens a provider that knows the server by an address, and next is another process's,
 // that takes the names as soon as it can. Each holder has to know of its loss by then, and tokens rise.
-func LossIsTold(t *testing.T, ttl time.Duration, begin func(t *testing.T) (server *servertest.Server, holder func(addr string) leasing.Provider, next leasing.Provider)) {
+func LossIsReported(t *testing.T, ttl time.Duration, begin func(t *testing.T) (server *servertest.Server, holder func(addr string) leasing.Provider, next leasing.Provider)) {
 	for name, harm := range map[string]func(*servertest.Server, *relay) (mend func()){
 		"killed":  func(s *servertest.Server, _ *relay) func() { s.Kill(); return s.Restart },
 		"paused":  func(s *servertest.Server, _ *relay) func() { s.Pause(); return s.Resume },
@@ -28,13 +28,13 @@ func LossIsTold(t *testing.T, ttl time.Duration, begin func(t *testing.T) (serve
 			t.Parallel()
 			server, holder, next := begin(t)
 			l := newRelay(t, server.Addr())
-			LossIsToldAfter(t, ttl, holder(l.addr), next, func() func() { return harm(server, l) })
+			LossIsReportedAfter(t, ttl, holder(l.addr), next, func() func() { return harm(server, l) })
 		})
 	}
 }
 
-// LossIsToldAfter is LossIsTold with a harm of the caller's. What that returns is done two TTLs later.
-func LossIsToldAfter(t *testing.T, ttl time.Duration, behind, next leasing.Provider, harm func() (mend func())) {
+// LossIsReportedAfter is LossIsReported with a harm of the caller's. It calls mend two TTLs later.
+func LossIsReportedAfter(t *testing.T, ttl time.Duration, behind, next leasing.Provider, harm func() (mend func())) {
 	t.Helper()
 	manager, err := leasing.NewManager(behind, leasing.Options{TTL: ttl})
 	require.NoError(t, err)

@@ -51,7 +51,7 @@ func (p *Process) PID() int { return p.cmd.Process.Pid }
 func (p *Process) Pause() error {
 	err := pause(p.cmd)
 	if err == nil && runtime.GOOS == "linux" {
-		ctx, cancel := context.WithTimeout(context.Background(), Patience)
+		ctx, cancel := context.WithTimeout(context.Background(), Timeout)
 		defer cancel()
 		err = until(ctx, p.done, p.stopped)
 	}

@@ -76,7 +76,7 @@ func TestPausedProcessStandsStill(t *testing.T) {
 	}
 	require.Equal(t, "T", state(), "Pause has waited for that")
 	require.NoError(t, p.Resume())
-	require.Eventually(t, func() bool { return state() != "T" }, servertest.Patience, time.Millisecond)
+	require.Eventually(t, func() bool { return state() != "T" }, servertest.Timeout, time.Millisecond)
 	require.True(t, lines.Scan())
 }
 

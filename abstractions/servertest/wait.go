@@ -8,17 +8,16 @@ import (
 	"time"
 )
 
-// Patience is how long a step may take on a machine that is busy with much else.
-// Usually it takes milliseconds.
-const Patience = time.Minute
+// Timeout bounds a step on a busy machine. A step usually takes milliseconds.
+const Timeout = time.Minute
 
 // Bounded returns a context for one step of a test or its clean-up, which ends after
-// Patience.
+// Timeout.
 func Bounded(t testing.TB) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.WithoutCancel(t.Context()), Patience)
+	return context.WithTimeout(context.WithoutCancel(t.Context()), Timeout)
 }
 
-// Eventually waits until check returns nil, for at most Patience. A failure
+// Eventually waits until check returns nil, for at most Timeout. A failure
 // message contains what.
 func Eventually(t testing.TB, what string, check func(context.Context) error) {
 	t.Helper()

@@ -189,7 +189,7 @@ var kinds = []swatch{
 	{"#b4b4b4", string(chaos.FaultDelay)}, {"#6b6b6b", string(chaos.FaultHang)}, {"#faab01", string(chaos.FaultThrottle)},
 	{"#cb5500", string(chaos.FaultError)}, {"#6c350d", string(chaos.FaultRequestLost)}, {"#a83dff", string(chaos.FaultReplyLost)},
 	{"#0037a8", string(chaos.FaultDeliveredLate)}, {"#3578c3", string(chaos.FaultAppliedTwice)}, {"#5ac771", string(chaos.FaultStaleRead)},
-	{"#00caf3", string(chaos.FaultHintsLost)}, {"#111111", string(chaos.FaultPartitioned)}, {"#76156e", string(chaos.FaultBroken)},
+	{"#00caf3", string(chaos.FaultWakeupsLost)}, {"#111111", string(chaos.FaultPartitioned)}, {"#76156e", string(chaos.FaultBroken)},
 }
 
 // kindOf returns how to show a kind, also one that came after this list.

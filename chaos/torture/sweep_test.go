@@ -126,7 +126,7 @@ func anyPlan(random *rand.Rand, seed uint64) chaos.Plan {
 func anyRule(random *rand.Rand) chaos.Rule {
 	kinds := []chaos.FaultKind{
 		chaos.FaultDelay, chaos.FaultError, chaos.FaultThrottle, chaos.FaultHang, chaos.FaultRequestLost, chaos.FaultReplyLost,
-		chaos.FaultDeliveredLate, chaos.FaultAppliedTwice, chaos.FaultStaleRead, chaos.FaultBroken, chaos.FaultPartitioned, chaos.FaultHintsLost,
+		chaos.FaultDeliveredLate, chaos.FaultAppliedTwice, chaos.FaultStaleRead, chaos.FaultBroken, chaos.FaultPartitioned, chaos.FaultWakeupsLost,
 	}
 	some := func(d time.Duration) time.Duration {
 		return time.Duration(float64(d)*random.Float64()*random.Float64()) * time.Duration(random.IntN(2))

@@ -138,7 +138,7 @@ func TestConformanceWithRulesThatNeverFire(t *testing.T) {
 	plan := chaos.Plan{Rules: []chaos.Rule{
 		{Fault: chaos.Fault{Kind: chaos.FaultDelay, Delay: time.Hour}, When: never},
 		{Fault: chaos.Fault{Kind: chaos.FaultReplyLost}, When: never},
-		{Fault: chaos.Fault{Kind: chaos.FaultHintsLost}, When: never},
+		{Fault: chaos.Fault{Kind: chaos.FaultWakeupsLost}, When: never},
 		{Fault: chaos.Fault{Kind: chaos.FaultPartitioned}, When: chaos.Policy{From: time.Hour}},
 	}}
 	b := backend{name: "redis", url: named("LEASING_TEST_REDIS"), open: openRedis}

@@ -40,10 +40,10 @@ func seconds(ttl time.Duration) int32 {
 	return int32((ttl + time.Second - 1) / time.Second)
 }
 
-// Judge says what the service's lease makes of a record. Who has a lease is certain:
+// Complete compares a record with the service's lease. The holder of a lease is certain:
 // nobody takes it but under the record that names him. Only one that another program
 // has taken, and one whose release is under way, is under a record that names nobody.
-func (s *store) Judge(item providerkit.Item, r *providerkit.Record) (behind bool) {
+func (s *store) Complete(item providerkit.Item, r *providerkit.Record) (behind bool) {
 	v := item.State.(*view)
 	behind = v.lease == lease.StateTypeLeased && r.Breaking || v.locked() && r.ID == "" && v.holder != ""
 	r.Breaking = r.ID != "" && (r.Breaking || v.lease == lease.StateTypeBroken || v.lease == lease.StateTypeBreaking)
@@ -75,7 +75,7 @@ func reserved(r *providerkit.Record) time.Duration {
 	return min(left, reservation)
 }
 
-// Follow gives a lease up, breaks, renews or takes it. All but the first are on
+// Reconcile releases, breaks, renews or acquires a lease. All but the release are on
 // condition that the record is still the same, and a lease is given up by its claim's
 // own ID.
 //
@@ -85,7 +85,7 @@ func reserved(r *providerkit.Record) time.Duration {
 // the lease may have another one, if the call that changed it ended half way, and
 // is acquired again. An infinite one is not: that would bring one back that was broken
 // since.
-func (s *store) Follow(ctx context.Context, item providerkit.Item, r *providerkit.Record) (_ providerkit.Item, err error) {
+func (s *store) Reconcile(ctx context.Context, item providerkit.Item, r *providerkit.Record) (_ providerkit.Item, err error) {
 	v := *item.State.(*view)
 	item.State = &v
 	infinitely := r.TTL == abstractions.Infinite
@@ -121,7 +121,7 @@ func (s *store) Follow(ctx context.Context, item providerkit.Item, r *providerki
 // its time anyway. Without one an infinite lease would end at once
 // (learn.microsoft.com/rest/api/storageservices/lease-blob, x-ms-lease-break-period),
 // and the lease may be infinite, or longer, although the record has another duration
-// already: see Follow.
+// already: see Reconcile.
 func breakPeriod(r *providerkit.Record) int32 {
 	if r.TTL == abstractions.Infinite {
 		return max(1, seconds(r.Left))

@@ -35,7 +35,7 @@ type view struct {
 	size        int64
 	lease       lease.StateType
 	infinite    bool               // the lease is
-	exact       bool               // see Follow
+	exact       bool               // see Reconcile
 	holder      string             // under whose lease, if there is one, the record was written
 	others      map[string]*string // metadata that is not ours
 }

@@ -128,7 +128,7 @@ func TestLossOfTheLeaderIsToldBeforeTheNameIsFree(t *testing.T) {
 			c := newCluster(t, 1)
 			leader := c.leader()
 			one, _ := others(leader)
-			providertest.LossIsToldAfter(t, ttl, open(t, c.agents[leader]), open(t, c.agents[one]), func() func() { return harm(c, leader) })
+			providertest.LossIsReportedAfter(t, ttl, open(t, c.agents[leader]), open(t, c.agents[one]), func() func() { return harm(c, leader) })
 		})
 	}
 }

@@ -16,7 +16,7 @@ func TestLeasesEndNeitherEarlyNorLate(t *testing.T) {
 }
 
 func TestLossIsToldBeforeTheNameIsFree(t *testing.T) {
-	providertest.LossIsTold(t, 3*time.Second, func(t *testing.T) (*servertest.Server, func(string) abstractions.Provider, abstractions.Provider) {
+	providertest.LossIsReported(t, 3*time.Second, func(t *testing.T) (*servertest.Server, func(string) abstractions.Provider, abstractions.Provider) {
 		s := newServer(t, "")
 		at := func(addr string) abstractions.Provider { return open(t, Options{Address: "http://" + addr}) }
 		return s, at, at(s.Addr())

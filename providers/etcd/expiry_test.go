@@ -25,14 +25,14 @@ func TestLeasesEndLateAfterAChangeOfLeader(t *testing.T) {
 // The others of its cluster go on.
 func TestLossIsToldBeforeTheNameIsFree(t *testing.T) {
 	const ttl = 3 * time.Second
-	providertest.LossIsTold(t, ttl, func(t *testing.T) (*servertest.Server, func(string) abstractions.Provider, abstractions.Provider) {
+	providertest.LossIsReported(t, ttl, func(t *testing.T) (*servertest.Server, func(string) abstractions.Provider, abstractions.Provider) {
 		c := newCluster(t, 3)
 		return c.members[0], func(addr string) abstractions.Provider { return c.at(addr) }, c.open(1, 2)
 	})
 	t.Run("paused, and the leader moves", func(t *testing.T) {
 		t.Parallel()
 		c := newCluster(t, 3)
-		providertest.LossIsToldAfter(t, ttl, c.open(0), c.open(1, 2), func() func() {
+		providertest.LossIsReportedAfter(t, ttl, c.open(0), c.open(1, 2), func() func() {
 			c.members[0].Pause()
 			if c.leader() != 0 {
 				c.move()

@@ -153,7 +153,7 @@ func (s *store) Put(ctx context.Context, old providerkit.Item, r *providerkit.Re
 	}
 	if v.fresh {
 		v.claim = v.record
-		v.fresh = v.term == 0 || header.GetRaftTerm() <= v.term // see errFormerLeader: Follow prolongs it
+		v.fresh = v.term == 0 || header.GetRaftTerm() <= v.term // see errFormerLeader: Reconcile prolongs it
 	}
 	return v.item(old.Key, data, old.Now), err
 }
@@ -268,9 +268,9 @@ func (s *store) leave(v view, keep bool) {
 	}
 }
 
-// Judge says what the claim's key makes of a record: the record's holder has the name while the key is there. One that is not
-// the record's is somebody's who has trust in it, whose record was deleted or changed by hand.
-func (s *store) Judge(item providerkit.Item, r *providerkit.Record) (behind bool) {
+// Complete reads a record against the claim's key: the record's holder has the name while the key exists. Another key
+// belongs to a claim that trusts its lease, and its record was deleted or changed by hand.
+func (s *store) Complete(item providerkit.Item, r *providerkit.Record) (behind bool) {
 	v := item.State.(*view)
 	r.Floor = max(r.Floor, v.floor)
 	v.ours = r.ID != "" && v.holder == claimOf(r)
@@ -285,9 +285,9 @@ func (s *store) Judge(item providerkit.Item, r *providerkit.Record) (behind bool
 	return false
 }
 
-// Follow prolongs a claim's lease, and then looks whether the claim still stands: etcd may prolong a lease whose keys it has
+// Reconcile prolongs a claim's lease, and then looks whether the claim still stands: etcd may prolong a lease whose keys it has
 // deleted, and somebody may have deleted or replaced them. All else Put has done.
-func (s *store) Follow(ctx context.Context, item providerkit.Item, r *providerkit.Record) (providerkit.Item, error) {
+func (s *store) Reconcile(ctx context.Context, item providerkit.Item, r *providerkit.Record) (providerkit.Item, error) {
 	v := *item.State.(*view)
 	item.State = &v
 	if r.ID == "" || r.Breaking || v.fresh {

@@ -41,7 +41,7 @@ func (s *store) look(t testing.TB, name string) (providerkit.Item, *view) {
 
 // renew prolongs any lease, and looks at a name's claim.
 func (s *store) renew(t testing.TB, name string, lease clientv3.LeaseID) error {
-	ctx, cancel := context.WithTimeout(t.Context(), servertest.Patience)
+	ctx, cancel := context.WithTimeout(t.Context(), servertest.Timeout)
 	defer cancel()
 	_, v := s.look(t, name)
 	claim := s.claimKey(s.key(name))
@@ -404,7 +404,7 @@ func TestHintsAfterACompactionAndANewLeader(t *testing.T) {
 		end(g)
 		select {
 		case <-w.C:
-		case <-time.After(servertest.Patience):
+		case <-time.After(servertest.Timeout):
 			t.Fatal("no hint")
 		}
 		cancel()
@@ -542,7 +542,7 @@ func TestTrap_T92_ARenewalOfAFormerLeader(t *testing.T) {
 	}})
 	require.NoError(t, err)
 	defer client.Close()
-	p := open(t, Options{Client: client, Prefix: "p", Timeout: servertest.Patience})
+	p := open(t, Options{Client: client, Prefix: "p", Timeout: servertest.Timeout})
 	g := acquire(t, p, "n", "a", time.Minute)
 	moving.Store(true)
 	_, err = p.Renew(t.Context(), renewal(g))

@@ -19,7 +19,7 @@ func TestLeasesEndNeitherEarlyNorLate(t *testing.T) {
 }
 
 func TestLossIsToldBeforeTheNameIsFree(t *testing.T) {
-	providertest.LossIsTold(t, 5*time.Second, func(t *testing.T) (*servertest.Server, func(string) abstractions.Provider, abstractions.Provider) {
+	providertest.LossIsReported(t, 5*time.Second, func(t *testing.T) (*servertest.Server, func(string) abstractions.Provider, abstractions.Provider) {
 		s, options := newServer(t)
 		at := func(addr string) abstractions.Provider { return open(t, options(addr)) }
 		return s, at, at(s.Addr())

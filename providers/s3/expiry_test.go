@@ -24,7 +24,7 @@ func TestLossIsToldBeforeTheNameIsFree(t *testing.T) {
 	for name := range servers {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			providertest.LossIsTold(t, 5*time.Second, func(t *testing.T) (*servertest.Server, func(string) abstractions.Provider, abstractions.Provider) {
+			providertest.LossIsReported(t, 5*time.Second, func(t *testing.T) (*servertest.Server, func(string) abstractions.Provider, abstractions.Provider) {
 				s, url := newServer(t, name)
 				at := func(addr string) abstractions.Provider { return open(t, url(addr)) }
 				return s, at, at(s.Addr())

@@ -28,7 +28,7 @@ const leaveTimeout = 2 * time.Second
 // concurrent use.
 type Queue[K any] struct {
 	Channel string              // on which this process is woken
-	Hints   providerkit.Wakeups // by claim
+	Wakeups providerkit.Wakeups // by claim
 	dequeue func(ctx context.Context, key K, id string)
 
 	mu      sync.Mutex
@@ -62,7 +62,7 @@ func (q *Queue[K]) Register(ctx context.Context, key K, id string) (abstractions
 // RegisterOn is Register for a claim whose hints have a channel already, since it waits in another queue too: see
 // [providerkit.Wakeups.WaitOn].
 func (q *Queue[K]) RegisterOn(ctx context.Context, key K, id string, hints chan struct{}) error {
-	if err := q.Hints.WaitOn(ctx, id, hints); err != nil {
+	if err := q.Wakeups.WaitOn(ctx, id, hints); err != nil {
 		return err
 	}
 	w := &waiter[K]{key: key}
@@ -82,7 +82,7 @@ func (q *Queue[K]) Waits() bool { return q.some.Load() }
 
 // Join returns what a claim waits for, if it is registered and this process listens: its acquire may put it into the queue.
 func (q *Queue[K]) Join(id string) (key K, ok bool) {
-	if !q.Waits() || !q.Hints.Listening() {
+	if !q.Waits() || !q.Wakeups.Listening() {
 		return key, false
 	}
 	q.mu.Lock()
@@ -164,7 +164,7 @@ func (q *Queue[K]) Due(id string, after time.Duration, key *K) bool {
 		if w.later != nil {
 			w.later.Stop()
 		}
-		w.later = providerkit.AfterTime(after, func() { q.Hints.Wake(id) })
+		w.later = providerkit.AfterTime(after, func() { q.Wakeups.Wake(id) })
 	}
 	return false
 }
@@ -174,6 +174,6 @@ func (q *Queue[K]) Close() {
 	q.mu.Lock()
 	q.closed = true
 	q.mu.Unlock()
-	q.Hints.Close()
+	q.Wakeups.Close()
 	q.leaving.Wait()
 }

@@ -18,8 +18,8 @@ type Row struct {
 	Ends                providerkit.HostDeadline
 	TTLMicros, acquired *int64
 	MetadataText        string
-	waiters             LineUp // but for PostgreSQL's
-	Began, seen         int64  // a server's clock when the read began, and on MySQL when the row was read
+	waiters             WaitList // but for PostgreSQL's
+	Began, seen         int64    // a server's clock when the read began, and on MySQL when the row was read
 }
 
 // The row of the empty name, which no lease has, is the floor: its token is the highest of those that were forgotten. A name whose

@@ -11,7 +11,7 @@ import (
 )
 
 // RowStore serves the requests that SQLite and MySQL serve in the same way. A row is read, the rules and the queue in the row
-// ([LineUp]) decide, and the row is written. PostgreSQL does most of that within its statements.
+// ([WaitList]) decide, and the row is written. PostgreSQL does most of that within its statements.
 type RowStore struct {
 	*Store
 	in    RowDialect
@@ -54,7 +54,7 @@ func (s *RowStore) Apply(ctx context.Context, op Op) (Applied, error) {
 
 // Decide applies a rule to a row, and fills in the columns of the change. A name that has become free is reserved for its first
 // waiter, and freed is its queue. Waiters whose process is gone lose their places.
-func (s *RowStore) Decide(r *Row, rule func(*Row) providerkit.Change) (done Applied, freed LineUp) {
+func (s *RowStore) Decide(r *Row, rule func(*Row) providerkit.Change) (done Applied, freed WaitList) {
 	done.Change = rule(r)
 	done.After = r.Record
 	if done.Write && done.Deadline {

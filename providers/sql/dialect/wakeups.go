@@ -17,7 +17,7 @@ import (
 
 // The row of a name has its waiters in the order of arrival: the hash of the claim, and the channel on which its
 // process listens, 8 bytes each. So leaving, reserving and waking touch no other row and no index. At most 1024 claims
-// wait; others poll. The waiters' identities are in the row too on SQLite (LineUp), and on PostgreSQL in a table of its own, which
+// wait; others poll. The waiters' identities are in the row too on SQLite (WaitList), and on PostgreSQL in a table of its own, which
 // no waiter needs to be served.
 const (
 	WaiterBytes  = 2 * HashBytes
@@ -60,7 +60,7 @@ func NewWakeups(in Turns, listen func(context.Context, *Wakeups) (providerkit.Co
 	w.Queue = waitqueue.New(hex.EncodeToString(w.ChannelBytes), func(ctx context.Context, name, id string) {
 		_ = in.Dequeue(ctx, name, id)
 	})
-	w.Hints.Connect = func(ctx context.Context) (providerkit.Connection, error) {
+	w.Wakeups.Connect = func(ctx context.Context) (providerkit.Connection, error) {
 		conn, err := listen(ctx, w)
 		w.Polls.Store(errors.Is(err, ErrPolls))
 		if w.Polls.Load() {

@@ -24,7 +24,7 @@ import (
 )
 
 func TestLossIsToldBeforeTheNameIsFree_mariadb(t *testing.T) {
-	providertest.LossIsTold(t, 5*time.Second, func(t *testing.T) (*servertest.Server, func(string) abstractions.Provider, abstractions.Provider) {
+	providertest.LossIsReported(t, 5*time.Second, func(t *testing.T) (*servertest.Server, func(string) abstractions.Provider, abstractions.Provider) {
 		server := servertest.NewMariaDB(t)
 		b := newBed(t, "mysql://root@"+server.Addr()+"/mysql")
 		at := func(addr string) abstractions.Provider {

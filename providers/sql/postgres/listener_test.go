@@ -76,14 +76,14 @@ func TestListenerIsSharedAndEndsWhenNobodyWaits(t *testing.T) {
 	t.Parallel()
 	ctx, open := bounded(t), database.New(t)
 	p := open("application_name", t.Name())
-	backendOf(p).Hints.Silence = 100 * time.Millisecond
+	backendOf(p).Queue.Wakeups.Silence = 100 * time.Millisecond
 	waiting, stop := context.WithCancel(ctx)
 	for range 3 {
 		_, err := p.Wait(waiting, abstractions.WaitRequest{Name: "n", ID: "w"})
 		require.NoError(t, err)
 	}
 	stop()
-	require.Eventually(t, func() bool { return !backendOf(p).Hints.Listening() }, 20*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return !backendOf(p).Queue.Wakeups.Listening() }, 20*time.Second, 10*time.Millisecond)
 
 	// The next waiter gets a new one, which lives through silence.
 	claim, err := p.Acquire(ctx, claimOf("n", time.Minute))

@@ -30,7 +30,7 @@ type sqliteChange struct {
 	batch.Outcome
 	left  atomic.Bool // the caller has left
 	done  dialect.Applied
-	freed dialect.LineUp // the waiters of a name that is free now
+	freed dialect.WaitList // the waiters of a name that is free now
 }
 
 // Change makes a change, in a transaction with others.

@@ -17,7 +17,7 @@ func (s *sqlite) Lives(channel string) bool {
 
 // tell wakes the first of a queue, and prepares others for when all before them hang: a reservation
 // each. A release stays cheap, so it tells a few.
-func (s *sqlite) tell(q dialect.LineUp) {
+func (s *sqlite) tell(q dialect.WaitList) {
 	last := q.Len() - 1
 	for rank := 0; q != ""; rank, q = rank+1, q.Rest() {
 		if rank != last && !slices.Contains([]int{0, 1, 2, 3, 5, 9, 17, 33}, rank) {

@@ -123,10 +123,10 @@ func TestSqliteWaiterOfADeadProcessLosesItsPlace(t *testing.T) {
 	p := openTest(t, "sqlite://"+path, nil)
 	holder, err := p.Acquire(ctx, claimOf("n", time.Minute))
 	require.NoError(t, err)
-	queue := func() dialect.LineUp {
+	queue := func() dialect.WaitList {
 		var waiters string
 		require.NoError(t, backendOf(p).db.QueryRow("SELECT waiters FROM lease").Scan(&waiters))
-		return dialect.LineUp(waiters)
+		return dialect.WaitList(waiters)
 	}
 	dead := startLooping(t, "sqlite://"+path)
 	_, err = io.WriteString(dead.start, "go\n")
@@ -177,7 +177,7 @@ func TestSqliteLeavingWaitersHandTheirTurnOn(t *testing.T) {
 	queued := func() int {
 		var waiters string
 		require.NoError(t, backendOf(p).db.QueryRow("SELECT waiters FROM lease").Scan(&waiters))
-		return dialect.LineUp(waiters).Len()
+		return dialect.WaitList(waiters).Len()
 	}
 	require.Equal(t, waiters, queued())
 	require.NoError(t, p.Release(ctx, releaseOf(holder)))
@@ -273,7 +273,7 @@ func TestSqliteWaitersWithoutAPipeHaveTheirTurns(t *testing.T) {
 	require.True(t, backendOf(polling).Polls.Load())
 	var queue string
 	require.NoError(t, backendOf(p).db.QueryRow("SELECT waiters FROM lease").Scan(&queue))
-	_, channel := dialect.LineUp(queue).Head()
+	_, channel := dialect.WaitList(queue).Head()
 	require.Equal(t, dialect.Polled, channel, "nobody can wake it")
 	wait(p, second)
 	require.NoError(t, p.Release(ctx, releaseOf(holder)))
@@ -283,22 +283,22 @@ func TestSqliteWaitersWithoutAPipeHaveTheirTurns(t *testing.T) {
 	require.NoError(t, polling.Release(ctx, releaseOf(grant)))
 }
 
-func TestLineUp(t *testing.T) {
-	q := dialect.LineUp("aa c1 1 id-1 worker 1\nbb c2 2 id-2 aa\ncc c3 3 id-3 worker 3\n")
+func TestWaitList(t *testing.T) {
+	q := dialect.WaitList("aa c1 1 id-1 worker 1\nbb c2 2 id-2 aa\ncc c3 3 id-3 worker 3\n")
 	waiter, channel := q.Head()
 	require.Equal(t, []string{"aa", "c1"}, []string{waiter, channel})
 	require.Equal(t, 3, q.Len())
 	left, was := q.Without("bb")
 	require.True(t, was)
-	require.Equal(t, dialect.LineUp("aa c1 1 id-1 worker 1\ncc c3 3 id-3 worker 3\n"), left)
+	require.Equal(t, dialect.WaitList("aa c1 1 id-1 worker 1\ncc c3 3 id-3 worker 3\n"), left)
 	again, was := left.Without("bb")
 	require.False(t, was)
 	require.Equal(t, left, again)
 	left, _ = left.Without("aa")
 	left, _ = left.Without("c3")
-	require.Equal(t, dialect.LineUp("cc c3 3 id-3 worker 3\n"), left, "what is the name of a pipe is no waiter")
+	require.Equal(t, dialect.WaitList("cc c3 3 id-3 worker 3\n"), left, "what is the name of a pipe is no waiter")
 	require.Empty(t, left.Rest())
-	require.Empty(t, dialect.LineUp("no queue of ours").Rest())
-	waiter, channel = dialect.LineUp("").Head()
+	require.Empty(t, dialect.WaitList("no queue of ours").Rest())
+	waiter, channel = dialect.WaitList("").Head()
 	require.Empty(t, waiter+channel)
 }

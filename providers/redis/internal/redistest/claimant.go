@@ -40,7 +40,7 @@ func (c *Claimant) Take(name, id string, ttl time.Duration) abstractions.Grant {
 // Obtain asks until the name is free.
 func (c *Claimant) Obtain(name, id string, ttl time.Duration) abstractions.Grant {
 	c.T.Helper()
-	for end := time.Now().Add(servertest.Patience); ; <-time.After(10 * time.Millisecond) {
+	for end := time.Now().Add(servertest.Timeout); ; <-time.After(10 * time.Millisecond) {
 		g, err := c.Try(name, id, ttl)
 		if err == nil {
 			return g

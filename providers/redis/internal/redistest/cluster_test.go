@@ -69,7 +69,7 @@ func TestNodesGoOnWithoutOne(t *testing.T) {
 	require.Eventually(t, func() bool {
 		text := c.Servers[0].admin.ClusterInfo(t.Context()).Val()
 		return text != "" && !strings.Contains(text, "cluster_slots_fail:0\r")
-	}, servertest.Patience, 10*time.Millisecond)
+	}, servertest.Timeout, 10*time.Millisecond)
 	client := c.Client(t)
 	set(t, client, first, "value")
 	require.Error(t, client.Set(t.Context(), last, "value", 0).Err())

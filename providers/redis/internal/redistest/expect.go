@@ -53,7 +53,7 @@ func Hinted(t testing.TB, hints <-chan struct{}) {
 	t.Helper()
 	select {
 	case <-hints:
-	case <-time.After(servertest.Patience):
+	case <-time.After(servertest.Timeout):
 		t.Fatal("no hint")
 	}
 }

@@ -91,7 +91,7 @@ func TestRestartWaitsForThePort(t *testing.T) {
 		s.Restart()
 	}()
 	secondTry := filepath.Join(s.Dir, "log-3") // the first try after the first start is log-2
-	require.Eventually(t, func() bool { return exists(secondTry) }, servertest.Patience, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return exists(secondTry) }, servertest.Timeout, 10*time.Millisecond)
 	require.NoError(t, squatter.Close())
 	<-restarted
 	require.NoError(t, client.Ping(t.Context()).Err())
@@ -171,5 +171,5 @@ func TestNothingOutlivesTheTestsProcess(t *testing.T) {
 	}
 	require.True(t, alive(pid))
 	require.NoError(t, cmd.Process.Kill())
-	require.Eventually(t, func() bool { return !alive(pid) }, servertest.Patience, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return !alive(pid) }, servertest.Timeout, 10*time.Millisecond)
 }

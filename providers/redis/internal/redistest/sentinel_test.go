@@ -20,7 +20,7 @@ func TestReplicaBecomesMaster(t *testing.T) {
 	set(t, client, "key", "value")
 	first := c.Master()
 	require.Same(t, c.Servers[0], first)
-	acknowledged, err := first.admin.Wait(t.Context(), 2, servertest.Patience).Result()
+	acknowledged, err := first.admin.Wait(t.Context(), 2, servertest.Timeout).Result()
 	require.NoError(t, err)
 	require.EqualValues(t, 2, acknowledged)
 

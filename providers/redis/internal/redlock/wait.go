@@ -50,9 +50,9 @@ func (r *Redlock) queueUp(s *seat) (fresh bool, err error) {
 			cancel()
 		}
 		switch {
-		case (err == nil || waiters.Hints.Listening()) && s.at[i]:
+		case (err == nil || waiters.Wakeups.Listening()) && s.at[i]:
 			return false, nil
-		case err == nil || waiters.Hints.Listening():
+		case err == nil || waiters.Wakeups.Listening():
 			err = waiters.RegisterOn(s.ctx, r.Naming.Keys(s.req.Name), s.req, s.hints)
 			s.at[i] = err == nil
 			return true, err

@@ -61,7 +61,7 @@ func (c *connection) Ping(ctx context.Context) error {
 		}
 		switch m := received.(type) {
 		case *redis.Message:
-			c.queue.Hints.Wake(c.queue.message(m.Payload))
+			c.queue.Wakeups.Wake(c.queue.message(m.Payload))
 		case *redis.Pong:
 			return nil
 		}

@@ -37,7 +37,7 @@ func New(client redis.UniversalClient, channel string, dequeue func(ctx context.
 	q := &Queue{waitqueue.New(channel, func(ctx context.Context, p place, id string) {
 		dequeue(ctx, p.Keys, id, script.Place(channel, p.owner))
 	}), client}
-	q.Hints.Connect, q.Hints.Silence = q.connect, heartbeat
+	q.Wakeups.Connect, q.Wakeups.Silence = q.connect, heartbeat
 	return q
 }
 
@@ -45,7 +45,7 @@ func New(client redis.UniversalClient, channel string, dequeue func(ctx context.
 func (q *Queue) Listen(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	_, err := q.Hints.Wait(ctx, "")
+	_, err := q.Wakeups.Wait(ctx, "")
 	return failure.Of(err)
 }
 

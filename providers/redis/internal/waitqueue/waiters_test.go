@@ -50,7 +50,7 @@ func (silent) Close()                                      {}
 // listening is a queue that nothing is told, and notes who leaves.
 func listening(t *testing.T, left *[]string) *Queue {
 	q := New(nil, "channel", func(_ context.Context, _ script.Keys, id, at string) { *left = append(*left, id+" "+at) })
-	q.Hints.Connect = func(context.Context) (providerkit.Connection, error) { return silent{}, nil }
+	q.Wakeups.Connect = func(context.Context) (providerkit.Connection, error) { return silent{}, nil }
 	t.Cleanup(q.Close)
 	return q
 }
@@ -151,7 +151,7 @@ func TestASilentConnectionIsAskedWhetherItLives(t *testing.T) {
 	})
 	defer client.Close()
 	q := New(client, "channel", nil)
-	q.Hints.Silence = 10 * time.Millisecond
+	q.Wakeups.Silence = 10 * time.Millisecond
 	defer q.Close()
 	wakeups, err := q.Register(t.Context(), script.Keys{}, abstractions.WaitRequest{ID: "w", Owner: "owner"})
 	require.NoError(t, err)

@@ -1,6 +1,6 @@
 -- Each statement is a transaction, so this can be begun again: the table that says the version is the first, and has its row at
 -- last. Times are in microseconds since 1970. token, id, version, ended: as on PostgreSQL. An expires_us of 0 is never;
--- it is that of a reservation while id is empty. waiters: see lineup.go.
+-- it is that of a reservation while id is empty. waiters: see waitlist.go.
 CREATE TABLE IF NOT EXISTS {{schema}} (
 	version    INT PRIMARY KEY,
 	swept      VARBINARY(512) NOT NULL DEFAULT '',

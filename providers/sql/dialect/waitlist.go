@@ -12,25 +12,25 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
 )
 
-// LineUp is the queue in a row, with a line for each waiter: its hash, the channel on which its process is
+// WaitList is the queue in a row, with a line for each waiter: its hash, the channel on which its process is
 // woken, the time since which it waits, its ID and its owner.
-type LineUp string
+type WaitList string
 
 // Head returns the first waiter, and its channel.
-func (q LineUp) Head() (waiter, channel string) {
+func (q WaitList) Head() (waiter, channel string) {
 	waiter, rest, _ := strings.Cut(string(q), " ")
 	channel, _, _ = strings.Cut(rest, " ")
 	return waiter, channel
 }
 
 // Rest returns the queue behind its first waiter.
-func (q LineUp) Rest() LineUp {
+func (q WaitList) Rest() WaitList {
 	_, rest, _ := strings.Cut(string(q), "\n")
-	return LineUp(rest)
+	return WaitList(rest)
 }
 
 // Without returns the queue without a waiter, and reports whether the waiter was in the queue.
-func (q LineUp) Without(waiter string) (left LineUp, was bool) {
+func (q WaitList) Without(waiter string) (left WaitList, was bool) {
 	for at := q; at != ""; at = at.Rest() {
 		if strings.HasPrefix(string(at), waiter) {
 			return q[:len(q)-len(at)] + at.Rest(), true
@@ -39,10 +39,10 @@ func (q LineUp) Without(waiter string) (left LineUp, was bool) {
 	return q, false
 }
 
-func (q LineUp) Len() int { return strings.Count(string(q), "\n") }
+func (q WaitList) Len() int { return strings.Count(string(q), "\n") }
 
 // list tells who waits, but for those whose process is gone.
-func (q LineUp) list(now time.Time, lives func(channel string) bool) (list []abstractions.Waiting) {
+func (q WaitList) list(now time.Time, lives func(channel string) bool) (list []abstractions.Waiting) {
 	for ; q != "" && len(list) < abstractions.MaxWaiters; q = q.Rest() {
 		line, _, _ := strings.Cut(string(q), "\n")
 		words := strings.SplitN(line, " ", 5)
@@ -55,7 +55,7 @@ func (q LineUp) list(now time.Time, lives func(channel string) bool) (list []abs
 }
 
 // leave takes a waiter out. If the name is kept for that waiter, the turn passes to the next waiter.
-func (q *LineUp) leave(waiter string, kept bool) (c providerkit.Change) {
+func (q *WaitList) leave(waiter string, kept bool) (c providerkit.Change) {
 	head, _ := q.Head()
 	turn := kept && head == waiter
 	*q, c.Write = q.Without(waiter)
@@ -88,7 +88,7 @@ func (w *Wakeups) admit(r *Row, op *Op) providerkit.Change {
 			break
 		}
 		if _, was := r.waiters.Without(waiter); !was && r.waiters.Len() < MostWaiters {
-			r.waiters += LineUp(fmt.Sprintf("%s %x %d %s %s\n", waiter, channel, r.Now.UnixMicro(), op.ID, op.Acquire.Owner))
+			r.waiters += WaitList(fmt.Sprintf("%s %x %d %s %s\n", waiter, channel, r.Now.UnixMicro(), op.ID, op.Acquire.Owner))
 			c.Write = true
 		}
 	}
