@@ -75,7 +75,7 @@ func (h *History) outcomes(report func(string, ...any)) {
 			report("outcome: %s was told to be saved, and has no result", op)
 		}
 	}
-	for op, seq := range h.Told {
+	for op, seq := range h.Acknowledged {
 		if e := told[seq]; !result(&e) || e.Op != op {
 			report("outcome: %s was told to be committed as %d, which is %s of %s", op, seq, e.State, e.Op)
 		}

@@ -34,7 +34,7 @@ type TortureOptions struct {
 	Seed   uint64
 	// Beside, unless nil, does more until ctx ends: it runs writers in processes, say, and restarts the server. It tells what
 	// they were told.
-	Beside func(ctx context.Context, tell Tell)
+	Beside func(ctx context.Context, tell Acknowledge)
 }
 
 // Refuser is a Database that can refuse a transaction at COMMIT.
@@ -52,19 +52,19 @@ type Restorer interface {
 	Backup() (restore func() error, err error)
 }
 
-// Tell notes that an operation was told to be committed under a number.
-type Tell func(op string, seq int64)
+// Acknowledge records that an operation was reported as committed under a number.
+type Acknowledge func(op string, seq int64)
 
 // History is what everybody who took part has seen, and what the store has in the end.
 type History struct {
-	Entries []sequence.Entry // all, in order
-	Last    int64            // number issued
-	Rows    []string         // of the application's table: "PAYLOAD SEQ"
-	Told    map[string]int64 // the number under which an operation was told to be committed
-	Saved   map[string]bool  // operations whose completed work was told to be saved
-	Claims  []Claimed
-	Events  []sequence.Event // the store's audit
-	Readers [][]string       // what each has seen, up to the seal
+	Entries      []sequence.Entry // all, in order
+	Last         int64            // number issued
+	Rows         []string         // of the application's table: "PAYLOAD SEQ"
+	Acknowledged map[string]int64 // by operation, the number under which it was reported as committed
+	Saved        map[string]bool  // operations whose completed work was told to be saved
+	Claims       []Claimed
+	Events       []sequence.Event // the store's audit
+	Readers      [][]string       // what each has seen, up to the seal
 
 	Late, Stale int64         // requests that were refused
 	Refused     int64         // by the database, at COMMIT
@@ -87,7 +87,7 @@ type torture[Tx any] struct {
 	store  sequence.Store[Tx]
 	o      TortureOptions
 	name   string // begins the IDs of operations
-	noted  Tell
+	noted  Acknowledge
 
 	mu      sync.Mutex
 	told    map[string]int64
@@ -176,7 +176,7 @@ func Torture[Tx any](t testing.TB, db Database[Tx], o TortureOptions, open func(
 	}
 
 	h := &History{
-		Told: x.told, Saved: x.saved, Claims: x.claims, Late: x.late.Load(), Stale: x.stale.Load(), Refused: x.refused.Load(),
+		Acknowledged: x.told, Saved: x.saved, Claims: x.claims, Late: x.late.Load(), Stale: x.stale.Load(), Refused: x.refused.Load(),
 		Stood: stood, StoodBy: by0, Limit: 2*o.Lease + 10*time.Second, Stepped: steps, // recovery mode doubles leases
 	}
 	last, err := sequence.NewCleaner(x.store, stream, sequence.CleanerOptions[Tx]{Write: x.row, RetryAfter: time.Millisecond})
@@ -219,7 +219,7 @@ func Torture[Tx any](t testing.TB, db Database[Tx], o TortureOptions, open func(
 
 // Write lives one writer's life of a torture run until ctx ends, in another process than Torture. The name
 // is its own, and begins the IDs of its operations.
-func Write[Tx any](ctx context.Context, store sequence.Store[Tx], insert func(context.Context, Tx, string) error, o TortureOptions, name string, tell Tell) {
+func Write[Tx any](ctx context.Context, store sequence.Store[Tx], insert func(context.Context, Tx, string) error, o TortureOptions, name string, tell Acknowledge) {
 	x := &torture[Tx]{insert: insert, store: store, o: o, name: name, noted: tell, saved: map[string]bool{}}
 	x.write(ctx, rand.New(rand.NewPCG(o.Seed, 0)))
 }

@@ -46,7 +46,7 @@ func TestTorture_sqlite(t *testing.T) {
 	t.Parallel()
 	s := newTorturedSqlite(t)
 	o, killed := options(), 0
-	o.Beside = func(ctx context.Context, tell sequencetest.Tell) {
+	o.Beside = func(ctx context.Context, tell sequencetest.Acknowledge) {
 		killed += killProcesses(ctx, t, process{Path: s.path, Lease: o.Lease, Pause: o.Pause}, tell)
 	}
 	checkTorture(t, sequencetest.Torture(t, sequencetest.Database[*sql.Tx](s), o, nil), o)
@@ -58,7 +58,7 @@ func TestTorture_postgres(t *testing.T) {
 	p := newTorturedPostgres(t)
 	o, killed := options(), 0
 	o.Pause = 5 * time.Second
-	o.Beside = func(ctx context.Context, tell sequencetest.Tell) {
+	o.Beside = func(ctx context.Context, tell sequencetest.Acknowledge) {
 		var group sync.WaitGroup
 		defer group.Wait()
 		group.Go(func() { terminate(ctx, t, p.schema) })
@@ -90,7 +90,7 @@ func TestTorture_postgres_restarts(t *testing.T) {
 	o, crashes := options(), 0
 	o.Writers, o.Rounds = 16, 1 // elsewhere four of them are processes
 	p := newPool(t)
-	o.Beside = func(ctx context.Context, _ sequencetest.Tell) {
+	o.Beside = func(ctx context.Context, _ sequencetest.Acknowledge) {
 		ctx, cancel := context.WithTimeout(ctx, o.For-3*time.Second) // afterwards the last cleaner needs it
 		defer cancel()
 		for wait(ctx, 500*time.Millisecond+rand.N(time.Second)) {
@@ -173,7 +173,7 @@ var lives atomic.Int64
 
 // killProcesses runs four writers and a cleaner at a time, each a process, until ctx ends, and kills each after a while. Some were
 // paused before, past their leases. It returns how many writers it has killed.
-func killProcesses(ctx context.Context, t *testing.T, p process, tell sequencetest.Tell) (killed int) {
+func killProcesses(ctx context.Context, t *testing.T, p process, tell sequencetest.Acknowledge) (killed int) {
 	var mu sync.Mutex
 	var group sync.WaitGroup
 	for slot := range 5 {
@@ -197,7 +197,7 @@ func killProcesses(ctx context.Context, t *testing.T, p process, tell sequencete
 }
 
 // killProcess is one process. It returns how much it was told.
-func killProcess(ctx context.Context, t *testing.T, p process, tell sequencetest.Tell) (told int) {
+func killProcess(ctx context.Context, t *testing.T, p process, tell sequencetest.Acknowledge) (told int) {
 	config, err := json.Marshal(p)
 	if !assert.NoError(t, err) {
 		return 0
