@@ -3,6 +3,7 @@ package leasing_test
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -156,5 +157,93 @@ func TestWaiters(t *testing.T) {
 		require.NoError(t, m.Close(t.Context()))
 		_, err = m.Waiters(t.Context(), name)
 		require.ErrorIs(t, err, leasing.ErrClosed)
+	})
+}
+
+// chronicle is a provider with a history of five changes, in pages of two.
+type chronicle struct{ *leasingtest.Provider }
+
+func (chronicle) History(_ context.Context, req abstractions.HistoryRequest) (page abstractions.HistoryResult, err error) {
+	from := 0
+	if req.After != "" {
+		if from, err = strconv.Atoi(req.After); err != nil {
+			return page, err
+		}
+	}
+	for i := from; i < min(from+2, 5); i++ {
+		token := int64(i + 1)
+		if req.NewestFirst {
+			token = int64(5 - i)
+		}
+		page.Entries = append(page.Entries, abstractions.HistoryEntry{Token: token})
+	}
+	switch {
+	case req.Name == "ends badly" && from > 0:
+		return page, errNetwork
+	case from+2 < 5:
+		page.Next = strconv.Itoa(from + 2)
+	}
+	return page, nil
+}
+
+func TestHistoryReadsPageByPage(t *testing.T) {
+	m, err := leasing.NewManager(chronicle{leasingtest.NewProvider()}, leasing.Options{})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, m.Close(context.WithoutCancel(t.Context()))) })
+	read := func(name string, o leasing.HistoryOptions, most int) (tokens []int64, err error) {
+		for entry, err := range m.History(t.Context(), name, o) {
+			if err != nil {
+				return tokens, err
+			}
+			if tokens = append(tokens, entry.Token); len(tokens) == most {
+				break
+			}
+		}
+		return tokens, nil
+	}
+	all, err := read("name", leasing.HistoryOptions{}, 9)
+	require.NoError(t, err)
+	require.Equal(t, []int64{1, 2, 3, 4, 5}, all)
+	latest, err := read("name", leasing.HistoryOptions{NewestFirst: true}, 3)
+	require.NoError(t, err)
+	require.Equal(t, []int64{5, 4, 3}, latest)
+	begun, err := read("ends badly", leasing.HistoryOptions{}, 9)
+	require.ErrorIs(t, err, leasing.ErrUnavailable)
+	require.Equal(t, []int64{1, 2}, begun)
+	_, err = read("", leasing.HistoryOptions{}, 9)
+	require.ErrorIs(t, err, leasing.ErrInvalid)
+	plain, err := leasing.NewManager(leasingtest.NewProvider(), leasing.Options{})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, plain.Close(context.WithoutCancel(t.Context()))) })
+	for _, err := range plain.History(t.Context(), "name", leasing.HistoryOptions{}) {
+		require.ErrorIs(t, err, leasing.ErrUnsupported)
+	}
+}
+
+// passing is a wrapper that sees the options of each acquire.
+type passing struct {
+	abstractions.Manager
+	seen []leasing.AcquireOptions
+}
+
+func (p *passing) TryAcquire(ctx context.Context, name string, options leasing.AcquireOptions) (abstractions.Lease, error) {
+	p.seen = append(p.seen, options)
+	return p.Manager.TryAcquire(ctx, name, options)
+}
+
+func TestAWrapperKeepsTheOptionsOfWith(t *testing.T) {
+	virtual(t, leasing.Options{TTL: time.Minute}, func(t *testing.T, m *leasing.Manager, _ *leasingtest.Provider) {
+		wrapper := &passing{Manager: m.With(leasing.AcquireOptions{TTL: 10 * time.Second, Metadata: map[string]string{"by": "base"}}).Interface()}
+		wrapped := leasing.ManagerOf(wrapper)
+		first, err := wrapped.TryAcquire(t.Context(), "first")
+		require.NoError(t, err)
+		require.Equal(t, 10*time.Second, first.TTL())
+		second, err := wrapped.With(leasing.AcquireOptions{TTL: 20 * time.Second}).TryAcquire(t.Context(), "second")
+		require.NoError(t, err)
+		require.Equal(t, 20*time.Second, second.TTL())
+		require.Equal(t, map[string]string{"by": "base"}, second.Metadata())
+		require.Equal(t, []leasing.AcquireOptions{{}, {TTL: 20 * time.Second}}, wrapper.seen)
+		require.NoError(t, first.Release(t.Context()))
+		require.NoError(t, second.Release(t.Context()))
 	})
 }
