@@ -82,7 +82,7 @@ var managerRealClosingChecks = []managerCheck{
 				e.ErrorIs(m.try(ctx, e.name()), abstractions.ErrUnavailable)
 			},
 			"a release": func(m *managed) {
-				lease := m.get(e.name(), nil)
+				lease := m.getInTime(e.name())
 				ended, cancel := context.WithCancel(ctx)
 				cancel()
 				e.Error(lease.Release(ended))
@@ -100,26 +100,8 @@ var managerRealClosingChecks = []managerCheck{
 		}
 		m := e.manage(e.p, leasing.Options{TTL: e.long, NoAutoRenew: true, Tuning: leasing.Tuning{RequestTimeout: bound}})
 		m.bend(releases, refused(abstractions.ErrDenied))
-		e.ErrorIs(m.get(e.name(), nil).Release(ctx), abstractions.ErrDenied)
+		e.ErrorIs(m.getInTime(e.name()).Release(ctx), abstractions.ErrDenied)
 		m.closes(context.WithoutCancel(ctx), abstractions.ErrDenied, 1)
-	}},
-	// Its holder does not release the lease, and Close has no deadline.
-	{"CloseEndsWithTheTrust", func(ctx context.Context, e *env, _ *managed) {
-		log := newLog()
-		request := 1300 * time.Millisecond
-		m := e.manage(e.p, leasing.Options{TTL: e.short, Logger: slog.New(log), Tuning: leasing.Tuning{RequestTimeout: request}}, hiding(batches))
-		lease := m.get(e.name(), nil)
-		begun := time.Now()
-		left := lease.Remaining()
-		m.closes(context.WithoutCancel(ctx), nil, 0, lease.Name())
-		took := time.Since(begun)
-		e.GreaterOrEqual(took, min(2*request, left), "Close waits for holders")
-		e.GreaterOrEqual(took, 2*request)
-		e.NotEmpty(log.warnings("in_use", lease.Name()), "a warning after two seconds")
-		m.bend(renews, nil)
-		e.pause(e.short * 3 / 4)
-		e.Empty(m.sendings(renews), "a lease that Close left is no longer renewed")
-		m.outlastedClose(lease)
 	}},
 	{"TheLeaseOutlivesItsCaller", func(ctx context.Context, e *env, m *managed) {
 		for _, acquire := range []func(context.Context, string) (*leasing.Lease, error){m.With(*e.heldLong()).Acquire, m.With(*e.heldLong()).TryAcquire} {
@@ -223,5 +205,26 @@ var managerRealClosingChecks = []managerCheck{
 		e.True(finished, "Close waits for each Do to return")
 		e.ErrorIs(within(e, e.h.Slack, worked, "Do"), abstractions.ErrClosed)
 		e.isFree(name)
+	}},
+}
+
+var managerRealTrustedCloseChecks = []managerCheck{
+	// Its holder does not release the lease, and Close has no deadline.
+	{"CloseEndsWithTheTrust", func(ctx context.Context, e *env, _ *managed) {
+		log := newLog()
+		request := 1300 * time.Millisecond
+		m := e.manage(e.p, leasing.Options{TTL: e.short, Logger: slog.New(log), Tuning: leasing.Tuning{RequestTimeout: request}}, hiding(batches))
+		lease := m.getInTime(e.name())
+		begun := time.Now()
+		left := lease.Remaining()
+		m.closes(context.WithoutCancel(ctx), nil, 0, lease.Name())
+		took := time.Since(begun)
+		e.GreaterOrEqual(took, min(2*request, left), "Close waits for holders")
+		e.GreaterOrEqual(took, 2*request)
+		e.NotEmpty(log.warnings("in_use", lease.Name()), "a warning after two seconds")
+		m.bend(renews, nil)
+		e.pause(e.short * 3 / 4)
+		e.Empty(m.sendings(renews), "a lease that Close left is no longer renewed")
+		m.outlastedClose(lease)
 	}},
 }

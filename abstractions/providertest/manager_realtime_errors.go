@@ -114,48 +114,6 @@ var managerRealErrorChecks = []managerCheck{
 		e.NoError(within(e, e.h.Slack, done, "Close"))
 		e.ErrorIs(closed.Err(), abstractions.ErrClosed)
 	}},
-	// It has the last renewals get no answer, after one that was refused.
-	{"ALossTellsTheLastAnswer", func(_ context.Context, e *env, _ *managed) {
-		e.calm(func() error {
-			m := e.manage(e.p, leasing.Options{RenewFraction: 0.1}, hiding(batches))
-			answered := make(chan struct{})
-			m.bend(renews, func(x *exchange) error {
-				switch x.n {
-				case 1:
-					return x.pass()
-				case 2:
-					defer close(answered)
-					return fmt.Errorf("%w: %w", abstractions.ErrDenied, errMine)
-				}
-				return unanswered(x)
-			})
-			lease, err := m.TryAcquire(e.t.Context(), e.name())
-			if err != nil {
-				return err
-			}
-			m.ends(lease, 2*e.short+e.h.Slack)
-			select {
-			case <-answered:
-			default:
-				return errors.New("no renewal was refused")
-			}
-			m.isLost(lease, abstractions.LostExpired)
-			e.ErrorIs(lease.Err(), abstractions.ErrDenied)
-			e.ErrorIs(lease.Err(), errMine)
-			var lost []leasing.Event
-			e.eventually("an event tells of the loss", func() bool {
-				lost = m.eventLog.told(leasing.EventLost)
-				return len(lost) > 0
-			})
-			e.ErrorIs(lost[0].Err, errMine)
-			e.Equal(abstractions.LostExpired, lost[0].Reason)
-			after := lost[0].LastRenewal.Sub(m.sendings(renews)[0].at)
-			if after < -e.short/20 || after > e.short/20 {
-				return fmt.Errorf("the last successful renewal was sent %v before Event.LastRenewal", -after)
-			}
-			return nil
-		})
-	}},
 	{"AGrantThatComesTooLateIsNone", func(ctx context.Context, e *env, _ *managed) {
 		brief := grantable(max(e.caps.MinTTL, 300*time.Millisecond), e.caps)
 		for _, with := range []func(*line){heedless, func(*line) {}} {
@@ -276,6 +234,51 @@ var managerRealErrorChecks = []managerCheck{
 			e.tellsOf(err, "history", name, abstractions.ErrUnsupported)
 		}
 		e.ErrorIs(second(leasing.HeldBy(ctx, m.Manager, "owner", name)), abstractions.ErrUnsupported)
+	}},
+}
+
+var managerRealLossChecks = []managerCheck{
+	// It has the last renewals get no answer, after one that was refused.
+	{"ALossTellsTheLastAnswer", func(_ context.Context, e *env, _ *managed) {
+		e.calm(func() error {
+			m := e.manage(e.p, leasing.Options{RenewFraction: 0.1}, hiding(batches))
+			answered := make(chan struct{})
+			m.bend(renews, func(x *exchange) error {
+				switch x.n {
+				case 1:
+					return x.pass()
+				case 2:
+					defer close(answered)
+					return fmt.Errorf("%w: %w", abstractions.ErrDenied, errMine)
+				}
+				return unanswered(x)
+			})
+			lease, err := m.TryAcquire(e.t.Context(), e.name())
+			if err != nil {
+				return err
+			}
+			m.ends(lease, 2*e.short+e.h.Slack)
+			select {
+			case <-answered:
+			default:
+				return errors.New("no renewal was refused")
+			}
+			m.isLost(lease, abstractions.LostExpired)
+			e.ErrorIs(lease.Err(), abstractions.ErrDenied)
+			e.ErrorIs(lease.Err(), errMine)
+			var lost []leasing.Event
+			e.eventually("an event tells of the loss", func() bool {
+				lost = m.eventLog.told(leasing.EventLost)
+				return len(lost) > 0
+			})
+			e.ErrorIs(lost[0].Err, errMine)
+			e.Equal(abstractions.LostExpired, lost[0].Reason)
+			after := lost[0].LastRenewal.Sub(m.sendings(renews)[0].at)
+			if after < -e.short/20 || after > e.short/20 {
+				return fmt.Errorf("the last successful renewal was sent %v before Event.LastRenewal", -after)
+			}
+			return nil
+		})
 	}},
 }
 

@@ -159,7 +159,7 @@ var managerRealOperatorChecks = []managerCheck{
 		}
 	}},
 	{"HealthTellsOfLeasesAndFailures", func(ctx context.Context, e *env, _ *managed) {
-		m := e.manage(e.p, leasing.Options{TTL: e.long, NoAutoRenew: true, Owner: "owner"})
+		m := e.manage(e.p, leasing.Options{TTL: e.long, NoAutoRenew: true, Owner: "owner", Tuning: leasing.Tuning{HealthTimeout: e.h.Slack}})
 		is := func(status leasing.HealthStatus, code int) leasing.Health {
 			health := m.Health(ctx)
 			e.Equal(status, health.Status, "%+v", health)
@@ -211,11 +211,22 @@ var managerRealOperatorChecks = []managerCheck{
 		e.Equal([]any{2, 0, int64(1)}, []any{health.Held, health.Failing, health.Lost})
 		e.WithinDuration(time.Now(), health.LastLost, e.h.Slack)
 
+		m.bend(inspects, unanswered)
+		hasty, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
+		e.Equal(leasing.Unhealthy, within(e, e.h.Slack, begin(e, func() leasing.Health { return m.Health(hasty) }), "Health, with a bound").Status)
+		cancel()
+		m.bend(inspects, lostRequest)
+		is(leasing.Unhealthy, http.StatusServiceUnavailable)
+		answer := httptest.NewRecorder()
+		leasing.HealthHandler(m.Manager).ServeHTTP(answer, httptest.NewRequest(http.MethodPost, "/", nil))
+		e.Equal(http.StatusMethodNotAllowed, answer.Code)
+
 		// The ping has the time of HealthTimeout, a second.
 		e.calm(func() error {
+			m := e.manage(e.p, leasing.Options{TTL: e.long})
 			m.bend(inspects, unanswered)
 			begun := time.Now()
-			health = m.Health(ctx)
+			health := m.Health(ctx)
 			took := time.Since(begun)
 			e.Equal(leasing.Unhealthy, health.Status)
 			e.NotEmpty(health.Error)
@@ -225,14 +236,6 @@ var managerRealOperatorChecks = []managerCheck{
 			}
 			return nil
 		})
-		hasty, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
-		e.Equal(leasing.Unhealthy, within(e, e.h.Slack, begin(e, func() leasing.Health { return m.Health(hasty) }), "Health, with a bound").Status)
-		cancel()
-		m.bend(inspects, lostRequest)
-		is(leasing.Unhealthy, http.StatusServiceUnavailable)
-		answer := httptest.NewRecorder()
-		leasing.HealthHandler(m.Manager).ServeHTTP(answer, httptest.NewRequest(http.MethodPost, "/", nil))
-		e.Equal(http.StatusMethodNotAllowed, answer.Code)
 	}},
 	{"NamesAreListed", func(ctx context.Context, e *env, m *managed) {
 		ability[abstractions.Lister](e, e.p)

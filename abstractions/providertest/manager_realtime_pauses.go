@@ -126,7 +126,8 @@ var managerRealPauseChecks = []managerCheck{
 		e.GreaterOrEqual(got.at.Sub(last), timeout, "Options.RefusalTimeout, from the last other answer")
 		holder.isHeld()
 	}},
-	{"AWaitTellsTheObstacle", func(ctx context.Context, e *env, m *managed) {
+	{"AWaitTellsTheObstacle", func(ctx context.Context, e *env, _ *managed) {
+		m := e.manage(e.p, leasing.Options{TTL: e.long}, hiding(waits))
 		holder := e.take(e.name())
 		name := holder.req.Name
 		ended, end := context.WithCancelCause(ctx)
@@ -202,6 +203,67 @@ var managerRealPauseChecks = []managerCheck{
 		for _, ended := range []<-chan error{one, two} {
 			e.ErrorIs(within(e, e.h.Slack, ended, "a loop"), context.Canceled)
 		}
+	}},
+	{"RenewalsKeepTheirCadence", func(_ context.Context, e *env, _ *managed) {
+		tenth := e.short / 10
+		for _, c := range []struct {
+			manager leasing.Options
+			lease   leasing.AcquireOptions
+		}{
+			{leasing.Options{RenewFraction: 0.1}, leasing.AcquireOptions{}},
+			{leasing.Options{RenewCadence: tenth}, leasing.AcquireOptions{}},
+			{leasing.Options{RenewFraction: 0.5}, leasing.AcquireOptions{RenewCadence: tenth}},
+			{leasing.Options{RenewCadence: e.short / 2}, leasing.AcquireOptions{RenewFraction: 0.1}},
+		} {
+			e.calm(func() error {
+				m := e.manage(e.p, c.manager, hiding(batches))
+				lease, err := m.With(c.lease).TryAcquire(e.t.Context(), e.name())
+				if err != nil {
+					return err
+				}
+				e.eventually("three renewals", func() bool { return lease.Err() != nil || lease.Renewals() >= 3 })
+				if err := lease.Err(); err != nil {
+					return err
+				}
+				last := m.sendings(acquires)[0].at
+				for _, renewal := range m.sendings(renews) {
+					if pause := renewal.at.Sub(last); pause < tenth*9/10 || pause > 2*tenth {
+						return fmt.Errorf("a renewal after %v, where %v was asked for", pause, tenth)
+					}
+					last = renewal.at
+				}
+				return lease.Release(e.t.Context())
+			})
+		}
+	}},
+	{"RenewalsEndAtTheirLimit", func(ctx context.Context, e *env, _ *managed) {
+		e.calm(func() error {
+			m := e.manage(e.p, leasing.Options{RenewFraction: 0.1}, hiding(batches))
+			begun := time.Now()
+			lease, err := m.With(leasing.AcquireOptions{MaxRenewals: 2}).TryAcquire(e.t.Context(), e.name())
+			if err != nil {
+				return err
+			}
+			m.ends(lease, 2*e.short+e.h.Slack)
+			sent := m.sendings(renews)
+			if len(sent) != 2 || lease.Renewals() != 2 {
+				return fmt.Errorf("%d renewals, of which %d succeeded", len(sent), lease.Renewals())
+			}
+			m.isLost(lease, abstractions.LostRenewalLimit)
+			if lasted := time.Since(begun); lasted < e.short || lasted > e.short*14/10 {
+				return fmt.Errorf("a lease of %v that was renewed twice at a tenth lasted for %v", e.short, lasted)
+			}
+			return nil
+		})
+		m := e.manage(e.p, leasing.Options{})
+		lease := m.get(e.name(), &leasing.AcquireOptions{MaxRenewals: 1, NoAutoRenew: true, TTL: e.long})
+		e.NoError(lease.Renew(ctx))
+		m.bend(renews, nil)
+		e.refuses("AcquireOptions.MaxRenewals", lease.Renew(ctx))
+		m.isAlive(lease)
+		_, err := lease.HandOver(ctx)
+		e.NoError(err, "HandOver needs no renewal that is used up")
+		e.Empty(m.sendings(renews))
 	}},
 	// Its renewals are slow, and more than may be sent at a time.
 	{"RenewalsKeepTheirBounds", func(ctx context.Context, e *env, _ *managed) {

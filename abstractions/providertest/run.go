@@ -41,8 +41,9 @@ func checks() []check {
 		capabilityChecks, batchChecks, waiterChecks, waitersChecks, listerChecks, historyChecks,
 		discretionChecks, concurrencyChecks, recordsChecks, modelChecks, httpChecks,
 		managing(managerTrustChecks, managerReleaseChecks, managerWaitingChecks, managerEventChecks), managerChecks,
-		inRealTime(managerRealTrustChecks, managerRealEndingChecks, managerRealWaitingChecks, managerRealTellingChecks,
-			managerRealSettingChecks, managerRealErrorChecks, managerRealOperatorChecks, managerRealObserverChecks, managerRealClosingChecks, managerRealPauseChecks),
+		inRealTime(true, managerRealTrustChecks, managerRealEndingChecks, managerRealWaitingChecks, managerRealTellingChecks,
+			managerRealLossChecks, managerRealPauseChecks, managerRealTrustedCloseChecks),
+		inRealTime(false, managerRealSettingChecks, managerRealErrorChecks, managerRealOperatorChecks, managerRealObserverChecks, managerRealClosingChecks),
 	)
 }
 
