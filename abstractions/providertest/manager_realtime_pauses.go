@@ -293,7 +293,7 @@ var managerRealPauseChecks = []managerCheck{
 			last := map[string]time.Time{}
 			for _, renewal := range m.sendings(renews) {
 				name := renewal.req.(abstractions.RenewRequest).Name
-				if pause := renewal.at.Sub(last[name]); !last[name].IsZero() && pause > 2*cadence {
+				if pause := renewal.at.Sub(last[name]); !last[name].IsZero() && pause > cadence*3/2 {
 					return fmt.Errorf("%v from one renewal of %q to the next", pause, name)
 				}
 				last[name] = renewal.at
