@@ -55,11 +55,13 @@ var managerRealClosingChecks = []managerCheck{
 
 		// The context of the first Close decides.
 		other := e.manage(e.p, leasing.Options{TTL: e.long, NoAutoRenew: true})
-		mine, theirs := other.get(e.name(), nil), other.get(e.name(), nil)
+		mine, theirs, ending := other.get(e.name(), nil), other.get(e.name(), nil), other.get(e.name(), nil)
 		other.bend(releases, lostRequest)
 		other.bend(acquires, lostReply)
 		e.ErrorIs(other.try(ctx, e.name()), abstractions.ErrUnavailable)
-		other.closes(bounded, errMine, 1, mine.Name(), theirs.Name())
+		goesOn := begin(e, func() error { return ending.Release(ctx) })
+		e.eventually("a release is sent", func() bool { return ending.Err() != nil && len(other.sendings(releases)) >= 2 })
+		other.closes(bounded, errMine, 2, mine.Name(), theirs.Name())
 		for _, lease := range []*leasing.Lease{mine, theirs} {
 			other.outlastedClose(lease)
 			e.isTaken(lease.Name(), "its holder may still be at work")
@@ -67,6 +69,7 @@ var managerRealClosingChecks = []managerCheck{
 		other.bend(releases, nil)
 		e.ErrorIs(mine.Release(ctx), abstractions.ErrLost)
 		e.getsFree(mine.Name()) // its holder has left
+		e.NoError(within(e, 2*e.h.Slack, goesOn, "a release that Close has left"))
 
 		m.bend(releases, nil)
 		e.NoError(first.Release(ctx))
