@@ -14,10 +14,10 @@ import (
 // The checks Manager_RealTime_... run on every server. Their bounds hold on a machine that stalls: a check
 // compares two readings of one clock in an order that no stall changes, or it runs under calm.
 
-// inRealTime gives each check a manager without batches, whose leases outlive short stalls.
-func inRealTime(all ...[]managerCheck) (checks []check) {
+// inRealTime gives each check a manager without batches, whose leases outlive short stalls. waits is that of the checks.
+func inRealTime(waits bool, all ...[]managerCheck) (checks []check) {
 	for _, c := range slices.Concat(all...) {
-		checks = append(checks, check{name: "Manager_RealTime_" + c.name, waits: true, run: func(e *env) {
+		checks = append(checks, check{name: "Manager_RealTime_" + c.name, waits: waits, run: func(e *env) {
 			ttl := 2 * time.Second
 			if e.h.Advance == nil {
 				ttl = max(ttl, e.short)
