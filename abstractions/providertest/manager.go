@@ -43,6 +43,8 @@ const (
 	renews   verb = "Renew"
 	batches  verb = "RenewBatch"
 	releases verb = "Release"
+	inspects verb = "Inspect"
+	breaks   verb = "Break"
 	waits    verb = "Wait"
 )
 
@@ -162,8 +164,8 @@ func pass[Q, R any](ctx context.Context, t *traffic, v verb, send func(context.C
 	return reply, err
 }
 
-// line is a provider whose requests and replies a check bends. It has the abilities that
-// managers use.
+// line is a provider whose requests and replies a check bends. It has the provider's abilities, without Pinger: then a
+// manager's Health inspects a name.
 type line struct {
 	abstractions.Provider
 	*traffic
@@ -194,6 +196,14 @@ func (l *line) Release(ctx context.Context, req abstractions.ReleaseRequest) err
 	return second(pass(ctx, l.traffic, releases, releasing(l.Provider), req))
 }
 
+func (l *line) Inspect(ctx context.Context, req abstractions.InspectRequest) (abstractions.Record, error) {
+	return pass(ctx, l.traffic, inspects, l.Provider.Inspect, req)
+}
+
+func (l *line) Break(ctx context.Context, req abstractions.BreakRequest) (abstractions.BreakResult, error) {
+	return pass(ctx, l.traffic, breaks, l.Provider.Break, req)
+}
+
 func (l *line) RenewBatch(ctx context.Context, reqs []abstractions.RenewRequest) ([]abstractions.RenewResult, error) {
 	batcher, _ := abstractions.As[abstractions.BatchRenewer](l.Provider)
 	return pass(ctx, l.traffic, batches, batcher.RenewBatch, reqs)
@@ -210,8 +220,20 @@ func (l *line) As(target any) bool {
 		return lend(l, batches, ability)
 	case *abstractions.Waiter:
 		return lend(l, waits, ability)
+	case *abstractions.Lister:
+		return through(l, ability)
+	case *abstractions.WaiterLister:
+		return through(l, ability)
+	case *abstractions.HistoryReader:
+		return through(l, ability)
 	}
 	return false
+}
+
+// through has the provider answer for an ability, whose calls pass unbent.
+func through[T any](l *line, ability *T) (ok bool) {
+	*ability, ok = abstractions.As[T](l.Provider)
+	return ok
 }
 
 func lend[T any](l *line, v verb, ability *T) bool {
