@@ -1,0 +1,255 @@
+package providertest
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"time"
+
+	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/abstractions"
+)
+
+var managerRealOperatorChecks = []managerCheck{
+	{"ABreakTellsWhatItFound", func(ctx context.Context, e *env, _ *managed) {
+		m := e.manage(e.p, leasing.Options{TTL: e.long, Owner: "breaker"})
+		lease := m.get(e.name(), nil)
+		result, err := m.Break(ctx, lease.Name(), leasing.BreakOptions{Immediate: true, Actor: "operator", Reason: "it hangs"})
+		e.NoError(err)
+		e.Equal(abstractions.BreakResult{WasHeld: true, Token: lease.Token()}, result)
+		m.ends(lease, e.h.Slack)
+		m.isLost(lease, abstractions.LostBroken)
+		var lost *abstractions.LostError
+		e.ErrorAs(lease.Err(), &lost)
+		e.Equal([]string{"operator", "it hangs"}, []string{lost.BrokenBy, lost.BreakReason})
+		e.isFree(lease.Name())
+
+		// A break of a free name finds nothing, and no event tells of it. An infinite lease would have the default grace.
+		for _, ttl := range []time.Duration{e.short, e.long} {
+			m := e.manage(e.p, leasing.Options{TTL: ttl, Owner: "breaker"})
+			m.bend(breaks, nil)
+			result, err = m.Break(ctx, lease.Name(), leasing.BreakOptions{})
+			e.NoError(err)
+			e.False(result.WasHeld)
+			req := m.sendings(breaks)[0].req.(abstractions.BreakRequest)
+			e.Equal(max(2*ttl, time.Minute), req.Grace, "the default of BreakOptions.Grace, for a manager whose TTL is %v", ttl)
+			e.Equal([]any{"breaker", false, int64(0)}, []any{req.Actor, req.Immediate, req.IfToken})
+			e.NoError(m.Close(ctx))
+			e.Empty(m.eventLog.told(leasing.EventBroken))
+		}
+
+		// IfToken leaves a newer lease alone. A break without Immediate is told to the manager's own holder soon.
+		next := m.get(lease.Name(), nil)
+		e.tellsOf(second(m.Break(ctx, next.Name(), leasing.BreakOptions{IfToken: lease.Token()})), "break", next.Name(), abstractions.ErrStale)
+		m.isAlive(next)
+		result, err = m.Break(ctx, next.Name(), leasing.BreakOptions{IfToken: next.Token()})
+		e.NoError(err)
+		e.Equal([]any{true, next.Token()}, []any{result.WasHeld, result.Token})
+		m.ends(next, e.h.Slack)
+		m.isLost(next, abstractions.LostBroken, abstractions.LostGone)
+		e.NoError(m.Close(ctx))
+		broken := m.eventLog.told(leasing.EventBroken)
+		e.Len(broken, 2)
+		e.Equal([]any{lease.Name(), lease.Token(), "operator", "it hangs"}, []any{broken[0].Name, broken[0].Token, broken[0].BrokenBy, broken[0].BreakReason})
+	}},
+	// It breaks leases of which one has a newer holder, and one is refused.
+	{"ForceReleaseTellsOfEach", func(ctx context.Context, e *env, m *managed) {
+		theirs := e.manage(e.peer, leasing.Options{TTL: e.long, NoAutoRenew: true, Owner: "gone"})
+		prefix := e.name()
+		var leases []*leasing.Lease
+		var records []leasing.Record
+		for i := range 4 {
+			leases = append(leases, theirs.get(fmt.Sprintf("%s/%d", prefix, i), nil))
+			record, err := m.Inspect(ctx, leases[i].Name())
+			e.NoError(err)
+			records = append(records, record)
+		}
+		m.get(prefix+"/mine", e.heldLong())
+		if _, ok := abstractions.As[abstractions.Lister](e.p); ok {
+			var held []leasing.Record
+			e.eventually("the leases are listed", func() bool {
+				var err error
+				held, err = leasing.HeldBy(ctx, m.Manager, "gone", prefix+"/")
+				e.NoError(err)
+				return len(held) == len(leases)
+			})
+			for i, record := range held {
+				e.Equal([]any{leases[i].Name(), leases[i].Token()}, []any{record.Name, record.Token})
+			}
+		}
+		e.refuses("owner", second(leasing.HeldBy(ctx, m.Manager, "", prefix)))
+
+		e.NoError(leases[1].Release(ctx))
+		newer := theirs.get(leases[1].Name(), nil)
+		m.bend(breaks, func(x *exchange) error {
+			if x.req.(*abstractions.BreakRequest).Name == leases[2].Name() {
+				return fmt.Errorf("%w: %w", abstractions.ErrDenied, errMine)
+			}
+			return x.pass()
+		})
+		done, err := leasing.ForceRelease(ctx, m.Manager, records, leasing.BreakOptions{Immediate: true})
+		e.ErrorIs(err, abstractions.ErrStale)
+		e.ErrorIs(err, abstractions.ErrDenied)
+		e.ErrorIs(err, errMine)
+		e.Len(done, len(records))
+		for i, want := range []error{nil, abstractions.ErrStale, errMine, nil} {
+			e.ErrorIs(done[i].Err, want, leases[i].Name())
+			e.Equal(records[i], done[i].Record)
+			e.Equal(want == nil, done[i].Result.WasHeld, leases[i].Name())
+		}
+		e.isFree(leases[0].Name())
+		e.isFree(leases[3].Name())
+		theirs.isAlive(newer)
+		theirs.isAlive(leases[2])
+
+		m.bend(breaks, nil)
+		ended, cancel := context.WithCancelCause(ctx)
+		cancel(errMine)
+		done, err = leasing.ForceRelease(ended, m.Manager, records, leasing.BreakOptions{})
+		e.ErrorIs(err, errMine)
+		e.Empty(done)
+		_, err = leasing.ForceRelease(ctx, m.Manager, records, leasing.BreakOptions{IfToken: 1})
+		e.refuses("BreakOptions.IfToken", err)
+		records[2].Token = 0
+		_, err = leasing.ForceRelease(ctx, m.Manager, records, leasing.BreakOptions{})
+		e.refuses("records[2].Token", err)
+		e.Empty(m.sendings(breaks), "nothing is sent")
+	}},
+	// Another client breaks leases at once and takes their names.
+	{"AnyAnswerShowsALoss", func(ctx context.Context, e *env, m *managed) {
+		asks := map[string]func(name string) error{
+			"TryAcquire": func(name string) error {
+				if err := m.try(ctx, name); err != nil {
+					e.ErrorIs(err, abstractions.ErrHeld)
+				}
+				return nil
+			},
+			"Inspect": func(name string) error { return second(m.Inspect(ctx, name)) },
+		}
+		if _, ok := abstractions.As[abstractions.Lister](e.p); ok {
+			asks["List"] = func(name string) error {
+				for _, err := range m.List(ctx, leasing.ListOptions{Prefix: name}) {
+					if err != nil {
+						return err
+					}
+				}
+				return nil
+			}
+		}
+		for what, ask := range asks {
+			lease := m.get(e.name(), e.heldLong())
+			e.NoError(ask(lease.Name()))
+			e.NoError(lease.Err(), "%s, of the holder", what)
+			e.breaks(abstractions.BreakRequest{Name: lease.Name(), Immediate: true})
+			next := e.acquire(e.peer, e.request(lease.Name()))
+			m.bend(renews, nil)
+			e.eventually(what+" shows a later holder", func() bool {
+				e.NoError(ask(lease.Name()))
+				return lease.Err() != nil
+			})
+			e.Empty(m.sendings(renews))
+			m.isLost(lease, abstractions.LostTaken)
+			next.isHeld()
+		}
+	}},
+	{"HealthTellsOfLeasesAndFailures", func(ctx context.Context, e *env, _ *managed) {
+		m := e.manage(e.p, leasing.Options{TTL: e.long, NoAutoRenew: true, Owner: "owner"})
+		is := func(status leasing.HealthStatus, code int) leasing.Health {
+			health := m.Health(ctx)
+			e.Equal(status, health.Status, "%+v", health)
+			e.Equal([]any{e.caps.Provider, "owner", status == leasing.Unhealthy}, []any{health.Provider, health.Owner, health.Error != ""})
+			answer := httptest.NewRecorder()
+			leasing.HealthHandler(m.Manager).ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/", nil))
+			e.Equal(code, answer.Code)
+			return health
+		}
+		health := is(leasing.Healthy, http.StatusOK)
+		e.Equal(leasing.Health{Status: leasing.Healthy, Provider: e.caps.Provider, Owner: "owner", Ping: health.Ping}, health)
+
+		lease, other := m.get(e.name(), nil), m.get(e.name(), nil)
+		holder := e.take(e.name())
+		begun := time.Now()
+		next := m.acquire(ctx, holder.req.Name, nil)
+		e.eventually("a waiter is counted", func() bool { return m.Health(ctx).Waiting == 1 })
+		e.pause(20 * time.Millisecond)
+		health = is(leasing.Healthy, http.StatusOK)
+		e.Equal([]int{2, 0, 1}, []int{health.Held, health.Failing, health.Waiting})
+		e.GreaterOrEqual(health.OldestWaiter, 20*time.Millisecond)
+		e.LessOrEqual(health.OldestWaiter, time.Since(begun))
+		holder.release()
+		e.NoError(within(e, 2*e.h.Slack, next, "the waiter").err)
+		health = is(leasing.Healthy, http.StatusOK)
+		e.Equal([]any{3, 0, time.Duration(0)}, []any{health.Held, health.Waiting, health.OldestWaiter})
+
+		// FailingSince is when the first of the failures came, until a request is answered.
+		first := time.Now()
+		m.bend(renews, refused(errNoReply))
+		e.Error(lease.Renew(ctx))
+		then := time.Now()
+		e.Error(lease.Renew(ctx))
+		e.Error(other.Renew(ctx))
+		health = is(leasing.Degraded, http.StatusOK)
+		e.Equal([]int{3, 2}, []int{health.Held, health.Failing})
+		e.False(health.FailingSince.Before(first.Add(-time.Millisecond)) || health.FailingSince.After(then.Add(time.Millisecond)), "FailingSince %v, not from %v to %v", health.FailingSince, first, then)
+		m.bend(renews, nil)
+		e.NoError(lease.Renew(ctx))
+		health = is(leasing.Degraded, http.StatusOK)
+		e.Equal(1, health.Failing)
+		e.Zero(health.FailingSince)
+		e.NoError(other.Renew(ctx))
+		is(leasing.Healthy, http.StatusOK)
+
+		e.breaks(abstractions.BreakRequest{Name: lease.Name(), Immediate: true})
+		m.learnsOfItsLoss(lease)
+		health = is(leasing.Degraded, http.StatusOK)
+		e.Equal([]any{2, 0, int64(1)}, []any{health.Held, health.Failing, health.Lost})
+		e.WithinDuration(time.Now(), health.LastLost, e.h.Slack)
+
+		// The ping has the time of HealthTimeout, a second.
+		e.calm(func() error {
+			m.bend(inspects, unanswered)
+			begun := time.Now()
+			health = m.Health(ctx)
+			took := time.Since(begun)
+			e.Equal(leasing.Unhealthy, health.Status)
+			e.NotEmpty(health.Error)
+			e.GreaterOrEqual(health.Ping, time.Second*95/100)
+			if took > time.Second*3/2 {
+				return fmt.Errorf("a ping of the default HealthTimeout took %v", took)
+			}
+			return nil
+		})
+		hasty, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
+		e.Equal(leasing.Unhealthy, within(e, e.h.Slack, begin(e, func() leasing.Health { return m.Health(hasty) }), "Health, with a bound").Status)
+		cancel()
+		m.bend(inspects, lostRequest)
+		is(leasing.Unhealthy, http.StatusServiceUnavailable)
+		answer := httptest.NewRecorder()
+		leasing.HealthHandler(m.Manager).ServeHTTP(answer, httptest.NewRequest(http.MethodPost, "/", nil))
+		e.Equal(http.StatusMethodNotAllowed, answer.Code)
+	}},
+	{"NamesAreListed", func(ctx context.Context, e *env, m *managed) {
+		ability[abstractions.Lister](e, e.p)
+		prefix := e.name()
+		var want []string
+		for i := range 3 {
+			want = append(want, m.get(fmt.Sprintf("%s/%d", prefix, i), e.heldLong()).Name())
+		}
+		names := func(o leasing.ListOptions) (all []string) {
+			for record, err := range m.List(ctx, o) {
+				e.NoError(err)
+				e.True(record.Held)
+				all = append(all, record.Name)
+			}
+			slices.Sort(all)
+			return slices.Compact(all)
+		}
+		e.eventually("all names are listed", func() bool { return slices.Equal(want, names(leasing.ListOptions{Prefix: prefix, HeldOnly: true})) })
+		for range m.List(ctx, leasing.ListOptions{Prefix: prefix}) {
+			break // a loop that ends early is left alone
+		}
+		e.Empty(names(leasing.ListOptions{Prefix: prefix + "/none"}))
+	}},
+}
