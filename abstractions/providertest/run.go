@@ -42,7 +42,7 @@ func checks() []check {
 		discretionChecks, concurrencyChecks, recordsChecks, modelChecks, httpChecks,
 		managing(managerTrustChecks, managerReleaseChecks, managerWaitingChecks, managerEventChecks), managerChecks,
 		inRealTime(managerRealTrustChecks, managerRealEndingChecks, managerRealWaitingChecks, managerRealTellingChecks,
-			managerRealSettingChecks, managerRealErrorChecks, managerRealOperatorChecks, managerRealObserverChecks, managerRealClosingChecks),
+			managerRealSettingChecks, managerRealErrorChecks, managerRealOperatorChecks, managerRealObserverChecks, managerRealClosingChecks, managerRealPauseChecks),
 	)
 }
 

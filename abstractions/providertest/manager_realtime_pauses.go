@@ -1,0 +1,318 @@
+package providertest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/abstractions"
+)
+
+// pauses are the times between the first n+1 requests of a waiter.
+func (m *managed) pauses(n int) (pauses []time.Duration) {
+	m.e.eventually(fmt.Sprintf("%d requests of a waiter", n+1), func() bool { return len(m.sendings(acquires)) > n })
+	sent := m.sendings(acquires)
+	for i := range n {
+		pauses = append(pauses, sent[i+1].at.Sub(sent[i].at))
+	}
+	return pauses
+}
+
+var managerRealPauseChecks = []managerCheck{
+	// Without jitter its pauses double, from 25 ms to a second.
+	{"AWaiterThatPollsBacksOff", func(ctx context.Context, e *env, _ *managed) {
+		e.calm(func() error {
+			m := e.manage(e.p, leasing.Options{TTL: e.long}, hiding(waits))
+			holder := e.take(e.name())
+			leaves, leave := context.WithCancel(ctx)
+			defer leave()
+			waits := m.acquire(leaves, holder.req.Name, nil)
+			want := 25 * time.Millisecond
+			for i, pause := range m.pauses(7) {
+				e.GreaterOrEqual(pause, want, "pause %d of a waiter", i)
+				if most := want*5/4 + e.short/20; pause > most {
+					return fmt.Errorf("pause %d of a waiter: %v, not %v", i, pause, want)
+				}
+				want = min(2*want, time.Second)
+			}
+			leave()
+			e.ErrorIs(within(e, e.h.Slack, waits, "a waiter that leaves").err, context.Canceled)
+			holder.release()
+			return nil
+		})
+	}},
+	// Its bounds and its jitter were asked for.
+	{"PollsKeepTheirBounds", func(ctx context.Context, e *env, _ *managed) {
+		tuning := leasing.Tuning{MinPoll: 80 * time.Millisecond, MaxPoll: 160 * time.Millisecond, Random: func() float64 { return 0.99 }}
+		m := e.manage(e.p, leasing.Options{TTL: e.long, Tuning: tuning}, hiding(waits))
+		holder := e.take(e.name())
+		leaves, leave := context.WithCancel(ctx)
+		defer leave()
+		m.acquire(leaves, holder.req.Name, nil)
+		for i, pause := range m.pauses(4) {
+			e.GreaterOrEqual(pause, tuning.MinPoll/2, "pause %d of a waiter, of which jitter takes at most a half", i)
+		}
+		leave()
+
+		// A waiter with wake-ups asks hardly ever.
+		ability[abstractions.Waiter](e, e.p)
+		m = e.manage(e.p, leasing.Options{TTL: e.long, Tuning: leasing.Tuning{MinPoll: time.Millisecond, MaxPoll: 200 * time.Millisecond}})
+		patient, leave := context.WithCancel(ctx)
+		defer leave()
+		m.acquire(patient, holder.req.Name, nil)
+		e.eventually("a registration", func() bool { return len(m.sendings(waits)) > 0 })
+		for _, pause := range m.pauses(3)[1:] { // the waiter asks again once it is registered
+			e.GreaterOrEqual(pause, 200*time.Millisecond, "a pause of a waiter with wake-ups")
+		}
+	}},
+	// Its subscriptions fail, and end.
+	{"AWaiterWithoutWakeUpsPolls", func(ctx context.Context, e *env, _ *managed) {
+		ability[abstractions.Waiter](e, e.p)
+		broken := func(x *exchange) error {
+			err := x.pass()
+			ended := make(chan struct{})
+			close(ended)
+			x.reply.(*abstractions.Wakeups).C = ended
+			return err
+		}
+		for _, b := range []bend{broken, lostRequest, refused(abstractions.ErrDenied), unanswered} {
+			log := newLog()
+			m := e.manage(e.p, leasing.Options{TTL: e.long, Logger: slog.New(log), Tuning: leasing.Tuning{MaxPoll: 100 * time.Millisecond}})
+			m.bend(waits, b)
+			holder := e.take(e.name())
+			next := m.acquire(ctx, holder.req.Name, nil)
+			e.eventually("the waiter polls", func() bool { return len(m.sendings(acquires)) > 4 })
+			e.Empty(next)
+			holder.release()
+			got := within(e, e.h.Slack, next, "a waiter without wake-ups")
+			e.NoError(got.err)
+			e.NoError(got.lease.Release(ctx))
+			e.NoError(m.Close(ctx))
+			e.Empty(m.eventLog.told(leasing.EventAcquireFailed), "the backend has answered each acquire")
+		}
+	}},
+	{"ARefusalEndsAWaitInTime", func(ctx context.Context, e *env, _ *managed) {
+		timeout := 400 * time.Millisecond
+		m := e.manage(e.p, leasing.Options{TTL: e.long, RefusalTimeout: timeout, Tuning: leasing.Tuning{MaxPoll: 50 * time.Millisecond}}, hiding(waits))
+		denied := fmt.Errorf("%w: %w", abstractions.ErrDenied, errMine)
+		m.bend(acquires, refused(denied))
+		name := e.name()
+		begun := time.Now()
+		got := within(e, timeout+e.h.Slack, m.acquire(ctx, name, nil), "the end of a wait that is refused")
+		e.tellsOf(got.err, "acquire", name, abstractions.ErrDenied, errMine)
+		e.GreaterOrEqual(got.at.Sub(begun), timeout, "Options.RefusalTimeout")
+		e.Greater(len(m.sendings(acquires)), 2)
+		e.tellsOf(m.try(ctx, name), "acquire", name, abstractions.ErrDenied, errMine)
+
+		// Another answer begins the time anew.
+		holder := e.take(name)
+		begun = time.Now()
+		var last time.Time
+		m.bend(acquires, func(x *exchange) error {
+			if time.Since(begun) > timeout*3/4 && last.IsZero() {
+				last = time.Now()
+				return x.pass()
+			}
+			return denied
+		})
+		got = within(e, 2*timeout+e.h.Slack, m.acquire(ctx, name, nil), "the end of a wait that is refused")
+		e.ErrorIs(got.err, abstractions.ErrDenied)
+		e.GreaterOrEqual(got.at.Sub(last), timeout, "Options.RefusalTimeout, from the last other answer")
+		holder.isHeld()
+	}},
+	{"AWaitTellsTheObstacle", func(ctx context.Context, e *env, m *managed) {
+		holder := e.take(e.name())
+		name := holder.req.Name
+		ended, end := context.WithCancelCause(ctx)
+		head, behind := m.acquire(ended, name, nil), m.acquire(ended, name, nil)
+		e.eventually("both wait", func() bool { return m.Health(ctx).Waiting == 2 })
+		end(errMine)
+		obstacles := 0
+		for _, done := range []<-chan waited{head, behind} {
+			got := within(e, e.h.Slack, done, "the end of a wait")
+			e.tellsOf(got.err, "acquire", name, errMine)
+			if held := (*abstractions.HeldError)(nil); errors.As(got.err, &held) {
+				e.Equal(holder.token(), held.Holder.Token)
+				e.False(held.ByThisManager)
+				obstacles++
+			}
+		}
+		e.Equal(1, obstacles, "the head has asked")
+
+		// An outage is an obstacle, too.
+		m.bend(acquires, refused(fmt.Errorf("%w: %w", abstractions.ErrUnavailable, errMine)))
+		hasty, cancel := context.WithTimeout(ctx, 200*time.Millisecond)
+		defer cancel()
+		e.tellsOf(within(e, e.h.Slack, m.acquire(hasty, name, nil), "the end of a wait").err, "acquire", name, context.DeadlineExceeded, abstractions.ErrUnavailable, errMine)
+		limited := &leasing.AcquireOptions{WaitLimit: 200 * time.Millisecond}
+		got := within(e, e.h.Slack, m.acquire(ctx, name, limited), "the limit of a wait")
+		e.tellsOf(got.err, "acquire", name, abstractions.ErrUnavailable, errMine)
+		e.NotErrorIs(got.err, context.DeadlineExceeded, "the limit is no context of the caller's")
+		m.bend(acquires, nil)
+
+		// A lease of the manager itself is an obstacle.
+		own := m.get(e.name(), e.heldLong())
+		got = within(e, e.h.Slack, m.acquire(ctx, own.Name(), limited), "the limit of a wait")
+		held := e.heldBy(got.err)
+		e.Equal([]any{true, own.Token()}, []any{held.ByThisManager, held.Holder.Token})
+		waiting := m.acquire(ctx, own.Name(), nil)
+		e.eventually("one waits", func() bool { return m.Health(ctx).Waiting == 1 })
+		e.NoError(own.Release(ctx))
+		e.NoError(within(e, e.h.Slack, waiting, "a waiter of the manager that has released").err)
+	}},
+	// Two managers that poll take a name again and again.
+	{"ALoopLetsOthersIn", func(ctx context.Context, e *env, _ *managed) {
+		ctx, cancel := context.WithTimeout(ctx, patience)
+		defer cancel()
+		name := e.name()
+		turns := make(chan int, 1)
+		loop := func(i int, p abstractions.Provider) <-chan error {
+			m := e.manage(p, leasing.Options{TTL: e.long}, hiding(waits))
+			return begin(e, func() error {
+				for {
+					lease, err := m.Acquire(ctx, name)
+					if err != nil {
+						return err
+					}
+					select {
+					case turns <- i:
+					case <-ctx.Done():
+					}
+					e.pause(5 * time.Millisecond)
+					e.NoError(lease.Release(context.WithoutCancel(ctx)))
+				}
+			})
+		}
+		one, two := loop(0, e.p), loop(1, e.peer)
+		for had := [2]int{}; min(had[0], had[1]) < 3; {
+			select {
+			case i := <-turns:
+				had[i]++
+			case <-ctx.Done():
+				e.Fail(fmt.Sprintf("two loops had the name %v times", had))
+			}
+		}
+		cancel()
+		for _, ended := range []<-chan error{one, two} {
+			e.ErrorIs(within(e, e.h.Slack, ended, "a loop"), context.Canceled)
+		}
+	}},
+	// Its renewals are slow, and more than may be sent at a time.
+	{"RenewalsKeepTheirBounds", func(ctx context.Context, e *env, _ *managed) {
+		cadence := 300 * time.Millisecond
+		options := leasing.Options{TTL: e.long, RenewCadence: cadence, Tuning: leasing.Tuning{RenewConcurrency: 2, RenewBatch: 3}}
+		m := e.manage(e.p, options)
+		leases := m.dueTogether(9)
+		m.areRenewed(leases, 4)
+		for _, batch := range m.sendings(batches) {
+			e.LessOrEqual(len(batch.req.([]abstractions.RenewRequest)), 3, "Tuning.RenewBatch")
+		}
+		e.Empty(m.eventLog.told(leasing.EventRenewalFailed, leasing.EventLost))
+		e.calm(func() error {
+			m = e.manage(e.p, options, hiding(batches))
+			leases = m.dueTogether(9)
+			var now, most atomic.Int64
+			m.bend(renews, func(x *exchange) error {
+				if n := now.Add(1); n > 2 {
+					most.Store(n)
+				}
+				defer now.Add(-1)
+				e.pause(20 * time.Millisecond)
+				return x.pass()
+			})
+			m.areRenewed(leases, 5)
+			e.Zero(most.Load(), "more requests at a time than Tuning.RenewConcurrency")
+			last := map[string]time.Time{}
+			for _, renewal := range m.sendings(renews) {
+				name := renewal.req.(abstractions.RenewRequest).Name
+				if pause := renewal.at.Sub(last[name]); !last[name].IsZero() && pause > 2*cadence {
+					return fmt.Errorf("%v from one renewal of %q to the next", pause, name)
+				}
+				last[name] = renewal.at
+			}
+			return nil
+		})
+		for _, lease := range leases {
+			e.NoError(lease.Release(ctx))
+		}
+	}},
+	// It has some items of each batch answered otherwise.
+	{"ABatchMayAnswerForSome", func(_ context.Context, e *env, _ *managed) {
+		ability[abstractions.BatchRenewer](e, e.p)
+		m := e.manage(e.p, leasing.Options{TTL: e.long, RenewCadence: 300 * time.Millisecond})
+		ways := []func(results []abstractions.RenewResult, i int) []abstractions.RenewResult{
+			func(results []abstractions.RenewResult, i int) []abstractions.RenewResult { return results[:i] },
+			func(results []abstractions.RenewResult, i int) []abstractions.RenewResult {
+				results[i] = abstractions.RenewResult{}
+				return results
+			},
+			func(results []abstractions.RenewResult, i int) []abstractions.RenewResult {
+				results[i].Err = errNoReply
+				return results
+			},
+			func(results []abstractions.RenewResult, i int) []abstractions.RenewResult {
+				results[i].Grant.ID = abstractions.NewID()
+				return results
+			},
+		}
+		var mu sync.Mutex
+		bent, unknown := 0, map[string]bool{}
+		m.bend(batches, func(x *exchange) error {
+			err := x.pass()
+			results, reqs := x.reply.(*[]abstractions.RenewResult), *x.req.(*[]abstractions.RenewRequest)
+			mu.Lock()
+			defer mu.Unlock()
+			if err == nil && bent < len(ways) {
+				*results = ways[bent](*results, len(reqs)-1)
+				bent++
+				unknown[reqs[len(reqs)-1].Name] = true
+			}
+			return err
+		})
+		leases := m.dueTogether(9)
+		e.eventually("batches", func() bool {
+			mu.Lock()
+			defer mu.Unlock()
+			return bent == len(ways)
+		})
+		e.eventually("the leases are renewed", func() bool {
+			return m.Health(e.t.Context()).Failing == 0
+		})
+		failed := map[string]bool{}
+		e.eventually("an event for each item", func() bool {
+			for _, event := range m.eventLog.told(leasing.EventRenewalFailed) {
+				e.ErrorIs(event.Err, abstractions.ErrUnavailable)
+				e.True(event.WillRetry)
+				failed[event.Name] = true
+			}
+			return len(failed) >= len(unknown)
+		})
+		e.Equal(unknown, failed, "leases that batches have not renewed")
+		for _, lease := range leases {
+			m.isAlive(lease)
+		}
+		e.Empty(m.eventLog.told(leasing.EventLost))
+	}},
+}
+
+// dueTogether acquires leases whose renewals are due at about one time.
+func (m *managed) dueTogether(n int) (leases []*leasing.Lease) {
+	for range n {
+		leases = append(leases, m.get(m.e.name(), nil))
+	}
+	sideBySide(n, func(i int) { m.e.NoError(leases[i].Renew(m.e.t.Context())) })
+	return leases
+}
+
+// areRenewed waits until each lease was renewed some times.
+func (m *managed) areRenewed(leases []*leasing.Lease, times int) {
+	m.e.eventually(fmt.Sprintf("%d renewals of each lease", times), func() bool {
+		return !slices.ContainsFunc(leases, func(lease *leasing.Lease) bool { return lease.Renewals() < times })
+	})
+}
