@@ -288,10 +288,7 @@ var managerRealEndingChecks = []managerCheck{
 			m := e.manage(e.p, leasing.Options{TTL: e.long, NoAutoRenew: true, Tuning: leasing.Tuning{RequestTimeout: time.Second}}, c.with, hiding(batches))
 			var held [3]*leasing.Lease
 			for i := range held {
-				e.NoError(e.settled(func(ctx context.Context) (err error) {
-					held[i], err = m.TryAcquire(ctx, e.name())
-					return err
-				}))
+				held[i] = m.getInTime(e.name())
 			}
 			lease, renewed, moved := held[0], held[1], held[2]
 			for _, v := range []verb{acquires, renews, releases} {

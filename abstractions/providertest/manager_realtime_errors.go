@@ -177,7 +177,7 @@ var managerRealErrorChecks = []managerCheck{
 	// Its renewals hang and heed no context.
 	{"NothingFollowsAHandOver", func(ctx context.Context, e *env, _ *managed) {
 		m := e.manage(e.p, leasing.Options{TTL: e.long, NoAutoRenew: true, Tuning: leasing.Tuning{RequestTimeout: 100 * time.Millisecond}}, heedless)
-		lease := m.get(e.name(), nil)
+		lease := m.getInTime(e.name())
 		for range 2 {
 			hangs, back := e.hangs()
 			m.bend(renews, first(1, hangs))
@@ -196,10 +196,10 @@ var managerRealErrorChecks = []managerCheck{
 		cadence := time.Second / 2
 		e.calm(func() error {
 			m := e.manage(e.p, leasing.Options{TTL: e.long, RenewCadence: cadence, Tuning: leasing.Tuning{RequestTimeout: 100 * time.Millisecond}}, heedless)
-			lease := m.get(e.name(), nil)
+			lease := m.getInTime(e.name())
 			for range 2 {
 				hangs, back := e.hangs()
-				other := m.get(e.name(), nil)
+				other := m.getInTime(e.name())
 				m.bend(batches, first(1, hangs))
 				if err := lease.Renew(ctx); err != nil { // so that both are due at about one time
 					return err
@@ -220,7 +220,7 @@ var managerRealErrorChecks = []managerCheck{
 	// It has earlier requests for the lease hang.
 	{"AProviderThatHangsIsAskedNoMore", func(ctx context.Context, e *env, _ *managed) {
 		m := e.manage(e.p, leasing.Options{TTL: e.long, NoAutoRenew: true, Tuning: leasing.Tuning{RequestTimeout: 100 * time.Millisecond}}, heedless)
-		lease := m.get(e.name(), nil)
+		lease := m.getInTime(e.name())
 		hangs, back := e.hangs()
 		m.bend(renews, hangs)
 		for range 4 {
@@ -277,6 +277,15 @@ var managerRealErrorChecks = []managerCheck{
 		}
 		e.ErrorIs(second(leasing.HeldBy(ctx, m.Manager, "owner", name)), abstractions.ErrUnsupported)
 	}},
+}
+
+// getInTime acquires a free name, where requests have little time.
+func (m *managed) getInTime(name string) (lease *leasing.Lease) {
+	m.e.NoError(m.e.settled(func(ctx context.Context) (err error) {
+		lease, err = m.TryAcquire(ctx, name)
+		return err
+	}))
+	return lease
 }
 
 // hangs returns a bend whose calls heed no context. They return once the channel is closed, or the check ends.
