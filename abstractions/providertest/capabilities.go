@@ -29,6 +29,45 @@ var capabilityChecks = []check{
 		e.Equal(c, e.p.Capabilities(), "they don't change")
 		e.Equal(c, e.peer.Capabilities(), "nor from client to client")
 	}},
+	{name: "Capabilities_RemainingIsKnown", run: func(e *env) {
+		holder := e.take(e.name())
+		for what, record := range map[string]abstractions.Record{"Inspect": e.inspect(holder.req.Name), "a HeldError": e.refused(holder.req.Name).Holder} {
+			left, known := record.Remaining()
+			e.Equal(e.caps.RemainingKnown, known, what)
+			if known {
+				e.Positive(left, what)
+				e.LessOrEqual(left, e.long+e.caps.Lateness.After(e.long)+e.caps.Granularity+e.tolerance(e.long), what)
+			}
+		}
+	}},
+	// Another client reads what a client has written.
+	{name: "Capabilities_ReadsShowTheLatestWrite", run: func(e *env) {
+		if e.caps.ReadsMayLag {
+			e.leaveOut("reads may lag here")
+		}
+		listed := func(req abstractions.ListRequest) (held []string) {
+			lister, ok := abstractions.As[abstractions.Lister](e.peer)
+			if !ok {
+				return nil
+			}
+			for _, record := range e.list(lister, req) {
+				if record.Held {
+					held = append(held, record.Name)
+				}
+			}
+			return held
+		}
+		_, lists := abstractions.As[abstractions.Lister](e.peer)
+		for range 8 {
+			holder := e.take(e.name())
+			record, req := e.inspect(holder.req.Name), abstractions.ListRequest{Prefix: holder.req.Name, HeldOnly: true}
+			e.Equal([]any{true, holder.token()}, []any{record.Held, record.Token})
+			e.Equal(lists, len(listed(req)) == 1, "a name that is held is listed")
+			holder.release()
+			e.False(e.inspect(holder.req.Name).Held)
+			e.Empty(listed(req), "a name that is free is listed as held")
+		}
+	}},
 	{name: "Capabilities_PingAnswers", run: func(e *env) {
 		if pinger, ok := abstractions.As[abstractions.Pinger](e.p); ok {
 			e.NoError(e.call(pinger.Ping))

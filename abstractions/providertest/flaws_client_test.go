@@ -219,6 +219,34 @@ var clientFlaws = []flaw{
 		failing: []string{"Capabilities_AreFacts", "Close_EveryMethodIsClosed"},
 	},
 	{
+		name: "the time left is told, and said to be unknown",
+		apply: func(f *fake) {
+			f.capabilities = func() abstractions.Capabilities {
+				c := f.server.Capabilities()
+				c.RemainingKnown = false
+				return c
+			}
+		},
+		failing: []string{"Capabilities_RemainingIsKnown"},
+	},
+	{
+		name: "an inspection shows what the one before has shown",
+		apply: func(f *fake) {
+			shown := map[string]abstractions.Record{}
+			f.inspect = func(ctx context.Context, req abstractions.InspectRequest) (abstractions.Record, error) {
+				f.mu.Lock()
+				defer f.mu.Unlock()
+				if record, ok := shown[req.Name]; ok {
+					return record, nil
+				}
+				record, err := f.server.Inspect(ctx, req)
+				shown[req.Name] = record
+				return record, err
+			}
+		},
+		failing: []string{"Capabilities_ReadsShowTheLatestWrite"},
+	},
+	{
 		name: "an ability is answered with nothing",
 		apply: func(f *fake) {
 			f.as = func(target any) bool {

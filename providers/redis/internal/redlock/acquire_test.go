@@ -413,6 +413,32 @@ func TestRedlockSplitVoteIsTheFirstNodesHoweverLateItAnswers(t *testing.T) {
 	p.Take("a", "x", time.Minute)
 }
 
+// Other claims have the first node and the last. The claim gives way: it asks no node again, and takes its vote back.
+func TestRedlockSplitVoteGivesWayToTheFirstNode(t *testing.T) {
+	t.Parallel()
+	r := newRing(t, 3, Options{NodeTimeout: 20 * time.Second})
+	p := r.process()
+	p.Take("before", "x", time.Minute) // servers know the script
+	p.settle()
+	now := time.Now().UnixMicro()
+	r.put(0, "a", redistest.Voted(now, "y", 1, 1, 0))
+	r.put(2, "a", redistest.Voted(now, "z", 1, 1, 0))
+	var votes [3]atomic.Int64
+	for i, w := range p.wires {
+		w.on(script.Vote, func(send func() error) error {
+			votes[i].Add(1)
+			return send()
+		})
+	}
+	_, err := p.Try("a", "x", time.Minute)
+	require.ErrorIs(t, err, abstractions.ErrHeld)
+	for i := range votes {
+		require.EqualValues(t, 1, votes[i].Load(), "votes of server %d", i)
+	}
+	r.eventually(func() bool { return r.holder(1, "a") == "" })
+	require.Equal(t, []string{"y", "z"}, []string{r.holder(0, "a"), r.holder(2, "a")})
+}
+
 // The release has reached one node only when the next one asks. It passes the release
 // on, and has not to wait for the TTL.
 func TestRedlockReleaseIsPassedOn(t *testing.T) {
