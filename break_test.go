@@ -68,3 +68,32 @@ func TestBreakSaysWhoAndWhy(t *testing.T) {
 		}
 	})
 }
+
+// An infinite lease that is broken runs for the default grace, which a backend with a longest TTL accepts.
+func TestDefaultGraceFitsTheBackend(t *testing.T) {
+	for what, c := range map[string]struct {
+		capped     bool
+		ttl, grace time.Duration
+	}{
+		"a minute at least":    {false, 20 * time.Second, time.Minute},
+		"twice the TTL":        {false, 45 * time.Second, 90 * time.Second},
+		"the longest TTL here": {true, 45 * time.Second, time.Minute},
+	} {
+		t.Run(what, func(t *testing.T) {
+			virtual(t, leasing.Options{}, func(t *testing.T, _ *leasing.Manager, p *leasingtest.Provider) {
+				provider := leasing.Provider(p)
+				if c.capped {
+					provider = cappedAt60{p}
+				}
+				m := leasingtest.NewManagerOn(t, provider, leasing.Options{TTL: c.ttl})
+				l := acquire(t, m, &leasing.AcquireOptions{TTL: leasing.Infinite})
+				synctest.Wait()
+				require.Equal(t, leasing.Infinite, l.TTL())
+				result, err := m.Break(t.Context(), name, leasing.BreakOptions{})
+				require.NoError(t, err)
+				require.Equal(t, c.grace, result.Remaining)
+				ended(t, l, time.Minute)
+			})
+		})
+	}
+}

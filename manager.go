@@ -130,6 +130,9 @@ func (m *manager) Break(ctx context.Context, name string, options BreakOptions) 
 		invalid = &InvalidError{Field: "BreakOptions.Grace", Value: req.Grace, Want: "0 with Immediate, which leaves no grace"}
 	case req.Grace == 0 && !req.Immediate:
 		req.Grace = 2 * max(defaultTTL, min(m.options.TTL, forever/2))
+		if most := m.caps.MaxTTL; most > 0 { // a holder's cadence is shorter
+			req.Grace = min(req.Grace, most)
+		}
 	}
 	ctx, span := m.telemetry.tracer.Start(orBackground(ctx), "leasing.break")
 	defer span.End()

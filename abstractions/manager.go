@@ -132,7 +132,7 @@ type BreakOptions struct {
 	// still runs. It must be longer than its holder's RenewCadence, after which
 	// the holder learns of the break; otherwise two holders may trust the name.
 	// It does not matter for other leases, and must be 0 with Immediate.
-	// Default: twice the manager's TTL, at least a minute.
+	// Default: twice the manager's TTL, at least a minute, but at most Capabilities.MaxTTL.
 	Grace time.Duration
 }
 

@@ -130,8 +130,8 @@ var managerRealSettingChecks = []managerCheck{
 		unit := max(e.caps.Granularity, 1)
 		e.Equal(e.long, m.asks(e.name(), leasing.AcquireOptions{TTL: e.long - unit + 1}).TTL, "a TTL is rounded up to Capabilities.Granularity")
 		if most := e.caps.MaxTTL; most > 0 {
-			e.Equal(most, m.asks(e.name(), leasing.AcquireOptions{TTL: 2 * most}).TTL, "a TTL is cut to Capabilities.MaxTTL")
-			e.refuses("AcquireOptions.TTL", second(m.With(leasing.AcquireOptions{TTL: 2 * most, NoAutoRenew: true}).TryAcquire(ctx, e.name())))
+			e.Equal(most, m.asks(e.name(), leasing.AcquireOptions{TTL: most + unit}).TTL, "a TTL is cut to Capabilities.MaxTTL")
+			e.refuses("AcquireOptions.TTL", second(m.With(leasing.AcquireOptions{TTL: most + unit, NoAutoRenew: true}).TryAcquire(ctx, e.name())))
 		}
 		if below := e.caps.MinTTL - unit; below > 0 {
 			e.refuses("AcquireOptions.TTL", second(m.With(leasing.AcquireOptions{TTL: below}).TryAcquire(ctx, e.name())))
