@@ -32,7 +32,8 @@
 // Checks that wait for leases to run out all run concurrently; of the others a few run
 // at a time. A provider without sockets and files runs in virtual time
 // ([Harness].Virtual). If the clock of a backend can be moved, set Harness.Advance.
-// The checks Manager_RealTime_... run in both. One that fails while timers are late is repeated. The other checks of the manager need virtual
+// The checks Manager_RealTime_... run in both. One that fails while timers are late is repeated. A table in docs/proof.md
+// has the checks beside each promise. The other checks of the manager need virtual
 // time, in which times are exact. On a server each of them is a skipped subtest, like each check
 // that needs a field which the harness does not set, or an ability which the provider lacks.
 //

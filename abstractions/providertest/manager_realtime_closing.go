@@ -10,7 +10,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-// closes says what a Close leaves, which gives up for a reason.
+// closes checks the error of a Close that gives up: its cause, the claims and the leases that it leaves.
 func (m *managed) closes(ctx context.Context, why error, unreleased int, inUse ...string) {
 	var left *leasing.CloseError
 	err := within(m.e, m.e.short+m.e.h.Slack, begin(m.e, func() error { return m.Close(ctx) }), "Close")
@@ -25,7 +25,7 @@ func (m *managed) closes(ctx context.Context, why error, unreleased int, inUse .
 	m.e.Equal(err, m.Close(m.e.t.Context()), "a later Close")
 }
 
-// outlastedClose says what a lease tells that was in use when Close gave up.
+// outlastedClose checks the errors of a lease that was in use when Close gave up.
 func (m *managed) outlastedClose(lease *leasing.Lease) {
 	var lost *abstractions.LostError
 	m.e.ErrorIs(lease.Err(), abstractions.ErrClosed)
@@ -206,7 +206,7 @@ var managerRealClosingChecks = []managerCheck{
 		}), errMine)
 		e.isFree(name)
 
-		// The function is told that the manager is closed, and Close waits for it.
+		// The function is told that the manager is closed, and Close waits until it has returned.
 		finished := false
 		started := make(chan *leasing.Lease, 1)
 		worked := begin(e, func() error {

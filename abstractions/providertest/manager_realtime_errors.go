@@ -20,7 +20,7 @@ func (e *env) tellsOf(err error, op, name string, causes ...error) {
 	}
 }
 
-// handsOver is HandOver, whose Handover nobody adopts.
+// handsOver is HandOver without the Handover.
 func handsOver(ctx context.Context, lease *leasing.Lease) error { return second(lease.HandOver(ctx)) }
 
 var managerRealErrorChecks = []managerCheck{

@@ -11,7 +11,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-// logged is what a manager has logged.
+// logged keeps the lines that a manager logs.
 type logged struct {
 	slog.Handler
 	mu    sync.Mutex
@@ -23,7 +23,7 @@ func newLog() *logged { return &logged{Handler: slog.DiscardHandler} }
 // Enabled has the manager log everything.
 func (l *logged) Enabled(context.Context, slog.Level) bool { return true }
 
-// WithAttrs drops the attributes that all lines have.
+// WithAttrs drops the attributes of all lines.
 func (l *logged) WithAttrs([]slog.Attr) slog.Handler { return l }
 
 // Handle keeps a line.

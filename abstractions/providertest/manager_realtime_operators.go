@@ -26,7 +26,7 @@ var managerRealOperatorChecks = []managerCheck{
 		e.Equal([]string{"operator", "it hangs"}, []string{lost.BrokenBy, lost.BreakReason})
 		e.isFree(lease.Name())
 
-		// A break of a free name finds nothing, and no event tells of it. An infinite lease would have the default grace.
+		// A break of a free name finds nothing, and has no event. An infinite lease would have the default grace.
 		for _, ttl := range []time.Duration{e.short, e.long} {
 			m := e.manage(e.p, leasing.Options{TTL: ttl, Owner: "breaker"})
 			m.bend(breaks, nil)
@@ -187,7 +187,7 @@ var managerRealOperatorChecks = []managerCheck{
 		health = is(leasing.Healthy, http.StatusOK)
 		e.Equal([]any{3, 0, time.Duration(0)}, []any{health.Held, health.Waiting, health.OldestWaiter})
 
-		// FailingSince is when the first of the failures came, until a request is answered.
+		// FailingSince is the time of the first failure, until a request is answered.
 		first := time.Now()
 		m.bend(renews, refused(errNoReply))
 		e.Error(lease.Renew(ctx))

@@ -110,7 +110,7 @@ var managerRealPauseChecks = []managerCheck{
 		e.Greater(len(m.sendings(acquires)), 2)
 		e.tellsOf(m.try(ctx, name), "acquire", name, abstractions.ErrDenied, errMine)
 
-		// Another answer begins the time anew.
+		// After another answer the time begins again at zero.
 		holder := e.take(name)
 		begun = time.Now()
 		var last time.Time
@@ -145,7 +145,7 @@ var managerRealPauseChecks = []managerCheck{
 		}
 		e.Equal(1, obstacles, "the head has asked")
 
-		// An outage is an obstacle, too.
+		// So is an outage.
 		m.bend(acquires, refused(fmt.Errorf("%w: %w", abstractions.ErrUnavailable, errMine)))
 		hasty, cancel := context.WithTimeout(ctx, 200*time.Millisecond)
 		defer cancel()
@@ -166,7 +166,7 @@ var managerRealPauseChecks = []managerCheck{
 		e.NoError(own.Release(ctx))
 		e.NoError(within(e, e.h.Slack, waiting, "a waiter of the manager that has released").err)
 	}},
-	// Two managers that poll take a name again and again.
+	// Two managers poll, and take one name many times.
 	{"ALoopLetsOthersIn", func(ctx context.Context, e *env, _ *managed) {
 		ctx, cancel := context.WithTimeout(ctx, patience)
 		defer cancel()

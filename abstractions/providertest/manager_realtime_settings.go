@@ -173,7 +173,7 @@ var managerRealSettingChecks = []managerCheck{
 		e.ErrorIs(second(m.Adopt(ctx, leasing.Handover{Name: name, ID: e.id(), Token: 1}, leasing.AdoptOptions{})), abstractions.ErrLost)
 		e.Empty(asked, "the policy is asked neither for an infinite lease nor by Adopt")
 
-		// A result is raised to what the renewals need, and not beyond.
+		// A result is raised to the TTL that renewals need, and not beyond.
 		for _, tuning := range []leasing.Tuning{{}, {DriftFloor: 1}, {DriftFloor: 10 * time.Second}, {DriftFloor: time.Second, DriftFactor: 0.3}} {
 			chosen = 1
 			options.TTL, options.Tuning = e.long, tuning
@@ -278,7 +278,7 @@ var managerRealSettingChecks = []managerCheck{
 	}},
 }
 
-// trusts says that a lease that was just renewed is trusted for no longer than ttl, and for most of it.
+// trusts says that a lease that was just renewed is trusted for most of ttl, and no longer.
 func (m *managed) trusts(lease *leasing.Lease, ttl time.Duration) {
 	left := lease.Remaining()
 	m.e.LessOrEqual(left, window(ttl), "trust in a lease of %v", ttl)

@@ -1,7 +1,10 @@
 package providertest
 
 import (
+	"os"
+	"path/filepath"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -168,5 +171,47 @@ func TestCheckNamesAreUnique(t *testing.T) {
 		assert.False(t, seen[c.name], c.name)
 		seen[c.name] = true
 		assert.True(t, c.needs == "" || reflect.ValueOf(Harness{}).FieldByName(c.needs).IsValid(), "%s needs %s", c.name, c.needs)
+	}
+}
+
+// TestEachPromiseHasItsChecks compares a table of docs/proof.md with the promises of package leasing, the fields of
+// Capabilities, and the checks.
+func TestEachPromiseHasItsChecks(t *testing.T) {
+	read := func(path ...string) string {
+		text, err := os.ReadFile(filepath.Join(append([]string{"..", ".."}, path...)...))
+		require.NoError(t, err)
+		return string(text)
+	}
+	_, table, found := strings.Cut(read("docs", "proof.md"), "## Each promise and its checks\n")
+	require.True(t, found)
+	table, _, _ = strings.Cut(table, "\n## ")
+	exist, named := map[string]bool{}, map[string]bool{}
+	for _, c := range checks() {
+		exist[c.name] = true
+	}
+	rows := map[string]string{}
+	for _, match := range regexp.MustCompile(`(?m)^\| (promise \d|\w[^|]*|`+"`[^`]+`"+`)[^|]* \| (.*) \|$`).FindAllStringSubmatch(table, -1) {
+		rows[match[1]] = match[2]
+		for _, name := range regexp.MustCompile("`(\\w+)`").FindAllStringSubmatch(match[2], -1) {
+			if name := name[1]; strings.Contains(name, "_") {
+				named[name] = true
+			} else if reflect.ValueOf(Harness{}).FieldByName(name) == (reflect.Value{}) {
+				named["Manager_RealTime_"+name] = true
+			}
+		}
+	}
+	for name := range named {
+		assert.True(t, exist[name], "no check is called %q", name)
+	}
+	for name := range exist {
+		assert.True(t, named[name] || !strings.HasPrefix(name, "Manager_RealTime_"), "%s stands beside no promise", name)
+	}
+	promises := regexp.MustCompile(`(?m)^//  (\d)\. `).FindAllStringSubmatch(read("doc.go"), -1)
+	assert.Len(t, promises, 5)
+	for _, promise := range promises {
+		assert.Contains(t, rows["promise "+promise[1]], "`", "promise %s", promise[1])
+	}
+	for field := range reflect.TypeFor[abstractions.Capabilities]().Fields() {
+		assert.Contains(t, rows["`Capabilities."+field.Name+"`"], "`", "Capabilities.%s", field.Name)
 	}
 }

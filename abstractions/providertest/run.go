@@ -22,8 +22,8 @@ type check struct {
 	run   func(e *env)
 }
 
-// isLong reports whether -short leaves a check out: it computes for seconds, or is one of the two dozen checks
-// that wait for leases of a manager to run out in real time.
+// isLong reports whether -short leaves a check out: it computes for seconds, or is one of the five dozen checks
+// of a manager in real time.
 func isLong(name string) bool {
 	switch name {
 	case "Manager_Trap_T58_AttemptsLeaveTimeForOthers", "Manager_Trap_T66_BatchTellsOfEachLease", "Manager_Trap_T72_LoopStarvesNobody":
