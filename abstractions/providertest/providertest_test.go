@@ -46,9 +46,9 @@ func TestChecksDetectFlaws(t *testing.T) {
 					h.Advance = func(p abstractions.Provider, d time.Duration) { p.(*fake).ahead.Add(int64(d)) }
 				}
 				failed, log := outcome(t, h, checkNamed(t, name))
-				// A random check misses a flaw once in some hundred times, and one in real time on a busy machine.
+				// Chance and the scheduler decide what some checks meet. Such a check misses a flaw once in some times.
 				for range 4 {
-					if !failed && (flaw.real || strings.HasPrefix(name, "Model_")) {
+					if !failed {
 						failed, log = outcome(t, h, checkNamed(t, name))
 					}
 				}
