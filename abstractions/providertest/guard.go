@@ -5,6 +5,7 @@ import (
 	"runtime"
 	"sync"
 	"testing"
+	"time"
 )
 
 // guard is the test that a check and its harness see. Its FailNow may be
@@ -44,8 +45,17 @@ func (g *guard) Fatalf(format string, args ...any) {
 // Go runs f beside the check, which ends after it.
 func (g *guard) Go(f func()) { g.helpers.Go(f) }
 
-// end ends the context, and waits for the goroutines.
+// end ends the context, and waits for the goroutines. A goroutine that hangs fails the check.
 func (g *guard) end() {
 	g.cancel()
-	g.helpers.Wait()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		g.helpers.Wait()
+	}()
+	select {
+	case <-ended:
+	case <-time.After(2 * patience):
+		g.Error("a goroutine of the check hangs")
+	}
 }
