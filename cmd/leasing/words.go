@@ -44,8 +44,6 @@ var inShell = strings.NewReplacer(
 var flagNames = map[string]string{
 	"Options.TTL": "--ttl", "AcquireOptions.TTL": "--ttl", "AcquireOptions.WaitLimit": "--wait", "AcquireOptions.AtLeast": "--at-least",
 	"Options.Owner": "--owner", "Options.Tuning.RequestTimeout": "--timeout", "BreakOptions.IfToken": "--if-token",
-	"Options.Workers": "--workers", "Options.Names": "--names", "Options.For": "--for", "Options.Intensity": "--intensity", // of torture
-	"Options.Operations": "--operations", "Options.Patience": "--patience", "Options.Seed": "--seed",
 	"BreakOptions.Actor": "--actor", "BreakOptions.Reason": "--reason", "Options.URL": "the URL",
 }
 
