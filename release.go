@@ -168,13 +168,13 @@ func refused(err error) bool {
 	return abstractions.NotApplied(err) && !errors.Is(err, ErrUnavailable)
 }
 
-// releaseAfterClose frees a lease whose holder has outlasted Close: it was left
-// to run out, for it was in use, and now it no longer is.
+// releaseAfterClose frees a lease whose holder has outlasted Close, or shortens it to the rest of
+// AcquireOptions.AtLeast: it was left to run out, for it was in use, and now it no longer is.
 func (l *lease) releaseAfterClose(ctx context.Context, outcome error) {
 	lost := (*LostError)(nil)
 	if !errors.As(outcome, &lost) || lost.Reason != LostClosed {
 		return
 	}
 	// The holder hears that the lease was lost in any case.
-	_ = l.m.giveUp(context.WithoutCancel(ctx), &l.releases, min(releaseGrace, l.m.options.Tuning.RequestTimeout), l.releaseRequest())
+	_ = l.giveUpOrKeep(context.WithoutCancel(ctx), min(releaseGrace, l.m.options.Tuning.RequestTimeout))
 }

@@ -41,7 +41,7 @@ func checks() []check {
 		capabilityChecks, batchChecks, waiterChecks, waitersChecks, listerChecks, historyChecks,
 		discretionChecks, concurrencyChecks, recordsChecks, modelChecks, httpChecks,
 		managing(managerTrustChecks, managerReleaseChecks, managerWaitingChecks, managerEventChecks), managerChecks,
-		inRealTime(managerRealTrustChecks, managerRealEndingChecks, managerRealWaitingChecks, managerRealTellingChecks),
+		inRealTime(managerRealTrustChecks, managerRealKeepingChecks, managerRealEndingChecks, managerRealWaitingChecks, managerRealTellingChecks),
 	)
 }
 
