@@ -12,7 +12,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/leasingtest"
 )
 
-// A holder that outlasts Close gives nothing up early either, and what is left of AtLeast is no longer than it was.
+// A holder that outlasts Close gives nothing up early either, and prolongs nothing.
 func TestTrap_T272_AHolderThatOutlastsCloseKeepsTheNameForAtLeast(t *testing.T) {
 	for what, c := range map[string]struct {
 		ttl, work, stays time.Duration

@@ -169,7 +169,7 @@ func refused(err error) bool {
 }
 
 // releaseAfterClose frees a lease whose holder has outlasted Close, or shortens it to the rest of
-// AcquireOptions.AtLeast: it was left to run out, for it was in use, and now it no longer is.
+// AtLeast. Close left the lease to run out, since the holder used it.
 func (l *lease) releaseAfterClose(ctx context.Context, outcome error) {
 	lost := (*LostError)(nil)
 	if !errors.As(outcome, &lost) || lost.Reason != LostClosed {
