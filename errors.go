@@ -90,7 +90,8 @@ func (e *noAnswerError) Error() string {
 	if e.answer == nil {
 		return e.err.Error()
 	}
-	return fmt.Sprintf("%v; the last answer was: %v", e.err, e.answer)
+	answer := strings.TrimPrefix(e.answer.Error(), ErrUnavailable.Error()+": ")
+	return fmt.Sprintf("%v; the last answer was: %s", e.err, answer)
 }
 
 func (e *noAnswerError) Unwrap() []error {

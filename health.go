@@ -2,13 +2,13 @@ package leasing
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"net/http"
 	"sync/atomic"
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
 )
 
 // pingName is what Health inspects at a provider that is no Pinger.
@@ -61,7 +61,7 @@ func HealthHandler(m *Manager) http.Handler {
 		if health.Status == Unhealthy {
 			w.WriteHeader(http.StatusServiceUnavailable)
 		}
-		_ = json.NewEncoder(w).Encode(health) // the client has gone: nobody to tell
+		_ = providerkit.WriteJSON(w, health) // the client may have gone
 	})
 }
 

@@ -163,18 +163,18 @@ func (l *lease) releaseRequest() abstractions.ReleaseRequest {
 }
 
 // refused reports whether the backend has answered that it did nothing, and would
-// do so again. A request that was not sent, or throttled, is worth another try.
+// do so again. After a request that was not sent, or throttled, the caller tries again.
 func refused(err error) bool {
 	return abstractions.NotApplied(err) && !errors.Is(err, ErrUnavailable)
 }
 
-// releaseAfterClose frees a lease whose holder has outlasted Close: it was left
-// to run out, for it was in use, and now it no longer is.
+// releaseAfterClose frees a lease whose holder has outlasted Close, or shortens it to the rest of
+// AtLeast. Close left the lease to run out, since the holder used it.
 func (l *lease) releaseAfterClose(ctx context.Context, outcome error) {
 	lost := (*LostError)(nil)
 	if !errors.As(outcome, &lost) || lost.Reason != LostClosed {
 		return
 	}
 	// The holder hears that the lease was lost in any case.
-	_ = l.m.giveUp(context.WithoutCancel(ctx), &l.releases, min(releaseGrace, l.m.options.Tuning.RequestTimeout), l.releaseRequest())
+	_ = l.giveUpOrKeep(context.WithoutCancel(ctx), min(releaseGrace, l.m.options.Tuning.RequestTimeout))
 }

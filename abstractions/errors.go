@@ -63,8 +63,21 @@ func (e *Error) Error() string {
 	if e.Provider != "" {
 		fmt.Fprintf(&b, " (%s)", e.Provider)
 	}
-	fmt.Fprintf(&b, ": %v", e.Err)
+	b.WriteString(": ")
+	b.WriteString(once(fmt.Sprint(e.Err)))
 	return b.String()
+}
+
+// once returns the text of an error that says its class once. Each layer that wraps an error names the class, since it
+// can't know whether the layer below has named the class.
+func once(text string) string {
+	for _, class := range [...]error{ErrUnavailable, ErrThrottled, ErrDenied, ErrNotSetUp} {
+		head := class.Error() + ": "
+		if rest, leads := strings.CutPrefix(text, head); leads {
+			return head + strings.ReplaceAll(rest, head, "")
+		}
+	}
+	return text
 }
 
 func (e *Error) Unwrap() error { return e.Err }

@@ -76,8 +76,9 @@ type AcquireOptions struct {
 	// Lease.AcquiredAt. A Release before that time leaves the lease at the backend with
 	// the rest of AtLeast as its TTL, and returns at once. A process that ends early
 	// changes nothing, since the first TTL is AtLeast if TTL is shorter. A Break and a
-	// HandOver end AtLeast. Where a renewal can't shorten a lease the name stays taken for
-	// the TTL of the acquire. AtLeast is at most Capabilities.MaxTTL.
+	// HandOver end AtLeast. The providers of this library shorten a lease by a renewal (the
+	// conformance suite checks that); where one can't, the name stays taken for the TTL of
+	// the acquire. AtLeast is at most Capabilities.MaxTTL.
 	AtLeast time.Duration
 	// Metadata is stored with the lease, and shown by Inspect, List and errors of waiters:
 	// at most MaxMetadataBytes.

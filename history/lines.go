@@ -3,10 +3,10 @@ package history
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"io"
 
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
 )
 
 // JSONLines returns a Writer that writes each entry as a line of JSON, an
@@ -26,9 +26,8 @@ func (l *lines) WriteHistory(_ context.Context, entries []abstractions.NamedEntr
 	if l.torn {
 		text.WriteByte('\n')
 	}
-	encoder := json.NewEncoder(&text)
 	for _, entry := range entries {
-		if err := encoder.Encode(entry); err != nil {
+		if err := providerkit.WriteJSON(&text, entry); err != nil {
 			return &abstractions.InvalidError{Field: "entries", Value: entry.Time, Want: "a year that JSON can have: " + err.Error()}
 		}
 	}

@@ -2,6 +2,7 @@ package providerkit
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -79,6 +80,9 @@ func (p *Provider) explain(ctx, own context.Context, err error) error {
 		return err
 	case ctx.Err() == nil && p.running.Err() != nil && !definite:
 		return fmt.Errorf("%w: the provider was closed meanwhile", abstractions.ErrUnavailable)
+	}
+	if text, unavailable := strings.CutPrefix(err.Error(), abstractions.ErrUnavailable.Error()+": "); unavailable && !errors.Is(err, ended) {
+		return &chain{fmt.Sprintf("%v: %v: %s", abstractions.ErrUnavailable, ended, text), []error{ended, err}}
 	}
 	return say(ended, err)
 }

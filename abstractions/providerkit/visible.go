@@ -1,9 +1,15 @@
 package providerkit
 
 import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
 	"strconv"
 	"strings"
 	"unicode"
+	"unicode/utf16"
+	"unicode/utf8"
 )
 
 // maxMarks bounds the combining marks that Visible leaves on a letter. Three are common in Hebrew and in
@@ -16,14 +22,40 @@ const maxMarks = 3
 // mark without a letter or after the third on a letter. A backslash stays as it is, so the result is for people
 // alone.
 func Visible(text string) string {
-	var b strings.Builder
+	return spell(text, func(b []byte, r rune) []byte {
+		quoted := strconv.QuoteRuneToASCII(r)
+		return append(b, quoted[1:len(quoted)-1]...)
+	})
+}
+
+// WriteJSON writes a value as one line of JSON, in one Write. Runes that Visible spells out become JSON escapes, so
+// that the line is as safe on a terminal as a text, and a parser reads the same value.
+func WriteJSON(w io.Writer, value any) error {
+	var line bytes.Buffer
+	encoder := json.NewEncoder(&line)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(value); err != nil {
+		return err
+	}
+	text := spell(strings.TrimSuffix(line.String(), "\n"), func(b []byte, r rune) []byte {
+		for _, unit := range utf16.Encode([]rune{r}) {
+			b = fmt.Appendf(b, `\u%04x`, unit)
+		}
+		return b
+	})
+	_, err := io.WriteString(w, text+"\n")
+	return err
+}
+
+// spell escapes the runes of a text that can't be seen.
+func spell(text string, escape func([]byte, rune) []byte) string {
+	var b []byte
 	marks := maxMarks // on the latest letter; before the first there is none
 	for _, r := range text {
 		mark := unicode.Is(unicode.M, r)
 		switch {
 		case !isVisible(r), mark && marks == maxMarks:
-			quoted := strconv.QuoteRuneToASCII(r)
-			b.WriteString(quoted[1 : len(quoted)-1])
+			b = escape(b, r)
 			marks = maxMarks
 			continue
 		case mark:
@@ -31,9 +63,9 @@ func Visible(text string) string {
 		default:
 			marks = 0
 		}
-		b.WriteRune(r)
+		b = utf8.AppendRune(b, r)
 	}
-	return b.String()
+	return string(b)
 }
 
 // isVisible reports whether a rune leaves ink, or is a space. U+2800 is a Braille cell without dots.

@@ -1,6 +1,8 @@
 package providerkit_test
 
 import (
+	"bytes"
+	"encoding/json"
 	"strings"
 	"testing"
 
@@ -33,4 +35,24 @@ func TestTrap_T238_VisibleSpellsOutWhatCannotBeSeen(t *testing.T) {
 	}
 	tower := "e" + strings.Repeat("\u0301", 150)
 	require.Equal(t, "e\u0301\u0301\u0301"+strings.Repeat(`\u0301`, 147), providerkit.Visible(tower))
+}
+
+// A value is read back as it was, and its line holds no rune that Visible would spell out.
+func TestTrap_T270_JSONSpellsOutWhatCannotBeSeen(t *testing.T) {
+	for text, want := range map[string]string{
+		"später <&>":                `"später <&>"`,
+		"a\u202eb":                  `"a\u202eb"`,
+		"\u2066a\u2069\u200b":       `"\u2066a\u2069\u200b"`,
+		"\x1b[2J\x7f\u0085":         `"\u001b[2J\u007f\u0085"`,
+		"\U000e0041":                `"\udb40\udc41"`,
+		"e\u0301\u0301\u0301\u0301": "\"e\u0301\u0301\u0301\\u0301\"",
+	} {
+		var line bytes.Buffer
+		require.NoError(t, providerkit.WriteJSON(&line, map[string]string{text: text}))
+		require.Equal(t, "{"+want+":"+want+"}\n", line.String(), "%+q", text)
+		var back map[string]string
+		require.NoError(t, json.Unmarshal(line.Bytes(), &back))
+		require.Equal(t, map[string]string{text: text}, back)
+		require.Equal(t, strings.TrimSuffix(line.String(), "\n"), providerkit.Visible(strings.TrimSuffix(line.String(), "\n")))
+	}
 }

@@ -41,7 +41,7 @@ func checks() []check {
 		capabilityChecks, batchChecks, waiterChecks, waitersChecks, listerChecks, historyChecks,
 		discretionChecks, concurrencyChecks, recordsChecks, modelChecks, httpChecks,
 		managing(managerTrustChecks, managerReleaseChecks, managerWaitingChecks, managerEventChecks), managerChecks,
-		inRealTime(true, managerRealTrustChecks, managerRealEndingChecks, managerRealWaitingChecks, managerRealTellingChecks,
+		inRealTime(true, managerRealTrustChecks, managerRealKeepingChecks, managerRealEndingChecks, managerRealWaitingChecks, managerRealTellingChecks,
 			managerRealLossChecks, managerRealPauseChecks, managerRealTrustedCloseChecks),
 		inRealTime(false, managerRealSettingChecks, managerRealErrorChecks, managerRealOperatorChecks, managerRealObserverChecks, managerRealClosingChecks),
 	)

@@ -33,7 +33,7 @@ func Run(ctx context.Context, options Options) (*Report, error) {
 }
 
 // Test runs Run in a test. It logs the report, and fails the test if Report.Err is not nil. With the flag -artifacts of go test
-// the history of a failing run is kept, for Verify and for "leasing torture --verify".
+// the history of a failing run is kept, for Verify and for "leasing-dev torture --verify".
 //
 //	torture.Test(t, torture.Options{Open: open, Plan: chaos.FlakyNetwork(chaos.FlakyNetworkOptions{})})
 func Test(t testing.TB, options Options) *Report {

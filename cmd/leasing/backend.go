@@ -193,11 +193,6 @@ func (a *app) provider(ctx context.Context) (leasing.Provider, error) {
 	return provider, err
 }
 
-// openForWorker is for the worker processes of a torture run.
-func openForWorker(ctx context.Context) (leasing.Provider, error) {
-	return open.URL(ctx, os.Getenv(workerVariable), openers...)
-}
-
 // backend is a provider and its manager.
 type backend struct {
 	*leasing.Manager

@@ -14,6 +14,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
 	"github.com/distributedleasing/leasing/open"
+	sqllease "github.com/distributedleasing/leasing/providers/sql"
 )
 
 func (a *app) doctorCommand() *cobra.Command {
@@ -57,12 +58,18 @@ const wrong = "wrong"
 
 // wrong adds an error, and what to do about it.
 func (d *doctor) wrong(check string, err error) {
-	d.add(wrong, check, "%s. %s", oneLine(err), advice(err))
+	text := oneLine(err) + "."
+	if own := advice(err); own != "" {
+		text += " " + own
+	}
+	d.add(wrong, check, "%s", text)
 }
 
-// advice is what to do about an error.
+// advice returns a remedy for an error that has none of its own.
 func advice(err error) string {
 	switch {
+	case errors.As(err, new(*providerkit.AdvisedError)), errors.As(err, new(*sqllease.SetupError)):
+		return ""
 	case errors.Is(err, leasing.ErrInvalid):
 		return "Correct the URL, the config file or the flags."
 	case errors.Is(err, leasing.ErrDenied):
@@ -124,7 +131,7 @@ func (d *doctor) latency(ctx context.Context, b *backend) bool {
 	for range probes {
 		h := b.Health(ctx)
 		if h.Status == leasing.Unhealthy {
-			err := fmt.Errorf("%w: %s", leasing.ErrUnavailable, h.Error)
+			err := providerkit.WithText(h.Error, leasing.ErrUnavailable)
 			if _, asked := b.Inspect(ctx, "leasing/doctor"); asked != nil {
 				err = asked // it has a class
 			}

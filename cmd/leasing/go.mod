@@ -4,8 +4,6 @@ go 1.26.0
 
 require (
 	github.com/distributedleasing/leasing v0.1.0
-	github.com/distributedleasing/leasing/chaos v0.1.0
-	github.com/distributedleasing/leasing/chaos/torture v0.1.0
 	github.com/distributedleasing/leasing/console v0.1.0
 	github.com/distributedleasing/leasing/providers/blob v0.1.0
 	github.com/distributedleasing/leasing/providers/cosmos v0.1.0

@@ -11,8 +11,6 @@ import (
 	"os"
 
 	"github.com/redis/go-redis/v9/logging"
-
-	"github.com/distributedleasing/leasing/chaos/torture"
 )
 
 func main() {
@@ -20,7 +18,6 @@ func main() {
 		guard()
 	}
 	logging.Disable() // each failed attempt to connect is a line otherwise
-	torture.WorkerMain(openForWorker)
 	problems := newLines(os.Stderr)
 	code := execute(os.Args[1:], streams{os.Stdin, os.Stdout, problems})
 	problems.flush()

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -14,9 +13,7 @@ import (
 
 // json prints a value as one line.
 func (a *app) json(value any) error {
-	encoder := json.NewEncoder(a.out)
-	encoder.SetEscapeHTML(false)
-	return encoder.Encode(value)
+	return providerkit.WriteJSON(a.out, value)
 }
 
 // table prints rows, of which the first is the head. What others have chosen is inert on a terminal.

@@ -122,7 +122,7 @@ ended by signal n; any other: the command's own.`,
 		return nil
 	}
 	root.AddCommand(a.runCommand(), a.lsCommand(), a.inspectCommand(), a.watchCommand(), a.breakCommand(), a.historyCommand(),
-		a.waitCommand(), a.electCommand(), a.doctorCommand(), a.tortureCommand(), a.benchCommand(), a.consoleCommand(), a.sqlCommand(),
+		a.waitCommand(), a.electCommand(), a.doctorCommand(), a.consoleCommand(), a.sqlCommand(),
 		a.acquireCommand(), a.releaseCommand(), a.bootstrapCommand(), a.versionCommand(), a.manCommand())
 	for _, c := range root.Commands() {
 		c.DisableFlagsInUseLine = true

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -28,8 +29,35 @@ func oneLine(err error) string {
 		own.Want, _, _ = strings.Cut(own.Want, "; or set ") // an option that this program has not
 		replace(invalid, own.Error())
 	}
-	text = strings.ReplaceAll(text, "Provider.Bootstrap", `"leasing bootstrap"`)
-	return strings.TrimPrefix(strings.Join(strings.Fields(text), " "), "leasing: ")
+	return joined(strings.ReplaceAll(text, "Provider.Bootstrap", `"leasing bootstrap"`))
+}
+
+// joined returns the lines of an error as one line, each of them once: errors that are joined, or attempts of a client
+// library, may all say the same. This program's name stands only before the whole line. The backend is
+// unavailable once, also if several servers or requests had no answer.
+func joined(text string) string {
+	var b strings.Builder
+	var said []string
+	for line := range strings.Lines(text) {
+		line = strings.Join(strings.Fields(line), " ")
+		line = strings.ReplaceAll(strings.TrimPrefix(line, "leasing: "), ": leasing: ", ": ")
+		if line == "" || slices.ContainsFunc(said, func(earlier string) bool { return strings.HasSuffix(earlier, line) }) {
+			continue
+		}
+		if before := b.String(); strings.HasSuffix(before, ":") || strings.HasSuffix(before, "?") {
+			b.WriteString(" ")
+		} else if before != "" {
+			b.WriteString("; ")
+		}
+		b.WriteString(line)
+		said = append(said, line)
+	}
+	text = b.String()
+	unavailable := leasing.ErrUnavailable.Error() + ": "
+	if before, after, found := strings.Cut(text, unavailable); found {
+		text = before + unavailable + strings.ReplaceAll(after, unavailable, "")
+	}
+	return text
 }
 
 // inShell replaces the names in advice.
@@ -44,9 +72,7 @@ var inShell = strings.NewReplacer(
 var flagNames = map[string]string{
 	"Options.TTL": "--ttl", "AcquireOptions.TTL": "--ttl", "AcquireOptions.WaitLimit": "--wait", "AcquireOptions.AtLeast": "--at-least",
 	"Options.Owner": "--owner", "Options.Tuning.RequestTimeout": "--timeout", "BreakOptions.IfToken": "--if-token",
-	"Options.Workers": "--workers", "Options.Names": "--names", "Options.For": "--for", "Options.Intensity": "--intensity", // of torture
-	"Options.Operations": "--operations", "Options.Patience": "--patience", "Options.Seed": "--seed",
-	"BreakOptions.Actor": "--actor", "BreakOptions.Reason": "--reason", "Options.URL": "the URL",
+	"BreakOptions.Actor": "--actor", "BreakOptions.Reason": "--reason", "Options.URL": "URL",
 }
 
 // optionName returns the name of a flag, or of a parameter of the URL.

@@ -2,11 +2,11 @@ package httpfence
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"net/http"
 	"strconv"
 
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
 	"github.com/distributedleasing/leasing/fencing"
 )
 
@@ -143,5 +143,5 @@ func refuse(w http.ResponseWriter, p problem) {
 	w.Header().Set("Content-Type", "application/problem+json")
 	w.Header().Set("Cache-Control", "no-store") // a must for 428: RFC 6585, 3
 	w.WriteHeader(p.Status)
-	_ = json.NewEncoder(w).Encode(p) // the sender may be gone
+	_ = providerkit.WriteJSON(w, p) // the sender may be gone
 }

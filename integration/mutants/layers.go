@@ -68,6 +68,7 @@ var areas = []area{
 	{"abstractions/providerkit/httpguard/", "gofakes3", [3]tests{own("abstractions/providerkit/httpguard"), {folder: "providers/s3", run: "^TestConformanceGofakes3$"}}},
 	{"abstractions/providerkit/batch/", "redis", [3]tests{own("abstractions/providerkit/batch"), overRedis}},
 	{"abstractions/providerkit/", "", [3]tests{own("abstractions/providerkit"), restated, underTorture}},
+	{"abstractions/errors.go", "", [3]tests{own("abstractions/providerkit"), overMemory}},
 	{"abstractions/token.go", "", [3]tests{own("abstractions"), overMemory, underTorture}},
 	{"providers/memory/", "", [3]tests{own("providers/memory"), overMemory, underTorture}},
 	{"providers/file/", "file", [3]tests{own("providers/file"), overFiles}},

@@ -55,7 +55,7 @@ func TestTorture_memory(t *testing.T) {
 	}
 }
 
-// TestTortureOfAServer is the layer of that name for drawn mutants: `leasing torture --for 15s` over a real server.
+// TestTortureOfAServer is the layer of that name for drawn mutants: `leasing-dev torture --for 15s` over a real server.
 // Patience is longer, for a machine that is busy.
 func TestTortureOfAServer(t *testing.T) {
 	servertest.Long(t)

@@ -20,7 +20,8 @@ var providers = map[string][3]string{
 
 // commands are the modules that are programs themselves, and arguments that use each. FOLDER is a new folder.
 var commands = map[string][]string{
-	"cmd-leasing": {"run", "--url", "sqlite://FOLDER/leases.db?create=true", "hello", "--", "true"},
+	"cmd-leasing":     {"run", "--url", "sqlite://FOLDER/leases.db?create=true", "hello", "--", "true"},
+	"cmd-leasing-dev": {"bench", "--url", "sqlite://FOLDER/leases.db?create=true", "--for", "300ms"},
 }
 
 // writeConsumer writes the small program that uses a module.

@@ -1,19 +1,23 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"sync"
+	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
 )
+
+// closeTime bounds the wait for the backend after a measurement.
+const closeTime = 5 * time.Second
 
 func (a *app) benchCommand() *cobra.Command {
 	length, clients := 3*time.Second, 8
@@ -22,7 +26,7 @@ func (a *app) benchCommand() *cobra.Command {
 		Short: "Measure acquire and release on this backend",
 		Long: `Bench measures how long it takes to acquire and to release a lease: by one client, by several with names
 of their own, and by several that hand one name to each other.`,
-		Example: `  leasing bench --for 300ms --clients 2`,
+		Example: `  leasing-dev bench --for 300ms --clients 2`,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if length <= 0 || clients <= 0 {
@@ -47,47 +51,72 @@ type measured struct {
 }
 
 func (a *app) bench(ctx context.Context, length time.Duration, clients int) error {
+	where, err := a.where()
+	if err != nil {
+		return err
+	}
 	var results []measured
 	for _, c := range []struct {
 		what    string
 		clients int
 		shared  bool
 	}{{"one name each", 1, false}, {"one name each", clients, false}, {"one name for all", clients, true}} {
-		m, err := a.measure(ctx, length, c.clients, c.shared)
+		m, err := a.measure(ctx, where, length, c.clients, c.shared)
 		if err != nil {
 			return err
 		}
 		m.What = c.what
 		results = append(results, m)
 	}
-	return all(a, []string{"WHAT", "CLIENTS", "CYCLES", "PER SECOND", "MEDIAN", "99 %"}, results, func(m measured) []string {
-		return []string{
-			m.What, strconv.Itoa(m.Clients), strconv.Itoa(m.Cycles), fmt.Sprintf("%.0f", m.Rate),
-			rounded(time.Duration(m.Median * 1e9)), rounded(time.Duration(m.P99 * 1e9)),
+	if a.output == "json" {
+		for _, m := range results {
+			if err := providerkit.WriteJSON(a.out, m); err != nil {
+				return err
+			}
 		}
-	})
+		return nil
+	}
+	table := tabwriter.NewWriter(a.out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "WHAT\tCLIENTS\tCYCLES\tPER SECOND\tMEDIAN\t99 %")
+	for _, m := range results {
+		fmt.Fprintf(table, "%s\t%d\t%d\t%.0f\t%v\t%v\n", m.What, m.Clients, m.Cycles, m.Rate, rounded(m.Median), rounded(m.P99))
+	}
+	return table.Flush()
+}
+
+// rounded returns seconds as a duration, to the microsecond.
+func rounded(seconds float64) time.Duration {
+	return time.Duration(seconds * float64(time.Second)).Round(time.Microsecond)
 }
 
 // measure has clients acquire and release for a while, each at least once.
-func (a *app) measure(ctx context.Context, length time.Duration, clients int, shared bool) (m measured, err error) {
+func (a *app) measure(ctx context.Context, where string, length time.Duration, clients int, shared bool) (m measured, err error) {
 	prefix := "leasing/bench/" + rand.Text()[:8]
-	var all []*backend
+	var all []*leasing.Manager
+	var closers []func(context.Context) error
 	defer func() {
-		for _, b := range all {
-			err = errors.Join(err, b.close())
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTime)
+		defer cancel()
+		for _, c := range slices.Backward(closers) {
+			err = cmp.Or(err, c(ctx))
 		}
 	}()
 	for range clients {
-		b, err := a.open(ctx, leasing.Options{})
+		p, err := provider(ctx, where)
 		if err != nil {
 			return m, err
 		}
-		all = append(all, b)
+		closers = append(closers, func(context.Context) error { return p.Close() })
+		manager, err := leasing.NewManager(p, leasing.Options{Tuning: leasing.Tuning{RequestTimeout: a.timeout}})
+		if err != nil {
+			return m, err
+		}
+		all, closers = append(all, manager), append(closers, manager.Close)
 	}
 	cycles, problems := make([][]time.Duration, clients), make([]error, clients)
 	begin := time.Now()
 	var group sync.WaitGroup
-	for i, b := range all {
+	for i, manager := range all {
 		name := prefix
 		if !shared {
 			name = fmt.Sprintf("%s/%d", prefix, i)
@@ -96,7 +125,7 @@ func (a *app) measure(ctx context.Context, length time.Duration, clients int, sh
 			for problems[i] == nil && (len(cycles[i]) == 0 || time.Since(begin) < length) {
 				from := time.Now()
 				var lease *leasing.Lease
-				if lease, problems[i] = b.With(leasing.AcquireOptions{WaitLimit: length + a.timeout}).Acquire(ctx, name); problems[i] == nil {
+				if lease, problems[i] = manager.With(leasing.AcquireOptions{WaitLimit: length + a.timeout}).Acquire(ctx, name); problems[i] == nil {
 					problems[i] = lease.Release(ctx)
 				}
 				cycles[i] = append(cycles[i], time.Since(from))
@@ -104,7 +133,7 @@ func (a *app) measure(ctx context.Context, length time.Duration, clients int, sh
 		})
 	}
 	group.Wait()
-	if err := errors.Join(problems...); err != nil {
+	if err := cmp.Or(problems...); err != nil { // the clients fail for one reason
 		return m, err
 	}
 	took, sorted := time.Since(begin), slices.Sorted(slices.Values(slices.Concat(cycles...)))

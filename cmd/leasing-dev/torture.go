@@ -18,9 +18,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
 	"github.com/distributedleasing/leasing/chaos"
 	"github.com/distributedleasing/leasing/chaos/torture"
-	"github.com/distributedleasing/leasing/open"
 )
 
 // workerVariable is the backend's URL, for a worker process.
@@ -47,8 +47,8 @@ It exits with 1 if a promise was broken. What it leaves is swept like any name t
 
 Plans: ` + strings.Join(chaos.Names(), ", ") + `.
 --plan is one of them, a file with one in JSON, or all, which then share the time.`,
-		Example: `  leasing torture --for 2s --plan lost-replies --history run.json && leasing torture --verify run.json
-  leasing torture --for 1s --processes --html timeline.html`,
+		Example: `  leasing-dev torture --for 2s --plan lost-replies --history run.json && leasing-dev torture --verify run.json
+  leasing-dev torture --for 1s --processes --html timeline.html`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if f.verify != "" {
@@ -75,7 +75,7 @@ Plans: ` + strings.Join(chaos.Names(), ", ") + `.
 }
 
 func (a *app) torture(ctx context.Context, f *tortureFlags) error {
-	where, _, err := a.where()
+	where, err := a.where()
 	if err != nil {
 		return err
 	}
@@ -84,7 +84,7 @@ func (a *app) torture(ctx context.Context, f *tortureFlags) error {
 	if err != nil {
 		return err
 	}
-	f.Open = func(ctx context.Context) (leasing.Provider, error) { return open.URL(ctx, where, openers...) }
+	f.Open = func(ctx context.Context) (leasing.Provider, error) { return provider(ctx, where) }
 	f.Votes = strings.Contains(where, "mode=redlock")
 	f.For, f.Operations = f.For/time.Duration(len(plans)), (f.Operations+len(plans)-1)/len(plans)
 	if f.processes {
@@ -106,18 +106,25 @@ func (a *app) torture(ctx context.Context, f *tortureFlags) error {
 	}
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	var failed error
+	var broken error
 	for _, plan := range plans {
 		f.Plan, f.Progress = plan, a.progress(plan.Name)
 		f.Command = f.again()
 		report, err := torture.Run(ctx, f.Options)
 		if err != nil {
-			return errors.Join(failed, err)
+			return errors.Join(broken, err)
 		}
-		failed = errors.Join(failed, a.verdict(report), f.write(plan, report.WriteHTML, report.WriteHistory))
+		if err := a.verdict(report); errors.Is(err, errBroken) {
+			broken = err
+		} else if err != nil {
+			return err
+		}
+		if err := f.write(plan, report.WriteHTML, report.WriteHistory); err != nil {
+			return errors.Join(broken, err)
+		}
 		f.Seed++ // or the same workers would be killed, or none, under each plan
 	}
-	return failed
+	return broken
 }
 
 // readPlans returns a ready-made plan, all of them, or one in a file.
@@ -142,13 +149,13 @@ func readPlans(name string, seed uint64) (list []chaos.Plan, err error) {
 	return list, nil
 }
 
-// again is what a person types for the same plan's run, who knows the URL.
+// again returns the command line of the same plan's run, without the URL.
 func (f *tortureFlags) again() string {
 	plan := f.plan
 	if plan == everyPlan {
 		plan = f.Plan.Name
 	}
-	return fmt.Sprintf("leasing torture --plan %s --for %v --seed %d --workers %d --names %d --ttl %v --intensity %v --operations %d --processes=%v",
+	return fmt.Sprintf("leasing-dev torture --plan %s --for %v --seed %d --workers %d --names %d --ttl %v --intensity %v --operations %d --processes=%v",
 		plan, f.For, f.Seed, f.Workers, f.Names, f.TTL, f.Intensity, f.Operations, f.processes)
 }
 
@@ -158,15 +165,15 @@ func (a *app) progress(plan string) func(torture.Progress) {
 	return func(p torture.Progress) {
 		if p.Phase == "running" && p.Elapsed >= next {
 			next = p.Elapsed + max(time.Second, p.For/10)
-			a.warn("%s: %3.0fs of %.0fs, %d leases, %d lost, %d faults, %d requests", plan, p.Elapsed.Seconds(), p.For.Seconds(), p.Grants, p.Losses, p.Faults, p.Operations)
+			fmt.Fprintf(a.err, "leasing-dev: %s: %3.0fs of %.0fs, %d leases, %d lost, %d faults, %d requests\n", plan, p.Elapsed.Seconds(), p.For.Seconds(), p.Grants, p.Losses, p.Faults, p.Operations)
 		}
 	}
 }
 
-// verdict prints a report, and is an error if a promise was broken.
+// verdict prints a report. It returns errBroken if a promise was broken.
 func (a *app) verdict(r *torture.Report) (err error) {
 	if a.output == "json" {
-		err = a.json(map[string]any{
+		err = providerkit.WriteJSON(a.out, map[string]any{
 			"provider": r.Provider, "plan": r.Plan.Name, "seed": r.Seed, "requests": r.Requests, "grants": r.Grants,
 			"verdict": r.Verdict(), "violations": r.Violations, "undecided": r.Undecided, "again": r.Command,
 		})
@@ -174,7 +181,7 @@ func (a *app) verdict(r *torture.Report) (err error) {
 		_, err = fmt.Fprintln(a.out, r)
 	}
 	if err == nil && !r.OK() {
-		return &exitError{code: exitNo}
+		return errBroken
 	}
 	return err
 }

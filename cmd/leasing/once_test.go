@@ -1,0 +1,116 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/distributedleasing/leasing"
+)
+
+// twice returns a part of a line that the line has twice: a class of errors, this program's name, or a sentence.
+func twice(line string) string {
+	for _, class := range []error{leasing.ErrUnavailable, leasing.ErrThrottled, leasing.ErrDenied, leasing.ErrNotSetUp} {
+		if strings.Count(line, class.Error()) > 1 {
+			return class.Error()
+		}
+	}
+	if strings.Contains(strings.TrimPrefix(line, "leasing: "), "leasing: ") {
+		return "leasing: "
+	}
+	seen := map[string]bool{}
+	for _, part := range regexp.MustCompile(`; |, and |\. `).Split(line, -1) {
+		if seen[part] {
+			return part
+		}
+		seen[part] = true
+	}
+	return ""
+}
+
+// silent returns the address of a server that accepts connections and never answers.
+func silent(t *testing.T) string {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = listener.Close() })
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			t.Cleanup(func() { _ = conn.Close() })
+		}
+	}()
+	return listener.Addr().String()
+}
+
+// A failure of any backend is told once: by a server that is down, one that is silent, and a file that another
+// process has locked.
+func TestTrap_T271_AFailureIsToldOnce(t *testing.T) {
+	t.Parallel()
+	const dead = "127.0.0.1:1"
+	p := newPlace(t)
+	urls := map[string]string{"sqlite without a folder": "sqlite:///no/such/leases.db", "file without a folder": "file:///no/such/folder"}
+	for kind, address := range map[string]string{"dead": dead, "silent": silent(t)} {
+		for name, url := range map[string]string{
+			"redis": "redis://" + address, "redlock": "redis://" + address + "," + dead + ",127.0.0.1:2?mode=redlock&max_ttl=2h", "postgres": "postgres://" + address + "/x",
+			"postgres that is created": "postgres://" + address + "/x?create=true", "mysql": "mysql://root@" + address + "/x", "s3": "s3://a:b@bucket?path_style=true&endpoint=http://" + address,
+			"blob": "azblob+http://account:a2V5@" + address + "/account/leases", "cosmos": "cosmos+http://:a2V5@" + address + "/a/b", "etcd": "etcd://" + address,
+			"consul": "consul://" + address + "/leases", "kubernetes": "kubernetes://:token@" + address + "/default",
+		} {
+			urls[name+", "+kind] = url
+		}
+	}
+	locked := "sqlite://" + p.folder + "/locked.db?create=true"
+	code, _, problems := p.run("ls", "--url", locked)
+	require.Zero(t, code, problems)
+	db, err := sql.Open("sqlite3", "file:"+p.folder+"/locked.db")
+	require.NoError(t, err)
+	lock, err := db.Conn(t.Context())
+	require.NoError(t, err)
+	_, err = lock.ExecContext(t.Context(), "BEGIN EXCLUSIVE")
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = errors.Join(lock.Close(), db.Close()) })
+	urls["sqlite, locked"] = locked
+
+	for name, url := range urls {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for _, args := range [][]string{
+				{"run", "--wait", "300ms", "n", "--", "true"}, {"acquire", "n"}, {"doctor"},
+			} {
+				p := place{t: t, folder: p.folder}
+				code, out, problems := p.run(append([]string{"--url", url, "--timeout", "100ms"}, args...)...)
+				require.NotZero(t, code, args)
+				for line := range strings.Lines(out + problems) {
+					require.Empty(t, twice(strings.TrimSpace(line)), "%q: %s", args, line)
+				}
+			}
+		})
+	}
+}
+
+// Lines of one error are one line, in which nothing comes twice.
+func TestTrap_T271_LinesThatSayTheSame(t *testing.T) {
+	refused := fmt.Errorf("leasing: migrate (postgres): %w: refused", leasing.ErrUnavailable)
+	for want, err := range map[string]error{
+		"migrate (postgres): backend unavailable: refused":                        errors.Join(refused, refused),
+		"migrate (postgres): backend unavailable: refused; context canceled":      errors.Join(refused, context.Canceled, context.Canceled),
+		"before: migrate (postgres): backend unavailable: refused":                fmt.Errorf("before: %w", refused),
+		`unknown command "lss" for "leasing"; Did you mean this? ls`:              errors.New("unknown command \"lss\" for \"leasing\"\n\nDid you mean this?\n\tls\n"),
+		"failed to connect to `x`: 1 (h): refused; 2 (h): refused by another one": errors.New("failed to connect to `x`:\n\t1 (h): refused\n\t1 (h): refused\n\t2 (h): refused by another one"),
+		"resolving: lookup h: no such host":                                       errors.New("resolving: lookup h: no such host\nlookup h: no such host"),
+	} {
+		require.Equal(t, want, oneLine(err))
+	}
+}
