@@ -163,13 +163,13 @@ func (l *lease) releaseRequest() abstractions.ReleaseRequest {
 }
 
 // refused reports whether the backend has answered that it did nothing, and would
-// do so again. After a request that was not sent, or throttled, the caller tries again.
+// refuse a second request too. A request that was not sent, or throttled, may work later.
 func refused(err error) bool {
 	return abstractions.NotApplied(err) && !errors.Is(err, ErrUnavailable)
 }
 
 // releaseAfterClose frees a lease whose holder has outlasted Close, or shortens it to the rest of
-// AtLeast. Close left the lease to run out, since the holder used it.
+// AtLeast. Close left the lease to run out, since its holder was still at work.
 func (l *lease) releaseAfterClose(ctx context.Context, outcome error) {
 	lost := (*LostError)(nil)
 	if !errors.As(outcome, &lost) || lost.Reason != LostClosed {
