@@ -79,7 +79,7 @@ func (f field) set(text string) (want string) {
 	case readsItself:
 		want, err = "another value", u.UnmarshalText([]byte(text))
 		if named := (*abstractions.InvalidError)(nil); errors.As(err, &named) {
-			want = named.Field + " to be " + named.Want
+			want = named.Want
 		}
 	case v.Type() == durationType:
 		d := abstractions.Infinite
@@ -281,17 +281,27 @@ func (f field) shown(n int) string {
 // ExactlyOne returns the one of the named fields of options that is set. None, or
 // more than one, is an error.
 func ExactlyOne(options any, names ...string) (string, error) {
-	var given []string
+	var given, everywhere, inGo []string
 	for _, f := range fieldsOf(options) {
-		if slices.Contains(names, f.name) && !f.value.IsZero() {
+		if !slices.Contains(names, f.name) {
+			continue
+		}
+		if !f.value.IsZero() {
 			given = append(given, f.name)
+		}
+		if f.key == "" {
+			inGo = append(inGo, f.name)
+		} else {
+			everywhere = append(everywhere, f.name)
 		}
 	}
 	if len(given) == 1 {
 		return given[0], nil
 	}
-	last := len(names) - 1
-	want := "exactly one of " + strings.Join(names[:last], ", ") + " and " + names[last]
+	want := "exactly one of " + strings.Join(everywhere, ", ")
+	if len(inGo) > 0 {
+		want += ", or in Go " + strings.Join(inGo, ", ")
+	}
 	if len(given) == 0 {
 		return "", invalid("", words("with none set"), want)
 	}

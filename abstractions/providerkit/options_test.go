@@ -184,9 +184,9 @@ func TestExactlyOne(t *testing.T) {
 		require.Equal(t, want, got)
 	}
 	_, err := ExactlyOne(Options{Table: "t"}, "URL", "DSN", "Client")
-	require.EqualError(t, err, "invalid Options with none set: want exactly one of URL, DSN and Client")
+	require.EqualError(t, err, "invalid Options with none set: want exactly one of URL, DSN, or in Go Client")
 	_, err = ExactlyOne(&Options{URL: "s3cret", DSN: "s3cret"}, "URL", "DSN", "Client")
-	require.EqualError(t, err, "invalid Options with URL and DSN: want exactly one of URL, DSN and Client")
+	require.EqualError(t, err, "invalid Options with URL and DSN: want exactly one of URL, DSN, or in Go Client")
 }
 
 func TestDescribe(t *testing.T) {

@@ -130,6 +130,13 @@ func TestVersionAndManual(t *testing.T) {
 
 // An error has the names of the command line and of URLs.
 func TestErrorsNameFlagsAndParameters(t *testing.T) {
+	type Options struct {
+		Key        string        `json:"key"`
+		SecretFile string        `json:"secret_file"`
+		Secret     func() string `json:"-"`
+	}
+	_, none := providerkit.ExactlyOne(Options{}, "Key", "SecretFile", "Secret")
+	_, both := providerkit.ExactlyOne(Options{Key: "k", SecretFile: "f"}, "Key", "SecretFile", "Secret")
 	for _, c := range []struct {
 		err  error
 		want string
@@ -139,6 +146,8 @@ func TestErrorsNameFlagsAndParameters(t *testing.T) {
 		{&leasing.InvalidError{Field: `Options.URL parameter "x"`, Value: "y", Want: "z"}, `invalid URL parameter "x" "y": want z`},
 		{&leasing.InvalidError{Field: "AcquireOptions.TTL", Value: 1, Want: "at least 15s; or set RaiseToMinTTL"}, "invalid --ttl 1: want at least 15s"},
 		{providerkit.Meaning{Class: providerkit.NotSetUp, Advice: "create the folder, or set Options.Create"}.Of(os.ErrNotExist), "backend not set up: file does not exist; create the folder, or add create=true to the URL"},
+		{none, "invalid URL with none set: want exactly one of key, secret_file"},
+		{both, "invalid URL with key and secret_file: want exactly one of key, secret_file"},
 	} {
 		require.Equal(t, c.want, oneLine(c.err))
 	}

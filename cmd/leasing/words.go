@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"unicode"
@@ -27,7 +28,12 @@ func oneLine(err error) string {
 		own := *invalid
 		own.Field = optionName(invalid.Field)
 		own.Want, _, _ = strings.Cut(own.Want, "; or set ") // an option that this program has not
-		replace(invalid, own.Error())
+		own.Want, _, _ = strings.Cut(own.Want, ", or in Go ")
+		text := own.Error()
+		if own.Field == "Options" { // and their names follow
+			text = strings.Replace(fieldName.ReplaceAllStringFunc(text, snake), "options", "URL", 1)
+		}
+		replace(invalid, text)
 	}
 	return joined(strings.ReplaceAll(text, "Provider.Bootstrap", `"leasing bootstrap"`))
 }
@@ -67,6 +73,9 @@ var inShell = strings.NewReplacer(
 	"set Options.Create", "add create=true to the URL",
 	"use Options.Auth", "add auth=MODE to the URL",
 )
+
+// fieldName matches a field of Go's options.
+var fieldName = regexp.MustCompile(`\b[A-Z]\w+`)
 
 // flagNames are the flags that stand for options of the library.
 var flagNames = map[string]string{

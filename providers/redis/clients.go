@@ -5,8 +5,8 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
-	"fmt"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
@@ -51,7 +51,7 @@ func (l location) open(o Options) ([]redis.UniversalClient, error) {
 	for _, addr := range l.addrs(redisPort) {
 		c, err := redis.ParseURL(l.forLibrary(addr))
 		if err != nil {
-			return nil, badParameter("redis.ParseURL", err)
+			return nil, badParameter(err)
 		}
 		c.StreamingCredentialsProvider = o.Credentials
 		c.Username, c.Password, c.TLSConfig = l.user, l.password, l.tls(o, c.TLSConfig)
@@ -68,7 +68,7 @@ func (l location) cluster(o Options) (*redis.ClusterOptions, error) {
 	addrs := l.addrs(redisPort)
 	c, err := redis.ParseClusterURL(l.forLibrary(addrs[0]))
 	if err != nil {
-		return nil, badParameter("redis.ParseClusterURL", err)
+		return nil, badParameter(err)
 	}
 	c.Addrs = addrs
 	c.StreamingCredentialsProvider = o.Credentials
@@ -85,7 +85,7 @@ func (l location) sentinel(o Options) (*redis.FailoverOptions, error) {
 	addrs := l.addrs(sentinelPort)
 	c, err := redis.ParseFailoverURL(l.forLibrary(addrs[0]))
 	if err != nil {
-		return nil, badParameter("redis.ParseFailoverURL", err)
+		return nil, badParameter(err)
 	}
 	c.MasterName, c.SentinelAddrs = o.Master, addrs
 	c.SentinelUsername, c.SentinelPassword = o.SentinelUsername, o.SentinelPassword
@@ -149,12 +149,12 @@ func (l location) tls(o Options, c *tls.Config) *tls.Config {
 
 // badParameter is go-redis' word on the parameters it was left with. Its error
 // names them, and has no password: see forLibrary.
-func badParameter(parser string, err error) error {
+func badParameter(err error) error {
 	text := err.Error()
 	if bad := (*url.Error)(nil); errors.As(err, &bad) {
 		text = "the URL is malformed"
 	}
-	return providerkit.BadURL(fmt.Sprintf("what %s understands: %s", parser, text))
+	return providerkit.BadURL("a URL of Redis: " + strings.TrimPrefix(text, "redis: "))
 }
 
 // signInOnce asks credentials for each new connection. A client of sentinels can't have them otherwise: go-redis 9.23

@@ -64,7 +64,7 @@ func databaseFrom(o Options, field, where string) (*pgDatabase, error) {
 	}
 	db, err := openPgx(where)
 	if err != nil { // its text and fields may quote the password
-		return nil, &abstractions.InvalidError{Field: "Options." + field, Value: providerkit.NotShown, Want: "what pgxpool.ParseConfig understands, no connections in advance, and one password for all hosts"}
+		return nil, &abstractions.InvalidError{Field: "Options." + field, Value: providerkit.NotShown, Want: "a connection string that pgxpool takes, no connections in advance, and one password for all hosts"}
 	}
 	return db, nil
 }
