@@ -14,7 +14,7 @@ import (
 	memlease "github.com/distributedleasing/leasing/providers/memory"
 )
 
-// The README's first example. Its functions run and runMaintenance follow.
+// A whole program. Its functions run and runMaintenance follow.
 func Example() {
 	if err := run(context.Background()); err != nil {
 		log.Fatal(err)
