@@ -50,6 +50,10 @@ demo: toolchain ## Leader election under kill and pause; BACKEND=postgres, redis
 samples: toolchain ## The five examples, one after the other; URL=redis://... for a server
 	@go run -C samples ./scenarios all -url '$(URL)'
 
+.PHONY: chaos
+chaos: toolchain ## The chaos test of samples/chaos: over memory in virtual time; BACKEND=redis or blob
+	@$(on_backend) bash -c '. scripts/lib.sh && export LEASING_URL="$(if $(servers),$$(url_of $(BACKEND)))" && go test -C samples -count=1 -v ./chaos'
+
 .PHONY: sequence
 sequence: toolchain ## A ledger whose writers are killed, paused and cut off; BACKEND=postgres
 	@$(on_backend) bash -c '. scripts/lib.sh && go run -C samples ./sequence -url "$$(url_of $(BACKEND))"'

@@ -26,7 +26,7 @@
 //	FaultStaleRead      a replica that lags, a cache                        no decision relies on Inspect or List
 //	FaultBroken         an operator who breaks a lease                      the holder learns of it; its late writes are refused by token
 //	FaultPartitioned    a network partition                                 holders that are cut off lose in time, others continue
-//	FaultWakeupsLost      a push connection that died without a word          waiters poll too
+//	FaultWakeupsLost    a push connection that died without a word          waiters poll too
 //
 // # What still holds
 //
