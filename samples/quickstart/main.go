@@ -22,11 +22,14 @@ func main() {
 		log.Fatal(err)
 	}
 	err = manager.Do(ctx, "leader", func(ctx context.Context, lease *leasing.Lease) error {
-		for ctx.Err() == nil {
+		for {
 			fmt.Println("leading with token", lease.Token())
-			time.Sleep(time.Second)
+			select {
+			case <-ctx.Done():
+				return context.Cause(ctx) // the lease is lost, and another process may lead soon
+			case <-time.After(time.Second):
+			}
 		}
-		return context.Cause(ctx) // the lease is lost, and another process may lead soon
 	})
 	log.Fatal(err)
 }
