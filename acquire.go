@@ -202,7 +202,7 @@ func (l *lease) take(ctx context.Context, grant abstractions.Grant, sent instant
 	l.reschedule(now)
 	l.mu.Unlock()
 	if older {
-		m.granted(l.name, l.token)
+		m.granted(l.name, l.token, FingerprintOf(l.id))
 	}
 	return nil
 }

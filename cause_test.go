@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/leasingtest"
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
 )
@@ -132,6 +133,41 @@ func TestTrap_T192_AHigherTokenInAnyAnswerEndsTheLease(t *testing.T) {
 			require.NoError(t, next.Release(t.Context()))
 		})
 	}
+}
+
+// higher is a provider that shows held names with a higher token than it has granted, as a server of Redlock may.
+type higher struct{ *leasingtest.Provider }
+
+func (h higher) Inspect(ctx context.Context, req abstractions.InspectRequest) (abstractions.Record, error) {
+	r, err := h.Provider.Inspect(ctx, req)
+	r.Token++
+	return r, err
+}
+
+func (h higher) Acquire(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
+	g, err := h.Provider.Acquire(ctx, req)
+	if held := (*leasing.HeldError)(nil); errors.As(err, &held) {
+		shown := *held
+		shown.Holder.Token++
+		err = &shown
+	}
+	return g, err
+}
+
+// An answer that shows the claim of a lease is no proof against that lease, whatever token it shows.
+func TestTrap_T264_ALeaseSurvivesAHigherTokenOfItsOwnClaim(t *testing.T) {
+	virtual(t, leasing.Options{}, func(t *testing.T, _ *leasing.Manager, p *leasingtest.Provider) {
+		m := leasingtest.NewManagerOn(t, higher{p}, leasing.Options{})
+		l := acquire(t, m, nil)
+		record, err := m.Inspect(t.Context(), name)
+		require.NoError(t, err)
+		require.Greater(t, record.Token, l.Token())
+		_, err = m.TryAcquire(t.Context(), name)
+		require.ErrorIs(t, err, leasing.ErrHeld)
+		require.NoError(t, l.Err())
+		require.NoError(t, l.Renew(t.Context()))
+		require.NoError(t, l.Release(t.Context()))
+	})
 }
 
 func TestTrap_T192_AManagerThatBreaksItsOwnLeaseKnows(t *testing.T) {

@@ -323,11 +323,11 @@ func (m *manager) holds(r *Record) bool {
 		slices.ContainsFunc(m.cleanUpsOf(r.Name), func(c *cleanup) bool { return FingerprintOf(c.req.ID) == r.Fingerprint })
 }
 
-// granted ends each lease of the name whose token is lower than one that the backend has granted: its
-// claim is no longer the holder.
-func (m *manager) granted(name string, token int64) {
+// granted ends each lease of the name whose token is lower than one that the backend has granted to another claim. A server of
+// Redlock may show a claim with a higher token than the majority has granted to it.
+func (m *manager) granted(name string, token int64, claim Fingerprint) {
 	m.end(name, func(l *lease) *LostError {
-		if l.token >= token {
+		if l.token >= token || FingerprintOf(l.id) == claim {
 			return nil
 		}
 		return &LostError{Reason: LostTaken, Err: fmt.Errorf("the backend has shown token %d of the name, after %d of this lease", token, l.token)}
@@ -337,7 +337,7 @@ func (m *manager) granted(name string, token int64) {
 // shown takes the record of a name that an answer carries.
 func (m *manager) shown(name string, r *Record) {
 	if !r.Unconfirmed {
-		m.granted(name, r.Token)
+		m.granted(name, r.Token, r.Fingerprint)
 	}
 }
 
