@@ -323,8 +323,8 @@ func (m *manager) holds(r *Record) bool {
 		slices.ContainsFunc(m.cleanUpsOf(r.Name), func(c *cleanup) bool { return FingerprintOf(c.req.ID) == r.Fingerprint })
 }
 
-// granted ends each lease of the name whose token is lower than one that the backend has granted to another claim. A server of
-// Redlock may show a claim with a higher token than the majority has granted to it.
+// granted ends each lease of the name whose token is lower than the token of another claim. The claim of the lease
+// itself proves no loss: a server of Redlock may show the claim with a higher token than the majority has granted.
 func (m *manager) granted(name string, token int64, claim Fingerprint) {
 	m.end(name, func(l *lease) *LostError {
 		if l.token >= token || FingerprintOf(l.id) == claim {
