@@ -135,7 +135,7 @@ func TestTrap_T192_AHigherTokenInAnyAnswerEndsTheLease(t *testing.T) {
 	}
 }
 
-// higher is a provider that shows held names with a higher token than the granted one. Servers of Redlock do so.
+// higher shows held names with tokens above the granted tokens, as servers of Redlock do at times.
 type higher struct{ *leasingtest.Provider }
 
 func (h higher) Inspect(ctx context.Context, req abstractions.InspectRequest) (abstractions.Record, error) {
