@@ -162,8 +162,8 @@ func (l *lease) releaseRequest() abstractions.ReleaseRequest {
 	return abstractions.ReleaseRequest{Name: l.name, ID: l.id, Token: l.token, State: l.state}
 }
 
-// refused reports whether the backend has answered that it did nothing, and would
-// refuse a second request too. A request that was not sent, or throttled, may work later.
+// refused reports whether the backend has answered that it did nothing, and that a second
+// request has no chance. A request that was not sent, or throttled, may work later.
 func refused(err error) bool {
 	return abstractions.NotApplied(err) && !errors.Is(err, ErrUnavailable)
 }

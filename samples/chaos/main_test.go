@@ -17,7 +17,7 @@ import (
 	memlease "github.com/distributedleasing/leasing/providers/memory"
 )
 
-// faults are plans of one rule, and what goes wrong while a test runs.
+// faults are plans of one rule each.
 var faults = map[string]chaos.Rule{
 	"delay":        {Fault: chaos.Fault{Kind: chaos.FaultDelay, Delay: 200 * time.Millisecond, Jitter: time.Second}},
 	"exception":    {Fault: chaos.Fault{Kind: chaos.FaultError}, When: chaos.Policy{Probability: 0.5}},

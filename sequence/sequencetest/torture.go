@@ -64,7 +64,7 @@ type History struct {
 	Saved        map[string]bool  // operations whose completed work was told to be saved
 	Claims       []Claimed
 	Events       []sequence.Event // the store's audit
-	Readers      [][]string       // what each has seen, up to the seal
+	Readers      [][]string       // the entries that each has read, up to the seal
 
 	Late, Stale int64         // requests that were refused
 	Refused     int64         // by the database, at COMMIT
