@@ -52,7 +52,7 @@ samples: toolchain ## The five examples, one after the other; URL=redis://... fo
 
 .PHONY: chaos
 chaos: toolchain ## The chaos test of samples/chaos: over memory in virtual time; BACKEND=redis or blob
-	@$(on_backend) bash -c '. scripts/lib.sh && export LEASING_URL="$(if $(servers),$$(url_of $(BACKEND)))" && go test -C samples -count=1 -v ./chaos'
+	@$(on_backend) bash -c '. scripts/lib.sh && export LEASING_URL="$(if $(servers),$$(url_of $(BACKEND)))" && go test -C samples -count=1 -parallel 8 -v ./chaos'
 
 .PHONY: sequence
 sequence: toolchain ## A ledger whose writers are killed, paused and cut off; BACKEND=postgres

@@ -33,5 +33,5 @@ func TestLeaseObjectOfTheFirstRelease(t *testing.T) {
 	require.NoError(t, json.Unmarshal([]byte(stored), &read))
 	item, err := read.item(r.Now)
 	require.NoError(t, err)
-	require.Equal(t, record, string(item.Data))
+	require.JSONEq(t, record, string(item.Data))
 }
