@@ -58,7 +58,7 @@ func TestTrap_T52_OptionsThatCannotWork(t *testing.T) {
 		options Options
 		names   []string
 	}{
-		{Options{}, []string{"Options", "none", "URL, Client and Clients"}},
+		{Options{}, []string{"Options", "none", "URL, or in Go Client, Clients"}},
 		{Options{URL: "redis://h", Client: client}, []string{"URL and Client"}},
 		{Options{Client: client, Clients: []redis.UniversalClient{}}, []string{"Client and Clients"}},
 		{Options{URL: "h:6379"}, []string{"Options.URL", "redis://"}},

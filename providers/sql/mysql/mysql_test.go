@@ -124,7 +124,7 @@ func TestURLsThatCannotBe(t *testing.T) {
 		require.NotContains(t, err.Error(), "geheim", rawURL)
 	}
 	for want, o := range map[string]Options{
-		"exactly one of URL and Connector": {}, "Table": {URL: "mysql://h/d", Table: "a b"}, "HistoryRenewals": {URL: "mysql://h/d", HistoryRenewals: true},
+		"exactly one of URL, or in Go Connector": {}, "Table": {URL: "mysql://h/d", Table: "a b"}, "HistoryRenewals": {URL: "mysql://h/d", HistoryRenewals: true},
 	} {
 		_, err := Open(t.Context(), o)
 		require.ErrorIs(t, err, abstractions.ErrInvalid)
