@@ -325,6 +325,7 @@ var managerRealPauseChecks = []managerCheck{
 		}
 		var mu sync.Mutex
 		bent, unknown := 0, map[string]bool{}
+		leases := m.dueTogether(9) // before: the renewals here may be sent as a batch too
 		m.bend(batches, func(x *exchange) error {
 			err := x.pass()
 			results, reqs := x.reply.(*[]abstractions.RenewResult), *x.req.(*[]abstractions.RenewRequest)
@@ -337,7 +338,6 @@ var managerRealPauseChecks = []managerCheck{
 			}
 			return err
 		})
-		leases := m.dueTogether(9)
 		e.eventually("batches", func() bool {
 			mu.Lock()
 			defer mu.Unlock()
