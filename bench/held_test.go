@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/abstractions/servertest"
 	"github.com/distributedleasing/leasing/bench/internal/meter"
 	"github.com/distributedleasing/leasing/open"
 	memlease "github.com/distributedleasing/leasing/providers/memory"
@@ -69,10 +70,7 @@ func BenchmarkHeldHour(b *testing.B) {
 		}
 	})
 	b.Run("postgres", func(b *testing.B) {
-		url := os.Getenv("LEASING_TEST_POSTGRES")
-		if url == "" {
-			b.Skip("needs LEASING_TEST_POSTGRES")
-		}
+		url := servertest.Require(b, "LEASING_TEST_POSTGRES")
 		conn, err := pgx.Connect(b.Context(), url)
 		if err != nil {
 			b.Fatal(err)

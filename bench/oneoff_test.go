@@ -3,7 +3,6 @@ package bench
 import (
 	"context"
 	"fmt"
-	"os"
 	"strconv"
 	"strings"
 	"testing"
@@ -12,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/abstractions/servertest"
 	"github.com/distributedleasing/leasing/bench/internal/meter"
 	redislease "github.com/distributedleasing/leasing/providers/redis"
 )
@@ -26,10 +26,7 @@ const (
 // them; and, after their retention, the keys that are left of all. It wants a
 // server of its own: LEASING_TEST_REDIS.
 func BenchmarkOneOff(b *testing.B) {
-	url := os.Getenv("LEASING_TEST_REDIS")
-	if url == "" {
-		b.Skip("LEASING_TEST_REDIS is not set: make bench BACKEND=redis BENCH=OneOff")
-	}
+	url := servertest.Require(b, "LEASING_TEST_REDIS")
 	for b.Loop() {
 		oneOff(b, url)
 	}

@@ -12,6 +12,8 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+
+	"github.com/distributedleasing/leasing"
 )
 
 // Journal keeps finished results in a local file while the store can't be reached. Each record is a line with a
@@ -26,10 +28,14 @@ type Journal struct {
 	damaged []int           // lines; as the opening has found them
 }
 
+// journalVersion is the version of the lines that this release writes. Release 0.1.0 has version 1.
+const journalVersion = 1
+
 // journalRecord is a line: a result, or with Done the note that one was settled.
 type journalRecord struct {
-	ID     string `json:"id"`
-	Stream string `json:"stream,omitempty"`
+	Version int    `json:"v"`
+	ID      string `json:"id"`
+	Stream  string `json:"stream,omitempty"`
 	Unsettled
 	Done bool `json:"done,omitempty"`
 }
@@ -49,7 +55,8 @@ func (e *DamagedError) Error() string {
 var ErrJournalInUse = errors.New("another process, or another Journal of this one, has the file open")
 
 // OpenJournal opens or makes a journal. A file that another Journal has open is refused with ErrJournalInUse: try again
-// when its process has ended, or give each process its own file.
+// when its process has ended, or give each process its own file. A file with lines of a later release is refused with an error that matches
+// leasing.ErrNotSetUp, and stays as it is.
 func OpenJournal(path string) (*Journal, error) {
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -89,6 +96,8 @@ func (j *Journal) load() error {
 		switch {
 		case !whole && !parse(one[:len(one)-1], &r): // torn by a crash, or by a full disk
 			return j.file.Truncate(j.size)
+		case (!whole || parse(one, &r)) && r.Version != journalVersion:
+			return fmt.Errorf("%w: line %d is of version %d, and this release knows version %d: use the release that has written the line", leasing.ErrNotSetUp, line, r.Version, journalVersion)
 		case !whole: // the end of a line is damaged, and the record is not
 			if _, err := j.file.WriteAt([]byte("\n"), j.size+int64(len(one))-1); err != nil {
 				return err
@@ -131,6 +140,7 @@ func (j *Journal) append(stream string, late Unsettled) error {
 
 // write appends a record. Caller holds mu.
 func (j *Journal) write(r journalRecord) error {
+	r.Version = journalVersion
 	text, err := json.Marshal(r)
 	if err != nil {
 		return err

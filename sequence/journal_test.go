@@ -3,6 +3,8 @@ package sequence_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"hash/crc32"
 	"os"
 	"path/filepath"
 	"slices"
@@ -11,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/distributedleasing/leasing"
 	"github.com/distributedleasing/leasing/sequence"
 	"github.com/distributedleasing/leasing/sequence/memsequence"
 	"github.com/distributedleasing/leasing/sequence/seqstore"
@@ -237,4 +240,36 @@ func TestAlertsHoldOverAWindow(t *testing.T) {
 	require.Equal(t, 1.0, sequence.Efficiency(0, 0))
 	require.Equal(t, .75, sequence.Efficiency(3, 1))
 	require.False(t, errors.Is(sequence.ErrLate, sequence.ErrOpen))
+}
+
+// Lines of release 0.1.0: two results, one of which was settled. Later releases must read them.
+const goldenJournal = `f0acc08c {"v":1,"id":"orders/7/0","stream":"orders","seq":7,"op":"order-7","token":12,"payload":"cGFpZA=="}
+52450793 {"v":1,"id":"orders/8/110","stream":"orders","seq":8,"op":"order-8","token":13,"payload":null}
+9ade3f56 {"v":1,"id":"orders/7/0","seq":0,"op":"","token":0,"payload":null,"done":true}
+`
+
+func TestGoldenJournal(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal")
+	require.NoError(t, os.WriteFile(path, []byte(goldenJournal), 0o600))
+	journal, err := sequence.OpenJournal(path)
+	require.NoError(t, err)
+	require.NoError(t, journal.Damaged())
+	require.Equal(t, []sequence.Unsettled{{Seq: 8, Op: "order-8", Token: 13}}, journal.Pending("orders"))
+	require.NoError(t, journal.Close())
+}
+
+// A line of a later release is refused, wherever it stands, and the file stays as it is.
+func TestAJournalOfALaterReleaseIsRefused(t *testing.T) {
+	const later = `{"v":2,"results":[]}`
+	line := fmt.Sprintf("%08x %s\n", crc32.ChecksumIEEE([]byte(later)), later)
+	for what, text := range map[string]string{"first": line + goldenJournal, "last": goldenJournal + line, "with a damaged end": goldenJournal + strings.TrimSuffix(line, "\n") + "\x00"} {
+		path := filepath.Join(t.TempDir(), "journal")
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+		_, err := sequence.OpenJournal(path)
+		require.ErrorIs(t, err, leasing.ErrNotSetUp, what)
+		require.ErrorContains(t, err, "is of version 2", what)
+		kept, err := os.ReadFile(path)
+		require.NoError(t, err)
+		require.Equal(t, text, string(kept), what)
+	}
 }

@@ -18,6 +18,7 @@ import (
 // its process is killed. Its user root has no password. Flags come after its own. The test fails if there is no server's program.
 func NewMariaDB(t testing.TB, flags ...string) *Server {
 	t.Helper()
+	Require(t, "LEASING_TEST_MARIADB")
 	program, err := exec.LookPath("mariadbd")
 	if err != nil {
 		program = "/usr/sbin/mariadbd" // Debian has it outside of some PATHs

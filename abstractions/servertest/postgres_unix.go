@@ -42,6 +42,7 @@ func (p *Postgres) Standby() *Postgres {
 // startPostgres starts a server on the data that a program makes.
 func startPostgres(t testing.TB, maker string, args ...string) *Postgres {
 	t.Helper()
+	Require(t, "LEASING_TEST_POSTGRES")
 	bin := postgresPrograms(t)
 	folder, err := os.MkdirTemp("", "servertest-postgres-") //nolint:usetesting // another user gets there
 	check(t, err)

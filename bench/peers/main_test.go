@@ -39,7 +39,7 @@ const oneServer = "LEASING_TEST_REDIS"
 
 func needRedis(t *testing.T) {
 	for _, variable := range []string{oneServer, threeServers} {
-		require.NotEmpty(t, os.Getenv(variable), "%s must be the URL of Redis: run this with scripts/with-servers redis redlock --", variable)
+		servertest.Require(t, variable)
 	}
 }
 
@@ -52,8 +52,7 @@ func TestTinyRunRedis(t *testing.T) {
 func TestTinyRunPostgres(t *testing.T) {
 	servertest.Long(t)
 	t.Parallel()
-	variable := lockers.Backends["postgres"].Variable
-	require.NotEmpty(t, os.Getenv(variable), "%s must be a server's URL: run this with scripts/with-servers postgres --", variable)
+	servertest.Require(t, lockers.Backends["postgres"].Variable)
 	tinyRun(t, "postgres", "-backend", "postgres")
 }
 

@@ -455,6 +455,7 @@ func TestRunUnderAttack_redis(t *testing.T) {
 
 // newRedis starts a server of the test's own, which loses nothing when it is killed.
 func newRedis(t *testing.T, options ...string) *servertest.Server {
+	servertest.Require(t, "LEASING_TEST_REDIS")
 	dir := t.TempDir()
 	server := &servertest.Server{T: t, Dir: dir}
 	server.Command = func() (*exec.Cmd, error) {

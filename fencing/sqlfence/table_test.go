@@ -177,3 +177,10 @@ func TestDoSaysWhyItsContextEnded(t *testing.T) {
 	require.ErrorIs(t, err, lost)
 	require.NotContains(t, sent.log(), "COMMIT")
 }
+
+// The table of release 0.1.0. Later releases must use the table.
+func TestGoldenTable(t *testing.T) {
+	table, err := sqlfence.NewTable(sqlfence.Question, "")
+	require.NoError(t, err)
+	require.Equal(t, `CREATE TABLE IF NOT EXISTS "fencing" (resource text NOT NULL PRIMARY KEY, token bigint NOT NULL CHECK (token BETWEEN 1 AND 9007199254740991))`, table.CreateSQL())
+}

@@ -106,8 +106,7 @@ func TestTakeover_SQLite(t *testing.T) {
 
 func TestTakeover_Redis(t *testing.T) {
 	t.Parallel()
-	url := os.Getenv("LEASING_TEST_REDIS")
-	require.NotEmpty(t, url, "a server is required: run make test, or set LEASING_TEST_REDIS")
+	url := servertest.Require(t, "LEASING_TEST_REDIS")
 	separator := "?"
 	if strings.Contains(url, "?") {
 		separator = "&"

@@ -10,7 +10,6 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -43,8 +42,6 @@ type backend struct {
 	open func(t testing.TB, url string) (leasing.Provider, error)
 	// ttl is for leases that are watched running out; 0: the suite's choice.
 	ttl time.Duration
-	// built says that its server takes minutes to build: make test has none.
-	built bool
 	// slow is one on which the suite takes minutes, for want of short leases: it is
 	// left out unless LEASING_TEST_SLOW is set.
 	slow bool
@@ -62,7 +59,7 @@ var backends = []backend{
 	{name: "cosmos", url: named("LEASING_TEST_COSMOS"), open: openCosmos},
 	{name: "s3", url: named("LEASING_TEST_S3"), open: openS3},
 	{name: "etcd", url: named("LEASING_TEST_ETCD"), open: openEtcd},
-	{name: "consul", url: named("LEASING_TEST_CONSUL"), open: openConsul, built: true},
+	{name: "consul", url: named("LEASING_TEST_CONSUL"), open: openConsul},
 	{name: "mariadb", url: mariadb, open: openMariaDB},
 }
 
@@ -116,9 +113,6 @@ func TestConformanceWithoutFaults(t *testing.T) {
 			}
 			if b.slow && os.Getenv("LEASING_TEST_SLOW") == "" {
 				t.Skip("takes five minutes; with LEASING_TEST_SLOW=1 it runs")
-			}
-			if b.built && os.Getenv("LEASING_TEST_"+strings.ToUpper(b.name)) == "" {
-				t.Skip("takes minutes to build; make test-all has one")
 			}
 			url := b.url(t)
 			h := b.harness(url, chaos.Plan{})
@@ -221,11 +215,5 @@ func postgres(t *testing.T) string {
 
 // named returns the URL that an environment variable holds.
 func named(variable string) func(t *testing.T) string {
-	return func(t *testing.T) string {
-		url := os.Getenv(variable)
-		if url == "" {
-			t.Fatalf("no server: run `make test`, or set %s to the URL of one", variable)
-		}
-		return strings.TrimSpace(url)
-	}
+	return func(t *testing.T) string { return servertest.Require(t, variable) }
 }

@@ -23,6 +23,7 @@ import (
 
 	"github.com/distributedleasing/leasing"
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/servertest"
 	"github.com/distributedleasing/leasing/console"
 	memlease "github.com/distributedleasing/leasing/providers/memory"
 )
@@ -35,8 +36,7 @@ const patience = time.Minute
 // newBrowser starts Chromium.
 func newBrowser(t *testing.T) context.Context {
 	t.Helper()
-	program := os.Getenv("LEASING_TEST_CHROMIUM")
-	require.NotEmpty(t, program, "run the test in scripts/with-servers chromium, or set LEASING_TEST_CHROMIUM to the program")
+	program := servertest.Require(t, "LEASING_TEST_CHROMIUM")
 	ctx, cancel := chromedp.NewExecAllocator(context.WithoutCancel(t.Context()), append(chromedp.DefaultExecAllocatorOptions[:],
 		chromedp.ExecPath(program),
 		chromedp.NoSandbox, // which root can't have; all pages are ours

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"log"
-	"os"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -21,15 +20,13 @@ import (
 	"github.com/distributedleasing/leasing"
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
+	"github.com/distributedleasing/leasing/abstractions/servertest"
 	consullease "github.com/distributedleasing/leasing/providers/consul"
 )
 
 // server opens clients of an agent, and returns a prefix for keys.
 func server(b *testing.B) (*consullease.Provider, *api.Client, string) {
-	text := os.Getenv("LEASING_TEST_CONSUL")
-	if text == "" {
-		b.Skip("run the benchmark in scripts/with-servers consul")
-	}
+	text := servertest.Require(b, "LEASING_TEST_CONSUL")
 	p, err := consullease.OpenURL(b.Context(), text)
 	require.NoError(b, err)
 	b.Cleanup(func() { require.NoError(b, p.Close()) })

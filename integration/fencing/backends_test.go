@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/distributedleasing/leasing/abstractions/servertest"
 	"github.com/distributedleasing/leasing/fencing/sqlfence"
 )
 
@@ -105,10 +106,7 @@ func openPostgres(t *testing.T) backend {
 // postgresConfig returns the way into a schema of the test's own.
 func postgresConfig(t *testing.T) *pgx.ConnConfig {
 	t.Helper()
-	raw := os.Getenv("LEASING_TEST_POSTGRES")
-	if raw == "" {
-		t.Fatal("no PostgreSQL server: run `make test`, or set LEASING_TEST_POSTGRES to the URL of one")
-	}
+	raw := servertest.Require(t, "LEASING_TEST_POSTGRES")
 	_, err := url.Parse(raw)
 	require.NoError(t, err)
 	config, err := pgx.ParseConfig(raw)

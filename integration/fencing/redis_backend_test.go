@@ -9,6 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
+	"github.com/distributedleasing/leasing/abstractions/servertest"
 	"github.com/distributedleasing/leasing/fencing/redisfence"
 )
 
@@ -65,10 +66,7 @@ func onRedis(t *testing.T, test func(t *testing.T, b redisBackend)) {
 
 func openRedis(t *testing.T, adapter func(redis.Scripter) redisfence.Eval, protocol int) redisBackend {
 	t.Helper()
-	raw := os.Getenv("LEASING_TEST_REDIS")
-	if raw == "" {
-		t.Fatal("no Redis server: run `make test`, or set LEASING_TEST_REDIS to the URL of one")
-	}
+	raw := servertest.Require(t, "LEASING_TEST_REDIS")
 	options, err := redis.ParseURL(raw)
 	require.NoError(t, err)
 	options.ContextTimeoutEnabled = true

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"os"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -21,6 +20,7 @@ import (
 
 	"github.com/distributedleasing/leasing"
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/servertest"
 	kuberneteslease "github.com/distributedleasing/leasing/providers/kubernetes"
 )
 
@@ -35,10 +35,7 @@ var retryPeriod, renewDeadline = 500 * time.Millisecond, 3 * time.Second
 // named is the URL of a server, and the same for client-go.
 func named(t testing.TB) (string, *rest.Config) {
 	t.Helper()
-	text := os.Getenv("LEASING_TEST_KUBERNETES")
-	if text == "" {
-		t.Skip("needs Kubernetes: run make test-all, or set LEASING_TEST_KUBERNETES to the URL of a server: see CONTRIBUTING.md")
-	}
+	text := servertest.Require(t, "LEASING_TEST_KUBERNETES")
 	u, err := url.Parse(text)
 	require.NoError(t, err)
 	token, _ := u.User.Password()

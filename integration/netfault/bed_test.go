@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"database/sql"
 	"net/url"
-	"os"
 	"regexp"
 	"strings"
 	"testing"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/distributedleasing/leasing"
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/servertest"
 	"github.com/distributedleasing/leasing/chaos/netfault"
 	bloblease "github.com/distributedleasing/leasing/providers/blob"
 	consullease "github.com/distributedleasing/leasing/providers/consul"
@@ -33,8 +33,6 @@ type backend struct {
 	// oneRequest says that an acquire is a single request: if its reply is lost it
 	// has been applied.
 	oneRequest bool
-	// slow says that its server takes minutes to build: make test has none.
-	slow bool
 	// open opens a client of the server at an address, with what is of this test only.
 	open func(ctx context.Context, address, unique string) (leasing.Provider, error)
 	// clear removes what the test has left; nil if the backend forgets it by itself.
@@ -89,12 +87,12 @@ var backends = []backend{
 		},
 	},
 	{
-		name: "kubernetes", variable: "LEASING_TEST_KUBERNETES", slow: true,
+		name: "kubernetes", variable: "LEASING_TEST_KUBERNETES",
 		open: func(ctx context.Context, address, _ string) (leasing.Provider, error) {
 			return kuberneteslease.OpenURL(ctx, address)
 		},
 	}, {
-		name: "consul", variable: "LEASING_TEST_CONSUL", slow: true,
+		name: "consul", variable: "LEASING_TEST_CONSUL",
 		open: func(ctx context.Context, address, unique string) (leasing.Provider, error) {
 			return consullease.OpenURL(ctx, address+"/"+unique)
 		},
@@ -129,11 +127,7 @@ var host = regexp.MustCompile(`127\.0\.0\.1:\d+|localhost:\d+`)
 
 func newBed(t *testing.T, backend backend) *bed {
 	t.Helper()
-	direct := os.Getenv(backend.variable)
-	if direct == "" && backend.slow {
-		t.Skipf("run make test-all, or set %s to the address of a server: see CONTRIBUTING.md", backend.variable)
-	}
-	require.NotEmpty(t, direct, "run make test, or set %s to the address of a server: see CONTRIBUTING.md", backend.variable)
+	direct := servertest.Require(t, backend.variable)
 	target := host.FindString(direct)
 	if u, err := url.Parse(direct); err == nil && target == "" {
 		target = u.Host

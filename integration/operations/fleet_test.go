@@ -27,6 +27,7 @@ import (
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
 
 	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/abstractions/servertest"
 	"github.com/distributedleasing/leasing/chaos/netfault"
 	"github.com/distributedleasing/leasing/fencing"
 	redislease "github.com/distributedleasing/leasing/providers/redis"
@@ -39,9 +40,7 @@ const atMost = 2 * time.Minute
 
 // named returns an environment variable of scripts/with-servers.
 func named(t *testing.T, variable string) string {
-	value := os.Getenv(variable)
-	require.NotEmpty(t, value, "run the test in scripts/with-servers redis promtool")
-	return value
+	return servertest.Require(t, variable)
 }
 
 func promtool(t *testing.T, args ...string) {

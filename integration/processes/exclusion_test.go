@@ -20,6 +20,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/distributedleasing/leasing/abstractions/servertest"
 	"github.com/distributedleasing/leasing/fencing/sqlfence"
 )
 
@@ -54,10 +55,7 @@ func TestExclusionBetweenProcesses_SQLite(t *testing.T) {
 
 func TestExclusionBetweenProcesses_Postgres(t *testing.T) {
 	t.Parallel()
-	server := os.Getenv("LEASING_TEST_POSTGRES")
-	if server == "" {
-		require.FailNow(t, "PostgreSQL is required: run make test, or set LEASING_TEST_POSTGRES to the URL of a server")
-	}
+	server := servertest.Require(t, "LEASING_TEST_POSTGRES")
 	admin, err := sql.Open("pgx", server)
 	require.NoError(t, err)
 	defer admin.Close()

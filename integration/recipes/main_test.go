@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/abstractions/servertest"
 	"github.com/distributedleasing/leasing/open"
 	bloblease "github.com/distributedleasing/leasing/providers/blob"
 	consullease "github.com/distributedleasing/leasing/providers/consul"
@@ -80,14 +80,7 @@ func s3(t *testing.T, _ string) string { return named(t, "LEASING_TEST_S3") }
 
 func etcd(t *testing.T, _ string) string { return named(t, "LEASING_TEST_ETCD") }
 
-// consul takes minutes to build: make test has none.
-func consul(t *testing.T, _ string) string {
-	url := os.Getenv("LEASING_TEST_CONSUL")
-	if url == "" {
-		t.Skip("run make test-all, or set LEASING_TEST_CONSUL")
-	}
-	return url
-}
+func consul(t *testing.T, _ string) string { return named(t, "LEASING_TEST_CONSUL") }
 
 func mariadb(t *testing.T, _ string) string {
 	return with(named(t, "LEASING_TEST_MARIADB"), fmt.Sprintf("table=recipes_%x", rand.Uint64()))
@@ -107,11 +100,7 @@ func postgres(t *testing.T, _ string) string {
 
 func named(t *testing.T, variable string) string {
 	t.Helper()
-	url := os.Getenv(variable)
-	if url == "" {
-		require.FailNow(t, "a server is required: run make test, or set "+variable)
-	}
-	return url
+	return servertest.Require(t, variable)
 }
 
 func with(url, query string) string {

@@ -5,7 +5,6 @@ package redisauth
 import (
 	"context"
 	"net/http"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -16,6 +15,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/distributedleasing/leasing"
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
+	"github.com/distributedleasing/leasing/abstractions/servertest"
 	"github.com/distributedleasing/leasing/auth"
 	"github.com/distributedleasing/leasing/auth/authtest"
 	"github.com/distributedleasing/leasing/auth/redisauth"
@@ -47,8 +47,7 @@ type bed struct {
 
 func newBed(t *testing.T) *bed {
 	t.Helper()
-	url := os.Getenv(variable)
-	require.NotEmpty(t, url, "no Redis: scripts/with-servers redis -- go test ./integration/redisauth, or set "+variable)
+	url := servertest.Require(t, variable)
 	options, err := redis.ParseURL(url)
 	require.NoError(t, err)
 	b := &bed{t: t, entra: authtest.Start(t), admin: redis.NewClient(options)}

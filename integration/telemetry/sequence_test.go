@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/abstractions/servertest"
 	"github.com/distributedleasing/leasing/sequence"
 	"github.com/distributedleasing/leasing/sequence/memsequence"
 	"github.com/distributedleasing/leasing/sequence/seqstore"
@@ -193,8 +194,7 @@ func TestTheRulesOfSequenceKnowItsMetrics(t *testing.T) {
 
 // The rules fire beyond their limits, and at the limits they don't: see alerts_test.yml.
 func TestTheRulesOfSequence(t *testing.T) {
-	promtool := os.Getenv("LEASING_TEST_PROMTOOL")
-	require.NotEmpty(t, promtool, "run the test in scripts/with-servers promtool, or set LEASING_TEST_PROMTOOL to the program")
+	promtool := servertest.Require(t, "LEASING_TEST_PROMTOOL")
 	for _, args := range [][]string{{"check", "rules", "alerts.yml"}, {"test", "rules", "alerts_test.yml"}} {
 		cmd := exec.CommandContext(t.Context(), promtool, args...)
 		cmd.Dir = "../../sequence"

@@ -62,6 +62,7 @@ func (e elected) Capabilities() leasing.Capabilities {
 func TestTortureOfMembersThatAreKilled_etcd(t *testing.T) {
 	servertest.Long(t)
 	t.Parallel()
+	servertest.Require(t, "LEASING_TEST_ETCD")
 	program := servertest.Tool(t, "ETCD", "../tools/etcd", "server")
 	var addresses, peers, initial []string
 	for i := range 3 {

@@ -258,7 +258,7 @@ func TestHistoryOfOthersAgreesWithEvents_redis(t *testing.T) {
 	defer table.Close()
 	recorder, err := history.New(table, history.Options{})
 	require.NoError(t, err)
-	p, err := redislease.Open(t.Context(), redislease.Options{URL: variable(t, "LEASING_TEST_REDIS"), Prefix: unique()})
+	p, err := redislease.Open(t.Context(), redislease.Options{URL: servertest.Require(t, "LEASING_TEST_REDIS"), Prefix: unique()})
 	require.NoError(t, err)
 	defer p.Close()
 	want := map[string]entries{}

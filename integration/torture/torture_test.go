@@ -84,24 +84,6 @@ func run(t *testing.T, options torture.Options) *torture.Report {
 	return report
 }
 
-// variable is the address of a server.
-func variable(t *testing.T, name string) string {
-	t.Helper()
-	value := os.Getenv(name)
-	require.NotEmpty(t, value, "run make test, or set %s to the address of a server: see CONTRIBUTING.md", name)
-	return value
-}
-
-// slow is variable for a server that takes minutes to build.
-func slow(t *testing.T, name string) string {
-	t.Helper()
-	value := os.Getenv(name)
-	if value == "" {
-		t.Skip("run make test-all, or set " + name + " to the URL of a server: see CONTRIBUTING.md")
-	}
-	return value
-}
-
 // unique makes what a run leaves behind its own.
 func unique() string { return "torture_" + strings.ToLower(rand.Text()[:8]) }
 
@@ -135,7 +117,7 @@ func TestTortureOfProcesses_sqlite(t *testing.T) {
 // onPostgres is a schema of the test's own, and a way to it beside the provider.
 func onPostgres(t *testing.T) (postgreslease.Options, *sql.DB) {
 	t.Helper()
-	options := postgreslease.Options{URL: variable(t, "LEASING_TEST_POSTGRES"), Schema: unique(), Create: true}
+	options := postgreslease.Options{URL: servertest.Require(t, "LEASING_TEST_POSTGRES"), Schema: unique(), Create: true}
 	db, err := sql.Open("pgx", options.URL)
 	require.NoError(t, err)
 	t.Cleanup(func() {
@@ -198,7 +180,7 @@ func TestTorture_postgres(t *testing.T) {
 
 func TestTorture_redis(t *testing.T) {
 	t.Parallel()
-	options := redislease.Options{URL: variable(t, "LEASING_TEST_REDIS"), Prefix: unique()}
+	options := redislease.Options{URL: servertest.Require(t, "LEASING_TEST_REDIS"), Prefix: unique()}
 	run(t, torture.Options{Open: func(ctx context.Context) (leasing.Provider, error) { return redislease.Open(ctx, options) }})
 }
 
@@ -208,7 +190,7 @@ func TestTorture_redis(t *testing.T) {
 func TestTortureOfAServerThatForgets_redis(t *testing.T) {
 	servertest.Long(t)
 	t.Parallel()
-	options := redislease.Options{URL: variable(t, "LEASING_TEST_REDIS"), Prefix: unique()}
+	options := redislease.Options{URL: servertest.Require(t, "LEASING_TEST_REDIS"), Prefix: unique()}
 	configured, err := redis.ParseURL(options.URL)
 	require.NoError(t, err)
 	client := redis.NewClient(configured)
@@ -248,7 +230,7 @@ func forgetting(ctx context.Context, report func(torture.Disturbance), lose func
 
 func TestTorture_redlock(t *testing.T) {
 	t.Parallel()
-	options := redislease.Options{URL: variable(t, "LEASING_TEST_REDLOCK"), Prefix: unique()}
+	options := redislease.Options{URL: servertest.Require(t, "LEASING_TEST_REDLOCK"), Prefix: unique()}
 	first, err := redislease.Open(t.Context(), options)
 	require.NoError(t, err)
 	require.NoError(t, first.Bootstrap(t.Context()))
@@ -261,6 +243,7 @@ func TestTorture_redlock(t *testing.T) {
 func TestTortureOfServersThatAreKilled_redlock(t *testing.T) {
 	servertest.Long(t)
 	t.Parallel()
+	servertest.Require(t, "LEASING_TEST_REDIS")
 	const maxTTL = 4 * time.Second // for so long a server that comes back empty casts no vote
 	var servers [3]*servertest.Server
 	var addresses []string
@@ -323,7 +306,7 @@ func wait(ctx context.Context, d time.Duration) bool {
 func TestTorture_blob(t *testing.T) {
 	servertest.Long(t)
 	t.Parallel()
-	options := bloblease.Options{ConnectionString: variable(t, "LEASING_TEST_AZURITE"), Container: "torture", Create: true}
+	options := bloblease.Options{ConnectionString: servertest.Require(t, "LEASING_TEST_AZURITE"), Container: "torture", Create: true}
 	run(t, torture.Options{Open: func(ctx context.Context) (leasing.Provider, error) { return bloblease.Open(ctx, options) }})
 }
 
@@ -331,7 +314,7 @@ func TestTorture_blob(t *testing.T) {
 func TestTortureOfAContainerThatIsDeleted_blob(t *testing.T) {
 	servertest.Long(t)
 	t.Parallel()
-	options := bloblease.Options{ConnectionString: variable(t, "LEASING_TEST_AZURITE"), Container: strings.ReplaceAll(unique(), "_", "-"), Create: true}
+	options := bloblease.Options{ConnectionString: servertest.Require(t, "LEASING_TEST_AZURITE"), Container: strings.ReplaceAll(unique(), "_", "-"), Create: true}
 	transport := &http.Client{Transport: &http.Transport{}}
 	t.Cleanup(transport.CloseIdleConnections)
 	var admin container.ClientOptions
@@ -357,40 +340,40 @@ func TestTortureOfAContainerThatIsDeleted_blob(t *testing.T) {
 func TestTorture_cosmos(t *testing.T) {
 	servertest.Long(t)
 	t.Parallel()
-	options := cosmoslease.Options{URL: variable(t, "LEASING_TEST_COSMOS")}
+	options := cosmoslease.Options{URL: servertest.Require(t, "LEASING_TEST_COSMOS")}
 	run(t, torture.Options{Open: func(ctx context.Context) (leasing.Provider, error) { return cosmoslease.Open(ctx, options) }})
 }
 
 func TestTorture_s3(t *testing.T) {
 	servertest.Long(t)
 	t.Parallel()
-	options := s3lease.Options{URL: variable(t, "LEASING_TEST_S3"), Prefix: unique()}
+	options := s3lease.Options{URL: servertest.Require(t, "LEASING_TEST_S3"), Prefix: unique()}
 	run(t, torture.Options{Open: func(ctx context.Context) (leasing.Provider, error) { return s3lease.Open(ctx, options) }})
 }
 
 func TestTorture_etcd(t *testing.T) {
 	servertest.Long(t)
 	t.Parallel()
-	options := etcdlease.Options{URL: variable(t, "LEASING_TEST_ETCD"), Prefix: unique()}
+	options := etcdlease.Options{URL: servertest.Require(t, "LEASING_TEST_ETCD"), Prefix: unique()}
 	run(t, torture.Options{Open: func(ctx context.Context) (leasing.Provider, error) { return etcdlease.Open(ctx, options) }})
 }
 
 func TestTorture_kubernetes(t *testing.T) {
 	t.Parallel()
-	url := slow(t, "LEASING_TEST_KUBERNETES")
+	url := servertest.Require(t, "LEASING_TEST_KUBERNETES")
 	run(t, torture.Options{Open: func(ctx context.Context) (leasing.Provider, error) { return kuberneteslease.OpenURL(ctx, url) }})
 }
 
 func TestTorture_consul(t *testing.T) {
 	t.Parallel()
-	url := slow(t, "LEASING_TEST_CONSUL") + "/" + unique()
+	url := servertest.Require(t, "LEASING_TEST_CONSUL") + "/" + unique()
 	run(t, torture.Options{Open: func(ctx context.Context) (leasing.Provider, error) { return consullease.OpenURL(ctx, url) }})
 }
 
 func TestTorture_mariadb(t *testing.T) {
 	servertest.Long(t)
 	t.Parallel()
-	options := mysqllease.Options{URL: variable(t, "LEASING_TEST_MARIADB"), Table: unique(), Create: true, History: true}
+	options := mysqllease.Options{URL: servertest.Require(t, "LEASING_TEST_MARIADB"), Table: unique(), Create: true, History: true}
 	run(t, torture.Options{Open: func(ctx context.Context) (leasing.Provider, error) { return mysqllease.Open(ctx, options) }})
 }
 

@@ -11,7 +11,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -19,13 +18,15 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// azuriteVariable names the running server, which tests that do it no harm share.
+const azuriteVariable = "LEASING_TEST_AZURITE"
+
 // azuriteAccount is the name of the account of each server.
 const azuriteAccount = "leasingtest"
 
 // Azurite is the emulator of Azure Blob Storage. It keeps everything in memory. The
 // program is the npm package azurite in the cache where scripts/with-servers puts it, or
-// the file that the environment variable AZURITE names, run by node. Where it is missing
-// the tests fail; they never skip.
+// the file that the environment variable AZURITE names, run by node.
 type Azurite struct {
 	servertest.Server
 	key  string
@@ -43,6 +44,7 @@ func StartAzurite(t testing.TB) *Azurite {
 // account's, one or two; default: one of its own.
 func startAzurite(t testing.TB, tokens bool, keys ...string) *Azurite {
 	t.Helper()
+	servertest.Require(t, azuriteVariable)
 	s, err := launchAzurite(t, t.TempDir(), tokens, keys...)
 	t.Cleanup(s.Close)
 	require.NoError(t, err, "a test server did not start")
@@ -136,43 +138,6 @@ func (s *Azurite) ConnectionString() string {
 // close.
 func (s *Azurite) transport() *http.Transport {
 	return &http.Transport{MaxIdleConnsPerHost: 64, TLSClientConfig: s.cert.Trust()}
-}
-
-// shared is one server for all tests that do it no harm.
-var shared struct {
-	sync.Mutex
-	server *Azurite
-	dir    string
-}
-
-// sharedAzurite is the connection string of the server that LEASING_TEST_AZURITE names,
-// or else of one that is started for the first test. The tests' process ends it.
-func sharedAzurite(t testing.TB) string {
-	t.Helper()
-	if named := os.Getenv("LEASING_TEST_AZURITE"); named != "" {
-		return named
-	}
-	shared.Lock()
-	defer shared.Unlock()
-	if shared.server == nil {
-		dir, err := os.MkdirTemp("", "azurite") //nolint:usetesting // it outlives the test
-		require.NoError(t, err)
-		shared.dir = dir
-		server, err := launchAzurite(t, dir, false)
-		require.NoError(t, err)
-		shared.server = server
-	}
-	return shared.server.ConnectionString()
-}
-
-func stopSharedAzurite() {
-	shared.Lock()
-	defer shared.Unlock()
-	if shared.server != nil {
-		shared.server.Kill()
-		shared.server = nil
-	}
-	_ = os.RemoveAll(shared.dir)
 }
 
 // asks asks for the account's containers without saying who asks.

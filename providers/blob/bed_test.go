@@ -14,6 +14,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/lease"
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providerkit/httpguard"
+	"github.com/distributedleasing/leasing/abstractions/servertest"
 	"github.com/stretchr/testify/require"
 )
 
@@ -29,7 +30,7 @@ type bed struct {
 // newBed has a container of its own, which exists, on the server that tests share.
 func newBed(t testing.TB) *bed {
 	t.Helper()
-	return bedOf(t, Options{ConnectionString: sharedAzurite(t), Container: newContainer(), Infinite: true})
+	return bedOf(t, Options{ConnectionString: servertest.Require(t, azuriteVariable), Container: newContainer(), Infinite: true})
 }
 
 // bedOn is newBed on a server of its own.

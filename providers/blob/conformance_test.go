@@ -13,12 +13,13 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
 	"github.com/distributedleasing/leasing/abstractions/providertest"
+	"github.com/distributedleasing/leasing/abstractions/servertest"
 	"github.com/distributedleasing/leasing/auth"
 	"github.com/stretchr/testify/require"
 )
 
 func TestConformanceBlob(t *testing.T) {
-	o := emulated(Options{ConnectionString: sharedAzurite(t), Container: newContainer()})
+	o := emulated(Options{ConnectionString: servertest.Require(t, azuriteVariable), Container: newContainer()})
 	h := harness(o)
 	h.HTTP = func(t testing.TB, _ abstractions.Provider) providertest.Route {
 		azurite := endpointOf.FindString(o.ConnectionString)

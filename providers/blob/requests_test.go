@@ -6,6 +6,7 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/lease"
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/servertest"
 	"github.com/stretchr/testify/require"
 )
 
@@ -107,7 +108,7 @@ func TestBlobRequestsOfOtherTTLs(t *testing.T) {
 
 func TestBlobRequestsWhereTheContainerIsMade(t *testing.T) {
 	t.Parallel()
-	b := bedOf(t, Options{ConnectionString: sharedAzurite(t), Container: newContainer(), Create: true})
+	b := bedOf(t, Options{ConnectionString: servertest.Require(t, azuriteVariable), Container: newContainer(), Create: true})
 	b.giveUp("n", "x")
 	require.Equal(t, []verb{look}, b.watch.count(), "a release makes none")
 	require.False(t, b.shows("n").Held)

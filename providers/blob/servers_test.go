@@ -8,6 +8,7 @@ import (
 
 	"github.com/distributedleasing/leasing"
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/servertest"
 	"github.com/stretchr/testify/require"
 )
 
@@ -125,7 +126,7 @@ func TestTrap_T42_BlobFrozenServiceHoldsNoCallUp(t *testing.T) {
 func TestBlobContainerDeletedUnderAHolder(t *testing.T) {
 	t.Parallel()
 	for _, onDemand := range []bool{false, true} {
-		b := bedOf(t, Options{ConnectionString: sharedAzurite(t), Container: newContainer(), Create: onDemand})
+		b := bedOf(t, Options{ConnectionString: servertest.Require(t, azuriteVariable), Container: newContainer(), Create: onDemand})
 		g := b.take("n", "a")
 		_, err := b.admin.Delete(t.Context(), nil)
 		require.NoError(t, err)
@@ -157,7 +158,7 @@ func TestBlobContainerDeletedUnderAHolder(t *testing.T) {
 func TestBlobContainerBeingDeleted(t *testing.T) {
 	t.Parallel()
 	for _, onDemand := range []bool{false, true} {
-		b := bedOf(t, Options{ConnectionString: sharedAzurite(t), Container: newContainer(), Create: onDemand})
+		b := bedOf(t, Options{ConnectionString: servertest.Require(t, azuriteVariable), Container: newContainer(), Create: onDemand})
 		g := b.take("n", "a")
 		b.watch.answers("", 409, "x-ms-error-code", "ContainerBeingDeleted")
 		requireLost(t, b.extend(g), abstractions.LostGone)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"os"
 	"os/exec"
 	"testing"
 	"time"
@@ -19,11 +18,7 @@ import (
 // named is the URL of a server. Building one takes minutes, so make test has none.
 func named(t testing.TB) string {
 	t.Helper()
-	url := os.Getenv("LEASING_TEST_CONSUL")
-	if url == "" {
-		t.Skip("needs Consul: run make test-all, or set LEASING_TEST_CONSUL to the URL of a server: see CONTRIBUTING.md")
-	}
-	return url
+	return servertest.Require(t, "LEASING_TEST_CONSUL")
 }
 
 func open(t testing.TB, o Options) *Provider {

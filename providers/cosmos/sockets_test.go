@@ -128,9 +128,5 @@ func silent(t testing.TB) string {
 
 // required is what an environment variable says of a server that the tests need.
 func required(t testing.TB, variable string) string {
-	value := os.Getenv(variable)
-	if value == "" {
-		require.FailNow(t, variable+" is not set: run make test, or scripts/with-servers cosmosnpm -- go test ./providers/cosmos")
-	}
-	return value
+	return servertest.Require(t, variable)
 }

@@ -1,19 +1,17 @@
 package etcdlease
 
 import (
-	"os"
 	"testing"
 
 	"github.com/distributedleasing/leasing/abstractions/providertest"
+	"github.com/distributedleasing/leasing/abstractions/servertest"
 	"github.com/stretchr/testify/require"
 )
 
 // named is the URL of a member.
 func named(t testing.TB) string {
 	t.Helper()
-	url := os.Getenv("LEASING_TEST_ETCD")
-	require.NotEmpty(t, url, "run make test, or set LEASING_TEST_ETCD to the URL of a member: see CONTRIBUTING.md")
-	return url
+	return servertest.Require(t, "LEASING_TEST_ETCD")
 }
 
 func open(t testing.TB, options Options) *Provider {

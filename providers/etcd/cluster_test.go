@@ -23,6 +23,7 @@ import (
 
 // program is etcd's server, or etcdutl.
 func program(t testing.TB, name string) string {
+	servertest.Require(t, "LEASING_TEST_ETCD")
 	return servertest.Tool(t, "", "../../integration/tools/etcd", name)
 }
 

@@ -25,10 +25,7 @@ import (
 // named is the URL of a server. Building one takes minutes, so make test has none.
 func named(t testing.TB) string {
 	t.Helper()
-	url := os.Getenv("LEASING_TEST_KUBERNETES")
-	if url == "" {
-		t.Skip("needs Kubernetes: run make test-all, or set LEASING_TEST_KUBERNETES to the URL of a server: see CONTRIBUTING.md")
-	}
+	url := servertest.Require(t, "LEASING_TEST_KUBERNETES")
 	return url
 }
 

@@ -20,9 +20,7 @@ import (
 // named is the URL of a server.
 func named(t testing.TB, variable string) string {
 	t.Helper()
-	url := os.Getenv(variable)
-	require.NotEmpty(t, url, "run make test, or set %s to the URL of a bucket: see CONTRIBUTING.md", variable)
-	return url
+	return servertest.Require(t, variable)
 }
 
 // servers are of independent make.
@@ -55,6 +53,7 @@ func silent(t testing.TB) *Provider {
 // newServer starts one of the test's own, and says its URL at an address.
 func newServer(t testing.TB, name string) (s *servertest.Server, at func(addr string) string) {
 	t.Helper()
+	named(t, servers[name])
 	program, data := servertest.Tool(t, "", "../../integration/tools/s3", name), t.TempDir()
 	require.NoError(t, os.Mkdir(filepath.Join(data, "leasing"), 0o700)) // the bucket
 	at = func(addr string) string {

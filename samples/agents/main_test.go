@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/distributedleasing/leasing/abstractions/servertest"
 	"github.com/distributedleasing/leasing/samples/internal/runner"
 )
 
@@ -20,15 +21,11 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-func TestAgentsOnSQLite(t *testing.T)   { testAgents(t, "") }
-func TestAgentsOnPostgres(t *testing.T) { testAgents(t, server(t, "LEASING_TEST_POSTGRES")) }
-func TestAgentsOnRedis(t *testing.T)    { testAgents(t, server(t, "LEASING_TEST_REDIS")) }
-
-func server(t *testing.T, variable string) string {
-	url := os.Getenv(variable)
-	require.NotEmpty(t, url, "run the test in scripts/with-servers, or set %s to the URL of a server", variable)
-	return url
+func TestAgentsOnSQLite(t *testing.T) { testAgents(t, "") }
+func TestAgentsOnPostgres(t *testing.T) {
+	testAgents(t, servertest.Require(t, "LEASING_TEST_POSTGRES"))
 }
+func TestAgentsOnRedis(t *testing.T) { testAgents(t, servertest.Require(t, "LEASING_TEST_REDIS")) }
 
 func testAgents(t *testing.T, url string) {
 	t.Setenv("TMPDIR", t.TempDir())

@@ -86,14 +86,10 @@ func runAll(t *testing.T, backend string) {
 func runOn(t *testing.T, s runner.Scenario, backend string) {
 	t.Helper()
 	t.Parallel()
-	if backend == "consul" && os.Getenv("LEASING_TEST_CONSUL") == "" {
-		t.Skip("run make test-all, or set LEASING_TEST_CONSUL")
+	url := os.Expand(urls[backend], func(variable string) string { return servertest.Require(t, variable) })
+	if backend == "blob" {
+		servertest.Require(t, "LEASING_TEST_AZURITE")
 	}
-	url := os.Expand(urls[backend], func(variable string) string {
-		value := os.Getenv(variable)
-		require.NotEmpty(t, value, "run the test in scripts/with-servers, or set %s to the URL of a server", variable)
-		return value
-	})
 	var out strings.Builder
 	require.NoError(t, runner.Run(t.Context(), s, url, io.MultiWriter(&out, t.Output())))
 	if s.Name == election.Name {

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/distributedleasing/leasing/abstractions/servertest"
 	"github.com/distributedleasing/leasing/samples/internal/runner"
 )
 
@@ -22,9 +23,7 @@ func TestMain(m *testing.M) {
 func TestSequenceOnSQLite(t *testing.T) { testSequence(t, "") }
 
 func TestSequenceOnPostgres(t *testing.T) {
-	url := os.Getenv("LEASING_TEST_POSTGRES")
-	require.NotEmpty(t, url, "run the test in scripts/with-servers, or set LEASING_TEST_POSTGRES to the URL of a server")
-	testSequence(t, url)
+	testSequence(t, servertest.Require(t, "LEASING_TEST_POSTGRES"))
 }
 
 func testSequence(t *testing.T, url string) {

@@ -59,11 +59,8 @@ func TestWorkersOnMariaDB(t *testing.T) {
 
 func onBackend(t *testing.T, name, server string) {
 	t.Parallel()
-	if name == "consul" && os.Getenv(server) == "" {
-		t.Skip("run make test-all, or set " + server)
-	}
 	if server != "" {
-		require.NotEmpty(t, os.Getenv(server), "set %s, or run the test in scripts/with-servers %s", server, name)
+		servertest.Require(t, server)
 	}
 	env := []string{"BACKEND", name, "WORKER_FILE", filepath.Join(t.TempDir(), "leases.db"), server, os.Getenv(server)}
 	if name == "postgres" { // where tables would stay

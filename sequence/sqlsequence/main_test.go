@@ -35,15 +35,10 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// postgresURL is the URL of a superuser. The tests of a backend that is missing fail: they are
-// never skipped.
+// postgresURL is the URL of a superuser.
 func postgresURL(t testing.TB) string {
 	t.Helper()
-	raw := os.Getenv("LEASING_TEST_POSTGRES")
-	if raw == "" {
-		t.Fatal("these tests need a PostgreSQL server: run `make test`, which starts one, or set LEASING_TEST_POSTGRES to the URL of a superuser")
-	}
-	return raw
+	return servertest.Require(t, "LEASING_TEST_POSTGRES")
 }
 
 var schemas atomic.Int64

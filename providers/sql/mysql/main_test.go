@@ -6,12 +6,12 @@ import (
 	"database/sql"
 	"net"
 	"net/url"
-	"os"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/servertest"
 	"github.com/distributedleasing/leasing/providers/sql/dialect"
 	"github.com/distributedleasing/leasing/providers/sql/dialect/dialecttest"
 	"github.com/go-sql-driver/mysql"
@@ -41,11 +41,7 @@ func (m *backend) Execute(ctx context.Context, statement string, args ...any) er
 // mariadbURL is that of a user who may create databases.
 func mariadbURL(t testing.TB) string {
 	t.Helper()
-	raw := os.Getenv("LEASING_TEST_MARIADB")
-	if raw == "" {
-		t.Fatal("these tests need a MariaDB server: run `make test`, which starts one, or set LEASING_TEST_MARIADB to the URL of a user who may create databases")
-	}
-	return raw
+	return servertest.Require(t, "LEASING_TEST_MARIADB")
 }
 
 // bed is a database of a test's own.

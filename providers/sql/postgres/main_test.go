@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/distributedleasing/leasing/abstractions/servertest"
 	"github.com/distributedleasing/leasing/providers/sql/dialect"
 	"github.com/distributedleasing/leasing/providers/sql/dialect/dialecttest"
 	"github.com/jackc/pgx/v5"
@@ -64,15 +65,10 @@ func (p *postgres) Execute(ctx context.Context, statement string, args ...any) e
 
 const postgresVariable = "LEASING_TEST_POSTGRES"
 
-// postgresURL is the URL of a role that may create schemas and roles. The tests
-// of a backend that is missing fail: they are never skipped.
+// postgresURL is the URL of a role that may create schemas and roles.
 func postgresURL(t testing.TB) string {
 	t.Helper()
-	raw := os.Getenv(postgresVariable)
-	if raw == "" {
-		t.Fatalf("these tests need a PostgreSQL server: run `make test`, which starts one, or set %s to the URL of a superuser", postgresVariable)
-	}
-	return raw
+	return servertest.Require(t, postgresVariable)
 }
 
 var schemas atomic.Int64

@@ -11,6 +11,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/abstractions/servertest"
 	"github.com/distributedleasing/leasing/samples/internal/place"
 )
 
@@ -77,9 +78,7 @@ func use(t *testing.T, p place.Place) {
 
 func server(t *testing.T, variable string) string {
 	t.Helper()
-	url := os.Getenv(variable)
-	require.NotEmpty(t, url, "set %s to the URL of a server, or run the test in scripts/with-servers", variable)
-	return url
+	return servertest.Require(t, variable)
 }
 
 func TestWhatIsNoPlaceLeavesNoFile(t *testing.T) {

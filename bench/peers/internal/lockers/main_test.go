@@ -6,7 +6,7 @@ import (
 	"os"
 	"testing"
 
-	"github.com/stretchr/testify/require"
+	"github.com/distributedleasing/leasing/abstractions/servertest"
 	"go.uber.org/goleak"
 )
 
@@ -33,9 +33,5 @@ func TestMain(m *testing.M) {
 	}))
 }
 
-// server is the URL of Redis. A test whose backend is missing fails.
-func server(t *testing.T, variable string) string {
-	url := os.Getenv(variable)
-	require.NotEmpty(t, url, "%s must be the URL of Redis: run this with scripts/with-servers redis redlock --", variable)
-	return url
-}
+// server is the URL of Redis.
+func server(t *testing.T, variable string) string { return servertest.Require(t, variable) }

@@ -50,6 +50,7 @@ func StartMany(t testing.TB, n int, options Options) []*Server {
 // newServer prepares a server that will end with the test.
 func newServer(t testing.TB, options Options) *Server {
 	t.Helper()
+	servertest.Require(t, "LEASING_TEST_REDIS")
 	s := &Server{options: options, role: roleOf(options), secret: rand.Text()}
 	s.Server = servertest.Server{T: t, Dir: t.TempDir(), Prepare: s.prepare, Command: s.command, Answers: s.answers}
 	if options.TLS {

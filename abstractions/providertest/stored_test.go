@@ -1,0 +1,16 @@
+package providertest_test
+
+import (
+	"os"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/distributedleasing/leasing/abstractions/providertest"
+)
+
+func TestStoredRecordIsThatOfTheKit(t *testing.T) {
+	golden, err := os.ReadFile("../providerkit/testdata/records-0.1.0.txt")
+	require.NoError(t, err)
+	require.Contains(t, string(golden), "\nheld "+providertest.StoredRecord+"\n")
+}

@@ -1,0 +1,43 @@
+package servertest_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/distributedleasing/leasing/abstractions/servertest"
+)
+
+// asking is a test that keeps how it ended.
+type asking struct {
+	testing.TB
+	skipped, failed string
+}
+
+func (a *asking) Helper()           {}
+func (a *asking) Skip(args ...any)  { a.skipped = fmt.Sprint(args...) }
+func (a *asking) Fatal(args ...any) { a.failed = fmt.Sprint(args...); panic(a) }
+
+func TestAMissingServerSkipsTheTestOrFails(t *testing.T) {
+	ask := func(variable string) (a *asking, value string) {
+		a = &asking{TB: t}
+		defer func() { _ = recover() }()
+		return a, servertest.Require(a, variable)
+	}
+	t.Setenv("LEASING_TEST_REQUIRED", "")
+	t.Setenv("LEASING_TEST_COSMOS_NPM", " ")
+	t.Setenv("LEASING_TEST_CONSUL", "")
+	a, _ := ask("LEASING_TEST_COSMOS_NPM")
+	require.Contains(t, a.skipped, "scripts/with-servers cosmosnpm -- go test")
+	t.Setenv("LEASING_TEST_REQUIRED", "1")
+	a, _ = ask("LEASING_TEST_COSMOS_NPM")
+	require.Contains(t, a.failed, "scripts/with-servers cosmosnpm -- go test")
+	a, _ = ask("LEASING_TEST_CONSUL")
+	require.Empty(t, a.failed)
+	require.NotEmpty(t, a.skipped)
+	t.Setenv("LEASING_TEST_CONSUL", "consul://host")
+	a, value := ask("LEASING_TEST_CONSUL")
+	require.Equal(t, "consul://host", value)
+	require.Empty(t, a.skipped)
+}
