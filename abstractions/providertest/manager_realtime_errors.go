@@ -157,11 +157,13 @@ var managerRealErrorChecks = []managerCheck{
 			lease := m.getInTime(e.name())
 			for range 2 {
 				hangs, back := e.hangs()
-				other := m.getInTime(e.name())
-				m.bend(batches, first(1, hangs))
-				if err := lease.Renew(ctx); err != nil { // so that both are due at about one time
+				both := []*leasing.Lease{lease, m.getInTime(e.name())}
+				errs := make([]error, len(both))
+				sideBySide(len(both), func(i int) { errs[i] = both[i].Renew(ctx) }) // so that both are due at about one time
+				if err := errors.Join(errs...); err != nil {
 					return err
 				}
+				m.bend(batches, first(1, hangs))
 				e.pause(2 * cadence)
 				if len(m.sendings(batches)) == 0 {
 					return errors.New("there was no batch")
@@ -169,7 +171,7 @@ var managerRealErrorChecks = []managerCheck{
 				e.ErrorIs(handsOver(ctx, lease), abstractions.ErrUnavailable, "HandOver, beside a batch that has not returned")
 				m.isAlive(lease)
 				close(back)
-				e.settles("HandOver", func() error { return handsOver(ctx, other) })
+				e.settles("HandOver", func() error { return handsOver(ctx, both[1]) })
 			}
 			e.settles("HandOver", func() error { return handsOver(ctx, lease) })
 			return nil

@@ -148,7 +148,7 @@ var managerRealPauseChecks = []managerCheck{
 
 		// So is an outage.
 		m.bend(acquires, refused(fmt.Errorf("%w: %w", abstractions.ErrUnavailable, errMine)))
-		hasty, cancel := context.WithTimeout(ctx, 200*time.Millisecond)
+		hasty, cancel := context.WithTimeout(ctx, time.Second)
 		defer cancel()
 		e.tellsOf(within(e, e.h.Slack, m.acquire(hasty, name, nil), "the end of a wait").err, "acquire", name, context.DeadlineExceeded, abstractions.ErrUnavailable, errMine)
 		limited := &leasing.AcquireOptions{WaitLimit: 200 * time.Millisecond}
