@@ -26,6 +26,7 @@ type Options struct {
 	// that have a tag, but for secrets.
 	URL string `json:"url" option:"secret"`
 
+	// Bucket is the name of the bucket.
 	Bucket string `json:"bucket"`
 	// Prefix is the first part of all keys, before a slash. Processes exclude each other
 	// only under the same Prefix. Default "leases".
