@@ -56,7 +56,7 @@ var ErrJournalInUse = errors.New("another process, or another Journal of this on
 
 // OpenJournal opens or makes a journal. A file that another Journal has open is refused with ErrJournalInUse: try again
 // when its process has ended, or give each process its own file. A file with lines of a later release is refused with an error that matches
-// leasing.ErrNotSetUp, and stays as it is.
+// leasing.ErrNotSetUp, and the file is not changed.
 func OpenJournal(path string) (*Journal, error) {
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {

@@ -242,7 +242,7 @@ func TestAlertsHoldOverAWindow(t *testing.T) {
 	require.False(t, errors.Is(sequence.ErrLate, sequence.ErrOpen))
 }
 
-// Lines of release 0.1.0: two results, one of which was settled. Later releases must read them.
+// Lines of release 0.1.0: two results, one of which was settled. Later releases must read the lines.
 const goldenJournal = `f0acc08c {"v":1,"id":"orders/7/0","stream":"orders","seq":7,"op":"order-7","token":12,"payload":"cGFpZA=="}
 52450793 {"v":1,"id":"orders/8/110","stream":"orders","seq":8,"op":"order-8","token":13,"payload":null}
 9ade3f56 {"v":1,"id":"orders/7/0","seq":0,"op":"","token":0,"payload":null,"done":true}
@@ -258,7 +258,7 @@ func TestGoldenJournal(t *testing.T) {
 	require.NoError(t, journal.Close())
 }
 
-// A line of a later release is refused, wherever it stands, and the file stays as it is.
+// A line of a later release is refused, wherever it stands, and the file is not changed.
 func TestAJournalOfALaterReleaseIsRefused(t *testing.T) {
 	const later = `{"v":2,"results":[]}`
 	line := fmt.Sprintf("%08x %s\n", crc32.ChecksumIEEE([]byte(later)), later)
