@@ -157,6 +157,7 @@ func TestNothingOutlivesTheTestsProcess(t *testing.T) {
 		fmt.Println("\nserver", s.PID())
 		select {} // until killed
 	}
+	servertest.Require(t, "LEASING_TEST_REDIS")
 	cmd := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$", "-test.timeout=5m")
 	cmd.Env = append(os.Environ(), childVariable+"=yes", "TMPDIR="+t.TempDir())
 	out, err := cmd.StdoutPipe()
