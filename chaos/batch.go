@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
@@ -16,22 +17,25 @@ import (
 // FaultDelay of its items. An item that would otherwise wait for its failure
 // gets an unknown outcome as soon as the others are answered, so that it does
 // not delay them. If no item of the batch is sent, the batch takes as long as
-// its longest wait.
+// its longest wait. An item with a FaultCustom leaves the batch, and its effect is
+// a Renew of its own. The batch waits for the fault as it does for a FaultDelay.
 func (p *Provider) RenewBatch(ctx context.Context, reqs []abstractions.RenewRequest) ([]abstractions.RenewResult, error) {
 	switch {
 	case p.closed.Load():
 		return nil, abstractions.ErrClosed
 	case p.batcher == nil:
 		return nil, p.wrap(operation{op: OpRenewBatch}, abstractions.ErrUnsupported)
-	case p.inactive.Load():
+	case p.inactive.Load(), ctx.Err() != nil:
 		return p.batcher.RenewBatch(ctx, reqs)
 	}
-	return intercept(ctx, p, operation{op: OpRenewBatch}, func(ctx context.Context) ([]abstractions.RenewResult, error) {
+	results, err := intercept(ctx, p, operation{op: OpRenewBatch}, func(ctx context.Context) ([]abstractions.RenewResult, error) {
 		if ctx.Err() != nil {
 			return p.batcher.RenewBatch(ctx, reqs)
 		}
 		return p.renewItems(ctx, reqs)
 	})
+	p.endedItems(reqs, results, err)
+	return results, err
 }
 
 // item is one renewal of a batch.
@@ -42,18 +46,29 @@ type item struct {
 	result abstractions.RenewResult
 }
 
+// is reports whether a fault of the kind happens to the item, besides delays.
+func (i *item) is(kind FaultKind) bool { return i.main != nil && i.main.kind() == kind }
+
+// isSent reports whether the item is sent in the batch.
+func (i *item) isSent() bool {
+	return i.main == nil || (i.main.hasAnswer() || i.main.appliesFirst()) && !i.is(FaultCustom)
+}
+
 func (p *Provider) renewItems(ctx context.Context, reqs []abstractions.RenewRequest) ([]abstractions.RenewResult, error) {
-	var items, sent, twice []*item
+	var items, sent, custom, twice []*item
 	for _, req := range reqs {
 		i := &item{operation: renewal(req), req: req}
 		if p.isValid(req) {
 			i.decision = p.decide(&i.operation)
 		}
 		items = append(items, i)
-		if i.main == nil || i.main.hasAnswer() || i.main.appliesFirst() {
+		if i.isSent() {
 			sent = append(sent, i)
 		}
-		if i.main != nil && i.main.kind() == FaultAppliedTwice {
+		if i.is(FaultCustom) {
+			custom = append(custom, i)
+		}
+		if i.is(FaultAppliedTwice) {
 			twice = append(twice, i)
 		}
 	}
@@ -63,11 +78,13 @@ func (p *Provider) renewItems(ctx context.Context, reqs []abstractions.RenewRequ
 	for _, i := range items {
 		p.beginItem(ctx, i)
 	}
+	join := p.customItems(ctx, custom)
 	failed := p.sendItems(ctx, sent)
 	if len(twice) > 0 {
 		failed = errors.Join(failed, p.repeatItems(ctx, twice))
 	}
-	for _, i := range sent {
+	join()
+	for _, i := range append(sent, custom...) {
 		p.endItem(ctx, i)
 	}
 	p.hideAnswers(ctx, items)
@@ -83,7 +100,7 @@ func (p *Provider) renewItems(ctx context.Context, reqs []abstractions.RenewRequ
 
 // beginItem does what comes before the effect.
 func (p *Provider) beginItem(ctx context.Context, i *item) {
-	if i.main == nil {
+	if i.main == nil || i.is(FaultCustom) { // which customItems begins
 		return
 	}
 	p.note(ctx, i.operation, i.main)
@@ -92,6 +109,34 @@ func (p *Provider) beginItem(ctx context.Context, i *item) {
 		p.breakLease(ctx, i.name, f)
 	case f.Kind == FaultDeliveredLate:
 		p.deliver(ctx, i.main.delay, func(ctx context.Context) error { _, err := p.inner.Renew(ctx, i.req); return err })
+	}
+}
+
+// customItems runs the CustomFaults of some items, all at a time. Join waits for the
+// faults, and repeats a panic of the provider.
+func (p *Provider) customItems(ctx context.Context, items []*item) (join func()) {
+	if len(items) == 0 {
+		return func() {}
+	}
+	var all sync.WaitGroup
+	panics := make(chan any, len(items))
+	for _, i := range items {
+		i.fail(p, errNoAnswer) // unless the fault returns
+		all.Go(func() {
+			defer func() {
+				if value := recover(); value != nil {
+					panics <- value
+				}
+			}()
+			renew := func(ctx context.Context) (abstractions.Grant, error) { return p.inner.Renew(ctx, i.req) }
+			i.result.Grant, i.result.Err = inject(ctx, p, i.operation, i.main, renew)
+		})
+	}
+	return func() {
+		all.Wait()
+		if len(panics) > 0 {
+			panic(<-panics)
+		}
 	}
 }
 
@@ -130,7 +175,7 @@ func (p *Provider) repeatItems(ctx context.Context, items []*item) error {
 	}
 	err := p.sendItems(ctx, items)
 	for n, i := range items {
-		if err := both(first[n], i.result.Err); err != nil {
+		if err := both(mayHaveApplied(first[n]), i.result.Err); err != nil {
 			i.fail(p, err)
 		}
 	}
@@ -140,7 +185,7 @@ func (p *Provider) repeatItems(ctx context.Context, items []*item) error {
 // endItem does what comes after the effect. The reply to an item is lost if a partition
 // has begun.
 func (p *Provider) endItem(ctx context.Context, i *item) {
-	if i.main != nil && i.main.kind() == FaultBroken && i.main.after() {
+	if i.is(FaultBroken) && i.main.after() {
 		p.breakLease(ctx, i.name, i.main.fault())
 	}
 	if i.main != nil && !i.main.hasAnswer() {

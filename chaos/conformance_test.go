@@ -110,6 +110,12 @@ func TestConformanceWithEverythingTwice_memory(t *testing.T) {
 	providertest.Run(t, harness(everythingTwice(), false))
 }
 
+// TestConformanceWithAFaultOfOnesOwnThatPasses_memory: a CustomFault that returns the answer of next changes nothing.
+func TestConformanceWithAFaultOfOnesOwnThatPasses_memory(t *testing.T) {
+	servertest.Long(t)
+	providertest.Run(t, harness(chaos.Plan{Rules: []chaos.Rule{customRule(passing)}}, false))
+}
+
 // forget lets the retention pass, and the sweep of other names' acquires find the name.
 func forget(t testing.TB, p leasing.Provider, name string) {
 	time.Sleep(providerkit.DefaultRetention)

@@ -1,6 +1,7 @@
 package chaos
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -13,6 +14,7 @@ type operation struct {
 	name, id, owner string
 	read            any // the request of a read; comparable
 	nth             int // of this op, name and owner: set by decide
+	attempt         int // of this request: set by decide
 }
 
 // identity is what an operation is counted by.
@@ -66,7 +68,8 @@ func (r *rule) count(name string) int {
 type occurrence struct {
 	rule   *rule
 	delay  time.Duration
-	answer any // of a FaultStaleRead
+	answer any       // of a FaultStaleRead
+	custom Operation // of a FaultCustom
 }
 
 func (f *occurrence) fault() Fault { return f.rule.Fault }
@@ -102,30 +105,74 @@ type decision struct {
 // decide asks each rule once about an operation and settles what happens to it.
 // It fills in who asks and which time.
 func (p *Provider) decide(o *operation) decision {
+	d, all := p.consult(o)
+	for _, one := range all {
+		p.protect(func() { p.options.OnDecision(one) })
+	}
+	return d
+}
+
+// consult is decide without its observer, for which it returns the decisions.
+func (p *Provider) consult(o *operation) (d decision, all []Decision) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.identify(o)
 	since := time.Since(p.start)
 	p.report.Operations[o.op]++
-	var d decision
 	for _, r := range p.rules {
-		if !r.concerns(*o) || !r.When.open(since) {
-			continue
-		}
-		random := draw(p.plan.Seed, r.Name, *o, o.nth)
-		if !r.When.picks(r.count(o.name), random.happens) {
-			continue
-		}
-		hit := &occurrence{rule: r, delay: r.Fault.duration(random.jitter)}
-		switch isDelay := hit.kind() == FaultDelay; {
-		case !isDelay && d.main != nil, !p.takes(hit, *o, since):
-		case isDelay:
-			d.delays = append(d.delays, hit)
-		default:
-			d.main = hit
+		position, reason := p.consider(r, *o, since, &d)
+		if p.options.OnDecision != nil {
+			all = append(all, Decision{
+				Rule: r.Name, Kind: r.Fault.Kind, Op: o.op, Name: o.name, Fingerprint: abstractions.FingerprintOf(o.id), Owner: o.owner,
+				Nth: o.nth, Attempt: o.attempt, Since: since, Position: position, Happens: reason == "", Reason: reason,
+			})
 		}
 	}
-	return d
+	return d, all
+}
+
+// consider asks one rule about an operation. It adds the fault to d, or returns the
+// reason why the fault does not happen. The position is the number of the operation among
+// the operations that the policy counts. Caller holds mu.
+func (p *Provider) consider(r *rule, o operation, since time.Duration, d *decision) (position int, reason Reason) {
+	switch {
+	case r.disabled:
+		return 0, ReasonDisabled
+	case !r.concerns(o):
+		return 0, ReasonMatch
+	case !r.Match.tries(o.attempt):
+		return 0, ReasonAttempt
+	case !r.When.open(since):
+		return 0, ReasonWindow
+	}
+	position = r.count(o.name)
+	if !r.When.counts(position) {
+		return position, ReasonCount
+	}
+	random := draw(p.plan.Seed, r.Name, o, o.nth)
+	if !r.When.hits(random.happens) {
+		return position, ReasonProbability
+	}
+	if custom := r.When.Custom; custom != nil && !p.asks(custom, o.seen(r, since, random.seed[0], random.seed[1])) {
+		return position, ReasonPolicy
+	}
+	hit := &occurrence{rule: r, delay: r.Fault.duration(random.jitter)}
+	if hit.kind() == FaultCustom {
+		hit.custom = o.seen(r, since, random.seed[1], random.seed[0])
+	}
+	isDelay := hit.kind() == FaultDelay
+	if !isDelay && d.main != nil {
+		return position, ReasonOther
+	}
+	if reason := p.takes(hit, o, since); reason != "" {
+		return position, reason
+	}
+	if isDelay {
+		d.delays = append(d.delays, hit)
+	} else {
+		d.main = hit
+	}
+	return position, ""
 }
 
 // identify finds out for whom an operation is, and counts it.
@@ -141,6 +188,7 @@ func (p *Provider) identify(o *operation) {
 		o.owner = p.options.Owner
 	}
 	o.nth = p.asked.add(identity{o.op, o.name, o.owner})
+	o.attempt = 1 + p.failed.of(o.request())
 }
 
 // duration is the time that a fault takes.
@@ -148,8 +196,9 @@ func (f Fault) duration(random float64) time.Duration {
 	return sum(f.Delay, time.Duration(float64(f.Jitter)*random))
 }
 
-// takes reports whether a fault is possible now and within its limits, and counts it.
-func (p *Provider) takes(hit *occurrence, o operation, since time.Duration) bool {
+// takes counts a fault that is possible now and within its limits. Otherwise it
+// returns the reason.
+func (p *Provider) takes(hit *occurrence, o operation, since time.Duration) Reason {
 	switch hit.kind() {
 	case FaultStaleRead:
 		known, ok := hit.rule.answers.get(o.read)
@@ -157,21 +206,21 @@ func (p *Provider) takes(hit *occurrence, o operation, since time.Duration) bool
 			hit.answer = known.before(since - hit.fault().Delay)
 		}
 		if hit.answer == nil {
-			return false
+			return ReasonNoAnswer
 		}
 	case FaultDeliveredLate:
 		if p.report.Late.Pending >= maxLate && o.op != OpWait {
-			return false
+			return ReasonPending
 		}
 	case FaultPartitioned:
-		return true // a network that lets every tenth packet through is another fault
+		return "" // a network that lets every tenth packet through is another fault
 	}
-	if !p.limit.allows(o.name, since) || !hit.rule.limit.allows(o.name, since) {
-		return false
+	if reason := cmp.Or(p.limit.refuses(o.name, since), hit.rule.limit.refuses(o.name, since)); reason != "" {
+		return reason
 	}
 	p.limit.take(o.name, since)
 	hit.rule.limit.take(o.name, since)
-	return true
+	return ""
 }
 
 // partition returns the partition that an operation is in at the moment, if any. It

@@ -27,19 +27,32 @@
 //	FaultBroken         an operator who breaks a lease                      the holder learns of it; its late writes are refused by token
 //	FaultPartitioned    a network partition                                 holders that are cut off lose in time, others continue
 //	FaultWakeupsLost    a push connection that died without a word          waiters poll too
+//	FaultCustom         what you have seen in production: see CustomFault   what you promise
 //
 // # What still holds
 //
 // Under any plan the wrapper keeps the contract of [leasing.Provider], with two
 // exceptions: a [FaultStaleRead] is not the current record, and [FaultBroken] without
 // RunOut is an operator's immediate Break, the documented exception to mutual
-// exclusion. An error that promises that nothing was applied (throttled, denied, not
+// exclusion. A [CustomFault] can break the contract in one way: its error may falsely say
+// that a lease is held or lost. An error that promises that nothing was applied (throttled, denied, not
 // set up) is injected only if nothing was applied. Invalid requests are refused as
 // such. All injected errors match [ErrInjected].
 //
 // Faults also happen to the optional abilities of the wrapped provider
 // (abstractions.As), and to the renewals and clean-ups that a Manager sends by
 // itself. The plan decides about each item of a batch of renewals separately.
+//
+// # Attempts
+//
+// Operations with the same verb, name and claim ID are attempts of one request. Without
+// an ID, as in Inspect or Ping, the owner takes its place. The first attempt has the
+// number 1, and each failure that the caller sees adds 1, injected or not. An answer ends
+// the request: no error, or one that matches leasing.ErrHeld, ErrLost, ErrReleased,
+// ErrStale, ErrInvalid, ErrUnsupported or ErrClosed. After an answer the next attempt has
+// the number 1. A Manager keeps the ID while it repeats a request, and each of its leases
+// has another. If a batch of renewals fails as a whole, so do its items. Match.MinAttempt,
+// Match.MaxAttempt and Match.OnlyOnRetry choose by the number.
 //
 // # Repeatable runs
 //
@@ -51,7 +64,10 @@
 // without PerName, Budget, Rate) depend on the order of the operations, and windows
 // depend on time. In a bubble both are repeatable if the order of the test is. A
 // Manager adds its own jitter to the times of renewals, but what happens to the
-// n-th renewal stays the same.
+// n-th renewal stays the same. [Provider.Reset] repeats a run with one wrapper.
+//
+// A [CustomFault] and a [CustomPolicy] get a source of chance that depends on the same
+// things: see Operation.Rand.
 //
 // To count operations and to know owners, the wrapper remembers the latest
 // 65,536 names, claims and reads. For older ones counting starts again.

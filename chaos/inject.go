@@ -18,7 +18,9 @@ func intercept[R any](ctx context.Context, p *Provider, o operation, apply reque
 		return apply(ctx)
 	}
 	f := p.decide(&o)
-	return withDelays(ctx, p, o, f, func(ctx context.Context) (R, error) { return inject(ctx, p, o, f.main, apply) })
+	answer, err := withDelays(ctx, p, o, f, func(ctx context.Context) (R, error) { return inject(ctx, p, o, f.main, apply) })
+	p.ended(o, err)
+	return answer, err
 }
 
 // withDelays puts delays about an operation, and a partition that begins while it
@@ -61,6 +63,8 @@ func inject[R any](ctx context.Context, p *Provider, o operation, f *occurrence,
 		return apply(ctx)
 	case FaultAppliedTwice:
 		return twice(ctx, p, o, f, apply)
+	case FaultCustom:
+		return custom(ctx, p, o, f, apply)
 	case FaultDeliveredLate:
 		p.deliver(ctx, f.delay, func(ctx context.Context) error { _, err := apply(ctx); return err })
 		return none, p.injectedError(o, f, abstractions.ErrUnavailable)
@@ -93,18 +97,20 @@ func twice[R any](ctx context.Context, p *Provider, o operation, f *occurrence, 
 		return none, p.injectedError(o, f, p.interrupted(ctx, true))
 	}
 	answer, second := apply(ctx)
-	if err := both(first, second); err != nil {
+	if err := both(mayHaveApplied(first), second); err != nil {
 		return none, p.injectedError(o, f, err)
 	}
 	return answer, second
 }
 
-// both is the error of an operation that was applied twice where the second answer
-// would be a lie: that nothing was applied. It is nil where that answer will do: it
-// tells what is so now.
-func both(first, second error) error {
-	applied := first == nil || !abstractions.NotApplied(first)
-	if !applied || second == nil || !abstractions.NotApplied(second) {
+// mayHaveApplied reports whether a request with this result may have had an effect.
+func mayHaveApplied(err error) bool { return err == nil || !abstractions.NotApplied(err) }
+
+// both is the error of an operation that is repeated after it was applied where the
+// second answer would be a lie: that nothing was applied. It is nil for an answer that
+// is true now.
+func both(applied bool, second error) error {
+	if !applied || mayHaveApplied(second) {
 		return nil
 	}
 	for _, state := range []error{abstractions.ErrHeld, abstractions.ErrLost, abstractions.ErrReleased} {

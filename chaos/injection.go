@@ -25,6 +25,8 @@ type Injection struct {
 	// Nth is the number, from 1, of the operation among those of the same kind,
 	// name and owner.
 	Nth int `json:"nth"`
+	// Attempt is the number, from 1, of the attempt: see Match.MinAttempt.
+	Attempt int `json:"attempt"`
 	// At is when the fault happened, and Since how long after Wrap that was.
 	At    time.Time     `json:"at"`
 	Since time.Duration `json:"since"` // in nanoseconds
@@ -35,20 +37,61 @@ type Injection struct {
 	After bool `json:"after,omitempty"`
 }
 
-// note tells everybody who wants to know that a fault happens now.
+// Decision is the result of one rule for one operation.
+type Decision struct {
+	Rule        string
+	Kind        FaultKind
+	Op          Op
+	Name        string                   // "" for OpList, OpPing and OpRenewBatch
+	Fingerprint abstractions.Fingerprint // of the claim that the operation is for
+	Owner       string                   // "" if not known
+	Nth         int                      // as in Injection
+	Attempt     int                      // as in Injection
+	Since       time.Duration            // since Wrap or Reset
+	// Position is the number, from 1, of the operation among those that the rule's
+	// Policy counts. It is 0 for an operation that is not counted.
+	Position int
+	// Happens says that the fault happens to the operation. Otherwise Reason says
+	// why it does not.
+	Happens bool
+	Reason  Reason
+}
+
+// Reason says why a rule's fault does not happen to an operation.
+type Reason string
+
+// The reasons, in the order of the checks.
+const (
+	ReasonDisabled    Reason = "disabled"    // the rule is disabled
+	ReasonMatch       Reason = "match"       // Ops, Names or Owners of Match, or the fault can't happen to the operation
+	ReasonAttempt     Reason = "attempt"     // MinAttempt, MaxAttempt or OnlyOnRetry of Match
+	ReasonWindow      Reason = "window"      // From, To and Repeat of Policy
+	ReasonCount       Reason = "count"       // Skip, First, Every or Sequence of Policy
+	ReasonProbability Reason = "probability" // Policy.Probability
+	ReasonPolicy      Reason = "policy"      // Policy.Custom has not chosen it, or panicked
+	ReasonOther       Reason = "other"       // the fault of another rule happens
+	ReasonNoAnswer    Reason = "no_answer"   // a FaultStaleRead has no earlier answer
+	ReasonPending     Reason = "pending"     // 4,096 operations are yet to be delivered late
+	ReasonBudget      Reason = "budget"      // Budget of the plan or the rule
+	ReasonRate        Reason = "rate"        // Rate of the plan or the rule
+)
+
+// note reports that a fault happens now.
 func (p *Provider) note(ctx context.Context, o operation, f *occurrence) {
-	now := time.Now()
 	i := Injection{
 		Rule: f.rule.Name, Kind: f.kind(), Op: o.op, Name: o.name, Fingerprint: abstractions.FingerprintOf(o.id), Owner: o.owner, Nth: o.nth,
-		At: now, Since: now.Sub(p.start), Delay: f.delay, After: f.appliesFirst(),
+		Attempt: o.attempt, At: time.Now(), Delay: f.delay, After: f.appliesFirst(),
 	}
 	p.mu.Lock()
+	i.Since = i.At.Sub(p.start)
 	p.report.add(i)
 	p.mu.Unlock()
-	p.injected.Add(ctx, 1, metric.WithAttributes(attribute.String("leasing.chaos.rule", i.Rule), attribute.String("leasing.chaos.op", string(i.Op))))
-	i.describe(ctx, p.options.Logger)
+	p.protect(func() {
+		p.injected.Add(ctx, 1, metric.WithAttributes(attribute.String("leasing.chaos.rule", i.Rule), attribute.String("leasing.chaos.op", string(i.Op))))
+		i.describe(ctx, p.options.Logger)
+	})
 	if p.options.Observer != nil {
-		p.options.Observer(i)
+		p.protect(func() { p.options.Observer(i) })
 	}
 }
 
@@ -64,7 +107,7 @@ func (i Injection) describe(ctx context.Context, logger *slog.Logger) {
 	logger.LogAttrs(ctx, slog.LevelInfo, "fault injected",
 		slog.String("rule", i.Rule), slog.String("kind", string(i.Kind)), slog.String("op", string(i.Op)),
 		slog.String("name", i.Name), slog.String("fingerprint", i.Fingerprint.String()), slog.String("owner", i.Owner),
-		slog.Int("nth", i.Nth), slog.Duration("delay", i.Delay), slog.Bool("after", i.After))
+		slog.Int("nth", i.Nth), slog.Int("attempt", i.Attempt), slog.Duration("delay", i.Delay), slog.Bool("after", i.After))
 }
 
 // instrumentationScope is the module's path, as OpenTelemetry advises.

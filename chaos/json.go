@@ -40,8 +40,11 @@ func (p *Policy) UnmarshalJSON(data []byte) error { return decode("When", data, 
 // UnmarshalJSON reads a rate.
 func (r *Rate) UnmarshalJSON(data []byte) error { return decode("Rate", data, reflect.ValueOf(r)) }
 
-// MarshalJSON writes what UnmarshalJSON reads.
+// MarshalJSON writes what UnmarshalJSON reads. Custom is an error.
 func (f Fault) MarshalJSON() ([]byte, error) {
+	if f.Custom != nil {
+		return nil, invalid("Fault.Custom", fmt.Sprintf("%T", f.Custom), noCode)
+	}
 	type plain Fault
 	return json.Marshal(struct {
 		plain
@@ -51,8 +54,11 @@ func (f Fault) MarshalJSON() ([]byte, error) {
 	}{plain(f), duration(f.Delay), duration(f.Jitter), duration(f.RetryAfter)})
 }
 
-// MarshalJSON writes what UnmarshalJSON reads.
+// MarshalJSON writes what UnmarshalJSON reads. Custom is an error.
 func (p Policy) MarshalJSON() ([]byte, error) {
+	if p.Custom != nil {
+		return nil, invalid("When.Custom", fmt.Sprintf("%T", p.Custom), noCode)
+	}
 	type plain Policy
 	return json.Marshal(struct {
 		plain
@@ -70,6 +76,8 @@ func (r Rate) MarshalJSON() ([]byte, error) {
 		Per duration `json:"per,omitzero"`
 	}{plain(r), duration(r.Per)})
 }
+
+const noCode = "nil in a plan that becomes JSON, which can't contain code"
 
 // duration is a time.Duration as text.
 type duration time.Duration
@@ -147,7 +155,7 @@ func decodeFields(path string, data []byte, into reflect.Value) error {
 		field, ok := into.Type().FieldByNameFunc(func(field string) bool {
 			f, _ := into.Type().FieldByName(field)
 			tag, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-			return strings.EqualFold(tag, name)
+			return tag != "-" && strings.EqualFold(tag, name)
 		})
 		where := path + "." + name
 		switch {

@@ -50,6 +50,8 @@ const (
 	FaultPartitioned FaultKind = "partitioned"
 	// FaultWakeupsLost makes a Wait whose wake-ups never come.
 	FaultWakeupsLost FaultKind = "wakeups_lost"
+	// FaultCustom runs Fault.Custom, code of your own. See CustomFault.
+	FaultCustom FaultKind = "custom"
 )
 
 // Failure is the error of a FaultError.
@@ -91,6 +93,7 @@ var (
 
 // trait is what a kind of fault uses and does.
 type trait struct {
+	does       string // to an operation, in words
 	ops        []Op
 	delay      bool // uses Delay
 	needsDelay bool
@@ -105,17 +108,18 @@ type trait struct {
 var (
 	hinted = slices.Concat(changes, []Op{OpWait})
 	traits = map[FaultKind]trait{
-		FaultDelay:         {ops: allOps, delay: true, needsDelay: true, jitter: true, after: true, answer: true},
-		FaultError:         {ops: allOps, after: true},
-		FaultThrottle:      {ops: allOps},
-		FaultHang:          {ops: allOps, delay: true, jitter: true, after: true, hangs: true},
-		FaultRequestLost:   {ops: allOps, delay: true, jitter: true},
-		FaultReplyLost:     {ops: allOps, delay: true, jitter: true},
-		FaultDeliveredLate: {ops: hinted, delay: true, needsDelay: true, jitter: true, hints: true},
-		FaultAppliedTwice:  {ops: hinted, delay: true, jitter: true, answer: true, hints: true},
-		FaultStaleRead:     {ops: reads, delay: true, answer: true},
-		FaultBroken:        {ops: named, after: true, answer: true},
-		FaultPartitioned:   {ops: allOps, delay: true, jitter: true, hangs: true, priority: 1},
-		FaultWakeupsLost:   {ops: []Op{OpWait}, hints: true},
+		FaultDelay:         {does: "waits", ops: allOps, delay: true, needsDelay: true, jitter: true, after: true, answer: true},
+		FaultError:         {does: "fails", ops: allOps, after: true},
+		FaultThrottle:      {does: "is throttled", ops: allOps},
+		FaultHang:          {does: "hangs", ops: allOps, delay: true, jitter: true, after: true, hangs: true},
+		FaultRequestLost:   {does: "loses its request", ops: allOps, delay: true, jitter: true},
+		FaultReplyLost:     {does: "loses its reply", ops: allOps, delay: true, jitter: true},
+		FaultDeliveredLate: {does: "is delivered late", ops: hinted, delay: true, needsDelay: true, jitter: true, hints: true},
+		FaultAppliedTwice:  {does: "is applied twice", ops: hinted, delay: true, jitter: true, answer: true, hints: true},
+		FaultStaleRead:     {does: "gets an old answer", ops: reads, delay: true, answer: true},
+		FaultBroken:        {does: "has its lease broken", ops: named, after: true, answer: true},
+		FaultPartitioned:   {does: "is cut off", ops: allOps, delay: true, jitter: true, hangs: true, priority: 1},
+		FaultWakeupsLost:   {does: "loses its wake-ups", ops: []Op{OpWait}, hints: true},
+		FaultCustom:        {does: "meets", ops: allOps, answer: true},
 	}
 )

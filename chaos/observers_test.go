@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"log/slog"
 	"strings"
 	"sync"
@@ -96,7 +97,7 @@ func TestObserversAreToldWhatHappened(t *testing.T) {
 
 		require.Len(t, seen, 1)
 		assert.Equal(t, chaos.Injection{
-			Rule: "r", Kind: chaos.FaultReplyLost, Op: chaos.OpAcquire, Name: "jobs/daily", Fingerprint: abstractions.FingerprintOf("id"), Owner: "owner", Nth: 1,
+			Rule: "r", Kind: chaos.FaultReplyLost, Op: chaos.OpAcquire, Name: "jobs/daily", Fingerprint: abstractions.FingerprintOf("id"), Owner: "owner", Nth: 1, Attempt: 1,
 			At: seen[0].At, Since: second, Delay: second, After: true,
 		}, seen[0])
 		assert.Equal(t, []string{"chaos.injected"}, s.events)
@@ -187,4 +188,50 @@ func TestAReportStaysSmall(t *testing.T) {
 	assert.LessOrEqual(t, len(report.ByName), 1025)
 	assert.Equal(t, 3000-1024, report.ByName["(others)"])
 	assert.Contains(t, report.String(), "and 1015 more")
+}
+
+// TestDecisions: each rule says about each operation what it does, and why not.
+func TestDecisions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ping := chaos.Match{Ops: []chaos.Op{chaos.OpPing}}
+		lost := chaos.Fault{Kind: chaos.FaultRequestLost}
+		var last map[string]string
+		p, _ := wrappedWith(t, chaos.Options{Owner: "me", OnDecision: func(d chaos.Decision) {
+			assert.Equal(t, d.Happens, d.Reason == "")
+			assert.Equal(t, "me", d.Owner)
+			last[d.Rule] = fmt.Sprintln(d.Op, d.Nth, d.Attempt, d.Position, d.Happens, d.Reason)
+		}},
+			chaos.Rule{Name: "off", Fault: lost, Match: ping, Disabled: true},
+			chaos.Rule{Name: "other op", Fault: lost, Match: chaos.Match{Ops: []chaos.Op{chaos.OpAcquire}}},
+			chaos.Rule{Name: "retry", Fault: lost, Match: chaos.Match{OnlyOnRetry: true, MaxAttempt: 2}},
+			chaos.Rule{Name: "later", Fault: lost, Match: ping, When: chaos.Policy{From: time.Hour}},
+			chaos.Rule{Name: "count", Fault: lost, Match: ping, When: chaos.Policy{Skip: 9}},
+			chaos.Rule{Name: "chance", Fault: lost, Match: ping, When: chaos.Policy{Probability: 1e-9}},
+			chaos.Rule{Name: "mine", Fault: lost, Match: ping, When: chaos.Policy{Custom: policy(func(chaos.Operation) bool { return false })}},
+			chaos.Rule{Name: "stale", Fault: chaos.Fault{Kind: chaos.FaultStaleRead}},
+			chaos.Rule{Name: "once", Fault: lost, Match: ping, Budget: chaos.Budget{Total: 1}},
+			chaos.Rule{Name: "rarely", Fault: chaos.Fault{Kind: chaos.FaultDelay, Delay: second}, Match: ping, Rate: chaos.Rate{Count: 1, Per: time.Hour}},
+			chaos.Rule{Name: "never", Fault: lost, Match: ping},
+		)
+		ask := func() map[string]string {
+			last = map[string]string{}
+			_ = p.Ping(t.Context())
+			return last
+		}
+		assert.Equal(t, map[string]string{
+			"off": "ping 1 1 0 false disabled\n", "other op": "ping 1 1 0 false match\n", "retry": "ping 1 1 0 false attempt\n", "later": "ping 1 1 0 false window\n",
+			"count": "ping 1 1 1 false count\n", "chance": "ping 1 1 1 false probability\n", "mine": "ping 1 1 1 false policy\n", "stale": "ping 1 1 0 false match\n",
+			"once": "ping 1 1 1 true \n", "rarely": "ping 1 1 1 true \n", "never": "ping 1 1 1 false other\n",
+		}, ask())
+		second := ask()
+		assert.Equal(t, "ping 2 2 1 true \n", second["retry"])
+		assert.Equal(t, "ping 2 2 2 false other\n", second["once"])
+		assert.Equal(t, "ping 2 2 2 false rate\n", second["rarely"])
+		third := ask()
+		assert.Equal(t, "ping 3 3 0 false attempt\n", third["retry"])
+		assert.Equal(t, "ping 3 3 3 false budget\n", third["once"])
+		last = map[string]string{}
+		_, _ = p.Inspect(t.Context(), abstractions.InspectRequest{Name: "n"})
+		assert.Equal(t, "inspect 1 1 1 false no_answer\n", last["stale"])
+	})
 }

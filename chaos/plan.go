@@ -63,6 +63,9 @@ type Fault struct {
 	// which keeps mutual exclusion. Otherwise the name is free at once, while its
 	// holder still trusts the lease: the documented exception to it.
 	RunOut bool `json:"run_out,omitempty"`
+	// Custom is the code of a FaultCustom. A plan that has one is an error to
+	// json.Marshal.
+	Custom CustomFault `json:"-"`
 }
 
 // Policy chooses among the operations that match a rule: the fault happens to
@@ -92,6 +95,9 @@ type Policy struct {
 	Probability float64 `json:"probability,omitempty"`
 	// PerName counts the operations on each name separately.
 	PerName bool `json:"per_name,omitempty"`
+	// Custom, unless nil, is asked about the operations that the other fields
+	// choose. A plan that has one is an error to json.Marshal.
+	Custom CustomPolicy `json:"-"`
 }
 
 // Match chooses operations: in each field that is set, one entry must fit. The
@@ -105,6 +111,13 @@ type Match struct {
 	// Options.Owner if that is unknown.
 	Names  []string `json:"names,omitempty"`
 	Owners []string `json:"owners,omitempty"`
+	// MinAttempt and MaxAttempt, unless 0, bound the attempt number. The number is 1
+	// plus the failures of the same request since its last answer, and the package
+	// documentation defines both. Partitions have no attempts.
+	MinAttempt int `json:"min_attempt,omitempty"`
+	MaxAttempt int `json:"max_attempt,omitempty"`
+	// OnlyOnRetry chooses attempts from the second on, like MinAttempt 2.
+	OnlyOnRetry bool `json:"only_on_retry,omitempty"`
 }
 
 // Budget caps the number of faults; 0 means no limit.

@@ -72,6 +72,15 @@ func TestWhatCantWorkIsNamed(t *testing.T) {
 		{ruleOf(func(r *chaos.Rule) { r.Fault.Kind, r.Match.Ops = chaos.FaultWakeupsLost, []chaos.Op{chaos.OpPing} }), "Match.Ops[0]"},
 		{match(chaos.Match{Names: []string{""}}), "Match.Names[0]"},
 		{match(chaos.Match{Owners: []string{"a", ""}}), "Match.Owners[1]"},
+		{fault(chaos.Fault{Kind: chaos.FaultCustom}), "Fault.Custom"},
+		{fault(chaos.Fault{Kind: chaos.FaultError, Custom: diskFull{}}), "Fault.Custom"},
+		{match(chaos.Match{MinAttempt: -1}), "Match.MinAttempt"},
+		{match(chaos.Match{MaxAttempt: -1}), "Match.MaxAttempt"},
+		{match(chaos.Match{MinAttempt: 3, MaxAttempt: 2}), "Match.MaxAttempt"},
+		{match(chaos.Match{OnlyOnRetry: true, MaxAttempt: 1}), "Match.MaxAttempt"},
+		{ruleOf(func(r *chaos.Rule) { r.Fault.Kind, r.Match.OnlyOnRetry = chaos.FaultPartitioned, true }), "Match.MinAttempt"},
+		{ruleOf(func(r *chaos.Rule) { r.Fault.Kind, r.Match.MaxAttempt = chaos.FaultPartitioned, 2 }), "Match.MinAttempt"},
+		{ruleOf(func(r *chaos.Rule) { r.Fault.Kind, r.When.Custom = chaos.FaultPartitioned, coin{} }), "When"},
 		{limits(chaos.Budget{Total: -1}, chaos.Rate{}), "Budget.Total"},
 		{limits(chaos.Budget{PerName: -1}, chaos.Rate{}), "Budget.PerName"},
 		{limits(chaos.Budget{}, chaos.Rate{Count: -1, Per: 1}), "Rate.Count"},
@@ -141,7 +150,7 @@ func TestJSONOfAPlan(t *testing.T) {
 		"rules": [
 			{"fault": {"kind": "delay", "delay": "10ms", "jitter": "1.5s"}, "when": {"probability": 0.5, "from": "2s", "to": "3s", "repeat": "10s"}},
 			{"name": "n", "fault": {"kind": "error", "failure": "denied"}, "when": {"sequence": "x.xx", "skip": 2, "first": 9, "every": 3, "per_name": true},
-			 "match": {"ops": ["renew"], "names": ["jobs/*"], "owners": ["a"]}, "budget": {"total": 3, "per_name": 1}, "rate": {"count": 5, "per": "1m"}, "disabled": true},
+			 "match": {"ops": ["renew"], "names": ["jobs/*"], "owners": ["a"], "min_attempt": 2, "max_attempt": 4, "only_on_retry": true}, "budget": {"total": 3, "per_name": 1}, "rate": {"count": 5, "per": "1m"}, "disabled": true},
 			{"fault": {"kind": "throttle", "retry_after": "2s"}, "when": {"every": 2}},
 			{"fault": {"kind": "broken", "run_out": true, "after": true}}
 		],
@@ -155,7 +164,7 @@ func TestJSONOfAPlan(t *testing.T) {
 			{Fault: chaos.Fault{Kind: chaos.FaultDelay, Delay: 10 * time.Millisecond, Jitter: 1500 * time.Millisecond}, When: chaos.Policy{Probability: .5, From: 2 * time.Second, To: 3 * time.Second, Repeat: 10 * time.Second}},
 			{
 				Name: "n", Fault: chaos.Fault{Kind: chaos.FaultError, Failure: chaos.FailureDenied}, When: chaos.Policy{Sequence: "x.xx", Skip: 2, First: 9, Every: 3, PerName: true},
-				Match:  chaos.Match{Ops: []chaos.Op{chaos.OpRenew}, Names: []string{"jobs/*"}, Owners: []string{"a"}},
+				Match:  chaos.Match{Ops: []chaos.Op{chaos.OpRenew}, Names: []string{"jobs/*"}, Owners: []string{"a"}, MinAttempt: 2, MaxAttempt: 4, OnlyOnRetry: true},
 				Budget: chaos.Budget{Total: 3, PerName: 1}, Rate: chaos.Rate{Count: 5, Per: time.Minute}, Disabled: true,
 			},
 			{Fault: chaos.Fault{Kind: chaos.FaultThrottle, RetryAfter: 2 * time.Second}, When: chaos.Policy{Every: 2}},
@@ -191,6 +200,10 @@ func TestJSONErrors(t *testing.T) {
 		`{"rules": [{"fault": {"kind": "error"}, "when": {"probability": "x"}}]}`:                              {"Plan.Rules[0].When.probability", "a number"},
 		`{"rules": [{"fault": {"kind": "error"}}, {"fault": {"kind": "hang"}, "when": {"probability": 0.5}}]}`: {"Plan.Rules[1]", "Plan.Rules[0], error, does not take first"},
 		`{"rules": [{"fault": {"kind": "throttle"}}, {"fault": {"kind": "explosion"}}]}`:                       {"Plan.Rules[1].Fault.Kind", "explosion", "delivered_late"},
+		`{"rules": [{"fault": {"kind": "custom"}}]}`:                                                           {"Plan.Rules[0].Fault.Custom", "in Go alone"},
+		`{"rules": [{"fault": {"kind": "error", "custom": 1}}]}`:                                               {"Plan.Rules[0].Fault", `unknown field "custom"`},
+		`{"rules": [{"fault": {"kind": "error", "-": 1}}]}`:                                                    {"Plan.Rules[0].Fault", `unknown field "-"`},
+		`{"rules": [{"fault": {"kind": "error"}, "match": {"min_attempt": 1.5}}]}`:                             {"Plan.Rules[0].Match.min_attempt", "a whole number"},
 		`{`:    {"Plan", "unexpected end"},
 		`[]`:   {"Plan", "array"},
 		`null`: {"Plan", "null"},
@@ -248,6 +261,7 @@ func TestRulesThatNeverHappenAreRefused(t *testing.T) {
 	for name, rules := range map[string][]chaos.Rule{
 		"the same twice": {all, all}, "one operation of all": {all, renew}, "a name of all": {all, jobs}, "names of a pattern": {jobs, daily},
 		"anything after a partition": {all, partition}, "always, in other words": {with(func(r *chaos.Rule) { r.When.Probability = 1 }), renew},
+		"attempts of all":   {with(func(r *chaos.Rule) { r.Match.OnlyOnRetry = true }), with(func(r *chaos.Rule) { r.Match.MinAttempt = 3 })},
 		"not the neighbour": {all, {Fault: chaos.Fault{Kind: chaos.FaultDelay, Delay: 1}}, renew},
 	} {
 		err := parsed(t, rules)
@@ -257,7 +271,8 @@ func TestRulesThatNeverHappenAreRefused(t *testing.T) {
 	for name, rules := range map[string][]chaos.Rule{
 		"the rest": {renew, all}, "other names": {jobs, renew}, "a larger pattern": {daily, jobs}, "a name of nothing": {jobs, {Fault: chaos.Fault{Kind: chaos.FaultError}, Match: chaos.Match{Ops: []chaos.Op{chaos.OpPing}}}},
 		"a part": {with(func(r *chaos.Rule) { r.When.Probability = .5 }), all}, "so many": {with(func(r *chaos.Rule) { r.Budget.Total = 1 }), all},
-		"so often": {with(func(r *chaos.Rule) { r.Rate = chaos.Rate{Count: 1, Per: 1} }), all}, "for a time": {with(func(r *chaos.Rule) { r.When.To = 1 }), all},
+		"other attempts": {with(func(r *chaos.Rule) { r.Match.OnlyOnRetry = true }), all},
+		"so often":       {with(func(r *chaos.Rule) { r.Rate = chaos.Rate{Count: 1, Per: 1} }), all}, "for a time": {with(func(r *chaos.Rule) { r.When.To = 1 }), all},
 		"delays add up":      {all, {Fault: chaos.Fault{Kind: chaos.FaultDelay, Delay: 1}}},
 		"switched on":        {with(func(r *chaos.Rule) { r.Disabled = true }), all},
 		"a batch, its items": {all, {Fault: chaos.Fault{Kind: chaos.FaultHang}, Match: chaos.Match{Ops: []chaos.Op{chaos.OpRenewBatch}}}},
@@ -296,7 +311,10 @@ func plans() *rapid.Generator[chaos.Plan] {
 					Skip: number.Draw(t, "skip"), First: number.Draw(t, "first"), Every: number.Draw(t, "every"),
 					Sequence: rapid.StringMatching(`[x.]*`).Draw(t, "sequence"), Probability: rapid.Float64Range(0, 1).Draw(t, "p"), PerName: rapid.Bool().Draw(t, "per name"),
 				},
-				Match:    chaos.Match{Names: rapid.SliceOfN(rapid.String(), 1, 3).Draw(t, "names")},
+				Match: chaos.Match{
+					Names:      rapid.SliceOfN(rapid.String(), 1, 3).Draw(t, "names"),
+					MinAttempt: number.Draw(t, "min"), MaxAttempt: number.Draw(t, "max"), OnlyOnRetry: rapid.Bool().Draw(t, "only on retry"),
+				},
 				Budget:   chaos.Budget{Total: number.Draw(t, "total"), PerName: number.Draw(t, "per name")},
 				Rate:     chaos.Rate{Count: number.Draw(t, "count"), Per: duration.Draw(t, "per")},
 				Disabled: rapid.Bool().Draw(t, "disabled"),

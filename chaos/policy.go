@@ -16,8 +16,8 @@ func (p Policy) open(since time.Duration) bool {
 	return since >= p.From && (p.To == 0 || since < p.To)
 }
 
-// picks decides about the n-th operation, from 1; roll is in [0, 1).
-func (p Policy) picks(n int, draw float64) bool {
+// counts decides by number about the n-th operation, from 1.
+func (p Policy) counts(n int) bool {
 	n -= p.Skip
 	switch {
 	case n < 1:
@@ -26,14 +26,18 @@ func (p Policy) picks(n int, draw float64) bool {
 		return false
 	case p.Every != 0 && n%p.Every != 0:
 		return false
-	case p.Sequence != "" && (n > len(p.Sequence) || p.Sequence[n-1] != 'x'):
-		return false
 	}
-	return p.Probability == 0 || draw < p.Probability
+	return p.Sequence == "" || n <= len(p.Sequence) && p.Sequence[n-1] == 'x'
 }
 
-// random are what is left to chance about one operation and one rule.
-type random struct{ happens, jitter float64 }
+// hits decides by chance; draw is in [0, 1).
+func (p Policy) hits(draw float64) bool { return p.Probability == 0 || draw < p.Probability }
+
+// random are the random numbers of one operation and one rule.
+type random struct {
+	happens, jitter float64
+	seed            [2]uint64 // of a CustomFault and a CustomPolicy
+}
 
 // draw draws from the seed, the rule and what the operation is, and from
 // nothing that depends on what other goroutines do: the third renewal of a name
@@ -52,7 +56,10 @@ func draw(seed uint64, rule string, o operation, nth int) random {
 		_, _ = io.WriteString(h, text) // a hash does not fail
 	}
 	digest := h.Sum(nil)
-	return random{happens: unit(digest), jitter: unit(digest[8:])}
+	return random{
+		happens: unit(digest), jitter: unit(digest[8:]),
+		seed: [2]uint64{binary.BigEndian.Uint64(digest[16:]), binary.BigEndian.Uint64(digest[24:])},
+	}
 }
 
 // unit makes 53 bits a number in [0, 1).
@@ -109,17 +116,15 @@ func newLimiter(b Budget, r Rate) limiter {
 	return limiter{budget: b, rate: r, perName: newCounters[string]()}
 }
 
-// allows reports whether one more fault is within the limits. Take then uses it up.
-func (l *limiter) allows(name string, since time.Duration) bool {
+// refuses returns the limit that one more fault would exceed, or "". Take uses the limits up.
+func (l *limiter) refuses(name string, since time.Duration) Reason {
 	switch {
-	case l.budget.Total != 0 && l.total >= l.budget.Total:
-		return false
-	case l.budget.PerName != 0 && l.perName.of(name) >= l.budget.PerName:
-		return false
-	case l.rate.Count != 0 && len(l.times) == l.rate.Count:
-		return since-l.times[l.next] >= l.rate.Per
+	case l.budget.Total != 0 && l.total >= l.budget.Total, l.budget.PerName != 0 && l.perName.of(name) >= l.budget.PerName:
+		return ReasonBudget
+	case l.rate.Count != 0 && len(l.times) == l.rate.Count && since-l.times[l.next] < l.rate.Per:
+		return ReasonRate
 	}
-	return true
+	return ""
 }
 
 func (l *limiter) take(name string, since time.Duration) {

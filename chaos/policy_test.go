@@ -18,7 +18,7 @@ var mark = map[bool]byte{true: 'x', false: '.'}
 func picked(p Policy, n int) string {
 	var b strings.Builder
 	for i := range n {
-		b.WriteByte(mark[p.picks(i+1, 0)])
+		b.WriteByte(mark[p.counts(i+1)])
 	}
 	return b.String()
 }
@@ -70,9 +70,9 @@ func TestPolicyIsTheConjunctionOfItsFields(t *testing.T) {
 		n, luck := rapid.IntRange(1, 20).Draw(t, "n"), rapid.Float64Range(0, math.Nextafter(1, 0)).Draw(t, "luck")
 		want := true
 		for _, alone := range []Policy{{First: p.First}, {Every: p.Every}, {Sequence: p.Sequence}, {Probability: p.Probability}} {
-			want = want && alone.picks(n-p.Skip, luck)
+			want = want && alone.counts(n-p.Skip) && alone.hits(luck)
 		}
-		require.Equal(t, want, p.picks(n, luck))
+		require.Equal(t, want, p.counts(n) && p.hits(luck))
 	})
 }
 
@@ -158,8 +158,8 @@ func TestLimiterKeepsToItsRate(t *testing.T) {
 					within++
 				}
 			}
-			require.Equal(t, within < rate.Count, l.allows("n", now), "at %v after %v", now, taken)
-			if l.allows("n", now) {
+			require.Equal(t, within < rate.Count, l.refuses("n", now) == "", "at %v after %v", now, taken)
+			if l.refuses("n", now) == "" {
 				l.take("n", now)
 				taken = append(taken, now)
 			}
@@ -173,7 +173,7 @@ func TestLimiterKeepsToItsBudget(t *testing.T) {
 		name string
 		want bool
 	}{{"a", true}, {"a", true}, {"a", false}, {"b", true}, {"b", false}, {"c", false}} {
-		require.Equal(t, step.want, l.allows(step.name, 0), "%+v", step)
+		require.Equal(t, step.want, l.refuses(step.name, 0) == "", "%+v", step)
 		if step.want {
 			l.take(step.name, 0)
 		}

@@ -28,6 +28,11 @@ type Options struct {
 	// the request. It must be fast and safe for concurrent use, and must not
 	// call the wrapper.
 	Observer func(Injection)
+	// OnDecision is called with the decision of each rule about each operation, on the
+	// goroutine of the request, before a fault happens. Rules that skip the operation
+	// say why. It must be fast and safe for concurrent use, and must not call the
+	// wrapper. Default: no decisions are reported.
+	OnDecision func(Decision)
 	// Logger logs each fault, at level Info. Default: no logging.
 	Logger *slog.Logger
 	// MeterProvider gets the counter leasing.chaos.injected. Default:
@@ -54,7 +59,6 @@ type Provider struct {
 	plan       Plan
 	options    Options
 	partitions bool // whether the plan has any
-	start      time.Time
 	injected   metric.Int64Counter
 
 	inactive atomic.Bool // nothing is to happen
@@ -64,10 +68,12 @@ type Provider struct {
 	close    func() error // once
 
 	mu      sync.Mutex // guards the fields below
+	start   time.Time
 	rules   []*rule
 	limit   limiter
 	owners  *recent[string, string]
 	asked   counters[identity]
+	failed  counters[identity] // attempts of a request since its last answer
 	report  Report
 	settled chan struct{} // closed when nothing is on its way late; nil unless somebody waits
 	ending  bool          // no goroutine is started any more
@@ -102,10 +108,8 @@ func Wrap(provider abstractions.Provider, plan Plan, options Options) (*Provider
 		options.MeterProvider = otel.GetMeterProvider()
 	}
 	p := &Provider{
-		inner: provider, caps: provider.Capabilities(), plan: plan, options: options, start: time.Now(),
-		limit:  newLimiter(plan.Budget, plan.Rate),
-		owners: newRecent[string, string](2 * kept), asked: newCounters[identity](),
-		injected: newCounter(options.MeterProvider), report: newReport(plan),
+		inner: provider, caps: provider.Capabilities(), plan: plan, options: options,
+		owners: newRecent[string, string](2 * kept), injected: newCounter(options.MeterProvider),
 	}
 	p.batcher, _ = abstractions.As[abstractions.BatchRenewer](provider)
 	p.waiter, _ = abstractions.As[abstractions.Waiter](provider)
@@ -114,16 +118,36 @@ func Wrap(provider abstractions.Provider, plan Plan, options Options) (*Provider
 	p.pinger, _ = abstractions.As[abstractions.Pinger](provider)
 	p.historian, _ = abstractions.As[abstractions.HistoryReader](provider)
 	for _, r := range plan.Rules {
-		p.rules = append(p.rules, newRule(r))
 		p.partitions = p.partitions || r.Fault.Kind == FaultPartitioned
 		p.caps.HeedsContext = p.caps.HeedsContext && !r.Fault.Heedless
 		p.caps.ReadsMayLag = p.caps.ReadsMayLag || r.Fault.Kind == FaultStaleRead
 	}
-	slices.SortStableFunc(p.rules, func(a, b *rule) int { return cmp.Compare(b.priority(), a.priority()) })
-	p.inactive.Store(len(p.rules) == 0)
+	p.Reset()
 	p.lifetime, p.end = context.WithCancel(context.Background())
 	p.close = sync.OnceValue(p.shutDown)
 	return p, nil
+}
+
+// Reset returns the wrapper to its state after Wrap: counters, attempts, budgets, rates,
+// the report, the answers for stale reads, the rules that are disabled, and the plan's
+// time. The same operations then meet the same faults as before. Requests that are yet
+// to be delivered late still arrive, so call Settle before Reset. The owners of claims
+// stay known. A CustomFault or CustomPolicy that counts by itself is not reset. Reset is
+// safe for concurrent use.
+func (p *Provider) Reset() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	pending := p.report.Late.Pending
+	p.start, p.report = time.Now(), newReport(p.plan)
+	p.report.Late.Pending = pending
+	p.limit = newLimiter(p.plan.Budget, p.plan.Rate)
+	p.asked, p.failed = newCounters[identity](), newCounters[identity]()
+	p.rules = nil
+	for _, r := range p.plan.Rules {
+		p.rules = append(p.rules, newRule(r))
+	}
+	slices.SortStableFunc(p.rules, func(a, b *rule) int { return cmp.Compare(b.priority(), a.priority()) })
+	p.inactive.Store(len(p.rules) == 0)
 }
 
 // complete returns the plan with names for all its rules, and slices of its own.

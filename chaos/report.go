@@ -23,6 +23,9 @@ type Report struct {
 	ByName   map[string]int    `json:"by_name"` // of the first 1024 names, the others under "(others)"
 	ByOwner  map[string]int    `json:"by_owner"`
 	Late     LateDeliveries    `json:"late"`
+	// Panics counts the panics of CustomFault, CustomPolicy, Options.Observer,
+	// Options.OnDecision and telemetry.
+	Panics int `json:"panics,omitempty"`
 }
 
 // LateDeliveries counts the outcomes of the operations of FaultDeliveredLate.
@@ -75,6 +78,9 @@ func (r Report) String() string {
 	section(&b, "owners", r.ByOwner)
 	if r.Late != (LateDeliveries{}) {
 		fmt.Fprintf(&b, "  late: %d applied, %d refused, %d dropped, %d pending\n", r.Late.Applied, r.Late.Refused, r.Late.Dropped, r.Late.Pending)
+	}
+	if r.Panics > 0 {
+		fmt.Fprintf(&b, "  panics: %d\n", r.Panics)
 	}
 	return strings.TrimSuffix(b.String(), "\n")
 }

@@ -78,6 +78,8 @@ func TestTrap_T52_EachSettingIsUsed(t *testing.T) {
 		".Rules.Fault.Failure":    {chaos.Rule{Fault: chaos.Fault{Kind: chaos.FaultError}}, chaos.FailureDenied},
 		".Rules.Fault.RunOut":     {chaos.Rule{Fault: chaos.Fault{Kind: chaos.FaultBroken}, Match: chaos.Match{Ops: []chaos.Op{chaos.OpInspect}}}, true},
 
+		".Rules.Fault.Custom": {chaos.Rule{Fault: chaos.Fault{Kind: chaos.FaultCustom, Custom: diskFull{}}}, passing},
+
 		".Rules.When.From":        {chaos.Rule{Fault: lost}, time.Second},
 		".Rules.When.To":          {chaos.Rule{Fault: lost}, time.Second},
 		".Rules.When.Repeat":      {chaos.Rule{Fault: lost, When: chaos.Policy{To: time.Second}}, 2 * time.Second},
@@ -87,10 +89,15 @@ func TestTrap_T52_EachSettingIsUsed(t *testing.T) {
 		".Rules.When.Sequence":    {chaos.Rule{Fault: lost}, "x.x"},
 		".Rules.When.Probability": {chaos.Rule{Fault: lost}, .5},
 		".Rules.When.PerName":     {chaos.Rule{Fault: lost, When: chaos.Policy{First: 2}}, true},
+		".Rules.When.Custom":      {chaos.Rule{Fault: lost}, coin{}},
 
 		".Rules.Match.Ops":    {chaos.Rule{Fault: lost}, []chaos.Op{chaos.OpPing}},
 		".Rules.Match.Names":  {chaos.Rule{Fault: lost}, []string{"*2"}},
 		".Rules.Match.Owners": {chaos.Rule{Fault: lost}, []string{"*2"}},
+
+		".Rules.Match.MinAttempt":  {chaos.Rule{Fault: lost}, 2},
+		".Rules.Match.MaxAttempt":  {chaos.Rule{Fault: lost}, 1},
+		".Rules.Match.OnlyOnRetry": {chaos.Rule{Fault: lost}, true},
 
 		".Rules.Budget.Total":   {chaos.Rule{Fault: lost}, 5},
 		".Rules.Budget.PerName": {chaos.Rule{Fault: lost}, 5},

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -44,9 +45,11 @@ func (r Rule) fits() error {
 	if r.Fault.Kind != FaultPartitioned {
 		return nil
 	}
+	least, most := r.Match.attempts()
 	window := Policy{From: r.When.From, To: r.When.To, Repeat: r.When.Repeat}
 	return firstOf(
 		need(r.When == window, "When", "more than a window", "From, To and Repeat only: a partition is a state and not a matter of single operations"),
+		need(least == 1 && most == math.MaxInt, "Match.MinAttempt", least, "no bound of attempts: a partition is a state and not a matter of single operations"),
 		need(r.Budget == Budget{} && r.Rate == Rate{}, "Budget", "a limit", "neither Budget nor Rate for a partition, which lasts as long as its window"),
 	)
 }
@@ -73,6 +76,7 @@ func (f Fault) validate() error {
 			fmt.Sprintf("%s, %s or %s", FailureUnavailable, FailureDenied, FailureNotSetUp)),
 		need(f.Failure == "" || f.Failure == FailureUnavailable || !f.After, "Fault.Failure", string(f.Failure),
 			"unavailable with After: the others promise that nothing was applied"),
+		need((f.Custom != nil) == (f.Kind == FaultCustom), "Fault.Custom", fmt.Sprintf("%T", f.Custom), "a CustomFault for custom, in Go alone; nil for the other kinds"),
 	)
 }
 
@@ -120,7 +124,10 @@ func (m Match) validate(kind FaultKind) error {
 		}
 	}
 	name, owner := slices.Index(m.Names, ""), slices.Index(m.Owners, "")
+	least, most := m.attempts()
 	return firstOf(
+		need(m.MinAttempt >= 0, "Match.MinAttempt", m.MinAttempt, "0 for no bound, or more: the first attempt is 1"),
+		need(most >= least, "Match.MaxAttempt", m.MaxAttempt, fmt.Sprintf("0 for no bound, or at least %d, the first attempt that the rule matches", least)),
 		need(name < 0, fmt.Sprintf("Match.Names[%d]", name), "", "a name, in which * stands for any characters"),
 		need(owner < 0, fmt.Sprintf("Match.Owners[%d]", owner), "", "an owner, in which * stands for any characters"),
 	)

@@ -33,7 +33,7 @@ func (p *Provider) wait(ctx context.Context, req abstractions.WaitRequest, inact
 	if !inactive {
 		f = p.decide(&o)
 	}
-	return withDelays(ctx, p, o, f, func(ctx context.Context) (abstractions.Wakeups, error) {
+	wakeups, err := withDelays(ctx, p, o, f, func(ctx context.Context) (abstractions.Wakeups, error) {
 		if f.main != nil && !traits[f.main.kind()].hints {
 			return inject(ctx, p, o, f.main, register)
 		}
@@ -43,6 +43,8 @@ func (p *Provider) wait(ctx context.Context, req abstractions.WaitRequest, inact
 		}
 		return p.relayTo(ctx, o, f.main, wakeups), nil
 	})
+	p.ended(o, err)
+	return wakeups, err
 }
 
 // relayTo puts the fault between the hints and their reader, for as long as the

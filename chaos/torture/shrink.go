@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/chaos"
 )
 
 // TestVirtual is Test in virtual time: each run is in a bubble of testing/synctest, over a
@@ -87,13 +88,8 @@ func shrink(o Options, fails func(Options) bool) Options {
 
 // goTest is the Go test that makes the run. What is a function it can't say.
 func (o Options) goTest() string {
-	plan, _ := json.Marshal(o.Plan) // which has run
 	return fmt.Sprintf(`func TestAgain(t *testing.T) {
-	plan, err := chaos.ParsePlan([]byte(%s))
-	if err != nil {
-		t.Fatal(err)
-	}
-	torture.TestVirtual(t, backend, torture.Options{
+%s	torture.TestVirtual(t, backend, torture.Options{
 		Plan: plan,
 %s		Manager: leasing.Options{
 %s			Tuning: leasing.Tuning{
@@ -101,7 +97,16 @@ func (o Options) goTest() string {
 		},
 	})
 }
-`, "`"+string(plan)+"`", fields("\t\t", o), fields("\t\t\t", o.Manager), fields("\t\t\t\t", o.Manager.Tuning))
+`, goPlan(o.Plan), fields("\t\t", o), fields("\t\t\t", o.Manager), fields("\t\t\t\t", o.Manager.Tuning))
+}
+
+// goPlan is the Go code that makes a plan. A plan with code of the test's own is described.
+func goPlan(p chaos.Plan) string {
+	plan, err := json.Marshal(p)
+	if err != nil {
+		return fmt.Sprintf("\tvar plan chaos.Plan // make it as follows: %v\n\t// %s\n", err, strings.ReplaceAll(p.String(), "\n", "\n\t// "))
+	}
+	return fmt.Sprintf("\tplan, err := chaos.ParsePlan([]byte(`%s`))\n\tif err != nil {\n\t\tt.Fatal(err)\n\t}\n", plan)
 }
 
 // fields are the numbers and flags that are set, a line for each.

@@ -65,6 +65,20 @@ func TestShrinkLeavesWhatIsNeeded(t *testing.T) {
 	require.Len(t, same.Plan.Rules, len(options.Plan.Rules))
 }
 
+// TestTrap_T276_ATestForAPlanWithCodeSaysSo: JSON has no place for a CustomPolicy.
+func TestTrap_T276_ATestForAPlanWithCodeSaysSo(t *testing.T) {
+	rule := chaos.Rule{Name: "mine", Fault: chaos.Fault{Kind: chaos.FaultError}, When: chaos.Policy{Custom: all{}}}
+	_, text := torture.Shrink(torture.Options{Plan: chaos.Plan{Rules: []chaos.Rule{rule}}}, func(o torture.Options) bool { return len(o.Plan.Rules) > 0 })
+	require.Contains(t, text, "var plan chaos.Plan // make it as follows")
+	require.Contains(t, text, "//   mine: each operation fails, if torture_test.all picks it")
+	require.NotContains(t, text, "ParsePlan")
+}
+
+// all is a policy that picks each operation.
+type all struct{}
+
+func (all) Picks(chaos.Operation) bool { return true }
+
 // A run that fails is the same one after it was made smaller.
 func TestShrunkRunFailsAgain_memory(t *testing.T) {
 	defects := broken.All()

@@ -1,0 +1,194 @@
+package chaos
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"reflect"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"github.com/distributedleasing/leasing/abstractions"
+)
+
+// CustomFault is a fault of your own: see Fault.Custom. It must be safe for concurrent
+// use.
+type CustomFault interface {
+	// Inject takes the place of an operation, and next is the operation. A fault may
+	// wait, return an error before next, call next and return an error afterwards, or
+	// call next more than once. It should return soon after ctx ends. Close does not
+	// end a fault that waits.
+	//
+	// An error of its own becomes the caller's, as an InjectedError. It should match
+	// the error of leasing that a backend would give, such as leasing.ErrThrottled. If
+	// it matches none, if ctx has ended, or if it promises that nothing was applied
+	// after next has applied something, then the outcome is unknown:
+	// leasing.ErrUnavailable.
+	//
+	// After nil, or the error of the last next, the caller gets the answer of the last
+	// next. If Inject returns nil without a next, the operation follows. A panic counts
+	// in Report.Panics, and the outcome is unknown.
+	//
+	// The context of next is that of the request. At its end a Wait's registration ends.
+	// After Inject has returned, next does nothing and returns leasing.ErrClosed.
+	Inject(ctx context.Context, o Operation, next func(ctx context.Context) error) error
+}
+
+// CustomPolicy is a policy of your own: see Policy.Custom. It must be safe for
+// concurrent use.
+type CustomPolicy interface {
+	// Picks reports whether the fault happens to an operation. It is called once for
+	// each operation that the other fields of Policy choose, and must be fast. A
+	// seed repeats a run if the result depends on nothing but the operation. A panic
+	// counts in Report.Panics, and means no.
+	Picks(o Operation) bool
+}
+
+// Operation describes an operation to a CustomFault and a CustomPolicy.
+type Operation struct {
+	Rule        string
+	Op          Op
+	Name        string                   // "" for OpList, OpPing and OpRenewBatch
+	Fingerprint abstractions.Fingerprint // of the claim that the operation is for
+	Owner       string                   // "" if not known
+	Nth         int                      // as in Injection
+	Attempt     int                      // as in Injection
+	Since       time.Duration            // since Wrap or Reset
+	// Rand is this operation's source of chance, and not safe for concurrent use. Its
+	// numbers depend on the seed, the rule and the operation alone: see the package
+	// documentation. The fault's are independent of the policy's.
+	Rand *rand.Rand
+}
+
+// seen describes an operation to the code of a rule.
+func (o operation) seen(r *rule, since time.Duration, seed1, seed2 uint64) Operation {
+	return Operation{
+		Rule: r.Name, Op: o.op, Name: o.name, Fingerprint: abstractions.FingerprintOf(o.id), Owner: o.owner,
+		Nth: o.nth, Attempt: o.attempt, Since: since, Rand: rand.New(rand.NewPCG(seed1, seed2)), //nolint:gosec // repeatable
+	}
+}
+
+// asks asks a policy. Caller holds mu, which is not held while the policy decides.
+func (p *Provider) asks(policy CustomPolicy, o Operation) (picks bool) {
+	p.mu.Unlock()
+	defer p.mu.Lock()
+	p.protect(func() { picks = policy.Picks(o) })
+	return picks
+}
+
+// custom lets a CustomFault take the place of an operation.
+func custom[R any](ctx context.Context, p *Provider, o operation, f *occurrence, apply request[R]) (R, error) {
+	e := &effect[R]{apply: apply}
+	var err error
+	panicked := p.protect(func() { err = f.fault().Custom.Inject(ctx, f.custom, e.next) })
+	end := e.close()
+	switch {
+	case panicked != nil && end.panicked != nil:
+		panic(end.panicked) // not the fault's
+	case panicked != nil:
+		err = fmt.Errorf("%w: the fault panicked: %v", abstractions.ErrUnavailable, panicked)
+	case err == nil && !end.called:
+		return apply(ctx)
+	case err == nil && errors.Is(end.err, errNoAnswer):
+		err = end.err
+	case err == nil || isSame(err, end.err):
+		if err = both(end.applied, end.err); err == nil {
+			return end.answer, end.err
+		}
+	case ctx.Err() != nil:
+		err = p.interrupted(ctx, true)
+	case end.applied && !mayHaveApplied(err):
+		err = fmt.Errorf("%w: applied, and then: %v", abstractions.ErrUnavailable, err)
+	case mayHaveApplied(err) && !errors.Is(err, abstractions.ErrUnavailable):
+		err = fmt.Errorf("%w: %w", abstractions.ErrUnavailable, err)
+	}
+	var none R
+	return none, p.injectedError(o, f, err)
+}
+
+// errNoAnswer is the result of a next that has not returned, or has panicked.
+var errNoAnswer = fmt.Errorf("%w: the fault has returned without the answer", abstractions.ErrUnavailable)
+
+// isSame reports whether two errors are one, also where == would panic.
+func isSame(a, b error) bool {
+	return b != nil && reflect.ValueOf(a).Comparable() && a == b //nolint:errorlint // the one, and no other that wraps it
+}
+
+// effect is the operation of a CustomFault.
+type effect[R any] struct {
+	apply request[R]
+
+	mu   sync.Mutex // guards the fields below
+	over bool
+	outcome[R]
+}
+
+// outcome has the results of the calls of next.
+type outcome[R any] struct {
+	called   bool
+	applied  bool // one of them may have had an effect
+	answer   R    // the last one
+	err      error
+	panicked any // by the provider
+}
+
+// close ends the effect.
+func (e *effect[R]) close() outcome[R] {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.over = true
+	e.applied = e.applied || e.called && mayHaveApplied(e.err)
+	return e.outcome
+}
+
+// next applies the operation.
+func (e *effect[R]) next(ctx context.Context) error {
+	if !e.begin() {
+		return abstractions.ErrClosed
+	}
+	defer func() {
+		if value := recover(); value != nil {
+			e.mu.Lock()
+			e.panicked = value
+			e.mu.Unlock()
+			panic(value)
+		}
+	}()
+	answer, err := e.apply(ctx)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.answer, e.err = answer, err
+	return err
+}
+
+// begin begins a call of next. It reports false if Inject has returned.
+func (e *effect[R]) begin() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.over {
+		return false
+	}
+	e.applied = e.applied || e.called && mayHaveApplied(e.err)
+	e.called, e.err = true, errNoAnswer
+	return true
+}
+
+// protect calls code of the application's. A panic is counted and logged, and returned.
+func (p *Provider) protect(call func()) (panicked any) {
+	defer func() {
+		if panicked = recover(); panicked == nil {
+			return
+		}
+		p.mu.Lock()
+		p.report.Panics++
+		p.mu.Unlock()
+		defer func() { _ = recover() }() // of the logger: there is nowhere else to report it
+		p.options.Logger.LogAttrs(context.Background(), slog.LevelError, "leasing: code of a chaos test panicked",
+			slog.Any("panic", panicked), slog.String("stack", string(debug.Stack())))
+	}()
+	call()
+	return nil
+}
