@@ -1,6 +1,9 @@
 package servertest
 
-import "testing"
+import (
+	"os"
+	"testing"
+)
 
 // Long skips a test under -short, which `make test` passes: the test takes long and finds little
 // beside its siblings. `make test-all` runs the test.
@@ -8,5 +11,14 @@ func Long(t testing.TB) {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("make test-all runs this test")
+	}
+}
+
+// Thorough skips a test outside of scripts/with-servers, and so in a plain `go test ./...`: the test takes
+// more than ten seconds. `make test` runs the test.
+func Thorough(t testing.TB) {
+	t.Helper()
+	if os.Getenv(required) == "" {
+		t.Skip("make test runs this test; or set " + required)
 	}
 }

@@ -6,6 +6,9 @@ import (
 	"testing"
 )
 
+// required is set by scripts/with-servers.
+const required = "LEASING_TEST_REQUIRED"
+
 // Require returns the value of an environment variable that names a server, or a program, that a test needs:
 // LEASING_TEST_REDIS, for example. Without the value the test skips, and the text gives the command that starts the server.
 // In scripts/with-servers, which sets LEASING_TEST_REQUIRED, the test fails. Consul and Kubernetes take minutes to build, and
@@ -19,7 +22,7 @@ func Require(t testing.TB, variable string) string {
 	server := strings.ReplaceAll(strings.ToLower(strings.TrimPrefix(variable, "LEASING_TEST_")), "_", "")
 	built := server == "consul" || server == "kubernetes"
 	text := variable + " is not set: run scripts/with-servers " + server + " -- go test, or set the variable as CONTRIBUTING.md says"
-	if os.Getenv("LEASING_TEST_REQUIRED") != "" && !built {
+	if os.Getenv(required) != "" && !built {
 		t.Fatal(text)
 	}
 	t.Skip(text)

@@ -413,6 +413,7 @@ func (a *arena) fightBoth() {
 }
 
 func TestRunUnderAttack_sqlite(t *testing.T) {
+	servertest.Thorough(t)
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "leases.db")
 	db, err := sql.Open("sqlite3", "file:"+path)

@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/distributedleasing/leasing/abstractions/servertest"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 )
@@ -72,6 +73,7 @@ func (r *running) guards() (outer, inner int) {
 // One of the three processes is killed while another one is stopped: the third one ends the command with all its
 // descendants before another holder begins.
 func TestTrap_T213_AGuardIsKilledWhileLeasingIsStopped_sqlite(t *testing.T) {
+	servertest.Thorough(t)
 	t.Parallel()
 	for _, wrapper := range []string{"timeout", "setsid that forks", "double fork"} {
 		for misfortune, do := range map[string]func(p *place, r *running, outer, inner int){
