@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/distributedleasing/leasing/abstractions/servertest"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 )
@@ -84,6 +85,7 @@ func (r *running) guard() int {
 
 // A process that leaves the command's group, or whose parent ends, dies with the command all the same.
 func TestTrap_T136_ACommandThatLeavesItsGroupDiesBeforeTheNextHolder_sqlite(t *testing.T) {
+	servertest.Thorough(t)
 	t.Parallel()
 	exe, err := os.Executable()
 	require.NoError(t, err)
