@@ -291,7 +291,7 @@ func (l *lease) usedUp() bool {
 func (l *lease) endedError(op string) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.m.wrap(op, l.name, l.ended())
+	return l.m.wrap(op, l.name, l.id, l.ended())
 }
 
 // ended returns how the lease has ended. Caller holds mu.

@@ -42,7 +42,7 @@ func (l *lease) Release(ctx context.Context) error {
 		return l.awaitRelease(ctx, done)
 	case ended:
 		l.releaseAfterClose(ctx, outcome)
-		return l.m.wrap("release", l.name, outcome)
+		return l.m.wrap("release", l.name, l.id, outcome)
 	}
 	return l.releaseNow(ctx, now)
 }
@@ -78,7 +78,7 @@ func (l *lease) releaseNow(ctx context.Context, now instant) (err error) {
 // released reports the end of a release.
 func (l *lease) released(began time.Duration, err error) error {
 	now := l.m.clock.mono()
-	err = l.m.wrap("release", l.name, err)
+	err = l.m.wrap("release", l.name, l.id, err)
 	l.mu.Lock()
 	l.finish(err)
 	e := l.event(EventReleased, now)
@@ -98,7 +98,7 @@ func (l *lease) awaitRelease(ctx context.Context, done <-chan struct{}) error {
 	select {
 	case <-done:
 	case <-ctx.Done():
-		return l.m.wrap("release", l.name, fmt.Errorf("%w: another release of it is under way", context.Cause(ctx)))
+		return l.m.wrap("release", l.name, l.id, fmt.Errorf("%w: another release of it is under way", context.Cause(ctx)))
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -157,7 +157,7 @@ func (l *lease) finishRenewal(sent, now instant, grant abstractions.Grant, err e
 	if lost != nil {
 		return l.endedError("renew")
 	}
-	return m.wrap("renew", l.name, err)
+	return m.wrap("renew", l.name, l.id, err)
 }
 
 // outlived returns the clean-up after a renewal that may live on in the backend
@@ -311,7 +311,7 @@ func (l *lease) Renew(ctx context.Context) error {
 	case over:
 		return l.endedError("renew")
 	case err != nil:
-		return l.m.wrap("renew", l.name, err)
+		return l.m.wrap("renew", l.name, l.id, err)
 	case mine && left == nil: // nothing can call the caller away
 		l.renewDetached(ctx)
 	case mine:
@@ -320,7 +320,7 @@ func (l *lease) Renew(ctx context.Context) error {
 	select {
 	case <-settled:
 	case <-left:
-		return l.m.wrap("renew", l.name, context.Cause(ctx))
+		return l.m.wrap("renew", l.name, l.id, context.Cause(ctx))
 	}
 	l.mu.Lock()
 	failure, over := l.failure, l.phase >= releasing
@@ -329,7 +329,7 @@ func (l *lease) Renew(ctx context.Context) error {
 	case over:
 		return l.endedError("renew")
 	case failure != nil:
-		return l.m.wrap("renew", l.name, failure)
+		return l.m.wrap("renew", l.name, l.id, failure)
 	}
 	return nil
 }

@@ -51,6 +51,9 @@ type Error struct {
 	Provider string // Capabilities.Provider
 	Name     string // of the lease; "" where there is none
 	Err      error
+	// Fingerprint is that of the claim that the operation was about, as records, events and history show it. It is
+	// zero where the operation has no claim, as for a break, or ended before it had one. Error does not print it.
+	Fingerprint Fingerprint
 }
 
 func (e *Error) Error() string {
