@@ -59,7 +59,7 @@ func (m *manager) obtain(ctx context.Context, spanName string, get func(context.
 	if err != nil {
 		err = m.wrap(op, l.name, l.id, err)
 	}
-	m.telemetry.describe(span, l.name, l.id, l.token, l.settings.ttl, err)
+	m.telemetry.describe(span, l.name, l.id, l.token, l.settings.ttl, l.traced.requests(), err)
 	if err != nil {
 		return nil, err
 	}
@@ -114,6 +114,7 @@ func (m *manager) ask(ctx context.Context, l *lease) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
+	l.traced.asks()
 	ttl := l.settings.firstTTL
 	sent := m.clock.now()
 	reqCtx := bounded(ctx, min(m.options.window(ttl), m.options.Tuning.RequestTimeout))

@@ -137,7 +137,7 @@ func (m *manager) Break(ctx context.Context, name string, options BreakOptions) 
 	ctx, span := m.telemetry.tracer.Start(orBackground(ctx), "leasing.break")
 	defer span.End()
 	result, err := call(ctx, m, "break", name, invalid, m.provider, Provider.Break, req)
-	m.telemetry.describe(span, name, "", result.Token, 0, err)
+	m.telemetry.describe(span, name, "", result.Token, 0, 0, err)
 	m.telemetry.broke(span, req, err == nil && result.WasHeld)
 	if err == nil && result.WasHeld {
 		m.broke(req, result.Token)

@@ -66,13 +66,24 @@ func (l *lease) renewAlone(ctx context.Context, part time.Duration) error {
 	defer b.cancel()
 	ctx, span := l.m.telemetry.startLinked(b, "leasing.renew", l)
 	defer span.End()
+	attempts := 0
+	if span.IsRecording() {
+		attempts = l.renewalAttempts()
+	}
 	grant, err := request(ctx, l.m, &l.overdue, l.m.provider, Provider.Renew, req, l)
 	if err != nil && cutOff(ctx, err) {
 		err = noAnswer(err)
 	}
 	err = l.finishRenewal(sent, l.m.clock.now(), grant, err, nil)
-	l.m.telemetry.describe(span, l.name, l.id, l.token, ttl, err)
+	l.m.telemetry.describe(span, l.name, l.id, l.token, ttl, attempts, err)
 	return err
+}
+
+// renewalAttempts counts the renewals sent since the last one that succeeded, with the one under way.
+func (l *lease) renewalAttempts() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return int(l.failures) + 1
 }
 
 // verdict is what an error of a renewal says. The methods of errors are the
