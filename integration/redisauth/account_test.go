@@ -4,7 +4,9 @@ import (
 	"net"
 	"os"
 	"testing"
+	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"github.com/distributedleasing/leasing/abstractions"
@@ -23,7 +25,21 @@ func TestConformanceRedisAccount(t *testing.T) {
 	}
 	identity, err := auth.FromEnvironment()
 	require.NoError(t, err)
-	credentials, err := redisauth.New(redisauth.Options{Auth: identity})
+	conforms(t, "rediss://"+address, redisauth.Options{Auth: identity})
+}
+
+// The same over a Redis that takes tokens as Azure does.
+func TestConformanceRedisWithTokens(t *testing.T) {
+	b := newBed(t)
+	b.entra.SetLifetime(time.Hour)
+	server, err := redis.ParseURL(os.Getenv(variable))
+	require.NoError(t, err)
+	conforms(t, "redis://"+server.Addr, redisauth.Options{Credential: b})
+}
+
+// conforms runs the suite over connections with tokens.
+func conforms(t *testing.T, url string, options redisauth.Options) {
+	credentials, err := redisauth.New(options)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, credentials.Close()) })
 	open := func(t testing.TB, o redislease.Options) abstractions.Provider {
@@ -32,7 +48,9 @@ func TestConformanceRedisAccount(t *testing.T) {
 		t.Cleanup(func() { p.Close() })
 		return p
 	}
-	account := redislease.Options{URL: "rediss://" + address, Credentials: credentials}
+	account := redislease.Options{URL: url, Credentials: credentials}
+	_, err = open(t, account).Inspect(t.Context(), abstractions.InspectRequest{Name: "n"})
+	require.NoError(t, err, "the credentials have a token, and the connections that they keep")
 	providertest.Run(t, providertest.Harness{
 		New:         func(t testing.TB) abstractions.Provider { return open(t, account) },
 		Peer:        func(t testing.TB, _ abstractions.Provider) abstractions.Provider { return open(t, account) },
