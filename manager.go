@@ -237,7 +237,7 @@ func call[P, Req, Reply any](ctx context.Context, m *manager, op, name string, i
 	return reply, m.wrap(op, name, "", err)
 }
 
-// wrap says where an error comes from, once, and for the claim of which ID; "" for none.
+// wrap says where an error comes from, once, and for the claim of which ID; "" for no claim.
 func (m *manager) wrap(op, name, id string, err error) error {
 	if err == nil {
 		return nil

@@ -195,7 +195,7 @@ func (r Record) Remaining() (time.Duration, bool) {
 }
 
 // LastRenewed returns when the backend granted the lease last, by the acquire or a renewal, and whether that is known.
-// The time is ExpiresAt less TTL, so no backend stores or writes anything for it. It is by the backend's clock, and up to
+// The time is ExpiresAt less TTL, so no backend stores or writes anything more. It is by the backend's clock, and up to
 // Capabilities.Lateness later than the grant. It is not known of a free name, of an infinite lease, of an unconfirmed
 // holder, and where Capabilities.RemainingKnown is false: Blob Storage, etcd and Consul do not tell when a lease ends.
 func (r Record) LastRenewed() (time.Time, bool) {

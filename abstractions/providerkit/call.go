@@ -87,7 +87,7 @@ func (p *Provider) explain(ctx, own context.Context, err error) error {
 	return say(ended, err)
 }
 
-// wrap says which call has failed, and for the claim of which ID; "" for none.
+// wrap says which call has failed, and for the claim of which ID; "" for no claim.
 func (p *Provider) wrap(op, name, id string, err error) error {
 	if err == nil {
 		return nil

@@ -194,7 +194,7 @@ func able[D, R, T any](ctx context.Context, p *Provider, op, name string, invali
 	return run(ctx, p, op, name, "", invalid, req, func(_ Driver, ctx context.Context, req R) (T, error) { return do(d, ctx, req) })
 }
 
-// run makes a call of the driver, unless the request is invalid. id is that of the claim; "" if there is none.
+// run makes a call of the driver, unless the request is invalid. id is that of the claim; "" for no claim.
 func run[R, T any](ctx context.Context, p *Provider, op, name, id string, invalid error, req R, do func(Driver, context.Context, R) (T, error)) (T, error) {
 	var none T
 	if err := p.begin(ctx, invalid); err != nil {

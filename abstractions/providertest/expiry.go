@@ -43,7 +43,7 @@ var expiryChecks = []check{
 			holder.renew(grantable(e.long/time.Duration(2-round%2), e.caps))
 			after := e.inspect(holder.req.Name)
 			at, known := after.LastRenewed()
-			took := holder.returned.Sub(holder.sent) + time.Millisecond // what several servers may differ by
+			took := holder.returned.Sub(holder.sent) + time.Millisecond // the clocks of several servers may differ by this
 			e.True(known)
 			e.False(at.Before(before.Now.Add(-took)), "%v is before the renewal, which was sent after %v", at, before.Now)
 			e.False(at.After(after.Now), "%v is after the read, at %v", at, after.Now)

@@ -82,7 +82,7 @@ var guides = []guide{
 	},
 }
 
-// guideOf returns the guide of a URL's scheme; nil for a scheme that is none.
+// guideOf returns the guide of a URL's scheme; nil for an unknown scheme.
 func guideOf(scheme string) *guide {
 	if i := slices.IndexFunc(guides, func(g guide) bool { return slices.Contains(g.schemes, scheme) }); i >= 0 {
 		return &guides[i]
@@ -91,7 +91,7 @@ func guideOf(scheme string) *guide {
 }
 
 // next adds the command to run now: a first use of a backend that works, or what the first error asks for. Without a
-// backend it has a choice of them.
+// backend it has a command to begin with for each.
 func (d *doctor) next(where, from string, failure error) {
 	g := guideOf(open.Scheme(where))
 	switch {

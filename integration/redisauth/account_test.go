@@ -28,7 +28,7 @@ func TestConformanceRedisAccount(t *testing.T) {
 	conforms(t, "rediss://"+address, redisauth.Options{Auth: identity})
 }
 
-// The same over a Redis that takes tokens as Azure does.
+// The same over a local Redis that takes tokens for passwords.
 func TestConformanceRedisWithTokens(t *testing.T) {
 	b := newBed(t)
 	b.entra.SetLifetime(time.Hour)

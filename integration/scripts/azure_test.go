@@ -67,7 +67,7 @@ case "$key $verb" in
 esac
 `
 
-// azure is a subscription that is none.
+// azure is a subscription in a folder.
 type azure struct {
 	t             *testing.T
 	script, state string
@@ -92,7 +92,7 @@ func (a *azure) made(what string) {
 	require.NoError(a.t, os.WriteFile(filepath.Join(a.state, "made."+what), nil, 0o600))
 }
 
-// run runs the script. Its call of az with the given number fails; 0 is none.
+// run runs the script. Its call of az with the given number fails; with 0 no call fails.
 func (a *azure) run(fail int, verb string) (code int, out, problems string, calls []string) {
 	a.t.Helper()
 	for _, name := range []string{"log", "calls"} {
@@ -125,7 +125,7 @@ func changes(calls []string) (found []string) {
 	return found
 }
 
-// The calls that each script makes, the first time and again.
+// The calls that each script makes, the first time and the second.
 func TestTheAzureScriptsMakeAndRemoveAnAccount(t *testing.T) {
 	for _, script := range azureScripts {
 		t.Run(script, func(t *testing.T) {
@@ -207,7 +207,7 @@ func TestTrap_T269_AnAzureScriptLeavesAlone(t *testing.T) {
 	}
 }
 
-// What the scripts print can be run as it is, and the URL in it opens.
+// The shell runs the output of a script as it is, and the URL opens.
 func TestTheAzureScriptsPrintWhatToRun(t *testing.T) {
 	openers := map[string]func(url string) error{
 		"blob":   func(url string) error { return opens(t, url, bloblease.Opener()) },

@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// workflow is what is checked of one.
+// workflow has the checked parts of a workflow.
 type workflow struct {
 	Permissions map[string]string
 	Jobs        map[string]struct {
@@ -75,7 +75,7 @@ func TestEachActionIsPinnedByItsHash(t *testing.T) {
 	require.Contains(t, known, "actions/checkout")
 }
 
-// A workflow may read, and a job that needs more says it.
+// A workflow may read, and a job that needs more names the right.
 func TestEachWorkflowHasTheLeastPermissions(t *testing.T) {
 	more := map[string]map[string]string{}
 	for name, w := range workflows(t) {
