@@ -2,7 +2,6 @@ package scripts_test
 
 import (
 	"bytes"
-	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -20,8 +19,6 @@ import (
 	cosmoslease "github.com/distributedleasing/leasing/providers/cosmos"
 	redislease "github.com/distributedleasing/leasing/providers/redis"
 )
-
-var update = flag.Bool("update", false, "write the golden files of samples/azure")
 
 // fakeAz is an az that notes its calls, and remembers what was made. The first call numbered FAIL fails.
 const fakeAz = `#!/usr/bin/env bash
