@@ -27,7 +27,7 @@ func (m *manager) obtain(ctx context.Context, spanName string, get func(context.
 	m.calls.Add(1)
 	defer m.leave()
 	if m.isClosing() {
-		return nil, m.wrap(op, l.name, ErrClosed)
+		return nil, m.wrap(op, l.name, l.id, ErrClosed)
 	}
 	l.settings = m.settings
 	err := m.caps.ValidateName(l.name)
@@ -39,7 +39,7 @@ func (m *manager) obtain(ctx context.Context, spanName string, get func(context.
 		l.settings, err = m.options.settings(of, options, m.caps, about)
 	}
 	if err != nil {
-		return nil, m.wrap(op, l.name, err)
+		return nil, m.wrap(op, l.name, l.id, err)
 	}
 	l.m, l.scope, l.ctx = m, m.telemetry.scope(l.name), ctx
 	spanCtx, span := m.telemetry.tracer.Start(ctx, spanName)
@@ -57,9 +57,9 @@ func (m *manager) obtain(ctx context.Context, spanName string, get func(context.
 	held = err == nil
 	m.telemetry.acquired(l.scope, m.clock.mono()-began, err)
 	if err != nil {
-		err = m.wrap(op, l.name, err)
+		err = m.wrap(op, l.name, l.id, err)
 	}
-	m.telemetry.describe(span, l.name, l.id, l.token, l.settings.ttl, err)
+	m.telemetry.describe(span, l.name, l.id, l.token, l.settings.ttl, l.traced.requests(), err)
 	if err != nil {
 		return nil, err
 	}
@@ -114,6 +114,7 @@ func (m *manager) ask(ctx context.Context, l *lease) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
+	l.traced.asks()
 	ttl := l.settings.firstTTL
 	sent := m.clock.now()
 	reqCtx := bounded(ctx, min(m.options.window(ttl), m.options.Tuning.RequestTimeout))

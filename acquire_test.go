@@ -135,7 +135,7 @@ func TestTryAcquireAsksOnce(t *testing.T) {
 		require.Equal(t, 2, p.Count(leasingtest.Acquire))
 		var wrapped *leasing.Error
 		require.ErrorAs(t, err, &wrapped)
-		require.Equal(t, leasing.Error{Op: "acquire", Provider: "memory", Name: name, Err: wrapped.Err}, *wrapped)
+		require.Equal(t, leasing.Error{Op: "acquire", Provider: "memory", Name: name, Err: wrapped.Err, Fingerprint: wrapped.Fingerprint}, *wrapped)
 	})
 }
 

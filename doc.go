@@ -133,7 +133,8 @@
 // (claims that nobody holds and that are still to be released);
 // leasing.observer.panics. Their attributes are leasing.provider, leasing.scope, and
 // error.type or leasing.lost.reason. Spans: leasing.acquire, leasing.adopt,
-// leasing.renew, leasing.release, leasing.break. The span of a wait has a link to the acquire
+// leasing.renew, leasing.release, leasing.break, leasing.lost. Their attributes leasing.attempts and
+// leasing.lost.reason count requests and say why a lease was lost. The span of a wait has a link to the acquire
 // of each lease in its way, also of another process: see Options.TracerProvider. Losses, breaks and failures are
 // logged as warnings; a repeated failure is logged once at first, and then with a
 // count. Manager.Subscribe delivers events; [HealthHandler] serves a health report.

@@ -1,6 +1,7 @@
 package leasing_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/distributedleasing/leasing"
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/leasingtest"
 	"github.com/distributedleasing/leasing/abstractions/providertest"
 	memlease "github.com/distributedleasing/leasing/providers/memory"
 )
@@ -107,6 +109,46 @@ func TestTrap_T141_NobodyGetsTheKeyOfALease(t *testing.T) {
 		require.NoError(t, mine.Renew(ctx), "it lives")
 		require.ErrorIs(t, second(m2.TryAcquire(ctx, name)), leasing.ErrHeld)
 		require.NoError(t, mine.Release(ctx))
+	})
+}
+
+// An error leads to its claim in records, events and history, and does not hand out the key.
+func TestTrap_T265_AnErrorNamesItsClaim(t *testing.T) {
+	virtual(t, leasing.Options{NoAutoRenew: true}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
+		ctx := t.Context()
+		names := func(err error, op, id string) {
+			t.Helper()
+			var failed *leasing.Error
+			require.ErrorAs(t, err, &failed)
+			require.Equal(t, op, failed.Op)
+			require.Equal(t, leasing.FingerprintOf(id), failed.Fingerprint, "%v", err)
+			require.NotContains(t, fmt.Sprintf("%v %+v %#v", err, *failed, *failed), cmp.Or(id, "no ID"))
+		}
+		latest := func() string { return p.Calls()[len(p.Calls())-1].ID }
+		lease := acquire(t, m, nil)
+		id := lease.ID()
+		names(second(m.TryAcquire(ctx, name)), "acquire", latest())
+		names(second(m.With(leasing.AcquireOptions{WaitLimit: time.Second}).Acquire(ctx, name)), "acquire", latest())
+		names(second(m.Adopt(ctx, leasing.Handover{Name: name, ID: id, Token: lease.Token()}, leasing.AdoptOptions{})), "adopt", id)
+		names(second(m.Break(ctx, name, leasing.BreakOptions{IfToken: lease.Token() + 1})), "break", "")
+
+		for _, failure := range []error{
+			errNetwork, context.DeadlineExceeded, // without a word of the claim
+			&leasing.Error{Op: "renew", Name: name, Err: errNetwork}, // of a provider that knows no fingerprints
+		} {
+			remove := p.Use(leasingtest.Fail(leasingtest.Renew, leasingtest.Always, failure))
+			names(lease.Renew(ctx), "renew", id)
+			names(lease.SetMetadata(ctx, map[string]string{"k": "v"}), "renew", id)
+			remove()
+		}
+		require.NoError(t, lease.SetMetadata(ctx, nil))
+		remove := p.Use(leasingtest.Fail(leasingtest.Acquire, leasingtest.Always, errNetwork))
+		names(second(m.TryAcquire(ctx, "another")), "acquire", ids(p.Calls(), leasingtest.Acquire)[len(ids(p.Calls(), leasingtest.Acquire))-1])
+		remove()
+		leasingtest.Lose(t, p, lease, leasing.LostTaken)
+		names(lease.Renew(ctx), "renew", id)
+		names(lease.Release(ctx), "release", id)
+		names(second(lease.HandOver(ctx)), "hand over", id)
 	})
 }
 

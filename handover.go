@@ -26,7 +26,7 @@ func (l *lease) HandOver(ctx context.Context) (Handover, error) {
 		ready := !l.renewing && (l.usedUp() || renewed)
 		if ready && l.overdue.count.Load()+l.inBatches.Load() > 0 {
 			l.mu.Unlock()
-			return Handover{}, l.m.wrap("hand over", l.name, errOverdue)
+			return Handover{}, l.m.wrap("hand over", l.name, l.id, errOverdue)
 		}
 		if ready {
 			l.endWork(ErrHandedOver)
@@ -49,7 +49,7 @@ func (l *lease) HandOver(ctx context.Context) (Handover, error) {
 // claim is not its own.
 func (m *manager) Adopt(ctx context.Context, h Handover, o AdoptOptions) (abstractions.Lease, error) {
 	if err := m.beginAdoption(h); err != nil {
-		return nil, m.wrap("adopt", h.Name, err)
+		return nil, m.wrap("adopt", h.Name, h.ID, err)
 	}
 	options := AcquireOptions{
 		TTL: o.TTL, RenewFraction: o.RenewFraction, RenewCadence: o.RenewCadence, NoAutoRenew: o.NoAutoRenew,

@@ -198,7 +198,7 @@ func (l *lease) slack() time.Duration {
 // loss is what is still to do about a lease that has just been lost.
 type loss struct {
 	lease  *lease
-	reason LostReason
+	err    *LostError
 	orphan *cleanup // of a renewal that nobody has heard of, which may hold the name for another TTL; or nil
 }
 
@@ -217,7 +217,7 @@ func (l *lease) expire(now instant) *loss {
 
 // lose ends the lease without a release. Caller holds mu, and reports the loss.
 func (l *lease) lose(now instant, lost *LostError) *loss {
-	ended := &loss{lease: l, reason: lost.Reason}
+	ended := &loss{lease: l, err: lost}
 	if l.unknown && lost.Reason == LostExpired {
 		ended.orphan = l.orphan(l.lastSent)
 	}
@@ -238,10 +238,11 @@ func (x *loss) report() {
 		defer l.mu.Unlock()
 		l.settleRenewal()
 	}()
-	m.outage.lost(m.clock, x.reason)
+	m.outage.lost(m.clock, x.err.Reason)
 	m.cleanUp(x.orphan, nil)
 	m.retire(l)
-	add(m.telemetry.lostCount, 1, l.scope.and(reasonKey, string(x.reason)))
+	add(m.telemetry.lostCount, 1, l.scope.and(reasonKey, string(x.err.Reason)))
+	m.telemetry.lost(l, x.err)
 }
 
 // orphan is the clean-up after a renewal, sent at the given instant, that the
@@ -291,7 +292,7 @@ func (l *lease) usedUp() bool {
 func (l *lease) endedError(op string) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.m.wrap(op, l.name, l.ended())
+	return l.m.wrap(op, l.name, l.id, l.ended())
 }
 
 // ended returns how the lease has ended. Caller holds mu.

@@ -114,7 +114,7 @@ func (m *manager) Waiters(ctx context.Context, name string) ([]Waiting, error) {
 	req := abstractions.WaitersRequest{Name: name}
 	lister, ok := abstractions.As[abstractions.WaiterLister](m.provider)
 	if !ok {
-		return nil, m.wrap("waiters", name, ErrUnsupported)
+		return nil, m.wrap("waiters", name, "", ErrUnsupported)
 	}
 	return call(ctx, m, "waiters", name, req.Validate(m.caps), lister, abstractions.WaiterLister.Waiters, req)
 }
@@ -137,7 +137,7 @@ func (m *manager) Break(ctx context.Context, name string, options BreakOptions) 
 	ctx, span := m.telemetry.tracer.Start(orBackground(ctx), "leasing.break")
 	defer span.End()
 	result, err := call(ctx, m, "break", name, invalid, m.provider, Provider.Break, req)
-	m.telemetry.describe(span, name, "", result.Token, 0, err)
+	m.telemetry.describe(span, name, "", result.Token, 0, 0, err)
 	m.telemetry.broke(span, req, err == nil && result.WasHeld)
 	if err == nil && result.WasHeld {
 		m.broke(req, result.Token)
@@ -166,7 +166,7 @@ func (m *manager) List(ctx context.Context, options ListOptions) iter.Seq2[Recor
 	return func(yield func(Record, error) bool) {
 		lister, ok := abstractions.As[abstractions.Lister](m.provider)
 		if !ok {
-			yield(Record{}, m.wrap("list", "", ErrUnsupported))
+			yield(Record{}, m.wrap("list", "", "", ErrUnsupported))
 			return
 		}
 		req := abstractions.ListRequest{Prefix: options.Prefix, HeldOnly: options.HeldOnly}
@@ -194,7 +194,7 @@ func (m *manager) History(ctx context.Context, name string, options HistoryOptio
 	return func(yield func(HistoryEntry, error) bool) {
 		reader, ok := abstractions.As[abstractions.HistoryReader](m.provider)
 		if !ok {
-			yield(HistoryEntry{}, m.wrap("history", name, ErrUnsupported))
+			yield(HistoryEntry{}, m.wrap("history", name, "", ErrUnsupported))
 			return
 		}
 		req := abstractions.HistoryRequest{Name: name, NewestFirst: options.NewestFirst}
@@ -226,27 +226,32 @@ func (m *manager) Subscribe(observer Observer) (unsubscribe func()) {
 func call[P, Req, Reply any](ctx context.Context, m *manager, op, name string, invalid error, p P, send func(P, context.Context, Req) (Reply, error), req Req) (Reply, error) {
 	var none Reply
 	if m.isClosing() {
-		return none, m.wrap(op, name, ErrClosed)
+		return none, m.wrap(op, name, "", ErrClosed)
 	}
 	if invalid != nil {
-		return none, m.wrap(op, name, invalid)
+		return none, m.wrap(op, name, "", invalid)
 	}
 	b := bounded(orBackground(ctx), m.options.Tuning.RequestTimeout)
 	defer b.cancel()
 	reply, err := request(b, m, &m.overdue, p, send, req, nil)
-	return reply, m.wrap(op, name, err)
+	return reply, m.wrap(op, name, "", err)
 }
 
-// wrap says where an error comes from, once.
-func (m *manager) wrap(op, name string, err error) error {
+// wrap says where an error comes from, once, and for the claim of which ID; "" for no claim.
+func (m *manager) wrap(op, name, id string, err error) error {
 	if err == nil {
 		return nil
 	}
 	var wrapped *Error
-	if errors.As(err, &wrapped) {
-		return err
+	if !errors.As(err, &wrapped) {
+		return &Error{Op: op, Provider: m.caps.Provider, Name: name, Err: err, Fingerprint: FingerprintOf(id)}
 	}
-	return &Error{Op: op, Provider: m.caps.Provider, Name: name, Err: err}
+	if id != "" && wrapped.Fingerprint.IsZero() && error(wrapped) == err { //nolint:errorlint // the outermost only: a provider's own
+		named := *wrapped
+		named.Fingerprint = FingerprintOf(id)
+		return &named
+	}
+	return err
 }
 
 func (m *manager) isClosing() bool { return m.accepting.Err() != nil }

@@ -32,7 +32,7 @@ type metadataChange struct {
 // SetMetadata is a renewal that carries metadata. It shares everything with Renew.
 func (l *lease) SetMetadata(ctx context.Context, metadata map[string]string) error {
 	if err := abstractions.ValidateMetadata(metadata); err != nil {
-		return l.m.wrap("renew", l.name, err)
+		return l.m.wrap("renew", l.name, l.id, err)
 	}
 	version := l.wantMetadata(metadata)
 	for attempt := 1; ; attempt++ {
@@ -44,7 +44,7 @@ func (l *lease) SetMetadata(ctx context.Context, metadata map[string]string) err
 		case change.granted >= version:
 			return nil
 		case change.refused >= version:
-			return l.m.wrap("renew", l.name, change.refusal)
+			return l.m.wrap("renew", l.name, l.id, change.refusal)
 		case err != nil && (change.sent >= version || attempt > 1):
 			return err
 		}

@@ -42,7 +42,7 @@ func (l *lease) Release(ctx context.Context) error {
 		return l.awaitRelease(ctx, done)
 	case ended:
 		l.releaseAfterClose(ctx, outcome)
-		return l.m.wrap("release", l.name, outcome)
+		return l.m.wrap("release", l.name, l.id, outcome)
 	}
 	return l.releaseNow(ctx, now)
 }
@@ -70,15 +70,15 @@ func (l *lease) releaseNow(ctx context.Context, now instant) (err error) {
 	l.m.queues.ending(l)
 	ctx, span := l.m.telemetry.startLinked(ctx, "leasing.release", l)
 	defer span.End()
-	err = l.releaseWithin(ctx, bound)
-	l.m.telemetry.describe(span, l.name, l.id, l.token, 0, err)
+	attempts, err := l.releaseWithin(ctx, bound)
+	l.m.telemetry.describe(span, l.name, l.id, l.token, 0, attempts, err)
 	return err
 }
 
 // released reports the end of a release.
 func (l *lease) released(began time.Duration, err error) error {
 	now := l.m.clock.mono()
-	err = l.m.wrap("release", l.name, err)
+	err = l.m.wrap("release", l.name, l.id, err)
 	l.mu.Lock()
 	l.finish(err)
 	e := l.event(EventReleased, now)
@@ -98,18 +98,18 @@ func (l *lease) awaitRelease(ctx context.Context, done <-chan struct{}) error {
 	select {
 	case <-done:
 	case <-ctx.Done():
-		return l.m.wrap("release", l.name, fmt.Errorf("%w: another release of it is under way", context.Cause(ctx)))
+		return l.m.wrap("release", l.name, l.id, fmt.Errorf("%w: another release of it is under way", context.Cause(ctx)))
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.outcome
 }
 
-// releaseWithin gives the lease up at the backend, trying again until it answers or
+// releaseWithin gives the lease up at the backend, in so many attempts, trying again until it answers or
 // the bound has passed, after which the backend will have freed the name by
 // itself. The requests do not end with ctx: see Lease.Release. Renewals that hang are
 // not counted: a release may find a way round.
-func (l *lease) releaseWithin(ctx context.Context, bound time.Duration) error {
+func (l *lease) releaseWithin(ctx context.Context, bound time.Duration) (attempts int, err error) {
 	m, began := l.m, l.m.clock.mono()
 	if ctx.Done() != nil {
 		outlives, cancel := context.WithCancel(context.WithoutCancel(ctx))
@@ -121,7 +121,7 @@ func (l *lease) releaseWithin(ctx context.Context, bound time.Duration) error {
 	for n, left := 1, bound; ; n++ {
 		err := l.giveUpOrKeep(ctx, min(m.options.Tuning.RequestTimeout, left))
 		if err == nil || refused(err) {
-			return err
+			return n, err
 		}
 		left = bound - (m.clock.mono() - began)
 		pause := min(retryPause(n, bound, bound, m.random()), left)
@@ -132,7 +132,7 @@ func (l *lease) releaseWithin(ctx context.Context, bound time.Duration) error {
 			left = 0
 		}
 		if left <= 0 {
-			return unavailable(err)
+			return n, unavailable(err)
 		}
 	}
 }

@@ -66,13 +66,24 @@ func (l *lease) renewAlone(ctx context.Context, part time.Duration) error {
 	defer b.cancel()
 	ctx, span := l.m.telemetry.startLinked(b, "leasing.renew", l)
 	defer span.End()
+	attempts := 0
+	if span.IsRecording() {
+		attempts = l.renewalAttempts()
+	}
 	grant, err := request(ctx, l.m, &l.overdue, l.m.provider, Provider.Renew, req, l)
 	if err != nil && cutOff(ctx, err) {
 		err = noAnswer(err)
 	}
 	err = l.finishRenewal(sent, l.m.clock.now(), grant, err, nil)
-	l.m.telemetry.describe(span, l.name, l.id, l.token, ttl, err)
+	l.m.telemetry.describe(span, l.name, l.id, l.token, ttl, attempts, err)
 	return err
+}
+
+// renewalAttempts counts the renewals sent since the last one that succeeded, with the one under way.
+func (l *lease) renewalAttempts() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return int(l.failures) + 1
 }
 
 // verdict is what an error of a renewal says. The methods of errors are the
@@ -157,7 +168,7 @@ func (l *lease) finishRenewal(sent, now instant, grant abstractions.Grant, err e
 	if lost != nil {
 		return l.endedError("renew")
 	}
-	return m.wrap("renew", l.name, err)
+	return m.wrap("renew", l.name, l.id, err)
 }
 
 // outlived returns the clean-up after a renewal that may live on in the backend
@@ -311,7 +322,7 @@ func (l *lease) Renew(ctx context.Context) error {
 	case over:
 		return l.endedError("renew")
 	case err != nil:
-		return l.m.wrap("renew", l.name, err)
+		return l.m.wrap("renew", l.name, l.id, err)
 	case mine && left == nil: // nothing can call the caller away
 		l.renewDetached(ctx)
 	case mine:
@@ -320,7 +331,7 @@ func (l *lease) Renew(ctx context.Context) error {
 	select {
 	case <-settled:
 	case <-left:
-		return l.m.wrap("renew", l.name, context.Cause(ctx))
+		return l.m.wrap("renew", l.name, l.id, context.Cause(ctx))
 	}
 	l.mu.Lock()
 	failure, over := l.failure, l.phase >= releasing
@@ -329,7 +340,7 @@ func (l *lease) Renew(ctx context.Context) error {
 	case over:
 		return l.endedError("renew")
 	case failure != nil:
-		return l.m.wrap("renew", l.name, failure)
+		return l.m.wrap("renew", l.name, l.id, failure)
 	}
 	return nil
 }

@@ -391,8 +391,15 @@ func (t *telemetry) startBatch(ctx context.Context, leases []*lease) (context.Co
 	return ctx, span
 }
 
+// lost makes the span of a loss. Most losses have no request of their own: trust runs out, or a batch tells.
+func (t *telemetry) lost(l *lease, err *LostError) {
+	_, span := t.startLinked(background, "leasing.lost", l)
+	defer span.End()
+	t.describe(span, l.name, l.id, l.token, 0, 0, err)
+}
+
 // describe sets a span's attributes and status, if anybody will see them.
-func (t *telemetry) describe(span trace.Span, name, id string, token int64, ttl time.Duration, err error) {
+func (t *telemetry) describe(span trace.Span, name, id string, token int64, ttl time.Duration, attempts int, err error) {
 	if !span.IsRecording() {
 		return
 	}
@@ -405,6 +412,12 @@ func (t *telemetry) describe(span trace.Span, name, id string, token int64, ttl 
 	}
 	if ttl != 0 && ttl != Infinite {
 		span.SetAttributes(attribute.Float64("leasing.ttl", ttl.Seconds()))
+	}
+	if attempts != 0 {
+		span.SetAttributes(attribute.Int("leasing.attempts", attempts))
+	}
+	if lost := (*LostError)(nil); errors.As(err, &lost) {
+		span.SetAttributes(reasonKey.String(string(lost.Reason)))
 	}
 	if err != nil {
 		span.SetAttributes(errorKey.String(errorType(err)))

@@ -395,6 +395,63 @@ func TestSpans(t *testing.T) {
 	})
 }
 
+// A trace says how many requests an operation took, and why each lease was lost: also where no renewal has failed.
+func TestTrap_T267_SpansTellOfAttemptsAndLosses(t *testing.T) {
+	attempts := func(spans []*span) (all []int64) {
+		for _, s := range spans {
+			all = append(all, s.attributes["leasing.attempts"].AsInt64())
+		}
+		return all
+	}
+	for reason, lose := range map[leasing.LostReason]func(t *testing.T, p *leasingtest.Provider, l *leasing.Lease){
+		leasing.LostTaken: func(t *testing.T, p *leasingtest.Provider, l *leasing.Lease) {
+			leasingtest.Lose(t, p, l, leasing.LostTaken)
+		},
+		leasing.LostExpired: func(t *testing.T, p *leasingtest.Provider, l *leasing.Lease) {
+			p.Use(leasingtest.Hang(leasingtest.Renew, leasingtest.Always))
+			time.Sleep(time.Minute)
+		},
+	} {
+		t.Run(string(reason), func(t *testing.T) {
+			measured(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider, r *recorder) {
+				ctx, caller := tracer{r: r}.Start(t.Context(), "caller")
+				p.Use(leasingtest.Fail(leasingtest.Acquire, 2, errNetwork))
+				l, err := m.Acquire(ctx, name)
+				require.NoError(t, err)
+				require.Equal(t, []int64{3}, attempts(r.named("leasing.acquire")))
+				p.Use(leasingtest.Fail(leasingtest.Renew, 1, errNetwork))
+				require.Error(t, l.Renew(ctx))
+				require.NoError(t, l.Renew(ctx))
+				require.NoError(t, l.Renew(ctx))
+				require.Equal(t, []int64{1, 2, 1}, attempts(r.named("leasing.renew")))
+				require.Empty(t, r.named("leasing.lost"))
+
+				lose(t, p, l)
+				synctest.Wait()
+				lost := r.named("leasing.lost")
+				require.Len(t, lost, 1)
+				require.Equal(t, string(reason), lost[0].attributes["leasing.lost.reason"].AsString())
+				require.Equal(t, leasing.FingerprintOf(l.ID()).String(), lost[0].attributes["leasing.fingerprint"].AsString())
+				require.Equal(t, "lost", lost[0].attributes["error.type"].AsString())
+				require.Equal(t, caller.SpanContext(), lost[0].links[0].SpanContext)
+				for _, s := range append(r.named("leasing.renew"), r.named("leasing.acquire")...) {
+					if s.attributes["error.type"].AsString() == "lost" {
+						require.Equal(t, string(reason), s.attributes["leasing.lost.reason"].AsString())
+					} else {
+						require.NotContains(t, s.attributes, attribute.Key("leasing.lost.reason"))
+					}
+				}
+				p.Clear()
+				p.Use(leasingtest.Fail(leasingtest.Release, 2, errNetwork))
+				again, err := m.Acquire(ctx, "another")
+				require.NoError(t, err)
+				require.NoError(t, again.Release(ctx))
+				require.Equal(t, []int64{3}, attempts(r.named("leasing.release")))
+			})
+		})
+	}
+}
+
 func TestSpanOfABatch(t *testing.T) {
 	measured(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider, r *recorder) {
 		ctx, caller := tracer{r: r}.Start(t.Context(), "caller")

@@ -19,6 +19,22 @@ type traced struct {
 	caller trace.SpanContext // the span in the context of the acquire; may be invalid
 	stored string            // the value of traceKey; "" if the acquire is not sampled
 	linked trace.SpanContext // the latest holder to which the acquire's span has a link
+	asked  int               // requests of the acquire
+}
+
+// asks counts a request of the acquire. The claim is still that of one goroutine.
+func (t *traced) asks() {
+	if t != nil {
+		t.asked++
+	}
+}
+
+// requests returns how many the acquire has sent.
+func (t *traced) requests() int {
+	if t == nil {
+		return 0
+	}
+	return t.asked
 }
 
 // tracedBy returns the tracing of a lease that is acquired with the context ctx, in the span of spanCtx. It is nil without a trace.

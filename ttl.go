@@ -61,7 +61,7 @@ func (t *terms) doubted() { t.doubtful = min(t.doubtful, t.asked) }
 func (l *lease) SetTTL(ctx context.Context, ttl time.Duration) error {
 	version, err := l.wantTTL(ttl)
 	if err != nil {
-		return l.m.wrap("renew", l.name, err)
+		return l.m.wrap("renew", l.name, l.id, err)
 	}
 	for attempt := 1; ; attempt++ {
 		err := l.Renew(ctx)

@@ -51,6 +51,9 @@ type Error struct {
 	Provider string // Capabilities.Provider
 	Name     string // of the lease; "" where there is none
 	Err      error
+	// Fingerprint is that of the operation's claim, as records, events and history show the claim. It is zero where the
+	// operation has no claim, as for a break, or ended before its claim was made. The text of Error leaves it out.
+	Fingerprint Fingerprint
 }
 
 func (e *Error) Error() string {

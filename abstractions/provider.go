@@ -194,6 +194,24 @@ func (r Record) Remaining() (time.Duration, bool) {
 	return max(0, r.ExpiresAt.Sub(r.Now)), true
 }
 
+// LastRenewed returns when the backend granted the lease last, by the acquire or a renewal, and whether that is known.
+// The time is ExpiresAt less TTL, so no backend stores or writes anything more. It is by the backend's clock, and up to
+// Capabilities.Lateness later than the grant. It is not known of a free name, of an infinite lease, of an unconfirmed
+// holder, and where Capabilities.RemainingKnown is false: Blob Storage, etcd and Consul do not tell when a lease ends.
+func (r Record) LastRenewed() (time.Time, bool) {
+	if !r.Held || r.Unconfirmed || r.ExpiresAt.IsZero() || r.TTL <= 0 || r.TTL == Infinite {
+		return time.Time{}, false
+	}
+	at := r.ExpiresAt.Add(-r.TTL)
+	if at.Before(r.AcquiredAt) {
+		at = r.AcquiredAt
+	}
+	if !r.Now.IsZero() && at.After(r.Now) {
+		at = r.Now
+	}
+	return at, true
+}
+
 // Lateness bounds how long a working backend may take to free an expired lease: a fixed
 // part (a clock's resolution, a sweep's interval) plus a share of the lease's TTL.
 type Lateness struct {

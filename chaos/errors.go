@@ -39,7 +39,7 @@ func (p *Provider) wrap(o operation, err error) error {
 	if op == OpRenewBatch {
 		op = OpRenew
 	}
-	return &abstractions.Error{Op: string(op), Provider: p.caps.Provider, Name: o.name, Err: err}
+	return &abstractions.Error{Op: string(op), Provider: p.caps.Provider, Name: o.name, Err: err, Fingerprint: abstractions.FingerprintOf(o.id)}
 }
 
 // failure is the error that a fault fails with once it has kept its caller waiting.

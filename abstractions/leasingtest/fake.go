@@ -225,7 +225,7 @@ func (f *Fake) Acquire(ctx context.Context, name string, options leasing.Acquire
 func (f *Fake) Adopt(ctx context.Context, handover leasing.Handover, options leasing.AdoptOptions) (abstractions.Lease, error) {
 	l, err := f.try(ctx, handover.Name, leasing.AcquireOptions{TTL: options.TTL, Metadata: options.Metadata, Observer: options.Observer})
 	if err != nil {
-		return nil, &leasing.Error{Op: "adopt", Provider: "fake", Name: handover.Name, Err: err}
+		return nil, &leasing.Error{Op: "adopt", Provider: "fake", Name: handover.Name, Err: err, Fingerprint: leasing.FingerprintOf(handover.ID)}
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -432,7 +432,7 @@ func (l *FakeLease) renew(change func()) error {
 		}
 	}
 	if err != nil {
-		return &leasing.Error{Op: "renew", Provider: "fake", Name: l.name, Err: err}
+		return &leasing.Error{Op: "renew", Provider: "fake", Name: l.name, Err: err, Fingerprint: leasing.FingerprintOf(l.id)}
 	}
 	l.renewals++
 	change()
@@ -468,7 +468,7 @@ func (l *FakeLease) end(op string, cause error) error {
 		return nil
 	}
 	if err := l.Err(); errors.Is(err, leasing.ErrLost) {
-		return &leasing.Error{Op: op, Provider: "fake", Name: l.name, Err: err}
+		return &leasing.Error{Op: op, Provider: "fake", Name: l.name, Err: err, Fingerprint: leasing.FingerprintOf(l.id)}
 	}
 	return nil
 }

@@ -32,7 +32,7 @@ func (p *Provider) RenewBatch(ctx context.Context, reqs []abstractions.RenewRequ
 			if r.Err == nil && r.Grant.ID != valid[i].ID {
 				r.Err = cmp.Or(err, errNoAnswer)
 			}
-			r.Err = p.wrap("renew", valid[i].Name, p.explain(ctx, own, r.Err))
+			r.Err = p.wrap("renew", valid[i].Name, valid[i].ID, p.explain(ctx, own, r.Err))
 		}
 		return renewed, nil
 	})
@@ -42,7 +42,7 @@ func (p *Provider) RenewBatch(ctx context.Context, reqs []abstractions.RenewRequ
 	results := make([]abstractions.RenewResult, len(reqs))
 	for i, r := range reqs {
 		if err := r.Validate(p.caps); err != nil {
-			results[i].Err = p.wrap("renew", r.Name, err)
+			results[i].Err = p.wrap("renew", r.Name, r.ID, err)
 		} else {
 			results[i], renewed = renewed[0], renewed[1:]
 		}

@@ -14,7 +14,7 @@ import (
 // or a migration, under the same rules. Errors show op, and name, which is the name
 // of a lease or "".
 func Call(ctx context.Context, p *Provider, op, name string, do func(context.Context) error) error {
-	_, err := run(ctx, p, op, name, nil, do, func(_ Driver, ctx context.Context, do func(context.Context) error) (none struct{}, err error) {
+	_, err := run(ctx, p, op, name, "", nil, do, func(_ Driver, ctx context.Context, do func(context.Context) error) (none struct{}, err error) {
 		return none, do(ctx)
 	})
 	return err
@@ -87,12 +87,12 @@ func (p *Provider) explain(ctx, own context.Context, err error) error {
 	return say(ended, err)
 }
 
-// wrap says which call has failed.
-func (p *Provider) wrap(op, name string, err error) error {
+// wrap says which call has failed, and for the claim of which ID; "" for no claim.
+func (p *Provider) wrap(op, name, id string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return &abstractions.Error{Op: op, Provider: p.caps.Provider, Name: name, Err: err}
+	return &abstractions.Error{Op: op, Provider: p.caps.Provider, Name: name, Err: err, Fingerprint: abstractions.FingerprintOf(id)}
 }
 
 // Close refuses new calls, waits for those in flight, and closes the driver. It
@@ -125,6 +125,6 @@ func (p *Provider) Close() error {
 		return err
 	case <-timer.C:
 		err := fmt.Errorf("%w: not closed within %v: %d calls have not ended", abstractions.ErrUnavailable, limit, p.calls.Load())
-		return p.wrap("close", "", err)
+		return p.wrap("close", "", "", err)
 	}
 }

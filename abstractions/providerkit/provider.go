@@ -113,17 +113,17 @@ func (p *Provider) Acquire(ctx context.Context, req abstractions.AcquireRequest)
 	if p.config.Detach {
 		req.Metadata = maps.Clone(req.Metadata) // the call may outlive its caller
 	}
-	return run(ctx, p, "acquire", req.Name, req.Validate(p.caps), req, Driver.Acquire)
+	return run(ctx, p, "acquire", req.Name, req.ID, req.Validate(p.caps), req, Driver.Acquire)
 }
 
 // Renew extends a claim: see abstractions.Provider.
 func (p *Provider) Renew(ctx context.Context, req abstractions.RenewRequest) (abstractions.Grant, error) {
-	return run(ctx, p, "renew", req.Name, req.Validate(p.caps), req, Driver.Renew)
+	return run(ctx, p, "renew", req.Name, req.ID, req.Validate(p.caps), req, Driver.Renew)
 }
 
 // Release gives a claim up: see abstractions.Provider.
 func (p *Provider) Release(ctx context.Context, req abstractions.ReleaseRequest) error {
-	_, err := run(ctx, p, "release", req.Name, req.Validate(p.caps), req,
+	_, err := run(ctx, p, "release", req.Name, req.ID, req.Validate(p.caps), req,
 		func(d Driver, ctx context.Context, req abstractions.ReleaseRequest) (none struct{}, err error) {
 			return none, d.Release(ctx, req)
 		})
@@ -132,12 +132,12 @@ func (p *Provider) Release(ctx context.Context, req abstractions.ReleaseRequest)
 
 // Break ends somebody's claim: see abstractions.Provider.
 func (p *Provider) Break(ctx context.Context, req abstractions.BreakRequest) (abstractions.BreakResult, error) {
-	return run(ctx, p, "break", req.Name, req.Validate(p.caps), req, Driver.Break)
+	return run(ctx, p, "break", req.Name, "", req.Validate(p.caps), req, Driver.Break)
 }
 
 // Inspect shows a record: see abstractions.Provider.
 func (p *Provider) Inspect(ctx context.Context, req abstractions.InspectRequest) (abstractions.Record, error) {
-	return run(ctx, p, "inspect", req.Name, req.Validate(p.caps), req, Driver.Inspect)
+	return run(ctx, p, "inspect", req.Name, "", req.Validate(p.caps), req, Driver.Inspect)
 }
 
 // List lists records: see abstractions.Lister.
@@ -170,7 +170,7 @@ func (p *Provider) Wait(ctx context.Context, req abstractions.WaitRequest) (wake
 		}
 		err = p.explain(ctx, ctx, err)
 	}
-	return wakeups, p.wrap("wait", req.Name, err)
+	return wakeups, p.wrap("wait", req.Name, req.ID, err)
 }
 
 // Waiters tells who waits for a name: see abstractions.WaiterLister.
@@ -191,14 +191,14 @@ func able[D, R, T any](ctx context.Context, p *Provider, op, name string, invali
 	if !has {
 		invalid = abstractions.ErrUnsupported
 	}
-	return run(ctx, p, op, name, invalid, req, func(_ Driver, ctx context.Context, req R) (T, error) { return do(d, ctx, req) })
+	return run(ctx, p, op, name, "", invalid, req, func(_ Driver, ctx context.Context, req R) (T, error) { return do(d, ctx, req) })
 }
 
-// run makes a call of the driver, unless the request is invalid.
-func run[R, T any](ctx context.Context, p *Provider, op, name string, invalid error, req R, do func(Driver, context.Context, R) (T, error)) (T, error) {
+// run makes a call of the driver, unless the request is invalid. id is that of the claim; "" for no claim.
+func run[R, T any](ctx context.Context, p *Provider, op, name, id string, invalid error, req R, do func(Driver, context.Context, R) (T, error)) (T, error) {
 	var none T
 	if err := p.begin(ctx, invalid); err != nil {
-		return none, p.wrap(op, name, err)
+		return none, p.wrap(op, name, id, err)
 	}
 	own := ctx
 	if p.config.Timeout > 0 {
@@ -221,7 +221,7 @@ func run[R, T any](ctx context.Context, p *Provider, op, name string, invalid er
 		value, err = do(p.driver, own, req)
 	}
 	if err != nil {
-		return none, p.wrap(op, name, p.explain(ctx, own, err))
+		return none, p.wrap(op, name, id, p.explain(ctx, own, err))
 	}
 	return value, nil
 }

@@ -48,6 +48,37 @@ func TestEveryCallSaysWhatItWas(t *testing.T) {
 	})
 }
 
+func TestTrap_T265_TheErrorOfACallNamesItsClaim(t *testing.T) {
+	both(t, func(t *testing.T, detach bool) {
+		d := &ableFake{fake: &fake{do: func(context.Context) error { return errClient }}}
+		p := open(t, d, detach)
+		for what, call := range verbs(p) {
+			id := "x"
+			switch what {
+			case "acquire": // of a new claim: below
+				continue
+			case "break", "inspect", "list", "ping", "history", "waiters", "sweep":
+				id = ""
+			}
+			var failed *abstractions.Error
+			require.ErrorAs(t, call(t.Context()), &failed, what)
+			require.Equal(t, abstractions.FingerprintOf(id), failed.Fingerprint, what)
+		}
+		claim := newClaim()
+		_, err := p.Acquire(t.Context(), claim)
+		var refused *abstractions.Error
+		require.ErrorAs(t, err, &refused)
+		require.Equal(t, abstractions.FingerprintOf(claim.ID), refused.Fingerprint)
+		results, err := p.RenewBatch(t.Context(), []abstractions.RenewRequest{{Name: "", ID: "y", TTL: time.Minute}, {Name: "a", ID: "x", TTL: time.Minute}})
+		require.NoError(t, err)
+		for i, id := range []string{"y", "x"} { // the first is not sent
+			var failed *abstractions.Error
+			require.ErrorAs(t, results[i].Err, &failed)
+			require.Equal(t, abstractions.FingerprintOf(id), failed.Fingerprint)
+		}
+	})
+}
+
 func TestCallsSucceed(t *testing.T) {
 	both(t, func(t *testing.T, detach bool) {
 		d := &ableFake{fake: &fake{do: func(ctx context.Context) error {

@@ -30,6 +30,29 @@ var expiryChecks = []check{
 			e.GreaterOrEqual(after.ExpiresAt.Sub(before.Now), holder.ttl-holder.returned.Sub(holder.sent), "the lease ends so long after the request was sent for it")
 		}
 	}},
+	// As above, all times are of the backend's clock. They are kept to a millisecond where they are kept coarsely.
+	{name: "Expiry_TheLastRenewalIsKnown", run: func(e *env) {
+		holder := e.acquire(e.p, e.request(e.name()))
+		if _, known := e.inspect(holder.req.Name).LastRenewed(); !known {
+			e.False(e.caps.RemainingKnown, "where a lease's end is known, its last renewal is")
+			return
+		}
+		for round := range 3 {
+			e.pause(5 * time.Millisecond)
+			before := e.inspect(holder.req.Name)
+			holder.renew(grantable(e.long/time.Duration(2-round%2), e.caps))
+			after := e.inspect(holder.req.Name)
+			at, known := after.LastRenewed()
+			took := holder.returned.Sub(holder.sent) + time.Millisecond // the clocks of several servers may differ by this
+			e.True(known)
+			e.False(at.Before(before.Now.Add(-took)), "%v is before the renewal, which was sent after %v", at, before.Now)
+			e.False(at.After(after.Now), "%v is after the read, at %v", at, after.Now)
+			e.False(at.Before(after.AcquiredAt), "%v is before the acquire", at)
+		}
+		name := e.name()
+		_, known := e.inspect(name).LastRenewed()
+		e.False(known, "a name that is free")
+	}},
 	{name: "Expiry_OneOfManyTakesOver", waits: true, run: func(e *env) {
 		holder := e.expired()
 		winner := e.race(holder.req.Name)

@@ -25,6 +25,13 @@ var recordFlaws = []flaw{
 		failing: []string{"Expiry_TheBackendCountsAllOfTheTTL"},
 	},
 	{
+		name: "a record shows another TTL than the renewal granted",
+		apply: func(f *fake) {
+			f.onInspect(func(record *abstractions.Record) { record.TTL *= 2 })
+		},
+		failing: []string{"Expiry_TheLastRenewalIsKnown"},
+	},
+	{
 		name: "a renewal forgets the metadata that it brings",
 		apply: func(f *fake) {
 			f.renew = func(ctx context.Context, req abstractions.RenewRequest) (abstractions.Grant, error) {

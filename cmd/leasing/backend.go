@@ -42,6 +42,10 @@ type settings struct {
 	Owner string  `json:"owner"`
 }
 
+// errNowhere is the error of a command without a backend.
+var errNowhere = errors.New(`where are the leases? Name a backend for all machines with --url or LEASING_URL, ` +
+	`or with "url" in the config file, or say --local for this user on this machine alone`)
+
 // where is the URL of the backend, and who says so.
 func (a *app) where() (rawURL, from string, err error) {
 	file, err := a.readConfig()
@@ -67,8 +71,7 @@ func (a *app) where() (rawURL, from string, err error) {
 	case variable != "":
 		rawURL, from = variable, "LEASING_URL"
 	case file.URL == nil:
-		return "", "", errors.New(`where are the leases? Name a backend for all machines with --url or LEASING_URL, ` +
-			`or with "url" in the config file, or say --local for this user on this machine alone`)
+		return "", "", errNowhere
 	case *file.URL == "":
 		return "", "", errors.New(`"url" in the config file is empty: set it, or leave it out`)
 	default:

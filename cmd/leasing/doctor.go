@@ -22,7 +22,7 @@ func (a *app) doctorCommand() *cobra.Command {
 		Use:   "doctor",
 		Short: "Check the backend: reach, rights, clock, latency",
 		Long: `Doctor takes, renews, breaks and gives up a lease of its own, named leasing/doctor/ and something random, and says
-what works, and what is wrong and what to do. It exits with 1 if something is wrong.`,
+what works, what is wrong, and which command to run next. It exits with 1 if something is wrong.`,
 		Example: "  leasing doctor",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -37,9 +37,10 @@ what works, and what is wrong and what to do. It exits with 1 if something is wr
 type doctor struct {
 	app      *app
 	findings []finding
+	failure  error // the first
 }
 
-// finding is one line. Its Verdict is "ok", "note" or "wrong".
+// finding is one line. Its Verdict is "ok", "note", "wrong" or "next".
 type finding struct {
 	Verdict string `json:"verdict"`
 	Check   string `json:"check"`
@@ -54,7 +55,10 @@ func (d *doctor) add(verdict, check, format string, args ...any) {
 	d.findings = append(d.findings, finding{verdict, check, fmt.Sprintf(format, args...)})
 }
 
-const wrong = "wrong"
+const (
+	wrong = "wrong"
+	next  = "next"
+)
 
 // wrong adds an error, and what to do about it.
 func (d *doctor) wrong(check string, err error) {
@@ -63,6 +67,9 @@ func (d *doctor) wrong(check string, err error) {
 		text += " " + own
 	}
 	d.add(wrong, check, "%s", text)
+	if d.failure == nil {
+		d.failure = err
+	}
 }
 
 // advice returns a remedy for an error that has none of its own.
@@ -100,6 +107,7 @@ func (d *doctor) examine(ctx context.Context) {
 		d.add(wrong, "run", "%s. Mount /proc, or leasing run and elect end with 125", oneLine(err))
 	}
 	where, from, err := d.app.where()
+	defer func() { d.next(where, from, d.failure) }()
 	if err != nil {
 		d.wrong("url", err)
 		return

@@ -69,6 +69,9 @@ func (a *app) detail(s shown) error {
 		if !s.AcquiredAt.IsZero() {
 			add("since", s.AcquiredAt.UTC().Format(time.RFC3339))
 		}
+		if !s.RenewedAt.IsZero() {
+			add("renewed", s.RenewedAt.UTC().Format(time.RFC3339))
+		}
 		add("left", s.left())
 		add("broken by", s.BrokenBy)
 		add("reason", s.BreakReason)

@@ -62,6 +62,7 @@ type shown struct {
 	Infinite    bool                `json:"infinite,omitempty"`
 	Remaining   *float64            `json:"remaining_s,omitempty"` // absent where it is not known
 	AcquiredAt  time.Time           `json:"acquired_at,omitzero"`
+	RenewedAt   time.Time           `json:"renewed_at,omitzero"` // by the acquire or a renewal; absent where it is not known
 	ExpiresAt   time.Time           `json:"expires_at,omitzero"`
 	Breaking    bool                `json:"breaking,omitempty"`
 	BrokenBy    string              `json:"broken_by,omitempty"`
@@ -85,6 +86,7 @@ func show(r leasing.Record) shown {
 		return s // what else there is may be of any holder
 	}
 	s.Owner, s.Fingerprint, s.AcquiredAt, s.ExpiresAt, s.Metadata = r.Owner, r.Fingerprint, r.AcquiredAt, r.ExpiresAt, r.Metadata
+	s.RenewedAt, _ = r.LastRenewed()
 	s.Breaking, s.BrokenBy, s.BreakReason, s.Unconfirmed = r.Breaking, r.BrokenBy, r.BreakReason, r.Unconfirmed
 	if s.Infinite = r.TTL == leasing.Infinite; !s.Infinite {
 		s.TTL = r.TTL.Seconds()

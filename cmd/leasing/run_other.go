@@ -26,6 +26,6 @@ func guard()                  {}
 func canSupervise() error { return errors.New("run and elect need a Unix system") }
 
 // under: there are no process groups to end a command with all that it has started.
-func (w *work) under(leasing.Lease) (int, error) {
+func (w *work) under(*leasing.Lease) (int, error) {
 	return exitFailed, canSupervise()
 }

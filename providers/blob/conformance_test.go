@@ -45,8 +45,7 @@ func TestConformanceBlobAccount(t *testing.T) {
 		Container: newContainer(), Create: true, Infinite: true,
 	}
 	if o.ConnectionString == "" && o.AccountURL == "" {
-		t.Log("the environment names no account")
-		return
+		t.Skip("no AZURE_STORAGE_CONNECTION_STRING, and no AZURE_STORAGE_ACCOUNT_URL with what auth.FromEnvironment reads: see samples/azure/blob.sh")
 	}
 	if o.ConnectionString != "" {
 		o.AccountURL = ""

@@ -92,7 +92,7 @@ func (n notFound) Do(req *http.Request) (*http.Response, error) {
 func TestConformanceAccount(t *testing.T) {
 	endpoint := os.Getenv("COSMOS_ENDPOINT")
 	if endpoint == "" {
-		t.Skip("no COSMOS_ENDPOINT; with it COSMOS_KEY, or what auth.FromEnvironment reads, and COSMOS_DATABASE and COSMOS_CONTAINER, are used")
+		t.Skip("no COSMOS_ENDPOINT; with it COSMOS_KEY, or what auth.FromEnvironment reads, and COSMOS_DATABASE and COSMOS_CONTAINER, are used: see samples/azure/cosmos.sh")
 	}
 	o := Options{
 		Endpoint: endpoint, Key: os.Getenv("COSMOS_KEY"),

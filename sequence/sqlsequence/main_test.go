@@ -28,10 +28,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if config := os.Getenv(writerVariable); config != "" {
-		fmt.Fprintln(os.Stderr, writerMain(config))
-		os.Exit(1)
-	}
+	asWriter()
 	goleak.VerifyTestMain(m)
 }
 

@@ -130,6 +130,14 @@ type process struct {
 
 const writerVariable = "LEASING_TEST_SEQUENCE_WRITER"
 
+// asWriter ends the process as a writer, if it is started as one.
+func asWriter() {
+	if config := os.Getenv(writerVariable); config != "" {
+		fmt.Fprintln(os.Stderr, writerMain(config))
+		os.Exit(1)
+	}
+}
+
 // writerMain is the life of a process: it prints each result that it is told, and is killed in the end.
 func writerMain(text string) error {
 	var p process

@@ -219,40 +219,6 @@ func TestSqliteReservationLastsAsLongAsItShould(t *testing.T) {
 	require.NoError(t, err, "nobody waits any more")
 }
 
-// What a killed process has left is removed when another begins to listen.
-func TestSqlitePipesOfDeadProcessesAreRemoved(t *testing.T) {
-	if runtime.GOOS != "linux" {
-		t.Skip("only Linux has pipes to be woken by")
-	}
-	ctx := bounded(t)
-	path := filepath.Join(t.TempDir(), "leases [1].db")
-	p, other := openTest(t, "sqlite://"+path, nil), openTest(t, "sqlite://"+path, nil)
-	require.NoError(t, p.Ping(ctx))
-	_, err := p.Wait(ctx, abstractions.WaitRequest{Name: "n", ID: "alive"})
-	require.NoError(t, err)
-	live := pipeOf(p, path)
-	dead, young := pipePath(path, "01"), pipePath(path, "02")
-	for _, left := range []string{dead, young} {
-		pipe, err := makePipe(path, "09", nil)
-		require.NoError(t, err)
-		require.NoError(t, os.Rename(pipe.path, left))
-		require.NoError(t, pipe.file.Close())
-	}
-	old := time.Now().Add(-time.Hour)
-	for _, path := range []string{dead, live} {
-		require.NoError(t, os.Chtimes(path, old, old))
-	}
-	waiting, leave := context.WithCancel(ctx)
-	defer leave()
-	_, err = other.Wait(waiting, abstractions.WaitRequest{Name: "n", ID: "another"})
-	require.NoError(t, err)
-	require.NoFileExists(t, dead)
-	require.FileExists(t, young, "its process may be about to listen")
-	require.FileExists(t, live)
-	require.NoError(t, other.Close())
-	require.NoFileExists(t, pipeOf(other, path))
-}
-
 // Where there can be no pipe the waiter looks whose turn it is, and has its place all the same.
 func TestSqliteWaitersWithoutAPipeHaveTheirTurns(t *testing.T) {
 	ctx, open := bounded(t), database.New(t)

@@ -1,0 +1,160 @@
+package scripts_test
+
+import (
+	"io/fs"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"sigs.k8s.io/yaml"
+)
+
+// workflow has the checked parts of a workflow.
+type workflow struct {
+	Permissions map[string]string
+	Jobs        map[string]struct {
+		Permissions map[string]string
+		Uses        string
+		Strategy    struct {
+			Matrix struct{ Include []map[string]string }
+		}
+		Steps []step
+	}
+}
+
+type step struct {
+	Uses string
+	With map[string]any
+}
+
+func workflows(t *testing.T) map[string]workflow {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join("..", "..", ".github", "workflows", "*"))
+	require.NoError(t, err)
+	require.GreaterOrEqual(t, len(files), 5)
+	all := map[string]workflow{}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		var w workflow
+		require.NoError(t, yaml.Unmarshal(text, &w), file)
+		all[filepath.Base(file)] = w
+	}
+	return all
+}
+
+// A tag can be moved to other code, which would run with the workflow's rights.
+func TestEachActionIsPinnedByItsHash(t *testing.T) {
+	used := regexp.MustCompile(`\buses: *(\S+)(.*)`)
+	pinned := regexp.MustCompile(`^([^@]+)@([0-9a-f]{40})$`)
+	version := regexp.MustCompile(`^ # v[0-9]+\.[0-9]+\.[0-9]+$`)
+	known := map[string]string{} // the owner and the repository have one hash and one version
+	for name := range workflows(t) {
+		text, err := os.ReadFile(filepath.Join("..", "..", ".github", "workflows", name))
+		require.NoError(t, err)
+		for _, match := range used.FindAllStringSubmatch(string(text), -1) {
+			if strings.HasPrefix(match[1], "./") {
+				continue
+			}
+			pin := pinned.FindStringSubmatch(match[1])
+			require.NotNil(t, pin, "%s: %s", name, match[0])
+			require.Regexp(t, version, match[2], "%s: %s", name, match[0])
+			action := strings.Join(strings.Split(pin[1], "/")[:2], "/")
+			if known[action] == "" {
+				known[action] = pin[2] + match[2]
+			}
+			require.Equal(t, known[action], pin[2]+match[2], "%s: %s", name, match[0])
+		}
+	}
+	require.Contains(t, known, "actions/checkout")
+}
+
+// A workflow may read, and a job that needs more names the right.
+func TestEachWorkflowHasTheLeastPermissions(t *testing.T) {
+	more := map[string]map[string]string{}
+	for name, w := range workflows(t) {
+		require.Equal(t, map[string]string{"contents": "read"}, w.Permissions, name)
+		for job, j := range w.Jobs {
+			rights := maps.Clone(j.Permissions)
+			if rights["contents"] == "read" {
+				delete(rights, "contents")
+			}
+			if len(rights) > 0 {
+				more[name+" "+job] = rights
+			}
+			for _, s := range j.Steps {
+				if strings.HasPrefix(s.Uses, "actions/checkout@") && j.Permissions["contents"] != "write" {
+					require.Equal(t, false, s.With["persist-credentials"], "%s leaves the token in the working copy", name)
+				}
+			}
+		}
+	}
+	require.Equal(t, map[string]map[string]string{
+		"azure.yml service":   {"id-token": "write"},
+		"codeql.yml analyze":  {"security-events": "write"},
+		"release.yml release": {"contents": "write"},
+	}, more)
+}
+
+// The workflow on Azure runs tests that exist, and the scripts export what these tests read.
+func TestTheAzureWorkflowFindsItsTests(t *testing.T) {
+	jobs := workflows(t)["azure.yml"].Jobs["service"].Strategy.Matrix.Include
+	require.Len(t, jobs, len(azureScripts))
+	for _, job := range jobs {
+		files, err := filepath.Glob(filepath.Join("..", "..", filepath.FromSlash(job["folder"]), "*_test.go"))
+		require.NoError(t, err)
+		var tests strings.Builder
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			require.NoError(t, err)
+			tests.Write(text)
+		}
+		require.Contains(t, tests.String(), "func "+job["test"]+"(t *testing.T)", job["service"])
+		require.Contains(t, azureScripts, job["service"])
+		_, out, _, _ := newAzure(t, job["service"]).run(0, "up")
+		exported := regexp.MustCompile(`\b([A-Z][A-Z_]+)=`).FindAllStringSubmatch(out, -1)
+		require.GreaterOrEqual(t, len(exported), 2)
+		for _, variable := range exported {
+			require.True(t, variable[1] == "LEASING_URL" || strings.Contains(tests.String(), `"`+variable[1]+`"`), "no test of %s reads %s", job["folder"], variable[1])
+		}
+	}
+}
+
+func TestDependabotLooksAtEachModule(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join("..", "..", ".github", "dependabot.yml"))
+	require.NoError(t, err)
+	var config struct {
+		Updates []struct {
+			Ecosystem   string `json:"package-ecosystem"`
+			Directories []string
+		}
+	}
+	require.NoError(t, yaml.Unmarshal(text, &config))
+	var patterns []string
+	for _, update := range config.Updates {
+		if update.Ecosystem == "gomod" {
+			patterns = update.Directories
+		}
+	}
+	root := filepath.Join("..", "..")
+	unused := slices.Clone(patterns)
+	require.NoError(t, filepath.WalkDir(root, func(file string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.Name() != "go.mod" {
+			return err
+		}
+		folder, err := filepath.Rel(root, filepath.Dir(file))
+		require.NoError(t, err)
+		folder = path.Join("/", filepath.ToSlash(folder))
+		found := slices.IndexFunc(patterns, func(pattern string) bool { matches, _ := path.Match(pattern, folder); return matches })
+		require.GreaterOrEqual(t, found, 0, "dependabot.yml leaves %s out", folder)
+		unused = slices.DeleteFunc(unused, func(pattern string) bool { return pattern == patterns[found] })
+		return nil
+	}))
+	require.Empty(t, unused)
+}
