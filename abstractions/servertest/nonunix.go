@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// Postgres is a PostgreSQL server of a test's own. Only a Unix system starts one.
+// Postgres is a PostgreSQL server of a test's own. Only a Unix system starts the server.
 type Postgres struct {
 	Server
 	URL string
@@ -27,14 +27,14 @@ func (p *Postgres) Standby() *Postgres { return NewPostgres(p.T) }
 // Crash is for Unix systems only.
 func (p *Postgres) Crash(context.Context) error { return errors.ErrUnsupported }
 
-// NewPgBouncer skips the test, as NewPostgres does.
+// NewPgBouncer skips the test: see NewPostgres.
 func NewPgBouncer(t testing.TB, _ *Postgres, _ int) *Server {
 	t.Helper()
 	t.Skip("PgBouncer is started on Unix systems only")
 	return nil
 }
 
-// NewMariaDB skips the test, as NewPostgres does.
+// NewMariaDB skips the test: see NewPostgres.
 func NewMariaDB(t testing.TB, _ ...string) *Server {
 	t.Helper()
 	t.Skip("MariaDB is started on Unix systems only")

@@ -52,9 +52,11 @@ func conforms(t *testing.T, url string, options redisauth.Options) {
 	_, err = open(t, account).Inspect(t.Context(), abstractions.InspectRequest{Name: "n"})
 	require.NoError(t, err, "the credentials have a token, and the connections that they keep")
 	providertest.Run(t, providertest.Harness{
-		New:         func(t testing.TB) abstractions.Provider { return open(t, account) },
-		Peer:        func(t testing.TB, _ abstractions.Provider) abstractions.Provider { return open(t, account) },
-		Unreachable: func(t testing.TB) abstractions.Provider { return open(t, redislease.Options{URL: "redis://" + silent(t)}) },
+		New:  func(t testing.TB) abstractions.Provider { return open(t, account) },
+		Peer: func(t testing.TB, _ abstractions.Provider) abstractions.Provider { return open(t, account) },
+		Unreachable: func(t testing.TB) abstractions.Provider {
+			return open(t, redislease.Options{URL: "redis://" + silent(t)})
+		},
 	})
 }
 

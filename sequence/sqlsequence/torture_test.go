@@ -130,7 +130,7 @@ type process struct {
 
 const writerVariable = "LEASING_TEST_SEQUENCE_WRITER"
 
-// asWriter ends the process as a writer, if it is started as one.
+// asWriter is the life of a process that is started as a writer.
 func asWriter() {
 	if config := os.Getenv(writerVariable); config != "" {
 		fmt.Fprintln(os.Stderr, writerMain(config))
