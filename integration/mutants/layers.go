@@ -100,7 +100,6 @@ var areas = []area{
 	{"sequence/sqlsequence/", "sequences", [3]tests{own("sequence/sqlsequence"), {folder: "sequence/sqlsequence", run: "^TestConformance_(sqlite|postgres(_pool)?)$"}}},
 	{"sequence/", "", [3]tests{own("sequence"), sequences}},
 	{"cmd/leasing/", "command", [3]tests{own("cmd/leasing")}},
-	{"samples/azure/", "", [3]tests{{folder: "integration/scripts", run: "Azure"}}},
 	{"handover.go", "", [3]tests{own("."), overMemory}}, // torture hands no lease over
 }
 
