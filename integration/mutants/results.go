@@ -114,20 +114,20 @@ func page(list []*mutant, all kept) string {
 	var text strings.Builder
 	text.WriteString(`# Mutants
 
-Deliberate defects, each a named change to the code, and the layer of the tests that notices it. The list is
-` + "[`integration/mutants/mutants.txt`](../integration/mutants/mutants.txt)" + `; what each layer said of each of them, and by which test,
-is in ` + "`results.tsv`" + ` beside it. ` + "`make mutants`" + ` runs them all and writes both. ` + "`make test`" + ` checks that
+Deliberate defects, each a named change to the code, and the layer of the tests that notices the change. The list is
+` + "[`integration/mutants/mutants.txt`](../integration/mutants/mutants.txt)" + `; the answer of each layer about each mutant, with the test,
+is in ` + "`results.tsv`" + ` in the same folder. ` + "`make mutants`" + ` runs them all and writes both. ` + "`make test`" + ` checks that
 each change still applies.
 
-- **own tests**: those of the package that is changed.
-- **conformance**: ` + "`abstractions/providertest`" + `, which anybody's provider can run, on the provider concerned. For the core it
+- **own tests**: the tests of the package that is changed.
+- **conformance**: ` + "`abstractions/providertest`" + `, which any provider can run, on the provider concerned. For the core it
   runs over memory in virtual time. So it does for the kit's rules, which are also tried on files, SQLite and Redis, whose scripts restate them; the kit's
   records and expiry run over stores in memory, one of whole seconds, one without a clock, and one with leases, and over Cosmos' fake. For the stores of sequences it is ` + "`sequence/sequencetest`" + `.
 - **torture**: ` + "`chaos/torture`" + ` over memory in virtual time, two minutes of each ready-made plan. It is asked about the core, the
   kit's rules and memory only.
 
-A layer counts the mutants that it has tests for and that it was run on: ` + "`MUTANTS=-resume`" + ` runs it on the others. Its tests pass on the code as
-it is, which is tried first. A real server, or a time limit, can fail a test on a busy machine: what notices a mutant beside one has to do so twice.
+A layer counts the mutants that it has tests for and that it was run on: ` + "`MUTANTS=-resume`" + ` runs it on the others. Its tests pass on the unchanged
+code, as each run checks at its beginning. A real server, or a time limit, can fail a test on a busy machine: a layer with a server has to notice a mutant twice.
 
 `)
 	if len(all.results) == 0 {
