@@ -9,7 +9,7 @@ import (
 // As, never with a type assertion: a wrapper answers for itself.
 
 // BatchRenewer renews many claims in one request. Without it package leasing
-// renews them one by one.
+// sends a request for each claim.
 type BatchRenewer interface {
 	// RenewBatch returns one result for each request, in order. An item of
 	// unknown outcome carries an error that says so; the failure of one item
@@ -19,19 +19,19 @@ type BatchRenewer interface {
 	RenewBatch(ctx context.Context, reqs []RenewRequest) ([]RenewResult, error)
 }
 
-// RenewResult is one item of a batch: a grant or an error, as Renew returns them.
+// RenewResult is one item of a batch: a grant or an error, as from Renew.
 type RenewResult struct {
 	Grant Grant
 	Err   error
 }
 
 // Waiter pushes a wake-up when a name may have become free. Package leasing
-// polls in any case, but less often with it.
+// polls in any case, but less often with a Waiter.
 type Waiter interface {
 	// Wait registers the claim req.ID as waiting for req.Name. The caller then
 	// asks for the name with that ID. No wake-up is missed: a release that
 	// follows an answer of ErrHeld is announced. The registration lasts until
-	// ctx ends; the provider cleans up after it.
+	// ctx ends, and the provider then removes it from the backend.
 	Wait(ctx context.Context, req WaitRequest) (Wakeups, error)
 }
 
@@ -57,7 +57,7 @@ type WaiterLister interface {
 	// (see Waiter) is listed at the latest from its next refusal on, until it has the
 	// name or its registration ends. In a queue (see Capabilities.Queues) a claim that
 	// misses its turn, because its process hangs or is dead, is no longer listed
-	// unless it asks again.
+	// until its next request.
 	Waiters(ctx context.Context, req WaitersRequest) ([]Waiting, error)
 }
 
@@ -108,7 +108,7 @@ type Pinger interface {
 	Ping(ctx context.Context) error
 }
 
-// HistoryReader reads the history of a name: who acquired it, and how each lease ended.
+// HistoryReader reads the history of a name: its holders, and how each lease ended.
 type HistoryReader interface {
 	History(ctx context.Context, req HistoryRequest) (HistoryResult, error)
 }
@@ -149,7 +149,7 @@ type NamedEntry struct {
 	HistoryEntry
 }
 
-// HistoryKind says what kind of change an entry records.
+// HistoryKind is the kind of change that an entry records.
 type HistoryKind string
 
 // The kinds of history. The next change of the name records an expiry, with
@@ -161,7 +161,7 @@ const (
 	HistoryReleased HistoryKind = "released"
 	HistoryBroken   HistoryKind = "broken"
 	// HistoryLost: the holder stopped trusting its lease, by its own account. Package
-	// history writes it, and no provider does.
+	// history alone writes such an entry.
 	HistoryLost HistoryKind = "lost"
 )
 

@@ -4,7 +4,7 @@
 //
 // A [Provider] makes single attempts. Timers, retries and metrics are
 // implemented once, in package leasing. The comments of Provider and of the
-// request types are the contract, and package providertest checks it. Package
+// request types are the contract, and package providertest checks providers. Package
 // providerkit has what providers share: validation, bounds, errors,
 // configuration, the rules of a record.
 //

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// The sentinels that errors of this package and of every provider match with
-// errors.Is. ErrHeld and ErrLost differ: ErrHeld means that someone else has the
+// The sentinels. The function errors.Is finds one of them in each error of this package and
+// of every provider. ErrHeld and ErrLost differ: ErrHeld means that someone else has the
 // name that you asked for, ErrLost that your own lease has ended.
 var (
 	// ErrHeld: someone else has the name at present. Carried by *HeldError.
@@ -35,8 +35,8 @@ var (
 	// ErrDenied: the backend refused the credentials, or they lack a permission.
 	ErrDenied = errors.New("access denied")
 	// ErrNotSetUp: the backend lacks something that must be created first (a
-	// table, a container), or has it in a version this code doesn't know. The
-	// text says what to do.
+	// table, a container), or has it in a version that is unknown here. The
+	// text has a remedy.
 	ErrNotSetUp = errors.New("backend not set up")
 	// ErrStale: a fencing token is not, or no longer, the name's latest.
 	ErrStale = errors.New("stale fencing token")
@@ -87,10 +87,10 @@ func (e *Error) Unwrap() error { return e.Err }
 
 // HeldError matches ErrHeld and describes the holder.
 type HeldError struct {
-	// Holder is what the backend says about the holder. Its Held is false if
-	// the name is free but reserved for the waiter whose turn it is.
+	// Holder is the backend's record of the holder. Its Held is false if
+	// the name is free but reserved for the waiter at the front.
 	Holder Record
-	// RetryAfter, unless 0, is how long to wait before asking again, as the backend
+	// RetryAfter, unless 0, is the pause before the next request that the backend
 	// suggests.
 	RetryAfter time.Duration
 	// ByThisManager says that the manager that asked holds the name itself, as in a
@@ -126,10 +126,10 @@ const (
 	LostExpired LostReason = "expired"
 	// LostTaken: the backend shows another holder.
 	LostTaken LostReason = "taken"
-	// LostBroken: somebody broke it.
+	// LostBroken: the lease was broken.
 	LostBroken LostReason = "broken"
 	// LostGone: the backend no longer knows the claim: its record was
-	// removed, or somebody else released it by its ID.
+	// removed, or another client released it by its ID.
 	LostGone LostReason = "gone"
 	// LostRenewalLimit: the lease ran out after AcquireOptions.MaxRenewals renewals.
 	LostRenewalLimit LostReason = "renewal_limit"
@@ -141,8 +141,8 @@ const (
 // LostError matches ErrLost. It is the cause of a lost lease's context.
 type LostError struct {
 	Reason LostReason
-	// BrokenBy and BreakReason say who broke the lease and why, if that is how it
-	// was lost and the backend tells.
+	// BrokenBy and BreakReason are the author and the reason of a break, if the
+	// backend keeps both.
 	BrokenBy, BreakReason string
 	// Err, unless nil, is the underlying error: that of the last failed renewal, say.
 	Err error
@@ -196,7 +196,7 @@ func (e *ThrottledError) Unwrap() error { return e.Err }
 type InvalidError struct {
 	Field string // as it is written in Go: "AcquireOptions.TTL"
 	Value any
-	Want  string // the bound, and what to do: "at least 15s, the minimum of blob; or set RaiseToMinTTL"
+	Want  string // the bound, and a remedy: "at least 15s, the minimum of blob; or set RaiseToMinTTL"
 }
 
 func (e *InvalidError) Error() string {
@@ -218,10 +218,10 @@ func (e *InvalidError) Is(target error) bool { return target == ErrInvalid }
 // was not applied and will not be: it matches one of the nine that [Provider] names,
 // or ErrUnsupported. After any other error the outcome is unknown.
 //
-// An error with a method NotApplied() bool in its chain overrides that. For
+// An error with a method NotApplied() bool in its chain overrides this rule. For
 // example, the error of a failed dial matches ErrUnavailable although nothing was
 // applied, and the error of a call that stopped half-way may wrap ErrDenied
-// although something was. See package providerkit.
+// although the backend changed something. See package providerkit.
 func NotApplied(err error) bool {
 	var mark interface{ NotApplied() bool }
 	if errors.As(err, &mark) {

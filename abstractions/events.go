@@ -5,13 +5,13 @@ import "time"
 // Observer is called with events, off the renewal path: in order for each
 // lease, one at a time for each subscription. While an observer is slow, consecutive
 // Renewed events of a lease are merged into the latest, and so are RenewalFailed and
-// AcquireFailed events; Coalesced counts them. Events of other kinds are not merged. An
+// AcquireFailed events; Coalesced has their number. Events of other kinds are not merged. An
 // observer misses events only if it hangs in one for more than ten seconds while ten
-// thousand others wait; a Dropped event then stands in their place and counts them. An
+// thousand others wait; a Dropped event then takes their place, with their number. An
 // observer that panics or hangs is counted in Health and does not affect leases.
 type Observer func(Event)
 
-// EventKind says what happened to a lease.
+// EventKind is the kind of an event.
 type EventKind string
 
 // The kinds of events.
@@ -20,14 +20,14 @@ const (
 	EventRenewed       EventKind = "renewed"
 	EventRenewalFailed EventKind = "renewal_failed"
 	// EventAcquireFailed: the backend did not answer a request of an Acquire,
-	// which asks again. It is no failure that someone else holds the name.
+	// which repeats the request. It is no failure that someone else holds the name.
 	EventAcquireFailed EventKind = "acquire_failed"
 	EventLost          EventKind = "lost"
 	EventReleased      EventKind = "released"
 	// EventHandedOver: HandOver ended the lease in this process; others still find
 	// the name taken.
 	EventHandedOver EventKind = "handed_over"
-	// EventBroken: this manager's Break ended somebody's lease.
+	// EventBroken: this manager's Break ended a lease.
 	EventBroken EventKind = "broken"
 	// EventDropped: the observer hung and missed as many events as Coalesced
 	// says. The event belongs to no single lease.
@@ -44,7 +44,7 @@ type Event struct {
 	Token       int64
 	TTL         time.Duration
 
-	// Remaining is how long the lease can still be trusted (Acquired, Renewed,
+	// Remaining is the time for which the lease can still be trusted (Acquired, Renewed,
 	// RenewalFailed).
 	Remaining time.Duration
 	// Attempt counts failures since the last success, from 1; WillRetry says
@@ -59,10 +59,10 @@ type Event struct {
 	// BrokenBy and BreakReason are the Actor and Reason of the break (Broken; Lost,
 	// if the backend tells): see BreakOptions.
 	BrokenBy, BreakReason string
-	// LastRenewal is when the last successful acquire or renewal was sent (Lost).
+	// LastRenewal is the time at which the last successful acquire or renewal was sent (Lost).
 	LastRenewal time.Time
 	// Renewals counts the lease's successful renewals so far.
 	Renewals int
-	// Coalesced is how many events this one stands for, itself included.
+	// Coalesced is the number of events that this one stands for, itself included.
 	Coalesced int
 }

@@ -28,13 +28,13 @@ type Health struct {
 	Held    int `json:"held"`
 	Failing int `json:"failing"`
 	Waiting int `json:"waiting"`
-	// OldestWaiter is how long the Acquire that waits longest has waited.
+	// OldestWaiter is the time for which the oldest Acquire has waited.
 	OldestWaiter time.Duration `json:"oldest_waiter_ns"`
-	// FailingSince is when a request for a lease first failed, if none has been
+	// FailingSince is the time of the first failure of a request for a lease, if none has been
 	// answered since and one has failed within the last minute. Otherwise it is zero.
 	FailingSince time.Time `json:"failing_since,omitzero"`
-	// Lost counts the leases lost since the manager was made; LastLost is when the
-	// last one was, except for those whose MaxRenewals were used up.
+	// Lost counts the leases lost since the manager was made; LastLost is the
+	// time of the last loss, except for leases whose MaxRenewals were used up.
 	Lost     int64     `json:"lost"`
 	LastLost time.Time `json:"last_lost,omitzero"`
 	// ObserverPanics counts the panics of observers; StuckObservers those

@@ -31,8 +31,8 @@ func ValidateName(name string) error {
 	return ValidateText("Name", name, MaxNameBytes)
 }
 
-// Validate checks an acquire against the limits of every backend and those of
-// the given one. Providers call it before they send anything.
+// Validate checks an acquire against the limits of every backend and of
+// the given backend. Providers call it before they send anything.
 func (r AcquireRequest) Validate(c Capabilities) error {
 	return cmp.Or(validateClaim(r.Name, r.ID, c), ValidateText("Owner", r.Owner, MaxOwnerBytes),
 		ValidateMetadata(r.Metadata), c.ValidateTTL("TTL", r.TTL))
@@ -117,7 +117,7 @@ func validateClaim(name, id string, c Capabilities) error {
 	return nil
 }
 
-// idByte says which bytes an ID may have. A table has no branches, which the random
+// idByte lists the bytes of IDs. A table has no branches, which the random
 // digits of an ID would mispredict.
 var idByte = func() (table [256]bool) {
 	for _, ch := range "0123456789-abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ" {

@@ -64,11 +64,11 @@ type AcquireOptions struct {
 	RenewFraction float64
 	RenewCadence  time.Duration
 	NoAutoRenew   bool
-	// MaxRenewals, unless 0, is how many times the lease may be renewed. Then
+	// MaxRenewals, unless 0, bounds the number of renewals. Then
 	// it runs out and is lost with LostRenewalLimit. It must be 0 for an
 	// infinite lease.
 	MaxRenewals int
-	// WaitLimit, unless 0, is how long Acquire waits at most. It always asks
+	// WaitLimit, unless 0, bounds the wait of Acquire. It always asks
 	// at least once, and its last request may take one second longer.
 	// TryAcquire asks once with any WaitLimit.
 	WaitLimit time.Duration
@@ -129,7 +129,7 @@ type BreakOptions struct {
 	Actor, Reason string
 	IfToken       int64
 	Immediate     bool
-	// Grace is how long an infinite lease that is broken without Immediate
+	// Grace is the time for which an infinite lease that is broken without Immediate
 	// still runs. It must be longer than its holder's RenewCadence, after which
 	// the holder learns of the break; otherwise two holders may trust the name.
 	// It does not matter for other leases, and must be 0 with Immediate.
@@ -148,8 +148,8 @@ type HistoryOptions struct {
 	NewestFirst bool // instead of the oldest
 }
 
-// Handover identifies a lease for Manager.Adopt. Lease.HandOver returns one. A
-// process that wants to keep its lease through a crash stores one beforehand,
+// Handover identifies a lease for Manager.Adopt. Lease.HandOver returns a Handover. A
+// process that wants to keep its lease through a crash stores a Handover beforehand,
 // made of the lease's Name, ID and Token. A process that has it can renew and
 // release the lease, so keep it as a secret. It is whole in JSON, and printed without the
 // ID.

@@ -8,8 +8,8 @@ import (
 
 // Infinite is the TTL of a lease that never expires by itself. It ends by
 // Release or Break only, so a holder that crashes blocks the name until an
-// operator breaks it. Backends that can hold one say so in
-// [Capabilities.Infinite].
+// operator breaks the claim. [Capabilities.Infinite]
+// tells which backends can hold such a lease.
 const Infinite = time.Duration(math.MaxInt64)
 
 // Provider connects package leasing to a backend. Each method makes one
@@ -17,7 +17,7 @@ const Infinite = time.Duration(math.MaxInt64)
 //
 // This is the contract, which package providertest checks sentence by sentence:
 //
-//   - All methods are safe for concurrent use and end soon after ctx does.
+//   - All methods are safe for concurrent use and return soon after ctx has ended.
 //   - A method validates its request (see the Validate methods) before it
 //     sends anything, and reports what can't work as [ErrInvalid].
 //   - The backend's writes alone decide who holds a name. Expiry is by its clock, or
@@ -25,7 +25,7 @@ const Infinite = time.Duration(math.MaxInt64)
 //   - An error that is none of [ErrHeld], [ErrLost], [ErrReleased],
 //     [ErrStale], [ErrInvalid], [ErrDenied], [ErrNotSetUp], [ErrThrottled] or
 //     [ErrClosed] means that the outcome is unknown: the request may have
-//     been applied, or may yet be. Those nine mean that it was not. An error
+//     been applied, or may yet be. The nine errors mean that nothing was applied. An error
 //     may override this: see [NotApplied].
 //   - A claim's ID is a key. A method shows it to its holder alone, in a Grant. Records,
 //     waiters, history and the texts of errors have a [Fingerprint] in its place.
@@ -44,15 +44,15 @@ type Provider interface {
 	// providerkit.Ended. An ID that is released again may keep its place in
 	// that order.
 	//
-	// If someone else holds the name it returns a *HeldError with what the
-	// backend knows about the holder. A new holder's token is greater than
+	// If someone else holds the name it returns a *HeldError with the
+	// backend's record of the holder. A new holder's token is greater than
 	// every earlier token of the name, however the earlier leases ended.
 	Acquire(ctx context.Context, req AcquireRequest) (Grant, error)
 
 	// Renew extends a claim by req.TTL from now and keeps its token.
 	//
 	// It reports a *LostError only when it is certain that the claim has ended.
-	// A claim that has expired is lost, or revived only if provably nobody
+	// A claim that has expired is lost, or revived only if provably no other claim
 	// has owned the name in between; one that was released, broken or taken
 	// over is lost. While a broken lease runs out, the error carries the Actor
 	// and Reason of the BreakRequest.
@@ -99,7 +99,7 @@ type RenewRequest struct {
 	Token int64         // as granted; one that is not the claim's is refused as lost
 	TTL   time.Duration // from now; may be Infinite
 	State any           // of the latest grant; nil for a claim adopted from another process
-	// Metadata, unless nil, replaces the claim's; an empty map clears it. The
+	// Metadata, unless nil, replaces the claim's; an empty map clears the claim's. The
 	// provider must not keep or change the map.
 	Metadata map[string]string
 }
@@ -112,7 +112,7 @@ type ReleaseRequest struct {
 	State any   // of the latest grant; nil when cleaning up
 }
 
-// BreakRequest asks to end the current claim of a name, whoever holds it.
+// BreakRequest asks to end the current claim of a name, by any holder.
 type BreakRequest struct {
 	Name string
 	// IfToken, unless 0, is the token of the lease to break. If the name's
@@ -122,17 +122,17 @@ type BreakRequest struct {
 	// lease: an exception to mutual exclusion. Otherwise the backend refuses
 	// further renewals and the lease runs out.
 	Immediate bool
-	// Grace is how long an infinite lease that is broken without Immediate
+	// Grace is the time for which an infinite lease that is broken without Immediate
 	// still runs, so that its holder can learn of the break. It must then be
 	// at least 1 ms.
 	Grace time.Duration
 	// Actor says who breaks the lease and Reason why, for people to read: at
 	// most MaxOwnerBytes and MaxReasonBytes. The record shows both while the
-	// lease runs out, and history keeps them. Either may be empty.
+	// lease runs out, and so does the history. Either may be empty.
 	Actor, Reason string
 }
 
-// BreakResult describes the name as Break found and left it.
+// BreakResult describes the name before and after a Break.
 type BreakResult struct {
 	WasHeld   bool
 	Token     int64         // the name's latest token; 0 if the name was never seen
@@ -156,7 +156,7 @@ type Grant struct {
 	State any           // opaque to package leasing, which passes it back in the next request; immutable
 }
 
-// Record is what a backend knows about a name at one moment. Times are the
+// Record has all that a backend knows of a name at one moment. Times are the
 // backend's, comparable with each other and not with the reader's clock.
 //
 // On a free name only Name, Token and Now are promised.
@@ -234,7 +234,7 @@ type Capabilities struct {
 	// MinTTL and MaxTTL bound a finite TTL; MaxTTL 0 means no bound.
 	MinTTL, MaxTTL time.Duration
 	// Granularity is the unit of a TTL. Package leasing rounds other TTLs up
-	// to a multiple of it. 0 means nanoseconds.
+	// to a multiple of the unit. 0 means nanoseconds.
 	Granularity time.Duration
 	// Infinite says that a lease may have no TTL.
 	Infinite bool
@@ -251,7 +251,7 @@ type Capabilities struct {
 	// a process need not pause to let waiters of other processes in.
 	Queues bool
 	// HeedsContext says that every call returns soon after its context ends,
-	// whatever the backend and its client library do. The manager then makes
+	// in spite of a hung backend or client library. The manager then makes
 	// calls on its callers' goroutines. Otherwise it uses separate goroutines,
 	// which it can abandon when a call hangs and which cost a microsecond or two
 	// per call.

@@ -91,14 +91,14 @@ func (p *Provider) Calls() []Call {
 	return slices.Clone(p.calls)
 }
 
-// Count returns how many calls of an Op there were.
+// Count returns the number of calls of an Op.
 func (p *Provider) Count(op Op) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.count[op]
 }
 
-// pass passes a call through the handlers, the latest first. In apply ctx no
+// pass passes a call through the handlers, beginning with the latest. In apply ctx no
 // longer ends: the request has reached its server.
 func pass[Q, T any](ctx context.Context, p *Provider, call Call, req Q, apply func(context.Context, Q) (T, error)) (result T, err error) {
 	if ctx.Err() != nil {

@@ -72,7 +72,7 @@ func script(op Op, times int, decide func(ctx context.Context, apply func() erro
 
 // NewManager returns a manager over a new scripted provider. Both are closed
 // at the end of the test; a lease that the test has not released fails it,
-// since Close would wait for its holder in production too.
+// since in production Close would wait for the holder as well.
 func NewManager(t testing.TB, options leasing.Options) (*leasing.Manager, *Provider) {
 	t.Helper()
 	p := NewProvider()
@@ -101,8 +101,8 @@ func NewManagerOn(t testing.TB, p abstractions.Provider, options leasing.Options
 	return m
 }
 
-// closeBound is how long the holders of a test get to release their leases
-// once it is over.
+// closeBound is the time that the holders of a test get to release their leases
+// at its end.
 const closeBound = 2 * time.Second
 
 // Lose takes a lease away, as another holder or an operator would, and returns
