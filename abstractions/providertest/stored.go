@@ -25,7 +25,7 @@ func UsesStored(t *testing.T, p abstractions.Provider, put func()) {
 	put()
 	record, err := p.Inspect(ctx, abstractions.InspectRequest{Name: StoredName})
 	require.NoError(t, err)
-	require.True(t, record.Held)
+	require.True(t, record.Held, "%+v", record)
 	require.EqualValues(t, 1789000000123456, record.Token)
 	require.Equal(t, "host-1", record.Owner)
 	require.Equal(t, map[string]string{"<&>": "ü🔒", "region": "north"}, record.Metadata)

@@ -12,10 +12,9 @@ import (
 
 // The entry of release 0.1.0. Later releases must read the entry.
 func TestStoredEntry(t *testing.T) {
-	prefix := abstractions.NewID()
-	p := open(t, Options{URL: named(t), Prefix: prefix})
+	p := open(t, Options{URL: named(t) + "/" + abstractions.NewID()})
 	providertest.UsesStored(t, p, func() {
-		_, err := p.driver.store.Put(t.Context(), providerkit.Item{Key: prefix + "/jobs~2Fdaily"}, nil, []byte(providertest.StoredRecord))
+		_, err := p.driver.store.Put(t.Context(), providerkit.Item{Key: p.driver.store.naming.Prefix + "jobs~2Fdaily"}, nil, []byte(providertest.StoredRecord))
 		require.NoError(t, err)
 	})
 }
