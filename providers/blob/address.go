@@ -10,7 +10,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
 )
 
-// endpoint is where an account is. It holds no secret.
+// endpoint is the address of an account. It holds no secret.
 type endpoint struct {
 	service   string // the address of the account
 	account   string
@@ -21,8 +21,8 @@ func badAccountURL(want string) error {
 	return providerkit.BadOption("AccountURL", providerkit.NotShown, want)
 }
 
-// readAccountURL takes AccountURL apart: the account, a container, and the query, which
-// is a SAS. The errors of net/url would quote it.
+// readAccountURL splits AccountURL into the account, a container, and the query, which
+// is a SAS. It drops the errors of net/url, which would quote the URL.
 func (o *Options) readAccountURL() (at endpoint, err error) {
 	u, err := url.Parse(o.AccountURL)
 	switch {
@@ -46,11 +46,11 @@ func (o *Options) readAccountURL() (at endpoint, err error) {
 	return at, o.validateIdentity(at.service)
 }
 
-// wantPath says what paths there may be.
+// wantPath lists the valid paths.
 const wantPath = "nothing or /container behind the host; where the host is an address or localhost, /account comes first"
 
-// newEndpoint reads the path behind a host. An emulator's host is no name with the
-// account in it, so the account is in the path
+// newEndpoint reads the path behind a host. An emulator's host name does not contain
+// the account, so the account is in the path
 // (learn.microsoft.com/azure/storage/common/storage-connect-azurite).
 func newEndpoint(scheme, host, path string) (at endpoint, ok bool) {
 	name := host
@@ -71,22 +71,23 @@ func newEndpoint(scheme, host, path string) (at endpoint, ok bool) {
 	return at, rest == ""
 }
 
-// schemes are those of URLs, and what they stand for.
+// schemes maps the schemes of URLs to those of the service.
 var schemes = map[string]string{"azblob": "https", "azblob+http": "http"}
 
-// publicCloud is behind the name of an account that is not written as a host.
+// publicCloud completes the host of an account that is given by its name alone.
 const publicCloud = ".blob.core.windows.net"
 
 var (
 	accountName = regexp.MustCompile(`^[a-z0-9]{3,24}$`)
 	variable    = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,63}$`)
 	hostname    = regexp.MustCompile(`^(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]+)(:[0-9]{1,5})?$`)
-	// sasParameter is the form of those of account, service and user delegation SAS, and of no option
+	// sasParameter is the form of the parameters of account, service and user delegation SAS. No
+	// option has this form
 	// (learn.microsoft.com/rest/api/storageservices/delegate-access-with-shared-access-signature).
 	sasParameter = regexp.MustCompile(`^s[a-z]{1,6}$`)
 )
 
-// readURL puts what the URL says into the other fields.
+// readURL sets the other fields from the URL.
 func (o *Options) readURL() error {
 	u, err := providerkit.ParseURL(o.URL, urlSchemes...)
 	if err != nil {
@@ -145,7 +146,7 @@ func (o *Options) readVariable(u providerkit.URL, name string) error {
 		return nil
 	}
 	value := any(name)
-	if !variable.MatchString(name) { // perhaps the string itself
+	if !variable.MatchString(name) { // perhaps the connection string itself
 		value = providerkit.NotShown
 	}
 	return providerkit.BadOption("URL parameter connection_string_env", value, "the name of a variable that is set to a connection string")

@@ -7,8 +7,8 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providerkit/httpguard"
 )
 
-// answers is the transporter of all requests. It returns the service's own answers alone, and
-// makes an error of every other one, after which the outcome of the request is unknown.
+// answers is the transporter of all requests. It returns answers of the service, and turns
+// every other answer into an error, after which the outcome of the request is unknown.
 type answers struct{ *httpguard.Client }
 
 // Do sends a request once.
@@ -23,11 +23,11 @@ func (a answers) Do(req *http.Request) (*http.Response, error) {
 	return response, nil
 }
 
-// isOwn reports whether an answer is the service's. Each of its answers has x-ms-request-id. A
-// refusal has x-ms-error-code as well, also without a body
-// (learn.microsoft.com/rest/api/storageservices/status-and-error-codes2). A success has
-// x-ms-version and the headers that learn.microsoft.com/rest/api/storageservices/operations-on-blobs
-// lists for the operation: an ETag, the state of a lease, the ID of a lease.
+// isOwn reports whether an answer comes from the service. Each answer of the service has
+// x-ms-request-id. A refusal also has x-ms-error-code, with or without a body
+// (learn.microsoft.com/rest/api/storageservices/status-and-error-codes2). A success has x-ms-version
+// and the headers that learn.microsoft.com/rest/api/storageservices/operations-on-blobs lists for
+// the operation: an ETag, the state of a lease, the ID of a lease.
 func isOwn(req *http.Request, response *http.Response) bool {
 	header := response.Header
 	switch {
@@ -45,8 +45,8 @@ func isOwn(req *http.Request, response *http.Response) bool {
 	return header.Get("ETag") != "" && isOfLease(req.Header, header)
 }
 
-// isOfLease reports whether the answer to a lease operation is of the lease that was sent. A
-// release and a break answer with no ID
+// isOfLease reports whether the answer to a lease operation names the lease of the request.
+// The answers to a release and a break have no ID
 // (learn.microsoft.com/rest/api/storageservices/lease-blob, Response headers).
 func isOfLease(sent, got http.Header) bool {
 	switch value(sent, "x-ms-lease-action") {
@@ -60,7 +60,7 @@ func isOfLease(sent, got http.Header) bool {
 	return true
 }
 
-// value is a header of azblob, which writes some names in lower case.
+// value returns a header that azblob has set. It writes some names in lower case.
 func value(sent http.Header, name string) string {
 	if values := sent[name]; len(values) > 0 {
 		return values[0]

@@ -14,17 +14,17 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// gateway stands before a service. It answers all requests, or those of one kind, in the
-// service's place.
+// gateway is a proxy before a service. It answers all requests, or those of one kind, in
+// the service's place.
 type gateway struct {
 	next    http.RoundTripper
-	which   verb // "" is all
+	which   verb // "" means all
 	instead *foreign
 	sent    atomic.Int32 // answers in the service's place
-	visits  atomic.Int32 // of the page that it redirects to
+	visits  atomic.Int32 // to the page of the redirect
 }
 
-// foreign is an answer that is not the service's.
+// foreign is an answer that does not come from the service.
 type foreign struct {
 	status int
 	body   string
@@ -57,7 +57,7 @@ func (g *gateway) RoundTrip(req *http.Request) (*http.Response, error) {
 	return answer, nil
 }
 
-// behind is a provider whose requests go through a gateway.
+// behind returns a provider whose requests go through a gateway.
 func (b *bed) behind() (*Provider, *gateway) {
 	transport := httpguard.NewTransport()
 	b.t.Cleanup(transport.CloseIdleConnections)
@@ -72,7 +72,7 @@ func html(status int) *foreign {
 	return &foreign{status, page, http.Header{"Content-Type": {"text/html"}, "Etag": {`"5f3e-1c"`}, "Last-Modified": {"Thu, 26 Nov 2026 19:56:29 GMT"}}}
 }
 
-// forged are headers of an answer of the service beside others.
+// forged returns the headers of a service's answer, and the given ones.
 func forged(headers ...string) http.Header {
 	all := http.Header{"X-Ms-Request-Id": {"1234"}, "X-Ms-Version": {"2026-12-06"}, "Etag": {`"0x1"`}, "Last-Modified": {"Thu, 26 Nov 2026 19:56:29 GMT"}}
 	for i := 0; i < len(headers); i += 2 {
@@ -81,8 +81,8 @@ func forged(headers ...string) http.Header {
 	return all
 }
 
-// everyVerbIsUnknown has each call answered in the service's place, at each kind of request
-// that the call makes, and checks that nothing is concluded.
+// everyVerbIsUnknown answers each kind of request of each call in the service's place, and
+// checks that the outcome is unknown.
 func everyVerbIsUnknown(t *testing.T, b *bed, instead *foreign, kinds ...verb) {
 	t.Helper()
 	p, gate := b.behind()
@@ -109,7 +109,7 @@ func everyVerbIsUnknown(t *testing.T, b *bed, instead *foreign, kinds ...verb) {
 		"ping": p.Ping,
 	} {
 		for _, kind := range kinds {
-			if kind != "" && (what != "acquire" && what != "renew" && what != "renew by a read") { // the others end the lease half
+			if kind != "" && (what != "acquire" && what != "renew" && what != "renew by a read") { // the other calls end the lease half way
 				continue
 			}
 			before := gate.sent.Load()
@@ -168,7 +168,8 @@ func TestTrap_T115_BlobLeasesAreThoseThatWereSent(t *testing.T) {
 	}
 }
 
-// T116: refusals of a gateway. No 404 of it is a loss, and none of its refusals ends a wait.
+// T116: a gateway refuses requests. Its 404 is no loss, and none of its refusals ends a
+// wait.
 func TestTrap_T116_BlobRefusalsOfOthersAreNoneOfTheService(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)

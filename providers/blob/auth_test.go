@@ -22,7 +22,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// over is a provider's options for tokens, over https.
+// over returns a provider's options for tokens, over https.
 func over(t testing.TB, server *Azurite, identity auth.Options) Options {
 	t.Helper()
 	transport := server.transport()
@@ -36,7 +36,7 @@ func TestConformanceBlobBearer(t *testing.T) {
 	servertest.Long(t)
 	server := startAzurite(t, true)
 	o := emulated(over(t, server, authtest.Start(t).ClientSecret()))
-	require.NoError(t, o.open(t).Ping(t.Context())) // connections that are the test's to close begin here
+	require.NoError(t, o.open(t).Ping(t.Context())) // opens connections, which the test has to close
 	providertest.Run(t, harness(o))
 }
 
@@ -59,8 +59,8 @@ func TestTrap_T48_BlobLeaseOutlivesItsToken(t *testing.T) {
 	})
 }
 
-// Entra ID fails in the middle of a lease: nothing is lost that it did not end, and
-// nothing was sent that could have been applied.
+// Entra ID fails in the middle of a lease. The lease is not lost, and the failure is
+// not reported as throttling by the account.
 func TestBlobTokensFailInMidLease(t *testing.T) {
 	server := startAzurite(t, true)
 	tokens := authtest.Start(t)
@@ -74,7 +74,7 @@ func TestBlobTokensFailInMidLease(t *testing.T) {
 	require.NoError(t, err)
 	for status, want := range map[int]error{401: abstractions.ErrDenied, 500: abstractions.ErrUnavailable, 429: abstractions.ErrUnavailable, 503: abstractions.ErrUnavailable} {
 		tokens.Fail(status)
-		require.Eventually(t, func() bool { // Azurite may see a token at its very end, and deny it
+		require.Eventually(t, func() bool { // Azurite may get a token just before its end, and deny the request
 			_, err := p.Renew(t.Context(), renewal(g))
 			require.NotErrorIs(t, err, abstractions.ErrLost)
 			require.NotErrorIs(t, err, abstractions.ErrThrottled, "the account is not")
@@ -104,7 +104,7 @@ func TestBlobDenied(t *testing.T) {
 	require.NoError(t, b.extend(g))
 }
 
-// Every way to say who we are and where the account is.
+// The client opens with every kind of identity and address.
 func TestBlobIdentities(t *testing.T) {
 	t.Parallel()
 	server := StartAzurite(t)
@@ -138,7 +138,7 @@ func TestBlobIdentities(t *testing.T) {
 	}
 }
 
-// sas is an account SAS as doc.go says it has to be.
+// sas is an account SAS with the permissions that doc.go requires.
 func (b *bed) sas(t testing.TB, server *Azurite) string {
 	key, err := service.NewSharedKeyCredential(azuriteAccount, server.key)
 	require.NoError(t, err)
@@ -150,7 +150,7 @@ func (b *bed) sas(t testing.TB, server *Azurite) string {
 	return query
 }
 
-// A credential of the user's own, and one that heeds the context.
+// The application passes its own credential. A call with it ends with the context.
 func TestBlobOwnCredential(t *testing.T) {
 	t.Parallel()
 	server := startAzurite(t, true)
@@ -173,7 +173,7 @@ func TestBlobOwnCredential(t *testing.T) {
 	require.NoError(t, p.Close())
 }
 
-// doing is a transport.
+// doing is a function as a transport.
 type doing func(*http.Request) (*http.Response, error)
 
 func (d doing) Do(r *http.Request) (*http.Response, error) { return d(r) }

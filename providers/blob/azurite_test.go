@@ -18,7 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// azuriteVariable names the running server, which tests that do it no harm share.
+// azuriteVariable names the running server, shared by the tests that do no harm to the server.
 const azuriteVariable = "LEASING_TEST_AZURITE"
 
 // azuriteAccount is the name of the account of each server.
@@ -39,9 +39,9 @@ func StartAzurite(t testing.TB) *Azurite {
 	return startAzurite(t, false)
 }
 
-// startAzurite is StartAzurite. With tokens the server speaks https, and accepts bearer
+// startAzurite is StartAzurite with options. With tokens the server speaks https, and accepts bearer
 // tokens beside the key: any JWT with the right audience, issuer and times, signed or not. keys are the
-// account's, one or two; default: one of its own.
+// account's keys, one or two; default: a new key.
 func startAzurite(t testing.TB, tokens bool, keys ...string) *Azurite {
 	t.Helper()
 	servertest.Require(t, azuriteVariable)
@@ -67,14 +67,14 @@ func launchAzurite(t testing.TB, dir string, tokens bool, keys ...string) (s *Az
 	return s, s.Launch(ctx)
 }
 
-// newKey makes a key of an account.
+// newKey makes an account key.
 func newKey() string {
 	var secret [32]byte
 	rand.Read(secret[:]) // never fails: see crypto/rand
 	return base64.StdEncoding.EncodeToString(secret[:])
 }
 
-// command is the program, by its path and that of node.
+// command returns the program as a command of node, by the paths of both.
 func (s *Azurite) command() (*exec.Cmd, error) {
 	node, main, err := azuriteProgram()
 	if err != nil {
@@ -89,7 +89,7 @@ func (s *Azurite) command() (*exec.Cmd, error) {
 	return cmd, nil
 }
 
-// azuriteVersion is the one that scripts/servers/azurite.sh names too.
+// azuriteVersion equals the version in scripts/servers/azurite.sh.
 const azuriteVersion = "3.35.0"
 
 var errNoAzurite = errors.New("no Azurite: these tests start, kill and pause servers of their own, also where " +
@@ -120,7 +120,7 @@ func (s *Azurite) answers(context.Context) error {
 	return nil
 }
 
-// URL is the account's address, without a slash at its end.
+// URL returns the account's address, without a slash at its end.
 func (s *Azurite) URL() string {
 	scheme := "http"
 	if s.cert != nil {
@@ -129,18 +129,18 @@ func (s *Azurite) URL() string {
 	return scheme + "://" + s.Addr() + "/" + azuriteAccount
 }
 
-// ConnectionString is the account's.
+// ConnectionString returns the account's connection string.
 func (s *Azurite) ConnectionString() string {
 	return fmt.Sprintf("AccountName=%s;AccountKey=%s;BlobEndpoint=%s", azuriteAccount, s.key, s.URL())
 }
 
-// transport is one that trusts the server. Its idle connections are the caller's to
-// close.
+// transport returns a transport that trusts the server. The caller closes its idle
+// connections.
 func (s *Azurite) transport() *http.Transport {
 	return &http.Transport{MaxIdleConnsPerHost: 64, TLSClientConfig: s.cert.Trust()}
 }
 
-// asks asks for the account's containers without saying who asks.
+// asks lists the account's containers without credentials.
 func (s *Azurite) asks(t *testing.T, patience time.Duration) (status int, err error) {
 	t.Helper()
 	transport := s.transport()

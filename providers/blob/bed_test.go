@@ -18,22 +18,22 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// bed is a container with a provider, and an administrator who looks behind it.
+// bed is a container with a provider, and an administrator's client.
 type bed struct {
 	*Provider
 	t       testing.TB
-	options Options // of one more provider; without a transport
+	options Options // of another provider; without a transport
 	admin   *container.Client
 	watch   *watch
 }
 
-// newBed has a container of its own, which exists, on the server that tests share.
+// newBed makes a bed with a new container on the shared server.
 func newBed(t testing.TB) *bed {
 	t.Helper()
 	return bedOf(t, Options{ConnectionString: servertest.Require(t, azuriteVariable), Container: newContainer(), Infinite: true})
 }
 
-// bedOn is newBed on a server of its own.
+// bedOn is newBed on the given server.
 func bedOn(t testing.TB, s *Azurite) *bed {
 	t.Helper()
 	return bedOf(t, Options{ConnectionString: s.ConnectionString(), Container: newContainer(), Infinite: true})
@@ -57,7 +57,7 @@ func bedOf(t testing.TB, o Options) *bed {
 	return b
 }
 
-// process is the provider of another process.
+// process returns the provider of another process.
 func (b *bed) process() (*Provider, *watch) {
 	b.t.Helper()
 	w := &watch{transport: httpguard.NewTransport()}
@@ -100,7 +100,7 @@ func (b *bed) giveUp(name, id string) {
 	require.NoError(b.t, b.Release(b.t.Context(), abstractions.ReleaseRequest{Name: name, ID: id}))
 }
 
-// sight is what the service shows of a name.
+// sight is the state of a name in the service.
 type sight struct {
 	*view
 	record  string
@@ -137,14 +137,14 @@ func (b *bed) shows(name string) abstractions.Record {
 	return r
 }
 
-// passes waits until the service's clock has gone on by d, in whole seconds.
+// passes waits until the service's clock has advanced by d, in whole seconds.
 func (b *bed) passes(d time.Duration) {
 	b.t.Helper()
 	from := b.look("clock").now
 	require.Eventually(b.t, func() bool { return b.look("clock").now.Sub(from) > d }, time.Minute, 100*time.Millisecond)
 }
 
-// verb is what a request asks of the service.
+// verb is the kind of a request to the service.
 type verb string
 
 const (
@@ -165,20 +165,20 @@ func verbOf(r *http.Request) verb {
 	case comp == "metadata":
 		return write
 	case comp == "lease":
-		return verb(r.Header["x-ms-lease-action"][0]) //nolint:staticcheck // as azblob writes it
+		return verb(r.Header["x-ms-lease-action"][0]) //nolint:staticcheck // with azblob's spelling
 	case r.Method == http.MethodPut && comp == "" && r.URL.Query().Get("restype") == "":
 		return create
 	}
 	return other
 }
 
-// watch is a transport that takes down what is sent, and can spoil it.
+// watch is a transport that records the requests, and can make them fail.
 type watch struct {
 	transport *httpguard.Transport
 
 	mu     sync.Mutex
 	sent   []verb
-	wrote  bool                                              // a record, since the last count
+	wrote  bool                                              // a record was written since the last count
 	skew   time.Duration                                     // of the service's clock
 	before func(verb, *http.Request) (*http.Response, error) // instead of sending, unless both are nil
 	after  func(verb, *http.Response) (*http.Response, error)
@@ -211,7 +211,7 @@ func (w *watch) Do(r *http.Request) (*http.Response, error) {
 	return after(v, answer)
 }
 
-// count returns what was sent since the last count.
+// count returns the requests since the last count.
 func (w *watch) count() []verb {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -226,7 +226,7 @@ func (w *watch) set(before func(verb, *http.Request) (*http.Response, error), af
 	w.before, w.after = before, after
 }
 
-// just runs something before the next request of that kind is sent.
+// just runs a function before the next request of a kind.
 func (w *watch) just(which verb, do func()) {
 	var once sync.Once
 	w.set(func(v verb, _ *http.Request) (*http.Response, error) {
@@ -237,7 +237,8 @@ func (w *watch) just(which verb, do func()) {
 	}, nil)
 }
 
-// answers has requests of that kind answered by a status, without being sent.
+// answers answers requests of a kind with a status, without sending them to the
+// service.
 func (w *watch) answers(which verb, status int, headers ...string) {
 	w.set(func(v verb, r *http.Request) (*http.Response, error) {
 		if v != which && which != "" {
@@ -247,7 +248,7 @@ func (w *watch) answers(which verb, status int, headers ...string) {
 	}, nil)
 }
 
-// ages sets the service's clock ahead of ours.
+// ages sets the service's clock ahead of the local clock.
 func (w *watch) ages(by time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -259,8 +260,8 @@ func (w *watch) heals() {
 	w.ages(0)
 }
 
-// answering makes an answer of the service if x-ms-error-code is among the headers, which are
-// names and values in turn, and of something before the service otherwise.
+// answering makes an answer of the service if x-ms-error-code is among the headers, and of a
+// gateway otherwise. The headers are names and values in turn.
 func answering(r *http.Request, status int, headers ...string) *http.Response {
 	answer := &http.Response{StatusCode: status, Status: http.StatusText(status), Header: http.Header{}, Body: http.NoBody, Request: r, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}
 	for i := 0; i < len(headers); i += 2 {
@@ -274,7 +275,7 @@ func answering(r *http.Request, status int, headers ...string) *http.Response {
 
 func (b *bed) blobName(name string) string { return b.driver.Key(name) }
 
-// othersMetadata is what others have put beside the record.
+// othersMetadata returns the metadata of other programs in a blob.
 func othersMetadata(v sight) map[string]string {
 	all := map[string]string{}
 	for name, value := range v.others {

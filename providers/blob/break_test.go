@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// expires is a claim that has run out.
+// expires returns a claim that has run out.
 func (b *bed) expires(name, id string) abstractions.Grant {
 	b.t.Helper()
 	req := wish(name, id)
@@ -23,8 +23,8 @@ func (b *bed) expires(name, id string) abstractions.Grant {
 	return g
 }
 
-// T20: a lease has run out, and is broken then. Its holder's renewal does not bring it
-// back after that, nor does one that was sent before and comes late.
+// T20: a lease is broken after it has run out. No later renewal of its holder revives
+// the lease, nor does an earlier renewal that arrives late.
 func TestTrap_T20_BlobBreakOfWhatRanOut(t *testing.T) {
 	t.Parallel()
 	for _, immediate := range []bool{false, true} {
@@ -58,7 +58,7 @@ func TestTrap_T20_BlobBreakOfWhatRanOut(t *testing.T) {
 	}
 }
 
-// Half a break, and then the lease runs out: the same.
+// Half a break, and then the expiry of the lease, have the same effect.
 func TestTrap_T20_BlobBreakOfWhatRanOutHalfBroken(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -73,8 +73,8 @@ func TestTrap_T20_BlobBreakOfWhatRanOutHalfBroken(t *testing.T) {
 	requireLost(t, b.extend(g), abstractions.LostBroken)
 }
 
-// A claim that was written just now and has no lease yet is one already: a Break ends
-// it, and its acquire says so.
+// A claim that is written and has no lease yet is already a claim: a Break ends it, and
+// its acquire reports the end.
 func TestBlobBreakBesideAnAcquire(t *testing.T) {
 	t.Parallel()
 	for _, immediate := range []bool{false, true} {
@@ -99,8 +99,8 @@ func TestBlobBreakBesideAnAcquire(t *testing.T) {
 	}
 }
 
-// T63: one Break of whatever there is ends one lease. The holder gives it up meanwhile,
-// and the next one is not hit.
+// T63: one Break of any claim ends one lease. The holder releases the lease during the
+// Break, and the next holder's lease is not broken.
 func TestTrap_T63_BlobOneBreakEndsOneLease(t *testing.T) {
 	t.Parallel()
 	for _, immediate := range []bool{false, true} {
@@ -125,7 +125,7 @@ func TestTrap_T63_BlobOneBreakEndsOneLease(t *testing.T) {
 	}
 }
 
-// The holder gives its lease up between the two requests, and nobody follows.
+// The holder releases its lease between the two requests, and no other claim follows.
 func TestBlobBreakOfWhatIsReleasedMeanwhile(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -138,8 +138,8 @@ func TestBlobBreakOfWhatIsReleasedMeanwhile(t *testing.T) {
 	b.take("n", "b")
 }
 
-// T20: a lease is broken in the portal or with az. No renewal of its holder brings it
-// back, whatever its TTL, and whenever it comes.
+// T20: a lease is broken in the portal or with az. No renewal of its holder revives the
+// lease, for any TTL and at any time.
 func TestTrap_T20_BlobBrokenOutsideIsNotRevived(t *testing.T) {
 	t.Parallel()
 	for _, ttl := range []time.Duration{maxTTL, abstractions.Infinite} {
@@ -168,7 +168,7 @@ func TestTrap_T20_BlobBrokenOutsideIsNotRevived(t *testing.T) {
 	}
 }
 
-// Between the look of a renewal and its own request.
+// The lease is broken between the read of a renewal and the renewal's own request.
 func TestTrap_T20_BlobBrokenOutsideBehindTheLook(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -188,7 +188,7 @@ func TestTrap_T20_BlobBrokenOutsideBehindTheLook(t *testing.T) {
 	requireLost(t, err, abstractions.LostBroken)
 }
 
-// breaksHalfWay is a Break whose second request never arrives.
+// breaksHalfWay makes a Break whose second request never arrives.
 func (b *bed) breaksHalfWay(name string, grace time.Duration) {
 	b.t.Helper()
 	operator, w := b.process()
@@ -212,8 +212,8 @@ func (b *bed) takeInfinite(name, id string) abstractions.Grant {
 	return g
 }
 
-// T16: an operator's process dies between the two requests of a Break. The lease has
-// no end of its own, so whoever comes next ends it, after the grace that was given.
+// T16: an operator's process dies between the two requests of a Break. The lease is
+// infinite, so the next call of any process ends it, after the grace of the Break.
 func TestTrap_T16_BlobHalfABreakIsFinishedByWhoComesNext(t *testing.T) {
 	t.Parallel()
 	for _, by := range []string{"renewal", "renewal without state", "acquire"} {
@@ -252,8 +252,8 @@ func TestTrap_T16_BlobHalfABreakIsFinishedByWhoComesNext(t *testing.T) {
 	}
 }
 
-// The grace is the operator's: it is kept for whoever finishes the break, and a finite
-// lease has the rest of its time.
+// The grace is the operator's choice: the call that finishes the break keeps the grace,
+// and a finite lease keeps the rest of its time.
 func TestTrap_T16_BlobHalfABreakKeepsItsGrace(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -276,8 +276,8 @@ func TestTrap_T16_BlobHalfABreakKeepsItsGrace(t *testing.T) {
 	require.Greater(t, r.Remaining, 30*time.Second)
 }
 
-// The finishing fails: the holder hears nothing that is not certain to be finished,
-// and does it with its next renewal.
+// The call that finishes the break fails: the holder gets no certain answer, and
+// finishes the break with its next renewal.
 func TestTrap_T16_BlobHalfABreakThatIsNotFinishedYet(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -292,7 +292,7 @@ func TestTrap_T16_BlobHalfABreakThatIsNotFinishedYet(t *testing.T) {
 	require.NotEqual(t, lease.StateTypeLeased, b.look("n").lease)
 }
 
-// Under the core: its renewal loop hears of the loss, and the name is free again.
+// Under the core, the renewal loop reports the loss, and the name becomes free.
 func TestTrap_T16_BlobHalfABreakUnderAManager(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -313,8 +313,8 @@ func TestTrap_T16_BlobHalfABreakUnderAManager(t *testing.T) {
 	}, 30*time.Second, 100*time.Millisecond)
 }
 
-// A break that comes while an infinite lease gets an end: the record says so
-// already, and the service's lease is still infinite. It is not over at once.
+// A break comes while an infinite lease becomes finite: the record is already finite,
+// and the service's lease is still infinite. The break does not end the lease at once.
 func TestTrap_T63_BlobBreakOfAnInfiniteLeaseThatIsAboutToEnd(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)

@@ -36,9 +36,9 @@ func TestConformanceBlob(t *testing.T) {
 // endpointOf finds Azurite's scheme and host in a connection string.
 var endpointOf = regexp.MustCompile(`http://[^/;]+`)
 
-// A real account, if the environment names one: AZURE_STORAGE_CONNECTION_STRING, or
-// AZURE_STORAGE_ACCOUNT_URL and the variables of auth.FromEnvironment. It makes a
-// container of its own, and takes some minutes: see lag.
+// The suite runs against a real account, if the environment names an account:
+// AZURE_STORAGE_CONNECTION_STRING, or AZURE_STORAGE_ACCOUNT_URL and the variables of
+// auth.FromEnvironment. It makes its own container, and takes some minutes: see lag.
 func TestConformanceBlobAccount(t *testing.T) {
 	o := Options{
 		ConnectionString: os.Getenv("AZURE_STORAGE_CONNECTION_STRING"), AccountURL: os.Getenv("AZURE_STORAGE_ACCOUNT_URL"),
@@ -68,7 +68,7 @@ type opener struct {
 	emulator bool
 }
 
-// emulated is for Azurite, which frees expired leases at once.
+// emulated returns an opener for Azurite, which frees expired leases at once.
 func emulated(o Options) opener {
 	o.Create, o.Infinite = true, true
 	return opener{o, true}
@@ -90,8 +90,8 @@ func (o opener) open(t testing.TB) *Provider {
 
 func newContainer() string { return "leases-" + abstractions.NewID() }
 
-// harness makes the container with the first provider: without one an ID that never
-// held a name is not refused, as Release documents.
+// harness makes the container with the first provider. Without a container, the ID of a
+// claim that never held a name is not refused, as the comment of Provider says.
 func harness(o opener) providertest.Harness {
 	var once sync.Once
 	return providertest.Harness{
@@ -106,7 +106,7 @@ func harness(o opener) providertest.Harness {
 		},
 		Peer:   func(t testing.TB, _ abstractions.Provider) abstractions.Provider { return o.open(t) },
 		Forget: func(t testing.TB, p abstractions.Provider, name string) { forget(t, p.(*Provider), name) },
-		Remove: func(t testing.TB, p abstractions.Provider, name string) { // as one breaks it in the portal
+		Remove: func(t testing.TB, p abstractions.Provider, name string) { // as an operator breaks the lease in the portal
 			d := p.(*Provider).driver
 			client, err := lease.NewBlobClient(d.store.container.NewBlobClient(d.Key(name)), nil)
 			require.NoError(t, err)
@@ -118,8 +118,8 @@ func harness(o opener) providertest.Harness {
 	}
 }
 
-// forget deletes a name as Sweep would, after a minute or more: when the service's
-// clock has passed the token.
+// forget deletes a name as Sweep does a minute or more later: it waits until the
+// service's clock has passed the token.
 func forget(t testing.TB, p *Provider, name string) {
 	before, err := p.Inspect(t.Context(), abstractions.InspectRequest{Name: name})
 	require.NoError(t, err)
@@ -132,7 +132,7 @@ func forget(t testing.TB, p *Provider, name string) {
 	}, time.Minute, 50*time.Millisecond)
 }
 
-// silent is a provider whose service takes connections and says nothing.
+// silent returns a provider whose service accepts connections and never answers.
 func silent(t testing.TB) *Provider {
 	p, err := Open(context.Background(), Options{
 		AccountURL: "http://" + providertest.Silent(t) + "/account", AccountKey: "a2V5", Container: "leases", Infinite: true,

@@ -17,7 +17,7 @@ import (
 	"github.com/distributedleasing/leasing/auth/authtest"
 )
 
-// faulty is a credential behind a source that fails. It shows the scopes that it was asked for.
+// faulty is a credential behind a source that fails. It records the requested scopes.
 type faulty struct {
 	azcore.TokenCredential
 	source *providertest.Source
@@ -32,7 +32,7 @@ func (f *faulty) GetToken(ctx context.Context, o policy.TokenRequestOptions) (az
 	return f.TokenCredential.GetToken(ctx, o)
 }
 
-// T119: an error of a credential of the application's says nothing of the account.
+// T119: an error of the application's credential is not an error of the account.
 func TestTrap_T119_CredentialsFail(t *testing.T) {
 	server, tokens := startAzurite(t, true), authtest.Start(t)
 	tokens.SetLifetime(2 * time.Second)

@@ -1,5 +1,5 @@
 // Package bloblease keeps leases in Azure Blob Storage. Each name is a small blob,
-// which is held by a lease of the service itself.
+// whose holder has the service's own lease on the blob.
 //
 //	provider, err := bloblease.Open(ctx, bloblease.Options{
 //		AccountURL: "https://account.blob.core.windows.net",
@@ -16,27 +16,28 @@
 //
 // # What it promises
 //
-// The promises of package leasing. The service is strongly consistent within a
-// region, and its clock alone decides when a lease has run out.
+// The provider keeps the promises of package leasing. The service is strongly
+// consistent within a region, and its clock alone decides when a lease has run out.
 //
-//   - A claim takes the service's lease only after the record names the claim, so
-//     the record of a leased blob names its holder: see below.
+//   - A claim takes the service's lease only after the record names the claim, so the
+//     record of a leased blob names its holder: see below.
 //   - The fencing token is max(latest + 1, the service's Date in microseconds). It
-//     rises through release, expiry, Break, and the deletion of blobs and
-//     containers. Date has whole seconds; the client adds the fraction from its own
-//     clock. So a token may repeat or fall if a blob is deleted by hand and the name
-//     is acquired again within a second from a machine with a different clock. Sweep
-//     can't cause that.
-//   - A released or broken ID is refused from then on, as package providerkit
-//     remembers it. A delayed request does nothing once its claim is over.
-//   - A claim that has run out is lost, even if nobody has taken the name since. No
-//     renewal revives a broken lease, even one that was broken in the portal or
-//     with az.
+//     rises through release, expiry, Break, and the deletion of blobs and containers.
+//     Date has whole seconds; the client adds the fraction from its own clock. So a
+//     token may repeat or fall if a blob is deleted by hand and the name is acquired
+//     again within a second from a machine with a different clock. Sweep can't cause
+//     such a token.
+//   - A released or broken ID is refused from then on, for as long as package
+//     providerkit remembers the ID. A delayed request does nothing once its claim is
+//     over.
+//   - A claim that has run out is lost, even if no other claim has taken the name
+//     since. No renewal revives a broken lease, even a lease that was broken in the
+//     portal or with az.
 //   - A repeated acquire may prolong the lease, and changes nothing else.
 //   - Other programs' data is not changed: content and other metadata of a blob are
 //     kept. A folder, or a blob with content and no record of a lease, is an error.
 //   - A call that fails after its first write returns leasing.ErrUnavailable, never
-//     ErrThrottled, ErrDenied or ErrNotSetUp: retry it.
+//     ErrThrottled, ErrDenied or ErrNotSetUp: retry the call.
 //
 // # What it does not promise
 //
@@ -44,69 +45,68 @@
 //     it to others for up to a minute more
 //     (learn.microsoft.com/rest/api/storageservices/lease-blob, Remarks). A
 //     released name is free at once.
-//   - A copy of an acquire or a renewal that the network delivers after its claim has run
-//     out, and before anybody has written, leases the name to that claim for its TTL
-//     again. Nobody trusts that lease. It ends with the TTL, the claim's release, or a Break.
-//   - Waiters are not queued and not woken: they poll, with one request each time. The
-//     service does not say how long a lease still runs.
+//   - The network may deliver a copy of an acquire or a renewal after its claim has run out,
+//     and before the blob is written. The copy leases the name to that claim for another TTL.
+//     No holder trusts that lease. It ends with the TTL, the claim's release, or a Break.
+//   - Waiters are not queued and get no wake-ups: they poll, with one request each
+//     time. The service does not report the remaining time of a lease.
 //   - After a failover of a geo-redundant account its last writes may be lost
-//     (…/azure/storage/common/storage-disaster-recovery-guidance), leases among
-//     them: a name can be granted while its holder still trusts its lease. The
-//     next token is still greater. If two holders would do harm, check tokens
-//     (package fencing).
-//   - TTLs are 15 to 60 s. Package leasing grants a longer one by renewing more
-//     often. An infinite lease needs [Options].Infinite. It is verified by
-//     requests like any other, and if its holder dies it blocks the name until
-//     an operator breaks it.
+//     (…/azure/storage/common/storage-disaster-recovery-guidance), leases among them: a
+//     name can be granted while its holder still trusts its lease. The next token is
+//     still greater. If two holders would do harm, check tokens (package fencing).
+//   - TTLs are 15 to 60 s. Package leasing grants a longer TTL by renewing more often.
+//     An infinite lease needs [Options].Infinite. It is verified by requests like any
+//     other lease, and if its holder dies it blocks the name until an operator breaks
+//     the lease.
 //
 // # How it works
 //
 // The rules, and the record, are those of providerkit.Records. A blob's metadata has one
-// entry, "leasing": the record, in base64url, with token, ID, owner, TTL and metadata of
-// the latest claim, and the IDs that ended before it; beside it the ID under whose
-// lease it was written. (Other programs must not lease or write these blobs; the
-// provider detects it, but does not support it.) The service's lease ID is the claim's
-// ID if that is a GUID as NewID makes them.
+// entry, "leasing". It contains the record, in base64url, with token, ID, owner, TTL and
+// metadata of the latest claim, and the IDs that ended earlier. Beside the record it
+// contains the ID under whose lease the record was written. (Other programs must not lease
+// or write these blobs; the provider detects such programs, but does not support them.)
+// The service's lease ID is the claim's ID if that ID is a GUID in the form of
+// leasing.NewID.
 //
 // Keep content in separate blobs: an upload to a lease's blob replaces its metadata,
-// and the record with it. To recover, end the lease, by its Release or by a Break
-// without a token, and remove the content.
+// and so the record. To recover, end the lease with its Release or with a Break without
+// a token, and remove the content.
 //
-// Each call reads the record (HEAD), writes it if it changes, and then makes the
-// service's lease follow. The write is conditional on the record that was read, and the
-// lease operation on the record that was written (If-Match: every write changes the
+// Each call reads the record (HEAD), writes it if it changes, and then brings the
+// service's lease in line. The write is conditional on the record that was read, and
+// the lease operation on the record that was written (If-Match: every write changes the
 // ETag, a lease operation does not). The usual order is the opposite: take the lease,
-// then write who has it. With this order neither a crash nor a lost reply leaves
+// then write its holder. With this order neither a crash nor a lost reply leaves
 // anything behind:
 //
 //	what fails                     what is left             until
-//	the look                       nothing
+//	the read                       nothing
 //	the write, or its reply        a claim without lease    3 s later others may overwrite it
 //	the lease, or its reply        a claim, perhaps leased  its own retry, its Release, or the TTL
 //
-// A retry finds its own ID in the record, keeps the token, and takes the lease, which
-// to the service is the same lease again. Another claim that comes between write and
+// A retry finds its own ID in the record, keeps the token, and sends the same acquire,
+// which the service takes as the same lease. Another claim that comes between write and
 // lease finds the name reserved for 3 s by the service's clock. Release and Break
-// write that the claim is over before they end the lease, under that lease; then
+// record the end of the claim before they end the lease, under that lease; from then on
 // every request of the claim that is still in flight fails on the ETag, or finds no
-// lease. If the process dies between the two, the next call that changes anything
-// about the name ends the lease for it, or breaks it, with the grace that is in the
-// record.
+// lease. If the process dies between the two, the next call that changes the name
+// releases the lease, or breaks the lease with the grace that is in the record.
 //
 // A renewal with the state of a grant skips the read, and also the write if only the end
-// of the lease changes: then it is the service's own renewal, conditional on the
-// record's ETag. If the TTL changes, the record is written first, and then the lease is
-// acquired again with the new duration. A delayed copy of an earlier request has an
+// of the lease changes: the request is then the service's own renewal, conditional on
+// the record's ETag. If the TTL changes, the record is written first, and the lease is
+// acquired once more with the new duration. A delayed copy of an earlier request has an
 // older ETag and is refused, so a lease is never shorter than its last renewal granted.
 // Decisions rely on the service's error codes (failures.go), not on the texts of
 // replies, nor on this machine's clock.
 //
 // # Requests
 //
-// docs/providers/blob.md counts them. Nothing is sent by Open. The client
-// library's retries are off: a method makes one attempt, and after a lost reply
-// the outcome is unknown. A call starts again, at most 16 times, if others have
-// changed the record between its read and its write.
+// docs/providers/blob.md counts the requests. Open sends no request. The client library's
+// retries are off: a method makes one attempt, and after a lost reply the outcome is
+// unknown. A call starts over, at most 16 times, if the record changes between its read
+// and its write.
 //
 // Each name leaves a blob with some hundred bytes of metadata behind: see
 // [Provider.Sweep].

@@ -47,7 +47,7 @@ func TestTrap_T118_NoSecretFollowsARedirect(t *testing.T) {
 	}
 }
 
-// T124: a credential, a transport or a policy of the application's that panics ended the process.
+// T124: a panic of the application's credential, transport or policy does not end the process.
 func TestTrap_T124_CodeOfTheApplicationPanics(t *testing.T) {
 	server := startAzurite(t, true)
 	own, err := auth.New(authtest.Start(t).ClientSecret())
@@ -77,7 +77,7 @@ func TestTrap_T124_CodeOfTheApplicationPanics(t *testing.T) {
 	}
 }
 
-// policyOf calls a function for each call.
+// policyOf calls a function for each request.
 type policyOf func()
 
 func (f policyOf) Do(req *policy.Request) (*http.Response, error) {
@@ -85,7 +85,7 @@ func (f policyOf) Do(req *policy.Request) (*http.Response, error) {
 	return req.Next()
 }
 
-// panicking is a credential whose tokens end at once.
+// panicking is a credential whose tokens expire at once.
 type panicking struct {
 	azcore.TokenCredential
 	maybe func()

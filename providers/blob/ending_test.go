@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// silentTokens is a source of tokens that does not answer.
+// silentTokens is a source of tokens that never answers.
 type silentTokens struct{}
 
 func (silentTokens) GetToken(ctx context.Context, _ policy.TokenRequestOptions) (azcore.AccessToken, error) {
@@ -21,7 +21,7 @@ func (silentTokens) GetToken(ctx context.Context, _ policy.TokenRequestOptions) 
 	return azcore.AccessToken{}, ctx.Err()
 }
 
-// frozen is a service that does not answer.
+// frozen is a service that never answers.
 type frozen struct{}
 
 func (frozen) Do(r *http.Request) (*http.Response, error) {
@@ -36,8 +36,8 @@ func silentProvider(t testing.TB, o Options) *Provider {
 	return p
 }
 
-// T42: a call ends with its own context, also while the client library waits for a
-// token that another call has asked for, and could wait for all day.
+// T42: a call ends with its own context, also while the client library waits, possibly
+// for a day, for a token that another call has requested.
 func TestTrap_T42_BlobCallDoesNotOutliveItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := silentProvider(t, Options{Credential: silentTokens{}})
@@ -48,7 +48,7 @@ func TestTrap_T42_BlobCallDoesNotOutliveItsContext(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 24*time.Hour)
 			defer cancel()
 			_, err := p.Inspect(ctx, abstractions.InspectRequest{Name: "n"})
-			require.ErrorIs(t, err, context.DeadlineExceeded) // of auth.ForService
+			require.ErrorIs(t, err, context.DeadlineExceeded) // the timeout of auth.ForService
 		}()
 		synctest.Wait()
 		for what, call := range everyCall(p, abstractions.Grant{Name: "n", ID: "a", Token: 1, TTL: maxTTL}) {
@@ -64,7 +64,8 @@ func TestTrap_T42_BlobCallDoesNotOutliveItsContext(t *testing.T) {
 	})
 }
 
-// A context that was canceled with an error of another lease says nothing of this one.
+// A context's cause that is the error of another lease is not an answer about this
+// lease.
 func TestBlobCauseOfAContextIsNotAnAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := silentProvider(t, Options{AccountKey: "a2V5"})
@@ -80,8 +81,8 @@ func TestBlobCauseOfAContextIsNotAnAnswer(t *testing.T) {
 	})
 }
 
-// Close ends what is under way, and does not wait for a service or a source of tokens
-// that is silent.
+// Close ends calls in flight, and does not wait for a silent service or a silent source
+// of tokens.
 func TestBlobCloseEndsWhatIsUnderWay(t *testing.T) {
 	for what, o := range map[string]Options{"service": {AccountKey: "a2V5"}, "tokens": {Credential: silentTokens{}}} {
 		synctest.Test(t, func(t *testing.T) {

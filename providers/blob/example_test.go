@@ -43,7 +43,7 @@ func Example() {
 	fmt.Println(err)
 }
 
-// An identity instead of a secret. Nothing is sent before the first use.
+// Open takes an identity instead of a secret. It sends no request.
 func ExampleOpen() {
 	provider, err := bloblease.Open(context.Background(), bloblease.Options{
 		AccountURL: "https://account.blob.core.windows.net",
@@ -59,7 +59,7 @@ func ExampleOpen() {
 	// 1m0s <nil>
 }
 
-// Options come from JSON as well, and never show a key.
+// Options can be read from JSON, and never show a key.
 func ExampleOptions() {
 	var options bloblease.Options
 	err := json.Unmarshal([]byte(`{
@@ -73,8 +73,8 @@ func ExampleOptions() {
 	// bloblease.Options{AccountURL: (not shown), Auth: auth.Options{Mode: "WorkloadIdentity"}, Container: "leases", Retention: 72h0m0s} <nil>
 }
 
-// A blob that refuses what a former holder still writes: it carries the token of
-// its latest writer, and is replaced under its ETag.
+// A blob can refuse the writes of a former holder: it stores the token of its latest
+// writer, and is replaced under its ETag.
 func ExampleProvider_fencedWrite() {
 	ctx := context.Background()
 	data, err := container.NewClientFromConnectionString(os.Getenv("AZURE_STORAGE_CONNECTION_STRING"), "data", nil)
@@ -121,7 +121,7 @@ func ExampleProvider_fencedWrite() {
 	// stale fencing token: 33 refused, "ledger" has seen 34
 }
 
-// conditions are a fencing condition in the client library's words.
+// conditions converts a fencing condition to the client library's type.
 func conditions(c etagfence.Condition) *blob.ModifiedAccessConditions {
 	if c.IfNoneMatch != "" {
 		return &blob.ModifiedAccessConditions{IfNoneMatch: to.Ptr(azcore.ETag(c.IfNoneMatch))}
@@ -129,7 +129,7 @@ func conditions(c etagfence.Condition) *blob.ModifiedAccessConditions {
 	return &blob.ModifiedAccessConditions{IfMatch: to.Ptr(azcore.ETag(c.IfMatch))}
 }
 
-// The examples above that need a service get it here.
+// TestExamplesRun runs the examples that need a service.
 func TestExamplesRun(t *testing.T) {
 	server := bloblease.StartAzurite(t)
 	t.Setenv("AZURE_STORAGE_CONNECTION_STRING", server.ConnectionString())

@@ -18,23 +18,24 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providerkit/httpguard"
 )
 
-// What an answer says beside the classes of the kit. Nothing was applied.
+// The classes of the service's refusals, beside those of the kit. The request was not
+// applied.
 const (
-	changed     providerkit.Class = 0x80 + iota // the lease or the record is not what it was
-	missing                                     // there is no such blob
-	noContainer                                 // there is none
-	deleting                                    // the container is about to go
+	changed     providerkit.Class = 0x80 + iota // the lease or the record has changed since the read
+	missing                                     // the blob does not exist
+	noContainer                                 // the container does not exist
+	deleting                                    // the container is being deleted
 )
 
-// codes gives the service's error codes their meaning
-// (learn.microsoft.com/rest/api/storageservices/blob-service-error-codes and
-// …/common-rest-api-error-codes). By its class a request was applied, or not: see
-// [providerkit.Class]. An answer to HEAD has no body, so the advice of a code stands in place of a message. A
-// code that begins with Lease says that a lease has changed. A code that is not listed goes by its status.
+// codes maps the service's error codes to their meaning
+// (learn.microsoft.com/rest/api/storageservices/blob-service-error-codes and …/common-rest-api-error-codes).
+// The class decides whether the request was applied: see [providerkit.Class]. An answer to HEAD has no body,
+// so the advice of a code replaces the message. A code that begins with Lease means that a lease has changed.
+// A code that is not listed has the meaning of its status.
 var codes = map[bloberror.Code]providerkit.Meaning{
 	bloberror.BlobAlreadyExists:     {Class: changed},
 	bloberror.BlobNotFound:          {Class: missing},
-	"SoftDeletedBlobNotFound":       {Class: missing}, // one that was deleted, in an account that keeps those: the SDK has no name for it
+	"SoftDeletedBlobNotFound":       {Class: missing}, // a deleted blob, in an account with soft delete: the SDK has no name for the code
 	bloberror.ContainerNotFound:     {Class: noContainer, Advice: "create the container, with az storage container create, or set Options.Create"},
 	bloberror.ContainerBeingDeleted: {Class: deleting, Advice: "wait until the container is gone, 30 s or more, and create it again: az storage container create"},
 
@@ -68,8 +69,8 @@ var codes = map[bloberror.Code]providerkit.Meaning{
 
 const roleAdvice = "a role such as Storage Blob Data Contributor is needed, which counts some minutes after its assignment, or a SAS that permits read, write, create and list"
 
-// statuses gives statuses their meaning where the code says nothing. After any other, a
-// 500 for one, the request may have been applied.
+// statuses maps statuses to their meaning, for codes without a class. After any other
+// status, such as 500, the request may have been applied.
 var statuses = map[int]providerkit.Meaning{
 	http.StatusBadRequest:         {Class: providerkit.NotSetUp},
 	http.StatusUnauthorized:       {Class: providerkit.Denied},
@@ -78,8 +79,8 @@ var statuses = map[int]providerkit.Meaning{
 	http.StatusTooManyRequests:    {Class: providerkit.Refused},
 }
 
-// meaningOf looks an error up: Unknown without an answer of the service, which has a
-// code, and for a call that was applied in part.
+// meaningOf returns the meaning of an error. It is Unknown for an error without a code
+// of the service, and for a call that was applied in part.
 func meaningOf(err error) providerkit.Meaning {
 	answer, ok := errors.AsType[*azcore.ResponseError](err)
 	if !ok || answer.ErrorCode == "" || errors.Is(err, abstractions.ErrUnavailable) {
@@ -103,11 +104,12 @@ func isNoContainer(err error) bool {
 	return class == noContainer || class == deleting
 }
 
-// willCreate reports whether an error is of a container that the next write creates.
+// willCreate reports whether an error comes from a missing container that the next
+// write creates.
 func (s *store) willCreate(err error) bool { return s.create && classOf(err) == noContainer }
 
-// failure is the error of a request that changes something: ErrConflict if the record,
-// the lease or the container is not what it was at the last look.
+// failure returns the error of a request that changes something: ErrConflict if the
+// record, the lease or the container has changed since the last read.
 func (s *store) failure(err error) error {
 	if class := classOf(err); class == changed || class == missing || s.willCreate(err) {
 		return providerkit.ErrConflict
@@ -115,8 +117,8 @@ func (s *store) failure(err error) error {
 	return short(err)
 }
 
-// Classify says what an error of the client library means. The library makes each
-// request once: see Options.client.
+// Classify returns the meaning of an error of the client library. The library makes
+// each request once: see Options.client.
 func (d *driver) Classify(err error) providerkit.Meaning {
 	m := meaningOf(err)
 	m.Text = withoutURL(short(err)).Error()
@@ -128,7 +130,7 @@ func (d *driver) Classify(err error) providerkit.Meaning {
 	case class == providerkit.Refused:
 		m.RetryAfter = httpguard.RetryAfter(headerOf(err))
 	case class < changed:
-	case d.store.create: // the next acquire creates the container, once it is gone
+	case d.store.create: // the next acquire creates the container, after its deletion has ended
 		m.Class, m.Advice = providerkit.Refused, ""
 	default:
 		m.Class = providerkit.NotSetUp
@@ -136,9 +138,8 @@ func (d *driver) Classify(err error) providerkit.Meaning {
 	return m
 }
 
-// short is an error whose text is one line if it is an answer of the service: status, code, and
-// the service's own sentences. The library's own text is many lines, and has the answer's body, which may quote
-// the text that was signed.
+// short gives an answer of the service a text of one line: status, code, and the service's own sentences. The
+// library's own text has many lines and the answer's body, which may quote the text that was signed.
 func short(err error) error {
 	answer, ok := errors.AsType[*azcore.ResponseError](err)
 	if !ok {
@@ -154,14 +155,14 @@ func short(err error) error {
 	return providerkit.WithText(text, err)
 }
 
-// sentences is the service's own sentences about a refusal
-// (learn.microsoft.com/rest/api/storageservices/status-and-error-codes2). Its details say of a signature what is
-// wrong with it: a clock that is off, a SAS that is over.
+// sentences returns the service's own sentences about a refusal
+// (learn.microsoft.com/rest/api/storageservices/status-and-error-codes2). AuthenticationErrorDetail explains a
+// refused signature: a clock that is off, a SAS that has expired.
 func sentences(response *http.Response) string {
 	if response == nil {
 		return ""
 	}
-	body, err := runtime.Payload(response) // which is in memory
+	body, err := runtime.Payload(response) // the body is in memory
 	var refusal struct{ Message, AuthenticationErrorDetail, HeaderName string }
 	if err != nil || xml.Unmarshal(body, &refusal) != nil {
 		return ""
@@ -173,8 +174,8 @@ func sentences(response *http.Response) string {
 	return text
 }
 
-// lockedError is of a blob that somebody has leased, and that is not ours, or not any
-// more.
+// lockedError is the error of a blob that is leased and has no record of this library,
+// or has lost its record.
 type lockedError struct{ error }
 
 func (e lockedError) Unwrap() error { return e.error }
@@ -184,7 +185,7 @@ func isLockedByOthers(err error) bool {
 	return ok
 }
 
-// headerOf is the header of the service's answer in an error; nil if there is none.
+// headerOf returns the header of the service's answer in an error, or nil.
 func headerOf(err error) http.Header {
 	answer, ok := errors.AsType[*azcore.ResponseError](err)
 	if !ok || answer.RawResponse == nil {
@@ -193,7 +194,7 @@ func headerOf(err error) http.Header {
 	return answer.RawResponse.Header
 }
 
-// dateOf is the service's clock in an error, zero if there is none.
+// dateOf returns the service's clock in an error, or zero.
 func dateOf(err error) time.Time {
 	now, _ := http.ParseTime(headerOf(err).Get("Date"))
 	return now

@@ -27,14 +27,14 @@ var sentinels = []error{
 	abstractions.ErrUnavailable, abstractions.ErrThrottled, abstractions.ErrDenied, abstractions.ErrNotSetUp, abstractions.ErrClosed, abstractions.ErrInvalid, abstractions.ErrHeld, abstractions.ErrLost,
 }
 
-// answered is the library's error for an answer.
+// answered returns the library's error for an answer.
 func answered(status int, code string, headers ...string) error {
 	request, _ := http.NewRequestWithContext(context.Background(), http.MethodPut, "https://account.blob.core.windows.net/leases/n?sig=s3cret", http.NoBody)
-	answer := answering(request, status, append(headers, "x-ms-error-code", code)...) //nolint:bodyclose // there is none
+	answer := answering(request, status, append(headers, "x-ms-error-code", code)...) //nolint:bodyclose // it has no body
 	return runtime.NewResponseErrorWithErrorCode(answer, code)
 }
 
-// means checks which of the sentinels an error is, and that it still has its cause.
+// means checks the sentinels of an error, and that its chain has the cause.
 func means(t *testing.T, err, cause error, want ...error) {
 	t.Helper()
 	for _, sentinel := range sentinels {
@@ -43,14 +43,14 @@ func means(t *testing.T, err, cause error, want ...error) {
 	require.ErrorIs(t, err, cause, "the library's error stays in the chain")
 }
 
-// said is an error of the client library as callers see it.
+// said converts an error of the client library to the error that callers get.
 func said(t testing.TB, err error) error {
 	p := (&driver{store: &store{}, idle: func() {}}).provider(time.Second)
 	defer func() { require.NoError(t, p.Close()) }()
 	return providerkit.Call(t.Context(), p.shell, "test", "", func(context.Context) error { return err })
 }
 
-// T27: code and status decide what an answer means, never its text.
+// T27: code and status decide the meaning of an answer, never its text.
 func TestTrap_T27_BlobCodeDecidesWhatAnErrorMeans(t *testing.T) {
 	throttled := []error{abstractions.ErrUnavailable, abstractions.ErrThrottled}
 	listed := map[bloberror.Code]bool{}
@@ -106,8 +106,8 @@ func TestTrap_T27_BlobCodeDecidesWhatAnErrorMeans(t *testing.T) {
 	}
 }
 
-// T183: an error has the service's own sentences, but for those that quote a signature or what was signed; of an answer to HEAD it
-// has advice.
+// T183: an error has the service's own sentences, except those that quote a signature or the signed text. For an answer to HEAD it
+// has the advice.
 func TestTrap_T183_TheServicesOwnSentences(t *testing.T) {
 	const form = `<?xml version="1.0" encoding="utf-8"?><Error><Code>%s</Code><Message>%s
 RequestId:1-2
@@ -160,7 +160,7 @@ func TestBlobErrorsOfTheConnectionLeaveTheOutcomeUnknown(t *testing.T) {
 	require.NoError(t, said(t, nil))
 	require.False(t, abstractions.NotApplied(said(t, io.EOF)))
 	require.True(t, abstractions.NotApplied(said(t, &net.OpError{Op: "dial", Err: errors.New("connection refused")})), "it was never sent")
-	denied := fmt.Errorf("no token: %w", abstractions.ErrDenied) // as package auth says it
+	denied := fmt.Errorf("no token: %w", abstractions.ErrDenied) // an error of package auth
 	require.ErrorIs(t, said(t, denied), denied)
 }
 
@@ -188,7 +188,7 @@ func TestBlobRetryAfter(t *testing.T) {
 	require.Zero(t, dateOf(&azcore.ResponseError{StatusCode: 404}))
 }
 
-// What callers see of them: nothing that only this package knows.
+// Callers see no error that only this package knows.
 func TestTrap_T27_BlobStatusesOfEachCall(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -223,8 +223,8 @@ func TestTrap_T27_BlobStatusesOfEachCall(t *testing.T) {
 	require.NoError(t, b.extend(g), "none of it was certain to have ended the lease")
 }
 
-// meansAfter is means, where what was sent before the fault may have been a write that
-// was applied: then the call as a whole is of unknown outcome.
+// meansAfter is means for a call that may have made a write before the fault. The
+// outcome of such a call as a whole is unknown.
 func (f fault) meansAfter(w *watch) func(error) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -234,9 +234,9 @@ func (f fault) meansAfter(w *watch) func(error) bool {
 	return f.means
 }
 
-// T27: "throttled", "denied", "not set up": they say that nothing was applied, so a
-// call whose first write was applied does not end with one. Nobody takes such a
-// lease for untouched.
+// T27: throttled, denied and not set up mean that nothing was applied, so a call whose
+// first write was applied does not return these errors. Otherwise a caller would take
+// the lease for untouched.
 func TestTrap_T27_BlobNothingWasAppliedIsNotSaidAfterAWrite(t *testing.T) {
 	t.Parallel()
 	for _, answer := range []struct {
@@ -289,7 +289,7 @@ func requireNoPromise(t testing.TB, err error, what string) {
 	require.False(t, errors.As(err, &throttled), what)
 }
 
-// The same where the call begins again after its write, and meets that then.
+// The call starts over after its write, and then meets the refusal.
 func TestTrap_T27_BlobBreakThatBeginsAgainAfterItsWrite(t *testing.T) {
 	t.Parallel()
 	for _, code := range []string{"ServerBusy", "ContainerNotFound"} {

@@ -14,12 +14,12 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// fault spoils one request of a call.
+// fault is a failure of one request of a call.
 type fault struct {
 	name    string
-	applied bool   // the service did what it was asked for
+	applied bool   // the service applied the request
 	status  int    // of the answer; 0 is no answer
-	code    string // of the service
+	code    string // the service's code
 	err     error  // instead of an answer
 	means   func(error) bool
 }
@@ -43,8 +43,8 @@ var faults = []fault{
 	{name: "429", status: 429, code: "TooManyRequests", means: isThrottled},
 }
 
-// strike has the fault hit the n-th request of what follows, from 0. It says
-// whether there was one.
+// strike applies the fault to the n-th of the following requests, from 0. hit reports
+// whether the request was made.
 func (f fault) strike(w *watch, n int) (hit func() bool) {
 	seen, struck := 0, false
 	now := func() bool {
@@ -80,8 +80,8 @@ func (f fault) strike(w *watch, n int) (hit func() bool) {
 	return func() bool { return struck }
 }
 
-// each runs a scenario with each fault at each request of the call that it is
-// about, until that has no more.
+// each runs a scenario with each fault at each request of the scenario's call, until
+// the call has no further request.
 func each(t *testing.T, run func(t *testing.T, b *bed, name string, f fault, strike func() func() bool) (hit bool)) {
 	b := newBed(t)
 	for _, f := range faults {
@@ -102,7 +102,7 @@ func each(t *testing.T, run func(t *testing.T, b *bed, name string, f fault, str
 	}
 }
 
-// T13, T16: an acquire is tried again, whatever has become of the first attempt, and is the same claim.
+// T13, T16: an acquire is repeated after any outcome of the first attempt, and is the same claim.
 func TestTrap_T13_BlobAcquireIsRepeated(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, b *bed, name string, f fault, strike func() func() bool) bool {
@@ -136,8 +136,8 @@ func TestTrap_T13_BlobAcquireIsRepeated(t *testing.T) {
 	})
 }
 
-// T16, T56: an acquire that is given up leaves nothing behind, and what of it is
-// still on its way does nothing.
+// T16, T56: the clean-up of an acquire leaves nothing behind, and the acquire's
+// requests that are still in flight do nothing.
 func TestTrap_T16_BlobAcquireThatIsGivenUpLeavesNothing(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, b *bed, name string, f fault, strike func() func() bool) bool {
@@ -158,7 +158,7 @@ func TestTrap_T16_BlobAcquireThatIsGivenUpLeavesNothing(t *testing.T) {
 	})
 }
 
-// T14: a release that is repeated is no error, and disturbs nobody.
+// T14: a repeated release is no error, and does not affect other holders.
 func TestTrap_T14_BlobReleaseIsRepeated(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, b *bed, name string, f fault, strike func() func() bool) bool {
@@ -183,8 +183,8 @@ func TestTrap_T14_BlobReleaseIsRepeated(t *testing.T) {
 	})
 }
 
-// T14, T15: renewals that are repeated are no loss, also with a state that is old,
-// and also those that change the TTL.
+// T14, T15: repeated renewals are no loss, even with an old state, and even if they
+// change the TTL.
 func TestTrap_T15_BlobRenewalIsRepeated(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, b *bed, name string, f fault, strike func() func() bool) bool {
@@ -221,7 +221,7 @@ func TestTrap_T15_BlobRenewalIsRepeated(t *testing.T) {
 	})
 }
 
-// T63: a break that is repeated hits the lease that it names and no other.
+// T63: a repeated break ends the lease that it names and no other.
 func TestTrap_T63_BlobBreakIsRepeated(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, b *bed, name string, f fault, strike func() func() bool) bool {
@@ -268,7 +268,7 @@ func requireLost(t testing.TB, err error, reason abstractions.LostReason) {
 	require.Equal(t, reason, lost.Reason)
 }
 
-// T14: no retry happens below.
+// T14: the client library does not retry.
 func TestTrap_T14_BlobLibraryDoesNotRetry(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -285,7 +285,7 @@ func TestTrap_T14_BlobLibraryDoesNotRetry(t *testing.T) {
 	require.NoError(t, b.extend(g))
 }
 
-// everyCall are all methods that take a context, on a claim that is held.
+// everyCall returns all methods that take a context, on a held claim.
 func everyCall(p *Provider, g abstractions.Grant) map[string]func(ctx context.Context) error {
 	return map[string]func(ctx context.Context) error{
 		"acquire": func(ctx context.Context) error { _, err := p.Acquire(ctx, wish(g.Name, "another")); return err },

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// T56: the clean-up of an acquire comes between two requests of it.
+// T56: the clean-up of an acquire comes between two requests of the acquire.
 func TestTrap_T56_BlobReleaseBetweenTheRequestsOfItsAcquire(t *testing.T) {
 	t.Parallel()
 	for _, used := range []bool{false, true} {
@@ -39,8 +39,8 @@ func TestTrap_T56_BlobReleaseBetweenTheRequestsOfItsAcquire(t *testing.T) {
 	}
 }
 
-// What was sent by a claim that is over, and arrives late or a second time, does
-// nothing: not to a free name, and not to the next holder's.
+// Requests of an ended claim that arrive late or a second time do nothing, neither to a
+// free name nor to the next holder's lease.
 func TestTrap_T56_BlobLateRequestsDoNothing(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -87,8 +87,8 @@ func TestTrap_T56_BlobLateRequestsDoNothing(t *testing.T) {
 	}
 }
 
-// A copy of an acquire that arrives when its claim has run out, and before anything was written, leases the name for a TTL
-// again, to a claim that trusts nothing any more. The release of the claim ends that, and the next holder's record any that follow.
+// A copy of an acquire that arrives after its claim has run out, and before the blob is written, leases the name for another TTL,
+// to a claim that no longer trusts the lease. The claim's release ends that lease, and the next holder's record refuses later copies.
 func TestBlobCopyOfAnAcquireAfterItsTTL(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -120,7 +120,7 @@ func atTheSameTime(v, as sight) sight {
 	return v
 }
 
-// records keeps copies of what changes anything, from now until it is called back.
+// records copies the requests that write, until the returned function is called.
 func (w *watch) records() func() []*http.Request {
 	var all []*http.Request
 	w.set(func(v verb, r *http.Request) (*http.Response, error) {
@@ -144,7 +144,7 @@ func (w *watch) resend(t testing.TB, r *http.Request) {
 	require.NoError(t, answer.Body.Close())
 }
 
-// T18: two ask for a free name, in every order of their requests.
+// T18: two claims compete for a free name, in every order of their requests.
 func TestTrap_T18_BlobTwoClaimsInEveryOrder(t *testing.T) {
 	t.Parallel()
 	for _, used := range []bool{false, true} {
@@ -176,8 +176,8 @@ func TestTrap_T18_BlobTwoClaimsInEveryOrder(t *testing.T) {
 	}
 }
 
-// A process dies between claim and lease: the name is reserved for it, and then
-// anybody's.
+// A process dies between claim and lease. The name is reserved for its claim, and then
+// free.
 func TestBlobReservationEnds(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -203,8 +203,8 @@ func TestBlobReservationEnds(t *testing.T) {
 	require.NoError(t, b.extend(g))
 }
 
-// T16, T19: a process dies between the two requests of its release. Nobody else
-// waits for that, not even if the lease had no end.
+// T16, T19: a process dies between the two requests of its release. No other claim
+// waits for the lease, even if it is infinite.
 func TestTrap_T16_BlobReleaseThatEndsHalfWayIsFinishedByTheNext(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -235,8 +235,8 @@ func TestTrap_T16_BlobReleaseThatEndsHalfWayIsFinishedByTheNext(t *testing.T) {
 	}
 }
 
-// T63: the lease that a break means ends between the look and the break, and
-// another one begins.
+// T63: the lease that a break names ends between the read and the break, and another
+// lease begins.
 func TestTrap_T63_BlobBreakBetweenTwoHolders(t *testing.T) {
 	t.Parallel()
 	for _, immediate := range []bool{false, true} {
@@ -265,8 +265,8 @@ func TestTrap_T63_BlobBreakBetweenTwoHolders(t *testing.T) {
 	}
 }
 
-// T20: the lease has run out, another claims the name, and the former holder's
-// renewal comes before, between and after the two requests of that.
+// T20: the lease has run out, another claim takes the name, and the former holder's
+// renewal comes before, between and after the two requests of that acquire.
 func TestTrap_T20_BlobRenewalBesideATakeOver(t *testing.T) {
 	t.Parallel()
 	for _, step := range []verb{write, takeLease, other} {
@@ -300,7 +300,7 @@ func TestTrap_T20_BlobRenewalBesideATakeOver(t *testing.T) {
 	}
 }
 
-// Others who change the record all the time make a call give up, not hang.
+// Other processes that change the record all the time make a call fail, not hang.
 func TestBlobContentionEnds(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -340,7 +340,7 @@ func TestTrap_T02_BlobServiceWithoutAClock(t *testing.T) {
 	require.Equal(t, []verb{look}, b.watch.count())
 }
 
-// T02: the service's clock is minutes away from ours, either way.
+// T02: the service's clock differs from the local clock by minutes, either way.
 func TestTrap_T02_BlobClientsClockDecidesNothing(t *testing.T) {
 	t.Parallel()
 	for _, skew := range []time.Duration{-20 * time.Minute, 20 * time.Minute} {

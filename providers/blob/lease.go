@@ -15,24 +15,24 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
 )
 
-// What the service grants (learn.microsoft.com/rest/api/storageservices/lease-blob,
-// x-ms-lease-duration).
+// The bounds of the service's leases
+// (learn.microsoft.com/rest/api/storageservices/lease-blob, x-ms-lease-duration).
 const (
 	minTTL = 15 * time.Second
 	maxTTL = 60 * time.Second
-	// lag is how long the service may refuse an expired lease to others: "a client
-	// may need to wait up to one minute before a new lease can be acquired"
-	// (the same page, Remarks). Azurite has none.
+	// lag bounds the time for which the service may refuse an expired lease to other
+	// claims: "a client may need to wait up to one minute before a new lease can be
+	// acquired" (the same page, Remarks). Azurite frees such a lease at once.
 	lag = time.Minute
-	// reservation is how long a name stays reserved for whoever has written its
-	// claim and not yet taken the lease. The round trip between the two takes
-	// milliseconds, the service's clock shows whole seconds.
+	// reservation is the time for which a name stays reserved for a claim that is
+	// written and has not yet taken the lease. The round trip between the two takes
+	// milliseconds, but the service's clock shows whole seconds.
 	reservation = 3 * time.Second
-	// infinite is the service's duration of a lease without an end.
+	// infinite is the service's duration of an infinite lease.
 	infinite int32 = -1
 )
 
-// seconds is a TTL as the service counts it, rounded up.
+// seconds converts a TTL to the unit of the service, rounded up.
 func seconds(ttl time.Duration) int32 {
 	if ttl == abstractions.Infinite {
 		return infinite
@@ -41,8 +41,9 @@ func seconds(ttl time.Duration) int32 {
 }
 
 // Complete compares a record with the service's lease. The holder of a lease is certain:
-// nobody takes it but under the record that names him. Only one that another program
-// has taken, and one whose release is under way, is under a record that names nobody.
+// claims take the lease only under a record with their ID. Two kinds of lease are
+// under a record without a claim: the lease of another program, and a lease whose
+// release is under way.
 func (s *store) Complete(item providerkit.Item, r *providerkit.Record) (behind bool) {
 	v := item.State.(*view)
 	behind = v.lease == lease.StateTypeLeased && r.Breaking || v.locked() && r.ID == "" && v.holder != ""
@@ -54,37 +55,38 @@ func (s *store) Complete(item providerkit.Item, r *providerkit.Record) (behind b
 			r.Left = abstractions.Infinite
 		}
 		if !v.infinite || r.Left != abstractions.Infinite {
-			r.Slack = abstractions.Infinite // it may be the whole TTL, or nothing
+			r.Slack = abstractions.Infinite // the rest may be the whole TTL, or nothing
 		}
 	case v.lease == lease.StateTypeAvailable && r.ID != "" && !r.Breaking:
 		r.Left = reserved(r)
 		r.Unconfirmed = r.Left > 0
-	default: // it ended after the last write
+	default: // the lease ended after the last write
 		r.Left = min(0, item.Written.Sub(r.Now))
 	}
 	return behind
 }
 
-// reserved is how long a free name is still reserved for whoever has written its
-// claim and not taken the lease yet.
+// reserved returns how long a free name stays reserved for a claim that is written and
+// has not yet taken the lease.
 func reserved(r *providerkit.Record) time.Duration {
 	left := r.AcquiredAt.Add(reservation).Sub(r.Now)
-	if left > 2*reservation { // the service's clocks don't differ by so much
+	if left > 2*reservation { // the service's clocks differ by less
 		return 0
 	}
 	return min(left, reservation)
 }
 
-// Reconcile releases, breaks, renews or acquires a lease. All but the release are on
-// condition that the record is still the same, and a lease is given up by its claim's
-// own ID.
+// Reconcile releases, breaks, renews or acquires a lease. All operations but the
+// release are conditional on an unchanged record. The release needs no condition, since
+// it sends the claim's own ID.
 //
-// While a record has the ETag that a view is exact with, its lease has the duration
-// that the record says, or has ended: before a lease gets another duration the record
-// says so. So no copy of an earlier request that was delayed changes it back. Otherwise
-// the lease may have another one, if the call that changed it ended half way, and
-// is acquired again. An infinite one is not: that would bring one back that was broken
-// since.
+// While a record has the ETag of an exact view, its lease has the record's duration, or
+// has ended: the record is always written before its lease gets another duration. So a
+// delayed copy of an earlier request can't restore the earlier duration. If the view is
+// not exact, the lease may have a different duration, because the call that changed it
+// ended half way; the lease is then acquired with the record's duration. An infinite
+// lease of an infinite record is renewed instead: an acquire would revive an infinite
+// lease that was broken since.
 func (s *store) Reconcile(ctx context.Context, item providerkit.Item, r *providerkit.Record) (_ providerkit.Item, err error) {
 	v := *item.State.(*view)
 	item.State = &v
@@ -100,16 +102,17 @@ func (s *store) Reconcile(ctx context.Context, item providerkit.Item, r *provide
 		r.Left, err = s.breakLease(ctx, item.Key, breakPeriod(r), v.etag)
 		v.lease = lease.StateTypeBreaking
 		return item, err
-	// A renewal begins the duration anew. The service renews a lease that has run out,
-	// too, if the blob was neither written nor leased since, and none that was broken
-	// (learn.microsoft.com/rest/api/storageservices/lease-blob, Remarks).
+	// A renewal restarts the duration. The service also renews a lease that has run
+	// out, if the blob was neither written nor leased since, but no lease that was
+	// broken (learn.microsoft.com/rest/api/storageservices/lease-blob, Remarks).
 	case v.exact || v.infinite && infinitely:
 		_, err = s.lease(item.Key, r.ID).RenewLease(ctx, &lease.BlobRenewOptions{ModifiedAccessConditions: same(v.etag)})
 	default:
 		_, err = s.lease(item.Key, r.ID).AcquireLease(ctx, seconds(r.TTL), &lease.BlobAcquireOptions{ModifiedAccessConditions: same(v.etag)})
 		if bloberror.HasCode(err, bloberror.LeaseAlreadyPresent) {
-			// The record is ours and the lease is not: another program's, or one
-			// that the service has not freed yet although it shows it as expired.
+			// The record is ours and the lease is not. It belongs to another program,
+			// or the service has not freed it yet, although it shows the lease as
+			// expired.
 			return item, &abstractions.HeldError{Holder: abstractions.Record{Name: r.Name, Token: r.Token, Now: r.Now, Held: true, Unconfirmed: true}}
 		}
 	}
@@ -117,11 +120,11 @@ func (s *store) Reconcile(ctx context.Context, item providerkit.Item, r *provide
 	return item, s.failure(err)
 }
 
-// breakPeriod is how long a lease still runs after a Break, unless that is the rest of
-// its time anyway. Without one an infinite lease would end at once
-// (learn.microsoft.com/rest/api/storageservices/lease-blob, x-ms-lease-break-period),
-// and the lease may be infinite, or longer, although the record has another duration
-// already: see Reconcile.
+// breakPeriod returns the time in seconds for which a lease still runs after a Break. A
+// lease with less time left ends earlier. Without a period an infinite lease would end
+// at once (learn.microsoft.com/rest/api/storageservices/lease-blob,
+// x-ms-lease-break-period), and the lease may be infinite, or longer, although the
+// record already has another duration: see Reconcile.
 func breakPeriod(r *providerkit.Record) int32 {
 	if r.TTL == abstractions.Infinite {
 		return max(1, seconds(r.Left))
@@ -129,41 +132,42 @@ func breakPeriod(r *providerkit.Record) int32 {
 	return seconds(maxTTL)
 }
 
-// release gives a claim's lease up. No condition: a lease ID is a claim's own.
+// release ends a claim's lease. It needs no condition: only the claim has this lease
+// ID.
 func (s *store) release(ctx context.Context, key, id string) error {
 	_, err := s.lease(key, id).ReleaseLease(ctx, nil)
 	return s.failure(err)
 }
 
-// breakLease breaks whatever lease there is, after a period in seconds or the rest of
-// its time, and says when that is. It sends no ID.
+// breakLease breaks any lease of the blob, after a period in seconds or the rest of the
+// lease's time, and returns the time until the end. It sends no ID.
 func (s *store) breakLease(ctx context.Context, key string, period int32, etag azcore.ETag) (time.Duration, error) {
 	answer, err := s.lease(key, "").BreakLease(ctx, &lease.BlobBreakOptions{BreakPeriod: &period, ModifiedAccessConditions: same(etag)})
 	return time.Duration(deref(answer.LeaseTime)) * time.Second, s.failure(err)
 }
 
-// same is the condition that nobody has written since: a lease operation does not
-// change the ETag, every write does.
+// same is the condition that the blob was not written since: every write changes the
+// ETag, and a lease operation does not.
 func same(etag azcore.ETag) *lease.ModifiedAccessConditions {
 	return &lease.ModifiedAccessConditions{IfMatch: &etag}
 }
 
-// lease is the client of a claim's lease. The library has an error only where it has to
-// make up an ID.
+// lease returns the client of a claim's lease. The constructor fails only if it has to
+// generate an ID.
 func (s *store) lease(key, id string) *lease.BlobClient {
 	client, _ := lease.NewBlobClient(s.container.NewBlobClient(key), &lease.BlobClientOptions{LeaseID: to.Ptr(leaseID(id))})
 	return client
 }
 
-// guid is the form that leasing.NewID has. Upper case is left out: the service
-// does not tell it from lower case, and to the core these are two IDs.
+// guid is the form of leasing.NewID. It excludes upper case: the service ignores the
+// case of an ID, and for the core the two spellings are two IDs.
 var guid = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
 
-// leaseID is the lease ID of a claim: its ID, so that an acquire which is sent
-// again is the same acquire to the service. The service takes GUIDs only
-// (learn.microsoft.com/rest/api/storageservices/lease-blob, x-ms-proposed-lease-id);
-// an ID of another form is hashed into one, version 8 of RFC 9562, which no
-// NewID has.
+// leaseID returns the lease ID of a claim. It is the claim's ID, so that the service
+// takes a repeated acquire as the same acquire. The service takes GUIDs only
+// (learn.microsoft.com/rest/api/storageservices/lease-blob, x-ms-proposed-lease-id); an
+// ID of another form is hashed into a GUID of version 8 of RFC 9562, a version that
+// NewID never makes.
 func leaseID(id string) string {
 	if guid.MatchString(id) {
 		return id

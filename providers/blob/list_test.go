@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A dot at the end of a name is written otherwise than one within it: a prefix that
-// ends with a dot finds both.
+// A dot at the end of a name has another encoding than a dot within the name: a prefix
+// that ends with a dot finds both.
 func TestBlobListPrefixThatEndsWithADot(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -29,7 +29,7 @@ func TestBlobListPrefixThatEndsWithADot(t *testing.T) {
 	}
 }
 
-// A copy of a lease's blob under another name is nobody's.
+// List skips a copy of a lease's blob under another name.
 func TestBlobListLeavesCopiesOut(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)

@@ -16,23 +16,24 @@ import (
 )
 
 const (
-	// metadataName is the name of our entry in a blob's metadata. Services and
-	// proxies change the case of such names, so that all is in the one value: a
-	// form, the holder's ID, and the record in base64url, with dots in between.
+	// metadataName is the name of our entry in a blob's metadata. Services and proxies
+	// change the case of such names, so one value contains all: a form, the holder's
+	// ID, and the record in base64url, with dots in between.
 	metadataName = "leasing"
 	// maxMetadata bounds names and values of a blob's metadata, "up to 8 KB in
 	// total size" (learn.microsoft.com/rest/api/storageservices/setting-and-retrieving-properties-and-metadata-for-blob-resources).
 	maxMetadata = 8 << 10
-	// asJSON and asDeflate are forms. Only what would be too large is deflated.
+	// asJSON and asDeflate are forms. Only a value that would be too large is deflated.
 	asJSON    = "1"
 	asDeflate = "1z"
-	// maxInflated bounds what a record may become: some times what it can be.
+	// maxInflated bounds the size of an inflated record. It is several times the
+	// largest real size.
 	maxInflated = 256 << 10
 )
 
-// encode makes the metadata of a blob: a record, and what others have put beside it.
-// Where room is scarce the oldest ended IDs give way, down to those that are always
-// kept.
+// encode makes the metadata of a blob from a record and the entries of other programs.
+// If the value is too large, it drops the oldest ended IDs, down to the number that is
+// always kept.
 func encode(holder string, record []byte, others map[string]*string) (map[string]*string, error) {
 	room := maxMetadata - len(metadataName)
 	for name, value := range others {
@@ -60,12 +61,13 @@ func valueOf(holder string, record []byte, room int) string {
 	}
 	var b bytes.Buffer
 	w, _ := flate.NewWriter(&b, flate.BestCompression) // fails for other levels only
-	_, _ = w.Write(record)                             // into memory
+	_, _ = w.Write(record)                             // to memory
 	_ = w.Close()
 	return asDeflate + "." + holder + "." + base64.RawURLEncoding.EncodeToString(b.Bytes())
 }
 
-// withoutOldest is a record that refuses an ID less; nil if that can't be.
+// withoutOldest returns the record without the oldest ended ID, or nil if no more can
+// be dropped.
 func withoutOldest(record []byte) []byte {
 	var fields map[string]json.RawMessage
 	var ended providerkit.Ended
@@ -79,8 +81,8 @@ func withoutOldest(record []byte) []byte {
 
 var errRecord = errors.New("its metadata has an entry named leasing that this version can't read")
 
-// decode finds the record in a blob's metadata, nil if there is none, and what is not
-// ours.
+// decode splits a blob's metadata into the record, nil if absent, and the entries of
+// other programs.
 func decode(metadata map[string]*string) (holder string, record []byte, others map[string]*string, err error) {
 	for name, value := range metadata {
 		if strings.EqualFold(name, metadataName) {

@@ -34,7 +34,7 @@ func TestBlobRecordComesBackAsItWent(t *testing.T) {
 	require.Nil(t, others)
 }
 
-// What makes a bomb of a record is refused.
+// A record that inflates to an excessive size is refused.
 func TestBlobRecordThatInflates(t *testing.T) {
 	metadata, err := encode("", []byte(`"`+strings.Repeat("x", 2*maxInflated)+`"`), nil)
 	require.NoError(t, err)
@@ -53,7 +53,7 @@ func FuzzBlobRecord(f *testing.F) {
 	})
 }
 
-// T56: a record that is full forgets the oldest IDs that ended, and never the latest.
+// T56: a full record drops the oldest ended IDs, and never the latest.
 func TestTrap_T56_BlobRecordKeepsTheLatestEndedIDs(t *testing.T) {
 	now := time.Unix(1795273365, 0)
 	type fields struct {

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// upload puts a blob where a name's would be.
+// upload puts a blob at a name's key.
 func (b *bed) upload(name, content string, metadata map[string]string) {
 	b.t.Helper()
 	_, err := b.admin.NewBlockBlobClient(b.blobName(name)).UploadBuffer(b.t.Context(), []byte(content), &blockblob.UploadBufferOptions{Metadata: pointers(metadata)})
@@ -28,7 +28,7 @@ func (b *bed) content(name string) string {
 	return string(text[:n])
 }
 
-// T46: somebody else's blob is left as it is, whatever is asked.
+// T46: every call leaves another program's blob unchanged.
 func TestTrap_T46_BlobOfSomebodyElseIsLeftAlone(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -52,7 +52,7 @@ func TestTrap_T46_BlobOfSomebodyElseIsLeftAlone(t *testing.T) {
 	require.Equal(t, lease.StateTypeAvailable, *after.LeaseState)
 }
 
-// T46: somebody else's blob appears between the look and the create.
+// T46: another program's blob appears between the read and the create.
 func TestTrap_T46_BlobThatAppearsMeanwhileIsNotOverwritten(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -62,8 +62,8 @@ func TestTrap_T46_BlobThatAppearsMeanwhileIsNotOverwritten(t *testing.T) {
 	require.Equal(t, "theirs", b.content("n"))
 }
 
-// A blob that was made in advance is taken for its name, and what is beside the
-// record stays; so does content that the holder writes under his lease.
+// A blob that was made in advance becomes the blob of its name. Its other metadata
+// stays, and so does content that the holder writes under the lease.
 func TestBlobKeepsWhatIsNotOurs(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -89,7 +89,7 @@ func metadataOf(t testing.TB, b *bed, name string) map[string]*string {
 	return answer.Metadata
 }
 
-// A record of a later version, or a damaged one, is an error that says so.
+// A record of a later version, or a damaged record, gives an error with that cause.
 func TestBlobRecordThatIsNotUnderstood(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -101,8 +101,8 @@ func TestBlobRecordThatIsNotUnderstood(t *testing.T) {
 	}
 }
 
-// breakLease is what an operator does in the portal, or with az storage blob
-// lease break.
+// portalBreaks breaks a lease as an operator does in the portal, or with az storage
+// blob lease break.
 func (b *bed) portalBreaks(name string, period int32) {
 	b.t.Helper()
 	client, err := lease.NewBlobClient(b.admin.NewBlobClient(b.blobName(name)), nil)
@@ -134,7 +134,7 @@ func TestBlobLeaseBrokenInThePortal(t *testing.T) {
 	}
 }
 
-// Another program has leased the blob, as far as one can see for itself.
+// Another program has leased the blob, and the record names no holder.
 func TestBlobLeasedByAnotherProgram(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -164,8 +164,8 @@ func TestBlobLeasedByAnotherProgram(t *testing.T) {
 	}
 }
 
-// The service has not freed a lease yet that it shows as over, or another program
-// has taken it just now.
+// The service shows a lease as expired and has not freed it yet, or another program has
+// just taken the lease.
 func TestBlobLeaseThatIsTakenAlthoughItLookedFree(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -179,7 +179,7 @@ func TestBlobLeaseThatIsTakenAlthoughItLookedFree(t *testing.T) {
 	require.Equal(t, token, b.take("n", "a").Token, "its own claim all the same")
 }
 
-// What a blob's metadata can't hold is invalid before anything is sent.
+// Metadata that does not fit into a blob's metadata is invalid before any write.
 func TestBlobMetadataIsBounded(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -223,8 +223,8 @@ func randomText(n int) string {
 	return b.String()[:n]
 }
 
-// overwrites puts content into a name's blob under its lease, without its metadata:
-// the record is gone.
+// overwrites puts content into a name's blob under its lease, without its metadata: the
+// record is gone.
 func (b *bed) overwrites(g abstractions.Grant, content string) {
 	b.t.Helper()
 	_, err := b.admin.NewBlockBlobClient(b.blobName(g.Name)).UploadBuffer(b.t.Context(), []byte(content), &blockblob.UploadBufferOptions{
@@ -242,8 +242,7 @@ func (b *bed) properties(name string) blob.GetPropertiesResponse {
 }
 
 // T46, T16: a holder writes content into the blob of its lease, and the record is gone.
-// The lease can be ended all the same, also an infinite one, and what was written
-// stays as it is.
+// The lease can still be ended, even if it is infinite, and the content stays.
 func TestTrap_T46_BlobLeaseOfAnOverwrittenBlobCanBeEnded(t *testing.T) {
 	t.Parallel()
 	for _, content := range []string{"content", ""} {
@@ -282,7 +281,7 @@ func TestTrap_T46_BlobLeaseOfAnOverwrittenBlobCanBeEnded(t *testing.T) {
 	}
 }
 
-// Another program leases the blob of a name that has only ever refused an ID.
+// Another program leases the blob of a name whose record has only refused an ID.
 func TestBlobBreakOfAnothersLeaseWhereNobodyEverHadTheName(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -297,8 +296,8 @@ func TestBlobBreakOfAnothersLeaseWhereNobodyEverHadTheName(t *testing.T) {
 	b.take("n", "b")
 }
 
-// T46: what is leased by others is left to them by Release, and by a Break that names a
-// token, which nothing there confirms.
+// T46: Release keeps the lease of another program, and so does a Break with a token,
+// which no record confirms.
 func TestTrap_T46_BlobLeaseOfOthersOnTheirOwnBlob(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -315,7 +314,7 @@ func TestTrap_T46_BlobLeaseOfOthersOnTheirOwnBlob(t *testing.T) {
 	require.Equal(t, lease.StateTypeLeased, *b.properties("n").LeaseState)
 }
 
-// T46: an empty blob that stands for a folder is somebody's folder.
+// T46: an empty blob that represents a folder belongs to another program.
 func TestTrap_T46_BlobFolderIsNotLeased(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)

@@ -15,8 +15,8 @@ import (
 )
 
 // Open makes a provider. It makes no request, but calls Options.Secret: an account that can't be reached, a
-// container that is not there, or an identity without rights shows at the first
-// use. Options that can't work are reported as leasing.ErrInvalid.
+// missing container, or an identity without rights shows at the first use. Options that can't work are
+// reported as leasing.ErrInvalid.
 func Open(ctx context.Context, options Options) (*Provider, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -46,11 +46,10 @@ var urlSchemes = []string{"azblob", "azblob+http"}
 // is 1024 characters.
 const maxBlobName = 800
 
-// driver makes the verbs of options that are complete.
+// driver makes the driver of completed options.
 //
-// A slash of a name is not kept: where the account has a hierarchical namespace,
-// "jobs" would be a file and a folder, and elsewhere a name of many slashes has more
-// segments than are allowed
+// A slash of a name is not kept. Where the account has a hierarchical namespace, "jobs" would be a file
+// and a folder; elsewhere a name with many slashes has more segments than the service allows
 // (learn.microsoft.com/rest/api/storageservices/naming-and-referencing-containers--blobs--and-metadata).
 func (o Options) driver(ctx context.Context, at endpoint) (*driver, error) {
 	client, idle := o.client()
@@ -62,9 +61,9 @@ func (o Options) driver(ctx context.Context, at endpoint) (*driver, error) {
 	}, err
 }
 
-// client returns the library's options, and what closes their idle connections.
-// The library would retry by itself, and then report what its own first attempt
-// had done as somebody else's.
+// client returns the library's options, and a function that closes their idle
+// connections. Retries are off: the library would retry by itself, and then report the
+// result of its own first attempt as the result of another caller.
 func (o Options) client() (_ *container.ClientOptions, idle func()) {
 	client := o.ClientOptions
 	guarded := httpguard.Wrap(client.Transport)
@@ -72,21 +71,21 @@ func (o Options) client() (_ *container.ClientOptions, idle func()) {
 	client.Retry = policy.RetryOptions{MaxRetries: -1}
 	return &container.ClientOptions{
 		ClientOptions:          client,
-		ExpectContinueBehavior: blob.ExpectContinueOptions{Mode: blob.ExpectContinueModeOff}, // there are no bodies
+		ExpectContinueBehavior: blob.ExpectContinueOptions{Mode: blob.ExpectContinueModeOff}, // requests have no bodies
 	}, idle
 }
 
-// scope is that of the service's tokens in all clouds:
+// scope is the scope of the service's tokens in all clouds:
 // learn.microsoft.com/azure/storage/blobs/authorize-access-azure-active-directory.
 const scope = "https://storage.azure.com/.default"
 
-// container makes the container's client with the one identity that there is.
+// container makes the container's client with the identity of the options.
 func (o Options) container(ctx context.Context, at endpoint, client *container.ClientOptions) (*container.Client, error) {
 	address := at.service + "/" + o.Container
 	switch {
 	case o.ConnectionString != "":
 		c, err := container.NewClientFromConnectionString(o.ConnectionString, o.Container, client)
-		if err != nil { // which may quote it
+		if err != nil { // the error may quote the string
 			return nil, badConnectionString()
 		}
 		return c, nil
@@ -111,7 +110,7 @@ func (o Options) container(ctx context.Context, at endpoint, client *container.C
 	return container.NewClient(address, auth.ForService(context.Background(), credential, scope), client)
 }
 
-// withoutURL is what stands behind an error of net/http.
+// withoutURL returns the cause in an error of net/http, without the URL.
 func withoutURL(err error) error {
 	if quoting, ok := errors.AsType[*url.Error](err); ok {
 		return quoting.Err

@@ -16,10 +16,9 @@ import (
 	"github.com/distributedleasing/leasing/auth"
 )
 
-// Options configure a provider. Exactly one of URL, AccountURL and ConnectionString
-// says where the storage account is. With AccountURL set exactly one of Auth,
-// Credential, AccountKey, SAS, Secret and SecretFile for authentication. A connection string and a URL
-// contain theirs.
+// Options configure a provider. Exactly one of URL, AccountURL and ConnectionString names the storage
+// account. AccountURL requires exactly one of Auth, Credential, AccountKey, SAS, Secret and SecretFile
+// for authentication. A connection string and a URL contain their own credentials.
 //
 // In JSON, and as the query of a URL, the fields have the names in their tags,
 // and durations are written as in Go ("90m") or "forever". Printing options,
@@ -35,22 +34,21 @@ type Options struct {
 	//	azblob+http://devstoreaccount1:key@127.0.0.1:10000/devstoreaccount1/container
 	//
 	// A host without a dot is the name of an account in Azure's public cloud. The
-	// scheme azblob means https. A key's characters with a meaning in URLs are
-	// written as %2F for /, %2B for + and %3D for =.
+	// scheme azblob means https. In a key, write %2F for /, %2B for + and %3D for =.
 	//
 	// The query may set SecretFile and the fields from Create on; auth, a mode of package auth, or
-	// "Environment" for auth.FromEnvironment; the parameters of a SAS; or
-	// connection_string_env, the variable with a connection string. What the mode
-	// needs then comes from the environment.
+	// "Environment" for auth.FromEnvironment; the parameters of a SAS; or connection_string_env,
+	// the variable with a connection string. The settings that the mode needs come from the
+	// environment.
 	URL string `json:"url" option:"secret"`
 
-	// AccountURL is the account, https://account.blob.core.windows.net, or one of
-	// its containers, with a slash and the container's name behind it. The query
-	// may be a SAS.
+	// AccountURL is the account, https://account.blob.core.windows.net, or one of its
+	// containers, with a slash and the container's name appended. The query may be a
+	// SAS.
 	AccountURL string `json:"account_url" option:"secret"`
 	// Auth is a way to get tokens from Microsoft Entra ID.
 	Auth auth.Options `json:"auth"`
-	// Credential is a source of tokens of your own.
+	// Credential is a token source of your own.
 	Credential azcore.TokenCredential `json:"-"`
 	// AccountKey is one of the account's two keys, in base64.
 	AccountKey string `json:"account_key" option:"secret"`
@@ -58,51 +56,51 @@ type Options struct {
 	// of its URL, "sv=...&sig=...". It has to permit read, write, create and list,
 	// and delete for Sweep.
 	SAS string `json:"sas" option:"secret"`
-	// Secret returns an account key or a SAS, which may change: it is called by Open and before each request,
-	// by several goroutines at a time, so it keeps what it has fetched. The first answer fixes the kind.
-	// An error counts as a failure of the credentials, after which nothing is sent.
+	// Secret returns an account key or a SAS, which may change. Open calls it, and so does each request, from
+	// several goroutines at a time, so it should cache the secret. The first answer fixes the kind. An error
+	// counts as a failure of the credentials, and the request is not sent.
 	Secret func(ctx context.Context) (string, error) `json:"-"`
-	// SecretFile is a file with an account key or a SAS. Each request uses its newest contents that can be used.
+	// SecretFile is a file with an account key or a SAS. Each request uses its newest usable contents.
 	SecretFile string `json:"secret_file"`
-	// ConnectionString is the account's, as the portal shows it, with a key or a SAS.
+	// ConnectionString is the account's connection string, as the portal shows it, with
+	// a key or a SAS.
 	ConnectionString string `json:"connection_string" option:"secret"`
 
 	// Container is the container of the blobs, preferably one for leases only.
-	// Required, unless a URL names it.
+	// Required, unless URL or AccountURL names the container.
 	Container string `json:"container"`
 	// Create lets the first acquire create the container if it is missing.
 	Create bool `json:"create"`
 	// Prefix begins the names of all blobs: "leases/" makes a folder. Processes that
-	// exclude each other use the same. Up to 200 letters, digits, and any of
-	// "-_./", no slash first. Default none.
+	// exclude each other use the same prefix. Up to 200 letters, digits, and any of
+	// "-_./", without a leading slash. Default empty.
 	Prefix string `json:"prefix" option:"maxlen=200"`
-	// Retention is how long Sweep keeps free names after their last write. At
-	// least 1 min. Default 1 h; with leasing.Infinite, "forever", Sweep does
-	// nothing.
+	// Retention is the time for which Sweep keeps free names after their last write. At
+	// least 1 min. Default 1 h; with leasing.Infinite, "forever", Sweep does nothing.
 	Retention time.Duration `json:"retention" option:"retention,min=1m"`
 	// Timeout bounds a request whose context has no deadline. Default 10 s.
 	Timeout time.Duration `json:"timeout" option:"timeout"`
-	// Infinite permits infinite leases. If the holder of one dies without
-	// releasing it, the name is blocked until an operator breaks it.
+	// Infinite permits infinite leases. If the holder of an infinite lease dies without
+	// releasing it, the name is blocked until an operator breaks the lease.
 	Infinite bool `json:"infinite"`
 
 	// ClientOptions are for requests to the service: transport, logging, tracing,
-	// policies. Retry must not be set: a request is made once, and package leasing
-	// tries again.
+	// policies. Retry must not be set: the client makes each request once, and package
+	// leasing retries.
 	ClientOptions azcore.ClientOptions `json:"-"`
 }
 
-// Format shows what is no secret, for all verbs.
+// Format prints the options without their secrets, for all verbs.
 func (o Options) Format(f fmt.State, _ rune) { providerkit.Format(f, o) }
 
-// MarshalJSON shows what Format does: options that hold secrets are not for writing down.
+// MarshalJSON returns the text of Format as a JSON string: options with secrets can't be saved as JSON.
 func (o Options) MarshalJSON() ([]byte, error) { return providerkit.MarshalJSON(o) }
 
-// UnmarshalJSON reads options. Fields it doesn't know are an error, and so are
-// durations that are not written as text.
+// UnmarshalJSON reads options. It refuses unknown fields, and durations that are not
+// written as text.
 func (o *Options) UnmarshalJSON(data []byte) error { return providerkit.UnmarshalJSON(data, o) }
 
-// complete validates the options, and fills in the defaults and what the URL says.
+// complete validates the options, and sets the defaults and the fields of the URL.
 func (o *Options) complete() (at endpoint, err error) {
 	source, err := providerkit.ExactlyOne(o, "URL", "AccountURL", "ConnectionString")
 	if err == nil && source == "URL" {
@@ -126,12 +124,12 @@ var (
 	// containerName is the form of a container's name
 	// (learn.microsoft.com/rest/api/storageservices/naming-and-referencing-containers--blobs--and-metadata).
 	containerName = regexp.MustCompile(`^[a-z0-9](-?[a-z0-9]){2,62}$`)
-	// prefixName leaves out what providerkit.Naming escapes, and what would make an
-	// empty or a hidden folder.
+	// prefixName excludes the characters that providerkit.Naming escapes, and prefixes
+	// with an empty or a hidden folder.
 	prefixName = regexp.MustCompile(`^([A-Za-z0-9_-][A-Za-z0-9_.-]*/)*([A-Za-z0-9_-][A-Za-z0-9_.-]*)?$`)
 )
 
-// validate is about what no tag says.
+// validate checks the rules that the tags do not state.
 func (o *Options) validate() error {
 	switch {
 	case len(o.Container) > 63 || !containerName.MatchString(o.Container):
@@ -144,14 +142,14 @@ func (o *Options) validate() error {
 	return nil
 }
 
-// identities are the fields that say who we are.
+// identities are the fields that set an identity.
 var identities = []string{"Auth", "Credential", "AccountKey", "SAS", "Secret", "SecretFile"}
 
 func (o *Options) hasIdentity() bool {
 	return !o.Auth.IsZero() || o.Credential != nil || o.AccountKey != "" || o.SAS != "" || o.Secret != nil || o.SecretFile != ""
 }
 
-// validateIdentity is of an account at that address.
+// validateIdentity checks the identity for the account at an address.
 func (o *Options) validateIdentity(service string) error {
 	identity, err := providerkit.ExactlyOne(o, identities...)
 	switch {
@@ -176,14 +174,14 @@ func isKey(text string) bool {
 	return err == nil && len(key) > 0
 }
 
-// isSAS goes by the parameters of every SAS (learn.microsoft.com/rest/api/storageservices/create-account-sas).
+// isSAS checks for the parameters of every SAS (learn.microsoft.com/rest/api/storageservices/create-account-sas).
 func isSAS(text string) bool {
 	query, err := url.ParseQuery(text)
 	return err == nil && query.Get("sv") != "" && query.Get("sig") != ""
 }
 
-// validateConnectionString leaves to the client library what it takes a connection
-// string for, but for its errors.
+// validateConnectionString checks the syntax of the connection string, without the
+// client library's errors, and leaves the rest to the library.
 func (o *Options) validateConnectionString() error {
 	if o.hasIdentity() {
 		return providerkit.BadOption("ConnectionString", providerkit.NotShown, "no "+strings.Join(identities, ", ")+" beside it: it says who we are")

@@ -15,21 +15,22 @@ type shell = providerkit.Provider
 // OpenURL. It is safe for concurrent use.
 //
 // Its optional abilities are abstractions.Lister and abstractions.Pinger. The service has no
-// batches of lease operations, and pushes nothing: renewals are sent one by one,
-// and waiters poll.
+// batches of lease operations, and pushes nothing: renewals are sent one by one, and waiters
+// poll.
 //
 // Break accepts a Grace of at most 60 s, the longest break period of the service, and
 // rounds it up to seconds. Where another program has the lease, or the record was
-// overwritten, a Break without a token ends that lease, and no other. A Release where
-// there is no container remembers nothing: no acquire of that claim can have sent
-// more than a look. Close closes idle connections unless they are those of
+// overwritten, a Break without a token ends that lease, and no other. A Release without
+// a container remembers nothing: no acquire of that claim can have sent more than a
+// read. Close closes idle connections unless they are those of
 // Options.ClientOptions.Transport.
 type Provider struct {
 	*shell
 	driver *driver
 }
 
-// driver is what of the provider knows the service. The rules are Records'.
+// driver is the part of the provider that depends on the service. Records has the
+// rules.
 type driver struct {
 	providerkit.Records
 	store *store
@@ -37,9 +38,9 @@ type driver struct {
 	idle  func() // closes the connections that Open made
 }
 
-// provider wraps the driver. The client library does not always heed contexts: while
-// it waits for a token that another call has asked for, it waits for that call
-// (azcore's BearerTokenPolicy has one request for all).
+// provider wraps the driver. It detaches calls, because the client library does not
+// always obey contexts: azcore's BearerTokenPolicy requests a token once for all calls,
+// and the others wait for that request.
 func (d *driver) provider(timeout time.Duration) *Provider {
 	return &Provider{shell: providerkit.New(d, providerkit.Config{Timeout: timeout, Detach: true}), driver: d}
 }
@@ -63,8 +64,8 @@ func (d *driver) Close() error {
 	return nil
 }
 
-// Renew is one request if nothing changes but the end of the lease. Leases are gone
-// with their container.
+// Renew is one request if only the end of the lease changes. Leases are gone with their
+// container.
 func (d *driver) Renew(ctx context.Context, req abstractions.RenewRequest) (abstractions.Grant, error) {
 	grant, err := d.Records.Renew(ctx, req)
 	if isNoContainer(err) {
@@ -73,9 +74,9 @@ func (d *driver) Renew(ctx context.Context, req abstractions.RenewRequest) (abst
 	return grant, err
 }
 
-// Release also gives a lease up under which somebody has replaced the record by content
-// of his own. What has no record any more can't refuse an ID, and need not: all that is
-// on its way for that claim meets another ETag.
+// Release also ends a claim's lease if other content has replaced the record. A blob
+// without a record can't refuse an ID, and need not: every request of the claim that is
+// in flight meets another ETag.
 func (d *driver) Release(ctx context.Context, req abstractions.ReleaseRequest) error {
 	err := d.Records.Release(ctx, req)
 	if isLockedByOthers(err) {
@@ -86,8 +87,8 @@ func (d *driver) Release(ctx context.Context, req abstractions.ReleaseRequest) e
 	return err
 }
 
-// Break also breaks a lease that no record tells of, of another program or of a blob
-// that was overwritten. It has no token.
+// Break also breaks a lease without a record, of another program or of an overwritten
+// blob. Such a lease has no token.
 func (d *driver) Break(ctx context.Context, req abstractions.BreakRequest) (abstractions.BreakResult, error) {
 	if req.Grace > maxTTL {
 		return abstractions.BreakResult{}, &abstractions.InvalidError{Field: "Grace", Value: req.Grace, Want: "at most 60s, the longest break period of the Blob service"}
@@ -105,31 +106,30 @@ func (d *driver) Break(ctx context.Context, req abstractions.BreakRequest) (abst
 	if req.Immediate {
 		period = 0
 	} else if req.Grace == 0 {
-		period = seconds(maxTTL) // or the rest of its time, if that is shorter
+		period = seconds(maxTTL) // or the rest of the lease's time, if that is shorter
 	}
 	result.WasHeld = true
 	result.Remaining, err = d.store.breakLease(ctx, item.Key, period, v.etag)
 	return result, err
 }
 
-// Sweep deletes the blobs of names that nobody has, and that were last written
-// longer than Options.Retention ago, and returns how many. It looks at 100 names in
-// one request, and deletes with one request each. Several may sweep at a time.
+// Sweep deletes the blobs of free names whose last write is longer ago than
+// Options.Retention, and returns their number. It reads 100 names with one request, and
+// deletes each with a request. Several processes may sweep at a time.
 //
-// A name that is swept is a name that was never seen: IDs that were released are
-// no longer refused, and its next token comes from the service's clock, which is
-// past all earlier ones. A name that is taken meanwhile is left alone: the service
-// deletes no blob that is leased or was written since. So is one that somebody keeps
-// by a snapshot or an immutability policy.
+// A swept name counts as never seen: released IDs are no longer refused, and the next
+// token comes from the service's clock, which is past all earlier tokens. A name that
+// is acquired during the sweep is kept: the service deletes no blob that is leased or
+// was written since. A blob with a snapshot or an immutability policy is also kept.
 //
 // Renewals write nothing, so a name that was held for longer than Retention may be
 // swept as soon as its lease has ended.
 //
-// The service itself can do the same at no cost, a day or more after the last
-// write: a lifecycle management rule that deletes base blobs by
-// daysAfterModificationGreaterThan under Options.Prefix
-// (learn.microsoft.com/azure/storage/blobs/lifecycle-management-overview). It
-// fails on blobs that are leased, as it should.
+// The service itself can do the same at no cost, a day or more after the last write: a
+// lifecycle management rule that deletes base blobs by daysAfterModificationGreaterThan
+// under Options.Prefix
+// (learn.microsoft.com/azure/storage/blobs/lifecycle-management-overview). The rule
+// fails on leased blobs, as intended.
 func (p *Provider) Sweep(ctx context.Context) (forgotten int, err error) {
 	return providerkit.Sweep(ctx, p.shell, p.driver.SweepPage)
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A renewal that replaces the metadata is repeated after each fault: it is no loss, and
-// the record has the metadata then, under the same token.
+// A renewal that replaces the metadata is repeated after each fault. It is no loss, and
+// the record then has the metadata, under the same token.
 func TestTrap_T15_BlobRenewalWithMetadataIsRepeated(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, b *bed, name string, f fault, strike func() func() bool) bool {
@@ -43,7 +43,8 @@ func TestTrap_T15_BlobRenewalWithMetadataIsRepeated(t *testing.T) {
 	})
 }
 
-// The break says who and why for as long as the lease runs out, and no longer.
+// The record has the author and the reason of the break until the lease has ended, and
+// no longer.
 func TestBlobBreakSaysWhoAndWhy(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -89,7 +90,7 @@ func TestTrap_T84_BlobAdoptedClaim(t *testing.T) {
 	requireLost(t, b.extend(g), abstractions.LostGone)
 }
 
-// Half a Break meets every renewal of the holder: the record has another ETag.
+// Half a Break stops every renewal of the holder: the record has another ETag.
 func TestTrap_T16_BlobHalfABreakStopsRenewalsOfAFiniteLease(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -114,8 +115,8 @@ func TestTrap_T27_BlobRenewalThatWroteWasAppliedInPart(t *testing.T) {
 	require.NoError(t, b.extend(g))
 }
 
-// T15: a renewal for longer has come as far as the record. The next one does not take
-// the record's word for the lease: it sets the duration.
+// T15: a renewal for a longer TTL has written only the record. The next renewal does
+// not trust the record's duration for the lease: it sets the duration.
 func TestTrap_T15_BlobHalfAChangeOfTheDurationIsFinished(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -136,8 +137,9 @@ func TestTrap_T15_BlobHalfAChangeOfTheDurationIsFinished(t *testing.T) {
 	require.Equal(t, []verb{write, look, takeLease}, b.watch.count())
 }
 
-// T16: a renewal that made a lease infinite has lost its reply, and the next one asks
-// for an end again: the lease has one then, and does not outlive its holder for ever.
+// T16: a renewal that made a lease infinite has lost its reply, and the next renewal
+// asks for a finite lease: the lease becomes finite, and does not outlive its holder
+// for ever.
 func TestTrap_T16_BlobInfiniteLeaseThatNobodyKnowsOfGetsAnEnd(t *testing.T) {
 	t.Parallel()
 	for _, halfway := range []bool{false, true} {
@@ -159,7 +161,7 @@ func TestTrap_T16_BlobInfiniteLeaseThatNobodyKnowsOfGetsAnEnd(t *testing.T) {
 		require.True(t, isUnknown(err), "%v", err)
 		b.watch.heals()
 		require.True(t, b.look("n").infinite, "it was applied")
-		if halfway { // the record has an end again, and the lease has not
+		if halfway { // the record is finite, and the lease is still infinite
 			b.watch.answers(takeLease, http.StatusInternalServerError)
 			finite := renewal(g)
 			finite.TTL = 20 * time.Second

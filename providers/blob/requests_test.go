@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What doc.go says that each call costs.
+// The calls send the requests that docs/providers/blob.md counts.
 func TestBlobRequests(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -121,8 +121,8 @@ func TestBlobRequestsWhereTheContainerIsMade(t *testing.T) {
 	require.Equal(t, []verb{look, look, other, create, takeLease}, b.watch.count())
 }
 
-// An acquire that is repeated after the claim was renewed for longer takes nothing
-// from it.
+// An acquire that is repeated after a renewal for a longer TTL does not shorten the
+// lease.
 func TestBlobLateCopyDoesNotShorten(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -145,8 +145,8 @@ func TestBlobLateCopyDoesNotShorten(t *testing.T) {
 	}
 }
 
-// A state that is older than a change of the TTL lets nobody take a finite lease for
-// an infinite one, nor a short one for a long.
+// With a state from before a change of the TTL, a renewal does not report a finite
+// lease as infinite, nor a short lease as long.
 func TestTrap_T15_BlobOldStateTrustsNoLongerLease(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)

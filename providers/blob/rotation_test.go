@@ -36,7 +36,8 @@ func TestTrap_T122_FilesOfAnIdentityAreReadAgain(t *testing.T) {
 func TestTrap_T182_SecretsAreReplaced(t *testing.T) {
 	keys := []string{newKey(), newKey()}
 	server := startAzurite(t, false, keys...)
-	// One that knows the second key alone tells requests that are signed with the first key.
+	// This server knows only the second key, so it refuses requests that are signed with the
+	// first key.
 	second := startAzurite(t, false, keys[1])
 	secretOf := map[string]func(i int) string{
 		"key": func(i int) string { return keys[i] },
@@ -96,7 +97,7 @@ func sasOf(t testing.TB, key string) string {
 	return (&bed{}).sas(t, &Azurite{Server: servertest.Server{T: t}, key: key})
 }
 
-// T119, T182: an error of a function of the application's says nothing of the account.
+// T119, T182: an error of the application's function is not an error of the account.
 func TestTrap_T119_SecretsFail(t *testing.T) {
 	server, source := StartAzurite(t), &providertest.Source{}
 	container := newContainer()

@@ -14,7 +14,7 @@ import (
 )
 
 // rotated makes a client that signs each request with the newest account key, or adds the newest SAS. The first secret fixes the
-// kind of all.
+// kind of all later ones.
 func (o Options) rotated(ctx context.Context, at endpoint, address string, client *container.ClientOptions) (*container.Client, error) {
 	of := ""
 	source, err := livefile.NewSource(o.Secret, o.SecretFile, func(text string) error {
@@ -44,7 +44,7 @@ func (o Options) rotated(ctx context.Context, at endpoint, address string, clien
 	return container.NewClientWithSharedKeyCredential(address, key, client)
 }
 
-// kindOf is the kind of a secret, or "". A SAS has an &, unlike a key.
+// kindOf returns the kind of a secret, or "". A SAS has an &, unlike a key.
 func kindOf(secret string) string {
 	switch {
 	case isSAS(strings.TrimPrefix(secret, "?")):
@@ -68,7 +68,7 @@ func (p newestSAS) Do(req *policy.Request) (*http.Response, error) {
 	return req.Next()
 }
 
-// newestKey has the client library sign with the newest key.
+// newestKey makes the client library sign with the newest key.
 type newestKey struct {
 	source livefile.Source
 	signer *container.SharedKeyCredential

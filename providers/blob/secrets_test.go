@@ -16,13 +16,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// canary is a secret, as a key in base64 too.
+// canary is a secret; canaryKey is its form as a key, in base64.
 const canary = "s3cretCanary"
 
 var canaryKey = base64.StdEncoding.EncodeToString([]byte(canary + canary))
 
-// T49: no error, no log and no printed struct shows a secret, whatever mistake it was
-// written with.
+// T49: no error, no log and no printed struct shows a secret, whatever mistake the
+// options contain.
 func TestTrap_T49_BlobSecretsAreNotShown(t *testing.T) {
 	t.Setenv("LEASING_TEST_CONNECTION", "AccountName=account;AccountKey="+canaryKey+";BlobEndpoint=http://127.0.0.1:1/account")
 	nowhere := "http://127.0.0.1:1/account"
@@ -79,7 +79,8 @@ func TestTrap_T49_BlobSecretsAreNotShown(t *testing.T) {
 	require.Contains(t, s.String(), "127.0.0.1:1", "something was shown")
 }
 
-// showEverything shows a provider and the errors of its calls, and closes it.
+// showEverything records a provider's text and the errors of its calls, and closes the
+// provider.
 func showEverything(t *testing.T, s *providertest.Shown, p *Provider) (last error) {
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
@@ -94,7 +95,7 @@ func showEverything(t *testing.T, s *providertest.Shown, p *Provider) (last erro
 	return last
 }
 
-// A service that refuses a signature quotes what it was made from; we don't.
+// A service that refuses a signature quotes the signed text; the error does not.
 func TestTrap_T49_BlobRefusedSignatureIsNotShown(t *testing.T) {
 	server := StartAzurite(t)
 	b := bedOn(t, server)
@@ -112,7 +113,7 @@ func TestTrap_T49_BlobRefusedSignatureIsNotShown(t *testing.T) {
 	}
 }
 
-// A transport of the user's own is Go's client, say, whose errors quote the URL; and
+// The application's own transport can be Go's client, whose errors quote the URL; and
 // the library has a log.
 func TestTrap_T49_BlobTransportOfTheUsersOwn(t *testing.T) {
 	s := new(providertest.Shown)

@@ -30,13 +30,13 @@ func managerOf(t testing.TB, p abstractions.Provider, o leasing.Options) *leasin
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 		defer cancel()
-		_ = m.Close(ctx) // what could not be released is the test's business
+		_ = m.Close(ctx) // the test checks failed releases
 	})
 	return m
 }
 
-// The service is started again without its data under a holder: he hears of it, the
-// next token is greater, and what he still writes is refused.
+// The service restarts without its data under a holder. The holder gets the loss, the
+// next token is greater, and the holder's late writes are refused.
 func TestBlobServiceThatLostItsDataUnderAHolder(t *testing.T) {
 	t.Parallel()
 	server := StartAzurite(t)
@@ -60,9 +60,9 @@ func TestBlobServiceThatLostItsDataUnderAHolder(t *testing.T) {
 	require.NoError(t, next.Release(t.Context()))
 }
 
-// The service forgets a lease and keeps the blob, as Azurite does when it is
-// started again: the holder's next renewal takes his lease again, since nobody
-// had it in between.
+// The service forgets a lease and keeps the blob, as Azurite does after a restart. The
+// holder's next renewal takes the lease again, since no other claim had the name in
+// between.
 func TestBlobServiceThatForgotALease(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -75,8 +75,8 @@ func TestBlobServiceThatForgotALease(t *testing.T) {
 	require.ErrorIs(t, err, abstractions.ErrHeld)
 }
 
-// The service freezes, and comes back: a short pause is no loss, a long one is, before
-// anybody else can have the name.
+// The service freezes, and recovers: a short pause is no loss, a long pause is a loss,
+// before another claim can have the name.
 func TestBlobServiceThatFreezes(t *testing.T) {
 	t.Parallel()
 	server := StartAzurite(t)
@@ -102,14 +102,14 @@ func TestBlobServiceThatFreezes(t *testing.T) {
 	require.NoError(t, next.Release(t.Context()))
 }
 
-// T42: a frozen service holds no call up beyond its context.
+// T42: a frozen service blocks no call beyond its context.
 func TestTrap_T42_BlobFrozenServiceHoldsNoCallUp(t *testing.T) {
 	t.Parallel()
 	server := StartAzurite(t)
 	b := bedOn(t, server)
 	g, ended := b.take("n", "a"), b.take("m", "a")
 	calls := everyCall(b.Provider, g)
-	for _, what := range []string{"release", "break"} { // the service does it later
+	for _, what := range []string{"release", "break"} { // the service applies it later
 		calls[what] = everyCall(b.Provider, ended)[what]
 	}
 	server.Pause()
@@ -154,7 +154,7 @@ func TestBlobContainerDeletedUnderAHolder(t *testing.T) {
 	}
 }
 
-// While the container is being deleted, which takes the service half a minute.
+// The container is being deleted, which takes the service half a minute.
 func TestBlobContainerBeingDeleted(t *testing.T) {
 	t.Parallel()
 	for _, onDemand := range []bool{false, true} {
@@ -171,8 +171,8 @@ func TestBlobContainerBeingDeleted(t *testing.T) {
 	}
 }
 
-// An outage that the core's own timers see: nothing hangs, and the waiter gets the
-// name when the service is back.
+// An outage affects the core's own timers: no call hangs, and the waiter gets the name
+// when the service is back.
 func TestBlobWaiterOutlivesAnOutage(t *testing.T) {
 	t.Parallel()
 	server := StartAzurite(t)
@@ -203,11 +203,11 @@ func within(t testing.TB, d time.Duration) context.Context {
 	return ctx
 }
 
-// Managers of several processes take turns, and the fence sees rising tokens.
+// Managers of several processes take turns, and the fence gets rising tokens.
 func TestBlobManagersTakeTurns(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
-	var mu sync.Mutex // which the race detector understands; the lease, it does not
+	var mu sync.Mutex // for the race detector, which does not know the lease
 	var resource fenced
 	errs := make(chan error)
 	const managers, rounds = 6, 5

@@ -20,32 +20,32 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
 )
 
-// store is the container as a providerkit.Store, a blob for each key with the record
-// in its metadata, and its leases as providerkit.Leases: see lease.go.
+// store is the container as a providerkit.Store and a providerkit.Leases (lease.go). It
+// has a blob for each key, with the record in the blob's metadata.
 type store struct {
 	container *container.Client
 	naming    providerkit.Naming
-	create    bool // the container, if it is not there
+	create    bool // create a missing container
 }
 
-// view is what a request has shown of a blob. It is the State of an item.
+// view is the state of a blob in the answer to a request. It is the State of an item.
 type view struct {
 	noContainer bool
 	etag        azcore.ETag // "" if there is no blob
 	size        int64
 	lease       lease.StateType
-	infinite    bool               // the lease is
+	infinite    bool               // the lease is infinite
 	exact       bool               // see Reconcile
-	holder      string             // under whose lease, if there is one, the record was written
-	others      map[string]*string // metadata that is not ours
+	holder      string             // the ID under whose lease, if any, the record was written
+	others      map[string]*string // metadata of other programs
 }
 
-// locked reports whether somebody has the service's lease.
+// locked reports whether the blob has a lease of the service.
 func (v *view) locked() bool {
 	return v.lease == lease.StateTypeLeased || v.lease == lease.StateTypeBreaking
 }
 
-// Get looks at a blob. One that is not there is no error, nor a container that the
+// Get reads a blob. A missing blob is no error, nor is a missing container that the
 // next write creates.
 func (s *store) Get(ctx context.Context, key string) (providerkit.Item, error) {
 	answer, err := s.container.NewBlobClient(key).GetProperties(ctx, nil)
@@ -62,7 +62,7 @@ func (s *store) Get(ctx context.Context, key string) (providerkit.Item, error) {
 		item.State = &view{noContainer: !isMissing(err)}
 		err = nil
 	}
-	if err == nil && item.Now.IsZero() { // what would a token be
+	if err == nil && item.Now.IsZero() { // the token needs the clock
 		err = errNoClock
 	}
 	return item, short(err)
@@ -70,10 +70,10 @@ func (s *store) Get(ctx context.Context, key string) (providerkit.Item, error) {
 
 var errNoClock = fmt.Errorf("%w: the service's answer has no Date", abstractions.ErrThrottled)
 
-// item completes an item by the blob's metadata. It refuses a blob that somebody else
-// has put where a name's would be: a lease would keep its owner from writing it. An
-// empty one that has no record, made in advance, is taken for a name that was never
-// seen, unless it is a folder.
+// item completes an item from the blob's metadata. It refuses the blob of another
+// program at a name's key, because a lease would block that program's writes. An empty
+// blob without a record, made in advance, counts as a name that was never seen, unless
+// it is a folder.
 func (v view) item(item providerkit.Item, metadata map[string]*string) (providerkit.Item, error) {
 	var err error
 	v.holder, item.Data, v.others, err = decode(metadata)
@@ -95,9 +95,10 @@ func (v view) item(item providerkit.Item, metadata map[string]*string) (provider
 	return item, err
 }
 
-// isFolder reports whether an empty blob stands for a folder: "blobs with metadata
+// isFolder reports whether an empty blob represents a folder: "blobs with metadata
 // hdi_isfolder:true" (learn.microsoft.com/azure/storage/common/storage-ref-azcopy-copy,
-// --include-directory-stub). A folder of a hierarchical namespace shows the same.
+// --include-directory-stub). A folder of a hierarchical namespace has the same
+// metadata.
 func isFolder(metadata map[string]*string) bool {
 	for name, value := range metadata {
 		if strings.EqualFold(name, "hdi_isfolder") && strings.EqualFold(deref(value), "true") {
@@ -107,14 +108,14 @@ func isFolder(metadata map[string]*string) bool {
 	return false
 }
 
-// Put creates a blob with its record, or replaces the record, if nobody else has written
-// since, and if the lease is still that of its holder, or nobody's.
+// Put creates a blob with its record, or replaces the record, if the blob was not
+// written since, and its lease is absent or still that of its holder.
 func (s *store) Put(ctx context.Context, old providerkit.Item, r *providerkit.Record, data []byte) (providerkit.Item, error) {
 	v := *old.State.(*view)
-	if v.noContainer && r.ID == "" { // it would be made to remember that nobody has had the name
+	if v.noContainer && r.ID == "" { // the container would only record a free name
 		return old, nil
 	}
-	if v.locked() && v.holder == "" && len(r.Ended) > 0 { // the record was overwritten, perhaps under the lease that is given up
+	if v.locked() && v.holder == "" && len(r.Ended) > 0 { // the record was overwritten, perhaps under the lease that now ends
 		v.holder = r.Ended[len(r.Ended)-1].ID
 	}
 	under := v.holder
@@ -151,7 +152,7 @@ func (s *store) Put(ctx context.Context, old providerkit.Item, r *providerkit.Re
 	return item, s.failure(err)
 }
 
-// createContainer makes the container, unless there is one.
+// createContainer creates the container if it is missing.
 func (s *store) createContainer(ctx context.Context) error {
 	_, err := s.container.Create(ctx, nil)
 	if bloberror.HasCode(err, bloberror.ContainerAlreadyExists) {
@@ -160,7 +161,7 @@ func (s *store) createContainer(ctx context.Context) error {
 	return err
 }
 
-// List lists blobs in the order of their names, with those that are not ours.
+// List lists blobs in the order of their names, without those that item refuses.
 func (s *store) List(ctx context.Context, q providerkit.ListQuery) (items []providerkit.Item, next string, err error) {
 	options := &container.ListBlobsFlatOptions{
 		Include: container.ListBlobsInclude{Metadata: true}, Prefix: to.Ptr(s.naming.EncodePrefix(q.Prefix)), MaxResults: to.Ptr(int32(q.Limit)),
@@ -190,8 +191,8 @@ func (s *store) List(ctx context.Context, q providerkit.ListQuery) (items []prov
 	return items, deref(answer.NextMarker), nil
 }
 
-// Delete deletes a blob that nobody has leased or written since, and that nobody keeps:
-// by content or metadata of his own, a snapshot or a policy.
+// Delete deletes a blob that is not leased, was not written since, and is not kept by
+// other content or metadata, a snapshot or a policy.
 func (s *store) Delete(ctx context.Context, item providerkit.Item) error {
 	v := item.State.(*view)
 	if v.size > 0 || len(v.others) > 0 {

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// T28: names that were used once don't pile up, and nothing else is deleted.
+// T28: names that were used once don't accumulate, and nothing else is deleted.
 func TestTrap_T28_BlobSweep(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -54,8 +54,8 @@ func TestTrap_T28_BlobSweep(t *testing.T) {
 	require.Greater(t, b.take("once1", "b").Token, last, "a token after forgetting")
 }
 
-// A name that is claimed between the listing and the delete stays, also when it
-// was given up again by then: it has something to remember.
+// A name that is claimed between the listing and the delete stays, even if it is
+// already released: its record has an ended ID.
 func TestTrap_T28_BlobSweepBesideAnAcquire(t *testing.T) {
 	t.Parallel()
 	for _, release := range []bool{false, true} {
@@ -105,7 +105,7 @@ func TestBlobSweepOfManyPages(t *testing.T) {
 	require.Equal(t, 30, r)
 }
 
-// Pages of a listing that has much else in it, under a prefix of our own.
+// Pages list the names under a prefix, among many other blobs.
 func TestBlobListAmongOthers(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -133,8 +133,7 @@ func TestBlobListAmongOthers(t *testing.T) {
 	b.watch.heals()
 }
 
-// T28: a blob that somebody keeps, by a snapshot, is left alone, and the others are
-// swept all the same.
+// T28: a blob with a snapshot is kept, and the other blobs are still swept.
 func TestTrap_T28_BlobSweepGoesOnAfterASnapshot(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -149,7 +148,7 @@ func TestTrap_T28_BlobSweepGoesOnAfterASnapshot(t *testing.T) {
 	require.Equal(t, 2, r)
 }
 
-// What is wrong with the account ends a sweep.
+// An error of the account ends a sweep.
 func TestBlobSweepThatIsDenied(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// T28: a name is forgotten, and had again, within a second.
+// T28: a name is forgotten, and acquired again, within a second.
 func TestTrap_T28_BlobForgottenWithinASecond(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -37,7 +37,7 @@ func TestTrap_T65_BlobLargeTokens(t *testing.T) {
 	require.NoError(t, b.extend(g))
 }
 
-// T28: the same against a service whose clock is away from ours.
+// T28: the same against a service whose clock differs from the local clock.
 func TestTrap_T28_BlobForgottenWithinASecondByAClockThatIsOff(t *testing.T) {
 	t.Parallel()
 	for _, skew := range []time.Duration{-time.Minute, time.Minute} {

@@ -15,7 +15,8 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/servertest"
 )
 
-// named is the URL of a server. Building one takes minutes, so make test has none.
+// named returns the URL of a server. Building a server takes minutes, so make test runs
+// without servers of this kind.
 func named(t testing.TB) string {
 	t.Helper()
 	return servertest.Require(t, "LEASING_TEST_CONSUL")
@@ -29,7 +30,7 @@ func open(t testing.TB, o Options) *Provider {
 	return p
 }
 
-// unasked is a provider whose server has not been asked anything.
+// unasked returns a provider that has sent no request to its server.
 func unasked(t testing.TB, o Options) *Provider {
 	t.Helper()
 	require.NoError(t, o.complete())
@@ -40,12 +41,13 @@ func unasked(t testing.TB, o Options) *Provider {
 	return p
 }
 
-// silent is a provider whose server takes connections and says nothing.
+// silent returns a provider whose server accepts connections and never answers.
 func silent(t testing.TB) *Provider {
 	return unasked(t, Options{Address: "http://" + providertest.Silent(t)})
 }
 
-// newServer starts one of the test's own, with more configuration. It keeps its data when it is killed, and has a leader when it answers.
+// newServer starts a server for the test, with more configuration. The server keeps its data when it is killed, and has a leader when it
+// answers.
 func newServer(t testing.TB, config string) *servertest.Server {
 	t.Helper()
 	named(t)
@@ -82,7 +84,7 @@ func newServer(t testing.TB, config string) *servertest.Server {
 	return s
 }
 
-// through is a provider whose requests go through a wire, which changes nothing at first.
+// through returns a provider whose requests go through a wire, which initially changes nothing.
 func through(t testing.TB, o Options) (*Provider, *providertest.Wire) {
 	t.Helper()
 	transport := &http.Transport{MaxConnsPerHost: connections}

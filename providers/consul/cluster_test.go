@@ -18,16 +18,16 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/servertest"
 )
 
-// cluster is three servers that elect a leader, each with an agent of its own to ask.
+// cluster is three servers that elect a leader, each with its own agent.
 type cluster struct {
 	t       testing.TB
 	servers [3]*servertest.Process
 	agents  [3]Options
-	asked   [3]*Provider // of those agents, for ask
-	raft    [3]string    // the servers' addresses among each other
+	asked   [3]*Provider // clients of those agents, for ask
+	raft    [3]string    // the servers' addresses for each other
 }
 
-// newCluster starts one. Elections take longer with a greater multiplier; Consul's default is 5.
+// newCluster starts a cluster. Elections take longer with a greater multiplier; Consul's default is 5.
 func newCluster(t testing.TB, multiplier int) *cluster {
 	t.Helper()
 	named(t)
@@ -59,7 +59,7 @@ func newCluster(t testing.TB, multiplier int) *cluster {
 	return c
 }
 
-// ask asks one of the agents.
+// ask sends a request to one of the agents.
 func (c *cluster) ask(ctx context.Context, server int, method, path string, into any) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
@@ -67,7 +67,7 @@ func (c *cluster) ask(ctx context.Context, server int, method, path string, into
 	return err
 }
 
-// leader waits until all servers but some agree on who leads, which is none of those.
+// leader waits until all servers except those in but agree on a leader, which is not in but.
 func (c *cluster) leader(but ...int) (leader int) {
 	c.t.Helper()
 	servertest.Eventually(c.t, "there is a leader", func(ctx context.Context) error {
@@ -93,15 +93,16 @@ func (c *cluster) leader(but ...int) (leader int) {
 	return leader
 }
 
-// others are the servers beside one.
+// others returns the other two servers.
 func others(server int) (one, another int) { return (server + 1) % 3, (server + 2) % 3 }
 
 func (c *cluster) pause(server int) { require.NoError(c.t, c.servers[server].Pause()) }
 
 func (c *cluster) resume(server int) { require.NoError(c.t, c.servers[server].Resume()) }
 
-// A holder whose server leads and is killed or stopped, or loses its followers, knows of the loss before
-// another has the name by another server. What was stopped comes back with the requests that it had.
+// The server of a holder leads, and is killed or stopped, or loses its followers. The holder knows of the
+// loss before another claim has the name by another server. A stopped server resumes with its pending
+// requests.
 func TestLossOfTheLeaderIsToldBeforeTheNameIsFree(t *testing.T) {
 	const ttl = 3 * time.Second
 	for name, harm := range map[string]func(c *cluster, leader int) (mend func()){
@@ -133,8 +134,9 @@ func TestLossOfTheLeaderIsToldBeforeTheNameIsFree(t *testing.T) {
 	}
 }
 
-// Leases whose TTL is longer than an election are held through it, whatever became of the leader, and have the same
-// token. Nobody else gets their names meanwhile, and who gets them after a release has a greater token.
+// Leases with a TTL longer than an election are held through the election, for any fate of the leader, and keep
+// their token. No other claim gets their names during the election, and the next claim after a release has a
+// greater token.
 func TestRenewalsGoOnThroughAnElection(t *testing.T) {
 	const leases, cadence = 32, time.Second
 	for name, harm := range map[string]func(c *cluster, leader int){
@@ -173,7 +175,7 @@ func TestRenewalsGoOnThroughAnElection(t *testing.T) {
 				held[i], err = m.Acquire(t.Context(), fmt.Sprint("election/", i))
 				require.NoError(t, err)
 			}
-			renewed := func(ctx context.Context) error { // each, twice more: the second was sent after this was asked
+			renewed := func(ctx context.Context) error { // two more renewals of each lease: the second was sent after this call
 				var before [leases]int
 				for i, lease := range held {
 					before[i] = lease.Renewals()

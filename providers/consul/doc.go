@@ -9,29 +9,29 @@
 // Consul does not record the time of a write. So a process takes over the lease of a dead
 // holder only after it has itself watched the entry, unchanged, for the TTL, a hundredth
 // more, and 0.1 s. A process that was already watching when the holder died waits no
-// longer than that. A process that asks for the first time later starts to count then,
-// however long the holder has been dead. If you know that a holder is dead, break its
-// lease.
+// longer than this time. A process that asks for the first time later starts the watch at
+// that moment, however long the holder has been dead. If you know that a holder is dead,
+// break its lease.
 //
-// Waiters poll. List reads all that is stored under the prefix, for each page.
+// Waiters poll. List reads all entries under the prefix, for each page.
 //
-// Each renewal is a write on which a majority of Consul's servers must agree. So it
-// suits hundreds of leases, not many thousands.
+// Each renewal is a write on which a majority of Consul's servers must agree. So the
+// provider suits hundreds of leases, not many thousands.
 //
-// Anyone who may write under the prefix can end every lease by deleting its entry.
+// Any client that may write under the prefix can end every lease by deleting its entry.
 //
 // # What it promises
 //
-// The promises of package leasing:
+// The provider keeps the promises of package leasing:
 //
 //   - Every change is one transaction with a single cas operation, with the ModifyIndex that
-//     was read, or 0 if there is no entry yet. Reads use the mode consistent. If a reply is
-//     lost, a read shows whether the request was applied.
+//     was read, or 0 if the entry does not exist yet. Reads use the mode consistent. If a
+//     reply is lost, a read shows whether the request was applied.
 //   - An answer counts only with Consul's mark: X-Consul-Index for a read, the key and a new
-//     ModifyIndex for a write, X-Consul-Default-ACL-Policy for a refusal. Without it the outcome
-//     is unknown: a proxy before the agent ends no lease and no wait.
-//   - The monotonic clock of the contending process decides when a lease is over; no
-//     wall clock does. If its machine is suspended meanwhile it waits longer.
+//     ModifyIndex for a write, X-Consul-Default-ACL-Policy for a refusal. Without the mark the
+//     outcome is unknown: a proxy before the agent ends no lease and no wait.
+//   - The monotonic clock of the contending process decides when a lease has expired;
+//     wall clocks have no effect. If the process's machine is suspended, the process waits longer.
 //   - The fencing token is max(latest + 1, the time of the agent's answer in microseconds).
 //     The counter makes it rise through release, expiry and Break; the agents' clocks also
 //     through the deletion of entries and a restored snapshot.
@@ -45,7 +45,7 @@
 //
 // # How it works
 //
-// The rules, and the form of what is stored, are those of providerkit.Records. The lease
+// The rules, and the form of the record, are those of providerkit.Records. The lease
 // jobs/daily is the key leases/jobs~2Fdaily (see [providerkit.Naming]). [Provider.Sweep]
 // deletes idle names, conditionally on their ModifyIndex. Consul uses each index once, so a
 // delayed deletion can't remove a newer entry.

@@ -18,7 +18,7 @@ import (
 	"github.com/distributedleasing/leasing/providers/internal/httpjson"
 )
 
-// agents is an answer with the header of a Consul agent.
+// agents returns an answer with the header of a Consul agent.
 func agents(req *http.Request, status int, body string) *http.Response {
 	response := providertest.Answer(req, status, body)
 	response.Header.Set("X-Consul-Default-Acl-Policy", "allow")
@@ -26,7 +26,7 @@ func agents(req *http.Request, status int, body string) *http.Response {
 	return response
 }
 
-// T185: the advice of an answer is of its cause.
+// T185: the advice for an answer matches the answer's cause.
 func TestTrap_T185_WhatAnswersMean(t *testing.T) {
 	p, w := through(t, Options{})
 	const policy = "policy write"
@@ -34,7 +34,7 @@ func TestTrap_T185_WhatAnswersMean(t *testing.T) {
 		status int
 		body   string
 		want   error
-		undone bool // it was not applied, and that is certain
+		undone bool // the request was certainly not applied
 		advice string
 	}{
 		{400, "Invalid token", abstractions.ErrNotSetUp, true, ""},
@@ -58,14 +58,14 @@ func TestTrap_T185_WhatAnswersMean(t *testing.T) {
 		require.Equal(t, c.advice == policy, strings.Contains(err.Error(), policy), err)
 		require.Equal(t, c.undone, abstractions.NotApplied(err), c.status)
 	}
-	*w = func(req *http.Request, _ providertest.Sender) (*http.Response, error) { // by the agent's listener
+	*w = func(req *http.Request, _ providertest.Sender) (*http.Response, error) { // from the agent's listener
 		return providertest.Answer(req, http.StatusTooManyRequests, "Your IP is issuing too many concurrent connections, please rate limit your calls\n"), nil
 	}
 	_, err := p.Acquire(t.Context(), wish("a", time.Minute))
 	require.ErrorIs(t, err, abstractions.ErrThrottled)
 }
 
-// Nothing counts that lacks Consul's mark: no refusal, no success, no missing key. Each body is an answer to each verb.
+// No answer counts without Consul's mark: no refusal, no success, no missing key. Each body answers each verb.
 func TestTrap_T110_AnAnswerWithoutTheMarkSaysNothing(t *testing.T) {
 	p, w := through(t, Options{})
 	s := p.driver.store
@@ -93,7 +93,7 @@ func TestTrap_T110_AnAnswerWithoutTheMarkSaysNothing(t *testing.T) {
 	}
 }
 
-// A transaction that is refused while the index stands was not refused for its index.
+// A transaction that is refused at an unchanged index was not refused for its index.
 func TestARefusalThatIsNoConflictEnds(t *testing.T) {
 	p, w := through(t, Options{})
 	*w = func(req *http.Request, _ providertest.Sender) (*http.Response, error) {
@@ -117,7 +117,7 @@ func TestTrap_T13_LostReply(t *testing.T) {
 	providertest.RepliesAreLost(t, p, w)
 }
 
-// A token with write on the prefix is enough, and needed.
+// A token with write on the prefix is sufficient and necessary.
 func TestTokens(t *testing.T) {
 	s, admin := newServerOfTokens(t)
 	token := func(rules string) providerkit.Secret {

@@ -13,7 +13,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providerkit/livefile"
 )
 
-// Options configure a provider. The zero value is a provider of the agent on this machine.
+// Options configure a provider. The zero value uses the agent on the local machine.
 //
 // In JSON, and as the query of a URL, the fields have the names in their tags. Printing
 // options, logging them, and writing them as JSON shows no secret.
@@ -23,47 +23,47 @@ type Options struct {
 	//	consul://host:8500/prefix
 	//	consul+https://:token@host:8501/prefix?datacenter=dc1
 	//
-	// The query may set the fields below that have a tag, but for the token.
+	// The query may set the fields below that have a tag, except the token.
 	URL string `json:"url" option:"secret"`
 
-	// Address is the address of an agent, preferably the one on this machine. Default
+	// Address is the address of an agent, preferably on the local machine. Default
 	// http://127.0.0.1:8500.
 	Address string `json:"address" option:"secret,default=http://127.0.0.1:8500"`
 	// Prefix is the first part of all keys, before a slash. Processes exclude each other
 	// only under the same Prefix, and in the same datacenter. Default "leases".
 	Prefix string `json:"prefix" option:"default=leases,path,maxlen=200"`
-	// Datacenter is the datacenter that keeps the entries; datacenters do not share
-	// them. Default: the agent's.
+	// Datacenter is the datacenter of the entries; datacenters do not share entries.
+	// Default: the agent's datacenter.
 	Datacenter string `json:"datacenter"`
-	// Token is an ACL token with key_prefix "leases/" { policy = "write" }. Default: none.
+	// Token is an ACL token with key_prefix "leases/" { policy = "write" }. Default: no token.
 	Token providerkit.Secret `json:"token"`
-	// Secret returns a token in place of Token, which may change: it is called for each request, by several goroutines at a
-	// time, so it keeps what it has fetched. An error counts as a failure of the credentials, after which nothing is sent.
+	// Secret returns a token in place of Token, which may change. Each request calls it, from several goroutines at a time,
+	// so it should cache the token. An error counts as a failure of the credentials, and the request is not sent.
 	Secret func(ctx context.Context) (string, error) `json:"-"`
-	// SecretFile is a file with a token. Each request uses its newest contents that can be used.
+	// SecretFile is a file with a token. Each request uses its newest usable contents.
 	SecretFile string `json:"secret_file"`
 	// Client sends the requests: set it for your own CA or client certificate. It must
 	// not retry writes. Default: a client that trusts the system's CAs.
 	Client *http.Client `json:"-"`
 
-	// Retention is how long a name is remembered after its last use: see Provider.Sweep.
-	// At least a minute, which is far more than a call should last. Default an hour; or
-	// abstractions.Infinite.
+	// Retention is the time for which a name is remembered after its last use: see
+	// Provider.Sweep. At least a minute, far more than the time of a call. Default an
+	// hour; or abstractions.Infinite.
 	Retention time.Duration `json:"retention" option:"retention,min=1m"`
 	// Timeout bounds a call whose context has no deadline. Default 10 s.
 	Timeout time.Duration `json:"timeout" option:"timeout"`
 }
 
-// Format shows no secret.
+// Format prints the options without their secrets.
 func (o Options) Format(f fmt.State, _ rune) { providerkit.Format(f, o) }
 
-// MarshalJSON shows no secret: options are not for writing down.
+// MarshalJSON returns the text of Format as a JSON string: options with secrets can't be saved as JSON.
 func (o Options) MarshalJSON() ([]byte, error) { return providerkit.MarshalJSON(o) }
 
 // UnmarshalJSON reads options.
 func (o *Options) UnmarshalJSON(data []byte) error { return providerkit.UnmarshalJSON(data, o) }
 
-// readURL takes over what the URL says.
+// readURL sets the fields of Options.URL.
 func (o *Options) readURL() error {
 	u, prefix, err := providerkit.ReadURL(o, o.URL, urlSchemes...)
 	if err != nil {
@@ -82,7 +82,7 @@ func (o *Options) readURL() error {
 	return nil
 }
 
-// complete fills in the defaults and checks the options.
+// complete sets the defaults and checks the options.
 func (o *Options) complete() error {
 	if o.URL != "" {
 		if err := o.readURL(); err != nil {

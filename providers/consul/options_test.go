@@ -72,7 +72,7 @@ func TestOptionsThatCannotWork(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 }
 
-// Each request says the token and the datacenter.
+// Each request has the token and the datacenter.
 func TestRequestsSayTokenAndDatacenter(t *testing.T) {
 	p, w := through(t, Options{URL: "consul://:t@h?datacenter=dc2"})
 	sent := 0

@@ -42,8 +42,8 @@ func Open(ctx context.Context, options Options) (*Provider, error) {
 	return p, nil
 }
 
-// connections is how many a process has at most. An agent refuses more than 200 from one
-// address: limits.http_max_conns_per_client, in
+// connections bounds the connections of a process. An agent refuses more than 200 from
+// one address: limits.http_max_conns_per_client, in
 // developer.hashicorp.com/consul/docs/reference/agent/configuration-file/general.
 const connections = 32
 
@@ -68,28 +68,28 @@ func newProvider(o Options, tokens livefile.Source) *Provider {
 	d := &driver{store: s}
 	d.Records = providerkit.Records{
 		Store: s, Key: s.naming.Encode, FloorKey: s.naming.Floor(), Classify: d.Classify, Retention: o.Retention, ManualSweep: true,
-		Expiry: &providerkit.Expiry{Resolution: time.Second}, // that of the agent's time, for tokens alone
+		Expiry: &providerkit.Expiry{Resolution: time.Second}, // the resolution of the agent's time, for tokens alone
 	}
 	return &Provider{providerkit.New(d, providerkit.Config{Timeout: o.Timeout, Detach: true}), d}
 }
 
 // Sweep deletes the names that have been free for longer than Options.Retention, and returns
-// how many. A lease that has run out, and that nobody has taken since, counts as held.
-// Nothing is swept automatically: call Sweep now and then if names are used once.
+// their number. An expired lease that no claim has taken since counts as held. Nothing is
+// swept automatically: call Sweep regularly if names are used only once.
 func (p *Provider) Sweep(ctx context.Context) (forgotten int, err error) {
 	return providerkit.Sweep(ctx, p.shell, p.driver.SweepPage)
 }
 
-// longestKey is without the prefix.
+// longestKey is the length of a key without the prefix.
 const longestKey = 200
 
-// driver is what of the provider knows Consul. The rules are Records'.
+// driver is the part of the provider that depends on Consul. Records has the rules.
 type driver struct {
 	providerkit.Records
 	store *store
 }
 
-// Capabilities returns what is documented at the package.
+// Capabilities returns the limits in the package documentation.
 func (d *driver) Capabilities() abstractions.Capabilities {
 	return abstractions.Capabilities{
 		Provider:    "consul",
@@ -108,7 +108,7 @@ func (d *driver) Close() error {
 }
 
 // statuses are those of developer.hashicorp.com/consul/api-docs/api-structure#http-response-codes. A
-// 500 is of a server without a leader, or of one that could not pass the request on.
+// 500 comes from a server without a leader, or from a server that could not forward the request.
 var statuses = httpjson.Statuses{
 	http.StatusBadRequest:            {Class: providerkit.NotSetUp},
 	http.StatusUnauthorized:          {Class: providerkit.Denied}, // ACLs are not enabled
@@ -120,7 +120,7 @@ var statuses = httpjson.Statuses{
 	http.StatusTooManyRequests:       {Class: providerkit.Refused},
 }
 
-// Classify gives an error its meaning.
+// Classify returns the meaning of an error.
 func (*driver) Classify(err error) providerkit.Meaning {
 	m := statuses.Classify(err)
 	var refusal *httpjson.StatusError

@@ -50,7 +50,7 @@ func TestTrap_T182_SecretsAreReplaced(t *testing.T) {
 	}
 }
 
-// T182: each request has the newest token. T119: a request whose token can't be had is not sent.
+// T182: each request has the newest token. T119: a request without an available token is not sent.
 func TestTrap_T182_EachRequestHasTheNewestToken(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "secret")
 	for _, how := range []string{"file", "function"} {

@@ -9,7 +9,8 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providertest"
 )
 
-// T119: an error of the application's client that is not the agent's says nothing of the lease.
+// T119: an error of the application's client that is not the agent's is not an answer about the
+// lease.
 func TestTrap_T119_SourcesOfTokensFail(t *testing.T) {
 	o, source := Options{URL: named(t)}, &providertest.Source{}
 	transport := &http.Transport{}

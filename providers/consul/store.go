@@ -17,15 +17,15 @@ import (
 	"github.com/distributedleasing/leasing/providers/internal/httpjson"
 )
 
-// store is what is under a prefix as a providerkit.Store. The version of an entry is its
-// ModifyIndex.
+// store is the entries under a prefix as a providerkit.Store. The version of an entry is
+// its ModifyIndex.
 type store struct {
 	client *httpjson.Client
 	naming providerkit.Naming
 	common url.Values // of all requests
 }
 
-// entry is one of the key-value store:
+// entry is an entry of the key-value store:
 // developer.hashicorp.com/consul/api-docs/kv#read-key.
 type entry struct {
 	Key         string
@@ -39,19 +39,19 @@ func (s *store) query(name, value string) url.Values {
 	return query
 }
 
-// ours reports whether an answer is of a Consul agent, which tells its default policy since 1.9.0:
-// github.com/hashicorp/consul/pull/9101. The refusal of a connection too many has no header:
+// ours reports whether an answer comes from a Consul agent, which sends its default policy since
+// 1.9.0: github.com/hashicorp/consul/pull/9101. The refusal of too many connections has no header:
 // tooManyConnsMsg in github.com/hashicorp/go-connlimit@v0.3.0/connlimit.go.
 func ours(response *http.Response, body []byte) bool {
 	return response.Header.Get("X-Consul-Default-Acl-Policy") != "" || response.StatusCode == http.StatusTooManyRequests &&
 		string(body) == "Your IP is issuing too many concurrent connections, please rate limit your calls\n"
 }
 
-// entries is the answer to a read. A page before Consul has no X-Consul-Index:
+// entries is the answer to a read. The page of a proxy has no X-Consul-Index:
 // developer.hashicorp.com/consul/api-docs/features/blocking.
 type entries struct {
-	of  string // the key that was asked for, or the prefix
-	all bool   // of that prefix
+	of  string // the requested key or prefix
+	all bool   // of is a prefix
 	kv  []entry
 }
 
@@ -63,13 +63,13 @@ func (e *entries) Marked(header http.Header) bool {
 	})
 }
 
-// index reports whether an answer to a read is Consul's.
+// index reports whether an answer to a read comes from Consul.
 func index(header http.Header) bool {
 	index, err := strconv.ParseUint(header.Get("X-Consul-Index"), 10, 64)
 	return err == nil && index > 0
 }
 
-// read reads entries. There may be none, which is no error.
+// read reads entries. No entries is no error.
 func (s *store) read(ctx context.Context, key string, options ...string) ([]providerkit.Item, providerkit.Item, error) {
 	query := s.query("consistent", "")
 	for _, option := range options {
@@ -128,11 +128,12 @@ func (d *deleted) Marked(header http.Header) bool {
 	return d.done != nil && ours(&http.Response{Header: header}, nil)
 }
 
-// errRefused is of a transaction that Consul has refused, and not for its index.
+// errRefused is the error of a transaction that Consul has refused for another reason
+// than its index.
 var errRefused = errors.New("the transaction was refused")
 
-// Put creates an entry, whose index is 0 before, or replaces one. It is a transaction since
-// that tells the new index.
+// Put creates an entry, with the index 0, or replaces an entry. It uses a transaction
+// because the answer to a transaction has the new index.
 func (s *store) Put(ctx context.Context, old providerkit.Item, _ *providerkit.Record, data []byte) (providerkit.Item, error) {
 	o := make([]operation, 1)
 	o[0].KV.Verb, o[0].KV.Key, o[0].KV.Value = "cas", old.Key, data
@@ -148,8 +149,8 @@ func (s *store) Put(ctx context.Context, old providerkit.Item, _ *providerkit.Re
 	return providerkit.Item{Key: old.Key, Data: data, Version: strconv.FormatUint(result.Results[0].KV.ModifyIndex, 10)}, nil
 }
 
-// why finds out what a 409 says: it is of all transactions that were refused, and the reason
-// is a text. Where the index has not moved since, the index was not the reason.
+// why finds the cause of a 409, the status of all refused transactions, whose reason is only
+// a text. If the index has not changed since, it was not the reason.
 func (s *store) why(ctx context.Context, old providerkit.Item, refusal error) error {
 	now, err := s.Get(ctx, old.Key)
 	if err == nil && now.Version == old.Version {
@@ -158,7 +159,7 @@ func (s *store) why(ctx context.Context, old providerkit.Item, refusal error) er
 	return providerkit.ErrConflict
 }
 
-// Delete deletes an entry under its index.
+// Delete deletes an entry under the index that was read.
 func (s *store) Delete(ctx context.Context, item providerkit.Item) error {
 	var gone deleted
 	_, err := s.client.Do(ctx, http.MethodDelete, "/v1/kv/"+(&url.URL{Path: item.Key}).EscapedPath(), s.query("cas", item.Version), nil, &gone)
@@ -168,7 +169,7 @@ func (s *store) Delete(ctx context.Context, item providerkit.Item) error {
 	return err
 }
 
-// List reads all entries, which Consul returns by key, and makes pages of them.
+// List reads all entries, which Consul sorts by key, and returns a page.
 func (s *store) List(ctx context.Context, q providerkit.ListQuery) (page []providerkit.Item, next string, err error) {
 	items, _, err := s.read(ctx, s.naming.EncodePrefix(q.Prefix), "recurse")
 	for _, item := range items {

@@ -12,8 +12,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// T45: where several regions take writes an ETag excludes nobody. That is seen
-// without a request, before anything is written, and also when it changes.
+// T45: where several regions take writes, an ETag does not exclude other holders. The
+// provider detects several write regions without a request of its own, before any
+// write, and also after a change.
 func TestTrap_T45_SeveralWriteRegionsAreRefused(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bed) {
 		b.account.WriteRegions(true)
@@ -31,20 +32,20 @@ func TestTrap_T45_SeveralWriteRegionsAreRefused(t *testing.T) {
 		b.account.WriteRegions(false)
 		b.acquire("m", "a")
 		b.account.WriteRegions(true)
-		time.Sleep(6 * time.Minute) // azcosmos looks again every five
+		time.Sleep(6 * time.Minute) // azcosmos reads the account every five minutes
 		b.inspect("m")
 		synctest.Wait()
 		_, err = b.Inspect(t.Context(), abstractions.InspectRequest{Name: "m"})
 		require.ErrorIs(t, err, abstractions.ErrNotSetUp)
 
-		b.account.WriteRegions(false) // the operator has heard of it
+		b.account.WriteRegions(false) // the operator corrects the account
 		_, err = b.Inspect(t.Context(), abstractions.InspectRequest{Name: "m"})
 		require.NoError(t, err)
 	})
 }
 
-// azcosmos remembers for five minutes that it could not read the account. A
-// provider does not.
+// azcosmos remembers for five minutes that it could not read the account. A provider
+// does not.
 func TestAnAccountThatWasUnreachableIsAskedAgain(t *testing.T) {
 	for _, fault := range []cosmostest.Fault{{Status: 503}, {Drop: true}, {Delay: time.Hour}, {Status: 403}} {
 		inBubble(t, func(t *testing.T, b *bed) {
@@ -62,7 +63,7 @@ func TestAnAccountThatWasUnreachableIsAskedAgain(t *testing.T) {
 	}
 }
 
-// The callers that wait for the first look at the account leave when they like.
+// The callers that wait for the first read of the account end with their own contexts.
 func TestCallersDoNotWaitForEachOther(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bed) {
 		b.account.Before(on(cosmostest.ReadAccount, cosmostest.Fault{Delay: 3 * time.Second}))

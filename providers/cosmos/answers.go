@@ -6,12 +6,14 @@ import (
 	"strings"
 )
 
-// isOwn reports whether an answer is Cosmos DB's. After every other one the outcome of the
-// request is unknown, since a proxy or gateway may have answered in the service's place.
+// isOwn reports whether an answer comes from Cosmos DB. After any other answer the outcome
+// of the request is unknown, since a proxy or gateway may have answered in the service's
+// place.
 //
-// Each answer of the service has the header x-ms-activity-id, and most x-ms-request-charge
-// (learn.microsoft.com/rest/api/cosmos-db/common-cosmosdb-rest-response-headers). Beside one of
-// them an item has an ETag, a page of a query has Documents, and the account has its regions.
+// Each answer of the service has the header x-ms-activity-id, and most have x-ms-request-charge
+// (learn.microsoft.com/rest/api/cosmos-db/common-cosmosdb-rest-response-headers). Beyond one of
+// these headers, an item has an ETag, a page of a query has Documents, and the account has its
+// regions.
 func isOwn(req *http.Request, response *http.Response, body []byte) bool {
 	header := response.Header
 	if header.Get("x-ms-activity-id") == "" && header.Get("x-ms-request-charge") == "" {
@@ -36,7 +38,7 @@ func isOwn(req *http.Request, response *http.Response, body []byte) bool {
 // isAccount reports whether a request asks for the account.
 func isAccount(req *http.Request) bool { return req.Method == http.MethodGet && len(req.URL.Path) <= 1 }
 
-// account is learn.microsoft.com/rest/api/cosmos-db/get-database-account.
+// account is the answer of learn.microsoft.com/rest/api/cosmos-db/get-database-account.
 type account struct {
 	Writable []json.RawMessage `json:"writableLocations"`
 	Readable []json.RawMessage `json:"readableLocations"`
@@ -44,6 +46,6 @@ type account struct {
 }
 
 func accountOf(body []byte) (a account) {
-	_ = json.Unmarshal(body, &a) // of another form there are no regions
+	_ = json.Unmarshal(body, &a) // a body of another form has no regions
 	return a
 }

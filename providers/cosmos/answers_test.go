@@ -16,14 +16,15 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// gateway stands before an account. It answers in the account's place if that is set.
+// gateway is a proxy before an account. It answers in the account's place if instead is
+// set.
 type gateway struct {
 	next    http.RoundTripper
 	instead atomic.Pointer[foreign]
-	visits  atomic.Int32 // of the page that it redirects to
+	visits  atomic.Int32 // to the page of the redirect
 }
 
-// foreign is an answer that is not the account's.
+// foreign is an answer that does not come from the account.
 type foreign struct {
 	status int
 	body   string
@@ -52,7 +53,7 @@ func (g *gateway) RoundTrip(req *http.Request) (*http.Response, error) {
 	}, nil
 }
 
-// behind is a provider whose requests go through a gateway.
+// behind returns a provider whose requests go through a gateway.
 func (b *bed) behind() (*Provider, *gateway) {
 	transport := b.pipe.Transport()
 	b.t.Cleanup(transport.CloseIdleConnections)
@@ -69,8 +70,8 @@ func redirect(status int) *foreign {
 	return &foreign{status, page, http.Header{"Content-Type": {"text/html"}, "Location": {"http://login/"}}}
 }
 
-// twoHolders has a gateway before one holder answer in the account's place, and another
-// process acquire the name past the gateway. It returns the first holder's lease.
+// twoHolders makes a gateway before one holder answer in the account's place, while
+// another process acquires the name past the gateway. It returns the gateway.
 func twoHolders(t *testing.T, b *bed, instead *foreign) *gateway {
 	behind, gate := b.behind()
 	first := managerOf(t, behind, leasing.Options{TTL: 6 * time.Second})
@@ -87,8 +88,8 @@ func twoHolders(t *testing.T, b *bed, instead *foreign) *gateway {
 	return gate
 }
 
-// T114: a gateway redirects to a page. A client that follows makes a GET of a PUT, and takes
-// the page's 200 for a renewal.
+// T114: a gateway redirects to a page. A client that follows the redirect changes a PUT to a
+// GET, and takes the page's 200 for a renewal.
 func TestTrap_T114_CosmosRedirectsAreNotFollowed(t *testing.T) {
 	for _, status := range []int{301, 302, 303, 307, 308} {
 		inBubble(t, func(t *testing.T, b *bed) {
@@ -106,14 +107,15 @@ func TestTrap_T115_CosmosSuccessNeedsTheServicesMark(t *testing.T) {
 	}
 }
 
-// T115: a gateway that answers with the service's header, and with no item.
+// T115: a gateway answers with the service's header, and without an item.
 func TestTrap_T115_CosmosItemsHaveAnETag(t *testing.T) {
 	for _, body := range []string{"", "{}", "[]", page} {
 		everyVerbIsUnknown(t, &foreign{200, body, http.Header{"X-Ms-Activity-Id": {"1"}}})
 	}
 }
 
-// T116: refusals of a gateway. No 404 of it is a loss, and none of its refusals ends a wait.
+// T116: a gateway refuses requests. Its 404 is no loss, and none of its refusals ends a
+// wait.
 func TestTrap_T116_CosmosRefusalsOfOthersAreNoneOfTheService(t *testing.T) {
 	for _, status := range []int{400, 401, 403, 404, 405, 409, 410, 412, 413, 429, 449, 500, 502, 503} {
 		for _, body := range []string{"", page, `{"code": "NotFound", "message": "no route"}`} {
@@ -124,7 +126,7 @@ func TestTrap_T116_CosmosRefusalsOfOthersAreNoneOfTheService(t *testing.T) {
 			lease, err := managerOf(t, behind, leasing.Options{TTL: 6 * time.Second}).TryAcquire(t.Context(), "n")
 			require.NoError(t, err)
 			gate.instead.Store(html(status))
-			time.Sleep(3 * time.Second) // a renewal fails meanwhile
+			time.Sleep(3 * time.Second) // a renewal fails during this time
 			gate.instead.Store(nil)
 			time.Sleep(time.Minute)
 			require.NoError(t, lease.Err(), status)
@@ -181,8 +183,8 @@ func everyVerbIsUnknown(t *testing.T, instead *foreign) {
 	})
 }
 
-// T117: only the account says whether it takes writes in several regions, and not a gateway
-// that answers {} to the second read of the account.
+// T117: the account alone determines whether it takes writes in several regions, not a
+// gateway that answers {} to the second read of the account.
 func TestTrap_T117_CosmosRegionsAreToldByTheAccount(t *testing.T) {
 	for _, header := range []http.Header{nil, {"X-Ms-Activity-Id": {"1"}}} {
 		inBubble(t, func(t *testing.T, b *bed) {
@@ -190,7 +192,7 @@ func TestTrap_T117_CosmosRegionsAreToldByTheAccount(t *testing.T) {
 			p, gate := b.behind()
 			require.ErrorIs(t, p.Ping(t.Context()), abstractions.ErrNotSetUp)
 			gate.instead.Store(&foreign{200, "{}", header})
-			time.Sleep(6 * time.Minute) // azcosmos looks again every five
+			time.Sleep(6 * time.Minute) // azcosmos reads the account every five minutes
 			_ = p.Ping(t.Context())
 			synctest.Wait()
 			require.True(t, p.driver.store.connection.wire.several.Load())

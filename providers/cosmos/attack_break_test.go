@@ -9,14 +9,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// freeAt is a break's word that nobody held the name at some time between two
-// instants, or not by that ID if there is one.
+// freeAt is the result of a break: between two instants there was a time without a
+// holder of the name, or, with an ID, without that holder.
 type freeAt struct {
 	id       string
 	from, to time.Time
 }
 
-// breakOne breaks a claim that is trusted, unless it is broken at once.
+// breakOne breaks a claim. The claim is still trusted, unless the break is immediate.
 func (a *attack) breakOne(g abstractions.Grant, immediate bool) {
 	ctx, cancel := context.WithTimeout(a.t.Context(), attackTimeout)
 	defer cancel()
@@ -44,11 +44,11 @@ func (a *attack) note(f freeAt) {
 	a.free = append(a.free, f)
 }
 
-// settled is for how long a document is left alone before somebody deletes it: no
-// acquire is still on its way, with a token of before, whose caller waits for it.
+// settled is the time for which a document is unchanged before its deletion: no acquire
+// in flight has a token from before that time and a caller that waits.
 const settled = attackTimeout + 3*time.Second
 
-// forget deletes the document as nobody should: without waiting for long.
+// forget deletes the document against the documentation: after too short a wait.
 func (a *attack) forget(p *Provider) {
 	ctx, cancel := context.WithTimeout(a.t.Context(), attackTimeout)
 	defer cancel()

@@ -7,35 +7,35 @@ import (
 	"pgregory.net/rapid"
 )
 
-// plan is a run of the attack: what each client does, and what happens to requests.
+// plan is a run of the attack: the turns of each client, and the faults of requests.
 type plan struct {
-	skew    time.Duration // of the service's clock against the clients'
-	replica time.Duration // of _ts against Date
+	skew    time.Duration // between the service's clock and the clients'
+	replica time.Duration // between _ts and Date
 	expire  bool          // Options.ExpireDocuments
 	clients [][]turn
-	breaks  []time.Duration    // pauses between breaks by processes that have seen nothing, of whatever lease there is
-	faults  []cosmostest.Fault // of the requests, in the order in which they come; then none
+	breaks  []time.Duration    // pauses between breaks of any lease, by new processes
+	faults  []cosmostest.Fault // the faults of the first requests, in order
 }
 
-// turn is one acquire of a client, and what it then does.
+// turn is one acquire of a client, its renewals and its end.
 type turn struct {
 	pause    time.Duration
 	ttl      time.Duration
 	renewals int
-	again    int           // how many of the renewals are acquires of the same ID
+	again    int           // the number of renewals that are acquires of the same ID
 	every    time.Duration // between renewals
 	end      ending
 }
 
-// ending is how a turn ends.
+// ending is the end of a turn.
 type ending int
 
 const (
 	releases ending = iota
 	runsOut
-	isBroken    // by another process, which has seen nothing
-	isBrokenNow // without delay
-	isForgotten // is released, and some time later somebody deletes the document
+	isBroken    // by a new process
+	isBrokenNow // by an immediate break
+	isForgotten // is released, and the document is deleted some time later
 )
 
 func drawPlan(t *rapid.T) plan {
@@ -77,7 +77,7 @@ func drawFault(t *rapid.T) cosmostest.Fault {
 		return cosmostest.Fault{Drop: true, Applied: true}
 	case 2:
 		return cosmostest.Fault{Status: status}
-	case 3: // 429 says that it was not
+	case 3: // 429 means that the write was not applied
 		return cosmostest.Fault{Status: status, Applied: status != 429}
 	case 4:
 		return cosmostest.Fault{Delay: delay, Late: true}

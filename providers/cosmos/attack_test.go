@@ -16,7 +16,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// stay is the time in which a client believes that it holds the name.
+// stay is the time for which a client believes that it holds the name.
 type stay struct {
 	id       string
 	token    int64
@@ -31,15 +31,15 @@ type attack struct {
 	name string
 
 	mu      sync.Mutex
-	next    int // fault
+	next    int // the next fault
 	stays   []stay
 	free    []freeAt
 	deleted bool
 }
 
-// Many clients, an unreliable network and a service that answers wrongly after
-// having done what it was asked for: at no time do two clients both believe that
-// they hold the name, and later holders have higher tokens.
+// The run has many clients, an unreliable network and a service that returns errors
+// after it has applied a write. No two clients believe at the same time that they hold
+// the name, and later holders have higher tokens.
 func TestNoTwoHoldersWhateverHappens(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		p := drawPlan(r)
@@ -59,7 +59,7 @@ func (a *attack) run() {
 		Now:         func() time.Time { return time.Now().Add(a.plan.skew) },
 		ReplicaSkew: a.plan.replica,
 	}, a.options)
-	a.bed.account.SetTTL(testDatabase, testContainer, 1) // which must have no say
+	a.bed.account.SetTTL(testDatabase, testContainer, 1) // which must have no effect
 	a.bed.account.Before(a.fault)
 	var all sync.WaitGroup
 	for i, turns := range a.plan.clients {
@@ -95,12 +95,12 @@ func (a *attack) fault(op cosmostest.Operation) cosmostest.Fault {
 
 const attackTimeout = 2 * time.Second
 
-// trusted is when trust in a claim ends that was asked for at an instant.
+// trusted returns the end of trust in a claim whose request was sent at an instant.
 func trusted(sent time.Time, ttl time.Duration) time.Time {
 	return sent.Add(ttl - ttl/100 - 2*time.Millisecond)
 }
 
-// take is one turn.
+// take runs one turn.
 func (a *attack) take(p *Provider, id string, turn turn) {
 	time.Sleep(turn.pause)
 	sent := time.Now()
@@ -157,8 +157,8 @@ func (a *attack) finish(p *Provider, g abstractions.Grant, end ending, s *stay) 
 	}
 }
 
-// prolong renews a claim that is trusted, or acquires it again, and reports whether it
-// was lost.
+// prolong renews a trusted claim, or acquires it again, and reports whether it was
+// lost.
 func (a *attack) prolong(verb func(context.Context, abstractions.RenewRequest) (abstractions.Grant, error), p *Provider, g abstractions.Grant, s *stay) (abstractions.Grant, bool) {
 	sent := time.Now()
 	if !sent.Before(s.to) {
@@ -172,7 +172,7 @@ func (a *attack) prolong(verb func(context.Context, abstractions.RenewRequest) (
 		require.Equal(a.t, g.Token, next.Token)
 		s.to = trusted(sent, g.TTL)
 		return next, false
-	case err == nil: // too late: it is given back, and not trusted again
+	case err == nil: // too late: the client releases the claim, and no longer trusts it
 		a.giveUp(p, giveUp(next))
 		return g, true
 	case errors.Is(err, abstractions.ErrLost), errors.Is(err, abstractions.ErrReleased), errors.Is(err, abstractions.ErrHeld):
@@ -182,7 +182,7 @@ func (a *attack) prolong(verb func(context.Context, abstractions.RenewRequest) (
 	return g, false
 }
 
-// giveUp releases until it is certain.
+// giveUp repeats the release until its outcome is certain.
 func (a *attack) giveUp(p *Provider, req abstractions.ReleaseRequest) {
 	for {
 		ctx, cancel := context.WithTimeout(a.t.Context(), attackTimeout)
@@ -203,7 +203,7 @@ func earlier(a, b time.Time) time.Time {
 	return b
 }
 
-// check holds the stays against each other, and looks for ghosts.
+// check compares the stays with each other, and looks for ghosts.
 func (a *attack) check() {
 	slices.SortFunc(a.stays, func(x, y stay) int { return x.from.Compare(y.from) })
 	for i := 1; i < len(a.stays); i++ {
@@ -211,7 +211,7 @@ func (a *attack) check() {
 		require.False(a.t, after.from.Before(before.to), "%s and %s both believe to hold the name", before.id, after.id)
 		require.Greater(a.t, after.token, before.token, "the token of %s after %s", after.id, before.id)
 	}
-	time.Sleep(minTTL + 5*time.Second + a.bed.Capabilities().Lateness.Fixed + 10*time.Second) // what is late has come, what was held has run out
+	time.Sleep(minTTL + 5*time.Second + a.bed.Capabilities().Lateness.Fixed + 10*time.Second) // late requests have arrived, held leases have run out
 	g := a.bed.acquire(a.name, "last")
 	for _, s := range a.stays {
 		require.Greater(a.t, g.Token, s.token)
@@ -222,7 +222,7 @@ func (a *attack) check() {
 			require.False(a.t, held, "a break between %v and %v has said that the name is free, or another's, which %s held", f.from, f.to, s.id)
 		}
 	}
-	if a.deleted { // with what it remembers
+	if a.deleted { // with the IDs that it refused
 		return
 	}
 	for i, turns := range a.plan.clients {

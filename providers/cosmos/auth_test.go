@@ -18,10 +18,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// audience is of tokens for the account: its own address.
+// audience is the audience of tokens for the account: its own address.
 const audience = "http://127.0.0.1"
 
-// Each auth mode gets tokens, and keeps a lease beyond the end of the first.
+// Each auth mode gets tokens, and keeps a lease beyond the end of the first token.
 func TestEachAuthModeKeepsALease(t *testing.T) {
 	authtest.Each(t, func(t *testing.T, server *authtest.Server, options auth.Options) {
 		server.SetLifetime(2 * time.Second)
@@ -39,7 +39,7 @@ func TestEachAuthModeKeepsALease(t *testing.T) {
 	})
 }
 
-// held runs a lease whose tokens are those of a server in the bubble.
+// held runs a lease with tokens of a server in the bubble.
 func held(t *testing.T, life time.Duration, test func(t *testing.T, server *authtest.Server, account *cosmostest.Account, lease *leasing.Lease)) {
 	synctest.Test(t, func(t *testing.T) {
 		server := authtest.StartInMemory(t)
@@ -52,7 +52,7 @@ func held(t *testing.T, life time.Duration, test func(t *testing.T, server *auth
 	})
 }
 
-// T48: an hour's lease with tokens of ten minutes.
+// T48: a lease of an hour uses tokens of ten minutes.
 func TestTrap_T48_TokensAreRefreshed(t *testing.T) {
 	held(t, 10*time.Minute, func(t *testing.T, server *authtest.Server, _ *cosmostest.Account, lease *leasing.Lease) {
 		time.Sleep(time.Hour)
@@ -62,8 +62,9 @@ func TestTrap_T48_TokensAreRefreshed(t *testing.T) {
 	})
 }
 
-// No new token can be had: the lease goes on while the old one is good, and for as
-// long as it is trusted then. If it can be had again in time nothing is lost.
+// Entra ID returns no new token. The lease continues while the old token is valid, and
+// then for as long as the lease is trusted. If a new token comes in time the lease is
+// not lost.
 func TestTrap_T48_ATokenThatExpiresInMidLease(t *testing.T) {
 	held(t, 10*time.Minute, func(t *testing.T, server *authtest.Server, _ *cosmostest.Account, lease *leasing.Lease) {
 		for _, status := range []int{http.StatusServiceUnavailable, http.StatusUnauthorized} {
@@ -82,12 +83,12 @@ func TestTrap_T48_ATokenThatExpiresInMidLease(t *testing.T) {
 	})
 }
 
-// The service refuses tokens for a while: that is no loss.
+// The service refuses tokens for a while: the lease is not lost.
 func TestTrap_T48_ATokenThatTheServiceRefuses(t *testing.T) {
 	held(t, time.Hour, func(t *testing.T, _ *authtest.Server, account *cosmostest.Account, lease *leasing.Lease) {
 		for _, status := range []int{401, 403} {
 			account.Before(on(cosmostest.ReplaceItem, cosmostest.Fault{Status: status}))
-			time.Sleep(8 * time.Second) // shorter than what a renewal leaves for others
+			time.Sleep(8 * time.Second) // shorter than the trust that remains after a failed renewal
 			account.Before(nil)
 			time.Sleep(time.Minute)
 			require.NoError(t, lease.Err())
@@ -96,7 +97,7 @@ func TestTrap_T48_ATokenThatTheServiceRefuses(t *testing.T) {
 	})
 }
 
-// slow is a credential that takes a while to answer.
+// slow is a credential that answers after a delay.
 type slow struct {
 	bearer
 	delay time.Duration
@@ -111,15 +112,15 @@ func (c *slow) GetToken(ctx context.Context, o policy.TokenRequestOptions) (azco
 	}
 }
 
-// A call ends with its own context, although azcosmos lets it wait for a token that
-// another call, with more time, has asked for.
+// A call ends with its own context, although azcosmos makes it wait for a token that
+// another call, with more time, has requested.
 func TestCallersDoNotWaitForEachOthersTokens(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBed(t, cosmostest.Options{Token: valid})
 		credential := &slow{bearer: bearer{life: time.Hour}}
 		p := b.process(func(o *Options) { o.Key, o.Credential = "", credential })
 		require.NoError(t, p.Ping(t.Context()))
-		time.Sleep(2 * time.Hour) // the token is no good any more
+		time.Sleep(2 * time.Hour) // the token is no longer valid
 		credential.delay = 5 * time.Second
 		patient := make(chan error, 1)
 		go func() { patient <- p.Ping(t.Context()) }()

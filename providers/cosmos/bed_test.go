@@ -22,7 +22,7 @@ const (
 	testContainer = "leases"
 )
 
-// bed is an account behind a pipe, so that it can live in a bubble, and a provider.
+// bed is an account behind a pipe, so that it can run in a bubble, and a provider.
 type bed struct {
 	*Provider
 	t       testing.TB
@@ -30,8 +30,8 @@ type bed struct {
 	pipe    *cosmostest.Pipe
 }
 
-// newBed opens a provider with the account's key. options may change what it is
-// opened with.
+// newBed opens a provider with the account's key. options may change the provider's
+// options.
 func newBed(t testing.TB, account cosmostest.Options, options ...func(*Options)) *bed {
 	t.Helper()
 	account.Key = testKey
@@ -56,7 +56,7 @@ func (b *bed) process(options ...func(*Options)) *Provider {
 	}
 	p := openTest(b.t, o)
 	if p.driver.store.connection.wire.own == nil {
-		p.driver.store.connection.wire.own = transport // so that it closes the connections
+		p.driver.store.connection.wire.own = transport // closes the connections with the provider
 	}
 	return p
 }
@@ -114,7 +114,7 @@ func (b *bed) inspect(name string) abstractions.Record {
 	return r
 }
 
-// verbs are what the account was asked since the last call.
+// verbs returns the verbs of the account's requests since the last call.
 func (b *bed) verbs() []cosmostest.Verb {
 	var verbs []cosmostest.Verb
 	for _, op := range b.account.Served() {
@@ -130,7 +130,7 @@ func inBubble(t *testing.T, test func(t *testing.T, b *bed)) {
 	synctest.Test(t, func(t *testing.T) { test(t, newBed(t, cosmostest.Options{})) })
 }
 
-// on is a hook that spoils the operations of a verb.
+// on is a hook that applies a fault to the operations of a verb.
 func on(verb cosmostest.Verb, fault cosmostest.Fault) cosmostest.Hook {
 	return func(op cosmostest.Operation) cosmostest.Fault {
 		if op.Verb == verb {
@@ -140,7 +140,7 @@ func on(verb cosmostest.Verb, fault cosmostest.Fault) cosmostest.Hook {
 	}
 }
 
-// lost has the reply to a write be lost, and the look at what came of it fail.
+// lost drops the reply to a write, and makes the read that looks for its outcome fail.
 func (b *bed) lost(verb cosmostest.Verb, do func() error) {
 	b.t.Helper()
 	var spent atomic.Bool
@@ -154,14 +154,14 @@ func (b *bed) lost(verb cosmostest.Verb, do func() error) {
 	requireUnknown(b.t, do())
 }
 
-// requireUnknown says that an error leaves open what has happened.
+// requireUnknown checks that an error leaves the outcome open.
 func requireUnknown(t testing.TB, err error) {
 	t.Helper()
 	requireUnavailable(t, err)
 	require.False(t, abstractions.NotApplied(err))
 }
 
-// requireUnavailable says that an error promises nothing of the lease.
+// requireUnavailable checks that an error makes no promise about the lease.
 func requireUnavailable(t testing.TB, err error) {
 	t.Helper()
 	require.ErrorIs(t, err, abstractions.ErrUnavailable)
@@ -192,7 +192,7 @@ func managerOf(t testing.TB, p abstractions.Provider, o leasing.Options) *leasin
 	return m
 }
 
-// pkOf is the partition key of an item by its id, which has one letter.
+// pkOf returns the partition key of an item from its id, which has one letter.
 func pkOf(body string) azcosmos.PartitionKey {
 	return azcosmos.NewPartitionKeyString(body[8:9])
 }

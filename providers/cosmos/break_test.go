@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// T63: the lease that an operator has met ends by itself before the write, and another
-// one follows. That one is left alone, also without a token.
+// T63: the lease that an operator has read ends by itself before the write, and another
+// lease follows. The break leaves that lease unchanged, also without a token.
 func TestTrap_T63_ABreakDoesNotGoOnToTheNextLease(t *testing.T) {
 	for name, follow := range map[string]func(b *bed, g abstractions.Grant) abstractions.Grant{
 		"another":         func(b *bed, g abstractions.Grant) abstractions.Grant { b.release(g); return b.acquire("n", "b") },

@@ -13,11 +13,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// In a bubble time passes for the account and its clients alike. Each check has an
-// account of its own.
+// In a bubble time passes for the account and its clients alike. Each check has its own
+// account.
 func TestConformanceFake(t *testing.T) { conformFake(t, false) }
 
-// The same where the service deletes what has been idle.
+// The same suite runs where the service deletes idle documents.
 func TestConformanceFakeExpiring(t *testing.T) {
 	servertest.Long(t)
 	conformFake(t, true)

@@ -16,29 +16,28 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providerkit/livefile"
 )
 
-// connection finds the container, when it is first needed: azcosmos reads the
-// account, and a read of the container shows that it exists and what its partition
-// key is. One caller at a time does that, and goes on when its context ends, since
-// azcosmos heeds no caller's context then: the shell has ended the call. See
-// providerkit.Config.Detach.
+// connection finds the container at its first use: azcosmos reads the account, and a
+// read of the container shows its existence and its partition key. One caller at a time
+// does this work, and continues when its context ends: the shell has then ended the
+// call, and azcosmos ignores the caller's context. See providerkit.Config.Detach.
 type connection struct {
 	options Options
 	keys    livefile.Source
 	wire    *wire
 	found   atomic.Pointer[container]
-	finding chan struct{} // of one place
+	finding chan struct{} // a semaphore of one place
 }
 
-// container is the one that leases are in.
+// container is the container of the leases.
 type container struct {
 	*azcosmos.ContainerClient
 	client *azcosmos.Client
-	key    string   // of the client; "" with another identity
-	path   []string // of the partition key
+	key    string   // the client's key; "" with another identity
+	path   []string // the partition key path
 }
 
-// container returns the container, or waits until ctx ends. To find it it uses a client
-// of its own: one of azcosmos that has failed to read the account does not try again for
+// container returns the container, or waits until ctx ends. Each search has a new
+// client: a client of azcosmos that has failed to read the account does not retry for
 // five minutes.
 func (c *connection) container(ctx context.Context) (*container, error) {
 	key, err := c.keys(ctx)
@@ -58,7 +57,7 @@ func (c *connection) container(ctx context.Context) (*container, error) {
 		}
 	}
 	if c.refused() {
-		c.forget(found) // the next call looks again
+		c.forget(found) // the next call searches again
 		return nil, errSeveralRegions
 	}
 	return found, nil
@@ -83,7 +82,7 @@ func (c *connection) find(key string) (*container, error) {
 		if ended := ctx.Err(); ended != nil && !errors.Is(err, ended) {
 			err = fmt.Errorf("%w: %w", ended, err)
 		}
-		return nil, readError{brief(err)} // nothing of a lease was written
+		return nil, readError{brief(err)} // no write to a lease happened
 	}
 	if former := c.found.Swap(found); former != nil {
 		former.client.Close()
@@ -91,26 +90,27 @@ func (c *connection) find(key string) (*container, error) {
 	return found, nil
 }
 
-// refused reports whether the account has several write regions, and may not.
+// refused reports whether the account has several write regions without
+// Options.AllowMultipleWriteRegions.
 func (c *connection) refused() bool {
 	return c.wire.several.Load() && !c.options.AllowMultipleWriteRegions
 }
 
-// errSeveralRegions: with several write regions a write is accepted in one while
-// another one accepts a different one, and one of them is undone later
+// errSeveralRegions: with several write regions, one region can accept a write while
+// another accepts a different write, and the service undoes one of the two later
 // (learn.microsoft.com/azure/cosmos-db/conflict-resolution-policies).
 var errSeveralRegions = fmt.Errorf("%w: the account takes writes in several regions, where an ETag does not keep two holders apart: "+
 	"use an account with one write region, or set Options.AllowMultipleWriteRegions if all clients are sure to use the same one", abstractions.ErrNotSetUp)
 
-// forget lets the container be found anew, after a request that met none.
+// forget drops a missing container, so that the next call searches for the container.
 func (c *connection) forget(found *container) {
 	if found != nil && c.found.CompareAndSwap(found, nil) {
 		found.client.Close()
 	}
 }
 
-// close closes what is not in use. No call is under way, and the wire's lifetime has
-// ended.
+// close closes the client and idle connections. The caller has ended all calls and the
+// wire's lifetime.
 func (c *connection) close() {
 	c.forget(c.found.Load())
 	if own := c.wire.own; own != nil {
@@ -118,8 +118,8 @@ func (c *connection) close() {
 	}
 }
 
-// prepare reads the container, creates it where it may, and returns its partition
-// key path.
+// prepare reads the container, creates it if Options.Create is set, and returns its
+// partition key path.
 func (c *connection) prepare(ctx context.Context, found *container) ([]string, error) {
 	response, err := found.Read(ctx, nil)
 	if class := classOf(err); class == missing || class == noContainer {
@@ -139,12 +139,13 @@ func (c *connection) prepare(ctx context.Context, found *container) ([]string, e
 	return c.options.partitionKey(response.ContainerProperties)
 }
 
-// create creates what there is not. Somebody else may be faster, which is as good. No
-// field is indexed beside id and _ts, which always are: each makes every write dearer
-// (learn.microsoft.com/azure/cosmos-db/index-policy). Without Throughput the account or
-// the database has it.
+// create creates a missing database and container. A conflict counts as success:
+// another process was faster. No field is indexed but id and _ts, which always are:
+// each index makes every write more expensive
+// (learn.microsoft.com/azure/cosmos-db/index-policy). Without Options.Throughput, the
+// throughput is that of the account or the database.
 //
-// An identity that may read and write documents may not create containers:
+// An identity that may read and write documents may not be able to create containers:
 // learn.microsoft.com/azure/cosmos-db/nosql/troubleshoot-forbidden, "Non-data operations
 // are not allowed".
 func (o Options) create(ctx context.Context, client *azcosmos.Client) error {
@@ -186,7 +187,7 @@ func (o Options) create(ctx context.Context, client *azcosmos.Client) error {
 	return err
 }
 
-// setup says what to run.
+// setup returns errNoContainer with the commands that create the container.
 func (o Options) setup(what string, err error) error {
 	flags := ""
 	if o.ExpireDocuments {
@@ -197,17 +198,17 @@ func (o Options) setup(what string, err error) error {
 		errNoContainer, what, o.Database, o.Container, o.path(), flags, brief(err))
 }
 
-// path is the partition key path of a container that is created.
+// path returns the partition key path of a new container.
 func (o Options) path() string { return cmp.Or(o.PartitionKeyPath, DefaultPartitionKeyPath) }
 
-// partitionKeyVersion is of partition keys up to 2 KB. Those of version 1, which
-// older containers have, are hashed by their first 101 bytes, and can't be longer:
+// partitionKeyVersion is the version of partition keys of up to 2 KB. Version 1, in
+// older containers, hashes only the first 101 bytes, and allows no longer keys:
 // learn.microsoft.com/azure/cosmos-db/large-partition-keys. A document's ID is its
-// partition key, and may have 250.
+// partition key, and may have 250 bytes.
 const partitionKeyVersion = 2
 
-// partitionKey is the path of a container's partition key. It refuses containers that
-// can't do what is asked of them.
+// partitionKey returns the path of a container's partition key. It refuses containers
+// that do not match the options.
 func (o Options) partitionKey(p *azcosmos.ContainerProperties) ([]string, error) {
 	var path string
 	if len(p.PartitionKeyDefinition.Paths) == 1 {
@@ -231,8 +232,8 @@ func (o Options) partitionKey(p *azcosmos.ContainerProperties) ([]string, error)
 	return nil, fmt.Errorf("%w: container %s/%s needs %s", abstractions.ErrNotSetUp, o.Database, o.Container, want)
 }
 
-// parsePath takes a partition key path apart, and says of those that the document has no
-// room for what they are.
+// parsePath splits a partition key path. bad describes a path that can't be used,
+// because the field has another meaning.
 func parsePath(path string) (parts []string, bad string) {
 	rest, rooted := strings.CutPrefix(path, "/")
 	parts = strings.Split(rest, "/")
@@ -248,7 +249,7 @@ func parsePath(path string) (parts []string, bad string) {
 	return parts, ""
 }
 
-// withPartitionKey sets the partition key of a document, which is its ID.
+// withPartitionKey sets the partition key of a document to its ID.
 func (c *container) withPartitionKey(fields map[string]any, id string) map[string]any {
 	at, last := fields, len(c.path)-1
 	for _, part := range c.path[:last] {

@@ -17,7 +17,7 @@ import (
 	"github.com/distributedleasing/leasing/providers/cosmos/cosmostest"
 )
 
-// faulty is a credential behind a source that fails. Its tokens end at once.
+// faulty is a credential behind a source that fails. Its tokens expire at once.
 type faulty struct {
 	bearer
 	source *providertest.Source
@@ -30,7 +30,7 @@ func (f *faulty) GetToken(ctx context.Context, o policy.TokenRequestOptions) (az
 	return f.bearer.GetToken(ctx, o)
 }
 
-// T119: an error of a credential of the application's says nothing of the account.
+// T119: an error of the application's credential is not an error of the account.
 func TestTrap_T119_CredentialsFail(t *testing.T) {
 	account := cosmostest.New(cosmostest.Options{Token: func(string) error { return nil }})
 	account.AddContainer(testDatabase, testContainer, "/id")
@@ -38,7 +38,7 @@ func TestTrap_T119_CredentialsFail(t *testing.T) {
 	t.Cleanup(service.Close)
 	source := &providertest.Source{}
 	providertest.SourcesOfCredentials(t, providertest.SourceCheck{
-		Source: source, TTL: time.Minute, Function: true, Unnamed: true, // azcosmos asks for its first token under no caller's context
+		Source: source, TTL: time.Minute, Function: true, Unnamed: true, // azcosmos requests its first token without a caller's context
 		Open: func(t testing.TB) abstractions.Provider {
 			return openTest(t, Options{
 				Endpoint: service.URL, Database: testDatabase, Container: testContainer,
@@ -60,7 +60,7 @@ func TestTrap_T118_WhatAnAnswerNamesGetsNoCredentials(t *testing.T) {
 	require.NoError(t, err)
 	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/" {
-			r.Host = other.Host // which the answer names
+			r.Host = other.Host // the answer names this host
 		}
 		account.ServeHTTP(w, r)
 	}))

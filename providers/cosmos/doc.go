@@ -12,17 +12,18 @@
 //
 //	provider, err := cosmoslease.OpenURL(ctx, "cosmos://account.documents.azure.com/app/leases?auth=ManagedIdentity")
 //
-// Prices, permissions and set-up are in docs/providers/cosmos.md. Package cosmostest
-// is an account for tests.
+// Prices, permissions and set-up are in docs/providers/cosmos.md. Package cosmostest is
+// a fake account for tests.
 //
 // # What it promises
 //
-// The promises of package leasing, on an account with one write region.
+// The provider keeps the promises of package leasing, on an account with one write
+// region.
 //
-//   - Every change is one write of one document, on condition that it is still the
-//     version that was read (If-Match), or that there is none yet. If a reply is
-//     lost, or azcosmos sends a write twice, the conflict leads to a read, and the
-//     document decides.
+//   - Every change is one write of one document. It is conditional on the version that
+//     was read (If-Match), or on the absence of the document. If a reply is lost, or
+//     azcosmos sends a write twice, the conflict leads to a read, and the document
+//     decides.
 //   - A lease has run out if, by the service's time, the Date of a read is later than
 //     _ts, the time of the last write, by the TTL plus 1 s plus [Options].ClockSkew;
 //     or if this process has watched the holder's last write for the TTL and a
@@ -32,10 +33,10 @@
 //     rises through release, expiry, Break, and the forgetting of names.
 //   - A read, which may be stale, leads only to a wait, or to a conclusion that stays
 //     true. A conditional write confirms every other conclusion: that a claim holds,
-//     that it has expired, that Break found the name free.
-//   - A name refuses the IDs that were released or broken, as providerkit.Ended says.
-//     A release deletes nothing; see [Provider.Sweep].
-//   - A call ends with its context, whatever azcosmos waits for.
+//     that the claim has expired, that Break found the name free.
+//   - A name refuses released and broken IDs, within the limits of providerkit.Ended. A
+//     release deletes nothing; see [Provider.Sweep].
+//   - A call ends with its context, even while azcosmos waits.
 //
 // # What it does not promise
 //
@@ -44,7 +45,8 @@
 // the fraction from its own clock. So a token may repeat or fall if a document is
 // deleted by hand and the name is acquired again within a second, by a process with a
 // different clock or by an acquire in flight. Before you delete a document by hand, wait
-// for longer than a call may last; [Provider.Sweep] and [Options].ExpireDocuments do so.
+// for longer than a call may last. [Provider.Sweep] and [Options].ExpireDocuments wait
+// for longer.
 //
 // With several write regions a write that one region has accepted is undone later by
 // another's (learn.microsoft.com/azure/cosmos-db/conflict-resolution-policies):
@@ -52,40 +54,41 @@
 // gets a second write region, azcosmos notices within five minutes.
 //
 // If a region fails permanently the last writes may be lost, unless consistency is
-// strong (learn.microsoft.com/azure/reliability/reliability-cosmos-db-nosql). A
-// lease that is lost with it can be granted again while its holder still trusts it;
-// its token is higher. If two holders would do harm, check tokens: see package
+// strong (learn.microsoft.com/azure/reliability/reliability-cosmos-db-nosql). A lease
+// that is lost with the region can be granted again while its holder still trusts it;
+// the new token is higher. If two holders would do harm, check tokens: see package
 // fencing, and the example below for a document of Cosmos DB itself.
 //
 // _ts and Date are whole seconds of two clocks, so a lease that is not renewed blocks
 // its name for 2 to 4 seconds beyond its TTL, up to 6 where the clocks disagree
-// (Capabilities.Lateness, whatever the TTL is). A waiter that has watched it since its
-// last renewal gets it earlier if a hundredth of the TTL is shorter than that. The
-// shortest TTL is 5 s. If the service's clocks stepped by more than ClockSkew, names
-// would be freed early or late.
+// (Capabilities.Lateness, for any TTL). A waiter that has watched the lease since its
+// last renewal gets the name earlier, if a hundredth of the TTL is shorter than this
+// delay. The shortest TTL is 5 s. If the service's clocks stepped by more than
+// ClockSkew, names would be freed early or late.
 //
 // Every consistency level works: a stale read shows an earlier ETag, and the write that
 // follows is refused. If the lease changes between the read and the write of a Break
 // without a token, or its read was stale, the Break changes nothing and returns
-// leasing.ErrUnavailable. With session consistency, the service's default, a provider sees
-// what it has written itself; [Options].Consistency relaxes a stronger one, which makes
-// reads cheaper. With eventual consistency conflicts take longer to resolve, and Inspect
-// and List may show old states. The integrated cache of a dedicated gateway has the same
+// leasing.ErrUnavailable. With session consistency, the service's default, a provider
+// reads its own writes; [Options].Consistency relaxes a stronger level, which makes reads
+// cheaper. With eventual consistency conflicts take longer to resolve, and Inspect and
+// List may show old states. The integrated cache of a dedicated gateway has the same
 // effect, so use the account's standard endpoint.
 //
 // # Requests
 //
-// docs/providers/cosmos.md counts them. If another client has written in between, a
-// call reads and writes again. If the reply to a write was lost, a read shows whether
-// it was applied. The first call reads the account and the container as well; azcosmos
-// reads the account every five minutes. Within a call and its context it also retries
-// failed reads, requests that could not be sent, and writes to a region that accepts
-// none.
+// docs/providers/cosmos.md counts the requests. If another client has written in
+// between, a call repeats its read and its write. If the reply to a write was lost, a read
+// shows whether the write was applied. The first call also reads the account and the
+// container; azcosmos reads the account every five minutes. Within a call and its
+// context it also retries failed reads, requests that could not be sent, and writes to
+// a region that accepts no writes.
 //
 // # How it works
 //
-// The rules, and the form of what is stored, are those of providerkit.Records. The
-// document of jobs/daily, whose ID has what an ID may not have as ~2F:
+// The rules, and the form of the record, are those of providerkit.Records. In the ID of
+// a document, ~2F stands for a slash, which an ID can't contain. The document of
+// jobs/daily:
 //
 //	{"id": "jobs~2Fdaily", "lease": {"v": 1, "name": "jobs/daily", "token": 1764000000000000, ...}, "ttl": -1}
 //

@@ -40,7 +40,7 @@ func TestTrap_T118_NoSecretFollowsARedirect(t *testing.T) {
 	})
 }
 
-// panicking is a credential whose tokens end at once.
+// panicking is a credential whose tokens expire at once.
 type panicking struct {
 	bearer
 	maybe func()
@@ -63,7 +63,7 @@ func (f policyOf) Do(req *policy.Request) (*http.Response, error) {
 	return req.Next()
 }
 
-// T124: a credential, a transport or a policy of the application's that panics ended the process.
+// T124: a panic of the application's credential, transport or policy does not end the process.
 func TestTrap_T124_CodeOfTheApplicationPanics(t *testing.T) {
 	account := cosmostest.New(cosmostest.Options{Token: func(string) error { return nil }, Key: testKey})
 	account.AddContainer(testDatabase, testContainer, "/id")

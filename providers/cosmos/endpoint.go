@@ -7,11 +7,11 @@ import (
 	"strings"
 )
 
-// toAccount is a request to the account. azcosmos sends requests, with the key's signature or
-// a token, to the endpoints that the account's answer names. The endpoints of its regions are
-// ACCOUNT-REGION in the account's own domain
-// (learn.microsoft.com/azure/cosmos-db/how-to-configure-firewall, "regional endpoints"). A request
-// for any other host goes to Options.Endpoint, which serves all of an account. The request is changed in place.
+// toAccount keeps a request within the account. azcosmos sends requests, with the key's signature or a token,
+// to the endpoints that the account's answer names. The endpoints of its regions are ACCOUNT-REGION in the
+// account's own domain (learn.microsoft.com/azure/cosmos-db/how-to-configure-firewall, "regional endpoints"). A
+// request to any other host goes to Options.Endpoint instead, which serves the whole account. toAccount changes
+// the request.
 func (w *wire) toAccount(req *http.Request) *http.Request {
 	if w.account != nil && !owns(w.account, req.URL) {
 		to := *req.URL
@@ -21,13 +21,13 @@ func (w *wire) toAccount(req *http.Request) *http.Request {
 	return req
 }
 
-// owns reports whether an address is the account's, or one of its regions'.
+// owns reports whether an address is that of the account or of one of its regions.
 func owns(account, to *url.URL) bool {
 	if account.Scheme != to.Scheme || portOf(account) != portOf(to) {
 		return false
 	}
 	own, host := strings.ToLower(account.Hostname()), strings.ToLower(to.Hostname())
-	if own == host || isLocal(own) && isLocal(host) { // an emulator may have two names for this machine
+	if own == host || isLocal(own) && isLocal(host) { // an emulator may have two names for the local machine
 		return true
 	}
 	if _, err := netip.ParseAddr(host); err == nil {

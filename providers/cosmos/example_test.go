@@ -46,7 +46,7 @@ func Example() {
 	fmt.Println(err)
 }
 
-// An identity of Microsoft Entra ID, as package auth makes one.
+// Open takes an identity of Microsoft Entra ID, which package auth makes.
 func ExampleOpen() {
 	provider, err := cosmoslease.Open(context.Background(), cosmoslease.Options{
 		Endpoint: "https://account.documents.azure.com",
@@ -56,14 +56,14 @@ func ExampleOpen() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println(provider) // nothing has been sent yet
+	fmt.Println(provider) // no request was sent yet
 	fmt.Println(provider.Close())
 	// Output:
 	// provider cosmos
 	// <nil>
 }
 
-// Options come from JSON as well, and never show a secret.
+// Options can be read from JSON, and never show a secret.
 func ExampleOptions() {
 	var options cosmoslease.Options
 	err := json.Unmarshal([]byte(`{
@@ -77,7 +77,7 @@ func ExampleOptions() {
 	// cosmoslease.Options{Endpoint: (not shown), Auth: auth.Options{Mode: "ServicePrincipal", ServicePrincipal: auth.ServicePrincipalOptions{ClientSecret: (not shown)}}, Database: "app", Container: "leases", Retention: 72h0m0s} <nil>
 }
 
-// Names that were used once are forgotten by a sweep, here by one process at a time.
+// A sweep forgets names that were used once, here in one process at a time.
 func ExampleProvider_Sweep() {
 	ctx := context.Background()
 	provider, err := cosmoslease.OpenURL(ctx, os.Getenv("COSMOS_URL"))
@@ -98,7 +98,7 @@ func ExampleProvider_Sweep() {
 	fmt.Println(err)
 }
 
-// balance is a document that leases protect. It keeps the token of its last writer.
+// balance is a document that leases protect. It stores the token of its last writer.
 type balance struct {
 	ID      string `json:"id"`
 	Cents   int    `json:"cents"`
@@ -106,9 +106,9 @@ type balance struct {
 	WriteID string `json:"leasing_write"`
 }
 
-// A holder that was paused and comes back is refused by the document it wants to
-// write: its token is no longer the highest. Without the token in the document, and
-// the ETag in the request, it would undo what its successor has done.
+// A holder that resumes after a pause is refused by the document, because its token is
+// no longer the highest. Without the token in the document, and the ETag in the
+// request, it would overwrite its successor's write.
 func ExampleOpen_fencedWrite() {
 	ctx := context.Background()
 	accounts := containerOf(os.Getenv("COSMOS_URL"), "accounts")
@@ -152,7 +152,7 @@ func ExampleOpen_fencedWrite() {
 	fmt.Println(add(-100, 33))
 }
 
-// status is that of the service's answer, or 0.
+// status returns the status of the service's answer, or 0.
 func status(err error) int {
 	var answer *azcore.ResponseError
 	if errors.As(err, &answer) {
@@ -161,7 +161,7 @@ func status(err error) int {
 	return 0
 }
 
-// containerOf is another container of the account that the URL names, by its key.
+// containerOf opens another container of the URL's account, with the URL's key.
 func containerOf(rawURL, name string) *azcosmos.ContainerClient {
 	u, err := url.Parse(rawURL)
 	if err != nil {
@@ -183,7 +183,7 @@ func containerOf(rawURL, name string) *azcosmos.ContainerClient {
 	return container
 }
 
-// The examples above that need an account get the cosmostest.
+// TestExamplesRun runs the examples that need an account against cosmostest.
 func TestExamplesRun(t *testing.T) {
 	account := cosmostest.New(cosmostest.Options{Key: "a2V5"})
 	account.AddContainer("app", "leases", "/id")

@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// T02: the clients' wall clocks have no part in it: here they are minutes off, to
-// both sides, and the service's own clocks are as far apart as is allowed.
+// T02: the clients' wall clocks decide nothing. In this test they differ by minutes, in
+// both directions, and the service's own clocks differ by as much as the options allow.
 func TestTrap_T02_TheClientsClockDecidesNothing(t *testing.T) {
 	for _, ahead := range []time.Duration{14 * time.Minute, -14 * time.Minute} {
 		for _, replica := range []time.Duration{-2 * time.Second, 0, 2 * time.Second} {
@@ -25,7 +25,7 @@ func TestTrap_T02_TheClientsClockDecidesNothing(t *testing.T) {
 				sent := time.Now()
 				time.Sleep(58 * time.Second)
 				for {
-					_, err := b.process().Acquire(t.Context(), wish("n", "b", time.Minute)) // has watched nothing
+					_, err := b.process().Acquire(t.Context(), wish("n", "b", time.Minute)) // has watched no write
 					if err == nil {
 						break
 					}
@@ -39,8 +39,8 @@ func TestTrap_T02_TheClientsClockDecidesNothing(t *testing.T) {
 	}
 }
 
-// A waiter that has watched the lease from its beginning need not wait for the
-// service's seconds and its clocks.
+// A waiter that has watched the lease from its beginning does not wait for the rounding
+// and the skew of the service's clocks.
 func TestAWatchedLeaseIsFreeSooner(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bed) {
 		g := b.acquire("n", "a")
@@ -60,7 +60,7 @@ func TestAWatchedLeaseIsFreeSooner(t *testing.T) {
 		_, left := try()
 		require.Equal(t, watched, left)
 		time.Sleep(30 * time.Second)
-		_, err := b.renew(g) // begins anew
+		_, err := b.renew(g) // restarts the TTL
 		require.NoError(t, err)
 		_, left = try()
 		require.Equal(t, watched, left)
@@ -75,7 +75,7 @@ func TestAWatchedLeaseIsFreeSooner(t *testing.T) {
 	})
 }
 
-// What a lagging replica shows looks unchanged, and may have been renewed.
+// A lease looks unchanged on a lagging replica, and may have been renewed.
 func TestAWatchBehindALaggingReplicaTakesNothing(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bed) {
 		g := b.acquire("n", "a")
@@ -92,7 +92,8 @@ func TestAWatchBehindALaggingReplicaTakesNothing(t *testing.T) {
 	})
 }
 
-// T45: a time to live does not end a lease, whoever set it, and does not begin one.
+// T45: a time to live does not end a lease, neither the container's nor the document's,
+// and does not begin a lease.
 func TestTrap_T45_TheServicesTimeToLiveDecidesNothing(t *testing.T) {
 	for _, expire := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -121,8 +122,8 @@ func TestTrap_T45_TheServicesTimeToLiveDecidesNothing(t *testing.T) {
 	}
 }
 
-// T54: a document whose token lies before the service's clock outlives its retention,
-// or the token would be given out again.
+// T54: a document whose token is ahead of the service's clock outlives its retention.
+// Otherwise a token would be granted twice.
 func TestTrap_T54_TheServiceKeepsTokensOfTheFuture(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var ahead atomic.Int64
@@ -132,7 +133,7 @@ func TestTrap_T54_TheServiceKeepsTokensOfTheFuture(t *testing.T) {
 		p := b.process(func(o *Options) { o.ExpireDocuments, o.Retention = true, time.Minute })
 		g, err := p.Acquire(t.Context(), wish("n", "a", time.Minute))
 		require.NoError(t, err)
-		ahead.Store(0) // the clock was put right
+		ahead.Store(0) // the clock was corrected
 		g.State = nil
 		require.NoError(t, p.Release(t.Context(), giveUp(g)))
 		time.Sleep(9 * time.Minute)
@@ -143,8 +144,8 @@ func TestTrap_T54_TheServiceKeepsTokensOfTheFuture(t *testing.T) {
 	})
 }
 
-// Where an item that has expired stands in the way of a new one, as long as the
-// service has not swept it, that is said, and not tried for ever.
+// An expired document that the service has not deleted yet may block a new document.
+// The call then fails, and does not retry for ever.
 func TestTrap_T45_AnExpiredDocumentInTheWayIsUnavailable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBed(t, cosmostest.Options{ExpiredBlocks: true})
@@ -157,8 +158,8 @@ func TestTrap_T45_AnExpiredDocumentInTheWayIsUnavailable(t *testing.T) {
 		b.account.Record()
 		_, err = p.Acquire(t.Context(), wish("n", "b", time.Minute))
 		requireUnknown(t, err)
-		verbs := slices.DeleteFunc(b.verbs(), func(v cosmostest.Verb) bool { return v == cosmostest.ReadAccount }) // which azcosmos looks at now and then
-		looks := []cosmostest.Verb{cosmostest.ReadItem, cosmostest.ReadItem}                                       // at the document and at the floor
+		verbs := slices.DeleteFunc(b.verbs(), func(v cosmostest.Verb) bool { return v == cosmostest.ReadAccount }) // azcosmos reads the account at times
+		looks := []cosmostest.Verb{cosmostest.ReadItem, cosmostest.ReadItem}                                       // of the document and of the floor
 		again := append([]cosmostest.Verb{cosmostest.CreateItem}, looks...)
 		require.Equal(t, append(looks, slices.Repeat(again, 3)...), verbs)
 	})

@@ -15,41 +15,41 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providerkit/httpguard"
 )
 
-// What a status says beside the classes of the kit.
+// The classes of the service's refusals, beside those of the kit.
 const (
-	missing     providerkit.Class = 0x80 + iota // there is no such item
-	conflict                                    // somebody has created or changed the item
-	noContainer                                 // there is none, or no database
+	missing     providerkit.Class = 0x80 + iota // the item does not exist
+	conflict                                    // another write has created or changed the item
+	noContainer                                 // the container or the database does not exist
 )
 
-// status is a status code with its substatus. 0 as a substatus stands for all
-// that are not listed.
+// status is a status code with its substatus. 0 as a substatus stands for every
+// substatus that is not listed.
 type status struct{ code, sub int }
 
-// codes gives statuses their meaning. A status that is not listed is Unknown. By its class a request was applied, or
-// not: see [providerkit.Class]. The codes are
-// those of learn.microsoft.com/rest/api/cosmos-db/http-status-codes-for-cosmosdb,
-// the substatus those of Azure/azure-sdk-for-java,
-// sdk/cosmos/azure-cosmos/docs/StatusCodes.md.
+// codes maps statuses to their meaning. A status that is not listed is Unknown. The class decides whether the
+// request was applied: see [providerkit.Class]. The codes are those of
+// learn.microsoft.com/rest/api/cosmos-db/http-status-codes-for-cosmosdb, the substatuses those of
+// Azure/azure-sdk-for-java, sdk/cosmos/azure-cosmos/docs/StatusCodes.md.
 var codes = map[status]providerkit.Meaning{
 	{400, 0}:    {Class: providerkit.NotSetUp},
 	{401, 0}:    {Class: providerkit.Denied, Advice: "the key or token is of another account or has expired, or this machine's clock is off"},
 	{403, 0}:    {Class: providerkit.Denied, Advice: "the account's firewall may keep this machine out, or the identity lacks the actions of RoleDefinition"},
-	{403, 3}:    {Class: providerkit.Refused}, // a region that takes no writes: a failover under way
+	{403, 3}:    {Class: providerkit.Refused}, // a region that takes no writes, during a failover
 	{403, 1008}: {Class: providerkit.Refused}, // a replica that does not know the account yet
 	{404, 0}:    {Class: missing},
-	{404, 1002}: {Class: providerkit.Unknown}, // the replica has not seen what the session token tells of
+	{404, 1002}: {Class: providerkit.Unknown}, // the replica lags behind the session token
 	{404, 1003}: {Class: noContainer},
-	{404, 1024}: {Class: providerkit.Unknown}, // the container was made a moment ago
+	{404, 1024}: {Class: providerkit.Unknown}, // the container was created a moment ago
 	{409, 0}:    {Class: conflict},
 	{412, 0}:    {Class: conflict},
 	{413, 0}:    {Class: providerkit.NotSetUp, Advice: "another program's data is in the document"}, // more than 2 MB
 	{429, 0}:    {Class: providerkit.Refused},
-	// 408, 410, 449, 500, 502, 503 and 504 are unknown. 449 is documented as
-	// safe to retry, not as not applied.
+	// 408, 410, 449, 500, 502, 503 and 504 are unknown. 449 is documented as safe to
+	// retry, not as not applied.
 }
 
-// statusOf is the service's answer in an error, with its header; nil if there is none.
+// statusOf returns the status and the header of the service's answer in an error; a nil
+// header without an answer.
 func statusOf(err error) (status, http.Header) {
 	var answered *azcore.ResponseError
 	if !errors.As(err, &answered) {
@@ -74,8 +74,8 @@ func meaningOf(err error) providerkit.Meaning {
 
 func classOf(err error) providerkit.Class { return meaningOf(err).Class }
 
-// refusal is the error of a request that changes something: ErrConflict if the item is
-// not what it was.
+// refusal returns the error of a request that changes something: ErrConflict if the
+// item has changed.
 func refusal(err error) error {
 	if class := classOf(err); class == conflict || class == missing && !errors.Is(err, errNoContainer) {
 		return providerkit.ErrConflict
@@ -83,8 +83,8 @@ func refusal(err error) error {
 	return err
 }
 
-// whole is the error of a request about the container as a whole. One that is gone may be
-// told by 404 alone.
+// whole returns the error of a request about the container as a whole. A missing
+// container may give a plain 404.
 func whole(err error) error {
 	if classOf(err) == missing {
 		return fmt.Errorf("%w: %w", errNoContainer, err)
@@ -92,8 +92,8 @@ func whole(err error) error {
 	return err
 }
 
-// Classify says what an error of azcosmos means. That nothing was sent is certain of
-// a read alone: azcosmos repeats some writes, and the one before may have arrived.
+// Classify returns the meaning of an error of azcosmos. It reports Unsent for reads
+// alone: azcosmos repeats some writes, and an earlier copy may have arrived.
 func (*driver) Classify(err error) providerkit.Meaning {
 	m := meaningOf(err)
 	switch m.Class {
@@ -112,16 +112,16 @@ func (*driver) Classify(err error) providerkit.Meaning {
 	return m
 }
 
-// readError is of a request that changes nothing.
+// readError is the error of a request that changes nothing.
 type readError struct{ error }
 
 func (e readError) Unwrap() error { return e.error }
 
-// errNoContainer is part of what a call without a container returns.
+// errNoContainer is in the errors of calls without a container.
 var errNoContainer = fmt.Errorf("%w: there is no such container", abstractions.ErrNotSetUp)
 
-// brief is an error in one line: status, substatus, and the service's own sentences. azcosmos shows the whole reply, in eight to
-// twelve lines, with the text that was signed.
+// brief returns an error in one line: status, substatus, and the service's own sentences. azcosmos shows the whole reply, in
+// eight to twelve lines, with the text that was signed.
 func brief(err error) error {
 	if err == nil || !strings.Contains(err.Error(), "\n") {
 		return err
@@ -133,13 +133,14 @@ func brief(err error) error {
 	return providerkit.WithText(text, err)
 }
 
-// said is the service's own sentences about a refusal, behind a colon; "" without a message.
+// said returns the service's own sentences about a refusal, after a colon; "" without a
+// message.
 func said(err error) string {
 	var answered *azcore.ResponseError
 	if !errors.As(err, &answered) || answered.RawResponse == nil {
 		return ""
 	}
-	body, err := runtime.Payload(answered.RawResponse) // which is in memory
+	body, err := runtime.Payload(answered.RawResponse) // the body is in memory
 	var refusal struct{ Message string }
 	if err != nil || json.Unmarshal(body, &refusal) != nil {
 		return ""

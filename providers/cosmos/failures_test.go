@@ -26,7 +26,7 @@ import (
 
 var kinds = []error{abstractions.ErrUnavailable, abstractions.ErrThrottled, abstractions.ErrDenied, abstractions.ErrNotSetUp, abstractions.ErrClosed}
 
-// answer is an error of azcosmos. Its text says everything at once.
+// answer is an error of azcosmos. Its text contains words of every meaning.
 func answer(code int, header http.Header) error {
 	return fmt.Errorf("wrapped: %w", &azcore.ResponseError{
 		StatusCode: code, ErrorCode: "404 NotFound 412 429 held lost denied",
@@ -42,15 +42,15 @@ func means(t *testing.T, err, cause error, want ...error) {
 	require.ErrorIs(t, err, cause, "the library's error stays in the chain")
 }
 
-// explained is an error as the provider's callers see it.
+// explained converts an error to the error that callers get.
 func explained(err error) error {
 	d := &driver{Records: providerkit.Records{Expiry: &providerkit.Expiry{}}}
 	p := providerkit.New(d, providerkit.Config{})
 	return providerkit.Call(context.Background(), p, "test", "n", func(context.Context) error { return err })
 }
 
-// T27: status and substatus decide what an error means, never its text, and not
-// every 404, 409 or 403 means the same.
+// T27: status and substatus decide the meaning of an error, never its text, and not
+// every 404, 409 or 403 has the same meaning.
 func TestTrap_T27_StatusDecidesWhatAnErrorMeans(t *testing.T) {
 	unavailable, throttled := []error{abstractions.ErrUnavailable}, []error{abstractions.ErrUnavailable, abstractions.ErrThrottled}
 	setup, refusedIdentity := []error{abstractions.ErrNotSetUp}, []error{abstractions.ErrDenied}
@@ -75,8 +75,8 @@ func TestTrap_T27_StatusDecidesWhatAnErrorMeans(t *testing.T) {
 	}
 }
 
-// T71: a read that could not be sent is definite, and nothing else: azcosmos repeats
-// writes, and the one before may have arrived.
+// T71: only a read is known not to have been sent: azcosmos repeats writes, and an
+// earlier copy may have arrived.
 func TestTrap_T71_OnlyAReadIsKnownNotToHaveBeenSent(t *testing.T) {
 	for _, cause := range []error{
 		io.EOF, io.ErrUnexpectedEOF, context.DeadlineExceeded, errors.New("409 Conflict"), errors.New("412"),
@@ -89,7 +89,8 @@ func TestTrap_T71_OnlyAReadIsKnownNotToHaveBeenSent(t *testing.T) {
 	}
 }
 
-// The service is down, or its name is wrong, and nothing was sent: no clean-up follows.
+// The service is down, or its host name is wrong, and no request was sent: no clean-up
+// follows.
 func TestTrap_T71_AnAccountThatIsNotThereIsDefinite(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -109,7 +110,7 @@ func TestRetryAfterIsReadInMilliseconds(t *testing.T) {
 	}
 }
 
-// What somebody else has put under a name is left alone, and said.
+// A document of another program under a name is kept, and reported.
 func TestADocumentThatIsNotOursIsLeftAlone(t *testing.T) {
 	for name, body := range map[string]string{
 		"no document of ours":                      `{"id": "n", "what": "ever"}`,
@@ -133,7 +134,8 @@ func TestADocumentThatIsNotOursIsLeftAlone(t *testing.T) {
 	}
 }
 
-// T65: the last token that a number of JSON tells is not exceeded, and that is said.
+// T65: a token never exceeds the largest number that JSON represents exactly, and the
+// error reports this limit.
 func TestTrap_T65_NoTokenIsLeft(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bed) {
 		c, err := b.driver.store.connection.container(t.Context())
@@ -148,7 +150,7 @@ func TestTrap_T65_NoTokenIsLeft(t *testing.T) {
 	})
 }
 
-// Without the service's time nothing can be said of a lease.
+// Without the service's time, the state of a lease is unknown.
 func TestAReplyWithoutADateIsNoAnswer(t *testing.T) {
 	for _, header := range []http.Header{nil, {}, {"Date": {"yesterday"}}} {
 		_, err := httpguard.Date(header)
@@ -159,7 +161,7 @@ func TestAReplyWithoutADateIsNoAnswer(t *testing.T) {
 	require.Equal(t, time.Unix(1_700_000_000, 0).UTC(), now)
 }
 
-// T183: an error has the service's own sentences, but for those that quote what was signed.
+// T183: an error has the service's own sentences, except those that quote the signed text.
 func TestTrap_T183_TheServicesOwnSentences(t *testing.T) {
 	const mac = "8Rv0jPUy7Ee1Vv7s7pYvZ4sYkq3VJ4cWb0n2l1xQx9A="
 	for _, c := range []struct {
@@ -188,8 +190,8 @@ func TestTrap_T183_TheServicesOwnSentences(t *testing.T) {
 	}
 }
 
-// An error has one line, which names the request, the status and the service's trace;
-// azcosmos' own has the whole reply.
+// An error has one line, which names the request, the status and the service's trace.
+// azcosmos' own error has the whole reply.
 func TestErrorsHaveOneLine(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bed) {
 		g := b.acquire("n", "a")

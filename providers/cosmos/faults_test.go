@@ -14,7 +14,7 @@ import (
 
 func TestTrap_T13_AnAcquireWithoutAnAnswerIsRepeated(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bed) {
-		for _, verb := range []cosmostest.Verb{cosmostest.CreateItem, cosmostest.ReplaceItem} { // a new name, and a known one
+		for _, verb := range []cosmostest.Verb{cosmostest.CreateItem, cosmostest.ReplaceItem} { // a new name, and a known name
 			id := fmt.Sprint("a-", verb[:6])
 			b.lost(verb, func() error { _, err := b.try("n", id); return err })
 			require.True(t, b.inspect("n").Held, "it was applied")
@@ -38,7 +38,7 @@ func TestTrap_T14_ARepetitionIsNoConflict(t *testing.T) {
 		r, err := b.Break(t.Context(), breaks)
 		require.NoError(t, err)
 		require.True(t, r.WasHeld)
-		g.State = nil // which is of before, so that the first write would be refused
+		g.State = nil // the state is old, so the first write would be refused
 		b.lost(cosmostest.ReplaceItem, func() error { return b.Release(t.Context(), giveUp(g)) })
 		next := b.acquire("n", "b")
 		b.release(g)
@@ -55,7 +55,7 @@ func TestTrap_T14_ARepetitionIsNoConflict(t *testing.T) {
 	})
 }
 
-// An attempt that is given up leaves nothing, at whatever step it was.
+// An acquire that is given up at any step leaves nothing behind.
 func TestTrap_T16_NothingLeaksFromAnAttempt(t *testing.T) {
 	for _, verb := range []cosmostest.Verb{cosmostest.ReadItem, cosmostest.CreateItem} {
 		for _, fault := range []cosmostest.Fault{{Drop: true}, {Drop: true, Applied: true}, {Status: 500}, {Status: 500, Applied: true}} {
@@ -80,7 +80,8 @@ func TestTrap_T16_NothingLeaksFromAnAttempt(t *testing.T) {
 	}
 }
 
-// What was sent before a release, and arrives after it, does not land.
+// A request that was sent before a release, and arrives after the release, does not
+// land.
 func TestTrap_T56_ADelayedAcquireDoesNotLandAfterItsRelease(t *testing.T) {
 	for name, prepare := range map[string]func(b *bed){
 		"new name": func(*bed) {},
@@ -112,15 +113,15 @@ func TestTrap_T56_ADelayedAcquireDoesNotLandAfterItsRelease(t *testing.T) {
 	}
 }
 
-// The same while another process, which has watched the lease run out, takes the
-// name over: by the service's time it is held until later.
+// The same holds while another process, which has watched the lease run out, takes the
+// name. By the service's time the name is still held.
 func TestTrap_T56_ADelayedTakeOverDoesNotLandAfterItsRelease(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bed) {
 		b.acquire("n", "before")
 		watcher := b.process()
 		_, err := watcher.Acquire(t.Context(), wish("n", "a", time.Minute))
 		require.ErrorIs(t, err, abstractions.ErrHeld)
-		time.Sleep(time.Minute + time.Second) // over for the watcher alone
+		time.Sleep(time.Minute + time.Second) // expired for the watcher alone
 		require.True(t, b.inspect("n").Held)
 		b.account.Before(on(cosmostest.ReplaceItem, cosmostest.Fault{Delay: 20 * time.Second, Late: true}))
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -134,7 +135,7 @@ func TestTrap_T56_ADelayedTakeOverDoesNotLandAfterItsRelease(t *testing.T) {
 	})
 }
 
-// verbsOf are all calls that write, on a held name.
+// verbsOf returns all calls that write, on a held name.
 func verbsOf(b *bed, g abstractions.Grant) map[string]func() error {
 	ctx := b.t.Context()
 	return map[string]func() error{
@@ -148,8 +149,9 @@ func verbsOf(b *bed, g abstractions.Grant) map[string]func() error {
 	}
 }
 
-// Each status in place of the answer to a write: what is certain was not done, and
-// what is not certain can be tried again, whether it was done or not.
+// Each status replaces the answer to a write. A certain status means that the write was
+// not applied. After any other status the call can be repeated, whether or not the
+// write was applied.
 func TestEveryStatusOnEveryVerb(t *testing.T) {
 	for _, test := range []struct {
 		status, substatus int
@@ -169,7 +171,7 @@ func TestEveryStatusOnEveryVerb(t *testing.T) {
 						b.release(b.acquire("free", "f"))
 						g := b.acquire("held", "a")
 						call := verbsOf(b, g)[verb]
-						// Not once: azcosmos repeats a few of them.
+						// Every time: azcosmos repeats some requests.
 						b.account.Before(on(cosmostest.ReplaceItem, cosmostest.Fault{Status: test.status, Substatus: test.substatus, Applied: applied, RetryAfter: 250 * time.Millisecond}))
 						err := call()
 						b.account.Before(nil)
@@ -195,7 +197,7 @@ func TestEveryStatusOnEveryVerb(t *testing.T) {
 	}
 }
 
-// A refused read is nothing certain for anybody.
+// A refused read gives no caller a certain answer.
 func TestEveryStatusOnReads(t *testing.T) {
 	for _, status := range []int{401, 403, 408, 410, 429, 449, 500, 503} {
 		t.Run(fmt.Sprint(status), func(t *testing.T) {
@@ -225,8 +227,8 @@ func TestEveryStatusOnReads(t *testing.T) {
 	}
 }
 
-// Nobody can create the document, and nobody can read it: that is said, and not
-// tried for ever.
+// The document can be neither created nor read: the call fails, and does not retry for
+// ever.
 func TestAConflictWithNothingToReadIsUnavailable(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bed) {
 		b.try("warm", "up")
@@ -238,7 +240,7 @@ func TestAConflictWithNothingToReadIsUnavailable(t *testing.T) {
 	})
 }
 
-// Conflicts without end are given up after a while.
+// A call with endless conflicts fails after a while.
 func TestEndlessConflictsAreUnavailable(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bed) {
 		g := b.acquire("n", "a")

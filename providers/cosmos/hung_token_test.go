@@ -44,8 +44,8 @@ func withHanging(t *testing.T, requests int, test func(t *testing.T, p *Provider
 	})
 }
 
-// azcosmos asks for its first token heeding nobody's context, for a minute, and
-// everybody waits.
+// azcosmos requests its first token without the caller's context, for up to a minute,
+// and all calls wait.
 func TestOneRequestForATokenThatHangsDoesNotHangTheProvider(t *testing.T) {
 	withHanging(t, 1, func(t *testing.T, p *Provider) {
 		began := time.Now()

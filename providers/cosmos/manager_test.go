@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// outages are ways in which the service is gone for the client of one process.
+// outages are failures of the service for the client of one process.
 var outages = map[string]cosmostest.Fault{
 	"silent":      {Delay: time.Hour},
 	"reset":       {Drop: true},
@@ -47,8 +47,8 @@ func TestAShortOutageIsNoLoss(t *testing.T) {
 	}
 }
 
-// A holder that can't reach the service hears of its loss before anybody else can
-// have the name, and waiters get it.
+// A holder that can't reach the service gets the loss before another claim can have the
+// name, and waiters get the name.
 func TestLossIsSignalledBeforeAnybodyElseCanHold(t *testing.T) {
 	for name, fault := range outages {
 		t.Run(name, func(t *testing.T) {
@@ -68,12 +68,13 @@ func TestLossIsSignalledBeforeAnybodyElseCanHold(t *testing.T) {
 					if op.Verb == cosmostest.ReplaceItem && lease.Err() == nil { // a renewal
 						return fault
 					}
-					// What came of a renewal can't be looked up, or it would be none that failed.
+					// The reads that look for the outcome of a renewal fail. Otherwise the
+					// renewal would succeed.
 					return cosmostest.Fault{Drop: fault.Applied && op.Verb == cosmostest.ReadItem && lease.Err() == nil}
 				})
 				soon := 4 * time.Second
 				if fault.Applied {
-					soon += 10 * time.Second // the service has heard of the last renewal
+					soon += 10 * time.Second // the service has applied the last renewal
 				}
 				select {
 				case <-lease.Done():
@@ -91,7 +92,7 @@ func TestLossIsSignalledBeforeAnybodyElseCanHold(t *testing.T) {
 	}
 }
 
-// A waiter polls, and has a name within a second of its release.
+// A waiter polls, and gets a name within a second of its release.
 func TestWaitersOfManyProcessesAreServed(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bed) {
 		var last int64

@@ -11,10 +11,10 @@ import (
 	"github.com/distributedleasing/leasing/auth"
 )
 
-// RoleDefinition has the data actions of a role that is enough, one in a line, but
-// for Options.Create, which takes the account's key. Without executeQuery List and
-// Sweep fail, without delete Sweep, with leasing.ErrDenied. The built-in role Cosmos
-// DB Built-in Data Contributor has them all, and more:
+// RoleDefinition lists the data actions of a sufficient role, one in a line.
+// Options.Create needs more: the account's key. Without executeQuery, List and Sweep
+// return leasing.ErrDenied; without delete, Sweep returns the same error. The built-in
+// role Cosmos DB Built-in Data Contributor has all these actions, and more:
 // learn.microsoft.com/azure/cosmos-db/nosql/reference-data-plane-actions.
 const RoleDefinition = `Microsoft.DocumentDB/databaseAccounts/readMetadata
 Microsoft.DocumentDB/databaseAccounts/sqlDatabases/containers/items/read
@@ -24,11 +24,11 @@ Microsoft.DocumentDB/databaseAccounts/sqlDatabases/containers/items/delete
 Microsoft.DocumentDB/databaseAccounts/sqlDatabases/containers/executeQuery`
 
 // Open returns a provider. It makes no request: an account that can't be reached,
-// or refuses, or lacks the container, shows at the first use. Options that can't
-// work are reported as leasing.ErrInvalid.
+// refuses, or lacks the container, shows at the first use. Options that can't work are
+// reported as leasing.ErrInvalid.
 //
-// The first use reads the account and the container beside what it does: two more
-// requests. The identity needs no more rights than RoleDefinition says.
+// The first call also reads the account and the container: two more requests. The
+// identity needs no more rights than those of RoleDefinition.
 func Open(ctx context.Context, options Options) (*Provider, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -70,10 +70,10 @@ func Opener() abstractions.Opener { return abstractions.NewOpener(OpenURL, urlSc
 
 var urlSchemes = []string{"cosmos", "cosmos+http"}
 
-// schemes are what a URL may begin with, and what its endpoint then does.
+// schemes maps the schemes of URLs to those of endpoints.
 var schemes = map[string]string{"cosmos": "https", "cosmos+http": "http"}
 
-// readURL takes over what the URL says.
+// readURL sets the fields of Options.URL.
 func (o *Options) readURL() error {
 	u, _, err := providerkit.ReadURL(o, o.URL, urlSchemes...)
 	if err != nil {
@@ -98,7 +98,7 @@ func (o *Options) readURL() error {
 	return nil
 }
 
-// readConnectionString takes over what a connection string says. azcosmos' own parser
+// readConnectionString sets the fields of a connection string. azcosmos' own parser
 // needs the parts in one order, and panics without a key.
 func (o *Options) readConnectionString() error {
 	if o.Key != "" || o.Secret != nil || o.SecretFile != "" || !o.Auth.IsZero() || o.Credential != nil {
@@ -119,7 +119,7 @@ func (o *Options) readConnectionString() error {
 	return nil
 }
 
-// authenticate makes a credential of Options.Auth. It sends nothing.
+// authenticate makes a credential from Options.Auth. It sends nothing.
 func (o *Options) authenticate() (err error) {
 	if o.Credential, err = auth.New(o.Auth); err == nil && o.ClientOptions.Cloud.ActiveDirectoryAuthorityHost == "" {
 		o.ClientOptions.Cloud, err = o.Auth.CloudConfiguration()
@@ -131,7 +131,7 @@ func (o *Options) authenticate() (err error) {
 func (o *Options) client(w *wire, key string) (*azcosmos.Client, error) {
 	options := o.ClientOptions
 	options.Transport = w
-	options.Retry.MaxRetries = -1 // one attempt, but for what azcosmos has beneath
+	options.Retry.MaxRetries = -1 // one attempt, apart from the inner retries of azcosmos
 	options.EnableContentResponseOnWrite = false
 	endpoint := strings.TrimSuffix(o.Endpoint, "/")
 	if o.Credential != nil {
@@ -139,7 +139,7 @@ func (o *Options) client(w *wire, key string) (*azcosmos.Client, error) {
 	}
 	signer, err := azcosmos.NewKeyCredential(key)
 	if err != nil {
-		return nil, abstractions.ErrInvalid // it has been checked
+		return nil, abstractions.ErrInvalid // complete has checked the key
 	}
 	return azcosmos.NewClientWithKey(endpoint, signer, &options)
 }

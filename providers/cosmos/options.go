@@ -17,13 +17,12 @@ import (
 	"github.com/distributedleasing/leasing/auth"
 )
 
-// DefaultPartitionKeyPath is that of a container that is created.
+// DefaultPartitionKeyPath is the partition key path of a new container.
 const DefaultPartitionKeyPath = "/id"
 
-// Options configure a provider. Exactly one of URL, ConnectionString and Endpoint
-// says where the account is. A connection string contains a key. With a URL or an
-// Endpoint, authenticate in exactly one way: by Key, Secret, SecretFile, Auth or Credential, or by
-// what the URL says.
+// Options configure a provider. Exactly one of URL, ConnectionString and Endpoint names the
+// account. A connection string contains a key. With a URL or an Endpoint, authenticate in exactly
+// one way: by Key, Secret, SecretFile, Auth or Credential, or by the parts of the URL.
 //
 // In JSON, and as the query of a URL, the fields have the names in their tags,
 // and durations are written as in Go ("90m") or "forever". Printing options,
@@ -35,91 +34,90 @@ type Options struct {
 	//	cosmos://:key@account.documents.azure.com/database/container
 	//	cosmos+http://:key@127.0.0.1:8081/database/container
 	//
-	// the last only for an address of this machine. In a key / is written as %2F,
-	// + as %2B, = as %3D. The query may set the fields below that have a tag, but
-	// for secrets. auth is a mode of package auth, or "Environment" for
-	// auth.FromEnvironment; what the mode needs comes from the environment.
+	// the last form only for an address of the local machine. In a key, write %2F for
+	// /, %2B for + and %3D for =. The query may set the fields below that have a tag,
+	// except secrets. auth is a mode of package auth, or "Environment" for
+	// auth.FromEnvironment; the settings of the mode come from the environment.
 	URL string `json:"url" option:"secret"`
-	// ConnectionString is what the portal shows: AccountEndpoint=...;AccountKey=...;
+	// ConnectionString is the string from the portal:
+	// AccountEndpoint=...;AccountKey=...;
 	ConnectionString string `json:"connection_string" option:"secret"`
 	// Endpoint is the account's address: https://account.documents.azure.com. It is
-	// not shown either, since some write a key into it.
+	// never printed, because some users put a key in the address.
 	Endpoint string `json:"endpoint" option:"secret"`
 
 	// Key is the account's primary or secondary key.
 	Key string `json:"key" option:"secret"`
-	// Secret returns a key of the account, which may change: it is called for each request of a lease, by several
-	// goroutines at a time, so it keeps what it has fetched. An error counts as a failure of the
-	// credentials, after which nothing is sent. A new key costs two requests.
+	// Secret returns a key of the account, which may change. Each request of a lease calls it, from several
+	// goroutines at a time, so it should cache the key. An error counts as a failure of the credentials, and the
+	// request is not sent. A new key costs two requests.
 	Secret func(ctx context.Context) (string, error) `json:"-"`
-	// SecretFile is a file with a key of the account. Each request uses its newest contents that can be used.
+	// SecretFile is a file with a key of the account. Each request uses its newest usable contents.
 	SecretFile string `json:"secret_file"`
-	// Auth is how to get tokens from Microsoft Entra ID: see RoleDefinition.
+	// Auth is a way to get tokens from Microsoft Entra ID: see RoleDefinition.
 	Auth auth.Options `json:"auth"`
 	// Credential is your own credential. It must obey its context: a request for a
-	// token gets 10 s, and is cancelled when the provider closes.
+	// token gets 10 s, and is canceled when the provider closes.
 	Credential azcore.TokenCredential `json:"-"`
 
 	// Database and Container are required, here or in the URL.
 	Database  string `json:"database"`
 	Container string `json:"container"`
-	// PartitionKeyPath is the container's. An existing container's is read, and
-	// has to be this one if it is set, and of version 2. Default, for one that is
-	// created, DefaultPartitionKeyPath. Documents have their ID for a partition key.
+	// PartitionKeyPath is the partition key path of the container. An existing
+	// container must have this path, if set, and partition keys of version 2. Default, for
+	// a new container, DefaultPartitionKeyPath. A document's ID is its partition key.
 	PartitionKeyPath string `json:"partition_key_path"`
-	// Create creates database and container where there are none, when they are
-	// first needed. It needs the account's key: a token can't have that
-	// permission.
+	// Create creates a missing database or container at the first use. It needs the
+	// account's key: a token can't have that permission.
 	Create bool `json:"create"`
-	// Throughput is for a container that is created, in request units per second;
-	// 0 leaves it to a serverless account, or to the database. With Autoscale it
-	// is the maximum.
+	// Throughput is the throughput of a new container, in request units per second; 0
+	// leaves it to a serverless account, or to the database. With Autoscale it is the
+	// maximum.
 	Throughput int  `json:"throughput" option:"min=400,max=1000000"`
 	Autoscale  bool `json:"autoscale"`
 
 	// Prefix begins the IDs of all documents, before a colon. Processes that exclude
-	// each other use the same. At most 50 bytes of UTF-8 without control characters.
-	// Default: none.
+	// each other use the same prefix. At most 50 bytes of UTF-8 without control
+	// characters. Default empty.
 	Prefix string `json:"prefix" option:"maxlen=50"`
-	// Retention is how long a name is remembered after its last lease has ended:
-	// see Provider.Sweep. A request that was delayed for longer may land after its
-	// own clean-up. At least a minute, which is far more than the service's clocks
-	// disagree by. Default an hour; leasing.Infinite, "forever", never forgets.
+	// Retention is the time for which a name is remembered after its last lease has
+	// ended: see Provider.Sweep. A request with a longer delay may land after its own
+	// clean-up. At least a minute, far more than the difference of the service's
+	// clocks. Default an hour; leasing.Infinite, "forever", never forgets.
 	Retention time.Duration `json:"retention" option:"retention,min=1m"`
-	// ExpireDocuments lets the service delete documents after Retention, instead
-	// of Sweep. It needs a container with a time to live (--ttl -1). It never
-	// decides who holds a name. By default documents never expire, whatever the
-	// container's time to live is.
+	// ExpireDocuments lets the service delete documents after Retention, instead of
+	// Sweep. It needs a container with a time to live (--ttl -1). It never decides the
+	// holder of a name. By default documents never expire, for any time to live of the
+	// container.
 	//
-	// The service does not document whether an expired document that is not yet
-	// deleted prevents a new one with the same ID. If it does, acquires of that
-	// name fail with leasing.ErrUnavailable until it is deleted.
+	// The service does not document whether an expired document that is not yet deleted
+	// prevents a new document with the same ID. If so, acquires of that name fail with
+	// leasing.ErrUnavailable until the document is deleted.
 	ExpireDocuments bool `json:"expire_documents"`
 	// Timeout bounds a request whose context has no deadline. Default 10 s.
 	Timeout time.Duration `json:"timeout" option:"timeout"`
 
-	// ClockSkew bounds the difference between the service's clocks: those of
-	// gateways and of replicas, which may be in another region. A lease that is
-	// not renewed blocks its name for that much longer. Default 2 s, at most 1
-	// min.
+	// ClockSkew bounds the difference between the service's clocks, the clocks of
+	// gateways and replicas, which may be in another region. A lease that is not
+	// renewed blocks its name for that much longer. Default 2 s, at most 1 min.
 	ClockSkew time.Duration `json:"clock_skew" option:"default=2s,min=1ms,max=1m"`
-	// Consistency of reads: Session on an account whose own is Strong or
-	// BoundedStaleness halves what reads cost. Default: the account's own. Writes
-	// are conditional, so it decides nothing about who holds a name.
+	// Consistency is the level of reads: Session on an account with Strong or
+	// BoundedStaleness halves the price of reads. Default: the account's own level.
+	// Writes are conditional, so the level never decides the holder of a name.
 	Consistency string `json:"consistency" option:"oneof=Session|BoundedStaleness|Strong"`
 	// AllowMultipleWriteRegions accepts an account that takes writes in several
-	// regions. There two clients may both be told that they hold a name, unless all
-	// of them write to the same region.
+	// regions. Two clients may then both get a grant of a name, unless all of them
+	// write to the same region.
 	AllowMultipleWriteRegions bool `json:"allow_multiple_write_regions"`
-	// ClientOptions are azcosmos' own: transport, logging, preferred regions.
-	// Retries are off: package leasing has its own.
+	// ClientOptions are azcosmos' own: transport, logging, preferred regions. Retries
+	// are off: package leasing retries.
 	ClientOptions azcosmos.ClientOptions `json:"-"`
 }
 
-// Format shows no secret.
+// Format prints the options without their secrets.
 func (o Options) Format(f fmt.State, _ rune) { providerkit.Format(f, o) }
 
-// MarshalJSON shows no secret: options are not for writing down.
+// MarshalJSON returns the text of Format as a JSON string: options with secrets can't be saved as JSON.
 func (o Options) MarshalJSON() ([]byte, error) { return providerkit.MarshalJSON(o) }
 
 // UnmarshalJSON reads options.
@@ -129,9 +127,9 @@ func (o *Options) UnmarshalJSON(data []byte) error { return providerkit.Unmarsha
 // learn.microsoft.com/azure/cosmos-db/concepts-limits.
 const maxResourceBytes = 255
 
-// complete fills in the defaults and checks the options. It refuses to send a key's
-// signature or a token in the clear over a network, and what only a container that is
-// created would heed.
+// complete sets the defaults and checks the options. It refuses to send a key's
+// signature or a token in the clear over a network, and refuses options that apply only
+// to a new container if Create is not set.
 func (o *Options) complete() error {
 	if err := providerkit.Complete(o); err != nil {
 		return err
@@ -186,7 +184,7 @@ func (o *Options) keys() (livefile.Source, error) {
 	})
 }
 
-// isLocal reports whether a host is this machine.
+// isLocal reports whether a host is the local machine.
 func isLocal(host string) bool {
 	addr, err := netip.ParseAddr(host)
 	return host == "localhost" || err == nil && addr.IsLoopback()

@@ -11,12 +11,12 @@ import (
 )
 
 const (
-	// minTTL is a few times what the service's seconds and the skew of its
-	// clocks may hide.
+	// minTTL is a few times the error of the service's whole seconds and of the skew
+	// between its clocks.
 	minTTL = 5 * time.Second
-	// maxTTL keeps instants within what Go can count.
+	// maxTTL keeps instants within the range of Go's types.
 	maxTTL = 100 * 365 * 24 * time.Hour
-	// resolution is that of the service's times, _ts and Date.
+	// resolution is the resolution of the service's times, _ts and Date.
 	resolution = time.Second
 )
 
@@ -25,17 +25,19 @@ type shell = providerkit.Provider
 // Provider is a leasing.Provider over Azure Cosmos DB, for leasing.NewManager. Make
 // one with Open or OpenURL. It is safe for concurrent use.
 //
-// Its optional abilities are abstractions.Lister and abstractions.Pinger, which costs a request unit.
+// Its optional abilities are abstractions.Lister and abstractions.Pinger. A ping costs a request
+// unit.
 type Provider struct {
 	*shell
 	driver *driver
 }
 
-// driver is what of the provider knows the service. The rules are Records'.
+// driver is the part of the provider that depends on the service. Records has the
+// rules.
 type driver struct {
 	providerkit.Records
 	store *store
-	end   context.CancelFunc // of the wire's lifetime
+	end   context.CancelFunc // ends the wire's lifetime
 }
 
 func newProvider(o Options, keys livefile.Source) *Provider {
@@ -45,7 +47,7 @@ func newProvider(o Options, keys livefile.Source) *Provider {
 		connection: &connection{options: o, keys: keys, wire: newWire(lifetime, o.ClientOptions.Transport), finding: make(chan struct{}, 1)},
 		naming:     ids,
 	}
-	s.connection.wire.account, _ = url.Parse(o.Endpoint) // complete has seen to it
+	s.connection.wire.account, _ = url.Parse(o.Endpoint) // complete has checked the endpoint
 	d := &driver{store: s, end: end}
 	d.Records = providerkit.Records{
 		Store: s, Key: ids.Encode, FloorKey: ids.Floor(), Lagging: true, Classify: d.Classify,
@@ -65,7 +67,7 @@ func naming(prefix string) providerkit.Naming {
 	return n
 }
 
-// Capabilities returns what is documented at the package.
+// Capabilities returns the limits in the package documentation.
 func (d *driver) Capabilities() abstractions.Capabilities {
 	return abstractions.Capabilities{
 		Provider:       "cosmos",
@@ -85,24 +87,24 @@ func (d *driver) Close() error {
 	return nil
 }
 
-// Close ends requests that are under way, whose outcome is unknown then, and waits
-// for them. Leases are not released. A credential or transport of the user's stays
-// as it is.
+// Close ends requests in flight, whose outcome is then unknown, and waits for their
+// end. Leases are not released. The application's own credential or transport stays
+// unchanged.
 func (p *Provider) Close() error {
-	p.driver.end() // of what azcosmos does under no context of a call
+	p.driver.end() // ends azcosmos' work outside the contexts of calls
 	return p.shell.Close()
 }
 
-// Sweep forgets the names that have been free for longer than Options.Retention,
-// and returns how many. It asks for the documents that nobody has written since,
-// and deletes each on condition that it is still the same, until it is through or
-// ctx ends. A document costs about as much to delete as to write.
+// Sweep forgets the names that have been free for longer than Options.Retention, and
+// returns their number. It lists the documents whose last write is earlier, and deletes
+// each on condition that it is unchanged, until the list or ctx ends. A deletion costs
+// about as much as a write.
 //
-// Nothing is swept without a call. Call it now and then where names are used once,
+// No name is swept without a call. If names are used only once, call Sweep regularly,
 // from one process, for example under a lease; or set Options.ExpireDocuments.
 //
-// A name is forgotten only while its fencing token lies behind the service's clock,
-// so that its next holder gets a greater one nevertheless.
+// A name is forgotten only while its fencing token is behind the service's clock, so
+// that its next holder still gets a greater token.
 func (p *Provider) Sweep(ctx context.Context) (forgotten int, err error) {
 	return providerkit.Sweep(ctx, p.shell, p.driver.SweepPage)
 }

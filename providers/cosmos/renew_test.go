@@ -9,16 +9,15 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Loss is reported when it is certain, and a replica that lags is not certain of
-// anything.
+// A loss is reported only when it is certain, and a lagging replica proves nothing.
 func TestAStaleReadIsNoLoss(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bed) {
 		b.release(b.acquire("n", "before"))
 		g := b.acquire("n", "a")
 		stateless := renewal(g)
 		stateless.State = nil
-		for lag := 3; lag > 0; lag-- { // it is shown no document, or one as it was before
-			other := b.process() // has seen nothing
+		for lag := 3; lag > 0; lag-- { // it reads no document, or an earlier version
+			other := b.process() // has no session
 			b.account.Before(on(cosmostest.ReadItem, cosmostest.Fault{Stale: true, Lag: lag}))
 			require.NoError(t, other.Ping(t.Context()))
 			b.account.Record()
@@ -33,7 +32,7 @@ func TestAStaleReadIsNoLoss(t *testing.T) {
 	})
 }
 
-// A write has met the document, so a read that does not is wrong.
+// A write has met the document, so a read without the document is wrong.
 func TestAReadThatMissesTheDocumentIsNoLoss(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bed) {
 		g := b.acquire("n", "a")
@@ -47,8 +46,8 @@ func TestAReadThatMissesTheDocumentIsNoLoss(t *testing.T) {
 	})
 }
 
-// T23: a claim that ran out, and was acquired again under the same ID, has a new
-// token, and the former grant is not revived with it.
+// T23: a claim that ran out, and was acquired again under the same ID, has a new token,
+// and the new grant does not revive the former grant.
 func TestTrap_T23_AnEarlierGrantOfTheSameIDIsLost(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bed) {
 		g := b.acquire("n", "a")
@@ -62,7 +61,7 @@ func TestTrap_T23_AnEarlierGrantOfTheSameIDIsLost(t *testing.T) {
 	})
 }
 
-// What has run out is lost, whether or not somebody has followed.
+// A lease that has run out is lost, whether or not another claim has followed.
 func TestALeaseThatRanOutIsLost(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bed) {
 		g := b.acquire("n", "a")
@@ -79,7 +78,7 @@ func TestALeaseThatRanOutIsLost(t *testing.T) {
 	})
 }
 
-// A break of what had run out anyway ends nobody.
+// A break of a lease that has run out ends no claim.
 func TestABreakOfALeaseThatRanOut(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bed) {
 		g := b.acquire("n", "a")
@@ -92,7 +91,7 @@ func TestABreakOfALeaseThatRanOut(t *testing.T) {
 	})
 }
 
-// A grant's state is of use to its own claim only.
+// A grant's state is used for its own claim only.
 func TestTrap_T26_TheStateOfAnotherClaimIsNotUsed(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bed) {
 		g := b.acquire("n", "a")
@@ -110,8 +109,8 @@ func TestTrap_T26_TheStateOfAnotherClaimIsNotUsed(t *testing.T) {
 	})
 }
 
-// A copy of an acquire that arrives late prolongs the claim, if it is shorter than
-// what the copy asks for, and never shortens it.
+// A copy of an acquire that arrives late prolongs a claim with less time than the
+// copy's TTL, and never shortens a claim.
 func TestALateCopyOfAnAcquireNeverShortens(t *testing.T) {
 	for _, passed := range []time.Duration{0, time.Minute, 2*time.Minute - 4*time.Second, 2*time.Minute + 30*time.Second} {
 		inBubble(t, func(t *testing.T, b *bed) {
@@ -132,7 +131,7 @@ func TestALateCopyOfAnAcquireNeverShortens(t *testing.T) {
 	}
 }
 
-// A break without Immediate moves no end.
+// A break without Immediate does not move the end of a lease.
 func TestABreakProlongsNothing(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bed) {
 		b.acquire("n", "a")
@@ -150,8 +149,8 @@ func TestABreakProlongsNothing(t *testing.T) {
 	})
 }
 
-// A broken ID stays refused when others have had the name, also for a copy of its
-// acquire that comes very late.
+// A broken ID stays refused after other claims have had the name, even for a copy of
+// its acquire that arrives very late.
 func TestTrap_T56_ABrokenIDIsRefusedForGood(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bed) {
 		b.acquire("n", "a")

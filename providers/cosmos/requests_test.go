@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What each operation asks of the service, as the package documentation says.
+// Each operation makes the requests that the documentation counts.
 func TestRequestsPerOperation(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bed) {
 		ctx := t.Context()
@@ -53,13 +53,13 @@ func TestRequestsPerOperation(t *testing.T) {
 	})
 }
 
-// A version that is no more costs a read and a second write, within the call.
+// An outdated version costs a read and a second write, within the call.
 func TestTrap_T15_AStaleETagHealsWithinTheCall(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bed) {
 		g := b.acquire("n", "a")
 		b.lost(cosmostest.ReplaceItem, func() error { _, err := b.renew(g); return err })
 		b.account.Record()
-		next, err := b.renew(g) // with the state before
+		next, err := b.renew(g) // with the earlier state
 		require.NoError(t, err)
 		require.Equal(t, g.Token, next.Token)
 		require.Equal(t, []cosmostest.Verb{cosmostest.ReplaceItem, cosmostest.ReadItem, cosmostest.ReplaceItem}, b.verbs())
@@ -75,8 +75,8 @@ func TestTrap_T15_AStaleETagHealsWithinTheCall(t *testing.T) {
 	})
 }
 
-// Somebody else's clean-up of an attempt changes the ETag of a document that is
-// held, and not the time that its holder has.
+// The clean-up of another claim's attempt changes the ETag of a held document, and not
+// the remaining time of its holder.
 func TestACleanUpBesideAHolderDoesNotDisturbIt(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bed) {
 		g := b.acquire("n", "a")

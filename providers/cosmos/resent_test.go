@@ -16,8 +16,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// resent loses the reply to the first write with an error, and answers those that
-// follow with a status.
+// resent fails the first write with an error that loses the reply, and answers later
+// writes with a status.
 type resent struct {
 	next    *http.Transport
 	lost    error
@@ -52,8 +52,9 @@ func (b *bed) through(r *resent) *Provider {
 	return b.process(func(o *Options) { o.ClientOptions = clientOptions(r) })
 }
 
-// A connection that is established has errors of the kernel's as well. azcosmos takes
-// some of them for those of one that could not be, and would send the write again.
+// An established connection also returns kernel errors. azcosmos takes some of these
+// errors for those of a connection that could not be established, and would repeat the
+// write.
 func TestAWriteThatMayHaveArrivedIsNotSentAgain(t *testing.T) {
 	for _, errno := range []syscall.Errno{syscall.ETIMEDOUT, syscall.EHOSTUNREACH, syscall.ENETUNREACH, syscall.ENETDOWN, syscall.ECONNREFUSED, syscall.ECONNRESET} {
 		for _, op := range []string{"read", "write"} {
@@ -70,8 +71,8 @@ func TestAWriteThatMayHaveArrivedIsNotSentAgain(t *testing.T) {
 	}
 }
 
-// What could not be dialled was not sent: azcosmos may try again, and what then
-// refuses it is certain.
+// A failed dial sent no request: azcosmos may try again, and the refusal of the second
+// request is certain.
 func TestAWriteThatWasNotSentIsSentAgain(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bed) {
 		b.release(b.acquire("n", "x"))
@@ -95,14 +96,14 @@ func TestErrorsOfAWriteShowTheContextAlone(t *testing.T) {
 	require.NotErrorIs(t, broke(t.Context(), write, io.EOF), io.EOF)
 }
 
-// After a write of its own was refused a call may have been applied, by what was sent
-// twice beneath it: nothing that follows says that it was not.
+// After a refused write of its own, a call may already have been applied by a copy that
+// azcosmos sent: no later error proves that it was not applied.
 func TestAfterARefusedWriteNothingIsCertain(t *testing.T) {
 	for _, status := range []int{429, 403, 401, 400} {
 		for _, verb := range []cosmostest.Verb{cosmostest.ReadItem, cosmostest.ReplaceItem} {
 			inBubble(t, func(t *testing.T, b *bed) {
 				g := b.acquire("n", "a")
-				b.lost(cosmostest.ReplaceItem, func() error { _, err := b.renew(g); return err }) // so that the state is of before
+				b.lost(cosmostest.ReplaceItem, func() error { _, err := b.renew(g); return err }) // makes the state old
 				refused := false
 				b.account.Before(func(op cosmostest.Operation) cosmostest.Fault {
 					if refused && op.Verb == verb {
@@ -119,8 +120,8 @@ func TestAfterARefusedWriteNothingIsCertain(t *testing.T) {
 	}
 }
 
-// The cause that a caller gives its context may be a lease of its own that it has
-// lost. That says nothing of this one.
+// A caller's context may have as its cause the loss of another lease of the caller. The
+// cause is not an answer about this lease.
 func TestTrap_T88_TheCauseOfACancellationIsNoAnswer(t *testing.T) {
 	other := errors.New("a cause of the caller's")
 	for _, cause := range []error{
@@ -142,13 +143,13 @@ func TestTrap_T88_TheCauseOfACancellationIsNoAnswer(t *testing.T) {
 				})
 				_, err := b.Renew(ctx, renewal(g))
 				requireUnknown(t, err)
-				_, err = b.Renew(ctx, renewal(g)) // it has ended
+				_, err = b.Renew(ctx, renewal(g)) // the context has ended
 				require.True(t, abstractions.NotApplied(err))
 				require.NotErrorIs(t, err, cause)
 			})
 		}
 	}
-	inBubble(t, func(t *testing.T, b *bed) { // at the first use
+	inBubble(t, func(t *testing.T, b *bed) { // at the first use of a provider
 		ctx, cancel := context.WithCancelCause(t.Context())
 		b.account.Before(func(cosmostest.Operation) cosmostest.Fault {
 			cancel(abstractions.ErrLost)
@@ -159,7 +160,8 @@ func TestTrap_T88_TheCauseOfACancellationIsNoAnswer(t *testing.T) {
 	})
 }
 
-// causes is a transport that reports the cause of a context, as package net/http does.
+// causes is a transport that reports the cause of a context, as package net/http does
+// with its own errors.
 type causes struct{}
 
 func (causes) Do(req *http.Request) (*http.Response, error) {
@@ -172,7 +174,7 @@ func TestARequestDoesNotHandOnTheCause(t *testing.T) {
 	for _, method := range []string{http.MethodGet, http.MethodPut} {
 		req, err := http.NewRequestWithContext(ctx, method, "http://localhost/dbs", http.NoBody)
 		require.NoError(t, err)
-		_, err = newWire(t.Context(), causes{}).Do(req) //nolint:bodyclose // there is none
+		_, err = newWire(t.Context(), causes{}).Do(req) //nolint:bodyclose // it has no body
 		require.NotErrorIs(t, err, abstractions.ErrLost)
 		require.ErrorIs(t, err, context.Canceled)
 	}

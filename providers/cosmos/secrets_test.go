@@ -17,12 +17,12 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// secret is a key, as it is and as it is written in a URL.
+// secret is a key, the same in base64 and in a URL.
 const secret = "czNjcmV0LWtleS1vZi10aGUtYWNjb3VudA=="
 
 type shown struct{ providertest.Shown }
 
-// everything shows the errors of all calls, and closes the provider.
+// everything records the errors of all calls, and closes the provider.
 func (s *shown) everything(t *testing.T, p *Provider) {
 	g, err := p.Acquire(t.Context(), wish("n", "a", time.Minute))
 	s.Show(g, err, &abstractions.Error{Op: "acquire", Err: err})
@@ -34,11 +34,11 @@ func (s *shown) everything(t *testing.T, p *Provider) {
 	require.NoError(t, p.Close())
 }
 
-// T49: no error, no log and no printed struct shows a key, whatever mistake it was
-// written with.
+// T49: no error, no log and no printed struct shows a key, whatever mistake the options
+// contain.
 func TestTrap_T49_KeysAreNotShown(t *testing.T) {
 	s := new(shown)
-	account := cosmostest.New(cosmostest.Options{Key: testKey}) // another one: each call is refused
+	account := cosmostest.New(cosmostest.Options{Key: testKey}) // another key: each call is refused
 	service := httptest.NewServer(account)
 	defer service.Close()
 	host := service.Listener.Addr().String()
@@ -78,7 +78,7 @@ func TestTrap_T49_KeysAreNotShown(t *testing.T) {
 	s.Hides(t, secret, inURL)
 }
 
-// The same for tokens and client secrets, with all that azcore logs.
+// The same holds for tokens and client secrets, and for the log of azcore.
 func TestTrap_T49_TokensAreNotShown(t *testing.T) {
 	s := new(shown)
 	azlog.SetListener(func(_ azlog.Event, text string) { s.Show(text) })
@@ -98,7 +98,7 @@ func TestTrap_T49_TokensAreNotShown(t *testing.T) {
 	s.Hides(t, server.Secrets()...)
 }
 
-// T49: a key in the place of something else is not shown by the error that says so.
+// T49: the error about a key in the wrong place does not show the key.
 func TestTrap_T49_AKeyInTheWrongPlaceIsNotShown(t *testing.T) {
 	for _, rest := range []string{
 		"?auth=" + secret, "?" + secret, "?" + secret + "=x", "?throughput=" + secret, "?create=" + secret, "?retention=" + secret,

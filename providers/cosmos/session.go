@@ -7,22 +7,22 @@ import (
 	"sync"
 )
 
-// maxRanges bounds how many session tokens are kept, one for each physical
-// partition of the container. Without them reads may be a little older.
+// maxRanges bounds the number of session tokens, one for each physical partition of the
+// container. Without tokens reads may be a little older.
 const maxRanges = 64
 
-// sessions carries session tokens from replies to reads, so that with session
-// consistency the provider sees what it, or whoever refused it, has written
+// sessions carries session tokens from replies to reads. With session consistency, the
+// provider then reads its own writes, and writes of others that refused its own
 // (learn.microsoft.com/azure/cosmos-db/nosql/how-to-manage-consistency, "Utilize
-// session tokens"). azcosmos leaves that to its users.
+// session tokens"). azcosmos leaves this to the application.
 //
-// No promise rests on it: a stale read leads to a refused write at worst.
+// No promise depends on session tokens: a stale read leads to a refused write at worst.
 type sessions struct {
 	mu     sync.Mutex
 	tokens map[string]string // by partition key range
 }
 
-// keep takes over what a reply says: range:token, several separated by commas.
+// keep stores the session tokens of a reply: range:token, several separated by commas.
 func (s *sessions) keep(header string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -39,7 +39,7 @@ func (s *sessions) keep(header string) {
 	}
 }
 
-// all are the tokens as a request carries them; nil if there are none.
+// all returns the tokens in the form of a request header, or nil.
 func (s *sessions) all() *string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -54,8 +54,8 @@ func (s *sessions) all() *string {
 	return &text
 }
 
-// drop forgets all tokens: the service can't honour them, since the container was
-// created anew, or a region that failed took what they tell of with it.
+// drop forgets all tokens. The service can't honour them: the container was created
+// again, or a failed region has lost the writes of these tokens.
 func (s *sessions) drop() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

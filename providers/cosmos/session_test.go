@@ -30,8 +30,8 @@ func TestSessionTokensOnlyAdvance(t *testing.T) {
 	require.LessOrEqual(t, len(s.tokens), maxRanges)
 }
 
-// With session consistency a provider reads what it has written, and what has
-// refused its write.
+// With session consistency a provider reads its own writes, and the writes that have
+// refused its own.
 func TestReadsSeeWhatWasWritten(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bed) {
 		b.account.Before(on(cosmostest.ReadItem, cosmostest.Fault{Stale: true}))
@@ -48,7 +48,7 @@ func TestReadsSeeWhatWasWritten(t *testing.T) {
 		b.release(g)
 		require.False(t, b.inspect("n").Held)
 		next, err := other.Acquire(t.Context(), wish("n", "c", time.Minute))
-		if err != nil { // it has read what was before
+		if err != nil { // it has read an earlier version
 			next, err = other.Acquire(t.Context(), wish("n", "c", time.Minute))
 		}
 		require.NoError(t, err)
@@ -56,7 +56,8 @@ func TestReadsSeeWhatWasWritten(t *testing.T) {
 	})
 }
 
-// A session that the service has lost is dropped, and the next call goes without.
+// A session that the service has lost is dropped, and the next call goes without a
+// session.
 func TestALostSessionIsDropped(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bed) {
 		g := b.acquire("n", "a")

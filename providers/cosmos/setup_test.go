@@ -59,7 +59,7 @@ func TestAMissingContainerIsSaidWithWhatToRun(t *testing.T) {
 	}
 }
 
-// bearer is a credential with tokens that live for a while.
+// bearer is a credential whose tokens are valid for a while.
 type bearer struct {
 	mu     sync.Mutex
 	life   time.Duration
@@ -129,9 +129,9 @@ func TestContainersThatDoNotSuitAreRefused(t *testing.T) {
 	}
 }
 
-// A container that is deleted under its holders takes their leases with it: they
-// hear of it, whoever comes next has a higher token, and where it may be created
-// it is.
+// A container that is deleted under its holders loses their leases. The holders get the
+// loss, the next claim has a higher token, and a provider with Create creates the
+// container.
 func TestAContainerDeletedUnderAHolder(t *testing.T) {
 	for _, create := range []bool{false, true} {
 		inBubble(t, func(t *testing.T, b *bed) {
@@ -158,7 +158,7 @@ func TestAContainerDeletedUnderAHolder(t *testing.T) {
 	}
 }
 
-// A provider that is at work creates the container again, within the call.
+// A provider in use creates the container again, within the call.
 func TestAContainerIsCreatedAgain(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bed) {
 		p := b.process(func(o *Options) { o.Create = true })
@@ -178,7 +178,7 @@ func TestAContainerIsCreatedAgain(t *testing.T) {
 	})
 }
 
-// Names that need an escape in a path work as any other.
+// Names that need an escape in a path work like any other name.
 func TestDatabasesAndContainersMayHaveAnyName(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bed) {
 		for _, name := range []string{"my leases", "größe", "a+b", "日本", "x'y", "a&b=c"} {
@@ -191,8 +191,9 @@ func TestDatabasesAndContainersMayHaveAnyName(t *testing.T) {
 	})
 }
 
-// Containers of old hash partition keys by their first 101 bytes: names that begin
-// alike would share a partition, and longer ones be refused as if it were our fault.
+// Old containers hash partition keys by their first 101 bytes: names with the same
+// beginning would share a partition, and longer names would be refused with a
+// misleading error.
 func TestAContainerWithOldPartitionKeysIsRefused(t *testing.T) {
 	for _, version := range []int{0, 1} {
 		inBubble(t, func(t *testing.T, b *bed) {

@@ -24,7 +24,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The fake behind a socket, for clients with a bearer token.
+// The fake serves a socket, for clients with a bearer token.
 func TestConformanceBearerToken(t *testing.T) {
 	account := cosmostest.New(cosmostest.Options{Token: func(token string) error {
 		if token != "good" {
@@ -39,7 +39,7 @@ func TestConformanceBearerToken(t *testing.T) {
 		Endpoint: server.URL, Credential: goodToken{}, Database: testDatabase, Container: testContainer, Prefix: "conformance", ClockSkew: time.Millisecond,
 	}
 	h := socketHarness(o)
-	h.HTTP = func(testing.TB, abstractions.Provider) providertest.Route { // the fake tells each client the address that it asked
+	h.HTTP = func(testing.TB, abstractions.Provider) providertest.Route { // the fake answers each client with the address of its request
 		return providertest.Route{URL: server.URL, Open: func(t testing.TB, url string) abstractions.Provider {
 			o := o
 			o.Endpoint = url
@@ -62,7 +62,8 @@ func (goodToken) GetToken(_ context.Context, o policy.TokenRequestOptions) (azco
 	return azcore.AccessToken{Token: "good", ExpiresOn: time.Now().Add(time.Hour)}, nil
 }
 
-// Somebody else's emulator. What it gets wrong is put right on the way.
+// The suite runs against an emulator of another vendor. notFound corrects one of its
+// answers.
 func TestConformanceNPM(t *testing.T) {
 	servertest.Long(t)
 	h := socketHarness(Options{URL: required(t, "LEASING_TEST_COSMOS_NPM"), ClockSkew: time.Millisecond})
@@ -76,8 +77,7 @@ func TestConformanceNPM(t *testing.T) {
 	providertest.Run(t, h)
 }
 
-// notFound turns the emulator's answer to a read of an item that does not exist,
-// 500, into the service's.
+// notFound turns the emulator's 500 to a read of a missing item into the service's 404.
 type notFound struct{ httpguard.Doer }
 
 func (n notFound) Do(req *http.Request) (*http.Response, error) {
@@ -88,7 +88,8 @@ func (n notFound) Do(req *http.Request) (*http.Response, error) {
 	return response, err
 }
 
-// A real account, or the vendor's container, where one is named.
+// The suite runs against a real account or the vendor's container, if the environment
+// names an endpoint.
 func TestConformanceAccount(t *testing.T) {
 	endpoint := os.Getenv("COSMOS_ENDPOINT")
 	if endpoint == "" {
@@ -118,7 +119,7 @@ func socketHarness(o Options) providertest.Harness {
 	}
 }
 
-// silent is the address of a server that takes connections and says nothing.
+// silent returns the address of a server that accepts connections and never answers.
 func silent(t testing.TB) string {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -126,7 +127,7 @@ func silent(t testing.TB) string {
 	return "http://" + listener.Addr().String()
 }
 
-// required is what an environment variable says of a server that the tests need.
+// required returns the environment variable of a server that the tests need.
 func required(t testing.TB, variable string) string {
 	return servertest.Require(t, variable)
 }

@@ -9,14 +9,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// lagging has reads be answered by a replica that lacks the last writes, but for those
-// that the session has seen: a process that has just begun has seen nothing.
+// lagging makes a replica without the last writes answer reads. It has the writes that
+// the session has seen: a new process has seen none of them yet.
 func (b *bed) lagging(writes int) {
 	b.account.Before(on(cosmostest.ReadItem, cosmostest.Fault{Stale: true, Lag: writes}))
 }
 
-// A claim that was broken is not granted again by a read that shows it as it was,
-// however long it was to run.
+// A stale read does not grant a broken claim again, for any remaining time.
 func TestAStaleReadGrantsNothing(t *testing.T) {
 	for name, ttl := range map[string]time.Duration{"infinite": abstractions.Infinite, "longer than asked for": 2 * time.Minute, "shorter": 10 * time.Second} {
 		t.Run(name, func(t *testing.T) {
@@ -41,7 +40,7 @@ func TestAStaleReadGrantsNothing(t *testing.T) {
 	}
 }
 
-// An acquire of what its own claim holds is shown by a write, and shortens nothing.
+// An acquire of a claim that already holds makes a write, and never shortens the claim.
 func TestAnAcquireOfWhatIsHeldWrites(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bed) {
 		for _, ttl := range []time.Duration{abstractions.Infinite, time.Hour} {
@@ -63,8 +62,8 @@ func TestAnAcquireOfWhatIsHeldWrites(t *testing.T) {
 	})
 }
 
-// T63, T65: a break is through, or says that another lease has followed, only when a
-// write has shown that what it has read is so.
+// T63, T65: a break reports success, or that another lease has followed, only after a
+// write has confirmed its read.
 func TestAStaleReadBreaksTheLeaseThatThereIs(t *testing.T) {
 	for lag := 1; lag <= 4; lag++ {
 		for _, immediate := range []bool{true, false} {
@@ -79,7 +78,7 @@ func TestAStaleReadBreaksTheLeaseThatThereIs(t *testing.T) {
 						req.IfToken = g.Token
 					}
 					r, err := operator.Break(t.Context(), req)
-					if err != nil { // it was shown the lease of a, which it has not broken
+					if err != nil { // it read the lease of a, and has not broken it
 						require.False(t, byToken)
 						requireUnknown(t, err)
 						r, err = operator.Break(t.Context(), req)
@@ -95,7 +94,7 @@ func TestAStaleReadBreaksTheLeaseThatThereIs(t *testing.T) {
 	}
 }
 
-// A lease that is shown as broken may have ended, and another one have followed.
+// A lease that looks broken may have ended, and another lease may have followed.
 func TestAStaleReadOfABrokenLeaseIsNotTheLast(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bed) {
 		g := b.acquire("n", "a")
@@ -112,7 +111,7 @@ func TestAStaleReadOfABrokenLeaseIsNotTheLast(t *testing.T) {
 	})
 }
 
-// What a break looks at costs its holder nothing: its time stays as it was.
+// A break that ends no lease does not change the remaining time of the holder.
 func TestABreakThatIsNotMeantDisturbsNobody(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bed) {
 		g := b.acquire("n", "a")

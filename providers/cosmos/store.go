@@ -27,7 +27,7 @@ type store struct {
 	date       atomic.Int64 // the service's time in the latest reply, in seconds
 }
 
-// document is an item beside its partition key, where that has another path. The
+// document is an item without its partition key, which may have another path. The
 // service adds _etag and _ts, the time of the last write in seconds.
 type document struct {
 	ID    string          `json:"id"`
@@ -67,7 +67,8 @@ func itemOf(body []byte, now time.Time) (providerkit.Item, error) {
 	return providerkit.Item{Key: d.ID, Data: d.Lease, Version: d.ETag, Written: time.Unix(d.TS, 0).UTC(), Now: now}, nil
 }
 
-// Put creates the document of a key, or replaces the version with an ETag.
+// Put creates the document of a key, or replaces the version with the ETag that was
+// read.
 func (s *store) Put(ctx context.Context, old providerkit.Item, r *providerkit.Record, data []byte) (providerkit.Item, error) {
 	item := providerkit.Item{Key: old.Key, Data: data}
 	_, err := s.ask(ctx, func(c *container) (azcosmos.Response, error) {
@@ -90,7 +91,7 @@ func (s *store) Put(ctx context.Context, old providerkit.Item, r *providerkit.Re
 	return item, refusal(err)
 }
 
-// Delete deletes the version with an ETag.
+// Delete deletes the version with the ETag that was read.
 func (s *store) Delete(ctx context.Context, item providerkit.Item) error {
 	_, err := s.ask(ctx, func(c *container) (azcosmos.Response, error) {
 		options := azcosmos.ItemOptions{IfMatchEtag: (*azcore.ETag)(&item.Version)}
@@ -101,15 +102,18 @@ func (s *store) Delete(ctx context.Context, item providerkit.Item) error {
 }
 
 const (
-	// neverDeleted as a time to live keeps a document whatever the container's is.
+	// neverDeleted as a time to live keeps a document, for any time to live of the
+	// container.
 	neverDeleted = -1
-	// maxTimeToLive: learn.microsoft.com/azure/cosmos-db/nosql/time-to-live.
+	// maxTimeToLive is the service's limit:
+	// learn.microsoft.com/azure/cosmos-db/nosql/time-to-live.
 	maxTimeToLive = 2147483647
 )
 
-// timeToLive is after how many seconds without a write the service may delete the
-// document: never so few that a lease could depend on it, nor before the service's
-// clock has passed the token, since the next one comes from that clock.
+// timeToLive returns the seconds without a write after which the service may delete the
+// document. The time is never so short that a lease could depend on the document, nor
+// ends before the service's clock has passed the token, since the next token comes from
+// that clock.
 func (s *store) timeToLive(r *providerkit.Record) int64 {
 	o := s.connection.options
 	if !o.ExpireDocuments || r.Left == abstractions.Infinite {
@@ -123,12 +127,12 @@ func (s *store) timeToLive(r *providerkit.Record) int64 {
 	return seconds
 }
 
-// maxQueries bounds a List: pages may come short, or empty, before the end.
+// maxQueries bounds the queries of a List: pages may be short, or empty, before the
+// end.
 const maxQueries = 10
 
-// List asks for documents until the page is full. A page begins at a place, which
-// is the service's continuation, after the instant by which an idle document was
-// written last.
+// List queries documents until the page is full. A page begins at a place: the time
+// before which an idle document was last written, and the service's continuation.
 func (s *store) List(ctx context.Context, q providerkit.ListQuery) (items []providerkit.Item, next string, err error) {
 	before, continuation, err := placeOf(q.After)
 	if err != nil {
@@ -154,7 +158,7 @@ func (s *store) List(ctx context.Context, q providerkit.ListQuery) (items []prov
 	return items, fmt.Sprint(before, " ", continuation), nil
 }
 
-// placeOf reads what List has returned.
+// placeOf parses a place that List has returned.
 func placeOf(after string) (before int64, continuation string, err error) {
 	if after == "" {
 		return 0, "", nil
@@ -168,9 +172,9 @@ func placeOf(after string) (before int64, continuation string, err error) {
 	return before, continuation, nil
 }
 
-// query asks for a page of the documents whose IDs begin with a prefix, and that were
-// written before an instant in seconds, unless that is 0. What comes from the caller
-// is a parameter, never part of the query's text.
+// query returns a page of the documents whose IDs begin with a prefix, and that were
+// written before an instant in seconds, unless that is 0. The caller's values are
+// parameters, never part of the query's text.
 func (s *store) query(ctx context.Context, prefix string, before int64, continuation string, limit int) (items []providerkit.Item, next string, err error) {
 	text := "SELECT * FROM c WHERE STARTSWITH(c.id, @id)"
 	options := azcosmos.QueryOptions{
@@ -204,13 +208,13 @@ func (s *store) query(ctx context.Context, prefix string, before int64, continua
 	return items, next, err
 }
 
-// clock is the service's time, by a read of a document that no name has.
+// clock returns the service's time, from a read of a document that belongs to no name.
 func (s *store) clock(ctx context.Context) (time.Time, error) {
 	item, err := s.Get(ctx, s.naming.Prefix+"~~ping")
 	return item.Now, err
 }
 
-// consistency is what reads ask for; nil for the account's own.
+// consistency returns the consistency level of reads; nil for the account's own level.
 func (s *store) consistency() *azcosmos.ConsistencyLevel {
 	level := azcosmos.ConsistencyLevel(s.connection.options.Consistency)
 	if level == "" {
@@ -219,8 +223,8 @@ func (s *store) consistency() *azcosmos.ConsistencyLevel {
 	return &level
 }
 
-// ask makes a request once the container is known, and once more where there was
-// none any more and one may be created.
+// ask makes a request once the container is known. If the container has gone and may be
+// created, ask makes the request once more.
 func (s *store) ask(ctx context.Context, request func(c *container) (azcosmos.Response, error)) (header http.Header, err error) {
 	for range 2 {
 		c, err := s.connection.container(ctx)
@@ -241,13 +245,14 @@ func (s *store) ask(ctx context.Context, request func(c *container) (azcosmos.Re
 			return nil, o.setup("it is not there any more", err)
 		}
 	}
-	// The service may take a moment to know of a new container.
+	// The service may need a moment to see a new container.
 	return nil, fmt.Errorf("%w: the container was created and is not seen yet", abstractions.ErrUnavailable)
 }
 
-// observe keeps the session token of a reply, also of a refusal, so that the next read
-// sees what stood in the way. Tokens that the service does not honour are dropped: the
-// next read goes without, and azcosmos has asked the write region already.
+// observe keeps the session token of a reply, even of a refusal, so that the next read
+// sees the write that caused the refusal. Tokens that the service does not honour are
+// dropped: the next read goes without tokens, and azcosmos has already asked the write
+// region.
 func (s *store) observe(response azcosmos.Response, err error) (http.Header, error) {
 	status, header := statusOf(err)
 	if response.RawResponse != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// T28: names that were used once go, and no other.
+// T28: names that were used once are forgotten, and no other names.
 func TestTrap_T28_NamesUsedOnceAreForgotten(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bed) {
 		other := b.process(func(o *Options) { o.Prefix = "other" })
@@ -28,7 +28,7 @@ func TestTrap_T28_NamesUsedOnceAreForgotten(t *testing.T) {
 		for i := range 250 {
 			g := b.acquire(fmt.Sprintf("reply/%d", i), "a")
 			if i%2 == 0 {
-				b.release(g) // the others run out
+				b.release(g) // the other leases run out
 			}
 		}
 		require.NoError(t, b.Release(t.Context(), abstractions.ReleaseRequest{Name: "never held", ID: "x"}))
@@ -52,7 +52,7 @@ func TestTrap_T28_NamesUsedOnceAreForgotten(t *testing.T) {
 	})
 }
 
-// A document that somebody writes between the look and the deletion stays.
+// A document that changes between the read and the deletion stays.
 func TestASweepDeletesNothingThatHasChanged(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bed) {
 		b.release(b.acquire("n", "a"))
@@ -72,15 +72,15 @@ func TestASweepDeletesNothingThatHasChanged(t *testing.T) {
 	})
 }
 
-// A token that lies before the service's clock is not forgotten, or it would be
-// given out again.
+// A token that is ahead of the service's clock is not forgotten. Otherwise it would be
+// granted twice.
 func TestASweepKeepsTokensOfTheFuture(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var ahead atomic.Int64
 		ahead.Store(int64(10 * time.Minute))
 		b := newBed(t, cosmostest.Options{Now: func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }})
 		g := b.acquire("n", "a")
-		ahead.Store(0) // the clock was put right
+		ahead.Store(0) // the clock was corrected
 		b.release(g)
 		sweep := func() int {
 			n, err := b.process(func(o *Options) { o.Retention = time.Minute }).Sweep(t.Context())
@@ -106,7 +106,7 @@ func TestForeverForgetsNothing(t *testing.T) {
 	})
 }
 
-// What nobody of us has written is neither listed nor swept.
+// A document of another program is neither listed nor swept.
 func TestForeignDocumentsAreNeitherListedNorSwept(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bed) {
 		b.acquire("n", "a")
@@ -126,7 +126,7 @@ func TestForeignDocumentsAreNeitherListedNorSwept(t *testing.T) {
 	})
 }
 
-// Neither a listing nor a sweep hides that it is incomplete.
+// A listing or a sweep that is incomplete returns an error.
 func TestFailedQueriesAreNoEmptyPages(t *testing.T) {
 	for status, want := range map[cosmostest.Fault]error{
 		{Status: 429}: abstractions.ErrThrottled, {Status: 500}: abstractions.ErrUnavailable, {Status: 403}: abstractions.ErrDenied, {Status: 404}: abstractions.ErrNotSetUp,

@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// T21: what was deleted and claimed again within a second has a later token, by the
-// same process whatever its clock shows, by another whose clock agrees.
+// T21: a name that was deleted and claimed again within a second has a later token: in
+// the same process with any clock, in another process with an equal clock.
 func TestTrap_T21_TokensRiseThroughADeletionWithinASecond(t *testing.T) {
 	for name, delete := range map[string]func(b *bed){
 		"document": func(b *bed) {
@@ -48,8 +48,8 @@ func TestTrap_T21_TokensRiseThroughADeletionWithinASecond(t *testing.T) {
 	}
 }
 
-// A document with an earlier token than mine is one of a time before, or one that
-// was made after mine was deleted: in the end that is told apart.
+// A document with an earlier token than the grant's is an earlier version, or a new
+// document after a deletion: the call distinguishes the two in the end.
 func TestALeaseWhoseDocumentWasDeletedIsLost(t *testing.T) {
 	for name, follow := range map[string]func(b *bed){
 		"nobody":         func(*bed) {},
@@ -59,9 +59,9 @@ func TestALeaseWhoseDocumentWasDeletedIsLost(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T, b *bed) {
 				g := b.acquire("n", "a")
-				g.Token += time.Hour.Microseconds() // of a clock that was ahead
+				g.Token += time.Hour.Microseconds() // the token of a clock that was ahead
 				b.account.AddContainer(testDatabase, testContainer, "/id")
-				_, err := b.Inspect(t.Context(), abstractions.InspectRequest{Name: "n"}) // what the session has seen is gone
+				_, err := b.Inspect(t.Context(), abstractions.InspectRequest{Name: "n"}) // the session is gone
 				requireUnknown(t, err)
 				follow(b)
 				_, err = b.renew(g)

@@ -14,26 +14,26 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providerkit/httpguard"
 )
 
-// wire is what all of azcosmos' requests go through.
+// wire is the transport of all requests of azcosmos.
 //
-// azcosmos looks at the account before its first request and every five minutes,
-// for up to a minute, heeding nobody's context, and partly in goroutines that
-// nothing ends. Here that ends with accountTimeout, and with the provider. And here
-// it is seen whether the account takes writes in several regions, without a request
-// of our own.
+// azcosmos reads the account before its first request and every five minutes, for up to
+// a minute, ignoring the caller's context, and partly in goroutines without an end.
+// wire ends these reads with accountTimeout, and with the provider. It also learns from
+// these reads whether the account takes writes in several regions, without a request of
+// its own.
 type wire struct {
 	next     httpguard.Doer
-	own      *http.Transport // of our making; nil if next is the user's
+	own      *http.Transport // made by newWire; nil if next is the application's
 	lifetime context.Context
 	account  *url.URL    // Options.Endpoint
-	several  atomic.Bool // write regions
+	several  atomic.Bool // several write regions
 }
 
-// accountTimeout bounds a look at the account.
+// accountTimeout bounds a read of the account.
 const accountTimeout = 5 * time.Second
 
-// newWire wraps a transport; nil stands for one of our own. That of azcosmos is shared by
-// all clients, and nobody may close its idle connections.
+// newWire wraps a transport; nil means a new transport. The transport of azcosmos is
+// shared by all clients, so its idle connections must not be closed.
 func newWire(lifetime context.Context, next policy.Transporter) *wire {
 	guarded := httpguard.Wrap(next)
 	w := &wire{next: guarded, lifetime: lifetime}
@@ -43,7 +43,7 @@ func newWire(lifetime context.Context, next policy.Transporter) *wire {
 	return w
 }
 
-// Do sends a request and returns the answer, if it is the service's.
+// Do sends a request and returns the answer, if it comes from the service.
 func (w *wire) Do(req *http.Request) (*http.Response, error) {
 	ctx, cancel := context.WithCancel(req.Context())
 	defer cancel()
@@ -66,9 +66,9 @@ func (w *wire) Do(req *http.Request) (*http.Response, error) {
 	return response, nil
 }
 
-// broke is the error of a request that has no answer, and of its context if that has
-// ended. Package net/http reports the context's cause, which is the caller's own: it
-// is text alone.
+// broke returns the error of a request without an answer, with the error of its context
+// if that has ended. Package net/http reports the context's cause, which is the
+// caller's own, so the cause becomes text alone.
 func broke(ctx context.Context, req *http.Request, err error) error {
 	if ended := ctx.Err(); ended != nil {
 		err = fmt.Errorf("%w: %v", ended, err)
@@ -79,11 +79,11 @@ func broke(ctx context.Context, req *http.Request, err error) error {
 	return sentError{err}
 }
 
-// sentError is the error of a write that may have arrived. azcosmos 1.5.0 takes
-// errors of the kernel's such as ETIMEDOUT and EHOSTUNREACH, which a connection that
-// is established has as well, for those of one that could not be, and sends the write
-// again (cosmos_client_retry_policy.go, classifyNetworkError). So they are hidden
-// from it: only the context's errors can be found in its chain.
+// sentError is the error of a write that may have arrived. azcosmos 1.5.0 takes kernel
+// errors such as ETIMEDOUT and EHOSTUNREACH, which an established connection can return
+// too, for those of a connection that could not be established, and sends the write
+// again (cosmos_client_retry_policy.go, classifyNetworkError). So sentError hides them:
+// only the context's errors can be found in its chain.
 type sentError struct{ err error }
 
 func (e sentError) Error() string { return e.err.Error() }

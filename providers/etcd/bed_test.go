@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// named is the URL of a member.
+// named returns the URL of a member.
 func named(t testing.TB) string {
 	t.Helper()
 	return servertest.Require(t, "LEASING_TEST_ETCD")
@@ -22,7 +22,7 @@ func open(t testing.TB, options Options) *Provider {
 	return p
 }
 
-// silent is a provider whose member takes connections and says nothing.
+// silent returns a provider whose member accepts connections and never answers.
 func silent(t testing.TB) *Provider {
 	o := Options{Endpoints: []string{providertest.Silent(t)}}
 	require.NoError(t, o.complete())

@@ -22,8 +22,8 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-// The benchmarks stand beside etcd's own lock, on a cluster of three without fsync. A session of its own
-// for each lock is what a lease of its own is.
+// The benchmarks compare with etcd's own lock, on a cluster of three without fsync. etcd's lock gets a
+// session for each lock, the counterpart of a claim's own lease.
 
 func BenchmarkCycle(b *testing.B) {
 	c := newCluster(b, 3)
@@ -62,7 +62,7 @@ func session(b *testing.B, c *clientv3.Client, ttl int) *concurrency.Session {
 	return s
 }
 
-// BenchmarkHandoff is the time from a release to when somebody of another process, who waits, has the name.
+// BenchmarkHandoff measures the time from a release to the grant of a waiter in another process.
 func BenchmarkHandoff(b *testing.B) {
 	c := newCluster(b, 3)
 	b.Run("leasing", func(b *testing.B) {
@@ -98,7 +98,7 @@ func handoff(b *testing.B, contender func() (acquire func() (release func() erro
 			next <- release
 			failed <- err
 		}()
-		<-time.After(200 * time.Millisecond) // it waits: etcd is slow to begin a watch from a revision of before
+		<-time.After(200 * time.Millisecond) // the other process waits: etcd is slow to start a watch from an earlier revision
 		b.StartTimer()
 		require.NoError(b, release())
 		release = <-next
@@ -107,8 +107,8 @@ func handoff(b *testing.B, contender func() (acquire func() (release func() erro
 	require.NoError(b, release())
 }
 
-// BenchmarkHeld holds 10,000 names for a minute, each with a lease of its own of 30 s, and then leaves them. late-s is
-// when the last one was gone, after the TTL.
+// BenchmarkHeld holds 10,000 names for a minute, each with its own lease of 30 s, and then stops the renewals. late-s
+// is the time from the TTL to the end of the last lease.
 func BenchmarkHeld(b *testing.B) {
 	const held, ttl = 10_000, 30
 	b.Run("leasing", func(b *testing.B) {
@@ -195,7 +195,7 @@ func hold(b *testing.B, c *cluster, prefix string, ttl int, take func(i int) err
 	b.ReportMetric(time.Since(left).Seconds()-float64(ttl), "late-s")
 }
 
-// cpu is what the members have used.
+// cpu returns the CPU time of the members.
 func (c *cluster) cpu() (all time.Duration) {
 	for _, m := range c.members {
 		all += cpu(c.t, m.PID())
@@ -203,7 +203,7 @@ func (c *cluster) cpu() (all time.Duration) {
 	return all
 }
 
-// cpu is what a process has used: proc_pid_stat(5), in hundredths of a second.
+// cpu returns the CPU time of a process: proc_pid_stat(5), in hundredths of a second.
 func cpu(t testing.TB, pid int) time.Duration {
 	if pid == os.Getpid() {
 		var usage syscall.Rusage

@@ -21,17 +21,17 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/servertest"
 )
 
-// program is etcd's server, or etcdutl.
+// program returns the path of etcd's server, or of etcdutl.
 func program(t testing.TB, name string) string {
 	servertest.Require(t, "LEASING_TEST_ETCD")
 	return servertest.Tool(t, "", "../../integration/tools/etcd", name)
 }
 
-// cluster are members that a test kills and pauses.
+// cluster is a set of members that a test kills and pauses.
 type cluster struct {
 	t       testing.TB
 	members []*servertest.Server
-	data    []string // their folders
+	data    []string // the members' folders
 	peers   []string
 	initial []string
 	addrs   []string
@@ -62,7 +62,7 @@ func newCluster(t testing.TB, size int, flags ...string) *cluster {
 				"--initial-cluster", strings.Join(c.initial, ","),
 			}, flags...)...), nil
 		}
-		m.Answers = func(context.Context) error { return nil } // it takes more than one
+		m.Answers = func(context.Context) error { return nil } // a member answers only in a majority
 		t.Cleanup(m.Close)
 		require.NoError(t, m.Launch(t.Context()))
 		c.members[i], c.addrs = m, append(c.addrs, m.Addr())
@@ -75,7 +75,7 @@ func newCluster(t testing.TB, size int, flags ...string) *cluster {
 	return c
 }
 
-// snapshot saves what the cluster has, and returns the file.
+// snapshot saves the cluster's data, and returns the file.
 func (c *cluster) snapshot() string {
 	saved, err := c.client.Snapshot(c.t.Context())
 	require.NoError(c.t, err)
@@ -87,7 +87,7 @@ func (c *cluster) snapshot() string {
 	return path
 }
 
-// restore has a single member begin anew with a snapshot, as etcd's documentation says.
+// restore makes a single member start from a snapshot, by the steps of etcd's documentation.
 func (c *cluster) restore(snapshot string) {
 	c.members[0].Kill()
 	cmd := exec.CommandContext(c.t.Context(), program(c.t, "etcdutl"), "snapshot", "restore", snapshot, "--data-dir", c.data[0]+"-restored",
@@ -97,7 +97,7 @@ func (c *cluster) restore(snapshot string) {
 	c.restart("-restored")
 }
 
-// restart has a single member begin with the folder of that suffix.
+// restart makes a single member start with the folder of a suffix.
 func (c *cluster) restart(suffix string) {
 	c.members[0].Kill()
 	c.data[0] += suffix
@@ -118,7 +118,7 @@ func (c *cluster) answers(ctx context.Context) error {
 	return err
 }
 
-// leader is the number of the leader.
+// leader returns the number of the leader.
 func (c *cluster) leader() (leader int) {
 	servertest.Eventually(c.t, "there is a leader", func(ctx context.Context) error {
 		for i, addr := range c.addrs {
@@ -138,7 +138,7 @@ func (c *cluster) status(ctx context.Context, addr string) (*clientv3.StatusResp
 	return c.client.Status(ctx, addr)
 }
 
-// move has the leader give its office to another member that answers.
+// move makes the leader hand over to another member that answers.
 func (c *cluster) move() {
 	servertest.Eventually(c.t, "another member leads", func(ctx context.Context) (err error) {
 		old := c.leader()
@@ -163,7 +163,7 @@ func (c *cluster) move() {
 	})
 }
 
-// open is a provider that knows some of the members, all by default.
+// open returns a provider that knows some of the members, by default all.
 func (c *cluster) open(members ...int) *Provider {
 	if len(members) == 0 {
 		return c.at(c.addrs...)
@@ -203,7 +203,7 @@ func acquire(t testing.TB, p *Provider, name, id string, ttl time.Duration) abst
 	return g
 }
 
-// obtain asks until the name is free.
+// obtain retries until the name is free.
 func obtain(t testing.TB, p *Provider, name, id string, ttl time.Duration) (g abstractions.Grant) {
 	t.Helper()
 	servertest.Eventually(t, "the name is free", func(ctx context.Context) (err error) {

@@ -18,7 +18,7 @@ func TestConformance(t *testing.T) {
 		Peer: func(t testing.TB, _ abstractions.Provider) abstractions.Provider { return open(t, o) },
 		Forget: func(t testing.TB, p abstractions.Provider, name string) {
 			s := p.(*Provider).driver.store
-			for { // names share floors, so another check may forget its own at the same time
+			for { // names share floors, so another check may forget a name at the same time
 				item, err := s.Get(t.Context(), s.key(name))
 				require.NoError(t, err)
 				if err = s.Delete(t.Context(), item); !errors.Is(err, providerkit.ErrConflict) {
@@ -27,7 +27,7 @@ func TestConformance(t *testing.T) {
 				}
 			}
 		},
-		Lose: func(t testing.TB, p abstractions.Provider, name string) { // the record; the claim stands
+		Lose: func(t testing.TB, p abstractions.Provider, name string) { // the record is lost; the claim stands
 			s := p.(*Provider).driver.store
 			_, err := s.client.Delete(t.Context(), s.key(name))
 			require.NoError(t, err)

@@ -15,14 +15,14 @@ func TestLeasesEndNeitherEarlyNorLate(t *testing.T) {
 	providertest.LeasesEndInTime(t, 3*time.Second, func() abstractions.Provider { return open(t, o) }, nil)
 }
 
-// A new leader gives leases their whole TTL anew: late, and never early.
+// A new leader restarts the whole TTL of leases: they end late, and never early.
 func TestLeasesEndLateAfterAChangeOfLeader(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 3)
 	providertest.LeasesEndInTime(t, 5*time.Second, func() abstractions.Provider { return c.open() }, c.move)
 }
 
-// The others of its cluster go on.
+// One member of the cluster fails, and the others continue.
 func TestLossIsToldBeforeTheNameIsFree(t *testing.T) {
 	const ttl = 3 * time.Second
 	providertest.LossIsReported(t, ttl, func(t *testing.T) (*servertest.Server, func(string) abstractions.Provider, abstractions.Provider) {

@@ -16,13 +16,14 @@ const (
 	unlimited = "let each transaction have 128 operations: --max-txn-ops"
 )
 
-// own are etcd's errors by name (go.etcd.io/etcd/api/v3/v3rpc/rpctypes), where a name says more than its code of gRPC. By its class a
-// request was applied, or not: see [providerkit.Class]. A connection is gRPC's to close, and a learner's is left: see elsewhere.
+// own maps etcd's errors to their meaning by name (go.etcd.io/etcd/api/v3/v3rpc/rpctypes), if the name is more precise than the
+// code of gRPC. The class decides whether a request was applied: see [providerkit.Class]. gRPC itself closes connections, and the
+// function elsewhere avoids learners.
 var own = map[string]providerkit.Meaning{
 	rpctypes.ErrorDesc(rpctypes.ErrGRPCNotSupportedForLearner): {Class: providerkit.Unsent, Advice: "endpoints are to be voting members"},
 	rpctypes.ErrorDesc(rpctypes.ErrGRPCNotLeader):              {Class: providerkit.Unsent},
 	rpctypes.ErrorDesc(rpctypes.ErrGRPCNotCapable):             {Class: providerkit.Unsent}, // a cluster that has just started does not know its version
-	rpctypes.ErrorDesc(rpctypes.ErrGRPCAuthOldRevision):        {Class: providerkit.Unsent}, // users were changed meanwhile
+	rpctypes.ErrorDesc(rpctypes.ErrGRPCAuthOldRevision):        {Class: providerkit.Unsent}, // users were changed at the same time
 	rpctypes.ErrorDesc(rpctypes.ErrGRPCRequestTooManyRequests): {Class: providerkit.Refused},
 	rpctypes.ErrorDesc(rpctypes.ErrGRPCNoSpace):                {Class: providerkit.Refused, Advice: "free space, and then disarm the alarm: etcdctl alarm disarm"},
 	rpctypes.ErrorDesc(rpctypes.ErrGRPCAuthFailed):             {Class: providerkit.Denied, Advice: needsRole},
@@ -38,7 +39,7 @@ var own = map[string]providerkit.Meaning{
 	rpctypes.ErrorDesc(rpctypes.ErrGRPCLeaseTTLTooLarge):       {Class: providerkit.Invalid},
 }
 
-// textOf is the text of etcd's own error, by which rpctypes tells them apart.
+// textOf returns the text of etcd's own error, by which rpctypes identifies errors.
 func textOf(err error) string {
 	if e := (rpctypes.EtcdError{}); errors.As(err, &e) {
 		return e.Error()
@@ -60,8 +61,8 @@ func elsewhere[T any](client *clientv3.Client, request func() (T, error)) (T, er
 	}
 }
 
-// Classify goes by etcd's own errors, and else by the codes of gRPC. A dial that failed is told from a connection that was lost by its
-// text alone, so it is Unknown.
+// Classify uses etcd's own errors, and otherwise the codes of gRPC. Only the text distinguishes a failed dial from a lost connection,
+// so both are Unknown.
 func (*driver) Classify(err error) providerkit.Meaning {
 	if ofCredentials(err) {
 		return providerkit.Meaning{Class: providerkit.Unsent, Text: providerkit.NewCredentialError(err, false).Error()}
@@ -89,8 +90,9 @@ func (*driver) Classify(err error) providerkit.Meaning {
 	return providerkit.Meaning{}
 }
 
-// ofCredentials reports whether an error is of credentials that a Client of the user's adds to each call. gRPC 1.84 gives
-// it any code and marks it by text alone (internal/transport/http2_client.go, getTrAuthData and getCallAuthData).
+// ofCredentials reports whether an error comes from credentials that an application's Client adds to each call. gRPC 1.84
+// gives such errors any code and marks them by text alone (internal/transport/http2_client.go, getTrAuthData and
+// getCallAuthData).
 func ofCredentials(err error) bool {
 	return err != nil && strings.Contains(err.Error(), "per-RPC creds")
 }

@@ -17,21 +17,21 @@ import (
 )
 
 const (
-	// perStream is how many renewals share a stream: a member answers one after the other, and asks the leader each time.
+	// perStream is the number of renewals that share a stream: a member answers them in turn, and asks the leader each time.
 	perStream = 32
-	// perLook bounds the claims that a transaction looks at, with two conditions each: etcd takes 128, unless --max-txn-ops says
-	// otherwise.
+	// perLook bounds the claims of a read transaction, with two conditions each: etcd takes 128 operations, unless --max-txn-ops
+	// differs.
 	perLook = 64
 )
 
-// keeper renews claims. Those that are due at the same time share requests. Streams stay open for the next ones: with a
-// password etcd checks it for each new one, by bcrypt.
+// keeper renews claims. Claims that are due at the same time share requests. Streams stay open for later renewals: with
+// a password, etcd checks the password for each new stream, by bcrypt.
 type keeper struct {
 	client  *clientv3.Client
 	calls   *batch.Batcher[*prolongation]
 	ctx     context.Context // of all streams
 	stop    context.CancelFunc
-	perLook atomic.Int64 // as the constant, or as many as the members take
+	perLook atomic.Int64 // as the constant, or the number that the members accept
 	mu      sync.Mutex
 	idle    []*stream
 }
@@ -40,12 +40,12 @@ type keeper struct {
 type prolongation struct {
 	batch.Outcome
 	lease  clientv3.LeaseID
-	stands []clientv3.Cmp // two: that the claim's key has the same value, and the record the same revision
-	term   uint64         // of the consensus, as the member knew it that has answered
+	stands []clientv3.Cmp // two: the claim's key has the same value, and the record the same revision
+	term   uint64         // the Raft term of the member that answered
 }
 
-// errFormerLeader is of a lease that was prolonged, perhaps, by a member that was stopped while another was elected: it answers at
-// once when it goes on, by its own clock, and the leader knows nothing of it.
+// errFormerLeader is the error of a lease that was perhaps prolonged by a member that was stopped while another was elected. Such
+// a member answers at once when it resumes, by its own clock, and the leader does not know of the renewal.
 var errFormerLeader = fmt.Errorf("%w: etcd has another leader than when the lease was prolonged", abstractions.ErrUnavailable)
 
 type stream struct {
@@ -62,8 +62,8 @@ func newKeeper(client *clientv3.Client) *keeper {
 	return k
 }
 
-// renewMany prolongs the leases of claims by their TTLs, from when the requests arrive on, and then looks whether the claims
-// stand. Where either is gone there is ErrConflict.
+// renewMany prolongs the leases of claims by their TTLs, counted from the arrival of the requests, and then checks that the
+// claims still stand. A missing lease or claim gives ErrConflict.
 func (k *keeper) renewMany(ctx context.Context, all []*prolongation, _ bool) {
 	var streams providerkit.Group
 	for part := range slices.Chunk(all, perStream) {
@@ -83,7 +83,7 @@ func (k *keeper) renewMany(ctx context.Context, all []*prolongation, _ bool) {
 	}
 }
 
-// prolong sends KeepAlives over a stream that is idle, or a new one.
+// prolong sends KeepAlives over an idle or a new stream.
 func (k *keeper) prolong(ctx context.Context, part []*prolongation) {
 	k.mu.Lock()
 	if len(k.idle) == 0 {
@@ -99,12 +99,12 @@ func (k *keeper) prolong(ctx context.Context, part []*prolongation) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.idle = append(k.idle, s)
-	if !good || len(k.idle) > 2*batch.MaxOperations/perStream { // the others may be of the same member
+	if !good || len(k.idle) > 2*batch.MaxOperations/perStream { // the other streams may be to the same member
 		k.drop()
 	}
 }
 
-// drop ends the streams that are idle. Caller holds mu.
+// drop ends the idle streams. Caller holds mu.
 func (k *keeper) drop() {
 	for _, s := range k.idle {
 		s.cancel()
@@ -117,7 +117,7 @@ func (s *stream) prolong(client *clientv3.Client, part []*prolongation) (err err
 		s.Lease_LeaseKeepAliveClient, err = pb.NewLeaseClient(client.ActiveConnection()).LeaseKeepAlive(s.ctx)
 	}
 	for i := 0; i < len(part) && err == nil; i++ {
-		_ = s.Send(&pb.LeaseKeepAliveRequest{ID: int64(part[i].lease)}) // if it fails Recv says why
+		_ = s.Send(&pb.LeaseKeepAliveRequest{ID: int64(part[i].lease)}) // if Send fails, Recv returns the cause
 	}
 	for _, p := range part {
 		var answer *pb.LeaseKeepAliveResponse
@@ -138,7 +138,7 @@ func (s *stream) prolong(client *clientv3.Client, part []*prolongation) (err err
 	return err
 }
 
-// look fails those whose claim, or its record, is another than it was. It is a linearizable read, for it asks for a key.
+// look fails the renewals whose claim or record has changed. The transaction is a linearizable read, because it reads a key.
 func (k *keeper) look(ctx context.Context, all []*prolongation) {
 	var stand []clientv3.Cmp
 	for _, p := range all {
@@ -159,7 +159,7 @@ func (k *keeper) look(ctx context.Context, all []*prolongation) {
 			if p.lease != clientv3.NoLease && answer.Header.RaftTerm > p.term {
 				p.Fail(errFormerLeader)
 				k.mu.Lock()
-				k.drop() // another member may know
+				k.drop() // another member may know the lease
 				k.mu.Unlock()
 			}
 		}

@@ -46,8 +46,8 @@ func (c *cluster) learn() string {
 	return m.Addr()
 }
 
-// T176: a member that does not vote yet answers that it can't do what it is asked. That passes for a cluster that is not set up, and ends
-// waits.
+// T176: a member without a vote answers that it can't serve the request. The answer looks like that of a cluster that is not set up, and
+// ends waits.
 func TestTrap_T176_ALearnerAmongTheEndpointsIsPassedOver(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 1)
@@ -81,7 +81,7 @@ func TestTrap_T176_ALearnerAmongTheEndpointsIsPassedOver(t *testing.T) {
 	require.ErrorContains(t, err, "voting members")
 }
 
-// T177: FailedPrecondition is also the code of refusals that pass. So etcd's own errors decide by name.
+// T177: FailedPrecondition is also the code of temporary refusals. So etcd's own errors decide by name.
 func TestTrap_T177_EtcdsOwnErrorsDecide(t *testing.T) {
 	for of, class := range map[error]providerkit.Class{
 		rpctypes.ErrGRPCNotSupportedForLearner: providerkit.Unsent,
@@ -104,7 +104,7 @@ func TestTrap_T177_EtcdsOwnErrorsDecide(t *testing.T) {
 	}
 }
 
-// T178: members take fewer operations in a transaction than is usual, and no batch of renewals succeeds.
+// T178: members take fewer operations in a transaction than by default, and no batch of renewals succeeds.
 func TestTrap_T178_BatchesFitWhatMembersTake(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 1, "--max-txn-ops", "20")

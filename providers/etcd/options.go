@@ -19,8 +19,8 @@ import (
 // Options configure a provider. Endpoints are required, here or in the URL, or a Client. In JSON, and as the query of a URL,
 // the fields have the names in their tags. Printing options, logging them, and writing them as JSON shows no secret.
 type Options struct {
-	// URL is etcd://user:password@host1:2379,host2:2379,host3:2379/prefix?tls=true. In a password / is written as %2F, @ as
-	// %40. The query may set the fields below that have a tag, but for secrets.
+	// URL is etcd://user:password@host1:2379,host2:2379,host3:2379/prefix?tls=true. In a password, write %2F for / and %40
+	// for @. The query may set the fields below that have a tag, except secrets.
 	URL string `json:"url" option:"secret"`
 	// Prefix is the first part of all keys, before a slash. Processes exclude each other only under the same Prefix. Default
 	// "leases".
@@ -28,40 +28,40 @@ type Options struct {
 	// Client is your own client, instead of the nine fields that follow. Close leaves it open. Its KV and Watcher may be
 	// from package namespace.
 	Client *clientv3.Client `json:"-"`
-	// Endpoints are addresses of members, as host:port, of which the port may be left out.
+	// Endpoints are addresses of members, as host:port. The port may be omitted.
 	Endpoints []string `json:"endpoints"`
 	// Username and Password authenticate, if authentication is enabled.
 	Username string             `json:"username"`
 	Password providerkit.Secret `json:"password"`
-	// Secret returns a password in place of Password, which may change: it is called for each token that etcd is asked for, by
-	// several goroutines at a time. An error counts as a failure of the credentials.
+	// Secret returns a password in place of Password, which may change. Each request for a token calls it, from several
+	// goroutines at a time. An error counts as a failure of the credentials.
 	Secret func(ctx context.Context) (string, error) `json:"-"`
-	// SecretFile is a file with a password. Each token is asked for with its newest contents that can be used.
+	// SecretFile is a file with a password. Each request for a token uses its newest usable contents.
 	SecretFile string `json:"secret_file"`
 	// TLS encrypts connections. CAFile holds the certificates to trust, in PEM; default: the system's. CertFile and KeyFile are
-	// the client's certificate and key. Setting any of these files also sets TLS. New connections use the newest contents of the
-	// files that can be used.
+	// the client's certificate and key. Setting any of these files also sets TLS. New connections use the newest usable contents
+	// of the files.
 	TLS      bool   `json:"tls"`
 	CAFile   string `json:"ca_file"`
 	CertFile string `json:"cert_file"`
 	KeyFile  string `json:"key_file"`
-	// Retention is how long a name is remembered after its last use, by the processes' clocks; a bound on its token is kept
-	// for ever. At least 1 min. Default 1 h; leasing.Infinite, "forever", never forgets.
+	// Retention is the time for which a name is remembered after its last use, by the processes' clocks. A bound on its
+	// token is kept for ever. At least 1 min. Default 1 h; leasing.Infinite, "forever", never forgets.
 	Retention time.Duration `json:"retention" option:"retention,min=1m"`
 	// Timeout bounds a call whose context has no deadline. Default 10 s.
 	Timeout time.Duration `json:"timeout" option:"timeout"`
 }
 
-// Format shows no secret.
+// Format prints the options without their secrets.
 func (o Options) Format(f fmt.State, _ rune) { providerkit.Format(f, o) }
 
-// MarshalJSON shows no secret: options are not for writing down.
+// MarshalJSON returns the text of Format as a JSON string: options with secrets can't be saved as JSON.
 func (o Options) MarshalJSON() ([]byte, error) { return providerkit.MarshalJSON(o) }
 
 // UnmarshalJSON reads options.
 func (o *Options) UnmarshalJSON(data []byte) error { return providerkit.UnmarshalJSON(data, o) }
 
-// complete takes over what the URL says, fills in the defaults and checks the options.
+// complete sets the fields of the URL and the defaults, and checks the options.
 func (o *Options) complete() error {
 	if o.URL != "" {
 		u, prefix, err := providerkit.ReadURL(o, o.URL, urlSchemes...)
@@ -107,13 +107,13 @@ func (o *Options) complete() error {
 	return nil
 }
 
-// client makes a client. With a user it asks for a token, and otherwise it sends nothing.
+// client makes a client. With a user the client requests a token, and otherwise it sends nothing.
 func (o *Options) client() (*clientv3.Client, error) {
 	config := clientv3.Config{
 		Endpoints: o.Endpoints, Username: o.Username, Password: o.Password.Reveal(), Logger: zap.NewNop(),
-		// A member that hangs takes no calls after 13 s. Servers refuse pings more often than each 5 s, or while there is no call.
+		// A hanging member gets no calls after 13 s. Servers refuse pings more often than every 5 s, or without a call.
 		DialTimeout: o.Timeout, DialKeepAliveTime: 10 * time.Second, DialKeepAliveTimeout: 3 * time.Second,
-		MaxUnaryRetries: 2, // once more with a new token
+		MaxUnaryRetries: 2, // one retry with a new token
 	}
 	if o.Secret != nil || o.SecretFile != "" {
 		newest, err := o.newestPassword()
@@ -132,7 +132,7 @@ func (o *Options) client() (*clientv3.Client, error) {
 	return clientv3.New(config)
 }
 
-// newestPassword sets the password of each request for a token. The client itself keeps the one that it was made with.
+// newestPassword sets the password of each request for a token. The client itself keeps its first password.
 func (o *Options) newestPassword() (grpc.DialOption, error) {
 	source, err := livefile.NewSource(o.Secret, o.SecretFile, func(string) error { return nil })
 	return grpc.WithChainUnaryInterceptor(func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {

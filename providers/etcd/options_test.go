@@ -62,7 +62,7 @@ func TestOptionsThatCantBe(t *testing.T) {
 	}
 }
 
-// A client of the user's own stays open.
+// A client of the application stays open.
 func TestAClientOfOnesOwn(t *testing.T) {
 	mine := open(t, Options{URL: named(t)})
 	p, err := Open(t.Context(), Options{Client: mine.driver.store.client, Prefix: abstractions.NewID()})

@@ -22,7 +22,7 @@ type Provider struct {
 	driver *driver
 }
 
-// Open connects to a cluster, and asks for its version. It reports options that can't work as leasing.ErrInvalid, and a
+// Open connects to a cluster, and requests its version. It reports options that can't work as leasing.ErrInvalid, and a
 // member before 3.5.13 as leasing.ErrNotSetUp.
 func Open(ctx context.Context, options Options) (*Provider, error) {
 	if err := errors.Join(ctx.Err(), options.complete()); err != nil {
@@ -42,7 +42,7 @@ func newProvider(o Options) *Provider {
 	return &Provider{providerkit.New(d, providerkit.Config{Timeout: o.Timeout, Detach: true}), d}
 }
 
-// Sweep forgets all names that have been idle for Options.Retention, and returns how many. Releases sweep a little anyway.
+// Sweep forgets all names that have been idle for Options.Retention, and returns their number. Releases also sweep a little.
 func (p *Provider) Sweep(ctx context.Context) (forgotten int, err error) {
 	return providerkit.Sweep(ctx, p.shell, p.driver.SweepPage)
 }
@@ -57,21 +57,21 @@ type driver struct {
 func (d *driver) Capabilities() abstractions.Capabilities {
 	return abstractions.Capabilities{
 		Provider: "etcd", Clock: "the monotonic clock of etcd's leader", Granularity: time.Second, Infinite: true,
-		MinTTL:   2 * time.Second,             // of members with the default election timeout
+		MinTTL:   2 * time.Second,             // for members with the default election timeout
 		MaxTTL:   9_000_000_000 * time.Second, // lease.MaxLeaseTTL of etcd's module server
 		Lateness: abstractions.Lateness{Fixed: 2 * time.Second},
 	}
 }
 
-// open connects, asks a member for its version, and sees whether the prefix may be read. Before 3.5.13 one that took itself
-// for the leader revoked leases that were alive (etcd's changelog, etcd-io/etcd#16822).
+// open connects, requests a member's version, and checks that the prefix can be read. Before 3.5.13 a member that took
+// itself for the leader revoked leases that were alive (etcd's changelog, etcd-io/etcd#16822).
 func (d *driver) open(ctx context.Context) error {
 	if err := d.connect(); err != nil {
 		return err
 	}
 	member, err := pb.NewMaintenanceClient(d.store.client.ActiveConnection()).Status(ctx, &pb.StatusRequest{})
 	switch {
-	case d.Classify(err).Class == providerkit.Denied: // its users may be kept from asking
+	case d.Classify(err).Class == providerkit.Denied: // the users may lack the right to ask
 		return d.Ping(ctx)
 	case err != nil:
 		return err
@@ -93,7 +93,7 @@ func (d *driver) connect() (err error) {
 	return err
 }
 
-// RenewBatch renews many claims. Those whose state is known share requests: see keeper.
+// RenewBatch renews many claims. Claims with a known state share requests: see keeper.
 func (d *driver) RenewBatch(ctx context.Context, reqs []abstractions.RenewRequest) ([]abstractions.RenewResult, error) {
 	results := make([]abstractions.RenewResult, len(reqs))
 	var all providerkit.Group
@@ -120,7 +120,7 @@ func (d *driver) Ping(ctx context.Context) error {
 
 func (d *driver) Close() error {
 	d.wakeups.Close()
-	if d.store.keep == nil { // it has not been opened
+	if d.store.keep == nil { // the provider was never opened
 		return nil
 	}
 	for len(d.store.spares) > 0 {
@@ -135,18 +135,19 @@ func (d *driver) Close() error {
 	return d.store.client.Close()
 }
 
-// watch tells which claims end, by release, break or expiry: a providerkit.Connection.
+// watch reports the claims that end, by release, break or expiry. It is a
+// providerkit.Connection.
 type watch struct {
 	client *clientv3.Client
 	prefix string // of the claims
 	ctx    context.Context
 	cancel context.CancelFunc
 	events clientv3.WatchChan
-	names  []string // that Receive has not returned yet
+	names  []string // not returned by Receive yet
 }
 
-// connect begins a watch, and returns when it misses nothing any more. A member that has lost its leader ends it, and so does
-// a compaction of what it has not told yet.
+// connect starts a watch, and returns once the watch misses no event. A member that has lost its leader ends the watch, and
+// so does a compaction of events that were not sent yet.
 func (s *store) connect(ctx context.Context) (providerkit.Connection, error) {
 	w := &watch{client: s.client, prefix: s.prefix + claims}
 	w.ctx, w.cancel = context.WithCancel(clientv3.WithRequireLeader(context.Background()))
@@ -163,7 +164,7 @@ func (s *store) connect(ctx context.Context) (providerkit.Connection, error) {
 	return w, nil
 }
 
-// next takes what the watch tells next, be it nothing but that it is there.
+// next takes the next message of the watch, including the creation notice.
 func (w *watch) next(ctx context.Context) error {
 	select {
 	case told, open := <-w.events:

@@ -42,7 +42,7 @@ func TestTrap_T182_SecretsAreReplaced(t *testing.T) {
 			p := open(t, o)
 			providertest.OutlivesRotation(t, p, func() {
 				current += "+"
-				_, err := admin.UserChangePassword(t.Context(), "app", current) // which ends the user's tokens
+				_, err := admin.UserChangePassword(t.Context(), "app", current) // ends the user's tokens
 				require.NoError(t, err)
 				require.ErrorIs(t, p.Ping(t.Context()), abstractions.ErrDenied, "the former one is of no use")
 				set(current)
@@ -51,7 +51,7 @@ func TestTrap_T182_SecretsAreReplaced(t *testing.T) {
 	}
 }
 
-// T119, T182: an error of a function of the application's says nothing of etcd.
+// T119, T182: an error of the application's function is not an error of etcd.
 func TestTrap_T119_PasswordsFail(t *testing.T) {
 	c, source := newCluster(t, 1), &providertest.Source{}
 	c.demandUsers()
@@ -60,7 +60,7 @@ func TestTrap_T119_PasswordsFail(t *testing.T) {
 	t.Cleanup(func() { require.NoError(t, admin.Close()) })
 	providertest.SourcesOfCredentials(t, providertest.SourceCheck{
 		Source: source, TTL: time.Minute, Function: true,
-		Expire: func() { // a change of the password, to the same one, ends the user's tokens
+		Expire: func() { // a change of the password, even to the same one, ends the user's tokens
 			_, err := admin.UserChangePassword(context.Background(), "app", "secret/@app")
 			require.NoError(t, err)
 		},

@@ -14,7 +14,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providertest"
 )
 
-// perCall are credentials of the application's that are asked for each call.
+// perCall are credentials of the application that each call requests.
 type perCall func(context.Context) error
 
 func (f perCall) GetRequestMetadata(ctx context.Context, _ ...string) (map[string]string, error) {
@@ -23,7 +23,7 @@ func (f perCall) GetRequestMetadata(ctx context.Context, _ ...string) (map[strin
 
 func (perCall) RequireTransportSecurity() bool { return false }
 
-// ofApplication is a provider with a client of the application's.
+// ofApplication returns a provider with a client of the application.
 func ofApplication(t testing.TB, prefix string, options ...grpc.DialOption) *Provider {
 	t.Helper()
 	member := Options{URL: named(t)}
@@ -34,7 +34,7 @@ func ofApplication(t testing.TB, prefix string, options ...grpc.DialOption) *Pro
 	return open(t, Options{Client: client, Prefix: prefix})
 }
 
-// T119: an error of credentials that a client of the application's adds to calls says nothing of etcd.
+// T119: an error of credentials that an application's client adds to calls is not an error of etcd.
 func TestTrap_T119_CredentialsOfCallsFail(t *testing.T) {
 	source, prefix := &providertest.Source{}, abstractions.NewID()
 	providertest.SourcesOfCredentials(t, providertest.SourceCheck{
@@ -45,7 +45,7 @@ func TestTrap_T119_CredentialsOfCallsFail(t *testing.T) {
 	})
 }
 
-// T124: credentials or an interceptor of the application's that panics ended the process.
+// T124: a panic of the application's credentials or interceptor does not end the process.
 func TestTrap_T124_CodeOfTheApplicationPanics(t *testing.T) {
 	for name, option := range map[string]func(maybe func()) grpc.DialOption{
 		"credentials": func(maybe func()) grpc.DialOption {

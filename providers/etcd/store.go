@@ -19,45 +19,45 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// store is what stands under a prefix, as a providerkit.Store and providerkit.Leases.
+// store is the keys under a prefix, as a providerkit.Store and providerkit.Leases.
 type store struct {
 	client   *clientv3.Client
 	keep     *keeper
 	prefix   string
-	spares   chan view // claims that were released: their leases are for others
+	spares   chan view // released claims, whose leases other claims may use
 	revoking providerkit.Group
 }
 
-// The keys of a name, under the prefix. The last is shared by the names of one hash.
+// The keys of a name, under the prefix. The names of one hash share the last key.
 const records, claims, floors = "n/", "c/", "f/"
 
 func (s *store) key(name string) string { return s.prefix + records + name }
 
-// claimKey is that of the claim which belongs to a record.
+// claimKey returns the key of the claim that belongs to a record.
 func (s *store) claimKey(key string) string {
 	return s.prefix + claims + strings.TrimPrefix(key, s.prefix+records)
 }
 
-// floorKey is that of the highest token which was forgotten. There are 256, so that a sweep is seldom in the way of a new name.
+// floorKey returns the key of the highest forgotten token. There are 256 floors, so a sweep rarely conflicts with a new name.
 func (s *store) floorKey(key string) string {
 	return fmt.Sprintf("%s%s%02x", s.prefix, floors, byte(crc32.ChecksumIEEE([]byte(key))))
 }
 
 func floorText(floor int64) string { return strconv.FormatInt(floor, 10) }
 
-// view is what a read shows beside the data. Revisions are those of the keys' last changes, 0 where there is none.
+// view is the state of a name in a read, without the data. Revisions are those of the keys' last changes, or 0 for a missing key.
 type view struct {
 	record, claim, floorRev int64
 	holder                  string // the claim's value
 	lease                   clientv3.LeaseID
-	at                      time.Time // before it was prolonged, if this process has done that
-	ours                    bool      // the claim is the record's
-	fresh                   bool      // its lease was granted by the write that has made this view
-	term                    uint64    // of its prolongation, if it was a spare one
+	at                      time.Time // before the last prolongation by this process, if any
+	ours                    bool      // the claim belongs to the record
+	fresh                   bool      // the lease was granted by the write that made this view
+	term                    uint64    // the Raft term of its prolongation, if it was a spare lease
 	floor                   int64
 }
 
-// item is what is stored, and when it was read.
+// item returns the data of a record, with its view and the time of the read.
 func (v *view) item(key string, data []byte, now time.Time) providerkit.Item {
 	i := providerkit.Item{Key: key, Data: data, Now: now, State: v}
 	if v.record > 0 {
@@ -66,7 +66,7 @@ func (v *view) item(key string, data []byte, now time.Time) providerkit.Item {
 	return i
 }
 
-// see is a view of what was found of a record and a claim.
+// see returns the view of a record and a claim.
 func see(record, claim *mvccpb.KeyValue) *view {
 	return &view{record: record.ModRevision, claim: claim.ModRevision, holder: string(claim.Value), lease: clientv3.LeaseID(claim.Lease)}
 }
@@ -95,8 +95,8 @@ func unchanged(key string, rev int64) clientv3.Cmp {
 	return clientv3.Compare(clientv3.ModRevision(key), "=", rev)
 }
 
-// still are the conditions that a key is as it was read, in which revision 0 says that it was missing. The revision alone proves
-// nothing: a restored snapshot, or a new cluster, gives the same revisions to other writes.
+// still returns the conditions that a key is unchanged since its read. Revision 0 means that the key was missing. The revision
+// alone proves nothing: a restored snapshot, or a new cluster, gives the same revisions to other writes.
 func still(key string, rev int64, value string) []clientv3.Cmp {
 	if rev == 0 {
 		return []clientv3.Cmp{unchanged(key, 0)}
@@ -104,7 +104,7 @@ func still(key string, rev int64, value string) []clientv3.Cmp {
 	return []clientv3.Cmp{unchanged(key, rev), clientv3.Compare(clientv3.Value(key), "=", value)}
 }
 
-// txn does what is asked if the conditions hold.
+// txn applies the operations if the conditions hold.
 func txn(ctx context.Context, client *clientv3.Client, conditions []clientv3.Cmp, ops ...clientv3.Op) (*clientv3.TxnResponse, error) {
 	return elsewhere(client, func() (*clientv3.TxnResponse, error) { return client.Txn(ctx).If(conditions...).Then(ops...).Commit() })
 }
@@ -121,11 +121,11 @@ func (s *store) commit(ctx context.Context, conditions []clientv3.Cmp, writes ..
 	return answer.Header, nil
 }
 
-// Put writes a record and its claim at once, if both are still as they were read. A new holder, or TTL, gets another lease.
+// Put writes a record and its claim at once, if both are unchanged since their read. A new holder or TTL gets a new lease.
 func (s *store) Put(ctx context.Context, old providerkit.Item, r *providerkit.Record, data []byte) (_ providerkit.Item, err error) {
 	v, claim := *old.State.(*view), s.claimKey(old.Key)
 	conditions := append(still(old.Key, v.record, string(old.Data)), still(claim, v.claim, v.holder)...)
-	if v.record == 0 { // it may have been forgotten meanwhile
+	if v.record == 0 { // the record may have been forgotten since the read
 		conditions = append(conditions, still(s.floorKey(old.Key), v.floorRev, floorText(v.floor))...)
 	}
 	writes := []clientv3.Op{clientv3.OpPut(old.Key, string(data))}
@@ -153,13 +153,12 @@ func (s *store) Put(ctx context.Context, old providerkit.Item, r *providerkit.Re
 	}
 	if v.fresh {
 		v.claim = v.record
-		v.fresh = v.term == 0 || header.GetRaftTerm() <= v.term // see errFormerLeader: Reconcile prolongs it
+		v.fresh = v.term == 0 || header.GetRaftTerm() <= v.term // see errFormerLeader: Reconcile prolongs the lease
 	}
 	return v.item(old.Key, data, old.Now), err
 }
 
-// Delete deletes a record without a claim. The write of the floor refuses every request that has read before that there is no
-// record.
+// Delete deletes a record without a claim. The write of the floor fails every request that read the record as missing earlier.
 func (s *store) Delete(ctx context.Context, item providerkit.Item) error {
 	var forgotten struct{ Token int64 }
 	if err := json.Unmarshal(item.Data, &forgotten); err != nil {
@@ -175,8 +174,7 @@ func (s *store) Delete(ctx context.Context, item providerkit.Item) error {
 	return err
 }
 
-// List reads a page of records and their claims, at one revision. Each claim has a record, so the first claims are all that
-// the page needs.
+// List reads a page of records and their claims, at one revision. Each claim has a record, so the first claims cover the page.
 func (s *store) List(ctx context.Context, q providerkit.ListQuery) (items []providerkit.Item, next string, err error) {
 	all := s.key(q.Prefix)
 	first := max(all, q.After+"\x00")
@@ -202,7 +200,7 @@ func (s *store) List(ctx context.Context, q providerkit.ListQuery) (items []prov
 	return items, next, nil
 }
 
-// seconds is a TTL as etcd counts it, rounded up; 0 for ever.
+// seconds converts a TTL to etcd's unit, rounded up; 0 means infinite.
 func seconds(ttl time.Duration) int64 {
 	if ttl == abstractions.Infinite {
 		return 0
@@ -210,8 +208,8 @@ func seconds(ttl time.Duration) int64 {
 	return int64((ttl + time.Second - 1) / time.Second)
 }
 
-// claimOf is the value of a claim's key: ID, token and TTL. A claim with another value has another lease. No other claim has the
-// same value, nor has another grant of the same claim.
+// claimOf returns the value of a claim's key: ID, token and TTL. A claim with another value has another lease. No other claim
+// has the same value, nor does another grant of the same claim.
 func claimOf(r *providerkit.Record) string {
 	if r.Breaking {
 		return fmt.Sprint(r.ID, " ", r.Token, " breaking")
@@ -219,8 +217,9 @@ func claimOf(r *providerkit.Record) string {
 	return fmt.Sprint(r.ID, " ", r.Token, " ", seconds(r.TTL))
 }
 
-// grant makes a lease for a claim. One that never ends has none. One that is broken keeps its own, which alone ends no sooner than the
-// trust in a renewal that was granted meanwhile: TimeToLive may be answered by a member that takes itself for the leader still.
+// grant makes a lease for a claim. An infinite claim has no lease. A broken claim keeps its own lease, because only that lease ends no
+// sooner than the trust in a renewal that is granted during the break. TimeToLive can't give its rest: a member that still takes
+// itself for the leader may answer.
 func (s *store) grant(ctx context.Context, v view, r *providerkit.Record) (id clientv3.LeaseID, term uint64, err error) {
 	if r.Breaking && v.lease != clientv3.NoLease {
 		return v.lease, 0, nil
@@ -232,7 +231,7 @@ func (s *store) grant(ctx context.Context, v view, r *providerkit.Record) (id cl
 	select {
 	case spare := <-s.spares:
 		again := &prolongation{lease: spare.lease}
-		age := max(time.Since(spare.at), time.Since(spare.at.Round(0))) // Go's clock stands still in a suspend, the host's does not
+		age := max(time.Since(spare.at), time.Since(spare.at.Round(0))) // Go's clock stops during a suspend, the host's does not
 		if strings.HasSuffix(spare.holder, fmt.Sprint(" ", ttl)) && age < time.Duration(ttl)*time.Second/2 {
 			if s.keep.prolong(ctx, []*prolongation{again}); again.Err() == nil {
 				return again.lease, again.term, nil
@@ -248,8 +247,8 @@ func (s *store) grant(ctx context.Context, v view, r *providerkit.Record) (id cl
 	return answer.ID, 0, nil
 }
 
-// leave keeps the lease of a claim that has ended for another, or revokes it meanwhile. It is used within half its TTL since it
-// was prolonged: until then no leader, nor a former one, had reason to revoke it.
+// leave keeps the lease of an ended claim for another claim, or revokes the lease in the background. grant uses a kept lease
+// only within half its TTL after it was prolonged: until then no leader, not even a former one, had a reason to revoke the lease.
 func (s *store) leave(v view, keep bool) {
 	if keep {
 		select {
@@ -268,7 +267,7 @@ func (s *store) leave(v view, keep bool) {
 	}
 }
 
-// Complete reads a record against the claim's key: the record's holder has the name while the key exists. Another key
+// Complete compares a record with the claim's key: the record's holder has the name while the key exists. Another key
 // belongs to a claim that trusts its lease, and its record was deleted or changed by hand.
 func (s *store) Complete(item providerkit.Item, r *providerkit.Record) (behind bool) {
 	v := item.State.(*view)
@@ -276,17 +275,17 @@ func (s *store) Complete(item providerkit.Item, r *providerkit.Record) (behind b
 	v.ours = r.ID != "" && v.holder == claimOf(r)
 	switch {
 	case v.claim == 0:
-		r.Left = min(0, r.AcquiredAt.Sub(r.Now)) // it ended after that
+		r.Left = min(0, r.AcquiredAt.Sub(r.Now)) // the claim ended after its acquire
 	case !v.ours:
 		r.ID, r.Unconfirmed, r.Left, r.Slack = "", true, abstractions.Infinite, abstractions.Infinite
 	case r.Left != abstractions.Infinite:
-		r.Slack = abstractions.Infinite // it may be the whole TTL, or nothing
+		r.Slack = abstractions.Infinite // the rest may be the whole TTL, or nothing
 	}
 	return false
 }
 
-// Reconcile prolongs a claim's lease, and then looks whether the claim still stands: etcd may prolong a lease whose keys it has
-// deleted, and somebody may have deleted or replaced them. All else Put has done.
+// Reconcile prolongs a claim's lease, and then checks that the claim still stands: etcd may prolong a lease whose keys it has
+// deleted, and an operator may have deleted or replaced the keys. Put has done the rest.
 func (s *store) Reconcile(ctx context.Context, item providerkit.Item, r *providerkit.Record) (providerkit.Item, error) {
 	v := *item.State.(*view)
 	item.State = &v

@@ -25,7 +25,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/servertest"
 )
 
-// fresh is a provider on the test's server, under a prefix of its own.
+// fresh returns a provider on the test's server, under a new prefix.
 func fresh(t testing.TB) (*Provider, *store) {
 	t.Helper()
 	p := open(t, Options{URL: named(t), Prefix: abstractions.NewID()})
@@ -39,7 +39,7 @@ func (s *store) look(t testing.TB, name string) (providerkit.Item, *view) {
 	return item, item.State.(*view)
 }
 
-// renew prolongs any lease, and looks at a name's claim.
+// renew prolongs any lease, and checks a name's claim.
 func (s *store) renew(t testing.TB, name string, lease clientv3.LeaseID) error {
 	ctx, cancel := context.WithTimeout(t.Context(), servertest.Timeout)
 	defer cancel()
@@ -57,8 +57,8 @@ func lostFor(t testing.TB, err error) abstractions.LostReason {
 	return lost.Reason
 }
 
-// What somebody has deleted or changed by hand is lost, although etcd goes on to prolong its
-// lease. As long as there is a claim nobody else gets the name.
+// A claim whose key or record was deleted by hand is lost, although etcd still prolongs its
+// lease. As long as the claim's key exists no other claim gets the name.
 func TestKeysThatWereDeletedByHand(t *testing.T) {
 	p, s := fresh(t)
 	g := acquire(t, p, "claim", "a", time.Minute)
@@ -81,7 +81,7 @@ func TestKeysThatWereDeletedByHand(t *testing.T) {
 	require.Greater(t, obtain(t, p, "record", "b", time.Minute).Token, g.Token)
 }
 
-// T14: no copy of an earlier request that was delayed prolongs or ends what followed.
+// T14: no delayed copy of an earlier request prolongs or ends a later claim.
 func TestTrap_T14_DelayedRequestsMeetALeaseOfBefore(t *testing.T) {
 	p, s := fresh(t)
 	g := acquire(t, p, "n", "a", time.Minute)
@@ -108,8 +108,8 @@ func TestTrap_T14_DelayedRequestsMeetALeaseOfBefore(t *testing.T) {
 	require.Equal(t, abstractions.LostBroken, lostFor(t, err))
 }
 
-// T90: whoever breaks a lease does not end it before the renewals that were granted while it was at work. What is left of it can't be
-// asked: the answer may be older than they, or of a leader that was stopped while another was elected.
+// T90: a break does not end a lease before the renewals that are granted during the break. The break can't ask for the rest of the
+// lease: the answer may be older than the renewals, or come from a leader that was stopped while another was elected.
 func TestTrap_T90_ABreakMeetsRenewals(t *testing.T) {
 	const ttl = 6 * time.Second
 	p, s := fresh(t)
@@ -117,7 +117,7 @@ func TestTrap_T90_ABreakMeetsRenewals(t *testing.T) {
 	var calls int
 	g := acquire(t, p, "n", "a", ttl)
 	meanwhile := func(ctx context.Context, method string, req, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
-		if calls++; calls > 1 && !strings.HasSuffix(method, "/LeaseTimeToLive") { // it has read what there is, but not what is left
+		if calls++; calls > 1 && !strings.HasSuffix(method, "/LeaseTimeToLive") { // the break has read the record, but not the rest of the lease
 			sent := time.Now()
 			if _, err := p.Renew(ctx, renewal(g)); err == nil {
 				until = sent.Add(ttl)
@@ -130,14 +130,14 @@ func TestTrap_T90_ABreakMeetsRenewals(t *testing.T) {
 	defer client.Close()
 	breaker := open(t, Options{Client: client, Prefix: strings.TrimSuffix(s.prefix, "/")})
 	<-time.After(ttl / 2)
-	calls = 0 // those of Open
+	calls = 0 // without the calls of Open
 	_, err = breaker.Break(t.Context(), abstractions.BreakRequest{Name: "n"})
 	require.NoError(t, err)
 	obtain(t, p, "n", "b", ttl)
 	require.False(t, until.IsZero() || time.Now().Before(until), "the name was free while its holder had trust in a renewal")
 }
 
-// A break that comes too late leaves the holder's lease alone.
+// A break that comes too late does not change the holder's lease.
 func TestABreakThatMeetsAChange(t *testing.T) {
 	p, s := fresh(t)
 	req := renewal(acquire(t, p, "n", "a", time.Minute))
@@ -152,7 +152,7 @@ func TestABreakThatMeetsAChange(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// The next claim of the process gets the lease of one that was released, prolonged, if it is for the same TTL.
+// The next claim of the process gets the lease of a released claim, prolonged, if it has the same TTL.
 func TestLeasesAreUsedAgain(t *testing.T) {
 	p, s := fresh(t)
 	left := func(lease clientv3.LeaseID) int64 {
@@ -169,7 +169,7 @@ func TestLeasesAreUsedAgain(t *testing.T) {
 	_, after := s.look(t, "m")
 	require.Equal(t, before.lease, after.lease)
 	require.Greater(t, left(after.lease), old)
-	_, err := p.Renew(t.Context(), renewal(first)) // a copy that was delayed
+	_, err := p.Renew(t.Context(), renewal(first)) // a delayed copy
 	require.ErrorIs(t, err, abstractions.ErrLost)
 	require.NoError(t, p.Release(t.Context(), giveUp(first)))
 	_, err = p.Renew(t.Context(), renewal(second))
@@ -187,12 +187,13 @@ func TestLeasesAreUsedAgain(t *testing.T) {
 	fourth := acquire(t, p, "n", "d", 2*time.Minute)
 	_, err = p.Renew(t.Context(), renewal(fourth))
 	require.NoError(t, err)
-	fourth.State = nil // nobody knows when it was prolonged
+	fourth.State = nil // the time of the prolongation is unknown
 	require.NoError(t, p.Release(t.Context(), giveUp(fourth)))
 	require.Empty(t, s.spares)
 }
 
-// T28: a request that has seen no record is refused once one was forgotten, however late.
+// T28: a request that has found no record is refused once the record was forgotten,
+// even a late request.
 func TestTrap_T28_ForgettingRefusesWhoHasSeenNothing(t *testing.T) {
 	p, s := fresh(t)
 	unseen, _ := s.look(t, "n")
@@ -209,7 +210,8 @@ func TestTrap_T28_ForgettingRefusesWhoHasSeenNothing(t *testing.T) {
 	require.ErrorIs(t, s.Delete(t.Context(), held), providerkit.ErrConflict, "somebody holds it")
 }
 
-// T54: new members without data begin again; tokens don't, for they follow the clock.
+// T54: new members without data start with low revisions; tokens don't, since they
+// follow the clock.
 func TestTrap_T54_AClusterWithoutItsData(t *testing.T) {
 	t.Parallel()
 	before := acquire(t, newCluster(t, 1).open(), "n", "a", time.Minute)
@@ -217,7 +219,7 @@ func TestTrap_T54_AClusterWithoutItsData(t *testing.T) {
 	require.Greater(t, after.Token, before.Token)
 }
 
-// T54: a restored snapshot is of before. Its revisions go back; tokens don't.
+// T54: a restored snapshot is older. Its revisions go back; tokens don't.
 func TestTrap_T54_ASnapshotIsRestored(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 1)
@@ -241,8 +243,8 @@ func TestTrap_T54_ASnapshotIsRestored(t *testing.T) {
 	require.Greater(t, acquire(t, next, "other", "d", time.Minute).Token, other.Token)
 }
 
-// T125: a cluster that begins again gives the revisions of the lost claims to other claims. A lost claim changes nothing, and its
-// holder learns of the loss at the next request.
+// T125: a cluster that starts over gives the revisions of the lost claims to other claims. A lost claim changes nothing, and its
+// holder gets the loss at the next request.
 func TestTrap_T125_RevisionsBeginAgain(t *testing.T) {
 	t.Parallel()
 	for name, variant := range map[string]struct {
@@ -290,7 +292,7 @@ func TestTrap_T125_RevisionsBeginAgain(t *testing.T) {
 			changed := renewal(lost["changed"])
 			changed.Metadata = map[string]string{"k": "v"}
 			for _, req := range []abstractions.RenewRequest{renewal(lost["renewed"]), changed} {
-				servertest.Eventually(t, "the loss is told", func(ctx context.Context) error { // or that connections were lost
+				servertest.Eventually(t, "the loss is told", func(ctx context.Context) error { // the first errors may be lost connections
 					_, err := p.Renew(ctx, req)
 					require.Error(t, err)
 					if errors.Is(err, abstractions.ErrLost) {
@@ -312,7 +314,7 @@ func TestTrap_T125_RevisionsBeginAgain(t *testing.T) {
 	}
 }
 
-// A batch is several streams and transactions, and each claim is told what became of it.
+// A batch uses several streams and transactions, and each claim gets its own result.
 func TestABatchTellsEachClaimItsOwn(t *testing.T) {
 	p, s := fresh(t)
 	reqs := make([]abstractions.RenewRequest, 300)
@@ -357,7 +359,7 @@ func TestABatchTellsEachClaimItsOwn(t *testing.T) {
 	require.NotEmpty(t, s.keep.idle, "streams stay open")
 }
 
-// A member that hangs or is gone, and the leader too, costs some calls and no lease.
+// A member that hangs or is gone, even the leader, costs some calls and no lease.
 func TestLeasesOutliveAMember(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 3)
@@ -382,14 +384,14 @@ func TestLeasesOutliveAMember(t *testing.T) {
 	servertest.Eventually(t, "renewed at another leader", renewed)
 }
 
-// Waiters hear of a release and of an expiry, also after a compaction and a new leader.
+// Waiters get wake-ups for a release and for an expiry, even after a compaction and a new leader.
 func TestHintsAfterACompactionAndANewLeader(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 3)
 	p := c.open()
 	for i, end := range []func(g abstractions.Grant){
 		func(g abstractions.Grant) { require.NoError(t, p.Release(t.Context(), giveUp(g))) },
-		func(abstractions.Grant) {}, // it runs out
+		func(abstractions.Grant) {}, // the lease runs out
 	} {
 		g := acquire(t, p, "n", string(rune('a'+i)), 2*time.Second)
 		ctx, cancel := context.WithCancel(t.Context())
@@ -414,7 +416,7 @@ func TestHintsAfterACompactionAndANewLeader(t *testing.T) {
 	}
 }
 
-// Without space nobody gets a name, and who has one keeps it.
+// Without space no claim gets a name, and holders keep their names.
 func TestNoSpace(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 1)
@@ -432,7 +434,7 @@ func TestNoSpace(t *testing.T) {
 	obtain(t, p, "n", "c", time.Minute)
 }
 
-// demandUsers lets in the user app, who has the keys under p/, and root.
+// demandUsers enables authentication for the users app, with the keys under p/, and root.
 func (c *cluster) demandUsers() {
 	c.t.Helper()
 	t, ctx := c.t, c.t.Context()
@@ -450,7 +452,7 @@ func (c *cluster) demandUsers() {
 	require.NoError(t, err)
 }
 
-// A role with readwrite on the prefix is enough, and needed.
+// A role with readwrite on the prefix is sufficient and necessary.
 func TestUsers(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 1)
@@ -478,7 +480,7 @@ func TestUsers(t *testing.T) {
 	}
 }
 
-// Certificates are those of files.
+// The client uses the certificates of files.
 func TestTLS(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -515,12 +517,12 @@ func TestTLS(t *testing.T) {
 	require.NoError(t, p.Close())
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 	defer cancel()
-	_, err = OpenURL(ctx, url+"?tls=true") // the system does not trust it
+	_, err = OpenURL(ctx, url+"?tls=true") // the system does not trust the certificate
 	require.ErrorIs(t, err, abstractions.ErrUnavailable)
 }
 
-// T92: a member that was stopped while another was elected answers a KeepAlive at once when it goes on, and nobody else knows of it.
-// So what was prolonged before the term in which the claim is seen was not.
+// T92: a member that was stopped while another was elected answers a KeepAlive at once when it resumes, and no other member knows of
+// the answer. So a prolongation does not count if the read of the claim is in a later term.
 func TestTrap_T92_ARenewalOfAFormerLeader(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 3)
@@ -573,7 +575,7 @@ func (c counted) SendMsg(m any) error {
 	return c.ClientStream.SendMsg(m)
 }
 
-// T01: each renewal is told what became of its own lease.
+// T01: each renewal gets the result of its own lease.
 func TestTrap_T01_AnAnswerIsThatToItsOwnRequest(t *testing.T) {
 	p, s := fresh(t)
 	acquire(t, p, "n", "a", time.Minute)

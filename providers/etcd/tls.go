@@ -10,7 +10,7 @@ import (
 
 // liveTLS are credentials whose handshakes use the newest contents of files.
 type liveTLS struct {
-	credentials.TransportCredentials // of the first contents
+	credentials.TransportCredentials // of the files' first contents
 	files                            *livefile.TLS
 }
 

@@ -11,7 +11,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/servertest"
 )
 
-// T122: the file of authorities was read once.
+// T122: connections use the newest contents of the file of authorities.
 func TestTrap_T122_TLSFilesAreReadAgain(t *testing.T) {
 	member := Options{URL: named(t)}
 	require.NoError(t, member.complete())

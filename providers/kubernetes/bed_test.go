@@ -22,7 +22,8 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/servertest"
 )
 
-// named is the URL of a server. Building one takes minutes, so make test has none.
+// named returns the URL of a server. Building a server takes minutes, so make test runs
+// without servers of this kind.
 func named(t testing.TB) string {
 	t.Helper()
 	url := servertest.Require(t, "LEASING_TEST_KUBERNETES")
@@ -37,7 +38,7 @@ func open(t testing.TB, o Options) *Provider {
 	return p
 }
 
-// unasked is a provider whose server has not been asked anything.
+// unasked returns a provider that has sent no request to its server.
 func unasked(t testing.TB, o Options) *Provider {
 	t.Helper()
 	require.NoError(t, o.complete())
@@ -47,14 +48,14 @@ func unasked(t testing.TB, o Options) *Provider {
 	return p
 }
 
-// silent is a provider whose server takes connections and says nothing.
+// silent returns a provider whose server accepts connections and never answers.
 func silent(t testing.TB) *Provider {
 	return unasked(t, Options{Address: "http://" + providertest.Silent(t), Namespace: "default"})
 }
 
 const secret = "secret-of-the-admin"
 
-// newServer starts one of the test's own, over an etcd of its own, which keeps the leases. at are the admin's options where it is at an address.
+// newServer starts a server for the test, with its own etcd, which keeps the leases. at returns the admin's options for an address.
 func newServer(t testing.TB) (s *servertest.Server, at func(addr string) Options) {
 	t.Helper()
 	named(t)
@@ -88,13 +89,13 @@ func newServer(t testing.TB) (s *servertest.Server, at func(addr string) Options
 			"--service-account-issuer", "https://leasing.test", "--service-cluster-ip-range", "10.0.0.0/24", "--disable-admission-plugins", "ServiceAccount",
 			"--token-auth-file", filepath.Join(dir, "tokens"), "--authorization-mode", "RBAC", "--endpoint-reconciler-type", "none"), nil
 	}
-	s.Answers = func(ctx context.Context) error { // as soon as it lets the admin in
+	s.Answers = func(ctx context.Context) error { // as soon as the server accepts the admin
 		p, err := Open(ctx, at(s.Addr()))
 		if err != nil {
 			return err
 		}
 		defer p.Close()
-		// Until it has made its own namespaces a lease can't be created.
+		// A lease can't be created until the server has made its own namespaces.
 		_, err = p.driver.store.client.Do(ctx, http.MethodGet, "/api/v1/namespaces/default", nil, nil, &struct{}{})
 		return err
 	}
@@ -103,11 +104,11 @@ func newServer(t testing.TB) (s *servertest.Server, at func(addr string) Options
 	return s, at
 }
 
-// through is a provider whose requests go through a wire, which changes nothing at first.
+// through returns a provider whose requests go through a wire, which initially changes nothing.
 func through(t testing.TB, o Options) (*Provider, *providertest.Wire) {
 	t.Helper()
 	require.NoError(t, o.complete())
-	client, err := o.client() // for its transport, which trusts the server
+	client, err := o.client() // the transport trusts the server
 	require.NoError(t, err)
 	t.Cleanup(client.Close)
 	var w *providertest.Wire
@@ -116,7 +117,7 @@ func through(t testing.TB, o Options) (*Provider, *providertest.Wire) {
 	return unasked(t, o), w
 }
 
-// nowhere are options of a server that is never asked.
+// nowhere returns options of a server that gets no requests.
 func nowhere() Options { return Options{Address: "http://127.0.0.1:1", Namespace: "default"} }
 
 func wish(name string, ttl time.Duration) abstractions.AcquireRequest {

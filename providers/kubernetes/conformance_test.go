@@ -12,7 +12,7 @@ import (
 
 func TestConformance(t *testing.T) {
 	o := Options{URL: named(t)}
-	remove := func(t testing.TB, p abstractions.Provider, name string) { // as somebody who deletes the object
+	remove := func(t testing.TB, p abstractions.Provider, name string) { // as an operator deletes the object
 		s := p.(*Provider).driver.store
 		item, err := s.Get(t.Context(), encode(name))
 		require.NoError(t, err)
@@ -28,7 +28,7 @@ func TestConformance(t *testing.T) {
 		HTTP: func(t testing.TB, _ abstractions.Provider) providertest.Route {
 			o := o
 			require.NoError(t, o.complete())
-			client, err := o.client() // for its transport, which trusts the server
+			client, err := o.client() // the transport trusts the server
 			require.NoError(t, err)
 			t.Cleanup(client.Close)
 			return providertest.Route{URL: o.Address, Transport: client.Transport(), Open: func(t testing.TB, url string) abstractions.Provider {

@@ -7,41 +7,42 @@
 //
 // # What it promises
 //
-// The promises of package leasing:
+// The provider keeps the promises of package leasing:
 //
-//   - Every change is one write, on condition that resourceVersion and UID are those that were
-//     read, and reads are served by etcd. If a reply is lost, a read shows whether the request
+//   - Every change is one write, conditional on the resourceVersion and the UID that were
+//     read, and etcd serves the reads. If a reply is lost, a read shows whether the request
 //     was applied.
 //   - An answer counts only with the API server's mark: the lease with its resourceVersion and, after a
-//     write, the annotation that was sent, or a Status. Without it the outcome is unknown: a proxy
-//     before the server ends no lease and no wait.
-//   - A lease is over by two times of the API servers, managedFields[].time of its last write
-//     and the Date of an answer, whose clocks agree to Options.ClockSkew; or once a process
-//     has watched that write for the TTL and a little more on its monotonic clock.
+//     write, the annotation that was sent, or a Status. Without the mark the outcome is unknown: a
+//     proxy before the server ends no lease and no wait.
+//   - A lease has expired by two times of the API servers, managedFields[].time of its last
+//     write and the Date of an answer, whose clocks agree to Options.ClockSkew; or once a
+//     process has watched that write for the TTL and a little more on its monotonic clock.
 //   - The fencing token is max(latest + 1, the server's time in microseconds). It rises through
-//     release, expiry, Break, the terms of others, and by the clock through deletion.
+//     release, expiry, Break and the terms of other libraries, and by the clock through deletion.
 //   - Candidates of client-go may take a lease once they have watched it for
 //     leaseDurationSeconds, which is the TTL, rounded up. A renewal moves renewTime by at
-//     least 1 s, since client-go sees no smaller change. It is respected from v0.27 on:
-//     before, candidates waited for their own LeaseDuration, so TTLs must not exceed that.
+//     least 1 s, since client-go sees no smaller change. client-go respects
+//     leaseDurationSeconds from v0.27 on: older candidates waited for their own
+//     LeaseDuration, so TTLs must not exceed that duration.
 //   - A lease of another library counts as held until this process has watched its latest
 //     write for leaseDurationSeconds, a hundredth more and 0.1 s; or for ever if
 //     leaseDurationSeconds is not set.
 //
 // # What it does not promise
 //
-// Anyone who may delete or edit the object can end a lease before its holder knows. If etcd
-// is restored from a snapshot, the API servers must be down for longer than the longest
-// TTL.
+// Any client that may delete or edit the object can end a lease before its holder knows. If
+// etcd is restored from a snapshot, the API servers must be down for longer than the longest TTL.
 //
 // Waiters poll. List reads all leases of the namespace, for each page. Each renewal is a
-// write to the control plane's etcd. So it suits hundreds of leases, not thousands.
-// client-go's leaders learn of an immediate Break at their next renewal, and may win again.
+// write to the control plane's etcd. So the provider suits hundreds of leases, not
+// thousands. client-go's leaders learn of an immediate Break at their next renewal, and may
+// win the next election.
 //
 // # How it works
 //
 // The rules are those of providerkit.Records. The record is in an annotation, with a
-// copy of the spec that was written with it: if the spec differs, another program has
-// written it. A name that is no DNS subdomain, such as jobs/daily, becomes the object
+// copy of the spec of the same write: if the spec differs, another program has written
+// the object. A name that is no DNS subdomain, such as jobs/daily, becomes the object
 // jobs-daily--66bfde52..., with part of its SHA-256.
 package kuberneteslease

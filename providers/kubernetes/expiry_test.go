@@ -26,7 +26,8 @@ func TestLossIsToldBeforeTheNameIsFree(t *testing.T) {
 	})
 }
 
-// T127: a forgotten token outlives a clock that was ahead. Each namespace has a floor, so the test has a namespace.
+// T127: a forgotten token outlives a clock that was ahead. Each namespace has one floor, so the test uses a new
+// namespace.
 func TestTrap_T127_TheFloorIsKeptAndHeeded(t *testing.T) {
 	p, namespace := open(t, Options{URL: named(t)}), "floor-"+abstractions.NewID()
 	s := p.driver.store

@@ -24,7 +24,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/servertest"
 )
 
-// refusal is an API server's answer about an object of a kind.
+// refusal returns an API server's answer about an object of a kind.
 func refusal(code int, kind string) string {
 	group := ""
 	if kind != "" && kind != "namespaces" {
@@ -33,7 +33,7 @@ func refusal(code int, kind string) string {
 	return fmt.Sprintf(`{"kind": "Status", "apiVersion": "v1", "status": "Failure", "message": "no", "details": {%s"kind": %q}, "code": %d}`, group, kind, code)
 }
 
-// none is the answer that there is no such lease.
+// none is the answer that the lease does not exist.
 var none = refusal(http.StatusNotFound, "leases")
 
 func TestWhatAnswersMean(t *testing.T) {
@@ -42,7 +42,7 @@ func TestWhatAnswersMean(t *testing.T) {
 		status int
 		kind   string
 		want   error
-		undone bool // it was not applied, and that is certain
+		undone bool // the request was certainly not applied
 	}{
 		{400, "leases", abstractions.ErrNotSetUp, true},
 		{401, "", abstractions.ErrDenied, true},
@@ -64,7 +64,7 @@ func TestWhatAnswersMean(t *testing.T) {
 		require.ErrorIs(t, err, c.want, c.status)
 		require.Equal(t, c.undone, abstractions.NotApplied(err), c.status)
 	}
-	for _, kind := range []string{"leases", "Lease"} { // the latter on a deletion
+	for _, kind := range []string{"leases", "Lease"} { // Lease on a deletion
 		*w = func(req *http.Request, _ providertest.Sender) (*http.Response, error) {
 			return providertest.Answer(req, http.StatusConflict, refusal(http.StatusConflict, kind)), nil
 		}
@@ -79,7 +79,7 @@ func TestWhatAnswersMean(t *testing.T) {
 	require.ErrorIs(t, err, abstractions.ErrThrottled)
 }
 
-// T185: the advice of an answer is of its cause.
+// T185: the advice for an answer matches the answer's cause.
 func TestTrap_T185_AdviceIsOfTheCause(t *testing.T) {
 	const verbs = "needs the verbs"
 	for _, c := range []struct {
@@ -106,7 +106,7 @@ func TestTrap_T185_AdviceIsOfTheCause(t *testing.T) {
 	}
 }
 
-// Nothing counts that lacks Kubernetes' mark: no refusal, no success, no missing lease. Each body is an answer to each verb.
+// No answer counts without Kubernetes' mark: no refusal, no success, no missing lease. Each body answers each verb.
 func TestTrap_T110_AnAnswerWithoutTheMarkSaysNothing(t *testing.T) {
 	p, w := through(t, nowhere())
 	s := p.driver.store
@@ -139,7 +139,7 @@ func TestTrap_T110_AnAnswerWithoutTheMarkSaysNothing(t *testing.T) {
 			}
 		}
 	}
-	// The lease as it was before a write is no answer to the write.
+	// The lease in its state before a write is no answer to the write.
 	*w = func(req *http.Request, _ providertest.Sender) (*http.Response, error) {
 		return providertest.Answer(req, http.StatusOK, `{"kind": "Lease", "apiVersion": "coordination.k8s.io/v1", "metadata":
 			{"name": "a", "uid": "u", "resourceVersion": "7", "annotations": {"`+annotation+`": "{\"record\": {}}"}}}`), nil
@@ -157,8 +157,8 @@ func TestTrap_T71_WhatWasNotSentIsDefinite(t *testing.T) {
 	}, p, w)
 }
 
-// A server that is slow does nothing in vain: what is sent is not cut off, and what can't be
-// sent in time is not sent.
+// A slow server wastes no work: a request that was sent is not cut off, and a request that
+// can't be sent in time is not sent.
 func TestSlowServerWorksForNobodyWhoHasLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, w := through(t, nowhere())
@@ -212,7 +212,7 @@ func TestTrap_T13_LostReply(t *testing.T) {
 	providertest.RepliesAreLost(t, p, w)
 }
 
-// The account needs no right but those that the documentation names, and needs them.
+// The rights in the documentation are sufficient and necessary for the account.
 func TestRights(t *testing.T) {
 	s, at := newServer(t)
 	users, admins := at(s.Addr()), at(s.Addr())
@@ -223,7 +223,7 @@ func TestRights(t *testing.T) {
 	_, err := p.Acquire(t.Context(), wish("a", time.Minute))
 	require.ErrorIs(t, err, abstractions.ErrDenied)
 
-	// It is read again.
+	// A new read of the file gets the new token.
 	require.NoError(t, os.WriteFile(users.TokenFile, []byte("of-the-user\n"), 0o600))
 	_, err = p.Acquire(t.Context(), wish("a", time.Minute))
 	require.ErrorIs(t, err, abstractions.ErrDenied)

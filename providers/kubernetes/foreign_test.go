@@ -16,7 +16,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
 )
 
-// stored is a lease as others see it.
+// stored returns the stored lease, in the view of other programs.
 func stored(t testing.TB, p *Provider, name string) *lease {
 	t.Helper()
 	var l lease
@@ -52,7 +52,7 @@ func TestOthersSeeWhoHasALease(t *testing.T) {
 	require.Contains(t, seen.Metadata.Annotations[annotation], name)
 	require.Equal(t, []string{name, "test_" + g.ID}, table(t, p, name), "kubectl get lease")
 
-	// client-go sees seconds alone. A renewal that it does not see is none to it.
+	// client-go sees whole seconds alone. It would miss a renewal within the same second.
 	for range 5 {
 		g, err = p.Renew(t.Context(), renewal(g))
 		require.NoError(t, err)
@@ -65,7 +65,7 @@ func TestOthersSeeWhoHasALease(t *testing.T) {
 		require.Equal(t, "test_"+g.ID, seen.Spec.HolderIdentity)
 	}
 
-	// What is no renewal looks like none.
+	// A write that is no renewal does not look like a renewal.
 	require.NoError(t, p.Release(t.Context(), abstractions.ReleaseRequest{Name: name, ID: abstractions.NewID()}))
 	_, err = p.Break(t.Context(), abstractions.BreakRequest{Name: name})
 	require.NoError(t, err)
@@ -85,7 +85,7 @@ func TestOthersSeeWhoHasALease(t *testing.T) {
 	require.EqualValues(t, 7, stored(t, p, name).Spec.LeaseDurationSeconds)
 }
 
-// table is what kubectl shows of a lease but for its age, its name decoded.
+// table returns kubectl's row for a lease without the age, with the name decoded.
 func table(t testing.TB, p *Provider, name string) []string {
 	t.Helper()
 	client := p.driver.store.client
@@ -105,8 +105,8 @@ func table(t testing.TB, p *Provider, name string) []string {
 	return []string{name, shown.Rows[0].Cells[1]}
 }
 
-// A lease of another library is held for as long as it says from its last write on, as
-// watched, and then given away under a token of its own.
+// A lease of another library is held for its own duration after its last write, as
+// watched, and is then granted under a new token.
 func TestForeignHoldersAreRespected(t *testing.T) {
 	p, name := open(t, Options{URL: named(t)}), "of-others-"+abstractions.NewID()
 	other := &lease{Metadata: metadata{Name: name, Labels: map[string]string{"app": "other"}}}
@@ -140,11 +140,12 @@ func TestForeignHoldersAreRespected(t *testing.T) {
 	require.EqualValues(t, 4, seen.Spec.LeaseTransitions)
 	require.Equal(t, "other", seen.Metadata.Labels["app"], "what others have noted stays")
 
-	// It had what it renews by a version of before: a conflict, and then its loss.
+	// The other library renews with an outdated version: it gets a conflict, and then loses the lease.
 	require.Error(t, foreign(t, p, other, "pod-1", 3))
 }
 
-// A holder whom others have replaced learns that, and their term has a token.
+// A holder that another library has replaced gets the loss, and the other library's
+// term has a token.
 func TestForeignHoldersReplaceOurs(t *testing.T) {
 	p, name := open(t, Options{URL: named(t)}), "ours-"+abstractions.NewID()
 	g, err := p.Acquire(t.Context(), wish(name, time.Minute))
@@ -170,7 +171,7 @@ func TestForeignHoldersReplaceOurs(t *testing.T) {
 	require.Greater(t, again.Token, g.Token+2)
 }
 
-// A leader of client-go that is no more frees the name without a look at who has it.
+// A former leader of client-go frees the name without a check of the present holder.
 func TestAForeignReleaseEndsNoLeaseOfOurs(t *testing.T) {
 	p, name := open(t, Options{URL: named(t)}), "freed-"+abstractions.NewID()
 	g, err := p.Acquire(t.Context(), wish(name, time.Minute))
@@ -184,7 +185,7 @@ func TestAForeignReleaseEndsNoLeaseOfOurs(t *testing.T) {
 	require.Equal(t, before.Spec.HolderIdentity, stored(t, p, name).Spec.HolderIdentity, "it is shown again")
 }
 
-// A break with grace leaves a foreign holder its time, but no renewal.
+// A break with grace leaves a foreign holder its time, but permits no renewal.
 func TestForeignHoldersAreBroken(t *testing.T) {
 	p, name := open(t, Options{URL: named(t)}), "broken-"+abstractions.NewID()
 	other := &lease{Metadata: metadata{Name: name}}
@@ -205,7 +206,7 @@ func TestForeignHoldersAreBroken(t *testing.T) {
 	require.True(t, shown.Breaking)
 }
 
-// What others write beside the spec changes nothing.
+// Other programs' writes outside the spec change nothing.
 func TestForeignMetadataIsKept(t *testing.T) {
 	p, name := open(t, Options{URL: named(t)}), abstractions.NewID()
 	g, err := p.Acquire(t.Context(), wish(name, time.Minute))
@@ -243,8 +244,8 @@ func TestWhatIsNoRecordIsLeftAlone(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// The time of a write is that of the last one that carried a record. An object that was
-// restored has those of before.
+// The time of a write is the time of the last write with a record. A restored object
+// has the times from before its restoration.
 func TestTimesOfWrites(t *testing.T) {
 	at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	var l lease
@@ -262,7 +263,7 @@ func TestTimesOfWrites(t *testing.T) {
 	require.Equal(t, providerkit.Item{Key: "a", Now: at, Data: item.Data, State: item.State}, item)
 }
 
-// Another client changes a lease of ours and leaves the holder as it is, whose identity has the ID of the claim.
+// Another client changes a lease of ours and keeps the holder, whose identity has the ID of the claim.
 func TestTrap_T141_AForeignOwnerHasNoID(t *testing.T) {
 	p, name := open(t, Options{URL: named(t)}), "touched-"+abstractions.NewID()
 	g, err := p.Acquire(t.Context(), wish(name, time.Minute))

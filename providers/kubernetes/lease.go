@@ -24,7 +24,7 @@ type lease struct {
 	Metadata   metadata `json:"metadata"`
 	Spec       spec     `json:"spec"`
 
-	note note // what the annotation says, or what is true in place of it
+	note note // the annotation, or its replacement for a foreign lease
 }
 
 type metadata struct {
@@ -37,10 +37,10 @@ type metadata struct {
 	OwnerReferences   json.RawMessage                  `json:"ownerReferences,omitempty"`
 	Finalizers        []string                         `json:"finalizers,omitempty"`
 	CreationTimestamp time.Time                        `json:"creationTimestamp,omitzero"`
-	ManagedFields     []struct{ Manager, Time string } `json:"managedFields,omitempty"` // of which none are sent
+	ManagedFields     []struct{ Manager, Time string } `json:"managedFields,omitempty"` // never sent
 }
 
-// spec is all of a lease's. Times are texts, which the server returns as they are.
+// spec has all fields of a lease's spec. Times are texts, which the server returns unchanged.
 type spec struct {
 	HolderIdentity       string `json:"holderIdentity"`
 	LeaseDurationSeconds int32  `json:"leaseDurationSeconds,omitempty"`
@@ -54,23 +54,23 @@ type spec struct {
 const (
 	group      = "coordination.k8s.io"
 	apiVersion = group + "/v1"
-	manager    = "leasing" // of fields, as the server calls it
+	manager    = "leasing" // the manager of fields, in the server's term
 	annotation = "distributedleasing.github.io/record"
-	microTime  = "2006-01-02T15:04:05.000000Z" // of metav1.MicroTime
+	microTime  = "2006-01-02T15:04:05.000000Z" // the format of metav1.MicroTime
 )
 
-// note is the annotation: the record, the ID of its holder, and the spec as it was written
-// with it, by which the writes of others are noticed.
+// note is the annotation: the record, the ID of its holder, and the spec of the same
+// write, which reveals the writes of other programs.
 type note struct {
 	Record json.RawMessage `json:"record"`
 	ID     string          `json:"id,omitempty"`
 	Spec   spec            `json:"spec"`
 }
 
-// ours reports whether the holder is a claim, and none of another library's.
+// ours reports whether the holder is a claim of this library.
 func (n *note) ours() bool { return n.ID != "" && strings.Contains(n.Spec.HolderIdentity, n.ID) }
 
-// item is what a lease says, as of the time of the reply.
+// item returns the state of a lease, as of the time of the reply.
 func (l *lease) item(now time.Time) (providerkit.Item, error) {
 	item := providerkit.Item{Key: l.Metadata.Name, Version: l.Metadata.ResourceVersion, Now: now, State: l}
 	text := cmp.Or(l.Metadata.Annotations[annotation], "{}")
@@ -78,8 +78,8 @@ func (l *lease) item(now time.Time) (providerkit.Item, error) {
 		return item, fmt.Errorf("%w: the annotation %s of the lease %s: %w", abstractions.ErrNotSetUp, annotation, l.Metadata.Name, err)
 	}
 	before := l.note.Spec
-	// Who was leader frees the name without a look at who has it now: tryRelease in
-	// k8s.io/client-go@v0.37.2/tools/leaderelection/leaderelection.go.
+	// A former leader frees the name without a check of the present holder: tryRelease
+	// in k8s.io/client-go@v0.37.2/tools/leaderelection/leaderelection.go.
 	freed := l.note.ours() && l.Spec.HolderIdentity == "" && l.Spec.LeaseTransitions == before.LeaseTransitions
 	if l.note.Record != nil && (l.Spec == before || freed) {
 		l.Spec = before
@@ -90,7 +90,7 @@ func (l *lease) item(now time.Time) (providerkit.Item, error) {
 	if l.Spec.HolderIdentity != "" {
 		sum := sha256.Sum256(fmt.Appendf(nil, "%d %s", l.Spec.LeaseTransitions, l.Spec.HolderIdentity))
 		f.ID, f.Owner, f.Write = "foreign-"+hex.EncodeToString(sum[:16]), l.Spec.HolderIdentity, l.Metadata.ResourceVersion
-		if l.note.ours() { // the identity has the ID of a claim, and an owner is shown to everybody
+		if l.note.ours() { // the identity has the ID of a claim, and owners are public
 			f.Owner = strings.ReplaceAll(f.Owner, l.note.ID, abstractions.FingerprintOf(l.note.ID).String())
 		}
 		if f.TTL = time.Duration(l.Spec.LeaseDurationSeconds) * time.Second; f.TTL <= 0 {
@@ -102,8 +102,8 @@ func (l *lease) item(now time.Time) (providerkit.Item, error) {
 	return item, err
 }
 
-// written is the server's time of the last write of a record; zero if it tells none. What was
-// restored is no older than its restoration.
+// written returns the server's time of the last write of a record, or zero if the server has
+// set no time. A restored lease is at least as new as its restoration.
 func (l *lease) written() (at time.Time) {
 	for _, fields := range l.Metadata.ManagedFields {
 		if write, err := time.Parse(time.RFC3339, fields.Time); err == nil && fields.Manager == manager {
@@ -113,7 +113,7 @@ func (l *lease) written() (at time.Time) {
 	return at
 }
 
-// with is a lease as it is to be written: with a record, and what others see of it.
+// with returns the lease to write: with a record, and with the spec for other programs.
 func (l *lease) with(r *providerkit.Record, data []byte) (*lease, error) {
 	next := *l
 	next.APIVersion, next.Kind, next.Metadata.ManagedFields = apiVersion, "Lease", nil
@@ -131,7 +131,7 @@ func (l *lease) with(r *providerkit.Record, data []byte) (*lease, error) {
 		s.LeaseTransitions += min(1, math.MaxInt32-s.LeaseTransitions)
 		s.LeaseDurationSeconds, s.AcquireTime, s.RenewTime = seconds(lasts), now.Format(microTime), now.Format(microTime)
 	case r.Breaking && !l.note.ours():
-		s.HolderIdentity = "broken_" + r.ID // who knows no breaks can't renew what is another's
+		s.HolderIdentity = "broken_" + r.ID // a program that knows no breaks can't renew another holder's lease
 	case write != before:
 		// client-go sees renewals by the second: LeaderElectionRecord in
 		// k8s.io/client-go@v0.37.2/tools/leaderelection/resourcelock/interface.go.
@@ -148,25 +148,26 @@ func (l *lease) with(r *providerkit.Record, data []byte) (*lease, error) {
 	return &next, err
 }
 
-// floorName is of the object that has the highest forgotten token. encode returns it for no name, but with a collision of SHA-256.
+// floorName is the name of the object with the highest forgotten token. encode returns this name only by a collision of SHA-256.
 const floorName = "floor--00000000000000000000000000000000"
 
-// seconds is a duration as candidates wait it: rounded up, and for ever 68 years.
+// seconds converts a duration to the unit of candidates: rounded up, and 68 years for
+// an infinite duration.
 func seconds(d time.Duration) int32 {
 	return int32((min(d, math.MaxInt32*time.Second) + time.Second - 1) / time.Second)
 }
 
 var (
-	// subdomain is what Kubernetes takes for the name of an object: RFC 1123.
+	// subdomain is the form of an object's name in Kubernetes: RFC 1123.
 	subdomain = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`)
-	// hashed is what names end in that encode has made up.
+	// hashed is the end of the names that encode makes.
 	hashed = regexp.MustCompile(`--[0-9a-f]{32}$`)
 	others = regexp.MustCompile(`[^a-z0-9]+`)
 )
 
-// encode returns the name of the object of a lease: the same where Kubernetes takes it, so
-// that client-go's candidates mean the same lease. Otherwise it is what can be read of the
-// name, and the beginning of its SHA-256.
+// encode returns the name of a lease's object. It is the lease's name if Kubernetes
+// accepts that name, so that client-go's candidates use the same lease. Otherwise it is
+// the readable part of the name, and the beginning of its SHA-256.
 func encode(name string) string {
 	if len(name) <= 253 && subdomain.MatchString(name) && !hashed.MatchString(name) {
 		return name

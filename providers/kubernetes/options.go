@@ -19,23 +19,23 @@ import (
 	"github.com/distributedleasing/leasing/providers/internal/httpjson"
 )
 
-// Options configure a provider. The zero value is that of a pod: the API server of its
+// Options configure a provider. The zero value is for a pod: the API server of its
 // cluster, its namespace and its service account.
 //
 // In JSON, and as the query of a URL, the fields have the names in their tags. Printing,
 // logging and marshaling options shows no secret.
 type Options struct {
 	// URL is kubernetes://:token@host:6443/namespace?ca_file=path, or kubernetes:///namespace
-	// in a pod. The query may set the fields below that have a tag, but for the token.
+	// in a pod. The query may set the fields below that have a tag, except the token.
 	URL string `json:"url" option:"secret"`
-	// Namespace is the namespace of the leases. Default: the pod's.
+	// Namespace is the namespace of the leases. Default: the pod's namespace.
 	Namespace string `json:"namespace"`
 	// Address is the address of the API server, https://host:6443, or http:// for kubectl
 	// proxy. Default: from a pod's environment, with CAFile and TokenFile of its service
 	// account.
 	Address string `json:"address" option:"secret"`
-	// CAFile holds the certificates to trust, in PEM. Default: the system's. This file and those below
-	// are read again when they change; contents that can't be used replace nothing.
+	// CAFile holds the certificates to trust, in PEM. Default: the system's. This file and the files
+	// below are read again when they change; unusable contents are ignored.
 	CAFile string `json:"ca_file"`
 	// Token is a bearer token. TokenFile is a file with a token.
 	Token     providerkit.Secret `json:"token"`
@@ -43,30 +43,30 @@ type Options struct {
 	// CertFile and KeyFile are the client's certificate and key, in PEM.
 	CertFile string `json:"cert_file"`
 	KeyFile  string `json:"key_file"`
-	// Client sends the requests, in place of the files, such as that of client-go's
-	// rest.HTTPClientFor, which reads a kubeconfig. It must not retry writes.
+	// Client sends the requests, in place of the files. An example is the client of
+	// client-go's rest.HTTPClientFor, which reads a kubeconfig. Client must not retry writes.
 	Client *http.Client `json:"-"`
 	// ClockSkew bounds the difference between the clocks of API servers, and of proxies that set
 	// Date. A lease that is not renewed blocks its name for that much longer. Default 2 s, at
 	// most 1 min.
 	ClockSkew time.Duration `json:"clock_skew" option:"default=2s,min=1ms,max=1m"`
-	// Retention is how long a name is remembered after its last use: see Provider.Sweep.
-	// Default an hour, at least a minute; or abstractions.Infinite.
+	// Retention is the time for which a name is remembered after its last use: see
+	// Provider.Sweep. Default an hour, at least a minute; or abstractions.Infinite.
 	Retention time.Duration `json:"retention" option:"retention,min=1m"`
 	// Timeout bounds a call whose context has no deadline. Default 10 s.
 	Timeout time.Duration `json:"timeout" option:"timeout"`
 }
 
-// Format shows no secret.
+// Format prints the options without their secrets.
 func (o Options) Format(f fmt.State, _ rune) { providerkit.Format(f, o) }
 
-// MarshalJSON shows no secret: options are not for writing down.
+// MarshalJSON returns the text of Format as a JSON string: options with secrets can't be saved as JSON.
 func (o Options) MarshalJSON() ([]byte, error) { return providerkit.MarshalJSON(o) }
 
 // UnmarshalJSON reads options.
 func (o *Options) UnmarshalJSON(data []byte) error { return providerkit.UnmarshalJSON(data, o) }
 
-// readURL takes over what the URL says.
+// readURL sets the fields of Options.URL.
 func (o *Options) readURL() error {
 	u, err := providerkit.ParseURL(o.URL, scheme)
 	if err == nil {
@@ -88,13 +88,14 @@ func (o *Options) readURL() error {
 	return nil
 }
 
-// account is what a pod has: kubernetes.io/docs/tasks/run-application/access-api-from-pod.
+// account is the folder of a pod's service account:
+// kubernetes.io/docs/tasks/run-application/access-api-from-pod.
 var account = "/var/run/secrets/kubernetes.io/serviceaccount"
 
-// inPod fills in what a pod is told.
+// inPod sets the fields from a pod's environment.
 func (o *Options) inPod() {
 	if o.Namespace == "" {
-		namespace, _ := os.ReadFile(filepath.Join(account, "namespace")) // complete reports that there is none
+		namespace, _ := os.ReadFile(filepath.Join(account, "namespace")) // complete reports a missing namespace
 		o.Namespace = strings.TrimSpace(string(namespace))
 	}
 	if host := os.Getenv("KUBERNETES_SERVICE_HOST"); o.Address == "" && host != "" {
@@ -108,7 +109,7 @@ func (o *Options) inPod() {
 	}
 }
 
-// complete fills in the defaults and checks the options.
+// complete sets the defaults and checks the options.
 func (o *Options) complete() error {
 	if o.URL != "" {
 		if err := o.readURL(); err != nil {
@@ -173,9 +174,9 @@ func (o *Options) client() (*httpjson.Client, error) {
 		return err
 	})
 	client.Service, client.Ours = "Kubernetes", ours
-	client.Places = make(chan struct{}, 16) // as many as a manager renews at a time by default
+	client.Places = make(chan struct{}, 16) // the default number of concurrent renewals of a manager
 	if transport := client.Transport(); transport != nil {
-		// A connection that hangs holds up one renewal, with HTTP/2 all.
+		// A hanging connection blocks one renewal; with HTTP/2 it would block all.
 		transport.ForceAttemptHTTP2, transport.MaxConnsPerHost = false, 32
 		return client, client.TLS(o.CAFile, o.CertFile, o.KeyFile)
 	}

@@ -35,7 +35,7 @@ func TestURLsSayWhatTheOptionsSay(t *testing.T) {
 	}
 }
 
-// In a pod nothing needs to be said.
+// A pod needs no options.
 func TestPods(t *testing.T) {
 	before := account
 	account = t.TempDir()
@@ -59,7 +59,7 @@ func TestPods(t *testing.T) {
 	require.Equal(t, "others", o.Namespace)
 	require.Empty(t, o.TokenFile)
 
-	// Who names another server does not send it the pod's token.
+	// An option with another server does not send that server the pod's token.
 	o = Options{Address: "https://elsewhere"}
 	require.NoError(t, o.complete())
 	require.Empty(t, o.TokenFile+o.CAFile)
@@ -115,11 +115,11 @@ func TestOptionsThatCannotWork(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 }
 
-// T25: names become objects' names that Kubernetes takes, and never the same. One that it
-// takes stays as it is: it may be that of client-go's candidates.
+// T25: names become object names that Kubernetes accepts, and different names never
+// become the same. A name that Kubernetes accepts is kept: client-go's candidates may use the same name.
 func TestTrap_T25_NamesOfObjects(t *testing.T) {
 	names := []string{
-		"my-controller", "a", "a.b", "x--y", strings.Repeat("a", 253), // as they are
+		"my-controller", "a", "a.b", "x--y", strings.Repeat("a", 253), // kept
 		"jobs/daily", "Jobs/Daily", "jobs-daily ", "a..b", "-", ".", "a-", "-a", "a.-b", "ü", "..", "%2F", strings.Repeat("a", 254), strings.Repeat("a", 255), strings.Repeat("/", 512),
 	}
 	names = append(names, encode("jobs/daily"))

@@ -23,7 +23,8 @@ type Provider struct {
 	driver *driver
 }
 
-// Open makes a provider, and reads one lease. Options that can't work are leasing.ErrInvalid.
+// Open makes a provider, and reads one lease. It reports options that can't work as
+// leasing.ErrInvalid.
 func Open(ctx context.Context, options Options) (*Provider, error) {
 	if err := errors.Join(ctx.Err(), options.complete()); err != nil {
 		return nil, err
@@ -46,28 +47,28 @@ func newProvider(o Options) (*Provider, error) {
 	d := &driver{store: &store{client, "/apis/" + apiVersion + "/namespaces/" + o.Namespace + "/leases", o.Namespace}}
 	d.Records = providerkit.Records{
 		Store: d.store, Key: encode, FloorKey: floorName, Classify: d.Classify, Retention: o.Retention, ManualSweep: true,
-		Expiry: &providerkit.Expiry{Resolution: time.Second, Skew: o.ClockSkew}, // as managedFields[].time and Date have it
+		Expiry: &providerkit.Expiry{Resolution: time.Second, Skew: o.ClockSkew}, // the resolution and skew of managedFields[].time and Date
 	}
 	return &Provider{providerkit.New(d, providerkit.Config{Timeout: o.Timeout, Detach: true}), d}, nil
 }
 
 // Sweep forgets the names that have been free for longer than Options.Retention, and returns
-// how many. Nothing is swept without a call.
+// their number. No name is swept without a call.
 func (p *Provider) Sweep(ctx context.Context) (forgotten int, err error) {
 	return providerkit.Sweep(ctx, p.shell, p.driver.SweepPage)
 }
 
-// driver is what of the provider knows Kubernetes. The rules are Records'.
+// driver is the part of the provider that depends on Kubernetes. Records has the rules.
 type driver struct {
 	providerkit.Records
 	store *store
 }
 
-// Capabilities returns what is documented at the package.
+// Capabilities returns the limits in the package documentation.
 func (d *driver) Capabilities() abstractions.Capabilities {
 	return abstractions.Capabilities{
 		Provider:       "kubernetes",
-		MinTTL:         5 * time.Second, // a few times what whole seconds and the skew may hide
+		MinTTL:         5 * time.Second, // a few times the error of whole seconds and the skew
 		MaxTTL:         365 * 24 * time.Hour,
 		Granularity:    time.Millisecond,
 		Infinite:       true,
@@ -77,8 +78,8 @@ func (d *driver) Capabilities() abstractions.Capabilities {
 	}
 }
 
-// Ping reads a lease that does not exist. An account whose role names the leases that it may use (resourceNames) is refused
-// that lease. Then the account's rules decide.
+// Ping reads a lease that does not exist. The server refuses this read to an account whose role lists its leases
+// (resourceNames). In that case the account's rules decide.
 func (d *driver) Ping(ctx context.Context) error {
 	_, err := d.store.Get(ctx, encode("~ping"))
 	if about(err, http.StatusForbidden) {
@@ -95,7 +96,8 @@ func (d *driver) Close() error {
 }
 
 // statuses are those of kubernetes.io/docs/reference/kubernetes-api/common-definitions/status, and of
-// k8s.io/apimachinery@v0.36.3/pkg/apis/meta/v1/types.go, StatusReason. A 500 and a 504 may have been applied.
+// k8s.io/apimachinery@v0.36.3/pkg/apis/meta/v1/types.go, StatusReason. A request may have been applied after
+// a 500 or a 504.
 var statuses = httpjson.Statuses{
 	http.StatusBadRequest:            {Class: providerkit.NotSetUp},
 	http.StatusUnauthorized:          {Class: providerkit.Denied, Advice: "the token or certificate has expired, or is of no account of the cluster"},
@@ -107,12 +109,12 @@ var statuses = httpjson.Statuses{
 	http.StatusTooManyRequests:       {Class: providerkit.Refused},
 }
 
-// Classify gives an error its meaning.
+// Classify returns the meaning of an error.
 func (*driver) Classify(err error) providerkit.Meaning {
 	m := statuses.Classify(err)
 	var refusal *httpjson.StatusError
 	if errors.As(err, &refusal) && refusal.Status == http.StatusForbidden && !bytes.Contains(refusal.Body, []byte(" cannot ")) {
-		m.Advice = "" // of a quota or a webhook, and not of RBAC
+		m.Advice = "" // the refusal comes from a quota or a webhook, and not from RBAC
 	}
 	return m
 }

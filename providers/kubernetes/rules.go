@@ -6,7 +6,8 @@ import (
 	"slices"
 )
 
-// review asks for the rules of the account in a namespace, which every account may do (system:basic-user):
+// review requests the rules of the account in a namespace, which every account may read
+// (system:basic-user):
 // kubernetes.io/docs/reference/kubernetes-api/authorization-resources/self-subject-rules-review-v1.
 type review struct {
 	APIVersion string `json:"apiVersion"`
@@ -16,7 +17,7 @@ type review struct {
 	} `json:"spec"`
 	Status struct {
 		ResourceRules []rule `json:"resourceRules"`
-		Incomplete    bool   `json:"incomplete"` // an authorizer, a webhook say, can't list its rules
+		Incomplete    bool   `json:"incomplete"` // an authorizer, such as a webhook, can't list its rules
 	} `json:"status"`
 }
 
@@ -31,7 +32,7 @@ const (
 	reviewKind    = "SelfSubjectRulesReview"
 )
 
-// Marked reports whether the answer is an API server's.
+// Marked reports whether the answer comes from an API server.
 func (r *review) Marked(http.Header) bool {
 	return r.APIVersion == reviewVersion && r.Kind == reviewKind
 }

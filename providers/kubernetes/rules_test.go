@@ -12,7 +12,8 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providertest"
 )
 
-// T179: a role names the leases that an account may use (resourceNames), and no other. Open and Health ask for another, and are refused.
+// T179: a role lists the leases that an account may use (resourceNames), and no others. Open and Health read another lease, and are
+// refused.
 func TestTrap_T179_APingNeedsNoRightThatTheWorkDoesNotNeed(t *testing.T) {
 	const named = `{"verbs": ["get", "update"], "apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "resourceNames": ["orders"]}`
 	review := func(rules string) string {

@@ -13,8 +13,8 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providertest"
 )
 
-// bearing is a transport of the application's that asks a source for a token for each request, as client-go's does
-// for the plug-ins of a kubeconfig.
+// bearing is a transport of the application that gets a token from a source for each request, as client-go's
+// transport does for the plug-ins of a kubeconfig.
 type bearing struct {
 	http.RoundTripper
 	source *providertest.Source
@@ -29,7 +29,7 @@ func (b bearing) RoundTrip(req *http.Request) (*http.Response, error) {
 	return b.RoundTripper.RoundTrip(req)
 }
 
-// T119: an error of the application's client that is not the server's says nothing of the lease.
+// T119: an error of the application's client that is not the server's is not an answer about the lease.
 func TestTrap_T119_SourcesOfTokensFail(t *testing.T) {
 	source, server := &providertest.Source{}, httptest.NewServer(&imitation{leases: map[string]map[string]any{}, token: "token"})
 	t.Cleanup(server.Close)
@@ -43,7 +43,7 @@ func TestTrap_T119_SourcesOfTokensFail(t *testing.T) {
 	})
 }
 
-// T124: a transport of the application's that panics ended the process.
+// T124: a panic of the application's transport does not end the process.
 func TestTrap_T124_ATransportPanics(t *testing.T) {
 	server := httptest.NewServer(&imitation{leases: map[string]map[string]any{}, token: "token"})
 	t.Cleanup(server.Close)

@@ -14,15 +14,15 @@ import (
 	"github.com/distributedleasing/leasing/providers/internal/httpjson"
 )
 
-// store is the leases of a namespace as a providerkit.Store. The version of one is its
-// resourceVersion.
+// store is the leases of a namespace as a providerkit.Store. The version of a lease is
+// its resourceVersion.
 type store struct {
 	client    *httpjson.Client
-	path      string // of the namespace's leases
+	path      string // the path of the namespace's leases
 	namespace string
 }
 
-// Get reads a lease. Without a resourceVersion in its query the server asks etcd.
+// Get reads a lease. Without a resourceVersion in the query the server reads from etcd.
 func (s *store) Get(ctx context.Context, key string) (providerkit.Item, error) {
 	found := answer{lease: lease{Metadata: metadata{Name: key}}}
 	header, err := s.client.Do(ctx, http.MethodGet, s.path+"/"+key, nil, nil, &found)
@@ -37,7 +37,7 @@ func (s *store) Get(ctx context.Context, key string) (providerkit.Item, error) {
 	return found.item(now)
 }
 
-// status is an API server's answer to a request that it refuses, and to a deletion:
+// status is an API server's answer to a refused request, and to a deletion:
 // kubernetes.io/docs/reference/kubernetes-api/common-definitions/status.
 type status struct {
 	APIVersion, Kind, Status, Message string
@@ -47,17 +47,18 @@ type status struct {
 
 func (s *status) ours() bool { return s.APIVersion == "v1" && s.Kind == "Status" }
 
-// ours reports whether a refusal is an API server's. That of too many requests is a text; its
-// header tells: audit_init.go in k8s.io/apiserver@v0.36.3/pkg/endpoints/filters.
+// ours reports whether a refusal comes from an API server. The refusal of too many requests
+// is a text, so its header decides: audit_init.go in
+// k8s.io/apiserver@v0.36.3/pkg/endpoints/filters.
 func ours(response *http.Response, body []byte) bool {
 	var s status
 	return json.Unmarshal(body, &s) == nil && s.ours() && s.Code == response.StatusCode ||
 		response.StatusCode == http.StatusTooManyRequests && response.Header.Get("Audit-Id") != ""
 }
 
-// about reports whether an API server has refused a request with a status because of the lease.
-// A namespace that is missing has the same status. A conflict on a deletion calls the kind Lease:
-// store.go in k8s.io/apiserver@v0.36.3/pkg/registry/generic/registry.
+// about reports whether an API server has refused a request with a status because of the lease. A
+// missing namespace gives the same status. The answer to a conflict on a deletion calls the kind
+// Lease: store.go in k8s.io/apiserver@v0.36.3/pkg/registry/generic/registry.
 func about(err error, code int) bool {
 	var refusal *httpjson.StatusError
 	var s status
@@ -65,10 +66,10 @@ func about(err error, code int) bool {
 		(s.Details.Kind == "leases" || s.Details.Kind == "Lease") && s.Details.Group == group
 }
 
-// absent reports whether an answer says that there is no such lease.
+// absent reports whether an answer means that the lease does not exist.
 func absent(err error) bool { return about(err, http.StatusNotFound) }
 
-// refused makes of an answer that another version is stored what Records knows.
+// refused converts the refusal of an outdated version to ErrConflict.
 func refused(err error) error {
 	if about(err, http.StatusConflict) || absent(err) {
 		return providerkit.ErrConflict
@@ -76,11 +77,11 @@ func refused(err error) error {
 	return err
 }
 
-// answer is the lease that an API server returns. Before the answer it has the name
-// and the lease of the request.
+// answer is the lease that an API server returns. Before the answer it has the name and
+// the lease of the request.
 type answer struct {
 	lease
-	sent *lease // nil if the request was a read
+	sent *lease // nil for a read
 }
 
 func (a *answer) UnmarshalJSON(data []byte) error {
@@ -95,7 +96,7 @@ func (a *answer) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// Marked reports whether the lease is the one that was asked for, and has what was written.
+// Marked reports whether the lease is the requested lease, with the annotation of the request.
 func (a *answer) Marked(http.Header) bool {
 	if a.APIVersion != apiVersion || a.Kind != "Lease" || a.Metadata.ResourceVersion == "" || a.Metadata.UID == "" {
 		return false
@@ -104,7 +105,7 @@ func (a *answer) Marked(http.Header) bool {
 		(a.sent.Metadata.UID == "" || a.Metadata.UID == a.sent.Metadata.UID)
 }
 
-// deletion is the answer to one: a Status, or the lease if it has finalizers.
+// deletion is the answer to a deletion: a Status, or the lease if it has finalizers.
 type deletion struct {
 	status
 	Metadata metadata
@@ -130,8 +131,8 @@ func (a *all) Marked(http.Header) bool {
 		!slices.ContainsFunc(a.Items, func(l *lease) bool { return l == nil || l.Metadata.Name == "" || l.Metadata.ResourceVersion == "" })
 }
 
-// Put creates a lease, or replaces one under its resourceVersion and UID. Without the latter
-// the server would create again what somebody has deleted: AllowCreateOnUpdate in
+// Put creates a lease, or replaces a lease under its resourceVersion and UID. Without the
+// UID the server would create a deleted lease again: AllowCreateOnUpdate in
 // k8s.io/kubernetes@v1.36.3/pkg/registry/coordination/lease/strategy.go.
 func (s *store) Put(ctx context.Context, old providerkit.Item, r *providerkit.Record, data []byte) (providerkit.Item, error) {
 	method, path, before := http.MethodPost, s.path, &lease{Metadata: metadata{Name: old.Key}}
@@ -150,7 +151,7 @@ func (s *store) Put(ctx context.Context, old providerkit.Item, r *providerkit.Re
 	return stored.item(r.Now)
 }
 
-// Delete deletes a lease under its resourceVersion and UID.
+// Delete deletes a lease under the resourceVersion and UID that were read.
 func (s *store) Delete(ctx context.Context, item providerkit.Item) error {
 	options := map[string]any{"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": map[string]string{
 		"uid": item.State.(*lease).Metadata.UID, "resourceVersion": item.Version,
@@ -159,7 +160,7 @@ func (s *store) Delete(ctx context.Context, item providerkit.Item) error {
 	return refused(err)
 }
 
-// List reads all leases of the namespace, and makes pages of those that have a record.
+// List reads all leases of the namespace, and returns a page of those with a record.
 func (s *store) List(ctx context.Context, q providerkit.ListQuery) (page []providerkit.Item, next string, err error) {
 	var found all
 	header, err := s.client.Do(ctx, http.MethodGet, s.path, nil, nil, &found)
@@ -178,7 +179,7 @@ func (s *store) List(ctx context.Context, q providerkit.ListQuery) (page []provi
 		var record struct{ Name string }
 		item, err := l.item(now)
 		if err != nil || json.Unmarshal(item.Data, &record) != nil || !strings.HasPrefix(record.Name, q.Prefix) {
-			continue // Inspect says what it is
+			continue // Inspect reports the error
 		}
 		if len(page) == q.Limit {
 			return page, page[len(page)-1].Key, nil

@@ -19,7 +19,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/servertest"
 )
 
-// imitation is the part of an API server that a lease needs. It lets in the bearer of its token.
+// imitation is the part of an API server that a lease needs. It accepts the bearer of its token.
 type imitation struct {
 	mu     sync.Mutex
 	token  string
@@ -68,7 +68,8 @@ func (i *imitation) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(answer)
 }
 
-// T122: ca.crt of a pod was read once, and an unreadable or empty token was shown to the server.
+// T122: connections use the newest ca.crt of a pod, and an unreadable or empty token is not sent
+// to the server.
 func TestTrap_T122_FilesAreReadAgain(t *testing.T) {
 	file, server := filepath.Join(t.TempDir(), "token"), &imitation{leases: map[string]map[string]any{}}
 	write := func(text string) {

@@ -12,23 +12,23 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providerkit/httpguard"
 )
 
-// answers is the HTTP client of all requests. It returns the store's own answers alone, and
-// makes an error of every other one, after which the outcome of the request is unknown.
+// answers is the HTTP client of all requests. It returns answers of the store, and turns
+// every other answer into an error, after which the outcome of the request is unknown.
 //
-// An answer is the store's if it has the form that the request calls for:
+// An answer counts as the store's if it has the form that belongs to the request:
 //
 //   - a write has an ETag and no body (docs.aws.amazon.com/AmazonS3/latest/API/API_PutObject.html);
 //   - a read has ETag, Last-Modified and Date (…/API_GetObject.html);
-//   - a list is a ListBucketResult of the prefix that was sent (…/API_ListObjectsV2.html);
+//   - a list is a ListBucketResult with the request's prefix (…/API_ListObjectsV2.html);
 //   - a refusal is an XML document Error with a Code (…/ErrorResponses.html).
 //
-// If each answer to Open's requests has an ID, as those of S3 and of both servers of the tests
-// (docs.aws.amazon.com/AmazonS3/latest/userguide/get-request-ids.html), an answer without
+// If each answer to Open's requests has an ID, as the answers of S3 and of both test servers
+// have (docs.aws.amazon.com/AmazonS3/latest/userguide/get-request-ids.html), an answer without
 // an ID is never the store's.
 type answers struct {
 	next    httpguard.Doer
 	ids     bool        // the store's answers have IDs; Open alone sets it
-	without atomic.Bool // an answer had none
+	without atomic.Bool // an answer had no ID
 }
 
 const requestID = "X-Amz-Request-Id"
@@ -37,7 +37,7 @@ const requestID = "X-Amz-Request-Id"
 func (a *answers) Do(req *http.Request) (*http.Response, error) {
 	response, err := a.next.Do(req)
 	if redirect, ok := errors.AsType[*httpguard.RedirectError](err); ok && codeOf(redirect.Body) != "" {
-		// S3 tells in this form that a bucket is another region's.
+		// S3 answers in this form if a bucket is in another region.
 		response, err = &http.Response{
 			StatusCode: redirect.Status, Header: redirect.Header, Body: io.NopCloser(bytes.NewReader(redirect.Body)), Request: req,
 		}, nil
@@ -61,7 +61,7 @@ func (a *answers) own(req *http.Request, response *http.Response) bool {
 	}
 	switch {
 	case response.StatusCode/100 == 3:
-		return true // Do has seen the code
+		return true // Do has checked the code
 	case response.StatusCode/100 != 2:
 		return codeOf(body) != ""
 	case req.Method == http.MethodPut:
@@ -79,14 +79,14 @@ func (a *answers) own(req *http.Request, response *http.Response) bool {
 	return isETag(header) && undated == nil && unwritten == nil
 }
 
-// isETag reports whether there is an ETag of S3's form. A weak one is of a proxy that has
-// changed the body, and no store takes it as a condition.
+// isETag reports whether an answer has an ETag of S3's form. A weak ETag comes from a
+// proxy that has changed the body, and no store takes it as a condition.
 func isETag(header http.Header) bool {
 	etag := header.Get("ETag")
 	return etag != "" && !strings.HasPrefix(etag, "W/")
 }
 
-// codeOf is the code of a refusal; "" if the body is no refusal of S3's form.
+// codeOf returns the code of a refusal, or "" if the body is no refusal of S3's form.
 func codeOf(body []byte) string {
 	var refusal struct {
 		XMLName xml.Name `xml:"Error"`

@@ -18,7 +18,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-// gateway is a reverse proxy before a store. It answers in the store's place if that is set.
+// gateway is a reverse proxy before a store. It answers in the store's place if instead is set.
 type gateway struct {
 	url     string
 	instead atomic.Pointer[http.HandlerFunc]
@@ -34,7 +34,7 @@ func newGateway(t testing.TB, variable string) *gateway {
 	g := &gateway{}
 	proxy := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
 		r.SetURL(store)
-		r.Out.Host = r.In.Host // which is signed
+		r.Out.Host = r.In.Host // the signature covers the host
 	}}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if instead := g.instead.Load(); instead != nil {
@@ -56,7 +56,7 @@ func newGateway(t testing.TB, variable string) *gateway {
 func (g *gateway) answers(instead http.HandlerFunc) { g.instead.Store(&instead) }
 func (g *gateway) heals()                           { g.instead.Store(nil) }
 
-// clients are of the provider's making, and of an application's.
+// clients returns providers with their own clients, and with an application's clients.
 func (g *gateway) clients(t testing.TB) map[string]*Provider {
 	t.Helper()
 	all := map[string]*Provider{"own": open(t, g.url)}
@@ -76,7 +76,7 @@ func (g *gateway) clients(t testing.TB) map[string]*Provider {
 	return all
 }
 
-// verbs are calls about a lease.
+// verbs returns the calls about a lease.
 func verbs(p *Provider, g abstractions.Grant) map[string]func(context.Context) error {
 	stateless := g
 	stateless.State = nil
@@ -130,7 +130,7 @@ type held struct {
 	lease abstractions.Grant
 }
 
-// throughGateways are leases in both stores, by each client.
+// throughGateways returns leases in both stores, one for each client.
 func throughGateways(t testing.TB) (all []*held) {
 	t.Helper()
 	for name, variable := range servers {
@@ -148,7 +148,7 @@ func throughGateways(t testing.TB) (all []*held) {
 	return all
 }
 
-// each has each call answered in the store's place, and checks that the lease lives on.
+// each makes the gateway answer each call in the store's place, and checks that the lease lives on.
 func (h *held) each(t testing.TB, instead http.HandlerFunc, check func(err error, what string)) {
 	t.Helper()
 	for verb, call := range verbs(h.Provider, h.lease) {
@@ -164,7 +164,7 @@ func (h *held) each(t testing.TB, instead http.HandlerFunc, check func(err error
 	require.NoError(t, err, "the store has it")
 }
 
-// foreigners have each call of each client answered in the store's place.
+// foreigners makes the gateways answer each call of each client in the store's place.
 func foreigners(t testing.TB, all []*held, status int, instead http.HandlerFunc) {
 	t.Helper()
 	for _, h := range all {
@@ -174,8 +174,8 @@ func foreigners(t testing.TB, all []*held, status int, instead http.HandlerFunc)
 
 const page = "<html><body>Please log in.</body></html>"
 
-// T114: an ingress redirects to a page. A client that follows makes a GET of a PUT, and takes
-// the page's 200 for a renewal.
+// T114: an ingress redirects to a page. A client that follows the redirect changes a PUT to a
+// GET, and takes the page's 200 for a renewal.
 func TestTrap_T114_S3RedirectsAreNotFollowed(t *testing.T) {
 	all := throughGateways(t)
 	for _, status := range []int{301, 302, 303, 307, 308} {
@@ -193,7 +193,7 @@ func TestTrap_T114_S3RedirectsAreNotFollowed(t *testing.T) {
 	}
 }
 
-// answering is a handler that answers with headers and a body.
+// answering returns a handler that answers with headers and a body.
 func answering(status int, body string, headers ...string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		for i := 0; i < len(headers); i += 2 {
@@ -204,7 +204,7 @@ func answering(status int, body string, headers ...string) http.HandlerFunc {
 	}
 }
 
-// T115: something before the store answers 200.
+// T115: a proxy before the store answers 200.
 func TestTrap_T115_S3SuccessNeedsTheStoresMark(t *testing.T) {
 	all := throughGateways(t)
 	modified := "Thu, 26 Nov 2026 19:56:29 GMT"
@@ -229,7 +229,7 @@ func TestTrap_T115_S3SuccessNeedsTheStoresMark(t *testing.T) {
 	})
 }
 
-// T115: the marks of a store that gives its answers no IDs are their form alone.
+// T115: if a store's answers have no IDs, the form alone identifies the answers.
 func TestTrap_T115_S3StoresWithoutRequestIDs(t *testing.T) {
 	gate := newGateway(t, servers["gofakes3"])
 	p := open(t, gate.url)
@@ -248,8 +248,7 @@ func TestTrap_T115_S3StoresWithoutRequestIDs(t *testing.T) {
 	}
 }
 
-// T116: one 404 of a proxy without a route is no loss, and no other refusal is final
-// that is not the store's.
+// T116: one 404 of a proxy without a route is no loss, and no other refusal of a proxy is final.
 func TestTrap_T116_S3RefusalsOfOthersAreNoneOfTheStore(t *testing.T) {
 	all := throughGateways(t)
 	for _, status := range []int{400, 401, 403, 404, 405, 407, 409, 410, 412, 429, 500, 501, 502, 503, 504} {

@@ -17,13 +17,13 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/servertest"
 )
 
-// named is the URL of a server.
+// named returns the URL of a server.
 func named(t testing.TB, variable string) string {
 	t.Helper()
 	return servertest.Require(t, variable)
 }
 
-// servers are of independent make.
+// servers are independent implementations.
 var servers = map[string]string{"versitygw": "LEASING_TEST_S3", "gofakes3": "LEASING_TEST_GOFAKES3"}
 
 func open(t testing.TB, url string) *Provider {
@@ -34,7 +34,7 @@ func open(t testing.TB, url string) *Provider {
 	return p
 }
 
-// unprobed is a provider whose store has not been asked anything.
+// unprobed returns a provider that has sent no request to its store.
 func unprobed(t testing.TB, o Options) *Provider {
 	t.Helper()
 	require.NoError(t, o.complete())
@@ -45,12 +45,12 @@ func unprobed(t testing.TB, o Options) *Provider {
 	return p
 }
 
-// silent is a provider whose store takes connections and says nothing.
+// silent returns a provider whose store accepts connections and never answers.
 func silent(t testing.TB) *Provider {
 	return unprobed(t, Options{Bucket: "b", Endpoint: "http://" + providertest.Silent(t), AccessKey: "k", SecretKey: providerkit.NewSecret("s")})
 }
 
-// newServer starts one of the test's own, and says its URL at an address.
+// newServer starts a server for the test, and returns a function that gives its URL at an address.
 func newServer(t testing.TB, name string) (s *servertest.Server, at func(addr string) string) {
 	t.Helper()
 	named(t, servers[name])
@@ -80,8 +80,8 @@ func newServer(t testing.TB, name string) (s *servertest.Server, at func(addr st
 	return s, at
 }
 
-// through are options of a client of gofakes3, which checks no signatures, whose requests
-// go through a wire. Each has a prefix of its own.
+// through returns options for a client of gofakes3, which checks no signatures. The
+// client's requests go through a wire. Each result has a prefix of its own.
 func through(t testing.TB) (Options, *providertest.Wire) {
 	t.Helper()
 	o := Options{URL: named(t, servers["gofakes3"])}

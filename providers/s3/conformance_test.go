@@ -13,8 +13,8 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/servertest"
 )
 
-// One after the other: the stacks of the SDK's requests are too deep for goleak, which
-// looks at all goroutines.
+// The tests are not parallel: the stacks of the SDK's requests are too deep for goleak,
+// which checks all goroutines.
 func TestConformance(t *testing.T) { providertest.Run(t, harness(named(t, "LEASING_TEST_S3"))) }
 func TestConformanceGofakes3(t *testing.T) {
 	servertest.Long(t)
@@ -22,7 +22,7 @@ func TestConformanceGofakes3(t *testing.T) {
 }
 
 func harness(url string) providertest.Harness {
-	remove := func(t testing.TB, p abstractions.Provider, name string) { // as a lifecycle rule does
+	remove := func(t testing.TB, p abstractions.Provider, name string) { // as a lifecycle rule deletes it
 		s := p.(*Provider).driver.store
 		_, err := s.client.DeleteObject(t.Context(), &s3.DeleteObjectInput{Bucket: &s.bucket, Key: aws.String(s.naming.Encode(name))})
 		require.NoError(t, err)

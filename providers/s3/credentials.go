@@ -22,11 +22,11 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providerkit/livefile"
 )
 
-// sourceTimeout bounds each request of a source of credentials. The SDK has all callers wait for one
-// request, whose context has no end.
+// sourceTimeout bounds each request of a source of credentials. The SDK makes all callers wait for
+// one request, whose context has no end.
 const sourceTimeout = 5 * time.Second
 
-// configuration is the SDK's.
+// configuration returns the SDK's configuration.
 func (o *Options) configuration(ctx context.Context) (aws.Config, error) {
 	var keys aws.CredentialsProvider
 	if o.AccessKey != "" {
@@ -39,8 +39,8 @@ func (o *Options) configuration(ctx context.Context) (aws.Config, error) {
 	return config.LoadDefaultConfig(ctx, settings...)
 }
 
-// filesOf returns the files of a configuration that exist, and the bundle of authorities among them, "" if there is
-// none: see config.EnvConfig and config.SharedConfig.
+// filesOf returns the existing files of a configuration, and the CA bundle among them, or "": see config.EnvConfig
+// and config.SharedConfig.
 func filesOf(c aws.Config) (files []string, bundle string) {
 	var env config.EnvConfig
 	var profile config.SharedConfig
@@ -65,13 +65,13 @@ func filesOf(c aws.Config) (files []string, bundle string) {
 }
 
 // liveKeys is a source of keys that is configured again when a file of the SDK's configuration changes. The SDK
-// reads the files once, so that keys in a file that an operator replaces would be used for ever.
+// reads the files only once, so it would use the keys of a replaced file for ever.
 type liveKeys struct {
 	*livefile.Value[aws.CredentialsProvider]
 }
 
-// newLiveKeys makes a source of the kind that a configuration has now. A file that is empty for a moment would
-// lead the SDK to another kind, such as the role of the machine.
+// newLiveKeys makes a source that keeps the kind of the present configuration. A file that is empty for a
+// moment would lead the SDK to another kind, such as the role of the machine.
 func newLiveKeys(now aws.Config, files []string, configure func(context.Context) (aws.Config, error)) liveKeys {
 	kind := kindOf(now.Credentials)
 	return liveKeys{livefile.New(func([][]byte) (aws.CredentialsProvider, error) {
@@ -101,22 +101,22 @@ func (l liveKeys) Retrieve(ctx context.Context) (aws.Credentials, error) {
 }
 
 // loadSources configures the SDK's sources of credentials: STS, SSO, a container's endpoint, and the
-// metadata service. Their client follows no redirect, which would take a pod's token or the
-// metadata service's to another host, and sends link-local requests to no proxy.
+// metadata service. Their client follows no redirect, which would take the token of a pod or of the
+// metadata service to another host, and sends link-local requests to no proxy.
 func loadSources() []func(*config.LoadOptions) error {
-	// The SDK replaces the redirects' check and the transport of its own client, and refuses other clients
-	// where AWS_CA_BUNDLE is set. It keeps Proxy.
+	// The SDK replaces CheckRedirect and the transport of its own client, and refuses other clients if
+	// AWS_CA_BUNDLE is set. It keeps Proxy.
 	client := awshttp.NewBuildableClient().WithTimeout(sourceTimeout).WithTransportOptions(func(t *http.Transport) {
 		t.Proxy, t.DisableKeepAlives = proxyOf, true
 	})
-	once := func() aws.Retryer { return aws.NopRetryer{} } // the library asks again, and the SDK pauses for up to 20 s
+	once := func() aws.Retryer { return aws.NopRetryer{} } // package leasing retries, and the SDK pauses for up to 20 s
 	return []func(*config.LoadOptions) error{
 		config.WithHTTPClient(client), config.WithRetryer(once),
 		config.WithEndpointCredentialOptions(func(o *endpointcreds.Options) { o.HTTPClient, o.Retryer = client, once() }),
 	}
 }
 
-// proxyOf is httpguard.Proxy. It fails the request that a redirect leads to, before anything of it is sent.
+// proxyOf is httpguard.Proxy. It fails a redirected request before anything is sent.
 func proxyOf(req *http.Request) (*url.URL, error) {
 	if req.Response != nil { // set for redirected requests alone
 		return nil, errors.New("the answer is a redirect, which no credentials follow")
@@ -124,9 +124,9 @@ func proxyOf(req *http.Request) (*url.URL, error) {
 	return httpguard.Proxy(req)
 }
 
-// sources are those of a client, which may be the user's, guarded.
+// sources are the guarded sources of credentials of a client, which may be the application's.
 type sources struct {
-	keys    aws.CredentialsProvider // nil is anonymous
+	keys    aws.CredentialsProvider // nil means anonymous
 	express s3.ExpressCredentialsProvider
 }
 
@@ -140,14 +140,14 @@ func sourcesOf(client s3.Options) (s sources) {
 	return s
 }
 
-// guardedKeys is a source of keys whose errors say nothing of the store.
+// guardedKeys is a source of keys whose errors do not count as answers of the store.
 type guardedKeys struct{ aws.CredentialsProvider }
 
 func (g guardedKeys) Retrieve(ctx context.Context) (aws.Credentials, error) {
 	return providerkit.AskCredentials(ctx, refused, g.CredentialsProvider.Retrieve)
 }
 
-// guardedExpress is the same for the sessions of S3 Express.
+// guardedExpress does the same for the sessions of S3 Express.
 type guardedExpress struct{ s3.ExpressCredentialsProvider }
 
 func (g guardedExpress) Retrieve(ctx context.Context, bucket string) (aws.Credentials, error) {
@@ -156,9 +156,9 @@ func (g guardedExpress) Retrieve(ctx context.Context, bucket string) (aws.Creden
 	})
 }
 
-// refusals are codes of a 400 that is about the identity:
+// refusals are the codes of a 400 that refuse the identity:
 // docs.aws.amazon.com/singlesignon/latest/OIDCAPIReference/API_CreateToken.html. STS refuses with 403, and
-// its codes of 400, such as IDPCommunicationError and ExpiredTokenException, may pass.
+// its codes of 400, such as IDPCommunicationError and ExpiredTokenException, may be temporary.
 var refusals = []string{"InvalidClientException", "InvalidGrantException", "UnauthorizedClientException"}
 
 // refused reports whether a source of credentials has refused the identity.

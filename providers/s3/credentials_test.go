@@ -22,7 +22,7 @@ import (
 
 const podToken = "the-pods-token"
 
-// noSources leaves the SDK without sources of credentials, but for those that a test sets.
+// noSources leaves the SDK no sources of credentials but those that a test sets.
 func noSources(t *testing.T) {
 	t.Helper()
 	for _, name := range []string{
@@ -30,7 +30,7 @@ func noSources(t *testing.T) {
 		"AWS_CONTAINER_CREDENTIALS_FULL_URI", "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", "AWS_CONTAINER_AUTHORIZATION_TOKEN",
 		"AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL_STS", "AWS_REGION", "AWS_DEFAULT_REGION",
 	} {
-		t.Setenv(name, "") // so that the test puts it back
+		t.Setenv(name, "") // so that the test restores the value
 		require.NoError(t, os.Unsetenv(name))
 	}
 	none := filepath.Join(t.TempDir(), "none")
@@ -39,7 +39,7 @@ func noSources(t *testing.T) {
 	t.Setenv("AWS_EC2_METADATA_DISABLED", "true")
 }
 
-// keys of the test servers, which are good for a second or two.
+// keys returns keys of the test servers, which are valid for a second or two.
 func keys(expires string) string {
 	return fmt.Sprintf(`{"Code": "Success", "Type": "AWS-HMAC", "AccessKeyId": "leasing", "SecretAccessKey": "test-secret", "Token": "", %q: %q}`,
 		expires, time.Now().Add(2*time.Second).UTC().Format(time.RFC3339))
@@ -91,10 +91,10 @@ var sourcesOfKeys = map[string]struct {
 	}},
 }
 
-// T119: an error of the SDK's sources of keys says nothing of the bucket.
+// T119: an error of the SDK's sources of keys is not an error of the bucket.
 func TestTrap_T119_SourcesOfKeysFail(t *testing.T) {
 	before := goleak.IgnoreCurrent()
-	t.Cleanup(func() { // the SDK's own requests to a source go on for up to sourceTimeout
+	t.Cleanup(func() { // the SDK's own requests to a source continue for up to sourceTimeout
 		end := time.Now().Add(2 * sourceTimeout)
 		for goleak.Find(before) != nil && time.Now().Before(end) { // Find waits a little by itself
 			continue
@@ -111,7 +111,7 @@ func TestTrap_T119_SourcesOfKeysFail(t *testing.T) {
 			require.NoError(t, o.complete())
 			o.AccessKey, o.SecretKey, o.Prefix = "", o.SessionToken, abstractions.NewID()
 			var fresh func(testing.TB) abstractions.Provider
-			if name == "metadata service" { // the SDK goes on with its keys for a quarter of an hour
+			if name == "metadata service" { // the SDK uses its keys for another quarter of an hour
 				fresh = func(t testing.TB) abstractions.Provider { return unprobed(t, o) }
 			}
 			providertest.SourcesOfCredentials(t, providertest.SourceCheck{
@@ -127,8 +127,8 @@ func TestTrap_T119_SourcesOfKeysFail(t *testing.T) {
 	}
 }
 
-// T118: the endpoint is the store's alone: STS is asked where it is, and the pod's token is not sent to
-// the store. Nor does it follow a redirect to another host.
+// T118: the endpoint is the store's alone: STS gets its requests at its own address, and the pod's
+// token is neither sent to the store nor to the host of a redirect.
 func TestTrap_T118_TheStoreGetsNoTokenOfItsSources(t *testing.T) {
 	for name, from := range sourcesOfKeys {
 		for _, status := range []int{200, 301, 302, 303, 307, 308} {
@@ -162,7 +162,7 @@ func TestTrap_T118_TheStoreGetsNoTokenOfItsSources(t *testing.T) {
 	}
 }
 
-// T120: link-local addresses are asked without a proxy, and all others through the proxy.
+// T120: requests to link-local addresses use no proxy, and all other requests use the proxy.
 func TestTrap_T120_LinkLocalSourcesHaveNoProxy(t *testing.T) {
 	const proxy = "http://127.0.0.1:1"
 	if os.Getenv("LEASING_TEST_PROXIED") == "" {

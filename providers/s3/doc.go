@@ -8,12 +8,12 @@
 //
 // # What it promises
 //
-// The promises of package leasing, on a store that honours conditional writes and has
-// read-after-write consistency, as S3 does:
+// The provider keeps the promises of package leasing, on a store that honours
+// conditional writes and has read-after-write consistency, as S3 does:
 //
 //   - Every change is one PUT of one object, with If-Match and the ETag that was read,
-//     or with If-None-Match: * if there is no object yet. If a reply is lost, a read
-//     shows whether the request was applied.
+//     or with If-None-Match: * if the object does not exist yet. If a reply is lost, a
+//     read shows whether the request was applied.
 //   - A lease has run out if, by the store's time, the Date of a read is later than the
 //     object's Last-Modified by the TTL plus 1 s plus [Options].ClockSkew; or if this
 //     process has watched the holder's last write for the TTL and a hundredth more, by its
@@ -39,31 +39,31 @@
 // # Names are not forgotten
 //
 // Deletion is not safe. Many stores ignore the condition of a DELETE, and a delayed
-// DELETE removes whatever object has the key when it arrives, such as the record of a new
-// holder. No earlier write prevents that. So this provider never deletes. An object has
-// less than 5 KB, usually 0.6 KB; S3 stores that for 30 years at the price of the PUT
-// that created it.
+// DELETE removes any object that has the key when it arrives, such as the record of a new
+// holder. No earlier write prevents such a deletion. So this provider never deletes. An
+// object has less than 5 KB, usually 0.6 KB; S3 stores this size for 30 years at the
+// price of the PUT that created the object.
 //
 // For names that are used once, use a separate prefix, and a lifecycle rule that expires
 // its objects a day or more after their last write. A holder writes at each renewal and
 // trusts a lease for 12 h at most, so no expired object belongs to a holder. A name that
 // is acquired again just as its object expires may be removed: S3 queues objects for
-// deletion, and does not say whether it checks them again. So exclude long-lived names
-// from the rule.
+// deletion, and does not document whether it checks them again before the deletion. So
+// exclude long-lived names from the rule.
 //
 // # How it works
 //
-// The rules, and the form of what is stored, are those of providerkit.Records. The lease
+// The rules, and the form of the record, are those of providerkit.Records. The lease
 // jobs/daily is the object leases/jobs~2Fdaily (see [providerkit.Naming]). S3 derives
 // ETags from the content, so each write contains a unique ID: otherwise a client that
 // read the object before a renewal could still replace it afterwards.
 //
 // Some stores build a reply from several reads of an object, so a write in between may
 // give an old Last-Modified with a new ETag. So, except on S3 itself, an object is
-// replaced only after a second read has shown the same. If the ETag still matches then,
-// the second read was consistent.
+// replaced only after a second read has returned the same state. If the ETag still
+// matches at the write, the second read was consistent.
 //
 // Open writes the object leases/~~probe, which holds no lease, with conditions that
-// don't hold and one that does. If a store wants ETags without quotes, they are sent
-// that way.
+// don't hold and one condition that holds. If a store wants ETags without quotes, the conditions
+// omit the quotes.
 package s3lease

@@ -40,7 +40,7 @@ func TestTrap_T118_NoSecretFollowsARedirect(t *testing.T) {
 	}
 }
 
-// T124: keys, an HTTP client or a middleware of the application's that panics ended the process.
+// T124: a panic of the application's keys, HTTP client or middleware does not end the process.
 func TestTrap_T124_CodeOfTheApplicationPanics(t *testing.T) {
 	o := Options{URL: named(t, servers["gofakes3"])}
 	require.NoError(t, o.complete())

@@ -18,8 +18,8 @@ func TestLeasesEndNeitherEarlyNorLate(t *testing.T) {
 	}
 }
 
-// gofakes3 is empty when it is there again, and gives each name away at once: no holder trusts a lease any more, for it was away for longer than the
-// TTL. Tokens rise by its clock.
+// After its restart gofakes3 is empty, and grants each name at once: no holder still trusts a lease, since the store was away for longer than the
+// TTL. Tokens rise by the store's clock.
 func TestLossIsToldBeforeTheNameIsFree(t *testing.T) {
 	for name := range servers {
 		t.Run(name, func(t *testing.T) {

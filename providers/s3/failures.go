@@ -12,15 +12,15 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providerkit/httpguard"
 )
 
-// What an answer says beside the classes of the kit.
+// The classes of the store's refusals, beside those of the kit.
 const (
-	missing  providerkit.Class = 0x80 + iota // there is no such object
-	conflict                                 // somebody has created or changed the object, or is about to
+	missing  providerkit.Class = 0x80 + iota // the object does not exist
+	conflict                                 // another request has created or changed the object, or is about to
 )
 
 const noBucket = "NoSuchBucket"
 
-// answerOf is what the store has answered; the zero values if it has not.
+// answerOf returns the store's answer in an error, or zero values without an answer.
 func answerOf(err error) (code string, status int, header http.Header) {
 	if named := smithy.APIError(nil); errors.As(err, &named) {
 		code = named.ErrorCode()
@@ -31,20 +31,20 @@ func answerOf(err error) (code string, status int, header http.Header) {
 	return code, status, header
 }
 
-// codes gives the store's error codes their meaning
-// (docs.aws.amazon.com/AmazonS3/latest/API/ErrorResponses.html, …/KMS/latest/APIReference/CommonErrors.html). By its class a request
-// was applied, or not: see [providerkit.Class]. The SDK lists the codes of throttling. Any other code goes by its status.
+// codes maps the store's error codes to their meaning (docs.aws.amazon.com/AmazonS3/latest/API/ErrorResponses.html,
+// …/KMS/latest/APIReference/CommonErrors.html). The class decides whether the request was applied: see [providerkit.Class]. The SDK
+// lists the codes of throttling. Any other code has the meaning of its status.
 var codes = map[string]providerkit.Meaning{
 	"NoSuchKey":                  {Class: missing},
 	"PreconditionFailed":         {Class: conflict}, // 412
-	"ConditionalRequestConflict": {Class: conflict}, // 409, another request for the key was under way
+	"ConditionalRequestConflict": {Class: conflict}, // 409, another request for the key was in flight
 	"OperationAborted":           {Class: conflict}, // 409
 	noBucket:                     {Class: providerkit.NotSetUp, Advice: "create the bucket"},
 
 	"RequestTimeout":    {Class: providerkit.Unknown}, // 400
-	"TemporaryRedirect": {Class: providerkit.Unknown}, // 307, until the names of a new bucket are known
+	"TemporaryRedirect": {Class: providerkit.Unknown}, // 307, until DNS knows a new bucket
 
-	// These pass: the next request has other credentials, another time, or a body that arrives.
+	// These are temporary: the next request has other credentials, another time, or a complete body.
 	"ExpiredToken":                {Class: providerkit.Unsent, Advice: expired}, // 400
 	"ExpiredTokenException":       {Class: providerkit.Unsent, Advice: expired},
 	"TokenRefreshRequired":        {Class: providerkit.Unsent, Advice: expired}, // 400
@@ -64,10 +64,10 @@ const (
 	rights  = "s3:GetObject, s3:PutObject and s3:ListBucket are needed, and keys of the bucket's account"
 )
 
-// statuses gives statuses their meaning where the code says nothing. After any other the request may have been applied.
+// statuses maps statuses to their meaning, for codes without a class. After any other status the request may have been applied.
 var statuses = map[int]providerkit.Meaning{
 	http.StatusMovedPermanently: {Class: providerkit.NotSetUp}, // another region's bucket
-	http.StatusBadRequest:       {Class: providerkit.NotSetUp}, // so are the next two: a store that knows no conditions
+	http.StatusBadRequest:       {Class: providerkit.NotSetUp}, // like the next two: from a store without conditional writes
 	http.StatusMethodNotAllowed: {Class: providerkit.NotSetUp},
 	http.StatusNotImplemented:   {Class: providerkit.NotSetUp},
 	http.StatusUnauthorized:     {Class: providerkit.Denied, Advice: rights},
@@ -75,10 +75,11 @@ var statuses = map[int]providerkit.Meaning{
 	http.StatusTooManyRequests:  {Class: providerkit.Refused},
 }
 
-// meaningOf looks an error up. An error without a code is of no answer of the store: see answers.
+// meaningOf returns the meaning of an error. An error without a code is not an answer of the
+// store: see answers.
 func meaningOf(err error) providerkit.Meaning {
 	code, status, _ := answerOf(err)
-	code = strings.TrimPrefix(code, "KMS.") // of the service that encrypts the bucket
+	code = strings.TrimPrefix(code, "KMS.") // a code of the service that encrypts the bucket
 	if code == "" {
 		return providerkit.Meaning{}
 	}
@@ -93,8 +94,8 @@ func meaningOf(err error) providerkit.Meaning {
 
 func classOf(err error) providerkit.Class { return meaningOf(err).Class }
 
-// Classify says what an error of the SDK means. It makes one attempt, so a dial that
-// failed has sent nothing.
+// Classify returns the meaning of an error of the SDK. The SDK makes one attempt, so a
+// failed dial has sent nothing.
 func (*driver) Classify(err error) providerkit.Meaning {
 	m := meaningOf(err)
 	_, status, header := answerOf(err)

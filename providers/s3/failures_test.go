@@ -13,14 +13,14 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providertest"
 )
 
-// T184: a refusal that passes is no final one: a throttle, credentials or a time that are over, a body that did not arrive.
+// T184: a temporary refusal is not final: a throttle, expired credentials, a wrong time, an incomplete body.
 func TestTrap_T184_WhatAnswersMean(t *testing.T) {
 	p, w := tapped(t)
 	for _, c := range []struct {
 		status int
 		code   string
 		want   error
-		undone bool // it was not applied, and that is certain
+		undone bool // the request was certainly not applied
 	}{
 		{301, "PermanentRedirect", abstractions.ErrNotSetUp, true},
 		{400, "AuthorizationHeaderMalformed", abstractions.ErrNotSetUp, true},
@@ -65,7 +65,7 @@ func TestTrap_T71_WhatWasNotSentIsDefinite(t *testing.T) {
 	}, p, w)
 }
 
-// Without the store's time nothing can be said of a lease.
+// Without the store's time, the state of a lease is unknown.
 func TestAReplyWithoutADateIsNoAnswer(t *testing.T) {
 	p, w := tapped(t)
 	*w = func(req *http.Request, send providertest.Sender) (*http.Response, error) {

@@ -19,8 +19,8 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/servertest"
 )
 
-// gate stands before a store that checks no keys. It lets in requests that are signed with the present key, and gives
-// that key, as STS and as a container's endpoint, to bearers of the present token.
+// gate is a proxy before a store that checks no keys. It accepts requests that are signed with the present key, and
+// gives that key, as STS and as a container's endpoint, to bearers of the present token.
 type gate struct {
 	store http.Handler
 
@@ -28,7 +28,7 @@ type gate struct {
 	key, token string
 }
 
-// trust replaces what the gate lets in.
+// trust sets the present key and token.
 func (g *gate) trust(key, token string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -63,10 +63,10 @@ func TestTrap_T143_FilesOfTheSDKAreReadAgain(t *testing.T) {
 	second, err := servertest.NewAuthority()
 	require.NoError(t, err)
 	for name, source := range map[string]struct {
-		variable string // that names the file
+		variable string // names the file
 		text     func(key, token string) string
 		set      func(t *testing.T, https, http string)
-		expire   bool // keys are asked for again when they end
+		expire   bool // the SDK fetches keys again when they expire
 	}{
 		"shared credentials": {"AWS_SHARED_CREDENTIALS_FILE", func(key, _ string) string {
 			return "[default]\naws_access_key_id = " + key + "\naws_secret_access_key = secret\n"
@@ -108,7 +108,7 @@ func TestTrap_T143_FilesOfTheSDKAreReadAgain(t *testing.T) {
 				providertest.OutlivesRotation(t, p, func() { write(file, "") })
 				providertest.OutlivesRotation(t, p, func() { require.NoError(t, os.Remove(file)) })
 			}
-			providertest.OutlivesRotation(t, p, func() { // STS is asked as well
+			providertest.OutlivesRotation(t, p, func() { // STS is tested as well
 				write(bundle, string(second.PEM()))
 				front.Replace(second)
 				turn("3")

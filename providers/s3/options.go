@@ -22,8 +22,8 @@ type Options struct {
 	//	s3://bucket/prefix?region=eu-central-1
 	//	s3://access-key:secret-key@bucket/prefix?endpoint=https://host&path_style=true
 	//
-	// In a secret key / is written as %2F, + as %2B. The query may set the fields below
-	// that have a tag, but for secrets.
+	// In a secret key, write %2F for / and %2B for +. The query may set the fields
+	// below that have a tag, except secrets.
 	URL string `json:"url" option:"secret"`
 
 	// Bucket is the name of the bucket.
@@ -35,15 +35,15 @@ type Options struct {
 	// Client is your own client, instead of the six fields that follow. Its retries,
 	// redirects and checksums are not used. There must be no cache in front of the store.
 	Client *s3.Client `json:"-"`
-	// Region is the bucket's. Default: what the SDK finds, or us-east-1 with an Endpoint.
+	// Region is the bucket's region. Default: the SDK's region, or us-east-1 with an Endpoint.
 	Region string `json:"region"`
 	// Endpoint is the address of a store that is not S3, such as https://host:9000.
 	Endpoint string `json:"endpoint"`
 	// PathStyle puts the bucket into the path of requests instead of the host name.
 	PathStyle bool `json:"path_style"`
-	// AccessKey and SecretKey authenticate, with SessionToken if they are temporary.
-	// Default: keys that the SDK finds in the environment, in files, or from the machine's role. The SDK's files,
-	// and the bundle of AWS_CA_BUNDLE, are read again when they change, if they exist at Open.
+	// AccessKey and SecretKey authenticate, with SessionToken if they are temporary. Default: the SDK's keys from
+	// the environment, from files, or from the machine's role. The SDK's files, and the bundle of AWS_CA_BUNDLE,
+	// are read again when they change, if they exist at Open.
 	AccessKey    string             `json:"access_key"`
 	SecretKey    providerkit.Secret `json:"secret_key"`
 	SessionToken providerkit.Secret `json:"session_token"`
@@ -55,16 +55,16 @@ type Options struct {
 	Timeout time.Duration `json:"timeout" option:"timeout"`
 }
 
-// Format shows no secret.
+// Format prints the options without their secrets.
 func (o Options) Format(f fmt.State, _ rune) { providerkit.Format(f, o) }
 
-// MarshalJSON shows no secret: options are not for writing down.
+// MarshalJSON returns the text of Format as a JSON string: options with secrets can't be saved as JSON.
 func (o Options) MarshalJSON() ([]byte, error) { return providerkit.MarshalJSON(o) }
 
 // UnmarshalJSON reads options.
 func (o *Options) UnmarshalJSON(data []byte) error { return providerkit.UnmarshalJSON(data, o) }
 
-// readURL takes over what the URL says.
+// readURL sets the fields of Options.URL.
 func (o *Options) readURL() error {
 	u, prefix, err := providerkit.ReadURL(o, o.URL, urlSchemes...)
 	if err != nil {
@@ -81,7 +81,7 @@ func (o *Options) readURL() error {
 	return nil
 }
 
-// complete fills in the defaults and checks the options.
+// complete sets the defaults and checks the options.
 func (o *Options) complete() error {
 	if o.URL != "" {
 		if err := o.readURL(); err != nil {

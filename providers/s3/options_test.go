@@ -82,7 +82,7 @@ func TestOptionsThatCannotWork(t *testing.T) {
 func TestTrap_T49_SecretsAreNotShown(t *testing.T) {
 	const secret = "s3cr3t/0f+the=account"
 	var shown providertest.Shown
-	u, err := url.Parse(named(t, servers["versitygw"])) // which refuses it
+	u, err := url.Parse(named(t, servers["versitygw"])) // the server refuses the secret
 	require.NoError(t, err)
 	u.User = url.UserPassword("leasing", secret)
 	written := fmt.Sprintf("s3://leasing:%s@%s?%s", url.QueryEscape(secret), u.Host, u.RawQuery)

@@ -15,13 +15,13 @@ const (
 	racers    = 4
 )
 
-// probed is the key of the object that a probe writes: no name's.
+// probed returns the key of the probe's object, which belongs to no name.
 func (s *store) probed() string { return s.naming.Prefix + "~~probe" }
 
 var errIgnored = fmt.Errorf("%w: the store takes writes whose conditions don't hold (If-None-Match, If-Match): two clients could hold a name", abstractions.ErrNotSetUp)
 
-// probe finds out whether the store refuses and takes what it has to. It always writes
-// the same, so that probes don't disturb each other where the ETag is of the content.
+// probe checks that the store refuses and accepts the right writes. It always writes
+// the same content, so that probes don't conflict where the ETag depends on the content.
 func (s *store) probe(ctx context.Context) error {
 	item, err := s.Get(ctx, s.probed())
 	if err == nil && item.Version == "" {
@@ -55,7 +55,7 @@ func (s *store) probe(ctx context.Context) error {
 	return err
 }
 
-// race has several writers create the object at once. One of them may.
+// race makes several writers create the object at once. Only one of them may succeed.
 func (s *store) race(ctx context.Context) (err error) {
 	answers, created := make(chan error, racers), 0
 	for range racers {
@@ -75,7 +75,7 @@ func (s *store) race(ctx context.Context) (err error) {
 	switch {
 	case created > 1:
 		return errIgnored
-	case created == 1: // and it is nothing that another was throttled
+	case created == 1: // a throttled writer does not matter
 		return nil
 	}
 	return err

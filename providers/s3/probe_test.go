@@ -12,7 +12,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providertest"
 )
 
-// T18: a store that takes a write although its condition does not hold would let two in.
+// T18: a store that takes a write although its condition does not hold would admit two holders.
 func TestTrap_T18_AStoreThatIgnoresConditionsIsRefused(t *testing.T) {
 	for name, ignored := range map[string][]string{
 		"both": {"If-Match", "If-None-Match"}, "creation": {"If-None-Match"}, "replacement": {"If-Match"},
@@ -25,7 +25,7 @@ func TestTrap_T18_AStoreThatIgnoresConditionsIsRefused(t *testing.T) {
 				}
 				return send(req)
 			}
-			for range 2 { // also where the probe's object is there
+			for range 2 { // the second time, the probe's object exists
 				_, err := Open(t.Context(), o)
 				require.ErrorIs(t, err, abstractions.ErrNotSetUp)
 				require.NotErrorIs(t, err, abstractions.ErrUnavailable)
@@ -35,7 +35,7 @@ func TestTrap_T18_AStoreThatIgnoresConditionsIsRefused(t *testing.T) {
 	}
 }
 
-// Some stores look at the condition when a request comes in, and not when they write:
+// Some stores check the condition when a request arrives, and not when they write:
 // github.com/seaweedfs/seaweedfs/issues/8800.
 func TestAStoreThatLetsTwoCreateAnObjectIsRefused(t *testing.T) {
 	var puts atomic.Int32
@@ -51,7 +51,7 @@ func TestAStoreThatLetsTwoCreateAnObjectIsRefused(t *testing.T) {
 }
 
 // Hetzner's store takes no ETag with quotes: github.com/benbjohnson/litestream/pull/1509.
-// Others take none without.
+// Other stores take no ETag without quotes.
 func TestETagsAreSentAsTheStoreWantsThem(t *testing.T) {
 	for _, quoted := range []bool{false, true} {
 		o, w := through(t)
@@ -71,7 +71,7 @@ func TestETagsAreSentAsTheStoreWantsThem(t *testing.T) {
 	}
 }
 
-// A store that answers 501 to a condition, and one that refuses all.
+// One store answers 501 to a condition, and another refuses all conditions.
 func TestAStoreThatKnowsNoConditionsIsRefused(t *testing.T) {
 	for status, want := range map[int]error{
 		http.StatusNotImplemented: abstractions.ErrNotSetUp, http.StatusPreconditionFailed: abstractions.ErrUnavailable,
@@ -89,7 +89,7 @@ func TestAStoreThatKnowsNoConditionsIsRefused(t *testing.T) {
 	}
 }
 
-// Processes that start together don't disturb each other, nor where nobody has before.
+// Processes that start together don't disturb each other, even on a new prefix.
 func TestManyOpenAtOnce_ConcurrentSafe(t *testing.T) {
 	for name, variable := range servers {
 		t.Run(name, func(t *testing.T) {
@@ -119,7 +119,7 @@ func TestABucketThatIsMissing(t *testing.T) {
 	require.ErrorContains(t, err, "create the bucket")
 }
 
-// Ping asks the store, and writes nothing.
+// Ping reads from the store, and writes nothing.
 func TestPing(t *testing.T) {
 	p, w := tapped(t)
 	var methods []string

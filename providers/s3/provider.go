@@ -26,9 +26,9 @@ type Provider struct {
 	driver *driver
 }
 
-// Open opens a bucket, and tests with four or a few more requests whether the
-// store honours conditional writes. Invalid options are reported as
-// leasing.ErrInvalid, and an unsuitable store or bucket as leasing.ErrNotSetUp.
+// Open opens a bucket, and tests with four or a few more requests whether the store
+// honours conditional writes. It reports invalid options as leasing.ErrInvalid, and an
+// unsuitable store or bucket as leasing.ErrNotSetUp.
 func Open(ctx context.Context, options Options) (*Provider, error) {
 	if err := errors.Join(ctx.Err(), options.complete()); err != nil {
 		return nil, err
@@ -47,7 +47,7 @@ func Open(ctx context.Context, options Options) (*Provider, error) {
 func newProvider(o Options, client *s3.Client, transport *httpguard.Client) *Provider {
 	s := &store{
 		client: client, sources: sourcesOf(client.Options()), bucket: o.Bucket, naming: providerkit.Naming{Prefix: o.Prefix + "/", Max: longestKey},
-		torn: client.Options().BaseEndpoint != nil, // it is not S3
+		torn: client.Options().BaseEndpoint != nil, // the store is not S3
 	}
 	d := &driver{store: s}
 	if transport != nil {
@@ -62,8 +62,8 @@ func newProvider(o Options, client *s3.Client, transport *httpguard.Client) *Pro
 	return &Provider{providerkit.New(d, providerkit.Config{Timeout: o.Timeout, Detach: true}), d}
 }
 
-// client makes a client, with a transport that the provider closes; nil if it is the
-// user's. It sends nothing.
+// client makes a client, with a transport that the provider closes. The transport is
+// nil if the client is the application's. It sends nothing.
 func (o *Options) client(ctx context.Context) (*s3.Client, *httpguard.Client, error) {
 	if o.Client != nil {
 		return o.Client, nil, nil
@@ -90,15 +90,15 @@ func (o *Options) client(ctx context.Context) (*s3.Client, *httpguard.Client, er
 	c.HTTPClient = guarded
 	return s3.NewFromConfig(c, func(client *s3.Options) {
 		client.UsePathStyle = o.PathStyle
-		if o.Endpoint != "" { // not the configuration's, which is that of all services: STS would be asked there
+		if o.Endpoint != "" { // not the configuration's endpoint, which is for all services: STS would be asked there
 			client.BaseEndpoint = &o.Endpoint
 		}
 	}), guarded, nil
 }
 
-// guarded wraps the HTTP client of an application's client. The SDK's default follows 307
-// and 308, so a copy of the net/http client in it takes its place. idle closes the connections
-// of the copy.
+// guarded wraps the HTTP client of an application's client. The SDK's default client follows
+// 307 and 308, so guarded replaces it with a copy of the net/http client inside. idle closes
+// the connections of the copy.
 func guarded(users s3.HTTPClient) (_ *answers, idle func()) {
 	idle = func() {}
 	if sdk, ok := users.(*awshttp.BuildableClient); ok {
@@ -111,26 +111,26 @@ func guarded(users s3.HTTPClient) (_ *answers, idle func()) {
 }
 
 const (
-	// resolution is that of the store's times, Last-Modified and Date.
+	// resolution is the resolution of the store's times, Last-Modified and Date.
 	resolution = time.Second
-	// longestKey is less than that of a file's name, 255 bytes, since some stores keep
-	// objects as files, and add to their names. S3 has 1024 with the prefix.
+	// longestKey is shorter than a file's name, 255 bytes, since some stores keep
+	// objects as files, and extend their names. S3 allows 1024 bytes with the prefix.
 	longestKey = 200
 )
 
-// driver is what of the provider knows the service. The rules are Records'.
+// driver is the part of the provider that depends on the service. Records has the rules.
 type driver struct {
 	providerkit.Records
 	store *store
-	idle  func() // closes the connections that no application's client has
+	idle  func() // closes the provider's own connections
 }
 
-// Capabilities returns what is documented at the package.
+// Capabilities returns the limits in the package documentation.
 func (d *driver) Capabilities() abstractions.Capabilities {
 	return abstractions.Capabilities{
 		Provider:       "s3",
-		MinTTL:         5 * time.Second, // a few times what whole seconds and the skew may hide
-		MaxTTL:         12 * time.Hour,  // less than a lifecycle rule's day
+		MinTTL:         5 * time.Second, // a few times the error of whole seconds and the skew
+		MaxTTL:         12 * time.Hour,  // less than the day of a lifecycle rule
 		Granularity:    time.Millisecond,
 		Clock:          "S3's clocks, Last-Modified and Date, or the monotonic clock of the process that asks",
 		Lateness:       d.Expiry.Lateness(),
@@ -138,7 +138,7 @@ func (d *driver) Capabilities() abstractions.Capabilities {
 	}
 }
 
-// Ping reads the object that Open has probed with.
+// Ping reads the object of Open's probe.
 func (d *driver) Ping(ctx context.Context) error {
 	_, err := d.store.Get(ctx, d.store.probed())
 	return err

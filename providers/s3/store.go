@@ -22,13 +22,13 @@ type store struct {
 	sources  sources
 	bucket   string
 	naming   providerkit.Naming
-	torn     bool // replies may be put together from several looks
-	unquoted bool // the store wants ETags without quotes; set by open alone
+	torn     bool // replies may combine several reads
+	unquoted bool // the store wants ETags without quotes; Open alone sets it
 	answers  *answers
 }
 
-// once has the SDK make one attempt, without checksums, which some stores don't know, and
-// without answers that are not the store's.
+// once makes the SDK send one attempt, without checksums, which some stores don't know,
+// and refuse answers that are not the store's.
 func (s *store) once(o *s3.Options) {
 	o.HTTPClient = s.answers
 	o.Credentials, o.ExpressCredentials = s.sources.keys, s.sources.express
@@ -37,7 +37,7 @@ func (s *store) once(o *s3.Options) {
 	o.ResponseChecksumValidation = aws.ResponseChecksumValidationWhenRequired
 }
 
-// longestRecord is more than a record has: what is longer is none.
+// longestRecord exceeds the size of every record: a longer object is no record.
 const longestRecord = 1 << 20
 
 // Get reads an object.
@@ -61,7 +61,8 @@ func (s *store) Get(ctx context.Context, key string) (providerkit.Item, error) {
 	return item, err
 }
 
-// Put creates an object, or replaces what a second read shows as the first has.
+// Put creates an object, or replaces the object if a second read returns the state of
+// the first read.
 func (s *store) Put(ctx context.Context, old providerkit.Item, _ *providerkit.Record, data []byte) (providerkit.Item, error) {
 	if s.torn && old.Version != "" && !old.Now.IsZero() {
 		again, err := s.Get(ctx, old.Key)
@@ -91,15 +92,15 @@ func (s *store) Put(ctx context.Context, old providerkit.Item, _ *providerkit.Re
 	return providerkit.Item{Key: old.Key, Data: data, Version: aws.ToString(out.ETag)}, nil
 }
 
-// Delete does nothing: see the package's documentation.
+// Delete does nothing: see the package documentation.
 func (s *store) Delete(context.Context, providerkit.Item) error { return abstractions.ErrUnsupported }
 
 const (
-	longestPage = 100 // objects, each of which a list reads
-	readers     = 8   // that read them at a time
+	longestPage = 100 // objects in a page, each of which takes a read
+	readers     = 8   // concurrent reads of objects
 )
 
-// List lists the keys that follow one, and reads their objects.
+// List lists the keys after q.After, and reads their objects.
 func (s *store) List(ctx context.Context, q providerkit.ListQuery) (items []providerkit.Item, next string, err error) {
 	in := &s3.ListObjectsV2Input{
 		Bucket: &s.bucket, Prefix: aws.String(s.naming.EncodePrefix(q.Prefix)), MaxKeys: aws.Int32(int32(min(q.Limit, longestPage))),

@@ -18,20 +18,20 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providertest"
 )
 
-// answer is one of a store.
+// answer returns an answer of a store.
 func answer(req *http.Request, status int, code string) *http.Response {
 	response := providertest.Answer(req, status, "<Error><Code>"+code+"</Code><Message>told</Message></Error>")
 	response.Header.Set(requestID, "1")
 	return response
 }
 
-// tapped is a provider that has probed its store, and whose wire can be changed.
+// tapped returns a provider that has probed its store, and whose wire can be changed.
 func tapped(t testing.TB) (*Provider, *providertest.Wire) {
 	t.Helper()
 	return peer(t, nil)
 }
 
-// peer is another process's client of the same records.
+// peer returns another process's client of the same records.
 func peer(t testing.TB, other *Provider) (*Provider, *providertest.Wire) {
 	t.Helper()
 	o, w := through(t)
@@ -44,7 +44,7 @@ func peer(t testing.TB, other *Provider) (*Provider, *providertest.Wire) {
 	return p, w
 }
 
-// T13, T14, T15: a reply that is lost changes nothing.
+// T13, T14, T15: a lost reply changes nothing.
 func TestTrap_T13_RepliesThatAreLost(t *testing.T) {
 	p, w := tapped(t)
 	lose := func() {
@@ -72,7 +72,7 @@ func TestTrap_T13_RepliesThatAreLost(t *testing.T) {
 	acquire(t, p, "b")
 }
 
-// A write that was sent twice meets itself.
+// A write that is sent twice conflicts with its own first copy.
 func TestTrap_T14_WritesThatAreSentTwice(t *testing.T) {
 	p, w := tapped(t)
 	twice := func() {
@@ -102,8 +102,8 @@ func TestTrap_T14_WritesThatAreSentTwice(t *testing.T) {
 	acquire(t, p, "b")
 }
 
-// The ETag is of the content, so each renewal changes that: otherwise somebody who has
-// read the lease before could replace it.
+// The ETag depends on the content, so each renewal changes the content. Otherwise a
+// process that has read the lease earlier could replace the object.
 func TestARenewalChangesTheETag(t *testing.T) {
 	for name, variable := range servers {
 		t.Run(name, func(t *testing.T) {
@@ -126,9 +126,9 @@ func TestARenewalChangesTheETag(t *testing.T) {
 	}
 }
 
-// A gateway may put a reply together from several looks, between which somebody writes:
-// versitygw 1.8.0 looks for Last-Modified first, then for the ETag, and then for the
-// content. The lease in it is held, and looks as if it were over.
+// A gateway may combine a reply from several reads, with writes between the reads:
+// versitygw 1.8.0 reads Last-Modified first, then the ETag, and then the content. The
+// lease in such a reply is held, and looks expired.
 func TestARepliesPartsMayBeOfSeveralVersions(t *testing.T) {
 	holder, _ := tapped(t)
 	contender, w := peer(t, holder)
@@ -164,8 +164,8 @@ func TestARepliesPartsMayBeOfSeveralVersions(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// S3 answers 409 where another request for the key is under way, and 404 where the
-// object is missing that was to be replaced.
+// S3 answers 409 while another request for the key is in flight, and 404 if the object
+// of a replacement is missing.
 func TestConflictsAreLookedAt(t *testing.T) {
 	p, w := tapped(t)
 	g, refused := acquire(t, p, "a"), 0
@@ -196,7 +196,7 @@ func TestConflictsAreLookedAt(t *testing.T) {
 	require.Greater(t, again.Token, g.Token, "T21: the token rises through a deletion")
 }
 
-// A method makes one attempt: the SDK's retries are off, also those of a client of the user's.
+// A method makes one attempt: the SDK's retries are off, even those of an application's client.
 func TestNothingIsRetried(t *testing.T) {
 	p, w := tapped(t)
 	for _, status := range []int{http.StatusInternalServerError, http.StatusServiceUnavailable, http.StatusTooManyRequests} {
@@ -211,7 +211,7 @@ func TestNothingIsRetried(t *testing.T) {
 	}
 }
 
-// What stands at a key and is no record is left alone.
+// An object at a key that is no record is left unchanged.
 func TestObjectsOfOthersAreLeftAlone(t *testing.T) {
 	p, _ := tapped(t)
 	for _, text := range []string{"somebody's notes", strings.Repeat("x", longestRecord+1)} {
@@ -227,7 +227,7 @@ func TestObjectsOfOthersAreLeftAlone(t *testing.T) {
 	}
 }
 
-// Nothing is deleted, whoever asks.
+// No call deletes an object.
 func TestNothingIsDeleted(t *testing.T) {
 	p, w := tapped(t)
 	*w = func(req *http.Request, send providertest.Sender) (*http.Response, error) {
@@ -240,7 +240,7 @@ func TestNothingIsDeleted(t *testing.T) {
 	require.ErrorIs(t, p.driver.store.Delete(t.Context(), providerkit.Item{Key: "leases/n", Version: "v"}), abstractions.ErrUnsupported)
 }
 
-// A lease is shorter than the day that a lifecycle rule counts in.
+// A lease is shorter than the day, the unit of lifecycle rules.
 func TestNoLeaseOutlivesALifecycleRule(t *testing.T) {
 	p, _ := tapped(t)
 	require.False(t, p.Capabilities().Infinite)

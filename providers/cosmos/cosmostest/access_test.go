@@ -17,7 +17,7 @@ func TestKeysAreChecked(t *testing.T) {
 	for _, test := range []struct {
 		name   string
 		key    string
-		ahead  time.Duration // of the service
+		ahead  time.Duration // ahead of the client's clock
 		status int
 	}{
 		{"the key", key, 0, 404}, {"off by minutes", key, 14 * time.Minute, 404}, {"off by more", key, 16 * time.Minute, 403},

@@ -8,19 +8,19 @@ import (
 	"time"
 )
 
-// Options configure an Account. The zero value lets nobody in.
+// Options configure an Account. The zero value refuses every request.
 type Options struct {
-	// Key is the account's key, in base64; empty if there is none.
+	// Key is the account's key, in base64; empty for an account without a key.
 	Key string
-	// Token says what is wrong with a bearer token; nil lets none in.
+	// Token returns the error of a bad bearer token; nil refuses all tokens.
 	Token func(token string) error
 	// Now is the service's clock. Default time.Now.
 	Now func() time.Time
-	// ReplicaSkew is how far the clock behind _ts is ahead of the one behind
-	// the Date of replies, which is another machine's.
+	// ReplicaSkew is the lead of the clock of _ts over the clock of Date. The two
+	// clocks belong to different machines.
 	ReplicaSkew time.Duration
-	// ExpiredBlocks lets an item whose time to live is over block the creation
-	// of another with its ID, as long as nothing has swept it.
+	// ExpiredBlocks makes an expired item block the creation of another item with its
+	// ID, until the expired item is deleted.
 	ExpiredBlocks bool
 }
 
@@ -52,14 +52,14 @@ func New(o Options) *Account {
 	return a
 }
 
-// WriteRegions sets whether the account has several regions that take writes.
+// WriteRegions sets whether the account has several write regions.
 func (a *Account) WriteRegions(several bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.manyRegions = several
 }
 
-// Record begins to keep a list of the operations served, or forgets it.
+// Record starts a list of the served operations, or clears the list.
 func (a *Account) Record() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -73,7 +73,7 @@ func (a *Account) Served() []Operation {
 	return append([]Operation(nil), a.served...)
 }
 
-// AddContainer creates a database, unless there is one, and a container.
+// AddContainer creates a database, unless it exists, and a container.
 func (a *Account) AddContainer(db, name, path string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -84,23 +84,23 @@ func (a *Account) AddContainer(db, name, path string) {
 	a.databases[db][name] = a.newContainer(p)
 }
 
-// DropContainer deletes a container with all that is in it.
+// DropContainer deletes a container with its items.
 func (a *Account) DropContainer(db, name string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	delete(a.databases[db], name)
 }
 
-// SetTTL sets a container's default time to live, in seconds: -1 turns it on for
-// items that have one of their own.
+// SetTTL sets a container's default time to live, in seconds: -1 enables the times to
+// live of items.
 func (a *Account) SetTTL(db, name string, seconds int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.databases[db][name].properties.DefaultTTL = &seconds
 }
 
-// SetPartitionKeyVersion makes a container one of those that were created with
-// another version of partition keys; 0 leaves it out.
+// SetPartitionKeyVersion gives a container another version of partition keys, as older
+// containers have; 0 omits the version.
 func (a *Account) SetPartitionKeyVersion(db, name string, version int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

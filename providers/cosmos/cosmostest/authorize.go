@@ -10,17 +10,17 @@ import (
 	"time"
 )
 
-// dateTolerance is how far a signature's date may be off: learn.microsoft.com/
+// dateTolerance bounds the error of a signature's date: learn.microsoft.com/
 // rest/api/cosmos-db/access-control-on-cosmosdb-resources, "Authorization header".
 const dateTolerance = 15 * time.Minute
 
-// authorize refuses who has no right to what is asked for.
+// authorize refuses a request without the right to its operation.
 func (c *call) authorize() *reply {
 	text, err := url.QueryUnescape(c.r.Header.Get("Authorization"))
 	if err != nil {
 		return unauthorized("not escaped")
 	}
-	// The value of sig may have = in it.
+	// The value of sig may contain =.
 	kind, rest, _ := strings.Cut(text, "&")
 	version, sig, _ := strings.Cut(rest, "&sig=")
 	if version != "ver=1.0" {
@@ -49,7 +49,7 @@ func (c *call) authorizeKey(sig string) *reply {
 	if err != nil {
 		return unauthorized("no x-ms-date")
 	}
-	// It is for the resource, or for the parent if that is a feed.
+	// The signature is for the resource, or for the parent of a feed.
 	parts := strings.Split(strings.TrimPrefix(c.r.URL.Path, "/"), "/")
 	kind, link := parts[(len(parts)-1)/2*2], strings.Join(parts[:len(parts)/2*2], "/")
 	mac := hmac.New(sha256.New, key)
@@ -64,8 +64,8 @@ func (c *call) authorizeKey(sig string) *reply {
 	return nil
 }
 
-// authorizeToken lets tokens do what a data-plane role can hold. To create or
-// delete containers is none of it: learn.microsoft.com/azure/cosmos-db/nosql/
+// authorizeToken lets tokens do the operations of a data-plane role. A role can't permit
+// the creation or deletion of containers: learn.microsoft.com/azure/cosmos-db/nosql/
 // troubleshoot-forbidden, "Non-data operations are not allowed".
 func (c *call) authorizeToken(token string) *reply {
 	if c.account.options.Token == nil {

@@ -8,12 +8,12 @@ import (
 // container holds items by partition key and ID.
 type container struct {
 	properties properties
-	throughput string // as it was asked for: "400", or a policy
+	throughput string // as requested: "400", or a policy
 	items      map[string]*item
-	created    int64 // the log sequence number
+	created    int64 // the log sequence number of the creation
 }
 
-// properties are a container's, as they go over the wire.
+// properties are the properties of a container, in the form of a request.
 type properties struct {
 	ID           string          `json:"id"`
 	PartitionKey partitionKey    `json:"partitionKey"`
@@ -32,7 +32,7 @@ func (a *Account) newContainer(p properties) *container {
 	return &container{properties: p, items: map[string]*item{}, created: a.lsn}
 }
 
-// readAccount tells what azcosmos asks before anything else.
+// readAccount returns the account, which azcosmos reads before any other request.
 func (c *call) readAccount() *reply {
 	region := []map[string]string{{"name": "Region", "databaseAccountEndpoint": "http://" + c.r.Host}}
 	return answered(http.StatusOK, map[string]any{

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Verb is what a request asks for.
+// Verb is the kind of a request.
 type Verb string
 
 // The verbs.
@@ -24,7 +24,7 @@ const (
 	QueryItems      Verb = "query items"
 )
 
-// Operation is a request as a hook sees it.
+// Operation is the part of a request that a hook gets.
 type Operation struct {
 	Verb                    Verb
 	Database, Container, ID string
@@ -35,38 +35,38 @@ func (o Operation) Write() bool {
 	return o.Verb == CreateItem || o.Verb == ReplaceItem || o.Verb == DeleteItem
 }
 
-// Hook decides what happens to a request. It is called from several goroutines.
+// Hook decides the fault of a request. It is called from several goroutines.
 type Hook func(Operation) Fault
 
-// Fault is what happens to a request. The zero Fault is none.
+// Fault is a failure of a request. The zero Fault is no failure.
 type Fault struct {
-	Delay time.Duration // before it is applied
-	// Late lets it be applied after Delay although the client has left by then.
+	Delay time.Duration // before the operation is applied
+	// Late applies the operation after Delay although the client has left.
 	Late bool
-	// Status, unless 0, is the answer in place of the true one.
+	// Status, unless 0, replaces the status of the answer.
 	Status     int
 	Substatus  int
 	RetryAfter time.Duration
-	// Drop breaks the connection in place of an answer.
+	// Drop breaks the connection instead of an answer.
 	Drop bool
-	// Applied lets the operation take effect before Status or Drop.
+	// Applied applies the operation before Status or Drop.
 	Applied    bool
-	DelayReply time.Duration // after it was applied
-	// Stale answers a read from a replica that lacks the item's last write,
-	// unless the session token says that it has to have seen it.
+	DelayReply time.Duration // after the operation was applied
+	// Stale answers a read from a replica without the item's last write, unless the
+	// session token includes that write.
 	Stale bool
-	// Lag, unless 0, is how many writes a Stale replica lacks instead.
+	// Lag, unless 0, is the number of writes that a Stale replica lacks, instead of 1.
 	Lag int
 }
 
-// Before sets the hook; nil ends it.
+// Before sets the hook; nil removes the hook.
 func (a *Account) Before(hook Hook) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.before = hook
 }
 
-// run applies the operation as the hook will have it.
+// run applies the operation with the hook's fault.
 func (c *call) run() *reply {
 	var err error
 	if c.body, err = io.ReadAll(c.r.Body); err != nil {
@@ -74,7 +74,7 @@ func (c *call) run() *reply {
 	}
 	fault := c.fault()
 	if !c.sleep(fault.Delay, fault.Late) {
-		panic(http.ErrAbortHandler) // the client has left: it never arrived
+		panic(http.ErrAbortHandler) // the client has left, so the request never arrived
 	}
 	var answer *reply
 	if fault.Applied || !fault.Drop && fault.Status == 0 {
@@ -107,7 +107,8 @@ func (c *call) fault() Fault {
 	return hook(c.op)
 }
 
-// sleep reports whether the client is still there, or nobody asks.
+// sleep waits, and reports whether the client is still connected. It reports true if
+// late is set.
 func (c *call) sleep(d time.Duration, late bool) bool {
 	if d <= 0 {
 		return true

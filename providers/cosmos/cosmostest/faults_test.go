@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// once is a hook that spoils the first write.
+// once is a hook that applies a fault to the first write.
 func once(fault cosmostest.Fault) cosmostest.Hook {
 	var spent atomic.Bool
 	return func(op cosmostest.Operation) cosmostest.Fault {

@@ -49,7 +49,7 @@ func (c *call) deleteItem() *reply {
 	return c.write(http.StatusNoContent, c.op.ID, nil)
 }
 
-// precondition finds the item that is to be changed, and looks at If-Match.
+// precondition finds the item of a change, and checks If-Match.
 func (c *call) precondition() *reply {
 	stored := c.container.items[c.key(c.op.ID)]
 	if stored == nil || !c.alive(stored.latest()) {
@@ -79,7 +79,7 @@ func (c *call) read(which func(*item) version) *reply {
 	return r
 }
 
-// item reads an item and holds it against the rules.
+// item parses an item and checks it against the rules of the service.
 func (c *call) item() (fields map[string]any, id string, bad *reply) {
 	decoder := json.NewDecoder(bytes.NewReader(c.body))
 	decoder.UseNumber()
@@ -104,20 +104,20 @@ func (c *call) item() (fields map[string]any, id string, bad *reply) {
 	return fields, id, nil
 }
 
-// whole is a field that is a whole number.
+// whole returns the value of a field that is a whole number.
 func whole(field any) (n int64, ok bool) {
 	number, ok := field.(json.Number)
 	n, err := number.Int64()
 	return n, ok && err == nil
 }
 
-// key is where an item is stored.
+// key returns the key of an item in the container.
 func (c *call) key(id string) string { return c.partition() + "\n" + id }
 
-// partition is the partition key in the header.
+// partition returns the partition key in the header.
 func (c *call) partition() string { return c.r.Header.Get("x-ms-documentdb-partitionkey") }
 
-// partitionOf is what the header has to say of an item. A missing value is {}.
+// partitionOf returns the header's partition key for an item. A missing value is {}.
 func (c *container) partitionOf(fields map[string]any) string {
 	values := []any{}
 	for _, path := range c.properties.PartitionKey.Paths {

@@ -20,7 +20,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const key = "c2VjcmV0"
 
-// client is azcosmos over a pipe: what the SDK understands is what counts.
+// client is azcosmos over a pipe: the tests check the fake by the SDK's reading of its answers.
 type client struct {
 	*azcosmos.ContainerClient
 	t       *testing.T
@@ -81,7 +81,7 @@ func (c *client) read(id string, o *azcosmos.ItemOptions) (azcosmos.ItemResponse
 	return c.ReadItem(c.t.Context(), azcosmos.NewPartitionKeyString(id), id, o)
 }
 
-// field is one of an item.
+// field returns a field of an item.
 func field(t *testing.T, r azcosmos.ItemResponse, name string) any {
 	t.Helper()
 	var fields map[string]any
@@ -89,7 +89,7 @@ func field(t *testing.T, r azcosmos.ItemResponse, name string) any {
 	return fields[name]
 }
 
-// is says that an error is an answer with a status and substatus.
+// is checks that an error is an answer with a status and substatus.
 func is(t *testing.T, err error, status int, substatus string) {
 	t.Helper()
 	var answer *azcore.ResponseError
@@ -239,7 +239,7 @@ func TestALaggingReplicaIsStaleUnlessTheSessionSaysWhatItMustHaveSeen(t *testing
 		future := "0:-1#99999"
 		_, err = c.read("x", &azcosmos.ItemOptions{SessionToken: &future})
 		is(t, err, 404, "1002")
-		c.account.AddContainer("db", "c", "/id") // anew
+		c.account.AddContainer("db", "c", "/id") // created again
 		_, err = c.read("x", &azcosmos.ItemOptions{SessionToken: second.SessionToken})
 		is(t, err, 404, "1002")
 	})

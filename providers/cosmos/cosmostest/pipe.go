@@ -27,7 +27,7 @@ func NewPipe(handler http.Handler) *Pipe {
 	return p
 }
 
-// Transport is a client's way in. Its idle connections are for the client to close.
+// Transport returns a client's transport. The client closes its idle connections.
 func (p *Pipe) Transport() *http.Transport { return &http.Transport{DialContext: p.Dial} }
 
 // Dial connects.
@@ -51,7 +51,7 @@ func (p *Pipe) Close() error {
 	return err
 }
 
-// pipeListener is the server's end.
+// pipeListener is the server's end of a pipe.
 type pipeListener struct{ p *Pipe }
 
 func (l pipeListener) Accept() (net.Conn, error) {

@@ -11,18 +11,18 @@ import (
 	"strings"
 )
 
-// known is the form of queries that are answered here.
+// known is the form of supported queries.
 var known = regexp.MustCompile(`^SELECT \* FROM c WHERE STARTSWITH\(c\.id, (@[a-z]+)\)(?: AND c\.([a-z_]+) < (@[a-z]+))?$`)
 
-// condition is what an item has to meet: its ID begins with prefix, and its field
-// is below a number, if there is a field.
+// condition is the condition of a query: an item's ID begins with prefix, and its
+// field, if any, is below a number.
 type condition struct {
 	prefix, field string
 	below         float64
 }
 
-// queryItems answers a page of a query over all partitions. The service may send
-// pages that are short or empty and still have a continuation; so does this.
+// queryItems answers a page of a query over all partitions. Like the service, it may
+// send a page that is short or empty and has a continuation.
 func (c *call) queryItems() *reply {
 	wanted, ok := parseQuery(c.body)
 	if !ok {
@@ -44,7 +44,7 @@ func (c *call) queryItems() *reply {
 	return r
 }
 
-// page looks at a bounded number of items.
+// page checks a bounded number of items.
 func (c *call) page(wanted condition, after string, limit int) (documents []any, next string) {
 	keys := slices.Sorted(maps.Keys(c.container.items))
 	from, found := slices.BinarySearch(keys, after)

@@ -9,7 +9,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-// route is what requests of one form ask for.
+// route is the verb and the handler of requests of one form.
 type route struct {
 	verb   Verb
 	handle func(*call) *reply
@@ -30,21 +30,21 @@ var routes = map[string]route{
 
 const itemsPath = "/dbs/{db}/colls/{container}/docs"
 
-// call is a request under way.
+// call is a request in flight.
 type call struct {
 	account   *Account
 	r         *http.Request
 	op        Operation
 	handle    func(*call) *reply
 	body      []byte
-	container *container // nil if it is about none
+	container *container // nil for a request without a container
 }
 
-// reply is what a request is answered with.
+// reply is the answer to a request.
 type reply struct {
 	status int
 	header http.Header
-	body   any // written as JSON; nil for none
+	body   any // encoded as JSON; nil for no body
 }
 
 func answered(status int, body any) *reply {
@@ -72,13 +72,13 @@ func (a *Account) serve(w http.ResponseWriter, r *http.Request, to route) {
 	if answer == nil {
 		answer = c.run()
 	}
-	if op.Write() && answer.status < 300 && r.Header.Get("Prefer") == "return=minimal" { // as azcosmos asks for by default
+	if op.Write() && answer.status < 300 && r.Header.Get("Prefer") == "return=minimal" { // azcosmos asks for this by default
 		answer.body = nil
 	}
 	a.answer(w, answer)
 }
 
-// apply is one step: nothing else happens meanwhile.
+// apply applies the operation atomically.
 func (c *call) apply(fault Fault) *reply {
 	c.account.mu.Lock()
 	defer c.account.mu.Unlock()

@@ -11,8 +11,8 @@ import (
 // Server is an account on a loopback port.
 type Server struct {
 	*Account
-	// URL is of the database app and the container leases, with the account's key,
-	// as cosmoslease.OpenURL takes it.
+	// URL is the URL of the database app and the container leases, with the account's
+	// key, for cosmoslease.OpenURL.
 	URL string
 	// Endpoint and Key are the account's address and key, for another client.
 	Endpoint, Key string
@@ -30,15 +30,15 @@ func Start(t testing.TB) *Server {
 	return &Server{account, LeaseURL(server.Listener.Addr().String(), key, "app/leases"), server.URL, key}
 }
 
-// NewKey makes a key up.
+// NewKey makes a random key.
 func NewKey() string {
 	var key [32]byte
 	rand.Read(key[:])
 	return base64.StdEncoding.EncodeToString(key[:])
 }
 
-// LeaseURL is what cosmoslease.OpenURL takes for a database/container of an account
-// at host:port.
+// LeaseURL returns the URL for cosmoslease.OpenURL of a database/container of an
+// account at host:port.
 func LeaseURL(address, key, container string) string {
 	return "cosmos+http://:" + url.QueryEscape(key) + "@" + address + "/" + container
 }

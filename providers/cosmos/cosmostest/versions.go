@@ -8,15 +8,15 @@ import (
 	"time"
 )
 
-// versionsKept is how much of an item's past a lagging replica may show.
+// versionsKept is the number of an item's versions that a lagging replica may show.
 const versionsKept = 4
 
-// item is what is stored under an ID, the latest version last.
+// item is the stored state of an ID, with the latest version last.
 type item struct {
 	versions []version
 }
 
-// version is what an item was after a write. A deleted one has no fields.
+// version is the state of an item after a write. A deleted version has no fields.
 type version struct {
 	fields map[string]any // numbers are json.Number
 	etag   string
@@ -26,10 +26,10 @@ type version struct {
 
 func (i *item) latest() version { return i.versions[len(i.versions)-1] }
 
-// behind is what a replica shows that lacks the last writes, but for those that the
-// session has seen.
+// behind returns the version of a replica that lacks the last writes, except those that
+// the session has seen.
 func (i *item) behind(lag int, seen int64) version {
-	var v version // where there was none yet
+	var v version // a time before the first write
 	for n, shown := range i.versions {
 		if n < len(i.versions)-lag || shown.lsn <= seen {
 			v = shown
@@ -38,7 +38,8 @@ func (i *item) behind(lag int, seen int64) version {
 	return v
 }
 
-// write stores a version and answers with it. fields nil deletes the item.
+// write stores a version and answers with that version. Without fields it deletes the
+// item.
 func (c *call) write(status int, id string, fields map[string]any) *reply {
 	a := c.account
 	a.lsn++
@@ -60,9 +61,9 @@ func (c *call) write(status int, id string, fields map[string]any) *reply {
 	return r
 }
 
-// alive reports whether a version can be read: it was not deleted, and its time
-// to live is not over. The item's own overrides the container's, and means nothing
-// where that has none.
+// alive reports whether a version can be read: it was not deleted, and its time to live
+// is not over. The item's own time to live overrides the container's, and has no effect
+// if the container has none set.
 func (c *call) alive(v version) bool {
 	if v.fields == nil {
 		return false
@@ -77,17 +78,17 @@ func (c *call) alive(v version) bool {
 	return ttl <= 0 || c.account.options.Now().Before(time.Unix(v.ts+ttl, 0))
 }
 
-// rangeID is of the only partition that a container has here.
+// rangeID is the ID of a container's only partition here.
 const rangeID = "0"
 
-// inSession adds the session token, which has the form that the gateway gives it:
+// inSession adds the session token, in the form of the gateway:
 // range:version#globalLSN.
 func (c *call) inSession(r *reply) {
 	r.header.Set("x-ms-session-token", fmt.Sprintf("%s:-1#%d", rangeID, c.account.lsn))
 }
 
-// sessionLSN is what the request says that it has seen. Tokens of several ranges
-// are separated by commas.
+// sessionLSN returns the log sequence number of the request's session token. Tokens of
+// several ranges are separated by commas.
 func (c *call) sessionLSN() int64 {
 	for token := range strings.SplitSeq(c.r.Header.Get("x-ms-session-token"), ",") {
 		id, rest, _ := strings.Cut(token, ":")

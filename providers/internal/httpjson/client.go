@@ -1,4 +1,4 @@
-// Package httpjson asks services that speak JSON over HTTP, for providers that need no
+// Package httpjson is a client of services with JSON over HTTP, for providers without a
 // client library.
 package httpjson
 
@@ -19,36 +19,36 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providerkit/httpguard"
 )
 
-// Client asks one service. It is safe for concurrent use.
+// Client sends requests to one service. It is safe for concurrent use.
 type Client struct {
-	// Places bounds the requests under way, by its capacity. nil bounds nothing. It is set
+	// Places bounds the requests in flight, by its capacity. nil means no bound. Set it
 	// before the first call.
 	Places chan struct{}
 	// Service names the service in errors, as in "Consul". Ours reports whether an answer that is
-	// not 2xx has the service's mark; the 2xx are checked by Marked. Without the mark an answer is
-	// an *httpguard.ForeignError. Both are set before the first call.
+	// not 2xx has the service's mark; Marked checks the 2xx answers. Without the mark an answer
+	// becomes an *httpguard.ForeignError. Set both before the first call.
 	Service string
 	Ours    func(response *http.Response, body []byte) bool
 
 	base      string
 	authorize func(*http.Request) error
 	client    *httpguard.Client
-	transport *httpguard.Transport // of our making; nil if the client is the user's
+	transport *httpguard.Transport // the client's own; nil if the application's client is used
 }
 
-// New makes a client of what is under a URL without a slash at its end. authorize may add
-// headers to a request. Requests go through the user's client, unless it is nil: see
+// New makes a client for a URL without a slash at its end. authorize may add headers to a
+// request. Requests use the application's client, unless users is nil: see
 // httpguard.Wrap.
 func New(base string, users *http.Client, authorize func(*http.Request) error) *Client {
 	guarded := httpguard.Wrap(users)
 	return &Client{base: base, authorize: authorize, client: guarded, transport: guarded.Transport()}
 }
 
-// Transport is that of our making; nil if the client is the user's. It may be changed before
-// the first call.
+// Transport returns the client's own transport, or nil with the application's client. It may
+// be changed before the first call.
 func (c *Client) Transport() *httpguard.Transport { return c.transport }
 
-// Close closes idle connections, but not those of a client of the user's.
+// Close closes idle connections, except those of the application's client.
 func (c *Client) Close() {
 	c.client.CloseIdleConnections()
 }
@@ -62,19 +62,19 @@ type StatusError struct {
 	response *http.Response
 }
 
-// Error has the beginning of what the service says, on one line.
+// Error returns the beginning of the service's answer, on one line.
 func (e *StatusError) Error() string {
 	response := cmp.Or(e.response, &http.Response{StatusCode: e.Status, Header: e.Header}) //nolint:bodyclose // the body was read
 	return httpguard.Said(response, e.Body)
 }
 
-// Marked is the JSON of an answer that knows the service's mark.
+// Marked is the JSON of an answer that checks the service's mark.
 type Marked interface {
-	// Marked reports whether the answer is the service's, by its JSON and its header.
+	// Marked reports whether the answer comes from the service, by its JSON and its header.
 	Marked(header http.Header) bool
 }
 
-// StatusOf is the status of an answer that was an error; 0 if err is none.
+// StatusOf returns the status of the *StatusError in err, or 0 without such an error.
 func StatusOf(err error) int {
 	if answer := (*StatusError)(nil); errors.As(err, &answer) {
 		return answer.Status
@@ -83,7 +83,7 @@ func StatusOf(err error) int {
 }
 
 // Do sends a request, with send as JSON unless it is nil, and reads the answer's JSON into
-// into, which may be Marked. The header is that of any answer of the service, also of a
+// into, which may be Marked. It returns the header of any answer of the service, even of a
 // *StatusError.
 func (c *Client) Do(ctx context.Context, method, path string, query url.Values, send, into any) (http.Header, error) {
 	var text []byte
@@ -113,9 +113,9 @@ func (c *Client) Do(ctx context.Context, method, path string, query url.Values, 
 
 var errBusy = providerkit.NotInTime("not sent, since it has waited for those before it for three quarters of its time")
 
-// place waits for a place, for three quarters of the time that the request has. One that is
-// sent later is cut off while the service works on it, if that is slow: the work is done in
-// vain, the connection is closed, and a new one costs the service more than the request.
+// place waits for a place, for three quarters of the request's time. A request that is sent
+// later is cut off during the work of a slow service. The work is wasted, the connection is
+// closed, and a new connection costs the service more than the request.
 func (c *Client) place(ctx context.Context) (leave func(), err error) {
 	if c.Places == nil {
 		return func() {}, nil
@@ -166,12 +166,12 @@ func (c *Client) sign(req *http.Request) error {
 	return providerkit.GuardCredentials(nil, func() error { return c.authorize(req) })
 }
 
-// Statuses gives the statuses of a service's answers their meaning. By its class a request was applied, or not: see
-// [providerkit.Class]. After a status that is not listed the request may have been applied.
+// Statuses maps the statuses of a service's answers to their meaning. The class decides whether a request was
+// applied: see [providerkit.Class]. After a status that is not listed the request may have been applied.
 type Statuses map[int]providerkit.Meaning
 
-// Classify gives an error its meaning, by its status, and by whether anything was sent. A redirect, and an
-// answer that is not the service's, leave the outcome unknown.
+// Classify returns the meaning of an error, by its status, and by whether the request was sent. A
+// redirect, or an answer that is not the service's, leaves the outcome unknown.
 func (s Statuses) Classify(err error) (m providerkit.Meaning) {
 	var answer *StatusError
 	switch {

@@ -16,7 +16,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// A call ends with its context at the server too, and says nothing of the cause.
+// A call ends with its context at the server, too, and its error does not contain the cause.
 func TestTrap_T88_OwnEndIsToldWithoutItsCause(t *testing.T) {
 	users, wire := providertest.NewWire(http.DefaultTransport)
 	*wire = func(req *http.Request, send providertest.Sender) (*http.Response, error) {
@@ -48,7 +48,8 @@ func TestTrap_T88_OwnEndIsToldWithoutItsCause(t *testing.T) {
 	}
 }
 
-// A call whose context ends while it waits for a place has sent nothing, and its error tells.
+// A call whose context ends while it waits for a place sends nothing, and its error says that
+// it was not applied.
 func TestAWaitForAPlaceEndsWithItsContext(t *testing.T) {
 	c := New("http://127.0.0.1:1", nil, nil)
 	c.Places = make(chan struct{})

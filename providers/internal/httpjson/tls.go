@@ -2,9 +2,9 @@ package httpjson
 
 import "github.com/distributedleasing/leasing/abstractions/providerkit/livefile"
 
-// TLS sets the files in PEM of a client of our making: the authorities to trust, and the client's
-// certificate and key. Each new connection uses their newest contents. A name may be empty: see
-// livefile.NewTLS.
+// TLS sets the PEM files of the client's own transport: the authorities to trust, and the
+// client's certificate and key. Each new connection uses their newest contents. A name may be
+// empty: see livefile.NewTLS.
 func (c *Client) TLS(caFile, certFile, keyFile string) error {
 	files, err := livefile.NewTLS(caFile, certFile, keyFile)
 	if err == nil {

@@ -1,6 +1,6 @@
-// Command cosmosfake serves an account of package cosmostest on a loopback port: for
-// samples, and for tests of other modules. It prints one line, the URL that
-// cosmoslease.OpenURL takes, and serves until it is told to end.
+// Command cosmosfake serves an account of package cosmostest on a loopback port, for
+// samples, and for tests of other modules. It prints one line, the URL for
+// cosmoslease.OpenURL, and serves until it gets an interrupt or SIGTERM.
 package main
 
 import (
