@@ -146,7 +146,7 @@ func TestTrap_T151_AConnectionThatWasIdleIsChecked(t *testing.T) {
 	})
 }
 
-// T152: the application, or a pooler, discards the statements that pgx has prepared on a connection. They are sent unprepared then. No call fails.
+// T152: the application, or a pooler, discards the statements that pgx has prepared on a connection. Then they are sent unprepared. No call fails.
 func TestTrap_T152_PreparedStatementsAreForgotten(t *testing.T) {
 	for _, forget := range []string{"DEALLOCATE ALL", "DISCARD ALL"} {
 		t.Run(forget, func(t *testing.T) {
