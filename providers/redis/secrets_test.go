@@ -72,7 +72,7 @@ func tryEverything(t *testing.T, s *providertest.Shown, p *Provider) (last error
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	for name, call := range everyCall(p) {
-		if name != "wait" { // it goes on trying
+		if name != "wait" { // it retries
 			err := call(ctx)
 			require.Error(t, err, name)
 			s.Show(err, &abstractions.Error{Op: name, Err: err})

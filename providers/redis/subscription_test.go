@@ -58,7 +58,7 @@ func TestTrap_T32_AReleaseDuringAnOutageIsNotMissed(t *testing.T) {
 	b.Take("n", "holder", time.Minute)
 	s := b.join(b.Provider, "n", "w")
 	require.NoError(t, b.admin.Do(t.Context(), "CLIENT", "KILL", "TYPE", "pubsub").Err())
-	b.release("n", "holder") // it may or may not be heard
+	b.release("n", "holder") // its wake-up may be lost
 	s.served()
 
 	s = b.join(b.Provider, "n", "w2")

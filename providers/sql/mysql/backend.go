@@ -155,7 +155,7 @@ func until(r *dialect.Row) int64 {
 	return r.Ends.Wall
 }
 
-// Lives returns true, since the server does not know.
+// Lives returns true, since the answer is unknown.
 func (m *backend) Lives(string) bool { return true }
 
 // Sweep deletes the rows of its page that have not changed since they were read.

@@ -28,7 +28,7 @@ const deadlocks = 20
 
 // Query runs statements that are sent as a whole. If they fail, their connection is closed, which rolls back the rest of a
 // transaction. If the server is useless, Query also closes the pool's idle connections. Query repeats a request after a deadlock, and
-// after the end of its connection before the request: nothing was sent, and all connections of the pool may have ended.
+// if its connection had ended before the request: nothing was sent, and all connections of the pool may have ended.
 func (d database) Query(ctx context.Context, statement string, args []any, each func(dialect.Scan) error) error {
 	for dead, locked := 0, 0; ; {
 		err := d.once(ctx, statement, args, each)

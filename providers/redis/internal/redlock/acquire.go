@@ -11,7 +11,8 @@ import (
 	"github.com/distributedleasing/leasing/providers/redis/internal/script"
 )
 
-// attempt is one acquire. A node has one of its requests in flight at a time: for its vote, and then for the consequence of the others' votes.
+// attempt is one acquire. A node has one of its requests in flight at a time: for its vote, and then for the consequence of
+// the other votes.
 type attempt struct {
 	*poll
 	tally

@@ -63,7 +63,7 @@ func (t *tally) count(is func(v *vote) bool) (n int) {
 	return n
 }
 
-// earlier reports whether the node voted for another attempt, which may have counted the vote.
+// earlier reports whether the node voted for another attempt of the claim, which may have counted the vote.
 func (t *tally) earlier(v *vote) bool { return v.ours() && v.made != t.try }
 
 // decide returns the attempt's state. With agreed it returns the token, and whether a majority already has that token.

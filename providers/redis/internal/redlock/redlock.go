@@ -92,7 +92,7 @@ func validity(ttl time.Duration) time.Duration { return ttl - ttl/100 - 2*time.M
 func (r *Redlock) micros() int64 { return time.Since(r.began).Microseconds() }
 
 // ahead is the lead of a proposed token over the nodes' clocks, for a request slower than the latest. A node
-// refuses a token before its clock for a name that it does not know.
+// takes no token before its clock for a name that it does not know.
 const ahead = time.Millisecond
 
 // floor returns the token that votes propose, after the latest of the nodes' clocks; 0 if no clock is known.

@@ -17,7 +17,7 @@ const stragglers = 250 * time.Millisecond
 // other claims can get the name. Nodes that cast no vote for now don't count: they can't free
 // the name. Release still waits a little for the other nodes, unless they usually don't answer.
 // If the process exited now, these nodes would keep the lease until it runs out, or until the
-// next contender frees the node (see relay), an obstacle if another server dies.
+// next contender frees the node (see relay). The lease would be an obstacle if another server died.
 func (r *Redlock) Release(ctx context.Context, req abstractions.ReleaseRequest) error {
 	released := false
 	p := r.ask(ctx, r.patience(r.MaxTTL), func(p *poll) bool {
