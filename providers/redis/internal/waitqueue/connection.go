@@ -30,7 +30,7 @@ func (q *Queue) connect(ctx context.Context) (providerkit.Connection, error) {
 
 // Receive returns the next claim whose turn it is to ask.
 func (c *connection) Receive(ctx context.Context) (id string, err error) {
-	// Only the end of the connection wakes a read. A silence is no end.
+	// Only closing the connection wakes a read. The deadline of a silence leaves the connection open.
 	defer providerkit.AfterFunc(ctx, func() {
 		if errors.Is(ctx.Err(), context.Canceled) {
 			c.Close()
