@@ -13,8 +13,8 @@ import (
 // check is the rule of folder.check. Tests replace the variable.
 var check = providerkit.LocalDisk
 
-// tryLock takes a lock until the file is closed or the process ends. It is false if
-// somebody else has it, or has deleted the file.
+// tryLock takes a lock until the file is closed or the process ends. It returns false if
+// another process has the lock, or the file was deleted.
 func tryLock(file *os.File) (bool, error) {
 	err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 	if errors.Is(err, syscall.EWOULDBLOCK) || errors.Is(err, syscall.EINTR) {

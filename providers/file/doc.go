@@ -13,9 +13,9 @@
 //     clock have no effect, and time in suspend counts. After a reboot, and on other
 //     systems, the wall clock decides; a step back then prolongs a lease by its TTL at
 //     most.
-//   - A claim that has expired is lost, even if nobody has taken the name since.
-//   - A crash of the host may lose the last writes, and every holder with them. Tokens
-//     rise all the same, unless the wall clock went back too.
+//   - A claim that has expired is lost, even if no other claim has taken the name since.
+//   - A crash of the host may lose the last writes, and ends every holder. Tokens
+//     still rise, unless the wall clock also went back.
 //   - The file ~~floor.lease has the highest token of the names that were forgotten. Tokens
 //     of new names are above it, also if the wall clock was ahead for a while.
 //
@@ -46,13 +46,13 @@
 // case is refused with abstractions.ErrNotSetUp.
 //
 // A read takes no lock. A write takes one of 256 with flock(2), in the folder .locks;
-// the kernel frees it with the process. It compares the file with what was read,
-// writes and syncs a new file beside the lock, and renames that to the record. The
+// the kernel frees the lock with the process. The writer compares the file with its earlier
+// read, writes and syncs a new file beside the lock, and renames that to the record. The
 // next writer replaces a file that a killed writer has left. An empty file counts as
 // no record. So does a damaged one from before the present boot. A file damaged since
-// then is reported as abstractions.ErrNotSetUp, and an operator must look at it.
+// then is reported as abstractions.ErrNotSetUp, and an operator must inspect the file.
 //
 // Some releases delete a few names that have been idle for Options.Retention;
-// [Provider.Sweep] deletes all of them. A call ends with its context even if the disk
+// [Provider.Sweep] deletes all such names. A call ends with its context even if the disk
 // hangs. Supported systems are Linux, macOS and FreeBSD; elsewhere Open fails.
 package filelease

@@ -71,7 +71,7 @@ func TestOptionsInJSONAndURL(t *testing.T) {
 	require.NoDirExists(t, missing)
 }
 
-// T87: what can't pass is no outage.
+// T87: a permanent error is no outage.
 func TestTrap_T87_FoldersThatCannotBeUsed(t *testing.T) {
 	missing := filepath.Join(t.TempDir(), "missing")
 	_, err := Open(t.Context(), Options{Folder: missing})
@@ -102,7 +102,7 @@ func TestTrap_T87_FoldersThatCannotBeUsed(t *testing.T) {
 	}
 }
 
-// Another process makes a new folder in place of the old folder. The holder hears of its loss
+// Another process makes a new folder in place of the old folder. The holder learns of its loss
 // at its next renewal.
 func TestTrap_T133_AFolderThatIsGoneIsALoss(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "state")
@@ -152,8 +152,8 @@ func TestNetworkFileSystemsAreRefused(t *testing.T) {
 	require.NoError(t, p.Close())
 }
 
-// T19: what a crash leaves behind blocks nobody: an empty record, the half-written
-// new one of a writer that was killed, a damaged one of an earlier boot.
+// T19: the remains of a crash block no claim: an empty record, the half-written
+// new record of a killed writer, a damaged record of an earlier boot.
 func TestTrap_T19_CrashesBlockNobody(t *testing.T) {
 	folder := t.TempDir()
 	p := opened(t, folder)
@@ -185,7 +185,7 @@ func TestTrap_T19_CrashesBlockNobody(t *testing.T) {
 	}
 }
 
-// A name whose file is that of another, on a file system that folds case, is refused.
+// A name whose file belongs to another name, on a file system that folds case, is refused.
 func TestTwoNamesOfOneFile(t *testing.T) {
 	folder := t.TempDir()
 	p := opened(t, folder)
@@ -196,7 +196,7 @@ func TestTwoNamesOfOneFile(t *testing.T) {
 	require.ErrorContains(t, err, `"Jobs"`)
 }
 
-// A lock whose file was deleted excludes nobody who comes later, so it is none.
+// A lock whose file was deleted does not exclude later processes, so it counts as no lock.
 func TestADeletedLockIsNone(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "lock")
 	file, err := os.Create(path)
@@ -211,7 +211,7 @@ func TestADeletedLockIsNone(t *testing.T) {
 	require.False(t, locked)
 }
 
-// T02, T23: of many that ask at once, through several providers, one gets the name.
+// T02, T23: of many concurrent acquires, through several providers, one gets the name.
 func TestManyAskAtOnce_ConcurrentSafe(t *testing.T) {
 	folder := t.TempDir()
 	var wait sync.WaitGroup
@@ -252,7 +252,7 @@ func TestPagesAreInTheOrderOfFiles(t *testing.T) {
 	require.ElementsMatch(t, []string{"a", "a-b", "a.b", "b"}, names)
 }
 
-// T73: a process that releases once has swept.
+// T73: a process that makes a single release has swept.
 func TestTrap_T73_OneReleaseSweeps(t *testing.T) {
 	folder := t.TempDir()
 	p := opened(t, folder)
@@ -273,8 +273,8 @@ func TestTrap_T73_OneReleaseSweeps(t *testing.T) {
 	require.LessOrEqual(t, len(files), 1)
 }
 
-// childVariable makes the test binary the program of a child process, which takes a
-// name in the folder that it names, again and again.
+// childVariable makes the test binary the program of a child process, which repeatedly acquires a
+// name in the folder that the variable names.
 const childVariable = "FILELEASE_TEST_CHILD"
 
 func TestMain(m *testing.M) {
@@ -306,8 +306,8 @@ func child(folder string) {
 	os.Exit(1)
 }
 
-// T19, T54: processes are killed at any instruction, and the next ones go on. No two
-// are given the same token.
+// T19, T54: processes are killed at any instruction, and the next processes continue. No two
+// grants have the same token.
 func TestTrap_T19_KilledWriters(t *testing.T) {
 	folder := t.TempDir()
 	opened(t, folder)
@@ -325,7 +325,7 @@ func TestTrap_T19_KilledWriters(t *testing.T) {
 					return
 				}
 				lines := bufio.NewReader(output)
-				for range 3 + i%5 { // then it is killed, wherever it is
+				for range 3 + i%5 { // until it is killed at any point
 					line, err := lines.ReadString('\n')
 					mu.Lock()
 					if err != nil || strings.HasPrefix(line, "failed") || seen[line] {

@@ -47,7 +47,7 @@ func (f *folder) open(create bool) error {
 	return os.MkdirAll(filepath.Join(f.path, lockFolder), 0o777)
 }
 
-// check reports whether the folder is there, and on a disk of the host.
+// check reports whether the folder exists, and is on a disk of the host.
 func (f *folder) check() error {
 	err := check(f.path)
 	if f.oneHost && errors.Is(err, providerkit.ErrNetworkDisk) {
@@ -58,7 +58,7 @@ func (f *folder) check() error {
 
 func (f *folder) file(key string) string { return filepath.Join(f.path, key+suffix) }
 
-// Get reads a file, which a rename has put there as a whole.
+// Get reads a file, which a rename has put in place as a whole.
 func (f *folder) Get(_ context.Context, key string) (providerkit.Item, error) {
 	data, err := read(f.file(key))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -70,10 +70,10 @@ func (f *folder) Get(_ context.Context, key string) (providerkit.Item, error) {
 	return itemOf(key, data), err
 }
 
-// read reads a regular file. Of any other an open or a read may wait for ever.
+// read reads a regular file. Opening or reading any other kind may block for ever.
 func read(path string) ([]byte, error) {
 	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
-	if errors.Is(err, syscall.ENXIO) { // a socket, or a device that is not there
+	if errors.Is(err, syscall.ENXIO) { // a socket, or a device that does not exist
 		return nil, oddFile(path)
 	}
 	if err != nil {
@@ -123,18 +123,18 @@ func (f *folder) Delete(ctx context.Context, item providerkit.Item) error {
 	return f.locked(ctx, item, func(string) error { return os.Remove(f.file(item.Key)) })
 }
 
-// locked does something with a file while nobody else does, if it is still the same.
-// beside is a name for a new one.
+// locked runs do under the lock of a file, if the file is unchanged. beside is
+// the name for a new file.
 func (f *folder) locked(ctx context.Context, item providerkit.Item, do func(beside string) error) error {
 	n := crc32.ChecksumIEEE([]byte(item.Key)) % locks
-	f.queues[n].Lock() // the shell ends a call whose context ends meanwhile
+	f.queues[n].Lock() // the shell ends a call whose context ends in the queue
 	defer f.queues[n].Unlock()
 	path := filepath.Join(f.path, lockFolder, strconv.Itoa(int(n)))
 	lock, err := lockFile(ctx, path)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = lock.Close() }() // which unlocks it
+	defer func() { _ = lock.Close() }() // which unlocks the file
 	stored, err := f.Get(ctx, item.Key)
 	if err = errors.Join(err, ctx.Err()); err != nil {
 		return err
@@ -145,10 +145,10 @@ func (f *folder) locked(ctx context.Context, item providerkit.Item, do func(besi
 	return do(path + ".new")
 }
 
-// lockFile asks for a lock now and then: a wait in the kernel heeds no context.
+// lockFile polls for a lock: a wait in the kernel ignores contexts.
 func lockFile(ctx context.Context, path string) (*os.File, error) {
 	for pause := 100 * time.Microsecond; ; pause = min(2*pause, 5*time.Millisecond) {
-		file, err := os.OpenFile(path, os.O_RDONLY|os.O_CREATE, 0o666) // to read it is enough to lock it
+		file, err := os.OpenFile(path, os.O_RDONLY|os.O_CREATE, 0o666) // the right to read is enough to lock
 		if err != nil {
 			return nil, err
 		}
@@ -169,7 +169,7 @@ func lockFile(ctx context.Context, path string) (*os.File, error) {
 }
 
 // write makes a new file and syncs it: after a crash of the host the renamed file is
-// whole. A writer that was killed may have left one.
+// whole. It removes the new file of a writer that was killed.
 func write(path string, data []byte) error {
 	_ = os.Remove(path)
 	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
@@ -181,7 +181,7 @@ func write(path string, data []byte) error {
 }
 
 // List reads the files that follow a key, in the order of their names. It leaves out files that this process may
-// not read, and all that are no regular files.
+// not read, and all files that are not regular.
 func (f *folder) List(ctx context.Context, q providerkit.ListQuery) (items []providerkit.Item, next string, err error) {
 	entries, err := os.ReadDir(f.path)
 	for _, entry := range entries {
@@ -198,7 +198,7 @@ func (f *folder) List(ctx context.Context, q providerkit.ListQuery) (items []pro
 				continue
 			}
 		}
-		item.Key = key // also of one that was deleted meanwhile
+		item.Key = key // also for a file that was deleted in between
 		items, err = append(items, item), errors.Join(err, failed, ctx.Err())
 	}
 	return items, "", err

@@ -17,7 +17,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
 )
 
-// T180: one file that can't be read, a folder, a link to itself or a FIFO ends each listing, and so each sweep, and a FIFO keeps a
+// T180: one file that can't be read, a folder, a link to itself or a FIFO ended each listing, and so each sweep, and a FIFO kept a
 // goroutine for good.
 func TestTrap_T180_OddFilesAreLeftOut(t *testing.T) {
 	for what, place := range map[string]func(t *testing.T, path string){
@@ -40,7 +40,7 @@ func TestTrap_T180_OddFilesAreLeftOut(t *testing.T) {
 			p.mustAcquire(t, "b", "id")
 			g := p.mustAcquire(t, "old", "id")
 			require.NoError(t, p.Release(t.Context(), abstractions.ReleaseRequest{Name: "old", ID: "id", Token: g.Token}))
-			for _, name := range []string{"a", "zz"} { // before and behind
+			for _, name := range []string{"a", "zz"} { // before and after
 				place(t, filepath.Join(folder, name+suffix))
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
@@ -58,7 +58,7 @@ func TestTrap_T180_OddFilesAreLeftOut(t *testing.T) {
 	}
 }
 
-// A folder that is closed does not pass for an empty folder.
+// A closed folder is not taken for an empty folder.
 func TestAClosedFolderIsNotEmpty(t *testing.T) {
 	f := &folder{path: t.TempDir()}
 	require.NoError(t, f.open(false))

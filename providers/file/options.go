@@ -18,7 +18,7 @@ type Options struct {
 	// OneHost says that this host alone uses the folder. Without it a folder on a network file system, or on
 	// one that a program serves (FUSE), is refused with leasing.ErrNotSetUp, since its locks may not work.
 	OneHost bool `json:"one_host"`
-	// Retention is how long a name is remembered after its last use. A request that
+	// Retention is the time for which a name is remembered after its last use. A request that
 	// is delayed for longer may take effect although its claim was released, or may
 	// repeat another holder's token. At least 1 min, which is far longer than a call
 	// should take. Default 1 h; leasing.Infinite, "forever", never forgets.

@@ -14,7 +14,7 @@ import (
 var capabilities = abstractions.Capabilities{
 	Provider:       "file",
 	MinTTL:         100 * time.Millisecond,
-	MaxTTL:         100 * 365 * 24 * time.Hour, // deadlines stay within what Go can count
+	MaxTTL:         100 * 365 * 24 * time.Hour, // deadlines stay within the range of Go's times
 	Granularity:    time.Microsecond,
 	Infinite:       true,
 	Clock:          "the host's clock",
@@ -48,12 +48,12 @@ func Open(ctx context.Context, options Options) (*Provider, error) {
 }
 
 // Sweep forgets the names that have been free and unused for Options.Retention, and
-// returns how many.
+// returns their number.
 func (p *Provider) Sweep(ctx context.Context) (forgotten int, err error) {
 	return providerkit.Sweep(ctx, p.shell, p.records.SweepPage)
 }
 
-// driver is what a provider of files adds to the kit's records.
+// driver adds the folder to the kit's records.
 type driver struct {
 	*providerkit.Records
 	folder *folder
@@ -75,8 +75,8 @@ func (d *driver) Capabilities() abstractions.Capabilities { return capabilities 
 
 func (d *driver) Close() error { return nil }
 
-// Classify says what an error of the file system means. A rename is all that applies
-// a request, so what is refused before it was not applied.
+// Classify interprets errors of the file system. Only a rename applies
+// a request, so an error before the rename means that the request was not applied.
 func (d *driver) Classify(err error) providerkit.Meaning {
 	switch {
 	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS):

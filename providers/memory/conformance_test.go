@@ -27,7 +27,7 @@ func TestConformanceInVirtualTime(t *testing.T) {
 	providertest.Run(t, providertest.Harness{New: open, Forget: forget, Remembers: 64, Virtual: true})
 }
 
-// forget lets the retention pass, and the sweep of other names' acquires find the name.
+// forget lets the retention pass, and acquires other names until the sweep has found the name.
 func forget(t testing.TB, p abstractions.Provider, name string) {
 	time.Sleep(providerkit.DefaultRetention)
 	sweepUntilForgotten(t, p, name)
@@ -65,7 +65,7 @@ func TestTheShortestTTLWorksWithTheDefaults(t *testing.T) {
 	})
 }
 
-// clocked is a provider whose clock runs ahead of the machine's.
+// clocked is a provider whose clock runs ahead of the machine's clock.
 type clocked struct {
 	*memlease.Provider
 	ahead atomic.Int64

@@ -15,9 +15,9 @@
 //     that time, and so ends trust earlier.
 //   - Others can take a name as soon as the lease's TTL has passed, to the
 //     nanosecond.
-//   - A claim that has expired is lost, even if nobody has taken the name since.
-//   - Fencing tokens rise strictly for as long as the provider lives, whatever
-//     the wall clock does. The tokens of a provider that is made later, in
+//   - A claim that has expired is lost, even if no other claim has taken the name since.
+//   - Fencing tokens rise strictly for as long as the provider lives, even if the
+//     wall clock steps. The tokens of a provider that is made later, in
 //     this or another process, are higher unless the wall clock has gone back.
 //
 // It does not promise durability: the leases end with the process. Several

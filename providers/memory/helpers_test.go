@@ -32,7 +32,7 @@ func (p *Provider) mustInspect(t testing.TB, name string) abstractions.Record {
 	return record
 }
 
-// names is how many records there are.
+// names returns the number of records.
 func (p *Provider) names() int {
 	n := 0
 	for i := range p.memory.shards {

@@ -13,14 +13,14 @@ import (
 // In JSON, and as the query of a URL, the fields are retention (a Go duration
 // such as "90m", or "forever"), history and history_renewals.
 type Options struct {
-	// Retention is how long a name is remembered after its lease has ended. A
-	// request that is delayed for longer may take effect although its claim
+	// Retention is the time for which a name is remembered after its lease has ended.
+	// A request that is delayed for longer may take effect although its claim
 	// was released. Default 1 h; leasing.Infinite, "forever", never forgets.
 	Retention time.Duration `json:"retention" option:"retention"`
-	// History is how many of the latest changes to a name are kept; 0 means
-	// none, and the provider is no abstractions.HistoryReader then.
+	// History is the number of latest changes that are kept for each name. With 0 there
+	// is no history, and the provider is no abstractions.HistoryReader.
 	History int `json:"history" option:"min=0"`
-	// HistoryRenewals records renewals too.
+	// HistoryRenewals also records renewals.
 	HistoryRenewals bool `json:"history_renewals"`
 	// Now is the provider's clock. It is called under a lock, must be safe for
 	// concurrent use and should not go back. Default time.Now. It is not a
@@ -45,7 +45,7 @@ func (o Options) complete() (Options, error) {
 }
 
 // OpenURL makes a provider from a URL: "memory://", or with options as a query,
-// "memory://?retention=10m&history=100". Each call makes one of its own: to
+// "memory://?retention=10m&history=100". Each call makes a new provider: to
 // share leases, share the provider. Options that can't work are errors that
 // match abstractions.ErrInvalid. Like every provider's OpenURL it does nothing
 // if ctx has ended.

@@ -13,8 +13,8 @@ import (
 )
 
 // List returns a page of records. Names that were never held are not listed. The
-// order is that of the shards, and within one that of the names, so that a page
-// costs a part of the names and not all of them.
+// order is that of the shards, and within a shard that of the names, so that a page
+// costs only a part of the names.
 func (m *memory) List(_ context.Context, req abstractions.ListRequest) (abstractions.ListResult, error) {
 	position, after, err := parsePosition(req.After)
 	if err != nil {
@@ -37,8 +37,8 @@ func (m *memory) List(_ context.Context, req abstractions.ListRequest) (abstract
 	return page, nil
 }
 
-// parsePosition reads ListResult.Next: a shard's number, a colon, and the last
-// name of it that was looked at, which is empty before the first.
+// parsePosition reads ListResult.Next: a shard's number, a colon, and the shard's
+// latest name on the page before, or nothing.
 func parsePosition(next string) (position int, after string, err error) {
 	if next == "" {
 		return 0, "", nil
@@ -51,8 +51,8 @@ func parsePosition(next string) (position int, after string, err error) {
 	return position, after, nil
 }
 
-// names returns the shard's names that begin with prefix and come after
-// another one, in order.
+// names returns the shard's names that begin with prefix and follow after,
+// in order.
 func (s *shard) names(prefix, after string) []string {
 	var names []string
 	s.Lock()
@@ -66,13 +66,13 @@ func (s *shard) names(prefix, after string) []string {
 	return names
 }
 
-// history is the latest changes to a name.
+// history has the latest changes to a name.
 type history struct {
 	entries []abstractions.HistoryEntry
-	dropped int // how many older ones there were: the number of entries[0]
+	dropped int // number of older entries that were dropped: the number of entries[0]
 }
 
-// note keeps an entry, if it is one.
+// note keeps an entry, unless it is empty or an unwanted renewal.
 func (m *memory) note(r *record, entry *providerkit.Note) {
 	if entry.Kind == "" || entry.Kind == abstractions.HistoryRenewed && !m.options.HistoryRenewals {
 		return
@@ -91,7 +91,7 @@ func (m *memory) note(r *record, entry *providerkit.Note) {
 // historian is a memory that keeps history.
 type historian struct{ *memory }
 
-// History returns a page of what happened to a name.
+// History returns a page of a name's history.
 func (m historian) History(_ context.Context, req abstractions.HistoryRequest) (abstractions.HistoryResult, error) {
 	after := 0
 	if req.NewestFirst {
@@ -113,7 +113,7 @@ func (m historian) History(_ context.Context, req abstractions.HistoryRequest) (
 	return r.history.page(after, req), nil
 }
 
-// page returns the entries from number after on, or those before it, the latest first.
+// page returns the entries from number after on, or the entries before it in descending order.
 func (h *history) page(after int, req abstractions.HistoryRequest) (page abstractions.HistoryResult) {
 	from := h.index(after)
 	to := min(from+req.PageLimit(), len(h.entries))
@@ -132,5 +132,5 @@ func (h *history) page(after int, req abstractions.HistoryRequest) (page abstrac
 	return page
 }
 
-// index is that of the entry with a number, or of the nearest that is there.
+// index returns the index of the entry with a number, or of the nearest kept entry.
 func (h *history) index(number int) int { return min(max(number-h.dropped, 0), len(h.entries)) }

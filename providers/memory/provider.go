@@ -11,7 +11,7 @@ import (
 
 const (
 	shards = 64 // a power of two
-	// minTTL is one that package leasing's default margins leave time in.
+	// minTTL leaves some time to package leasing's default margins.
 	minTTL = 10 * time.Millisecond
 )
 
@@ -29,7 +29,7 @@ type shell = providerkit.Provider // so that the embedded field is not exported
 // Provider keeps leases in memory. Make one with New or OpenURL and
 // share it between the managers that are to exclude each other. It is safe for
 // concurrent use. After Close every method returns abstractions.ErrClosed, for
-// everybody who shares it.
+// all managers that share the provider.
 type Provider struct {
 	*shell
 	memory *memory
@@ -63,10 +63,10 @@ func newProvider(options Options) *Provider {
 // memory is the provider's driver.
 type memory struct {
 	options Options
-	// start is when the provider was made; instants are counted from it, so
-	// that comparisons use the clock's monotonic reading where it has one.
+	// start is the time at which the provider was made. Instants are counted from start,
+	// so that comparisons use the clock's monotonic reading if the clock has such a reading.
 	start   time.Time
-	base    time.Time // start without that
+	base    time.Time // start without the monotonic reading
 	seed    maphash.Seed
 	wakeups providerkit.Wakeups
 	shards  [shards]shard
@@ -83,7 +83,7 @@ var (
 
 func (m *memory) Capabilities() abstractions.Capabilities { return capabilities }
 
-// Classify is asked about nothing: there is no client library.
+// Classify has no errors to classify: there is no client library.
 func (m *memory) Classify(error) providerkit.Meaning { return providerkit.Meaning{} }
 
 func (m *memory) Ping(context.Context) error { return nil }
@@ -107,7 +107,7 @@ func (m *memory) Acquire(_ context.Context, req abstractions.AcquireRequest) (gr
 	return grant, err
 }
 
-// Renew extends a claim. One that has expired is lost, also if nobody has taken the
+// Renew extends a claim. A claim that has expired is lost, even if no other claim has taken the
 // name since.
 func (m *memory) Renew(_ context.Context, req abstractions.RenewRequest) (grant abstractions.Grant, err error) {
 	err = m.change(req.Name, false, func(r *providerkit.Record) (c providerkit.Change) {
@@ -119,7 +119,7 @@ func (m *memory) Renew(_ context.Context, req abstractions.RenewRequest) (grant 
 	return grant, err
 }
 
-// RenewBatch renews one after the other.
+// RenewBatch renews the claims one after the other.
 func (m *memory) RenewBatch(ctx context.Context, reqs []abstractions.RenewRequest) ([]abstractions.RenewResult, error) {
 	results := make([]abstractions.RenewResult, len(reqs))
 	for i := range reqs {

@@ -8,33 +8,33 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
 )
 
-// shard is the part of the names that share a lock.
+// shard is the set of names that share a lock.
 type shard struct {
 	sync.Mutex
 	records map[string]*record
-	waiting map[string][]*waiting // by name, in the order in which they are hinted
-	// order holds the same records for the sweep's hand to walk over.
+	waiting map[string][]*waiting // by name, in the order of wake-ups
+	// order holds the same records in the order of the sweep.
 	order []*record
 	hand  int
-	// floor is the highest token among the forgotten, so that tokens rise
+	// floor is the highest token of the forgotten names, so that tokens rise
 	// even if the clock has gone back since.
 	floor int64
 
 	_ [64]byte // keeps the locks of neighbours off one cache line
 }
 
-// record is what is known of one name. It is guarded by its shard's lock.
+// record is the state of one name. It is guarded by its shard's lock.
 type record struct {
 	providerkit.Record
-	expires  time.Duration // since the start: when the name is free, or since when it has been
+	expires  time.Duration // since the start: when the name becomes free, or became free
 	history  *history
 	position int32 // in shard.order
 }
 
-// never is when an infinite lease expires.
+// never is the expiry of an infinite lease.
 const never = abstractions.Infinite
 
-// ends is the end of a TTL.
+// ends returns the end of a TTL.
 func ends(now, ttl time.Duration) time.Duration {
 	if ttl == abstractions.Infinite {
 		return never
@@ -46,7 +46,7 @@ func ends(now, ttl time.Duration) time.Duration {
 // instants of a name's changes never go back.
 func (m *memory) now() time.Duration { return m.options.Now().Sub(m.start) }
 
-// find returns the record of a name as of now: a new one if there is none.
+// find returns the record of a name at the time now, or a new record.
 func (m *memory) find(s *shard, name string, now time.Duration) (r *record, known bool) {
 	if r, known = s.records[name]; !known {
 		r = &record{Record: providerkit.Record{Name: name}, expires: now}
@@ -55,7 +55,7 @@ func (m *memory) find(s *shard, name string, now time.Duration) (r *record, know
 	return r, known
 }
 
-// settle completes a record with what depends on the clock.
+// settle fills in the parts of a record that depend on the clock.
 func (m *memory) settle(s *shard, r *record, now time.Duration) {
 	r.Now, r.Floor, r.Left = m.base.Add(now), s.floor, r.expires
 	if r.expires != never {
@@ -63,8 +63,8 @@ func (m *memory) settle(s *shard, r *record, now time.Duration) {
 	}
 }
 
-// change applies a rule to the record of a name. With sweep it looks at a few others
-// too: it is for the verbs by which memory grows.
+// change applies a rule to the record of a name. With sweep it also looks at a few other
+// records: it is for the verbs that use more memory.
 func (m *memory) change(name string, sweep bool, rule func(*providerkit.Record) providerkit.Change) error {
 	s := m.shardOf(name)
 	s.Lock()
@@ -95,7 +95,7 @@ func (m *memory) change(name string, sweep bool, rule func(*providerkit.Record) 
 	return c.Err
 }
 
-// show is not ok if the name is not known.
+// show returns false if the name is not known.
 func (m *memory) show(s *shard, name string) (shown abstractions.Record, ok bool) {
 	s.Lock()
 	defer s.Unlock()
@@ -103,8 +103,8 @@ func (m *memory) show(s *shard, name string) (shown abstractions.Record, ok bool
 	return r.Show(), ok
 }
 
-// swept is how many records an acquire or release looks at. At two, a shard of
-// n records has been walked over after n/2 of them, so one-off names can't pile
+// swept is the number of records that an acquire or release looks at. At two, a shard of
+// n records has been walked over after n/2 requests, so one-off names can't pile
 // up faster than they are forgotten.
 const swept = 2
 
@@ -116,10 +116,10 @@ func (m *memory) sweep(s *shard, now time.Duration) {
 			s.hand = 0
 		}
 		r := s.order[s.hand]
-		if now-r.expires >= m.options.Retention { // most are younger, which is cheap to see
+		if now-r.expires >= m.options.Retention { // most are younger, which is cheap to check
 			m.settle(s, r, now)
 			if r.Forgettable(m.options.Retention) {
-				s.forget(r) // which puts another one under the hand
+				s.forget(r) // which puts another record under the hand
 				continue
 			}
 		}

@@ -50,7 +50,7 @@ func TestARecordIsKeptForItsRetention(t *testing.T) {
 		sweep()
 		_, err := p.Acquire(t.Context(), req)
 		require.ErrorIs(t, err, abstractions.ErrReleased, "the refused ID is remembered")
-		p.mustRelease(t, request("a", time.Second)) // begins the retention again
+		p.mustRelease(t, request("a", time.Second)) // restarts the retention
 		time.Sleep(30 * time.Second)
 		sweep()
 		require.Positive(t, p.mustInspect(t, "a").Token)
@@ -63,7 +63,7 @@ func TestARecordIsKeptForItsRetention(t *testing.T) {
 }
 
 // TestTrap_T54_TokenRisesAlthoughTheClockWentBack forgets a name, sets the
-// wall clock back by a day and takes the name again.
+// wall clock back by a day and acquires the name.
 func TestTrap_T54_TokenRisesAlthoughTheClockWentBack(t *testing.T) {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	p := New(Options{Retention: time.Minute, Now: func() time.Time { return now }})
@@ -78,7 +78,7 @@ func TestTrap_T54_TokenRisesAlthoughTheClockWentBack(t *testing.T) {
 	require.Greater(t, p.mustAcquire(t, request("a", time.Second)).Token, last)
 }
 
-// TestSweepKeepsItsBooks forgets in the middle of the walk, again and again.
+// TestSweepKeepsItsBooks forgets many names in the middle of the walk.
 func TestSweepKeepsItsBooks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := New(Options{Retention: time.Second})

@@ -12,7 +12,7 @@ import (
 )
 
 // TestTrap_T13_LateRepetitionShortensNothing repeats an acquire after the lease
-// was renewed for longer, as a network does that delivers a request twice.
+// was renewed for longer, like a network that delivers a request twice.
 func TestTrap_T13_LateRepetitionShortensNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := New(Options{})
@@ -72,7 +72,7 @@ func TestReasonsOfLoss(t *testing.T) {
 }
 
 // TestSameIDAfterExpiryIsANewClaim shows that an old grant of the same ID can't
-// renew it.
+// renew the new claim.
 func TestSameIDAfterExpiryIsANewClaim(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := New(Options{})
@@ -126,7 +126,7 @@ func TestNamesAreSpreadOverTheShards(t *testing.T) {
 	}
 }
 
-// BenchmarkCycle is what the provider itself costs, without a manager.
+// BenchmarkCycle measures the provider itself, without a manager.
 func BenchmarkCycle(b *testing.B) {
 	p := New(Options{})
 	reqs := make([]abstractions.AcquireRequest, 1000)

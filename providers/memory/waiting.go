@@ -15,8 +15,8 @@ type waiting struct {
 	since time.Time
 }
 
-// Wait registers a waiter. A release or a break hints to the one that has waited
-// longest; an expiry hints to nobody, since a waiter was told the remaining time.
+// Wait registers a waiter. A release or a break wakes the waiter that has waited
+// longest. An expiry wakes no waiter, since each knows the remaining time.
 func (m *memory) Wait(ctx context.Context, req abstractions.WaitRequest) (abstractions.Wakeups, error) {
 	s := m.shardOf(req.Name)
 	s.Lock()
@@ -41,8 +41,8 @@ func (s *shard) leave(name string, who *waiting) {
 	}
 }
 
-// Waiters tells who waits for a name. A registration that lasts while its claim has
-// the name, or has ended, is left out.
+// Waiters lists the waiters of a name. A registration is left out while its claim holds
+// the name, or after it has ended.
 func (m *memory) Waiters(_ context.Context, req abstractions.WaitersRequest) (list []abstractions.Waiting, err error) {
 	s := m.shardOf(req.Name)
 	s.Lock()

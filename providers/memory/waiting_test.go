@@ -28,7 +28,7 @@ func hinted(hints <-chan struct{}) bool {
 	}
 }
 
-// TestReleaseWakesOne wakes the one that has waited longest, and no other, unless it is stuck.
+// TestReleaseWakesOne wakes the waiter that has waited longest, and no other, unless that waiter is stuck.
 func TestReleaseWakesOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := New(Options{})
@@ -50,8 +50,8 @@ func TestReleaseWakesOne(t *testing.T) {
 	})
 }
 
-// TestTrap_T60_HintOfALeavingWaiterGoesToTheNext ends the head's wait between
-// its hint and its asking.
+// TestTrap_T60_HintOfALeavingWaiterGoesToTheNext ends the head waiter's wait between
+// its wake-up and its acquire.
 func TestTrap_T60_HintOfALeavingWaiterGoesToTheNext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := New(Options{})

@@ -14,8 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// exercise does everything that a provider can, and returns what went wrong. The
-// steps go on after an error, as a program would.
+// exercise makes every call of a provider, and returns the errors. Like a program, it
+// goes on after an error.
 func exercise(t *testing.T, p *Provider) error {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -41,7 +41,7 @@ func exercise(t *testing.T, p *Provider) error {
 	_, err = p.Break(ctx, abstractions.BreakRequest{Name: "name", Grace: time.Minute})
 	e.note(err)
 	e.note(p.Release(ctx, abstractions.ReleaseRequest{Name: "name", ID: first.ID}))
-	leaveSecond() // whose turn it is
+	leaveSecond() // it is second's turn
 	e.get(third)
 	leaveThird()
 	_, err = p.Break(ctx, abstractions.BreakRequest{Name: "name", Immediate: true})
@@ -70,7 +70,7 @@ func (e *exercising) acquire(req abstractions.AcquireRequest) abstractions.Grant
 	return grant
 }
 
-// get asks until the claim has the name, or for some time where nobody may give it up.
+// get asks until the claim has the name, or for some time, since the holder may be lost for good.
 func (e *exercising) get(req abstractions.AcquireRequest) {
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
@@ -101,8 +101,8 @@ func userWith(rights ...string) redistest.Options {
 
 func asUser(s *redistest.Server) string { return "redis://app:secret@" + s.Addr() }
 
-// refusals are what a server has refused for want of a right, also to scripts that
-// went on without.
+// refusals returns the server's refusals for want of a right, including those that
+// scripts ignored.
 func refusals(t *testing.T, s *redistest.Server) (refused []string) {
 	t.Helper()
 	entries, err := s.Client(t).ACLLog(t.Context(), 100).Result()
@@ -113,7 +113,7 @@ func refusals(t *testing.T, s *redistest.Server) (refused []string) {
 	return refused
 }
 
-// suffice exercises a provider and has it end.
+// suffice exercises a provider with the given rights, and expects no refusal.
 func suffice(t *testing.T, url string, servers ...*redistest.Server) {
 	t.Helper()
 	p, err := OpenURL(t.Context(), url)
@@ -166,12 +166,12 @@ func TestRightsSufficeOnACluster(t *testing.T) {
 	suffice(t, strings.Replace(clusterURL(cluster), "redis://", "redis://app:secret@", 1), cluster.Servers...)
 }
 
-// unnoticed are the rights without which all works, but nobody is woken, or it takes
-// longer.
+// unnoticed lists the rights whose absence costs only time: no waiter is woken, or
+// the wake-up takes longer.
 var unnoticed = []string{"&leasing:wake:*", "+subscribe", "+publish", "+zpopmin", "+zrange", "+zrem"}
 
-// T17: a right that is missing is told as such, and leaves no lease of nobody and
-// no key for ever. None of the rights is there without need.
+// T17: a missing right is reported as such, and leaves no lease without a holder and
+// no key without an expiry. Each of the rights is needed.
 func TestTrap_T17_MissingRightIsDeniedAndLeavesNothingForEver(t *testing.T) {
 	t.Parallel()
 	rights := strings.Fields(ACLRules)
@@ -214,7 +214,7 @@ func allExpire(t *testing.T, s *redistest.Server) {
 	}
 }
 
-// Without the right to INFO nobody can tell whether a server was started again.
+// Without the right to INFO a process can't detect that a server has restarted.
 func TestTrap_T76_RedlockWithoutTheRightToLookIsDenied(t *testing.T) {
 	t.Parallel()
 	servers := redistest.StartMany(t, 3, userWith(strings.Fields(ACLRules)...))

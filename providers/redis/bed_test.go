@@ -78,7 +78,7 @@ func (b *bed) set(key, text string, ttl time.Duration) {
 	require.NoError(b.t, b.admin.Set(b.t.Context(), key, text, ttl).Err())
 }
 
-// left is the time that a key has: -1 is for ever, -2 that there is none.
+// left returns the remaining time of a key: -1 means no expiry, -2 no key.
 func (b *bed) left(key string) time.Duration {
 	b.t.Helper()
 	d, err := b.admin.PTTL(b.t.Context(), key).Result()
@@ -103,7 +103,7 @@ func (b *bed) queued(name string) []string {
 	return all
 }
 
-// clock is the server's, in microseconds.
+// clock returns the server's time in microseconds.
 func (b *bed) clock() int64 {
 	b.t.Helper()
 	now, err := b.admin.Time(b.t.Context()).Result()
@@ -111,20 +111,20 @@ func (b *bed) clock() int64 {
 	return now.UnixMicro()
 }
 
-// stored is what the server has of a name.
+// stored returns the server's record of a name.
 func (b *bed) stored(name string) redistest.Stored {
 	return redistest.Look(b.t, b.admin, b.keys(name).Name)
 }
 
 func (b *bed) put(name string, s redistest.Stored) { redistest.Put(b.t, b.admin, b.keys(name).Name, s) }
 
-// forget deletes all that the server has of a name.
+// forget deletes the server's record of a name.
 func (b *bed) forget(name string) {
 	b.t.Helper()
 	require.NoError(b.t, b.admin.Del(b.t.Context(), b.keys(name).Name).Err())
 }
 
-// runsOut waits until nobody holds a name any more.
+// runsOut waits until the name's lease has run out.
 func (b *bed) runsOut(name string) {
 	b.t.Helper()
 	b.eventually(func() bool { return !b.stored(name).Held() })
@@ -135,12 +135,12 @@ func (b *bed) eventually(check func() bool) {
 	require.Eventually(b.t, check, time.Minute, 2*time.Millisecond)
 }
 
-// watch counts what a client sends, and can spoil it.
+// watch counts the commands of a client, and can spoil their outcome.
 type watch struct {
 	sent atomic.Int64 // commands
 
 	mu     sync.Mutex
-	lose   error                    // what calls return once they have been applied
+	lose   error                    // the error of calls that have been applied
 	before func(cmds []redis.Cmder) // runs before calls are sent
 }
 
@@ -166,7 +166,7 @@ func spoil(cmds []redis.Cmder, err error) error {
 	return err
 }
 
-// loseReplies lets calls be applied and not answered; nil ends that.
+// loseReplies applies calls and drops their replies; nil restores the replies.
 func (w *watch) loseReplies(err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

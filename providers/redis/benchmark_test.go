@@ -20,8 +20,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// BenchmarkProvider is what the provider costs over a server on this machine, without a manager.
-// cpu-µs/op is this process', server-µs/op the server's.
+// BenchmarkProvider measures the provider over a server on this machine, without a manager.
+// cpu-µs/op is the time of this process, server-µs/op the server's time.
 func BenchmarkProvider(b *testing.B) {
 	server := redistest.Start(b, redistest.Options{})
 	admin := server.Client(b)

@@ -20,11 +20,11 @@ import (
 const (
 	redisPort    = "6379"
 	sentinelPort = "26379"
-	// dialTimeout is a handshake across an ocean with TLS, or one packet lost.
-	// A call that was to open a connection waits for no more than its context.
+	// dialTimeout allows a TLS handshake across an ocean, or one lost packet.
+	// A call that needs a new connection waits no longer than its context.
 	dialTimeout = 3 * time.Second
-	// poolSize is how many connections a server may get at most: calls that hang
-	// must not keep others from theirs. Usually there are three.
+	// poolSize bounds the connections to a server. Calls that hang must not keep
+	// others from a connection. Usually there are three connections.
 	poolSize = batch.MaxCalls + 16
 )
 
@@ -93,7 +93,7 @@ func (l location) sentinel(o Options) (*redis.FailoverOptions, error) {
 		c.CredentialsProviderContext = signInOnce(o.Credentials)
 	}
 	c.Username, c.Password, c.TLSConfig = l.user, l.password, l.tls(o, c.TLSConfig)
-	c.ContextTimeoutEnabled, c.DisableIdentity = true, true // it never asks for maintenance notifications
+	c.ContextTimeoutEnabled, c.DisableIdentity = true, true // a failover client never asks for maintenance notifications
 	c.OnConnect = l.onConnect(o)
 	c.DialerRetries = cmp.Or(c.DialerRetries, 1)
 	tune(&c.MaxRetries, &c.PoolSize, &c.DialTimeout)
@@ -101,9 +101,9 @@ func (l location) sentinel(o Options) (*redis.FailoverOptions, error) {
 	return c, nil
 }
 
-// onConnect finds out that a password is missing. A call has more arguments than
-// Redis reads of a stranger: it would tell of a protocol error instead. HELLO
-// needs no rights, and is unknown before Redis 6.
+// onConnect detects a missing password. A call has more arguments than Redis
+// accepts before authentication, so the call would fail with a protocol error.
+// HELLO needs no rights, and is unknown before Redis 6.
 func (l location) onConnect(o Options) func(context.Context, *redis.Conn) error {
 	if l.password != "" || o.Credentials != nil {
 		return nil
@@ -117,8 +117,8 @@ func (l location) onConnect(o Options) func(context.Context, *redis.Conn) error 
 	}
 }
 
-// tune sets what the URL has not: one attempt for a call and for a connection,
-// since retries are package leasing's.
+// tune sets what the URL leaves open: a call and a dial are each tried once, since
+// package leasing retries.
 func tune(maxRetries, pool *int, dial *time.Duration) {
 	*maxRetries, *pool, *dial = cmp.Or(*maxRetries, -1), cmp.Or(*pool, poolSize), cmp.Or(*dial, dialTimeout)
 }
@@ -129,8 +129,8 @@ func noMaintenance() *maintnotifications.Config {
 	return &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 }
 
-// tls is the configuration for a URL. go-redis makes all servers prove to be the
-// first host; that is right for one name before a whole cluster.
+// tls returns the TLS configuration for a URL. go-redis checks each server's certificate
+// against the first host; that is right if one name leads to a whole cluster.
 func (l location) tls(o Options, c *tls.Config) *tls.Config {
 	if l.scheme != "rediss" {
 		return nil
@@ -147,8 +147,8 @@ func (l location) tls(o Options, c *tls.Config) *tls.Config {
 	return c
 }
 
-// badParameter is go-redis' word on the parameters it was left with. Its error
-// names them, and has no password: see forLibrary.
+// badParameter reports an error of go-redis about the parameters that it parsed. The
+// error names them, and has no password: see forLibrary.
 func badParameter(err error) error {
 	text := err.Error()
 	if bad := (*url.Error)(nil); errors.As(err, &bad) {
@@ -157,7 +157,7 @@ func badParameter(err error) error {
 	return providerkit.BadURL("a URL of Redis: " + strings.TrimPrefix(text, "redis: "))
 }
 
-// signInOnce asks credentials for each new connection. A client of sentinels can't have them otherwise: go-redis 9.23
+// signInOnce asks credentials once for each new connection. A client of sentinels has no other way: go-redis 9.23
 // makes no manager of StreamingCredentialsProvider for such a client, and calls the nil one (sentinel.go, NewFailoverClient).
 func signInOnce(from auth.StreamingCredentialsProvider) func(context.Context) (user, password string, err error) {
 	return func(context.Context) (string, string, error) {
@@ -170,13 +170,14 @@ func signInOnce(from auth.StreamingCredentialsProvider) func(context.Context) (u
 	}
 }
 
-// noListener is that of credentials which are used once.
+// noListener listens to credentials that are used once.
 type noListener struct{}
 
 func (noListener) OnNext(auth.Credentials) {}
 func (noListener) OnError(error)           {}
 
-// guardedCredentials are the application's, whose errors say nothing of Redis. go-redis asks them in a goroutine of its own.
+// guardedCredentials wrap the application's credentials, whose errors say nothing about Redis. go-redis calls them in a
+// goroutine of its own.
 type guardedCredentials struct {
 	auth.StreamingCredentialsProvider
 }

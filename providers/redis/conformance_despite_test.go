@@ -17,9 +17,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The whole suite while a minority of the servers is unwell. The first server has the
-// queue of waiters, so mostly that one is. Only the first of these suites is part of
-// `make test`: each client of the others finds out anew that a server hangs.
+// The whole suite while a minority of the servers is unwell. The queue of waiters is on the
+// first server, so mostly that server is spoiled. Only the first of these suites is part of
+// `make test`: in the others each client has to detect by itself that a server hangs.
 
 func TestConformanceRedlock3Dead(t *testing.T) {
 	servertest.Long(t)
@@ -46,14 +46,14 @@ func TestConformanceRedlock3Paused(t *testing.T) {
 	})
 }
 
-// A server that was started again without its data casts no vote for as long as the
-// suite runs, and so has no lease.
+// A server that was restarted without its data casts no vote for as long as the
+// suite runs, so its records don't count.
 func TestConformanceRedlock3Emptied(t *testing.T) {
 	servertest.Long(t)
 	conformQuarantined(t, (*redistest.Server).RestartEmpty)
 }
 
-// Nor does one that was started again from an old snapshot.
+// The same holds for a server that was restarted from an old snapshot.
 func TestConformanceRedlock3Restored(t *testing.T) {
 	servertest.Long(t)
 	conformQuarantined(t, func(s *redistest.Server) {
@@ -89,7 +89,7 @@ func TestConformanceRedlock5DeadAndFrozen(t *testing.T) {
 	})
 }
 
-// Scripts that a server forgets all the time are sent again.
+// The provider resends scripts that a server forgets all the time.
 func TestTrap_T44_ConformanceScriptFlush(t *testing.T) {
 	t.Run("one server", func(t *testing.T) {
 		server := redistest.Start(t, redistest.Options{Password: "secret"})
@@ -118,7 +118,7 @@ func forgetful(t *testing.T, servers ...*redistest.Server) {
 	})
 }
 
-// meanwhile does something again and again, until the test ends.
+// meanwhile calls a function repeatedly until the test ends.
 func meanwhile(t *testing.T, do func(ctx context.Context)) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
@@ -145,9 +145,9 @@ func slow(t *testing.T) {
 	}
 }
 
-// conformDespite runs the suite on n servers that are spoiled first. Those that are well
-// forget a name when they have to. Each of the suite's clients has to find out by itself
-// that a server is frozen, so that is not waited for long then.
+// conformDespite runs the suite on n servers, of which spoil leaves some well. Forget and
+// Ahead of the harness act on the well servers. Each of the suite's clients has to
+// detect by itself that a server is frozen, so the limits of a frozen server are short.
 func conformDespite(t *testing.T, n int, frozen bool, spoil func(servers []*redistest.Server) (well []*redistest.Server)) {
 	servers := redistest.StartMany(t, n, redistest.Options{Password: "secret"})
 	bootstrapped(t, servers)
@@ -155,19 +155,19 @@ func conformDespite(t *testing.T, n int, frozen bool, spoil func(servers []*redi
 	limits := "&max_ttl=10m" // the quarantine of an emptied server, which is to outlast the suite
 	if frozen {
 		limits += "&node_timeout=600ms&dial_timeout=2s&read_timeout=2s"
-		t.Cleanup(func() { <-time.After(2 * time.Second) }) // go-redis may dial until then, in a goroutine that nobody can end
+		t.Cleanup(func() { <-time.After(2 * time.Second) }) // go-redis may dial until then, in a goroutine that can't be stopped
 	} else {
 		limits += "&node_timeout=1s"
 	}
 	h := harness(redlockURL(servers)+limits, nil, redlockOf(silent(t), silent(t), silent(t)))
 	h.Forget, h.Ahead, h.Remove = forgetOn(well), aheadOn(well), nil // a renewal locks servers again
 	if len(well) == n {
-		// The lease is then as if the first server, which has lost what it knew, and the last had granted it.
+		// Afterwards the lease looks as if the first server, which has lost its data, and the last had granted the lease.
 		h.Lose = func(t testing.TB, _ abstractions.Provider, name string) {
 			require.NoError(t, servers[1].Client(t).Del(t.Context(), keysOf(name).Name).Err())
 		}
 	}
-	h.TTL = 2 * time.Second // there is nobody left to make up for a server that is slow
+	h.TTL = 2 * time.Second // no spare server makes up for a slow one
 	providertest.Run(t, h)
 }
 
@@ -180,9 +180,9 @@ func aheadOn(servers []*redistest.Server) func(t testing.TB, _ abstractions.Prov
 	}
 }
 
-// forgetOn deletes what servers remember of a name, once its token is in the past: a
-// server whose clock was thought to be behind may have given out one that is ahead, and
-// keeps that for so much longer.
+// forgetOn deletes the servers' records of a name once its token is in the past. A server
+// whose clock was thought to be behind may have issued a token that is ahead, and
+// keeps the record for longer by that difference.
 func forgetOn(servers []*redistest.Server) func(t testing.TB, _ abstractions.Provider, name string) {
 	return func(t testing.TB, _ abstractions.Provider, name string) {
 		key := keysOf(name).Name

@@ -23,11 +23,11 @@ func conformRedlock(t *testing.T, n int) {
 	bootstrapped(t, servers)
 	h := harness(redlockURL(servers)+"&node_timeout=1s", nil, redlockOf(silent(t), silent(t), silent(t)))
 	h.Forget, h.Ahead, h.Remove = forgetOn(servers), aheadOn(servers), nil // a renewal locks servers again
-	h.TTL = 2 * time.Second                                                // a server has half of it to answer, on a busy machine
+	h.TTL = 2 * time.Second                                                // a server has half of the TTL to answer, on a busy machine
 	providertest.Run(t, h)
 }
 
-// redlockOf is the URL of several servers' URLs.
+// redlockOf joins the URLs of several servers.
 func redlockOf(urls ...string) string {
 	for i := 1; i < len(urls); i++ {
 		urls[i] = urls[i][strings.LastIndexAny(urls[i], "@/")+1:]

@@ -21,11 +21,11 @@ func TestConformanceRedis(t *testing.T) {
 func TestConformanceCluster(t *testing.T) {
 	cluster := redistest.StartCluster(t, 3)
 	h := harness(clusterURL(cluster), cluster.Client(t), silent(t)+"?mode=cluster")
-	h.KnowsTheGone = false // each member knows those who listen to it
+	h.KnowsTheGone = false // each member knows only its own subscribers
 	providertest.Run(t, h)
 }
 
-// harness opens providers by URL. admin forgets names behind their backs.
+// harness opens providers by URL; admin deletes names without the providers' knowledge.
 func harness(url string, admin redis.UniversalClient, unreachable string) providertest.Harness {
 	open := func(t testing.TB, url string) abstractions.Provider {
 		p, err := OpenURL(t.Context(), url)
@@ -49,12 +49,12 @@ func harness(url string, admin redis.UniversalClient, unreachable string) provid
 	}
 }
 
-// raiseToken raises the token of a name that is free by an hour. Its place is fixed: see prelude.lua.
+// raiseToken raises the token of a free name by an hour. The token's offset is fixed: see prelude.lua.
 func raiseToken(t testing.TB, admin redis.UniversalClient, key string) {
 	const from, to = 17, 32
 	text, err := admin.GetRange(t.Context(), key, from, to).Result()
 	require.NoError(t, err)
-	if text == "" { // one server of several, which was not needed
+	if text == "" { // one server of several, whose vote was not needed
 		return
 	}
 	token, err := strconv.ParseInt(text, 10, 64)
@@ -62,7 +62,7 @@ func raiseToken(t testing.TB, admin redis.UniversalClient, key string) {
 	require.NoError(t, admin.SetRange(t.Context(), key, from, fmt.Sprintf("%016d", token+time.Hour.Microseconds())).Err())
 }
 
-// silent is the URL of a server that takes connections and says nothing.
+// silent returns the URL of a server that accepts connections and never answers.
 func silent(t testing.TB) string {
 	return "redis://" + providertest.Silent(t)
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// signIn is handed to each connection, or refused.
+// signIn is a source of one password, or of an error.
 type signIn struct {
 	password string
 	err      error

@@ -9,8 +9,8 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
 )
 
-// dialer makes the connections of clients that Open makes. go-redis prints each dial that fails to standard error, past the
-// application's logger. So one that has failed becomes a connection whose first use returns the error.
+// dialer returns the dial function of clients that Open makes. go-redis prints each failed dial to standard error, past the
+// application's logger. So a failed dial returns a connection whose first use returns the error.
 func dialer(config *tls.Config) func(ctx context.Context, network, addr string) (net.Conn, error) {
 	dial := providerkit.NewDialer().DialContext
 	if config != nil {
@@ -25,12 +25,12 @@ func dialer(config *tls.Config) func(ctx context.Context, network, addr string) 
 	}
 }
 
-// dialError has another error around the dial's, since go-redis takes one away (redis.go, initPooledConn).
+// dialError wraps the dial's error, since go-redis unwraps one level (redis.go, initPooledConn).
 type dialError struct{ error }
 
 func (e dialError) Unwrap() error { return e.error }
 
-// failedConn is a connection that was not made.
+// failedConn is a connection whose dial failed.
 type failedConn struct{ err error }
 
 func (c failedConn) Read([]byte) (int, error)       { return 0, c.err }

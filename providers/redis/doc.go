@@ -75,10 +75,10 @@
 // TTL less drift. So any later majority includes a server that issues a higher token. Votes won without a
 // majority are taken back. A repeated acquire, whose first reply was lost, gets the token of its claim, or a
 // later one if a server that knows that token does not answer. Only one process may acquire under an ID; package
-// leasing sees to that. A renewal needs a majority too. It restores the lease on a server that lost it, unless
-// that server has granted the name to another claim since, or the lease was released. A server that misses a
-// renewal keeps the older metadata; readers see the metadata that most servers have. A request returns as soon as
-// its outcome is certain, so a dead or frozen server does not delay it. Servers must not replicate each other.
+// leasing keeps to that rule. A renewal also needs a majority. It restores the lease on a server that lost the lease,
+// unless that server has granted the name to another claim since, or the lease was released. A server that misses a
+// renewal keeps the older metadata; readers see the metadata of most servers. A request returns as soon as its outcome
+// is certain, so it does not wait for a dead or frozen server. Servers must not replicate each other.
 // Their clocks must run at the same rate, but need not show the same time.
 //
 // A server that is new, or has lost its data, is in quarantine: it casts no vote for
@@ -98,14 +98,14 @@
 // %7B, %7D and %25). The comments of internal/script/scripts/prelude.lua describe
 // their format:
 //
-//	leasing:{name}        who holds it until when, latest token, ended IDs
-//	leasing:{name}:queue  who waits
-//	leasing:node          on a server of Redlock: that it has its data
+//	leasing:{name}        the holder and its expiry, latest token, ended IDs
+//	leasing:{name}:queue  the waiters
+//	leasing:node          on a server of Redlock: a mark that it has its data
 //
 // It needs Redis 7.0 or later. A TTL is 100 ms or more; with Redlock it is 200 ms
 // to MaxTTL, and never leasing.Infinite. Clients come from you, or are made by
-// Open. A script that a server has forgotten is sent again. Metadata and owner
-// can be read by anyone who can read the keys. On a Cluster a release is
+// Open. The provider resends a script that a server has forgotten. Metadata and
+// owner can be read by anyone who can read the keys. On a Cluster a release is
 // published to all servers, since a sharded channel per name would need a
 // connection per server and name.
 package redislease

@@ -18,7 +18,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providertest"
 )
 
-// naming serves connections as a Redis does that leads each request to another host: as a member of a Cluster, as a
+// naming serves connections as a Redis that directs requests to another host: as a member of a Cluster, as a
 // sentinel that names a master and other sentinels, and by the notification of a move.
 func naming(master, other string) func(net.Conn) {
 	split := func(addr string) (host, port string) { host, port, _ = net.SplitHostPort(addr); return host, port }
@@ -92,7 +92,7 @@ func TestTrap_T118_PasswordsGoToTheirHosts(t *testing.T) {
 		query         string
 		hosts         int
 		sentinel      string   // the password of sentinels
-		named, master []string // the passwords that a host is sent which an answer names, and the master of sentinels
+		named, master []string // the passwords sent to a host that an answer names, and to the sentinels' master
 		credentials   auth.StreamingCredentialsProvider
 	}{
 		"single":                {hosts: 1},

@@ -17,7 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// endpoint is an address behind which servers change, as those of cloud services and of Kubernetes do: a connection
+// endpoint is an address behind which servers change, like those of cloud services and of Kubernetes. A connection
 // stays with its server.
 type endpoint struct {
 	net.Listener
@@ -31,8 +31,8 @@ type endpoint struct {
 // pipe is a connection through an endpoint.
 type pipe struct {
 	client, server net.Conn
-	lost           atomic.Bool  // bytes that are sent arrive nowhere
-	used           atomic.Int64 // when bytes came, in nanoseconds of the Unix epoch
+	lost           atomic.Bool  // bytes that are sent get lost
+	used           atomic.Int64 // the time of the latest bytes, in nanoseconds of the Unix epoch
 }
 
 func newEndpoint(t *testing.T, addr string) *endpoint {
@@ -98,12 +98,12 @@ func (e *endpoint) each(do func(p *pipe)) {
 	}
 }
 
-// lose makes the path of all connections silent, as a gateway does that has forgotten its connections.
+// lose makes the path of all connections silent, like a gateway that has forgotten its connections.
 func (e *endpoint) lose() { e.each(func(p *pipe) { p.lost.Store(true) }) }
 
 func (e *endpoint) addr() string { return e.Addr().String() }
 
-// users is a client of the application's, whose pool has some connections that are idle.
+// users returns a client of the application with some idle connections in its pool.
 func (e *endpoint) users(t *testing.T, o redis.Options, idle int) *redis.Client {
 	t.Helper()
 	o.Addr, o.MaxRetries, o.DialerRetries = e.addr(), -1, 1
@@ -120,8 +120,8 @@ func (e *endpoint) users(t *testing.T, o redis.Options, idle int) *redis.Client 
 	return client
 }
 
-// T170: the server behind an endpoint can't be used any more, stays alive, and refuses requests. Where connections are kept, as after
-// any answer, a client stays with it for ever.
+// T170: the server behind an endpoint becomes unusable, stays alive, and refuses requests. If any answer keeps a
+// connection open, a client stays with that server for ever.
 func TestTrap_T170_AServerThatCantBeUsedIsLeft(t *testing.T) {
 	t.Parallel()
 	for code, break_ := range map[string]func(t *testing.T, old *redistest.Server, admin *redis.Client, next *redistest.Server){
@@ -178,8 +178,8 @@ func TestTrap_T170_AServerThatCantBeUsedIsLeft(t *testing.T) {
 	}
 }
 
-// T173: a gateway has forgotten connections that were idle, and tells neither end. A request that waits on one for its whole bound is
-// lost, and a release leaves the name taken.
+// T173: a gateway forgets idle connections, and notifies neither end. A request that waits on such a connection for its whole
+// bound is lost, and a release leaves the name taken.
 func TestTrap_T173_AnIdleConnectionThatIsLostCostsLittle(t *testing.T) {
 	t.Parallel()
 	for kind, open := range map[string]func(t *testing.T, e *endpoint) *Provider{
@@ -217,8 +217,8 @@ func TestTrap_T173_AnIdleConnectionThatIsLostCostsLittle(t *testing.T) {
 	}
 }
 
-// T262: one connection is in use all the time, and a gateway has forgotten the others. In a burst each request succeeds at its second
-// attempt at the latest.
+// T262: one connection is in use all the time, and a gateway has forgotten the others. In a burst each request succeeds at its
+// second attempt at the latest.
 func TestTrap_T262_ABurstMeetsIdleConnectionsThatAreLost(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Options{})
@@ -258,7 +258,7 @@ func TestTrap_T262_ABurstMeetsIdleConnectionsThatAreLost(t *testing.T) {
 	require.Positive(t, lost)
 }
 
-// idle waits until the server has had no request for over a second, but those by which this is found out.
+// idle waits until the server has had no request for over a second, except the CLIENT LIST that checks for this state.
 func idle(t *testing.T, admin *redis.Client) {
 	t.Helper()
 	require.Eventually(t, func() bool {

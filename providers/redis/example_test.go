@@ -38,7 +38,7 @@ func Example() {
 	fmt.Println(err)
 }
 
-// A client that the application has anyway, or that needs what a URL can't say.
+// A client that the application already has, or that needs options that a URL has not.
 func ExampleOpen() {
 	ctx := context.Background()
 	client := redis.NewClient(&redis.Options{
@@ -73,7 +73,7 @@ func ExampleOpen_redlock() {
 	fmt.Println(provider.Ping(ctx))
 }
 
-// Options come from JSON as well, and never show a password.
+// Options also come from JSON, and never show a password.
 func ExampleOptions() {
 	var options redislease.Options
 	err := json.Unmarshal([]byte(`{
@@ -87,7 +87,7 @@ func ExampleOptions() {
 	// redislease.Options{URL: (not shown), Mode: "cluster", Prefix: "billing", Retention: 72h0m0s} <nil>
 }
 
-// The examples above that need servers get them here.
+// TestExamplesRun starts the servers that the examples above need.
 func TestExamplesRun(t *testing.T) {
 	servers := redistest.StartMany(t, 3, redistest.Options{})
 	t.Setenv("REDIS_URL", servers[0].URL())

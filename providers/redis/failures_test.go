@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// T71: where one attempt is made, a server that was not reached has done nothing, so
-// there is nothing to clean up. A client that tries again may have reached it before.
+// T71: if a client makes one attempt, a server that was not reached has done nothing, so
+// there is nothing to clean up. A client that retries may have reached the server before.
 func TestTrap_T71_WhatWasNotSentIsNotApplied(t *testing.T) {
 	t.Parallel()
 	const nobody = "127.0.0.1:1" // refuses connections
@@ -40,7 +40,7 @@ func TestTrap_T71_WhatWasNotSentIsNotApplied(t *testing.T) {
 	}
 }
 
-// What will not change by itself is not retried as if the server were down for a while.
+// A permanent error is not retried as if the server were down for a while.
 func TestAServerThatIsNotWhatOptionsSayIsNotSetUp(t *testing.T) {
 	t.Parallel()
 	plain := redistest.Start(t, redistest.Options{}).URL()

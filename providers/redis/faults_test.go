@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// lost has the reply to what is done in between be lost.
+// lost makes a call whose reply is lost.
 func (b *bed) lost(do func() error) {
 	b.t.Helper()
 	b.watch.loseReplies(io.ErrUnexpectedEOF)
@@ -71,7 +71,7 @@ func TestTrap_T14_ARepetitionIsNoConflict(t *testing.T) {
 }
 
 // An immediate break whose outcome is unknown must not be sent twice by the
-// provider itself: the second would hit the next holder.
+// provider itself: the second copy would hit the next holder.
 func TestTrap_T63_ABreakIsSentOnce(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, redistest.Options{})
@@ -159,7 +159,7 @@ func TestTrap_T42_AFrozenServerHoldsNoCallUpBeyondItsContext(t *testing.T) {
 	require.NoError(t, b.renew(g, time.Minute))
 }
 
-// holder is a lease of a manager, and the resource that it guards.
+// fenced is a resource that checks tokens.
 type fenced struct{ latest int64 }
 
 func (f *fenced) write(token int64) bool {
@@ -229,9 +229,9 @@ func TestLossIsSignalledBeforeAnybodyElseCanHold(t *testing.T) {
 	}
 }
 
-// A server that has lost everything may grant a lease that is still trusted; see
+// A server that has lost its data may grant a lease that is still trusted; see
 // the package documentation. The token rises, the resource refuses the former holder,
-// who hears of it, and who was waiting is served although the queue is lost too.
+// whose lease is lost, and the waiter is served although the queue is lost as well.
 func TestTrap_T54_AServerThatLostItsDataStillRaisesTokens(t *testing.T) {
 	t.Parallel()
 	for how, lose := range map[string]func(b *bed){

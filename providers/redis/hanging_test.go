@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// everyCall makes all calls that a provider has.
+// everyCall returns all calls of a provider.
 func everyCall(p *Provider) map[string]func(ctx context.Context) error {
 	req := claimOf("name")
 	return map[string]func(ctx context.Context) error{
@@ -53,12 +53,12 @@ func everyCall(p *Provider) map[string]func(ctx context.Context) error {
 	}
 }
 
-// hanging is how long the clients here wait for a server that does not answer, and
+// hanging is the time for which the clients here wait for a silent server, and
 // soon is much less.
 const hanging, soon = 20 * time.Second, 3 * time.Second
 
-// eachEnds makes every call with contexts that end after a while, by a deadline and by
-// being cancelled, which no connection hears of.
+// eachEnds makes every call with contexts that end after a while, by a deadline or by
+// a cancellation, of which no connection is notified.
 func eachEnds(t *testing.T, p *Provider) {
 	t.Helper()
 	require.True(t, p.Capabilities().HeedsContext)
@@ -81,8 +81,8 @@ func eachEnds(t *testing.T, p *Provider) {
 	}
 }
 
-// T42: a call ends with its context although the server is frozen and the client,
-// the user's own, heeds no deadline.
+// T42: a call ends with its context although the server is frozen and the
+// application's own client ignores deadlines.
 func TestTrap_T42_CallsEndWithTheirContextOnAFrozenServer(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Options{})
@@ -99,7 +99,7 @@ func TestTrap_T42_CallsEndWithTheirContextOnAFrozenServer(t *testing.T) {
 	})
 }
 
-// frozen checks with a server that was used before it froze, and goes on after it.
+// frozen makes calls to a server that froze after use, and uses the server after its return.
 func frozen(t *testing.T, p *Provider, server *redistest.Server) {
 	fast(t, p)
 	server.Pause()
@@ -108,8 +108,8 @@ func frozen(t *testing.T, p *Provider, server *redistest.Server) {
 	works(t, p)
 }
 
-// A call ends with its context although the user's code does not, which every client
-// may run: a hook, or what signs a new connection in.
+// A call ends with its context even if the application's code ignores contexts. Each client
+// may run such code: a hook, or the credentials of a new connection.
 func TestTrap_T42_CallsEndWithTheirContextWhateverTheUsersCodeDoes(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Options{})
@@ -141,7 +141,7 @@ func fast(t *testing.T, p *Provider) {
 	}, time.Minute, time.Millisecond)
 }
 
-// A lone call is made on its caller's goroutine if all that runs there heeds contexts.
+// A lone call is sent on its caller's goroutine if all code that runs there ends with its context.
 func TestWhoSaysThatHisCodeHeedsContextsSendsByHimself(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Options{})
@@ -168,7 +168,7 @@ func TestWhoSaysThatHisCodeHeedsContextsSendsByHimself(t *testing.T) {
 	}
 }
 
-// hangs until the gate is closed, or for so long that the test has failed.
+// hangs blocks until the gate is closed, or for so long that the test has failed.
 func hangs(gate <-chan struct{}) {
 	timer := time.NewTimer(hanging)
 	defer timer.Stop()
@@ -178,7 +178,7 @@ func hangs(gate <-chan struct{}) {
 	}
 }
 
-// slowCredentials are there when the gate is closed.
+// slowCredentials return once the gate is closed.
 type slowCredentials struct{ gate chan struct{} }
 
 func (c slowCredentials) Subscribe(auth.CredentialsListener) (auth.Credentials, auth.UnsubscribeFunc, error) {

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// listed opens a Redlock of three servers, and one provider for each of them.
+// listed opens a Redlock of three servers, and one provider for each server.
 func listed(t *testing.T) (servers []*redistest.Server, p *Provider, each []*Provider) {
 	servers = redistest.StartMany(t, 3, redistest.Options{Password: "secret"})
 	bootstrapped(t, servers)
@@ -19,8 +19,8 @@ func listed(t *testing.T) (servers []*redistest.Server, p *Provider, each []*Pro
 	return servers, openTest(t, Options{URL: redlockURL(servers)}), each
 }
 
-// holdOn has all of the servers know names: a listing may miss those whose votes arrive
-// while it goes on.
+// holdOn acquires names, and waits until all servers know them: a listing may miss names
+// whose votes arrive during the listing.
 func holdOn(t *testing.T, each []*Provider, p *Provider, names ...string) {
 	t.Helper()
 	hold(t, p, names...)
@@ -34,14 +34,14 @@ func holdOn(t *testing.T, each []*Provider, p *Provider, names ...string) {
 	}
 }
 
-// Each name is told once, whichever of the servers know it.
+// Each name is listed once, whichever of the servers know the name.
 func TestListOfRedlockIsAUnion(t *testing.T) {
 	t.Parallel()
 	_, p, each := listed(t)
 	all := someNames("all/", 60)
 	holdOn(t, each, p, all...)
 	for i, prefix := range []string{"a/", "b/", "c/"} {
-		hold(t, each[i], someNames(prefix, 10)...) // attempts that got no majority: nobody ever held those
+		hold(t, each[i], someNames(prefix, 10)...) // attempts without a majority: these names never had a holder
 	}
 	hold(t, each[0], "two")
 	hold(t, each[2], "two")
@@ -63,8 +63,8 @@ func TestListOfRedlockIsAUnion(t *testing.T) {
 	}
 }
 
-// A minority that is down, or frozen, or has lost its data is left out, and costs
-// no page more than once.
+// The listing leaves out a minority that is down, or frozen, or has lost its data. Such a
+// server costs time on one page at most.
 func TestListOfRedlockGoesOnWithoutAMinority(t *testing.T) {
 	t.Parallel()
 	for name, fault := range map[string]func(*redistest.Server){
@@ -88,8 +88,8 @@ func TestListOfRedlockGoesOnWithoutAMinority(t *testing.T) {
 	}
 }
 
-// A server that has lost its data hears of releases. That it knows a name, and casts no
-// vote, is not in the way of those who do.
+// A server that has lost its data receives releases. It then knows a name but casts no
+// vote, and does not disturb the servers that vote.
 func TestListOfRedlockTellsWhatAServerInQuarantineHasHeardOf(t *testing.T) {
 	t.Parallel()
 	for i := range 3 {
@@ -107,7 +107,7 @@ func TestListOfRedlockTellsWhatAServerInQuarantineHasHeardOf(t *testing.T) {
 	}
 }
 
-// One that fails in the middle may make names come twice, but none is left out.
+// A server that fails in the middle may make names come twice, but no name is left out.
 func TestListOfRedlockLosesNoNameWhenAServerFailsMeanwhile(t *testing.T) {
 	t.Parallel()
 	servers, p, each := listed(t)

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// hold acquires names, each by a claim of its own.
+// hold acquires each name under a claim of its own.
 func hold(t testing.TB, p *Provider, names ...string) {
 	t.Helper()
 	for _, name := range names {
@@ -30,7 +30,7 @@ func someNames(prefix string, n int) []string {
 	return names
 }
 
-// listAll reads all pages, and calls between before each but the first.
+// listAll reads all pages, and calls between after each page but the last.
 func listAll(t testing.TB, p *Provider, req abstractions.ListRequest, between func()) (names []string, pages int) {
 	t.Helper()
 	for pages = 1; ; pages++ {
@@ -50,8 +50,8 @@ func listAll(t testing.TB, p *Provider, req abstractions.ListRequest, between fu
 
 func nothing() {}
 
-// A few names among many keys of others are found in few pages, and many names
-// with pages that are filled.
+// A few names among many foreign keys are found in few pages, and many names
+// fill their pages.
 func TestListAmongOthersKeys(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Options{})
@@ -78,7 +78,7 @@ func TestListAmongOthersKeys(t *testing.T) {
 	require.LessOrEqual(t, pages, 5)
 }
 
-// What a SCAN tells beyond the page is told on the next, without a second SCAN.
+// Names from a SCAN that exceed the page are returned on the next page, without a second SCAN.
 func TestListCarriesOverWhatHasNoRoom(t *testing.T) {
 	t.Parallel()
 	p := openTest(t, Options{URL: redistest.Start(t, redistest.Options{}).URL()})
@@ -104,7 +104,7 @@ func TestListCarriesOverWhatHasNoRoom(t *testing.T) {
 	require.Less(t, longest, 1000, "it carries a few names along, not all")
 }
 
-// Names that are there all the time are told once while the table of keys grows,
+// Names that exist throughout are listed once while the table of keys grows,
 // and at least once while it shrinks.
 func TestListWhileTheTableChanges(t *testing.T) {
 	t.Parallel()
@@ -138,7 +138,7 @@ func TestListWhileTheTableChanges(t *testing.T) {
 	require.Equal(t, want, slices.Compact(names))
 }
 
-// Under the prefix there may be what is no name of ours; on a page it is not told.
+// Keys under the prefix that are no names of ours are not listed.
 func TestListSkipsWhatIsNoName(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Options{})

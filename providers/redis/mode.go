@@ -14,8 +14,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// complete validates the options, fills in the defaults, and returns what the URL says
-// of where Redis is.
+// complete validates the options, fills in the defaults, and returns the location that
+// the URL describes.
 func (o *Options) complete() (l location, err error) {
 	field, err := providerkit.ExactlyOne(o, "URL", "Client", "Clients")
 	if err != nil {
@@ -56,14 +56,14 @@ func (o *Options) complete() (l location, err error) {
 	if most := o.MaxTTL / 2; o.NodeTimeout > most {
 		return l, providerkit.BadOption("NodeTimeout", o.NodeTimeout, fmt.Sprintf("%v to %v; or 0 for the default", time.Millisecond, most))
 	}
-	// Braces would make the hash tag another.
+	// Braces would change the hash tag.
 	if strings.ContainsAny(o.Prefix, "{}") || strings.ContainsFunc(o.Prefix, unicode.IsControl) || !utf8.ValidString(o.Prefix) {
 		return l, providerkit.BadOption("Prefix", o.Prefix, "UTF-8 without braces and control characters")
 	}
 	return l, nil
 }
 
-// modeOfURL is what is behind a URL.
+// modeOfURL returns the mode of the deployment behind the URL.
 func (o *Options) modeOfURL(l location) (Mode, error) {
 	if o.Credentials != nil && (l.user != "" || l.password != "") {
 		return "", providerkit.BadOption("Credentials", providerkit.NotShown, "nothing with a user or password in the URL")
@@ -102,9 +102,9 @@ func (o *Options) modeOfURL(l location) (Mode, error) {
 	return mode, nil
 }
 
-// modeOfClients is the mode of clients of the user's own: of those kinds that send all
-// requests for a name to one master. A Ring moves names to another server when one does not
-// answer. A client of sentinels is none of a Redlock's: a replica that takes over has lost
+// modeOfClients returns the mode of the application's own clients. It accepts the kinds that
+// send all requests for a name to one master. A Ring moves names to another server when one
+// does not answer. A Redlock accepts no sentinel client: a replica that takes over has lost
 // writes, and would vote.
 func (o *Options) modeOfClients(field string) (mode Mode, err error) {
 	for set, unwanted := range map[string]bool{"TLS": o.TLS != nil, "Credentials": o.Credentials != nil} {
@@ -154,10 +154,10 @@ func (o *Options) modeOfClients(field string) (mode Mode, err error) {
 	return "", providerkit.BadOption("Mode", string(o.Mode), fmt.Sprintf("%s, which Options.%s is; or nothing", mode, field))
 }
 
-// failoverAddr is what redis.NewFailoverClient has for an address.
+// failoverAddr is the address in the options of a client from redis.NewFailoverClient.
 const failoverAddr = "FailoverClient"
 
-// clients are those of the user's own.
+// clients returns the application's own clients.
 func (o *Options) clients() []redis.UniversalClient {
 	if o.Client != nil {
 		return []redis.UniversalClient{o.Client}
@@ -165,8 +165,8 @@ func (o *Options) clients() []redis.UniversalClient {
 	return o.Clients
 }
 
-// independent refuses numbers of servers that make no better majority than one less, and a
-// server that would vote twice.
+// independent refuses an even number of servers, which makes no better majority than one less,
+// and a server that would vote twice.
 func independent(field string, addrs []string) error {
 	if n := len(addrs); n < 3 || n%2 == 0 {
 		return &abstractions.InvalidError{

@@ -54,8 +54,8 @@ func TestTrap_T44_AServerThatForgotTheScriptsIsTaughtAgain(t *testing.T) {
 	}
 }
 
-// reconnected waits until the provider's client has noticed that its connections
-// are gone.
+// reconnected waits until the provider's client has noticed the loss of its
+// connections.
 func (b *bed) reconnected() {
 	b.t.Helper()
 	b.eventually(func() bool { return b.Ping(b.t.Context()) == nil })
@@ -122,7 +122,7 @@ func TestAnswersOfALargeBatchAreInOrder(t *testing.T) {
 	}
 }
 
-// clusterBed is a cluster with a provider, and names by the master that has them.
+// clusterBed starts a cluster with a provider, and returns names by their master.
 func clusterBed(t *testing.T) (*redistest.Cluster, *Provider, [][]string) {
 	t.Helper()
 	c := redistest.StartCluster(t, 3)

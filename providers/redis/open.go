@@ -12,7 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Open makes a provider. It sends no request, so a server that can't be reached, or refuses, shows at the first use. Invalid
+// Open makes a provider. It sends no request, so the first use shows whether a server refuses or can't be reached. Invalid
 // options are reported as leasing.ErrInvalid.
 //
 // Its Redis user needs only the rights in [ACLRules].
@@ -49,7 +49,7 @@ func open(o Options, clients, owned []redis.UniversalClient) *Provider {
 	if o.Retention != abstractions.Infinite {
 		n.Retention = o.Retention
 	}
-	timely := o.HeedsContext || o.URL != "" && o.Credentials == nil // else a user's code may run, and heed no deadline
+	timely := o.HeedsContext || o.URL != "" && o.Credentials == nil // else the application's code may run, and ignore deadlines
 	d, config := &driver{caps: capabilitiesOf(o.Mode, o.MaxTTL), owned: owned}, providerkit.Config{Timeout: o.Timeout}
 	if o.Mode == Redlock {
 		d.topology = redlock.New(clients, timely, redlock.Options{Naming: n, NodeTimeout: o.NodeTimeout, MaxTTL: o.MaxTTL})
@@ -61,15 +61,15 @@ func open(o Options, clients, owned []redis.UniversalClient) *Provider {
 }
 
 const (
-	// minTTL is some round trips of a network and a pause of Go's collector,
-	// with time left to renew. Redis itself would go down to a millisecond.
+	// minTTL covers some round trips of a network and a pause of Go's collector,
+	// with time left to renew. Redis itself would allow a millisecond.
 	minTTL = 100 * time.Millisecond
 	// redlockMinTTL has room for the two rounds of an acquire, of which each may
-	// wait for a server that is slow.
+	// wait for a slow server.
 	redlockMinTTL = 200 * time.Millisecond
 )
 
-// capabilitiesOf are those of a mode; longest is Options.MaxTTL.
+// capabilitiesOf returns the capabilities of a mode; longest is Options.MaxTTL.
 func capabilitiesOf(mode Mode, longest time.Duration) abstractions.Capabilities {
 	c := abstractions.Capabilities{
 		Provider:       "redis",
@@ -81,7 +81,7 @@ func capabilitiesOf(mode Mode, longest time.Duration) abstractions.Capabilities 
 		Lateness:       abstractions.Lateness{Fixed: time.Millisecond},
 		RemainingKnown: true,
 		Queues:         true,
-		HeedsContext:   true, // calls of the client that may not are made in goroutines of our own
+		HeedsContext:   true, // client calls that may ignore contexts run in goroutines of the provider
 	}
 	switch mode {
 	case Cluster:
@@ -91,7 +91,7 @@ func capabilitiesOf(mode Mode, longest time.Duration) abstractions.Capabilities 
 		c.Provider = "redlock"
 		c.Clock = "the clocks of the Redis servers"
 		c.MinTTL, c.MaxTTL = redlockMinTTL, longest.Truncate(c.Granularity)
-		c.Infinite = false // a server that has lost its data stays out for MaxTTL only
+		c.Infinite = false // a server that has lost its data casts no vote for MaxTTL only
 	}
 	return c
 }

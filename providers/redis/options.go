@@ -27,8 +27,8 @@ const (
 	DefaultMaxTTL = time.Minute
 )
 
-// Options configure a provider. Exactly one of URL, Client and Clients says
-// where Redis is.
+// Options configure a provider. Exactly one of URL, Client and Clients selects
+// the Redis deployment.
 //
 // In JSON, and as the query of a URL, the fields have the names in their tags,
 // and durations are written as in Go ("90m") or "forever". Printing options,
@@ -58,7 +58,7 @@ type Options struct {
 	// ContextTimeoutEnabled, DialerRetries 1 and MaxRetries -1, and HeedsContext below, it
 	// behaves like the clients that Open makes. Without them a call still ends with its
 	// context, but a connection to a server that hangs is kept for ReadTimeout, and Close
-	// waits for it. Retries by the client do no harm.
+	// waits for that connection. Retries by the client do no harm.
 	Client redis.UniversalClient `json:"-"`
 	// Clients are your own clients for Redlock: an odd number, 3 or more, each
 	// a *redis.Client of a different server. They stay open when the provider
@@ -67,8 +67,8 @@ type Options struct {
 
 	// HeedsContext says that your own code in the clients (hooks, dialer, limiter, credentials)
 	// returns soon after a call's context has ended. A call that shares no round trip is then sent
-	// on its caller's goroutine, which halves its time on a nearby server. The clients need
-	// ContextTimeoutEnabled for it. With a URL and no Credentials it has no effect, since none of
+	// on its caller's goroutine, which halves its time on a nearby server. The clients also need
+	// ContextTimeoutEnabled. With a URL and no Credentials the option has no effect, since none of
 	// your code runs.
 	HeedsContext bool `json:"-"`
 
@@ -78,8 +78,8 @@ type Options struct {
 	Mode Mode `json:"mode"`
 	// Master is the sentinels' name of the master.
 	Master string `json:"master"`
-	// SentinelUsername and SentinelPassword authenticate to the sentinels, if
-	// they require it. User and password in the URL are for the servers.
+	// SentinelUsername and SentinelPassword authenticate to sentinels that
+	// require authentication. User and password in the URL are for the servers.
 	SentinelUsername string `json:"sentinel_username"`
 	SentinelPassword string `json:"sentinel_password" option:"secret"`
 	// Credentials authenticate connections, for a URL without user and password:
@@ -100,28 +100,28 @@ type Options struct {
 	// bytes of UTF-8 without braces and control characters. Default
 	// DefaultPrefix.
 	Prefix string `json:"prefix" option:"default=leasing,maxlen=100"`
-	// Retention is how long a name is remembered after its last lease has
-	// ended: 1 ms to 10 years. A request that is delayed for longer may take
+	// Retention is the time for which a name is remembered after its last lease
+	// has ended: 1 ms to 10 years. A request that is delayed for longer may take
 	// effect although its claim was released. Default 1 h; leasing.Infinite,
 	// "forever", never forgets.
 	Retention time.Duration `json:"retention" option:"retention"`
 	// Timeout bounds a request whose context has no deadline. Default 10 s.
 	Timeout time.Duration `json:"timeout" option:"timeout"`
 
-	// MaxTTL is Redlock's longest TTL. It is also how long a server that is new,
-	// or has lost its data, casts no vote: see [Provider.Bootstrap]. It must be
+	// MaxTTL is Redlock's longest TTL. A server that is new, or has lost its data,
+	// casts no vote for this time: see [Provider.Bootstrap]. It must be
 	// the same in all processes. At least 200 ms. Default DefaultMaxTTL.
 	MaxTTL time.Duration `json:"max_ttl" option:"min=200ms,max=876000h"`
-	// NodeTimeout is how long Redlock waits for a single server: 1 ms or
+	// NodeTimeout bounds Redlock's wait for a single server: 1 ms or
 	// more, and never more than half of the TTL. Default: a tenth of the TTL,
 	// between 100 ms and 1 s, and at most a third of the TTL.
 	NodeTimeout time.Duration `json:"node_timeout" option:"min=1ms"`
 }
 
-// Format shows what is no secret, for all verbs.
+// Format prints the options without secrets, for all verbs.
 func (o Options) Format(f fmt.State, _ rune) { providerkit.Format(f, o) }
 
-// MarshalJSON shows what Format does: options that hold secrets are not for writing down.
+// MarshalJSON writes the fields that Format prints: secrets do not belong in a file.
 func (o Options) MarshalJSON() ([]byte, error) { return providerkit.MarshalJSON(o) }
 
 // UnmarshalJSON reads options. Fields it doesn't know are an error, and so are

@@ -46,7 +46,7 @@ func newClient(t testing.TB, addr string) *redis.Client {
 	return closed(t, redis.NewClient(&redis.Options{Addr: addr, DialerRetries: 1}))
 }
 
-// T52: what can't work, or would not be read, is refused, and the error says what.
+// T52: options that can't work, or would be ignored, are refused, and the error names the option.
 func TestTrap_T52_OptionsThatCannotWork(t *testing.T) {
 	client := newClient(t, "127.0.0.1:1")
 	cluster := closed(t, redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{"127.0.0.1:1"}}))
@@ -143,7 +143,7 @@ func TestTrap_T52_OptionsThatCannotWork(t *testing.T) {
 	}
 }
 
-// T43: one server is no Redlock, nor are two or four, nor is the same one twice.
+// T43: Redlock refuses one server, two or four servers, and the same server twice.
 func TestTrap_T43_RedlockNeedsAMajorityOfIndependentServers(t *testing.T) {
 	clients := func(addrs ...string) []redis.UniversalClient {
 		all := make([]redis.UniversalClient, len(addrs))
@@ -214,7 +214,7 @@ func TestCapabilitiesTellTheModesApart(t *testing.T) {
 	require.Equal(t, map[string]bool{"redis": true, "redis-cluster": true, "redlock": true}, providers)
 }
 
-// A user's clients stay open, those that Open made are closed.
+// The application's own clients stay open, and clients that Open made are closed.
 func TestCloseClosesWhatOpenMade(t *testing.T) {
 	mine := newClient(t, "127.0.0.1:1")
 	p, err := Open(t.Context(), Options{Client: mine})

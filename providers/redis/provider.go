@@ -20,22 +20,22 @@ type shell = providerkit.Provider
 // Its optional abilities (see package abstractions) are BatchRenewer, Waiter,
 // WaiterLister (but not with Redlock), Lister and Pinger. A listing uses SCAN, and shows a name twice if
 // Redis shrinks its table between two pages (redis.io/docs/latest/commands/scan, "Scan guarantees"). On a Cluster it
-// leaves a name out that moves meanwhile to a server which was looked through already: see docs/providers/redis.md.
+// leaves out a name that moves during the listing to a server already scanned: see docs/providers/redis.md.
 //
 // Close ends the subscription that waiters share, waits for requests that are
-// under way, and closes the client if Open made it. Leases are not released.
+// under way, and closes a client that Open made. Leases are not released.
 type Provider struct {
 	*shell
 	topology topology
 }
 
 // Bootstrap lets the new servers of a Redlock vote at once instead of after
-// [Options].MaxTTL. By calling it an operator asserts that no lease is alive on them.
+// [Options].MaxTTL. By this call an operator asserts that no lease is alive on these servers.
 // Call it once, when the servers are new, and not whenever a program starts: they may
 // have lost their data just before.
 //
-// All servers must answer. If all of them vote already, Bootstrap does nothing; if only
-// some do, it is refused. In other modes the error matches leasing.ErrInvalid.
+// All servers must answer. If all servers vote already, Bootstrap does nothing; if only
+// some do, Bootstrap is refused. In other modes the error matches leasing.ErrInvalid.
 func (p *Provider) Bootstrap(ctx context.Context) error {
 	r, ok := p.topology.(*redlock.Redlock)
 	if !ok {
@@ -44,8 +44,8 @@ func (p *Provider) Bootstrap(ctx context.Context) error {
 	return providerkit.Call(ctx, p.shell, "bootstrap", "", r.Bootstrap)
 }
 
-// topology is one node that decides, or several that vote. Requests have been
-// validated, contexts have a deadline, but for Wait's.
+// topology is one node that decides, or several that vote. Its requests are
+// validated, and its contexts have a deadline, except those of Wait.
 type topology interface {
 	Acquire(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error)
 	Renew(ctx context.Context, req abstractions.RenewRequest) (abstractions.Grant, error)
@@ -59,16 +59,16 @@ type topology interface {
 	Close()
 }
 
-// driver is what the kit's Provider needs of a topology.
+// driver adapts a topology to the kit's Provider.
 type driver struct {
 	topology
 	caps  abstractions.Capabilities
-	owned []redis.UniversalClient // that Open made
+	owned []redis.UniversalClient // clients that Open made
 }
 
 func (d *driver) Capabilities() abstractions.Capabilities { return d.caps }
 
-// queue is the driver of a topology in which one node knows all who wait for a name.
+// queue is the driver of a topology in which one node knows all waiters of a name.
 type queue struct {
 	*driver
 	node *node.Single
@@ -78,7 +78,7 @@ func (q queue) Waiters(ctx context.Context, req abstractions.WaitersRequest) ([]
 	return q.node.Waiting(ctx, req.Name)
 }
 
-// Classify says what an error of the client library means, where a node has not.
+// Classify interprets errors of the client library that a node has not classified.
 func (d *driver) Classify(err error) providerkit.Meaning { return failure.Classify(err) }
 
 func (d *driver) Close() error {

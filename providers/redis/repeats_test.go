@@ -15,8 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// lossy connections lose the reply to the first call of a script, which is done, and
-// refuse those after it, which are not.
+// lossy connections lose the reply to the first call of a script, which takes effect, and
+// refuse the calls after it, which have no effect.
 type lossy struct {
 	mu      sync.Mutex
 	script  *script.Program // nil: nothing is lost
@@ -30,7 +30,7 @@ func (l *lossy) begin(script *script.Program, refusal string) {
 	l.script, l.refusal, l.calls = script, refusal, 0
 }
 
-// end returns how many calls there were.
+// end returns the number of calls.
 func (l *lossy) end() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -38,7 +38,7 @@ func (l *lossy) end() int {
 	return l.calls
 }
 
-// called counts a call, if it is one.
+// called counts a call of the script.
 func (l *lossy) called(sent []byte) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -84,7 +84,7 @@ func (c *lossyConn) Read(b []byte) (int, error) {
 	return c.Conn.Read(b)
 }
 
-// repeating are clients that send a command again whose connection has failed.
+// repeating runs a test with clients that resend a command after a failed connection.
 func repeating(t *testing.T, test func(t *testing.T, p *Provider, l *lossy)) {
 	l := &lossy{}
 	clients := map[string]redis.UniversalClient{
@@ -99,7 +99,7 @@ func repeating(t *testing.T, test func(t *testing.T, p *Provider, l *lossy)) {
 	}
 }
 
-// A break that is done twice would hit the next holder.
+// A break that takes effect twice would hit the next holder.
 func TestTrap_T63_ABreakIsSentOnceByAClientThatRepeats(t *testing.T) {
 	t.Parallel()
 	repeating(t, func(t *testing.T, p *Provider, l *lossy) {
@@ -120,7 +120,7 @@ func TestTrap_T63_ABreakIsSentOnceByAClientThatRepeats(t *testing.T) {
 	})
 }
 
-// That a repetition was refused, the call or a command in its script, does not mean that nothing was done.
+// A refused repetition, of the call or of a command in its script, does not mean that nothing was done.
 func TestTrap_T13_ARefusalMayBeThatOfARepetition(t *testing.T) {
 	t.Parallel()
 	repeating(t, func(t *testing.T, p *Provider, l *lossy) {

@@ -82,7 +82,7 @@ func TestABreakLetsALeaseRunOut(t *testing.T) {
 	require.ErrorIs(t, err, abstractions.ErrReleased)
 	_, err = b.Try("n", "b", time.Minute)
 	require.ErrorIs(t, err, abstractions.ErrHeld, "until it has run out")
-	b.release("n", "a") // its holder has heard of it
+	b.release("n", "a") // its holder has noticed the break
 	require.False(t, b.stored("n").Held())
 	require.Greater(t, b.Take("n", "b", time.Minute).Token, g.Token)
 }
@@ -151,7 +151,7 @@ func TestTrap_T17_NoLeaseIsEverWithoutItsTTL(t *testing.T) {
 
 func asApp(s *redistest.Server) string { return "redis://app:secret@" + s.Addr() }
 
-// Who may not publish frees a name all the same, and remembers whose it was.
+// A user without the right to publish still frees a name, and stores the ended ID.
 func TestReleaseGoesThroughWhereWaitersCanNotBeTold(t *testing.T) {
 	t.Parallel()
 	for _, missing := range []string{"+publish", "+zpopmin", "+zrange"} {
@@ -210,7 +210,7 @@ func TestForeignKeysAreRefusedAndUntouched(t *testing.T) {
 		require.EqualValues(t, -1, b.left(key))
 		require.Equal(t, []string{"theirs"}, b.admin.LRange(t.Context(), key, 0, -1).Val())
 	})
-	// "B" is of a later release, and digits are of before release 0.1.0.
+	// "B" is from a later release, and digits are from before release 0.1.0.
 	for _, text := range []string{
 		"theirs", "", "A", "A763", "B" + redistest.Free(7).String()[1:], "2" + redistest.Free(7).String()[1:], "1" + redistest.Free(7).String()[1:], "A-" + theirLease, theirLease,
 	} {
@@ -242,7 +242,7 @@ func TestForeignKeysAreRefusedAndUntouched(t *testing.T) {
 	})
 }
 
-// everything is what each verb answers.
+// everything returns the error of each verb.
 func everything(b *bed, name, id string) map[string]error {
 	_, acquire := b.Try(name, id, time.Minute)
 	_, now := b.Break(b.t.Context(), abstractions.BreakRequest{Name: name, Immediate: true})

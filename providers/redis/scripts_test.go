@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// endings are the ways in which a lease can end.
+// endings are the ways to end a lease.
 var endings = map[string]func(b *bed, g abstractions.Grant){
 	"release": func(b *bed, g abstractions.Grant) { b.release(g.Name, g.ID) },
 	"expiry":  func(b *bed, g abstractions.Grant) { b.runsOut(g.Name) },
@@ -62,7 +62,7 @@ func TestTrap_T22_ARenewalAndARepetitionKeepTheToken(t *testing.T) {
 	require.Equal(t, g.Token, r.Token)
 }
 
-// A clock that was ahead, on a master that has failed say, leaves a token in the future.
+// A clock that was ahead, for example on a master that failed, leaves a token in the future.
 func TestTrap_T54_ATokenInTheFutureIsFollowedByTheNext(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, redistest.Options{})
@@ -164,7 +164,7 @@ func TestTrap_T56_EndedIDsAreRemembered(t *testing.T) {
 	b.Take("n", "broken", time.Minute)
 	b.breakNow("n")
 	refused("broken")
-	b.release("n", "broken") // by its holder, who has not heard of it
+	b.release("n", "broken") // by its holder, which has not noticed the break
 	refused("broken")
 	b.Take("n", "expired", 100*time.Millisecond)
 	b.runsOut("n")
@@ -304,8 +304,8 @@ func TestARepetitionProlongsAndNeverShortens(t *testing.T) {
 	require.EqualValues(t, -1, b.left(k.Name))
 }
 
-// A clock that was ahead, and is set back, leaves an expiry that is further away than any
-// holder trusts its lease.
+// A clock that was ahead, and is set back, leaves an expiry that is further away than the
+// trust of any holder.
 func TestALeaseLastsNoLongerThanItsTTLAfterTheClockWasSetBack(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, redistest.Options{})

@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Somebody deletes a name, or it is forgotten, and its queue stays. The next release wakes
-// the one who waits.
+// A name is deleted, or forgotten, and its queue stays. The next release wakes the
+// waiter.
 func TestTrap_T32_AQueueOutlivesItsName(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, redistest.Options{})
@@ -29,7 +29,7 @@ func TestTrap_T32_AQueueOutlivesItsName(t *testing.T) {
 	require.Greater(t, g.Token, next.Token)
 }
 
-// drain takes a hint that there is already, of the subscription's beginning say.
+// drain takes a pending wake-up, for example that of the subscription's start.
 func drain(hints <-chan struct{}) {
 	select {
 	case <-hints:
@@ -37,8 +37,8 @@ func drain(hints <-chan struct{}) {
 	}
 }
 
-// A server that has just been switched on may not know the time yet. Its milliseconds have
-// fewer digits, so they can't be compared with those that are stored.
+// A server that has just booted may not know the time yet. Its milliseconds have
+// fewer digits, so they can't be compared with stored ones.
 func TestTrap_T54_AServerWithoutATimeGrantsNothing(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, redistest.Options{})
@@ -51,8 +51,8 @@ func TestTrap_T54_AServerWithoutATimeGrantsNothing(t *testing.T) {
 	require.False(t, b.exists(k.Name))
 }
 
-// A process that may not look at the queue ends a lease. The next release, by one that may,
-// wakes those who wait.
+// A process without the right to read the queue ends a lease. The next release, by a process
+// with that right, wakes the waiters.
 func TestTrap_T32_WhoMayNotWakeLeavesItToOthers(t *testing.T) {
 	t.Parallel()
 	for _, missing := range []string{"+zpopmin", "+zrange"} {
@@ -89,7 +89,7 @@ func TestATokenThatNobodyHasIsLost(t *testing.T) {
 	}
 }
 
-// The commonest cases have code of their own, which writes what the rest of the script would.
+// The commonest cases have their own code, which writes the same record as the rest of the script.
 func TestTheQuickPathsWriteWhatTheOthersDo(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, redistest.Options{})
@@ -152,8 +152,8 @@ func TestTheQuickPathsWriteWhatTheOthersDo(t *testing.T) {
 	}, quickly)
 }
 
-// eval is the reply to an operation on a text at some time, and what is stored then, for how many minutes. Its script has
-// new where it had old.
+// eval runs an operation on a text at some time, and returns the reply, the text stored afterwards, and its remaining minutes.
+// In the script, new replaces old.
 func (b *bed) eval(op script.Operation, now time.Time, text, old, new string) [3]string {
 	b.t.Helper()
 	p := op.Script

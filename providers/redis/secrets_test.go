@@ -17,8 +17,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// T49: no error, no log and no printed struct shows a password, whatever mistake it
-// was written with.
+// T49: no error, no log and no printed struct shows a password, even if the options
+// with the password contain a mistake.
 func TestTrap_T49_SecretsAreNotShown(t *testing.T) {
 	s := new(providertest.Shown)
 	for _, options := range []Options{
@@ -67,12 +67,12 @@ func TestTrap_T49_SecretsAreNotShown(t *testing.T) {
 	s.Hides(t, "s3cret")
 }
 
-// tryEverything shows a provider and the errors of its calls, and closes it.
+// tryEverything shows a provider and the errors of its calls, and closes the provider.
 func tryEverything(t *testing.T, s *providertest.Shown, p *Provider) (last error) {
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	for name, call := range everyCall(p) {
-		if name != "wait" { // which goes on trying
+		if name != "wait" { // it retries
 			err := call(ctx)
 			require.Error(t, err, name)
 			s.Show(err, &abstractions.Error{Op: name, Err: err})
@@ -84,7 +84,7 @@ func tryEverything(t *testing.T, s *providertest.Shown, p *Provider) (last error
 	return last
 }
 
-// A server that refuses the password does not repeat it, and neither do we.
+// A server that refuses the password does not repeat it in the error, and neither does the provider.
 func TestTrap_T49_WrongPasswordIsDeniedAndNotShown(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Options{Password: "right"})

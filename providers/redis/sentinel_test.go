@@ -19,8 +19,8 @@ import (
 	"github.com/distributedleasing/leasing/providers/redis/internal/redistest"
 )
 
-// T54: the token rises through a failover, also where the new master has not heard of
-// the latest, and the same provider goes on.
+// T54: the token rises through a failover, even if the new master has not received
+// the latest one, and the same provider keeps working.
 func TestTrap_T54_SentinelFailoverKeepsTokensRising(t *testing.T) {
 	t.Parallel()
 	sentinel := redistest.StartSentinel(t)
@@ -47,7 +47,7 @@ func TestTrap_T54_SentinelFailoverKeepsTokensRising(t *testing.T) {
 	require.Equal(t, []string{"name"}, names)
 }
 
-// newResource is what leases protect, on a server of its own: a write with a token.
+// newResource returns the resource that leases protect: a write with a token, on a server of its own.
 func newResource(t testing.TB) (write func(token int64) error) {
 	client := redistest.Start(t, redistest.Options{}).Client(t)
 	fence, err := redisfence.New(func(ctx context.Context, script string, keys []string, args ...any) (any, error) {
@@ -61,10 +61,10 @@ func newResource(t testing.TB) (write func(token int64) error) {
 	}
 }
 
-// Three contend while the master dies, and while it is changed; before that somebody held
-// the name who is paused since. All are served, each with a higher token than the resource
-// has seen, or it is refused there (a failover may lose the lease of one who still trusts
-// in it); and who was paused is refused.
+// Three managers contend while the master dies and is replaced. A fourth claim held the name before
+// and is paused. All contenders are served. Each writes with a higher token than the resource has seen,
+// or the resource refuses the write: a failover may lose a lease that its holder still trusts.
+// The resource refuses the paused holder.
 func TestTrap_T54_SentinelFailoverUnderContention(t *testing.T) {
 	t.Parallel()
 	sentinel := redistest.StartSentinel(t)
@@ -100,13 +100,13 @@ func TestTrap_T54_SentinelFailoverUnderContention(t *testing.T) {
 	t.Logf("%d writes, %d refused", c.written, c.refused)
 }
 
-// contention is of some who acquire, write, and release.
+// contention is a set of managers that acquire, write, and release.
 type contention struct {
 	t     *testing.T
 	write func(token int64) error
 
 	mu               sync.Mutex
-	last             int64 // token that was admitted
+	last             int64 // latest token that was admitted
 	served           [3]atomic.Int64
 	written, refused int
 }
@@ -123,7 +123,7 @@ func (c *contention) contend(ctx context.Context, m *leasing.Manager, i int) {
 	}
 }
 
-// writes says that the resource admits rising tokens and no others.
+// writes checks that the resource admits rising tokens and no others.
 func (c *contention) writes(token int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -139,7 +139,7 @@ func (c *contention) writes(token int64) {
 	c.written++
 }
 
-// serves waits until each was served twice more: the second time it has asked since.
+// serves waits until each was served twice more: the second request was sent after the call.
 func (c *contention) serves(when string) {
 	c.t.Helper()
 	var before [len(c.served)]int64
@@ -156,7 +156,7 @@ func (c *contention) serves(when string) {
 	}, time.Minute, 10*time.Millisecond, when)
 }
 
-// A master name that the sentinels don't know is an outage, as far as can be known.
+// A master name that the sentinels don't know looks like an outage.
 func TestSentinelWithoutThatMaster(t *testing.T) {
 	t.Parallel()
 	sentinel := redistest.StartSentinel(t)

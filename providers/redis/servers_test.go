@@ -87,8 +87,8 @@ func TestDatabasesAndPrefixesAreApart(t *testing.T) {
 	require.ErrorIs(t, err, abstractions.ErrHeld)
 }
 
-// A server without memory, or without enough replicas, refuses; and goes on with
-// what is held as far as it can.
+// A server without memory, or without enough replicas, refuses new leases, and still
+// serves held leases where possible.
 func TestServerThatRefusesForNow(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Options{})
@@ -125,7 +125,7 @@ func TestServerThatRefusesForNow(t *testing.T) {
 	works(t, p)
 }
 
-// A replica takes no writes; a user's client may have been given one.
+// A replica takes no writes, but an application's client may lead to a replica.
 func TestReplicaRefuses(t *testing.T) {
 	t.Parallel()
 	servers := redistest.StartMany(t, 2, redistest.Options{})
@@ -137,8 +137,8 @@ func TestReplicaRefuses(t *testing.T) {
 	works(t, p)
 }
 
-// Somebody else's keys under our names are left alone, and harm no other name, also
-// not those whose requests share the call.
+// Foreign keys under our names are left alone, and do not affect other names, including
+// names whose requests share the call.
 func TestForeignKeysAreASetupError(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Options{})
@@ -169,7 +169,7 @@ func TestForeignKeysAreASetupError(t *testing.T) {
 	require.Zero(t, exists, "nothing was put beside them")
 }
 
-// Clients of the user's own, as he has them: with retries, without the context's
+// Typical clients of an application: with retries, without the context's
 // deadlines, reading from replicas.
 func TestUsersOwnClients(t *testing.T) {
 	t.Parallel()
@@ -191,7 +191,7 @@ func TestUsersOwnClients(t *testing.T) {
 	require.Equal(t, "redis-cluster", p.Capabilities().Provider)
 }
 
-// A client that reads from replicas still sends all to the masters: a script may write.
+// A client that reads from replicas still sends every script to a master, since a script may write.
 func TestClientThatReadsFromReplicasOfACluster(t *testing.T) {
 	t.Parallel()
 	servers := redistest.StartMany(t, 2, redistest.Options{})
@@ -211,7 +211,7 @@ func TestClientThatReadsFromReplicasOfACluster(t *testing.T) {
 	require.Equal(t, []string{"works"}, names)
 }
 
-// T44: a server that was started again does not know the scripts.
+// T44: a restarted server does not know the scripts.
 func TestTrap_T44_ScriptsAreSentAgain(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Options{})

@@ -14,7 +14,7 @@ import (
 	"github.com/distributedleasing/leasing/providers/redis/internal/redistest"
 )
 
-// faulty are credentials behind a source that fails, and that is asked without a context.
+// faulty are credentials from a source that fails, and that gets no context.
 type faulty struct{ source *providertest.Source }
 
 func (f faulty) Subscribe(auth.CredentialsListener) (auth.Credentials, auth.UnsubscribeFunc, error) {
@@ -23,7 +23,7 @@ func (f faulty) Subscribe(auth.CredentialsListener) (auth.Credentials, auth.Unsu
 	return auth.NewBasicCredentials("default", "secret"), func() error { return nil }, f.source.Err(ctx)
 }
 
-// T119: an error of a source of passwords says nothing of Redis. Connections end, so that the source is asked.
+// T119: an error of a password source is not reported as an error of Redis. Connections are closed to make go-redis ask the source.
 func TestTrap_T119_SourcesOfPasswordsFail(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Options{Password: "secret"})
@@ -47,7 +47,7 @@ func TestTrap_T119_SourcesOfPasswordsFail(t *testing.T) {
 		}
 		providertest.SourcesOfCredentials(t, check)
 	})
-	t.Run("Client", func(t *testing.T) { // whose function may not panic: go-redis is the caller
+	t.Run("Client", func(t *testing.T) { // go-redis calls the function, which must not panic
 		for ambiguous, retries := range map[bool]int{false: -1, true: 1} {
 			check := check
 			check.Ambiguous = ambiguous

@@ -11,14 +11,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Texts that release 0.1.0 has stored. Later releases must read all three.
+// Texts stored by release 0.1.0. Later releases must read all three.
 const (
 	goldenHeld     = "Aw9999999999999 H1795779254138624 an-id\n0\n\nworker-1\n{\"cursor\":\"7\"}"
 	goldenBreaking = "Aw9999999999999 B1795779254138624 an-id\n0\n!f00992d8c0a4fb\nworker-1\n{\"cursor\":\"7\"}\nann\nfreeze"
 	goldenFree     = "A-0000000000000 F1795779254138624 \n\n f00992d8c0a4fb"
 )
 
-// usesStored uses a name whose text another release has stored.
+// usesStored uses a name whose text was stored by another release.
 func usesStored(t *testing.T, letter string) {
 	b := newBed(t, redistest.Options{})
 	put := func(name, text string) { b.set(b.keys(name).Name, letter+text[1:], 0) }

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// drained is the state of a waiter's hints at rest.
+// drained drops a pending wake-up of the waiter.
 func (s *seat) drained() {
 	select {
 	case <-s.hints:
@@ -51,14 +51,14 @@ func TestTrap_T32_ASubscriptionThatWasCutIsMadeAgainAndAllAreHinted(t *testing.T
 	}
 }
 
-// What is released while nobody listens is hinted once somebody does again.
+// A release during an outage of the subscription sends its wake-up once the subscription is back.
 func TestTrap_T32_AReleaseDuringAnOutageIsNotMissed(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, redistest.Options{Persist: true})
 	b.Take("n", "holder", time.Minute)
 	s := b.join(b.Provider, "n", "w")
 	require.NoError(t, b.admin.Do(t.Context(), "CLIENT", "KILL", "TYPE", "pubsub").Err())
-	b.release("n", "holder") // it may or may not be heard
+	b.release("n", "holder") // its wake-up may be lost
 	s.served()
 
 	s = b.join(b.Provider, "n", "w2")

@@ -17,7 +17,7 @@ import (
 	"github.com/distributedleasing/leasing/providers/redis/internal/redistest"
 )
 
-// pair is a master and its replica, whose roles change.
+// pair is a master and its replica, which swap roles.
 type pair struct {
 	providertest.SwitchOver
 	t               *testing.T
@@ -46,7 +46,7 @@ func newPair(t *testing.T) *pair {
 	return p
 }
 
-// awaits waits until a server's INFO of its replication has lines.
+// awaits waits until a server's replication INFO contains lines.
 func (p *pair) awaits(s *redistest.Server, lines ...string) {
 	p.t.Helper()
 	admin := s.Client(p.t)
@@ -61,7 +61,7 @@ func (p *pair) awaits(s *redistest.Server, lines ...string) {
 	})
 }
 
-// hangUp closes the connections that clients have with the master.
+// hangUp closes the clients' connections to the master.
 func (p *pair) hangUp() {
 	p.t.Helper()
 	for _, kind := range []string{"NORMAL", "PUBSUB"} {
@@ -94,7 +94,7 @@ func TestTrap_T165_TheEndpointLeadsToAReplica(t *testing.T) {
 	})
 }
 
-// T166: the user and its connections are gone for a while.
+// T166: the user and its connections are missing for a while.
 func TestTrap_T166_CredentialsAreGoneForAWhile(t *testing.T) {
 	servertest.Long(t)
 	t.Parallel()

@@ -14,7 +14,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
 )
 
-// location is where a URL says that Redis is.
+// location is the parsed URL of a Redis deployment.
 type location struct {
 	scheme         string
 	user, password string
@@ -83,7 +83,7 @@ func splitHost(text string) (host, port string, ok bool) {
 	return host, port, hostname.MatchString(host)
 }
 
-// addrs are the hosts with their ports; of a socket one that is empty.
+// addrs returns the hosts with their ports; a socket has one empty address.
 func (l location) addrs(port string) []string {
 	if len(l.hosts) == 0 {
 		return []string{""}
@@ -96,15 +96,15 @@ func (l location) addrs(port string) []string {
 	return addrs
 }
 
-// forLibrary is the URL that go-redis parses: without user and password, which
-// its errors then can't quote.
+// forLibrary returns the URL that go-redis parses. It has no user and password, so that
+// errors of go-redis can't quote the password.
 func (l location) forLibrary(addr string) string {
 	u := url.URL{Scheme: l.scheme, Host: addr, Path: l.path, RawQuery: l.query.Encode()}
 	return u.String()
 }
 
-// elsewhere are parameters of go-redis that a lease can't do with, and some that
-// have another place here.
+// elsewhere lists parameters of go-redis that leases can't use, and parameters that are
+// set in another place here.
 var elsewhere = map[string]string{
 	"username":                   "user:password@ before the host",
 	"password":                   "user:password@ before the host",

@@ -34,7 +34,7 @@ func TestURLIsTakenApart(t *testing.T) {
 	require.Equal(t, []string{"a:7", "b:1", "[::1]:7", "[::2]:2"}, l.addrs("7"))
 }
 
-// T52: what a URL sets is read, for every field that has a tag.
+// T52: each field that has a tag is read from the URL.
 func TestTrap_T52_OptionsFromURLAreUsed(t *testing.T) {
 	o := Options{URL: "redis://h/4?mode=redlock&master=m&sentinel_username=su&prefix=a%20b&retention=90m&timeout=3s&max_ttl=2m&node_timeout=50ms&pool_size=7"}
 	l, err := o.locate()
@@ -52,7 +52,7 @@ func TestTrap_T52_OptionsFromURLAreUsed(t *testing.T) {
 	require.Equal(t, abstractions.Infinite, o.Retention)
 }
 
-// clientsOf are those that Open makes.
+// clientsOf returns the clients that Open makes.
 func clientsOf(t *testing.T, o Options) []redis.UniversalClient {
 	t.Helper()
 	l, err := o.complete()
@@ -130,7 +130,7 @@ func TestClientsOfRedlock(t *testing.T) {
 	require.Equal(t, []string{"h1:6379", "h2:7", "[::1]:6379"}, addrs)
 }
 
-// Servers have to prove the name that the user wrote, where he wrote one.
+// A server's certificate must match the name in the options, if there is a name.
 func TestTLSNames(t *testing.T) {
 	own := &tls.Config{MinVersion: tls.VersionTLS13}
 	named := &tls.Config{ServerName: "n", MinVersion: tls.VersionTLS13}
@@ -170,8 +170,8 @@ func TestTLSNames(t *testing.T) {
 	require.True(t, c.TLSConfig.InsecureSkipVerify)
 }
 
-// No text makes it panic, and what it takes has a host and a password that was
-// there.
+// No text causes a panic. An accepted URL has a host unless it names a socket, and go-redis gets it
+// without user and password.
 func FuzzURL(f *testing.F) {
 	for _, seed := range []string{
 		"redis://u:p@h:1/0?mode=cluster", "redis://h1,h2,h3?mode=redlock", "unix://:p@/s?db=1", "rediss://[::1]:1",

@@ -29,7 +29,7 @@ func managerOf(t testing.TB, p abstractions.Provider, o leasing.Options) *leasin
 	return m
 }
 
-// tape notes who was served, and that nobody else was meanwhile.
+// tape records the order of service, and checks that there is one holder at a time.
 type tape struct {
 	t      *testing.T
 	inside sync.Mutex
@@ -162,8 +162,8 @@ func TestCloseWithWaitersLeavesNothingBehind(t *testing.T) {
 	s.served()
 }
 
-// T174: an account that may not listen, or a server without SUBSCRIBE. Hand-overs take a second instead of a millisecond, and an
-// operator has no way to find out why.
+// T174: an account has no right to listen, or a server has no SUBSCRIBE. Hand-overs take a second instead of a millisecond, and an
+// operator has no way to find the reason.
 func TestTrap_T174_WakeUpsThatFailAreToldOnce(t *testing.T) {
 	t.Parallel()
 	for what, o := range map[string]redistest.Options{
@@ -199,7 +199,7 @@ func TestTrap_T174_WakeUpsThatFailAreToldOnce(t *testing.T) {
 	}
 }
 
-// notes are a log.
+// notes is a log.
 type notes struct {
 	mu  sync.Mutex
 	all strings.Builder

@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// seat is a claim that waits.
+// seat is a waiting claim.
 type seat struct {
 	b     *bed
 	p     *Provider
@@ -26,7 +26,7 @@ type seat struct {
 	leave context.CancelFunc
 }
 
-// channel is the one on which the provider listens.
+// channel returns the channel on which the provider listens.
 func (b *bed) channel() string {
 	b.t.Helper()
 	all, err := b.admin.PubSubChannels(b.t.Context(), "*").Result()
@@ -35,7 +35,7 @@ func (b *bed) channel() string {
 	return all[0]
 }
 
-// register makes a claim a waiter that has not asked yet.
+// register makes a claim a waiter that has not sent its acquire yet.
 func (b *bed) register(p *Provider, name, id string) *seat {
 	b.t.Helper()
 	ctx, leave := context.WithCancel(context.Background())
@@ -45,7 +45,7 @@ func (b *bed) register(p *Provider, name, id string) *seat {
 	return &seat{b: b, p: p, name: name, id: id, hints: w.C, leave: leave}
 }
 
-// join has a claim wait in the queue for a name that is held.
+// join makes a claim wait in the queue of a held name.
 func (b *bed) join(p *Provider, name, id string) *seat {
 	b.t.Helper()
 	s := b.register(p, name, id)
@@ -69,7 +69,7 @@ func (s *seat) hinted() {
 	}
 }
 
-// served takes the name when told to, and maybe told again when.
+// served acquires the name after a wake-up, and waits out a reservation.
 func (s *seat) served() abstractions.Grant {
 	s.b.t.Helper()
 	s.hinted()
@@ -87,7 +87,7 @@ func (s *seat) served() abstractions.Grant {
 	}
 }
 
-// reservedFor is for whom a name is reserved.
+// reservedFor returns the ID for which a name is reserved.
 func (b *bed) reservedFor(name string) string {
 	b.t.Helper()
 	if s := b.stored(name); s.State == "R" {
@@ -96,8 +96,8 @@ func (b *bed) reservedFor(name string) string {
 	return ""
 }
 
-// Of a row of waiters that hang each costs one reservation: those behind them are told
-// when it is their turn. With many in a row not all are told, and one of those goes first.
+// Each of several hung waiters in a row costs one reservation: the waiters behind are woken
+// in their turn. Of many hung waiters not all are woken, and a later waiter is served earlier.
 func TestTrap_T78_WaitersThatHangCostOneReservationEach(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, redistest.Options{})
@@ -121,7 +121,7 @@ func TestTrap_T78_WaitersThatHangCostOneReservationEach(t *testing.T) {
 	}
 }
 
-// So it is when an infinite lease is broken and runs out, which wakes nobody by itself.
+// The same holds when an infinite lease is broken and runs out, which wakes no waiter by itself.
 func TestTrap_T78_WaitersThatHangAtABreakCostOneReservationEach(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, redistest.Options{})
@@ -139,7 +139,7 @@ func TestTrap_T78_WaitersThatHangAtABreakCostOneReservationEach(t *testing.T) {
 	redistest.UntilServed(t, seats[2].hints, func() error { return second(seats[2].ask()) })
 }
 
-// Processes that were killed look on a Cluster as those that hang.
+// On a Cluster, killed processes look like hung ones.
 func TestTrap_T78_WaitersThatWereKilledOnAClusterCostOneReservationEach(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t, 3)
@@ -167,8 +167,8 @@ func TestTrap_T78_WaitersThatWereKilledOnAClusterCostOneReservationEach(t *testi
 	redistest.UntilServed(t, hints[3], func() error { return second(processes[4].Acquire(t.Context(), redistest.Wish("n", "w3", time.Minute))) })
 }
 
-// A waiter that gets the name while nobody holds it leaves the queue, also where the name was
-// forgotten before the queue was.
+// A waiter that acquires the free name leaves the queue, even if the name's record was
+// forgotten before the queue.
 func TestAWaiterThatGetsAForgottenNameLeavesTheQueue(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, redistest.Options{})
@@ -270,7 +270,7 @@ func TestAReservationFromTheFutureIsNone(t *testing.T) {
 
 }
 
-// deaf ends a process' subscription, as if it had been killed: its claims stay in the queue.
+// deaf ends a process' subscription, as a kill does: the process' claims stay in the queue.
 func (b *bed) deaf(p *Provider) {
 	b.t.Helper()
 	channel := p.topology.(*node.Single).Waiters.Channel
@@ -294,7 +294,7 @@ func TestDeadProcessesAreSkippedAtOnce(t *testing.T) {
 	require.False(t, b.exists(b.keys("n").Queue))
 }
 
-// Those of a process that has died are not among those who wait, as soon as Redis knows.
+// Claims of a dead process are not listed as waiters as soon as Redis has noticed its death.
 func TestTheDeadAreNotListed(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, redistest.Options{})
@@ -323,7 +323,7 @@ func TestAFrozenProcessCostsOneGrace(t *testing.T) {
 	b := newBed(t, redistest.Options{})
 	b.Take("n", "holder", time.Minute)
 	frozen, _ := b.process()
-	b.join(frozen, "n", "frozen") // and asks no more when it is told to
+	b.join(frozen, "n", "frozen") // and sends no acquire after its wake-up
 	dead, _ := b.process()
 	b.join(dead, "n", "dead")
 	b.deaf(dead)
@@ -356,7 +356,7 @@ func TestWhoLeavesHandsItsTurnOn(t *testing.T) {
 	require.NoError(t, b.renew(g, time.Minute), "who leaves disturbs no holder")
 }
 
-// An acquire that is under way when its waiter leaves puts it back into the queue.
+// An acquire in flight while its waiter leaves puts the claim back into the queue.
 func TestTheTurnOfWhoLeftDuringItsRequestIsPassedOn(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, redistest.Options{})

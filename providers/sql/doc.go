@@ -13,7 +13,7 @@
 //   - Each change is atomic.
 //   - Waiters are served in order, within a process and across processes. When a name becomes
 //     free only the first waiter is woken, and the name is reserved for it for 200 ms. A
-//     waiter that is dead or hangs loses its place to the next one.
+//     waiter that is dead or hangs loses its place to the next waiter.
 //   - Concurrent changes of a process may share a transaction and its sync. Each caller
 //     still has its own answer and its own context: see package providerkit/batch. A
 //     single caller is not delayed.
@@ -36,9 +36,9 @@
 // shows its columns. Beside it are "lease_history" and "lease_version", which holds the version of the
 // tables and the position of the sweep. The name of the table is an option.
 //
-// The first sweep that deletes a name makes the row of the empty name, which is no lease's.
+// The first sweep that deletes a name makes the row of the empty name, which belongs to no lease.
 // The token of that row is the highest deleted token, and new names begin above that row's token. So tokens rise
-// also if the database's clock was ahead for a while.
+// even if the database's clock was ahead for a while.
 //
 // A name is held while its id is not empty and its expiry is in the future, or infinite. If the id is
 // empty, the name is reserved until that time for the first entry of the column waiters.

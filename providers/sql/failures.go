@@ -6,7 +6,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
 )
 
-// Classify says what an error of a driver means.
+// Classify interprets an error of a driver.
 func (d *driver) Classify(err error) providerkit.Meaning {
 	m := d.backend.Verdict(err).Meaning
 	if m.Class == providerkit.NotSetUp {

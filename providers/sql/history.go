@@ -14,8 +14,8 @@ import (
 // historian is a driver that keeps a history.
 type historian struct{ *driver }
 
-// History returns a page of what happened to a name. The history of a name outlives
-// its row.
+// History returns a page of a name's history, which outlives the row of the
+// name.
 func (d historian) History(ctx context.Context, req abstractions.HistoryRequest) (page abstractions.HistoryResult, err error) {
 	statement, after, last := d.SQL["history"], int64(0), int64(0)
 	if req.NewestFirst {
@@ -31,7 +31,7 @@ func (d historian) History(ctx context.Context, req abstractions.HistoryRequest)
 	}
 	limit := req.PageLimit()
 	err = d.backend.Query(ctx, statement, []any{req.Name, after, limit + 1}, func(scan dialect.Scan) error {
-		if len(page.Entries) == limit { // there is one more
+		if len(page.Entries) == limit { // there are more entries
 			page.Next = strconv.FormatInt(last, 10)
 			return nil
 		}
@@ -55,7 +55,7 @@ func fingerprintIn(column string) (f abstractions.Fingerprint) {
 	return f
 }
 
-// WriteHistory appends entries that somebody else tells of to the history: see package
+// WriteHistory appends entries from another source to the history: see package
 // leasing/history. It is for a provider whose own history is on (Options.History), and
 // which no manager uses: entries of one name are in the order in which they were written.
 func (p *Provider) WriteHistory(ctx context.Context, entries []abstractions.NamedEntry) error {

@@ -54,7 +54,7 @@ func New(ctx context.Context, c Config) (*Provider, error) {
 	return p, nil
 }
 
-// driver is the verbs over a backend.
+// driver implements the verbs with a backend.
 type driver struct {
 	*dialect.Store
 	backend dialect.Backend
@@ -68,11 +68,11 @@ func init() {
 	seam.Checked = func(provider any) *atomic.Int64 { return &provider.(*Provider).driver.checked }
 }
 
-// checkAgain is for how long tables that were found to be of our version are taken
-// to be so still: a newer release may have migrated them meanwhile.
+// checkAgain is the time for which tables that were found to be of our version are not
+// checked, although a newer release may have migrated them in between.
 const checkAgain = 10 * time.Second
 
-// check makes sure, now and then, that the tables are there and of our version.
+// check makes sure, now and then, that the tables exist and are of our version.
 func (d *driver) check(ctx context.Context) error {
 	now, last := time.Now().UnixNano(), d.checked.Load()
 	if now-last < int64(checkAgain) || last != 0 && !d.checked.CompareAndSwap(last, now) { // another call checks
@@ -104,8 +104,8 @@ func (d *driver) Acquire(ctx context.Context, req abstractions.AcquireRequest) (
 }
 
 // Times returns the database's clock when a grant of this provider was made, and
-// when others may take the name unless the claim is renewed: zero for an infinite
-// lease. ok is false for a grant of another provider. (A record has both times too.)
+// the time at which others may take the name unless the claim is renewed: zero for an infinite
+// lease. ok is false for a grant of another provider. (A record has both times as well.)
 //
 // Both are the database's: never compare them with this machine's clock. A holder
 // counts the TTL from the instant before it sent the request.
@@ -168,10 +168,10 @@ func (d *driver) Release(ctx context.Context, req abstractions.ReleaseRequest) e
 	return err
 }
 
-// Break ends the lease that it meets first, and not one that follows while it is at
-// work.
+// Break ends the lease that it has read, and not a lease that follows before its
+// write.
 func (d *driver) Break(ctx context.Context, req abstractions.BreakRequest) (result abstractions.BreakResult, err error) {
-	var met int64 // the token of the lease that is meant, once another change was faster
+	var met int64 // the token of the lease to break, after a lost race
 	_, err = d.apply(ctx, dialect.Op{Name: req.Name, Rule: func(r *providerkit.Record) (c providerkit.Change) {
 		if met != 0 && !(r.Held() && r.Token == met) {
 			result = abstractions.BreakResult{Token: met}
@@ -215,19 +215,19 @@ func (d *driver) List(ctx context.Context, req abstractions.ListRequest) (page a
 	return page, err
 }
 
-// Ping asks for the version of the tables, whether or not that is due.
+// Ping reads the version of the tables, even if no check is due.
 func (d *driver) Ping(ctx context.Context) error {
 	d.checked.Store(0)
 	return d.check(ctx)
 }
 
-// Wait registers a waiter. It fails where the database can't be listened to at
-// present; the waiter polls then, and has no place in the queue.
+// Wait registers a waiter. It fails while the database accepts no listener;
+// the waiter then polls, and has no place in the queue.
 func (d *driver) Wait(ctx context.Context, req abstractions.WaitRequest) (abstractions.Wakeups, error) {
 	return d.backend.Wait(ctx, req)
 }
 
-// Waiters tells who waits for a name.
+// Waiters lists the waiters of a name.
 func (d *driver) Waiters(ctx context.Context, req abstractions.WaitersRequest) ([]abstractions.Waiting, error) {
 	if err := d.check(ctx); err != nil {
 		return nil, err
@@ -235,5 +235,5 @@ func (d *driver) Waiters(ctx context.Context, req abstractions.WaitersRequest) (
 	return d.backend.Waiting(ctx, req.Name)
 }
 
-// Close closes what Open opened; what the user brought along stays open.
+// Close closes the connections that Open made; the application's own stay open.
 func (d *driver) Close() error { return d.backend.Close() }

@@ -6,11 +6,11 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
 )
 
-// sweepBatch is how many rows one sweeping transaction looks at.
+// sweepBatch is the number of rows that one sweeping transaction looks at.
 const sweepBatch = 500
 
-// sweepEvery is after how many releases, on average, a batch is swept, and after
-// how many new entries the history is. A batch is more than those can leave behind.
+// sweepEvery is the number of releases, on average, after which a batch is swept, and the
+// number of new entries after which the history is swept. A batch is more than they can leave behind.
 const sweepEvery = 250
 
 // Sweep deletes the names that have been free and unused for longer than
@@ -22,7 +22,7 @@ const sweepEvery = 250
 // 500 names, from where the previous sweep of any process stopped, and one new
 // history entry in 250 checks the 500 oldest entries. That is enough for applications
 // that release what they acquire. Applications that let leases run out should call
-// Sweep now and then.
+// Sweep regularly.
 //
 // A name is deleted only if its fencing token is behind the database's clock. That clock
 // may be set back later. So the highest token that was deleted stays in the table, in the
@@ -59,17 +59,17 @@ func (d *driver) sweepHistory(ctx context.Context, _ string) (forgotten int, nex
 	return forgotten, next, err
 }
 
-// trimSome is called by every request that may write so many entries, and deletes with some of them, at random, what
-// is too old of the history. On average it looks at more entries than are written, so that the history does not outgrow
-// its retention, whoever writes it.
+// trimSome is called by every request that may write so many entries. Some calls, at random, delete entries of the
+// history that are too old. On average they look at more entries than are written, so that the history does not outgrow
+// its retention, even with several writers.
 func (d *driver) trimSome(ctx context.Context, written int) {
 	if d.Record.Retention > 0 && d.Random(sweepEvery) < written {
 		_, _ = d.backend.SweepHistory(ctx, max(sweepBatch, 2*written))
 	}
 }
 
-// sweepSome is called by every release, and sweeps with some of them, at random:
-// processes that release once and end take part too. No trust runs while it waits.
+// sweepSome is called by every release. Some calls, at random, sweep, so that
+// processes that release once and end also do their part. No trust runs while a release waits.
 // Its error is dropped; a later share may succeed.
 func (d *driver) sweepSome(ctx context.Context) {
 	if d.Retention > 0 && d.Random(sweepEvery) == 0 {

@@ -30,14 +30,14 @@ type Backend interface {
 	// Query runs a statement that only reads.
 	Query(ctx context.Context, statement string, args []any, each func(Scan) error) error
 
-	// Waiting tells who waits for a name.
+	// Waiting lists the waiters of a name.
 	Waiting(ctx context.Context, name string) ([]abstractions.Waiting, error)
 	// Wait registers a waiter.
 	Wait(ctx context.Context, req abstractions.WaitRequest) (abstractions.Wakeups, error)
 
 	// Sweep looks at the next limit names, in order, and deletes those that may be
-	// forgotten after they were idle for so long. It begins after a name, or where the latest sweep without one
-	// ended, of whichever process. The last name is "" at the end of the table.
+	// forgotten after so much idle time. It begins after a name, or at the end of the latest sweep without
+	// a start name, of any process. The last name is "" at the end of the table.
 	Sweep(ctx context.Context, after *string, limit int, idle time.Duration) (deleted int, last string, err error)
 	// WriteHistory appends all entries, or returns an error and appends no entry.
 	WriteHistory(ctx context.Context, entries []abstractions.NamedEntry) error
@@ -51,15 +51,15 @@ type Backend interface {
 
 	// Verdict judges an error of the client library.
 	Verdict(err error) sqlkit.Verdict
-	// Close ends what the provider itself opened.
+	// Close ends the connections that the provider itself opened.
 	Close() error
 }
 
-// ErrGone says for certain that other processes find another database file at the path, or
-// make one there: the leases of this one are lost.
+// ErrGone is the error if other processes certainly find another database file at the path, or
+// make one there: the leases of this file are lost.
 var ErrGone = errors.New("the database file was deleted, moved or replaced while it was open")
 
-// maxTTL keeps deadlines within what both databases and Go can count.
+// maxTTL keeps deadlines within the range of both databases and Go.
 const maxTTL = 100 * 365 * 24 * time.Hour
 
 // Capabilities returns the capabilities that all dialects share. provider is the name of the dialect.
@@ -92,7 +92,7 @@ type Op struct {
 // Applied is the outcome of an [Op].
 type Applied struct {
 	providerkit.Change
-	After providerkit.Record // as written; as read if nothing was
+	After providerkit.Record // as written; as read if nothing was written
 }
 
 // Renewed is the answer to a renewal.

@@ -13,20 +13,20 @@ import (
 type Row struct {
 	providerkit.Record
 	Version             int64                // rises with every change; 0 if there is no row
-	Memory              []byte               // of ended IDs; Record.Ended has those of the request: see ended.go
+	Memory              []byte               // of ended IDs; Record.Ended has the entries for the request: see ended.go
 	At                  providerkit.HostTime // of the read
 	Ends                providerkit.HostDeadline
 	TTLMicros, acquired *int64
 	MetadataText        string
-	waiters             WaitList // but for PostgreSQL's
+	waiters             WaitList // except PostgreSQL's
 	Began, seen         int64    // a server's clock when the read began, and on MySQL when the row was read
 }
 
-// The row of the empty name, which no lease has, is the floor: its token is the highest of those that were forgotten. A name whose
+// The row of the empty name, which no lease has, is the floor: its token is the highest forgotten token. A name whose
 // token is 0 may have been forgotten, so its next token is above the floor.
 
-// Columns are where to scan them, the name and then those of the hole "row", and the parameters of statements. boot and boot_us are
-// SQLite's alone, and the clocks and the floor MySQL's.
+// Columns returns the scan targets, the name and then the columns of the hole "row", and the parameters of statements. boot and boot_us
+// are for SQLite alone, and the clocks and the floor for MySQL.
 func (r *Row) Columns() []any {
 	return []any{
 		&r.Name, &r.Version, &r.Token, &r.ID, &r.Owner, &r.TTLMicros, &r.MetadataText, &r.acquired, &r.Ends.Wall, &r.Breaking, &r.BrokenBy, &r.BreakReason,
@@ -122,7 +122,7 @@ func decodeMetadata(text string) map[string]string {
 	return metadata
 }
 
-// Micros is d in the unit of the databases, rounded up: never early. nil
+// Micros returns d in the unit of the databases, rounded up: never early. nil
 // stands for an infinite lease.
 func Micros(d time.Duration) *int64 {
 	if d == abstractions.Infinite {

@@ -13,15 +13,15 @@ import (
 // 832 bytes, so that the row of a name that is always busy stays within its page, where
 // the IDs themselves would be 3 KB. One in 10^17 claims meets the hash of another.
 const (
-	endedMark    = HashBytes     // where the byte is that says broken
-	endedSecond  = endedMark + 1 // where the second is
+	endedMark    = HashBytes     // the offset of the byte that marks a break
+	endedSecond  = endedMark + 1 // the offset of the second
 	EndedBytes   = endedSecond + 4
 	brokenByMark = 1
-	// So many are dropped at a time, once all of them are too old. So the memory of a name that was busy shrinks by one entry at a time.
+	// EndedDropped entries are dropped at a time, once both are too old. So the memory of a name that was busy shrinks by one entry at a time.
 	EndedDropped = 2
 )
 
-// endedEntry is the entry of a hash in the memory of a row, or nil.
+// endedEntry returns the entry of a hash in the memory of a row, or nil.
 func endedEntry(stored, hash []byte) []byte {
 	for at := 0; at+EndedBytes <= len(stored); at += EndedBytes {
 		if bytes.Equal(hash, stored[at:at+HashBytes]) {
@@ -31,7 +31,7 @@ func endedEntry(stored, hash []byte) []byte {
 	return nil
 }
 
-// decodeEnded returns what the memory of a row says of the holder and of a request's ID. The rules ask for no other.
+// decodeEnded returns the entries of the holder and of a request's ID in the memory of a row. The rules need no others.
 func decodeEnded(stored []byte, holder, id string) (ended providerkit.Ended) {
 	if len(stored) == 0 {
 		return nil

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// remembered is a memory in its stored form, to which IDs were added one after the other.
+// remembered returns a memory in its stored form, to which IDs were added one after the other.
 func remembered(ended providerkit.Ended) []byte {
 	stored := EncodeEnded(nil, nil)
 	for i := range ended {
@@ -23,7 +23,7 @@ func TestEndedIDsAreFoundAgain(t *testing.T) {
 	var ended providerkit.Ended
 	for i := range providerkit.EndedMost {
 		id := abstractions.NewID()
-		if i%2 == 0 { // as long as an entry, and as short as can be
+		if i%2 == 0 { // as long as an entry, and as short as possible
 			id = fmt.Sprintf("%09d", i)
 		}
 		ended = append(ended, providerkit.EndedID{ID: id, Broken: i%3 == 0, At: 1 << 31})
@@ -40,7 +40,7 @@ func TestEndedIDsAreFoundAgain(t *testing.T) {
 	require.Nil(t, decodeEnded(nil, "holder", "id"))
 }
 
-// A row remembers the IDs of the rule, and sometimes more: old IDs are dropped by and by.
+// A row remembers the IDs of the rule, and sometimes more: old IDs are dropped gradually.
 func TestEndedIDsAreDroppedByAndBy(t *testing.T) {
 	const long = int64(providerkit.EndedFor/time.Second) + 1
 	var rule providerkit.Ended

@@ -50,14 +50,14 @@ func Run(ctx context.Context, on Statements, statement string, args ...any) erro
 	return on.Query(ctx, statement, args, func(Scan) error { return nil })
 }
 
-// Limited runs statements of which only so many are under way at a time, in the order in which they came.
+// Limited runs a limited number of statements at a time, in the order of their arrival.
 type Limited struct {
 	Statements
 	places *semaphore.Weighted
 }
 
-// LimitedTo leaves one of so many connections to renewals, which don't pass through it: acquires that wait for row locks,
-// or a burst of them, can't make leases run out. There is no limit for one connection, nor for 0, which stands for no bound.
+// LimitedTo leaves one of the connections to renewals, which bypass the limit: acquires that wait for row locks,
+// or a burst of acquires, can't make leases run out. There is no limit for one connection, nor for 0, which stands for no bound.
 func LimitedTo(connections int, on Statements) Limited {
 	most := int64(connections - 1)
 	if most < 1 {

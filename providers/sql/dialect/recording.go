@@ -7,7 +7,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
 )
 
-// Recording says which changes go into the history table, and for how long.
+// Recording configures which changes go into the history table, and their retention.
 type Recording struct {
 	Changes, Renewals bool
 	Retention         time.Duration // 0 for ever

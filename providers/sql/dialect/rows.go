@@ -11,12 +11,12 @@ import (
 )
 
 // RowStore serves the requests that SQLite and MySQL serve in the same way. A row is read, the rules and the queue in the row
-// ([WaitList]) decide, and the row is written. PostgreSQL does most of that within its statements.
+// ([WaitList]) decide, and the row is written. PostgreSQL does most of this work within its statements.
 type RowStore struct {
 	*Store
 	in    RowDialect
-	Clock func() providerkit.HostTime // zero where rows bring the time along
-	width int                         // how many of Row.Columns are read
+	Clock func() providerkit.HostTime // zero where rows contain the time
+	width int                         // number of Row.Columns that are read
 	*Wakeups
 }
 
@@ -30,7 +30,7 @@ func NewRowStore(
 	return r
 }
 
-// RowDialect is the part that each dialect of a [RowStore] does in a way of its own.
+// RowDialect is the part of a [RowStore] that differs between dialects.
 type RowDialect interface {
 	Statements // that only read
 	// Change makes a change of a row, atomically.
@@ -113,7 +113,7 @@ func (s *RowStore) eachRow(ctx context.Context, on Statements, now providerkit.H
 	})
 }
 
-// Rows reads the rows of those names that there are, some hundred at a time: SQLite bounds the parameters of a statement.
+// Rows reads the existing rows of some names, some hundred at a time: SQLite bounds the parameters of a statement.
 func (s *RowStore) Rows(ctx context.Context, on Statements, names []any) (map[string]*Row, error) {
 	found := make(map[string]*Row, len(names))
 	for some := range slices.Chunk(names, 500) {
@@ -134,7 +134,7 @@ func (s *RowStore) List(ctx context.Context, req abstractions.ListRequest, limit
 	return records, err
 }
 
-// Waiting tells who waits, but for one that has let its turn pass, and for those whose process is gone.
+// Waiting lists the waiters, except one that has missed its turn, and those whose process is gone.
 func (s *RowStore) Waiting(ctx context.Context, name string) ([]abstractions.Waiting, error) {
 	r, err := s.Find(ctx, s.in, name, "", s.Clock())
 	if _, kept := r.kept(); r.ID == "" && r.Ends.Wall != 0 && !kept {
@@ -143,7 +143,7 @@ func (s *RowStore) Waiting(ctx context.Context, name string) ([]abstractions.Wai
 	return r.waiters.list(r.Now, s.in.Lives), err
 }
 
-// Turns finds the waiters that have their turn, or that no other claim stands in the way of.
+// Turns finds the waiters that have their turn, or that meet no other claim.
 func (s *RowStore) Turns(ctx context.Context, all []Turn) (waiters []string, err error) {
 	names := make([]any, len(all))
 	for i := range all {

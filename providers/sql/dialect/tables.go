@@ -15,20 +15,20 @@ import (
 // SchemaVersion is the version of the tables that this release reads and writes. Release 0.1.0 has version 1.
 const SchemaVersion = 1
 
-// Beside the table of leases, "lease", stand these.
+// The suffixes of the tables beside the table of leases, "lease".
 const (
 	HistorySuffix = "_history"
 	WaitersSuffix = "_waiters" // on PostgreSQL
 	SchemaSuffix  = "_version" // one row for the version of the tables
 )
 
-// Tables say where the tables are, and what all dialects do with them.
+// Tables has the names of the tables, and the operations on tables that all dialects share.
 type Tables struct {
-	Schema, Table string   // schema is "" but on PostgreSQL
-	quote         string   // around a name
-	Suffixes      []string // of those tables, but for the versions'
-	Create        []string // the statements that make them
-	// All statements. exists says whether there is a table, version which version ours have; history and newest are a page of a
+	Schema, Table string   // schema is "" except on PostgreSQL
+	quote         string   // quotes a name
+	Suffixes      []string // of these tables, except the table of versions
+	Create        []string // the statements that make the tables
+	// All statements. exists reports whether there is a table, and version returns the version of ours; history and newest are a page of a
 	// name's history, from its beginning and from its end.
 	// step_2 brings tables of version 1 to version 2, and so on: see Pending.
 	SQL map[string]string
@@ -36,7 +36,7 @@ type Tables struct {
 	Version int
 }
 
-// NewTables returns tables with the statements in files: each "*.sql" one folder deep, by its name. Holes are those of the dialect.
+// NewTables returns tables with the statements in files: each "*.sql" one folder deep, by its name. holes are those of the dialect.
 func NewTables(schema, table, quote string, holes map[string]string, files ...fs.FS) Tables {
 	t := Tables{Schema: schema, Table: table, quote: quote, Suffixes: []string{"", HistorySuffix}, Version: SchemaVersion}
 	maps.Copy(holes, map[string]string{
@@ -48,7 +48,7 @@ func NewTables(schema, table, quote string, holes map[string]string, files ...fs
 	return t
 }
 
-// Name is that of a table in a statement. Names have letters, digits and underscores only.
+// Name returns the name of a table in a statement. Names have letters, digits and underscores only.
 func (t *Tables) Name(suffix string) string {
 	name := t.quote + t.Table + suffix + t.quote
 	if t.Schema != "" {
@@ -57,7 +57,7 @@ func (t *Tables) Name(suffix string) string {
 	return name
 }
 
-// Installed is the version of our tables: 0 if there are none.
+// Installed returns the version of our tables, or 0 without tables.
 func (t *Tables) Installed(ctx context.Context, on Statements) (version int, err error) {
 	there, err := t.there(ctx, on, SchemaSuffix)
 	if err != nil || !there {
@@ -78,8 +78,8 @@ func (t *Tables) there(ctx context.Context, on Statements, suffix string) (there
 
 // Pending returns the statements that bring tables of a version up to date. For version 0 these make the tables.
 //
-// A step keeps the rows, and is a file step_N.sql of the dialect. Where each statement is a transaction, as on MariaDB, it may be
-// begun again: its statements have IF NOT EXISTS. An open process of an earlier release may use the tables for 10 seconds more.
+// A step keeps the rows, and is a file step_N.sql of the dialect. Where each statement is a transaction, as on MariaDB, a step may
+// run twice: its statements have IF NOT EXISTS. An open process of an earlier release may use the tables for 10 seconds more.
 func (t *Tables) Pending(found int) (statements []string) {
 	if found == 0 {
 		return t.Create
@@ -91,8 +91,8 @@ func (t *Tables) Pending(found int) (statements []string) {
 	return statements
 }
 
-// Install makes the tables, or brings those of an earlier version up to date, in a transaction or under a lock that keeps other
-// processes from doing the same.
+// Install makes the tables, or migrates those of an earlier version, in a transaction or under a lock that keeps other
+// processes from migrating at the same time.
 func (t *Tables) Install(ctx context.Context, on Statements, create []string) error {
 	found, err := t.Installed(ctx, on)
 	switch {

@@ -41,7 +41,7 @@ func (q WaitList) Without(waiter string) (left WaitList, was bool) {
 
 func (q WaitList) Len() int { return strings.Count(string(q), "\n") }
 
-// list tells who waits, but for those whose process is gone.
+// list returns the waiters, except those whose process is gone.
 func (q WaitList) list(now time.Time, lives func(channel string) bool) (list []abstractions.Waiting) {
 	for ; q != "" && len(list) < abstractions.MaxWaiters; q = q.Rest() {
 		line, _, _ := strings.Cut(string(q), "\n")
@@ -64,8 +64,8 @@ func (q *WaitList) leave(waiter string, kept bool) (c providerkit.Change) {
 }
 
 // admit applies the rule of an acquire, unless the name is kept for another claim, for the rest of a
-// reservation. A claim that waits joins the queue if it is refused, and leaves the queue when it gets the name. In that case
-// a first waiter that has let its turn pass leaves with that claim.
+// reservation. A waiting claim joins the queue if it is refused, and leaves the queue when it gets the name. In that case
+// a first waiter that has missed its turn leaves with that claim.
 func (w *Wakeups) admit(r *Row, op *Op) providerkit.Change {
 	free, before := r.ID == "", r.Record
 	waiter := WaiterOf(op.ID)
@@ -95,7 +95,7 @@ func (w *Wakeups) admit(r *Row, op *Op) providerkit.Change {
 	return c
 }
 
-// longestTurn is more than any reservation lasts: one that seems to was written before a clock was
+// longestTurn is longer than any reservation: a longer reservation was written before a clock was
 // set back.
 const longestTurn = time.Minute
 

@@ -28,15 +28,15 @@ const (
 // unheard is the channel of waiters that poll.
 var unheard [channelBytes]byte
 
-// Wakeups are the claims of this provider that wait, by the names they wait for. A statement that frees a name
-// notifies the process of the head.
+// Wakeups has the waiting claims of this provider, by name. A statement that frees a name
+// notifies the process of the head waiter.
 type Wakeups struct {
 	*waitqueue.Queue[string]
 	ChannelBytes []byte
 	Polls        atomic.Bool // since nothing can wake this process
 }
 
-// Turns are the requests of wakeups to the database where they can't listen.
+// Turns are the requests of Wakeups to a database that can't be listened to.
 type Turns interface {
 	// Turns finds the waiters that have their turn.
 	Turns(ctx context.Context, all []Turn) (ids []string, err error)
@@ -50,7 +50,7 @@ type Turn struct {
 	ID   string `json:"id"`
 }
 
-// ErrPolls says that nothing can wake this process.
+// ErrPolls is the error of a process that nothing can wake.
 var ErrPolls = errors.New("waiters have to poll")
 
 // NewWakeups takes a function that connects to listen. The function fails with [ErrPolls] where no process can be woken.
@@ -93,7 +93,7 @@ func (w *Wakeups) Wait(ctx context.Context, req abstractions.WaitRequest) (abstr
 	return w.Register(ctx, req.Name, WaiterOf(req.ID))
 }
 
-// Message takes "waiter delay": ask after so many milliseconds. It returns the waiter if that is now, and "" otherwise, which wakes no waiter.
+// Message parses "waiter delay": ask after so many milliseconds. It returns the waiter if it is to ask now, and "" otherwise, which wakes no waiter.
 func (w *Wakeups) Message(text string) (now string) {
 	id, delay, _ := strings.Cut(text, " ")
 	after, err := strconv.Atoi(delay)
@@ -113,7 +113,7 @@ const (
 type poller struct {
 	*Wakeups
 	in    Turns
-	found []string // and not yet told
+	found []string // found, and not yet woken
 	pause time.Duration
 }
 

@@ -15,19 +15,19 @@ import (
 	"github.com/distributedleasing/leasing/providers/sql/sqlkit"
 )
 
-// backend is the one on MariaDB and MySQL. A row is read, the rules decide, and one request writes it under the condition that its
-// version is still the same: no lock is held while the server waits for a client, who may be paused for good.
+// backend is the one on MariaDB and MySQL. A row is read, the rules decide, and one request writes the row under the condition that its
+// version is still the same: no lock is held while the server waits for a client, which may be paused for good.
 //
-// A deadline counts from the clock of the read, NOW(6): the start of a statement that waits for no row, and so never later than what
-// it sees. Until the write that clock can only get late, which frees nothing early: a lease that had run out then has run
-// out since. The condition of the write, which may have waited, asks SYSDATE(6), the time at which it is evaluated.
+// A deadline counts from the clock of the read, NOW(6): the start of a statement that waits for no row, and so never later than the
+// row that it reads. Until the write that clock can only fall behind, which frees no name early: a lease that had run out then has run
+// out since. The condition of the write, which may have waited, uses SYSDATE(6), the time at which it is evaluated.
 type backend struct {
 	*dialect.RowStore
-	dialect.Limited // but for renewals
+	dialect.Limited // except for renewals
 	db              database
 }
 
-// count runs a statement and tells how many rows it has changed.
+// count runs a statement and returns the number of rows that it has changed.
 func count(ctx context.Context, on dialect.Statements, statement string, args ...any) (n int, err error) {
 	err = on.Query(ctx, statement+"; SELECT ROW_COUNT()", args, func(scan dialect.Scan) error { return scan(&n) })
 	return n, err
@@ -37,7 +37,7 @@ func (m *backend) Change(ctx context.Context, name, id string, rule func(*dialec
 	return m.changeOn(ctx, m, name, id, rule)
 }
 
-// changeOn begins again if the row has changed since it was read. Each lost race is another claim's change.
+// changeOn starts over if the row has changed since it was read. Each lost race is another claim's change.
 func (m *backend) changeOn(ctx context.Context, on dialect.Statements, name, id string, rule func(*dialect.Row) providerkit.Change) (done dialect.Applied, err error) {
 	for n := 0; n == 0 && err == nil; {
 		var r *dialect.Row
@@ -69,7 +69,7 @@ func (m *backend) write(ctx context.Context, on dialect.Statements, r *dialect.R
 		}
 		return n, err
 	}
-	// It is sent as a whole, and one transaction: the server waits for no client before its end.
+	// It is sent as a whole, and is one transaction: the server waits for no client before its end.
 	statement = "START TRANSACTION; " + statement + "; SET @leasing_written = (ROW_COUNT() = 1)"
 	for _, e := range notes {
 		statement, args = statement+"; "+m.SQL["note"], append(args, dialect.NoteArgs(&e)...)
@@ -78,8 +78,8 @@ func (m *backend) write(ctx context.Context, on dialect.Statements, r *dialect.R
 	return n, err
 }
 
-// Renew reads all the rows and writes all that the rules allow, in two statements. If some row is locked or not as expected, each
-// half goes on by itself, which may renew some twice; and each claim, if the history wants an entry of each.
+// Renew reads all the rows and writes all renewals that the rules allow, in two statements. If a row is locked or has changed, each
+// half runs alone, which may renew some claims twice; and each claim runs alone if the history needs an entry of each.
 func (m *backend) Renew(ctx context.Context, reqs []abstractions.RenewRequest, wait bool) (results []abstractions.RenewResult, err error) {
 	on := dialect.Statements(m.db)
 	if !wait {
@@ -108,7 +108,7 @@ func (m *backend) Renew(ctx context.Context, reqs []abstractions.RenewRequest, w
 	return results, nil
 }
 
-// renewMany returns nothing if not all that the rules allow was written.
+// renewMany returns nil unless all renewals that the rules allow were written.
 func (m *backend) renewMany(ctx context.Context, on dialect.Statements, reqs []abstractions.RenewRequest) ([]abstractions.RenewResult, error) {
 	names, order := make([]any, len(reqs)), make([]int, len(reqs))
 	for i := range reqs {
@@ -118,7 +118,7 @@ func (m *backend) renewMany(ctx context.Context, on dialect.Statements, reqs []a
 	if err != nil {
 		return nil, err
 	}
-	slices.SortFunc(order, func(a, b int) int { return strings.Compare(reqs[a].Name, reqs[b].Name) }) // all lock rows in this order
+	slices.SortFunc(order, func(a, b int) int { return strings.Compare(reqs[a].Name, reqs[b].Name) }) // all batches lock rows in this order
 	results, renewed, args := make([]abstractions.RenewResult, len(reqs)), 0, []any{}
 	for _, i := range order {
 		r := rows[reqs[i].Name]
@@ -155,7 +155,7 @@ func until(r *dialect.Row) int64 {
 	return r.Ends.Wall
 }
 
-// Lives does not know.
+// Lives returns true, since the answer is unknown.
 func (m *backend) Lives(string) bool { return true }
 
 // Sweep deletes the rows of its page that have not changed since they were read.
@@ -184,7 +184,7 @@ func (m *backend) SweepHistory(ctx context.Context, limit int) (deleted int, err
 	return count(ctx, m, m.SQL["trim"], limit, m.Record.Retention.Microseconds())
 }
 
-// Version also sees whether SYSDATE tells the time: where it is NOW, settleAgain would move a deadline to before its holder's trust ends.
+// Version also checks that SYSDATE returns the time: if it is NOW, settleAgain would move a deadline to before its holder's trust ends.
 func (m *backend) Version(ctx context.Context) (int, error) {
 	var stands bool
 	err := m.Query(ctx, "SELECT SLEEP(0.001), SYSDATE(6) = NOW(6)", nil, func(scan dialect.Scan) error { return scan(new(int), &stands) })
@@ -197,7 +197,7 @@ func (m *backend) Version(ctx context.Context) (int, error) {
 	return m.Tables.Installed(ctx, m)
 }
 
-// Migrate holds a lock of the server, for as long as the connection lives, so that processes that start together do it one after
+// Migrate holds a lock of the server, for as long as the connection lives, so that processes that start together migrate one after
 // the other.
 func (m *backend) Migrate(ctx context.Context) error {
 	conn, err := m.db.Conn(ctx)
@@ -223,11 +223,11 @@ func (m *backend) Verdict(err error) sqlkit.Verdict { return verdict(err) }
 
 func (m *backend) Close() error {
 	m.Wakeups.Close()
-	_ = m.db.Close() // its error is that of a connection that has ended by itself
+	_ = m.db.Close() // its error is that of a connection that has already ended
 	return nil
 }
 
-// files are the statements that this dialect has of its own.
+// files has the statements of this dialect alone.
 //
 //go:embed statements/*.sql
 var files embed.FS
@@ -238,8 +238,8 @@ func tablesOf(table string) dialect.Tables {
 		// The start of the statement, and the time at which this is evaluated.
 		"start": "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', NOW(6))",
 		"now":   "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', SYSDATE(6))",
-		// Columns in the order of Row.Columns, after the name, of a row that may be missing. The start is never later than what
-		// is seen; the clock is asked once the row is read.
+		// Columns in the order of Row.Columns, after the name, of a row that may be missing. The start is never later than the
+		// read; the clock is read after the row.
 		"row": `coalesce(l.version, 0), coalesce(l.token, 0), coalesce(l.id, ''), coalesce(l.owner, ''), l.ttl_us,
 	coalesce(l.metadata, '{}'), l.acquired_us, coalesce(l.expires_us, 0), coalesce(l.breaking, 0), coalesce(l.broken_by, ''),
 	coalesce(l.break_reason, ''), coalesce(l.ended, ''), coalesce(l.waiters, ''), '', 0, {{start}}, {{now}},

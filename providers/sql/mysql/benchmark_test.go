@@ -15,8 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The benchmarks stand beside GET_LOCK, which writes nothing and ends with its connection, on a server of their own as it
-// is by default: each commit is on the disk.
+// The benchmarks compare with GET_LOCK, which writes nothing and ends with its connection, on a server of their own with
+// its defaults: each commit is on the disk.
 
 // BenchmarkCycle_mariadb takes and gives back a name that is free.
 func BenchmarkCycle_mariadb(b *testing.B) {
@@ -38,7 +38,7 @@ func BenchmarkCycle_mariadb(b *testing.B) {
 	})
 }
 
-// BenchmarkHandoff_mariadb is the time from a release to when somebody else who waits has the name.
+// BenchmarkHandoff_mariadb measures the time from a release until a waiter has the name.
 func BenchmarkHandoff_mariadb(b *testing.B) {
 	bed := newBed(b, "mysql://root@"+servertest.NewMariaDB(b).Addr()+"/mysql")
 	b.Run("leasing", func(b *testing.B) {
@@ -73,7 +73,7 @@ func handoff(b *testing.B, contender func() (acquire func() (release func()))) {
 		b.StopTimer()
 		next := make(chan func(), 1)
 		go func() { next <- both[turn%2]() }()
-		<-time.After(50 * time.Millisecond) // it waits
+		<-time.After(50 * time.Millisecond) // the other waits
 		b.StartTimer()
 		release()
 		release = <-next
@@ -81,8 +81,8 @@ func handoff(b *testing.B, contender func() (acquire func() (release func()))) {
 	release()
 }
 
-// BenchmarkHeld_mariadb takes 10,000 names and renews all of them once a turn. With GET_LOCK they are one session's, and
-// nothing is renewed: a turn asks whether that lives.
+// BenchmarkHeld_mariadb takes 10,000 names and renews all of them once per round. With GET_LOCK one session has all locks, and
+// nothing is renewed: a round checks that the session lives.
 func BenchmarkHeld_mariadb(b *testing.B) {
 	const held = 10_000
 	bed := newBed(b, "mysql://root@"+servertest.NewMariaDB(b).Addr()+"/mysql")
@@ -97,7 +97,7 @@ func BenchmarkHeld_mariadb(b *testing.B) {
 		}
 		taken := time.Since(began)
 		for b.Loop() {
-			for at := 0; at < held; at += 256 { // as a manager does
+			for at := 0; at < held; at += 256 { // like a manager
 				results, err := p.RenewBatch(b.Context(), reqs[at:min(at+256, held)])
 				require.NoError(b, err)
 				for i, result := range results {
@@ -122,7 +122,7 @@ func BenchmarkHeld_mariadb(b *testing.B) {
 	})
 }
 
-// conn is a session of one's own.
+// conn opens a separate session.
 func (b *bed) conn(t testing.TB) *sql.Conn {
 	db := b.connect(t)
 	conn, err := db.Conn(t.Context())
@@ -131,7 +131,7 @@ func (b *bed) conn(t testing.TB) *sql.Conn {
 	return conn
 }
 
-// locks asks for what answers 1.
+// locks runs a query that must return 1.
 func locks(t testing.TB, conn *sql.Conn, question string) {
 	var answer sql.NullInt64
 	if err := conn.QueryRowContext(t.Context(), question).Scan(&answer); err != nil || answer.Int64 != 1 {

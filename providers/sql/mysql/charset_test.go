@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// ends are characters whose last bytes begin a character in one of the character sets of the test. So a backslash behind them is its
+// ends are characters whose last bytes begin a character in one of the character sets of the test. So a backslash after them is its
 // second byte, and escapes nothing.
 var ends = []string{"日", "い", "é", "xé", "😀", "ァ"}
 
@@ -54,7 +54,7 @@ func TestTrap_T126_TheServersCharacterSet_mariadb(t *testing.T) {
 	}
 }
 
-// T126: a proxy before the server does not pass the session's settings on. No statement with parameters is sent.
+// T126: a proxy before the server does not forward the session's settings. No statement with parameters is sent.
 func TestTrap_T126_ASessionThatReadsTextsOtherwiseIsRefused_mariadb(t *testing.T) {
 	b := newBed(t, mariadbURL(t))
 	b.open(t)

@@ -16,7 +16,7 @@ func TestConformance_mariadb(t *testing.T) {
 			if how == "plain" {
 				servertest.Long(t)
 			}
-			server := mariadbURL(t) // one failure rather than one for each check
+			server := mariadbURL(t) // fails here rather than in each check
 			var beds sync.Map       // by provider
 			of := func(p abstractions.Provider) *bed { b, _ := beds.Load(p); return b.(*bed) }
 			remove := func(t testing.TB, p abstractions.Provider, name string) {

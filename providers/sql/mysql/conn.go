@@ -23,12 +23,12 @@ func openDatabase(connector sqldriver.Connector, size int) database {
 	return database{db, size}
 }
 
-// deadlocks bounds the repetitions of a request that the server has rolled back for the sake of another request.
+// deadlocks bounds the repetitions of a request that the server has rolled back in favor of another request.
 const deadlocks = 20
 
-// Query runs statements that are sent at once. A connection on which they fail is closed, and so the rest of a transaction
-// rolled back. If the server is of no use, so are the pool's idle connections, which query closes. A connection that has ended meanwhile
-// has sent nothing, and all of the pool may have ended. The cure of a deadlock is a repetition.
+// Query runs statements that are sent as a whole. If they fail, their connection is closed, which rolls back the rest of a
+// transaction. If the server is useless, Query also closes the pool's idle connections. Query repeats a request after a deadlock, and
+// if its connection had ended before the request: nothing was sent, and all connections of the pool may have ended.
 func (d database) Query(ctx context.Context, statement string, args []any, each func(dialect.Scan) error) error {
 	for dead, locked := 0, 0; ; {
 		err := d.once(ctx, statement, args, each)
@@ -61,7 +61,7 @@ func (d database) once(ctx context.Context, statement string, args []any, each f
 	return err
 }
 
-// withoutWaiting runs statements that are refused if another transaction has locked a row.
+// withoutWaiting runs statements that fail if another transaction has locked a row.
 type withoutWaiting struct{ database }
 
 func (d withoutWaiting) Query(ctx context.Context, statement string, args []any, each func(dialect.Scan) error) error {

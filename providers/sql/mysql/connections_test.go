@@ -19,7 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// own is a server of the test's own, with a database of a user who has rights on it and no more.
+// own starts a server of the test's own, with a database of a user who has rights on this database alone.
 func own(t *testing.T, flags ...string) (root, app *bed) {
 	server := servertest.NewMariaDB(t, flags...)
 	root = newBed(t, "mysql://root@"+server.Addr()+"/mysql")
@@ -36,7 +36,7 @@ func (b *bed) openWithout(t *testing.T) *Provider {
 	return p
 }
 
-// T150: a server that only reads refuses, and the caller learns the reason. It costs a connection for each attempt, and not hundreds.
+// T150: a read-only server refuses, and the caller learns the reason. Each attempt costs one connection, not hundreds.
 func TestTrap_T150_AServerThatOnlyReads_mariadb(t *testing.T) {
 	root, app := own(t)
 	p := app.open(t)
@@ -58,7 +58,7 @@ func TestTrap_T150_AServerThatOnlyReads_mariadb(t *testing.T) {
 	require.NoError(t, p.Release(bounded(t), releaseOf(claim)))
 }
 
-// T157: one number of the server's (1290) is that of many options. An option that does not pass is not waited for.
+// T157: one error number of the server (1290) stands for many options. A permanent option is not retried.
 func TestTrap_T157_AnOptionPreventsTheStatement_mariadb(t *testing.T) {
 	_, app := own(t, "--enforce-storage-engine=Aria")
 	_, err := OpenURL(bounded(t), app.url+"?create=true")
@@ -67,7 +67,7 @@ func TestTrap_T157_AnOptionPreventsTheStatement_mariadb(t *testing.T) {
 	require.NotContains(t, err.Error(), "bad connection")
 }
 
-// T151: a gateway has forgotten connections that were idle. A request has room for another one within its bound, although there are many.
+// T151: a gateway has forgotten idle connections. A request has time for another connection within its bound, even if there are many.
 func TestTrap_T151_AConnectionThatWasIdleIsChecked_mariadb(t *testing.T) {
 	u, err := url.Parse(mariadbURL(t))
 	require.NoError(t, err)
@@ -89,14 +89,14 @@ func TestTrap_T151_AConnectionThatWasIdleIsChecked_mariadb(t *testing.T) {
 	}, time.Minute, time.Millisecond)
 	unlock()
 	all.Wait()
-	<-time.After(1100 * time.Millisecond) // pools count it by the clock
+	<-time.After(1100 * time.Millisecond) // pools count the pause by the clock
 	gateway.Forget()
 	ctx, cancel := context.WithTimeout(t.Context(), 6*time.Second)
 	defer cancel()
 	require.NoError(t, p.Release(ctx, releaseOf(claim)))
 }
 
-// T156: an account that may not log in is denied, and does not make a wait for ever.
+// T156: an account that may not log in is denied, and causes no endless wait.
 func TestTrap_T156_AccountsThatMayNotLogIn_mariadb(t *testing.T) {
 	root, app := own(t)
 	root.open(t)
@@ -123,7 +123,7 @@ type refusing struct{ err error }
 func (r refusing) Connect(context.Context) (driver.Conn, error) { return nil, r.err }
 func (refusing) Driver() driver.Driver                          { return mysql.MySQLDriver{} }
 
-// rewritten is a connection that sends other statements, or answers without the server.
+// rewritten is a connection that changes statements, or answers without the server.
 type rewritten struct {
 	conn
 	rewrite func(statement string) (string, error)
@@ -181,7 +181,7 @@ func TestTrap_T158_MySQLHasALeastWaitForLocks_mariadb(t *testing.T) {
 	}
 }
 
-// T159: a server that guards its users against updates without a key refuses no batch.
+// T159: a server with safe updates, which refuses updates without a key, refuses no batch.
 func TestTrap_T159_SafeUpdates_mariadb(t *testing.T) {
 	root, app := own(t)
 	root.exec(t, "SET GLOBAL sql_safe_updates = 1")
@@ -207,7 +207,7 @@ func TestTrap_T159_SafeUpdates_mariadb(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// T160: the server ends one of two transactions that wait for each other. It has done nothing, and is sent again: sweeps and requests succeed.
+// T160: the server ends one of two transactions that wait for each other. That one has done nothing, and is repeated: sweeps and requests succeed.
 func TestTrap_T160_ADeadlockIsNoAnswer_mariadb(t *testing.T) {
 	b := newBed(t, mariadbURL(t))
 	b.open(t)
@@ -233,7 +233,7 @@ func TestTrap_T160_ADeadlockIsNoAnswer_mariadb(t *testing.T) {
 	require.ErrorIs(t, err, abstractions.ErrThrottled, "it does not go on for ever")
 }
 
-// T161: a row that was made by hand, with a version of 0, is one like others.
+// T161: a row made by hand, with a version of 0, is treated like others.
 func TestTrap_T161_ARowOfVersionZero_mariadb(t *testing.T) {
 	b := newBed(t, mariadbURL(t))
 	b.open(t)

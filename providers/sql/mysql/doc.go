@@ -16,8 +16,8 @@
 //   - The tables are in the URL's database, of engine InnoDB. Names are compared byte by byte, trailing spaces included.
 //
 // The server must not lose acknowledged commits. With innodb_flush_log_at_trx_commit other than 1 a crash of the host may lose the last
-// grants, and with asynchronous replication a failover may. Two holders then trust one name for up to a TTL.
+// grants, and so may a failover with asynchronous replication. Two holders then trust one name for up to a TTL.
 //
-// It is tested on MariaDB 10.11. The statements use only what MySQL 8 has too, but have not been run there. Galera
+// It is tested on MariaDB 10.11. The statements use only features that MySQL 8 shares, but have not been run on MySQL. Galera
 // clusters and proxies that send reads to replicas are not supported. See docs/providers/mariadb.md.
 package mysqllease

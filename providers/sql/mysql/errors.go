@@ -16,23 +16,23 @@ const prevented = 1290
 // deadlock is ER_LOCK_DEADLOCK: the server has rolled the transaction back.
 const deadlock = 1213
 
-// authError is CR_AUTH_PLUGIN_ERR of MySQL's own client: server and client can't agree how to log in.
+// authError is CR_AUTH_PLUGIN_ERR of MySQL's own client: server and client have no common way to log in.
 const authError = 2061
 
-// verdicts are the codes of MariaDB and MySQL, by their verdicts. A code that is not listed leaves the outcome unknown: a
-// commit that failed (1180) and a statement that was cancelled (1317, 1969, 3024) may pass a commit by.
+// verdicts are the codes of MariaDB and MySQL, by their verdicts. A code that is not listed leaves the outcome unknown: a failed
+// commit (1180) and a cancelled statement (1317, 1969, 3024) may hide a commit.
 // See https://mariadb.com/kb/en/mariadb-error-codes/ and https://dev.mysql.com/doc/mysql-errors/8.4/en/.
 var verdicts = numbered(map[sqlkit.Verdict][]int{
-	// A lock that was waited for too long, also that of the history's numbers, a deadlock, a row that has changed; too many
-	// connections, a host that is blocked; a full table.
+	// A wait for a lock that took too long, even for the history's numbers, a deadlock, a row that has changed; too many
+	// connections, a blocked host; a full table.
 	sqlkit.Is(providerkit.Refused): {1205, 1467, deadlock, 1020, 1040, 1203, 1226, 1129, 1114},
-	// A server or a transaction that only reads; a server that is offline, or of a cluster and not ready; a session that ended since
+	// A read-only server or transaction; a server that is offline, or of a cluster and not ready; a session that ended while
 	// it was idle.
 	sqlkit.Closing(providerkit.Refused, "the server only reads, or is not ready"): {1792, 1836, 3032, 1047, 4031},
 	// A server that shuts down, and a connection that was killed.
 	sqlkit.Closing(providerkit.Unknown, ""): {1053, 1927},
-	// No access to the server, the database, a table or a column; a missing right; an account that is locked; a password that has expired,
-	// or that the server wants in another way; no TLS where the server or the account demands TLS.
+	// No access to the server, the database, a table or a column; a missing right; a locked account; a password that has expired,
+	// or that the server requires in another form; no TLS where the server or the account demands TLS.
 	sqlkit.Is(providerkit.Denied): {
 		1044, 1045, 1130, 1142, 1143, 1227, 1698, 1370, 1820, 1862, 4151, 3118, 3955, 1251, 1275, 1524, 3159, authError,
 	},

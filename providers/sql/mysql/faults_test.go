@@ -39,7 +39,7 @@ func TestLeasesEndNeitherEarlyNorLate_mariadb(t *testing.T) {
 	providertest.LeasesEndInTime(t, 2*time.Second, func() abstractions.Provider { return b.open(t) }, nil)
 }
 
-// T47: the clock is that after a wait for a lock. A renewal that waits beyond its claim's end comes too late.
+// T47: the clock is read after a wait for a lock. A renewal that waits beyond its claim's end comes too late.
 func TestTrap_T47_ClockIsReadAfterTheLock_mariadb(t *testing.T) {
 	b := newBed(t, mariadbURL(t))
 	p := b.open(t)
@@ -52,17 +52,17 @@ func TestTrap_T47_ClockIsReadAfterTheLock_mariadb(t *testing.T) {
 			_, err := p.Renew(bounded(t), renewalOf(grant))
 			renewed <- err
 		}()
-		<-time.After(700 * time.Millisecond) // the server's clock alone tells when it is over
+		<-time.After(700 * time.Millisecond) // only the server's clock decides when the lease is over
 		unlock()
-		if err := <-renewed; !errors.Is(err, abstractions.ErrThrottled) { // the machine was not so slow that the wait ended
+		if err := <-renewed; !errors.Is(err, abstractions.ErrThrottled) { // the machine was fast enough, and the wait did not time out
 			require.ErrorIs(t, err, abstractions.ErrLost)
 			return
 		}
 	}
 }
 
-// T47: a row may be written after the read of it has begun. Then more is left of its lease than the TTL, but no clock has gone back, and the
-// deadline stays. If one has, the name is free a TTL later.
+// T47: a row may be written after its read has begun. Then its lease has more time left than the TTL, but no clock has gone back, and the
+// deadline stays. If a clock has gone back, the name is free one TTL later.
 func TestTrap_T47_AReadThatBeganBeforeItsRowWasWritten_mariadb(t *testing.T) {
 	b := newBed(t, mariadbURL(t))
 	p := b.open(t)
@@ -93,7 +93,7 @@ func TestTrap_T47_AReadThatBeganBeforeItsRowWasWritten_mariadb(t *testing.T) {
 	require.False(t, again.ExpiresAt.After(again.Now.Add(time.Hour)))
 }
 
-// T47: where SYSDATE is NOW, a read that has begun before its row was written would take for a clock that went back what is none,
+// T47: if SYSDATE is NOW, a read that began before its row was written would take the difference for a clock that went back,
 // and move the deadline to before its holder's trust ends.
 func TestTrap_T47_AServerWhoseClockStandsStill_mariadb(t *testing.T) {
 	server := servertest.NewMariaDB(t)
@@ -109,7 +109,7 @@ func TestTrap_T47_AServerWhoseClockStandsStill_mariadb(t *testing.T) {
 	require.ErrorIs(t, err, abstractions.ErrNotSetUp)
 }
 
-// A row that somebody else has locked holds up neither another name, nor the others of its batch, nor a caller whose context has ended.
+// A locked row delays neither another name, nor the other renewals of its batch, nor a caller whose context has ended.
 func TestLockedRowIsInNobodysWay_mariadb(t *testing.T) {
 	b := newBed(t, mariadbURL(t))
 	p := b.open(t)
@@ -144,9 +144,9 @@ func TestLockedRowIsInNobodysWay_mariadb(t *testing.T) {
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 }
 
-// Sessions are in UTC, strict, and commit, whatever the server's defaults are.
+// Sessions are in UTC, strict, and commit, whatever the defaults of the server.
 func TestServerDefaultsDoNotMatter_mariadb(t *testing.T) {
-	b := newBed(t, "mysql://root@"+servertest.NewMariaDB(t).Addr()+"/mysql") // whose defaults are nobody else's
+	b := newBed(t, "mysql://root@"+servertest.NewMariaDB(t).Addr()+"/mysql") // no other test uses the server
 	admin := b.connect(t)
 	defer admin.Close()
 	_, err := admin.ExecContext(bounded(t), "SET GLOBAL time_zone = '-07:00', sql_mode = 'ANSI_QUOTES,NO_BACKSLASH_ESCAPES', autocommit = 0, completion_type = 'CHAIN', tx_isolation = 'SERIALIZABLE'")
@@ -166,7 +166,7 @@ func TestServerDefaultsDoNotMatter_mariadb(t *testing.T) {
 	}
 }
 
-// Of many who ask for a name at once one gets it, and a renewal that is reported is stored, whatever else changes the row meanwhile.
+// Of many concurrent acquires one gets the name, and a reported renewal is stored, whatever other changes are made.
 func TestChangesAtTheSameTime_mariadb(t *testing.T) {
 	b := newBed(t, mariadbURL(t))
 	p, others := b.open(t), b.open(t)
@@ -204,7 +204,7 @@ func TestChangesAtTheSameTime_mariadb(t *testing.T) {
 		all.Wait()
 		require.NoError(t, err)
 		for i, result := range results {
-			if errors.Is(result.Err, abstractions.ErrThrottled) { // another change had the row locked
+			if errors.Is(result.Err, abstractions.ErrThrottled) { // another change had locked the row
 				continue
 			}
 			require.NoError(t, result.Err)
@@ -230,7 +230,7 @@ func (b *bed) lock(t *testing.T, name string) (unlock func()) {
 	}
 }
 
-// Somebody else's statement may keep the history's numbers to itself. Who has waited for them for too long has changed nothing.
+// A foreign statement may lock the history's numbers. A change that has waited too long for the lock has changed nothing.
 func TestNumbersOfTheHistoryThatAreLocked_mariadb(t *testing.T) {
 	b := newBed(t, mariadbURL(t))
 	p := b.open(t, "history=true")
@@ -252,13 +252,13 @@ func TestNumbersOfTheHistoryThatAreLocked_mariadb(t *testing.T) {
 	<-done
 }
 
-// interrupted is a connection on which something happens before a statement is sent.
+// interrupted is a connection that runs a function before it sends a statement.
 type interrupted struct {
 	conn
 	before func(statement string)
 }
 
-// conn is what database/sql finds at a connection of the library.
+// conn lists the interfaces of the library's connection that database/sql uses.
 type conn interface {
 	driver.Conn
 	driver.QueryerContext
@@ -286,7 +286,7 @@ func (c interrupting) Connect(ctx context.Context) (driver.Conn, error) {
 	return interrupted{made.(conn), c.before}, nil
 }
 
-// interrupted opens a provider to which something happens before it sends some statement for the first time.
+// interrupted opens a provider that runs a function before it sends some statement for the first time.
 func (b *bed) interrupted(t *testing.T, statement string, do func()) *Provider {
 	var once sync.Once
 	config := b.config.Clone()
@@ -305,7 +305,7 @@ func (b *bed) interrupted(t *testing.T, statement string, do func()) *Provider {
 	return p
 }
 
-// T66: a claim that somebody breaks between the two statements of a batch is not renewed, and the other is.
+// T66: a claim that is broken between the two statements of a batch is not renewed, and the other claim is renewed.
 func TestTrap_T66_ABatchThatIsWrittenInPart_mariadb(t *testing.T) {
 	b := newBed(t, mariadbURL(t))
 	others := b.open(t)
@@ -328,7 +328,7 @@ func TestTrap_T66_ABatchThatIsWrittenInPart_mariadb(t *testing.T) {
 	require.Zero(t, results[1].Grant)
 }
 
-// A name that somebody acquires between the two statements of a sweep is not forgotten, and others are.
+// A name that is acquired between the two statements of a sweep is not forgotten, and other names are deleted.
 func TestSweepLeavesWhatHasChanged_mariadb(t *testing.T) {
 	b := newBed(t, mariadbURL(t))
 	others := b.open(t)

@@ -20,7 +20,7 @@ import (
 
 func TestMain(m *testing.M) { dialecttest.Main(m, shared, nil) }
 
-// shared has a database for each test of those that all dialects share.
+// shared has a database for each of the tests that all dialects share.
 var shared = dialecttest.Database{
 	URL: func(t testing.TB) string { return newBed(t, mariadbURL(t)).url }, Open: OpenURL,
 	Except: map[string]string{
@@ -29,7 +29,7 @@ var shared = dialecttest.Database{
 }
 
 func TestDialect_mariadb(t *testing.T) {
-	mariadbURL(t) // one failure rather than one for each test
+	mariadbURL(t) // fails here rather than in each test
 	dialecttest.Run(t, shared)
 }
 
@@ -38,16 +38,16 @@ func (m *backend) Execute(ctx context.Context, statement string, args ...any) er
 	return dialect.Run(ctx, m.db, statement, args...)
 }
 
-// mariadbURL is that of a user who may create databases.
+// mariadbURL returns the URL of a user with the right to create databases.
 func mariadbURL(t testing.TB) string {
 	t.Helper()
 	return servertest.Require(t, "LEASING_TEST_MARIADB")
 }
 
-// bed is a database of a test's own.
+// bed is a test's own database.
 type bed struct {
 	url, name string
-	config    *mysql.Config // for sessions as the server makes them
+	config    *mysql.Config // for sessions with the server's defaults
 }
 
 func newBed(t testing.TB, server string) *bed {
@@ -61,12 +61,12 @@ func newBed(t testing.TB, server string) *bed {
 	t.Cleanup(func() {
 		db := b.connect(t)
 		defer db.Close()
-		_, _ = db.ExecContext(context.Background(), "DROP DATABASE "+b.name) // a server of the test's may be gone
+		_, _ = db.ExecContext(context.Background(), "DROP DATABASE "+b.name) // the test may have stopped its server
 	})
 	return b
 }
 
-// rootOf is a server without a database.
+// rootOf returns a bed for a server without a database.
 func rootOf(t testing.TB, server string) *bed {
 	u, err := url.Parse(server)
 	require.NoError(t, err)
@@ -76,7 +76,7 @@ func rootOf(t testing.TB, server string) *bed {
 	return b
 }
 
-// connect is a database of the test's own.
+// connect opens a separate pool for the test.
 func (b *bed) connect(t testing.TB) *sql.DB {
 	t.Helper()
 	connector, err := mysql.NewConnector(b.config)
@@ -100,7 +100,7 @@ func (b *bed) open(t testing.TB, parameters ...string) *Provider {
 	return p
 }
 
-// silent takes connections and says nothing.
+// silent accepts connections and never answers.
 func silent(t testing.TB) abstractions.Provider {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Names that a collation takes for the same are not.
+// Names that are equal by a collation are different names.
 func TestNamesAreComparedByteByByte_mariadb(t *testing.T) {
 	p := newBed(t, mariadbURL(t)).open(t)
 	names := []string{"a", "A", "a ", " a", "ä", "a\u0308", "a%", "a_", `a\`, "a'; DROP TABLE lease; --", strings.Repeat("x", abstractions.MaxNameBytes)}
@@ -38,7 +38,7 @@ func TestNamesAreComparedByteByByte_mariadb(t *testing.T) {
 	require.Len(t, list.Records, 1)
 }
 
-// Processes that start together make the tables once; one that was interrupted is followed by one that goes on.
+// Processes that start together make the tables once; after an interrupted process another one continues.
 func TestMigration_mariadb(t *testing.T) {
 	b := newBed(t, mariadbURL(t))
 	p, err := OpenURL(bounded(t), b.url)
@@ -64,7 +64,7 @@ func TestMigration_mariadb(t *testing.T) {
 	require.NoError(t, p.Migrate(bounded(t)))
 }
 
-// A role without rights is told what to run, and is denied what it may not do.
+// A role without rights receives the statements to run, and gets ErrDenied for requests that need a missing right.
 func TestRights_mariadb(t *testing.T) {
 	b := newBed(t, mariadbURL(t))
 	owner := b.open(t)
@@ -91,7 +91,7 @@ func TestRights_mariadb(t *testing.T) {
 	err = wrong.Ping(bounded(t))
 	require.ErrorIs(t, err, abstractions.ErrDenied)
 	require.NotContains(t, err.Error(), "falsch")
-	for _, host := range []string{"'127.0.0.1'", "localhost"} { // those of docs/providers/mariadb.md
+	for _, host := range []string{"'127.0.0.1'", "localhost"} { // the rights in docs/providers/mariadb.md
 		b.exec(t, "GRANT SELECT, INSERT, UPDATE, DELETE ON lease TO "+role+"@"+host)
 		b.exec(t, "GRANT SELECT, INSERT, DELETE ON lease_history TO "+role+"@"+host)
 		b.exec(t, "GRANT SELECT, UPDATE ON lease_version TO "+role+"@"+host)

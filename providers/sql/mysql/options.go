@@ -116,13 +116,13 @@ func (o *Options) readURL() (sqldriver.Connector, error) {
 		return nil, providerkit.BadURL("mysql://user:password@host:port/database, with % written as %25")
 	}
 	config, err := mysql.ParseDSN("tcp(" + host + ")/?" + known.Encode())
-	if err != nil { // its text may quote what was meant to be a secret
+	if err != nil { // its text may quote a secret
 		return nil, providerkit.BadURL("a host and parameters that go-sql-driver/mysql understands")
 	}
 	config.User, config.Passwd, config.DBName = u.User, u.Password.Reveal(), database[1:]
 	config.Timeout, config.MultiStatements, config.InterpolateParams = connectTimeout, true, true
 	config.DialFunc = providerkit.NewDialer().DialContext
-	config.Logger = &mysql.NopLogger{} // the errors say the same
+	config.Logger = &mysql.NopLogger{} // the errors have the same text
 	connector, err := mysql.NewConnector(config)
 	if err != nil {
 		return nil, providerkit.BadURL("a host and parameters that go-sql-driver/mysql understands")

@@ -15,23 +15,23 @@ import (
 	"github.com/distributedleasing/leasing/providers/sql/sqlkit"
 )
 
-// sessionSettings has the settings that statements rely on. Names come first: the server or its init_connect may give a session another character
-// set, and in some of them the last byte of a character and a backslash that escapes a quote are one character. The text itself
-// has ASCII alone, which all character sets of clients read alike. A session waits 2 s for a lock, also of one that changes tables: the server
+// sessionSettings has the settings that statements rely on. SET NAMES is before the others: the server or its init_connect may give a session
+// another character set, in which the last byte of a character and a backslash that escapes a quote may be one character. The text itself
+// is ASCII, which all character sets of clients read alike. A session waits 2 s for a lock, even for the lock of a changing table: the server
 // does not notice that its client has left. A chained transaction would never end. Safe updates refuse a join that updates many rows.
 const sessionSettings = `SET NAMES utf8mb4 COLLATE utf8mb4_bin;
 SET SESSION time_zone = '+00:00', autocommit = 1, completion_type = 'NO_CHAIN', sql_safe_updates = 0,
 	sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION', innodb_lock_wait_timeout = 2, lock_wait_timeout = 2;
 SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED`
 
-// withoutWait has a statement refused if another transaction has locked a row: at once by MariaDB, and after 1 s by MySQL, which
+// withoutWait makes a statement fail if another transaction has locked a row: at once on MariaDB, and after 1 s on MySQL, which
 // refuses a 0 in strict mode.
 func withoutWait(statement string) string {
 	const wait = "SET SESSION innodb_lock_wait_timeout = "
 	return wait + "IF(VERSION() LIKE '%MariaDB%', 0, 1); " + statement + "; " + wait + "2"
 }
 
-// sessions is a connector whose sessions have the settings that our statements need. A connection is checked after it was idle.
+// sessions is a connector whose sessions have the settings that our statements need. It checks connections after a pause.
 type sessions struct{ sqldriver.Connector }
 
 // Connect implements sqldriver.Connector.
@@ -58,7 +58,7 @@ type driverConn interface {
 	sqldriver.ExecerContext
 }
 
-// checkedConn is a connection that is checked after it was idle. It has the methods that package sql looks for.
+// checkedConn is a connection that is checked after a pause. It has the methods that package sql looks for.
 type checkedConn struct {
 	driverConn
 	used time.Time
@@ -98,13 +98,13 @@ func (c *checkedConn) CheckNamedValue(value *sqldriver.NamedValue) error {
 	return sqldriver.ErrSkip
 }
 
-// quoting asks how the session reads texts. quoted is the answer for which the client library quotes parameters rightly.
+// quoting is the query for the session's reading of texts. quoted is its answer if the client library's quotes are right for the session.
 const (
 	quoting = "SELECT CONCAT_WS(' ', @@character_set_client, @@character_set_connection, @@sql_mode LIKE '%NO_BACKSLASH_ESCAPES%')"
 	quoted  = "utf8mb4 utf8mb4 0"
 )
 
-// quotesSafely refuses a session that reads texts otherwise than the client library writes them: a proxy may not pass settings on.
+// quotesSafely refuses a session that reads texts in another way than the client library writes them: a proxy may not forward settings.
 func quotesSafely(ctx context.Context, conn sqldriver.QueryerContext) error {
 	rows, err := conn.QueryContext(ctx, quoting, nil)
 	if err != nil {
@@ -118,10 +118,10 @@ func quotesSafely(ctx context.Context, conn sqldriver.QueryerContext) error {
 	return err
 }
 
-// signIn connects. A function of the user's in the Connector may get the password. Its error says nothing of the server, whose
+// signIn connects. An application's function in the Connector may get the password. Its error says nothing about the server, whose
 // own answers have numbers.
 func (c sessions) signIn(ctx context.Context) (conn sqldriver.Conn, err error) {
-	var answer error // of the server, or of the way to it
+	var answer error // of the server, or of the network
 	err = providerkit.GuardCredentials(nil, func() (err error) {
 		if conn, err = c.Connector.Connect(ctx); err != nil && (errorNumber(err) != 0 || ctx.Err() != nil || ofConnection(err)) {
 			answer, err = err, nil
@@ -139,5 +139,5 @@ func ofConnection(err error) bool {
 	return errors.Is(err, sqldriver.ErrBadConn) || errors.As(err, &network) || errors.As(err, &untrusted) || errors.As(err, &plain)
 }
 
-// deadlocked reports whether the server has rolled a transaction back for the sake of another transaction. The request may be repeated at once.
+// deadlocked reports whether the server has rolled a transaction back in favor of another transaction. The request may be repeated at once.
 func deadlocked(number int) bool { return number == deadlock }

@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// withHook is a client of the application's with a function before each connection, which may get the password.
+// withHook opens a provider over an application's connector with a function before each connection, which may get the password.
 func (b *bed) withHook(t testing.TB, before func(context.Context, *mysql.Config) error) *Provider {
 	t.Helper()
 	config := b.config.Clone()
@@ -51,12 +51,12 @@ func kill(ctx context.Context, db *sql.DB, name string) (err error) {
 	}
 	err = errors.Join(err, rows.Err(), rows.Close())
 	for _, id := range all {
-		_, _ = db.ExecContext(ctx, fmt.Sprint("KILL ", id)) // one that has ended by itself
+		_, _ = db.ExecContext(ctx, fmt.Sprint("KILL ", id)) // the connection may have ended by itself
 	}
 	return err
 }
 
-// T119: an error of the function that gets the passwords says nothing of the server.
+// T119: an error of the function that gets the passwords says nothing about the server.
 func TestTrap_T119_SourcesOfPasswordsFail_mariadb(t *testing.T) {
 	b, source := newBed(t, mariadbURL(t)), &providertest.Source{}
 	providertest.SourcesOfCredentials(t, providertest.SourceCheck{
@@ -67,7 +67,7 @@ func TestTrap_T119_SourcesOfPasswordsFail_mariadb(t *testing.T) {
 	})
 }
 
-// T118: a server that asks for the password itself is refused, and no error shows the password.
+// T118: a server that requires the plain password is refused, and no error shows the password.
 func TestTrap_T118_ThePasswordIsNotSentAsItIs(t *testing.T) {
 	var sent providertest.Recorder
 	addr := sent.Listen(t, func(conn net.Conn) {

@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// pair is a server and its replica, whose roles change. A server that is read-only refuses writes of user app, and not those of root.
+// pair is a server and its replica, which swap roles. A read-only server refuses writes of user app, and not those of root.
 type pair struct {
 	providertest.SwitchOver
 	t              *testing.T
@@ -46,7 +46,7 @@ func (p *pair) replicate() {
 	p.followed()
 }
 
-// followed waits until the replica has all of the source.
+// followed waits until the replica has all data of the source.
 func (p *pair) followed() {
 	p.t.Helper()
 	source, replica := p.on(p.source).connect(p.t), p.on(p.copied).connect(p.t)
@@ -64,7 +64,7 @@ func (p *pair) followed() {
 	})
 }
 
-// on is a server, for root.
+// on returns a bed of root on a server.
 func (p *pair) on(s *servertest.Server) *bed {
 	p.t.Helper()
 	return rootOf(p.t, "mysql://root@"+s.Addr())
@@ -77,7 +77,7 @@ func (p *pair) exec(on *servertest.Server, statements ...string) {
 	}
 }
 
-// T165: the endpoint leads to the new primary, and the old one goes on and is read-only.
+// T165: the endpoint leads to the new primary, and the old one stays up and is read-only.
 func TestTrap_T165_TheEndpointMoves_mariadb(t *testing.T) {
 	t.Parallel()
 	p := newPair(t)
@@ -104,7 +104,7 @@ func TestTrap_T165_TheEndpointLeadsToAReplica_mariadb(t *testing.T) {
 	})
 }
 
-// T166: the user and its connections are gone for a while.
+// T166: the user and its connections are missing for a while.
 func TestTrap_T166_CredentialsAreGoneForAWhile_mariadb(t *testing.T) {
 	servertest.Long(t)
 	t.Parallel()

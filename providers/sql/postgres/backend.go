@@ -17,19 +17,19 @@ import (
 
 // postgres is the backend on PostgreSQL. Each change is one statement and so
 // one transaction: no lock is ever held while the server waits for a client,
-// who may be paused for good.
+// which may be paused for good.
 type postgres struct {
 	*dialect.Store
 	db *pgDatabase
 	*dialect.Wakeups
-	dialect.Limited // but for renewals
-	// Those of the process that come at the same time share a statement and its commit.
+	dialect.Limited // except for renewals
+	// Concurrent acquires of the process share a statement and its commit, and so do releases.
 	acquires, releases *batch.Batcher[*quick]
 }
 
-// Apply reads the row, asks the rule, and writes what it wants under the
-// condition that the row's version is still the same; if not it begins again.
-// Who loses that race lost it to a change that was made.
+// Apply reads the row, asks the rule, and writes the change under the condition that
+// the row's version is still the same. Otherwise it repeats all steps. A lost race
+// means that another change was made.
 func (p *postgres) Apply(ctx context.Context, op dialect.Op) (dialect.Applied, error) {
 	done, err := p.quickly(ctx, op)
 	for err == nil && done.After.Name == "" {
@@ -59,8 +59,8 @@ func (p *postgres) Apply(ctx context.Context, op dialect.Op) (dialect.Applied, e
 	return done, err
 }
 
-// find reads the row for a request of an ID, and whether the name is kept for a waiter that has not asked. An acquire that waits joins
-// the queue if it is in vain.
+// find reads the row for a request of an ID, and reports whether the name is kept for a waiter that has not asked. A waiter's acquire
+// that is refused joins the queue.
 func (p *postgres) find(ctx context.Context, name, id string, acquire *abstractions.AcquireRequest) (r *dialect.Row, kept bool, err error) {
 	r = &dialect.Row{}
 	r.Name = name
@@ -78,10 +78,10 @@ func (p *postgres) find(ctx context.Context, name, id string, acquire *abstracti
 	return r, kept, err
 }
 
-// tidyEvery is after how many requests of waiters, on average, those who have waited for a name are forgotten.
+// tidyEvery is the number of waiters' requests, on average, after which the identities of past waiters are deleted.
 const tidyEvery = 64
 
-// write makes a change, and reports false if the row has changed since it was read. taken says that it has a new holder.
+// write makes a change, and reports false if the row has changed since it was read. taken says that the name has a new holder.
 func (p *postgres) write(ctx context.Context, to *dialect.Row, c *providerkit.Change, taken bool) (ok bool, err error) {
 	var lasts *int64
 	if c.Deadline && to.ID != "" {
@@ -118,10 +118,10 @@ func (p *postgres) Close() error {
 	return nil
 }
 
-// quick is an acquire or a release that has most likely nobody in its way. Those that
-// come at the same time share a statement, each for another name: see package batch. It
-// does what is to be done or nothing, and never waits for a row that others have locked
-// unless it is alone.
+// quick is an acquire or a release that most likely meets no obstacle. Concurrent ones
+// share a statement, each for another name: see package batch. It makes its change
+// or none, and never waits for a row that others have locked unless it is alone in
+// its statement.
 type quick struct {
 	N        int    `json:"n"`
 	Name     string `json:"name"`
@@ -133,12 +133,12 @@ type quick struct {
 
 	batch.Outcome
 	hash       [dialect.HashBytes]byte // behind Hash
-	done       bool                    // else it is for the rule to answer, unless there is an error
+	done       bool                    // otherwise the rule decides, unless there is an error
 	token, now int64
 }
 
-// quickly does an acquire that nobody is in the way of, or a release by the holder. It
-// returns nothing done if the rule has to decide.
+// quickly makes an acquire that meets no obstacle, or a release by the holder. It
+// returns an empty result if the rule has to decide.
 func (p *postgres) quickly(ctx context.Context, op dialect.Op) (dialect.Applied, error) {
 	q := &quick{Name: op.Name, ID: op.ID}
 	q.Hash = dialect.AppendHash(q.hash[:0], op.ID)
@@ -175,8 +175,8 @@ func (p *postgres) releaseMany(ctx context.Context, all []*quick, direct bool) {
 	p.send(ctx, all, direct, p.SQL["releases"], p.SQL["release"], q.Name, q.ID, q.Hash)
 }
 
-// send runs the statement of one, with its parameters, or that of many. That of one may wait for a
-// row, and so is for a caller that sends directly, with whom it ends.
+// send runs the statement of a single change, with its parameters, or that of many. A single change may wait
+// for a row, so its caller sends directly, and the wait ends with that caller.
 func (p *postgres) send(ctx context.Context, all []*quick, direct bool, many, one string, args ...any) {
 	if q := all[0]; direct && one != "" {
 		q.Fail(p.Query(ctx, one, args, func(scan dialect.Scan) error {
@@ -185,7 +185,7 @@ func (p *postgres) send(ctx context.Context, all []*quick, direct bool, many, on
 		}))
 		return
 	}
-	// If it is refused, each goes on by itself: what stands in one's way is not the others'.
+	// After a refusal each runs alone: the obstacle of one change is not an obstacle of the others.
 	err := p.together(ctx, all, many)
 	if err == nil || len(all) > 1 && p.Verdict(err).Class == providerkit.Refused && ctx.Err() == nil {
 		return

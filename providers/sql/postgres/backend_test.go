@@ -19,12 +19,12 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// lockRow is somebody's transaction that has the row of a name locked, until
-// unlock commits it.
+// lockRow starts a transaction that locks the row of a name, until
+// unlock commits the transaction.
 func lockRow(t testing.TB, p *Provider, name, statement string) (unlock func()) {
 	t.Helper()
 	conn := connectPostgres(t)
-	t.Cleanup(func() { conn.Close(context.Background()) }) // also if what follows fails: the schema is dropped after it
+	t.Cleanup(func() { conn.Close(context.Background()) }) // also if a later step fails: the schema is dropped afterwards
 	tx, err := conn.Begin(bounded(t))
 	require.NoError(t, err)
 	tag, err := tx.Exec(bounded(t), inTables(p, statement), name)
@@ -43,7 +43,7 @@ func lockRow(t testing.TB, p *Provider, name, statement string) (unlock func()) 
 
 const justLock = "SELECT FROM {lease} WHERE name = $1 FOR UPDATE"
 
-// waitBlocked returns when some session waits for a lock of the table.
+// waitBlocked waits until some sessions wait for a lock of the table.
 func waitBlocked(t testing.TB, p *Provider, sessions int) {
 	t.Helper()
 	b := backendOf(p)
@@ -94,7 +94,7 @@ func TestTrap_T47_ClockIsReadUnderTheLock(t *testing.T) {
 	require.True(t, serverTime(t, renewed).After(before))
 	exactly(t, time.Minute, renewed)
 
-	// By when the lock is there, the lease has run out: the renewal must see that.
+	// The lease has run out before the lock is free: the renewal must detect the end.
 	short, err := store.Acquire(ctx, claimOf("short", 300*time.Millisecond))
 	require.NoError(t, err)
 	unlock := lockRow(t, p, "short", justLock)
@@ -116,7 +116,7 @@ func waitExpired(ctx context.Context, t testing.TB, s *Provider, name string) {
 	}, 20*time.Second, 10*time.Millisecond)
 }
 
-// A renewal that waited for a row sees what it has become, and keeps it.
+// A renewal that waited for a row sees the row's changes, and keeps the changes.
 func TestRenewalKeepsWhatHappenedWhileItWaited(t *testing.T) {
 	t.Parallel()
 	ctx, open := bounded(t), database.New(t)
@@ -142,7 +142,7 @@ func TestRenewalKeepsWhatHappenedWhileItWaited(t *testing.T) {
 	lostBecause(t, err, abstractions.LostTaken)
 }
 
-// Contenders that waited for a row that was then taken are refused.
+// Contenders that waited for a row are refused after another claim took the name.
 func TestAcquireSeesWhoCameFirst(t *testing.T) {
 	t.Parallel()
 	ctx, open := bounded(t), database.New(t)
@@ -163,7 +163,7 @@ func TestAcquireSeesWhoCameFirst(t *testing.T) {
 	require.Equal(t, abstractions.FingerprintOf("first"), held.Holder.Fingerprint)
 }
 
-// Those who poll a name that is held leave no trace: no dead row, no WAL.
+// Claims that poll a held name leave no trace: no dead row, no WAL.
 func TestRefusedAcquireWritesNothing(t *testing.T) {
 	t.Parallel()
 	for _, history := range []string{"true", "false"} {
@@ -190,8 +190,8 @@ func refusedWritesNothing(t *testing.T, ttl time.Duration, parameters ...string)
 	require.Equal(t, before, stamp())
 }
 
-// T66: one row that somebody has locked neither holds up the others of the
-// batch, nor is it taken for renewed or lost.
+// T66: a locked row neither holds up the other rows of the
+// batch, nor is it reported as renewed or lost.
 func TestTrap_T66_LockedRowOfABatchIsUnknown(t *testing.T) {
 	t.Parallel()
 	ctx, open := bounded(t), database.New(t)
@@ -241,7 +241,7 @@ func TestBatchesLockInOneOrder(t *testing.T) {
 	for _, requests := range [][]abstractions.RenewRequest{forwards, backwards, forwards, backwards} {
 		all.Go(func() {
 			for range 20 {
-				// Waiting for the rows, which a batch doesn't: skipping would hide a deadlock.
+				// Waits for the rows, unlike a batch: skipping would hide a deadlock.
 				verdicts, err := dialecttest.BackendOf(store).Renew(ctx, requests, true)
 				require.NoError(t, err)
 				for _, v := range verdicts {
@@ -253,7 +253,7 @@ func TestBatchesLockInOneOrder(t *testing.T) {
 	all.Wait()
 }
 
-// T12: acquires that wait, as many as there may be, leave a connection to renewals.
+// T12: acquires that wait, however many, leave a connection to renewals.
 func TestTrap_T12_RenewalsDoNotStarveBehindAcquires(t *testing.T) {
 	t.Parallel()
 	ctx, open := bounded(t), database.New(t)
@@ -298,7 +298,7 @@ func TestTrap_T33_StuckRequestEndsWithItsContext(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 }
 
-// The user's own ways to the database all work, and stay open.
+// The application's own databases and pools all work, and stay open.
 func TestOwnConnections(t *testing.T) {
 	ctx := bounded(t)
 	base := connectPostgres(t)
@@ -388,7 +388,7 @@ func worksAndStaysOpen(t *testing.T, options Options, ping func() error) {
 	require.NoError(t, ping())
 }
 
-// The driver asks for a query to be cancelled on a context of 15 s.
+// The driver's request to cancel a query has a context of 15 s.
 func TestAttemptsToConnectAreBounded(t *testing.T) {
 	dialed := func(ctx context.Context, _, _ string) (net.Conn, error) {
 		deadline, ok := ctx.Deadline()
@@ -400,7 +400,7 @@ func TestAttemptsToConnectAreBounded(t *testing.T) {
 	require.ErrorIs(t, err, net.ErrClosed)
 }
 
-// meanwhile is a way to PostgreSQL on which something happens before the first
+// meanwhile is a database on which something happens before the first
 // statement of a kind.
 type meanwhile struct {
 	dialect.Querier
@@ -416,8 +416,8 @@ func (m *meanwhile) QueryContext(ctx context.Context, statement string, args ...
 	return m.Querier.QueryContext(ctx, statement, args...)
 }
 
-// T63: a break ends the lease that it met, and not the one that follows before its
-// write. What else changes meanwhile does not keep it from that.
+// T63: a break ends the lease that it has read, and not the one that follows before its
+// write. Other changes in between do not prevent the break.
 func TestTrap_T63_BreakLeavesTheNextLeaseAlone(t *testing.T) {
 	for _, immediate := range []bool{false, true} {
 		open := database.New(t)

@@ -10,11 +10,11 @@ import (
 )
 
 func TestConformance(t *testing.T) {
-	postgresURL(t) // one failure rather than one for each check
+	postgresURL(t) // fails here rather than in each check
 	providertest.Run(t, database.Harness(silentPostgres, "history", "true", "history_renewals", "true"))
 }
 
-// Without history a lone acquire or release has a statement of its own.
+// Without history a lone acquire or release has its own statement.
 func TestConformanceWithoutHistory(t *testing.T) {
 	servertest.Long(t)
 	providertest.Run(t, database.Harness(silentPostgres))
@@ -42,7 +42,7 @@ func TestConformanceThroughPgBouncer(t *testing.T) {
 	providertest.Run(t, h)
 }
 
-// silentPostgres takes connections and says nothing.
+// silentPostgres accepts connections and never answers.
 func silentPostgres(t testing.TB) abstractions.Provider {
 	return openTest(t, "postgres://somebody:secret@"+providertest.Silent(t)+"/leases", []string{"create", "false"})
 }

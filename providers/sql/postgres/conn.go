@@ -21,23 +21,23 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 )
 
-// pgDatabase is the way to PostgreSQL: our own pool, or one of the user's.
+// pgDatabase is the connection to PostgreSQL: our own pool, or one of the application.
 type pgDatabase struct {
 	dialect.Querier // of db
 	db              *sql.DB
-	pool            *pgxpool.Pool                            // the user's, behind db; nil without
+	pool            *pgxpool.Pool                            // the application's, behind db; otherwise nil
 	native          bool                                     // the driver is pgx
-	hooked          bool                                     // it is the user's, whose hooks may get passwords
+	hooked          bool                                     // the pool is the application's, whose hooks may get passwords
 	size            int                                      // the most connections at a time; 0 if there is no bound
 	listen          func(context.Context) (*pgx.Conn, error) // opens one outside the pool; nil if the driver can't
-	field           string                                   // of Options, if it is the user's
-	full            func() bool                              // all connections of the user's are in use; nil if it is our own
+	field           string                                   // of Options, if the pool is the application's
+	full            func() bool                              // all connections of the application's pool are in use; nil if the pool is our own
 	drop            func(context.Context)                    // closes the idle connections
-	close           func()                                   // closes what is our own
+	close           func()                                   // closes our own pool
 	strict          atomic.Bool                              // transactions are stricter than READ COMMITTED unless they say so
 	exec            atomic.Bool                              // prepared statements are forgotten
-	pooled          atomic.Bool                              // no connection keeps its session, so that none can listen
-	used            atomic.Int64                             // when a connection of the user's was last got, in ns since 1970
+	pooled          atomic.Bool                              // no connection keeps its session, so none can listen
+	used            atomic.Int64                             // when a connection of the application's was last taken, in ns since 1970
 }
 
 // connectTimeout bounds attempts to connect, also to have a query cancelled, unless
@@ -68,7 +68,7 @@ func ownPgx(db *sql.DB, size int32) *pgDatabase {
 	return &pgDatabase{Querier: db, db: db, native: true, size: int(size), close: func() { _ = db.Close() }}
 }
 
-// pgxConfig understands the parameters of a pgxpool, too.
+// pgxConfig also understands the parameters of a pgxpool.
 func pgxConfig(dsn string) (*pgxpool.Config, error) {
 	config, err := pgxpool.ParseConfig(dsn)
 	if err != nil {
@@ -92,7 +92,7 @@ func pgxConfig(dsn string) (*pgxpool.Config, error) {
 	return config, nil
 }
 
-// within bounds each attempt of a dialer, whoever makes it.
+// within bounds each dial, for all callers of the dialer.
 func within(timeout time.Duration, dial pgconn.DialFunc) pgconn.DialFunc {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		ctx, cancel := context.WithTimeout(ctx, timeout)
@@ -101,7 +101,7 @@ func within(timeout time.Duration, dial pgconn.DialFunc) pgconn.DialFunc {
 	}
 }
 
-// overPool uses the user's pool.
+// overPool uses the application's pool.
 func overPool(pool *pgxpool.Pool) *pgDatabase {
 	d := ownPgx(stdlib.OpenDBFromPool(pool), pool.Config().MaxConns)
 	d.pool, d.hooked, d.listen = pool, true, pgkit.ListenAs(pool)
@@ -110,7 +110,7 @@ func overPool(pool *pgxpool.Pool) *pgDatabase {
 	return d
 }
 
-// overDB uses the user's database.
+// overDB uses the application's database.
 func overDB(db *sql.DB) *pgDatabase {
 	d := &pgDatabase{Querier: db, db: db, size: db.Stats().MaxOpenConnections, close: func() {}}
 	d.listen = pgkit.ListenLike(db)
@@ -121,7 +121,7 @@ func overDB(db *sql.DB) *pgDatabase {
 	return d
 }
 
-// fromPool takes a connection of the user's pool.
+// fromPool takes a connection of the application's pool.
 func (d *pgDatabase) fromPool(ctx context.Context) (conn *pgxpool.Conn, err error) {
 	if d.rested() {
 		conn, err = pgkit.AcquireChecked(ctx, d.pool)
@@ -141,14 +141,14 @@ func (d *pgDatabase) fromDB(ctx context.Context) (conn *sql.Conn, err error) {
 	return conn, d.taken(ctx, err)
 }
 
-// rested reports whether no connection of the user's was taken for a while, so that they were idle and have to be checked.
+// rested reports whether no connection of the application's was taken for a while, so that idle ones have to be checked.
 func (d *pgDatabase) rested() bool {
 	last := d.used.Load()
 	return last != 0 && time.Now().UnixNano()-last > int64(sqlkit.Idle)
 }
 
-// taken notes that a connection was taken, or explains the error. The hooks of a user's pool get its passwords, and their errors say
-// nothing of the server: its own answers are *pgconn.ConnectError.
+// taken records that a connection was taken, or explains the error. The hooks of an application's pool get its passwords, and their errors say
+// nothing about the server: its own answers are *pgconn.ConnectError.
 func (d *pgDatabase) taken(ctx context.Context, err error) error {
 	if err == nil {
 		d.used.Store(time.Now().UnixNano())
@@ -163,7 +163,7 @@ func (d *pgDatabase) taken(ctx context.Context, err error) error {
 	return providerkit.NewCredentialError(err, false)
 }
 
-// wake listens for the waiters of a provider. It never does again once a pooler was seen that gives each transaction another session.
+// wake listens for the waiters of a provider, and never does after a pooler was seen that gives each transaction another session.
 func (d *pgDatabase) wake(ctx context.Context, w *dialect.Wakeups) (providerkit.Connection, error) {
 	if d.listen == nil || d.pooled.Load() {
 		return nil, dialect.ErrPolls
@@ -177,7 +177,7 @@ func (d *pgDatabase) wake(ctx context.Context, w *dialect.Wakeups) (providerkit.
 		return pid, err
 	})
 	if err == nil {
-		// The lock says that the process listens, for as long as the connection lives: see waiters.sql.
+		// The lock shows that the process listens, for as long as the connection lives: see waiters.sql.
 		lock := int64(binary.BigEndian.Uint64(w.ChannelBytes))
 		_, err = conn.Exec(ctx, fmt.Sprintf("LISTEN leasing_%s; SELECT pg_catalog.pg_try_advisory_lock_shared(%d)", w.Channel, lock))
 	}

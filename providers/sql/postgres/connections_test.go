@@ -25,7 +25,7 @@ type otherDriver struct{ sqldriver.Connector }
 
 func (otherDriver) Driver() sqldriver.Driver { return foreignDriver{} }
 
-// pools are the ways to a database: of our own, and through what an application brings along. on runs a statement on n connections at the same
+// pools are the ways to open a database: our own, and those of an application. on runs a statement on n connections at the same
 // time, and leaves them idle.
 var pools = map[string]func(t *testing.T, rawURL, schema string) (p *Provider, on func(n int, statement string)){
 	"own": func(t *testing.T, rawURL, schema string) (*Provider, func(int, string)) {
@@ -102,8 +102,8 @@ func onPools(t *testing.T, test func(t *testing.T, open func(rawURL string) (*Pr
 	}
 }
 
-// T150: the sessions that a pool has are read-only, and stay so: the server was a standby when they were made, or the endpoint has moved. New
-// sessions are not. The idle connections of an application's pool are closed too, which is the only cure.
+// T150: the sessions of a pool are read-only, and stay so: the server was a standby when they were made, or the endpoint has moved. New
+// sessions are not. The idle connections of an application's pool are also closed, which is the only cure.
 func TestTrap_T150_ConnectionsOfNoUseAreClosed(t *testing.T) {
 	onPools(t, func(t *testing.T, open func(string) (*Provider, func(int, string)), schema string) {
 		role := "reader" + schema
@@ -127,7 +127,7 @@ func TestTrap_T150_ConnectionsOfNoUseAreClosed(t *testing.T) {
 	})
 }
 
-// T151: a gateway has forgotten connections that were idle. A request has room for another one within its bound, although there are many.
+// T151: a gateway has forgotten idle connections. A request has time for another connection within its bound, even if there are many.
 func TestTrap_T151_AConnectionThatWasIdleIsChecked(t *testing.T) {
 	onPools(t, func(t *testing.T, open func(string) (*Provider, func(int, string)), _ string) {
 		u, err := url.Parse(postgresURL(t))
@@ -138,7 +138,7 @@ func TestTrap_T151_AConnectionThatWasIdleIsChecked(t *testing.T) {
 		claim, err := p.Acquire(bounded(t), claimOf("n", time.Hour))
 		require.NoError(t, err)
 		on(4, "SELECT 1")
-		<-time.After(1100 * time.Millisecond) // pools count it by the clock
+		<-time.After(1100 * time.Millisecond) // pools count the pause by the clock
 		gateway.Forget()
 		ctx, cancel := context.WithTimeout(t.Context(), 6*time.Second)
 		defer cancel()
@@ -146,7 +146,7 @@ func TestTrap_T151_AConnectionThatWasIdleIsChecked(t *testing.T) {
 	})
 }
 
-// T152: the application, or a pooler, throws away what pgx has prepared on a connection. Statements are sent as a whole then, and no call fails.
+// T152: the application, or a pooler, discards the statements that pgx has prepared on a connection. Then they are sent unprepared. No call fails.
 func TestTrap_T152_PreparedStatementsAreForgotten(t *testing.T) {
 	for _, forget := range []string{"DEALLOCATE ALL", "DISCARD ALL"} {
 		t.Run(forget, func(t *testing.T) {
@@ -175,7 +175,7 @@ func pgbouncerURL(t *testing.T) string {
 	return pooler
 }
 
-// T152, T153: the defaults work behind PgBouncer in transaction mode. This one (1.18) knows no prepared statements, and answers 42P05 or 26000.
+// T152, T153: the defaults work behind PgBouncer in transaction mode. This version (1.18) knows no prepared statements, and answers 42P05 or 26000.
 // Waiters poll instead of listening. No LISTEN and no lock stay on a session that serves others.
 func TestTrap_T153_DefaultsBehindPgBouncer(t *testing.T) {
 	rawURL, schema := pgbouncerURL(t), newSchema(t)
@@ -213,7 +213,7 @@ func TestTrap_T153_DefaultsBehindPgBouncer(t *testing.T) {
 	hinted(t, wakeups)
 }
 
-// T154: a standby can't be listened to. It is asked, without an error in its log for each attempt.
+// T154: a standby accepts no LISTEN. Asking it first leaves no error in its log for each attempt.
 func TestTrap_T154_AStandbyIsNotListenedTo(t *testing.T) {
 	server := servertest.NewPostgres(t)
 	p := openTest(t, server.URL, nil)

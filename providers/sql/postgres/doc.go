@@ -43,7 +43,7 @@
 //
 // A registered waiter that is refused joins the queue in the name's row; that commit
 // does not wait for a sync. Release and Break notify the channel of the first waiter's process, and
-// tell some of the next waiters when their turn comes if all before them hang. With pgx one
+// tell some of the next waiters the time of their turn if all before them hang. With pgx one
 // connection per provider listens while there are waiters. Without it the provider polls the queue,
 // with one query for all its waiters.
 //

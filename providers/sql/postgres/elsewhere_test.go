@@ -18,7 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// asking serves a connection as a PostgreSQL does that asks for the password itself, and refuses every password.
+// asking serves a connection like a PostgreSQL that asks for the plain password, and refuses every password.
 func asking(conn net.Conn) {
 	var length [4]byte
 	if _, err := io.ReadFull(conn, length[:]); err != nil {
@@ -38,7 +38,7 @@ func asking(conn net.Conn) {
 	}
 }
 
-// T145: pgx looks up the first host's password in a file, and shows it to the other hosts.
+// T145: pgx looks up the first host's password in a file, and sends it to the other hosts.
 func TestTrap_T145_EachHostGetsItsOwnPassword(t *testing.T) {
 	t.Parallel()
 	for name, options := range map[string]func(ports [2]string, file string) Options{

@@ -66,13 +66,13 @@ func TestTrap_T71_NoConnectionIsDefinite(t *testing.T) {
 	for _, rawURL := range []string{"postgres://u@" + nobody + "/d", "postgres://u@nowhere.invalid/d"} {
 		p, err := OpenURL(t.Context(), rawURL)
 		require.NoError(t, err)
-		dialecttest.CheckedOf(p).Store(time.Now().UnixNano()) // as if it had been there before
+		dialecttest.CheckedOf(p).Store(time.Now().UnixNano()) // as if the tables had been found before
 		_, err = p.Acquire(t.Context(), claimOf("n", time.Minute))
 		require.ErrorIs(t, err, abstractions.ErrUnavailable)
 		require.True(t, abstractions.NotApplied(err), "%v", err)
 		require.NoError(t, p.Close())
 	}
-	p := silentPostgres(t).(*Provider) // which takes connections
+	p := silentPostgres(t).(*Provider) // which accepts connections
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	_, err = p.Acquire(ctx, claimOf("n", time.Minute))

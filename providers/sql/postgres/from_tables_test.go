@@ -28,7 +28,7 @@ RETURNING true`
 	undoLock  = `UPDATE infra."DistributedLock" SET "OwnerToken" = NULL, "LeaseUntil" = NULL WHERE "OwnerToken" = '00000000-0000-0000-0000-00000000feed'`
 )
 
-// What the tables and the code that uses them do, as far as the move is concerned: whoever finds no lease that lasts takes it.
+// The other library's tables and statements, as far as the move needs them: a process that finds no live lease takes the name.
 const (
 	oldTables = `CREATE TABLE IF NOT EXISTS infra."Lease" (
 	"Name" text PRIMARY KEY, "Owner" text NULL, "LeaseUntilUtc" timestamptz NULL, "LastGrantedUtc" timestamptz NULL);

@@ -16,8 +16,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// falter passes connections on to a server until it falls silent: then it still
-// takes connections, and what is sent, and nothing comes back.
+// falter forwards connections to a server until it falls silent: then it still
+// accepts connections and data, and returns nothing.
 type falter struct {
 	address string
 	hangUp  context.CancelFunc
@@ -76,9 +76,9 @@ func (f *falter) copy(to, from net.Conn) {
 	}
 }
 
-// TestPostgresCallsEndWithTheirContexts asks a server that has fallen silent, over
-// connections from before, over new ones, and while none is left in the pool. It is
-// what Capabilities.HeedsContext says, so the manager leaves no goroutine behind.
+// TestPostgresCallsEndWithTheirContexts calls a server that has fallen silent, over
+// connections from before, over new ones, and while none is left in the pool. It proves
+// Capabilities.HeedsContext, on which the manager relies to leave no goroutine behind.
 func TestPostgresCallsEndWithTheirContexts(t *testing.T) {
 	server, err := url.Parse(withParameters(postgresURL(t), "schema", newSchema(t), "pool_max_conns", "3", "history", "true"))
 	require.NoError(t, err)
@@ -90,11 +90,11 @@ func TestPostgresCallsEndWithTheirContexts(t *testing.T) {
 	require.NoError(t, err)
 	waiting, leave := context.WithCancel(ctx)
 	defer leave()
-	_, err = p.Wait(waiting, abstractions.WaitRequest{Name: "n", ID: abstractions.NewID()}) // a listener, too
+	_, err = p.Wait(waiting, abstractions.WaitRequest{Name: "n", ID: abstractions.NewID()}) // also a listener
 	require.NoError(t, err)
 
 	f.silent.Store(true)
-	defer f.hangUp() // Close waits for what pgx asks the server to cancel
+	defer f.hangUp() // Close waits for the cancellations that pgx sends to the server
 	calls := map[string]func(context.Context) error{
 		"acquire": func(ctx context.Context) error { _, err := p.Acquire(ctx, claimOf("free", time.Minute)); return err },
 		"renew":   func(ctx context.Context) error { _, err := p.Renew(ctx, renewalOf(grant)); return err },
@@ -133,7 +133,7 @@ func TestPostgresCallsEndWithTheirContexts(t *testing.T) {
 		}
 		all.Wait()
 	}
-	for what, call := range calls { // and one by one, cancelled rather than late
+	for what, call := range calls { // and one by one, with a cancelled context instead of a deadline
 		cancelled, cancel := context.WithCancel(ctx)
 		timer := time.AfterFunc(50*time.Millisecond, cancel)
 		begun := time.Now()
@@ -145,7 +145,7 @@ func TestPostgresCallsEndWithTheirContexts(t *testing.T) {
 }
 
 // A connection that has died in the middle of a call gives its place in the pool back
-// at once, though pgx tries to have the call cancelled for 15 s: all renewals wait for it.
+// at once, though pgx tries to cancel the call for 15 s: all renewals wait for that place.
 func TestTrap_T12_DeadConnectionKeepsNoPlace(t *testing.T) {
 	t.Parallel()
 	server, err := url.Parse(withParameters(postgresURL(t), "schema", newSchema(t), "pool_max_conns", "1"))
@@ -161,7 +161,7 @@ func TestTrap_T12_DeadConnectionKeepsNoPlace(t *testing.T) {
 	defer cancel()
 	_, err = p.Renew(short, renewalOf(grant))
 	require.ErrorIs(t, err, abstractions.ErrUnavailable)
-	<-time.After(200 * time.Millisecond) // the request to cancel is lost, too
+	<-time.After(200 * time.Millisecond) // the cancellation is also lost
 	f.silent.Store(false)
 	soon, cancel := context.WithTimeout(bounded(t), 5*time.Second)
 	defer cancel()

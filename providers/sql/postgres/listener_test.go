@@ -14,8 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// T32: hints that were missed while the connection was down are made up for
-// when it is back, and later ones come again.
+// T32: wake-ups missed while the connection was down are made up for
+// once it is back, and later wake-ups arrive.
 func TestTrap_T32_WaitersAreWokenAfterAReconnect(t *testing.T) {
 	t.Parallel()
 	ctx, open := bounded(t), database.New(t)
@@ -30,7 +30,7 @@ func TestTrap_T32_WaitersAreWokenAfterAReconnect(t *testing.T) {
 	hinted(t, wakeups)
 }
 
-// terminateListeners ends the connections that listen for p's tables.
+// terminateListeners ends the connections that listen for p's tables, and returns their number.
 func terminateListeners(t testing.TB, p *Provider) (ended int) {
 	t.Helper()
 	conn := connectPostgres(t)
@@ -41,8 +41,8 @@ func terminateListeners(t testing.TB, p *Provider) (ended int) {
 	return ended
 }
 
-// wasChecked waits for a connection of the application to ask the server
-// whether it is still there.
+// wasChecked waits for a connection of the application to check whether the server
+// still answers.
 func wasChecked(t testing.TB, application string) {
 	t.Helper()
 	conn := connectPostgres(t)
@@ -85,7 +85,7 @@ func TestListenerIsSharedAndEndsWhenNobodyWaits(t *testing.T) {
 	stop()
 	require.Eventually(t, func() bool { return !backendOf(p).Queue.Wakeups.Listening() }, 20*time.Second, 10*time.Millisecond)
 
-	// The next waiter gets a new one, which lives through silence.
+	// The next waiter gets a new connection, which survives silence.
 	claim, err := p.Acquire(ctx, claimOf("n", time.Minute))
 	require.NoError(t, err)
 	wakeups := join(ctx, t, p, "n", "w")
@@ -107,7 +107,7 @@ func TestWaitTellsThatItCannotListen(t *testing.T) {
 	require.ErrorIs(t, err, abstractions.ErrClosed)
 }
 
-// As hides what can't be done: T53 and T64 from the provider's side.
+// As hides missing abilities: T53 and T64 from the provider's side.
 func TestAbilitiesAreTold(t *testing.T) {
 	type abilities struct{ batch, list, ping, wait, history bool }
 	told := func(p abstractions.Provider) (a abilities) {
@@ -144,7 +144,7 @@ func (foreignDriver) Open(string) (sqldriver.Conn, error)               { return
 func (d foreignDriver) Connect(context.Context) (sqldriver.Conn, error) { return d.Open("") }
 func (d foreignDriver) Driver() sqldriver.Driver                        { return d }
 
-// Those who don't listen wait in the same queue, and wake those who do.
+// Waiters of a process that polls wait in the same queue, and a release by such a process wakes the waiters that listen.
 func TestWhoPollsWaitsInTheSameQueue(t *testing.T) {
 	t.Parallel()
 	ctx, open := bounded(t), database.New(t)
@@ -165,7 +165,7 @@ func TestWhoPollsWaitsInTheSameQueue(t *testing.T) {
 	}
 }
 
-// waitersOf are those in the queue of a name.
+// waitersOf returns the waiters in the queue of a name.
 func waitersOf(ctx context.Context, t testing.TB, p *Provider, name string) (waiters []string) {
 	t.Helper()
 	var stored []byte

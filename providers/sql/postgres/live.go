@@ -57,8 +57,8 @@ func (l *pgLive) newest() (*pgx.ConnConfig, error) {
 	return config, err
 }
 
-// onePassword refuses a file whose passwords differ among the hosts of a DSN. pgx looks up that of the first host, and
-// shows it to the others (pgx v5.12, pgconn.ParseConfigWithOptions).
+// onePassword refuses a file whose passwords differ among the hosts of a DSN. pgx looks up the first host's password, and
+// sends it to the other hosts (pgx v5.12, pgconn.ParseConfigWithOptions).
 func onePassword(dsn string, config *pgx.ConnConfig) error {
 	for _, other := range config.Fallbacks {
 		if other.Host == config.Host && other.Port == config.Port {
@@ -72,7 +72,7 @@ func onePassword(dsn string, config *pgx.ConnConfig) error {
 	return nil
 }
 
-// dsnOf is a DSN with one host. The last of several values counts.
+// dsnOf returns a DSN with one host. The last of several values counts.
 func dsnOf(dsn, host string, port uint16) string {
 	if !strings.HasPrefix(dsn, "postgres://") && !strings.HasPrefix(dsn, "postgresql://") {
 		return fmt.Sprintf("%s host='%s' port=%d", dsn, strings.NewReplacer(`\`, `\\`, `'`, `\'`).Replace(host), port)

@@ -18,7 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// secured is a server that asks the user app for a certificate, and the user pw for a password.
+// secured is a server that requires a certificate from the user app, and a password from the user pw.
 type secured struct {
 	*servertest.Postgres
 	files servertest.Pair
@@ -40,7 +40,7 @@ func newSecured(t *testing.T, a *servertest.Authority) *secured {
 	return s
 }
 
-// own gives the files to the user whom the server runs as.
+// own gives the files to the operating system's user of the server.
 func (s *secured) own() {
 	info, err := os.Stat(s.Dir)
 	require.NoError(s.T, err)
@@ -92,7 +92,7 @@ func TestTrap_T122_FilesOfTheURLAreReadAgain(t *testing.T) {
 			require.NoError(t, client.Replace("app", second, second))
 			require.NoError(t, s.Crash(t.Context()))
 		})
-		providertest.OutlivesRotation(t, p, func() { // a key that is not there yet
+		providertest.OutlivesRotation(t, p, func() { // a key that does not exist yet
 			require.NoError(t, os.Rename(client.Key, client.Key+".gone"))
 			s.hangUp(t)
 		})
@@ -116,7 +116,7 @@ func TestTrap_T122_FilesOfTheURLAreReadAgain(t *testing.T) {
 	})
 }
 
-// A file that is gone, or that leads elsewhere, must not open a connection with fewer checks, or to another server.
+// A missing file, or one that leads elsewhere, must not open a connection with fewer checks, or to another server.
 func TestFilesOfTheURLChangeNothingElse(t *testing.T) {
 	first, err := servertest.NewAuthority()
 	require.NoError(t, err)

@@ -39,7 +39,7 @@ func Open(ctx context.Context, options Options) (*Provider, error) {
 	}
 	p.Wakeups = dialect.NewWakeups(p, db.wake)
 	p.acquires, p.releases = batch.New(p.acquireMany, batch.UntilItLeaves), batch.New(p.releaseMany, batch.UntilItLeaves)
-	heeds := options.DB == nil && options.Pool == nil // whose hooks may not
+	heeds := options.DB == nil && options.Pool == nil // the application's hooks may not
 	return sqllease.New(ctx, sqllease.Config{
 		Backend: p, Store: p.Store, Capabilities: dialect.Capabilities("postgres", "the PostgreSQL server's clock", heeds), Options: options.common(),
 	})

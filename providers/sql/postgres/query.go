@@ -11,9 +11,9 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 )
 
-// Query runs one statement, and hands over each of its rows. The server does nothing where prepared statements turn out to be
-// forgotten. So query repeats the statement as a whole, and from then on sends every statement as a whole. Where the server is of no use query closes
-// the pool's idle connections: the next request makes a new one, maybe to another server.
+// Query runs one statement, and passes each of its rows to each. If the server has forgotten prepared statements, it has done
+// nothing. Then Query repeats the statement unprepared, and from then on prepares no statement. If the server is useless, Query closes
+// the pool's idle connections: the next request makes a new connection, maybe to another server.
 func (d *pgDatabase) Query(ctx context.Context, statement string, args []any, each func(dialect.Scan) error) error {
 	exec := d.exec.Load()
 	err := d.once(ctx, exec, statement, args, each)
@@ -33,7 +33,7 @@ func (d *pgDatabase) Query(ctx context.Context, statement string, args []any, ea
 	return err
 }
 
-// once asks pgx itself where it can: through database/sql a request takes a goroutine and some fifty allocations more.
+// once uses pgx directly where possible: through database/sql a request takes a goroutine and some fifty allocations more.
 func (d *pgDatabase) once(ctx context.Context, exec bool, statement string, args []any, each func(dialect.Scan) error) error {
 	if !d.native {
 		return d.foreign(ctx, statement, args, each)
@@ -59,7 +59,7 @@ func (d *pgDatabase) once(ctx context.Context, exec bool, statement string, args
 	})
 }
 
-// foreign runs a statement through another driver than pgx.
+// foreign runs a statement through a driver other than pgx.
 func (d *pgDatabase) foreign(ctx context.Context, statement string, args []any, each func(dialect.Scan) error) error {
 	if d.rested() {
 		conn, err := pgkit.ConnChecked(ctx, d.db)
@@ -102,7 +102,7 @@ func scanAll(rows pgx.Rows, err error, each func(dialect.Scan) error) error {
 	return rows.Err()
 }
 
-// readCommitted runs a statement in a transaction that says its level. It is sent as a whole: no row stays locked while the
+// readCommitted runs a statement in a transaction that sets its own level. It is sent as a whole: no row stays locked while the
 // server waits for a client.
 func readCommitted(ctx context.Context, conn *pgx.Conn, statement string, args []any, each func(dialect.Scan) error) error {
 	var all pgx.Batch
@@ -125,12 +125,12 @@ func readCommitted(ctx context.Context, conn *pgx.Conn, statement string, args [
 	return err
 }
 
-// unprepared runs statements through pgx as a whole, without preparing.
+// unprepared runs statements through pgx without preparing them beforehand.
 type unprepared struct{ dialect.Statements }
 
 func (u unprepared) Query(ctx context.Context, statement string, args []any, each func(dialect.Scan) error) error {
 	return u.Statements.Query(ctx, statement, whole(args), each)
 }
 
-// whole has pgx send a statement with these arguments as a whole.
+// whole makes pgx send a statement with these arguments unprepared.
 func whole(args []any) []any { return append([]any{pgx.QueryExecModeExec}, args...) }

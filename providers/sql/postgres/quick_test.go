@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// acquiresOf are quick acquires with IDs of their own.
+// acquiresOf returns quick acquires with IDs of their own.
 func acquiresOf(names ...string) (all []*quick) {
 	for _, name := range names {
 		id, ttl := abstractions.NewID(), time.Minute
@@ -30,7 +30,7 @@ func undecided(t *testing.T, q *quick, why string) {
 	require.False(t, q.done, why)
 }
 
-// In a batch each claim has its own answer, and none waits for what stands in another's way.
+// In a batch each claim has its own answer, and none waits for the obstacle of another.
 func TestTrap_T66_EachOfABatchIsDecidedByItself(t *testing.T) {
 	t.Parallel()
 	ctx, open := bounded(t), database.New(t)
@@ -77,7 +77,7 @@ func TestTrap_T66_EachOfABatchIsDecidedByItself(t *testing.T) {
 	require.NoError(t, dialect.ViaSQL{Querier: b.db}.Query(ctx, statement, nil, func(scan dialect.Scan) error { return scan(&transactions) }))
 	require.Equal(t, 1, transactions, "they share a commit")
 
-	// Who is undecided goes on alone.
+	// Undecided acquires run alone.
 	for q, want := range map[*quick]error{held: abstractions.ErrHeld, ended: abstractions.ErrReleased, locked: nil} {
 		_, err := p.Acquire(ctx, abstractions.AcquireRequest{Name: q.Name, ID: q.ID, Owner: "o", TTL: time.Minute})
 		require.ErrorIs(t, err, want, q.Name)
@@ -99,7 +99,7 @@ func TestTrap_T66_EachOfABatchIsDecidedByItself(t *testing.T) {
 	require.False(t, record.Held)
 }
 
-// A batch that the server refuses says nothing of any of them.
+// A batch that the server refuses decides nothing about its claims.
 func TestRefusedBatchLeavesEachToItself(t *testing.T) {
 	t.Parallel()
 	open := database.New(t)
@@ -124,7 +124,7 @@ BEGIN IF NEW.name = 'bad' THEN RAISE EXCEPTION 'no' USING ERRCODE = '40001'; END
 	require.True(t, alone[0].done)
 }
 
-// Rows come before the commit. What the server refuses then (a conflict of serializable transactions, say) has told nobody anything.
+// Rows come before the commit. If the server refuses the commit (a conflict of serializable transactions, say), no caller has got an answer.
 func TestTrap_T99_AnswersBeforeACommitThatIsRefusedAreNone(t *testing.T) {
 	t.Parallel()
 	ctx, open := bounded(t), database.New(t)
@@ -147,7 +147,7 @@ BEGIN RAISE EXCEPTION 'no' USING ERRCODE = '40001'; END $$`,
 	require.ErrorIs(t, err, abstractions.ErrThrottled)
 }
 
-// What the statements remember of ended IDs is what other changes do.
+// The statements store the same ended IDs as other changes.
 func TestStatementsRememberWhatOtherChangesDo(t *testing.T) {
 	t.Parallel()
 	ctx, open := bounded(t), database.New(t)
@@ -161,7 +161,7 @@ func TestStatementsRememberWhatOtherChangesDo(t *testing.T) {
 			require.NoError(t, err)
 			now := serverTime(t, claim)
 			var before providerkit.Ended
-			for i := range n { // the oldest first; so many of them for longer than a minute
+			for i := range n { // the oldest come before the others; old of them have ended more than a minute ago
 				at := now.Unix()
 				if i < old {
 					at -= 100
@@ -182,7 +182,7 @@ func TestStatementsRememberWhatOtherChangesDo(t *testing.T) {
 	}
 }
 
-// Batches of several processes that want the same names in any order don't stop each other.
+// Batches of several processes with the same names in any order don't block each other.
 func TestBatchesOfTheSameNamesMeetNoDeadlock(t *testing.T) {
 	t.Parallel()
 	ctx, open := bounded(t), database.New(t)
@@ -214,7 +214,7 @@ func TestBatchesOfTheSameNamesMeetNoDeadlock(t *testing.T) {
 	all.Wait()
 }
 
-// A lone statement that waits for a row ends when its caller leaves: it has a connection of
+// A lone statement that waits for a row ends when its caller leaves: it occupies a connection of
 // the pool, and might take the name much later.
 func TestTrap_T33_StatementEndsWithItsCaller(t *testing.T) {
 	t.Parallel()
@@ -239,7 +239,7 @@ func TestTrap_T33_StatementEndsWithItsCaller(t *testing.T) {
 	}, 20*time.Second, 5*time.Millisecond)
 }
 
-// remembered is a memory in its stored form, to which IDs were added one after the other.
+// remembered returns a memory in its stored form, to which IDs were added one after the other.
 func remembered(ended providerkit.Ended) []byte {
 	stored := dialect.EncodeEnded(nil, nil)
 	for i := range ended {

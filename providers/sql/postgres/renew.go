@@ -25,7 +25,7 @@ type renewItem struct {
 	Metadata json.RawMessage `json:"metadata,omitempty"`
 }
 
-// Renew is one statement: renew.sql.
+// Renew runs one statement: renew.sql.
 func (p *postgres) Renew(ctx context.Context, reqs []abstractions.RenewRequest, wait bool) ([]abstractions.RenewResult, error) {
 	items := make([]renewItem, len(reqs))
 	for i := range reqs {
@@ -68,7 +68,7 @@ func (p *postgres) Renew(ctx context.Context, reqs []abstractions.RenewRequest, 
 		}
 		return nil
 	})
-	if err != nil { // nothing was committed, or that is unknown
+	if err != nil { // nothing was committed, or the outcome is unknown
 		return nil, err
 	}
 	return results, nil

@@ -14,9 +14,9 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Version is asked of the catalogue before the table: an error would be the same
-// for a table that is missing and one that this role may not see. Everybody can read
-// the catalogue, also without rights on the schema. It also asks how transactions begin, and how texts are encoded.
+// Version reads the catalogue before the table: an error would be the same
+// for a missing table and for one that this role has no right to see. Every role can read
+// the catalogue, even without rights on the schema. Version also reads how transactions begin, and how texts are encoded.
 func (p *postgres) Version(ctx context.Context) (int, error) {
 	err := p.db.Query(ctx, pgkit.Settings, nil, func(scan dialect.Scan) error {
 		strict, err := pgkit.Session(scan)
@@ -33,7 +33,7 @@ const situation = `SELECT EXISTS (SELECT FROM pg_catalog.pg_namespace WHERE nspn
 	pg_catalog.pg_encoding_to_char((SELECT encoding FROM pg_catalog.pg_database WHERE datname = pg_catalog.current_database()))`
 
 // Migrate runs in one transaction under an advisory lock of the schema, so that
-// processes that start together do it one after the other, whatever their tables.
+// processes that start together migrate one after the other, whatever their tables.
 func (p *postgres) Migrate(ctx context.Context) error {
 	var there bool
 	var role, encoding string
@@ -49,7 +49,7 @@ func (p *postgres) Migrate(ctx context.Context) error {
 		return err
 	}
 	statements := p.Tables.Pending(found)
-	if there && found == 0 { // CREATE SCHEMA needs a right, whether or not there is one
+	if there && found == 0 { // CREATE SCHEMA needs a right, even if the schema exists
 		statements = statements[1:]
 	}
 	err = p.install(ctx, statements)
@@ -60,7 +60,7 @@ func (p *postgres) Migrate(ctx context.Context) error {
 }
 
 func (p *postgres) install(ctx context.Context, create []string) error {
-	tx, err := p.db.db.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadCommitted}) // it sees what was made before it had the lock
+	tx, err := p.db.db.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadCommitted}) // it sees tables made before it had the lock
 	if err != nil {
 		return err
 	}
@@ -69,7 +69,7 @@ func (p *postgres) install(ctx context.Context, create []string) error {
 	if p.db.exec.Load() {
 		on = unprepared{on}
 	}
-	// CREATE SCHEMA IF NOT EXISTS fails too if it meets another one.
+	// CREATE SCHEMA IF NOT EXISTS also fails if it runs beside another.
 	const lock = "SELECT pg_catalog.pg_advisory_xact_lock(pg_catalog.hashtextextended('github.com/distributedleasing/leasing ' || $1::text, 0))"
 	if err := dialect.Run(ctx, on, lock, p.Schema); err != nil {
 		return err
@@ -80,7 +80,7 @@ func (p *postgres) install(ctx context.Context, create []string) error {
 	return tx.Commit()
 }
 
-// grants are what a role needs at run time.
+// grants returns the rights that a role needs at run time.
 func (p *postgres) grants(role string) []string {
 	to := pgx.Identifier{role}.Sanitize()
 	return []string{

@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A role that may not create tables is told the statements to run, and
-// can work once another role has run the statements.
+// A role without the right to create tables receives the statements to run, and
+// works once another role has run the statements.
 func TestRoleWithoutRightsIsToldTheStatements(t *testing.T) {
 	ctx, schema := bounded(t), newSchema(t)
 	role := "limited_" + schema
@@ -79,8 +79,8 @@ func TestDatabaseMustBeUTF8(t *testing.T) {
 	require.ErrorContains(t, err, "LATIN1")
 }
 
-// Several processes of several applications that start together make their tables in one new schema, whatever transactions see
-// by default.
+// Several processes of several applications that start together make their tables in one new schema, whatever isolation level
+// is the default.
 func TestMigrateSeveralTablesIntoOneNewSchema(t *testing.T) {
 	for _, isolation := range []string{"read committed", "repeatable read", "serializable", "serializable", "serializable"} {
 		ctx, open := bounded(t), database.New(t)

@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// T49, T75: no print, log, JSON or error shows a password, whatever mistake it was written
-// with.
+// T49, T75: no print, log, JSON or error shows a password, even if the options with the
+// password contain a mistake.
 func TestTrap_T75_OptionsShowNoSecret(t *testing.T) {
 	var shown bytes.Buffer
 	logger := slog.New(slog.NewJSONHandler(&shown, nil))

@@ -16,8 +16,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Roles and databases have settings of their own, which change how times are written
-// as text: in the modes of pgx without prepared statements that is how they travel.
+// Roles and databases have settings of their own, which change the text form of times.
+// The modes of pgx without prepared statements send times as text.
 func TestDateStyleDecidesNothing(t *testing.T) {
 	base := connectPostgres(t)
 	defer base.Close(bounded(t))
@@ -35,7 +35,7 @@ func TestDateStyleDecidesNothing(t *testing.T) {
 	}
 }
 
-// Roles and databases may have a client_encoding. Where that differs, one name would be two.
+// Roles and databases may have a client_encoding. If it differs, one name would be two names.
 func TestTrap_T101_NamesAreInOneEncoding(t *testing.T) {
 	t.Parallel()
 	ctx, schema, name := bounded(t), newSchema(t), "größe"
@@ -57,7 +57,7 @@ func TestTrap_T101_NamesAreInOneEncoding(t *testing.T) {
 	}
 }
 
-// Tests of applications like to put a clock of their own before the server's.
+// Tests of applications often define a clock of their own that hides the server's clock.
 func TestSearchPathShadowsNoFunction(t *testing.T) {
 	ctx, schema := bounded(t), newSchema(t)
 	execPostgres(t, "CREATE SCHEMA "+schema,
@@ -80,8 +80,8 @@ func TestSearchPathShadowsNoFunction(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// Operators of other schemas are found where their operands fit better than those of
-// the server's own.
+// Operators of other schemas are chosen if they fit the operands better than the server's
+// own operators.
 func TestSearchPathShadowsNoOperator(t *testing.T) {
 	ctx, schema := bounded(t), newSchema(t)
 	statements := []string{"CREATE SCHEMA " + schema, "SET search_path = " + schema}
@@ -114,7 +114,7 @@ func TestSearchPathShadowsNoOperator(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// Every function is named with its schema. What has none here is syntax.
+// Every function is named with its schema. Names without a schema here are syntax.
 func TestStatementsNameTheSchemaOfFunctions(t *testing.T) {
 	tables := postgresTables(Options{Schema: "s", Table: "t"}, true)
 	called := regexp.MustCompile(`([\w.]+)\(`)
@@ -126,7 +126,7 @@ func TestStatementsNameTheSchemaOfFunctions(t *testing.T) {
 	}
 }
 
-// A pool of one connection does not wait for a row that somebody has locked: all
+// A pool of one connection does not wait for a locked row: all
 // other leases would wait for it as well.
 func TestTrap_T12_LockedRowStallsNoPoolOfOne(t *testing.T) {
 	t.Parallel()
@@ -156,7 +156,7 @@ func TestTrap_T12_LockedRowStallsNoPoolOfOne(t *testing.T) {
 	all.Wait()
 }
 
-// The statements hold in a pool through which another session's settings shine.
+// The statements are correct in a pool whose sessions have other settings.
 func TestPoolWithAnotherIsolationLevel(t *testing.T) {
 	ctx := bounded(t)
 	config, err := pgxpool.ParseConfig(postgresURL(t))

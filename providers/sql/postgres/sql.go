@@ -14,13 +14,13 @@ import (
 	"github.com/distributedleasing/leasing/providers/sql/dialect"
 )
 
-// files are the statements, one in a file.
+// files has the statements, one in a file.
 //
 //go:embed statements/*.sql
 var files embed.FS
 
-// postgresTables fills in the statements for one schema and table. "renew_now" is "renew" of those that nobody has locked. There is
-// no "acquire" and "release" where many's are used for one, too. Where a connection must never wait for a
+// postgresTables fills in the statements for one schema and table. "renew_now" is "renew" for rows without a lock. "acquire" and
+// "release" are missing where the statements for many also serve single requests. Where a connection must never wait for a
 // row lock, a locked row is an error (55P03, lock_not_available).
 func postgresTables(o Options, waits bool) dialect.Tables {
 	holes := map[string]string{
@@ -61,8 +61,8 @@ func postgresTables(o Options, waits bool) dialect.Tables {
 
 // fragments are the same for all tables.
 //
-// An operator is named with its schema where its operands are not exactly of the
-// types of one in pg_catalog: any schema of the search path may have one that is
+// An operator is named with its schema where its operands do not have exactly the
+// types of an operator in pg_catalog: a schema of the search path may have one with these types
 // (https://www.postgresql.org/docs/current/typeconv-oper.html).
 var fragments = map[string]string{
 	// A time in microseconds since 1970: as text its form depends on DateStyle.
@@ -74,29 +74,29 @@ var fragments = map[string]string{
 	{{micros:?.acquired_at}}, coalesce({{micros:?.expires_at}}, 0), coalesce(?.breaking, false), coalesce(?.broken_by, ''), coalesce(?.break_reason, ''), pg_catalog.encode(?.ended, 'hex')`,
 	// abstractions.FingerprintOf an ID, for the history.
 	"fingerprint": `('fp_' || pg_catalog.substr(pg_catalog.encode(pg_catalog.sha256(pg_catalog.convert_to('leasing claim ' || ?, 'UTF8')), 'hex'), 1, 16))`,
-	// Whether anybody may take a row at a time: its lease has run out, or its reservation, if it has
+	// Whether a row is free at a time: its lease has run out, or its reservation, if it has
 	// one, unless the clock was set back since.
 	"free": "(NOT l.breaking AND coalesce(l.expires_at <= ?, l.id = '') OR l.id = '' AND (l.waiters = '' OR l.expires_at > ? + interval '1 minute'))",
-	// The highest token that was forgotten, or NULL: see dialect.Row.
+	// The highest forgotten token, or NULL: see dialect.Row.
 	"floor": "(SELECT f.token FROM {{lease}} AS f WHERE f.name = '')",
-	// Whether the clock alone makes the token of a new name, which is greater than the floor and not above the last.
+	// Whether the clock alone makes the token of a new name, greater than the floor and not above the last.
 	"above": "(coalesce({{floor}} < ?, true) AND ? <= {{before_last}})",
-	// Whether the rule of an acquire has nothing to look at in a row's token: it is neither that of a name without one, nor the last.
+	// Whether the rule of an acquire may ignore a row's token, which is neither that of a name without a token, nor the last.
 	"plain": "l.token BETWEEN 1 AND {{before_last}}",
-	// Whether a free name is for one waiter to take, or kept for another.
+	// Whether a waiter has the turn on a free name, or the name is kept for another waiter.
 	"turn": "(l.id = '' AND pg_catalog.substr(l.waiters, 1, 8) = ?)",
 	"kept": "coalesce(l.id = '' AND NOT ({{free:c.now}} OR {{turn:?}}), false)",
-	// Whether a waiter is in the queue, and the queue without it.
+	// Whether a waiter is in the queue, and the queue without the waiter.
 	"queued":  `(pg_catalog."position"(l.waiters, ?) % {{waiter_bytes}} = 1)`,
 	"without": `pg_catalog.substr(l.waiters, 1, pg_catalog."position"(l.waiters, ?) - 1) || pg_catalog.substr(l.waiters, pg_catalog."position"(l.waiters, ?) + {{waiter_bytes}})`,
-	// The queue when a claim takes the name: without it, or without the first, who has let its turn pass.
+	// The queue after a claim takes the name: without the claim, or without the first waiter, which has missed its turn.
 	"served": `CASE WHEN l.waiters = '' THEN l.waiters ELSE
 		pg_catalog.substr(CASE WHEN {{queued:?}} THEN {{without:?}} ELSE l.waiters END, CASE WHEN l.id = '' AND pg_catalog.substr(l.waiters, 1, 8) <> ? THEN {{waiter_bytes}} + 1 ELSE 1 END) END`,
-	// Until when a name that becomes free is kept for the first of those who wait.
+	// The end of the reservation for the first waiter, when a name becomes free.
 	"reserved": "CASE WHEN l.waiters <> '' THEN ? + {{grace}} END",
-	// Wakes the first, for its effect, and prepares others, the last among them, for when all before them hang, in the form
+	// Wakes the first waiter, for the side effect, and prepares others, including the last, for the case that all before them hang, in the form
 	// of dialect.Wakeups.Message.
-	// A waiter that nobody can wake has no channel.
+	// A waiter that polls has no channel.
 	"notified": `CASE WHEN l.waiters <> '' THEN (
 		SELECT pg_catalog.count(pg_catalog.pg_notify('leasing_' || pg_catalog.encode(w.channel, 'hex'), pg_catalog.encode(w.id, 'hex') || ' ' || w.after) IS NULL) FROM (
 			SELECT pg_catalog.substr(l.waiters, r.n * {{waiter_bytes}} + 1, 8) AS id, pg_catalog.substr(l.waiters, r.n * {{waiter_bytes}} + 9, 8) AS channel, (r.n * {{grace_ms}})::text AS after
@@ -104,16 +104,16 @@ var fragments = map[string]string{
 			WHERE r.n * {{waiter_bytes}} < pg_catalog.length(l.waiters)
 		) AS w WHERE w.channel <> pg_catalog.decode('0000000000000000', 'hex')
 	) ELSE 0 END`,
-	// The items of a batch with these columns. The planner would take them for 100 where
-	// n were not bounded, and read the whole table for them while that is small.
+	// The items of a batch with these columns. Without the bound of n the planner would expect 100 items,
+	// and read the whole table for them while it is small.
 	"request": `request AS MATERIALIZED (
 	SELECT r.* FROM pg_catalog.jsonb_to_recordset($1::text::jsonb) AS r(n int, name text COLLATE "C", ?) WHERE r.n BETWEEN 0 AND {{most}}
 )`,
-	// A reading of the clock: the time, and in microseconds.
+	// A reading of the clock: the time, and its microseconds.
 	"instant": `(SELECT s.now, {{micros:s.now}} AS us FROM (SELECT {{now}} AS now ? OFFSET 0) AS s OFFSET 0)`,
-	// One that is made when the rows are locked.
+	// A reading after the rows are locked.
 	"clock": "c AS MATERIALIZED (SELECT * FROM {{instant:FROM (SELECT pg_catalog.count(*) FROM locked) AS l}} AS c)",
-	// What follows the hash of one more ID in the memory of ended ones, as encodeEnded does it: the second, and the others.
+	// The remaining hashes after the hash of one more ID in the memory of ended IDs, like encodeEnded: the second, and the others.
 	"ended": `pg_catalog.substr(pg_catalog.int8send(?), 4) || pg_catalog.substr(l.ended, 1, {{ended_bytes}} * CASE
 		WHEN pg_catalog.length(l.ended) < {{ended_least}} * {{ended_bytes}}
 			OR pg_catalog.substr(l.ended, pg_catalog.length(l.ended) - {{ended_dropped}} * {{ended_bytes}} + 10, 4) >= pg_catalog.substr(pg_catalog.int8send(? - {{ended_for}}), 5) THEN {{ended_most}} - 1

@@ -9,7 +9,7 @@ import (
 
 // A row that a transaction has locked is left for the next sweep.
 func TestSweepWaitsForNobody(t *testing.T) {
-	ctx, p := bounded(t), database.New(t)("retention", "1h") // a release sweeps, too
+	ctx, p := bounded(t), database.New(t)("retention", "1h") // a release also sweeps
 	for _, name := range []string{"a", "b"} {
 		claim, err := p.Acquire(ctx, claimOf(name, time.Minute))
 		require.NoError(t, err)

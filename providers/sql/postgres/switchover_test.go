@@ -77,12 +77,12 @@ func (s *switched) hangUp() {
 	s.exec(s.server, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'app'")
 }
 
-// switchOver has all kinds of clients, each in a schema of its own.
+// switchOver has all kinds of clients, each with its own schema.
 func (s *switched) switchOver() providertest.SwitchOver {
 	return providertest.SwitchOver{Server: s.server.Addr(), Clients: postgresClients("app:secret", "leases?sslmode=disable")}
 }
 
-// postgresClients are by URL, by the application's pool, and by its database of package sql.
+// postgresClients open by URL, by the application's pool, and by its database of package sql.
 func postgresClients(user, database string) map[string]func(testing.TB, string) abstractions.Provider {
 	open := func(t testing.TB, o Options) abstractions.Provider {
 		o.Create = true
@@ -115,7 +115,7 @@ func postgresClients(user, database string) map[string]func(testing.TB, string) 
 	}
 }
 
-// T165: the endpoint leads to the standby that was promoted, and the old primary goes on and is read-only.
+// T165: the endpoint leads to the standby that was promoted, and the old primary stays up and is read-only.
 func TestTrap_T165_TheEndpointMoves_postgres(t *testing.T) {
 	t.Parallel()
 	s := newSwitched(t)
@@ -143,7 +143,7 @@ func TestTrap_T165_TheEndpointLeadsToAStandby_postgres(t *testing.T) {
 	})
 }
 
-// T166: the password, or the database, is not what it was for a while, and connections are closed.
+// T166: the password, or the database, is different for a while, and connections are closed.
 func TestTrap_T166_CredentialsAreGoneForAWhile_postgres(t *testing.T) {
 	servertest.Long(t)
 	for what, statements := range map[string][2]string{
@@ -171,19 +171,19 @@ func TestTrap_T167_ThePathIsLost_postgres(t *testing.T) {
 	newSwitched(t).switchOver().EnduresLostPath(t)
 }
 
-// T168: a pooler in transaction mode gives each transaction another session, which has not the prepared
-// statements of the client, or those of another client.
+// T168: a pooler in transaction mode gives each transaction another session, which lacks the prepared
+// statements of the client, or has those of another client.
 func TestTrap_T168_ExecModeIsForgottenBehindPgBouncer_postgres(t *testing.T) {
 	servertest.Long(t)
 	t.Parallel()
 	server := servertest.NewPostgres(t)
 	pooler := servertest.NewPgBouncer(t, server, 3)
 	s := providertest.SwitchOver{Server: pooler.Addr(), Clients: postgresClients("postgres", "postgres?sslmode=disable")}
-	s.Endures(t, func(func(string)) { <-time.After(time.Second) }) // for some attempts and renewals
+	s.Endures(t, func(func(string)) { <-time.After(time.Second) }) // time for some attempts and renewals
 }
 
-// T169: LISTEN does not stick behind a pooler in transaction mode. Waiters are served nevertheless, long before they would
-// ask by themselves, and nothing stays behind in the sessions of the pooler.
+// T169: LISTEN does not last behind a pooler in transaction mode. Waiters are still served, long before their next
+// poll, and nothing stays in the sessions of the pooler.
 func TestTrap_T169_WakeupsBehindPgBouncer_postgres(t *testing.T) {
 	t.Parallel()
 	server := servertest.NewPostgres(t)

@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// reserve has waiters come to a name that is released then, and keeps it for the first for a while.
+// reserve makes waiters queue for a name, releases the name, and sets the rest of the first waiter's reservation.
 func reserve(ctx context.Context, t testing.TB, p *Provider, name string, during string, waiters ...string) {
 	t.Helper()
 	claim := take(ctx, t, p, name, abstractions.NewID())
@@ -34,7 +34,7 @@ func queueOf(ids ...string) (waiters []string) {
 	return waiters
 }
 
-// By each way to ask a reserved name is the first's, whose entry goes with that; others keep their places.
+// In each kind of request a reserved name belongs to the first waiter, whose entry leaves the queue; other waiters keep their places.
 func TestAReservedPostgresNameIsTheFirsts(t *testing.T) {
 	t.Parallel()
 	ctx, open := bounded(t), database.New(t)
@@ -55,7 +55,7 @@ func TestAReservedPostgresNameIsTheFirsts(t *testing.T) {
 	}
 }
 
-// Who has let a turn pass loses the place to whoever takes the name.
+// A waiter that has missed its turn loses the place to the next claim that takes the name.
 func TestAPostgresReservationEnds(t *testing.T) {
 	t.Parallel()
 	ctx, open := bounded(t), database.New(t)
@@ -82,7 +82,7 @@ func TestAPostgresReservationEnds(t *testing.T) {
 
 func second[T any](_ T, err error) error { return err }
 
-// One who leaves hands the turn on, and is forgotten.
+// A waiter that leaves passes the turn on, and is forgotten.
 func TestAPostgresWaiterLeaves(t *testing.T) {
 	t.Parallel()
 	ctx, open := bounded(t), database.New(t)
@@ -103,7 +103,7 @@ func TestAPostgresWaiterLeaves(t *testing.T) {
 	require.NoError(t, p.Release(ctx, releaseOf(claim)))
 	hinted(t, hints["a"])
 	execute(ctx, t, p, "UPDATE {lease} SET expires_at = clock_timestamp() + interval '50 s'")
-	hinted(t, hints["c"]) // in case that the first hangs
+	hinted(t, hints["c"]) // in case the first hangs
 	left("a", "c", "d")
 	hinted(t, hints["c"])
 	take(ctx, t, p, "n", "c")
@@ -111,7 +111,7 @@ func TestAPostgresWaiterLeaves(t *testing.T) {
 	left("d")
 }
 
-// Break tells who waits, at once or when an infinite lease begins to run out.
+// Break wakes the waiters, at once or when an infinite lease begins to run out.
 func TestBreakingWakesThePostgresQueue(t *testing.T) {
 	t.Parallel()
 	ctx, open := bounded(t), database.New(t)
@@ -141,7 +141,7 @@ func TestTrap_T72_PostgresLoopsShareAName(t *testing.T) {
 	const loops, rounds = 6, 20
 	var all sync.WaitGroup
 	var mu sync.Mutex
-	counts, begun := make([]int, loops), make([]int, 0, loops) // begun are the counts when each had had it
+	counts, begun := make([]int, loops), make([]int, 0, loops) // begun are the counts once each loop had the name
 	loop, stop := context.WithCancel(ctx)
 	had := func(who int) {
 		mu.Lock()
@@ -175,7 +175,7 @@ func TestTrap_T72_PostgresLoopsShareAName(t *testing.T) {
 	}
 }
 
-// The next holder of a name whose holder has died comes within 5 ms of the TTL, by the server's clock.
+// The next holder of a name whose holder has died follows within 5 ms of the TTL, by the server's clock.
 func TestPostgresTakesOverInTime(t *testing.T) {
 	ctx, open := bounded(t), database.New(t)
 	p := open()
@@ -199,14 +199,14 @@ func TestPostgresTakesOverInTime(t *testing.T) {
 	require.LessOrEqual(t, least, 5*time.Millisecond)
 }
 
-// A name may stand in one batch as often as it likes: each request has its own answer.
+// A name may occur in one batch several times: each request has its own answer.
 func TestTrap_T66_ANameTwiceInAPostgresBatch(t *testing.T) {
 	t.Parallel()
 	ctx, open := bounded(t), database.New(t)
 	p := open()
 	b := backendOf(p)
 	all := acquiresOf("n", "n", "m", "n")
-	all[3].ID, all[3].Hash = all[0].ID, all[0].Hash // the same request again
+	all[3].ID, all[3].Hash = all[0].ID, all[0].Hash // the same request twice
 	m := all[2]
 	b.acquireMany(bounded(t), slices.Clone(all), false)
 	done := map[string]int{}
@@ -254,7 +254,7 @@ func TestTrap_T66_ANameTwiceInAPostgresBatch(t *testing.T) {
 	take(ctx, t, p, "m", abstractions.NewID())
 }
 
-// In one batch a name is taken out of turn for nobody, and freed for its own head.
+// In one batch no claim takes a name out of turn, and a freed name goes to its own head waiter.
 func TestABatchHeedsThePostgresQueue(t *testing.T) {
 	t.Parallel()
 	ctx, open := bounded(t), database.New(t)
@@ -286,7 +286,7 @@ func TestTurnsAreAskedForByText(t *testing.T) {
 	}
 }
 
-// The identities of waiters that have left are forgotten, now and then and with the name. The identities of waiters in the queue stay.
+// The identities of waiters that have left are deleted, now and then and with the name. The identities of waiters in the queue stay.
 func TestThoseWhoHaveWaitedAreForgotten(t *testing.T) {
 	ctx, open := bounded(t), database.New(t)
 	p := open("retention", "1h")

@@ -17,9 +17,9 @@ import (
 // holds the write lock from its beginning, and reads the clocks under that lock.
 type sqlite struct {
 	*dialect.RowStore
-	dialect.Statements // that only read, beside the writers: in WAL mode a reader waits for no writer
+	dialect.Statements // they only read, beside the writers: in WAL mode a reader waits for no writer
 	db                 *sqliteDatabase
-	// Changes that come at the same time share a transaction, and its sync.
+	// Concurrent changes share a transaction, and its sync.
 	changes *batch.Batcher[*sqliteChange]
 }
 
@@ -30,22 +30,22 @@ type sqliteChange struct {
 	batch.Outcome
 	left  atomic.Bool // the caller has left
 	done  dialect.Applied
-	freed dialect.WaitList // the waiters of a name that is free now
+	freed dialect.WaitList // the waiters of a name that the change has freed
 }
 
 // Change makes a change, in a transaction with others.
 func (s *sqlite) Change(ctx context.Context, name, id string, rule func(*dialect.Row) providerkit.Change) (dialect.Applied, error) {
 	c := &sqliteChange{name: name, id: id, rule: rule}
 	defer c.left.Store(true)
-	if err := s.changes.Do(ctx, c); err != nil { // it may still be under way
+	if err := s.changes.Do(ctx, c); err != nil { // it may still be in flight
 		return dialect.Applied{}, err
 	}
 	return c.done, c.Err()
 }
 
 // applyMany makes changes one after the other, in one transaction, for callers that still wait
-// for their answers. If the changes are refused each is made by itself: an obstacle of one change is not the
-// others'.
+// for their answers. If the transaction is refused, each change runs alone: an obstacle of one change is
+// not an obstacle of the others.
 func (s *sqlite) applyMany(ctx context.Context, all []*sqliteChange, _ bool) {
 	err := s.db.write(ctx, func(on dialect.Statements) error {
 		now := s.Clock()
@@ -93,7 +93,7 @@ func (s *sqlite) changeOn(ctx context.Context, on dialect.Statements, c *sqliteC
 	return s.append(ctx, on, s.Record.Kept(c.name, &c.done.Change))
 }
 
-// Renew always waits: the write lock is that of the whole file. Few writers are before it, since changes share transactions.
+// Renew always waits: the write lock is for the whole file. Few writers are before it, since changes share transactions.
 func (s *sqlite) Renew(ctx context.Context, reqs []abstractions.RenewRequest, _ bool) ([]abstractions.RenewResult, error) {
 	results := make([]abstractions.RenewResult, len(reqs))
 	err := s.db.write(ctx, func(on dialect.Statements) error {
@@ -152,7 +152,7 @@ func (s *sqlite) SweepHistory(ctx context.Context, limit int) (deleted int, err 
 	return deleted, err
 }
 
-// Version also makes sure that the file is still the one that was opened.
+// Version also checks that the file is still the one that was opened.
 func (s *sqlite) Version(ctx context.Context) (int, error) {
 	version, err := s.Installed(ctx, s)
 	if err == nil {
@@ -161,7 +161,7 @@ func (s *sqlite) Version(ctx context.Context) (int, error) {
 	return version, err
 }
 
-// Migrate holds the write lock, so that processes that start together do it one after the other.
+// Migrate holds the write lock, so that processes that start together migrate one after the other.
 func (s *sqlite) Migrate(ctx context.Context) error {
 	return s.db.write(ctx, func(on dialect.Statements) error { return s.Tables.Install(ctx, on, s.Tables.Create) })
 }
@@ -174,7 +174,7 @@ func (s *sqlite) Close() error {
 
 func (*sqlite) Verdict(err error) sqlkit.Verdict { return sqlkit.SQLite(err) }
 
-// files are the statements that this dialect has of its own.
+// files has the statements of this dialect alone.
 //
 //go:embed statements/*.sql
 var files embed.FS

@@ -15,8 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// T33: who waits for the lock of the file waits no longer than the context
-// allows, or Options.Timeout where that has no deadline. Readers don't wait.
+// T33: a wait for the lock of the file ends with its context, or after Options.Timeout
+// if the context has no deadline. Readers don't wait.
 func TestTrap_T33_LockedFileEndsWithTheContext(t *testing.T) {
 	open := database.New(t)
 	p := open("timeout", "200ms")
@@ -53,7 +53,7 @@ func TestTrap_T33_LockedFileEndsWithTheContext(t *testing.T) {
 	require.False(t, record.Held, "none of those who left got in")
 }
 
-// The lock is had in the moment it is free, not at the end of a growing pause.
+// The lock is taken at the moment it becomes free, not at the end of a growing pause.
 func TestLockIsTakenSoonAfterItIsFree(t *testing.T) {
 	ctx, open := bounded(t), database.New(t)
 	p := open()
@@ -73,7 +73,7 @@ func TestLockIsTakenSoonAfterItIsFree(t *testing.T) {
 }
 
 // The application's own database may have a single connection, and a driver
-// whose busy timeout is over before the context is: that is "refused for now".
+// whose busy timeout ends before the context: that is "refused for now".
 func TestOwnSqliteDatabase(t *testing.T) {
 	ctx := bounded(t)
 	path := filepath.Join(t.TempDir(), "app.db")
@@ -104,7 +104,7 @@ func TestOwnSqliteDatabase(t *testing.T) {
 	require.NoError(t, db.PingContext(ctx))
 }
 
-// Of those that share a transaction, one that is refused takes nobody along.
+// A refused change does not affect the others in its transaction.
 func TestTrap_T66_EachOfASharedTransactionIsDecidedByItself(t *testing.T) {
 	p := database.New(t)()
 	held, err := p.Acquire(bounded(t), claimOf("held", time.Minute))

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// clockOf gives p a clock of the test's own.
+// clockOf sets p's clock to one of the test.
 func clockOf(p *Provider, start providerkit.HostTime) *atomic.Pointer[providerkit.HostTime] {
 	var now atomic.Pointer[providerkit.HostTime]
 	now.Store(&start)
@@ -19,22 +19,22 @@ func clockOf(p *Provider, start providerkit.HostTime) *atomic.Pointer[providerki
 	return &now
 }
 
-// later is a clock after some time, in which somebody set the wall clock.
+// later returns a clock after some time, in which the wall clock was set.
 func later(now providerkit.HostTime, passed, step time.Duration) *providerkit.HostTime {
 	now.Wall = now.Wall.Add(passed + step)
 	now.SinceBoot += passed
 	return &now
 }
 
-// rebooted is a clock in the next boot, after some time.
+// rebooted returns a clock in the next boot, after some time.
 func rebooted(now providerkit.HostTime, passed, sinceBoot time.Duration) *providerkit.HostTime {
 	return &providerkit.HostTime{Wall: now.Wall.Add(passed), Boot: "boot-2 time:[1]", SinceBoot: sinceBoot}
 }
 
 var morning = providerkit.HostTime{Wall: time.Date(2026, 3, 1, 8, 0, 0, 123456789, time.UTC), Boot: "boot-1 time:[1]", SinceBoot: 5*time.Hour + 987654321}
 
-// T02 on a file: a wall clock that somebody sets decides nothing. Whatever it
-// does, another claim gets the name when the TTL has passed, and not before.
+// T02 on a file: steps of the wall clock decide nothing. In each case
+// another claim gets the name when the TTL has passed, and not before.
 func TestTrap_T02_StepsOfTheWallClockDecideNothing(t *testing.T) {
 	const ttl = time.Minute
 	for name, step := range map[string]time.Duration{
@@ -74,7 +74,7 @@ func TestTrap_T02_StepsOfTheWallClockDecideNothing(t *testing.T) {
 	}
 }
 
-// After a reboot the BOOTTIME clock has begun again and says nothing.
+// After a reboot the BOOTTIME clock has started at zero and proves nothing.
 func TestAfterARebootTheWallClockDecides(t *testing.T) {
 	const ttl = time.Minute
 	ctx, p := bounded(t), database.New(t)()
@@ -82,7 +82,7 @@ func TestAfterARebootTheWallClockDecides(t *testing.T) {
 	claim, err := p.Acquire(ctx, claimOf("n", ttl))
 	require.NoError(t, err)
 
-	// More time since the boot than the deadline says, and less wall-clock time.
+	// More time since the boot than in the deadline, and less wall-clock time.
 	second := *rebooted(morning, 50*time.Second, 10*time.Hour)
 	clock.Store(&second)
 	_, err = p.Acquire(ctx, claimOf("n", ttl))
@@ -91,8 +91,8 @@ func TestAfterARebootTheWallClockDecides(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, abstractions.FingerprintOf(claim.ID), record.Fingerprint)
 
-	// Who was refused wrote the deadline down by the clock of this Boot: it
-	// stands against a step of the wall clock from now on.
+	// The refused acquire stored the deadline by the clock of this boot, which
+	// withstands a step of the wall clock from now on.
 	clock.Store(later(second, 9*time.Second, 24*time.Hour))
 	_, err = p.Acquire(ctx, claimOf("n", ttl))
 	require.ErrorIs(t, err, abstractions.ErrHeld)

@@ -13,7 +13,7 @@ func TestConformance(t *testing.T) {
 	providertest.Run(t, database.Harness(lockedSqlite, "history", "true", "history_renewals", "true"))
 }
 
-// lockedSqlite is a file that another connection has locked, also for readers.
+// lockedSqlite opens a file that another connection has locked, even for readers.
 func lockedSqlite(t testing.TB) abstractions.Provider {
 	open := database.New(t)
 	p := open()

@@ -22,16 +22,16 @@ import (
 // connection, if the database is our own.
 type sqliteDatabase struct {
 	*sql.DB
-	path    string                                       // of a file of our own, as it was given
+	path    string                                       // of a file of our own, in its given form
 	oneHost bool                                         // no other host uses the file
-	open    func(context.Context) (*sqlite3.Conn, error) // opens a connection of our own; nil on a user's database
-	lock    *semaphore.Weighted                          // of one place. Goroutines queue here, at no cost, rather than at the lock of the file, where waiting means polling
-	writer  sqliteWriter                                 // guarded by lock; nil until needed, and on a user's database
+	open    func(context.Context) (*sqlite3.Conn, error) // opens a connection of our own; nil on an application's database
+	lock    *semaphore.Weighted                          // of one place. Goroutines queue here, at no cost, rather than at the lock of the file, which can only be polled
+	writer  sqliteWriter                                 // guarded by lock; nil until needed, and on an application's database
 	burst   writeBurst
 	opened  atomic.Pointer[sqliteFile] // nil until the file was found
 }
 
-// readers is how many connections of our own may read beside the writer.
+// readers bounds the connections of our own that may read beside the writer.
 const readers = 4
 
 // openSqlite makes a database of our own. It doesn't touch the file.
@@ -74,7 +74,7 @@ func openSqlite(path string, synchronous string, oneHost bool) (*sqliteDatabase,
 }
 
 // useWAL puts a file in WAL mode, for good. When processes open a new file at the
-// same moment SQLite refuses the change without asking the busy handler, since it
+// same moment SQLite refuses the change without asking the busy handler, since a process
 // could wait for ever for a lock that it has half of (sqlite.org/c3ref/busy_handler.html).
 func useWAL(conn *sqlite3.Conn) error {
 	const tries, pause = 100, 20 * time.Millisecond
@@ -88,7 +88,7 @@ func useWAL(conn *sqlite3.Conn) error {
 }
 
 // write runs do in a transaction that holds the write lock from its beginning.
-// If do fails, or COMMIT does, it is rolled back.
+// If do or COMMIT fails, write rolls the transaction back.
 func (d *sqliteDatabase) write(ctx context.Context, do func(dialect.Statements) error) error {
 	if !d.lock.TryAcquire(1) { // a context may make its channel only now
 		if err := d.lock.Acquire(ctx, 1); err != nil {
@@ -105,7 +105,7 @@ func (d *sqliteDatabase) write(ctx context.Context, do func(dialect.Statements) 
 	healthy := false
 	defer func() { d.leave(w, healthy) }()
 	if err := w.exec(ctx, "BEGIN IMMEDIATE"); err != nil {
-		_ = w.exec(context.Background(), "ROLLBACK") // drivers may report an interrupt though it has begun
+		_ = w.exec(context.Background(), "ROLLBACK") // drivers may report an interrupt after the transaction has begun
 		healthy = sqlkit.SQLite(err).Class == providerkit.Refused || ctx.Err() != nil
 		return err
 	}
@@ -119,7 +119,7 @@ func (d *sqliteDatabase) write(ctx context.Context, do func(dialect.Statements) 
 	return err
 }
 
-// connect returns the writer's connection, or borrows one from the user's pool
+// connect returns the writer's connection, or borrows one from the application's pool
 // so that a pool of one isn't blocked.
 func (d *sqliteDatabase) connect(ctx context.Context) (sqliteWriter, error) {
 	if d.open == nil {
@@ -136,7 +136,7 @@ func (d *sqliteDatabase) connect(ctx context.Context) (sqliteWriter, error) {
 	return d.writer, nil
 }
 
-// leave keeps or gives back a connection. One whose state is in doubt is closed.
+// leave keeps or returns a connection. A connection in doubtful state is closed.
 func (d *sqliteDatabase) leave(w sqliteWriter, healthy bool) {
 	if !healthy || d.open == nil {
 		d.writer = nil
@@ -144,7 +144,7 @@ func (d *sqliteDatabase) leave(w sqliteWriter, healthy bool) {
 	}
 }
 
-// sqliteLoan is a connection of the user's pool.
+// sqliteLoan is a connection of the application's pool.
 type sqliteLoan struct{ *sql.Conn }
 
 func (l sqliteLoan) exec(ctx context.Context, statement string) error {
@@ -163,12 +163,12 @@ func (l sqliteLoan) close(healthy bool) {
 	l.Conn.Close()
 }
 
-// close waits for the writer under way, which its context bounds. One that comes after it opens nothing.
+// close waits for the writer in flight, which its context bounds. A later writer opens nothing.
 func (d *sqliteDatabase) close() error {
 	if d.open == nil {
 		return nil
 	}
-	_ = d.lock.Acquire(context.Background(), 1) // it does not end
+	_ = d.lock.Acquire(context.Background(), 1) // the context has no end
 	defer d.lock.Release(1)
 	if d.writer != nil {
 		d.leave(d.writer, false)

@@ -10,7 +10,7 @@
 // The file is on a local file system: SQLite's
 // locks don't work over networks. A file with hard links is refused, since each of
 // its names would have its own locks. Requests to a file that was deleted or replaced
-// while open are refused, too, also if a link in its path leads to another file now.
+// while open are also refused, even if only a link in its path leads to another file now.
 // Containers must share the folder through one mount, not just the file. A process that is stopped in the middle of a transaction,
 // which takes about one disk sync, blocks the others until it continues or is killed.
 //

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// T162: a disk that is full is an I/O error to some drivers. The caller is told of the disk.
+// T162: a full disk is an I/O error with some drivers. The error names the disk.
 func TestTrap_T162_AFullDiskIsTold(t *testing.T) {
 	for _, err := range []error{
 		errors.Join(sqlite3.IOERR_WRITE, syscall.ENOSPC), errors.Join(sqlite3.IOERR_SHMSIZE, syscall.EDQUOT), sqlite3.FULL,
@@ -27,7 +27,7 @@ func TestTrap_T162_AFullDiskIsTold(t *testing.T) {
 	require.NotContains(t, sqlkit.SQLite(sqlite3.IOERR_FSYNC).Of(sqlite3.IOERR_FSYNC).Error(), "full")
 }
 
-// No type of a driver is named, and drivers have codes in ways of their own.
+// No type of a driver is named, and each driver reports codes in its own way.
 func TestSQLiteCodesOfEachDriver(t *testing.T) {
 	for _, err := range []error{sqlite3.BUSY, sqlite3.BUSY_SNAPSHOT, method(5), errors.Join(errors.New("first"), method(5))} {
 		require.Equal(t, providerkit.Refused, sqlkit.SQLite(err).Class, "%v", err)

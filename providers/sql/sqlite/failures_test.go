@@ -48,7 +48,7 @@ func TestTrap_T27_StatusDecidesWhatAnErrorMeans(t *testing.T) {
 	}
 }
 
-// cantOpen is the error of ncruces' driver about a file that the system does not open.
+// cantOpen returns the error of ncruces' driver about a file that the system does not open.
 func cantOpen(errno syscall.Errno) error { return errors.Join(sqlite3.CANTOPEN_FULLPATH, errno) }
 
 // foreignCode is an error of another SQLite driver.

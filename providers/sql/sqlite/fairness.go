@@ -9,24 +9,24 @@ import (
 	"github.com/distributedleasing/leasing/providers/sql/dialect"
 )
 
-// A process that has written for longest at a stretch, while others wait for
-// the file, leaves it to them for a pause: they ask at intervals, and would find
-// it free by luck only. Measured with a process of 1 goroutine beside one of 16,
-// both writing all they can: shares of 3 to 5 to 1 and a worst wait of 0.5 s
-// without the pause, 1.6 to 2 to 1 and 0.14 s with it.
+// A process with the longest burst of writes, while others wait for the file,
+// pauses and leaves the file to the others. These poll at intervals, and would find
+// the file free only by luck. Measured with a process of 1 goroutine beside one of 16,
+// both writing without a break: shares of 3 to 5 to 1 and a worst wait of 0.5 s
+// without the pause, 1.6 to 2 to 1 and 0.14 s with the pause.
 const (
 	longestBurst = 4 * time.Millisecond
 	burstGap     = 500 * time.Microsecond // ends a burst
-	otherSeen    = 100 * time.Millisecond // for how long a lock that was met tells of others
+	otherSeen    = 100 * time.Millisecond // the time for which a foreign lock counts as a sign of others
 )
 
-// writeBurst is how long this process has been writing without a gap.
+// writeBurst is the time for which this process has been writing without a gap.
 type writeBurst struct {
 	start, last time.Time    // guarded by sqliteDatabase.lock
-	contended   atomic.Int64 // when another's lock stood in the way; Unix nanoseconds
+	contended   atomic.Int64 // when a foreign lock was met; Unix nanoseconds
 }
 
-// begin is called before a transaction, and pauses if others should have a chance.
+// begin is called before a transaction, and pauses to give others a chance.
 func (b *writeBurst) begin(ctx context.Context) {
 	now := time.Now()
 	if b.tooLong(now) {
@@ -52,15 +52,15 @@ const (
 	pollMost  = time.Millisecond
 )
 
-// The lock of the file, which can only be polled. SQLite's
-// own handler backs off to 100 ms, so that whoever waits long waits ever longer
-// while newcomers pass: here everybody asks at the same short, random intervals
-// for as long as the context lasts. busy is asked after count pauses whether to ask again.
+// busy decides after count pauses whether to poll the lock of the file once more. SQLite's
+// own handler backs off to 100 ms, so that the oldest waiters poll ever more rarely
+// while newcomers pass. Here every waiter polls at the same short, random intervals
+// for as long as its context lasts.
 func (b *writeBurst) busy(ctx context.Context, count int) bool {
 	b.contended.Store(time.Now().UnixNano())
 	return (ctx.Done() != nil || count < mostBusy) && dialect.Pause(ctx, pollLeast+rand.N(pollMost-pollLeast))
 }
 
-// mostBusy bounds the wait, to some ten seconds, where there is no context to: when database/sql
-// opens a connection on its own account.
+// mostBusy bounds the wait, to some ten seconds, if there is no context: when database/sql
+// opens a connection by itself.
 const mostBusy = 20_000

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A process lets others in after a stretch of writing, if there are others.
+// A process pauses for others after a burst of writes, if there are others.
 func TestWriteBurstLetsOthersIn(t *testing.T) {
 	paused := func(met bool, work, gap time.Duration) (pauses int) {
 		synctest.Test(t, func(t *testing.T) {

@@ -13,16 +13,16 @@ import (
 	"github.com/distributedleasing/leasing/providers/sql/dialect"
 )
 
-// sqliteFile is a database file as it was found at first.
+// sqliteFile is a database file in its state at the first use.
 type sqliteFile struct {
-	path  string // as SQLite has resolved it
-	given string // as it was opened, perhaps through links; "" on a user's database
+	path  string // resolved by SQLite
+	given string // the path given to Open, perhaps through links; "" on an application's database
 	info  os.FileInfo
 }
 
-// verifyFile makes sure that the file is the one that this process has open, under its
+// verifyFile checks that the file is the one that this process has open, under its
 // only name. SQLite's write-ahead log and its locks are files of their own, named after
-// the database: users of two hard links would not meet, nor see each other's changes
+// the database: users of two hard links would not exclude each other, nor see each other's changes
 // (https://sqlite.org/howtocorrupt.html, 2.5).
 func (d *sqliteDatabase) verifyFile(ctx context.Context) error {
 	if file := d.opened.Load(); file != nil {
@@ -50,8 +50,8 @@ func (d *sqliteDatabase) verifyFile(ctx context.Context) error {
 // localFile finds the kind of a file's disk. Tests replace the variable.
 var localFile = providerkit.LocalFile
 
-// verifyDisk refuses a file on a file system that other hosts may see. An error of another kind, such as a missing
-// folder, is SQLite's to report.
+// verifyDisk refuses a file on a file system that other hosts may see. SQLite reports errors of other kinds, such as a missing
+// folder.
 func (d *sqliteDatabase) verifyDisk(path string) error {
 	if err := localFile(path); !d.oneHost && errors.Is(err, providerkit.ErrNetworkDisk) {
 		return fmt.Errorf("%w: %w", abstractions.ErrNotSetUp, err)
@@ -59,8 +59,8 @@ func (d *sqliteDatabase) verifyDisk(path string) error {
 	return nil
 }
 
-// verify refuses a file that is no longer at its path, or to which the path that was given no longer
-// leads: others find another one there. A hard link that is made now harms nobody, since no process opens it.
+// verify refuses a file that is no longer at its path, or to which the given path no longer leads:
+// other processes find another file at this path. A later hard link does no harm, since no process opens the link.
 func (f *sqliteFile) verify() error {
 	if f == nil {
 		return nil
@@ -92,8 +92,8 @@ func (f *sqliteFile) gone(err error) error {
 	return fmt.Errorf("%w: the database file can't be looked at: %w", abstractions.ErrNotSetUp, err)
 }
 
-// links is how many names a file has: Nlink of syscall.Stat_t, whose type differs
-// between systems; 1 where there is none.
+// links returns the number of names of a file: Nlink of syscall.Stat_t, whose type differs
+// between systems; 1 where Nlink is missing.
 func links(info os.FileInfo) uint64 {
 	if stat := reflect.Indirect(reflect.ValueOf(info.Sys())); stat.Kind() == reflect.Struct {
 		if n := stat.FieldByName("Nlink"); n.IsValid() && n.CanUint() {

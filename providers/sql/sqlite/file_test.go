@@ -46,7 +46,7 @@ func TestTrap_T18_HardLinksOfAFileAreRefused(t *testing.T) {
 	require.ErrorIs(t, err, abstractions.ErrHeld)
 }
 
-// T18: a file that was deleted or replaced is another one to those who come later.
+// T18: later processes find another file in place of one that was deleted or replaced.
 func TestTrap_T18_FileThatIsGoneIsNoticed(t *testing.T) {
 	for what, change := range map[string]func(path string) error{
 		"deleted":  os.Remove,
@@ -72,8 +72,8 @@ func TestTrap_T18_FileThatIsGoneIsNoticed(t *testing.T) {
 	}
 }
 
-// Another process makes a new file in the place of the old one, as after `git clean`. The
-// holder hears of its loss at its next renewal, and not at the end of its TTL.
+// Another process makes a new file in place of the old one, for example after `git clean`. The
+// holder learns of its loss at its next renewal, and not at the end of its TTL.
 func TestTrap_T133_AFileThatIsGoneIsALoss(t *testing.T) {
 	ctx, folder := bounded(t), filepath.Join(t.TempDir(), "state")
 	url := "sqlite://" + filepath.Join(folder, "leases.db")
@@ -105,7 +105,7 @@ func TestTrap_T133_AFileThatIsGoneIsALoss(t *testing.T) {
 	require.NoError(t, next.Release(ctx))
 }
 
-// Releases of an application live in folders of their own, and a link leads to the present one.
+// Releases of an application have their own folders, and a link leads to the current folder.
 func TestTrap_T100_FileBehindALinkThatLeadsElsewhereIsNoticed(t *testing.T) {
 	for what, linked := range map[string]string{"folder": "", "file": "leases.db"} {
 		t.Run(what, func(t *testing.T) {
@@ -156,8 +156,8 @@ func TestPathWithNULIsRefused(t *testing.T) {
 	require.NoFileExists(t, path)
 }
 
-// T87: what the system says about opening the file decides whether to wait: with no
-// right or no folder there is no use, without descriptors there may be.
+// T87: the system's error about opening the file decides whether to wait: a missing
+// right or folder is permanent, a lack of descriptors may pass.
 func TestTrap_T87_WhyAFileIsNotOpened(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("rights and descriptors of a process are those of a Unix system")
@@ -194,7 +194,7 @@ func TestTrap_T87_WhyAFileIsNotOpened(t *testing.T) {
 	}
 }
 
-// openOnly is the program of the child process above: it prints why the file can't be
+// openOnly is the program of the child process above: it prints the reason why the file can't be
 // used.
 func openOnly(what, path string) error {
 	p, err := OpenURL(context.Background(), "sqlite://"+path)
@@ -213,7 +213,7 @@ func openOnly(what, path string) error {
 func TestTrap_T139_AFileOnANetworkDiskIsRefused_sqlite(t *testing.T) {
 	ctx, path := bounded(t), filepath.Join(t.TempDir(), "leases.db")
 	url := "sqlite://" + path + "?create=true"
-	early, err := Open(ctx, Options{URL: "sqlite://" + path}) // before the folder becomes one of a network
+	early, err := Open(ctx, Options{URL: "sqlite://" + path}) // before the folder moves to a network disk
 	require.NoError(t, err)
 	defer func() { require.NoError(t, early.Close()) }()
 	own, err := sql.Open("sqlite3", "file:"+path+".own?_pragma=journal_mode(wal)&_pragma=busy_timeout(5000)")

@@ -9,15 +9,15 @@ import (
 	"syscall"
 )
 
-// givesUp takes the rights of root from this process or, if that is asked for, all descriptors.
+// givesUp drops this process' root rights or, on request, uses up all descriptors.
 func givesUp(what string) error {
-	if os.Getuid() == 0 { // to whom all is permitted
+	if os.Getuid() == 0 { // root has all rights
 		if err := errors.Join(syscall.Setgid(65534), syscall.Setuid(65534)); err != nil {
 			return err
 		}
 	}
 	if strings.Contains(what, "descriptors") {
-		if _, _, err := os.Pipe(); err != nil { // starts the poller of the runtime, which has one too
+		if _, _, err := os.Pipe(); err != nil { // starts the poller of the runtime, which also has a descriptor
 			return err
 		}
 		var limit syscall.Rlimit

@@ -48,8 +48,8 @@ func (s *sqlite) Execute(ctx context.Context, statement string, args ...any) err
 	return s.db.write(ctx, func(on dialect.Statements) error { return dialect.Run(ctx, on, statement, args...) })
 }
 
-// rawSqlite is a connection of the test's own to p's file, with these
-// statements run. It waits for no lock.
+// rawSqlite opens the test's own connection to p's file, and runs
+// statements. It waits for no lock.
 func rawSqlite(t testing.TB, p *Provider, statements string) *sqlite3.Conn {
 	t.Helper()
 	conn, err := sqlite3.Open(pathOf(t, p))
@@ -59,7 +59,7 @@ func rawSqlite(t testing.TB, p *Provider, statements string) *sqlite3.Conn {
 	return conn
 }
 
-// pathOf is p's file.
+// pathOf returns the path of p's file.
 func pathOf(t testing.TB, p *Provider) (path string) {
 	t.Helper()
 	err := backendOf(p).db.QueryRow("SELECT file FROM pragma_database_list WHERE name = 'main'").Scan(&path)

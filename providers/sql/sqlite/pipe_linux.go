@@ -14,8 +14,8 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
 )
 
-// pipe is where a process is woken: a FIFO beside the database file, fifo(7), that others write to.
-// Nobody else is woken by that, and a process that has died has no reader.
+// pipe wakes a process: it is a FIFO beside the database file, fifo(7), to which others write.
+// A write wakes only this process, and the pipe of a dead process has no reader.
 type pipe struct {
 	path    string
 	file    *os.File
@@ -23,10 +23,10 @@ type pipe struct {
 	message func(text string) (key string) // "" if there is nothing to wake now
 }
 
-// pipeAge is how old a pipe without a reader is before others remove it.
+// pipeAge is the age at which other processes remove a pipe without a reader.
 const pipeAge = time.Minute
 
-// makePipe makes a pipe, whose rights are those of the database.
+// makePipe makes a pipe with the permissions of the database.
 func makePipe(database, channel string, message func(string) string) (*pipe, error) {
 	removePipes(database)
 	info, err := os.Stat(database)
@@ -37,8 +37,8 @@ func makePipe(database, channel string, message func(string) string) (*pipe, err
 	if err := syscall.Mkfifo(p.path, uint32(info.Mode().Perm())); err != nil {
 		return nil, err
 	}
-	_ = os.Chmod(p.path, info.Mode().Perm()) // whatever the umask
-	// With a writer of its own it never comes to its end.
+	_ = os.Chmod(p.path, info.Mode().Perm()) // despite the umask
+	// With a writer of its own the pipe never reaches its end.
 	if p.file, err = os.OpenFile(p.path, os.O_RDWR|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0); err != nil {
 		return nil, errors.Join(err, os.Remove(p.path))
 	}
@@ -46,7 +46,7 @@ func makePipe(database, channel string, message func(string) string) (*pipe, err
 	return p, nil
 }
 
-// removePipes removes those of processes that have died.
+// removePipes removes the pipes of dead processes.
 func removePipes(database string) {
 	folder, prefix := filepath.Split(pipePath(database, ""))
 	found, _ := os.ReadDir(folder)
@@ -60,12 +60,12 @@ func removePipes(database string) {
 	}
 }
 
-// writePipe writes to a pipe, if there is something to write. It reports whether its process may be
-// alive, and removes what a dead one has left. A full pipe takes no more: its process hangs.
+// writePipe writes to a pipe, if there is text to write. It reports whether the pipe's process may be
+// alive, and removes the pipe of a dead process. A full pipe drops the text: its process hangs.
 func writePipe(path, text string) (alive bool) {
 	fd, err := syscall.Open(path, syscall.O_WRONLY|syscall.O_NONBLOCK|syscall.O_CLOEXEC|syscall.O_NOFOLLOW, 0)
 	switch {
-	case errors.Is(err, syscall.ENXIO): // nobody reads
+	case errors.Is(err, syscall.ENXIO): // no reader
 		_ = syscall.Unlink(path)
 		return false
 	case err != nil:
@@ -87,13 +87,13 @@ func (p *pipe) Receive(ctx context.Context) (key string, err error) {
 		switch stop(); {
 		case err == nil:
 			return p.message(strings.TrimSuffix(text, "\n")), nil
-		case ctx.Err() != nil || !errors.Is(err, os.ErrDeadlineExceeded): // else the end of an earlier ctx came late
+		case ctx.Err() != nil || !errors.Is(err, os.ErrDeadlineExceeded): // otherwise the end of an earlier ctx came late
 			return "", err
 		}
 	}
 }
 
-// Ping makes sure that the pipe is still at its path.
+// Ping checks that the pipe is still at its path.
 func (p *pipe) Ping(context.Context) error {
 	ours, err := p.file.Stat()
 	if err != nil {

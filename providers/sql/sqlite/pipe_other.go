@@ -8,8 +8,8 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
 )
 
-// makePipe is for Linux only: elsewhere a pipe can't be waited for (golang.org/issue/24164), or there are
-// none with a name.
+// makePipe is for Linux only: other systems can't wait for a pipe (golang.org/issue/24164), or have
+// no named pipes.
 func makePipe(string, string, func(string) string) (providerkit.Connection, error) {
 	return nil, errors.ErrUnsupported
 }

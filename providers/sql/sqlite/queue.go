@@ -10,13 +10,13 @@ import (
 	"github.com/distributedleasing/leasing/providers/sql/dialect"
 )
 
-// Lives says whether the process behind a channel may be alive. Of one that polls that is not known.
+// Lives reports whether the process behind a channel may be alive. For a process that polls this is unknown.
 func (s *sqlite) Lives(channel string) bool {
 	return channel == dialect.Polled || writePipe(s.pipe(channel), "")
 }
 
-// tell wakes the first of a queue, and prepares others for when all before them hang: a reservation
-// each. A release stays cheap, so it tells a few.
+// tell wakes the first waiter of a queue, and prepares others for the case that all before them hang: after one
+// reservation each. To keep a release cheap, it prepares a few waiters only.
 func (s *sqlite) tell(q dialect.WaitList) {
 	last := q.Len() - 1
 	for rank := 0; q != ""; rank, q = rank+1, q.Rest() {
@@ -29,7 +29,7 @@ func (s *sqlite) tell(q dialect.WaitList) {
 	}
 }
 
-// listen makes this process' pipe. Where that can't be, it polls.
+// listen makes this process' pipe. If that is impossible, the process polls.
 func (s *sqlite) listen(ctx context.Context, w *dialect.Wakeups) (providerkit.Connection, error) {
 	if err := s.db.verifyFile(ctx); err != nil {
 		return nil, err
@@ -44,7 +44,7 @@ func (s *sqlite) listen(ctx context.Context, w *dialect.Wakeups) (providerkit.Co
 	return pipe, nil
 }
 
-// pipe is where the process behind a channel is woken.
+// pipe returns the path of the pipe behind a channel.
 func (s *sqlite) pipe(channel string) string {
 	if file := s.db.opened.Load(); file != nil {
 		return pipePath(file.path, channel)

@@ -12,7 +12,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-// What a killed process has left is removed when another begins to listen.
+// The pipe of a killed process is removed when another process begins to listen.
 func TestSqlitePipesOfDeadProcessesAreRemoved(t *testing.T) {
 	ctx := bounded(t)
 	path := filepath.Join(t.TempDir(), "leases [1].db")

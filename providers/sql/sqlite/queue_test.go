@@ -21,11 +21,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// loopFor is how long a child takes its name again and again.
+// loopFor is the time for which a child repeatedly takes its name.
 const loopFor = 2 * time.Second
 
-// loop is the common program that takes one name, works for a moment, and begins again. It says that
-// it is ready, begins when it is told to, and says how often it had the name.
+// loop is a typical program that repeatedly takes one name, and works for a moment. It prints that
+// it is ready, begins on a command, and prints how often it had the name.
 func loop(rawURL string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -57,7 +57,7 @@ func loop(rawURL string) error {
 	return manager.Close(ctx)
 }
 
-// looping is a process that does so.
+// looping is a process that runs loop.
 type looping struct {
 	cmd   *exec.Cmd
 	start io.WriteCloser
@@ -79,7 +79,7 @@ func startLooping(t *testing.T, rawURL string) *looping {
 	return l
 }
 
-// A loop in one process leaves the others their turns.
+// A loop in one process leaves the other processes their turns.
 func TestSqliteLoopsOfProcessesShareAName(t *testing.T) {
 	for _, processes := range []int{2, 20} {
 		t.Run(fmt.Sprint(processes), func(t *testing.T) {
@@ -101,14 +101,14 @@ func TestSqliteLoopsOfProcessesShareAName(t *testing.T) {
 				sum, squares = sum+turns, squares+turns*turns
 			}
 			t.Logf("%.0f leases, Jain's index %.3f", sum, sum*sum/(squares*float64(processes)))
-			// Without a queue it is about 1 in the number of processes. On a machine that has much else
-			// to do some are late for their turns.
+			// Without a queue the index is about 1 in the number of processes. On a busy machine
+			// some are late for their turns.
 			require.Greater(t, sum*sum/(squares*float64(processes)), 0.7, "Jain's index of fairness")
 		})
 	}
 }
 
-// pipeOf is where a provider's waiters are woken.
+// pipeOf returns the path of the pipe that wakes a provider's waiters.
 func pipeOf(p *Provider, database string) string {
 	return pipePath(database, backendOf(p).Channel)
 }
@@ -153,13 +153,13 @@ func TestSqliteWaiterOfADeadProcessLosesItsPlace(t *testing.T) {
 	require.Empty(t, queue())
 }
 
-// One that leaves when its turn has come hands it on, also to one that nobody has prepared.
+// A waiter that leaves after its wake-up passes the turn on, even to a waiter that was not prepared.
 func TestSqliteLeavingWaitersHandTheirTurnOn(t *testing.T) {
 	ctx, open := bounded(t), database.New(t)
 	p := open()
 	holder, err := p.Acquire(ctx, claimOf("n", time.Minute))
 	require.NoError(t, err)
-	const waiters = 6 // of whom a release tells all but the fifth
+	const waiters = 6 // of which a release prepares all but the fifth
 	var hints [waiters]abstractions.Wakeups
 	var leave [waiters]context.CancelFunc
 	for i := range waiters {
@@ -188,8 +188,8 @@ func TestSqliteLeavingWaitersHandTheirTurnOn(t *testing.T) {
 	hinted(t, hints[waiters-2])
 }
 
-// What else is written while a name is reserved leaves the reservation alone, and one that has let its
-// turn pass loses its place to whoever takes the name.
+// Other writes during a reservation do not change the reservation, and a waiter that misses its
+// turn loses its place to the next claim that takes the name.
 func TestSqliteReservationLastsAsLongAsItShould(t *testing.T) {
 	ctx, p := bounded(t), database.New(t)()
 	holder, err := p.Acquire(ctx, claimOf("n", time.Minute))
@@ -200,7 +200,7 @@ func TestSqliteReservationLastsAsLongAsItShould(t *testing.T) {
 	_, err = p.Acquire(ctx, late)
 	require.ErrorIs(t, err, abstractions.ErrHeld)
 	now := s.Clock()
-	s.Clock = func() providerkit.HostTime { return now } // and stands still
+	s.Clock = func() providerkit.HostTime { return now } // the clock stands still
 	require.NoError(t, p.Release(ctx, releaseOf(holder)))
 	require.NoError(t, p.Release(ctx, abstractions.ReleaseRequest{Name: "n", ID: "another", Token: 1}))
 	other := claimOf("n", time.Minute)
@@ -219,7 +219,7 @@ func TestSqliteReservationLastsAsLongAsItShould(t *testing.T) {
 	require.NoError(t, err, "nobody waits any more")
 }
 
-// Where there can be no pipe the waiter looks whose turn it is, and has its place all the same.
+// Without a pipe the waiter polls for its turn, and still has its place.
 func TestSqliteWaitersWithoutAPipeHaveTheirTurns(t *testing.T) {
 	ctx, open := bounded(t), database.New(t)
 	p, polling := open(), open()

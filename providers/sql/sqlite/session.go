@@ -8,17 +8,17 @@ import (
 	"github.com/ncruces/go-sqlite3"
 )
 
-// sqliteWriter is a connection that one goroutine writes with at a time. What runs within a
-// transaction takes microseconds, and an interrupt in the middle would only cost the work
-// done: what begins and ends it heeds its context, and nothing else does.
+// sqliteWriter is a connection with which one goroutine writes at a time. Statements within a
+// transaction take microseconds, and an interrupt in the middle would only waste the work
+// done. So only the beginning and the end of a transaction heed its context.
 type sqliteWriter interface {
 	dialect.Statements
 	exec(ctx context.Context, statement string) error
 	close(healthy bool)
 }
 
-// sqliteSession writes to a database of our own, with prepared statements. It does without
-// package sql, which takes longer than SQLite does.
+// sqliteSession writes to a database of our own, with prepared statements. It does not use
+// package sql, which takes longer than SQLite itself.
 type sqliteSession struct {
 	conn     *sqlite3.Conn
 	prepared map[string]*sqlite3.Stmt
@@ -61,10 +61,10 @@ func (s *sqliteSession) Query(_ context.Context, statement string, args []any, e
 			return err
 		}
 	}
-	return prepared.Reset() // tells the error of Step
+	return prepared.Reset() // returns the error of Step
 }
 
-// bind sets a parameter, of one of the types that our statements have.
+// bind sets a parameter, which has one of the types of our statements.
 func bind(to *sqlite3.Stmt, at int, arg any) error {
 	switch arg := arg.(type) {
 	case string:
@@ -90,7 +90,7 @@ func bind(to *sqlite3.Stmt, at int, arg any) error {
 	return fmt.Errorf("sqlitelease: no parameter can be a %T", arg)
 }
 
-// scanRow takes the columns of the row that is read. Tables are strict, so that each is of its type.
+// scanRow reads the columns of the current row. Tables are strict, so each column has its type.
 func scanRow(from *sqlite3.Stmt, dest []any) error {
 	for i, to := range dest {
 		switch to := to.(type) {

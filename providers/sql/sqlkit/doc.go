@@ -8,7 +8,7 @@
 // MariaDB and MySQL in package mysqllease. A [Verdict] says three
 // things of an error.
 //
-//   - Meaning.Class and Meaning.Advice are what the caller is told.
+//   - Meaning.Class and Meaning.Advice are for the caller.
 //   - The class also says whether the request was applied. A class other than
 //     [providerkit.Unknown] proves that the database applied nothing.
 //   - Close says that the connection is of no use, although it may be alive: the server is

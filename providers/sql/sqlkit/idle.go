@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Idle is for how long a connection may be idle before a request uses it without a check.
+// Idle is the longest pause of a connection after which a request uses it without a check.
 const Idle = time.Second
 
 // CheckTime bounds the check of an idle connection: a tenth of the request's time, and

@@ -1,4 +1,4 @@
-// Package failure says what the errors of Redis and of its client library mean.
+// Package failure classifies the errors of Redis and of its client library.
 package failure
 
 import (
@@ -14,7 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// meaning has the class of a server's error, and says whether the connection is of use. By its class it was applied, or not: see
+// meaning has the class of a server's error, and the state of the connection. The class decides whether the request was applied: see
 // [providerkit.Class].
 type meaning struct {
 	class providerkit.Class
@@ -55,9 +55,9 @@ var codes = map[string]meaning{
 	"WRONGTYPE":    {class: providerkit.NotSetUp, advice: ownKeys}, // another program's key
 }
 
-// misplaced begin what a server says that has not what was asked for, and never will have:
-// a database of that number, a command that is renamed or is a sentinel's, a Cluster.
-// One that a script lacks is told otherwise, and may be noticed in its middle.
+// misplaced lists the beginnings of errors of a server that can never serve the request:
+// it has no database of that number, has renamed the command or is a sentinel, or is no Cluster.
+// A script reports an unknown command differently, maybe after other commands have run.
 var misplaced = []string{"ERR DB index is out of range", "ERR unknown command", "ERR This instance has cluster support disabled"}
 
 // ScriptError is an error of a command in a script.
@@ -65,10 +65,10 @@ type ScriptError string
 
 func (e ScriptError) Error() string { return string(e) }
 
-// RedisError makes it one of Redis' errors.
+// RedisError marks the type as an error of Redis.
 func (e ScriptError) RedisError() {}
 
-// lookup finds the text of a server's error, and its meaning.
+// lookup returns the text of a server's error, and its meaning.
 func lookup(err error) (text string, m meaning, answered bool) {
 	var of redis.Error
 	if !errors.As(err, &of) {
@@ -84,7 +84,7 @@ func lookup(err error) (text string, m meaning, answered bool) {
 	return text, m, true
 }
 
-// Classify is what an error means, by its code.
+// Classify returns the meaning of an error, by its code.
 func Classify(err error) (m providerkit.Meaning) {
 	if errors.Is(err, redis.ErrClosed) { // the user closed the client
 		m.Class = providerkit.Closed
@@ -96,8 +96,8 @@ func Classify(err error) (m providerkit.Meaning) {
 	return m
 }
 
-// Of turns an error of the client library into one of package leasing, keeping
-// both in its chain. It is of one node: of several that fail the votes are counted.
+// Of turns an error of the client library into an error of package leasing, keeping
+// both in its chain. The error is of one node: Redlock counts votes instead.
 func Of(err error) error {
 	if err == nil || abstractions.NotApplied(err) || errors.Is(err, abstractions.ErrUnavailable) {
 		return err
@@ -105,7 +105,7 @@ func Of(err error) error {
 	return Classify(err).Of(err)
 }
 
-// OfCluster is Of for a client of a Cluster. It follows redirections, so that one which it returns is of slots that move.
+// OfCluster is Of for a client of a Cluster. The client follows redirections, so a redirection in its error is for slots that move.
 func OfCluster(err error) error {
 	if redis.HasErrorPrefix(err, "MOVED") || redis.HasErrorPrefix(err, "ASK") {
 		return providerkit.Meaning{Class: providerkit.Refused}.Of(err)
@@ -113,15 +113,15 @@ func OfCluster(err error) error {
 	return Of(err)
 }
 
-// Elsewhere reports whether an error says that the connection on which it came is alive and useless.
+// Elsewhere reports whether an error proves that the connection on which it came is alive and useless.
 func Elsewhere(err error) bool {
 	_, m, _ := lookup(err)
 	return m.elsewhere
 }
 
-// OfSource is an error of a client that has a function for its credentials. go-redis 9.23 returns the
-// function's own error (redis.go, _getConn), which says nothing of Redis. So what is neither an answer nor of the connection,
-// nor of the pool, is of the function.
+// OfSource classifies an error of a client that has a function for its credentials. go-redis 9.23 returns the
+// function's own error (redis.go, _getConn), which says nothing about Redis. So an error that is neither an answer nor from the
+// connection, nor from the pool, is from the function.
 func OfSource(err error) error {
 	var answered redis.Error
 	var network net.Error

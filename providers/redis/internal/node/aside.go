@@ -10,15 +10,15 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Aftermath owns what goes on after a call has returned: answers that came too
-// late, of nodes that have to be told the outcome. Each is bounded.
+// Aftermath owns the work that continues after a call has returned: late answers, and requests
+// that send nodes the outcome. Each is bounded.
 type Aftermath struct {
 	mu     sync.Mutex
 	closed bool
 	All    providerkit.Group
 }
 
-// Start runs a function beside the caller, and then ended with its error, unless Close was called. ended may be nil.
+// Start runs a function in the background, and then ended with its error, unless Close was called. ended may be nil.
 func (a *Aftermath) Start(run func() error, ended func(error)) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -29,7 +29,7 @@ func (a *Aftermath) Start(run func() error, ended func(error)) bool {
 	return true
 }
 
-// Close waits for what was started.
+// Close waits for the functions that were started.
 func (a *Aftermath) Close() {
 	a.mu.Lock()
 	a.closed = true
@@ -37,10 +37,10 @@ func (a *Aftermath) Close() {
 	a.All.Wait()
 }
 
-// aside makes a request that is none of the script's. It ends when ctx does,
-// also where the user's client heeds no deadline, and no client heeds a
-// cancellation: then the request goes on for as long as the client lets it, and
-// close waits for it. ctx needs a deadline.
+// aside makes a request other than the scripts'. It ends with ctx, even if the
+// application's client ignores deadlines; and no client heeds a
+// cancellation. Then the request continues for as long as the client lets it, and
+// Close waits for the request. ctx needs a deadline.
 func aside[T any](ctx context.Context, d *Node, request func(context.Context) (T, error)) (T, error) {
 	type answer struct {
 		value T

@@ -19,11 +19,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// puppet answers in Redis' place, so that time can be virtual. It replies to
-// each operation with the number that is its ID.
+// puppet answers in place of Redis, so that time can be virtual. It replies to
+// each operation with the number in its ID.
 type puppet struct {
-	// answer, unless nil, is what a call does before it is answered. An error is
-	// the call's. It may shorten or replace the replies.
+	// answer, unless nil, runs before a call is answered. Its error is
+	// the call's error. It may shorten or replace the replies.
 	answer func(ctx context.Context, call int, replies []any) ([]any, error)
 
 	mu    sync.Mutex
@@ -64,7 +64,7 @@ func (p *puppet) reply(ctx context.Context, cmd redis.Cmder) error {
 	return nil
 }
 
-// idsIn are the first arguments of the operations in a call.
+// idsIn returns the first arguments of the operations in a call.
 func idsIn(cmd redis.Cmder) (ids []string) {
 	words := make([]string, len(cmd.Args()))
 	for i, arg := range cmd.Args() {
@@ -91,7 +91,7 @@ func programOf(text string) *script.Program {
 	panic(text)
 }
 
-// puppetNode is a node whose calls the puppet answers.
+// puppetNode returns a node whose calls the puppet answers.
 func puppetNode(t *testing.T, p *puppet) *Node {
 	t.Helper()
 	client := redis.NewClient(&redis.Options{
@@ -274,7 +274,7 @@ func TestCallsOnAClusterAreGroupedByMaster(t *testing.T) {
 	one := NewSingle(client, true, script.Naming{Prefix: "leasing"})
 	require.NoError(t, one.Do(ctx, ops[0]).Err)
 	one.Close()
-	for i := range ops { // also at masters that it has not asked before
+	for i := range ops { // including masters that it has not asked before
 		require.ErrorIs(t, one.Do(ctx, ops[i]).Err, abstractions.ErrClosed)
 	}
 }

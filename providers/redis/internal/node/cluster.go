@@ -9,8 +9,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// batcherOfMaster returns that of the key's master: each has its own, so that one that hangs does not hold up what the others
-// could do. Until the client knows the Cluster it asks a server that is maybe frozen, and does not hear of ctx.
+// batcherOfMaster returns the batcher of the key's master. Each master has its own, so that a hung master does not delay requests
+// to the others. Until the client knows the Cluster it asks a server that may be frozen, and ignores ctx.
 func (d *Node) batcherOfMaster(ctx context.Context, op *script.Operation) (*batcher, error) {
 	find := func(ctx context.Context) (*redis.Client, error) { return d.cluster.MasterForKey(ctx, op.Keys[0]) }
 	var master *redis.Client

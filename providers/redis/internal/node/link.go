@@ -13,12 +13,12 @@ import (
 )
 
 const (
-	// freshFor is the pause after which a connection is looked at before its use: gateways forget idle connections, and tell
+	// freshFor is the pause after which a connection is checked before its use: gateways forget idle connections, and notify
 	// neither end.
 	freshFor = time.Second
-	// leastLook is the least time for that look, of callers who have little.
+	// leastLook is the least time for that check, for callers with little time.
 	leastLook = 20 * time.Millisecond
-	// mostLooks bounds the looks of a call. Each takes a tenth of the call's time at most.
+	// mostLooks bounds the checks of a call. Each takes a tenth of the call's time at most.
 	mostLooks = 3
 )
 
@@ -28,12 +28,12 @@ type link struct {
 	client *redis.Client
 
 	mu    sync.Mutex
-	calls int         // under way
+	calls int         // in flight
 	used  []time.Time // the last use of the connection that a call gets beside so many others
-	ill   bool        // the last call has met a server that can't be used
+	ill   bool        // the last call met a server that can't be used
 }
 
-// newLink returns nil for a client of several servers, whose operations go by a link for each.
+// newLink returns nil for a client of several servers, whose operations use a link per server.
 func newLink(client redis.UniversalClient) *link {
 	c, ok := client.(*redis.Client)
 	if !ok {
@@ -104,7 +104,7 @@ func (l *link) look(ctx context.Context, d *Node) (answers *redis.Conn, silent b
 	return nil, bounded.Err() != nil
 }
 
-// end notes the end of a call, and closes connections that lead to a server of no use. Locks mu.
+// end records the end of a call, and closes connections that lead to a useless server. Locks mu.
 func (l *link) end(ctx context.Context, use connectionUse) {
 	if l == nil {
 		return
@@ -132,15 +132,15 @@ func (l *link) end(ctx context.Context, use connectionUse) {
 	}
 }
 
-// discard closes the next connections that the pool has idle.
+// discard closes the next idle connections of the pool.
 func (l *link) discard(ctx context.Context, n uint32) {
 	for ; n > 0 && l.client.PoolStats().IdleConns > 0; n-- {
 		_ = l.client.Process(ctx, redis.NewCmd(ctx, "ping", unsendable{}))
 	}
 }
 
-// unsendable is no argument that go-redis can write, which has it close the connection before anything was sent. It has no
-// other way to close one that is idle.
+// unsendable is an argument that go-redis can't write, so that it closes the connection before anything is sent. It has no
+// other way to close an idle connection.
 type unsendable struct{}
 
 // useOf derives the state of a call's connection from the call's error.

@@ -15,11 +15,11 @@ import (
 )
 
 const (
-	// minScan and maxScan bound the keys that a SCAN looks at: the server does
-	// nothing else meanwhile.
+	// minScan and maxScan bound the keys that a SCAN looks at: the server serves
+	// no other request during a SCAN.
 	minScan, maxScan = 10, 1000
-	// maxScans bounds those of a page, which is incomplete then: names may be
-	// few among many other keys.
+	// maxScans bounds the SCANs of a page, which ends incomplete at the bound: names may
+	// be few among many other keys.
 	maxScans = 64
 )
 
@@ -27,13 +27,13 @@ const (
 type Listing struct {
 	Req     abstractions.ListRequest
 	Naming  script.Naming
-	Servers int    // in an order that stays the same
-	Which   string // tells other servers apart, where they change
+	Servers int    // in a stable order
+	Which   string // identifies the servers, where they change
 
 	// Scan returns the keys of a server from a cursor on, and the next cursor.
 	Scan func(ctx context.Context, at *Position, count int) (Scanned, error)
-	// Records returns what is known of names that were found at a server, in order; not of
-	// those that are told at another.
+	// Records returns the records of names that were found at a server, in order; without
+	// names that are listed at another server.
 	Records func(ctx context.Context, at *Position, names []string) ([]abstractions.Record, error)
 }
 
@@ -43,9 +43,9 @@ type Scanned struct {
 	Next uint64
 }
 
-// Page goes on where the page before has ended. SCAN tells each key that is there
-// all the time, often as many as it was asked for, sometimes more, and twice if the
-// server shrinks its table meanwhile
+// Page continues after the end of the page before. SCAN returns each key that exists
+// throughout, often as many keys as requested, sometimes more, and twice if the
+// server shrinks its table during the listing
 // (redis.io/docs/latest/commands/scan, "Scan guarantees").
 func (l *Listing) Page(ctx context.Context) (page abstractions.ListResult, err error) {
 	at, err := l.begin()
@@ -75,7 +75,7 @@ func (l *Listing) Page(ctx context.Context) (page abstractions.ListResult, err e
 	return abstractions.ListResult{}, err
 }
 
-// begin reads where the page before has ended.
+// begin reads the position at the end of the page before.
 func (l *Listing) begin() (at Position, err error) {
 	if l.Req.After == "" {
 		return Position{Which: l.Which}, nil
@@ -92,20 +92,20 @@ func (l *Listing) begin() (at Position, err error) {
 	return at, nil
 }
 
-// wanted is false for names with another prefix, and for what somebody else has
-// put beside our keys.
+// wanted is false for names with another prefix, and for foreign keys among
+// our keys.
 func (l *Listing) wanted(name string) bool {
 	return strings.HasPrefix(name, l.Req.Prefix) && abstractions.InspectRequest{Name: name}.Validate(abstractions.Capabilities{}) == nil
 }
 
-// tell adds records of names that were found to the page.
+// tell adds records of found names to the page.
 func (l *Listing) tell(ctx context.Context, page *abstractions.ListResult, at *Position, seen map[string]bool, room int) error {
 	n := min(len(at.Names), room)
 	records, err := l.Records(ctx, at, at.Names[:n])
 	at.Names = at.Names[n:]
 	for _, record := range records {
 		seen[record.Name] = true
-		// Nobody ever held a name whose latest token is 0, or it was forgotten.
+		// A name whose latest token is 0 was never held, or it was forgotten.
 		if record.Held || record.Token > 0 && !l.Req.HeldOnly {
 			page.Records = append(page.Records, record)
 		}
@@ -113,7 +113,7 @@ func (l *Listing) tell(ctx context.Context, page *abstractions.ListResult, at *P
 	return err
 }
 
-// find scans a part of a server for names that were not told on this page yet.
+// find scans a part of a server for names that are not on this page yet.
 func (l *Listing) find(ctx context.Context, at *Position, seen map[string]bool, count int) error {
 	part, err := l.Scan(ctx, at, count)
 	for _, key := range part.Keys {
@@ -127,8 +127,8 @@ func (l *Listing) find(ctx context.Context, at *Position, seen map[string]bool, 
 	return err
 }
 
-// nextScan is how many keys to look at next: as many as fill the page if names
-// are as dense as they were among the last.
+// nextScan returns the number of keys for the next SCAN: enough to fill the page if names
+// are as dense as in the last SCAN.
 func nextScan(count, found, room int) int {
 	if found == 0 {
 		return clampScan(2 * count)
@@ -138,7 +138,7 @@ func nextScan(count, found, room int) int {
 
 func clampScan(count int) int { return min(max(count, minScan), maxScan) }
 
-// Scan asks a server for keys from a cursor on.
+// Scan asks a server for keys, starting at a cursor.
 func (d *Node) Scan(ctx context.Context, master redis.Cmdable, cursor uint64, match string, count int) (Scanned, error) {
 	return aside(ctx, d, func(ctx context.Context) (Scanned, error) {
 		keys, next, err := master.Scan(ctx, cursor, match, int64(count)).Result()
@@ -146,9 +146,9 @@ func (d *Node) Scan(ctx context.Context, master redis.Cmdable, cursor uint64, ma
 	})
 }
 
-// masters are the servers that have keys: those of a Cluster by their addresses,
-// which is the same order for each page as long as they are the same. The text tells when another server has become a
-// master: its cursors are not its predecessor's.
+// masters returns the servers that have keys. A Cluster's are in the order of their addresses,
+// which is the same for each page as long as the masters are the same. The text changes when another server
+// becomes a master, whose cursors differ from its predecessor's.
 func (d *Node) masters(ctx context.Context) (masters []redis.Cmdable, which string, err error) {
 	if d.cluster == nil {
 		return []redis.Cmdable{d.Client}, "", nil
@@ -170,18 +170,18 @@ func (d *Node) masters(ctx context.Context) (masters []redis.Cmdable, which stri
 	return masters, script.Digest(strings.Join(addrs, " ")), err
 }
 
-// Position is where a listing goes on, as ListResult.Next tells it: at a cursor of
-// SCAN at one of the servers. A SCAN that tells more than fits on the page is
-// not repeated, since a repetition may tell others: the rest goes along. It is
-// about as long as the names that a SCAN for a page tells beyond it.
+// Position is the point where a listing continues, encoded in ListResult.Next: a cursor of
+// SCAN at one of the servers. A SCAN that returns more names than fit on the page is
+// not repeated, since a repetition may return others: Position carries the rest. It is
+// about as long as the names that a SCAN for a page returns beyond the page.
 type Position struct {
 	Server int    `json:"s,omitempty"`
 	Cursor uint64 `json:"c,omitempty"`
-	// Names were found at the server and are to be told next.
+	// Names were found at the server and come next.
 	Names []string `json:"n,omitempty"`
 	// Which is Listing.Which.
 	Which string `json:"w,omitempty"`
-	// Mute are servers of Redlock that were left out, a bit for each.
+	// Mute has a bit for each server of Redlock that was left out.
 	Mute uint64 `json:"m,omitempty"`
 
 	scanned bool // the server, to its end

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// opened is a topology over a client, which is closed with the test.
+// opened returns a topology over a client, which is closed with the test.
 func opened(t *testing.T, client redis.UniversalClient) *Single {
 	t.Helper()
 	s := NewSingle(client, true, script.Naming{Prefix: "leasing"})
@@ -49,7 +49,7 @@ func TestListRefusesAStrangeAfter(t *testing.T) {
 	require.Len(t, page.Records, 1, "another prefix than the page before had")
 }
 
-// A page goes on at the masters that the page before was of.
+// A page continues only at the masters of the page before.
 func TestListOfAClusterGoesByItsMasters(t *testing.T) {
 	t.Parallel()
 	p := opened(t, redistest.StartCluster(t, 3).Client(t))
@@ -74,7 +74,7 @@ func TestListOfAClusterGoesByItsMasters(t *testing.T) {
 	require.ErrorContains(t, err, "from the start")
 }
 
-// scriptedListing is of one server, whose SCANs tell these names, one after the other.
+// scriptedListing lists one server, whose SCANs return these names, one after the other.
 func scriptedListing(req abstractions.ListRequest, scans [][]string) *Listing {
 	n := script.Naming{Prefix: "leasing"}
 	return &Listing{
@@ -106,7 +106,7 @@ func pageOf(t *testing.T, l *Listing) (names []string, next string) {
 	return names, page.Next
 }
 
-// What SCAN tells twice is on a page once.
+// A name that SCAN returns twice is on a page once.
 func TestPageHasNoNameTwice(t *testing.T) {
 	names, next := pageOf(t, scriptedListing(abstractions.ListRequest{}, [][]string{{"aa", "aa", "bb"}, {"bb", "cc", "aa"}, nil, {"dd"}}))
 	require.Equal(t, []string{"aa", "bb", "cc", "dd"}, names)
@@ -119,8 +119,8 @@ func TestPageHasNoNameTwice(t *testing.T) {
 	require.Empty(t, next)
 }
 
-// A page ends with what its SCANs have found, however little that is, and is filled
-// past names that nobody holds.
+// A page ends with the names of a bounded number of SCANs, however few, and is filled
+// past names that are not held.
 func TestPageHasABound(t *testing.T) {
 	scans := make([][]string, 3*maxScans)
 	scans[1], scans[maxScans+1] = []string{"aa"}, []string{"bb"}

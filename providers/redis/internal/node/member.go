@@ -9,29 +9,28 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// member makes a node one of a Redlock's: its marker, and what this process knows of
-// its server.
+// member makes a node part of a Redlock. It has the node's marker, and this process' knowledge
+// of the server.
 //
-// A server that was started again may have lost leases: all of them, or the latest if
-// it came back from a snapshot. It has lost its scripts too. So the text of a Redlock's
-// scripts names the run of the server that it is for, and a script is loaded only on a
-// connection on which scripts/admit.lua has looked at that run just before: a connection
-// does not outlive a run. So no server knows the scripts of an earlier run, and a process
-// that asks for those looks at the marker, of its own prefix and database, before
-// anything that the server says counts.
+// A restarted server may have lost leases: all of them, or the latest if it came back from
+// a snapshot. It has also lost its scripts. So the text of a Redlock's scripts names the run
+// of the server, and a script is loaded only on a connection on which scripts/admit.lua has
+// looked at that run just before: a connection does not outlive a run. So no server knows the
+// scripts of an earlier run, and a process that sends those scripts must look at the marker,
+// of its own prefix and database, before any answer of the server counts.
 type member struct {
 	marker  string // the key
 	longest int64  // Options.MaxTTL, in milliseconds
 	run     atomic.Pointer[run]
-	// until is when a quarantine ends by this process' monotonic clock, at the earliest;
-	// nil if it has found none. The server's wall clock may be set forward meanwhile.
+	// until is the earliest end of a quarantine by this process' monotonic clock; nil if it
+	// has found no quarantine. The server's wall clock may be set forward in between.
 	until atomic.Pointer[time.Time]
 	met   func(a script.Admission) error
-	// ofClient is the node's.
+	// ofClient is the node's method.
 	ofClient func(error) error
 }
 
-// NewMember is a node of a Redlock whose servers cast no vote for longest after they have lost
+// NewMember returns a node of a Redlock whose servers cast no vote for longest after they have lost
 // their data. met refuses a run that was met at another address.
 func NewMember(client redis.UniversalClient, timely bool, n script.Naming, longest time.Duration, met func(a script.Admission) error) *Node {
 	d := New(client, timely, n)
@@ -39,7 +38,7 @@ func NewMember(client redis.UniversalClient, timely bool, n script.Naming, longe
 	return d
 }
 
-// Admit has admit.lua look at the server, on any connection.
+// Admit runs admit.lua on the server, on any connection.
 func (d *Node) Admit(ctx context.Context, verb string) (script.Admission, error) {
 	return aside(ctx, d, func(ctx context.Context) (script.Admission, error) { return d.member.ask(ctx, d.Client, verb) })
 }
@@ -50,7 +49,7 @@ type run struct {
 	scripts []script.Source // by their ranks
 }
 
-// Source is a script as the run of a Redlock's server has it; none before that is known.
+// Source returns a script in the form of the server's run; none before the run is known.
 func (d *Node) Source(p *script.Program) (none script.Source) {
 	if r := d.member.run.Load(); r != nil {
 		return r.scripts[p.Rank]
@@ -82,7 +81,7 @@ func (m *member) ask(ctx context.Context, c redis.Scripter, verb string) (a scri
 	return a, nil
 }
 
-// Quarantine is how much is left of that of a Redlock's server, as far as this process knows.
+// Quarantine returns the rest of the server's quarantine, as far as this process knows.
 func (d *Node) Quarantine() time.Duration {
 	if until := d.member.until.Load(); until != nil {
 		return time.Until(*until)

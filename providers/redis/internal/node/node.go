@@ -1,7 +1,7 @@
-// Package node is one place where leases are: a server, the master that sentinels name, or a
-// Cluster. It sends the operations of package script there, those that are made at the same
-// time in one call, and lists names by SCAN. [Single] is a node that decides alone; a
-// Redlock has several.
+// Package node represents one place that stores leases: a server, the master that sentinels
+// name, or a Cluster. It sends the operations of package script to that place, concurrent
+// operations in one call, and lists names by SCAN. [Single] is a node that decides alone; a
+// Redlock has several nodes.
 package node
 
 import (
@@ -26,21 +26,21 @@ import (
 
 type batcher = batch.Batcher[*script.Operation]
 
-// Request is operations that are sent together.
+// Request is a set of operations that are sent together.
 type Request = batch.Request[*script.Operation]
 
-// Node is one place where leases are. A Redlock has several.
+// Node is one place that stores leases. A Redlock has several nodes.
 type Node struct {
 	Client  redis.UniversalClient
 	direct  time.Duration        // of batchers
-	batcher *batcher             // of all operations, but on a Cluster
+	batcher *batcher             // of all operations, except on a Cluster
 	cluster *redis.ClusterClient // nil elsewhere
-	header  [2]string            // the first arguments of the scripts, but for a quarantine
+	header  [2]string            // the first arguments of the scripts, except during a quarantine
 	member  *member              // of a Redlock; nil elsewhere
 	repeats bool                 // the client may send a command more than once
 	sourced bool                 // the client has a function for its credentials
 	Waiters *waitqueue.Queue
-	after   Aftermath // requests that are none of the scripts'
+	after   Aftermath // requests other than the scripts'
 	spare   sync.Pool // of *several
 
 	known    atomic.Bool // the client knows its Cluster
@@ -48,13 +48,13 @@ type Node struct {
 	byMaster map[*redis.Client]*batcher // nil after Close
 }
 
-// errNoReply is for an operation that a call has no reply for.
+// errNoReply is the error of an operation without a reply in its call.
 var errNoReply = fmt.Errorf("%w: Redis did not reply to this operation", abstractions.ErrUnavailable)
 
-// directTime is for how long a call may take on its caller's own goroutine.
+// directTime bounds a call on its caller's own goroutine.
 const directTime = 100 * time.Millisecond
 
-// New is a node that decides alone. timely says that the client ends a call when its
+// New returns a node that decides alone. timely says that the client ends a call when its
 // context's deadline passes.
 func New(client redis.UniversalClient, timely bool, n script.Naming) *Node {
 	d := &Node{Client: client, header: [...]string{"0", ""}, byMaster: map[*redis.Client]*batcher{}}
@@ -79,13 +79,13 @@ func New(client redis.UniversalClient, timely bool, n script.Naming) *Node {
 	return d
 }
 
-// toServer makes the batcher of the operations for one server.
+// toServer makes the batcher of one server's operations.
 func (d *Node) toServer(client redis.UniversalClient) *batcher {
 	l := newLink(client)
 	return batch.New(func(ctx context.Context, ops []*script.Operation, _ bool) { d.send(ctx, l, ops) }, d.direct)
 }
 
-// Close ends what outlives a request: the connection of waiters, and calls under way.
+// Close ends the work that outlives a request: the connection of waiters, and calls in flight.
 func (d *Node) Close() {
 	d.Waiters.Close()
 	d.batcher.Close()
@@ -101,7 +101,7 @@ func (d *Node) Close() {
 	d.after.Close()
 }
 
-// batcherOf returns that of all operations; on a Cluster that of the key's master.
+// batcherOf returns the batcher of all operations; on a Cluster the batcher of the key's master.
 func (d *Node) batcherOf(ctx context.Context, op *script.Operation) (*batcher, error) {
 	if d.cluster == nil {
 		return d.batcher, nil
@@ -121,14 +121,14 @@ func (d *Node) Do(ctx context.Context, op script.Operation) script.Reply {
 	return op.Reply
 }
 
-// several are operations that are made together.
+// several is a set of operations that run together.
 type several struct {
 	ops  []script.Operation
 	list []*script.Operation // to each of them
 }
 
-// DoAll runs n operations in as few calls as possible, one beside the other. op returns the
-// i-th, and take gets its reply; one that is not there when ctx ends is an error.
+// DoAll runs n operations in as few calls as possible, concurrently. op returns the
+// i-th, and take gets its reply, or an error if there is none when ctx ends.
 func (d *Node) DoAll(ctx context.Context, n int, op func(i int) script.Operation, take func(i int, r script.Reply)) {
 	s := d.several(n)
 	for i := range s.ops {
@@ -143,14 +143,14 @@ func (d *Node) DoAll(ctx context.Context, n int, op func(i int) script.Operation
 			take(i, s.ops[i].Reply)
 		}
 	}
-	if done { // or else a call may have some of them still
+	if done { // otherwise a call may still use some of them
 		clear(s.ops)
 		d.spare.Put(s)
 	}
 }
 
-// several returns n operations, of an earlier call if they can be had: those of 256 renewals are
-// 50 KB, a third of all that was left to the garbage collector.
+// several returns n operations, reused from an earlier call if possible: the operations of 256
+// renewals take 50 KB, a third of all memory that was left to the garbage collector.
 func (d *Node) several(n int) *several {
 	s, _ := d.spare.Get().(*several)
 	if s == nil || cap(s.ops) < n {
@@ -163,7 +163,7 @@ func (d *Node) several(n int) *several {
 	return s
 }
 
-// Start begins a request, whose operations are all of one master.
+// Start begins a request, whose operations all belong to one master.
 func (d *Node) Start(r *Request) error {
 	b, err := d.batcherOf(r.Context, r.Ops[0])
 	if err != nil {
@@ -173,9 +173,9 @@ func (d *Node) Start(r *Request) error {
 }
 
 // send runs operations and fills in their replies. A call has operations of one
-// script and one span, and on a Cluster, where its keys must be of one slot, only one. Several
-// calls go in a pipeline. Those whose script the server does not know were not run, and
-// are sent again with its text.
+// script and one span, and on a Cluster, where its keys must be of one slot, only one operation.
+// Several calls share a pipeline. Calls whose script the server does not know were not run, and
+// send repeats them with the text of the script.
 func (d *Node) send(ctx context.Context, l *link, ops []*script.Operation) {
 	calls := d.calls(ops)
 	cmds := make([]*redis.Cmd, len(calls))
@@ -217,8 +217,8 @@ func (d *Node) send(ctx context.Context, l *link, ops []*script.Operation) {
 	}
 }
 
-// isUnknown says that a call was not run, since the server does not know its script, or
-// was not asked yet. So it is with a server of Redlock that lost its marker.
+// isUnknown reports that a call was not run, since the server does not know its script, or
+// was not asked yet, or is a server of Redlock that lost its marker.
 func isUnknown(cmd *redis.Cmd) bool {
 	if cmd == nil {
 		return true
@@ -227,7 +227,7 @@ func isUnknown(cmd *redis.Cmd) bool {
 	return err != nil && (redis.HasErrorPrefix(err, "NOSCRIPT") || redis.HasErrorPrefix(err, "UNMARKED"))
 }
 
-// exec sends those calls that were not run yet.
+// exec sends the calls that were not run yet.
 func (d *Node) exec(ctx context.Context, c caller, verb any, calls [][]*script.Operation, cmds []*redis.Cmd) {
 	sent := make([]redis.Cmder, 0, len(calls))
 	for i, ops := range calls {
@@ -235,7 +235,7 @@ func (d *Node) exec(ctx context.Context, c caller, verb any, calls [][]*script.O
 			continue
 		}
 		cmds[i] = d.command(ctx, verb, ops)
-		if d.repeats && ops[0].Script == script.Break { // done twice, it hits the next holder
+		if d.repeats && ops[0].Script == script.Break { // a second break would hit the next holder
 			sent = append(sent, once{cmds[i]})
 		} else {
 			sent = append(sent, cmds[i])
@@ -247,13 +247,13 @@ func (d *Node) exec(ctx context.Context, c caller, verb any, calls [][]*script.O
 	}
 	pipe := c.Pipeline()
 	for _, cmd := range sent {
-		_ = pipe.Process(ctx, cmd) // only queues it
+		_ = pipe.Process(ctx, cmd) // only queues the command
 	}
 	_, _ = pipe.Exec(ctx)
 }
 
 // calls divides operations among calls: releases before the acquires that may
-// wait for them, otherwise by their spans.
+// wait for the names, otherwise by their spans.
 func (d *Node) calls(ops []*script.Operation) [][]*script.Operation {
 	if len(ops) == 1 {
 		return [][]*script.Operation{ops}
@@ -271,24 +271,24 @@ func (d *Node) calls(ops []*script.Operation) [][]*script.Operation {
 	return calls
 }
 
-// caller is a client, or a connection of one.
+// caller is a client, or a connection of a client.
 type caller interface {
 	redis.Scripter
 	Process(ctx context.Context, cmd redis.Cmder) error
 	Pipeline() redis.Pipeliner
 }
 
-// once is a command that no client sends again by itself, unless it was redirected.
-// That of a Cluster, and a user's own, do so with others after a connection has failed,
-// although they may have been done.
+// once is a command that no client resends by itself, unless it was redirected.
+// The client of a Cluster, and an application's own, resend other commands after a connection
+// has failed, although the commands may have been run.
 type once struct{ *redis.Cmd }
 
 func (once) NoRetry() bool { return true }
 
-// command is EVALSHA or EVAL (verb) with the script, the number of keys, keys and
-// arguments. They are pointers, since a string in an interface is allocated;
-// but for the first key, by which a Cluster's client finds the slot. A server of Redlock is
-// told for how long it casts no vote by this process' count, in milliseconds.
+// command returns EVALSHA or EVAL (verb) with the script, the number of keys, keys and
+// arguments. They are pointers, since a string in an interface is allocated, except
+// for the first key, by which a Cluster's client finds the slot. A server of Redlock gets
+// the rest of its quarantine by this process' count, in milliseconds.
 func (d *Node) command(ctx context.Context, verb any, ops []*script.Operation) *redis.Cmd {
 	p := ops[0].Script
 	src, mute := p.Source, &d.header[1]
@@ -330,7 +330,7 @@ func (d *Node) command(ctx context.Context, verb any, ops []*script.Operation) *
 }
 
 // take hands the reply to a call to its operations, and returns the state of the connection. A client that repeats calls may have
-// sent this one before, and lost the reply. Then a refusal now, or a server that is not found, says nothing of the first time.
+// sent the call before, and lost the reply. Then a refusal now, or a server that is not found, proves nothing about the first time.
 func (d *Node) take(values []any, err error, ops []*script.Operation) (use connectionUse) {
 	if err != nil {
 		failed := failure.Of(err)
@@ -368,7 +368,7 @@ func (d *Node) take(values []any, err error, ops []*script.Operation) (use conne
 	return use
 }
 
-// ofClient is an error of the client, which may be one of a function for its credentials.
+// ofClient classifies an error of the client, which may be an error of its credentials function.
 func (d *Node) ofClient(err error) error {
 	if d.sourced {
 		return failure.OfSource(err)
@@ -376,7 +376,7 @@ func (d *Node) ofClient(err error) error {
 	return err
 }
 
-// isOfCredentials reports whether the last connection of a call was not signed in, for want of credentials.
+// isOfCredentials reports whether the last connection of a call failed to sign in, for want of credentials.
 func isOfCredentials(err error) bool {
 	var source *providerkit.CredentialError
 	return errors.As(err, &source)

@@ -11,13 +11,13 @@ import (
 )
 
 // Single is the topology of one node that decides alone: a server, the master
-// that a Sentinel names, or a Cluster, where the master of a name's slot does.
+// that a Sentinel names, or a Cluster, where the master of a name's slot decides.
 type Single struct {
 	*Node
 	Naming script.Naming
 }
 
-// NewSingle makes one: see [New].
+// NewSingle makes a Single: see [New].
 func NewSingle(client redis.UniversalClient, timely bool, n script.Naming) *Single {
 	return &Single{New(client, timely, n), n}
 }
@@ -92,7 +92,7 @@ func (s *Single) List(ctx context.Context, req abstractions.ListRequest) (abstra
 	return l.Page(ctx)
 }
 
-// records asks for all of the names in as few calls as possible.
+// records inspects all of the names in as few calls as possible.
 func (s *Single) records(ctx context.Context, _ *Position, names []string) ([]abstractions.Record, error) {
 	records := make([]abstractions.Record, len(names))
 	var failed error

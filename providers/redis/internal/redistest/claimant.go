@@ -8,23 +8,23 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/servertest"
 )
 
-// Claimant asks a provider for names. What must not fail ends the test.
+// Claimant acquires names from a provider. An unexpected error ends the test.
 type Claimant struct {
 	T    testing.TB
 	From abstractions.Provider
 }
 
-// Wish is the request of a claim.
+// Wish returns the request of a claim.
 func Wish(name, id string, ttl time.Duration) abstractions.AcquireRequest {
 	return abstractions.AcquireRequest{Name: name, ID: id, Owner: "owner of " + id, TTL: ttl}
 }
 
-// Try asks once.
+// Try sends one acquire.
 func (c *Claimant) Try(name, id string, ttl time.Duration) (abstractions.Grant, error) {
 	return c.From.Acquire(c.T.Context(), Wish(name, id, ttl))
 }
 
-// Take asks once, and gets the name.
+// Take sends one acquire, which must succeed.
 func (c *Claimant) Take(name, id string, ttl time.Duration) abstractions.Grant {
 	c.T.Helper()
 	g, err := c.Try(name, id, ttl)
@@ -37,7 +37,7 @@ func (c *Claimant) Take(name, id string, ttl time.Duration) abstractions.Grant {
 	return g
 }
 
-// Obtain asks until the name is free.
+// Obtain repeats the acquire until the name is free.
 func (c *Claimant) Obtain(name, id string, ttl time.Duration) abstractions.Grant {
 	c.T.Helper()
 	for end := time.Now().Add(servertest.Timeout); ; <-time.After(10 * time.Millisecond) {
@@ -61,7 +61,7 @@ func (c *Claimant) GiveUp(g abstractions.Grant) error {
 	return c.From.Release(c.T.Context(), abstractions.ReleaseRequest{Name: g.Name, ID: g.ID, Token: g.Token, State: g.State})
 }
 
-// Look is what is known of a name.
+// Look returns the record of a name.
 func (c *Claimant) Look(name string) abstractions.Record {
 	c.T.Helper()
 	record, err := c.From.Inspect(c.T.Context(), abstractions.InspectRequest{Name: name})

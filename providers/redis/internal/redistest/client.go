@@ -9,8 +9,8 @@ import (
 	"github.com/redis/go-redis/v9/maintnotifications"
 )
 
-// URL is the server's address with the default user's password, as
-// redis.ParseURL takes it: "redis://:password@127.0.0.1:port/0", or rediss.
+// URL returns the server's address with the default user's password, in the form of
+// redis.ParseURL: "redis://:password@127.0.0.1:port/0", or rediss.
 func (s *Server) URL() string {
 	u := url.URL{Scheme: "redis", Host: s.Addr(), Path: "/0"}
 	if s.tls != nil {
@@ -22,7 +22,7 @@ func (s *Server) URL() string {
 	return u.String()
 }
 
-// Client is a new client of the server, as the default user, that makes one
+// Client returns a new client of the server, as the default user, that makes one
 // attempt and obeys its contexts. It is closed when t ends, or before.
 func (s *Server) Client(t testing.TB) *redis.Client {
 	t.Helper()
@@ -48,7 +48,7 @@ func (s *Server) clientOptions(user, password string) *redis.Options {
 	}
 }
 
-// noNotifications keeps go-redis from asking for what only Redis Enterprise has.
+// noNotifications keeps go-redis from requesting a feature of Redis Enterprise.
 func noNotifications() *maintnotifications.Config {
 	return &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 }

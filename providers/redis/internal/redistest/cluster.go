@@ -13,8 +13,8 @@ import (
 // slots is the number of hash slots of every Redis Cluster.
 const slots = 16384
 
-// Cluster is a Redis Cluster whose nodes are masters without replicas. Slots
-// whose node is down fail alone, the others go on while most nodes are up.
+// Cluster is a Redis Cluster whose nodes are masters without replicas. Requests for slots
+// of a dead node fail, and the other slots work while most nodes are up.
 type Cluster struct {
 	// Servers are the nodes, in the order of the slots they serve.
 	Servers []*Server
@@ -40,9 +40,9 @@ func StartCluster(t testing.TB, masters int) *Cluster {
 	return c
 }
 
-// newNode is a node before it knows others. The timeout after which a silent
-// node counts as failed is long enough for a busy machine; it also bounds how
-// long a node that was paused stays out.
+// newNode makes a node that knows no other. The timeout after which a silent
+// node counts as failed is long enough for a busy machine; it also bounds the
+// time for which a node stays out after a pause.
 func newNode(t testing.TB) *Server {
 	t.Helper()
 	s := newServer(t, Options{})
@@ -54,8 +54,8 @@ func newNode(t testing.TB) *Server {
 	return s
 }
 
-// join gives node i its slots and an epoch of its own, as redis-cli does, and
-// introduces it to the first.
+// join gives node i its slots and an epoch of its own, like redis-cli, and
+// introduces it to the first node.
 func (c *Cluster) join(ctx context.Context, i int, s *Server) error {
 	from, to := share(i, len(c.Servers))
 	first := c.Servers[0]
@@ -68,18 +68,18 @@ func (c *Cluster) join(ctx context.Context, i int, s *Server) error {
 	return s.admin.Do(ctx, "CLUSTER", "MEET", "127.0.0.1", first.Port(), first.bus).Err()
 }
 
-// share is the first and the last slot of node i of n.
+// share returns the first and the last slot of node i of n.
 func share(i, n int) (from, to int) { return i * slots / n, (i+1)*slots/n - 1 }
 
-// Ready waits until each node knows that every slot is served: for a cluster of
-// which some were paused or killed, and are back.
+// Ready waits until each node knows that every slot is served: for a cluster with
+// nodes that are back after a pause or a kill.
 func (c *Cluster) Ready() {
 	for _, s := range c.Servers {
 		s.await("the node does not see the whole cluster", c.seenBy)
 	}
 }
 
-// seenBy is nil when a node sees all the others and every slot.
+// seenBy returns nil when a node sees all the others and every slot.
 func (c *Cluster) seenBy(ctx context.Context, s *Server) error {
 	if err := s.reachable(ctx); err != nil {
 		return err
@@ -96,7 +96,7 @@ func (c *Cluster) seenBy(ctx context.Context, s *Server) error {
 	})
 }
 
-// Addrs are the nodes' addresses, in the order of Servers.
+// Addrs returns the nodes' addresses, in the order of Servers.
 func (c *Cluster) Addrs() []string { return addrs(c.Servers) }
 
 func addrs(servers []*Server) []string {
@@ -107,7 +107,7 @@ func addrs(servers []*Server) []string {
 	return all
 }
 
-// Client is a new client of the cluster that obeys its contexts. It follows a
+// Client returns a new client of the cluster that obeys its contexts. It follows a
 // redirection, and otherwise makes one attempt. It is closed when t ends, or
 // before.
 func (c *Cluster) Client(t testing.TB) *redis.ClusterClient {

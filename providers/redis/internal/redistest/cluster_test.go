@@ -45,7 +45,7 @@ func TestEverySlotIsServed(t *testing.T) {
 	require.EqualValues(t, keys, held)
 }
 
-// masterOf is the address that a node gives for a slot.
+// masterOf returns the address that a node reports for a slot.
 func masterOf(t *testing.T, node *Server, slot int64) string {
 	t.Helper()
 	shards, err := node.admin.ClusterShards(t.Context()).Result()
@@ -82,7 +82,7 @@ func TestNodesGoOnWithoutOne(t *testing.T) {
 	set(t, again, last, "value")
 }
 
-// keyIn is a key that node i has.
+// keyIn returns a key in the slots of node i.
 func keyIn(t *testing.T, c *Cluster, i int) string {
 	t.Helper()
 	from, to := share(i, len(c.Servers))

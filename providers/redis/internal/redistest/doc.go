@@ -1,6 +1,6 @@
 // Package redistest starts Redis servers for the tests of this module: alone,
 // as a cluster, or watched by sentinels. The tests may pause, kill and restart
-// them.
+// the servers.
 //
 // Each server listens on a loopback port of its own, keeps its files in a
 // folder of the test, and ends with the test, or at the latest with the test's
@@ -8,11 +8,11 @@
 // in the environment variable REDIS_SERVER. Where it is missing the tests fail;
 // they never skip.
 //
-// A go-redis client that has failed to dial some times keeps a goroutine for up
+// A go-redis client with some failed dials keeps a goroutine for up
 // to a second after its Close; goleak has to ignore
 // "github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial".
 //
-// What goes wrong ends the test by [testing.TB.FailNow], so call this package
+// An unexpected error ends the test by [testing.TB.FailNow], so call this package
 // from the goroutine that runs the test. A server's methods may be called
 // concurrently.
 package redistest

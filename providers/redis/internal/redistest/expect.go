@@ -11,19 +11,19 @@ import (
 	"go.uber.org/goleak"
 )
 
-// Main is for TestMain. It runs several tests at a time, however few the processors: they wait
-// for servers and for leases to run out, beside those of other packages. The flag -parallel still rules. Goroutines that
-// are left are an error.
+// Main is for TestMain. It runs several tests at a time, however few the processors: tests wait
+// for servers and for leases to run out, beside the tests of other packages. The flag -parallel still applies. Goroutines left
+// at the end are an error.
 func Main(m *testing.M) {
 	if err := flag.Set("test.parallel", "3"); err != nil {
 		panic(err)
 	}
 	goleak.VerifyTestMain(m,
-		// go-redis: it sees a second after Close that it may end.
+		// go-redis: the goroutine notices a second after Close that it may end.
 		goleak.IgnoreAnyFunction("github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial"))
 }
 
-// Uncertain checks for an error that leaves open what has become of the request.
+// Uncertain checks for an error that leaves the outcome of the request unknown.
 func Uncertain(t testing.TB, err error) {
 	t.Helper()
 	if !errors.Is(err, abstractions.ErrUnavailable) {
@@ -48,7 +48,7 @@ func Lost(t testing.TB, err error, reason abstractions.LostReason) {
 	}
 }
 
-// Hinted waits for a hint.
+// Hinted waits for a wake-up.
 func Hinted(t testing.TB, hints <-chan struct{}) {
 	t.Helper()
 	select {
@@ -58,7 +58,7 @@ func Hinted(t testing.TB, hints <-chan struct{}) {
 	}
 }
 
-// UntilServed asks whenever it is hinted, and not otherwise.
+// UntilServed sends an acquire after each wake-up, and at no other time.
 func UntilServed(t testing.TB, hints <-chan struct{}, ask func() error) {
 	t.Helper()
 	for {
@@ -67,7 +67,7 @@ func UntilServed(t testing.TB, hints <-chan struct{}, ask func() error) {
 		if err == nil {
 			return
 		}
-		if !errors.Is(err, abstractions.ErrHeld) { // the hint was the subscription's
+		if !errors.Is(err, abstractions.ErrHeld) { // the wake-up was the subscription's
 			t.Fatal(err)
 		}
 	}

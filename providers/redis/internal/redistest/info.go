@@ -9,13 +9,13 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/servertest"
 )
 
-// await waits until check is nil for the server.
+// await waits until check returns nil for the server.
 func (s *Server) await(failure string, check func(context.Context, *Server) error) {
 	s.T.Helper()
 	servertest.Eventually(s.T, s.Addr()+": "+failure, func(ctx context.Context) error { return check(ctx, s) })
 }
 
-// says is nil when a section of the server's INFO has all these lines.
+// says returns nil when a section of the server's INFO has all these lines.
 func (s *Server) says(ctx context.Context, section string, lines ...string) error {
 	if err := s.reachable(ctx); err != nil {
 		return err
@@ -27,7 +27,7 @@ func (s *Server) says(ctx context.Context, section string, lines ...string) erro
 	return missing(text, lines)
 }
 
-// missing is nil when a reply of Redis has all these lines.
+// missing returns nil when a reply of Redis has all these lines.
 func missing(text string, lines []string) error {
 	for _, line := range lines {
 		if !strings.Contains("\n"+text, "\n"+line+"\r\n") {
@@ -37,7 +37,7 @@ func missing(text string, lines []string) error {
 	return nil
 }
 
-// reachable spares the client an attempt in vain: go-redis logs those, and
+// reachable spares the client a failed dial: go-redis logs those, and
 // after some of them keeps a goroutine dialling for a second after Close.
 func (s *Server) reachable(ctx context.Context) error {
 	var dialer net.Dialer
@@ -48,8 +48,8 @@ func (s *Server) reachable(ctx context.Context) error {
 	return conn.Close()
 }
 
-// answers is nil when this server listens and has loaded its data. Somebody else
-// who took the port doesn't know the client's password.
+// answers returns nil when this server listens and has loaded its data. Another
+// server on a taken port doesn't know the client's password.
 func (s *Server) answers(ctx context.Context) error {
 	if err := s.reachable(ctx); err != nil {
 		return err
@@ -57,7 +57,7 @@ func (s *Server) answers(ctx context.Context) error {
 	return s.admin.Ping(ctx).Err()
 }
 
-// follows is nil for a replica that has all its master has.
+// follows returns nil for a replica that is up to date with its master.
 func follows(ctx context.Context, s *Server) error {
 	return s.says(ctx, "replication", "role:slave", "master_link_status:up")
 }

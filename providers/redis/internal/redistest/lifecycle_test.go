@@ -23,8 +23,8 @@ import (
 // childVariable makes this program start a server and wait for its own end.
 const childVariable = "REDISTEST_CHILD"
 
-// alive says whether a process runs. One that has ended may wait as a zombie for
-// process 1 to notice.
+// alive reports whether a process runs. A process that has ended may remain as a zombie until
+// process 1 notices.
 func alive(pid int) bool {
 	if errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) {
 		return false
@@ -40,7 +40,7 @@ func TestPausedServerIsSilentUntilResumed(t *testing.T) {
 	set(t, client, "key", "value")
 	s.Pause()
 	timedOut(t, client.Get(briefly(t), "key").Err())
-	s.Pause() // again
+	s.Pause() // a second time
 	s.Resume()
 	require.Equal(t, "value", get(t, client, "key"))
 }
@@ -52,7 +52,7 @@ func TestKilledServerIsGoneUntilRestarted(t *testing.T) {
 	set(t, client, "key", "value")
 	addr, pid := s.Addr(), s.PID()
 	s.Kill()
-	s.Kill() // again
+	s.Kill() // a second time
 	require.False(t, alive(pid))
 	require.Error(t, client.Ping(t.Context()).Err())
 	s.Restart()
@@ -109,8 +109,8 @@ func TestClientIsClosedWithItsTest(t *testing.T) {
 	require.ErrorIs(t, client.Ping(t.Context()).Err(), redis.ErrClosed)
 }
 
-// A port found free may be taken before the server has it: the server then says
-// so, and nobody talks to the wrong one.
+// A port found free may be taken before the server binds the port: the server then reports
+// that error, and no client talks to the wrong server.
 func TestPortOfSomebodyElseIsNotTaken(t *testing.T) {
 	other := Start(t, Options{})
 	late := newServer(t, Options{})
@@ -128,7 +128,7 @@ func TestFailedStartShowsWhatTheServerSaid(t *testing.T) {
 	require.False(t, alive(s.PID()))
 }
 
-// Whatever state a server is in, nothing of it is left when its test ends.
+// Whatever state a server is in, nothing of the server is left when its test ends.
 func TestNothingOutlivesItsTest(t *testing.T) {
 	var pids []int
 	var dir string
@@ -150,7 +150,7 @@ func TestNothingOutlivesItsTest(t *testing.T) {
 	require.NoDirExists(t, dir)
 }
 
-// Not even when the tests are killed and clean nothing up.
+// Nothing is left even when the tests are killed and clean nothing up.
 func TestNothingOutlivesTheTestsProcess(t *testing.T) {
 	if os.Getenv(childVariable) != "" {
 		s := Start(t, Options{})

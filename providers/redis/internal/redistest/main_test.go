@@ -11,15 +11,15 @@ import (
 	"go.uber.org/goleak"
 )
 
-// The names of the tests here leave out cluster and sentinel: in the table at
-// the end of `make test` those count what ran against them, not what starts them.
+// The names of the tests here leave out cluster and sentinel: the table at
+// the end of `make test` counts the tests that run against these, not the tests that start such servers.
 func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m,
-		// It sees a second after Close that it may end.
+		// The goroutine notices a second after Close that it may end.
 		goleak.IgnoreAnyFunction("github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial"))
 }
 
-// briefly is a context that a server that hangs runs into.
+// briefly returns a context that ends while a hung server is awaited.
 func briefly(t testing.TB) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)

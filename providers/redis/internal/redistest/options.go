@@ -5,31 +5,31 @@ import (
 	"strings"
 )
 
-// Options says what a server is like. The zero value is a server without
+// Options describe a server. The zero value is a server without
 // password that forgets everything when it ends.
 type Options struct {
 	// Args go to redis-server after everything else, such as "--maxmemory",
 	// "1mb"; see its redis.conf.
 	Args []string
-	// Password is what the default user has to give. Empty: nothing.
+	// Password is the default user's password. Empty: no password.
 	Password string
-	// Users are further users, each in the words of Redis' ACL, name first:
-	// "reader on >secret ~lease:* +@read". A line for default replaces what
-	// Password says.
+	// Users are further users, each in the syntax of Redis' ACL, name first:
+	// "reader on >secret ~lease:* +@read". A line for default replaces
+	// Password.
 	Users []string
-	// TLS makes the server speak nothing but TLS, with a certificate for
+	// TLS makes the server accept only TLS, with a certificate for
 	// 127.0.0.1; see [Server.TLSConfig].
 	TLS bool
-	// Persist makes the server keep what it has acknowledged, with an fsync
-	// before each reply: it is there again after Kill and Restart.
+	// Persist makes the server keep all acknowledged writes, with an fsync
+	// before each reply: they are back after Kill and Restart.
 	Persist bool
 }
 
-// harness is the user by whom this package looks after its servers, whatever
+// harness is the user with which this package manages its servers, whatever
 // the test does to the default user.
 const harness = "redistest"
 
-// configuration is the file that redis-server reads: nothing that is secret
+// configuration returns the file that redis-server reads, so that no secret
 // shows in the list of processes.
 func (s *Server) configuration() string {
 	lines := []string{
@@ -52,7 +52,7 @@ func (s *Server) configuration() string {
 	return strings.Join(append(lines, s.role...), "\n") + "\n"
 }
 
-// roleOf are the lines that a server has and a sentinel hasn't. A master begins
+// roleOf returns the lines for a server that is no sentinel. A master begins
 // to copy to a replica at once; by default it waits five seconds for others.
 func roleOf(o Options) []string {
 	lines := []string{`save ""`, "repl-diskless-sync-delay 0"}
@@ -62,7 +62,7 @@ func roleOf(o Options) []string {
 	return append(lines, "appendonly yes", "appendfsync always", "auto-aof-rewrite-percentage 0")
 }
 
-// quoted is a string as redis.conf takes it.
+// quoted returns a string in the syntax of redis.conf.
 func quoted(text string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`, "\r", `\r`).Replace(text) + `"`
 }

@@ -12,10 +12,10 @@ import (
 )
 
 // Sentinel is a master with two replicas, and three sentinels of which two have
-// to agree that the master is down. It takes a master that is silent for a
-// second to make them think so.
+// to agree that the master is down. They agree after a second of
+// silence of the master.
 type Sentinel struct {
-	// MasterName is what the sentinels call the master.
+	// MasterName is the sentinels' name of the master.
 	MasterName string
 	// Servers are the first master and then its replicas.
 	Servers []*Server
@@ -36,8 +36,8 @@ func StartSentinel(t testing.TB) *Sentinel {
 		s.await("the replica does not follow", follows)
 	}
 
-	// Only now: a sentinel asks a replica about itself every ten seconds,
-	// and until then believes what it saw first.
+	// Not earlier: a sentinel asks a replica about itself every ten seconds,
+	// and until then keeps its initial view.
 	for range 3 {
 		c.Sentinels = append(c.Sentinels, newSentinel(t, c.MasterName, master))
 	}
@@ -66,10 +66,10 @@ func newSentinel(t testing.TB, name string, master *Server) *Server {
 	return s
 }
 
-// Addrs are the addresses of the sentinels.
+// Addrs returns the addresses of the sentinels.
 func (c *Sentinel) Addrs() []string { return addrs(c.Sentinels) }
 
-// Client is a new client of whatever server is the master. It makes one attempt
+// Client returns a new client of the current master. It makes one attempt
 // and obeys its contexts, and is closed when t ends, or before.
 func (c *Sentinel) Client(t testing.TB) redis.UniversalClient {
 	t.Helper()
@@ -83,12 +83,12 @@ func (c *Sentinel) Client(t testing.TB) redis.UniversalClient {
 	return client
 }
 
-// Master is the server that the sentinels name. It waits until those that
-// answer, two at least, name the same, and it says that it is the master.
+// Master returns the server that the sentinels name. It waits until all sentinels that
+// answer, two at least, name the same server, and the server reports that it is the master.
 func (c *Sentinel) Master() *Server { return c.WaitForFailover(nil) }
 
-// WaitForFailover waits until another server than old is the master, as Master
-// says it.
+// WaitForFailover waits until Master would return another server than old,
+// and returns that server.
 func (c *Sentinel) WaitForFailover(old *Server) (master *Server) {
 	t := c.Servers[0].T
 	t.Helper()
@@ -101,8 +101,8 @@ func (c *Sentinel) WaitForFailover(old *Server) (master *Server) {
 	return master
 }
 
-// Failover has a sentinel make a replica the master while the old one is well,
-// waits for it, and returns it.
+// Failover makes a sentinel promote a replica while the old master is well,
+// waits for the new master, and returns that server.
 func (c *Sentinel) Failover() *Server {
 	old := c.Master()
 	c.Sentinels[0].await("the sentinel starts no failover", func(ctx context.Context, s *Server) error {
@@ -113,15 +113,15 @@ func (c *Sentinel) Failover() *Server {
 	return c.WaitForFailover(old)
 }
 
-// Ready waits until each sentinel sees a master, two replicas and two other
-// sentinels that are well: a failover would work.
+// Ready waits until each sentinel sees a healthy master, two healthy replicas and two other
+// healthy sentinels: a failover would work.
 func (c *Sentinel) Ready() {
 	for _, s := range c.Sentinels {
 		s.await("the sentinel does not see all", c.sees)
 	}
 }
 
-// sees is nil for a sentinel to which all servers and sentinels look well.
+// sees returns nil for a sentinel to which all servers and sentinels look well.
 func (c *Sentinel) sees(ctx context.Context, s *Server) error {
 	return ask(ctx, s, func(sentinel *redis.SentinelClient) error {
 		master, err := sentinel.Master(ctx, c.MasterName).Result()
@@ -143,7 +143,7 @@ func (c *Sentinel) sees(ctx context.Context, s *Server) error {
 	})
 }
 
-// well is nil for n servers of a kind about which a sentinel has no doubts,
+// well returns nil for n servers of a kind about which a sentinel has no doubts,
 // which would be further flags such as s_down.
 func well(servers []map[string]string, n int, kind string) error {
 	if len(servers) != n {
@@ -160,7 +160,7 @@ func well(servers []map[string]string, n int, kind string) error {
 	return nil
 }
 
-// agreed is the master that all sentinels name that answer.
+// agreed returns the master that all answering sentinels name.
 func (c *Sentinel) agreed(ctx context.Context) (*Server, error) {
 	named := make(map[string]int)
 	for _, s := range c.Sentinels {
@@ -180,7 +180,7 @@ func (c *Sentinel) agreed(ctx context.Context) (*Server, error) {
 	return nil, fmt.Errorf("the sentinels name as master, so many times: %v", named)
 }
 
-// ask puts questions to a sentinel.
+// ask runs questions with a client of a sentinel.
 func ask(ctx context.Context, s *Server, questions func(*redis.SentinelClient) error) error {
 	if err := s.reachable(ctx); err != nil {
 		return err

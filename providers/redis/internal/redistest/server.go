@@ -15,13 +15,13 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Server is a redis-server, or a sentinel. [Options.Persist] says whether it has its
-// data again after a Restart.
+// Server is a redis-server, or a sentinel. With [Options.Persist] it keeps its data
+// across a Restart.
 type Server struct {
 	servertest.Server
 	options Options
-	role    []string // what its configuration says beside the options
-	args    []string // what stands before Options.Args
+	role    []string // lines of its configuration beside the options
+	args    []string // arguments before Options.Args
 	secret  string   // of the user harness
 	tls     *servertest.Certificate
 	node    bool // of a cluster
@@ -36,7 +36,7 @@ func Start(t testing.TB, options Options) *Server {
 	return StartMany(t, 1, options)[0]
 }
 
-// StartMany starts n servers that know nothing of each other.
+// StartMany starts n independent servers.
 func StartMany(t testing.TB, n int, options Options) []*Server {
 	t.Helper()
 	servers := make([]*Server, n)
@@ -82,15 +82,15 @@ func startAll(t testing.TB, servers []*Server) {
 	}
 }
 
-// prepare writes the configuration for the port that was chosen. Later the server
-// itself may rewrite it.
+// prepare writes the configuration for the chosen port. The server may rewrite the
+// file later.
 func (s *Server) prepare() (err error) {
 	if s.node {
 		if s.bus, err = servertest.FreePort(context.Background()); err != nil {
 			return err
 		}
 	}
-	s.closeAdmin() // of a port that was taken
+	s.closeAdmin() // its client was for a taken port
 	s.admin = s.newClient(harness, s.secret)
 	return os.WriteFile(filepath.Join(s.Dir, "redis.conf"), []byte(s.configuration()), 0o600)
 }
@@ -107,7 +107,7 @@ var errNoProgram = errors.New("no redis-server: these tests start, kill and paus
 	"also where LEASING_TEST_REDIS names a running one; install it (apt-get install redis-server), " +
 	"or set " + programVariable + " to the path of the program")
 
-// command is redis-server with its arguments.
+// command returns redis-server with its arguments.
 func (s *Server) command() (*exec.Cmd, error) {
 	name := os.Getenv(programVariable)
 	if name == "" {
@@ -128,12 +128,12 @@ func (s *Server) command() (*exec.Cmd, error) {
 	return exec.Command(path, args...), nil //nolint:noctx // it ends by Kill, whose caller waits for it
 }
 
-// RestartEmpty is Restart without the data, whatever [Options.Persist] says: a
-// machine whose disk was lost. A cluster's node remains one.
+// RestartEmpty is Restart without the data, whatever [Options.Persist] says, like a
+// machine whose disk was lost. A cluster's node stays in its cluster.
 func (s *Server) RestartEmpty() {
 	s.T.Helper()
 	s.Kill()
-	// Other files, such as a cluster node's nodes.conf, say who it is.
+	// Other files, such as a cluster node's nodes.conf, have its identity.
 	for _, name := range []string{"appendonlydir", "dump.rdb"} {
 		if err := os.RemoveAll(filepath.Join(s.Dir, name)); err != nil {
 			s.T.Fatal(err)

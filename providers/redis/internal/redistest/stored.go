@@ -2,7 +2,7 @@ package redistest
 
 import (
 	"context"
-	"crypto/sha1" //nolint:gosec // as the scripts have it
+	"crypto/sha1" //nolint:gosec // the scripts use it
 	"errors"
 	"fmt"
 	"strconv"
@@ -15,18 +15,18 @@ import (
 )
 
 // Stored is the text of a name in parts: see prelude.lua of package script. The zero
-// value is that of a name that is not known.
+// value is an unknown name.
 type Stored struct {
 	Flag, State string
 	Till        int64 // ms
 	Token       int64
 	ID          string
 	Details     string
-	Ended       string // words: digests, with "!" of what was broken; String takes IDs too
+	Ended       string // words: digests, with "!" after those of broken IDs; String also takes IDs
 	Content     string // the lines after that
 }
 
-// forever is when an infinite lease ends.
+// forever is the expiry of an infinite lease.
 const forever = 9999999999999
 
 // Look reads a name.
@@ -51,7 +51,7 @@ func Look(t testing.TB, c redis.Cmdable, key string) (s Stored) {
 	return s
 }
 
-// Put writes a name, which is kept for as long as it was or for an hour.
+// Put writes a name, and keeps the expiry of its key, or sets an hour.
 func Put(t testing.TB, c redis.Cmdable, key string, s Stored) {
 	t.Helper()
 	keep := c.PTTL(context.Background(), key).Val()
@@ -63,7 +63,7 @@ func Put(t testing.TB, c redis.Cmdable, key string, s Stored) {
 	}
 }
 
-// Drop has a server lose a lease, and nothing else of the name.
+// Drop makes a server lose a lease, and nothing else of the name.
 func Drop(t testing.TB, c redis.Cmdable, key string) {
 	t.Helper()
 	if s := Look(t, c, key); s.Held() {
@@ -72,19 +72,19 @@ func Drop(t testing.TB, c redis.Cmdable, key string) {
 	}
 }
 
-// Free is a name that has had tokens up to this one.
+// Free returns a free name whose latest token is token.
 func Free(token int64, ended ...string) Stored {
 	return Stored{Flag: "-", State: "F", Token: token, Ended: strings.Join(ended, " ")}
 }
 
-// Reserved is a free name that is kept for a waiter.
+// Reserved returns a free name that is kept for a waiter.
 func Reserved(token int64, till time.Time, id string, ended ...string) Stored {
 	s := Free(token, ended...)
 	s.State, s.Till, s.ID = "R", till.UnixMilli(), id
 	return s
 }
 
-// Voted is what a node of Redlock has of a claim: see ballot.lua of package script.
+// Voted returns a node's record of a claim with Redlock: see ballot.lua of package script.
 func Voted(token int64, id string, promise, made, before int64) Stored {
 	return Stored{
 		Flag: "-", State: "H", Till: time.Now().Add(time.Minute).UnixMilli(), Token: token, ID: id,
@@ -111,13 +111,13 @@ func (s Stored) String() string {
 	return text
 }
 
-// digits are those of a digest.
+// digits is the length of a digest.
 const digits = 14
 
-// Digest is how a name has an ID that ended.
-func Digest(id string) string { return fmt.Sprintf("%x", sha1.Sum([]byte(id)))[:digits] } //nolint:gosec // as the scripts have it
+// Digest returns the stored form of an ended ID.
+func Digest(id string) string { return fmt.Sprintf("%x", sha1.Sum([]byte(id)))[:digits] } //nolint:gosec // the scripts use it
 
-// ended are the words of a line of digests.
+// ended returns the words of a line of digests.
 func ended(line string) string {
 	var words []string
 	for ; len(line) > digits; line = line[digits+1:] {
@@ -130,12 +130,12 @@ func ended(line string) string {
 	return strings.Join(words, " ")
 }
 
-// Held says whether somebody holds the name.
+// Held reports whether the name is held.
 func (s Stored) Held() bool {
 	return (s.State == "H" || s.State == "B") && s.Till > time.Now().UnixMilli()
 }
 
-// Left is the time that the lease has: Infinite, or 0 if nobody holds the name.
+// Left returns the time left of the lease: Infinite, or 0 if the name is free.
 func (s Stored) Left() time.Duration {
 	switch {
 	case !s.Held():

@@ -11,7 +11,8 @@ import (
 	"github.com/distributedleasing/leasing/providers/redis/internal/script"
 )
 
-// attempt is one acquire. A node has one of its requests at a time: for its vote, and then what follows from the others'.
+// attempt is one acquire. A node has one of its requests in flight at a time: for its vote, and then for the consequence of
+// the other votes.
 type attempt struct {
 	*poll
 	tally
@@ -19,13 +20,13 @@ type attempt struct {
 	keys   script.Keys
 	claim  script.Claim
 	began  time.Time
-	lapses time.Time // when the grant is good no more
-	asking time.Time // when the latest round began
-	grace  time.Time // until when it waits for more than it needs
-	rounds int       // in which votes were asked for again
-	ended  bool      // nodes that answer later are told what has become of it
-	since  int64     // it was given up: the first attempt whose votes are taken back
-	stuck  bool      // and a vote that was for us may be left
+	lapses time.Time // end of the grant's validity
+	asking time.Time // start of the latest round
+	grace  time.Time // end of the wait for optional answers
+	rounds int       // rounds that asked for votes again
+	ended  bool      // nodes that answer later get the outcome
+	since  int64     // after giving up: the first attempt whose votes are taken back
+	stuck  bool      // and a vote for the claim may be left
 }
 
 var (
@@ -33,8 +34,8 @@ var (
 	errNoMajority = errors.New("too few nodes answer")
 )
 
-// Acquire makes one attempt, when it is the claim's turn. A repeated one returns the claim's token, unless a node that
-// knows it does not answer: then maybe a later one.
+// Acquire makes one attempt, when it is the claim's turn. A repeated acquire returns the claim's token, unless a node that
+// knows the token does not answer: then maybe a later token.
 func (r *Redlock) Acquire(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
 	if err := r.meetServers(ctx); err != nil {
 		return abstractions.Grant{}, err
@@ -60,7 +61,7 @@ func (r *Redlock) Acquire(ctx context.Context, req abstractions.AcquireRequest) 
 	return abstractions.Grant{Name: req.Name, ID: req.ID, Token: token, TTL: req.TTL, State: state}, nil
 }
 
-// pursue leads to the token, or to the reason why there is none.
+// pursue returns the token, or the reason why there is no token.
 func (a *attempt) pursue(ctx context.Context) (token int64, err error) {
 	if err = a.askQueue(ctx); err == nil {
 		a.callVotes(func(v *vote) bool { return v.stance == noAnswer })
@@ -71,7 +72,7 @@ func (a *attempt) pursue(ctx context.Context) (token int64, err error) {
 		case agreed:
 			switch {
 			case a.first().stance == noAnswer && a.hasTime():
-				err = a.wait(ctx, a.grace) // for the first node's word on whose turn it is
+				err = a.wait(ctx, a.grace) // for the first node's answer about whose turn it is
 			case !known:
 				err = a.confirm(ctx, token)
 			case !time.Now().Before(a.lapses):
@@ -95,7 +96,7 @@ func (a *attempt) pursue(ctx context.Context) (token int64, err error) {
 	return 0, err
 }
 
-// callVotes asks those nodes for their vote that are not under way.
+// callVotes asks selected nodes for their vote, if they have no request in flight.
 func (a *attempt) callVotes(which func(v *vote) bool) {
 	a.asking, a.grace = time.Now(), time.Time{}
 	a.setTime()
@@ -107,7 +108,7 @@ func (a *attempt) callVotes(which func(v *vote) bool) {
 	}
 }
 
-// ballot asks any node for its vote.
+// ballot returns the operation that asks a node for its vote.
 func (a *attempt) ballot() script.Operation { return a.keys.Vote(a.claim, a.try, a.r.floor()) }
 
 func (a *attempt) callVote(i int, op script.Operation) {
@@ -117,12 +118,12 @@ func (a *attempt) callVote(i int, op script.Operation) {
 	a.put(i, op)
 }
 
-// headStart is how long the node that has the queue is waited for before others are
-// asked: most of those who wait learn there that it is not their turn. Their votes elsewhere would be in the way of
-// the one whose turn it is.
+// headStart is the wait for the node that has the queue before others are asked: most
+// waiters learn on this node that it is not their turn. Their votes on other nodes would
+// obstruct the head waiter.
 const headStart = 10 * time.Millisecond
 
-// askQueue asks the node where the claim is a waiter, if it is one, before the others.
+// askQueue asks the node where the claim is a waiter, if there is such a node, before the others.
 func (a *attempt) askQueue(ctx context.Context) error {
 	for i, d := range a.r.nodes {
 		if d.Waiters.PlaceOf(a.req.ID) == "" || a.r.peers[i].silent.Load() {
@@ -138,7 +139,7 @@ func (a *attempt) askQueue(ctx context.Context) error {
 	return nil
 }
 
-// setTime gives the nodes their time again, within that for which the grant is good.
+// setTime gives the nodes their full time again, within the grant's validity.
 func (a *attempt) setTime() {
 	a.poll.setTime(a.r.patience(a.req.TTL))
 	if a.lapses.Before(a.by) {
@@ -146,7 +147,7 @@ func (a *attempt) setTime() {
 	}
 }
 
-// put sends an operation to a node that has none under way.
+// put sends an operation to a node that has no request in flight.
 func (a *attempt) put(i int, op script.Operation) {
 	a.votes[i].silent, a.votes[i].pending = a.r.peers[i].silent.Load(), true
 	if err := a.send(i, op); err != nil {
@@ -155,8 +156,8 @@ func (a *attempt) put(i int, op script.Operation) {
 	}
 }
 
-// wait waits for an answer, until some time or the end of the nodes' time. It is an
-// error if the caller has left.
+// wait waits for an answer, until some time or the end of the nodes' time. It returns
+// an error if the caller has left.
 func (a *attempt) wait(ctx context.Context, until time.Time) error {
 	q, i := a.next(ctx, until)
 	switch {
@@ -174,9 +175,9 @@ func (a *attempt) wait(ctx context.Context, until time.Time) error {
 	return nil
 }
 
-// take takes an answer, which may also be one that is no longer waited for.
+// take processes an answer, even a late one that the attempt does not need.
 func (a *attempt) take(i int, op *script.Operation) {
-	a.tally.order = a.r.servers.all.Load().order // it may have been met just now
+	a.tally.order = a.r.servers.all.Load().order // the server may have been met just now
 	v := &a.votes[i]
 	v.pending = false
 	switch op.Script {
@@ -199,7 +200,7 @@ func (a *attempt) take(i int, op *script.Operation) {
 	a.settle(i)
 }
 
-// confirm makes those who are for us take the token.
+// confirm makes the nodes that voted for the claim take the token.
 func (a *attempt) confirm(ctx context.Context, token int64) error {
 	if a.token == 0 {
 		a.token = token
@@ -216,8 +217,8 @@ func (a *attempt) confirm(ctx context.Context, token int64) error {
 	return a.wait(ctx, a.by)
 }
 
-// hasTime says whether to wait for what is not needed, but good to know. There is as
-// much time for it as the round has taken, and a millisecond.
+// hasTime reports whether to wait for an optional answer. The wait lasts as long as the
+// round has taken, and a millisecond.
 func (a *attempt) hasTime() bool {
 	now := time.Now()
 	if a.grace.IsZero() {
@@ -226,7 +227,7 @@ func (a *attempt) hasTime() bool {
 	return now.Before(a.grace)
 }
 
-// win ends the attempt with the token that was agreed on.
+// win ends the attempt with the agreed token.
 func (a *attempt) win(token int64) {
 	a.token = token
 	for i := range a.votes {
@@ -237,13 +238,13 @@ func (a *attempt) win(token int64) {
 	a.end()
 }
 
-// giveUp takes back the votes for this attempt, as far as nodes answer before the caller leaves, and returns what it
-// comes to.
+// giveUp takes back the votes for this attempt, as far as nodes answer before the caller leaves, and returns the attempt's
+// error.
 func (a *attempt) giveUp(ctx context.Context, why error) error {
 	outnumbered := a.excluded()
 	unsure := a.count(func(v *vote) bool { return v.pending || v.stance == noVote && v.unsure }) > 0 // they may hold the claim
 	if a.since = a.try; !a.mayLive() {
-		a.since = 1 // also what earlier attempts have got
+		a.since = 1 // also the votes for earlier attempts
 	}
 	a.end()
 	a.hear(ctx, func() bool { return a.count((*vote).ours) > 0 })
@@ -258,7 +259,7 @@ func (a *attempt) giveUp(ctx context.Context, why error) error {
 	return a.r.failed(ctx, errs, left || unsure)
 }
 
-// end ends the attempt, and tells all nodes. The caller's end is no longer theirs.
+// end ends the attempt, and settles all nodes. Their requests no longer end with the caller's context.
 func (a *attempt) end() {
 	a.ended, a.ctx = true, context.WithoutCancel(a.ctx)
 	for i := range a.votes {
@@ -266,7 +267,7 @@ func (a *attempt) end() {
 	}
 }
 
-// settle tells a node what has become of the attempt: that it is to take another token, or to forget its vote.
+// settle sends a node the outcome of the attempt: to take another token, or to forget its vote.
 func (a *attempt) settle(i int) {
 	v := &a.votes[i]
 	confirms := a.ended && a.since == 0 && v.ours() && v.token != a.token
@@ -284,7 +285,7 @@ func (a *attempt) settle(i int) {
 	}
 }
 
-// afterwards hears the nodes that have not answered yet, and those that are told then.
+// afterwards takes the answers that are still open, and the answers to the requests that these cause.
 func (a *attempt) afterwards() {
 	if a.open == 0 {
 		a.leave()
@@ -297,7 +298,7 @@ func (a *attempt) afterwards() {
 	}, func(error) { a.leave() })
 }
 
-// hear takes answers as long as there is something to wait for, the nodes have time, and ctx has not ended.
+// hear takes answers while more returns true, the nodes have time, and ctx has not ended.
 func (a *attempt) hear(ctx context.Context, more func() bool) {
 	for more() {
 		q, i := a.next(ctx, a.by)

@@ -34,10 +34,10 @@ func TestRedlockNeedsAMajority(t *testing.T) {
 	r.eventually(func() bool { return r.holder(0, "b") == "" }, "the vote that was won in vain is taken back")
 }
 
-// Most often nodes make up the same token, and there is no second round.
+// Most often nodes take the same token, and there is no second round.
 func TestRedlockOneRoundIsEnough(t *testing.T) {
 	r, p := three(t)
-	g := p.Take("a", "x", time.Minute) // nothing is known of clocks yet, nor of the name
+	g := p.Take("a", "x", time.Minute) // neither the nodes' clocks nor the name are known yet
 	var confirmed atomic.Int64
 	for _, w := range p.wires {
 		w.on(script.Confirm, func(send func() error) error {
@@ -61,7 +61,7 @@ func TestRedlockOneRoundIsEnough(t *testing.T) {
 	require.Less(t, confirmed.Load(), int64(50), "two for each if tokens differ")
 }
 
-// A process whose idea of the nodes' clocks is wrong does no harm to tokens.
+// A process with a wrong view of the nodes' clocks does no harm to tokens.
 func TestRedlockTokensStayNearTheClock(t *testing.T) {
 	r, p := three(t)
 	last := p.Take("a", "x", time.Minute)
@@ -79,11 +79,11 @@ func TestRedlockTokensStayNearTheClock(t *testing.T) {
 	}
 }
 
-// A name that nodes have forgotten, or lost, gets no token of before their clocks, which are all
-// that says that the next one is greater; also if a process takes their clocks for slower than they are.
+// A name that nodes have forgotten, or lost, gets no token before their clocks: only the clocks
+// make the next token greater. The same holds if a process thinks that the clocks are slower.
 func TestRedlockTokenOfAForgottenNameIsNotBeforeTheClock(t *testing.T) {
 	r, p := three(t)
-	p.Take("other", "x", time.Minute) // it knows the clocks now
+	p.Take("other", "x", time.Minute) // the clocks are known now
 	p.settle()
 	for n := range 5 {
 		for i := range p.redlock.peers {
@@ -97,12 +97,12 @@ func TestRedlockTokenOfAForgottenNameIsNotBeforeTheClock(t *testing.T) {
 	}
 }
 
-// A token may be ahead of a server's clock. The name is kept until it is in the past, so that the clock makes a greater one.
+// A token may be ahead of a server's clock. The name is kept until its token is in the past, so that the clock makes a greater token.
 func TestTrap_T54_RedlockNameIsKeptUntilItsTokenIsPast(t *testing.T) {
 	t.Parallel()
 	r := newRing(t, 3, Options{Naming: script.Naming{Retention: time.Millisecond}})
 	p := r.process()
-	p.Take("other", "x", time.Minute) // it knows the servers now
+	p.Take("other", "x", time.Minute) // the servers are known now
 	k, server := p.redlock.Naming.Keys("a"), p.redlock.nodes[0]
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -174,10 +174,10 @@ func TestTrap_T43_RedlockPartialWinsAreUndone(t *testing.T) {
 	require.Equal(t, 2, r.holders("a", "x"))
 }
 
-// A caller who leaves in the middle leaves nothing behind, on a context that has ended.
+// A caller that leaves in the middle leaves no vote behind, although its context has ended.
 func TestTrap_T43_RedlockUndoIsSentAlthoughTheCallerHasLeft(t *testing.T) {
 	r, p := three(t)
-	p.Take("before", "x", time.Minute) // servers know the script: it is not sent twice
+	p.Take("before", "x", time.Minute) // servers know the script and need no second request
 	p.settle()
 	for name, patience := range map[string]time.Duration{"leaves": time.Minute, "has no more time": 500 * time.Millisecond} {
 		gate, open := newGate(t)
@@ -201,7 +201,7 @@ func TestTrap_T43_RedlockUndoIsSentAlthoughTheCallerHasLeft(t *testing.T) {
 	}
 }
 
-// isUnfinished says that a call has ended with its context, or just before that.
+// isUnfinished requires that a call ended with its context, or just before its end.
 func isUnfinished(t *testing.T, ctx context.Context, err error) {
 	t.Helper()
 	require.Error(t, err)
@@ -213,8 +213,8 @@ func isUnfinished(t *testing.T, ctx context.Context, err error) {
 	require.True(t, errors.Is(err, context.Canceled) || errors.Is(err, abstractions.ErrUnavailable), err)
 }
 
-// A confirmation that does not arrive is no confirmation: the next majority finds a
-// token that is at least as high as any that was given out.
+// A lost confirmation confirms nothing: the next majority finds a token that is at
+// least as high as any earlier grant's.
 func TestTrap_T55_RedlockWriteBacksThatFailLoseNoToken(t *testing.T) {
 	t.Parallel()
 	r := newRing(t, 3, Options{})
@@ -232,14 +232,14 @@ func TestTrap_T55_RedlockWriteBacksThatFailLoseNoToken(t *testing.T) {
 			case 1:
 				w.on(script.Confirm, lostReply)
 			case 2:
-				if i == round%3 { // one node at most: there is a majority
+				if i == round%3 { // one node at most, so there is a majority
 					w.cut(lostRequest)
 				}
 			}
 		}
 		g, err := p.Try("a", fmt.Sprint("x", round), time.Minute)
 		if err != nil {
-			if !errors.Is(err, abstractions.ErrHeld) { // a release before may be on its way to one node
+			if !errors.Is(err, abstractions.ErrHeld) { // an earlier release may be in flight to one node
 				redistest.Uncertain(t, err)
 			}
 			g = abstractions.Grant{Name: "a", ID: fmt.Sprint("x", round)} // to be cleaned up
@@ -262,8 +262,8 @@ func TestTrap_T55_RedlockWriteBacksThatFailLoseNoToken(t *testing.T) {
 	require.Greater(t, granted, 10)
 }
 
-// The undo of an attempt is late, and the claim has won with the next one, of which a
-// node knows no more than that it has asked.
+// The undo of an attempt is late, and the claim has won with the next attempt, of which one
+// node has received only the request for a vote.
 func TestTrap_T55_RedlockLateUndoHitsNoLaterAttempt(t *testing.T) {
 	r, p := three(t)
 	gate := make(chan struct{})
@@ -318,7 +318,7 @@ func TestTrap_T55_RedlockUndoTakesNothingFromAHolder(t *testing.T) {
 	}
 }
 
-// A copy of the acquire has got a node that the holder had not, and its undo comes
+// A copy of the acquire has got a node that the holder did not have, and its undo arrives
 // after a renewal has counted that node.
 func TestTrap_T55_RedlockUndoTakesNoNodeThatWasRenewed(t *testing.T) {
 	r, p := three(t)
@@ -341,8 +341,8 @@ func TestTrap_T55_RedlockUndoTakesNoNodeThatWasRenewed(t *testing.T) {
 	require.Equal(t, "x", r.holder(2, "a"))
 }
 
-// The reply of a node comes when the call has returned. What it holds by then is
-// given the token that was agreed on.
+// The reply of a node arrives after the call has returned. If the node holds the claim
+// by then, it gets the agreed token.
 func TestRedlockStragglersAreTold(t *testing.T) {
 	r, p := three(t)
 	gate := make(chan struct{})
@@ -358,7 +358,7 @@ func TestRedlockStragglersAreTold(t *testing.T) {
 	r.eventually(func() bool { return p.Look("a").Token == g.Token })
 }
 
-// When nobody has a majority the one who has the first node gets it.
+// If no claim has a majority, the claim on the first node wins.
 func TestRedlockSplitVotesAreResolved(t *testing.T) {
 	t.Parallel()
 	r := newRing(t, 3, Options{})
@@ -393,7 +393,7 @@ func TestRedlockSplitVotesAreResolved(t *testing.T) {
 	}
 }
 
-// The first node's answer comes last. Others give way to the claim that has that node, so it waits to hear that.
+// The first node's answer comes last. Others give way to the claim on that node, so the claim waits for the answer.
 func TestRedlockSplitVoteIsTheFirstNodesHoweverLateItAnswers(t *testing.T) {
 	t.Parallel()
 	r := newRing(t, 3, Options{NodeTimeout: 20 * time.Second})
@@ -413,7 +413,7 @@ func TestRedlockSplitVoteIsTheFirstNodesHoweverLateItAnswers(t *testing.T) {
 	p.Take("a", "x", time.Minute)
 }
 
-// Other claims have the first node and the last. The claim gives way: it asks no node again, and takes its vote back.
+// Other claims have the first node and the last. The claim gives way: it repeats no request, and takes its vote back.
 func TestRedlockSplitVoteGivesWayToTheFirstNode(t *testing.T) {
 	t.Parallel()
 	r := newRing(t, 3, Options{NodeTimeout: 20 * time.Second})
@@ -439,8 +439,8 @@ func TestRedlockSplitVoteGivesWayToTheFirstNode(t *testing.T) {
 	require.Equal(t, []string{"y", "z"}, []string{r.holder(0, "a"), r.holder(2, "a")})
 }
 
-// The release has reached one node only when the next one asks. It passes the release
-// on, and has not to wait for the TTL.
+// The release has reached only one node when the next claim asks. That claim forwards
+// the release, and does not wait for the TTL.
 func TestRedlockReleaseIsPassedOn(t *testing.T) {
 	r, x := three(t)
 	y := r.process()
@@ -458,7 +458,7 @@ func TestTrap_T56_RedlockReleasedByOneNodeIsReleased(t *testing.T) {
 	p.wires[1].on(script.Release, lostRequest)
 	p.wires[2].on(script.Release, lostRequest)
 	redistest.Uncertain(t, p.Release(t.Context(), abstractions.ReleaseRequest{Name: "a", ID: "x"}))
-	for _, w := range p.wires[1:] { // that node is waited for for a moment only
+	for _, w := range p.wires[1:] { // the attempt waits only a moment for the first node
 		w.on(script.Vote, func(send func() error) error {
 			<-time.After(100 * time.Millisecond)
 			return send()
@@ -471,7 +471,7 @@ func TestTrap_T56_RedlockReleasedByOneNodeIsReleased(t *testing.T) {
 	p.Take("a", "y", time.Minute)
 }
 
-// What comes back after its own time is no lease.
+// A grant that arrives after its own validity is no lease.
 func TestTrap_T01_RedlockGrantThatComesTooLateIsNone(t *testing.T) {
 	t.Parallel()
 	r := newRing(t, 3, Options{NodeTimeout: 25 * time.Second})
@@ -486,7 +486,7 @@ func TestTrap_T01_RedlockGrantThatComesTooLateIsNone(t *testing.T) {
 	require.Less(t, time.Since(begun), 5*time.Second)
 }
 
-// The process is paused after a majority has answered: that is in time for nobody.
+// The process is paused after a majority has answered, and the grant is too late.
 func TestTrap_T01_RedlockMajorityThatIsNoticedTooLateIsNone(t *testing.T) {
 	r := New(threeClients(t), true, Options{Naming: script.Naming{Prefix: prefix}, MaxTTL: time.Minute})
 	defer r.Close()
@@ -501,8 +501,8 @@ func TestTrap_T01_RedlockMajorityThatIsNoticedTooLateIsNone(t *testing.T) {
 	}
 }
 
-// A node in quarantine, and one that is full, did nothing. Two of them keep a
-// majority from being reached; only if they agree on the reason it is certain.
+// A node in quarantine and a full node did nothing. Two of them prevent a
+// majority; the outcome is certain only if their reasons agree.
 func TestRedlockErrorsSayNoMoreThanIsCertain(t *testing.T) {
 	r, p := three(t)
 	full := func(i int) {
@@ -523,7 +523,7 @@ func TestRedlockErrorsSayNoMoreThanIsCertain(t *testing.T) {
 
 	p.wires[2].on(script.Undo, lostReply)
 	_, err = p.Try("c", "x", time.Minute)
-	redistest.Uncertain(t, err) // since a node that has done it may not have undone it
+	redistest.Uncertain(t, err) // since a node that has granted the lease may not have undone it
 	p.wires[2].on(script.Undo, nil)
 
 	require.NoError(t, r.admins[1].ConfigSet(t.Context(), "maxmemory", "0").Err())
@@ -540,7 +540,7 @@ func TestRedlockErrorsSayNoMoreThanIsCertain(t *testing.T) {
 	require.ErrorIs(t, err, errLostOnTheWay, "the client's error can be reached")
 }
 
-// T128: no token follows the last, although an operator has written it by hand.
+// T128: no token follows the highest one, even if an operator has written it by hand.
 func TestTrap_T128_RedlockNoTokenFollowsTheLast(t *testing.T) {
 	r, p := three(t)
 	for i := range r.servers {

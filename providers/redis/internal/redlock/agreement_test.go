@@ -40,7 +40,7 @@ var (
 	over       = vote{stance: forNobody}
 )
 
-// tallyOf is what this attempt knows of servers that all processes have in this order.
+// tallyOf makes the tally of this attempt with the servers in the shared order.
 func tallyOf(votes ...vote) tally {
 	t := tally{votes: votes, quorum: len(votes)/2 + 1, try: ours}
 	for i := range votes {
@@ -100,8 +100,8 @@ func TestRedlockDecision(t *testing.T) {
 	}
 }
 
-// An attempt takes the token that a majority has, and otherwise the highest; that is not
-// certain while another may have agreed on one.
+// An attempt takes the token of a majority, and otherwise the highest token, which is not
+// certain while another attempt may have agreed on a different token.
 func TestTrap_T13_RedlockAttemptsOfOneClaimAgree(t *testing.T) {
 	for what, c := range map[string]struct {
 		votes   []vote
@@ -133,7 +133,7 @@ func TestTrap_T13_RedlockAttemptsOfOneClaimAgree(t *testing.T) {
 	}
 }
 
-// Once an attempt has asked for a token to be confirmed it stays with that.
+// An attempt keeps the token that it has sent for confirmation.
 func TestRedlockAttemptHasOneToken(t *testing.T) {
 	tally := tallyOf(fresh(20), fresh(21), fresh(30))
 	tally.token = 21
@@ -162,7 +162,7 @@ func TestRedlockMayLive(t *testing.T) {
 	}
 }
 
-// Whose turn it is says the first server in the order that all processes share.
+// The first server in the order that all processes share decides which waiter is next.
 func TestTrap_T77_RedlockTurnIsTheFirstServersInTheSharedOrder(t *testing.T) {
 	votes := []vote{fresh(20), waiting, fresh(20)}
 	for what, c := range map[string]struct {

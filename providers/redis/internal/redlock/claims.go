@@ -9,19 +9,19 @@ import (
 	"github.com/distributedleasing/leasing/providers/redis/internal/failure"
 )
 
-// The attempts of a claim in this process, by all of its providers, take turns: what the one would take back, since no
-// majority of it is left, the other may be counting. No other process asks for the same claim, since IDs are random.
-var turns sync.Map // of claims, whose attempts are under way: a channel that is closed at the end
+// The attempts of a claim in this process, by all of its providers, take turns: one attempt takes back votes for want of a
+// majority, which another may be counting. No other process asks for the same claim, since IDs are random.
+var turns sync.Map // by claim with an attempt under way: a channel that is closed at its end
 
 type claimKey struct{ name, id string } // the name's key
 
-// tries counts attempts from the clock on, so that a copy of an attempt that an earlier process has made is not taken
-// for one of this.
+// tries numbers attempts, starting at the clock, so that a copy of an attempt of an earlier process is not taken for an
+// attempt of this process.
 var tries atomic.Int64
 
 func init() { tries.Store(time.Now().UnixMicro()) }
 
-// takeTurn waits for the claim's turn, which leave ends, and returns the number of its attempt: greater than those
+// takeTurn waits for the claim's turn, which leave ends, and returns the number of its attempt: greater than all numbers
 // before.
 func takeTurn(ctx context.Context, k claimKey) (try int64, leave func(), err error) {
 	mine := make(chan struct{})

@@ -10,20 +10,20 @@ import (
 	"github.com/distributedleasing/leasing/providers/redis/internal/script"
 )
 
-// contend goes on where somebody's votes will be gone in a moment, and otherwise gives way.
+// contend continues if the votes of other claims will soon be gone, and otherwise gives way.
 func (a *attempt) contend(ctx context.Context) error {
 	split := len(a.holders()) < a.quorum
 	switch {
-	case a.queueAsked(), split && a.first().stance == noAnswer: // whose votes will stay, says the first node
+	case a.queueAsked(), split && a.first().stance == noAnswer: // the first node decides whose votes stay
 		return a.wait(ctx, a.by)
-	case a.count((*vote).awaited) > 0 && a.hasTime(): // whether it was released, say
+	case a.count((*vote).awaited) > 0 && a.hasTime(): // for a node that knows of a release, for example
 		return a.wait(ctx, a.grace)
-	case time.Since(a.began) >= 2*a.r.patience(a.req.TTL): // it has maybe waited for nodes that don't answer
+	case time.Since(a.began) >= 2*a.r.patience(a.req.TTL): // it may have waited for nodes that don't answer
 	case a.relay():
 		return nil
 	case split && a.first().ours():
-		// Nobody has a majority, and the claim has the first node that answers: the others give way.
-		// Pause for about a round trip, more with each round, so that those who compete get out of step.
+		// No claim has a majority, and ours has the first node that answers: the others give way.
+		// Pause for about a round trip, more with each round, to get out of step with the competitors.
 		trip := min(max(time.Since(a.asking), 100*time.Microsecond), 5*time.Millisecond)
 		a.rounds++
 		select {
@@ -37,7 +37,7 @@ func (a *attempt) contend(ctx context.Context) error {
 	return a.refusal()
 }
 
-// holders are the records of the claim that holds most nodes, of those that others hold.
+// holders returns the records of the claim that holds the most nodes, among the other claims.
 func (a *attempt) holders() []abstractions.Record {
 	var records []abstractions.Record
 	for i := range a.votes {
@@ -48,15 +48,16 @@ func (a *attempt) holders() []abstractions.Record {
 	return ofOneClaim(records)
 }
 
-// queueAsked says that the claim is a waiter and the node on which it is to be woken
-// has not answered yet: that may have been released just before it was asked, so
-// that nobody will wake the claim.
+// queueAsked reports that the claim is a waiter and the node that is to wake it
+// has not answered yet. The name may have been released on that node just before the
+// request, and then no wake-up follows.
 func (a *attempt) queueAsked() bool {
 	return a.count(func(v *vote) bool { return v.pending && v.place != "" }) > 0
 }
 
-// relay passes on the release of claims, whose holders have given them up, to nodes that have not
-// heard of it, and asks these again: it may be just on its way, or lost. It says whether there are any.
+// relay forwards the release of claims, whose holders have given them up, to nodes that have not
+// received the release, and asks these nodes again: the release may be in flight, or lost. It
+// reports whether there are such nodes.
 func (a *attempt) relay() (found bool) {
 	for i := range a.votes {
 		v := &a.votes[i]
@@ -73,17 +74,17 @@ func (a *attempt) relay() (found bool) {
 	return found
 }
 
-// refusal says who is in the way.
+// refusal returns the error that describes the holder.
 func (a *attempt) refusal() error {
 	holders := a.holders()
 	if len(holders) >= a.quorum {
-		// Nodes that have not answered may have let go already, or be the last to do so:
-		// that they are half and half is the least wrong. Of an odd number more have: a node
-		// that heard of the lease after its holder did is one of few.
+		// Nodes that have not answered may have dropped the lease already, or be the last to
+		// drop the lease: assume that half are free. Round an odd number up: few nodes receive
+		// a lease after its holder has a majority.
 		free := a.count((*vote).ours) + (a.count((*vote).isPending)+1)/2
 		return &abstractions.HeldError{Holder: a.r.merged(holders, free)}
 	}
-	// A split vote, or too few answers to tell.
+	// A split vote, or too few answers for a holder.
 	held := &abstractions.HeldError{Holder: abstractions.Record{Name: a.req.Name}}
 	if len(holders) > 0 && len(holders)+a.count((*vote).unseen) >= a.quorum {
 		held.Holder = holders[0]

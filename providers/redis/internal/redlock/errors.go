@@ -12,8 +12,8 @@ import (
 	"github.com/distributedleasing/leasing/providers/redis/internal/failure"
 )
 
-// certainty returns the sentinel of an error of a node that says that it did
-// nothing; nil if it does not say so.
+// certainty returns the sentinel of a node's error if the error proves that the node did
+// nothing, and nil otherwise.
 func certainty(err error) error {
 	for _, sentinel := range [...]error{abstractions.ErrThrottled, abstractions.ErrDenied, abstractions.ErrNotSetUp, abstractions.ErrInvalid, abstractions.ErrClosed} {
 		if errors.Is(err, sentinel) {
@@ -23,7 +23,7 @@ func certainty(err error) error {
 	return nil
 }
 
-// definite is certainty, also of a node that was not reached at all.
+// definite extends certainty to a node that was not reached at all.
 func definite(err error) error {
 	if reason := certainty(err); reason != nil || !abstractions.NotApplied(err) {
 		return reason
@@ -31,10 +31,10 @@ func definite(err error) error {
 	return abstractions.ErrUnavailable
 }
 
-// failed is the error of a call that reached no majority, unless its caller has left; errs are the nodes', nil
-// for those that did not fail. It is certain that nothing was applied, unless some node has done so, if all who
-// failed say so for the same reason and a majority can't do without them. Otherwise the outcome is unknown, and the
-// error matches none of those that say the contrary, although single nodes may have said so.
+// failed returns the error of a call that reached no majority, unless its caller has left. errs has the nodes' errors, nil
+// for a node that did not fail. It is certain that nothing was applied if no node has applied the request, all failed nodes
+// prove so for the same reason, and a majority needs one of these nodes. Otherwise the outcome is ambiguous, and the
+// error matches no sentinel of a certain outcome, although errors of single nodes may match such a sentinel.
 func (r *Redlock) failed(ctx context.Context, errs []error, applied bool) error {
 	if ctx.Err() != nil {
 		return failure.Of(ctx.Err())

@@ -10,8 +10,8 @@ import (
 	"github.com/distributedleasing/leasing/providers/redis/internal/script"
 )
 
-// Inspect asks all nodes, and waits for those that usually answer: with all of them
-// heard it is certain who holds the name.
+// Inspect asks all nodes, and waits for the nodes that usually answer: if all of them
+// answer, the holder is certain.
 func (r *Redlock) Inspect(ctx context.Context, req abstractions.InspectRequest) (abstractions.Record, error) {
 	p := r.ask(ctx, r.patience(r.MaxTTL), (*poll).all, r.Naming.Keys(req.Name).Inspect())
 	records, errs := read(p, func(reply script.Reply) (abstractions.Record, error) { return reply.Record(req.Name) })
@@ -21,7 +21,7 @@ func (r *Redlock) Inspect(ctx context.Context, req abstractions.InspectRequest) 
 	return r.record(req.Name, records), nil
 }
 
-// record is what a majority of records comes to.
+// record merges the records of a majority.
 func (r *Redlock) record(name string, records []abstractions.Record) abstractions.Record {
 	holders := ofOneClaim(records)
 	if unheard := len(r.nodes) - len(records); len(holders) > 0 && len(holders)+unheard >= r.quorum {
@@ -32,7 +32,7 @@ func (r *Redlock) record(name string, records []abstractions.Record) abstraction
 	return abstractions.Record{Name: name, Token: r.latest(records), Now: records[0].Now}
 }
 
-// ofOneClaim are the records of the claim that holds the name on most nodes.
+// ofOneClaim returns the records of the claim that holds the name on most nodes.
 func ofOneClaim(records []abstractions.Record) (most []abstractions.Record) {
 	byClaim := map[abstractions.Fingerprint][]abstractions.Record{}
 	for _, record := range records {
@@ -46,17 +46,17 @@ func ofOneClaim(records []abstractions.Record) (most []abstractions.Record) {
 	return most
 }
 
-// latest is the token of a name that nodes have so, of which some may be missing.
-// A majority has it, or a higher one: those of nodes that somebody got in vain.
+// latest returns the token that a majority has reached. Some records may be missing. Higher
+// tokens are from attempts that got their nodes in vain.
 func (r *Redlock) latest(records []abstractions.Record) int64 {
 	rising := slices.SortedFunc(slices.Values(records), func(a, b abstractions.Record) int { return cmp.Compare(a.Token, b.Token) })
 	missing := len(r.nodes) - len(rising)
 	return rising[len(rising)-max(1, r.quorum-missing)].Token
 }
 
-// merged is one record of what several nodes have of a claim, while others are free or
-// may be soon. Its times are by the clock of the node that will be the one to make a
-// majority free; when it was acquired is what the token says.
+// merged merges the records that several nodes have of a claim; free counts the nodes that are
+// free or may be soon. Its times are by the clock of the node whose expiry makes a majority
+// free; AcquiredAt follows from the token.
 func (r *Redlock) merged(records []abstractions.Record, free int) abstractions.Record {
 	breaking := slices.DeleteFunc(slices.Clone(records), func(one abstractions.Record) bool { return !one.Breaking })
 	slices.SortStableFunc(records, func(a, b abstractions.Record) int { return a.ExpiresAt.Compare(b.ExpiresAt) })
@@ -71,15 +71,15 @@ func (r *Redlock) merged(records []abstractions.Record, free int) abstractions.R
 	return record
 }
 
-// mostHave are the metadata that most nodes have. A renewal that changes them counts for
-// a majority, and one that fails for none: others have missed it.
+// mostHave returns the metadata of most records. A successful renewal with new metadata has
+// reached a majority; a failed one has not, and the other nodes have missed its metadata.
 func mostHave(records []abstractions.Record) (best map[string]string) {
 	count := map[string]int{}
 	for _, record := range records {
 		count[script.EncodeMetadata(record.Metadata)]++
 	}
 	most := 0
-	for _, record := range slices.Backward(records) { // of two alike the one that was renewed the latest
+	for _, record := range slices.Backward(records) { // in a tie, the latest renewal wins
 		if n := count[script.EncodeMetadata(record.Metadata)]; n > most {
 			best, most = record.Metadata, n
 		}

@@ -13,15 +13,15 @@ import (
 	"github.com/distributedleasing/leasing/providers/redis/internal/script"
 )
 
-// listTimeout is how long a listing waits for one server of Redlock: longer than others wait,
-// since names are told twice when a server is left out.
+// listTimeout bounds a listing's wait for one server of Redlock. It is longer than other waits,
+// since names come twice when a server is left out.
 const listTimeout = 3 * time.Second
 
-// List tells each name at the first server that knows it, with the majority's
+// List returns each name at the first server that knows the name, with the majority's
 // record. A server that does not answer, or casts no vote since it has lost its
-// data, is left out for the rest of the listing: names that it has told before
-// may then be told again. A name that is acquired while the listing goes on may be missing:
-// a vote that reaches an earlier server after that was scanned makes it that server's to tell.
+// data, is left out for the rest of the listing: names that it has returned before
+// may then come twice. A name that is acquired during the listing may be missing:
+// if a vote reaches an earlier server after its scan, that server is to list the name.
 func (r *Redlock) List(ctx context.Context, req abstractions.ListRequest) (abstractions.ListResult, error) {
 	u := union{r: r, match: r.Naming.Pattern(req.Prefix)}
 	l := node.Listing{Req: req, Naming: r.Naming, Servers: len(r.nodes), Scan: u.scan, Records: u.records}
@@ -32,7 +32,7 @@ func (r *Redlock) List(ctx context.Context, req abstractions.ListRequest) (abstr
 type union struct {
 	r     *Redlock
 	match string
-	errs  []error // of servers that were left out on this page
+	errs  []error // of servers left out on this page
 }
 
 func (u *union) scan(ctx context.Context, at *node.Position, count int) (node.Scanned, error) {
@@ -49,7 +49,7 @@ func (u *union) scan(ctx context.Context, at *node.Position, count int) (node.Sc
 	return part, nil
 }
 
-// leaveOut goes on without a server as long as a majority is left.
+// leaveOut continues without a server as long as a majority is left.
 func (u *union) leaveOut(ctx context.Context, at *node.Position, server int, err error) error {
 	at.Mute |= 1 << server
 	u.errs = append(u.errs, u.r.label(server, err))
@@ -62,8 +62,8 @@ func (u *union) leaveOut(ctx context.Context, at *node.Position, server int, err
 	return nil
 }
 
-// records are what a majority says, of names that no earlier server knows, and tells. If the server that has told them
-// is left out by now, they are the next one's to tell.
+// records returns the majority's records of names that no earlier server knows and lists. If the server that has listed
+// a name is left out by now, the next server lists the name.
 func (u *union) records(ctx context.Context, at *node.Position, names []string) ([]abstractions.Record, error) {
 	ops := make([]script.Operation, len(names))
 	for k, name := range names {

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What a server may lose, and how.
+// losses are the ways in which a server loses its data.
 var losses = map[string]func(r *ring, i int){
 	"restarted empty": func(r *ring, i int) {
 		r.servers[i].Kill()
@@ -28,7 +28,7 @@ var losses = map[string]func(r *ring, i int){
 	},
 }
 
-// snapshot saves what servers have.
+// snapshot saves the servers' data.
 func (r *ring) snapshot() {
 	r.t.Helper()
 	for _, admin := range r.admins {
@@ -36,7 +36,7 @@ func (r *ring) snapshot() {
 	}
 }
 
-// The classic: client 1 holds A and B; B loses that; client 2 gets B and C.
+// The classic: client 1 holds A and B; B loses the lease; client 2 gets B and C.
 func TestTrap_T43_RedlockNodeThatLostItsDataFormsNoSecondMajority(t *testing.T) {
 	t.Parallel()
 	for what, lose := range losses {
@@ -53,7 +53,7 @@ func TestTrap_T43_RedlockNodeThatLostItsDataFormsNoSecondMajority(t *testing.T) 
 			for time.Since(begun) < longest {
 				next, err := two.Try("a", "y", longest)
 				if time.Since(begun) >= longest {
-					break // it may have been granted after that
+					break // it may have been granted later
 				}
 				require.Error(t, err, "a second majority: %v", next)
 				require.NotErrorIs(t, err, abstractions.ErrReleased)
@@ -67,8 +67,8 @@ func TestTrap_T43_RedlockNodeThatLostItsDataFormsNoSecondMajority(t *testing.T) 
 	}
 }
 
-// A server that may have lost its data grants, confirms and renews nothing, also what it
-// still has: it does not know what has become of that.
+// A server that may have lost its data grants, confirms and renews nothing, not even a lease
+// that it still has: the lease may have ended in the lost data.
 func TestTrap_T43_RedlockNodeInQuarantineSaysNothing(t *testing.T) {
 	r, p := three(t)
 	require.NoError(t, p.GiveUp(p.Take("free", "x", time.Minute)))
@@ -103,7 +103,7 @@ func TestTrap_T43_RedlockNodeInQuarantineSaysNothing(t *testing.T) {
 	}
 }
 
-// Scripts that are forgotten are no data that is lost.
+// Scripts that a server forgets are no lost data.
 func TestTrap_T44_RedlockScriptFlush(t *testing.T) {
 	r, p := three(t)
 	flush := func() {
@@ -129,7 +129,7 @@ func TestTrap_T44_RedlockScriptFlush(t *testing.T) {
 	require.Equal(t, 3, r.holders("a", "z"))
 }
 
-// The token rises although nodes lose what they know, one after the other, and
+// The token rises although nodes lose their data, one after the other, and
 // although all of them forget a name that has been idle for long.
 func TestTrap_T54_RedlockTokenSurvivesLosses(t *testing.T) {
 	t.Parallel()
@@ -141,7 +141,7 @@ func TestTrap_T54_RedlockTokenSurvivesLosses(t *testing.T) {
 		g := p.Obtain("a", id, longest)
 		require.Greater(t, g.Token, last)
 		last = g.Token
-		_ = p.GiveUp(g) // on a machine that is busy it may run out instead
+		_ = p.GiveUp(g) // on a busy machine it may run out instead
 	}
 	for i := range 6 {
 		hold(fmt.Sprint("x", i))
@@ -159,8 +159,8 @@ func TestTrap_T54_RedlockTokenSurvivesLosses(t *testing.T) {
 	hold("w")
 }
 
-// A lease outlives the loss of one node after the other, if there is time between
-// them: the renewal takes a node again when it votes.
+// A lease outlives the loss of one node after the other, if there is time between the
+// losses: the renewal restores the lease on a node once the node votes.
 func TestRedlockLeaseOutlivesOneNodeAfterTheOther(t *testing.T) {
 	t.Parallel()
 	const longest = 4 * time.Second // some renewals of a busy machine
@@ -245,8 +245,8 @@ func TestRedlockBootstrap(t *testing.T) {
 
 func second[T any](_ T, err error) error { return err }
 
-// A server that lost its data, but not its scripts, is asked about its marker again by who
-// knew it: it begins its quarantine, and does not stay out.
+// A server that lost its data, but not its scripts, is asked about its marker again by the process
+// that knew the marker: the server begins its quarantine, and does not stay excluded.
 func TestRedlockServerThatWasFlushedBeginsItsQuarantine(t *testing.T) {
 	r, p := three(t)
 	p.Take("a", "x", time.Minute)

@@ -18,9 +18,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Claims compete for a name with the real scripts, one message at a time, in orders that chance makes up:
-// messages are lost, or arrive when nobody waits for them any more, attempts are repeated, nodes lose their data and
-// leases run out where nobody counts them. There are never two holders, and tokens rise.
+// Claims compete for a name with the real scripts, one message at a time, in random orders: messages
+// are lost, or arrive too late to be awaited, attempts are repeated, nodes lose their data, and
+// leases run out where no claim counts on the node. There are never two holders, and tokens rise.
 func TestTrap_T18_RedlockAgreementInEveryOrder(t *testing.T) {
 	t.Parallel()
 	r := newRing(t, 3, Options{MaxTTL: time.Hour})
@@ -51,7 +51,7 @@ func TestTrap_T18_RedlockAgreementInEveryOrder(t *testing.T) {
 	require.Less(t, later.Load(), again.Load()/2)
 }
 
-// model is a name. Its nodes are names too, of the ring's servers.
+// model is a name. Its nodes are also names, of the ring's servers.
 type model struct {
 	*rand.Rand
 	t                  testing.TB
@@ -62,8 +62,8 @@ type model struct {
 	claims             []*modelClaim
 	messages           []func()
 	arrived            int   // claims
-	losses, void       int   // how many there were, and from before which of them all has run out
-	latest             int64 // token that a claim was told
+	losses, void       int   // number of losses, and the number before which all leases have run out
+	latest             int64 // token that was granted to a claim
 	by                 *modelClaim
 	told, again, later int64
 	trace              []string
@@ -73,17 +73,17 @@ type modelNode struct {
 	keys script.Keys
 	at   int // server
 	mute bool
-	lost int // the loss after which it is mute
+	lost int // the number of the loss after which the node is mute
 }
 
 type modelClaim struct {
 	id      string
 	attempt *modelAttempt // under way
 	token   int64         // of the latest grant
-	try     int64         // that got it
+	try     int64         // attempt that got the grant
 	trusted bool
-	counted map[int]bool // nodes that the holder relies on
-	since   int          // losses before the latest grant or renewal
+	counted map[int]bool // nodes that the holder counts
+	since   int          // number of losses before the latest grant or renewal
 	ended   bool
 }
 
@@ -91,7 +91,7 @@ type modelAttempt struct {
 	tally
 	m     *model
 	c     *modelClaim
-	since int // losses before
+	since int // number of losses before the attempt
 	over  bool
 	tell  func(i int)
 }
@@ -112,7 +112,7 @@ func (m *model) say(format string, args ...any) {
 	m.trace = append(m.trace, strings.ReplaceAll(fmt.Sprintf(format, args...), "\n", " | "))
 }
 
-// arrive has a new claim instead of the i-th.
+// arrive replaces the i-th claim by a new claim.
 func (m *model) arrive(i int) {
 	m.arrived++
 	m.claims[i] = &modelClaim{id: fmt.Sprint("c", m.arrived), counted: map[int]bool{}}
@@ -166,7 +166,7 @@ func (m *model) do(i int, op script.Operation) script.Reply {
 	defer cancel()
 	reply := m.p.redlock.nodes[m.nodes[i].at].Do(ctx, op)
 	require.NoError(m.t, reply.Err)
-	if op.Script == script.Relock && reply.Renewed() == nil { // it does not run out before it is too late to count it
+	if op.Script == script.Relock && reply.Renewed() == nil { // the node keeps the lease until the reply is too late to count
 		for _, c := range m.claims {
 			c.counted[i] = c.counted[i] || strings.HasSuffix(op.Args[0], " "+c.id+"\n")
 		}
@@ -175,8 +175,8 @@ func (m *model) do(i int, op script.Operation) script.Reply {
 	return reply
 }
 
-// send has a node do something, and its reply heard, both at some time or never. lost is for when the reply is
-// given up.
+// send runs an operation on a node and delivers its reply, each at some time or never. lost runs when
+// the attempt gives the reply up.
 func (m *model) send(i int, op script.Operation, hear func(script.Reply), lost func()) {
 	fate := m.IntN(8) // 0: the request is late, and 1 its reply is lost
 	if fate == 0 {
@@ -196,7 +196,7 @@ func (m *model) send(i int, op script.Operation, hear func(script.Reply), lost f
 
 func ignore(script.Reply) {}
 
-// post is send where nobody waits.
+// post is send without a reader of the reply.
 func (m *model) post(i int, op script.Operation) { m.send(i, op, ignore, func() {}) }
 
 func (m *model) begin(c *modelClaim) {
@@ -220,7 +220,7 @@ func (m *model) begin(c *modelClaim) {
 
 func (m *model) claim(c *modelClaim) script.Claim { return script.Claim{ID: c.id, TTL: time.Hour} }
 
-// send has the attempt's vote filled in when the reply is heard.
+// send fills in the attempt's vote when the reply is delivered.
 func (a *modelAttempt) send(i int, op script.Operation, hear func(script.Reply)) {
 	v := &a.votes[i]
 	v.pending = true
@@ -238,7 +238,7 @@ func (a *modelAttempt) send(i int, op script.Operation, hear func(script.Reply))
 	a.m.send(i, op, func(r script.Reply) { heard(func() { hear(r) })() }, heard(func() { v.stance, v.unsure, v.err = noVote, true, errSilent }))
 }
 
-// next does what attempt.pursue does.
+// next follows attempt.pursue.
 func (a *modelAttempt) next() {
 	m, c := a.m, a.c
 	where, token, won := a.decide()
@@ -271,7 +271,7 @@ func (a *modelAttempt) next() {
 	m.say("%s gives %d up: %d, since %d", c.id, a.try, where, since)
 }
 
-// end tells nodes what has become of the attempt, also those that answer later.
+// end settles the nodes, including nodes that answer later.
 func (a *modelAttempt) end(tell func(i int)) {
 	a.over, a.c.attempt, a.tell = true, nil, tell
 	for i := range a.votes {
@@ -289,7 +289,7 @@ func (a *modelAttempt) win(token int64) {
 			m.post(i, m.nodes[i].keys.Confirm(m.claim(c), token, a.try))
 		}
 	})
-	if a.since < m.void || c.ended { // it took too long, or nobody wants it any more
+	if a.since < m.void || c.ended { // it took too long, or the claim was given up
 		return
 	}
 	for _, other := range m.claims {
@@ -348,7 +348,7 @@ func (m *model) renew(c *modelClaim) {
 	}
 }
 
-// release gives the claim up, whether it was granted or not.
+// release gives the claim up, whether or not the claim was granted.
 func (m *model) release(c *modelClaim) {
 	m.say("%s is released", c.id)
 	c.trusted, c.ended = false, true
@@ -357,12 +357,12 @@ func (m *model) release(c *modelClaim) {
 	}
 }
 
-// relied says whether a claim counts what a node has of it.
+// relied reports whether a claim counts on a node.
 func (c *modelClaim) relied(i int) bool {
 	return c.trusted && c.counted[i] || c.attempt != nil && (c.attempt.votes[i].ours() || c.attempt.votes[i].pending)
 }
 
-// expire has a lease run out at a node, if nobody counts on it.
+// expire lets a lease run out on a node, if no claim counts on the node.
 func (m *model) expire(i int) {
 	admin, key := m.p.redlock.nodes[m.nodes[i].at].Client, m.nodes[i].keys.Name
 	s := redistest.Look(m.t, admin, key)
@@ -379,7 +379,7 @@ func (m *model) expire(i int) {
 	redistest.Put(m.t, admin, key, s)
 }
 
-// lose has a node lose its data, and its vote, if the others are a majority.
+// lose deletes a node's data and suspends its vote, if the others are a majority.
 func (m *model) lose(i int) {
 	muted := 0
 	for _, node := range m.nodes {
@@ -396,7 +396,7 @@ func (m *model) lose(i int) {
 	require.NoError(m.t, m.p.redlock.nodes[m.nodes[i].at].Client.Del(m.t.Context(), m.nodes[i].keys.Name).Err())
 }
 
-// unmute gives a node its vote back: the longest TTL has passed since the loss.
+// unmute restores a node's vote: the longest TTL has passed since the loss.
 func (m *model) unmute(i int) {
 	if !m.nodes[i].mute {
 		return
@@ -408,5 +408,5 @@ func (m *model) unmute(i int) {
 			c.trusted = false
 		}
 	}
-	m.base = max(m.base, m.latest+1) // clocks go on meanwhile
+	m.base = max(m.base, m.latest+1) // clocks have advanced
 }

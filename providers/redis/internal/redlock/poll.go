@@ -13,29 +13,29 @@ import (
 	"github.com/distributedleasing/leasing/providers/redis/internal/script"
 )
 
-// errSilent is for a node that has not answered in time.
+// errSilent is the error of a node that has not answered in time.
 var errSilent = fmt.Errorf("%w: no answer in time", abstractions.ErrUnavailable)
 
-// poll is a question to all nodes at the same time. It belongs to one goroutine, but for what mu guards.
+// poll is a question to all nodes at the same time. It belongs to one goroutine, except for the fields that mu guards.
 type poll struct {
 	r       *Redlock
-	ctx     context.Context // its values are for what traces calls
-	by      time.Time       // until when nodes are waited for
-	short   bool            // the caller left the nodes less time than is usual
+	ctx     context.Context // its values serve the tracing of calls
+	by      time.Time       // end of the nodes' time
+	short   bool            // the caller left the nodes less than the usual time
 	timer   *time.Timer
-	asked   []int          // requests under way, by node
+	asked   []int          // requests in flight, by node
 	open    int            // all of them
 	sent    []sent         // by node
 	replies []script.Reply // of a poll by ask: of each operation, by node
 
 	answer func(*node.Request) // heed
-	bell   chan struct{}       // there are as many answers as were waited for
+	bell   chan struct{}       // there are as many answers as needed
 	mu     sync.Mutex
-	back   []*node.Request // answers that were not taken yet
-	need   int             // how many of them ring the bell
+	back   []*node.Request // answers not taken yet
+	need   int             // number of answers that rings the bell
 }
 
-// sent is what a node was asked last. Its memory serves the next question.
+// sent holds the latest operations for a node. The next question reuses its memory.
 type sent struct {
 	ops      []script.Operation
 	list     []*script.Operation
@@ -54,7 +54,7 @@ func (r *Redlock) newPoll(ctx context.Context, patience time.Duration) *poll {
 	return p
 }
 
-// leave ends the poll. It is used again if nothing is under way.
+// leave ends the poll. The poll is reused if nothing is in flight.
 func (p *poll) leave() {
 	if p.open == 0 {
 		p.timer.Stop()
@@ -62,7 +62,7 @@ func (p *poll) leave() {
 	}
 }
 
-// setTime gives nodes their time from now on, within the caller's.
+// setTime gives nodes their time from now on, within the caller's deadline.
 func (p *poll) setTime(patience time.Duration) {
 	p.by, p.short = time.Now().Add(patience), false
 	if by, ok := p.ctx.Deadline(); ok && by.Before(p.by) {
@@ -70,7 +70,7 @@ func (p *poll) setTime(patience time.Duration) {
 	}
 }
 
-// send sends operations to a node that has none under way. It can't after Close.
+// send sends operations to a node that has no request in flight. It fails after Close.
 func (p *poll) send(i int, ops ...script.Operation) error {
 	s := &p.sent[i]
 	s.ops, s.list, s.requests = append(s.ops[:0], ops...), s.list[:0], s.requests[:0]
@@ -90,7 +90,7 @@ func (p *poll) send(i int, ops ...script.Operation) error {
 	return nil
 }
 
-// heed notes an answer. Locks mu.
+// heed records an answer. Locks mu.
 func (p *poll) heed(q *node.Request) {
 	p.mu.Lock()
 	p.back = append(p.back, q)
@@ -104,8 +104,8 @@ func (p *poll) heed(q *node.Request) {
 	}
 }
 
-// pop takes an answer. If there is none, the bell rings with the one that makes a majority, and with each after that:
-// most often nothing is decided by fewer. Locks mu.
+// pop takes an answer. If there is none, the bell rings with the answer that makes a majority, and with each answer after
+// the majority: fewer answers rarely decide. Locks mu.
 func (p *poll) pop() *node.Request {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -124,11 +124,11 @@ func (p *poll) pop() *node.Request {
 	return nil
 }
 
-// prompt is for how long a poll waits for the bell alone: most answers are there by then. It looks at answers without a majority
-// after that, and whether its caller has left: many contexts make a channel, and a timer, when they are asked for it.
+// prompt is the time for which a poll waits for the bell alone: most answers arrive within. Afterwards it also checks for answers
+// without a majority, and for the end of its caller's context: many contexts make a channel, and a timer, when Done is called.
 const prompt = 10 * time.Millisecond
 
-// next returns an answer, and whose it is; or nil, when it is time or ctx has ended.
+// next returns an answer and its node, or nil at the end of the time or of ctx.
 func (p *poll) next(ctx context.Context, until time.Time) (q *node.Request, i int) {
 	if p.by.Before(until) {
 		until = p.by
@@ -169,17 +169,17 @@ func (p *poll) next(ctx context.Context, until time.Time) (q *node.Request, i in
 	return q, i
 }
 
-// over says that nobody is waited for any more.
+// over reports whether the nodes' time has ended.
 func (p *poll) over() bool { return !time.Now().Before(p.by) }
 
-// heard notes whether a node has answered, in the time that is usual.
+// heard records whether a node has answered in the usual time.
 func (p *poll) heard(i int, answered bool) {
 	if d := &p.r.peers[i]; d.silent.Load() == answered && (answered || !p.short) {
 		d.silent.Store(!answered)
 	}
 }
 
-// waits says whether somebody is asked who usually answers.
+// waits reports whether a request is in flight to a node that usually answers.
 func (p *poll) waits() bool {
 	for i, asked := range p.asked {
 		if asked > 0 && !p.r.peers[i].silent.Load() {
@@ -189,7 +189,7 @@ func (p *poll) waits() bool {
 	return false
 }
 
-// ask puts operations to all nodes, and collects the replies until there are enough, the time is over or the caller
+// ask sends operations to all nodes, and collects the replies until there are enough, the time is over or the caller
 // leaves.
 func (r *Redlock) ask(ctx context.Context, patience time.Duration, enough func(p *poll) bool, ops ...script.Operation) *poll {
 	p := r.newPoll(ctx, patience)
@@ -197,7 +197,7 @@ func (r *Redlock) ask(ctx context.Context, patience time.Duration, enough func(p
 	for range len(ops) * len(r.nodes) {
 		p.replies = append(p.replies, script.Reply{Err: errSilent})
 	}
-	for _, i := range slices.Backward(r.servers.all.Load().order) { // the first has the queue: let others know before it wakes somebody
+	for _, i := range slices.Backward(r.servers.all.Load().order) { // the first has the queue: the others must know before it wakes a waiter
 		if err := p.send(i, ops...); err != nil {
 			for k := range ops {
 				p.of(k)[i].Err = err
@@ -216,17 +216,17 @@ func (r *Redlock) ask(ctx context.Context, patience time.Duration, enough func(p
 	return p
 }
 
-// of are the replies to an operation, by node.
+// of returns the replies to an operation, by node.
 func (p *poll) of(operation int) []script.Reply {
 	n := len(p.asked)
 	return p.replies[operation*n : (operation+1)*n]
 }
 
-// all is for questions whose answer is better the more nodes have answered: it waits
-// for those that usually do.
+// all is for questions whose answer improves with each node: it waits for the nodes
+// that usually answer.
 func (p *poll) all() bool { return len(p.asked)-p.open >= p.r.quorum && !p.waits() }
 
-// read reads the replies to a poll of one operation: what nodes say, and by node why others don't.
+// read reads the replies to a poll of one operation: the values, and by node the errors of the other nodes.
 func read[T any](p *poll, as func(script.Reply) (T, error)) (said []T, errs []error) {
 	errs = make([]error, len(p.asked))
 	for i, reply := range p.of(0) {

@@ -16,11 +16,11 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
 )
 
-// Redlock is the topology of several nodes that know nothing of each other: a
-// claim holds a name while a majority of them says so. agreement.go has the argument.
+// Redlock is the topology of several independent nodes: a claim holds a name while a majority
+// of the nodes holds the claim. agreement.go has the argument.
 type Redlock struct {
 	nodes []*node.Node
-	peers []peer // what this process has seen of each node
+	peers []peer // this process' view of each node
 	Options
 	quorum  int // a majority
 	began   time.Time
@@ -30,21 +30,21 @@ type Redlock struct {
 	seats   sync.Map  // of *seat, by the claim's ID
 }
 
-// Options are validated by Options.
+// Options are validated by redislease.Options.
 type Options struct {
 	Naming      script.Naming
 	NodeTimeout time.Duration // 0: see patience
 	MaxTTL      time.Duration
 }
 
-// peer is what this process has seen of a node.
+// peer is this process' view of a node.
 type peer struct {
 	label string // "server 2 of 3 (10.0.0.2:6379)"
-	// silent is set while its latest request was not answered: nobody waits for
-	// it then who can do without.
+	// silent is set while the node's latest request was not answered. Calls that can
+	// decide without a silent node don't wait for its answer.
 	silent atomic.Bool
-	// lead is its clock less ours as of its latest vote, in microseconds, and at
-	// most too high by the request's time on its way; 0 if there was none yet.
+	// lead is the node's clock minus ours at its latest vote, in microseconds. It is too
+	// high by the request's travel time at most; 0 before the first vote.
 	lead atomic.Int64
 }
 
@@ -68,13 +68,13 @@ func New(clients []redis.UniversalClient, timely bool, o Options) *Redlock {
 }
 
 const (
-	// maxPatience bounds how long a node is waited for, where that matters.
+	// maxPatience bounds the wait for one node, while others can't decide.
 	maxPatience = time.Second
-	// minPatience is a pause of a busy machine, and of Go's collector.
+	// minPatience covers a pause of a busy machine, and of Go's collector.
 	minPatience = 100 * time.Millisecond
 )
 
-// patience is how long one node is waited for while others can't decide: a tenth
+// patience returns the time to wait for one node while others can't decide: a tenth
 // of the TTL, within bounds.
 func (r *Redlock) patience(ttl time.Duration) time.Duration {
 	if r.NodeTimeout > 0 {
@@ -83,19 +83,19 @@ func (r *Redlock) patience(ttl time.Duration) time.Duration {
 	return min(max(ttl/10, minPatience), ttl/3, maxPatience)
 }
 
-// validity is how long a lease that a majority has granted is one, counted from
-// before the first request: its TTL less what clocks may differ by meanwhile
+// validity returns the time for which a majority's grant is a lease, counted from
+// before the first request: its TTL minus the possible difference of the clocks
 // (redis.io, as above: "MIN_VALIDITY").
 func validity(ttl time.Duration) time.Duration { return ttl - ttl/100 - 2*time.Millisecond }
 
-// micros is our own clock, in microseconds since the redlock began.
+// micros returns our own clock, in microseconds since the redlock began.
 func (r *Redlock) micros() int64 { return time.Since(r.began).Microseconds() }
 
-// ahead is how far a token is ahead of the nodes' clocks: what a request may take longer than the latest one did. A node
-// takes no token of before its clock for a name that it does not know.
+// ahead is the lead of a proposed token over the nodes' clocks, for a request slower than the latest. A node
+// takes no token before its clock for a name that it does not know.
 const ahead = time.Millisecond
 
-// floor is the token that nodes should make up, the latest of their clocks; 0 if none is known.
+// floor returns the token that votes propose, after the latest of the nodes' clocks; 0 if no clock is known.
 func (r *Redlock) floor() int64 {
 	var lead int64
 	for i := range r.peers {
@@ -109,7 +109,7 @@ func (r *Redlock) floor() int64 {
 	return r.micros() + lead + ahead.Microseconds()
 }
 
-// label says which node an error is of.
+// label adds the node's label to an error.
 func (r *Redlock) label(i int, err error) error {
 	if err == nil {
 		return nil
@@ -117,7 +117,7 @@ func (r *Redlock) label(i int, err error) error {
 	return fmt.Errorf("%s: %w", r.peers[i].label, err)
 }
 
-// Ping succeeds when a majority answers, also that it casts no vote.
+// Ping succeeds when a majority answers. A node in quarantine counts.
 func (r *Redlock) Ping(ctx context.Context) error {
 	if err := r.meetServers(ctx); err != nil {
 		return err
@@ -135,10 +135,10 @@ func (r *Redlock) Ping(ctx context.Context) error {
 	return nil
 }
 
-// hello changes nothing. The server's run is known once it has answered.
+// hello returns an operation that changes nothing. Its answer names the server's run.
 func (r *Redlock) hello() script.Operation { return r.Naming.Keys("hello").Inspect() }
 
-// Close ends what outlives a request.
+// Close ends the work that outlives a request.
 func (r *Redlock) Close() {
 	r.after.Close()
 	var all providerkit.Group

@@ -10,14 +10,14 @@ import (
 	"github.com/distributedleasing/leasing/providers/redis/internal/script"
 )
 
-// stragglers is how long a release waits for the rest of the servers, once it is done.
+// stragglers bounds a release's wait for the rest of the servers, after a majority.
 const stragglers = 250 * time.Millisecond
 
-// Release is done once a majority has done it: then nobody can renew the lease, and
-// others can get it. Nodes that cast no vote for now don't count: they can't make the
-// name free. The others are waited for a little all the same, unless they usually don't
-// answer: a process that ends now would leave the lease there until it runs out, or the
-// next who asks frees it (see relay), in the way if another server dies.
+// Release succeeds once a majority has released the lease: then no renewal succeeds, and
+// other claims can get the name. Nodes that cast no vote for now don't count: they can't free
+// the name. Release still waits a little for the other nodes, unless they usually don't answer.
+// If the process exited now, these nodes would keep the lease until it runs out, or until the
+// next contender frees the node (see relay). The lease would be an obstacle if another server died.
 func (r *Redlock) Release(ctx context.Context, req abstractions.ReleaseRequest) error {
 	released := false
 	p := r.ask(ctx, r.patience(r.MaxTTL), func(p *poll) bool {
@@ -43,12 +43,11 @@ func (r *Redlock) Release(ctx context.Context, req abstractions.ReleaseRequest) 
 	return r.failed(ctx, errs, len(done) > 0)
 }
 
-// Break breaks on all nodes. With a majority broken no renewal has one.
+// Break breaks the lease on all nodes. After a majority is broken, no renewal gets a majority.
 //
-// Nodes may disagree about IfToken: one that somebody got in vain, or that has missed
-// the latest lease, has another token. A majority decides. A minority that has the
-// token may have been broken all the same, which takes nothing from the holder but
-// those nodes.
+// Nodes may disagree about IfToken: a node that an attempt got in vain, or that has missed
+// the latest lease, has another token. A majority decides. A minority with the token may have
+// been broken although Break is refused, which costs the holder only those nodes.
 func (r *Redlock) Break(ctx context.Context, req abstractions.BreakRequest) (abstractions.BreakResult, error) {
 	p := r.ask(ctx, r.patience(r.MaxTTL), (*poll).all, r.Naming.Keys(req.Name).Break(req))
 	results, errs := read(p, script.Reply.Broken)
@@ -68,7 +67,7 @@ func (r *Redlock) Break(ctx context.Context, req abstractions.BreakRequest) (abs
 	return abstractions.BreakResult{}, r.failed(ctx, errs, len(results) > 0)
 }
 
-// broken is what a majority of results comes to: as of records of one claim.
+// broken merges the results of a majority, as records of one claim.
 func (r *Redlock) broken(results []abstractions.BreakResult) (all abstractions.BreakResult) {
 	now, records := time.Now(), make([]abstractions.Record, len(results))
 	for i, result := range results {

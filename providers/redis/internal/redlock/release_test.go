@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A process may end as soon as its release has returned: no server that answers is left
-// with the lease.
+// A process may exit as soon as its release has returned: no server that answers keeps the
+// lease.
 func TestTrap_T80_RedlockReleaseReachesTheServersThatLag(t *testing.T) {
 	t.Parallel()
 	r := newRing(t, 5, Options{})
@@ -25,7 +25,7 @@ func TestTrap_T80_RedlockReleaseReachesTheServersThatLag(t *testing.T) {
 	require.Zero(t, r.holders("a", "x"))
 }
 
-// A server that hangs is waited for once, and not for long.
+// A release waits for a hung server once, and not for long.
 func TestTrap_T80_RedlockReleaseIsDoneWithoutAServerThatHangs(t *testing.T) {
 	r, p := three(t)
 	gate, open := newGate(t)

@@ -11,14 +11,14 @@ import (
 	"github.com/distributedleasing/leasing/providers/redis/internal/script"
 )
 
-// tenure is the state of a grant: what it takes to lock a node again that has lost
+// tenure is the state of a grant: the data to restore the lease on a node that has lost
 // the lease. It is never changed.
 type tenure struct {
 	script.Content
 	token, try int64
-	// lapses is when the lease may have run out by our clock. After that somebody
-	// may have held the name, on nodes that have lost it since, so it is not
-	// locked again.
+	// lapses is the time at which the lease may have run out by our clock. Afterwards
+	// another claim may have held the name, on nodes that have lost that claim since, so
+	// a renewal no longer restores the lease.
 	lapses time.Time
 }
 
@@ -31,7 +31,7 @@ func (t *tenure) renewed(sent time.Time, req *abstractions.RenewRequest) *tenure
 	return &next
 }
 
-// Renew is a batch of one.
+// Renew sends a batch with one request.
 func (r *Redlock) Renew(ctx context.Context, req abstractions.RenewRequest) (abstractions.Grant, error) {
 	results, err := r.RenewBatch(ctx, []abstractions.RenewRequest{req})
 	if err != nil {
@@ -40,15 +40,15 @@ func (r *Redlock) Renew(ctx context.Context, req abstractions.RenewRequest) (abs
 	return results[0].Grant, results[0].Err
 }
 
-// RenewBatch asks all nodes to renew all claims, and is over when each has been granted or
-// refused by a majority: a node that hangs does not keep the others waiting.
+// RenewBatch asks all nodes to renew all claims, and returns when a majority has granted or
+// refused each claim: a node that hangs does not delay the others.
 func (r *Redlock) RenewBatch(ctx context.Context, reqs []abstractions.RenewRequest) ([]abstractions.RenewResult, error) {
 	sent, shortest := time.Now(), r.MaxTTL
 	ops, states := make([]script.Operation, len(reqs)), make([]*tenure, len(reqs)) // nil: unknown
 	undecided := make([]int, len(reqs))
 	for i := range reqs {
 		req := &reqs[i]
-		var content string // takes no node again
+		var content string // empty: restores the lease on no node
 		var try int64
 		if state, _ := req.State.(*tenure); state != nil && state.token == req.Token {
 			if states[i] = state.renewed(sent, req); sent.Before(state.lapses) {
@@ -79,15 +79,15 @@ func (r *Redlock) RenewBatch(ctx context.Context, reqs []abstractions.RenewReque
 	return results, nil
 }
 
-// renewal is what nodes say of one item of a batch.
+// renewal counts the nodes' answers for one item of a batch.
 type renewal struct {
 	ok, lost int // nodes
 	says     map[abstractions.LostReason]int
-	broken   abstractions.LostError // who broke it, and why
+	broken   abstractions.LostError // BrokenBy and BreakReason of the first node that has them
 }
 
-// What a node says of a lease that it has lost, if all that it knows is a token. Somebody may have got that node alone,
-// in vain, and it may have missed the latest lease.
+// nodeNewer and nodeOlder are the reasons of a node that has lost the lease and knows only a token. An attempt may have got
+// that node in vain, or the node may have missed the latest lease.
 const nodeNewer, nodeOlder = "newer", "older"
 
 func (r *Redlock) renewal(replies []script.Reply) (item renewal) {
@@ -109,13 +109,13 @@ func (r *Redlock) renewal(replies []script.Reply) (item renewal) {
 	return item
 }
 
-// decided says that a majority has renewed the lease, or that so many have lost it that
-// there is no majority without them.
+// decided reports whether a majority has renewed the lease, or so many nodes have lost the
+// lease that no majority is left.
 func (item renewal) decided(r *Redlock) bool {
 	return item.ok >= r.quorum || len(r.nodes)-item.lost < r.quorum
 }
 
-// result is what has become of the item; nil if a majority has renewed the lease.
+// result returns the item's error; nil if a majority has renewed the lease.
 func (item renewal) result(ctx context.Context, r *Redlock, replies []script.Reply) error {
 	switch {
 	case item.ok >= r.quorum:
@@ -124,7 +124,7 @@ func (item renewal) result(ctx context.Context, r *Redlock, replies []script.Rep
 		item.broken.Reason = item.reason(r.quorum)
 		return &item.broken
 	}
-	errs := make([]error, len(replies)) // of those that have not lost it
+	errs := make([]error, len(replies)) // of nodes that have not lost the lease
 	for i, reply := range replies {
 		if err := reply.Renewed(); !errors.Is(err, abstractions.ErrLost) {
 			errs[i] = err
@@ -133,7 +133,7 @@ func (item renewal) result(ctx context.Context, r *Redlock, replies []script.Rep
 	return r.failed(ctx, errs, item.ok > 0) // no majority either way
 }
 
-// reason is the one that explains most: a node that was broken says why another one is taken by now.
+// reason returns the reason that explains the most: a break of one node explains why another node is taken by now.
 func (item renewal) reason(quorum int) abstractions.LostReason {
 	for _, reason := range [...]abstractions.LostReason{abstractions.LostBroken, abstractions.LostTaken, abstractions.LostGone} {
 		if item.says[reason] > 0 {

@@ -15,8 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A node that has lost the lease, or never had it, is taken again by the renewal, so
-// that another one may fail next.
+// A renewal restores the lease on a node that has lost it, or never had it, so that
+// another node may fail next.
 func TestRedlockRenewalLocksAgain(t *testing.T) {
 	r, p := three(t)
 	p.wires[2].cut(lostRequest)
@@ -41,7 +41,7 @@ func TestRedlockRenewalLocksAgain(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// A renewal raises a node's fence to its token, and lowers none.
+// A renewal raises a node's token to its own, and never lowers a token.
 func TestTrap_T54_RedlockRenewalLowersNoFence(t *testing.T) {
 	r, p := three(t)
 	g := r.take(p, "a", "x", time.Minute)
@@ -57,7 +57,7 @@ func TestTrap_T54_RedlockRenewalLowersNoFence(t *testing.T) {
 	require.Equal(t, []int64{g.Token, g.Token, g.Token + 1000}, []int64{r.fence(0, "a"), r.fence(1, "a"), r.fence(2, "a")})
 }
 
-// Somebody had the node since, even in vain: then it is not taken again.
+// If another attempt got the node since, even in vain, the renewal does not take the node.
 func TestTrap_T55_RedlockRenewalTakesNoNodeWithANewerFence(t *testing.T) {
 	r, p := three(t)
 	g := r.take(p, "a", "x", time.Minute)
@@ -74,8 +74,8 @@ func TestTrap_T55_RedlockRenewalTakesNoNodeWithANewerFence(t *testing.T) {
 	redistest.Lost(t, err, abstractions.LostTaken)
 }
 
-// The request of a renewal is on its way for so long that the lease was released
-// meanwhile, on this node as on the others.
+// The request of a renewal is in flight for so long that the lease is released in
+// between, on this node and on the others.
 func TestTrap_T55_RedlockLateRenewalDoesNotLockAfterTheRelease(t *testing.T) {
 	r, p := three(t)
 	g := r.take(p, "a", "x", time.Minute)
@@ -97,8 +97,8 @@ func TestTrap_T55_RedlockLateRenewalDoesNotLockAfterTheRelease(t *testing.T) {
 	redistest.Lost(t, err, abstractions.LostGone)
 }
 
-// With its time over, somebody may have held the name on nodes that have lost that
-// since. So only what nodes still hold is renewed.
+// After its time another claim may have held the name, on nodes that have lost that claim
+// since. So the renewal extends only leases that nodes still hold.
 func TestTrap_T20_RedlockRenewalRevivesNothing(t *testing.T) {
 	r, p := three(t)
 	g := p.Obtain("a", "x", 200*time.Millisecond)
@@ -109,8 +109,8 @@ func TestTrap_T20_RedlockRenewalRevivesNothing(t *testing.T) {
 	}
 	_, err := p.Keep(g, time.Minute)
 	redistest.Lost(t, err, abstractions.LostExpired)
-	r.servers[2].Kill() // so that those two decide
-	fence(0, g.Token+1) // somebody got one node, in vain
+	r.servers[2].Kill() // so that the other two decide
+	fence(0, g.Token+1) // an attempt got one node, in vain
 	_, err = p.Keep(g, time.Minute)
 	redistest.Lost(t, err, abstractions.LostExpired)
 	fence(1, g.Token+1) // a majority
@@ -119,8 +119,8 @@ func TestTrap_T20_RedlockRenewalRevivesNothing(t *testing.T) {
 	require.Empty(t, r.holder(0, "a")+r.holder(1, "a"))
 }
 
-// Without the state of a grant, as after a restart of the holder, what nodes hold is
-// renewed all the same.
+// Without the state of a grant, for example after a restart of the holder, a renewal still
+// extends the leases that nodes hold.
 func TestRedlockRenewalWithoutState(t *testing.T) {
 	r, p := three(t)
 	q := r.process()
@@ -135,14 +135,14 @@ func TestRedlockRenewalWithoutState(t *testing.T) {
 	redistest.Lost(t, err, abstractions.LostExpired)
 }
 
-// It is lost when a majority says so, and not before: nodes that don't answer might
-// still have it.
+// A lease is lost when a majority says so, and not before: nodes that don't answer might
+// still hold the lease.
 func TestTrap_T04_RedlockLostIsCertain(t *testing.T) {
 	t.Parallel()
 	r := newRing(t, 5, Options{})
 	p := r.process()
 	g := r.take(p, "a", "x", time.Minute)
-	for i := range 2 { // 2 of 5 have lost it, 2 are dead
+	for i := range 2 { // 2 of 5 have lost the lease, 2 are dead
 		r.put(i, "a", redistest.Voted(1, "y", 1, 1, 0))
 	}
 	r.servers[3].Kill()
@@ -197,7 +197,7 @@ func TestTrap_T66_RedlockBatchesAreDecidedByTheMajority(t *testing.T) {
 	require.NoError(t, results[8].Err)
 }
 
-// A frozen minority does not delay a batch either that is more than one request for each node.
+// Nor does a frozen minority delay a batch that needs more than one request for each node.
 func TestTrap_T43_RedlockFrozenNodeDelaysNoLargeBatch(t *testing.T) {
 	t.Parallel()
 	r := newRing(t, 3, Options{NodeTimeout: 30 * time.Second})
@@ -265,7 +265,7 @@ func TestRedlockBreakNeedsAMajority(t *testing.T) {
 	}
 }
 
-// A node that somebody got in vain has another token than the others. The majority
+// A node that an attempt got in vain has another token than the others. The majority
 // decides which lease is meant.
 func TestTrap_T63_RedlockBreakGoesByTheMajoritysToken(t *testing.T) {
 	r, p := three(t)
@@ -292,14 +292,14 @@ func TestRedlockInspectSaysWhatIsNotConfirmed(t *testing.T) {
 	r.drop(0, "a")
 	require.False(t, p.Look("a").Unconfirmed)
 	r.servers[1].Kill()
-	record := p.Look("a") // one has it, one has not, one does not say
+	record := p.Look("a") // one has the lease, one has not, one does not answer
 	require.True(t, record.Held)
 	require.True(t, record.Unconfirmed)
 	require.Equal(t, abstractions.FingerprintOf("x"), record.Fingerprint)
 }
 
-// The time left is when a majority will be free, by the clock of the node that makes
-// it one.
+// The time left ends when a majority will be free, by the clock of the node that completes
+// the majority.
 func TestRedlockMergedRecords(t *testing.T) {
 	r := New(threeClients(t), true, Options{Naming: script.Naming{Prefix: prefix}, MaxTTL: time.Minute})
 	now := time.Now()
@@ -345,11 +345,11 @@ func threeClients(t *testing.T) (clients []redis.UniversalClient) {
 	return clients
 }
 
-// A renewal changes the metadata where the claim has a node, and where it takes one
-// again: also one without the grant's state, of a claim that was adopted.
+// A renewal changes the metadata on the claim's nodes, and on nodes that it takes again,
+// even a renewal without the grant's state, of an adopted claim.
 func TestRedlockRenewalChangesMetadata(t *testing.T) {
 	t.Parallel()
-	r := newRing(t, 3, Options{NodeTimeout: 15 * time.Second}) // what is sent to the last server is not withdrawn on a busy machine
+	r := newRing(t, 3, Options{NodeTimeout: 15 * time.Second}) // requests to the last server are not withdrawn on a busy machine
 	p := r.process()
 	g := r.take(p, "a", "x", time.Minute)
 	p.settle()
@@ -385,8 +385,8 @@ func TestRedlockRenewalChangesMetadata(t *testing.T) {
 	require.Equal(t, "3", p.Look("a").Metadata["k"], "as a majority has it")
 }
 
-// T84: nodes that nobody has told the token yet refuse another one too, unless the
-// renewal proves by its state that it is the claim's.
+// T84: nodes that have not received the token yet also refuse another token, unless the
+// renewal's state proves that it belongs to the claim.
 func TestTrap_T84_RedlockRefusesARenewalWithAnotherToken(t *testing.T) {
 	r, p := three(t)
 	g := r.take(p, "a", "x", time.Minute)
@@ -402,7 +402,7 @@ func TestTrap_T84_RedlockRefusesARenewalWithAnotherToken(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// Several leases of one claim, one after the other, are told apart by what the node knew before them, however it has
+// Successive leases of one claim differ by the node's token before each lease, however the node has
 // got the lease.
 func TestTrap_T20_RedlockRenewalOfAnEarlierLeaseIsRefused(t *testing.T) {
 	r, p := three(t)
@@ -439,7 +439,7 @@ func TestTrap_T20_RedlockRenewalOfAnEarlierLeaseIsRefused(t *testing.T) {
 }
 
 // A server that has missed the latest change of the metadata does not speak for the
-// others, whichever of them is asked; of two that disagree the later one counts.
+// others, whichever of them is asked; of two that disagree the later renewal counts.
 func TestRedlockMetadataAreTheMajoritys(t *testing.T) {
 	record := func(value string) abstractions.Record {
 		return abstractions.Record{Metadata: map[string]string{"k": value}}
@@ -451,8 +451,8 @@ func TestRedlockMetadataAreTheMajoritys(t *testing.T) {
 	require.Equal(t, "new", mostHave([]abstractions.Record{record("old"), record("new")})["k"])
 }
 
-// A claim was asked for with a long TTL, and is asked for again with a short one. A node that
-// takes the token of the second attempt keeps the lease for as long as it lasts.
+// A claim is requested with a long TTL, and later with a short TTL. A node that
+// takes the token of the second attempt keeps the longer expiry.
 func TestTrap_T17_RedlockNodeKeepsALeaseThatIsConfirmed(t *testing.T) {
 	t.Parallel()
 	r := newRing(t, 3, Options{MaxTTL: 10 * time.Hour})

@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A claim is asked for by several callers at the same time, some of whose requests
-// are slow or lost: it has one token.
+// Several callers request a claim at the same time, and some of their requests
+// are slow or lost: the claim has one token.
 func TestTrap_T13_RedlockClaimHasOneToken(t *testing.T) {
 	t.Parallel()
 	r := newRing(t, 3, Options{})
@@ -49,8 +49,8 @@ func TestTrap_T13_RedlockClaimHasOneToken(t *testing.T) {
 	}
 }
 
-// A node hangs, and requests wait behind those that do. They are not sent any more when
-// nobody waits for them.
+// A node hangs, and requests wait behind the hung calls. Requests are dropped unsent once
+// their callers have left.
 func TestTrap_T56_RedlockRequestsAreNotSentTooLate(t *testing.T) {
 	t.Parallel()
 	r := newRing(t, 3, Options{NodeTimeout: moreCalls / 4})
@@ -59,14 +59,14 @@ func TestTrap_T56_RedlockRequestsAreNotSentTooLate(t *testing.T) {
 	}
 }
 
-// A node's calls are so many at a time, and more after a while if they hang: see package batch.
+// A node has so many calls at a time, and more after a while if they hang: see package batch.
 const (
 	usualCalls = 2
 	moreCalls  = 250 * time.Millisecond
 )
 
-// withdrawn is false if it took so long that the node got more calls to get over those
-// that hang.
+// withdrawn returns false if the test took so long that the node got more calls beside the hung
+// ones.
 func (r *ring) withdrawn(name string) bool {
 	p := r.process()
 	gate, open := newGate(r.t)
@@ -93,7 +93,7 @@ func (r *ring) withdrawn(name string) bool {
 	return true
 }
 
-// A claim that is asked for again has its whole TTL from then on, and not less than it had.
+// A repeated acquire prolongs the claim to its whole TTL from then on, and never shortens the claim.
 func TestTrap_T13_RedlockRepetitionProlongs(t *testing.T) {
 	r, p := three(t)
 	p.Take("a", "x", 10*time.Second)

@@ -22,19 +22,19 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// ring is a Redlock's servers.
+// ring is the set of servers of a Redlock.
 type ring struct {
 	t       testing.TB
 	servers []*redistest.Server
 	admins  []*redis.Client
-	options Options // of processes
-	// database is where they are; options can't say so with clients.
+	options Options // of the processes
+	// database is the servers' database; options can't select one with clients.
 	database int
 }
 
 const prefix = "leasing"
 
-// rings tells them apart: the processes of one take turns.
+// rings numbers the rings: the processes of one ring take turns.
 var rings atomic.Int64
 
 // newRing starts n servers that may vote.
@@ -50,7 +50,7 @@ func (r *ring) bootstrap() {
 	require.NoError(r.t, r.process().bootstrap())
 }
 
-// three are a ring's servers, and a process. The test runs beside others.
+// three starts three servers and a process. The test runs in parallel.
 func three(t *testing.T) (*ring, *process) {
 	t.Helper()
 	t.Parallel()
@@ -71,7 +71,7 @@ func newcomers(t testing.TB, n int, o Options) *ring {
 		require.NoError(t, err)
 		_, runs[server], _ = strings.Cut(info, "run_id:")
 	}
-	// As processes order them once they have been marked.
+	// In the order of the processes once the servers have been marked.
 	slices.SortFunc(r.servers, func(a, b *redistest.Server) int { return cmp.Compare(runs[a], runs[b]) })
 	for _, server := range r.servers {
 		r.admins = append(r.admins, server.Client(t))
@@ -79,13 +79,13 @@ func newcomers(t testing.TB, n int, o Options) *ring {
 	return r
 }
 
-// process is a provider of its own, and what its requests go through.
+// process opens a provider with a wire to each server.
 func (r *ring) process() *process {
 	r.t.Helper()
 	return r.processWith(r.servers)
 }
 
-// processWith is a process that lists the servers in an order of its own.
+// processWith opens a process that lists the servers in an order of its own.
 func (r *ring) processWith(servers []*redistest.Server) *process {
 	r.t.Helper()
 	var clients []redis.UniversalClient
@@ -110,7 +110,7 @@ func (r *ring) processWith(servers []*redistest.Server) *process {
 	return p
 }
 
-// processOf is a process with clients of its own.
+// processOf opens a process with clients of its own.
 func (r *ring) processOf(clients ...redis.UniversalClient) *process {
 	r.t.Helper()
 	p := &process{t: r.t, redlock: New(clients, false, r.options)}
@@ -120,7 +120,7 @@ func (r *ring) processOf(clients ...redis.UniversalClient) *process {
 	return p
 }
 
-// driver is a Redlock as package redislease has it.
+// driver adapts a Redlock to the kit, like package redislease.
 type driver struct{ *Redlock }
 
 func (d *driver) Capabilities() abstractions.Capabilities {
@@ -143,7 +143,7 @@ func (r *ring) keys(name string) script.Keys {
 	return r.options.Naming.Keys(name)
 }
 
-// stored is what a server has of a name.
+// stored returns a server's record of a name.
 func (r *ring) stored(server int, name string) redistest.Stored {
 	r.t.Helper()
 	return redistest.Look(r.t, r.admins[server], r.keys(name).Name)
@@ -154,13 +154,13 @@ func (r *ring) put(server int, name string, s redistest.Stored) {
 	redistest.Put(r.t, r.admins[server], r.keys(name).Name, s)
 }
 
-// drop has a server lose a lease.
+// drop makes a server lose a lease.
 func (r *ring) drop(server int, name string) {
 	r.t.Helper()
 	redistest.Drop(r.t, r.admins[server], r.keys(name).Name)
 }
 
-// holder is the claim that a server has as the holder of a name; empty if none.
+// holder returns the ID of the claim that holds a name on a server; empty if the name is free.
 func (r *ring) holder(server int, name string) string {
 	r.t.Helper()
 	if s := r.stored(server, name); s.Held() {
@@ -169,19 +169,19 @@ func (r *ring) holder(server int, name string) string {
 	return ""
 }
 
-// left is the time that a name has at a server.
+// left returns the time left of a name on a server.
 func (r *ring) left(server int, name string) time.Duration {
 	r.t.Helper()
 	return r.stored(server, name).Left()
 }
 
-// fence is the latest token of a name as a server has it.
+// fence returns the latest token of a name on a server.
 func (r *ring) fence(server int, name string) int64 {
 	r.t.Helper()
 	return r.stored(server, name).Token
 }
 
-// holders is how many servers have a claim as the holder.
+// holders returns the number of servers on which a claim holds the name.
 func (r *ring) holders(name, id string) (n int) {
 	r.t.Helper()
 	for server := range r.servers {
@@ -192,7 +192,7 @@ func (r *ring) holders(name, id string) (n int) {
 	return n
 }
 
-// take has a process get a name at all servers.
+// take acquires a name on all servers.
 func (r *ring) take(p *process, name, id string, ttl time.Duration) abstractions.Grant {
 	r.t.Helper()
 	g := p.Take(name, id, ttl)
@@ -218,7 +218,7 @@ func (r *ring) voting(server int) {
 	}, "the server votes")
 }
 
-// process is one of those who use a ring.
+// process is a process that uses a ring.
 type process struct {
 	*providerkit.Provider
 	redistest.Claimant
@@ -231,7 +231,7 @@ func (p *process) bootstrap() error {
 	return providerkit.Call(p.t.Context(), p.Provider, "bootstrap", "", p.redlock.Bootstrap)
 }
 
-// settle waits for what goes on after calls have returned.
+// settle waits for the work that continues after calls have returned.
 func (p *process) settle() {
 	p.t.Helper()
 	done := make(chan struct{})
@@ -246,7 +246,7 @@ func (p *process) settle() {
 	}
 	for i, d := range p.redlock.nodes {
 		ctx, cancel := context.WithTimeout(p.t.Context(), time.Minute)
-		d.Do(ctx, p.redlock.Naming.Keys("settled").Inspect()) // is sent after what waits for its turn
+		d.Do(ctx, p.redlock.Naming.Keys("settled").Inspect()) // sent after all requests that wait for their turn
 		cancel()
 		require.Eventually(p.t, func() bool { return p.wires[i].flying.Load() == 0 }, time.Minute, time.Millisecond)
 	}
@@ -254,13 +254,13 @@ func (p *process) settle() {
 
 var errLostOnTheWay = errors.New("lost on the way")
 
-// fault is what happens to a call of a script.
+// fault replaces the sending of a call of a script.
 type fault func(send func() error) error
 
 // lostRequest never arrives.
 func lostRequest(func() error) error { return errLostOnTheWay }
 
-// lostReply is for what is done, and nobody hears of it.
+// lostReply sends the call and loses its reply.
 func lostReply(send func() error) error {
 	_ = send()
 	return errLostOnTheWay
@@ -276,16 +276,16 @@ func delayed(gate <-chan struct{}) fault {
 
 // wire is a hook between a client and its server.
 type wire struct {
-	flying atomic.Int64    // calls under way
+	flying atomic.Int64    // calls in flight
 	ended  <-chan struct{} // closed with the test, which may leave calls held up
 	node   *node.Node
 	mu     sync.Mutex
 	faults map[*script.Program]fault
-	// admission is what happens to the first look at a run of the server.
+	// admission is the fault of the first look at a run of the server.
 	admission fault
 }
 
-// on sets what happens to calls of a script; nil lets them pass again.
+// on sets the fault for calls of a script; nil removes the fault.
 func (w *wire) on(p *script.Program, f fault) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -295,7 +295,7 @@ func (w *wire) on(p *script.Program, f fault) {
 	w.faults[p] = f
 }
 
-// cut is on for all scripts.
+// cut sets the fault for all scripts.
 func (w *wire) cut(f fault) {
 	for _, p := range scripts {
 		w.on(p, f)
@@ -307,7 +307,7 @@ func (w *wire) cut(f fault) {
 
 var scripts = []*script.Program{script.Vote, script.Confirm, script.Undo, script.Relock, script.Release, script.Break, script.Inspect, script.Leave}
 
-// fault returns that of the first command that has one.
+// fault returns the fault of the first command with a fault.
 func (w *wire) fault(cmds []redis.Cmder) fault {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -337,7 +337,7 @@ func (w *wire) around(ctx context.Context, cmds []redis.Cmder, send func(ctx con
 	}
 	done := make(chan error, 1)
 	var sending sync.Mutex
-	givenUp := false // its connection is somebody else's then
+	givenUp := false // another request has the connection afterwards
 	go func() {
 		done <- f(func() error {
 			sending.Lock()

@@ -16,24 +16,24 @@ import (
 	"github.com/distributedleasing/leasing/providers/redis/internal/script"
 )
 
-// servers are a Redlock's as this process has met them.
+// servers records the servers that this process has met.
 type servers struct {
 	mu   sync.Mutex
-	seen []script.Admission // the latest of each, by node; zero before the first
+	seen []script.Admission // the latest admission of each server, by node; zero before the first
 	all  atomic.Pointer[roster]
-	met  atomic.Bool // all have answered, or had minPatience for it
+	met  atomic.Bool // all servers have answered, or minPatience has passed
 }
 
-// roster is what follows from the servers that were met. It is never changed.
+// roster is derived from the servers that were met. It is never changed.
 type roster struct {
-	// order are the nodes in an order that all processes share, whatever they call the servers: by the run that wrote
-	// the first marker. Those not met yet are last.
+	// order lists the nodes in an order that all processes share, whatever their labels: by the run that wrote
+	// the first marker. Nodes not met yet are last.
 	order []int
 	// conflict is the error for a server that has two nodes: its vote would count twice.
 	conflict error
 }
 
-// meet notes the run of a node's server. Locks mu.
+// meet records the run of a node's server. Locks mu.
 func (s *servers) meet(i int, a script.Admission) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -59,11 +59,11 @@ func (s *servers) meet(i int, a script.Admission) error {
 	return all.conflict
 }
 
-// meetServers looks at all servers before the first of them votes, and refuses a
-// Redlock in which one has several votes. Those that don't answer soon are met later.
+// meetServers asks all servers before the first of them votes, and refuses a
+// Redlock in which one server has several votes. A server that doesn't answer soon is met later.
 func (r *Redlock) meetServers(ctx context.Context) error {
 	s := r.servers
-	if s.met.Load() && s.all.Load().conflict == nil { // else an address may be another server's by now
+	if s.met.Load() && s.all.Load().conflict == nil { // in a conflict an address may lead to another server by now
 		return nil
 	}
 	r.ask(ctx, min(r.patience(r.MaxTTL), minPatience), func(p *poll) bool {
@@ -77,7 +77,7 @@ func (r *Redlock) meetServers(ctx context.Context) error {
 	return s.all.Load().conflict
 }
 
-// askMembers runs admit.lua on all servers, and fails if that fails on any.
+// askMembers runs admit.lua on all servers, and fails if one run fails.
 func (r *Redlock) askMembers(ctx context.Context, verb string) ([]script.Admission, error) {
 	all, errs := make([]script.Admission, len(r.nodes)), make([]error, len(r.nodes))
 	var asking providerkit.Group

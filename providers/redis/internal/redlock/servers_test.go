@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// One server under two addresses is refused before it has voted, also without a
+// One server under two addresses is refused before it has voted, even without a
 // bootstrap.
 func TestTrap_T79_RedlockServerWithTwoAddressesIsRefused(t *testing.T) {
 	t.Parallel()
@@ -35,8 +35,9 @@ func TestTrap_T79_RedlockServerWithTwoAddressesIsRefused(t *testing.T) {
 	require.Empty(t, r.holder(0, "a"))
 }
 
-// An address leads to another server from some time on, which this process knows by its
-// own already: that has one vote, and all are asked again where it was given back.
+// An address starts to lead to another server, which this process already knows by its
+// own address: that server has one vote. The process asks all servers again once the
+// address leads back.
 func TestTrap_T79_RedlockAddressThatMovesGivesNoSecondVote(t *testing.T) {
 	t.Parallel()
 	const longest = 500 * time.Millisecond
@@ -73,8 +74,8 @@ func TestTrap_T79_RedlockAddressThatMovesGivesNoSecondVote(t *testing.T) {
 	r.eventually(func() bool { return try("c") == nil })
 }
 
-// prepared has a process know all servers, and listen on all of them, however slow this
-// machine is.
+// prepared makes a process know all servers, and listen on all of them, even on a slow
+// machine.
 func (p *process) prepared() {
 	p.t.Helper()
 	ctx, cancel := context.WithTimeout(p.t.Context(), time.Minute)
@@ -115,7 +116,7 @@ func TestTrap_T77_RedlockWaitersQueueAtOneServerWhateverTheListSays(t *testing.T
 	}
 }
 
-// A newcomer that lists another server first hears whose turn it is from the one that
+// A newcomer that lists another server first learns whose turn it is from the server that
 // has the queue.
 func TestTrap_T77_RedlockReservationHoldsForEveryList(t *testing.T) {
 	t.Parallel()

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// apart is a ring on the same servers with another prefix, or another database.
+// apart returns a ring on the same servers with another prefix, or another database.
 func (r *ring) apart(prefix string, database int) *ring {
 	r.t.Helper()
 	other := &ring{t: r.t, servers: r.servers, options: r.options, database: database}
@@ -26,13 +26,13 @@ func (r *ring) apart(prefix string, database int) *ring {
 	return other
 }
 
-// backInTime starts a server again from what it had when it was saved.
+// backInTime restarts a server from its latest snapshot.
 func (r *ring) backInTime(server int) {
 	r.servers[server].Kill()
 	r.servers[server].Restart()
 }
 
-// usedBefore is a process that has asked all servers for a name.
+// usedBefore returns a process that has asked all servers for a name.
 func (r *ring) usedBefore() *process {
 	r.t.Helper()
 	p := r.process()
@@ -41,8 +41,8 @@ func (r *ring) usedBefore() *process {
 	return p
 }
 
-// minority is a lease on the first two of three servers, which no restart of one of
-// them may hand to somebody else.
+// minority acquires a lease on the first two of three servers. No restart of one server
+// may grant the name to another claim.
 func (r *ring) minority() {
 	r.t.Helper()
 	holder := r.process()
@@ -50,7 +50,7 @@ func (r *ring) minority() {
 	holder.Take("a", "x", time.Minute)
 }
 
-// excluded asks for the name that has a holder, and gets no majority.
+// excluded asks for the held name, and gets no majority.
 func (p *process) excluded() {
 	p.t.Helper()
 	g, err := p.Try("a", "y", time.Minute)
@@ -58,8 +58,8 @@ func (p *process) excluded() {
 	require.NotErrorIs(p.t, err, abstractions.ErrReleased)
 }
 
-// A server that is back from an old snapshot was asked by an application with another
-// prefix, or in another database, first: that has loaded its scripts.
+// A server that is back from an old snapshot was first asked by an application with another
+// prefix, or in another database, which has loaded its scripts.
 func TestTrap_T76_RedlockSnapshotIsNoticedForEachPrefixAndDatabase(t *testing.T) {
 	t.Parallel()
 	for what, other := range map[string]func(r *ring) *ring{
@@ -84,8 +84,8 @@ func TestTrap_T76_RedlockSnapshotIsNoticedForEachPrefixAndDatabase(t *testing.T)
 	}
 }
 
-// The first look at a server that is back from an old snapshot fails, since that takes
-// no writes. Redis keeps the script all the same.
+// The first look at a server that is back from an old snapshot fails, since the server takes
+// no writes. Redis keeps the script nevertheless.
 func TestTrap_T76_RedlockSnapshotIsNoticedAfterALookThatFailed(t *testing.T) {
 	t.Parallel()
 	for setting, values := range map[string][2]string{
@@ -108,8 +108,8 @@ func TestTrap_T76_RedlockSnapshotIsNoticedAfterALookThatFailed(t *testing.T) {
 	}
 }
 
-// A server whose clock was behind when it came back is set right. Its quarantine lasts
-// for as long as the process that has found it counts, and for everybody.
+// A server whose clock was behind after its restart is set right. Its quarantine lasts
+// for the full time of the process that has found the loss, and holds for all processes.
 func TestTrap_T43_RedlockQuarantineOutlivesAClockThatIsSetForward(t *testing.T) {
 	t.Parallel()
 	const longest = 2 * time.Second

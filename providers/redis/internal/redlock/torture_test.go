@@ -14,12 +14,12 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// tortured is how long the torture takes.
+// tortured is the duration of the torture.
 const tortured = 20 * time.Second
 
-// Six claims at a time, of three processes, fight for a name, while one node after
-// the other is killed, frozen or loses what it knows. At no time two of them trust in
-// their lease, by one clock, and each has a higher token than the one before.
+// Six claims at a time, of three processes, compete for a name, while one node after
+// the other is killed, frozen or loses its data. At no time do two of them trust in
+// their lease, by one clock, and each token is higher than the token before.
 func TestTrap_T18_RedlockTorture(t *testing.T) {
 	t.Parallel()
 	const longest = 600 * time.Millisecond
@@ -46,7 +46,7 @@ func TestTrap_T18_RedlockTorture(t *testing.T) {
 	require.Greater(t, len(history.terms), 10)
 }
 
-// term is the time for which somebody trusted in a lease.
+// term is the time for which a claim trusted in a lease.
 type term struct {
 	id         string
 	token      int64
@@ -77,7 +77,7 @@ func (h *history) check(t *testing.T) {
 	}
 }
 
-// live acquires the name once, keeps it for a while, and releases it or not.
+// live acquires the name once, keeps it for a while, and releases the name or leaves it held.
 func (p *process) live(ctx context.Context, name string, ttl time.Duration) (held term) {
 	id := abstractions.NewID()
 	var sent time.Time
@@ -119,8 +119,8 @@ func (p *process) live(ctx context.Context, name string, ttl time.Duration) (hel
 	return held
 }
 
-// torment spoils one node after the other. Each votes again, or would have to, before
-// the next one's turn comes.
+// torment spoils one node after the other. Each node votes again, or would have to vote, before
+// the next node's turn.
 func (r *ring) torment(ctx context.Context) map[string]int {
 	count := map[string]int{}
 	faults := map[string]func(i int){

@@ -15,13 +15,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// other has a server held by another claim.
+// other makes another claim hold the name on a server.
 func (r *ring) other(server int, name string) {
 	r.t.Helper()
 	r.put(server, name, redistest.Voted(time.Now().UnixMicro(), "y", 1, 1, 0))
 }
 
-// newGate is open at the end of the test, at the latest.
+// newGate returns a gate that opens at the end of the test, at the latest.
 func newGate(t testing.TB) (gate <-chan struct{}, open func()) {
 	c := make(chan struct{})
 	open = sync.OnceFunc(func() { close(c) })
@@ -29,8 +29,8 @@ func newGate(t testing.TB) (gate <-chan struct{}, open func()) {
 	return c, open
 }
 
-// The claim is asked for twice at a time. The one attempt has a node and waits for others. If the other took
-// that back, the first might win with a minority. So the other does not even ask.
+// The claim is requested twice at the same time. One attempt has a node and waits for others. If the other attempt took
+// that vote back, the first might win with a minority. So the other attempt waits for its turn before it asks.
 func TestTrap_T55_RedlockAttemptsOfAClaimTakeTurns(t *testing.T) {
 	r, p := three(t)
 	p.Take("before", "x", time.Minute) // so that servers know the script
@@ -60,9 +60,9 @@ func TestTrap_T55_RedlockAttemptsOfAClaimTakeTurns(t *testing.T) {
 	}
 }
 
-// The lease is asked for again while one of its nodes has lost its data, and another
-// is held by somebody else. The lease may still have a majority: what is left of it
-// stays.
+// The lease is requested again while one of its nodes has lost its data, and another
+// node is held by another claim. The lease may still have a majority, so its remaining
+// votes stay.
 func TestTrap_T55_RedlockUndoTakesNothingWhereNodesCastNoVote(t *testing.T) {
 	t.Parallel()
 	for what, spoil := range map[string]func(r *ring, i int){
@@ -88,8 +88,8 @@ func TestTrap_T55_RedlockUndoTakesNothingWhereNodesCastNoVote(t *testing.T) {
 	}
 }
 
-// The caller leaves while only the node is asked where the claim is a waiter: nothing is
-// known of the others.
+// The caller leaves while only the node where the claim is a waiter has been asked: the state
+// of the other nodes is unknown.
 func TestTrap_T55_RedlockUndoTakesNothingBeforeAllAreAsked(t *testing.T) {
 	r, p := three(t)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -113,7 +113,7 @@ func TestTrap_T55_RedlockUndoTakesNothingBeforeAllAreAsked(t *testing.T) {
 	require.Equal(t, 3, r.holders("a", "x"))
 }
 
-// What an undo finds at a node decides what it takes back.
+// The state of a node decides which votes an undo takes back.
 func TestTrap_T55_RedlockUndoTakesBackItsOwnVotesOnly(t *testing.T) {
 	t.Parallel()
 	const try, before, later = 1007, 1006, 1008
@@ -126,7 +126,7 @@ func TestTrap_T55_RedlockUndoTakesBackItsOwnVotesOnly(t *testing.T) {
 	for _, c := range []struct {
 		what          string
 		promise, made int64
-		one, all      bool // whether it is gone after an undo of this attempt, or of all
+		one, all      bool // whether the vote is gone after an undo of this attempt, or of all
 	}{
 		{"its own", try, try, true, true},
 		{"an earlier one's", try, before, false, true},
@@ -142,7 +142,7 @@ func TestTrap_T55_RedlockUndoTakesBackItsOwnVotesOnly(t *testing.T) {
 			if all {
 				since = 1
 			}
-			op := k.Undo(script.Claim{ID: "x", Place: "channel"}, try, since) // for the queue there is no room: that is no reason not to do it
+			op := k.Undo(script.Claim{ID: "x", Place: "channel"}, try, since) // the queue has no room, which does not prevent the undo
 			require.NoError(t, p.redlock.nodes[0].Do(ctx, op).Done(), c.what)
 			gone := c.one
 			if all {
@@ -153,7 +153,7 @@ func TestTrap_T55_RedlockUndoTakesBackItsOwnVotesOnly(t *testing.T) {
 	}
 }
 
-// Somebody else has a node, and what became of our votes is not known: they may be a
+// Another claim has a node, and the fate of our votes is unknown: they may be a
 // majority.
 func TestTrap_T04_RedlockRefusalIsNotCertainWhileVotesMayBeLeft(t *testing.T) {
 	t.Parallel()
@@ -167,7 +167,7 @@ func TestTrap_T04_RedlockRefusalIsNotCertainWhileVotesMayBeLeft(t *testing.T) {
 	require.Equal(t, "x", r.holder(0, "a"))
 }
 
-// What an attempt has got stays where its undo is lost. The next one takes it back.
+// The votes of an attempt stay where its undo is lost. The next attempt takes these votes back.
 func TestTrap_T16_RedlockLaterAttemptUndoesWhatEarlierOnesLeft(t *testing.T) {
 	r, p := three(t)
 	p.wires[0].on(script.Undo, lostRequest)
@@ -184,8 +184,8 @@ func TestTrap_T16_RedlockLaterAttemptUndoesWhatEarlierOnesLeft(t *testing.T) {
 	require.Empty(t, r.holder(0, "a"))
 }
 
-// A node whose latest token before the lease was not below that of an attempt does not confirm it: somebody may
-// have held the name with it. Nor does one that a later attempt has asked.
+// A node does not confirm an attempt's token that is not above its latest token before the lease: another claim may
+// have held the name with that token. Nor does it confirm after a later attempt has asked.
 func TestTrap_T21_RedlockNodeConfirmsOnlyWhatIsNew(t *testing.T) {
 	r, p := three(t)
 	k := r.keys("a")
@@ -204,7 +204,7 @@ func TestTrap_T21_RedlockNodeConfirmsOnlyWhatIsNew(t *testing.T) {
 	}
 }
 
-// full leaves a server no memory for anything new.
+// full leaves a server no memory for new records.
 func (r *ring) full(server int) {
 	r.t.Helper()
 	require.NoError(r.t, r.admins[server].ConfigSet(r.t.Context(), "maxmemory", "1").Err())
@@ -215,8 +215,8 @@ func (r *ring) roomy(server int) {
 	require.NoError(r.t, r.admins[server].ConfigSet(r.t.Context(), "maxmemory", "0").Err())
 }
 
-// A node that has cast its vote does not hear that it is to confirm the token. It holds the
-// claim all the same, so its vote is taken back, and until then it is not certain that
+// A node that has cast its vote does not receive the confirmation of the token. It still holds the
+// claim, so its vote is taken back, and until then it is not certain that
 // nothing was done.
 func TestTrap_T16_RedlockNodeThatDoesNotConfirmIsFreed(t *testing.T) {
 	t.Parallel()
@@ -234,8 +234,8 @@ func TestTrap_T16_RedlockNodeThatDoesNotConfirmIsFreed(t *testing.T) {
 	require.Greater(t, p.Take("a", "x", time.Minute).Token, ahead)
 }
 
-// The claim has a token, and of the nodes that know it one can't vote. A later token is its lease's too: no other
-// attempt takes it back, and who was told the first one goes on.
+// The claim has a token, and one of the nodes that know the token can't vote. A later token also belongs to its lease: no other
+// attempt takes the votes back, and the holder of the first token continues.
 func TestTrap_T13_RedlockLaterTokenIsThatOfTheSameLease(t *testing.T) {
 	r, p := three(t)
 	q := r.process()
@@ -261,8 +261,8 @@ func TestTrap_T13_RedlockLaterTokenIsThatOfTheSameLease(t *testing.T) {
 	}
 }
 
-// The votes are taken back where there is no room for a place in the queue, and who was
-// to be woken is.
+// The votes are taken back where the queue has no room for another place, and the next waiter
+// is still woken.
 func TestTrap_T32_RedlockUndoNeedsNoMemory(t *testing.T) {
 	r, holder := three(t)
 	waiter, third := r.process(), r.process()
@@ -291,8 +291,8 @@ func TestTrap_T32_RedlockUndoNeedsNoMemory(t *testing.T) {
 	waiter.Obtain("a", "y", time.Minute)
 }
 
-// A renewal has reached a part of the nodes, and somebody asks who does not hear all of
-// those. The time left is not that of the others alone.
+// A renewal has reached only some of the nodes, and an inspection gets no answer from some of
+// these. The time left is not that of the other nodes alone.
 func TestRedlockTimeLeftIsNotTooShort(t *testing.T) {
 	t.Parallel()
 	r := newRing(t, 5, Options{})
@@ -313,15 +313,15 @@ func TestRedlockTimeLeftIsNotTooShort(t *testing.T) {
 	require.Greater(t, left, 30*time.Second)
 }
 
-// A node that has lost its data hears of a release. The name is free when those have
-// heard of it that can vote.
+// A node that has lost its data receives a release. The name is free once the nodes
+// that can vote have received the release.
 func TestRedlockReleaseIsForThoseWhoVote(t *testing.T) {
 	t.Parallel()
 	r := newRing(t, 3, Options{NodeTimeout: 20 * time.Second})
 	p := r.process()
 	g := r.take(p, "a", "x", time.Minute)
 	losses["flushed"](r, 1)
-	p.Take("b", "x", time.Minute) // so that it is known
+	p.Take("b", "x", time.Minute) // so that the name is known
 	p.settle()
 	p.wires[2].on(script.Release, func(send func() error) error {
 		<-time.After(2 * stragglers)
@@ -332,8 +332,8 @@ func TestRedlockReleaseIsForThoseWhoVote(t *testing.T) {
 	p.Take("a", "y", time.Minute)
 }
 
-// Who waits at a node that casts no vote is woken by it all the same, and nothing stays
-// there for ever.
+// A node that casts no vote still wakes its waiters, and no key stays on the node
+// for ever.
 func TestTrap_T32_RedlockWaiterOfANodeInQuarantineIsWoken(t *testing.T) {
 	r, holder := three(t)
 	waiter := r.process()
@@ -357,7 +357,7 @@ func TestTrap_T32_RedlockWaiterOfANodeInQuarantineIsWoken(t *testing.T) {
 	}
 }
 
-// A deferred break, or one for nothing, leaves waiters and keys alone there.
+// A deferred break, or a break without effect, does not touch waiters and keys on the node.
 func TestRedlockBreakOfANodeInQuarantineDisturbsNobody(t *testing.T) {
 	r, holder := three(t)
 	waiter := r.process()
@@ -376,7 +376,7 @@ func TestRedlockBreakOfANodeInQuarantineDisturbsNobody(t *testing.T) {
 	require.EqualValues(t, 1, r.admins[0].Exists(t.Context(), r.keys("a").Queue).Val())
 }
 
-// A node without memory refuses a waiter all the same, and the others hear of it.
+// A node without memory still refuses a waiter, and the others answer.
 func TestRedlockNameIsHeldWhereThereIsNoMemory(t *testing.T) {
 	r, holder := three(t)
 	waiter := r.process()
@@ -398,8 +398,8 @@ func TestRedlockNameIsHeldWhereThereIsNoMemory(t *testing.T) {
 	require.Greater(t, next.Token, g.Token)
 }
 
-// Two nodes answer, and are for different claims. The one that has the first of them gets
-// the name, and the other hears that it is not free, not that there is an outage.
+// Two nodes answer, and vote for different claims. The claim on the first of the two nodes gets
+// the name, and the error of the other says that the name is held, not that there is an outage.
 func TestRedlockSplitVotesAreResolvedWithoutAMinority(t *testing.T) {
 	t.Parallel()
 	for what, stop := range map[string]func(r *ring){

@@ -7,30 +7,30 @@ import (
 	"github.com/distributedleasing/leasing/providers/redis/internal/script"
 )
 
-// stance is what a node has said to an attempt.
+// stance is a node's answer to an attempt.
 type stance uint8
 
 const (
-	noAnswer  stance = iota // yet
+	noAnswer  stance = iota // no answer yet
 	forUs                   // the claim holds the node
-	forOther                // another claim does
+	forOther                // another claim holds the node
 	forWaiter               // the node is reserved for a waiter
 	forNobody               // the claim was released or broken
-	noVote                  // an error, or the node casts none for now
+	noVote                  // an error, or the node casts no vote for now
 )
 
 // vote is a node's latest answer.
 type vote struct {
 	stance  stance
-	pending bool   // it is waited for
-	silent  bool   // it did not answer the last time either
-	sent    int64  // in microseconds since the redlock began
-	place   string // of the claim in the queue of the node, which is to wake it
+	pending bool   // the attempt waits for the answer
+	silent  bool   // the node did not answer the previous request
+	sent    int64  // time of the request, in microseconds since the redlock began
+	place   string // the claim's place in the queue of the node that is to wake it
 
-	token  int64  // forUs: as the node has it
-	made   int64  // the attempt that got the node; 0 if the lease was renewed there
-	before int64  // the node's latest token before that
-	freed  string // the digest of the ID that was released here last, of a node that was free or is in quarantine
+	token  int64  // forUs: the token on the node
+	made   int64  // the attempt that got the node; 0 once the lease was renewed on the node
+	before int64  // the node's latest token before this lease
+	freed  string // the digest of the ID released last on the node, if the node was free or is in quarantine
 
 	held   *abstractions.HeldError // forOther and forWaiter
 	holder string                  // forOther: the ID of the holder
@@ -38,7 +38,7 @@ type vote struct {
 	unsure bool                    // noVote: the request may have been applied
 }
 
-// unseen says that nothing is known of what the node has: also one that did nothing
+// unseen reports that the state of the node is unknown. A node that did nothing
 // now, for want of memory or because it has lost its data, may have voted for an
 // earlier attempt.
 func (v *vote) unseen() bool { return v.pending || v.stance == noVote || v.stance == noAnswer }
@@ -47,12 +47,12 @@ func (v *vote) ours() bool { return v.stance == forUs }
 
 func (v *vote) against() bool { return v.stance == forOther || v.stance == forWaiter }
 
-// awaited is a node that is likely to answer.
+// awaited reports that the answer is pending and the node usually answers.
 func (v *vote) awaited() bool { return v.pending && !v.silent }
 
 func (v *vote) isPending() bool { return v.pending }
 
-// voted reads the reply to a vote, and returns the node's clock if it tells.
+// voted reads the reply to a vote, and returns the node's clock, or 0 if it is unknown.
 func (v *vote) voted(r script.Reply, name string) (clock int64) {
 	v.stance, v.err, v.held, v.unsure, v.freed = noVote, nil, nil, false, ""
 	if text, ok := r.Value.(string); ok {
@@ -77,7 +77,7 @@ func (v *vote) voted(r script.Reply, name string) (clock int64) {
 	return 0
 }
 
-// counted reads a vote for us.
+// counted reads a vote for the claim.
 func (v *vote) counted(text string) (clock int64) {
 	var l script.List
 	for _, number := range [...]*int64{&v.token, &v.made, &v.before, &clock} {
@@ -99,6 +99,6 @@ func (v *vote) confirmed(r script.Reply, token int64) {
 		v.token = token
 		return
 	}
-	l := r.Read() // unless it has lost the lease it still has our vote
+	l := r.Read() // a node that has not lost the lease still holds our vote
 	v.stance, v.err, v.unsure = noVote, l.Unexpected(), l.Status != script.Lost
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A node that has not said what it did may hold the claim.
+// A node whose vote is unknown may hold the claim.
 func TestRedlockVoteThatFailedMayHaveBeenCast(t *testing.T) {
 	t.Parallel()
 	for what, c := range map[string]struct {

@@ -12,20 +12,20 @@ import (
 	"github.com/distributedleasing/leasing/providers/redis/internal/failure"
 )
 
-// subscribing is how long a node is waited for until its subscription works, before the next one is tried.
+// subscribing bounds the wait for a node's subscription before the next node is tried.
 const subscribing = 250 * time.Millisecond
 
-// seat is a claim of this process that waits.
+// seat is a waiting claim of this process.
 type seat struct {
 	ctx    context.Context // ends its registrations
 	req    abstractions.WaitRequest
-	hints  chan struct{} // of all of them
-	at     []bool        // nodes where it is registered; guarded by moving
+	hints  chan struct{} // of all registrations
+	at     []bool        // nodes where the claim is registered; guarded by moving
 	moving atomic.Bool
 }
 
-// Wait registers with the first server that votes and whose subscription works: the queue for a
-// name is at one server, which is the same for all processes while they can all reach it.
+// Wait registers with the first server that votes and whose subscription works. The queue of a
+// name is at one server, which is the same for all processes while all of them can reach the server.
 func (r *Redlock) Wait(ctx context.Context, req abstractions.WaitRequest) (abstractions.Wakeups, error) {
 	if err := r.meetServers(ctx); err != nil {
 		return abstractions.Wakeups{}, err
@@ -39,7 +39,7 @@ func (r *Redlock) Wait(ctx context.Context, req abstractions.WaitRequest) (abstr
 	return abstractions.Wakeups{C: s.hints}, nil
 }
 
-// queueUp registers a claim with the first server that can have its queue, and says whether it was not registered there.
+// queueUp registers a claim with the first server that can have its queue, and reports whether the registration is new.
 func (r *Redlock) queueUp(s *seat) (fresh bool, err error) {
 	errs := make([]error, len(r.nodes))
 	for _, i := range r.queueOrder() {
@@ -66,8 +66,8 @@ func (r *Redlock) queueUp(s *seat) (fresh bool, err error) {
 	return false, r.failed(s.ctx, errs, true)
 }
 
-// move has a claim that waits queue at another server too if those who come now would queue there: they would be served
-// before it. So it is if the server that it waits at is dead or casts no vote, or one before it is back.
+// move registers a waiting claim at another server as well if new waiters would queue there: they would be served
+// before the claim. This happens if the claim's server is dead or casts no vote, or if a server before it is back.
 func (r *Redlock) move(id string) {
 	found, waits := r.seats.Load(id)
 	if !waits {
@@ -96,8 +96,8 @@ func (r *Redlock) move(id string) {
 	}
 }
 
-// queueOrder are the nodes in the order in which a waiter tries them. One in quarantine casts no
-// vote, and so keeps no name for those who wait.
+// queueOrder lists the nodes in the order in which a waiter tries to register. Nodes in quarantine come last: they cast no
+// vote, and so reserve no name for waiters.
 func (r *Redlock) queueOrder() []int {
 	var mute []int
 	order := slices.DeleteFunc(slices.Clone(r.servers.all.Load().order), func(i int) bool {

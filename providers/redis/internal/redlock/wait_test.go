@@ -27,7 +27,7 @@ func (p *process) waits(name, id string) <-chan struct{} {
 	return w.C
 }
 
-// queued registers a claim as a waiter, at the node that has the queue by then.
+// queued registers a claim as a waiter, on the node that has the queue.
 func (p *process) queued(ctx context.Context, name, id string) abstractions.Wakeups {
 	p.t.Helper()
 	p.prepared()
@@ -36,7 +36,7 @@ func (p *process) queued(ctx context.Context, name, id string) abstractions.Wake
 	return w
 }
 
-// The queue is at the first node that can be reached.
+// The queue is on the first node that can be reached.
 func TestRedlockWaitersQueueAtTheFirstNodeThatWorks(t *testing.T) {
 	r, holder := three(t)
 	first, second := r.process(), r.process()
@@ -53,7 +53,7 @@ func TestRedlockWaitersQueueAtTheFirstNodeThatWorks(t *testing.T) {
 	second.Obtain("a", "z", time.Minute)
 }
 
-// joins has a claim that waits ask until it is the n-th in the queue of a server.
+// joins repeats the acquire of a waiting claim until the claim is the n-th in the queue of a server.
 func (r *ring) joins(p *process, id string, server, n int) {
 	r.t.Helper()
 	r.eventually(func() bool {
@@ -64,10 +64,10 @@ func (r *ring) joins(p *process, id string, server, n int) {
 	})
 }
 
-// inTurn has the claim y be served before z, when x is released.
+// inTurn releases x, and expects y to be served before z.
 func (r *ring) inTurn(holder, first, second *process, g abstractions.Grant, one, two <-chan struct{}) {
 	r.t.Helper()
-	for len(one) > 0 { // of the subscriptions
+	for len(one) > 0 { // wake-ups of the subscriptions
 		<-one
 	}
 	require.NoError(r.t, holder.GiveUp(g))
@@ -78,8 +78,8 @@ func (r *ring) inTurn(holder, first, second *process, g abstractions.Grant, one,
 	second.Obtain("a", "z", time.Minute)
 }
 
-// The server with the queue dies, or loses its data, while somebody waits there. Those who come later queue at the next
-// one, and the claim that has waited for longer is served before them.
+// The server with the queue dies, or loses its data, while a claim waits in its queue. Later claims queue at the next
+// server, and the claim that has waited for longer is served before the later claims.
 func TestTrap_T102_RedlockWaiterOfAQueueThatIsGoneIsNotOvertaken(t *testing.T) {
 	t.Parallel()
 	for what, spoil := range map[string]func(s *redistest.Server){
@@ -100,8 +100,8 @@ func TestTrap_T102_RedlockWaiterOfAQueueThatIsGoneIsNotOvertaken(t *testing.T) {
 	}
 }
 
-// The server that has the queue did not answer when somebody came, who so waits at another. It is not overtaken by those
-// who queue where all others do.
+// The server that has the queue did not answer a new waiter, which so waits at another server. Claims in the shared queue
+// do not overtake the waiter.
 func TestTrap_T102_RedlockWaiterAtAnotherServerJoinsTheQueue(t *testing.T) {
 	r, holder := three(t)
 	first, second := r.process(), r.process()
@@ -116,7 +116,7 @@ func TestTrap_T102_RedlockWaiterAtAnotherServerJoinsTheQueue(t *testing.T) {
 	r.inTurn(holder, first, second, g, one, two)
 }
 
-// A server in quarantine casts no vote, so it keeps no name for a waiter.
+// A server in quarantine casts no vote, so it reserves no name for a waiter.
 func TestRedlockWaitersDoNotQueueAtANodeThatCastsNoVote(t *testing.T) {
 	t.Parallel()
 	r := newRing(t, 3, Options{})
@@ -155,7 +155,7 @@ func TestTrap_T32_RedlockWaiterOfANodeThatLostTheLeaseIsWoken(t *testing.T) {
 }
 
 // The node that has the queue is slow: the others have refused the waiter, and then
-// comes the release. So nobody will wake it.
+// the release arrives. So no wake-up follows for the waiter.
 func TestTrap_T32_RedlockReleaseBeforeTheQueueAnswersIsNotMissed(t *testing.T) {
 	r, holder := three(t)
 	waiter := r.process()
@@ -176,7 +176,7 @@ func TestTrap_T32_RedlockReleaseBeforeTheQueueAnswersIsNotMissed(t *testing.T) {
 	}
 }
 
-// The release comes while somebody else has the queue's node, in vain.
+// The release comes while another claim has the queue's node, in vain.
 func TestTrap_T32_RedlockWakeUpThatIsMissedComesLater(t *testing.T) {
 	r, holder := three(t)
 	waiter, third := r.process(), r.process()
@@ -199,7 +199,7 @@ func TestTrap_T32_RedlockWakeUpThatIsMissedComesLater(t *testing.T) {
 	waiter.Obtain("a", "y", time.Minute)
 }
 
-// A process whose subscription fails everywhere polls. It does not wait for servers of which it knows that they don't
+// A process whose subscription fails everywhere polls. It does not wait for servers that are known not to
 // answer.
 func TestRedlockWaitNeedsANode(t *testing.T) {
 	t.Parallel()
@@ -230,7 +230,7 @@ func TestRedlockWaitNeedsANode(t *testing.T) {
 }
 
 // A majority that is a little faster than the node that has the queue does not pass
-// over the waiter whose turn it is.
+// over the next waiter.
 func TestRedlockNewcomersHearWhoseTurnItIs(t *testing.T) {
 	r, p := three(t)
 	p.Take("first", "x", time.Minute) // so that servers know the script
@@ -263,8 +263,8 @@ func TestRedlockNewcomersHearWhoseTurnItIs(t *testing.T) {
 	require.Greater(t, refused, 10, "of 40")
 }
 
-// The node that has the queue is in quarantine, and hears of the release before the
-// waiter joins: nobody will wake it.
+// The node that has the queue is in quarantine, and receives the release before the
+// waiter joins: no release will wake the waiter.
 func TestTrap_T81_RedlockReleaseBeforeTheQueueInQuarantineIsNotMissed(t *testing.T) {
 	r, holder := three(t)
 	waiter := r.process()
@@ -287,8 +287,8 @@ func TestTrap_T81_RedlockReleaseBeforeTheQueueInQuarantineIsNotMissed(t *testing
 	}
 }
 
-// The node in quarantine wakes the waiter before the others have heard of the release.
-// It does not wake it again.
+// The node in quarantine wakes the waiter before the others have received the release.
+// It does not wake the waiter a second time.
 func TestTrap_T81_RedlockWaiterThatAQuarantinedNodeWakesEarlyGetsTheName(t *testing.T) {
 	r, holder := three(t)
 	waiter := r.process()
@@ -310,8 +310,8 @@ func TestTrap_T81_RedlockWaiterThatAQuarantinedNodeWakesEarlyGetsTheName(t *test
 	<-done
 }
 
-// The waiter passes the release on, and one server hears of it before the other: its vote is no reason to give up,
-// since nobody would wake the waiter again.
+// The waiter forwards the release, and one server receives the release before the other: its vote is no reason to give up,
+// since no further wake-up would follow.
 func TestTrap_T81_RedlockReleaseThatIsPassedOnSlowlyIsNotMissed(t *testing.T) {
 	r, holder := three(t)
 	waiter := r.process()

@@ -7,10 +7,10 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-// AdmitText is sent as text: servers that know it have nothing else to tell.
+// AdmitText is sent as text: a server that knows the script has nothing else to report.
 var AdmitText = read("admit")
 
-// What admit.lua may be asked to do.
+// The verbs of admit.lua.
 const (
 	Admit     = "admit"
 	Look      = "look"
@@ -21,7 +21,7 @@ const (
 type Admission struct {
 	Run, First string
 	Left       time.Duration // of the quarantine
-	New        bool          // it has had no vote since it had no data
+	New        bool          // the server has had no vote since it had no data
 }
 
 // ParseAdmission reads the reply of admit.lua.

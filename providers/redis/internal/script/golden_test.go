@@ -11,8 +11,8 @@ import (
 
 var update = flag.Bool("update", false, "write the scripts to testdata")
 
-// The scripts as servers get them: each can be read alone in testdata, and a change of a
-// part shows in all that have it. `go test ./internal/script -update` writes them.
+// The scripts as servers receive them: each can be read alone in testdata, and a change of a part
+// shows in all scripts with that part. `go test ./internal/script -update` writes the files.
 func TestComposedScripts(t *testing.T) {
 	scripts := map[string]*Program{
 		"acquire": Acquire, "renew": Renew, "release": Release, "break": Break, "inspect": Inspect, "who": Waiting, "leave": Leave,

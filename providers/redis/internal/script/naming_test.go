@@ -15,7 +15,7 @@ var hostileNames = []string{
 	"%", "%25", "%2525", "%7B", "%7D", "%7b", "{a", "%{", "*", "?", "[a]", "[^a]", "[a-z]", "^a", `\`, `\*`, `\\`, "a*}:fence", "é", "e\u0301", "日本", "\U0010ffff",
 }
 
-// T25: different names have different keys, and no key of one is any key of another.
+// T25: different names have different keys, and no key of one name is a key of another.
 func TestTrap_T25_KeysTellNamesApart(t *testing.T) {
 	n := Naming{Prefix: "leasing"}
 	owner := map[string]string{n.Marker(): "the marker", n.Channel("x"): "a channel"}
@@ -34,7 +34,7 @@ func TestTrap_T25_KeysTellNamesApart(t *testing.T) {
 	}
 }
 
-// Prefixes keep names apart as well, also where one begins with the other.
+// Prefixes also keep names apart, even if one prefix begins with the other.
 func TestTrap_T25_PrefixesAreApart(t *testing.T) {
 	for _, name := range hostileNames {
 		for _, prefix := range []string{"l", "lea", "leasing:", "leasing:x", "Leasing"} {
@@ -67,7 +67,7 @@ func FuzzTrap_T25_Keys(f *testing.F) {
 	})
 }
 
-// All keys of a name are on one server of a Cluster, as the servers count.
+// All keys of a name are on one server of a Cluster, by the servers' own count.
 func TestKeysOfANameShareASlotOnACluster(t *testing.T) {
 	t.Parallel()
 	client := redistest.StartCluster(t, 3).Client(t)
@@ -85,7 +85,7 @@ func TestKeysOfANameShareASlotOnACluster(t *testing.T) {
 	require.Greater(t, len(slots), len(hostileNames)/2, "and names are spread")
 }
 
-// slot is a key's, as the cluster specification has it: CRC16/XMODEM of the hash
+// slot returns a key's slot by the cluster specification: CRC16/XMODEM of the hash
 // tag, modulo 16384.
 func slot(key string) int64 {
 	if _, rest, found := strings.Cut(key, "{"); found {
@@ -107,7 +107,7 @@ func slot(key string) int64 {
 	return int64(crc % 16384)
 }
 
-// A prefix is taken literally by MATCH, whatever it is made of.
+// MATCH takes a prefix literally, whatever its characters.
 func TestTrap_T25_PatternsMatchWhatBeginsSo(t *testing.T) {
 	t.Parallel()
 	client := redistest.Start(t, redistest.Options{}).Client(t)

@@ -10,7 +10,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-// MaxTTL keeps instants within what Go can count.
+// MaxTTL keeps instants within the range of Go's times.
 const MaxTTL = 100 * 365 * 24 * time.Hour
 
 // Naming turns names into keys and back. All keys of a name have one hash tag,
@@ -21,12 +21,12 @@ const MaxTTL = 100 * 365 * 24 * time.Hour
 // written as %7B, %7D and %25: different names never share a key.
 type Naming struct {
 	Prefix    string        // without the colon
-	Retention time.Duration // of what outlives a lease; 0 for ever
+	Retention time.Duration // of the records that outlive a lease; 0 for ever
 }
 
 const queueSuffix = ":queue"
 
-// Keys are a name's.
+// Keys are the keys of a name.
 type Keys struct {
 	Name, Queue string
 	retention   time.Duration
@@ -37,10 +37,10 @@ func (n Naming) Keys(name string) Keys {
 	return Keys{Name: queue[:len(queue)-len(queueSuffix)], Queue: queue, retention: n.Retention}
 }
 
-// KeysAt are those of the name whose text has this key.
+// KeysAt returns the keys of the name whose text is at this key.
 func KeysAt(key string) Keys { return Keys{Name: key, Queue: key + queueSuffix} }
 
-// span is that of a lease with a TTL; with 0 of a name that nobody holds.
+// span returns the span of a lease with a TTL; with 0 the span of a free name.
 func (k Keys) span(ttl time.Duration) Span {
 	s := Span{TTL: Milliseconds(ttl)}
 	if k.retention != 0 && ttl != abstractions.Infinite {
@@ -58,7 +58,7 @@ func (n Naming) Pattern(prefix string) string {
 	return globber.Replace(n.Prefix+":{"+escaper.Replace(prefix)) + "*}"
 }
 
-// Name is the inverse of keys.
+// Name is the inverse of Keys.
 func (n Naming) Name(key string) (string, bool) {
 	text, ours := strings.CutPrefix(key, n.Prefix+":{")
 	text, whole := strings.CutSuffix(text, "}")
@@ -72,45 +72,45 @@ var (
 	globber   = strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`, "]", `\]`, "^", `\^`)
 )
 
-// Operation is one operation: its script, keys and arguments, in the order in
-// which the head of that script has them.
+// Operation is one operation: its script, and its keys and arguments in the order of
+// the script's head.
 type Operation struct {
 	Script *Program
 	Keys   [2]string
 	Args   [6]string
 	Span   Span
 
-	Reply Reply // once it is done
+	Reply Reply // after the call
 }
 
-// Span is what the operations of a call have in common: a TTL, and for how long to keep the
+// Span is common to the operations of a call: a TTL, and the time for which to keep the
 // name, in milliseconds; 0 is for ever.
 type Span struct{ TTL, Keep int64 }
 
-// Reply is what a script says of one operation: an integer if all went well, a
-// list of a status and its particulars otherwise. An error is the whole call's:
-// then nothing is known of the operation but what the error tells.
+// Reply is a script's reply to one operation: an integer if all went well, otherwise a
+// list of a status and its particulars. Err is the error of the whole call: then only
+// the error describes the outcome.
 type Reply struct {
 	Value any
 	Err   error
 }
 
-// Claim is what the scripts store of an acquire.
+// Claim is the part of an acquire that the scripts store.
 type Claim struct {
 	ID  string
 	TTL time.Duration
 	Content
-	// Place is that of a waiter; or empty.
+	// Place is a waiter's entry in the queue; or empty.
 	Place string
 }
 
-// Place is with what a waiter stands in the queue, beside its ID.
+// Place returns a waiter's entry in the queue, which follows its ID.
 func Place(channel, owner string) string { return channel + "\n" + owner }
 
-// Content is what people read of a lease, as it is stored.
+// Content is the readable part of a lease, as it is stored.
 type Content struct{ Owner, Metadata string }
 
-// NewClaim is the claim of a request, which does not wait.
+// NewClaim returns the claim of a request that does not wait.
 func NewClaim(req abstractions.AcquireRequest) Claim {
 	c := Claim{ID: req.ID, TTL: req.TTL, Content: Content{Owner: req.Owner}}
 	if len(req.Metadata) > 0 {
@@ -121,10 +121,10 @@ func NewClaim(req abstractions.AcquireRequest) Claim {
 
 func (c Content) Text() string { return "\n" + c.Owner + "\n" + c.Metadata }
 
-// Digest stands for an ID that was released or broken.
+// Digest returns the stored form of an ID that was released or broken.
 func Digest(id string) string {
 	var text [64]byte                        // most IDs, without an allocation
-	sum := sha1.Sum(append(text[:0], id...)) //nolint:gosec // the scripts have no other
+	sum := sha1.Sum(append(text[:0], id...)) //nolint:gosec // the scripts have no other hash
 	return string(hex.AppendEncode(text[:0], sum[:7]))
 }
 
@@ -132,7 +132,7 @@ func (k Keys) Acquire(c Claim) Operation {
 	return Operation{Script: Acquire, Keys: [2]string{k.Name, k.Queue}, Args: [6]string{Digest(c.ID), c.ID, c.Text(), c.Place}, Span: k.span(c.TTL)}
 }
 
-// Renew extends a lease. Its texts are added to those of the batch, which has one allocation
+// Renew extends a lease. It appends its texts to those of the batch, which makes one allocation
 // for all.
 func (n Naming) Renew(texts *strings.Builder, r *abstractions.RenewRequest) Operation {
 	s := Keys{retention: n.Retention}.span(r.TTL)
@@ -141,7 +141,7 @@ func (n Naming) Renew(texts *strings.Builder, r *abstractions.RenewRequest) Oper
 		texts.WriteString(part)
 	}
 	key := texts.Len()
-	var head [128]byte // most
+	var head [128]byte // long enough for most
 	texts.Write(append(strconv.AppendInt(appendHead(head[:0], r.ID, r.Token), s.TTL, 10), '\n'))
 	texts.WriteString(EncodeMetadata(r.Metadata))
 	text := texts.String()
@@ -157,7 +157,7 @@ func (k Keys) Break(r abstractions.BreakRequest) Operation {
 	if r.Immediate {
 		immediate = "1"
 	}
-	grace := min(max(r.Grace, time.Millisecond), MaxTTL) // with 0 it would be free at once
+	grace := min(max(r.Grace, time.Millisecond), MaxTTL) // with 0 the name would be free at once
 	return Operation{Script: Break, Keys: [2]string{k.Name, k.Queue}, Args: [6]string{digits(r.IfToken), immediate, digits(Milliseconds(grace)), r.Actor + "\n" + r.Reason}, Span: k.span(0)}
 }
 
@@ -167,7 +167,7 @@ func (k Keys) Waiting() Operation {
 	return Operation{Script: Waiting, Keys: [2]string{k.Name, k.Queue}}
 }
 
-// Leave takes a waiter from its place in the queue.
+// Leave removes a waiter's entry from the queue.
 func (k Keys) Leave(id, place string) Operation {
 	return Operation{Script: Leave, Keys: [2]string{k.Name, k.Queue}, Args: [6]string{id, place}}
 }
@@ -179,36 +179,36 @@ func (k Keys) Vote(c Claim, try, floor int64) Operation {
 	return op
 }
 
-// WaitAt gives the claim a place in the node's queue, unless that is empty.
+// WaitAt gives the claim an entry in the node's queue; an empty place is no entry.
 func (op *Operation) WaitAt(place string) { op.Args[3] = place }
 
-// Confirm makes a node of Redlock take the token on which an attempt has settled.
+// Confirm makes a node of Redlock take the settled token of an attempt.
 func (k Keys) Confirm(c Claim, token, try int64) Operation {
 	return Operation{Script: Confirm, Keys: [2]string{k.Name}, Args: [6]string{c.ID, tokenText(token), digits(try)}, Span: k.span(c.TTL)}
 }
 
-// Undo takes back what the attempts from since to try have got. It puts the claim back into the
-// queue in which it has its place.
+// Undo takes back the votes for the attempts from since to try. It puts the claim back into the
+// queue at its place.
 func (k Keys) Undo(c Claim, try, since int64) Operation {
 	return Operation{Script: Undo, Keys: [2]string{k.Name, k.Queue}, Args: [6]string{c.ID, digits(try), digits(since), c.Place}}
 }
 
-// Relock is a renewal at one node of Redlock. With content, the lease's, and the attempt that
-// got it, a node that has lost the lease takes it again.
+// Relock is a renewal at one node of Redlock. The lease's content, and the attempt try that
+// got the lease, let a node restore a lease that it has lost.
 func (k Keys) Relock(r *abstractions.RenewRequest, content string, try int64) Operation {
 	return Operation{Script: Relock, Keys: [2]string{k.Name}, Args: [6]string{
 		string(appendHead(nil, r.ID, r.Token)), content, digits(try), EncodeMetadata(r.Metadata),
 	}, Span: k.span(r.TTL)}
 }
 
-// appendHead adds how the text of a name goes on at its state if a claim holds it.
+// appendHead appends the text of a held name, from its state on.
 func appendHead(to []byte, id string, token int64) []byte {
 	to = append(appendToken(append(to, 'H'), token), ' ')
 	return append(append(to, id...), '\n')
 }
 
-// tokenText is a token as it is stored: texts of 16 digits compare as numbers do. One below 0 is
-// nobody's, as 0 is.
+// tokenText returns a token as it is stored: texts of 16 digits compare like numbers. A token below 0
+// belongs to no lease, like 0.
 func tokenText(token int64) string { return string(appendToken(nil, token)) }
 
 func appendToken(to []byte, token int64) []byte {
@@ -219,7 +219,7 @@ func appendToken(to []byte, token int64) []byte {
 
 func digits(n int64) string { return strconv.FormatInt(n, 10) }
 
-// Milliseconds is a duration as the scripts want it, rounded up; 0 is for ever.
+// Milliseconds converts a duration for the scripts, rounded up; 0 is for ever.
 func Milliseconds(d time.Duration) int64 {
 	if d == abstractions.Infinite {
 		return 0
@@ -227,16 +227,16 @@ func Milliseconds(d time.Duration) int64 {
 	return int64((d + time.Millisecond - 1) / time.Millisecond)
 }
 
-// millis is a duration as the scripts tell it.
+// millis converts a duration in a script's reply.
 func millis(ms int64) time.Duration { return time.Duration(ms) * time.Millisecond }
 
-// Repeatable says that doing it twice is the same as doing it once.
+// Repeatable reports whether two runs of the operation have the effect of a single run.
 func (op *Operation) Repeatable() bool {
 	return op.Script == Acquire || op.Script == Renew || op.Script == Release || op.Script == Inspect || op.Script == Waiting
 }
 
-// Err is why it has no reply.
+// Err returns the reason why the operation has no reply.
 func (op *Operation) Err() error { return op.Reply.Err }
 
-// Fail ends it without a reply.
+// Fail ends the operation without a reply.
 func (op *Operation) Fail(err error) { op.Reply = Reply{Err: err} }

@@ -11,28 +11,28 @@ import (
 	"github.com/distributedleasing/leasing/providers/redis/internal/failure"
 )
 
-// The statuses of scripts/prelude.lua, and fine for an integer or a token, alone.
+// The statuses of scripts/prelude.lua, and fine for a lone integer or token.
 const (
 	fine        = -1
 	Seen        = 1 // the text of the name, clock
 	Ended       = 2
-	Lost        = 3 // why; who broke it and why, a line each, if that is known
+	Lost        = 3 // reason; breaker and break reason, a line each, if known
 	Stale       = 4 // latest token
 	Broken      = 5 // whether it was held, token, time left
 	Quarantined = 6 // time left
 	Failed      = 7 // Redis' error
 )
 
-// List is a reply taken apart. Reading beyond its end, or the wrong type, marks it as bad.
+// List is a parsed reply. Reading beyond its end, or a wrong type, sets Bad.
 type List struct {
-	Status int64 // 0 if there is none
+	Status int64 // 0 if there is no status
 	Rest   []any
 	Bad    bool
 	number int64
-	err    error // why there is none
+	err    error // the error if there is no reply
 }
 
-// Read takes a reply apart.
+// Read parses a reply.
 func (r Reply) Read() List {
 	l := List{err: r.Err}
 	switch v := r.Value.(type) {
@@ -63,14 +63,14 @@ func (l *List) Int() int64            { return next[int64](l) }
 func (l *List) Text() string          { return next[string](l) }
 func (l *List) Millis() time.Duration { return millis(l.Int()) }
 
-// Parse reads a number that a text of the reply has.
+// Parse reads a number in a text of the reply.
 func (l *List) Parse(text string) int64 {
 	n, err := strconv.ParseInt(text, 10, 64)
 	l.Bad = l.Bad || err != nil
 	return n
 }
 
-// ErrEnded is for an ID that has no chance any more.
+// ErrEnded is the error of an ID that can't acquire the name any more.
 var ErrEnded = fmt.Errorf("%w, or broken: this ID can't hold the name any more", abstractions.ErrReleased)
 
 // Done reads a reply that is a number if all went well.
@@ -81,7 +81,7 @@ func (r Reply) Done() error {
 	return nil
 }
 
-// Failure is why a command of the operation has failed, if one has.
+// Failure returns the error of a failed command of the operation, or nil.
 func (r Reply) Failure() error {
 	if l := r.Read(); l.Status == Failed {
 		return l.Unexpected()
@@ -107,8 +107,8 @@ func (r Reply) Acquired(name string) (token int64, err error) {
 	return 0, l.Unexpected()
 }
 
-// Refusal reads the particulars of Seen where that is why an acquire was refused, and the
-// holder's ID, which no caller of the provider is shown.
+// Refusal reads the particulars of Seen in a refused acquire, and the
+// holder's ID, which no caller of the provider receives.
 func (l *List) Refusal(name string) (held *abstractions.HeldError, id string, err error) {
 	record, id, reserved, err := l.seen(name)
 	if err != nil {
@@ -165,7 +165,7 @@ func (r Reply) Record(name string) (record abstractions.Record, err error) {
 	return record, err
 }
 
-// Waiting reads the reply to the question who waits.
+// Waiting reads the reply with the waiters.
 func (r Reply) Waiting() (list []abstractions.Waiting, err error) {
 	l := r.Read()
 	if l.Status != Seen {
@@ -182,7 +182,7 @@ func (r Reply) Waiting() (list []abstractions.Waiting, err error) {
 	return list, nil
 }
 
-// Unexpected is the error for a reply that none of the cases before it was for.
+// Unexpected returns the error for a reply that the caller does not expect.
 func (l *List) Unexpected() error {
 	switch {
 	case l.err != nil:
@@ -199,7 +199,7 @@ func (l *List) Unexpected() error {
 	return fmt.Errorf("%w: the script replied with status %d", abstractions.ErrUnavailable, l.Status)
 }
 
-// seen reads the particulars of Seen: a record, the holder's ID, and for how long the name
+// seen reads the particulars of Seen: a record, the holder's ID, and the time for which the name
 // is reserved for a waiter.
 func (l *List) seen(name string) (r abstractions.Record, id string, reserved time.Duration, err error) {
 	text := l.Text()
@@ -232,10 +232,10 @@ const (
 	version    = 'A' // of the text of a name
 )
 
-// ErrForm is for a name, or a vote, that this version does not know how to read.
+// ErrForm is the error of a name, or a vote, whose form this version can't read.
 var ErrForm = fmt.Errorf("%w: the name is stored in a form that is not known here", abstractions.ErrUnavailable)
 
-// details reads the lines of a name that is held, from the ID on, and returns the ID.
+// details reads the lines of a held name, from the ID on, and returns the ID.
 func (l *List) details(r *abstractions.Record, lines []string) (id string) {
 	broken := r.Breaking && len(lines) == 7
 	if len(lines) != 5 && !broken {
@@ -253,7 +253,7 @@ func (l *List) details(r *abstractions.Record, lines []string) (id string) {
 	}
 	if left, known := r.Remaining(); r.TTL == 0 {
 		r.TTL = abstractions.Infinite
-	} else if known && left > r.TTL { // it has the started millisecond too
+	} else if known && left > r.TTL { // it includes the started millisecond
 		r.ExpiresAt = r.Now.Add(r.TTL)
 	}
 	if broken {
@@ -265,7 +265,7 @@ func (l *List) details(r *abstractions.Record, lines []string) (id string) {
 	return lines[0]
 }
 
-// EncodeMetadata is "" for nil: that changes nothing.
+// EncodeMetadata returns "" for nil, which changes nothing.
 func EncodeMetadata(metadata map[string]string) string {
 	if metadata == nil {
 		return ""
@@ -274,8 +274,8 @@ func EncodeMetadata(metadata map[string]string) string {
 	return string(data)
 }
 
-// QuarantinedError is a node of Redlock that lost its data and casts no vote for
-// now.
+// QuarantinedError is the error of a node of Redlock that lost its data and casts no
+// vote for now.
 type QuarantinedError struct {
 	Left time.Duration
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What the script says and this code does not understand was applied, maybe.
+// A reply that this code does not understand leaves the outcome unknown.
 func TestStrangeRepliesLeaveTheOutcomeUnknown(t *testing.T) {
 	for _, value := range []any{
 		nil, "text", 1.5, []any{}, []any{"1"}, []any{int64(99)}, []any{int64(Seen)}, []any{int64(Seen), "x\ny", int64(1)}, []any{int64(Seen), redistest.Free(1).String()},

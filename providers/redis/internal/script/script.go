@@ -1,13 +1,13 @@
-// Package script is what Redis stores of a name, and the scripts that read and change it:
-// their texts, keys and arguments, and how their replies are read. It sends nothing.
+// Package script defines the data that Redis stores of a name, and the scripts that read and change the data:
+// their texts, keys, arguments and replies. It sends nothing.
 //
 // Each script is composed of some files of the folder scripts, and works on one operation or
-// several: scripts/prelude.lua says how, and what is stored. testdata has the scripts as
-// servers get them.
+// several: scripts/prelude.lua describes the composition and the stored data. testdata has the
+// scripts in the form that servers receive.
 package script
 
 import (
-	"crypto/sha1" //nolint:gosec // Redis names scripts by it
+	"crypto/sha1" //nolint:gosec // Redis names scripts by SHA-1
 	"embed"
 	"encoding/hex"
 	"slices"
@@ -18,8 +18,8 @@ import (
 //go:embed scripts/*.lua
 var files embed.FS
 
-// Source is the text of a script, and the name under which a server remembers it
-// once it has run. A restart, a failover or SCRIPT FLUSH makes it forget.
+// Source is the text of a script, and the name under which a server remembers the script
+// after a run. A restart, a failover or SCRIPT FLUSH makes the server forget its scripts.
 type Source struct {
 	Text, SHA string
 }
@@ -27,12 +27,12 @@ type Source struct {
 // Program is a script of Redis.
 type Program struct {
 	Source
-	// Keys and args are how many of each an operation has.
+	// Keys and Args are the numbers of keys and arguments of an operation.
 	Keys, Args int
-	Rank       int // of its operations among others that are sent with them
+	Rank       int // order of its operations among others in the same call
 }
 
-// The scripts. Each file says what its keys, arguments and replies are.
+// The scripts. Each file describes its keys, arguments and replies.
 var (
 	Undo    = compose(2, 4, outOfMemoryToo, "waiting", "ending", "ballot", "undo")
 	Release = compose(2, 2, outOfMemoryToo, "ending", "release", "quick_release")
@@ -47,16 +47,16 @@ var (
 	Waiting = compose(2, 1, "", "waiting", "who")
 )
 
-// outOfMemoryToo begins the scripts that work where the server's memory is full: a lease
-// that is held goes on, and ends. Those that make new ones say OOM
+// outOfMemoryToo begins the scripts that work while the server's memory is full: a held lease
+// can be renewed and released. Scripts that make new leases fail with OOM
 // (redis.io/docs/latest/develop/programmability/lua-api, "Script flags").
 const outOfMemoryToo = "#!lua flags=allow-oom\n"
 
 // Programs lists the scripts by rank.
 var Programs []*Program
 
-// compose puts a script together from files, of which the last has the function run. A quick_*.lua
-// behind that has the commonest case, and leaves the others to it.
+// compose puts a script together from files, of which the last has the function run. A quick_*.lua after
+// that file handles the commonest case, and leaves the others to run.
 func compose(keys, args int, flags string, parts ...string) *Program {
 	quick := ""
 	if last := len(parts) - 1; strings.HasPrefix(parts[last], "quick_") {
@@ -90,7 +90,7 @@ func SourceOf(text string) Source {
 	return Source{text, hex.EncodeToString(sum[:])}
 }
 
-// ForRun are the scripts as they are loaded into a run of a server, by their ranks: see member of package node.
+// ForRun returns the scripts as they are loaded into a run of a server, by rank: see member of package node.
 func ForRun(id string) []Source {
 	sources := make([]Source, len(Programs))
 	for i, p := range Programs {

@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// T171: a server's error in the middle of a call is of the operations from there on. As that of the whole call it would say of those
-// that were done before that they were not. That of the first operation is the call's: the client library closes the connection.
+// T171: a server's error in the middle of a call applies to the operations from there on. As the error of the whole call it would deny
+// the operations before. The error of the first operation is the call's error: the client library closes the connection.
 func TestTrap_T171_AServersErrorSaysNothingOfWhatWasDoneBefore(t *testing.T) {
 	t.Parallel()
 	client := redistest.Start(t, redistest.Options{}).Client(t)

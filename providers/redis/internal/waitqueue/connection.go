@@ -11,13 +11,13 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// connection is the one on which a process listens, for all of its waiters.
+// connection is the connection on which a process listens, for all of its waiters.
 type connection struct {
 	*redis.PubSub
 	queue *Queue
 }
 
-// connect returns once Redis has said that this process listens.
+// connect returns once Redis has confirmed the subscription.
 func (q *Queue) connect(ctx context.Context) (providerkit.Connection, error) {
 	c := &connection{PubSub: q.client.Subscribe(ctx, q.Channel), queue: q}
 	defer providerkit.AfterFunc(ctx, c.Close)()
@@ -30,7 +30,7 @@ func (q *Queue) connect(ctx context.Context) (providerkit.Connection, error) {
 
 // Receive returns the next claim whose turn it is to ask.
 func (c *connection) Receive(ctx context.Context) (id string, err error) {
-	// Nothing but its end wakes a read. That of a silence is no end.
+	// Only closing the connection wakes a read. The deadline of a silence leaves the connection open.
 	defer providerkit.AfterFunc(ctx, func() {
 		if errors.Is(ctx.Err(), context.Canceled) {
 			c.Close()
@@ -48,7 +48,7 @@ func (c *connection) Receive(ctx context.Context) (id string, err error) {
 	return id, nil
 }
 
-// Ping returns nil once the server has answered. Whose turn it is that comes before is told at once.
+// Ping returns nil once the server has answered. It passes on the wake-ups that come before the answer.
 func (c *connection) Ping(ctx context.Context) error {
 	defer providerkit.AfterFunc(ctx, c.Close)()
 	if err := c.PubSub.Ping(ctx); err != nil {
@@ -73,7 +73,7 @@ func (c *connection) next(ctx context.Context) (any, error) {
 	by, _ := ctx.Deadline()
 	received, err := c.ReceiveTimeout(ctx, max(time.Until(by), time.Millisecond))
 	if timeout := net.Error(nil); errors.As(err, &timeout) && timeout.Timeout() {
-		<-ctx.Done() // it is the same moment
+		<-ctx.Done() // it ends at the same moment
 	}
 	return received, err
 }

@@ -1,5 +1,5 @@
-// Package waitqueue is the part of a process in the queues that Redis has of those who wait for
-// a name (scripts/waiting.lua): see package waitqueue of providerkit.
+// Package waitqueue is this process' part of the queues of waiters that Redis keeps for each
+// name (scripts/waiting.lua): see package waitqueue of providerkit.
 package waitqueue
 
 import (
@@ -15,24 +15,24 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Queue are this process' claims that wait at a node. Each process listens on one channel for
+// Queue holds this process' claims that wait at a node. Each process listens on one channel for
 // all of its waiters.
 type Queue struct {
 	*waitqueue.Queue[place]
 	client redis.UniversalClient
 }
 
-// place is what a claim waits for, and who waits.
+// place is the name that a claim waits for, and the claim's owner.
 type place struct {
 	script.Keys
 	owner string
 }
 
-// heartbeat is how long the connection may be silent before it is asked whether it lives.
+// heartbeat is the silence after which the connection is checked with a PING.
 const heartbeat = 10 * time.Second
 
-// New makes a queue for the claims of this process. dequeue has a claim leave the queue
-// that Redis has, where it stands with what PlaceOf has returned.
+// New makes a queue for the claims of this process. dequeue removes a claim from the queue
+// in Redis, where its entry is the text that PlaceOf has returned.
 func New(client redis.UniversalClient, channel string, dequeue func(ctx context.Context, k script.Keys, id, at string)) *Queue {
 	q := &Queue{waitqueue.New(channel, func(ctx context.Context, p place, id string) {
 		dequeue(ctx, p.Keys, id, script.Place(channel, p.owner))
@@ -41,7 +41,7 @@ func New(client redis.UniversalClient, channel string, dequeue func(ctx context.
 	return q
 }
 
-// Listen begins to listen, and returns once this process does.
+// Listen starts the subscription, and returns once this process listens.
 func (q *Queue) Listen(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -49,20 +49,20 @@ func (q *Queue) Listen(ctx context.Context) error {
 	return failure.Of(err)
 }
 
-// Register returns the hints for a claim once this process listens. The claim
+// Register returns the wake-ups for a claim once this process listens. The claim
 // joins the queue with its next acquire.
 func (q *Queue) Register(ctx context.Context, k script.Keys, req abstractions.WaitRequest) (abstractions.Wakeups, error) {
 	hints, err := q.Queue.Register(ctx, place{k, req.Owner}, req.ID)
 	return hints, failure.Of(err)
 }
 
-// RegisterOn is Register with a channel for the hints.
+// RegisterOn is Register with a channel for the wake-ups.
 func (q *Queue) RegisterOn(ctx context.Context, k script.Keys, req abstractions.WaitRequest, hints chan struct{}) error {
 	return failure.Of(q.Queue.RegisterOn(ctx, place{k, req.Owner}, req.ID, hints))
 }
 
-// PlaceOf is with what a claim stands in the queue that Redis has, if it waits: where to wake it,
-// and its owner. Else it is empty.
+// PlaceOf returns the entry of a waiting claim in the queue in Redis: the channel for its wake-up,
+// and its owner. It is empty for a claim that does not wait.
 func (q *Queue) PlaceOf(id string) string {
 	p, ok := q.Join(id)
 	if !ok {
@@ -71,8 +71,8 @@ func (q *Queue) PlaceOf(id string) string {
 	return script.Place(q.Channel, p.owner)
 }
 
-// message takes "id delay key", and the owner in a line of its own: ask after so many
-// milliseconds. It returns the claim if that is now.
+// message parses "id delay key", with the owner in a line of its own: ask after so many
+// milliseconds. It returns the claim if it is to ask now.
 func (q *Queue) message(text string) (now string) {
 	id, rest, _ := strings.Cut(text, " ")
 	delay, rest, _ := strings.Cut(rest, " ")

@@ -40,14 +40,14 @@ func TestAHintForLaterComesLater(t *testing.T) {
 	})
 }
 
-// silent is a connection on which nothing comes.
+// silent is a connection that receives nothing.
 type silent struct{}
 
 func (silent) Receive(ctx context.Context) (string, error) { <-ctx.Done(); return "", ctx.Err() }
 func (silent) Ping(context.Context) error                  { return nil }
 func (silent) Close()                                      {}
 
-// listening is a queue that nothing is told, and notes who leaves.
+// listening returns a queue without wake-ups, which records the claims that leave.
 func listening(t *testing.T, left *[]string) *Queue {
 	q := New(nil, "channel", func(_ context.Context, _ script.Keys, id, at string) { *left = append(*left, id+" "+at) })
 	q.Wakeups.Connect = func(context.Context) (providerkit.Connection, error) { return silent{}, nil }
@@ -55,8 +55,8 @@ func listening(t *testing.T, left *[]string) *Queue {
 	return q
 }
 
-// A claim that is registered again keeps its place, whichever of its registrations ends
-// first.
+// A claim that is registered twice keeps its place, whichever of its registrations ends
+// earlier.
 func TestARegistrationEndsWithTheLast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var left []string
@@ -91,7 +91,7 @@ func TestARegistrationEndsWithTheLast(t *testing.T) {
 
 func TestWaitingForASubscriptionIsBounded(t *testing.T) {
 	t.Parallel()
-	listener, err := net.Listen("tcp", "127.0.0.1:0") // and says nothing
+	listener, err := net.Listen("tcp", "127.0.0.1:0") // accepts connections and never answers
 	require.NoError(t, err)
 	defer listener.Close()
 	client := redis.NewClient(&redis.Options{Addr: listener.Addr().String(), DialTimeout: time.Second, ReadTimeout: time.Second, MaxRetries: -1, DialerRetries: 1})
@@ -122,8 +122,8 @@ func TestWaitingForASubscriptionIsBounded(t *testing.T) {
 	require.Error(t, <-unbounded)
 }
 
-// A silent connection is kept and asked whether it lives, and what comes before the answer is
-// heard.
+// A silent connection is kept and checked with a PING, and messages before the answer are
+// processed.
 func TestASilentConnectionIsAskedWhetherItLives(t *testing.T) {
 	t.Parallel()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -164,7 +164,7 @@ func TestASilentConnectionIsAskedWhetherItLives(t *testing.T) {
 	require.EqualValues(t, 1, connections.Load())
 }
 
-// answer is a server on which w is told to ask before the answer to the third ping.
+// answer is a server that wakes w before the answer to the third ping.
 func answer(conn net.Conn, pings *atomic.Int32) {
 	lines := bufio.NewScanner(conn)
 	for lines.Scan() {

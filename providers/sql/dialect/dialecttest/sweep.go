@@ -115,7 +115,7 @@ func sweepGoesThroughTheWholeTable(t *testing.T, d Database) {
 	})
 }
 
-// T54: a database that lost its last writes hands out greater tokens all the same.
+// T54: a database that lost its last writes still issues greater tokens.
 func tokenFollowsTheClock(t *testing.T, d Database) {
 	d.on(t, func(t *testing.T, open func(...string) *sqllease.Provider) {
 		ctx, p := Bounded(t), open()
@@ -167,7 +167,7 @@ func historyIsForgottenInTime(t *testing.T, d Database) {
 }
 
 // T73: processes that release a few times and end take part in sweeping, and each
-// goes on where the one before has ended.
+// continues where the process before has ended.
 func shortProcessesSweepToo(t *testing.T, d Database) {
 	d.on(t, func(t *testing.T, open func(...string) *sqllease.Provider) {
 		const names, processes, releases = 3 * sweepBatch, 8, 3
