@@ -39,10 +39,17 @@ func (e *env) heldLong() *leasing.AcquireOptions {
 	return &leasing.AcquireOptions{TTL: e.long, NoAutoRenew: true}
 }
 
-// getsFree waits until a name is free, and that another client gets the name.
+// getsFree waits until another client gets the name. The backend may keep the name for a moment for a waiter that has left.
 func (e *env) getsFree(name string) {
-	e.eventually(fmt.Sprintf("%q is free", name), func() bool { return !e.inspect(name).Held })
-	e.isFree(name)
+	req := e.request(name)
+	e.eventually(fmt.Sprintf("%q is free", name), func() bool {
+		grant, err := e.peer.Acquire(e.t.Context(), req)
+		if err != nil {
+			return false
+		}
+		e.NoError(e.peer.Release(e.t.Context(), abstractions.ReleaseRequest{Name: name, ID: req.ID, Token: grant.Token, State: grant.State}))
+		return true
+	})
 }
 
 // ends waits for the end of a lease.

@@ -189,7 +189,7 @@ var managerRealClosingChecks = []managerCheck{
 			m.isAlive(lease)
 			return errMine
 		}), errMine)
-		e.isFree(name)
+		e.getsFree(name)
 
 		// The function is told that the manager is closed, and Close waits until it has returned.
 		finished := false

@@ -284,12 +284,14 @@ var managerRealLossChecks = []managerCheck{
 	}},
 }
 
-// getInTime acquires a free name, where requests have little time.
+// getInTime acquires a free name, where requests have little time. The claim of an attempt that is cut off may hold the name
+// until its clean-up.
 func (m *managed) getInTime(name string) (lease *leasing.Lease) {
-	m.e.NoError(m.e.settled(func(ctx context.Context) (err error) {
-		lease, err = m.TryAcquire(ctx, name)
-		return err
-	}))
+	m.e.eventually("a lease of a free name", func() (granted bool) {
+		acquired, err := m.TryAcquire(m.e.t.Context(), name)
+		lease = acquired
+		return err == nil
+	})
 	return lease
 }
 
