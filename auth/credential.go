@@ -129,11 +129,11 @@ func (s service) GetToken(ctx context.Context, options policy.TokenRequestOption
 // program. It has no secrets.
 type Explanation struct {
 	Mode Mode
-	// Authority is the address of Entra ID, for the modes that ask it.
+	// Authority is the address of Entra ID, for the modes that send requests to Entra ID.
 	Authority string
 	// Links that are used are tried in this order, until one has a token.
 	Links []Link
-	// Err is what New would return; then there may be no links.
+	// Err is the error that New would return. If it is not nil, Links may be empty.
 	Err error
 }
 
@@ -142,7 +142,7 @@ type Link struct {
 	Name string
 	// Used is false for a link that is left out.
 	Used bool
-	// Why says which identity it is and what proves it; or why it is left out.
+	// Why names the identity and its proof, or the reason for leaving the link out.
 	Why string
 }
 

@@ -41,9 +41,9 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() []error { return []error{e.kind, e.Err} }
 
-// kindOf returns the error of package leasing for one of azidentity, whose retries
-// are over by then. Of an optional link it means that the link has no identity.
-// Otherwise a response decides by its status.
+// kindOf returns the error of package leasing for an error of azidentity, whose
+// retries have ended. An optional link's error means that the link has no
+// identity. Otherwise the response's status decides.
 func kindOf(ctx context.Context, err error, optional bool) error {
 	if ended := ctx.Err(); ended != nil {
 		return fmt.Errorf("%w: %w", leasing.ErrUnavailable, ended)
@@ -108,8 +108,8 @@ func isUnavailable(err error) bool {
 	return errors.As(err, &unavailable) && !errors.As(err, &failed)
 }
 
-// failure returns azidentity's error in another one; an empty one if there is none.
-// azidentity has read its response to the end.
+// failure returns azidentity's error in an error's chain, or else an empty error. azidentity has
+// read the response's body to the end.
 func failure(err error) *azidentity.AuthenticationFailedError {
 	failed := new(azidentity.AuthenticationFailedError)
 	errors.As(err, &failed)
@@ -128,8 +128,8 @@ func brief(err error) string {
 	return oneLine(err.Error())
 }
 
-// describe shows the status of a response and what it says: Entra ID's error and
-// error_description, the managed identity endpoints' message.
+// describe returns the status of a response and its error text: Entra ID's error and
+// error_description, or the managed identity endpoints' message.
 func describe(r *http.Response) string {
 	text := fmt.Sprintf("status %d", r.StatusCode)
 	said, own := saidBy(r)
@@ -181,10 +181,10 @@ func withoutBody(r *http.Response) *azidentity.AuthenticationFailedError {
 }
 
 var (
-	// tokens are what MSAL may quote of a response that it can't read ("json
-	// message bytes were"), and what a server may send back of a request.
+	// tokens matches secrets that MSAL may quote from a response that it can't read ("json message
+	// bytes were"), or that a server may echo from a request.
 	tokens = regexp.MustCompile(`eyJ[A-Za-z0-9_-]{4,}[A-Za-z0-9_.-]*|(?i:(access_token|refresh_token|id_token|client_secret|client_assertion|accesstoken|value)["']?\s*[:=]\s*["']?[^"'&\s,}]+)`)
-	// secretVariables may be sent back too.
+	// secretVariables hold secrets that a server may echo.
 	secretVariables = []string{envClientSecret, envCertificatePassword, envGitHubToken, "IDENTITY_HEADER", "MSI_SECRET"}
 )
 

@@ -11,12 +11,12 @@ import (
 // link is one way to get tokens, out of those that a mode tries in turn.
 type link struct {
 	name string
-	why  string // with what; or why not
+	why  string // the proof of the identity; or the reason for leaving the link out
 	make func() (azcore.TokenCredential, error)
-	// optional: the next link is asked whatever its failure is.
+	// optional: after any failure of this link, the next link is asked.
 	optional bool
 	secret   string                 // must not be in an error
-	source   azcore.TokenCredential // what make has made
+	source   azcore.TokenCredential // the result of make
 }
 
 func leftOut(name, why string) link { return link{name: name, why: why} }
@@ -87,8 +87,8 @@ func (o Options) workloadIdentity() link {
 		"the tokens of a GitHub Actions job for "+o.audience(), o.gitHubToken())
 }
 
-// workloadIfSet is for Auto: a workload identity if the options or the
-// environment have a whole one.
+// workloadIfSet is Auto's workload identity, if the options and the environment configure it
+// completely.
 func (o Options) workloadIfSet() link {
 	const name = "workload identity"
 	if o.WorkloadIdentity == (WorkloadIdentityOptions{}) && os.Getenv(envTokenFile) == "" && os.Getenv(envGitHubURL) == "" {
@@ -140,8 +140,8 @@ func (o Options) managedIdentity() link {
 	return l
 }
 
-// developerTools are those of azidentity. Visual Studio's and VS Code's sign-in
-// are not among them.
+// developerTools returns the tools that azidentity supports, without the sign-in of Visual Studio
+// and VS Code.
 func (o Options) developerTools() []link {
 	id := o.Development.TenantID
 	why := "the user who is signed in"

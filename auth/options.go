@@ -17,8 +17,8 @@ import (
 // Mode names a way to get tokens from Microsoft Entra ID.
 type Mode string
 
-// The modes. What each reads, and from where, is in the table of the package's
-// documentation.
+// The modes. The table in the package's documentation lists the settings of each mode and their
+// sources.
 const (
 	// Auto tries what the environment offers, in a fixed order: see Explain.
 	Auto Mode = "Auto"
@@ -80,8 +80,8 @@ type Options struct {
 
 // ManagedIdentityOptions are for mode ManagedIdentity.
 type ManagedIdentityOptions struct {
-	// ClientID is that of a user-assigned identity. Default: the system-assigned
-	// one. In Auto the default is the variable AZURE_CLIENT_ID.
+	// ClientID is the client ID of a user-assigned identity. Default: the system-assigned identity.
+	// In Auto the default is the variable AZURE_CLIENT_ID.
 	ClientID string `json:"client_id"`
 }
 

@@ -99,7 +99,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// Fail is heard by all modes, and so is the end of it.
+// Fail, and its end, take effect in all modes.
 func TestFail(t *testing.T) {
 	authtest.Each(t, func(t *testing.T, server *authtest.Server, options auth.Options) {
 		options.Client.Retry.MaxRetries = -1
@@ -116,7 +116,7 @@ func TestFail(t *testing.T) {
 	})
 }
 
-// Each server is somebody.
+// Each server has its own object ID.
 func TestObjectID(t *testing.T) {
 	one, other := authtest.StartInMemory(t), authtest.StartInMemory(t)
 	require.NotEqual(t, one.ObjectID(), other.ObjectID())

@@ -16,7 +16,7 @@ import (
 
 const certificatePassword = "authtest-certificate-password"
 
-// keyPair is the client's: the file has the certificate too.
+// keyPair is the client's key, with the file that contains the key and its certificate.
 type keyPair struct {
 	key  *rsa.PrivateKey
 	file []byte

@@ -19,7 +19,7 @@ func (s *Server) handler() http.Handler {
 }
 
 // configuration is learn.microsoft.com/entra/identity-platform/v2-protocols-oidc,
-// "Fetch the OpenID configuration document", as far as MSAL reads it.
+// "Fetch the OpenID configuration document", reduced to the fields that MSAL reads.
 func (s *Server) configuration(w http.ResponseWriter, r *http.Request) {
 	tenant := s.base + "/" + r.PathValue("tenant")
 	answer(w, http.StatusOK, map[string]any{

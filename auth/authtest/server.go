@@ -61,9 +61,9 @@ func Start(t testing.TB) *Server {
 	return s
 }
 
-// StartInMemory starts a server without a socket: the options it gives out have
-// a transport that calls it. It works in a synctest bubble, but for Development,
-// which starts a program.
+// StartInMemory starts a server without a socket: the options that the server
+// returns have a transport that calls the server directly. This works in a
+// synctest bubble, except for Development, which starts a program.
 func StartInMemory(t testing.TB) *Server {
 	t.Helper()
 	s := newServer(t)
@@ -101,8 +101,8 @@ func (s *Server) SetLifetime(lifetime time.Duration) {
 	s.configureAz()
 }
 
-// Fail makes the server answer requests for tokens with that status from now on;
-// 0 makes it issue tokens again. The program az fails in its own way.
+// Fail makes the server answer requests for tokens with the given status from now on; 0 restores
+// normal answers. The program az fails in its own way.
 func (s *Server) Fail(status int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -139,9 +139,9 @@ func (s *Server) Secrets() []string {
 	return secrets
 }
 
-// Rotate replaces the tokens of the other issuer: those in files, as Kubernetes
-// does, and those of the function. It replaces the client's certificate, once. Entra ID takes
-// the old ones no more.
+// Rotate replaces the other issuer's tokens, in files (like Kubernetes) and of the function.
+// The first call also replaces the client's certificate. Entra ID then refuses the old tokens
+// and the old certificate.
 func (s *Server) Rotate() {
 	s.t.Helper()
 	s.mu.Lock()

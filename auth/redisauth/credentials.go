@@ -75,9 +75,9 @@ func (c *Credentials) Close() error {
 	return nil
 }
 
-// Subscribe is called by go-redis for each connection that it opens. It waits for
-// a token where there is none that is good, up to Options.Timeout. The listener is
-// given each later token, and no error: go-redis would close the connection for it.
+// Subscribe is called by go-redis for each connection that it opens. Without a
+// valid token it waits for one, at most Options.Timeout. The listener receives each
+// later token, but no error, because go-redis closes a connection on an error.
 func (c *Credentials) Subscribe(listener redisauth.CredentialsListener) (redisauth.Credentials, redisauth.UnsubscribeFunc, error) {
 	for {
 		if found, err := c.subscribe(listener); err != nil {
@@ -153,8 +153,7 @@ func (c *Credentials) token() (*signIn, error) {
 	return signIn, err
 }
 
-// keep makes a token the current one, and returns the listeners that need it.
-// Locks mu.
+// keep makes a token the current one, and returns the listeners to notify. Locks mu.
 func (c *Credentials) keep(next *signIn) []redisauth.CredentialsListener {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -197,8 +196,8 @@ func (c *Credentials) renew() error {
 	}
 }
 
-// due is when to replace the token. Without listeners there is no need to.
-// Locks mu.
+// due returns a channel that fires when the token must be replaced. Without listeners it never
+// fires. Locks mu.
 func (c *Credentials) due(failures int) <-chan time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -218,15 +217,15 @@ func (c *Credentials) isDue() bool {
 	return len(c.listeners) > 0 && !time.Now().Before(c.current.renewAt)
 }
 
-// left is how long the token is good. Locks mu.
+// left returns the token's remaining lifetime. Locks mu.
 func (c *Credentials) left() time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return time.Until(c.current.expires)
 }
 
-// retryPause is the pause after the n-th failure in a row (from 1), less up to a
-// quarter of it.
+// retryPause is the pause after the n-th failure in a row (from 1), minus a random part of at most
+// a quarter.
 func retryPause(n int, random float64) time.Duration {
 	pause := min(lastRetry, firstRetry<<min(n-1, 10))
 	return pause - time.Duration(random*float64(pause)/4)

@@ -61,8 +61,8 @@ func TestTrap_T48_TokensAreReplacedInTime(t *testing.T) {
 	}
 }
 
-// Failures are repeated until one is none; the token at hand is used meanwhile,
-// and no connection is told of an error, for which go-redis would close it.
+// Failed requests are retried until one succeeds. Meanwhile the old token is used, and no listener
+// receives an error, since go-redis would close its connection.
 func TestFailuresAreRepeated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &source{lifetime: time.Hour}
@@ -114,7 +114,7 @@ func TestConnectionEndsAPause(t *testing.T) {
 	})
 }
 
-// A credential that gives out its old token once more is asked again.
+// A credential that returns its old token is asked for another.
 func TestSameTokenOnceMore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &source{lifetime: time.Hour}
@@ -131,7 +131,7 @@ func TestSameTokenOnceMore(t *testing.T) {
 	})
 }
 
-// Without connections no token is asked for, and the next connection has a new one.
+// Without connections no token is requested, and the next connection gets a new token.
 func TestNobodyListens(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &source{lifetime: time.Hour}
@@ -184,7 +184,7 @@ func TestSubscribingAgainIsTheSame(t *testing.T) {
 	})
 }
 
-// Whoever subscribes while a token arrives misses none.
+// A listener that subscribes while a token arrives misses no token.
 func TestNoTokenIsMissed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &source{lifetime: 4 * time.Second}
@@ -236,7 +236,7 @@ func TestRequestsAreBounded(t *testing.T) {
 	})
 }
 
-// Close ends requests under way, waits for all that runs, and may be called again.
+// Close ends requests under way, waits for its goroutines, and may be called twice.
 func TestClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &source{lifetime: time.Hour, takes: time.Second}
@@ -263,7 +263,7 @@ func TestClose(t *testing.T) {
 	})
 }
 
-// A listener that takes its time makes no other hear of an old token after a new one.
+// A slow listener does not cause another to receive an old token after a new token.
 func TestTokensComeInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := open(t, &source{lifetime: 4 * time.Second})

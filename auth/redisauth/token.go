@@ -12,8 +12,7 @@ import (
 	redisauth "github.com/redis/go-redis/v9/auth"
 )
 
-// signIn is a user and a token, as go-redis wants them. It does not print its
-// token.
+// signIn is a user and a tokenin the form that go-redis expects. It does not print its token.
 type signIn struct {
 	user, token string
 	expires     time.Time
@@ -33,8 +32,8 @@ func (s *signIn) Format(f fmt.State, _ rune) {
 	fmt.Fprintf(f, "redisauth: %s until %v", s.user, s.expires)
 }
 
-// lead is how long before its end a token is replaced at the latest. azidentity
-// gives out the same one before that.
+// lead is the remaining lifetime at which a token is replaced at the latest. Before that,
+// azidentity returns the same token.
 const lead = 5 * time.Minute
 
 // newSignIn takes apart a token that came now.

@@ -26,7 +26,7 @@ func TestUser(t *testing.T) {
 	require.NoError(t, server.Check(token, "https://redis.azure.com"))
 }
 
-// Tokens that can't be used say what to do.
+// The error for an unusable token names the remedy.
 func TestUselessTokens(t *testing.T) {
 	now := time.Now()
 	for _, c := range []struct {
