@@ -69,7 +69,7 @@ func (a ownAuthority) owns(to *url.URL) bool {
 	return false
 }
 
-// below reports whether a host equals one of some hosts, or is a subdomain of one.
+// below reports whether a host equals one of the hosts in some, or is a subdomain.
 func below(host string, some []string) bool {
 	for _, h := range some {
 		if host == h || strings.HasSuffix(host, "."+h) {

@@ -8,12 +8,13 @@
 //	...
 //	ledger, err := actor.Acquire(ctx, "ledger")
 //	if circle, is := errors.AsType[*deadlock.Error](err); is {
-//		// circle.Waits says who holds and wants what. Release accounts/7, and begin again.
+//		// circle.Waits lists the holders and the names they wait for. Release accounts/7, and start
+//		over.
 //	}
 //
 // If all names are known beforehand, use package multilease, which acquires them in
 // one order and so prevents circles. This package is for programs that learn the
-// next name while they hold the first.
+// next name while they already hold a lease.
 //
 // # How it works
 //

@@ -12,7 +12,7 @@ import (
 )
 
 // Policy says how a circle is resolved. All actors that share names should have
-// the same one.
+// the same policy.
 type Policy string
 
 // The policies.
@@ -31,10 +31,10 @@ const (
 
 // Options configure an actor. The zero value is ready to use.
 type Options struct {
-	// After is how long a wait lasts before the actor publishes what it waits
-	// for, and looks for circles. Default 1 s.
+	// After is the length of a wait after which the actor publishes the wait and looks for circles.
+	// Default 1 s.
 	After time.Duration `option:"default=1s,min=1ms"`
-	// Every is the time from one look to the next after that. Default 2 s.
+	// Every is the time between later looks. Default 2 s.
 	Every time.Duration `option:"default=2s,min=1ms"`
 	// Policy is Refuse, which is the default, Report or Break.
 	Policy Policy
@@ -44,7 +44,7 @@ type Options struct {
 	// Logger gets a warning for each circle. Default: silent.
 	Logger *slog.Logger
 	// MeterProvider gets the counter leasing.deadlock.count. Default: OpenTelemetry's
-	// global one.
+	// global provider.
 	MeterProvider metric.MeterProvider
 }
 

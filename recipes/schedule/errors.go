@@ -12,10 +12,10 @@ var ErrTimeout = errors.New("schedule: the run took longer than its timeout")
 
 // SkippedError says that ticks were skipped because they came while the job
 // was running. The process that ran the job reports them, with the time of
-// the last one.
+// the last skipped tick.
 type SkippedError struct {
 	Ticks int       // how many
-	Run   time.Time // the tick of the run that took so long
+	Run   time.Time // the tick of the run that was still running
 }
 
 func (e *SkippedError) Error() string {
@@ -23,9 +23,9 @@ func (e *SkippedError) Error() string {
 }
 
 // MissedError says that a tick may have passed without a run. This process
-// could not start it, and does not know whether another one did.
+// could not start the run, and does not know whether another process started the run.
 type MissedError struct {
-	Err error // what kept this one from starting it
+	Err error // the error that kept this process from starting the run
 }
 
 func (e *MissedError) Error() string { return "schedule: tick missed: " + e.Err.Error() }

@@ -35,7 +35,7 @@ var (
 type stage struct {
 	t        *testing.T
 	provider *leasingtest.Provider
-	over     abstractions.Provider // what is in front of it
+	over     abstractions.Provider // the decorated provider
 	began    time.Time
 
 	mu     sync.Mutex
@@ -193,8 +193,7 @@ func (s *stage) record(lease string) leasing.Record {
 	return record
 }
 
-// crashed takes a lease as a process does that has crashed since: nobody
-// renews it.
+// crashed takes a lease for a process that has crashed: the lease is not renewed.
 func (s *stage) crashed(lease string) {
 	s.t.Helper()
 	_, err := s.provider.Acquire(context.Background(), abstractions.AcquireRequest{Name: lease, ID: abstractions.NewID(), Owner: "crashed", TTL: ttl})

@@ -34,7 +34,7 @@ func (o Options) markName(tick time.Time) string {
 }
 
 // marked reports whether a tick has been marked: whether its lease was ever
-// held, whatever became of it. The backend keeps the latest token of a name.
+// held. The backend keeps the latest token of a name.
 func (r *runner) marked(ctx context.Context, tick time.Time) (bool, error) {
 	record, err := r.manager.Inspect(ctx, r.markName(tick))
 	return record.Token != 0, err

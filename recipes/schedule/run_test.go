@@ -164,7 +164,7 @@ func TestOptionsThatCannotWork(t *testing.T) {
 		"Options.Next 2": with(func(o *Options) {
 			o.Every, o.Next = 0, func(t time.Time) time.Time { return t.Add(time.Hour) }
 		}),
-		// What the manager judges comes at once too, not with the first tick.
+		// Options that the manager refuses are also reported at once, not at the first tick.
 		"AcquireOptions.RenewCadence": with(func(o *Options) { o.Lease = leasing.AcquireOptions{RenewCadence: time.Hour} }),
 	} {
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second) // one that is let through waits for its tick

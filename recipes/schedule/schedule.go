@@ -113,8 +113,8 @@ func (r *runner) rehearse(ctx context.Context) error {
 	}
 }
 
-// maxSleep is how long a clock that is stepped, or a machine that was suspended,
-// may delay a tick: Go's timers know of neither.
+// maxSleep bounds the delay of a tick after a step of the clock or a suspension of the machine:
+// Go's timers notice neither.
 const maxSleep = 30 * time.Second
 
 // follow goes from tick to tick.
@@ -202,9 +202,9 @@ func (r *runner) ensureTick(ctx context.Context, tick, end time.Time) error {
 	}
 }
 
-// missed reports that a tick may have been missed: in any case if this process
-// tried to set the mark and doesn't know the outcome; or because of the last
-// obstacle, unless that only says that others were at it.
+// missed reports that a tick may have been missed: always if this process tried
+// to set the mark and does not know the outcome, otherwise for the last
+// obstacle, unless that only says that another process held the lease.
 func (r *runner) missed(tick time.Time, uncertain, last error) {
 	switch {
 	case uncertain != nil:

@@ -12,23 +12,22 @@ import (
 	"github.com/distributedleasing/leasing/recipes/internal/recipe"
 )
 
-// result is what came of trying a tick.
+// result is the outcome of tryTick.
 type result struct {
-	done  bool // this process has run the job, or has seen to what is left of it
-	taken bool // some process has
-	// obstacle is what kept this one from finding out, or from starting.
+	done  bool // this process has run the job, or has settled the rest of the tick
+	taken bool // some process has taken the tick
+	// obstacle is the error that kept this process from reading the mark, or from starting the job.
 	obstacle error
-	// marking says that the obstacle was met while the mark was set, so that
-	// it may be there.
+	// marking says that the obstacle occurred while setting the mark, so that the mark may exist.
 	marking bool
-	// failure is what went wrong once the tick was ours.
+	// failure is the error after this process took the tick.
 	failure error
-	// skipped, unless nil, is a *SkippedError about ticks up to the last one.
+	// skipped, unless nil, is a *SkippedError about ticks up to last.
 	skipped error
 	last    time.Time
 }
 
-// tryTick takes a tick, and runs the job for it, if nobody has and it can.
+// tryTick takes a tick that no process has taken, if it can, and runs the job for the tick.
 func (r *runner) tryTick(ctx context.Context, tick time.Time) (result result) {
 	result.taken, result.obstacle = r.marked(ctx, tick)
 	if result.taken || result.obstacle != nil {
@@ -50,12 +49,12 @@ func (r *runner) tryTick(ctx context.Context, tick time.Time) (result result) {
 	return result
 }
 
-// runTick does what a process does that has the schedule's lease.
+// runTick does the work of the process that holds the schedule's lease.
 //
-// For why the job is started at most once for a tick: a process that starts it
-// has seen no mark, and has set it, between taking the lease and finding that it
-// can still trust it. Of two who did, one had the lease before the other; so
-// the other has seen the mark.
+// The job is started at most once for a tick, for this reason: a process that
+// starts the job has acquired the lease, seen no mark, set the mark, and then
+// found the lease still trusted. Of two such processes, one held the lease
+// before the other, so the other has seen the mark.
 func (r *runner) runTick(ctx context.Context, tick Tick) result {
 	marked, err := r.surelyMarked(ctx, tick.At)
 	if marked || err != nil {
@@ -79,7 +78,7 @@ func (r *runner) runTick(ctx context.Context, tick Tick) result {
 }
 
 // stopped returns why the work must not go on. The lease reads the clocks, so
-// it knows of a loss before its context does.
+// it reports a loss before its context ends.
 func stopped(ctx context.Context, lease *leasing.Lease) error {
 	if err := lease.Err(); err != nil {
 		return err
@@ -144,7 +143,7 @@ func (r *runner) call(ctx context.Context, tick Tick) (err error) {
 	return r.job(ctx, tick)
 }
 
-// lease is how the lease of a run is acquired.
+// lease returns the options with which the lease of a run is acquired.
 func (r *runner) lease(tick time.Time) leasing.AcquireOptions {
 	options := r.Lease
 	options.Metadata = map[string]string{}

@@ -121,7 +121,7 @@ func release(t *testing.T, permits ...*Permit) {
 	}
 }
 
-// held is how many slots the backend knows to be held.
+// held returns the number of slots that are held at the backend.
 func (s *stage) held() (n int) {
 	s.t.Helper()
 	page, err := s.provider.List(context.Background(), abstractions.ListRequest{Prefix: name + "/slot/", HeldOnly: true, Limit: 1000})

@@ -56,7 +56,7 @@ func (c valued) Value(key any) any {
 }
 
 // Slot is the number of the permit's slot: from 0 to one less than
-// Options.Permits. No two permits that are trusted at a moment share one.
+// Options.Permits. Two permits that are trusted at the same time never share a slot.
 func (p *Permit) Slot() int { return p.slot }
 
 // Context ends when the permit is lost, or when its release begins. Its cause

@@ -35,7 +35,7 @@ func drawStep(t *rapid.T) step {
 	}
 }
 
-// world is what a random history happens to.
+// world is the system on which a random history acts.
 type world struct {
 	backend   *leasingtest.Provider
 	processes []*Semaphore
@@ -174,7 +174,7 @@ func (w *world) end() {
 	for _, p := range w.permits {
 		_ = p.Release(context.Background())
 	}
-	time.Sleep(3 * ttl) // for what was left to run out
+	time.Sleep(3 * ttl) // until abandoned leases have expired
 	synctest.Wait()
 	for i, s := range w.processes {
 		s.mu.Lock()

@@ -21,15 +21,15 @@ type Semaphore struct {
 	watch   int                    // as the constant; tests set it
 
 	mu sync.Mutex
-	// free are the slots that this process neither holds nor asks for. The one
-	// asked for least recently comes first. They begin in an order of the
-	// process's own.
+	// free are the slots that this process neither holds nor asks for. The slot
+	// that was requested least recently is at the front. The initial order
+	// differs from process to process.
 	free []int
-	held int // slots that this process holds or leaves alone for a while
-	// since is when the first of a slot's hand-overs in a row came.
+	held int // slots that this process holds, or does not request for a while
+	// since is the time of the first of a slot's consecutive hand-overs.
 	since  map[int]time.Time
-	queue  []*ticket // the waiters, first come first
-	search *search   // on their behalf; nil while nobody waits
+	queue  []*ticket // the waiters, first come, first served
+	search *search   // on their behalf; nil without waiters
 }
 
 // New returns a semaphore. Nothing is sent.
@@ -82,10 +82,10 @@ func (s *Semaphore) Acquire(ctx context.Context) (*Permit, error) {
 	return s.permit(ctx, answer.slot, answer.lease), nil
 }
 
-// TryAcquire tries slots that this process does not hold, each once, until it gets one. It tries 32 at most, so
-// with more permits it may miss a free one. If it finds none the error is a *FullError, which matches
-// leasing.ErrHeld. While other calls of this process wait it returns that error without a request, since it does
-// not overtake them. Any other error of the backend ends it too.
+// TryAcquire tries slots that this process does not hold, each once, until it acquires a permit. It tries at
+// most 32 slots, so with more permits it may miss a free slot. If all tried slots are held, the error is a
+// *FullError, which matches leasing.ErrHeld. While other calls of this process wait it returns that error
+// without a request, since it does not overtake waiters. Any other error of the backend also ends the call.
 func (s *Semaphore) TryAcquire(ctx context.Context) (*Permit, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
@@ -117,8 +117,8 @@ func (s *Semaphore) ask(ctx context.Context, slot int) (lease *leasing.Lease, er
 	return s.manager.With(s.lease).TryAcquire(ctx, s.options.slotName(slot))
 }
 
-// begin takes a slot for TryAcquire to ask for. It is refused if there is none,
-// or before the first answer, if others wait. Locks mu.
+// begin takes a slot for TryAcquire to ask for. It is refused if no slot is free, or, before the
+// first answer, if there are waiters. Locks mu.
 func (s *Semaphore) begin(last error) (slot int, refused error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -153,8 +153,8 @@ func (s *Semaphore) next() (slot int, ok bool) {
 	return slot, true
 }
 
-// put gives a slot back that was asked for in vain, or is no longer held. Its
-// hand-overs in a row end with that. Caller holds mu.
+// put returns a slot whose request failed or that is no longer held. This ends the slot's
+// consecutive hand-overs. Caller holds mu.
 func (s *Semaphore) put(slot int) {
 	delete(s.since, slot)
 	s.free = append(s.free, slot)
@@ -165,9 +165,9 @@ func (s *Semaphore) put(slot int) {
 //
 // The context that fn gets ends when the permit is lost, when the manager is
 // closed, when Release is called on the permit, or when ctx ends;
-// context.Cause tells which. Unless the permit is lost it is renewed until fn
-// has returned, so that nobody gets in too early: fn should return soon after
-// its context ends.
+// context.Cause says which. Unless the permit is lost it is renewed until fn
+// has returned, so that no other holder enters too early: fn should return soon
+// after its context ends.
 //
 // Do returns fn's error, joined with the *leasing.LostError if the permit was
 // lost meanwhile, and with the error of the release.
@@ -198,8 +198,8 @@ func do(ctx context.Context, acquire func(context.Context) (*Permit, error), fn 
 type FullError struct {
 	Name    string // of the semaphore
 	Permits int
-	// Err, unless nil, is the last answer about one of the slots: it carries a
-	// *leasing.HeldError that says who holds that one.
+	// Err, unless nil, is the last answer about one of the slots: it wraps a *leasing.HeldError
+	// with the holder of that slot.
 	Err error
 }
 

@@ -100,7 +100,7 @@ func TestTrap_T60_ACancelledWaiterOrphansNoPermit(t *testing.T) {
 	})
 }
 
-// A request that succeeds when nobody waits any more.
+// A request succeeds after its waiter has given up.
 func TestTrap_T60_APermitThatComesTooLateIsGivenBack(t *testing.T) {
 	onStage(t, func(t *testing.T, s *stage) {
 		a := s.process("a", Options{Permits: 1})
@@ -121,8 +121,7 @@ func assertNoError(t *testing.T, err error) {
 	}
 }
 
-// A waiter that is served in the moment in which it gives up has the permit, or the
-// next one has.
+// If a waiter is served while it gives up, that waiter or the next gets the permit.
 func TestAPermitThatMeetsACancelledWaiterGoesToTheNext(t *testing.T) {
 	onStage(t, func(t *testing.T, s *stage) {
 		a := s.process("a", Options{Permits: 1})

@@ -1,4 +1,4 @@
-// Package recipe is what the recipes have in common.
+// Package recipe holds code that the recipes share.
 package recipe
 
 import (
@@ -11,8 +11,8 @@ import (
 )
 
 // Do runs fn with a context that ends with held or with ctx, with the cause of
-// the one that ended first. When fn has returned, or has panicked, it calls
-// release. The errors are joined, fn's first.
+// the context that ended earlier. After fn has returned or panicked, Do calls
+// release. The errors are joined, fn's in front.
 func Do(ctx, held context.Context, fn func(ctx context.Context) error, release func() []error) (err error) {
 	work, cancel := context.WithCancelCause(held)
 	defer cancel(nil)
