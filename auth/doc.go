@@ -63,7 +63,8 @@
 // ENVIRONMENT, APP_ENV, GO_ENV, DOTNET_ENVIRONMENT, ASPNETCORE_ENVIRONMENT and
 // AZURE_FUNCTIONS_ENVIRONMENT say where a program runs: "production" or "prod",
 // "staging" or "stage", in upper or lower case. Unlike in .NET, a program without
-// these variables is not in production. Options.Environment overrides them.
+// these variables is not in production. Options.Environment overrides the
+// variables.
 //
 // # Renewal
 //

@@ -19,7 +19,8 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/leasingtest"
 )
 
-// A path that exists leads where the system says, and to what the system opens.
+// An existing path resolves to the path that the system reports, and to the file that the system
+// opens.
 func TestResolveGoesWhereTheSystemGoes(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		root := t.TempDir() + "/1/2/3/4/5" // no path below gets out of the temporary folder

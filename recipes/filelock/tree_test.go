@@ -122,7 +122,7 @@ func TestAFolderCoversWhatIsBelowIt(t *testing.T) {
 	})
 }
 
-// Whoever comes second waits for the first, in both directions.
+// The second waits for the first, in both directions.
 func TestFoldersAndFilesWaitForEachOther(t *testing.T) {
 	inCheckout(t, []string{"src/a", "src/b"}, func(t *testing.T, c *checkout) {
 		ann, bob, eve := c.agent("ann", Options{}), c.agent("bob", Options{}), c.agent("eve", Options{})
@@ -149,7 +149,7 @@ func TestThoseWhoWaitBehindAFolderGetOn(t *testing.T) {
 	inCheckout(t, []string{"src/"}, func(t *testing.T, c *checkout) {
 		ann := c.agent("ann", Options{})
 		busy := c.takes(c.agent("eve", Options{}), "src/busy")
-		set := func() *multilease.Set { // it passes by what is held below
+		set := func() *multilease.Set { // it does not wait for the leases below
 			l, err := ann.manager.TryAcquire(t.Context(), "app:/src")
 			require.NoError(t, err)
 			return multilease.Of(t.Context(), l)

@@ -92,7 +92,8 @@ func TestTrap_T41_ALeaseLostWhileOthersAreWaitedForFailsTheAcquire(t *testing.T)
 	})
 }
 
-// The application's code runs in an acquire, and may panic. Whoever recovers has no set to release.
+// The application's code runs in an acquire, and may panic. A caller that recovers has no set to
+// release.
 func TestTrap_T98_AnAcquireThatPanicsKeepsWhatItHad(t *testing.T) {
 	onStage(t, func(t *testing.T, s *stage) {
 		s.ours = leasingtest.NewManagerOn(t, s.provider, leasing.Options{Owner: "ours", TTL: ttl, TTLPolicy: func(r leasing.TTLRequest) time.Duration {
@@ -239,8 +240,7 @@ func (s *stage) try(names ...string) error {
 	return err
 }
 
-// However the names are given, nobody waits in a circle, and no name has two
-// holders.
+// In any order of the names, no waits form a circle, and no name has two holders.
 func TestOverlappingSetsNeitherDeadlockNorOverlap(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		names := []string{"a", "b", "c", "d"}
