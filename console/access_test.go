@@ -174,7 +174,7 @@ func TestTheHostIsChecked(t *testing.T) {
 	}
 }
 
-// breaking is what the form sends.
+// breaking returns the values of the form that ends a lease.
 func breaking(lease *leasing.Lease) url.Values {
 	return url.Values{"name": {lease.Name()}, "typed": {lease.Name()}, "token": {strconv.FormatInt(lease.Token(), 10)}, "reason": {"it hangs"}}
 }
@@ -230,7 +230,7 @@ func TestBreak(t *testing.T) {
 	require.Contains(t, w.page("break?name=jobs%2Fother", signedIn), "Nobody holds this name.")
 }
 
-// An Access that names nobody lets nobody break anything.
+// Without a user from Access no lease can be broken.
 func TestBreakByNobody(t *testing.T) {
 	w := newWorld(t, console.Options{Access: func(http.ResponseWriter, *http.Request) (string, bool) { return "", true }, AllowBreak: true})
 	lease := w.hold("jobs/report", nil)

@@ -112,7 +112,7 @@ func newWorld(t testing.TB, options console.Options) *world {
 		w.console.Close()
 		w.server.Close()
 		ctx, cancel := context.WithCancel(context.Background())
-		cancel() // what is held may run out
+		cancel() // held leases may expire
 		_ = w.manager.Close(ctx)
 		require.NoError(t, w.provider.Close())
 	})
@@ -164,7 +164,7 @@ func (w *world) get(path string, change ...func(*http.Request)) (int, string) {
 	return reply.StatusCode, body
 }
 
-// page gets a page that is there.
+// page gets an existing page.
 func (w *world) page(path string, change ...func(*http.Request)) string {
 	w.t.Helper()
 	status, body := w.get(path, change...)
@@ -187,7 +187,7 @@ func token(t *testing.T) console.Access {
 	return access
 }
 
-// events are those of a stream; leave ends it.
+// events reads the events of a stream; leave closes the stream.
 func (w *world) events(path string, change ...func(*http.Request)) (next func() string, leave func()) {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(w.t.Context(), time.Minute)
