@@ -78,8 +78,8 @@ func unreachable(kind chaos.FaultKind) func(t testing.TB) leasing.Provider {
 	}
 }
 
-// TestOutagesLookReal_memory: what the contract asks of a provider whose backend
-// is gone holds for those whose backend the wrapper takes away.
+// TestOutagesLookReal_memory: a provider whose backend the wrapper takes away meets the contract
+// for an unreachable backend.
 func TestOutagesLookReal_memory(t *testing.T) {
 	for _, kind := range []chaos.FaultKind{chaos.FaultHang, chaos.FaultReplyLost} {
 		t.Run(string(kind), func(t *testing.T) {

@@ -15,8 +15,8 @@ import (
 	"github.com/distributedleasing/leasing/chaos"
 )
 
-// hintTimes registers a waiter, frees the name a second later, and returns when
-// hints came within a minute of that.
+// hintTimes registers a waiter, frees the name a second later, and returns the times of the
+// wake-ups within the next minute.
 func hintTimes(t *testing.T, p *chaos.Provider, b *backend) []time.Duration {
 	t.Helper()
 	_, err := b.Provider.Acquire(t.Context(), claim("n", "holder"))

@@ -17,8 +17,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// patience bounds what should happen soon; silence is how long we listen to
-// find that nothing comes.
+// patience bounds the wait for an expected event, and silence is the time after which an expected
+// silence is proven.
 const (
 	patience = 20 * time.Second
 	silence  = 150 * time.Millisecond
