@@ -10,10 +10,10 @@ import (
 	"time"
 )
 
-// ParsePlan reads a plan from JSON and checks it. In addition to the checks of
-// Plan.Validate, it refuses a rule that can never apply because an earlier rule
-// takes all its operations. (In Go such a rule is allowed, since Provider.Disable
-// may stop the other.)
+// ParsePlan reads a plan from JSON and validates the plan. In addition to the
+// checks of Plan.Validate, it refuses a rule that can never apply because an
+// earlier rule takes all its operations. (In Go such a rule is allowed, since
+// Provider.Disable may stop the other.)
 func ParsePlan(data []byte) (Plan, error) {
 	if string(bytes.TrimSpace(data)) == "null" {
 		return Plan{}, invalid("Plan", "JSON null", "an object")

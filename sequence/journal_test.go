@@ -20,7 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// cutOff runs a Do that finishes while the store can't be reached, and whose lease ends meanwhile.
+// cutOff runs a Do that finishes while the store can't be reached. During that time its lease ends.
 func cutOff(t *testing.T, store *faulty, s *sequence.Stream[memsequence.Tx], id string) *sequence.LateCommitError {
 	t.Helper()
 	err := s.Do(t.Context(), sequence.Operation{ID: id, Duration: time.Minute}, func(ctx context.Context, n *sequence.Number[memsequence.Tx]) error {

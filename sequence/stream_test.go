@@ -23,7 +23,7 @@ type faulty struct {
 	*memsequence.Store
 	cut     atomic.Bool   // nothing gets through
 	losing  atomic.Int32  // so many replies are lost
-	slow    time.Duration // is how long the reply to a CommitAndLease takes
+	slow    time.Duration // the delay of the reply to a CommitAndLease
 	leases  atomic.Int32
 	commits atomic.Int32
 }
@@ -117,7 +117,7 @@ func TestLostRepliesAreAskedForAgain(t *testing.T) {
 	})
 }
 
-// To the store a second lease of an operation is the first that asks again. In one process it waits for the first holder.
+// To the store a second lease of an operation looks like a retry. In one process it waits for the first holder.
 func TestTrap_T95_ANumberHasTwoHoldersInOneProcess(t *testing.T) {
 	inBubble(t, func(t *testing.T, store *faulty, s *sequence.Stream[memsequence.Tx]) {
 		first, err := s.Lease(t.Context(), sequence.Operation{ID: "a"})
@@ -154,8 +154,8 @@ func TestTrap_T95_ANumberHasTwoHoldersInOneProcess(t *testing.T) {
 	})
 }
 
-// Recovery mode has doubled a lease, and ends. A renewal is applied after that, its reply is lost, and then nothing gets through: the
-// holder trusts in the doubled lease, so nobody may claim the number before that is over.
+// Recovery mode has doubled a lease, and ends. A renewal is applied after that, its reply is lost, and then the store is unreachable.
+// The holder trusts the doubled lease, so no cleaner may claim the number before the end of that lease.
 func TestTrap_T96_ARenewalAfterRecoveryModeShortensALeaseThatIsTrusted(t *testing.T) {
 	inBubble(t, func(t *testing.T, store *faulty, s *sequence.Stream[memsequence.Tx]) {
 		n, err := s.Lease(t.Context(), sequence.Operation{ID: "a", Duration: time.Minute})
@@ -179,7 +179,8 @@ func TestTrap_T96_ARenewalAfterRecoveryModeShortensALeaseThatIsTrusted(t *testin
 	})
 }
 
-// A number that came with a commit is trusted from before that was sent, and one whose reply was lost is found again.
+// A number that came with a commit is trusted from before the commit was sent, and a number whose reply was lost is
+// found by its operation.
 func TestANumberThatCameWithACommit(t *testing.T) {
 	inBubble(t, func(t *testing.T, store *faulty, s *sequence.Stream[memsequence.Tx]) {
 		ops := []sequence.Operation{{ID: "a", Duration: time.Minute}, {ID: "b", Duration: time.Minute}, {ID: "c", Duration: time.Minute}}
@@ -221,7 +222,7 @@ func TestANumberThatCameWithACommit(t *testing.T) {
 }
 
 // A writer that is cut off loses its context before the number can be claimed, extends
-// nothing, and what it has finished is settled when it is back.
+// nothing, and its finished result is settled when the connection is back.
 func TestTrap_S12_AWriterThatIsCutOffExtendsNothing(t *testing.T) {
 	inBubble(t, func(t *testing.T, store *faulty, s *sequence.Stream[memsequence.Tx]) {
 		began := time.Now()
@@ -330,7 +331,7 @@ func TestDurationsFollowTheOperationsOfTheirKind(t *testing.T) {
 	})
 }
 
-// order records whether somebody looked before he could be woken.
+// order records whether a waiter polled before it had registered for wake-ups.
 type order struct {
 	sequence.Records
 	t       *testing.T

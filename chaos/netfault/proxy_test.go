@@ -314,7 +314,7 @@ func allEnd(t *testing.T, conns []*client) {
 	}
 }
 
-// A half-open connection ends when its client closes it.
+// A half-open connection ends when its client closes the socket.
 func TestHalfOpenConnectionEndsWithItsClient(t *testing.T) {
 	_, p := start(t)
 	c := dial(t, p)

@@ -132,7 +132,7 @@ func TestLeastRights_postgres(t *testing.T) {
 	require.Equal(t, 1, n)
 }
 
-// A commit whose write takes long, past its lease, keeps nobody from leasing while a cleaner waits for it.
+// A commit whose write takes long, past its lease, blocks no lease while a cleaner waits for the commit.
 func TestASlowCommitHoldsNobodyUp_postgres(t *testing.T) {
 	p := newPostgres(t)
 	store := p.Open(t)
@@ -189,7 +189,7 @@ func TestACommitWaitsForNoCounter_postgres(t *testing.T) {
 	require.Equal(t, int64(4), leasesAlong(t, store).Seq)
 }
 
-// A caller that has left while its lease is under way with others' reads none of what comes back.
+// A caller that leaves while its lease request is in flight with others reads nothing of the reply.
 func TestACallerLeavesALeaseUnderWay_sqlite(t *testing.T) {
 	store := newSqlite(t).Open(t).(*Store[*sql.Tx])
 	require.NoError(t, store.CreateStream(t.Context(), "s"))
@@ -223,8 +223,8 @@ func leasesAlong(t *testing.T, store *Store[*sql.Tx]) sequence.Entry {
 	return leased
 }
 
-// The statement that claims looks at the number again when it has waited for its row: what it found before the
-// wait may have been committed.
+// The statement that claims checks the number a second time after its wait for the row: the number may have
+// been committed during the wait.
 func TestTrap_S01_TheClaimLooksAgain_postgres(t *testing.T) {
 	p := newPostgres(t)
 	store := p.Open(t).(*Store[*sql.Tx])
@@ -246,7 +246,7 @@ func TestTrap_S01_TheClaimLooksAgain_postgres(t *testing.T) {
 	require.False(t, <-claimed, "a number that was committed was claimed")
 }
 
-// A file that somebody else has locked is refused for now, and not for good.
+// A file that another process has locked is refused temporarily.
 func TestALockedFileIsThrottled_sqlite(t *testing.T) {
 	s := newSqlite(t)
 	store := s.Open(t).(*Store[*sql.Tx])
