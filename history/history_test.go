@@ -78,7 +78,7 @@ func tokens(entries []abstractions.NamedEntry) (all []int64) {
 	return all
 }
 
-// The lives of some leases, as a reader of the lines sees them.
+// The lines show the history of some leases.
 func TestLinesTellWhoHadWhatAndWhoBrokeIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var text bytes.Buffer
@@ -173,7 +173,7 @@ func TestAFailingWriterIsTriedAgain(t *testing.T) {
 	})
 }
 
-// What the writer refuses for good is dropped, and what comes after it is not.
+// Entries that the writer refuses for good are dropped, and later entries are not.
 func TestRefusedEntriesAreDroppedAndCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
@@ -199,8 +199,8 @@ func TestAPanicOfTheWriterIsAnError(t *testing.T) {
 	})
 }
 
-// Renewals are there by option only; failures are no history; and what the manager
-// dropped is counted.
+// Renewals are recorded only by option, failures are not recorded, and events that the manager
+// dropped are counted.
 func TestWhichEventsAreHistory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for renewals, want := range map[bool][]int64{false: {1}, true: {1, 2}} {
@@ -222,7 +222,7 @@ func TestWhichEventsAreHistory(t *testing.T) {
 	})
 }
 
-// What an error quotes is made text that every database takes.
+// The text of an error becomes text that every database accepts.
 func TestReasonsAreText(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &writer{}
@@ -249,7 +249,7 @@ func TestObserveIsConcurrentSafe(t *testing.T) {
 	require.Len(t, w.written, 4000)
 }
 
-// shortWriter writes a part of what it is given the first time.
+// shortWriter writes only a part of the data in its first Write.
 type shortWriter struct {
 	bytes.Buffer
 	part int
@@ -264,7 +264,7 @@ func (w *shortWriter) Write(p []byte) (int, error) {
 	return w.Buffer.Write(p)
 }
 
-// A line that was torn is one line, and no other is.
+// A torn Write damages exactly one line.
 func TestATornLineHarmsNoOther(t *testing.T) {
 	entries := []abstractions.NamedEntry{{Name: "n"}, {Name: "m"}}
 	whole, err := json.Marshal(entries[0])

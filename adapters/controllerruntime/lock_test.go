@@ -14,7 +14,8 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/leasingtest"
 )
 
-// candidate runs client-go's loop, as controller-runtime does. When it ends, the time is sent.
+// candidate runs client-go's loop, like controller-runtime. At the end of the loop it sends the
+// time.
 func candidate(ctx context.Context, t *testing.T, lock resourcelock.Interface, release bool) (leads func() bool, ended <-chan time.Time) {
 	end := make(chan time.Time, 1)
 	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{

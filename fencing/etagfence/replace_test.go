@@ -17,7 +17,7 @@ import (
 	"github.com/distributedleasing/leasing/fencing/internal/fencingtest"
 )
 
-// objectStore keeps one object, the way a store with ETags does.
+// objectStore keeps one object, like a store with ETags.
 type objectStore struct {
 	mu      sync.Mutex
 	version int // 0: does not exist

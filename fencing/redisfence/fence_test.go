@@ -17,8 +17,8 @@ import (
 )
 
 // The scripts are tested on a real Redis, with concurrent holders, in
-// integration/fencing: this module requires no client. Here a fake one records
-// what is sent, and answers as told.
+// integration/fencing: this module requires no client. Here a fake Redis
+// records the requests, and returns the configured reply.
 
 func decimal(token int64) string { return strconv.FormatInt(token, 10) }
 
@@ -175,7 +175,7 @@ func TestRedisReadsRefusalsOfAnyClient(t *testing.T) {
 	}
 }
 
-// What a reply does not clearly say is no permission, and no refusal either.
+// An unclear reply is neither a permission nor a refusal.
 func TestRedisTakesNoOtherReplyForAnAnswer(t *testing.T) {
 	for _, reply := range []any{
 		nil, "OK", int64(1), []string{"33"}, []any{}, []any{nil}, []any{"32"}, []any{"033"}, []any{33.0},

@@ -169,7 +169,7 @@ func TestTheContextOfADirectCallEnds(t *testing.T) {
 	})
 }
 
-// A direct call that fails at once is its caller's to make again.
+// A direct call that fails at once is not repeated: its caller decides about a retry.
 func TestADirectCallThatFailsIsNotMadeAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(t)
@@ -181,7 +181,7 @@ func TestADirectCallThatFailsIsNotMadeAgain(t *testing.T) {
 	})
 }
 
-// An operation that was sent before, without an answer, may have been applied then.
+// An operation that was sent before, without an answer, may already have been applied.
 func TestTrap_T71_WhatWasSentBeforeStaysUnknown(t *testing.T) {
 	unsent := providerkit.MarkNotApplied(abstractions.ErrUnavailable)
 	for name, second := range map[string]error{
@@ -212,7 +212,7 @@ func TestTrap_T71_WhatWasSentBeforeStaysUnknown(t *testing.T) {
 	require.NoError(t, again(abstractions.ErrUnavailable, nil))
 }
 
-// So does one that was closed, or withdrawn, before it was sent again.
+// The same holds if the repetition was withdrawn, or failed by Close, before it was sent.
 func TestTrap_T71_WhatWasSentBeforeStaysUnknownWhenItIsNotSentAgain(t *testing.T) {
 	for name, end := range map[string]func(s *server, leave func()){
 		"closed":    func(s *server, _ func()) { go s.Close() },

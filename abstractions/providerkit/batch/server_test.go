@@ -13,7 +13,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// directTime is what Redis' callers have.
+// directTime is the bound of direct calls in the Redis provider.
 const directTime = 100 * time.Millisecond
 
 // number is an operation that the server replies to with its own number.
@@ -54,7 +54,7 @@ func numbers(n int) []*number {
 type server struct {
 	*Batcher[*number]
 	t *testing.T
-	// answer, unless nil, is how a call takes its time, and fails.
+	// answer, unless nil, delays or fails a call.
 	answer func(ctx context.Context, call int) error
 
 	mu    sync.Mutex

@@ -26,7 +26,7 @@ func TestCallsThatHangHoldNobodyUpForLong(t *testing.T) {
 		require.Equal(t, 7, got)
 		require.Equal(t, stuck, time.Since(began))
 
-		// Nobody waits for those that hang any more.
+		// No request waits for the hanging calls any longer.
 		began = time.Now()
 		for n := range 10 {
 			_, err = s.do(within(t, time.Minute), n)
