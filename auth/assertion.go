@@ -14,7 +14,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providerkit/livefile"
 )
 
-// tokenFunc returns another issuer's token, to be shown to Entra ID.
+// tokenFunc returns another issuer's token, to present to Entra ID.
 type tokenFunc = func(context.Context) (string, error)
 
 // fileToken returns the newest token of a file for each request to Entra ID. The file is replaced before the token in it expires, by
@@ -54,8 +54,7 @@ type assertionError struct {
 func (e *assertionError) Error() string   { return e.err.Error() }
 func (e *assertionError) Unwrap() []error { return []error{e.err, e.failed} }
 
-// validateGitHub looks for the variables of a job with the permission
-// "id-token: write".
+// validateGitHub checks the variables of a job with the permission "id-token: write".
 func validateGitHub() error {
 	address, token := os.Getenv(envGitHubURL), os.Getenv(envGitHubToken)
 	switch u, err := url.Parse(address); {

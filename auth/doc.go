@@ -78,17 +78,18 @@
 // # Where secrets go
 //
 // No redirect is followed, also where Options.Client.Transport is an *http.Client. A secret or
-// an assertion goes to hosts of the authority alone, whatever its metadata names. The
-// metadata service is asked without a proxy.
+// an assertion goes only to hosts of the authority, regardless of its metadata. Requests to
+// the metadata service use no proxy.
 //
-// ForService makes a credential for the client of one service. Its errors say nothing of
+// ForService makes a credential for the client of one service. Its errors say nothing about
 // that service. A metadata service that does not answer within 1 s is leasing.ErrUnavailable:
 // it may be slow.
 //
 // # Certificates
 //
-// A certificate file is read again when it changes. Contents that can't be used replace nothing. A file is PKCS#12, with or without a password, as written by OpenSSL
-// 1 and 3, Windows and Key Vault, or PEM with an unencrypted key. The key must be
+// A certificate file is read again when it changes. Unusable contents replace
+// nothing. A file is PKCS#12, with or without a password, as written by OpenSSL 1
+// and 3, Windows and Key Vault, or PEM with an unencrypted key. The key must be
 // RSA.
 //
 // # What is not supported

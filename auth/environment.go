@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// The variables that azidentity and Azure's own webhooks know
+// The variables that azidentity and Azure's own webhooks use
 // (learn.microsoft.com/azure/developer/go/sdk/authentication/authentication-on-premises-apps,
 // azure.github.io/azure-workload-identity/docs), GitHub's
 // (docs.github.com/actions/reference/security/oidc), and two of ours.
@@ -66,7 +66,7 @@ func (o *Options) UnmarshalText(text []byte) (err error) {
 	return o.Mode.UnmarshalText(text)
 }
 
-// stage says where a program runs. The stricter is the greater.
+// stage is the stage of a deployment. A stricter stage has a greater value.
 type stage int
 
 const (

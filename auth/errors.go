@@ -19,10 +19,10 @@ import (
 	"github.com/distributedleasing/leasing"
 )
 
-// Error is a failure to get a token. It matches leasing.ErrDenied where Entra ID,
-// or another source of tokens, refused the identity or knew none;
-// leasing.ErrThrottled where it refused for now; leasing.ErrUnavailable where it
-// did not answer, or could not. It also matches the error of a context that has
+// Error is a failure to get a token. It matches leasing.ErrDenied if Entra ID, or
+// another source of tokens, refused the identity or has none;
+// leasing.ErrThrottled if it refused temporarily; leasing.ErrUnavailable if it
+// did not or could not answer. It also matches the error of a context that has
 // ended. No request was sent to the service that the token was for.
 //
 // Its text has no secrets.
@@ -82,9 +82,9 @@ func Refused(err error) bool {
 	return r != nil && refuses(r)
 }
 
-// refuses reports whether a source of tokens refuses the identity. A 400 does so in the words of
-// OAuth (RFC 6749, 5.2) or of a managed identity's endpoint: a proxy answers 400 too, and
-// Entra ID may answer it for a while ("temporarily_unavailable").
+// refuses reports whether a source of tokens refuses the identity. A 400 is a refusal if its
+// error code is OAuth's (RFC 6749, 5.2) or a managed identity endpoint's: a proxy may also
+// answer 400, and so may Entra ID for a while ("temporarily_unavailable").
 func refuses(r *http.Response) bool {
 	switch r.StatusCode {
 	case http.StatusUnauthorized, http.StatusForbidden:
@@ -97,8 +97,8 @@ func refuses(r *http.Response) bool {
 	return false
 }
 
-// isUnavailable reports whether there is no such identity here. azidentity's
-// credentialUnavailableError has no name for others.
+// isUnavailable reports whether the identity does not exist here. azidentity does not export its
+// credentialUnavailableError.
 func isUnavailable(err error) bool {
 	var unavailable interface {
 		error
@@ -116,7 +116,7 @@ func failure(err error) *azidentity.AuthenticationFailedError {
 	return failed
 }
 
-// brief is the essence of an error, in one line: azidentity's has a whole response
+// brief returns the essence of an error, in one line: azidentity's errors show a whole response
 // over many lines.
 func brief(err error) string {
 	if asserted := (*assertionError)(nil); errors.As(err, &asserted) {
@@ -149,7 +149,7 @@ func describe(r *http.Response) string {
 	return text
 }
 
-// saying is the answer of a source of tokens to a failure.
+// saying is the body of an error response of a source of tokens.
 type saying struct {
 	Error       any    `json:"error"`
 	Description string `json:"error_description"`
@@ -166,7 +166,8 @@ func saidBy(r *http.Response) (said saying, own bool) {
 func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
 
 // withoutBody is azidentity's error for a response whose body may not be shown; nil
-// without such a response. It keeps what decides over a retry, and whether the identity is refused.
+// without such a response. It keeps the parts that decide about a retry and about a refusal of the
+// identity.
 func withoutBody(r *http.Response) *azidentity.AuthenticationFailedError {
 	if r == nil {
 		return &azidentity.AuthenticationFailedError{}

@@ -22,7 +22,7 @@ type keyPair struct {
 	file []byte
 }
 
-// pair has the certificate that package httptest has for its servers.
+// pair returns the certificate of package httptest's servers.
 var pair = sync.OnceValues(func() (keyPair, error) {
 	server := httptest.NewTLSServer(nil)
 	defer server.Close()
@@ -34,7 +34,7 @@ var pair = sync.OnceValues(func() (keyPair, error) {
 	return keyPair{key, file}, err
 })
 
-// nextPair is that after Rotate.
+// nextPair returns the pair after Rotate.
 var nextPair = sync.OnceValues(func() (keyPair, error) {
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
 	if err != nil {

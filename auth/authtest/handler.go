@@ -29,7 +29,7 @@ func (s *Server) configuration(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// counted counts a request, and answers it if it has to fail. The handler has mu.
+// counted counts a request, and answers it after Fail. The handler runs under mu.
 func (s *Server) counted(handle http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		s.mu.Lock()

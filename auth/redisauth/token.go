@@ -12,7 +12,7 @@ import (
 	redisauth "github.com/redis/go-redis/v9/auth"
 )
 
-// signIn is a user and a tokenin the form that go-redis expects. It does not print its token.
+// signIn is a user and a token in the form that go-redis expects. It does not print its token.
 type signIn struct {
 	user, token string
 	expires     time.Time
@@ -36,7 +36,7 @@ func (s *signIn) Format(f fmt.State, _ rune) {
 // azidentity returns the same token.
 const lead = 5 * time.Minute
 
-// newSignIn takes apart a token that came now.
+// newSignIn parses a token that was received at now.
 func newSignIn(user string, token azcore.AccessToken, now time.Time) (*signIn, error) {
 	if user == "" {
 		var err error
@@ -58,7 +58,7 @@ func newSignIn(user string, token azcore.AccessToken, now time.Time) (*signIn, e
 
 // objectID reads the claim by which Azure names its users
 // (learn.microsoft.com/entra/identity-platform/access-token-claims-reference).
-// Redis checks the token's signature, not we.
+// Redis checks the token's signature; this package does not.
 func objectID(token string) (string, error) {
 	var claims struct {
 		ObjectID string `json:"oid"`
@@ -66,7 +66,7 @@ func objectID(token string) (string, error) {
 	parts := strings.Split(token, ".")
 	if len(parts) == 3 {
 		body, _ := base64.RawURLEncoding.DecodeString(parts[1])
-		_ = json.Unmarshal(body, &claims) // if either fails there is no claim
+		_ = json.Unmarshal(body, &claims) // if decoding fails, there is no claim
 	}
 	if claims.ObjectID == "" {
 		return "", fmt.Errorf(`%w: the token is no JWT with a claim "oid": set redisauth.Options.User`, leasing.ErrDenied)

@@ -18,7 +18,7 @@
 //	RepliesLost      the path back is cut: requests take effect but get no reply
 //	Partitioned      both paths are cut; data arrives late, when the cut is over,
 //	                 as TCP sends it again
-//	Down no process listens: the server or its host is restarting
+//	Down             no process listens: the server or its host is restarting
 //	Reset            a firewall or a balancer forgets the connections and says so
 //	HalfOpen         the server has lost its connections and the client is not told:
 //	                 a failover, a NAT table that was cleared

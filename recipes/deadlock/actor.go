@@ -75,7 +75,7 @@ func (a *Actor) Add(lease *leasing.Lease) {
 	})
 }
 
-// leases returns those that the actor holds.
+// leases returns the leases that the actor holds.
 func (a *Actor) leases() map[leasing.Fingerprint]*leasing.Lease {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -123,7 +123,7 @@ func (a *Actor) Acquire(ctx context.Context, name string) (*leasing.Lease, error
 	stop()
 	watch.Wait()
 	if errors.Is(context.Cause(waiting), errLimit) && err != nil {
-		return a.TryAcquire(ctx, name) // it is asked for at least once, and says who holds it
+		return a.TryAcquire(ctx, name) // sends at least one request, whose error names the holder
 	}
 	if err == nil {
 		a.Add(lease)
@@ -205,8 +205,8 @@ func (w *wait) look(ctx context.Context) (next time.Duration, err error) {
 	return next, nil
 }
 
-// soonLooks is the factor by which an actor looks more often while others have still to confirm
-// its circle.
+// soonLooks is the factor by which an actor looks more often until all others have confirmed its
+// circle.
 const soonLooks = 4
 
 // tell reports a circle, once, and breaks a lease if that is the policy.
@@ -223,7 +223,7 @@ func (w *wait) tell(ctx context.Context, found *Error) {
 	reason = strings.ToValidUTF8(reason[:min(len(reason), abstractions.MaxReasonBytes)], "")
 	_, err := w.actor.manager.Break(ctx, newest.Holds, leasing.BreakOptions{IfToken: newest.Token, Reason: reason})
 	if err != nil && !errors.Is(err, leasing.ErrStale) {
-		delete(w.told, found.key()) // once more, the next time
+		delete(w.told, found.key()) // report once more at the next look
 	}
 }
 
@@ -240,7 +240,7 @@ func (w *wait) say(ctx context.Context, own map[leasing.Fingerprint]*leasing.Lea
 	}
 }
 
-// takeBack has the metadata say nothing any more.
+// takeBack removes the wait from the metadata.
 func (w *wait) takeBack(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), takeBackBound)
 	defer cancel()

@@ -50,7 +50,7 @@ func (e *Error) Error() string {
 // actor that gives way. All actors of a circle agree on the newest wait.
 func (e *Error) Newest() Wait { return slices.MaxFunc(e.Waits, byAge) }
 
-// oldest is the actor that acts where another's lease is to be broken.
+// oldest is the wait of the actor that breaks another's lease under the policy Break.
 func (e *Error) oldest() Wait { return slices.MinFunc(e.Waits, byAge) }
 
 func byAge(a, b Wait) int {
@@ -99,9 +99,9 @@ func edgeOf(r leasing.Record) (edge, bool) {
 	return e, found && json.Unmarshal([]byte(text), &e) == nil && leasing.ValidateName(e.Name) == nil && e.Wait != ""
 }
 
-// circle walks from a wait along those of the holders, and returns the way if it comes
-// back to one of the leases in own; nil if it does not, or if that is
-// not known.
+// circle follows the waits of the holders from a wait, and returns the path if it
+// leads back to one of the leases in own. It returns nil if the path does not lead
+// back, or is unknown.
 func circle(ctx context.Context, manager *leasing.Manager, from edge, own map[leasing.Fingerprint]*leasing.Lease) []Wait {
 	way := []Wait{{For: from.Name, Since: from.Since, wait: from.Wait}}
 	seen := map[string]bool{}
@@ -123,5 +123,5 @@ func circle(ctx context.Context, manager *leasing.Manager, from edge, own map[le
 		way = append(way, Wait{Owner: r.Owner, Holds: name, Fingerprint: r.Fingerprint, Token: r.Token, For: next.Name, Since: next.Since, wait: next.Wait, seen: next.Seen})
 		name = next.Name
 	}
-	return nil // a circle of others
+	return nil // a circle without this actor
 }

@@ -11,20 +11,19 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
 )
 
-// Policy says how a circle is resolved. All actors that share names should have
-// the same policy.
+// Policy defines how a circle is resolved. All actors that share names should have the same policy.
 type Policy string
 
 // The policies.
 const (
 	// Refuse ends the wait of the actor that has waited the least with an *Error. It
-	// keeps its leases: the caller releases them, so that the others go on.
+	// keeps its leases: the caller releases them, so that the others continue.
 	Refuse Policy = "refuse"
-	// Report calls Options.Observer, and leaves the circle alone.
+	// Report calls Options.Observer, and does not resolve the circle.
 	Report Policy = "report"
-	// Break makes the actor that has waited the longest break the lease of the one
+	// Break makes the actor that has waited the longest break the lease of the actor
 	// that has waited the least, with Manager.Break and not Immediate. That lease
-	// can't be renewed any more, and its holder loses it when it has run out. Use it
+	// can no longer be renewed, and its holder loses it when it has run out. Use it
 	// for holders that ignore errors.
 	Break Policy = "break"
 )

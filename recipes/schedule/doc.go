@@ -14,11 +14,11 @@
 // The scheduled times are called ticks. A tick is current until the next one
 // comes, but at most for Options.StartWithin.
 //
-//  1. At most once: the job is never started twice for a tick, whichever
-//     processes try, if their clocks differ by at most an hour. (On a backend whose
-//     longest TTL is less than 2 h: by at most half of that TTL, which is 30 s on
-//     Azure Blob.) A run that fails, crashes
-//     or is cancelled is not repeated; the job runs again at the next tick.
+//  1. At most once: the job is never started twice for a tick, whichever processes
+//     try, if their clocks differ by at most an hour. (On a backend whose longest
+//     TTL is less than 2 h: by at most half of that TTL, which is 30 s on Azure
+//     Blob.) A run that fails, crashes or is cancelled is not repeated; the job runs
+//     again at the next tick.
 //  2. One run at a time: the job runs under the lease of the schedule's name.
 //     Its context ends before another process can have the lease. A tick that
 //     comes while the job is still running, by the clock of the process that
@@ -60,7 +60,7 @@
 //
 // # How it works
 //
-// Each process waits for a tick by its own clock, so the process with the fastest clock
+// Each process waits for a tick by its own clock, so the process whose clock is ahead
 // begins. It looks for the tick's mark, a lease named
 // jobs/daily-maintenance/tick/2026-03-29T00:00:00Z. If that name has no token, there is
 // no mark yet. The process then takes the schedule's lease, looks again, sets the mark

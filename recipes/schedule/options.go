@@ -13,9 +13,9 @@ import (
 // are identified only by their time, so processes with different timetables run
 // the ticks of all timetables.
 type Options struct {
-	// Name of the schedule, and of the lease that the job runs under. Required.
-	// Ticks are marked by leases called Name/tick/ and the time. Use these
-	// names for nothing else.
+	// Name of the schedule, and of the lease under which the job runs.
+	// Required. Ticks are marked by leases called Name/tick/ and the time. Use
+	// these names for nothing else.
 	Name string
 
 	// Every is the time from one tick to the next, a second or more. Ticks are
@@ -61,12 +61,12 @@ type Options struct {
 	// called on Run's goroutine, so it blocks the schedule. Required.
 	OnError func(tick time.Time, err error)
 
-	// Lease configures the lease that the job runs under. Its TTL bounds the
+	// Lease configures the lease under which the job runs. Its TTL bounds the
 	// delay of a repetition after a crash. WaitLimit must be 0. The tick is
 	// added to the Metadata, as "tick".
 	Lease leasing.AcquireOptions
 
-	// Now is the clock that ticks are read from. Default time.Now.
+	// Now is the clock for ticks. Default time.Now.
 	Now func() time.Time
 }
 

@@ -77,8 +77,8 @@ func (r *runner) runTick(ctx context.Context, tick Tick) result {
 	return ran
 }
 
-// stopped returns why the work must not go on. The lease reads the clocks, so
-// it reports a loss before its context ends.
+// stopped returns the reason why the work must not continue. The lease reads the clocks, so it
+// reports a loss before its context ends.
 func stopped(ctx context.Context, lease *leasing.Lease) error {
 	if err := lease.Err(); err != nil {
 		return err
@@ -99,7 +99,7 @@ func (r *runner) repeatable(ctx context.Context, tick Tick) result {
 	return result{done: true, failure: failure}
 }
 
-// skip marks the last of the ticks that have come while the job ran.
+// skip marks the last of the ticks that came while the job ran.
 func (r *runner) skip(ctx context.Context, ran time.Time) (last time.Time, skipped error) {
 	last, ticks, _, err := r.latest(ran, r.now())
 	if err != nil || ticks == 0 {
@@ -110,8 +110,8 @@ func (r *runner) skip(ctx context.Context, ran time.Time) (last time.Time, skipp
 
 // work calls the job. Its failure is the job's error, unless that only says
 // that the context had ended. It is finished if it has returned of its own
-// accord: without an error, or although its context had not ended (that it ran
-// into its timeout is its own affair).
+// accord: without an error, or while its context had not ended (an end by the
+// run's own timeout does not count).
 func (r *runner) work(ctx context.Context, tick Tick) (finished bool, failure error) {
 	limited := ctx
 	if r.Timeout > 0 {
@@ -132,8 +132,8 @@ func (r *runner) work(ctx context.Context, tick Tick) (finished bool, failure er
 	return ended == nil, err
 }
 
-// call turns a panic of the job into an error: the same tick would end one
-// process after the other.
+// call turns a panic of the job into an error: otherwise the same tick would crash one process
+// after the other.
 func (r *runner) call(ctx context.Context, tick Tick) (err error) {
 	defer func() {
 		if value := recover(); value != nil {

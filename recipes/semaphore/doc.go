@@ -51,8 +51,8 @@
 // failed acquire.
 //
 // A slot released in this process goes to the process's first waiter, with one
-// request and no search. After 15 s of such reuse the process leaves the slot
-// alone for 1 s, so that other processes get their turn. No order is promised
+// request and no search. After 15 s of such reuse the process does not request
+// the slot for 1 s, so that other processes get a turn. No order is promised
 // between processes, but each process tries every slot about once a minute, so
 // no free slot is overlooked for good.
 //

@@ -41,7 +41,7 @@ func (o Options) validate(c leasing.Capabilities) error {
 }
 
 // slotName is the name of a slot's lease. "slot" is a part of its own so that
-// no more than one scope of metrics comes of a name without parts.
+// a name without parts has only one scope of metrics.
 func (o Options) slotName(slot int) string {
 	return o.Name + "/slot/" + strconv.Itoa(slot)
 }
@@ -56,7 +56,7 @@ const (
 	// shortestPause and longestPause bound the time between two probes.
 	shortestPause = 25 * time.Millisecond
 	longestPause  = 500 * time.Millisecond
-	// maxThrottle bounds the pause that a backend may ask for.
+	// maxThrottle bounds the pause that a backend may request.
 	maxThrottle = time.Minute
 )
 

@@ -28,7 +28,7 @@ type answer struct {
 	err   error
 }
 
-// join queues. Locks mu.
+// join adds a waiter to the queue. Locks mu.
 func (s *Semaphore) join(ctx context.Context) *ticket {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -39,8 +39,8 @@ func (s *Semaphore) join(ctx context.Context) *ticket {
 	return t
 }
 
-// leave returns the answer to a ticket. One that has none yet gives its place up,
-// and gets an error. Locks mu.
+// leave returns the answer to a ticket. A ticket without an answer leaves the queue, and gets an
+// error. Locks mu.
 func (s *Semaphore) leave(ctx context.Context, t *ticket) answer {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -52,8 +52,7 @@ func (s *Semaphore) leave(ctx context.Context, t *ticket) answer {
 	return t.answer
 }
 
-// gaveUp is the error of a wait that the end of ctx, or the wait limit, has
-// ended. Caller holds mu.
+// gaveUp returns the error of a wait that was ended by ctx or by the wait limit. Caller holds mu.
 func (s *Semaphore) gaveUp(ctx context.Context) error {
 	end, obstacle := context.Cause(ctx), error(nil)
 	if s.search.isWatching() {

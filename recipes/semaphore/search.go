@@ -38,7 +38,7 @@ type search struct {
 	end      context.CancelFunc
 	watching chan struct{} // closed when it begins to watch
 	last     error         // the last answer that was no lease; nil before the first
-	probes   int           // how many more slots to probe
+	probes   int           // the number of slots still to probe
 	probing  int           // probes in flight
 	handing  int           // probes in flight of slots that were released in this process
 	waiting  int           // requests in flight that wait for a slot
@@ -53,7 +53,7 @@ func (r *search) isWatching() bool {
 	}
 }
 
-// dispatch starts what there is to do next, after any change. Caller holds mu.
+// dispatch starts the next requests after any change. Caller holds mu.
 func (s *Semaphore) dispatch() {
 	r := s.search
 	if len(s.queue) == 0 {
@@ -89,7 +89,7 @@ func (s *Semaphore) dispatch() {
 // probeBudget returns the number of slots to probe: at most the number that may be free.
 func (s *Semaphore) probeBudget() int { return min(firstProbes, s.options.Permits-s.held) }
 
-// probe asks for a slot once. The request carries the values of its waiter's context, so that a
+// probe requests a slot once. The request carries the values of its waiter's context, so that a
 // trace shows the waiter.
 func (s *Semaphore) probe(values context.Context, r *search, slot int, handOver bool) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(values))
@@ -106,7 +106,7 @@ func (s *Semaphore) probe(values context.Context, r *search, slot int, handOver 
 		}
 	case err == nil:
 		r.probing--
-		r.probes = s.probeBudget() // others may be free too
+		r.probes = s.probeBudget() // other slots may also be free
 	default:
 		r.probing--
 		if !errors.Is(err, leasing.ErrHeld) {
@@ -116,8 +116,7 @@ func (s *Semaphore) probe(values context.Context, r *search, slot int, handOver 
 	s.answered(r, answer{slot, lease, err})
 }
 
-// wait waits for a slot, for a while. The manager judges which errors waiting
-// can't help.
+// wait waits for a slot, for a while. The manager decides which errors end the wait.
 func (s *Semaphore) wait(r *search, slot int) {
 	limit := sweep + rand.N(sweep)
 	if s.options.Permits <= s.watch {
@@ -135,7 +134,7 @@ func (s *Semaphore) wait(r *search, slot int) {
 	s.answered(r, answer{slot, lease, err})
 }
 
-// answered takes in the answer to a request. Caller holds mu.
+// answered processes the answer to a request. Caller holds mu.
 func (s *Semaphore) answered(r *search, a answer) {
 	if a.err == nil {
 		s.held++
@@ -175,8 +174,8 @@ func (s *Semaphore) maintain(r *search) {
 	}
 }
 
-// maintainOnce watches enough slots, probes another one, and returns how long to
-// wait before the next time. Locks mu.
+// maintainOnce watches enough slots, probes another one, and returns the pause before the next
+// call. Locks mu.
 func (s *Semaphore) maintainOnce(r *search, n int) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()

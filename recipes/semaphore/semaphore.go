@@ -21,7 +21,7 @@ type Semaphore struct {
 	watch   int                    // as the constant; tests set it
 
 	mu sync.Mutex
-	// free are the slots that this process neither holds nor asks for. The slot
+	// free are the slots that this process neither holds nor requests. The slot
 	// that was requested least recently is at the front. The initial order
 	// differs from process to process.
 	free []int
@@ -32,7 +32,7 @@ type Semaphore struct {
 	search *search   // on their behalf; nil without waiters
 }
 
-// New returns a semaphore. Nothing is sent.
+// New returns a semaphore. It sends no request.
 func New(manager *leasing.Manager, options Options) (*Semaphore, error) {
 	if manager == nil {
 		return nil, &leasing.InvalidError{Field: "manager", Value: nil, Want: "a leasing.Manager"}
@@ -47,12 +47,12 @@ func New(manager *leasing.Manager, options Options) (*Semaphore, error) {
 }
 
 // Acquire waits for a permit until it has one, ctx ends, or
-// Options.Lease.WaitLimit has passed, and always asks at least once. Release
-// the permit when the work is over.
+// Options.Lease.WaitLimit has passed, and always sends at least one request.
+// Release the permit when the work is over.
 //
-// If it gives up, the error matches the end of the wait (the cause of ctx) and
-// the obstacle: leasing.ErrHeld, with a *FullError, or the backend's last error.
-// If the wait limit ends it, the error is the obstacle alone. An error of
+// If it fails, the error matches the end of the wait (the cause of ctx) and the
+// obstacle: leasing.ErrHeld, with a *FullError, or the backend's last error. If
+// the wait limit ends it, the error is the obstacle alone. An error of
 // Manager.Acquire that waiting can't fix ends the wait early.
 func (s *Semaphore) Acquire(ctx context.Context) (*Permit, error) {
 	if ctx.Err() != nil {
@@ -67,7 +67,7 @@ func (s *Semaphore) Acquire(ctx context.Context) (*Permit, error) {
 	select {
 	case <-t.done:
 	case <-ctx.Done():
-	case <-limit: // but it has a right to one answer, even if that takes longer
+	case <-limit: // but it may wait for one answer, even if that takes longer
 		select {
 		case <-t.done:
 		case <-ctx.Done():
@@ -107,17 +107,17 @@ func (s *Semaphore) TryAcquire(ctx context.Context) (*Permit, error) {
 	return nil, s.obstacle(last)
 }
 
-// errPanicked stands for the answer to a request in which the application's code panicked.
+// errPanicked is the answer to a request in which the application's code panicked.
 var errPanicked = errors.New("semaphore: the request panicked")
 
-// ask makes TryAcquire's request for a slot that begin has taken.
+// ask sends TryAcquire's request for a slot that begin has taken.
 func (s *Semaphore) ask(ctx context.Context, slot int) (lease *leasing.Lease, err error) {
 	err = errPanicked
 	defer func() { s.end(slot, err) }()
 	return s.manager.With(s.lease).TryAcquire(ctx, s.options.slotName(slot))
 }
 
-// begin takes a slot for TryAcquire to ask for. It is refused if no slot is free, or, before the
+// begin takes a slot for TryAcquire's request. It is refused if no slot is free, or, before the
 // first answer, if there are waiters. Locks mu.
 func (s *Semaphore) begin(last error) (slot int, refused error) {
 	s.mu.Lock()
@@ -132,7 +132,7 @@ func (s *Semaphore) begin(last error) (slot int, refused error) {
 	return slot, nil
 }
 
-// end notes the answer to TryAcquire's request. Locks mu.
+// end records the answer to TryAcquire's request. Locks mu.
 func (s *Semaphore) end(slot int, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -144,7 +144,7 @@ func (s *Semaphore) end(slot int, err error) {
 	s.dispatch()
 }
 
-// next takes a slot to ask for. Caller holds mu.
+// next takes a slot to request. Caller holds mu.
 func (s *Semaphore) next() (slot int, ok bool) {
 	if len(s.free) == 0 {
 		return 0, false
@@ -160,8 +160,8 @@ func (s *Semaphore) put(slot int) {
 	s.free = append(s.free, slot)
 }
 
-// Do acquires a permit as Acquire does, runs fn, and releases the permit when
-// fn has returned, or has panicked.
+// Do acquires a permit like Acquire, runs fn, and releases the permit when fn has returned, or has
+// panicked.
 //
 // The context that fn gets ends when the permit is lost, when the manager is
 // closed, when Release is called on the permit, or when ctx ends;
@@ -170,7 +170,7 @@ func (s *Semaphore) put(slot int) {
 // after its context ends.
 //
 // Do returns fn's error, joined with the *leasing.LostError if the permit was
-// lost meanwhile, and with the error of the release.
+// lost, and with the error of the release.
 func (s *Semaphore) Do(ctx context.Context, fn func(ctx context.Context, permit *Permit) error) error {
 	return do(ctx, s.Acquire, fn)
 }
@@ -211,12 +211,12 @@ func (e *FullError) Error() string {
 	return text
 }
 
-// Is makes the error match leasing.ErrHeld, also if this process holds all the
-// permits itself, so that nothing was sent.
+// Is makes the error match leasing.ErrHeld, also if this process itself holds all permits, and no
+// request was sent.
 func (e *FullError) Is(target error) bool { return target == leasing.ErrHeld }
 func (e *FullError) Unwrap() error        { return e.Err }
 
-// obstacle is the error for a permit that could not be had, if last was the last
+// obstacle returns the error for a permit that could not be acquired, where last is the last
 // answer.
 func (s *Semaphore) obstacle(last error) error {
 	if last == nil || errors.Is(last, leasing.ErrHeld) {

@@ -26,8 +26,8 @@ import (
 //   - A process that is paused or cut off between two statements blocks others for at most its lease or claim, as far
 //     as the database notices: see the store's documentation. A refusal by the database, at COMMIT for instance, is a
 //     *RefusedError.
-//   - When the store's clock goes back, a lease, a claim or a pause that was set by the fast clock lasts no longer than its
-//     full duration, counted from the next Claim.
+//   - When the store's clock goes back, a lease, a claim or a pause that was set while the clock was ahead lasts no longer
+//     than its full duration, counted from the next Claim.
 //   - An error that neither belongs to this package nor makes abstractions.NotApplied report true
 //     means that the outcome is unknown. Every request may be repeated after such an error.
 type Store[Tx any] interface {

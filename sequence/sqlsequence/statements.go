@@ -116,7 +116,8 @@ WHERE {{holds}} AND expires_us > {{now}}` + also + ` RETURNING {{committed}}`
 	locking := func(us string) string {
 		return strings.Replace(d.lock, "WHERE stream = $1", "WHERE stream = $1"+bounded(us), 1)
 	}
-	// The clock has gone back. An end that was set by the fast clock is moved to its whole duration from now.
+	// The clock has gone back. An end that was set while the clock was ahead is moved to its whole duration
+	// from now.
 	rebased := func(us string) string {
 		return "CASE WHEN " + us + " > 0 THEN {{now}} + " + us + " - {{grant}} ELSE 0 END"
 	}
