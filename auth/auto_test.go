@@ -85,7 +85,7 @@ auth: mode Auto, https://login.microsoftonline.com/
 		auth.Explain(auth.Options{Mode: auth.Development}).String())
 }
 
-// A job's token is for the audience of the cloud, or the one that is set.
+// A job's token is for the audience of the cloud, or for the audience in the options.
 func TestAudience(t *testing.T) {
 	clearEnvironment(t)
 	server := authtest.StartInMemory(t)
@@ -196,7 +196,7 @@ func TestTrap_T121_ASilentMetadataServiceRefusesNobody(t *testing.T) {
 	})
 }
 
-// Where the metadata service answers it is asked for tokens, and probed once.
+// If the metadata service answers, it is asked for tokens, and probed only once.
 func TestAutoAsksTheMetadataService(t *testing.T) {
 	clearEnvironment(t)
 	var probes, requests atomic.Int32
@@ -256,7 +256,7 @@ func TestAutoStopsAtARefusal(t *testing.T) {
 	require.Empty(t, server.Issued())
 }
 
-// Of developers' tools one that fails does not keep the next from being asked.
+// If a developers' tool fails, the next tool is asked.
 func TestDevelopmentAsksTheNextTool(t *testing.T) {
 	clearEnvironment(t)
 	server := authtest.Start(t)
@@ -272,8 +272,8 @@ func TestDevelopmentAsksTheNextTool(t *testing.T) {
 	require.Equal(t, "azd-token", token.Token)
 }
 
-// The link that had a token is asked from then on: if it fails, the next one would
-// be another identity.
+// The link that returned a token is used from then on: after its failure, the next link would be
+// another identity.
 func TestTheLinkThatHadATokenIsAskedFromThenOn(t *testing.T) {
 	clearEnvironment(t)
 	server := authtest.Start(t)

@@ -50,7 +50,7 @@ func read(t *testing.T, o auth.Options) material {
 	return material{key, certificate}
 }
 
-// Whatever is common gets a token: also PKCS#12 that azidentity can't read.
+// Each common format gets a token, including PKCS#12 that azidentity can't read.
 func TestCertificateFormats(t *testing.T) {
 	clearEnvironment(t)
 	server := authtest.Start(t)
@@ -89,7 +89,7 @@ func TestCertificateFormats(t *testing.T) {
 	}
 }
 
-// The chain goes along with a request if that is asked for.
+// A request carries the chain if that option is set.
 func TestSendCertificateChain(t *testing.T) {
 	clearEnvironment(t)
 	for _, send := range []bool{false, true} {

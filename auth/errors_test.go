@@ -81,8 +81,7 @@ func requireSentOnce(t *testing.T, client runtime.Pipeline, want error) {
 	require.ErrorIs(t, err, want)
 }
 
-// There is one attempt, except that azidentity repeats those at a managed identity's
-// endpoint.
+// There is one attempt, except that azidentity retries requests to a managed identity's endpoint.
 func TestAttempts(t *testing.T) {
 	for name, options := range inMemory {
 		t.Run(name, func(t *testing.T) {
@@ -164,7 +163,7 @@ func TestEndedContext(t *testing.T) {
 	})
 }
 
-// A server that can't be reached is unavailable, and so is one that breaks off.
+// A server that can't be reached is unavailable, and so is a server that breaks off its answer.
 func TestNoAnswer(t *testing.T) {
 	clearEnvironment(t)
 	for name, options := range inMemory {

@@ -48,8 +48,8 @@ func TestTrap_T48_ExpiredTokenIsReplaced(t *testing.T) {
 	})
 }
 
-// service is a client of a service of Azure, which takes only tokens that are
-// good, and calls used with those it took.
+// service is a client of a service of Azure, which accepts only valid tokens, and calls used with
+// each accepted token.
 func service(server *authtest.Server, credential azcore.TokenCredential, used func(token string)) runtime.Pipeline {
 	return runtime.NewPipeline("test", "", runtime.PipelineOptions{
 		PerRetry: []policy.Policy{runtime.NewBearerTokenPolicy(credential, []string{scope}, nil)},
@@ -166,7 +166,7 @@ func TestTrap_T48_RotatedFileIsReadAgain(t *testing.T) {
 	}
 }
 
-// A token's file may come later than the program; its absence is no refusal.
+// A token's file may appear after the start of the program; its absence is no refusal.
 func TestFileThatComesLater(t *testing.T) {
 	clearEnvironment(t)
 	server := authtest.Start(t)

@@ -28,7 +28,7 @@ func newShown(t *testing.T) *shown {
 	return &s
 }
 
-// showError shows an error and all that is in its chain.
+// showError prints an error and each error in its chain.
 func (s *shown) showError(err error) {
 	if err == nil {
 		return
@@ -45,7 +45,7 @@ func (s *shown) showError(err error) {
 }
 
 // T49: printed options, explanations, errors and azcore's log show no secret,
-// whatever the server answers.
+// for any answer of the server.
 func TestTrap_T49_SecretsAreNotShown(t *testing.T) {
 	clearEnvironment(t)
 	authtest.Each(t, func(t *testing.T, server *authtest.Server, options auth.Options) {

@@ -195,7 +195,7 @@ func TestTrap_T66_AMissingItemIsNeitherSuccessNorLoss(t *testing.T) {
 	assert.Zero(t, results[2])
 }
 
-// once answers nothing to one of the batches.
+// once gives no answer to one of the batches.
 type once struct {
 	*backend
 	which, asked int

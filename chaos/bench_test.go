@@ -12,7 +12,7 @@ import (
 	"github.com/distributedleasing/leasing/chaos"
 )
 
-// free is a provider that costs nothing, so that what is measured is the wrapper.
+// free is a provider without cost, so that the benchmark measures the wrapper.
 type free struct{ leasing.Provider }
 
 func (free) Capabilities() leasing.Capabilities { return leasing.Capabilities{Provider: "free"} }

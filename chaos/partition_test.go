@@ -14,7 +14,7 @@ import (
 	"github.com/distributedleasing/leasing/chaos"
 )
 
-// cutting is a partition that fails what it cuts off at once.
+// cutting is a partition in which requests fail at once.
 func cutting(when chaos.Policy, owners ...string) chaos.Rule {
 	return chaos.Rule{Fault: chaos.Fault{Kind: chaos.FaultPartitioned, Delay: 1}, When: when, Match: chaos.Match{Owners: owners}}
 }
@@ -162,7 +162,7 @@ func TestAPartitionTakesARefusalToo(t *testing.T) {
 	})
 }
 
-// TestAPartitionTakesAStaleReplyToo, of a read that was on its way when it began.
+// TestAPartitionTakesAStaleReplyToo, of a read that was in flight when the partition began.
 func TestAPartitionTakesAStaleReplyToo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, _ := wrapped(t,

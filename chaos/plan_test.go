@@ -246,7 +246,7 @@ func TestReadyMadePlansWork(t *testing.T) {
 	require.ErrorContains(t, err, "lost-replies")
 }
 
-// A rule whose operations an earlier one takes, all of them, would never happen.
+// A rule whose operations are all taken by an earlier rule would never fire.
 func TestRulesThatNeverHappenAreRefused(t *testing.T) {
 	all := chaos.Rule{Fault: chaos.Fault{Kind: chaos.FaultError}}
 	with := func(change func(*chaos.Rule)) chaos.Rule {

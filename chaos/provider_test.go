@@ -25,7 +25,7 @@ type bare struct {
 
 func (p bare) As(target any) bool { return p.as != nil && p.as(target) }
 
-// extra is an ability that the wrapper knows nothing of.
+// extra is an ability that the wrapper does not know.
 type extra interface{ Extra() }
 
 func (bare) Extra() {}

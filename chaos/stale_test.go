@@ -50,7 +50,7 @@ func TestStaleReadsShowWhatWas(t *testing.T) {
 	})
 }
 
-// A caller who changes what it got does not change what the next one gets.
+// A caller that changes its answer does not change the next caller's answer.
 func TestStaleAnswerIsTheCallersOwn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, b := wrapped(t, chaos.Rule{Fault: chaos.Fault{Kind: chaos.FaultStaleRead, Delay: second}})
@@ -116,7 +116,7 @@ func TestStaleReadsOfListsAndHistories(t *testing.T) {
 	})
 }
 
-// TestStaleReadsAreTheCallersOwn, who may change what they got.
+// TestStaleReadsAreTheCallersOwn: a caller may change its answer.
 func TestStaleReadsAreTheCallersOwn(t *testing.T) {
 	p, b := wrapped(t, chaos.Rule{Fault: chaos.Fault{Kind: chaos.FaultStaleRead}, When: chaos.Policy{Skip: 1, PerName: true}})
 	req := claim("n", "id")
@@ -158,7 +158,7 @@ func (f *failing) Inspect(ctx context.Context, req abstractions.InspectRequest) 
 	return f.backend.Inspect(ctx, req)
 }
 
-// TestAFailedReadIsNotServedAgain: it was no answer.
+// TestAFailedReadIsNotServedAgain: it had no answer.
 func TestAFailedReadIsNotServedAgain(t *testing.T) {
 	inner := &failing{backend: newBackend()}
 	p, err := chaos.Wrap(inner, chaos.Plan{Rules: []chaos.Rule{{Fault: chaos.Fault{Kind: chaos.FaultStaleRead}}}}, chaos.Options{})

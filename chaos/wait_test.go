@@ -70,7 +70,7 @@ func TestFaultsOfHints(t *testing.T) {
 }
 
 // TestTrap_T40_ARegistrationEndsWithItsContext and leaves no goroutine behind
-// that would wait for Close.
+// until Close.
 func TestTrap_T40_ARegistrationEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, _ := wrapped(t, chaos.Rule{Fault: chaos.Fault{Kind: chaos.FaultAppliedTwice}})

@@ -21,7 +21,7 @@ import (
 	"github.com/distributedleasing/leasing/console"
 )
 
-// from sends a request as from an address, without a network.
+// from sends a request with a given peer address, without a network.
 func (w *world) from(address string, change ...func(*http.Request)) int {
 	req := httptest.NewRequestWithContext(w.t.Context(), http.MethodGet, "http://127.0.0.1/", nil)
 	req.RemoteAddr = address
@@ -156,7 +156,7 @@ func TestTheUserOfAProxy(t *testing.T) {
 	require.ErrorIs(t, err, leasing.ErrInvalid)
 }
 
-// A name that an attacker points at this machine is no name of the console's.
+// A name that an attacker points at this machine is refused.
 func TestTheHostIsChecked(t *testing.T) {
 	w := newWorld(t, console.Options{Hosts: []string{"ops.example.com"}})
 	for _, name := range []string{"localhost", "LOCALHOST:8080", "127.0.0.1:1", "[::1]", "[::1]:99", "ops.example.com", "Ops.Example.com:443", "ops.example.com."} {

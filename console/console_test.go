@@ -32,7 +32,7 @@ func TestTheListShowsWhoHoldsWhat(t *testing.T) {
 	require.NotContains(t, page, "End this lease")
 }
 
-// fresh is the same world with a console that has not read the list yet.
+// fresh returns the same world with a console that has not read the list yet.
 func (w *world) fresh(t *testing.T) *world {
 	t.Helper()
 	other := *w

@@ -37,7 +37,7 @@ type world struct {
 	client   *http.Client
 }
 
-// counting counts the pages of lists that are asked for, and can fail.
+// counting counts the requested pages of lists, and can fail.
 type counting struct {
 	leasing.Provider
 	lists atomic.Int64
@@ -137,7 +137,7 @@ type answer struct {
 	Header     http.Header
 }
 
-// do sends a request, changed before, and returns the answer and the page.
+// do sends a request, after change, and returns the answer and the page.
 func (w *world) do(method, path string, form url.Values, change ...func(*http.Request)) (answer, string) {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(w.t.Context(), time.Minute)
@@ -222,7 +222,7 @@ func (w *world) events(path string, change ...func(*http.Request)) (next func() 
 	}, leave
 }
 
-// until returns the first event that a condition holds for.
+// until returns the first event for which a condition holds.
 func until(next func() string, holds func(string) bool) string {
 	for {
 		if event := next(); holds(event) {

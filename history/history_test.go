@@ -22,7 +22,7 @@ import (
 	memlease "github.com/distributedleasing/leasing/providers/memory"
 )
 
-// writer is scripted: a call that has an answer returns it, one that hangs does so until the test ends.
+// writer is scripted: a call returns its scripted answer, or hangs until the test ends.
 type writer struct {
 	answers []error
 	hangs   chan struct{} // nil: it does not
@@ -126,7 +126,7 @@ func trimmed(lines []string) (all []string) {
 	return all
 }
 
-// A writer that hangs, and heeds nothing, holds up neither leases nor Close.
+// A writer that hangs and ignores its context blocks neither leases nor Close.
 func TestAHangingWriterBlocksNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &writer{hangs: make(chan struct{})}
@@ -150,8 +150,7 @@ func TestAHangingWriterBlocksNobody(t *testing.T) {
 	})
 }
 
-// A writer that fails is asked again for the same entries, which stay in order. It is
-// logged once.
+// Entries whose write fails are retried, and stay in order. The failure is logged once.
 func TestAFailingWriterIsTriedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		down := errors.New("down")

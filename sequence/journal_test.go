@@ -63,7 +63,7 @@ func TestTheJournalBringsBackWhatWasCutOff(t *testing.T) {
 		require.NoError(t, s.Close(t.Context()))
 		require.NoError(t, journal.Close())
 
-		// Another life of the process. Meanwhile a cleaner has made two gaps, one of which is sealed,
+		// The process has restarted. Meanwhile a cleaner has made two gaps, one of which is sealed,
 		// and the third recovery is under way.
 		store.cut.Store(false)
 		time.Sleep(time.Minute)
@@ -140,7 +140,7 @@ func TestATornRecordIsCutOff(t *testing.T) {
 	}
 }
 
-// A damaged last line is not one that a crash has torn: append had returned for this record.
+// A damaged last line was not torn by a crash: append had returned for this record.
 func TestTrap_T202_ADamagedLastRecordIsReported(t *testing.T) {
 	path, text := journaled(t)
 	first := strings.Index(string(text), "\n") + 1

@@ -47,7 +47,7 @@ func TestUselessTokens(t *testing.T) {
 	}
 }
 
-// T49: neither credentials, nor what go-redis gets of them, nor the log show a token.
+// T49: credentials, the values that go-redis gets, and the log show no token.
 func TestTrap_T49_TokensAreNotShown(t *testing.T) {
 	server := authtest.Start(t)
 	server.SetLifetime(2 * time.Second)

@@ -33,8 +33,7 @@ var caughtBy = map[string]string{
 	"T56": "Trap_T56_DelayedAcquireDoesNotLandAfterItsRelease",
 }
 
-// asked is the environment variable in which a test process is told which
-// defect to run the suite against.
+// asked is the environment variable with the defect against which a test process runs the suite.
 const asked = "CHAOS_BROKEN_DEFECT"
 
 func harness(wrap func(leasing.Provider) leasing.Provider) providertest.Harness {

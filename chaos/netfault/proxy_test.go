@@ -85,8 +85,8 @@ func TestLostRequestWasNotApplied(t *testing.T) {
 	require.NotContains(t, e.applied, "write")
 }
 
-// A stream with a hole would be taken for something else: an answer for that to
-// another question.
+// A stream with a hole would be misread: an answer would be taken for the answer to another
+// request.
 func TestConnectionThatLostSomethingIsResetWhenItHeals(t *testing.T) {
 	for _, lost := range []netfault.Conditions{{RequestsLost: true}, {RepliesLost: true}} {
 		e, p := start(t)

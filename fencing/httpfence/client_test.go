@@ -18,7 +18,7 @@ import (
 	"github.com/distributedleasing/leasing/fencing/internal/fencingtest"
 )
 
-// roundTrip is a RoundTripper that keeps what it was given.
+// roundTrip is a RoundTripper that records its requests.
 type roundTrip struct {
 	got    *http.Request
 	closed bool

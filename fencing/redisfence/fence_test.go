@@ -143,7 +143,8 @@ func TestRedisSaysWhyItsContextEnded(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 }
 
-// The refusal of another resource, with which an errgroup ends its context, is none of this one: the script may have run.
+// The refusal of another resource, with which an errgroup ends its context, is not a refusal of this resource: the script
+// may have run.
 func TestTrap_T88_TheCauseOfAContextIsNoRefusal(t *testing.T) {
 	for _, other := range []error{fencing.Check("other", 1, 2), fencing.Check("other", 0, 0)} {
 		ctx, cancel := context.WithCancelCause(t.Context())

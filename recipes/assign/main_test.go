@@ -26,7 +26,7 @@ const ttl = 12 * time.Second
 
 var errUnplugged = fmt.Errorf("%w: unplugged", leasing.ErrUnavailable)
 
-// plug connects a process with the backend. Unplugged, the process is as good as dead to others.
+// plug connects a process with the backend. Unplugged, the process looks dead to others.
 type plug struct {
 	*leasingtest.Provider
 	cut    atomic.Bool
@@ -155,7 +155,7 @@ func (f *fleet) kill(id string) {
 	delete(f.workers, id)
 }
 
-// counts returns how many partitions each worker that lives works on.
+// counts returns the number of partitions of each live worker.
 func (f *fleet) counts() map[string]int {
 	synctest.Wait()
 	f.mu.Lock()

@@ -109,7 +109,7 @@ func (p *player) circles() []*Error {
 	return p.found
 }
 
-// metadata are what everybody sees.
+// metadata returns the metadata of a lease as another process reads the lease.
 func (s *stage) metadata(name string) map[string]string {
 	s.Helper()
 	r, err := s.player("onlooker", Options{}).manager.Inspect(s.Context(), name)
@@ -203,7 +203,7 @@ func TestCirclesAreCounted(t *testing.T) {
 	})
 }
 
-// All find the circle at the same moment, and one of them gives way.
+// All actors find the circle at the same moment, and one of them gives way.
 func TestOneOfThoseWhoFindACircleAtOnceGivesWay(t *testing.T) {
 	onStage(t, func(t *testing.T, s *stage) {
 		ann, bob := s.player("ann", Options{}), s.player("bob", Options{})
@@ -236,7 +236,7 @@ func TestOneOfThoseWhoFindACircleAtOnceGivesWay(t *testing.T) {
 	})
 }
 
-// guess is a provider that is not sure who holds anything.
+// guess is a provider that shows unconfirmed holders.
 type guess struct{ *leasingtest.Provider }
 
 func (g guess) Inspect(ctx context.Context, req abstractions.InspectRequest) (leasing.Record, error) {
@@ -306,7 +306,7 @@ func TestBreakPolicyEndsTheLeaseOfTheNewest(t *testing.T) {
 	})
 }
 
-// Metadata of the user's stay, and nothing of a wait is left, however it ends.
+// Metadata of the user's stay, and a wait leaves nothing behind, regardless of its end.
 func TestMetadataSayWhatIsWaitedForAsLongAsItIs(t *testing.T) {
 	for name, end := range map[string]func(t *testing.T, theirs *leasing.Lease, cancel context.CancelFunc){
 		"granted": func(t *testing.T, theirs *leasing.Lease, _ context.CancelFunc) {
@@ -449,7 +449,7 @@ func TestWhatCanNotWorkIsRefused(t *testing.T) {
 	})
 }
 
-// Texts of others under our key are no waits.
+// Foreign texts under our key are not waits.
 func TestForeignMetadataAreNoWait(t *testing.T) {
 	for _, text := range []string{"", "x", "{}", `{"name":"a"}`, `{"name":"","wait":"1"}`, `{"name":"a","wait":7}`, "null", `["a"]`} {
 		_, waits := edgeOf(leasing.Record{Metadata: map[string]string{Key: text}})
@@ -473,7 +473,7 @@ func TestHeldLongerThan(t *testing.T) {
 	})
 }
 
-// T233: an actor that gave up its wait while it was cut off still has it in the metadata.
+// T233: an actor that gave up its wait while it was cut off still has that wait in the metadata.
 func TestTrap_T233_AWaitThatWasGivenUpWhileCutOffMakesNoCircle(t *testing.T) {
 	for _, policy := range []Policy{Refuse, Report, Break} {
 		onStage(t, func(t *testing.T, s *stage) {

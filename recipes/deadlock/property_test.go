@@ -63,7 +63,7 @@ func (w world) circles() (n int) {
 	return n
 }
 
-// arrange has actors hold and want what the world says, one after the other.
+// arrange makes the actors hold and wait for the names of the world, one after the other.
 func arrange(t *testing.T, s *stage, w world, options Options) ([]*player, []<-chan acquired, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(s.Context())
 	players := make([]*player, len(w.wants))
@@ -120,8 +120,8 @@ func TestEveryRealCircleIsFoundAndNoOther(t *testing.T) {
 	})
 }
 
-// If those that give way release what they hold, as they should, all others get on:
-// one actor gives way for each circle, and no actor gives way without a circle.
+// If the actors that give way release their leases, all others make progress: one actor gives way
+// for each circle, and no actor gives way without a circle.
 func TestOneGivesWayForEachCircle(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		w := drawWorld(r, rapid.IntRange(1, 20).Draw(r, "actors"), rapid.IntRange(1, 40).Draw(r, "names"))
@@ -162,7 +162,7 @@ func TestOneGivesWayForEachCircle(t *testing.T) {
 	})
 }
 
-// letGo releases all that an actor holds.
+// letGo releases all leases of an actor.
 func (p *player) letGo() {
 	for _, lease := range p.leases() {
 		if err := lease.Release(context.Background()); err != nil && !errors.Is(err, leasing.ErrReleased) {

@@ -76,8 +76,8 @@ func FuzzEscape(f *testing.F) {
 	})
 }
 
-// Random agents at work on random paths: no two of them ever hold what overlaps, and
-// all of them get on.
+// Random agents at work on random paths: no two of them ever hold overlapping paths, and all of
+// them make progress.
 func TestNoTwoHoldWhatOverlaps(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		agents := rapid.IntRange(2, 8).Draw(r, "agents")

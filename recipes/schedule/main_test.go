@@ -82,8 +82,8 @@ type process struct {
 	raw    []error
 }
 
-// run starts a process whose job takes no time unless one is given, which is
-// called after the start was noted.
+// run starts a process. Its job takes no time, or is the given job, which is called after the start
+// was recorded.
 func (s *stage) run(owner string, options Options, job Job) *process {
 	s.t.Helper()
 	p := &process{s: s, owner: owner, manager: s.manager(owner), done: make(chan struct{})}
@@ -119,7 +119,7 @@ func (p *process) onError(tick time.Time, err error) {
 	p.raw = append(p.raw, err)
 }
 
-// told returns what OnError was told so far.
+// told returns the calls of OnError so far.
 func (p *process) told() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()

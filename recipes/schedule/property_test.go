@@ -204,8 +204,8 @@ func (w *world) after() {
 // In every history of a backend that fails, hangs, is slow and loses replies, of
 // processes that come and go, of clocks that disagree, of jobs that are slow,
 // fail, and don't heed their context: no tick is started twice (AtLeastOnce
-// apart), no two runs hold their lease at a time, tokens rise, and when all is
-// well again each tick is run, once.
+// apart), no two runs hold their lease at a time, tokens rise, and after all
+// faults have ended each tick is run once.
 func TestNoTickTwiceAndNoneForgottenInEveryHistory(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		w := &world{

@@ -197,7 +197,7 @@ func TestRunEndsAtOnceWhereItMayNotWork(t *testing.T) {
 			t.Fatal("Run has not ended")
 		}
 		require.ErrorIs(t, p.err, leasing.ErrNotSetUp)
-		// A refusal may pass, and ends Run after a minute.
+		// A refusal may be temporary, and ends Run only after a minute.
 		remove = s.provider.Use(leasingtest.Fail(leasingtest.Inspect, leasingtest.Always, leasing.ErrDenied))
 		began := time.Now()
 		p = s.run("a", Options{}, nil)
@@ -206,7 +206,7 @@ func TestRunEndsAtOnceWhereItMayNotWork(t *testing.T) {
 		require.Len(t, p.told(), 1)
 		remove()
 		s.provider.Use(leasingtest.Fail(leasingtest.Inspect, 4, leasing.ErrDenied))
-		// That the backend does not answer may pass.
+		// A missing answer of the backend may be temporary.
 		s.provider.Use(leasingtest.Fail(leasingtest.Inspect, 1, leasing.ErrUnavailable))
 		s.run("b", Options{}, nil)
 		s.until(61 * time.Minute)

@@ -134,7 +134,7 @@ func (s *stage) asked() int {
 	return s.provider.Count(leasingtest.Acquire) + s.provider.Count(leasingtest.Wait)
 }
 
-// idle checks that a semaphore has come to rest with all its slots at hand.
+// idle checks that a semaphore is idle and has all its slots.
 func idle(t testing.TB, s *Semaphore) {
 	t.Helper()
 	time.Sleep(yieldFor)

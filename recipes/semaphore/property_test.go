@@ -165,7 +165,7 @@ func (w *world) do(s step) {
 	cancel()
 }
 
-// end winds everything up and checks that nothing is left.
+// end stops everything and checks that nothing is left.
 func (w *world) end() {
 	time.Sleep(4 * time.Minute) // longer than any wait
 	w.backend.Clear()
@@ -195,7 +195,7 @@ func (w *world) end() {
 	time.Sleep(time.Hour) // for requests that did not heed their context
 }
 
-// comeBack checks that all permits can be had again, and no more.
+// comeBack checks that all permits, and no more, can be acquired once more.
 func (w *world) comeBack() {
 	last := w.processes[len(w.processes)-1]
 	var permits []*Permit

@@ -202,7 +202,7 @@ func TestABusyProcessLetsOthersIn(t *testing.T) {
 	}
 }
 
-// Several slots are waited for at a time, and all may come at once.
+// A process waits for several slots at a time, and may get all of them at once.
 func TestTrap_T41_SurplusPermitsAreGivenBack(t *testing.T) {
 	onStage(t, func(t *testing.T, s *stage) {
 		const permits = 4
@@ -241,7 +241,7 @@ func TestAThrottledSearchSlowsDown(t *testing.T) {
 	})
 }
 
-// The search for several waiters who come together goes on side by side.
+// The search for several simultaneous waiters sends its probes in parallel.
 func TestASlowBackendIsAskedForManyAtATime(t *testing.T) {
 	onStage(t, func(t *testing.T, s *stage) {
 		a := s.process("a", Options{Permits: 20})

@@ -45,7 +45,7 @@ func TestThereAreAsManyPermitsAsSaid(t *testing.T) {
 	})
 }
 
-// The application's code runs in a request, and may panic. The slot that was asked for is not gone.
+// The application's code runs in a request, and may panic. The requested slot is not lost.
 func TestTrap_T98_ATryThatPanicsLosesNoSlot(t *testing.T) {
 	onStage(t, func(t *testing.T, s *stage) {
 		panics := true
@@ -387,8 +387,7 @@ func TestAClosedManagerEndsEverything(t *testing.T) {
 	})
 }
 
-// The manager has no request of a waiter under way that it could end if all
-// permits are this process's own.
+// If this process holds all permits, the manager has no request of a waiter to end.
 func TestAClosedManagerEndsWaitsForItsOwnPermits(t *testing.T) {
 	onStage(t, func(t *testing.T, s *stage) {
 		a := s.process("a", Options{Permits: 1})
@@ -406,7 +405,7 @@ func TestAClosedManagerEndsWaitsForItsOwnPermits(t *testing.T) {
 	})
 }
 
-// A permit that goes to another process is none of this one's any more.
+// A permit that is handed to another process no longer belongs to this process.
 func TestAPermitIsHandedOver(t *testing.T) {
 	onStage(t, func(t *testing.T, s *stage) {
 		a, b := s.process("a", Options{Permits: 1}), s.process("b", Options{Permits: 1})

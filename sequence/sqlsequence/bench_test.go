@@ -74,7 +74,7 @@ func benchmarkSqlite(b *testing.B, sync string) {
 	beside[*sql.Tx](b, store, s.Insert, floor)
 }
 
-// writing is a worker's part of a round: it writes for as long as there is more.
+// writing is a worker's part of a round: it writes as long as there is more.
 type writing func(ctx context.Context, more func() bool) error
 
 func beside[Tx any](b *testing.B, store sequence.Store[Tx], insert func(context.Context, Tx, string) error, floor func(context.Context, func(Tx) error) error) {

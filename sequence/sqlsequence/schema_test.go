@@ -98,7 +98,8 @@ func TestTheAuditIsAddedToTablesThatAreThere(t *testing.T) {
 	}
 }
 
-// A role that may not create is told what to run, and afterwards has all that it needs.
+// A role that may not create tables gets the statements to run, and afterwards has all necessary
+// rights.
 func TestLeastRights_postgres(t *testing.T) {
 	p := newPostgres(t)
 	role := "seq_role_" + p.schema
@@ -157,8 +158,8 @@ func TestASlowCommitHoldsNobodyUp_postgres(t *testing.T) {
 	require.False(t, <-claimed)
 }
 
-// A commit whose transaction has its entry locked doesn't wait for the counter, which a cleaner may hold while it waits for a row of the
-// caller's own.
+// A commit whose transaction holds the lock of its entry doesn't wait for the counter, which a cleaner may hold while it waits for a row
+// of the caller's own.
 func TestACommitWaitsForNoCounter_postgres(t *testing.T) {
 	p := newPostgres(t)
 	store := p.Open(t).(*Store[*sql.Tx])

@@ -228,7 +228,7 @@ func TestOfABatchThereIsWhatCameInTime(t *testing.T) {
 	}
 }
 
-// A caller does not look at its context at first, since most replies come soon.
+// A caller does not check its context at first, since most replies come soon.
 func TestLeavingIsSeenSoon(t *testing.T) {
 	for _, after := range []time.Duration{0, 1, prompt - 1, prompt, prompt + 1, time.Second} {
 		synctest.Test(t, func(t *testing.T) {

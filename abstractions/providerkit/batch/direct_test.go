@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// goroutine is the calling one's number.
+// goroutine returns the number of the calling goroutine.
 func goroutine() string {
 	var text [64]byte
 	return string(bytes.Fields(text[:runtime.Stack(text[:], false)])[1])
@@ -73,7 +73,8 @@ func TestCallersWaitForADirectCallAsForOthers(t *testing.T) {
 	})
 }
 
-// A direct call that takes too long is made again by a worker, whom its caller can leave.
+// A direct call that takes too long is repeated by a worker, and its caller need not wait for the
+// end.
 func TestADirectCallIsBounded(t *testing.T) {
 	for name, test := range map[string]struct {
 		ctx  func(t *testing.T) context.Context
@@ -137,7 +138,7 @@ func TestADirectCallMayLastUntilItsCallerLeaves(t *testing.T) {
 	})
 }
 
-// The context of a direct call ends at its limit, and that of the next one does not.
+// The context of a direct call ends at its limit, and the context of the next call does not.
 func TestTheContextOfADirectCallEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(t)

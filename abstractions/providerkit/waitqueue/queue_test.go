@@ -33,13 +33,13 @@ func (c connection) Receive(ctx context.Context) (string, error) {
 func (connection) Ping(context.Context) error { return nil }
 func (connection) Close()                     {}
 
-// left is a claim that was taken from a queue, and until when that might last.
+// left is a claim that was removed from a queue, with the time limit of the request.
 type left struct {
 	key, id string
 	within  time.Duration
 }
 
-// process is one whose claims wait. Time is virtual.
+// process is a process whose claims wait. Time is virtual.
 type process struct {
 	*Queue[string]
 	t    *testing.T
@@ -202,7 +202,7 @@ func TestATurnComesWhenItIsDue(t *testing.T) {
 	})
 }
 
-// One that has left hands on the turn that comes to it all the same.
+// A claim that has left passes on a turn that it still gets.
 func TestAClaimThatHasLeftHandsItsTurnOn(t *testing.T) {
 	run(t, func(p *process) {
 		key := "n"
