@@ -16,8 +16,8 @@ type Store[Tx any] = seqstore.Store[Tx]
 // Records is the part of a Store that reads.
 type Records = seqstore.Records
 
-// Write is the caller's own part of a transaction. It gets the committed entry. It must use only
-// tx, and neither commit nor roll back.
+// Write is the caller's own part of a transaction. It gets the entry in the form that will be
+// committed. It must use only tx, and neither commit nor roll back.
 type Write[Tx any] = seqstore.Write[Tx]
 
 // The parts of a stream, and requests to its store.

@@ -157,7 +157,7 @@ func (n *Number[Tx]) Commit(ctx context.Context, payload []byte, write Write[Tx]
 }
 
 // along joins the lease of a number to the commit of another. The engine reads its clocks and then asks for the number, and
-// the commit passes on the number that the store has issued. issued is closed if the store issued none of its numbers.
+// the commit passes on the number that the store has issued. issued is closed if the store has issued no number.
 type along struct {
 	asked  chan seqstore.LeaseRequest
 	issued chan Entry

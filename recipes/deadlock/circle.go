@@ -15,9 +15,9 @@ import (
 )
 
 // Key is the key of the metadata under which the leases of an actor publish its wait: a
-// JSON object with the wanted name ("name"), since when by the actor's clock ("since",
-// RFC 3339), an ID of this wait ("wait"), and, if the actor has found that it is part
-// of a circle, a hash of the IDs of the circle's waits ("circle").
+// JSON object with the wanted name ("name"), the start of the wait by the actor's clock
+// ("since", RFC 3339), an ID of this wait ("wait"), and, if the actor has found that it
+// is part of a circle, a hash of the IDs of the circle's waits ("circle").
 const Key = "leasing.waits-for"
 
 // Wait is an actor in a circle.

@@ -124,8 +124,9 @@ type Records interface {
 	// Find returns the entry of an operation's own number: ErrNotFound if the operation has no
 	// number.
 	Find(ctx context.Context, stream, op string) (Entry, error)
-	// Events returns the audit of some numbers, each number's in order of time, or a leasing.ErrUnsupported if
-	// the store keeps no audit. Each event was written by the transaction that made the change.
+	// Events returns the audit of some numbers, with each number's events in order of time, or a
+	// leasing.ErrUnsupported if the store keeps no audit. Each event was written by the transaction that made
+	// the change.
 	Events(ctx context.Context, stream string, from, to int64) ([]Event, error)
 	// Status returns a summary of a stream.
 	Status(ctx context.Context, stream string) (Status, error)
@@ -140,8 +141,8 @@ type Records interface {
 	Watch(ctx context.Context, stream string) (<-chan struct{}, error)
 }
 
-// Write is the caller's own part of a transaction. It gets the committed entry. It must use only
-// tx, and neither commit nor roll back.
+// Write is the caller's own part of a transaction. It gets the entry in the form that will be
+// committed. It must use only tx, and neither commit nor roll back.
 type Write[Tx any] func(ctx context.Context, tx Tx, e Entry) error
 
 // LeaseRequest asks for a number.

@@ -118,8 +118,8 @@ type preparing interface {
 	close()
 }
 
-// Close stops listening and notifying, and closes the prepared statements. It ends further leases. The database
-// stays open.
+// Close stops listening and notifying, and closes the prepared statements. After Close no number can be leased.
+// The database stays open.
 func (s *Store[Tx]) Close() error {
 	if s.leases != nil {
 		s.leases.Close()
