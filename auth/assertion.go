@@ -14,11 +14,11 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providerkit/livefile"
 )
 
-// tokenFunc returns another issuer's token, to be shown to Entra ID.
+// tokenFunc returns another issuer's token, to present to Entra ID.
 type tokenFunc = func(context.Context) (string, error)
 
-// fileToken has the newest token of a file, whenever Entra ID is asked for a token. The file is replaced before the token in it expires, by
-// Kubernetes at 80 percent of its time.
+// fileToken returns the newest token of a file for each request to Entra ID. The file is replaced before the token in it expires, by
+// Kubernetes at 80 percent of its lifetime.
 func fileToken(path string) tokenFunc {
 	newest := livefile.NewText(path, nil)
 	return func(context.Context) (string, error) {
@@ -30,7 +30,7 @@ func fileToken(path string) tokenFunc {
 	}
 }
 
-// notEmpty refuses an empty token, of which Entra ID would say something else.
+// notEmpty refuses an empty token. Entra ID would answer an empty token with a misleading error.
 func notEmpty(token tokenFunc) tokenFunc {
 	return func(ctx context.Context) (string, error) {
 		text, err := token(ctx)
@@ -45,7 +45,7 @@ func notEmpty(token tokenFunc) tokenFunc {
 }
 
 // assertionError is a failure to get another issuer's token. azidentity keeps
-// nothing but the text of errors that are not its own, and so it has one.
+// only the text of foreign errors, so assertionError unwraps to an error of azidentity.
 type assertionError struct {
 	err    error
 	failed *azidentity.AuthenticationFailedError
@@ -54,8 +54,7 @@ type assertionError struct {
 func (e *assertionError) Error() string   { return e.err.Error() }
 func (e *assertionError) Unwrap() []error { return []error{e.err, e.failed} }
 
-// validateGitHub looks for the variables of a job with the permission
-// "id-token: write".
+// validateGitHub checks the variables of a job with the permission "id-token: write".
 func validateGitHub() error {
 	address, token := os.Getenv(envGitHubURL), os.Getenv(envGitHubToken)
 	switch u, err := url.Parse(address); {
@@ -74,7 +73,7 @@ const gitHubJob = "the token of the GitHub Actions job"
 
 // gitHubToken asks for a job's token
 // (docs.github.com/actions/reference/security/oidc, "Methods for requesting the
-// OIDC token"). The variables are read each time: they are good for the job.
+// OIDC token"). The variables are valid for the whole job, and read each time.
 func (o Options) gitHubToken() tokenFunc {
 	pipeline, audience := o.pipeline(), o.audience()
 	return func(ctx context.Context) (string, error) {
@@ -101,13 +100,13 @@ func (o Options) gitHubToken() tokenFunc {
 			Value string `json:"value"`
 		}
 		if body, err := runtime.Payload(response); err != nil || json.Unmarshal(body, &answer) != nil {
-			return "", errors.New(gitHubJob + ": the answer is not what GitHub answers") // it may have a token
+			return "", errors.New(gitHubJob + ": the answer is not what GitHub answers") // the body may contain a token
 		}
 		return answer.Value, nil
 	}
 }
 
-// pipeline sends requests that azidentity has no credential for.
+// pipeline sends requests for which azidentity has no credential.
 func (o Options) pipeline() runtime.Pipeline {
 	client := o.Client
 	client.Retry, client.Transport = retries(client.Retry), withoutRedirects(client.Transport)

@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// used are the links that are.
+// used returns the names of the used links.
 func used(e auth.Explanation) (names []string) {
 	for _, l := range e.Links {
 		if l.Used {
@@ -24,7 +24,7 @@ func used(e auth.Explanation) (names []string) {
 	return names
 }
 
-// What Auto tries, and in what order.
+// Auto tries its links in a fixed order.
 func TestAutoChain(t *testing.T) {
 	type v = map[string]string
 	tools := []string{"az", "azd", "Azure PowerShell"}
@@ -63,7 +63,7 @@ func TestAutoChain(t *testing.T) {
 	}
 }
 
-// A secret without its tenant is a mistake: Auto does not go on as somebody else.
+// A secret without its tenant is a mistake: Auto does not continue with another identity.
 func TestAutoRefusesHalfAnEnvironment(t *testing.T) {
 	setAll(t, map[string]string{"AZURE_CLIENT_ID": "c", "AZURE_CLIENT_SECRET": "s3cret"})
 	_, err := auth.New(auth.Options{Mode: auth.Auto})
@@ -85,7 +85,7 @@ auth: mode Auto, https://login.microsoftonline.com/
 		auth.Explain(auth.Options{Mode: auth.Development}).String())
 }
 
-// A job's token is for the audience of the cloud, or the one that is set.
+// A job's token is for the audience of the cloud, or for the audience in the options.
 func TestAudience(t *testing.T) {
 	clearEnvironment(t)
 	server := authtest.StartInMemory(t)
@@ -196,7 +196,7 @@ func TestTrap_T121_ASilentMetadataServiceRefusesNobody(t *testing.T) {
 	})
 }
 
-// Where the metadata service answers it is asked for tokens, and probed once.
+// If the metadata service answers, it is asked for tokens, and probed only once.
 func TestAutoAsksTheMetadataService(t *testing.T) {
 	clearEnvironment(t)
 	var probes, requests atomic.Int32
@@ -225,7 +225,7 @@ func TestAutoAsksTheMetadataService(t *testing.T) {
 	require.EqualValues(t, 3, requests.Load())
 }
 
-// Something else at the metadata service's address, a proxy, is not it.
+// An answer of a proxy at the metadata service's address does not stop the chain.
 func TestAutoGoesOnFromAProxy(t *testing.T) {
 	clearEnvironment(t)
 	server := authtest.Start(t)
@@ -240,7 +240,7 @@ func TestAutoGoesOnFromAProxy(t *testing.T) {
 	require.NoError(t, server.Check(token.Token, audience))
 }
 
-// An identity that is refused ends the chain: the next link would be somebody else.
+// An identity that is refused ends the chain: the next link would be another identity.
 func TestAutoStopsAtARefusal(t *testing.T) {
 	clearEnvironment(t)
 	server := authtest.Start(t)
@@ -256,7 +256,7 @@ func TestAutoStopsAtARefusal(t *testing.T) {
 	require.Empty(t, server.Issued())
 }
 
-// Of developers' tools one that fails does not keep the next from being asked.
+// If a developers' tool fails, the next tool is asked.
 func TestDevelopmentAsksTheNextTool(t *testing.T) {
 	clearEnvironment(t)
 	server := authtest.Start(t)
@@ -272,8 +272,8 @@ func TestDevelopmentAsksTheNextTool(t *testing.T) {
 	require.Equal(t, "azd-token", token.Token)
 }
 
-// The link that had a token is asked from then on: if it fails, the next one would
-// be another identity.
+// The link that returned a token is used from then on: after its failure, the next link would be
+// another identity.
 func TestTheLinkThatHadATokenIsAskedFromThenOn(t *testing.T) {
 	clearEnvironment(t)
 	server := authtest.Start(t)
@@ -291,7 +291,7 @@ func TestTheLinkThatHadATokenIsAskedFromThenOn(t *testing.T) {
 	requireDenied(t, err)
 }
 
-// Nobody signed in to any tool is something that somebody has to see to.
+// If no tool has a signed-in user, the error asks the developer to sign in.
 func TestDevelopmentWithoutAnybody(t *testing.T) {
 	clearEnvironment(t)
 	server := authtest.Start(t)

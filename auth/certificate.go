@@ -51,8 +51,8 @@ func (o Options) clientCertificate() (azcore.TokenCredential, error) {
 	return made, nil
 }
 
-// liveCertificate asks for tokens with the newest contents of a file. A new certificate begins without
-// the tokens of the one before.
+// liveCertificate asks for tokens with the newest contents of a file. A new certificate starts without
+// the cached tokens of its predecessor.
 type liveCertificate struct {
 	newest *livefile.Value[*azidentity.ClientCertificateCredential]
 }
@@ -69,7 +69,7 @@ func (l liveCertificate) GetToken(ctx context.Context, options policy.TokenReque
 	return token, err
 }
 
-// readCertificate reads a certificate, those above it, and its key.
+// readCertificate reads a certificate, its issuers' certificates, and its key.
 func readCertificate(path string, data []byte, password string) ([]*x509.Certificate, crypto.PrivateKey, error) {
 	if block, _ := pem.Decode(data); block != nil {
 		return readPEM(path, data, password)
@@ -77,8 +77,7 @@ func readCertificate(path string, data []byte, password string) ([]*x509.Certifi
 	return readPKCS12(path, data, password)
 }
 
-// readPEM reads the PEM that azidentity.ParseCertificates can read: with a key that
-// is not encrypted.
+// readPEM reads PEM as azidentity.ParseCertificates accepts it, with an unencrypted key.
 func readPEM(path string, data []byte, password string) ([]*x509.Certificate, crypto.PrivateKey, error) {
 	for block, rest := pem.Decode(data); block != nil; block, rest = pem.Decode(rest) {
 		if block.Type == "ENCRYPTED PRIVATE KEY" || strings.Contains(block.Headers["Proc-Type"], "ENCRYPTED") {
@@ -97,7 +96,7 @@ func readPEM(path string, data []byte, password string) ([]*x509.Certificate, cr
 }
 
 // readPKCS12 also reads files that OpenSSL 3 writes, which are authenticated with
-// SHA-256. azidentity.ParseCertificates can't, as it says.
+// SHA-256. azidentity.ParseCertificates can't read them, as it documents.
 func readPKCS12(path string, data []byte, password string) ([]*x509.Certificate, crypto.PrivateKey, error) {
 	key, certificate, above, err := pkcs12.DecodeChain(data, password)
 	switch {

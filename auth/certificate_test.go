@@ -50,7 +50,7 @@ func read(t *testing.T, o auth.Options) material {
 	return material{key, certificate}
 }
 
-// Whatever is common gets a token: also PKCS#12 that azidentity can't read.
+// Each common format gets a token, including PKCS#12 that azidentity can't read.
 func TestCertificateFormats(t *testing.T) {
 	clearEnvironment(t)
 	server := authtest.Start(t)
@@ -89,7 +89,7 @@ func TestCertificateFormats(t *testing.T) {
 	}
 }
 
-// The chain goes along with a request if that is asked for.
+// A request carries the chain if that option is set.
 func TestSendCertificateChain(t *testing.T) {
 	clearEnvironment(t)
 	for _, send := range []bool{false, true} {
@@ -118,8 +118,8 @@ func TestSendCertificateChain(t *testing.T) {
 	}
 }
 
-// T48: a password that is ignored would let these pass. What is wrong is named,
-// and no password shown.
+// T48: if the password were ignored, these certificates would pass. The error names the fault and
+// shows no password.
 func TestTrap_T48_CertificatesThatCannotBeRead(t *testing.T) {
 	clearEnvironment(t)
 	server := authtest.Start(t)
@@ -177,7 +177,7 @@ func save(t *testing.T, data []byte) string {
 	return path
 }
 
-// other is a certificate of somebody else.
+// other is a foreign certificate.
 func other(t *testing.T) material {
 	t.Helper()
 	key, err := rsa.GenerateKey(rand.Reader, 2048)

@@ -20,7 +20,7 @@ const (
 )
 
 // clouds has each cloud's configuration, and the audience that tokens of other
-// issuers have to be for
+// issuers must name
 // (learn.microsoft.com/entra/workload-id/workload-identity-federation-considerations).
 var clouds = map[string]struct {
 	configuration cloud.Configuration
@@ -56,7 +56,7 @@ func (o Options) CloudConfiguration() (cloud.Configuration, error) {
 	return named.configuration, validateAuthority(field, host)
 }
 
-// validateAuthority wants no password in an address that is shown.
+// validateAuthority refuses an address with user information, because addresses are printed.
 func validateAuthority(field, host string) error {
 	u, err := url.Parse(host)
 	if err != nil || u.Scheme != "https" || u.Host == "" || u.User != nil || strings.ContainsAny(host, "?#") {
@@ -65,14 +65,15 @@ func validateAuthority(field, host string) error {
 	return nil
 }
 
-// audience is what a token of another issuer is asked for.
+// audience returns the audience to request for another issuer's token.
 func (o Options) audience() string {
 	return cmp.Or(o.WorkloadIdentity.Audience, clouds[cmp.Or(o.Cloud, AzurePublic)].audience)
 }
 
-// clientOptions are for those who ask Entra ID. Discovery is disabled for a host
-// that is none of the clouds' own: Microsoft's public cloud would be asked whether
-// it is one of its hosts, which a disconnected or a private cloud can't do.
+// clientOptions returns the options of clients that send requests to Entra ID.
+// Discovery is disabled for a host that belongs to no known cloud: discovery asks
+// Microsoft's public cloud about the host, and a disconnected or private cloud
+// can't reach that service.
 func (o Options) clientOptions() (client policy.ClientOptions, disableDiscovery bool, err error) {
 	client = o.Client
 	client.Cloud, err = o.CloudConfiguration()
@@ -87,10 +88,10 @@ func (o Options) clientOptions() (client policy.ClientOptions, disableDiscovery 
 	return client, disableDiscovery, err
 }
 
-// retries are one attempt, unless they are set. A request for a token is part of
-// a request to a service, which package leasing repeats. azcore's three
-// retries would take 9 s out of it, every 30 s while Entra ID is away, though
-// the token at hand is still good.
+// retries returns the set options, and by default a single attempt. A request
+// for a token is part of a request to a service, which package leasing repeats.
+// azcore's three retries would take 9 s of that request, every 30 s while Entra
+// ID is unreachable, although the cached token is still valid.
 func retries(set policy.RetryOptions) policy.RetryOptions {
 	if reflect.ValueOf(set).IsZero() {
 		return policy.RetryOptions{MaxRetries: -1}

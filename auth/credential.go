@@ -14,8 +14,8 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
 )
 
-// New makes the credential that the options describe. It sends nothing; with a
-// certificate it reads the file. Options that can't work are a
+// New makes the credential that the options describe. It sends no request; with
+// a certificate it reads the file. For invalid options it returns a
 // *leasing.InvalidError that names the field.
 //
 // The credential is safe for concurrent use. It has nothing to close. Its errors
@@ -42,8 +42,8 @@ func New(o Options) (azcore.TokenCredential, error) {
 	return c, nil
 }
 
-// credential tries links in turn. The first that has a token is asked from then
-// on. azidentity keeps and renews the tokens.
+// credential tries links in turn. The first link that returns a token is used from then on.
+// azidentity keeps and renews the tokens.
 type credential struct {
 	mode  Mode
 	links []*link
@@ -77,7 +77,7 @@ func (c *credential) GetToken(ctx context.Context, options policy.TokenRequestOp
 			break
 		}
 	}
-	if silent != nil { // whether the identity is there is not known
+	if silent != nil { // it is unknown whether the identity exists
 		failed.kind = leasing.ErrUnavailable
 	}
 	failed.text = strings.Join(texts, "; ")
@@ -88,17 +88,17 @@ func (c *credential) GetToken(ctx context.Context, options policy.TokenRequestOp
 // slowest of its credentials, those that run a program (cliTimeout).
 const tokenTimeout = 10 * time.Second
 
-// ForService is a credential as the client of one service uses it: its errors are
-// *providerkit.CredentialError, which say nothing of the service, and match ErrDenied as Refused
-// says. A panic of the credential becomes such an error.
+// ForService returns a credential for the client of one service. Its errors are
+// *providerkit.CredentialError, which say nothing about the service, and match ErrDenied as
+// Refused reports. A panic of the credential becomes such an error.
 //
-// It asks for tokens of the scope alone, unless that is "", whatever scope the client asks for:
-// a client of Azure Storage takes one from any answer 401, so that a token for another service
-// could be had by that answer, and would be sent to the server that answered.
+// Unless scope is "", it requests tokens only for that scope, and ignores the scope that the
+// client requests. A client of Azure Storage takes a scope from any 401 answer, so a server
+// could otherwise obtain a token for another service by such an answer.
 //
 // A request for a token takes at most 10 seconds, and ends with lifetime. The clients of Azure's
-// services have all callers wait for the one that has asked, and its context may have no
-// end: a request that hangs would hang them all.
+// services make all callers wait for a single request, whose context may have no end, so a
+// hanging request would block all callers.
 func ForService(lifetime context.Context, c azcore.TokenCredential, scope string) azcore.TokenCredential {
 	return service{lifetime, c, scope}
 }
@@ -125,15 +125,15 @@ func (s service) GetToken(ctx context.Context, options policy.TokenRequestOption
 	})
 }
 
-// Explanation says how a mode looks for tokens, for a log at the start of a
-// program. It has no secrets.
+// Explanation describes how a mode gets tokens, for a log at the start of a program. It has no
+// secrets.
 type Explanation struct {
 	Mode Mode
-	// Authority is the address of Entra ID, for the modes that ask it.
+	// Authority is the address of Entra ID, for the modes that send requests to Entra ID.
 	Authority string
-	// Links that are used are tried in this order, until one has a token.
+	// Used links are tried in this order, until one has a token.
 	Links []Link
-	// Err is what New would return; then there may be no links.
+	// Err is the error that New would return. If it is not nil, Links may be empty.
 	Err error
 }
 
@@ -142,12 +142,12 @@ type Link struct {
 	Name string
 	// Used is false for a link that is left out.
 	Used bool
-	// Why says which identity it is and what proves it; or why it is left out.
+	// Why names the identity and its proof, or the reason for leaving the link out.
 	Why string
 }
 
-// Explain says which links New would make of the options and of the environment. It
-// sends nothing, and opens no file.
+// Explain returns the links that New would make from the options and the environment. It sends no
+// request, and opens no file.
 func Explain(o Options) Explanation {
 	e := Explanation{Mode: o.Mode}
 	if o, e.Err = o.complete(); e.Err != nil {
@@ -165,7 +165,7 @@ func Explain(o Options) Explanation {
 	return e
 }
 
-// String has a line for the mode, and one for each link:
+// String returns a line for the mode, and a line for each link:
 //
 //	auth: mode Auto, https://login.microsoftonline.com/
 //	  1. managed identity: system-assigned, if the metadata service answers within 1s

@@ -1,7 +1,7 @@
 // Package auth gets tokens from Microsoft Entra ID. An application's configuration
-// names a mode, and New makes an azcore.TokenCredential for it. The credential
-// works for the providers blob and cosmos, for Redis through package redisauth,
-// and for any client of Azure's SDK.
+// names a mode, and New makes an azcore.TokenCredential for that mode. The
+// credential works for the providers blob and cosmos, for Redis through package
+// redisauth, and for any client of Azure's SDK.
 //
 //	options := auth.Options{Mode: auth.ManagedIdentity}
 //	credential, err := auth.New(options)
@@ -35,7 +35,7 @@
 // used from then on:
 //
 //  1. A service principal whose secret or certificate is in the environment.
-//  2. A workload identity, if its variables are set, all of them.
+//  2. A workload identity, if all its variables are set.
 //  3. A managed identity. If only the metadata service could have it, and
 //     does not answer within 1 s, the link is skipped.
 //  4. Developers' tools, unless the environment says production or staging.
@@ -62,31 +62,34 @@
 //
 // ENVIRONMENT, APP_ENV, GO_ENV, DOTNET_ENVIRONMENT, ASPNETCORE_ENVIRONMENT and
 // AZURE_FUNCTIONS_ENVIRONMENT say where a program runs: "production" or "prod",
-// "staging" or "stage", in upper or lower case. Unlike in .NET, a program with none
-// of them is not in production. Options.Environment overrides them.
+// "staging" or "stage", in upper or lower case. Unlike in .NET, a program without
+// these variables is not in production. Options.Environment overrides the
+// variables.
 //
 // # Renewal
 //
 // Tokens are renewed automatically. A token is valid for an hour or a day.
 // azidentity caches it until 5 minutes before its end. From then on Azure's clients
-// request the next one, at most every 30 s, and use the old one until they have it.
-// So leases survive an outage of Entra ID of less than 5 minutes, and a longer one
-// if the token is fresh. A token file is read again when it changes.
+// request the next one, at most every 30 s, and use the old token until the new
+// token arrives. So leases survive an outage of Entra ID of less than 5 minutes,
+// and a longer one if the token is fresh. A token file is read again when it
+// changes.
 //
 // # Where secrets go
 //
 // No redirect is followed, also where Options.Client.Transport is an *http.Client. A secret or
-// an assertion goes to hosts of the authority alone, whatever its metadata names. The
-// metadata service is asked without a proxy.
+// an assertion goes only to hosts of the authority, regardless of its metadata. Requests to
+// the metadata service use no proxy.
 //
-// ForService makes a credential for the client of one service. Its errors say nothing of
+// ForService makes a credential for the client of one service. Its errors say nothing about
 // that service. A metadata service that does not answer within 1 s is leasing.ErrUnavailable:
 // it may be slow.
 //
 // # Certificates
 //
-// A certificate file is read again when it changes. Contents that can't be used replace nothing. A file is PKCS#12, with or without a password, as written by OpenSSL
-// 1 and 3, Windows and Key Vault, or PEM with an unencrypted key. The key must be
+// A certificate file is read again when it changes. Unusable contents replace
+// nothing. A file is PKCS#12, with or without a password, as written by OpenSSL 1
+// and 3, Windows and Key Vault, or PEM with an unencrypted key. The key must be
 // RSA.
 //
 // # What is not supported

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// The variables that azidentity and Azure's own webhooks know
+// The variables that azidentity and Azure's own webhooks use
 // (learn.microsoft.com/azure/developer/go/sdk/authentication/authentication-on-premises-apps,
 // azure.github.io/azure-workload-identity/docs), GitHub's
 // (docs.github.com/actions/reference/security/oidc), and two of ours.
@@ -37,8 +37,8 @@ func EnvironmentVariables() []string {
 }
 
 // FromEnvironment reads options from the environment: see the table of the
-// package's documentation. Without LEASING_AUTH_MODE the mode is Auto. What is
-// missing or wrong is a *leasing.InvalidError.
+// package's documentation. Without LEASING_AUTH_MODE the mode is Auto. A
+// missing or wrong variable is a *leasing.InvalidError.
 func FromEnvironment() (Options, error) {
 	o := Options{Mode: Auto, Cloud: os.Getenv(envCloud)}
 	if text := os.Getenv(envMode); text != "" {
@@ -52,8 +52,8 @@ func FromEnvironment() (Options, error) {
 	return o.complete()
 }
 
-// UnmarshalText reads a mode, in upper or lower case, as it stands in the URLs of
-// providers. What the mode needs then comes from the environment. "Environment" stands
+// UnmarshalText reads a mode, in upper or lower case, as written in the URLs of
+// providers. The settings of the mode come from the environment. "Environment" stands
 // for FromEnvironment.
 func (o *Options) UnmarshalText(text []byte) (err error) {
 	if !o.IsZero() {
@@ -66,7 +66,7 @@ func (o *Options) UnmarshalText(text []byte) (err error) {
 	return o.Mode.UnmarshalText(text)
 }
 
-// stage says where a program runs. The stricter is the greater.
+// stage is the stage of a deployment. A stricter stage has a greater value.
 type stage int
 
 const (
@@ -75,8 +75,8 @@ const (
 	production
 )
 
-// stage reads Environment, or else all of the variables: of two that differ the
-// stricter one counts. from is what says so: "ENVIRONMENT=Production".
+// stage reads Environment, or else all of the variables; the strictest value counts. from names the
+// source of the result, such as "ENVIRONMENT=Production".
 func (o Options) stage() (strictest stage, from string) {
 	stages := map[string]stage{"production": production, "prod": production, "staging": staging, "stage": staging}
 	look := func(name, word string) {
@@ -95,7 +95,7 @@ func (o Options) stage() (strictest stage, from string) {
 	return strictest, from
 }
 
-// defaultToVariable sets an empty field to what a variable says.
+// defaultToVariable sets an empty field to the value of a variable.
 func defaultToVariable(field *string, name string) {
 	if *field == "" {
 		*field = os.Getenv(name)

@@ -87,8 +87,7 @@ func TestOptionsComeBeforeVariables(t *testing.T) {
 	}
 }
 
-// Development is for whoever is not in production, as the strictest of all
-// variables has it, or as the options do.
+// Development is refused in production, by the strictest of all variables or by the options.
 func TestWhereDevelopmentIsRefused(t *testing.T) {
 	type v = map[string]string
 	for _, c := range []struct {

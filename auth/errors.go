@@ -19,10 +19,10 @@ import (
 	"github.com/distributedleasing/leasing"
 )
 
-// Error is a failure to get a token. It matches leasing.ErrDenied where Entra ID,
-// or another source of tokens, refused the identity or knew none;
-// leasing.ErrThrottled where it refused for now; leasing.ErrUnavailable where it
-// did not answer, or could not. It also matches the error of a context that has
+// Error is a failure to get a token. It matches leasing.ErrDenied if Entra ID, or
+// another source of tokens, refused the identity or has none;
+// leasing.ErrThrottled if it refused temporarily; leasing.ErrUnavailable if it
+// did not or could not answer. It also matches the error of a context that has
 // ended. No request was sent to the service that the token was for.
 //
 // Its text has no secrets.
@@ -41,9 +41,9 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() []error { return []error{e.kind, e.Err} }
 
-// kindOf returns the error of package leasing for one of azidentity, whose retries
-// are over by then. Of an optional link it means that the link has no identity.
-// Otherwise a response decides by its status.
+// kindOf returns the error of package leasing for an error of azidentity, whose
+// retries have ended. An optional link's error means that the link has no
+// identity. Otherwise the response's status decides.
 func kindOf(ctx context.Context, err error, optional bool) error {
 	if ended := ctx.Err(); ended != nil {
 		return fmt.Errorf("%w: %w", leasing.ErrUnavailable, ended)
@@ -82,9 +82,9 @@ func Refused(err error) bool {
 	return r != nil && refuses(r)
 }
 
-// refuses reports whether a source of tokens refuses the identity. A 400 does so in the words of
-// OAuth (RFC 6749, 5.2) or of a managed identity's endpoint: a proxy answers 400 too, and
-// Entra ID may answer it for a while ("temporarily_unavailable").
+// refuses reports whether a source of tokens refuses the identity. A 400 is a refusal if its
+// error code is OAuth's (RFC 6749, 5.2) or a managed identity endpoint's: a proxy may also
+// answer 400, and so may Entra ID for a while ("temporarily_unavailable").
 func refuses(r *http.Response) bool {
 	switch r.StatusCode {
 	case http.StatusUnauthorized, http.StatusForbidden:
@@ -97,8 +97,8 @@ func refuses(r *http.Response) bool {
 	return false
 }
 
-// isUnavailable reports whether there is no such identity here. azidentity's
-// credentialUnavailableError has no name for others.
+// isUnavailable reports whether the identity does not exist here. azidentity does not export its
+// credentialUnavailableError.
 func isUnavailable(err error) bool {
 	var unavailable interface {
 		error
@@ -108,15 +108,15 @@ func isUnavailable(err error) bool {
 	return errors.As(err, &unavailable) && !errors.As(err, &failed)
 }
 
-// failure returns azidentity's error in another one; an empty one if there is none.
-// azidentity has read its response to the end.
+// failure returns azidentity's error in an error's chain, or else an empty error. azidentity has
+// read the response's body to the end.
 func failure(err error) *azidentity.AuthenticationFailedError {
 	failed := new(azidentity.AuthenticationFailedError)
 	errors.As(err, &failed)
 	return failed
 }
 
-// brief is the essence of an error, in one line: azidentity's has a whole response
+// brief returns the essence of an error, in one line: azidentity's errors show a whole response
 // over many lines.
 func brief(err error) string {
 	if asserted := (*assertionError)(nil); errors.As(err, &asserted) {
@@ -128,8 +128,8 @@ func brief(err error) string {
 	return oneLine(err.Error())
 }
 
-// describe shows the status of a response and what it says: Entra ID's error and
-// error_description, the managed identity endpoints' message.
+// describe returns the status of a response and its error text: Entra ID's error and
+// error_description, or the managed identity endpoints' message.
 func describe(r *http.Response) string {
 	text := fmt.Sprintf("status %d", r.StatusCode)
 	said, own := saidBy(r)
@@ -149,7 +149,7 @@ func describe(r *http.Response) string {
 	return text
 }
 
-// saying is the answer of a source of tokens to a failure.
+// saying is the body of an error response of a source of tokens.
 type saying struct {
 	Error       any    `json:"error"`
 	Description string `json:"error_description"`
@@ -166,7 +166,8 @@ func saidBy(r *http.Response) (said saying, own bool) {
 func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
 
 // withoutBody is azidentity's error for a response whose body may not be shown; nil
-// without such a response. It keeps what decides over a retry, and whether the identity is refused.
+// without such a response. It keeps the parts that decide about a retry and about a refusal of the
+// identity.
 func withoutBody(r *http.Response) *azidentity.AuthenticationFailedError {
 	if r == nil {
 		return &azidentity.AuthenticationFailedError{}
@@ -181,10 +182,10 @@ func withoutBody(r *http.Response) *azidentity.AuthenticationFailedError {
 }
 
 var (
-	// tokens are what MSAL may quote of a response that it can't read ("json
-	// message bytes were"), and what a server may send back of a request.
+	// tokens matches secrets that MSAL may quote from a response that it can't read ("json message
+	// bytes were"), or that a server may echo from a request.
 	tokens = regexp.MustCompile(`eyJ[A-Za-z0-9_-]{4,}[A-Za-z0-9_.-]*|(?i:(access_token|refresh_token|id_token|client_secret|client_assertion|accesstoken|value)["']?\s*[:=]\s*["']?[^"'&\s,}]+)`)
-	// secretVariables may be sent back too.
+	// secretVariables hold secrets that a server may echo.
 	secretVariables = []string{envClientSecret, envCertificatePassword, envGitHubToken, "IDENTITY_HEADER", "MSI_SECRET"}
 )
 

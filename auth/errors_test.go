@@ -34,7 +34,7 @@ func requireDenied(t *testing.T, err error) {
 }
 
 // Each status of an authority and of a managed identity's endpoint has a meaning
-// in package leasing, also after azcore has wrapped it, and is not retried there.
+// in package leasing, also after azcore has wrapped it, and azcore does not retry the request.
 func TestStatuses(t *testing.T) {
 	for status, want := range map[int]error{
 		http.StatusBadRequest:          leasing.ErrDenied,
@@ -81,8 +81,7 @@ func requireSentOnce(t *testing.T, client runtime.Pipeline, want error) {
 	require.ErrorIs(t, err, want)
 }
 
-// There is one attempt, except that azidentity repeats those at a managed identity's
-// endpoint.
+// There is one attempt, except that azidentity retries requests to a managed identity's endpoint.
 func TestAttempts(t *testing.T) {
 	for name, options := range inMemory {
 		t.Run(name, func(t *testing.T) {
@@ -100,7 +99,7 @@ func TestAttempts(t *testing.T) {
 	}
 }
 
-// The text is one line that says what Entra ID says.
+// The text is one line with Entra ID's own message.
 func TestErrorText(t *testing.T) {
 	clearEnvironment(t)
 	server := authtest.Start(t)
@@ -116,7 +115,7 @@ func TestErrorText(t *testing.T) {
 	require.Equal(t, http.StatusUnauthorized, failed.RawResponse.StatusCode)
 }
 
-// Retry-After reaches the one who decides when to ask again.
+// Retry-After reaches the caller, who schedules the next request.
 func TestRetryAfter(t *testing.T) {
 	clearEnvironment(t)
 	server := authtest.StartInMemory(t)
@@ -139,7 +138,7 @@ func TestRetryAfter(t *testing.T) {
 	require.Equal(t, 17*time.Second, throttled.RetryAfter)
 }
 
-// A context that ended is told, though azidentity keeps only the text of it.
+// The error wraps the error of an ended context, although azidentity keeps only its text.
 func TestEndedContext(t *testing.T) {
 	clearEnvironment(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -164,7 +163,7 @@ func TestEndedContext(t *testing.T) {
 	})
 }
 
-// A server that can't be reached is unavailable, and so is one that breaks off.
+// A server that can't be reached is unavailable, and so is a server that breaks off its answer.
 func TestNoAnswer(t *testing.T) {
 	clearEnvironment(t)
 	for name, options := range inMemory {

@@ -13,12 +13,12 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// scope is Azure Storage's.
+// scope is the scope of Azure Storage.
 const scope, audience = "https://storage.azure.com/.default", "https://storage.azure.com"
 
 func request() policy.TokenRequestOptions { return policy.TokenRequestOptions{Scopes: []string{scope}} }
 
-// clearEnvironment forgets what this machine says of itself.
+// clearEnvironment unsets the variables of this machine.
 func clearEnvironment(t *testing.T) {
 	t.Helper()
 	for _, name := range append(auth.EnvironmentVariables(),

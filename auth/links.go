@@ -11,17 +11,17 @@ import (
 // link is one way to get tokens, out of those that a mode tries in turn.
 type link struct {
 	name string
-	why  string // with what; or why not
+	why  string // the proof of the identity; or the reason for leaving the link out
 	make func() (azcore.TokenCredential, error)
-	// optional: the next link is asked whatever its failure is.
+	// optional: after any failure of this link, the next link is asked.
 	optional bool
 	secret   string                 // must not be in an error
-	source   azcore.TokenCredential // what make has made
+	source   azcore.TokenCredential // the result of make
 }
 
 func leftOut(name, why string) link { return link{name: name, why: why} }
 
-// links are what a mode tries. The options are complete.
+// links returns the links of a mode. The options are complete.
 func (o Options) links() ([]link, error) {
 	switch o.Mode {
 	case ManagedIdentity:
@@ -68,8 +68,8 @@ func (o Options) servicePrincipal(name string) link {
 }
 
 // fromEnvironment is a service principal whose secret or certificate is in the
-// environment. One that lacks its tenant is a mistake, and no reason to go on as
-// another identity.
+// environment. A missing tenant is an error: Auto must not continue with another
+// identity.
 func (o Options) fromEnvironment() (link, error) {
 	const name = "environment"
 	if os.Getenv(envClientSecret) == "" && os.Getenv(envCertificatePath) == "" {
@@ -87,8 +87,8 @@ func (o Options) workloadIdentity() link {
 		"the tokens of a GitHub Actions job for "+o.audience(), o.gitHubToken())
 }
 
-// workloadIfSet is for Auto: a workload identity if the options or the
-// environment have a whole one.
+// workloadIfSet is Auto's workload identity, if the options and the environment configure it
+// completely.
 func (o Options) workloadIfSet() link {
 	const name = "workload identity"
 	if o.WorkloadIdentity == (WorkloadIdentityOptions{}) && os.Getenv(envTokenFile) == "" && os.Getenv(envGitHubURL) == "" {
@@ -100,7 +100,7 @@ func (o Options) workloadIfSet() link {
 	return o.workloadIdentity()
 }
 
-// federation shows another issuer's token: from a file if path is set.
+// federation is a link that presents another issuer's token, from a file if path is set.
 func (o Options) federation(name, tenantID, clientID, path, with string, token tokenFunc) link {
 	if path != "" {
 		with, token = "the token in "+path, fileToken(path)
@@ -129,10 +129,10 @@ func (o Options) managedIdentity() link {
 		if options.ClientOptions, _, err = o.clientOptions(); err != nil {
 			return nil, err
 		}
-		options.PerRetryPolicies = o.Client.PerRetryPolicies // the host's own endpoint is no authority's
-		options.Retry = o.Client.Retry                       // azidentity knows better when the metadata service wants to be asked again
+		options.PerRetryPolicies = o.Client.PerRetryPolicies // the host's own endpoint belongs to no authority
+		options.Retry = o.Client.Retry                       // azidentity has its own retries for the metadata service
 		made, err := azidentity.NewManagedIdentityCredential(options)
-		if err != nil { // the host does not know identities by their client ID
+		if err != nil { // the host does not support identities by client ID
 			return nil, invalid("auth.Options.ManagedIdentity.ClientID", id, "what this host supports: "+err.Error())
 		}
 		return made, nil
@@ -140,8 +140,8 @@ func (o Options) managedIdentity() link {
 	return l
 }
 
-// developerTools are those of azidentity. Visual Studio's and VS Code's sign-in
-// are not among them.
+// developerTools returns the tools that azidentity supports, without the sign-in of Visual Studio
+// and VS Code.
 func (o Options) developerTools() []link {
 	id := o.Development.TenantID
 	why := "the user who is signed in"

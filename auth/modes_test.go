@@ -16,8 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Each mode gets a token that the service would take, and sends nothing before
-// it is asked for one.
+// Each mode gets a token that the service accepts, and sends nothing before the first GetToken.
 func TestModes(t *testing.T) {
 	clearEnvironment(t)
 	authtest.Each(t, func(t *testing.T, server *authtest.Server, options auth.Options) {
@@ -49,8 +48,8 @@ func TestTrap_T48_ExpiredTokenIsReplaced(t *testing.T) {
 	})
 }
 
-// service is a client of a service of Azure, which takes only tokens that are
-// good, and calls used with those it took.
+// service is a client of a service of Azure, which accepts only valid tokens, and calls used with
+// each accepted token.
 func service(server *authtest.Server, credential azcore.TokenCredential, used func(token string)) runtime.Pipeline {
 	return runtime.NewPipeline("test", "", runtime.PipelineOptions{
 		PerRetry: []policy.Policy{runtime.NewBearerTokenPolicy(credential, []string{scope}, nil)},
@@ -90,8 +89,8 @@ var inMemory = map[string]func(*authtest.Server) auth.Options{
 	"FederatedFile":    (*authtest.Server).FederatedFile,
 }
 
-// T48: a holder that renews for a day never shows an expired token, and asks for
-// one in an hour or so, 5 minutes before it needs it.
+// T48: a holder that renews for a day never shows an expired token, and requests about one token an
+// hour, 5 minutes before the old token expires.
 func TestTrap_T48_ADayOfRenewals(t *testing.T) {
 	for name, options := range inMemory {
 		t.Run(name, func(t *testing.T) {
@@ -119,8 +118,7 @@ func TestTrap_T48_ADayOfRenewals(t *testing.T) {
 	}
 }
 
-// An Entra ID that is away for less than 5 minutes is not noticed: no renewal
-// fails, and none waits for it.
+// An outage of Entra ID of less than 5 minutes has no effect: no renewal fails or waits.
 func TestAnOutageOfFourMinutesIsNotNoticed(t *testing.T) {
 	clearEnvironment(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -147,7 +145,7 @@ func TestAnOutageOfFourMinutesIsNotNoticed(t *testing.T) {
 	})
 }
 
-// T48: Kubernetes replaces the token in the file; the old one is of no use then.
+// T48: Kubernetes replaces the token in the file, and the old token becomes useless.
 func TestTrap_T48_RotatedFileIsReadAgain(t *testing.T) {
 	clearEnvironment(t)
 	for name, options := range map[string]func(*authtest.Server) auth.Options{
@@ -168,7 +166,7 @@ func TestTrap_T48_RotatedFileIsReadAgain(t *testing.T) {
 	}
 }
 
-// A token's file may come later than the program; its absence is no refusal.
+// A token's file may appear after the start of the program; its absence is no refusal.
 func TestFileThatComesLater(t *testing.T) {
 	clearEnvironment(t)
 	server := authtest.Start(t)
@@ -192,8 +190,7 @@ func TestFileThatComesLater(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// The function of a federated credential is asked anew for each token, and its
-// error is kept.
+// The function of a federated credential is called for each token, and its error is wrapped.
 func TestTokenFunction(t *testing.T) {
 	clearEnvironment(t)
 	server := authtest.Start(t)

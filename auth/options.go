@@ -17,8 +17,8 @@ import (
 // Mode names a way to get tokens from Microsoft Entra ID.
 type Mode string
 
-// The modes. What each reads, and from where, is in the table of the package's
-// documentation.
+// The modes. The table in the package's documentation lists the settings of each mode and their
+// sources.
 const (
 	// Auto tries what the environment offers, in a fixed order: see Explain.
 	Auto Mode = "Auto"
@@ -34,12 +34,12 @@ const (
 	// issuer, which a file or a function provides.
 	FederatedCredential Mode = "FederatedCredential"
 	// Development is the user who is signed in to the tools on a developer's
-	// machine: az, azd, Azure PowerShell, the first that has a token. It is
-	// refused where the environment says production.
+	// machine: az, azd, Azure PowerShell, tried in this order until one returns
+	// a token. It is refused if the environment says production.
 	Development Mode = "Development"
 )
 
-// Options say how to get tokens. The zero Options name no mode: see IsZero.
+// Options select the source of tokens. The zero Options name no mode: see IsZero.
 //
 // In JSON the fields have the names in their tags, in upper or lower case. Fields
 // that are not known, and settings of a mode other than Mode, are errors. Printing
@@ -80,14 +80,14 @@ type Options struct {
 
 // ManagedIdentityOptions are for mode ManagedIdentity.
 type ManagedIdentityOptions struct {
-	// ClientID is that of a user-assigned identity. Default: the system-assigned
-	// one. In Auto the default is the variable AZURE_CLIENT_ID.
+	// ClientID is the client ID of a user-assigned identity. Default: the system-assigned identity.
+	// In Auto the default is the variable AZURE_CLIENT_ID.
 	ClientID string `json:"client_id"`
 }
 
-// WorkloadIdentityOptions are for mode WorkloadIdentity. Where neither
-// TokenFilePath nor its variable is set, and those of a GitHub Actions job with
-// the permission "id-token: write" are, the job's tokens are used.
+// WorkloadIdentityOptions are for mode WorkloadIdentity. If neither
+// TokenFilePath nor its variable is set, but the variables of a GitHub Actions
+// job with the permission "id-token: write" are set, the job's tokens are used.
 type WorkloadIdentityOptions struct {
 	// TenantID is the directory of the identity. Default: AZURE_TENANT_ID.
 	TenantID string `json:"tenant_id"`
@@ -157,7 +157,7 @@ func (m *Mode) UnmarshalText(text []byte) error {
 	return invalid("auth.Options.Mode", string(text), wantMode)
 }
 
-// UnmarshalJSON reads options. Fields and modes that it doesn't know are errors.
+// UnmarshalJSON reads options. Unknown fields and modes are errors.
 func (o *Options) UnmarshalJSON(data []byte) error {
 	type plain Options // without this method
 	decoder := json.NewDecoder(bytes.NewReader(data))
@@ -171,13 +171,14 @@ func (o *Options) UnmarshalJSON(data []byte) error {
 	return invalid("auth.Options", notShown, "the JSON of auth.Options: "+err.Error())
 }
 
-// MarshalJSON shows the options as Format does: they are not for writing down.
+// MarshalJSON writes the options without secrets, like Format, so the result can't be read back
+// completely.
 func (o Options) MarshalJSON() ([]byte, error) { return providerkit.MarshalJSON(o.shown()) }
 
 // Format shows the fields that are set, and no secret, for all verbs of package fmt.
 func (o Options) Format(f fmt.State, _ rune) { providerkit.Format(f, o.shown()) }
 
-// shown is the options without an address that may have a password.
+// shown returns the options without an address that may contain a password.
 func (o Options) shown() Options {
 	if o.AuthorityHost != "" && validateAuthority("", o.AuthorityHost) != nil {
 		o.AuthorityHost = string(notShown)
@@ -185,8 +186,8 @@ func (o Options) shown() Options {
 	return o
 }
 
-// Format is that of Options.
+// Format works like Options.Format.
 func (s ServicePrincipalOptions) Format(f fmt.State, _ rune) { providerkit.Format(f, s) }
 
-// MarshalJSON is that of Options.
+// MarshalJSON works like Options.MarshalJSON.
 func (s ServicePrincipalOptions) MarshalJSON() ([]byte, error) { return providerkit.MarshalJSON(s) }

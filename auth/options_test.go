@@ -21,8 +21,7 @@ func requireInvalid(t *testing.T, err error, field string) {
 
 func aToken(context.Context) (string, error) { return "", nil }
 
-// What can't work is refused by Validate, New and Explain alike, with the name of
-// the field.
+// Validate, New and Explain refuse options that can't work, and name the field.
 func TestInvalidOptions(t *testing.T) {
 	clearEnvironment(t)
 	type (

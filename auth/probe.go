@@ -21,10 +21,10 @@ const (
 	probeTimeout = time.Second
 )
 
-// probedIdentity is the managed identity in Auto. Where nothing but the metadata
-// service could have it, a probe first finds out whether that is there at all: on
-// a machine that is not in Azure azidentity's attempts to reach it take minutes,
-// and only its DefaultAzureCredential probes.
+// probedIdentity is the managed identity in Auto. If only the metadata service
+// could provide it, a probe first checks that the service exists: outside of
+// Azure, azidentity's attempts to reach the service take minutes, and only its
+// DefaultAzureCredential probes.
 func (o Options) probedIdentity() link {
 	defaultToVariable(&o.ManagedIdentity.ClientID, envClientID)
 	l := o.managedIdentity()
@@ -39,16 +39,16 @@ func (o Options) probedIdentity() link {
 		if err != nil {
 			return nil, err
 		}
-		// In a chain azidentity takes an answer of something that is not the
-		// metadata service, such as a proxy, for its absence.
+		// In a chain azidentity treats an answer that is not the metadata service's, such as a
+		// proxy's, as the absence of the service.
 		chained, err := azidentity.NewChainedTokenCredential([]azcore.TokenCredential{made}, nil)
 		return &probed{TokenCredential: chained, pipeline: o.pipeline()}, err
 	}
 	return l
 }
 
-// silentError is of a metadata service that has not answered. It may be slow, or not there: so it
-// ends no wait, and the next link is asked.
+// silentError reports that the metadata service has not answered. The service may be slow or
+// absent, so the error ends no wait, and the next link is asked.
 type silentError struct{ error }
 
 func (e *silentError) Unwrap() error { return e.error }
@@ -71,7 +71,7 @@ func (p *probed) GetToken(ctx context.Context, options policy.TokenRequestOption
 }
 
 // probe sends a request that the service refuses for lack of its header. Any
-// answer will do.
+// answer shows that the service exists.
 func (p *probed) probe(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(policy.WithRetryOptions(ctx, policy.RetryOptions{MaxRetries: -1}), probeTimeout)
 	defer cancel()

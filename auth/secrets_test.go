@@ -28,7 +28,7 @@ func newShown(t *testing.T) *shown {
 	return &s
 }
 
-// showError shows an error and all that is in its chain.
+// showError prints an error and each error in its chain.
 func (s *shown) showError(err error) {
 	if err == nil {
 		return
@@ -45,7 +45,7 @@ func (s *shown) showError(err error) {
 }
 
 // T49: printed options, explanations, errors and azcore's log show no secret,
-// whatever the server answers.
+// for any answer of the server.
 func TestTrap_T49_SecretsAreNotShown(t *testing.T) {
 	clearEnvironment(t)
 	authtest.Each(t, func(t *testing.T, server *authtest.Server, options auth.Options) {
@@ -79,7 +79,7 @@ type doer interface {
 	Do(*http.Request) (*http.Response, error)
 }
 
-// echoing answers failures with what it was sent, as some proxies do.
+// echoing answers failures with the request's own content, like some proxies.
 func echoing(inner doer) transport {
 	return func(r *http.Request) (*http.Response, error) {
 		var sent []byte
@@ -114,7 +114,7 @@ func breaking(inner doer) transport {
 	}
 }
 
-// T49: what options were refused for is named, not shown.
+// T49: an error names the refused field and does not show its value.
 func TestTrap_T49_RefusedOptionsAreNotShown(t *testing.T) {
 	clearEnvironment(t)
 	t.Setenv("AZURE_CLIENT_ID", "c")
@@ -155,7 +155,7 @@ func TestTrap_T49_RefusedOptionsAreNotShown(t *testing.T) {
 	s.Hides(t, "s3cret")
 }
 
-// What is no secret is printed: it is what one looks for.
+// Options print all fields but the secrets.
 func TestPrinting(t *testing.T) {
 	o := auth.Options{Mode: auth.ServicePrincipal, Cloud: auth.AzureChina, ServicePrincipal: auth.ServicePrincipalOptions{TenantID: "t", ClientID: "c", ClientSecret: "s"}}
 	const want = `auth.Options{Mode: "ServicePrincipal", ServicePrincipal: auth.ServicePrincipalOptions{TenantID: "t", ClientID: "c", ClientSecret: (not shown)}, Cloud: "AzureChina"}`

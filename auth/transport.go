@@ -11,10 +11,10 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providerkit/httpguard"
 )
 
-// withoutRedirects is a client that follows no redirect: it would take a secret, an assertion or a
-// managed identity's header to whatever host an answer names. A transporter that is no
-// *http.Client is not changed. nil stands for a client of our own, which has no proxy for
-// link-local addresses.
+// withoutRedirects returns a client that follows no redirect: a redirect would send a secret, an
+// assertion or a managed identity's header to the host that an answer names. A transporter that is
+// not an *http.Client is returned unchanged. nil stands for a client of our own, which has no
+// proxy for link-local addresses.
 func withoutRedirects(t policy.Transporter) policy.Transporter {
 	switch client := t.(type) {
 	case nil:
@@ -69,7 +69,7 @@ func (a ownAuthority) owns(to *url.URL) bool {
 	return false
 }
 
-// below reports whether a host is one of some, or below one of these.
+// below reports whether a host equals one of the hosts in some, or is a subdomain.
 func below(host string, some []string) bool {
 	for _, h := range some {
 		if host == h || strings.HasSuffix(host, "."+h) {

@@ -25,14 +25,13 @@ func invalid(field string, value any, want string) error {
 }
 
 // Validate reports what New would refuse, except for faults of the files that the
-// options name: it opens none. The error is a *leasing.InvalidError.
+// options name, which it does not open. The error is a *leasing.InvalidError.
 func (o Options) Validate() error {
 	_, err := o.complete()
 	return err
 }
 
-// complete fills in what the environment says and validates the result. Doing it
-// twice is the same as once.
+// complete fills in values from the environment and validates the result. It is idempotent.
 func (o Options) complete() (Options, error) {
 	if !slices.Contains(modes, o.Mode) {
 		return o, invalid("auth.Options.Mode", string(o.Mode), wantMode)
@@ -116,7 +115,7 @@ func (s *ServicePrincipalOptions) complete() error {
 }
 
 // fromVariables takes the secret, or else the certificate, from the environment.
-// Of two in the environment azidentity takes the secret, and so does this.
+// If both are set, it takes the secret, like azidentity.
 func (s *ServicePrincipalOptions) fromVariables() error {
 	if s.CertificatePassword != "" {
 		return invalid("auth.Options.ServicePrincipal.CertificatePassword", notShown, "nothing without a CertificatePath")
@@ -159,9 +158,9 @@ func exactlyOne(mode string, first, second bool, want string) error {
 }
 
 var (
-	// tenant is what azidentity takes for one: a GUID or a domain.
+	// tenant matches a tenant as azidentity accepts it: a GUID or a domain.
 	tenant = regexp.MustCompile(`^[A-Za-z0-9.-]+$`)
-	// id is a GUID; what is pasted with a blank or a line's end is not.
+	// id matches text without blanks and line ends, which a pasted GUID may contain.
 	id = regexp.MustCompile(`^[!-~]+$`)
 )
 
@@ -170,7 +169,8 @@ const (
 	wantID     = "a client ID: a GUID"
 )
 
-// identity completes what all modes need that ask Entra ID for themselves.
+// identity completes the tenant and the client ID, which all modes need that send their own
+// requests to Entra ID.
 func identity(mode string, tenantID, clientID *string) error {
 	defaultToVariable(tenantID, envTenantID)
 	defaultToVariable(clientID, envClientID)

@@ -14,7 +14,7 @@ func (m Match) tries(attempt int) bool {
 	return attempt >= least && attempt <= most
 }
 
-// attempts are the bounds of the attempt number.
+// attempts returns the bounds of the attempt number.
 func (m Match) attempts() (least, most int) {
 	least = max(m.MinAttempt, 1)
 	if m.OnlyOnRetry {
@@ -23,14 +23,13 @@ func (m Match) attempts() (least, most int) {
 	return least, cmp.Or(m.MaxAttempt, math.MaxInt)
 }
 
-// request identifies the request that an operation is an attempt of. The owner stands for
-// an ID that is missing.
+// request identifies the request of which an operation is an attempt. Without an ID the owner takes
+// its place.
 func (o operation) request() identity { return identity{o.op, o.name, cmp.Or(o.id, o.owner)} }
 
-// ended counts an attempt that has failed, and forgets the failures of a request that
-// has its answer.
+// ended counts a failed attempt, and clears the failures of a request that has been answered.
 func (p *Provider) ended(o operation, err error) {
-	if o.attempt == 1 && err == nil || o.attempt == 0 { // nothing to forget, or never decided about
+	if o.attempt == 1 && err == nil || o.attempt == 0 { // nothing to clear, or never decided
 		return
 	}
 	p.mu.Lock()
@@ -49,7 +48,7 @@ func (p *Provider) count(o operation, err error) {
 }
 
 // isAnswer reports whether an error, or nil, is an answer to a request, after which
-// it is not repeated.
+// the request is not repeated.
 func isAnswer(err error) bool {
 	if err == nil {
 		return true

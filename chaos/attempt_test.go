@@ -14,7 +14,7 @@ import (
 	"github.com/distributedleasing/leasing/chaos"
 )
 
-// TestTrap_T277_AttemptsOfARequest has each operation's attempt number, and the outcome.
+// TestTrap_T277_AttemptsOfARequest checks each operation's attempt number and outcome.
 func TestTrap_T277_AttemptsOfARequest(t *testing.T) {
 	var attempts []string
 	p, b := wrappedWith(t, chaos.Options{Observer: func(i chaos.Injection) {

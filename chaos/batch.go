@@ -15,10 +15,10 @@ import (
 //
 // The items are answered together. A batch takes as long as the longest
 // FaultDelay of its items. An item that would otherwise wait for its failure
-// gets an unknown outcome as soon as the others are answered, so that it does
-// not delay them. If no item of the batch is sent, the batch takes as long as
-// its longest wait. An item with a FaultCustom leaves the batch, and its effect is
-// a Renew of its own. The batch waits for the fault as it does for a FaultDelay.
+// gets an unknown outcome as soon as the others are answered, so that it delays no
+// other item. If no item of the batch is sent, the batch takes as long as its
+// longest wait. An item with a FaultCustom leaves the batch, and its effect is a
+// Renew of its own. The batch waits for the fault as it does for a FaultDelay.
 func (p *Provider) RenewBatch(ctx context.Context, reqs []abstractions.RenewRequest) ([]abstractions.RenewResult, error) {
 	switch {
 	case p.closed.Load():
@@ -98,7 +98,7 @@ func (p *Provider) renewItems(ctx context.Context, reqs []abstractions.RenewRequ
 	return results, failed
 }
 
-// beginItem does what comes before the effect.
+// beginItem applies the part of the fault before the effect.
 func (p *Provider) beginItem(ctx context.Context, i *item) {
 	if i.main == nil || i.is(FaultCustom) { // which customItems begins
 		return
@@ -112,8 +112,8 @@ func (p *Provider) beginItem(ctx context.Context, i *item) {
 	}
 }
 
-// customItems runs the CustomFaults of some items, all at a time. Join waits for the
-// faults, and repeats a panic of the provider.
+// customItems runs the CustomFaults of some items, all at a time. join waits for the faults, and
+// repeats a panic of the provider.
 func (p *Provider) customItems(ctx context.Context, items []*item) (join func()) {
 	if len(items) == 0 {
 		return func() {}
@@ -140,8 +140,8 @@ func (p *Provider) customItems(ctx context.Context, items []*item) (join func())
 	}
 }
 
-// sendItems renews some items in one request. An item without an answer stays
-// without one, and the error of the request stands for it.
+// sendItems renews some items in one request. An item without an answer keeps none, and the error
+// of the request replaces the missing answer.
 func (p *Provider) sendItems(ctx context.Context, items []*item) error {
 	if len(items) == 0 {
 		return nil
@@ -157,8 +157,8 @@ func (p *Provider) sendItems(ctx context.Context, items []*item) error {
 	return err
 }
 
-// repeatItems sends items once more: see twice. One without an answer is unknown,
-// whatever the error of the request.
+// repeatItems sends items once more: see twice. The outcome of an item without an answer is
+// unknown, whatever the error of the request.
 func (p *Provider) repeatItems(ctx context.Context, items []*item) error {
 	first := make([]error, len(items))
 	for n, i := range items {
@@ -182,8 +182,8 @@ func (p *Provider) repeatItems(ctx context.Context, items []*item) error {
 	return err
 }
 
-// endItem does what comes after the effect. The reply to an item is lost if a partition
-// has begun.
+// endItem applies the part of the fault after the effect. The reply to an item is lost if a
+// partition has begun.
 func (p *Provider) endItem(ctx context.Context, i *item) {
 	if i.is(FaultBroken) && i.main.after() {
 		p.breakLease(ctx, i.name, i.main.fault())
@@ -197,8 +197,8 @@ func (p *Provider) endItem(ctx context.Context, i *item) {
 	}
 }
 
-// hideAnswers fails the items whose answers are lost. Where all are, the longest wait
-// decides how long that takes.
+// hideAnswers fails the items whose answers are lost. If all answers are lost, the batch takes the
+// longest wait.
 func (p *Provider) hideAnswers(ctx context.Context, items []*item) {
 	lost := slices.DeleteFunc(slices.Clone(items), func(i *item) bool { return i.main == nil || i.main.hasAnswer() })
 	if len(lost) == len(items) {
@@ -217,7 +217,7 @@ func (i *item) fail(p *Provider, err error) {
 	i.result = abstractions.RenewResult{Err: p.injectedError(i.operation, i.main, err)}
 }
 
-// longest is how long the slowest of some items waits.
+// longest returns the longest wait of some items.
 func longest(items []*item) (d time.Duration) {
 	for _, i := range items {
 		d = max(d, i.main.wait())
@@ -225,8 +225,8 @@ func longest(items []*item) (d time.Duration) {
 	return d
 }
 
-// delayItems takes the longest of the items' delays before, or after, the effect: they
-// are of one request.
+// delayItems waits for the longest of the items' delays before, or after, the effect, since the
+// items share one request.
 func (p *Provider) delayItems(ctx context.Context, items []*item, after bool) error {
 	var longest time.Duration
 	var slowest *occurrence

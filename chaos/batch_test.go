@@ -176,7 +176,7 @@ func (h halfway) RenewBatch(ctx context.Context, reqs []abstractions.RenewReques
 }
 
 // TestTrap_T66_AMissingItemIsNeitherSuccessNorLoss: it has no result, and the
-// batch has the error, as the wrapped provider's has.
+// batch has the error, like the wrapped provider's batch.
 func TestTrap_T66_AMissingItemIsNeitherSuccessNorLoss(t *testing.T) {
 	b := newBackend()
 	p, err := chaos.Wrap(halfway{b}, chaos.Plan{Rules: []chaos.Rule{on("lost", chaos.Fault{Kind: chaos.FaultRequestLost})}}, chaos.Options{})
@@ -195,7 +195,7 @@ func TestTrap_T66_AMissingItemIsNeitherSuccessNorLoss(t *testing.T) {
 	assert.Zero(t, results[2])
 }
 
-// once answers nothing to one of the batches.
+// once gives no answer to one of the batches.
 type once struct {
 	*backend
 	which, asked int
@@ -241,7 +241,7 @@ func TestTrap_T66_AnItemThatIsSentTwiceHasTheSecondAnswer(t *testing.T) {
 	}
 }
 
-// TestAWholeBatchIsFaultedByItsOwnName, whose items are not asked about then.
+// TestAWholeBatchIsFaultedByItsOwnName, and the rules then do not decide about its items.
 func TestAWholeBatchIsFaultedByItsOwnName(t *testing.T) {
 	p, b := wrapped(t, chaos.Rule{Fault: chaos.Fault{Kind: chaos.FaultThrottle}, Match: chaos.Match{Ops: []chaos.Op{chaos.OpRenewBatch}}})
 	_, err := p.RenewBatch(t.Context(), []abstractions.RenewRequest{b.renewal("n", "id")})

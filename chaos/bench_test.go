@@ -12,7 +12,7 @@ import (
 	"github.com/distributedleasing/leasing/chaos"
 )
 
-// free is a provider that costs nothing, so that what is measured is the wrapper.
+// free is a provider without cost, so that the benchmark measures the wrapper.
 type free struct{ leasing.Provider }
 
 func (free) Capabilities() leasing.Capabilities { return leasing.Capabilities{Provider: "free"} }
@@ -112,9 +112,9 @@ func TestNoAllocationWithoutFaults(t *testing.T) {
 	}
 }
 
-// BenchmarkOverhead is what a call costs through the wrapper when the call
-// itself costs nothing: with an empty plan, and with one rule that is asked
-// and does not agree.
+// BenchmarkOverhead measures the wrapper's cost per call when the call itself
+// costs nothing: with an empty plan, and with one rule that is asked and does
+// not fire.
 func BenchmarkOverhead(b *testing.B) {
 	for what, p := range map[string]client{
 		"direct": free{}, "empty": wrappedForFree(b),

@@ -10,10 +10,9 @@ import (
 // closeTimeout bounds how long Close waits for goroutines.
 const closeTimeout = 10 * time.Second
 
-// Close drops requests that are yet to be delivered late, ends calls that
-// hang, and waits for the wrapper's goroutines for up to 10 s. Then it closes
-// the wrapped provider, unless Options.KeepOpen is set. Closing again returns
-// the same.
+// Close drops pending late deliveries, ends calls that hang, and waits for the
+// wrapper's goroutines for up to 10 s. Then it closes the wrapped provider,
+// unless Options.KeepOpen is set. A second Close returns the same error.
 func (p *Provider) Close() error { return p.close() }
 
 func (p *Provider) shutDown() error {
@@ -45,7 +44,7 @@ func (p *Provider) join() error {
 	}
 }
 
-// spawn starts a goroutine that Close waits for. It reports whether it could.
+// spawn starts a goroutine that Close waits for. It reports false after Close.
 func (p *Provider) spawn(work func()) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -57,8 +56,8 @@ func (p *Provider) spawn(work func()) bool {
 }
 
 // Disable stops the named rules, or without names the whole plan, which then
-// also counts nothing. Requests that are yet to be delivered late still
-// arrive: see Settle. An unknown name is an error.
+// also counts nothing. Pending late deliveries still arrive: see Settle. An
+// unknown name is an error.
 func (p *Provider) Disable(rules ...string) error { return p.setDisabled(true, rules) }
 
 // Enable undoes Disable. Without names it restarts the plan, except for rules

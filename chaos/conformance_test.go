@@ -19,8 +19,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// never is a plan whose rules are asked about everything and never agree, so
-// that all goes through the part that could do harm.
+// never is a plan whose rules decide about every operation and never fire, so that all operations
+// pass through the code that could do harm.
 func never() chaos.Plan {
 	kinds := []chaos.FaultKind{
 		chaos.FaultError, chaos.FaultThrottle, chaos.FaultHang, chaos.FaultRequestLost, chaos.FaultReplyLost,
@@ -39,8 +39,8 @@ func never() chaos.Plan {
 	return plan
 }
 
-// everythingTwice is a plan that a correct provider's answers don't show,
-// but for those of an operator's break.
+// everythingTwice is a plan that does not change a correct provider's answers, except those of an
+// operator's break.
 func everythingTwice() chaos.Plan {
 	return chaos.Plan{Rules: []chaos.Rule{{
 		Fault: chaos.Fault{Kind: chaos.FaultAppliedTwice},
@@ -68,7 +68,7 @@ func harness(plan chaos.Plan, disabled bool) providertest.Harness {
 	}
 }
 
-// unreachable is a backend of which nothing comes back.
+// unreachable is a backend that never answers.
 func unreachable(kind chaos.FaultKind) func(t testing.TB) leasing.Provider {
 	return func(t testing.TB) leasing.Provider {
 		plan := chaos.Plan{Rules: []chaos.Rule{{Fault: chaos.Fault{Kind: kind}}}}
@@ -78,8 +78,8 @@ func unreachable(kind chaos.FaultKind) func(t testing.TB) leasing.Provider {
 	}
 }
 
-// TestOutagesLookReal_memory: what the contract asks of a provider whose backend
-// is gone holds for those whose backend the wrapper takes away.
+// TestOutagesLookReal_memory: a provider whose backend the wrapper takes away meets the contract
+// for an unreachable backend.
 func TestOutagesLookReal_memory(t *testing.T) {
 	for _, kind := range []chaos.FaultKind{chaos.FaultHang, chaos.FaultReplyLost} {
 		t.Run(string(kind), func(t *testing.T) {

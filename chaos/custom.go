@@ -22,9 +22,9 @@ type CustomFault interface {
 	// call next more than once. It should return soon after ctx ends. Close does not
 	// end a fault that waits.
 	//
-	// An error of its own becomes the caller's, as an InjectedError. It should match
-	// the error of leasing that a backend would give, such as leasing.ErrThrottled. If
-	// it matches none, if ctx has ended, or if it promises that nothing was applied
+	// The caller gets an error of the fault's own as an InjectedError. It should match
+	// the error of leasing that a backend would return, such as leasing.ErrThrottled.
+	// If it matches none, if ctx has ended, or if it promises that nothing was applied
 	// after next has applied something, then the outcome is unknown:
 	// leasing.ErrUnavailable.
 	//
@@ -57,9 +57,10 @@ type Operation struct {
 	Nth         int                      // as in Injection
 	Attempt     int                      // as in Injection
 	Since       time.Duration            // since Wrap or Reset
-	// Rand is this operation's source of chance, and not safe for concurrent use. Its
-	// numbers depend on the seed, the rule and the operation alone: see the package
-	// documentation. The fault's are independent of the policy's.
+	// Rand is this operation's source of random numbers, and is not safe for
+	// concurrent use. Its numbers depend on the seed, the rule and the operation
+	// alone: see the package documentation. The numbers of the fault are independent
+	// of the policy's.
 	Rand *rand.Rand
 }
 
@@ -71,7 +72,7 @@ func (o operation) seen(r *rule, since time.Duration, seed1, seed2 uint64) Opera
 	}
 }
 
-// asks asks a policy. Caller holds mu, which is not held while the policy decides.
+// asks asks a policy. Caller holds mu, which asks unlocks while the policy decides.
 func (p *Provider) asks(policy CustomPolicy, o Operation) (picks bool) {
 	p.mu.Unlock()
 	defer p.mu.Lock()
@@ -79,7 +80,7 @@ func (p *Provider) asks(policy CustomPolicy, o Operation) (picks bool) {
 	return picks
 }
 
-// custom lets a CustomFault take the place of an operation.
+// custom runs a CustomFault in place of an operation.
 func custom[R any](ctx context.Context, p *Provider, o operation, f *occurrence, apply request[R]) (R, error) {
 	e := &effect[R]{apply: apply}
 	var err error
@@ -112,9 +113,10 @@ func custom[R any](ctx context.Context, p *Provider, o operation, f *occurrence,
 // errNoAnswer is the result of a next that has not returned, or has panicked.
 var errNoAnswer = fmt.Errorf("%w: the fault has returned without the answer", abstractions.ErrUnavailable)
 
-// isSame reports whether two errors are one, also where == would panic.
+// isSame reports whether two errors are identical, without the panic of == for types that are not
+// comparable.
 func isSame(a, b error) bool {
-	return b != nil && reflect.ValueOf(a).Comparable() && a == b //nolint:errorlint // the one, and no other that wraps it
+	return b != nil && reflect.ValueOf(a).Comparable() && a == b //nolint:errorlint // identity, not a match of wrapped errors
 }
 
 // effect is the operation of a CustomFault.
@@ -126,7 +128,7 @@ type effect[R any] struct {
 	outcome[R]
 }
 
-// outcome has the results of the calls of next.
+// outcome holds the results of the calls of next.
 type outcome[R any] struct {
 	called   bool
 	applied  bool // one of them may have had an effect
@@ -176,7 +178,7 @@ func (e *effect[R]) begin() bool {
 	return true
 }
 
-// protect calls code of the application's. A panic is counted and logged, and returned.
+// protect calls code of the application. It counts, logs and returns a panic.
 func (p *Provider) protect(call func()) (panicked any) {
 	defer func() {
 		if panicked = recover(); panicked == nil {
@@ -185,7 +187,7 @@ func (p *Provider) protect(call func()) (panicked any) {
 		p.mu.Lock()
 		p.report.Panics++
 		p.mu.Unlock()
-		defer func() { _ = recover() }() // of the logger: there is nowhere else to report it
+		defer func() { _ = recover() }() // of the logger: there is no other place to report that panic
 		p.options.Logger.LogAttrs(context.Background(), slog.LevelError, "leasing: code of a chaos test panicked",
 			slog.Any("panic", panicked), slog.String("stack", string(debug.Stack())))
 	}()

@@ -278,7 +278,7 @@ func (panicking) Renew(context.Context, abstractions.RenewRequest) (abstractions
 	panic("provider")
 }
 
-// TestTrap_T274_APanicOfTheTestEndsNoProcess: the operation goes on.
+// TestTrap_T274_APanicOfTheTestEndsNoProcess: the operation continues.
 func TestTrap_T274_APanicOfTheTestEndsNoProcess(t *testing.T) {
 	p, _ := wrappedWith(t, chaos.Options{
 		Observer:   func(chaos.Injection) { panic("observer") },
@@ -355,8 +355,8 @@ func (j *journal) Inject(ctx context.Context, o chaos.Operation, next func(conte
 	return errDiskFull
 }
 
-// compete lets three owners ask for leases of their own at the same time, and returns
-// the fate of each operation.
+// compete lets three owners acquire leases of their own at the same time, and returns the fate of
+// each operation.
 func compete(t *testing.T, seed uint64) map[string]string {
 	j := &journal{lines: map[string]string{}}
 	rule := customRule(j)

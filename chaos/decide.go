@@ -8,7 +8,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-// operation is what rules are asked about.
+// operation is a call about which the rules decide.
 type operation struct {
 	op              Op
 	name, id, owner string
@@ -17,13 +17,13 @@ type operation struct {
 	attempt         int // of this request: set by decide
 }
 
-// identity is what an operation is counted by.
+// identity is the key by which operations are counted.
 type identity struct {
 	op          Op
 	name, owner string
 }
 
-// rule is a Rule at work. The decider's lock guards it.
+// rule is a Rule with its counters. Provider.mu guards the fields.
 type rule struct {
 	Rule
 	disabled bool
@@ -40,7 +40,7 @@ func newRule(r Rule) *rule {
 	}
 }
 
-// concerns reports whether the rule is about an operation at all.
+// concerns reports whether the rule applies to an operation at all.
 func (r *rule) concerns(o operation) bool {
 	if r.disabled {
 		return false
@@ -76,10 +76,10 @@ func (f *occurrence) fault() Fault { return f.rule.Fault }
 
 func (f *occurrence) kind() FaultKind { return f.rule.Fault.Kind }
 
-// after says that the fault is to come after the effect.
+// after reports whether the fault happens after the effect.
 func (f *occurrence) after() bool { return f.rule.Fault.After }
 
-// wait is for how long the caller gets no answer.
+// wait returns the time for which the caller gets no answer.
 func (f *occurrence) wait() time.Duration {
 	switch kind := f.kind(); {
 	case kind == FaultDeliveredLate:
@@ -96,14 +96,14 @@ func (f *occurrence) hasAnswer() bool { return traits[f.kind()].answer }
 // appliesFirst reports whether the operation takes effect before it fails.
 func (f *occurrence) appliesFirst() bool { return f.after() || f.kind() == FaultReplyLost }
 
-// decision is what happens to one operation.
+// decision holds the faults that happen to one operation.
 type decision struct {
 	delays []*occurrence // of kind FaultDelay
 	main   *occurrence   // of another kind; nil for none
 }
 
-// decide asks each rule once about an operation and settles what happens to it.
-// It fills in who asks and which time.
+// decide asks each rule once about an operation and returns the faults to inject. It fills in the
+// owner and the number of the operation.
 func (p *Provider) decide(o *operation) decision {
 	d, all := p.consult(o)
 	for _, one := range all {
@@ -175,7 +175,7 @@ func (p *Provider) consider(r *rule, o operation, since time.Duration, d *decisi
 	return position, ""
 }
 
-// identify finds out for whom an operation is, and counts it.
+// identify sets the owner of an operation, and counts the operation.
 func (p *Provider) identify(o *operation) {
 	switch {
 	case o.id == "":
@@ -213,7 +213,7 @@ func (p *Provider) takes(hit *occurrence, o operation, since time.Duration) Reas
 			return ReasonPending
 		}
 	case FaultPartitioned:
-		return "" // a network that lets every tenth packet through is another fault
+		return "" // limits don't apply: a network that passes every tenth packet is another fault
 	}
 	if reason := cmp.Or(p.limit.refuses(o.name, since), hit.rule.limit.refuses(o.name, since)); reason != "" {
 		return reason
@@ -223,15 +223,15 @@ func (p *Provider) takes(hit *occurrence, o operation, since time.Duration) Reas
 	return ""
 }
 
-// partition returns the partition that an operation is in at the moment, if any. It
-// is a look at the clock and counts nothing.
+// partition returns the partition in which an operation currently is, or nil. It only reads the
+// clock, and counts nothing.
 func (p *Provider) partition(o operation) *occurrence {
 	if !p.partitions || p.inactive.Load() {
 		return nil
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if owner, known := p.owners.get(o.id); known { // maybe only since it began
+	if owner, known := p.owners.get(o.id); known { // possibly known only since the operation began
 		o.owner = owner
 	}
 	since := time.Since(p.start)

@@ -1,5 +1,5 @@
-// Package chaos injects faults into a provider, as backends and networks cause
-// them, so that a test shows whether code that holds leases survives them.
+// Package chaos injects the faults of backends and networks into a provider, so that a test shows
+// whether code that holds leases survives such faults.
 //
 //	faulty, err := chaos.Wrap(provider, chaos.LostReplies(chaos.LostRepliesOptions{Seed: 7}), chaos.Options{})
 //	manager, err := leasing.NewManager(faulty, leasing.Options{})
@@ -62,7 +62,7 @@
 // name come in order. So the same seed and plan inject the same faults into the
 // same operations. Limits that count over several names or owners (Policy.First
 // without PerName, Budget, Rate) depend on the order of the operations, and windows
-// depend on time. In a bubble both are repeatable if the order of the test is. A
+// depend on time. In a bubble both are repeatable if the test has a fixed order. A
 // Manager adds its own jitter to the times of renewals, but what happens to the
 // n-th renewal stays the same. [Provider.Reset] repeats a run with one wrapper.
 //
@@ -70,7 +70,7 @@
 // things: see Operation.Rand.
 //
 // To count operations and to know owners, the wrapper remembers the latest
-// 65,536 names, claims and reads. For older ones counting starts again.
+// 65,536 names, claims and reads. For older ones counting starts from zero.
 //
 // Without a plan, or disabled, the wrapper adds some tens of nanoseconds and no
 // allocation per request.

@@ -10,7 +10,7 @@ import (
 )
 
 // ErrInjected is matched by every injected error, so that a test can
-// distinguish them from real ones. The code under test must not look for it.
+// distinguish injected from real errors. The code under test must not test for ErrInjected.
 var ErrInjected = errors.New("injected by chaos")
 
 // InjectedError says which rule an error comes from. A *leasing.Error wraps
@@ -18,7 +18,7 @@ var ErrInjected = errors.New("injected by chaos")
 type InjectedError struct {
 	Rule string
 	Kind FaultKind
-	Err  error // what a real one would match: leasing.ErrUnavailable, say
+	Err  error // the error that a real failure would match, such as leasing.ErrUnavailable
 }
 
 func (e *InjectedError) Error() string {
@@ -33,7 +33,7 @@ func (p *Provider) injectedError(o operation, f *occurrence, err error) error {
 	return p.wrap(o, &InjectedError{Rule: f.rule.Name, Kind: f.kind(), Err: err})
 }
 
-// wrap says which operation failed.
+// wrap adds the failed operation to an error.
 func (p *Provider) wrap(o operation, err error) error {
 	op := o.op
 	if op == OpRenewBatch {
@@ -42,7 +42,7 @@ func (p *Provider) wrap(o operation, err error) error {
 	return &abstractions.Error{Op: string(op), Provider: p.caps.Provider, Name: o.name, Err: err, Fingerprint: abstractions.FingerprintOf(o.id)}
 }
 
-// failure is the error that a fault fails with once it has kept its caller waiting.
+// failure returns the error of a fault, after the caller has waited.
 func (f Fault) failure() error {
 	switch {
 	case f.Kind == FaultThrottle:
@@ -55,8 +55,8 @@ func (f Fault) failure() error {
 	return abstractions.ErrUnavailable
 }
 
-// interrupted is the error of an operation whose caller went away, or whose
-// wrapper was closed, while a fault kept it waiting.
+// interrupted returns the error of an operation whose caller left, or whose wrapper was closed,
+// while a fault delayed the operation.
 func (p *Provider) interrupted(ctx context.Context, applied bool) error {
 	switch {
 	case ctx.Err() != nil:

@@ -60,8 +60,8 @@ func ExampleParsePlan() {
 	// invalid Plan.Rules[0].Fault.Delay 1s: want 0 for throttle, which does not use it
 }
 
-// ledger is what the worker below protects. It takes an entry only with a token
-// that is not older than the latest.
+// ledger is the resource that the worker below protects. It accepts an entry only with a token that
+// is not older than the latest.
 type ledger struct {
 	gate    fencing.Gate
 	entries int
@@ -74,9 +74,9 @@ func (l *ledger) write(ctx context.Context, token int64) error {
 	})
 }
 
-// work is what you would test: a worker of your own. This one writes an entry
-// each second for as long as it holds the lease, gives it up after twenty, and
-// stands in line again.
+// work stands for the worker that you want to test. This worker writes an entry
+// each second while it holds the lease, releases the lease after twenty
+// entries, and acquires another.
 func work(ctx context.Context, manager *leasing.Manager, l *ledger) {
 	for ctx.Err() == nil {
 		_ = manager.Do(ctx, "jobs/ledger", func(ctx context.Context, lease *leasing.Lease) error {
@@ -117,7 +117,7 @@ func TestMyWorkerSurvives(t *testing.T) {
 						work(ctx, manager, &l)
 						closing, cancel := context.WithTimeout(context.Background(), time.Minute)
 						defer cancel()
-						_ = manager.Close(closing) // what it can't release runs out
+						_ = manager.Close(closing) // leases that it can't release expire
 					})
 				}
 				workers.Wait()

@@ -22,13 +22,13 @@ const (
 	bound  = 10 * time.Second // of calls
 )
 
-// promise is what a fault does to any operation that it can happen to.
+// promise describes the effect of a fault on each operation to which it can happen.
 type promise struct {
 	fault   chaos.Fault
-	except  []chaos.Op      // to which it does something else: see other tests
+	except  []chaos.Op      // on which the effect differs: see other tests
 	sent    []time.Duration // when the operation reaches the backend; empty for never
 	returns time.Duration   // when the caller gets its answer
-	is, not []error         // what the answer matches; none: no error
+	is, not []error         // the errors that the answer matches; none: no error
 }
 
 var (
@@ -307,8 +307,7 @@ func TestACallThatIsGivenUpSaysWhy(t *testing.T) {
 	})
 }
 
-// TestNothingIsSentAfterClose: whoever closes the wrapper when a fault is noted finds
-// nothing on its way.
+// TestNothingIsSentAfterClose: if an Observer closes the wrapper, no request is sent afterwards.
 func TestNothingIsSentAfterClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var p *chaos.Provider
@@ -336,7 +335,7 @@ func TestRulesAreSwitchedTogether(t *testing.T) {
 	assert.Equal(t, map[string]int{"a": 1, "b": 1}, p.Report().ByRule)
 }
 
-// TestADelayWithoutAnEnd does not wrap around to none.
+// TestADelayWithoutAnEnd does not overflow into no delay.
 func TestADelayWithoutAnEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, b := wrapped(t,

@@ -15,7 +15,7 @@ import (
 	memlease "github.com/distributedleasing/leasing/providers/memory"
 )
 
-// backend is a memory provider that writes down what reaches it.
+// backend is a memory provider that records the requests it receives.
 type backend struct {
 	*memlease.Provider
 	start time.Time
@@ -141,7 +141,7 @@ func claim(name, id string) abstractions.AcquireRequest {
 	return abstractions.AcquireRequest{Name: name, ID: id, Owner: "owner", TTL: time.Minute}
 }
 
-// renewal is the request of whoever holds a name, or of a stranger.
+// renewal is the renewal of a name by its holder, or by another claim.
 func (b *backend) renewal(name, id string) abstractions.RenewRequest {
 	record, _ := b.Provider.Inspect(context.Background(), abstractions.InspectRequest{Name: name})
 	return abstractions.RenewRequest{Name: name, ID: id, Token: record.Token, TTL: time.Minute}

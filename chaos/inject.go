@@ -12,7 +12,7 @@ import (
 // request is a request to the wrapped provider and its answer.
 type request[R any] func(ctx context.Context) (R, error)
 
-// intercept makes an operation that the plan may happen to.
+// intercept performs an operation with the faults of the plan.
 func intercept[R any](ctx context.Context, p *Provider, o operation, apply request[R]) (R, error) {
 	if ctx.Err() != nil {
 		return apply(ctx)
@@ -23,8 +23,8 @@ func intercept[R any](ctx context.Context, p *Provider, o operation, apply reque
 	return answer, err
 }
 
-// withDelays puts delays about an operation, and a partition that begins while it
-// is under way.
+// withDelays adds the delays before and after an operation, and a partition that begins during the
+// operation.
 func withDelays[R any](ctx context.Context, p *Provider, o operation, f decision, do request[R]) (R, error) {
 	var none R
 	if err := p.delays(ctx, o, f, false); err != nil {
@@ -43,7 +43,7 @@ func withDelays[R any](ctx context.Context, p *Provider, o operation, f decision
 	return result, err
 }
 
-// inject does what the main fault says in place of the operation alone.
+// inject performs the operation with its main fault.
 func inject[R any](ctx context.Context, p *Provider, o operation, f *occurrence, apply request[R]) (R, error) {
 	if f == nil {
 		return apply(ctx)
@@ -52,7 +52,7 @@ func inject[R any](ctx context.Context, p *Provider, o operation, f *occurrence,
 	p.note(ctx, o, f)
 	switch f.kind() {
 	case FaultStaleRead:
-		_, _ = apply(ctx) // what is true now will be stale in its turn
+		_, _ = apply(ctx) // record the answer for later stale reads
 		return f.answer.(R), nil
 	case FaultBroken:
 		if !f.after() {
@@ -71,13 +71,13 @@ func inject[R any](ctx context.Context, p *Provider, o operation, f *occurrence,
 	}
 	applied := f.appliesFirst()
 	if applied {
-		_, _ = apply(ctx) // the answer is what gets lost
+		_, _ = apply(ctx) // the answer is lost
 	}
 	return none, p.fail(ctx, o, f, applied)
 }
 
-// breakLease does as an operator does, whose Break may fail for reasons of its own:
-// then nothing was broken, and that is that.
+// breakLease breaks a lease like an operator. If Break fails, nothing was broken, and the error is
+// ignored.
 func (p *Provider) breakLease(ctx context.Context, name string, f Fault) {
 	req := abstractions.BreakRequest{Name: name, Immediate: !f.RunOut}
 	if f.RunOut && p.caps.Infinite {
@@ -86,7 +86,7 @@ func (p *Provider) breakLease(ctx context.Context, name string, f Fault) {
 	_, _ = p.inner.Break(ctx, req)
 }
 
-// grace is how long an infinite lease still runs that is broken with RunOut.
+// grace is the time until the end of an infinite lease that is broken with RunOut.
 const grace = 30 * time.Second
 
 // twice applies an operation again, like a client that retries by itself.
@@ -106,9 +106,9 @@ func twice[R any](ctx context.Context, p *Provider, o operation, f *occurrence, 
 // mayHaveApplied reports whether a request with this result may have had an effect.
 func mayHaveApplied(err error) bool { return err == nil || !abstractions.NotApplied(err) }
 
-// both is the error of an operation that is repeated after it was applied where the
-// second answer would be a lie: that nothing was applied. It is nil for an answer that
-// is true now.
+// both returns the error of a repeated operation that was already applied, if the
+// second answer would falsely say that nothing was applied. It returns nil if the
+// second answer is true.
 func both(applied bool, second error) error {
 	if !applied || mayHaveApplied(second) {
 		return nil
@@ -121,7 +121,7 @@ func both(applied bool, second error) error {
 	return fmt.Errorf("%w: applied, and refused when it was repeated: %v", abstractions.ErrUnavailable, second)
 }
 
-// fail keeps the caller waiting for as long as the fault says, and returns its error.
+// fail keeps the caller waiting for the time of the fault, and returns the fault's error.
 func (p *Provider) fail(ctx context.Context, o operation, f *occurrence, applied bool) error {
 	if !p.pause(ctx, f.wait()) {
 		return p.injectedError(o, f, p.interrupted(ctx, applied))
@@ -129,7 +129,7 @@ func (p *Provider) fail(ctx context.Context, o operation, f *occurrence, applied
 	return p.injectedError(o, f, f.fault().failure())
 }
 
-// delays takes the time of all delays before, or after, the effect.
+// delays waits for all delays before, or after, the effect.
 func (p *Provider) delays(ctx context.Context, o operation, f decision, after bool) error {
 	for _, d := range f.delays {
 		if d.after() != after {
@@ -143,7 +143,7 @@ func (p *Provider) delays(ctx context.Context, o operation, f decision, after bo
 	return nil
 }
 
-// heeded is the context whose end cuts the fault short.
+// heeded returns the context whose end cuts the fault short.
 func (f *occurrence) heeded(ctx context.Context) context.Context {
 	if f != nil && f.fault().Heedless {
 		return context.WithoutCancel(ctx)
@@ -151,7 +151,7 @@ func (f *occurrence) heeded(ctx context.Context) context.Context {
 	return ctx
 }
 
-// pause waits. It reports false if ctx, or the wrapper, ended sooner.
+// pause waits. It reports false if ctx ended, or the wrapper was closed, during the pause.
 func (p *Provider) pause(ctx context.Context, d time.Duration) bool {
 	if d <= 0 {
 		return true

@@ -19,7 +19,7 @@ type Injection struct {
 	Kind FaultKind `json:"kind"`
 	Op   Op        `json:"op"`
 	Name string    `json:"name,omitempty"` // "" for OpList, OpPing and OpRenewBatch
-	// Fingerprint is that of the claim that the operation was for.
+	// Fingerprint identifies the claim of the operation.
 	Fingerprint abstractions.Fingerprint `json:"fingerprint,omitzero"`
 	Owner       string                   `json:"owner,omitempty"` // "" if not known
 	// Nth is the number, from 1, of the operation among those of the same kind,
@@ -27,11 +27,11 @@ type Injection struct {
 	Nth int `json:"nth"`
 	// Attempt is the number, from 1, of the attempt: see Match.MinAttempt.
 	Attempt int `json:"attempt"`
-	// At is when the fault happened, and Since how long after Wrap that was.
+	// At is the time of the fault, and Since is the time from Wrap to the fault.
 	At    time.Time     `json:"at"`
 	Since time.Duration `json:"since"` // in nanoseconds
 	// Delay is the duration of the fault, its random part included. 0 means
-	// none, or until the caller's context ends.
+	// no delay, or a delay until the caller's context ends.
 	Delay time.Duration `json:"delay,omitzero"` // in nanoseconds
 	// After says that the operation took effect before the fault.
 	After bool `json:"after,omitempty"`

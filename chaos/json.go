@@ -10,10 +10,10 @@ import (
 	"time"
 )
 
-// ParsePlan reads a plan from JSON and checks it. In addition to what Plan.Validate
-// checks, it refuses a rule that can never apply because an earlier rule takes all
-// its operations. (In Go such a rule is allowed, since Provider.Disable may stop
-// the other.)
+// ParsePlan reads a plan from JSON and validates the plan. In addition to the
+// checks of Plan.Validate, it refuses a rule that can never apply because an
+// earlier rule takes all its operations. (In Go such a rule is allowed, since
+// Provider.Disable may stop the other.)
 func ParsePlan(data []byte) (Plan, error) {
 	if string(bytes.TrimSpace(data)) == "null" {
 		return Plan{}, invalid("Plan", "JSON null", "an object")
@@ -79,13 +79,13 @@ func (r Rate) MarshalJSON() ([]byte, error) {
 
 const noCode = "nil in a plan that becomes JSON, which can't contain code"
 
-// duration is a time.Duration as text.
+// duration is a time.Duration that is text in JSON.
 type duration time.Duration
 
 func (d duration) MarshalText() ([]byte, error) { return []byte(time.Duration(d).String()), nil }
 
-// decode reads JSON as package json does, but durations are text, each field has to
-// exist and to stand once, and an error says by path where it is.
+// decode reads JSON like package encoding/json, with three differences: durations are text, an
+// unknown or duplicate field is an error, and an error has the path of its field.
 func decode(path string, data []byte, into reflect.Value) error {
 	into = reflect.Indirect(into)
 	if string(data) == "null" { // leaves it as it is
@@ -130,7 +130,7 @@ func decode(path string, data []byte, into reflect.Value) error {
 
 const aTime = `a time as text: "1.5s"`
 
-// inJSON is what a kind is called in JSON.
+// inJSON names the kinds in terms of JSON.
 var inJSON = map[reflect.Kind]string{
 	reflect.String: "a string", reflect.Bool: "true or false", reflect.Slice: "a list of strings",
 	reflect.Float64: "a number", reflect.Int: "a whole number", reflect.Uint64: "a whole number",
@@ -174,7 +174,7 @@ func decodeFields(path string, data []byte, into reflect.Value) error {
 	return nil
 }
 
-// invalidJSON tells an error of package json as one of ours.
+// invalidJSON converts an error of package encoding/json into an InvalidError.
 func invalidJSON(path string, err error, want string) error {
 	if isInvalid(err) {
 		return err

@@ -40,8 +40,8 @@ const (
 	// like a replica that lags. (The backend is still asked, to record answers for
 	// later reads.) Nothing happens if there is no such answer.
 	FaultStaleRead FaultKind = "stale_read"
-	// FaultBroken breaks the lease of the operation's name, whoever holds it, before
-	// the operation or, with After, afterwards. See Fault.RunOut.
+	// FaultBroken breaks the lease of the operation's name, for any holder, before the operation
+	// or, with After, after the operation. See Fault.RunOut.
 	FaultBroken FaultKind = "broken"
 	// FaultPartitioned cuts the caller off. Nothing is sent, and the call returns an
 	// unknown outcome when its context ends, or after Delay and Jitter if set. If the
@@ -58,7 +58,7 @@ const (
 type Failure string
 
 // The failures. Only FailureUnavailable may follow an effect; the others
-// promise that there was none.
+// promise that nothing was applied.
 const (
 	FailureUnavailable Failure = "unavailable" // leasing.ErrUnavailable: the outcome is unknown
 	FailureDenied      Failure = "denied"      // leasing.ErrDenied: as while credentials have expired
@@ -91,7 +91,7 @@ var (
 	reads   = []Op{OpInspect, OpList, OpHistory, OpWaiters}
 )
 
-// trait is what a kind of fault uses and does.
+// trait describes the fields and effects of a kind of fault.
 type trait struct {
 	does       string // to an operation, in words
 	ops        []Op
@@ -100,7 +100,7 @@ type trait struct {
 	jitter     bool
 	after      bool
 	answer     bool // the caller gets the backend's answer
-	hints      bool // of a Wait it concerns the hints, not the registration
+	hints      bool // for a Wait it affects the wake-ups, not the registration
 	hangs      bool // without a delay, until the caller's context ends
 	priority   int  // over other faults of an operation
 }

@@ -7,15 +7,15 @@ import (
 )
 
 const (
-	// maxLate is how many operations may be on their way late. Beyond it
-	// FaultDeliveredLate does not happen.
+	// maxLate bounds the pending late operations. Beyond this bound FaultDeliveredLate does not
+	// happen.
 	maxLate = 1 << 12
 	// lateTimeout bounds a late operation at the backend.
 	lateTimeout = 10 * time.Second
 )
 
-// deliver applies an operation after a while, when its caller has long gone.
-// Close drops it, as a network does whose machine is switched off.
+// deliver applies an operation later, after its caller has got an answer. Close drops the
+// operation, like the network of a machine that is switched off.
 func (p *Provider) deliver(ctx context.Context, after time.Duration, apply func(ctx context.Context) error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -44,7 +44,7 @@ func (p *Provider) deliver(ctx context.Context, after time.Duration, apply func(
 	})
 }
 
-// applyLate returns context.Canceled if the wrapper was closed first.
+// applyLate returns context.Canceled if the wrapper was closed before.
 func (p *Provider) applyLate(ctx context.Context, after time.Duration, apply func(ctx context.Context) error) error {
 	if !p.pause(ctx, after) {
 		return context.Canceled
@@ -55,8 +55,8 @@ func (p *Provider) applyLate(ctx context.Context, after time.Duration, apply fun
 	return apply(ctx)
 }
 
-// Settle waits until nothing is on its way late, or returns the cause of ctx.
-// A test calls it after Disable, before it looks at what the backend holds.
+// Settle waits until no late delivery is pending, or returns the cause of ctx. A test calls Settle
+// after Disable, before it examines the backend.
 func (p *Provider) Settle(ctx context.Context) error {
 	p.mu.Lock()
 	if p.report.Late.Pending == 0 {

@@ -16,8 +16,7 @@ import (
 	"github.com/distributedleasing/leasing/chaos"
 )
 
-// TestLateRequestsAreOnTheirWay: they are applied without their caller, and
-// counted.
+// TestLateRequestsAreOnTheirWay: late requests are applied without their caller, and counted.
 func TestLateRequestsAreOnTheirWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, b := wrapped(t, chaos.Rule{Fault: chaos.Fault{Kind: chaos.FaultDeliveredLate, Delay: second}, When: chaos.Policy{First: 2, PerName: true}})
@@ -48,7 +47,7 @@ func TestLateRequestsAreOnTheirWay(t *testing.T) {
 	})
 }
 
-// TestEverybodySettles who waits, when nothing is on its way any more.
+// TestEverybodySettles: all waiters return when no late delivery is pending.
 func TestEverybodySettles(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, _ := wrapped(t, chaos.Rule{Fault: chaos.Fault{Kind: chaos.FaultDeliveredLate, Delay: second}})
@@ -73,8 +72,7 @@ func TestEverybodySettles(t *testing.T) {
 	})
 }
 
-// TestLateRequestsAreBounded: beyond 4096 on their way there are no more. Hints are
-// no requests.
+// TestLateRequestsAreBounded: no more than 4096 are pending. Wake-ups are not requests.
 func TestLateRequestsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, b := wrapped(t, chaos.Rule{Fault: chaos.Fault{Kind: chaos.FaultDeliveredLate, Delay: time.Hour}})

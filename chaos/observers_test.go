@@ -24,7 +24,7 @@ import (
 	"github.com/distributedleasing/leasing/chaos"
 )
 
-// span writes events down.
+// span records events.
 type span struct {
 	tracenoop.Span
 	events []string
@@ -190,7 +190,7 @@ func TestAReportStaysSmall(t *testing.T) {
 	assert.Contains(t, report.String(), "and 1015 more")
 }
 
-// TestDecisions: each rule says about each operation what it does, and why not.
+// TestDecisions: each rule reports its decision about each operation, with the reason.
 func TestDecisions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ping := chaos.Match{Ops: []chaos.Op{chaos.OpPing}}

@@ -14,7 +14,7 @@ import (
 	"github.com/distributedleasing/leasing/chaos"
 )
 
-// cutting is a partition that fails what it cuts off at once.
+// cutting is a partition in which requests fail at once.
 func cutting(when chaos.Policy, owners ...string) chaos.Rule {
 	return chaos.Rule{Fault: chaos.Fault{Kind: chaos.FaultPartitioned, Delay: 1}, When: when, Match: chaos.Match{Owners: owners}}
 }
@@ -43,7 +43,7 @@ func TestPartitionComesBeforeOtherRules(t *testing.T) {
 	assert.Empty(t, b.times(chaos.OpAcquire))
 }
 
-// waiting has somebody wait for a name that another claim holds.
+// waiting registers a waiter for a name that another claim holds.
 func waiting(t *testing.T, p *chaos.Provider, b *backend) abstractions.Wakeups {
 	t.Helper()
 	_, err := b.Provider.Acquire(t.Context(), claim("n", "holder"))
@@ -55,7 +55,7 @@ func waiting(t *testing.T, p *chaos.Provider, b *backend) abstractions.Wakeups {
 	return wakeups
 }
 
-// hinted frees the name and says whether who waits heard of it.
+// hinted frees the name and reports whether the waiter gets a wake-up.
 func hinted(t *testing.T, b *backend, wakeups abstractions.Wakeups) bool {
 	t.Helper()
 	require.NoError(t, b.Provider.Release(t.Context(), abstractions.ReleaseRequest{Name: "n", ID: "holder"}))
@@ -122,7 +122,8 @@ func TestPartitionThatIsDisabledWhileARequestIsUnderWay(t *testing.T) {
 	})
 }
 
-// TestAPartitionTakesTheReplyToo: of what was under way when it began.
+// TestAPartitionTakesTheReplyToo: the reply of an operation under way when the partition begins is
+// lost.
 func TestAPartitionTakesTheReplyToo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, b := wrapped(t,
@@ -161,7 +162,7 @@ func TestAPartitionTakesARefusalToo(t *testing.T) {
 	})
 }
 
-// TestAPartitionTakesAStaleReplyToo, of a read that was on its way when it began.
+// TestAPartitionTakesAStaleReplyToo, of a read that was in flight when the partition began.
 func TestAPartitionTakesAStaleReplyToo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, _ := wrapped(t,

@@ -6,7 +6,7 @@ import "time"
 // is a plan without faults.
 //
 // In JSON the fields have the names in their tags, and durations are written as in
-// Go: "1.5s". An unknown or duplicate field is an error that names it.
+// Go: "1.5s". An unknown or duplicate field is an error that names the field.
 type Plan struct {
 	// Name is shown in reports.
 	Name string `json:"name,omitempty"`
@@ -14,8 +14,8 @@ type Plan struct {
 	// give the same faults: see the package documentation.
 	Seed uint64 `json:"seed,omitempty"`
 	// Rules are applied to each operation in this order, except that
-	// FaultPartitioned rules come first. Delays of several rules add up; of the
-	// other faults only the first happens.
+	// FaultPartitioned rules come before all others. Delays of several rules
+	// add up; of the other faults only the first in order happens.
 	Rules []Rule `json:"rules"`
 	// Budget and Rate bound the faults of all rules together. Partitions do not
 	// count: they are states.
@@ -40,12 +40,12 @@ type Rule struct {
 	Disabled bool `json:"disabled,omitempty"`
 }
 
-// Fault is what happens to an operation. Each FaultKind documents the fields
-// that it uses; setting any other field is an error.
+// Fault describes an effect on an operation. Each FaultKind documents the fields that it uses;
+// setting any other field is an error.
 type Fault struct {
 	Kind FaultKind `json:"kind"`
 	// Delay is a time whose meaning depends on the kind. Jitter is the bound
-	// of a random time that is added to it.
+	// of a random time that is added to Delay.
 	Delay  time.Duration `json:"delay,omitzero"`
 	Jitter time.Duration `json:"jitter,omitzero"`
 	// After makes the fault happen after the operation took effect at the
@@ -55,13 +55,14 @@ type Fault struct {
 	// disk that hangs in a sync. The Capabilities of a wrapper with such a rule have
 	// HeedsContext false.
 	Heedless bool `json:"heedless,omitempty"`
-	// RetryAfter is the pause that a FaultThrottle suggests; 0 means none.
+	// RetryAfter is the pause that a FaultThrottle suggests; 0 means no suggestion.
 	RetryAfter time.Duration `json:"retry_after,omitzero"`
-	// Failure is how a FaultError fails. Default FailureUnavailable.
+	// Failure is the error of a FaultError. Default FailureUnavailable.
 	Failure Failure `json:"failure,omitempty"`
 	// RunOut makes FaultBroken refuse further renewals and let the lease run out,
 	// which keeps mutual exclusion. Otherwise the name is free at once, while its
-	// holder still trusts the lease: the documented exception to it.
+	// holder still trusts the lease: the documented exception to mutual
+	// exclusion.
 	RunOut bool `json:"run_out,omitempty"`
 	// Custom is the code of a FaultCustom. A plan that has one is an error to
 	// json.Marshal.
@@ -69,9 +70,9 @@ type Fault struct {
 }
 
 // Policy chooses among the operations that match a rule: the fault happens to
-// those that all of its set fields choose. The zero value chooses all. It
-// decides exactly once about each operation; each item of a batch of renewals
-// is an operation.
+// an operation if each set field chooses the operation. The zero value chooses
+// all operations. A policy decides exactly once about each operation; each item
+// of a batch of renewals is an operation.
 type Policy struct {
 	// From and To bound the window in which the rule applies, as times since
 	// Wrap; To 0 means no end. Repeat, unless 0, is the period after which the
@@ -80,15 +81,15 @@ type Policy struct {
 	From   time.Duration `json:"from,omitzero"`
 	To     time.Duration `json:"to,omitzero"`
 	Repeat time.Duration `json:"repeat,omitzero"`
-	// Skip is how many operations pass before any may fail.
+	// Skip is the number of operations that pass before any may fail.
 	Skip int `json:"skip,omitempty"`
-	// First, unless 0, is how many operations after those skipped may fail.
+	// First, unless 0, is the number of operations after the skipped ones that may fail.
 	First int `json:"first,omitempty"`
-	// Every, unless 0, takes every nth operation after those skipped.
+	// Every, unless 0, chooses every nth operation after the skipped ones.
 	Every int `json:"every,omitempty"`
-	// Sequence, unless "", decides about each operation after those skipped:
-	// "x..x" means a fault, none, none, a fault. There are no faults after its
-	// end.
+	// Sequence, unless "", decides about each operation after the skipped ones:
+	// "x..x" means a fault, no fault twice, a fault. There are no faults after
+	// its end.
 	Sequence string `json:"sequence,omitempty"`
 	// Probability, unless 0, is the probability of the fault, at most 1. In JSON
 	// a probability of 0 is an error; leave the field out for "always".

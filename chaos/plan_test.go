@@ -100,7 +100,7 @@ func TestWhatCantWorkIsNamed(t *testing.T) {
 	}
 }
 
-// TestWhatJustWorks has plans at the bounds of what can.
+// TestWhatJustWorks checks valid plans at the bounds.
 func TestWhatJustWorks(t *testing.T) {
 	lost := chaos.Fault{Kind: chaos.FaultRequestLost}
 	for what, rule := range map[string]chaos.Rule{
@@ -174,7 +174,7 @@ func TestJSONOfAPlan(t *testing.T) {
 	}, plan)
 }
 
-// TestJSONErrors says where the mistake is and what it is.
+// TestJSONErrors checks that an error names the place and the kind of the mistake.
 func TestJSONErrors(t *testing.T) {
 	for text, want := range map[string][]string{
 		`{"ruels": []}`:                      {"Plan", `unknown field "ruels"`},
@@ -246,7 +246,7 @@ func TestReadyMadePlansWork(t *testing.T) {
 	require.ErrorContains(t, err, "lost-replies")
 }
 
-// A rule whose operations an earlier one takes, all of them, would never happen.
+// A rule whose operations are all taken by an earlier rule would never fire.
 func TestRulesThatNeverHappenAreRefused(t *testing.T) {
 	all := chaos.Rule{Fault: chaos.Fault{Kind: chaos.FaultError}}
 	with := func(change func(*chaos.Rule)) chaos.Rule {
@@ -283,7 +283,7 @@ func TestRulesThatNeverHappenAreRefused(t *testing.T) {
 	require.NoError(t, chaos.Plan{Rules: []chaos.Rule{all, all}}.Validate(), "in Go one may be switched off")
 }
 
-// parsed writes rules as JSON and reads them.
+// parsed writes rules as JSON and parses the JSON.
 func parsed(t *testing.T, rules []chaos.Rule) error {
 	text, err := json.Marshal(chaos.Plan{Rules: rules})
 	require.NoError(t, err)

@@ -16,7 +16,7 @@ func (p Policy) open(since time.Duration) bool {
 	return since >= p.From && (p.To == 0 || since < p.To)
 }
 
-// counts decides by number about the n-th operation, from 1.
+// counts decides by the number of the operation, n, from 1.
 func (p Policy) counts(n int) bool {
 	n -= p.Skip
 	switch {
@@ -30,19 +30,19 @@ func (p Policy) counts(n int) bool {
 	return p.Sequence == "" || n <= len(p.Sequence) && p.Sequence[n-1] == 'x'
 }
 
-// hits decides by chance; draw is in [0, 1).
+// hits decides at random; draw is in [0, 1).
 func (p Policy) hits(draw float64) bool { return p.Probability == 0 || draw < p.Probability }
 
-// random are the random numbers of one operation and one rule.
+// random holds the random numbers of one operation and one rule.
 type random struct {
 	happens, jitter float64
 	seed            [2]uint64 // of a CustomFault and a CustomPolicy
 }
 
-// draw draws from the seed, the rule and what the operation is, and from
-// nothing that depends on what other goroutines do: the third renewal of a name
-// by an owner has the same fate in each run. A digest makes neighbours as
-// different as strangers.
+// draw derives random numbers only from the seed, the rule and the operation,
+// and not from the order of goroutines. So the third renewal of a name by an
+// owner has the same fault in each run. The digest makes the numbers of similar
+// operations independent.
 func draw(seed uint64, rule string, o operation, nth int) random {
 	h := sha256.New()
 	var number [8]byte
@@ -68,7 +68,7 @@ func unit(digest []byte) float64 {
 }
 
 // fits reports whether text has the form of a pattern, in which * stands for
-// any number of characters, slashes among them.
+// any number of characters, including slashes.
 func fits(pattern, text string) bool {
 	parts := strings.Split(pattern, "*")
 	if len(parts) == 1 {
@@ -89,7 +89,8 @@ func fits(pattern, text string) bool {
 	return true
 }
 
-// fitsAny reports whether there are no patterns, or text fits one. No text fits none.
+// fitsAny reports whether there are no patterns, or text fits any pattern. An empty text fits no
+// pattern.
 func fitsAny(patterns []string, text string) bool {
 	if len(patterns) == 0 {
 		return true
@@ -102,7 +103,7 @@ func fitsAny(patterns []string, text string) bool {
 	return false
 }
 
-// limiter keeps to a budget and a rate.
+// limiter enforces a budget and a rate.
 type limiter struct {
 	budget  Budget
 	rate    Rate
@@ -116,7 +117,7 @@ func newLimiter(b Budget, r Rate) limiter {
 	return limiter{budget: b, rate: r, perName: newCounters[string]()}
 }
 
-// refuses returns the limit that one more fault would exceed, or "". Take uses the limits up.
+// refuses returns the limit that one more fault would exceed, or "". take counts the fault.
 func (l *limiter) refuses(name string, since time.Duration) Reason {
 	switch {
 	case l.budget.Total != 0 && l.total >= l.budget.Total, l.budget.PerName != 0 && l.perName.of(name) >= l.budget.PerName:

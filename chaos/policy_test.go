@@ -59,8 +59,8 @@ func TestPolicyWindow(t *testing.T) {
 	assert.Equal(t, "xxxxxxxxxxxx", open(Policy{To: 3, Repeat: 3}))
 }
 
-// TestPolicyIsTheConjunctionOfItsFields: what all of them pick is what each one
-// picks, counted from where Skip ends.
+// TestPolicyIsTheConjunctionOfItsFields: a policy picks an operation if each field alone would pick
+// that operation, counted from the end of Skip.
 func TestPolicyIsTheConjunctionOfItsFields(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := Policy{
@@ -184,7 +184,7 @@ func TestRecentKeepsTheLatestHalf(t *testing.T) {
 	r := newRecent[int, int](8)
 	for i := range 100 {
 		r.put(i, i)
-		r.get(0) // what is used is kept
+		r.get(0) // a used entry is kept
 		for j := max(0, i-2); j <= i; j++ {
 			value, ok := r.get(j)
 			require.True(t, ok, "%d after %d", j, i)

@@ -19,8 +19,9 @@ import (
 // Options configure a wrapper. The zero value is ready to use.
 type Options struct {
 	// Owner stands for the owner of requests that don't name one, if all of
-	// them come from the same owner. Rules match it, and chance depends on
-	// it. If several wrappers have the same plan give each a different Owner.
+	// them come from the same owner. Rules match this owner, and random choices
+	// depend on its name. If several wrappers have the same plan, give each a
+	// different Owner.
 	Owner string
 	// KeepOpen makes Close leave the wrapped provider open.
 	KeepOpen bool
@@ -36,17 +37,17 @@ type Options struct {
 	// Logger logs each fault, at level Info. Default: no logging.
 	Logger *slog.Logger
 	// MeterProvider gets the counter leasing.chaos.injected. Default:
-	// OpenTelemetry's global one.
+	// OpenTelemetry's global provider.
 	MeterProvider metric.MeterProvider
 }
 
-// Provider is a leasing.Provider that passes requests to another one and
+// Provider is a leasing.Provider that passes requests to another provider and
 // injects the faults of a plan. Make one with Wrap. It is safe for concurrent
 // use.
 //
-// It has the optional abilities of the wrapped provider, and injects faults into
-// them, too. Ask for them with abstractions.As: all methods always exist, but
-// return leasing.ErrUnsupported without the ability.
+// It has the optional abilities of the wrapped provider, and also injects faults
+// into their requests. Look for them with abstractions.As: all methods always
+// exist, but return leasing.ErrUnsupported without the ability.
 type Provider struct {
 	inner      abstractions.Provider
 	batcher    abstractions.BatchRenewer
@@ -58,10 +59,10 @@ type Provider struct {
 	caps       abstractions.Capabilities
 	plan       Plan
 	options    Options
-	partitions bool // whether the plan has any
+	partitions bool // whether the plan has partitions
 	injected   metric.Int64Counter
 
-	inactive atomic.Bool // nothing is to happen
+	inactive atomic.Bool // no fault may happen
 	closed   atomic.Bool
 	lifetime context.Context // ends with Close
 	end      context.CancelFunc
@@ -75,8 +76,8 @@ type Provider struct {
 	asked   counters[identity]
 	failed  counters[identity] // attempts of a request since its last answer
 	report  Report
-	settled chan struct{} // closed when nothing is on its way late; nil unless somebody waits
-	ending  bool          // no goroutine is started any more
+	settled chan struct{} // closed when no late delivery is pending; nil without a waiter
+	ending  bool          // no further goroutine is started
 	workers sync.WaitGroup
 }
 
@@ -130,10 +131,10 @@ func Wrap(provider abstractions.Provider, plan Plan, options Options) (*Provider
 
 // Reset returns the wrapper to its state after Wrap: counters, attempts, budgets, rates,
 // the report, the answers for stale reads, the rules that are disabled, and the plan's
-// time. The same operations then meet the same faults as before. Requests that are yet
-// to be delivered late still arrive, so call Settle before Reset. The owners of claims
-// stay known. A CustomFault or CustomPolicy that counts by itself is not reset. Reset is
-// safe for concurrent use.
+// time. The same operations then meet the same faults as before. Pending late deliveries
+// still arrive, so call Settle before Reset. The owners of claims stay known. A
+// CustomFault or CustomPolicy that counts by itself is not reset. Reset is safe for
+// concurrent use.
 func (p *Provider) Reset() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -172,7 +173,7 @@ func (p Plan) complete() Plan {
 }
 
 // As answers for the optional abilities that the wrapped provider has, and
-// hides what else it may have: faults would not happen to that.
+// hides its other abilities, to which faults would not happen.
 func (p *Provider) As(target any) bool {
 	switch ability := target.(type) {
 	case *abstractions.BatchRenewer:
@@ -198,9 +199,9 @@ func answerWith[T any](target *T, self T, has bool) bool {
 	return has
 }
 
-// Capabilities returns the wrapped provider's, but for Fault.Heedless and FaultStaleRead:
-// with a rule of that kind reads may lag.
+// Capabilities returns the capabilities of the wrapped provider. Fault.Heedless and FaultStaleRead
+// change them: with a rule of the latter kind reads may lag.
 func (p *Provider) Capabilities() abstractions.Capabilities { return p.caps }
 
-// Plan returns the plan with the names that its rules have.
+// Plan returns the plan with the names of all its rules, including default names.
 func (p *Provider) Plan() Plan { return p.plan }

@@ -25,7 +25,7 @@ type bare struct {
 
 func (p bare) As(target any) bool { return p.as != nil && p.as(target) }
 
-// extra is an ability that the wrapper knows nothing of.
+// extra is an ability that the wrapper does not know.
 type extra interface{ Extra() }
 
 func (bare) Extra() {}
@@ -75,7 +75,7 @@ func set[T any](target *T, ok bool, p any) bool {
 }
 
 // TestTrap_T64_NothingReachesTheBackendPastTheWrapper: each ability that the
-// wrapper answers for is the wrapper itself, and what it doesn't know is hidden.
+// wrapper reports is the wrapper itself, and unknown abilities are hidden.
 func TestTrap_T64_NothingReachesTheBackendPastTheWrapper(t *testing.T) {
 	p, b := wrapped(t, chaos.Rule{Fault: chaos.Fault{Kind: chaos.FaultError}})
 	batcher, _ := abstractions.As[abstractions.BatchRenewer](p)
@@ -116,8 +116,8 @@ func TestWithoutTheAbilityItIsUnsupported(t *testing.T) {
 	}
 }
 
-// TestTrap_T51_AutoRenewalGoesThroughTheWrapper: the manager's own renewals and
-// clean-ups meet the plan, in batches and one by one.
+// TestTrap_T51_AutoRenewalGoesThroughTheWrapper: the plan applies to the manager's own renewals and
+// clean-ups, batched or single.
 func TestTrap_T51_AutoRenewalGoesThroughTheWrapper(t *testing.T) {
 	for what, wrap := range map[string]func(b *backend) leasing.Provider{
 		"batched":    func(b *backend) leasing.Provider { return b },
@@ -156,8 +156,8 @@ func TestTrap_T51_AutoRenewalGoesThroughTheWrapper(t *testing.T) {
 }
 
 // expectFaults runs operations against a wrapper that makes 3 of 10 fail, and
-// reports whether as many do, and whether the first two that a second rule is
-// about fail too.
+// reports whether that share fails, and whether the first two operations of a
+// second rule also fail.
 func expectFaults(t *testing.T, wrap func(inner leasing.Provider, plan chaos.Plan) leasing.Provider) (share, first bool) {
 	const n = 2000
 	b := newBackend()
@@ -220,7 +220,7 @@ func TestTrap_T50_ThePolicyIsAskedOncePerOperation(t *testing.T) {
 }
 
 // TestTrap_T50_CountsOfEachOperation: whatever happens to an operation, each
-// rule is asked about it once; that is so for items of batches too.
+// rule decides about the operation once, also for items of batches.
 func TestTrap_T50_CountsOfEachOperation(t *testing.T) {
 	for _, kind := range []chaos.FaultKind{chaos.FaultError, chaos.FaultReplyLost, chaos.FaultAppliedTwice, chaos.FaultRequestLost, chaos.FaultThrottle, chaos.FaultBroken} {
 		for _, verb := range verbs {
@@ -397,8 +397,8 @@ func TestConcurrentSafe(t *testing.T) {
 	require.NotZero(t, p.Report().Injected)
 }
 
-// TestFateIsItsOwn: what happens to an owner's operations on a name does not depend
-// on what others ask meanwhile, nor on what else is asked.
+// TestFateIsItsOwn: the faults of an owner's operations on a name do not depend on other operations
+// at the same time.
 func TestFateIsItsOwn(t *testing.T) {
 	fates := func(meanwhile func(p *chaos.Provider)) (failed []bool) {
 		p, _ := wrapped(t, chaos.Rule{Fault: chaos.Fault{Kind: chaos.FaultRequestLost}, When: chaos.Policy{Probability: .5}})

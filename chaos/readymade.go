@@ -13,7 +13,8 @@ type FlakyNetworkOptions struct {
 	Seed uint64
 	// Probability is the probability that a request is lost, and that a reply
 	// is lost. Default 0.05. Requests arrive late, and twice, each with half
-	// of it. Wake-ups of a waiter are lost with four times of it.
+	// of Probability. Wake-ups of a waiter are lost with four times
+	// Probability.
 	Probability float64
 	// MaxDelay is the longest delay of a request; a third of the requests are
 	// delayed. Default 50 ms. A request that is delivered late arrives after 10
@@ -22,7 +23,7 @@ type FlakyNetworkOptions struct {
 }
 
 // FlakyNetwork loses, delays, duplicates and reorders a few requests: a bad day
-// in a data centre. Leases should survive it, by retries.
+// in a data centre. Leases should survive this plan, by retries.
 func FlakyNetwork(o FlakyNetworkOptions) Plan {
 	p, most := cmp.Or(o.Probability, 0.05), cmp.Or(o.MaxDelay, 50*time.Millisecond)
 	return Plan{Name: "flaky-network", Seed: o.Seed, Rules: []Rule{
@@ -48,7 +49,7 @@ type SlowBackendOptions struct {
 }
 
 // SlowBackend delays every answer, and a few for much longer: an overloaded
-// server. Leases should survive it, if the TTL is several times Delay.
+// server. Leases should survive this plan, if the TTL is several times Delay.
 func SlowBackend(o SlowBackendOptions) Plan {
 	delay, jitter := cmp.Or(o.Delay, 200*time.Millisecond), cmp.Or(o.Jitter, 100*time.Millisecond)
 	return Plan{Name: "slow-backend", Seed: o.Seed, Rules: []Rule{
@@ -63,13 +64,13 @@ type LostRepliesOptions struct {
 	Seed uint64
 	// Probability is the probability that a reply is lost. Default 0.2.
 	Probability float64
-	// Timeout is how long the caller waits for a lost reply. Default 0, as when
-	// the connection is reset.
+	// Timeout is the time that the caller waits for a lost reply. Default 0, as after a reset of
+	// the connection.
 	Timeout time.Duration
 }
 
 // LostReplies applies every request and loses some of the replies: the case
-// that lock libraries get wrong. Leases should survive it.
+// that lock libraries get wrong. Leases should survive this plan.
 func LostReplies(o LostRepliesOptions) Plan {
 	return Plan{Name: "lost-replies", Seed: o.Seed, Rules: []Rule{
 		{Name: "reply lost", Fault: Fault{Kind: FaultReplyLost, Delay: o.Timeout}, When: Policy{Probability: cmp.Or(o.Probability, 0.2)}},
@@ -87,13 +88,12 @@ type PartitionOptions struct {
 	// one beginning to the next, at least From + For. Defaults 3 s, 5 s and 15 s; Every below
 	// 0 means once.
 	From, For, Every time.Duration
-	// Timeout is how long a request hangs before it fails. Default: until its context
-	// ends.
+	// Timeout is the time that a request hangs before it fails. Default: until its context ends.
 	Timeout time.Duration
 }
 
 // Partition cuts some owners off from the backend for a while. They should
-// lose their leases in time, and compete again when it is over.
+// lose their leases in time, and compete again when the partition is over.
 func Partition(o PartitionOptions) Plan {
 	if len(o.Owners) == 0 && len(o.Names) == 0 {
 		o.Owners = []string{"*1", "*3", "*5", "*7", "*9"}
@@ -106,7 +106,7 @@ func Partition(o PartitionOptions) Plan {
 	}}}
 }
 
-// window is a Policy that holds for a while, again and again.
+// window returns a Policy with a window that repeats.
 func window(from, length, every time.Duration) Policy {
 	from, length, every = cmp.Or(from, 3*time.Second), cmp.Or(length, 5*time.Second), cmp.Or(every, 15*time.Second)
 	w := Policy{From: from, To: from + length}
@@ -127,13 +127,13 @@ type StealLeaseOptions struct {
 	// RunOut refuses renewals and lets the lease run out. Otherwise the name is
 	// free at once, while its holder still trusts the lease.
 	RunOut bool
-	// Budget bounds how many leases are broken. Default: no bound.
+	// Budget bounds the number of broken leases. Default: no bound.
 	Budget Budget
 }
 
-// StealLease breaks leases while they are held, as an operator does. Without
-// RunOut that is the documented exception to mutual exclusion: fencing tokens
-// must refuse the former holder's writes.
+// StealLease breaks held leases, like an operator. Without RunOut that is the
+// documented exception to mutual exclusion: fencing tokens must refuse the
+// former holder's writes.
 func StealLease(o StealLeaseOptions) Plan {
 	return Plan{Name: "steal-lease", Seed: o.Seed, Rules: []Rule{{
 		Name:   "stolen",
@@ -157,7 +157,7 @@ type ThrottledAccountOptions struct {
 }
 
 // ThrottledAccount throttles requests: an account over its limit. Leases
-// should survive it.
+// should survive this plan.
 func ThrottledAccount(o ThrottledAccountOptions) Plan {
 	when := Policy{}
 	if o.From != 0 || o.For != 0 || o.Every != 0 {
@@ -205,8 +205,9 @@ type GrayFailureOptions struct {
 }
 
 // GrayFailure makes parts of the system fail: replies of some owners are slow, some requests
-// hang beyond their context and are answered after all, and some clients pause for about as
-// long as they trust a lease. Those leases should be lost in time, and the others continue.
+// hang beyond their context and are answered late, and some clients pause for about the time
+// for which they trust a lease. Their leases should be lost in time, and the others
+// continue.
 func GrayFailure(o GrayFailureOptions) Plan {
 	p, ttl := cmp.Or(o.Probability, 0.02), cmp.Or(o.TTL, 2*time.Second)
 	if len(o.Slow) == 0 {
@@ -220,7 +221,7 @@ func GrayFailure(o GrayFailureOptions) Plan {
 	}}
 }
 
-// readyMade are the plans by the names that they have themselves.
+// readyMade maps the name of each ready-made plan to its function.
 var readyMade = map[string]func(seed uint64) Plan{
 	"none":              func(seed uint64) Plan { return Plan{Name: "none", Seed: seed} },
 	"flaky-network":     func(seed uint64) Plan { return FlakyNetwork(FlakyNetworkOptions{Seed: seed}) },

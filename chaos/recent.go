@@ -4,14 +4,14 @@ import (
 	"time"
 )
 
-// kept is how many names, claims and requests a wrapper keeps in mind at least:
-// far more than a test has at a time, and a bound for one that makes up new
-// names forever.
+// kept is the least number of names, claims and requests that a wrapper
+// remembers: far more than a test uses at a time, and a bound for a test that
+// creates new names forever.
 const kept = 1 << 16
 
-// recent is a map that forgets what has not been used for long. It keeps at
-// least the half of max that was used last, in two generations: the old one is
-// dropped when the young one is full.
+// recent is a map that drops entries that have not been used for long. It keeps
+// at least the last max/2 used entries, in two generations: the old generation
+// is dropped when the young generation is full.
 type recent[K comparable, V any] struct {
 	young, old map[K]V
 	half       int
@@ -56,7 +56,7 @@ func (c counters[K]) of(key K) int {
 }
 
 // answers are two earlier answers to the same read: one that is served as
-// stale, and a later one that will be once it is old enough.
+// stale, and a later one for when it is old enough.
 type answers struct {
 	old, next answer
 }
@@ -66,7 +66,7 @@ type answer struct {
 	value any
 }
 
-// add keeps an answer, unless one is being kept that has yet to become stale.
+// add keeps an answer, unless a kept answer is not yet stale.
 func (a *answers) add(value any, at, stale time.Duration) {
 	if a.next.value != nil && at-a.next.at < stale {
 		return
@@ -74,8 +74,7 @@ func (a *answers) add(value any, at, stale time.Duration) {
 	a.old, a.next = a.next, answer{at, value}
 }
 
-// before returns an answer that was given at the instant or earlier; nil if
-// there is none.
+// before returns an answer from the given instant or earlier, or nil.
 func (a *answers) before(at time.Duration) any {
 	if a.next.value != nil && a.next.at <= at {
 		return a.next.value
@@ -86,7 +85,7 @@ func (a *answers) before(at time.Duration) any {
 	return nil
 }
 
-// remember keeps the answer to a read for the rules that make reads stale.
+// remember keeps the answer to a read for FaultStaleRead rules.
 func (p *Provider) remember(o operation, value any) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

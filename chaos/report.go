@@ -15,7 +15,7 @@ type Report struct {
 	// Operations counts the operations while the plan was enabled: each item
 	// of a batch of renewals is one, and so is the batch as a whole.
 	Operations map[Op]int `json:"operations"`
-	// Injected is the number of faults, and the maps count the same ones.
+	// Injected is the number of faults, and the maps count the same faults.
 	Injected int               `json:"injected"`
 	ByRule   map[string]int    `json:"by_rule"` // with 0 for a rule that never happened
 	ByKind   map[FaultKind]int `json:"by_kind"`
@@ -31,12 +31,12 @@ type Report struct {
 // LateDeliveries counts the outcomes of the operations of FaultDeliveredLate.
 type LateDeliveries struct {
 	Applied int `json:"applied"` // the backend accepted them
-	Refused int `json:"refused"` // it did not, or did not answer
-	Dropped int `json:"dropped"` // the wrapper was closed first
+	Refused int `json:"refused"` // the backend refused them, or did not answer
+	Dropped int `json:"dropped"` // the wrapper was closed before
 	Pending int `json:"pending"` // they are on their way
 }
 
-// maxReported is how many names and owners are counted each for itself.
+// maxReported bounds the names, and the owners, with a count of their own.
 const maxReported = 1 << 10
 
 const others = "(others)"
@@ -52,7 +52,7 @@ func (p *Provider) Report() Report {
 }
 
 // Unused returns the names of the rules whose fault never happened, sorted. A
-// passing test has shown nothing about them.
+// passing test has shown nothing about these rules.
 func (r Report) Unused() []string {
 	var names []string
 	for _, name := range slices.Sorted(maps.Keys(r.ByRule)) {
@@ -63,7 +63,7 @@ func (r Report) Unused() []string {
 	return names
 }
 
-// String is the report as a few lines of text.
+// String returns the report as a few lines of text.
 func (r Report) String() string {
 	var b strings.Builder
 	asked := 0
@@ -85,10 +85,10 @@ func (r Report) String() string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// shown is how many entries of a section are printed.
+// shown bounds the printed entries of a section.
 const shown = 10
 
-// section prints the largest counts first.
+// section prints counts, the largest at the top.
 func section[K ~string](b *strings.Builder, title string, counts map[K]int) {
 	if len(counts) == 0 {
 		return

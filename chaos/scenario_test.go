@@ -18,7 +18,7 @@ import (
 	memlease "github.com/distributedleasing/leasing/providers/memory"
 )
 
-// chronicle is what happened in a scenario, line by line with times.
+// chronicle records the events of a scenario, line by line with times.
 type chronicle struct {
 	mu    sync.Mutex
 	start time.Time
@@ -132,7 +132,7 @@ func worker(t *testing.T, tr *chronicle, p *chaos.Provider, w int) {
 	}
 }
 
-// everything is a plan with all faults in it.
+// everything is a plan with all kinds of faults.
 func everything(seed uint64) chaos.Plan {
 	plan := chaos.FlakyNetwork(chaos.FlakyNetworkOptions{Seed: seed, Probability: 0.1})
 	plan.Rules = slices.Concat(plan.Rules,

@@ -42,15 +42,15 @@ func TestStaleReadsShowWhatWas(t *testing.T) {
 			turn(id)
 			seen = append(seen, holder())
 		}
-		// The fifth read, at 5 s, may show what was read at 2 s or before, and
-		// the seventh, at 7 s, what was read at 4 s or before. It keeps one answer
-		// in 3 s: those of 1 s and 4 s.
+		// The fifth read, at 5 s, may return an answer from 2 s or before, and the
+		// seventh, at 7 s, an answer from 4 s or before. The wrapper keeps one
+		// answer per 3 s: the answers of 1 s and 4 s.
 		assert.Equal(t, []string{"a", "b", "c", "d", "a", "f", "d"}, seen)
 		assert.Len(t, b.times(chaos.OpInspect), 7)
 	})
 }
 
-// A caller who changes what it got does not change what the next one gets.
+// A caller that changes its answer does not change the next caller's answer.
 func TestStaleAnswerIsTheCallersOwn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, b := wrapped(t, chaos.Rule{Fault: chaos.Fault{Kind: chaos.FaultStaleRead, Delay: second}})
@@ -116,7 +116,7 @@ func TestStaleReadsOfListsAndHistories(t *testing.T) {
 	})
 }
 
-// TestStaleReadsAreTheCallersOwn, who may change what they got.
+// TestStaleReadsAreTheCallersOwn: a caller may change its answer.
 func TestStaleReadsAreTheCallersOwn(t *testing.T) {
 	p, b := wrapped(t, chaos.Rule{Fault: chaos.Fault{Kind: chaos.FaultStaleRead}, When: chaos.Policy{Skip: 1, PerName: true}})
 	req := claim("n", "id")
@@ -158,7 +158,7 @@ func (f *failing) Inspect(ctx context.Context, req abstractions.InspectRequest) 
 	return f.backend.Inspect(ctx, req)
 }
 
-// TestAFailedReadIsNotServedAgain: it was no answer.
+// TestAFailedReadIsNotServedAgain: it had no answer.
 func TestAFailedReadIsNotServedAgain(t *testing.T) {
 	inner := &failing{backend: newBackend()}
 	p, err := chaos.Wrap(inner, chaos.Plan{Rules: []chaos.Rule{{Fault: chaos.Fault{Kind: chaos.FaultStaleRead}}}}, chaos.Options{})
@@ -174,7 +174,7 @@ func TestAFailedReadIsNotServedAgain(t *testing.T) {
 	require.Zero(t, p.Report().Injected)
 }
 
-// TestStaleReadsOfAnOwner: what is remembered is the owner's too.
+// TestStaleReadsOfAnOwner: remembered answers belong to an owner.
 func TestStaleReadsOfAnOwner(t *testing.T) {
 	for owner, want := range map[string]bool{"me": true, "you": false} {
 		p, b := wrappedWith(t, chaos.Options{Owner: owner}, chaos.Rule{Fault: chaos.Fault{Kind: chaos.FaultStaleRead}, Match: chaos.Match{Owners: []string{"me"}}})
@@ -188,7 +188,8 @@ func TestStaleReadsOfAnOwner(t *testing.T) {
 	}
 }
 
-// Who relies on reads has to know that they are stale: a job that runs once per tick does.
+// Code that relies on reads must know that they may be stale, such as a job that runs once per
+// tick.
 func TestTrap_T91_StaleReadsAreTold_memory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		backend := memlease.New(memlease.Options{})

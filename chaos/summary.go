@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// String is the plan in words: a line, and one for each rule.
+// String returns the plan in words: a line, and a line for each rule.
 func (p Plan) String() string {
 	p = p.complete()
 	var b strings.Builder
@@ -18,14 +18,14 @@ func (p Plan) String() string {
 	return b.String()
 }
 
-// String is the rule in words: "failover: each renew of jobs/* loses its reply, from 10s
-// to 12s".
+// String returns the rule in words: "failover: each renew of jobs/* loses its reply, from 10s to
+// 12s".
 func (r Rule) String() string {
 	return fmt.Sprintf("%s: each %s %s%s%s", cmp.Or(r.Name, string(r.Fault.Kind)), r.Match.words(r.Fault.Kind), r.Fault.words(), r.When.words(), limits(r.Budget, r.Rate)) +
 		phrases(", ", phrase{r.Disabled, "once it is enabled"})
 }
 
-// words are the operations that a rule for a kind of fault matches.
+// words returns the operations that a rule for a kind of fault matches.
 func (m Match) words(kind FaultKind) string {
 	text := alternatives(m.operations(kind))
 	if len(m.Ops) == 0 && len(traits[kind].ops) == len(allOps) {
@@ -40,7 +40,7 @@ func (m Match) words(kind FaultKind) string {
 	)
 }
 
-// words are what happens to an operation.
+// words returns the effect on an operation.
 func (f Fault) words() string {
 	least, most := f.Delay, sum(f.Delay, f.Jitter)
 	return traits[f.Kind].does + phrases(" ",
@@ -56,7 +56,7 @@ func (f Fault) words() string {
 	)
 }
 
-// words are when a fault happens, each part after a comma.
+// words returns the conditions of a fault, each after a comma.
 func (p Policy) words() string {
 	to := "the end"
 	if p.To > 0 {
@@ -83,7 +83,7 @@ func limits(b Budget, r Rate) string {
 	)
 }
 
-// phrase is a part of a sentence, unless it is left out.
+// phrase is an optional part of a sentence.
 type phrase struct {
 	is   bool
 	text string

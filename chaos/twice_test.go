@@ -56,7 +56,7 @@ func (m *moody) Break(ctx context.Context, req abstractions.BreakRequest) (leasi
 	return m.backend.Break(ctx, req)
 }
 
-// What was applied is not told to be refused because its repetition was.
+// An operation that was applied is not reported as refused because its repetition was refused.
 func TestAppliedTwiceIsUnknownIfTheSecondAnswerWouldBeALie(t *testing.T) {
 	lost := &leasing.LostError{Reason: leasing.LostTaken}
 	for err, unknown := range map[error]bool{

@@ -12,12 +12,12 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-// maxRate bounds Rate.Count, since as many instants are kept.
+// maxRate bounds Rate.Count, since that many instants are stored.
 const maxRate = 1 << 16
 
 // Validate returns nil if the plan is valid. Otherwise the error is a
 // *leasing.InvalidError that names the field: "Plan.Rules[2].Fault.Delay".
-// Wrap calls it.
+// Wrap calls Validate.
 func (p Plan) Validate() error {
 	if err := firstOf(p.Budget.validate(), p.Rate.validate()); err != nil {
 		return within("Plan", err)
@@ -160,7 +160,7 @@ func invalid(field string, value any, want string) error {
 	return &abstractions.InvalidError{Field: field, Value: value, Want: want}
 }
 
-// need is the error of a field that does not meet a condition.
+// need returns an error for a field that does not meet a condition.
 func need(met bool, field string, value any, want string) error {
 	if met {
 		return nil
@@ -172,7 +172,7 @@ func isInvalid(err error) bool {
 	return errors.As(err, new(*abstractions.InvalidError))
 }
 
-// within says where the field of an error is.
+// within prefixes the field of an error with its path.
 func within(where string, err error) error {
 	if known := (*abstractions.InvalidError)(nil); errors.As(err, &known) {
 		return invalid(where+"."+known.Field, known.Value, known.Want)

@@ -8,7 +8,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-// nothing is the request, or the answer, of verbs that have none.
+// nothing is the request or answer type of verbs without a request or answer.
 type nothing struct{}
 
 // Acquire is the wrapped provider's, with the plan's faults.
@@ -20,7 +20,7 @@ func (p *Provider) Acquire(ctx context.Context, req abstractions.AcquireRequest)
 	return call(ctx, p, p.inner, o, req, abstractions.Provider.Acquire)
 }
 
-// register remembers whose claim it is, for rules that are enabled later.
+// register remembers the owner of a claim, for rules that are enabled later.
 func (p *Provider) register(req abstractions.AcquireRequest) {
 	if len(p.plan.Rules) == 0 {
 		return
@@ -85,8 +85,8 @@ func (p *Provider) Ping(ctx context.Context) error {
 // verb sends a request to the wrapped provider, or to one of its abilities.
 type verb[P, Q, R any] func(inner P, ctx context.Context, req Q) (R, error)
 
-// call makes a request. What its second part allocates costs nothing while no fault is
-// to happen.
+// call sends a request. While no fault may happen it allocates nothing: the closures are in the
+// second part.
 func call[P, Q, R any](ctx context.Context, p *Provider, inner P, o operation, req Q, send verb[P, Q, R]) (R, error) {
 	var none R
 	switch {
@@ -101,13 +101,13 @@ func call[P, Q, R any](ctx context.Context, p *Provider, inner P, o operation, r
 }
 
 func callUnderPlan[P, Q, R any](ctx context.Context, p *Provider, inner P, o operation, req Q, send verb[P, Q, R]) (R, error) {
-	if !p.isValid(req) { // the wrapped provider's to refuse: no fault hides that
+	if !p.isValid(req) { // the wrapped provider refuses it, and no fault hides the refusal
 		return send(inner, ctx, req)
 	}
 	if slices.Contains(reads, o.op) {
 		o.owner, o.read = p.options.Owner, req
 	}
-	req = own(req) // it may be sent when the caller has it back
+	req = own(req) // it may be sent after the call has returned
 	answer, err := intercept(ctx, p, o, func(ctx context.Context) (R, error) {
 		answer, err := send(inner, ctx, req)
 		if err == nil && o.read != nil {
@@ -128,8 +128,8 @@ func (p *Provider) isValid(req any) bool {
 	return !ok || checked.Validate(p.caps) == nil
 }
 
-// own copies what is shared of a request or an answer: the caller may change it, and it
-// may be used again, later.
+// own copies the shared parts of a request or an answer: the caller may change them, and a fault
+// may use them later.
 func own[T any](t T) T {
 	var copied any = t
 	switch v := copied.(type) {

@@ -6,8 +6,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-// Wait is the wrapped provider's, with the plan's faults: of the registration,
-// and of the hints.
+// Wait is the wrapped provider's, with the plan's faults: in the registration and in the wake-ups.
 func (p *Provider) Wait(ctx context.Context, req abstractions.WaitRequest) (abstractions.Wakeups, error) {
 	inactive := p.inactive.Load()
 	switch {
@@ -21,8 +20,8 @@ func (p *Provider) Wait(ctx context.Context, req abstractions.WaitRequest) (abst
 	return p.wait(ctx, req, inactive)
 }
 
-// wait puts itself between the hints and their reader. If nothing is to happen yet it
-// does so for partitions that may come while the registration lasts.
+// wait relays the wake-ups to their reader. It does so even without a current fault, since a
+// partition may begin while the registration lasts.
 func (p *Provider) wait(ctx context.Context, req abstractions.WaitRequest, inactive bool) (abstractions.Wakeups, error) {
 	register := func(ctx context.Context) (abstractions.Wakeups, error) { return p.waiter.Wait(ctx, req) }
 	if ctx.Err() != nil || req.Validate(p.caps) != nil {
@@ -47,8 +46,8 @@ func (p *Provider) wait(ctx context.Context, req abstractions.WaitRequest, inact
 	return wakeups, err
 }
 
-// relayTo puts the fault between the hints and their reader, for as long as the
-// registration lasts. After Close there are no hints.
+// relayTo applies the fault to the wake-ups while the registration lasts. After Close there are no
+// wake-ups.
 func (p *Provider) relayTo(ctx context.Context, o operation, f *occurrence, from abstractions.Wakeups) abstractions.Wakeups {
 	to := make(chan struct{}, 1)
 	if f != nil {
@@ -89,6 +88,6 @@ func (p *Provider) relay(ctx context.Context, o operation, f *occurrence, from <
 func hint(to chan<- struct{}) {
 	select {
 	case to <- struct{}{}:
-	default: // one is there already
+	default: // a wake-up is already pending
 	}
 }

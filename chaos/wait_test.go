@@ -15,8 +15,8 @@ import (
 	"github.com/distributedleasing/leasing/chaos"
 )
 
-// hintTimes registers a waiter, frees the name a second later, and returns when
-// hints came within a minute of that.
+// hintTimes registers a waiter, frees the name a second later, and returns the times of the
+// wake-ups within the next minute.
 func hintTimes(t *testing.T, p *chaos.Provider, b *backend) []time.Duration {
 	t.Helper()
 	_, err := b.Provider.Acquire(t.Context(), claim("n", "holder"))
@@ -70,7 +70,7 @@ func TestFaultsOfHints(t *testing.T) {
 }
 
 // TestTrap_T40_ARegistrationEndsWithItsContext and leaves no goroutine behind
-// that would wait for Close.
+// until Close.
 func TestTrap_T40_ARegistrationEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, _ := wrapped(t, chaos.Rule{Fault: chaos.Fault{Kind: chaos.FaultAppliedTwice}})

@@ -5,11 +5,11 @@ import (
 	"slices"
 )
 
-// Warnings returns what is valid and probably a mistake: no rules or none that is
-// enabled, a rule that never fires since an earlier one takes its operations, a setting
-// that has no effect beside another. Each begins with the field: "Plan.Rules[1]: ...".
-// The result is nil if nothing is wrong. A probability of 0 means always and a budget of
-// 0 means no limit, so neither is a warning. [Provider.Warnings] knows more.
+// Warnings returns valid settings that are probably mistakes: no enabled rule, a rule
+// that never fires since an earlier rule takes its operations, a setting that has no
+// effect beside another. Each begins with the field: "Plan.Rules[1]: ...". The result is
+// nil if nothing is wrong. A probability of 0 means always and a budget of 0 means no
+// limit, so neither is a warning. [Provider.Warnings] makes more checks.
 func (p Plan) Warnings() []string {
 	if len(p.Rules) == 0 {
 		return []string{"Plan.Rules: there are none, so nothing happens"}
@@ -36,9 +36,9 @@ func (p Plan) Warnings() []string {
 	return all
 }
 
-// Warnings returns the plan's, and those that depend on the wrapped provider and the
-// Options: a rule about an operation that the provider does not have, or about an owner
-// that is not known.
+// Warnings returns the plan's warnings, and those that depend on the wrapped provider
+// and the Options: a rule about an operation that the provider does not have, or about
+// an owner that is not known.
 func (p *Provider) Warnings() []string {
 	all := p.plan.Warnings()
 	has := p.operations()
@@ -59,10 +59,10 @@ func (p *Provider) Warnings() []string {
 	return all
 }
 
-// ownerless are the operations whose requests have neither an owner nor the ID of a claim.
+// ownerless lists the operations whose requests have neither an owner nor the ID of a claim.
 var ownerless = []Op{OpBreak, OpInspect, OpList, OpPing, OpHistory, OpWaiters, OpRenewBatch}
 
-// operations are the operations of the wrapped provider.
+// operations returns the operations of the wrapped provider.
 func (p *Provider) operations() []Op {
 	lacks := map[Op]bool{
 		OpRenewBatch: p.batcher == nil, OpWait: p.waiter == nil, OpWaiters: p.queue == nil,
@@ -87,8 +87,8 @@ func (p Plan) shadowed() error {
 	return nil
 }
 
-// shadow returns the rule that happens to all operations of the i-th one before it, or
-// -1. Rules that are disabled at first shadow nothing: they are for tests that switch.
+// shadow returns the earlier rule that takes all operations of the i-th rule, or -1. Initially
+// disabled rules shadow nothing: they are for tests that enable such rules.
 func (p Plan) shadow(i int) int {
 	r := p.Rules[i]
 	for j, by := range p.Rules {
@@ -100,11 +100,10 @@ func (p Plan) shadow(i int) int {
 	return -1
 }
 
-// priority puts partitions before other rules: a caller that is cut off meets no other
-// fault.
+// priority puts partitions before other rules: a caller that is cut off gets no other fault.
 func (r Rule) priority() int { return traits[r.Fault.Kind].priority }
 
-// takesAll reports whether a rule happens to every operation that matches, and leaves no
+// takesAll reports whether a rule's fault happens to every operation that matches, and leaves no
 // room for another fault.
 func (r Rule) takesAll() bool {
 	switch r.Fault.Kind {
@@ -129,7 +128,7 @@ func (m Match) covers(kind FaultKind, other Match, otherKind FaultKind) bool {
 	return least <= otherLeast && otherMost <= most && coverPatterns(m.Names, other.Names) && coverPatterns(m.Owners, other.Owners)
 }
 
-// operations are those that a match chooses for a kind.
+// operations returns the operations that a match chooses for a kind.
 func (m Match) operations(kind FaultKind) []Op {
 	if len(m.Ops) > 0 {
 		return m.Ops
@@ -137,8 +136,8 @@ func (m Match) operations(kind FaultKind) []Op {
 	return slices.DeleteFunc(slices.Clone(traits[kind].ops), func(op Op) bool { return op == OpRenewBatch })
 }
 
-// coverPatterns says that whatever fits one of others fits one of patterns, none
-// being all. A * of a pattern stands for any text, and so for a * of another.
+// coverPatterns reports whether each text that fits one of others also fits one of patterns, where
+// no patterns fit all texts. A * in a pattern covers any text, including a * in others.
 func coverPatterns(patterns, others []string) bool {
 	if len(patterns) == 0 {
 		return true

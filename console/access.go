@@ -15,21 +15,22 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-// Access returns the user who sent a request, or refuses it. The user is shown, and is
-// the Actor of breaks; it must not be "". A refusal may set headers of the answer: with
-// WWW-Authenticate the answer is 401, otherwise 403. It is called for every request, by
-// several goroutines.
+// Access returns the user who sent a request, or refuses the request. The user is
+// shown, and is the Actor of breaks; it must not be "". A refusal may set headers of
+// the answer: with WWW-Authenticate the answer is 401, otherwise 403. It is called for
+// every request, by several goroutines.
 type Access func(w http.ResponseWriter, r *http.Request) (user string, ok bool)
 
 // minToken is the least length of a token, in bytes.
 const minToken = 16
 
-// Token accepts everyone who knows a secret of at least 16 bytes. It uses HTTP Basic
+// Token accepts every user who knows a secret of at least 16 bytes. It uses HTTP Basic
 // authentication: the secret is the password, and the user name is free. Browsers send
 // it with each request, so use TLS on any network.
 //
-// Wrong secrets are answered five a second, and after at most 10 s. The default logger of log/slog gets a
-// warning with user and address, at most one a second. A request with the right secret is answered at once.
+// Requests with wrong secrets are answered at five per second, each after at most 10 s. The default logger
+// of log/slog gets a warning with user and address, at most one a second. A request with the right secret
+// is answered at once.
 func Token(secret string) (Access, error) {
 	if len(secret) < minToken {
 		return nil, &leasing.InvalidError{Field: "secret", Value: "redacted", Want: "at least 16 bytes"}
@@ -86,14 +87,14 @@ func isUser(user string) bool {
 	return abstractions.ValidateText("user", user, leasing.MaxOwnerBytes) == nil
 }
 
-// peerOf is the address that a request comes from; the zero one if there is none.
+// peerOf returns the address from which a request comes, or the zero address if that is unknown.
 func peerOf(r *http.Request) netip.Addr {
 	peer, _ := netip.ParseAddrPort(r.RemoteAddr)
 	return peer.Addr().Unmap()
 }
 
-// thisMachine is the Access of the zero Options: it lets in requests from a loopback
-// address or over a Unix socket that no proxy has passed on, and that name this machine.
+// thisMachine is the Access of the zero Options: it accepts requests from a loopback address or
+// over a Unix socket that no proxy has passed on, and that name this machine.
 func (c *Console) thisMachine(_ http.ResponseWriter, r *http.Request) (string, bool) {
 	host := hostOf(r.Host)
 	address, err := netip.ParseAddr(host)
@@ -109,7 +110,7 @@ var proxyHeader = regexp.MustCompile(`(?i)forwarded|^via$|^cdn[-_]loop$|^cf[-_]|
 
 // isPassedOn reports whether a request came through a proxy. The presence of a header
 // decides, not its value: a proxy leaves a client's empty header in front of its own.
-// nginx before 1.29.7 sends HTTP/1.0 unless it is told otherwise, and adds no header:
+// nginx before 1.29.7 sends HTTP/1.0 unless configured otherwise, and adds no header:
 // https://nginx.org/en/docs/http/ngx_http_proxy_module.html#proxy_http_version
 func isPassedOn(r *http.Request) bool {
 	if !r.ProtoAtLeast(1, 1) {
@@ -131,7 +132,7 @@ func userOf(r *http.Request) string {
 	return user
 }
 
-// guard passes on the requests that name a host of ours and come from a user.
+// guard passes on the requests that name one of our hosts and come from a user.
 func (c *Console) guard(next http.Handler) http.Handler {
 	access := c.options.Access
 	if access == nil {
@@ -178,7 +179,7 @@ func hostOf(hostport string) string {
 	return strings.Trim(strings.TrimSuffix(host, "."), "[]")
 }
 
-// breaking passes on the requests of those who may end leases.
+// breaking passes on the requests of users who may end leases.
 func (c *Console) breaking(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		switch {

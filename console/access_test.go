@@ -21,7 +21,7 @@ import (
 	"github.com/distributedleasing/leasing/console"
 )
 
-// from sends a request as from an address, without a network.
+// from sends a request with a given peer address, without a network.
 func (w *world) from(address string, change ...func(*http.Request)) int {
 	req := httptest.NewRequestWithContext(w.t.Context(), http.MethodGet, "http://127.0.0.1/", nil)
 	req.RemoteAddr = address
@@ -156,7 +156,7 @@ func TestTheUserOfAProxy(t *testing.T) {
 	require.ErrorIs(t, err, leasing.ErrInvalid)
 }
 
-// A name that an attacker points at this machine is no name of the console's.
+// A name that an attacker points at this machine is refused.
 func TestTheHostIsChecked(t *testing.T) {
 	w := newWorld(t, console.Options{Hosts: []string{"ops.example.com"}})
 	for _, name := range []string{"localhost", "LOCALHOST:8080", "127.0.0.1:1", "[::1]", "[::1]:99", "ops.example.com", "Ops.Example.com:443", "ops.example.com."} {
@@ -174,7 +174,7 @@ func TestTheHostIsChecked(t *testing.T) {
 	}
 }
 
-// breaking is what the form sends.
+// breaking returns the values of the form that ends a lease.
 func breaking(lease *leasing.Lease) url.Values {
 	return url.Values{"name": {lease.Name()}, "typed": {lease.Name()}, "token": {strconv.FormatInt(lease.Token(), 10)}, "reason": {"it hangs"}}
 }
@@ -230,7 +230,7 @@ func TestBreak(t *testing.T) {
 	require.Contains(t, w.page("break?name=jobs%2Fother", signedIn), "Nobody holds this name.")
 }
 
-// An Access that names nobody lets nobody break anything.
+// Without a user from Access no lease can be broken.
 func TestBreakByNobody(t *testing.T) {
 	w := newWorld(t, console.Options{Access: func(http.ResponseWriter, *http.Request) (string, bool) { return "", true }, AllowBreak: true})
 	lease := w.hold("jobs/report", nil)

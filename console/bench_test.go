@@ -11,7 +11,7 @@ import (
 	"github.com/distributedleasing/leasing/console"
 )
 
-// What a page of 10,000 leases costs, from the request to its last byte.
+// The cost of a page of 10,000 leases, from the request to the last byte.
 //
 //	go test -C console -run='^$' -bench=.
 func BenchmarkList(b *testing.B) {

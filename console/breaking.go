@@ -15,11 +15,11 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
 )
 
-// breakPage asks whether a lease is meant to end, and shows why it was not ended.
+// breakPage asks the user to confirm the end of a lease, and shows why a lease was not ended.
 type breakPage struct {
 	page
 	Name          string
-	Lease         lease // the one that is meant; its Record is nil if there is none
+	Lease         lease // the lease to end; its Record is nil if there is none
 	Typed, Reason string
 	Immediate     bool
 	Problem       string // why nothing was done
@@ -31,8 +31,8 @@ func (c *Console) serveBreak(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// confirm shows the page with the lease that is there now: what is then sent means that
-// lease alone.
+// confirm shows the page with the current lease. The form that is then sent applies only to that
+// lease.
 func (c *Console) confirm(w http.ResponseWriter, r *http.Request, status int, p *breakPage) {
 	ctx, cancel := context.WithTimeout(r.Context(), patience)
 	defer cancel()
@@ -45,7 +45,7 @@ func (c *Console) confirm(w http.ResponseWriter, r *http.Request, status int, p 
 	render(w, status, "break.html", p)
 }
 
-// doBreak ends a lease, if the user has said which, and why.
+// doBreak ends a lease, if the user has typed its name and a reason.
 func (c *Console) doBreak(w http.ResponseWriter, r *http.Request) {
 	if !parse(w, r) {
 		return
@@ -89,7 +89,7 @@ func (c *Console) doBreak(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// parse reads the form that a request sends, or answers that it can't.
+// parse reads the form of a request, or answers with an error.
 func parse(w http.ResponseWriter, r *http.Request) bool {
 	err := r.ParseForm()
 	switch {

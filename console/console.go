@@ -11,11 +11,12 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-// MaxNames bounds the list. If more names are held, it shows the first that the
-// backend lists, and says so. The page of every name can still be opened.
+// MaxNames bounds the list. If more names are held, the list shows the first that the backend
+// lists, with a note. The page of every name can still be opened.
 const MaxNames = 50_000
 
-// maxBody bounds what a request may send, in bytes. bodyTime is for how long it may take.
+// maxBody bounds the body of a request, in bytes. bodyTime bounds the time in which the body must
+// arrive.
 const (
 	maxBody  = 64 << 10
 	bodyTime = 10 * time.Second
@@ -26,7 +27,7 @@ type Options struct {
 	// Provider is the source of history: the manager's provider, or one that package
 	// history writes to. If it is nil, or keeps no history, none is shown.
 	Provider leasing.Provider
-	// Prefix, unless "", hides names that don't begin with it.
+	// Prefix, unless "", hides names that don't begin with Prefix.
 	Prefix string
 	// Hosts are the host names, without port, under which browsers reach the
 	// console. IP addresses and localhost need not be listed.
@@ -50,7 +51,7 @@ type Console struct {
 	parts   *parts
 	streams streams
 	handler http.Handler
-	// running ends with Close, and the streams with it.
+	// running ends with Close, and ends the streams.
 	running context.Context
 	stop    context.CancelFunc
 }
@@ -59,7 +60,7 @@ type Console struct {
 // sends nothing. Mount it below a path that ends in a slash, with [http.StripPrefix];
 // its links are relative.
 //
-// It returns an *leasing.InvalidError that names the option which can't work.
+// It returns a *leasing.InvalidError that names the invalid option.
 func New(manager *leasing.Manager, options Options) (*Console, error) {
 	if options.Refresh == 0 {
 		options.Refresh = 2 * time.Second
@@ -103,14 +104,14 @@ func New(manager *leasing.Manager, options Options) (*Console, error) {
 }
 
 // Close ends the streams of all pages and refuses new ones: give it to
-// [http.Server.RegisterOnShutdown], since a server that shuts down waits for them.
-// It may be called again.
+// [http.Server.RegisterOnShutdown], since a server that shuts down waits for its
+// streams. It may be called several times.
 func (c *Console) Close() {
 	c.stop()
 	c.list.wait()
 }
 
-// policy allows what the pages have: a script, a style sheet and images of their own.
+// policy allows the resources of the pages: a script, a style sheet and images of their own.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
 	"form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
 
@@ -121,7 +122,7 @@ func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	header.Set("X-Content-Type-Options", "nosniff")
 	header.Set("Cross-Origin-Opener-Policy", "same-origin")
 	header.Set("Cross-Origin-Resource-Policy", "same-origin")
-	// With no-referrer browsers would hide the origin of a form that is sent.
+	// With no-referrer, browsers would hide the origin of a submitted form.
 	header.Set("Referrer-Policy", "same-origin")
 	header.Set("Cache-Control", "no-store")
 	if isReadable(r) && r.URL.Path == "/healthz" {
@@ -130,7 +131,7 @@ func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	// A server reads the rest of a body that a handler has left. The deadline also ends these reads.
 	if r.ContentLength != 0 {
-		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTime)) // where there are none, the server decides
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTime)) // without deadlines, the server decides
 	}
 	switch {
 	case r.ContentLength > maxBody:

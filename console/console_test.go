@@ -32,7 +32,7 @@ func TestTheListShowsWhoHoldsWhat(t *testing.T) {
 	require.NotContains(t, page, "End this lease")
 }
 
-// fresh is the same world with a console that has not read the list yet.
+// fresh returns the same world with a console that has not read the list yet.
 func (w *world) fresh(t *testing.T) *world {
 	t.Helper()
 	other := *w
@@ -104,8 +104,7 @@ func TestALeaseThatNobodyRenewsRunsLow(t *testing.T) {
 	require.NotContains(t, event, "jobs/fine")
 }
 
-// All who look share one list, which is read at a bounded rate, and not at all while
-// nobody looks.
+// All viewers share one list. It is read at a bounded rate, and not at all without viewers.
 func TestTheListIsShared(t *testing.T) {
 	w := newWorld(t, console.Options{Refresh: time.Hour})
 	require.Zero(t, w.provider.lists.Load())
@@ -117,7 +116,7 @@ func TestTheListIsShared(t *testing.T) {
 	require.EqualValues(t, 1, w.provider.lists.Load())
 }
 
-// What was known last is shown, and says so, while the backend does not answer.
+// While the backend does not answer, the page shows the last known list and says that it is old.
 func TestAListThatFails(t *testing.T) {
 	w := newWorld(t, console.Options{Refresh: 100 * time.Millisecond})
 	w.hold("jobs/report", nil)
@@ -136,7 +135,7 @@ func TestAListThatFails(t *testing.T) {
 	require.Contains(t, until(next, func(event string) bool { return !strings.Contains(event, "jobs/report") }), "can't list its names")
 }
 
-// A list that was never read is no empty one.
+// A list that was never read is not shown as empty.
 func TestAListThatFailsFromTheBeginning(t *testing.T) {
 	w := newWorld(t, console.Options{Refresh: 100 * time.Millisecond})
 	w.hold("jobs/report", nil)
@@ -150,7 +149,7 @@ func TestAListThatFailsFromTheBeginning(t *testing.T) {
 	until(next, func(event string) bool { return strings.Contains(event, "jobs/report") })
 }
 
-// A backend that hangs holds no page up for long, and the page says so.
+// A backend that hangs does not delay a page for long, and the page reports the missing answer.
 func TestAListThatHangs(t *testing.T) {
 	w := newWorld(t, console.Options{Refresh: 100 * time.Millisecond})
 	hang := make(chan struct{})
@@ -224,7 +223,7 @@ func TestALongHistoryIsPaged(t *testing.T) {
 	require.Equal(t, want[50:], entries(event), "what is looked at stays")
 }
 
-// A history that was not read is no empty one.
+// A history that was not read is not shown as empty.
 func TestAHistoryThatFails(t *testing.T) {
 	w := newWorld(t, console.Options{})
 	require.NoError(t, w.hold("jobs/report", nil).Release(t.Context()))
@@ -234,7 +233,8 @@ func TestAHistoryThatFails(t *testing.T) {
 	require.NotContains(t, page, "Nothing is known to have happened")
 }
 
-// What an operator asks first at night: does the backend answer, and since when not.
+// The health page answers an operator's first question: does the backend answer, and if not, since
+// when.
 func TestHealth(t *testing.T) {
 	w := newWorld(t, console.Options{Prefix: "jobs/", Refresh: 100 * time.Millisecond, Access: token(t), AllowBreak: true, Hosts: []string{"ops.example.com"}})
 	w.hold("jobs/report", nil)
@@ -275,7 +275,7 @@ func TestOnlyNamesWithThePrefix(t *testing.T) {
 	require.Equal(t, http.StatusNotFound, reply.StatusCode)
 }
 
-// What strangers wrote stays text, and can be seen.
+// Texts of other clients stay text, and stay visible.
 func TestHostileTexts(t *testing.T) {
 	const script = `<script>alert(1)</script>`
 	const evil = `"'><img src=x onerror=alert(1)>{{.}}` + "\u202e\u200b&amp;"

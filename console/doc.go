@@ -1,7 +1,7 @@
-// Package console serves a web page of leases: who holds which name, for how much
-// longer, under which token, since when, and what happened to it before; and whether the
-// backend answers. The pages are made on the server and kept up to date by server-sent
-// events; they can be read without JavaScript, and load nothing from elsewhere.
+// Package console serves a web page of leases. It shows each name's holder, remaining
+// time, token, time of acquisition and history, and whether the backend answers. The
+// pages are rendered on the server and kept up to date by server-sent events; they can
+// be read without JavaScript, and load nothing from elsewhere.
 //
 //	page, err := console.New(manager, console.Options{Provider: provider, Hosts: []string{"ops.example.com"}, Access: access})
 //	...
@@ -9,15 +9,14 @@
 //
 // [Serve] is the same as a server of its own.
 //
-// # Who may do what
+// # Permissions
 //
-// With the zero Options only this machine can read the pages, and nobody can change
-// anything: a request must come from a loopback address or over a Unix socket, and name localhost, a loopback
-// address or one of [Options.Hosts]. HTTP/1.0 and each header that proxies add are
-// refused, with any value. A proxy that adds no header stays unseen: set
+// With the zero Options only this machine can read the pages, and no request can change anything: a request must come
+// from a loopback address or over a Unix socket, and name localhost, a loopback address or one of [Options.Hosts].
+// HTTP/1.0 and each header that proxies add are refused, with any value. A proxy that adds no header stays unseen: set
 // [Options.Access] behind any proxy or tunnel. With [Options.Access] every request needs a user, also from this machine:
-// see [Token] and [ProxyUser], or write a function that uses your application's
-// sign-in. [Options.AllowBreak] then lets those users end leases.
+// see [Token] and [ProxyUser], or write a function that uses your application's sign-in. [Options.AllowBreak] then lets
+// these users end leases.
 //
 // Pages of other sites can't use a user's permissions. Requests that change something
 // are refused if a browser sends them from another origin
@@ -27,7 +26,7 @@
 //
 // To end a lease, a user types its name and gives a reason. The request applies
 // only to the token that the user saw ([leasing.BreakOptions.IfToken]), so a later
-// holder is left alone. User and reason are shown to the holder, and recorded in
+// holder is not affected. User and reason are shown to the holder, and recorded in
 // log, events and history.
 //
 // GET /healthz, below the path of the console, answers probes without sign-in: 200, or 503 after [Console.Close].

@@ -16,7 +16,8 @@ const (
 	logTime = time.Second
 )
 
-// guesses slow down and log wrong tokens. A right one is never delayed, so that guesses keep no user out.
+// guesses delays and logs requests with wrong tokens. A right token is never delayed, so that guesses
+// lock out no user.
 type guesses struct {
 	mu       sync.Mutex
 	next     time.Time // of the next answer

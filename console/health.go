@@ -8,8 +8,7 @@ import (
 	"github.com/distributedleasing/leasing"
 )
 
-// healthPage is what the templates show of the backend, of this process's own leases and
-// of the console.
+// healthPage is the template data of the backend, of this process's own leases and of the console.
 type healthPage struct {
 	page
 	Health     leasing.Health
@@ -26,10 +25,11 @@ func (c *Console) health(ctx context.Context, user string) *healthPage {
 	return p
 }
 
-// Late is how long after its end a lease of a minute may still be refused to others.
+// Late returns the time after the end of a one-minute lease for which the backend may still refuse
+// the name to others.
 func (p *healthPage) Late() time.Duration { return p.Backend.Lateness.After(time.Minute) }
 
-// Longest is the longest TTL; "" if that is no bound to speak of.
+// Longest returns the longest TTL, or "" if it is a year or more.
 func (p *healthPage) Longest() string {
 	if longest := p.Backend.MaxTTL; longest > 0 && longest < 365*24*time.Hour {
 		return duration(longest)

@@ -37,7 +37,7 @@ type world struct {
 	client   *http.Client
 }
 
-// counting counts the pages of lists that are asked for, and can fail.
+// counting counts the requested pages of lists, and can fail.
 type counting struct {
 	leasing.Provider
 	lists atomic.Int64
@@ -112,7 +112,7 @@ func newWorld(t testing.TB, options console.Options) *world {
 		w.console.Close()
 		w.server.Close()
 		ctx, cancel := context.WithCancel(context.Background())
-		cancel() // what is held may run out
+		cancel() // held leases may expire
 		_ = w.manager.Close(ctx)
 		require.NoError(t, w.provider.Close())
 	})
@@ -137,7 +137,7 @@ type answer struct {
 	Header     http.Header
 }
 
-// do sends a request, changed before, and returns the answer and the page.
+// do sends a request, after change, and returns the answer and the page.
 func (w *world) do(method, path string, form url.Values, change ...func(*http.Request)) (answer, string) {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(w.t.Context(), time.Minute)
@@ -164,7 +164,7 @@ func (w *world) get(path string, change ...func(*http.Request)) (int, string) {
 	return reply.StatusCode, body
 }
 
-// page gets a page that is there.
+// page gets an existing page.
 func (w *world) page(path string, change ...func(*http.Request)) string {
 	w.t.Helper()
 	status, body := w.get(path, change...)
@@ -187,7 +187,7 @@ func token(t *testing.T) console.Access {
 	return access
 }
 
-// events are those of a stream; leave ends it.
+// events reads the events of a stream; leave closes the stream.
 func (w *world) events(path string, change ...func(*http.Request)) (next func() string, leave func()) {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(w.t.Context(), time.Minute)
@@ -222,7 +222,7 @@ func (w *world) events(path string, change ...func(*http.Request)) (next func() 
 	}, leave
 }
 
-// until returns the first event that a condition holds for.
+// until returns the first event for which a condition holds.
 func until(next func() string, holds func(string) bool) string {
 	for {
 		if event := next(); holds(event) {

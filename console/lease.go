@@ -13,14 +13,14 @@ import (
 )
 
 // lease is a record as the pages show it, some time after it was read. That time is by
-// this process's clock, all others are differences of the backend's.
+// this process's clock; all other times are differences of the backend's clock.
 type lease struct {
 	*leasing.Record
 	read time.Time
 }
 
-// What the pages say of a lease, in a word. Low is one whose holder is late: one that
-// renews as the defaults say always has 0.4 of the TTL left.
+// The states of a lease on the pages. A low lease has a late holder: with the default renewal at
+// least 0.4 of the TTL is always left.
 const (
 	stateFree        = "free"
 	stateHeld        = "held"
@@ -29,7 +29,7 @@ const (
 	stateUnconfirmed = "unconfirmed"
 )
 
-// State is one of the constants above.
+// State returns one of the constants above.
 func (l lease) State() string {
 	switch {
 	case !l.Held:
@@ -53,13 +53,13 @@ func (l lease) Known() bool {
 	return known
 }
 
-// Left is the time left, if it is known, when nothing has renewed the lease since.
+// Left returns the time left, if known, under the assumption that the lease was not renewed since.
 func (l lease) Left() time.Duration {
 	left, _ := l.Remaining()
 	return max(0, left-time.Since(l.read))
 }
 
-// left orders leases by the time left; those of which it is not known come last.
+// left is the sort key for the time left. Leases without a known time come last.
 func (l lease) left() time.Duration {
 	if !l.Known() {
 		return math.MaxInt64
@@ -75,13 +75,13 @@ func (l lease) Percent() int {
 	return int(min(1, float64(l.Left())/float64(l.TTL)) * 100)
 }
 
-// Trust is for how long a holder with the default options trusts the lease at most:
-// less than the time left by the margin for clocks that drift.
+// Trust bounds the time for which a holder with the default options trusts the lease: the time left
+// minus the margin for clock drift.
 func (l lease) Trust() time.Duration {
 	return max(0, l.Left()-l.TTL/100-2*time.Millisecond)
 }
 
-// HeldFor is how long the lease has been held; "" if it is not known.
+// HeldFor returns the time for which the lease has been held, or "" if that time is unknown.
 func (l lease) HeldFor() string {
 	if l.AcquiredAt.IsZero() || l.Now.IsZero() {
 		return ""
@@ -89,16 +89,16 @@ func (l lease) HeldFor() string {
 	return duration(max(0, l.Now.Sub(l.AcquiredAt)+time.Since(l.read)))
 }
 
-// historyPage is how many entries of a name's history a page shows.
+// historyPage is the number of entries of a name's history on a page.
 const historyPage = 50
 
-// leasePage is what the templates show of one name.
+// leasePage is the template data of one name.
 type leasePage struct {
 	page
 	Name       string
-	Lease      lease // its Record is nil while nothing is known
+	Lease      lease // its Record is nil before the first answer
 	Waiters    []leasing.Waiting
-	Queue      bool // the backend tells who waits
+	Queue      bool // the backend lists waiters
 	HasHistory bool
 	History    []abstractions.HistoryEntry // newest first
 	Before     string                      // where the page begins; "" at the newest entry
@@ -106,8 +106,7 @@ type leasePage struct {
 	AllowBreak bool
 }
 
-// look reads what is known of a name. Where the backend does not answer, it returns what
-// was known the last time.
+// look reads the state of a name. If the backend does not answer, it returns the last known state.
 func (c *Console) look(ctx context.Context, user, name, before string, last *leasePage) *leasePage {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -134,7 +133,7 @@ func (c *Console) look(ctx context.Context, user, name, before string, last *lea
 	return p
 }
 
-// nameOf returns the name that a request is about, or answers that there is none.
+// nameOf returns the name in a request, or answers with an error if the name is invalid or hidden.
 func (c *Console) nameOf(w http.ResponseWriter, r *http.Request) (string, bool) {
 	name := r.FormValue("name")
 	if !c.visible(name) {

@@ -15,10 +15,10 @@ import (
 	"github.com/distributedleasing/leasing"
 )
 
-// pageSize is how many leases a page shows.
+// pageSize is the number of leases on a page.
 const pageSize = 100
 
-// listing is the leases that are held, by name.
+// listing holds the held leases, by name.
 type listing struct {
 	leases []lease
 	cut    bool // there are more than MaxNames
@@ -44,7 +44,7 @@ const (
 	byName, byOwner, byTimeLeft, byLongest = "", "owner", "left", "held"
 )
 
-// query is what a user wants to see of the list.
+// query is a user's selection from the list.
 type query struct {
 	Text  string // part of the name or the owner
 	Show  string
@@ -59,7 +59,8 @@ func queryOf(r *http.Request) query {
 	return q
 }
 
-// Link is that of the query, and the others of one that differs in a field.
+// Link returns the link to the query. The other methods return links to a query that differs in one
+// field.
 func (q query) Link() template.URL {
 	values := url.Values{}
 	for key, value := range map[string]string{"q": q.Text, "show": q.Show, "sort": q.Order} {
@@ -78,21 +79,21 @@ func (q query) ByShow(show string) template.URL   { return query{q.Text, show, q
 func (q query) ByOrder(order string) template.URL { return query{q.Text, q.Show, order, 1}.Link() }
 func (q query) ByPage(page int) template.URL      { return query{q.Text, q.Show, q.Order, page}.Link() }
 
-// leasesPage is what the templates show of the list.
+// leasesPage is the template data of the list.
 type leasesPage struct {
 	page
 	query
 	Rows                 []lease
-	All, Low, Breaking   int // of those that the text fits
-	Matching             int // of those, which the state fits too
+	All, Low, Breaking   int // of the leases that match the text
+	Matching             int // of these, the leases that also match the state
 	First, Last, Pages   int // on this page, from 1; and how many pages there are
 	Cut                  bool
-	Unsupported, Nothing bool // the backend lists nothing; nothing is known yet
+	Unsupported, Nothing bool // the backend cannot list; no list has been read yet
 	Part                 template.HTML
 }
 
-// leasesPage picks what a query wants to see of a reading. The error is why there is no
-// newer one.
+// leasesPage selects the leases of a query from a reading. err is the reason why there is no newer
+// reading.
 func (c *Console) leasesPage(q query, from *reading, err error) *leasesPage {
 	p := &leasesPage{page: c.page("", "Leases"), query: q}
 	if from == nil {
@@ -133,7 +134,7 @@ func (c *Console) leasesPage(q query, from *reading, err error) *leasesPage {
 	return p
 }
 
-// sortLeases orders leases, those that compare equal by name, as they are.
+// sortLeases orders leases. Leases that compare equal keep their order by name.
 func sortLeases(leases []lease, order string) {
 	switch order {
 	case byOwner:
@@ -148,8 +149,8 @@ func sortLeases(leases []lease, order string) {
 // partAge bounds the age of a rendering of the list: a rendering shows the time left at the time of the rendering.
 const partAge = time.Second
 
-// leasesPart returns the part of the list that a query wants to see, and the time of the next look. It returns nil
-// if ctx ends before it has the part.
+// leasesPart returns the part of the list that a query selects, and the time of the next read. It returns nil if
+// ctx ends before it has the part.
 func (c *Console) leasesPart(ctx context.Context, q query) (p *part, next time.Time) {
 	from, err := c.list.get(ctx)
 	if ctx.Err() != nil {

@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// writeTime is for how long a browser may take nothing of an answer before its connection ends.
+// writeTime is the time after which the connection of a browser that reads nothing is closed.
 const writeTime = 20 * time.Second
 
-// stream sends a part of a page as server-sent events, as soon as it is there and again
-// when next says, until the browser leaves or the console is closed.
+// stream sends a part of a page as server-sent events, when it is ready and then at the times that
+// next returns, until the browser leaves or the console is closed.
 func (c *Console) stream(w http.ResponseWriter, r *http.Request, next func(context.Context) (p *part, at time.Time)) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("X-Accel-Buffering", "no") // nginx would keep events back
@@ -51,7 +51,7 @@ func (c *Console) stream(w http.ResponseWriter, r *http.Request, next func(conte
 }
 
 // streamShared streams a part that is read from the backend every Options.Refresh, once for all viewers. The read
-// goes on when the browser that began the read leaves.
+// continues if the browser that started it leaves.
 func (c *Console) streamShared(w http.ResponseWriter, r *http.Request, key partKey, read func(ctx context.Context, last any) any) {
 	c.stream(w, r, func(ctx context.Context) (*part, time.Time) {
 		p := c.parts.get(ctx, key, func(last any) (func() any, time.Time) {
@@ -68,7 +68,8 @@ func (c *Console) streamShared(w http.ResponseWriter, r *http.Request, key partK
 // minPause is the least time from one event of a stream to the next.
 const minPause = 100 * time.Millisecond
 
-// viewerOf names the viewer whose share of the streams a request takes: the user, or without a user the address.
+// viewerOf returns the viewer to whose share of the streams a request counts: the user, or without a user the
+// address.
 func viewerOf(r *http.Request) string {
 	if user := userOf(r); user != "" {
 		return "user " + user

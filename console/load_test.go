@@ -47,7 +47,7 @@ func drip(conn net.Conn) {
 	}
 }
 
-// T237: clients that send or read slowly take no lease of the process, and no other user's place.
+// T237: clients that send or read slowly cost the process no lease, and no other user a place.
 func TestTrap_T237_SlowClientsTakeNoLease(t *testing.T) {
 	w := newWorld(t, console.Options{Access: token(t), AllowBreak: true, Refresh: 100 * time.Millisecond})
 	lease := w.hold("jobs/report", &leasing.AcquireOptions{TTL: 2 * time.Second})

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// parts are the parts of pages that are shown at present. Each is rendered once for all its viewers, and
-// few are rendered at a time, so that viewers leave the processor to the leases of this process.
+// parts are the currently shown parts of pages. Each is rendered once for all its viewers, and few are
+// rendered at a time, so that viewers leave the processor to the leases of this process.
 type parts struct {
 	slots chan struct{} // has an element for each rendering under way
 
@@ -19,11 +19,11 @@ type parts struct {
 	of map[partKey]*part
 }
 
-// partKey tells a part from all others: by its template, by its query or name, and for parts of the list by the
-// answer of the backend.
+// partKey identifies a part: by its template, by its query or name, and for parts of the list by the answer of
+// the backend.
 type partKey struct {
 	template, what string
-	from           *reading // nil for parts that are read from the backend for themselves
+	from           *reading // nil for parts with their own read of the backend
 	problem        string
 }
 

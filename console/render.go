@@ -41,7 +41,7 @@ func serveAsset(w http.ResponseWriter, r *http.Request) {
 	http.ServeFileFS(w, r, files, "assets/"+name)
 }
 
-// page is what all pages show.
+// page is the template data of all pages.
 type page struct {
 	Title    string
 	User     string
@@ -49,11 +49,11 @@ type page struct {
 	Clock    string
 	ReadOnly bool
 	Live     bool      // the page is kept up to date
-	AsOf     time.Time // zero while nothing is known
-	Error    error     // why what is shown is not the latest; nil if it is
+	AsOf     time.Time // zero before the first answer
+	Error    error     // the reason why the page shows old data; nil if the data are current
 }
 
-// Refused reports whether the backend answered, and did not do what it was asked for.
+// Refused reports whether the backend answered with a refusal.
 func (p page) Refused() bool {
 	return abstractions.NotApplied(p.Error) && !errors.Is(p.Error, leasing.ErrUnavailable)
 }
@@ -72,14 +72,15 @@ func render(w http.ResponseWriter, status int, name string, data any) {
 	setWriteDeadline(w)
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(status)
-	_, _ = w.Write(html.Bytes()) // the browser has gone: nobody to tell
+	_, _ = w.Write(html.Bytes()) // fails only if the browser has gone
 }
 
 func notMade(w http.ResponseWriter) {
 	http.Error(w, "the page could not be made", http.StatusInternalServerError)
 }
 
-// setWriteDeadline bounds the time for which a browser may take nothing, where the server has such deadlines.
+// setWriteDeadline bounds the time for which a browser may read nothing, if the server supports such
+// deadlines.
 func setWriteDeadline(w http.ResponseWriter) {
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeTime))
 }
@@ -92,7 +93,7 @@ func fail(w http.ResponseWriter, status int, message string) {
 	}{http.StatusText(status), message, status})
 }
 
-// duration is a time for people, of at most two units.
+// duration formats a time for people, with at most two units.
 func duration(d time.Duration) string {
 	const day = 24 * time.Hour
 	switch {
@@ -108,7 +109,7 @@ func duration(d time.Duration) string {
 	return fmt.Sprintf("%d d %d h", d/day, d%day/time.Hour)
 }
 
-// count is a number for people.
+// count formats a number for people.
 func count(n int) string {
 	s := strconv.Itoa(n)
 	for i := len(s) - 3; i > 0; i -= 3 {

@@ -41,7 +41,7 @@ func Serve(ctx context.Context, listener net.Listener, manager *leasing.Manager,
 	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
 	if server.Shutdown(limited) != nil {
-		_ = server.Close() // whoever is still there has had the time
+		_ = server.Close() // the remaining requests have had their time
 	}
 	if err := <-served; !errors.Is(err, http.ErrServerClosed) {
 		return err

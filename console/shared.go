@@ -7,14 +7,14 @@ import (
 	"time"
 )
 
-// readTime bounds one list of the backend, and patience is for how long a page waits for
-// an answer at least.
+// readTime bounds one list of the backend, and patience is the least time that a page waits for an
+// answer.
 const (
 	readTime = time.Minute
 	patience = 5 * time.Second
 )
 
-// shared is the list, which is read once for all who look at it.
+// shared is the list, which is read once for all its viewers.
 type shared struct {
 	read  func(context.Context) (listing, error)
 	every time.Duration   // from one read to the next, at least
@@ -25,7 +25,7 @@ type shared struct {
 	underWay chan struct{} // closed at the end of the read under way; nil without one
 }
 
-// reading is an answer of the backend. It is not changed any more.
+// reading is an answer of the backend. It does not change.
 type reading struct {
 	listing
 	at   time.Time     // just before the list was asked for; zero before the first
@@ -38,8 +38,8 @@ func newShared(end context.Context, every time.Duration, read func(context.Conte
 	return &shared{read: read, every: every, end: end}
 }
 
-// get returns the latest reading, and waits for a new one if it is time for that, but
-// not for long: the error then says so, and the reading is an older one, or nil.
+// get returns the latest reading, and first waits for a new reading if one is due. The wait is
+// short: if it times out, get returns an error with an older reading, or nil.
 func (s *shared) get(ctx context.Context) (*reading, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -73,7 +73,7 @@ func (s *shared) get(ctx context.Context) (*reading, error) {
 	return s.latest, err
 }
 
-// fetch reads, also when whoever wanted it has left: others may wait for it.
+// fetch reads the list even if the first caller has left, since others may wait for the result.
 func (s *shared) fetch() {
 	ctx, cancel := context.WithTimeout(s.end, readTime)
 	defer cancel()
@@ -95,8 +95,8 @@ func (s *shared) fetch() {
 	s.underWay = nil
 }
 
-// wait waits for the end of the read under way. Call it when s.end has ended: then none
-// begins any more.
+// wait waits for the end of the read under way. Call it after s.end has ended: then no further read
+// begins.
 func (s *shared) wait() {
 	s.mu.Lock()
 	underWay := s.underWay

@@ -28,8 +28,7 @@ func TestASlowListIsReadRarely(t *testing.T) {
 	})
 }
 
-// Those who come while the list is read wait for that read; one who leaves does not end
-// it.
+// Viewers that come during a read wait for that read. A viewer that leaves does not end the read.
 func TestAReadIsShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		reads := 0
@@ -56,7 +55,7 @@ func TestAReadIsShared(t *testing.T) {
 	})
 }
 
-// Close waits for a read under way, and none begins after it.
+// Close waits for a read under way, and no read begins after Close.
 func TestNoReadAfterTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		end, stop := context.WithCancel(t.Context())

@@ -6,12 +6,12 @@ import (
 	"sync"
 )
 
-// maxStreams bounds the pages that are kept up to date at a time. Further pages are shown, and
+// maxStreams bounds the pages that are kept up to date at a time. Further pages are shown once, and
 // retry.
 const maxStreams = 200
 
 // streams are the pages that are kept up to date. Users share them: when there are maxStreams, a user with fewer
-// than another one takes the oldest of the user who has the most.
+// than another takes the place of the oldest stream of the user with the most streams.
 type streams struct {
 	mu  sync.Mutex
 	of  map[string][]*running // by user, the oldest first
@@ -41,7 +41,8 @@ func (s *streams) begin(user string, end context.CancelFunc) (leave func(), ok b
 	}, true
 }
 
-// makeRoom ends the oldest stream of the user who has the most, if these are more than a number. Caller holds mu.
+// makeRoom ends the oldest stream of the user with the most streams, if that user has more than number. Caller
+// holds mu.
 func (s *streams) makeRoom(number int) bool {
 	greediest := ""
 	for user, theirs := range s.of {
@@ -58,7 +59,7 @@ func (s *streams) makeRoom(number int) bool {
 	return true
 }
 
-// remove removes a stream unless that has happened. Caller holds mu.
+// remove removes a stream unless it is already removed. Caller holds mu.
 func (s *streams) remove(user string, one *running) {
 	theirs := s.of[user]
 	i := slices.Index(theirs, one)

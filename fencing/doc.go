@@ -3,27 +3,27 @@
 //
 // # Why
 //
-// A holder stops trusting its lease before anyone else can get it. But a holder
-// may be paused (by a garbage collection, a stopped container, a suspended
-// machine), or its packet may wait in a switch. Then it resumes, finishes the
-// statement that it was about to send, and overwrites its successor's work. No
-// lock service can prevent this. The resource can, by refusing a token smaller
-// than one it has already seen. See Martin Kleppmann, "How to do distributed
-// locking" (2016), and the request for fencing tokens in Redis' page "Distributed
-// Locks with Redis".
+// A holder stops trusting its lease before another client can acquire the lease.
+// But a holder may be paused (by a garbage collection, a stopped container, a
+// suspended machine), or its packet may wait in a switch. Then it resumes,
+// finishes the statement that it was about to send, and overwrites its
+// successor's work. No lock service can prevent such a write. The resource can
+// refuse it, by refusing a token smaller than one it has already seen. See Martin
+// Kleppmann, "How to do distributed locking" (2016), and the request for fencing
+// tokens in Redis' page "Distributed Locks with Redis".
 //
 // Lease.Token is the token: on every provider it increases with each change of
 // ownership of a name, and stays the same through renewals. An equal token comes
 // from the same holder and is accepted. A smaller one is refused with an error
-// that matches leasing.ErrStale. [Check] is that rule; [Gate] applies it to one
-// resource in memory, [Gates] to many.
+// that matches leasing.ErrStale. [Check] implements that rule; [Gate] applies it
+// to one resource in memory, [Gates] to many.
 //
-// # Where the resource is
+// # Kinds of resources
 //
 // There is a package for each kind of resource. It applies the rule where the
 // resource is stored, atomically with the write:
 //
-//   - sqlfence: a table in the resource's own SQL database, or a column of it.
+//   - sqlfence: a table in the resource's own SQL database, or a column of the resource's table.
 //   - redisfence: one script with the write, which may be a script of yours.
 //   - etagfence: objects and documents that are replaced under an ETag, as in
 //     Azure Blob Storage, Cosmos DB or Amazon S3.
@@ -37,9 +37,9 @@
 //     begins, before you read anything.
 //   - It protects only against writers that use the check.
 //   - It is only as durable as the token's storage. A resource that lost or
-//     deleted its token admits any token, until it sees the next one.
+//     deleted its token admits any token, until it sees the next token.
 //   - It compares tokens of one lease name. Tokens of two names are unrelated,
-//     so protect a resource by one name, always the same.
+//     so always protect a resource by the same name.
 //   - It does not replace the lease: without mutual exclusion, each new token
-//     would invalidate the work of the one before.
+//     would invalidate the work of its predecessor.
 package fencing

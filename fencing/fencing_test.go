@@ -34,7 +34,7 @@ func TestCheckAcceptsEqualAndLargerTokensOnly(t *testing.T) {
 	require.Equal(t, fencing.StaleError{Resource: "reports/daily", Token: 4, Seen: 5}, *stale)
 }
 
-// Who has no lease has token 0; a resource that was never fenced has seen 0.
+// A client without a lease has token 0, and a resource that was never fenced has seen 0.
 func TestCheckRefusesWhatIsNoToken(t *testing.T) {
 	for _, token := range fencingtest.BadTokens {
 		require.ErrorIs(t, fencing.Check("r", token, 0), leasing.ErrInvalid, token)
@@ -80,7 +80,8 @@ func TestGateRefusesWhatIsNoToken(t *testing.T) {
 	require.Zero(t, gate.Seen())
 }
 
-// A larger token has to wait too, or the smaller one's work would end after it.
+// A larger token also has to wait, or the work of the smaller token would end after the work of the
+// larger.
 func TestGateLetsNobodyInBeforeTheCallInsideIsOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var gate fencing.Gate

@@ -13,7 +13,7 @@ import (
 // A Gate loses its token when the process ends. A resource that outlives the
 // process needs a check that is stored with it, like sqlfence.Table.
 type Gate struct {
-	resource string // in errors; "" unless one of Gates
+	resource string // in errors; "" unless the Gate belongs to a Gates
 
 	once sync.Once
 	turn chan struct{} // full while a Do runs, which alone writes seen
@@ -46,5 +46,5 @@ func (g *Gate) Do(ctx context.Context, token int64, fn func(ctx context.Context)
 	return fn(ctx)
 }
 
-// Seen returns the highest token so far, 0 if there was none.
+// Seen returns the highest token so far, or 0 before any token.
 func (g *Gate) Seen() int64 { return g.seen.Load() }

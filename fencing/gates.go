@@ -6,8 +6,8 @@ import (
 )
 
 // Fence protects resources by name. It runs fn, once, if token is not stale for
-// the resource, and refuses it with a *StaleError otherwise. It returns fn's error
-// as it is. Gates.Do is one, and so is the result of CheckFirst.
+// the resource, and refuses the token with a *StaleError otherwise. It returns
+// fn's error unchanged. Gates.Do is a Fence, and so is the result of CheckFirst.
 type Fence func(ctx context.Context, resource string, token int64, fn func(ctx context.Context) error) error
 
 // CheckFirst makes a Fence of a check like redisfence.Fence.Advance: fn runs if the
@@ -43,7 +43,7 @@ func (g *Gates) Do(ctx context.Context, resource string, token int64, fn func(ct
 	return gate.(*Gate).Do(ctx, token, fn)
 }
 
-// Seen returns the highest token so far, 0 if there was none.
+// Seen returns the highest token so far, or 0 before any token.
 func (g *Gates) Seen(resource string) int64 {
 	if gate, ok := g.gates.Load(resource); ok {
 		return gate.(*Gate).Seen()

@@ -31,7 +31,7 @@ func TestGatesKeepsResourcesApart(t *testing.T) {
 	}
 }
 
-// One resource at a time, but no resource waits for another.
+// Calls for one resource run one at a time, but no resource waits for another.
 func TestGatesLetsOnlyOneInToEachResource(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var gates fencing.Gates

@@ -12,7 +12,7 @@ import (
 // StaleError says that a resource refused a token. It matches leasing.ErrStale.
 type StaleError struct {
 	Resource string // as named by the check; "" for a Gate
-	Token    int64  // the one refused
+	Token    int64  // the refused token
 	Seen     int64  // the highest that the resource has seen
 }
 
@@ -27,11 +27,11 @@ func (e *StaleError) Error() string {
 // Is makes the error match leasing.ErrStale.
 func (e *StaleError) Is(target error) bool { return target == leasing.ErrStale }
 
-// Check is the rule itself: it returns nil if token is at least the highest
-// token that the resource has seen (0 for none), and a *StaleError otherwise. A
-// number that no lease has, such as 0, is an error that matches
-// leasing.ErrInvalid: comparing it would admit a caller without a lease. Refusals are
-// counted in leasing.fence.refused, of OpenTelemetry's global meter provider.
+// Check implements the rule: it returns nil if token is at least the highest token
+// that the resource has seen (0 for none), and a *StaleError otherwise. A number that
+// no lease has, such as 0, is an error that matches leasing.ErrInvalid: comparing it
+// would admit a caller without a lease. Refusals are counted in
+// leasing.fence.refused, of OpenTelemetry's global meter provider.
 func Check(resource string, token, seen int64) error {
 	if token < 1 || token > leasing.MaxToken {
 		return &leasing.InvalidError{Field: "token", Value: token, Want: wantToken}
@@ -46,8 +46,8 @@ func Check(resource string, token, seen int64) error {
 	return nil
 }
 
-// countRefusal counts the work of a former holder that was stopped. That is rare enough to look
-// for the instrument each time, at whatever is the global provider by then.
+// countRefusal counts a refused token. Refusals are rare enough to look up the instrument each
+// time, in the present global provider.
 func countRefusal() {
 	c, err := otel.Meter("github.com/distributedleasing/leasing/fencing").Int64Counter("leasing.fence.refused",
 		metric.WithUnit("{token}"), metric.WithDescription("Tokens that were refused since the resource has seen a larger one."))

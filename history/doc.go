@@ -1,5 +1,5 @@
-// Package history records the history of leases whose provider keeps none: who
-// acquired, released, lost or broke a name, when and why.
+// Package history records the history of leases whose provider keeps no history: each acquire,
+// release, loss and break of a name, with its author, time and reason.
 //
 //	audit, err := sqlitelease.Open(ctx, sqlitelease.Options{URL: "sqlite:///var/lib/app/audit.db", Create: true, History: true})
 //	...
@@ -9,7 +9,7 @@
 //	manager.Subscribe(recorder.Observe)
 //
 // Entries go to a [Writer]: a table that providers/sql made, which that provider's
-// History reads as if it had written them, or [JSONLines].
+// History reads like its own entries, or [JSONLines].
 //
 // The SQL providers and the memory provider keep a history themselves, atomically with
 // each change. Prefer that: this package records what managers report, as a best effort.

@@ -8,7 +8,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-// kinds are the events that are history.
+// kinds maps the events that are recorded to the kinds of entries.
 var kinds = map[leasing.EventKind]abstractions.HistoryKind{
 	leasing.EventAcquired: abstractions.HistoryAcquired,
 	leasing.EventRenewed:  abstractions.HistoryRenewed,
@@ -17,7 +17,7 @@ var kinds = map[leasing.EventKind]abstractions.HistoryKind{
 	leasing.EventBroken:   abstractions.HistoryBroken,
 }
 
-// entryOf is the entry of an event, if it has one.
+// entryOf returns the entry of an event, if the event is recorded.
 func entryOf(e leasing.Event) (entry abstractions.NamedEntry, is bool) {
 	kind, is := kinds[e.Kind]
 	entry = abstractions.NamedEntry{Name: e.Name, HistoryEntry: abstractions.HistoryEntry{
@@ -32,7 +32,7 @@ func entryOf(e leasing.Event) (entry abstractions.NamedEntry, is bool) {
 	case e.Kind == leasing.EventReleased && e.Err != nil:
 		entry.Reason = "the backend could not be told: " + e.Err.Error()
 	}
-	// Errors may quote anything, and databases refuse what is no text.
+	// Errors may quote any bytes, and databases refuse invalid text.
 	entry.Reason = strings.ReplaceAll(strings.ToValidUTF8(entry.Reason, "\uFFFD"), "\x00", "\uFFFD")
 	return entry, is
 }

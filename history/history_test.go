@@ -22,7 +22,7 @@ import (
 	memlease "github.com/distributedleasing/leasing/providers/memory"
 )
 
-// writer is scripted: a call that has an answer returns it, one that hangs does so until the test ends.
+// writer is scripted: a call returns its scripted answer, or hangs until the test ends.
 type writer struct {
 	answers []error
 	hangs   chan struct{} // nil: it does not
@@ -78,7 +78,7 @@ func tokens(entries []abstractions.NamedEntry) (all []int64) {
 	return all
 }
 
-// The lives of some leases, as a reader of the lines sees them.
+// The lines show the history of some leases.
 func TestLinesTellWhoHadWhatAndWhoBrokeIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var text bytes.Buffer
@@ -126,7 +126,7 @@ func trimmed(lines []string) (all []string) {
 	return all
 }
 
-// A writer that hangs, and heeds nothing, holds up neither leases nor Close.
+// A writer that hangs and ignores its context blocks neither leases nor Close.
 func TestAHangingWriterBlocksNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &writer{hangs: make(chan struct{})}
@@ -150,8 +150,7 @@ func TestAHangingWriterBlocksNobody(t *testing.T) {
 	})
 }
 
-// A writer that fails is asked again for the same entries, which stay in order. It is
-// logged once.
+// Entries whose write fails are retried, and stay in order. The failure is logged once.
 func TestAFailingWriterIsTriedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		down := errors.New("down")
@@ -173,7 +172,7 @@ func TestAFailingWriterIsTriedAgain(t *testing.T) {
 	})
 }
 
-// What the writer refuses for good is dropped, and what comes after it is not.
+// Entries that the writer refuses for good are dropped, and later entries are not.
 func TestRefusedEntriesAreDroppedAndCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
@@ -199,8 +198,8 @@ func TestAPanicOfTheWriterIsAnError(t *testing.T) {
 	})
 }
 
-// Renewals are there by option only; failures are no history; and what the manager
-// dropped is counted.
+// Renewals are recorded only by option, failures are not recorded, and events that the manager
+// dropped are counted.
 func TestWhichEventsAreHistory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for renewals, want := range map[bool][]int64{false: {1}, true: {1, 2}} {
@@ -222,7 +221,7 @@ func TestWhichEventsAreHistory(t *testing.T) {
 	})
 }
 
-// What an error quotes is made text that every database takes.
+// The text of an error becomes text that every database accepts.
 func TestReasonsAreText(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &writer{}
@@ -249,7 +248,7 @@ func TestObserveIsConcurrentSafe(t *testing.T) {
 	require.Len(t, w.written, 4000)
 }
 
-// shortWriter writes a part of what it is given the first time.
+// shortWriter writes only a part of the data in its first Write.
 type shortWriter struct {
 	bytes.Buffer
 	part int
@@ -264,7 +263,7 @@ func (w *shortWriter) Write(p []byte) (int, error) {
 	return w.Buffer.Write(p)
 }
 
-// A line that was torn is one line, and no other is.
+// A torn Write damages exactly one line.
 func TestATornLineHarmsNoOther(t *testing.T) {
 	entries := []abstractions.NamedEntry{{Name: "n"}, {Name: "m"}}
 	whole, err := json.Marshal(entries[0])

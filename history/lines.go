@@ -10,10 +10,10 @@ import (
 )
 
 // JSONLines returns a Writer that writes each entry as a line of JSON, an
-// abstractions.NamedEntry, in one Write for those that come together. Of a file that is
-// open for appending (os.O_APPEND) several processes may write lines, on a local file
-// system. If a Write stops in the midst of a line, that line is left unfinished, and
-// what failed is written once more from the next line on.
+// abstractions.NamedEntry, in one Write for each batch. Several processes may write
+// lines to a file that is open for appending (os.O_APPEND), on a local file system. If
+// a Write stops in the middle of a line, that line stays unfinished, and the failed
+// entries are written once more from the next line on.
 func JSONLines(w io.Writer) Writer { return &lines{w: w} }
 
 type lines struct {

@@ -14,9 +14,9 @@ import (
 )
 
 const (
-	batchSize    = 500                    // entries written at a time, at most
-	writeTimeout = 5 * time.Second        // bounds one try
-	firstPause   = 100 * time.Millisecond // after a try that failed; twice as long each time
+	batchSize    = 500                    // bounds the entries written at a time
+	writeTimeout = 5 * time.Second        // bounds one attempt
+	firstPause   = 100 * time.Millisecond // after a failed attempt; doubles each time
 	lastPause    = 5 * time.Second
 	closeTimeout = 5 * time.Second // of a Close whose context has no deadline
 )
@@ -30,7 +30,7 @@ type Writer interface {
 
 // Options configure a recorder. The zero value is ready to use.
 type Options struct {
-	// Renewals records renewals too. Under load one entry may stand for several.
+	// Renewals also records renewals. Under load one entry may stand for several.
 	Renewals bool
 	// Buffer is the maximum number of entries that wait for the writer. Default 10,000.
 	Buffer int `option:"default=10000,min=1"`
@@ -44,14 +44,14 @@ type Recorder struct {
 	writer  Writer
 	options Options
 	more    chan struct{} // something is pending, or closing has begun
-	done    chan struct{} // closed when nothing is written any more
+	done    chan struct{} // closed after the last write
 	writing context.Context
 	giveUp  context.CancelFunc
 
 	mu      sync.Mutex
 	pending []abstractions.NamedEntry
 	dropped int64
-	logged  int64 // of those dropped
+	logged  int64 // of the dropped entries
 	closing bool
 }
 
@@ -90,7 +90,7 @@ func (r *Recorder) Observe(e leasing.Event) {
 	}
 }
 
-// Dropped returns the number of entries that were not written, and never will be.
+// Dropped returns the number of entries that were dropped without being written.
 func (r *Recorder) Dropped() int64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -99,8 +99,8 @@ func (r *Recorder) Dropped() int64 {
 
 // Close writes the pending entries. It returns when they are written or ctx ends, or
 // after 5 s if ctx has no deadline. Its error says how many entries were not written. A
-// Writer that ignores its context may still be busy then. Close the managers first, since
-// closing emits their last events.
+// Writer that ignores its context may still be busy afterwards. Close the managers first,
+// since closing emits their last events.
 func (r *Recorder) Close(ctx context.Context) error {
 	if _, bounded := ctx.Deadline(); !bounded {
 		var cancel context.CancelFunc
@@ -128,7 +128,7 @@ func (r *Recorder) Close(ctx context.Context) error {
 	return nil
 }
 
-// wake has the goroutine look. Caller holds mu.
+// wake wakes the goroutine. Caller holds mu.
 func (r *Recorder) wake() {
 	select {
 	case r.more <- struct{}{}:
@@ -136,7 +136,7 @@ func (r *Recorder) wake() {
 	}
 }
 
-// work writes until all is written and closing has begun, or Close has given up.
+// work writes entries until closing has begun and all are written, or Close has given up.
 func (r *Recorder) work() {
 	defer close(r.done)
 	for {
@@ -154,7 +154,7 @@ func (r *Recorder) work() {
 	}
 }
 
-// write writes a batch, and takes it off what is pending.
+// write writes a batch, and removes it from the pending entries.
 func (r *Recorder) write(batch []abstractions.NamedEntry) {
 	for pause := firstPause; ; pause = min(2*pause, lastPause) {
 		err := r.try(batch)
@@ -173,7 +173,7 @@ func (r *Recorder) write(batch []abstractions.NamedEntry) {
 	}
 }
 
-// try writes a batch once. A panic of the writer's is an error.
+// try writes a batch once. A panic of the writer becomes an error.
 func (r *Recorder) try(batch []abstractions.NamedEntry) (err error) {
 	ctx, cancel := context.WithTimeout(r.writing, writeTimeout)
 	defer cancel()
@@ -185,7 +185,7 @@ func (r *Recorder) try(batch []abstractions.NamedEntry) (err error) {
 	return r.writer.WriteHistory(ctx, batch)
 }
 
-// wrote takes entries off what is pending that were written, or refused for good.
+// wrote removes entries that were written, or refused for good, from the pending entries.
 func (r *Recorder) wrote(n int, refused error) {
 	r.mu.Lock()
 	if len(r.pending) > 0 { // otherwise Close has given up
@@ -201,7 +201,7 @@ func (r *Recorder) wrote(n int, refused error) {
 	r.logDropped()
 }
 
-// logDropped logs what was dropped since the last time.
+// logDropped logs the entries that were dropped since the last call.
 func (r *Recorder) logDropped() {
 	r.mu.Lock()
 	dropped := r.dropped - r.logged

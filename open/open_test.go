@@ -37,7 +37,7 @@ func TestURLWithAnotherSchemeSaysWhatThereIsAndShowsNoPassword(t *testing.T) {
 	require.ErrorContains(t, err, `"mysql"`)
 }
 
-// An error leaves no interface that is not nil, but holds a nil pointer.
+// After an error the provider is a nil interface, not an interface with a nil pointer.
 func TestURLReturnsNoProviderBesideAnError(t *testing.T) {
 	down := errors.New("down")
 	theirs := abstractions.NewOpener(func(context.Context, string) (*memlease.Provider, error) { return nil, down }, "theirs", "memory")
@@ -49,7 +49,7 @@ func TestURLReturnsNoProviderBesideAnError(t *testing.T) {
 	require.Same(t, down, err, "the first that has the scheme")
 }
 
-// requireNone is not require.Nil, which takes a nil pointer in an interface for nil.
+// requireNone requires a nil interface. (require.Nil also accepts a nil pointer in an interface.)
 func requireNone(t *testing.T, provider abstractions.Provider) {
 	t.Helper()
 	if provider != nil {

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Sample is a measurement of a stream at one moment: counters, which only grow, from any starting point,
-// and gauges.
+// Sample is a measurement of a stream at one moment. It has counters, which only grow, from any starting
+// point, and gauges.
 type Sample struct {
 	At                                  time.Time
 	Committed, Expired                  int64 // numbers
@@ -16,7 +16,7 @@ type Sample struct {
 	BarrierWait                         time.Duration // the longest since the sample before
 }
 
-// Level says how urgent an alert is.
+// Level is the urgency of an alert.
 type Level string
 
 // The levels.
@@ -36,8 +36,8 @@ type Alert struct {
 
 // AlertRules are the limits of alerts. Zero fields have their defaults.
 type AlertRules struct {
-	Window           time.Duration // that is looked at. Default 1 hour
-	Least            int64         // of leases, or recoveries, in the window before a rate counts. Default 20
+	Window           time.Duration // of the samples that count. Default 1 hour
+	Least            int64         // of leases, or recoveries, in the window for a rate to count. Default 20
 	ExpiryRate       float64       // expired / (committed + expired). Default 0.05
 	ExpiredNow       int           // at once: critical. Default 10
 	RecoveryFailures float64       // failures / recoveries. Default 0.01
@@ -85,7 +85,8 @@ func (r AlertRules) Check(now time.Time, samples []Sample) (alerts []Alert) {
 	return alerts
 }
 
-// grown is how much a counter has grown. One that has become smaller began anew, with its process.
+// grown returns the increase of a counter. A smaller value means that the counter restarted from 0
+// with its process.
 func grown(before, after int64) int64 {
 	if after < before {
 		return after
@@ -93,7 +94,7 @@ func grown(before, after int64) int64 {
 	return after - before
 }
 
-// Efficiency returns the fraction of leases that were committed: 1 if there were none.
+// Efficiency returns the fraction of leases that were committed: 1 without leases.
 func Efficiency(committed, expired int64) float64 {
 	if committed+expired == 0 {
 		return 1

@@ -5,14 +5,14 @@ import (
 	"time"
 )
 
-// Bounds of the pause between two looks at the store, where no hint comes sooner.
+// Bounds of the pause between two polls of the store, if no wake-up comes sooner.
 const (
 	firstPoll = 25 * time.Millisecond
 	lastPoll  = time.Second
 )
 
-// await returns when ready does: it subscribes to hints before it asks the first time, so that
-// no closing goes by between the two.
+// await returns when ready returns true or an error. It subscribes to wake-ups before the first
+// call of ready, so that no closing in between is missed.
 func await(ctx context.Context, records Records, stream string, ready func(context.Context) (bool, error)) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -33,7 +33,7 @@ func await(ctx context.Context, records Records, stream string, ready func(conte
 	}
 }
 
-// Wait returns when nothing below seq is open in a stream, or ctx ends.
+// Wait returns when no number below seq is open in a stream, or ctx ends.
 func Wait(ctx context.Context, records Records, stream string, seq int64) error {
 	return await(ctx, records, stream, func(ctx context.Context) (bool, error) {
 		lowest, err := records.LowestOpen(ctx, stream)

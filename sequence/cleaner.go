@@ -20,36 +20,38 @@ import (
 // CleanerOptions configure a Cleaner. The zero value is ready to use: it recovers completed
 // work, and turns other expired numbers into gaps.
 type CleanerOptions[Tx any] struct {
-	// Owner is a label for the claims, for people to read. Default: Lease.Owner.
+	// Owner is a readable label for the claims. Default: Lease.Owner.
 	Owner string
-	// Lease configures the engine that renews the cleaner's claims: see Options.Lease. Its Logger gets what
-	// an operator should know.
+	// Lease configures the engine that renews the cleaner's claims: see Options.Lease. Its Logger gets
+	// messages for operators.
 	Lease leasing.Options
-	// ClaimFor is how long a claim lasts without renewal. Default 30 s.
+	// ClaimFor is the duration of a claim without renewal. Default 30 s.
 	ClaimFor time.Duration
 	// Interval is the pause between two sweeps. Default 1 s.
 	Interval time.Duration
 
 	// Steps is the recovery chain, tried in order. Default: CommitCompleted, MakeGap.
 	Steps []Step
-	// Select, unless nil, chooses the steps for one number, of Steps or others: see ByLoad. None means a gap.
+	// Select, unless nil, chooses the steps for one number, from Steps or others: see ByLoad. No steps mean a
+	// gap.
 	Select func(ctx context.Context, e Entry, steps []Step) []Step
 	// Write is the application's own write for recovered work, in the transaction that
 	// issues the new number.
 	Write Write[Tx]
 	// MaxAttempts is the number of recoveries of one number that may fail, or panic, before it becomes a gap. Default 5.
 	MaxAttempts int
-	// RetryAfter is the pause after the first failure. It doubles with each, up to 5
-	// minutes, less up to a quarter at random. Default 1 s.
+	// RetryAfter is the pause after the first failure. It doubles with each failure, up to 5
+	// minutes, minus up to a quarter at random. Default 1 s.
 	RetryAfter time.Duration
 
 	// Cascade is the number of simultaneously expired numbers that starts recovery
 	// mode. Default 10.
 	Cascade int
-	// RecoveryFor is how long recovery mode lasts unless a sweep extends it. Default 1 minute.
+	// RecoveryFor is the duration of recovery mode, unless a sweep extends that mode. Default 1
+	// minute.
 	RecoveryFor time.Duration
-	// Batch is how many numbers are recovered in recovery mode before a pause of BatchPause.
-	// Defaults 10 and 100 ms.
+	// Batch is the number of recoveries in recovery mode before a pause of BatchPause. Defaults 10
+	// and 100 ms.
 	Batch      int
 	BatchPause time.Duration
 	// OnMode is called when this cleaner has started or ended recovery mode, so
@@ -58,7 +60,8 @@ type CleanerOptions[Tx any] struct {
 
 	// Hooks free resources that a lost operation held elsewhere: locks, temporary files. They
 	// run in parallel when the number is closed, and again at later sweeps, in any process,
-	// until all have succeeded. So they must be idempotent. Their context ends after ClaimFor, and then the cleaner goes on.
+	// until all have succeeded. So they must be idempotent. Their context ends after ClaimFor, and the cleaner then
+	// continues.
 	Hooks []Hook
 }
 
@@ -66,14 +69,15 @@ type CleanerOptions[Tx any] struct {
 type Hook func(ctx context.Context, e Entry) error
 
 // Cleaner closes the numbers whose leases have run out, one after the other, in order. Any number of
-// processes may run a Cleaner for a stream; one at a time makes progress. Make one with NewCleaner.
+// processes may run a Cleaner for a stream; one of them at a time makes progress. Make one with
+// NewCleaner.
 type Cleaner[Tx any] struct {
 	store     Store[Tx]
 	stream    string
 	options   CleanerOptions[Tx]
 	manager   *leasing.Manager
 	telemetry *telemetry
-	hooksFrom atomic.Int64 // where the hooks of the next sweep begin; 0 before the first
+	hooksFrom atomic.Int64 // the number at which the hooks of the next sweep begin; 0 before the first sweep
 	hooking   sync.Map     // numbers whose hooks have not returned
 }
 
@@ -128,11 +132,11 @@ func (o *CleanerOptions[Tx]) validate() error {
 	return seqstore.ValidateText("CleanerOptions.Owner", o.Owner, seqstore.MaxKindBytes*2, true)
 }
 
-// Close gives up claims under way. Call it after Run has returned.
+// Close releases claims under way. Call it after Run has returned.
 func (c *Cleaner[Tx]) Close(ctx context.Context) error { return c.manager.Close(ctx) }
 
-// Run sweeps until ctx ends, and returns its cause. A sweep that fails is logged, and tried
-// again after a pause that doubles up to a minute.
+// Run sweeps until ctx ends, and returns its cause. A failed sweep is logged, and retried after a
+// pause that doubles up to a minute.
 func (c *Cleaner[Tx]) Run(ctx context.Context) error {
 	for failures := 0; ; {
 		_, err := c.Sweep(ctx)
@@ -163,9 +167,9 @@ func sleep(ctx context.Context, d time.Duration) bool {
 // Report is the result of a sweep.
 type Report struct {
 	Closed    int // numbers, by this sweep
-	Recovered int // of them
-	Gaps      int // of them
-	Failed    int // recoveries, which will be tried again
+	Recovered int // of the closed numbers
+	Gaps      int // of the closed numbers
+	Failed    int // recoveries, which will be retried
 	Recovery  bool
 }
 
@@ -195,8 +199,8 @@ func (c *Cleaner[Tx]) Sweep(ctx context.Context) (r Report, err error) {
 	}
 }
 
-// look tells how the stream is. It begins recovery mode while more have run out than Cascade, and ends it early when the
-// backlog is under half of that. The mode is in the store, for all processes, and ends by itself.
+// look reads the status of the stream. It begins recovery mode while more than Cascade numbers have expired, and ends
+// the mode early when the backlog is below half of Cascade. The mode is stored for all processes, and ends by itself.
 func (c *Cleaner[Tx]) look(ctx context.Context, r *Report) (s Status, err error) {
 	if s, err = c.store.Status(ctx, c.stream); err != nil {
 		return s, err
@@ -228,7 +232,8 @@ func (c *Cleaner[Tx]) look(ctx context.Context, r *Report) (s Status, err error)
 	return s, nil
 }
 
-// guardedWrite is the application's write, whose panic is an error: a failed attempt.
+// guardedWrite returns the application's write with panics converted into errors, which count as
+// failed attempts.
 func (c *Cleaner[Tx]) guardedWrite() Write[Tx] {
 	if c.options.Write == nil {
 		return nil
@@ -238,14 +243,15 @@ func (c *Cleaner[Tx]) guardedWrite() Write[Tx] {
 	}
 }
 
-// claimLease is a claim on its way through the engine.
+// claimLease is the leasable of a claim.
 type claimLease[Tx any] struct {
 	c     *Cleaner[Tx]
-	entry *Entry      // nil until there is one
-	ended atomic.Bool // by Resolve, or it is another's
+	entry *Entry      // nil until a number is claimed
+	ended atomic.Bool // by Resolve, or by a claim of another cleaner
 }
 
-// errNothing ends an attempt to claim. It matches leasing.ErrReleased so that nobody waits for more.
+// errNothing ends an attempt to claim. It matches leasing.ErrReleased so that the engine does not
+// wait and retry.
 var errNothing = fmt.Errorf("sequence: nothing to claim: %w", leasing.ErrReleased)
 
 func (l *claimLease[Tx]) take(ctx context.Context, id string, d time.Duration) (int64, time.Duration, error) {
@@ -264,7 +270,8 @@ func (l *claimLease[Tx]) renew(ctx context.Context, d time.Duration) (time.Durat
 	return d, l.c.store.ExtendClaim(ctx, seqstore.RenewRequest{Stream: l.c.stream, Seq: l.entry.Seq, Token: l.entry.Token, Duration: d})
 }
 
-// release gives a claim back that nothing came of: the cleaner was stopped, or the store failed. Others need not wait for it.
+// release gives back a claim without a result, after a stop of the cleaner or a failure of the store. Other cleaners then
+// need not wait for the claim to lapse.
 func (l *claimLease[Tx]) release(ctx context.Context) error {
 	if l.entry == nil || l.ended.Load() {
 		return nil
@@ -272,7 +279,7 @@ func (l *claimLease[Tx]) release(ctx context.Context) error {
 	return l.c.store.ReleaseClaim(ctx, l.c.stream, l.entry.ClaimID)
 }
 
-// recoverNext claims the next number, and closes it.
+// recoverNext claims and closes the next number.
 func (c *Cleaner[Tx]) recoverNext(ctx context.Context, r *Report) (claimed bool, err error) {
 	claim := &claimLease[Tx]{c: c}
 	lease, err := c.manager.With(leasing.AcquireOptions{TTL: c.options.ClaimFor}).TryAcquire(context.WithValue(ctx, asking{}, leasable(claim)), leaseName(c.stream, "claim/"+abstractions.NewID()))
@@ -301,14 +308,14 @@ func (c *Cleaner[Tx]) recoverNext(ctx context.Context, r *Report) (claimed bool,
 		return err
 	})
 	if err != nil && req.Outcome == OutcomeRecovered && work.Err() == nil && !errors.Is(err, ErrLate) {
-		// The caller's write, or its row, stands in the way: the number is tried again later.
+		// The caller's write has failed, or its row was refused: the number is retried later.
 		req.Outcome, req.Reason = seqstore.OutcomeFailed, reasonOf(err)
 		if err = c.keep(work, e, req); err == nil {
 			closed, err = c.store.Resolve(work, req, nil)
 		}
 	}
 	claim.ended.Store(err == nil || errors.Is(err, ErrLate))
-	if errors.Is(err, ErrLate) { // another cleaner has it, or completed work has come: the next claim shows it
+	if errors.Is(err, ErrLate) { // another cleaner has the number, or completed work has arrived: the next claim shows which
 		c.options.Lease.Logger.Warn("sequence: a claim has lapsed", "stream", c.stream, "seq", e.Seq, "error", err)
 		return true, nil
 	}
@@ -327,7 +334,7 @@ func (c *Cleaner[Tx]) recoverNext(ctx context.Context, r *Report) (claimed bool,
 }
 
 // keep puts completed work into the manual queue before its number may become a gap: the
-// writer was told that the work is saved.
+// writer has been promised that the work is saved.
 func (c *Cleaner[Tx]) keep(ctx context.Context, e Entry, req seqstore.ResolveRequest) error {
 	gap := req.Outcome == OutcomeGap || req.Outcome == seqstore.OutcomeFailed && e.Attempts+1 >= req.MaxAttempts
 	if !gap || e.Work.Phase != Completed {
@@ -336,7 +343,7 @@ func (c *Cleaner[Tx]) keep(ctx context.Context, e Entry, req seqstore.ResolveReq
 	return c.store.Enqueue(ctx, ManualItem{Stream: e.Stream, Seq: e.Seq, Op: e.Op, Payload: e.Work.Data, Reason: cmp.Or(req.Reason, ReasonExpired)})
 }
 
-// count tells of a claim that has ended.
+// count counts and logs the end of a claim.
 func (c *Cleaner[Tx]) count(ctx context.Context, r *Report, e, closed Entry, req seqstore.ResolveRequest, step string) {
 	outcome := req.Outcome
 	if closed.State == Gap {
@@ -361,23 +368,23 @@ func (c *Cleaner[Tx]) count(ctx context.Context, r *Report, e, closed Entry, req
 		"outcome", string(outcome), "step", step, "reason", req.Reason, "attempts", e.Attempts)
 }
 
-// backOff is the pause after a failure that follows so many others.
+// backOff returns the pause after a failure that follows the given number of failures.
 func (c *Cleaner[Tx]) backOff(failures int) time.Duration {
 	pause := min(c.options.RetryAfter<<min(failures, 16), max(5*time.Minute, c.options.RetryAfter))
 	return pause - time.Duration(rand.Float64()*float64(pause)/4)
 }
 
-// hookPage is how many numbers' hooks a sweep runs at most.
+// hookPage bounds the numbers whose hooks a sweep runs.
 const hookPage = 100
 
-// due are up to limit numbers from one on whose hooks are due.
+// due returns up to limit entries, beginning at number from, whose hooks are due.
 func (c *Cleaner[Tx]) due(ctx context.Context, from int64, limit int) ([]Entry, error) {
 	page, err := c.store.Read(ctx, seqstore.ReadRequest{Stream: c.stream, From: from, Limit: limit, Uncleaned: true})
 	return page.Entries, err
 }
 
-// runHooks runs hooks that are due, of up to hookPage numbers. It begins behind the numbers of the sweep before, the first
-// time anywhere up to the last number, and goes on at the front: hooks that fail again and again keep no others waiting.
+// runHooks runs hooks that are due, of up to hookPage numbers. It begins after the numbers of the previous sweep, the
+// first time at a random number, and wraps around to the lowest: hooks that always fail must not block others.
 func (c *Cleaner[Tx]) runHooks(ctx context.Context, last int64) error {
 	if len(c.options.Hooks) == 0 {
 		return nil
@@ -411,7 +418,8 @@ func (c *Cleaner[Tx]) runHooks(ctx context.Context, last int64) error {
 	return nil
 }
 
-// hookEntry runs the hooks of a number, and waits for them for ClaimFor. They are not run again before all have returned.
+// hookEntry runs the hooks of a number, and waits for them at most ClaimFor. They are not run again until all have
+// returned.
 func (c *Cleaner[Tx]) hookEntry(ctx context.Context, e Entry) error {
 	if _, running := c.hooking.LoadOrStore(e.Seq, true); running {
 		return nil

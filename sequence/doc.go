@@ -33,10 +33,11 @@
 //     entries on every replay.
 //   - No number blocks its stream for ever. When its lease has run out a
 //     [Cleaner] claims it, in order, and recovers its work or records a gap. A process that is paused or cut off in its
-//     write does not keep others from it, as far as the database can tell: see package sqlsequence about SQLite.
+//     write does not keep others from the number, as far as the database can tell: see package sqlsequence about
+//     SQLite.
 //   - A refusal of the database, at COMMIT for instance, is an answer: a [RefusedError] to a writer, and a failed attempt of a
-//     cleaner. So is a panic of a callback to a cleaner.
-//   - Closing a number wakes the waiters for it.
+//     cleaner. A panic of a callback is also a failed attempt of a cleaner.
+//   - Closing a number wakes its waiters.
 //
 // # What it does not promise
 //
@@ -77,7 +78,7 @@
 // with an [EndedError].
 //
 // A lease and its commit are two transactions. For a batch of operations use [Stream.DoAll], where the transaction that
-// commits a number also leases the next one.
+// commits a number also leases the next number.
 //
 // # Late work
 //
@@ -91,7 +92,7 @@
 // # Stores
 //
 // Package sqlsequence keeps streams in PostgreSQL or SQLite, and package memsequence in memory, for tests. Package seqstore defines
-// the interface of a store, and package sequencetest tests one.
+// the interface of a store, and package sequencetest tests a store.
 //
 // # Time
 //

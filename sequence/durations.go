@@ -15,7 +15,7 @@ type Durations struct {
 	Default time.Duration
 	// Floor and Cap bound the duration. Defaults 5 s and 10 minutes.
 	Floor, Cap time.Duration
-	// Samples is how many operations of a kind are remembered. Default 32.
+	// Samples is the number of operations of a kind that are remembered. Default 32.
 	Samples int
 }
 
@@ -40,8 +40,8 @@ func (d Durations) validate() error {
 	return nil
 }
 
-// Next is the duration after these samples, for an operation of that size; 0 counts as 1. Without samples it is
-// Default, whatever the size.
+// Next returns the duration after the given samples, for an operation of the given size; 0 counts as 1. Without
+// samples it returns Default for any size.
 func (d Durations) Next(samples []time.Duration, size float64) time.Duration {
 	if len(samples) == 0 {
 		return d.Default
@@ -54,7 +54,7 @@ func (d Durations) Next(samples []time.Duration, size float64) time.Duration {
 	return time.Duration(min(max(next, float64(d.Floor)), float64(d.Cap)))
 }
 
-// history remembers how long operations took, per unit of size. Locks mu.
+// history stores the durations of operations, per unit of size. Locks mu.
 type history struct {
 	mu    sync.Mutex
 	kinds map[string][]time.Duration

@@ -25,7 +25,7 @@ func Example() {
 	}
 	defer func() { _ = ledger.Close(ctx) }()
 
-	// The first operation's process dies: nobody renews its lease.
+	// The first operation's process dies: its lease is no longer renewed.
 	dead, err := store.Lease(ctx, seqstore.LeaseRequest{Stream: "ledger", Op: "transfer-1", Duration: time.Millisecond})
 	if err != nil {
 		log.Fatal(err)

@@ -18,20 +18,20 @@ import (
 
 // Journal keeps finished results in a local file while the store can't be reached. Each record is a line with a
 // checksum, synced to disk before append returns. A last record that a crash left incomplete, without the end of its line, is
-// cut off at the next opening, since append had not returned for this record. It is safe for concurrent use. One Journal at a time
-// has the file, which is locked where the system has flock(2).
+// cut off at the next opening, since append had not returned for this record. A Journal is safe for concurrent use. One Journal at
+// a time can open the file, which is locked on systems with flock(2).
 type Journal struct {
 	mu      sync.Mutex
 	file    *os.File
-	size    int64           // of the good part; what a failed append left behind is cut off
+	size    int64           // of the intact part; the rest of a failed append is cut off
 	pending []journalRecord // in order
-	damaged []int           // lines; as the opening has found them
+	damaged []int           // line numbers, found when the file was opened
 }
 
 // journalVersion is the version of the lines that this release writes. Release 0.1.0 has version 1.
 const journalVersion = 1
 
-// journalRecord is a line: a result, or with Done the note that one was settled.
+// journalRecord is a line: a result, or with Done a mark that a result is settled.
 type journalRecord struct {
 	Version int    `json:"v"`
 	ID      string `json:"id"`
@@ -76,7 +76,7 @@ func OpenJournal(path string) (*Journal, error) {
 	return j, nil
 }
 
-// syncFolder makes a new file survive a power failure. It may be one that an earlier process has made just before it crashed.
+// syncFolder makes a new file survive a power failure. An earlier process may have created the file just before a crash.
 func syncFolder(path string) error {
 	folder, err := os.Open(path)
 	if err != nil {
@@ -98,7 +98,7 @@ func (j *Journal) load() error {
 			return j.file.Truncate(j.size)
 		case (!whole || parse(one, &r)) && r.Version != journalVersion:
 			return fmt.Errorf("%w: line %d is of version %d, and this release knows version %d: use the release that has written the line", leasing.ErrNotSetUp, line, r.Version, journalVersion)
-		case !whole: // the end of a line is damaged, and the record is not
+		case !whole: // only the end of the line is damaged
 			if _, err := j.file.WriteAt([]byte("\n"), j.size+int64(len(one))-1); err != nil {
 				return err
 			}
@@ -115,7 +115,7 @@ func (j *Journal) load() error {
 	return nil
 }
 
-// note applies a record. Locks nothing.
+// note applies a record. It does not lock mu.
 func (j *Journal) note(r journalRecord) {
 	if !r.Done {
 		j.pending = append(j.pending, r)
@@ -131,7 +131,7 @@ func parse(line []byte, r *journalRecord) bool {
 
 func checksum(text []byte) string { return fmt.Sprintf("%08x", crc32.ChecksumIEEE(text)) }
 
-// append keeps a result, and returns when it is on disk.
+// append writes a result, and returns when the result is on disk.
 func (j *Journal) append(stream string, late Unsettled) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -150,7 +150,7 @@ func (j *Journal) write(r journalRecord) error {
 		err = j.file.Sync()
 	}
 	if err != nil {
-		_ = j.file.Truncate(j.size) // else the next opening sees to it
+		_ = j.file.Truncate(j.size) // if this fails, the next opening cuts the file
 		return fmt.Errorf("sequence: journal: %w", err)
 	}
 	j.size += int64(len(line))
@@ -158,7 +158,7 @@ func (j *Journal) write(r journalRecord) error {
 	return nil
 }
 
-// Pending returns the results of a stream that are not settled, oldest first.
+// Pending returns the unsettled results of a stream, from oldest to newest.
 func (j *Journal) Pending(stream string) []Unsettled {
 	var all []Unsettled
 	for _, r := range j.records(stream) {
@@ -187,7 +187,7 @@ func (j *Journal) Damaged() error {
 	return &DamagedError{j.file.Name(), slices.Clone(j.damaged)}
 }
 
-// settled notes that a result is the store's, and empties a file in which nothing else is left.
+// settled marks a result as settled, and empties the file if no other result is left.
 func (j *Journal) settled(r journalRecord) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -213,9 +213,10 @@ type Synced struct {
 	Settlement Settlement
 }
 
-// Sync settles the stream's results in Options.Journal, oldest first: see Settle. A result stays in the journal until
-// the store has it. Sync stops at the first result that the store does not accept, and returns those before. If the
-// journal is damaged it also returns a *DamagedError.
+// Sync settles the stream's results in Options.Journal, from oldest to newest: see Settle. A result stays in the
+// journal until the store has accepted the result. Sync stops at the first result that the store does not
+// accept, and returns the outcomes of the results before. If the journal is damaged it also returns a
+// *DamagedError.
 func (s *Stream[Tx]) Sync(ctx context.Context) (done []Synced, err error) {
 	j := s.options.Journal
 	if j == nil {

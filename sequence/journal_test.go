@@ -20,7 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// cutOff runs a Do that finishes while the store can't be reached, and whose lease ends meanwhile.
+// cutOff runs a Do that finishes while the store can't be reached. During that time its lease ends.
 func cutOff(t *testing.T, store *faulty, s *sequence.Stream[memsequence.Tx], id string) *sequence.LateCommitError {
 	t.Helper()
 	err := s.Do(t.Context(), sequence.Operation{ID: id, Duration: time.Minute}, func(ctx context.Context, n *sequence.Number[memsequence.Tx]) error {
@@ -63,7 +63,7 @@ func TestTheJournalBringsBackWhatWasCutOff(t *testing.T) {
 		require.NoError(t, s.Close(t.Context()))
 		require.NoError(t, journal.Close())
 
-		// Another life of the process. Meanwhile a cleaner has made two gaps, one of which is sealed,
+		// The process has restarted. Meanwhile a cleaner has made two gaps, one of which is sealed,
 		// and the third recovery is under way.
 		store.cut.Store(false)
 		time.Sleep(time.Minute)
@@ -140,7 +140,7 @@ func TestATornRecordIsCutOff(t *testing.T) {
 	}
 }
 
-// A damaged last line is not one that a crash has torn: append had returned for this record.
+// A damaged last line was not torn by a crash: append had returned for this record.
 func TestTrap_T202_ADamagedLastRecordIsReported(t *testing.T) {
 	path, text := journaled(t)
 	first := strings.Index(string(text), "\n") + 1

@@ -14,26 +14,27 @@ import (
 )
 
 // The lease of a number, and the claim of a cleaner, are leases of package leasing:
-// its engine renews them, counts trust in them on both clocks, and tells of them. leaser is the
-// Provider below that engine. It makes one request to the store for one of the engine's.
+// its engine renews them, tracks their trust on both clocks, and emits their events. leaser is
+// the Provider below that engine. It sends one request to the store for each request of the
+// engine.
 type leaser struct {
-	// giveBack, unless nil, releases by its ID a claim whose grant nobody has seen.
+	// giveBack, unless nil, releases, by its ID, a claim whose grant the caller has not received.
 	giveBack func(ctx context.Context, id string) error
 }
 
-// leasable is one number as the engine's requests see it.
+// leasable is one number behind the engine's requests.
 type leasable interface {
-	// take asks the store, and returns the token and the duration that was granted.
+	// take sends the request to the store, and returns the token and the granted duration.
 	take(ctx context.Context, id string, d time.Duration) (token int64, granted time.Duration, err error)
 	renew(ctx context.Context, d time.Duration) (granted time.Duration, err error)
 	release(ctx context.Context) error
 }
 
 // asking is the leasable behind an Acquire of the engine, which carries it in its context. (The
-// engine makes claims by name, and a name can't say what is asked of the store.)
+// engine makes claims by name, and a name does not carry the request to the store.)
 type asking struct{}
 
-// shortestLease leaves time for renewals beside the engine's margins.
+// shortestLease leaves time for renewals within the engine's margins.
 const shortestLease = 20 * time.Millisecond
 
 func (leaser) Capabilities() leasing.Capabilities {
@@ -76,9 +77,9 @@ func (leaser) Renew(ctx context.Context, req abstractions.RenewRequest) (abstrac
 	return abstractions.Grant{Name: req.Name, ID: req.ID, Token: req.Token, TTL: granted, State: what}, nil
 }
 
-// Release gives back a cleaner's claim also if its request was cut off: the engine repeats that until none can land any more. A number
-// whose grant nobody has seen is not released: the same operation may have been asked for again, and have got the same
-// number. It runs out, and a cleaner claims it.
+// Release gives back a cleaner's claim even if its request was cut off: the engine repeats the release until no such request can still
+// arrive. A number whose grant was not received is not released, since a second request of the same operation may have got the same
+// number. Its lease runs out, and a cleaner claims the number.
 func (l leaser) Release(ctx context.Context, req abstractions.ReleaseRequest) error {
 	if what, ok := req.State.(leasable); ok {
 		return what.release(ctx)
@@ -99,11 +100,11 @@ func (leaser) Inspect(context.Context, abstractions.InspectRequest) (abstraction
 
 func (leaser) Close() error { return nil }
 
-// leaseName is the name under which the engine knows what a stream leases. Its metrics carry the
-// part before the last slash.
+// leaseName returns the engine's name for a lease of a stream. Its metrics carry the part before
+// the last slash.
 func leaseName(stream, what string) string { return "sequence/" + url.PathEscape(stream) + "/" + what }
 
-// numberLease is a number on its way through the engine.
+// numberLease is the leasable of a number.
 type numberLease struct {
 	store interface {
 		Lease(ctx context.Context, req seqstore.LeaseRequest) (Entry, error)
@@ -111,15 +112,15 @@ type numberLease struct {
 		Release(ctx context.Context, req seqstore.ReleaseRequest) error
 	}
 	req   seqstore.LeaseRequest
-	along *along // unless nil, the commit of another number asks for this one
+	along *along // unless nil, the commit of another number leases this number
 	entry atomic.Pointer[Entry]
 	// closed is set when the number has its result: then there is nothing to renew or release.
-	// givenUp is set when its holder wants a gap; without it a lease that ends runs out.
+	// givenUp is set when its holder wants a gap; otherwise the lease runs out after its end.
 	closed, givenUp atomic.Bool
 }
 
-// take trusts in what was asked for: recovery mode may grant more, and the entry of an operation that
-// asks again may last longer by an older request.
+// take trusts only the requested duration. Recovery mode may grant more, and the entry of a repeated
+// operation may last longer by an older request.
 func (n *numberLease) take(ctx context.Context, _ string, d time.Duration) (int64, time.Duration, error) {
 	req := n.req
 	req.Duration = d
@@ -131,10 +132,10 @@ func (n *numberLease) take(ctx context.Context, _ string, d time.Duration) (int6
 	return e.Token, d, nil
 }
 
-// errNotIssued says that no number came along with a commit. It matches leasing.ErrReleased so that the engine does not ask again.
+// errNotIssued says that no number came along with a commit. It matches leasing.ErrReleased so that the engine does not retry.
 var errNotIssued = fmt.Errorf("sequence: the number was not issued: %w", leasing.ErrReleased)
 
-// ask asks the store, or the commit of the number before.
+// ask sends the request to the store, or passes it to the commit of the previous number.
 func (n *numberLease) ask(ctx context.Context, req seqstore.LeaseRequest) (Entry, error) {
 	if n.along == nil {
 		return n.store.Lease(ctx, req)
@@ -163,7 +164,7 @@ func (n *numberLease) renew(ctx context.Context, d time.Duration) (time.Duration
 	granted, err := n.store.Renew(ctx, seqstore.RenewRequest{Stream: e.Stream, Seq: e.Seq, Token: e.Token, Duration: d})
 	late := (*LateCommitError)(nil)
 	if errors.As(err, &late) && late.Entry.State == Committed && late.Entry.Token == e.Token {
-		return d, nil // our own commit, whose reply is still on its way
+		return d, nil // closed by our own commit, whose reply has not yet arrived
 	}
 	return granted, err
 }

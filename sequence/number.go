@@ -22,9 +22,9 @@ type Number[Tx any] struct {
 
 	mu      sync.Mutex
 	closed  bool       // committed or released
-	tried   *Unsettled // the latest Commit, unless it has succeeded, or was refused
-	unknown bool       // its outcome
-	write   Write[Tx]  // of it
+	tried   *Unsettled // the latest Commit, unless it succeeded or was refused
+	unknown bool       // the outcome of tried
+	write   Write[Tx]  // of tried
 	next    *Number[Tx]
 
 	leaseNext func(*along) (*Number[Tx], error) // as part of the first Commit, unless nil
@@ -34,7 +34,7 @@ type Number[Tx any] struct {
 func (n *Number[Tx]) Seq() int64 { return n.held.entry.Load().Seq }
 
 // Token is the fencing token of this lease of the number. A cleaner's claim has a
-// greater one.
+// greater token.
 func (n *Number[Tx]) Token() int64 { return n.lease.Token() }
 
 // Op is the operation's ID.
@@ -44,21 +44,21 @@ func (n *Number[Tx]) Op() string { return n.op.ID }
 func (n *Number[Tx]) Work() Work { return n.held.entry.Load().Clone().Work }
 
 // Context ends before a cleaner can claim the number, or when the number is committed or released.
-// Its cause is Err. It keeps the values of the context of Lease, and not its cancellation.
+// Its cause is Err. It keeps the values of the context of Lease, but not its cancellation.
 func (n *Number[Tx]) Context() context.Context { return n.lease.Context() }
 
 // Err is nil while the lease lasts, then a *leasing.LostError, or an error that matches
 // leasing.ErrReleased.
 func (n *Number[Tx]) Err() error { return n.lease.Err() }
 
-// Remaining is how long the lease can be trusted without a further renewal.
+// Remaining returns the time for which the lease can be trusted without a further renewal.
 func (n *Number[Tx]) Remaining() time.Duration { return n.lease.Remaining() }
 
-// Renew renews the lease now. The stream does it by itself.
+// Renew renews the lease now. The stream renews automatically.
 func (n *Number[Tx]) Renew(ctx context.Context) error { return n.lease.Renew(ctx) }
 
-// Wait waits until no lower number is open. The lease is renewed meanwhile. It ends early when
-// ctx or the lease does, with the cause.
+// Wait waits until no lower number is open. Meanwhile the lease is renewed. Wait ends early, with
+// the cause, when ctx or the lease ends.
 func (n *Number[Tx]) Wait(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -69,9 +69,9 @@ func (n *Number[Tx]) Wait(ctx context.Context) error {
 	return err
 }
 
-// Save keeps work in the store, for a recovery. Partial work may be saved again and again, by the
-// holder alone. Completed work, whose payload a recovery may commit as it is, is final:
-// Release then makes no gap, and a claim that has not seen the work ends.
+// Save keeps work in the store, for a recovery. Partial work may be saved repeatedly, but only by
+// the holder. Completed work, whose payload a recovery may commit as it is, is final: Release
+// then makes no gap, and a claim that has not seen the work ends.
 func (n *Number[Tx]) Save(ctx context.Context, phase Phase, data []byte) error {
 	req := seqstore.SaveRequest{Stream: n.stream.name, Seq: n.Seq(), Token: n.Token(), Work: Work{Phase: phase, Data: data}}
 	return n.stream.store.Save(ctx, req)
@@ -81,13 +81,13 @@ func (n *Number[Tx]) Save(ctx context.Context, phase Phase, data []byte) error {
 // Options.Write. If the reply is lost the request is retried while the lease lasts, and write then
 // runs again, in another transaction.
 //
-// It returns a *LateCommitError if the number is no longer the caller's: then nothing was
-// changed. Committing again with the same payload is no error; with a different one it is
-// ErrOtherPayload. An error of write is returned unchanged, and the number is still held. If the database refuses
-// the rows of write, at COMMIT for instance, the error is a *RefusedError, and the number is still held. A panic of write releases the number, and goes on.
+// It returns a *LateCommitError if the number is no longer the caller's. Then nothing was changed. A second commit with the same payload is no error;
+// with a different payload it returns ErrOtherPayload. An error of write is returned unchanged, and the number is still held. If the database refuses
+// the rows of write, at COMMIT for instance, the error is a *RefusedError, and the number is still held. A panic of write releases the number, and
+// propagates.
 //
-// write has what is left of the lease, at least three seconds: then its context ends, and PostgreSQL ends the transaction of a
-// process that is paused or cut off. If the connection breaks under write the request is retried.
+// write may take the remaining time of the lease, at least three seconds. Then its context ends, and PostgreSQL ends the
+// transaction of a process that is paused or cut off. If the connection breaks during write, the request is retried.
 //
 // The store decides whether the lease still lasts, not this process's clock. So a Commit may
 // succeed although the number's Context has ended, if ctx has not.
@@ -112,7 +112,7 @@ func (n *Number[Tx]) Commit(ctx context.Context, payload []byte, write Write[Tx]
 	n.mu.Unlock()
 	returned := false
 	defer func() {
-		if !returned { // a panic of write, which goes on
+		if !returned { // write has panicked: the panic propagates
 			_ = n.Release(ctx)
 		}
 	}()
@@ -120,7 +120,7 @@ func (n *Number[Tx]) Commit(ctx context.Context, payload []byte, write Write[Tx]
 	own, err := repeat(ctx, n.lease, write, func(write Write[Tx]) (err error) {
 		if leaseNext != nil {
 			next, err = n.commitAndLease(ctx, req, leaseNext, write)
-			leaseNext = nil // a number that was leased without a word is found by its operation
+			leaseNext = nil // a number whose lease got no reply is found by its operation
 			return err
 		}
 		_, err = n.stream.store.Commit(ctx, req, write)
@@ -156,14 +156,15 @@ func (n *Number[Tx]) Commit(ctx context.Context, payload []byte, write Write[Tx]
 	return nil
 }
 
-// along joins the lease of a number to the commit of another. The engine reads its clocks, and then asks for the number, and
-// the commit passes on what the store has issued. issued is closed if that is nothing.
+// along joins the lease of a number to the commit of another. The engine reads its clocks and then asks for the number, and
+// the commit passes on the number that the store has issued. issued is closed if the store has issued no number.
 type along struct {
 	asked  chan seqstore.LeaseRequest
 	issued chan Entry
 }
 
-// commitAndLease commits, and leases the next number in the same transaction: nil if that is to be asked for again.
+// commitAndLease commits, and leases the next number in the same transaction. It returns nil if the next number
+// needs a request of its own.
 func (n *Number[Tx]) commitAndLease(ctx context.Context, req seqstore.CommitRequest, leaseNext func(*along) (*Number[Tx], error), write Write[Tx]) (*Number[Tx], error) {
 	a, leased := &along{make(chan seqstore.LeaseRequest), make(chan Entry, 1)}, make(chan *Number[Tx], 1)
 	var group sync.WaitGroup
@@ -181,13 +182,14 @@ func (n *Number[Tx]) commitAndLease(ctx context.Context, req seqstore.CommitRequ
 		}
 		a.issued <- e
 		return <-leased, nil
-	case <-leased: // nobody has asked: the stream is being closed, say
+	case <-leased: // no request came, for example because the stream is being closed
 		_, err := n.stream.store.Commit(ctx, req, write)
 		return nil, err
 	}
 }
 
-// following is the number that was leased by n's commit, once; nil without one, or without n.
+// following returns the number that n's commit leased, once, or nil without such a number or
+// without n.
 func (n *Number[Tx]) following() (next *Number[Tx]) {
 	if n == nil {
 		return nil
@@ -198,9 +200,9 @@ func (n *Number[Tx]) following() (next *Number[Tx]) {
 	return next
 }
 
-// repeat makes a request again while its outcome is unknown and the lease lasts, for as long as the lease had left at the first
-// failure: a store that answers otherwise would be asked for ever. An error of the caller's own write ends it, unless the store
-// says that the connection broke. An error of the context brings the last cause along.
+// repeat retries a request while its outcome is unknown and the lease lasts, but no longer than the remaining lease at the
+// first failure, since a faulty store could otherwise be asked forever. An error of the caller's own write ends the retries,
+// unless the store says that the connection broke. An error of the context is joined with the last cause.
 func repeat[Tx any](ctx context.Context, lease *leasing.Lease, write Write[Tx], request func(Write[Tx]) error) (own bool, err error) {
 	noting := write
 	if write != nil {
@@ -230,7 +232,7 @@ func repeat[Tx any](ctx context.Context, lease *leasing.Lease, write Write[Tx], 
 			cause = err
 		}
 		if ctx.Err() != nil || lease.Err() != nil || !time.Now().Add(pause).Before(until) {
-			if unknown && abstractions.NotApplied(err) { // the last attempt was not applied, and an earlier one may have been
+			if unknown && abstractions.NotApplied(err) { // the last attempt was not applied, but an earlier attempt may have been applied
 				err = providerkit.Partial(err)
 			}
 			return false, err
@@ -243,12 +245,12 @@ func repeat[Tx any](ctx context.Context, lease *leasing.Lease, write Write[Tx], 
 	}
 }
 
-// ofContext reports whether an error says that a context has ended, and no more.
+// ofContext reports whether an error says only that a context has ended.
 func ofContext(err error) bool {
 	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }
 
-// decided reports whether a store has answered for good.
+// decided reports whether an error is a final answer of a store.
 func decided(err error) bool {
 	for _, answer := range []error{ErrLate, ErrEnded, ErrOtherPayload, ErrUnknownStream, ErrOpen, ErrNotFound, ErrRefused} {
 		if errors.Is(err, answer) {
@@ -258,9 +260,9 @@ func decided(err error) bool {
 	return abstractions.NotApplied(err) && !errors.Is(err, leasing.ErrUnavailable)
 }
 
-// Release gives the number up, which makes a gap. If completed work is saved, it ends the
-// lease instead, and a cleaner commits the work. It is no error if the number is no longer
-// the caller's, or is committed.
+// Release gives the number up, which makes a gap. If completed work is saved, Release ends
+// the lease instead, and a cleaner commits the work. It is no error if the number is no
+// longer the caller's, or is committed.
 func (n *Number[Tx]) Release(ctx context.Context) error {
 	n.mu.Lock()
 	if !n.closed {
@@ -269,7 +271,7 @@ func (n *Number[Tx]) Release(ctx context.Context) error {
 	}
 	n.mu.Unlock()
 	err := n.lease.Release(ctx)
-	if errors.Is(err, leasing.ErrLost) { // it runs out, and a cleaner sees to it
+	if errors.Is(err, leasing.ErrLost) { // the lease runs out, and a cleaner claims the number
 		return nil
 	}
 	return err

@@ -9,36 +9,36 @@ import (
 	"github.com/distributedleasing/leasing/sequence/seqstore"
 )
 
-// Reader reads a stream in order, with an entry for every number: results, and for the others
-// why there is none. It is safe for concurrent use.
+// Reader reads a stream in order, with an entry for every number: a result, or the reason why there
+// is no result. It is safe for concurrent use.
 type Reader struct {
 	// Records is the store.
 	Records Records
 	Stream  string
-	// Sealed makes the Reader stop at the seal, so that every replay sees the same. Without it
-	// the Reader reads up to the watermark, and a gap that it has read may be filled later.
+	// Sealed makes the Reader stop at the seal, so that every replay sees the same entries. Without
+	// Sealed the Reader reads up to the watermark, and a gap that it has read may be filled later.
 	Sealed bool
-	// After, unless "", is the Mark of the last entry that was read, the one before the number from which Read or Follow go on. A
-	// reader that keeps it with its place is told if the stream has another epoch since: see Store.NewEpoch. It also notices most
-	// restores of a backup that no epoch tells of.
+	// After, unless "", is the Mark of the last entry that was read, which is the entry before the number from which Read or
+	// Follow continue. A reader that stores the Mark with its place gets an error if the stream has begun another epoch since:
+	// see Store.NewEpoch. The Mark also reveals most restores of a backup without a new epoch.
 	After string
-	// Page is how many entries are read at a time. Default 256.
+	// Page is the number of entries that are read at a time. Default 256.
 	Page int
 }
 
 // Read iterates over the entries from a number on, up to the watermark or the seal as they are when the
-// loop reads the page. From 1, or 0, it begins with the first entry that is kept. It ends at the first error.
+// loop reads the page. From 1, or 0, it begins with the first kept entry. It ends at the first error.
 //
-// The error is a *CheckpointError, which matches ErrCheckpoint, if the reader can't go on from a number without missing
-// results: entries from that number on are forgotten, it lies beyond the next number of the stream, or the entry
-// before it is not the one of After, nor the one that this loop has read. The stream is then another than the one that was read before.
+// The error is a *CheckpointError, which matches ErrCheckpoint, if the reader can't continue from a number without missing results:
+// entries from that number on are forgotten, the number lies beyond the next number of the stream, or the entry before the number is
+// neither the entry of After nor the last entry of this loop. In the last case the stream differs from the stream that was read before.
 func (r Reader) Read(ctx context.Context, from int64) iter.Seq2[Entry, error] {
 	return r.iterate(ctx, from, false)
 }
 
 // Follow iterates like Read, and then waits for more entries, until ctx ends; its last error is then
-// the cause of ctx. An error of the store ends it, too. To continue, call it again from the number
-// after the last entry.
+// the cause of ctx. An error of the store also ends the iteration. To continue, call Follow from the
+// number after the last entry.
 func (r Reader) Follow(ctx context.Context, from int64) iter.Seq2[Entry, error] {
 	return r.iterate(ctx, from, true)
 }
@@ -78,8 +78,8 @@ func (r Reader) iterate(ctx context.Context, from int64, follow bool) iter.Seq2[
 	}
 }
 
-// page reads entries from next on, the first of which is next, or the first that is kept if next is 1. after is the mark of
-// the entry before, if that was read.
+// page reads entries from next on. The first is next, or the first kept entry if next is 1. after is the mark of the entry
+// before next, if that entry was read.
 func (r Reader) page(ctx context.Context, next int64, after string) (seqstore.Page, error) {
 	limit := r.Page
 	if limit <= 0 {
@@ -107,7 +107,7 @@ func (r Reader) page(ctx context.Context, next int64, after string) (seqstore.Pa
 	return page, nil
 }
 
-// epochOf is the epoch of a mark, whose parts are the number, the epoch and a digest.
+// epochOf returns the epoch of a mark, whose parts are the number, the epoch and a digest.
 func epochOf(mark string) string {
 	_, rest, _ := strings.Cut(mark, "-")
 	return rest[:max(strings.LastIndex(rest, "-"), 0)]

@@ -17,9 +17,9 @@ import (
 type Step struct {
 	// Name is for metrics and logs.
 	Name string
-	// Recover looks at the number and the work saved under it. The zero Recovery hands the number
-	// to the next step. An error, or a panic, is not "nothing to recover": the number is tried again later.
-	// ctx ends before another cleaner can claim the number.
+	// Recover looks at the number and the saved work. The zero Recovery hands the number to the next
+	// step. An error or a panic does not mean that there is nothing to recover: the number is retried
+	// later. ctx ends before another cleaner can claim the number.
 	Recover func(ctx context.Context, e Entry) (Recovery, error)
 }
 
@@ -31,7 +31,7 @@ type Recovery struct {
 	Reason  string  // of OutcomeGap; default ReasonExpired
 }
 
-// CommitCompleted is the step that commits completed work under a new number, as it is.
+// CommitCompleted is the step that commits completed work unchanged under a new number.
 func CommitCompleted() Step {
 	return Step{"completed", func(_ context.Context, e Entry) (Recovery, error) {
 		if e.Work.Phase != Completed {
@@ -41,8 +41,8 @@ func CommitCompleted() Step {
 	}}
 }
 
-// FinishPartial returns the step that makes a payload from partial work. finish returns ok false if
-// it can't.
+// FinishPartial returns the step that makes a payload from partial work. finish returns false for
+// ok if it can't make one from this work.
 func FinishPartial(finish func(ctx context.Context, e Entry) (payload []byte, ok bool, err error)) Step {
 	return Step{"partial", func(ctx context.Context, e Entry) (Recovery, error) {
 		if e.Work.Phase != Partial {
@@ -61,7 +61,7 @@ func MakeGap() Step {
 	return Step{"gap", func(context.Context, Entry) (Recovery, error) { return Recovery{Outcome: OutcomeGap}, nil }}
 }
 
-// Load is how busy a system is.
+// Load is the load of a system.
 type Load int
 
 // The loads. UnknownLoad counts as high.
@@ -86,7 +86,7 @@ func ByLoad(load func(context.Context) Load, expensive ...string) func(context.C
 	}
 }
 
-// chain asks the steps in turn, and says how the claim is to end, and by which step.
+// chain asks the steps in turn, and returns the request that ends the claim, and the deciding step.
 func (c *Cleaner[Tx]) chain(ctx context.Context, e Entry) (req seqstore.ResolveRequest, step string) {
 	req = seqstore.ResolveRequest{Stream: e.Stream, Seq: e.Seq, Token: e.Token, Outcome: OutcomeGap, Reason: ReasonExpired}
 	steps := c.options.Steps
@@ -121,14 +121,14 @@ func (c *Cleaner[Tx]) chain(ctx context.Context, e Entry) (req seqstore.ResolveR
 	return req, "gap"
 }
 
-// guarded makes an error of a panic, and of the end of the goroutine: one bad operation must not end the cleaner of all.
+// guarded converts a panic, or the end of the goroutine, into an error: one bad operation must not stop the cleaner.
 func guarded(do func() error) error {
 	ended := make(chan error, 1)
 	providerkit.Go(do, func(err error) { ended <- panicked(err) })
 	return <-ended
 }
 
-// panicked is an error of package panics in the words of this package.
+// panicked converts a *providerkit.PanicError into an error of this package.
 func panicked(err error) error {
 	if p, is := errors.AsType[*providerkit.PanicError](err); is {
 		if p.Value == nil {
@@ -139,10 +139,10 @@ func panicked(err error) error {
 	return err
 }
 
-// maxReason bounds what is stored of an error, in characters.
+// maxReason bounds the stored text of an error, in characters.
 const maxReason = 500
 
-// reasonOf is an error's text as it is stored.
+// reasonOf returns an error's text in its stored form.
 func reasonOf(err error) string {
 	text := []rune(strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) || r == unicode.ReplacementChar {

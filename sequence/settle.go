@@ -32,15 +32,15 @@ const (
 	SettledJournaled Settlement = "journaled"
 )
 
-// settleRounds bounds how often a number may change under Settle: every change brings it nearer to
-// its end, so three are enough.
+// settleRounds bounds the rounds of Settle, since the number may change in each. A change brings
+// the number closer to its final state, so three changes are enough.
 const settleRounds = 4
 
-// Settle does what is still possible for a result that came too late, or whose commit got no
-// answer. It never extends a lease. The payload is committed if the lease lasts after all, and
-// fills the number's gap if that is not sealed. While a recovery is due or under way, or if the commit gets no answer again, it is
-// saved as completed work. If nothing of that is possible it goes into the manual queue. write is as in
-// Number.Commit. Settle returns the number's entry, too, as far as there is one.
+// Settle stores a result that came too late, or whose commit got no answer, in the best place that is still possible. It never
+// extends a lease. If the lease still lasts, the payload is committed. If the number is a gap that is not sealed, the payload
+// fills the gap. While a recovery is due or under way, or if the commit gets no answer again, the payload is saved as completed
+// work. Otherwise the payload goes into the manual queue. write is as in Number.Commit. Settle also returns the number's entry, if
+// the entry is known.
 func (s *Stream[Tx]) Settle(ctx context.Context, late Unsettled, write Write[Tx]) (Settlement, Entry, error) {
 	if write == nil {
 		write = s.options.Write
@@ -71,7 +71,7 @@ func (s *Stream[Tx]) Settle(ctx context.Context, late Unsettled, write Write[Tx]
 			if e.Work.Phase == Completed && !bytes.Equal(e.Work.Data, late.Payload) {
 				return s.enqueue(ctx, late, e, "other completed work is saved")
 			}
-			if e.State == Leased && e.Token == late.Token { // its lease may last still
+			if e.State == Leased && e.Token == late.Token { // its lease may still last
 				req := seqstore.CommitRequest{Stream: s.name, Seq: e.Seq, Token: late.Token, Payload: late.Payload, InOrder: s.options.InOrder}
 				committed, err := s.store.Commit(ctx, req, write)
 				if err == nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/distributedleasing/leasing/sequence/seqstore"
 )
 
-// Options configure a Stream. The zero value is good.
+// Options configure a Stream. The zero value is ready to use.
 type Options[Tx any] struct {
 	// Lease configures the engine of package leasing that renews the stream's leases: owner,
 	// renewal, margins of trust, logger, meter and tracer. Its TTL is not used: see Durations.
@@ -19,19 +19,19 @@ type Options[Tx any] struct {
 	// Durations chooses the duration of a lease if Operation.Duration is 0.
 	Durations Durations
 	// Write is the application's own write for commits without one, also for those of
-	// Settle and of a Journal, which may come from an earlier run of the process. nil
-	// means none.
+	// Settle and of a Journal, which may come from an earlier run of the process.
+	// Default: no write.
 	Write Write[Tx]
-	// InOrder makes Commit refuse a number while a lower one is open, with an *OpenError.
-	// Number.Wait waits until none is.
+	// InOrder makes Commit refuse a number while a lower number is open, with an *OpenError.
+	// Number.Wait waits for the lower numbers to close.
 	InOrder bool
 	// Journal, unless nil, keeps results that Do could not settle because the store was
 	// unreachable: see Stream.Sync.
 	Journal *Journal
 }
 
-// Stream leases the numbers of one stream. It is safe for concurrent use. NewStream makes one,
-// and Close ends it.
+// Stream leases the numbers of one stream. It is safe for concurrent use. Make one with NewStream,
+// and close it with Close.
 type Stream[Tx any] struct {
 	store   Store[Tx]
 	name    string
@@ -63,7 +63,7 @@ func NewStream[Tx any](store Store[Tx], name string, options Options[Tx]) (*Stre
 	return &Stream[Tx]{store: store, name: name, options: options, manager: manager, telemetry: newTelemetry(options.Lease.MeterProvider)}, nil
 }
 
-// Name is the stream's.
+// Name returns the name of the stream.
 func (s *Stream[Tx]) Name() string { return s.name }
 
 // Subscribe calls observer for the events of all leases of the stream: see leasing.Observer.
@@ -101,7 +101,7 @@ func (s *Stream[Tx]) Lease(ctx context.Context, op Operation) (*Number[Tx], erro
 	return s.lease(ctx, op, nil, (*leasing.Manager).Acquire)
 }
 
-// lease makes a lease of a number that the store is asked for, or of the one that comes with another's commit.
+// lease makes a lease of a number from a request to the store, or from another number's commit.
 func (s *Stream[Tx]) lease(ctx context.Context, op Operation, along *along, acquire func(*leasing.Manager, context.Context, string) (*leasing.Lease, error)) (*Number[Tx], error) {
 	d := op.Duration
 	if d == 0 {
@@ -146,7 +146,7 @@ func (s *Stream[Tx]) lease(ctx context.Context, op Operation, along *along, acqu
 //   - nil from work without Commit or Release releases the number, and is ErrNotCommitted.
 //
 // The context that work gets ends when the lease is lost, when the stream is closed, or when ctx
-// ends; context.Cause tells which.
+// ends; context.Cause says which.
 func (s *Stream[Tx]) Do(ctx context.Context, op Operation, work func(ctx context.Context, n *Number[Tx]) error) (err error) {
 	if work == nil {
 		return invalid("work", nil, "a function")
@@ -158,12 +158,12 @@ func (s *Stream[Tx]) Do(ctx context.Context, op Operation, work func(ctx context
 	return n.do(ctx, work)
 }
 
-// DoAll runs Do for operations, one after the other, until one fails, and returns how many have succeeded. The transaction that
-// commits a number also leases the next operation's, where the store gains by it. So a writer that has a page of operations makes one
-// transaction for each, where Do makes two.
+// DoAll runs Do for operations, one after the other, until one fails, and returns the number of successes. The transaction that
+// commits a number also leases the next operation's number, if that is cheaper for the store. So a writer with many operations needs
+// one transaction for each, where Do needs two.
 //
-// Work should return soon after its Commit, since the next number is on lease from then on. If work fails after it, or ctx ends
-// just then, the next number becomes a gap.
+// Work should return soon after its Commit, since the next number is leased from then on. If work fails after its Commit, or
+// ctx ends at that moment, the next number becomes a gap.
 func (s *Stream[Tx]) DoAll(ctx context.Context, ops []Operation, work func(ctx context.Context, n *Number[Tx]) error) (done int, err error) {
 	if work == nil {
 		return 0, invalid("work", nil, "a function")
@@ -202,7 +202,7 @@ func (n *Number[Tx]) do(ctx context.Context, work func(ctx context.Context, n *N
 	defer context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })()
 	returned := false
 	defer func() {
-		if !returned { // a panic, which goes on
+		if !returned { // work has panicked: the panic propagates
 			_ = n.Release(ctx)
 		}
 	}()
@@ -214,7 +214,7 @@ func (n *Number[Tx]) do(ctx context.Context, work func(ctx context.Context, n *N
 // ErrNotCommitted is returned by Do if its function returned nil without Commit or Release.
 var ErrNotCommitted = errors.New("the function has neither committed nor released its number")
 
-// finish closes the number after the function of a Do.
+// finish closes the number after Do's function has returned.
 func (n *Number[Tx]) finish(ctx context.Context, err error) error {
 	n.mu.Lock()
 	tried, unknown, closed := n.tried, n.unknown, n.closed

@@ -21,9 +21,9 @@ import (
 // faulty is a store behind a bad network.
 type faulty struct {
 	*memsequence.Store
-	cut     atomic.Bool   // nothing gets through
-	losing  atomic.Int32  // so many replies are lost
-	slow    time.Duration // is how long the reply to a CommitAndLease takes
+	cut     atomic.Bool   // no request arrives
+	losing  atomic.Int32  // the number of replies to lose
+	slow    time.Duration // the delay of the reply to a CommitAndLease
 	leases  atomic.Int32
 	commits atomic.Int32
 }
@@ -117,7 +117,7 @@ func TestLostRepliesAreAskedForAgain(t *testing.T) {
 	})
 }
 
-// To the store a second lease of an operation is the first that asks again. In one process it waits for the first holder.
+// To the store a second lease of an operation looks like a retry. In one process it waits for the first holder.
 func TestTrap_T95_ANumberHasTwoHoldersInOneProcess(t *testing.T) {
 	inBubble(t, func(t *testing.T, store *faulty, s *sequence.Stream[memsequence.Tx]) {
 		first, err := s.Lease(t.Context(), sequence.Operation{ID: "a"})
@@ -154,8 +154,8 @@ func TestTrap_T95_ANumberHasTwoHoldersInOneProcess(t *testing.T) {
 	})
 }
 
-// Recovery mode has doubled a lease, and ends. A renewal is applied after that, its reply is lost, and then nothing gets through: the
-// holder trusts in the doubled lease, so nobody may claim the number before that is over.
+// Recovery mode has doubled a lease, and ends. A renewal is applied after that, its reply is lost, and then the store is unreachable.
+// The holder trusts the doubled lease, so no cleaner may claim the number before the end of that lease.
 func TestTrap_T96_ARenewalAfterRecoveryModeShortensALeaseThatIsTrusted(t *testing.T) {
 	inBubble(t, func(t *testing.T, store *faulty, s *sequence.Stream[memsequence.Tx]) {
 		n, err := s.Lease(t.Context(), sequence.Operation{ID: "a", Duration: time.Minute})
@@ -179,7 +179,8 @@ func TestTrap_T96_ARenewalAfterRecoveryModeShortensALeaseThatIsTrusted(t *testin
 	})
 }
 
-// A number that came with a commit is trusted from before that was sent, and one whose reply was lost is found again.
+// A number that came with a commit is trusted from before the commit was sent, and a number whose reply was lost is
+// found by its operation.
 func TestANumberThatCameWithACommit(t *testing.T) {
 	inBubble(t, func(t *testing.T, store *faulty, s *sequence.Stream[memsequence.Tx]) {
 		ops := []sequence.Operation{{ID: "a", Duration: time.Minute}, {ID: "b", Duration: time.Minute}, {ID: "c", Duration: time.Minute}}
@@ -207,7 +208,7 @@ func TestANumberThatCameWithACommit(t *testing.T) {
 		require.Equal(t, int64(3), status.Last)
 		require.Equal(t, int64(3), status.Watermark)
 
-		// A reply that takes longer than a request of the engine may is one that was lost.
+		// A reply that takes longer than the engine's request timeout counts as lost.
 		store.slow = 30 * time.Second
 		done, err = s.DoAll(t.Context(), []sequence.Operation{{ID: "d", Duration: time.Minute}, {ID: "e", Duration: time.Minute}}, func(ctx context.Context, n *sequence.Number[memsequence.Tx]) error {
 			return n.Commit(ctx, []byte(n.Op()), nil)
@@ -221,7 +222,7 @@ func TestANumberThatCameWithACommit(t *testing.T) {
 }
 
 // A writer that is cut off loses its context before the number can be claimed, extends
-// nothing, and what it has finished is settled when it is back.
+// nothing, and its finished result is settled when the connection is back.
 func TestTrap_S12_AWriterThatIsCutOffExtendsNothing(t *testing.T) {
 	inBubble(t, func(t *testing.T, store *faulty, s *sequence.Stream[memsequence.Tx]) {
 		began := time.Now()
@@ -246,7 +247,7 @@ func TestTrap_S12_AWriterThatIsCutOffExtendsNothing(t *testing.T) {
 	})
 }
 
-// A lease that lasts is renewed for as long as the work goes on, and its events are told.
+// A lease that lasts is renewed as long as the work continues, and its events are emitted.
 func TestALeaseIsRenewedWhileTheWorkGoesOn(t *testing.T) {
 	inBubble(t, func(t *testing.T, store *faulty, s *sequence.Stream[memsequence.Tx]) {
 		var renewed, released atomic.Int32
@@ -330,7 +331,7 @@ func TestDurationsFollowTheOperationsOfTheirKind(t *testing.T) {
 	})
 }
 
-// order records whether somebody looked before he could be woken.
+// order records whether a waiter polled before it had registered for wake-ups.
 type order struct {
 	sequence.Records
 	t       *testing.T
@@ -402,7 +403,7 @@ func (h holey) Read(ctx context.Context, req seqstore.ReadRequest) (seqstore.Pag
 	return page, err
 }
 
-// A reader passes over no number without a word.
+// A reader does not silently skip a number.
 func TestAReaderTellsOfANumberThatIsMissing(t *testing.T) {
 	inBubble(t, func(t *testing.T, store *faulty, s *sequence.Stream[memsequence.Tx]) {
 		for _, op := range []string{"a", "b", "c"} {
@@ -424,7 +425,7 @@ func TestAReaderTellsOfANumberThatIsMissing(t *testing.T) {
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// unanswering is a store whose commits get no answer, or another one each time.
+// unanswering is a store whose commits get no answer, or another answer each time.
 type unanswering struct {
 	*memsequence.Store
 	answers []error // of commits and resolutions, in turn; the last stays
@@ -447,7 +448,7 @@ func (u *unanswering) Resolve(ctx context.Context, req seqstore.ResolveRequest, 
 	return sequence.Entry{}, u.answer()
 }
 
-// A store whose answer is never understood is not asked for ever, although renewals get through.
+// A store whose answer is never understood is not asked forever, even if renewals succeed.
 func TestTrap_T205_ACommitWithoutAnAnswerEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		odd := errors.New("an error that nothing knows")
@@ -485,7 +486,8 @@ func TestTrap_T205_ACommitWithoutAnAnswerEnds(t *testing.T) {
 	})
 }
 
-// The end of a context brings the last cause along, and a request that was perhaps applied is not called "not applied".
+// The error of an ended context includes the last cause, and a request that may have been applied is not reported as
+// "not applied".
 func TestTrap_T205_TheLastCauseIsTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		odd := errors.New("an error that nothing knows")

@@ -17,8 +17,8 @@ const instrumentationScope = "github.com/distributedleasing/leasing/sequence"
 // secondBounds are buckets in seconds. The alert about waits at the barrier needs one at 5.
 var secondBounds = []float64{.01, .1, .5, 1, 2.5, 5, 10, 30, 60, 300, 1800}
 
-// telemetry is OpenTelemetry for one stream or cleaner. Four instruments keep the names that they have in
-// the design that this package began with. Package leasing tells what leases do.
+// telemetry is OpenTelemetry for one stream or cleaner. Four instruments keep their names from the
+// original design of this package. Package leasing reports on the leases.
 type telemetry struct {
 	committed metric.Int64Counter
 	late      metric.Int64Counter
@@ -87,12 +87,12 @@ const (
 	stepKey    = attribute.Key("method")
 )
 
-// about is a number's part of a metric.
+// about returns a number's attributes for a metric.
 func about(stream, kind string) metric.MeasurementOption {
 	return metric.WithAttributes(streamKey.String(stream), kindKey.String(kind))
 }
 
-// claimed tells of a claim, and how late it came if it is the first of the number.
+// claimed records a claim, and its delay if it is the first claim of the number.
 func (t *telemetry) claimed(ctx context.Context, e *Entry, claimFor time.Duration) {
 	of := about(e.Stream, e.Kind)
 	t.claims.Add(ctx, 1, of)
@@ -102,7 +102,7 @@ func (t *telemetry) claimed(ctx context.Context, e *Entry, claimFor time.Duratio
 	}
 }
 
-// resolved tells of a claim that has ended by a step.
+// resolved records a claim that has ended by a step.
 func (t *telemetry) resolved(ctx context.Context, e *Entry, outcome Outcome, step string, failed bool) {
 	of := metric.WithAttributes(streamKey.String(e.Stream), kindKey.String(e.Kind), stepKey.String(step))
 	if failed {
@@ -115,7 +115,7 @@ func (t *telemetry) resolved(ctx context.Context, e *Entry, outcome Outcome, ste
 	}
 }
 
-// observe tells of a stream as a sweep has found it.
+// observe records the status of a stream in a sweep.
 func (t *telemetry) observe(ctx context.Context, s Status) {
 	of := metric.WithAttributes(streamKey.String(s.Stream))
 	mode := int64(0)

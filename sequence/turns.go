@@ -5,14 +5,15 @@ import (
 	"sync"
 )
 
-// turns lets each operation have one lease at a time in this process. The store can't: to it a second one is the first that asks
-// again. The zero value is ready.
+// turns limits each operation to one lease at a time in this process. The store can't do that, since a second request looks like
+// a retry of the first to the store. The zero value is ready to use.
 type turns struct {
 	mu   sync.Mutex
 	over map[string]chan struct{} // by operation: closed when its lease has ended
 }
 
-// take waits until no lease of an operation is held or asked for here, unless it isn't to wait. give ends the turn, once.
+// take waits until no lease of an operation is held or requested in this process; without wait it does not block. give
+// ends the turn, once.
 func (t *turns) take(ctx context.Context, op string, wait bool) (give func(), err error) {
 	for {
 		over, taken := t.begin(op)
@@ -30,7 +31,7 @@ func (t *turns) take(ctx context.Context, op string, wait bool) (give func(), er
 	}
 }
 
-// begin takes the turn, unless it is taken.
+// begin takes the turn if it is free.
 func (t *turns) begin(op string) (over <-chan struct{}, taken bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

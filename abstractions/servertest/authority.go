@@ -22,7 +22,7 @@ type Authority struct {
 	key         *ecdsa.PrivateKey
 }
 
-// NewAuthority makes an authority that has signed for itself.
+// NewAuthority makes a self-signed authority.
 func NewAuthority() (*Authority, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -39,22 +39,23 @@ func NewAuthority() (*Authority, error) {
 	return &Authority{certificate, key}, err
 }
 
-// newTemplate is a certificate of a subject for an hour. Its number is also in the name of the subject:
-// authorities of one name would be taken for one another.
+// newTemplate returns the template of a certificate that is valid for an hour. Its number is also part
+// of the subject's name, since authorities with equal names would be confused.
 func newTemplate(subject string) *x509.Certificate {
-	number, _ := rand.Int(rand.Reader, big.NewInt(1<<62)) // it has no error: crypto/rand.Read
+	number, _ := rand.Int(rand.Reader, big.NewInt(1<<62)) // it never fails: see crypto/rand.Read
 	return &x509.Certificate{
 		SerialNumber: number, Subject: pkix.Name{CommonName: subject, SerialNumber: number.String()},
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
 	}
 }
 
-// PEM is the authority's own certificate.
+// PEM returns the authority's own certificate.
 func (a *Authority) PEM() []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: a.certificate.Raw})
 }
 
-// Issue makes a certificate and its key, in PEM. The subject is the common name: the user, to databases.
+// Issue makes a certificate and its key, in PEM. The subject is the common name, which databases use as
+// the user.
 func (a *Authority) Issue(subject string) (certificate, key []byte, err error) {
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -72,12 +73,12 @@ func (a *Authority) Issue(subject string) (certificate, key []byte, err error) {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret}), err
 }
 
-// Pair names the files in PEM of one side of a connection.
+// Pair holds the names of the PEM files of one side of a connection.
 type Pair struct {
-	CA, Cert, Key string // paths: the authority that is trusted, the own certificate and its key
+	CA, Cert, Key string // paths: the trusted authority, the own certificate and its key
 }
 
-// NewPair names files in a folder. Replace writes their contents.
+// NewPair chooses file names in a folder and writes the files with Replace.
 func NewPair(dir, subject string, trusts, issuedBy *Authority) (Pair, error) {
 	p := Pair{filepath.Join(dir, "ca.pem"), filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")}
 	return p, p.Replace(subject, trusts, issuedBy)

@@ -10,8 +10,8 @@ import (
 	"path/filepath"
 )
 
-// Certificate is a server's, in PEM files: the one for loopback addresses that
-// package httptest has. It has signed for itself.
+// Certificate is a server's certificate, in PEM files: the self-signed certificate of package
+// httptest for loopback addresses.
 type Certificate struct {
 	Cert, Key string // paths
 	pool      *x509.CertPool
@@ -34,8 +34,7 @@ func writePEM(path, kind string, der []byte) error {
 	return os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600)
 }
 
-// Trust is a new configuration that trusts the certificate and nothing else. It is
-// nil for a nil certificate.
+// Trust returns a new configuration that trusts only the certificate, or nil for a nil certificate.
 func (c *Certificate) Trust() *tls.Config {
 	if c == nil {
 		return nil

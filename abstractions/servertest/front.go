@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// Front is a TLS listener before a server without TLS. It lets in clients with a certificate of the
-// authority that issued its own.
+// Front is a TLS listener in front of a server without TLS. It admits clients with a certificate of
+// the authority that issued its own certificate.
 type Front struct {
 	t        testing.TB
 	listener net.Listener
@@ -22,8 +22,8 @@ type Front struct {
 	open   map[net.Conn]struct{}
 }
 
-// NewFront starts a front before the server at an address. protocol is the one that the front speaks
-// by ALPN, "h2" or "http/1.1".
+// NewFront starts a front for the server at an address. protocol is the protocol of the front by
+// ALPN, "h2" or "http/1.1".
 func NewFront(t testing.TB, server, protocol string, a *Authority) *Front {
 	t.Helper()
 	return newFront(t, server, protocol, a, false)
@@ -53,11 +53,11 @@ func newFront(t testing.TB, server, protocol string, a *Authority, public bool) 
 	return f
 }
 
-// Addr is the front's "127.0.0.1:port".
+// Addr returns the address of the front, "127.0.0.1:port".
 func (f *Front) Addr() string { return f.listener.Addr().String() }
 
-// Replace has the front use a new certificate of an authority, let in clients of that authority alone,
-// and close all connections.
+// Replace gives the front a new certificate of an authority, admits only clients of that authority
+// from then on, and closes all connections.
 func (f *Front) Replace(a *Authority) {
 	f.t.Helper()
 	certificate, key, err := a.Issue("server")

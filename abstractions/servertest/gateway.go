@@ -8,16 +8,16 @@ import (
 	"testing"
 )
 
-// Gateway is a way to a server that can lose the state of its connections without a word. Make one with NewGateway.
+// Gateway is a proxy for a server that can silently lose the state of its connections. Make one with NewGateway.
 type Gateway struct {
 	listener net.Listener
-	epoch    atomic.Int64 // of the connections that pass data on
+	epoch    atomic.Int64 // of the connections that forward data
 
 	mu    sync.Mutex
 	conns []net.Conn
 }
 
-// NewGateway opens a way to a server. The way is closed when the test ends.
+// NewGateway starts a gateway to a server. It is closed when the test ends.
 func NewGateway(t testing.TB, server string) *Gateway {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // it does not wait
@@ -60,10 +60,10 @@ func NewGateway(t testing.TB, server string) *Gateway {
 	return g
 }
 
-// Addr is the address for clients.
+// Addr returns the address for clients.
 func (g *Gateway) Addr() string { return g.listener.Addr().String() }
 
-// Forget loses the connections that there are: they stay open, and nothing that is sent arrives. New connections work.
+// Forget loses the existing connections: they stay open, but their data no longer arrive. New connections work.
 func (g *Gateway) Forget() { g.epoch.Add(1) }
 
 type passing struct {

@@ -14,16 +14,17 @@ import (
 	"testing"
 )
 
-// NewMariaDB makes a MariaDB in a temporary folder and starts it, as user mysql if this is root. It keeps all that it has committed when
-// its process is killed. Its user root has no password. Flags come after its own. The test fails if there is no server's program.
+// NewMariaDB makes a MariaDB in a temporary folder and starts it, as user mysql if this process runs as root. The server keeps all
+// committed data when its process is killed. Its user root has no password. flags are added to the command line. The test fails if the
+// server is not installed.
 func NewMariaDB(t testing.TB, flags ...string) *Server {
 	t.Helper()
 	Require(t, "LEASING_TEST_MARIADB")
 	program, err := exec.LookPath("mariadbd")
 	if err != nil {
-		program = "/usr/sbin/mariadbd" // Debian has it outside of some PATHs
+		program = "/usr/sbin/mariadbd" // on Debian it is outside of some PATHs
 	}
-	folder, err := os.MkdirTemp("", "servertest-mariadb-") //nolint:usetesting // another user gets there
+	folder, err := os.MkdirTemp("", "servertest-mariadb-") //nolint:usetesting // another user needs access
 	check(t, err)
 	t.Cleanup(func() { check(t, os.RemoveAll(folder)) })
 	other := userUnlessRoot(t, "mysql")
@@ -32,7 +33,7 @@ func NewMariaDB(t testing.TB, flags ...string) *Server {
 	}
 	command := func(program string, args ...string) *exec.Cmd {
 		args = append([]string{"--no-defaults", "--datadir=" + filepath.Join(folder, "data"), "--tmpdir=" + folder}, args...)
-		cmd := exec.CommandContext(context.Background(), program, args...) // it outlives the call
+		cmd := exec.CommandContext(context.Background(), program, args...) // the process outlives the call
 		cmd.Dir, cmd.SysProcAttr = "/", &syscall.SysProcAttr{Credential: other}
 		return cmd
 	}

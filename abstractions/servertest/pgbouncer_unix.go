@@ -13,15 +13,16 @@ import (
 	"testing"
 )
 
-// NewPgBouncer starts PgBouncer before a PostgreSQL, in transaction mode with so many connections for each database and
-// user. It runs as another user if this is root, which it refuses. The test fails if there is no program.
+// NewPgBouncer starts PgBouncer in front of a PostgreSQL, in transaction mode, with the given number of connections for
+// each database and user. If this process runs as root, PgBouncer runs as another user, since it refuses root. The test
+// fails if PgBouncer is not installed.
 func NewPgBouncer(t testing.TB, p *Postgres, connections int) *Server {
 	t.Helper()
 	program, err := exec.LookPath("pgbouncer")
 	if err != nil {
-		program = "/usr/sbin/pgbouncer" // Debian has it outside of some PATHs
+		program = "/usr/sbin/pgbouncer" // on Debian it is outside of some PATHs
 	}
-	folder, err := os.MkdirTemp("", "servertest-pgbouncer-") //nolint:usetesting // another user gets there
+	folder, err := os.MkdirTemp("", "servertest-pgbouncer-") //nolint:usetesting // another user needs access
 	check(t, err)
 	t.Cleanup(func() { check(t, os.RemoveAll(folder)) })
 	check(t, os.Chmod(folder, 0o755)) //nolint:gosec // there is no secret in it
@@ -41,7 +42,7 @@ max_client_conn = 1000
 `, p.port, s.port, connections), 0o644) //nolint:gosec // another user reads it
 	}
 	s.Command = func() (*exec.Cmd, error) {
-		cmd := exec.CommandContext(context.Background(), program, config) // it outlives the call
+		cmd := exec.CommandContext(context.Background(), program, config) // the process outlives the call
 		cmd.Dir, cmd.SysProcAttr = "/", &syscall.SysProcAttr{Credential: userUnlessRoot(t, "postgres", "nobody")}
 		return cmd, nil
 	}

@@ -10,23 +10,23 @@ import (
 	"syscall"
 )
 
-// Ports are taken from below those that systems give to outgoing connections
-// (from 32768 on Linux, 49152 elsewhere), so that no client of anybody sits on
-// the port of a server that is about to be restarted.
+// Ports are below the range that systems use for outgoing connections (from
+// 32768 on Linux, 49152 elsewhere), so that no client occupies the port of a
+// server that is about to be restarted.
 const (
 	lowestPort  = 15000
 	highestPort = 32000
 )
 
-// claims are the ports that were handed out, each to one caller, since a server that is
-// down keeps its own. So that other processes leave it alone as well, a claim is a
-// listener on another address of this machine; it ends with the process. Systems
-// that have only one such address (macOS) do without.
+// claims holds the ports that were given out, each to one caller, since a stopped
+// server keeps its port. A claim is also a listener on another address of this machine,
+// so that other processes do not use the port. It ends with the process. On systems
+// with only one such address (macOS) there is no listener.
 var claims sync.Map // int → net.Listener or nil
 
 // FreePort returns a port of 127.0.0.1 on which nothing listens, and that FreePort gives
 // to no other process while this one lives. A program that chooses its ports in another
-// way may still take it first.
+// way may still take the port earlier.
 func FreePort(ctx context.Context) (int, error) {
 	for range 1000 {
 		port := lowestPort + rand.IntN(highestPort-lowestPort)
@@ -43,7 +43,7 @@ func claim(ctx context.Context, port int) bool {
 	if err != nil {
 		return errors.Is(err, syscall.EADDRNOTAVAIL)
 	}
-	claims.Store(port, listener) // or the garbage collector would close it
+	claims.Store(port, listener) // otherwise the garbage collector would close it
 	return true
 }
 

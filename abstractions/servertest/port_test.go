@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A server that was killed keeps its port: a server of another package's tests would be
-// taken for it.
+// A killed server keeps its port. Otherwise a server of another package's tests could get that port
+// and be mistaken for the killed server.
 func TestPortBelongsToTheProcessThatGotIt(t *testing.T) {
 	port, err := FreePort(t.Context())
 	require.NoError(t, err)

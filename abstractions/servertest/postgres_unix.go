@@ -17,17 +17,18 @@ import (
 	"testing"
 )
 
-// Postgres is a PostgreSQL server of a test's own, for what can't be done to one that
-// others use, too. Make one with NewPostgres.
+// Postgres is a PostgreSQL server of a single test, for operations that a shared server can't
+// undergo. Make it with NewPostgres.
 type Postgres struct {
 	Server
 	URL string // of its database "postgres", for a superuser
 }
 
-// NewPostgres makes a cluster in a temporary folder and starts the newest server that is
-// installed on it, as another user if this is root, which PostgreSQL refuses. It does not
-// sync, so that it keeps what it has committed when its processes crash, and not when the
-// machine does. The test fails if there is no server's program.
+// NewPostgres makes a cluster in a temporary folder and starts the newest installed
+// server with that cluster. If this process runs as root, the server runs as another
+// user, since PostgreSQL refuses root. The server does not sync, so committed data
+// survive a crash of its processes, but not of the machine. The test fails if no server
+// is installed.
 func NewPostgres(t testing.TB) *Postgres {
 	t.Helper()
 	return startPostgres(t, "initdb", "--no-sync", "--auth=trust", "--username=postgres", "--encoding=UTF8", "--locale=C")
@@ -39,12 +40,12 @@ func (p *Postgres) Standby() *Postgres {
 	return startPostgres(p.T, "pg_basebackup", "--no-sync", "--checkpoint=fast", "--write-recovery-conf", "--dbname="+p.URL)
 }
 
-// startPostgres starts a server on the data that a program makes.
+// startPostgres starts a server on the data folder that a program makes.
 func startPostgres(t testing.TB, maker string, args ...string) *Postgres {
 	t.Helper()
 	Require(t, "LEASING_TEST_POSTGRES")
 	bin := postgresPrograms(t)
-	folder, err := os.MkdirTemp("", "servertest-postgres-") //nolint:usetesting // another user gets there
+	folder, err := os.MkdirTemp("", "servertest-postgres-") //nolint:usetesting // another user needs access
 	check(t, err)
 	t.Cleanup(func() { check(t, os.RemoveAll(folder)) })
 	other := userUnlessRoot(t, "postgres", "nobody")
@@ -53,7 +54,7 @@ func startPostgres(t testing.TB, maker string, args ...string) *Postgres {
 	}
 	data := filepath.Join(folder, "data")
 	program := func(name string, args ...string) *exec.Cmd {
-		cmd := exec.CommandContext(context.Background(), filepath.Join(bin, name), append(args, "-D", data)...) // it outlives the call
+		cmd := exec.CommandContext(context.Background(), filepath.Join(bin, name), append(args, "-D", data)...) // the process outlives the call
 		cmd.Dir, cmd.SysProcAttr = "/", &syscall.SysProcAttr{Credential: other}
 		return cmd
 	}
@@ -65,7 +66,7 @@ func startPostgres(t testing.TB, maker string, args ...string) *Postgres {
 		return program("postgres", "-p", strconv.Itoa(p.port), "-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories=",
 			"-c", "fsync=off", "-c", "max_connections=400", "-c", "lc_messages=C"), nil
 	}
-	p.Answers = func(context.Context) error { // line 8 is where pg_ctl looks, too
+	p.Answers = func(context.Context) error { // pg_ctl also reads line 8
 		text, err := os.ReadFile(filepath.Join(data, "postmaster.pid"))
 		if lines := strings.Split(string(text), "\n"); err == nil && (len(lines) < 8 || strings.TrimSpace(lines[7]) != "ready") {
 			err = errors.New("it does not take connections yet")
@@ -78,15 +79,15 @@ func startPostgres(t testing.TB, maker string, args ...string) *Postgres {
 	return p
 }
 
-// Pause freezes all the server's processes (SIGSTOP), those of its connections too: the connections stay open
-// and nothing answers. It needs Linux.
+// Pause freezes all the server's processes (SIGSTOP), including those of its connections: the connections
+// stay open and get no answers. It needs Linux.
 func (p *Postgres) Pause() {
 	p.T.Helper()
-	p.Server.Pause() // from here on it starts no process
+	p.Server.Pause() // from here on the server starts no process
 	p.signalOthers(syscall.SIGSTOP)
 }
 
-// Resume lets the processes of a paused server go on (SIGCONT).
+// Resume continues the processes of a paused server (SIGCONT).
 func (p *Postgres) Resume() {
 	p.T.Helper()
 	p.signalOthers(syscall.SIGCONT)
@@ -101,7 +102,7 @@ func (p *Postgres) signalOthers(sig syscall.Signal) {
 	for _, text := range strings.Fields(string(list)) {
 		pid, err := strconv.Atoi(text)
 		check(p.T, err)
-		if err := syscall.Kill(pid, sig); err != nil && !errors.Is(err, syscall.ESRCH) { // it has just ended
+		if err := syscall.Kill(pid, sig); err != nil && !errors.Is(err, syscall.ESRCH) { // unless it has just ended
 			check(p.T, err)
 		}
 	}
@@ -114,7 +115,8 @@ func (p *Postgres) Crash(ctx context.Context) error {
 	return p.LaunchOn(ctx, p.port)
 }
 
-// end is PostgreSQL's immediate shutdown. After a KILL the processes of connections would go on for a moment.
+// end requests PostgreSQL's immediate shutdown. After a KILL the processes of connections would continue for
+// a moment.
 func (p *Postgres) end() {
 	if p.process != nil {
 		_ = syscall.Kill(p.PID(), syscall.SIGQUIT)
@@ -123,7 +125,8 @@ func (p *Postgres) end() {
 	}
 }
 
-// postgresPrograms is the folder of the newest server's programs: Debian has it outside of PATH.
+// postgresPrograms returns the folder of the newest server's programs. On Debian it is outside of
+// PATH.
 func postgresPrograms(t testing.TB) string {
 	t.Helper()
 	if path, err := exec.LookPath("initdb"); err == nil {
@@ -144,7 +147,8 @@ func postgresPrograms(t testing.TB) string {
 	return filepath.Dir(slices.MaxFunc(found, func(a, b string) int { return version(a) - version(b) }))
 }
 
-// userUnlessRoot is who runs the server if this is root, the first of these that there is; else nil.
+// userUnlessRoot returns the user that runs the server if this process runs as root: the first of
+// names that exists. Otherwise it returns nil.
 func userUnlessRoot(t testing.TB, names ...string) *syscall.Credential {
 	t.Helper()
 	if os.Getuid() != 0 {

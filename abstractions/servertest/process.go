@@ -16,18 +16,18 @@ type Process struct {
 	cmd    *exec.Cmd
 	done   chan struct{}
 	err    error       // of the program, once done is closed
-	killed atomic.Bool // before it had ended by itself
+	killed atomic.Bool // before the program had ended by itself
 }
 
-// StartProcess starts a command, which must not have been started yet. On Linux it gets
-// no signals that are meant for this program, such as Ctrl-C's. Close ends it.
+// StartProcess starts a command, which must not have been started yet. On Linux the process gets no
+// signals that are meant for this program, such as Ctrl-C's. Close ends the process.
 func StartProcess(cmd *exec.Cmd) (*Process, error) {
 	p := &Process{cmd: cmd, done: make(chan struct{})}
 	dieWithParent(cmd)
 	started := make(chan error)
 	go func() {
-		// Linux takes the end of the thread that forked for that of the parent
-		// (prctl(2), golang.org/issue/27505), so this goroutine keeps its thread.
+		// Linux treats the end of the forking thread as the end of the parent (prctl(2),
+		// golang.org/issue/27505), so this goroutine keeps its thread.
 		runtime.LockOSThread()
 		defer close(p.done)
 		err := cmd.Start()
@@ -45,9 +45,9 @@ func StartProcess(cmd *exec.Cmd) (*Process, error) {
 // PID is the process's number.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
 
-// Pause stops the process, with all its threads, until Resume: it is not told, and can't
-// tell that time has passed but by looking at a clock. Pause returns when the process
-// stands still; where there is no /proc, when it was signalled. Only Unix has that.
+// Pause stops the process, with all its threads, until Resume. The process gets no
+// notice, and can detect the pause only by its clock. Pause returns when the process has
+// stopped, or without /proc when the signal was sent. Only Unix supports Pause.
 func (p *Process) Pause() error {
 	err := pause(p.cmd)
 	if err == nil && runtime.GOOS == "linux" {
@@ -58,7 +58,7 @@ func (p *Process) Pause() error {
 	return p.about(err)
 }
 
-// Resume lets the process go on. It then does what was asked of it in the meantime.
+// Resume continues the process, which then handles the requests that have arrived in the meantime.
 func (p *Process) Resume() error { return p.about(resume(p.cmd)) }
 
 func (p *Process) about(err error) error {
@@ -68,8 +68,8 @@ func (p *Process) about(err error) error {
 	return err
 }
 
-// stopped is nil when the process stands still, which is a moment after the signal. The
-// state follows the name in parentheses (proc_pid_stat(5)).
+// stopped returns nil when the process has stopped, which is a moment after the signal. The state
+// follows the name in parentheses (proc_pid_stat(5)).
 func (p *Process) stopped(context.Context) error {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.PID()))
 	if after := string(stat[strings.LastIndexByte(string(stat), ')')+1:]); !strings.HasPrefix(after, " T") {
@@ -78,8 +78,8 @@ func (p *Process) stopped(context.Context) error {
 	return nil
 }
 
-// Kill ends the process at once, also a paused one: it has no chance to clean up.
-// It returns when the process is gone.
+// Kill ends the process at once, even if it is paused, without a chance to clean up. Kill returns
+// when the process is gone.
 func (p *Process) Kill() {
 	select {
 	case <-p.done: // of its own accord
@@ -93,8 +93,8 @@ func (p *Process) Kill() {
 // Done is closed when the process has ended.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
-// Wait waits for the end of the process and returns how it ended: nil for exit
-// status 0 and for one that Kill has ended. When ctx ends first it returns its cause.
+// Wait waits for the end of the process and returns its error: nil for exit status 0 and after
+// Kill. If ctx ends before, Wait returns the cause of ctx.
 func (p *Process) Wait(ctx context.Context) error {
 	select {
 	case <-p.done:

@@ -28,8 +28,8 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// work is what the worker processes of these tests do: they count, and end when
-// nobody listens.
+// work is the main function of the worker processes of these tests: they count, and end when the
+// reader has gone.
 func work() {
 	if os.Getenv(workerVariable) == "fail" {
 		os.Exit(3)
@@ -95,7 +95,7 @@ func TestKilledProcessIsGoneWhenKillReturns(t *testing.T) {
 		}
 		require.NoError(t, ended(t, p))
 		require.Error(t, p.Pause())
-		for lines.Scan() { // what it had said before
+		for lines.Scan() { // drain the earlier output
 			continue
 		}
 		require.NoError(t, lines.Err())

@@ -9,7 +9,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/servertest"
 )
 
-// asking is a test that keeps how it ended.
+// asking is a test that records its outcome.
 type asking struct {
 	testing.TB
 	skipped, failed string

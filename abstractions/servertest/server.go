@@ -19,23 +19,23 @@ var ErrPortTaken = errors.New("another process has the port")
 // the exported fields before it starts.
 type Server struct {
 	T   testing.TB
-	Dir string // of the files with what it prints
+	Dir string // the folder of the files with its output
 	// Prepare, unless nil, is called when a port has been chosen, before the first start
-	// on it.
+	// on that port.
 	Prepare func() error
-	// Command is the program, for a start.
+	// Command returns the program for a start.
 	Command func() (*exec.Cmd, error)
-	// Answers is nil when the server is ready.
+	// Answers returns nil when the server is ready.
 	Answers func(context.Context) error
 
-	mu      sync.Mutex // over what follows, while it starts or ends
+	mu      sync.Mutex // guards the fields below while the server starts or ends
 	port    int
 	process *Process // the last one, or nil
 	runs    int
 }
 
-// Tool returns the path of a program that the go.mod in folder pins as a tool, and builds it if the build cache lacks it. If
-// the environment variable is set it names the program instead.
+// Tool returns the path of a program that the go.mod in folder pins as a tool, and builds the program unless it is in
+// the build cache. If the environment variable is set, it names the program instead.
 func Tool(t testing.TB, variable, folder, name string) string {
 	t.Helper()
 	if path := os.Getenv(variable); path != "" {
@@ -91,7 +91,7 @@ func (s *Server) run(ctx context.Context) error {
 	}
 	cmd.Stdout, cmd.Stderr = out, out
 	p, err := StartProcess(cmd)
-	if err := errors.Join(err, out.Close()); err != nil { // the process has its own
+	if err := errors.Join(err, out.Close()); err != nil { // the process has its own copy
 		return err
 	}
 	s.process = p
@@ -106,13 +106,13 @@ func (s *Server) run(ctx context.Context) error {
 	return nil
 }
 
-// Port is the server's port.
+// Port returns the server's port.
 func (s *Server) Port() int { return s.port }
 
-// Addr is the server's "127.0.0.1:port".
+// Addr returns the server's address, "127.0.0.1:port".
 func (s *Server) Addr() string { return loopback(s.port) }
 
-// PID is the number of the last process.
+// PID returns the process ID of the last process.
 func (s *Server) PID() int { return s.process.PID() }
 
 // Printed returns the end of the last process's output.
@@ -125,8 +125,8 @@ func (s *Server) Printed() string {
 	return string(text[max(0, len(text)-most):])
 }
 
-// Kill ends the server at once, as kill -9 or a power cut does, and waits for its
-// end. A server that has ended stays so.
+// Kill ends the server at once, like kill -9 or a power cut, and waits for its end. It does nothing
+// if the server has ended.
 func (s *Server) Kill() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -135,7 +135,7 @@ func (s *Server) Kill() {
 	}
 }
 
-// Close kills the server, and shows what it printed if the test has failed.
+// Close kills the server, and logs its output if the test has failed.
 func (s *Server) Close() {
 	s.Kill()
 	if s.process != nil && s.T.Failed() {
@@ -161,14 +161,14 @@ func (s *Server) Restart() {
 	}
 }
 
-// Pause freezes the server (SIGSTOP): its connections stay open and nothing
-// answers. It returns when the server has stopped.
+// Pause freezes the server (SIGSTOP): its connections stay open and get no answers. It returns when
+// the server has stopped.
 func (s *Server) Pause() {
 	s.T.Helper()
 	s.signal((*Process).Pause)
 }
 
-// Resume lets a paused server go on (SIGCONT).
+// Resume continues a paused server (SIGCONT).
 func (s *Server) Resume() {
 	s.T.Helper()
 	s.signal((*Process).Resume)

@@ -30,8 +30,8 @@ func Eventually(t testing.TB, what string, check func(context.Context) error) {
 
 var errEnded = errors.New("the server has ended")
 
-// until asks again and again, until the answer is nil. It gives up when the context
-// ends or end is closed.
+// until calls check repeatedly until it returns nil. It gives up when the context ends or end is
+// closed.
 func until(ctx context.Context, end <-chan struct{}, check func(context.Context) error) error {
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()

@@ -16,7 +16,7 @@
 // Certmagic gives a locker no way to cancel work, so an attempt that has begun
 // continues after a loss, and its certificate is stored. Certmagic tolerates that: its
 // attempts can be repeated. Unlock then returns the *leasing.LostError, which certmagic
-// logs, unless there was another attempt since.
+// logs, unless another attempt followed.
 package certmagiclease
 
 import (
@@ -53,8 +53,8 @@ func New(storage certmagic.Storage, manager *leasing.Manager, prefix string) *St
 	return &Storage{Storage: storage, manager: manager, prefix: prefix, leases: map[string]*leasing.Lease{}}
 }
 
-// Lock waits for the lock's lease, as Manager.Acquire does. The error matches leasing.ErrHeld
-// if this storage has lost the lock's lease, and the lock is not unlocked yet.
+// Lock waits for the lock's lease, like Manager.Acquire. The error matches leasing.ErrHeld if this
+// storage has lost the lock's lease, and the lock is not unlocked yet.
 func (s *Storage) Lock(ctx context.Context, name string) error {
 	lease, err := s.manager.Acquire(ctx, s.prefix+name)
 	if err != nil {
@@ -63,7 +63,7 @@ func (s *Storage) Lock(ctx context.Context, name string) error {
 	return s.keep(ctx, name, lease)
 }
 
-// TryLock asks once. It returns false and no error if another has the lock.
+// TryLock tries once. It returns false and no error if another holder has the lock.
 func (s *Storage) TryLock(ctx context.Context, name string) (bool, error) {
 	lease, err := s.manager.TryAcquire(ctx, s.prefix+name)
 	if err == nil {
@@ -76,7 +76,7 @@ func (s *Storage) TryLock(ctx context.Context, name string) (bool, error) {
 }
 
 // Unlock releases the lease. Its error matches leasing.ErrLost if the lease was lost
-// meanwhile; another Unlock isn't needed then.
+// before. No second Unlock is needed.
 func (s *Storage) Unlock(ctx context.Context, name string) error {
 	s.mu.Lock()
 	lease := s.leases[name]
@@ -89,8 +89,9 @@ func (s *Storage) Unlock(ctx context.Context, name string) error {
 }
 
 // RenewLockLease renews the lease now. The lease lasts until Unlock, whatever the
-// duration. If it is lost, and nobody else has the lock, the lock gets another lease:
-// certmagic tries for 30 days under one lock, and is between two attempts.
+// duration. If the lease is lost, and the lock has no other holder, the lock gets
+// another lease: certmagic tries for 30 days under one lock, and is between two
+// attempts.
 func (s *Storage) RenewLockLease(ctx context.Context, name string, _ time.Duration) error {
 	s.mu.Lock()
 	lease := s.leases[name]
@@ -118,8 +119,8 @@ func (s *Storage) RenewLockLease(ctx context.Context, name string, _ time.Durati
 	return nil
 }
 
-// keep remembers a lease. Where the lock has one, that is lost, and work under it goes on, whose
-// Unlock would release the new lease.
+// keep stores a lease. If the lock already has a lease, that lease is lost, but its work continues,
+// and the Unlock of that work would release the new lease.
 func (s *Storage) keep(ctx context.Context, name string, lease *leasing.Lease) error {
 	s.mu.Lock()
 	before := s.leases[name]

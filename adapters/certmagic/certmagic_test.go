@@ -60,7 +60,7 @@ func TestTrap_T106_UnlockAfterALossLeavesTheNextLockAlone(t *testing.T) {
 	})
 }
 
-// Certmagic tries for 30 days under one lock: a lease that is lost once must not cost all of them.
+// Certmagic tries for 30 days under one lock: a single loss of the lease must not end all attempts.
 func TestTheNextAttemptAfterALossHasALeaseOfItsOwn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, backend := t.Context(), leasingtest.NewProvider()

@@ -12,19 +12,20 @@
 // # What it promises
 //
 // One candidate leads at a time, as the lease's backend decides. The lease lasts for LeaseDuration,
-// without fractions of a second, from each request of client-go's loop to renew it. The loop gives up
-// RetryPeriod + RenewDeadline after the reply to the last one that succeeded; one that takes longer than
-// 2 s has failed. So the leader stops before another candidate can get the lease if LeaseDuration, less
-// 1 % for clocks that differ, is longer than these three, as with the defaults: 15 s, and 2 s + 10 s + 2 s.
-// A candidate learns within RetryPeriod that the lease is free: it does not wait for LeaseDuration again.
+// without fractions of a second, from each renewal request of client-go's loop. The loop gives up
+// RetryPeriod + RenewDeadline after the reply to the last successful request, and a request that takes
+// longer than 2 s fails. So the leader stops before another candidate can get the lease if LeaseDuration,
+// less 1 % for clocks that differ, is longer than these three, as with the defaults: 15 s, and 2 s + 10 s +
+// 2 s. A candidate learns within RetryPeriod that the lease is free: it does not wait for another
+// LeaseDuration.
 //
 // # What it can't promise
 //
 // Client-go's loop can't be notified of a loss: it asks every RetryPeriod, and gives
 // up after RenewDeadline. That is too late if an operator broke the lease with
-// Immediate, or the backend lost it. The loop then does not continue with a new lease:
-// it ends, as it does when the backend is unreachable. OnStartedLeading gets no
-// fencing token.
+// Immediate, or the backend lost the lease. The loop then does not continue with a new
+// lease: it ends, as with an unreachable backend. OnStartedLeading gets no fencing
+// token.
 package ctrllease
 
 import (
@@ -43,7 +44,7 @@ import (
 // prompt bounds a request to acquire or renew: client-go's loop counts from the reply.
 const prompt = 2 * time.Second
 
-// key has client-go's record in the metadata of the lease.
+// key is the metadata key of the lease under which client-go's record is stored.
 const key = "resourcelock"
 
 // Lock is a resourcelock.Interface. It is for one candidate.
@@ -58,27 +59,27 @@ type Lock struct {
 
 var _ resourcelock.Interface = (*Lock)(nil)
 
-// New returns the lock of one candidate in the election of the lease's name. People see the identity, such as
-// the name of a host. A random part is added, since client-go's loop takes a record with its own
-// identity for its own: two candidates with one identity would both lead.
+// New returns the lock of one candidate in the election of the lease's name. The identity, such as the name
+// of a host, is shown to people. New adds a random part, since client-go's loop treats a record with its own
+// identity as its own: two candidates with the same identity would both lead.
 func New(manager *leasing.Manager, name, identity string) *Lock {
 	return &Lock{manager: manager, name: name, identity: identity + "_" + abstractions.NewID()}
 }
 
-// Identity returns that of New, with the random part.
+// Identity returns the identity given to New, with the random part.
 func (l *Lock) Identity() string { return l.identity }
 
 // Describe returns the name of the lease.
 func (l *Lock) Describe() string { return l.name }
 
-// RecordEvent notes whether client-go's loop takes itself for the leader.
+// RecordEvent records whether client-go's loop considers itself the leader.
 func (l *Lock) RecordEvent(event string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.leading = event == "became leader"
 }
 
-// Get returns the record of whoever leads, and one without holder if nobody does.
+// Get returns the record of the leader, or a record without a holder if there is no leader.
 func (l *Lock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
 	found, err := l.manager.Inspect(ctx, l.name)
 	if err != nil {
@@ -86,7 +87,7 @@ func (l *Lock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []b
 	}
 	var record resourcelock.LeaderElectionRecord
 	if found.Held {
-		_ = json.Unmarshal([]byte(found.Metadata[key]), &record) // of a holder that is no candidate
+		_ = json.Unmarshal([]byte(found.Metadata[key]), &record) // fails for a holder that is not a candidate
 		record.HolderIdentity = cmp.Or(record.HolderIdentity, found.Fingerprint.String())
 	}
 	raw, err := json.Marshal(record)
@@ -98,8 +99,8 @@ func (l *Lock) Create(ctx context.Context, record resourcelock.LeaderElectionRec
 	return l.Update(ctx, record)
 }
 
-// Update renews the lease, or asks once for it if this candidate does not lead, for the
-// record's LeaseDuration, within 2 s. A record without holder releases it.
+// Update renews the lease, or tries once to acquire the lease if this candidate does not lead, for
+// the record's LeaseDuration, within 2 s. A record without a holder releases the lease.
 func (l *Lock) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

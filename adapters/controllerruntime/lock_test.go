@@ -14,7 +14,8 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/leasingtest"
 )
 
-// candidate runs client-go's loop, as controller-runtime does. When it ends, the time is sent.
+// candidate runs client-go's loop, like controller-runtime. At the end of the loop it sends the
+// time.
 func candidate(ctx context.Context, t *testing.T, lock resourcelock.Interface, release bool) (leads func() bool, ended <-chan time.Time) {
 	end := make(chan time.Time, 1)
 	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
@@ -60,7 +61,7 @@ func TestLeaderStopsBeforeTheLeaseIsAnothers(t *testing.T) {
 	})
 }
 
-// A lease that is gone under a leader is not taken again within the same term.
+// A lease that a leader has lost is not acquired again within the same term.
 func TestLeaderWhoseLeaseIsGoneEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		manager, _ := leasingtest.NewManager(t, leasing.Options{})
@@ -103,7 +104,7 @@ func TestTrap_T108_LeaderStopsInTimeAfterALateReply(t *testing.T) {
 	}
 }
 
-// T234: two processes with one identity, such as two of one host: the loop takes a record with its identity for its own.
+// T234: two processes with one identity, such as two of one host: the loop treats a record with its identity as its own.
 func TestTrap_T234_OneIdentityTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		backend := leasingtest.NewProvider()

@@ -38,27 +38,27 @@ import (
 )
 
 // Locker is a gocron.Locker: see gocron.WithDistributedLocker. It is safe for concurrent
-// use. Its fields are not changed once it is in use.
+// use. Do not change its fields after the first use.
 type Locker struct {
-	Manager *leasing.Manager // whose Manager.With has the options of the leases
+	Manager *leasing.Manager // Manager.With sets the options of the leases
 	// Prefix comes before the job's name in the name of its lease.
 	Prefix string
-	// AtLeast is the time for which the name of a job's lease stays taken, from the job's begin,
-	// also if the job is over earlier or the process ends: see
+	// AtLeast is the time for which the name of a job's lease stays taken, counted from the
+	// start of the job, even if the job or the process ends earlier: see
 	// leasing.AcquireOptions.AtLeast. 0 is the AtLeast of Manager.
 	AtLeast time.Duration
 
 	leases sync.Map // by key
 }
 
-// Lock asks once for the job's lease. The error matches leasing.ErrHeld if another
-// process runs the job, or this one still does although the lease was lost.
+// Lock tries once to acquire the job's lease. The error matches leasing.ErrHeld if another process
+// runs the job, or if this process still runs the job although the lease was lost.
 func (l *Locker) Lock(ctx context.Context, key string) (gocron.Lock, error) {
 	lease, err := l.Manager.With(leasing.AcquireOptions{AtLeast: l.AtLeast}).TryAcquire(ctx, l.Prefix+key)
 	if err != nil {
 		return nil, err
 	}
-	if _, runs := l.leases.LoadOrStore(key, lease); runs { // Lease is for that run, which has lost its own
+	if _, runs := l.leases.LoadOrStore(key, lease); runs { // Lease returns the lease of that run, which it has lost
 		return nil, errors.Join(fmt.Errorf("gocronlease: %q lost its lease and still runs: %w", key, leasing.ErrHeld), lease.Release(ctx))
 	}
 	return &lock{l, key, lease}, nil
@@ -78,17 +78,17 @@ type lock struct {
 	lease  *leasing.Lease
 }
 
-// Unlock releases the lease. The error matches leasing.ErrLost if it was lost meanwhile.
+// Unlock releases the lease. The error matches leasing.ErrLost if the lease was lost before.
 func (k *lock) Unlock(ctx context.Context) error {
 	k.locker.leases.CompareAndDelete(k.key, k.lease)
 	return k.lease.Release(ctx)
 }
 
-// ErrNotLeader says that another process leads, or none.
+// ErrNotLeader says that this process does not lead.
 var ErrNotLeader = errors.New("gocronlease: this process does not lead")
 
-// Elector is a gocron.Elector, and a candidate of package election: have it Run, and
-// Resign before the process ends.
+// Elector is a gocron.Elector, and a candidate of package election: call Run, and call Resign
+// before the process ends.
 type Elector struct{ *election.Candidate }
 
 var (
@@ -108,7 +108,7 @@ func NewElector(manager *leasing.Manager, name string) (*Elector, error) {
 	return &Elector{candidate}, nil
 }
 
-// IsLeader returns nil if this process leads at the moment. Nothing is sent.
+// IsLeader returns nil if this process currently leads. Nothing is sent.
 func (e *Elector) IsLeader(context.Context) error {
 	if e.Candidate.IsLeader() {
 		return nil

@@ -11,9 +11,9 @@
 // # What it promises
 //
 // Goose calls Lock before it checks which migrations are pending, and Unlock after the
-// last one. In between the lease is renewed, however long a migration takes. If it is
-// lost, the context of [Locker.Context] ends, before another process can have the name,
-// and the error of Up matches leasing.ErrLost.
+// last migration. In between the lease is renewed, regardless of the length of a
+// migration. If the lease is lost, the context of [Locker.Context] ends, before another
+// process can have the name, and the error of Up matches leasing.ErrLost.
 //
 // # What it can't promise
 //
@@ -35,8 +35,8 @@ import (
 )
 
 // Locker is a lock.Locker of goose. It is safe for concurrent use by the migrations of
-// one database. The database that goose passes it is not used: the lease is kept where
-// its manager keeps it.
+// one database. The database that goose passes to it is not used: the lease is in the
+// backend of its manager.
 type Locker struct {
 	manager *leasing.Manager
 	name    string
@@ -70,8 +70,8 @@ func (l *Locker) Context(ctx context.Context) (of context.Context, stop func()) 
 	}
 }
 
-// Lock waits for the lease, as Manager.Acquire does. The error matches leasing.ErrHeld if
-// this locker has lost its lease, and is not unlocked yet.
+// Lock waits for the lease, like Manager.Acquire. The error matches leasing.ErrHeld if this locker
+// has lost its lease and has not been unlocked yet.
 func (l *Locker) Lock(ctx context.Context, _ *sql.DB) error {
 	lease, err := l.manager.Acquire(ctx, l.name)
 	if err != nil {
@@ -79,7 +79,7 @@ func (l *Locker) Lock(ctx context.Context, _ *sql.DB) error {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.lease != nil { // it is lost, and its migrations go on, whose Unlock would release this one
+	if l.lease != nil { // it is lost, but its migrations continue, and their Unlock would release the new lease
 		return errors.Join(fmt.Errorf("gooselease: %q lost its lease and is not unlocked yet: %w", l.name, leasing.ErrHeld), lease.Release(ctx))
 	}
 	l.lease = lease
@@ -96,7 +96,7 @@ func (l *Locker) Lock(ctx context.Context, _ *sql.DB) error {
 }
 
 // Unlock releases the lease. Its error matches leasing.ErrLost if the lease was lost
-// meanwhile.
+// before.
 func (l *Locker) Unlock(ctx context.Context, _ *sql.DB) error {
 	l.mu.Lock()
 	lease := l.lease

@@ -26,7 +26,7 @@ func token(t *testing.T, options auth.Options) (string, error) {
 	return got.Token, err
 }
 
-// A token is good for its audience, from its server, for its time.
+// A token is valid for its audience and its lifetime, and only at the server that issued the token.
 func TestCheck(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server, other := authtest.StartInMemory(t), authtest.StartInMemory(t)
@@ -45,8 +45,7 @@ func TestCheck(t *testing.T) {
 	})
 }
 
-// The server is no pushover: wrong secrets, certificates, tenants and tokens of
-// other issuers get nothing.
+// The server refuses wrong secrets, certificates, tenants and tokens of other issuers.
 func TestRefusals(t *testing.T) {
 	other := authtest.Start(t)
 	for name, change := range map[string]func(*authtest.Server) auth.Options{
@@ -99,7 +98,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// Fail is heard by all modes, and so is the end of it.
+// Fail, and its end, take effect in all modes.
 func TestFail(t *testing.T) {
 	authtest.Each(t, func(t *testing.T, server *authtest.Server, options auth.Options) {
 		options.Client.Retry.MaxRetries = -1
@@ -116,7 +115,7 @@ func TestFail(t *testing.T) {
 	})
 }
 
-// Each server is somebody.
+// Each server has its own object ID.
 func TestObjectID(t *testing.T) {
 	one, other := authtest.StartInMemory(t), authtest.StartInMemory(t)
 	require.NotEqual(t, one.ObjectID(), other.ObjectID())

@@ -15,7 +15,7 @@ import (
 //go:embed az.sh
 var az string
 
-// Development is its mode, with a program az at the head of PATH. It sets
+// Development returns options of that mode, with a program az at the head of PATH. It sets
 // variables.
 func (s *Server) Development() auth.Options {
 	s.t.Helper()

@@ -16,13 +16,13 @@ import (
 
 const certificatePassword = "authtest-certificate-password"
 
-// keyPair is the client's: the file has the certificate too.
+// keyPair is the client's key, with the file that contains the key and its certificate.
 type keyPair struct {
 	key  *rsa.PrivateKey
 	file []byte
 }
 
-// pair has the certificate that package httptest has for its servers.
+// pair returns the certificate of package httptest's servers.
 var pair = sync.OnceValues(func() (keyPair, error) {
 	server := httptest.NewTLSServer(nil)
 	defer server.Close()
@@ -34,7 +34,7 @@ var pair = sync.OnceValues(func() (keyPair, error) {
 	return keyPair{key, file}, err
 })
 
-// nextPair is that after Rotate.
+// nextPair returns the pair after Rotate.
 var nextPair = sync.OnceValues(func() (keyPair, error) {
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
 	if err != nil {

@@ -41,10 +41,11 @@
 //     credential; a managed identity's per process, client ID and resource. So
 //     the user-assigned identity of each Server has a client ID of its own.
 //     az is called each time.
-//   - azcore's clients keep a token too. From 5 minutes before its end they ask
-//     the credential again, at most once in 30 seconds, and go on with the old
-//     one if that fails. Once it has expired they ask with each request.
+//   - azcore's clients also cache a token. From 5 minutes before its end they
+//     ask the credential again, at most once in 30 seconds, and keep using the
+//     old token if the request fails. After the token's expiry they ask the
+//     credential with each request.
 //   - So with a lifetime of 3 seconds a client has a new token every 3 seconds.
 //     A service may get a request with a token at its very end and answer 401;
-//     the next request has a new one.
+//     the next request carries a new token.
 package authtest

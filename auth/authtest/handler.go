@@ -19,7 +19,7 @@ func (s *Server) handler() http.Handler {
 }
 
 // configuration is learn.microsoft.com/entra/identity-platform/v2-protocols-oidc,
-// "Fetch the OpenID configuration document", as far as MSAL reads it.
+// "Fetch the OpenID configuration document", reduced to the fields that MSAL reads.
 func (s *Server) configuration(w http.ResponseWriter, r *http.Request) {
 	tenant := s.base + "/" + r.PathValue("tenant")
 	answer(w, http.StatusOK, map[string]any{
@@ -29,7 +29,7 @@ func (s *Server) configuration(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// counted counts a request, and answers it if it has to fail. The handler has mu.
+// counted counts a request, and answers it after Fail. The handler runs under mu.
 func (s *Server) counted(handle http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		s.mu.Lock()

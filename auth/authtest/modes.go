@@ -142,7 +142,7 @@ func (s *Server) subjectFile() string {
 	return path
 }
 
-// write replaces a file whole, as Kubernetes does.
+// write replaces a file atomically, like Kubernetes.
 func (s *Server) write(path, text string) {
 	s.t.Helper()
 	if err := os.WriteFile(path+".new", []byte(text), 0o600); err != nil {

@@ -15,17 +15,17 @@ import (
 	"github.com/google/uuid"
 )
 
-// The identity that all tokens are for.
+// The identity of all tokens.
 const (
 	TenantID = "11111111-1111-4111-8111-111111111111"
 	ClientID = "22222222-2222-4222-8222-222222222222"
 )
 
-// DefaultLifetime is that of tokens unless SetLifetime says otherwise.
+// DefaultLifetime is the lifetime of tokens before SetLifetime.
 const DefaultLifetime = time.Hour
 
 // Server issues tokens. Its methods may be called at any time by several
-// goroutines, but for those that set variables.
+// goroutines, except for the methods that set variables.
 type Server struct {
 	t         testing.TB
 	base      string // of all addresses
@@ -43,7 +43,7 @@ type Server struct {
 	requests int
 	issued   []string
 	subjects map[string]bool // tokens of another issuer that are trusted
-	files    []string        // that hold one
+	files    []string        // that hold such a token
 
 	pair         func() (keyPair, error) // of the client
 	certificates []string                // the files of the pair
@@ -61,9 +61,9 @@ func Start(t testing.TB) *Server {
 	return s
 }
 
-// StartInMemory starts a server without a socket: the options it gives out have
-// a transport that calls it. It works in a synctest bubble, but for Development,
-// which starts a program.
+// StartInMemory starts a server without a socket: the options that the server
+// returns have a transport that calls the server directly. This works in a
+// synctest bubble, except for Development, which starts a program.
 func StartInMemory(t testing.TB) *Server {
 	t.Helper()
 	s := newServer(t)
@@ -92,8 +92,7 @@ func (m inMemory) Do(request *http.Request) (*http.Response, error) {
 	return response, nil
 }
 
-// SetLifetime sets for how long tokens are good that are issued from now on, in
-// whole seconds.
+// SetLifetime sets the lifetime of tokens that are issued from now on, in whole seconds.
 func (s *Server) SetLifetime(lifetime time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -101,8 +100,8 @@ func (s *Server) SetLifetime(lifetime time.Duration) {
 	s.configureAz()
 }
 
-// Fail makes the server answer requests for tokens with that status from now on;
-// 0 makes it issue tokens again. The program az fails in its own way.
+// Fail makes the server answer requests for tokens with the given status from now on; 0 restores
+// normal answers. The program az fails in its own way.
 func (s *Server) Fail(status int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -110,8 +109,8 @@ func (s *Server) Fail(status int) {
 	s.configureAz()
 }
 
-// ObjectID is the claim "oid" of the tokens: the name of the identity as a user of
-// Redis. Each server has its own.
+// ObjectID returns the claim "oid" of the tokens: the name of the identity as a user of Redis. Each
+// server has its own.
 func (s *Server) ObjectID() string { return s.object }
 
 // Requests counts the requests for tokens, also those that failed.
@@ -128,7 +127,7 @@ func (s *Server) Issued() []string {
 	return append(append([]string(nil), s.issued...), s.azLines("issued")...)
 }
 
-// Secrets returns what must not be shown anywhere: tokens, secrets, passwords.
+// Secrets returns the values that must not be shown anywhere: tokens, secrets, passwords.
 func (s *Server) Secrets() []string {
 	secrets := append(s.Issued(), s.secret, s.header, s.job, certificatePassword)
 	s.mu.Lock()
@@ -139,9 +138,9 @@ func (s *Server) Secrets() []string {
 	return secrets
 }
 
-// Rotate replaces the tokens of the other issuer: those in files, as Kubernetes
-// does, and those of the function. It replaces the client's certificate, once. Entra ID takes
-// the old ones no more.
+// Rotate replaces the other issuer's tokens, in files (like Kubernetes) and of the function.
+// The first call also replaces the client's certificate. Entra ID then refuses the old tokens
+// and the old certificate.
 func (s *Server) Rotate() {
 	s.t.Helper()
 	s.mu.Lock()
@@ -160,7 +159,7 @@ func (s *Server) Rotate() {
 	}
 }
 
-// RotateInUse is Rotate. It returns when a use of the credential has had a token that was issued afterwards.
+// RotateInUse is Rotate, and returns after a call of use has got a token that was issued after the rotation.
 func (s *Server) RotateInUse(use func(context.Context) error) {
 	s.t.Helper()
 	s.Rotate()

@@ -19,12 +19,11 @@ import (
 
 const (
 	// firstRetry and lastRetry are the pauses after the first failure in a row,
-	// and after many: they double. Entra ID asks to wait for longer each time
-	// (learn.microsoft.com/entra/identity-platform/reference-error-codes).
+	// and after many: they double. Entra ID asks clients to wait longer each
+	// time (learn.microsoft.com/entra/identity-platform/reference-error-codes).
 	firstRetry = time.Second
 	lastRetry  = 30 * time.Second
-	// shortest is the pause before a token that is good for next to nothing is
-	// replaced.
+	// shortest is the least pause before a token is replaced, even if the token expires at once.
 	shortest = 10 * time.Millisecond
 )
 
@@ -34,15 +33,15 @@ type Credentials struct {
 	ctx     context.Context // ends with Close
 	stop    context.CancelFunc
 	running providerkit.Group
-	// replacing has one request for a token in flight at a time. It is over when
-	// all listeners have the token, so they get each in turn.
+	// replacing limits the requests for a token to one in flight at a time. A request ends when all
+	// listeners have the token, so they get the tokens in order.
 	replacing singleflight.Group
 
 	mu        sync.Mutex
 	current   *signIn
 	listeners map[redisauth.CredentialsListener]struct{}
 	renewing  bool
-	changed   chan struct{} // there is another token, or a listener where there was none
+	changed   chan struct{} // another token has arrived, or the first listener
 }
 
 var _ redisauth.StreamingCredentialsProvider = (*Credentials)(nil)
@@ -66,7 +65,7 @@ func (c *Credentials) Format(f fmt.State, _ rune) { fmt.Fprint(f, "redisauth.Cre
 
 // Close ends the replacing of tokens and waits until that has ended. Close the
 // clients first: their connections stay signed in only until their token's end,
-// and they get no new ones. It returns nil. Closing again does nothing.
+// and they get no new ones. It returns nil. A second Close does nothing.
 func (c *Credentials) Close() error {
 	c.mu.Lock()
 	c.stop() // under mu: subscribe starts nothing afterwards
@@ -75,9 +74,9 @@ func (c *Credentials) Close() error {
 	return nil
 }
 
-// Subscribe is called by go-redis for each connection that it opens. It waits for
-// a token where there is none that is good, up to Options.Timeout. The listener is
-// given each later token, and no error: go-redis would close the connection for it.
+// Subscribe is called by go-redis for each connection that it opens. Without a
+// valid token it waits for one, at most Options.Timeout. The listener receives each
+// later token, but no error, because go-redis closes a connection on an error.
 func (c *Credentials) Subscribe(listener redisauth.CredentialsListener) (redisauth.Credentials, redisauth.UnsubscribeFunc, error) {
 	for {
 		if found, err := c.subscribe(listener); err != nil {
@@ -91,8 +90,8 @@ func (c *Credentials) Subscribe(listener redisauth.CredentialsListener) (redisau
 	}
 }
 
-// subscribe adds the listener if there is a good token, in one step with reading
-// it, so that no later one is missed. Locks mu.
+// subscribe adds the listener if there is a valid token. It reads the token under the same lock, so
+// that the listener misses no later token. Locks mu.
 func (c *Credentials) subscribe(listener redisauth.CredentialsListener) (*signIn, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -119,8 +118,8 @@ func (c *Credentials) unsubscribe(listener redisauth.CredentialsListener) {
 	delete(c.listeners, listener)
 }
 
-// replace gets another token and gives it to all listeners. Calls that come
-// meanwhile wait for the same.
+// replace gets another token and gives it to all listeners. Concurrent calls wait for the same
+// token.
 func (c *Credentials) replace() error {
 	_, err, _ := c.replacing.Do("", func() (any, error) {
 		next, err := c.token()
@@ -153,8 +152,7 @@ func (c *Credentials) token() (*signIn, error) {
 	return signIn, err
 }
 
-// keep makes a token the current one, and returns the listeners that need it.
-// Locks mu.
+// keep makes a token the current one, and returns the listeners to notify. Locks mu.
 func (c *Credentials) keep(next *signIn) []redisauth.CredentialsListener {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -169,7 +167,7 @@ func (c *Credentials) keep(next *signIn) []redisauth.CredentialsListener {
 func (c *Credentials) signal() {
 	select {
 	case c.changed <- struct{}{}:
-	default: // it is on its way
+	default: // a signal is already pending
 	}
 }
 
@@ -190,15 +188,15 @@ func (c *Credentials) renew() error {
 			if err != nil && c.ctx.Err() == nil {
 				c.options.Logger.Warn("redisauth: the token could not be replaced", "left", c.left(), "error", err)
 			}
-			if failures++; err == nil && !c.isDue() { // a credential may give out its old token once more
+			if failures++; err == nil && !c.isDue() { // a credential may return its old token once more
 				failures = 0
 			}
 		}
 	}
 }
 
-// due is when to replace the token. Without listeners there is no need to.
-// Locks mu.
+// due returns a channel that fires when the token must be replaced. Without listeners it never
+// fires. Locks mu.
 func (c *Credentials) due(failures int) <-chan time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -218,15 +216,15 @@ func (c *Credentials) isDue() bool {
 	return len(c.listeners) > 0 && !time.Now().Before(c.current.renewAt)
 }
 
-// left is how long the token is good. Locks mu.
+// left returns the token's remaining lifetime. Locks mu.
 func (c *Credentials) left() time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return time.Until(c.current.expires)
 }
 
-// retryPause is the pause after the n-th failure in a row (from 1), less up to a
-// quarter of it.
+// retryPause is the pause after the n-th failure in a row (from 1), minus a random part of at most
+// a quarter.
 func retryPause(n int, random float64) time.Duration {
 	pause := min(lastRetry, firstRetry<<min(n-1, 10))
 	return pause - time.Duration(random*float64(pause)/4)

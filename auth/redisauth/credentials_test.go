@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Nothing is asked for at construction; then one token serves all connections.
+// New sends no request. Later one token serves all connections.
 func TestOneTokenForAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &source{lifetime: time.Hour, takes: time.Second}
@@ -35,7 +35,7 @@ func TestOneTokenForAll(t *testing.T) {
 	})
 }
 
-// T48: live connections hear of each next token before theirs ends.
+// T48: live connections get each new token before the old token ends.
 func TestTrap_T48_TokensAreReplacedInTime(t *testing.T) {
 	for _, c := range []struct{ lifetime, refresh, every time.Duration }{
 		{lifetime: time.Hour, every: 55 * time.Minute},
@@ -61,8 +61,8 @@ func TestTrap_T48_TokensAreReplacedInTime(t *testing.T) {
 	}
 }
 
-// Failures are repeated until one is none; the token at hand is used meanwhile,
-// and no connection is told of an error, for which go-redis would close it.
+// Failed requests are retried until one succeeds. Meanwhile the old token is used, and no listener
+// receives an error, since go-redis would close its connection.
 func TestFailuresAreRepeated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &source{lifetime: time.Hour}
@@ -95,7 +95,7 @@ func TestFailuresAreRepeated(t *testing.T) {
 }
 
 // A token that a new connection has got, in the middle of a pause after failures,
-// goes to all, and is replaced in its own time.
+// goes to all connections, and is replaced when it is due.
 func TestConnectionEndsAPause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &source{lifetime: time.Hour}
@@ -114,7 +114,7 @@ func TestConnectionEndsAPause(t *testing.T) {
 	})
 }
 
-// A credential that gives out its old token once more is asked again.
+// A credential that returns its old token is asked for another.
 func TestSameTokenOnceMore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &source{lifetime: time.Hour}
@@ -131,7 +131,7 @@ func TestSameTokenOnceMore(t *testing.T) {
 	})
 }
 
-// Without connections no token is asked for, and the next connection has a new one.
+// Without connections no token is requested, and the next connection gets a new token.
 func TestNobodyListens(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &source{lifetime: time.Hour}
@@ -151,8 +151,8 @@ func TestNobodyListens(t *testing.T) {
 	})
 }
 
-// A connection that comes when the token is due for replacement has it at once,
-// and the next one soon.
+// A connection that comes when the token is due for replacement gets that token at once, and the
+// next token soon.
 func TestConnectionAfterAPause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &source{lifetime: time.Hour}
@@ -168,7 +168,7 @@ func TestConnectionAfterAPause(t *testing.T) {
 	})
 }
 
-// The same listener twice is one, as go-redis demands.
+// Subscribing the same listener twice counts once, as go-redis requires.
 func TestSubscribingAgainIsTheSame(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &source{lifetime: time.Hour}
@@ -184,7 +184,7 @@ func TestSubscribingAgainIsTheSame(t *testing.T) {
 	})
 }
 
-// Whoever subscribes while a token arrives misses none.
+// A listener that subscribes while a token arrives misses no token.
 func TestNoTokenIsMissed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &source{lifetime: 4 * time.Second}
@@ -216,7 +216,7 @@ func number(t *testing.T, token string) int {
 	return n
 }
 
-// A request that hangs ends with Timeout, for all who wait for it, at once.
+// A request that hangs ends with Timeout, for all its waiters at once.
 func TestRequestsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &source{lifetime: time.Hour, takes: time.Hour}
@@ -236,7 +236,7 @@ func TestRequestsAreBounded(t *testing.T) {
 	})
 }
 
-// Close ends requests under way, waits for all that runs, and may be called again.
+// Close ends requests under way, waits for its goroutines, and may be called twice.
 func TestClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &source{lifetime: time.Hour, takes: time.Second}
@@ -263,7 +263,7 @@ func TestClose(t *testing.T) {
 	})
 }
 
-// A listener that takes its time makes no other hear of an old token after a new one.
+// A slow listener does not cause another to receive an old token after a new token.
 func TestTokensComeInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := open(t, &source{lifetime: 4 * time.Second})
@@ -291,7 +291,7 @@ func numbers(t *testing.T, tokens []string) (all []int) {
 	return all
 }
 
-// A listener may unsubscribe, or subscribe another, while it is told.
+// A listener may unsubscribe, or subscribe another, while it receives a token.
 func TestListenersMayCallBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := open(t, &source{lifetime: time.Hour})

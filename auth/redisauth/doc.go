@@ -23,14 +23,14 @@
 //	})
 //	provider, err := redislease.Open(ctx, redislease.Options{Client: client})
 //
-// The same credentials may serve several clients, and those of a Cluster or of
-// sentinels: redis.ClusterOptions and redis.FailoverOptions have the field too.
+// The same credentials may serve several clients, including clients of a Cluster or of sentinels:
+// redis.ClusterOptions and redis.FailoverOptions have the same field.
 //
 // # How it works
 //
 //   - New sends nothing. The first connection requests a token; all others use
-//     it. The user is the token's claim "oid": the object ID of the identity, by
-//     which Azure names its users
+//     the same token. The user is the token's claim "oid": the object ID of the
+//     identity, by which Azure names its users
 //     (learn.microsoft.com/azure/redis/entra-for-authentication).
 //   - A token is replaced when Entra ID suggests so (refresh_in), else 5 minutes
 //     before its end, or with a quarter of its life left if that is less.

@@ -19,12 +19,12 @@ const (
 	DefaultTimeout = 10 * time.Second
 )
 
-// Options say who signs in. Exactly one of Auth and Credential is required. In JSON
-// the fields have the names in their tags. Printing options shows no secret.
+// Options select the identity that signs in. Exactly one of Auth and Credential is required. In
+// JSON the fields have the names in their tags. Printing options shows no secret.
 type Options struct {
 	// Auth is a mode of package auth.
 	Auth auth.Options `json:"auth"`
-	// Credential is one made elsewhere.
+	// Credential is a credential made elsewhere.
 	Credential azcore.TokenCredential `json:"-"`
 
 	// Scope is the scope of the tokens. Default DefaultScope.
@@ -39,10 +39,11 @@ type Options struct {
 	Logger *slog.Logger `json:"-"`
 }
 
-// UnmarshalJSON reads options. Fields that it doesn't know are an error.
+// UnmarshalJSON reads options. Unknown fields are errors.
 func (o *Options) UnmarshalJSON(data []byte) error { return providerkit.UnmarshalJSON(data, o) }
 
-// MarshalJSON shows the options as Format does: they are not for writing down.
+// MarshalJSON writes the options without secrets, like Format, so the result can't be read back
+// completely.
 func (o Options) MarshalJSON() ([]byte, error) { return providerkit.MarshalJSON(o) }
 
 // Format shows the fields that are set, and no secret, for all verbs of package fmt.

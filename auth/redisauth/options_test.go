@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What can't work is refused, by field.
+// New refuses options that can't work, and names the field.
 func TestInvalidOptions(t *testing.T) {
 	s := &source{}
 	for field, options := range map[string]Options{

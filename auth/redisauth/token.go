@@ -12,8 +12,7 @@ import (
 	redisauth "github.com/redis/go-redis/v9/auth"
 )
 
-// signIn is a user and a token, as go-redis wants them. It does not print its
-// token.
+// signIn is a user and a token in the form that go-redis expects. It does not print its token.
 type signIn struct {
 	user, token string
 	expires     time.Time
@@ -33,11 +32,11 @@ func (s *signIn) Format(f fmt.State, _ rune) {
 	fmt.Fprintf(f, "redisauth: %s until %v", s.user, s.expires)
 }
 
-// lead is how long before its end a token is replaced at the latest. azidentity
-// gives out the same one before that.
+// lead is the remaining lifetime at which a token is replaced at the latest. Before that,
+// azidentity returns the same token.
 const lead = 5 * time.Minute
 
-// newSignIn takes apart a token that came now.
+// newSignIn parses a token that was received at now.
 func newSignIn(user string, token azcore.AccessToken, now time.Time) (*signIn, error) {
 	if user == "" {
 		var err error
@@ -59,7 +58,7 @@ func newSignIn(user string, token azcore.AccessToken, now time.Time) (*signIn, e
 
 // objectID reads the claim by which Azure names its users
 // (learn.microsoft.com/entra/identity-platform/access-token-claims-reference).
-// Redis checks the token's signature, not we.
+// Redis checks the token's signature; this package does not.
 func objectID(token string) (string, error) {
 	var claims struct {
 		ObjectID string `json:"oid"`
@@ -67,7 +66,7 @@ func objectID(token string) (string, error) {
 	parts := strings.Split(token, ".")
 	if len(parts) == 3 {
 		body, _ := base64.RawURLEncoding.DecodeString(parts[1])
-		_ = json.Unmarshal(body, &claims) // if either fails there is no claim
+		_ = json.Unmarshal(body, &claims) // if decoding fails, there is no claim
 	}
 	if claims.ObjectID == "" {
 		return "", fmt.Errorf(`%w: the token is no JWT with a claim "oid": set redisauth.Options.User`, leasing.ErrDenied)

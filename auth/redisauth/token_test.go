@@ -26,7 +26,7 @@ func TestUser(t *testing.T) {
 	require.NoError(t, server.Check(token, "https://redis.azure.com"))
 }
 
-// Tokens that can't be used say what to do.
+// The error for an unusable token names the remedy.
 func TestUselessTokens(t *testing.T) {
 	now := time.Now()
 	for _, c := range []struct {
@@ -47,7 +47,7 @@ func TestUselessTokens(t *testing.T) {
 	}
 }
 
-// T49: neither credentials, nor what go-redis gets of them, nor the log show a token.
+// T49: credentials, the values that go-redis gets, and the log show no token.
 func TestTrap_T49_TokensAreNotShown(t *testing.T) {
 	server := authtest.Start(t)
 	server.SetLifetime(2 * time.Second)

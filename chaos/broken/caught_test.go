@@ -33,8 +33,7 @@ var caughtBy = map[string]string{
 	"T56": "Trap_T56_DelayedAcquireDoesNotLandAfterItsRelease",
 }
 
-// asked is the environment variable in which a test process is told which
-// defect to run the suite against.
+// asked is the environment variable with the defect against which a test process runs the suite.
 const asked = "CHAOS_BROKEN_DEFECT"
 
 func harness(wrap func(leasing.Provider) leasing.Provider) providertest.Harness {
@@ -55,7 +54,7 @@ func TestCorrectPasses_memory(t *testing.T) {
 func TestDefective(t *testing.T) {
 	name := os.Getenv(asked)
 	if name == "" {
-		return // nobody asked
+		return // not the child process
 	}
 	for _, defect := range broken.All() {
 		if defect.Name == name {

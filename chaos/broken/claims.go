@@ -8,9 +8,9 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-// Defects in what belongs to which claim.
+// Defects in the ownership of claims.
 
-// releasesAnyLease releases whatever lease there is, whoever asks.
+// releasesAnyLease releases the current lease of a name for any claim.
 func releasesAnyLease(p abstractions.Provider) abstractions.Provider {
 	return &altered{plain: plain{p}, release: func(ctx context.Context, req abstractions.ReleaseRequest) error {
 		record, err := p.Inspect(ctx, abstractions.InspectRequest{Name: req.Name})
@@ -34,15 +34,15 @@ func refusesRepetitions(p abstractions.Provider) abstractions.Provider {
 	}}
 }
 
-// version is the state of a grant: of how many renewals, and the backend's.
+// version is the state of a grant: the number of renewals, and the backend's state.
 type version struct {
 	number int
 	inner  any
 }
 
 // comparesVersions changes a claim's version with each renewal, as an ETag does, and
-// takes a renewal with an earlier one for somebody else's: so it does with the
-// renewal after one whose reply was lost.
+// treats a renewal with an earlier version as another holder's. After a lost reply
+// it therefore refuses the next renewal.
 func comparesVersions(p abstractions.Provider) abstractions.Provider {
 	var mu sync.Mutex
 	versions := map[string]int{} // by claim
@@ -81,7 +81,7 @@ func comparesVersions(p abstractions.Provider) abstractions.Provider {
 	}
 }
 
-// aliases are IDs, or fingerprints, by others. It is safe for concurrent use.
+// aliases maps IDs, or fingerprints, to others. It is safe for concurrent use.
 type aliases[T comparable] struct{ sync.Map }
 
 func (a *aliases[T]) of(one T) T {
@@ -91,9 +91,9 @@ func (a *aliases[T]) of(one T) T {
 	return one
 }
 
-// grantsReleasedClaims takes a name for a claim that was released, as when the request
-// that comes late is the first that the backend has heard of it. Below, such a claim
-// has another ID.
+// grantsReleasedClaims grants a name to a claim that was released, as if a late
+// request were the claim's first request. At the wrapped provider such a claim has
+// another ID.
 func grantsReleasedClaims(p abstractions.Provider) abstractions.Provider {
 	var below, above aliases[string]
 	var shown aliases[abstractions.Fingerprint]

@@ -11,7 +11,7 @@ type Defect struct {
 	Name string // as a sentence about the provider
 	Trap string // "T18"
 	// Plan names a ready-made plan of package chaos under which competing
-	// workers come across the defect; "none" where they do without faults.
+	// workers hit the defect, or "none" if they hit it without faults.
 	Plan string
 	// Wrap breaks a provider.
 	Wrap func(abstractions.Provider) abstractions.Provider
@@ -35,16 +35,16 @@ func All() []Defect {
 	}
 }
 
-// Correct wraps a provider without breaking it, to show that what is caught is
-// the defect and not the wrapper.
+// Correct wraps a provider without breaking it, to show that a test catches the defect and not the
+// wrapper.
 func Correct(p abstractions.Provider) abstractions.Provider { return plain{p} }
 
-// plain passes everything on and has no optional ability.
+// plain passes on every call and has no optional ability.
 type plain struct{ abstractions.Provider }
 
 func (plain) As(any) bool { return false }
 
-// altered is a provider with a defect in some verbs; nil for none.
+// altered is a provider with defective verbs. A nil field is a correct verb.
 type altered struct {
 	plain
 	acquire func(context.Context, abstractions.AcquireRequest) (abstractions.Grant, error)

@@ -9,10 +9,10 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-// Defects in who holds a name, and for how long.
+// Defects in the holder of a name, and in the time for which it is held.
 
-// takesAfterLooking looks whether a name is free, and then takes it without looking
-// again. Between the two is time for others to step in.
+// takesAfterLooking checks whether a name is free, and then takes it without a second check.
+// Another claim may take the name in between.
 func takesAfterLooking(p abstractions.Provider) abstractions.Provider {
 	const between = 20 * time.Millisecond
 	return &altered{plain: plain{p}, acquire: func(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
@@ -49,13 +49,13 @@ func renewsLostLeases(p abstractions.Provider) abstractions.Provider {
 	}}
 }
 
-// asAsked is what a renewal asks for.
+// asAsked returns the grant that a renewal requests.
 func asAsked(req abstractions.RenewRequest) abstractions.Grant {
 	return abstractions.Grant{Name: req.Name, ID: req.ID, Token: req.Token, TTL: req.TTL, State: req.State}
 }
 
 // skipsRenewals answers every second renewal, the first one too, without asking the
-// backend: the lease reads as held when it is not, and its holder hears of it
+// backend: the lease reads as held when it is not, and its holder learns of a loss
 // one renewal late.
 func skipsRenewals(p abstractions.Provider) abstractions.Provider {
 	var mu sync.Mutex
@@ -82,8 +82,8 @@ func expiresLate(p abstractions.Provider) abstractions.Provider {
 	return keeps(p, func(ttl time.Duration) time.Duration { return 3 * ttl })
 }
 
-// neverExpires stores a lease so that it never expires. Where the backend has no
-// infinite leases it is not broken.
+// neverExpires stores a lease so that it never expires. On a backend without infinite leases the
+// provider is not broken.
 func neverExpires(p abstractions.Provider) abstractions.Provider {
 	if !p.Capabilities().Infinite {
 		return plain{p}
@@ -91,7 +91,7 @@ func neverExpires(p abstractions.Provider) abstractions.Provider {
 	return keeps(p, func(time.Duration) time.Duration { return abstractions.Infinite })
 }
 
-// keeps keeps a lease for another time than the one that it grants.
+// keeps stores a lease for a time that differs from the granted TTL.
 func keeps(p abstractions.Provider, kept func(ttl time.Duration) time.Duration) abstractions.Provider {
 	c := p.Capabilities()
 	stored := func(ttl time.Duration) time.Duration {
@@ -136,7 +136,7 @@ func keeps(p abstractions.Provider, kept func(ttl time.Duration) time.Duration) 
 // resetsTokens numbers the leases of a name from 1 again after each release.
 func resetsTokens(p abstractions.Provider) abstractions.Provider {
 	var mu sync.Mutex
-	last, hidden := map[string]int64{}, map[string]int64{} // by name: the backend's token, and what is taken off it
+	last, hidden := map[string]int64{}, map[string]int64{} // by name: the backend's token, and the number subtracted from it
 	return &altered{
 		plain: plain{p},
 		acquire: func(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {

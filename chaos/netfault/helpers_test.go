@@ -17,15 +17,15 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// patience bounds what should happen soon; silence is how long we listen to
-// find that nothing comes.
+// patience bounds the wait for an expected event, and silence is the time after which an expected
+// silence is proven.
 const (
 	patience = 20 * time.Second
 	silence  = 150 * time.Millisecond
 )
 
-// echo is a server that answers each line with "ok <line>", and remembers what it
-// was asked: a request that took effect.
+// echo is a server that answers each line with "ok <line>", and records each line: a request that
+// took effect.
 type echo struct {
 	listener net.Listener
 	wg       sync.WaitGroup
@@ -130,7 +130,7 @@ func (c *client) send(line string) {
 	require.NoError(c.t, err)
 }
 
-// hear reads a line, or returns why there is none within a time.
+// hear reads a line, or returns the reason why no line came within a time.
 func (c *client) hear(within time.Duration) (string, error) {
 	c.t.Helper()
 	require.NoError(c.t, c.SetReadDeadline(time.Now().Add(within)))

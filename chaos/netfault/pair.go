@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// pair is a client's connection and the one to the server that belongs to it.
+// pair is a client's connection and the matching connection to the server.
 type pair struct {
 	proxy          *Proxy
 	client, server net.Conn
-	ended          chan struct{} // closed when either is
+	ended          chan struct{} // closed when either connection is closed
 	once           sync.Once
 	// lost says which directions have lost something.
 	lost [2]atomic.Bool
@@ -23,17 +23,17 @@ func newPair(p *Proxy, client, server net.Conn) *pair {
 	return &pair{proxy: p, client: client, server: server, ended: make(chan struct{})}
 }
 
-// chunk is what was read at a time.
+// chunk is the data of one read.
 type chunk struct {
 	data []byte
 	read time.Time
 }
 
-// queued is how many chunks wait behind one that is delayed, so that latency does not
-// limit throughput.
+// queued bounds the chunks that wait behind a delayed chunk, so that latency does not limit
+// throughput.
 const queued = 1024
 
-// run passes on what either end sends, until one of them closes its connection.
+// run passes on the data of both ends, until one end closes its connection.
 func (p *pair) run() {
 	var all sync.WaitGroup
 	for d, from := range []net.Conn{p.client, p.server} {
@@ -62,8 +62,8 @@ func (p *pair) read(from net.Conn, chunks chan<- chunk) {
 	}
 }
 
-// write passes chunks on, and closes both connections after the last. A client whose
-// server's end is gone is not told, by either direction.
+// write passes chunks on, and closes both connections after the last. After HalfOpen neither
+// direction closes the client's connection.
 func (p *pair) write(d direction, to net.Conn, chunks <-chan chunk) {
 	defer p.finish()
 	for c := range chunks {
@@ -79,7 +79,8 @@ func (p *pair) write(d direction, to net.Conn, chunks <-chan chunk) {
 	}
 }
 
-// pass waits until what was sent at a time may go on, and says whether it does.
+// pass waits until a chunk that was read at the given time may go on, and reports whether to
+// forward the chunk.
 func (p *pair) pass(d direction, sent time.Time) bool {
 	var delay time.Duration
 	for decided := false; ; {
@@ -90,7 +91,7 @@ func (p *pair) pass(d direction, sent time.Time) bool {
 			return false
 		case conditions.loses(d):
 			p.lost[d].Store(true)
-			if c, _ := p.proxy.now(); !c.loses(d) { // they have just changed, and nobody saw this loss
+			if c, _ := p.proxy.now(); !c.loses(d) { // they have just changed, and Set did not see this loss
 				p.reset()
 			}
 			return false
@@ -116,7 +117,7 @@ func (p *pair) pass(d direction, sent time.Time) bool {
 // finish closes both connections.
 func (p *pair) finish() { p.end(net.Conn.Close) }
 
-// reset closes both connections without a farewell.
+// reset closes both connections with a TCP reset.
 func (p *pair) reset() { p.end(abort) }
 
 func (p *pair) end(with func(net.Conn) error) {
@@ -141,8 +142,7 @@ func (p *pair) halfOpen() {
 	_ = p.server.Close()
 }
 
-// lostSome says that the connection has lost something under conditions that are
-// over now.
+// lostSome reports whether the connection has lost data under conditions that have ended.
 func (p *pair) lostSome(before, now Conditions) bool {
 	for _, d := range []direction{request, reply} {
 		if before.loses(d) && !now.loses(d) && p.lost[d].Load() {

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Close returns when nothing flows any more.
+// Close returns when no data flow any longer.
 func TestCloseWaitsForConnections(t *testing.T) {
 	p, err := Start("127.0.0.1:1")
 	require.NoError(t, err)
@@ -23,7 +23,7 @@ func TestCloseWaitsForConnections(t *testing.T) {
 	require.NoError(t, <-closed)
 }
 
-// Latency is the replies', and a random part of Jitter comes on top.
+// Latency delays only replies, and a random part of Jitter is added.
 func TestDelayOfEachDirection(t *testing.T) {
 	c, seen := Conditions{Latency: 10, Jitter: 1000}, map[time.Duration]bool{}
 	for range 100 {

@@ -32,7 +32,7 @@ type Proxy struct {
 }
 
 // Start starts a proxy for the server at target, "host:port", on a loopback port
-// of its own. The server needn't be there yet.
+// of its own. The server need not run yet.
 func Start(target string) (*Proxy, error) {
 	if _, _, err := net.SplitHostPort(target); err != nil {
 		return nil, fmt.Errorf("netfault: the target: %w", err)
@@ -47,7 +47,7 @@ func Start(target string) (*Proxy, error) {
 	return p, nil
 }
 
-// Addr is where clients connect to: "127.0.0.1:port". It stays the same.
+// Addr returns the address for clients, "127.0.0.1:port". It never changes.
 func (p *Proxy) Addr() string { return p.addr }
 
 // Set changes the conditions, also for open connections.
@@ -82,7 +82,7 @@ func (p *Proxy) Set(c Conditions) error {
 
 var errClosed = errors.New("netfault: the proxy is closed")
 
-// Heal ends all conditions, as Set(Conditions{}) does.
+// Heal ends all conditions, like Set(Conditions{}).
 func (p *Proxy) Heal() error { return p.Set(Conditions{}) }
 
 // Reset resets all connections, including those that are being made. New ones work.
@@ -152,7 +152,7 @@ func (p *Proxy) accept(listener net.Listener) {
 	}
 }
 
-// connect connects a client with the server, and returns when that is over.
+// connect connects a client with the server, and returns when the connection ends.
 func (p *Proxy) connect(client net.Conn) {
 	p.mu.Lock()
 	resets := p.resets
@@ -174,7 +174,7 @@ func (p *Proxy) connect(client net.Conn) {
 	delete(p.pairs, pair)
 }
 
-// register takes a pair in, unless all were reset while it was made.
+// register adds a pair, unless all connections were reset while the pair was made.
 func (p *Proxy) register(pair *pair, resets int) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -217,7 +217,7 @@ func (c Conditions) validate() error {
 	return nil
 }
 
-// direction is that of a link.
+// direction is the direction of data on a link.
 type direction int
 
 const (
@@ -225,12 +225,12 @@ const (
 	reply
 )
 
-// loses says whether a direction drops what passes.
+// loses reports whether a direction drops its data.
 func (c Conditions) loses(d direction) bool {
 	return d == request && c.RequestsLost || d == reply && c.RepliesLost
 }
 
-// delay is how long something takes on its way.
+// delay returns the delay of a chunk.
 func (c Conditions) delay(d direction) time.Duration {
 	if d == request {
 		return 0

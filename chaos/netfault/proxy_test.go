@@ -85,8 +85,8 @@ func TestLostRequestWasNotApplied(t *testing.T) {
 	require.NotContains(t, e.applied, "write")
 }
 
-// A stream with a hole would be taken for something else: an answer for that to
-// another question.
+// A stream with a hole would be misread: an answer would be taken for the answer to another
+// request.
 func TestConnectionThatLostSomethingIsResetWhenItHeals(t *testing.T) {
 	for _, lost := range []netfault.Conditions{{RequestsLost: true}, {RepliesLost: true}} {
 		e, p := start(t)
@@ -199,7 +199,7 @@ func TestServerThatClosesClosesTheClient(t *testing.T) {
 	require.ErrorIs(t, err, io.EOF)
 }
 
-// Close is what goleak looks behind, in TestMain.
+// goleak in TestMain checks that Close leaves no goroutine.
 func TestCloseEndsConnectionsInAnyCondition(t *testing.T) {
 	for _, c := range []netfault.Conditions{
 		{}, {Latency: time.Hour}, {RequestsLost: true}, {RepliesLost: true}, {Partitioned: true}, {Down: true},
@@ -280,8 +280,7 @@ func TestNonsenseIsRefused(t *testing.T) {
 	require.Error(t, err)
 }
 
-// A connection that is being made when the network goes down, or the proxy is closed,
-// ends, too.
+// A connection that is being made also ends when the network goes down or the proxy is closed.
 func TestConnectionsThatComeInMeanwhileEnd(t *testing.T) {
 	e := startEcho(t)
 	for i := range 60 {
@@ -315,7 +314,7 @@ func allEnd(t *testing.T, conns []*client) {
 	}
 }
 
-// An orphan's client has had enough, and the proxy has no more of it.
+// A half-open connection ends when its client closes the socket.
 func TestHalfOpenConnectionEndsWithItsClient(t *testing.T) {
 	_, p := start(t)
 	c := dial(t, p)
@@ -332,7 +331,7 @@ func TestHealEndsLatency(t *testing.T) {
 	dial(t, p).ask("soon")
 }
 
-// As long as the network loses what it lost before nobody is told.
+// While the network keeps losing data in the same direction, the client is not notified.
 func TestConnectionThatLostSomethingIsSilentUntilItHeals(t *testing.T) {
 	_, p := start(t)
 	c := dial(t, p)

@@ -9,29 +9,30 @@ import (
 	"github.com/distributedleasing/leasing/fencing"
 )
 
-// Object is what a read of an object or a document showed. The zero Object is
-// one that does not exist.
+// Object is the result of reading an object or a document. The zero Object is an object that does
+// not exist.
 type Object struct {
-	// ETag is the store's version of it, "" if it does not exist: a quoted ETag,
-	// a Cosmos DB _etag, or what else the store can make a write conditional
-	// on, such as the generation number of Google Cloud Storage.
+	// ETag is the store's version of the object, or "" if it does not exist: a
+	// quoted ETag, a Cosmos DB _etag, or another value on which the store can
+	// make a write conditional, such as the generation number of Google Cloud
+	// Storage.
 	//
-	// It has to change with every write. That of Amazon S3 does not: it
+	// It has to change with every write. The ETag of Amazon S3 does not: it
 	// "reflects changes only to the contents of an object, not its metadata"
-	// (S3 API reference, type Object), so a write that changes no more than the
-	// token in the metadata goes unseen. Keep token and write ID in the content
-	// there.
+	// (S3 API reference, type Object), so a write that changes only the token
+	// in the metadata is not detected. On S3, keep token and write ID in the
+	// content.
 	ETag string
-	// Token is the one it was last written with; 0 if it carries none.
+	// Token is the token of the object's last write, or 0 if the object has no token.
 	Token int64
-	// WriteID names the write that made it; "" if it carries none.
+	// WriteID identifies the object's last write, or is "" if the object has no write ID.
 	WriteID string
 }
 
-// Condition is what a write that replaces an object must send as its
-// condition, and must store with the object. It must do both: a write that
-// checks the token but does not store it lets the next stale one pass. A
-// Condition is never empty, so that a write can't overwrite what it has not
+// Condition has the condition that a replacing write must send, and the values
+// that it must store with the object. A write must do both: a write that checks
+// the token but does not store it lets the next stale write pass. A Condition
+// is never empty, so that a write can't overwrite a version that it has not
 // read.
 type Condition struct {
 	IfMatch     string // the ETag that the object must still have, or "" ...
@@ -40,19 +41,20 @@ type Condition struct {
 	WriteID     string // to store with the object; unique to this write
 }
 
-// NewCondition returns the condition under which a token may replace what was
-// read, or a *fencing.StaleError if the object carries a larger token; resource names
-// it there. If the store then refuses the write, there was another write:
-// read again, and make a new condition. Replace does that.
+// NewCondition returns the condition under which a token may replace the object that
+// was read, or a *fencing.StaleError if the object carries a larger token. resource
+// names the object in that error. If the store then refuses the write, there was
+// another write: read once more, and make a new condition. Replace does all this in a
+// loop.
 //
 // As with all fencing, a new holder that only reads has not shown its token,
-// and a former holder's write is admitted until the new one has written. So
+// and a former holder's write is admitted until the new holder has written. So
 // write the token at the beginning of a lease, without changing the content,
-// and compute from what that Replace has read.
+// and compute from the content that this Replace has read.
 //
-// Deleting an object forgets its token, and a former holder may create it anew.
-// Write an empty one instead, for as long as former holders may still be
-// running.
+// Deleting an object loses its token, and a former holder may then recreate the
+// object. While former holders may still be running, write an empty object
+// instead.
 func NewCondition(resource string, read Object, token int64) (Condition, error) {
 	if err := read.validate(); err != nil {
 		return Condition{}, err
@@ -67,8 +69,8 @@ func NewCondition(resource string, read Object, token int64) (Condition, error) 
 	return condition, nil
 }
 
-// Header returns the condition as fields of an HTTP request. Token and WriteID
-// are not among them: see Metadata.
+// Header returns the condition as fields of an HTTP request. It does not include Token and WriteID:
+// see Metadata.
 func (c Condition) Header() http.Header {
 	if c.IfMatch != "" {
 		return http.Header{"If-Match": {c.IfMatch}}
@@ -77,8 +79,8 @@ func (c Condition) Header() http.Header {
 }
 
 func (o Object) validate() error {
-	// "*" matches every object, and a weak ETag matches none in an If-Match,
-	// which compares strongly: RFC 9110, 8.8.3.2 and 13.1.1.
+	// "*" matches every object, and a weak ETag matches no object in an If-Match, which compares
+	// strongly: RFC 9110, 8.8.3.2 and 13.1.1.
 	if o.ETag == "*" || strings.HasPrefix(o.ETag, "W/") {
 		return &leasing.InvalidError{Field: "Object.ETag", Value: o.ETag, Want: "the ETag of one version, and a strong one"}
 	}

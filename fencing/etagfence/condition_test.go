@@ -32,7 +32,7 @@ func TestConditionRefusesAStaleToken(t *testing.T) {
 	require.Equal(t, &fencing.StaleError{Resource: "report", Token: 7, Seen: 8}, err)
 }
 
-// A write without a condition would take away what somebody else has written.
+// A write without a condition would overwrite another writer's work.
 func TestTrap_T46_AConditionIsNeverEmpty(t *testing.T) {
 	condition, err := etagfence.NewCondition("report", etagfence.Object{}, 7)
 	require.NoError(t, err)
@@ -96,7 +96,7 @@ func TestMetadataWithNothingElse(t *testing.T) {
 	require.Equal(t, etagfence.Object{ETag: `"1"`}, object, "never fenced")
 }
 
-// A token that can't be read must not pass for none.
+// An unreadable token must not count as a missing token.
 func TestReadObjectRefusesWhatIsNoToken(t *testing.T) {
 	for _, text := range fencingtest.NotTokens {
 		_, err := etagfence.ReadObject(`"1"`, map[string]string{"Leasingtoken": text})

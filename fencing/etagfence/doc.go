@@ -3,9 +3,9 @@
 // Cosmos DB or Amazon S3. See package fencing for the reason.
 //
 // [Replace] reads the object, checks the token, and writes on condition that
-// there was no other write in between. [NewCondition] is the rule without the
-// loop. [Metadata] and [ReadObject] are for tokens that are stored in an object's
-// metadata.
+// there was no other write in between. [NewCondition] applies the rule without
+// the loop. [Metadata] and [ReadObject] are for tokens that are stored in an
+// object's metadata.
 //
 // Write the token to the object when the lease begins: values read before that may
 // still change.

@@ -67,7 +67,7 @@ func ExampleReplace() {
 	// the ledger says ac
 }
 
-// The same without the loop: what to send, and what to store.
+// The same without the loop: the condition to send, and the values to store.
 func ExampleNewCondition() {
 	read, err := etagfence.ReadObject(`"0x8DB"`, map[string]string{"Leasingtoken": "33"})
 	if err != nil {

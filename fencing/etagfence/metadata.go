@@ -10,21 +10,21 @@ import (
 )
 
 // The names under which Metadata keeps a condition. Azure wants C# identifiers,
-// so no hyphen; they travel as parts of header names, from which nginx drops
-// those with an underscore unless told otherwise (underscores_in_headers); and
-// services change their case. So they have letters only.
+// so no hyphen. They are sent as parts of header names, and nginx drops headers
+// with an underscore by default (underscores_in_headers). Services also change
+// their case. So the names consist of letters.
 const (
 	MetadataToken   = "leasingtoken"
 	MetadataWriteID = "leasingwrite"
 )
 
 // Metadata returns the metadata to store with an object: the condition's token
-// and write ID, and the others, which are not changed. The others may be what
-// was read: entries of an earlier write are left out, in whatever case the
-// service returned them.
+// and write ID, and the entries of others. The map others is not changed, and
+// may be the metadata that was read: entries of an earlier write are left out,
+// in any case of their names.
 //
 // The value type is that of the store's client library: string, or *string
-// with azblob. Metadata is no place for them on Amazon S3: see Object.ETag.
+// with azblob. On Amazon S3, do not store token and write ID in metadata: see Object.ETag.
 func Metadata[V string | *string](condition Condition, others map[string]V) map[string]V {
 	metadata := maps.Clone(others)
 	if metadata == nil {
@@ -38,10 +38,10 @@ func Metadata[V string | *string](condition Condition, others map[string]V) map[
 	return metadata
 }
 
-// ReadObject returns the Object of an ETag and the metadata that was read with
-// it. Names match in any case. A value that is no token, or a token that is there
-// twice, is an error that matches leasing.ErrInvalid: reading it as "none" would
-// admit every writer.
+// ReadObject returns the Object of an ETag and the metadata that was read
+// together with that ETag. Names match in any case. A value that is no token, or
+// a second token, is an error that matches leasing.ErrInvalid, since reading it
+// as "no token" would admit every writer.
 func ReadObject[V string | *string](etag string, metadata map[string]V) (Object, error) {
 	object := Object{ETag: etag}
 	text, found, err := lookUp(metadata, MetadataToken)
@@ -59,7 +59,7 @@ func ReadObject[V string | *string](etag string, metadata map[string]V) (Object,
 	return object, nil
 }
 
-// lookUp returns the value of a name in any case, and whether there is one.
+// lookUp returns the value of a name in any case, and whether the name exists.
 func lookUp[V string | *string](metadata map[string]V, name string) (text string, found bool, err error) {
 	for key, value := range metadata {
 		if !strings.EqualFold(key, name) {

@@ -12,12 +12,12 @@ import (
 	"github.com/distributedleasing/leasing/fencing/internal/cause"
 )
 
-// ErrPrecondition is what Replacement.Write returns, or wraps, when the store
-// refused the write because its condition did not hold.
+// ErrPrecondition is the error that Replacement.Write returns, or wraps, when the store refused the
+// write because its condition did not hold.
 var ErrPrecondition = errors.New("precondition failed")
 
-// mostRefusals bounds how often a write may be refused though a read shows
-// nothing new. A read of a lagging replica may do that for a while.
+// mostRefusals bounds the refusals of a write while reads show no change. A lagging replica may
+// cause such refusals for a while.
 const mostRefusals = 10
 
 // Replacement replaces one object, or document, under a token.
@@ -25,20 +25,20 @@ type Replacement struct {
 	// Resource names the object in errors.
 	Resource string
 	// WriteID identifies this write. It is stored with the object, and Replace
-	// returns nil when a read shows it with the token. By default each Replace
-	// makes a new one. To repeat a Replace of unknown outcome under the same
-	// token without writing twice, set it yourself; different writes must have
-	// different IDs.
+	// returns nil when a read shows that ID with the token. By default each
+	// Replace makes a new ID. To repeat a Replace of unknown outcome under the
+	// same token without writing twice, set WriteID yourself. Different writes
+	// must have different IDs.
 	WriteID string
 	// Read reads the object's version, token and write ID, and its content if
-	// Write needs it. An object that does not exist is no error but a zero
-	// Object. It must eventually see the latest write, so it must not read
+	// Write needs the content. An object that does not exist is no error but a
+	// zero Object. It must eventually see the latest write, so it must not read
 	// from a cache.
 	Read func(ctx context.Context) (Object, error)
 	// Write writes the object under the condition, and stores the condition's
-	// Token and WriteID with it. It returns ErrPrecondition for the store's
-	// statuses that mean the condition did not hold. With IfMatch that is 412
-	// nearly everywhere, with IfNoneMatch often 409:
+	// Token and WriteID with the object. It returns ErrPrecondition for the
+	// store's statuses that mean the condition did not hold. With IfMatch that
+	// is 412 nearly everywhere, with IfNoneMatch often 409:
 	//
 	//	Azure Blob  412 ConditionNotMet, 409 BlobAlreadyExists
 	//	Cosmos DB   412 for a replace, 409 for a create
@@ -48,15 +48,15 @@ type Replacement struct {
 }
 
 // Replace reads, checks the token, and writes on condition that there was no other
-// write in between. If there was one, it starts again. A former holder is refused
+// write in between. After another write it starts over. A former holder is refused
 // with a *fencing.StaleError when it reads the larger token, and the present holder
 // gets through. When ctx ends, Replace returns its cause: pass the lease's context.
 //
-// If a client library sends a write again after a lost reply, the condition does
-// not hold any more, because of its own first write. The next read then shows the
-// write ID, and Replace returns nil instead of writing twice. That works for as
-// long as there was no other write since: writers that share a token, goroutines of
-// one holder, should take turns.
+// If a client library resends a write after a lost reply, the condition no longer
+// holds, because of the first attempt of the same write. The next read then shows
+// the write ID, and Replace returns nil instead of writing twice. That works only
+// if there was no other write since: writers that share a token, such as goroutines
+// of one holder, should take turns.
 //
 // Other errors of Read and Write are returned without a retry. After an error
 // of Write, and after a *fencing.StaleError, the write may have been applied.

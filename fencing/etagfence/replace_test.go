@@ -17,7 +17,7 @@ import (
 	"github.com/distributedleasing/leasing/fencing/internal/fencingtest"
 )
 
-// objectStore keeps one object, the way a store with ETags does.
+// objectStore keeps one object, like a store with ETags.
 type objectStore struct {
 	mu      sync.Mutex
 	version int // 0: does not exist
@@ -33,7 +33,7 @@ func (s *objectStore) read() (etagfence.Object, string) {
 }
 
 // write writes under the condition. Store and condition have to fit like lock
-// and key: with neither field set, or both, it would be the test that is wrong.
+// and key: with neither field set, or with both, the test itself would be wrong.
 func (s *objectStore) write(condition etagfence.Condition, content string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -105,8 +105,7 @@ func interrupted(t *testing.T, store *objectStore, token int64, between func()) 
 	return turns, err
 }
 
-// The pause that leases can't help against: the check has passed, the write
-// has not been sent.
+// The pause against which leases can't help: the check has passed, the write has not been sent.
 func TestReplaceRefusesAHolderThatWasPausedAfterTheCheck(t *testing.T) {
 	store := &objectStore{}
 	require.NoError(t, store.add(t.Context(), 33, "first "))
@@ -141,8 +140,8 @@ func TestReplaceTriesAgainForThePresentHolder(t *testing.T) {
 	require.Equal(t, "first first again late ", content, "computed from what it read last")
 }
 
-// A client library that repeats a write after a lost reply hears from the store
-// that its condition does not hold, since its own write was applied.
+// A client library that repeats a write after a lost reply learns from the store that its condition
+// does not hold, since its own write was applied.
 func TestTrap_T14_ALostReplyIsNoConflict(t *testing.T) {
 	for _, existing := range []bool{false, true} {
 		store := &objectStore{}
@@ -165,8 +164,7 @@ func TestTrap_T14_ALostReplyIsNoConflict(t *testing.T) {
 	}
 }
 
-// The same over two calls, where the first one ended in an error: by a write ID
-// of the caller's own.
+// The same over two calls, where the first ended in an error: the caller sets the write ID.
 func TestReplaceUnderTheSameWriteIDWritesOnce(t *testing.T) {
 	store := &objectStore{}
 	broken := errors.New("connection reset")
@@ -190,7 +188,7 @@ func TestReplaceUnderTheSameWriteIDWritesOnce(t *testing.T) {
 	require.NoError(t, post(33, "job-2"))
 	require.Equal(t, []int64{33, 33}, store.writes)
 
-	// Another holder's token must be shown, whatever the write is called.
+	// Another holder's token must be shown, regardless of the write ID.
 	require.NoError(t, post(34, "job-2"))
 	require.Equal(t, []int64{33, 33, 34}, store.writes)
 	require.ErrorIs(t, post(33, "job-2"), leasing.ErrStale)
@@ -260,7 +258,7 @@ func TestReplaceEndsWithItsContext(t *testing.T) {
 	require.ErrorIs(t, etagfence.Replace(ctx, 7, replacement), lost)
 }
 
-// A condition that is not passed on as it is would never hold.
+// A condition that is not passed on unchanged would never hold.
 func TestReplaceGivesUpWhereNothingChanges(t *testing.T) {
 	turns := 0
 	err := etagfence.Replace(t.Context(), 7, etagfence.Replacement{

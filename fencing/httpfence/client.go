@@ -9,8 +9,8 @@ import (
 	"github.com/distributedleasing/leasing/fencing"
 )
 
-// Holder has a fencing token, as every leasing.Lease does. If it also has a
-// method Name() string, requests carry that name.
+// Holder has a fencing token, like every leasing.Lease. If it also has a method Name() string,
+// requests carry that name.
 type Holder interface {
 	Token() int64
 }
@@ -26,7 +26,7 @@ type holderKey struct{}
 
 // WithLease returns a context whose requests carry the lease's token, when they
 // are sent through a Transport. Derive it from the lease's own context, so that
-// a request ends when the lease does:
+// a request ends with the lease:
 //
 //	ctx := httpfence.WithLease(lease.Context(), lease)
 //	request, err := http.NewRequestWithContext(ctx, http.MethodPut, url, body)
@@ -61,21 +61,21 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if lease == nil {
 		return t.base().RoundTrip(req)
 	}
-	// A RoundTripper does not change its request, so this is another one.
+	// A RoundTripper must not change its request, so fenced is a copy.
 	fenced := req.Clone(req.Context())
 	if fenced.Header == nil {
 		fenced.Header = make(http.Header)
 	}
 	if err := putLease(fenced.Header, lease); err != nil {
 		if req.Body != nil {
-			_ = req.Body.Close() // as a RoundTripper must, whatever happens
+			_ = req.Body.Close() // a RoundTripper must close it in any case
 		}
 		return nil, err
 	}
 	return t.base().RoundTrip(fenced)
 }
 
-// CloseIdleConnections closes those of Base; http.Client calls it.
+// CloseIdleConnections closes the idle connections of Base. http.Client calls this method.
 func (t *Transport) CloseIdleConnections() {
 	if base, ok := t.base().(interface{ CloseIdleConnections() }); ok {
 		base.CloseIdleConnections()

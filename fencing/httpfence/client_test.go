@@ -18,7 +18,7 @@ import (
 	"github.com/distributedleasing/leasing/fencing/internal/fencingtest"
 )
 
-// roundTrip is a RoundTripper that keeps what it was given.
+// roundTrip is a RoundTripper that records its requests.
 type roundTrip struct {
 	got    *http.Request
 	closed bool
@@ -39,7 +39,7 @@ func send(transport *httpfence.Transport, req *http.Request) (status int, err er
 	return resp.StatusCode, resp.Body.Close()
 }
 
-// named is a lease as far as this package sees it.
+// named is the part of a lease that this package uses.
 type named struct {
 	token int64
 	name  string

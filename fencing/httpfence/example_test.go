@@ -14,8 +14,8 @@ import (
 	memlease "github.com/distributedleasing/leasing/providers/memory"
 )
 
-// A service protects its reports; its clients hold a lease. One of them was
-// paused for so long that somebody broke its lease.
+// A service protects its reports; its clients hold a lease. One client was paused for so long that
+// an operator broke its lease.
 func ExampleHandler() {
 	// The service.
 	reports := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
@@ -72,7 +72,7 @@ func ExampleHandler() {
 	// the former holder is refused: true
 }
 
-// A check that is stored outlives the process, and serves several of them.
+// A stored check outlives the process, and serves several processes.
 func ExampleCheckFirst() {
 	var redis *redisfence.Fence // see NewRedis
 	handler := http.NewServeMux()

@@ -25,8 +25,8 @@ const (
 )
 
 // RequestToken returns the token of a request, for handlers that do the check
-// themselves: with sqlfence.Table.Do in their own transaction, say. The error matches
-// leasing.ErrInvalid.
+// themselves: for example with sqlfence.Table.Do in their own transaction. The error
+// matches leasing.ErrInvalid.
 func RequestToken(r *http.Request) (int64, error) {
 	values := r.Header.Values(HeaderToken)
 	if len(values) != 1 {
@@ -39,8 +39,8 @@ func RequestToken(r *http.Request) (int64, error) {
 	return token, nil
 }
 
-// checkRequestName compares the name that a request shows with the one that is
-// due. Where either is missing there is nothing to compare.
+// checkRequestName compares the lease name in a request with the expected name. If either is
+// missing, there is nothing to compare.
 func checkRequestName(r *http.Request, want string) error {
 	values := r.Header.Values(HeaderName)
 	if len(values) == 0 || want == "" {
@@ -54,14 +54,14 @@ func checkRequestName(r *http.Request, want string) error {
 }
 
 // CheckResponse returns a *fencing.StaleError if the response is the refusal of a
-// stale token by Handler, and nil for everything else: check the status as
-// usual. Its Resource is host and path of the request. The body is left
-// alone; close it in either case.
+// stale token by Handler, and nil for every other response: check the status as
+// usual. Its Resource is the host and path of the request. The body is not read;
+// close the body in either case.
 func CheckResponse(resp *http.Response) error {
 	token, refused := headerToken(resp.Header, HeaderToken)
 	seen, told := headerToken(resp.Header, HeaderSeen)
 	if resp.StatusCode != http.StatusPreconditionFailed || !refused || !told {
-		return nil // another precondition, maybe: the application's If-Match
+		return nil // another precondition, such as the application's If-Match
 	}
 	resource := ""
 	if resp.Request != nil && resp.Request.URL != nil {
@@ -75,7 +75,7 @@ func headerToken(header http.Header, field string) (token int64, ok bool) {
 	return token, err == nil
 }
 
-// putHeader sets a header field, unless it is there with that value already.
+// putHeader sets a header field, unless the field already has that value.
 func putHeader(header http.Header, field, value string) error {
 	values := header.Values(field)
 	if len(values) == 0 {

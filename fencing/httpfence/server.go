@@ -23,17 +23,17 @@ type HandlerOptions struct {
 	Resource func(r *http.Request) string
 	// Lease returns the name of the lease that protects the resource. A
 	// request with a token of another lease is refused. nil, or a result of
-	// "", accepts any.
+	// "", accepts any lease.
 	Lease func(r *http.Request) string
 	// OnError, unless nil, is called for each request that was refused, with the
 	// reason, and for each error that Fence returned after the handler had run. It
-	// is called on the request's goroutine; a *fencing.StaleError is the one to count.
+	// is called on the request's goroutine; count the *fencing.StaleError values.
 	OnError func(r *http.Request, err error)
 }
 
 // Handler returns a handler that runs next for requests whose token is not
-// stale, and answers the others itself. All requests need a token, including
-// reads.
+// stale, and answers the other requests itself. All requests need a token,
+// including reads.
 //
 //	412 Precondition Failed    the token is stale; CheckResponse recognizes it
 //	428 Precondition Required  there is no token
@@ -90,7 +90,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			Type: staleProblem, Title: "Stale fencing token", Status: http.StatusPreconditionFailed,
 			Detail: "a later holder of the lease has been here", Token: stale.Token, Seen: stale.Seen,
 		})
-	default: // the sender must not learn what went wrong behind the fence
+	default: // the sender must not learn details of a failure behind the fence
 		refuse(w, problem{
 			Type: "about:blank", Title: http.StatusText(http.StatusServiceUnavailable), Status: http.StatusServiceUnavailable,
 			Detail: "the fencing token could not be checked; the request was not run",
@@ -98,7 +98,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// run runs the handler inside the fence and says whether it ran.
+// run runs the handler inside the fence and reports whether it ran.
 func (h *handler) run(w http.ResponseWriter, r *http.Request, token int64) (ran bool, err error) {
 	resource := ""
 	if h.Resource != nil {
@@ -143,5 +143,5 @@ func refuse(w http.ResponseWriter, p problem) {
 	w.Header().Set("Content-Type", "application/problem+json")
 	w.Header().Set("Cache-Control", "no-store") // a must for 428: RFC 6585, 3
 	w.WriteHeader(p.Status)
-	_ = providerkit.WriteJSON(w, p) // the sender may be gone
+	_ = providerkit.WriteJSON(w, p) // the sender may have left
 }

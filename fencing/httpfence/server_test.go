@@ -20,7 +20,7 @@ import (
 	"github.com/distributedleasing/leasing/fencing/internal/fencingtest"
 )
 
-// fencedServer is a handler behind the check, and what came of it.
+// fencedServer is a handler behind the check, and its results.
 type fencedServer struct {
 	handler http.Handler
 	ran     int
@@ -135,8 +135,7 @@ func TestHandlerKeepsResourcesApart(t *testing.T) {
 	require.Equal(t, &fencing.StaleError{Resource: "/a", Token: 33, Seen: 34}, server.errs[0])
 }
 
-// What can't be checked is not run, and what went wrong is nobody's business
-// but the server's.
+// A request that can't be checked is not run, and the error is shown only to the server.
 func TestHandlerDoesNotRunWhatItCouldNotCheck(t *testing.T) {
 	secret := errors.New("dial redis://:secret@10.0.0.1: refused")
 	server := newServer(httpfence.HandlerOptions{Fence: fencing.CheckFirst(

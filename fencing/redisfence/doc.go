@@ -8,6 +8,6 @@
 //	key, err := redisfence.Key("report") // the fence of the key "report"
 //	err = fence.Set(ctx, key, lease.Token(), "report", text, 0)
 //
-// [Fence] sets and deletes keys, and runs a [Script] of yours. Call [Fence.Advance]
-// when the lease begins: values read before that may still change.
+// [Fence] sets and deletes keys, and runs your own [Script]. Call [Fence.Advance] when the lease
+// begins: values read before that may still change.
 package redisfence

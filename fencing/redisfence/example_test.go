@@ -39,7 +39,7 @@ redis.call('RPUSH', KEYS[2], ARGV[1])
 return balance
 `)
 
-// A script of one's own runs with the check in front of it, as one.
+// A script of your own runs atomically with the check.
 func ExampleFence_Run() {
 	redis, err := redisfence.New(eval, redisfence.Options{})
 	if err != nil {

@@ -12,21 +12,22 @@ import (
 	"github.com/distributedleasing/leasing/fencing/internal/cause"
 )
 
-// Eval runs a Lua script on Redis, once, and returns its reply as it is:
-// a list as []any, a bulk string as string or []byte, nil as nil. Most clients
-// need one line for it. With go-redis:
+// Eval runs a Lua script on Redis, once, and returns its reply unchanged: a
+// list as []any, a bulk string as string or []byte, nil as nil. Most clients
+// need one line of code. With go-redis:
 //
 //	func(ctx context.Context, script string, keys []string, args ...any) (any, error) {
 //		return redis.NewScript(script).Run(ctx, client, keys, args...).Result()
 //	}
 //
-// which sends the script's hash, and the script itself where the server does
-// not know it; or client.Eval(ctx, script, keys, args...).Result(). With
-// rueidis the same goes through the adapter of its package rueidiscompat.
+// which sends the script's hash, and the script itself if the server does not
+// know that hash; or client.Eval(ctx, script, keys, args...).Result(). With
+// rueidis the same code works through the adapter of its package rueidiscompat.
 //
 // The text of a script never changes, so it can be cached by its text. A client
 // that sends a command again when a reply is lost may run a script twice. The
-// scripts of this package tolerate that; make sure that yours do.
+// scripts of this package tolerate that, and your scripts must tolerate it as
+// well.
 type Eval func(ctx context.Context, script string, keys []string, args ...any) (any, error)
 
 // Options are the options of New. The zero value works.
@@ -35,11 +36,11 @@ type Options struct {
 	// resource is the hash, and holds its own token. Deleting or overwriting
 	// the hash then loses the token.
 	Field string
-	// Retention, unless 0, makes Redis delete a fence to which no token was
-	// shown for that long, rounded up to milliseconds. From then on any token
-	// is admitted, so it must be longer than any pause of a former holder:
-	// days. It is for names that come and go, and can't be combined with
-	// Field.
+	// Retention, unless 0, makes Redis delete a fence that got no token for
+	// that time, rounded up to milliseconds. From then on any token is
+	// admitted, so Retention must be longer than any pause of a former holder,
+	// such as several days. It is for short-lived names, and can't be combined
+	// with Field.
 	Retention time.Duration
 }
 
@@ -56,9 +57,9 @@ type Options struct {
 //     volatile-... if it has a Retention. Use noeviction.
 //   - FLUSHALL, and a restart without persistence, forget it with everything
 //     it protects.
-//   - After a failover that lost the last writes, value and fence are both as
-//     they were before: a script is replicated as a whole. A former holder's
-//     write may be admitted until the present one shows its token again.
+//   - After a failover that lost the last writes, value and fence both have
+//     their earlier state: a script is replicated as a whole. A former holder's
+//     write may be admitted until the present holder shows its token once more.
 //
 // If the fence's key holds no token, such as a key of another application, the
 // error matches leasing.ErrInvalid, and nothing was written. After an error that
@@ -87,14 +88,14 @@ func New(eval Eval, options Options) (*Fence, error) {
 }
 
 // Advance remembers the token, or returns a *fencing.StaleError if the fence has seen a
-// larger one. Call it when the lease begins, before you read what it protects.
+// larger token. Call it when the lease begins, before you read the protected data.
 func (r *Fence) Advance(ctx context.Context, fence string, token int64) error {
 	_, err := r.Run(ctx, advance, fence, token, nil)
 	return err
 }
 
-// Set sets a key if the token is not stale, and returns a *fencing.StaleError if it is.
-// The key expires after ttl, rounded up to milliseconds; 0 means never.
+// Set sets a key if the token is not stale, and returns a *fencing.StaleError otherwise. The key
+// expires after ttl, rounded up to milliseconds; 0 means never.
 func (r *Fence) Set(ctx context.Context, fence string, token int64, key, value string, ttl time.Duration) error {
 	milliseconds, err := milliseconds("ttl", ttl)
 	if err != nil {
@@ -105,8 +106,8 @@ func (r *Fence) Set(ctx context.Context, fence string, token int64, key, value s
 }
 
 // Delete deletes keys if the token is not stale, and returns how many it deleted, or
-// a *fencing.StaleError. The fence stays; otherwise a former holder could write the
-// keys again.
+// a *fencing.StaleError. The fence stays; otherwise a former holder could recreate
+// the keys.
 func (r *Fence) Delete(ctx context.Context, fence string, token int64, keys ...string) (removed int64, err error) {
 	reply, err := r.Run(ctx, del, fence, token, keys)
 	if err != nil {
@@ -119,9 +120,9 @@ func (r *Fence) Delete(ctx context.Context, fence string, token int64, keys ...s
 	return removed, nil
 }
 
-// Run runs a script if the token is not stale, and returns a *fencing.StaleError if it
-// is, whose Resource is the fence. The script sees keys and args as KEYS and ARGV.
-// Run returns the script's result, the way the client converts it; Redis' nil is
+// Run runs a script if the token is not stale, and returns a *fencing.StaleError
+// otherwise, whose Resource is the fence. The script sees keys and args as KEYS and
+// ARGV. Run returns the script's result, the way the client converts it; Redis' nil is
 // nil without an error.
 func (r *Fence) Run(ctx context.Context, script *Script, fence string, token int64, keys []string, args ...any) (any, error) {
 	switch {
@@ -129,8 +130,8 @@ func (r *Fence) Run(ctx context.Context, script *Script, fence string, token int
 		return nil, &leasing.InvalidError{Field: "script", Value: "", Want: "one made by NewScript"}
 	case fence == "":
 		return nil, &leasing.InvalidError{Field: "fence", Value: fence, Want: "a key: see Key"}
-	// Set and Delete would overwrite the fence. With a Field a script of the
-	// caller's may write to the hash, which is both.
+	// Set and Delete would overwrite the fence. With a Field, a script of the caller may write to
+	// the hash, which is both the fence and the resource.
 	case slices.Contains(keys, fence) && (r.field == "" || script == set || script == del):
 		return nil, &leasing.InvalidError{Field: "key", Value: fence, Want: "another one than the fence, which would be lost"}
 	}
@@ -149,8 +150,8 @@ func (r *Fence) Run(ctx context.Context, script *Script, fence string, token int
 	return result(fence, token, reply)
 }
 
-// milliseconds writes a duration as scripts take it. Less than Redis can
-// count becomes its least, not "forever".
+// milliseconds formats a duration for a script, rounded up: a shorter time than 1 ms becomes 1 ms,
+// and not "forever".
 func milliseconds(field string, d time.Duration) (string, error) {
 	if d < 0 {
 		return "", &leasing.InvalidError{Field: field, Value: d, Want: "0, or more"}

@@ -17,8 +17,8 @@ import (
 )
 
 // The scripts are tested on a real Redis, with concurrent holders, in
-// integration/fencing: this module requires no client. Here a fake one records
-// what is sent, and answers as told.
+// integration/fencing: this module requires no client. Here a fake Redis
+// records the requests, and returns the configured reply.
 
 func decimal(token int64) string { return strconv.FormatInt(token, 10) }
 
@@ -143,7 +143,8 @@ func TestRedisSaysWhyItsContextEnded(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 }
 
-// The refusal of another resource, with which an errgroup ends its context, is none of this one: the script may have run.
+// The refusal of another resource, with which an errgroup ends its context, is not a refusal of this resource: the script
+// may have run.
 func TestTrap_T88_TheCauseOfAContextIsNoRefusal(t *testing.T) {
 	for _, other := range []error{fencing.Check("other", 1, 2), fencing.Check("other", 0, 0)} {
 		ctx, cancel := context.WithCancelCause(t.Context())
@@ -175,7 +176,7 @@ func TestRedisReadsRefusalsOfAnyClient(t *testing.T) {
 	}
 }
 
-// What a reply does not clearly say is no permission, and no refusal either.
+// An unclear reply is neither a permission nor a refusal.
 func TestRedisTakesNoOtherReplyForAnAnswer(t *testing.T) {
 	for _, reply := range []any{
 		nil, "OK", int64(1), []string{"33"}, []any{}, []any{nil}, []any{"32"}, []any{"033"}, []any{33.0},

@@ -13,7 +13,7 @@ import (
 //	{user7}:in  ->  fence:{user7}:{user7}:in
 //
 // Two keys never share a fence. If a resource has several keys, give all of
-// them one hash tag, and use the fence of one of them, always the same.
+// them one hash tag, and always use the fence of the same key.
 //
 // A key that contains "}" but no hash tag is refused, since it can't become a
 // hash tag itself; so is "". Redis documents hash tags in its Cluster
@@ -26,9 +26,9 @@ func Key(key string) (string, error) {
 	return "fence:{" + tag + "}:" + key, nil
 }
 
-// hashTag returns the part of a key that decides its slot: what stands between
-// the first "{" and the first "}" after it, or the whole key where there is
-// nothing of that kind.
+// hashTag returns the part of a key that decides its slot: the text between the
+// first "{" and the first "}" after it, or the whole key if there is no such
+// text.
 func hashTag(key string) string {
 	if _, after, found := strings.Cut(key, "{"); found {
 		if tag, _, closed := strings.Cut(after, "}"); closed && tag != "" {

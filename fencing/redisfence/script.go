@@ -25,21 +25,22 @@ var (
 )
 
 // Script is a Lua script with the check of a token in front of it, run by
-// Redis as one: nothing gets in between. It is immutable and safe for
-// concurrent use; make one per script, once, as its text is what Redis caches.
+// Redis as one script, without other commands in between. It is immutable and
+// safe for concurrent use. Make each Script once, since Redis caches a script
+// by its text.
 type Script struct{ text string }
 
-// NewScript puts the check in front of a script. The script is written as
-// if it stood alone: KEYS and ARGV are its own, from 1, without the fence's,
-// and Fence.Run returns its result. Its line numbers in error
-// messages are its own, and a first line "#!lua ..." stays the first.
+// NewScript puts the check in front of a script. Write the script as if it
+// stood alone: KEYS and ARGV are its own, from 1, without the fence's, and
+// Fence.Run returns its result. Line numbers in error messages are those of the
+// script, and a first line "#!lua ..." remains the first line.
 //
-// If the script fails half-way, its writes stay, as those of any script of
-// Redis, and the token counts as seen.
+// If the script fails half-way, its writes stay, as with any Redis script, and the token counts as
+// seen.
 func NewScript(body string) *Script {
 	shebang := ""
 	if strings.HasPrefix(body, "#!") {
-		// Redis takes the line off and leaves its end, for the line numbers' sake.
+		// Redis removes the line but keeps its line end, to preserve the line numbers.
 		shebang, body, _ = strings.Cut(body, "\n")
 		shebang += "\n"
 	}
@@ -47,10 +48,10 @@ func NewScript(body string) *Script {
 	return &Script{text: shebang + "local body = function(KEYS, ARGV) " + body + "\nend\n" + fenceLua}
 }
 
-// Text returns the whole script, for those who load it beforehand.
+// Text returns the whole script, for example to load it in advance.
 func (s *Script) Text() string { return s.text }
 
-// result reads what scripts/fence.lua returns.
+// result reads the reply of scripts/fence.lua.
 func result(fence string, token int64, reply any) (any, error) {
 	list, _ := reply.([]any)
 	if len(list) < 1 || len(list) > 2 {
@@ -73,7 +74,7 @@ func result(fence string, token int64, reply any) (any, error) {
 	return nil, fmt.Errorf("redisfence: script for %q: unexpected reply: the answer is for token %d, not for %d", fence, seen, token)
 }
 
-// parseToken takes a bulk string the way clients return it.
+// parseToken parses a bulk string in each form that clients return.
 func parseToken(value any) (int64, error) {
 	switch text := value.(type) {
 	case string:

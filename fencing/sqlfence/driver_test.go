@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// recorder is a database/sql driver that keeps a log of what it was sent and
-// answers the check with the highest of the token shown and seen.
+// recorder is a database/sql driver that logs its requests and answers the check with the higher of
+// the shown and the seen token.
 type recorder struct {
 	seen int64
 	fail map[string]error // by the first word of the log entry

@@ -9,7 +9,7 @@ import (
 	"github.com/distributedleasing/leasing/fencing/sqlfence"
 )
 
-// Rows that carry the token of their last writer need no table beside them.
+// Rows that carry the token of their last writer need no separate table.
 func ExampleNewGuard() {
 	guard, err := sqlfence.NewGuard(sqlfence.Dollar, "fencing_token", 3, 34)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 // Guard is the check as two parts of your own UPDATE, for a table whose rows
 // store the token of their last writer in a column. Use both parts: a
 // statement that checks the token but does not store it lets the next stale
-// one pass.
+// statement pass.
 //
 // The statement affects no row if the token is stale or the row does not
 // exist, so check RowsAffected. Concurrent statements are safe from READ
@@ -22,8 +22,8 @@ type Guard struct {
 	// Where is a condition for the WHERE clause: `COALESCE(fencing_token, 0) <= $3`.
 	// A row whose column is NULL has never been fenced and is admitted.
 	Where string
-	// Token is the argument: with Dollar one, at the position asked for; with
-	// Question one for each of Set and Where, where they stand in the statement.
+	// Token is the argument: with Dollar once, at the given position; with Question once for Set
+	// and once for Where, at their places in the statement.
 	Token int64
 }
 

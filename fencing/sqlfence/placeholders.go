@@ -8,7 +8,7 @@ import (
 	"github.com/distributedleasing/leasing"
 )
 
-// Placeholders is how a database writes the parameters of a statement.
+// Placeholders is the style of a database for the parameters of a statement.
 type Placeholders int
 
 // The styles.

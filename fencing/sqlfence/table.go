@@ -18,8 +18,8 @@ import (
 // Do the check and the write in one transaction: the check locks the
 // resource's row, so that no other token is admitted until the commit. It is
 // correct at READ COMMITTED, PostgreSQL's default, and above. At higher
-// levels the database may report a serialization failure; then run the
-// transaction again.
+// levels the database may report a serialization failure; then retry the
+// transaction.
 type Table struct {
 	style   Placeholders
 	name    string // quoted
@@ -27,7 +27,7 @@ type Table struct {
 }
 
 // Tx is an open transaction: *sql.Tx. Commit and Rollback are never called;
-// they keep out a *sql.DB or *sql.Conn, which would run the check and the
+// they exclude a *sql.DB or *sql.Conn, which would run the check and the
 // statement in a transaction each.
 type Tx interface {
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
@@ -52,13 +52,13 @@ func NewTable(style Placeholders, name string) (*Table, error) {
 		return nil, err
 	}
 	resource := style.at(1)
-	if style == Dollar { // a text would depend on the connection's client_encoding, and a name in two encodings be two
+	if style == Dollar { // a text would depend on the connection's client_encoding, and a name in two encodings would become two names
 		resource = "pg_catalog.convert_from(" + resource + ", 'UTF8')"
 	}
 	// ON CONFLICT DO UPDATE locks the row it meets and sees its latest version
 	// (postgresql.org/docs/current/transaction-iso.html), so the answer holds
-	// until the transaction ends. An unchanged token is written as well, for
-	// the lock's sake.
+	// until the transaction ends. An unchanged token is also written, to get
+	// the lock.
 	advance := fmt.Sprintf(`INSERT INTO %s AS seen (resource, token) VALUES (%s, %s)`+
 		` ON CONFLICT (resource) DO UPDATE SET token =`+
 		` CASE WHEN seen.token > excluded.token THEN seen.token ELSE excluded.token END`+
@@ -77,7 +77,7 @@ func (t *Table) CreateSQL() string {
 
 // AdvanceSQL returns the statement behind Advance and its arguments, for
 // transactions that are not database/sql's. It returns one row with one column,
-// the highest token seen, this one included. Give that to fencing.Check: if the token
+// the highest token seen, this one included. Pass that to fencing.Check: if the token
 // is stale, roll back.
 func (t *Table) AdvanceSQL(resource string, token int64) (query string, args []any, err error) {
 	if invalid, is := errors.AsType[*leasing.InvalidError](leasing.ValidateName(resource)); is {
@@ -95,8 +95,9 @@ func (t *Table) AdvanceSQL(resource string, token int64) (query string, args []a
 
 // Advance stores the token for the resource and locks the resource's row until the
 // transaction ends. It returns a *fencing.StaleError if the resource has seen a larger
-// token. What the transaction reads and writes from then on is safe from former
-// holders. A resource is named as leases are: see leasing.ValidateName.
+// token. From then on the reads and writes of the transaction are safe from former
+// holders. The rules for resource names are those for lease names: see
+// leasing.ValidateName.
 func (t *Table) Advance(ctx context.Context, tx Tx, resource string, token int64) error {
 	query, args, err := t.AdvanceSQL(resource, token)
 	if err != nil {
@@ -122,8 +123,8 @@ func (t *Table) Exec(ctx context.Context, tx Tx, resource string, token int64, q
 // Advance fails, or fn panics, it rolls back. If the commit fails, its outcome
 // may be unknown.
 //
-// The transaction is begun with the database's defaults, and ends when ctx
-// does: pass the lease's context, so that work on a lost lease is rolled back.
+// The transaction begins with the database's defaults, and ends with ctx: pass the lease's context,
+// so that work on a lost lease is rolled back.
 func (t *Table) Do(ctx context.Context, db *sql.DB, resource string, token int64, fn func(ctx context.Context, tx *sql.Tx) error) (err error) {
 	if _, _, err := t.AdvanceSQL(resource, token); err != nil {
 		return err

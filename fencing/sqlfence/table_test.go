@@ -16,8 +16,8 @@ import (
 )
 
 // Against real databases, and with concurrent holders, Table is tested in
-// integration/fencing: this module requires no driver. Here a fake one records
-// what is sent, in which order.
+// integration/fencing: this module requires no driver. Here a fake driver
+// records the requests, in their order.
 
 var hostileIdentifiers = []string{
 	"", "1st", "a b", `a"b`, "a;drop table x", "a-b", "a.b.c", "ä", "a\x00", "'", strings.Repeat("x", 64),

@@ -9,7 +9,8 @@ import (
 	"github.com/distributedleasing/leasing/recipes/assign"
 )
 
-// A worker that is alone works on all partitions. With another one it would be half of them.
+// A single worker works on all partitions. With a second worker it would work on half of the
+// partitions.
 func Example() {
 	ctx := context.Background()
 	manager, err := leasing.NewManager(memlease.New(memlease.Options{}), leasing.Options{})

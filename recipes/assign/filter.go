@@ -9,8 +9,8 @@ import (
 	"github.com/distributedleasing/leasing"
 )
 
-// namesKey is the metadata key under which the lease of a worker tells the names in its Options.Partitions, as
-// a Bloom filter in base64: a list of names may be longer than metadata.
+// namesKey is the metadata key under which the lease of a worker publishes the names in its
+// Options.Partitions, as a Bloom filter in base64: a list of names may be longer than metadata.
 const namesKey = "assign.partitions"
 
 const (
@@ -19,11 +19,11 @@ const (
 	nameBytes, hashes = 3, 8
 	// mostBytes bounds a filter.
 	mostBytes = 2048
-	// leastBytes is the smallest filter that is worth its place.
+	// leastBytes is the smallest filter that is worth its space.
 	leastBytes = 16
 )
 
-// filter is the word of a worker about its list; nil from a worker that tells nothing.
+// filter is the list that a worker publishes, or nil if the worker publishes none of its names.
 type filter []byte
 
 // filterOf returns the filter of a list that leaves room for other metadata; nil if that is too little.
@@ -58,7 +58,7 @@ func (f filter) bits(name string, each func(i uint64) bool) {
 	}
 }
 
-// have reports whether a list has a name. A worker that tells nothing is taken to have all.
+// have reports whether a list has a name. A worker without a filter is assumed to have all names.
 func (f filter) have(name string) bool {
 	has := true
 	if len(f) > 0 {
@@ -72,7 +72,7 @@ func (f filter) have(name string) bool {
 
 func (f filter) text() string { return base64.RawStdEncoding.EncodeToString(f) }
 
-// filterIn returns what a record of a worker's lease tells.
+// filterIn returns the filter in the record of a worker's lease.
 func filterIn(record leasing.Record) filter {
 	n, err := base64.RawStdEncoding.DecodeString(record.Metadata[namesKey])
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/distributedleasing/leasing"
 )
 
-// works returns which of some partitions are worked on.
+// works returns the partitions among the given ones that have a worker.
 func (f *fleet) works(partitions []string) (on []string) {
 	f.counts()
 	f.mu.Lock()
@@ -50,7 +50,8 @@ func TestTrap_T232_ARolloutThatAddsNames(t *testing.T) {
 	}
 }
 
-// During a rollout that is undone, or removes names, all go on with the names that all know.
+// During a rollout that is undone, or removes names, all workers continue with the names in all
+// lists.
 func TestARolloutThatRemovesNames(t *testing.T) {
 	onFleet(t, func(t *testing.T, f *fleet) {
 		all := f.partitions

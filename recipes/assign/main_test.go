@@ -26,7 +26,7 @@ const ttl = 12 * time.Second
 
 var errUnplugged = fmt.Errorf("%w: unplugged", leasing.ErrUnavailable)
 
-// plug connects a process with the backend. Unplugged, the process is as good as dead to others.
+// plug connects a process with the backend. Unplugged, the process looks dead to others.
 type plug struct {
 	*leasingtest.Provider
 	cut    atomic.Bool
@@ -87,10 +87,10 @@ type fleet struct {
 
 	mu      sync.Mutex
 	workers map[string]*member
-	at      map[string]string // who works on a partition
+	at      map[string]string // the worker of each partition
 	begun   int               // works
 	moved   int               // of them from a worker that had too many
-	idle    time.Duration     // the longest that a partition that was given up was without a worker
+	idle    time.Duration     // the longest time that a released partition had no worker
 	free    map[string]time.Time
 }
 
@@ -149,13 +149,13 @@ func (f *fleet) join(id string) *member {
 	return m
 }
 
-// kill takes a worker away as a crash does. What it still works on ends before its leases do.
+// kill removes a worker like a crash. Its work ends before its leases expire.
 func (f *fleet) kill(id string) {
 	f.workers[id].plug.cut.Store(true)
 	delete(f.workers, id)
 }
 
-// counts returns how many partitions each worker that lives works on.
+// counts returns the number of partitions of each live worker.
 func (f *fleet) counts() map[string]int {
 	synctest.Wait()
 	f.mu.Lock()
@@ -178,7 +178,8 @@ func (f *fleet) even() bool {
 	return len(counts) == len(f.workers) && sum == len(f.partitions) && counts[len(counts)-1]-counts[0] <= 1
 }
 
-// within waits until the shares are even, and returns how many works have begun and how many were given up meanwhile.
+// within waits until the shares are even, and returns the number of works that began and the number of moved
+// partitions in that time.
 func (f *fleet) within(limit time.Duration) (begun, moved int) {
 	f.t.Helper()
 	begun, moved = f.tally()

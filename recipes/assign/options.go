@@ -38,9 +38,9 @@ type Options struct {
 	Worker string
 
 	// Preferred, unless nil, returns the ID of the worker that should have a
-	// partition, or "". That worker gets it if it is alive and its share is not yet full
-	// of other partitions that prefer it. Preferred must return the same in all workers,
-	// and not block.
+	// partition, or "". That worker gets the partition if it is alive and other
+	// partitions that prefer the worker do not fill its share. Preferred must return the
+	// same in all workers, and not block.
 	Preferred func(partition string) string
 
 	// OnError, unless nil, is called with each error: of Work, of a lease that was
@@ -48,12 +48,12 @@ type Options struct {
 	// changes nothing. It is called from several goroutines.
 	OnError func(partition string, err error)
 
-	// Lease configures the leases of worker and partitions: their TTL, say. Its Metadata
-	// is set on all of them. WaitLimit must be 0, and TTL finite.
+	// Lease configures the leases of worker and partitions: their TTL, for example. All of them get
+	// its Metadata. WaitLimit must be 0, and TTL finite.
 	Lease leasing.AcquireOptions
 
-	// Every is the time from one listing to the next; up to a quarter of it is
-	// taken off at random. Default: a quarter of the TTL, at most 1 min.
+	// Every is the time from one listing to the next; up to a quarter of that time is subtracted at
+	// random. Default: a quarter of the TTL, at most 1 min.
 	Every time.Duration `option:"min=1ms"`
 }
 

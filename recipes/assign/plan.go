@@ -1,12 +1,13 @@
 package assign
 
-// plan returns which worker each partition is for. Partitions and workers are sorted,
-// and there is a worker.
+// plan returns the worker for each partition. Partitions and workers are sorted, and there is a
+// worker.
 //
-// All workers make one plan of one list. Carrying out a part of it, in any order, does
-// not change the plan: otherwise workers that look at different moments would move
-// what can stay. So what decides stays as it is on the way there. Who has one more than
-// the others is decided by whether a worker is preferred for, or may keep, that many.
+// All workers make the same plan of the same list. Carrying out a part of the plan, in
+// any order, does not change the plan: otherwise workers that list at different moments
+// would move partitions that can stay. So the deciding facts stay the same on the way
+// to the plan. A worker gets one partition more than the others if it is preferred for,
+// or may keep, that many.
 func plan(partitions, workers []string, holders map[string]string, preferred func(partition string) string) map[string]string {
 	of, room, has := make(map[string]string, len(partitions)), map[string]int{}, map[string]int{}
 	assign := func(choose func(partition string) string) {

@@ -16,7 +16,7 @@ import (
 )
 
 var (
-	// ErrMoved is the cause with which the work of a partition ends that goes to
+	// ErrMoved is the cause with which the work on a partition ends when the partition goes to
 	// another worker.
 	ErrMoved = errors.New("assign: the partition goes to another worker")
 	// ErrLeft is the cause with which Leave ends the work.
@@ -64,7 +64,7 @@ func New(manager *leasing.Manager, options Options) (*Worker, error) {
 	return w, nil
 }
 
-// ID is Options.Worker, or the random one.
+// ID returns Options.Worker, or the random ID.
 func (w *Worker) ID() string { return w.options.Worker }
 
 // Run works on the worker's share until one of these:
@@ -97,8 +97,8 @@ func (w *Worker) Run(ctx context.Context) error {
 // Leave ends Run gracefully. The worker no longer counts as live, works on for
 // Options.Every so that the others make a listing, and then releases everything.
 // Leave waits until Run has returned. If ctx ends first it returns the cause, and the
-// rest continues without it. Inside Work, call it with Work's context; otherwise it
-// waits for itself.
+// rest continues in the background. Inside Work, call it with Work's context;
+// otherwise it waits for itself.
 func (w *Worker) Leave(ctx context.Context) error {
 	w.leave()
 	select {
@@ -124,8 +124,8 @@ func (w *Worker) Partitions() (held []string) {
 	return held
 }
 
-// live holds the lease of the worker, again and again if it is lost, and looks. It
-// returns when Run is to end, with the reason.
+// live holds the lease of the worker, acquires another after a loss, and calls look. It returns the
+// reason when Run must end.
 func (w *Worker) live(ctx context.Context) error {
 	waiting, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
@@ -171,9 +171,9 @@ func pause(ctx context.Context, lease *leasing.Lease, d time.Duration) {
 	recipe.Sleep(ctx, d)
 }
 
-// look lists who lives and who holds what, and does this worker's part of the plan. If
-// the list lacks the worker itself it is too old, and nothing is done. It reports
-// whether nobody else lives.
+// look lists the live workers and the holders of partitions, and carries out this
+// worker's part of the plan. A list without the worker itself is too old, and is
+// ignored. look reports whether this worker is the only live worker.
 func (w *Worker) look(ctx context.Context) (alone bool, err error) {
 	var workers []string
 	var lists []filter
@@ -202,7 +202,7 @@ func (w *Worker) look(ctx context.Context) (alone bool, err error) {
 	of := plan(shared, workers, holders, w.options.Preferred)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for _, p := range shared { // any other stays where it is
+	for _, p := range shared { // all others stay where they are
 		t := w.tasks[p]
 		switch mine := of[p] == w.options.Worker; {
 		case mine && t == nil:
@@ -231,7 +231,7 @@ func (w *Worker) begin(ctx context.Context, partition string) {
 	})
 }
 
-// work returns what went wrong: that the context of the work has ended is not.
+// work returns the error of the work. The end of the work's context is no error.
 func (w *Worker) work(ctx context.Context, partition string, t *task) (failure error) {
 	err := w.manager.With(w.options.Lease).Do(ctx, w.options.Name+partitionPart+partition, func(ctx context.Context, lease *leasing.Lease) error {
 		w.mu.Lock()

@@ -100,8 +100,8 @@ func TestWorkerWhoseContextEndsStopsAtOnce(t *testing.T) {
 	})
 }
 
-// A name of a worker that comes back has to wait for the leases of the one before, whose partitions nobody else takes
-// if it comes in time.
+// A restarted worker with the same ID waits for its predecessor's leases to expire. If it returns in time, no other
+// worker takes its partitions.
 func TestPreferredHolderGetsItsPartitionsBack(t *testing.T) {
 	onFleet(t, func(t *testing.T, f *fleet) {
 		f.preferred = func(p string) string { return fmt.Sprint("w", p[len(p)-1]-'0') }
@@ -197,8 +197,8 @@ func TestOptionsThatCannotWork(t *testing.T) {
 	}
 }
 
-// Whatever happens to the workers, no partition has two at a time (work checks that), and soon after the shares are
-// even and stay so.
+// Whatever happens to the workers, no partition has two workers at a time (work checks that), and the shares soon
+// become even and stay even.
 func TestAnyHistoryEndsEven(t *testing.T) {
 	rapid.Check(t, func(draw *rapid.T) {
 		type step struct {

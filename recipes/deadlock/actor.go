@@ -15,8 +15,8 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-// takeBackBound is how long the end of a wait takes at most to say so. What has not
-// been written by then goes along with the next renewals.
+// takeBackBound bounds the time in which the end of a wait is published. Metadata not written by
+// then is sent with the next renewals.
 const takeBackBound = 2 * time.Second
 
 // errLimit ends a wait that has lasted for its WaitLimit.
@@ -75,7 +75,7 @@ func (a *Actor) Add(lease *leasing.Lease) {
 	})
 }
 
-// leases returns those that the actor holds.
+// leases returns the leases that the actor holds.
 func (a *Actor) leases() map[leasing.Fingerprint]*leasing.Lease {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -123,7 +123,7 @@ func (a *Actor) Acquire(ctx context.Context, name string) (*leasing.Lease, error
 	stop()
 	watch.Wait()
 	if errors.Is(context.Cause(waiting), errLimit) && err != nil {
-		return a.TryAcquire(ctx, name) // it is asked for at least once, and says who holds it
+		return a.TryAcquire(ctx, name) // sends at least one request, whose error names the holder
 	}
 	if err == nil {
 		a.Add(lease)
@@ -143,8 +143,8 @@ type wait struct {
 	told  map[string]bool  // the circles that were reported
 }
 
-// watch looks for circles until watching ends. It returns why the wait has to end,
-// once nobody can see it any more; nil if it has ended.
+// watch looks for circles until watching ends. It returns the reason why the wait must end, after
+// the wait is no longer published, or nil if the wait has already ended.
 func (w *wait) watch(ctx, watching context.Context) error {
 	defer w.takeBack(ctx)
 	var limit <-chan time.Time
@@ -166,8 +166,8 @@ func (w *wait) watch(ctx, watching context.Context) error {
 	}
 }
 
-// look says what the actor waits for, and looks for a circle. It returns an *Error if
-// the actor has to give way, and how long to wait before the next look.
+// look publishes the actor's wait, and looks for a circle. It returns an *Error if the actor has to
+// give way, and the pause before the next look.
 //
 // A circle is reported if all others have confirmed the circle. An actor confirms by a renewal, sent while it
 // waits and after it has seen the waits of the others. So when the first of them confirmed the circle,
@@ -205,8 +205,8 @@ func (w *wait) look(ctx context.Context) (next time.Duration, err error) {
 	return next, nil
 }
 
-// soonLooks is the factor by which an actor looks more often while others have still to confirm
-// its circle.
+// soonLooks is the factor by which an actor looks more often until all others have confirmed its
+// circle.
 const soonLooks = 4
 
 // tell reports a circle, once, and breaks a lease if that is the policy.
@@ -223,12 +223,12 @@ func (w *wait) tell(ctx context.Context, found *Error) {
 	reason = strings.ToValidUTF8(reason[:min(len(reason), abstractions.MaxReasonBytes)], "")
 	_, err := w.actor.manager.Break(ctx, newest.Holds, leasing.BreakOptions{IfToken: newest.Token, Reason: reason})
 	if err != nil && !errors.Is(err, leasing.ErrStale) {
-		delete(w.told, found.key()) // once more, the next time
+		delete(w.told, found.key()) // report once more at the next look
 	}
 }
 
-// say has the metadata of the actor's leases say what it waits for. What can't be
-// written now is tried again when it looks the next time.
+// say publishes the wait in the metadata of the actor's leases. A failed write is retried at the
+// next look.
 func (w *wait) say(ctx context.Context, own map[leasing.Fingerprint]*leasing.Lease) {
 	text := w.edge.text()
 	w.said = w.said[:0]
@@ -240,7 +240,7 @@ func (w *wait) say(ctx context.Context, own map[leasing.Fingerprint]*leasing.Lea
 	}
 }
 
-// takeBack has the metadata say nothing any more.
+// takeBack removes the wait from the metadata.
 func (w *wait) takeBack(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), takeBackBound)
 	defer cancel()
@@ -255,7 +255,7 @@ func (w *wait) takeBack(ctx context.Context) {
 	all.Wait()
 }
 
-// with is metadata that say something, or nothing, of what the actor waits for.
+// with returns metadata in which the wait is text, or without a wait if text is empty.
 func with(metadata map[string]string, text string) map[string]string {
 	changed := map[string]string{}
 	maps.Copy(changed, metadata)

@@ -14,10 +14,10 @@ import (
 	"github.com/distributedleasing/leasing"
 )
 
-// Key is the key of the metadata in which the leases of an actor say what it waits
-// for: a JSON object with the wanted name ("name"), since when by the actor's clock
-// ("since", RFC 3339), an ID of this wait ("wait"), and if the actor has found a circle
-// that it is in, a hash of the IDs of its waits ("circle").
+// Key is the key of the metadata under which the leases of an actor publish its wait: a
+// JSON object with the wanted name ("name"), the start of the wait by the actor's clock
+// ("since", RFC 3339), an ID of this wait ("wait"), and, if the actor has found that it
+// is part of a circle, a hash of the IDs of the circle's waits ("circle").
 const Key = "leasing.waits-for"
 
 // Wait is an actor in a circle.
@@ -33,9 +33,9 @@ type Wait struct {
 	seen string // the circle that the actor says it is in, or ""
 }
 
-// Error is a circle: each actor waits for what the next one holds, and the last one
-// for what the first one holds. The first is the actor whose Acquire returned the
-// error, or whose Observer was called.
+// Error is a circle: each actor waits for a name that the next actor holds, and the
+// last actor for a name that the first holds. The first is the actor whose Acquire
+// returned the error, or whose Observer was called.
 type Error struct{ Waits []Wait }
 
 func (e *Error) Error() string {
@@ -47,17 +47,17 @@ func (e *Error) Error() string {
 }
 
 // Newest is the wait of the actor that has waited the least by its own clock: the
-// one that gives way. All actors of a circle agree on it.
+// actor that gives way. All actors of a circle agree on the newest wait.
 func (e *Error) Newest() Wait { return slices.MaxFunc(e.Waits, byAge) }
 
-// oldest is the actor that acts where another's lease is to be broken.
+// oldest is the wait of the actor that breaks another's lease under the policy Break.
 func (e *Error) oldest() Wait { return slices.MinFunc(e.Waits, byAge) }
 
 func byAge(a, b Wait) int {
 	return cmp.Or(a.Since.Compare(b.Since), cmp.Compare(a.wait, b.wait))
 }
 
-// key tells a circle from others, whoever looks at it.
+// key identifies a circle, independently of the actor that computes the key.
 func (e *Error) key() string {
 	ids := make([]string, len(e.Waits))
 	for i, w := range e.Waits {
@@ -76,7 +76,7 @@ func (e *Error) isConfirmed(key string) bool {
 	return !slices.ContainsFunc(e.Waits[1:], func(w Wait) bool { return w.seen != key })
 }
 
-// edge is what the metadata of a lease say.
+// edge is the content of a lease's metadata under Key.
 type edge struct {
 	Name  string    `json:"name"`
 	Since time.Time `json:"since"`
@@ -87,21 +87,21 @@ type edge struct {
 func (e edge) text() string {
 	text, err := json.Marshal(e)
 	if err != nil {
-		return "" // a year beyond 9999: nobody waits for it
+		return "" // only a year beyond 9999 fails: publish no wait
 	}
 	return string(text)
 }
 
-// edgeOf is what the holder of a record waits for, if it says so.
+// edgeOf returns the wait that the holder of a record publishes.
 func edgeOf(r leasing.Record) (edge, bool) {
 	var e edge
 	text, found := r.Metadata[Key]
 	return e, found && json.Unmarshal([]byte(text), &e) == nil && leasing.ValidateName(e.Name) == nil && e.Wait != ""
 }
 
-// circle walks from a wait along those of the holders, and returns the way if it comes
-// back to one of the leases in own; nil if it does not, or if that is
-// not known.
+// circle follows the waits of the holders from a wait, and returns the path if it
+// leads back to one of the leases in own. It returns nil if the path does not lead
+// back, or is unknown.
 func circle(ctx context.Context, manager *leasing.Manager, from edge, own map[leasing.Fingerprint]*leasing.Lease) []Wait {
 	way := []Wait{{For: from.Name, Since: from.Since, wait: from.Wait}}
 	seen := map[string]bool{}
@@ -123,5 +123,5 @@ func circle(ctx context.Context, manager *leasing.Manager, from edge, own map[le
 		way = append(way, Wait{Owner: r.Owner, Holds: name, Fingerprint: r.Fingerprint, Token: r.Token, For: next.Name, Since: next.Since, wait: next.Wait, seen: next.Seen})
 		name = next.Name
 	}
-	return nil // a circle of others
+	return nil // a circle without this actor
 }

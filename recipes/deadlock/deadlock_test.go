@@ -30,7 +30,7 @@ const (
 	ttl   = 10 * time.Second
 )
 
-// stage is a provider in virtual time, and the actors on it.
+// stage is a provider in virtual time, and its actors.
 type stage struct {
 	*testing.T
 	provider *leasingtest.Provider
@@ -83,7 +83,7 @@ func (p *player) has(name string, options *leasing.AcquireOptions) *leasing.Leas
 	return lease
 }
 
-// acquired is how an acquire has ended.
+// acquired is the outcome of an acquire.
 type acquired struct {
 	lease *leasing.Lease
 	err   error
@@ -109,7 +109,7 @@ func (p *player) circles() []*Error {
 	return p.found
 }
 
-// metadata are what everybody sees.
+// metadata returns the metadata of a lease as another process reads the lease.
 func (s *stage) metadata(name string) map[string]string {
 	s.Helper()
 	r, err := s.player("onlooker", Options{}).manager.Inspect(s.Context(), name)
@@ -166,7 +166,7 @@ func TestAnActorThatWaitsForItselfIsACircleOfOne(t *testing.T) {
 	})
 }
 
-// meters, meter and counter add up the one counter that there is.
+// meters, meter and counter sum the package's only counter.
 type (
 	meters struct {
 		metricnoop.MeterProvider
@@ -203,7 +203,7 @@ func TestCirclesAreCounted(t *testing.T) {
 	})
 }
 
-// All find the circle at the same moment, and one of them gives way.
+// All actors find the circle at the same moment, and one of them gives way.
 func TestOneOfThoseWhoFindACircleAtOnceGivesWay(t *testing.T) {
 	onStage(t, func(t *testing.T, s *stage) {
 		ann, bob := s.player("ann", Options{}), s.player("bob", Options{})
@@ -236,7 +236,7 @@ func TestOneOfThoseWhoFindACircleAtOnceGivesWay(t *testing.T) {
 	})
 }
 
-// guess is a provider that is not sure who holds anything.
+// guess is a provider that shows unconfirmed holders.
 type guess struct{ *leasingtest.Provider }
 
 func (g guess) Inspect(ctx context.Context, req abstractions.InspectRequest) (leasing.Record, error) {
@@ -260,7 +260,7 @@ func TestAGuessIsNoCircle(t *testing.T) {
 	})
 }
 
-// A chain into a circle is in none.
+// An actor that only waits for a circle is not part of it, nor of another.
 func TestWhoOnlyWaitsForACircleIsNotInIt(t *testing.T) {
 	onStage(t, func(t *testing.T, s *stage) {
 		ann, bob, eve := s.player("ann", Options{Policy: Report}), s.player("bob", Options{Policy: Report}), s.player("eve", Options{Policy: Report})
@@ -306,7 +306,7 @@ func TestBreakPolicyEndsTheLeaseOfTheNewest(t *testing.T) {
 	})
 }
 
-// Metadata of the user's stay, and nothing of a wait is left, however it ends.
+// Metadata of the user's stay, and a wait leaves nothing behind, regardless of its end.
 func TestMetadataSayWhatIsWaitedForAsLongAsItIs(t *testing.T) {
 	for name, end := range map[string]func(t *testing.T, theirs *leasing.Lease, cancel context.CancelFunc){
 		"granted": func(t *testing.T, theirs *leasing.Lease, _ context.CancelFunc) {
@@ -355,7 +355,7 @@ func TestMetadataSayWhatIsWaitedForAsLongAsItIs(t *testing.T) {
 	}
 }
 
-// Who holds nothing blocks nobody.
+// An actor without leases blocks no other actor.
 func TestAWaitOfOneThatHoldsNothingCostsNothing(t *testing.T) {
 	onStage(t, func(t *testing.T, s *stage) {
 		ann, bob := s.player("ann", Options{}), s.player("bob", Options{})
@@ -371,7 +371,7 @@ func TestAWaitOfOneThatHoldsNothingCostsNothing(t *testing.T) {
 	})
 }
 
-// A circle that is there at the first look and not at the second one was none.
+// A circle that is gone at the second look was not a deadlock.
 func TestAWaitThatBeginsAnewIsAnotherOne(t *testing.T) {
 	onStage(t, func(t *testing.T, s *stage) {
 		ann := s.player("ann", Options{Policy: Report})
@@ -380,7 +380,7 @@ func TestAWaitThatBeginsAnewIsAnotherOne(t *testing.T) {
 		b := onlooker.has("b", nil)
 		var n atomic.Int64
 		s.provider.Use(func(ctx context.Context, call leasingtest.Call, apply func() error) error {
-			if call.Op == leasingtest.Inspect && call.Name == "b" { // bob says it anew before each look
+			if call.Op == leasingtest.Inspect && call.Name == "b" { // bob publishes a new wait before each look
 				again := edge{Name: "a", Since: time.Now(), Wait: fmt.Sprint(n.Add(1))}
 				require.NoError(t, b.SetMetadata(context.WithoutCancel(ctx), map[string]string{Key: again.text()}))
 			}
@@ -449,7 +449,7 @@ func TestWhatCanNotWorkIsRefused(t *testing.T) {
 	})
 }
 
-// Texts of others under our key are no waits.
+// Foreign texts under our key are not waits.
 func TestForeignMetadataAreNoWait(t *testing.T) {
 	for _, text := range []string{"", "x", "{}", `{"name":"a"}`, `{"name":"","wait":"1"}`, `{"name":"a","wait":7}`, "null", `["a"]`} {
 		_, waits := edgeOf(leasing.Record{Metadata: map[string]string{Key: text}})
@@ -473,7 +473,7 @@ func TestHeldLongerThan(t *testing.T) {
 	})
 }
 
-// T233: an actor that gave up its wait while it was cut off still has it in the metadata.
+// T233: an actor that gave up its wait while it was cut off still has that wait in the metadata.
 func TestTrap_T233_AWaitThatWasGivenUpWhileCutOffMakesNoCircle(t *testing.T) {
 	for _, policy := range []Policy{Refuse, Report, Break} {
 		onStage(t, func(t *testing.T, s *stage) {

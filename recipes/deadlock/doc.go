@@ -8,12 +8,12 @@
 //	...
 //	ledger, err := actor.Acquire(ctx, "ledger")
 //	if circle, is := errors.AsType[*deadlock.Error](err); is {
-//		// circle.Waits says who holds and wants what. Release accounts/7, and begin again.
+//		// circle.Waits lists the holders and their waits. Release accounts/7, and start over.
 //	}
 //
 // If all names are known beforehand, use package multilease, which acquires them in
 // one order and so prevents circles. This package is for programs that learn the
-// next name while they hold the first.
+// next name while they already hold a lease.
 //
 // # How it works
 //
@@ -29,14 +29,14 @@
 // messages.)
 //
 // The actor then confirms the circle: it writes the circle's hash into its metadata. It reports the
-// circle once all others have confirmed it, and until all have it looks four times as often. When the
-// first of them confirmed it, all waits were under way: that actor had seen the others' waits, and these were
-// confirmed later. Every new wait has a new ID, and every grant is a new claim. An actor that gave up its wait
-// while it was cut off still seems to wait, but confirms nothing.
+// circle when all others have confirmed the circle, and looks four times as often until that confirmation.
+// When the first of them confirmed, all waits were under way: that actor had seen the others' waits, and these
+// were confirmed later. Every new wait has a new ID, and every grant is a new claim. An actor that gave up its
+// wait while it was cut off still seems to wait, but confirms nothing.
 //
 // All actors of a circle find it, and choose the same victim: the actor that has
-// waited the least, by its own clock. Options.Policy says how it gives way. All
-// actors must have the same policy.
+// waited the least, by its own clock. Options.Policy defines how it gives way.
+// All actors must have the same policy.
 //
 // # What it promises
 //
@@ -52,14 +52,13 @@
 // A circle is not found if one of its holders is no actor. An actor whose renewals
 // fail can't publish what it waits for, and its leases run out soon. Other kinds of
 // waiting (for a mutex, a channel, an HTTP call) are not seen. Deadlocks are resolved,
-// not prevented: the work that gives way starts again, so it must not have done
+// not prevented: the work that gives way starts over, so it must not have done
 // anything that can't be repeated.
 //
 // # What it costs
 //
-// A wait that is shorter than After, or of an actor that holds nothing, costs nothing.
-// Any other wait costs two renewals of each lease that the actor holds, to write the
-// metadata and to remove them, and a third one in a circle. Every Options.Every it costs one Inspect for each actor
-// along the chain: a single one if the holder waits for nothing. The metadata take some
-// 150 bytes plus the wanted name, of the 4 KB of a lease.
+// A wait that is shorter than After, or of an actor without leases, costs nothing. Any other wait costs two
+// renewals of each lease that the actor holds, to write the metadata and to remove them, and a third one in a
+// circle. Every Options.Every it costs one Inspect for each actor along the chain: a single one if the holder waits
+// for nothing. The metadata take some 150 bytes plus the wanted name, of the 4 KB of a lease.
 package deadlock

@@ -11,7 +11,7 @@ import (
 	"github.com/distributedleasing/leasing/recipes/deadlock"
 )
 
-// Work that waits for what it holds itself is told so, where it would wait for ever.
+// An actor that waits for a name of its own gets an error instead of waiting forever.
 func ExampleActor_Acquire() {
 	manager, err := leasing.NewManager(memlease.New(memlease.Options{}), leasing.Options{Owner: "worker 7"})
 	if err != nil {

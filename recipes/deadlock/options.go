@@ -11,30 +11,29 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
 )
 
-// Policy says how a circle is resolved. All actors that share names should have
-// the same one.
+// Policy defines how a circle is resolved. All actors that share names should have the same policy.
 type Policy string
 
 // The policies.
 const (
 	// Refuse ends the wait of the actor that has waited the least with an *Error. It
-	// keeps its leases: the caller releases them, so that the others go on.
+	// keeps its leases: the caller releases them, so that the others continue.
 	Refuse Policy = "refuse"
-	// Report calls Options.Observer, and leaves the circle alone.
+	// Report calls Options.Observer, and does not resolve the circle.
 	Report Policy = "report"
-	// Break makes the actor that has waited the longest break the lease of the one
+	// Break makes the actor that has waited the longest break the lease of the actor
 	// that has waited the least, with Manager.Break and not Immediate. That lease
-	// can't be renewed any more, and its holder loses it when it has run out. Use it
+	// can no longer be renewed, and its holder loses it when it has run out. Use it
 	// for holders that ignore errors.
 	Break Policy = "break"
 )
 
 // Options configure an actor. The zero value is ready to use.
 type Options struct {
-	// After is how long a wait lasts before the actor publishes what it waits
-	// for, and looks for circles. Default 1 s.
+	// After is the length of a wait after which the actor publishes the wait and looks for circles.
+	// Default 1 s.
 	After time.Duration `option:"default=1s,min=1ms"`
-	// Every is the time from one look to the next after that. Default 2 s.
+	// Every is the time between later looks. Default 2 s.
 	Every time.Duration `option:"default=2s,min=1ms"`
 	// Policy is Refuse, which is the default, Report or Break.
 	Policy Policy
@@ -44,7 +43,7 @@ type Options struct {
 	// Logger gets a warning for each circle. Default: silent.
 	Logger *slog.Logger
 	// MeterProvider gets the counter leasing.deadlock.count. Default: OpenTelemetry's
-	// global one.
+	// global provider.
 	MeterProvider metric.MeterProvider
 }
 

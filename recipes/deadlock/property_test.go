@@ -14,14 +14,14 @@ import (
 	"github.com/distributedleasing/leasing"
 )
 
-// world is who holds what and who waits for what, as the test has arranged it.
+// world is the holder of each name and the wait of each actor, as arranged by the test.
 type world struct {
-	holder []int // of each name; -1: nobody
+	holder []int // of each name; -1: free
 	wants  []int // of each actor, a name; -1: none
 }
 
 // drawWorld draws up to 50 actors, 200 names, and for most actors a held name that
-// they wait for. An actor may hold several names, or none.
+// they wait for. An actor may hold any number of names.
 func drawWorld(t *rapid.T, actors, names int) world {
 	w := world{holder: make([]int, names), wants: make([]int, actors)}
 	var held []int
@@ -39,8 +39,8 @@ func drawWorld(t *rapid.T, actors, names int) world {
 	return w
 }
 
-// circleOf returns the actors of the circle that an actor is in, itself first; nil if
-// it is in none.
+// circleOf returns the actors of the circle that an actor is in, itself first; nil without a
+// circle.
 func (w world) circleOf(actor int) []int {
 	way := []int{actor}
 	for at := actor; w.wants[at] >= 0; way = append(way, at) {
@@ -63,7 +63,7 @@ func (w world) circles() (n int) {
 	return n
 }
 
-// arrange has actors hold and want what the world says, one after the other.
+// arrange makes the actors hold and wait for the names of the world, one after the other.
 func arrange(t *testing.T, s *stage, w world, options Options) ([]*player, []<-chan acquired, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(s.Context())
 	players := make([]*player, len(w.wants))
@@ -120,8 +120,8 @@ func TestEveryRealCircleIsFoundAndNoOther(t *testing.T) {
 	})
 }
 
-// If those that give way release what they hold, as they should, all others get on:
-// one actor gives way for each circle, and none without one.
+// If the actors that give way release their leases, all others make progress: one actor gives way
+// for each circle, and no actor gives way without a circle.
 func TestOneGivesWayForEachCircle(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		w := drawWorld(r, rapid.IntRange(1, 20).Draw(r, "actors"), rapid.IntRange(1, 40).Draw(r, "names"))
@@ -130,7 +130,7 @@ func TestOneGivesWayForEachCircle(t *testing.T) {
 			defer cancel()
 			refused := 0
 			for a, result := range results {
-				if result == nil { // it waits for nobody, and ends at once
+				if result == nil { // it does not wait, and ends at once
 					players[a].letGo()
 				}
 			}
@@ -162,7 +162,7 @@ func TestOneGivesWayForEachCircle(t *testing.T) {
 	})
 }
 
-// letGo releases all that an actor holds.
+// letGo releases all leases of an actor.
 func (p *player) letGo() {
 	for _, lease := range p.leases() {
 		if err := lease.Release(context.Background()); err != nil && !errors.Is(err, leasing.ErrReleased) {

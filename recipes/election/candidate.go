@@ -36,7 +36,7 @@ func New(manager *leasing.Manager, options Options) (*Candidate, error) {
 	return c, nil
 }
 
-// Run makes a candidate and runs it. See Candidate.Run.
+// Run makes a candidate and calls its Run. See Candidate.Run.
 func Run(ctx context.Context, manager *leasing.Manager, options Options) error {
 	candidate, err := New(manager, options)
 	if err != nil {
@@ -77,8 +77,8 @@ func (c *Candidate) Run(ctx context.Context) error {
 // Resign withdraws the candidate for good. It ends the term under way and
 // waits until OnElected has returned, the lease is released and Run has
 // returned. If ctx ends first, Resign returns its cause and the rest continues
-// without it. Inside OnElected, call it with OnElected's context; otherwise it
-// waits for itself.
+// in the background. Inside OnElected, call it with OnElected's context;
+// otherwise it waits for itself.
 func (c *Candidate) Resign(ctx context.Context) error {
 	c.resign()
 	if len(c.running) == 0 {

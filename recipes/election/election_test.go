@@ -92,8 +92,8 @@ func TestALostLeaseEndsTheTermAndTheCandidateStandsAgain(t *testing.T) {
 	})
 }
 
-// A leader that ignores the end of its context is the one way to two at a
-// time; it is not trusted then, and what it writes is refused.
+// Two leaders are at work at a time only if one ignores the end of its context. Its lease is then
+// not trusted, and its writes are refused.
 func TestALeaderThatIgnoresItsContextIsFenced(t *testing.T) {
 	onStage(t, func(t *testing.T, s *stage) {
 		var ledger fencing.Gate

@@ -13,19 +13,19 @@ import (
 )
 
 // Leader is the leader of an election at the time of the read. The zero Leader
-// means that nobody leads, or that the leader's identity is not confirmed yet.
+// means that there is no leader, or that the leader's identity is not confirmed yet.
 type Leader struct {
 	Owner     string            // of the leader's manager: leasing.Options.Owner
 	Token     int64             // of its lease: each term has a greater one
-	Metadata  map[string]string // Options.Lease.Metadata: its address, say
-	ElectedAt time.Time         // by the backend's clock; zero if it does not keep it
+	Metadata  map[string]string // Options.Lease.Metadata: its address, for example
+	ElectedAt time.Time         // by the backend's clock; zero if the backend does not store the time
 }
 
 // Elected reports whether there is a leader.
 func (l Leader) Elected() bool { return l.Token != 0 }
 
 // Current returns the leader of the election with the given name. It needs no
-// candidate, so followers can call it too.
+// candidate, so followers can also call it from outside the election.
 func Current(ctx context.Context, manager *leasing.Manager, name string) (Leader, error) {
 	if manager == nil {
 		return Leader{}, &leasing.InvalidError{Field: "manager", Value: nil, Want: "a leasing.Manager"}
@@ -39,10 +39,9 @@ func Current(ctx context.Context, manager *leasing.Manager, name string) (Leader
 	}, nil
 }
 
-// Watch iterates over the leaders of an election: first the present one, or
-// the zero Leader, and then each change of it: another one, or other metadata. It asks the backend at intervals of
-// every, plus or minus a tenth (0 means 1 s), so it may miss a leader that
-// led for less time than that.
+// Watch iterates over the leaders of an election: the present leader, or the zero Leader, and then each change of
+// the leader or of its metadata. It reads the backend at intervals of every, plus or minus a tenth (0 means 1 s),
+// so it may miss a leader with a shorter term.
 //
 // When a request fails it yields the last known Leader with the error, once
 // for each series of failures, and continues. The first success after that is

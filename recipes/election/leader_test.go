@@ -52,7 +52,7 @@ func TestCurrentReportsWhatItCannotTell(t *testing.T) {
 	})
 }
 
-// guess is a backend that is not certain of the holder that it shows.
+// guess is a backend that shows an unconfirmed holder.
 type guess struct{ *leasingtest.Provider }
 
 func (g guess) Inspect(ctx context.Context, req abstractions.InspectRequest) (leasing.Record, error) {
@@ -130,7 +130,7 @@ func TestWatchEndsWithItsLoop(t *testing.T) {
 	require.Equal(t, 1, provider.Count(leasingtest.Inspect))
 }
 
-// A leader that tells its address later keeps its token.
+// A leader that publishes its address later keeps its token.
 func TestWatchYieldsOtherMetadataOfOneLeader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		manager, _ := leasingtest.NewManager(t, leasing.Options{})

@@ -60,7 +60,7 @@ func (s *stage) notes() []string {
 	return append([]string(nil), s.log...)
 }
 
-// enter and leave notice two leaders at a time.
+// enter and leave detect two leaders at a time.
 func (s *stage) enter() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -31,8 +31,8 @@ type Options struct {
 	// release, after which the name stays taken until the TTL has passed.
 	OnResigned func(lease *leasing.Lease, reason error)
 
-	// Lease configures the lease: its TTL, say, or Metadata to tell followers
-	// where the leader can be reached. WaitLimit must be 0: a candidate waits
+	// Lease configures the lease: its TTL, for example, or Metadata with the
+	// leader's address for followers. WaitLimit must be 0: a candidate waits
 	// until it is elected.
 	Lease leasing.AcquireOptions
 
@@ -40,10 +40,10 @@ type Options struct {
 	// error, after a pause that grows. It requires OnResigned, which gets the error.
 	StandAgain bool
 
-	// Pause is how long a candidate waits after a term before it stands again,
-	// so that others get their turn. Up to half of it is taken off at random.
-	// After errors it doubles up to MaxPause, until a term has lasted longer
-	// than MaxPause. Default 1 s.
+	// Pause is the time that a candidate waits after a term before it stands
+	// again, so that others get a turn. Up to half of the time is subtracted at
+	// random. After errors it doubles up to MaxPause, until a term has lasted
+	// longer than MaxPause. Default 1 s.
 	Pause time.Duration `option:"default=1s"`
 	// MaxPause bounds Pause after errors, and must not be less than Pause. Default 1
 	// min, or Pause if that is longer.
@@ -70,8 +70,7 @@ func (o Options) complete() (Options, error) {
 	return o, leasing.ValidateName(o.Name)
 }
 
-// pause returns how long to stay out after so many errors in a row. random is
-// from 0 up to 1.
+// pause returns the pause after the given number of consecutive errors. random is from 0 up to 1.
 func (o Options) pause(failures int, random float64) time.Duration {
 	pause := min(float64(o.MaxPause), math.Ldexp(float64(o.Pause), failures))
 	return time.Duration(pause - random*pause/2)

@@ -35,7 +35,7 @@ func TestOptionsThatCannotWork(t *testing.T) {
 	_, err := New(nil, Options{Name: name, OnElected: work})
 	require.ErrorContains(t, err, "manager")
 
-	// What the manager judges comes back from Run.
+	// Run returns the errors of options that the manager validates.
 	err = Run(t.Context(), manager, Options{Name: name, OnElected: work, Lease: leasing.AcquireOptions{TTL: -1}})
 	require.ErrorIs(t, err, leasing.ErrInvalid)
 	require.Zero(t, provider.Count(leasingtest.Acquire))

@@ -13,8 +13,8 @@ import (
 // term is a lease that the candidate held, from its election to its release.
 type term struct {
 	lease *leasing.Lease
-	// ended is why the context of OnElected had ended when it returned; nil if
-	// it returned of its own accord.
+	// ended is the cause with which the context of OnElected had ended when OnElected returned, or
+	// nil if OnElected returned of its own accord.
 	ended error
 	// failure is the error of OnElected, unless it only says that its context
 	// had ended.
@@ -56,8 +56,8 @@ func (c *Candidate) stand(ctx context.Context) error {
 	}
 }
 
-// ended is the error of Run once its context has ended, with the errors of a term
-// that ended with it. To have resigned is no error.
+// ended returns the error of Run after the end of its context: the cause, unless that is
+// ErrResigned, and the errors of the last term.
 func ended(ctx context.Context, failure, release error) error {
 	cause := context.Cause(ctx)
 	if errors.Is(cause, ErrResigned) {
@@ -66,8 +66,7 @@ func ended(ctx context.Context, failure, release error) error {
 	return recipe.Join(cause, failure, release)
 }
 
-// serve waits to be elected and serves a term. Without a term the error says
-// why there was none.
+// serve waits to be elected and serves a term. Without a term it returns the reason as an error.
 func (c *Candidate) serve(ctx context.Context) (served *term, err error) {
 	err = c.manager.With(c.options.Lease).Do(ctx, c.options.Name, func(ctx context.Context, lease *leasing.Lease) error {
 		served = &term{lease: lease}

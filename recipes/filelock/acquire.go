@@ -13,19 +13,19 @@ import (
 	"github.com/distributedleasing/leasing/recipes/multilease"
 )
 
-// passing is the key of the metadata of a lease that covers nothing: its holder waits
-// for its turn after whoever has the folder or the file, and lets go at once.
+// passing is the metadata key of a lease that covers nothing: its holder waits behind the holder of
+// the folder or the file, and releases the lease at once.
 const passing = "leasing.passing"
 
-// cleanUpBound is how long a failed acquire takes at most to release what it had.
+// cleanUpBound bounds the time in which a failed acquire releases its leases.
 const cleanUpBound = 5 * time.Second
 
-// attempt is one way to acquire targets.
+// attempt acquires targets.
 //
-// All waits of one that holds leases go up in the order of names: for the next target,
-// or for what is below a folder, whose names are greater than the folder's. A folder
-// above is smaller, so what is held is given up before it is waited for. So
-// filelock's own waits make no circle.
+// While an attempt holds leases, it waits only for greater names: for the next target,
+// or for the leases below a folder, whose names are greater than the folder's. A
+// folder above has a smaller name, so all leases are released before a wait for that
+// folder. So filelock's own waits never form a circle.
 type attempt struct {
 	*Tree
 	once    bool
@@ -35,7 +35,7 @@ type attempt struct {
 	wait context.Context // ends with the caller's, or with one of the leases
 }
 
-// blockedError says that somebody has a folder above a target.
+// blockedError says that another holder has a folder above a target.
 type blockedError struct {
 	leasing.HeldError
 	folder string
@@ -46,8 +46,8 @@ func (e *blockedError) Error() string {
 }
 func (e *blockedError) Unwrap() error { return &e.HeldError }
 
-// acquire acquires targets. Where a folder above is somebody's it waits until that is
-// free, and tries while nobody can take it.
+// acquire acquires targets. If a folder above has a holder, it waits until the folder is free, and
+// retries while it keeps others from taking the folder.
 func (a attempt) acquire(ctx context.Context, wanted []target) (*multilease.Set, error) {
 	for {
 		set, err := a.all(ctx, wanted)
@@ -66,7 +66,7 @@ func (a attempt) acquire(ctx context.Context, wanted []target) (*multilease.Set,
 	}
 }
 
-// inside tries while this process is passing through a folder above, which it then leaves.
+// inside tries while this process holds a passing lease of a folder above, which it then releases.
 func (a attempt) inside(ctx context.Context, turn *leasing.Lease, wanted []target) (set *multilease.Set, err error) {
 	defer func() { // also after a panic of the application's code
 		if released := turn.Release(ctx); released != nil && set != nil {
@@ -84,7 +84,7 @@ func pass(manager *leasing.Manager) *leasing.Manager {
 	return manager.With(leasing.AcquireOptions{Metadata: metadata})
 }
 
-// all acquires the targets in their order, or nothing.
+// all acquires the targets in their order. On a failure it releases them and returns the error.
 func (a attempt) all(ctx context.Context, wanted []target) (_ *multilease.Set, err error) {
 	complete := false
 	defer func() {
@@ -122,7 +122,7 @@ func (a *attempt) ask(manager *leasing.Manager, name string) (*leasing.Lease, er
 	return manager.Acquire(a.wait, name)
 }
 
-// letGo releases what is held, the last first.
+// letGo releases the held leases in reverse order.
 func (a *attempt) letGo(ctx context.Context) (errs []error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanUpBound)
 	defer cancel()
@@ -132,8 +132,8 @@ func (a *attempt) letGo(ctx context.Context) (errs []error) {
 	return errs
 }
 
-// look makes sure, once a target is held, that nobody has a folder above it, nor
-// anything below.
+// look checks, after a target is acquired, that no other holder has a folder above the target, or a
+// file or folder below.
 func (a *attempt) look(one target) error {
 	if !a.covers {
 		return nil
@@ -169,13 +169,12 @@ func (a *attempt) look(one target) error {
 	return nil
 }
 
-// covers reports whether a record is of a lease that is somebody's, and not of one who
-// passes.
+// covers reports whether a record shows a held lease that is not a passing lease.
 func covers(r leasing.Record) bool {
 	return r.Held && (r.Unconfirmed || r.Metadata[passing] == "")
 }
 
-// below returns a lease that somebody has below a folder; nil if there is none.
+// below returns a held lease below a folder, or nil.
 func (a *attempt) below(folder string) (*leasing.Record, error) {
 	for r, err := range a.manager.List(a.wait, leasing.ListOptions{Prefix: folder + "/", HeldOnly: true}) {
 		if err != nil {

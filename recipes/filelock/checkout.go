@@ -10,9 +10,9 @@ import (
 	"strings"
 )
 
-// checkoutFolder returns where the state of a root in a git checkout is kept: below the
-// folder that `git rev-parse --git-common-dir` prints, which `git clean` leaves alone.
-// It returns "" if the root is in no checkout. See gitrepository-layout(5).
+// checkoutFolder returns the folder for the state of a root in a git checkout: below
+// the folder that `git rev-parse --git-common-dir` prints, which `git clean` leaves
+// alone. It returns "" if the root is in no checkout. See gitrepository-layout(5).
 //
 // Each worktree has files of its own, and so has a folder of its own there, named after
 // the worktree. A root below the top of a worktree has a further folder.

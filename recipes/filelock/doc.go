@@ -23,16 +23,17 @@
 // file system names are compared without case. With Options.HardLinks two hard links
 // to one file exclude each other too, on one machine.
 //
-// If the target of a path changes while Acquire waits for its lease, the path is
-// resolved again.
+// If the target of a path changes while Acquire waits for its lease, Acquire resolves the path once
+// more.
 //
 // # What a lease covers
 //
-// Leases are exclusive: they are for writers. Readers need none if writers replace
-// files by renaming, as they should. A lease of a folder covers everything below it,
-// also files that do not exist yet: while it is held, no other process gets a lease
-// below it, or of a folder above it. Several paths are acquired in a fixed order, all
-// or none. A path that another one of them covers is left out.
+// Leases are exclusive: they are for writers. Readers need no lease if writers
+// replace files by renaming, as recommended. A lease of a folder covers everything
+// below it, also files that do not exist yet: while it is held, no other process gets
+// a lease below the folder, or of a folder above. Several paths are acquired in a
+// fixed order, and a failed acquire holds no path. A path that another of the paths
+// covers is left out.
 //
 // To lease a file, Acquire takes the lease of its name and then checks the folders
 // above. To lease a folder, it takes the lease of its name and then waits for the
@@ -50,13 +51,13 @@
 // context is alive. A lease belongs to a name: a holder who renames src/old/ to src/new/
 // still has src/old, and others can get src/new. Acquire both names before the rename. Hard
 // links count as they are when Acquire returns: a link that is made later, between the
-// files of two holders, ends neither lease. A link outside the root is found by its inode
-// alone, which is that of the moment of the Acquire.
+// files of two holders, ends neither lease. A link outside the root is found only by its
+// inode, as read by Acquire.
 //
 // No order is promised between waiters for a folder and waiters for
-// files in it. Acquires of one process exclude each other like those of several: a
-// process that holds a folder and acquires a file in it with another Acquire waits for
-// itself. Ask for all paths at once.
+// files in that folder. Acquires of one process exclude each other like those of
+// several: a process that holds a folder and acquires a file in it with another
+// Acquire waits for itself. Ask for all paths at once.
 //
 // Case is folded letter by letter (Unicode's simple folding). Other spellings that a
 // file system treats as one name, such as composed and decomposed letters on macOS, or

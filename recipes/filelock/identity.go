@@ -5,7 +5,7 @@ import (
 	"reflect"
 )
 
-// file tells a file from all others of the machine.
+// file identifies a file on this machine.
 type file struct{ device, inode uint64 }
 
 // identity returns the identity of a file, and the number of its names. It reads

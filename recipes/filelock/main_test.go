@@ -18,7 +18,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// checkout is a tree on disk, and those who work in it.
+// checkout is a tree on disk, and the provider of its agents.
 type checkout struct {
 	*testing.T
 	root     string
@@ -49,7 +49,7 @@ func folderWith(t *testing.T, files ...string) string {
 	return root
 }
 
-// agent is somebody who works in the tree, in a process of its own.
+// agent returns the Tree of an agent, a process that works in the tree.
 func (c *checkout) agent(name string, options Options) *Tree {
 	c.Helper()
 	m := leasingtest.NewManagerOn(c.T, c.provider, leasing.Options{Owner: name, TTL: 10 * time.Second})

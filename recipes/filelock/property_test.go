@@ -19,7 +19,8 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/leasingtest"
 )
 
-// A path that exists leads where the system says, and to what the system opens.
+// An existing path resolves to the path that the system reports, and to the file that the system
+// opens.
 func TestResolveGoesWhereTheSystemGoes(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		root := t.TempDir() + "/1/2/3/4/5" // no path below gets out of the temporary folder
@@ -75,8 +76,8 @@ func FuzzEscape(f *testing.F) {
 	})
 }
 
-// Random agents at work on random paths: no two of them ever hold what overlaps, and
-// all of them get on.
+// Random agents at work on random paths: no two of them ever hold overlapping paths, and all of
+// them make progress.
 func TestNoTwoHoldWhatOverlaps(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		agents := rapid.IntRange(2, 8).Draw(r, "agents")

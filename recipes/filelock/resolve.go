@@ -11,14 +11,13 @@ import (
 	"unicode/utf8"
 )
 
-// maxLinks is how many symbolic links a path may have, as on Linux
-// (path_resolution(7)).
+// maxLinks bounds the symbolic links of a path, as on Linux (path_resolution(7)).
 const maxLinks = 40
 
-// resolve follows the symbolic links and dots of an absolute path as the system does,
-// also of one whose end does not exist. It returns the path that is left, and what is
-// there; nil if nothing is. A ".." behind what does not exist is refused: what it will
-// mean is not known.
+// resolve follows the symbolic links and dots of an absolute path like the operating
+// system, even if the end of the path does not exist. It returns the resolved path and
+// the file's info, or nil if no file exists at that path. A ".." after an element that
+// does not exist is refused, since its target is unknown.
 func resolve(path string) (string, fs.FileInfo, error) {
 	const separator = string(filepath.Separator)
 	at, todo, links := filepath.VolumeName(path)+separator, split(path[len(filepath.VolumeName(path)):]), 0
@@ -96,8 +95,8 @@ func split(path string) (parts []string) {
 	return parts
 }
 
-// foldsCase reports whether the file system of a folder takes upper and lower case for
-// one, as far as the folder's own path shows it.
+// foldsCase reports whether the file system of a folder ignores case, as far as the case of the
+// folder's own path can be tested.
 func foldsCase(folder string) bool {
 	swapped := strings.Map(func(r rune) rune {
 		if unicode.IsUpper(r) {
@@ -113,7 +112,7 @@ func foldsCase(folder string) bool {
 	return err == nil && err2 == nil && os.SameFile(info, other)
 }
 
-// fold returns one spelling for all that differ in case alone.
+// fold returns the same spelling for all texts that differ only in case.
 func fold(text string) string {
 	return strings.Map(func(r rune) rune {
 		least := r

@@ -27,9 +27,10 @@ type Options struct {
 	// HardLinks makes all names of a file below Root exclude each other. Acquire then leases
 	// each file by its inode too, and also the other names of a file that has several.
 	// A folder's lease does so for each file below that has several names. The
-	// processes of one machine must all set it; inodes of other machines mean other
-	// files. At most 256 leases are added; more are refused with an error that matches
-	// leasing.ErrInvalid. New refuses it on systems that show no inodes, such as Windows.
+	// processes of one machine must all set it; an inode number means another file on
+	// another machine. At most 256 leases are added; more are refused with an error that
+	// matches leasing.ErrInvalid. New refuses it on systems that show no inodes, such as
+	// Windows.
 	HardLinks bool
 }
 
@@ -65,8 +66,8 @@ func New(manager *leasing.Manager, options Options) (*Tree, error) {
 	return &Tree{manager: manager, options: options, root: root, covers: !c.ReadsMayLag}, nil
 }
 
-// LeaseName returns the name of a path's lease: of a set, multilease.Set.Lease has it,
-// unless another path of the set covers it.
+// LeaseName returns the name of a path's lease. multilease.Set.Lease finds the lease by that name,
+// unless another path of the set covers the path.
 func (t *Tree) LeaseName(path string) (string, error) {
 	found, _, err := t.target(path)
 	return found.name, err
@@ -82,7 +83,8 @@ func (t *Tree) Acquire(ctx context.Context, paths []string) (*multilease.Set, er
 }
 
 // TryAcquire is Acquire that does not wait. The error matches leasing.ErrHeld if
-// somebody has one of the files, a folder above it, or something in a folder.
+// another holder has one of the files, a folder above one, or a file or folder below a requested
+// folder.
 func (t *Tree) TryAcquire(ctx context.Context, paths []string) (*multilease.Set, error) {
 	return t.acquire(ctx, paths, true)
 }
@@ -101,7 +103,7 @@ func (t *Tree) Do(ctx context.Context, paths []string, fn func(ctx context.Conte
 	return multilease.Under(ctx, set, fn)
 }
 
-// target is what a path leads to.
+// target is the file or folder that a path leads to.
 type target struct {
 	name   string
 	folder bool // it may have something below it
@@ -138,8 +140,7 @@ func (t *Tree) target(path string) (found target, place string, err error) {
 	return found, at, err
 }
 
-// named returns the target at a place that a path leads to. info is nil if the place is
-// empty.
+// named returns the target at the place to which a path leads. info is nil if the place is empty.
 func (t *Tree) named(path, at string, info fs.FileInfo) (target, error) {
 	invalid := func(want string) error { return &leasing.InvalidError{Field: "path", Value: path, Want: want} }
 	below, is := strings.CutPrefix(at, strings.TrimSuffix(t.root, string(filepath.Separator)))
@@ -158,8 +159,8 @@ func (t *Tree) named(path, at string, info fs.FileInfo) (target, error) {
 	return found, nil
 }
 
-// targets are the things that paths lead to, in the order of their names, without those
-// that another one covers.
+// targets returns the targets of paths, in the order of their names, without the targets that
+// another target covers.
 func (t *Tree) targets(ctx context.Context, paths []string) ([]target, error) {
 	if len(paths) == 0 {
 		return nil, &leasing.InvalidError{Field: "paths", Value: paths, Want: "at least one"}

@@ -23,7 +23,7 @@ import (
 	"github.com/distributedleasing/leasing/recipes/multilease"
 )
 
-// One file has one lease, however it is written.
+// One file has one lease, for any spelling of its path.
 func TestSpellingsOfOneFileAreOneLease(t *testing.T) {
 	inCheckout(t, []string{"src/a.go", "docs/"}, func(t *testing.T, c *checkout) {
 		require.NoError(t, os.Symlink("src", filepath.Join(c.root, "link")))
@@ -122,7 +122,7 @@ func TestAFolderCoversWhatIsBelowIt(t *testing.T) {
 	})
 }
 
-// Whoever comes second waits for the first, in both directions.
+// The second waits for the first, in both directions.
 func TestFoldersAndFilesWaitForEachOther(t *testing.T) {
 	inCheckout(t, []string{"src/a", "src/b"}, func(t *testing.T, c *checkout) {
 		ann, bob, eve := c.agent("ann", Options{}), c.agent("bob", Options{}), c.agent("eve", Options{})
@@ -144,12 +144,12 @@ func TestFoldersAndFilesWaitForEachOther(t *testing.T) {
 	})
 }
 
-// Several who wait behind a folder do not wait for each other.
+// Several waiters behind a folder do not wait for each other.
 func TestThoseWhoWaitBehindAFolderGetOn(t *testing.T) {
 	inCheckout(t, []string{"src/"}, func(t *testing.T, c *checkout) {
 		ann := c.agent("ann", Options{})
 		busy := c.takes(c.agent("eve", Options{}), "src/busy")
-		set := func() *multilease.Set { // it passes by what is held below
+		set := func() *multilease.Set { // it does not wait for the leases below
 			l, err := ann.manager.TryAcquire(t.Context(), "app:/src")
 			require.NoError(t, err)
 			return multilease.Of(t.Context(), l)
@@ -186,7 +186,7 @@ func TestThoseWhoPassAreInNobodysWay(t *testing.T) {
 	})
 }
 
-// A file is not passed over for good where several take turns with its folder.
+// A waiter for a file is served eventually, even if several holders take turns with its folder.
 func TestAFileGetsItsTurnAmongThoseWhoShareItsFolder(t *testing.T) {
 	inCheckout(t, []string{"src/a"}, func(t *testing.T, c *checkout) {
 		c.provider.Use(func(_ context.Context, _ leasingtest.Call, apply func() error) error {
@@ -273,7 +273,7 @@ func TestHardLinksExcludeEachOtherIfTheOptionsSaySo(t *testing.T) {
 }
 
 // The holder of a folder and the holder of another name of a file in it exclude each
-// other, whenever the link, the file or the replaced file came to be.
+// other, regardless of when the link, the file or the replaced file was created.
 func TestTrap_T131_AFolderCoversALinkToAFileInIt(t *testing.T) {
 	links := Options{HardLinks: true}
 	inCheckout(t, []string{"d/sub/x", "e/", "f/y", "g/"}, func(t *testing.T, c *checkout) {
@@ -362,7 +362,7 @@ func TestAFolderWithTooManyLinksIsRefused(t *testing.T) {
 	})
 }
 
-// A link that is turned while its lease is waited for leads to another file.
+// A link that is changed during the wait for its lease leads to another file.
 func TestAPathThatChangesIsResolvedAgain(t *testing.T) {
 	inCheckout(t, []string{"v1", "v2"}, func(t *testing.T, c *checkout) {
 		link := filepath.Join(c.root, "current")
@@ -398,7 +398,7 @@ func TestDoReleasesAndTellsOfALoss(t *testing.T) {
 	})
 }
 
-// An early lease that is lost while a later one is waited for ends the wait.
+// The loss of an early lease ends the wait for a later lease.
 func TestALossWhileWaitingEndsTheWait(t *testing.T) {
 	inCheckout(t, []string{"a", "b"}, func(t *testing.T, c *checkout) {
 		ann, bob := c.agent("ann", Options{}), c.agent("bob", Options{})
@@ -502,7 +502,7 @@ func TestTrap_T98_AnAcquireOfPathsThatPanicsKeepsWhatItHad(t *testing.T) {
 	})
 }
 
-// The parts of a tree's name are no folders: leases with these names are others'.
+// The parts of a tree's name are not folders: leases with these names are unrelated.
 func TestATreeWhoseNameHasPartsIsInNobodysWay(t *testing.T) {
 	inCheckout(t, []string{"a"}, func(t *testing.T, c *checkout) {
 		m := leasingtest.NewManagerOn(t, c.provider, leasing.Options{})
@@ -531,7 +531,7 @@ func TestALongPathIsRefusedWithItsBound(t *testing.T) {
 	})
 }
 
-// A lease belongs to a name: documented, since no file system tells of a rename.
+// A lease belongs to a name: documented, since no file system reports a rename.
 func TestTheHolderOfARenamedFolderHasTheOldName(t *testing.T) {
 	inCheckout(t, []string{"src/old/a.go"}, func(t *testing.T, c *checkout) {
 		ann, bob := c.agent("ann", Options{}), c.agent("bob", Options{})

@@ -11,8 +11,8 @@ import (
 	"github.com/distributedleasing/leasing/recipes/internal/recipe"
 )
 
-// cleanUpBound is how long a failed acquire takes at most to release what it
-// had. What is not released by then is released in the background.
+// cleanUpBound bounds the time in which a failed acquire releases its leases. After that the
+// releases continue in the background.
 const cleanUpBound = 5 * time.Second
 
 // Acquire waits for all names as Manager.Acquire does for one, with the options
@@ -46,7 +46,7 @@ func acquire(ctx context.Context, manager *leasing.Manager, names []string, once
 	}
 	set, complete := newSet(ctx), false
 	defer func() {
-		if !complete { // also after a panic of the application's code: a TTLPolicy, say
+		if !complete { // also after a panic of the application's code: a TTLPolicy, for example
 			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanUpBound)
 			defer cancel()
 			err = recipe.Join(append([]error{err}, set.release(ctx)...)...)
@@ -64,7 +64,7 @@ func acquire(ctx context.Context, manager *leasing.Manager, names []string, once
 //
 // The context that fn gets ends when a lease of the set is lost, when the
 // manager is closed, when Release is called on the set, or when ctx ends;
-// context.Cause tells which. The leases are renewed until fn has returned.
+// context.Cause says which. The leases are renewed until fn has returned.
 //
 // Do returns fn's error, joined with those of lost leases and of releases.
 func Do(ctx context.Context, manager *leasing.Manager, names []string, fn func(ctx context.Context, set *Set) error) error {
@@ -112,7 +112,7 @@ func canonical(names []string) ([]string, error) {
 }
 
 // acquireAll acquires the names in order. The wait for each ends with ctx, and
-// with the set, if a lease that it has already is lost.
+// with the set, if a lease of the set is lost.
 func (s *Set) acquireAll(ctx context.Context, manager *leasing.Manager, names []string, once bool) error {
 	wait, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

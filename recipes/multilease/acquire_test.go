@@ -30,7 +30,7 @@ func TestNamesAreAcquiredInOneOrderAndReleasedInReverse(t *testing.T) {
 	})
 }
 
-// Half a set is given up, in reverse, whatever ended the acquire.
+// A failed acquire releases its leases in reverse order, for any cause.
 func TestTrap_T41_AFailedAcquireKeepsNothing(t *testing.T) {
 	onStage(t, func(t *testing.T, s *stage) {
 		s.theirs("c")
@@ -74,7 +74,7 @@ func TestTrap_T41_EarlyLeasesAreRenewedWhileLaterOnesAreWaitedFor(t *testing.T) 
 	})
 }
 
-// A set that can no longer be complete is not waited for.
+// The wait ends when the set can no longer be complete.
 func TestTrap_T41_ALeaseLostWhileOthersAreWaitedForFailsTheAcquire(t *testing.T) {
 	onStage(t, func(t *testing.T, s *stage) {
 		s.theirs("c")
@@ -92,7 +92,8 @@ func TestTrap_T41_ALeaseLostWhileOthersAreWaitedForFailsTheAcquire(t *testing.T)
 	})
 }
 
-// The application's code runs in an acquire, and may panic. Whoever recovers has no set to release.
+// The application's code runs in an acquire, and may panic. A caller that recovers has no set to
+// release.
 func TestTrap_T98_AnAcquireThatPanicsKeepsWhatItHad(t *testing.T) {
 	onStage(t, func(t *testing.T, s *stage) {
 		s.ours = leasingtest.NewManagerOn(t, s.provider, leasing.Options{Owner: "ours", TTL: ttl, TTLPolicy: func(r leasing.TTLRequest) time.Duration {
@@ -128,7 +129,7 @@ func TestTrap_T41_ALeaseLostWithTheLastStepFailsTheAcquire(t *testing.T) {
 	})
 }
 
-// A manager that renews nothing fails the acquire rather than the promise.
+// With a manager that renews nothing, the acquire fails, and the promise holds.
 func TestTrap_T41_AManagerWithoutRenewalFailsTheAcquire(t *testing.T) {
 	onStage(t, func(t *testing.T, s *stage) {
 		s.ours = leasingtest.NewManagerOn(t, s.provider, leasing.Options{TTL: ttl, NoAutoRenew: true})
@@ -239,8 +240,7 @@ func (s *stage) try(names ...string) error {
 	return err
 }
 
-// However the names are given, nobody waits in a circle, and no name has two
-// holders.
+// In any order of the names, no waits form a circle, and no name has two holders.
 func TestOverlappingSetsNeitherDeadlockNorOverlap(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		names := []string{"a", "b", "c", "d"}

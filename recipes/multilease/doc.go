@@ -1,4 +1,4 @@
-// Package multilease acquires several leases together: all of them or none.
+// Package multilease acquires several leases together. A failed acquire holds none of the names.
 //
 //	err := multilease.Do(ctx, manager, []string{"account/7", "account/9"},
 //		func(ctx context.Context, set *multilease.Set) error {
@@ -14,12 +14,12 @@
 //
 // While it waits for later names, the leases already held are renewed. If one of
 // them is lost, the acquire fails at once, since the set can no longer be
-// complete. WaitLimit applies to all names together. An acquire that fails
-// releases the leases that it had.
+// complete. WaitLimit applies to all names together. A failed acquire releases
+// the leases that it already held.
 //
-// The set's context ends when any of its leases is lost; the cause names it.
-// Leases are released in reverse order, so that the next process that wants them
-// finds all of them free.
+// The set's context ends when any of its leases is lost; the cause names that
+// lease. Leases are released in reverse order, so that the next process that
+// wants them finds all of them free.
 //
 // # What it does not promise
 //

@@ -69,7 +69,7 @@ func (s *stage) acquiring(ctx context.Context, options *leasing.AcquireOptions, 
 	return result
 }
 
-// holders returns who holds the names: "-" for nobody.
+// holders returns the holder of each name, or "-" for a free name.
 func (s *stage) holders(names ...string) (holders []string) {
 	s.t.Helper()
 	for _, name := range names {

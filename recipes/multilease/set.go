@@ -22,7 +22,7 @@ type Set struct {
 // MemberError says which lease of a set an error is about.
 type MemberError struct {
 	Name string
-	Err  error // of the lease: a *leasing.LostError, say
+	Err  error // of the lease: a *leasing.LostError, for example
 }
 
 func (e *MemberError) Error() string { return fmt.Sprintf("multilease: %q: %v", e.Name, e.Err) }
@@ -38,7 +38,7 @@ func (s *Set) add(lease *leasing.Lease) {
 	context.AfterFunc(lease.Context(), func() { s.ended(lease) })
 }
 
-// ended ends the set because a lease has.
+// ended ends the set because one of its leases has ended.
 func (s *Set) ended(lease *leasing.Lease) {
 	s.cancel(&MemberError{Name: lease.Name(), Err: lease.Err()})
 }
@@ -56,8 +56,8 @@ func (s *Set) Lease(name string) *leasing.Lease {
 	return nil
 }
 
-// Remaining is how long the whole set can be trusted without further renewals:
-// the minimum over its leases.
+// Remaining returns the time for which the whole set can be trusted without further renewals: the
+// minimum over its leases.
 func (s *Set) Remaining() time.Duration {
 	least := leasing.Infinite
 	for _, lease := range s.leases {
@@ -87,8 +87,8 @@ func (s *Set) Err() error {
 }
 
 // Release gives all leases up, in reverse order, and returns their errors,
-// joined: see Lease.Release, also for what happens when ctx ends. Releasing
-// again returns the same. Inside Do it only cancels the context; Do releases
+// joined: see Lease.Release, also about the end of ctx. A second Release
+// returns the same errors. Inside Do it only cancels the context; Do releases
 // when the function has returned.
 func (s *Set) Release(ctx context.Context) error {
 	if s.inDo {
@@ -109,7 +109,7 @@ func (s *Set) release(ctx context.Context) []error {
 			release()
 			continue
 		}
-		// Each release waits for a second now. Together they take no longer.
+		// Each release now waits for a second. In parallel all of them take no longer.
 		rest.Go(release)
 	}
 	rest.Wait()

@@ -76,8 +76,7 @@ func TestReleaseErrorsAreJoined(t *testing.T) {
 	})
 }
 
-// Each lease's release waits a second for a backend that hangs; not one after
-// the other.
+// Each lease's release waits a second for a hanging backend, in parallel.
 func TestReleaseWithAnEndedContextIsShort(t *testing.T) {
 	onStage(t, func(t *testing.T, s *stage) {
 		set := s.acquire("a", "b", "c", "d", "e", "f", "g", "h")

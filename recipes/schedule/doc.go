@@ -14,11 +14,11 @@
 // The scheduled times are called ticks. A tick is current until the next one
 // comes, but at most for Options.StartWithin.
 //
-//  1. At most once: the job is never started twice for a tick, whichever
-//     processes try, if their clocks differ by at most an hour. (On a backend whose
-//     longest TTL is less than 2 h: by at most half of that TTL, which is 30 s on
-//     Azure Blob.) A run that fails, crashes
-//     or is cancelled is not repeated; the job runs again at the next tick.
+//  1. At most once: the job is never started twice for a tick, whichever processes
+//     try, if their clocks differ by at most an hour. (On a backend whose longest
+//     TTL is less than 2 h: by at most half of that TTL, which is 30 s on Azure
+//     Blob.) A run that fails, crashes or is cancelled is not repeated; the job runs
+//     again at the next tick.
 //  2. One run at a time: the job runs under the lease of the schedule's name.
 //     Its context ends before another process can have the lease. A tick that
 //     comes while the job is still running, by the clock of the process that
@@ -31,18 +31,18 @@
 // Options.AtLeastOnce replaces 1 and 3 by:
 //
 //   - At least once: while a tick is current and no run for it has returned of its
-//     own accord, any process that is up starts the job again. After a crash it
-//     does so once the crashed process's lease has run out. So the job must
+//     own accord, each running process tries to repeat the job. After a crash this
+//     succeeds when the crashed process's lease has expired. So the job must
 //     tolerate more than one run per tick. A tick that comes while the job is
 //     running is delayed, not skipped.
 //
 // # What is not promised
 //
 // Exactly once is not promised. No lease can promise that, since a process may die
-// between the end of its work and the report of it. The resource that the job
-// writes to can, if it stores the tick in the same transaction as the work: with
-// AtLeastOnce the job is repeated until that has happened, and a second run finds
-// the tick stored. The example AtLeastOnce shows this.
+// between the end of its work and the report of that end. The resource that the
+// job writes to can promise that, if it stores the tick in the same transaction as
+// the work: with AtLeastOnce the job is repeated until that has happened, and a
+// second run finds the tick stored. See the example AtLeastOnce.
 //
 // A paused process is not stopped. It may resume in the middle of a run, during
 // the run of the next tick. Pass Tick.Token to the resources that the job writes
@@ -60,8 +60,8 @@
 //
 // # How it works
 //
-// Each process waits for a tick by its own clock, so the process whose clock is
-// ahead starts it. Then it looks for the tick's mark, a lease named
+// Each process waits for a tick by its own clock, so the process whose clock is ahead
+// begins. It looks for the tick's mark, a lease named
 // jobs/daily-maintenance/tick/2026-03-29T00:00:00Z. If that name has no token, there is
 // no mark yet. The process then takes the schedule's lease, looks again, sets the mark
 // by acquiring the lease of that name, and starts the job if it can still trust the

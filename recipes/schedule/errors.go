@@ -12,10 +12,10 @@ var ErrTimeout = errors.New("schedule: the run took longer than its timeout")
 
 // SkippedError says that ticks were skipped because they came while the job
 // was running. The process that ran the job reports them, with the time of
-// the last one.
+// the last skipped tick.
 type SkippedError struct {
 	Ticks int       // how many
-	Run   time.Time // the tick of the run that took so long
+	Run   time.Time // the tick of the run that was still running
 }
 
 func (e *SkippedError) Error() string {
@@ -23,21 +23,21 @@ func (e *SkippedError) Error() string {
 }
 
 // MissedError says that a tick may have passed without a run. This process
-// could not start it, and does not know whether another one did.
+// could not start the run, and does not know whether another process started the run.
 type MissedError struct {
-	Err error // what kept this one from starting it
+	Err error // the error that kept this process from starting the run
 }
 
 func (e *MissedError) Error() string { return "schedule: tick missed: " + e.Err.Error() }
 func (e *MissedError) Unwrap() error { return e.Err }
 
 // OddTickError says that Options.Next contradicts itself, which cron libraries do around changes of
-// clocks: it answered with the zero time or with one that is not after the time it was given, it
-// panicked, or it gave different ticks for two times between which no tick lies. The schedule goes on
-// with Tick. Its ticks may differ from those of another process, or may miss some.
+// clocks: it answered with the zero time or with a time that is not after its argument, it panicked,
+// or it gave different ticks for two times between which no tick lies. The schedule continues with
+// Tick. Its ticks may differ from those of another process, or may miss some.
 type OddTickError struct {
 	After  time.Time // Next was asked for the tick after this time
-	Answer time.Time // zero if it gave the zero time or panicked
+	Answer time.Time // zero if Next returned the zero time or panicked
 	Tick   time.Time // the next tick that the schedule follows
 	Err    error     // a *PanicError of Next, or nil
 }

@@ -44,9 +44,9 @@ func Example() {
 	// stopped: context canceled
 }
 
-// What makes the effect of a job happen exactly once is the resource: it
-// stores the tick together with the work, here behind a fencing.Gate, in SQL in
-// one transaction of sqlfence.Table.Do:
+// The resource makes the effect of a job happen exactly once: it stores the
+// tick together with the work, here behind a fencing.Gate, in SQL in one
+// transaction of sqlfence.Table.Do:
 //
 //	UPDATE interest SET paid = paid + 1, tick = $1 WHERE tick < $1
 func Example_atLeastOnce() {
@@ -54,7 +54,7 @@ func Example_atLeastOnce() {
 	defer func() { _ = manager.Close(context.Background()) }()
 	var (
 		gate fencing.Gate
-		tick time.Time // the last one that the work was done for
+		tick time.Time // the last tick whose work is done
 		paid int
 	)
 	pay := func(ctx context.Context, now schedule.Tick) error {

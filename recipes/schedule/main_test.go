@@ -35,7 +35,7 @@ var (
 type stage struct {
 	t        *testing.T
 	provider *leasingtest.Provider
-	over     abstractions.Provider // what is in front of it
+	over     abstractions.Provider // the decorated provider
 	began    time.Time
 
 	mu     sync.Mutex
@@ -82,8 +82,8 @@ type process struct {
 	raw    []error
 }
 
-// run starts a process whose job takes no time unless one is given, which is
-// called after the start was noted.
+// run starts a process. Its job takes no time, or is the given job, which is called after the start
+// was recorded.
 func (s *stage) run(owner string, options Options, job Job) *process {
 	s.t.Helper()
 	p := &process{s: s, owner: owner, manager: s.manager(owner), done: make(chan struct{})}
@@ -119,7 +119,7 @@ func (p *process) onError(tick time.Time, err error) {
 	p.raw = append(p.raw, err)
 }
 
-// told returns what OnError was told so far.
+// told returns the calls of OnError so far.
 func (p *process) told() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -193,8 +193,7 @@ func (s *stage) record(lease string) leasing.Record {
 	return record
 }
 
-// crashed takes a lease as a process does that has crashed since: nobody
-// renews it.
+// crashed takes a lease for a process that has crashed: the lease is not renewed.
 func (s *stage) crashed(lease string) {
 	s.t.Helper()
 	_, err := s.provider.Acquire(context.Background(), abstractions.AcquireRequest{Name: lease, ID: abstractions.NewID(), Owner: "crashed", TTL: ttl})

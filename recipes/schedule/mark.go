@@ -28,31 +28,32 @@ func slack(c leasing.Capabilities) time.Duration {
 }
 
 // markName is the name of a tick's mark. "tick" is a part of its own so that
-// no more than one scope of metrics comes of a name without parts.
+// a name without parts has only one scope of metrics.
 func (o Options) markName(tick time.Time) string {
 	return o.Name + "/tick/" + tick.Format(tickFormat)
 }
 
 // marked reports whether a tick has been marked: whether its lease was ever
-// held, whatever became of it. The backend keeps the latest token of a name.
+// held. The backend keeps the latest token of a name.
 func (r *runner) marked(ctx context.Context, tick time.Time) (bool, error) {
 	record, err := r.manager.Inspect(ctx, r.markName(tick))
 	return record.Token != 0, err
 }
 
-// surelyMarked is marked where no read may lag: a Break tells the latest token.
+// surelyMarked is marked without lagging reads: where reads may lag, a Break returns the latest
+// token.
 func (r *runner) surelyMarked(ctx context.Context, tick time.Time) (bool, error) {
 	if !r.manager.Capabilities().ReadsMayLag {
 		return r.marked(ctx, tick)
 	}
-	mark, err := r.manager.Break(ctx, r.markName(tick), leasing.BreakOptions{}) // that there was one is enough
+	mark, err := r.manager.Break(ctx, r.markName(tick), leasing.BreakOptions{}) // a token shows that there was a mark
 	return mark.Token != 0, err
 }
 
 // mark marks a tick: it acquires the mark's lease and keeps the name taken until after
 // the tick is no longer current. A backend may forget a name that is free. mark waits,
-// since that is one claim with one ID however often it has to ask: a reply that was lost
-// does not stand in its own way.
+// since a waiting acquire is one claim with one ID for all its requests: a request whose
+// reply was lost does not block the next.
 func (r *runner) mark(ctx context.Context, tick time.Time) error {
 	lasts := r.markLasts(tick)
 	lease, err := r.manager.With(leasing.AcquireOptions{WaitLimit: markLimit, AtLeast: lasts, NoAutoRenew: true}).Acquire(ctx, r.markName(tick))
@@ -61,7 +62,7 @@ func (r *runner) mark(ctx context.Context, tick time.Time) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, markLeave)
 	defer cancel()
-	_ = lease.Release(ctx) // the name stays taken, also after an error
+	_ = lease.Release(ctx) // the name stays taken, even after an error
 	return nil
 }
 

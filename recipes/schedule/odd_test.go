@@ -33,7 +33,7 @@ func (s *stage) oddities() map[string]func(t time.Time) time.Time {
 	}
 }
 
-// oddly is an hourly timetable that gives other answers for a while.
+// oddly is an hourly timetable that returns other answers for a while.
 func (s *stage) oddly(answer func(t time.Time) time.Time) func(t time.Time) time.Time {
 	return func(t time.Time) time.Time {
 		if since := t.Sub(s.began); since >= oddFrom && since < oddUntil {
@@ -83,7 +83,7 @@ func TestAnOddTickErrorSaysWhatWasAskedAndAnswered(t *testing.T) {
 	}
 }
 
-// A timetable that is never right is refused, and one that ends meanwhile ends Run.
+// A timetable that is never right is refused, and the end of a timetable ends Run.
 func TestWhatIsNoTimetableIsRefused(t *testing.T) {
 	for what, next := range map[string]func(t time.Time) time.Time{
 		"a delay":      func(t time.Time) time.Time { return t.Add(time.Hour) },
@@ -123,7 +123,7 @@ func TestATimetableThatIsChangedIsFollowed(t *testing.T) {
 }
 
 // T231: processes that ask at different times may know different next ticks. The mark of a tick has to
-// last for the process that knows of no next tick.
+// last for the process that knows no next tick.
 func TestTrap_T231_ATickThatEndsEarlierElsewhereRunsOnce(t *testing.T) {
 	onStage(t, func(t *testing.T, s *stage) {
 		s.over = forgetful{s.provider}

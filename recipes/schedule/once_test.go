@@ -219,8 +219,8 @@ func (f forgetful) Inspect(ctx context.Context, req abstractions.InspectRequest)
 	return r, err
 }
 
-// A backend remembers a released name for its retention alone. The mark of a tick lasts
-// for StartWithin and the difference of the clocks, also when its process has ended.
+// A backend remembers a released name only for its retention. The mark of a tick lasts for
+// StartWithin and the difference of the clocks, also when its process has ended.
 func TestTrap_T132_AMarkOutlivesTheRetention(t *testing.T) {
 	within := 6 * time.Hour
 	daily := func(change Options) Options {
@@ -348,7 +348,7 @@ func TestATickThatCannotBeStartedOnceItIsMarkedIsMissed(t *testing.T) {
 	})
 }
 
-// lagging is a backend whose reads show for a while what was there before.
+// lagging is a backend whose reads show an earlier state for a while.
 type lagging struct {
 	abstractions.Provider
 	until time.Time
@@ -367,7 +367,7 @@ func (l lagging) Inspect(ctx context.Context, req abstractions.InspectRequest) (
 	return l.Provider.Inspect(ctx, req)
 }
 
-// T91: whether a tick was taken before is no matter of a read that may lag.
+// T91: a read that may lag does not decide whether a tick was taken before.
 func TestTrap_T91_AMarkThatReadsDoNotShowYet(t *testing.T) {
 	for _, atLeastOnce := range []bool{false, true} {
 		onStage(t, func(t *testing.T, s *stage) {

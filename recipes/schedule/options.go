@@ -11,24 +11,24 @@ import (
 
 // Options describe a schedule. All processes should have the same options. Ticks
 // are identified only by their time, so processes with different timetables run
-// all of them.
+// the ticks of all timetables.
 type Options struct {
-	// Name of the schedule, and of the lease that the job runs under. Required.
-	// Ticks are marked by leases called Name/tick/ and the time. Use these
-	// names for nothing else.
+	// Name of the schedule, and of the lease under which the job runs.
+	// Required. Ticks are marked by leases called Name/tick/ and the time. Use
+	// these names for nothing else.
 	Name string
 
 	// Every is the time from one tick to the next, a second or more. Ticks are
 	// its multiples since the year 1, in UTC: midnight for 24 h, the full hours
 	// for 1 h. Either Every or Next is required.
 	Every time.Duration
-	// Next returns the first tick after t, or the zero time if there is none.
-	// The schedules of cron libraries have such a method. t is in UTC, so that
-	// machines in different time zones agree; convert it first for local time.
-	// The ticks must not depend on t: "an hour after t" is not a timetable. If Next contradicts
-	// itself, as cron libraries do around changes of clocks, OnError is called with an
-	// *OddTickError, and the schedule follows the first later time that Next gives. Run asks Next at
-	// least every 30 s, and twice while no tick comes: of two answers it follows both.
+	// Next returns the first tick after t, or the zero time after the last tick. The schedules of
+	// cron libraries have such a method. t is in UTC, so that machines in different time zones
+	// agree; convert it first for local time. The ticks must not depend on t: "an hour after t" is
+	// not a timetable. If Next contradicts itself, as cron libraries do around changes of clocks,
+	// OnError is called with an *OddTickError, and the schedule follows the first later time that
+	// Next gives. Run asks Next at least every 30 s, and twice while no tick comes: of two answers
+	// it follows both.
 	Next func(t time.Time) time.Time
 
 	// StartWithin bounds the delay after which the job may still start for a tick, for
@@ -37,21 +37,21 @@ type Options struct {
 	// at most half of it: the mark of a tick has to last longer (30 s on Azure Blob,
 	// 11 h on S3). Default 30 min, or that bound if it is less.
 	StartWithin time.Duration `option:"default=30m"`
-	// CatchUp makes a process that calls Run take the tick that is current,
-	// if no process has. Otherwise it waits for the next tick.
+	// CatchUp makes a process that calls Run take the current tick, if no process has taken that
+	// tick. Otherwise the process waits for the next tick.
 	CatchUp bool
 	// Jitter is the longest random time that a process waits after a tick before
-	// it tries to take it. It saves requests, since most processes then find
-	// that another one has taken the tick. Default 1 s, or a tenth of
-	// StartWithin if that is less; negative means none.
+	// it tries to take the tick. Jitter saves requests, since most processes
+	// then find that another process has taken the tick. Default 1 s, or a tenth
+	// of StartWithin if that is less; negative means no jitter.
 	Jitter time.Duration `option:"min=-1h"`
 
 	// AtLeastOnce repeats runs that did not return of their own accord,
 	// instead of starting each tick at most once: see the package
 	// documentation.
 	AtLeastOnce bool
-	// Timeout, unless 0, is how long a run may take. After it the context of the
-	// run ends, with ErrTimeout as the cause.
+	// Timeout, unless 0, bounds the duration of a run. After that time the run's context ends with
+	// the cause ErrTimeout.
 	Timeout time.Duration
 
 	// OnError is called with each error of a tick: the error of the job, or a
@@ -61,12 +61,12 @@ type Options struct {
 	// called on Run's goroutine, so it blocks the schedule. Required.
 	OnError func(tick time.Time, err error)
 
-	// Lease configures the lease that the job runs under. Its TTL is how long a
-	// crash may delay a repetition. WaitLimit must be 0. The tick is added to
-	// the Metadata, as "tick".
+	// Lease configures the lease under which the job runs. Its TTL bounds the
+	// delay of a repetition after a crash. WaitLimit must be 0. The tick is
+	// added to the Metadata, as "tick".
 	Lease leasing.AcquireOptions
 
-	// Now is the clock that ticks are read from. Default time.Now.
+	// Now is the clock for ticks. Default time.Now.
 	Now func() time.Time
 }
 

@@ -26,7 +26,7 @@ type step struct {
 	Op      leasingtest.Op
 }
 
-// habit is how a process behaves.
+// habit is the behaviour of a process.
 type habit struct {
 	Skew    time.Duration // of its clock
 	Takes   time.Duration // the job
@@ -57,7 +57,7 @@ func drawHabit(t *rapid.T) habit {
 	}
 }
 
-// world is what a random history happens to.
+// world is the system on which a random history acts.
 type world struct {
 	*stage
 	atLeastOnce bool
@@ -173,7 +173,7 @@ func (w *world) do(s step) {
 // after checks that in good times each tick is run, and winds everything up.
 func (w *world) after() {
 	w.provider.Clear()
-	time.Sleep(time.Hour) // for what is under way
+	time.Sleep(time.Hour) // for runs under way
 	first := time.Now().Add(time.Hour).Truncate(time.Hour)
 	time.Sleep(time.Until(first.Add(3*time.Hour + 40*time.Minute)))
 	for i := range 4 {
@@ -204,8 +204,8 @@ func (w *world) after() {
 // In every history of a backend that fails, hangs, is slow and loses replies, of
 // processes that come and go, of clocks that disagree, of jobs that are slow,
 // fail, and don't heed their context: no tick is started twice (AtLeastOnce
-// apart), no two runs hold their lease at a time, tokens rise, and when all is
-// well again each tick is run, once.
+// apart), no two runs hold their lease at a time, tokens rise, and after all
+// faults have ended each tick is run once.
 func TestNoTickTwiceAndNoneForgottenInEveryHistory(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		w := &world{

@@ -164,7 +164,7 @@ func TestOptionsThatCannotWork(t *testing.T) {
 		"Options.Next 2": with(func(o *Options) {
 			o.Every, o.Next = 0, func(t time.Time) time.Time { return t.Add(time.Hour) }
 		}),
-		// What the manager judges comes at once too, not with the first tick.
+		// Options that the manager refuses are also reported at once, not at the first tick.
 		"AcquireOptions.RenewCadence": with(func(o *Options) { o.Lease = leasing.AcquireOptions{RenewCadence: time.Hour} }),
 	} {
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second) // one that is let through waits for its tick
@@ -197,7 +197,7 @@ func TestRunEndsAtOnceWhereItMayNotWork(t *testing.T) {
 			t.Fatal("Run has not ended")
 		}
 		require.ErrorIs(t, p.err, leasing.ErrNotSetUp)
-		// A refusal may pass, and ends Run after a minute.
+		// A refusal may be temporary, and ends Run only after a minute.
 		remove = s.provider.Use(leasingtest.Fail(leasingtest.Inspect, leasingtest.Always, leasing.ErrDenied))
 		began := time.Now()
 		p = s.run("a", Options{}, nil)
@@ -206,7 +206,7 @@ func TestRunEndsAtOnceWhereItMayNotWork(t *testing.T) {
 		require.Len(t, p.told(), 1)
 		remove()
 		s.provider.Use(leasingtest.Fail(leasingtest.Inspect, 4, leasing.ErrDenied))
-		// That the backend does not answer may pass.
+		// A missing answer of the backend may be temporary.
 		s.provider.Use(leasingtest.Fail(leasingtest.Inspect, 1, leasing.ErrUnavailable))
 		s.run("b", Options{}, nil)
 		s.until(61 * time.Minute)

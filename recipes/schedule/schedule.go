@@ -12,10 +12,10 @@ import (
 
 // Tick is one of the times at which the job runs.
 type Tick struct {
-	// At is the time, in UTC. It is the same whichever process runs the job,
-	// and however late.
+	// At is the time, in UTC. It does not depend on the process that runs the job, nor on the
+	// delay.
 	At time.Time
-	// Lease is the one that the job runs under: that of the schedule's name.
+	// Lease is the lease of the schedule's name, under which the job runs.
 	Lease *leasing.Lease
 }
 
@@ -70,9 +70,9 @@ type runner struct {
 	oddFrom, oddUntil, following time.Time
 }
 
-// rehearse finds out before the first tick what can be found out: whether the
-// timetable is one, whether the manager accepts the options (it checks them first,
-// and sends nothing if its context has ended), and whether the backend refuses
+// rehearse checks, before the first tick, whether the timetable is valid, whether
+// the manager accepts the options (it validates them before it sends a request,
+// and sends none if its context has ended), and whether the backend refuses
 // access. A backend that does not answer may answer later.
 func (r *runner) rehearse(ctx context.Context) error {
 	if ctx.Err() != nil {
@@ -113,8 +113,8 @@ func (r *runner) rehearse(ctx context.Context) error {
 	}
 }
 
-// maxSleep is how long a clock that is stepped, or a machine that was suspended,
-// may delay a tick: Go's timers know of neither.
+// maxSleep bounds the delay of a tick after a step of the clock or a suspension of the machine:
+// Go's timers notice neither.
 const maxSleep = 30 * time.Second
 
 // follow goes from tick to tick.
@@ -126,7 +126,7 @@ func (r *runner) follow(ctx context.Context) error {
 	}
 	for {
 		now := r.now()
-		if now.Before(after) { // the clock has gone back; the ticks that come again are marked
+		if now.Before(after) { // the clock has gone back; the repeated ticks are marked
 			after = now
 		}
 		tick, err := r.upcoming(after, asked)
@@ -157,7 +157,7 @@ func (r *runner) follow(ctx context.Context) error {
 
 const (
 	// firstPause is the time after which a tick that another process seems to
-	// be taking is tried again; it doubles up to lastPause.
+	// be taking is retried; it doubles up to lastPause.
 	firstPause = 250 * time.Millisecond
 	lastPause  = 15 * time.Second
 )
@@ -202,9 +202,9 @@ func (r *runner) ensureTick(ctx context.Context, tick, end time.Time) error {
 	}
 }
 
-// missed reports that a tick may have been missed: in any case if this process
-// tried to set the mark and doesn't know the outcome; or because of the last
-// obstacle, unless that only says that others were at it.
+// missed reports that a tick may have been missed: always if this process tried
+// to set the mark and does not know the outcome, otherwise for the last
+// obstacle, unless that only says that another process held the lease.
 func (r *runner) missed(tick time.Time, uncertain, last error) {
 	switch {
 	case uncertain != nil:
@@ -214,6 +214,5 @@ func (r *runner) missed(tick time.Time, uncertain, last error) {
 	}
 }
 
-// now has no monotonic part, which would make differences blind to steps of
-// the clock.
+// now returns a time without a monotonic part, which would hide steps of the clock.
 func (r *runner) now() time.Time { return r.Now().Round(0).UTC() }

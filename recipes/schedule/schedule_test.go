@@ -39,20 +39,6 @@ func TestEachTickRunsOnceAcrossAllProcesses(t *testing.T) {
 	})
 }
 
-// Whatever the clocks say: a lock that is held while the job runs would be free
-
-// again when a clock that is behind gets to the tick.
-
-// A clock that is stepped back repeats no tick, and one that was far in the
-
-// future is not waited for.
-
-// A timer does not count the time for which a machine was suspended, nor does
-
-// it know that the clock was set. Here the clock runs on and the timer doesn't.
-
-// A tick that has not been started when its time is over is not started late.
-
 func TestNoTickIsStartedLaterThanStartWithin(t *testing.T) {
 	onStage(t, func(t *testing.T, s *stage) {
 		p := s.run("a", Options{StartWithin: 5 * time.Minute}, nil)
@@ -124,8 +110,6 @@ func TestJitterSpreadsTheStarts(t *testing.T) {
 	})
 }
 
-// A machine without a clock of its own begins in 1970.
-
 func TestAProcessThatBeginsWaitsForTheNextTick(t *testing.T) {
 	onStage(t, func(t *testing.T, s *stage) {
 		s.until(70 * time.Minute)
@@ -157,18 +141,6 @@ func TestCatchUp(t *testing.T) {
 	})
 }
 
-// A lock that is free again when the run has crashed would start it again.
-
-// One that crashed before it took the tick leaves it to the others.
-
-// What has been cut short, by the loss of the lease or by a shutdown, is
-
-// started again; what has returned of its own accord is not.
-
-// The one that lost its lease may still be at work, and be at it twice; the
-
-// resource tells them apart.
-
 func TestATickThatComesWhileTheJobRunsIsSkipped(t *testing.T) {
 	onStage(t, func(t *testing.T, s *stage) {
 		slow := func(ctx context.Context, _ Tick) error { time.Sleep(150 * time.Minute); return ctx.Err() }
@@ -195,8 +167,6 @@ func TestATickThatComesWhileTheJobRunsIsSkipped(t *testing.T) {
 	})
 }
 
-// What a run that was cut short leaves behind is for others to take up.
-
 func TestATickThatCameWhileARunWasCutShortIsLeftToOthers(t *testing.T) {
 	onStage(t, func(t *testing.T, s *stage) {
 		a := s.run("a", Options{Jitter: -1}, func(ctx context.Context, _ Tick) error { <-ctx.Done(); return context.Cause(ctx) })
@@ -209,38 +179,6 @@ func TestATickThatCameWhileARunWasCutShortIsLeftToOthers(t *testing.T) {
 		require.Equal(t, []string{"01:00:00", "02:00:00"}, s.ticks()[1:], "after that of midnight, by the clock of b")
 	})
 }
-
-// The mark can be set, and its reply lost, and still the tick is not lost.
-
-// Where it stays unknown whether the mark was set, the job is not started, and
-
-// somebody hears of it.
-
-// Also by one who is being shut down at that moment.
-
-// A release that hangs does not keep the job from its start.
-
-// A request to mark that had no effect costs nothing but time.
-
-// Between the mark and the start the lease is looked at once more: whoever
-
-// sets a mark after the lease has gone to another must not start.
-
-// lapsed is a lease that knows by its clocks that it is lost, before its context
-
-// has ended: in the moment in which a machine wakes up.
-
-// stopping is a lease under which the work is cancelled when it is looked at.
-
-// The lease is kept until the job has returned, although its context has ended.
-
-// With AtLeastOnce a job that is done but can't be marked may run again.
-
-// Without a mark the run of an ended process is done again, with it it is not.
-
-// At 02:30 in Berlin there is an hour without that time, and one with two.
-
-// For a tick the process that runs it sends five requests, each other one a few.
 
 func TestTheCostOfATick(t *testing.T) {
 	onStage(t, func(t *testing.T, s *stage) {

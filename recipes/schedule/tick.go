@@ -12,23 +12,22 @@ import (
 	"github.com/distributedleasing/leasing/recipes/internal/recipe"
 )
 
-// result is what came of trying a tick.
+// result is the outcome of tryTick.
 type result struct {
-	done  bool // this process has run the job, or has seen to what is left of it
-	taken bool // some process has
-	// obstacle is what kept this one from finding out, or from starting.
+	done  bool // this process has run the job, or has settled the rest of the tick
+	taken bool // some process has taken the tick
+	// obstacle is the error that kept this process from reading the mark, or from starting the job.
 	obstacle error
-	// marking says that the obstacle was met while the mark was set, so that
-	// it may be there.
+	// marking says that the obstacle occurred while setting the mark, so that the mark may exist.
 	marking bool
-	// failure is what went wrong once the tick was ours.
+	// failure is the error after this process took the tick.
 	failure error
-	// skipped, unless nil, is a *SkippedError about ticks up to the last one.
+	// skipped, unless nil, is a *SkippedError about ticks up to last.
 	skipped error
 	last    time.Time
 }
 
-// tryTick takes a tick, and runs the job for it, if nobody has and it can.
+// tryTick takes a tick that no process has taken, if it can, and runs the job for the tick.
 func (r *runner) tryTick(ctx context.Context, tick time.Time) (result result) {
 	result.taken, result.obstacle = r.marked(ctx, tick)
 	if result.taken || result.obstacle != nil {
@@ -50,12 +49,12 @@ func (r *runner) tryTick(ctx context.Context, tick time.Time) (result result) {
 	return result
 }
 
-// runTick does what a process does that has the schedule's lease.
+// runTick does the work of the process that holds the schedule's lease.
 //
-// For why the job is started at most once for a tick: a process that starts it
-// has seen no mark, and has set it, between taking the lease and finding that it
-// can still trust it. Of two who did, one had the lease before the other; so
-// the other has seen the mark.
+// The job is started at most once for a tick, for this reason: a process that
+// starts the job has acquired the lease, seen no mark, set the mark, and then
+// found the lease still trusted. Of two such processes, one held the lease
+// before the other, so the other has seen the mark.
 func (r *runner) runTick(ctx context.Context, tick Tick) result {
 	marked, err := r.surelyMarked(ctx, tick.At)
 	if marked || err != nil {
@@ -78,8 +77,8 @@ func (r *runner) runTick(ctx context.Context, tick Tick) result {
 	return ran
 }
 
-// stopped returns why the work must not go on. The lease reads the clocks, so
-// it knows of a loss before its context does.
+// stopped returns the reason why the work must not continue. The lease reads the clocks, so it
+// reports a loss before its context ends.
 func stopped(ctx context.Context, lease *leasing.Lease) error {
 	if err := lease.Err(); err != nil {
 		return err
@@ -100,7 +99,7 @@ func (r *runner) repeatable(ctx context.Context, tick Tick) result {
 	return result{done: true, failure: failure}
 }
 
-// skip marks the last of the ticks that have come while the job ran.
+// skip marks the last of the ticks that came while the job ran.
 func (r *runner) skip(ctx context.Context, ran time.Time) (last time.Time, skipped error) {
 	last, ticks, _, err := r.latest(ran, r.now())
 	if err != nil || ticks == 0 {
@@ -111,8 +110,8 @@ func (r *runner) skip(ctx context.Context, ran time.Time) (last time.Time, skipp
 
 // work calls the job. Its failure is the job's error, unless that only says
 // that the context had ended. It is finished if it has returned of its own
-// accord: without an error, or although its context had not ended (that it ran
-// into its timeout is its own affair).
+// accord: without an error, or while its context had not ended (an end by the
+// run's own timeout does not count).
 func (r *runner) work(ctx context.Context, tick Tick) (finished bool, failure error) {
 	limited := ctx
 	if r.Timeout > 0 {
@@ -133,8 +132,8 @@ func (r *runner) work(ctx context.Context, tick Tick) (finished bool, failure er
 	return ended == nil, err
 }
 
-// call turns a panic of the job into an error: the same tick would end one
-// process after the other.
+// call turns a panic of the job into an error: otherwise the same tick would crash one process
+// after the other.
 func (r *runner) call(ctx context.Context, tick Tick) (err error) {
 	defer func() {
 		if value := recover(); value != nil {
@@ -144,7 +143,7 @@ func (r *runner) call(ctx context.Context, tick Tick) (err error) {
 	return r.job(ctx, tick)
 }
 
-// lease is how the lease of a run is acquired.
+// lease returns the options with which the lease of a run is acquired.
 func (r *runner) lease(tick time.Time) leasing.AcquireOptions {
 	options := r.Lease
 	options.Metadata = map[string]string{}

@@ -32,12 +32,13 @@
 //
 // The waiters of one Semaphore are served in the order in which they came.
 // They share one search for a free slot, so a hundred waiters cost the backend
-// as much as one. Make one Semaphore per name and process, and share it.
+// no more than a single waiter. Make one Semaphore per name and process, and
+// share the instance.
 //
 // Acquire tries the slots that this process does not hold, in an order specific
-// to the process, until it gets one. If a fraction f of them is free that takes
-// about 1/f requests. After 8 failures it waits. While there are waiters, the
-// process sends:
+// to the process, until it acquires one of these. If a fraction f of the slots
+// is free, that takes about 1/f requests. After 8 failures it waits. While
+// there are waiters, the process sends:
 //
 //   - for each of 4 slots, as many requests as a waiting Manager.Acquire: if the
 //     provider pushes wake-ups, one when the slot is released and one per 4 s,
@@ -50,15 +51,15 @@
 // failed acquire.
 //
 // A slot released in this process goes to the process's first waiter, with one
-// request and no search. After 15 s of such reuse the process leaves the slot
-// alone for 1 s, so that other processes get their turn. No order is promised
+// request and no search. After 15 s of such reuse the process does not request
+// the slot for 1 s, so that other processes get a turn. No order is promised
 // between processes, but each process tries every slot about once a minute, so
 // no free slot is overlooked for good.
 //
 // # Changing the number of permits
 //
 // Slots are only numbered. While processes disagree about Permits, during a rollout,
-// those with the larger number use the same slots as the others, and more. The
+// processes with the larger number use the slots of the others, and more. The
 // largest number is the limit until the last process with it has ended. From then on
 // the smaller number is the limit.
 package semaphore

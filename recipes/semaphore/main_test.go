@@ -121,7 +121,7 @@ func release(t *testing.T, permits ...*Permit) {
 	}
 }
 
-// held is how many slots the backend knows to be held.
+// held returns the number of slots that are held at the backend.
 func (s *stage) held() (n int) {
 	s.t.Helper()
 	page, err := s.provider.List(context.Background(), abstractions.ListRequest{Prefix: name + "/slot/", HeldOnly: true, Limit: 1000})
@@ -134,7 +134,7 @@ func (s *stage) asked() int {
 	return s.provider.Count(leasingtest.Acquire) + s.provider.Count(leasingtest.Wait)
 }
 
-// idle checks that a semaphore has come to rest with all its slots at hand.
+// idle checks that a semaphore is idle and has all its slots.
 func idle(t testing.TB, s *Semaphore) {
 	t.Helper()
 	time.Sleep(yieldFor)

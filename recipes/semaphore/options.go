@@ -10,23 +10,23 @@ import (
 )
 
 // MaxPermits bounds Options.Permits, since a waiting process must try every slot
-// now and then. Split a larger semaphore by a key.
+// from time to time. Split a larger semaphore by a key.
 const MaxPermits = 10_000
 
 // Options describe a semaphore.
 type Options struct {
 	// Name of the semaphore. Required. Its slots are leases called
-	// Name/slot/0, Name/slot/1 and so on; metrics and Manager.List with that
-	// prefix show them. Use these names for nothing else.
+	// Name/slot/0, Name/slot/1 and so on; metrics, and Manager.List with that
+	// prefix, show the slots. Use these names for nothing else.
 	Name string
-	// Permits is how many may be held at a time, by all processes together: 1
-	// to MaxPermits. Required. See the package's documentation for processes
-	// that disagree.
+	// Permits is the number of permits that all processes together may hold at
+	// a time: 1 to MaxPermits. Required. See the package's documentation for
+	// processes that disagree.
 	Permits int
 
-	// Lease configures the lease of each permit: its TTL, say, or Metadata.
-	// Its WaitLimit is how long Acquire and Do wait at most; TryAcquire and TryDo
-	// do not wait.
+	// Lease configures the lease of each permit: its TTL or Metadata, for
+	// example. Its WaitLimit bounds the wait of Acquire and Do; TryAcquire and
+	// TryDo do not wait.
 	Lease leasing.AcquireOptions
 }
 
@@ -41,28 +41,29 @@ func (o Options) validate(c leasing.Capabilities) error {
 }
 
 // slotName is the name of a slot's lease. "slot" is a part of its own so that
-// no more than one scope of metrics comes of a name without parts.
+// a name without parts has only one scope of metrics.
 func (o Options) slotName(slot int) string {
 	return o.Name + "/slot/" + strconv.Itoa(slot)
 }
 
 const (
-	// tries is how many slots TryAcquire asks for at most.
+	// tries bounds the slots that a TryAcquire requests.
 	tries = 32
-	// watch is how many slots a process with waiters waits for at the backend.
+	// watch is the number of slots for which a process with waiters waits at the backend.
 	watch = 4
-	// sweep is the time in which a process with waiters asks for each slot.
+	// sweep is the time in which a process with waiters requests each slot once.
 	sweep = time.Minute
 	// shortestPause and longestPause bound the time between two probes.
 	shortestPause = 25 * time.Millisecond
 	longestPause  = 500 * time.Millisecond
-	// maxThrottle bounds the pause that a backend may ask for.
+	// maxThrottle bounds the pause that a backend may request.
 	maxThrottle = time.Minute
 )
 
-// pauseAfter is how long to wait before the n-th probe (from 0) of another slot. It
-// grows from shortestPause to a length with which all the given slots are probed
-// once in a sweep. Up to a half is taken off: random is from 0 up to 1.
+// pauseAfter returns the pause before the n-th probe (from 0) of another slot. The
+// pause grows from shortestPause to a length with which all the given slots are
+// probed once in a sweep. Up to half of it is subtracted as jitter: random is from
+// 0 up to 1.
 func pauseAfter(n, slots int, random float64) time.Duration {
 	pause := min(longestPause, sweep/time.Duration(max(1, slots)))
 	if n < 16 {

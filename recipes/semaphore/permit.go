@@ -8,8 +8,8 @@ import (
 	"github.com/distributedleasing/leasing"
 )
 
-// Permit is one of a semaphore's permits, held. It is the leasing.Lease of a
-// slot, with all the methods of one, and safe for concurrent use.
+// Permit is a held permit of a semaphore. It is the leasing.Lease of a slot, with all methods of a
+// lease, and safe for concurrent use.
 //
 // Name is the name of the slot's lease, and Token is the slot's fencing token: it
 // is greater than those of the slot's earlier holders, and unrelated to those of
@@ -29,7 +29,7 @@ type Permit struct {
 type slotLease = *leasing.Lease
 
 // permit makes a permit of the lease of a slot. Its context keeps the values of
-// ctx, the caller's.
+// ctx, the caller's context.
 func (s *Semaphore) permit(ctx context.Context, slot int, lease *leasing.Lease) *Permit {
 	p := &Permit{slotLease: lease, slot: slot, semaphore: s, returned: sync.OnceFunc(func() { s.returned(slot) })}
 	p.ctx, p.cancel = context.WithCancelCause(valued{lease.Context(), context.WithoutCancel(ctx)})
@@ -42,10 +42,10 @@ func (s *Semaphore) permit(ctx context.Context, slot int, lease *leasing.Lease) 
 	return p
 }
 
-// valued is a context that has the values of another one as well.
+// valued is a context that also has the values of another context.
 type valued struct {
 	context.Context
-	values context.Context // never ends, so it has nothing to say of cancellation
+	values context.Context // never ends, so it has no cancellation
 }
 
 func (c valued) Value(key any) any {
@@ -56,7 +56,7 @@ func (c valued) Value(key any) any {
 }
 
 // Slot is the number of the permit's slot: from 0 to one less than
-// Options.Permits. No two permits that are trusted at a moment share one.
+// Options.Permits. Two permits that are trusted at the same time never share a slot.
 func (p *Permit) Slot() int { return p.slot }
 
 // Context ends when the permit is lost, or when its release begins. Its cause
@@ -76,8 +76,8 @@ func (p *Permit) Err() error {
 	return context.Cause(p.ctx)
 }
 
-// Release gives the permit up: see leasing.Lease. Inside Do it only cancels the
-// context; Do releases when the function has returned.
+// Release releases the permit: see leasing.Lease. Inside Do it only cancels the context; Do
+// releases when the function has returned.
 func (p *Permit) Release(ctx context.Context) error {
 	p.cancel(leasing.ErrReleased)
 	if p.inDo {
@@ -87,8 +87,8 @@ func (p *Permit) Release(ctx context.Context) error {
 	return p.slotLease.Release(ctx)
 }
 
-// HandOver ends the permit here without giving it up: see leasing.Lease. It is
-// adopted with Manager.Adopt, as the lease of its slot. Inside Do it is refused.
+// HandOver ends the permit in this process without releasing it: see leasing.Lease. It is adopted
+// with Manager.Adopt, as the lease of its slot. Inside Do it is refused.
 func (p *Permit) HandOver(ctx context.Context) (leasing.Handover, error) {
 	if p.inDo {
 		return leasing.Handover{}, &leasing.InvalidError{Field: "permit", Value: p.Name(), Want: "one that Acquire returned: inside Do the function still works"}

@@ -35,7 +35,7 @@ func drawStep(t *rapid.T) step {
 	}
 }
 
-// world is what a random history happens to.
+// world is the system on which a random history acts.
 type world struct {
 	backend   *leasingtest.Provider
 	processes []*Semaphore
@@ -165,7 +165,7 @@ func (w *world) do(s step) {
 	cancel()
 }
 
-// end winds everything up and checks that nothing is left.
+// end stops everything and checks that nothing is left.
 func (w *world) end() {
 	time.Sleep(4 * time.Minute) // longer than any wait
 	w.backend.Clear()
@@ -174,7 +174,7 @@ func (w *world) end() {
 	for _, p := range w.permits {
 		_ = p.Release(context.Background())
 	}
-	time.Sleep(3 * ttl) // for what was left to run out
+	time.Sleep(3 * ttl) // until abandoned leases have expired
 	synctest.Wait()
 	for i, s := range w.processes {
 		s.mu.Lock()
@@ -195,7 +195,7 @@ func (w *world) end() {
 	time.Sleep(time.Hour) // for requests that did not heed their context
 }
 
-// comeBack checks that all permits can be had again, and no more.
+// comeBack checks that all permits, and no more, can be acquired once more.
 func (w *world) comeBack() {
 	last := w.processes[len(w.processes)-1]
 	var permits []*Permit

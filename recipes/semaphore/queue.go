@@ -10,15 +10,14 @@ import (
 	"github.com/distributedleasing/leasing/recipes/internal/recipe"
 )
 
-// grace is how long the one answer that is owed to a caller with a short wait
-// limit may take beyond it.
+// grace is the time beyond a short wait limit that a caller waits for a first answer.
 const grace = time.Second
 
 // ticket is a waiter's place in the queue.
 type ticket struct {
-	ctx      context.Context // its values go along with requests on its behalf
-	watching <-chan struct{} // closed once slots were probed in vain
-	done     chan struct{}   // closed with an answer, out of the queue
+	ctx      context.Context // requests for this waiter carry its values
+	watching <-chan struct{} // closed after the probes failed
+	done     chan struct{}   // closed when the ticket has an answer and has left the queue
 	answer   answer
 }
 
@@ -29,7 +28,7 @@ type answer struct {
 	err   error
 }
 
-// join queues. Locks mu.
+// join adds a waiter to the queue. Locks mu.
 func (s *Semaphore) join(ctx context.Context) *ticket {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -40,8 +39,8 @@ func (s *Semaphore) join(ctx context.Context) *ticket {
 	return t
 }
 
-// leave returns the answer to a ticket. One that has none yet gives its place up,
-// and gets an error. Locks mu.
+// leave returns the answer to a ticket. A ticket without an answer leaves the queue, and gets an
+// error. Locks mu.
 func (s *Semaphore) leave(ctx context.Context, t *ticket) answer {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -53,8 +52,7 @@ func (s *Semaphore) leave(ctx context.Context, t *ticket) answer {
 	return t.answer
 }
 
-// gaveUp is the error of a wait that the end of ctx, or the wait limit, has
-// ended. Caller holds mu.
+// gaveUp returns the error of a wait that was ended by ctx or by the wait limit. Caller holds mu.
 func (s *Semaphore) gaveUp(ctx context.Context) error {
 	end, obstacle := context.Cause(ctx), error(nil)
 	if s.search.isWatching() {
@@ -71,8 +69,8 @@ func (s *Semaphore) gaveUp(ctx context.Context) error {
 	return fmt.Errorf("semaphore %q: %w; until then: %w", s.options.Name, end, obstacle)
 }
 
-// deliver gives a lease to the first waiter. If there is none it releases the
-// lease; the manager's Close waits for that. Caller holds mu.
+// deliver gives a lease to the first waiter. Without waiters it releases the lease, and the
+// manager's Close waits for the release. Caller holds mu.
 func (s *Semaphore) deliver(a answer) {
 	if len(s.queue) > 0 {
 		s.serve(a)
@@ -100,8 +98,8 @@ func (s *Semaphore) failAll(err error) {
 	}
 }
 
-// failIfClosed ends all waits if the manager is closed: those for permits of this
-// process have no request in flight that would tell. Locks mu.
+// failIfClosed ends all waits if the manager is closed. While this process holds the permits, no
+// request in flight would report the end of the manager. Locks mu.
 func (s *Semaphore) failIfClosed() {
 	if !recipe.Closed(s.manager) {
 		return

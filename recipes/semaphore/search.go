@@ -11,14 +11,14 @@ import (
 )
 
 const (
-	// firstProbes is how many slots a search asks for in vain before it watches.
+	// firstProbes is the number of failed probes after which a search starts to watch.
 	firstProbes = 8
 	// maxProbes bounds the probes of a search that are in flight.
 	maxProbes = 8
-	// maxRow is for how long a slot may be handed over from one waiter of this
-	// process to the next. After that it is left alone for yieldFor, so that
-	// other processes get their turn. That is the longest pause of a
-	// leasing.Manager that polls, by default.
+	// maxRow is the time for which a slot may be handed over from one waiter of
+	// this process to the next. After that the process does not request the
+	// slot for yieldFor, so that other processes get a turn. yieldFor is the
+	// longest pause of a leasing.Manager that polls, by default.
 	maxRow   = 15 * time.Second
 	yieldFor = time.Second
 )
@@ -27,18 +27,18 @@ const (
 var errElsewhere = errors.New("semaphore: waits for another slot now")
 
 // search looks for free slots on behalf of all waiters. It begins with the
-// first of them and ends with the last. Every permit that it gets goes to the
-// waiter who has waited longest, whichever request brings it.
+// first waiter and ends with the last. Each permit goes to the waiter at the
+// head of the queue, whichever request acquired the permit.
 //
-// First it probes: it asks for one slot for each waiter. When enough of that was
-// in vain it watches: it waits for a few slots, and probes another one every so
-// often.
+// First it probes: it asks for one slot for each waiter. After firstProbes
+// failures it watches: it waits for a few slots, and probes another slot from
+// time to time.
 type search struct {
 	ctx      context.Context
 	end      context.CancelFunc
 	watching chan struct{} // closed when it begins to watch
 	last     error         // the last answer that was no lease; nil before the first
-	probes   int           // how many more slots to probe
+	probes   int           // the number of slots still to probe
 	probing  int           // probes in flight
 	handing  int           // probes in flight of slots that were released in this process
 	waiting  int           // requests in flight that wait for a slot
@@ -53,7 +53,7 @@ func (r *search) isWatching() bool {
 	}
 }
 
-// dispatch starts what there is to do next, after any change. Caller holds mu.
+// dispatch starts the next requests after any change. Caller holds mu.
 func (s *Semaphore) dispatch() {
 	r := s.search
 	if len(s.queue) == 0 {
@@ -77,8 +77,8 @@ func (s *Semaphore) dispatch() {
 		r.probes--
 		r.probing++
 	}
-	// Requests that are no part of this search, TryAcquire's and those of a
-	// search before it, may be about to end and leave their slots to it.
+	// Requests of TryAcquire or of an earlier search may be about to end, and then leave their
+	// slots to this search.
 	others := s.options.Permits - len(s.free) - s.held - r.probing - r.handing - r.waiting
 	if !r.isWatching() && r.probing == 0 && (r.probes == 0 || others == 0) {
 		close(r.watching)
@@ -86,11 +86,11 @@ func (s *Semaphore) dispatch() {
 	}
 }
 
-// probeBudget is how many slots to probe while that many may be free.
+// probeBudget returns the number of slots to probe: at most the number that may be free.
 func (s *Semaphore) probeBudget() int { return min(firstProbes, s.options.Permits-s.held) }
 
-// probe asks for a slot once. The request has the values of the context of the
-// waiter it is made for, so that a trace shows whose it is.
+// probe requests a slot once. The request carries the values of its waiter's context, so that a
+// trace shows the waiter.
 func (s *Semaphore) probe(values context.Context, r *search, slot int, handOver bool) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(values))
 	defer cancel()
@@ -106,7 +106,7 @@ func (s *Semaphore) probe(values context.Context, r *search, slot int, handOver 
 		}
 	case err == nil:
 		r.probing--
-		r.probes = s.probeBudget() // others may be free too
+		r.probes = s.probeBudget() // other slots may also be free
 	default:
 		r.probing--
 		if !errors.Is(err, leasing.ErrHeld) {
@@ -116,8 +116,7 @@ func (s *Semaphore) probe(values context.Context, r *search, slot int, handOver 
 	s.answered(r, answer{slot, lease, err})
 }
 
-// wait waits for a slot, for a while. The manager judges which errors waiting
-// can't help.
+// wait waits for a slot, for a while. The manager decides which errors end the wait.
 func (s *Semaphore) wait(r *search, slot int) {
 	limit := sweep + rand.N(sweep)
 	if s.options.Permits <= s.watch {
@@ -135,7 +134,7 @@ func (s *Semaphore) wait(r *search, slot int) {
 	s.answered(r, answer{slot, lease, err})
 }
 
-// answered takes in the answer to a request. Caller holds mu.
+// answered processes the answer to a request. Caller holds mu.
 func (s *Semaphore) answered(r *search, a answer) {
 	if a.err == nil {
 		s.held++
@@ -147,8 +146,8 @@ func (s *Semaphore) answered(r *search, a answer) {
 	s.dispatch()
 }
 
-// returned takes back a slot that this process held. If somebody waits it asks
-// for the slot again, unless it is the turn of other processes. Locks mu.
+// returned takes back a slot that this process held. If there is a waiter, returned requests the
+// slot again, unless it is the turn of other processes. Locks mu.
 func (s *Semaphore) returned(slot int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -168,15 +167,15 @@ func (s *Semaphore) returned(slot int) {
 	s.dispatch()
 }
 
-// maintain keeps a search going that watches.
+// maintain runs a search that watches.
 func (s *Semaphore) maintain(r *search) {
 	for n := 0; r.ctx.Err() == nil; n++ {
 		recipe.Sleep(r.ctx, s.maintainOnce(r, n))
 	}
 }
 
-// maintainOnce watches enough slots, probes another one, and returns how long to
-// wait before the next time. Locks mu.
+// maintainOnce watches enough slots, probes another one, and returns the pause before the next
+// call. Locks mu.
 func (s *Semaphore) maintainOnce(r *search, n int) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -14,7 +14,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/leasingtest"
 )
 
-// A hundred waiters cost as much as one.
+// A hundred waiters cost no more than a single waiter.
 func TestTheCostOfWaiting(t *testing.T) {
 	for _, c := range []struct {
 		permits, waiters int
@@ -65,7 +65,7 @@ func TestTheCostOfWaiting(t *testing.T) {
 	}
 }
 
-// A free slot is found within a sweep although nobody was waiting for it.
+// A free slot is found within a sweep even if no request was waiting for that slot.
 func TestEverySlotIsAskedForWithinASweep(t *testing.T) {
 	for _, permits := range []int{5, 60, 1000} {
 		t.Run(fmt.Sprint(permits), func(t *testing.T) {
@@ -99,8 +99,8 @@ func (s *stage) watched(by *Semaphore, slot int) bool {
 	return !slices.Contains(by.free, slot)
 }
 
-// No process waits for the same slots forever: theirs may never be released while
-// others are, again and again.
+// No process waits for the same slots forever: these may never be released, while others are
+// released often.
 func TestWhichSlotsAreWaitedForChanges(t *testing.T) {
 	onStage(t, func(t *testing.T, s *stage) {
 		const permits = 12
@@ -202,7 +202,7 @@ func TestABusyProcessLetsOthersIn(t *testing.T) {
 	}
 }
 
-// Several slots are waited for at a time, and all may come at once.
+// A process waits for several slots at a time, and may get all of them at once.
 func TestTrap_T41_SurplusPermitsAreGivenBack(t *testing.T) {
 	onStage(t, func(t *testing.T, s *stage) {
 		const permits = 4
@@ -241,7 +241,7 @@ func TestAThrottledSearchSlowsDown(t *testing.T) {
 	})
 }
 
-// The search for several waiters who come together goes on side by side.
+// The search for several simultaneous waiters sends its probes in parallel.
 func TestASlowBackendIsAskedForManyAtATime(t *testing.T) {
 	onStage(t, func(t *testing.T, s *stage) {
 		a := s.process("a", Options{Permits: 20})
@@ -276,7 +276,7 @@ func TestASlowBackendIsAskedForManyAtATime(t *testing.T) {
 	})
 }
 
-// So a trace shows whose work a request is.
+// A trace then shows the waiter of a request.
 func TestRequestsCarryTheValuesOfThoseTheyAreMadeFor(t *testing.T) {
 	onStage(t, func(t *testing.T, s *stage) {
 		type key struct{}
@@ -296,7 +296,7 @@ func TestRequestsCarryTheValuesOfThoseTheyAreMadeFor(t *testing.T) {
 	})
 }
 
-// A lease that comes when nobody waits any more.
+// A lease arrives after the last waiter has gone.
 func TestTrap_T41_ALeaseThatNobodyWaitsForIsReleased(t *testing.T) {
 	onStage(t, func(t *testing.T, s *stage) {
 		a := s.process("a", Options{Permits: 1})

@@ -21,18 +21,18 @@ type Semaphore struct {
 	watch   int                    // as the constant; tests set it
 
 	mu sync.Mutex
-	// free are the slots that this process neither holds nor asks for. The one
-	// asked for least recently comes first. They begin in an order of the
-	// process's own.
+	// free are the slots that this process neither holds nor requests. The slot
+	// that was requested least recently is at the front. The initial order
+	// differs from process to process.
 	free []int
-	held int // slots that this process holds or leaves alone for a while
-	// since is when the first of a slot's hand-overs in a row came.
+	held int // slots that this process holds, or does not request for a while
+	// since is the time of the first of a slot's consecutive hand-overs.
 	since  map[int]time.Time
-	queue  []*ticket // the waiters, first come first
-	search *search   // on their behalf; nil while nobody waits
+	queue  []*ticket // the waiters, first come, first served
+	search *search   // on their behalf; nil without waiters
 }
 
-// New returns a semaphore. Nothing is sent.
+// New returns a semaphore. It sends no request.
 func New(manager *leasing.Manager, options Options) (*Semaphore, error) {
 	if manager == nil {
 		return nil, &leasing.InvalidError{Field: "manager", Value: nil, Want: "a leasing.Manager"}
@@ -47,12 +47,12 @@ func New(manager *leasing.Manager, options Options) (*Semaphore, error) {
 }
 
 // Acquire waits for a permit until it has one, ctx ends, or
-// Options.Lease.WaitLimit has passed, and always asks at least once. Release
-// the permit when the work is over.
+// Options.Lease.WaitLimit has passed, and always sends at least one request.
+// Release the permit when the work is over.
 //
-// If it gives up, the error matches the end of the wait (the cause of ctx) and
-// the obstacle: leasing.ErrHeld, with a *FullError, or the backend's last error.
-// If the wait limit ends it, the error is the obstacle alone. An error of
+// If it fails, the error matches the end of the wait (the cause of ctx) and the
+// obstacle: leasing.ErrHeld, with a *FullError, or the backend's last error. If
+// the wait limit ends it, the error is the obstacle alone. An error of
 // Manager.Acquire that waiting can't fix ends the wait early.
 func (s *Semaphore) Acquire(ctx context.Context) (*Permit, error) {
 	if ctx.Err() != nil {
@@ -67,7 +67,7 @@ func (s *Semaphore) Acquire(ctx context.Context) (*Permit, error) {
 	select {
 	case <-t.done:
 	case <-ctx.Done():
-	case <-limit: // but it has a right to one answer, even if that takes longer
+	case <-limit: // but it may wait for one answer, even if that takes longer
 		select {
 		case <-t.done:
 		case <-ctx.Done():
@@ -82,10 +82,10 @@ func (s *Semaphore) Acquire(ctx context.Context) (*Permit, error) {
 	return s.permit(ctx, answer.slot, answer.lease), nil
 }
 
-// TryAcquire tries slots that this process does not hold, each once, until it gets one. It tries 32 at most, so
-// with more permits it may miss a free one. If it finds none the error is a *FullError, which matches
-// leasing.ErrHeld. While other calls of this process wait it returns that error without a request, since it does
-// not overtake them. Any other error of the backend ends it too.
+// TryAcquire tries slots that this process does not hold, each once, until it acquires a permit. It tries at
+// most 32 slots, so with more permits it may miss a free slot. If all tried slots are held, the error is a
+// *FullError, which matches leasing.ErrHeld. While other calls of this process wait it returns that error
+// without a request, since it does not overtake waiters. Any other error of the backend also ends the call.
 func (s *Semaphore) TryAcquire(ctx context.Context) (*Permit, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
@@ -107,18 +107,18 @@ func (s *Semaphore) TryAcquire(ctx context.Context) (*Permit, error) {
 	return nil, s.obstacle(last)
 }
 
-// errPanicked stands for the answer to a request in which the application's code panicked.
+// errPanicked is the answer to a request in which the application's code panicked.
 var errPanicked = errors.New("semaphore: the request panicked")
 
-// ask makes TryAcquire's request for a slot that begin has taken.
+// ask sends TryAcquire's request for a slot that begin has taken.
 func (s *Semaphore) ask(ctx context.Context, slot int) (lease *leasing.Lease, err error) {
 	err = errPanicked
 	defer func() { s.end(slot, err) }()
 	return s.manager.With(s.lease).TryAcquire(ctx, s.options.slotName(slot))
 }
 
-// begin takes a slot for TryAcquire to ask for. It is refused if there is none,
-// or before the first answer, if others wait. Locks mu.
+// begin takes a slot for TryAcquire's request. It is refused if no slot is free, or, before the
+// first answer, if there are waiters. Locks mu.
 func (s *Semaphore) begin(last error) (slot int, refused error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -132,7 +132,7 @@ func (s *Semaphore) begin(last error) (slot int, refused error) {
 	return slot, nil
 }
 
-// end notes the answer to TryAcquire's request. Locks mu.
+// end records the answer to TryAcquire's request. Locks mu.
 func (s *Semaphore) end(slot int, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -144,7 +144,7 @@ func (s *Semaphore) end(slot int, err error) {
 	s.dispatch()
 }
 
-// next takes a slot to ask for. Caller holds mu.
+// next takes a slot to request. Caller holds mu.
 func (s *Semaphore) next() (slot int, ok bool) {
 	if len(s.free) == 0 {
 		return 0, false
@@ -153,24 +153,24 @@ func (s *Semaphore) next() (slot int, ok bool) {
 	return slot, true
 }
 
-// put gives a slot back that was asked for in vain, or is no longer held. Its
-// hand-overs in a row end with that. Caller holds mu.
+// put returns a slot whose request failed or that is no longer held. This ends the slot's
+// consecutive hand-overs. Caller holds mu.
 func (s *Semaphore) put(slot int) {
 	delete(s.since, slot)
 	s.free = append(s.free, slot)
 }
 
-// Do acquires a permit as Acquire does, runs fn, and releases the permit when
-// fn has returned, or has panicked.
+// Do acquires a permit like Acquire, runs fn, and releases the permit when fn has returned, or has
+// panicked.
 //
 // The context that fn gets ends when the permit is lost, when the manager is
 // closed, when Release is called on the permit, or when ctx ends;
-// context.Cause tells which. Unless the permit is lost it is renewed until fn
-// has returned, so that nobody gets in too early: fn should return soon after
-// its context ends.
+// context.Cause says which. Unless the permit is lost it is renewed until fn
+// has returned, so that no other holder enters too early: fn should return soon
+// after its context ends.
 //
 // Do returns fn's error, joined with the *leasing.LostError if the permit was
-// lost meanwhile, and with the error of the release.
+// lost, and with the error of the release.
 func (s *Semaphore) Do(ctx context.Context, fn func(ctx context.Context, permit *Permit) error) error {
 	return do(ctx, s.Acquire, fn)
 }
@@ -198,8 +198,8 @@ func do(ctx context.Context, acquire func(context.Context) (*Permit, error), fn 
 type FullError struct {
 	Name    string // of the semaphore
 	Permits int
-	// Err, unless nil, is the last answer about one of the slots: it carries a
-	// *leasing.HeldError that says who holds that one.
+	// Err, unless nil, is the last answer about one of the slots: it wraps a *leasing.HeldError
+	// with the holder of that slot.
 	Err error
 }
 
@@ -211,12 +211,12 @@ func (e *FullError) Error() string {
 	return text
 }
 
-// Is makes the error match leasing.ErrHeld, also if this process holds all the
-// permits itself, so that nothing was sent.
+// Is makes the error match leasing.ErrHeld, also if this process itself holds all permits, and no
+// request was sent.
 func (e *FullError) Is(target error) bool { return target == leasing.ErrHeld }
 func (e *FullError) Unwrap() error        { return e.Err }
 
-// obstacle is the error for a permit that could not be had, if last was the last
+// obstacle returns the error for a permit that could not be acquired, where last is the last
 // answer.
 func (s *Semaphore) obstacle(last error) error {
 	if last == nil || errors.Is(last, leasing.ErrHeld) {

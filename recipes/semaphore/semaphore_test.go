@@ -45,7 +45,7 @@ func TestThereAreAsManyPermitsAsSaid(t *testing.T) {
 	})
 }
 
-// The application's code runs in a request, and may panic. The slot that was asked for is not gone.
+// The application's code runs in a request, and may panic. The requested slot is not lost.
 func TestTrap_T98_ATryThatPanicsLosesNoSlot(t *testing.T) {
 	onStage(t, func(t *testing.T, s *stage) {
 		panics := true
@@ -168,7 +168,7 @@ func TestDoReleasesWhenTheFunctionHasReturned(t *testing.T) {
 	})
 }
 
-// Release before the work has stopped would let one more in beside it.
+// A release before the work has stopped would admit another holder beside that work.
 func TestTrap_T35_ReleaseInsideDoOnlyEndsTheWork(t *testing.T) {
 	onStage(t, func(t *testing.T, s *stage) {
 		a := s.process("a", Options{Permits: 1})
@@ -241,8 +241,7 @@ func TestFencingBySlotRefusesAFormerHolder(t *testing.T) {
 	})
 }
 
-// In the middle of a rollout the larger number rules; from its end on the
-// smaller one does.
+// During a rollout the larger number is the limit, and after its end the smaller number.
 func TestProcessesThatDisagreeAboutTheNumber(t *testing.T) {
 	onStage(t, func(t *testing.T, s *stage) {
 		old, young := s.process("old", Options{Permits: 5}), s.process("new", Options{Permits: 3})
@@ -262,7 +261,7 @@ func TestProcessesThatDisagreeAboutTheNumber(t *testing.T) {
 		require.LessOrEqual(t, s.held(), 5)
 		require.Equal(t, 2+ours, s.held())
 
-		// The old one ends; what is left are the slots of the new one.
+		// The old process ends; only the slots of the new process remain.
 		release(t, theirs[3:]...)
 		for range 3 - ours {
 			permit := s.take(young)
@@ -388,8 +387,7 @@ func TestAClosedManagerEndsEverything(t *testing.T) {
 	})
 }
 
-// The manager has no request of a waiter under way that it could end if all
-// permits are this process's own.
+// If this process holds all permits, the manager has no request of a waiter to end.
 func TestAClosedManagerEndsWaitsForItsOwnPermits(t *testing.T) {
 	onStage(t, func(t *testing.T, s *stage) {
 		a := s.process("a", Options{Permits: 1})
@@ -407,7 +405,7 @@ func TestAClosedManagerEndsWaitsForItsOwnPermits(t *testing.T) {
 	})
 }
 
-// A permit that goes to another process is none of this one's any more.
+// A permit that is handed to another process no longer belongs to this process.
 func TestAPermitIsHandedOver(t *testing.T) {
 	onStage(t, func(t *testing.T, s *stage) {
 		a, b := s.process("a", Options{Permits: 1}), s.process("b", Options{Permits: 1})

@@ -45,8 +45,8 @@ func TestSlotsInUseAreNotAskedFor(t *testing.T) {
 	require.Equal(t, 1, slot)
 }
 
-// After 15 s of hand-overs in a row a slot is left alone for a second, also if
-// nobody else wants it, and the waiter gets it then.
+// After 15 s of consecutive hand-overs a process does not request the slot for a second, even if no
+// other process requests the slot. After that second the waiter gets the slot.
 func TestASlotThatWasHandedOverForLongIsLeftAlone(t *testing.T) {
 	onStage(t, func(t *testing.T, s *stage) {
 		a := s.process("a", Options{Permits: 1})

@@ -78,7 +78,7 @@ func TestHandOversWithinAProcessKeepTheOrderAndCostOneRequestEach(t *testing.T) 
 }
 
 // A waiter that leaves in the middle of a request leaves nothing behind, and the
-// next one does not sleep until a ghost expires.
+// next waiter does not wait for the expiry of an orphaned lease.
 func TestTrap_T60_ACancelledWaiterOrphansNoPermit(t *testing.T) {
 	onStage(t, func(t *testing.T, s *stage) {
 		a := s.process("a", Options{Permits: 1})
@@ -100,7 +100,7 @@ func TestTrap_T60_ACancelledWaiterOrphansNoPermit(t *testing.T) {
 	})
 }
 
-// A request that succeeds when nobody waits any more.
+// A request succeeds after its waiter has given up.
 func TestTrap_T60_APermitThatComesTooLateIsGivenBack(t *testing.T) {
 	onStage(t, func(t *testing.T, s *stage) {
 		a := s.process("a", Options{Permits: 1})
@@ -121,8 +121,7 @@ func assertNoError(t *testing.T, err error) {
 	}
 }
 
-// A waiter that is served in the moment in which it gives up has the permit, or the
-// next one has.
+// If a waiter is served while it gives up, that waiter or the next gets the permit.
 func TestAPermitThatMeetsACancelledWaiterGoesToTheNext(t *testing.T) {
 	onStage(t, func(t *testing.T, s *stage) {
 		a := s.process("a", Options{Permits: 1})
@@ -206,7 +205,7 @@ func TestTheWaitLimit(t *testing.T) {
 	})
 }
 
-// However short the limit, a free permit is found.
+// A free permit is found even with a very short limit.
 func TestTrap_T30_AShortWaitLimitStillAsksOnce(t *testing.T) {
 	onStage(t, func(t *testing.T, s *stage) {
 		a := s.process("a", Options{Permits: 2, Lease: leasing.AcquireOptions{WaitLimit: time.Nanosecond}})
@@ -271,7 +270,7 @@ func TestErrorsThatWaitingCannotHelpEndAllWaits(t *testing.T) {
 	})
 }
 
-// TryAcquire does not pass waiters, and does not take a search for a full semaphore.
+// TryAcquire does not overtake waiters, and does not treat a search as a full semaphore.
 func TestTryAcquireAndWaiters(t *testing.T) {
 	onStage(t, func(t *testing.T, s *stage) {
 		const permits = 10
@@ -333,7 +332,7 @@ func TestAWaiterLearnsThatTryAcquireGotTheLastOne(t *testing.T) {
 	})
 }
 
-// A request of a waiter that has left does not make a free slot look taken.
+// A request of a waiter that has left does not make a free slot seem taken.
 func TestTheRequestOfAnEarlierWaiterIsNoAnswerForTheNext(t *testing.T) {
 	onStage(t, func(t *testing.T, s *stage) {
 		a := s.process("a", Options{Permits: 1, Lease: leasing.AcquireOptions{WaitLimit: time.Nanosecond}})

@@ -1,5 +1,5 @@
 // Package ttlpolicy has ready-made policies for leasing.Options.TTLPolicy, which chooses
-// the TTL of each lease as it is asked for.
+// the TTL of each lease when it is acquired.
 //
 // A TTL decides two things: how long a name stays taken after its holder has died, and
 // how often a live holder renews. It does not bound the work, since leases are renewed.

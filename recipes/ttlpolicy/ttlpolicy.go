@@ -30,7 +30,7 @@ type PastOptions struct {
 	Factor float64
 	// Floor and Cap bound that TTL. Defaults: 1 s, and no upper bound.
 	Floor, Cap time.Duration
-	// Samples is how many of a kind's latest leases count. Default 32.
+	// Samples is the number of a kind's latest leases that count. Default 32.
 	Samples int
 }
 
@@ -50,8 +50,8 @@ type Past struct {
 	options PastOptions
 
 	mu      sync.Mutex
-	running map[leasing.Fingerprint]time.Time // when the claims that are held were acquired
-	scopes  map[string][]time.Duration        // how long earlier ones were held
+	running map[leasing.Fingerprint]time.Time // when the held claims were acquired
+	scopes  map[string][]time.Duration        // how long earlier claims were held
 }
 
 // NewPast makes an empty Past.
@@ -92,7 +92,7 @@ func (p *Past) Observe(e leasing.Event) {
 }
 
 // TTL is the policy: Factor times the mean time for which leases of the name's kind
-// were held. It leaves the TTL as it is if there were none.
+// were held. Without such leases it leaves the TTL unchanged.
 func (p *Past) TTL(r leasing.TTLRequest) time.Duration {
 	scope := p.options.Scope(r.Name)
 	p.mu.Lock()
@@ -109,5 +109,5 @@ func (p *Past) TTL(r leasing.TTLRequest) time.Duration {
 	return time.Duration(min(max(mean, float64(p.options.Floor)), float64(min(p.options.Cap, longest))))
 }
 
-// longest is some hundred years: a power of two, which a float64 tells exactly.
+// longest is about 146 years: a power of two, which a float64 represents exactly.
 const longest time.Duration = 1 << 62

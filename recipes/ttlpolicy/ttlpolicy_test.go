@@ -61,7 +61,7 @@ func TestPast(t *testing.T) {
 	})
 }
 
-// What is remembered is bounded, and what was dropped is not waited for.
+// The memory is bounded, and a claim whose end was dropped does not stay in it forever.
 func TestPastForgets(t *testing.T) {
 	past := NewPast(PastOptions{})
 	tell := func(kind leasing.EventKind, n int) {

@@ -7,7 +7,7 @@ import (
 	"github.com/distributedleasing/leasing/sequence/seqstore"
 )
 
-// Broken is a store in memory with a flaw, which is named by its want of a rule.
+// Broken is a store in memory with a flaw, which is named after the broken rule.
 type Broken struct {
 	*Store
 	Flaw string

@@ -12,11 +12,12 @@ import (
 )
 
 // ledger is a stream, and its methods are the rules: pure functions of its state, the store's
-// time and a request. They return a change and alter nothing. Store applies it; the SQL stores
-// state the same rules in their statements, and package sequencetest compares.
+// time and a request. They return a change and alter nothing. Store applies the change. The
+// SQL stores express the same rules in their statements, and package sequencetest compares
+// both.
 type ledger struct {
 	name          string
-	next          int64 // the number that is issued next
+	next          int64 // the next number to issue
 	sealed        int64
 	epoch         string
 	recoveryUntil time.Time
@@ -26,11 +27,11 @@ type ledger struct {
 	events        map[int64][]seqstore.Event
 }
 
-// change is what a transaction does to a ledger.
+// change is the effect of a transaction on a ledger.
 type change struct {
 	put    []seqstore.Entry // the first is the request's own
 	next   int64            // unless 0
-	again  bool             // it was made before: nothing is to be done, and write is not called
+	again  bool             // the change was made before: do nothing, and do not call write
 	result seqstore.Entry
 }
 
@@ -57,7 +58,7 @@ func (l *ledger) apply(c change) {
 	l.next = cmp.Or(c.next, l.next)
 }
 
-// eventOf is what a change means to the audit: nothing if Event is "".
+// eventOf returns a change's event for the audit. Without an event its Event is "".
 func eventOf(before, after *seqstore.Entry) seqstore.Event {
 	event := seqstore.Event{Seq: after.Seq, Who: after.Owner, Token: after.Token}
 	switch {
@@ -74,7 +75,7 @@ func eventOf(before, after *seqstore.Entry) seqstore.Event {
 	return event
 }
 
-// lowestOpen is 0 if nothing is open.
+// lowestOpen returns the lowest open number, or 0 if none is open.
 func (l *ledger) lowestOpen() (lowest int64) {
 	for seq := range l.open {
 		if lowest == 0 || seq < lowest {
@@ -120,8 +121,8 @@ func claimed(e *seqstore.Entry, now time.Time) bool {
 	return e.State == seqstore.Recovering && e.ClaimUntil.After(now)
 }
 
-// claimable reports whether an open number has run out, or its claim has lapsed, and the pause after a
-// failure has passed.
+// claimable reports whether an open number's lease has run out, or its claim has lapsed, and the pause
+// after a failure has passed.
 func claimable(e *seqstore.Entry, now time.Time) bool {
 	return !held(e, now) && !claimed(e, now) && !e.NotBefore.After(now)
 }
@@ -136,7 +137,8 @@ func (l *ledger) renew(now time.Time, req seqstore.RenewRequest) (change, time.D
 	return change{put: []seqstore.Entry{e}}, granted, nil
 }
 
-// guard returns an entry that has the token and is as it must be, or says what it is instead.
+// guard returns an entry that has the token and meets the condition, or an error that describes the
+// entry.
 func (l *ledger) guard(op string, now time.Time, seq, token int64, must func(*seqstore.Entry, time.Time) bool) (seqstore.Entry, error) {
 	e, ok := l.entries[seq]
 	switch {
@@ -166,7 +168,7 @@ func (l *ledger) save(now time.Time, req seqstore.SaveRequest) (change, error) {
 	}
 	e.Work = seqstore.Work{Phase: req.Work.Phase, Data: bytes.Clone(req.Work.Data)}
 	if e.Work.Phase == seqstore.Completed {
-		e.ClaimUntil = time.Time{} // the cleaner has not seen the work: the next claim has
+		e.ClaimUntil = time.Time{} // the cleaner has not seen the work: the next claim sees the work
 	}
 	return change{put: []seqstore.Entry{e}}, nil
 }
@@ -193,7 +195,7 @@ func (l *ledger) commitAndLease(now time.Time, req seqstore.CommitRequest, next 
 	return c, also.result, err
 }
 
-// made is the change of a request that was made before, or refused.
+// made returns the change of a request that was applied before, or refused.
 func made(e seqstore.Entry, err error) (change, error) { return change{again: true, result: e}, err }
 
 func (l *ledger) release(now time.Time, req seqstore.ReleaseRequest) change {
@@ -214,7 +216,7 @@ func (l *ledger) claim(now time.Time, req seqstore.ClaimRequest) (change, bool) 
 		e := l.entries[seq]
 		switch {
 		case claimed(&e, now):
-			return change{}, false // in order: nobody passes a live claim
+			return change{}, false // in order: no claim passes a live claim
 		case !claimable(&e, now):
 			continue
 		}
@@ -225,7 +227,7 @@ func (l *ledger) claim(now time.Time, req seqstore.ClaimRequest) (change, bool) 
 	return change{}, false
 }
 
-// opened lists what is open, in order.
+// opened lists the open numbers, in order.
 func (l *ledger) opened() []int64 {
 	return slices.Sorted(maps.Keys(l.open))
 }
@@ -303,7 +305,7 @@ func (l *ledger) fill(now time.Time, req seqstore.FillRequest) (change, error) {
 	return change{put: []seqstore.Entry{e}, result: e}, nil
 }
 
-// seal returns the new seal, and the gaps that it makes final.
+// seal returns the new seal, and the change that makes gaps final.
 func (l *ledger) seal(upTo int64) (int64, change, error) {
 	if upTo == 0 {
 		upTo = l.watermark()

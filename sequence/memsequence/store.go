@@ -1,4 +1,4 @@
-// Package memsequence keeps the streams of package sequence in this process's memory, for tests. It goes by
+// Package memsequence keeps the streams of package sequence in this process's memory, for tests. It uses
 // time.Now, so it runs in the virtual time of testing/synctest.
 package memsequence
 
@@ -14,9 +14,9 @@ import (
 	"github.com/distributedleasing/leasing/sequence/seqstore"
 )
 
-// Store is a sequence.Store in memory. It is safe for concurrent use. New makes one.
+// Store is a sequence.Store in memory. It is safe for concurrent use. Make one with New.
 type Store struct {
-	turn    chan struct{} // one transaction at a time; a channel, so that virtual time goes on
+	turn    chan struct{} // one transaction at a time; a channel, so that virtual time advances
 	streams map[string]*ledger
 	manual  []seqstore.ManualItem
 	hub     watch.Hub
@@ -25,8 +25,8 @@ type Store struct {
 // Tx is the transaction that a Write gets.
 type Tx struct{ commits *[]func() }
 
-// OnCommit has f called when the change is made, after the Write has returned nil and
-// before anybody else sees it.
+// OnCommit calls f with the change, after the Write has returned nil and before the change becomes
+// visible to others.
 func (tx Tx) OnCommit(f func()) { *tx.commits = append(*tx.commits, f) }
 
 // New makes an empty store.
@@ -36,7 +36,7 @@ func New() *Store {
 
 var _ seqstore.Store[Tx] = (*Store)(nil)
 
-// alone runs do while nobody else does anything.
+// alone runs do exclusively.
 func (m *Store) alone(ctx context.Context, do func() error) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -61,7 +61,7 @@ func (m *Store) in(ctx context.Context, stream string, do func(l *ledger, now ti
 	})
 }
 
-// ask is in for what has an answer.
+// ask is in for functions with an answer.
 func ask[T any](ctx context.Context, m *Store, stream string, do func(l *ledger, now time.Time) (T, error)) (answer T, err error) {
 	err = m.in(ctx, stream, func(l *ledger, now time.Time) error {
 		answer, err = do(l, now)
@@ -73,7 +73,7 @@ func ask[T any](ctx context.Context, m *Store, stream string, do func(l *ledger,
 // request is a request that can be checked.
 type request interface{ Validate() error }
 
-// makes checks a request unless it is nil, and runs a rule, the caller's write and the change.
+// makes validates a request unless it is nil, and runs a rule, the caller's write and the change.
 func (m *Store) makes(ctx context.Context, stream string, req request, write seqstore.Write[Tx], rule func(l *ledger, now time.Time) (change, error)) (result seqstore.Entry, err error) {
 	if req != nil {
 		if err := req.Validate(); err != nil {
@@ -104,7 +104,7 @@ func (m *Store) makes(ctx context.Context, stream string, req request, write seq
 	return result, err
 }
 
-// closes makes a change, and wakes those who wait.
+// closes makes a change, and wakes the waiters.
 func (m *Store) closes(ctx context.Context, stream string, req request, write seqstore.Write[Tx], rule func(l *ledger, now time.Time) (change, error)) (seqstore.Entry, error) {
 	result, err := m.makes(ctx, stream, req, write, rule)
 	if err == nil {
@@ -159,7 +159,7 @@ func (m *Store) Commit(ctx context.Context, req seqstore.CommitRequest, write se
 	return m.closes(ctx, req.Stream, &req, write, func(l *ledger, now time.Time) (change, error) { return l.commit(now, req) })
 }
 
-// CommitAndLease closes a number, and issues the next one.
+// CommitAndLease closes a number, and issues the next number.
 func (m *Store) CommitAndLease(ctx context.Context, req seqstore.CommitRequest, next seqstore.LeaseRequest, write seqstore.Write[Tx]) (done, leased seqstore.Entry, err error) {
 	if err := next.Validate(); err != nil {
 		return done, leased, err
@@ -396,7 +396,7 @@ func (m *Store) LowestOpen(ctx context.Context, stream string) (int64, error) {
 	return ask(ctx, m, stream, func(l *ledger, _ time.Time) (int64, error) { return l.lowestOpen(), nil })
 }
 
-// Watch returns hints.
+// Watch returns wake-ups.
 func (m *Store) Watch(ctx context.Context, stream string) (<-chan struct{}, error) {
 	return m.hub.Add(ctx, stream), ctx.Err()
 }

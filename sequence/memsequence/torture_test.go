@@ -27,7 +27,7 @@ func TestTorture_memory(t *testing.T) {
 	}
 }
 
-// The checker finds what stores like these do.
+// The checker finds the violations of such stores.
 func TestTortureCatchesBrokenStores_memory(t *testing.T) {
 	for flaw, want := range map[string]string{
 		memsequence.CommitsLate:       "outcome: ",
@@ -47,7 +47,7 @@ func TestTortureCatchesBrokenStores_memory(t *testing.T) {
 	}
 }
 
-// tortured is what the checker finds in a run on a broken store.
+// tortured returns the findings of the checker in a run on a broken store.
 func tortured(t *testing.T, flaw string, seed uint64) (found string) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &memsequence.Broken{Store: memsequence.New(), Flaw: flaw}

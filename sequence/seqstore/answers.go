@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// The functions below are what a Store answers once its guard has failed, from the entry as it
-// is then.
+// The functions below make a Store's answer after its guard has failed, from the entry at that
+// time.
 
 // Late is the error of a request that came too late.
 func Late(op string, e Entry, now time.Time) error {
@@ -31,25 +31,25 @@ func CommittedBy(e Entry, token int64) bool {
 	return e.State == Committed && e.Origin == 0 && e.Token == token
 }
 
-// RecoveredBy reports whether a number was recovered by the claim that asks again.
+// RecoveredBy reports whether a number was recovered by the claim of a repeated request.
 func RecoveredBy(e Entry, req ResolveRequest) bool {
 	return req.Outcome == OutcomeRecovered && e.State == Recovered && e.Token == req.Token
 }
 
-// FilledBy reports whether a number has a result of the operation that asks.
+// FilledBy reports whether a number has a result of the requesting operation.
 func FilledBy(e Entry, req FillRequest) bool {
 	return (e.State == Filled || e.State == Committed) && e.Op == req.Op
 }
 
-// SavedBy reports whether completed work was saved by a request that comes again.
+// SavedBy reports whether completed work was saved by an earlier attempt of a request.
 func SavedBy(e Entry, req SaveRequest) bool {
 	return req.Work.Phase == Completed && e.Work.Phase == Completed && bytes.Equal(e.Work.Data, req.Work.Data)
 }
 
-// NotFound is the error of a request about a number, or an operation's, that is not there.
+// NotFound returns the error of a request about a number, or an operation, that does not exist.
 func NotFound(stream, what string) error {
 	return fmt.Errorf("sequence: %s of %q: %w: it was never leased, or is forgotten; lease a number first", what, stream, ErrNotFound)
 }
 
-// NotIssued is the error of a seal above the last number.
+// NotIssued returns the error of a seal above the last number.
 func NotIssued(upTo int64) error { return invalid("upTo", upTo, "a number that was issued") }

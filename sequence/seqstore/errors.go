@@ -9,9 +9,9 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
 )
 
-// The errors of every store match these with errors.Is. A store that
-// can't be reached, or refuses, uses those of package leasing: leasing.ErrUnavailable,
-// ErrThrottled, ErrDenied, ErrNotSetUp, ErrInvalid.
+// The errors of every store match these sentinels (see errors.Is). A store that
+// can't be reached, or refuses a request, uses the sentinels of package leasing:
+// leasing.ErrUnavailable, ErrThrottled, ErrDenied, ErrNotSetUp, ErrInvalid.
 var (
 	// ErrLate: the number is no longer the caller's, and nothing was changed. Carried
 	// by *LateCommitError.
@@ -20,31 +20,32 @@ var (
 	ErrEnded = errors.New("the operation has ended")
 	// ErrOtherPayload: the number is committed, with another payload.
 	ErrOtherPayload = errors.New("committed with another payload")
-	// ErrUnknownStream: nobody has created the stream.
+	// ErrUnknownStream: the stream has not been created.
 	ErrUnknownStream = errors.New("unknown stream")
 	// ErrOpen: a number is open that must be closed. Carried by *OpenError.
 	ErrOpen = errors.New("a number is still open")
 	// ErrRefused: the database has refused what the transaction wrote, and nothing was changed. Carried by
 	// *RefusedError.
 	ErrRefused = errors.New("refused by the database")
-	// ErrCheckpoint: a reader's place is not one of the present stream. Carried by *CheckpointError.
+	// ErrCheckpoint: a reader's place does not exist in the present stream. Carried by
+	// *CheckpointError.
 	ErrCheckpoint = errors.New("no such place in the stream")
 	// ErrNotFound: there is no such number, operation or item.
 	ErrNotFound = errors.New("not found")
 )
 
-// Settlement says what became of a result that came too late: see package sequence.
+// Settlement is the outcome of a result that came too late: see package sequence.
 type Settlement string
 
-// LateCommitError says that a lease or a claim has ended before the request, what became of
-// the number, and that the request changed nothing. It matches ErrLate.
+// LateCommitError says that a lease or a claim ended before the request, and that the request
+// changed nothing. It has the present state of the number. It matches ErrLate.
 type LateCommitError struct {
 	Op    string // "commit", "save", "resolve", ...
 	Entry Entry  // as it is now, without payload and work
 	// Expired says that the number is still leased in name: its time has run out and
 	// no cleaner has claimed it yet.
 	Expired bool
-	// Settled says, of an error that Stream.Do returns, where the result is now.
+	// Settled, in an error that Stream.Do returns, is the place of the result.
 	Settled Settlement
 }
 
@@ -69,8 +70,8 @@ func (e *LateCommitError) Error() string {
 // Is makes the error match ErrLate.
 func (e *LateCommitError) Is(target error) bool { return target == ErrLate }
 
-// EndedError says that an operation has a number already, which is closed or has run out. It
-// matches ErrEnded, and leasing.ErrReleased: asking again does not help.
+// EndedError says that an operation already has a number, which is closed or has run out. It
+// matches ErrEnded, and leasing.ErrReleased, since a retry does not help.
 type EndedError struct{ Entry Entry }
 
 func (e *EndedError) Error() string {
@@ -83,7 +84,7 @@ func (e *EndedError) Is(target error) bool {
 	return target == ErrEnded || target == leasing.ErrReleased
 }
 
-// OpenError names the lowest open number that stands in the way. It matches ErrOpen.
+// OpenError names the lowest open number that blocks the request. It matches ErrOpen.
 type OpenError struct {
 	Stream string
 	Lowest int64
@@ -98,7 +99,7 @@ func (e *OpenError) Is(target error) bool { return target == ErrOpen }
 
 // RefusedError is the answer of a database that has rolled back the transaction of a request, at COMMIT for instance: a
 // deferred constraint, or a failed statement that the caller's write has ignored. It matches ErrRefused, and its Err is
-// the database's. A request that is sent again meets the same answer, unless the data have changed.
+// the database's. A repeated request gets the same answer, unless the data have changed.
 type RefusedError struct{ Err error }
 
 func (e *RefusedError) Error() string {
@@ -113,11 +114,11 @@ func (e *RefusedError) NotApplied() bool { return true }
 
 func (e *RefusedError) Unwrap() error { return e.Err }
 
-// CheckpointError says that a reader can't go on from its place without missing results. It matches ErrCheckpoint, and
-// ErrNotFound.
+// CheckpointError says that a reader can't continue from its place without missing results. It matches ErrCheckpoint,
+// and ErrNotFound.
 type CheckpointError struct {
 	Stream string
-	From   int64  // the number from which the reader wants to go on
+	From   int64  // the number from which the reader wants to continue
 	Why    string // in words
 }
 
@@ -130,8 +131,8 @@ func (e *CheckpointError) Is(target error) bool {
 	return target == ErrCheckpoint || target == ErrNotFound
 }
 
-// UnknownStream is the error of a store that is asked about a stream that nobody has created.
-// It matches ErrUnknownStream, and leasing.ErrNotSetUp.
+// UnknownStream returns the error of a request for a stream that has not been created. It matches
+// ErrUnknownStream, and leasing.ErrNotSetUp.
 func UnknownStream(stream string) error {
 	text := fmt.Sprintf("sequence: %v %q: create it once with the store's CreateStream", ErrUnknownStream, stream)
 	return providerkit.WithText(text, errors.Join(ErrUnknownStream, leasing.ErrNotSetUp))

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// State is where a number is in its life.
+// State is the state of a number.
 type State string
 
 // The states. Leased and Recovering are open, the others closed.
@@ -15,7 +15,7 @@ const (
 	Leased     State = "leased"     // a writer works on it, or has worked on it until its lease ran out
 	Recovering State = "recovering" // a cleaner has claimed it
 	Committed  State = "committed"  // it has its result
-	Recovered  State = "recovered"  // its work lives on under a later number: Entry.ReplacedBy
+	Recovered  State = "recovered"  // its work is committed under a later number: Entry.ReplacedBy
 	Gap        State = "gap"        // it has no result; Entry.Reason says why
 	Filled     State = "filled"     // it was a gap and got its result afterwards
 	Sealed     State = "sealed"     // it is a gap for good
@@ -24,12 +24,12 @@ const (
 // FirstToken is a number's token until its first claim.
 const FirstToken = 1
 
-// Open reports whether a number in this state still holds the watermark back.
+// Open reports whether a number in this state still holds back the watermark.
 func (s State) Open() bool { return s == Leased || s == Recovering }
 
 // Reasons of a gap. A [Step] may give others.
 const (
-	ReasonReleased       = "released"        // its writer gave it up
+	ReasonReleased       = "released"        // its writer released it
 	ReasonExpired        = "expired"         // its lease ran out and there was nothing to recover
 	ReasonRecoveryFailed = "recovery_failed" // recovery failed Cleaner's MaxAttempts times
 )
@@ -41,7 +41,7 @@ type Entry struct {
 	Seq    int64
 	Op     string // ID of the operation
 	Kind   string
-	Owner  string // who leased it, for people to read
+	Owner  string // a readable label of the writer
 	State  State
 	Token  int64 // rises with every claim; the number's fence
 
@@ -58,20 +58,20 @@ type Entry struct {
 	NotBefore  time.Time // no claim before
 	LastError  string    // of the latest failed recovery
 
-	Origin     int64 // the number whose work this one has taken over; 0: none
-	ReplacedBy int64 // the number that has this one's work; 0: none
+	Origin     int64 // the number whose work this number has taken over; 0: none
+	ReplacedBy int64 // the number that has this number's work; 0: none
 	Reason     string
 	Payload    []byte
 	Work       Work
 
-	// Epoch is the stream's: see Store.NewEpoch. Only Records.Read sets this field.
+	// Epoch is the epoch of the stream: see Store.NewEpoch. Only Records.Read sets this field.
 	Epoch string
 
-	// Uncleaned says that the cleaner's hooks have not all succeeded for it yet.
+	// Uncleaned says that the cleaner's hooks have not all succeeded yet.
 	Uncleaned bool
 }
 
-// Event is a change of a number, as the audit has it: its State afterwards, or EventFailed.
+// Event is a change of a number in the audit: the new State, or EventFailed.
 type Event struct {
 	At    time.Time // the store's
 	Seq   int64
@@ -83,7 +83,7 @@ type Event struct {
 // EventFailed is a failed recovery, after which the number waits for another attempt.
 const EventFailed = "failed"
 
-// Phase says how far saved work is.
+// Phase is the progress of saved work.
 type Phase string
 
 // The phases. Completed work can't be replaced.
@@ -93,13 +93,13 @@ const (
 	Completed Phase = "completed"
 )
 
-// Work is what a writer has saved of an operation.
+// Work is the saved work of an operation.
 type Work struct {
 	Phase Phase
 	Data  []byte
 }
 
-// Status sums a stream up.
+// Status is a summary of a stream.
 type Status struct {
 	Stream    string
 	Now       time.Time // the store's
@@ -110,11 +110,11 @@ type Status struct {
 	Expired   int       // leased, and run out
 	Claimable int       // expired, or with a lapsed claim, and due for a recovery
 	Gaps      int       // that may still be filled
-	// RecoveryUntil is when recovery mode ends; zero if the stream is not in it.
+	// RecoveryUntil is the end of recovery mode, or zero without recovery mode.
 	RecoveryUntil time.Time
 }
 
-// ManualItem is work that nobody could settle, for a person to decide about.
+// ManualItem is work that could not be settled automatically, for a person to decide.
 type ManualItem struct {
 	ID         int64
 	Stream     string
@@ -136,7 +136,7 @@ const (
 )
 
 // MaxRecoveryDuration caps the durations that recovery mode doubles: 10 minutes. A longer
-// requested duration is granted as it is.
+// requested duration is granted unchanged.
 const MaxRecoveryDuration = 10 * time.Minute
 
 // Clone returns a copy that shares no bytes with e.
@@ -145,14 +145,14 @@ func (e Entry) Clone() Entry {
 	return e
 }
 
-// Mark identifies an entry that was read, among those that its number may have: a stream that was restored from a backup closes,
-// and issues, the same numbers a second time. It stays the same while a gap is filled or sealed.
+// Mark identifies an entry that was read among the possible entries of its number: a stream that was restored from a backup
+// issues and closes the same numbers a second time. It stays the same while a gap is filled or sealed.
 func (e Entry) Mark() string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%d %q %d %d %d", e.Seq, e.Op, e.Origin, e.LeasedAt.UnixMicro(), e.ClosedAt.UnixMicro()))
 	return fmt.Sprintf("%d-%s-%x", e.Seq, e.Epoch, sum[:8])
 }
 
-// Bare returns e without payload and work, as errors carry it.
+// Bare returns e without payload and work, in the form for errors.
 func (e Entry) Bare() Entry {
 	e.Payload, e.Work.Data = nil, nil
 	return e

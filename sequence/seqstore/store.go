@@ -1,5 +1,5 @@
-// Package seqstore defines what a store of package sequence implements: the interface, requests, records and errors. It
-// also has helpers that answer repeated and late requests. Package sequencetest checks a store.
+// Package seqstore defines the interface of a store of package sequence, with its requests, records and errors. It also
+// has helpers that answer repeated and late requests. Package sequencetest checks a store.
 package seqstore
 
 import (
@@ -11,29 +11,29 @@ import (
 	"unicode/utf8"
 )
 
-// Store keeps streams. Each method is one transaction that is made whole or not at all, and
-// goes by the store's own clock. Tx is what the caller's own write joins.
+// Store keeps streams. Each method is one atomic transaction, and uses the store's own clock. Tx is
+// the transaction that the caller's own write joins.
 //
 // The contract, checked by package sequencetest:
 //
-//   - Methods are safe for concurrent use and end soon after ctx does. They validate
-//     requests with the Validate methods before anything is sent.
+//   - Methods are safe for concurrent use and end soon after the end of ctx. They validate requests
+//     with the Validate methods before anything is sent.
 //   - A transaction locks the stream's row before an entry, and applies the guard, which is
 //     stated with each method, before it changes anything.
 //   - A request whose guard fails changes nothing, and write is then not called. An error of
-//     write is returned as it is, and nothing is changed. If the connection has broken under write, or write has outlasted
-//     its lease, the error is a leasing.ErrUnavailable instead, and the request may be repeated.
-//   - A process that is paused or cut off between two statements keeps others waiting for its lease or claim at most,
-//     as far as the database notices: see the store's documentation. A refusal by the database, at COMMIT for
-//     instance, is a *RefusedError.
-//   - When the store's clock goes back, a lease, a claim or a pause that was set by the clock that was ahead lasts no longer
-//     than it would have, from the next Claim on.
-//   - An error that is none of this package's, nor one that abstractions.NotApplied knows,
-//     means that the outcome is unknown. Every request may be repeated after it.
+//     write is returned unchanged, and nothing is changed. If the connection has broken during write, or write has
+//     outlasted its lease, the error is a leasing.ErrUnavailable instead, and the request may be repeated.
+//   - A process that is paused or cut off between two statements blocks others for at most its lease or claim, as far
+//     as the database notices: see the store's documentation. A refusal by the database, at COMMIT for instance, is a
+//     *RefusedError.
+//   - When the store's clock goes back, a lease, a claim or a pause that was set while the clock was ahead lasts no longer
+//     than its full duration, counted from the next Claim.
+//   - An error that neither belongs to this package nor makes abstractions.NotApplied report true
+//     means that the outcome is unknown. Every request may be repeated after such an error.
 type Store[Tx any] interface {
 	Records
 
-	// CreateStream makes a stream that begins with number 1. It does nothing if there is one.
+	// CreateStream makes a stream that begins with number 1. It does nothing if the stream exists.
 	CreateStream(ctx context.Context, stream string) error
 
 	// NewEpoch begins an epoch of a stream, and returns its name, which is unique. Call it when a backup has been
@@ -45,9 +45,9 @@ type Store[Tx any] interface {
 	// while that is leased and has not run out its lease is extended, never shortened; after
 	// that an *EndedError is returned. In recovery mode durations are doubled: see Granted.
 	Lease(ctx context.Context, req LeaseRequest) (Entry, error)
-	// Renew extends a lease by the duration from now, and never shortens it: its holder may trust in
-	// what recovery mode has granted before. Guard: leased, the token, not run out.
-	// It returns what was granted. A failed guard is a *LateCommitError.
+	// Renew extends a lease by the duration from now, and never shortens it: its holder may trust a
+	// longer duration that recovery mode has granted. Guard: leased, the token, not run out. It
+	// returns the granted duration. A failed guard is a *LateCommitError.
 	Renew(ctx context.Context, req RenewRequest) (time.Duration, error)
 	// Save keeps work of a number. Guard: partial work asks for leased and the token, also
 	// if the lease has run out. Completed work may come as long as the number is
@@ -63,17 +63,17 @@ type Store[Tx any] interface {
 	// CommitAndLease commits a number and leases the next one, for another operation of the same stream, in one
 	// transaction. The guard is that of Commit. Nothing is leased, and the second entry is zero, if the commit
 	// was made before, if the operation has a number already, if the counter is locked (a transaction that
-	// has an entry locked never waits for the counter), or if one transaction costs the store no less than two. Then a
-	// Lease asks again.
+	// has an entry locked never waits for the counter), or if one transaction costs the store no less than two. A
+	// Lease must then request the next number.
 	CommitAndLease(ctx context.Context, req CommitRequest, next LeaseRequest, write Write[Tx]) (done, leased Entry, err error)
-	// Release makes a gap of a number. Guard: leased and the token. It is no error if
-	// that fails: the number is no longer the caller's. A number with completed work
+	// Release makes a gap of a number. Guard: leased and the token. A failed guard is
+	// no error: the number is no longer the caller's. A number with completed work
 	// makes no gap: its lease ends at once, and a cleaner commits the work.
 	Release(ctx context.Context, req ReleaseRequest) error
 
 	// Claim gives the lowest number that has run out, or whose claim has lapsed, to a cleaner,
-	// and raises its token; false if there is none to claim. Guard: nothing lower has a
-	// live claim, and not_before has passed.
+	// and raises its token. It returns false if no number can be claimed. Guard: nothing lower
+	// has a live claim, and not_before has passed.
 	Claim(ctx context.Context, req ClaimRequest) (Entry, bool, error)
 	// ReleaseClaim lets a claim lapse at once, by its ID. It is no error if there is no such claim.
 	ReleaseClaim(ctx context.Context, stream, id string) error
@@ -87,18 +87,19 @@ type Store[Tx any] interface {
 	// Fill gives a gap its result. Guard: a gap above the seal, of this operation. A number
 	// that was filled or committed with the same payload is success, without write.
 	Fill(ctx context.Context, req FillRequest, write Write[Tx]) (Entry, error)
-	// Seal makes the gaps up to a number final, and returns the seal. It never goes back.
-	// upTo 0 means the watermark. Guard: nothing is open at or below (else an *OpenError),
-	// and every number up to it was issued.
+	// Seal makes the gaps up to a number final, and returns the seal. The seal never goes
+	// back. upTo 0 means the watermark. Guard: nothing is open at or below (else an
+	// *OpenError), and every number up to it was issued.
 	Seal(ctx context.Context, stream string, upTo int64) (int64, error)
 	// Forget deletes up to limit of the lowest entries at or below upTo, and at or below the
-	// seal, which are cleaned, and returns how many.
+	// seal, which are cleaned, and returns their number.
 	Forget(ctx context.Context, stream string, upTo int64, limit int) (int, error)
 
 	// EnterRecovery puts a stream into recovery mode for a time from now, and reports whether
-	// it was not in it. It is idempotent: it sets an end, which never comes nearer.
+	// this call started that mode. It is idempotent: it sets the end of recovery mode, and never
+	// moves that end to an earlier time.
 	EnterRecovery(ctx context.Context, stream string, lasts time.Duration) (bool, error)
-	// LeaveRecovery ends recovery mode, and reports whether the stream was in it.
+	// LeaveRecovery ends recovery mode, and reports whether the stream was in recovery mode.
 	LeaveRecovery(ctx context.Context, stream string) (bool, error)
 
 	// Cleaned records that the hooks have succeeded for a closed number.
@@ -108,8 +109,8 @@ type Store[Tx any] interface {
 	// are queued once.
 	Enqueue(ctx context.Context, item ManualItem) error
 	// Expire ends the lease or the claim of an open number at once, and a pause after a failure, so that a cleaner can claim
-	// it: for operators, whose store's clock was ahead, say. The holder's next request is too late. It is no error if the
-	// number is closed.
+	// the number. It is for operators, for example after the store's clock was ahead. The holder's next request is too late.
+	// It is no error if the number is closed.
 	Expire(ctx context.Context, stream string, seq int64) error
 
 	// ResolveManual marks an item as decided. Deciding twice keeps the first decision.
@@ -118,28 +119,30 @@ type Store[Tx any] interface {
 
 // Records is the part of a Store that reads.
 type Records interface {
-	// Read returns entries in order, and how far it may be read in all.
+	// Read returns entries in order, and the bound up to which the stream may be read.
 	Read(ctx context.Context, req ReadRequest) (Page, error)
-	// Find returns the entry of an operation's own number: ErrNotFound if it has none.
+	// Find returns the entry of an operation's own number: ErrNotFound if the operation has no
+	// number.
 	Find(ctx context.Context, stream, op string) (Entry, error)
-	// Events returns the audit of some numbers, the number's oldest first, or a leasing.ErrUnsupported where a
-	// store keeps none. Each event was written by the transaction that made the change.
+	// Events returns the audit of some numbers, with each number's events in order of time, or a
+	// leasing.ErrUnsupported if the store keeps no audit. Each event was written by the transaction that made
+	// the change.
 	Events(ctx context.Context, stream string, from, to int64) ([]Event, error)
-	// Status sums a stream up.
+	// Status returns a summary of a stream.
 	Status(ctx context.Context, stream string) (Status, error)
-	// LowestOpen is the lowest open number, or 0 if there is none.
+	// LowestOpen returns the lowest open number, or 0 if no number is open.
 	LowestOpen(ctx context.Context, stream string) (int64, error)
-	// Manual returns items of the manual queue that are not decided, oldest first.
+	// Manual returns the undecided items of the manual queue, from oldest to newest.
 	Manual(ctx context.Context, stream string, limit int) ([]ManualItem, error)
 	// FindManual returns an item of the manual queue, decided or not: ErrNotFound if the ID is unknown.
 	FindManual(ctx context.Context, id int64) (ManualItem, error)
-	// Watch returns hints that something was closed in the stream, until ctx ends. A hint
-	// is never promised: whoever waits polls too.
+	// Watch returns wake-ups after a number was closed in the stream, until ctx ends. A wake-up may
+	// be lost, so a waiter must also poll.
 	Watch(ctx context.Context, stream string) (<-chan struct{}, error)
 }
 
-// Write is the caller's own part of a transaction. It gets the entry as it is committed. It
-// must use tx alone, and neither commit nor roll back.
+// Write is the caller's own part of a transaction. It gets the entry in the form that will be
+// committed. It must use only tx, and neither commit nor roll back.
 type Write[Tx any] func(ctx context.Context, tx Tx, e Entry) error
 
 // LeaseRequest asks for a number.
@@ -173,7 +176,7 @@ type CommitRequest struct {
 	InOrder bool
 }
 
-// ReleaseRequest gives a number up.
+// ReleaseRequest releases a number.
 type ReleaseRequest struct {
 	Stream string
 	Seq    int64
@@ -187,13 +190,13 @@ type ClaimRequest struct {
 	Duration      time.Duration
 }
 
-// Outcome is how a claim ends.
+// Outcome is the outcome of a claim.
 type Outcome string
 
 // The outcomes.
 const (
-	// OutcomeRecovered issues a new number, already committed, for the work: no lease of a
-	// recovery can run out in its turn. The old number is Recovered, and names the new one.
+	// OutcomeRecovered issues a new number, already committed, for the work, so that no lease of a
+	// recovery can run out. The old number is Recovered, and names the new number.
 	OutcomeRecovered Outcome = "recovered"
 	// OutcomeGap makes a gap.
 	OutcomeGap Outcome = "gap"
@@ -207,10 +210,10 @@ type ResolveRequest struct {
 	Seq     int64
 	Token   int64
 	Outcome Outcome
-	// Payload is that of the new number; Owner is who recovered it.
+	// Payload is the payload of the new number, and Owner is the label of the recovering cleaner.
 	Payload []byte
 	Owner   string
-	// Reason is that of a gap, or the error of a failure.
+	// Reason is the reason of a gap, or the error of a failure.
 	Reason string
 	// RetryAfter is the pause after a failure. At MaxAttempts failures, unless 0, the number becomes a
 	// gap for ReasonRecoveryFailed instead.
@@ -228,15 +231,15 @@ type FillRequest struct {
 	Payload []byte
 }
 
-// ReadRequest says what to read: up to Limit entries from From on, in order, and none above the watermark, or the
-// seal. With States only those, without bound: an operator's view.
+// ReadRequest selects up to Limit entries from From on, in order, up to the watermark or the seal. States, unless
+// empty, selects entries in these states, also above that bound: an operator's view.
 type ReadRequest struct {
 	Stream string
 	From   int64
 	Limit  int
 	Sealed bool // stop at the seal
 	States []State
-	// Uncleaned selects entries whose hooks are due instead, without bound.
+	// Uncleaned selects entries whose hooks are due instead, also above the bound.
 	Uncleaned bool
 }
 
@@ -247,14 +250,14 @@ type Page struct {
 	Through int64
 	// Last is the last number that was issued at that moment, and 0 if the stream is new.
 	Last int64
-	// Epoch is the stream's.
+	// Epoch is the epoch of the stream.
 	Epoch string
 	// Before is the Mark of the entry before ReadRequest.From; "" if no such entry is kept.
 	Before string
 }
 
-// Granted is the duration of a lease that was asked for with d: doubled in recovery
-// mode, but not beyond MaxRecoveryDuration.
+// Granted returns the duration of a lease that was requested with d: doubled in recovery mode, but
+// not beyond MaxRecoveryDuration.
 func Granted(d time.Duration, recovery bool) time.Duration {
 	if !recovery {
 		return d

@@ -14,7 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A callback that panics, or ends its goroutine, is a failed attempt: the cleaner and its process go on.
+// A callback that panics, or ends its goroutine, is a failed attempt: the cleaner and its process
+// continue.
 func trapT198[Tx any](f *fixture[Tx]) {
 	for kind, fails := range map[string]func(){"panic": func() { panic("bad code") }, "end": runtime.Goexit} {
 		options := map[string]sequence.CleanerOptions[Tx]{
@@ -56,7 +57,7 @@ func trapT198[Tx any](f *fixture[Tx]) {
 		require.NoError(f, f.store.Cleaned(f.ctx, stream, f.find(kind+" in a hook").Seq))
 	}
 
-	// A writer's own panic goes on, and keeps no number.
+	// A writer's own panic propagates, and keeps no number.
 	s := f.writer(sequence.Options[Tx]{})
 	n, err := s.Lease(f.ctx, sequence.Operation{ID: "caught", Duration: time.Hour})
 	require.NoError(f, err)
@@ -68,7 +69,7 @@ func trapT198[Tx any](f *fixture[Tx]) {
 	require.Empty(f, f.db.Rows(f.T))
 }
 
-// Hooks that fail again and again, of as many numbers as a sweep looks at, keep no others waiting.
+// Hooks that always fail, of as many numbers as a sweep handles, do not block others.
 func trapT199[Tx any](f *fixture[Tx]) {
 	const failing = 101
 	var broken atomic.Bool
@@ -100,7 +101,7 @@ func trapT199[Tx any](f *fixture[Tx]) {
 	}
 	require.Equal(f, 1, ran["good"])
 	require.Len(f, ran, 2*failing+1, "each has its turn")
-	f.sweep(f.cleaner(sequence.CleanerOptions[Tx]{Hooks: []sequence.Hook{hook}})) // a new process finds its way, too
+	f.sweep(f.cleaner(sequence.CleanerOptions[Tx]{Hooks: []sequence.Hook{hook}})) // a new process also reaches the others
 	broken.Store(false)
 	for range 4 {
 		f.sweep(c)
@@ -110,7 +111,8 @@ func trapT199[Tx any](f *fixture[Tx]) {
 	require.Empty(f, page.Entries)
 }
 
-// A hook that does not return keeps neither the cleaner nor other hooks, and is not run beside itself.
+// A hook that does not return blocks neither the cleaner nor other hooks, and is not run twice at a
+// time.
 func trapT206[Tx any](f *fixture[Tx]) {
 	f.expired("hangs")
 	f.expired("other")
@@ -125,7 +127,7 @@ func trapT206[Tx any](f *fixture[Tx]) {
 			beside.Add(1)
 		}
 		defer hanging.Add(-1)
-		<-release // whatever its context says
+		<-release // in spite of its context
 		return nil
 	}}})
 	f.sweep(c)
@@ -141,7 +143,7 @@ func trapT206[Tx any](f *fixture[Tx]) {
 	})
 }
 
-// A reader whose place is not in the stream is told, and does not pass over what is missing.
+// A reader whose place is not in the stream gets an error, and does not skip missing entries.
 func trapT201[Tx any](f *fixture[Tx]) {
 	var marks []string
 	for i := range 8 {
@@ -198,7 +200,7 @@ func trapT201[Tx any](f *fixture[Tx]) {
 	outside(reader, 4)
 	outside(reader, 2)
 	sees(reader, 5, 5, 6, 7, 8)
-	sees(reader, 1, 5, 6, 7, 8) // from the beginning is from the first that is kept
+	sees(reader, 1, 5, 6, 7, 8) // the beginning is the first kept entry
 	kept := reader
 	kept.After = marks[3]
 	sees(kept, 5, 5, 6, 7, 8) // entries that it has read may be forgotten
@@ -208,7 +210,7 @@ func trapT201[Tx any](f *fixture[Tx]) {
 	sees(reader, 9)
 	sees(reader, 1)
 
-	// In another epoch, for all that have read in the one before.
+	// In another epoch, for all readers of the previous epoch.
 	f.commit(f.lease("epoch", time.Minute), "epoch")
 	f.seal(0)
 	kept.After = f.find("epoch").Mark()
@@ -246,7 +248,7 @@ func trapT201[Tx any](f *fixture[Tx]) {
 	require.ErrorIs(f, failed, sequence.ErrCheckpoint)
 }
 
-// A commit that comes again with the context of its work, which has ended with the number, is answered all the same.
+// A repeated commit with the context of its work, which has ended with the number, still gets its answer.
 func trapT204[Tx any](f *fixture[Tx]) {
 	s := f.writer(sequence.Options[Tx]{})
 	require.NoError(f, s.Do(f.ctx, sequence.Operation{ID: "op", Duration: time.Minute}, func(ctx context.Context, n *sequence.Number[Tx]) error {

@@ -10,7 +10,7 @@ import (
 	"github.com/distributedleasing/leasing/sequence/seqstore"
 )
 
-// Check returns what is wrong with a history, at most a few of each kind.
+// Check returns the violations in a history, at most a few of each kind.
 func (h *History) Check() (wrong []string) {
 	for _, check := range []func(report func(string, ...any)){h.holes, h.outcomes, h.orphans, h.claimOrder, h.audited, h.readers, h.standing} {
 		found := 0
@@ -43,8 +43,8 @@ func result(e *sequence.Entry) bool {
 	return e.State == sequence.Committed || e.State == sequence.Filled
 }
 
-// outcomes: the application's table has one row for each result, an operation has one result at most, and who was told
-// that it is committed finds it there.
+// outcomes: the application's table has one row for each result, an operation has one result at most, and each
+// reported commit is in the table.
 func (h *History) outcomes(report func(string, ...any)) {
 	rows, ops, told := map[string]int{}, map[string][]int64{}, map[int64]sequence.Entry{}
 	for _, row := range h.Rows {
@@ -82,7 +82,7 @@ func (h *History) outcomes(report func(string, ...any)) {
 	}
 }
 
-// orphans: what was recovered names its successor, and the successor names it.
+// orphans: a recovered number names its successor, and the successor names the recovered number.
 func (h *History) orphans(report func(string, ...any)) {
 	by := map[int64]sequence.Entry{}
 	for _, e := range h.Entries {
@@ -98,12 +98,12 @@ func (h *History) orphans(report func(string, ...any)) {
 	}
 }
 
-// claimOrder: when a number was claimed, no lower one had run out and was still to be claimed.
+// claimOrder: when a number was claimed, no lower number had run out and was still unclaimed.
 func (h *History) claimOrder(report func(string, ...any)) {
 	if h.Stepped {
 		return
 	}
-	first := map[int64]time.Time{} // from the audit: a cleaner may not have been told
+	first := map[int64]time.Time{} // from the audit: a cleaner may not have got the reply
 	for _, e := range slices.Backward(h.Events) {
 		if e.Event == string(sequence.Recovering) {
 			first[e.Seq] = e.At
@@ -131,7 +131,7 @@ func (h *History) claimOrder(report func(string, ...any)) {
 	}
 }
 
-// follows are the events that may come after one.
+// follows maps an event to the events that may come next.
 var follows = map[string][]sequence.State{
 	"":                          {sequence.Leased, sequence.Committed}, // a number for recovered work begins committed
 	string(sequence.Leased):     {sequence.Recovering, sequence.Committed, sequence.Gap},
@@ -140,7 +140,7 @@ var follows = map[string][]sequence.State{
 	string(sequence.Gap):        {sequence.Filled, sequence.Sealed},
 }
 
-// audited: a number's events are a life that it may have, and end with what it is.
+// audited: a number's events form a valid sequence, and end with its present state.
 func (h *History) audited(report func(string, ...any)) {
 	last := map[int64]sequence.Event{}
 	for _, e := range h.Events {
@@ -161,7 +161,8 @@ func (h *History) audited(report func(string, ...any)) {
 	}
 }
 
-// readers: all who read to the seal have seen every number once, in order, and the same, which is there still.
+// readers: all readers up to the seal have seen every number once, in order, with the content that is still
+// in the store.
 func (h *History) readers(report func(string, ...any)) {
 	var end []string
 	for _, e := range h.Entries {
@@ -184,14 +185,14 @@ func (h *History) readers(report func(string, ...any)) {
 	}
 }
 
-// standing: the stream goes on when the longest lease has run out.
+// standing: the stream advances when the longest lease has run out.
 func (h *History) standing(report func(string, ...any)) {
 	if h.Limit > 0 && h.Stood > h.Limit {
 		report("standing: the watermark stood still for %v: %s", h.Stood, h.StoodBy)
 	}
 }
 
-// String sums a history up.
+// String returns a summary of a history.
 func (h *History) String() string {
 	states := map[sequence.State]int{}
 	for _, e := range h.Entries {

@@ -171,7 +171,7 @@ func hooksThatFailRunAgain[Tx any](f *fixture[Tx]) {
 	f.sweep(first)
 	require.Equal(f, sequence.Gap, f.find("op").State, "hooks hold nobody up")
 	require.True(f, f.find("op").Uncleaned)
-	second := f.cleaner(sequence.CleanerOptions[Tx]{Hooks: hooks}) // in another process, say
+	second := f.cleaner(sequence.CleanerOptions[Tx]{Hooks: hooks}) // as if in another process
 	f.sweep(second)
 	require.False(f, f.find("op").Uncleaned)
 	ran := runs.Load()
@@ -180,8 +180,8 @@ func hooksThatFailRunAgain[Tx any](f *fixture[Tx]) {
 	require.Equal(f, ran, runs.Load(), "once they have succeeded they don't run again")
 }
 
-// Two processes meet a cascade at once: one of them tells of it, durations are doubled once, and
-// recovery mode ends when the backlog has gone.
+// Two processes meet a cascade at once: one of them reports the mode, durations are doubled once,
+// and recovery mode ends when the backlog has gone.
 func aCascadeIsHandledOnce[Tx any](f *fixture[Tx]) {
 	const numbers = 24
 	for i := range numbers {
@@ -237,7 +237,7 @@ func aCascadeIsHandledOnce[Tx any](f *fixture[Tx]) {
 	require.True(f, f.status().RecoveryUntil.IsZero(), "it ends early")
 }
 
-// A recovery that takes longer than its claim keeps it.
+// A recovery that takes longer than ClaimFor keeps its claim.
 func aSlowRecoveryKeepsItsClaim[Tx any](f *fixture[Tx]) {
 	f.expired("op")
 	c := f.cleaner(sequence.CleanerOptions[Tx]{ClaimFor: 4 * f.unit, Steps: []sequence.Step{{Name: "slow", Recover: func(ctx context.Context, _ sequence.Entry) (sequence.Recovery, error) {
@@ -276,7 +276,7 @@ func theCleanerRunsUntilItIsStopped[Tx any](f *fixture[Tx]) {
 	require.ErrorIs(f, <-ended, context.Canceled)
 }
 
-// Others need not wait for the end of a claim that nobody works on.
+// Other cleaners need not wait for the end of a claim without a working cleaner.
 func aStoppedCleanerGivesItsClaimBack[Tx any](f *fixture[Tx]) {
 	f.expired("half done")
 	ctx, stop := context.WithCancel(f.ctx)
@@ -302,7 +302,7 @@ func aStoppedCleanerGivesItsClaimBack[Tx any](f *fixture[Tx]) {
 	require.Zero(f, store.givenBack.Load(), "a claim that has ended is not given back")
 }
 
-// A cleaner that is stopped while a claim is on its way doesn't know whether it has one.
+// A cleaner that is stopped while a claim is on its way doesn't know whether it has the claim.
 func aClaimThatWasCutOffIsGivenBack[Tx any](f *fixture[Tx]) {
 	f.expired("op")
 	ctx, stop := context.WithCancel(f.ctx)

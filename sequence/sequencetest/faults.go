@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// line is a store behind something that goes wrong, or is counted.
+// line wraps a store, injects faults and counts requests.
 type line[Tx any] struct {
 	sequence.Store[Tx]
 	cut       atomic.Bool     // requests of a writer do not get through
@@ -103,7 +103,7 @@ func aReaderPassesOverNoNumber[Tx any](f *fixture[Tx]) {
 	require.ErrorIs(f, failed, sequence.ErrNotFound)
 }
 
-// A number that is closed while somebody begins to wait for it is not waited for.
+// A number that closes while a wait begins does not block that wait.
 func waitingRegistersBeforeItLooks[Tx any](f *fixture[Tx]) {
 	e := f.lease("op", time.Minute)
 	store := &line[Tx]{Store: f.store, watched: func() { f.commit(e, "x") }}

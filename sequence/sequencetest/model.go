@@ -39,7 +39,7 @@ func randomRequestsMeetTheRules[Tx any](f *fixture[Tx]) {
 	}
 }
 
-// model is a story of requests.
+// model is a random history of requests.
 type model[Tx any] struct {
 	*fixture[Tx]
 	random *rand.Rand
@@ -52,13 +52,13 @@ type model[Tx any] struct {
 	items  [][2]int64
 
 	mu   sync.Mutex
-	rows []string // as the rules have it
+	rows []string // as the rules expect
 }
 
 // errOwn is an error of the caller's own write.
 var errOwn = errors.New("the write's own")
 
-// send is both for requests whose answer is of no further use.
+// send is both for requests whose answer is not needed.
 func (m *model[Tx]) send(what string, request func(store sequence.Store[Tx]) (any, error), rules func() (any, error)) {
 	m.Helper()
 	_, _ = m.both(what, request, rules)
@@ -99,7 +99,8 @@ func answer(err error) string {
 	return "unknown: " + err.Error()
 }
 
-// shown is an answer without what differs between two stores: times are told in tens of minutes since the lease.
+// shown returns an answer without the differences between two stores: times become tens of minutes since the
+// lease.
 func shown(answer any) any {
 	switch a := answer.(type) {
 	case sequence.Entry:
@@ -145,12 +146,13 @@ func shown(answer any) any {
 
 func drawn[T any](random *rand.Rand, list ...T) T { return list[random.IntN(len(list))] }
 
-// seq draws a number, most often one of the latest, and now and then one that was never issued.
+// seq draws a number, usually one of the latest, and sometimes one that was never issued.
 func (m *model[Tx]) seq() int64 {
 	return max(0, m.issued+1-m.random.Int64N(6))
 }
 
-// entry draws a number, most often one in a state, and its entry and token if there is one; now and then another token.
+// entry draws a number, usually one in the given state, and returns its entry and token, if any; sometimes it returns
+// another token.
 func (m *model[Tx]) entry(state sequence.State) (e sequence.Entry, token int64) {
 	e.Seq = m.seq()
 	page, err := m.rules.Read(m.ctx, seqstore.ReadRequest{Stream: stream, From: e.Seq, Limit: 1, States: anyState})
@@ -266,7 +268,7 @@ func (m *model[Tx]) commits(e sequence.Entry, token int64) {
 	}
 	next := m.leaseRequest()
 	next.Stream = stream
-	none := false // where it saves nothing the store may lease no number
+	none := false // if it is not cheaper, the store may lease no number
 	got, err := m.both(fmt.Sprintf("commit %+v, and lease %+v", req, next), func(s sequence.Store[Tx]) (any, error) {
 		done, leased, err := s.CommitAndLease(m.ctx, req, next, write)
 		none = leased.Seq == 0
@@ -302,7 +304,7 @@ func (m *model[Tx]) claimsOne() {
 	})
 }
 
-// claimed draws what a cleaner does with a claim besides its end.
+// claimed draws a cleaner's request about a claim, except its end.
 func (m *model[Tx]) claimed(e sequence.Entry, token int64) {
 	if len(m.claims) == 0 || m.random.IntN(2) == 0 {
 		req := seqstore.RenewRequest{Stream: stream, Seq: e.Seq, Token: token, Duration: 2 * time.Hour}
@@ -325,7 +327,7 @@ func (m *model[Tx]) resolves(e sequence.Entry, token int64) {
 	}
 }
 
-// keepsHouse draws what concerns the stream as a whole.
+// keepsHouse draws a request about the stream as a whole.
 func (m *model[Tx]) keepsHouse(e sequence.Entry) {
 	upTo, limit := drawn(m.random, 0, m.seq(), m.issued/2, m.issued-8), 1+m.random.IntN(5)
 	switch m.random.IntN(6) {
@@ -343,7 +345,7 @@ func (m *model[Tx]) keepsHouse(e sequence.Entry) {
 	}
 }
 
-// queues puts work into the manual queue, or decides about an item, now and then a second time.
+// queues puts work into the manual queue, or decides about an item, sometimes a second time.
 func (m *model[Tx]) queues(e sequence.Entry) {
 	if len(m.items) == 0 || m.random.IntN(2) == 0 {
 		item := sequence.ManualItem{Stream: stream, Seq: e.Seq, Op: e.Op, Payload: m.payload(e.Op), Reason: "why"}
@@ -365,7 +367,7 @@ func (m *model[Tx]) queues(e sequence.Entry) {
 	m.send(fmt.Sprint("item ", item[1]), func(s sequence.Store[Tx]) (any, error) { return s.FindManual(m.ctx, item[0]) }, func() (any, error) { return m.rules.FindManual(m.ctx, item[1]) })
 }
 
-// compare reads all that there is to read.
+// compare sends all read requests.
 func (m *model[Tx]) compare() {
 	m.send("status", func(s sequence.Store[Tx]) (any, error) { return s.Status(m.ctx, stream) }, func() (any, error) { return m.rules.Status(m.ctx, stream) })
 	m.send("lowest", func(s sequence.Store[Tx]) (any, error) { return s.LowestOpen(m.ctx, stream) }, func() (any, error) { return m.rules.LowestOpen(m.ctx, stream) })

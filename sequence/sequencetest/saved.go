@@ -14,14 +14,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// settles settles a late result, and fails the test unless it is settled as it must be.
+// settles settles a late result, and fails the test unless the settlement is as wanted.
 func (f *fixture[Tx]) settles(s *sequence.Stream[Tx], e sequence.Entry, payload string, want sequence.Settlement) {
 	settled, _, err := s.Settle(f.ctx, sequence.Unsettled{Seq: e.Seq, Op: e.Op, Token: e.Token, Payload: []byte(payload)}, f.insert(payload))
 	assert.NoError(f, err)
 	assert.Equal(f, want, settled)
 }
 
-// queued are the payloads in the manual queue.
+// queued returns the payloads in the manual queue.
 func (f *fixture[Tx]) queued() []string {
 	f.Helper()
 	items, err := f.store.Manual(f.ctx, stream, 1000)
@@ -33,13 +33,13 @@ func (f *fixture[Tx]) queued() []string {
 	return payloads
 }
 
-// A result that was told to be saved is committed, or is in the manual queue, at whatever
-// moment of a claim it came.
+// A result that was reported as saved is committed, or is in the manual queue, regardless of the
+// moment of the claim at which it came.
 func trapT134[Tx any](f *fixture[Tx]) {
 	s := f.writer(sequence.Options[Tx]{})
 	var want []string
 
-	// Between a claim and its end, which every outcome is refused.
+	// Between a claim and its end: then every outcome is refused.
 	for _, outcome := range []sequence.Outcome{sequence.OutcomeGap, sequence.OutcomeRecovered, seqstore.OutcomeFailed} {
 		payload := "late for " + string(outcome)
 		e := f.expired(payload)
@@ -107,7 +107,7 @@ func trapT134[Tx any](f *fixture[Tx]) {
 }
 
 // Late writers settle, save and release at random moments of the claims of cleaners in other
-// processes. In the end each result is in the place that its writer was told.
+// processes. In the end each result is in the place that was reported to its writer.
 func lateWritersAgainstCleaners[Tx any](f *fixture[Tx]) {
 	const cleaners, numbers = 3, 30
 	working, stop := context.WithCancel(f.ctx)

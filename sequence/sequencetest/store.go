@@ -139,7 +139,7 @@ func aCommitInOrderWaitsForLowerNumbers[Tx any](f *fixture[Tx]) {
 	require.NoError(f, err)
 }
 
-// The commit and the lease of the next number are made both, or the commit alone, or neither.
+// The commit and the lease of the next number both succeed, or only the commit, or neither.
 func aCommitLeasesTheNextNumber[Tx any](f *fixture[Tx]) {
 	var rows []string
 	own := errors.New("the caller's own")
@@ -157,7 +157,7 @@ func aCommitLeasesTheNextNumber[Tx any](f *fixture[Tx]) {
 		require.NoError(f, err)
 		require.Equal(f, f.find(first.Op).Payload, done.Payload)
 		require.Equal(f, sequence.Committed, f.find(first.Op).State)
-		if !writes && second.Seq == 0 { // where it saves nothing
+		if !writes && second.Seq == 0 { // if it is not cheaper for the store
 			second = f.lease(id("second"), time.Minute)
 		}
 		require.Equal(f, first.Seq+1, second.Seq)
@@ -241,7 +241,8 @@ func aRenewalExtendsALease[Tx any](f *fixture[Tx]) {
 	f.refused(err, sequence.Committed)
 }
 
-// The holder trusts in what recovery mode has granted, and hears nothing of a renewal whose reply is lost.
+// The holder trusts the duration that recovery mode has granted, and does not see a renewal whose reply is
+// lost.
 func aRenewalNeverShortensALease[Tx any](f *fixture[Tx]) {
 	e := f.lease("op", time.Minute)
 	renew := seqstore.RenewRequest{Stream: stream, Seq: e.Seq, Token: e.Token, Duration: time.Minute}
@@ -464,7 +465,8 @@ func hooksAreRemembered[Tx any](f *fixture[Tx]) {
 	require.False(f, slices.ContainsFunc(f.read(false), func(e sequence.Entry) bool { return e.Seq == 1 }))
 }
 
-// The audit has every change of a number, in order, and who made it. A change that is undone leaves no event.
+// The audit has every change of a number, in order, with its author. A change that is rolled back leaves no
+// event.
 func everyChangeIsAudited[Tx any](f *fixture[Tx]) {
 	committed := f.lease("committed", time.Minute)
 	f.expired("lost")

@@ -12,9 +12,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Database is one place that stores share, with a table of the application's own in it.
+// Database is a database that several stores share, with a table of the application.
 type Database[Tx any] interface {
-	// Open returns a store on it, as another process would have one.
+	// Open returns a store on the database, like a store in another process.
 	Open(t testing.TB) sequence.Store[Tx]
 	// Insert writes a row into the application's table, as part of a transaction.
 	Insert(ctx context.Context, tx Tx, row string) error
@@ -22,7 +22,7 @@ type Database[Tx any] interface {
 	Rows(t testing.TB) []string
 }
 
-// Harness says how to run the suite.
+// Harness configures the suite.
 type Harness[Tx any] struct {
 	// New makes an empty database for one test.
 	New func(t testing.TB) Database[Tx]
@@ -30,8 +30,8 @@ type Harness[Tx any] struct {
 	Virtual bool
 }
 
-// Run checks the contract of sequence.Store, a test for each of its promises. Those whose names
-// begin with Trap are known defects of systems of this kind.
+// Run checks the contract of sequence.Store, a test for each of its promises. Tests whose names
+// begin with Trap are for known defects of systems of this kind.
 func Run[Tx any](t *testing.T, h Harness[Tx]) {
 	tests := map[string]func(*fixture[Tx]){
 		"Model_RandomRequestsMeetTheRules":          randomRequestsMeetTheRules[Tx],
@@ -112,7 +112,7 @@ func Run[Tx any](t *testing.T, h Harness[Tx]) {
 // stream is the name of the stream of each test: every one has its own database.
 const stream = `ledger/"ä"`
 
-// fixture is what a test works on. Its methods fail the test on any error.
+// fixture is the store and the database of a test. Its methods fail the test on any error.
 type fixture[Tx any] struct {
 	*testing.T
 	h     Harness[Tx]
@@ -265,7 +265,7 @@ func seqs(entries []sequence.Entry) []int64 {
 	return all
 }
 
-// late checks that err says that it came too late, and for what.
+// late checks that err is a *LateCommitError for a number in the given state.
 func (f *fixture[Tx]) late(err error, state sequence.State) *sequence.LateCommitError {
 	f.Helper()
 	late := (*sequence.LateCommitError)(nil)
@@ -275,13 +275,13 @@ func (f *fixture[Tx]) late(err error, state sequence.State) *sequence.LateCommit
 	return late
 }
 
-// refused is late for those who need no more of the error.
+// refused is late without the result.
 func (f *fixture[Tx]) refused(err error, state sequence.State) {
 	f.Helper()
 	require.NotNil(f, f.late(err, state))
 }
 
-// writer is a Stream on the fixture's store, which is closed in the end.
+// writer returns a Stream on the fixture's store. The test closes the Stream at its end.
 func (f *fixture[Tx]) writer(options sequence.Options[Tx]) *sequence.Stream[Tx] {
 	f.Helper()
 	s, err := sequence.NewStream(f.store, stream, options)

@@ -19,21 +19,21 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TortureOptions say how long and how hard.
+// TortureOptions set the length and the load of a Torture run.
 type TortureOptions struct {
 	For      time.Duration
 	Writers  int
 	Cleaners int
 	Readers  int
-	// Lease is the duration of leases and claims, which most troubles are aimed at.
+	// Lease is the duration of leases and claims, at which most faults are aimed.
 	Lease time.Duration
-	// Pause is for how long some writes do nothing, and hear of nothing, as those of a process that is paused. 0: no pauses.
+	// Pause is the time for which some writes stop and ignore their context, like those of a paused process. 0: no pauses.
 	Pause time.Duration
 	// Rounds divide the run, if the database is a Restorer: it is backed up after a round, and restored after the next. 0 is 1.
 	Rounds int
 	Seed   uint64
-	// Beside, unless nil, does more until ctx ends: it runs writers in processes, say, and restarts the server. It tells what
-	// they were told.
+	// Beside, unless nil, does more until ctx ends. For example, it runs writers in other processes, and restarts the server.
+	// It passes the commits that were reported to these writers on to tell.
 	Beside func(ctx context.Context, tell Acknowledge)
 }
 
@@ -55,27 +55,27 @@ type Restorer interface {
 // Acknowledge records that an operation was reported as committed under a number.
 type Acknowledge func(op string, seq int64)
 
-// History is what everybody who took part has seen, and what the store has in the end.
+// History is everything that the participants have seen, and the final content of the store.
 type History struct {
 	Entries      []sequence.Entry // all, in order
 	Last         int64            // number issued
 	Rows         []string         // of the application's table: "PAYLOAD SEQ"
 	Acknowledged map[string]int64 // by operation, the number under which it was reported as committed
-	Saved        map[string]bool  // operations whose completed work was told to be saved
+	Saved        map[string]bool  // operations whose completed work was reported as saved
 	Claims       []Claimed
 	Events       []sequence.Event // the store's audit
 	Readers      [][]string       // the entries that each has read, up to the seal
 
 	Late, Stale int64         // requests that were refused
 	Refused     int64         // by the database, at COMMIT
-	Misplaced   int64         // readers that were told that their place is gone
-	Stood       time.Duration // for how long the watermark stood still at most, while a number was open
-	StoodBy     string        // the number that was open meanwhile, and its states
+	Misplaced   int64         // readers that got the error that their place is gone
+	Stood       time.Duration // the longest time for which the watermark stood still while a number was open
+	StoodBy     string        // the number that was open during that time, and its states
 	Limit       time.Duration // of Stood; 0: none
-	Stepped     bool          // the store's clock says nothing of the order
+	Stepped     bool          // the store's clock says nothing about the order
 }
 
-// Claimed is a claim that a cleaner got, and was told of. At is the store's time.
+// Claimed is a claim that was granted and reported to a cleaner. At is the store's time.
 type Claimed struct {
 	Seq, Token int64
 	At         time.Time
@@ -95,15 +95,15 @@ type torture[Tx any] struct {
 	claims  []Claimed
 	refuse  func(ctx context.Context, tx Tx) error // nil: the database can't
 	started atomic.Int64                           // operations
-	open    atomic.Int64                           // numbers, as the watcher has seen last
+	open    atomic.Int64                           // numbers, as last seen by the watcher
 	late    atomic.Int64
 	stale   atomic.Int64
 	refused atomic.Int64
 }
 
 // Torture runs writers, cleaners and readers on one stream: writers that crash, pause, and commit at the moment
-// of their expiry, and cleaners that stall and fail. Then it lets a cleaner finish, seals the stream, and returns what was
-// seen, for Check. Stores are opened on db unless open is given, which may break them.
+// of their expiry, and cleaners that stall and fail. Then it lets a cleaner finish, seals the stream, and returns the
+// history, for Check. Stores are opened on db, unless open is given, which may return broken stores.
 func Torture[Tx any](t testing.TB, db Database[Tx], o TortureOptions, open func() sequence.Store[Tx]) *History {
 	if open == nil {
 		open = func() sequence.Store[Tx] { return db.Open(t) }
@@ -217,14 +217,14 @@ func Torture[Tx any](t testing.TB, db Database[Tx], o TortureOptions, open func(
 	return h
 }
 
-// Write lives one writer's life of a torture run until ctx ends, in another process than Torture. The name
-// is its own, and begins the IDs of its operations.
+// Write runs one writer of a torture run until ctx ends, in another process than Torture. The name is
+// unique to the writer, and begins the IDs of its operations.
 func Write[Tx any](ctx context.Context, store sequence.Store[Tx], insert func(context.Context, Tx, string) error, o TortureOptions, name string, tell Acknowledge) {
 	x := &torture[Tx]{insert: insert, store: store, o: o, name: name, noted: tell, saved: map[string]bool{}}
 	x.write(ctx, rand.New(rand.NewPCG(o.Seed, 0)))
 }
 
-// row is the application's own write. Some are paused, whatever their context says, and some are refused at COMMIT.
+// row is the application's own write. Some writes pause and ignore their context, and some are refused at COMMIT.
 func (x *torture[Tx]) row(ctx context.Context, tx Tx, e sequence.Entry) error {
 	err := x.insert(ctx, tx, fmt.Sprintf("%s %d", e.Payload, e.Seq))
 	switch draw := rand.IntN(40); {
@@ -239,7 +239,7 @@ func (x *torture[Tx]) row(ctx context.Context, tx Tx, e sequence.Entry) error {
 	return err
 }
 
-// step steps the store's clock, and leaves it right.
+// step steps the store's clock, and finally corrects the clock.
 func step(ctx context.Context, s Stepper, lease time.Duration, random *rand.Rand) {
 	defer func() { _ = s.Step(0) }()
 	for ctx.Err() == nil {
@@ -248,7 +248,8 @@ func step(ctx context.Context, s Stepper, lease time.Duration, random *rand.Rand
 	}
 }
 
-// watch returns for how long the watermark stood at most while a number was open, and the number and its states.
+// watch returns the longest time for which the watermark stood still while a number was open, and the number and
+// its states.
 func (x *torture[Tx]) watch(ctx context.Context) (stood time.Duration, by string) {
 	var watermark int64
 	var states []string
@@ -278,7 +279,7 @@ func (x *torture[Tx]) watch(ctx context.Context) (stood time.Duration, by string
 	return stood, by
 }
 
-// cleanWell is a Cleaner as an application has it, whose callbacks panic at random.
+// cleanWell runs a Cleaner like an application's, with callbacks that panic at random.
 func (x *torture[Tx]) cleanWell(ctx context.Context, random *rand.Rand) {
 	var mu sync.Mutex
 	panics := func(one int) {
@@ -310,13 +311,13 @@ func (x *torture[Tx]) cleanWell(ctx context.Context, random *rand.Rand) {
 	_ = c.Close(closing)
 }
 
-// Clean lives the life of a Cleaner until ctx ends, beside a Torture in another process.
+// Clean runs a Cleaner until ctx ends, beside a Torture in another process.
 func Clean[Tx any](ctx context.Context, store sequence.Store[Tx], insert func(context.Context, Tx, string) error, o TortureOptions) {
 	x := &torture[Tx]{insert: insert, store: store, o: o}
 	x.cleanWell(ctx, rand.New(rand.NewPCG(o.Seed, 0)))
 }
 
-// follow is a reader's life. One that is told that its place is gone begins at number 1.
+// follow runs a reader. After the error that its place is gone, the reader begins at number 1.
 func follow(ctx context.Context, records sequence.Records, i int, read, misplaced *atomic.Int64) (seen []string) {
 	r := sequence.Reader{Records: records, Stream: stream, Sealed: true, Page: 16 + i}
 	for next := int64(1); ctx.Err() == nil; pass(10 * time.Millisecond) {
@@ -337,7 +338,7 @@ func follow(ctx context.Context, records sequence.Records, i int, read, misplace
 	return seen
 }
 
-// tell notes that a writer was told that its operation is committed.
+// tell records that an operation was reported as committed to its writer.
 func (x *torture[Tx]) tell(op string, seq int64, err error) {
 	switch {
 	case err == nil:
@@ -352,7 +353,7 @@ func (x *torture[Tx]) tell(op string, seq int64, err error) {
 	}
 }
 
-// keeps notes that a writer was told that its operation's completed work is saved.
+// keeps records that an operation's completed work was reported as saved.
 func (x *torture[Tx]) keeps(op string) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -362,7 +363,7 @@ func (x *torture[Tx]) keeps(op string) {
 // backlog is the number of open numbers at which the writers of this process wait.
 const backlog = 100
 
-// write is a writer's life.
+// write runs a writer.
 func (x *torture[Tx]) write(ctx context.Context, random *rand.Rand) {
 	s, err := sequence.NewStream(x.store, stream, sequence.Options[Tx]{Write: x.row, Lease: leasing.Options{Tuning: leasing.Tuning{Random: func() float64 { return .5 }}}})
 	if err != nil {
@@ -373,7 +374,7 @@ func (x *torture[Tx]) write(ctx context.Context, random *rand.Rand) {
 		defer cancel()
 		_ = s.Close(closing)
 	}()
-	var owed []sequence.Unsettled // what came too late, and is settled later still
+	var owed []sequence.Unsettled // late results, which are settled later
 	defer func() {
 		for _, late := range owed {
 			x.settle(s, late)
@@ -448,7 +449,7 @@ func (x *torture[Tx]) settle(s *sequence.Stream[Tx], late sequence.Unsettled) {
 	}
 }
 
-// do is an operation as an application has it.
+// do runs an operation with Stream.Do, like an application.
 func (x *torture[Tx]) do(ctx context.Context, s *sequence.Stream[Tx], op string, random *rand.Rand) {
 	var seq int64
 	err := s.Do(ctx, sequence.Operation{ID: op, Kind: "torture", Duration: x.o.Lease}, func(ctx context.Context, n *sequence.Number[Tx]) error {
@@ -458,7 +459,7 @@ func (x *torture[Tx]) do(ctx context.Context, s *sequence.Stream[Tx], op string,
 	x.tell(op, seq, err)
 }
 
-// doAll is a page of operations, some of which fail.
+// doAll runs several operations with Stream.DoAll. Some of them fail.
 func (x *torture[Tx]) doAll(ctx context.Context, s *sequence.Stream[Tx], op string, random *rand.Rand) {
 	var ops []sequence.Operation
 	for i := range 2 + random.IntN(6) {
@@ -486,7 +487,7 @@ func (x *torture[Tx]) work(ctx context.Context, n *sequence.Number[Tx], random *
 	return n.Commit(ctx, []byte(n.Op()), nil)
 }
 
-// clean is a cleaner's life: it takes its time, and stalls past its claim.
+// clean runs a cleaner that is slow, and stalls past its claim.
 func (x *torture[Tx]) clean(ctx context.Context, random *rand.Rand) {
 	for ctx.Err() == nil {
 		pass(time.Duration(random.Int64N(int64(x.o.Lease / 4))))
@@ -521,7 +522,7 @@ func (x *torture[Tx]) clean(ctx context.Context, random *rand.Rand) {
 	}
 }
 
-// seal seals now and then, so that gaps are filled and refused.
+// seal seals from time to time, so that some fills of gaps succeed and others are refused.
 func (x *torture[Tx]) seal(ctx context.Context) {
 	for ctx.Err() == nil {
 		pass(4 * x.o.Lease)

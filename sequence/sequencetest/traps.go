@@ -14,7 +14,8 @@ import (
 )
 
 // A commit that passed its guard in time is still in its transaction when the lease runs out.
-// A claim that comes just then waits for it, looks again, and finds nothing.
+// A claim at that moment waits for the commit, checks the number a second time, and finds nothing
+// to claim.
 func trapS1[Tx any](f *fixture[Tx]) { commitAgainstClaim(f, f.store) }
 
 // The same, with the claim by another process: no lock of this process's memory helps.
@@ -39,7 +40,7 @@ func commitAgainstClaim[Tx any](f *fixture[Tx], other sequence.Store[Tx]) {
 	require.Equal(f, []string{"x"}, f.db.Rows(f.T))
 }
 
-// A claim doesn't pass a lower number because somebody has its row locked.
+// A claim doesn't pass a lower number because another transaction holds the lock of its row.
 func trapS2[Tx any](f *fixture[Tx]) {
 	first := f.lease("first", f.unit/2)
 	f.lease("second", time.Millisecond)
@@ -94,7 +95,7 @@ func trapS3[Tx any](f *fixture[Tx]) {
 	require.Equal(f, []string{"fresh"}, f.db.Rows(f.T))
 }
 
-// A recovery that fails leaves the number where the next attempt finds it, and in the end a gap.
+// A recovery that fails leaves the number for the next attempt, and after the last attempt a gap.
 func trapS4[Tx any](f *fixture[Tx]) {
 	f.expired("op")
 	for attempt := range 3 {
@@ -126,7 +127,7 @@ func trapS4[Tx any](f *fixture[Tx]) {
 	require.Equal(f, int64(1), f.status().Watermark)
 }
 
-// Those who wait hear of every way in which a number closes.
+// Waiters are woken by every way in which a number closes.
 func trapS5[Tx any](f *fixture[Tx]) {
 	other := f.db.Open(f.T)
 	closings := map[string]func(op string){
@@ -225,7 +226,8 @@ func trapS7[Tx any](f *fixture[Tx]) {
 	require.False(f, left)
 }
 
-// A claim lasts as long as it is extended, no longer, and the next one fences it.
+// A claim lasts exactly until the end of its last extension, and the next claim fences the old
+// holder.
 func trapS10[Tx any](f *fixture[Tx]) {
 	f.expired("op")
 	claim := f.claim(f.unit)
@@ -245,7 +247,7 @@ func trapS10[Tx any](f *fixture[Tx]) {
 	f.resolve(next, sequence.OutcomeGap, "")
 }
 
-// What a reader has passed at the seal is there for good.
+// Entries that a reader has passed below the seal do not change.
 func trapS11[Tx any](f *fixture[Tx]) {
 	released := f.lease("released", time.Minute)
 	f.commit(f.lease("committed", time.Minute), "x")

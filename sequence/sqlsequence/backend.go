@@ -21,26 +21,26 @@ import (
 // scan reads the columns of one row.
 type scan func(dest ...any) error
 
-// session runs statements: in a transaction, or each by itself.
+// session runs statements, in one transaction or each in its own.
 type session interface {
 	query(ctx context.Context, statement string, args []any, each func(scan) error) error
 }
 
-// backend is the way to a database. change runs one statement that changes something, in a transaction
-// of its own. transact runs do in a transaction, and commits the transaction if do returns nil. Unless the first statement of do
-// bounds the transaction itself, transact sets the bound of postgresStep.
+// backend is the access to a database. change runs one statement that changes something, in a transaction of its own. transact
+// runs do in a transaction, and commits the transaction if do returns nil. Unless the first statement of do bounds the
+// transaction itself, transact sets the bound of postgresStep.
 type backend[Tx any] interface {
 	session
 	change(ctx context.Context, statement string, args []any, each func(scan) error) error
 	transact(ctx context.Context, bounded bool, do func(on session, tx Tx) error) error
 }
 
-// attempt runs do in a transaction that has begun, and ends the transaction. An error of COMMIT is a *commitError. A
-// connection that can't even roll back turns that error of do into a *brokenError.
+// attempt runs do in a transaction that has begun, and ends the transaction. An error of COMMIT is a *commitError.
+// If the connection can't even roll back, the error of do becomes a *brokenError.
 func attempt(do, commit, rollback func() error) error {
 	ended := false
 	defer func() {
-		if !ended { // a panic of the caller's write, which goes on
+		if !ended { // the caller's write has panicked: the panic propagates
 			_ = rollback()
 		}
 	}()
@@ -85,7 +85,7 @@ func (s sqlSession) query(ctx context.Context, statement string, args []any, eac
 	return cmp.Or(scanAll(rows, each), rows.Close())
 }
 
-// rows are those of package sql, or of pgx.
+// rows is implemented by package sql and by pgx.
 type rows interface {
 	Next() bool
 	Scan(dest ...any) error
@@ -101,13 +101,14 @@ func scanAll(rows rows, each func(scan) error) error {
 	return rows.Err()
 }
 
-// postgresPool lets PostgreSQL's errors decide about the application's connections.
+// postgresPool drops the application's connections after certain errors of PostgreSQL.
 type postgresPool struct {
 	forgets *atomic.Bool // prepared statements; nil if the driver is not pgx
 	drop    func(context.Context)
 }
 
-// args are those of a statement. Where prepared statements are forgotten they say that it is sent whole.
+// args returns the arguments of a statement. If the server loses prepared statements, they also select a
+// mode without preparation.
 func (p postgresPool) args(args []any) []any {
 	if p.forgets == nil || !p.forgets.Load() {
 		return args
@@ -115,12 +116,12 @@ func (p postgresPool) args(args []any) []any {
 	return append([]any{pgx.QueryExecModeExec}, args...)
 }
 
-// run calls a function, and judges its error.
+// run calls a function, and classifies its error.
 func (p postgresPool) run(ctx context.Context, do func() error) error {
 	err := do()
 	var own *answered
 	var ending *commitError
-	if err == nil || errors.As(err, &own) || errors.As(err, &ending) { // it says nothing of the connections
+	if err == nil || errors.As(err, &own) || errors.As(err, &ending) { // the error says nothing about the connections
 		return err
 	}
 	verdict := pgkit.Verdict(err)
@@ -173,7 +174,7 @@ func (d sqlDatabase) transact(ctx context.Context, bounded bool, do func(session
 	})
 }
 
-// pooledSession is a transaction of PostgreSQL's.
+// pooledSession is a transaction of PostgreSQL.
 type pooledSession struct {
 	pool postgresPool
 	session
@@ -183,11 +184,11 @@ func (s pooledSession) query(ctx context.Context, statement string, args []any, 
 	return s.session.query(ctx, statement, s.pool.args(args), each)
 }
 
-// sqliteDatabase lets the writers of this process queue here, and not at the lock of the file, which can only be polled. Single
-// statements that wait go along in the transaction of the writer whose turn it is.
+// sqliteDatabase queues the writers of this process in memory, and not at the lock of the file, which can only be polled.
+// Waiting single statements join the transaction of the current writer.
 type sqliteDatabase struct {
 	db       *sql.DB
-	turn     chan struct{} // of one place
+	turn     chan struct{} // has one element
 	prepared sync.Map      // from a statement to *sql.Stmt: SQLite takes longer to read ours than to run them
 
 	mu      sync.Mutex
@@ -219,12 +220,13 @@ func (d *sqliteDatabase) close() {
 	})
 }
 
-// query runs a statement that reads. In WAL mode it waits for nobody.
+// query runs a statement that reads. In WAL mode it waits for no writer.
 func (d *sqliteDatabase) query(ctx context.Context, statement string, args []any, each func(scan) error) error {
 	return sqliteSession{d, nil}.query(ctx, statement, args, each)
 }
 
-// passenger is a statement that waits for its turn. Whoever has taken it from the queue sets err and closes done.
+// passenger is a statement that waits for its turn. The driver that takes it from the queue sets err and closes
+// done.
 type passenger struct {
 	statement string
 	args      []any
@@ -233,7 +235,7 @@ type passenger struct {
 	done      chan struct{}
 }
 
-// change needs no BEGIN if nobody else waits: a statement that writes takes the file's lock at its beginning, and has
+// change needs no BEGIN without other waiters: a writing statement takes the file's lock at its start, and has
 // committed when its rows have been read.
 func (d *sqliteDatabase) change(ctx context.Context, statement string, args []any, each func(scan) error) error {
 	p := &passenger{statement: statement, args: args, each: each, done: make(chan struct{})}
@@ -269,7 +271,8 @@ func (d *sqliteDatabase) transact(ctx context.Context, _ bool, do func(session, 
 	return d.drive(ctx, do)
 }
 
-// leave takes a passenger from the queue. It reports whether he was there, and not taken along, and whether others are.
+// leave removes a passenger from the queue. It reports whether the passenger was still waiting, and whether others
+// wait.
 func (d *sqliteDatabase) leave(p *passenger) (waited, others bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -279,8 +282,8 @@ func (d *sqliteDatabase) leave(p *passenger) (waited, others bool) {
 	return waited, len(d.waiting) > 0
 }
 
-// drive runs a transaction, and takes along what waits once do has succeeded: then the file is locked, and nobody waits any more.
-// They share the outcome. The context of the driver ends his own part only.
+// drive runs a transaction, and takes along the waiting statements after do has succeeded: the file is then locked, and no
+// statement needs to wait. All share the outcome. The context of the driver ends only its own part.
 func (d *sqliteDatabase) drive(ctx context.Context, do func(session, *sql.Tx) error) (err error) {
 	var along []*passenger
 	defer func() {
@@ -299,7 +302,7 @@ func (d *sqliteDatabase) drive(ctx context.Context, do func(session, *sql.Tx) er
 	}
 	defer conn.Close()
 	defer func() {
-		if ending := (*commitError)(nil); errors.As(err, &ending) { // SQLite leaves it open, and so may a driver
+		if ending := (*commitError)(nil); errors.As(err, &ending) { // SQLite leaves the transaction open, and so may a driver
 			_, _ = conn.ExecContext(context.WithoutCancel(ctx), "ROLLBACK")
 		}
 	}()
@@ -327,7 +330,7 @@ func (d *sqliteDatabase) drive(ctx context.Context, do func(session, *sql.Tx) er
 	})
 }
 
-// errShared is told to the passengers of a driver whose own part was refused at COMMIT.
+// errShared is the error of the passengers of a driver whose own part was refused at COMMIT.
 var errShared = errors.New("the transaction of the writer whose turn it was has been refused: ask again")
 
 // sqliteSession is a transaction, or the database if tx is nil.
@@ -351,7 +354,7 @@ func (s sqliteSession) query(ctx context.Context, statement string, args []any, 
 	return sqlSession{on}.query(ctx, statement, args, each)
 }
 
-// preparedQuerier runs one statement, whatever its text.
+// preparedQuerier runs one statement and ignores the text.
 type preparedQuerier struct{ *sql.Stmt }
 
 func (p preparedQuerier) QueryContext(ctx context.Context, _ string, args ...any) (*sql.Rows, error) {
@@ -420,5 +423,6 @@ func (d pgxDatabase) transact(ctx context.Context, bounded bool, do func(session
 	})
 }
 
-// rollbackTime bounds the wait for a rollback. Then the connection is closed, which also rolls back.
+// rollbackTime bounds the wait for a rollback. After that the connection is closed, which also rolls
+// back.
 const rollbackTime = 5 * time.Second

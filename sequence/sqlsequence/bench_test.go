@@ -18,8 +18,8 @@ import (
 )
 
 // The benchmarks run lease and commit and the floor in turns: a bare update of a counter's row and an insert, in one transaction. With
-// a row of the caller's own in the commit, the floor has that row, too. "share" is the part of the floor's speed: the median of the
-// rounds. "alone" is a Lease and a Commit, "loop" a writer whose commit leases the next number, and "Do" and "DoAll" are the same through a Stream.
+// a row of the caller's own in the commit, the floor also has that row. "share" is the part of the floor's speed: the median of the rounds. "alone"
+// is a Lease and a Commit, "loop" a writer whose commit leases the next number, and "Do" and "DoAll" are the same through a Stream.
 
 func BenchmarkCommit_postgres(b *testing.B) {
 	p := newPool(b)
@@ -74,7 +74,7 @@ func benchmarkSqlite(b *testing.B, sync string) {
 	beside[*sql.Tx](b, store, s.Insert, floor)
 }
 
-// writing is a worker's part of a round: it writes for as long as there is more.
+// writing is a worker's part of a round: it writes as long as there is more.
 type writing func(ctx context.Context, more func() bool) error
 
 func beside[Tx any](b *testing.B, store sequence.Store[Tx], insert func(context.Context, Tx, string) error, floor func(context.Context, func(Tx) error) error) {

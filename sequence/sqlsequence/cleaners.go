@@ -10,8 +10,8 @@ import (
 	"github.com/distributedleasing/leasing/sequence/seqstore"
 )
 
-// claimRounds bounds how often a claim looks again because the number it had found was closed
-// while it waited for its row.
+// claimRounds bounds the retries of a claim whose number was closed while the claim waited for the
+// row.
 const claimRounds = 100
 
 var errTooManyRounds = errors.New("claim: the numbers changed again and again")
@@ -34,14 +34,14 @@ func (s *Store[Tx]) Claim(ctx context.Context, req seqstore.ClaimRequest) (seqst
 			}
 			if !ahead {
 				continue
-			} // commits have the others locked
+			} // commits hold the locks of the others
 		}
 		if candidate == 0 {
 			return seqstore.Entry{}, false, nil
 		}
 		if !s.lite {
-			// A commit may have the row locked, for as long as its caller's write takes. Waiting for it comes before the
-			// stream's row is locked, or nobody could lease a number meanwhile.
+			// A commit may hold the row's lock for as long as its caller's write takes. The claim waits for that lock
+			// before it locks the stream's row, since otherwise no number could be leased during the wait.
 			if err := s.once(ctx, s.sql.await, []any{req.Stream, candidate}, func(scan) error { return nil }); err != nil {
 				return seqstore.Entry{}, false, err
 			}
@@ -109,7 +109,7 @@ func (s *Store[Tx]) Resolve(ctx context.Context, req seqstore.ResolveRequest, wr
 	})
 }
 
-// resolve applies the guard first: a cleaner whose claim has lapsed takes no number.
+// resolve applies the guard before all else: a cleaner whose claim has lapsed takes no number.
 func (s *Store[Tx]) resolve(ctx context.Context, on session, req seqstore.ResolveRequest) (r row, left time.Duration, found bool, err error) {
 	claim := []any{req.Stream, req.Seq, req.Token}
 	switch req.Outcome {

@@ -61,7 +61,7 @@ func (p steppedPostgres) Step(ahead time.Duration) error {
 	return err
 }
 
-// The clock was ahead for a moment. A lease, a renewal, a claim or a pause of that moment does not last for as long as the step.
+// The clock was ahead for a moment. A lease, a renewal, a claim or a pause of that moment is not prolonged by the step.
 func TestTrap_T200_TheClockWasAhead(t *testing.T) {
 	t.Parallel()
 	s, p := newSteppedSqlite(t), newSteppedPostgres(t)

@@ -42,7 +42,7 @@
 // commits, and not for a round trip. Concurrent leases of a process share a statement. A commit locks its own
 // entry only, and a claim waits for it before it locks the counter. A commit that leases the next number takes
 // the counter last, and only if it is free. A recovery and a fill hold the counter while the caller's own write
-// runs: keep that short.
+// runs, so keep the write short.
 //
 // A caller's write has the time that is left of its lease or claim, and at least three seconds; a fill has ten. Then the
 // context of the write ends, and nothing is committed. On PostgreSQL the server holds to the same limit when the process is
@@ -54,20 +54,21 @@
 // On SQLite a process that is stopped (SIGSTOP, a frozen container) within its transaction keeps the lock of the file until
 // it goes on, or ends: the lock is the operating system's, and no other process can break the lock. Requests of other processes
 // then fail with leasing.ErrThrottled after their busy timeout. Keep writes short, and kill a process instead of
-// stopping the process. The kernel frees the lock of a process that has ended.
+// stopping it with a signal. The kernel frees the lock of a process that has ended.
 //
-// On SQLite the writers of a process take turns. Single statements that wait for theirs, like those of a lease, join the transaction of
-// the writer whose turn it is, after its last statement, and share its outcome.
+// On SQLite the writers of a process take turns. Waiting single statements, like those of a lease, join the transaction of the writer
+// whose turn it is, after its last statement, and share its outcome.
 //
 // On PostgreSQL through pgx every closing notifies, on a channel of the tables, after it was
 // committed. Closings that come at the same time share a notification. One connection per store listens
-// once somebody waits. On SQLite wake-ups work within a process; other processes poll, at least once a
-// second.
+// from the first wait on. On SQLite wake-ups work within a process; other processes poll, at least once
+// a second.
 //
 // # Rights
 //
-// Migrate needs permission to create tables. A role without it gets a [SetupError] with the
-// statements to run. At run time SELECT, INSERT, UPDATE and DELETE on the tables are enough.
+// Migrate needs permission to create tables. A role without that permission gets a [SetupError]
+// with the statements to run. At run time SELECT, INSERT, UPDATE and DELETE on the tables are
+// enough.
 //
 // It is written for PostgreSQL 12 and later, and SQLite 3.38 and later. On PostgreSQL connections are in UTF8: others are
 // refused with leasing.ErrNotSetUp. Where pgx prepares no statements (QueryExecModeExec and QueryExecModeSimpleProtocol) they need

@@ -14,9 +14,10 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// explain gives an error of the database its meaning. What it says of contexts stays.
+// explain adds the matching sentinel to an error of the database. Errors of contexts keep their
+// text.
 func (s *Store[Tx]) explain(err error) error {
-	if err == nil { // before there is anything on the heap
+	if err == nil { // before any allocation
 		return nil
 	}
 	var broken *brokenError
@@ -28,7 +29,7 @@ func (s *Store[Tx]) explain(err error) error {
 		return known.error
 	}
 	var verdict sqlkit.Verdict
-	if !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded) { // else unknown
+	if !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded) { // otherwise the outcome is unknown
 		verdict = s.verdict(err)
 	}
 	if s.refused(verdict, err) {
@@ -41,8 +42,8 @@ func (s *Store[Tx]) explain(err error) error {
 	return fmt.Errorf("sequence: %w", meaning.Of(err))
 }
 
-// refused reports whether an error is the database's answer to the writes of the transaction. A file that others
-// have locked is no such answer.
+// refused reports whether an error is the database's answer to the writes of the transaction. A file locked by
+// others is not such an answer.
 func (s *Store[Tx]) refused(verdict sqlkit.Verdict, err error) bool {
 	var ending *commitError
 	if !errors.As(err, &ending) {

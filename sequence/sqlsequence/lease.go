@@ -10,8 +10,8 @@ import (
 	"github.com/distributedleasing/leasing/sequence/seqstore"
 )
 
-// lease is a request for a number. Those that come at the same time share a statement where the store has a Batcher: the
-// counter is locked once for all of them, and the server syncs once.
+// lease is a request for a number. Concurrent requests share a statement if the store has a Batcher: the counter is
+// locked once for all of them, and the server syncs once.
 type lease struct {
 	N     int    `json:"n"` // its place in the statement, from 0
 	Op    string `json:"op"`
@@ -21,15 +21,15 @@ type lease struct {
 
 	batch.Outcome
 	stream  string
-	entry   seqstore.Entry // its number and times; 0 if the operation has a number already, or there is no such stream
-	refused bool           // a transaction was undone because the operation has a number already
+	entry   seqstore.Entry // its number and times; 0 if the operation already has a number, or the stream is unknown
+	refused bool           // a transaction was rolled back because the operation already has a number
 }
 
 func newLease(req seqstore.LeaseRequest) *lease {
 	return &lease{Op: req.Op, Kind: req.Kind, Owner: req.Owner, For: micros(req.Duration), stream: req.Stream}
 }
 
-// result is the entry that was issued, or zero.
+// result returns the issued entry, or the zero Entry.
 func (l *lease) result() seqstore.Entry {
 	e := l.entry
 	if e.Seq != 0 {
@@ -65,7 +65,7 @@ func (s *Store[Tx]) issue(ctx context.Context, l *lease) error {
 	return l.Err()
 }
 
-// issueAll issues numbers. If one has a number already, each goes on by itself.
+// issueAll issues numbers. If one operation already has a number, each request continues alone.
 func (s *Store[Tx]) issueAll(ctx context.Context, all []*lease, _ bool) {
 	streams := map[string][]*lease{}
 	for _, l := range all {

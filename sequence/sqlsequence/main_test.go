@@ -68,7 +68,7 @@ func migrated[Tx any](t testing.TB, s *Store[Tx], err error) *Store[Tx] {
 }
 
 // sqlite is a file with a table of the application's own. Every store opens the file by itself,
-// as another process would.
+// like another process.
 type sqlite struct {
 	path string
 	sync string // PRAGMA synchronous; default normal
@@ -228,7 +228,8 @@ func TestTheFirstDecisionIsKept_sqlite(t *testing.T) {
 	require.Equal(t, "ann", by)
 }
 
-// Numbers that are issued together are whole: each operation has one, and one that had a number already keeps it.
+// Numbers that are issued together are complete: each operation has one number, and an operation that already had
+// a number keeps that number.
 func TestLeasesShareAStatement_postgres(t *testing.T) {
 	p := newPool(t)
 	store := p.Open(t).(*Store[pgx.Tx])
@@ -273,7 +274,8 @@ func TestLeasesShareAStatement_postgres(t *testing.T) {
 	require.Equal(t, int64(7), status.Last, "no hole")
 }
 
-// Those who wait for their turn go along with the writer whose turn it is, and his failure is not theirs.
+// Waiting statements join the transaction of the writer whose turn it is, and do not share that writer's
+// failure.
 func TestStatementsGoAlong_sqlite(t *testing.T) {
 	for _, own := range []error{nil, errors.New("the caller's own")} {
 		s := newSqlite(t)

@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// closedEntries are statements that close so many numbers of stream "s".
+// closedEntries returns statements that create so many closed numbers in stream "s".
 func closedEntries(numbers int, table, counter, blob, series string) []string {
 	return []string{
 		fmt.Sprintf(`INSERT INTO %s (stream, seq, op_id, kind, owner, state, token, leased_us, expires_us, closed_us, payload)
@@ -78,7 +78,7 @@ func hot[Tx any](s *Store[Tx]) map[string]asked {
 	}
 }
 
-// With many closed numbers every statement goes by the indexes.
+// With many closed numbers every statement uses the indexes.
 func TestClosedNumbersSlowNothingDown_postgres(t *testing.T) {
 	servertest.Long(t)
 	t.Parallel()
@@ -112,7 +112,7 @@ func TestClosedNumbersSlowNothingDown_sqlite(t *testing.T) {
 	}
 }
 
-// planOf is the last column of a plan.
+// planOf returns the last column of a plan.
 func planOf[Tx any](t *testing.T, s *Store[Tx], statement string, args []any, columns int) string {
 	var plan strings.Builder
 	err := s.on.query(t.Context(), statement, args, func(scan scan) error {

@@ -21,7 +21,8 @@ import (
 // stands is the time for which a stream may stand beyond its longest lease.
 const stands = 10 * time.Second
 
-// pausedIn runs a request whose write is paused by pause until the test has seen that the stream goes on.
+// pausedIn runs a request whose write is paused by pause until the test has seen that the stream
+// advances.
 func pausedIn[Tx any](t *testing.T, store, other *Store[Tx], pause func(ctx context.Context, tx Tx) error, request func(ctx context.Context, write seqstore.Write[Tx]) error) {
 	t.Helper()
 	inside, resume := make(chan struct{}), make(chan struct{})
@@ -165,7 +166,7 @@ func TestALongLeaseIsCommitted_postgres(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// A write that outlasts its lease is ended also in a process that is well.
+// A write that outlasts its lease is also ended in a healthy process.
 func TestTrap_T196_AWriteThatOutlastsItsLeaseIsEnded(t *testing.T) {
 	t.Parallel()
 	s, p := newSqlite(t), newPostgres(t)

@@ -9,7 +9,7 @@ import (
 	"github.com/distributedleasing/leasing/sequence/seqstore"
 )
 
-// Read returns entries. The bound is read first: what is closed stays closed.
+// Read returns entries. It reads the bound before the entries, since closed numbers stay closed.
 func (s *Store[Tx]) Read(ctx context.Context, req seqstore.ReadRequest) (page seqstore.Page, err error) {
 	var sealed, watermark, leased, closed int64
 	before := seqstore.Entry{Seq: req.From - 1}
@@ -90,7 +90,7 @@ func (s *Store[Tx]) Events(ctx context.Context, stream string, from, to int64) (
 	return all, err
 }
 
-// Status sums a stream up.
+// Status returns a summary of a stream.
 func (s *Store[Tx]) Status(ctx context.Context, stream string) (seqstore.Status, error) {
 	status := seqstore.Status{Stream: stream}
 	var now, recovery int64
@@ -102,7 +102,7 @@ func (s *Store[Tx]) Status(ctx context.Context, stream string) (seqstore.Status,
 	return status, err
 }
 
-// LowestOpen is the lowest open number.
+// LowestOpen returns the lowest open number, or 0.
 func (s *Store[Tx]) LowestOpen(ctx context.Context, stream string) (lowest int64, err error) {
 	err = s.known(ctx, s.sql.lowest, []any{stream}, &lowest)
 	return lowest, err
@@ -136,10 +136,10 @@ func (s *Store[Tx]) FindManual(ctx context.Context, id int64) (item seqstore.Man
 	return item, err
 }
 
-// Watch returns hints.
+// Watch returns wake-ups.
 func (s *Store[Tx]) Watch(ctx context.Context, stream string) (<-chan struct{}, error) {
 	hints := s.hub.Add(ctx, stream)
-	if s.wake != nil { // for as long as somebody waits; if that fails, waiters poll
+	if s.wake != nil { // listens while there are waiters; if that fails, they poll
 		_, _ = s.wake.listener.Wait(ctx, "")
 	}
 	return hints, ctx.Err()

@@ -167,7 +167,7 @@ func TestAWriteThatCommitsByItselfIsFound_postgres(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// A write that rolls back by a statement of its own is not told that it is committed.
+// A write that rolls back by a statement of its own is not reported as committed.
 func TestTrap_T197_AWriteThatRollsBackIsNotCommitted(t *testing.T) {
 	s, p := newSqlite(t), newPool(t)
 	rollsBack(t, s.Open(t), sqlExec)
@@ -185,7 +185,7 @@ func rollsBack[Tx any](t *testing.T, store sequence.Store[Tx], run executing[Tx]
 	require.NoError(t, store.Release(t.Context(), seqstore.ReleaseRequest{Stream: "s", Seq: e.Seq, Token: e.Token}))
 }
 
-// Requests that went along with a writer are not told that they were refused.
+// Requests that joined a writer's transaction are not reported as refused.
 func TestTrap_T197_PassengersAreNotRefused_sqlite(t *testing.T) {
 	s := newSqlite(t)
 	write := s.refusing(t)["deferred constraint"]
@@ -216,7 +216,7 @@ func TestTrap_T197_PassengersAreNotRefused_sqlite(t *testing.T) {
 	require.NoError(t, lease(), "it is asked again")
 }
 
-// A connection that is cut inside the write is an unknown outcome, whatever the write says.
+// A connection that is cut inside the write is an unknown outcome, regardless of the write's error.
 func TestTrap_T203_AConnectionIsCutInsideTheWrite_postgres(t *testing.T) {
 	t.Parallel()
 	own := errors.New("the write's own words")

@@ -13,9 +13,9 @@ import (
 )
 
 // SetupError is returned by Migrate if the role may not create the tables, and matches
-// leasing.ErrNotSetUp. Somebody who may has to run Statements once.
+// leasing.ErrNotSetUp. A role with the right must run Statements once.
 type SetupError struct {
-	Role       string // of the database that lacks the right
+	Role       string // the database role that lacks the right
 	Statements []string
 	Err        error // of the client library
 }
@@ -29,13 +29,13 @@ func (e *SetupError) Is(target error) bool { return target == leasing.ErrNotSetU
 
 func (e *SetupError) Unwrap() error { return e.Err }
 
-// tableNames are those of the tables, after the prefix. The audit has one more.
+// tableNames are the names of the tables, after the prefix. The audit has another table.
 var tableNames = []string{"stream", "entry", "manual", "version"}
 
 const eventTableName = "event"
 
-// Statements returns what Migrate runs on an empty database, for those who create tables with tools
-// of their own.
+// Statements returns the statements of Migrate on an empty database, for applications that create
+// tables with their own tools.
 func (s *Store[Tx]) Statements() []string {
 	if !s.audit {
 		return slices.Clone(s.sql.create)
@@ -44,15 +44,15 @@ func (s *Store[Tx]) Statements() []string {
 }
 
 // Migrate creates the tables, or brings those of an earlier version up to date in one transaction. Programs of the earlier
-// release then refuse to start, and those that are open go on. It does nothing if the tables are of this release's version, needs
-// rights to create only otherwise, and may be called by several processes at a time. Tables of another application, of a later
-// release, and of before release 0.1.0 are left unchanged. For these the error matches leasing.ErrNotSetUp.
+// release then refuse to start, and open programs continue. If the tables are of this release's version, Migrate does nothing and
+// needs no right to create. Several processes may call it at a time. Tables of another application, of a later release, and of
+// before release 0.1.0 are left unchanged. For these the error matches leasing.ErrNotSetUp.
 func (s *Store[Tx]) Migrate(ctx context.Context) error {
 	statements, err := s.missing(ctx, s.on)
 	if err != nil || len(statements) == 0 {
 		return s.explain(err)
 	}
-	var there bool // the schema: CREATE SCHEMA needs a right, whether or not there is one
+	var there bool // the schema: CREATE SCHEMA needs a right even if the schema exists
 	var role string
 	if !s.lite {
 		const situation = `SELECT EXISTS (SELECT FROM pg_catalog.pg_namespace WHERE nspname = CAST($1 AS TEXT)), CAST(current_user AS TEXT)`
@@ -84,8 +84,8 @@ func (s *Store[Tx]) Migrate(ctx context.Context) error {
 	return err
 }
 
-// lockMigrations keeps processes that start together from doing it at the same time. A table that
-// is made and dropped is SQLite's first write.
+// lockMigrations serializes the migrations of processes that start together. For SQLite, whose
+// transactions lock the file at the first write, it creates and drops a table.
 func (s *Store[Tx]) lockMigrations(ctx context.Context, on session) error {
 	if s.lite {
 		_, err := some(ctx, on, `CREATE TABLE "`+s.prefix+`lock" (x INTEGER)`)
@@ -100,8 +100,8 @@ func (s *Store[Tx]) lockMigrations(ctx context.Context, on session) error {
 	return err
 }
 
-// missing returns the statements that make what is not there. Tables that are there are of the version that
-// this code knows, and connections are in UTF8: one operation in two encodings would be two. SQL_ASCII passes UTF-8 on as it is.
+// missing returns the statements that create the missing tables. It checks that existing tables have the version of this code,
+// and that connections use UTF8, since one operation in two encodings would become two. SQL_ASCII passes UTF-8 on unchanged.
 func (s *Store[Tx]) missing(ctx context.Context, on session) (statements []string, err error) {
 	if !s.lite {
 		err := on.query(ctx, pgkit.Settings, nil, func(scan scan) error {
@@ -116,7 +116,7 @@ func (s *Store[Tx]) missing(ctx context.Context, on session) (statements []strin
 			return nil, err
 		}
 	}
-	// In one statement: another process may just be committing them.
+	// One statement reads all names, since another process may just be committing the tables.
 	there := map[string]bool{}
 	args := []any{s.prefix, len(s.prefix)}
 	if !s.lite {
@@ -158,7 +158,7 @@ func (s *Store[Tx]) missing(ctx context.Context, on session) (statements []strin
 	return statements, nil
 }
 
-// check makes sure once that the tables are there and of our version.
+// check verifies once that the tables exist and have our version.
 func (s *Store[Tx]) check(ctx context.Context) error {
 	if s.checked.Load() {
 		return nil
@@ -175,7 +175,7 @@ func (s *Store[Tx]) check(ctx context.Context) error {
 	return s.explain(err)
 }
 
-// grants are what a role needs at run time.
+// grants returns the statements that give a role its rights at run time.
 func (s *Store[Tx]) grants(role string) []string {
 	to := `"` + strings.ReplaceAll(role, `"`, `""`) + `"`
 	var tables []string

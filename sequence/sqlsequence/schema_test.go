@@ -98,7 +98,8 @@ func TestTheAuditIsAddedToTablesThatAreThere(t *testing.T) {
 	}
 }
 
-// A role that may not create is told what to run, and afterwards has all that it needs.
+// A role that may not create tables gets the statements to run, and afterwards has all necessary
+// rights.
 func TestLeastRights_postgres(t *testing.T) {
 	p := newPostgres(t)
 	role := "seq_role_" + p.schema
@@ -132,7 +133,7 @@ func TestLeastRights_postgres(t *testing.T) {
 	require.Equal(t, 1, n)
 }
 
-// A commit whose write takes long, past its lease, keeps nobody from leasing while a cleaner waits for it.
+// A commit whose write takes long, past its lease, blocks no lease while a cleaner waits for the commit.
 func TestASlowCommitHoldsNobodyUp_postgres(t *testing.T) {
 	p := newPostgres(t)
 	store := p.Open(t)
@@ -157,8 +158,8 @@ func TestASlowCommitHoldsNobodyUp_postgres(t *testing.T) {
 	require.False(t, <-claimed)
 }
 
-// A commit whose transaction has its entry locked doesn't wait for the counter, which a cleaner may hold while it waits for a row of the
-// caller's own.
+// A commit whose transaction holds the lock of its entry doesn't wait for the counter, which a cleaner may hold while it waits for a row
+// of the caller's own.
 func TestACommitWaitsForNoCounter_postgres(t *testing.T) {
 	p := newPostgres(t)
 	store := p.Open(t).(*Store[*sql.Tx])
@@ -189,7 +190,7 @@ func TestACommitWaitsForNoCounter_postgres(t *testing.T) {
 	require.Equal(t, int64(4), leasesAlong(t, store).Seq)
 }
 
-// A caller that has left while its lease is under way with others' reads none of what comes back.
+// A caller that leaves while its lease request is in flight with others reads nothing of the reply.
 func TestACallerLeavesALeaseUnderWay_sqlite(t *testing.T) {
 	store := newSqlite(t).Open(t).(*Store[*sql.Tx])
 	require.NoError(t, store.CreateStream(t.Context(), "s"))
@@ -223,8 +224,8 @@ func leasesAlong(t *testing.T, store *Store[*sql.Tx]) sequence.Entry {
 	return leased
 }
 
-// The statement that claims looks at the number again when it has waited for its row: what it found before the
-// wait may have been committed.
+// The statement that claims checks the number a second time after its wait for the row: the number may have
+// been committed during the wait.
 func TestTrap_S01_TheClaimLooksAgain_postgres(t *testing.T) {
 	p := newPostgres(t)
 	store := p.Open(t).(*Store[*sql.Tx])
@@ -246,7 +247,7 @@ func TestTrap_S01_TheClaimLooksAgain_postgres(t *testing.T) {
 	require.False(t, <-claimed, "a number that was committed was claimed")
 }
 
-// A file that somebody else has locked is refused for now, and not for good.
+// A file that another process has locked is refused temporarily.
 func TestALockedFileIsThrottled_sqlite(t *testing.T) {
 	s := newSqlite(t)
 	store := s.Open(t).(*Store[*sql.Tx])

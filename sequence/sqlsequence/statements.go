@@ -9,23 +9,24 @@ import (
 	"github.com/distributedleasing/leasing/sequence/seqstore"
 )
 
-// dialect is where PostgreSQL and SQLite differ. Everything else is said once, for both.
+// dialect holds the differences between PostgreSQL and SQLite. All other text is shared.
 type dialect struct {
-	now      string // the database's clock in microseconds, read where it stands
+	now      string // the database's clock in microseconds, read at that place in the statement
 	max, min string // of two values
-	param    string // what stands before the number of a parameter: to SQLite, $1 would be a name
+	param    string // the prefix of a parameter's number: to SQLite, $1 would be a name
 	lite     bool   // SQLite's
 	lock     string // locks a stream's row; returns next_seq, sealed_through, recovery_until_us, now
-	// bound is a condition that always holds, and makes the server end the transaction if its process lets it stand for some
-	// milliseconds; nil where the database has no such limit.
+	// bound is a condition that always holds, and makes the server end the transaction if its process leaves it idle for
+	// some milliseconds; nil if the database has no such limit.
 	bound func(ms string) string
-	skip  string // ends a sub-select that passes over what others have locked
+	skip  string // ends a sub-select that skips rows locked by others
 	lease string // issues a number
-	// leaseIfFree does it unless the counter is locked: a transaction that has an entry locked must not wait for the counter.
+	// leaseIfFree issues a number unless the counter is locked: a transaction that has an entry locked must not wait for the
+	// counter.
 	leaseIfFree string
-	// andLease makes one statement of a commit and leaseIfFree; nil where that takes two.
+	// andLease makes one statement of a commit and leaseIfFree; nil if two statements are needed.
 	andLease func(commit string) string
-	leases   string            // issues many in one statement; "" where single statements share a transaction
+	leases   string            // issues many numbers in one statement; "" where single statements share a transaction
 	tables   string            // names of tables after a prefix
 	types    *strings.Replacer // of the words in CREATE TABLE
 	create   []string
@@ -35,27 +36,28 @@ type dialect struct {
 	steps [][]string
 }
 
-// version is that of the tables that this code reads and writes.
+// version returns the version of the tables that this code reads and writes.
 func (d dialect) version() int { return 1 + len(d.steps) }
 
 const (
 	open      = `state IN ('leased', 'recovering')`
 	columns   = `stream, seq, op_id, kind, owner, state, token, leased_us, expires_us, closed_us, filled_us, renewals, claim_id, claim_owner, claim_until_us, attempts, not_before_us, last_error, coalesce(origin_seq, 0), replaced_by, reason, payload, work_phase, work_data, uncleaned, {{now}}`
-	issued    = `seq, leased_us, expires_us`                                     // what a number that is issued doesn't share with its request
-	committed = `op_id, kind, owner, leased_us, expires_us, closed_us, renewals` // what one that is committed in time doesn't: no cleaner has ever claimed it
+	issued    = `seq, leased_us, expires_us`                                     // the columns of an issued number that are not in its request
+	committed = `op_id, kind, owner, leased_us, expires_us, closed_us, renewals` // the columns of a number committed in time that are not in its request: no cleaner has claimed it
 	claimable = `state IN ('leased', 'recovering') AND not_before_us <= {{now}} AND (state = 'leased' AND expires_us <= {{now}} OR state = 'recovering' AND claim_until_us <= {{now}})`
 	holds     = `stream = $1 AND seq = $2 AND token = $3 AND state = 'leased'`
-	// grant is the latest time at which one of an open number's ends was set. If it is ahead of the clock, that has gone back.
+	// grant is the latest time at which one of an open number's ends was set. If it is ahead of the clock, the clock has gone
+	// back.
 	grant  = `{{max}}(leased_us, granted_us)`
 	claims = `stream = $1 AND seq = $2 AND token = $3 AND state = 'recovering' AND claim_until_us > {{now}}`
 )
 
-// granted is the duration of a lease that is asked for, at a time: see seqstore.Granted. s is the stream's row.
+// granted is the granted duration of a requested lease at a time: see seqstore.Granted. s is the stream's row.
 func granted(asked, now string) string {
 	return fmt.Sprintf("CASE WHEN s.recovery_until_us > %[2]s THEN {{max}}(%[1]s, {{min}}(2 * %[1]s, {{cap}})) ELSE %[1]s END", asked, now)
 }
 
-// statements are those of both dialects, with the tables' names in them.
+// statements holds the SQL text of a store, with the names of its tables.
 type statements struct {
 	lock, lease, leaseIfFree, leases     string
 	lockForClaim, lockForFill            string // lock, and bound the transaction
@@ -114,7 +116,8 @@ WHERE {{holds}} AND expires_us > {{now}}` + also + ` RETURNING {{committed}}`
 	locking := func(us string) string {
 		return strings.Replace(d.lock, "WHERE stream = $1", "WHERE stream = $1"+bounded(us), 1)
 	}
-	// The clock has gone back. An end that was set by the clock that was ahead is moved: it comes after its whole duration, from now on.
+	// The clock has gone back. An end that was set while the clock was ahead is moved to its whole duration
+	// from now.
 	rebased := func(us string) string {
 		return "CASE WHEN " + us + " > 0 THEN {{now}} + " + us + " - {{grant}} ELSE 0 END"
 	}
@@ -142,8 +145,8 @@ WHERE stream = $1 AND seq = $2 AND {{open}} AND work_phase <> 'completed' AND to
 	closed_us = CASE WHEN work_phase = 'completed' THEN closed_us ELSE {{now}} END, reason = CASE WHEN work_phase = 'completed' THEN reason ELSE 'released' END,
 	expires_us = CASE WHEN work_phase = 'completed' THEN {{min}}(expires_us, {{now}}) ELSE expires_us END
 WHERE {{holds}} RETURNING seq`),
-		// The predicate is repeated outside of the sub-select: PostgreSQL looks at it alone when it has
-		// waited for the row.
+		// The predicate is repeated outside of the sub-select: after a wait for the row PostgreSQL
+		// checks only that predicate.
 		claim: fill(`UPDATE {{entry}} SET state = 'recovering', token = token + 1, claim_owner = $2, claim_until_us = {{now}} + $3, claim_id = $5, granted_us = {{now}}
 WHERE stream = $1 AND seq = $4 AND seq = (SELECT min(c.seq) FROM {{entry}} c WHERE c.stream = $1 AND c.` + claimable + `) AND {{claimable}}
 	AND NOT EXISTS (SELECT 1 FROM {{entry}} l WHERE l.stream = $1 AND l.seq < {{entry}}.seq AND l.{{open}} AND l.state = 'recovering' AND l.claim_until_us > {{now}})
@@ -182,8 +185,8 @@ WHERE stream = $1 AND seq = $2 AND op_id = $3 AND state = 'gap' AND seq > $4 RET
 		place: fill(`SELECT s.sealed_through, coalesce((SELECT min(l.seq) FROM {{entry}} l WHERE l.stream = $1 AND l.{{open}}) - 1, s.next_seq - 1), s.next_seq - 1, s.epoch,
 	coalesce(b.op_id, ''), coalesce(b.origin_seq, 0), coalesce(b.leased_us, 0), coalesce(b.closed_us, 0)
 FROM {{stream}} s LEFT JOIN {{entry}} b ON b.stream = s.stream AND b.seq = $2 WHERE s.stream = $1`),
-		// Sub-selects hide the numbers from PostgreSQL's planner: where it sees that they are few of a million, it
-		// makes a plan for every page, which takes longer than to read one.
+		// Sub-selects hide the numbers from PostgreSQL's planner: if the planner sees few numbers of a million, it
+		// makes a plan for every page, which takes longer than to read the page.
 		entries: fill(`SELECT {{columns}} FROM {{entry}} WHERE stream = $1 AND seq >= (SELECT CAST($2 AS BIGINT)) AND seq <= (SELECT CAST($3 AS BIGINT))
 ORDER BY seq LIMIT (SELECT CAST($4 AS BIGINT))`),
 		selected: fill(`SELECT {{columns}} FROM {{entry}} WHERE stream = $1 AND seq >= $2 AND {{condition}} ORDER BY seq LIMIT $3`),
@@ -229,7 +232,7 @@ ON CONFLICT DO NOTHING RETURNING id`),
 }
 
 // inStates is the condition of entries in some states. Literals let the planner use a partial index; for
-// one state SQLite asks for the index' own words.
+// one state SQLite needs exactly the text of the index.
 func inStates(states []seqstore.State) (string, error) {
 	var quoted []string
 	for _, state := range states {
@@ -282,14 +285,14 @@ END $$`,
 	},
 }
 
-// postgresStep bounds the transactions whose statements are all ours: a process that is paused between two of them keeps
-// their locks no longer.
+// postgresStep bounds the transactions whose statements are all ours: a process that is paused between two statements
+// holds their locks no longer than this limit.
 const postgresStep = "SET LOCAL idle_in_transaction_session_timeout = 2000"
 
 // postgresBound bounds a transaction in which the caller's write runs, in the statement that locks its rows. The server
 // ends a session that does nothing, a statement that waits for others, a result that the client does not read (Linux
-// gives up a window of zero, too), and from version 17 on the whole transaction. Shorter limits of the application stay.
-// See https://www.postgresql.org/docs/current/runtime-config-client.html.
+// gives up a window of zero, too), and from version 17 on the whole transaction. Shorter limits of the application are
+// kept. See https://www.postgresql.org/docs/current/runtime-config-client.html.
 func postgresBound(ms string) string {
 	set := func(name, current string) string {
 		return fmt.Sprintf("pg_catalog.set_config('%[1]s', CAST(least(%[2]s, coalesce(nullif(%[3]s, 0), %[2]s)) AS TEXT), true)", name, ms, current)
@@ -308,7 +311,7 @@ func postgresBound(ms string) string {
 const postgresFree = ` AND EXISTS (SELECT 1 FROM {{stream}} WHERE stream = $1%s FOR UPDATE SKIP LOCKED)`
 
 // postgresLease issues a number, if a condition holds, in one statement: the counter's row is locked until the server has committed, and
-// not for a round trip. The clock is read when the lock is held, since t depends on s. The operation is parameter n; duration, kind and
+// not for a round trip. The clock is read while the lock is held, since t depends on s. The operation is parameter n; duration, kind and
 // owner follow.
 func postgresLease(condition string, n int) string {
 	return fmt.Sprintf(`s AS (UPDATE {{stream}} SET next_seq = next_seq + 1 WHERE stream = $1%s RETURNING next_seq - 1 AS seq, recovery_until_us),
@@ -318,7 +321,7 @@ SELECT CAST($1 AS TEXT), s.seq, CAST($%d AS TEXT), CAST($%d AS TEXT), CAST($%d A
 FROM s CROSS JOIN LATERAL (SELECT {{now}} + 0 * s.seq AS now) t RETURNING {{issued}})`, condition, n, n+2, n+3, granted(fmt.Sprintf("CAST($%d AS BIGINT)", n+1), "t.now"))
 }
 
-// sqliteLease issues a number. A trigger counts.
+// sqliteLease issues a number. A trigger advances the counter.
 var sqliteLease = `INSERT INTO {{entry}} (stream, seq, op_id, kind, owner, state, token, leased_us, expires_us)
 SELECT $1, s.next_seq, $2, $4, $5, 'leased', 1, {{now}}, {{now}} + ` + granted("$3", "{{now}}") + `
 FROM {{stream}} s WHERE s.stream = $1 ON CONFLICT DO NOTHING RETURNING {{issued}}`
@@ -326,7 +329,8 @@ FROM {{stream}} s WHERE s.stream = $1 ON CONFLICT DO NOTHING RETURNING {{issued}
 var sqliteDialect = dialect{
 	now: `(CAST(round(unixepoch('subsec') * 1000) AS INTEGER) * 1000)`,
 	max: "max", min: "min", param: "?", lite: true,
-	// A transaction that begins with a write waits for the lock of the file, and not in its middle.
+	// A transaction that begins with a write waits for the lock of the file at its start, and not
+	// in its middle.
 	lock:  `UPDATE {{stream}} SET next_seq = next_seq WHERE stream = $1 RETURNING next_seq, sealed_through, recovery_until_us, {{now}}`,
 	lease: sqliteLease, leaseIfFree: sqliteLease,
 	tables: `SELECT lower(substr(name, $2 + 1)) FROM sqlite_schema WHERE type IN ('table', 'view') AND lower(substr(name, 1, $2)) = $1`,
@@ -344,7 +348,7 @@ var sqliteDialect = dialect{
 	},
 }
 
-// What the triggers of the audit have in common.
+// The shared parts of the audit's triggers.
 const (
 	eventful   = `OLD.state <> NEW.state OR OLD.token <> NEW.token OR OLD.attempts <> NEW.attempts`
 	eventName  = `CASE WHEN OLD.state = NEW.state AND OLD.token = NEW.token THEN 'failed' ELSE NEW.state END`
@@ -361,7 +365,8 @@ const (
 ) STRICT`
 )
 
-// createTables makes the tables, and says what version they are of. dialect.types has the words' meaning.
+// createTables makes the tables, and records their version. dialect.types defines the words for column
+// types.
 var createTables = []string{
 	`CREATE TABLE {{stream}} (
 	stream            TEXT PRIMARY KEY NOT NULL,

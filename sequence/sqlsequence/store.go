@@ -21,14 +21,15 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// Options configure a store. The zero value is good.
+// Options configure a store. The zero value is ready to use.
 type Options struct {
 	// Schema is PostgreSQL's schema. Default "leasing", as in package postgreslease. SQLite has no schemas.
 	Schema string
 	// Prefix begins the names of the tables. Default "sequence_".
 	Prefix string
 	// Audit keeps an event for each change of a number, written by triggers in the same transaction, until the
-	// number is forgotten: see Store.Events. Migrate adds what it needs. It costs a row for each change.
+	// number is forgotten: see Store.Events. Migrate creates its table and triggers. The audit costs a row for
+	// each change.
 	Audit bool
 	// NoWakeups turns LISTEN and NOTIFY off, as behind a pooler by transaction. Waiters poll.
 	NoWakeups bool
@@ -45,7 +46,7 @@ type Store[Tx any] struct {
 	hub     watch.Hub
 	wake    *wakeups // nil without LISTEN and NOTIFY
 	checked atomic.Bool
-	strict  atomic.Bool            // transactions are stricter than READ COMMITTED unless they say so
+	strict  atomic.Bool            // transactions are stricter than READ COMMITTED by default
 	leasing atomic.Int32           // requests for a number that are under way
 	leases  *batch.Batcher[*lease] // nil where single statements share a transaction
 }
@@ -57,7 +58,8 @@ var (
 
 var identifier = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,39}$`)
 
-// newStore makes a store. connect opens a connection that listens; it is nil if the driver can't.
+// newStore makes a store. connect opens a listening connection; it is nil if the driver can't
+// listen.
 func newStore[Tx any](on backend[Tx], d dialect, o Options, connect func(context.Context) (*pgx.Conn, error)) (*Store[Tx], error) {
 	o.Prefix = cmp.Or(o.Prefix, "sequence_")
 	if d.lite && o.Schema != "" {
@@ -110,14 +112,14 @@ func OpenSQLite(db *sql.DB, options Options) (*Store[*sql.Tx], error) {
 	return newStore[*sql.Tx](&sqliteDatabase{db: db, turn: make(chan struct{}, 1)}, sqliteDialect, options, nil)
 }
 
-// preparing is a backend whose statements are worth preparing.
+// preparing is a backend that benefits from prepared statements.
 type preparing interface {
 	prepare(ctx context.Context, statements []string) error
 	close()
 }
 
-// Close ends what the store does beside requests: listening and notifying, and its prepared statements. It leases no
-// more. The database stays open.
+// Close stops listening and notifying, and closes the prepared statements. After Close no number can be leased.
+// The database stays open.
 func (s *Store[Tx]) Close() error {
 	if s.leases != nil {
 		s.leases.Close()
@@ -140,7 +142,7 @@ func (s *Store[Tx]) once(ctx context.Context, statement string, args []any, each
 }
 
 // change runs one statement that changes something, as READ COMMITTED. At a stricter level the server would refuse one of
-// two that meet at a row.
+// two concurrent changes of a row.
 func (s *Store[Tx]) change(ctx context.Context, statement string, args []any, each func(scan) error) error {
 	if s.strict.Load() {
 		return s.on.transact(ctx, false, func(on session, _ Tx) error { return on.query(ctx, statement, args, each) })
@@ -156,8 +158,8 @@ func (s *Store[Tx]) read(ctx context.Context, statement string, args []any, each
 	return s.explain(s.on.query(ctx, statement, args, each))
 }
 
-// within runs do in a transaction, which do bounds by itself if bounded is set. An error of the caller's own, or one of package
-// sequence, is returned as it is, unless the connection is dead.
+// within runs do in a transaction, which do bounds by itself if bounded is set. An error of the caller's write, or of package
+// sequence, is returned unchanged, unless the connection is dead.
 func (s *Store[Tx]) within(ctx context.Context, bounded bool, do func(on session, tx Tx) error) error {
 	if err := s.check(ctx); err != nil {
 		return err
@@ -165,7 +167,7 @@ func (s *Store[Tx]) within(ctx context.Context, bounded bool, do func(on session
 	return s.explain(s.on.transact(ctx, bounded, do))
 }
 
-// answered marks an error that is no failure of the database.
+// answered marks an error that is not a failure of the database.
 type answered struct{ error }
 
 func (a *answered) Unwrap() error { return a.error }
@@ -177,7 +179,7 @@ func answer(err error) error {
 	return &answered{err}
 }
 
-// closed wakes those who wait.
+// closed wakes the waiters of a stream.
 func (s *Store[Tx]) closed(stream string) {
 	s.hub.Wake(stream)
 	if s.wake != nil {
@@ -212,7 +214,7 @@ func moment(us int64) time.Time {
 // micros rounds up: never early.
 func micros(d time.Duration) int64 { return int64((d + time.Microsecond - 1) / time.Microsecond) }
 
-// one runs a statement that returns an entry, or none.
+// one runs a statement that returns at most one entry.
 func one(ctx context.Context, on session, statement string, args ...any) (r row, found bool, err error) {
 	err = on.query(ctx, statement, args, func(scan scan) error {
 		found = true
@@ -237,12 +239,12 @@ type streamRow struct {
 	now          time.Time
 }
 
-// lock locks a stream's row, or says that there is none.
+// lock locks a stream's row, or returns the error of an unknown stream.
 func (s *Store[Tx]) lock(ctx context.Context, on session, stream string) (streamRow, error) {
 	return s.lockBy(ctx, on, s.sql.lock, stream)
 }
 
-// lockBy locks it by a statement whose first parameter is the stream.
+// lockBy locks the row with a statement whose first parameter is the stream.
 func (s *Store[Tx]) lockBy(ctx context.Context, on session, statement, stream string, args ...any) (r streamRow, err error) {
 	found := false
 	if s.lite {

@@ -82,7 +82,7 @@ func terminate(ctx context.Context, t *testing.T, schema string) {
 	}
 }
 
-// The server crashes under everybody, and comes back.
+// The server crashes under all clients, and restarts.
 func TestTorture_postgres_restarts(t *testing.T) {
 	servertest.Long(t)
 	server := servertest.NewPostgres(t)
@@ -122,7 +122,8 @@ func wait(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// process has the orders of a process, as JSON in its environment. One without a Name is a cleaner.
+// process is the configuration of a process, as JSON in its environment. A process without a Name
+// is a cleaner.
 type process struct {
 	URL, Schema, Path, Name string
 	Lease, Pause            time.Duration
@@ -130,7 +131,7 @@ type process struct {
 
 const writerVariable = "LEASING_TEST_SEQUENCE_WRITER"
 
-// asWriter is the life of a process that is started as a writer.
+// asWriter runs the writer if this process was started as a writer.
 func asWriter() {
 	if config := os.Getenv(writerVariable); config != "" {
 		fmt.Fprintln(os.Stderr, writerMain(config))
@@ -138,7 +139,8 @@ func asWriter() {
 	}
 }
 
-// writerMain is the life of a process: it prints each result that it is told, and is killed in the end.
+// writerMain is the main function of a process: it prints each result that it gets, and is killed in
+// the end.
 func writerMain(text string) error {
 	var p process
 	if err := json.Unmarshal([]byte(text), &p); err != nil {
@@ -204,7 +206,7 @@ func killProcesses(ctx context.Context, t *testing.T, p process, tell sequencete
 	return killed
 }
 
-// killProcess is one process. It returns how much it was told.
+// killProcess runs and kills one process. It returns the number of reported results.
 func killProcess(ctx context.Context, t *testing.T, p process, tell sequencetest.Acknowledge) (told int) {
 	config, err := json.Marshal(p)
 	if !assert.NoError(t, err) {

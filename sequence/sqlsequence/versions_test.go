@@ -52,8 +52,8 @@ var (
 	toVersion3 = []string{`ALTER TABLE {{entry}} RENAME COLUMN note TO remark`}
 )
 
-// Migrate brings the tables of an earlier release up to date, with their rows. An open program of that release goes on,
-// and one that starts is refused and changes nothing.
+// Migrate brings the tables of an earlier release up to date, with their rows. An open program of that release
+// continues. A program of that release that starts later is refused and changes nothing.
 func TestTrap_T255_TablesAreBroughtUpToDate(t *testing.T) {
 	for name, at := range places(t) {
 		t.Run(name, func(t *testing.T) {
@@ -127,7 +127,8 @@ func TestTrap_T255_AStepThatFailsChangesNothing(t *testing.T) {
 	}
 }
 
-// Tables of before release 0.1.0 say their version in another table. They are refused and left unchanged.
+// Tables of before release 0.1.0 record their version in another table. They are refused and left
+// unchanged.
 func TestTablesOfBeforeTheFirstReleaseAreRefused(t *testing.T) {
 	for name, at := range places(t) {
 		require.NoError(t, at.open(t).Migrate(t.Context()), name)
@@ -140,7 +141,7 @@ func TestTablesOfBeforeTheFirstReleaseAreRefused(t *testing.T) {
 	}
 }
 
-// A database as release 0.1.0 has it: this release makes the same tables, and reads their rows.
+// A database of release 0.1.0: this release makes the same tables, and reads their rows.
 func TestGoldenDatabases(t *testing.T) {
 	for name, at := range places(t) {
 		t.Run(name, func(t *testing.T) {

@@ -16,14 +16,14 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// wakeups tell other processes of what was closed, and listen for what they have closed. Both
-// are hints: losing one costs a poll.
+// wakeups notifies other processes of closed numbers, and listens for their notifications. Both are
+// hints: a lost notification costs a poll.
 type wakeups struct {
 	hub     *watch.Hub
 	on      session
 	channel string
 	connect func(context.Context) (*pgx.Conn, error) // nil if the driver can't listen
-	pooled  atomic.Bool                              // a pooler gives each transaction another session: nothing can be listened to
+	pooled  atomic.Bool                              // a pooler gives each transaction another session: listening is impossible
 
 	listener providerkit.Wakeups
 
@@ -33,12 +33,12 @@ type wakeups struct {
 
 	mu        sync.Mutex
 	notifying bool
-	dirty     map[string]struct{} // streams to tell of
+	dirty     map[string]struct{} // streams to notify about
 }
 
 const (
 	notifyTimeout = 5 * time.Second
-	notifyPause   = 5 * time.Millisecond // closings meanwhile share the next hint, which waits for no sync
+	notifyPause   = 5 * time.Millisecond // closings during the pause share the next notification, which waits for no sync
 )
 
 func newWakeups(hub *watch.Hub, on session, schema, prefix string, connect func(context.Context) (*pgx.Conn, error)) *wakeups {
@@ -51,14 +51,14 @@ func newWakeups(hub *watch.Hub, on session, schema, prefix string, connect func(
 }
 
 func (w *wakeups) close() {
-	w.mu.Lock() // notify begins nothing afterwards
+	w.mu.Lock() // notify starts nothing afterwards
 	w.stop()
 	w.mu.Unlock()
 	w.listener.Close()
 	w.running.Wait()
 }
 
-// notify sends a hint soon. Those that come while one is being sent share the next.
+// notify sends a notification soon. Calls during a send share the next notification.
 func (w *wakeups) notify(stream string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -95,7 +95,8 @@ func (w *wakeups) send() {
 	}
 }
 
-// connection hints to all waiters of a stream, and tells the listener no more than that it lives.
+// connection wakes all waiters of a stream, and reports to the listener only that the connection is
+// alive.
 type connection struct {
 	*pgx.Conn
 	hub *watch.Hub
@@ -123,7 +124,7 @@ func (w *wakeups) open(ctx context.Context) (providerkit.Connection, error) {
 		c.Close()
 		return nil, err
 	}
-	w.hub.WakeAll() // what was closed before nobody has told
+	w.hub.WakeAll() // numbers closed before the LISTEN were not notified
 	return c, nil
 }
 

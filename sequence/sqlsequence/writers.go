@@ -61,8 +61,8 @@ func (s *Store[Tx]) Renew(ctx context.Context, req seqstore.RenewRequest) (grant
 	return granted, err
 }
 
-// guarded runs one statement that returns a row if its guard holds. Else it reads the entry, and asks
-// repeated whether the request was made before.
+// guarded runs one statement that returns a row if its guard holds. Otherwise it reads the entry, and
+// repeated decides whether the request was made before.
 func (s *Store[Tx]) guarded(ctx context.Context, op, stream string, seq int64, statement string, args []any, each func(scan) error, repeated func(seqstore.Entry) bool) error {
 	found := false
 	err := s.once(ctx, statement, args, func(scan scan) error {
@@ -93,7 +93,7 @@ func (s *Store[Tx]) Save(ctx context.Context, req seqstore.SaveRequest) error {
 	return s.guarded(ctx, "save work of", req.Stream, req.Seq, s.sql.save, args, nil, func(e seqstore.Entry) bool { return seqstore.SavedBy(e, req) })
 }
 
-// blob is data as a parameter: none is empty, and not NULL.
+// blob returns data as a parameter: nil becomes empty instead of NULL.
 func blob(data []byte) []byte {
 	if data == nil {
 		return []byte{}
@@ -106,7 +106,7 @@ func (s *Store[Tx]) Commit(ctx context.Context, req seqstore.CommitRequest, writ
 	return s.commit(ctx, req, nil, write)
 }
 
-// CommitAndLease closes a number, and issues the next one.
+// CommitAndLease closes a number, and issues the next number.
 func (s *Store[Tx]) CommitAndLease(ctx context.Context, req seqstore.CommitRequest, next seqstore.LeaseRequest, write seqstore.Write[Tx]) (done, leased seqstore.Entry, err error) {
 	if err := next.Validate(); err != nil {
 		return done, leased, err
@@ -116,7 +116,7 @@ func (s *Store[Tx]) CommitAndLease(ctx context.Context, req seqstore.CommitReque
 	}
 	others := s.leasing.Add(1) > 1
 	defer s.leasing.Add(-1)
-	if others { // leases that come together share a transaction, which costs less than one for each
+	if others { // concurrent leases share a transaction, which is cheaper than a transaction for each
 		done, err = s.commit(ctx, req, nil, write)
 		return done, leased, err
 	}
@@ -125,13 +125,13 @@ func (s *Store[Tx]) CommitAndLease(ctx context.Context, req seqstore.CommitReque
 	switch {
 	case err == nil:
 		leased = l.result()
-	case l.refused: // the operation has a number, which has undone the commit
+	case l.refused: // the operation already has a number, so the commit was rolled back
 		done, err = s.commit(ctx, req, nil, write)
 	}
 	return done, leased, err
 }
 
-// commit closes a number, and issues the next one unless that is nil.
+// commit closes a number, and issues the next number unless next is nil.
 func (s *Store[Tx]) commit(ctx context.Context, req seqstore.CommitRequest, next *lease, write seqstore.Write[Tx]) (seqstore.Entry, error) {
 	if err := req.Validate(); err != nil {
 		return seqstore.Entry{}, err
@@ -192,7 +192,8 @@ func (s *Store[Tx]) commit(ctx context.Context, req seqstore.CommitRequest, next
 	})
 }
 
-// The write of a caller has what is left of its lease or claim, and at least shortestWrite. A fill has longestFill.
+// A caller's write may take the remaining time of its lease or claim, and at least shortestWrite. A fill may take
+// longestFill.
 const (
 	shortestWrite = 3 * time.Second
 	longestFill   = 10 * time.Second
@@ -201,9 +202,9 @@ const (
 // errOverrun ends a write that takes longer than its lease.
 var errOverrun = errors.New("the write has taken longer than what was left of its lease")
 
-// close runs a change that closes a number, and if it was made the caller's write and the lease of the next number, unless
-// they are nil, in one transaction. change also returns what is left of the lease. If the change's guard has failed, repeated
-// gets the number as it is, and returns the result of an earlier request, or the refusal.
+// close runs a change that closes a number. If the change was made, it also runs the caller's write and the lease of the next
+// number, unless they are nil, in the same transaction. change also returns the remaining time of the lease. If the change's
+// guard has failed, repeated gets the current entry, and returns the result of an earlier request, or the refusal.
 func (s *Store[Tx]) close(ctx context.Context, stream string, seq int64, write seqstore.Write[Tx], next *lease, change func(on session) (row, time.Duration, bool, error), repeated func(on session, r row) (row, error)) (seqstore.Entry, error) {
 	var r row
 	look := func(on session) (err error) {
@@ -232,7 +233,7 @@ func (s *Store[Tx]) close(ctx context.Context, stream string, seq int64, write s
 		if err != nil || next == nil {
 			return answer(err)
 		}
-		// Last, since others wait for the counter until this transaction ends.
+		// This statement comes last, since others wait for the counter until this transaction ends.
 		err = on.query(ctx, s.sql.leaseIfFree, next.args(), next.issued)
 		if next.refused = pgkit.IsDuplicate(err); err != nil && !next.refused {
 			err = &commitError{err}

@@ -12,24 +12,25 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
 )
 
-// Operation is one of those that a call carries. It keeps its own reply.
+// Operation is one of the operations in a call. It keeps its own reply.
 type Operation interface {
-	// Repeatable says that doing it twice is the same as doing it once.
+	// Repeatable reports whether the operation is idempotent.
 	Repeatable() bool
-	// Err is why it has no reply.
+	// Err returns the reason why the operation has no reply.
 	Err() error
-	// Fail ends it without a reply.
+	// Fail ends the operation without a reply.
 	Fail(err error)
 }
 
-// Outcome is embedded by operations that may be done twice, and keeps why there is no reply.
+// Outcome is embedded by repeatable operations, and keeps the reason why there is no reply.
 type Outcome struct{ err error }
 
 func (*Outcome) Repeatable() bool { return true }
 func (o *Outcome) Err() error     { return o.err }
 func (o *Outcome) Fail(err error) { o.err = err }
 
-// Batcher combines operations into calls: see the package. Make one with New. It is safe for concurrent use.
+// Batcher combines operations into calls: see the package documentation. Make one with New. It is safe for
+// concurrent use.
 type Batcher[T Operation] struct {
 	send   func(ctx context.Context, ops []T, direct bool)
 	direct time.Duration
@@ -39,31 +40,33 @@ type Batcher[T Operation] struct {
 
 	mu       sync.Mutex
 	queue    []*Request[T]
-	inFlight int // calls under way, with those that are about to begin
-	late     int // of them, those that nobody waits for any more
+	inFlight int // calls under way, including calls that are about to begin
+	late     int // the calls in flight that no longer count as busy, since they hang
 	epoch    int // counts how often calls were found to be late
 	closed   bool
 	overdue  *time.Timer // armed while requests wait for a call under way to end
 }
 
-// Request is operations that are sent together, in one call. Its owner leaves it alone until Done is called with it.
+// Request holds operations that are sent together, in one call. Its owner must not use the Request until Done is
+// called.
 type Request[T Operation] struct {
 	Ops     []T               // 1 to MaxOperations
-	Context context.Context   // its values are for what traces calls
-	By      time.Time         // it is not sent after that
+	Context context.Context   // its values are for tracing
+	By      time.Time         // the request is not sent after that time
 	Tag     int               // the owner's own
-	Done    func(*Request[T]) // on another goroutine, maybe before Start returns; it does not block
+	Done    func(*Request[T]) // called on another goroutine, possibly before Start returns; must not block
 }
 
-// New makes a Batcher. send makes a call, after which each operation has its reply or has failed; it is told of a direct one,
-// on the goroutine of the only caller. direct is for how long that may take, since the caller can't leave before: send must
-// return soon after its context's deadline. After that a worker sends the operation again. Callers leave it to workers if
-// direct is 0. With UntilItLeaves the call has the caller's own context, and is made once.
+// New makes a Batcher. send makes a call, after which each operation has its reply or has failed; its argument direct marks a
+// direct call, on the goroutine of the only caller. The parameter direct of New bounds a direct call, since the caller can't
+// leave before its end: send must return soon after its context's deadline. After that a worker repeats the operation. If
+// direct is 0, all calls are made by workers. With UntilItLeaves the call has the caller's own context, and is made once.
 func New[T Operation](send func(ctx context.Context, ops []T, direct bool), direct time.Duration) *Batcher[T] {
 	return &Batcher[T]{send: send, direct: direct}
 }
 
-// Start queues a request. Done is called once its operations have their replies, or have failed.
+// Start queues a request. Done is called after all its operations have their replies, or have
+// failed.
 func (b *Batcher[T]) Start(r *Request[T]) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -80,7 +83,8 @@ func (b *Batcher[T]) Start(r *Request[T]) error {
 	return nil
 }
 
-// withdraw takes a request back, and reports false if it is too late for that.
+// withdraw removes a request from the queue, and reports false if the request has already left the
+// queue.
 func (b *Batcher[T]) withdraw(r *Request[T]) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -92,7 +96,7 @@ func (b *Batcher[T]) withdraw(r *Request[T]) bool {
 	return true
 }
 
-// Close refuses further requests, fails those that wait, and waits for calls under way.
+// Close refuses further requests, fails the waiting requests, and waits for calls under way.
 func (b *Batcher[T]) Close() {
 	b.mu.Lock()
 	queue := b.queue
@@ -115,10 +119,10 @@ func (r *Request[T]) fail(err error) {
 	r.Done(r)
 }
 
-// hasRoom says whether a call may begin. Caller holds mu.
+// hasRoom reports whether a call may begin. Caller holds mu.
 func (b *Batcher[T]) hasRoom() bool { return b.inFlight-b.late < usualCalls && b.inFlight < MaxCalls }
 
-// call makes a call, and notes the speed of the server. A panic fails all operations.
+// call makes a call, and records the speed of the server. A panic fails all operations.
 func (b *Batcher[T]) call(ctx context.Context, ops []T, direct bool) {
 	began := time.Now()
 	err := providerkit.Guard(func() error {
@@ -138,20 +142,20 @@ func failAll[T Operation](ops []T, err error) {
 	}
 }
 
-// addWorker begins a call, and those that follow on it. Caller holds mu.
+// addWorker starts a worker, which makes a call and the calls that follow. Caller holds mu.
 func (b *Batcher[T]) addWorker() {
 	b.inFlight++
 	b.calls.Add(1)
 	b.goWork(b.epoch)
 }
 
-// goWork starts a worker whose first call began in an epoch.
+// goWork starts a worker whose first call belongs to an epoch.
 func (b *Batcher[T]) goWork(epoch int) {
 	w := &worker[T]{b: b, epoch: epoch}
 	providerkit.Go(w.work, w.end)
 }
 
-// worker makes calls until nothing waits, or there are enough other workers.
+// worker makes calls until no request waits, or there are enough other workers.
 type worker[T Operation] struct {
 	b     *Batcher[T]
 	epoch int
@@ -171,7 +175,7 @@ func (w *worker[T]) work() error {
 			cancel()
 		}
 		w.hand()
-		runtime.Gosched() // callers that go on at once share the next call
+		runtime.Gosched() // callers that continue at once share the next call
 	}
 	return nil
 }
@@ -186,7 +190,7 @@ func (w *worker[T]) hand() {
 	w.batch, w.ops = w.batch[:0], w.ops[:0]
 }
 
-// end replaces a worker whose goroutine the code below a call has ended.
+// end replaces a worker whose goroutine was ended by the code of a call.
 func (w *worker[T]) end(err error) {
 	if err != nil {
 		failAll(w.ops, err)
@@ -219,7 +223,7 @@ func (b *Batcher[T]) take(batch []*Request[T]) []*Request[T] {
 	return batch
 }
 
-// landed ends a call that began in an epoch, and says whether its worker is to make another.
+// landed ends a call that began in an epoch, and reports whether its worker must make another call.
 func (b *Batcher[T]) landed(epoch int) (next int, more bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -233,7 +237,7 @@ func (b *Batcher[T]) landed(epoch int) (next int, more bool) {
 	return 0, false
 }
 
-// expect sees to it that what waits is sent even if no call ends. Caller holds mu.
+// expect arms the timer that sends waiting requests even if no call ends. Caller holds mu.
 func (b *Batcher[T]) expect() {
 	if b.overdue == nil {
 		b.overdue = providerkit.AfterTime(stuck, b.callBeside)
@@ -242,7 +246,8 @@ func (b *Batcher[T]) expect() {
 	b.overdue.Reset(stuck)
 }
 
-// callBeside sends what waits beside the calls that are under way: they have all begun before it came.
+// callBeside sends the waiting requests beside the calls under way, all of which began before the
+// requests arrived.
 func (b *Batcher[T]) callBeside() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -256,10 +261,10 @@ func (b *Batcher[T]) callBeside() {
 	}
 }
 
-// errUnsent is for a request whose time was over before it was its turn.
+// errUnsent is the error of a request whose deadline passed before its turn.
 var errUnsent = providerkit.NotInTime("the request was not sent in time")
 
-// inTime leaves out requests whose time is over.
+// inTime drops requests whose deadline has passed.
 func inTime[T Operation](batch []*Request[T]) []*Request[T] {
 	now := time.Now()
 	return slices.DeleteFunc(batch, func(r *Request[T]) bool {
@@ -271,8 +276,8 @@ func inTime[T Operation](batch []*Request[T]) []*Request[T] {
 	})
 }
 
-// contextOf is the context of a worker's call. It ends with none of the senders, only at the latest deadline of all. The
-// values are those of a sender that is alone.
+// contextOf returns the context of a worker's call. It does not end with the context of a sender, but at the latest
+// deadline of all. It has the values of the sender if there is only one sender.
 func contextOf[T Operation](batch []*Request[T]) (context.Context, context.CancelFunc) {
 	ctx := context.Background()
 	if len(batch) == 1 {

@@ -106,7 +106,7 @@ func TestOperationsOfABatchGoToTheirOwnServers(t *testing.T) {
 	})
 }
 
-// requireUnknown is for an error after which nobody knows whether anything has happened.
+// requireUnknown requires an error that leaves the outcome unknown.
 func requireUnknown(t *testing.T, err error) {
 	t.Helper()
 	require.ErrorIs(t, err, context.DeadlineExceeded)
@@ -228,7 +228,7 @@ func TestOfABatchThereIsWhatCameInTime(t *testing.T) {
 	}
 }
 
-// A caller does not look at its context at first, since most replies come soon.
+// A caller does not check its context at first, since most replies come soon.
 func TestLeavingIsSeenSoon(t *testing.T) {
 	for _, after := range []time.Duration{0, 1, prompt - 1, prompt, prompt + 1, time.Second} {
 		synctest.Test(t, func(t *testing.T) {
@@ -284,7 +284,7 @@ func TestAnswersThatAreThereCountAlthoughTheContextHasEnded(t *testing.T) {
 	}
 }
 
-// A reply that comes after its caller has left is nobody else's.
+// A reply that comes after its caller has left reaches no other caller.
 func TestLateRepliesReachNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(t)

@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// goroutine is the calling one's number.
+// goroutine returns the number of the calling goroutine.
 func goroutine() string {
 	var text [64]byte
 	return string(bytes.Fields(text[:runtime.Stack(text[:], false)])[1])
@@ -73,7 +73,8 @@ func TestCallersWaitForADirectCallAsForOthers(t *testing.T) {
 	})
 }
 
-// A direct call that takes too long is made again by a worker, whom its caller can leave.
+// A direct call that takes too long is repeated by a worker, and its caller need not wait for the
+// end.
 func TestADirectCallIsBounded(t *testing.T) {
 	for name, test := range map[string]struct {
 		ctx  func(t *testing.T) context.Context
@@ -137,7 +138,7 @@ func TestADirectCallMayLastUntilItsCallerLeaves(t *testing.T) {
 	})
 }
 
-// The context of a direct call ends at its limit, and that of the next one does not.
+// The context of a direct call ends at its limit, and the context of the next call does not.
 func TestTheContextOfADirectCallEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(t)
@@ -169,7 +170,7 @@ func TestTheContextOfADirectCallEnds(t *testing.T) {
 	})
 }
 
-// A direct call that fails at once is its caller's to make again.
+// A direct call that fails at once is not repeated: its caller decides about a retry.
 func TestADirectCallThatFailsIsNotMadeAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(t)
@@ -181,7 +182,7 @@ func TestADirectCallThatFailsIsNotMadeAgain(t *testing.T) {
 	})
 }
 
-// An operation that was sent before, without an answer, may have been applied then.
+// An operation that was sent before, without an answer, may already have been applied.
 func TestTrap_T71_WhatWasSentBeforeStaysUnknown(t *testing.T) {
 	unsent := providerkit.MarkNotApplied(abstractions.ErrUnavailable)
 	for name, second := range map[string]error{
@@ -212,7 +213,7 @@ func TestTrap_T71_WhatWasSentBeforeStaysUnknown(t *testing.T) {
 	require.NoError(t, again(abstractions.ErrUnavailable, nil))
 }
 
-// So does one that was closed, or withdrawn, before it was sent again.
+// The same holds if the repetition was withdrawn, or failed by Close, before it was sent.
 func TestTrap_T71_WhatWasSentBeforeStaysUnknownWhenItIsNotSentAgain(t *testing.T) {
 	for name, end := range map[string]func(s *server, leave func()){
 		"closed":    func(s *server, _ func()) { go s.Close() },

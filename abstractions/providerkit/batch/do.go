@@ -9,7 +9,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
 )
 
-// waiting is a caller's request and the channel on which it comes back.
+// waiting is a caller's request and the channel on which it is returned.
 type waiting[T Operation] struct {
 	Request[T]
 	done  chan *Request[T]
@@ -23,8 +23,8 @@ func newWaiting[T Operation](ctx context.Context, room int) *waiting[T] {
 	return w
 }
 
-// await returns once the request is back, or ctx has ended. Most requests come back soon, so that few contexts are asked for the
-// channel that tells of their end: many make it, and a timer, only then.
+// await returns when the request is done, or ctx has ended. Most requests are done soon, so it asks few contexts for their Done
+// channel. Many contexts allocate that channel, and a timer, only when asked.
 func (w *waiting[T]) await(ctx context.Context, b *Batcher[T]) error {
 	if !b.slow.Load() {
 		w.timer.Reset(min(prompt, time.Until(w.By)))
@@ -42,14 +42,14 @@ func (w *waiting[T]) await(ctx context.Context, b *Batcher[T]) error {
 	}
 	withdrawn := b.withdraw(&w.Request)
 	select {
-	case <-w.done: // at the same moment
+	case <-w.done: // it was done at the same moment
 		return nil
 	default:
 		return left(ctx, withdrawn)
 	}
 }
 
-// left is the error for a caller that has left before there was a reply.
+// left returns the error for a caller that left before there was a reply.
 func left(ctx context.Context, withdrawn bool) error {
 	err := fmt.Errorf("%w: %w", abstractions.ErrUnavailable, ctx.Err())
 	if withdrawn {
@@ -58,14 +58,14 @@ func left(ctx context.Context, withdrawn bool) error {
 	return err
 }
 
-// Do runs an operation. If it returns an error, ctx has ended or the Batcher is closed; the operation may still be under way
-// then. Otherwise it has its reply or has failed. ctx needs a deadline.
+// Do runs an operation. If it returns an error, ctx has ended or the Batcher is closed; and the operation may still be under
+// way. Otherwise the operation has its reply or has failed. ctx needs a deadline.
 func (b *Batcher[T]) Do(ctx context.Context, op T) error {
 	by, _ := ctx.Deadline()
 	if b.direct > 0 && op.Repeatable() && b.sendDirectly(ctx, by, op) {
 		return nil
 	}
-	before := op.Err() // it may have been sent then
+	before := op.Err() // it may have been sent before
 	w, _ := b.spare.Get().(*waiting[T])
 	if w == nil {
 		w = newWaiting[T](ctx, 1)
@@ -87,7 +87,8 @@ func (b *Batcher[T]) Do(ctx context.Context, op T) error {
 	return nil
 }
 
-// again is the error of an operation that was sent before, if that has left its outcome unknown.
+// again returns err for an operation that was sent before, and marks the outcome as unknown if the
+// earlier request left it unknown.
 func again(before, err error) error {
 	if before == nil || abstractions.NotApplied(before) {
 		return err
@@ -95,8 +96,8 @@ func again(before, err error) error {
 	return providerkit.Partial(err)
 }
 
-// sendDirectly makes a call on the caller's goroutine, if there is nothing to combine it with and the server is known to
-// answer at once. It reports false if there was no call, or it took too long.
+// sendDirectly makes a call on the caller's goroutine, if there is nothing to combine and the server is known to answer
+// at once. It reports false if there was no call, or it took too long.
 func (b *Batcher[T]) sendDirectly(ctx context.Context, by time.Time, op T) bool {
 	b.mu.Lock()
 	if b.closed || b.slow.Load() || len(b.queue) > 0 || !b.hasRoom() {
@@ -109,7 +110,7 @@ func (b *Batcher[T]) sendDirectly(ctx context.Context, by time.Time, op T) bool 
 	b.mu.Unlock()
 	defer func() {
 		if next, more := b.landed(epoch); more {
-			b.goWork(next) // sends what has come meanwhile
+			b.goWork(next) // sends the requests that have arrived in the meantime
 			return
 		}
 		b.calls.Done()
@@ -128,8 +129,8 @@ func (b *Batcher[T]) sendDirectly(ctx context.Context, by time.Time, op T) bool 
 	return op.Err() == nil || time.Now().Before(limit)
 }
 
-// DoAll runs operations, each by the Batcher that of names, in as few calls as possible, side by side. Those whose error is
-// nil have their replies or have failed; the others may still be under way. ctx needs a deadline.
+// DoAll runs operations, each with the Batcher that of returns, in as few calls as possible, in parallel. An operation
+// whose error is nil has its reply or has failed. The others may still be under way. ctx needs a deadline.
 func DoAll[T Operation](ctx context.Context, ops []T, of func(op T) (*Batcher[T], error)) []error {
 	errs := make([]error, len(ops))
 	parts := split(ctx, ops, errs, of)
@@ -147,7 +148,7 @@ func DoAll[T Operation](ctx context.Context, ops []T, of func(op T) (*Batcher[T]
 	return errs
 }
 
-// part is some of several operations, for one call.
+// part is a subset of the operations, for one call.
 type part[T Operation] struct {
 	*waiting[T]
 	batcher *Batcher[T]

@@ -7,15 +7,14 @@
 //
 // It promises, whatever the connection does:
 //   - Do and DoAll return as soon as their context ends, except that they don't check it in the first 10 ms if the server
-//     is fast. An operation that is sent on the caller's goroutine may delay the return by the time direct that New was
-//     given.
+//     is fast. An operation that is sent on the caller's goroutine may delay the return by the argument direct of New.
 //   - A request that was withdrawn, refused or too late to be sent is marked as not applied. The outcome of a request
 //     that was sent, but not answered in time, is unknown.
 //   - A call has at most [MaxOperations] operations, and takes requests in order of arrival.
-//   - A call that hangs delays others for at most 250 ms; then another call is sent beside it. At most [MaxCalls] calls are in
-//     flight.
+//   - A call that hangs delays others for at most 250 ms; then another call is sent in parallel. At most [MaxCalls] calls are
+//     in flight.
 //   - A call ends at the latest deadline among its senders. A sender that leaves earlier does not shorten
-//     it.
+//     the call.
 //   - Close fails waiting requests, and returns once the calls in flight have ended. They end at their deadlines, if the
 //     send function obeys these.
 package batch
@@ -26,20 +25,20 @@ import (
 )
 
 const (
-	// MaxOperations is the most operations in one call: the server does nothing else meanwhile, a quarter of a millisecond for so
-	// many.
+	// MaxOperations is the most operations in one call: during a call the server does no other work, for a quarter of a
+	// millisecond with this number.
 	MaxOperations = 256
-	// MaxCalls bounds the calls that are under way at the same time, most of which hang then.
+	// MaxCalls bounds the calls in flight, if most of them hang.
 	MaxCalls = 64
-	// UntilItLeaves has a caller send by itself, under its own context.
+	// UntilItLeaves makes a caller send on its own goroutine, under its own context.
 	UntilItLeaves time.Duration = math.MaxInt64
 
-	// usualCalls is how many calls are under way at a time if none hangs.
+	// usualCalls bounds the calls in flight if no call hangs.
 	usualCalls = 2
-	// stuck is how long a request waits for calls to end before another is made beside them: a connection that has died must not
-	// hold up what another one could carry.
+	// stuck is the time that a request waits for the end of calls before another call is made: a dead connection must not delay
+	// requests that another connection could carry.
 	stuck = 250 * time.Millisecond
-	// prompt is how fast a server answers to which callers send by themselves. Others wait for so long before they look at their
-	// contexts.
+	// prompt bounds the answer time of a server to which callers send on their own goroutine. It is also the time for which
+	// other callers wait before they check their contexts.
 	prompt = 10 * time.Millisecond
 )

@@ -13,7 +13,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// directTime is what Redis' callers have.
+// directTime is the bound of direct calls in the Redis provider.
 const directTime = 100 * time.Millisecond
 
 // number is an operation that the server replies to with its own number.
@@ -50,11 +50,11 @@ func numbers(n int) []*number {
 	return ops
 }
 
-// server stands in for the one that calls go to. Time is virtual.
+// server stands in for the server of the calls. Time is virtual.
 type server struct {
 	*Batcher[*number]
 	t *testing.T
-	// answer, unless nil, is how a call takes its time, and fails.
+	// answer, unless nil, delays or fails a call.
 	answer func(ctx context.Context, call int) error
 
 	mu    sync.Mutex
@@ -90,7 +90,7 @@ func (s *server) send(ctx context.Context, ops []*number, direct bool) {
 	}
 }
 
-// sent are the numbers that were sent, in order.
+// sent returns the numbers that were sent, in order.
 func (s *server) sent() (all []int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -106,7 +106,7 @@ func (s *server) count() int {
 	return len(s.calls)
 }
 
-// do has a worker send the number n.
+// do sends the number n through a worker.
 func (s *server) do(ctx context.Context, n int) (int, error) {
 	op := &number{n: n}
 	err := s.Do(ctx, op)
@@ -117,7 +117,7 @@ func (s *server) doAll(ctx context.Context, ops []*number) []error {
 	return DoAll(ctx, ops, func(*number) (*Batcher[*number], error) { return s.Batcher, nil })
 }
 
-// hang holds the first n calls up until the gate is closed, or their time is over.
+// hang delays the first n calls until the gate is closed, or their deadline passes.
 func (s *server) hang(n int) (gate chan struct{}) {
 	gate = make(chan struct{})
 	s.answer = func(ctx context.Context, call int) error {
@@ -137,7 +137,7 @@ func (s *server) hang(n int) (gate chan struct{}) {
 	return gate
 }
 
-// through has each call pass a gate of its own.
+// through makes each call wait for a gate of its own.
 func (s *server) through(gates []chan struct{}) func(ctx context.Context, call int) error {
 	return func(_ context.Context, call int) error {
 		<-gates[call-1]
@@ -162,7 +162,7 @@ func within(t *testing.T, d time.Duration) context.Context {
 	return ctx
 }
 
-// cancelledAfter ends before its deadline.
+// cancelledAfter returns a context that ends before its deadline.
 func cancelledAfter(t *testing.T, d time.Duration) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithCancel(within(t, time.Hour))

@@ -26,7 +26,7 @@ func TestCallsThatHangHoldNobodyUpForLong(t *testing.T) {
 		require.Equal(t, 7, got)
 		require.Equal(t, stuck, time.Since(began))
 
-		// Nobody waits for those that hang any more.
+		// No request waits for the hanging calls any longer.
 		began = time.Now()
 		for n := range 10 {
 			_, err = s.do(within(t, time.Minute), n)
@@ -40,7 +40,7 @@ func TestCallsThatHangHoldNobodyUpForLong(t *testing.T) {
 	})
 }
 
-// Calls beside those that hung are no more than usual once these have ended.
+// After hanging calls have ended, there are no more calls than usual.
 func TestCallsAreFewAgainAfterAHang(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(t)
@@ -87,7 +87,8 @@ func TestCallsThatHangAreBounded(t *testing.T) {
 	})
 }
 
-// A worker that has ended a call that hung leaves the queue to others, if these are enough.
+// A worker whose call hung and then ended leaves the queue to others, if there are enough other
+// workers.
 func TestCallsThatHungDoNotStay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(t)

@@ -1,11 +1,11 @@
 // Package waitqueue is the client side of waiter queues that a backend keeps: it manages the waiters of one
 // process.
 //
-// The backend has one queue per name, for all processes. A registered waiter whose acquire is refused joins it. When the name
-// becomes free it is reserved for [Grace] for the head of the queue, and only the head's process is woken. The head must then
-// acquire, since a reservation is no grant. A head that is dead or hangs loses its reservation and its place. Other waiters are
-// told in advance when their turn comes if all before them hang. A [Queue] knows which claims of this process wait, and receives
-// their turns.
+// The backend has one queue per name, for all processes. A registered waiter whose acquire is refused joins the queue. When the
+// name becomes free it is reserved for [Grace] for the head of the queue, and only the head's process is woken. The head must
+// then acquire, since a reservation is no grant. A head that is dead or hangs loses its reservation and its place. Other waiters
+// learn in advance the time of their turn, for the case that all waiters before them hang. A [Queue] knows which claims of this
+// process wait, and receives their turns.
 package waitqueue
 
 import (
@@ -18,14 +18,14 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
 )
 
-// Grace is how long a free name is reserved for the waiter whose turn it is.
+// Grace is the time for which a free name is reserved for the head waiter.
 const Grace = 200 * time.Millisecond
 
-// leaveTimeout bounds the request that takes a waiter from the queue.
+// leaveTimeout bounds the request that removes a waiter from the queue.
 const leaveTimeout = 2 * time.Second
 
-// Queue are this process' claims that wait, each for a name that the backend knows by a K. Make one with New. It is safe for
-// concurrent use.
+// Queue holds this process's waiting claims, each with a key K for the name in the backend. Make one with New. It is safe
+// for concurrent use.
 type Queue[K any] struct {
 	Channel string              // on which this process is woken
 	Wakeups providerkit.Wakeups // by claim
@@ -41,16 +41,17 @@ type Queue[K any] struct {
 // waiter is a registration.
 type waiter[K any] struct {
 	key    K
-	queued bool        // an acquire has joined, so it may be in the queue, and has not got the name
-	later  *time.Timer // hints when the reservation for the one before it ends
+	queued bool        // an acquire has joined, so the claim may be in the queue, and has not acquired the name
+	later  *time.Timer // wakes the waiter when the reservation for its predecessor ends
 }
 
-// New makes a queue for the claims of this process. dequeue has a claim leave the queue that the backend has.
+// New makes a queue for the claims of this process. dequeue removes a claim from the backend's queue.
 func New[K any](channel string, dequeue func(ctx context.Context, key K, id string)) *Queue[K] {
 	return &Queue[K]{Channel: channel, dequeue: dequeue, byID: map[string]*waiter[K]{}}
 }
 
-// Register returns the hints for a claim once this process listens. The claim joins the queue with its next acquire.
+// Register returns the wake-ups for a claim after this process has begun to listen. The claim joins the queue with
+// its next acquire.
 func (q *Queue[K]) Register(ctx context.Context, key K, id string) (abstractions.Wakeups, error) {
 	hints := make(chan struct{}, 1)
 	if err := q.RegisterOn(ctx, key, id, hints); err != nil {
@@ -59,8 +60,8 @@ func (q *Queue[K]) Register(ctx context.Context, key K, id string) (abstractions
 	return abstractions.Wakeups{C: hints}, nil
 }
 
-// RegisterOn is Register for a claim whose hints have a channel already, since it waits in another queue too: see
-// [providerkit.Wakeups.WaitOn].
+// RegisterOn is Register for a claim that already has a channel for its wake-ups, since it also waits in another
+// queue: see [providerkit.Wakeups.WaitOn].
 func (q *Queue[K]) RegisterOn(ctx context.Context, key K, id string, hints chan struct{}) error {
 	if err := q.Wakeups.WaitOn(ctx, id, hints); err != nil {
 		return err
@@ -77,10 +78,11 @@ func (q *Queue[K]) RegisterOn(ctx context.Context, key K, id string, hints chan 
 	return nil
 }
 
-// Waits says whether any claim is registered.
+// Waits reports whether any claim is registered.
 func (q *Queue[K]) Waits() bool { return q.some.Load() }
 
-// Join returns what a claim waits for, if it is registered and this process listens: its acquire may put it into the queue.
+// Join returns the key for which a claim waits, if it is registered and this process listens. The claim's acquire may then
+// put it into the queue.
 func (q *Queue[K]) Join(id string) (key K, ok bool) {
 	if !q.Waits() || !q.Wakeups.Listening() {
 		return key, false
@@ -95,7 +97,7 @@ func (q *Queue[K]) Join(id string) (key K, ok bool) {
 	return w.key, true
 }
 
-// Served notes that a claim has got its name.
+// Served records that a claim has acquired its name.
 func (q *Queue[K]) Served(id string) {
 	if !q.Waits() {
 		return
@@ -107,7 +109,7 @@ func (q *Queue[K]) Served(id string) {
 	}
 }
 
-// Waiting returns the claims that wait, and for what.
+// Waiting returns the waiting claims and their keys.
 func (q *Queue[K]) Waiting() (ids []string, keys []K) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -117,11 +119,11 @@ func (q *Queue[K]) Waiting() (ids []string, keys []K) {
 	return ids, keys
 }
 
-// leave ends a registration, and takes the claim from the queue if it may be there.
+// leave ends a registration, and removes the claim from the queue if it may be queued.
 func (q *Queue[K]) leave(id string, w *waiter[K]) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	last := q.byID[id] == w // it was not registered again
+	last := q.byID[id] == w // it has no later registration
 	if last {
 		delete(q.byID, id)
 		q.some.Store(len(q.byID) > 0)
@@ -134,8 +136,8 @@ func (q *Queue[K]) leave(id string, w *waiter[K]) {
 	}
 }
 
-// handOn takes a claim from the queue; if it was its turn, it is the next one's then. If that fails, it loses its place when
-// its turn comes. Caller holds mu.
+// handOn removes a claim from the queue. If the claim was at the head, the turn passes to the next claim. If the request
+// fails, the claim loses its place when its turn comes. Caller holds mu.
 func (q *Queue[K]) handOn(key K, id string) {
 	if q.closed {
 		return
@@ -148,8 +150,9 @@ func (q *Queue[K]) handOn(key K, id string) {
 	}, nil)
 }
 
-// Due takes word that a claim is to ask after so long, and reports whether that is now. One that has left, but has a key, hands
-// its turn on: its acquire was under way, and put it into the queue after it had been taken out.
+// Due handles the notification that a claim must send its acquire after the given time, and reports whether that is now. A
+// claim that has left, but has a key, passes its turn on: its acquire was in flight, and put the claim back into the queue
+// after its removal.
 func (q *Queue[K]) Due(id string, after time.Duration, key *K) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -169,7 +172,7 @@ func (q *Queue[K]) Due(id string, after time.Duration, key *K) bool {
 	return false
 }
 
-// Close ends the connection and waits for those who are leaving.
+// Close ends the connection and waits for the claims that are leaving.
 func (q *Queue[K]) Close() {
 	q.mu.Lock()
 	q.closed = true

@@ -33,13 +33,13 @@ func (c connection) Receive(ctx context.Context) (string, error) {
 func (connection) Ping(context.Context) error { return nil }
 func (connection) Close()                     {}
 
-// left is a claim that was taken from a queue, and until when that might last.
+// left is a claim that was removed from a queue, with the time limit of the request.
 type left struct {
 	key, id string
 	within  time.Duration
 }
 
-// process is one whose claims wait. Time is virtual.
+// process is a process whose claims wait. Time is virtual.
 type process struct {
 	*Queue[string]
 	t    *testing.T
@@ -110,7 +110,7 @@ func TestOnlyRegisteredClaimsJoin(t *testing.T) {
 	})
 }
 
-// A process that can't be woken has no place in a queue: others would wait for it.
+// A process that can't be woken gets no place in a queue, since others would wait for that process.
 func TestWhereNobodyListensNobodyJoins(t *testing.T) {
 	run(t, func(p *process) {
 		refused := errors.New("no")
@@ -156,7 +156,8 @@ func TestAClaimThatLeavesIsTakenFromTheQueue(t *testing.T) {
 	})
 }
 
-// A claim that is registered again keeps its place, whichever of its registrations ends first.
+// A claim with a second registration keeps its place, regardless of the order in which its
+// registrations end.
 func TestARegistrationEndsWithTheLast(t *testing.T) {
 	for name, first := range map[string]int{"the earlier ends first": 0, "the later ends first": 1} {
 		t.Run(name, func(t *testing.T) {
@@ -201,7 +202,7 @@ func TestATurnComesWhenItIsDue(t *testing.T) {
 	})
 }
 
-// One that has left hands on the turn that comes to it all the same.
+// A claim that has left passes on a turn that it still gets.
 func TestAClaimThatHasLeftHandsItsTurnOn(t *testing.T) {
 	run(t, func(p *process) {
 		key := "n"
@@ -215,7 +216,8 @@ func TestAClaimThatHasLeftHandsItsTurnOn(t *testing.T) {
 	})
 }
 
-// Close waits for those that are leaving. After it nobody joins, and nobody is taken from a queue: connections are gone.
+// Close waits for the claims that are leaving. After Close no claim joins a queue or leaves one, since the connections
+// are closed.
 func TestCloseWaitsForThoseThatLeave(t *testing.T) {
 	run(t, func(p *process) {
 		p.gate = make(chan struct{})

@@ -1,4 +1,4 @@
-// Package cause says why a context ended.
+// Package cause adds the cause of a context's end to errors.
 package cause
 
 import (
@@ -9,9 +9,9 @@ import (
 	"github.com/distributedleasing/leasing"
 )
 
-// Join adds why ctx ended to an error that came of it: drivers have errors of
-// their own for that ("interrupted"), and database/sql has ErrTxDone. A cause that says
-// that nothing was written is about something else, and is text alone.
+// Join adds the cause of ctx to an error that followed from its end: drivers have their
+// own errors for that ("interrupted"), and database/sql has ErrTxDone. A cause that
+// says that nothing was written is about another request, so only its text is added.
 func Join(ctx context.Context, err error) error {
 	switch cause := context.Cause(ctx); {
 	case cause == nil || errors.Is(err, cause):

@@ -1,4 +1,4 @@
-// Package fencingtest has what is no fencing token, for the tests of this folder.
+// Package fencingtest has invalid fencing tokens, for the tests of this folder.
 package fencingtest
 
 import (
@@ -7,10 +7,10 @@ import (
 	"github.com/distributedleasing/leasing"
 )
 
-// BadTokens are numbers that no lease has.
+// BadTokens are numbers that are never the token of a lease.
 var BadTokens = []int64{0, -1, math.MinInt64, leasing.MaxToken + 1, math.MaxInt64}
 
-// NotTokens are texts that some parser of numbers would let through.
+// NotTokens are invalid texts that some parser of numbers would accept.
 var NotTokens = []string{
 	"", "0", "00", "01", "-1", "+1", " 1", "1 ", "1\n", "1.0", "1e3", "0x10", "1_000", "١", "NaN", "inf", "abc", "1,2",
 	"9007199254740992",     // 2^53

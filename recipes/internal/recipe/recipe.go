@@ -1,4 +1,4 @@
-// Package recipe is what the recipes have in common.
+// Package recipe holds code that the recipes share.
 package recipe
 
 import (
@@ -11,8 +11,8 @@ import (
 )
 
 // Do runs fn with a context that ends with held or with ctx, with the cause of
-// the one that ended first. When fn has returned, or has panicked, it calls
-// release. The errors are joined, fn's first.
+// the context that ended earlier. After fn has returned or panicked, Do calls
+// release. The errors are joined, fn's in front.
 func Do(ctx, held context.Context, fn func(ctx context.Context) error, release func() []error) (err error) {
 	work, cancel := context.WithCancelCause(held)
 	defer cancel(nil)
@@ -24,8 +24,8 @@ func Do(ctx, held context.Context, fn func(ctx context.Context) error, release f
 	return fn(work)
 }
 
-// Join is errors.Join that leaves a single error as it is, and leaves out an
-// error about a loss that an earlier one tells of.
+// Join is errors.Join that returns a single error unchanged, and leaves out an error about a loss
+// that an earlier error already reports.
 func Join(errs ...error) error {
 	var kept []error
 	for _, err := range errs {
@@ -58,8 +58,8 @@ func Permanent(err error) bool {
 	return false
 }
 
-// Refusals tells a refusal that passes, such as that of a password which is being rotated, from one
-// that lasts. The zero value is ready. It is not safe for concurrent use.
+// Refusals distinguishes a temporary refusal, such as one during the rotation of a password, from a
+// lasting refusal. The zero value is ready to use. It is not safe for concurrent use.
 type Refusals struct{ since time.Time }
 
 // refusalTimeout is the default of leasing.Options.RefusalTimeout.
@@ -80,15 +80,15 @@ func (r *Refusals) Last(err error) bool {
 	return false
 }
 
-// Closed reports whether a manager is closed. Nothing is sent: no name is "", but
-// a closed manager says first that it is closed.
+// Closed reports whether a manager is closed. It sends no request: the empty name is invalid, but a
+// closed manager returns ErrClosed before it checks the name.
 func Closed(m *leasing.Manager) bool {
 	_, err := m.Inspect(context.Background(), "")
 	return errors.Is(err, leasing.ErrClosed)
 }
 
-// ValidateName checks the name of a recipe whose leases have that name and a
-// suffix of up to so many bytes.
+// ValidateName checks the name of a recipe whose leases have that name plus a suffix of up to
+// suffix bytes.
 func ValidateName(name string, suffix int, c leasing.Capabilities) error {
 	if err := leasing.ValidateName(name); err != nil {
 		return err

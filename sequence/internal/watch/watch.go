@@ -1,4 +1,4 @@
-// Package watch hands hints to all who wait for a key in this process.
+// Package watch sends wake-ups to all waiters for a key in this process.
 package watch
 
 import (
@@ -14,8 +14,8 @@ type Hub struct {
 	all map[string]map[chan struct{}]struct{}
 }
 
-// Add returns hints under a key until ctx ends. A hint that is not taken stands for
-// all that follow it.
+// Add returns a channel of wake-ups for a key until ctx ends. A pending wake-up also stands for all
+// later wake-ups.
 func (h *Hub) Add(ctx context.Context, key string) <-chan struct{} {
 	hints := make(chan struct{}, 1)
 	h.mu.Lock()
@@ -38,7 +38,7 @@ func (h *Hub) Add(ctx context.Context, key string) <-chan struct{} {
 	return hints
 }
 
-// Wake hints to all under a key.
+// Wake wakes all waiters for a key.
 func (h *Hub) Wake(key string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -50,7 +50,7 @@ func (h *Hub) Wake(key string) {
 	}
 }
 
-// WakeAll hints to everybody.
+// WakeAll wakes all waiters for all keys.
 func (h *Hub) WakeAll() {
 	h.mu.Lock()
 	keys := slices.Collect(maps.Keys(h.all))
