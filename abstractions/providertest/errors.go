@@ -8,8 +8,8 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-// kinds are the sentinels, of which an error matches one. (A throttled one is
-// unavailable too.)
+// kinds are the sentinels. An error matches exactly one of these. (A throttled error
+// is also unavailable.)
 var kinds = []error{
 	abstractions.ErrHeld, abstractions.ErrLost, abstractions.ErrReleased, abstractions.ErrStale, abstractions.ErrInvalid,
 	abstractions.ErrDenied, abstractions.ErrNotSetUp, abstractions.ErrClosed, abstractions.ErrUnsupported, abstractions.ErrUnavailable,
@@ -27,7 +27,7 @@ func (e *env) is(err, kind error, what ...any) {
 	}
 }
 
-// held says that err is a *HeldError about somebody else's lease.
+// held requires that err is a *HeldError about another claim's lease.
 func (e *env) held(err error, what ...any) *abstractions.HeldError {
 	e.is(err, abstractions.ErrHeld, what...)
 	var held *abstractions.HeldError
@@ -45,7 +45,7 @@ func (e *env) lost(err error, reasons ...abstractions.LostReason) {
 	}
 }
 
-// invalid says that err is an *InvalidError that says what is wrong.
+// invalid requires that err is an *InvalidError that names the field and the wanted value.
 func (e *env) invalid(err error, what ...any) {
 	e.is(err, abstractions.ErrInvalid, what...)
 	var invalid *abstractions.InvalidError
@@ -61,8 +61,8 @@ func (e *env) ended(err, cause error, what ...any) {
 	e.unknown(err, what...)
 }
 
-// unknown says that err leaves open whether the request was applied, or says
-// that the backend was too busy for it.
+// unknown requires that err leaves open whether the request was applied, or says
+// that the backend was too busy for the request.
 func (e *env) unknown(err error, what ...any) {
 	e.Error(err, what...)
 	for _, kind := range kinds {

@@ -67,7 +67,7 @@ var managerWaitingChecks = []managerCheck{
 			e.Less(got.at.Sub(holder.late()), time.Second, "after the lease has run out")
 		}
 
-		// Of another's, where the provider tells of it.
+		// Of another manager's release, where the provider sends wake-ups.
 		ability[abstractions.Waiter](e, e.p)
 		m = e.manage(e.p, patientOptions)
 		holder := e.take(e.name())
@@ -91,7 +91,7 @@ var managerWaitingChecks = []managerCheck{
 		e.ErrorIs(m.try(ctx, name), abstractions.ErrHeld, "TryAcquire")
 		e.Less(time.Since(begun), 100*time.Millisecond, "TryAcquire asks once")
 
-		// With its limit: at the head of the queue, and behind it.
+		// With its limit: at the head of the queue, and behind the head waiter.
 		limited := &leasing.AcquireOptions{WaitLimit: 1300 * time.Millisecond}
 		m.bend(acquires, nil)
 		leaves, leave := context.WithCancel(ctx)
@@ -276,8 +276,8 @@ var managerWaitingChecks = []managerCheck{
 		m.isAlive(lease)
 		e.Equal("value", lease.Context().Value(contextKey{}), "the values of the acquire's context")
 	}},
-	// It has two managers that poll, each of which takes the name again and
-	// again.
+	// It has two managers that poll, each of which takes the name in a
+	// loop.
 	{"Manager_Trap_T72_LoopStarvesNobody", func(_ context.Context, e *env, _ *managed) {
 		ctx, cancel := context.WithTimeout(e.t.Context(), 15*time.Second)
 		defer cancel()
@@ -313,7 +313,7 @@ func (m *managed) acquire(ctx context.Context, name string, o *leasing.AcquireOp
 	})
 }
 
-// waited is what came of an Acquire, and when.
+// waited is the result of an Acquire, and its time.
 type waited struct {
 	lease *leasing.Lease
 	err   error

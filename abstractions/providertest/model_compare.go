@@ -9,7 +9,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-// answer is what of an error the rules decide.
+// answer is the part of an error that the rules decide.
 func answer(err error) string {
 	lost, held := (*abstractions.LostError)(nil), (*abstractions.HeldError)(nil)
 	switch {

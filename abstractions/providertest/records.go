@@ -13,7 +13,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
 )
 
-// What providerkit.Records asks of a store.
+// recordsChecks are about the promises that providerkit.Records requires of a store.
 var recordsChecks = []check{
 	{name: "Records_AWriteReplacesWhatItHasRead", needs: "Records", run: func(e *env) {
 		s := e.shelf()
@@ -30,8 +30,8 @@ var recordsChecks = []check{
 		e.Equal(req.Metadata, e.inspect(name).Metadata)
 		holder.renew(e.long)
 	}},
-	// It has two deletions arrive late: one when the name is in use again, and one when the record is not the same, but one that
-	// was made after it.
+	// It has two deletions arrive late: one when the name is in use again, and one when the record has been replaced by a
+	// later record.
 	{name: "Trap_T28_ADelayedDeletionMeetsNothingNew", needs: "Records", run: func(e *env) {
 		s := e.shelf()
 		idle := e.take(e.name())

@@ -98,7 +98,7 @@ var tokenChecks = []check{
 		}
 		e.Greater(e.take(holder.req.Name).token(), holder.token())
 	}},
-	// It asks for several names at once, which may share a statement. What is ahead of the clock can't be forgotten.
+	// It asks for several names at once, which may share a statement. A record whose token is ahead of the clock can't be forgotten.
 	{name: "Trap_T54_TokenRisesAlthoughItIsAheadOfTheClock", needs: "Ahead", run: func(e *env) {
 		names, last := make([]string, 8), make([]int64, 8)
 		for i := range names {

@@ -82,12 +82,12 @@ var waiterChecks = []check{
 		next.hinted()
 		next.served().isHeld()
 	}},
-	// Who is hinted takes the name, gives it back, and waits again, behind the others.
+	// A waiter that gets the wake-up takes the name, gives it back, and waits again, behind the others.
 	{name: "Wait_NobodyIsPassedOverForEver", needs: "Virtual", run: func(e *env) {
 		last := e.take(e.name())
 		first := e.wait(e.peer, last.req.Name)
 		others := []*waiting{e.wait(e.p, last.req.Name), e.wait(e.peer, last.req.Name)}
-		for range 64 { // also of those who are drawn by lot
+		for range 64 { // enough also where the next waiter is drawn by lot
 			last.release()
 			e.soon()
 			if len(first.hints) > 0 {
@@ -101,7 +101,7 @@ var waiterChecks = []check{
 		}
 		e.Fail("others who came later are hinted again and again")
 	}},
-	// It has the first waiter take no hint, while others take the name again and again.
+	// It has the first waiter ignore its wake-up, while others take the name repeatedly.
 	{name: "Trap_T93_AWaiterThatTakesNoHintIsPassedOver", needs: "Virtual", run: func(e *env) {
 		holder := e.take(e.name())
 		e.wait(e.peer, holder.req.Name)
@@ -153,8 +153,8 @@ var waiterChecks = []check{
 			c.release()
 		}
 	}},
-	// It asks right after a release. A reservation is short, and may end before somebody
-	// has asked: it has to be seen in one of several rounds.
+	// It asks right after a release. A reservation is short, and may end before another
+	// claim has asked, so the check has to see a reservation in one of several rounds.
 	{name: "Queue_AFreeNameIsKeptForTheFirst", run: func(e *env) {
 		e.queues()
 		for range 10 {
@@ -203,7 +203,7 @@ var waiterChecks = []check{
 		}
 		e.Fail("those who wait are not served in the order in which they came")
 	}},
-	// It looks who has a hint when the first has one.
+	// It checks which waiters have a wake-up when the first waiter has its own.
 	{name: "Queue_OneIsWoken", run: func(e *env) {
 		e.queues()
 		for range 10 {
@@ -267,7 +267,7 @@ type waiting struct {
 	leave context.CancelFunc
 }
 
-// wait registers a new claim as a waiter for a name that is held, and asks for it.
+// wait registers a new claim as a waiter for a held name, and asks for that name.
 func (e *env) wait(p abstractions.Provider, name string) *waiting {
 	return e.waitFor(p, e.request(name))
 }
@@ -341,7 +341,7 @@ func (e *env) queues() {
 	}
 }
 
-// queue has waiters of both clients wait for a name that another has.
+// queue has waiters of both clients wait for a name that another claim holds.
 func (e *env) queue(waiters int) (holder *claim, queue []*waiting) {
 	holder = e.take(e.name())
 	for i := range waiters {
