@@ -5,8 +5,8 @@ import (
 	"database/sql"
 )
 
-// Journal notes what was done, each thing once, and only for those whose token is
-// not stale. It is what a protected resource may look like.
+// Journal records actions, each of them once, and refuses writers whose token is
+// stale. It is an example of a protected resource.
 type Journal struct{ *Data }
 
 // Create makes the tables.
@@ -14,8 +14,8 @@ func (j Journal) Create(ctx context.Context) error {
 	return j.Data.Create(ctx, "CREATE TABLE journal (done text PRIMARY KEY, writer text NOT NULL)")
 }
 
-// Note notes that something was done, and by whom, and reports whether it is the
-// first to do so.
+// Note records that an action was done, and its writer, and reports whether the
+// action was not recorded before.
 func (j Journal) Note(ctx context.Context, resource string, token int64, done, by string) (first bool, err error) {
 	err = j.Do(ctx, resource, token, func(ctx context.Context, tx *sql.Tx) error {
 		result, err := tx.ExecContext(ctx, "INSERT INTO journal (done, writer) VALUES ($1, $2) ON CONFLICT (done) DO NOTHING", done, by)

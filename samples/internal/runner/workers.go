@@ -56,7 +56,7 @@ func (s *Runner) Start(ctx context.Context, name, arg string) error {
 	return nil
 }
 
-// read passes on what a worker reports, and the end of its process.
+// read passes on a worker's reports, and the end of its process.
 func (s *Runner) read(ctx context.Context, name string, w *process, output io.ReadCloser) {
 	defer func() { _ = output.Close() }()
 	for lines := bufio.NewScanner(output); lines.Scan(); {
@@ -79,7 +79,7 @@ func (s *Runner) Send(ctx context.Context, r Report) {
 	}
 }
 
-// Running is how many workers have not ended yet.
+// Running is the number of workers that have not ended yet.
 func (s *Runner) Running() int { return s.running }
 
 // Next waits for the next report. A worker that fails, or ends otherwise than
