@@ -9,14 +9,14 @@ import (
 )
 
 const (
-	// namesEach is how many names a goroutine takes turns with: a program's names
-	// come again, so the servers know them.
+	// namesEach is the number of names that a goroutine takes in turn. A program uses the
+	// same names repeatedly, so the servers know these names.
 	namesEach = 16
 	// mostFailures is after how many failures in a row nothing can be measured.
 	mostFailures = 100
 )
 
-// cycles measures acquire and release of names that nobody else wants, from so many
+// cycles measures acquire and release of names that no other goroutine wants, from so many
 // goroutines with one client.
 func cycles(goroutines int) func(context.Context, *bench) (metrics, error) {
 	return func(ctx context.Context, b *bench) (metrics, error) {

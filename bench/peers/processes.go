@@ -13,8 +13,8 @@ import (
 	"github.com/distributedleasing/leasing/bench/peers/internal/lockers"
 )
 
-// live is the life of a process that takes a name and says when: once, to hold it until it
-// is killed, or again and again. It only returns if it fails.
+// live is the life of a process that takes a name and prints the time: once, to hold the name
+// until it is killed, or in a loop. It only returns if it fails.
 func (t task) live(ctx context.Context) error {
 	b, err := newBench(t)
 	if err != nil {

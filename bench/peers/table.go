@@ -48,7 +48,7 @@ func (p *plan) writeTable(out io.Writer, version string, took time.Duration) err
 	return err
 }
 
-// value is a peer's figure over the rounds, or NaN if there is none.
+// value is a peer's figure over the rounds, or NaN if no round has a figure.
 func (p *plan) value(w workload, r row, peer lockers.Peer) float64 {
 	var values []float64
 	for _, m := range p.results[key(w, peer)] {
