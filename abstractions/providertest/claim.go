@@ -38,7 +38,7 @@ func (e *env) try(p abstractions.Provider, req abstractions.AcquireRequest) (*cl
 	return c, err
 }
 
-// acquire must succeed, and give what was asked for.
+// acquire must succeed, and grant the request.
 func (e *env) acquire(p abstractions.Provider, req abstractions.AcquireRequest) *claim {
 	c, err := e.try(p, req)
 	e.NoError(err, "acquire %q", req.Name)
@@ -61,7 +61,7 @@ func (e *env) settledTake(p abstractions.Provider, name string) (c *claim) {
 	return c
 }
 
-// isGranted holds a grant against what every grant of the claim must say.
+// isGranted requires that a grant is for the claim, with its TTL and a valid token.
 func (c *claim) isGranted(grant abstractions.Grant) {
 	c.e.Equal(c.req.Name, grant.Name, "Grant.Name")
 	c.e.Equal(c.req.ID, grant.ID, "Grant.ID")

@@ -185,7 +185,7 @@ func (e *env) outage(ending func(context.Context, time.Duration) (context.Contex
 	})
 }
 
-// mayFail says that err tells of an outage. A registration of a waiter may be
+// mayFail requires that err reports an outage. A registration of a waiter may be
 // local, so it may also succeed.
 func (e *env) mayFail(what string, err error) {
 	if what == "Wait" && err == nil {

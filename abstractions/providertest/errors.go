@@ -15,7 +15,7 @@ var kinds = []error{
 	abstractions.ErrDenied, abstractions.ErrNotSetUp, abstractions.ErrClosed, abstractions.ErrUnsupported, abstractions.ErrUnavailable,
 }
 
-// is says that err is of that kind and of no other.
+// is requires that err is of that kind and of no other kind.
 func (e *env) is(err, kind error, what ...any) {
 	if err == nil {
 		e.Fail(fmt.Sprintf("want an error that matches %q: the request was granted", kind), what...)
@@ -35,7 +35,7 @@ func (e *env) held(err error, what ...any) *abstractions.HeldError {
 	return held
 }
 
-// lost says that err is a *LostError, for one of the reasons if any are given.
+// lost requires that err is a *LostError, for one of the reasons if any are given.
 func (e *env) lost(err error, reasons ...abstractions.LostReason) {
 	e.is(err, abstractions.ErrLost)
 	var lost *abstractions.LostError
@@ -54,8 +54,8 @@ func (e *env) invalid(err error, what ...any) {
 	e.NotEmpty(invalid.Want, what...)
 }
 
-// ended says that err tells the end of a context, and nothing that is certain
-// to have happened at the backend.
+// ended requires that err reports the end of a context, and leaves the outcome at the
+// backend open.
 func (e *env) ended(err, cause error, what ...any) {
 	e.ErrorIs(err, cause, what...)
 	e.unknown(err, what...)

@@ -294,8 +294,8 @@ func (c *claim) contend(req abstractions.AcquireRequest, at time.Time) *claim {
 	return nil
 }
 
-// isRemaining holds what was said at some moment between sent and returned
-// about the time left against what can be true.
+// isRemaining requires that left, reported between sent and returned, is a possible
+// remaining time of the claim.
 func (c *claim) isRemaining(left time.Duration, sent, returned time.Time) {
 	slack := c.e.caps.Lateness.After(c.ttl) + c.e.tolerance(c.ttl)
 	c.e.GreaterOrEqual(left, c.sent.Add(c.ttl).Sub(returned)-slack, "time left")

@@ -43,8 +43,8 @@ type Harness struct {
 	// than the eight of the contract: 64 for providerkit.Records.
 	Remembers int
 
-	// Records are what p is made of, if that is providerkit.Records. Then the suite also checks what
-	// they ask of their Store.
+	// Records returns the providerkit.Records that p is made of. If it is set, the suite also checks the
+	// promises that Records require of their Store.
 	Records func(p abstractions.Provider) *providerkit.Records
 
 	// Unreachable opens a client whose backend does not answer: preferably

@@ -21,7 +21,7 @@ var holderChecks = []check{
 	{name: "Trap_T14_RepeatedRenewalIsNoConflict", run: func(e *env) {
 		holder := e.take(e.name())
 		req := holder.renewRequest(e.long)
-		for range 3 { // the SDK below retries what the provider does not see
+		for range 3 { // the SDK below may retry a request without the provider's knowledge
 			grant, err := send(e, e.p.Renew, req)
 			e.NoError(err)
 			e.Equal(holder.token(), grant.Token)

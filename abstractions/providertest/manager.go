@@ -118,7 +118,7 @@ func first(n int, b bend) bend {
 
 // traffic counts the calls that pass a line, and bends them by verb.
 type traffic struct {
-	took  func(from time.Time) // told of each call to the provider
+	took  func(from time.Time) // gets the start time of each call to the provider
 	mu    sync.Mutex
 	bends map[verb]bend
 	sent  map[verb][]sent
@@ -301,7 +301,7 @@ func (e *env) manage(p abstractions.Provider, o leasing.Options, with ...func(*l
 	return m
 }
 
-// told are the events that have been told by now.
+// told returns the events so far, once all that happens at once has happened.
 func (m *managed) told(kinds ...leasing.EventKind) []leasing.Event {
 	m.e.soon()
 	return m.eventLog.told(kinds...)
@@ -328,13 +328,13 @@ func (m *managed) try(ctx context.Context, name string) error {
 	return err
 }
 
-// soon lets pass what happens at once.
+// soon waits until all that happens at once has happened.
 func (e *env) soon() { e.pause(time.Millisecond) }
 
 // pause lets virtual time pass.
 func (e *env) pause(d time.Duration) { time.Sleep(d) }
 
-// goroutines are how many there are in this check's bubble, which their traces tell.
+// goroutines returns the number of goroutines in this check's bubble, by their traces.
 func (e *env) goroutines() int {
 	traces := make([]byte, 16<<20)
 	all := string(traces[:runtime.Stack(traces, true)]) // begins with this one's
@@ -358,7 +358,7 @@ func (m *managed) isLostBy(lease *leasing.Lease, from time.Time, ttl time.Durati
 	m.isLost(lease, reasons...)
 }
 
-// isLost says that all that a lost lease is asked tells of its loss.
+// isLost requires that Err, the context's cause, Renew and Release of a lost lease report the loss.
 func (m *managed) isLost(lease *leasing.Lease, reasons ...abstractions.LostReason) {
 	ctx := m.e.t.Context()
 	for what, err := range map[string]error{
@@ -388,7 +388,7 @@ func (e *env) isTaken(name, why string) {
 	e.held(err, why)
 }
 
-// begin runs f beside the check and returns what it is to return.
+// begin runs f beside the check and returns a channel with f's result.
 func begin[T any](e *env, f func() T) <-chan T {
 	done := make(chan T, 1)
 	e.t.Go(func() { done <- f() })

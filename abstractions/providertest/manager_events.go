@@ -210,7 +210,7 @@ func kindsOf(events []leasing.Event) (kinds []leasing.EventKind) {
 	return kinds
 }
 
-// counted is a meter that keeps what is held, waits, and is to be cleaned up.
+// counted is a meter that keeps the sums of the manager's counters.
 type counted struct {
 	noop.MeterProvider
 	counts sync.Map // from the instrument's name to *count

@@ -141,7 +141,7 @@ var managerReleaseChecks = []managerCheck{
 		e.pause(e.short / 2)
 		e.isFree(lease.Name())
 
-		// The backend's word is told.
+		// The backend's error is returned.
 		lease = m.get(e.name(), nil)
 		m.bend(releases, refused(abstractions.ErrDenied))
 		begun = time.Now()

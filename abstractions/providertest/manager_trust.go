@@ -30,7 +30,7 @@ var managerTrustChecks = []managerCheck{
 		e.LessOrEqual(lease.Remaining(), window(e.short)-e.short/8, "Remaining")
 		m.isLostBy(lease, sent, e.short, abstractions.LostExpired)
 	}},
-	// It asks in the very instant in which trust ends: nothing need have come before.
+	// It calls Err at the very instant in which trust ends. Err has to report the loss without an earlier event.
 	{"Manager_Trap_T05_ErrTellsOfTheLossByItself", func(_ context.Context, e *env, m *managed) {
 		var told []<-chan error
 		for range 32 {
@@ -63,7 +63,7 @@ var managerTrustChecks = []managerCheck{
 		e.pause(e.short / 20)
 		e.isFree(name)
 
-		// Also of one that arrives when the name has long forgotten its release.
+		// The same for an acquire that arrives when the name has long forgotten its release.
 		name = e.name()
 		m.bend(acquires, first(1, slowRequest(time.Hour)))
 		begun := time.Now()

@@ -51,7 +51,7 @@ var managerWaitingChecks = []managerCheck{
 		}
 	}},
 	{"Manager_WaiterHearsOfARelease", func(ctx context.Context, e *env, _ *managed) {
-		// Of one of the same manager, whether or not the provider tells.
+		// Of a release by the same manager, whether or not the provider sends wake-ups.
 		m := e.manage(e.p, patientOptions, hiding(waits))
 		lease := m.get(e.name(), nil)
 		next := m.acquire(ctx, lease.Name(), nil)
@@ -59,7 +59,7 @@ var managerWaitingChecks = []managerCheck{
 		e.NoError(lease.Release(ctx))
 		e.NoError(within(e, time.Second, next, "a waiter of the manager that has released").err)
 
-		// Of one that runs out, if the provider knows when.
+		// Of a lease that runs out, if the provider knows its end.
 		if e.caps.RemainingKnown {
 			holder := e.takeShort()
 			got := within(e, 2*e.short, m.acquire(ctx, holder.req.Name, nil), "a lease that runs out")
@@ -76,7 +76,7 @@ var managerWaitingChecks = []managerCheck{
 		holder.release()
 		e.NoError(within(e, time.Second, next, "a release").err)
 
-		// Also of one that comes just before the waiter registers.
+		// Also of a release that comes just before the waiter registers.
 		holder = e.take(e.name())
 		m.bend(waits, func(x *exchange) error {
 			holder.release()
@@ -223,7 +223,7 @@ var managerWaitingChecks = []managerCheck{
 		e.pause(time.Second)
 		holder.release()
 		e.NoError(within(e, 20*time.Second, next, "a release that was not hinted").err)
-		m.bend(waits, func(x *exchange) error { // the provider ends its hints
+		m.bend(waits, func(x *exchange) error { // the provider ends its wake-ups
 			err := x.pass()
 			ended := make(chan struct{})
 			close(ended)
@@ -320,7 +320,7 @@ type waited struct {
 	at    time.Time
 }
 
-// patientOptions let nothing but a hint, or what is known of the holder, wake a waiter.
+// patientOptions let only a wake-up, or the known end of the holder's lease, wake a waiter.
 var patientOptions = leasing.Options{Tuning: leasing.Tuning{MinPoll: time.Hour, MaxPoll: time.Hour}}
 
 func (e *env) heldBy(err error) *abstractions.HeldError {

@@ -147,7 +147,7 @@ func (m *model) metadata() map[string]string {
 	})
 }
 
-// ttl draws one that does not run out during a story.
+// ttl draws a TTL that does not run out during a story.
 func (m *model) ttl() time.Duration {
 	ttls := []time.Duration{m.e.long, m.e.long, grantable(m.e.long/2, m.e.caps)}
 	if m.e.caps.Infinite {
@@ -229,8 +229,8 @@ func (m *model) granted(c *modelClaim, grant abstractions.Grant) {
 	c.token, c.states = grant.Token, append(c.states, grant.State)
 }
 
-// state draws what a request may carry: the latest, one before a lost reply, or
-// none, as of a claim that another process has adopted.
+// state draws the provider state of a request: the latest state, a state from before a lost reply, or
+// no state, like that of a claim that another process has adopted.
 func (m *model) state(c *modelClaim) any {
 	if len(c.states) == 0 || m.random.IntN(4) == 0 {
 		return nil

@@ -220,7 +220,7 @@ func (a alone) List(ctx context.Context, _ providerkit.ListQuery) ([]providerkit
 	return []providerkit.Item{item}, "", err
 }
 
-// refuses says that the item is not replaced, not even by a break of who has the name now.
+// refuses requires that the item is not replaced, not even by a break of the present holder.
 func (s shelf) refuses(old providerkit.Item, holder *claim) {
 	record := providerkit.Record{
 		Name: holder.req.Name, ID: holder.req.ID, Owner: holder.req.Owner, Token: holder.token(), TTL: holder.ttl, Left: holder.ttl, Breaking: true,

@@ -122,7 +122,7 @@ var waitersChecks = []check{
 // clockUnit is by how much two readings of a backend's clock may be rounded differently.
 const clockUnit = 2 * time.Millisecond
 
-// waiters asks who waits for a name.
+// waiters lists the waiters for a name.
 func (e *env) waiters(name string) []abstractions.Waiting {
 	list, err := send(e, ability[abstractions.WaiterLister](e, e.peer).Waiters, abstractions.WaitersRequest{Name: name})
 	e.NoError(err, "waiters of %q", name)
