@@ -141,7 +141,7 @@ var managerEventChecks = []managerCheck{
 		m.isAlive(lease)
 		shows(two)
 
-		// A change whose reply was lost goes on being asked for. A copy of it that arrives
+		// Later renewals carry a change whose reply was lost. A copy of the change that arrives
 		// after the next change is undone.
 		var late func()
 		m.bend(renews, func(x *exchange) error {

@@ -12,7 +12,7 @@ const (
 	// namesEach is the number of names that a goroutine takes in turn. A program uses the
 	// same names repeatedly, so the servers know these names.
 	namesEach = 16
-	// mostFailures is after how many failures in a row nothing can be measured.
+	// mostFailures is the number of failures in a row that ends a measurement.
 	mostFailures = 100
 )
 
@@ -56,7 +56,7 @@ func cycles(goroutines int) func(context.Context, *bench) (metrics, error) {
 	}
 }
 
-// count adds one within the window.
+// count adds 1 within the window.
 func (b *bench) count(n *atomic.Int64) {
 	if b.measuring.Load() {
 		n.Add(1)

@@ -64,7 +64,7 @@
 //     Only the waiters' client is counted.
 //   - takeover: the holder, a process, gets SIGKILL; the time runs from the
 //     moment at which the server frees the name to when the next holder has the name.
-//     That moment is asked from the server after the kill; it is good to a
+//     The server is asked for that moment after the kill; its answer is exact to a
 //     millisecond. stuck counts the waiters that had not noticed ten seconds and three
 //     TTLs later.
 //

@@ -96,7 +96,7 @@ func (p *plan) complete() bool {
 
 func peerName(p lockers.Peer) string { return p.Name }
 
-// pick returns those whose names begin with one of the given; none given are all.
+// pick returns the items whose names begin with one of the given prefixes; without prefixes it returns all.
 func pick[T any](all []T, given string, name func(T) string) (picked []T, err error) {
 	for begin := range strings.SplitSeq(given, ",") {
 		before := len(picked)

@@ -41,14 +41,14 @@ func (t task) live(ctx context.Context) error {
 	}
 }
 
-// process is one that takes a name.
+// process is a process that takes a name.
 type process struct {
 	pid  int
 	had  <-chan string // when, in nanoseconds since 1970; closed at its end
 	kill func()        // with SIGKILL; returns when it is gone
 }
 
-// start starts such a process, whose leases have the same TTL. It also ends with ctx.
+// start starts a process that takes a name. Its leases have the TTL of b. It also ends with ctx.
 func (b *bench) start(ctx context.Context, name string, hold bool) (*process, error) {
 	task := b.task
 	task.Name, task.Hold, task.Size.TTL = name, hold, b.ttl

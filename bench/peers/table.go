@@ -15,7 +15,7 @@ import (
 	"github.com/distributedleasing/leasing/bench/peers/internal/lockers"
 )
 
-// absent is shown where there is nothing to show.
+// absent is shown in place of a missing figure.
 const absent = "-"
 
 // writeTable shows the figure of each peer in each row, and below it why a round of a peer

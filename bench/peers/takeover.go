@@ -99,7 +99,7 @@ func (b *bench) killOne(ctx context.Context, client lockers.Locker, name string)
 		return 0, err
 	}
 	delay := got.at.Sub(end)
-	if delay < -b.ttl/10 { // then end is that of the next one's lock
+	if delay < -b.ttl/10 { // then end is the end of the next holder's lock
 		return 0, errTooLate
 	}
 	return delay, nil

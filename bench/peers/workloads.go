@@ -30,7 +30,7 @@ type row struct {
 	worst  bool // over the rounds the largest counts, not the median
 }
 
-// metrics are what a measurement found.
+// metrics are the results of a measurement, by name.
 type metrics map[string]float64
 
 // size sets the rounds, the times and the counts of the measurements.
@@ -123,7 +123,7 @@ func perCycle(title string) []row {
 
 func (w workload) String() string { return w.name }
 
-// peers returns those of the given that the workload measures.
+// peers returns the given peers that the workload measures.
 func (w workload) peers(given []lockers.Peer) (peers []lockers.Peer) {
 	for _, peer := range given {
 		if w.waits && peer.TryOnly || (!w.waits || w.expires) && peer.WaitOnly {
@@ -136,7 +136,7 @@ func (w workload) peers(given []lockers.Peer) (peers []lockers.Peer) {
 	return peers
 }
 
-// workloadsOn returns those that are measured on a backend.
+// workloadsOn returns the workloads that are measured on a backend.
 func workloadsOn(backend string) (these []workload) {
 	for _, w := range workloads {
 		if strings.HasPrefix(backend, w.on) {

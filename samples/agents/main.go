@@ -7,7 +7,7 @@
 // Six agents edit overlapping sets of files, some by other spellings of their paths, one of them
 // by the folder. Trouble befalls four of them:
 //
-//   - two wait for each other, are told, and one gives way;
+//   - two wait for each other, the deadlock is reported, and one gives way;
 //   - one is killed in the midst of an edit, and a seventh does its work;
 //   - one dawdles over its files, and an operator forces it out.
 //
@@ -29,7 +29,7 @@ import (
 	"github.com/distributedleasing/leasing/samples/internal/runner"
 )
 
-// scenario has short leases, so that one need not wait long for those of the dead.
+// scenario has short leases, so that the leases of a killed agent end soon.
 var scenario = runner.Scenario{
 	Name: "agents", TTL: 2 * time.Second, Work: work,
 }

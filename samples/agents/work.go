@@ -78,7 +78,7 @@ func wish() []string {
 	return paths[:1+rand.IntN(2)]
 }
 
-// edit edits under leases: a6 under those of folders.
+// edit edits files under their leases; a6 edits under leases of folders.
 func (a *agent) edit(ctx context.Context, id string, paths []string, meet func(context.Context)) error {
 	leased := paths
 	if a.Name == "a6" {
@@ -87,7 +87,7 @@ func (a *agent) edit(ctx context.Context, id string, paths []string, meet func(c
 	return a.tree.Do(ctx, leased, func(ctx context.Context, _ *multilease.Set) error { return a.under(ctx, id, paths, meet) })
 }
 
-// under edits under leases that are held.
+// under edits files whose leases are held.
 func (a *agent) under(ctx context.Context, id string, paths []string, meet func(context.Context)) error {
 	err := edit(ctx, a.Arg, id, paths, meet)
 	if err == nil {

@@ -112,7 +112,7 @@ func sendLate(ctx context.Context, w *runner.Worker, lease *leasing.Lease, posit
 	switch {
 	case errors.Is(err, leasing.ErrStale):
 		w.Say(refused, position, "its late batch after %d is refused: %v", position, err)
-		return nil // Do tells that the lease is lost
+		return nil // Do returns the loss of the lease
 	case err == nil:
 		w.Say("", position, "its late batch after %d is accepted: nobody has taken over yet", position)
 	}

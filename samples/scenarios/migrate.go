@@ -139,7 +139,7 @@ func controlMigrate(ctx context.Context, s *runner.Runner) error {
 	if idlers != actors-2 {
 		return fmt.Errorf("%d found nothing to do, of %d who lived", idlers, actors-1)
 	}
-	// These need what the steps make.
+	// These need the tables that the steps make.
 	if _, err := s.Data.ExecContext(ctx, `INSERT INTO outbox (id, payload, topic_name, topic_version) VALUES (1, '', 'orders', 2);
 		INSERT INTO inbox (id, handled) VALUES (1, true)`); err != nil {
 		return fmt.Errorf("the schema is not what the steps make: %w", err)

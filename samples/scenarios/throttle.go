@@ -207,7 +207,7 @@ func controlThrottle(ctx context.Context, s *runner.Runner) error {
 	return checkThrottle(ctx, s, g, before, killed)
 }
 
-// checkThrottle checks what the gateway has counted.
+// checkThrottle checks the counts of the gateway.
 func checkThrottle(ctx context.Context, s *runner.Runner, g *gateway, before int, killed string) (err error) {
 	most := g.peak()
 	switch {

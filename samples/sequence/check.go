@@ -134,7 +134,7 @@ func (s *show) noLateCommits(ctx context.Context, entries []sequence.Entry) erro
 	return nil
 }
 
-// readersAgree: all have seen what is there in the end.
+// readersAgree checks that all readers have seen the final entries.
 func (s *show) readersAgree(entries []sequence.Entry) error {
 	var want []string
 	for _, e := range entries {

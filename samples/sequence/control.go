@@ -80,7 +80,7 @@ func control(ctx context.Context, r *runner.Runner) (err error) {
 	return s.check(ctx)
 }
 
-// finishTransfer is the step that finishes what a writer has left half done.
+// finishTransfer is the step that finishes a transfer that a writer has left half done.
 func finishTransfer(_ context.Context, e sequence.Entry) ([]byte, bool, error) {
 	return finish(e.Work.Data), true, nil
 }

@@ -8,7 +8,7 @@
 //
 // Start it several times, on one machine or on many. One of them works, item by
 // item, and renews its lease; the others show who holds it: owner, fencing token,
-// metadata, and how long the lease has to run where the backend tells. Stop the
+// metadata, and how long the lease has to run where the backend knows. Stop the
 // holder with Ctrl-C, and it gives the lease up: another takes over at once. Kill
 // it, and another takes over when the lease has run out.
 //

@@ -75,7 +75,7 @@ func (w *worker) items(ctx context.Context, lease *leasing.Lease) error {
 
 // watch shows who holds the lease while this worker waits for the lease.
 func (w *worker) watch(ctx context.Context) {
-	look := time.NewTimer(w.pace / 4) // by then one that is free is ours
+	look := time.NewTimer(w.pace / 4) // a free lease is acquired before the first look
 	defer look.Stop()
 	for {
 		select {
@@ -117,7 +117,7 @@ func holder(record leasing.Record) string {
 	return text
 }
 
-// observe tells the events of this worker's leases.
+// observe prints the events of this worker's leases.
 func (w *worker) observe(e leasing.Event) {
 	switch {
 	case e.Kind == leasing.EventRenewed:

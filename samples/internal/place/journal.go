@@ -29,8 +29,8 @@ func (j Journal) Note(ctx context.Context, resource string, token int64, done, b
 	return first && err == nil, err
 }
 
-// Has says whether something is noted, and shows the fence the token: if it was
-// not noted, no holder of a smaller token can note it any more.
+// Has reports whether an action is recorded, and shows the fence the token: if it is
+// not recorded, no holder of a smaller token can record it any more.
 func (j Journal) Has(ctx context.Context, resource string, token int64, done string) (bool, error) {
 	count := 0
 	err := j.Do(ctx, resource, token, func(ctx context.Context, tx *sql.Tx) error {
@@ -39,7 +39,7 @@ func (j Journal) Has(ctx context.Context, resource string, token int64, done str
 	return count == 1, err
 }
 
-// All returns what was done, and by whom.
+// All returns the recorded actions with their writers.
 func (j Journal) All(ctx context.Context) (map[string]string, error) {
 	all := map[string]string{}
 	return all, Each(ctx, j.DB, "SELECT done, writer FROM journal", func(row *sql.Rows) error {

@@ -26,7 +26,7 @@ import (
 	sqlitelease "github.com/distributedleasing/leasing/providers/sql/sqlite"
 )
 
-// openers are of all providers whose leases other processes reach by a URL.
+// openers are those of all providers whose leases other processes reach by a URL.
 var openers = []abstractions.Opener{
 	postgreslease.Opener(), sqlitelease.Opener(), mysqllease.Opener(), redislease.Opener(), bloblease.Opener(), cosmoslease.Opener(), s3lease.Opener(), etcdlease.Opener(), consullease.Opener(), kuberneteslease.Opener(),
 }
@@ -91,7 +91,7 @@ func SetUp(ctx context.Context, sample, rawURL string) (Place, func() error, err
 	return p, remove, nil
 }
 
-// prepare makes what the leases need.
+// prepare creates the schema or the other objects that the leases need.
 func (p Place) prepare(ctx context.Context) error {
 	provider, err := Open(ctx, p.Leases)
 	if err != nil {

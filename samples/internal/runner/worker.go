@@ -109,7 +109,7 @@ func (w *Worker) listen(stop func()) {
 	os.Exit(1)
 }
 
-// Report reports.
+// Report sends a report to the parent.
 func (w *Worker) Report(r Report) {
 	r.Worker, r.At = w.Name, time.Now()
 	line, err := json.Marshal(r)
@@ -121,12 +121,12 @@ func (w *Worker) Report(r Report) {
 	_, _ = os.Stdout.Write(append(line, '\n')) // without a parent the report has no reader
 }
 
-// Say reports in words.
+// Say reports a text.
 func (w *Worker) Say(kind string, number int64, format string, args ...any) {
 	w.Report(Report{Kind: kind, Number: number, Text: fmt.Sprintf(format, args...)})
 }
 
-// SayAndWait says something and waits.
+// SayAndWait reports a text and waits.
 func (w *Worker) SayAndWait(kind string, number int64, format string, args ...any) {
 	w.Say(kind, number, format, args...)
 	w.Wait()

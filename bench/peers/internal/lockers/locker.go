@@ -38,7 +38,7 @@ type Expiring interface {
 type Lock interface {
 	// Keep has the lock renewed until it is released. It is called once at most.
 	Keep()
-	// Kept says whether the lock is still held, as far as the library tells.
+	// Kept reports whether the lock is still held, as far as the library knows.
 	Kept() bool
 	// Release gives the lock up.
 	Release(ctx context.Context) error
@@ -91,7 +91,7 @@ var All = []Peer{
 	{Name: "mutex", Local: true, Open: openMutex},
 }
 
-// Backends are those that there are, by name.
+// Backends are the supported backends, by name.
 var Backends = map[string]Backend{
 	"redis": {
 		Variable: "LEASING_TEST_REDIS", Peers: All,

@@ -51,7 +51,7 @@ func openPostgres(url string) (Store, error) {
 	return postgresStore{pool}, err
 }
 
-// Version also tells the settings that decide most.
+// Version also returns the settings with the largest effect.
 func (s postgresStore) Version(ctx context.Context) (version string, err error) {
 	const question = `SELECT format('PostgreSQL %s, fsync %s, synchronous_commit %s',
 		current_setting('server_version'), current_setting('fsync'), current_setting('synchronous_commit'))`
