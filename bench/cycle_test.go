@@ -16,7 +16,7 @@ import (
 )
 
 // meters are the telemetry settings to compare: the API's own no-op, and the
-// SDK, collecting into a reader that nobody reads meanwhile.
+// SDK, collecting into a reader that is not read during the benchmark.
 func meters() map[string]metric.MeterProvider {
 	return map[string]metric.MeterProvider{
 		"metrics=off": metricnoop.NewMeterProvider(),
@@ -39,7 +39,7 @@ func manager(b *testing.B, provider leasing.Provider, options leasing.Options) *
 }
 
 // BenchmarkCycle is one acquire and release of a free name over the memory
-// provider: what the core costs.
+// provider. It measures the cost of the core.
 func BenchmarkCycle(b *testing.B) {
 	for label, meter := range meters() {
 		names := make([]string, 1024)

@@ -29,7 +29,7 @@ const (
 
 // BenchmarkHeld holds 100,000 leases of 30 s for a minute with metrics on and
 // reports what that costs: memory per lease (beyond the backend's records where
-// those are in another process), goroutines, CPU seconds, and leases lost.
+// the backend is another process), goroutines, CPU seconds, and leases lost.
 func BenchmarkHeld(b *testing.B) {
 	b.Run("memory", func(b *testing.B) {
 		for b.Loop() {
@@ -54,7 +54,7 @@ func BenchmarkHeld(b *testing.B) {
 
 // BenchmarkHeldHour renews each of 10,000 leases every 1.8 s for 6 minutes: as often as a lease of 30 s
 // is renewed in an hour, and at the rate of 100,000 of those. It reports what their tables and indexes
-// take up in the beginning, half-way and in the end, with autovacuum as it is.
+// take up in the beginning, half-way and in the end, with unchanged autovacuum settings.
 func BenchmarkHeldHour(b *testing.B) {
 	b.Run("sqlite", func(b *testing.B) {
 		path := filepath.Join(b.TempDir(), "leases.db")

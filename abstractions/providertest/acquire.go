@@ -95,7 +95,7 @@ var acquireChecks = []check{
 		holder := e.take(taken.Name)
 		for what, req := range map[string]abstractions.AcquireRequest{"unseen name": fresh, "remembered name": remembered, "held name": taken} {
 			e.cleanUp(e.peer, req)
-			_, err := e.try(e.p, req) // what was sent before, and arrives now
+			_, err := e.try(e.p, req) // the delayed acquire arrives
 			if what == "held name" && errors.Is(err, abstractions.ErrHeld) {
 				holder.release() // the name may be free when it arrives
 				e.cleanUp(e.peer, req)

@@ -5,7 +5,7 @@ import (
 )
 
 var batchChecks = []check{
-	// It takes more than the core's usual batch of 256, and none.
+	// It sends a batch larger than the core's usual 256, and an empty batch.
 	{name: "Batch_RenewsAll", run: func(e *env) {
 		e.renewBatch()
 		prefix := e.name()
@@ -39,8 +39,8 @@ var batchChecks = []check{
 		}
 		holder.isHeld()
 	}},
-	// It shows that what a batch says of an item is what a
-	// renewal of its own would say. Only the first and the last can be renewed.
+	// It shows that an item of a batch has the same answer as a
+	// renewal of its own. Only the first and the last can be renewed.
 	{name: "Trap_T66_ItemIsNeitherSuccessNorLossByAccident", run: func(e *env) {
 		first, last := e.take(e.name()), e.take(e.name())
 		released, broken, taken := e.take(e.name()), e.take(e.name()), e.take(e.name())

@@ -7,8 +7,8 @@ import (
 )
 
 var breakChecks = []check{
-	// A backend remembers a few of the IDs that were given up. One that still holds the
-	// name, broken, is not to be among those that it forgets.
+	// A backend remembers a few of the IDs that were given up. It must not forget the ID of
+	// a broken lease that still holds the name.
 	{name: "Break_IsNotForgottenWhileItRunsOut", run: func(e *env) {
 		holder := e.take(e.name())
 		broken := e.breaks(abstractions.BreakRequest{Name: holder.req.Name})

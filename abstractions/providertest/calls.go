@@ -58,8 +58,8 @@ func renew(ctx context.Context, p abstractions.Provider, g abstractions.Grant) (
 	return p.Renew(ctx, renewalOf(g))
 }
 
-// ApplicationPanics (T124) has code of the application panic below each call of a provider. maybe panics while it is
-// told to, and is called by the code that open gives to the provider, for each request. The call fails and names the
+// ApplicationPanics (T124) has code of the application panic below each call of a provider. The code that open gives to
+// the provider calls maybe for each request; maybe panics during parts of the test. The call fails and names the
 // panic, and a lease that was held lives.
 func ApplicationPanics(t *testing.T, ttl time.Duration, open func(t testing.TB, maybe func()) abstractions.Provider) {
 	t.Helper()

@@ -82,9 +82,9 @@ var capabilityChecks = []check{
 			e.unknown(pinger.Ping(ctx))
 		}
 	}},
-	// It asks as the core does: what is answered is
-	// usable, and the answer does not change. (That it works is for the checks of
-	// each ability.)
+	// It asks for abilities like the core. An ability that is answered is
+	// usable, and the answer does not change. (The checks of each ability show
+	// that the ability works.)
 	{name: "Trap_T53_AbilitiesAreAnsweredOrHidden", run: func(e *env) {
 		answers := func() map[string]bool {
 			return map[string]bool{

@@ -38,7 +38,7 @@ func (e *env) try(p abstractions.Provider, req abstractions.AcquireRequest) (*cl
 	return c, err
 }
 
-// acquire must succeed, and give what was asked for.
+// acquire must succeed, and grant the request.
 func (e *env) acquire(p abstractions.Provider, req abstractions.AcquireRequest) *claim {
 	c, err := e.try(p, req)
 	e.NoError(err, "acquire %q", req.Name)
@@ -51,7 +51,7 @@ func (e *env) take(name string) *claim {
 	return e.acquire(e.p, e.request(name))
 }
 
-// settledTake is take once the backend has time for it.
+// settledTake is take, but retries while the backend is busy.
 func (e *env) settledTake(p abstractions.Provider, name string) (c *claim) {
 	req := e.request(name)
 	e.NoError(e.settled(func(context.Context) (err error) {
@@ -61,7 +61,7 @@ func (e *env) settledTake(p abstractions.Provider, name string) (c *claim) {
 	return c
 }
 
-// isGranted holds a grant against what every grant of the claim must say.
+// isGranted requires that a grant is for the claim, with its TTL and a valid token.
 func (c *claim) isGranted(grant abstractions.Grant) {
 	c.e.Equal(c.req.Name, grant.Name, "Grant.Name")
 	c.e.Equal(c.req.ID, grant.ID, "Grant.ID")
@@ -89,7 +89,7 @@ func (c *claim) tryRenew(ttl time.Duration) error {
 	return err
 }
 
-// settledRenew renews, once the backend has time for it.
+// settledRenew renews, and retries while the backend is busy.
 func (c *claim) settledRenew() error {
 	return c.e.settled(func(context.Context) error { return c.tryRenew(c.e.long) })
 }
@@ -140,7 +140,7 @@ func (e *env) breaks(req abstractions.BreakRequest) abstractions.BreakResult {
 	return result
 }
 
-// isHeld says that the claim still has its name, as the backend sees it.
+// isHeld requires that the backend still shows the claim as the holder of its name.
 func (c *claim) isHeld() {
 	record := c.e.inspect(c.req.Name)
 	c.e.True(record.Held, "%q is still held", c.req.Name)

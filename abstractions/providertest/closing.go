@@ -12,8 +12,8 @@ import (
 )
 
 var leakChecks = []check{
-	// It is run before all others. Tests of the package that
-	// run in parallel with it would disturb it.
+	// It runs before all other checks. Tests of the package that run
+	// in parallel would disturb its count of goroutines.
 	{name: "Close_LeavesNoGoroutines", run: func(e *env) {
 		before := goleak.IgnoreCurrent()
 		p := e.h.New(e.t)

@@ -11,7 +11,7 @@ import (
 
 var concurrencyChecks = []check{
 	// It passes two names around among many claims. Leases are
-	// long, so whoever is inside holds one.
+	// long, so a claim inside a section holds the section's lease.
 	{name: "Concurrent_HandoversNeverOverlap", run: func(e *env) {
 		sections := []*section{{name: e.name()}, {name: e.name()}}
 		sideBySide(8, func(i int) {
@@ -27,7 +27,7 @@ var concurrencyChecks = []check{
 	{name: "Trap_T66_EachOfManyAtOnceIsDecidedByItself", run: func(e *env) {
 		holder, gone, left := e.take(e.name()), e.take(e.name()), e.take(e.name())
 		e.breaks(abstractions.BreakRequest{Name: gone.req.Name, Immediate: true})
-		left.release() // what kept it may go on, for another claim
+		left.release() // the object that kept this lease may be reused for another claim
 		for range 4 {
 			sideBySide(25, func(i int) {
 				switch i % 5 {
@@ -47,8 +47,8 @@ var concurrencyChecks = []check{
 		}
 		holder.isHeld()
 	}},
-	// It breaks leases while they are renewed for longer, and others begin to wait for them. A renewal is before the break, and
-	// counts, or after it, and is refused.
+	// It breaks leases while they are renewed for longer and other claims begin to wait for their names. A renewal before the break
+	// counts; a renewal after the break is refused.
 	{name: "Trap_T66_ARenewalThatMeetsABreakIsStoredOrRefused", run: func(e *env) {
 		_, queued := abstractions.As[abstractions.Waiter](e.peer)
 		batcher, batched := abstractions.As[abstractions.BatchRenewer](e.p)
@@ -116,11 +116,11 @@ var concurrencyChecks = []check{
 	}},
 }
 
-// section is what the lease of a name protects.
+// section is the critical section that the lease of a name protects.
 type section struct {
 	name   string
-	inside atomic.Int64 // the token of whoever is inside
-	last   int64        // the token of the last one who was; guarded by the lease
+	inside atomic.Int64 // the token of the claim that is inside
+	last   int64        // the token of the last claim that entered; guarded by the lease
 }
 
 // pass waits for the name, holds it for a moment and gives it back.

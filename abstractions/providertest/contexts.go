@@ -41,9 +41,9 @@ var contextChecks = []check{
 			e.isFree(req.Name)
 		}
 	}},
-	// It ends contexts as other leases and managers end theirs, before
-	// the call and during it. By those errors a provider would say that the request
-	// was not applied, or that this claim has ended.
+	// It ends contexts, before and during a call, with the causes that other leases
+	// and managers use. A provider that returned such a cause would say that the
+	// request was not applied, or that this claim has ended.
 	{name: "Trap_T88_CauseOfAContextSaysNothingOfTheClaim", run: func(e *env) {
 		causes := []error{
 			&abstractions.LostError{Reason: abstractions.LostTaken}, abstractions.ErrReleased, abstractions.ErrClosed,
@@ -185,7 +185,7 @@ func (e *env) outage(ending func(context.Context, time.Duration) (context.Contex
 	})
 }
 
-// mayFail says that err tells of an outage. A registration of a waiter may be
+// mayFail requires that err reports an outage. A registration of a waiter may be
 // local, so it may also succeed.
 func (e *env) mayFail(what string, err error) {
 	if what == "Wait" && err == nil {

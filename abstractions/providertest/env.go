@@ -39,7 +39,7 @@ type env struct {
 func newEnv(t *guard, h Harness, check string) *env {
 	e := &env{Assertions: require.New(t), t: t, h: h, check: check}
 	if h.Virtual {
-		time.Sleep(900 * time.Millisecond) // virtual time begins with a second: what a backend cuts off its clock would not show
+		time.Sleep(900 * time.Millisecond) // virtual time begins at a full second, which would hide that a backend truncates its clock
 	}
 	e.p = e.open()
 	e.peer = e.openPeer()
@@ -65,12 +65,12 @@ func (e *env) openPeer() abstractions.Provider {
 	return peer
 }
 
-// clients returns the two clients by what they are called in messages.
+// clients returns the two clients by their names in messages.
 func (e *env) clients() map[string]abstractions.Provider {
 	return map[string]abstractions.Provider{"same client": e.p, "another client": e.peer}
 }
 
-// name makes up a name that nobody uses.
+// name returns a new name, which no other claim uses.
 func (e *env) name() string { return "pt/" + e.check + "/" + e.unique() }
 
 // unique returns 16 bytes, a letter first: digits alone have no upper case.
@@ -147,7 +147,7 @@ func releasing(p abstractions.Provider) func(context.Context, abstractions.Relea
 	}
 }
 
-// renewInBatch is Renew by a batch of one.
+// renewInBatch returns a Renew that sends a batch with one item.
 func renewInBatch(batcher abstractions.BatchRenewer) func(context.Context, abstractions.RenewRequest) (abstractions.Grant, error) {
 	return func(ctx context.Context, req abstractions.RenewRequest) (abstractions.Grant, error) {
 		results, err := batcher.RenewBatch(ctx, []abstractions.RenewRequest{req})
@@ -193,7 +193,7 @@ func (e *env) sleepUntil(at time.Time) {
 	}
 }
 
-// tolerance is what two correct clocks may disagree by over d.
+// tolerance is the most by which two correct clocks may disagree over d.
 func (e *env) tolerance(d time.Duration) time.Duration {
 	if e.h.Virtual {
 		return 0
@@ -201,8 +201,8 @@ func (e *env) tolerance(d time.Duration) time.Duration {
 	return d/1000 + 2*time.Millisecond
 }
 
-// settled repeats a call while the backend says that it is busy or has not
-// answered, as package leasing does.
+// settled repeats a call, like package leasing, while the backend is busy or
+// has not answered.
 func (e *env) settled(call func(ctx context.Context) error) error {
 	var err error
 	for range 100 {

@@ -8,14 +8,14 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-// kinds are the sentinels, of which an error matches one. (A throttled one is
-// unavailable too.)
+// kinds are the sentinels. An error matches exactly one of these. (A throttled error
+// is also unavailable.)
 var kinds = []error{
 	abstractions.ErrHeld, abstractions.ErrLost, abstractions.ErrReleased, abstractions.ErrStale, abstractions.ErrInvalid,
 	abstractions.ErrDenied, abstractions.ErrNotSetUp, abstractions.ErrClosed, abstractions.ErrUnsupported, abstractions.ErrUnavailable,
 }
 
-// is says that err is of that kind and of no other.
+// is requires that err is of that kind and of no other kind.
 func (e *env) is(err, kind error, what ...any) {
 	if err == nil {
 		e.Fail(fmt.Sprintf("want an error that matches %q: the request was granted", kind), what...)
@@ -27,7 +27,7 @@ func (e *env) is(err, kind error, what ...any) {
 	}
 }
 
-// held says that err is a *HeldError about somebody else's lease.
+// held requires that err is a *HeldError about another claim's lease.
 func (e *env) held(err error, what ...any) *abstractions.HeldError {
 	e.is(err, abstractions.ErrHeld, what...)
 	var held *abstractions.HeldError
@@ -35,7 +35,7 @@ func (e *env) held(err error, what ...any) *abstractions.HeldError {
 	return held
 }
 
-// lost says that err is a *LostError, for one of the reasons if any are given.
+// lost requires that err is a *LostError, for one of the reasons if any are given.
 func (e *env) lost(err error, reasons ...abstractions.LostReason) {
 	e.is(err, abstractions.ErrLost)
 	var lost *abstractions.LostError
@@ -45,7 +45,7 @@ func (e *env) lost(err error, reasons ...abstractions.LostReason) {
 	}
 }
 
-// invalid says that err is an *InvalidError that says what is wrong.
+// invalid requires that err is an *InvalidError that names the field and the wanted value.
 func (e *env) invalid(err error, what ...any) {
 	e.is(err, abstractions.ErrInvalid, what...)
 	var invalid *abstractions.InvalidError
@@ -54,15 +54,15 @@ func (e *env) invalid(err error, what ...any) {
 	e.NotEmpty(invalid.Want, what...)
 }
 
-// ended says that err tells the end of a context, and nothing that is certain
-// to have happened at the backend.
+// ended requires that err reports the end of a context, and leaves the outcome at the
+// backend open.
 func (e *env) ended(err, cause error, what ...any) {
 	e.ErrorIs(err, cause, what...)
 	e.unknown(err, what...)
 }
 
-// unknown says that err leaves open whether the request was applied, or says
-// that the backend was too busy for it.
+// unknown requires that err leaves open whether the request was applied, or says
+// that the backend was too busy for the request.
 func (e *env) unknown(err error, what ...any) {
 	e.Error(err, what...)
 	for _, kind := range kinds {

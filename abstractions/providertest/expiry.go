@@ -6,14 +6,14 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-// What happens when time passes. These checks wait.
+// expiryChecks are about leases that end as time passes. These checks wait.
 var expiryChecks = []check{
 	{name: "Expiry_NeverEarlyNorLate", waits: true, run: func(e *env) {
 		holder := e.takeShort()
 		holder.runsOutTo(e.request(holder.req.Name)).isHeld()
 	}},
-	// It looks at times that are all of the backend's clock. What several servers may differ by is
-	// what the request has taken.
+	// It compares times of the backend's clock only. The clocks of several servers may differ by the
+	// duration of the request.
 	{name: "Expiry_TheBackendCountsAllOfTheTTL", run: func(e *env) {
 		holder := &claim{e: e, p: e.p, req: e.request(e.name())}
 		for round := range 20 {
@@ -179,7 +179,7 @@ var expiryChecks = []check{
 		e.isFree(name)
 	}},
 	{name: "Trap_T19_ExpiredLeaseBlocksNobody", waits: true, run: func(e *env) {
-		holder := e.expired() // nobody has asked meanwhile, so nothing has swept it
+		holder := e.expired() // no request has come since, so nothing has swept the lease
 		next := e.acquire(e.peer, e.request(holder.req.Name))
 		e.Greater(next.token(), holder.token())
 	}},
@@ -213,7 +213,7 @@ var expiryChecks = []check{
 			return true
 		})
 	}},
-	// What has kept a lease may be used for the next one.
+	// A provider may reuse the object that kept a lease for the next lease.
 	{name: "Expiry_AReleaseShortensNoLeaseThatFollows", waits: true, run: func(e *env) {
 		first, second := e.takeShort(), e.takeShort()
 		e.sleepUntil(first.sent.Add(first.ttl * 2 / 5))
@@ -239,7 +239,7 @@ var expiryChecks = []check{
 	}},
 }
 
-// late is when the lease must be free to others.
+// late is the time from which the lease must be free to others.
 func (c *claim) late() time.Time {
 	return c.returned.Add(c.ttl + c.e.caps.Lateness.After(c.ttl) + c.e.tolerance(c.ttl))
 }
@@ -275,8 +275,8 @@ func (e *env) expired() *claim {
 // alive reports whether the lease can't have run out yet.
 func (c *claim) alive() bool { return c.e.now().Before(c.sent.Add(c.ttl)) }
 
-// contend asks for the name at a time, holds the answer against what is
-// allowed then, and returns the new holder if there is one.
+// contend asks for the name at a time, checks that the answer is allowed
+// at that time, and returns the new holder, or nil if the name is held.
 func (c *claim) contend(req abstractions.AcquireRequest, at time.Time) *claim {
 	c.e.sleepUntil(at)
 	next, err := c.e.try(c.e.peer, req)
@@ -294,8 +294,8 @@ func (c *claim) contend(req abstractions.AcquireRequest, at time.Time) *claim {
 	return nil
 }
 
-// isRemaining holds what was said at some moment between sent and returned
-// about the time left against what can be true.
+// isRemaining requires that left, reported between sent and returned, is a possible
+// remaining time of the claim.
 func (c *claim) isRemaining(left time.Duration, sent, returned time.Time) {
 	slack := c.e.caps.Lateness.After(c.ttl) + c.e.tolerance(c.ttl)
 	c.e.GreaterOrEqual(left, c.sent.Add(c.ttl).Sub(returned)-slack, "time left")
@@ -318,8 +318,8 @@ func (c *claim) runsOutTo(req abstractions.AcquireRequest) *claim {
 	return next
 }
 
-// undisturbed repeats a scenario that needs a lease to stay alive until the
-// machine does not stall in the middle of it.
+// undisturbed repeats a scenario, which needs a lease to stay alive, until the
+// machine does not stall in the middle of the scenario.
 func (e *env) undisturbed(scenario func() (done bool)) {
 	for range 20 {
 		if scenario() {

@@ -39,7 +39,7 @@ type fake struct {
 	forget       func(name string)
 	lose         func(name string)
 
-	mu sync.Mutex // for what flaws keep in mind
+	mu sync.Mutex // guards the variables of flaws
 }
 
 const retention = 24 * time.Hour
@@ -64,7 +64,7 @@ func newFake(server *memlease.Provider) *fake {
 	return f
 }
 
-// forgetAtServer lets the retention pass (in virtual time) and the sweep find it.
+// forgetAtServer lets the retention pass (in virtual time) and the sweep delete the record.
 func (f *fake) forgetAtServer(name string) {
 	ctx := context.Background()
 	time.Sleep(retention)

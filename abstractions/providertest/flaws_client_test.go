@@ -11,7 +11,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-// clientFlaws are about contexts, outages, closing, capabilities, and those who leave or stay.
+// clientFlaws are about contexts, outages, closing, capabilities, and waiters that leave or stay.
 var clientFlaws = []flaw{
 	{
 		name: "hints are on their way to one that has left",
@@ -263,7 +263,7 @@ var clientFlaws = []flaw{
 	},
 }
 
-// leaked are goroutines that a flaw has left behind, until they end too.
+// leaked counts the goroutines that flaws have left behind, until they end.
 var leaked sync.WaitGroup
 
 // ignoringEnd makes a method that does not look at its context.

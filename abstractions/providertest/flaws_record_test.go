@@ -11,7 +11,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-// recordFlaws are about names, tokens and what Inspect shows.
+// recordFlaws are about names, tokens and the records that Inspect shows.
 var recordFlaws = []flaw{
 	{
 		name: "a lease ends before its TTL is over",
@@ -242,7 +242,7 @@ var recordFlaws = []flaw{
 	},
 }
 
-// shared is what two clients of a flawed provider have in common beside the server.
+// shared is the state that two clients of a flawed provider share beside the server.
 var shared sync.Map
 
 func (f *fake) onInspect(change func(record *abstractions.Record)) {
@@ -284,8 +284,8 @@ func (f *fake) countTokens(untilRelease bool) {
 	}
 }
 
-// renameTo folds names on their way in; what comes back has the name that was
-// asked for, as with a provider that does not look.
+// renameTo folds the names of requests. Its replies have the requested name, as
+// from a provider that does not compare names.
 func (f *fake) renameTo(fold func(name string) string) {
 	f.acquire = func(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
 		name := req.Name

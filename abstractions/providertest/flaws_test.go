@@ -23,7 +23,7 @@ func allFlaws() []flaw {
 	return slices.Concat(holdingFlaws, endingFlaws, recordFlaws, clientFlaws, abilityFlaws)
 }
 
-// alias is what a client calls itself that wants to be somebody else.
+// alias returns another ID for a client that pretends to be another claim.
 func alias(id string) string { return id[:len(id)-1] + "-" }
 
 // holdingFlaws are about who gets a name, for how long, and with which token.

@@ -15,7 +15,7 @@ import (
 )
 
 // Floor checks that a provider of Records keeps the highest token that it forgets, and gives names without a token a greater one
-// (T127). Nothing else may use what the provider keeps: the check writes a floor into it that is ahead of the clock.
+// (T127). No other test may use the provider's data: the check writes a floor into it that is ahead of the clock.
 func Floor(t *testing.T, p abstractions.Provider, r *providerkit.Records) {
 	t.Helper()
 	ctx := t.Context()

@@ -9,8 +9,8 @@ import (
 )
 
 // guard is the test that a check and its harness see. Its FailNow may be
-// called from any goroutine and ends that one. Its context and the goroutines it
-// started end with the check, before the subtest cleans up.
+// called from any goroutine and ends the calling goroutine. Its context and the
+// goroutines it started end with the check, before the subtest cleans up.
 type guard struct {
 	testing.TB
 	ctx     context.Context
@@ -42,7 +42,7 @@ func (g *guard) Fatalf(format string, args ...any) {
 	g.FailNow()
 }
 
-// Go runs f beside the check, which ends after it.
+// Go runs f beside the check. The check ends after f.
 func (g *guard) Go(f func()) { g.helpers.Go(f) }
 
 // end ends the context, and waits for the goroutines. A goroutine that hangs fails the check.

@@ -19,7 +19,7 @@ type Harness struct {
 	New func(t testing.TB) abstractions.Provider
 
 	// Peer opens a second client of the backend behind p, like another
-	// process's. The suite closes it. Default: p itself.
+	// process's. The suite closes the client. Default: p itself.
 	Peer func(t testing.TB, p abstractions.Provider) abstractions.Provider
 
 	// Forget makes the backend delete the record of a free name, as it does
@@ -34,17 +34,17 @@ type Harness struct {
 	// documentation allows: the data of one of several servers, for example.
 	Lose func(t testing.TB, p abstractions.Provider, name string)
 
-	// Remove ends a lease without its holder, as somebody may by hand at the backend: it
-	// deletes the record, or does what else the provider's documentation says ends a lease at
-	// once.
+	// Remove ends a lease without its holder, like an operator who edits the backend by hand. It
+	// deletes the record, or takes another step that, by the provider's documentation, ends a
+	// lease at once.
 	Remove func(t testing.TB, p abstractions.Provider, name string)
 
-	// Remembers is how many ended IDs of the last minute a busy name refuses, if that is more
+	// Remembers is the number of ended IDs of the last minute that a busy name refuses, if more
 	// than the eight of the contract: 64 for providerkit.Records.
 	Remembers int
 
-	// Records are what p is made of, if that is providerkit.Records. Then the suite also checks what
-	// they ask of their Store.
+	// Records returns the providerkit.Records that p is made of. If it is set, the suite also checks the
+	// promises that Records require of their Store.
 	Records func(p abstractions.Provider) *providerkit.Records
 
 	// Unreachable opens a client whose backend does not answer: preferably
@@ -78,7 +78,7 @@ type Harness struct {
 	// Then Peer must open separate clients.
 	KnowsTheGone bool
 
-	// Slack is how long actions that should happen soon may take on a slow
+	// Slack is the time that actions that should happen soon may take on a slow
 	// machine, such as the return of a call whose context has ended. Default
 	// 10 s.
 	Slack time.Duration
@@ -98,8 +98,8 @@ func (h Harness) withDefaults() Harness {
 	return h
 }
 
-// ttls returns the TTL of leases that are watched running out, and of leases
-// that must not run out while a check uses them.
+// ttls returns two TTLs: short for leases that a check watches run out, and long
+// for leases that must not run out while a check uses the lease.
 func (h Harness) ttls(c abstractions.Capabilities) (short, long time.Duration) {
 	short, long = h.TTL, time.Minute
 	if short == 0 {

@@ -7,7 +7,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-// What a holder does with its lease, and what others see of it.
+// holderChecks are about a holder's calls for its lease, and about the answers that other clients get.
 var holderChecks = []check{
 	{name: "Renew_ManyAtOnce", run: func(e *env) {
 		holder := e.take(e.name())
@@ -21,7 +21,7 @@ var holderChecks = []check{
 	{name: "Trap_T14_RepeatedRenewalIsNoConflict", run: func(e *env) {
 		holder := e.take(e.name())
 		req := holder.renewRequest(e.long)
-		for range 3 { // the SDK below retries what the provider does not see
+		for range 3 { // the SDK below may retry a request without the provider's knowledge
 			grant, err := send(e, e.p.Renew, req)
 			e.NoError(err)
 			e.Equal(holder.token(), grant.Token)
@@ -99,7 +99,7 @@ var holderChecks = []check{
 		holder.isHeld()
 		holder.renew(e.long)
 	}},
-	// It asks a few times: servers that are left may need a moment to see what has happened.
+	// It asks a few times, because the remaining servers may need a moment to notice the loss.
 	{name: "Lose_TakesNoLease", needs: "Lose", run: func(e *env) {
 		holder := e.take(e.name())
 		e.h.Lose(e.t, e.p, holder.req.Name)

@@ -15,7 +15,7 @@ import (
 
 // A proxy, an ingress or a gateway before the server answers in its place: with a redirect to
 // its own page, with a page, with a refusal, with half of an answer, or not at all. The server
-// may have applied the request. None of that says anything of a lease.
+// may have applied the request. No such answer says anything about a lease.
 var httpChecks = []check{
 	{name: "HTTP_Trap_T109_ARedirectIsNoAnswer", needs: "HTTP", run: func(e *env) { e.behindProxies(redirects()) }},
 	{name: "HTTP_Trap_T110_ASuccessIsTheServers", needs: "HTTP", run: func(e *env) { e.behindProxies(successes()) }},
@@ -170,7 +170,7 @@ func (p *proxied) meets(f *fault) {
 	if (done || f.writes) && !late {
 		e.Equal(f.applied, isHeld(), "%s: the state of the server", what)
 	}
-	grant := acquire(p, req) // the same claim, which may be there already
+	grant := acquire(p, req) // the same claim, which may already hold the name
 	taken(grant)
 
 	renewal := abstractions.RenewRequest{Name: req.Name, ID: req.ID, Token: grant.Token, TTL: req.TTL, State: grant.State}
@@ -256,7 +256,7 @@ func (e *env) lossBehindProxy(f *fault) {
 	e.NoError(next.Release(ctx))
 }
 
-// eventually waits until something is so, a call's patience at most.
+// eventually waits until a condition holds, for at most a call's patience.
 func (e *env) eventually(what string, is func() bool) {
 	ctx, cancel := context.WithTimeout(e.t.Context(), patience)
 	defer cancel()

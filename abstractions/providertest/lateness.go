@@ -14,11 +14,11 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-// LeasesEndInTime has a provider hold 400 leases that nobody renews after their first renewal, and two others take their names, which ask
-// when a fifth of the TTL is left and then on: one has asked before, the other comes late. None gets a name earlier than a TTL
-// after its holder's last write was sent, nor later than Capabilities.Lateness says, but for 30 s of a busy machine. Where Lateness is Watched, the TTL
-// of the late one begins when it comes. harm, unless nil, is done to the backend when all leases have been renewed, and may give each its
-// whole TTL anew. Of the requests 16 run at a time.
+// LeasesEndInTime has a provider hold 400 leases, which are renewed once. Two other providers take their names. Both ask from the moment when a
+// fifth of the TTL is left; one has also asked before, the other comes late. Neither gets a name earlier than a TTL after its
+// holder's last write was sent, nor later than Capabilities.Lateness says, plus 30 s for a busy machine. Where Lateness is Watched, the TTL
+// of the late provider begins with its first request. harm, unless nil, is done to the backend when all leases have been renewed, and may restart
+// the whole TTL of each lease. At most 16 requests run at a time.
 func LeasesEndInTime(t *testing.T, ttl time.Duration, open func() abstractions.Provider, harm func()) {
 	t.Helper()
 	const leases, slack = 400, 30 * time.Second

@@ -9,7 +9,7 @@ import (
 )
 
 var limitChecks = []check{
-	// It sends what can't work and looks for traces of it.
+	// It sends invalid requests and looks for traces of them in the backend.
 	{name: "Limits_BadRequestsAreInvalidAndChangeNothing", run: func(e *env) {
 		holder := e.take(e.name())
 		fresh := e.name()

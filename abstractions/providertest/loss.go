@@ -17,7 +17,7 @@ import (
 
 // LossIsReported holds leases on a server that begin starts, which is then killed, paused, or cut off from their holder, and a server that was
 // killed or paused is there again two TTLs later. holder opens a provider that knows the server by an address, and next is another process's,
-// that takes the names as soon as it can. Each holder has to know of its loss by then, and tokens rise.
+// that takes each name as soon as the name is free. Each holder has to know of its loss by that time, and tokens rise.
 func LossIsReported(t *testing.T, ttl time.Duration, begin func(t *testing.T) (server *servertest.Server, holder func(addr string) leasing.Provider, next leasing.Provider)) {
 	for name, harm := range map[string]func(*servertest.Server, *relay) (mend func()){
 		"killed":  func(s *servertest.Server, _ *relay) func() { s.Kill(); return s.Restart },

@@ -15,9 +15,9 @@ import (
 )
 
 // The checks whose names begin with Manager have a manager of package leasing between
-// them and the provider, as applications do: what the manager promises has to be true
+// them and the provider, like applications. The promises of the manager have to be true
 // over this provider, with its capabilities, abilities and errors. A line between the
-// two loses, delays and repeats what passes. The checks here need Harness.Virtual: times are
+// two loses, delays and repeats calls. The checks here need Harness.Virtual, because times are
 // exact in virtual time only. See manager_realtime.go for the checks that run on every server.
 
 // managerCheck is one promise of a manager, to which it gets one with default options.
@@ -51,9 +51,9 @@ const (
 // exchange is one call on its way through a line.
 type exchange struct {
 	ctx   context.Context
-	n     int // which of its verb it is since that was bent, from 1
-	req   any // a pointer: what is changed there is sent
-	reply any // a pointer: what is changed there is returned
+	n     int // the number of the call among those of its verb since the last call of traffic.bend, from 1
+	req   any // a pointer: the changed value is sent
+	reply any // a pointer: the changed value is returned
 	send  func(context.Context) error
 }
 
@@ -116,9 +116,9 @@ func first(n int, b bend) bend {
 	}
 }
 
-// traffic is what passes a line.
+// traffic counts the calls that pass a line, and bends them by verb.
 type traffic struct {
-	took  func(from time.Time) // told of each call to the provider
+	took  func(from time.Time) // gets the start time of each call to the provider
 	mu    sync.Mutex
 	bends map[verb]bend
 	sent  map[verb][]sent
@@ -129,8 +129,8 @@ type sent struct {
 	req any
 }
 
-// bend has b decide about calls of a verb from now on, and counts them anew. A nil b
-// passes them all.
+// bend has b decide about calls of a verb from now on, and restarts their count. A nil b
+// passes all calls.
 func (t *traffic) bend(v verb, b bend) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -244,8 +244,8 @@ func lend[T any](l *line, v verb, ability *T) bool {
 	return ok
 }
 
-// managed is a manager, what passes between it and the provider, and what its observer
-// was told.
+// managed is a manager with the traffic between it and the provider, and with the events
+// of its observer.
 type managed struct {
 	*leasing.Manager
 	*traffic
@@ -253,7 +253,7 @@ type managed struct {
 	eventLog
 }
 
-// eventLog is what an observer was told.
+// eventLog collects the events of an observer.
 type eventLog struct {
 	mu     sync.Mutex
 	events []leasing.Event
@@ -265,7 +265,7 @@ func (l *eventLog) observe(event leasing.Event) {
 	l.events = append(l.events, event)
 }
 
-// told are the events of some kinds, in order; all without any.
+// told returns the events of the kinds, in order, or all events if no kind is given.
 func (l *eventLog) told(kinds ...leasing.EventKind) (events []leasing.Event) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -301,7 +301,7 @@ func (e *env) manage(p abstractions.Provider, o leasing.Options, with ...func(*l
 	return m
 }
 
-// told are the events that have been told by now.
+// told returns the events so far, once all that happens at once has happened.
 func (m *managed) told(kinds ...leasing.EventKind) []leasing.Event {
 	m.e.soon()
 	return m.eventLog.told(kinds...)
@@ -322,19 +322,19 @@ func (m *managed) get(name string, o *leasing.AcquireOptions) *leasing.Lease {
 	return lease
 }
 
-// try is TryAcquire, whose lease nobody keeps.
+// try is TryAcquire without the lease.
 func (m *managed) try(ctx context.Context, name string) error {
 	_, err := m.TryAcquire(ctx, name)
 	return err
 }
 
-// soon lets pass what happens at once.
+// soon waits until all that happens at once has happened.
 func (e *env) soon() { e.pause(time.Millisecond) }
 
 // pause lets virtual time pass.
 func (e *env) pause(d time.Duration) { time.Sleep(d) }
 
-// goroutines are how many there are in this check's bubble, which their traces tell.
+// goroutines returns the number of goroutines in this check's bubble, by their traces.
 func (e *env) goroutines() int {
 	traces := make([]byte, 16<<20)
 	all := string(traces[:runtime.Stack(traces, true)]) // begins with this one's
@@ -358,7 +358,7 @@ func (m *managed) isLostBy(lease *leasing.Lease, from time.Time, ttl time.Durati
 	m.isLost(lease, reasons...)
 }
 
-// isLost says that all that a lost lease is asked tells of its loss.
+// isLost requires that Err, the context's cause, Renew and Release of a lost lease report the loss.
 func (m *managed) isLost(lease *leasing.Lease, reasons ...abstractions.LostReason) {
 	ctx := m.e.t.Context()
 	for what, err := range map[string]error{
@@ -373,7 +373,7 @@ func (m *managed) isLost(lease *leasing.Lease, reasons ...abstractions.LostReaso
 	m.e.Zero(lease.Remaining())
 }
 
-// isAlive says that a lease is held, as its manager and the backend see it.
+// isAlive requires that both the manager and the backend show the lease as held.
 func (m *managed) isAlive(lease *leasing.Lease) {
 	m.e.NoError(lease.Err(), lease.Name())
 	m.e.Positive(lease.Remaining(), lease.Name())
@@ -382,20 +382,20 @@ func (m *managed) isAlive(lease *leasing.Lease) {
 	m.e.Equal(lease.Token(), record.Token, lease.Name())
 }
 
-// isTaken says that nobody else gets the name.
+// isTaken requires that no other claim gets the name.
 func (e *env) isTaken(name, why string) {
 	_, err := e.try(e.peer, e.request(name))
 	e.held(err, why)
 }
 
-// begin runs f beside the check and returns what it is to return.
+// begin runs f beside the check and returns a channel with f's result.
 func begin[T any](e *env, f func() T) <-chan T {
 	done := make(chan T, 1)
 	e.t.Go(func() { done <- f() })
 	return done
 }
 
-// within waits for what should come in some time.
+// within waits for a value that should come within d.
 func within[T any](e *env, d time.Duration, from <-chan T, what string) (value T) {
 	select {
 	case value = <-from:

@@ -129,7 +129,7 @@ var managerEventChecks = []managerCheck{
 		e.NoError(lease.SetMetadata(ctx, two))
 		shows(two)
 
-		// What the backend refuses does not cost the lease.
+		// A request that the backend refuses does not cost the lease.
 		m.bend(renews, func(x *exchange) error {
 			if x.req.(*abstractions.RenewRequest).Metadata["n"] == "too much" {
 				return abstractions.ErrInvalid
@@ -141,7 +141,7 @@ var managerEventChecks = []managerCheck{
 		m.isAlive(lease)
 		shows(two)
 
-		// A change whose reply was lost goes on being asked for. A copy of it that arrives
+		// Later renewals carry a change whose reply was lost. A copy of the change that arrives
 		// after the next change is undone.
 		var late func()
 		m.bend(renews, func(x *exchange) error {
@@ -163,8 +163,8 @@ var managerEventChecks = []managerCheck{
 }
 
 var managerChecks = []check{
-	// It is what an application does, in real time too: two managers, of which
-	// one waits for what the other has.
+	// It works as an application does, in virtual and in real time: of two managers,
+	// one waits for the name that the other holds.
 	{name: "Manager_OverThisProvider", run: func(e *env) {
 		ctx, cancel := context.WithTimeout(e.t.Context(), patience)
 		defer cancel()
@@ -210,7 +210,7 @@ func kindsOf(events []leasing.Event) (kinds []leasing.EventKind) {
 	return kinds
 }
 
-// counted is a meter that keeps what is held, waits, and is to be cleaned up.
+// counted is a meter that keeps the sums of the manager's counters.
 type counted struct {
 	noop.MeterProvider
 	counts sync.Map // from the instrument's name to *count
@@ -248,7 +248,7 @@ func (c *counted) of(name string) int64 {
 	return n.(*count).sum.Load()
 }
 
-// are says what the counts are by now.
+// are requires the counts, once all that happens at once has happened.
 func (c *counted) are(e *env, active, waiters, cleanups int64) {
 	e.soon()
 	for name, want := range map[string]int64{"leasing.active.count": active, "leasing.waiters": waiters, "leasing.cleanups": cleanups} {

@@ -72,7 +72,7 @@ func (m *managed) lives(lease *leasing.Lease) error {
 	return nil
 }
 
-// learnsOfItsLoss renews a lease that is lost until the backend says so.
+// learnsOfItsLoss renews a lost lease until the backend reports the loss.
 func (m *managed) learnsOfItsLoss(lease *leasing.Lease) {
 	m.e.eventually("a renewal tells of the loss", func() bool { return errors.Is(lease.Renew(m.e.t.Context()), abstractions.ErrLost) })
 }

@@ -43,7 +43,7 @@ var managerRealEndingChecks = []managerCheck{
 		e.NoError(within(e, e.h.Slack, done, "the first release"))
 		e.Len(m.sendings(releases), 1)
 
-		// A release that fails is told, and repeated until the backend answers.
+		// The error of a failed release is returned, and the release is repeated until the backend answers.
 		for _, failure := range []error{errNoReply, abstractions.ErrDenied} {
 			lease = get()
 			m.bend(releases, refused(failure))

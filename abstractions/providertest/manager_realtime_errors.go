@@ -10,7 +10,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-// tellsOf says that err has where the call failed, and all of the causes.
+// tellsOf requires that err names the failed call and matches all of the causes.
 func (e *env) tellsOf(err error, op, name string, causes ...error) {
 	var where *leasing.Error
 	e.ErrorAs(err, &where, "%s %q", op, name)
@@ -240,7 +240,7 @@ var managerRealErrorChecks = []managerCheck{
 }
 
 var managerRealLossChecks = []managerCheck{
-	// It has the last renewals get no answer, after one that was refused.
+	// It has the last renewals get no answer, after a renewal that was refused.
 	{"ALossTellsTheLastAnswer", func(_ context.Context, e *env, _ *managed) {
 		e.calm(func() error {
 			m := e.manage(e.p, leasing.Options{RenewFraction: 0.1}, hiding(batches))

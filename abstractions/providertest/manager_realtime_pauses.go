@@ -60,7 +60,7 @@ var managerRealPauseChecks = []managerCheck{
 		}
 		leave()
 
-		// A waiter with wake-ups asks hardly ever.
+		// A waiter with wake-ups polls rarely.
 		ability[abstractions.Waiter](e, e.p)
 		m = e.manage(e.p, leasing.Options{TTL: e.long, Tuning: leasing.Tuning{MinPoll: time.Millisecond, MaxPoll: 200 * time.Millisecond}})
 		patient, leave := context.WithCancel(ctx)

@@ -133,7 +133,7 @@ var managerRealWaitingChecks = []managerCheck{
 		}
 		e.eventually("an event tells that the backend does not answer", func() bool { return len(m.eventLog.told(leasing.EventAcquireFailed)) > 0 })
 
-		// A pause that the backend asks for is kept.
+		// The manager keeps a pause that the backend asks for.
 		asked := 200 * time.Millisecond
 		m.bend(acquires, first(1, refused(&abstractions.ThrottledError{RetryAfter: asked})))
 		e.NoError(within(e, 2*e.h.Slack, m.acquire(ctx, e.name(), e.heldLong()), "a backend that asked for a pause").err)
@@ -232,7 +232,7 @@ var managerRealTellingChecks = []managerCheck{
 			}
 			e.breaks(abstractions.BreakRequest{Name: lost.Name(), Actor: "operator", Reason: "it hangs", Immediate: true})
 			m.learnsOfItsLoss(lost)
-			e.NoError(m.Close(ctx)) // until all is told
+			e.NoError(m.Close(ctx)) // until every event has been delivered
 
 			want := []leasing.EventKind{leasing.EventAcquired, leasing.EventRenewalFailed, leasing.EventRenewed, leasing.EventReleased}
 			for _, log := range []*eventLog{&own, &slow, &m.eventLog} {
@@ -297,7 +297,7 @@ var managerRealTellingChecks = []managerCheck{
 		e.NoError(lease.Renew(ctx))
 		shows(two)
 
-		// A change whose reply was lost goes on being asked for.
+		// Later renewals carry a change whose reply was lost.
 		m.bend(renews, first(1, lostRequest))
 		changed := map[string]string{"n": "3"}
 		if err := lease.SetMetadata(ctx, changed); err != nil {

@@ -62,7 +62,7 @@ var managerReleaseChecks = []managerCheck{
 			e.isFree(name)
 		}
 
-		// Close waits for what is to be cleaned up, while the backend answers.
+		// Close waits for clean-ups while the backend answers.
 		busy := e.manage(e.p, leasing.Options{})
 		name = e.name()
 		busy.bend(acquires, lostReply)
@@ -115,7 +115,7 @@ var managerReleaseChecks = []managerCheck{
 		e.NoError(lease.Release(ctx), "the backend has answered at last")
 		e.isFree(lease.Name())
 
-		// A second caller waits for the first.
+		// A second caller waits for the first caller's request.
 		lease = m.get(e.name(), nil)
 		m.bend(releases, slowRequest(time.Second))
 		done := begin(e, func() error { return lease.Release(ctx) })
@@ -141,7 +141,7 @@ var managerReleaseChecks = []managerCheck{
 		e.pause(e.short / 2)
 		e.isFree(lease.Name())
 
-		// The backend's word is told.
+		// The backend's error is returned.
 		lease = m.get(e.name(), nil)
 		m.bend(releases, refused(abstractions.ErrDenied))
 		begun = time.Now()
@@ -253,7 +253,7 @@ var managerReleaseChecks = []managerCheck{
 		e.isFree(lease.Name())
 		e.Len(m.told(leasing.EventReleased), 1)
 
-		// What is still in use when Close gives up is left to run out.
+		// A lease that is still in use when Close gives up is left to run out.
 		m = e.manage(e.p, leasing.Options{})
 		lease = m.get(e.name(), nil)
 		bounded, cancel := context.WithTimeout(ctx, time.Second)
@@ -280,7 +280,7 @@ var managerReleaseChecks = []managerCheck{
 		e.NoError(m.Close(ctx))
 		e.Less(time.Since(begun), time.Second)
 	}},
-	// It has the clean-ups of other names hang, and takes all places there are for them.
+	// It has the clean-ups of other names hang, so that they occupy every worker for clean-ups.
 	{"Manager_Trap_T94_AWaiterWaitsForACleanUpOfItsOwnName", func(ctx context.Context, e *env, _ *managed) {
 		m, name := e.manage(e.p, leasing.Options{Tuning: leasing.Tuning{RequestTimeout: 10 * e.short}}), e.name()
 		m.bend(releases, unanswered)
@@ -356,7 +356,7 @@ var managerReleaseChecks = []managerCheck{
 		<-renewed
 		giver.bend(renews, nil)
 
-		// An adoption that fails takes nothing from whoever has the lease.
+		// An adoption that fails takes nothing from the holder of the lease.
 		receiver.bend(renews, lostRequest)
 		_, err = receiver.Adopt(ctx, handover, leasing.AdoptOptions{})
 		e.ErrorIs(err, abstractions.ErrUnavailable)

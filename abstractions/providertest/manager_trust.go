@@ -30,7 +30,7 @@ var managerTrustChecks = []managerCheck{
 		e.LessOrEqual(lease.Remaining(), window(e.short)-e.short/8, "Remaining")
 		m.isLostBy(lease, sent, e.short, abstractions.LostExpired)
 	}},
-	// It asks in the very instant in which trust ends: nothing need have come before.
+	// It calls Err at the very instant in which trust ends. Err has to report the loss without an earlier event.
 	{"Manager_Trap_T05_ErrTellsOfTheLossByItself", func(_ context.Context, e *env, m *managed) {
 		var told []<-chan error
 		for range 32 {
@@ -44,7 +44,7 @@ var managerTrustChecks = []managerCheck{
 			e.ErrorIs(within(e, e.short, err, "the end of trust"), abstractions.ErrLost)
 		}
 	}},
-	// It has the acquire arrive when its caller no longer trusts it.
+	// It has the acquire arrive when its caller no longer trusts the grant.
 	{"Manager_Trap_T01_LateGrantIsGivenBack", func(_ context.Context, e *env, _ *managed) {
 		m := e.manage(e.p, leasing.Options{Tuning: leasing.Tuning{RequestTimeout: 10 * e.short}}, heedless)
 		name := e.name()
@@ -63,7 +63,7 @@ var managerTrustChecks = []managerCheck{
 		e.pause(e.short / 20)
 		e.isFree(name)
 
-		// Also of one that arrives when the name has long forgotten its release.
+		// The same for an acquire that arrives when the name has long forgotten its release.
 		name = e.name()
 		m.bend(acquires, first(1, slowRequest(time.Hour)))
 		begun := time.Now()
@@ -114,7 +114,7 @@ var managerTrustChecks = []managerCheck{
 			e.pause(e.short)
 			m.isAlive(lease)
 		}
-		// What the context of an attempt says, nobody has said of the lease.
+		// The error of an attempt's context says nothing about the lease.
 		m.bend(renews, first(1, unanswered))
 		e.ErrorIs(lease.Renew(ctx), abstractions.ErrUnavailable)
 		m.isAlive(lease)
@@ -125,7 +125,7 @@ var managerTrustChecks = []managerCheck{
 		m.isLost(lease, abstractions.LostTaken)
 		e.Len(m.told(leasing.EventLost), 1)
 	}},
-	// It has a backend that grants half of what it is asked for.
+	// It has a backend that grants half of the requested TTL.
 	{"Manager_Trap_T08_LesserTTLIsRenewedInTime", func(_ context.Context, e *env, m *managed) {
 		half := e.short / 2
 		halved := granted(func(g *abstractions.Grant) { g.TTL = half })
@@ -144,7 +144,7 @@ var managerTrustChecks = []managerCheck{
 		m.isAlive(lease)
 		e.Equal(half, lease.TTL())
 	}},
-	// It has slow replies, and looks at what is sent when.
+	// It has slow replies, and checks the time at which each request is sent.
 	{"Manager_Trap_T09_RenewalsAreCountedFromTheirSending", func(_ context.Context, e *env, m *managed) {
 		var inner any // the provider's state of the latest grant, which the manager knows by a mark
 		var mark *int
@@ -190,7 +190,7 @@ var managerTrustChecks = []managerCheck{
 		e.NoError(lease.Renew(ctx))
 		m.isLostBy(lease, sent, e.short, abstractions.LostExpired)
 
-		// Those who ask at once share a request, which does not end with one of them.
+		// Concurrent callers share a request, which goes on when one caller leaves.
 		lease = m.get(e.name(), manual)
 		m.bend(renews, first(1, func(x *exchange) error {
 			e.pause(time.Second)
@@ -230,7 +230,7 @@ var managerTrustChecks = []managerCheck{
 			m.isLost(lease, abstractions.LostExpired)
 			e.isFree(name)
 		}
-		// The name is left alone until the backend would have freed it.
+		// The name is left alone until the backend would have freed the name.
 		m := e.manage(e.p, leasing.Options{Tuning: leasing.Tuning{DriftFactor: 0.1}})
 		name := e.name()
 		lease := m.get(name, nil)
@@ -317,8 +317,8 @@ var managerTrustChecks = []managerCheck{
 			}
 		}
 	}},
-	// It renews many leases, of which one is broken, through a batch if the
-	// provider can.
+	// It renews many leases, of which one is broken, and does so in batches
+	// if the provider is a BatchRenewer.
 	{"Manager_Trap_T66_BatchTellsOfEachLease", func(_ context.Context, e *env, m *managed) {
 		leases := make([]*leasing.Lease, 300)
 		for i := range leases {
@@ -346,7 +346,7 @@ var managerTrustChecks = []managerCheck{
 				e.pause(2 * e.short)
 				alive(7)
 			}
-			// One that hangs takes no others with it.
+			// A renewal that hangs does not fail the others of its batch.
 			poison := leases[100].ID()
 			m.bend(batches, func(x *exchange) error {
 				for _, req := range *x.req.(*[]abstractions.RenewRequest) {
@@ -361,7 +361,7 @@ var managerTrustChecks = []managerCheck{
 			m.bend(batches, nil)
 		}
 
-		// The answer for somebody else is none.
+		// A reply about another claim does not count as an answer.
 		for what, change := range map[string]func(*abstractions.Grant){
 			"another name": func(g *abstractions.Grant) { g.Name += "x" }, "another ID": func(g *abstractions.Grant) { g.ID = abstractions.NewID() },
 			"another token": func(g *abstractions.Grant) { g.Token++ }, "no TTL": func(g *abstractions.Grant) { g.TTL = 0 },

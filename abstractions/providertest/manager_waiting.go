@@ -51,7 +51,7 @@ var managerWaitingChecks = []managerCheck{
 		}
 	}},
 	{"Manager_WaiterHearsOfARelease", func(ctx context.Context, e *env, _ *managed) {
-		// Of one of the same manager, whether or not the provider tells.
+		// Of a release by the same manager, whether or not the provider sends wake-ups.
 		m := e.manage(e.p, patientOptions, hiding(waits))
 		lease := m.get(e.name(), nil)
 		next := m.acquire(ctx, lease.Name(), nil)
@@ -59,7 +59,7 @@ var managerWaitingChecks = []managerCheck{
 		e.NoError(lease.Release(ctx))
 		e.NoError(within(e, time.Second, next, "a waiter of the manager that has released").err)
 
-		// Of one that runs out, if the provider knows when.
+		// Of a lease that runs out, if the provider knows its end.
 		if e.caps.RemainingKnown {
 			holder := e.takeShort()
 			got := within(e, 2*e.short, m.acquire(ctx, holder.req.Name, nil), "a lease that runs out")
@@ -67,7 +67,7 @@ var managerWaitingChecks = []managerCheck{
 			e.Less(got.at.Sub(holder.late()), time.Second, "after the lease has run out")
 		}
 
-		// Of another's, where the provider tells of it.
+		// Of another manager's release, where the provider sends wake-ups.
 		ability[abstractions.Waiter](e, e.p)
 		m = e.manage(e.p, patientOptions)
 		holder := e.take(e.name())
@@ -76,7 +76,7 @@ var managerWaitingChecks = []managerCheck{
 		holder.release()
 		e.NoError(within(e, time.Second, next, "a release").err)
 
-		// Also of one that comes just before the waiter registers.
+		// Also of a release that comes just before the waiter registers.
 		holder = e.take(e.name())
 		m.bend(waits, func(x *exchange) error {
 			holder.release()
@@ -91,7 +91,7 @@ var managerWaitingChecks = []managerCheck{
 		e.ErrorIs(m.try(ctx, name), abstractions.ErrHeld, "TryAcquire")
 		e.Less(time.Since(begun), 100*time.Millisecond, "TryAcquire asks once")
 
-		// With its limit: at the head of the queue, and behind it.
+		// With its limit: at the head of the queue, and behind the head waiter.
 		limited := &leasing.AcquireOptions{WaitLimit: 1300 * time.Millisecond}
 		m.bend(acquires, nil)
 		leaves, leave := context.WithCancel(ctx)
@@ -223,7 +223,7 @@ var managerWaitingChecks = []managerCheck{
 		e.pause(time.Second)
 		holder.release()
 		e.NoError(within(e, 20*time.Second, next, "a release that was not hinted").err)
-		m.bend(waits, func(x *exchange) error { // the provider ends its hints
+		m.bend(waits, func(x *exchange) error { // the provider ends its wake-ups
 			err := x.pass()
 			ended := make(chan struct{})
 			close(ended)
@@ -276,8 +276,8 @@ var managerWaitingChecks = []managerCheck{
 		m.isAlive(lease)
 		e.Equal("value", lease.Context().Value(contextKey{}), "the values of the acquire's context")
 	}},
-	// It has two managers that poll, each of which takes the name again and
-	// again.
+	// It has two managers that poll, each of which takes the name in a
+	// loop.
 	{"Manager_Trap_T72_LoopStarvesNobody", func(_ context.Context, e *env, _ *managed) {
 		ctx, cancel := context.WithTimeout(e.t.Context(), 15*time.Second)
 		defer cancel()
@@ -313,14 +313,14 @@ func (m *managed) acquire(ctx context.Context, name string, o *leasing.AcquireOp
 	})
 }
 
-// waited is what came of an Acquire, and when.
+// waited is the result of an Acquire, and its time.
 type waited struct {
 	lease *leasing.Lease
 	err   error
 	at    time.Time
 }
 
-// patientOptions let nothing but a hint, or what is known of the holder, wake a waiter.
+// patientOptions let only a wake-up, or the known end of the holder's lease, wake a waiter.
 var patientOptions = leasing.Options{Tuning: leasing.Tuning{MinPoll: time.Hour, MaxPoll: time.Hour}}
 
 func (e *env) heldBy(err error) *abstractions.HeldError {

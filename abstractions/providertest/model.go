@@ -37,12 +37,12 @@ var modelChecks = []check{
 const (
 	modelNames = 12 // each with a story of its own
 	modelSteps = 60 // of a story
-	// modelClaims is how many of the latest claims take part. The memory of ended
+	// modelClaims is the number of the latest claims that take part. The memory of ended
 	// IDs must reach back over all of them: see Provider.Acquire.
 	modelClaims = 4
 )
 
-// model is one name, as the rules have it.
+// model is the state of one name by the rules.
 type model struct {
 	e      *env
 	random *rand.Rand
@@ -51,7 +51,7 @@ type model struct {
 	// The lease ends between these moments, by env.now, unless it is infinite.
 	earliest, latest time.Time
 	acquired         time.Time     // by the backend's clock, once that was shown
-	slowest          time.Duration // what the slowest request took: a guess at the clocks of several servers may be off by as much
+	slowest          time.Duration // the duration of the slowest request: a guess at the clocks of several servers may be off by as much
 	claims           []*modelClaim // the latest last
 	notes            []abstractions.HistoryEntry
 	story            []string
@@ -113,7 +113,7 @@ func (m *model) look() {
 	}
 }
 
-// claim draws the holder, a claim from before, or a new one.
+// claim draws the holder, an earlier claim, or a new claim.
 func (m *model) claim() *modelClaim {
 	for _, c := range m.claims {
 		if c.req.ID == m.record.ID && m.random.IntN(3) > 0 {
@@ -135,7 +135,7 @@ func (m *model) claim() *modelClaim {
 	return c
 }
 
-// metadata draws some. What a store may change about texts comes back as it went.
+// metadata draws a map. Its texts come back unchanged, even those that stores tend to change.
 func (m *model) metadata() map[string]string {
 	return pick(m.random, []map[string]string{
 		nil, {}, {"k": "v"},
@@ -147,7 +147,7 @@ func (m *model) metadata() map[string]string {
 	})
 }
 
-// ttl draws one that does not run out during a story.
+// ttl draws a TTL that does not run out during a story.
 func (m *model) ttl() time.Duration {
 	ttls := []time.Duration{m.e.long, m.e.long, grantable(m.e.long/2, m.e.caps)}
 	if m.e.caps.Infinite {
@@ -229,8 +229,8 @@ func (m *model) granted(c *modelClaim, grant abstractions.Grant) {
 	c.token, c.states = grant.Token, append(c.states, grant.State)
 }
 
-// state draws what a request may carry: the latest, one before a lost reply, or
-// none, as of a claim that another process has adopted.
+// state draws the provider state of a request: the latest state, a state from before a lost reply, or
+// no state, like that of a claim that another process has adopted.
 func (m *model) state(c *modelClaim) any {
 	if len(c.states) == 0 || m.random.IntN(4) == 0 {
 		return nil
@@ -258,7 +258,7 @@ func (m *model) renew(c *modelClaim, ttl time.Duration) {
 		grant, err = verb(ctx, req)
 		return err
 	})
-	if c.token != req.Token && req.Token >= m.record.Token { // nobody's, or another claim's: lost, for whatever reason
+	if c.token != req.Token && req.Token >= m.record.Token { // the token of no claim, or of another claim: lost, for any reason
 		m.e.lost(err)
 		return
 	}
@@ -337,7 +337,7 @@ func (m *model) runOut(c *modelClaim) {
 	m.look()
 }
 
-// apply takes note of what the rules want in a history, and returns their answer.
+// apply records the notes that the rules write to a history, and returns the rules' answer.
 func (m *model) apply(c providerkit.Change) error {
 	for _, note := range []providerkit.Note{c.Expired, c.Note} {
 		if note.Kind != "" && note.Kind != abstractions.HistoryRenewed {

@@ -9,7 +9,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-// answer is what of an error the rules decide.
+// answer is the part of an error that the rules decide.
 func answer(err error) string {
 	lost, held := (*abstractions.LostError)(nil), (*abstractions.HeldError)(nil)
 	switch {
@@ -30,7 +30,7 @@ func answer(err error) string {
 	return err.Error()
 }
 
-// compareRecord inspects the name. It returns false if that came too late to tell.
+// compareRecord inspects the name. It returns false if the answer came too late to compare.
 func (m *model) compareRecord() bool {
 	asked := m.e.now()
 	got, err := send(m.e, m.client().Inspect, abstractions.InspectRequest{Name: m.name})
@@ -47,7 +47,7 @@ func (m *model) compareRecord() bool {
 	return true
 }
 
-// sameHolder holds what a refusal tells of the holder against the record.
+// sameHolder compares the holder that a refusal names with the record.
 func (m *model) sameHolder(err error, sent, returned time.Time) {
 	var held *abstractions.HeldError
 	if !errors.As(err, &held) || !held.Holder.Held || held.Holder.Fingerprint.IsZero() {
@@ -61,8 +61,8 @@ func (m *model) sameHolder(err error, sent, returned time.Time) {
 	m.remaining(held.Holder, sent, returned)
 }
 
-// remaining holds the time that is left, as told between two moments, against what
-// can be true. That of an infinite lease is not known.
+// remaining requires that the time left, reported between sent and returned, is possible.
+// The time left of an infinite lease is not known.
 func (m *model) remaining(got abstractions.Record, sent, returned time.Time) {
 	left, known := got.Remaining()
 	m.e.Equal(m.record.Left != abstractions.Infinite && m.e.caps.RemainingKnown, known, "Capabilities.RemainingKnown: %s", m.whole())
@@ -71,7 +71,7 @@ func (m *model) remaining(got abstractions.Record, sent, returned time.Time) {
 	}
 }
 
-// sameRecord compares what the rules decide. Times are the backend's.
+// sameRecord compares the fields that the rules decide. The backend decides the times.
 func (m *model) sameRecord(got abstractions.Record) {
 	m.e.False(got.Unconfirmed, m.whole())
 	want := m.record.Show()
@@ -90,7 +90,7 @@ func (m *model) sameRecord(got abstractions.Record) {
 	m.e.Equal(want, got, m.whole())
 }
 
-// remains checks the time that is left of the lease, as told between two moments.
+// remains checks the time left of the lease, which was reported between sent and returned.
 func (m *model) remains(left time.Duration, sent, returned time.Time) {
 	slack := m.e.tolerance(m.record.TTL) + m.e.caps.Lateness.After(m.record.TTL) + m.e.caps.Granularity
 	m.e.GreaterOrEqual(left, m.earliest.Sub(returned)-slack, m.whole())

@@ -7,8 +7,8 @@ import (
 )
 
 var nameChecks = []check{
-	// Names are told apart, come back as they went, and break out of
-	// nothing.
+	// Names stay distinct, come back unchanged, and are never executed
+	// or expanded.
 	{name: "Trap_T25_HostileNamesAreOnlyNames", run: func(e *env) {
 		u := e.unique()
 		e.holdAll([]string{

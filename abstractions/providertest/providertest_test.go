@@ -76,7 +76,7 @@ func TestEveryCheckDetectsAFlaw(t *testing.T) {
 		}
 	}
 	for _, c := range checks() {
-		// The flaws that the manager's checks are for are package leasing's: integration/mutants has them.
+		// The manager's checks detect flaws of package leasing: integration/mutants lists these flaws.
 		ofTheManager := strings.HasPrefix(c.name, "Manager_") && c.name != "Manager_OverThisProvider"
 		assert.True(t, detected[c.name] || ofTheManager, "no flaw makes %s fail", c.name)
 	}
@@ -116,8 +116,8 @@ func TestExceptionsMustNameChecks(t *testing.T) {
 	assert.Equal(t, []string{"", "Trap_T13"}, h.unknown(checks()))
 }
 
-// TestRunEndsWithItsChecks shows that what waits has ended, and is cleaned up,
-// when Run returns, and that a missing field leaves out only what needs it.
+// TestRunEndsWithItsChecks shows that checks that wait have ended and are cleaned up
+// when Run returns, and that a missing field leaves out only checks that need this field.
 func TestRunEndsWithItsChecks(t *testing.T) {
 	var opened, closed atomic.Int64
 	Run(t, Harness{TTL: 20 * time.Millisecond, New: func(t testing.TB) abstractions.Provider {

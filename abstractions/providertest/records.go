@@ -13,7 +13,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
 )
 
-// What providerkit.Records asks of a store.
+// recordsChecks are about the promises that providerkit.Records requires of a store.
 var recordsChecks = []check{
 	{name: "Records_AWriteReplacesWhatItHasRead", needs: "Records", run: func(e *env) {
 		s := e.shelf()
@@ -30,8 +30,8 @@ var recordsChecks = []check{
 		e.Equal(req.Metadata, e.inspect(name).Metadata)
 		holder.renew(e.long)
 	}},
-	// It has two deletions arrive late: one when the name is in use again, and one when the record is not the same, but one that
-	// was made after it.
+	// It has two deletions arrive late: one when the name is in use again, and one when the record has been replaced by a
+	// later record.
 	{name: "Trap_T28_ADelayedDeletionMeetsNothingNew", needs: "Records", run: func(e *env) {
 		s := e.shelf()
 		idle := e.take(e.name())
@@ -220,7 +220,7 @@ func (a alone) List(ctx context.Context, _ providerkit.ListQuery) ([]providerkit
 	return []providerkit.Item{item}, "", err
 }
 
-// refuses says that the item is not replaced, not even by a break of who has the name now.
+// refuses requires that the item is not replaced, not even by a break of the present holder.
 func (s shelf) refuses(old providerkit.Item, holder *claim) {
 	record := providerkit.Record{
 		Name: holder.req.Name, ID: holder.req.ID, Owner: holder.req.Owner, Token: holder.token(), TTL: holder.ttl, Left: holder.ttl, Breaking: true,

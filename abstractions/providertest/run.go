@@ -17,7 +17,7 @@ type check struct {
 	name string
 	// waits says that the check spends its time waiting for leases to run out.
 	waits bool
-	// needs names the field of Harness that the check can't do without, if any.
+	// needs names the field of Harness that the check requires, or is "".
 	needs string
 	run   func(e *env)
 }
@@ -32,7 +32,7 @@ func isLong(name string) bool {
 	return strings.HasPrefix(name, "Manager_RealTime_")
 }
 
-// checks returns all of them.
+// checks returns the checks of the suite.
 func checks() []check {
 	return slices.Concat(
 		leakChecks, expiryChecks,

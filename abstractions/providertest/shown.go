@@ -37,7 +37,7 @@ func (s *Shown) String() string {
 	return s.text.String()
 }
 
-// Hides fails the test if nothing was shown, or if a secret was.
+// Hides fails the test if nothing was shown, or if a secret was shown.
 func (s *Shown) Hides(t testing.TB, secrets ...string) {
 	t.Helper()
 	text := s.String()

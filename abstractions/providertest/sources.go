@@ -39,7 +39,7 @@ func (f SourceFault) String() string {
 	return fmt.Sprint(f.Status)
 }
 
-// SourceFaults are those that SourcesOfCredentials goes through.
+// SourceFaults returns the faults that SourcesOfCredentials goes through.
 func SourceFaults() []SourceFault {
 	return []SourceFault{
 		{Status: 400}, {Status: 401}, {Status: 403}, {Status: 404}, {Status: 409}, {Status: 429}, {Status: 503},
@@ -47,8 +47,8 @@ func SourceFaults() []SourceFault {
 	}
 }
 
-// Source stands before a source of credentials, and fails when it is told to. The zero value is
-// well. It is safe for concurrent use.
+// Source stands before a source of credentials, and fails while a fault is set. The zero value has
+// no fault. It is safe for concurrent use.
 type Source struct {
 	// Body is that of failed answers. Default: the body of a log-in service of Azure.
 	Body func(status int) string
@@ -116,8 +116,8 @@ func (s *Source) Handler(own http.Handler) http.Handler {
 	})
 }
 
-// Err is the error of a function; nil if the source is well. Functions may use the library
-// too, so what they return may be what a provider returns of a store.
+// Err is the error of a function; nil if the source has no fault. Functions may also use the library,
+// so they may return an error that a provider returns about a store.
 func (s *Source) Err(ctx context.Context) error {
 	f, healed := s.now()
 	switch {
@@ -160,11 +160,11 @@ type SourceCheck struct {
 	Fresh func(t testing.TB) abstractions.Provider
 	// Expire ends the credentials of the providers. Default: they end by themselves, within seconds.
 	Expire func()
-	// TTL is that of the lease. It is longer than a fault lasts: the lease has no loss.
+	// TTL is that of the lease. It is longer than a fault lasts, so the lease is not lost.
 	TTL time.Duration
 	// Function says that the source is a function, which may panic.
 	Function bool
-	// Unnamed says that a silent source is not told by name: the client library asks it without a context.
+	// Unnamed says that errors don't name a silent source, because the client library asks it without a context.
 	Unnamed bool
 	// Transport says that an HTTP client of the application's asks the source, below the provider: the request may have been sent.
 	Transport bool
@@ -251,8 +251,8 @@ func eventually(t *testing.T, done func() bool, last *error) {
 	}
 }
 
-// told reports whether an error names the credentials. It fails the test if the error says
-// something of the store.
+// told reports whether an error names the credentials. It fails the test if the error makes
+// a statement about the store.
 func (c SourceCheck) told(t *testing.T, fault SourceFault, err error) bool {
 	for _, of := range []error{
 		abstractions.ErrLost, abstractions.ErrHeld, abstractions.ErrReleased, abstractions.ErrStale, abstractions.ErrNotSetUp,

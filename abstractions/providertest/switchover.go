@@ -71,7 +71,7 @@ func (s SwitchOver) Endures(t *testing.T, fault func(move func(addr string))) {
 	}
 }
 
-// EnduresLostPath checks the clients before a gateway that forgets a connection after 3 s of silence and tells neither end.
+// EnduresLostPath checks the clients before a gateway that forgets a connection after 3 s of silence and notifies neither end.
 // A TryDo each 4 s succeeds, at the second attempt at the latest, and so does a release, both within the bound of one
 // request. A lease lives whose renewals alone use their client.
 func (s SwitchOver) EnduresLostPath(t *testing.T) {

@@ -48,8 +48,8 @@ var tokenChecks = []check{
 		holder.renew(e.long)
 		holder.release()
 	}},
-	// It has the backend forget some names again and again while others are used. They rest a little
-	// between two holders, so that a sweep finds them idle, and then not.
+	// It has the backend forget some names repeatedly while others are used. The names rest a little
+	// between two holders, so that a sweep finds a name idle that is in use a moment later.
 	{name: "Trap_T28_ForgettingMeetsNoHolder", needs: "Forget", run: func(e *env) {
 		if e.h.Virtual || e.h.Advance != nil {
 			e.leaveOut("the time that has to pass before a name is forgotten ends leases too")
@@ -98,7 +98,7 @@ var tokenChecks = []check{
 		}
 		e.Greater(e.take(holder.req.Name).token(), holder.token())
 	}},
-	// It asks for several names at once, which may share a statement. What is ahead of the clock can't be forgotten.
+	// It asks for several names at once, which may share a statement. A record whose token is ahead of the clock can't be forgotten.
 	{name: "Trap_T54_TokenRisesAlthoughItIsAheadOfTheClock", needs: "Ahead", run: func(e *env) {
 		names, last := make([]string, 8), make([]int64, 8)
 		for i := range names {

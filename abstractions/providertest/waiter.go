@@ -67,7 +67,7 @@ var waiterChecks = []check{
 
 		again := e.take(e.name())
 		head, next = e.wait(e.peer, again.req.Name), e.wait(e.p, again.req.Name)
-		again.release() // hints to the head, which leaves without having asked
+		again.release() // wakes the head waiter, which leaves without an acquire
 		head.leave()
 		next.served().isHeld()
 	}},
@@ -75,19 +75,19 @@ var waiterChecks = []check{
 		holder := e.take(e.name())
 		head, next := e.wait(e.peer, holder.req.Name), e.wait(e.p, holder.req.Name)
 		holder.release()
-		if e.h.Virtual { // then the hint is there
+		if e.h.Virtual { // in virtual time the wake-up has arrived after soon
 			e.soon()
 		}
 		head.leave()
 		next.hinted()
 		next.served().isHeld()
 	}},
-	// Who is hinted takes the name, gives it back, and waits again, behind the others.
+	// A waiter that gets the wake-up takes the name, gives it back, and waits again, behind the others.
 	{name: "Wait_NobodyIsPassedOverForEver", needs: "Virtual", run: func(e *env) {
 		last := e.take(e.name())
 		first := e.wait(e.peer, last.req.Name)
 		others := []*waiting{e.wait(e.p, last.req.Name), e.wait(e.peer, last.req.Name)}
-		for range 64 { // also of those who are drawn by lot
+		for range 64 { // enough also where the next waiter is drawn by lot
 			last.release()
 			e.soon()
 			if len(first.hints) > 0 {
@@ -101,7 +101,7 @@ var waiterChecks = []check{
 		}
 		e.Fail("others who came later are hinted again and again")
 	}},
-	// It has the first waiter take no hint, while others take the name again and again.
+	// It has the first waiter ignore its wake-up, while others take the name repeatedly.
 	{name: "Trap_T93_AWaiterThatTakesNoHintIsPassedOver", needs: "Virtual", run: func(e *env) {
 		holder := e.take(e.name())
 		e.wait(e.peer, holder.req.Name)
@@ -125,8 +125,8 @@ var waiterChecks = []check{
 		holder.release()
 		next.served().isHeld()
 	}},
-	// It releases around the moment in which a waiter registers: it
-	// either finds the name free when it asks after that, or is hinted.
+	// It releases around the moment in which a waiter registers. The waiter
+	// either finds the name free when it asks after its registration, or gets a wake-up.
 	{name: "Trap_T32_NothingIsMissedAfterRegistration", run: func(e *env) {
 		ability[abstractions.Waiter](e, e.peer)
 		for round := range 10 {
@@ -153,8 +153,8 @@ var waiterChecks = []check{
 			c.release()
 		}
 	}},
-	// It asks right after a release. A reservation is short, and may end before somebody
-	// has asked: it has to be seen in one of several rounds.
+	// It asks right after a release. A reservation is short, and may end before another
+	// claim has asked, so the check has to see a reservation in one of several rounds.
 	{name: "Queue_AFreeNameIsKeptForTheFirst", run: func(e *env) {
 		e.queues()
 		for range 10 {
@@ -173,7 +173,7 @@ var waiterChecks = []check{
 		}
 		e.Fail("a name that becomes free is not kept for the first who waits")
 	}},
-	// It counts who has to be passed over because a reservation ended early.
+	// A waiter may be passed over because its reservation ended early, so one of several rounds has to be in order.
 	{name: "Queue_WhoComesIsServedInOrder", run: func(e *env) {
 		e.queues()
 		for range 10 {
@@ -203,7 +203,7 @@ var waiterChecks = []check{
 		}
 		e.Fail("those who wait are not served in the order in which they came")
 	}},
-	// It looks who has a hint when the first has one.
+	// It checks which waiters have a wake-up when the first waiter has its own.
 	{name: "Queue_OneIsWoken", run: func(e *env) {
 		e.queues()
 		for range 10 {
@@ -216,7 +216,7 @@ var waiterChecks = []check{
 		}
 		e.Fail("a release wakes others than the first who waits")
 	}},
-	// It compares the shortest of several waits behind one that leaves, and behind one that hangs.
+	// It compares the shortest of several waits behind a waiter that leaves, and behind a waiter that hangs.
 	{name: "Queue_WhoLeavesPassesItsTurnOn", run: func(e *env) {
 		e.queues()
 		shortest := func(first func(*waiting)) time.Duration {
@@ -244,7 +244,7 @@ var waiterChecks = []check{
 		}
 		e.Less(shortest(func(w *waiting) { w.leave() }), hung/2, "until the next is hinted; behind one that hangs it takes %v", hung)
 	}},
-	// It has some in front who never ask.
+	// It has some waiters in front that never ask for the name.
 	{name: "Trap_T78_AHungWaiterCostsItsReservation", run: func(e *env) {
 		e.queues()
 		const hung = 3
@@ -267,7 +267,7 @@ type waiting struct {
 	leave context.CancelFunc
 }
 
-// wait registers a new claim as a waiter for a name that is held, and asks for it.
+// wait registers a new claim as a waiter for a held name, and asks for that name.
 func (e *env) wait(p abstractions.Provider, name string) *waiting {
 	return e.waitFor(p, e.request(name))
 }
@@ -300,7 +300,7 @@ func (e *env) registered(name string, done chan<- struct{}) *waiting {
 	return e.register(e.peer, e.request(name))
 }
 
-// hinted waits for a hint.
+// hinted waits for a wake-up.
 func (w *waiting) hinted() {
 	select {
 	case _, open := <-w.hints:
@@ -316,7 +316,7 @@ func (w *waiting) served() *claim {
 	return w.get()
 }
 
-// get waits for the name as the core does, by hints and by polling.
+// get waits for the name like the core, by wake-ups and by polling.
 func (w *waiting) get() *claim {
 	deadline := time.Now().Add(w.e.h.Slack)
 	for {
@@ -333,7 +333,7 @@ func (w *waiting) get() *claim {
 	}
 }
 
-// queues leaves out what a provider without a queue does not promise.
+// queues leaves the check out for a provider without a queue.
 func (e *env) queues() {
 	ability[abstractions.Waiter](e, e.peer)
 	if !e.caps.Queues {
@@ -341,7 +341,7 @@ func (e *env) queues() {
 	}
 }
 
-// queue has waiters of both clients wait for a name that another has.
+// queue has waiters of both clients wait for a name that another claim holds.
 func (e *env) queue(waiters int) (holder *claim, queue []*waiting) {
 	holder = e.take(e.name())
 	for i := range waiters {

@@ -7,7 +7,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-// Who waits for a name, as an operator sees it.
+// waitersChecks are about the list of waiters that an operator sees.
 var waitersChecks = []check{
 	{name: "Waiters_AreListedInOrder", run: func(e *env) {
 		holder := e.take(e.name())
@@ -93,7 +93,7 @@ var waitersChecks = []check{
 		holder.release()
 		next := queue[1].served()
 		e.listed(holder.req.Name, queue[2])
-		next.release() // also one that nobody follows
+		next.release() // also without a next waiter
 		e.listed(holder.req.Name)
 	}},
 	{name: "Waiters_ThoseOfAClosedClientAreNotListed", needs: "KnowsTheGone", run: func(e *env) {
@@ -122,14 +122,14 @@ var waitersChecks = []check{
 // clockUnit is by how much two readings of a backend's clock may be rounded differently.
 const clockUnit = 2 * time.Millisecond
 
-// waiters asks who waits for a name.
+// waiters lists the waiters for a name.
 func (e *env) waiters(name string) []abstractions.Waiting {
 	list, err := send(e, ability[abstractions.WaiterLister](e, e.peer).Waiters, abstractions.WaitersRequest{Name: name})
 	e.NoError(err, "waiters of %q", name)
 	return list
 }
 
-// listed waits until those who wait for a name are listed, in order, and nobody else.
+// listed waits until exactly the waiters of the queue are listed for a name, in order.
 func (e *env) listed(name string, queue ...*waiting) {
 	var want, found []abstractions.Fingerprint
 	for _, w := range queue {

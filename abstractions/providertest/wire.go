@@ -21,7 +21,7 @@ type Sender = func(*http.Request) (*http.Response, error)
 // Wire handles the requests of a test's client: it sends them to the server, or does not.
 type Wire func(req *http.Request, send Sender) (*http.Response, error)
 
-// NewWire returns a client over a transport, and its Wire, which passes requests on until the test replaces it. The Wire gets
+// NewWire returns a client over a transport, and its Wire, which passes requests on until the test sets another Wire. The Wire gets
 // copies of requests.
 func NewWire(transport http.RoundTripper) (*http.Client, *Wire) {
 	w := Wire(func(req *http.Request, send Sender) (*http.Response, error) {
@@ -63,7 +63,7 @@ func WhatWasNotSentIsDefinite(t *testing.T, at func(addr string) abstractions.Pr
 	}
 }
 
-// RepliesAreLost (T13): where the reply to a write is lost a read shows what came of it.
+// RepliesAreLost checks (T13) that a read shows the outcome of a write whose reply was lost.
 func RepliesAreLost(t *testing.T, p abstractions.Provider, w *Wire) {
 	t.Helper()
 	*w = func(req *http.Request, send Sender) (*http.Response, error) {

@@ -14,7 +14,7 @@ import (
 	"github.com/distributedleasing/leasing/bench/peers/internal/wire"
 )
 
-// bench is where a measurement runs: what it opened, and what is counted.
+// bench holds the state of a measurement: its opened clients, and its counters.
 type bench struct {
 	task
 	peer      lockers.Peer

@@ -19,7 +19,7 @@ import (
 // childVariable holds the task of a child process.
 const childVariable = "LEASING_PEERS_CHILD"
 
-// task is what a child does: a measurement, or, if Name is set, to live with that name.
+// task is the job of a child: a measurement, or, if Name is set, to live with that name.
 type task struct {
 	Backend  string
 	Workload string
@@ -28,21 +28,21 @@ type task struct {
 	Prefix   string // of the names it uses
 	Size     size
 	Name     string
-	Hold     bool // the name, and don't take it again and again
+	Hold     bool // the name, rather than take it repeatedly
 }
 
-// taskLimit is much longer than any measurement takes, even if nobody notices that
+// taskLimit is much longer than any measurement takes, even if no waiter notices that
 // a killed holder's lock has ended.
 const taskLimit = 10 * time.Minute
 
-// outcome is what a child prints at its end.
+// outcome is the result that a child prints at its end.
 type outcome struct {
 	Metrics metrics
 	Error   string
 }
 
-// command is this program once more, for a task. Its standard input is a pipe that
-// nobody writes to: the child ends with its parent.
+// command is this program once more, for a task. Its standard input is a pipe without
+// data, so that the child ends with its parent.
 func (t task) command(ctx context.Context) (*exec.Cmd, error) {
 	program, err := os.Executable()
 	if err != nil {

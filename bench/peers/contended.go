@@ -10,7 +10,7 @@ import (
 	"github.com/distributedleasing/leasing/bench/peers/internal/lockers"
 )
 
-// errTwo ends a measurement: what is measured is no lock.
+// errTwo ends a measurement, because the measured peer is no lock.
 var errTwo = errors.New("two had the name at the same time")
 
 // contended measures clients that compete for one name.
@@ -45,16 +45,16 @@ func handoff(waiters int, separate bool) func(context.Context, *bench) (metrics,
 	}
 }
 
-// contest is one name that goroutines want, and what came of it.
+// contest is one name that goroutines compete for, with the measured hand-offs.
 type contest struct {
 	bench  *bench
 	hold   func() time.Duration // for how long each holds it
-	yields bool                 // one that has released asks again when another has the name
+	yields bool                 // a goroutine that has released asks again only when another has the name
 
 	mu       sync.Mutex
 	held     bool
-	last     int           // who had it last, plus one
-	released time.Time     // when that one called its release
+	last     int           // the number of the last holder, plus one
+	released time.Time     // when the last holder called its release
 	handedOn chan struct{} // closed when another gets the name
 	handoffs []time.Duration
 	sections []int64 // how often each had it

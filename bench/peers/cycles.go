@@ -9,14 +9,14 @@ import (
 )
 
 const (
-	// namesEach is how many names a goroutine takes turns with: a program's names
-	// come again, so the servers know them.
+	// namesEach is the number of names that a goroutine takes in turn. A program uses the
+	// same names repeatedly, so the servers know these names.
 	namesEach = 16
-	// mostFailures is after how many failures in a row nothing can be measured.
+	// mostFailures is the number of failures in a row that ends a measurement.
 	mostFailures = 100
 )
 
-// cycles measures acquire and release of names that nobody else wants, from so many
+// cycles measures acquire and release of names that no other goroutine wants, from so many
 // goroutines with one client.
 func cycles(goroutines int) func(context.Context, *bench) (metrics, error) {
 	return func(ctx context.Context, b *bench) (metrics, error) {
@@ -56,7 +56,7 @@ func cycles(goroutines int) func(context.Context, *bench) (metrics, error) {
 	}
 }
 
-// count adds one within the window.
+// count adds 1 within the window.
 func (b *bench) count(n *atomic.Int64) {
 	if b.measuring.Load() {
 		n.Add(1)

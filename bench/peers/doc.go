@@ -9,47 +9,47 @@
 // On PostgreSQL and SQLite the peers are what people write themselves: a bare upsert
 // and delete, pg_advisory_lock, flock(2). The first can't wait, and the others write nothing
 // down, so each has its part of the workloads. cirello.io/pglock is not among them, since
-// the proxy of Go modules does not serve it.
+// the proxy of Go modules does not serve that module.
 //
 // It needs LEASING_TEST_REDIS and, for Redlock on three independent servers,
-// LEASING_TEST_REDLOCK; scripts/with-servers redis redlock starts them. Nothing but
-// keys of its own is deleted there. It takes about ten minutes, with -long more than
-// an hour.
+// LEASING_TEST_REDLOCK; scripts/with-servers redis redlock starts these servers. It
+// deletes only its own keys on the servers. It takes about ten minutes, with -long more
+// than an hour.
 //
 // # How it measures
 //
 // Each measurement of one workload with one peer runs in a process of its own, this
 // program again, so that CPU time, memory and goroutines are that peer's alone, and
 // no library warms another's caches. There are several rounds, and within a round
-// the peers of a workload take turns, in another order each time: what disturbs the
-// machine for a while affects all of them. The table shows the median over the
-// rounds, or the worst of them where it says worst. The leases that are held, the
+// the peers of a workload take turns, in another order each time, so that a disturbance of
+// the machine affects all peers. The table shows the median over the
+// rounds, or the worst round where it says worst. The leases that are held, the
 // idle waiters and the killed holders have one round, with -long as many as the
 // others.
 //
 // Peers run with the settings of their own documentation: go-redis with its defaults
 // and contexts obeyed, rueidis with its defaults; redislock with a retry every 100 ms,
 // redsync with its own of 50 to 250 ms, rueidislock with KeyMajority 1, as its README
-// advises for one Redis. Those that don't renew get the loop
+// advises for one Redis. Libraries that don't renew get the loop
 // that their users write: a goroutine with a ticker for each lock. This library runs
 // with its defaults and with the OpenTelemetry SDK collecting its metrics; the others
-// have none to collect. It is the only one whose cycles include a renewal schedule,
-// fencing tokens and memory of what was released.
+// have no metrics to collect. Only this library's cycles include a renewal schedule,
+// fencing tokens and a memory of released claims.
 //
 // # What the table means
 //
 // A ratio is this library's figure divided by that of the best peer; the sync.Mutex
-// is none. Where more is better a ratio above 1 is good, and elsewhere one below 1.
+// is not a peer. Where more is better a ratio above 1 is good, and elsewhere one below 1.
 //
 // Commands are those that the client sends, counted on its connections below
-// the library, the same way for all; what a script calls inside the server is
-// not in them. Client CPU is user and system time of the peer's process
-// (getrusage); server CPU is that of all its servers (INFO cpu). Heap is what lives
+// the library, the same way for all; calls of a script inside the server are
+// not counted. Client CPU is user and system time of the peer's process
+// (getrusage); server CPU is that of all its servers (INFO cpu). Heap is the live memory
 // after a garbage collection, with the goroutines' stacks; RSS is resident memory,
 // with everything that the collector has not given back. Server memory is used_memory.
 //
-//   - cycles: goroutines acquire and release names of their own, as fast as they
-//     can. failed counts attempts that ended in an error; they are no cycles.
+//   - cycles: goroutines acquire and release names of their own, as fast as
+//     possible. failed counts attempts that ended in an error; they are no cycles.
 //   - handoff: the holder keeps a name for 20 to 120 ms, at random so that polling is
 //     met in any phase, while others wait; the time runs from the call of its
 //     release to when the next one has the name.
@@ -60,11 +60,11 @@
 //   - held: leases are acquired over 0.6 of the TTL, evenly, since those of a real
 //     program are not in phase; then they are kept for a while. lost counts those
 //     that their library gave up or that were gone at their release.
-//   - idle: what waiters cost while a holder that renews keeps them waiting.
+//   - idle: the cost of waiters while a holder renews its lease.
 //     Only the waiters' client is counted.
 //   - takeover: the holder, a process, gets SIGKILL; the time runs from the
-//     moment at which the server frees the name to when the next one has it.
-//     That moment is asked from the server after the kill; it is good to a
+//     moment at which the server frees the name to when the next holder has the name.
+//     The server is asked for that moment after the kill; its answer is exact to a
 //     millisecond. stuck counts the waiters that had not noticed ten seconds and three
 //     TTLs later.
 //

@@ -82,7 +82,7 @@ func (b *bench) acquireOne(ctx context.Context, client lockers.Locker, i int) (l
 	return nil, err
 }
 
-// releaseAll returns how many leases were lost, by what their library knows or
+// releaseAll returns how many leases were lost, as far as their library knows or
 // finds at the release.
 func releaseAll(ctx context.Context, locks []lockers.Lock) (float64, error) {
 	var lost atomic.Int64

@@ -6,7 +6,7 @@ import (
 	"github.com/distributedleasing/leasing/bench/peers/internal/lockers"
 )
 
-// idleWaiters is how many wait in vain.
+// idleWaiters is the number of clients that wait in vain.
 const idleWaiters = 100
 
 // idle measures what it costs to wait. The holder's client is not counted.

@@ -29,8 +29,8 @@ func main() {
 	os.Exit(status)
 }
 
-// parentMain measures what the flags ask for. The table goes to out, the progress
-// and what is wrong to side.
+// parentMain measures what the flags ask for. The table goes to out, progress
+// and errors to side.
 func parentMain(ctx context.Context, args []string, size size, out, side io.Writer) int {
 	flags := flag.NewFlagSet("peers", flag.ContinueOnError)
 	flags.SetOutput(side)
@@ -96,7 +96,7 @@ func (p *plan) complete() bool {
 
 func peerName(p lockers.Peer) string { return p.Name }
 
-// pick returns those whose names begin with one of the given; none given are all.
+// pick returns the items whose names begin with one of the given prefixes; without prefixes it returns all.
 func pick[T any](all []T, given string, name func(T) string) (picked []T, err error) {
 	for begin := range strings.SplitSeq(given, ",") {
 		before := len(picked)
@@ -120,7 +120,7 @@ func names[T any](all []T, name func(T) string) string {
 	return strings.Join(names, ",")
 }
 
-// plan is what to measure, and what was found.
+// plan lists the workloads and peers to measure, and collects the results.
 type plan struct {
 	backend   string
 	url       string // of the backend, or a folder for its files
@@ -157,8 +157,8 @@ func (p *plan) measure(ctx context.Context, side io.Writer) {
 	}
 }
 
-// inTurn orders the peers of a round. Each round begins with another of them, and
-// every other round goes backwards: no peer always comes after the same one.
+// inTurn orders the peers of a round. Each round begins with another peer, and
+// every other round goes backwards, so no peer always comes after the same peer.
 func inTurn(peers []lockers.Peer, round int) []lockers.Peer {
 	first := round % max(len(peers), 1)
 	turned := slices.Concat(peers[first:], peers[:first])
@@ -168,7 +168,7 @@ func inTurn(peers []lockers.Peer, round int) []lockers.Peer {
 	return turned
 }
 
-// serverVersion is the backend's, after a look that all servers are there.
+// serverVersion returns the backend's version, after a check that each workload has a URL.
 func (p *plan) serverVersion(ctx context.Context) (version string, err error) {
 	for _, w := range p.workloads {
 		if w.url(p.url) == "" {

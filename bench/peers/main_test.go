@@ -20,7 +20,7 @@ import (
 	"github.com/distributedleasing/leasing/bench/peers/internal/lockers"
 )
 
-// TestMain is also the child processes: they are this program again.
+// TestMain also runs the child processes, which are this program with another task.
 func TestMain(m *testing.M) {
 	if text := os.Getenv(childVariable); text != "" {
 		os.Exit(childMain(text))
@@ -70,7 +70,7 @@ func tinyRun(t *testing.T, backend string, args ...string) {
 	require.Zero(t, status, "%s\n%s", out.String(), side.String())
 	lines := strings.Split(out.String(), "\n")[3:]
 	unknown := []string{"log"}
-	if backend != "redis" { // nobody counts commands there, and 64 clients may still be connecting
+	if backend != "redis" { // commands are not counted on this backend, and 64 clients may still be connecting
 		unknown = []string{"commands", "serverCPU", "fairness"}
 	}
 	for _, w := range workloadsOn(backend) {
@@ -142,7 +142,7 @@ func TestIdleSeesTwoInside(t *testing.T) {
 	assert.ErrorIs(t, err, errTwo)
 }
 
-// openDoor opens a lock that excludes nobody.
+// openDoor opens a lock that excludes no other client.
 func openDoor(context.Context, lockers.Config) (lockers.Locker, error) { return door{}, nil }
 
 type door struct{ lockers.Locker }
@@ -217,10 +217,10 @@ func TestTable(t *testing.T) {
 	assert.Equal(t, "FAILED w, rueidislock: out of luck", lines[7])
 }
 
-// TestPeersTakeTurns: a round measures every peer once, and none always comes
-// after the same one.
+// TestPeersTakeTurns: a round measures every peer once, and no peer always comes
+// after the same peer.
 func TestPeersTakeTurns(t *testing.T) {
-	before := map[string]map[string]bool{} // who came just before whom
+	before := map[string]map[string]bool{} // the peers that came just before each peer
 	firsts := map[string]bool{}
 	for round := range 4 {
 		turn := inTurn(lockers.All, round)

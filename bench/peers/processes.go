@@ -13,8 +13,8 @@ import (
 	"github.com/distributedleasing/leasing/bench/peers/internal/lockers"
 )
 
-// live is the life of a process that takes a name and says when: once, to hold it until it
-// is killed, or again and again. It only returns if it fails.
+// live is the life of a process that takes a name and prints the time: once, to hold the name
+// until it is killed, or in a loop. It only returns if it fails.
 func (t task) live(ctx context.Context) error {
 	b, err := newBench(t)
 	if err != nil {
@@ -41,14 +41,14 @@ func (t task) live(ctx context.Context) error {
 	}
 }
 
-// process is one that takes a name.
+// process is a process that takes a name.
 type process struct {
 	pid  int
 	had  <-chan string // when, in nanoseconds since 1970; closed at its end
 	kill func()        // with SIGKILL; returns when it is gone
 }
 
-// start starts such a process, whose leases have the same TTL. It also ends with ctx.
+// start starts a process that takes a name. Its leases have the TTL of b. It also ends with ctx.
 func (b *bench) start(ctx context.Context, name string, hold bool) (*process, error) {
 	task := b.task
 	task.Name, task.Hold, task.Size.TTL = name, hold, b.ttl

@@ -18,7 +18,7 @@ func median[T ~int64 | ~float64](values []T) float64 {
 }
 
 // jain returns Jain's fairness index of the shares: 1 if all are equal, 1/n if
-// one of n got all, NaN if nobody got anything. See Jain, Chiu and Hawe, A
+// one of n got all, NaN if all shares are 0. See Jain, Chiu and Hawe, A
 // Quantitative Measure of Fairness, DEC-TR-301, 1984.
 func jain(shares []int64) float64 {
 	var sum, squares float64

@@ -15,7 +15,7 @@ import (
 	"github.com/distributedleasing/leasing/bench/peers/internal/lockers"
 )
 
-// absent is shown where there is nothing to show.
+// absent is shown in place of a missing figure.
 const absent = "-"
 
 // writeTable shows the figure of each peer in each row, and below it why a round of a peer
@@ -48,7 +48,7 @@ func (p *plan) writeTable(out io.Writer, version string, took time.Duration) err
 	return err
 }
 
-// value is a peer's figure over the rounds, or NaN if there is none.
+// value is a peer's figure over the rounds, or NaN if no round has a figure.
 func (p *plan) value(w workload, r row, peer lockers.Peer) float64 {
 	var values []float64
 	for _, m := range p.results[key(w, peer)] {

@@ -21,8 +21,8 @@ var (
 	errTooLate = errors.New("the lock had ended before its holder was killed")
 )
 
-// takeover measures how long after the end of a killed holder's lock the next
-// one has it. All kills are independent, and happen at about the same time.
+// takeover measures the time from the end of a killed holder's lock until the next
+// holder has the name. All kills are independent, and happen at about the same time.
 func takeover(ctx context.Context, b *bench) (metrics, error) {
 	b.ttl = b.Size.KillTTL
 	client, err := b.open(ctx, nil)
@@ -99,14 +99,14 @@ func (b *bench) killOne(ctx context.Context, client lockers.Locker, name string)
 		return 0, err
 	}
 	delay := got.at.Sub(end)
-	if delay < -b.ttl/10 { // then end is that of the next one's lock
+	if delay < -b.ttl/10 { // then end is the end of the next holder's lock
 		return 0, errTooLate
 	}
 	return delay, nil
 }
 
-// endOf asks the servers when the lock of a dead process ends. What it sent just
-// before its death has arrived by then: a server reads the rest of a connection
+// endOf asks the servers when the lock of a dead process ends. It pauses first, so that the last
+// requests of the process have arrived: a server reads the rest of a connection
 // before it sees its end, and that takes no longer than the pause.
 func (b *bench) endOf(ctx context.Context, client lockers.Locker, name string) (time.Time, error) {
 	if err := pause(ctx, 20*time.Millisecond); err != nil {

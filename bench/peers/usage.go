@@ -12,7 +12,7 @@ import (
 	"github.com/distributedleasing/leasing/bench/internal/meter"
 )
 
-// usage is what has been used up to a moment, and by subtraction between two.
+// usage holds the resources used up to a moment, or, by subtraction, between two moments.
 type usage struct {
 	at                   time.Time
 	elapsed              time.Duration
@@ -62,7 +62,7 @@ func (u usage) perMinute() metrics {
 	}
 }
 
-// mallocs is how many objects were ever allocated.
+// mallocs is the number of objects that were ever allocated.
 func mallocs() int64 {
 	var stats runtime.MemStats
 	runtime.ReadMemStats(&stats)

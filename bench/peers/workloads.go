@@ -15,14 +15,14 @@ type workload struct {
 	redlock bool   // on three independent servers
 	on      string // how the names of its backends begin
 	waits   bool   // for names that others have
-	expires bool   // those whose locks end with their connection are left out
+	expires bool   // peers whose locks end with their connection are left out
 	slow    bool   // measured in fewer rounds
 	local   bool   // a lock in memory is measured beside the libraries
 	run     func(context.Context, *bench) (metrics, error)
 	rows    []row // of the table
 }
 
-// row is a metric as the table shows it.
+// row is a row of the table, for one metric.
 type row struct {
 	title  string
 	metric string
@@ -30,10 +30,10 @@ type row struct {
 	worst  bool // over the rounds the largest counts, not the median
 }
 
-// metrics are what a measurement found.
+// metrics are the results of a measurement, by name.
 type metrics map[string]float64
 
-// size is how much is measured.
+// size sets the rounds, the times and the counts of the measurements.
 type size struct {
 	Rounds, SlowRounds int
 	Settle, Window     time.Duration // before and while something is measured
@@ -109,7 +109,7 @@ var workloads = []workload{
 	}},
 }
 
-// perCycle are the rows of cycles, with what each costs.
+// perCycle are the rows of cycles: their rate, and the costs of each cycle.
 func perCycle(title string) []row {
 	return []row{
 		{title: title, metric: "rate"},
@@ -123,7 +123,7 @@ func perCycle(title string) []row {
 
 func (w workload) String() string { return w.name }
 
-// peers returns those of the given that the workload measures.
+// peers returns the given peers that the workload measures.
 func (w workload) peers(given []lockers.Peer) (peers []lockers.Peer) {
 	for _, peer := range given {
 		if w.waits && peer.TryOnly || (!w.waits || w.expires) && peer.WaitOnly {
@@ -136,7 +136,7 @@ func (w workload) peers(given []lockers.Peer) (peers []lockers.Peer) {
 	return peers
 }
 
-// workloadsOn returns those that are measured on a backend.
+// workloadsOn returns the workloads that are measured on a backend.
 func workloadsOn(backend string) (these []workload) {
 	for _, w := range workloads {
 		if strings.HasPrefix(backend, w.on) {

@@ -13,8 +13,8 @@ import (
 
 const operator, reason = "ada", "it sits on its files"
 
-// troubles are what befalls agents, and how the history says that their leases ended. Of those who
-// are killed it says that they expired, or nothing: nobody was left to tell.
+// troubles are the trouble of each agent, and the kind of the history's entry about the end of its leases. For an
+// agent that is killed the entry is an expiry, or is missing, because no process was left to report the end.
 var troubles = map[string]struct {
 	what string
 	end  abstractions.HistoryKind
@@ -71,7 +71,7 @@ func (s *show) direct(ctx context.Context) error {
 	return nil
 }
 
-// meet brings trouble on an agent that is ready for it.
+// meet brings trouble on an agent that is ready for its trouble.
 func (s *show) meet(ctx context.Context, agent string) error {
 	held, err := leasing.HeldBy(ctx, s.Manager, agent, "")
 	s.leases = append(s.leases, held...)

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// files of the tree. Each line of one is an edit: its ID, and a checksum of the file up to there.
+// files of the tree. Each line of a file is an edit: its ID, and a checksum of the file up to that line.
 var files = []string{"api/http.go", "api/rpc.go", "store/db.go", "store/log.go", "web/form.go", "web/page.go"}
 
 // link is another way to the folder web.
@@ -66,7 +66,7 @@ func edit(ctx context.Context, root, id string, paths []string, meet func(contex
 }
 
 // checkFiles compares the files with the edits that were reported, each as "ID path path". It returns
-// how many lines they have.
+// the number of their lines.
 func checkFiles(root string, reported []string) (int, error) {
 	var want, got []string
 	for _, report := range reported {

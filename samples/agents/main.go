@@ -1,5 +1,5 @@
-// Command agents shows processes that edit the files of one tree under leases, and what becomes of
-// the files when they get into each other's way.
+// Command agents shows processes that edit the files of one tree under leases, and the state of
+// the files after the processes got into each other's way.
 //
 //	go run ./agents                           # leases in the tree's own SQLite file
 //	go run ./agents -url redis://127.0.0.1    # or postgres://..., sqlite:///path
@@ -7,13 +7,13 @@
 // Six agents edit overlapping sets of files, some by other spellings of their paths, one of them
 // by the folder. Trouble befalls four of them:
 //
-//   - two wait for each other, are told, and one gives way;
+//   - two wait for each other, the deadlock is reported, and one gives way;
 //   - one is killed in the midst of an edit, and a seventh does its work;
 //   - one dawdles over its files, and an operator forces it out.
 //
-// Look at the table in the end: what the history tells of the leases that trouble befell. On SQLite
-// and PostgreSQL the provider writes it, elsewhere package history does. Look at work.go for what an
-// application would have.
+// Look at the table in the end: it shows the history of the leases that trouble befell. The provider
+// writes this history on SQLite and PostgreSQL, package history elsewhere. Look at work.go
+// for code like that of an application.
 //
 // The exit code is 0 only if no edit is torn or lost, and the history agrees.
 package main
@@ -29,7 +29,7 @@ import (
 	"github.com/distributedleasing/leasing/samples/internal/runner"
 )
 
-// scenario has short leases, so that one need not wait long for those of the dead.
+// scenario has short leases, so that the leases of a killed agent end soon.
 var scenario = runner.Scenario{
 	Name: "agents", TTL: 2 * time.Second, Work: work,
 }

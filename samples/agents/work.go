@@ -20,18 +20,18 @@ import (
 	"github.com/distributedleasing/leasing/samples/internal/runner"
 )
 
-// What agents report.
+// The kinds of the agents' reports.
 const (
 	did      = "did"      // an edit: Text is its ID and its paths
 	troubled = "troubled" // holds what it needs for its trouble
 	told     = "told"     // of a deadlock; it gives way
 )
 
-// edits is how many each agent makes.
+// edits is the number of edits of each agent.
 const edits = 6
 
-// The files of those in trouble. Nobody else wants both of those that are crossed, and they have the
-// greatest names: so no other holder of one waits for more.
+// The files of agents in trouble. No other agent wants both crossed files, and they have the
+// greatest names, so another agent that holds one of the two waits for no further file.
 var crossed, dying, dawdled = files[4:], []string{files[0], files[2]}, []string{files[1], files[3]}
 
 // agent is a worker.
@@ -40,7 +40,7 @@ type agent struct {
 	tree *filelock.Tree
 }
 
-// work edits. The worker's argument is where the tree is; its trouble goes by its name.
+// work edits. The worker's argument is the root of the tree; its name selects its trouble.
 func work(ctx context.Context, w *runner.Worker) (err error) {
 	audit, err := openAudit(ctx, w.Place, w.Data, w.Manager)
 	if err != nil {
@@ -78,7 +78,7 @@ func wish() []string {
 	return paths[:1+rand.IntN(2)]
 }
 
-// edit edits under leases: a6 under those of folders.
+// edit edits files under their leases; a6 edits under leases of folders.
 func (a *agent) edit(ctx context.Context, id string, paths []string, meet func(context.Context)) error {
 	leased := paths
 	if a.Name == "a6" {
@@ -87,7 +87,7 @@ func (a *agent) edit(ctx context.Context, id string, paths []string, meet func(c
 	return a.tree.Do(ctx, leased, func(ctx context.Context, _ *multilease.Set) error { return a.under(ctx, id, paths, meet) })
 }
 
-// under edits under leases that are held.
+// under edits files whose leases are held.
 func (a *agent) under(ctx context.Context, id string, paths []string, meet func(context.Context)) error {
 	err := edit(ctx, a.Arg, id, paths, meet)
 	if err == nil {
@@ -96,7 +96,7 @@ func (a *agent) under(ctx context.Context, id string, paths []string, meet func(
 	return err
 }
 
-// dawdle keeps its files until it is forced out. Then it throws its edit away, and begins again.
+// dawdle keeps its files until it is forced out. Then it throws its edit away, and repeats the edit.
 func (a *agent) dawdle(ctx context.Context, id string) error {
 	err := a.edit(ctx, id, dawdled, func(ctx context.Context) {
 		a.Say(troubled, 0, "has %v, and dawdles", dawdled)
@@ -109,9 +109,9 @@ func (a *agent) dawdle(ctx context.Context, id string) error {
 	return a.edit(ctx, id, dawdled, nil)
 }
 
-// cross wants a second file while it holds a first: what no agent should do that knows of both. It
-// waits as an actor, so it is told if the other one waits for it. The lease that it waits for is of
-// the file alone, which does where nobody leases its folder.
+// cross asks for a second file while it holds another, which no agent should do that knows of both files. It
+// waits as an actor, so it gets an error if the other agent waits for it in turn. It waits for the lease
+// of the file alone, which is enough where no agent leases the file's folder.
 func (a *agent) cross(ctx context.Context, id, first, second string) error {
 	set, err := a.tree.Acquire(ctx, []string{first})
 	if err != nil {
@@ -145,7 +145,7 @@ type audit struct {
 }
 
 // openAudit opens the history: that of the provider, or a table beside the data, into which it writes
-// what the manager tells.
+// the manager's events.
 func openAudit(ctx context.Context, p place.Place, data *place.Data, m *leasing.Manager) (*audit, error) {
 	provider, err := place.Open(ctx, p.Leases)
 	if err != nil {

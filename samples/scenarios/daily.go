@@ -20,16 +20,16 @@ import (
 // one that runs the job is killed in the middle. Since the schedule is to run
 // AtLeastOnce, another starts the job again for that tick, when the lease of the
 // dead process has run out. (Without that option each job is started once, and
-// what was cut short is not repeated.)
+// a job that was cut short is not repeated.)
 //
-// Look at the table at the end: one process per tick, but for the third. That the
-// work is done exactly once no schedule can promise, since a process may die
-// between the end of its work and the moment in which it says so. The journal that
-// the job writes to can: it takes each tick once, and checks the token.
+// Look at the table at the end: one process per tick, except the third. No schedule
+// can promise that the work is done exactly once, since a process may die
+// between the end of its work and the moment in which it reports that end. The journal that
+// the job writes to can promise this: it takes each tick once, and checks the token.
 var daily = runner.Scenario{
 	Name: "daily", About: "a scheduled job that runs once for each of its times",
 	// A dead process keeps the others from its tick for less than a day, so that
-	// they can run the job for it.
+	// another process can run the job of that tick.
 	TTL:     time.Second,
 	Control: controlDaily, Work: workDaily,
 }
@@ -42,7 +42,7 @@ const (
 	killOn = 3
 )
 
-// What workers report. Number is the tick, in seconds since 1970.
+// The kinds of the workers' reports. Number is the tick, in seconds since 1970.
 const (
 	begins = "begins" // the job; waits in the middle of it
 	did    = "did"    // the work; the journal has taken it

@@ -13,9 +13,9 @@ import (
 )
 
 // election is a leader election under attack, on any backend: `make demo`. This
-// file is what its workers do; the parent is in election_control.go.
+// file has the code of its workers; the parent is in election_control.go.
 //
-// Three processes compete for one lease. Whoever has it leads, and writes rows
+// Three processes compete for one lease. The holder leads, and writes rows
 // into a ledger, each write guarded by its fencing token. One after the other,
 //
 //   - the first leader is killed (SIGKILL): another takes over when the lease
@@ -26,8 +26,8 @@ import (
 //     at once.
 //
 // The timeline shows who leads, with which token, and for how long it can
-// still trust its lease. At the end stand the take-over times and what was
-// checked.
+// still trust its lease. At the end stand the take-over times and the checks
+// that have passed.
 var election = runner.Scenario{
 	Name: "election", About: "a leader election under attack, on any backend (make demo)",
 	TTL:     3 * time.Second, // short, so that one needn't wait long for a dead leader's lease
@@ -36,7 +36,7 @@ var election = runner.Scenario{
 
 const leader = "demo/leader"
 
-// What workers report.
+// The kinds of the workers' reports.
 const (
 	elected  = "elected"
 	wrote    = "wrote"    // a row of the ledger; waits to be continued
@@ -85,9 +85,9 @@ func lead(ctx context.Context, w *runner.Worker, lease *leasing.Lease) error {
 	}
 }
 
-// end ends a term. A leader that was paused may have had a write on its way
-// when it was; so here, on purpose, one more is sent after the lease was lost.
-// The ledger has to refuse it.
+// end ends a term. A leader that is paused may have a write on its way
+// in that moment; so here, on purpose, one more write is sent after the lease was lost.
+// The ledger has to refuse this write.
 func end(ctx context.Context, w *runner.Worker, lease *leasing.Lease) error {
 	if cause := context.Cause(ctx); !errors.Is(cause, leasing.ErrLost) {
 		say(w, lease, stopping, "finishes its work")

@@ -12,7 +12,7 @@ import (
 	"github.com/distributedleasing/leasing/samples/internal/runner"
 )
 
-// checker decides, from what the workers reported and what the ledger holds,
+// checker decides, from the workers' reports and the rows of the ledger,
 // whether the promises were kept. It has the terms by token.
 type checker map[int64]*term
 
@@ -47,7 +47,7 @@ func (f checker) end(token int64, at time.Time) {
 	}
 }
 
-// trustEnds is when the leader no longer trusted its lease for certain.
+// trustEnds returns the time from which the leader certainly no longer trusted its lease.
 func (t *term) trustEnds() time.Time {
 	if !t.over.IsZero() && t.over.Before(t.trust) {
 		return t.over

@@ -13,7 +13,7 @@ import (
 	"github.com/distributedleasing/leasing/samples/internal/runner"
 )
 
-// What a demo with a broken lease, or a ledger without its check, would report.
+// The tests check the reports of a demo with a broken lease, or with a ledger without its check.
 
 func lasting(seconds float64) time.Duration { return time.Duration(seconds * float64(time.Second)) }
 

@@ -10,8 +10,8 @@ import (
 	"github.com/distributedleasing/leasing/samples/internal/runner"
 )
 
-// rowsEach is how many rows a leader writes before something happens to it: enough
-// to see its lease renewed.
+// rowsEach is the number of rows that a leader writes before it is killed, paused or
+// stopped: enough to see its lease renewed.
 const rowsEach = 6
 
 // electionControl directs the workers of the election.
@@ -155,9 +155,9 @@ func (d *electionControl) awaitLeader(ctx context.Context, after int64) (runner.
 }
 
 // awaitRows waits until the leader has written some rows and so much trust is left that no
-// renewal is due. Then the leader waits: stopped in the middle of a write it
+// renewal is due. Then the leader waits: if it were stopped in the middle of a write, it
 // would keep its locks in the database, on SQLite those of the whole file, and no lease
-// helps against that.
+// helps against such locks.
 func (d *electionControl) awaitRows(ctx context.Context, now runner.Report) error {
 	rows := 0
 	_, err := d.await(ctx, func(r runner.Report) bool {
@@ -170,8 +170,8 @@ func (d *electionControl) awaitRows(ctx context.Context, now runner.Report) erro
 	return err
 }
 
-// await shows what the workers report until what is awaited is reported, and
-// what the lease is doing while they are silent. A leader whose write is not awaited
+// await shows the workers' reports up to the awaited report, and
+// the state of the lease while the workers are silent. A leader whose write is not awaited
 // is continued.
 func (d *electionControl) await(ctx context.Context, awaited func(runner.Report) bool) (runner.Report, error) {
 	for {

@@ -15,7 +15,7 @@ import (
 // leases, "protecting fan-out cursors".
 //
 // Three processes want to dispatch the messages of a topic to their subscribers.
-// Whoever has the lease reads the cursor, dispatches the messages after it in
+// The holder of the lease reads the cursor, dispatches the messages after it in
 // batches, and moves the cursor. In the middle of a batch,
 //
 //   - the first holder is killed: when its lease has run out another one resumes
@@ -24,10 +24,10 @@ import (
 //     to be sent. Another takes over and goes on. Then the second wakes up, and
 //     sends the batch that it had ready.
 //
-// Look at what becomes of that late batch. Its messages have long been
+// Look at the outcome of that late batch. Its messages have long been
 // dispatched, so it would dispatch them again, and set the cursor back. The lease
-// can't stop it: the process was asleep. The cursor's fence does, since the token
-// of the batch is smaller than one that it has seen.
+// can't stop the batch, since the process was asleep. The cursor's fence stops it, since the
+// token of the batch is smaller than a token that the fence has seen.
 var fanout = runner.Scenario{
 	Name: "fanout", About: "a cursor that workers advance one at a time; one is killed, one is paused",
 	TTL:     2 * time.Second, // short, so that one needn't wait long for a dead holder's lease
@@ -36,15 +36,15 @@ var fanout = runner.Scenario{
 
 const (
 	topic = "orders.placed"
-	// messages is how many there are to dispatch, batch how many at a time.
+	// messages is the number of messages to dispatch, batch the number of messages in a batch.
 	messages, batch = 60, 5
 	// killAt and pauseAt are positions of the cursor: multiples of batch.
 	killAt, pauseAt = 20, 40
 )
 
-// What workers report.
+// The kinds of the workers' reports.
 const (
-	holds   = "holds"   // the lease; Number is where the cursor is
+	holds   = "holds"   // the lease; Number is the position of the cursor
 	ready   = "ready"   // a batch after Number; waits to be continued
 	moved   = "moved"   // the cursor to Number
 	refused = "refused" // a batch that was sent after the lease was lost
@@ -88,7 +88,7 @@ func fanOut(ctx context.Context, w *runner.Worker, lease *leasing.Lease) error {
 }
 
 // dispatch hands the messages after position to their subscribers, up to next,
-// and moves the cursor there, or does nothing of it.
+// and moves the cursor to next. If it fails it changes nothing.
 func dispatch(ctx context.Context, w *runner.Worker, token, position, next int64) error {
 	return w.Data.Do(ctx, topic, token, func(ctx context.Context, tx *sql.Tx) error {
 		for message := position + 1; message <= next; message++ {
@@ -101,9 +101,9 @@ func dispatch(ctx context.Context, w *runner.Worker, token, position, next int64
 	})
 }
 
-// sendLate does what no application should, for the sake of the demonstration: it sends
-// the batch although the lease is lost. A process that is paused a moment later,
-// between the look at its lease and the write, does the same and can't help it.
+// sendLate sends the batch although the lease is lost. No application should do this; it is
+// for the demonstration. A process that is paused a moment later, between its check of
+// the lease and the write, sends such a batch without a way to avoid the mistake.
 func sendLate(ctx context.Context, w *runner.Worker, lease *leasing.Lease, position, next int64) error {
 	w.Say("", 0, "wakes up; its lease says: %v", lease.Err())
 	inFlight, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
@@ -112,7 +112,7 @@ func sendLate(ctx context.Context, w *runner.Worker, lease *leasing.Lease, posit
 	switch {
 	case errors.Is(err, leasing.ErrStale):
 		w.Say(refused, position, "its late batch after %d is refused: %v", position, err)
-		return nil // Do tells that the lease is lost
+		return nil // Do returns the loss of the lease
 	case err == nil:
 		w.Say("", position, "its late batch after %d is accepted: nobody has taken over yet", position)
 	}
@@ -122,7 +122,7 @@ func sendLate(ctx context.Context, w *runner.Worker, lease *leasing.Lease, posit
 func controlFanout(ctx context.Context, s *runner.Runner) error {
 	if err := s.Data.Create(ctx,
 		"CREATE TABLE cursor (position bigint PRIMARY KEY)", "INSERT INTO cursor (position) VALUES (0)",
-		// Nothing here keeps a message from being there twice: the fence does.
+		// No constraint here keeps a message from being in the table twice: only the fence prevents duplicates.
 		"CREATE TABLE outbox (number bigint PRIMARY KEY, message bigint NOT NULL, token bigint NOT NULL)"); err != nil {
 		return err
 	}

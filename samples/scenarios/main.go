@@ -5,8 +5,8 @@
 //	go run ./scenarios daily -url redis://127.0.0.1:6379/0   # or postgres://..., sqlite:///path
 //	go run ./scenarios all
 //
-// Each scenario is one file, and begins with what to look at. In it, what a worker
-// does is what an application of yours would have; the rest controls it. Data is
+// Each scenario is one file, and begins with a description of its output. The code of its
+// workers is like that of your application; the rest controls the workers. Data is
 // kept beside the leases in PostgreSQL and SQLite, and elsewhere in a temporary
 // SQLite file.
 //

@@ -15,19 +15,19 @@ import (
 // one of them runs: example 3 of leases, "serialising schema migrations".
 //
 // Five processes are rolled out together, and each of them brings the schema up
-// to date before it begins. Whoever has the lease runs the steps that are
-// missing; the others wait for it. The first one is killed half-way through a
-// step. When its lease has run out the next one finds the steps that are done,
-// runs the others, and whoever comes after it finds nothing to do.
+// to date before it begins. The holder of the lease runs the steps that are
+// missing; the others wait for the lease. The first holder is killed half-way through a
+// step. When its lease has run out the next holder finds the steps that are done,
+// runs the others, and later holders find every step done.
 //
 // Look at two things. Each step runs in one transaction with the note that it has
 // run, so the half step of the dead process leaves nothing behind: this needs a
-// database that can undo CREATE and ALTER, as PostgreSQL and SQLite can. And the
+// database that can undo CREATE and ALTER, like PostgreSQL and SQLite. And the
 // transaction begins with the fence, so the step of a process that was paused for
 // longer than its lease would be refused.
 //
 // The lease needs no TTL as long as the longest migration: it is renewed, and the
-// TTL says only how long the others wait for a dead one. On SQLite keep the
+// TTL says only how long the others wait for a dead holder. On SQLite keep the
 // leases in a file of their own: a step locks the whole file, and renewals wait.
 var migrate = runner.Scenario{
 	Name: "migrate", About: "schema migrations that run once; one actor is killed in the middle of a step",
@@ -41,7 +41,7 @@ const (
 	killIn = 3
 )
 
-// steps are the migrations: what each is, and its SQL. None of them can run twice.
+// steps are the migrations, each with its description and its SQL. None of them can run twice.
 var steps = [][2]string{
 	{"create the outbox", "CREATE TABLE outbox (id bigint PRIMARY KEY, payload text NOT NULL)"},
 	{"add a column for the topic", "ALTER TABLE outbox ADD COLUMN topic text NOT NULL DEFAULT ''"},
@@ -50,14 +50,14 @@ var steps = [][2]string{
 	{"add a column for the topic's version", "ALTER TABLE outbox ADD COLUMN topic_version integer NOT NULL DEFAULT 1"},
 }
 
-// What workers report.
+// The kinds of the workers' reports.
 const (
 	running = "running" // step Number; waits in the middle of it
 	idle    = "idle"    // has the lease, and nothing to do
 )
 
-// workMigrate waits for the lease, and for it again when it was lost: the step was
-// rolled back then.
+// workMigrate waits for the lease, and waits again when the lease was lost: in that case
+// the step was rolled back.
 func workMigrate(ctx context.Context, w *runner.Worker) (err error) {
 	since := time.Now()
 	for err = leasing.ErrLost; errors.Is(err, leasing.ErrLost); {
@@ -99,7 +99,7 @@ func runMissing(ctx context.Context, w *runner.Worker, lease *leasing.Lease, wai
 }
 
 func controlMigrate(ctx context.Context, s *runner.Runner) error {
-	// Nothing here keeps a step from being noted twice: lease and fence do.
+	// No constraint here keeps a step from being noted twice: only lease and fence prevent duplicates.
 	if err := s.Data.Create(ctx, "CREATE TABLE notes (line bigint PRIMARY KEY, number bigint NOT NULL, actor text NOT NULL, token bigint NOT NULL)"); err != nil {
 		return err
 	}
@@ -127,7 +127,7 @@ func controlMigrate(ctx context.Context, s *runner.Runner) error {
 	if ran != len(steps) || wrong > 0 {
 		return fmt.Errorf("%d steps have run, of %d; out of order, or with a stale token: %d", ran, len(steps), wrong)
 	}
-	var first, heir string // who ran the step before the kill, and the one after it
+	var first, heir string // the actors of the step before the kill, and of the step after it
 	var rose bool          // the token between them
 	if err := s.Data.QueryRowContext(ctx, "SELECT a.actor, b.actor, a.token < b.token FROM notes a, notes b WHERE a.line = $1 AND b.line = $2",
 		killIn-1, killIn).Scan(&first, &heir, &rose); err != nil {
@@ -139,7 +139,7 @@ func controlMigrate(ctx context.Context, s *runner.Runner) error {
 	if idlers != actors-2 {
 		return fmt.Errorf("%d found nothing to do, of %d who lived", idlers, actors-1)
 	}
-	// These need what the steps make.
+	// These need the tables that the steps make.
 	if _, err := s.Data.ExecContext(ctx, `INSERT INTO outbox (id, payload, topic_name, topic_version) VALUES (1, '', 'orders', 2);
 		INSERT INTO inbox (id, handled) VALUES (1, true)`); err != nil {
 		return fmt.Errorf("the schema is not what the steps make: %w", err)

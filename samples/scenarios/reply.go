@@ -17,13 +17,13 @@ import (
 // times: example 4 of leases, "coordinating inbox and outbox".
 //
 // Each message comes three times at the same time, as when the queue's patience
-// is shorter than the work takes. Four processes take the deliveries in. Whoever
-// gets the lease reply/<message> composes the reply and sends it; the others don't
-// wait for it, but abandon their delivery, get it again a little later, and find
+// is shorter than the work takes. Four processes take the deliveries in. The holder
+// of the lease reply/<message> composes the reply and sends it; the others don't
+// wait for the lease, but abandon their delivery, get it again a little later, and find
 // that the message is answered.
 //
-// The lease saves the work of composing a reply twice. What makes the reply
-// unique is the outbox, which takes one reply per message and checks the token.
+// The lease saves the work of composing a reply twice. The outbox makes the reply
+// unique: it takes one reply per message and checks the token.
 // So look at the worker that stalls: its renewals don't get through, its lease
 // runs out, another one replies, and then its own reply comes, and is refused.
 var reply = runner.Scenario{
@@ -35,17 +35,17 @@ var reply = runner.Scenario{
 const (
 	repliers = 4
 	inbox    = 12
-	// copies is how often each message is delivered.
+	// copies is the number of deliveries of each message.
 	copies = 3
 	// stalled is the message whose first worker stalls.
 	stalled = "message-05"
-	// effort is how long it takes to compose a reply.
+	// effort is the time to compose a reply.
 	effort = 200 * time.Millisecond
-	// again is how soon a delivery that was abandoned comes again.
+	// again is the delay until the next delivery of an abandoned message.
 	again = 100 * time.Millisecond
 )
 
-// What workers report.
+// The kinds of the workers' reports.
 const (
 	composes  = "composes"
 	composing = "composing" // the stalled message; waits to be continued
@@ -80,7 +80,7 @@ func deliver(ctx context.Context, w *runner.Worker, message string) error {
 	}
 }
 
-// handle answers a message, or leaves it to the worker that does.
+// handle answers a message, or leaves it to the worker that holds the message's lease.
 func handle(ctx context.Context, w *runner.Worker, message string) (acknowledged bool, err error) {
 	name, outbox := "reply/"+message, place.Journal{Data: w.Data}
 	var options leasing.AcquireOptions

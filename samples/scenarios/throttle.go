@@ -16,41 +16,41 @@ import (
 	"github.com/distributedleasing/leasing/samples/internal/runner"
 )
 
-// throttle is how the calls to somebody else's API are kept under its limit across
+// throttle keeps the calls to an external API under its limit across
 // a fleet: example 5 of leases, "throttling external API calls".
 //
 // Three processes have payments to charge, four at a time each, and the payment
 // gateway (an HTTP server in the parent process) bears three at a time. First
 // they call it as they like; then each call needs a permit of a semaphore. In the
 // middle of a call one process is killed. The gateway goes on with that call, as
-// a real one would, and nobody gets the dead process's permits before their
+// a real one would, and no other process gets the dead process's permits before their
 // leases have run out.
 //
 // Look at "at a time", which the gateway counts itself: above the limit before, and
 // never above it with the semaphore.
 //
-// What this does not show: a process that is paused in the middle of a call and
-// wakes up after its permit was given to another. No semaphore stops that one; a
-// gateway that knows fencing tokens does (see package semaphore).
+// The scenario does not show a process that is paused in the middle of a call and
+// wakes up after its permit was given to another process. No semaphore stops such a call; a
+// gateway that checks fencing tokens stops it (see package semaphore).
 var throttle = runner.Scenario{
 	Name: "throttle", About: "at most so many calls of an API at a time, across a fleet",
 	// Far longer than a call, so that no call outlives the permit of a process that
-	// died in the middle of it.
+	// died in the middle of the call.
 	TTL:     3 * time.Second,
 	Control: controlThrottle, Work: workThrottle,
 }
 
 const (
 	processes = 3
-	// permits is how many calls the gateway bears at a time.
+	// permits is the number of calls that the gateway bears at a time.
 	permits = 3
-	// team is how many payments a process charges at a time, if it may, and
-	// charges how many it has.
+	// team is the number of payments that a process charges at a time, if permits allow, and
+	// charges the number of all its payments.
 	team, charges = 4, 32
-	// killAfter is how many calls with a permit a process makes before it is
-	// killed: the first one that has.
+	// killAfter is the number of calls with a permit that a process makes before it is
+	// killed. The first process with so many calls is killed.
 	killAfter = 4
-	// callTakes is how long the gateway needs for a payment. Once it has begun it
+	// callTakes is the time that the gateway needs for a payment. Once it has begun it
 	// goes on, whatever becomes of the caller.
 	callTakes = 150 * time.Millisecond
 )
@@ -58,7 +58,7 @@ const (
 // payments are the same in all processes.
 var payments = semaphore.Options{Name: "external/payments/throttle", Permits: permits}
 
-// What workers, and the gateway, report.
+// The kinds of the reports of workers and of the gateway.
 const (
 	warmedUp = "warmed up" // has called without permits; waits to be continued
 	inCall   = "in call"   // of the gateway: the worker is in the call in which it is killed
@@ -76,10 +76,10 @@ func workThrottle(ctx context.Context, w *runner.Worker) error {
 	return chargeAll(ctx, charges, func(ctx context.Context, n int) error { return chargeWithPermit(ctx, w, throttled, n) })
 }
 
-// chargeWithPermit charges a payment when there is a permit for it. If the
-// permit is lost in the middle, ctx ends, and the call with it. The gateway may
+// chargeWithPermit charges a payment when it has a permit. If the
+// permit is lost in the middle, ctx ends, which ends the call. The gateway may
 // have charged nevertheless, so it is asked for the same payment again, and
-// tells a repeated number (an "idempotency key") from a new one.
+// tells a repeated number (an "idempotency key") from a new number.
 func chargeWithPermit(ctx context.Context, w *runner.Worker, throttled *semaphore.Semaphore, n int) error {
 	err := leasing.ErrLost
 	for errors.Is(err, leasing.ErrLost) {
@@ -117,7 +117,7 @@ func charge(ctx context.Context, w *runner.Worker, worker string, n int) error {
 	return nil
 }
 
-// gateway is somebody else's API. It counts the calls that it has at a time.
+// gateway is the external API. It counts the calls that it has at a time.
 type gateway struct {
 	onCall func(worker string) // called once, in the middle of a worker's call number killAfter
 	once   sync.Once
@@ -207,7 +207,7 @@ func controlThrottle(ctx context.Context, s *runner.Runner) error {
 	return checkThrottle(ctx, s, g, before, killed)
 }
 
-// checkThrottle checks what the gateway has counted.
+// checkThrottle checks the counts of the gateway.
 func checkThrottle(ctx context.Context, s *runner.Runner, g *gateway, before int, killed string) (err error) {
 	most := g.peak()
 	switch {

@@ -79,7 +79,7 @@ func (s *show) table(entries []sequence.Entry, queue []sequence.ManualItem) {
 	s.Table(rows...)
 }
 
-// accounted: every number has a record, and those that met with trouble ended as they should.
+// accounted checks that every number has a record, and that numbers that met with trouble ended as expected.
 func (s *show) accounted(entries []sequence.Entry) error {
 	states := map[sequence.State]int{}
 	for i, e := range entries {
@@ -134,7 +134,7 @@ func (s *show) noLateCommits(ctx context.Context, entries []sequence.Entry) erro
 	return nil
 }
 
-// readersAgree: all have seen what is there in the end.
+// readersAgree checks that all readers have seen the final entries.
 func (s *show) readersAgree(entries []sequence.Entry) error {
 	var want []string
 	for _, e := range entries {

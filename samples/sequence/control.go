@@ -38,7 +38,7 @@ type show struct {
 	readers [3]struct {
 		entries []string
 		at      atomic.Int64
-	} // what each has read, and how far
+	} // the entries that each has read, and its position
 }
 
 func control(ctx context.Context, r *runner.Runner) (err error) {
@@ -80,7 +80,7 @@ func control(ctx context.Context, r *runner.Runner) (err error) {
 	return s.check(ctx)
 }
 
-// finishTransfer is the step that finishes what a writer has left half done.
+// finishTransfer is the step that finishes a transfer that a writer has left half done.
 func finishTransfer(_ context.Context, e sequence.Entry) ([]byte, bool, error) {
 	return finish(e.Work.Data), true, nil
 }
@@ -100,7 +100,7 @@ func (s *show) setUp(ctx context.Context) error {
 	return s.store.CreateStream(ctx, stream)
 }
 
-// watch tells the show what is closed, in order.
+// watch reports the closed numbers to the show, in order.
 func (s *show) watch(ctx context.Context) {
 	for e, err := range (sequence.Reader{Records: s.store, Stream: stream}).Follow(ctx, 1) {
 		if err != nil {
@@ -157,7 +157,7 @@ func (s *show) direct(ctx context.Context) error {
 	return nil
 }
 
-// start starts a worker. Whoever comes back finds its journal under its name.
+// start starts a worker. A worker that comes back finds its journal under its name.
 func (s *show) start(ctx context.Context, name, trouble string) error {
 	return s.Start(ctx, name, trouble+"\n"+filepath.Join(s.folder, strings.TrimSuffix(name, "+")))
 }

@@ -1,4 +1,4 @@
-// Command sequence shows what becomes of the numbers of a ledger while its writers are killed,
+// Command sequence shows the fate of the numbers of a ledger while its writers are killed,
 // paused and cut off.
 //
 //	go run ./sequence                            # on a temporary SQLite file
@@ -15,8 +15,8 @@
 //
 // A cleaner closes what has run out. Three readers follow the ledger up to its seal.
 //
-// Look at the table in the end: how each lease ended that has run out, and where its work is. Look
-// at work.go for what an application would have.
+// Look at the table in the end: it shows the outcome of each lease that has run out, and the place of
+// its work. Look at work.go for code like that of an application.
 //
 // The exit code is 0 only if every number is accounted for, the readers have seen the same, and no late
 // commit got in.

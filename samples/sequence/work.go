@@ -29,7 +29,7 @@ func openStore(p place.Place, db *sql.DB) (*sqlsequence.Store[*sql.Tx], error) {
 }
 
 // insert is the application's own write. It joins the transaction that commits a number,
-// whoever commits it.
+// whichever process commits that number.
 func insert(ctx context.Context, tx *sql.Tx, e sequence.Entry) error {
 	_, err := tx.ExecContext(ctx, "INSERT INTO ledger (seq, op, entry) VALUES ($1, $2, $3)", e.Seq, e.Op, string(e.Payload))
 	return err
@@ -48,17 +48,17 @@ const (
 	none          = ""
 )
 
-// Whoever comes back has this argument in place of a trouble.
+// A worker that comes back has this argument in place of a trouble.
 const back = "back"
 
-// What workers report.
+// The kinds of the workers' reports.
 const (
 	troubled = "troubled" // has number Number, and waits for its trouble
 	refused  = "refused"  // its commit of Number, which came too late
-	settled  = "settled"  // what has become of the result of Number is decided
+	settled  = "settled"  // the outcome of the result of Number is decided
 )
 
-// transfers is how many each worker writes; trouble comes with transfer troubleAt.
+// transfers is the number of transfers of each worker; trouble comes with transfer troubleAt.
 const transfers, troubleAt = 20, 4
 
 // writer is a worker.
@@ -69,7 +69,7 @@ type writer struct {
 	trouble string
 }
 
-// work writes transfers. The worker's argument is its trouble, and where its journal is.
+// work writes transfers. The worker's argument is its trouble, and the path of its journal.
 func work(ctx context.Context, w *runner.Worker) (err error) {
 	trouble, path, _ := strings.Cut(w.Arg, "\n")
 	journal, err := sequence.OpenJournal(path)
@@ -100,7 +100,7 @@ func work(ctx context.Context, w *runner.Worker) (err error) {
 	return err
 }
 
-// comeBack settles what the journal of a former life has.
+// comeBack settles the results in the journal of the worker's earlier process.
 func comeBack(ctx context.Context, w *runner.Worker, s *sequence.Stream[*sql.Tx]) error {
 	synced, err := s.Sync(ctx)
 	for _, result := range synced {
@@ -118,13 +118,13 @@ func (w *writer) transfer(ctx context.Context, i int) error {
 	var seq int64
 	err := w.stream.Do(ctx, sequence.Operation{ID: op, Kind: "transfer", Duration: leaseFor}, func(ctx context.Context, n *sequence.Number[*sql.Tx]) error {
 		seq = n.Seq()
-		sleep(ctx, 50+rand.IntN(200)) // what takes time
+		sleep(ctx, 50+rand.IntN(200)) // stands for work
 		half := fmt.Appendf(nil, "%s pays", op)
 		if err := w.meet(ctx, trouble, n, half); err != nil {
 			return err
 		}
 		if trouble != none {
-			// No application should do this. But a commit may be on its way when the lease ends.
+			// No application should commit after the end of its lease. But a commit may be on its way when the lease ends.
 			inFlight, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 			defer cancel()
 			ctx = inFlight
@@ -153,7 +153,7 @@ func (w *writer) transfer(ctx context.Context, i int) error {
 	return err
 }
 
-// finish makes an entry of the first half of one.
+// finish completes the first half of an entry.
 func finish(half []byte) []byte { return append(half[:len(half):len(half)], " 10 coins"...) }
 
 var errNoCover = errors.New("no cover")

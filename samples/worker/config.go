@@ -25,7 +25,7 @@ import (
 	sqlitelease "github.com/distributedleasing/leasing/providers/sql/sqlite"
 )
 
-// config is the file: what an application reads at its start. To move to another
+// config is the configuration file that an application reads at its start. To move to another
 // backend change "provider"; the options of the others may stay.
 //
 // In "provider", and in the options of that one, ${NAME} stands for the environment
@@ -41,8 +41,8 @@ type config struct {
 	TTL      duration          `json:"ttl"`
 }
 
-// backends are all there are. This table, and the imports, are all that the
-// program knows of any of them; an application has the one line that it needs.
+// backends are all backends of the library. Only this table and the imports
+// depend on a backend; an application has the one line that it needs.
 var backends = map[string]func(context.Context, json.RawMessage) (leasing.Provider, error){
 	"sqlite":     fromJSON(sqlitelease.Open),
 	"postgres":   fromJSON(postgreslease.Open),
@@ -57,7 +57,7 @@ var backends = map[string]func(context.Context, json.RawMessage) (leasing.Provid
 	"mariadb":    fromJSON(mysqllease.Open),
 }
 
-// fromJSON reads a provider's options from their JSON and opens it.
+// fromJSON reads a provider's options from their JSON and opens the provider.
 func fromJSON[O any, P leasing.Provider](open func(context.Context, O) (P, error)) func(context.Context, json.RawMessage) (leasing.Provider, error) {
 	return func(ctx context.Context, section json.RawMessage) (leasing.Provider, error) {
 		var options O
@@ -75,7 +75,7 @@ func fromJSON[O any, P leasing.Provider](open func(context.Context, O) (P, error
 // duration is a time.Duration as text: "30s".
 type duration time.Duration
 
-// UnmarshalText reads it.
+// UnmarshalText parses text such as "1m30s".
 func (d *duration) UnmarshalText(text []byte) error {
 	parsed, err := time.ParseDuration(string(text))
 	*d = duration(parsed)
@@ -85,7 +85,7 @@ func (d *duration) UnmarshalText(text []byte) error {
 // lookup looks an environment variable up.
 type lookup func(name string) (value string, found bool)
 
-// read reads a file over what is there. A member that it does not know is an error.
+// read reads a file into c, over the present values. A member that it does not know is an error.
 func (c *config) read(file string, env lookup) error {
 	data, err := os.ReadFile(file)
 	if err != nil {

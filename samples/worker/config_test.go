@@ -96,7 +96,7 @@ func TestCommandLinesThatCanNotWork(t *testing.T) {
 	}
 }
 
-// The example files say what they should, and their providers take it.
+// The example files have the expected settings, and their providers accept these.
 func TestExampleFiles(t *testing.T) {
 	offline(t)
 	ca, token := account(t, t.TempDir())

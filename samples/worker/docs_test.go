@@ -16,8 +16,8 @@ import (
 	"github.com/distributedleasing/leasing/samples/internal/place"
 )
 
-// The pages under docs are for those who configure a provider. What they say has
-// to work.
+// The pages under docs are for readers who configure a provider. The settings on
+// these pages have to work.
 const docs = "../../docs"
 
 func pages(t *testing.T) map[string]string {
@@ -66,7 +66,7 @@ func account(t *testing.T, folder string) (ca, token string) {
 	return ca, token
 }
 
-// works opens a provider, or finds that its server is not there.
+// works requires that a provider was opened, or that only its server is missing.
 func works(t *testing.T, provider leasing.Provider, err error, text string) {
 	t.Helper()
 	if err != nil {
@@ -107,7 +107,7 @@ func TestPagesOfProviders(t *testing.T) {
 	}
 }
 
-// How docs/operations.md says that metrics reach Prometheus is how this program does it.
+// The example for Prometheus in docs/operations.md has the same statements as this program.
 func TestTheMetricsOfThePage(t *testing.T) {
 	code := page(t, "metrics.go") + page(t, "main.go")
 	block := regexp.MustCompile("(?s)```go\n(.*?)```").FindStringSubmatch(page(t, filepath.Join(docs, "operations.md")))

@@ -8,7 +8,7 @@
 //
 // Start it several times, on one machine or on many. One of them works, item by
 // item, and renews its lease; the others show who holds it: owner, fencing token,
-// metadata, and how long the lease has to run where the backend tells. Stop the
+// metadata, and how long the lease has to run where the backend knows. Stop the
 // holder with Ctrl-C, and it gives the lease up: another takes over at once. Kill
 // it, and another takes over when the lease has run out.
 //
@@ -82,7 +82,7 @@ func parse(args []string, env lookup) (s settings, err error) {
 		if err := s.read(*file, env); err != nil {
 			return s, fmt.Errorf("%s: %w", *file, err)
 		}
-		if err := flags.Parse(args); err != nil { // once more: what it says comes before the file
+		if err := flags.Parse(args); err != nil { // once more, because a flag overrides the file
 			return s, err
 		}
 	} else if s.url == "" {
@@ -115,8 +115,8 @@ func run(ctx context.Context, args []string, env lookup, out io.Writer) (err err
 			return err
 		}
 	}
-	// RaiseToMinTTL lets one TTL do for every backend: those with only longer
-	// leases get their shortest.
+	// RaiseToMinTTL lets one TTL do for every backend: a backend with only longer
+	// leases gets its shortest TTL.
 	options := leasing.Options{Owner: s.Owner, TTL: time.Duration(s.TTL), RaiseToMinTTL: true, NoAutoRenew: s.measure > 0}
 	if s.metrics != "" {
 		meters, stop, err := serveMetrics(s.metrics, out)

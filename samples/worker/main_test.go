@@ -97,7 +97,7 @@ type process struct {
 
 	mu    sync.Mutex
 	out   bytes.Buffer
-	wrote chan struct{} // closed with each line, and made anew
+	wrote chan struct{} // closed and replaced with each line
 }
 
 func start(t *testing.T, env lookup, args ...string) *process {
@@ -147,7 +147,7 @@ func (p *process) stop() {
 	}
 }
 
-// A holder that loses its lease stops its work, and competes again.
+// A holder that loses its lease stops its work, and competes for a new lease.
 func TestWorkerThatLosesItsLeaseCompetesAgainOnSQLite(t *testing.T) {
 	t.Parallel()
 	url := "sqlite://" + filepath.ToSlash(filepath.Join(t.TempDir(), "leases.db")) + "?create=true"

@@ -14,8 +14,8 @@ import (
 	"github.com/distributedleasing/leasing"
 )
 
-// worker competes for the lease, and works while it has it. This file is what an
-// application of yours would look like; it is the same for every backend.
+// worker competes for the lease, and works while it is the holder. This file is an example of
+// your application's code; it is the same for every backend.
 type worker struct {
 	settings
 	manager *leasing.Manager
@@ -55,8 +55,8 @@ func (w *worker) term(ctx context.Context) error {
 		})
 }
 
-// items is the work: one item after the other until ctx ends, which it does in
-// time before anybody else can have the lease. What an item writes belongs behind a
+// items is the work: one item after the other until ctx ends. ctx ends
+// before another client can have the lease. The writes of an item belong behind a
 // fence: see package fencing, and the samples in ../scenarios.
 func (w *worker) items(ctx context.Context, lease *leasing.Lease) error {
 	w.say("HAS THE LEASE, token %d, for %s unless renewed", lease.Token(), seconds(lease.Remaining()))
@@ -73,9 +73,9 @@ func (w *worker) items(ctx context.Context, lease *leasing.Lease) error {
 	}
 }
 
-// watch shows who holds the lease while this worker waits for it.
+// watch shows who holds the lease while this worker waits for the lease.
 func (w *worker) watch(ctx context.Context) {
-	look := time.NewTimer(w.pace / 4) // by then one that is free is ours
+	look := time.NewTimer(w.pace / 4) // a free lease is acquired before the first look
 	defer look.Stop()
 	for {
 		select {
@@ -96,7 +96,7 @@ func (w *worker) watch(ctx context.Context) {
 	}
 }
 
-// holder is what the backend knows of whoever has the lease.
+// holder describes the holder of the lease, as far as the backend knows.
 func holder(record leasing.Record) string {
 	if record.Unconfirmed {
 		return "somebody has just taken it; who, is not written yet"
@@ -117,7 +117,7 @@ func holder(record leasing.Record) string {
 	return text
 }
 
-// observe tells the events of this worker's leases.
+// observe prints the events of this worker's leases.
 func (w *worker) observe(e leasing.Event) {
 	switch {
 	case e.Kind == leasing.EventRenewed:

@@ -1,4 +1,4 @@
-// Package meter is what the benchmarks and command peers measure with.
+// Package meter has the measuring functions of the benchmarks and of command peers.
 package meter
 
 import (

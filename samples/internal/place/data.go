@@ -11,7 +11,7 @@ import (
 )
 
 // Data is the database of a run: the resource that its leases protect. Parameters in
-// its own SQL are $1, $2 and so on, which SQLite understands too.
+// its own SQL are $1, $2 and so on, which SQLite also understands.
 type Data struct {
 	*sql.DB
 	fence *sqlfence.Table
@@ -46,7 +46,7 @@ func (d *Data) Create(ctx context.Context, statements ...string) error {
 
 // Do runs a function in a transaction that begins with the fence: it is refused,
 // with an error that matches leasing.ErrStale, if a larger token was shown for the
-// resource before. This is what an application does too.
+// resource before. An application works in the same way.
 func (d *Data) Do(ctx context.Context, resource string, token int64, do func(ctx context.Context, tx *sql.Tx) error) error {
 	return d.fence.Do(ctx, d.DB, resource, token, do)
 }

@@ -5,8 +5,8 @@ import (
 	"database/sql"
 )
 
-// Journal notes what was done, each thing once, and only for those whose token is
-// not stale. It is what a protected resource may look like.
+// Journal records actions, each of them once, and refuses writers whose token is
+// stale. It is an example of a protected resource.
 type Journal struct{ *Data }
 
 // Create makes the tables.
@@ -14,8 +14,8 @@ func (j Journal) Create(ctx context.Context) error {
 	return j.Data.Create(ctx, "CREATE TABLE journal (done text PRIMARY KEY, writer text NOT NULL)")
 }
 
-// Note notes that something was done, and by whom, and reports whether it is the
-// first to do so.
+// Note records that an action was done, and its writer, and reports whether the
+// action was not recorded before.
 func (j Journal) Note(ctx context.Context, resource string, token int64, done, by string) (first bool, err error) {
 	err = j.Do(ctx, resource, token, func(ctx context.Context, tx *sql.Tx) error {
 		result, err := tx.ExecContext(ctx, "INSERT INTO journal (done, writer) VALUES ($1, $2) ON CONFLICT (done) DO NOTHING", done, by)
@@ -29,8 +29,8 @@ func (j Journal) Note(ctx context.Context, resource string, token int64, done, b
 	return first && err == nil, err
 }
 
-// Has says whether something is noted, and shows the fence the token: if it was
-// not noted, no holder of a smaller token can note it any more.
+// Has reports whether an action is recorded, and shows the fence the token: if it is
+// not recorded, no holder of a smaller token can record it any more.
 func (j Journal) Has(ctx context.Context, resource string, token int64, done string) (bool, error) {
 	count := 0
 	err := j.Do(ctx, resource, token, func(ctx context.Context, tx *sql.Tx) error {
@@ -39,7 +39,7 @@ func (j Journal) Has(ctx context.Context, resource string, token int64, done str
 	return count == 1, err
 }
 
-// All returns what was done, and by whom.
+// All returns the recorded actions with their writers.
 func (j Journal) All(ctx context.Context) (map[string]string, error) {
 	all := map[string]string{}
 	return all, Each(ctx, j.DB, "SELECT done, writer FROM journal", func(row *sql.Rows) error {

@@ -26,12 +26,12 @@ import (
 	sqlitelease "github.com/distributedleasing/leasing/providers/sql/sqlite"
 )
 
-// openers are of all providers whose leases other processes reach by a URL.
+// openers are those of all providers whose leases other processes reach by a URL.
 var openers = []abstractions.Opener{
 	postgreslease.Opener(), sqlitelease.Opener(), mysqllease.Opener(), redislease.Opener(), bloblease.Opener(), cosmoslease.Opener(), s3lease.Opener(), etcdlease.Opener(), consullease.Opener(), kuberneteslease.Opener(),
 }
 
-// Open opens the provider whose URL it is.
+// Open opens the provider of a URL.
 func Open(ctx context.Context, rawURL string) (leasing.Provider, error) {
 	return open.URL(ctx, rawURL, openers...)
 }
@@ -45,9 +45,10 @@ type Place struct {
 	Scope  string `json:"scope"`  // letters, digits and underscores
 }
 
-// SetUp makes the place of a run of the named sample, and returns what removes
-// it. Without a URL, or with the word sqlite, the leases are in a temporary SQLite file;
-// where the URL names such a file they are in one beside it. Those in SQL have a history.
+// SetUp makes the place of a run of the named sample, and returns a function that removes
+// the place. Without a URL, or with the word sqlite, the leases are in a temporary SQLite file;
+// where the URL names an SQLite file they are in a temporary file beside that file. Leases in
+// SQL have a history.
 func SetUp(ctx context.Context, sample, rawURL string) (Place, func() error, error) {
 	if rawURL == "sqlite" {
 		rawURL = ""
@@ -66,8 +67,8 @@ func SetUp(ctx context.Context, sample, rawURL string) (Place, func() error, err
 	if err != nil {
 		return Place{}, nil, err
 	}
-	// A transaction takes the file's write lock when it begins: one that reads first could
-	// not get it later if somebody has written in between.
+	// A transaction takes the file's write lock when it begins: a transaction that reads first could
+	// not get the lock later if another has written in between.
 	data := url.URL{Scheme: "file", OmitHost: true, Path: filepath.Join(folder, "data.db"), RawQuery: "_txlock=immediate&_pragma=busy_timeout(10000)"}
 	p := Place{Leases: rawURL, Driver: "sqlite3", Data: data.String(), Scope: "sample_" + sample + "_" + strings.ToLower(rand.Text()[:8])}
 	if onSQLite || rawURL == "" {
@@ -90,7 +91,7 @@ func SetUp(ctx context.Context, sample, rawURL string) (Place, func() error, err
 	return p, remove, nil
 }
 
-// prepare makes what the leases need.
+// prepare creates the schema or the other objects that the leases need.
 func (p Place) prepare(ctx context.Context) error {
 	provider, err := Open(ctx, p.Leases)
 	if err != nil {
@@ -118,8 +119,8 @@ func (p Place) dropSchema(ctx context.Context) error {
 	return errors.Join(err, data.Close())
 }
 
-// Connect opens the leases and the data, and makes a manager for the leases. It returns
-// what closes all of them.
+// Connect opens the leases and the data, and makes a manager for the leases. It also returns
+// a function that closes the manager, the provider and the data.
 func (p Place) Connect(ctx context.Context, options leasing.Options) (*leasing.Manager, *Data, func() error, error) {
 	data, err := p.Open()
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"syscall"
 )
 
-// Main is that of a program: it runs until it is done or interrupted, and in a worker's process it
-// does the worker's work.
+// Main is the main function of a program: it runs until it is done or interrupted, and in a worker's
+// process it does the worker's work.
 func Main(name string, run func(ctx context.Context, args []string, out io.Writer) error, scenarios ...Scenario) {
 	WorkerMain(scenarios...)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -23,7 +23,7 @@ func Main(name string, run func(ctx context.Context, args []string, out io.Write
 	}
 }
 
-// URL returns what the flag -url of a command line says, which has nothing else.
+// URL returns the value of the flag -url of a command line, which has no other arguments.
 func URL(name string, args []string, usage string) (string, error) {
 	flags := flag.NewFlagSet(name, flag.ContinueOnError)
 	url := flags.String("url", "", usage)

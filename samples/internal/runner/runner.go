@@ -13,14 +13,14 @@ import (
 	"github.com/distributedleasing/leasing/samples/internal/place"
 )
 
-// Scenario is what a parent process and its workers do.
+// Scenario holds the functions of a parent process and of its workers.
 type Scenario struct {
 	Name  string
 	About string        // in a line, where a program has several
 	TTL   time.Duration // of the workers' leases; raised to the backend's least
 	// Control starts workers and checks the outcome: an error is a broken promise.
 	Control func(ctx context.Context, s *Runner) error
-	// Work is what a worker does. Its error ends the run.
+	// Work runs in each worker. Its error ends the run.
 	Work func(ctx context.Context, w *Worker) error
 }
 
@@ -36,7 +36,7 @@ type Runner struct {
 	scenario string
 	workers  map[string]*process
 	running  int
-	err      error // of what was asked of workers; Next returns it
+	err      error // of a request to a worker; Next returns it
 	reports  chan Report
 	readers  sync.WaitGroup
 }
@@ -62,7 +62,7 @@ func Run(ctx context.Context, scenario Scenario, url string, out io.Writer) (err
 		scenario: scenario.Name, workers: map[string]*process{}, reports: make(chan Report),
 	}
 	defer s.end()
-	defer cancel() // nobody reads reports any more
+	defer cancel() // no goroutine reads reports any more
 	return scenario.Control(ctx, s)
 }
 
@@ -92,7 +92,7 @@ func (s *Runner) Line(r Report) {
 	}
 }
 
-// Announce prints what the parent does.
+// Announce prints a step of the parent.
 func (s *Runner) Announce(format string, args ...any) {
 	s.Line(Report{At: time.Now(), Text: "── " + fmt.Sprintf(format, args...)})
 }

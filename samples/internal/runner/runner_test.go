@@ -41,7 +41,7 @@ func work(ctx context.Context, w *runner.Worker) error {
 }
 
 // run runs a scenario and checks that it leaves nothing behind; goleak looks for
-// those who wait for workers.
+// goroutines that wait for workers.
 func run(ctx context.Context, t *testing.T, control func(context.Context, *runner.Runner) error) error {
 	t.Setenv("TMPDIR", t.TempDir())
 	err := runner.Run(ctx, runner.Scenario{Name: "test", TTL: time.Second, Control: control}, "", t.Output())

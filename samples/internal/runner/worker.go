@@ -15,10 +15,10 @@ import (
 	"github.com/distributedleasing/leasing/samples/internal/place"
 )
 
-// workerVariable holds a worker's configuration and makes a process one.
+// workerVariable holds a worker's configuration and makes a process a worker.
 const workerVariable = "LEASING_SAMPLE_WORKER"
 
-// Report is what a worker reports. Kinds are the scenario's own, but for these.
+// Report is a message of a worker. Kinds are the scenario's own, except Exited and Failed.
 // Text is printed.
 type Report struct {
 	Worker string        `json:"worker"`
@@ -94,7 +94,7 @@ func (w *Worker) run(ctx context.Context, s Scenario) (err error) {
 	return s.Work(ctx, w)
 }
 
-// stopLimit is how long a worker may take to end in order.
+// stopLimit is the time that a worker may take to end in order.
 const stopLimit = 10 * time.Second
 
 // listen reads the input. Its end tells the worker to end its work: it was
@@ -109,7 +109,7 @@ func (w *Worker) listen(stop func()) {
 	os.Exit(1)
 }
 
-// Report reports.
+// Report sends a report to the parent.
 func (w *Worker) Report(r Report) {
 	r.Worker, r.At = w.Name, time.Now()
 	line, err := json.Marshal(r)
@@ -118,21 +118,21 @@ func (w *Worker) Report(r Report) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	_, _ = os.Stdout.Write(append(line, '\n')) // without a parent there is nobody to tell
+	_, _ = os.Stdout.Write(append(line, '\n')) // without a parent the report has no reader
 }
 
-// Say reports in words.
+// Say reports a text.
 func (w *Worker) Say(kind string, number int64, format string, args ...any) {
 	w.Report(Report{Kind: kind, Number: number, Text: fmt.Sprintf(format, args...)})
 }
 
-// SayAndWait says something and waits.
+// SayAndWait reports a text and waits.
 func (w *Worker) SayAndWait(kind string, number int64, format string, args ...any) {
 	w.Say(kind, number, format, args...)
 	w.Wait()
 }
 
-// Wait waits until the parent lets the worker go on, or asks it to end. It stands for something that
-// takes time, and obeys no context: a process that is paused or killed here doesn't
-// either.
+// Wait waits until the parent lets the worker go on, or asks it to end. It stands for work that
+// takes time, and obeys no context, because a process that is paused or killed here
+// obeys no context.
 func (w *Worker) Wait() { <-w.input }

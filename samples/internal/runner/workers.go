@@ -56,7 +56,7 @@ func (s *Runner) Start(ctx context.Context, name, arg string) error {
 	return nil
 }
 
-// read passes on what a worker reports, and the end of its process.
+// read passes on a worker's reports, and the end of its process.
 func (s *Runner) read(ctx context.Context, name string, w *process, output io.ReadCloser) {
 	defer func() { _ = output.Close() }()
 	for lines := bufio.NewScanner(output); lines.Scan(); {
@@ -79,7 +79,7 @@ func (s *Runner) Send(ctx context.Context, r Report) {
 	}
 }
 
-// Running is how many workers have not ended yet.
+// Running is the number of workers that have not ended yet.
 func (s *Runner) Running() int { return s.running }
 
 // Next waits for the next report. A worker that fails, or ends otherwise than
@@ -118,8 +118,8 @@ func (s *Runner) Stop(name string) {
 // Pause stops a worker's process, with all its threads, until Resume.
 func (s *Runner) Pause(name string) { s.err = errors.Join(s.err, s.workers[name].Pause()) }
 
-// Resume lets a paused worker go on. It can't tell that time has passed but by
-// looking at a clock.
+// Resume lets a paused worker go on. Only a look at a clock shows the worker that time
+// has passed.
 func (s *Runner) Resume(name string) { s.err = errors.Join(s.err, s.workers[name].Resume()) }
 
 // StopAll asks all workers to end in order that were neither killed nor stopped.
@@ -131,7 +131,7 @@ func (s *Runner) StopAll() {
 	}
 }
 
-// Continue lets a worker that waits go on. One that was asked to end does so by itself.
+// Continue lets a worker that waits go on. A worker that was asked to end ends by itself.
 func (s *Runner) Continue(name string) {
 	if w := s.workers[name]; !w.stopped {
 		_, err := io.WriteString(w.input, "go on\n")

@@ -14,8 +14,8 @@ import (
 	redislease "github.com/distributedleasing/leasing/providers/redis"
 )
 
-// meter collects the metrics of all managers of the process, as a program that
-// watches its leases has it; nobody reads it meanwhile.
+// meter collects the metrics of all managers of the process, as in a program that
+// watches its leases. No goroutine reads the metrics during a measurement.
 var meter = sync.OnceValue(func() *sdkmetric.MeterProvider {
 	return sdkmetric.NewMeterProvider(sdkmetric.WithReader(sdkmetric.NewManualReader()))
 })

@@ -11,13 +11,13 @@ import (
 	"github.com/distributedleasing/leasing/bench/peers/internal/wire"
 )
 
-// ErrTaken is what Try returns while somebody else has the name.
+// ErrTaken is the error of Try while another client has the name.
 var ErrTaken = errors.New("taken")
 
-// errGone is what a release or a renewal returns that found the lock gone.
+// errGone is the error of a release or a renewal that found the lock gone.
 var errGone = errors.New("gone")
 
-// Locker is one client of one library: what a program makes once. It is safe
+// Locker is one client of one library. A program makes its client once. It is safe
 // for concurrent use.
 type Locker interface {
 	// Try asks once for a name.
@@ -38,17 +38,17 @@ type Expiring interface {
 type Lock interface {
 	// Keep has the lock renewed until it is released. It is called once at most.
 	Keep()
-	// Kept says whether the lock is still held, as far as the library tells.
+	// Kept reports whether the lock is still held, as far as the library knows.
 	Kept() bool
 	// Release gives the lock up.
 	Release(ctx context.Context) error
 }
 
-// Config is what all lockers of a measurement have in common.
+// Config is the common configuration of all lockers of a measurement.
 type Config struct {
 	URL     string // of one server, or of several that are independent
 	TTL     time.Duration
-	Counter *wire.Counter // of what is sent; nil counts nothing
+	Counter *wire.Counter // of the commands sent; nil counts nothing
 }
 
 // Peer is a library, or the lock in memory beside which it is shown.
@@ -61,14 +61,14 @@ type Peer struct {
 	Open     func(context.Context, Config) (Locker, error)
 }
 
-// Backend is where locks are kept.
+// Backend is a kind of server or file that keeps locks.
 type Backend struct {
 	Variable string // of the environment, with its URL; "" if a file will do
 	Peers    []Peer // in the order of the table's columns; the first is this library
 	Open     func(url string) (Store, error)
 }
 
-// Store answers questions that are not part of what is measured. CPU, Memory and Log are
+// Store answers questions that are not part of a measurement. CPU, Memory and Log are
 // 0 where they are not known.
 type Store interface {
 	Version(ctx context.Context) (string, error)
@@ -77,7 +77,7 @@ type Store interface {
 	Memory(ctx context.Context) (float64, error)
 	// Log is the bytes that were ever written to the log, for crashes.
 	Log(ctx context.Context) (int64, error)
-	// Sweep deletes what is kept for names with a text in them.
+	// Sweep deletes the records of names that contain a text.
 	Sweep(ctx context.Context, text string) error
 	Close() error
 }
@@ -91,7 +91,7 @@ var All = []Peer{
 	{Name: "mutex", Local: true, Open: openMutex},
 }
 
-// Backends are those that there are, by name.
+// Backends are the supported backends, by name.
 var Backends = map[string]Backend{
 	"redis": {
 		Variable: "LEASING_TEST_REDIS", Peers: All,

@@ -45,8 +45,8 @@ func openServers(t *testing.T, url string) Servers {
 	return servers
 }
 
-// eachPeer runs a test for all peers at the same time, and on three servers for those
-// that run there. What the test opens is on url.
+// eachPeer runs a test for all peers at the same time, and for Redlock peers also on three
+// servers. The test opens its clients on url.
 func eachPeer(t *testing.T, test func(t *testing.T, p Peer, url string)) {
 	for _, p := range All {
 		t.Run(p.Name, func(t *testing.T) {
@@ -131,7 +131,7 @@ func TestAdaptersWaitRedis(t *testing.T) {
 	})
 }
 
-// acquire asks anew now and then: an attempt of rueidislock that takes longer
+// acquire repeats its request now and then: an attempt of rueidislock that takes longer
 // than 20 ms is given up and undone, of which NOLOOP does not tell it, so that
 // it may wait for good for a name that is free. On a busy machine that happens.
 func acquire(ctx context.Context, l Locker, name string) (Lock, error) {
@@ -180,8 +180,8 @@ func TestAdaptersKeepRedis(t *testing.T) {
 	})
 }
 
-// TestAdaptersNoticeLossRedis: what the comparison counts as lost is what the
-// library tells. Where the servers have forgotten a lock, a Redlock may win them
+// TestAdaptersNoticeLossRedis shows that adapters report a lost lock, which the comparison
+// counts. Where the servers have forgotten a lock, a Redlock may win them
 // again, so another takes the name.
 func TestAdaptersNoticeLossRedis(t *testing.T) {
 	const ttl = 3 * time.Second

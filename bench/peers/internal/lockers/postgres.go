@@ -32,7 +32,7 @@ func openPostgresPool(ctx context.Context, url string, size int32) (*pgxpool.Poo
 	return pgxpool.NewWithConfig(ctx, config)
 }
 
-// openPostgresProvider lets the provider make its own pool, as most programs do.
+// openPostgresProvider lets the provider make its own pool, like most programs.
 func openPostgresProvider(ctx context.Context, config Config) (leasing.Provider, func() error, error) {
 	provider, err := postgreslease.Open(ctx, postgreslease.Options{
 		URL: fmt.Sprintf("%s&pool_max_conns=%d", config.URL, poolSize), Schema: postgresSchema, Create: true,
@@ -51,7 +51,7 @@ func openPostgres(url string) (Store, error) {
 	return postgresStore{pool}, err
 }
 
-// Version also tells the settings that decide most.
+// Version also returns the settings with the largest effect.
 func (s postgresStore) Version(ctx context.Context) (version string, err error) {
 	const question = `SELECT format('PostgreSQL %s, fsync %s, synchronous_commit %s',
 		current_setting('server_version'), current_setting('fsync'), current_setting('synchronous_commit'))`

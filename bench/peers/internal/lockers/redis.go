@@ -34,8 +34,8 @@ func nodes(url string) (nodes []*redis.Options, err error) {
 }
 
 // clients returns a go-redis client for each server of a URL, with defaults
-// except that contexts are obeyed, and for what tune changes. It connects when it is
-// first asked. What they send is counted unless counter is nil.
+// except that contexts are obeyed, and for the options that tune changes. A client connects
+// with its first command. The commands are counted unless counter is nil.
 func clients(url string, counter *wire.Counter, tune ...func(*redis.Options)) (Servers, error) {
 	nodes, err := nodes(url)
 	if err != nil {
@@ -55,8 +55,8 @@ func clients(url string, counter *wire.Counter, tune ...func(*redis.Options)) (S
 	return clients, nil
 }
 
-// Servers are those of a URL, for a peer's locks, or for questions that are not part of
-// what is measured.
+// Servers are clients of the servers of a URL, for a peer's locks, or for questions that are
+// not part of a measurement.
 type Servers []*redis.Client
 
 // Close closes the connections.

@@ -58,7 +58,7 @@ func (l *redsyncLocker) Acquire(ctx context.Context, name string) (Lock, error) 
 }
 
 // taken tells a lock that others have from a failure. Where each of three nodes
-// was won by somebody else, or late, it is ErrFailed or ErrNodeTaken.
+// was won by another client, or late, the error is ErrFailed or ErrNodeTaken.
 func taken(err error) bool {
 	var all *redsync.ErrTaken
 	var one *redsync.ErrNodeTaken

@@ -14,7 +14,7 @@ import (
 // openRueidislock turns on NoLoopTracking, which its README advises for Redis 7.0.5
 // and newer. It is off by default, and then v1.0.79 extends a lock again each time it
 // is notified of its own extension: 33,000 commands per second for one lock that
-// nobody else wants, from its first renewal on.
+// no other client wants, from its first renewal on.
 func openRueidislock(_ context.Context, config Config) (Locker, error) {
 	nodes, err := nodes(config.URL)
 	if err != nil {
@@ -47,7 +47,7 @@ func (l *rueidisLocker) Try(ctx context.Context, name string) (Lock, error) {
 	return rueidisLocked(held, release, err)
 }
 
-// Acquire ends with ctx, and the lock with it: that is how rueidislock has it.
+// Acquire ends with ctx. The lock also ends with ctx, which is the design of rueidislock.
 func (l *rueidisLocker) Acquire(ctx context.Context, name string) (Lock, error) {
 	held, release, err := l.locks.WithContext(ctx, name)
 	return rueidisLocked(held, release, err)

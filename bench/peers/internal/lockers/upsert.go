@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// upsertLocker is a table of locks: take and free change one row of it.
+// upsertLocker is a table of locks: take and free change one row of the table.
 type upsertLocker struct {
 	keeper *batchKeeper
 	take   func(ctx context.Context, name, owner string) (taken bool, err error)
@@ -55,8 +55,8 @@ func (l *upsertLock) Release(ctx context.Context) error {
 	return err
 }
 
-// batchKeeper is the loop that a careful user writes for many locks of one TTL: those that are due
-// are renewed in one statement.
+// batchKeeper is the loop that a careful user writes for many locks of one TTL: all locks that are
+// due are renewed in one statement.
 type batchKeeper struct {
 	ttl   time.Duration
 	renew func(ctx context.Context, names, owners []string) error
@@ -72,7 +72,7 @@ type keptUntil struct {
 	due  time.Time
 }
 
-// mostKept is how many locks are renewed in one statement: as many as in this library.
+// mostKept is the most locks that one statement renews: as many as in this library.
 const mostKept = 256
 
 func newBatchKeeper(ttl time.Duration, renew func(ctx context.Context, names, owners []string) error) *batchKeeper {

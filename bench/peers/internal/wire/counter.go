@@ -1,6 +1,6 @@
 // Package wire counts the commands that a Redis client sends, below the client:
-// on its connections. That is the same count for every client library, and one
-// that the server can't give: INFO counts what scripts call, too.
+// on its connections. That is the same count for every client library. The server
+// can't give this count, because INFO also counts the calls of scripts.
 package wire
 
 import (
@@ -11,17 +11,17 @@ import (
 	"syscall"
 )
 
-// Counter counts the commands sent on all connections made through it. The zero
+// Counter counts the commands sent on all connections that Dial's result opens. The zero
 // Counter is ready. It is safe for concurrent use.
 type Counter struct{ commands atomic.Int64 }
 
 // Commands returns how many commands were sent.
 func (c *Counter) Commands() int64 { return c.commands.Load() }
 
-// DialFunc opens a connection, as net.Dialer.DialContext does.
+// DialFunc opens a connection, like net.Dialer.DialContext.
 type DialFunc func(ctx context.Context, network, address string) (net.Conn, error)
 
-// Dial returns dial, with what is sent on its connections counted.
+// Dial wraps dial so that the commands sent on its connections are counted.
 func (c *Counter) Dial(dial DialFunc) DialFunc {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		inner, err := dial(ctx, network, address)

@@ -1,6 +1,6 @@
 package wire
 
-// parser finds commands in what a client writes, however it is cut into pieces.
+// parser finds commands in the bytes that a client writes, however these are cut into pieces.
 // A command is an array of bulk strings: "*2\r\n$3\r\nGET\r\n$1\r\nk\r\n". See
 // redis.io/docs/latest/develop/reference/protocol-spec, "Sending commands to a
 // Redis server". The zero parser is at the beginning of a stream.
@@ -11,7 +11,7 @@ type parser struct {
 }
 
 // feed takes the next bytes of the stream and returns how many commands began
-// in them.
+// in these bytes.
 func (p *parser) feed(b []byte) (commands int64) {
 	for len(b) > 0 {
 		if p.skip > 0 {
