@@ -31,7 +31,7 @@ const (
 // the backend takes each of them for the same claim. It is the library's
 // implementation of abstractions.Lease.
 type lease struct {
-	// The fields that renewals read come first, to share cache lines: those of 100,000 leases fit in no cache.
+	// The fields that renewals read come first, to share cache lines: 100,000 leases fit in no cache.
 
 	mu       sync.Mutex // while the lease is claiming, one goroutine has it
 	phase    phase
@@ -157,7 +157,7 @@ func (l *lease) Err() error {
 	return cause
 }
 
-// onDue ends a lease whose trust has run out, or gathers a renewal that is due. The loop calls it.
+// onDue ends a lease whose trust has run out, or gathers a renewal that is due. The loop calls onDue.
 func (l *lease) onDue(now instant) {
 	l.mu.Lock()
 	lost := l.expire(now)
@@ -186,7 +186,7 @@ func (l *lease) reschedule(now instant) {
 	}
 }
 
-// slack returns how much early a renewal may be sent along with others that
+// slack returns the time by which a renewal may be sent early along with others that
 // are due, where they can share a request.
 func (l *lease) slack() time.Duration {
 	if l.m.batch == nil || l.settings.cadence == forever || l.failures > 0 {

@@ -237,7 +237,7 @@ func call[P, Req, Reply any](ctx context.Context, m *manager, op, name string, i
 	return reply, m.wrap(op, name, "", err)
 }
 
-// wrap adds the operation, the provider, the name and the claim's ID to an error, once. id is "" for no claim.
+// wrap adds the operation, the provider, the name and the claim's fingerprint to an error, once. id is "" for no claim.
 func (m *manager) wrap(op, name, id string, err error) error {
 	if err == nil {
 		return nil

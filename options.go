@@ -20,7 +20,7 @@ import (
 // Options configure a Manager. The zero value is ready to use.
 type Options struct {
 	// Owner is a label for the holder of this manager's leases. People read
-	// it; it decides nothing. At most MaxOwnerBytes. Default: host name,
+	// the label; it decides nothing. At most MaxOwnerBytes. Default: host name,
 	// process ID and a random part.
 	Owner string
 
@@ -30,7 +30,7 @@ type Options struct {
 	// TTLPolicy, unless nil, chooses the TTL of each lease: see TTLRequest. It is
 	// called once for each acquire, also for one that waits, but not for infinite
 	// leases, nor by Adopt. It overrides Options.TTL and AcquireOptions.TTL. Its result
-	// is raised or cut to the nearest TTL that the backend grants and the renewals need; 0 or less
+	// is raised or cut to fit the backend and the renewals; 0 or less
 	// leaves the TTL unchanged. A lease keeps its TTL for as long as it is held.
 	// TTLPolicy is called on the caller's goroutine, without locks, from several
 	// goroutines at a time. Package recipes/ttlpolicy has two policies.
@@ -209,7 +209,7 @@ func defaultOwner() string {
 	return fmt.Sprintf("%s/%d/%s", host, os.Getpid(), rand.Text()[:8])
 }
 
-// settings are the options of one lease: those of the manager and of the
+// settings are the options of one lease, from its manager and its
 // acquire, made to fit the backend. They never change.
 type settings struct {
 	ttl         time.Duration // of renewals
@@ -306,7 +306,7 @@ func (o *Options) withTTL(s *settings, ttl time.Duration, c Capabilities) (*sett
 	return &changed, nil
 }
 
-// fitTTL returns the nearest TTL that the backend grants, or an error.
+// fitTTL makes a TTL fit the backend, or returns an error.
 func (o *Options) fitTTL(field string, ttl, fallback time.Duration, manual bool, c Capabilities) (time.Duration, error) {
 	if ttl == 0 {
 		ttl = fallback

@@ -47,8 +47,8 @@ func (l *lease) Release(ctx context.Context) error {
 	return l.releaseNow(ctx, now)
 }
 
-// releaseNow sends the release. Only one call per lease reaches it. It ends the lease even
-// after a panic: the context, the telemetry and the logger are the application's
+// releaseNow sends the release. Only one call per lease comes here. releaseNow ends the lease
+// even after a panic: the context, the telemetry and the logger are the application's
 // code.
 func (l *lease) releaseNow(ctx context.Context, now instant) (err error) {
 	bound := l.granted // no renewal changes granted from now on
