@@ -70,8 +70,8 @@ type Options struct {
 	Scope func(name string) string
 	// MeterProvider and TracerProvider default to OpenTelemetry's global providers. An acquire whose span is sampled
 	// stores the span's context in the lease's metadata, under the key "traceparent" of W3C Trace Context, where
-	// there is room. The span of a wait has a link to the acquire of each lease in its way. Lease.Metadata leaves the
-	// key out; Inspect shows it.
+	// there is room. The span of a wait has a link to the acquire of each lease in its way. Lease.Metadata leaves out
+	// the key; Inspect shows the key.
 	MeterProvider  metric.MeterProvider
 	TracerProvider trace.TracerProvider
 

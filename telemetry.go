@@ -182,7 +182,7 @@ type scope struct {
 	with sync.Map // from attribute.KeyValue to *attrs
 }
 
-// attrs is one attribute set in the two forms in which instruments take it.
+// attrs is one attribute set in the two forms that instruments take.
 type attrs struct {
 	add    []metric.AddOption
 	record []metric.RecordOption
@@ -248,7 +248,7 @@ func (s *scope) and(key attribute.Key, value string) *attrs {
 	return a.(*attrs)
 }
 
-// outcome returns the scope's attributes, with the kind of an error if there is one.
+// outcome returns the scope's attributes, with the kind of err unless err is nil.
 func (s *scope) outcome(err error) *attrs {
 	if err == nil {
 		return &s.base
