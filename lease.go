@@ -199,7 +199,7 @@ func (l *lease) slack() time.Duration {
 type loss struct {
 	lease  *lease
 	err    *LostError
-	orphan *cleanup // of a renewal without an answer, which may hold the name for another TTL; or nil
+	orphan *cleanup // of a renewal whose outcome is unknown, which may hold the name for another TTL; or nil
 }
 
 // expire ends a lease whose trust has run out, and returns nil for others. Caller holds mu,
