@@ -33,7 +33,7 @@ type queue struct {
 type ticket struct {
 	head  bool
 	turn  chan struct{} // closed when the ticket becomes the head; nil if it was the head from the start
-	freed chan struct{} // wakes the head when our own lease of the name has ended; buffered; nil before listen
+	freed chan struct{} // wakes the head when our own lease of the name has ended; buffered; nil before firstPause or listen
 	ended bool          // our own lease ended before freed was made
 	since time.Time     // when it began to wait; zero before
 }
