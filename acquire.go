@@ -49,7 +49,7 @@ func (m *manager) obtain(ctx context.Context, spanName string, get func(context.
 	began := m.clock.mono()
 	held, delivered := false, false
 	defer func() {
-		if held && !delivered { // the telemetry panicked: nobody holds the lease
+		if held && !delivered { // the telemetry panicked: no caller has the lease
 			m.goTracked(func() { _ = l.Release(background) })
 		}
 	}()
@@ -90,7 +90,7 @@ func (l *lease) forgotten() bool {
 	return false
 }
 
-// once asks and does not wait.
+// once makes one request and does not wait for the name.
 func (m *manager) once(ctx context.Context, l *lease) error {
 	held := false
 	defer func() {
@@ -108,8 +108,8 @@ func (m *manager) once(ctx context.Context, l *lease) error {
 	return nil
 }
 
-// ask makes one request for a claim. Trust in what it grants is counted from
-// before the request goes out.
+// ask makes one request for a claim. Trust in the grant counts from the instant
+// before the request is sent.
 func (m *manager) ask(ctx context.Context, l *lease) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -174,7 +174,7 @@ func (l *lease) take(ctx context.Context, grant abstractions.Grant, sent instant
 	}
 	random := m.random()
 	add(m.telemetry.activeCount, +1, &l.scope.base)
-	l.mu.Lock() // before anybody else can find it, so that Acquired is the first event
+	l.mu.Lock() // before other goroutines can find the lease, so that Acquired is the first event
 	asked := l.token
 	l.token = grant.Token
 	older, err := m.register(l)
@@ -208,8 +208,8 @@ func (l *lease) take(ctx context.Context, grant abstractions.Grant, sent instant
 	return nil
 }
 
-// cutOff reports whether err is the cause of a context that has ended. Then it
-// tells nothing of the request, whatever sentinel it matches: the context may
+// cutOff reports whether err is the cause of a context that has ended. Such an error
+// says nothing about the request, whatever sentinel it matches: the context may
 // be that of another lease, which was lost, or of a manager that is closed.
 func cutOff(ctx context.Context, err error) bool {
 	return ctx.Err() != nil && errors.Is(err, context.Cause(ctx))
@@ -241,15 +241,15 @@ func (l *lease) repliedLate(_ abstractions.Grant, err error) {
 	case phase != abandoned:
 		m.cleanUp(orphan, nil)
 	case !v.applied:
-	case m.running.Err() != nil: // nobody is left to retry it
+	case m.running.Err() != nil: // no loop is left to retry the release
 		_ = m.giveUp(background, &l.releases, m.options.Tuning.RequestTimeout, l.releaseRequest())
 	default:
 		m.cleanUp(&cleanup{req: l.releaseRequest(), until: now.add(l.settings.firstTTL)}, nil)
 	}
 }
 
-// ownHolder marks what stood in the way of an acquire if it is a lease of this
-// manager. It looks for it among all leases, so only once, at the end.
+// ownHolder marks the holder that refused an acquire if that holder is a lease of this
+// manager. The search goes through all leases, so ownHolder runs only once, at the end.
 func (m *manager) ownHolder(err error) error {
 	switch err := err.(type) { //nolint:errorlint // the forms in which providers return it; others stay as they are
 	case *HeldError:

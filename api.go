@@ -2,8 +2,8 @@ package leasing
 
 import "github.com/distributedleasing/leasing/abstractions"
 
-// The names below are defined in package abstractions, where providers find
-// them too. Applications need only this package.
+// Package abstractions defines the names below, for applications and providers.
+// Applications need only this package.
 
 // Provider is a backend, opened by one of the modules under providers. Pass it to
 // NewManager, and close it after the manager. Applications do not call its
@@ -23,7 +23,7 @@ type Capabilities = abstractions.Capabilities
 // TTL.
 type Lateness = abstractions.Lateness
 
-// What calls take and return. A zero field means the default.
+// The arguments and results of calls. A zero field means the default.
 type (
 	// AcquireOptions configure the leases of Manager.With: TTL, RenewFraction or RenewCadence,
 	// NoAutoRenew, MaxRenewals (0: no limit), WaitLimit (0: until ctx ends), AtLeast
@@ -51,15 +51,15 @@ type (
 	// HistoryKind is the kind of a change: HistoryAcquired, and so on.
 	HistoryKind = abstractions.HistoryKind
 	// Handover is a lease on its way from one process to another: its name, ID and
-	// token. It marshals to and from JSON. Whoever has it can renew and release the
-	// lease.
+	// token. It marshals to and from JSON. Any process that has the Handover can renew and
+	// release the lease.
 	Handover = abstractions.Handover
-	// Record is what a backend knows about a name at one moment. Its times are the
+	// Record is a backend's knowledge of a name at one moment. Its times are the
 	// backend's: compare them with each other, and not with this process's clock. On a
 	// free name only Name, Token and Now are promised.
 	Record = abstractions.Record
 	// Waiting is a claim that waits for a name: its fingerprint, its owner, when it began to
-	// wait, and the backend's clock at the read. Its times are the backend's, too.
+	// wait, and the backend's clock at the read. Its times are the backend's.
 	Waiting = abstractions.Waiting
 	// Fingerprint stands for a claim's ID in everything but the holder's own Lease: in
 	// records, errors, events and history. It marshals to and from JSON.
@@ -92,7 +92,7 @@ const (
 	HistoryLost = abstractions.HistoryLost
 )
 
-// What observers get.
+// The types of observers and their events.
 type (
 	// Observer is called with events, in order for each lease, on a goroutine of its
 	// own. It may block without delaying any lease.
@@ -100,7 +100,7 @@ type (
 	// Event is one thing that happened to a lease. Fields that don't concern its Kind
 	// are zero. Times and durations are by this process's clock.
 	Event = abstractions.Event
-	// EventKind says what happened.
+	// EventKind is the kind of an event: EventAcquired, and so on.
 	EventKind = abstractions.EventKind
 )
 
@@ -112,27 +112,27 @@ const (
 	EventRenewed = abstractions.EventRenewed
 	// EventRenewalFailed: a renewal failed; the lease is still held.
 	EventRenewalFailed = abstractions.EventRenewalFailed
-	// EventAcquireFailed: the backend did not answer an Acquire, which asks again.
+	// EventAcquireFailed: the backend did not answer an Acquire, which retries.
 	EventAcquireFailed = abstractions.EventAcquireFailed
 	// EventLost: the lease ended without a release.
 	EventLost = abstractions.EventLost
 	// EventReleased: the lease was released; Err is set if the backend did not confirm
-	// it.
+	// the release.
 	EventReleased = abstractions.EventReleased
 	// EventHandedOver: HandOver ended the lease in this process; others still find
 	// the name taken.
 	EventHandedOver = abstractions.EventHandedOver
-	// EventBroken: this manager's Break ended somebody's lease.
+	// EventBroken: this manager's Break ended a lease.
 	EventBroken = abstractions.EventBroken
 	// EventDropped: the observer hung, and missed events.
 	EventDropped = abstractions.EventDropped
 )
 
-// The sentinels that errors of this package and of every provider match with
-// errors.Is. ErrHeld and ErrLost differ: ErrHeld means that someone else has
+// The sentinel errors: errors.Is matches an error of this package, or of any provider,
+// with its sentinels. ErrHeld and ErrLost differ: ErrHeld means that another holder has
 // the name that you asked for, ErrLost that your own lease has ended.
 var (
-	// ErrHeld: someone else has the name at present. Carried by *HeldError.
+	// ErrHeld: another holder has the name at present. Carried by *HeldError.
 	ErrHeld = abstractions.ErrHeld
 	// ErrLost: the lease has ended without being released. Carried by *LostError.
 	ErrLost = abstractions.ErrLost
@@ -176,9 +176,9 @@ type (
 	// LostReason says how a lease ended without a release.
 	LostReason = abstractions.LostReason
 	// ThrottledError matches ErrThrottled and ErrUnavailable. RetryAfter is 0 if the
-	// backend did not say when to ask again.
+	// backend did not say when to retry.
 	ThrottledError = abstractions.ThrottledError
-	// InvalidError matches ErrInvalid and names the field, its value and what is wanted.
+	// InvalidError matches ErrInvalid and names the field, its value and the valid values.
 	InvalidError = abstractions.InvalidError
 )
 
@@ -188,7 +188,7 @@ const (
 	LostExpired = abstractions.LostExpired
 	// LostTaken: the backend shows another holder.
 	LostTaken = abstractions.LostTaken
-	// LostBroken: somebody broke it.
+	// LostBroken: a Break ended the lease.
 	LostBroken = abstractions.LostBroken
 	// LostGone: the backend no longer knows the claim.
 	LostGone = abstractions.LostGone
@@ -200,7 +200,7 @@ const (
 )
 
 // Infinite is the TTL of a lease that never expires by itself. It ends by Release or
-// Break alone, so a holder that crashes blocks the name until somebody breaks it.
+// Break alone, so a holder that crashes blocks the name until a Break.
 const Infinite = abstractions.Infinite
 
 // Bounds that hold on every backend, in bytes of UTF-8.

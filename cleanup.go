@@ -9,15 +9,15 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-// cleanup gives up a claim that nobody holds but that the backend may believe
-// in, or may yet come to believe in: an acquire whose outcome stayed unknown, a
-// renewal that came after the loss, a release that was not answered. A release
-// by ID is repeated until the claim's TTL has passed, since a request that was
-// delayed on its way may land after the first one.
+// cleanup releases a claim that has no holder but that the backend may grant or may
+// have granted: an acquire whose outcome stayed unknown, a renewal that came
+// after the loss, a release that was not answered. cleanup repeats the release
+// by ID until the claim's TTL has passed, since a request that was
+// delayed on its way may land after the first release.
 type cleanup struct {
 	req abstractions.ReleaseRequest
-	// from is when to begin; the zero instant is now. What somebody may still
-	// be using is not given up before the backend would have freed it.
+	// from is the time of the first try; the zero instant means now. A claim that may
+	// still be in use is not released before the backend would have freed the name.
 	from  instant
 	until instant
 
@@ -57,7 +57,7 @@ func (m *manager) cleanUp(c *cleanup, settled func()) bool {
 	return true
 }
 
-// plan sets the next try.
+// plan sets the time of the next try.
 func (c *cleanup) plan(now instant, in time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -81,7 +81,7 @@ func (c *cleanup) onDue(now instant) {
 	c.m.engine.cleanups.add(min(c.m.options.Tuning.RequestTimeout, max(0, c.deadline().left(now))), func(time.Duration) { c.try() }) // a waiter may want the name
 }
 
-// try releases the claim once and plans the next try, if there is to be one.
+// try releases the claim once and plans the next try, unless the clean-up is done.
 func (c *cleanup) try() {
 	m := c.m
 	bound := min(m.options.Tuning.RequestTimeout, max(minRetry, c.deadline().left(m.clock.now())))
@@ -105,8 +105,8 @@ func (c *cleanup) try() {
 	c.plan(now, c.pause(answered, left))
 }
 
-// deadline is when to stop: when the claim has run out or, while the manager is
-// being closed and the backend does not answer, when Close need not wait any more.
+// deadline returns the end of the tries: the end of the claim or, while the manager is
+// being closed and the backend does not answer, the end of Close's wait.
 func (c *cleanup) deadline() instant {
 	if !c.answered && c.m.isClosing() && c.m.giveUpAt.mono < c.until.mono {
 		return c.m.giveUpAt
@@ -114,8 +114,8 @@ func (c *cleanup) deadline() instant {
 	return c.until
 }
 
-// repeats is how often a release that was answered is repeated, at growing
-// intervals as counted back from the end of the TTL, when the last is sent.
+// repeats is the number of repetitions of a release that was answered. Their intervals
+// grow, as counted back from the end of the TTL, when the last is sent.
 const repeats = 4
 
 func (c *cleanup) pause(answered bool, left time.Duration) time.Duration {
@@ -185,7 +185,7 @@ func (c *cleanup) finish(now instant, err error) {
 	if denied(err) && m.isClosing() {
 		m.denied = err
 	}
-	if !c.answered && c.until.left(now) <= 0 { // no answer is needed: the backend has freed it by itself
+	if !c.answered && c.until.left(now) <= 0 { // no answer is needed: the backend has freed the name by itself
 		m.unanswered.Add(-1)
 	}
 	m.checkIdle()

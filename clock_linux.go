@@ -16,9 +16,9 @@ const (
 	tfdCloexec    = syscall.O_CLOEXEC
 )
 
-// systemClock reads CLOCK_BOOTTIME beside Go's clock and arms a timerfd on it.
-// In virtual time (testing/synctest) it has neither: the boot clock would not
-// run along, and a goroutine reading a file would stop virtual time.
+// systemClock reads CLOCK_BOOTTIME beside Go's clock and arms a timerfd on the boot clock.
+// In virtual time (testing/synctest) it uses neither: the boot clock would not
+// follow virtual time, and a goroutine reading a file would stop virtual time.
 func systemClock() *clock {
 	if virtualTime() || bootTime() == 0 {
 		return newClock(nil, nil)

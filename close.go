@@ -85,9 +85,9 @@ func (m *manager) close(ctx context.Context, bounded bool, idle <-chan struct{})
 	return m.result
 }
 
-// closeBound is how long Close waits for holders: for as long as its context says
-// or, without a deadline, for as long as the leases were trusted when it began.
-// Holders that have not released by then have forgotten to.
+// closeBound returns the bound of Close's wait for holders: forever if its context has a
+// deadline, and otherwise the longest trust that was left when Close began.
+// A holder that has not released its lease by then has forgotten the release.
 func (m *manager) closeBound(bounded bool, leases []*lease) time.Duration {
 	if bounded {
 		return forever
@@ -105,8 +105,8 @@ func (m *manager) closeBound(bounded bool, leases []*lease) time.Duration {
 	return longest
 }
 
-// awaitIdle waits until nothing is under way any more, for as long as ctx lives
-// and for at most bound, and says in the log what it waits for.
+// awaitIdle waits until no work is under way, for as long as ctx lives
+// and for at most bound, and logs the leases and calls that are left.
 func (m *manager) awaitIdle(ctx context.Context, bound time.Duration, idle <-chan struct{}) bool {
 	began := time.Now()
 	end := time.NewTimer(bound)
@@ -162,8 +162,8 @@ func (m *manager) snapshot() []*lease {
 }
 
 // abandonLeases stops renewing the leases that are still in use and returns
-// their names. It does not release them: somebody else would get in beside the
-// holder, who may need the rest of the TTL to notice. It counts the others, whose
+// their names. It does not release them: another process would get the name beside the
+// holder, which may need the rest of the TTL to notice. It counts the other leases, whose
 // release goes on without the manager.
 func (m *manager) abandonLeases(cause error) (inUse []string, unanswered int) {
 	now := m.clock.now()
@@ -183,7 +183,7 @@ func (m *manager) abandonLeases(cause error) (inUse []string, unanswered int) {
 }
 
 // awaitGoroutines waits for the requests under way, whose context has ended.
-// A provider that does not heed it must not hold Close up for ever.
+// A provider that ignores its context must not block Close for ever.
 func (m *manager) awaitGoroutines(ctx context.Context) {
 	ended := make(chan struct{})
 	go func() { m.goroutines.Wait(); close(ended) }()

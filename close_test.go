@@ -135,7 +135,7 @@ func TestTrap_T39_CloseAtAnyTime(t *testing.T) {
 	})
 }
 
-// Close gives up before an acquire is answered. Nobody has the lease, and nobody is left to clean up.
+// Close gives up before an acquire is answered. No caller gets the lease, and no loop is left for the clean-up.
 func TestTrap_T97_AnAcquireThatOutlastsCloseKeepsItsName(t *testing.T) {
 	for what, acquire := range map[string]func(*leasing.Manager) (*leasing.Lease, error){
 		"asks":  func(m *leasing.Manager) (*leasing.Lease, error) { return m.TryAcquire(context.Background(), name) },
@@ -322,9 +322,8 @@ func TestTrap_T70_CloseIsNotNilWhileAReleaseIsUnanswered(t *testing.T) {
 	})
 }
 
-// An acquire that never had an answer holds Close up for one request's time,
-// not for a TTL.
-// Close waits for an acquire under way, and no longer. What that is granted is given back.
+// Close waits for an acquire under way, and no longer. It releases a lease that the acquire was granted.
+// An acquire without an answer delays Close for one request's time, not for a TTL.
 func TestCloseWaitsForAnAcquire(t *testing.T) {
 	for how, answer := range map[string]func(apply func() error) error{
 		"held by another": func(func() error) error { return &leasing.HeldError{} },
@@ -376,7 +375,7 @@ func TestTrap_T71_CloseAfterAnAcquireOnADeadBackend(t *testing.T) {
 	}
 }
 
-// refusedDial is what a provider returns when it could not connect.
+// refusedDial is the error of a provider that could not connect.
 type refusedDial struct{}
 
 func (refusedDial) Error() string        { return "connection refused" }

@@ -1,6 +1,6 @@
 // Package leasing implements distributed leases: a name has one holder at a
 // time, across processes and machines, for as long as the holder keeps
-// renewing it. It runs on a backend you already have: see the modules under
+// renewing its lease. It runs on a backend you already have: see the modules under
 // providers.
 //
 //	provider := memlease.New(memlease.Options{}) // or postgreslease.Open, ...
@@ -19,7 +19,7 @@
 // implement a manager of their own, such as a wrapper: see [ManagerOf]. docs/api.md in the
 // repository lists what is stable from 1.0 on.
 //
-// # What is not promised
+// # Not promised
 //
 // A lease alone cannot stop a paused process from writing late. A process may
 // pause at any instruction (garbage collection, a full disk, a suspended
@@ -30,7 +30,7 @@
 // it twice, on rare occasions, is harmless. (See the diagram in Kleppmann, "How
 // to do distributed locking", 2016.)
 //
-// # What is promised
+// # Promises
 //
 // These promises hold on every provider, and package providertest checks them there:
 //
@@ -48,11 +48,11 @@
 //     safely: a retry never holds the name twice, blocks itself, revives a
 //     released lease, or reports a loss that did not happen.
 //  5. Nothing hangs: each call obeys its context, and has its own time limit
-//     where the context has none.
+//     where the context has no deadline.
 //
 // This assumes that the backend loses no acknowledged write and that clocks
-// run at about the same rate (see Tuning.DriftFactor). Each provider says
-// what happens where its backend falls short. Promise 2 has three exceptions:
+// run at about the same rate (see Tuning.DriftFactor). Each provider documents
+// the effects where its backend falls short. Promise 2 has three exceptions:
 // an operator's immediate Break, a Break of an infinite lease whose holder
 // does not reach the backend within BreakOptions.Grace, and an Adopt while the
 // former holder is still alive.
@@ -75,7 +75,7 @@
 // of the trust left, so ever more often. One attempt may take at most a third
 // of the remaining trust, so that a hung attempt leaves time for others. A
 // lease is lost only when the backend says for certain that the claim has
-// ended, or when trust ends; a transient error does not end it.
+// ended, or when trust ends; a transient error does not end a lease.
 //
 // # The life of a lease
 //
@@ -92,7 +92,7 @@
 //
 // The context of a lease ends when it is lost and when its release begins.
 // Within Do, and during Close, the order is: cancel the work's context, let the
-// work wind up while renewal goes on, then release. Nobody else gets the name
+// work wind up while renewal goes on, then release. No other process gets the name
 // before the work has stopped.
 //
 // A lease may also move: Lease.HandOver ends it in one process without releasing it,
@@ -119,7 +119,7 @@
 //
 // Names are UTF-8 of up to 512 bytes without control characters. Metrics carry only
 // the part before the first slash, so component/purpose[/key] is a good form;
-// Options.Scope can change that.
+// Options.Scope can change the part.
 //
 // # Observing
 //
@@ -130,7 +130,7 @@
 // leasing.lost; leasing.broken; leasing.release.duration; leasing.active.count;
 // leasing.waiters and leasing.waiters.oldest (an age); leasing.held.duration;
 // leasing.backend.up (1, or 0 since a request was not answered); leasing.cleanups
-// (claims that nobody holds and that are still to be released);
+// (claims without a holder that are still to be released);
 // leasing.observer.panics. Their attributes are leasing.provider, leasing.scope, and
 // error.type or leasing.lost.reason. Spans: leasing.acquire, leasing.adopt,
 // leasing.renew, leasing.release, leasing.break, leasing.lost. Their attributes leasing.attempts and

@@ -16,9 +16,9 @@ import (
 // whose renewals hang don't keep others from being renewed.
 type engine struct {
 	m *manager
-	// gathered is what came due since the last dispatch. Only the loop uses it.
+	// gathered has the leases that came due since the last dispatch. Only the loop uses the map.
 	gathered map[batchKey][]*lease
-	// overdue are batches. They don't stand in for a lease's own requests.
+	// overdue counts batches. It does not count a lease's own requests.
 	overdue overdue
 
 	renewals, retries, cleanups *jobQueue
@@ -26,10 +26,10 @@ type engine struct {
 
 // batchKey groups renewals that may share a request: a batch is bounded by its
 // most urgent item, so it takes leases with about the same time left (to a
-// power of two); and the more often they have failed, the fewer share their
-// fate.
+// power of two). The more often leases have failed, the fewer share a
+// request.
 type batchKey struct {
-	bound    int // the logarithm of what one attempt may take
+	bound    int // the logarithm of the bound of one attempt
 	failures int
 }
 
@@ -41,15 +41,15 @@ func newEngine(m *manager) *engine {
 	}
 }
 
-// gather takes a lease whose renewal is due. The next dispatch sends it.
+// gather takes a lease whose renewal is due. The next dispatch sends the renewal.
 func (e *engine) gather(l *lease, left time.Duration) {
 	bound := attemptBound(left, e.m.options.Tuning.RequestTimeout)
 	key := batchKey{bound: bits.Len64(uint64(bound)), failures: min(int(l.failures), 2)}
 	e.gathered[key] = append(e.gathered[key], l)
 }
 
-// dispatch queues what was gathered. As many leases share a request as may at first, then
-// a sixteenth, then each is alone.
+// dispatch queues the gathered leases. Before a failure up to RenewBatch leases share a request, after
+// one failure a sixteenth of that number, and after two each lease has its own request.
 func (e *engine) dispatch() {
 	for key, leases := range e.gathered {
 		q, size := e.renewals, 1
@@ -102,7 +102,7 @@ func (e *engine) renewBatch(leases []*lease, part time.Duration) {
 	switch {
 	case err == nil:
 		err = errNoAnswer
-	case errors.Is(err, ErrLost): // which of them, it does not say
+	case errors.Is(err, ErrLost): // the error does not say which leases
 		err = fmt.Errorf("%w: %v", errNoAnswer, err)
 	}
 	now, measured := e.m.clock.now(), map[*scope]renewed{}

@@ -53,7 +53,7 @@ func open() *leasing.Manager {
 	return manager
 }
 
-// What most programs need: run a function while holding a name.
+// Do runs a function while holding a name. Most programs need no other call.
 func ExampleManager_Do() {
 	ctx, manager := context.Background(), open()
 	defer manager.Close(ctx)
@@ -68,7 +68,7 @@ func ExampleManager_Do() {
 	// <nil>
 }
 
-// A job that somebody else is doing already need not be waited for.
+// TryDo does not wait for a job that another process is already doing.
 func ExampleManager_TryDo() {
 	ctx, manager := context.Background(), open()
 	defer manager.Close(ctx)
@@ -96,13 +96,13 @@ func ExampleManager_acquire() {
 		Metadata:  map[string]string{"version": "42"},
 	}).Acquire(ctx, "schema/migrations")
 	if err != nil {
-		fmt.Println(err) // leasing.ErrHeld: somebody else is at it
+		fmt.Println(err) // leasing.ErrHeld: another process is at work
 		return
 	}
 	defer lease.Release(ctx)
 
 	select {
-	case <-lease.Done(): // lost: stop, somebody else may begin
+	case <-lease.Done(): // lost: stop, another process may begin
 		fmt.Println(lease.Err())
 	default:
 		record, _ := manager.Inspect(ctx, "schema/migrations")
@@ -111,7 +111,7 @@ func ExampleManager_acquire() {
 	// Output: worker-1 migrates to version 42
 }
 
-// What others see of a lease may change while it is held.
+// SetMetadata changes the metadata that others see while the lease is held.
 func ExampleLease_setMetadata() {
 	ctx, manager := context.Background(), open()
 	defer manager.Close(ctx)
@@ -160,7 +160,7 @@ func ExampleManager_acquire_waiting() {
 	// Output: <nil> true
 }
 
-// Who stands in line for a name, and since when.
+// Waiters lists the claims that wait for a name, and since when they wait.
 func ExampleManager_waiters() {
 	ctx := context.Background()
 	provider := memlease.New(memlease.Options{})
@@ -188,7 +188,7 @@ func ExampleManager_waiters() {
 	// <nil> <nil> <nil>
 }
 
-// Ending somebody's lease, as an operator: this very one, and no later one.
+// An operator breaks another process's lease: the lease of this token, and no later lease.
 func ExampleManager_break() {
 	ctx, manager := context.Background(), open()
 	defer manager.Close(ctx)
@@ -210,7 +210,7 @@ func ExampleManager_subscribe() {
 
 	lease, _ := manager.Acquire(ctx, "jobs/report")
 	lease.Release(ctx)
-	manager.Close(ctx) // tells what has not been told yet
+	manager.Close(ctx) // delivers the pending events
 	// Output:
 	// acquired jobs/report
 	// released jobs/report

@@ -36,7 +36,7 @@ func (m *Machine) Boot() time.Duration {
 	return m.boot()
 }
 
-// Suspend lets d pass on the boot clock alone, as a closed lid does.
+// Suspend advances the boot clock alone by d, like a closed lid.
 func (m *Machine) Suspend(d time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -58,7 +58,7 @@ func (m *Machine) set(in time.Duration) {
 	m.arm()
 }
 
-// arm fires the alarm when the boot clock gets there. Caller holds mu.
+// arm fires the alarm when the boot clock reaches its time. Caller holds mu.
 func (m *Machine) arm() {
 	if m.timer != nil {
 		m.timer.Stop()
@@ -91,7 +91,7 @@ func NewManagerOn(machine *Machine, provider Provider, options Options) (*Manage
 	return ManagerOf(m), nil
 }
 
-// Window is how long a lease of ttl is trusted under the default options.
+// Window returns the time for which a lease of ttl is trusted under the default options.
 func Window(ttl time.Duration) time.Duration {
 	return (&Options{Tuning: Tuning{DriftFactor: 0.01, DriftFloor: 2 * time.Millisecond}}).window(ttl)
 }

@@ -19,11 +19,11 @@ type ForcedRelease struct {
 
 // HeldBy returns the records of the names that begin with prefix ("": all) and are
 // held by owner, sorted by name. owner is the Options.Owner of the holder's manager,
-// as Record.Owner shows it. HeldBy changes nothing: it is the dry run of ForceRelease.
+// as in Record.Owner. HeldBy changes nothing: it is the dry run of ForceRelease.
 // It leaves out a name whose holder the backend could not confirm.
 //
 // It reads all held names with that prefix: choose a narrow prefix if there are many.
-// A name that is acquired meanwhile may be missing. If the provider is no Lister the
+// A name that is acquired during the call may be missing. If the provider is no Lister the
 // error matches ErrUnsupported.
 func HeldBy(ctx context.Context, manager *Manager, owner, prefix string) ([]Record, error) {
 	if owner == "" {
@@ -51,8 +51,8 @@ func HeldBy(ctx context.Context, manager *Manager, owner, prefix string) ([]Reco
 // After an error ForceRelease continues with the next record, until ctx ends; the
 // result leaves out the records that it did not get to. The error joins those of all
 // records. Each Break is reported on its own, in events, log, metrics and spans, and
-// in the same transaction in the history of a provider that keeps one. So if the
-// process dies midway, what it did is on record, and calling again does the rest.
+// in the same transaction in the history of a provider that keeps a history. So if the
+// process dies midway, its breaks are on record, and a second call breaks the rest.
 func ForceRelease(ctx context.Context, manager *Manager, records []Record, options BreakOptions) ([]ForcedRelease, error) {
 	each := options
 	if each.IfToken != 0 {

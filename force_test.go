@@ -76,7 +76,7 @@ func TestForceReleaseEndsWhatAnOwnerHolds(t *testing.T) {
 	})
 }
 
-// What has changed since it was looked at is left alone.
+// ForceRelease leaves a lease alone whose name has changed hands since the list was read.
 func TestForceReleaseLeavesWhatHasChangedAlone(t *testing.T) {
 	forced(t, []string{"a", "b", "c"}, func(t *testing.T, operator, _ *leasing.Manager, p *leasingtest.Provider, held map[string]*leasing.Lease) {
 		records, err := leasing.HeldBy(t.Context(), operator, "worker 1", "")
@@ -131,7 +131,7 @@ func TestForceReleaseSaysWhatItHasLeft(t *testing.T) {
 	})
 }
 
-// A record without a token would mean whoever holds the name.
+// A record without a token would mean any holder of the name.
 func TestForceReleaseRefusesWhatItCouldNotTellApart(t *testing.T) {
 	forced(t, []string{"a", "b"}, func(t *testing.T, operator, _ *leasing.Manager, p *leasingtest.Provider, held map[string]*leasing.Lease) {
 		token := held["a"].Token()

@@ -7,7 +7,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-// HandOver renews until a renewal that was sent since has succeeded and none is
+// HandOver renews until a renewal that was sent after its start has succeeded and no renewal is
 // under way, so that no request of this process can follow the receiver's.
 func (l *lease) HandOver(ctx context.Context) (Handover, error) {
 	began := l.m.clock.now()
@@ -45,8 +45,8 @@ func (l *lease) HandOver(ctx context.Context) (Handover, error) {
 	}
 }
 
-// Adopt makes one request. Unlike an acquire it cleans nothing up after a failure: the
-// claim is not its own.
+// Adopt makes one request. Unlike an acquire it makes no clean-up after a failure: the
+// claim belongs to another holder until the adoption succeeds.
 func (m *manager) Adopt(ctx context.Context, h Handover, o AdoptOptions) (abstractions.Lease, error) {
 	if err := m.beginAdoption(h); err != nil {
 		return nil, m.wrap("adopt", h.Name, h.ID, err)
@@ -63,7 +63,7 @@ func (m *manager) Adopt(ctx context.Context, h Handover, o AdoptOptions) (abstra
 	return m.obtain(ctx, "leasing.adopt", m.once, &lease{name: h.Name, id: h.ID, token: h.Token, adopted: true}, "AdoptOptions", options)
 }
 
-// beginAdoption refuses a claim that the manager knows before anything is sent, which might cut it short.
+// beginAdoption refuses a claim that the manager already knows. It does so before any request, which might cut the lease short.
 func (m *manager) beginAdoption(h Handover) error {
 	if err := (abstractions.ReleaseRequest{Name: h.Name, ID: h.ID}).Validate(m.caps); err != nil {
 		return err
@@ -80,8 +80,8 @@ func (m *manager) beginAdoption(h Handover) error {
 	return nil
 }
 
-// givesUp reports whether a claim is being cleaned up: that would take the name from
-// whoever adopts it. A lease that was lost is in the books until its clean-up is.
+// givesUp reports whether a claim has a clean-up, which would take the name from
+// the adopter. A lost lease stays registered until its clean-up is in the schedule.
 // Caller holds mu.
 func (m *manager) givesUp(id string) bool {
 	return slices.ContainsFunc(m.schedule.all(nil), func(item scheduled) bool {

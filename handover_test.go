@@ -24,7 +24,7 @@ func twoProcesses(t *testing.T, options leasing.Options, test func(t *testing.T,
 	})
 }
 
-// stored is what a process keeps of its lease for the time after a crash.
+// stored returns the part of its lease that a process keeps for the time after a crash.
 func stored(l *leasing.Lease) leasing.Handover {
 	return leasing.Handover{Name: l.Name(), ID: l.ID(), Token: l.Token()}
 }
@@ -186,7 +186,7 @@ func TestALeaseThatIsBeingReleasedIsNotHandedOver(t *testing.T) {
 	})
 }
 
-// A process that shuts down may hand its leases over instead of releasing them.
+// A process that shuts down may hand its leases over instead of a release.
 func TestHandOverDuringClose(t *testing.T) {
 	twoProcesses(t, leasing.Options{}, func(t *testing.T, giver, receiver *leasing.Manager, p *leasingtest.Provider) {
 		l := acquire(t, giver, nil)
@@ -306,7 +306,7 @@ func TestAdoptThatComesTooLate(t *testing.T) {
 	})
 }
 
-// An adoption whose reply was lost is tried again. Nothing is cleaned up behind it.
+// An adoption whose reply was lost can be retried. Its failure causes no clean-up.
 func TestAdoptCanBeRepeated(t *testing.T) {
 	twoProcesses(t, leasing.Options{}, func(t *testing.T, giver, receiver *leasing.Manager, p *leasingtest.Provider) {
 		handover, err := acquire(t, giver, nil).HandOver(t.Context())
@@ -353,7 +353,7 @@ func TestAdoptConcurrently(t *testing.T) {
 	})
 }
 
-// What adoption does not promise: a twin that is still alive goes on too.
+// Adoption does not stop a former holder that is still alive.
 func TestAdoptDoesNotStopALivingTwin(t *testing.T) {
 	twoProcesses(t, leasing.Options{}, func(t *testing.T, first, second *leasing.Manager, p *leasingtest.Provider) {
 		one := acquire(t, first, nil)
@@ -405,8 +405,8 @@ func TestAdoptRefusesNonsense(t *testing.T) {
 	})
 }
 
-// The clean-up behind a lease that was lost would take the name from whoever adopts
-// that in the same manager.
+// The clean-up after a lost lease would take the name from an adoption of that lease
+// in the same manager.
 func TestTrap_T57_AdoptRefusesWhatIsCleanedUp(t *testing.T) {
 	twoProcesses(t, leasing.Options{}, func(t *testing.T, m, other *leasing.Manager, p *leasingtest.Provider) {
 		l := acquire(t, m, nil)

@@ -10,12 +10,12 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-// waitGrace is how long a request that is under way when the wait limit passes
-// may still take.
+// waitGrace bounds the rest of a request that is under way when the wait limit
+// passes.
 const waitGrace = time.Second
 
-// pushedPolls is how many times MaxPoll the pause between two requests may
-// grow to where the backend pushes wake-ups.
+// pushedPolls is the multiple of MaxPoll that bounds the pause between two requests
+// where the backend pushes wake-ups.
 const pushedPolls = 10
 
 // maxThrottle bounds the pause that a backend may ask for.
@@ -30,11 +30,11 @@ type headWaiter struct {
 	l     *lease
 	q     *queue
 	t     *ticket
-	limit <-chan time.Time // tells when the wait limit has passed
+	limit <-chan time.Time // receives when the wait limit has passed
 
 	asked    time.Time // when the last request ended; zero before the first
 	last     error     // the obstacle that the backend last named
-	late     int       // answers in a row that the lease should have run out
+	late     int       // answers in a row after the lease should have run out
 	pace     int       // of the back-off: each step doubles the pause
 	token    int64     // of the holder, as the backend last answered
 	failures int       // requests in a row that the backend did not answer
@@ -56,9 +56,9 @@ func (h *headWaiter) run(ctx context.Context) error {
 	pause := m.queues.firstPause(h.q, h.t)
 	if pause == 0 {
 		if m.queues.contended(h.l.name) {
-			h.subscribe(ctx) // now, which saves the request that has to follow it
+			h.subscribe(ctx) // now, which saves the request that must follow a later subscription
 		}
-		// Most acquires end here, so what only waiting needs comes after.
+		// Most acquires end here, so the preparations for waiting come later.
 		if done, err := h.ask(ctx); done {
 			return err
 		}
@@ -72,7 +72,7 @@ func (h *headWaiter) run(ctx context.Context) error {
 	freed := m.queues.listen(h.t)
 	for {
 		if pause == 0 {
-			if errors.Is(h.last, ErrHeld) && h.subscribe(ctx) { // a release just before it was not hinted
+			if errors.Is(h.last, ErrHeld) && h.subscribe(ctx) { // a release just before the registration made no wake-up
 				if done, err := h.ask(ctx); done {
 					return err
 				}
@@ -80,7 +80,7 @@ func (h *headWaiter) run(ctx context.Context) error {
 			pause = h.pause()
 		}
 		hints, freed := h.hints, freed
-		if errors.Is(h.last, ErrThrottled) { // whatever happens, it is left alone for so long
+		if errors.Is(h.last, ErrThrottled) { // the pause of a throttled backend is not cut short
 			hints, freed = nil, nil
 		}
 		select {
@@ -92,7 +92,7 @@ func (h *headWaiter) run(ctx context.Context) error {
 		case <-freed:
 		case <-ctx.Done():
 		case <-h.limit:
-			if time.Since(h.asked) >= m.options.Tuning.MinPoll && !errors.Is(h.last, ErrThrottled) { // it may be free by now
+			if time.Since(h.asked) >= m.options.Tuning.MinPoll && !errors.Is(h.last, ErrThrottled) { // the name may be free by now
 				if done, err := h.ask(ctx); done {
 					return err
 				}
@@ -106,7 +106,7 @@ func (h *headWaiter) run(ctx context.Context) error {
 	}
 }
 
-// ask asks once. Unless it is done the wait goes on.
+// ask makes one request. Unless done is true the wait goes on.
 func (h *headWaiter) ask(ctx context.Context) (done bool, err error) {
 	err = h.m.ask(ctx, h.l)
 	h.asked = time.Now()
@@ -137,8 +137,8 @@ func (h *headWaiter) ask(ctx context.Context) (done bool, err error) {
 	return false, nil
 }
 
-// gaveUp is the error of a wait that ended without the lease: why it ended,
-// and what had stood in the way.
+// gaveUp returns the error of a wait that ended without the lease: the cause of
+// the end, and the last answer.
 func gaveUp(end, last error) error {
 	if last == nil || errors.Is(last, end) {
 		return end
@@ -146,7 +146,7 @@ func gaveUp(end, last error) error {
 	return fmt.Errorf("%w; the last answer was: %w", end, last)
 }
 
-// failed tells of an attempt that the backend did not answer. Without this a start
+// failed reports an attempt that the backend did not answer. Without the report a start
 // against a backend that is down would wait in silence.
 func (h *headWaiter) failed(err error) {
 	h.failures++
@@ -186,9 +186,9 @@ func (m *manager) wakeUpsFail(err error) {
 	}
 }
 
-// observe sets the pace after an answer that somebody has the name. Where nothing
-// wakes the head, it asks more often while the name changes hands, a few times
-// for each lease: the moments in which it is free are short (see streak).
+// observe sets the pace after the answer that the name is held. Without
+// wake-ups the head asks more often while the name changes hands, a few times
+// for each lease: the moments in which the name is free are short (see streak).
 func (h *headWaiter) observe(token int64) {
 	if token != h.token && h.token != 0 && h.hints == nil {
 		h.pace = max(0, h.pace-3)
@@ -196,9 +196,9 @@ func (h *headWaiter) observe(token int64) {
 	h.token = token
 }
 
-// pause is how long to wait for a hint: a jittered, doubling back-off, or until
-// the holder's time is up, whichever is sooner. With hints it begins where it ends
-// without.
+// pause returns the longest wait for a wake-up: a jittered, doubling back-off, or the rest of
+// the holder's time if that is shorter. With wake-ups the back-off begins at MaxPoll, the
+// limit without wake-ups.
 func (h *headWaiter) pause() time.Duration {
 	first, limit := h.m.options.Tuning.MinPoll, h.m.options.Tuning.MaxPoll
 	if h.hints != nil && errors.Is(h.last, ErrHeld) { // nothing hints at the end of an outage

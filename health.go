@@ -11,7 +11,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
 )
 
-// pingName is what Health inspects at a provider that is no Pinger.
+// pingName is the name that Health inspects at a provider that is no Pinger.
 const pingName = "leasing/health"
 
 func (m *manager) Health(ctx context.Context) Health {
@@ -65,11 +65,11 @@ func HealthHandler(m *Manager) http.Handler {
 	})
 }
 
-// recently is for how long Health shows that leases were lost, or that a request
-// failed, when nothing has happened since.
+// recently bounds the age of the latest loss of a lease, or failure of a request, that
+// degrades Health.
 const recently = time.Minute
 
-// outage is what Health knows of failures, by the manager's monotonic clock. Its
+// outage has the failures that Health reports, by the manager's monotonic clock. Its
 // times are counted from 1 ns, so that 0 means never.
 type outage struct {
 	since    atomic.Int64 // the first request that failed since one was answered
@@ -93,7 +93,7 @@ func (o *outage) note(ctx context.Context, c *clock, err error) {
 	}
 }
 
-// up is 1 unless the latest request that tells was not answered.
+// up returns 0 if the latest request that note counts has failed, and 1 otherwise.
 func (o *outage) up() int64 {
 	if o.since.Load() != 0 {
 		return 0
@@ -101,7 +101,7 @@ func (o *outage) up() int64 {
 	return 1
 }
 
-// lost takes the loss of a lease. One that was to end is no failure.
+// lost counts the loss of a lease. The loss after MaxRenewals renewals is no failure.
 func (o *outage) lost(c *clock, reason LostReason) {
 	o.losses.Add(1)
 	if reason != LostRenewalLimit {
@@ -109,7 +109,7 @@ func (o *outage) lost(c *clock, reason LostReason) {
 	}
 }
 
-// fill adds to a report what has failed.
+// fill adds the failures to a report.
 func (o *outage) fill(h *Health, c *clock) {
 	now := c.mono()
 	is := func(at int64) bool { return at != 0 && now-time.Duration(at) < recently }

@@ -5,35 +5,35 @@ import (
 	"time"
 )
 
-// jobQueue does jobs, which send one request each, a bounded number at a time. The
+// jobQueue runs jobs, which send one request each, a bounded number at a time. The
 // first bound, limit, spares the backend, and costs no lease: a job that has waited
-// for a place for a part of the time that its request may take is overdue, and is done
-// without one. The second bound, most, holds for overdue jobs too: while a server hangs,
-// goroutines and requests stay few, however many leases there are.
+// for a worker for a part of the time that its request may take is overdue, and runs
+// beyond the limit. The second bound, most, holds for overdue jobs too: while a server hangs,
+// goroutines and requests stay few, whatever the number of leases.
 type jobQueue struct {
 	m           *manager
 	limit, most int // of workers; most: while jobs are overdue
 
 	mu      sync.Mutex
-	waiting []*job // in the order in which they came; some have been started
-	overdue []*job // in the order in which they became so; some have been started
+	waiting []*job // in order of arrival; some have been started
+	overdue []*job // in the order in which they became overdue; some have been started
 	workers int
 }
 
 // job is one request. It gets only a part of its time while others are overdue.
 type job struct {
 	do      func(part time.Duration)
-	timer   *time.Timer // makes it overdue; nil if it need not wait
+	timer   *time.Timer // makes the job overdue; nil if the job need not wait
 	started bool
 }
 
-// overduePart is the part of the time that its request may take for which a
-// job waits for a place; and the part that its request gets while other jobs of
-// its kind are overdue and have no place.
+// overduePart divides the time that a request may take. A job waits for a worker for one such
+// part, and its request gets only one part while other jobs of its kind are overdue and have
+// no worker.
 const overduePart = 4
 
-// mostJobs is how many requests of a kind run at a time where jobs are overdue,
-// or overdueFactor times the usual number if that is more.
+// mostJobs bounds the requests of a kind in flight while jobs are overdue;
+// the bound is overdueFactor times the usual number if that is more.
 const (
 	mostJobs      = 256
 	overdueFactor = 16
@@ -43,7 +43,7 @@ func newJobQueue(m *manager, limit int) *jobQueue {
 	return &jobQueue{m: m, limit: limit, most: max(mostJobs, overdueFactor*limit)}
 }
 
-// add starts a job, or queues it. It is overdue when it has waited for the given time.
+// add starts or queues a job. The job is overdue when it has waited for the given time.
 func (q *jobQueue) add(wait time.Duration, do func(part time.Duration)) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -56,7 +56,7 @@ func (q *jobQueue) add(wait time.Duration, do func(part time.Duration)) {
 	q.waiting = append(q.waiting, j)
 }
 
-// start does a job in a new worker. Caller holds mu.
+// start runs a job in a new worker. Caller holds mu.
 func (q *jobQueue) start(j *job) {
 	j.started = true
 	part := q.part()
@@ -77,7 +77,7 @@ func (q *jobQueue) becomeOverdue(j *job) {
 	}
 }
 
-// work does jobs until there are none, or more workers than there may be.
+// work runs jobs until none is left, or until there are more workers than the limit.
 func (q *jobQueue) work(j *job, part time.Duration) {
 	for j != nil {
 		j.do(part)
@@ -107,7 +107,7 @@ func (q *jobQueue) next() (*job, time.Duration) {
 	return j, q.part()
 }
 
-// part is which part of its time a request gets now. Caller holds mu.
+// part returns the divisor of a request's time now. Caller holds mu.
 func (q *jobQueue) part() time.Duration {
 	if q.overdue = dropStarted(q.overdue); len(q.overdue) > 0 {
 		return overduePart

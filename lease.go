@@ -10,7 +10,7 @@ import (
 	"weak"
 )
 
-// phase is where a lease is in its life. It only moves forward.
+// phase is the stage of a lease's life. It only moves forward.
 //
 //	claiming ──► working ──► ending ──► releasing ──► ended
 //	    │           │           │                       ▲
@@ -22,16 +22,16 @@ const (
 	claiming  phase = iota // asked for, and not granted yet
 	working                // held
 	ending                 // its context is cancelled, its work may still go on, renewals do
-	releasing              // the backend is being told
+	releasing              // the release is under way
 	ended                  // released, lost or handed over: see outcome
 	abandoned              // given up with the outcome of a request unknown
 )
 
-// lease is one claim, from the call that asks for it: it has one ID, kept over all its
-// requests, so that each of them is the same claim to the backend. It is the library's
+// lease is one claim, from the start of its acquire. All its requests carry one ID, so that
+// the backend takes each of them for the same claim. It is the library's
 // implementation of abstractions.Lease.
 type lease struct {
-	// What a renewal looks at stands together: that of 100,000 leases is in no cache.
+	// The fields that renewals read come first, to share cache lines: 100,000 leases fit in no cache.
 
 	mu       sync.Mutex // while the lease is claiming, one goroutine has it
 	phase    phase
@@ -57,23 +57,23 @@ type lease struct {
 	scope    *scope
 	traced   *traced         // nil if the acquire was not traced
 	observer *subscription   // nil without AcquireOptions.Observer
-	settled  chan struct{}   // made by those who wait for the renewal under way, closed at its end
+	settled  chan struct{}   // made by the first waiter for the renewal under way, closed at its end
 	change   *metadataChange // nil if SetMetadata was never called
 	terms    *terms          // nil if SetTTL was never called
 
-	// The rest of its life.
+	// The rest of the lease's life.
 
 	acquiredAt time.Duration           // monotonic
-	ctx        context.Context         // the caller's, whose values the lease keeps; its own once that was asked for
-	cancel     context.CancelCauseFunc // of its own; nil before that was asked for
+	ctx        context.Context         // the caller's, whose values the lease keeps; the lease's own after the first call of Context
+	cancel     context.CancelCauseFunc // of the lease's own context; nil before the first call of Context
 	cause      error                   // why its context has ended, or would have
-	outcome    error                   // of the lease, once it has ended: what Release returns
-	done       chan struct{}           // made by those who wait for the release under way, closed at its end
+	outcome    error                   // the result of Release, once the lease has ended
+	done       chan struct{}           // made by the first waiter for the release under way, closed at its end
 	doubt      instant                 // until when an earlier request of the acquire may land
 	keep       instant                 // until when the name stays taken (AcquireOptions.AtLeast); zero for no such time
 
 	fresh  *Lease              // until the first renewal
-	holder weak.Pointer[Lease] // from then on, until it was collected
+	holder weak.Pointer[Lease] // from the first renewal until the handle was collected
 
 	acquires  overdue // requests until it was granted
 	overdue   overdue // renewals of it alone
@@ -84,9 +84,9 @@ type lease struct {
 }
 
 // The methods that change a lease's state do so under its lock and call
-// nothing there but this package and the standard library: not the application's
+// only this package and the standard library there: not the application's
 // code (contexts, instruments, Random), not the provider's, and not the methods
-// of its errors. What is to follow a change they return, for the caller to do
+// of its errors. They return the steps that follow a change, which the caller takes
 // when the lock is free.
 
 func (l *lease) Name() string          { return l.name }
@@ -95,7 +95,7 @@ func (l *lease) Owner() string         { return l.m.options.Owner }
 func (l *lease) Token() int64          { return l.token }
 func (l *lease) AcquiredAt() time.Time { return l.m.clock.time(l.acquiredAt) }
 
-// Context makes the lease's context when that is asked for first: it takes a fifth of the
+// Context makes the lease's context in its first call: the context takes a fifth of the
 // memory of a lease.
 func (l *lease) Context() context.Context {
 	l.mu.Lock()
@@ -107,7 +107,7 @@ func (l *lease) Context() context.Context {
 	ctx, cancel := context.WithCancelCause(ctx) // asks the caller's context: not under the lock
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.cancel != nil { // somebody else was faster
+	if l.cancel != nil { // another goroutine was faster
 		cancel(nil)
 		return l.ctx
 	}
@@ -157,7 +157,7 @@ func (l *lease) Err() error {
 	return cause
 }
 
-// onDue is the loop's call: trust has run out, or a renewal is due.
+// onDue ends a lease whose trust has run out, or gathers a renewal that is due. The loop calls onDue.
 func (l *lease) onDue(now instant) {
 	l.mu.Lock()
 	lost := l.expire(now)
@@ -174,7 +174,7 @@ func (l *lease) onDue(now instant) {
 	}
 }
 
-// reschedule says when the loop must look at the lease again. Caller holds mu.
+// reschedule sets the time of the loop's next look at the lease. Caller holds mu.
 func (l *lease) reschedule(now instant) {
 	due, early := l.until.left(now), time.Duration(0)
 	if renew := l.nextRenew().left(now); !l.renewing && renew < due {
@@ -186,7 +186,7 @@ func (l *lease) reschedule(now instant) {
 	}
 }
 
-// slack is how much too early a renewal may be sent along with others that
+// slack returns the time by which a renewal may be sent early along with others that
 // are due, where they can share a request.
 func (l *lease) slack() time.Duration {
 	if l.m.batch == nil || l.settings.cadence == forever || l.failures > 0 {
@@ -195,11 +195,11 @@ func (l *lease) slack() time.Duration {
 	return l.settings.cadence / 32
 }
 
-// loss is what is still to do about a lease that has just been lost.
+// loss has the steps that are left to take for a lease that has just been lost.
 type loss struct {
 	lease  *lease
 	err    *LostError
-	orphan *cleanup // of a renewal that nobody has heard of, which may hold the name for another TTL; or nil
+	orphan *cleanup // of a renewal whose outcome is unknown, which may hold the name for another TTL; or nil
 }
 
 // expire ends a lease whose trust has run out, and returns nil for others. Caller holds mu,
@@ -230,7 +230,7 @@ func (l *lease) lose(now instant, lost *LostError) *loss {
 	return ended
 }
 
-// report does what follows a loss. Nothing in it waits.
+// report takes the steps that follow a loss. It does not wait.
 func (x *loss) report() {
 	l, m := x.lease, x.lease.m
 	defer func() { // a renewal may be queued still, and never be sent
@@ -245,8 +245,8 @@ func (x *loss) report() {
 	m.telemetry.lost(l, x.err)
 }
 
-// orphan is the clean-up after a renewal, sent at the given instant, that the
-// backend may have granted to a lease which is lost. Caller holds mu.
+// orphan returns the clean-up after a renewal, sent at the given instant, that the
+// backend may have granted to a lost lease. Caller holds mu.
 func (l *lease) orphan(sent instant) *cleanup {
 	c := &cleanup{req: l.releaseRequest(), until: sent.add(max(l.renewTTL(sent), l.terms.most()))}
 	if l.granted != Infinite {
@@ -256,8 +256,8 @@ func (l *lease) orphan(sent instant) *cleanup {
 }
 
 // endWork cancels the lease's context, unless it has ended already. Caller holds mu:
-// cancelling calls nothing of ours, and what a user has hung on the context runs in
-// goroutines.
+// cancelling calls none of our code, and functions that a user has registered with the context
+// run in goroutines.
 func (l *lease) endWork(cause error) {
 	if l.cause == nil {
 		l.cause = cause
@@ -275,7 +275,7 @@ func (l *lease) finish(outcome error) {
 	l.recovered()
 }
 
-// retire takes an ended lease out of the manager's books.
+// retire removes an ended lease from the manager.
 func (m *manager) retire(l *lease) {
 	m.queues.ended(l)
 	m.unregister(l)
@@ -283,19 +283,19 @@ func (m *manager) retire(l *lease) {
 	record(m.telemetry.heldDuration, m.clock.mono()-l.acquiredAt, &l.scope.base)
 }
 
-// usedUp reports whether the lease may not be renewed any more. Caller holds mu.
+// usedUp reports whether the lease has had all its MaxRenewals renewals. Caller holds mu.
 func (l *lease) usedUp() bool {
 	return l.settings.maxRenewals > 0 && int(l.renewals) >= l.settings.maxRenewals
 }
 
-// endedError is what an operation on an ended lease returns.
+// endedError returns the error of an operation on an ended lease.
 func (l *lease) endedError(op string) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.m.wrap(op, l.name, l.id, l.ended())
 }
 
-// ended returns how the lease has ended. Caller holds mu.
+// ended returns the cause of the lease's end. Caller holds mu.
 func (l *lease) ended() error {
 	if lost, ok := l.outcome.(*LostError); ok { //nolint:errorlint // as lose has set it
 		return lost
@@ -303,7 +303,7 @@ func (l *lease) ended() error {
 	return l.cause
 }
 
-// event is an Event about the lease, which publish gives its fingerprint. Caller holds mu.
+// event returns an Event about the lease. publish adds the fingerprint. Caller holds mu.
 func (l *lease) event(kind EventKind, now time.Duration) Event {
 	return Event{
 		Kind: kind, Time: l.m.clock.time(now), Coalesced: 1,

@@ -306,7 +306,7 @@ func (l *Lease) SetMetadata(ctx context.Context, metadata map[string]string) err
 }
 
 // SetTTL changes the TTL of the lease by a renewal that is sent now. Renewals keep their share of the TTL: with the
-// default RenewFraction they are sent at 0.6 of the new one. SetTTL counts as a renewal. If it fails, the lease
+// default RenewFraction they are sent at 0.6 of the new TTL. SetTTL counts as a renewal. If it fails, the lease
 // is still held unless the error matches ErrLost, and the next renewals ask for the new TTL. Of several calls
 // the last one counts.
 //

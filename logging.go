@@ -6,17 +6,17 @@ import (
 	"time"
 )
 
-// A failure that repeats is logged at once, and then with a count: after the first
-// pause, and after one twice as long each time, up to the last. Without this a stall
+// The logger logs a repeated failure at once, and later with a count: after the first
+// pause, and then after pauses that double up to the last. Without the pauses a stall
 // of eight seconds with 220 leases makes 1,896 warnings.
 const (
 	firstLogPause = 10 * time.Second
 	lastLogPause  = time.Minute
 )
 
-// logger is the observer behind Options.Logger: what an operator should know is a
-// warning, the rest is for debugging. It runs like any observer, so a slow log
-// delays no lease, and one event at a time, so it needs no lock.
+// logger is the observer behind Options.Logger. An event that an operator should know is a
+// warning, any other is for debugging. The logger runs like any observer, so a slow log
+// delays no lease, and it gets one event at a time, so it needs no lock.
 type logger struct {
 	to       *slog.Logger
 	provider string
@@ -25,7 +25,7 @@ type logger struct {
 	repeats map[failureKind]*repeated
 }
 
-// failureKind tells failures that are logged apart.
+// failureKind distinguishes the failures that are counted separately.
 type failureKind struct {
 	event   EventKind
 	refused bool
@@ -34,14 +34,14 @@ type failureKind struct {
 // repeated are the failures of one kind that were not logged yet.
 type repeated struct {
 	count  int
-	claims map[Fingerprint]struct{} // that they were about
+	claims map[Fingerprint]struct{} // that failed
 	last   Event
 	pause  time.Duration
-	until  time.Time // then what came meanwhile is logged
+	until  time.Time // end of the pause, when the count is logged
 	timer  *time.Timer
 }
 
-// logTick and logEnd are told to the logger alone: a pause is over, and all are.
+// logTick and logEnd are events for the logger alone: the end of one pause, and of all pauses.
 const (
 	logTick EventKind = "log tick"
 	logEnd  EventKind = "log end"
@@ -62,7 +62,7 @@ func (l *logger) observe(e Event) {
 	}
 }
 
-// failed logs a failure, or counts it if one of its kind was logged a while ago.
+// failed logs a failure, or counts the failure if one of its kind was logged a short while ago.
 func (l *logger) failed(e Event) {
 	kind := failureKind{e.Kind, denied(e.Err)}
 	r := l.repeats[kind]
@@ -92,7 +92,7 @@ func (l *logger) failed(e Event) {
 	r.last = e
 }
 
-// summarize logs the last of several failures, and how many there were.
+// summarize logs the last of several failures, and their number.
 func (l *logger) summarize(r *repeated, final bool) {
 	if r.timer != nil && final {
 		r.timer.Stop()
@@ -108,7 +108,7 @@ func (l *logger) summarize(r *repeated, final bool) {
 
 func (l *logger) log(e Event, more ...slog.Attr) {
 	attrs := []slog.Attr{slog.String("provider", l.provider)}
-	add := func(attr slog.Attr) { // unless there is nothing in it
+	add := func(attr slog.Attr) { // unless the attribute is empty
 		if !attr.Value.Equal(slog.StringValue("")) && !attr.Value.Equal(slog.Int64Value(0)) {
 			attrs = append(attrs, attr)
 		}

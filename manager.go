@@ -32,8 +32,8 @@ type manager struct {
 	observers observers
 	telemetry *telemetry
 
-	// running is the context of all that the manager does by itself. It ends
-	// when Close has done what it could; goroutines then end too.
+	// running is the context of the manager's own work. Close ends the context
+	// when it stops waiting, and the goroutines end with the context.
 	running    context.Context
 	stop       context.CancelFunc
 	goroutines sync.WaitGroup
@@ -51,17 +51,17 @@ type manager struct {
 	cleanups int
 	denied   error // of the latest clean-up that the backend refused while Close waited
 	leases   []*lease
-	byName   map[string]*lease // of each name the latest, which links to those before it
+	byName   map[string]*lease // the latest of each name, which links to the earlier ones
 	adopting []string          // IDs of claims whose Adopt is under way
-	idle     chan struct{}     // closed when calls, cleanups and leases are none; nil until Close asks
+	idle     chan struct{}     // closed when there are no calls, cleanups and leases; nil before Close
 
-	giveUpAt instant // when unanswered clean-ups no longer hold Close up; set before closing
+	giveUpAt instant // when Close stops waiting for unanswered clean-ups; set before closing
 
 	suspended atomic.Int64 // boot less mono at the loop's last look
 	overdue   overdue      // of requests that belong to no claim
 	helpers   helpers
 	outage    outage
-	unhinted  atomic.Bool // the log has that wake-ups fail
+	unhinted  atomic.Bool // the failure of wake-ups was logged
 	failing   atomic.Int64
 }
 
@@ -148,7 +148,7 @@ func (m *manager) Break(ctx context.Context, name string, options BreakOptions) 
 	return result, err
 }
 
-// broke has the manager's own lease of the token that was broken end, or renew at once to be told.
+// broke ends the manager's own lease of the broken token, or renews it at once, so that the lease learns of the break.
 func (m *manager) broke(req abstractions.BreakRequest, token int64) {
 	m.end(req.Name, func(l *lease) *LostError {
 		switch {
@@ -221,8 +221,8 @@ func (m *manager) Subscribe(observer Observer) (unsubscribe func()) {
 	return m.observers.subscribe(observer)
 }
 
-// call makes one request for an application: refused if the manager is closed
-// or the request invalid, bounded, and with its error wrapped.
+// call makes one bounded request for an application and wraps the error. It refuses
+// the request if the manager is closed or the request invalid.
 func call[P, Req, Reply any](ctx context.Context, m *manager, op, name string, invalid error, p P, send func(P, context.Context, Req) (Reply, error), req Req) (Reply, error) {
 	var none Reply
 	if m.isClosing() {
@@ -237,7 +237,7 @@ func call[P, Req, Reply any](ctx context.Context, m *manager, op, name string, i
 	return reply, m.wrap(op, name, "", err)
 }
 
-// wrap says where an error comes from, once, and for the claim of which ID; "" for no claim.
+// wrap adds the operation, the provider, the name and the claim's fingerprint to an error, once. id is "" for no claim.
 func (m *manager) wrap(op, name, id string, err error) error {
 	if err == nil {
 		return nil
@@ -280,7 +280,7 @@ func (m *manager) spawn(f func()) bool {
 	return true
 }
 
-// goTracked runs f in a goroutine that Close waits for, if it still can.
+// goTracked runs f in a goroutine. Close waits for the goroutine unless the manager has ended.
 func (m *manager) goTracked(f func()) {
 	if !m.spawn(f) {
 		go f()
@@ -297,8 +297,8 @@ func (m *manager) leave() {
 	}
 }
 
-// register takes a new lease under management, unless Close has begun. It reports whether there is an
-// older one of the name.
+// register adds a new lease to the manager, unless Close has begun. It reports whether the manager has an
+// older lease of the name.
 func (m *manager) register(l *lease) (older bool, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -322,7 +322,7 @@ func (m *manager) has(name string, is func(*lease) bool) bool {
 	return false
 }
 
-// holds reports whether the manager looks after the claim that a record shows. Caller holds mu.
+// holds reports whether the claim in a record belongs to a lease or a clean-up of the manager. Caller holds mu.
 func (m *manager) holds(r *Record) bool {
 	return m.has(r.Name, func(l *lease) bool { return FingerprintOf(l.id) == r.Fingerprint }) ||
 		slices.ContainsFunc(m.cleanUpsOf(r.Name), func(c *cleanup) bool { return FingerprintOf(c.req.ID) == r.Fingerprint })
@@ -392,7 +392,7 @@ func (m *manager) unregister(l *lease) {
 	m.checkIdle()
 }
 
-// checkIdle tells Close when nothing is under way any more. Caller holds mu.
+// checkIdle wakes Close when no call, clean-up or lease is left. Caller holds mu.
 func (m *manager) checkIdle() {
 	if m.idle != nil && m.calls.Load() == 0 && m.cleanups == 0 && len(m.leases) == 0 {
 		close(m.idle)

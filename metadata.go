@@ -7,13 +7,13 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-// metadataChange is what SetMetadata wants of the renewals of a lease; one whose
-// metadata never changes has none. It is guarded by the lease's mu.
+// metadataChange has the metadata that SetMetadata wants renewals to carry. A lease whose
+// metadata never changes has no metadataChange. The lease's mu guards the fields.
 //
 // A request that carried a change and was not answered may have been applied, or
-// may yet be. So a change stays wanted until a renewal with it has succeeded or was
-// refused, and what is confirmed goes along with every renewal until no unanswered
-// request is left that could undo it.
+// may yet be applied. So a change stays wanted until a renewal with it has succeeded or was
+// refused, and every renewal carries the confirmed metadata until no unanswered
+// request is left that could undo the change.
 type metadataChange struct {
 	confirmed map[string]string // by the backend; is replaced, never changed
 
@@ -24,9 +24,9 @@ type metadataChange struct {
 	carriedAs int               // its version
 	sent      int               // the latest version that a renewal carried
 	granted   int               // the latest version that the backend confirmed
-	refused   int               // the latest version that it refused, and why
+	refused   int               // the latest version that the backend refused; refusal is the error
 	refusal   error
-	doubt     instant // until when an unanswered request may land; zero if there is none
+	doubt     instant // until when an unanswered request may land; zero for no such request
 }
 
 // SetMetadata is a renewal that carries metadata. It shares everything with Renew.
@@ -52,7 +52,7 @@ func (l *lease) SetMetadata(ctx context.Context, metadata map[string]string) err
 	}
 }
 
-// wantMetadata has the next renewals carry metadata, and returns its version.
+// wantMetadata makes the next renewals carry metadata, and returns its version.
 func (l *lease) wantMetadata(metadata map[string]string) (version int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -67,7 +67,7 @@ func (l *lease) wantMetadata(metadata map[string]string) (version int) {
 	return l.change.version
 }
 
-// confirmedMetadata is what the backend has, as far as it has answered. Caller holds mu.
+// confirmedMetadata returns the metadata that the backend confirmed last. Caller holds mu.
 func (l *lease) confirmedMetadata() map[string]string {
 	if l.change != nil {
 		return l.change.confirmed
@@ -75,7 +75,7 @@ func (l *lease) confirmedMetadata() map[string]string {
 	return l.settings.metadata
 }
 
-// carry returns what a renewal carries. Caller holds mu.
+// carry returns the metadata that the next renewal carries. Caller holds mu.
 func (c *metadataChange) carry() map[string]string {
 	c.carried = nil
 	switch {
@@ -104,8 +104,8 @@ func (c *metadataChange) renewed(sent instant) {
 	}
 }
 
-// landed notes that a request which was given up has returned, however late:
-// the next renewal undoes what it may have changed. Caller holds mu.
+// landed notes that an overdue request has returned. The next renewal undoes a change
+// that the request may have made. Caller holds mu.
 func (c *metadataChange) landed(now instant, v verdict) {
 	if v.applied && c.doubt.left(now) < 0 {
 		c.doubt = now

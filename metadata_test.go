@@ -17,7 +17,7 @@ import (
 
 type about = map[string]string
 
-// requireMetadata checks what others see, and what the lease says.
+// requireMetadata checks the metadata that others see, and the metadata of the lease.
 func requireMetadata(t *testing.T, m *leasing.Manager, l *leasing.Lease, shown, confirmed about) {
 	t.Helper()
 	record, err := m.Inspect(t.Context(), l.Name())
@@ -60,8 +60,8 @@ func TestSetMetadata(t *testing.T) {
 	})
 }
 
-// Nobody knows what the backend has after a reply was lost. The next renewal
-// settles it.
+// The metadata at the backend is unknown after a lost reply. The next renewal
+// settles the metadata.
 func TestSetMetadataWhoseReplyIsLostIsSettledByTheNextRenewal(t *testing.T) {
 	virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		l := acquire(t, m, &leasing.AcquireOptions{Metadata: about{"v": "1"}})
@@ -153,7 +153,7 @@ func TestSetMetadataConcurrently(t *testing.T) {
 	})
 }
 
-// What fails alone goes along with a batch.
+// Metadata whose own renewal failed goes along with a batch.
 func TestSetMetadataInABatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := leasingtest.NewProvider()
@@ -195,7 +195,7 @@ func (b *batching) RenewBatch(ctx context.Context, reqs []abstractions.RenewRequ
 	return b.Provider.RenewBatch(ctx, reqs)
 }
 
-// choosy refuses metadata for good, as a backend with a smaller bound does.
+// choosy refuses metadata for good, like a backend with a smaller bound.
 type choosy struct {
 	*leasingtest.Provider
 	metadata atomic.Int32 // renewals that carried some

@@ -8,17 +8,17 @@ import (
 	"time"
 )
 
-// stuckAfter is how long an observer may be busy with one event before Health
-// counts it as stuck.
+// stuckAfter bounds an observer's time for one event before Health counts the
+// observer as stuck.
 const stuckAfter = 10 * time.Second
 
-// maxPending is how many events wait for an observer that is stuck. A slow one
-// misses none.
+// maxPending bounds the events that wait for a stuck observer. A slow observer
+// misses no event.
 const maxPending = 10_000
 
-// observers tells events to those who want them. Publishing only queues, so it
-// is safe under a lease's lock; a subscription has a goroutine while it has
-// events to tell, and none otherwise.
+// observers delivers events to subscriptions. Publishing only queues an event, so it
+// is safe under a lease's lock. A subscription has a goroutine only while it has
+// events to deliver.
 type observers struct {
 	m      *manager
 	panics atomic.Int64
@@ -26,11 +26,11 @@ type observers struct {
 	log    *subscription                   // among them, of the logger; nil without one
 
 	mu   sync.Mutex
-	busy map[*subscription]struct{} // those with a goroutine
-	idle chan struct{}              // closed when none is busy; nil until flush asks
+	busy map[*subscription]struct{} // subscriptions with a goroutine
+	idle chan struct{}              // closed when no subscription is busy; nil before flush
 }
 
-// subscription is an observer and what it has not been told yet.
+// subscription is an observer and its undelivered events.
 type subscription struct {
 	observers *observers
 	observer  Observer
@@ -82,8 +82,8 @@ func (o *observers) subscribe(observer Observer) (unsubscribe func()) {
 	}
 }
 
-// publish queues an event about the claim id, "" for none, for all subscriptions and for
-// own, the one of the lease, unless that is nil. Without any it computes no fingerprint.
+// publish queues an event about the claim id ("" for no claim) for all subscriptions and for
+// own, the lease's subscription, unless own is nil. Without subscriptions it computes no fingerprint.
 func (o *observers) publish(own *subscription, id string, e *Event) {
 	all := *o.all.Load()
 	if own == nil && len(all) == 0 {
@@ -98,7 +98,7 @@ func (o *observers) publish(own *subscription, id string, e *Event) {
 	}
 }
 
-// add queues an event, and sees to a goroutine that tells it.
+// add queues an event, and starts a goroutine for the delivery unless one is running.
 func (s *subscription) add(e *Event) {
 	s.mu.Lock()
 	idle := s.queue(e) && !s.running
@@ -110,8 +110,8 @@ func (s *subscription) add(e *Event) {
 	}
 }
 
-// queue takes an event in. It reports false if there is none to tell that was not there
-// before. Caller holds mu.
+// queue appends an event. It reports false if the event was merged or dropped, so that no new
+// event is pending. Caller holds mu.
 func (s *subscription) queue(e *Event) bool {
 	if s.closed {
 		return false
@@ -134,7 +134,7 @@ func (s *subscription) queue(e *Event) bool {
 	return true
 }
 
-// tellDropped queues an event that stands for those which were dropped. Caller
+// tellDropped queues an event that stands for the dropped events. Caller
 // holds mu.
 func (s *subscription) tellDropped() {
 	if s.dropped > 0 {
@@ -149,8 +149,8 @@ func (s *subscription) isStuck() bool {
 	return !s.began.IsZero() && time.Since(s.began) > stuckAfter
 }
 
-// coalesce merges an event into the one before it of the same lease, if they
-// are of a kind that may be merged.
+// coalesce merges an event into the previous event of the same lease, if both
+// are of one kind that may be merged.
 func coalesce(before, e *Event) bool {
 	if before.Kind != e.Kind || e.Kind != EventRenewed && e.Kind != EventRenewalFailed && e.Kind != EventAcquireFailed {
 		return false
@@ -161,7 +161,7 @@ func coalesce(before, e *Event) bool {
 	return true
 }
 
-// drain tells what is pending until there is nothing left.
+// drain delivers pending events until none is left.
 func (s *subscription) drain() {
 	var batch []Event
 	done := false
@@ -193,7 +193,7 @@ func (s *subscription) drain() {
 	}
 }
 
-// tell calls the observer. What it does to itself stays with it.
+// tell calls the observer. It recovers the observer's panics.
 func (s *subscription) tell(e Event) {
 	if !s.busySince(time.Now()) {
 		return
@@ -207,8 +207,8 @@ func (s *subscription) tell(e Event) {
 	s.observer(e)
 }
 
-// busySince notes when a call of the observer began, or, with the zero time, that it has
-// returned. It reports false if there are to be no more.
+// busySince notes the start of a call of the observer or, with the zero time, the end of the
+// call. It reports false if the subscription is closed.
 func (s *subscription) busySince(began time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -239,7 +239,7 @@ func (o *observers) stopped(s *subscription) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	s.mu.Lock()
-	running := s.running // anew, since
+	running := s.running // a new event may have come in since drain ended
 	s.mu.Unlock()
 	if running {
 		return
@@ -251,7 +251,7 @@ func (o *observers) stopped(s *subscription) {
 	}
 }
 
-// flush waits until everybody has been told everything, for a bounded time.
+// flush waits until all events have been delivered, for a bounded time.
 func (o *observers) flush(bound time.Duration) {
 	if o.log != nil {
 		o.log.add(&Event{Kind: logEnd})

@@ -20,18 +20,18 @@ import (
 // Options configure a Manager. The zero value is ready to use.
 type Options struct {
 	// Owner is a label for the holder of this manager's leases. People read
-	// it; it decides nothing. At most MaxOwnerBytes. Default: host name,
+	// the label; it decides nothing. At most MaxOwnerBytes. Default: host name,
 	// process ID and a random part.
 	Owner string
 
-	// TTL is how long a lease lasts without renewal. Default 30 s, or the nearest that
+	// TTL is the duration of a lease without renewal. Default 30 s, or the nearest TTL that
 	// the backend grants.
 	TTL time.Duration
 	// TTLPolicy, unless nil, chooses the TTL of each lease: see TTLRequest. It is
 	// called once for each acquire, also for one that waits, but not for infinite
 	// leases, nor by Adopt. It overrides Options.TTL and AcquireOptions.TTL. Its result
-	// is raised or cut to what the backend grants and the renewals need; 0 or less
-	// leaves the TTL as it was. A lease keeps its TTL for as long as it is held.
+	// is raised or cut to fit the backend and the renewals; 0 or less
+	// leaves the TTL unchanged. A lease keeps its TTL for as long as it is held.
 	// TTLPolicy is called on the caller's goroutine, without locks, from several
 	// goroutines at a time. Package recipes/ttlpolicy has two policies.
 	TTLPolicy func(TTLRequest) time.Duration
@@ -42,8 +42,8 @@ type Options struct {
 	RenewFraction float64
 	// RenewCadence sets that time directly; set it or RenewFraction, not
 	// both. It must be shorter than the time for which a lease is trusted
-	// (TTL less the margin). For an infinite lease it is how often the lease
-	// is verified, with the same bound.
+	// (TTL less the margin). An infinite lease is verified at this cadence,
+	// with the same bound.
 	RenewCadence time.Duration
 	// NoAutoRenew leaves renewal to Lease.Renew.
 	NoAutoRenew bool
@@ -53,8 +53,8 @@ type Options struct {
 	// it is an error.
 	RaiseToMinTTL bool
 
-	// RefusalTimeout is for how long a waiting Acquire retries while the backend refuses
-	// it with ErrDenied and gives no other answer. Then Acquire returns that error. Most
+	// RefusalTimeout bounds the retries of a waiting Acquire while the backend refuses
+	// with ErrDenied and gives no other answer. Then Acquire returns that error. Most
 	// refusals pass: a password is rotated, a role assignment has not arrived yet. TryAcquire
 	// and Adopt return the first refusal. Default 1 min.
 	RefusalTimeout time.Duration
@@ -70,8 +70,8 @@ type Options struct {
 	Scope func(name string) string
 	// MeterProvider and TracerProvider default to OpenTelemetry's global providers. An acquire whose span is sampled
 	// stores the span's context in the lease's metadata, under the key "traceparent" of W3C Trace Context, where
-	// there is room. The span of a wait has a link to the acquire of each lease in its way. Lease.Metadata leaves the
-	// key out; Inspect shows it.
+	// there is room. The span of a wait has a link to the acquire of each lease in its way. Lease.Metadata leaves out
+	// the key; Inspect shows the key.
 	MeterProvider  metric.MeterProvider
 	TracerProvider trace.TracerProvider
 
@@ -114,8 +114,8 @@ type Tuning struct {
 	// time repeatable. Default: math/rand/v2.
 	Random func() float64
 
-	// ObserverTimeout is how long Close waits until observers have received
-	// all events. Default 5 s.
+	// ObserverTimeout bounds Close's wait for observers to receive all
+	// events. Default 5 s.
 	ObserverTimeout time.Duration
 }
 
@@ -134,7 +134,7 @@ const (
 	renewJitter = 0.1
 )
 
-// withDefaults fills in what is zero and checks the rest. It also returns the settings of
+// withDefaults replaces zero fields by the defaults and checks the rest. It also returns the settings of
 // an acquire without options.
 func (o Options) withDefaults(c Capabilities) (Options, *settings, error) {
 	o.Tuning.RequestTimeout = cmp.Or(o.Tuning.RequestTimeout, 10*time.Second)
@@ -200,7 +200,7 @@ func (o *Options) validate() error {
 	return nil
 }
 
-// defaultOwner tells processes of one machine apart, and the managers of one process.
+// defaultOwner distinguishes the processes of one machine, and the managers of one process.
 func defaultOwner() string {
 	host, err := os.Hostname()
 	if err != nil || abstractions.ValidateText("Owner", host, MaxOwnerBytes-32) != nil {
@@ -209,7 +209,7 @@ func defaultOwner() string {
 	return fmt.Sprintf("%s/%d/%s", host, os.Getpid(), rand.Text()[:8])
 }
 
-// settings say how one lease is kept: the options of the manager and of the
+// settings are the options of one lease, from its manager and its
 // acquire, made to fit the backend. They never change.
 type settings struct {
 	ttl         time.Duration // of renewals
@@ -217,7 +217,7 @@ type settings struct {
 	atLeast     time.Duration // 0: the name is free with the release
 	cadence     time.Duration // from one renewal's sending to the next; forever without auto-renewal
 	maxRenewals int           // 0: no limit
-	waitLimit   time.Duration // 0: none
+	waitLimit   time.Duration // 0: no limit
 	metadata    map[string]string
 	observer    Observer
 }
@@ -229,8 +229,8 @@ func noOptions(a *AcquireOptions) bool {
 }
 
 // settings resolves the options of an acquire. Its errors name fields as the
-// caller wrote them: of, "Options" or "AcquireOptions", is where it set them. The
-// policy is asked about the name, unless that is "".
+// caller wrote them: of is their struct, "Options" or "AcquireOptions". The
+// policy chooses the TTL of the name, unless the name is "".
 func (o *Options) settings(of string, a AcquireOptions, c Capabilities, name string) (*settings, error) {
 	at := of
 	if of == "Options" {
@@ -306,7 +306,7 @@ func (o *Options) withTTL(s *settings, ttl time.Duration, c Capabilities) (*sett
 	return &changed, nil
 }
 
-// fitTTL makes a TTL one that the backend grants, or says why it can't.
+// fitTTL makes a TTL fit the backend, or returns an error.
 func (o *Options) fitTTL(field string, ttl, fallback time.Duration, manual bool, c Capabilities) (time.Duration, error) {
 	if ttl == 0 {
 		ttl = fallback
@@ -338,7 +338,7 @@ func (o *Options) fitTTL(field string, ttl, fallback time.Duration, manual bool,
 	return ttl, nil
 }
 
-// nearestTTL is the TTL nearest to one of a policy that the backend grants, and that leaves
+// nearestTTL returns the TTL nearest to a policy's that the backend grants, and that leaves
 // time for renewals at the default fraction.
 func (o *Options) nearestTTL(ttl time.Duration, c Capabilities) time.Duration {
 	most := forever / 2
@@ -383,10 +383,10 @@ func (o *Options) cadence(of string, a AcquireOptions, p *settings) (time.Durati
 	if byFraction {
 		every = time.Duration(cmp.Or(fraction, defaultFraction) * float64(p.firstTTL))
 	} else if p.ttl != Infinite && cmp.Or(a.TTL, o.TTL) > p.ttl {
-		// The TTL was cut to the backend's maximum; the cadence was meant for the longer one.
+		// The TTL was cut to the backend's maximum; the cadence was meant for the longer TTL.
 		every = min(every, time.Duration(defaultFraction*float64(p.ttl)))
 	}
-	// An infinite lease too: its holder has to hear of a break within the grace.
+	// The bound holds for an infinite lease too: its holder must learn of a break within the grace.
 	window := o.window(p.firstTTL)
 	if every >= minCadence && every < window {
 		return every, nil

@@ -17,7 +17,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/leasingtest"
 )
 
-// logged returns options with a logger of warnings, and what it has written.
+// logged returns options with a logger of warnings, and a function that returns the logged lines.
 func logged() (leasing.Options, func() []string) {
 	out := new(lockedBuffer)
 	return leasing.Options{Logger: slog.New(slog.NewTextHandler(out, &slog.HandlerOptions{Level: slog.LevelWarn}))}, func() []string {
@@ -43,7 +43,7 @@ func (b *lockedBuffer) String() string {
 	return b.b.String()
 }
 
-// A start against a backend that is down waits, and says so.
+// A start against a backend that is down waits, and reports its failed attempts.
 func TestTrap_T82_FailedAttemptsOfAWaitingAcquireAreTold(t *testing.T) {
 	options, lines := logged()
 	measured(t, options, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider, r *recorder) {
@@ -99,7 +99,7 @@ func TestTrap_T82_FailedAttemptsOfAWaitingAcquireAreTold(t *testing.T) {
 	})
 }
 
-// That somebody else has the name is no failure.
+// The answer that another holder has the name is no failure.
 func TestWaitingForAHolderIsNoFailure(t *testing.T) {
 	options, lines := logged()
 	measured(t, options, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider, r *recorder) {
@@ -137,14 +137,14 @@ func TestAStallIsLoggedFirstLastAndWithACount(t *testing.T) {
 		require.NotContains(t, lines()[0], "failures=")
 		require.Contains(t, lines()[1], fmt.Sprintf("failures=%d leases=220", failures-1))
 
-		// The next stall is news again.
+		// The next stall is logged at once.
 		p.Use(leasingtest.Fail(leasingtest.Renew, 1, errNetwork))
 		time.Sleep(2 * time.Second)
 		require.Len(t, lines(), 3)
 	})
 }
 
-// What was counted and not logged yet is logged at Close.
+// Close logs the failures that were counted and not logged yet.
 func TestCloseLogsWhatWasCounted(t *testing.T) {
 	options, lines := logged()
 	virtual(t, options, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
@@ -161,7 +161,7 @@ func TestCloseLogsWhatWasCounted(t *testing.T) {
 	})
 }
 
-// After a quiet while the log is as prompt as at first.
+// After a quiet while the log is as prompt as at the start.
 func TestTheLogIsPromptAgainAfterALongOutage(t *testing.T) {
 	options, lines := logged()
 	virtual(t, options, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
@@ -189,8 +189,8 @@ func TestTheLogIsPromptAgainAfterALongOutage(t *testing.T) {
 	})
 }
 
-// What a caller's own context cuts short says nothing about the backend, and one
-// failure says nothing for ever.
+// A request that the caller's own context cuts short says nothing about the backend, and one
+// failure does not count for ever.
 func TestHealthDoesNotBlameTheBackend(t *testing.T) {
 	virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		p.Use(leasingtest.Hang(leasingtest.Acquire, 1))

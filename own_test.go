@@ -12,7 +12,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/leasingtest"
 )
 
-// A Do within a Do of the same name waits for itself. The error says so.
+// A Do within a Do of the same name waits for itself. The error states the cause.
 func TestDoWithinDoOfOneName(t *testing.T) {
 	virtual(t, leasing.Options{Owner: "us"}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		nothing := func(context.Context, *leasing.Lease) error { panic("not reached") }

@@ -6,9 +6,9 @@ import (
 	"log/slog"
 )
 
-// A lease and a manager may be printed at any time: each shows what people ask
-// for, and nothing of what changes behind it. Format stands for every verb of
-// package fmt, which would else read the fields without their locks.
+// A lease and a manager may be printed at any time: each shows a few facts for
+// people, and no internal state. Format handles every verb of
+// package fmt, which would otherwise read the fields without their locks.
 
 // Format shows name, token and state of a lease, for every verb.
 func (l *Lease) Format(s fmt.State, verb rune) {
@@ -31,7 +31,7 @@ func (l *Lease) LogValue() slog.Value {
 	return slog.StringValue(fmt.Sprint(l))
 }
 
-// Format shows provider and owner of a manager, and how many leases it holds, for every verb.
+// Format shows provider and owner of a manager, and the number of leases held, for every verb.
 func (m *Manager) Format(s fmt.State, verb rune) {
 	if own, ok := m.impl.(fmt.Formatter); ok {
 		own.Format(s, verb)
@@ -52,7 +52,7 @@ func (l *lease) LogValue() slog.Value {
 		slog.String("name", l.name), slog.String("fingerprint", FingerprintOf(l.id).String()), slog.Int64("token", l.token), slog.String("status", l.status()))
 }
 
-// status says in a word or two where the lease is in its life.
+// status returns the state of the lease in a word or two.
 func (l *lease) status() string {
 	now := l.m.clock.now()
 	l.mu.Lock()

@@ -41,7 +41,7 @@ func drawStep(t *rapid.T) step {
 
 const managers = 3
 
-// world is what a random history happens to: machines with a manager each,
+// world is the subject of a random history: machines with a manager each,
 // one backend, one name.
 type world struct {
 	ttl      time.Duration
@@ -64,8 +64,8 @@ func (w *world) violation(format string, args ...any) {
 	w.wrong = append(w.wrong, fmt.Sprintf(format, args...))
 }
 
-// onGrant checks the promise at the only moments that can break it: when the
-// backend gives the name to somebody, nobody else may trust a lease of it.
+// onGrant checks the promise at the only moments that can break the promise: when the
+// backend grants the name to a claim, no other manager may trust a lease of the name.
 func (w *world) onGrant(_ context.Context, call leasingtest.Call, apply func() error) error {
 	err := apply()
 	if call.Op != leasingtest.Acquire || err != nil {

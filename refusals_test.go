@@ -61,7 +61,7 @@ func TestTryDo(t *testing.T) {
 	})
 }
 
-// What a TTL error blames is what has to be changed.
+// A TTL error names the option that must change.
 func TestTTLErrorsNameWhatIsToBlame(t *testing.T) {
 	p := leasingtest.NewProvider()
 	short, long := bounded{Provider: p, min: time.Millisecond, max: time.Hour}, bounded{Provider: p, min: 15 * time.Second, max: time.Minute}

@@ -9,7 +9,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-// releaseGrace is how long Release goes on waiting after its context has ended.
+// releaseGrace bounds Release's wait after its context has ended.
 const releaseGrace = time.Second
 
 // errManagerClosed is the cause with which Close ends the work under a lease.
@@ -28,7 +28,7 @@ func (l *lease) Release(ctx context.Context) error {
 		l.endWork(ErrReleased)
 		l.phase = releasing
 		l.m.schedule.remove(l)
-		l.settleRenewal() // it is not waited for any more
+		l.settleRenewal() // waiters for the renewal return
 	case before == releasing && l.done == nil:
 		l.done = make(chan struct{})
 	}
@@ -47,11 +47,11 @@ func (l *lease) Release(ctx context.Context) error {
 	return l.releaseNow(ctx, now)
 }
 
-// releaseNow tells the backend. Nobody else does, and whatever happens on the
-// way (the context, the telemetry and the logger are the application's code) it
-// leaves the lease ended.
+// releaseNow sends the release. Only one call per lease comes here. releaseNow ends the lease
+// even after a panic: the context, the telemetry and the logger are the application's
+// code.
 func (l *lease) releaseNow(ctx context.Context, now instant) (err error) {
-	bound := l.granted // none changes it any more
+	bound := l.granted // no renewal changes granted from now on
 	if bound == Infinite {
 		bound = l.settings.firstTTL
 	}
@@ -62,7 +62,7 @@ func (l *lease) releaseNow(ctx context.Context, now instant) (err error) {
 		case err != nil && (!refused(err) || denied(err)):
 			l.m.cleanUp(&cleanup{req: l.releaseRequest(), from: l.keep, until: now.add(l.settings.ttl)}, nil)
 		case l.doubt.left(now) > 0:
-			// By its ID alone: what may land then has another token and state.
+			// By its ID alone: a request that may land then has another token and state.
 			l.m.cleanUp(&cleanup{req: abstractions.ReleaseRequest{Name: l.name, ID: l.id}, until: l.doubt}, nil)
 		}
 		err = l.released(now.mono, err)
@@ -105,10 +105,10 @@ func (l *lease) awaitRelease(ctx context.Context, done <-chan struct{}) error {
 	return l.outcome
 }
 
-// releaseWithin gives the lease up at the backend, in so many attempts, trying again until it answers or
-// the bound has passed, after which the backend will have freed the name by
-// itself. The requests do not end with ctx: see Lease.Release. Renewals that hang are
-// not counted: a release may find a way round.
+// releaseWithin releases the lease at the backend, and returns the number of attempts. It retries until the backend
+// answers or the bound has passed, after which the backend will have freed the name by
+// itself. The requests do not end with ctx: see Lease.Release. Renewals that hang do not
+// count against the limit of overdue requests: a release may still get through.
 func (l *lease) releaseWithin(ctx context.Context, bound time.Duration) (attempts int, err error) {
 	m, began := l.m, l.m.clock.mono()
 	if ctx.Done() != nil {
@@ -175,6 +175,6 @@ func (l *lease) releaseAfterClose(ctx context.Context, outcome error) {
 	if !errors.As(outcome, &lost) || lost.Reason != LostClosed {
 		return
 	}
-	// The holder hears that the lease was lost in any case.
+	// Release returns the loss in any case.
 	_ = l.giveUpOrKeep(context.WithoutCancel(ctx), min(releaseGrace, l.m.options.Tuning.RequestTimeout))
 }

@@ -139,8 +139,8 @@ func TestTrap_T59_RenewalGoesOnWhileCancelledWorkWindsUp(t *testing.T) {
 	windUp(t, "cancel", "release", "close")
 }
 
-// windUp ends the work under a lease in one of the ways there are. The work
-// takes its time, and all of it the name must stay its own.
+// windUp ends the work under a lease in each of the ways in stops. The work
+// takes its time, and the name must stay held until the work has ended.
 func windUp(t *testing.T, stops ...string) {
 	for _, stop := range stops {
 		virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {

@@ -17,8 +17,8 @@ var (
 	errTooLate  = fmt.Errorf("%w: the answer came after its own trust had run out", ErrUnavailable)
 )
 
-// beginRenewal readies a request that is sent at the given instant, and says
-// how long it may take. It is not ok if the lease has ended meanwhile.
+// beginRenewal returns the request to send at the given instant, and its
+// bound. ok is false if the lease has ended.
 func (l *lease) beginRenewal(sent instant) (req abstractions.RenewRequest, bound time.Duration, ok bool) {
 	l.mu.Lock()
 	lost := l.expire(sent)
@@ -44,7 +44,7 @@ func (l *lease) beginRenewal(sent instant) (req abstractions.RenewRequest, bound
 	return req, bound, ok
 }
 
-// renewTTL is the TTL of a renewal that is sent at the given instant: that of the settings, or the rest of
+// renewTTL returns the TTL of a renewal that is sent at the given instant: the TTL of the settings, or the rest of
 // AcquireOptions.AtLeast if that is longer.
 func (l *lease) renewTTL(sent instant) time.Duration {
 	if l.keep == (instant{}) {
@@ -53,8 +53,8 @@ func (l *lease) renewTTL(sent instant) time.Duration {
 	return max(l.settings.ttl, whole(l.keep.left(sent), l.m.caps))
 }
 
-// renewAlone makes one attempt for one lease. It takes at most the given part
-// of the time that it might have: see engine.share.
+// renewAlone makes one attempt for one lease. part divides the bound of the
+// attempt: see overduePart.
 func (l *lease) renewAlone(ctx context.Context, part time.Duration) error {
 	sent := l.m.clock.now()
 	req, bound, ok := l.beginRenewal(sent)
@@ -79,19 +79,19 @@ func (l *lease) renewAlone(ctx context.Context, part time.Duration) error {
 	return err
 }
 
-// renewalAttempts counts the renewals sent since the last one that succeeded, with the one under way.
+// renewalAttempts counts the renewals sent since the last success, including the renewal under way.
 func (l *lease) renewalAttempts() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return int(l.failures) + 1
 }
 
-// verdict is what an error of a renewal says. The methods of errors are the
-// provider's code, so they are asked before a lock is taken.
+// verdict has the facts in an error of a renewal. The methods of errors are the
+// provider's code, so judge calls them before a lock is taken.
 type verdict struct {
 	lost      *LostError      // if the lease is certainly lost
 	applied   bool            // the request was applied, or may have been, or may yet be
-	permanent bool            // asking again can't help
+	permanent bool            // a retry can't help
 	throttled *ThrottledError // if the backend refused for now
 }
 
@@ -110,10 +110,10 @@ func judge(err error) verdict {
 	return v
 }
 
-// finishRenewal is where every renewal ends, the engine's and the
+// finishRenewal ends every renewal, the engine's and the
 // application's, alone or in a batch: it moves the trust, ends the lease, or
-// plans the retry. It returns what Renew returns. A batch adds its renewals up in
-// measured, and measures them together.
+// plans the retry. It returns the error of Renew. A batch adds its renewals up in
+// measured, and records the sums.
 func (l *lease) finishRenewal(sent, now instant, grant abstractions.Grant, err error, measured map[*scope]renewed) error {
 	m := l.m
 	if err == nil {
@@ -172,7 +172,7 @@ func (l *lease) finishRenewal(sent, now instant, grant abstractions.Grant, err e
 }
 
 // outlived returns the clean-up after a renewal that may live on in the backend
-// while its lease was lost; nil if there is none to do. Caller holds mu.
+// while its lease was lost, or nil if no clean-up is needed. Caller holds mu.
 func (l *lease) outlived(v verdict, sent instant) *cleanup {
 	lost, ok := l.outcome.(*LostError) //nolint:errorlint // as lose has set it
 	if !ok || lost.Reason == LostClosed || !v.applied {
@@ -181,7 +181,7 @@ func (l *lease) outlived(v verdict, sent instant) *cleanup {
 	return l.orphan(sent)
 }
 
-// renewed moves the trust, and returns what was left of it. Caller holds mu.
+// renewed moves the trust, and returns the rest of the earlier trust. Caller holds mu.
 func (l *lease) renewed(sent, now instant, grant abstractions.Grant, random float64) (margin time.Duration) {
 	margin = l.until.left(now)
 	trusted := grant.TTL
@@ -247,10 +247,10 @@ func (l *lease) recovered() {
 	l.failures, l.failure, l.unknown = 0, nil, false
 }
 
-// nextRenew is when the next renewal is to be sent. Caller holds mu.
+// nextRenew returns the time of the next renewal. Caller holds mu.
 func (l *lease) nextRenew() instant { return l.lastSent.add(l.renewIn) }
 
-// renewNow has the next renewal of an automatic one sent now.
+// renewNow makes the loop send the next renewal now, unless the lease is renewed by hand.
 func (l *lease) renewNow() {
 	now := l.m.clock.now()
 	l.mu.Lock()
@@ -261,7 +261,7 @@ func (l *lease) renewNow() {
 	}
 }
 
-// planRenewal sets the next renewal, counted from when the last was sent. Caller
+// planRenewal sets the time of the next renewal, counted from the sending of the last. Caller
 // holds mu.
 func (l *lease) planRenewal(random float64) {
 	cadence := l.settings.cadence
@@ -269,14 +269,14 @@ func (l *lease) planRenewal(random float64) {
 		l.renewIn = forever
 		return
 	}
-	if trusted := min(l.granted, l.terms.least()); trusted < l.settings.ttl && l.settings.ttl != Infinite { // less than was asked for
+	if trusted := min(l.granted, l.terms.least()); trusted < l.settings.ttl && l.settings.ttl != Infinite { // less than the requested TTL
 		cadence = min(cadence, time.Duration(defaultFraction*float64(trusted)))
 	}
 	l.renewIn = cadence - time.Duration(float64(cadence)*renewJitter*random)
 }
 
-// settleRenewal lets those go on who wait for the renewal under way: what they
-// look at next shows what became of it. Caller holds mu.
+// settleRenewal wakes the waiters for the renewal under way. The lease's fields then
+// show the result of that renewal. Caller holds mu.
 func (l *lease) settleRenewal() {
 	l.renewing = false
 	if l.settled != nil {
@@ -285,11 +285,11 @@ func (l *lease) settleRenewal() {
 	}
 }
 
-// Renew is the application's own renewal: the one under way, or one that the caller makes.
-// It shares everything with the engine's but who waits for it.
+// Renew is the application's own renewal. It joins the renewal under way, or makes a new attempt.
+// It differs from the engine's renewals only in that a caller waits for the result.
 func (l *lease) Renew(ctx context.Context) error {
 	ctx = orBackground(ctx)
-	left := ctx.Done() // the methods of ctx are the application's, which may panic: before anything is begun
+	left := ctx.Done() // the methods of ctx are the application's and may panic, so the call comes before any change
 	var cut, err error
 	if ctx.Err() != nil {
 		cut = context.Cause(ctx)
@@ -323,7 +323,7 @@ func (l *lease) Renew(ctx context.Context) error {
 		return l.endedError("renew")
 	case err != nil:
 		return l.m.wrap("renew", l.name, l.id, err)
-	case mine && left == nil: // nothing can call the caller away
+	case mine && left == nil: // the caller's context never ends
 		l.renewDetached(ctx)
 	case mine:
 		go l.renewDetached(ctx)
@@ -345,20 +345,20 @@ func (l *lease) Renew(ctx context.Context) error {
 	return nil
 }
 
-// renewDetached makes an attempt that ends with the manager, and not with ctx: it is
-// everybody's who may join it. The manager counts it already.
+// renewDetached makes an attempt that ends with the manager, and not with ctx: other
+// callers of Renew may join the attempt. The manager already counts the attempt.
 func (l *lease) renewDetached(ctx context.Context) {
 	defer l.m.goroutines.Done()
 	defer func() {
-		if p := recover(); p != nil { // the values of ctx are the application's, which telemetry asks for
+		if p := recover(); p != nil { // telemetry reads the values of ctx, which are the application's code
 			now := l.m.clock.now()
 			_ = l.finishRenewal(now, now, abstractions.Grant{}, fmt.Errorf("%w: the context of Renew panicked: %v", ErrUnavailable, p), nil)
 		}
 	}()
-	_ = l.renewAlone(detached{l.m.running, ctx}, 1) // those who joined it read what came of it
+	_ = l.renewAlone(detached{l.m.running, ctx}, 1) // the callers that joined the attempt read its result
 }
 
-// lossOf returns the loss that a provider reports, and what stood behind it.
+// lossOf returns the loss that a provider reports, with the underlying error.
 func lossOf(err error) *LostError {
 	told := (*LostError)(nil)
 	if !errors.As(err, &told) {
@@ -368,7 +368,7 @@ func lossOf(err error) *LostError {
 	loss.Reason = cmp.Or(told.Reason, LostGone)
 	where := (*Error)(nil)
 	if errors.As(err, &where) && error(where) == err { //nolint:errorlint // the outermost only
-		err = where.Err // which operation failed is known here
+		err = where.Err // the caller knows the failed operation
 	}
 	if err != error(told) { //nolint:errorlint // only the bare form adds nothing of its own
 		loss.Err = err
@@ -376,12 +376,12 @@ func lossOf(err error) *LostError {
 	return &loss
 }
 
-// minRetry is the shortest pause before a retry, and with that the least
+// minRetry is the shortest pause before a retry, and so the least
 // trust in which another attempt makes sense.
 const minRetry = 5 * time.Millisecond
 
-// attemptBound is how long one renewal may take: a third of the trust left, so
-// that three fit.
+// attemptBound returns the bound of one renewal: a third of the trust left, so
+// that three attempts fit.
 func attemptBound(left, limit time.Duration) time.Duration {
 	if left == forever {
 		return limit

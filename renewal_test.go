@@ -38,8 +38,8 @@ func TestTrap_T01_TrustCountsFromBeforeTheRequest(t *testing.T) {
 }
 
 func TestTrap_T02_WallClockDecidesNothing(t *testing.T) {
-	// The core has no wall-clock expiry to compare: a grant carries none.
-	// What a backend whose clock is hours off tells of times changes nothing.
+	// The core has no wall-clock expiry to compare: a grant carries no such time.
+	// The times from a backend whose clock is hours off change nothing.
 	virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		l := acquire(t, m, &leasing.AcquireOptions{TTL: time.Second, NoAutoRenew: true})
 		other := leasingtest.NewManagerOn(t, skewed{p, -3 * time.Hour}, leasing.Options{})
@@ -53,7 +53,7 @@ func TestTrap_T02_WallClockDecidesNothing(t *testing.T) {
 	})
 }
 
-// skewed is a backend whose clock is off, as its records show it.
+// skewed is a backend whose records show a clock that is off by a fixed time.
 type skewed struct {
 	leasing.Provider
 	by time.Duration
@@ -337,8 +337,8 @@ func TestRenewConcurrencyIsHeeded(t *testing.T) {
 	})
 }
 
-// A backend that is far away and renews one lease at a time has to have many
-// requests under way, whatever RenewConcurrency is.
+// A backend that is far away and renews one lease at a time needs many
+// requests in flight, whatever the value of RenewConcurrency.
 func TestConcurrencyBoundCostsNoLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := leasingtest.NewProvider()
@@ -493,7 +493,7 @@ func TestTrap_T89_GoroutinesStayBoundedWhileTheServerHangs(t *testing.T) {
 	}
 }
 
-// A renewal that an application asks for is made under its context's values: spans hang on them.
+// A renewal that an application asks for keeps its context's values: spans depend on these values.
 func TestRenewKeepsTheValuesOfItsContext(t *testing.T) {
 	type key struct{}
 	virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {

@@ -14,32 +14,32 @@ import (
 	"github.com/distributedleasing/leasing/internal/panics"
 )
 
-// replyGrace is how long a request whose context has ended may take to say
-// what became of it, before its caller leaves without it.
+// replyGrace bounds the wait for the reply to a request whose context has
+// ended. Then the caller leaves without the reply.
 const replyGrace = 50 * time.Millisecond
 
 // overdue counts requests that have not returned although their contexts have
 // ended. At its limit no further request is sent, so a provider that hangs does
-// not collect goroutines. Claims, releases, clean-ups and the batches have counts of their own: they
-// don't stand in for each other.
+// not collect goroutines. Claims, releases, clean-ups and the batches each have their own count
+// and limit.
 type overdue struct {
 	count atomic.Int32
-	limit int32 // 0 means 2: a second request may find a way round what the first hangs on
+	limit int32 // 0 means 2: a second request may get through while the first hangs
 }
 
 func (o *overdue) full() bool { return o.count.Load() >= cmp.Or(o.limit, 2) }
 
 var (
 	// errPanicked marks a request that panicked or ended its goroutine: a bug,
-	// after which the outcome of the request is unknown. Waiting for a name
-	// ends with it; a renewal or a release is tried again.
+	// after which the outcome of the request is unknown. A wait for a name
+	// ends with this error; a renewal or a release is retried.
 	errPanicked   = panics.Err
 	errGoexit     = &panics.Error{}
 	errOverdue    = fmt.Errorf("%w: the provider has not returned, although its context has ended", ErrUnavailable)
 	errAllOverdue = &noAnswerError{err: unsent{fmt.Errorf("%w: nothing was sent, since earlier requests have not returned, although their contexts have ended", ErrUnavailable)}}
 )
 
-// unsent is an error that says so: see abstractions.NotApplied.
+// unsent marks an error of a request that was not sent: see abstractions.NotApplied.
 type unsent struct{ error }
 
 func (unsent) NotApplied() bool { return true }
@@ -50,16 +50,16 @@ type lateReceiver[Reply any] interface {
 	repliedLate(reply Reply, err error)
 }
 
-// request sends req to the provider p, which is somebody else's code, by its method
-// send. Unless the provider says that it heeds contexts, the call is made in another
-// goroutine, and its caller leaves soon after ctx has ended: a disk that hangs in fsync heeds
-// nothing. late, unless nil, gets a reply that comes after that.
+// request sends req to the provider p, which is foreign code, by its method
+// send. Unless the provider declares HeedsContext, the call runs in another
+// goroutine, and its caller leaves soon after ctx has ended: a disk that hangs in fsync ignores
+// contexts. late, unless nil, gets a reply that comes after the caller has left.
 //
 // A panic becomes an error whose outcome is unknown, and is logged with its
-// stack. It is not raised again: most requests belong to the manager, where a
+// stack. request does not raise the panic further: most requests belong to the manager, where a
 // panic would end the process for the sake of one lease, and a holder's
-// deferred Release must not end the holder. All that can follow an unknown
-// outcome (a retry, a clean-up, the end of trust) is the same as after a lost reply.
+// deferred Release must not end the holder. The steps after an unknown
+// outcome (a retry, a clean-up, the end of trust) are the same as after a lost reply.
 func request[P, Req, Reply any](ctx context.Context, m *manager, pending *overdue, p P, send func(P, context.Context, Req) (Reply, error), req Req, late lateReceiver[Reply]) (Reply, error) {
 	if m.caps.HeedsContext {
 		return protected(ctx, m, p, send, req)
@@ -111,17 +111,17 @@ func requestBeside[P, Req, Reply any](ctx context.Context, m *manager, pending *
 	return none, &noAnswerError{err: fmt.Errorf("%w: %w", errOverdue, ctx.Err())}
 }
 
-// helpers are the goroutines of requestBeside. Some of them stay when they are done, for the
-// next request: a new one would have to grow its stack, to 64 KB for a database in the process.
+// helpers are the goroutines of requestBeside. Some of them stay after a request, for the
+// next request: a new goroutine would have to grow its stack, to 64 KB for a database in the process.
 type helpers struct {
 	work chan func()
 	idle atomic.Int32
 }
 
-// maxIdleHelpers is how many stay.
+// maxIdleHelpers bounds the idle helpers that stay.
 const maxIdleHelpers = 16
 
-// run runs f in a goroutine that Close waits for, if it still can.
+// run runs f in a helper. Close waits for the helper unless the manager has ended.
 func (h *helpers) run(m *manager, f func()) {
 	select {
 	case h.work <- f:
@@ -163,30 +163,30 @@ func (m *manager) giveUp(ctx context.Context, pending *overdue, bound time.Durat
 	_, err := request(b, m, pending, m.provider, func(p Provider, ctx context.Context, req abstractions.ReleaseRequest) (none struct{}, err error) {
 		return none, p.Release(ctx, req)
 	}, req, nil)
-	if err != nil && cutOff(b, err) { // that it was not applied is no answer of the backend's
+	if err != nil && cutOff(b, err) { // an error of the context is no answer of the backend's, even if it says that the request was not applied
 		return noAnswer(err)
 	}
 	return err
 }
 
 // boundedContext is a context with a deadline that arms its timer only when
-// somebody waits on it. Each request has a bound, most are answered long
-// before, and a provider that hands ctx on to nothing never needs the timer:
+// a caller waits on Done. Each request has a bound, most are answered long
+// before, and a provider that passes ctx to no other code never needs the timer:
 // this saves half the time of an acquire and release in memory.
 type boundedContext struct {
 	parent   context.Context
 	deadline time.Time
 	canceled atomic.Bool
-	armed    atomic.Pointer[armedContext] // nil until it is needed
+	armed    atomic.Pointer[armedContext] // nil before the first use
 }
 
-// armedContext is of the standard library.
+// armedContext is a context of the standard library.
 type armedContext struct {
 	context.Context
 	cancel context.CancelFunc
 }
 
-// bounded gives ctx a deadline d from now, unless it has a sooner one. The caller cancels it.
+// bounded gives ctx a deadline d from now, unless ctx has a sooner deadline. The caller calls cancel.
 func bounded(ctx context.Context, d time.Duration) *boundedContext {
 	deadline := time.Now().Add(d)
 	if sooner, ok := ctx.Deadline(); ok && sooner.Before(deadline) {
@@ -195,8 +195,8 @@ func bounded(ctx context.Context, d time.Duration) *boundedContext {
 	return &boundedContext{parent: ctx, deadline: deadline}
 }
 
-// arm returns a context of the standard library, and makes it the first time. The
-// children that it derives find that one through Value, so that they need no goroutine.
+// arm returns a context of the standard library, which the first call makes. Child
+// contexts find the armed context through Value, so they need no goroutine.
 func (b *boundedContext) arm() context.Context {
 	if armed := b.armed.Load(); armed != nil {
 		return armed
@@ -238,8 +238,8 @@ type detached struct {
 	values context.Context
 }
 
-// Value looks into values last, since package context finds by Value which context it is
-// to follow.
+// Value looks into values last, since package context finds the parent context to follow
+// by Value.
 func (d detached) Value(key any) any {
 	if own := d.Context.Value(key); own != nil {
 		return own
@@ -249,12 +249,12 @@ func (d detached) Value(key any) any {
 
 // log writes to the application's logger, which may panic.
 func (m *manager) log(level slog.Level, text string, args ...any) {
-	defer func() { _ = recover() }() // there is nowhere else to report it
+	defer func() { _ = recover() }() // a panic of the logger has no other place to be reported
 	m.options.Logger.With("provider", m.caps.Provider).Log(context.Background(), level, text, args...)
 }
 
-// random returns a number of at least 0 and under 1. It calls the application:
-// never under a lock.
+// random returns a number of at least 0 and under 1. It calls the application's code, so
+// the caller must not hold a lock.
 func (m *manager) random() (number float64) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -273,7 +273,7 @@ func orBackground(ctx context.Context) context.Context {
 	return ctx
 }
 
-// checkGrant refuses an answer that is not for this claim and, once that has one, its token.
+// checkGrant refuses an answer for another claim or, once this claim has a token, for another token.
 func (l *lease) checkGrant(g abstractions.Grant) error {
 	if g.ID != l.id || g.Name != l.name || l.token != 0 && g.Token != l.token || g.Token <= 0 || g.Token > MaxToken || g.TTL <= 0 {
 		return fmt.Errorf("%w: the provider answered for %q, claim %s, token %d, TTL %v", ErrUnavailable, g.Name, FingerprintOf(g.ID), g.Token, g.TTL)

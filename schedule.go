@@ -5,37 +5,37 @@ import (
 	"time"
 )
 
-// scheduled is something with a next moment: a lease, a clean-up.
+// scheduled is an item with a due time: a lease or a clean-up.
 type scheduled interface {
-	// onDue is called by the manager's loop when its time has come, and
-	// after a resume from suspend. It must not block. It schedules itself anew
-	// or removes itself.
+	// The manager's loop calls onDue when the item is due, and
+	// after a resume from suspend. onDue must not block. It sets the item's next time
+	// or removes the item.
 	onDue(now instant)
 	scheduleEntry() *entry
 }
 
-// entry is a place in the schedule. It belongs to the schedule's lock.
+// entry is a place in the schedule. The schedule's lock guards the entry.
 type entry struct {
 	at int32 // in the heap, from 1; 0 outside
 }
 
 func (e *entry) scheduleEntry() *entry { return e }
 
-// schedule is a heap of what is due when, for one loop to wait on: a timer and
+// schedule is a heap of items by due time. One loop waits on the heap: a timer and
 // a goroutine for all, whether there are ten leases or a hundred thousand.
 type schedule struct {
 	mu     sync.Mutex
 	heap   []slot
-	wakeAt time.Duration // when the loop will look again by itself
-	wake   chan struct{} // tells it to look now
+	wakeAt time.Duration // when the loop will next look by itself
+	wake   chan struct{} // wakes the loop now
 }
 
-// slot is an item of the heap with its time beside it: with many leases most of
-// what a heap costs is waiting for memory, so an item itself is touched only to
-// tell it its place, and there are few levels, since each slot has fan children.
+// slot is an item of the heap with its time beside the item: with many leases a heap
+// mostly waits for memory. So the heap touches an item itself only to set its
+// place, and has few levels, since each slot has fan children.
 type slot struct {
 	due   time.Duration // monotonic
-	early time.Duration // how much sooner it may be taken, along with others
+	early time.Duration // the time by which the item may be taken early, along with others
 	item  scheduled
 }
 
@@ -45,8 +45,8 @@ func newSchedule() *schedule {
 	return &schedule{wake: make(chan struct{}, 1), wakeAt: forever}
 }
 
-// set places s at due, which may be forever, and wakes the loop if that is
-// sooner than it would look.
+// set places item at due, which may be forever, and wakes the loop if due is
+// sooner than its next look.
 func (s *schedule) set(item scheduled, due, early time.Duration) {
 	s.mu.Lock()
 	e := item.scheduleEntry()
@@ -80,14 +80,14 @@ func (s *schedule) remove(item scheduled) {
 	}
 }
 
-// take adds what is due, which stays where it is until it has set itself anew.
+// take adds the items that are due. They stay in their places until onDue has set their next time.
 func (s *schedule) take(now time.Duration, into []scheduled) []scheduled {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.collect(0, now, into)
 }
 
-// collect adds what is due at i and, no sooner, below. Caller holds mu.
+// collect adds the due items at i and below; an item below is not due before its parent. Caller holds mu.
 func (s *schedule) collect(i int, now time.Duration, into []scheduled) []scheduled {
 	if i >= len(s.heap) {
 		return into
@@ -121,9 +121,9 @@ func (s *schedule) makeDueNow(item scheduled) {
 	}
 }
 
-// next returns when the loop is to look again, and remembers that: at the time of the first
-// item. Without any it keeps to the time that was set, since a lone lease that comes and
-// goes would wake the loop each time: half of what the client of a fast server did.
+// next returns and remembers the time of the loop's next look: the due time of the first
+// item. Without items it keeps the earlier time, since a lone lease that comes and
+// goes would wake the loop each time: half of the client's CPU time with a fast server.
 func (s *schedule) next(now time.Duration) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -164,8 +164,8 @@ func (s *schedule) put(i int, place slot) {
 	place.item.scheduleEntry().at = int32(i + 1)
 }
 
-// suspendResolution is how far the two clocks may drift apart between two
-// looks, by being read one after the other, without it being a suspend.
+// suspendResolution bounds the drift of the two clocks between two looks
+// that is no suspend: the clocks are read one after the other.
 const suspendResolution = time.Millisecond
 
 // run is the manager's loop: it ends leases whose trust has run out and hands
@@ -202,7 +202,7 @@ func (m *manager) run() {
 			m.clock.alarm.set(in)
 		}
 		if after := m.clock.now(); after.boot-after.mono > offset+suspendResolution {
-			continue // a suspend before the alarm was set, which it knows nothing of
+			continue // a suspend before the alarm was set, which the alarm does not include
 		}
 		select {
 		case <-timer.C:
@@ -214,7 +214,7 @@ func (m *manager) run() {
 	}
 }
 
-// signal wakes whoever receives from c, now or next. It never blocks.
+// signal wakes the present or the next receiver of c. It never blocks.
 func signal(c chan<- struct{}) {
 	select {
 	case c <- struct{}{}:

@@ -7,11 +7,11 @@ import "time"
 // each name and, when that has lasted for a while, leaves the name alone for a
 // moment: a quarter of a lease's time, at least MinPoll and at most MaxPoll.
 // Waiters that see the name change hands poll about that often (see
-// headWaiter.pace). A streak may last for streakAlone such moments while nobody
-// is seen to want the name, which costs a lone process 1 % of its time; it begins
-// with streakFirst and grows. It may last for streakShared of them once
+// headWaiter.pace). A streak may last for streakAlone such moments while no other process
+// is seen to want the name, which costs a lone process 1 % of its time; the bound begins
+// with streakFirst and grows. A streak may last for streakShared moments once
 // others were seen to hold the name. Where the backend keeps a queue of waiters,
-// there are no such moments: it reserves the name for the first of them.
+// there are no such moments: the backend reserves the name for its first waiter.
 const (
 	streakFirst  = 10
 	streakAlone  = 100
@@ -21,16 +21,16 @@ const (
 // maxRecent bounds queues.recent.
 const maxRecent = 1024
 
-// streak is what a manager remembers of a name that it has held, or found held
+// streak is a manager's memory of a name that it has held, or found held
 // by others, a short while ago.
 type streak struct {
 	current  Fingerprint // of our latest lease
-	since    time.Time   // the first lease of the row, with no moment between them
-	ended    time.Time   // the latest
+	since    time.Time   // when the first lease of the row was acquired; a row has no moment between its leases
+	ended    time.Time   // when the latest lease ended
 	leases   int         // in the row
 	moments  int         // for which the row may last
 	yielding time.Time   // others get their turn until then
-	fought   time.Time   // when we last asked and others had it
+	fought   time.Time   // of our last request that found another holder
 }
 
 // remember returns the streak of a name. Caller holds mu.
@@ -49,8 +49,8 @@ func (qs *queues) remember(name string) *streak {
 	return s
 }
 
-// extend adds a lease of ours to the row, and returns for how long to leave the
-// name alone; 0 is not at all.
+// extend adds a lease of ours to the row, and returns the time for which to leave the
+// name alone, which may be 0.
 func (s *streak) extend(acquired, ended time.Time, shortest, longest time.Duration) (pause time.Duration) {
 	if s.leases == 0 || acquired.Sub(s.ended) >= s.moment(shortest, longest) {
 		s.since, s.leases = acquired, 0
@@ -67,7 +67,7 @@ func (s *streak) extend(acquired, ended time.Time, shortest, longest time.Durati
 	return moment
 }
 
-// moment is how long the name is left alone.
+// moment returns the time for which the name is left alone.
 func (s *streak) moment(shortest, longest time.Duration) time.Duration {
 	return min(max(s.ended.Sub(s.since)/time.Duration(4*max(1, s.leases)), shortest), longest)
 }

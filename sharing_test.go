@@ -15,8 +15,8 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/leasingtest"
 )
 
-// loops runs n processes over one backend whose waiters poll. Each takes the
-// name, holds it and releases it, again and again. It returns how often each had it.
+// loops runs n processes over one backend whose waiters poll. Each repeatedly takes, holds
+// and releases the name. loops returns the number of leases of each process.
 func loops(t *testing.T, n int, hold, rest, span time.Duration) (counts []int64) {
 	synctest.Test(t, func(t *testing.T) {
 		p := leasingtest.NewProvider()
@@ -70,7 +70,7 @@ func TestTrap_T72_LoopsOverOneNameShareItWhereWaitersPoll(t *testing.T) {
 	for _, c := range []struct {
 		processes  int
 		hold, span time.Duration
-		work       float64 // the least part of the time for which somebody has the name
+		work       float64 // the least part of the time for which a process has the name
 	}{
 		{2, 2 * time.Millisecond, 15 * time.Second, 0.5},
 		{20, 2 * time.Millisecond, 15 * time.Second, 0.6},
@@ -91,7 +91,7 @@ func TestTrap_T72_LoopsOverOneNameShareItWhereWaitersPoll(t *testing.T) {
 	}
 }
 
-// What sharing costs a process that nobody competes with.
+// Sharing hardly slows a process without competitors.
 func TestTrap_T72_LoneLoopIsHardlySlowed(t *testing.T) {
 	const cycle = 2100 * time.Microsecond // with the requests
 	for _, span := range []time.Duration{200 * time.Millisecond, time.Second, 30 * time.Second} {

@@ -30,7 +30,7 @@ var (
 )
 
 // The values of the attribute leasing.scope that are no scopes: of names without a
-// slash, which would each be one of their own, and of those that come after the first
+// slash, each of which would be its own scope, and of scopes after the first
 // maxScopes.
 const (
 	noScope    = "_none"
@@ -104,8 +104,8 @@ func newTelemetry(m *manager) *telemetry {
 	return t
 }
 
-// gauge has what is looked at when metrics are collected tell of a manager, until
-// close. Of several managers of one kind of provider the last one counts.
+// gauge registers the observable gauges of a manager until
+// close. Of several managers of one kind of provider the last counts.
 func (t *telemetry) gauge(meter metric.Meter, m *manager) {
 	up, err := meter.Int64ObservableGauge("leasing.backend.up", metric.WithUnit("{backend}"),
 		metric.WithDescription("1 while the backend answers requests, 0 since one was not answered."))
@@ -125,7 +125,7 @@ func (t *telemetry) gauge(meter metric.Meter, m *manager) {
 	}
 }
 
-// close ends what tells of the manager by itself.
+// close unregisters the observable gauges.
 func (t *telemetry) close() {
 	if t.gauges == nil {
 		return
@@ -135,7 +135,7 @@ func (t *telemetry) close() {
 	}
 }
 
-// moduleVersion is that of this module in the running program; "" if that does not tell.
+// moduleVersion returns the version of this module in the running program, or "" if it is unknown.
 var moduleVersion = sync.OnceValue(func() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
@@ -182,7 +182,7 @@ type scope struct {
 	with sync.Map // from attribute.KeyValue to *attrs
 }
 
-// attrs is one attribute set in the two forms in which instruments take it.
+// attrs is one attribute set in the two forms that instruments take.
 type attrs struct {
 	add    []metric.AddOption
 	record []metric.RecordOption
@@ -203,7 +203,7 @@ func (t *telemetry) scope(name string) *scope {
 		return s
 	}
 	s, made := t.makeScope(key)
-	if made { // a counter that appears with its first event has not risen, for those who look
+	if made { // a counter that appears with its first event shows no rise
 		for _, reason := range []LostReason{LostExpired, LostTaken, LostBroken, LostGone, LostRenewalLimit, LostClosed} {
 			add(t.lostCount, 0, s.and(reasonKey, string(reason)))
 		}
@@ -212,7 +212,7 @@ func (t *telemetry) scope(name string) *scope {
 	return s
 }
 
-// makeScope returns the scope with a key, and whether it has made it. Locks mu.
+// makeScope returns the scope with a key. made reports whether the scope is new. Locks mu.
 func (t *telemetry) makeScope(key string) (s *scope, made bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -248,7 +248,7 @@ func (s *scope) and(key attribute.Key, value string) *attrs {
 	return a.(*attrs)
 }
 
-// outcome returns the scope's attributes, with the kind of an error if there is one.
+// outcome returns the scope's attributes, with the kind of err unless err is nil.
 func (s *scope) outcome(err error) *attrs {
 	if err == nil {
 		return &s.base
@@ -292,7 +292,7 @@ func (t *telemetry) acquired(s *scope, took time.Duration, err error) {
 	}
 }
 
-// renewed are renewals that took one request.
+// renewed are the renewals of one request.
 type renewed struct {
 	count  int64
 	margin time.Duration // the least
@@ -319,8 +319,8 @@ func (t *telemetry) renewalFailed(s *scope, took time.Duration, err error) {
 	add(t.renewalFailure, 1, s.failed(err))
 }
 
-// broke describes a break and counts it. Who and why are for people: in the span, not
-// in the metric, where each would make a time series.
+// broke describes and counts a break. Actor and reason are for people: they are in the span, not
+// in the metric, where each value would make a time series.
 func (t *telemetry) broke(span trace.Span, req abstractions.BreakRequest, wasHeld bool) {
 	if wasHeld {
 		add(t.brokenCount, 1, &t.scope(req.Name).base)
@@ -365,7 +365,7 @@ func errorType(err error) string {
 	return "other"
 }
 
-// startLinked begins a span that is linked to the one which acquired the lease.
+// startLinked begins a span with a link to the span that acquired the lease.
 func (t *telemetry) startLinked(ctx context.Context, name string, l *lease) (context.Context, trace.Span) {
 	if l.traced == nil || !l.traced.caller.IsValid() {
 		return t.tracer.Start(ctx, name)
@@ -373,7 +373,7 @@ func (t *telemetry) startLinked(ctx context.Context, name string, l *lease) (con
 	return t.tracer.Start(ctx, name, trace.WithLinks(trace.Link{SpanContext: l.traced.caller}))
 }
 
-// maxLinks is how many links a span of a batch has: OpenTelemetry's default limit.
+// maxLinks bounds the links of a batch's span: OpenTelemetry's default limit.
 const maxLinks = 128
 
 // startBatch begins the span of a renewal of several leases.
@@ -391,14 +391,14 @@ func (t *telemetry) startBatch(ctx context.Context, leases []*lease) (context.Co
 	return ctx, span
 }
 
-// lost makes the span of a loss. Most losses have no request of their own: trust runs out, or a batch tells.
+// lost makes the span of a loss. Most losses have no request of their own: trust runs out, or a batch reports the loss.
 func (t *telemetry) lost(l *lease, err *LostError) {
 	_, span := t.startLinked(background, "leasing.lost", l)
 	defer span.End()
 	t.describe(span, l.name, l.id, l.token, 0, 0, err)
 }
 
-// describe sets a span's attributes and status, if anybody will see them.
+// describe sets a span's attributes and status if the span is recorded.
 func (t *telemetry) describe(span trace.Span, name, id string, token int64, ttl time.Duration, attempts int, err error) {
 	if !span.IsRecording() {
 		return

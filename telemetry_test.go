@@ -182,7 +182,7 @@ func measured(t *testing.T, options leasing.Options, test func(t *testing.T, m *
 	virtual(t, options, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) { test(t, m, p, r) })
 }
 
-// However a lease ends, it is counted out again.
+// Every end of a lease takes the lease out of the count.
 func TestTrap_T37_ActiveCountReturnsToZero(t *testing.T) {
 	measured(t, leasing.Options{NoAutoRenew: true}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider, r *recorder) {
 		take := func(name string) *leasing.Lease {
@@ -309,7 +309,7 @@ func TestScopesAreBounded(t *testing.T) {
 	})
 }
 
-// Who looks at a rise has to have seen 0.
+// A rise shows only after a value of 0.
 func TestCountersAreThereBeforeTheirFirstEvent(t *testing.T) {
 	measured(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, _ *leasingtest.Provider, r *recorder) {
 		l := acquire(t, m, nil)
@@ -351,7 +351,7 @@ func TestTrap_T67_InstrumentsMayAcquire(t *testing.T) {
 	})
 }
 
-// What is owed to the backend is counted until it is settled.
+// A clean-up counts until it is settled.
 func TestCleanUpsAreCounted(t *testing.T) {
 	measured(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider, r *recorder) {
 		stop := p.Use(leasingtest.LoseReply(leasingtest.Acquire, 1, errNetwork))

@@ -22,14 +22,14 @@ type traced struct {
 	asked  int               // requests of the acquire
 }
 
-// asks counts a request of the acquire. The claim is still that of one goroutine.
+// asks counts a request of the acquire. Only one goroutine has the claim at this point.
 func (t *traced) asks() {
 	if t != nil {
 		t.asked++
 	}
 }
 
-// requests returns how many the acquire has sent.
+// requests returns the number of requests of the acquire.
 func (t *traced) requests() int {
 	if t == nil {
 		return 0
@@ -68,8 +68,8 @@ func (t *traced) with(metadata map[string]string) map[string]string {
 	return all
 }
 
-// linkHolder links the span of a wait to the acquire of the lease in its way, once for each holder. The claim is still
-// that of one goroutine.
+// linkHolder links the span of a wait to the acquire of the lease in its way, once for each holder. Only one
+// goroutine has the claim at this point.
 func linkHolder(ctx context.Context, l *lease, holder *Record) {
 	header := holder.Metadata[traceKey]
 	if l.traced == nil || header == "" || holder.Unconfirmed {

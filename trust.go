@@ -11,7 +11,7 @@ const forever = time.Duration(math.MaxInt64)
 // instant is one moment on two clocks, each counted from the manager's start.
 // mono is Go's monotonic clock, which stands still while a machine is suspended
 // (golang.org/issue/24595); boot is Linux' CLOCK_BOOTTIME, which runs on, or 0
-// where there is none.
+// where that clock is missing.
 type instant struct {
 	mono, boot time.Duration
 }
@@ -20,7 +20,7 @@ func (i instant) add(d time.Duration) instant {
 	return instant{addSaturated(i.mono, d), addSaturated(i.boot, d)}
 }
 
-// left is how long it is from now until i by the clock that gets there first.
+// left returns the time from now until i by the clock that reaches i sooner.
 // Where boot is always 0 it never decides: i.boot is then at least i.mono - now.mono.
 func (i instant) left(now instant) time.Duration {
 	if i.mono == forever {
@@ -36,9 +36,9 @@ func addSaturated(a, b time.Duration) time.Duration {
 	return a + b
 }
 
-// window is how long a grant of ttl may be trusted, counted from the instant before its
+// window returns the time for which a grant of ttl may be trusted, counted from the instant before its
 // request was sent: ttl less the margin by which the backend's clock may run faster
-// than ours. 0 or less: not at all.
+// than ours. 0 or less means no trust.
 func (o *Options) window(ttl time.Duration) time.Duration {
 	if ttl == Infinite {
 		return forever
@@ -46,21 +46,21 @@ func (o *Options) window(ttl time.Duration) time.Duration {
 	return ttl - time.Duration(math.Ceil(float64(ttl)*o.Tuning.DriftFactor)) - o.Tuning.DriftFloor
 }
 
-// clock reads both clocks of an instant and tells of a resume after a suspend.
+// clock reads both clocks of an instant and has an alarm that fires after a suspend.
 type clock struct {
 	start time.Time
-	// boot reads CLOCK_BOOTTIME; nil where there is none.
+	// boot reads CLOCK_BOOTTIME; nil where that clock is missing.
 	boot      func() time.Duration
 	bootStart time.Duration
-	// alarm fires by the boot clock; never where there is none.
+	// alarm fires by the boot clock; never where that clock is missing.
 	alarm bootAlarm
 }
 
-// bootAlarm is a timer on the boot clock. It exists because Go's timers, like
-// its monotonic clock, stand still while the machine sleeps: after a resume
-// they would still have all their time to go.
+// bootAlarm is a timer on the boot clock. Go's timers do not replace this alarm: like
+// Go's monotonic clock they stand still while the machine sleeps, and after a resume
+// they would still have all their time to run.
 type bootAlarm interface {
-	set(in time.Duration) // from now, replacing what was set before
+	set(in time.Duration) // from now, replacing the earlier time
 	fired() <-chan struct{}
 	close()
 }
@@ -90,8 +90,8 @@ func (c *clock) now() instant {
 	return i
 }
 
-// mono is the monotonic part of now, a fifth of its cost: enough where time is
-// only measured, and no trust hangs on it.
+// mono returns the monotonic part of now for a fifth of the cost. That is enough where time is
+// only measured, and no trust depends on the reading.
 func (c *clock) mono() time.Duration { return time.Since(c.start) }
 
 // time is the wall-clock reading that belongs to i, for people to read.

@@ -203,7 +203,7 @@ func TestTrap_T66_AnswersOfABatchAreInOrder(t *testing.T) {
 	})
 }
 
-// A loss needs no goroutine: many at a time cost no more than one.
+// A loss needs no goroutine: many losses at a time cost no more goroutines than a single loss.
 func TestTrap_T89_ManyLossesNeedNoGoroutines(t *testing.T) {
 	var most atomic.Int64
 	meters := hooked{hook: func(instrument string) {

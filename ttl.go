@@ -18,7 +18,7 @@ type terms struct {
 	carried  int // the version of the latest renewal that was sent
 	granted  int // the latest version that the backend confirmed
 	asked    time.Duration
-	longest  time.Duration // that was ever asked for
+	longest  time.Duration // TTL of all requests
 	doubtful time.Duration // the shortest without an answer; Infinite if each was answered
 }
 

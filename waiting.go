@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// queues has a queue for each name that somebody in this manager waits for.
-// Only the head of a queue asks the backend, so that a hundred waiters cost it
-// what one does; the others wait for their turn, first come, first served.
+// queues has a queue for each name that has waiters in this manager.
+// Only the head of a queue asks the backend, so that a hundred waiters cost the backend
+// no more than one waiter. The others wait for their turn, first come, first served.
 type queues struct {
 	m *manager
 
@@ -19,22 +19,22 @@ type queues struct {
 	recent map[string]*streak
 }
 
-// queue is the waiters for one name. It exists while there are any, or while
-// the clean-up behind a head that left is not settled.
+// queue has the waiters for one name. It exists while there are waiters, or while
+// the clean-up after a head that left is not settled.
 type queue struct {
 	name    string
 	tickets []*ticket // the first is the head
 	blocked bool      // an earlier head's last request is not settled yet
 	holder  *lease    // ours, of this name, as far as the queue knows
-	refused time.Time // since when the backend has answered nothing but refusals; zero if it has
+	refused time.Time // since when the backend has answered only with refusals; zero if the latest answer was no refusal
 }
 
 // ticket is a place in a queue.
 type ticket struct {
 	head  bool
-	turn  chan struct{} // closed when it becomes the head; nil if it was from the start
-	freed chan struct{} // hints that our own lease of the name has ended; buffered; nil until asked for
-	ended bool          // our own lease has ended before freed was asked for
+	turn  chan struct{} // closed when the ticket becomes the head; nil if it was the head from the start
+	freed chan struct{} // wakes the head when our own lease of the name has ended; buffered; nil before firstPause or listen
+	ended bool          // our own lease ended before freed was made
 	since time.Time     // when it began to wait; zero before
 }
 
@@ -44,7 +44,7 @@ func (qs *queues) init(m *manager) {
 	qs.recent = map[string]*streak{}
 }
 
-// wait queues for the name and, as its head, asks until the claim has it.
+// wait queues for the name and, as head of the queue, asks until the claim has the name.
 func (qs *queues) wait(ctx context.Context, l *lease) error {
 	var limit <-chan time.Time
 	if d := l.settings.waitLimit; d > 0 {
@@ -57,7 +57,7 @@ func (qs *queues) wait(ctx context.Context, l *lease) error {
 	}
 	q, t := qs.join(l.name)
 	var won *lease
-	defer func() { // also after a panic of the application's code: those behind must not wait for us
+	defer func() { // also after a panic of the application's code: later waiters must not wait for us
 		unresolved := won == nil && l.unknown
 		head := qs.leave(q, t, won, unresolved)
 		if unresolved {
@@ -117,7 +117,7 @@ func (qs *queues) noteWaiting(l *lease, t *ticket) {
 	}
 }
 
-// waiters counts those who wait, and tells how long the first has waited.
+// waiters returns the number of waiters, and the time for which the first has waited.
 func (qs *queues) waiters() (n int, longest time.Duration) {
 	qs.mu.Lock()
 	defer qs.mu.Unlock()
@@ -148,9 +148,9 @@ func (qs *queues) join(name string) (*queue, *ticket) {
 	return q, t
 }
 
-// leave gives a place up, with the lease that was won, if any. If the head
-// leaves with a request unresolved, the next one has to wait until that has
-// been cleaned up: it would meet a ghost of ours, and sleep until that expires.
+// leave gives up a place in the queue. won is the lease that was acquired, or nil. If the head
+// leaves with the outcome of a request unknown, the next waiter waits for the clean-up:
+// otherwise it would see our own ambiguous claim as the holder, and sleep until that claim expires.
 func (qs *queues) leave(q *queue, t *ticket, won *lease, unresolved bool) (wasHead bool) {
 	qs.mu.Lock()
 	defer qs.mu.Unlock()
@@ -190,9 +190,9 @@ func (qs *queues) promote(q *queue) {
 	}
 }
 
-// ending has the head of the queue ask while the release of a lease of ours is on
+// ending makes the head of the queue ask while the release of a lease of ours is on
 // its way, where the backend keeps a queue: the two requests follow each other
-// closely. If they pass each other, the head is a registered waiter when the
+// closely. If the head's request overtakes the release, the head is a registered waiter when the
 // release arrives.
 func (qs *queues) ending(l *lease) {
 	if !qs.m.queued {
@@ -205,15 +205,15 @@ func (qs *queues) ending(l *lease) {
 	}
 }
 
-// ended hands the name of a lease of ours that has ended to the head of its
-// queue, unless it is the others' turn: then the head has to wait for a moment.
+// ended wakes the head of the queue after the end of a lease of ours, unless other
+// processes have their turn: then the head waits for a moment (see streak).
 func (qs *queues) ended(l *lease) {
 	acquired := qs.m.clock.time(l.acquiredAt)
 	qs.mu.Lock()
 	defer qs.mu.Unlock()
 	q := qs.byName[l.name]
 	if q != nil && q.holder != l && q.holder != nil {
-		return // another of us has it already
+		return // another lease of this manager already has the name
 	}
 	var pause time.Duration
 	if !qs.m.queued {
@@ -234,7 +234,7 @@ func (qs *queues) ended(l *lease) {
 	}
 }
 
-// wakeHead has the head ask, now or when it listens. Caller holds the queues' mu.
+// wakeHead makes the head ask, now or when the head begins to listen. Caller holds the queues' mu.
 func (q *queue) wakeHead() {
 	if len(q.tickets) == 0 {
 		return
@@ -258,8 +258,8 @@ func (qs *queues) noteOtherHolder(q *queue, claim Fingerprint) {
 	}
 }
 
-// contended reports whether others held the name when we last asked, a short
-// while ago: then a claim had better register as a waiter before it asks.
+// contended reports whether others held the name at our last request, a short
+// while ago. A claim to such a name registers as a waiter before its first request.
 func (qs *queues) contended(name string) bool {
 	if qs.m.waiter == nil {
 		return false
@@ -270,7 +270,7 @@ func (qs *queues) contended(name string) bool {
 	return s != nil && time.Since(s.fought) <= pushedPolls*qs.m.options.Tuning.MaxPoll
 }
 
-// refused notes the answer to a head, and reports whether the backend has answered nothing but refusals
+// refused notes the answer to a head, and reports whether the backend has answered only with refusals
 // for longer than RefusalTimeout. An outage is no answer.
 func (qs *queues) refused(q *queue, err error) bool {
 	qs.mu.Lock()
@@ -301,9 +301,9 @@ func (qs *queues) localHolder(q *queue) error {
 	}}
 }
 
-// firstPause says what a new head does first: ask at once, or wait a while,
-// since one of us has the name or it is the others' turn. From then on freed
-// hints at the end of our own lease.
+// firstPause returns the pause of a new head before its first request: 0 to ask at once, or more
+// if a lease of this manager has the name or other processes have their turn. Beside a pause
+// freed wakes the head at the end of our own lease.
 func (qs *queues) firstPause(q *queue, t *ticket) (pause time.Duration) {
 	qs.mu.Lock()
 	defer qs.mu.Unlock()
@@ -323,7 +323,7 @@ func (qs *queues) firstPause(q *queue, t *ticket) (pause time.Duration) {
 	return max(0, pause)
 }
 
-// listen returns the channel that hints at the end of our own lease.
+// listen returns the channel that wakes the head at the end of our own lease.
 func (qs *queues) listen(t *ticket) <-chan struct{} {
 	qs.mu.Lock()
 	defer qs.mu.Unlock()

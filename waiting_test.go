@@ -21,8 +21,8 @@ type polling struct{ leasing.Provider }
 
 func (polling) As(any) bool { return false }
 
-// queueUp starts n waiters, one after the other, that note the order in which
-// they got the lease, hold it for a while and release it.
+// queueUp starts n waiters, one after the other. Each waiter notes its place in the order of
+// grants, and holds the lease for a while before the release.
 func queueUp(t *testing.T, m *leasing.Manager, n int, hold time.Duration) (order func() []int) {
 	t.Helper()
 	var mu sync.Mutex
@@ -142,7 +142,7 @@ func TestTrap_T29_PollingIsJittered(t *testing.T) {
 }
 
 func TestWaiterTakesOverWhenTheHoldersTimeIsUp(t *testing.T) {
-	// The holder's process died: nobody releases, nobody renews.
+	// The holder's process died: the lease is neither released nor renewed.
 	for _, push := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
 			p := leasingtest.NewProvider()
@@ -259,7 +259,7 @@ func (crying) Wait(ctx context.Context, _ abstractions.WaitRequest) (abstraction
 
 func TestTrap_T60_NextWaiterMeetsNoGhostOfTheHeadThatLeft(t *testing.T) {
 	virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
-		// The head's request is applied, but the answer takes long; the head leaves meanwhile.
+		// The head's request is applied, but the answer takes long; the head leaves before the answer.
 		var first atomic.Bool
 		p.Use(func(ctx context.Context, call leasingtest.Call, apply func() error) error {
 			if call.Op != leasingtest.Acquire || !first.CompareAndSwap(false, true) {
