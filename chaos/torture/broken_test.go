@@ -13,8 +13,8 @@ import (
 	"github.com/distributedleasing/leasing/chaos/torture"
 )
 
-// caughtBy names a check that notices each broken provider: the entry of TRAPS that
-// it stands for, and what gives it away.
+// caughtBy names a check that finds each broken provider, by the provider's defect. The defects
+// are entries of TRAPS.
 var caughtBy = map[string]torture.Check{
 	"two holders after a race":                torture.CheckOverlap,
 	"a release resets the token":              torture.CheckTokens,
@@ -37,11 +37,11 @@ func short(defect broken.Defect, seed uint64) torture.Options {
 		panic(err)
 	}
 	options := torture.Options{Plan: plan, Seed: seed, For: minute / 2, Repeatable: true, MaxSearchSteps: 2_000_000}
-	if defect.Trap == "T56" { // it shows where a copy comes late and nobody else has come since
+	if defect.Trap == "T56" { // it shows only if a copy arrives late and no other claim has come since
 		options.Plan = chaos.FlakyNetwork(chaos.FlakyNetworkOptions{Seed: seed, Probability: 0.2})
 		options.Names = 32
 	}
-	if defect.Trap == "T66" { // nobody holds several leases in a repeatable run
+	if defect.Trap == "T66" { // no worker holds several leases in a repeatable run
 		options.Repeatable, options.For, options.Names = false, 2*minute, 64
 	}
 	return options
@@ -62,7 +62,7 @@ func TestEachBrokenProviderIsCaught_memory(t *testing.T) {
 	}
 }
 
-// What is caught is the defect, not the wrapper or the plan.
+// The checks find the defect, and not the wrapper or the plan.
 func TestNoCorrectProviderIsCaught_memory(t *testing.T) {
 	servertest.Long(t)
 	t.Parallel()

@@ -37,7 +37,7 @@ func (n *named) liveness() {
 	n.starving(faults)
 }
 
-// idleBound returns the longest time for which a name may be free while a worker wants it. It is the time
+// idleBound returns the longest time for which a name may be free while a worker waits. It is the time
 // of a hand-over if no fault has happened since the first current waiter began to wait, and otherwise
 // the time until a waiter polls and gets an answer. Nothing wakes a waiter when a lease runs out. The waiter knows
 // the end of the lease because of which it was refused, and learns of the end of other leases within ten polls. The

@@ -26,7 +26,7 @@ func checks(h torture.History, options torture.VerifyOptions) (all []torture.Che
 	return all
 }
 
-// op is an operation as a client saw it.
+// op returns an operation at the client's layer.
 func op(verb, claim string, call, ret time.Duration, result torture.Result, token int64) torture.Operation {
 	return torture.Operation{Layer: torture.LayerClient, Verb: verb, Name: "n", Claim: claim, TTL: ttl, Call: call, Return: ret, Result: result, Token: token}
 }
@@ -44,7 +44,7 @@ func brokenAt(immediate bool, call, ret time.Duration) torture.Operation {
 	return o
 }
 
-// unheard is an operation whose outcome nobody was told.
+// unheard returns an operation of unknown outcome.
 func unheard(o torture.Operation) torture.Operation {
 	o.Result = torture.ResultUnknown
 	return o
@@ -56,7 +56,7 @@ func refused(o torture.Operation) torture.Operation {
 	return o
 }
 
-// below is an operation as the backend saw it.
+// below returns an operation at the backend's layer.
 func below(o torture.Operation) torture.Operation {
 	o.Layer = torture.LayerBackend
 	return o

@@ -30,7 +30,7 @@ func ExampleRun() {
 }
 
 // In virtual time four minutes of a partition pass in a second, and the seed of a
-// failure shows the same failure again. (A test of yours would have another name.)
+// failure repeats that failure. (Your test would have a different name.)
 func TestExampleInVirtualTime_memory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		torture.Test(t, torture.Options{

@@ -6,7 +6,7 @@ import (
 	"github.com/distributedleasing/leasing"
 )
 
-// What the tests of histories make.
+// The types of a history, for tests.
 type (
 	History   = history
 	Operation = operation

@@ -241,8 +241,8 @@ func TestRunThatCannotBeMadeIsAnError_memory(t *testing.T) {
 	require.ErrorContains(t, err, "has not called WorkerMain")
 }
 
-// A server that forgets its leases breaks an assumption: two may hold a name then.
-// What must hold all the same is checked.
+// A server that forgets its leases breaks an assumption, so two holders may have a name.
+// The checks that do not depend on the assumption are still made.
 func TestBrokenAssumptionsAreLeftOut_memory(t *testing.T) {
 	forgetful := func(p leasing.Provider) leasing.Provider {
 		go func() {

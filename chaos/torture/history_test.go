@@ -16,7 +16,7 @@ func history(t *testing.T, plan string) *torture.History {
 	return under(t, plan, torture.Options{For: minute, Workers: 12}).History()
 }
 
-// count is how many operations a layer saw with a result.
+// count returns the number of operations of a layer with a result.
 func count(h *torture.History, layer torture.Layer, verb string, result torture.Result) (n int) {
 	for _, o := range h.Operations {
 		if o.Layer == layer && o.Verb == verb && o.Result == result {
@@ -26,8 +26,8 @@ func count(h *torture.History, layer torture.Layer, verb string, result torture.
 	return n
 }
 
-// What is not recorded can't be wrong: each kind of answer is there, also to
-// batched renewals, and as often as the managers say.
+// An answer that is not recorded can't be checked. So the history must have each kind of answer, also to
+// batched renewals, as often as the managers count them.
 func TestHistoryHasWhatManagersAskAndAreTold_memory(t *testing.T) {
 	h := history(t, "none")
 	renewals := 0

@@ -76,7 +76,7 @@ func (r *Report) WriteHTML(w io.Writer) error {
 	})
 
 	end := max(h.end(), time.Millisecond)
-	for _, f := range p.Listed { // a leak is reported at its bound, which may be later
+	for _, f := range p.Listed { // a leak is reported at its bound, after the history's end
 		end = max(end, f.At)
 	}
 	p.Whole = newChart("mark", h, p.Listed, h.names(), 0, end)

@@ -50,10 +50,10 @@ type Options struct {
 	Fence fencing.Fence `json:"-"`
 
 	// Process, unless nil, runs each worker as a process. The command, usually
-	// another copy of this program, must call WorkerMain first. The run uses its
-	// standard input and output. Some processes are stopped for up to two TTLs;
-	// others are killed and replaced. Only the numeric fields of Manager apply to
-	// them. Open is then used only for the checks at the start and the end.
+	// another copy of this program, must call WorkerMain before any other work. The
+	// run uses its standard input and output. Some processes are stopped for up to two
+	// TTLs; others are killed and replaced. Only the numeric fields of Manager apply to
+	// worker processes. Open is then used only for the checks at the start and the end.
 	Process func() *exec.Cmd `json:"-"`
 
 	// Disturb disturbs servers, networks and processes, which a plan can't. It
@@ -81,7 +81,7 @@ type Options struct {
 	// layer. Default 2 million, which take some seconds; few histories need many
 	// more steps than they have operations.
 	MaxSearchSteps int `json:"max_search_steps"`
-	// Command is the command line that repeats the run. The report shows it.
+	// Command is the command line that repeats the run. The report shows Command.
 	Command string `json:"command"`
 
 	least    time.Duration // TTL
@@ -94,7 +94,7 @@ type Options struct {
 // Disturbance is one action of Options.Disturb.
 type Disturbance struct {
 	Kind string // "node 2 killed"
-	// For is how long it lasts; 0 if it is momentary, or the time is not known.
+	// For is its duration; 0 if it is momentary, or the duration is not known.
 	For time.Duration
 }
 
@@ -191,14 +191,14 @@ func (o Options) fit(c leasing.Capabilities) Options {
 	return o
 }
 
-// closeTimeout returns a time that is longer than a manager may take to close. It releases its
+// closeTimeout returns a time that is longer than a manager may take to close. A manager releases its
 // leases within a TTL.
 func (o Options) closeTimeout() time.Duration {
 	return 3*o.TTL + o.Manager.Tuning.RequestTimeout + o.Patience
 }
 
 // margin returns the part of a TTL that the managers do not trust, because clocks may differ by
-// that much.
+// that time.
 func (o *Options) margin(ttl time.Duration) time.Duration {
 	factor := cmp.Or(o.Manager.Tuning.DriftFactor, 0.01) // the documented defaults
 	return time.Duration(math.Ceil(float64(ttl)*factor)) + cmp.Or(o.Manager.Tuning.DriftFloor, 2*time.Millisecond)

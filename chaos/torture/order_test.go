@@ -269,8 +269,8 @@ func TestOrderOfALateCopy(t *testing.T) {
 	}
 }
 
-// A lease that nobody knows to be infinite lasts for the grace once it is broken, which may be less than
-// what was left of it.
+// A lease that is infinite by an unanswered renewal lasts for the grace after a break, which may be less than
+// its remaining time.
 func TestOrderOfAnInfiniteLeaseThatIsBroken(t *testing.T) {
 	grant, renewal := op("acquire", "a", 0, 10*ms, torture.ResultDone, 1), op("renew", "a", 20*ms, 200*ms, torture.ResultUnknown, 1)
 	met := brokenAt(false, 100*ms, 100*ms)
@@ -314,7 +314,7 @@ func TestOrderOfABreakInVain(t *testing.T) {
 	violates(t, "of none", torture.CheckLinearizable, false, h, options)
 }
 
-// What is said of a history without an order is where the longest one ends.
+// The violation of a history without an order shows the end of the longest partial order.
 func TestOrderThatEndsSaysWhatDoesNotFit(t *testing.T) {
 	h := torture.History{Operations: []torture.Operation{
 		op("acquire", "a", 0, 10*ms, torture.ResultDone, 1), op("release", "a", 20*ms, 30*ms, torture.ResultDone, 0), op("acquire", "b", 40*ms, 50*ms, torture.ResultDone, 2),
@@ -366,7 +366,7 @@ func TestVotesMayRaiseTheTokenOfAClaim(t *testing.T) {
 	violates(t, "an earlier token", torture.CheckMetadata, true, torture.History{Sights: []torture.Sight{sight}}, votes)
 }
 
-// A majority ends with the first of its votes, which may have been given before somebody else had released the others.
+// A majority ends with the first of its votes, which may have been given before another claim had released the other votes.
 func TestVotesMayBeGivenLongBeforeAMajority(t *testing.T) {
 	h := torture.History{TTL: ttl, Operations: []torture.Operation{
 		op("acquire", "a", 0, 10*ms, torture.ResultDone, 1), op("acquire", "b", 20*ms, 520*ms, torture.ResultDone, 2), op("release", "a", 500*ms, 510*ms, torture.ResultDone, 0),
@@ -380,8 +380,8 @@ func TestVotesMayBeGivenLongBeforeAMajority(t *testing.T) {
 	require.Contains(t, checks(h, votes), torture.CheckLinearizable, "before the first may have ended")
 }
 
-// Redlock takes votes back that came too late, after others have heard of them. What somebody
-// was told to hold stays.
+// Redlock takes back votes that came too late, after other clients have seen these votes. A lease
+// whose grant was answered stays.
 func TestVotesMayBeTakenBack(t *testing.T) {
 	told := []torture.Operation{
 		unheard(op("acquire", "a", 0, 10*ms, torture.ResultUnknown, 0)), heldBy("a", "b", 20*ms, 30*ms),

@@ -143,7 +143,7 @@ func (p *process) serve(line io.ReadWriteCloser) {
 	<-p.Done()
 }
 
-// run waits for the end of the process. When ctx ends it stops the worker first.
+// run waits for the end of the process. When ctx ends it stops the worker and waits.
 func (p *process) run(ctx context.Context) error {
 	select {
 	case <-p.ended:

@@ -33,7 +33,7 @@ func aRun(options Options) *run {
 	}
 }
 
-// connected is what a worker process has of a run: job is what it is to do.
+// connected connects a worker process's side to a run, with a job.
 func connected(t *testing.T, r *run, j job) (remote, *process, io.ReadWriteCloser) {
 	t.Helper()
 	s, server := newProcess(r, j), rpc.NewServer()
@@ -51,7 +51,7 @@ var aJob = job{Index: 3, Names: []string{"n"}, Options: portable{
 	TTL: time.Second, Patience: time.Second, Intensity: 1, Seed: 5, Manager: leasing.Options{TTL: time.Second, Tuning: leasing.Tuning{RequestTimeout: time.Second}},
 }}
 
-// A worker process ends when it is told to, and when nobody is left to tell it.
+// A worker process ends when the run stops the process, and when the run is gone.
 func TestWorkerProcessEndsWithItsRun_memory(t *testing.T) {
 	for what, end := range map[string]func(s *process, line io.ReadWriteCloser){
 		"told":       func(s *process, _ io.ReadWriteCloser) { s.stop() },
@@ -100,8 +100,8 @@ func TestWorkerProcessEndsItsFaults_memory(t *testing.T) {
 func TestWorkerProcessWaitsForItsBackend_memory(t *testing.T) {
 	trouble := errors.New("trouble")
 	for what, c := range map[string]struct {
-		after time.Duration // until then the backend is not there
-		err   error         // what it answers from then on
+		after time.Duration // the backend is unavailable until this time
+		err   error         // its answer after that time
 		want  error
 		none  bool // no client
 	}{
@@ -192,7 +192,7 @@ func TestWorkerProcessWritesThroughItsRun(t *testing.T) {
 	}
 }
 
-// What a worker process enters is the run's.
+// A worker process enters its items into the run's journal.
 func TestWorkerProcessEntersIntoTheJournal(t *testing.T) {
 	r := aRun(Options{})
 	client, _, _ := connected(t, r, aJob)
@@ -234,7 +234,7 @@ func working(t *testing.T, patience time.Duration, env ...string) *process {
 	return p
 }
 
-// What a worker process must know of its run it is told.
+// A worker process gets the configuration of its run.
 func TestWorkerProcessIsToldItsJob(t *testing.T) {
 	p := spawned(t, thisProgram(), Options{
 		Seed: 9, TTL: 2 * time.Second, Patience: 3 * time.Second,

@@ -14,7 +14,7 @@ import (
 	"github.com/distributedleasing/leasing/chaos/torture"
 )
 
-// violates says whether a history violates one check, and the others be as they may.
+// violates tests whether a history violates one check. It ignores the other checks.
 func violates(t *testing.T, name string, check torture.Check, want bool, h torture.History, options torture.VerifyOptions) {
 	t.Helper()
 	if want {
@@ -24,7 +24,7 @@ func violates(t *testing.T, name string, check torture.Check, want bool, h tortu
 	}
 }
 
-// A holder trusts its lease for what it was granted, from the call of the request on, less the
+// A holder trusts its lease for the granted TTL, from the call of the request on, less the
 // margin: 990 ms. The patience is 500 ms.
 func TestTrust(t *testing.T) {
 	grant, renewal := op("acquire", "a", 0, 100*ms, torture.ResultDone, 1), op("renew", "a", 300*ms, 400*ms, torture.ResultDone, 1)
@@ -329,7 +329,7 @@ func TestHangOfAnAcquire(t *testing.T) {
 	violates(t, "the backend has to", torture.CheckHang, true, torture.History{Operations: []torture.Operation{below(request)}}, heedless)
 }
 
-// What nobody uses, or has heard of, is released until that is answered.
+// A claim that is unused, or whose grant was not reported, is released until the release is answered.
 func TestCleanup(t *testing.T) {
 	const unknown = torture.ResultUnknown
 	given, lost := hold("a", 0, 900*ms, 100*ms, torture.EndingGivenUp), hold("a", 0, 990*ms, 990*ms, torture.EndingLost)

@@ -56,7 +56,7 @@ func acquire(t *testing.T, s scripted) (Operation, error) {
 	return h.Operations[0], err
 }
 
-// What may have been applied is unknown, and nothing else is.
+// The outcome of an operation is unknown only if it may have been applied.
 func TestRecordedResults(t *testing.T) {
 	for want, errs := range map[Result][]error{
 		ResultDone:     {nil},

@@ -83,7 +83,7 @@ type runner interface {
 	Close() error
 }
 
-// slot has a running worker. After a kill it has the worker's successor.
+// slot is a running worker. After a kill, the slot of a successor replaces it.
 type slot struct {
 	index  int
 	runner runner

@@ -38,9 +38,9 @@ func sweeps(t *testing.T) (from, to uint64) {
 	return from, from + n
 }
 
-// A checker that refuses what is allowed is worse than none: nobody believes it the
-// next time. So a correct provider has to pass under all kinds of plans, with many
-// names and few, and with the faults of bad days multiplied.
+// A checker with false alarms is worse than no checker, because its users ignore the next
+// violation. So a correct provider must pass under all kinds of plans, with many
+// names and few, and with many more faults than on a bad day.
 func TestNoCorrectProviderIsCaughtBySeed_memory(t *testing.T) {
 	t.Parallel()
 	from, to := sweeps(t)
@@ -64,8 +64,8 @@ func TestNoCorrectProviderIsCaughtBySeed_memory(t *testing.T) {
 	require.Less(t, 100*undecided, names)
 }
 
-// written is the file with a run's history, for torture.Verify; -artifacts keeps it. Most runs
-// can't be made again: their seed does not decide the order of what comes at once.
+// written writes a run's history to a file, for torture.Verify. With -artifacts the file is kept. Most runs
+// can't be repeated, because their seed does not determine the order of simultaneous events.
 func written(t *testing.T, seed uint64, report *torture.Report) string {
 	name := filepath.Join(t.ArtifactDir(), fmt.Sprintf("history-%d.json", seed))
 	file, err := os.Create(name)
@@ -122,7 +122,7 @@ func anyPlan(random *rand.Rand, seed uint64) chaos.Plan {
 	return plan
 }
 
-// anyRule is one of any kind of fault that a plan may have.
+// anyRule returns a rule of a random kind of fault.
 func anyRule(random *rand.Rand) chaos.Rule {
 	kinds := []chaos.FaultKind{
 		chaos.FaultDelay, chaos.FaultError, chaos.FaultThrottle, chaos.FaultHang, chaos.FaultRequestLost, chaos.FaultReplyLost,
