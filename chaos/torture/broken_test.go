@@ -13,8 +13,8 @@ import (
 	"github.com/distributedleasing/leasing/chaos/torture"
 )
 
-// caughtBy names a check that finds each broken provider, by the provider's defect. The defects
-// are entries of TRAPS.
+// caughtBy names a check that finds each broken provider. The keys are the entries of TRAPS that
+// the providers stand for.
 var caughtBy = map[string]torture.Check{
 	"two holders after a race":                torture.CheckOverlap,
 	"a release resets the token":              torture.CheckTokens,
@@ -30,7 +30,7 @@ var caughtBy = map[string]torture.Check{
 	"a released claim is taken again":         torture.CheckGhost,
 }
 
-// short is a run of the short form.
+// short returns the options of a short run.
 func short(defect broken.Defect, seed uint64) torture.Options {
 	plan, err := chaos.Named(defect.Plan, seed)
 	if err != nil {

@@ -17,7 +17,7 @@ const (
 
 var options = torture.VerifyOptions{Drift: 10 * ms, Options: torture.Options{Patience: 500 * ms, MaxSearchSteps: 100_000}}
 
-// checks are those that a history violates.
+// checks returns the checks that a history violates.
 func checks(h torture.History, options torture.VerifyOptions) (all []torture.Check) {
 	found, _ := torture.VerifyHistory(&h, options)
 	for _, v := range found {
@@ -37,7 +37,7 @@ func heldBy(holder, claim string, call, ret time.Duration) torture.Operation {
 	return o
 }
 
-// brokenAt is a break that the faults made, below the clients.
+// brokenAt returns a break by the faults, below the clients.
 func brokenAt(immediate bool, call, ret time.Duration) torture.Operation {
 	o := op("break", "", call, ret, torture.ResultDone, 0)
 	o.Layer, o.Immediate = torture.LayerBackend, immediate
@@ -50,7 +50,7 @@ func unheard(o torture.Operation) torture.Operation {
 	return o
 }
 
-// refused is an operation that was not applied.
+// refused returns an operation that was not applied.
 func refused(o torture.Operation) torture.Operation {
 	o.Result = torture.ResultRefused
 	return o
@@ -135,7 +135,7 @@ func TestOverlap(t *testing.T) {
 
 func TestTokens(t *testing.T) {
 	loose := options
-	loose.AssumptionsBroken = true // tokens have to rise then, too
+	loose.AssumptionsBroken = true // tokens must rise in this case, too
 	grants := func(second, third int64) torture.History {
 		return torture.History{Operations: []torture.Operation{
 			op("acquire", "a", 0, 10*ms, torture.ResultDone, 5), op("acquire", "b", 20*ms, 30*ms, torture.ResultDone, second), op("acquire", "c", 25*ms, 40*ms, torture.ResultDone, third),

@@ -10,7 +10,7 @@ import (
 	"github.com/distributedleasing/leasing/chaos/torture"
 )
 
-// waits is a wait of a worker, and its requests.
+// waits returns a wait of a worker, and its requests.
 func waits(number int, from, to, bound time.Duration, result torture.Result, requests ...torture.Operation) (torture.Wait, []torture.Operation) {
 	w := torture.Wait{Name: "n", Number: number, From: from, To: to, Bound: bound, Result: result, Got: result == torture.ResultDone}
 	for i := range requests {
@@ -138,7 +138,7 @@ func TestBreak(t *testing.T) {
 	}
 }
 
-// Close says that a release was not answered.
+// Close reports a release that was not answered.
 func TestCloseSaysWhatIsLeft(t *testing.T) {
 	h := torture.History{TTL: ttl, Operations: []torture.Operation{
 		op("acquire", "a", 0, 0, torture.ResultDone, 5), op("release", "a", 100*ms, 200*ms, torture.ResultUnknown, 0),

@@ -50,7 +50,7 @@
 //	fence         the resource accepted no write with a smaller token than it had seen, and refused no write of a valid lease
 //	renewal       each lease is renewed within the documented part of its TTL, and retried while trust lasts; an attempt may take a third
 //	              of that; no lease is renewed that should not be. Each renewal carries the state of the latest grant
-//	loss          each holder is told of its loss. The delay is reported as a distribution
+//	loss          each holder learns of its loss. The delay is reported as a distribution
 //	release       the release is sent after the lease's context has ended, and after Do's function has returned. A lease that was lost, or
 //	              whose manager was closed, is not released while it may still be in use
 //	cleanup       a claim of unknown outcome, or one without a user, is released, and the release is repeated until the backend answers

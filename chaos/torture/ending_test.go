@@ -72,7 +72,7 @@ func TestNamesAreFreeWithinWhatIsStated_memory(t *testing.T) {
 	}
 }
 
-// A run leaves the names as it would have them: free. And it closes what it opens.
+// A run leaves the names free, and closes every client that it opens.
 func TestNothingIsLeftBehind_memory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		memory := memlease.New(memlease.Options{})
@@ -163,7 +163,7 @@ func TestRunThatWaitsForNamesEndsWithItsContext_memory(t *testing.T) {
 	})
 }
 
-// A resource that doesn't answer, or too late, is no fault of the leases.
+// A resource that answers late or never is no fault of the leases.
 func TestResourceThatDoesNotAnswer_memory(t *testing.T) {
 	var asked atomic.Int32
 	silent := fencing.Fence(func(ctx context.Context, _ string, _ int64, _ func(context.Context) error) error {
@@ -210,7 +210,7 @@ func TestCrashedWorkersLeaveTheirLeasesBehind_memory(t *testing.T) {
 	}
 }
 
-// A fence that does nothing is an error of each write, and no more.
+// A fence that does nothing is only an error of each write.
 func TestFenceThatDoesNothing_memory(t *testing.T) {
 	lazy := fencing.Fence(func(context.Context, string, int64, func(context.Context) error) error { return nil })
 	report := virtual(t, torture.Options{For: minute / 12, Seed: 1, Repeatable: true, Fence: lazy}, nil)

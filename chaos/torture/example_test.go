@@ -34,7 +34,7 @@ func ExampleRun() {
 func TestExampleInVirtualTime_memory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		torture.Test(t, torture.Options{
-			Open: torture.Share(memlease.New(memlease.Options{})), // made inside, like all that tells the time
+			Open: torture.Share(memlease.New(memlease.Options{})), // made in the bubble, like everything that reads the time
 			Plan: chaos.Partition(chaos.PartitionOptions{}),
 			For:  4 * time.Minute,
 			Seed: 42, Repeatable: true,

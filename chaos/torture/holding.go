@@ -23,7 +23,7 @@ func (w *worker) release(ctx context.Context, l *leasing.Lease, usage usage) {
 	for range map[bool]int{false: 1, true: 2}[usage.twice] {
 		all.Go(func() {
 			called := w.clock.now()
-			w.heard(bound, word{Verb: "release", Call: called}, l, l.Release(bound)) // the manager goes on in the background
+			w.heard(bound, word{Verb: "release", Call: called}, l, l.Release(bound)) // the manager continues in the background
 		})
 	}
 	all.Wait()
@@ -159,7 +159,7 @@ func (w *worker) afterLoss(run context.Context, l *leasing.Lease, h *holdRecorde
 		h.told(at)
 		w.heard(run, word{Verb: "end", Call: at}, l, context.Cause(l.Context()))
 	case <-time.After(w.options.Patience + w.options.TTL):
-		return // never told
+		return // its context did not end
 	}
 	pause(run, w.between(0, 0.3))
 	w.write(l)

@@ -66,8 +66,8 @@ type Options struct {
 	AssumptionsBroken bool `json:"assumptions_broken"`
 
 	// Votes says that the backend consists of voting servers, like Redlock. There a claim may have a majority without learning of
-	// it: others then see it as the holder until its votes are taken back. A claim that asks again while a server is unreachable
-	// may get a later token, and a listing may show a name twice.
+	// its votes: other claims see it as the holder until these votes are taken back. A claim that asks again while a server is
+	// unreachable may get a later token, and a listing may show a name twice.
 	Votes bool `json:"votes"`
 
 	// Repeatable uses the same lease names in each run. With a seed, in virtual time, the history is the
@@ -191,14 +191,14 @@ func (o Options) fit(c leasing.Capabilities) Options {
 	return o
 }
 
-// closeTimeout returns a time that is longer than a manager may take to close. A manager releases its
-// leases within a TTL.
+// closeTimeout returns a time that is longer than a manager may take to close: a manager releases
+// its leases within a TTL.
 func (o Options) closeTimeout() time.Duration {
 	return 3*o.TTL + o.Manager.Tuning.RequestTimeout + o.Patience
 }
 
-// margin returns the part of a TTL that the managers do not trust, because clocks may differ by
-// that time.
+// margin returns the part of a TTL that the managers do not trust, to allow for differences
+// between clocks.
 func (o *Options) margin(ttl time.Duration) time.Duration {
 	factor := cmp.Or(o.Manager.Tuning.DriftFactor, 0.01) // the documented defaults
 	return time.Duration(math.Ceil(float64(ttl)*factor)) + cmp.Or(o.Manager.Tuning.DriftFloor, 2*time.Millisecond)

@@ -23,7 +23,7 @@ import (
 	memlease "github.com/distributedleasing/leasing/providers/memory"
 )
 
-// aRun is one of which tests use parts.
+// aRun returns a run of which tests use parts.
 func aRun(options Options) *run {
 	if options.Patience == 0 {
 		options.Patience = time.Minute
@@ -75,7 +75,7 @@ func TestWorkerProcessEndsWithItsRun_memory(t *testing.T) {
 	}
 }
 
-// The word that the faults are to end may come before there is a client.
+// The request to end the faults may arrive before the client is open.
 func TestWorkerProcessEndsItsFaults_memory(t *testing.T) {
 	for _, early := range []bool{false, true} {
 		r, j := aRun(Options{}), aJob
@@ -133,7 +133,7 @@ func TestWorkerProcessWaitsForItsBackend_memory(t *testing.T) {
 	}
 }
 
-// closing tells whether a client was closed.
+// closing records whether a client was closed.
 type closing struct {
 	leasing.Provider
 	closed *bool
@@ -154,7 +154,7 @@ func TestWorkerProcessClosesItsClient_memory(t *testing.T) {
 	require.True(t, closed)
 }
 
-// A worker's time is the run's.
+// A worker uses the run's time.
 func TestWorkerProcessSetsItsClock(t *testing.T) {
 	r := aRun(Options{})
 	r.clock.start = time.Now().Add(-time.Hour)
@@ -165,7 +165,7 @@ func TestWorkerProcessSetsItsClock(t *testing.T) {
 	require.WithinDuration(t, r.clock.start, c.start, time.Since(began))
 }
 
-// The resource's answer to a write is the worker's. A write that it did not answer is
+// The worker gets the resource's answer to a write. A write without an answer is
 // neither accepted nor refused.
 func TestWorkerProcessWritesThroughItsRun(t *testing.T) {
 	silence := make(chan struct{})
@@ -210,7 +210,7 @@ func TestWorkerProcessEntersIntoTheJournal(t *testing.T) {
 	require.Equal(t, []Violation{{Check: checkGoroutine}}, r.recording.collect().Found)
 }
 
-// spawned is a worker process: this program, whose TestMain calls WorkerMain.
+// spawned starts a worker process. It is this program, whose TestMain calls WorkerMain.
 func spawned(t *testing.T, cmd *exec.Cmd, options Options) *process {
 	t.Helper()
 	options.Process = func() *exec.Cmd { return cmd }
@@ -226,7 +226,7 @@ func thisProgram(env ...string) *exec.Cmd {
 	return cmd
 }
 
-// working is a worker process that has begun to work.
+// working returns a worker process that has begun to work.
 func working(t *testing.T, patience time.Duration, env ...string) *process {
 	t.Helper()
 	p := spawned(t, thisProgram(env...), Options{TTL: time.Second, Patience: patience, Manager: leasing.Options{TTL: time.Second, Tuning: leasing.Tuning{RequestTimeout: time.Second}}})

@@ -37,7 +37,7 @@ func TestSameSeedAndPlanGiveTheSameHistoryTwice_memory(t *testing.T) {
 				same++
 			}
 			around := func(text string) string { return text[max(0, same-300):min(len(text), same+200)] }
-			require.Equal(t, around(once), around(again)) // whole, they fill screens
+			require.Equal(t, around(once), around(again)) // complete histories would fill screens
 			require.Len(t, again, len(once))
 			require.NotEqual(t, once, history(8))
 		})

@@ -28,7 +28,7 @@ type Report struct {
 	Faults   map[string]int // of the plan, by kind
 	// Disturbances counts the actions of Options.Disturb, by kind.
 	Disturbances map[string]int
-	Lateness     Distribution  // of the word of a loss, after the end of trust
+	Lateness     Distribution  // from the end of trust until a holder learned of its loss
 	Freed        time.Duration // from the last client's end until the last name was free
 	Undecided    []string      // orders of a name that were too many to try all
 

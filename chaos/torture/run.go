@@ -83,7 +83,7 @@ type runner interface {
 	Close() error
 }
 
-// slot is a running worker. After a kill, the slot of a successor replaces it.
+// slot is a running worker. After a kill, the slot of a successor replaces that slot.
 type slot struct {
 	index  int
 	runner runner

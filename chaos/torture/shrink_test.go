@@ -79,7 +79,7 @@ type all struct{}
 
 func (all) Picks(chaos.Operation) bool { return true }
 
-// A run that fails is the same one after it was made smaller.
+// A shrunk run fails the same check as the original run.
 func TestShrunkRunFailsAgain_memory(t *testing.T) {
 	defects := broken.All()
 	defect := defects[slices.IndexFunc(defects, func(d broken.Defect) bool { return d.Trap == "T13" })]

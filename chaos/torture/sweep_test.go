@@ -17,8 +17,8 @@ import (
 	"github.com/distributedleasing/leasing/chaos/torture"
 )
 
-// sweeps are the seeds of TestNoCorrectProviderIsCaughtBySeed: the same few, as many
-// new ones as LEASING_TEST_SWEEP asks for, or those of "from+n".
+// sweeps returns the seeds of TestNoCorrectProviderIsCaughtBySeed: a few fixed seeds, as many
+// new seeds as LEASING_TEST_SWEEP asks for, or the seeds of "from+n".
 func sweeps(t *testing.T) (from, to uint64) {
 	text := os.Getenv("LEASING_TEST_SWEEP")
 	switch {
@@ -75,8 +75,8 @@ func written(t *testing.T, seed uint64, report *torture.Report) string {
 	return name
 }
 
-// anyClock is a backend's clock that is true, or runs faster or slower and makes small steps,
-// within what the margin of trust allows for.
+// anyClock returns a backend's clock that is exact, or runs faster or slower and makes small steps,
+// within the margin of trust.
 func anyClock(random *rand.Rand) func() time.Time {
 	if random.IntN(2) == 0 {
 		return time.Now
@@ -96,7 +96,7 @@ func anyClock(random *rand.Rand) func() time.Time {
 	}
 }
 
-// anyPlan is a ready-made plan or two of them at a time.
+// anyPlan returns a ready-made plan, or two of these plans combined.
 func anyPlan(random *rand.Rand, seed uint64) chaos.Plan {
 	flaky := chaos.FlakyNetworkOptions{Seed: seed, Probability: 0.02 + 0.3*random.Float64(), MaxDelay: time.Duration(1+random.IntN(150)) * ms}
 	plans := []chaos.Plan{

@@ -36,7 +36,7 @@ func (h *held) Err() error                  { return h.err }
 func (*held) Renew(context.Context) error   { return nil }
 func (*held) Release(context.Context) error { return nil }
 
-// until is a context that ends when a channel is closed.
+// until returns a context that ends when a channel is closed.
 type until struct {
 	context.Context
 	done chan struct{}
@@ -135,7 +135,7 @@ func TestHolderHearsOfItsLossByItsLease(t *testing.T) {
 	}
 }
 
-// A worker that waits for an answer of the backend meanwhile has heard all the same.
+// A worker learns of the loss even while it waits for an answer of the backend.
 func TestHolderHearsOfItsLossWhileItAsks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, lose := context.WithCancel(t.Context())
@@ -219,7 +219,7 @@ func TestWorkerRemembersItsLeases(t *testing.T) {
 	})
 }
 
-// With a process end the leases that it still had, and no others.
+// The end of a process ends the leases that it still had, and no others.
 func TestKilledProcessEndsItsHolds(t *testing.T) {
 	b := new(recording)
 	for key, one := range map[string]Hold{
@@ -246,7 +246,7 @@ func TestKilledProcessEndsItsHolds(t *testing.T) {
 	}, got)
 }
 
-// A worker that crashes leaves behind what runs out, and nothing else.
+// A crashed worker leaves only leases that run out, so a worker with an infinite lease does not crash.
 func TestWorkerWithALeaseWithoutAnEndDoesNotCrash(t *testing.T) {
 	for index, endless := range map[int]bool{0: false, 3: true} {
 		w, _, _ := holder(nil)
@@ -268,7 +268,7 @@ func TestWorkerWithALeaseWithoutAnEndDoesNotCrash(t *testing.T) {
 	}
 }
 
-// Each worker has bad luck of its own, and each seed another: the plan's, or else the run's.
+// Each worker has its own faults, and each seed has different faults. The seed is the plan's, or else the run's.
 func TestSeedOfEachWorker(t *testing.T) {
 	seeds := map[uint64]int{}
 	for worker := range 4 {
