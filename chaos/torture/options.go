@@ -205,7 +205,7 @@ func (o *Options) margin(ttl time.Duration) time.Duration {
 }
 
 // Share makes an Options.Open of a provider that is its own backend, such as
-// memlease's. All workers get this provider, and no worker closes it.
+// memlease's. All workers get this provider, and no worker closes the provider.
 func Share(provider leasing.Provider) func(context.Context) (leasing.Provider, error) {
 	return func(context.Context) (leasing.Provider, error) { return unclosed{provider}, nil }
 }
