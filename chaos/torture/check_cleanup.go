@@ -53,8 +53,8 @@ func (n *named) cleanups() {
 }
 
 // dropped finds a release that was not answered, and was not repeated within half of the time
-// after which the backend frees the name on its own. It allows that if other requests of the worker
-// hang, or if its manager is closed.
+// after which the backend frees the name on its own. A missing repeat is allowed if other requests of
+// the worker hang, or if its manager is closed.
 func (n *named) dropped(id string, c *claim) {
 	var sent, tried *operation
 	for _, o := range c.asked {

@@ -81,7 +81,7 @@ type Options struct {
 	// layer. Default 2 million, which take some seconds; few histories need many
 	// more steps than they have operations.
 	MaxSearchSteps int `json:"max_search_steps"`
-	// Command is the command line that repeats the run. The report shows Command.
+	// Command is the command line, shown in the report, that repeats the run.
 	Command string `json:"command"`
 
 	least    time.Duration // TTL
