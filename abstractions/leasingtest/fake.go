@@ -43,7 +43,7 @@ var (
 	_ abstractions.Lease   = (*FakeLease)(nil)
 )
 
-// NewFake returns a fake without leases. The owner is that of its leases.
+// NewFake returns a fake without leases. owner is the owner of its leases.
 func NewFake(owner string) *Fake {
 	return &Fake{
 		owner: owner, changed: make(chan struct{}), tokens: map[string]int64{}, held: map[string]*FakeLease{},
@@ -89,7 +89,7 @@ func (f *Fake) Fail(err error) {
 	f.failures = append(f.failures, err)
 }
 
-// Held returns the names that are held at present, by the code under test or by another process, sorted.
+// Held returns the names that are held by the code under test or by another process, sorted.
 func (f *Fake) Held() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -148,7 +148,7 @@ func (f *Fake) finish(name string, cause error) {
 	f.tell(l, e)
 }
 
-// tell gives observers an event.
+// tell sends an event to the observers.
 func (f *Fake) tell(l *FakeLease, e leasing.Event) {
 	e.Time, e.Coalesced, e.Name, e.Owner, e.Token, e.TTL = time.Now(), 1, l.name, l.owner, l.token, l.TTL()
 	e.Fingerprint = abstractions.FingerprintOf(l.id)

@@ -90,8 +90,8 @@ func NewManagerOn(t testing.TB, p abstractions.Provider, options leasing.Options
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), closeBound)
 		defer cancel()
-		// No name is "", but a closed manager says that it is closed first: then
-		// the test has closed it and has had the error.
+		// The empty name is invalid, but a closed manager returns ErrClosed before it checks the
+		// name. In that case the test has closed the manager and has had the error of Close.
 		_, closed := m.Inspect(ctx, "")
 		var left *leasing.CloseError
 		if err := m.Close(ctx); errors.As(err, &left) && len(left.InUse) > 0 && !errors.Is(closed, abstractions.ErrClosed) {
@@ -105,8 +105,8 @@ func NewManagerOn(t testing.TB, p abstractions.Provider, options leasing.Options
 // at its end.
 const closeBound = 2 * time.Second
 
-// Lose takes a lease away, as another holder or an operator would, and returns
-// when the lease knows: its context has ended and its Err is a
+// Lose takes a lease away, like another holder or an operator, and returns
+// after the loss has reached the lease: its context has ended and its Err is a
 // *leasing.LostError with the given reason.
 func Lose(t testing.TB, p *Provider, lease abstractions.Lease, reason abstractions.LostReason) {
 	t.Helper()

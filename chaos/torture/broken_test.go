@@ -13,8 +13,8 @@ import (
 	"github.com/distributedleasing/leasing/chaos/torture"
 )
 
-// caughtBy names a check that notices each broken provider: the entry of TRAPS that
-// it stands for, and what gives it away.
+// caughtBy names a check that finds each broken provider. The keys are the entries of TRAPS that
+// the providers stand for.
 var caughtBy = map[string]torture.Check{
 	"two holders after a race":                torture.CheckOverlap,
 	"a release resets the token":              torture.CheckTokens,
@@ -30,18 +30,18 @@ var caughtBy = map[string]torture.Check{
 	"a released claim is taken again":         torture.CheckGhost,
 }
 
-// short is a run of the short form.
+// short returns the options of a short run.
 func short(defect broken.Defect, seed uint64) torture.Options {
 	plan, err := chaos.Named(defect.Plan, seed)
 	if err != nil {
 		panic(err)
 	}
 	options := torture.Options{Plan: plan, Seed: seed, For: minute / 2, Repeatable: true, MaxSearchSteps: 2_000_000}
-	if defect.Trap == "T56" { // it shows where a copy comes late and nobody else has come since
+	if defect.Trap == "T56" { // it shows only if a copy arrives late and no other claim has come since
 		options.Plan = chaos.FlakyNetwork(chaos.FlakyNetworkOptions{Seed: seed, Probability: 0.2})
 		options.Names = 32
 	}
-	if defect.Trap == "T66" { // nobody holds several leases in a repeatable run
+	if defect.Trap == "T66" { // no worker holds several leases in a repeatable run
 		options.Repeatable, options.For, options.Names = false, 2*minute, 64
 	}
 	return options
@@ -62,7 +62,7 @@ func TestEachBrokenProviderIsCaught_memory(t *testing.T) {
 	}
 }
 
-// What is caught is the defect, not the wrapper or the plan.
+// The checks find the defect, and not the wrapper or the plan.
 func TestNoCorrectProviderIsCaught_memory(t *testing.T) {
 	servertest.Long(t)
 	t.Parallel()

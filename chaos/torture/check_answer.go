@@ -2,8 +2,8 @@ package torture
 
 import "slices"
 
-// answers finds grants of something that was not asked for, and refusals that don't say who
-// has the name.
+// answers finds grants that do not match their request, and refusals that do not name the
+// holder.
 func (n *named) answers() {
 	for _, w := range n.waits {
 		if w.Result != resultHeld || n.Votes {

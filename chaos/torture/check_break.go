@@ -7,8 +7,8 @@ import (
 	"github.com/distributedleasing/leasing"
 )
 
-// broken finds breaks that hit another lease than they were meant for, claims that came back after a
-// break, and renewals of a broken lease that are told of another break than its first.
+// broken finds breaks that hit a different lease than they were meant for, claims that came back after a
+// break, and renewals of a broken lease whose replies name a different break than the first break of the lease.
 func (n *named) broken() {
 	first, freed := map[int64]*operation{}, map[int64]bool{} // the first break of a token's lease, and whether something has freed it
 	tokens, ends := map[string]int64{}, map[string]time.Duration{}
@@ -42,8 +42,8 @@ func (n *named) broken() {
 	}
 }
 
-// freedMeanwhile reports whether one of the later operations may have freed the name before a renewal got
-// there: the record then tells that the lease was broken, and no longer by whom.
+// freedMeanwhile reports whether one of the later operations may have freed the name before a renewal reached
+// the backend. The record then shows that the lease was broken, but no longer the actor of the break.
 func (n *named) freedMeanwhile(renewal *operation, later []operation) bool {
 	return slices.ContainsFunc(later, func(o operation) bool {
 		return o.Layer == layerBackend && o.Call < renewal.Return &&

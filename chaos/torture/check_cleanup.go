@@ -8,10 +8,10 @@ import (
 	"github.com/distributedleasing/leasing"
 )
 
-// cleanups finds claims that nobody uses any more, or that nobody was told to have, and that a
-// manager leaves to run out at the backend: each has to be released, again and again until
-// that is answered, for a TTL after the manager's latest request. One that is delivered later
-// than that lands on nobody's watch.
+// cleanups finds claims without a user, and claims whose grant was never reported, that a
+// manager leaves to run out at the backend. The manager must release each of these claims, and
+// repeat the release until it is answered, for a TTL after its latest request. It is not
+// responsible for a request that is delivered later.
 func (n *named) cleanups() {
 	given := map[string]bool{}
 	for _, t := range n.holds {
@@ -24,8 +24,8 @@ func (n *named) cleanups() {
 		if last == nil || over || n.ended(last) {
 			continue
 		}
-		var sent *operation // that asks for the lease last
-		// The calls of the latest release, of the latest grant that the manager was told of, and
+		var sent *operation // the latest request for the lease
+		// The calls of the latest release, of the latest grant whose reply the manager got, and
 		// of its latest request without an answer.
 		tried, told, unheard := time.Duration(math.MinInt64), time.Duration(-1), time.Duration(-1)
 		for _, o := range c.asked {
@@ -52,9 +52,9 @@ func (n *named) cleanups() {
 	}
 }
 
-// dropped finds a release that was not answered and that is not tried again by half of the time
-// after which the backend frees the name by itself, unless the worker's other requests hang, or its
-// manager is closed.
+// dropped finds a release that was not answered, and was not repeated within half of the time
+// after which the backend frees the name on its own. A missing repeat is allowed if other requests of
+// the worker hang, or if its manager is closed.
 func (n *named) dropped(id string, c *claim) {
 	var sent, tried *operation
 	for _, o := range c.asked {
@@ -63,7 +63,7 @@ func (n *named) dropped(id string, c *claim) {
 			tried = o
 		case o.Verb != "release" && (o.Result == resultDone || o.Result == resultUnknown):
 			sent = o
-		default: // it has ended, or was never had
+		default: // the claim has ended, or was never granted
 			return
 		}
 	}
@@ -83,8 +83,8 @@ func (n *named) dropped(id string, c *claim) {
 	}
 }
 
-// lasts is the request that a claim's lease lasts from at the backend, and whether that is over: it
-// was told, or refused.
+// lasts returns the latest request that granted or renewed a claim's lease at the backend. over reports
+// that the claim's release was answered, or that a request was refused because the claim has ended.
 func (c *claim) lasts() (from *operation, over bool) {
 	refused := func(o *operation) bool { return o.Result == resultLost || o.Result == resultReleased }
 	for _, o := range c.answered {
@@ -96,8 +96,8 @@ func (c *claim) lasts() (from *operation, over bool) {
 	return from, over || slices.ContainsFunc(c.asked, refused)
 }
 
-// ended says that a lease may have ended otherwise since an operation: by a break, or with its
-// manager.
+// ended reports whether a lease may have ended in another way since an operation: by a break, or with
+// its manager.
 func (n *named) ended(since *operation) bool {
 	broken := slices.ContainsFunc(n.operations, func(o operation) bool { return o.Verb == "break" && o.Call >= since.Call-n.reach })
 	return broken || slices.ContainsFunc(n.h.Holds, func(t hold) bool {
@@ -109,7 +109,7 @@ func (n *named) ended(since *operation) bool {
 func (n *named) needless(id string, c *claim) {
 	released := slices.IndexFunc(c.asked, func(o *operation) bool { return o.Verb == "release" })
 	if released >= 0 && !n.heedless && !slices.ContainsFunc(c.asked, func(o *operation) bool {
-		return o.Verb != "release" && (o.Result == resultUnknown || o.Result == resultDone || o.Overrun > 0) // for a late answer nobody waits
+		return o.Verb != "release" && (o.Result == resultUnknown || o.Result == resultDone || o.Overrun > 0) // a late answer reaches no caller
 	}) {
 		o := c.asked[released]
 		n.violated(o.Call, "claim %s of worker %d, which was refused, was released", id, o.Worker)

@@ -10,8 +10,8 @@ import (
 	"github.com/distributedleasing/leasing"
 )
 
-// closeAtWork closes a manager while a lease of it is in use, whose holder releases it as soon
-// as it is told to. The manager waits for that, and takes no new work.
+// closeAtWork closes a manager while one of its leases is in use. The holder releases the lease
+// as soon as its context ends. The manager waits for the release, and accepts no new work.
 func (w *worker) closeAtWork(ctx context.Context, manager *leasing.Manager) {
 	name, use := w.names[w.random.IntN(len(w.names))], usage{hold: 20 * w.options.TTL, ttl: w.options.TTL, do: w.random.Float64() < 0.5}
 	if use.do {
@@ -19,7 +19,7 @@ func (w *worker) closeAtWork(ctx context.Context, manager *leasing.Manager) {
 	}
 	var all sync.WaitGroup
 	all.Go(func() { w.attempt(ctx, manager, name, use) })
-	all.Go(func() { // waits for it
+	all.Go(func() { // waits for the lease
 		pause(ctx, queueing)
 		w.attempt(ctx, manager, name, usage{ttl: w.options.TTL})
 	})
@@ -36,7 +36,7 @@ func (w *worker) closeAtWork(ctx context.Context, manager *leasing.Manager) {
 	all.Wait()
 }
 
-// close closes the present manager. All that there is to tell has been told then.
+// close closes the current manager. When it returns, all events have been delivered.
 func (w *worker) close(ctx context.Context, manager *leasing.Manager) error {
 	defer w.closed.Store(true)
 	one := word{Worker: w.index, Verb: "closed", Call: w.clock.now()}
@@ -46,8 +46,8 @@ func (w *worker) close(ctx context.Context, manager *leasing.Manager) error {
 	return err
 }
 
-// closePatiently closes the present manager, a lease of which nobody releases, without a bound:
-// it ends when all has run out.
+// closePatiently closes the current manager, with a lease that is never released, and without a
+// deadline. Close must return when all leases have run out.
 func (w *worker) closePatiently(manager *leasing.Manager) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -59,10 +59,10 @@ func (w *worker) closePatiently(manager *leasing.Manager) {
 	_ = w.close(ctx, manager)
 }
 
-// unanswered finds a claim of which a manager did not hear that it was released, and whose Close
-// says nothing of it.
+// unanswered finds a claim whose release was not answered, although Close of its manager
+// reported success.
 func (n *named) unanswered() {
-	since := map[int]time.Duration{} // the end of a worker's manager before
+	since := map[int]time.Duration{} // the end of a worker's previous manager
 	for _, w := range n.h.Words {
 		if w.Verb != "closed" {
 			continue
@@ -79,8 +79,8 @@ func (n *named) unanswered() {
 	}
 }
 
-// unheard says that a claim was to be released and that this was never answered, and when it has
-// run out at the latest.
+// unheard reports whether a claim's release was never answered, and returns the latest time at
+// which its lease runs out.
 func (c *claim) unheard() (until time.Duration, unheard bool) {
 	for _, o := range c.asked {
 		switch {
@@ -88,14 +88,14 @@ func (c *claim) unheard() (until time.Duration, unheard bool) {
 			until, unheard = after(o.Call, o.TTL, 0), false
 		case o.Verb == "release" && (o.Result == resultUnknown || o.Pause > 0):
 			unheard = true
-		default: // it has ended, or was never had
+		default: // the claim has ended, or was never granted
 			return 0, false
 		}
 	}
 	return until, unheard
 }
 
-// checkClosed finds that a manager did not wait for the holders of its leases, or did not tell them.
+// checkClosed finds a manager that did not wait for the holders of its leases, or did not cancel their contexts.
 func (w *worker) checkClosed(err error) {
 	var left *leasing.CloseError
 	if errors.As(err, &left) && len(left.InUse) > 0 || errors.Is(err, context.DeadlineExceeded) {

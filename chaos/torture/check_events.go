@@ -6,8 +6,8 @@ import (
 	"github.com/distributedleasing/leasing"
 )
 
-// silent finds waits that went on after a request which had failed, and of which the manager's
-// observer was not told.
+// silent finds waits that went on after a failed request without an event for the manager's
+// observer.
 func (n *named) silent() {
 	for id, c := range n.claims {
 		failed, told := 0, 0
@@ -27,8 +27,8 @@ func (n *named) silent() {
 	}
 }
 
-// events finds leases of which an observer was not told exactly that they began, and then,
-// once, how they ended. Both the lease's and the manager's observers have to be.
+// events finds leases whose observers did not get exactly one event for the beginning and then one
+// for the end. It checks both the lease's and the manager's observers.
 func (n *named) events() {
 	n.silent()
 	for _, t := range n.holds {
@@ -62,8 +62,8 @@ func (n *named) events() {
 	}
 }
 
-// wasTold reports whether the reply to a renewal was that the claim was broken by somebody. Without a reply
-// anything may have been told.
+// wasTold reports whether the reply to a renewal named this actor of the claim's break. Without such a
+// reply it allows any actor.
 func (c *claim) wasTold(by string) bool {
 	broken := slices.DeleteFunc(slices.Clone(c.asked), func(o *operation) bool { return o.Why != leasing.LostBroken })
 	return len(broken) == 0 || slices.ContainsFunc(broken, func(o *operation) bool { return o.By == by })

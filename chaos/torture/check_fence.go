@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// fence finds writes that the resource should have refused, or accepted.
+// fence finds writes that the resource should have refused, and refusals of writes that it should have accepted.
 func (n *named) fence() {
-	var last write            // that was accepted
-	told := map[string]bool{} // one word for each claim is enough
+	var last write            // the latest accepted write
+	told := map[string]bool{} // one violation for each claim is enough
 	broken := time.Duration(math.MaxInt64)
 	for _, breaks := range n.breaks {
 		broken = min(broken, breaks[0].Call)
@@ -22,7 +22,7 @@ func (n *named) fence() {
 			text = fmt.Sprintf("a stale write was accepted: claim %s wrote with token %d after token %d", w.Claim, w.Token, last.Token)
 		case w.Accepted && w.Token == last.Token && w.Claim != last.Claim:
 			text = fmt.Sprintf("claims %s and %s wrote with the same token %d", last.Claim, w.Claim, w.Token)
-		case !w.Accepted && w.Trusted && broken > w.Return && !n.AssumptionsBroken: // else somebody else may have the name, too
+		case !w.Accepted && w.Trusted && broken > w.Return && !n.AssumptionsBroken: // otherwise another claim may have the name, too
 			text = fmt.Sprintf("the holder (claim %s, token %d) was refused: the resource had seen token %d of claim %s",
 				w.Claim, w.Token, last.Token, last.Claim)
 		}

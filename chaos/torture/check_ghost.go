@@ -1,8 +1,8 @@
 package torture
 
-// ghosts finds claims that were granted after they had been released. A provider need
-// remember only the last eight claims of a name that were given up, and several servers
-// that vote each have eight of their own: there, no other may have been given up since.
+// ghosts finds claims that were granted after their release. A provider need remember only
+// the last eight released claims of a name. Each voting server has eight of its own, so with
+// votes a grant is a violation only if no other claim was released since.
 func (n *named) ghosts() {
 	for _, c := range n.claims {
 		for layer, seen := range map[layer][]*operation{layerClient: c.asked, layerBackend: c.answered} {
@@ -15,8 +15,8 @@ func (n *named) ghosts() {
 	}
 }
 
-// firstRelease is the first of a claim, if one of them was over before an acquire of it. A claim that is given
-// up again may keep its place among those that were given up.
+// firstRelease returns the first release of a claim, if one of its releases had returned before an acquire of the
+// claim. A claim that is released again may keep its place among the remembered claims.
 func firstRelease(claim []*operation, acquire *operation) (release *operation) {
 	over := false
 	for _, o := range claim {
@@ -34,8 +34,8 @@ func firstRelease(claim []*operation, acquire *operation) (release *operation) {
 	return release
 }
 
-// mayForget says whether so many other claims may have been given up between a release
-// and an acquire that the release need not be remembered. A break names no claim.
+// mayForget reports whether so many other claims may have been released between a release
+// and an acquire that a provider may forget the release. A break names no claim.
 func (n *named) mayForget(operations []operation, release, acquire *operation) bool {
 	others, breaks := map[string]bool{}, 0
 	for _, o := range operations {
@@ -53,5 +53,5 @@ func (n *named) mayForget(operations []operation, release, acquire *operation) b
 	return since >= remembered || n.Votes && since > 0
 }
 
-// remembered is how many ended claims a name refuses at least: see Provider.Acquire.
+// remembered is the least number of ended claims that a name refuses: see Provider.Acquire.
 const remembered = 8

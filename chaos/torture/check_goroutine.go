@@ -11,20 +11,20 @@ import (
 	"time"
 )
 
-// The labels mark the goroutines of a run, and of one manager, and those they start.
+// The labels mark the goroutines of a run and of one manager, with the goroutines that these start.
 const (
 	goroutineLabel = "leasing.torture"
 	managerLabel   = "leasing.torture.manager"
 )
 
-// labelled runs fn so that every goroutine which it starts, and those start, can be
-// told from others.
+// labelled runs fn with a label on all goroutines that it starts, directly or through
+// others.
 func labelled(ctx context.Context, key, label string, fn func(context.Context) error) (err error) {
 	pprof.Do(ctx, pprof.Labels(key, label), func(ctx context.Context) { err = fn(ctx) })
 	return err
 }
 
-// leftGoroutines waits for the run's goroutines to end, and enters those that don't.
+// leftGoroutines waits for the run's goroutines to end, and enters a violation for each goroutine that is left.
 func leftGoroutines(label string, patience time.Duration, clock *clock, journal journal) {
 	left, _ := goroutines(goroutineLabel, label)
 	for wait := time.Millisecond; len(left) > 0 && wait <= 2*patience; wait *= 2 {
@@ -36,8 +36,8 @@ func leftGoroutines(label string, patience time.Duration, clock *clock, journal 
 	}
 }
 
-// goroutines returns the stacks of those with the label, and how many there are: groups of
-// equal ones, as the profile in its text form lists them.
+// goroutines returns the stacks and the number of the goroutines with the label. Goroutines with
+// equal stacks form one group, as in the text form of the profile.
 func goroutines(key, label string) (stacks []string, n int) {
 	var profile bytes.Buffer
 	if err := pprof.Lookup("goroutine").WriteTo(&profile, 1); err != nil {

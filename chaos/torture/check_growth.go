@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// checkMemory finds leases that a manager still keeps after their end. It is asked before
-// the manager is closed, of one worker: a garbage collection costs all of them.
+// checkMemory finds leases that a manager still keeps after their end. It runs before the
+// manager is closed, for one worker only, because a garbage collection slows all workers.
 func (w *worker) checkMemory() {
 	if w.index != 0 || len(w.past) < 30 {
 		return
@@ -26,9 +26,9 @@ func (w *worker) checkMemory() {
 	}
 }
 
-// checkManager finds goroutines that a manager keeps although it has no lease any more, and all that
-// it had to clean up has run out. It is asked before the manager is closed, in virtual time, of
-// every second worker: the others are closed while there is something left to clean up.
+// checkManager finds goroutines that a manager keeps although it has no lease any more, and all
+// claims that it had to clean up have run out. It runs before the manager is closed, in virtual time,
+// for every second worker. The other managers are closed while clean-ups are still pending.
 func (w *worker) checkManager() {
 	if w.index%2 == 0 || len(w.past) < 30 || !inBubble() {
 		return
@@ -43,17 +43,17 @@ func (w *worker) checkManager() {
 	}
 }
 
-// settling is how long clean-ups may take.
+// settling returns the longest time that clean-ups may take.
 func settling(o Options) time.Duration { return 2 * (o.TTL + o.Manager.Tuning.RequestTimeout) }
 
-// label is that of the worker's goroutines.
+// label returns the label of the worker's goroutines.
 func (w *worker) label() string { return fmt.Sprintf("%p", w) }
 
-// perWorker is how many goroutines a worker may have, whatever it does: those of its
-// manager, of requests, clean-ups and observers, and of faults.
+// perWorker is the highest number of goroutines of a worker, in any state: for its manager,
+// requests, clean-ups, observers and faults.
 const perWorker = 100
 
-// checkGoroutines finds that there are more than the work can need.
+// checkGoroutines finds more goroutines than the work can need.
 func (r *run) checkGoroutines() {
 	_, n := goroutines(goroutineLabel, r.label)
 	if most := perWorker * (r.options.Workers + 1); n > most {

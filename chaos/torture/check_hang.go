@@ -6,12 +6,12 @@ import (
 	"time"
 )
 
-// grace is what a request that is under way may take on top of a wait limit, and the manager
-// for a reply after the end of its context.
+// grace is the time that a request in flight may take beyond a wait limit, and that the manager
+// may wait for a reply after the end of its context.
 const grace = time.Second + 50*time.Millisecond
 
 // hangs finds requests to the backend that went on long after their context had ended, and
-// acquires that did not return when they had to.
+// acquires that did not return in time.
 func (n *named) hangs() {
 	gone := func(worker int) bool { return n.h.Closed == 0 || slices.Contains(n.h.Killed, worker) }
 	for _, o := range n.operations {

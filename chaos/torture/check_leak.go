@@ -10,8 +10,8 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-// overdue finds claims that were refused because of a lease that must have run out by
-// then. Those of an unknown end are left alone.
+// overdue finds claims that were refused because of a lease that must have run out
+// before the request. It skips leases whose end is unknown.
 func (n *named) overdue() {
 	ends := map[string]time.Duration{} // of each claim's leases, at the latest
 	for id, c := range n.claims {
@@ -28,13 +28,13 @@ func (n *named) overdue() {
 		end, ok := ends[o.Holder]
 		if ok && o.Layer == layerBackend && o.Result == resultHeld && o.Call > end {
 			n.violated(o.Return, "claim %s was refused because of claim %s, whose lease must have run out %s before", o.Claim, o.Holder, seconds(o.Call-end))
-			delete(ends, o.Holder) // one word for each lease is enough
+			delete(ends, o.Holder) // one violation for each lease is enough
 		}
 	}
 }
 
-// over is when a lease that a request has made or prolonged is over at the latest. Where clients watch
-// leases, that is when somebody has looked: see awaitFree.
+// over returns the latest end of a lease that a request has granted or renewed. Where clients watch leases,
+// a lease ends only when a client has looked: see awaitFree.
 func (v *verification) over(o *operation) time.Duration {
 	switch {
 	case o.TTL == leasing.Infinite:
@@ -45,7 +45,7 @@ func (v *verification) over(o *operation) time.Duration {
 	return o.Return + o.TTL + v.margin(o.TTL) + v.lateness.After(o.TTL)
 }
 
-// kept finds names that were not free when all was over.
+// kept finds names that were not free after the end of the run.
 func (v *verification) kept() {
 	for _, f := range v.h.Free {
 		if f.At == 0 || f.At > f.By {
@@ -55,8 +55,8 @@ func (v *verification) kept() {
 	}
 }
 
-// awaitFree takes each name once more, with a client that nothing disturbs. What
-// crashed workers have left behind runs out meanwhile.
+// awaitFree acquires each name once more, with a client without faults. In the meantime the
+// leases that crashed workers have left run out.
 func (r *run) awaitFree(ctx context.Context) (err error) {
 	r.progress("waiting for names")
 	provider, err := r.options.open(ctx)
@@ -90,7 +90,7 @@ func (r *run) awaitFree(ctx context.Context) (err error) {
 	return context.Cause(ctx)
 }
 
-// take acquires a name and releases it again. The error says why it can't.
+// take acquires and then releases a name. It returns the error of the acquire.
 func (r *run) take(ctx context.Context, provider leasing.Provider, name, id string) error {
 	ctx, cancel := context.WithTimeout(ctx, r.options.Manager.Tuning.RequestTimeout+r.options.Patience)
 	defer cancel()

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// orders looks for an order at each layer. A break has the claim that it met: clients may not have seen that one.
+// orders looks for an order at each layer. It sets the claim that each break met, which clients may not have seen.
 func (n *named) orders() {
 	met := map[int64]string{} // by token, which a minority of votes may have made up
 	for _, o := range n.operations {
@@ -28,11 +28,11 @@ func (n *named) orders() {
 	}
 }
 
-// linearizable looks for an order of what one layer saw, in which each answer is the one
-// that the model gives. It goes through the calls and returns as they came, and keeps all
-// states in which the name may be: an operation that returns must have taken effect, after
-// any of those that are under way. (Lowe's just-in-time linearization; the effort grows with
-// what is under way at a time, and not with the length of the history.)
+// linearizable looks for an order of the operations of one layer, in which each answer is the
+// answer of the model. It goes through the calls and returns in their order in time, and keeps all
+// possible states of the name. An operation that returns must have taken effect, after
+// any of the operations in flight. (Lowe's just-in-time linearization. The effort grows with
+// the number of operations in flight at a time, and not with the length of the history.)
 func (n *named) linearizable(layer layer, seen []operation) {
 	s := search{named: n, steps: n.MaxSearchSteps, worlds: []world{{lease: lease{votes: n.Votes}}}}
 	all := moves(settled(seen, n.operations))
@@ -58,12 +58,12 @@ func (n *named) linearizable(layer layer, seen []operation) {
 // event is the call or the return of a move.
 type event struct {
 	at    time.Duration
-	kind  int // of one instant the calls come first, unless the order says more
+	kind  int // in one instant calls precede returns, unless order decides
 	order int // 0 if it is not known
 	move  int
 }
 
-// events are those of some moves as they came. An optional move without an end has none.
+// events returns the calls and returns of moves in order of time. An optional move without an end has no return.
 func events(all []move) (events []event) {
 	for i := range all {
 		m := &all[i]
@@ -90,24 +90,24 @@ const (
 	forgotten
 )
 
-// underWay is how many moves may be under way at a time.
+// underWay is the highest number of moves in flight at a time.
 const underWay = 256
 
-// places is a set of places of moves under way.
+// places is a set of places of moves in flight.
 type places [underWay / 64]uint64
 
 func (p *places) has(i int) bool { return p[i/64]&(1<<(i%64)) != 0 }
 func (p *places) add(i int)      { p[i/64] |= 1 << (i % 64) }
 func (p *places) drop(i int)     { p[i/64] &^= 1 << (i % 64) }
 
-// world is a state that the name may be in, and which of the moves under way have taken
-// effect in it.
+// world is a possible state of the name, with the moves in flight that have taken effect in
+// that state.
 type world struct {
 	lease
 	applied places
 }
 
-// kind is what is equal of worlds that differ in their times only.
+// kind holds the fields that are equal in worlds which differ only in their times.
 type kind struct {
 	claim    string
 	token    int64
@@ -115,13 +115,13 @@ type kind struct {
 	applied  places
 }
 
-// worlds are those that the name may be in, none of which is covered by one before it.
+// worlds are the possible worlds of the name. No world is covered by an earlier one in the list.
 type worlds struct {
 	all    []world
 	ofKind map[kind][]int
 }
 
-// add adds a world, unless one that is there covers it.
+// add adds a world, unless a world in the list covers it already.
 func (all *worlds) add(w world) {
 	k := kind{w.claim, w.token, w.breaking, w.applied}
 	for _, i := range all.ofKind[k] {
@@ -140,7 +140,7 @@ func (all *worlds) add(w world) {
 // that it is the same on every machine, and in virtual time.
 type search struct {
 	*named
-	steps  int // that are left
+	steps  int // left
 	worlds []world
 	open   [underWay]*move
 	used   places
@@ -155,10 +155,10 @@ func (s *search) begin(m *move) {
 			return
 		}
 	}
-	s.steps = 0 // too much at a time
+	s.steps = 0 // too many moves at a time
 }
 
-// end gives the place of a move back.
+// end frees the place of a move.
 func (s *search) end(m *move) {
 	s.used.drop(m.place)
 	for w := range s.worlds {
@@ -166,9 +166,9 @@ func (s *search) end(m *move) {
 	}
 }
 
-// forget ends a move that has taken effect by now, or won't. A name that was released may have
-// been taken since, by somebody whom nobody has seen yet. An acquire that nobody has seen
-// explains nothing.
+// forget ends a move that has taken effect by now, or never takes effect. A released name may have been
+// acquired since, by a claim that no operation has shown yet. An acquire whose claim was never
+// seen explains nothing.
 func (s *search) forget(m *move) {
 	if m.Verb == "release" {
 		s.worlds = append(s.worlds, s.through(m)...)
@@ -181,8 +181,8 @@ func (s *search) forget(m *move) {
 	s.worlds = after.all
 }
 
-// take keeps the worlds in which a move has taken effect. It reports false, and leaves the
-// worlds, if there is none.
+// take keeps the worlds in which a move has taken effect. Without such a world it reports false,
+// and does not change the worlds.
 func (s *search) take(m *move) bool {
 	taken := s.through(m)
 	if len(taken) == 0 {
@@ -193,14 +193,14 @@ func (s *search) take(m *move) bool {
 	return true
 }
 
-// through are the worlds in which a move has taken effect, also after others of those under
-// way; none if that takes too many steps.
+// through returns the worlds in which a move has taken effect, alone or after other moves in
+// flight. It returns no world if the search takes too many steps.
 func (s *search) through(m *move) []world {
 	var taken, reached worlds
 	for _, w := range s.worlds {
 		reached.add(w)
 	}
-	for i := 0; i < len(reached.all); i++ { //nolint:intrange // it grows meanwhile
+	for i := 0; i < len(reached.all); i++ { //nolint:intrange // the loop extends reached.all
 		from := reached.all[i]
 		if from.applied.has(m.place) {
 			taken.add(from)

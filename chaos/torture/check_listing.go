@@ -23,7 +23,7 @@ func (n *named) listing() {
 	}
 }
 
-// list looks for the name of a lease in lists of the backend, unless that keeps none.
+// list looks for the name of a lease in lists of the backend, unless the backend cannot list names.
 func (w *worker) list(ctx context.Context, one *sight) {
 	lister, ok := abstractions.As[abstractions.Lister](w.below)
 	if !ok {
@@ -37,7 +37,7 @@ func (w *worker) list(ctx context.Context, one *sight) {
 	one.Strange, one.Listed = cmp.Or(strange, more), errs[0] == nil && errs[1] == nil
 }
 
-// count is how often all pages of a list have a name, and one that should not be there.
+// count returns how often a name occurs in all pages of a list, and describes a record that should not be listed.
 func (w *worker) count(ctx context.Context, lister abstractions.Lister, name string, req abstractions.ListRequest) (times int, strange string, err error) {
 	var seen []string
 	for first := true; first || req.After != ""; first = false {

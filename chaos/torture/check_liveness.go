@@ -6,15 +6,15 @@ import (
 	"time"
 )
 
-// span is a time.
+// span is a period of time.
 type span struct {
 	from, to time.Duration
-	ranOut   string // the claim whose lease ended at from without a release; "" if none did
-	token    int64  // of the claim that has the name
+	ranOut   string // the claim whose lease ended at from without a release; "" without such a claim
+	token    int64  // of the claim that holds the name
 }
 
-// liveness finds times for which a name was free and wanted, and nobody got it; and waiters
-// whom others overtook again and again.
+// liveness finds periods in which a name was free and had a waiter, and was not granted. It also
+// finds waiters that were overtaken too often.
 func (n *named) liveness() {
 	faults := n.faults()
 	free := n.free()
@@ -37,11 +37,11 @@ func (n *named) liveness() {
 	n.starving(faults)
 }
 
-// idleBound is for how long a name may be free while a worker wants it: as long as a hand-over
-// takes if nothing has gone wrong since the first of those who wait began to, else until
-// somebody asks by himself and is answered. Nothing wakes a waiter when a lease runs out: it
-// knows the end of the one that it was refused because of, and of others hears within ten polls, as of
-// a release whose hint went to one who was leaving.
+// idleBound returns the longest time for which a name may be free while a worker waits. It is the time
+// of a hand-over if no fault has happened since the first current waiter began to wait, and otherwise
+// the time until a waiter polls and gets an answer. Nothing wakes a waiter when a lease runs out. The waiter knows
+// the end of the lease because of which it was refused, and learns of the end of other leases within ten polls. The
+// same holds for a release whose wake-up went to a waiter that was leaving.
 func (n *named) idleBound(faults []time.Duration, worker int, idle span) time.Duration {
 	poll := n.poll()
 	if i, _ := slices.BinarySearch(faults, n.queued(idle.from)-n.reach); i == len(faults) || faults[i] > idle.to {
@@ -66,8 +66,8 @@ func (n *named) idleBound(faults []time.Duration, worker int, idle span) time.Du
 	return bound
 }
 
-// knew says that a worker's waiter was refused because of the lease that ran out. Another of its
-// claims, which has left since, does not pass on what it was told.
+// knew reports whether a worker's waiter was refused because of the lease that ran out. A claim whose wait has
+// ended since does not pass its knowledge to the worker's other claims.
 func (n *named) knew(worker int, idle span) bool {
 	for _, c := range n.claims {
 		told := slices.IndexFunc(c.asked, func(o *operation) bool { return o.Worker == worker && o.Holder == idle.ranOut && o.Return <= idle.from })
@@ -78,23 +78,23 @@ func (n *named) knew(worker int, idle span) bool {
 	return false
 }
 
-// left says that a waiter left at a time: with it goes the hint that it may just have had.
+// left reports whether a waiter left at a time. A wake-up that it has just got is lost.
 func (n *named) left(at time.Duration) bool {
 	return slices.ContainsFunc(n.waits, func(w wait) bool { return !w.Try && !w.Got && w.To >= at-n.Patience && w.To <= at+n.Patience })
 }
 
-// yields says that a manager has just had the name: it may leave it to others for a moment,
-// which is at most MaxPoll.
+// yields reports whether a manager has just had the name. The manager may then leave the name to others
+// for a moment, at most for MaxPoll.
 func (n *named) yields(worker int, from, to time.Duration) bool {
 	return slices.ContainsFunc(n.holds, func(t hold) bool {
 		return t.Worker == worker && t.From < to && t.End > from-2*n.poll()
 	})
 }
 
-// poll is the managers' MaxPoll.
+// poll returns the managers' MaxPoll.
 func (n *named) poll() time.Duration { return cmp.Or(n.Manager.Tuning.MaxPoll, time.Second) } // the documented default
 
-// faults are the times of those that concern the name.
+// faults returns the times of the faults that concern the name, in order.
 func (n *named) faults() (at []time.Duration) {
 	for _, f := range n.h.Faults {
 		if f.Name == n.name || f.Name == "" {
@@ -105,7 +105,7 @@ func (n *named) faults() (at []time.Duration) {
 	return at
 }
 
-// queued is since when the first of those has waited who wait at a time.
+// queued returns the time at which the first of the waiters at a time began to wait.
 func (n *named) queued(at time.Duration) time.Duration {
 	first := at
 	for _, w := range n.waits {
@@ -116,7 +116,7 @@ func (n *named) queued(at time.Duration) time.Duration {
 	return first
 }
 
-// free are the times for which no claim may have had the name, in order.
+// free returns the periods in which no claim can have held the name, in order.
 func (n *named) free() (free []span) {
 	var taken []span
 	for id, c := range n.claims {
@@ -144,7 +144,7 @@ func (n *named) free() (free []span) {
 		}
 	}
 	slices.SortFunc(taken, func(a, b span) int { return cmp.Or(cmp.Compare(a.from, b.from), cmp.Compare(a.to, b.to)) })
-	var last span // to end
+	var last span // the latest to end
 	for _, s := range append(taken, span{from: n.h.FaultsEnd}) {
 		if s.from > last.to {
 			free = append(free, span{from: last.to, to: s.from, ranOut: last.ranOut})
@@ -156,8 +156,8 @@ func (n *named) free() (free []span) {
 	return free
 }
 
-// starving finds waiters who were overtaken more often than chance explains, with no fault
-// since they began to wait.
+// starving finds waiters that were overtaken more often than chance explains, without a fault
+// since the beginning of the wait.
 func (n *named) starving(faults []time.Duration) {
 	var grants []time.Duration
 	for _, o := range n.operations {
@@ -178,7 +178,7 @@ func (n *named) starving(faults []time.Duration) {
 	}
 }
 
-// between is how many of some times in order are in a span.
+// between counts the times, which are in order, between two others.
 func between(at []time.Duration, from, to time.Duration) int {
 	i, _ := slices.BinarySearch(at, from)
 	j, _ := slices.BinarySearch(at, to)

@@ -1,7 +1,7 @@
 package torture
 
-// losses finds holders who were not told that their lease was over: by the time, or by the
-// backend's word, at once.
+// losses finds holders that did not learn of the end of their lease at once: by the time, or by an
+// answer of the backend.
 func (n *named) losses() {
 	for _, t := range n.holds {
 		for _, o := range n.claim(t.Claim).asked {

@@ -2,8 +2,8 @@ package torture
 
 import "slices"
 
-// metadata finds holders whose lease, or whose record at the backend, was not what they had
-// been granted and had set. A request without an answer may have changed that meanwhile.
+// metadata finds leases and backend records that do not show the holder, or the metadata that the
+// holder has set. A request without an answer may have changed the record.
 func (n *named) metadata() {
 	for _, s := range n.sights {
 		doubtful := slices.ContainsFunc(n.claim(s.Claim).asked, func(o *operation) bool {

@@ -6,14 +6,14 @@ import (
 	"time"
 )
 
-// overlaps finds those who trusted the name while somebody else did.
+// overlaps finds holders that trusted the name while another holder trusted its lease.
 func (n *named) overlaps() {
 	holds := slices.SortedStableFunc(slices.Values(n.holds), func(a, b hold) int { return cmp.Compare(a.From, b.From) })
-	var before hold // whose trust lasts longest
+	var before hold // the hold whose trust lasts longest
 	var until time.Duration
 	for _, t := range holds {
 		end := n.exclusive(t)
-		if end <= t.From { // it was given up, or broken, before its holder had heard of the grant
+		if end <= t.From { // it was given up, or broken, before its holder learned of the grant
 			continue
 		}
 		if t.From < until {
@@ -27,9 +27,9 @@ func (n *named) overlaps() {
 	}
 }
 
-// exclusive is the end of a hold's trust, or of the exclusion that goes with it if an
-// operator has broken the lease: at once, or without an end, so that it lasts for the grace. A
-// break says which one that was by its token; if that is not known it may have been any.
+// exclusive returns the end of a hold's trust, or the earlier end of its exclusion if an operator
+// has broken the lease: at once, or after the grace for a lease without an end. The token of a break
+// identifies its lease. A break of unknown token may have met any lease.
 func (n *named) exclusive(t hold) (end time.Duration) {
 	end = t.trusted()
 	for _, b := range n.breaks[0] {
@@ -45,7 +45,7 @@ func (n *named) exclusive(t hold) (end time.Duration) {
 	return end
 }
 
-// freed is when a break frees the name at the earliest.
+// freed returns the earliest time at which a break frees the name.
 func (n *named) freed(b operation) time.Duration {
 	if b.Immediate {
 		return b.Call

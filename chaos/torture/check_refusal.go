@@ -2,7 +2,7 @@ package torture
 
 import "slices"
 
-// refusals finds claims that were refused as given up although nobody had done so.
+// refusals finds claims that were refused as released, without a release of the claim or a break of the name.
 func (n *named) refusals() {
 	for _, o := range n.operations {
 		given := func(up operation) bool {

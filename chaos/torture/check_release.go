@@ -6,8 +6,8 @@ import (
 	"github.com/distributedleasing/leasing"
 )
 
-// releases finds leases that were given up at the backend while their holder was still at
-// work: its context lived, or Do's function had not returned.
+// releases finds leases that were released at the backend while their holder was still at
+// work: the lease's context had not ended, or Do's function had not returned.
 func (n *named) releases() {
 	for _, o := range n.operations {
 		if o.Early && n.claim(o.Claim).lost() > o.Call {
@@ -18,7 +18,7 @@ func (n *named) releases() {
 		}) {
 			n.violated(o.Call, "claim %s of worker %d was released, whose manager was closed while it was in use", o.Claim, o.Worker)
 		}
-		if o.Verb == "release" && o.Layer == layerClient && !n.heedless && slices.ContainsFunc(n.holds, func(t hold) bool { // else a renewal may have come too late to count
+		if o.Verb == "release" && o.Layer == layerClient && !n.heedless && slices.ContainsFunc(n.holds, func(t hold) bool { // otherwise a renewal may have arrived too late to count
 			return t.Claim == o.Claim && t.Reason == leasing.LostExpired && o.Call >= t.Until && o.Call < t.Until+n.margin(n.claim(o.Claim).shortest())-n.Patience
 		}) {
 			n.violated(o.Call, "claim %s of worker %d, which was lost, was released before the backend had to free it", o.Claim, o.Worker)

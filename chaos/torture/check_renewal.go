@@ -8,10 +8,10 @@ import (
 	"github.com/distributedleasing/leasing"
 )
 
-// renewals finds leases that were not renewed when they had to be: by the documented part of the
-// TTL after the latest grant, and again before a lease is lost because that has failed.
+// renewals finds leases that were not renewed in time: within the documented part of the TTL
+// after the latest grant, and again after a failed renewal, while trust lasts.
 func (n *named) renewals() {
-	if n.heedless || n.Manager.RenewCadence != 0 || n.Manager.NoAutoRenew { // requests that don't return may keep others from being sent
+	if n.heedless || n.Manager.RenewCadence != 0 || n.Manager.NoAutoRenew { // requests that don't return may block others
 		return
 	}
 	byHand := func(claim string) bool {
@@ -44,7 +44,7 @@ func (n *named) renewals() {
 				if tardy = due < cmp.Or(t.End, t.Until) && due > o.Return && !again(due); tardy {
 					n.violated(due, "claim %s of worker %d was not renewed by then, %s after its latest grant", t.Claim, t.Worker, seconds(due-o.Call))
 				}
-			case o.Verb == "renew" && (o.Result == resultUnknown || o.Result == resultRefused) && o.Return > 0: // it has failed, and is tried again while there is trust
+			case o.Verb == "renew" && (o.Result == resultUnknown || o.Result == resultRefused) && o.Return > 0: // it has failed, and must be retried while trust lasts
 				until, _ := trust(c.terms, o.Return)
 				left := until - o.Return
 				by := o.Return + left/2 + n.Patience
@@ -56,7 +56,7 @@ func (n *named) renewals() {
 	}
 }
 
-// unasked finds renewals of a lease that its manager was not to renew, or not that often.
+// unasked finds renewals of a lease that its manager should not renew, or should renew less often.
 func (n *named) unasked(t hold) {
 	c, succeeded, failed := n.claim(t.Claim), 0, 0
 	for _, o := range c.asked {

@@ -9,15 +9,15 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
 )
 
-// rules follows the backend's record of the name with the rules that providers share, where
-// the order of operations is certain: from a grant on, for as long as each operation was over
-// before the next began. A rule has to give each answer, by the clock that runs fastest or by
-// the one that runs slowest.
+// rules replays the backend's record of the name with the rules that providers share, where
+// the order of operations is certain: from a grant on, for as long as each operation had returned
+// before the next began. A rule must give each answer, by the fastest clock or by the slowest
+// clock.
 func (n *named) rules() {
 	seen := slices.DeleteFunc(seenBy(n.operations, layerBackend), func(o operation) bool { return o.Begun == 0 })
 	slices.SortFunc(seen, func(a, b operation) int { return a.Begun - b.Begun })
 	var r *replay
-	ended, before := 0, map[string]bool{} // of those before: their end, and the claims that may have been granted
+	ended, before := 0, map[string]bool{} // of the earlier operations: their end, and the claims that may have been granted
 	for i := range seen {
 		o := &seen[i]
 		alone := o.Begun > ended && (i+1 == len(seen) || seen[i+1].Begun > o.Ended) && o.Ended > 0 && o.Result != resultUnknown
@@ -25,10 +25,10 @@ func (n *named) rules() {
 		switch {
 		case !alone:
 			r = nil
-		case r == nil && o.granted() && !before[o.Claim]: // else it may last for longer
+		case r == nil && o.granted() && !before[o.Claim]: // otherwise it may last longer
 			r = &replay{n: n, began: o.Begun, record: providerkit.Record{Name: n.name, Token: o.Token, ID: o.Claim, TTL: o.TTL}}
 			r.extend(o)
-		case r == nil || o.Result == resultRefused || o.Result == resultHeld && o.Holder == "": // a backend may reserve a free name for who waits
+		case r == nil || o.Result == resultRefused || o.Result == resultHeld && o.Holder == "": // a backend may reserve a free name for a waiter
 		case n.Votes && o.granted() && o.Claim == r.record.ID && o.Token > r.record.Token: // see Options.Votes
 			r = nil
 		default:
@@ -46,12 +46,12 @@ func (n *named) rules() {
 	}
 }
 
-// replay is what the rules make of a name.
+// replay is the state of a name by the rules.
 type replay struct {
 	n      *named
-	began  int // since when the order is certain
+	began  int // the order is certain since
 	record providerkit.Record
-	// The lease runs out between these two.
+	// The lease runs out between these two times.
 	soonest, latest time.Duration
 }
 
@@ -59,8 +59,8 @@ func (r *replay) extend(o *operation) {
 	r.soonest, r.latest = after(o.Call, o.TTL, r.n.margin(o.TTL)), r.n.over(o)
 }
 
-// follow are the records that may be left by an operation, if a rule answers as the backend
-// did: where the lease may just have run out, or not, there may be two.
+// follow returns the records that an operation may have left, if a rule gives the backend's
+// answer. There may be two if it is uncertain whether the lease had run out.
 func (r *replay) follow(o *operation) (all []providerkit.Record) {
 	for _, left := range []time.Duration{r.latest - o.Call, r.soonest - o.Return} {
 		next := r.record.Clone()
@@ -81,7 +81,7 @@ func (r *replay) follow(o *operation) (all []providerkit.Record) {
 		case o.extends():
 			next.ID, next.Token, next.Breaking = o.Claim, o.Token, false
 		case o.Result == resultReleased:
-			next = r.record // also where the rules would have granted it
+			next = r.record // even if the rules would have granted the claim
 		}
 		same := func(other providerkit.Record) bool {
 			return other.ID == next.ID && other.Breaking == next.Breaking && slices.Equal(other.Ended, next.Ended)
@@ -93,12 +93,12 @@ func (r *replay) follow(o *operation) (all []providerkit.Record) {
 	return all
 }
 
-// after goes on from the record that an operation has left.
+// after continues from the record that an operation has left.
 func (r *replay) after(o *operation, record providerkit.Record) {
 	soonest, latest, again := r.soonest, r.latest, o.Verb == "acquire" && record.Token == r.record.Token
 	r.record = record
 	switch {
-	case o.extends() && again: // which never shortens
+	case o.extends() && again: // an acquire by the holder never shortens its lease
 		r.extend(o)
 		r.soonest, r.latest = max(r.soonest, soonest), max(r.latest, latest)
 	case o.extends():
@@ -108,10 +108,10 @@ func (r *replay) after(o *operation, record providerkit.Record) {
 	}
 }
 
-// excuses says that a provider need not answer as the rules do: it may renew an expired lease
-// of a name that nobody has taken since, and it may have forgotten all but the last of the IDs
-// that have ended, or know some that were before. One that was given up before and is again
-// may keep its place among them, or take another's.
+// excuses reports whether a provider may give a different answer than the rules. It may renew an
+// expired lease if no other claim has acquired the name since. It may have forgotten all but the last ended
+// IDs, or remember earlier ones. An ID that is released again may keep its place among the ended IDs, or
+// take another place.
 func (r *replay) excuses(o *operation, err error) bool {
 	switch {
 	case o.Verb == "renew" && o.Result == resultDone:
@@ -131,7 +131,7 @@ func (r *replay) excuses(o *operation, err error) bool {
 	return false
 }
 
-// step asks a rule.
+// step applies a rule.
 func step(r *providerkit.Record, o *operation) error {
 	switch o.Verb {
 	case "acquire":

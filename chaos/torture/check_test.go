@@ -17,7 +17,7 @@ const (
 
 var options = torture.VerifyOptions{Drift: 10 * ms, Options: torture.Options{Patience: 500 * ms, MaxSearchSteps: 100_000}}
 
-// checks are those that a history violates.
+// checks returns the checks that a history violates.
 func checks(h torture.History, options torture.VerifyOptions) (all []torture.Check) {
 	found, _ := torture.VerifyHistory(&h, options)
 	for _, v := range found {
@@ -26,7 +26,7 @@ func checks(h torture.History, options torture.VerifyOptions) (all []torture.Che
 	return all
 }
 
-// op is an operation as a client saw it.
+// op returns an operation at the client's layer.
 func op(verb, claim string, call, ret time.Duration, result torture.Result, token int64) torture.Operation {
 	return torture.Operation{Layer: torture.LayerClient, Verb: verb, Name: "n", Claim: claim, TTL: ttl, Call: call, Return: ret, Result: result, Token: token}
 }
@@ -37,26 +37,26 @@ func heldBy(holder, claim string, call, ret time.Duration) torture.Operation {
 	return o
 }
 
-// brokenAt is a break that the faults made, below the clients.
+// brokenAt returns a break by the faults, below the clients.
 func brokenAt(immediate bool, call, ret time.Duration) torture.Operation {
 	o := op("break", "", call, ret, torture.ResultDone, 0)
 	o.Layer, o.Immediate = torture.LayerBackend, immediate
 	return o
 }
 
-// unheard is an operation whose outcome nobody was told.
+// unheard returns an operation of unknown outcome.
 func unheard(o torture.Operation) torture.Operation {
 	o.Result = torture.ResultUnknown
 	return o
 }
 
-// refused is an operation that was not applied.
+// refused returns an operation that was not applied.
 func refused(o torture.Operation) torture.Operation {
 	o.Result = torture.ResultRefused
 	return o
 }
 
-// below is an operation as the backend saw it.
+// below returns an operation at the backend's layer.
 func below(o torture.Operation) torture.Operation {
 	o.Layer = torture.LayerBackend
 	return o
@@ -135,7 +135,7 @@ func TestOverlap(t *testing.T) {
 
 func TestTokens(t *testing.T) {
 	loose := options
-	loose.AssumptionsBroken = true // tokens have to rise then, too
+	loose.AssumptionsBroken = true // tokens must rise in this case, too
 	grants := func(second, third int64) torture.History {
 		return torture.History{Operations: []torture.Operation{
 			op("acquire", "a", 0, 10*ms, torture.ResultDone, 5), op("acquire", "b", 20*ms, 30*ms, torture.ResultDone, second), op("acquire", "c", 25*ms, 40*ms, torture.ResultDone, third),

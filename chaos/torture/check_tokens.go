@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// tokens finds grants whose token is not higher than that of every grant that
-// was over before they were asked for, tokens of two claims, and tokens that do not follow the
+// tokens finds grants whose token is not higher than the token of every grant that
+// had ended before the request, tokens that two claims share, and tokens that are behind the
 // backend's clock.
 func (n *named) tokens() {
 	for _, layer := range layers {

@@ -8,21 +8,22 @@ import (
 	"github.com/distributedleasing/leasing"
 )
 
-// term is a grant as the checker counts it, by its own stopwatch: from the call of the request
-// to the end of the TTL that was granted, less the margin.
+// term is a grant by the checker's own stopwatch: from the call of the request
+// to the end of the granted TTL, less the margin.
 type term struct {
-	heard time.Duration // its answer came
+	heard time.Duration // the answer arrived
 	until time.Duration
-	late  bool // its answer came after the end of the request's context: a manager may not use it
+	late  bool // the answer arrived after the end of the request's context: a manager may ignore it
 }
 
-// term is what an operation has granted, unless that was over when the answer came.
+// term returns the term that an operation has granted. ok is false without a grant, or if the term was over
+// when the answer arrived.
 func (o *operation) term(margin time.Duration) (t term, ok bool) {
 	t = term{o.Return, after(o.Call, o.TTL, margin), o.Overrun > 0}
 	return t, o.extends() && t.until > t.heard
 }
 
-// trust is for how long a claim may be trusted at a time, and for how long it must be.
+// trust returns the latest and the earliest end of a claim's trust, as known at a time.
 func trust(terms []term, at time.Duration) (most, least time.Duration) {
 	for _, t := range terms {
 		if t.heard <= at {
@@ -51,8 +52,8 @@ func (h *history) stopwatch(o *Options) {
 	}
 }
 
-// trusts finds holders who trusted their leases for longer than the grants that they had
-// heard of, or were told to trust them for less.
+// trusts finds leases that reported more trust than the grants whose answers had arrived, or less,
+// and leases that were given up before the end of that trust.
 func (n *named) trusts() {
 	for _, w := range n.writes {
 		terms := n.claim(w.Claim).terms

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// waiting finds waits that ended without a request, or without the word of who stood in the way;
-// waiters who were served after one that came later; and requests in a pause that the backend
+// waiting finds waits that ended without a request or without the name of the holder,
+// waiters that were served after a later one, and requests in a pause that the backend
 // had asked for.
 func (n *named) waiting() {
 	asked := map[int]map[int][]*operation{} // by worker and wait
@@ -37,21 +37,21 @@ func (n *named) waiting() {
 		}
 		n.overtaken(w, n.waits[i+1:])
 		if len(requests) == 0 {
-			if late := w.To - w.Bound; !w.Try && !w.Leaves && w.Result != resultDone && late >= 0 && late < time.Second { // by then the request's time is over, too
+			if late := w.To - w.Bound; !w.Try && !w.Leaves && w.Result != resultDone && late >= 0 && late < time.Second { // at that time the request's own timeout has passed, too
 				n.violated(w.To, "an acquire of worker %d has not asked for the name", w.Worker)
 			}
 			continue
 		}
 		last := requests[len(requests)-1]
-		if last.Result == resultHeld && last.Holder != "" && last.Overrun == 0 && last.Return <= min(w.To, cmp.Or(w.Bound, never)) && w.Holder != last.Holder && !n.heedless { // else it may not have been asked again, for one that has not returned in time
+		if last.Result == resultHeld && last.Holder != "" && last.Overrun == 0 && last.Return <= min(w.To, cmp.Or(w.Bound, never)) && w.Holder != last.Holder && !n.heedless { // otherwise a request that has not returned in time may have blocked the next one
 			n.violated(w.To, "an acquire of worker %d was told %q, %q, and the backend has said that claim %s has the name", w.Worker, w.Result, w.Holder, last.Holder)
 		}
 		n.hasty(requests)
 	}
 }
 
-// overtaken finds a waiter of the same manager who came later and had its turn sooner. One whose
-// limit has passed may ask out of turn.
+// overtaken finds a waiter of the same manager that came later and was served earlier. A waiter whose
+// limit has passed may send its request out of turn.
 func (n *named) overtaken(w wait, later []wait) {
 	i := slices.IndexFunc(later, func(other wait) bool {
 		return other.From > w.To || other.Worker == w.Worker && !w.Try && !other.Try && other.Got &&
@@ -62,7 +62,7 @@ func (n *named) overtaken(w wait, later []wait) {
 	}
 }
 
-// hasty finds a request in a pause that the backend had asked for, in time.
+// hasty finds a request in a pause that the backend had asked for in an answer within the request's context.
 func (n *named) hasty(requests []*operation) {
 	for i, o := range requests[:len(requests)-1] {
 		next := requests[i+1]

@@ -10,7 +10,7 @@ import (
 	"github.com/distributedleasing/leasing/chaos/torture"
 )
 
-// waits is a wait of a worker, and its requests.
+// waits returns a wait of a worker, and its requests.
 func waits(number int, from, to, bound time.Duration, result torture.Result, requests ...torture.Operation) (torture.Wait, []torture.Operation) {
 	w := torture.Wait{Name: "n", Number: number, From: from, To: to, Bound: bound, Result: result, Got: result == torture.ResultDone}
 	for i := range requests {
@@ -77,7 +77,7 @@ func ofWaitOne(h *torture.History) {
 	}
 }
 
-// A wait that goes on after a failure tells of it.
+// A wait that goes on after a failure reports the failure.
 func TestAFailedAttemptIsTold(t *testing.T) {
 	h := torture.History{TTL: ttl, Operations: []torture.Operation{
 		op("acquire", "a", 0, 100*ms, torture.ResultUnknown, 0), heldBy("h", "a", 500*ms, 500*ms),
@@ -103,7 +103,7 @@ func TestListing(t *testing.T) {
 	}
 }
 
-// A break ends the lease that it was meant for, and the holder hears of the first one.
+// A break ends the lease that it was meant for, and the holder learns of the first break.
 func TestBreak(t *testing.T) {
 	grant := below(op("acquire", "a", 0, 0, torture.ResultDone, 5))
 	breaks := func(at time.Duration, by string, token, met int64) torture.Operation {
@@ -138,7 +138,7 @@ func TestBreak(t *testing.T) {
 	}
 }
 
-// Close says that a release was not answered.
+// Close reports a release that was not answered.
 func TestCloseSaysWhatIsLeft(t *testing.T) {
 	h := torture.History{TTL: ttl, Operations: []torture.Operation{
 		op("acquire", "a", 0, 0, torture.ResultDone, 5), op("release", "a", 100*ms, 200*ms, torture.ResultUnknown, 0),

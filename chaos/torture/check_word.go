@@ -7,8 +7,8 @@ import (
 	"github.com/distributedleasing/leasing"
 )
 
-// tells finds answers of a lease's methods, and ends of its context, that are not what has
-// become of the lease, or that came when they should not.
+// tells finds answers of a lease's methods, and ends of its context, that do not match the state
+// of the lease, or that came early or late.
 func (n *named) tells() {
 	for _, w := range n.words {
 		if n.h.stopped(w.Worker, w.Call, w.Return) || slices.Contains(n.h.Killed, w.Worker) {
@@ -32,7 +32,7 @@ func (n *named) tells() {
 			n.violated(w.Return, "%s of claim %s of worker %d came back %s late", w.Verb, w.Claim, w.Worker, seconds(w.Return-most))
 		case w.Result == resultUnknown && w.Return < least:
 			n.violated(w.Return, "%s of claim %s of worker %d gave up %s early", w.Verb, w.Claim, w.Worker, seconds(least-w.Return))
-		case w.Verb == "renew" && c.misquoted(w, n.Patience) && !n.heedless: // else a request that does not return may keep it from being asked
+		case w.Verb == "renew" && c.misquoted(w, n.Patience) && !n.heedless: // otherwise a request that does not return may delay this one
 			n.violated(w.Return, "renew of claim %s of worker %d says %q, and the backend has said otherwise", w.Claim, w.Worker, w.Result)
 		case (w.Verb == "release" || w.Verb == "do") && w.Result == resultDone && !slices.ContainsFunc(c.asked, func(o *operation) bool {
 			return o.Verb == "release" && o.Result == resultDone && o.Return <= w.Return
@@ -42,8 +42,8 @@ func (n *named) tells() {
 	}
 }
 
-// bounds are when a method returns at the earliest if it has not been answered, and at the
-// latest. A release goes on for a TTL, and for a second after its context has ended.
+// bounds returns the earliest time at which a method may return without an answer, and the latest time
+// at which it must return. A release goes on for a TTL, and at most for a second after its context has ended.
 func (n *named) bounds(c *claim, w word) (least, most time.Duration) {
 	switch {
 	case w.Verb == "renew":
@@ -55,7 +55,7 @@ func (n *named) bounds(c *claim, w word) (least, most time.Duration) {
 	if w.Bound > 0 {
 		most = min(most, max(w.Call, w.Bound)+time.Second)
 	}
-	least = min(most, w.Call+time.Second) // the context of a Do may have ended before
+	least = min(most, w.Call+time.Second) // the context of a Do may have ended earlier
 	if w.Verb == "release" {
 		least = most
 	}
@@ -65,9 +65,9 @@ func (n *named) bounds(c *claim, w word) (least, most time.Duration) {
 	return least - n.Patience, most + grace - time.Second + n.Patience
 }
 
-// misquoted says that a renewal by hand has told a success that there was not, or hidden one. It
-// may have joined one that was answered just before, and that its manager had not heard of. An answer that comes
-// after the request's context has ended is taken or not.
+// misquoted reports whether a renewal by hand returned a false success, or hid a success. It
+// may have joined a renewal that was answered just before, and whose answer its manager had not yet processed. An
+// answer that arrives after the end of the request's context may be used or ignored.
 func (c *claim) misquoted(w word, patience time.Duration) bool {
 	joined, succeeded, late, failed := 0, 0, 0, 0
 	for _, o := range c.asked {
@@ -83,7 +83,7 @@ func (c *claim) misquoted(w word, patience time.Duration) bool {
 			default:
 				succeeded++
 			}
-			if o.Deadline > 0 && o.Return >= o.Deadline { // it may be late
+			if o.Deadline > 0 && o.Return >= o.Deadline { // the answer may be late
 				failed++
 			}
 		}
@@ -91,7 +91,7 @@ func (c *claim) misquoted(w word, patience time.Duration) bool {
 	return w.Result == resultDone && joined+succeeded+late == 0 || w.Result == resultUnknown && !w.Cut && succeeded > 0 && failed+late == 0
 }
 
-// lost is when its holder's observer was told of the loss of a claim.
+// lost returns the time at which the holder's observer got the loss of a claim, or never.
 func (c *claim) lost() time.Duration {
 	for _, e := range c.notices {
 		if e.Own && e.Kind == leasing.EventLost {

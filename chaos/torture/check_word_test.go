@@ -14,7 +14,7 @@ func word(verb string, call, ret time.Duration, result torture.Result) torture.W
 	return torture.Word{Name: "n", Claim: "a", Verb: verb, Call: call, Return: ret, Result: result}
 }
 
-// What a lease tells its holder is held against what its manager was told.
+// The check compares a lease's answers to its holder with the replies to its manager.
 func TestWord(t *testing.T) {
 	acquired := op("acquire", "a", 0, 10*ms, torture.ResultDone, 5)
 	released := op("release", "a", 500*ms, 520*ms, torture.ResultDone, 5)

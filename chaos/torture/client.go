@@ -13,22 +13,22 @@ import (
 	"github.com/distributedleasing/leasing/chaos"
 )
 
-// clock tells the time since the start of a run. Processes of a run share it.
+// clock measures the time since the start of a run. The processes of a run share the start.
 type clock struct{ start time.Time }
 
 func (c *clock) now() time.Duration { return c.at(time.Now()) }
 
-// at is the time of an instant that this process has read from its clock.
+// at converts an instant of this process's clock.
 func (c *clock) at(t time.Time) time.Duration { return t.Sub(c.start) }
 
-// client is a worker's client of the backend: what the worker sees, the faults below
-// that, and what the backend answers below these.
+// client is a worker's client of the backend. From the top it consists of the recorder of the
+// worker's view, the faults, and the recorder of the backend's answers.
 type client struct {
 	*recorder
-	lender *lender // what the worker's managers ask; it asks the recorder
+	lender *lender // the provider of the worker's managers, above the recorder
 	faults *chaos.Provider
 	wire   *recorder        // below the faults
-	below  leasing.Provider // and below their record
+	below  leasing.Provider // below wire
 }
 
 // open opens a client of the backend.
@@ -48,7 +48,7 @@ func openClient(ctx context.Context, o Options, worker int, clock *clock, journa
 	}
 	backend := &recorder{Provider: provider, layer: layerBackend, worker: worker, clock: clock, journal: journal, number: new(atomic.Int64)}
 	plan := o.Plan
-	plan.Seed = rand.NewPCG(cmp.Or(plan.Seed, o.Seed), uint64(worker)).Uint64() | 1 // each has faults of its own
+	plan.Seed = rand.NewPCG(cmp.Or(plan.Seed, o.Seed), uint64(worker)).Uint64() | 1 // each worker has its own faults
 	faults, err := chaos.Wrap(backend, plan, chaos.Options{Owner: owner(worker), Observer: func(i chaos.Injection) {
 		journal.enter(fault{At: clock.at(i.At), Worker: worker, Name: i.Name, Verb: string(i.Op), Kind: string(i.Kind), Rule: i.Rule})
 	}})
@@ -63,8 +63,8 @@ func openClient(ctx context.Context, o Options, worker int, clock *clock, journa
 	return &client{&seen, lends, faults, backend, provider}, nil
 }
 
-// endFaults ends the faults. Those under way go on.
-func (c *client) endFaults() { _ = c.faults.Disable() } // fails for names of rules only
+// endFaults ends the faults. Faults that have begun go on.
+func (c *client) endFaults() { _ = c.faults.Disable() } // it fails only for names of rules
 
 // pause waits for a time or the end of ctx.
 func pause(ctx context.Context, d time.Duration) {

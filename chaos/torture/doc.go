@@ -3,7 +3,7 @@
 // with its own client and manager, like separate processes. They write to a
 // resource that checks fencing tokens, and record every call and its result.
 // Then the recorded history is checked. The checks do not depend on how leases
-// are implemented: they compare what was promised with what happened.
+// are implemented: they compare the promises with the recorded events.
 //
 //	func TestTorture(t *testing.T) {
 //		torture.Test(t, torture.Options{
@@ -14,7 +14,7 @@
 //
 // Run does the same outside of tests; Report.Err is its verdict. TestVirtual runs in virtual
 // time, in which minutes pass in a moment. If it fails it searches for the smallest failing
-// run, and prints a Go test that repeats it.
+// run, and prints a Go test that repeats that run.
 //
 // # What is recorded
 //
@@ -23,15 +23,15 @@
 //
 //	worker       acquires, waits, holds, renews, sets metadata, writes, releases, crashes   wait, hold, write, sight, word
 //	manager      package leasing, with observers                                             notice
-//	lender       numbers the states of grants; one of four lends for less than was asked for
-//	recorder     what the manager asks, and is told                                          operation (client)
+//	lender       numbers the states of grants; one of four grants less than the requested TTL
+//	recorder     the manager's requests and their replies                                    operation (client)
 //	chaos        the faults of Options.Plan                                                  fault
-//	recorder     what the backend is asked, and answers                                      operation (backend)
+//	recorder     the backend's requests and its replies                                      operation (backend)
 //	provider     that of Options.Open
 //
 // The workers record what they see, with the time before and after, and judge nothing. The protected resource belongs to the run
 // and checks tokens. Operations are numbered in the order in which the run learns of their calls and returns. Below the manager,
-// workers also send late copies of requests, and one of them breaks leases of the first name, as an operator does. A history can
+// workers also send late copies of requests, and one of them breaks leases of the first name, like an operator. A history can
 // be saved (Report.WriteHistory) and checked again (Verify).
 //
 // # What is checked
@@ -42,21 +42,21 @@
 //	overlap       no two holders trust a name at once. The checker measures trust with its own stopwatch: from the call of each granted
 //	              request to the end of the granted TTL, less the margin
 //	trust         no lease reports more trust than that, or less, and none is given up before
-//	linearizable  for what the clients saw, and again for what the backend answered: there is an order of grants, losses, breaks and
-//	              releases that explains every answer. A request of unknown outcome may take effect at any later time, or never
+//	linearizable  there is an order of grants, losses, breaks and releases that explains every answer: once for the answers that the
+//	              clients saw, and once for those of the backend. A request of unknown outcome may take effect at any later time, or never
 //	rules         where the order at the backend is certain, each answer follows the rules that all providers share (providerkit.Record)
 //	tokens        each grant has a higher token than all grants that had ended before it was requested, no two claims share a token, and
 //	              no token is behind the backend's clock
 //	fence         the resource accepted no write with a smaller token than it had seen, and refused no write of a valid lease
 //	renewal       each lease is renewed within the documented part of its TTL, and retried while trust lasts; an attempt may take a third
 //	              of that; no lease is renewed that should not be. Each renewal carries the state of the latest grant
-//	loss          each holder is told of its loss. The delay is reported as a distribution
+//	loss          each holder learns of its loss. The delay is reported as a distribution
 //	release       the release is sent after the lease's context has ended, and after Do's function has returned. A lease that was lost, or
 //	              whose manager was closed, is not released while it may still be in use
-//	cleanup       a claim of unknown outcome, or one that nobody uses, is released, again and again until the backend answers
+//	cleanup       a claim of unknown outcome, or one without a user, is released, and the release is repeated until the backend answers
 //	liveness      a free name with waiters is granted: at once if no fault has happened and the backend pushes wake-ups, otherwise within
 //	              the polling interval. The backend need not push a wake-up when a lease runs out. No waiter is overtaken again and again
-//	word          the results of Renew and Release, Do's error and the context's cause agree with what happened to the lease, and come in
+//	word          the results of Renew and Release, Do's error and the context's cause agree with the history of the lease, and come in
 //	              time
 //	waiting       each wait has sent a request, and its error names the holder. A manager serves its waiters in order of arrival, sends
 //	              nothing in a pause that the backend has asked for, and ends all waits when it begins to close
@@ -84,8 +84,8 @@
 // # What is not checked
 //
 // Mutual exclusion has two documented exceptions. A lease broken with Immediate ends while its holder still
-// trusts it. An infinite lease that is broken without Immediate ends after BreakOptions.Grace, whether or not
-// its holder has learned of it. In both cases the holder may overlap its successor, but the fence must refuse
+// trusts the lease. An infinite lease that is broken without Immediate ends after BreakOptions.Grace, whether or not
+// its holder has learned of the break. In both cases the holder may overlap its successor, but the fence must refuse
 // its writes. The same holds for a stopped process, whose trust ends by the clock even if it does not notice.
 //
 // Liveness and renewals are checked with a tolerance of Options.Patience: 10 ms in virtual time,

@@ -19,7 +19,7 @@ import (
 	memlease "github.com/distributedleasing/leasing/providers/memory"
 )
 
-// changed is a provider of which tests change this or that.
+// changed is a provider with methods that tests replace.
 type changed struct {
 	leasing.Provider
 	caps    func(c *leasing.Capabilities)
@@ -51,11 +51,11 @@ func (c changed) Close() error {
 
 func (changed) As(any) bool { return false }
 
-// lastOwner is who takes the names at the end.
+// lastOwner is the owner that acquires the names at the end.
 const lastOwner = "torture"
 
-// Names have to be free within the TTL, the margin, the provider's precision and what
-// the machine may take.
+// Names must be free within the sum of the TTL, the margin, the provider's Lateness and the
+// patience.
 func TestNamesAreFreeWithinWhatIsStated_memory(t *testing.T) {
 	options := torture.Options{
 		For: minute / 12, Seed: 1, Repeatable: true, TTL: 4 * time.Second, Patience: 3 * time.Second,
@@ -72,7 +72,7 @@ func TestNamesAreFreeWithinWhatIsStated_memory(t *testing.T) {
 	}
 }
 
-// A run leaves the names as it would have them: free. And it closes what it opens.
+// A run leaves the names free, and closes every client that it opens.
 func TestNothingIsLeftBehind_memory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		memory := memlease.New(memlease.Options{})
@@ -112,7 +112,7 @@ func TestClientUnderAPlanThatCannotWorkIsClosed_memory(t *testing.T) {
 	require.Equal(t, opened, closed)
 }
 
-// deaf lets nobody take a name at the end, but does at the beginning: it does not
+// deaf grants names at the beginning of a run, but not at the end: then it does not
 // answer, or refuses.
 func deaf(answers bool) func(p leasing.Provider) leasing.Provider {
 	return func(p leasing.Provider) leasing.Provider {
@@ -163,7 +163,7 @@ func TestRunThatWaitsForNamesEndsWithItsContext_memory(t *testing.T) {
 	})
 }
 
-// A resource that doesn't answer, or too late, is no fault of the leases.
+// A resource that answers late or never is no fault of the leases.
 func TestResourceThatDoesNotAnswer_memory(t *testing.T) {
 	var asked atomic.Int32
 	silent := fencing.Fence(func(ctx context.Context, _ string, _ int64, _ func(context.Context) error) error {
@@ -195,7 +195,7 @@ func TestWorkerThatDoesNotComeBackIsFound_memory(t *testing.T) {
 	})
 }
 
-// Who crashes takes no leave: its lease runs out, while others wait for the name.
+// A crashed worker does not release: its lease runs out, while others wait for the name.
 func TestCrashedWorkersLeaveTheirLeasesBehind_memory(t *testing.T) {
 	h := virtual(t, torture.Options{For: 2 * minute, Seed: 1}, nil).History()
 	left := map[string]bool{}
@@ -210,7 +210,7 @@ func TestCrashedWorkersLeaveTheirLeasesBehind_memory(t *testing.T) {
 	}
 }
 
-// A fence that does nothing is an error of each write, and no more.
+// A fence that does nothing is only an error of each write.
 func TestFenceThatDoesNothing_memory(t *testing.T) {
 	lazy := fencing.Fence(func(context.Context, string, int64, func(context.Context) error) error { return nil })
 	report := virtual(t, torture.Options{For: minute / 12, Seed: 1, Repeatable: true, Fence: lazy}, nil)
@@ -218,7 +218,7 @@ func TestFenceThatDoesNothing_memory(t *testing.T) {
 	require.Zero(t, report.Accepted+report.Stale)
 }
 
-// Clocks may differ by the margin: a lease that ends that much too early is none.
+// Clocks may differ by the margin: a lease that ends early by the margin is no violation.
 func TestClocksMayDifferByTheMargin_memory(t *testing.T) {
 	for short, ok := range map[time.Duration]bool{10 * ms: true, 300 * ms: false} {
 		report := virtual(t, torture.Options{For: minute, Seed: 1, Repeatable: true, Plan: chaos.Partition(chaos.PartitionOptions{})}, func(p leasing.Provider) leasing.Provider {
@@ -244,7 +244,7 @@ func TestReportNamesTheSeedOfTheRun_memory(t *testing.T) {
 	require.Contains(t, report.String(), "seed 9")
 }
 
-// A search that was not finished is no violation, but nobody should overlook it.
+// An unfinished search is no violation, but the verdict must show the search.
 func TestVerdict(t *testing.T) {
 	one := torture.Violation{Check: torture.CheckLeak, Name: "n"}
 	for want, r := range map[string]torture.Report{

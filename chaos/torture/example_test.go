@@ -30,11 +30,11 @@ func ExampleRun() {
 }
 
 // In virtual time four minutes of a partition pass in a second, and the seed of a
-// failure shows the same failure again. (A test of yours would have another name.)
+// failure repeats that failure. (Your test would have a different name.)
 func TestExampleInVirtualTime_memory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		torture.Test(t, torture.Options{
-			Open: torture.Share(memlease.New(memlease.Options{})), // made inside, like all that tells the time
+			Open: torture.Share(memlease.New(memlease.Options{})), // made in the bubble, like everything that reads the time
 			Plan: chaos.Partition(chaos.PartitionOptions{}),
 			For:  4 * time.Minute,
 			Seed: 42, Repeatable: true,

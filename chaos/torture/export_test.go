@@ -6,7 +6,7 @@ import (
 	"github.com/distributedleasing/leasing"
 )
 
-// What the tests of histories make.
+// The types of a history, for tests.
 type (
 	History   = history
 	Operation = operation
@@ -87,7 +87,7 @@ type (
 	Word   = word
 )
 
-// Shrink is for runs that fail as a test says.
+// Shrink shrinks a run. The test decides which runs fail.
 func Shrink(o Options, fails func(Options) bool) (Options, string) {
 	o = shrink(o, fails)
 	return o, o.goTest()

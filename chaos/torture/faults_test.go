@@ -21,7 +21,7 @@ import (
 	memlease "github.com/distributedleasing/leasing/providers/memory"
 )
 
-// odd is a provider with something odd about it, and without abilities.
+// odd is a provider with an odd behavior, and without abilities.
 type odd struct {
 	leasing.Provider
 	renew func(ctx context.Context, req abstractions.RenewRequest) (abstractions.Grant, error)
@@ -98,7 +98,7 @@ func TestTooManyGoroutinesAreFound_memory(t *testing.T) {
 	}
 }
 
-// A goroutine that was there before is none of the run's.
+// A goroutine that was started before the run does not count.
 func TestOtherGoroutinesAreNotFound_memory(t *testing.T) {
 	ended := make(chan struct{})
 	go func() { <-ended }()
@@ -208,7 +208,7 @@ func (r *refusing) Acquire(ctx context.Context, req abstractions.AcquireRequest)
 
 func (*refusing) As(any) bool { return false }
 
-// A run that can't be made, or not be checked, is no run with violations.
+// A run that can't be made, or can't be checked, returns an error instead of violations.
 func TestRunThatCannotBeMadeIsAnError_memory(t *testing.T) {
 	running := func(options torture.Options, provider leasing.Provider) error {
 		options.For, options.TTL, options.Workers, options.Names = 200*ms, 100*ms, 2, 2
@@ -241,8 +241,8 @@ func TestRunThatCannotBeMadeIsAnError_memory(t *testing.T) {
 	require.ErrorContains(t, err, "has not called WorkerMain")
 }
 
-// A server that forgets its leases breaks an assumption: two may hold a name then.
-// What must hold all the same is checked.
+// A server that forgets its leases breaks an assumption, so two holders may have a name.
+// The checks that do not depend on the assumption are still made.
 func TestBrokenAssumptionsAreLeftOut_memory(t *testing.T) {
 	forgetful := func(p leasing.Provider) leasing.Provider {
 		go func() {
@@ -264,7 +264,7 @@ func TestBrokenAssumptionsAreLeftOut_memory(t *testing.T) {
 	require.Contains(t, loose.String(), "not checked")
 }
 
-// A lease whose grant comes as its trust ends is lost at once, while the backend has it for a whole TTL.
+// A lease whose grant arrives at the end of its trust is lost at once, while the backend keeps the lease for a whole TTL.
 func TestAGrantThatComesAsItsTrustEnds_memory(t *testing.T) {
 	t.Parallel()
 	slow := chaos.Plan{Rules: []chaos.Rule{{

@@ -16,7 +16,7 @@ import (
 	memlease "github.com/distributedleasing/leasing/providers/memory"
 )
 
-// TestMain is that of worker processes, too. They work on leases of their own.
+// TestMain also runs in worker processes. Each of these has its own leases.
 func TestMain(m *testing.M) {
 	torture.WorkerMain(func(context.Context) (leasing.Provider, error) {
 		if why := os.Getenv("TORTURE_TEST_FAILURE"); why != "" {

@@ -10,39 +10,39 @@ import (
 	"github.com/distributedleasing/leasing"
 )
 
-// history is what a run has recorded. Times are counted from its start, on the
+// history is the record of a run. Times are counted from its start, on the
 // machine's monotonic clock.
 type history struct {
 	TTL time.Duration `json:"ttl"`
-	// Backend is what its clock has shown before the run, in microseconds since 1970; 0 if it does not
-	// tell. Tokens follow that clock.
+	// Backend is the time of the backend's clock before the run, in microseconds since 1970; 0 if the
+	// backend does not report its time. Tokens follow that clock.
 	Backend    int64       `json:"backend"`
 	Operations []operation `json:"operations"`
 	Holds      []hold      `json:"holds"`
-	Writes     []write     `json:"writes"` // in the order in which the resource took them
+	Writes     []write     `json:"writes"` // in the order in which the resource handled them
 	Waits      []wait      `json:"waits"`
 	Sights     []sight     `json:"sights"`
 	Words      []word      `json:"words"`
-	Notices    []notice    `json:"notices"` // each observer's in the order in which it had them
+	Notices    []notice    `json:"notices"` // of each observer in the order of its calls
 	Faults     []fault     `json:"faults"`
 	Stops      []stop      `json:"stops"`
-	Killed     []int       `json:"killed"` // workers whose processes were
+	Killed     []int       `json:"killed"` // workers whose processes were killed
 	Found      []Violation `json:"found"`  // during the run
-	// FaultsEnd is when the faults were switched off, Closed when the last worker
-	// had closed its client.
+	// FaultsEnd is the time at which the faults were switched off, and Closed the time at which
+	// the last worker had closed its client.
 	FaultsEnd time.Duration `json:"faults_end"`
 	Closed    time.Duration `json:"closed"`
-	// Free are the names at the end: when each could be taken again.
+	// Free lists the time at which each name could be acquired after the end of the run.
 	Free []freeAt `json:"free"`
 }
 
-// layer says where an operation was seen.
+// layer is the place at which an operation was recorded.
 type layer string
 
-// The layers. The faults lie in between.
+// The layers. The faults are injected between the two.
 const (
-	layerClient  layer = "client"  // what a manager asked, and was told
-	layerBackend layer = "backend" // what the provider was asked, and answered
+	layerClient  layer = "client"  // a manager's requests and their replies
+	layerBackend layer = "backend" // the requests to the provider and its replies
 )
 
 // result is the outcome of an operation.
@@ -51,21 +51,21 @@ type result string
 // The results.
 const (
 	resultDone     result = "done"     // granted, released or broken
-	resultHeld     result = "held"     // refused: somebody else's
+	resultHeld     result = "held"     // refused: another claim holds the name
 	resultLost     result = "lost"     // refused: the claim has ended
 	resultReleased result = "released" // refused: the claim was given up
 	resultRefused  result = "refused"  // for another reason, and not applied
-	resultUnknown  result = "unknown"  // may have been applied, or may yet be
+	resultUnknown  result = "unknown"  // may have been applied, or may be applied later
 )
 
 // operation is one call of a provider's method.
 type operation struct {
 	Worker int `json:"worker"`
-	// Number is its place among those of its worker. Those of different claims that
+	// Number is its place among the operations of its worker. Operations of different claims that
 	// begin in the same instant may come in any order.
 	Number int `json:"number"`
-	// Begun and Ended number the calls and returns of all workers as the run heard of them:
-	// what ended before another began came before it.
+	// Begun and Ended number the calls and returns of all workers in the order in which the run
+	// learned of these events. An operation precedes each operation that began after its end.
 	Begun int    `json:"begun"`
 	Ended int    `json:"ended"`
 	Layer layer  `json:"layer"`
@@ -73,45 +73,45 @@ type operation struct {
 	Name  string `json:"name"`
 	// Claim is a label for the claim's ID: worker and number, "3.17".
 	Claim string `json:"claim"`
-	// Wait is the number of the wait that an acquire is of; 0 for none.
+	// Wait is the number of the wait to which an acquire belongs; 0 without a wait.
 	Wait int           `json:"wait"`
 	TTL  time.Duration `json:"ttl"`
-	// Immediate, Grace and IfToken are a break's.
+	// Immediate, Grace and IfToken are the fields of a break.
 	Immediate bool          `json:"immediate"`
 	Grace     time.Duration `json:"grace"`
 	IfToken   int64         `json:"if_token"`
-	// By says who breaks a lease and why: of a break, and of a renewal that is told of one. Why is
-	// the reason that a renewal is told.
+	// By names the actor and the reason of a break; a renewal has them from the reply that reports
+	// the break. Why is the reason of the loss in the reply to a renewal.
 	By  string             `json:"by"`
 	Why leasing.LostReason `json:"why"`
-	// Vain says of a break that nobody held the name.
+	// Vain reports that the name of a break had no holder.
 	Vain bool          `json:"vain"`
 	Call time.Duration `json:"call"`
 	// Return is 0 if the call never returned: its process was killed, say.
 	Return time.Duration `json:"return"`
-	// Deadline is its context's; 0 if it has none.
+	// Deadline is the deadline of its context; 0 without a deadline.
 	Deadline time.Duration `json:"deadline"`
-	// Overrun is for how long the call went on after its context had ended.
+	// Overrun is the time from the end of the call's context to its return.
 	Overrun time.Duration `json:"overrun"`
 	Result  result        `json:"result"`
 	Token   int64         `json:"token"`
-	// Stray and StrayClaim are what a grant was for, if not for what was asked.
+	// Stray and StrayClaim are the name and claim of a grant, if they differ from those of the request.
 	Stray      string `json:"stray"`
 	StrayClaim string `json:"stray_claim"`
-	// Pause is how long a refusal asks to be left alone.
+	// Pause is the pause before the next request that a refusal asks for.
 	Pause time.Duration `json:"pause"`
-	// Unanswered says of an item of a batch that has an answer that it has none itself.
+	// Unanswered reports that an item of an answered batch has no answer of its own.
 	Unanswered bool `json:"unanswered"`
 	// Holder is the claim that a refusal names; "" if it names none for certain.
 	Holder string `json:"holder"`
-	// Early says of a release that it was sent while the lease's context lived, or while
-	// Do's function was under way.
+	// Early reports that a release was sent before the lease's context had ended, or while
+	// Do's function was running.
 	Early bool `json:"early"`
 }
 
 func (o *operation) granted() bool { return o.Verb == "acquire" && o.Result == resultDone }
 
-// before says that the operation was over when another began, for certain.
+// before reports whether the operation had certainly returned when another began.
 func (o *operation) before(next *operation) bool {
 	if o.Ended > 0 && next.Begun > 0 {
 		return o.Ended < next.Begun
@@ -119,12 +119,12 @@ func (o *operation) before(next *operation) bool {
 	return o.Return < next.Call
 }
 
-// extends says that the operation made a lease of the length that it says.
+// extends reports whether the operation granted or renewed a lease for its TTL.
 func (o *operation) extends() bool {
 	return o.Result == resultDone && (o.Verb == "acquire" || o.Verb == "renew") && o.Stray == ""
 }
 
-// hold is a lease as its holder knew it.
+// hold is a lease as seen by its holder.
 type hold struct {
 	Worker int           `json:"worker"`
 	Name   string        `json:"name"`
@@ -133,34 +133,34 @@ type hold struct {
 	From   time.Duration `json:"from"` // the acquire had returned
 	// Until is the end of its trust by the checker's own stopwatch: see history.stopwatch.
 	Until time.Duration `json:"until"`
-	// End is when it was given up or the manager declared it lost; 0 if never.
+	// End is the time at which it was given up or the manager declared it lost; 0 if never.
 	End    time.Duration      `json:"end"`
 	Ending ending             `json:"ending"`
 	Reason leasing.LostReason `json:"reason"`
-	// Told is when the holder saw its context end; 0 if it did not, or had
-	// given the lease up before.
+	// Told is the time at which the holder saw its context end; 0 if the holder did not
+	// see the end, or had given the lease up before.
 	Told     time.Duration `json:"told"`
 	Renewals int           `json:"renewals"`
-	// Renewed and RenewalFailed say that the lease's observer was told of such an event.
+	// Renewed and RenewalFailed report that the lease's observer got such an event.
 	Renewed       bool `json:"renewed"`
 	RenewalFailed bool `json:"renewal_failed"`
-	// Renews says that the manager was to renew it. If not, there are Most renewals.
+	// Renews reports that the manager was to renew the lease. Otherwise Most limits its renewals.
 	Renews bool `json:"renews"`
 	Most   int  `json:"most"`
 }
 
-// ending says how a hold ended.
+// ending is the way in which a hold ended.
 type ending string
 
 // The endings.
 const (
 	endingGivenUp   ending = "given up"
 	endingLost      ending = "lost"
-	endingAbandoned ending = "abandoned" // its manager was closed under it, like that of a process that dies
+	endingAbandoned ending = "abandoned" // its manager was closed during the hold, like that of a process that dies
 	endingKilled    ending = "killed"    // with its process
 )
 
-// ended is when it has ended, or never.
+// ended returns the end of the hold, or never.
 func (t *hold) ended() time.Duration {
 	if t.End == 0 {
 		return never
@@ -168,11 +168,11 @@ func (t *hold) ended() time.Duration {
 	return t.End
 }
 
-// trusted is the end of the time for which the holder trusted the lease.
+// trusted returns the end of the time for which the holder trusted the lease.
 func (t *hold) trusted() time.Duration { return min(t.Until, t.ended()) }
 
-// late is how long after the end of its trust the holder heard of the loss. A
-// process that was stopped could not hear before it went on.
+// late returns the time from the end of trust until the holder learned of the loss. A
+// stopped process could not learn of the loss before it was resumed.
 func (h *history) late(t hold) (time.Duration, bool) {
 	if t.Ending != endingLost || t.Told == 0 {
 		return 0, false
@@ -188,7 +188,7 @@ func (h *history) late(t hold) (time.Duration, bool) {
 
 // write is one attempt to write to the resource that a name protects.
 type write struct {
-	// Order is its place among all that the resource took.
+	// Order is its place among all writes that the resource handled.
 	Order  int           `json:"order"`
 	Worker int           `json:"worker"`
 	Name   string        `json:"name"`
@@ -196,8 +196,8 @@ type write struct {
 	Token  int64         `json:"token"`
 	Call   time.Duration `json:"call"`
 	Return time.Duration `json:"return"`
-	// Trusted says that the holder's lease was good before the write and after, and
-	// Remaining for how long it said so, at some moment after the call.
+	// Trusted reports that the holder's lease was valid before the write and after. Remaining
+	// is the trust that the lease reported, at some moment after the call.
 	Trusted   bool          `json:"trusted"`
 	Remaining time.Duration `json:"remaining"`
 	Accepted  bool          `json:"accepted"`
@@ -211,19 +211,19 @@ type wait struct {
 	Try    bool          `json:"try"`
 	From   time.Duration `json:"from"`
 	To     time.Duration `json:"to"` // 0 if it has not returned
-	// Bound is when it has to return at the latest; 0 if only the end of the run says so.
-	// Leaves says that its context ends then, and not its limit.
+	// Bound is the latest time at which it must return; 0 if only the end of the run bounds the wait.
+	// Leaves reports that Bound is the end of its context, and not of its wait limit.
 	Bound  time.Duration `json:"bound"`
 	Leaves bool          `json:"leaves"`
-	// Got says that it came back with a lease, else Result why not, Holder because of which
-	// claim, if that is known, and Own that it is said to be one of the same manager.
+	// Got reports that it returned a lease. Otherwise Result is the reason, Holder the claim that
+	// had the name, if that is known, and Own reports that the error names the same manager as its holder.
 	Got    bool   `json:"got"`
 	Result result `json:"result"`
 	Holder string `json:"holder"`
 	Own    bool   `json:"own"`
 }
 
-// sight is what a holder sees of its own lease: what the backend shows, and the lease itself.
+// sight is a holder's view of its own lease: the backend's record and the lease's own fields.
 type sight struct {
 	Worker      int           `json:"worker"`
 	Name        string        `json:"name"`
@@ -231,45 +231,45 @@ type sight struct {
 	Token       int64         `json:"token"`
 	Call        time.Duration `json:"call"`
 	Return      time.Duration `json:"return"`
-	Trusted     bool          `json:"trusted"` // the lease was good before and after
+	Trusted     bool          `json:"trusted"` // the lease was valid before and after
 	Holder      string        `json:"holder"`
 	HolderToken int64         `json:"holder_token"`
-	// Other is the owner that the backend shows, if it is another.
+	// Other is the owner that the backend shows, if it is a different one than the holder.
 	Other string `json:"other"`
-	// Listed says that the backend was asked for names, too: how often it lists the lease's among
-	// those that are held, and by itself, and which it lists twice or was not asked for.
+	// Listed reports that the holder also listed the backend's names. AsHeld counts the lease's name in the list
+	// of held names, AsName in the list of that name alone. Strange is a name that was listed twice or was not asked for.
 	Listed  bool   `json:"listed"`
 	AsHeld  int    `json:"as_held"`
 	AsName  int    `json:"as_name"`
 	Strange string `json:"strange"`
-	// Metadata is what the holder has set, Shown what the backend shows, Has what the
-	// lease says itself.
+	// Metadata is the holder's latest setting, Shown the metadata in the backend's record, and Has the
+	// metadata of the lease itself.
 	Metadata string `json:"metadata"`
 	Shown    string `json:"shown"`
 	Has      string `json:"has"`
 }
 
-// word is what a lease has told its holder.
+// word is an answer of a lease to its holder.
 type word struct {
 	Worker int    `json:"worker"`
 	Name   string `json:"name"`
 	Claim  string `json:"claim"`
 	// Verb is renew, set (metadata), release, do (from its function's return on), end (the cause of the lease's
-	// context), leave (the caller of a Do does, and is told nothing), close (of the manager at
-	// work, and of no claim), or closed (the same of any manager).
+	// context), leave (the caller of a Do cancels its context, without an answer), close (of a manager with a lease in
+	// use, and of no claim), or closed (the Close of any manager).
 	Verb   string        `json:"verb"`
 	Call   time.Duration `json:"call"`
 	Return time.Duration `json:"return"`
-	// Bound is when the context's time ends; 0 if it has none. Cut says that it had ended when
-	// the word came.
+	// Bound is the deadline of the context; 0 without a deadline. Cut reports that the context had ended
+	// before the answer came.
 	Bound  time.Duration `json:"bound"`
 	Cut    bool          `json:"cut"`
 	Result result        `json:"result"`
-	// Unclear says that the error is none of those of package leasing.
+	// Unclear reports that the error is none of package leasing's errors.
 	Unclear bool `json:"unclear"`
 }
 
-// notice is an event that an observer was told.
+// notice is an event that an observer got.
 type notice struct {
 	Worker int                `json:"worker"`
 	Name   string             `json:"name"`
@@ -278,11 +278,11 @@ type notice struct {
 	Reason leasing.LostReason `json:"reason"`
 	By     string             `json:"by"` // its breaker, and the reason
 	At     time.Duration      `json:"at"`
-	Own    bool               `json:"own"`   // told to the lease's observer, and not to its manager's
-	Times  int                `json:"times"` // it stands for so many
+	Own    bool               `json:"own"`   // sent to the lease's observer, and not to its manager's
+	Times  int                `json:"times"` // the number of events that were merged
 }
 
-// fault is one fault that was injected, or one that befell a process or server.
+// fault is an injected fault, or a fault of a process or server.
 type fault struct {
 	At     time.Duration `json:"at"`
 	Until  time.Duration `json:"until"`  // 0 for a moment
@@ -293,14 +293,14 @@ type fault struct {
 	Rule   string        `json:"rule"`
 }
 
-// stop is a time in which a worker's process stood still.
+// stop is a period in which a worker's process was stopped.
 type stop struct {
 	Worker int           `json:"worker"`
 	From   time.Duration `json:"from"`
 	To     time.Duration `json:"to"`
 }
 
-// closing is when a worker closed a manager at work in some time; nil if it did not.
+// closing returns the Close of a worker's manager with a lease in use, in a period; nil without such a Close.
 func (h *history) closing(worker int, from, to time.Duration) *word {
 	i := slices.IndexFunc(h.Words, func(w word) bool { return w.Verb == "close" && w.Worker == worker && w.Call >= from && w.Call <= to })
 	if i < 0 {
@@ -309,20 +309,20 @@ func (h *history) closing(worker int, from, to time.Duration) *word {
 	return &h.Words[i]
 }
 
-// stopped says whether a worker's process stood still for some of a time.
+// stopped reports whether a worker's process was stopped for a part of a period.
 func (h *history) stopped(worker int, from, to time.Duration) bool {
 	return slices.ContainsFunc(h.Stops, func(s stop) bool { return s.Worker == worker && s.From < to && s.To > from })
 }
 
-// freeAt is when a name could be taken again after the end.
+// freeAt is the time at which a name could be acquired after the end of the run.
 type freeAt struct {
 	Name string        `json:"name"`
 	At   time.Duration `json:"at"` // 0 if not within the bound
 	By   time.Duration `json:"by"` // the bound
 }
 
-// label calls each claim by its worker and by how many that had acquired before it.
-// Managers choose IDs at random.
+// label replaces each claim's ID by the number of its worker and its number among that worker's
+// claims. Managers choose IDs at random.
 func (h *history) label() {
 	inOrder(h.Operations, func(o *operation) place { return place{at: o.Call, worker: o.Worker, number: o.Number} })
 	labels, claims := map[string]string{}, map[int]int{}
@@ -335,7 +335,7 @@ func (h *history) label() {
 	relabel(reflect.ValueOf(h).Elem(), labels)
 }
 
-// relabel changes each text that has a label: nothing else is equal to an ID.
+// relabel replaces each string that has a label. Only IDs are equal to an ID.
 func relabel(v reflect.Value, labels map[string]string) {
 	switch v.Kind() {
 	case reflect.Struct:
@@ -353,7 +353,7 @@ func relabel(v reflect.Value, labels map[string]string) {
 	}
 }
 
-// place is where something comes in a history.
+// place is the sort key of an item of a history.
 type place struct {
 	at          time.Duration
 	worker      int
@@ -370,8 +370,8 @@ func inOrder[T any](all []T, of func(*T) place) {
 	})
 }
 
-// sort puts the history in an order that does not depend on which goroutine
-// came to write first.
+// sort sorts the history, so that its order does not depend on the order in which
+// goroutines wrote their items.
 func (h *history) sort() {
 	inOrder(h.Operations, func(o *operation) place { return place{o.Call, o.Worker, o.Name, o.Claim, o.Number} })
 	inOrder(h.Holds, func(t *hold) place { return place{t.From, t.Worker, "", t.Claim, 0} })
@@ -389,7 +389,7 @@ func (h *history) sort() {
 	inOrder(h.Faults, func(f *fault) place { return place{f.At, f.Worker, f.Verb + f.Name, f.Kind + f.Rule, 0} })
 }
 
-// names returns the names that occur, sorted.
+// names returns the names in the history, sorted.
 func (h *history) names() (all []string) {
 	for _, f := range h.Free {
 		all = append(all, f.Name)
@@ -413,7 +413,7 @@ func (h *history) names() (all []string) {
 	return slices.Compact(all)
 }
 
-// end is the time of the last thing that happened.
+// end returns the time of the last event.
 func (h *history) end() time.Duration {
 	end := max(h.FaultsEnd, h.Closed)
 	for _, o := range h.Operations {

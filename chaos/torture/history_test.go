@@ -10,13 +10,13 @@ import (
 	"github.com/distributedleasing/leasing/chaos/torture"
 )
 
-// history is that of a run under a plan.
+// history returns the history of a run under a plan.
 func history(t *testing.T, plan string) *torture.History {
 	t.Helper()
 	return under(t, plan, torture.Options{For: minute, Workers: 12}).History()
 }
 
-// count is how many operations a layer saw with a result.
+// count returns the number of operations of a layer with a result.
 func count(h *torture.History, layer torture.Layer, verb string, result torture.Result) (n int) {
 	for _, o := range h.Operations {
 		if o.Layer == layer && o.Verb == verb && o.Result == result {
@@ -26,8 +26,8 @@ func count(h *torture.History, layer torture.Layer, verb string, result torture.
 	return n
 }
 
-// What is not recorded can't be wrong: each kind of answer is there, also to
-// batched renewals, and as often as the managers say.
+// An answer that is not recorded can't be checked. So the history must have each kind of answer, also to
+// batched renewals, as often as in the managers' counts.
 func TestHistoryHasWhatManagersAskAndAreTold_memory(t *testing.T) {
 	h := history(t, "none")
 	renewals := 0
@@ -58,7 +58,7 @@ func TestHistoryTellsTheTwoSidesOfTheFaultsApart_memory(t *testing.T) {
 	require.Positive(t, count(h, torture.LayerClient, "renew", torture.ResultLost))
 }
 
-// In virtual time a loss is told at the very end of trust.
+// In virtual time a holder learns of a loss exactly at the end of trust.
 func TestTrustIsTheManagersOwnWord_memory(t *testing.T) {
 	lost, late := 0, 0
 	h := history(t, "partition")
@@ -91,7 +91,7 @@ func TestFaultsEndWithTheRun_memory(t *testing.T) {
 	}
 }
 
-// A process that was stopped hears of its loss when it goes on.
+// A stopped process learns of its loss when it is resumed.
 func TestStoppedProcessIsNotLate(t *testing.T) {
 	one := hold("a", 0, 900*ms, 905*ms, torture.EndingLost)
 	one.Told = 5100 * ms

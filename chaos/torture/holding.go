@@ -11,7 +11,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-// release is on a context of its own, like that of a worker that shuts down.
+// release releases the lease with a context of its own, like a worker that shuts down.
 func (w *worker) release(ctx context.Context, l *leasing.Lease, usage usage) {
 	limit := w.options.TTL
 	if usage.hasty {
@@ -23,7 +23,7 @@ func (w *worker) release(ctx context.Context, l *leasing.Lease, usage usage) {
 	for range map[bool]int{false: 1, true: 2}[usage.twice] {
 		all.Go(func() {
 			called := w.clock.now()
-			w.heard(bound, word{Verb: "release", Call: called}, l, l.Release(bound)) // the manager goes on in the background
+			w.heard(bound, word{Verb: "release", Call: called}, l, l.Release(bound)) // the manager continues in the background
 		})
 	}
 	all.Wait()
@@ -32,7 +32,7 @@ func (w *worker) release(ctx context.Context, l *leasing.Lease, usage usage) {
 	}
 }
 
-// askAgain tries to get a name of which the worker has a lease.
+// askAgain tries to acquire a name that the worker already holds.
 func (w *worker) askAgain(ctx context.Context, manager *leasing.Manager, l *leasing.Lease) {
 	ctx, back := w.waiting(ctx, l.Name(), true, 0, 0)
 	second, err := manager.TryAcquire(ctx, l.Name())
@@ -41,15 +41,15 @@ func (w *worker) askAgain(ctx context.Context, manager *leasing.Manager, l *leas
 	}
 }
 
-// settle makes a repeatable run leave this instant: whether the manager's loop has seen what
-// was planned in it, before it is planned anew, is chance.
+// settle makes a repeatable run leave this instant. It is random whether the manager's loop sees a
+// plan of this instant before the plan changes.
 func (w *worker) settle() {
 	if w.options.Repeatable {
 		pause(context.Background(), 1)
 	}
 }
 
-// renew is by hand, and not for long: the engine goes on either way.
+// renew renews by hand, with a short deadline. The manager's own renewals go on either way.
 func (w *worker) renew(ctx context.Context, l *leasing.Lease) {
 	bound, cancel := context.WithTimeout(ctx, w.between(0.05, 0.5))
 	defer cancel()
@@ -57,7 +57,7 @@ func (w *worker) renew(ctx context.Context, l *leasing.Lease) {
 	w.heard(bound, word{Verb: "renew", Call: called}, l, l.Renew(bound))
 }
 
-// heard enters what a lease has told its holder.
+// heard enters the answer of a lease to its holder.
 func (w *worker) heard(ctx context.Context, one word, l *leasing.Lease, err error) {
 	one.Worker, one.Name, one.Claim, one.Return, one.Result = w.index, l.Name(), claimOf(l.ID()), w.clock.now(), endOf(err)
 	one.Cut = errors.Is(ctx.Err(), context.Canceled)
@@ -69,7 +69,7 @@ func (w *worker) heard(ctx context.Context, one word, l *leasing.Lease, err erro
 	w.journal.enter(one)
 }
 
-// hold works under a lease until it has had enough, run ends, or the lease does.
+// hold works under a lease until the hold time has passed, run ends, or the lease ends.
 func (w *worker) hold(work, run context.Context, manager *leasing.Manager, l *leasing.Lease, h *holdRecorder, usage usage) (crashed bool) {
 	enough := time.NewTimer(usage.hold)
 	defer enough.Stop()
@@ -131,7 +131,7 @@ func (w *worker) hold(work, run context.Context, manager *leasing.Manager, l *le
 				w.heard(run, word{Verb: "end", Call: w.clock.now()}, l, context.Cause(l.Context()))
 			}
 			if usage.lingers > 0 {
-				_ = l.Release(work) // which ends the work only
+				_ = l.Release(work) // this ends only the work
 				pause(context.WithoutCancel(run), usage.lingers)
 			}
 			h.end(endingGivenUp)
@@ -150,8 +150,8 @@ func endOf(err error) result {
 
 func lost(l *leasing.Lease) bool { return errors.Is(l.Err(), leasing.ErrLost) }
 
-// afterLoss waits for the word that the lease is lost, and then writes once more as a
-// process does that was stopped between its check and its write.
+// afterLoss waits until the context reports the loss, and then writes once more, like a
+// process that was stopped between its check and its write.
 func (w *worker) afterLoss(run context.Context, l *leasing.Lease, h *holdRecorder) {
 	select {
 	case <-l.Done():
@@ -159,14 +159,14 @@ func (w *worker) afterLoss(run context.Context, l *leasing.Lease, h *holdRecorde
 		h.told(at)
 		w.heard(run, word{Verb: "end", Call: at}, l, context.Cause(l.Context()))
 	case <-time.After(w.options.Patience + w.options.TTL):
-		return // never told
+		return // its context did not end
 	}
 	pause(run, w.between(0, 0.3))
 	w.write(l)
 	w.renew(context.WithoutCancel(run), l)
 }
 
-// crash leaves without a word: the lease is not released, and runs out.
+// crash leaves without a release, so the lease runs out.
 func (w *worker) crash(run context.Context, manager *leasing.Manager, h *holdRecorder) (crashed bool) {
 	if w.random.Float64() < 0.3 {
 		w.closePatiently(manager)
@@ -193,8 +193,8 @@ func (w *worker) write(l *leasing.Lease) {
 	w.journal.enter(one)
 }
 
-// change looks at the lease, and mostly gives it other metadata first. The backend is asked
-// below the faults: what they hide from a manager is no lie of the backend's.
+// change usually sets new metadata, and then inspects the lease. It inspects the backend below
+// the faults, because data that a fault hides from a manager is no error of the backend.
 func (w *worker) change(ctx context.Context, l *leasing.Lease, m *metadata) {
 	if w.random.Float64() < 0.7 {
 		next := metadata(fmt.Sprint(w.random.IntN(1e6)))
@@ -202,12 +202,12 @@ func (w *worker) change(ctx context.Context, l *leasing.Lease, m *metadata) {
 		err := l.SetMetadata(ctx, next.values())
 		w.heard(ctx, word{Verb: "set", Call: called}, l, err)
 		if err != nil {
-			*m = "" // the one or the other
+			*m = "" // the old or the new value
 			return
 		}
 		*m = next
 	}
-	clear(l.Metadata()) // which is the holder's own copy
+	clear(l.Metadata()) // the holder's own copy
 	bound, cancel := context.WithTimeout(ctx, w.options.Patience+time.Second)
 	defer cancel()
 	one := sight{
@@ -225,7 +225,7 @@ func (w *worker) change(ctx context.Context, l *leasing.Lease, m *metadata) {
 	if w.random.Float64() < 0.2 {
 		w.list(bound, &one)
 	}
-	clear(record.Metadata) // which is a copy too
+	clear(record.Metadata) // also a copy
 	one.Trusted, one.Return = l.Err() == nil && one.Trusted, w.clock.now()
 	w.journal.enter(one)
 }

@@ -19,16 +19,16 @@ var pageTemplate = template.Must(template.New("timeline").Funcs(template.FuncMap
 	"seconds": seconds, "number": func(i int) int { return i + 1 },
 }).Parse(pageText))
 
-// page is what the template draws.
+// page is the data of the template.
 type page struct {
 	*Report
 	Title    string
 	Facts    [][2]string // the lines of the text report
 	Listed   []Violation // the first
 	Whole    chart
-	Near     *chart // around the first violation of a name; nil for none
+	Near     *chart // around the first violation of a name; nil without one
 	Workers  []swatch
-	Kinds    []swatch // all of the faults
+	Kinds    []swatch // all kinds of faults
 	Unlisted int      // violations
 }
 
@@ -38,7 +38,7 @@ type swatch struct {
 	Text  string
 }
 
-// chart is a part of the run's time. The page places everything by its share of that.
+// chart is a part of the run's time. The page places each item in proportion to the chart's time.
 type chart struct {
 	from, to time.Duration
 	Dense    bool
@@ -47,13 +47,13 @@ type chart struct {
 	Rows     []row
 }
 
-// row is a name; the first is for what concerns none.
+// row is the row of a name. The first row has the events that concern no name.
 type row struct {
 	Name string
 	Bars []bar
 }
 
-// bar is something on the timeline. Class says how it looks.
+// bar is an item of the timeline. Class is its CSS class.
 type bar struct {
 	Left, Width  float64 // in percent of the chart
 	Class        string
@@ -62,10 +62,10 @@ type bar struct {
 	ID, Violated string // of a violation's mark, and of its line in the list
 }
 
-// listed is how many violations the page lists and marks.
+// listed is the highest number of violations that the page lists and marks.
 const listed = 100
 
-// WriteHTML writes the report as a page that needs nothing else: what came out,
+// WriteHTML writes the report as a self-contained page: the results,
 // and a timeline of the names with their holders and the faults.
 func (r *Report) WriteHTML(w io.Writer) error {
 	h := r.history
@@ -76,7 +76,7 @@ func (r *Report) WriteHTML(w io.Writer) error {
 	})
 
 	end := max(h.end(), time.Millisecond)
-	for _, f := range p.Listed { // a leak is one when the time for it to end is over
+	for _, f := range p.Listed { // a leak is reported at its bound, after the history's end
 		end = max(end, f.At)
 	}
 	p.Whole = newChart("mark", h, p.Listed, h.names(), 0, end)
@@ -85,8 +85,8 @@ func (r *Report) WriteHTML(w io.Writer) error {
 	return pageTemplate.Execute(w, p)
 }
 
-// closeUp shows the first violation of a name, and what happened to it a TTL before
-// and after. It is nil if there is none, or if the whole run shows as much.
+// closeUp returns a chart of the first violation of a name, with the TTL before and the
+// TTL after the violation. It is nil without such a violation, or if the run is short.
 func closeUp(h *history, findings []Violation, end time.Duration) *chart {
 	i := slices.IndexFunc(findings, func(f Violation) bool { return f.Name != "" })
 	if i < 0 || h.TTL == 0 || end < 4*h.TTL {
@@ -146,12 +146,12 @@ func newChart(prefix string, h *history, findings []Violation, names []string, f
 	return c
 }
 
-// percent is a time's share of the chart's, exact to a pixel.
+// percent returns a time in percent of the chart's time, exact to a pixel.
 func (c *chart) percent(d time.Duration) float64 {
 	return math.Round(float64(d)/float64(c.to-c.from)*1e5) / 1e3
 }
 
-// ticks are at 1, 2 or 5 times a power of ten, some 90 pixels apart.
+// ticks adds ticks at multiples of 1, 2 or 5 times a power of ten, some 90 pixels apart.
 func (c *chart) ticks() {
 	step, least := time.Millisecond, (c.to-c.from)*90/time.Duration(c.Width)
 	for factor := 0; step < least; factor++ {
@@ -174,17 +174,17 @@ func (t hold) describe(h *history) string {
 	return text
 }
 
-// injected says whether it is a fault of the plan, rather than one that befell a
+// injected reports whether it is a fault of the plan, rather than a fault of a
 // process or server.
 func (f fault) injected() bool { return f.Worker >= 0 }
 
-// workerColor goes around the circle of colors by the golden angle: neighbours differ.
+// workerColor steps around the color circle by the golden angle, so that neighbours differ.
 func workerColor(i int) template.CSS {
 	return template.CSS(fmt.Sprintf("hsl(%d 60%% 72%%)", i*222%360))
 }
 
-// kinds are the kinds of faults in the order of the legend. The colors can be read on
-// white and told apart also by those who see red and green alike.
+// kinds are the kinds of faults in the order of the legend. The colors are readable on white,
+// and readers with red-green color blindness can tell them apart.
 var kinds = []swatch{
 	{"#b4b4b4", string(chaos.FaultDelay)}, {"#6b6b6b", string(chaos.FaultHang)}, {"#faab01", string(chaos.FaultThrottle)},
 	{"#cb5500", string(chaos.FaultError)}, {"#6c350d", string(chaos.FaultRequestLost)}, {"#a83dff", string(chaos.FaultReplyLost)},
@@ -192,7 +192,7 @@ var kinds = []swatch{
 	{"#00caf3", string(chaos.FaultWakeupsLost)}, {"#111111", string(chaos.FaultPartitioned)}, {"#76156e", string(chaos.FaultBroken)},
 }
 
-// kindOf returns how to show a kind, also one that came after this list.
+// kindOf returns the swatch of a kind, and a default swatch for a kind that kinds does not list.
 func kindOf(kind string) swatch {
 	if i := slices.IndexFunc(kinds, func(k swatch) bool { return k.Text == kind }); i >= 0 {
 		return kinds[i]
@@ -200,7 +200,7 @@ func kindOf(kind string) swatch {
 	return swatch{"#cb5500", kind}
 }
 
-// swatches are the colors of the workers that held a lease.
+// swatches returns the colors of the workers that held a lease.
 func swatches(h *history) (workers []swatch) {
 	var held []int
 	for _, t := range h.Holds {

@@ -11,13 +11,13 @@ import (
 	"github.com/distributedleasing/leasing"
 )
 
-// journal takes what a run records: an operation, hold, write, wait, sight, word, notice, fault, stop,
+// journal stores the items that a run records: an operation, hold, write, wait, sight, word, notice, fault, stop,
 // killed or Violation. Operations, holds and waits are entered when they begin and again as
-// they go on, so that those of a process that is killed are not lost. It is safe for
+// they go on, so that the items of a killed process are not lost. It is safe for
 // concurrent use.
 type journal interface{ enter(what any) }
 
-// killed says that a worker's process was killed.
+// killed records the kill of a worker's process.
 type killed struct {
 	Worker int
 	At     time.Duration
@@ -51,14 +51,14 @@ func (b *recording) enter(what any) {
 	}
 }
 
-// progress is how much there is so far.
+// progress returns the counts so far.
 func (b *recording) progress() Progress {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.count
 }
 
-// collect returns what was entered so far, in order, and with labels for the claims' IDs.
+// collect returns the items so far, in order, and with labels for the claims' IDs.
 func (b *recording) collect() *history {
 	b.mu.Lock()
 	entries := b.entries
@@ -99,7 +99,7 @@ func (b *recording) collect() *history {
 	return h
 }
 
-// put enters one of some items, in the place of what was entered before under its key.
+// put adds an item, or replaces the item that was entered before under its key.
 func put[K comparable, T any](all *[]T, places map[K]int, key K, one T) (now, before *T) {
 	at, again := places[key]
 	if !again {
@@ -123,19 +123,19 @@ func (h *history) kill(k killed) {
 	}
 }
 
-// holdRecorder enters a hold as it goes on: from its manager's events and from what
-// its holder does.
+// holdRecorder enters a hold as it goes on, from its manager's events and from its holder's
+// actions.
 type holdRecorder struct {
 	clock   *clock
 	journal journal
-	working atomic.Bool // Do's function is under way
+	working atomic.Bool // Do's function is running
 
-	failures int // of renewals in a row, as the observer was told
+	failures int // of renewals in a row, by the observer's events
 
 	mu    sync.Mutex
 	hold  hold
-	lease *leasing.Lease // once there is one
-	heard time.Duration  // when the lease's context ended; 0 if it has not
+	lease *leasing.Lease // nil before the acquire has returned
+	heard time.Duration  // the end of the lease's context; 0 before
 }
 
 // observe is the lease's observer.
@@ -158,7 +158,7 @@ func (h *holdRecorder) observe(e leasing.Event) {
 	}
 }
 
-// tell enters what an observer is told of the beginning and the end of a lease.
+// tell enters an observer's events of the beginning and the end of a lease, and of failed acquires.
 func tell(to journal, clock *clock, worker int, e leasing.Event, own bool) {
 	switch e.Kind {
 	case leasing.EventAcquired, leasing.EventLost, leasing.EventReleased, leasing.EventHandedOver, leasing.EventAcquireFailed:
@@ -166,7 +166,7 @@ func tell(to journal, clock *clock, worker int, e leasing.Event, own bool) {
 	}
 }
 
-// failed finds events of renewals that are not counted as they failed, or whose error says nothing.
+// failed finds events of failed renewals with a wrong count, or with an unspecific error.
 func (h *holdRecorder) failed(e leasing.Event) {
 	text := ""
 	switch e.Kind {
@@ -185,7 +185,7 @@ func (h *holdRecorder) failed(e leasing.Event) {
 	}
 }
 
-// begin is when the acquire has returned.
+// begin records the return of the acquire.
 func (h *holdRecorder) begin(l *leasing.Lease) {
 	h.change(func(t *hold) {
 		t.From, t.Claim, t.Token = h.clock.now(), claimOf(l.ID()), l.Token()
@@ -200,14 +200,14 @@ func (h *holdRecorder) hear() {
 	h.heard = h.clock.now()
 }
 
-// inUse says that the lease's context lives, or that Do's function is under way.
+// inUse reports whether the lease's context has not ended, or Do's function is running.
 func (h *holdRecorder) inUse() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.lease.Context().Err() == nil || h.working.Load()
 }
 
-// end is when the holder stops, for the reason given.
+// end records the time at which the holder stops, and the reason.
 func (h *holdRecorder) end(why ending) {
 	h.change(func(t *hold) {
 		t.Ending = why
@@ -215,7 +215,7 @@ func (h *holdRecorder) end(why ending) {
 	})
 }
 
-// told is when the holder sees that its lease is lost, unless its context has said so before.
+// told records the time at which the holder sees the loss of its lease, or the earlier end of the lease's context.
 func (h *holdRecorder) told(at time.Duration) {
 	h.change(func(t *hold) {
 		if h.heard != 0 {
@@ -233,7 +233,7 @@ func (t *hold) endAt(at time.Duration) {
 	}
 }
 
-// change enters a change. A lease that its holder does not know of yet is not entered.
+// change applies and enters a change. It does not enter a lease before its acquire has returned.
 func (h *holdRecorder) change(what func(*hold)) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -10,11 +10,11 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-// What a network and an operator do, here and there: they ask the backend below the manager, which
-// hears nothing of it.
+// This file sends requests like a network that repeats them, or like an operator. They reach the backend
+// below the manager, which does not notice these requests.
 
-// asked has the IDs of claims that workers of this process have asked for and not released, by
-// fingerprint: no record shows an ID, and a late copy of a request needs the ID.
+// asked maps fingerprints to the IDs of claims that workers of this process have requested and not released.
+// Records do not show IDs, and a late copy of a request needs the ID.
 var asked sync.Map
 
 // claimOf returns the name of a claim in a history.
@@ -27,12 +27,12 @@ func (w *worker) wired(ask func(ctx context.Context)) {
 	ask(ctx)
 }
 
-// copyAcquire delivers an acquire of a lease once more, and late: for less time if it is held, and
-// else at once after its release, which the name remembers. What comes of that is given back.
+// copyAcquire delivers a late copy of an acquire: with a shorter TTL if the lease is held, and
+// otherwise right after its release, which the name remembers. A lease that this grants is released.
 func (w *worker) copyAcquire(l *leasing.Lease, held bool) {
 	w.wired(func(ctx context.Context) {
 		record, err := w.below.Inspect(ctx, abstractions.InspectRequest{Name: l.Name()})
-		if err == nil && held == (record.Held && record.Fingerprint == abstractions.FingerprintOf(l.ID())) { // it may have been broken, and that forgotten
+		if err == nil && held == (record.Held && record.Fingerprint == abstractions.FingerprintOf(l.ID())) { // a break may have ended it, and may be forgotten
 			w.again(ctx, l.Name(), l.ID(), l.Owner(), held)
 		}
 	})
@@ -45,11 +45,11 @@ func (w *worker) again(ctx context.Context, name, id, owner string, held bool) {
 	}
 }
 
-// copyRenewal delivers a renewal of a lease that is lost. A backend may still know it, and is not to end it any sooner:
-// its manager's requests, among which this is not, would not explain that.
+// copyRenewal delivers a late copy of a renewal of a lost lease. A backend may still keep the lease, so the copy must not shorten
+// the lease: the requests of its manager, which lack this copy, would not explain an earlier end.
 func (w *worker) copyRenewal(l *leasing.Lease) {
 	ttl := l.TTL()
-	if ttl == leasing.Infinite { // which only a backend that knows it no more has ended
+	if ttl == leasing.Infinite { // a lost infinite lease is no longer known to the backend
 		ttl = max(w.options.TTL/2, w.options.least)
 	}
 	w.wired(func(ctx context.Context) {
@@ -57,8 +57,8 @@ func (w *worker) copyRenewal(l *leasing.Lease) {
 	})
 }
 
-// operate breaks the lease of a name, mostly so that it runs out, sometimes twice, or means one that
-// was before. Then it delivers the acquire of what it has broken.
+// operate breaks the lease of a name. The break usually lets the lease run out, and is sometimes repeated, or meant
+// for an earlier token. Then operate delivers a late copy of the acquire of the broken lease.
 func (w *worker) operate(name string) {
 	w.wired(func(ctx context.Context) {
 		record, err := w.below.Inspect(ctx, abstractions.InspectRequest{Name: name})

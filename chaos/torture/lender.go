@@ -10,8 +10,8 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-// lender is what a manager asks, and what asks the recorder. It numbers the grants, and finds renewals that do
-// not carry the state of the latest one. A stingy one lends for less than was asked for.
+// lender is the provider between a manager and the recorder. It numbers the grants, and finds renewals that do
+// not carry the state of the latest grant. A stingy lender grants less than the requested TTL.
 type lender struct {
 	leasing.Provider
 	stingy   bool
@@ -22,17 +22,17 @@ type lender struct {
 
 	mu     sync.Mutex
 	grants int
-	latest map[string]numbered // by claim: those that its manager must have heard of
+	latest map[string]numbered // by claim: the grants that its manager must have received
 }
 
-// numbered is the state of a grant, with its number, and since when a manager knows it for certain.
+// numbered is the state of a grant, with its number and the time from which its manager certainly knows the grant.
 type numbered struct {
 	state any
 	n     int
 	known time.Duration
 }
 
-// lends is for how long a lease is asked for below.
+// lends returns the TTL of the request to the provider below.
 func (l *lender) lends(ttl time.Duration) time.Duration {
 	if c := l.Capabilities(); l.stingy && ttl != leasing.Infinite && c.Granularity == 0 && ttl*3/4 >= c.MinTTL {
 		return ttl * 3 / 4
@@ -74,7 +74,7 @@ func (l *lender) carried(id string, state any, renews bool) any {
 
 func (l *lender) Acquire(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
 	asked := l.clock.now()
-	if ttl := l.lends(req.TTL); ttl < req.TTL { // and is not waited for when that is over
+	if ttl := l.lends(req.TTL); ttl < req.TTL { // the wait for the answer must end before the shorter TTL
 		within, cancel := context.WithTimeout(ctx, ttl*9/10)
 		defer cancel()
 		ctx, req.TTL = within, ttl

@@ -8,14 +8,14 @@ import (
 	"github.com/distributedleasing/leasing"
 )
 
-// lease is what a name's record may be, in one possible order of events.
+// lease is the possible record of a name in one order of events.
 type lease struct {
-	claim string // that holds the name; "" if nobody does
-	token int64  // the holder's; 0 if its grant was not heard of
-	last  int64  // the highest token that was heard of
-	// now is the earliest time that it may be, and runsOut the earliest at which
-	// the lease may have run out: by the clock that runs fastest. So what clocks
-	// differ by does not add up.
+	claim string // the holder's; "" if the name is free
+	token int64  // the holder's; 0 if no answer showed its grant
+	last  int64  // the highest token in any answer
+	// now is the earliest possible time, and runsOut the earliest time at which
+	// the lease may have run out, both by the fastest clock. So differences between
+	// clocks do not add up.
 	now, runsOut time.Duration
 	breaking     bool // renewals are refused: it was broken, or has run out
 	votes        bool // see Options.Votes
@@ -35,15 +35,15 @@ func (l lease) String() string {
 // move is an operation in the search for an order.
 type move struct {
 	operation
-	// optional says that nobody knows its outcome: it took effect from its call to its
-	// return, or not at all.
+	// optional reports that its outcome is unknown: it took effect between its call and
+	// its return, or not at all.
 	optional bool
-	place    int // among those under way
+	place    int // among the moves in flight
 }
 
-// step says whether an operation can take effect now, and what follows. Time only
-// ever moves to the earliest moment at which all so far can have happened, so a
-// history is refused only if no clock could explain it. An optional operation that
+// step reports whether an operation can take effect now, and returns the next state. Time
+// moves only to the earliest moment at which all operations so far can have happened, so a
+// history is refused only if no clock can explain that history. An optional operation that
 // would change nothing does not take effect.
 func (l lease) step(o *move, margin time.Duration) (bool, lease) {
 	l.now = max(l.now, o.Call)
@@ -61,7 +61,7 @@ func (l lease) step(o *move, margin time.Duration) (bool, lease) {
 	return l.broken(o)
 }
 
-// covers says that whatever can follow another state can follow this one, too.
+// covers reports whether every operation that can follow another state can also follow this state.
 func (l *lease) covers(other *lease) bool {
 	return l.now <= other.now && l.runsOut <= other.runsOut && l.last <= other.last
 }
@@ -69,7 +69,7 @@ func (l *lease) covers(other *lease) bool {
 func (l lease) acquire(o *move, margin time.Duration) (bool, lease) {
 	latest := o.Return
 	switch {
-	case o.Result == resultHeld: // by somebody else: a claim is no obstacle to itself
+	case o.Result == resultHeld: // by another claim: a claim does not block itself
 		return l.claim == o.Holder && o.Holder != o.Claim, l
 	case o.Result == resultUnknown && l.claim == o.Claim:
 		return l.deferred(o)
@@ -92,16 +92,16 @@ func (l lease) acquire(o *move, margin time.Duration) (bool, lease) {
 	return true, l
 }
 
-// blocks says that somebody holds the name beyond some time.
+// blocks reports whether a claim holds the name beyond a time.
 func (l lease) blocks(latest time.Duration) bool {
 	return l.claim != "" && !l.mayEnd() && l.runsOut > latest
 }
 
-// mayEnd says that the lease may be taken back at any time, since nobody was told of it.
+// mayEnd reports whether the votes of the lease may be taken back at any time, since no answer showed its grant.
 func (l lease) mayEnd() bool { return l.votes && l.token == 0 }
 
 func (l lease) renew(o *move, margin time.Duration) (bool, lease) {
-	// Not an earlier lease of a claim that came back. The later token of a claim that asked again may not have reached its holder.
+	// This excludes an earlier lease of a claim with a second grant. The holder may not have received the later token of a repeated acquire.
 	mine := l.claim == o.Claim && (l.token == o.Token || l.votes && l.token > o.Token)
 	if o.Result == resultUnknown && (!mine || l.breaking) {
 		return l.deferred(o)
@@ -116,13 +116,13 @@ func (l lease) renew(o *move, margin time.Duration) (bool, lease) {
 	if l.runsOut > o.Return {
 		return false, l // a false loss
 	}
-	// It has run out, and is renewed no more. Others may be refused because of it until they find so, too: see overdue.
+	// The lease has run out, and can't be renewed. It may block other claims until their requests find that it has run out: see overdue.
 	l.now, l.breaking = max(l.now, l.runsOut), true
 	return true, l
 }
 
-// begins is when a lease begins at the earliest that a request has taken or renewed. The first votes may have been given long before
-// there was a majority, which ends with them.
+// begins returns the earliest beginning of a lease that a request has granted or renewed. The first votes may have been given long before
+// there was a majority, and the majority ends when these votes end.
 func (l lease) begins(o *move) time.Duration {
 	if l.votes {
 		return o.Call
@@ -144,7 +144,7 @@ func (l lease) broken(o *move) (bool, lease) {
 	}
 	l.breaking = true
 	if l.runsOut == math.MaxInt64 {
-		l.runsOut = l.now // after the grace, which is the breaker's to say
+		l.runsOut = l.now // after the grace, which the break chooses
 	}
 	if o.Immediate {
 		l.claim, l.token, l.breaking = "", 0, false
@@ -152,10 +152,10 @@ func (l lease) broken(o *move) (bool, lease) {
 	return true, l
 }
 
-// deferred is for what has no effect.
+// deferred allows an operation without an effect, unless the operation is optional.
 func (l lease) deferred(o *move) (bool, lease) { return !o.optional, l }
 
-// after is when a lease runs out by the clock that runs fastest.
+// after returns the time at which a lease runs out by the fastest clock.
 func after(now, ttl, margin time.Duration) time.Duration {
 	if ttl == leasing.Infinite {
 		return math.MaxInt64

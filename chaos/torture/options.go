@@ -50,10 +50,10 @@ type Options struct {
 	Fence fencing.Fence `json:"-"`
 
 	// Process, unless nil, runs each worker as a process. The command, usually
-	// another copy of this program, must call WorkerMain first. The run uses its
-	// standard input and output. Some processes are stopped for up to two TTLs;
-	// others are killed and replaced. Only the numeric fields of Manager apply to
-	// them. Open is then used only for the checks at the start and the end.
+	// another copy of this program, must call WorkerMain before any other work. The
+	// run uses its standard input and output. Some processes are stopped for up to two
+	// TTLs; others are killed and replaced. Only the numeric fields of Manager apply to
+	// worker processes. Open is then used only for the checks at the start and the end.
 	Process func() *exec.Cmd `json:"-"`
 
 	// Disturb disturbs servers, networks and processes, which a plan can't. It
@@ -66,8 +66,8 @@ type Options struct {
 	AssumptionsBroken bool `json:"assumptions_broken"`
 
 	// Votes says that the backend consists of voting servers, like Redlock. There a claim may have a majority without learning of
-	// it: others then see it as the holder until its votes are taken back. A claim that asks again while a server is unreachable
-	// may get a later token, and a listing may show a name twice.
+	// its votes: other claims see it as the holder until these votes are taken back. A claim that asks again while a server is
+	// unreachable may get a later token, and a listing may show a name twice.
 	Votes bool `json:"votes"`
 
 	// Repeatable uses the same lease names in each run. With a seed, in virtual time, the history is the
@@ -81,11 +81,11 @@ type Options struct {
 	// layer. Default 2 million, which take some seconds; few histories need many
 	// more steps than they have operations.
 	MaxSearchSteps int `json:"max_search_steps"`
-	// Command is the command line that repeats the run. The report shows it.
+	// Command is the command line, shown in the report, that repeats the run.
 	Command string `json:"command"`
 
 	least    time.Duration // TTL
-	infinite bool          // some leases are
+	infinite bool          // some leases are infinite
 
 	// Progress, unless nil, is called every second.
 	Progress func(Progress) `json:"-"`
@@ -94,7 +94,7 @@ type Options struct {
 // Disturbance is one action of Options.Disturb.
 type Disturbance struct {
 	Kind string // "node 2 killed"
-	// For is how long it lasts; 0 if it is momentary, or the time is not known.
+	// For is its duration; 0 if it is momentary, or the duration is not known.
 	For time.Duration
 }
 
@@ -108,11 +108,11 @@ type Progress struct {
 	Operations   int
 }
 
-// inBubble says that time is that of a bubble of testing/synctest, where every moment is exact.
+// inBubble reports whether the time is that of a bubble of testing/synctest, where every moment is exact.
 func inBubble() bool { return time.Now().Year() == 2000 }
 
-// names are those that the workers compete for: others than those of other runs on the
-// same backend, unless the run is to be repeated.
+// names returns the names that the workers compete for. They differ from the names of other runs
+// on the same backend, unless Repeatable is set.
 func (o Options) names() (names []string) {
 	prefix := "torture/run"
 	if !o.Repeatable {
@@ -171,7 +171,7 @@ func (o Options) validate() error {
 	return nil
 }
 
-// fit chooses what depends on the provider.
+// fit sets the options that depend on the provider.
 func (o Options) fit(c leasing.Capabilities) Options {
 	if o.TTL == 0 {
 		o.TTL = max(2*time.Second, c.MinTTL)
@@ -186,26 +186,26 @@ func (o Options) fit(c leasing.Capabilities) Options {
 	// An infinite lease outlives a process that is killed, and one that is broken runs for
 	// longer than its TTL. Its first renewal comes at once, in no certain order with others.
 	o.infinite = c.Infinite && o.Process == nil && !o.Repeatable && !slices.ContainsFunc(o.Plan.Rules, func(r chaos.Rule) bool { return r.Fault.RunOut })
-	// An odd time: in virtual time what ends together ends in no certain order.
+	// An odd time, because timers of the same instant fire in no certain order in virtual time.
 	o.Manager.Tuning.RequestTimeout = cmp.Or(o.Manager.Tuning.RequestTimeout, max(time.Second, o.TTL)*107/100)
 	return o
 }
 
-// closeTimeout is how long a manager may take to close, and more: it releases within
-// a TTL.
+// closeTimeout returns a time that is longer than a manager may take to close: a manager releases
+// its leases within a TTL.
 func (o Options) closeTimeout() time.Duration {
 	return 3*o.TTL + o.Manager.Tuning.RequestTimeout + o.Patience
 }
 
-// margin is what the managers take off a TTL before they trust it: so far clocks may differ
-// meanwhile.
+// margin returns the part of a TTL that the managers do not trust, to allow for differences
+// between clocks.
 func (o *Options) margin(ttl time.Duration) time.Duration {
 	factor := cmp.Or(o.Manager.Tuning.DriftFactor, 0.01) // the documented defaults
 	return time.Duration(math.Ceil(float64(ttl)*factor)) + cmp.Or(o.Manager.Tuning.DriftFloor, 2*time.Millisecond)
 }
 
 // Share makes an Options.Open of a provider that is its own backend, such as
-// memlease's: all workers get it, and none closes it.
+// memlease's. All workers get this provider, and no worker closes the provider.
 func Share(provider leasing.Provider) func(context.Context) (leasing.Provider, error) {
 	return func(context.Context) (leasing.Provider, error) { return unclosed{provider}, nil }
 }
@@ -214,5 +214,5 @@ type unclosed struct{ leasing.Provider }
 
 func (unclosed) Close() error { return nil }
 
-// As hands on all of the provider's abilities, of its own accord.
+// As forwards all abilities of the provider.
 func (u unclosed) As(target any) bool { return forward(u.Provider, target) }

@@ -12,7 +12,7 @@ import (
 // never is the return of an operation that may take effect at any later time.
 const never = math.MaxInt64
 
-// moves are the operations on one name that an order has to have, or may have.
+// moves returns the operations on one name that an order must or may contain.
 func moves(operations []operation) (all []move) {
 	claims := newKnown(operations)
 	for _, o := range operations {
@@ -23,10 +23,10 @@ func moves(operations []operation) (all []move) {
 	return all
 }
 
-// settled leaves out the refusals that name a claim as the holder whose own attempt
-// was under way at the time, and was refused. A backend of several nodes may have had
-// the votes of most, and taken them back. A request that was applied twice may have been
-// granted first, and refused since the lease was broken in between.
+// settled leaves out each refusal that names as its holder a claim whose own attempt was in
+// flight at the time, and was refused. With several servers that attempt may have had
+// a majority, and taken its votes back. A request that was applied twice may have been
+// granted first, and then refused because the lease was broken in between.
 func settled(seen, operations []operation) []operation {
 	refused := map[string][]operation{} // attempts by claim
 	for _, o := range operations {
@@ -41,18 +41,18 @@ func settled(seen, operations []operation) []operation {
 	})
 }
 
-// facts are what is known of a claim beside the operation that is looked at. They
-// keep the search short: each operation of unknown outcome that can't matter, and
-// that is left in, doubles the number of orders.
+// facts holds the known times of a claim, apart from those of the current operation. They
+// keep the search short, because each irrelevant operation of unknown outcome
+// doubles the number of orders.
 type facts struct {
-	// released is when it was last known to be; -1 for never.
+	// released is the time of the last confirmed release; -1 for never.
 	released time.Duration
-	// held is when it was last seen to hold the name; -1 for never. The acquire of one
-	// that nobody saw explains nothing: without it the name is free instead.
+	// held is the time at which the claim was last seen to hold the name; -1 for never. The acquire of
+	// a claim that was never seen explains nothing: without this acquire the name is free instead.
 	held time.Duration
-	// broken is when its lease was last broken, or may have been; -1 for never.
+	// broken is the time of the last break that has or may have met its lease; -1 for never.
 	broken time.Duration
-	// ttl is the longest that was asked for.
+	// ttl is the longest requested TTL.
 	ttl time.Duration
 }
 
@@ -86,8 +86,8 @@ func newKnown(operations []operation) known {
 	return all
 }
 
-// move is an operation as the search takes it, and whether it matters: what fits
-// any order does not.
+// move returns the move of an operation, and whether the move matters. A move that fits any
+// order does not matter.
 func (all known) move(o operation) (m move, matters bool) {
 	m = move{operation: o}
 	switch {
@@ -101,33 +101,33 @@ func (all known) move(o operation) (m move, matters bool) {
 	c := all.of(o.Claim)
 	switch o.Verb {
 	case "acquire":
-		// Once nobody sees the claim any more, a free name explains all that follows.
+		// After the last answer that shows the claim, a free name explains all answers.
 		m.Return = c.held
 		matters = c.held >= 0
 	case "release":
-		// Its lease has run out by then, whatever became of the release.
+		// At that time its lease has run out, with or without the release.
 		if c.ttl != leasing.Infinite {
 			m.Return = c.held + c.ttl
 		}
 		matters = c.held >= 0
 	case "renew":
-		// It can only make the lease last longer: but that which has no end then lasts for the grace, once it is broken.
+		// A renewal can only extend the lease. But an infinite lease lasts for the grace after a break.
 		m.Return = c.broken
 		matters = o.TTL == leasing.Infinite
 	default:
 		return m, true
 	}
-	// Nobody has seen the claim again since its last release. (A delayed request that comes
-	// later still is refused, or is a ghost until its own release or expiry.)
+	// No answer shows the claim after its last release. (A delayed request that arrives
+	// even later is refused, or is a ghost until its own release or expiry.)
 	if c.released > max(o.Call, c.held) {
 		m.Return = min(m.Return, c.released)
 	}
 	return m, matters && m.Return >= m.Call
 }
 
-// inDoubt says that nobody knows whether an operation has taken effect. A claim of which a
-// manager hears that it was given up may have the name all the same, while it runs out: the
-// request was applied twice, and the lease broken in between.
+// inDoubt reports whether it is unknown if an operation has taken effect. A claim whose acquire was
+// refused as released may hold the name all the same, while its lease runs out: the
+// request was applied twice, and the lease was broken in between.
 func (o *operation) inDoubt() bool {
 	return o.Result == resultUnknown || o.Result == resultReleased && o.Verb == "acquire" && o.Layer == layerClient
 }

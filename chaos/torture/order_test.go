@@ -72,7 +72,7 @@ func TestOrder(t *testing.T) {
 			heldBy("a", "c", 1300*ms, 1310*ms), op("acquire", "c", 2400*ms, 2410*ms, done, 4), op("release", "c", 2420*ms, 2430*ms, done, 0),
 			heldBy("a", "b", 2500*ms, 2510*ms),
 		}},
-		// The claim that the break meets is one of which the clients know nothing but that they asked.
+		// The break meets a claim of which the clients have only seen the request.
 		"a break that met another": {yes, []torture.Operation{
 			op("acquire", "a", 0, 10*ms, unknown, 0), heldBy("a", "c", 20*ms, 30*ms), op("acquire", "b", 1100*ms, 1110*ms, unknown, 0),
 			below(op("acquire", "b", 1105*ms, 1105*ms, done, 7)), met, op("release", "b", 1210*ms, 1220*ms, done, 0), op("acquire", "a", 1300*ms, 1310*ms, done, 8),
@@ -170,7 +170,7 @@ func TestOrder(t *testing.T) {
 		"a true loss": {yes, []torture.Operation{
 			op("acquire", "a", 0, 10*ms, done, 1), op("renew", "a", 1000*ms, 1010*ms, lost, 1),
 		}},
-		// Where clients watch leases each finds out for itself that one is over.
+		// Where clients watch leases, each client finds the end of a lease on its own.
 		"lost, and another is refused because of it": {yes, []torture.Operation{
 			op("acquire", "a", 0, 10*ms, done, 1), op("renew", "a", 1000*ms, 1010*ms, lost, 1), heldBy("a", "b", 1020*ms, 1030*ms), op("acquire", "b", 1040*ms, 1050*ms, done, 2),
 		}},
@@ -231,7 +231,7 @@ func TestOrder(t *testing.T) {
 		}},
 	} {
 		h := torture.History{TTL: ttl, Operations: c.operations}
-		if c.ok { // whether a manager would ask for that is for other checks
+		if c.ok { // other checks cover whether a manager would send this
 			require.NotContains(t, checks(h, options), torture.CheckLinearizable, name)
 			require.NotContains(t, checks(h, options), torture.CheckRules, name)
 		} else {
@@ -251,7 +251,7 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// The copy of an acquire may be answered after its lease has run out, and others have had the name.
+// The copy of an acquire may be answered after its lease has run out, and other claims have held the name.
 func TestOrderOfALateCopy(t *testing.T) {
 	late := below(op("acquire", "a", 20*ms, 3030*ms, torture.ResultDone, 3))
 	for _, c := range []struct {
@@ -269,8 +269,8 @@ func TestOrderOfALateCopy(t *testing.T) {
 	}
 }
 
-// A lease that nobody knows to be infinite lasts for the grace once it is broken, which may be less than
-// what was left of it.
+// A lease that is infinite by an unanswered renewal lasts for the grace after a break, which may be less than
+// its remaining time.
 func TestOrderOfAnInfiniteLeaseThatIsBroken(t *testing.T) {
 	grant, renewal := op("acquire", "a", 0, 10*ms, torture.ResultDone, 1), op("renew", "a", 20*ms, 200*ms, torture.ResultUnknown, 1)
 	met := brokenAt(false, 100*ms, 100*ms)
@@ -289,8 +289,8 @@ func TestOrderOfAnInfiniteLeaseThatIsBroken(t *testing.T) {
 	}
 }
 
-// The second of two equal requests may be refused, since the lease was broken in between, and
-// the first have taken the name. The backend answers both.
+// The second of two equal requests may be refused because the lease was broken in between, although
+// the first request was granted. The backend answers both.
 func TestOrderOfARequestThatWasAppliedTwice(t *testing.T) {
 	twice := op("acquire", "a", 0, 30*ms, torture.ResultReleased, 0)
 	h := torture.History{Operations: []torture.Operation{twice, brokenAt(false, 10*ms, 10*ms), heldBy("a", "b", 40*ms, 50*ms)}}
@@ -301,8 +301,8 @@ func TestOrderOfARequestThatWasAppliedTwice(t *testing.T) {
 	violates(t, "as the backend saw it", torture.CheckLinearizable, true, h, options)
 }
 
-// A break may come when the lease has run out. The name's last holder may then have it again, as
-// an acquire shows that is under way.
+// A break may arrive after the lease has run out. The name's last holder may then hold the name again, by
+// an acquire that is in flight.
 func TestOrderOfABreakInVain(t *testing.T) {
 	broken := brokenAt(false, 1200*ms, 1200*ms)
 	again := op("acquire", "a", 1100*ms, 1200*ms, torture.ResultDone, 5)
@@ -314,7 +314,7 @@ func TestOrderOfABreakInVain(t *testing.T) {
 	violates(t, "of none", torture.CheckLinearizable, false, h, options)
 }
 
-// What is said of a history without an order is where the longest one ends.
+// The violation of a history without an order shows the end of the longest partial order.
 func TestOrderThatEndsSaysWhatDoesNotFit(t *testing.T) {
 	h := torture.History{Operations: []torture.Operation{
 		op("acquire", "a", 0, 10*ms, torture.ResultDone, 1), op("release", "a", 20*ms, 30*ms, torture.ResultDone, 0), op("acquire", "b", 40*ms, 50*ms, torture.ResultDone, 2),
@@ -336,7 +336,7 @@ func TestSearchThatIsTooLongIsUndecided(t *testing.T) {
 	require.Equal(t, []string{"n (client)"}, undecided)
 }
 
-// numbered are operations as the backend saw them, one after the other.
+// numbered returns operations at the backend's layer, one after the other.
 func numbered(all ...torture.Operation) []torture.Operation {
 	for i := range all {
 		all[i].Layer, all[i].Begun, all[i].Ended = torture.LayerBackend, 2*i+1, 2*i+2
@@ -344,7 +344,7 @@ func numbered(all ...torture.Operation) []torture.Operation {
 	return all
 }
 
-// A claim that asks again while one of Redlock's servers is away may be given a later token, which its holder may not have heard of.
+// A claim that asks again while one of Redlock's servers is unreachable may get a later token, which its holder may not have received.
 func TestVotesMayRaiseTheTokenOfAClaim(t *testing.T) {
 	h := torture.History{TTL: ttl, Operations: numbered(
 		op("acquire", "a", 0, 10*ms, torture.ResultDone, 1), op("acquire", "a", 20*ms, 30*ms, torture.ResultDone, 2),
@@ -366,7 +366,7 @@ func TestVotesMayRaiseTheTokenOfAClaim(t *testing.T) {
 	violates(t, "an earlier token", torture.CheckMetadata, true, torture.History{Sights: []torture.Sight{sight}}, votes)
 }
 
-// A majority ends with the first of its votes, which may have been given before somebody else had released the others.
+// A majority ends with the first of its votes, which may have been given before another claim had released the other votes.
 func TestVotesMayBeGivenLongBeforeAMajority(t *testing.T) {
 	h := torture.History{TTL: ttl, Operations: []torture.Operation{
 		op("acquire", "a", 0, 10*ms, torture.ResultDone, 1), op("acquire", "b", 20*ms, 520*ms, torture.ResultDone, 2), op("release", "a", 500*ms, 510*ms, torture.ResultDone, 0),
@@ -380,8 +380,8 @@ func TestVotesMayBeGivenLongBeforeAMajority(t *testing.T) {
 	require.Contains(t, checks(h, votes), torture.CheckLinearizable, "before the first may have ended")
 }
 
-// Redlock takes votes back that came too late, after others have heard of them. What somebody
-// was told to hold stays.
+// Redlock takes back votes that came too late, after other clients have seen these votes. A lease
+// whose grant was answered stays.
 func TestVotesMayBeTakenBack(t *testing.T) {
 	told := []torture.Operation{
 		unheard(op("acquire", "a", 0, 10*ms, torture.ResultUnknown, 0)), heldBy("a", "b", 20*ms, 30*ms),

@@ -19,7 +19,7 @@ import (
 // workerVariable makes a process a worker.
 const workerVariable = "LEASING_TORTURE_WORKER"
 
-// job is what a worker process must know of its run.
+// job is the configuration of a worker process.
 type job struct {
 	Index   int           `json:"index"`
 	Names   []string      `json:"names"`
@@ -27,24 +27,24 @@ type job struct {
 	Options portable      `json:"options"`
 }
 
-func init() { // what is sent as an interface
+func init() { // the types that are sent as an interface
 	for _, one := range []any{operation{}, hold{}, write{}, wait{}, sight{}, word{}, notice{}, fault{}, Violation{}} {
 		gob.Register(one)
 	}
 }
 
-// process is a worker process, as the run sees it. The worker calls its methods by
-// package net/rpc, over its standard input and output; so they are exported, and have
+// process is the run's side of a worker process. The worker calls the methods of process by
+// package net/rpc, over standard input and output. Therefore they are exported, and have
 // two arguments.
 type process struct {
 	*servertest.Process
 	r            *run
 	job          job
-	faults, work context.Context // end when those are to end
+	faults, work context.Context // end when the faults or the work must end
 	endThem      context.CancelFunc
 	stop         context.CancelFunc
 	called       atomic.Bool  // the process is a worker
-	failed       atomic.Value // the error that it told
+	failed       atomic.Value // the error that the worker reported
 	killed       atomic.Bool  // by us
 	ended        chan struct{}
 }
@@ -64,7 +64,7 @@ type pipes struct {
 
 func (p pipes) Close() error { return errors.Join(p.ReadCloser.Close(), p.WriteCloser.Close()) }
 
-// Job says what to do.
+// Job sends the worker its configuration.
 func (p *process) Job(_ int, text *[]byte) (err error) {
 	p.called.Store(true)
 	*text, err = json.Marshal(p.job)
@@ -74,10 +74,10 @@ func (p *process) Job(_ int, text *[]byte) (err error) {
 // Now is the run's time, by which a worker sets its clock.
 func (p *process) Now(_ int, now *time.Duration) error { *now = p.r.now(); return nil }
 
-// FaultsEnded returns when the faults are to end.
+// FaultsEnded returns when the faults must end.
 func (p *process) FaultsEnded(int, *int) error { <-p.faults.Done(); return nil }
 
-// Stopped returns when the work is to end.
+// Stopped returns when the work must end.
 func (p *process) Stopped(int, *int) error { <-p.work.Done(); return nil }
 
 // Ask asks the resource for a write.
@@ -90,13 +90,13 @@ func (p *process) Ask(asked any, answer *any) error {
 	return err
 }
 
-// Fail says why the worker ends.
+// Fail stores the error because of which the worker ends.
 func (p *process) Fail(why string, _ *int) error {
 	p.failed.Store(errors.New(why))
 	return nil
 }
 
-// Enter enters something into the journal.
+// Enter enters an item into the journal.
 func (p *process) Enter(what any, _ *int) error { p.r.recording.enter(what); return nil }
 
 // spawn starts worker process number index.
@@ -143,7 +143,7 @@ func (p *process) serve(line io.ReadWriteCloser) {
 	<-p.Done()
 }
 
-// run waits for the end of the process, which it asks for when ctx ends.
+// run waits for the end of the process. When ctx ends it stops the worker and waits.
 func (p *process) run(ctx context.Context) error {
 	select {
 	case <-p.ended:
@@ -168,7 +168,7 @@ func (p *process) run(ctx context.Context) error {
 
 func (p *process) endFaults() { p.endThem() }
 
-// kill ends the process at once, and what it held in the record.
+// kill ends the process at once, and ends its holds in the record.
 func (p *process) kill() {
 	at := p.r.now()
 	p.killed.Store(true)
@@ -187,8 +187,8 @@ func (p *process) Close() error {
 	return nil
 }
 
-// stopAndKill stops and kills worker processes, one at a time, until until ends. Those
-// that take their places work until ctx ends.
+// stopAndKill stops and kills worker processes, one at a time, until until ends. Their
+// successors work until ctx ends.
 func (r *run) stopAndKill(ctx, until context.Context) error {
 	random := rand.New(rand.NewPCG(r.options.Seed, 0))
 	part := func(low, high float64) time.Duration {
@@ -197,7 +197,7 @@ func (r *run) stopAndKill(ctx, until context.Context) error {
 	for next := len(r.slots); ; {
 		pause(until, part(0.3, 1.2))
 		if until.Err() != nil {
-			return nil //nolint:nilerr // the time for it is over
+			return nil //nolint:nilerr // the time for disturbances is over
 		}
 		i := random.IntN(len(r.slots))
 		p := r.slots[i].runner.(*process)
@@ -207,7 +207,7 @@ func (r *run) stopAndKill(ctx, until context.Context) error {
 		}
 		r.note(Disturbance{Kind: fmt.Sprintf("worker %d killed", p.job.Index)})
 		p.kill()
-		successor, err := r.spawn(next) // under a number of its own
+		successor, err := r.spawn(next) // with its own number
 		if err != nil {
 			return err
 		}

@@ -23,7 +23,7 @@ import (
 	memlease "github.com/distributedleasing/leasing/providers/memory"
 )
 
-// aRun is one of which tests use parts.
+// aRun returns a run of which tests use parts.
 func aRun(options Options) *run {
 	if options.Patience == 0 {
 		options.Patience = time.Minute
@@ -33,7 +33,7 @@ func aRun(options Options) *run {
 	}
 }
 
-// connected is what a worker process has of a run: job is what it is to do.
+// connected connects a worker process's side to a run, with a job.
 func connected(t *testing.T, r *run, j job) (remote, *process, io.ReadWriteCloser) {
 	t.Helper()
 	s, server := newProcess(r, j), rpc.NewServer()
@@ -51,7 +51,7 @@ var aJob = job{Index: 3, Names: []string{"n"}, Options: portable{
 	TTL: time.Second, Patience: time.Second, Intensity: 1, Seed: 5, Manager: leasing.Options{TTL: time.Second, Tuning: leasing.Tuning{RequestTimeout: time.Second}},
 }}
 
-// A worker process ends when it is told to, and when nobody is left to tell it.
+// A worker process ends when the run stops the process, and when the run is gone.
 func TestWorkerProcessEndsWithItsRun_memory(t *testing.T) {
 	for what, end := range map[string]func(s *process, line io.ReadWriteCloser){
 		"told":       func(s *process, _ io.ReadWriteCloser) { s.stop() },
@@ -75,7 +75,7 @@ func TestWorkerProcessEndsWithItsRun_memory(t *testing.T) {
 	}
 }
 
-// The word that the faults are to end may come before there is a client.
+// The request to end the faults may arrive before the client is open.
 func TestWorkerProcessEndsItsFaults_memory(t *testing.T) {
 	for _, early := range []bool{false, true} {
 		r, j := aRun(Options{}), aJob
@@ -100,8 +100,8 @@ func TestWorkerProcessEndsItsFaults_memory(t *testing.T) {
 func TestWorkerProcessWaitsForItsBackend_memory(t *testing.T) {
 	trouble := errors.New("trouble")
 	for what, c := range map[string]struct {
-		after time.Duration // until then the backend is not there
-		err   error         // what it answers from then on
+		after time.Duration // the backend is unavailable until this time
+		err   error         // its answer after that time
 		want  error
 		none  bool // no client
 	}{
@@ -133,7 +133,7 @@ func TestWorkerProcessWaitsForItsBackend_memory(t *testing.T) {
 	}
 }
 
-// closing tells whether a client was closed.
+// closing records whether a client was closed.
 type closing struct {
 	leasing.Provider
 	closed *bool
@@ -154,7 +154,7 @@ func TestWorkerProcessClosesItsClient_memory(t *testing.T) {
 	require.True(t, closed)
 }
 
-// A worker's time is the run's.
+// A worker uses the run's time.
 func TestWorkerProcessSetsItsClock(t *testing.T) {
 	r := aRun(Options{})
 	r.clock.start = time.Now().Add(-time.Hour)
@@ -165,7 +165,7 @@ func TestWorkerProcessSetsItsClock(t *testing.T) {
 	require.WithinDuration(t, r.clock.start, c.start, time.Since(began))
 }
 
-// The resource's answer to a write is the worker's. A write that it did not answer is
+// The worker gets the resource's answer to a write. A write without an answer is
 // neither accepted nor refused.
 func TestWorkerProcessWritesThroughItsRun(t *testing.T) {
 	silence := make(chan struct{})
@@ -192,7 +192,7 @@ func TestWorkerProcessWritesThroughItsRun(t *testing.T) {
 	}
 }
 
-// What a worker process enters is the run's.
+// A worker process enters its items into the run's journal.
 func TestWorkerProcessEntersIntoTheJournal(t *testing.T) {
 	r := aRun(Options{})
 	client, _, _ := connected(t, r, aJob)
@@ -210,7 +210,7 @@ func TestWorkerProcessEntersIntoTheJournal(t *testing.T) {
 	require.Equal(t, []Violation{{Check: checkGoroutine}}, r.recording.collect().Found)
 }
 
-// spawned is a worker process: this program, whose TestMain calls WorkerMain.
+// spawned starts a worker process. It is this program, whose TestMain calls WorkerMain.
 func spawned(t *testing.T, cmd *exec.Cmd, options Options) *process {
 	t.Helper()
 	options.Process = func() *exec.Cmd { return cmd }
@@ -226,7 +226,7 @@ func thisProgram(env ...string) *exec.Cmd {
 	return cmd
 }
 
-// working is a worker process that has begun to work.
+// working returns a worker process that has begun to work.
 func working(t *testing.T, patience time.Duration, env ...string) *process {
 	t.Helper()
 	p := spawned(t, thisProgram(env...), Options{TTL: time.Second, Patience: patience, Manager: leasing.Options{TTL: time.Second, Tuning: leasing.Tuning{RequestTimeout: time.Second}}})
@@ -234,7 +234,7 @@ func working(t *testing.T, patience time.Duration, env ...string) *process {
 	return p
 }
 
-// What a worker process must know of its run it is told.
+// A worker process gets the configuration of its run.
 func TestWorkerProcessIsToldItsJob(t *testing.T) {
 	p := spawned(t, thisProgram(), Options{
 		Seed: 9, TTL: 2 * time.Second, Patience: 3 * time.Second,

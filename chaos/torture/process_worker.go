@@ -13,8 +13,8 @@ import (
 )
 
 // WorkerMain is the first call in the main function, or in TestMain, of a program
-// that Options.Process starts. In a worker process it works, until the run ends it,
-// and then ends the process. In others it returns at once. open opens the backend's
+// that Options.Process starts. In a worker process it works until the end of the run,
+// and then exits. In other processes it returns at once. open opens the backend's
 // client, like Options.Open of the run.
 func WorkerMain(open func(ctx context.Context) (leasing.Provider, error)) {
 	if os.Getenv(workerVariable) == "" {
@@ -28,11 +28,11 @@ func WorkerMain(open func(ctx context.Context) (leasing.Provider, error)) {
 	os.Exit(0)
 }
 
-// remote is the run, as a worker process sees it. Calls fail when the run is gone, and
-// then the work ends.
+// remote is a worker process's side of the run. Its calls fail when the run is gone, and
+// the work ends in that case.
 type remote struct{ *rpc.Client }
 
-// enter returns when the run has it.
+// enter sends an item to the run, and returns when the run has received the item.
 func (r remote) enter(what any) { _ = r.Call("Run.Enter", &what, nil) }
 
 func (r remote) write(ctx context.Context, w *write) error {
@@ -49,8 +49,8 @@ func (r remote) write(ctx context.Context, w *write) error {
 	}
 }
 
-// clock sets a clock by the run's: by the quickest of some answers, since between two
-// readings a process may wait long for a processor.
+// clock sets a clock by the run's clock. It uses the fastest of 100 answers, because a process
+// may wait long for a processor between two readings.
 func (r remote) clock() (*clock, error) {
 	c, quickest := new(clock), time.Duration(math.MaxInt64)
 	for range 100 {
@@ -66,7 +66,7 @@ func (r remote) clock() (*clock, error) {
 	return c, nil
 }
 
-// work is a worker process's work.
+// work runs the worker of this process.
 func (r remote) work(open func(ctx context.Context) (leasing.Provider, error)) error {
 	var text []byte
 	var j job
@@ -107,9 +107,9 @@ func (r remote) work(open func(ctx context.Context) (leasing.Provider, error)) e
 	return err
 }
 
-// open opens the client, again and again while the backend is not there: the worker
-// may have been started in the middle of an outage. It returns none if the run ends
-// before.
+// open opens the client, and retries while the backend is unavailable, because the worker
+// may have been started during an outage. It returns a nil client if the run ends
+// earlier.
 func (r remote) open(ctx context.Context, options Options, index int, clock *clock) (*client, error) {
 	for {
 		c, err := openClient(ctx, options, index, clock, r)

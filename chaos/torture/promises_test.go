@@ -14,7 +14,7 @@ import (
 	"github.com/distributedleasing/leasing/chaos/torture"
 )
 
-// violates says whether a history violates one check, and the others be as they may.
+// violates tests whether a history violates one check. It ignores the other checks.
 func violates(t *testing.T, name string, check torture.Check, want bool, h torture.History, options torture.VerifyOptions) {
 	t.Helper()
 	if want {
@@ -24,7 +24,7 @@ func violates(t *testing.T, name string, check torture.Check, want bool, h tortu
 	}
 }
 
-// A holder trusts its lease for what it was granted, from the call of the request on, less the
+// A holder trusts its lease for the granted TTL, from the call of the request on, less the
 // margin: 990 ms. The patience is 500 ms.
 func TestTrust(t *testing.T) {
 	grant, renewal := op("acquire", "a", 0, 100*ms, torture.ResultDone, 1), op("renew", "a", 300*ms, 400*ms, torture.ResultDone, 1)
@@ -82,7 +82,7 @@ func TestRelease(t *testing.T) {
 	violates(t, "under the work", torture.CheckRelease, true, torture.History{Operations: []torture.Operation{o}}, options)
 }
 
-// By 600 ms after the call of the latest grant, and the patience.
+// A renewal is due 600 ms after the call of the latest grant, plus the patience.
 func TestRenewal(t *testing.T) {
 	grant := op("acquire", "a", 0, 10*ms, torture.ResultDone, 1)
 	renewal := func(at time.Duration) torture.Operation { return op("renew", "a", at, at+ms, torture.ResultDone, 1) }
@@ -186,8 +186,8 @@ func TestMetadata(t *testing.T) {
 	}
 }
 
-// A name that is free and wanted is granted at once where the backend wakes waiters, in 2 s by
-// polling, and in a multiple of that if something has gone wrong.
+// A free name with a waiter is granted at once if the backend wakes waiters, within 2 s by
+// polling, and within a multiple of 2 s after a fault.
 func TestLiveness(t *testing.T) {
 	grant := func(claim string, at, end time.Duration) []torture.Operation {
 		return []torture.Operation{below(op("acquire", claim, at, at, torture.ResultDone, 1)), below(op("release", claim, end, end, torture.ResultDone, 0))}
@@ -239,7 +239,7 @@ func TestLiveness(t *testing.T) {
 	violates(t, "overtaken after a fault", torture.CheckLiveness, false, overtaken, o)
 }
 
-// Nothing wakes a waiter when a lease runs out, at 1010 ms: it has to know the lease.
+// Nothing wakes a waiter when a lease runs out, at 1010 ms: the waiter must know the lease.
 func TestLivenessAfterALeaseHasRunOut(t *testing.T) {
 	told := heldBy("a", "b", 60*ms, 60*ms)
 	for name, c := range map[string]struct {
@@ -263,7 +263,7 @@ func TestLivenessAfterALeaseHasRunOut(t *testing.T) {
 	}
 }
 
-// The rules are followed where each operation is over before the next begins.
+// The rules apply where each operation returns before the next begins.
 func TestRules(t *testing.T) {
 	const done, lost, released = torture.ResultDone, torture.ResultLost, torture.ResultReleased
 	grant, free := op("acquire", "a", 0, 0, done, 5), op("release", "a", 100*ms, 100*ms, done, 0)
@@ -329,7 +329,7 @@ func TestHangOfAnAcquire(t *testing.T) {
 	violates(t, "the backend has to", torture.CheckHang, true, torture.History{Operations: []torture.Operation{below(request)}}, heedless)
 }
 
-// What nobody uses, or has heard of, is released until that is answered.
+// A claim that is unused, or whose grant was not reported, is released until the release is answered.
 func TestCleanup(t *testing.T) {
 	const unknown = torture.ResultUnknown
 	given, lost := hold("a", 0, 900*ms, 100*ms, torture.EndingGivenUp), hold("a", 0, 990*ms, 990*ms, torture.EndingLost)
@@ -362,7 +362,7 @@ func TestCleanup(t *testing.T) {
 	}
 }
 
-// A lease that the backend says is lost ends at once.
+// A lease ends at once when the backend reports its loss.
 func TestLossByTheBackendsWord(t *testing.T) {
 	word := op("renew", "a", 100*ms, 110*ms, torture.ResultLost, 1)
 	for end, bad := range map[time.Duration]bool{110 * ms: false, 610 * ms: false, 611 * ms: true, 0: true} {
@@ -371,7 +371,7 @@ func TestLossByTheBackendsWord(t *testing.T) {
 	}
 }
 
-// A renewal that has failed is tried again within half of the trust that is left.
+// A failed renewal is retried within half of the remaining trust.
 func TestRenewalIsTriedAgain(t *testing.T) {
 	held := hold("a", 10*ms, 4990*ms, 4900*ms, torture.EndingGivenUp)
 	held.Renews = true

@@ -15,7 +15,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-// recorder is a provider that enters what it is asked and what it is told.
+// recorder is a provider that enters its requests and their replies.
 type recorder struct {
 	leasing.Provider
 	layer   layer
@@ -27,17 +27,17 @@ type recorder struct {
 	held *sync.Map
 }
 
-// call is an operation under way.
+// call is an operation in flight.
 type call struct {
 	r         *recorder
 	ctx       context.Context
 	operation operation
-	ended     atomic.Int64 // when its context did, if it has
-	stop      func() bool  // watching for that
+	ended     atomic.Int64 // the end of its context; 0 before
+	stop      func() bool  // stops watching the context
 }
 
-// begin enters what is asked, all of it: the process may be killed before it is told
-// anything.
+// begin enters the whole request, because the process may be killed before the reply
+// arrives.
 func (r *recorder) begin(ctx context.Context, o operation) *call {
 	o.Worker, o.Number, o.Layer, o.Call, o.Result = r.worker, int(r.number.Add(1)), r.layer, r.clock.now(), resultUnknown
 	if deadline, ok := ctx.Deadline(); ok {
@@ -58,7 +58,7 @@ func (c *call) end(grant abstractions.Grant, err error) {
 		}
 	}
 	o.Result, o.Token = resultOf(err), cmp.Or(grant.Token, o.Token)
-	if c.ctx.Err() != nil && errors.Is(err, context.Cause(c.ctx)) { // which is that of a manager that is closed, say
+	if c.ctx.Err() != nil && errors.Is(err, context.Cause(c.ctx)) { // for example the cause of a closed manager
 		o.Result = resultUnknown
 	}
 	if err == nil && grant.TTL > 0 {
@@ -79,10 +79,10 @@ func (c *call) end(grant abstractions.Grant, err error) {
 	c.r.journal.enter(*o)
 }
 
-// by says who has broken a lease, and why.
+// by returns the actor and the reason of a break.
 func by(actor, reason string) string { return strings.TrimSpace(actor + " " + reason) }
 
-// resultOf sorts errors as the provider's contract does.
+// resultOf classifies errors by the provider's contract.
 func resultOf(err error) result {
 	switch {
 	case err == nil:
@@ -99,7 +99,7 @@ func resultOf(err error) result {
 	return resultUnknown
 }
 
-// waitKey is for the number of a wait, in its context.
+// waitKey is the key of a wait's number in its context.
 type waitKey struct{}
 
 func (r *recorder) Acquire(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
@@ -118,7 +118,7 @@ func (r *recorder) Renew(ctx context.Context, req abstractions.RenewRequest) (ab
 	return grant, err
 }
 
-// renewal has the token of the lease that is meant.
+// renewal returns the operation of a renewal, with the token of the renewed lease.
 func renewal(req abstractions.RenewRequest) operation {
 	return operation{Verb: "renew", Name: req.Name, Claim: claimOf(req.ID), TTL: req.TTL, Token: req.Token}
 }
@@ -144,7 +144,7 @@ func (r *recorder) Break(ctx context.Context, req abstractions.BreakRequest) (le
 	return result, err
 }
 
-// As answers for the abilities that the provider below has. Batches are recorded.
+// As forwards the abilities of the provider below. Batches are recorded.
 func (r *recorder) As(target any) bool {
 	batcher, ok := target.(*abstractions.BatchRenewer)
 	if !ok {
@@ -157,8 +157,8 @@ func (r *recorder) As(target any) bool {
 	return ok
 }
 
-// forward hands on an ability that no check reads: abstractions.As, of a type that is
-// not known here.
+// forward forwards an ability that no check reads. It is abstractions.As for a type that is
+// not known at compile time.
 func forward(p leasing.Provider, target any) bool {
 	if wrapper, ok := p.(interface{ As(target any) bool }); ok {
 		return wrapper.As(target)
@@ -176,7 +176,7 @@ type batchRecorder struct {
 	below abstractions.BatchRenewer
 }
 
-// RenewBatch enters each item as a renewal. One without an answer is unknown.
+// RenewBatch enters each item as a renewal. The outcome of an item without an answer is unknown.
 func (b batchRecorder) RenewBatch(ctx context.Context, reqs []abstractions.RenewRequest) ([]abstractions.RenewResult, error) {
 	calls := make([]*call, len(reqs))
 	for i, req := range reqs {
@@ -194,6 +194,6 @@ func (b batchRecorder) RenewBatch(ctx context.Context, reqs []abstractions.Renew
 	return results, err
 }
 
-// errUnanswered is an item's without a result: its outcome is unknown, whatever
-// the batch's error is.
+// errUnanswered is the error of an item without a result. Its outcome is unknown, for any
+// error of the batch.
 var errUnanswered = fmt.Errorf("%w: the batch has no result for it", leasing.ErrUnavailable)

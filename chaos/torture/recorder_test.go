@@ -14,7 +14,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-// scripted is a backend that gives the answers it is told to.
+// scripted is a backend with scripted answers.
 type scripted struct {
 	leasing.Provider
 	grant   abstractions.Grant
@@ -38,7 +38,7 @@ func (s scripted) RenewBatch(_ context.Context, reqs []abstractions.RenewRequest
 	return s.results, s.err
 }
 
-// recorded is a recorder of worker 3, over a scripted backend.
+// recorded returns a recorder of worker 3, over a scripted backend.
 func recorded(s scripted) (*recorder, *recording) {
 	if s.asked == nil {
 		s.asked = func(string) {}
@@ -56,7 +56,7 @@ func acquire(t *testing.T, s scripted) (Operation, error) {
 	return h.Operations[0], err
 }
 
-// What may have been applied is unknown, and nothing else is.
+// The outcome of an operation is unknown only if it may have been applied.
 func TestRecordedResults(t *testing.T) {
 	for want, errs := range map[Result][]error{
 		ResultDone:     {nil},
@@ -102,7 +102,7 @@ func TestRecordedTTLIsTheOneGranted(t *testing.T) {
 	require.Equal(t, time.Second, o.TTL, "as asked for: it may have been granted")
 }
 
-// A refusal is taken at its word only where it is sure of the holder.
+// A refusal counts as naming the holder only if the holder is confirmed.
 func TestRecordedHolderIsCertain(t *testing.T) {
 	for name, c := range map[string]struct {
 		holder leasing.Record
@@ -131,7 +131,7 @@ func TestBreakInVainIsRecorded(t *testing.T) {
 	}
 }
 
-// An item without a result may have been renewed, whatever the batch says.
+// An item without a result may have been renewed, for any error of the batch.
 func TestItemWithoutAResultIsUnknown(t *testing.T) {
 	for _, err := range []error{nil, leasing.ErrDenied, leasing.ErrUnavailable} {
 		r, b := recorded(scripted{err: err, results: []abstractions.RenewResult{{Grant: abstractions.Grant{Name: "a", ID: "1", Token: 4}}, {}}})

@@ -21,11 +21,11 @@ func TestSameSeedAndPlanGiveTheSameHistoryTwice_memory(t *testing.T) {
 				require.NoError(t, err)
 				report := virtual(t, torture.Options{Plan: plan, Seed: seed, For: minute / 5, Repeatable: true}, nil)
 				h := report.History()
-				for i := range h.Operations { // which goroutine came first in one instant is chance
+				for i := range h.Operations { // the order of goroutines in one instant is random
 					h.Operations[i].Begun, h.Operations[i].Ended = 0, 0
 				}
-				// So it is when a worker is stopped: its wait ends as its late claim is released, and
-				// the next waiter may be woken by either.
+				// The order is also random when a worker is stopped: its wait ends while its late claim is
+				// released, and either event may wake the next waiter.
 				running := func(call time.Duration) bool { return call < h.FaultsEnd }
 				h.Operations = slices.DeleteFunc(h.Operations, func(o torture.Operation) bool { return !running(o.Call) })
 				h.Writes = slices.DeleteFunc(h.Writes, func(w torture.Write) bool { return !running(w.Call) })
@@ -37,7 +37,7 @@ func TestSameSeedAndPlanGiveTheSameHistoryTwice_memory(t *testing.T) {
 				same++
 			}
 			around := func(text string) string { return text[max(0, same-300):min(len(text), same+200)] }
-			require.Equal(t, around(once), around(again)) // whole, they fill screens
+			require.Equal(t, around(once), around(again)) // complete histories would fill screens
 			require.Len(t, again, len(once))
 			require.NotEqual(t, once, history(8))
 		})

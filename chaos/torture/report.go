@@ -28,13 +28,13 @@ type Report struct {
 	Faults   map[string]int // of the plan, by kind
 	// Disturbances counts the actions of Options.Disturb, by kind.
 	Disturbances map[string]int
-	Lateness     Distribution  // of the word of a loss, after the end of trust
+	Lateness     Distribution  // from the end of trust until a holder learned of its loss
 	Freed        time.Duration // from the last client's end until the last name was free
 	Undecided    []string      // orders of a name that were too many to try all
 
 	Violations []Violation
 
-	// What a check of the history depends on beside the options.
+	// The inputs of a check of the history, beside the options.
 	history  *history
 	lateness leasing.Lateness
 	pushes   bool
@@ -70,7 +70,7 @@ func check(h *history, provider string, o Options, lateness leasing.Lateness, pu
 	return r
 }
 
-// summary counts what is in a history.
+// summary counts the items of a history.
 func summary(h *history) *Report {
 	r := &Report{history: h, Endings: map[string]int{}, Faults: map[string]int{}, Disturbances: map[string]int{}}
 	for i := range h.Operations {
@@ -132,7 +132,7 @@ func (d Distribution) String() string {
 	return fmt.Sprintf("%d: half within %v, 99%% within %v, all within %v", d.N, short(d.P50), short(d.P99), short(d.Max))
 }
 
-// short is a duration in three digits or so.
+// short rounds a duration to some three digits.
 func short(d time.Duration) time.Duration {
 	switch {
 	case d > time.Second:
@@ -167,7 +167,7 @@ func (r *Report) String() string {
 	return b.String()
 }
 
-// lines tells what the run was and did, but for its outcome.
+// lines passes the lines of the report, without the verdict, to line.
 func (r *Report) lines(line func(what, format string, args ...any)) {
 	line("provider", "%s, TTL %v", r.Provider, r.TTL)
 	line("plan", "%s, seed %d", r.planName(), r.Seed)
@@ -191,7 +191,7 @@ func (r *Report) lines(line func(what, format string, args ...any)) {
 
 func (r *Report) planName() string { return cmp.Or(r.Plan.Name, "no name") }
 
-// violations lists the first of them, and how to see them again.
+// violations lists the first violations, and the command that repeats the run.
 func (r *Report) violations(w io.Writer) {
 	const most = 20
 	for i, v := range r.Violations {
@@ -206,7 +206,7 @@ func (r *Report) violations(w io.Writer) {
 	}
 }
 
-// counts lists how often there was what, most frequent first.
+// counts lists the kinds with their counts, in descending order.
 func counts[K ~string](all map[K]int) string {
 	if len(all) == 0 {
 		return "none"

@@ -14,7 +14,7 @@ import (
 	"github.com/distributedleasing/leasing/chaos/torture"
 )
 
-// under is the report of a run of the short form.
+// under returns the report of a short run under a plan.
 func under(t *testing.T, name string, options torture.Options) *torture.Report {
 	t.Helper()
 	plan, err := chaos.Named(name, 3)
@@ -56,7 +56,7 @@ func page(t *testing.T, r *torture.Report) string {
 	return text.String()
 }
 
-// whole is the chart of the whole run: a close-up may come before.
+// whole returns the chart of the whole run, which may follow a close-up.
 func whole(t *testing.T, html string) string {
 	t.Helper()
 	_, chart, found := strings.Cut(html, `<h2 id="whole">`)

@@ -9,8 +9,8 @@ import (
 	"github.com/distributedleasing/leasing/fencing"
 )
 
-// resource is what the names protect. It checks the tokens of writes, and fills in
-// their order and whether they were accepted.
+// resource is the protected resource. It checks the tokens of writes, and sets their
+// Order and Accepted.
 type resource func(ctx context.Context, w *write) error
 
 // fenced is the resource of a run.

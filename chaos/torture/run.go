@@ -14,10 +14,10 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-// Run lets workers compete for Options.For, ends all faults, and checks what
-// has happened. It returns an error if it could not run, or if ctx ended
-// first; violations are in the report. It takes longer than For: until
-// abandoned leases have run out, and for the checks.
+// Run lets workers compete for Options.For, ends all faults, and checks the
+// recorded history. It returns an error if it could not run, or if ctx ended
+// before the run; violations are in the report. It takes longer than For, because it waits
+// until abandoned leases have run out, and makes the checks.
 func Run(ctx context.Context, options Options) (*Report, error) {
 	options, err := options.withDefaults()
 	if err != nil {
@@ -83,7 +83,7 @@ type runner interface {
 	Close() error
 }
 
-// slot is a worker at work; another takes it where that is killed.
+// slot is a running worker. After a kill, the slot of a successor replaces that slot.
 type slot struct {
 	index  int
 	runner runner
@@ -94,7 +94,7 @@ type slot struct {
 
 func (r *run) now() time.Duration { return r.clock.now() }
 
-// play is the run, up to the check.
+// play makes the run, up to the check.
 func (r *run) play(ctx context.Context) error {
 	err := r.checkBackend(ctx)
 	if err == nil {
@@ -111,7 +111,7 @@ func (r *run) play(ctx context.Context) error {
 		m.runner.endFaults()
 	}
 	r.faultsEnd = r.now()
-	for _, m := range r.slots { // one after the other: whom a release reaches that comes in the same instant as its own end nobody could say
+	for _, m := range r.slots { // one after the other: with simultaneous ends a release would wake a random waiter
 		m.stop()
 		pause(context.Background(), time.Millisecond)
 	}
@@ -123,8 +123,8 @@ func (r *run) play(ctx context.Context) error {
 	return r.awaitFree(ctx)
 }
 
-// disturb lets Options.For pass, and meanwhile makes trouble for servers and processes.
-// An error ends it at once.
+// disturb waits for Options.For, and disturbs servers and processes during that time.
+// It returns early on an error.
 func (r *run) disturb(ctx context.Context) error {
 	during, stop := context.WithTimeout(ctx, r.options.For)
 	defer stop()
@@ -134,7 +134,7 @@ func (r *run) disturb(ctx context.Context) error {
 	}
 	if r.options.Disturb != nil {
 		disturbances = append(disturbances, func() error {
-			pprof.SetGoroutineLabels(context.Background()) // servers that it starts may go on
+			pprof.SetGoroutineLabels(context.Background()) // servers that Disturb starts may outlive the run
 			if err := r.options.Disturb(during, r.note); err != nil {
 				return fmt.Errorf("disturb: %w", err)
 			}
@@ -154,7 +154,7 @@ func (r *run) disturb(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// watch tells each second how the run goes, and ends it when that is enough.
+// watch reports the progress each second, and ends the run after Options.Operations requests.
 func (r *run) watch(ctx context.Context) error {
 	defer r.checkGoroutines()
 	for pause(ctx, time.Second); ctx.Err() == nil; pause(ctx, time.Second) {
@@ -184,13 +184,13 @@ func (r *run) prepare(ctx context.Context) error {
 		r.slots = append(r.slots, &slot{index: i, runner: newWorker(i, r.options, r.names, c, r.resource)})
 	}
 	if r.options.Process == nil {
-		r.clock.start = time.Now() // of the run, and not of what came before it
+		r.clock.start = time.Now() // the time of opening the clients does not count
 	}
 	return nil
 }
 
-// checkBackend takes a lease before anything goes wrong. Where that can't be done the run
-// would show nothing. What depends on the provider is chosen here.
+// checkBackend acquires a lease before any fault. If that fails, the run would show nothing.
+// It also sets the options that depend on the provider.
 func (r *run) checkBackend(ctx context.Context) (err error) {
 	provider, err := r.options.open(ctx)
 	if err != nil {
@@ -216,7 +216,7 @@ func (r *run) checkBackend(ctx context.Context) (err error) {
 	return nil
 }
 
-// start sets a worker to work.
+// start starts the slot's worker.
 func (m *slot) start(ctx context.Context) {
 	working, stop := context.WithCancel(ctx)
 	m.stop, m.ended = stop, make(chan struct{})
@@ -227,8 +227,8 @@ func (m *slot) start(ctx context.Context) {
 	}()
 }
 
-// awaitWorkers waits for the workers, but not forever. One that could not work is no fault
-// of the provider's, or nobody can tell.
+// awaitWorkers waits for the workers, for a bounded time. It returns the errors of workers that could
+// not work, because these need not be faults of the provider.
 func (r *run) awaitWorkers() error {
 	var errs []error
 	bound, cancel := context.WithTimeout(context.Background(), 2*r.options.closeTimeout()+settling(r.options)+r.options.Patience)
@@ -269,7 +269,7 @@ func (r *run) note(d Disturbance) {
 	r.recording.enter(f)
 }
 
-// progress tells how far the run is, and returns how many requests there were.
+// progress reports the progress of the run, and returns the number of requests so far.
 func (r *run) progress(phase string) int {
 	p := r.recording.progress()
 	p.Elapsed, p.For, p.Phase = r.now(), r.options.For, phase

@@ -14,10 +14,10 @@ import (
 	"github.com/distributedleasing/leasing/chaos"
 )
 
-// TestVirtual is Test in virtual time: each run is in a bubble of testing/synctest, over a
-// backend that is made in it. Options.Open is not needed. If a promise was broken it looks for
-// the smallest run that breaks it too, of fewer rules, workers and names and in less time,
-// and prints the Go test that repeats it.
+// TestVirtual is Test in virtual time. Each run is in a bubble of testing/synctest, with a
+// backend that is made in the bubble. Options.Open is not needed. If a run violates a check, TestVirtual
+// looks for the smallest run that violates the same check, with fewer rules, workers and names and
+// in less time, and prints the Go test that repeats that run.
 //
 //	torture.TestVirtual(t, func() leasing.Provider { return memlease.New(memlease.Options{}) }, torture.Options{Plan: plan, For: time.Minute})
 func TestVirtual(t *testing.T, backend func() leasing.Provider, options Options) *Report {
@@ -64,7 +64,7 @@ func shrink(o Options, fails func(Options) bool) Options {
 	}
 	try(func(o *Options) { o.Repeatable = true })
 	try(func(o *Options) { o.Plan.Rules = nil })
-	try(func(o *Options) { // chance goes by the names, which should stay as they are
+	try(func(o *Options) { // the rules' names seed their random choices, so they should not change
 		o.Plan.Rules = slices.Clone(o.Plan.Rules)
 		for i := range o.Plan.Rules {
 			if r := &o.Plan.Rules[i]; r.Name == "" {
@@ -86,7 +86,7 @@ func shrink(o Options, fails func(Options) bool) Options {
 	return o
 }
 
-// goTest is the Go test that makes the run. What is a function it can't say.
+// goTest returns a Go test that makes the run. It leaves out options that are functions.
 func (o Options) goTest() string {
 	return fmt.Sprintf(`func TestAgain(t *testing.T) {
 %s	torture.TestVirtual(t, backend, torture.Options{
@@ -100,7 +100,7 @@ func (o Options) goTest() string {
 `, goPlan(o.Plan), fields("\t\t", o), fields("\t\t\t", o.Manager), fields("\t\t\t\t", o.Manager.Tuning))
 }
 
-// goPlan is the Go code that makes a plan. A plan with code of the test's own is described.
+// goPlan returns Go code that makes a plan. For a plan that contains functions it returns a description.
 func goPlan(p chaos.Plan) string {
 	plan, err := json.Marshal(p)
 	if err != nil {
@@ -109,7 +109,7 @@ func goPlan(p chaos.Plan) string {
 	return fmt.Sprintf("\tplan, err := chaos.ParsePlan([]byte(`%s`))\n\tif err != nil {\n\t\tt.Fatal(err)\n\t}\n", plan)
 }
 
-// fields are the numbers and flags that are set, a line for each.
+// fields returns a line for each number and flag that is set.
 func fields(indent string, of any) string {
 	var b strings.Builder
 	for field, value := range reflect.ValueOf(of).Fields() {

@@ -23,7 +23,7 @@ func TestVirtualIsATestInVirtualTime_memory(t *testing.T) {
 	require.Positive(t, report.Grants)
 }
 
-// What is not needed to fail is left out: of the rules, the workers, the names and the time.
+// Rules, workers, names and time that are not needed for the failure are left out.
 func TestShrinkLeavesWhatIsNeeded(t *testing.T) {
 	options := torture.Options{Plan: chaos.FlakyNetwork(chaos.FlakyNetworkOptions{Seed: 3}), Seed: 7, For: minute, Names: 16, Manager: leasing.Options{Tuning: leasing.Tuning{DriftFactor: 0.25}}}
 	needs := func(o torture.Options) bool {
@@ -79,7 +79,7 @@ type all struct{}
 
 func (all) Picks(chaos.Operation) bool { return true }
 
-// A run that fails is the same one after it was made smaller.
+// A shrunk run fails the same check as the original run.
 func TestShrunkRunFailsAgain_memory(t *testing.T) {
 	defects := broken.All()
 	defect := defects[slices.IndexFunc(defects, func(d broken.Defect) bool { return d.Trap == "T13" })]
@@ -96,7 +96,7 @@ func TestShrunkRunFailsAgain_memory(t *testing.T) {
 	t.Log(text)
 }
 
-// A history that was saved is checked as the run was.
+// The check of a saved history gives the same result as the run.
 func TestSavedHistoryIsVerifiedAgain_memory(t *testing.T) {
 	for _, report := range []*torture.Report{failed(t), under(t, "gray-failure", torture.Options{For: minute / 4, Manager: leasing.Options{Tuning: leasing.Tuning{DriftFactor: 0.02}}})} {
 		var file bytes.Buffer

@@ -17,8 +17,8 @@ import (
 	"github.com/distributedleasing/leasing/chaos/torture"
 )
 
-// sweeps are the seeds of TestNoCorrectProviderIsCaughtBySeed: the same few, as many
-// new ones as LEASING_TEST_SWEEP asks for, or those of "from+n".
+// sweeps returns the seeds of TestNoCorrectProviderIsCaughtBySeed: a few fixed seeds, as many
+// new seeds as LEASING_TEST_SWEEP asks for, or the seeds of "from+n".
 func sweeps(t *testing.T) (from, to uint64) {
 	text := os.Getenv("LEASING_TEST_SWEEP")
 	switch {
@@ -38,9 +38,9 @@ func sweeps(t *testing.T) (from, to uint64) {
 	return from, from + n
 }
 
-// A checker that refuses what is allowed is worse than none: nobody believes it the
-// next time. So a correct provider has to pass under all kinds of plans, with many
-// names and few, and with the faults of bad days multiplied.
+// A checker with false alarms is worse than no checker, because its users ignore the next
+// violation. So a correct provider must pass under all kinds of plans, with many
+// names and few, and with many more faults than on a bad day.
 func TestNoCorrectProviderIsCaughtBySeed_memory(t *testing.T) {
 	t.Parallel()
 	from, to := sweeps(t)
@@ -64,8 +64,8 @@ func TestNoCorrectProviderIsCaughtBySeed_memory(t *testing.T) {
 	require.Less(t, 100*undecided, names)
 }
 
-// written is the file with a run's history, for torture.Verify; -artifacts keeps it. Most runs
-// can't be made again: their seed does not decide the order of what comes at once.
+// written writes a run's history to a file, for torture.Verify. With -artifacts the file is kept. Most runs
+// can't be repeated, because their seed does not determine the order of simultaneous events.
 func written(t *testing.T, seed uint64, report *torture.Report) string {
 	name := filepath.Join(t.ArtifactDir(), fmt.Sprintf("history-%d.json", seed))
 	file, err := os.Create(name)
@@ -75,8 +75,8 @@ func written(t *testing.T, seed uint64, report *torture.Report) string {
 	return name
 }
 
-// anyClock is a backend's clock that is true, or runs faster or slower and makes small steps,
-// within what the margin of trust allows for.
+// anyClock returns a backend's clock that is exact, or runs faster or slower and makes small steps,
+// within the margin of trust.
 func anyClock(random *rand.Rand) func() time.Time {
 	if random.IntN(2) == 0 {
 		return time.Now
@@ -96,7 +96,7 @@ func anyClock(random *rand.Rand) func() time.Time {
 	}
 }
 
-// anyPlan is a ready-made plan or two of them at a time.
+// anyPlan returns a ready-made plan, or two of these plans combined.
 func anyPlan(random *rand.Rand, seed uint64) chaos.Plan {
 	flaky := chaos.FlakyNetworkOptions{Seed: seed, Probability: 0.02 + 0.3*random.Float64(), MaxDelay: time.Duration(1+random.IntN(150)) * ms}
 	plans := []chaos.Plan{
@@ -122,7 +122,7 @@ func anyPlan(random *rand.Rand, seed uint64) chaos.Plan {
 	return plan
 }
 
-// anyRule is one of any kind of fault that a plan may have.
+// anyRule returns a rule of a random kind of fault.
 func anyRule(random *rand.Rand) chaos.Rule {
 	kinds := []chaos.FaultKind{
 		chaos.FaultDelay, chaos.FaultError, chaos.FaultThrottle, chaos.FaultHang, chaos.FaultRequestLost, chaos.FaultReplyLost,

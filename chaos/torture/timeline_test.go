@@ -38,7 +38,7 @@ func TestChartHasItsTicksApart(t *testing.T) {
 	}
 }
 
-// twice is a run of a minute in which two held a name at once.
+// twice returns a run of a minute in which two claims held a name at once.
 func twice() *Report {
 	s := time.Second
 	return &Report{

@@ -9,24 +9,24 @@ import (
 	"github.com/distributedleasing/leasing"
 )
 
-// usage is how a worker uses one lease.
+// usage describes the way in which a worker uses one lease.
 type usage struct {
 	do, try   bool
 	forgetful bool // does not renew
 	manual    bool // renews by hand, too
 	crash     bool
 	most      int                // renewals; 0: any number
-	leaves    bool               // the caller of Do does, in the middle of the work
-	leave     context.CancelFunc // for which it calls this
-	lingers   time.Duration      // the work ends so long after it was told to, in a Do
-	hasty     bool               // the context of the release has ended before it
+	leaves    bool               // the caller of Do cancels its context, in the middle of the work
+	leave     context.CancelFunc // the cancel function of that context
+	lingers   time.Duration      // from the end of its context to the end of Do's function
+	hasty     bool               // the context of the release ends before the call
 	twice     bool               // releases twice at once
 	hold      time.Duration
 	ttl       time.Duration
 	metadata  metadata
 }
 
-// metadata is what a holder has set, as a text; "" if that is not known.
+// metadata is the holder's latest metadata, as a text; "" if it is not known.
 type metadata string
 
 const noMetadata metadata = "none"
@@ -38,7 +38,7 @@ func (m metadata) values() map[string]string {
 	return map[string]string{"is": string(m)}
 }
 
-// read is the text of some metadata.
+// read returns the text of metadata.
 func read(values map[string]string) string { return cmp.Or(values["is"], string(noMetadata)) }
 
 func (w *worker) usage() usage {
@@ -84,7 +84,7 @@ func (w *worker) usage() usage {
 	return s
 }
 
-// ttl is mostly the run's, sometimes a shorter one, or none at all.
+// ttl returns the run's TTL in most cases, and sometimes a shorter or infinite TTL.
 func (w *worker) ttl() time.Duration {
 	switch kind := w.random.Float64(); {
 	case kind < 0.1:
@@ -97,28 +97,28 @@ func (w *worker) ttl() time.Duration {
 	return w.options.TTL
 }
 
-// rarely is how likely something is that takes as long as a lease: the less, the busier the
-// workers are.
+// rarely returns the probability of an action that takes as long as a lease. It is lower when the
+// workers are busier.
 func (w *worker) rarely(probability float64) float64 { return probability / w.options.Intensity }
 
-// between is a random time between two fractions of the TTL.
+// between returns a random time between two fractions of the TTL.
 func (w *worker) between(low, high float64) time.Duration {
 	return time.Duration((low + (high-low)*w.random.Float64()) * float64(w.options.TTL))
 }
 
-// brief is a random time between two, or as much shorter as the TTL is under 2 s, and as the
-// workers are busier.
+// brief returns a random time between two times. It scales them down with a TTL under 2 s, and with
+// Options.Intensity.
 func (w *worker) brief(low, high time.Duration) time.Duration {
 	scale := min(1, w.options.TTL.Seconds()/2) / w.options.Intensity
 	return time.Duration(scale * (float64(low) + w.random.Float64()*float64(high-low)))
 }
 
-// waitLimit is how long to wait for a name. In a repeatable run there is no limit:
-// where a slow answer comes after both the limit and a wake-up, a manager's select
-// takes either.
+// waitLimit returns the wait limit for a name. In a repeatable run there is no limit:
+// if a slow answer arrives after both the limit and a wake-up, a manager's select
+// chooses one at random.
 //
-// For the same reason there are no crashes in one: what a manager's goroutines have
-// still begun when it is closed under them is theirs to know.
+// For the same reason a repeatable run has no crashes: the requests that a manager's
+// goroutines begin before a sudden Close vary.
 func (w *worker) waitLimit() time.Duration {
 	if w.options.Repeatable {
 		return 0

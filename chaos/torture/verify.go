@@ -24,10 +24,10 @@ const (
 	checkGoroutine Check = "goroutine"
 )
 
-// Violation is a promise that was broken.
+// Violation is a broken promise.
 type Violation struct {
 	Check Check         `json:"check"`
-	Name  string        `json:"name"` // of the lease; empty if it is about none
+	Name  string        `json:"name"` // of the lease; empty if it concerns no lease
 	At    time.Duration `json:"at"`   // since the beginning of the run
 	Text  string        `json:"text"`
 }
@@ -54,8 +54,8 @@ type verification struct {
 	undecided []string
 }
 
-// checks are those of a name's history, in this order. The strict ones can't be made where
-// the run breaks what the provider assumes.
+// checks are the checks of a name's history, in this order. The strict checks can't be made if
+// the run breaks the provider's assumptions.
 var checks = []struct {
 	Check
 	make   func(*named)
@@ -86,9 +86,9 @@ var checks = []struct {
 	{checkLeak, (*named).overdue, false},
 }
 
-// verify makes all checks but those of goroutines and memory, and returns the violations in
-// the order in which they happened, and the names whose order was not found, nor found to be
-// impossible, within the effort.
+// verify makes all checks of the history. It returns the violations in the order in which they
+// happened, and the names for which the search ended without a decision after MaxSearchSteps
+// steps.
 func (v verification) verify(h *history) (violations []Violation, undecided []string) {
 	v.h, v.end = h, h.end()
 	for _, r := range v.Plan.Rules {
@@ -111,14 +111,14 @@ func (v verification) verify(h *history) (violations []Violation, undecided []st
 	return slices.Compact(v.found), v.undecided
 }
 
-// byName is what happened, name by name.
+// byName returns the items of the history, grouped by name.
 func (v *verification) byName() (all []*named) {
 	operations, holds := grouped(v.h.Operations, func(o operation) string { return o.Name }), grouped(v.h.Holds, func(t hold) string { return t.Name })
 	writes, waits := grouped(v.h.Writes, func(w write) string { return w.Name }), grouped(v.h.Waits, func(w wait) string { return w.Name })
 	sights, notices := grouped(v.h.Sights, func(s sight) string { return s.Name }), grouped(v.h.Notices, func(e notice) string { return e.Name })
 	words := grouped(v.h.Words, func(w word) string { return w.Name })
 	for _, name := range v.h.names() {
-		// Votes of a minority may be lost all the same.
+		// A break that found no holder is left out, except with votes: it may have ended the votes of a minority.
 		seen := slices.DeleteFunc(operations[name], func(o operation) bool { return o.Vain && !v.Votes })
 		n := &named{
 			verification: v, name: name, operations: seen, holds: holds[name], writes: writes[name], waits: waits[name],
@@ -136,7 +136,7 @@ func (v *verification) byName() (all []*named) {
 	return all
 }
 
-// grouped are the items of each name.
+// grouped returns the items of each name.
 func grouped[T any](all []T, name func(T) string) map[string][]T {
 	groups := map[string][]T{}
 	for _, one := range all {
@@ -145,10 +145,10 @@ func grouped[T any](all []T, name func(T) string) map[string][]T {
 	return groups
 }
 
-// named is what happened to one name.
+// named is the history of one name.
 type named struct {
 	*verification
-	check      Check // that is made
+	check      Check // the current check
 	name       string
 	operations []operation
 	holds      []hold
@@ -157,19 +157,19 @@ type named struct {
 	sights     []sight
 	words      []word
 	notices    []notice
-	// breaks are those after which a name may be another's while its holder trusts its lease, by the token
-	// that they have met, or were meant for; 0 if that is not known.
+	// breaks are the breaks after which another claim may hold the name while the holder trusts its lease, by the
+	// token that they have met, or were meant for; 0 if the token is not known.
 	breaks   map[int64][]operation
 	infinite map[int64]bool // tokens of leases without an end
 	claims   map[string]*claim
 }
 
-// violated tells of a violation of the check that is made.
+// violated adds a violation of the current check.
 func (n *named) violated(at time.Duration, format string, args ...any) {
 	n.found = append(n.found, Violation{Check: n.check, Name: n.name, At: at, Text: fmt.Sprintf(format, args...)})
 }
 
-// claim is what happened to one claim, in order.
+// claim is the history of one claim, in order.
 type claim struct {
 	asked    []*operation // by its manager
 	answered []*operation // by the backend
@@ -203,12 +203,12 @@ func (n *named) add(o *operation) {
 	}
 }
 
-// layers are those at which operations were seen.
+// layers are the layers at which operations are recorded.
 var layers = []layer{layerClient, layerBackend}
 
-// seenBy are the operations that one layer saw. Clients know nothing of the breaks
-// that befall them, and of the copies of their acquires, which may be answered after the
-// lease has run out: those are taken from below.
+// seenBy returns the operations that one layer saw. Clients do not see the breaks of
+// their leases, and late copies of their acquires may be answered after the lease has
+// run out. Breaks are taken from the backend, and the outcome of such a copy counts as unknown.
 func seenBy(operations []operation, layer layer) (seen []operation) {
 	for _, o := range operations {
 		switch {
@@ -222,5 +222,5 @@ func seenBy(operations []operation, layer layer) (seen []operation) {
 	return seen
 }
 
-// seconds is a time for people to read and to find on the timeline.
+// seconds formats a time as on the timeline.
 func seconds(d time.Duration) string { return fmt.Sprintf("%.3fs", d.Seconds()) }

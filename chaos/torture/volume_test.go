@@ -15,8 +15,8 @@ import (
 	"github.com/distributedleasing/leasing/chaos/torture"
 )
 
-// Busy workers under each plan, in one run after the other, until there were as many requests
-// as LEASING_TEST_VOLUME asks for, or a few thousand. Two runs go on at a time.
+// Busy workers run under each plan, in one run after the other, until the number of requests
+// reaches LEASING_TEST_VOLUME, or a few thousand. Two runs go on at a time.
 func TestVolume_memory(t *testing.T) {
 	servertest.Long(t)
 	t.Parallel()

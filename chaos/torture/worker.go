@@ -13,8 +13,8 @@ import (
 	"github.com/distributedleasing/leasing"
 )
 
-// worker is one of those who compete. It has a client of its own, and one manager
-// after another on it, as a service that is restarted has.
+// worker is a competitor for leases. It has its own client, and uses one manager after
+// another on this client, like a service that is restarted.
 type worker struct {
 	*client
 	index    int
@@ -23,10 +23,10 @@ type worker struct {
 	resource resource
 	random   *rand.Rand
 	waits    atomic.Int64
-	closed   *atomic.Bool                 // the present manager is
-	endless  bool                         // there was a lease without an end
+	closed   *atomic.Bool                 // the current manager is closed
+	endless  bool                         // it has used a lease without an end
 	mu       sync.Mutex                   // guards past
-	past     []weak.Pointer[holdRecorder] // of the present manager's leases
+	past     []weak.Pointer[holdRecorder] // of the current manager's leases
 }
 
 func newWorker(index int, options Options, names []string, client *client, resource resource) *worker {
@@ -49,16 +49,16 @@ func (s *lockedSource) Uint64() uint64 {
 	return s.Source.Uint64()
 }
 
-// jitter is what a manager leaves to chance. It depends on the time, and not on which of its
-// goroutines asks first at that time.
+// jitter is the source of a manager's random choices. It depends on the time, and not on the order of
+// the goroutines that call it at that time.
 func (w *worker) jitter() float64 {
 	return rand.New(rand.NewPCG(w.options.Seed+uint64(w.index), uint64(w.clock.now()))).Float64()
 }
 
 func owner(index int) string { return fmt.Sprint("worker-", index) }
 
-// run competes until ctx ends, and returns when all is released and closed, but
-// for the client. What fails on the way is in the history, not an error.
+// run competes until ctx ends, and returns when all leases are released and the manager is
+// closed. It does not close the client. Failures during the run are in the history and not in the error.
 func (w *worker) run(ctx context.Context) (err error) {
 	for ctx.Err() == nil && err == nil {
 		err = labelled(ctx, managerLabel, w.label(), w.useManager)
@@ -66,8 +66,8 @@ func (w *worker) run(ctx context.Context) (err error) {
 	return err
 }
 
-// useManager competes with one manager. That is closed in order when ctx ends. In a
-// crash it is closed under its holder, and leaves behind what it has.
+// useManager competes with one manager. When ctx ends it closes the manager in order. In a
+// crash the manager is closed during a hold, and leaves its lease to run out.
 func (w *worker) useManager(ctx context.Context) error {
 	options := w.options.Manager
 	options.Owner = owner(w.index)
@@ -87,7 +87,7 @@ func (w *worker) useManager(ctx context.Context) error {
 		}
 	})
 	manager.Subscribe(func(e leasing.Event) {
-		if closed.Load() && e.Kind != leasing.EventReleased { // a release of the holder's may outlast a Close that was given up
+		if closed.Load() && e.Kind != leasing.EventReleased { // a release by the holder may outlast a Close whose context ended
 			w.journal.enter(Violation{Check: checkClose, At: w.clock.now(), Text: fmt.Sprintf("an observer of worker %d was called after the end of the manager", w.index)})
 		}
 		tell(w.journal, w.clock, w.index, e, false)
@@ -98,28 +98,28 @@ func (w *worker) useManager(ctx context.Context) error {
 			return nil
 		}
 	}
-	if w.options.Repeatable { // which clean-ups a Close still hurries along is chance
+	if w.options.Repeatable { // a Close would send a random part of the pending clean-ups
 		pause(context.WithoutCancel(ctx), 2*w.options.TTL)
 	}
 	w.checkMemory()
 	w.checkManager()
 	bound, cancel := context.WithTimeout(context.WithoutCancel(ctx), w.options.closeTimeout())
 	defer cancel()
-	w.checkClosed(w.close(bound, manager)) // what it could not release runs out: see leaks
+	w.checkClosed(w.close(bound, manager)) // leases that it could not release run out: see awaitFree
 	return nil
 }
 
-// compete is one attempt to get a name and use it, or now and then several of them.
+// compete makes one attempt to acquire and use a name, and sometimes several attempts.
 func (w *worker) compete(ctx context.Context, manager *leasing.Manager) (crashed bool) {
 	pause(ctx, w.brief(0, 240*time.Millisecond))
 	switch {
 	case ctx.Err() != nil:
 		return false
-	case w.random.Float64() < w.rarely(0.015) && !w.options.Repeatable: // several goroutines take their numbers as they come
+	case w.random.Float64() < w.rarely(0.015) && !w.options.Repeatable: // the order in which several goroutines draw random numbers varies
 		several := w.random.Perm(len(w.names))[:min(3, len(w.names))] // they are renewed in batches
 		w.together(ctx, manager, several, w.between(0.9, 1.6))
 		return false
-	case w.random.Float64() < w.rarely(0.015) && !w.options.Repeatable && !w.endless: // nobody would free a name whose release was cut off
+	case w.random.Float64() < w.rarely(0.015) && !w.options.Repeatable && !w.endless: // without an end, a lease whose release was cut off would never run out
 		w.closeAtWork(ctx, manager)
 		return true
 	case w.random.Float64() < 0.1 && w.index == 0 && !w.options.Repeatable:
@@ -133,15 +133,15 @@ func (w *worker) compete(ctx context.Context, manager *leasing.Manager) (crashed
 	return w.attempt(ctx, manager, w.names[w.random.IntN(len(w.names))], w.usage())
 }
 
-// queueing is the time from one waiter of a manager to the next, so that it is known who came first.
+// queueing is the time from one waiter of a manager to the next, so that the order of their arrival is known.
 const queueing = 20 * time.Millisecond
 
-// together wants some names at once, for a while.
+// together acquires several names at once, and holds each for a while.
 func (w *worker) together(ctx context.Context, manager *leasing.Manager, names []int, hold time.Duration) {
 	var all sync.WaitGroup
 	for n, i := range names {
 		all.Go(func() {
-			if n > 0 && names[n-1] == i { // one after the other waits for it
+			if n > 0 && names[n-1] == i { // the waiters arrive one after the other
 				pause(ctx, time.Duration(n)*queueing)
 			}
 			w.attempt(ctx, manager, w.names[i], usage{hold: hold, ttl: w.options.TTL})
@@ -150,7 +150,7 @@ func (w *worker) together(ctx context.Context, manager *leasing.Manager, names [
 	all.Wait()
 }
 
-// attempt is one to get a name and use it.
+// attempt makes one attempt to acquire and use a name.
 func (w *worker) attempt(ctx context.Context, manager *leasing.Manager, name string, usage usage) (crashed bool) {
 	h := &holdRecorder{clock: w.clock, journal: w.journal, hold: hold{Worker: w.index, Name: name, Renews: !usage.forgetful && usage.most == 0, Most: usage.most}}
 	options := &leasing.AcquireOptions{
@@ -178,7 +178,7 @@ func (w *worker) attempt(ctx context.Context, manager *leasing.Manager, name str
 			h.working.Store(true)
 			defer h.working.Store(false)
 		}
-		clear(options.Metadata) // a manager keeps its own
+		clear(options.Metadata) // a manager keeps its own copy
 		crashed = w.hold(work, ctx, manager, l, h, usage)
 		return nil
 	}
@@ -206,8 +206,8 @@ func (w *worker) attempt(ctx context.Context, manager *leasing.Manager, name str
 			defer time.AfterFunc(leaves, leave).Stop()
 		}
 		lease, err := acquire(wait, name)
-		if !w.options.Repeatable { // whom its hint goes to in that instant is chance
-			leave() // which ends no lease
+		if !w.options.Repeatable { // the receiver of its wake-up is random if both come in one instant
+			leave() // this ends no lease
 		}
 		if failed = err; err == nil {
 			_ = work(lease.Context(), lease)
@@ -224,7 +224,7 @@ func (w *worker) attempt(ctx context.Context, manager *leasing.Manager, name str
 	return crashed
 }
 
-// waiting enters a wait, and returns its context and what enters its end.
+// waiting enters a wait, and returns its context and a function that enters its end.
 func (w *worker) waiting(ctx context.Context, name string, try bool, limit, leaves time.Duration) (waits context.Context, back func(got bool, err error)) {
 	one := wait{Worker: w.index, Number: int(w.waits.Add(1)), Name: name, Try: try, From: w.clock.now()}
 	switch {

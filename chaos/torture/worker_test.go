@@ -19,7 +19,7 @@ import (
 	memlease "github.com/distributedleasing/leasing/providers/memory"
 )
 
-// held is a lease that says what it is told to.
+// held is a lease with scripted answers.
 type held struct {
 	abstractions.Lease
 	err  error
@@ -36,7 +36,7 @@ func (h *held) Err() error                  { return h.err }
 func (*held) Renew(context.Context) error   { return nil }
 func (*held) Release(context.Context) error { return nil }
 
-// until is a context that ends when a channel is closed.
+// until returns a context that ends when a channel is closed.
 type until struct {
 	context.Context
 	done chan struct{}
@@ -77,7 +77,7 @@ func holder(resource resource) (*worker, *holdRecorder, *recording) {
 	return w, &holdRecorder{clock: c, journal: b}, b
 }
 
-// Only a lease that was good before the write and after gives a right to it.
+// A write is trusted only if the lease was valid before the write and after.
 func TestWriteIsTrustedBeforeAndAfter(t *testing.T) {
 	gone := errors.New("gone")
 	for name, c := range map[string]struct {
@@ -109,7 +109,7 @@ func TestWriteThatFailedIsNotRecorded(t *testing.T) {
 	require.Empty(t, b.collect().Writes)
 }
 
-// Who was never told has not heard: that is for the check of losses.
+// A holder without a notice of its loss has no Told time, which the check of losses reports.
 func TestHolderHearsOfItsLossByItsLease(t *testing.T) {
 	for _, told := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
@@ -135,7 +135,7 @@ func TestHolderHearsOfItsLossByItsLease(t *testing.T) {
 	}
 }
 
-// A worker that waits for an answer of the backend meanwhile has heard all the same.
+// A worker learns of the loss even while it waits for an answer of the backend.
 func TestHolderHearsOfItsLossWhileItAsks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, lose := context.WithCancel(t.Context())
@@ -151,7 +151,7 @@ func TestHolderHearsOfItsLossWhileItAsks(t *testing.T) {
 	})
 }
 
-// What its manager and its holder say of a hold comes in any order.
+// The reports of a hold's manager and of its holder come in any order.
 func TestHoldIsTheStrictestOfWhatIsKnown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, h, b := holder(nil)
@@ -179,8 +179,8 @@ func TestHoldIsTheStrictestOfWhatIsKnown(t *testing.T) {
 	})
 }
 
-// A few leases may be in use, or on their way out. A garbage collection frees all others, of
-// which the worker itself keeps none.
+// A few leases may be in use, or about to end. A garbage collection frees all others, because the
+// worker itself keeps no lease.
 func TestLeasesThatAManagerKeepsAreFound(t *testing.T) {
 	for kept, bad := range map[int]bool{0: false, 20: false, 21: true} {
 		w, _, b := holder(nil)
@@ -200,7 +200,7 @@ func TestLeasesThatAManagerKeepsAreFound(t *testing.T) {
 	}
 }
 
-// The leases that are looked for are those that a worker has had.
+// A worker remembers its past leases, for the check of memory.
 func TestWorkerRemembersItsLeases(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, c := new(recording), &clock{start: time.Now()}
@@ -219,7 +219,7 @@ func TestWorkerRemembersItsLeases(t *testing.T) {
 	})
 }
 
-// With a process end the leases that it still had, and no others.
+// The end of a process ends the leases that it still had, and no others.
 func TestKilledProcessEndsItsHolds(t *testing.T) {
 	b := new(recording)
 	for key, one := range map[string]Hold{
@@ -246,7 +246,7 @@ func TestKilledProcessEndsItsHolds(t *testing.T) {
 	}, got)
 }
 
-// A worker that crashes leaves behind what runs out, and nothing else.
+// A crashed worker leaves only leases that run out, so a worker with an infinite lease does not crash.
 func TestWorkerWithALeaseWithoutAnEndDoesNotCrash(t *testing.T) {
 	for index, endless := range map[int]bool{0: false, 3: true} {
 		w, _, _ := holder(nil)
@@ -268,7 +268,7 @@ func TestWorkerWithALeaseWithoutAnEndDoesNotCrash(t *testing.T) {
 	}
 }
 
-// Each worker has bad luck of its own, and each seed another: the plan's, or else the run's.
+// Each worker has its own faults, and each seed has different faults. The seed is the plan's, or else the run's.
 func TestSeedOfEachWorker(t *testing.T) {
 	seeds := map[uint64]int{}
 	for worker := range 4 {
