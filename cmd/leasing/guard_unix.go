@@ -293,7 +293,7 @@ func catchAll(ignored signalSet) {
 	}
 }
 
-// read takes the latest deadline from the pipe, and waits for the first.
+// read takes the latest deadline from the pipe, and waits for the first message.
 func (w *warden) read() {
 	var messages [512]byte
 	n, err := unix.Read(w.deadlines, messages[:])

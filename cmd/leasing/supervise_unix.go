@@ -45,8 +45,8 @@ func quits(s os.Signal) bool {
 	return s == unix.SIGTERM || s == unix.SIGINT || s == unix.SIGHUP || s == unix.SIGQUIT
 }
 
-// guardDead stands for the exit code of a command whose guard somebody has killed. The command
-// dies with it, or in end.
+// guardDead stands for the exit code of a command whose guard was killed. The command dies
+// with the guard, or in end.
 const guardDead = -1
 
 // never is a time that does not come.
@@ -308,8 +308,8 @@ func (s *supervisor) tell() {
 	s.signal(unix.SIGCONT) // one that is stopped has to go on to end
 }
 
-// refresh moves the deadline, and reports whether it did. An event of a renewal may be late. The guards have acted on a
-// deadline that has passed.
+// refresh moves the deadline, and reports whether the deadline has moved. An event of a renewal may be late. The guards
+// have acted on a deadline that has passed.
 func (s *supervisor) refresh() bool {
 	until := s.trusted()
 	if s.lost != nil || until <= s.until || bootTime() >= s.until {
@@ -355,8 +355,8 @@ func (s *supervisor) stop(reason error, atOnce bool) {
 	s.app.warn("%s; the command gets TERM", oneLine(reason))
 }
 
-// onLost is called when the lease has ended under the command. Who has broken it may want
-// the name at once. Where somebody else has it already there is no time left.
+// onLost is called when the lease has ended under the command. The user who has broken the
+// lease may want the name at once. If another holder has the name already, no time is left.
 func (s *supervisor) onLost() {
 	if s.onLoss == lossIgnore {
 		s.app.warn("%s; the command goes on", oneLine(s.expiry()))

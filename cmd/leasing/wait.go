@@ -34,7 +34,7 @@ func (a *app) waitCommand() *cobra.Command {
 // longestLook is the longest pause between two looks: a release is seen that late.
 const longestLook = 500 * time.Millisecond
 
-// wait looks again and again. Once the backend has answered, an outage of it does not end the wait.
+// wait polls the name. Once the backend has answered, an outage of the backend does not end the wait.
 func (a *app) wait(ctx context.Context, b *backend, name string, over <-chan time.Time) error {
 	if err := a.nested(ctx, b.Manager, name); err != nil {
 		return err
