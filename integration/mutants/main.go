@@ -10,7 +10,7 @@
 //	go run ./mutants -report                # runs nothing, writes docs/mutants.md
 //	go run ./mutants -sample 120 -seed HASH # mutants drawn by chance: see sample.go
 //
-// The servers that the tests need must run, as for `make test`. `make mutants` starts them. A
+// The servers that the tests need must run, as for `make test`. `make mutants` starts the servers. A
 // test counts if it passes on the unchanged code, on which each test runs before the mutants.
 // The exit code is 1 if a mutant that breaks a promise survives all layers. A drawn mutant may survive.
 package main

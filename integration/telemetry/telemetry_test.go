@@ -110,7 +110,7 @@ func attributes(t *testing.T, data metricdata.Aggregation) (sets []attribute.Set
 	return sets
 }
 
-// collected is what an SDK has at present: the values of one instrument by their attributes.
+// collected returns the present values of one instrument in an SDK, by their attributes.
 func collected(t *testing.T, reader *sdkmetric.ManualReader, instrument string) map[string]string {
 	var all metricdata.ResourceMetrics
 	require.NoError(t, reader.Collect(t.Context(), &all))
