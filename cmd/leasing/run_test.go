@@ -468,7 +468,7 @@ func TestRunOnSQLiteKeepsTheLeaseAtLeast(t *testing.T) {
 	require.GreaterOrEqual(t, time.Since(begin), 700*time.Millisecond)
 }
 
-// With nohup neither leasing nor the command gets HUP.
+// With nohup the command ignores HUP, like leasing.
 func TestRunOnSQLiteRespectsNohup(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)

@@ -72,7 +72,7 @@ func (x *terminal) start(p *place, args ...string) *running {
 	return x.startAs(p, asCommand(context.Background(), p.env(), args...))
 }
 
-// startAs starts a command on the terminal, with the user of the place.
+// startAs starts a command like a login shell.
 func (x *terminal) startAs(p *place, cmd *exec.Cmd) *running {
 	file, err := os.OpenFile(x.name, os.O_RDWR|unix.O_NOCTTY, 0)
 	require.NoError(x.t, err)

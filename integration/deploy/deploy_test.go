@@ -81,7 +81,7 @@ func TestSystemdTakesTheUnits(t *testing.T) {
 	for _, name := range []string{"report.service", "report.timer", "worker.service"} {
 		text, err := os.ReadFile(folder + "systemd/" + name)
 		require.NoError(t, err)
-		// The verification checks that the command exists.
+		// systemd-analyze checks that the command exists.
 		unit := strings.ReplaceAll(string(text), "ExecStart=/usr/local/bin/leasing", "ExecStart="+leasing)
 		require.NoError(t, os.WriteFile(filepath.Join(units, name), []byte(unit), 0o644))
 	}

@@ -124,7 +124,7 @@ func TestTrap_T65_RedisKeepsEveryDigit(t *testing.T) {
 	})
 }
 
-// A fence without a valid token admits no holder, whatever its value is.
+// A fence without a valid token admits no holder, whatever value it has instead.
 func TestRedisRefusesAFenceThatHoldsNoToken(t *testing.T) {
 	onRedis(t, func(t *testing.T, b redisBackend) {
 		ctx, fence, key := t.Context(), b.key("fence"), b.key("report")

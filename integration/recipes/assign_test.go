@@ -28,8 +28,8 @@ type assigned struct {
 	Partitions []string
 }
 
-// assignment is what it tells: that it works on a partition under a token, or does no
-// longer, and whether another worker gets it.
+// assignment is a report of the process: it works on a partition under a token, or has ended
+// this work, and Moved says whether another worker gets the partition.
 type assignment struct {
 	Partition    string
 	Token        int64

@@ -29,7 +29,7 @@ type editor struct {
 	Log       string // the file that it tells when it is inside
 }
 
-// rounds is the number of times that each editor is inside; it rises until the editors have taken leastTurns turns.
+// rounds is the number of times that each editor is inside; it goes on until the editors have taken leastTurns turns.
 const rounds, leastTurns = 20, 6
 
 // Processes that spell one file differently never hold it at once: each tells a file outside of the

@@ -124,7 +124,6 @@ func collected(t *testing.T, reader *sdkmetric.ManualReader, instrument string) 
 	return nil
 }
 
-// What is looked at only when metrics are collected.
 // The span of a wait has a link to the acquire of each lease in its way, also of another process.
 func TestAWaitIsLinkedToItsHolder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
