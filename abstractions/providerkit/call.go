@@ -20,8 +20,8 @@ func Call(ctx context.Context, p *Provider, op, name string, do func(context.Con
 	return err
 }
 
-// detached makes a call in a goroutine that Close waits for. It returns when own
-// ends, even if the goroutine continues.
+// detached makes a call in a goroutine that Close waits for. It returns at the
+// latest when own ends, even if the goroutine continues.
 func detached[R, T any](own context.Context, p *Provider, req R, do func(Driver, context.Context, R) (T, error)) (T, error) {
 	type answer struct {
 		value T

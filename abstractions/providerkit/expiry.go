@@ -62,7 +62,7 @@ type sighting struct {
 	Now  time.Time // of the reply; zero if the service tells no time
 }
 
-// Grace returns the time after its TTL for which a lease still counts as held, by
+// Grace returns the time for which a lease still counts as held after its TTL, by
 // the service's times.
 func (e *Expiry) Grace() time.Duration { return e.Resolution + e.Skew }
 

@@ -12,7 +12,7 @@ const (
 	// sweepPage is the number of items that a sweep lists at a time.
 	sweepPage = 100
 	// sweepEvery is the number of releases of a process from one sweep to the next.
-	// The first release sweeps as well, since the process may end after it soon.
+	// The first release sweeps as well, since the process may end soon after.
 	sweepEvery = 64
 )
 
