@@ -219,7 +219,7 @@ func (a *app) open(ctx context.Context, options leasing.Options) (*backend, erro
 	return &backend{manager, provider}, nil
 }
 
-// openPause is from an attempt to open the backend to the next.
+// openPause is the pause from an attempt to open the backend to the next.
 const openPause = time.Second
 
 // openWithin retries open within a limit while the backend can't be reached: opening needs a server if tables are to be
@@ -243,7 +243,7 @@ func (a *app) openWithin(ctx context.Context, limit time.Duration, options leasi
 	}
 }
 
-// passes reports whether an error may be another one, or none, in a while.
+// passes reports whether an error may pass or change in a while.
 func passes(err error) bool {
 	return errors.Is(err, leasing.ErrUnavailable) || errors.Is(err, leasing.ErrThrottled)
 }

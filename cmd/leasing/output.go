@@ -42,7 +42,7 @@ func all[T any](a *app, head []string, items []T, row func(T) []string) error {
 	return a.table(rows)
 }
 
-// inert spells out what cannot be seen on a terminal or changes how the rest looks, but for the tab.
+// inert spells out characters that are invisible on a terminal or change the look of others, except for the tab.
 func inert(text string) string {
 	cells := strings.Split(text, "\t")
 	for i := range cells {

@@ -130,7 +130,7 @@ ended by signal n; any other: the command's own.`,
 	return root
 }
 
-// warn tells the person who watches, but not the same twice in a row.
+// warn prints a warning for people, but not the same warning twice in a row.
 func (a *app) warn(format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	a.warning.Lock()

@@ -134,7 +134,7 @@ func (a *app) run(ctx context.Context, f *runFlags, name string, argv []string) 
 	return &exitError{code, err}
 }
 
-// waitLimit is 0 for a single question, and negative for no limit.
+// waitLimit returns the limit of the wait: 0 for a single attempt, and negative for no limit.
 func (f *runFlags) waitLimit() (time.Duration, error) {
 	if f.wait == "forever" {
 		return -1, nil
@@ -194,8 +194,8 @@ func (a *app) newWork(ctx context.Context, f *runFlags, argv []string, limit tim
 	return w, err
 }
 
-// heeding calls a function whose context is canceled by a signal that ends leasing. The signal is the error
-// then, whatever the function returns.
+// heeding calls a function whose context is canceled by a signal that ends leasing. In that case the signal is
+// the error, whatever the function returns.
 func (w *work) heeding(ctx context.Context, do func(context.Context) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -322,7 +322,7 @@ func errNested(name string) error {
 	return &exitError{exitFailed, fmt.Errorf("%s: this command is part of the run that has the lease, and would wait for itself", name)}
 }
 
-// pause lasts so long, until done is closed, or until a signal that ends leasing.
+// pause waits for a time, until done is closed, or until a signal that ends leasing.
 func (w *work) pause(d time.Duration, done <-chan struct{}) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

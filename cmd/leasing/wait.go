@@ -31,7 +31,7 @@ func (a *app) waitCommand() *cobra.Command {
 	return cmd
 }
 
-// longestLook is the longest pause between two looks: a release is seen that late.
+// longestLook is the longest pause between two polls, and so the delay until a release is seen.
 const longestLook = 500 * time.Millisecond
 
 // wait polls the name. Once the backend has answered, an outage of the backend does not end the wait.

@@ -90,7 +90,7 @@ func (a *app) watch(ctx context.Context, b *backend, prefix string, every time.D
 	}
 }
 
-// changes prints what has changed since the look before, and returns what is held now.
+// changes prints the changes since the last poll, and returns the leases that are held now.
 func (a *app) changes(before map[leasing.Fingerprint]shown, records []shown) (map[leasing.Fingerprint]shown, error) {
 	now := map[leasing.Fingerprint]shown{}
 	var all []change
