@@ -20,8 +20,8 @@ func Call(ctx context.Context, p *Provider, op, name string, do func(context.Con
 	return err
 }
 
-// detached makes a call in a goroutine that Close waits for, and ends when its
-// context does.
+// detached makes a call in a goroutine that Close waits for. It returns at the
+// latest when own ends, even if the goroutine continues.
 func detached[R, T any](own context.Context, p *Provider, req R, do func(Driver, context.Context, R) (T, error)) (T, error) {
 	type answer struct {
 		value T
@@ -70,7 +70,7 @@ func (p *Provider) explain(ctx, own context.Context, err error) error {
 	if !answered {
 		m := p.driver.Classify(err)
 		if ended != nil && m.Class == Refused {
-			m.Class = Unknown // a lock that nobody waits for any more, say
+			m.Class = Unknown // such as an abandoned wait for a lock
 		}
 		err = m.Of(err)
 	}
@@ -87,7 +87,7 @@ func (p *Provider) explain(ctx, own context.Context, err error) error {
 	return say(ended, err)
 }
 
-// wrap says which call has failed, and for the claim of which ID; "" for no claim.
+// wrap adds the failed call to an error, and the fingerprint of the claim's ID; id is "" for no claim.
 func (p *Provider) wrap(op, name, id string, err error) error {
 	if err == nil {
 		return nil
@@ -96,8 +96,8 @@ func (p *Provider) wrap(op, name, id string, err error) error {
 }
 
 // Close refuses new calls, waits for those in flight, and closes the driver. It
-// takes at most Config.Timeout; if calls are still in flight then, the error says
-// so. It releases no lease. Closing again does nothing.
+// takes at most Config.Timeout; if calls are still in flight after that, the error
+// gives their number. It releases no lease. Closing again does nothing.
 func (p *Provider) Close() error {
 	if p.closed.Swap(true) {
 		return nil

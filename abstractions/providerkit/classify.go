@@ -12,7 +12,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-// Class says what an error of a client library means for the request. A driver
+// Class is the meaning of an error of a client library for the request. A driver
 // maps its backend's codes to classes; everything else is Unknown.
 type Class uint8
 
@@ -30,12 +30,12 @@ const (
 // Meaning is a driver's interpretation of an error of its client library.
 type Meaning struct {
 	Class Class
-	// RetryAfter, for Refused, is how long the backend asks to wait; 0 if it does not say.
+	// RetryAfter, for Refused, is the pause that the backend asks for, or 0.
 	RetryAfter time.Duration
 	// Text, unless "", stands for the error's own text, which may have many lines,
 	// or quote a secret. The error stays reachable by errors.As.
 	Text string
-	// Advice, unless "", says what to do about it.
+	// Advice, unless "", names the remedy.
 	Advice string
 }
 
@@ -105,7 +105,7 @@ func (e notAppliedError) Unwrap() error    { return e.error }
 
 // Partial is the error of a call that failed after a request of its own may have
 // been applied. "Throttled", "denied" and the like are true of the request that
-// failed and not of the call, so none of them can be found in it: the outcome is
+// failed and not of the call, so errors.Is finds none of them: the outcome is
 // unknown. The client library's own errors stay reachable.
 func Partial(err error) error {
 	if _, already := err.(*partialError); err == nil || already { //nolint:errorlint // around another error it would not be seen first
@@ -127,7 +127,7 @@ func (e *partialError) Is(target error) bool {
 	return target == abstractions.ErrUnavailable || !abstractions.NotApplied(target) && errors.Is(e.err, target)
 }
 
-// As finds what promises nothing.
+// As finds no error that says that the request was not applied.
 func (e *partialError) As(target any) bool {
 	if !errors.As(e.err, target) {
 		return false
@@ -140,7 +140,7 @@ func (e *partialError) As(target any) bool {
 	return true
 }
 
-// known reports whether an error says already what it means to a caller.
+// known reports whether an error already has its meaning for a caller.
 func known(err error) bool {
 	switch err.(type) { //nolint:errorlint // the commonest answers, without a search of the chain
 	case *abstractions.HeldError, *abstractions.LostError:
@@ -161,7 +161,7 @@ type chain struct {
 func (c *chain) Error() string   { return c.text }
 func (c *chain) Unwrap() []error { return c.errs }
 
-// say puts head before err, in the text and in the chain, unless it is there.
+// say puts head before err, in the text and in the chain, unless err matches head already.
 func say(head, err error) error {
 	if errors.Is(err, head) {
 		return err
@@ -173,8 +173,8 @@ func say(head, err error) error {
 	return &chain{text, []error{head, err}}
 }
 
-// withoutCause is err without the cause of a context that has ended: it may be an
-// error of another lease, and says nothing of this one. It stays as text.
+// withoutCause returns err without the cause of a context that has ended: the cause
+// may be an error of another lease. Its text stays.
 func withoutCause(ctx context.Context, err error) error {
 	cause := context.Cause(ctx)
 	if cause == nil || errors.Is(ctx.Err(), cause) || !errors.Is(err, cause) {

@@ -32,8 +32,8 @@ type stored struct {
 	deadline
 }
 
-// deadline is when a lease ends. A store on one host has the host's deadline, any
-// other one the rest.
+// deadline is the end of a lease. A store on one host has the host's deadline, and
+// any other store has the other fields.
 type deadline struct {
 	// Write tells the writes that set a deadline apart. It is random, so that no
 	// earlier write can be taken for one whose outcome is ambiguous.

@@ -4,7 +4,7 @@ package providerkit
 
 import "os"
 
-// LocalDisk is nil if a folder is there: this system does not tell more.
+// LocalDisk returns nil if a folder exists: this system does not show the kind of its disk.
 func LocalDisk(path string) error { return localDisk(path) }
 
 func localDisk(path string) error {

@@ -1,5 +1,5 @@
 // Package providerkit has the code that all providers of leasing share. It is
-// for authors of providers; applications never import it.
+// for authors of providers; applications never import this package.
 //
 // # What it promises
 //
@@ -10,13 +10,13 @@
 //     after Close with ErrClosed. An invalid item of a batch gets its own error,
 //     and the others are sent.
 //   - A call whose context has already ended sends nothing and returns an error that
-//     says so.
+//     matches the context's Err.
 //   - A call whose context ends while it is in flight returns an error that
 //     matches ErrUnavailable and the context's Err. The context's cause
 //     appears only in its text, since it may be an error of another lease.
 //   - The driver classifies its errors: see [Meaning]. An error is marked as not
-//     applied only if the driver knows that. See [NotSent], [MarkNotApplied] and
-//     [Partial].
+//     applied only if the driver knows that the request was not applied. See
+//     [NotSent], [MarkNotApplied] and [Partial].
 //   - Close returns within a bound, and its error names the calls that it did
 //     not wait for. With [Config.Detach] a call ends with its context even if
 //     the client library ignores contexts.
@@ -31,7 +31,7 @@
 // provider.
 //
 // The rules of a record are [Record.Acquire], Renew, Release and Break: pure
-// functions of what is stored, a request and the backend's clock. [Ended] is the
+// functions of the stored record, a request and the backend's clock. [Ended] is the
 // list of ended claims that a name refuses.
 //
 // [Naming] turns names of leases into names that a store accepts, injectively.
@@ -43,8 +43,8 @@
 // # What it does not promise
 //
 // It makes no request atomic: mutual exclusion is the driver's responsibility. It
-// does not retry, log or measure: package leasing does. It can't end a call that
-// hangs in a client library; it can only stop waiting for it.
+// does not retry, log or measure, which are tasks of package leasing. It can't end a
+// call that hangs in a client library; it can only stop waiting for the call.
 //
 // # How a provider uses it
 //
@@ -55,6 +55,6 @@
 //
 // All providers use the same names for these options: "create" lets Open or
 // the first call create what is missing at the backend, "timeout" bounds a
-// call without a deadline, "retention" is how long a name is remembered after
-// its last lease, "prefix" begins the names of all records.
+// call without a deadline, "retention" is the time for which a name is remembered
+// after its last lease, "prefix" begins the names of all records.
 package providerkit

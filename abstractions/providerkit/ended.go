@@ -8,7 +8,7 @@ import (
 )
 
 // The bounds of the memory of ended IDs. A late copy of an acquire may arrive
-// after its claim was released; the name must then refuse it. A name that changes
+// after its claim was released; the name must then refuse that copy. A name that changes
 // hands about once a second or less refuses every ended ID for EndedFor. A busier
 // name refuses the last EndedMost, whatever their age, so that a record stays
 // below 4 KB. The last EndedLeast are refused for as long as the record is kept.
@@ -22,12 +22,12 @@ const (
 type EndedID struct {
 	ID     string
 	Broken bool
-	// At is when it ended, in seconds since 1970 by the backend's clock; 0 if
-	// the backend tells no time.
+	// At is the end of the claim, in seconds since 1970 by the backend's clock;
+	// 0 if the backend tells no time.
 	At int64
 }
 
-// Ended is the list of ended IDs that a name refuses, oldest first.
+// Ended is the list of ended IDs that a name refuses, from the oldest to the latest.
 type Ended []EndedID
 
 // Find reports whether a claim has ended, and whether it was broken.
@@ -46,8 +46,8 @@ func (e Ended) Find(id string) (known, broken bool) {
 	return false, false
 }
 
-// Add returns the list with one more ID, without those beyond its bounds. An ID
-// that is already in it stays unchanged. Like append, Add may write behind the
+// Add returns the list with one more ID, cut to its bounds. An ID that is already
+// in the list stays unchanged. Like append, Add may write behind the
 // end of e: clone a list that is read concurrently.
 func (e Ended) Add(id string, broken bool, now time.Time) Ended {
 	if known, _ := e.Find(id); known {
@@ -76,8 +76,8 @@ const (
 	timeMark   = "@"
 )
 
-// String is the stored form: "ID@seconds" or "ID!@seconds" of each, with a space in
-// between, the latest first.
+// String returns the stored form: "ID@seconds" or "ID!@seconds" for each ID, separated
+// by spaces, from the latest to the oldest.
 func (e Ended) String() string {
 	var text []byte
 	for i := len(e) - 1; i >= 0; i-- {
@@ -111,7 +111,7 @@ func ParseEnded(text string) Ended {
 	return e
 }
 
-// MarshalText and UnmarshalText make the stored form the one in JSON too.
+// MarshalText returns the stored form, which JSON uses as well.
 func (e Ended) MarshalText() ([]byte, error) { return []byte(e.String()), nil }
 
 // UnmarshalText reads the stored form.

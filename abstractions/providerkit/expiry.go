@@ -8,9 +8,9 @@ import (
 )
 
 const (
-	// maxWatched bounds how many names are watched at a time. One that is left out
-	// is freed by the service's time alone, a few seconds later, or where there is
-	// none by a later watch.
+	// maxWatched bounds the number of names that are watched at a time. A name that is
+	// left out is freed by the service's time alone, a few seconds later, or by a later
+	// watch if the service tells no time.
 	maxWatched = 1 << 14
 	// A lease has been watched for long enough after its TTL, a hundredth of it for
 	// clocks that run at different rates, and a tenth of a second.
@@ -19,25 +19,25 @@ const (
 )
 
 // Expiry decides when a lease is over in a store that expires nothing itself. It
-// has two ways, and the first that says so decides. No client's wall clock has a
-// part in either.
+// has two ways, and the first that finds the lease over decides. Neither way uses a
+// client's wall clock.
 //
 // By the service's times: of the holder's last write, and of the reply to a read.
 // They are cut down to the service's resolution, and may come from two clocks, which
-// disagree by Skew at most. Let a holder write at w and somebody read at r. Then
+// disagree by Skew at most. Let a holder write at w and any client read at r. Then
 // written > w - resolution - skew and now <= r, so now - written >= TTL + resolution +
 // skew says that r - w >= TTL: the holder, who counts from before its write was sent,
-// has stopped to trust its lease. It is that late, and as late again if the clocks
-// disagree the other way: see Lateness.
+// has stopped trusting its lease. The decision is late by that time, and by as much
+// again if the clocks disagree the other way: see Lateness.
 //
-// By watching: a holder's write that this process has seen a TTL ago, on its
-// monotonic clock, and that is still the latest when it is replaced under its
-// version, is of a lease that has run out. The replacement shows that it is the
-// latest, so a stale read does no harm. That clock stands still while the machine is
-// suspended: then the watch only lasts longer.
+// By watching: if this process saw a holder's write a TTL ago, on its monotonic
+// clock, and that write is still the latest when it is replaced under its version,
+// the lease has run out. The replacement shows that the write is the latest, so a
+// stale read does no harm. That clock stands still while the machine is suspended,
+// which only makes the watch last longer.
 type Expiry struct {
-	// Resolution is that of the service's times, and Skew what its clocks may
-	// disagree by.
+	// Resolution is the resolution of the service's times, and Skew the largest
+	// difference between its clocks.
 	Resolution, Skew time.Duration
 
 	mu   sync.Mutex
@@ -49,24 +49,24 @@ type observation struct {
 	since time.Time
 }
 
-// sighting is what a read shows of a holder.
+// sighting is the state of a holder in one read.
 type sighting struct {
 	Name string
 	// Write tells the holder's writes apart: an ETag, or an ID that each of them makes
 	// up and no other write changes.
 	Write string
 	TTL   time.Duration // from its last write
-	// Ends is when the TTL is over, by the clock of the service's writes: the time of
-	// the last write plus TTL. Zero if the service tells no time.
+	// Ends is the end of the TTL by the clock of the service's writes: the time of the
+	// last write plus TTL. Zero if the service tells no time.
 	Ends time.Time
 	Now  time.Time // of the reply; zero if the service tells no time
 }
 
-// Grace is for how long after its TTL a lease is still taken for held, by the
-// service's times.
+// Grace returns the time for which a lease still counts as held after its TTL, by
+// the service's times.
 func (e *Expiry) Grace() time.Duration { return e.Resolution + e.Skew }
 
-// Lateness bounds how late a lease that is over is free.
+// Lateness bounds the time from the end of a lease until the name is free.
 func (e *Expiry) Lateness() abstractions.Lateness {
 	return abstractions.Lateness{Fixed: 2 * e.Grace()}
 }
@@ -83,7 +83,7 @@ func (e *Expiry) left(l sighting) (left, slack time.Duration) {
 	return min(left, l.Ends.Add(e.Grace()).Sub(l.Now)), 2 * e.Grace()
 }
 
-// watched is for how long this process has known the holder's last write.
+// watched returns the time for which this process has known the holder's last write.
 func (e *Expiry) watched(l sighting, now time.Time) time.Duration {
 	e.mu.Lock()
 	defer e.mu.Unlock()

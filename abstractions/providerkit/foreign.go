@@ -8,18 +8,18 @@ import (
 // Foreign describes a lease that a client of another library has taken, without a record.
 type Foreign struct {
 	ID    string        // of the term, made up by the Store; "" if the name is free
-	Owner string        // as they name themselves
-	TTL   time.Duration // from their last write on
-	Write string        // tells their writes apart
-	// Terms is how often the name has changed hands since the record was written. Less than
-	// one counts as one.
+	Owner string        // the name that the client gives itself
+	TTL   time.Duration // from the client's last write on
+	Write string        // tells the client's writes apart
+	// Terms is the number of times that the name has changed hands since the record was
+	// written. A number below 1 counts as 1.
 	Terms int64
 	Now   time.Time // of the reply
 }
 
-// Record is data, the latest record of a name, as it had been if others kept it; nil where
-// there is none, which takes the name of the lease. Their terms have tokens too, which nobody uses: so a token that was given
-// before says that the lease was taken, and the next one is greater.
+// Record returns data, the latest record of a name, changed as if the other library kept records. Without a record data
+// is nil, and the result is a new record of the name. The terms of foreign clients get tokens as well, which no client
+// uses: so an earlier token shows that the lease was taken, and the next token is greater.
 func (f Foreign) Record(name string, data []byte) ([]byte, error) {
 	r := Record{Name: name}
 	if data != nil {
@@ -41,10 +41,10 @@ func (f Foreign) Record(name string, data []byte) ([]byte, error) {
 	return present.encode(&r, d)
 }
 
-// DeadlineOf is what a record that a Store puts says of the end of a lease, for one that
-// shows it to others: how long it lasts from a write on, and what tells these writes apart.
+// DeadlineOf returns the end of a lease in a record that a Store puts, for a Store that shows
+// this end to other clients: the duration from a write on, and the mark that tells these writes apart.
 func DeadlineOf(data []byte) (lasts time.Duration, write string) {
 	var d deadline
-	_ = json.Unmarshal(data, &d) // what is no record has none
+	_ = json.Unmarshal(data, &d) // data that is no record has no deadline
 	return fromMicros(d.Lasts), d.Write
 }

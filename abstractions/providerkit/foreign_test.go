@@ -26,7 +26,7 @@ func TestTermsOfOthers(t *testing.T) {
 	got.Left = time.Second
 	require.Equal(t, abstractions.LostTaken, got.lost("ours", 7))
 
-	// A record that was written meanwhile does not end it.
+	// A record that was written during the foreign term does not end that term.
 	data, err = Foreign{ID: "theirs", Owner: "pod", TTL: 15 * time.Second, Write: "7", Now: noon}.Record("n", data)
 	require.NoError(t, err)
 	again, d, err := present.decode(data, "n")
@@ -34,8 +34,8 @@ func TestTermsOfOthers(t *testing.T) {
 	require.EqualValues(t, 10, again.Token)
 	require.Equal(t, "7", d.Write)
 
-	// One that was free again before anybody looked has a token too, also where the service
-	// does not count.
+	// A term that ended before any read gets a token as well, even if the service does not
+	// count terms.
 	data, err = Foreign{Terms: -4, Now: noon}.Record("n", ours)
 	require.NoError(t, err)
 	got, d, err = present.decode(data, "n")
@@ -45,7 +45,7 @@ func TestTermsOfOthers(t *testing.T) {
 	_, write = DeadlineOf(data)
 	require.Empty(t, write)
 
-	// What was broken stays refused, when they are gone too.
+	// A broken claim stays refused during and after the foreign term.
 	r.Breaking, r.BrokenBy = true, "me"
 	ours, err = present.encode(&r, deadline{})
 	require.NoError(t, err)
@@ -57,8 +57,7 @@ func TestTermsOfOthers(t *testing.T) {
 	require.Equal(t, noon, got.IdleSince)
 	require.ErrorIs(t, got.Acquire(abstractions.AcquireRequest{Name: "n", ID: "ours"}).Err, abstractions.ErrReleased)
 
-	// Where there is no record the name says whose it is; where there is none to be read, so
-	// it is said.
+	// Without a record the result has the given name; data that is no record is an error.
 	data, err = Foreign{ID: "theirs", TTL: abstractions.Infinite}.Record("n", nil)
 	require.NoError(t, err)
 	got, _, err = present.decode(data, "n")

@@ -14,8 +14,8 @@ type HostTime struct {
 	// Boot names the present boot of the host, and of the time namespace, in which
 	// alone SinceBoot can be compared. It is "" where there is no such clock.
 	Boot string
-	// SinceBoot is CLOCK_BOOTTIME, which nobody can set, and which counts the time
-	// in which the host is suspended.
+	// SinceBoot is CLOCK_BOOTTIME, which can't be set, and which counts the time
+	// while the host is suspended.
 	SinceBoot time.Duration
 }
 
@@ -44,12 +44,12 @@ func (t HostTime) Deadline(left time.Duration) HostDeadline {
 	return d
 }
 
-// Left is how long a lease with this deadline has to run.
+// Left returns the time that a lease with this deadline has left.
 //
 // In the boot in which the deadline was written the BOOTTIME clock decides alone: a
-// step of the wall clock neither frees a name early nor keeps it. In another boot
-// it says nothing, and the wall clock decides; the holders of the earlier boot are
-// dead anyway. See Record.SetLeft for a wall clock that went back.
+// step of the wall clock frees a name neither early nor late. In another boot the
+// BOOTTIME clock says nothing, and the wall clock decides; the holders of the earlier
+// boot are dead anyway. See Record.SetLeft for a wall clock that went back.
 func (d HostDeadline) Left(now HostTime) time.Duration {
 	switch {
 	case d.Wall == 0:
@@ -62,15 +62,15 @@ func (d HostDeadline) Left(now HostTime) time.Duration {
 }
 
 // OtherBoot reports whether the deadline was written before the host's present
-// boot, or where there was no BOOTTIME clock: see Record.Unsettled. Another time
-// namespace of the same boot is none; two of them would rewrite it in turns.
+// boot, or without a BOOTTIME clock: see Record.Unsettled. Another time namespace of
+// the same boot does not count; two of them would rewrite the deadline in turns.
 func (d HostDeadline) OtherBoot(now HostTime) bool {
 	written, _, _ := strings.Cut(d.Boot, " ")
 	present, _, _ := strings.Cut(now.Boot, " ")
 	return d.Wall != 0 && present != "" && written != present
 }
 
-// ceilMicro is d in microseconds, rounded up: never early.
+// ceilMicro returns d in microseconds, rounded up, so that no lease ends early.
 func ceilMicro(d time.Duration) int64 {
 	us := int64(d / time.Microsecond)
 	if d%time.Microsecond > 0 {

@@ -24,8 +24,8 @@ func HostClock() HostTime {
 	return now
 }
 
-// bootID tells boots apart, and the time namespaces of one boot too: each may have
-// a BOOTTIME clock of its own (time_namespaces(7)).
+// bootID identifies a boot and a time namespace of that boot, since each namespace may
+// have a BOOTTIME clock of its own (time_namespaces(7)).
 var bootID = sync.OnceValue(func() string {
 	id, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {

@@ -12,13 +12,13 @@ import (
 
 var morning = HostTime{Wall: time.Date(2026, 3, 1, 8, 0, 0, 123456789, time.UTC), Boot: "boot-1 time:[1]", SinceBoot: 5*time.Hour + 987654321}
 
-// later is a clock after some time, in which somebody set the wall clock.
+// later returns the clocks after some time, in which the wall clock was set.
 func (t HostTime) later(passed, step time.Duration) HostTime {
 	t.Wall, t.SinceBoot = t.Wall.Add(passed+step), t.SinceBoot+passed
 	return t
 }
 
-// T02 on one host: a wall clock that somebody sets decides nothing.
+// T02 on one host: a step of the wall clock decides nothing.
 func TestTrap_T02_StepsOfTheWallClockDecideNothing(t *testing.T) {
 	d := morning.Deadline(time.Minute)
 	for _, step := range []time.Duration{0, 24 * time.Hour, -24 * time.Hour, time.Minute, -time.Second} {
@@ -36,7 +36,7 @@ func TestAfterARebootTheWallClockDecides(t *testing.T) {
 	require.True(t, HostTime{Wall: morning.Wall}.Deadline(time.Minute).OtherBoot(next), "of a time without a BOOTTIME clock")
 	require.False(t, d.OtherBoot(HostTime{Wall: next.Wall}), "there is none to write it anew by")
 
-	// Two time namespaces of one boot: the wall clock decides between them.
+	// The wall clock decides between two time namespaces of one boot.
 	other := morning.later(time.Second, 0)
 	other.Boot, other.SinceBoot = "boot-1 time:[2]", 1000*time.Hour
 	require.InDelta(t, 59*time.Second, d.Left(other), float64(time.Microsecond))

@@ -205,7 +205,7 @@ func TestTrap_T16_TheNextCallFinishes(t *testing.T) {
 	}
 }
 
-// The ID that a release refuses is not the holder's, whose lease stays as it is.
+// A release with an ID that is not the holder's leaves the holder's lease unchanged.
 func TestAReleaseBesideALeaseDoesNotProlongIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, store := racked()
@@ -216,8 +216,8 @@ func TestAReleaseBesideALeaseDoesNotProlongIt(t *testing.T) {
 	})
 }
 
-// Who meets a lease that has not followed its record, and can't have it follow since somebody else was faster, looks again
-// before anything is concluded from it.
+// A call that meets a lease that has not followed its record, and can't make the lease follow since another call was
+// faster, reads the lease a second time before it decides.
 func TestALeaseThatOthersHaveFollowIsLookedAtAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, store := racked()

@@ -25,7 +25,7 @@ type loop struct {
 	state *state // guarded by w.mu
 }
 
-// state is whether the loop listens, which is known, and no longer changes, when
+// state records whether the loop listens. It is known, and no longer changes, when
 // settled is closed.
 type state struct {
 	settled chan struct{}
@@ -77,7 +77,7 @@ func (l *loop) connect() (conn Connection, err error) {
 	return conn, err
 }
 
-// receive passes messages on until the connection is lost, or nobody waits.
+// receive passes messages on until the connection is lost, or no waiter is left.
 func (l *loop) receive(conn Connection) error {
 	silence := cmp.Or(l.w.Silence, defaultSilence)
 	for {
@@ -98,15 +98,15 @@ func (l *loop) receive(conn Connection) error {
 	}
 }
 
-// ping finds out about a connection whose other end is gone without a word.
+// ping detects a connection whose other end is gone without a notice.
 func (l *loop) ping(conn Connection) error {
 	ctx, cancel := context.WithTimeout(l.ctx, connectTimeout)
 	defer cancel()
 	return conn.Ping(ctx)
 }
 
-// settle says whether the loop listens. While it does not, waiters that come are
-// told so at once.
+// settle records whether the loop listens. While it does not, new waiters get the
+// error at once.
 func (l *loop) settle(err error) {
 	l.w.mu.Lock()
 	defer l.w.mu.Unlock()
@@ -120,7 +120,7 @@ func (l *loop) settle(err error) {
 	close(l.state.settled)
 }
 
-// idle makes way for another loop if nobody waits.
+// idle reports whether the loop has no waiters, and if so makes way for another loop.
 func (l *loop) idle() bool {
 	l.w.mu.Lock()
 	defer l.w.mu.Unlock()

@@ -16,7 +16,7 @@ import (
 //
 // so "jobs/daily report" is jobs~2Fdaily~20report. A result longer than Max,
 // without Prefix, is cut, and ends in ~~ and the SHA-256 of the name in lower-case
-// hexadecimal digits. So a record must store the name, too. The store must be
+// hexadecimal digits. So a record must store the name as well. The store must be
 // case-sensitive.
 type Naming struct {
 	Prefix string // as it is
@@ -33,7 +33,7 @@ const (
 func (n Naming) Encode(name string) string { return n.Prefix + n.encode(name) }
 
 // EncodePrefix returns a prefix of the store's names of all leases whose names
-// begin with prefix. Other leases' names may begin with it, too.
+// begin with prefix. The store's names of other leases may begin with it as well.
 func (n Naming) EncodePrefix(prefix string) string {
 	encoded := strings.TrimSuffix(n.escape(prefix), ".") // it may be the last, and be written otherwise
 	return n.Prefix + encoded[:n.cut(encoded)]
@@ -51,7 +51,7 @@ func (n Naming) encode(name string) string {
 	return encoded[:n.cut(encoded)] + hashMark + hex.EncodeToString(sum[:])
 }
 
-// cut is where a long name is cut, not within an escape.
+// cut returns the length to which a long name is cut, never within an escape.
 func (n Naming) cut(encoded string) int {
 	cut := n.Max - len(hashMark) - hex.EncodedLen(sha256.Size)
 	if cut >= len(encoded) {

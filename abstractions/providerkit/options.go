@@ -22,7 +22,7 @@ const DefaultTimeout = 10 * time.Second
 
 const (
 	maxTimeout = time.Hour
-	// maxRetention keeps instants within what Go can count.
+	// maxRetention keeps instants within the range of Go's durations.
 	maxRetention = 10 * 365 * 24 * time.Hour
 )
 
@@ -41,7 +41,7 @@ var (
 	}
 )
 
-// fieldsOf returns the fields of a struct, or of what a pointer points to.
+// fieldsOf returns the fields of a struct, or of the struct that a pointer points to.
 func fieldsOf(options any) []field {
 	v := reflect.Indirect(reflect.ValueOf(options))
 	var fields []field
@@ -71,7 +71,7 @@ func (f field) has(word string) bool { _, ok := f.tag[word]; return ok }
 
 func (f field) secret() bool { return f.has("secret") || f.value.Type() == reflect.TypeFor[Secret]() }
 
-// set reads a value from text. If that can't be it returns what it has to be like.
+// set reads a value from text. For invalid text it returns a description of valid values.
 func (f field) set(text string) (want string) {
 	v, err := f.value, error(nil)
 	u, readsItself := v.Addr().Interface().(encoding.TextUnmarshaler)
@@ -146,7 +146,7 @@ func (f field) unmarshal(raw json.RawMessage) error {
 	if f.value.Type() != durationType {
 		err := json.Unmarshal(raw, f.value.Addr().Interface())
 		if named := (*abstractions.InvalidError)(nil); err == nil || errors.As(err, &named) {
-			return err // of a type that reads itself: it names the field
+			return err // of a type with its own UnmarshalJSON: it names the field
 		}
 		return invalid("."+f.name, NotShown, "a JSON "+f.value.Type().String()+` in "`+f.key+`"`)
 	}
@@ -160,7 +160,7 @@ func (f field) unmarshal(raw json.RawMessage) error {
 	return nil
 }
 
-// invalid is an error about options; what stands behind "Options" in its field.
+// invalid returns an error about options. Its field is "Options" and the parameter what.
 func invalid(what string, value any, want string) error {
 	return &abstractions.InvalidError{Field: "Options" + what, Value: value, Want: want}
 }
@@ -201,7 +201,8 @@ func keys(fields []field, secrets bool) []string {
 //	retention         DefaultRetention, 1ms to 10 years, or forever
 //
 // Fields are strings, booleans, integers, durations, lists of strings (with commas
-// in a URL), and whatever reads itself from text. In JSON they may be any type.
+// in a URL), and types that implement encoding.TextUnmarshaler. In JSON they may be
+// of any type.
 func Complete(options any) error {
 	for _, f := range fieldsOf(options) {
 		if value := f.tag["default"]; value != "" && f.value.IsZero() {
@@ -223,7 +224,7 @@ func Complete(options any) error {
 	return nil
 }
 
-// check returns what a value should be that can't be as it is.
+// check returns a description of valid values if the value is invalid, and otherwise "".
 func (f field) check() (want string) {
 	switch v := f.value; {
 	case v.IsZero():

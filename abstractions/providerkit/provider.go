@@ -22,15 +22,15 @@ import (
 //
 // A driver may implement abstractions.BatchRenewer, Lister, Waiter, WaiterLister,
 // Pinger and HistoryReader too, under the same rules; the items of a batch are valid, and
-// there is at least one. Waiter's context is the caller's own: it may have no
+// no batch is empty. Waiter's context is the caller's own: it may have no
 // deadline, since the registration lasts until it ends. A driver that has an ability only
 // sometimes implements a method As, as wrappers do: see abstractions.As.
 //
 // Close is called once. Without Config.Detach calls may be in flight.
 type Driver interface {
 	abstractions.Provider
-	// Classify says what an error of the client library means. It is not asked
-	// about errors of package abstractions.
+	// Classify returns the meaning of an error of the client library. It is not
+	// called for errors of package abstractions.
 	Classify(err error) Meaning
 }
 
@@ -58,12 +58,12 @@ type Provider struct {
 	stop    context.CancelFunc
 
 	// A provider in memory makes millions of calls a second, so these take no lock. A
-	// call adds itself before it looks at closed, and Close sets closed before it looks
-	// at calls: one of them sees the other.
+	// call adds itself before it reads closed, and Close sets closed before it reads
+	// calls, so at least one of them sees the other.
 	calls  atomic.Int64 // under way
 	closed atomic.Bool
 	once   sync.Once
-	idle   chan struct{} // closed, once, when none is under way after Close
+	idle   chan struct{} // closed, once, when no call is under way after Close
 }
 
 // New makes a Provider, which owns the driver.
@@ -74,7 +74,7 @@ func New(d Driver, c Config) *Provider {
 	return p
 }
 
-// As answers for the optional abilities: those that the driver has.
+// As finds the optional abilities of the driver.
 func (p *Provider) As(target any) bool {
 	switch ability := target.(type) {
 	case *abstractions.BatchRenewer:
@@ -93,7 +93,7 @@ func (p *Provider) As(target any) bool {
 	return false
 }
 
-// answer sets ability to p if the driver has it.
+// answer sets ability to p if the driver has that ability.
 func answer[T any](p *Provider, ability *T) bool {
 	_, has := abstractions.As[T](p.driver)
 	if has {
@@ -105,7 +105,7 @@ func answer[T any](p *Provider, ability *T) bool {
 // Format shows the backend's name, for all verbs: a provider may hold secrets.
 func (p *Provider) Format(f fmt.State, _ rune) { fmt.Fprintf(f, "provider %s", p.caps.Provider) }
 
-// Capabilities returns the driver's.
+// Capabilities returns the capabilities of the driver.
 func (p *Provider) Capabilities() abstractions.Capabilities { return p.caps }
 
 // Acquire makes one attempt to take a name: see abstractions.Provider.
@@ -130,7 +130,7 @@ func (p *Provider) Release(ctx context.Context, req abstractions.ReleaseRequest)
 	return err
 }
 
-// Break ends somebody's claim: see abstractions.Provider.
+// Break ends the claim of any holder: see abstractions.Provider.
 func (p *Provider) Break(ctx context.Context, req abstractions.BreakRequest) (abstractions.BreakResult, error) {
 	return run(ctx, p, "break", req.Name, "", req.Validate(p.caps), req, Driver.Break)
 }
@@ -146,7 +146,7 @@ func (p *Provider) List(ctx context.Context, req abstractions.ListRequest) (abst
 	return able(ctx, p, "list", "", invalid, req, abstractions.Lister.List)
 }
 
-// Ping tells whether the backend answers: see abstractions.Pinger.
+// Ping reports whether the backend answers: see abstractions.Pinger.
 func (p *Provider) Ping(ctx context.Context) error {
 	_, err := able(ctx, p, "ping", "", nil, struct{}{}, func(d abstractions.Pinger, ctx context.Context, none struct{}) (struct{}, error) {
 		return none, d.Ping(ctx)
@@ -173,7 +173,7 @@ func (p *Provider) Wait(ctx context.Context, req abstractions.WaitRequest) (wake
 	return wakeups, p.wrap("wait", req.Name, req.ID, err)
 }
 
-// Waiters tells who waits for a name: see abstractions.WaiterLister.
+// Waiters lists the waiters for a name: see abstractions.WaiterLister.
 func (p *Provider) Waiters(ctx context.Context, req abstractions.WaitersRequest) ([]abstractions.Waiting, error) {
 	return able(ctx, p, "waiters", req.Name, req.Validate(p.caps), req, abstractions.WaiterLister.Waiters)
 }
@@ -185,7 +185,7 @@ func validText(field, text string) error {
 	return &abstractions.InvalidError{Field: field, Value: text, Want: "UTF-8 without NUL"}
 }
 
-// able makes a call that takes the ability D of the driver.
+// able makes a call that needs the ability D of the driver.
 func able[D, R, T any](ctx context.Context, p *Provider, op, name string, invalid error, req R, do func(D, context.Context, R) (T, error)) (T, error) {
 	d, has := abstractions.As[D](p.driver)
 	if !has {
@@ -226,7 +226,7 @@ func run[R, T any](ctx context.Context, p *Provider, op, name, id string, invali
 	return value, nil
 }
 
-// begin is the first question of every call, which must end if there is no error.
+// begin admits a call. If it returns nil, the call must be followed by end.
 func (p *Provider) begin(ctx context.Context, invalid error) error {
 	ended := ctx.Err() // the user's code: it may panic
 	p.calls.Add(1)

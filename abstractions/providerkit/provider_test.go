@@ -216,8 +216,8 @@ func TestEndedContextTouchesNothing(t *testing.T) {
 	})
 }
 
-// T88, R10: what ended a context says nothing of the lease that a call was about,
-// however the client library reports it.
+// T88, R10: the cause of a context's end says nothing of the lease of a call,
+// however the client library reports that cause.
 func TestTrap_T88_CauseOfAContextIsNoAnswer(t *testing.T) {
 	causes := []error{
 		abstractions.ErrReleased, abstractions.ErrClosed, &abstractions.LostError{Reason: abstractions.LostTaken},
@@ -270,7 +270,7 @@ func TestAnswerOutlivesTheContext(t *testing.T) {
 	})
 }
 
-// A refusal that came because nobody waits any more is none of the backend's.
+// A refusal after the end of the context is no refusal by the backend.
 func TestRefusalAfterTheContextIsUnknown(t *testing.T) {
 	both(t, func(t *testing.T, detach bool) {
 		d := &fake{class: func(error) Meaning { return Meaning{Class: Refused} }}
@@ -305,7 +305,7 @@ func TestCallWithoutADeadlineIsBounded(t *testing.T) {
 	})
 }
 
-// T42: a detached call ends with its context, also where the client library heeds none.
+// T42: a detached call ends with its context, even if the client library ignores contexts.
 func TestTrap_T42_DetachedCallEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hung := make(chan struct{})
@@ -395,7 +395,7 @@ func TestCloseEndsDetachedCalls(t *testing.T) {
 	})
 }
 
-// Without Detach the driver's own Close ends what is under way, and Close waits for it.
+// Without Detach the driver's own Close ends the calls in flight, and Close waits for those calls.
 func TestCloseWaitsForCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		stop := make(chan struct{})
@@ -478,7 +478,7 @@ func TestProviderShowsOnlyItsBackend(t *testing.T) {
 	}
 }
 
-// A provider in memory answers in nanoseconds: what is around it allocates nothing.
+// A provider in memory answers in nanoseconds, so the code around it allocates nothing.
 func TestCallAllocatesNothing(t *testing.T) {
 	p := New(&fake{}, Config{})
 	defer p.Close()

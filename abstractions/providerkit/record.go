@@ -8,16 +8,16 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-// DefaultRetention is how long a name is remembered by default after its last use.
-// It is longer than requests are delayed, and short enough for a backend that sees
-// a hundred new names per second.
+// DefaultRetention is the time for which a name is remembered by default after its
+// last use. It is longer than requests are delayed, and short enough for a backend
+// that sees a hundred new names per second.
 const DefaultRetention = time.Hour
 
-// Record is what a backend stores about a name, with facts about the moment of
-// the read. The zero value with a Name is a name that was never used.
+// Record is the data that a backend stores about a name, with facts about the moment
+// of the read. The zero value with a Name is the record of a name that was never used.
 //
 // The rules Acquire, Renew, Release and Break change a record in place and return a
-// Change that says what to write. They read no clock and send nothing. Clone the
+// Change that describes the write. They read no clock and send nothing. Clone the
 // record first if you still need it unchanged.
 type Record struct {
 	Name  string `json:"name"`
@@ -32,7 +32,7 @@ type Record struct {
 	BreakReason string `json:"break_reason,omitempty"`
 	Ended       Ended  `json:"ended,omitempty"`
 
-	// What follows is not stored as it is.
+	// The following fields are not stored in this form.
 
 	TTL        time.Duration `json:"-"`
 	AcquiredAt time.Time     `json:"-"` // by the backend's clock
@@ -42,8 +42,8 @@ type Record struct {
 	// the backend tells no time. Tokens then count, so that a record must be kept,
 	// or at least its token: see Forgettable.
 	Now time.Time `json:"-"`
-	// Left is how long the lease still runs by that clock: Infinite for ever, and 0
-	// or less since it has run out. The rules set it to what is left after the write.
+	// Left is the rest of the lease by that clock: Infinite for ever, and 0 or less
+	// since it has run out. The rules set it to the rest after the write.
 	Left time.Duration `json:"-"`
 	// Slack bounds how much shorter than Left the rest of the lease may be, if the
 	// backend's time is not exact: Infinite if unknown. The rest is never longer
@@ -52,8 +52,8 @@ type Record struct {
 	// Unsettled says that the deadline was written by a clock that has been set
 	// back since, or that has ended with an earlier boot of the host: see SetLeft.
 	Unsettled bool `json:"-"`
-	// Unconfirmed says that the service shows the name as taken, and that the claim that
-	// ID names may not be the one which has it. Without an ID it is none of the record's.
+	// Unconfirmed says that the service shows the name as taken, perhaps by another claim
+	// than that of ID. Without an ID the name is taken by a claim without a record.
 	Unconfirmed bool `json:"-"`
 	// Floor is a token that the next one has to exceed beside Token: the highest of
 	// the records that were forgotten (see Records.FloorKey), or of a tokenClock.
@@ -74,13 +74,13 @@ func (r *Record) Held() bool { return (r.ID != "" || r.Unconfirmed) && r.Left > 
 // SetLeft sets Left by a deadline that some clock of the host has written. A lease
 // has no more left than its TTL, unless that clock went back: then its holder, who
 // renewed before now, trusts it for at most one TTL from now. The next contender
-// has that written down.
+// writes the new deadline.
 func (r *Record) SetLeft(left time.Duration) {
 	r.Left = min(left, r.TTL)
 	r.Unsettled = r.Unsettled || left-time.Millisecond > r.TTL // deadlines are rounded up
 }
 
-// Show is the record as others may see it.
+// Show returns the form of the record that others may see, without the ID.
 func (r *Record) Show() abstractions.Record {
 	shown := abstractions.Record{Name: r.Name, Token: r.Token, Now: r.Now}
 	if !r.Held() {
@@ -95,7 +95,7 @@ func (r *Record) Show() abstractions.Record {
 	return shown
 }
 
-// Grant is the answer to a claim that an Acquire or Renew has just succeeded for.
+// Grant returns the answer to a claim after a successful Acquire or Renew.
 func (r *Record) Grant(ttl time.Duration) abstractions.Grant {
 	return abstractions.Grant{Name: r.Name, ID: r.ID, Token: r.Token, TTL: ttl}
 }

@@ -17,34 +17,34 @@ import (
 // replaced. Nothing was written.
 var ErrConflict = errors.New("another version is stored")
 
-// Store is a backend that can compare and set: what a driver supplies to Records.
+// Store is a backend that can compare and set. A driver supplies a Store to Records.
 type Store interface {
-	// Get returns what is stored under a key: an Item without a Version if nothing
-	// is. The times are told also then. It shows every Put that was acknowledged
-	// before it began, but for Records.Lagging.
+	// Get returns the item that is stored under a key, or an Item without a Version if
+	// the key is absent. Both have the service's times. It shows every Put that was
+	// acknowledged before Get began, unless Records.Lagging is set.
 	Get(ctx context.Context, key string) (Item, error)
-	// Put stores data, which says what r does, in place of an item that Get, List or Put
-	// has returned, if that is still what is stored, and otherwise returns ErrConflict.
-	// After any other error it may have been stored.
+	// Put stores data, the encoded form of r, in place of an item that Get, List or Put
+	// has returned, if that item is still stored, and otherwise returns ErrConflict.
+	// After any other error the data may have been stored.
 	Put(ctx context.Context, old Item, r *Record, data []byte) (Item, error)
-	// List returns a page of items, in any order, and where the next one begins: ""
-	// at the end. A page may be short, and have items that were not asked for. A
+	// List returns a page of items, in any order, and the place where the next page
+	// begins: "" at the end. A page may be short, and have items outside the query. A
 	// store that can't list returns abstractions.ErrUnsupported.
 	List(ctx context.Context, query ListQuery) (items []Item, next string, err error)
-	// Delete deletes an item, if it is still what is stored and may be deleted, and
+	// Delete deletes an item, if it is still stored unchanged and may be deleted, and
 	// otherwise returns ErrConflict.
 	Delete(ctx context.Context, item Item) error
 }
 
-// ListQuery is what a Store is asked to list.
+// ListQuery selects the items that a Store lists.
 type ListQuery struct {
 	Prefix string        // of the names of leases
 	Idle   time.Duration // only items whose last Put is at least that long ago
-	After  string        // where the page before has ended; unless Records.ManualSweep also a key
+	After  string        // the place where the page before ended; unless Records.ManualSweep also a key
 	Limit  int           // of the items in a page
 }
 
-// Item is what a Store tells of a key.
+// Item is a key of a Store with its data.
 type Item struct {
 	Key     string
 	Data    []byte
@@ -56,35 +56,35 @@ type Item struct {
 }
 
 // Records implements the verbs of a provider over a Store, with one item per
-// name. A driver embeds it.
+// name. A driver embeds Records.
 //
 // Each verb reads the record, applies its rule, and writes the record on condition
-// that it has not changed since the read; otherwise it starts again. So if an
+// that it has not changed since the read; otherwise the verb starts over. So if an
 // earlier reply was lost, or a client library sent a request twice, the read shows
 // the outcome.
 //
 // A renewal or release with the state of the latest grant skips the read. If its
 // write succeeds no other client has written since, so the claim had no successor.
-// If the lease has run out by this process's monotonic clock, it reads first.
+// A renewal does read if the lease has run out by this process's monotonic clock.
 type Records struct {
 	Store Store
 	// Key encodes a name: see Naming.Encode.
 	Key func(name string) string
-	// Expiry decides when leases are over, by the service's times, or Leases do. If both
-	// are nil the store belongs to one host, whose clock decides; grants have no state
-	// then.
+	// Expiry, by the service's times, or Leases decides when leases are over. If both
+	// are nil the store belongs to one host, whose clock decides, and grants have no
+	// state.
 	Expiry *Expiry
 	Leases Leases
-	// Lagging says that a Get may show an earlier version than the latest. A
-	// conclusion that such a read could have shown wrongly is written down then,
-	// which shows that it was right: all but a wait, and what stays true for ever.
+	// Lagging says that a Get may show an earlier version than the latest. Each
+	// conclusion that a stale read could falsify is then confirmed by a conditional
+	// write. A wait, and a conclusion that stays true for ever, need no confirmation.
 	Lagging bool
-	// Classify says what an error of a Put means, as Driver.Classify does. One that
-	// is not Unknown saves the look at what is stored. Default: all are.
+	// Classify returns the meaning of an error of a Put, like Driver.Classify. A class
+	// other than Unknown saves a read of the stored item. Default: all errors are Unknown.
 	Classify func(error) Meaning
-	// Retention is how long a name is remembered: see Record.Forgettable. It is longer
-	// than a call may last, since one that has looked before a name was used, and
-	// creates the record after it was forgotten, gives a token of before. 0 is for ever.
+	// Retention is the time for which a name is remembered: see Record.Forgettable. It is
+	// longer than a call may last: a call that reads before a name is used, and creates the
+	// record after the name was forgotten, would give an earlier token. 0 is for ever.
 	Retention time.Duration
 	// FloorKey is the key of an item that has the highest token of all records that
 	// SweepPage has deleted, for Record.Floor: Naming.Floor, or another key that belongs
@@ -109,7 +109,7 @@ type snapshot struct {
 	item   Item
 	behind bool // see Leases.Complete
 	host   HostTime
-	// at is when this process read it, or sent it, on its monotonic clock.
+	// at is the time of the read, or of the sending, on this process's monotonic clock.
 	at time.Time
 }
 
@@ -148,8 +148,8 @@ func (s *Records) Release(ctx context.Context, req abstractions.ReleaseRequest) 
 	return err
 }
 
-// Break ends somebody's claim: see abstractions.Provider. It ends the lease that it
-// meets first, and not one that follows while it is at work.
+// Break ends the claim of any holder: see abstractions.Provider. It ends the lease that
+// it meets first, and no lease that follows during the call.
 func (s *Records) Break(ctx context.Context, req abstractions.BreakRequest) (abstractions.BreakResult, error) {
 	var result abstractions.BreakResult
 	var met Record // the lease that is meant, once a write has failed
@@ -166,7 +166,7 @@ func (s *Records) Break(ctx context.Context, req abstractions.BreakRequest) (abs
 			met = r.Clone()
 		}
 		result, c = r.Break(req)
-		if s.Leases != nil && c.Err == nil && r.ID != "" && !result.WasHeld { // a late copy of its renewal would bring it back
+		if s.Leases != nil && c.Err == nil && r.ID != "" && !result.WasHeld { // a late copy of its renewal would bring the lease back
 			c.Write, c.confirms = true, true
 		}
 		return s.confirm(c)
@@ -176,7 +176,7 @@ func (s *Records) Break(ctx context.Context, req abstractions.BreakRequest) (abs
 	}
 	if result.Remaining > 0 {
 		result.Remaining = after.record.Left
-		if s.Expiry != nil { // who broke it watches it
+		if s.Expiry != nil { // the process that broke the lease watches its end
 			s.Expiry.watched(sighting{Name: req.Name, Write: after.Write}, time.Now())
 		}
 	}
@@ -199,7 +199,7 @@ func (s *Records) Ping(ctx context.Context) error {
 }
 
 // List returns a page of records: see abstractions.Lister. An item that is no record
-// is left out; Inspect says what it is.
+// is left out; Inspect returns the error of that item.
 func (s *Records) List(ctx context.Context, req abstractions.ListRequest) (abstractions.ListResult, error) {
 	query := ListQuery{Prefix: req.Prefix, After: req.After, Limit: req.PageLimit()}
 	items, next, err := s.Store.List(ctx, query)
@@ -219,7 +219,7 @@ func (s *Records) List(ctx context.Context, req abstractions.ListRequest) (abstr
 	return page, nil
 }
 
-// listed is an item of a list; nil if it is no record of these Records.
+// listed returns a snapshot of an item of a list, or nil if it is no record of these Records.
 func (s *Records) listed(item Item) *snapshot {
 	found, err := s.parse(item, "")
 	if err != nil || abstractions.ValidateName(found.record.Name) != nil || s.Key(found.record.Name) != item.Key {
@@ -228,13 +228,13 @@ func (s *Records) listed(item Item) *snapshot {
 	return found
 }
 
-// maxConflicts bounds how often a call begins again because somebody else was faster.
-// Each time somebody has got on.
+// maxConflicts bounds the attempts of a call that fail because another writer was faster.
+// Each conflict means that another call has made progress.
 const maxConflicts = 16
 
 var errContended = fmt.Errorf("%w: others changed the record %d times in a row, or a cache before the store shows an old version of it", abstractions.ErrUnavailable, maxConflicts)
 
-// Of a call the first two conflicts are followed by another attempt at once, and each further one by a pause.
+// A call retries at once after each of its first two conflicts, and after a pause from the third on.
 const (
 	quickConflicts   = 2
 	minConflictPause = 2 * time.Millisecond
@@ -278,11 +278,11 @@ func (s *Records) change(
 			if err != nil && !errors.Is(err, ErrConflict) {
 				return nil, partialIf(begun, err)
 			}
-			if err == nil || found.item.Version != behind { // somebody else may have had it follow, and gone on
+			if err == nil || found.item.Version != behind { // another call may have made the lease follow, and continued
 				behind = found.item.Version
 				continue
 			}
-			// It is somebody else's lease.
+			// The lease belongs to another claim.
 		}
 		if found.item.Version == "" {
 			if creations++; creations > maxCreations {
@@ -309,12 +309,12 @@ func (s *Records) change(
 	return nil, errContended
 }
 
-// maxCreations bounds how often a call creates a record that it has not seen. Others may
-// have forgotten one meanwhile.
+// maxCreations bounds how often a call tries to create a record that its read did not show.
+// Another call may have forgotten the record in between.
 const maxCreations = 3
 
-// errUnreadable ends what would not end by itself: some stores hide an item that has
-// expired and not been deleted yet.
+// errUnreadable ends a loop that would not end by itself: some stores hide an item that
+// has expired and not been deleted yet.
 var errUnreadable = fmt.Errorf("%w: the record can neither be created nor read", abstractions.ErrUnavailable)
 
 func partialIf(begun bool, err error) error {
@@ -324,9 +324,9 @@ func partialIf(begun bool, err error) error {
 	return err
 }
 
-// confirm has a conclusion of a read that may lag be written down. The write
-// changes nothing, and is refused if the read did lag. A wait needs none, nor what
-// can't cease to be true: that an ID has ended, or that a later token was given.
+// confirm adds a write to a conclusion of a read that may lag. The write changes
+// nothing, and is refused if the read did lag. A wait needs no such write, nor does a
+// fact that stays true: that an ID has ended, or that a later token was given.
 func (s *Records) confirm(c Change) Change {
 	var lost *abstractions.LostError
 	switch {
@@ -338,10 +338,10 @@ func (s *Records) confirm(c Change) Change {
 	return c
 }
 
-// write stores a snapshot whose record a rule has changed, and has the service's lease
-// follow, if there is one. If the outcome is ambiguous it looks what is stored, unless
-// that was the same before, or is not all. wrote says that the record was stored anew,
-// whatever came then.
+// write stores a snapshot whose record a rule has changed, and makes the service's lease
+// follow, if the service has leases. After an ambiguous outcome it reads the stored item,
+// unless the write changes nothing, or a lease has to follow. wrote says that the record
+// was stored by this call, whatever the result of the later steps.
 func (s *Records) write(ctx context.Context, found *snapshot, c Change) (wrote bool, err error) {
 	s.setDeadline(found, c.Deadline)
 	r := &found.record
@@ -362,7 +362,7 @@ func (s *Records) write(ctx context.Context, found *snapshot, c Change) (wrote b
 		}
 		found.item, wrote = stored, true
 	}
-	if s.Leases != nil && (r.ID == "" || c.Deadline || c.Note.Kind == abstractions.HistoryBroken) { // the holder's lease is not another's to prolong
+	if s.Leases != nil && (r.ID == "" || c.Deadline || c.Note.Kind == abstractions.HistoryBroken) { // only the holder may prolong its lease
 		found.item, err = s.Leases.Reconcile(ctx, found.item, r)
 	}
 	return wrote, err
@@ -377,7 +377,7 @@ func (s *Records) ambiguous(err error) bool {
 }
 
 // setDeadline makes the deadline of a record that is about to be written. A write
-// that is not the holder's prolongs nothing, although it has a later time.
+// without a new deadline prolongs nothing, although its time is later.
 func (s *Records) setDeadline(found *snapshot, changed bool) {
 	d, r := &found.deadline, &found.record
 	switch {
@@ -404,7 +404,7 @@ func (s *Records) read(ctx context.Context, name string) (*snapshot, error) {
 	return s.parse(item, name)
 }
 
-// parse makes a snapshot of an item, as of now. Without a name it is one of a list.
+// parse makes a snapshot of an item, as of now. name is "" for an item of a list.
 func (s *Records) parse(item Item, name string) (*snapshot, error) {
 	found := &snapshot{record: Record{Name: name}, written: item.Written, item: item, at: time.Now()}
 	if item.Version != "" {
@@ -464,7 +464,7 @@ func (s *Records) grant(after *snapshot, ttl time.Duration) abstractions.Grant {
 	return grant
 }
 
-// stateOf is what a grant's State remembers; nil if it is no grant's of that claim.
+// stateOf returns the snapshot in a grant's State, or nil if the State is of no grant to that claim.
 func stateOf(state any, name, id string) *snapshot {
 	known, ok := state.(*snapshot)
 	if !ok || known == nil || known.record.Name != name || known.record.ID != id {
@@ -473,8 +473,8 @@ func stateOf(state any, name, id string) *snapshot {
 	return known
 }
 
-// revived is a copy of a grant's state, as of now, of a lease that lives if nobody
-// has written since.
+// revived returns a copy of a grant's state, as of now. Its lease is live if the record
+// has not been written since the grant.
 func (s *snapshot) revived() *snapshot {
 	next := *s
 	next.record, next.behind = s.record.Clone(), false

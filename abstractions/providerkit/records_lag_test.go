@@ -12,8 +12,8 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-// A client library that sends a request again is told of a conflict by its own first
-// one: what comes then says nothing of the call.
+// A client library that sends a request twice may get a conflict with its own first
+// request: a later error says nothing of the call.
 func TestTrap_T14_AfterAConflictNoErrorIsDefinite(t *testing.T) {
 	for _, refusal := range []error{abstractions.ErrThrottled, abstractions.ErrDenied, abstractions.ErrNotSetUp} {
 		s, store := shelved(time.Second)
@@ -33,7 +33,7 @@ func TestTrap_T14_AfterAConflictNoErrorIsDefinite(t *testing.T) {
 	}
 }
 
-// A look at what is stored follows only where that can say something.
+// The stored item is read only if the read can show the outcome.
 func TestARefusedPutIsNotReadBack(t *testing.T) {
 	s, store := shelved(time.Second)
 	throttled := errors.New("429")
@@ -53,7 +53,7 @@ func TestARefusedPutIsNotReadBack(t *testing.T) {
 	}
 }
 
-// What hides an item and keeps its key busy is said, and not tried for ever.
+// A store that hides an item and keeps its key busy leads to an error, and not to endless attempts.
 func TestTrap_T45_ARecordThatCanNeitherBeCreatedNorRead(t *testing.T) {
 	s, store := shelved(time.Second)
 	var again func() error
@@ -64,8 +64,8 @@ func TestTrap_T45_ARecordThatCanNeitherBeCreatedNorRead(t *testing.T) {
 	require.Equal(t, maxCreations+1, store.gets)
 }
 
-// T20, T63: a read that lags shows what was, and no call concludes anything from it but
-// a wait.
+// T20, T63: a read that lags shows an earlier state, and no call concludes anything from
+// it but a wait.
 func TestTrap_T63_AReadThatLagsDecidesNothing(t *testing.T) {
 	lagging := func() (*Records, *shelf) {
 		s, store := shelved(time.Second)
@@ -174,8 +174,8 @@ func TestAManualSweepIsNotMadeByReleases(t *testing.T) {
 	})
 }
 
-// T20, T14: a look at what is stored after a write that changes nothing, and whose
-// outcome is ambiguous, may lag as the read did. It confirms nothing.
+// T20, T14: a read after a write that changes nothing, and whose outcome is ambiguous,
+// may lag as the first read. It confirms nothing.
 func TestTrap_T14_AnAmbiguousConfirmationConfirmsNothing(t *testing.T) {
 	lost := errors.New("connection reset")
 	s, store := shelved(time.Second)
@@ -202,8 +202,8 @@ func TestTrap_T14_AnAmbiguousConfirmationConfirmsNothing(t *testing.T) {
 	require.ErrorIs(t, err, lost, "the lease there is was not met")
 }
 
-// A claim that has run out while its reply was on the way is not renewed after a break
-// that has found the name free, or anybody else who has.
+// A claim that has run out while its reply was on the way is not renewed after a break,
+// or any other call, has found the name free.
 func TestALateReplyProlongsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, store := shelved(time.Second)

@@ -27,7 +27,7 @@ type shelf struct {
 	undated   bool // it tells no time of a Put
 	// before and after, unless nil, run once, around the next Put.
 	before, after func() error
-	// lag is how many Gets show what there was when stale was called.
+	// lag is the number of Gets that show the state from the call of stale.
 	lag int
 	old map[string]Item
 }
@@ -144,8 +144,8 @@ func TestTrap_T14_AmbiguousWritesAreReadBack(t *testing.T) {
 	require.Equal(t, grant.Token, record.Token)
 }
 
-// A client library that sends a request again is told of a conflict, by its own
-// first one. No verb takes that for somebody else's.
+// A client library that sends a request twice may get a conflict with its own first
+// request. No verb takes that conflict for a write of another client.
 func TestTrap_T14_WritesThatWereSentTwice(t *testing.T) {
 	for _, verb := range []string{"acquire", "renew", "release", "break", "break now"} {
 		t.Run(verb, func(t *testing.T) {
@@ -179,7 +179,7 @@ func TestTrap_T14_WritesThatWereSentTwice(t *testing.T) {
 	}
 }
 
-// T63: a break ends the lease that it met, and not the one that follows meanwhile.
+// T63: a break ends the lease that it met, and no lease that follows during the call.
 func TestTrap_T63_BreakLeavesTheNextLeaseAlone(t *testing.T) {
 	s, store := shelved(time.Second)
 	first := s.mustAcquire(t, "mine", time.Minute)
@@ -242,7 +242,7 @@ func TestARenewalTakesOneRequest(t *testing.T) {
 	})
 }
 
-// What has run out is lost, whatever has happened since.
+// A claim that has run out is lost, whatever has happened since.
 func TestAClaimThatRanOut(t *testing.T) {
 	for name, meanwhile := range map[string]func(*testing.T, *Records){
 		"nobody": func(*testing.T, *Records) {},
@@ -273,8 +273,8 @@ func TestAClaimThatRanOut(t *testing.T) {
 	}
 }
 
-// A write of somebody else, with a later time of the service's, prolongs no lease: by
-// the service's times, and to a watcher who has no clock.
+// A write of another client, with a later time of the service's, prolongs no lease: by
+// the service's times, and to a watcher without a clock.
 func TestForeignWritesProlongNothing(t *testing.T) {
 	for _, clockless := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -442,7 +442,7 @@ func TestTheCodecKeepsAll(t *testing.T) {
 	require.EqualValues(t, 2, micros(time.Microsecond+1))
 }
 
-// What is stored already has these names (docs/providers/cosmos.md): records outlive the code.
+// Stored records already have these names (docs/providers/cosmos.md), and records outlive the code.
 func TestTheFieldsOfAStoredRecord(t *testing.T) {
 	r, d, err := present.decode([]byte(`{
 		"v": 1, "name": "n", "token": 5, "id": "x", "owner": "o", "ttl_us": 30000000, "metadata": {"k": "v"}, "acquired_us": 7,
@@ -457,7 +457,7 @@ func TestTheFieldsOfAStoredRecord(t *testing.T) {
 	require.Equal(t, deadline{Write: "w", Lasts: 3, Ends: 4, Host: &HostDeadline{Wall: 1, Boot: "b", SinceBoot: 2}}, d)
 }
 
-// T84: a state of an earlier grant of the claim says nothing of a later one.
+// T84: a state of an earlier grant of the claim says nothing of a later grant.
 func TestTrap_T84_AnOldStateBesideANewToken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, _ := shelved(time.Second)
@@ -502,7 +502,7 @@ func TestOnlyNamesThatAreAskedForAreWatched(t *testing.T) {
 	require.Empty(t, s.Expiry.seen)
 }
 
-// T21: what was deleted and taken again within a second of the service's has a
+// T21: a name that was deleted and taken again within a second of the service's has a
 // greater token.
 func TestTrap_T21_TokensRiseThroughADeletionWithinASecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

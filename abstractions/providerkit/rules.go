@@ -8,18 +8,18 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-// Change is what a rule made of a record.
+// Change is the result of a rule for a record.
 type Change struct {
 	// Err is the answer to the caller, whether or not there is something to write.
 	Err error
 	// Write says that the record changed.
 	Write bool
 	// Deadline says that the end of the lease changed as well: it is Record.Left
-	// after the write. Otherwise the stored deadline stays as it is.
+	// after the write. Otherwise the stored deadline stays unchanged.
 	Deadline bool
-	// Wake says that waiters should ask for the name again.
+	// Wake says that waiters should try to acquire the name.
 	Wake bool
-	// Expired and Note are for a history, in this order; one without a Kind is none.
+	// Expired and Note are for a history, in this order; a Note without a Kind is no entry.
 	Expired, Note Note
 
 	confirms bool // that the write changes nothing: see Records.Lagging
@@ -61,7 +61,7 @@ func (r *Record) Acquire(req abstractions.AcquireRequest) Change {
 	return r.prolong(max(req.TTL, min(r.TTL, r.Left)))
 }
 
-// take makes a free name the claim's, under a new fencing token.
+// take gives a free name to the claim, under a new fencing token.
 func (r *Record) take(req abstractions.AcquireRequest) Change {
 	token := abstractions.NextToken(max(r.Token, r.Floor), r.Now)
 	if token > abstractions.MaxToken {
@@ -77,8 +77,8 @@ func (r *Record) take(req abstractions.AcquireRequest) Change {
 	return c
 }
 
-// runOut ends the lease of a holder whose time is over, if there is one. The ID of
-// a broken one stays refused.
+// runOut ends the lease of a holder whose time is over, if the record has a holder. The
+// ID of a broken claim stays refused.
 func (r *Record) runOut(c *Change) {
 	if r.ID == "" {
 		return
@@ -92,8 +92,8 @@ func (r *Record) runOut(c *Change) {
 	r.free()
 }
 
-// refuse answers that somebody else holds the name. A deadline by a clock that is
-// no longer the present one is written anew, by the present one.
+// refuse returns the error that another claim holds the name. It rewrites a deadline
+// of an earlier clock by the present clock.
 func (r *Record) refuse() Change {
 	held := &abstractions.HeldError{Holder: r.Show()}
 	if r.Now.IsZero() && r.Left != abstractions.Infinite {
@@ -109,8 +109,8 @@ func (r *Record) prolong(ttl time.Duration) Change {
 	return Change{Write: true, Deadline: true}
 }
 
-// Renew extends a claim that holds the name. One that has expired is lost, even if
-// nobody has taken the name since.
+// Renew extends a claim that holds the name. An expired claim is lost, even if no
+// other claim has taken the name since.
 func (r *Record) Renew(req abstractions.RenewRequest) Change {
 	if reason := r.lost(req.ID, req.Token); reason != "" {
 		lost := &abstractions.LostError{Reason: reason}
@@ -127,7 +127,7 @@ func (r *Record) Renew(req abstractions.RenewRequest) Change {
 	return c
 }
 
-// lost says why a claim can't be renewed; "" if it can.
+// lost returns the reason why a claim can't be renewed, or "" for a claim that can be renewed.
 func (r *Record) lost(id string, token int64) abstractions.LostReason {
 	known, broken := r.Ended.Find(id)
 	switch {
@@ -179,8 +179,8 @@ func (r *Record) leave() Change {
 	return c
 }
 
-// Break ends the lease there is, whoever holds it. An immediate one frees the name;
-// otherwise the lease runs out, and an infinite one lasts for the grace yet.
+// Break ends the present lease of any holder. An immediate break frees the name;
+// otherwise the lease runs out, and an infinite lease ends after the grace.
 func (r *Record) Break(req abstractions.BreakRequest) (abstractions.BreakResult, Change) {
 	if req.IfToken != 0 && req.IfToken != r.Token {
 		err := fmt.Errorf("%w: %d was to be broken, the latest is %d", abstractions.ErrStale, req.IfToken, r.Token)
@@ -194,7 +194,7 @@ func (r *Record) Break(req abstractions.BreakRequest) (abstractions.BreakResult,
 	if !result.WasHeld {
 		return result, Change{}
 	}
-	if r.Breaking && !req.Immediate { // the first one said who and why
+	if r.Breaking && !req.Immediate { // the first break gave the actor and the reason
 		result.Remaining = r.Left
 		return result, Change{}
 	}
@@ -216,8 +216,8 @@ func (r *Record) Break(req abstractions.BreakRequest) (abstractions.BreakResult,
 	return result, c
 }
 
-// ended reports whether a claim can't hold the name any more. That a lease is
-// running out after a Break says so too, although its ID may have been forgotten.
+// ended reports whether a claim can't hold the name any more. A lease that runs out
+// after a Break counts as ended, although its ID may have been forgotten.
 func (r *Record) ended(id string) bool {
 	known, _ := r.Ended.Find(id)
 	return known || r.Breaking && r.ID == id

@@ -103,8 +103,8 @@ func TestAcquireRefuses(t *testing.T) {
 	require.Equal(t, time.Minute, refused.RetryAfter, "where there is no clock")
 }
 
-// T13: a repetition grants the TTL anew. It may be old and never shortens the lease,
-// and it changes nothing that a renewal may have changed since.
+// T13: a repetition grants the TTL from now on. It may be old and never shortens the
+// lease, and it changes nothing that a renewal may have changed since.
 func TestTrap_T13_RepeatedAcquire(t *testing.T) {
 	r := held()
 	r.Metadata = map[string]string{"renewed": "yes"}
@@ -129,7 +129,7 @@ func TestTrap_T13_RepeatedAcquire(t *testing.T) {
 }
 
 // A lease of a backend whose time is not exact may have less left than it seems: a
-// repetition prolongs it, to what it seemed to have at least.
+// repetition prolongs it, at least to the time that seemed to be left.
 func TestRepeatedAcquireWhereTheTimeIsNotExact(t *testing.T) {
 	for _, test := range []struct{ ttl, left, asked, want time.Duration }{
 		{time.Minute, 62 * time.Second, time.Minute, time.Minute},
@@ -367,7 +367,8 @@ func TestClockThatWentBackKeepsNothingForEver(t *testing.T) {
 	require.True(t, r.Acquire(acquire("theirs", time.Second)).Write, "of an earlier boot")
 }
 
-// T54: a record is kept until its token is in the past, whatever else is true of it.
+// T54: a record is kept until its token is in the past, whatever its other fields are
+// like.
 func TestTrap_T54_ARecordWithATokenAheadOfTheClockIsKept(t *testing.T) {
 	idle := func(since time.Duration) Record {
 		return Record{Name: "n", Token: 7, IdleSince: noon.Add(-since), Now: noon}
@@ -401,8 +402,8 @@ type world struct {
 	ended   map[string]time.Duration
 	order   []string // of ended
 
-	// breaking has been broken, and its lease runs on. Should it be forgotten before that is over, it is
-	// noted again then.
+	// breaking has been broken, and its lease runs on. If the ID is forgotten before the lease is over, it is
+	// noted a second time at the end.
 	breaking string
 	known    Ended // after the latest request
 }

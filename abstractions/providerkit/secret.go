@@ -9,7 +9,7 @@ import (
 // Secret is a text that no print, log, JSON or error shows, also as an unexported
 // field of another struct. The zero Secret is empty.
 type Secret struct {
-	text *string // package fmt shows the address of what a nested pointer points to
+	text *string // package fmt shows a nested pointer as an address
 }
 
 // NewSecret hides a text.

@@ -9,10 +9,10 @@ import (
 )
 
 const (
-	// sweepPage is how many items a sweep lists at a time.
+	// sweepPage is the number of items that a sweep lists at a time.
 	sweepPage = 100
-	// sweepEvery is after how many releases of a process the next one sweeps. The
-	// first one does too: a process may end after it.
+	// sweepEvery is the number of releases of a process from one sweep to the next.
+	// The first release sweeps as well, since the process may end soon after.
 	sweepEvery = 64
 )
 
@@ -37,10 +37,10 @@ func Sweep(ctx context.Context, p *Provider, page func(ctx context.Context, afte
 	return int(all.Load()), err
 }
 
-// sweepALittle looks at the records that follow a key, and at the first ones if those
-// are few: processes that release different names sweep at different places. No
-// trust runs while a release waits for it. Its errors are nobody's; the next may
-// succeed.
+// sweepALittle sweeps the records that follow a key, and the first records of the store
+// if few follow: processes that release different names sweep at different places. No
+// trust runs while a release waits for the sweep. Errors are ignored, since the next
+// sweep may succeed.
 func (s *Records) sweepALittle(ctx context.Context, after string) {
 	if s.ManualSweep || s.releases.Add(1)%sweepEvery != 1 {
 		return
@@ -50,9 +50,9 @@ func (s *Records) sweepALittle(ctx context.Context, after string) {
 	}
 }
 
-// SweepPage looks at a page of records, and returns where it ends, "" at the end of the
-// store. Each record is deleted on condition that it is still the same, and its token
-// counts in the floor before.
+// SweepPage sweeps a page of records, and returns the place where it ends, "" at the end
+// of the store. Each record is deleted on condition that it is unchanged, after its token
+// has been counted in the floor.
 func (s *Records) SweepPage(ctx context.Context, after string) (forgotten int, next string, err error) {
 	if s.Retention == 0 || s.Retention == abstractions.Infinite {
 		return 0, "", nil

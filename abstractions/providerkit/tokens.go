@@ -16,7 +16,7 @@ import (
 // the second that the service shows by a second at most. One process orders its own
 // tokens whatever its clock shows. The zero value is ready.
 //
-// A backend without a clock needs none of this. Its tokens count from one, so
+// A backend without a clock needs no tokenClock. Its tokens count from one, so
 // neither a record nor, if records are deleted, the highest token of the deleted ones
 // may ever be forgotten.
 type tokenClock struct {
@@ -38,7 +38,7 @@ func (c *tokenClock) Floor(date, local time.Time) int64 {
 	return at - 1
 }
 
-// Given takes down the token of a new holder. One of the future is the fault of
+// Given records the token of a new holder. A token of the future is the fault of
 // another clock and orders nothing.
 func (c *tokenClock) Given(token int64, date time.Time) {
 	c.mu.Lock()

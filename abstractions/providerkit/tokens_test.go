@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// takes gives a token to a new holder, as a provider does.
+// takes gives a token to a new holder, like a provider.
 func (c *tokenClock) takes(stored int64, date, local time.Time) int64 {
 	r := Record{Name: "n", Token: stored, Now: date, Floor: c.Floor(date, local)}
 	r.Acquire(acquire("mine", time.Minute))

@@ -60,7 +60,7 @@ func ParseURL(text string, schemes ...string) (URL, error) {
 }
 
 // ReadURL takes Options.URL apart, sets the fields of options, a pointer to a struct, that its
-// query names, and returns its path unescaped, without the slash before it.
+// query names, and returns its path unescaped, without the leading slash.
 func ReadURL(options any, text string, schemes ...string) (u URL, path string, err error) {
 	u, err = ParseURL(text, schemes...)
 	if err == nil {
@@ -144,7 +144,7 @@ func SetAll(options any, query url.Values) error {
 	return UnknownParameter(options, rest)
 }
 
-// UnknownParameter returns the error of unknown parameters; nil if there are none.
+// UnknownParameter returns the error of unknown parameters, or nil if rest is empty.
 func UnknownParameter(options any, rest url.Values) error {
 	for _, key := range slices.Sorted(maps.Keys(rest)) {
 		return invalid(".URL parameter", Shown(key), "one of "+strings.Join(keys(fieldsOf(options), false), ", "))

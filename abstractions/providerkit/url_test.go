@@ -36,7 +36,7 @@ func TestURLsAreTakenApart(t *testing.T) {
 	}
 }
 
-// S5: what a character of a password would do to a URL that was not escaped.
+// S5: the effect of a character of a password on a URL that was not escaped.
 func TestTrap_T49_PasswordsThatWereNotEscaped(t *testing.T) {
 	for _, text := range []string{
 		"x://u:p?w@h/d", "x://u:p?w", "x://u:p?a=1@h", "x://u:p#w@h", "x://u:p/w@h", "x://u:p%w@h", "x://u:p?w=1#@h", "x://h?a=1&b", "x://h?a=%zz", "x://h#f",

@@ -10,8 +10,8 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-// Wakeups delivers wake-ups to the waiters of this process: those of its method
-// Wake, and, if Connect is set, those of one connection that listens for all
+// Wakeups delivers wake-ups to the waiters of this process. They come from its method
+// Wake, and, if Connect is set, from one connection that listens for all
 // waiters. The connection is opened for the first waiter, reopened whenever it
 // fails, and closed when there have been no waiters for a while. Set the fields
 // before the first use. The zero Wakeups works within the process.
@@ -19,14 +19,14 @@ type Wakeups struct {
 	// Connect opens a connection that listens: a message is the key to Wake. ctx bounds
 	// the opening, and no more.
 	Connect func(ctx context.Context) (Connection, error)
-	// Silence is after how long without a message the connection is pinged.
+	// Silence is the time without a message after which the connection is pinged.
 	// Default 15s.
 	Silence time.Duration
 
 	mu      sync.Mutex
 	queues  map[string][]chan struct{} // of waiters, each with a buffer of one
 	count   atomic.Int64               // waiters
-	loop    *loop                      // nil while nobody needs one
+	loop    *loop                      // nil while no waiter needs a connection
 	running Group
 	closed  bool
 }
@@ -45,7 +45,7 @@ type Connection interface {
 
 // Wait registers a waiter under a key until ctx ends, and returns its hints. It
 // fails if the connection can't be made at present, without a wait for the next
-// attempt: the waiter polls then.
+// attempt, so that the waiter polls.
 func (w *Wakeups) Wait(ctx context.Context, key string) (abstractions.Wakeups, error) {
 	me := make(chan struct{}, 1)
 	if err := w.WaitOn(ctx, key, me); err != nil {
@@ -54,7 +54,7 @@ func (w *Wakeups) Wait(ctx context.Context, key string) (abstractions.Wakeups, e
 	return abstractions.Wakeups{C: me}, nil
 }
 
-// WaitOn is Wait for one who has a channel already, maybe from other Wakeups. It has a buffer of one.
+// WaitOn registers an existing channel, which may be in use by other Wakeups. The channel has a buffer of size 1.
 func (w *Wakeups) WaitOn(ctx context.Context, key string, me chan struct{}) error {
 	state, err := w.add(key, me)
 	if err == nil && state != nil {
@@ -119,8 +119,8 @@ func (w *Wakeups) remove(key string, me chan struct{}) {
 }
 
 // Wake wakes the longest waiter under a key, among those that have received their
-// earlier wake-ups; a waiter that has not is stuck, and others would starve behind it.
-// It costs almost nothing without waiters.
+// earlier wake-ups; a waiter that has not is stuck, and would starve the others.
+// Wake costs almost nothing without waiters.
 func (w *Wakeups) Wake(key string) {
 	if w.count.Load() == 0 {
 		return

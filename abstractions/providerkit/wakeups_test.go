@@ -131,7 +131,7 @@ func (l *line) Ping(ctx context.Context) error {
 
 func (l *line) Close() { l.closed.Store(true) }
 
-// server is what Wakeups connects to.
+// server is the server that Wakeups connects to.
 type server struct {
 	down, dead atomic.Bool
 	dials      atomic.Int64

@@ -44,7 +44,7 @@ const (
 	exitFailed = 125 // leasing-dev itself failed
 )
 
-// errBroken ends the program with exitNo, after a report that tells why.
+// errBroken ends the program with exitNo, after a report that shows the reason.
 var errBroken = errors.New("a promise was broken")
 
 func main() {
@@ -68,7 +68,7 @@ func execute(args []string, out, problems io.Writer) int {
 	root.SetOut(out)
 	root.SetErr(problems)
 	cmd, err := root.ExecuteContextC(context.Background())
-	if err != nil && err != errBroken { //nolint:errorlint // of errBroken alone the report has told all
+	if err != nil && err != errBroken { //nolint:errorlint // errBroken has been reported already
 		fmt.Fprintln(problems, "leasing-dev:", providerkit.Visible(strings.Join(strings.Fields(inFlags(cmd, err)), " ")))
 	}
 	switch {

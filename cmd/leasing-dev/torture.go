@@ -33,7 +33,7 @@ type tortureFlags struct {
 	processes                   bool
 }
 
-// everyPlan stands for all that are ready-made.
+// everyPlan stands for all ready-made plans.
 const everyPlan = "all"
 
 func (a *app) tortureCommand() *cobra.Command {
@@ -159,7 +159,7 @@ func (f *tortureFlags) again() string {
 		plan, f.For, f.Seed, f.Workers, f.Names, f.TTL, f.Intensity, f.Operations, f.processes)
 }
 
-// progress shows now and then how a run goes.
+// progress shows the progress of a run from time to time.
 func (a *app) progress(plan string) func(torture.Progress) {
 	var next time.Duration
 	return func(p torture.Progress) {
@@ -200,7 +200,7 @@ func (a *app) verify(path string) error {
 	return a.verdict(report)
 }
 
-// write writes the files of one plan's run that are asked for.
+// write writes the requested files of one plan's run.
 func (f *tortureFlags) write(plan chaos.Plan, html, history func(io.Writer) error) error {
 	for _, w := range []struct {
 		path string

@@ -98,7 +98,7 @@ func asCommand(ctx context.Context, env []string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// attack is what is done to one run.
+// attack is an attack on one run.
 type attack struct {
 	name string
 	// do is told the processes of the run, and lasts.
@@ -190,7 +190,7 @@ func firstChild(pid int) int {
 	return 0
 }
 
-// arena is a backend, one name, and the journal of all who had it.
+// arena is a backend, one name, and the journal of all holders of the name.
 type arena struct {
 	t       *testing.T
 	url     string
@@ -298,7 +298,7 @@ func (a *arena) run(id string, at attack, job int) int {
 		args = append([]string{idleName}, args...)
 	}
 	cmd := asCommand(context.Background(), env, args...)
-	// Its command and that one's child inherit standard error, and must not outlive it.
+	// Its command and the command's child inherit standard error, and must not outlive leasing.
 	printed, theirs, err := os.Pipe()
 	require.NoError(a.t, err)
 	cmd.Stderr = theirs
@@ -385,7 +385,7 @@ func childrenOf(pid int) string {
 	return string(text)
 }
 
-// attackedRuns is how many runs there are for each backend.
+// attackedRuns returns the number of runs for each backend.
 func attackedRuns() int {
 	if os.Getenv("LEASING_TEST_SLOW") != "" {
 		return 77

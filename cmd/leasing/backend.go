@@ -46,7 +46,7 @@ type settings struct {
 var errNowhere = errors.New(`where are the leases? Name a backend for all machines with --url or LEASING_URL, ` +
 	`or with "url" in the config file, or say --local for this user on this machine alone`)
 
-// where is the URL of the backend, and who says so.
+// where returns the URL of the backend and its source: a flag, a variable or a file.
 func (a *app) where() (rawURL, from string, err error) {
 	file, err := a.readConfig()
 	if err != nil {
@@ -91,8 +91,8 @@ func absolute(rawURL, from string) error {
 	return fmt.Errorf("%s: the path of the SQLite file is relative, so each working folder has another one: want sqlite:///folder/file", from)
 }
 
-// variable is an environment variable, for which a flag may stand. One that is set and empty is not left out:
-// what follows are the leases of this machine, which exclude nobody elsewhere.
+// variable returns an environment variable that a flag may replace. A variable that is set and empty is an error: to
+// ignore it would lead to the leases of this machine, which exclude no process elsewhere.
 func variable(name, flag string) (string, error) {
 	value, set := os.LookupEnv(name)
 	if set && value == "" && flag == "" {
@@ -101,7 +101,7 @@ func variable(name, flag string) (string, error) {
 	return value, nil
 }
 
-// readConfig reads the config file. Only one that somebody has named has to be there.
+// readConfig reads the config file. A missing file is an error only if the user has named it explicitly.
 func (a *app) readConfig() (s settings, err error) {
 	variable, err := variable("LEASING_CONFIG", a.config)
 	if err != nil {
@@ -202,7 +202,7 @@ type backend struct {
 	provider leasing.Provider
 }
 
-// closeTime is how long a command that is done waits for the backend.
+// closeTime bounds the time for which a command that is done waits for the backend.
 const closeTime = 5 * time.Second
 
 // open opens the backend with options to which the global flags are added.
@@ -219,11 +219,11 @@ func (a *app) open(ctx context.Context, options leasing.Options) (*backend, erro
 	return &backend{manager, provider}, nil
 }
 
-// openPause is from an attempt to open the backend to the next.
+// openPause is the pause from an attempt to open the backend to the next.
 const openPause = time.Second
 
-// openWithin is open, which it repeats within a limit while the backend can't be reached: where tables are to be
-// created, or servers looked at, opening takes a server. 0 is a single attempt, a negative limit none.
+// openWithin retries open within a limit while the backend can't be reached: opening needs a server if tables are to be
+// created, or servers are checked. 0 means a single attempt, and a negative limit means no limit.
 func (a *app) openWithin(ctx context.Context, limit time.Duration, options leasing.Options) (*backend, error) {
 	for begin := time.Now(); ; {
 		b, err := a.open(ctx, options)
@@ -243,7 +243,7 @@ func (a *app) openWithin(ctx context.Context, limit time.Duration, options leasi
 	}
 }
 
-// passes reports whether an error may be another one, or none, in a while.
+// passes reports whether an error may pass or change in a while.
 func passes(err error) bool {
 	return errors.Is(err, leasing.ErrUnavailable) || errors.Is(err, leasing.ErrThrottled)
 }
@@ -272,7 +272,7 @@ func (h plainHandler) Enabled(_ context.Context, level slog.Level) bool {
 func (h plainHandler) WithAttrs([]slog.Attr) slog.Handler { return h }
 func (h plainHandler) WithGroup(string) slog.Handler      { return h }
 
-// Handle prints an error alone, which says what failed and for which name.
+// Handle prints an error alone, which names the failed operation and the lease.
 func (h plainHandler) Handle(_ context.Context, r slog.Record) error {
 	text, detail := strings.TrimPrefix(r.Message, "leasing: "), ""
 	r.Attrs(func(attr slog.Attr) bool {

@@ -77,7 +77,7 @@ func (a *app) breakLease(ctx context.Context, b *backend, name string, options l
 	return err
 }
 
-// confirm shows what would end, and has the name typed.
+// confirm shows the lease that would end, and asks the user to type its name.
 func (a *app) confirm(s shown, options leasing.BreakOptions) error {
 	if file, ok := a.in.(*os.File); ok && !isTerminal(file) {
 		return errors.New("nobody to ask: standard input is no terminal; add --yes")
@@ -98,7 +98,7 @@ func (a *app) confirm(s shown, options leasing.BreakOptions) error {
 	return nil
 }
 
-// thisUser is who asks, for people to read.
+// thisUser returns the user of this process as a text for people.
 func thisUser() string {
 	name := "unknown"
 	if u, err := user.Current(); err == nil {

@@ -20,7 +20,7 @@ import (
 // unixPrefix begins a --listen that is the path of a Unix socket.
 const unixPrefix = "unix:"
 
-// consoleFlags say where the console is, and who may use it.
+// consoleFlags give the address of the console, and its permitted users.
 type consoleFlags struct {
 	listen, prefix, tokenFile, userHeader string
 	proxies, hosts                        []string
@@ -89,7 +89,7 @@ func (a *app) console(ctx context.Context, b *backend, f *consoleFlags) error {
 	})
 }
 
-// access is who may look; nil for this machine alone.
+// access returns the rule for access to the console; nil for this machine alone.
 func (f *consoleFlags) access() (console.Access, error) {
 	switch {
 	case f.tokenFile != "":

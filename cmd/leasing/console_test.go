@@ -51,7 +51,7 @@ func (p *place) tokenFile() string {
 	return file
 }
 
-// A page of the leases that are there, for those who know the token, until it is ended.
+// A page of the present leases, for users with the token, until the console ends.
 func TestConsole(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -67,8 +67,8 @@ func TestConsole(t *testing.T) {
 	require.NoError(t, page.Wait())
 }
 
-// A lease is ended only where a flag allows it, and only by somebody: one who knows the
-// token, or whom a proxy names.
+// A lease is ended only if a flag allows it, and only by a known user: a user with the
+// token, or a user that a proxy names.
 func TestConsoleEndsLeasesForThoseWhoMay(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)

@@ -60,7 +60,7 @@ const (
 	next  = "next"
 )
 
-// wrong adds an error, and what to do about it.
+// wrong adds an error with its advice.
 func (d *doctor) wrong(check string, err error) {
 	text := oneLine(err) + "."
 	if own := advice(err); own != "" {
@@ -219,7 +219,7 @@ func (d *doctor) clock(theirs, before, after time.Time) {
 	d.ok("clock", "the backend's and this machine's agree within %s", rounded(max(skew.Abs(), after.Sub(before))))
 }
 
-// abilities says what the backend can do.
+// abilities reports the abilities of the backend.
 func (d *doctor) abilities(ctx context.Context, b *backend, name string) {
 	caps := b.Capabilities()
 	longest := "any"

@@ -83,7 +83,7 @@ func (w *work) over(code int, last bool) (over bool, with int) {
 	return last || code == exitNotExecutable || code == exitNotFound || code == exitFailed, code
 }
 
-// hookTime is how long the command of --on-lost may take.
+// hookTime bounds the time of the command of --on-lost.
 const hookTime = time.Minute
 
 // stepDown runs the command of --on-lost.

@@ -76,7 +76,7 @@ func compare(t *testing.T, name, text string) {
 	require.Equal(t, string(want), text, "go test -update writes the golden files")
 }
 
-// transcript is a command line, its exit code and what it has printed.
+// transcript returns a command line, its exit code and its output.
 func (p *place) transcript(args ...string) string {
 	code, out, problems := p.run(args...)
 	return settle(fmt.Sprintf("$ leasing %s\n%s%s[%d]\n", strings.Join(args, " "), out, problems, code), p.folder)
@@ -135,7 +135,7 @@ func TestGoldenOnSQLite(t *testing.T) {
 		{"sql", "schema"},
 		{"man", "."},
 		{"console", "--listen", "127.0.0.1:0", "--for", "50ms"},
-		{"__complete", "in"}, // what the scripts of completion ask
+		{"__complete", "in"}, // the request of the completion scripts
 	} {
 		one := p.transcript(args...)
 		require.NotContains(t, one, "\n[125]\n")
@@ -152,7 +152,7 @@ func TestGoldenOnSQLite(t *testing.T) {
 	require.FileExists(t, filepath.Join(p.folder, "leasing-run.1"))
 }
 
-// waits waits until somebody waits for a name.
+// waits waits until an owner is a waiter for a name.
 func (p *place) waits(owner, name string) {
 	eventually(p.t, func() bool {
 		_, out, _ := p.run("inspect", "-o", "json", name)
@@ -175,7 +175,7 @@ func TestCompletion(t *testing.T) {
 	}
 }
 
-// What is wrong is said in one line, with a code of its own.
+// An error is printed in one line, with a code of its own.
 func TestGoldenErrors(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -223,7 +223,7 @@ func TestGoldenErrors(t *testing.T) {
 	compare(t, "errors", text)
 }
 
-// What each command is called with, beside flags that go wrong.
+// everyCommand has the arguments of each command, beside flags that go wrong.
 var everyCommand = map[string][]string{
 	"run": {"name", "--", "true"}, "ls": {}, "inspect": {"name"}, "watch": {"--for", "1ms"}, "break": {"--yes", "name"}, "history": {"name"},
 	"wait": {"name"}, "elect": {"--terms", "1", "name", "--", "true"}, "doctor": {},
@@ -248,7 +248,7 @@ func TestEveryCommandFailsInOneLine(t *testing.T) {
 		if name != "man" && name != "version" {
 			flags = append(flags, badURL)
 		}
-		// The console and elect go on until the server is there.
+		// The console and elect go on until the server answers.
 		if !slices.Contains([]string{"man", "version", "sql schema", "console", "elect"}, name) {
 			flags = append(flags, dead...)
 		}
@@ -268,7 +268,7 @@ func TestEveryCommandFailsInOneLine(t *testing.T) {
 	}
 }
 
-// refused is what those commands print that may not write, each in one line.
+// refused returns the output of the commands that need the permission to write, each in one line.
 func (p *place) refused(url string) (text string) {
 	p.t.Helper()
 	for _, name := range []string{"run", "elect", "break", "doctor"} {

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// self is this program, also when its file was replaced meanwhile.
+// self returns the path of this program, even if its file was replaced after the start.
 func self() string { return "/proc/self/exe" }
 
 // diesWithGuard has the kernel kill the command when the guard has died, however it died.

@@ -19,7 +19,7 @@ func self() string {
 	return path
 }
 
-// diesWithGuard: only Linux and FreeBSD have that, and here nobody has tried it.
+// diesWithGuard returns nil: only Linux and FreeBSD have such a signal, and it is untested on FreeBSD here.
 func diesWithGuard() *syscall.SysProcAttr { return nil }
 
 // adopts is false: the system has no way to keep descendants whose parent has ended.
@@ -43,7 +43,7 @@ func bootTime() time.Duration {
 	return time.Duration(now.Nano())
 }
 
-// alarm is poll's own timeout, and a look at the clock now and then.
+// alarm is poll's own timeout, and a check of the clock from time to time.
 type alarm struct{}
 
 func (alarm) set(_ *unix.PollFd, at time.Duration) int {

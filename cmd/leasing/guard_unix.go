@@ -38,7 +38,7 @@ func init() {
 	}
 }
 
-// orders are what a guard is started with, before the command line: files and settings.
+// orders are the arguments of a guard before the command line: files and settings.
 type orders struct {
 	deadlines  int  // the pipe of deadlines
 	inner      int  // of the outer guard: the inner one's pipe of deadlines; of the inner one: a pipe that ends with the outer one
@@ -228,7 +228,7 @@ func (w *warden) reap() {
 	}
 }
 
-// alone reports that no process is left. Where orphans are not adopted, that shows in the group alone.
+// alone reports to leasing that no process is left. Without adoption of orphans it waits for the end of the group only.
 func (w *warden) alone() {
 	for !adopts && w.group > 0 && unix.Kill(-w.group, 0) != unix.ESRCH && !w.ending.Load() {
 		<-time.After(10 * time.Millisecond)
@@ -293,7 +293,7 @@ func catchAll(ignored signalSet) {
 	}
 }
 
-// read takes the latest deadline from the pipe, and waits for the first.
+// read takes the latest deadline from the pipe, and waits for the first message.
 func (w *warden) read() {
 	var messages [512]byte
 	n, err := unix.Read(w.deadlines, messages[:])

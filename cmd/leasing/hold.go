@@ -123,7 +123,7 @@ by now, or if another lease has it. To end a lease without its ID use "leasing b
 	return cmd
 }
 
-// giveBack releases a lease by its ID, and asks again for as long as the backend gives no answer.
+// giveBack releases a lease by its ID, and retries while the backend gives no answer.
 func (a *app) giveBack(ctx context.Context, b *backend, name, id string) error {
 	ctx, cancel := context.WithTimeout(ctx, 3*a.timeout)
 	defer cancel()

@@ -40,7 +40,7 @@ the next one first. It exits with 1 if nobody holds the name.`,
 	}
 }
 
-// waiters are those of a name, in the order in which they are served, where the backend tells.
+// waiters returns the waiters of a name, in the order in which they are served, if the backend lists waiters.
 func waiters(ctx context.Context, b *backend, name string) (queue []waiter, err error) {
 	waiting, err := b.Waiters(ctx, name)
 	if errors.Is(err, leasing.ErrUnsupported) {

@@ -25,8 +25,8 @@ func adopt(on bool) {
 }
 
 // kin visits the descendants of a process, parents before their children, and leaves out those of a process for
-// which visit returns false. A process may be missed that is born or loses its parent meanwhile, so callers ask
-// again until nothing is new.
+// which visit returns false. A process that starts or loses its parent during the visit may be missed, so callers
+// repeat the visit until it finds no new process.
 func kin(root, _ int, visit func(pid int) bool) {
 	children := childrenByTask
 	if _, err := os.Stat("/proc/thread-self/children"); errors.Is(err, fs.ErrNotExist) {

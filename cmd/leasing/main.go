@@ -4,7 +4,7 @@
 //	leasing ls                                  # who holds what
 //	leasing help
 //
-// docs/cli.md has the exit codes, the environment, and what it promises.
+// docs/cli.md has the exit codes, the environment, and the promises of the command.
 package main
 
 import (

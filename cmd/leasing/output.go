@@ -16,7 +16,7 @@ func (a *app) json(value any) error {
 	return providerkit.WriteJSON(a.out, value)
 }
 
-// table prints rows, of which the first is the head. What others have chosen is inert on a terminal.
+// table prints rows, of which the first is the head. Text of other users is inert on a terminal.
 func (a *app) table(rows [][]string) error {
 	w := tabwriter.NewWriter(a.out, 0, 0, 2, ' ', 0)
 	for _, row := range rows {
@@ -42,7 +42,7 @@ func all[T any](a *app, head []string, items []T, row func(T) []string) error {
 	return a.table(rows)
 }
 
-// inert spells out what cannot be seen on a terminal or changes how the rest looks, but for the tab.
+// inert spells out characters that are invisible on a terminal or change the look of others, except for the tab.
 func inert(text string) string {
 	cells := strings.Split(text, "\t")
 	for i := range cells {
@@ -83,7 +83,7 @@ type waiter struct {
 func show(r leasing.Record) shown {
 	s := shown{Name: r.Name, Held: r.Held, Token: r.Token}
 	if !r.Held {
-		return s // what else there is may be of any holder
+		return s // the other fields may be of any holder
 	}
 	s.Owner, s.Fingerprint, s.AcquiredAt, s.ExpiresAt, s.Metadata = r.Owner, r.Fingerprint, r.AcquiredAt, r.ExpiresAt, r.Metadata
 	s.RenewedAt, _ = r.LastRenewed()
@@ -111,7 +111,7 @@ func (s shown) left() string {
 	return rounded(time.Duration(*s.Remaining * float64(time.Second)))
 }
 
-// state is what a person wants to know first.
+// state returns the state of the name as a text for people.
 func (s shown) state() string {
 	switch {
 	case !s.Held && s.Token == 0:
@@ -124,7 +124,7 @@ func (s shown) state() string {
 	return "held"
 }
 
-// holder is who holds it, as far as that is known.
+// holder returns the holder of the name, as far as it is known.
 func (s shown) holder() string {
 	switch {
 	case !s.Held:
@@ -135,7 +135,7 @@ func (s shown) holder() string {
 	return s.Owner
 }
 
-// rounded is a duration without digits that nobody reads.
+// rounded returns a duration as text, without insignificant digits.
 func rounded(d time.Duration) string {
 	switch {
 	case d >= 10*time.Second:

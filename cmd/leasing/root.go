@@ -16,7 +16,7 @@ import (
 // Exit codes. A command that `leasing run` started passes its own on.
 const (
 	exitNo            = 1   // the answer is no: see each command
-	exitBusy          = 75  // EX_TEMPFAIL of sysexits.h: somebody else has the name
+	exitBusy          = 75  // EX_TEMPFAIL of sysexits.h: another holder has the name
 	exitLost          = 124 // as timeout(1): the lease was lost, and the command stopped
 	exitFailed        = 125 // as env(1): leasing itself failed
 	exitNotExecutable = 126
@@ -45,7 +45,7 @@ type streams struct {
 	out, err io.Writer
 }
 
-// app is what all commands share: the global flags and the streams.
+// app has the state that all commands share: the global flags and the streams.
 type app struct {
 	streams
 	url, config, owner, output string
@@ -130,7 +130,7 @@ ended by signal n; any other: the command's own.`,
 	return root
 }
 
-// warn tells the person who watches, but not the same twice in a row.
+// warn prints a warning for people, but not the same warning twice in a row.
 func (a *app) warn(format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	a.warning.Lock()

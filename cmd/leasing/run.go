@@ -28,7 +28,7 @@ type runFlags struct {
 	onLoss              onLoss
 }
 
-// onLoss is what becomes of the command when the lease ends under it.
+// onLoss is the action on the command when its lease ends.
 type onLoss string
 
 const (
@@ -94,8 +94,8 @@ Signals are passed on to all of them. The exit code is the command's. $LEASING_N
 	return cmd
 }
 
-// command is what follows NAME. A flag before NAME ends at the first argument, and the
-// "--" behind it is ours.
+// command returns the arguments after NAME. A flag before NAME ends at the first argument, and the
+// "--" behind NAME is ours.
 func command(args []string) []string {
 	if len(args) > 1 && args[0] == "--" {
 		return args[1:]
@@ -134,7 +134,7 @@ func (a *app) run(ctx context.Context, f *runFlags, name string, argv []string) 
 	return &exitError{code, err}
 }
 
-// waitLimit is 0 for a single question, and negative for no limit.
+// waitLimit returns the limit of the wait: 0 for a single attempt, and negative for no limit.
 func (f *runFlags) waitLimit() (time.Duration, error) {
 	if f.wait == "forever" {
 		return -1, nil
@@ -158,7 +158,7 @@ type work struct {
 	atLeast  time.Duration
 	fraction float64 // of the TTL, to a renewal; 0 for the default
 	signals  chan os.Signal
-	renewed  chan struct{} // one is enough: what counts is the lease's state
+	renewed  chan struct{} // one event is enough: only the lease's state counts
 	kept     bool          // processes of the command are left, so its lease runs out
 	ended    os.Signal     // the last one that was passed on and ends leasing, too
 }
@@ -194,8 +194,8 @@ func (a *app) newWork(ctx context.Context, f *runFlags, argv []string, limit tim
 	return w, err
 }
 
-// heeding calls a function whose context is canceled by a signal that ends leasing. The signal is the error
-// then, whatever the function returns.
+// heeding calls a function whose context is canceled by a signal that ends leasing. In that case the signal is
+// the error, whatever the function returns.
 func (w *work) heeding(ctx context.Context, do func(context.Context) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -223,8 +223,8 @@ func (w *work) heeding(ctx context.Context, do func(context.Context) error) erro
 	return err
 }
 
-// fit makes room in the TTL for the grace: TERM is sent so long before trust ends, and renewals have
-// to come before that.
+// fit makes room in the TTL for the grace: TERM is sent a grace before trust ends, and renewals have
+// to come before TERM.
 func (w *work) fit(f *runFlags) error {
 	if w.onLoss != lossTerm {
 		return nil
@@ -322,7 +322,7 @@ func errNested(name string) error {
 	return &exitError{exitFailed, fmt.Errorf("%s: this command is part of the run that has the lease, and would wait for itself", name)}
 }
 
-// pause lasts so long, until done is closed, or until a signal that ends leasing.
+// pause waits for a time, until done is closed, or until a signal that ends leasing.
 func (w *work) pause(d time.Duration, done <-chan struct{}) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -352,7 +352,7 @@ func (w *work) release(lease *leasing.Lease) {
 	}
 }
 
-// close ends all. Signals stay caught: what is left to do is bounded.
+// close ends all. Signals stay caught, since the remaining work is bounded.
 func (w *work) close() {
 	if w.kept {
 		return // it would wait for a holder that does not return

@@ -27,7 +27,7 @@ const patience = time.Minute
 type place struct {
 	t      *testing.T
 	folder string
-	as     *syscall.Credential // who runs leasing; nil for this user
+	as     *syscall.Credential // the user of leasing; nil for this user
 }
 
 func newPlace(t *testing.T) *place {
@@ -355,7 +355,7 @@ func TestRunOnSQLiteEndsAStoppedCommand(t *testing.T) {
 	require.Equal(t, 128+15, r.code())
 }
 
-// The whole group ends with the command, and nobody gets the lease before that.
+// The whole group ends with the command, and no other claim gets the lease before.
 func TestRunOnSQLiteLeavesNothingBehind(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -418,7 +418,7 @@ func TestRunOnSQLiteWhenTheDatabaseIsDeleted(t *testing.T) {
 	require.Contains(t, r.text(r.err), "gone")
 }
 
-// While leasing is stopped its command dies before anybody else has the lease, and when it goes on it says so.
+// While leasing is stopped its command dies before another claim has the lease, and when leasing goes on it reports this end.
 func TestRunOnSQLiteWhenLeasingIsStopped(t *testing.T) {
 	t.Parallel()
 	for _, ended := range []unix.Signal{unix.SIGCONT, unix.SIGKILL} {
@@ -441,7 +441,7 @@ func TestRunOnSQLiteWhenLeasingIsStopped(t *testing.T) {
 	}
 }
 
-// Whoever kills leasing and its guard at once still ends the command: the kernel does.
+// When leasing and its guard are killed at once, the kernel still ends the command.
 func TestRunOnSQLiteWhenLeasingAndGuardAreKilled(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -468,7 +468,7 @@ func TestRunOnSQLiteKeepsTheLeaseAtLeast(t *testing.T) {
 	require.GreaterOrEqual(t, time.Since(begin), 700*time.Millisecond)
 }
 
-// With nohup the command does not get HUP either.
+// With nohup the command ignores HUP, like leasing.
 func TestRunOnSQLiteRespectsNohup(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -500,7 +500,7 @@ func TestElectOnSQLite(t *testing.T) {
 	require.Equal(t, 128+15, leader.code())
 }
 
-// Who waits for a lease waits for its server, too, also where tables are still to be made.
+// A wait for a lease includes a wait for its server, also if its tables have to be created.
 func TestRunWaitsForTheServer_postgres(t *testing.T) {
 	t.Parallel()
 	server, p := servertest.NewPostgres(t), newPlace(t)

@@ -54,7 +54,7 @@ func withoutCreate(rawURL string) string {
 	}
 	values, err := url.ParseQuery(query)
 	if err != nil {
-		return rawURL // whose error is for the provider to tell
+		return rawURL // the provider returns its error
 	}
 	values.Del("create")
 	return rest + "?" + values.Encode()

@@ -45,11 +45,11 @@ func quits(s os.Signal) bool {
 	return s == unix.SIGTERM || s == unix.SIGINT || s == unix.SIGHUP || s == unix.SIGQUIT
 }
 
-// guardDead stands for the exit code of a command whose guard somebody has killed. The command
-// dies with it, or in end.
+// guardDead stands for the exit code of a command whose guard was killed. The command dies
+// with the guard, or in end.
 const guardDead = -1
 
-// never is a time that does not come.
+// never is a time that is never reached.
 const never = time.Duration(math.MaxInt64)
 
 // killMargin is the time from KILL to the end of trust. The sender of the signal has to be
@@ -72,8 +72,8 @@ type supervisor struct {
 	lostAt    time.Duration // when
 	killed    bool          // the command got KILL
 	result    *report       // how the command ended; nil before
-	settle    time.Duration // when what the command has left running is told to end
-	told      bool          // it was
+	settle    time.Duration // when the processes that the command has left running get TERM
+	told      bool          // the processes left running got TERM
 	terminal  *os.File      // the terminal that the group has, or nil
 }
 
@@ -106,8 +106,8 @@ func (w *work) under(lease *leasing.Lease) (code int, err error) {
 	return code, err
 }
 
-// trusted is the time at which the command has to be dead. The clock is read before the time that is
-// left: a pause between the two makes it earlier.
+// trusted returns the time at which the command has to be dead. The clock is read before the time that is
+// left: a pause between the two makes the result earlier.
 func (s *supervisor) trusted() time.Duration {
 	if s.onLoss == lossIgnore {
 		return never
@@ -173,8 +173,8 @@ func (s *supervisor) start() (<-chan report, error) {
 // listenPID names the process for which systemd has opened files (sd_listen_fds(3)).
 const listenPID = "LISTEN_PID"
 
-// extend tells the guards until when the group may live. A pipe has room for thousands of
-// these, so nothing blocks while a guard is stopped.
+// extend sends the deadline of the group to the guards. A pipe has room for thousands of
+// deadlines, so nothing blocks while a guard is stopped.
 func (s *supervisor) extend() {
 	var message [8]byte
 	binary.NativeEndian.PutUint64(message[:], uint64(s.until))
@@ -235,7 +235,7 @@ func (s *supervisor) guards() []int {
 	return []int{s.guard, s.group}
 }
 
-// watch looks after the lease and the command until that has ended with all that it has started. It sets the result.
+// watch supervises the lease and the command until the command has ended with all its descendants. It sets the result.
 func (s *supervisor) watch(reports <-chan report) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -301,15 +301,15 @@ func (s *supervisor) due() time.Duration {
 	return due
 }
 
-// tell has what the command has left running end.
+// tell sends TERM to the processes that the command has left running.
 func (s *supervisor) tell() {
 	s.told, s.settle = true, bootTime()+settleTime
 	s.signal(unix.SIGTERM)
 	s.signal(unix.SIGCONT) // one that is stopped has to go on to end
 }
 
-// refresh moves the deadline, and reports whether it did. An event of a renewal may be late. The guards have acted on a
-// deadline that has passed.
+// refresh moves the deadline, and reports whether the deadline has moved. An event of a renewal may be late. The guards
+// have acted on a deadline that has passed.
 func (s *supervisor) refresh() bool {
 	until := s.trusted()
 	if s.lost != nil || until <= s.until || bootTime() >= s.until {
@@ -355,8 +355,8 @@ func (s *supervisor) stop(reason error, atOnce bool) {
 	s.app.warn("%s; the command gets TERM", oneLine(reason))
 }
 
-// onLost is called when the lease has ended under the command. Who has broken it may want
-// the name at once. Where somebody else has it already there is no time left.
+// onLost is called when the lease has ended under the command. The user who has broken the
+// lease may want the name at once. If another holder has the name already, no time is left.
 func (s *supervisor) onLost() {
 	if s.onLoss == lossIgnore {
 		s.app.warn("%s; the command goes on", oneLine(s.expiry()))

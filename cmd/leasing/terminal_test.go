@@ -17,7 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// terminal is a pseudo-terminal, with all that was printed on it.
+// terminal is a pseudo-terminal, with all its output.
 type terminal struct {
 	t       *testing.T
 	control *os.File
@@ -72,7 +72,7 @@ func (x *terminal) start(p *place, args ...string) *running {
 	return x.startAs(p, asCommand(context.Background(), p.env(), args...))
 }
 
-// startAs starts a command so.
+// startAs starts a command like a login shell.
 func (x *terminal) startAs(p *place, cmd *exec.Cmd) *running {
 	file, err := os.OpenFile(x.name, os.O_RDWR|unix.O_NOCTTY, 0)
 	require.NoError(x.t, err)
@@ -85,7 +85,7 @@ func (x *terminal) startAs(p *place, cmd *exec.Cmd) *running {
 	return r
 }
 
-// The command has the terminal: it reads from it, and Ctrl-Z and Ctrl-C are for it.
+// The command has the terminal: it reads its input, and gets Ctrl-Z and Ctrl-C.
 func TestRunOnSQLiteOnATerminal(t *testing.T) {
 	t.Parallel()
 	x, p := newTerminal(t), newPlace(t)
@@ -134,7 +134,7 @@ func TestRunOnSQLiteWaitsOnATerminal(t *testing.T) {
 	require.Zero(t, r.code())
 }
 
-// Nobody is asked whether to end a lease where nobody can answer, and the name has to be typed.
+// No question whether to end a lease is printed without a user to answer, and the name has to be typed.
 func TestBreakOnSQLiteAsks(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)

@@ -31,10 +31,10 @@ func (a *app) waitCommand() *cobra.Command {
 	return cmd
 }
 
-// longestLook is the longest pause between two looks: a release is seen that late.
+// longestLook is the longest pause between two polls, and so the delay until a release is seen.
 const longestLook = 500 * time.Millisecond
 
-// wait looks again and again. Once the backend has answered, an outage of it does not end the wait.
+// wait polls the name. Once the backend has answered, an outage of the backend does not end the wait.
 func (a *app) wait(ctx context.Context, b *backend, name string, over <-chan time.Time) error {
 	if err := a.nested(ctx, b.Manager, name); err != nil {
 		return err

@@ -42,14 +42,14 @@ What begins and ends between two looks is not seen. It ends with Ctrl-C.`,
 	return cmd
 }
 
-// change is what watch prints.
+// change is an event that watch prints.
 type change struct {
 	Time   time.Time `json:"time"` // of this machine
 	Change string    `json:"change"`
 	shown
 }
 
-// after is when so much time has passed; 0 is never.
+// after returns a channel that fires once d has passed; for 0 it never fires.
 func after(d time.Duration) <-chan time.Time {
 	if d == 0 {
 		return nil
@@ -66,7 +66,7 @@ func (a *app) watch(ctx context.Context, b *backend, prefix string, every time.D
 		records, err := a.list(ctx, b, prefix, false)
 		switch {
 		case ctx.Err() != nil:
-			return nil // that is how it ends
+			return nil // the usual end of a watch
 		case err != nil && held == nil:
 			return err
 		case err != nil:
@@ -90,7 +90,7 @@ func (a *app) watch(ctx context.Context, b *backend, prefix string, every time.D
 	}
 }
 
-// changes prints what has changed since the look before, and returns what is held now.
+// changes prints the changes since the last poll, and returns the leases that are held now.
 func (a *app) changes(before map[leasing.Fingerprint]shown, records []shown) (map[leasing.Fingerprint]shown, error) {
 	now := map[leasing.Fingerprint]shown{}
 	var all []change

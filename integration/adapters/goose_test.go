@@ -16,7 +16,7 @@ import (
 	memlease "github.com/distributedleasing/leasing/providers/memory"
 )
 
-// Goose's own check of a locker: of providers that migrate at one time one does.
+// Goose's own check of a locker: of providers that migrate at one time exactly one runs the migrations.
 func TestGooseOwnSuite_Memory(t *testing.T) {
 	t.Parallel()
 	leases := memlease.New(memlease.Options{})

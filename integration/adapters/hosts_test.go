@@ -118,7 +118,7 @@ func schedule(ctx context.Context, work func(context.Context), option gocron.Sch
 	return scheduler.Shutdown()
 }
 
-// control runs a manager of controller-runtime whose cluster has no server: nothing asks it.
+// control runs a manager of controller-runtime whose cluster has no server, which gets no request.
 func control(ctx context.Context, m *leasing.Manager, _ string, work func(context.Context)) error {
 	host, _ := os.Hostname()
 	retry, deadline, duration := time.Second, 3*time.Second, 6*time.Second

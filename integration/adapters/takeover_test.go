@@ -29,7 +29,7 @@ const (
 	atMost      = 2 * time.Minute // on a very slow machine
 )
 
-// job is what such a process does: run a host, and work until it is killed.
+// job is the job of such a process: run a host, and work until it is killed.
 type job struct{ Host, URL, Folder string }
 
 func TestMain(m *testing.M) {
@@ -116,8 +116,8 @@ func TestTakeover_Redis(t *testing.T) {
 	})
 }
 
-// takeover has two processes of each host run. One works, and is killed; the other one has not worked until then, and
-// does then.
+// takeover runs two processes of each host. One works, and is killed; the other process begins to work after that, and
+// not before.
 func takeover(t *testing.T, url func(folder string) string) {
 	for host := range hosts {
 		t.Run(host, func(t *testing.T) {

@@ -1,5 +1,5 @@
 // Package chaos_test runs the conformance suite over each provider with the chaos
-// wrapper around it. The wrapper's module knows no driver, so this lives here.
+// wrapper around the provider. The wrapper's module knows no driver, so this lives here.
 //
 // A provider is added to the list in conformance_test.go.
 package chaos_test
@@ -47,8 +47,8 @@ type backend struct {
 	slow bool
 }
 
-// backends are all of them. To add one: its name (as in integration/testreport),
-// its URL and its OpenURL.
+// backends are all backends. A new entry needs a name (as in integration/testreport),
+// a URL and an OpenURL.
 var backends = []backend{
 	{name: "sqlite", url: sqlite, open: openSQLite},
 	{name: "postgres", url: postgres, open: openPostgres},
@@ -103,8 +103,8 @@ func openEtcd(t testing.TB, url string) (leasing.Provider, error) {
 	return etcdlease.OpenURL(t.Context(), url)
 }
 
-// TestConformanceWithoutFaults: with an empty plan nobody can tell that the
-// wrapper is there.
+// TestConformanceWithoutFaults checks that a wrapper with an empty plan changes
+// nothing.
 func TestConformanceWithoutFaults(t *testing.T) {
 	for _, b := range backends {
 		t.Run(b.name, func(t *testing.T) {
@@ -124,8 +124,8 @@ func TestConformanceWithoutFaults(t *testing.T) {
 
 // TestConformanceWithRulesThatNeverFire: nor with rules that are asked about
 // each operation and never agree. The other client is not wrapped. The memory
-// provider is tested with many more such rules where the wrapper is; this is for
-// what a real client adds.
+// provider is tested with many more such rules in the wrapper's package; this test is
+// for the additions of a real client.
 func TestConformanceWithRulesThatNeverFire(t *testing.T) {
 	servertest.Long(t)
 	never := chaos.Policy{Skip: 1 << 40}
@@ -144,8 +144,8 @@ func TestConformanceWithRulesThatNeverFire(t *testing.T) {
 	})
 }
 
-// harness wraps a plan around each provider. One that can't be reached is what
-// the wrapper makes of one that can.
+// harness wraps a plan around each provider. The unreachable provider is a reachable
+// provider behind the wrapper's outage.
 func (b backend) harness(url string, plan chaos.Plan) providertest.Harness {
 	outage := chaos.Plan{Rules: []chaos.Rule{{Fault: chaos.Fault{Kind: chaos.FaultPartitioned}}}}
 	return providertest.Harness{

@@ -30,7 +30,7 @@ import (
 
 const secret = "a-token-of-enough-bytes"
 
-// patience is how long a browser on a busy machine may take.
+// patience bounds the time that a browser on a busy machine may take.
 const patience = time.Minute
 
 // newBrowser starts Chromium.
@@ -50,8 +50,8 @@ func newBrowser(t *testing.T) context.Context {
 	return ctx
 }
 
-// tab is a page of its own, which shares nothing with others. What goes wrong in it, a
-// refusal by the content policy too, fails the test, unless complaints are expected.
+// tab is a page of its own, which shares nothing with others. An error in it, such as a
+// refusal by the content policy, fails the test, unless complaints are expected.
 type tab struct {
 	t          *testing.T
 	ctx        context.Context
@@ -84,7 +84,7 @@ func newTab(t *testing.T, browser context.Context) *tab {
 	return p
 }
 
-// complained returns what went wrong, and forgets it.
+// complained returns the errors so far, and forgets them all.
 func (p *tab) complained() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -165,7 +165,7 @@ func (p *tab) signIn(user, password string) {
 	p.do(command(fetch.Enable, fetch.EnableParams{HandleAuthRequests: &handle}))
 }
 
-// shoot takes a picture, into the folder that LEASING_TEST_SCREENSHOTS names, if any.
+// shoot takes a picture, into the folder that LEASING_TEST_SCREENSHOTS names, if that is set.
 func (p *tab) shoot(name string) {
 	p.t.Helper()
 	picture, err := chromedp.Run(p.ctx, chromedp.FullScreenshot(100))
@@ -248,7 +248,7 @@ func (w *world) manager(owner string) *leasing.Manager {
 	require.NoError(w.t, err)
 	w.t.Cleanup(func() {
 		ctx, cancel := context.WithCancel(context.Background())
-		cancel() // what is held may run out
+		cancel() // the held leases may run out
 		_ = manager.Close(ctx)
 	})
 	return manager

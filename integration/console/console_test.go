@@ -19,7 +19,7 @@ import (
 	"github.com/distributedleasing/leasing/console"
 )
 
-// The name says what the leases are in: memory.
+// The name shows the store of the leases: memory.
 func TestConsoleInChromium_memory(t *testing.T) {
 	browser := newBrowser(t)
 	for name, test := range map[string]func(*testing.T, context.Context){
@@ -38,7 +38,7 @@ func TestConsoleInChromium_memory(t *testing.T) {
 	}
 }
 
-// followsALease: it appears, changes hands and ends, and nobody reloads the page.
+// followsALease: a lease appears, changes hands and ends, without a reload of the page.
 func followsALease(t *testing.T, browser context.Context) {
 	w := newWorld(t, console.Options{})
 	list, one := newTab(t, browser), newTab(t, browser)
@@ -58,7 +58,7 @@ func followsALease(t *testing.T, browser context.Context) {
 		p.says("worker-1")
 		p.says(strconv.FormatInt(lease.Token(), 10))
 	}
-	// What the user has focused stays focused while rows come and go.
+	// A link that the user has focused stays focused while rows come and go.
 	evaluate[bool](list, `document.querySelector("a[href$='jobs%2falways']").focus(); true`)
 	w.hold(first, "a/first", nil)
 	list.says("a/first")

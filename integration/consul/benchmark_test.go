@@ -44,7 +44,7 @@ func manager(b *testing.B, p leasing.Provider) *leasing.Manager {
 	return m
 }
 
-// lock is a lock of Consul's; its session is made by itself unless there is one.
+// lock returns a lock of Consul's, which makes its own session unless session is set.
 func lock(b *testing.B, client *api.Client, key, session string) *api.Lock {
 	l, err := client.LockOpts(&api.LockOptions{Key: key, Session: session, SessionTTL: "60s"})
 	require.NoError(b, err)
@@ -58,8 +58,8 @@ func session(b *testing.B, client *api.Client) string {
 	return id
 }
 
-// BenchmarkCycle acquires a free name and releases it. A lock with a session of its own is
-// what a lease of its own is.
+// BenchmarkCycle acquires a free name and releases the name. A lock with a session of its own
+// compares with a lease of its own.
 func BenchmarkCycle(b *testing.B) {
 	p, client, prefix := server(b)
 	b.Run("lease", func(b *testing.B) {
@@ -123,8 +123,8 @@ func BenchmarkHandOff(b *testing.B) {
 	})
 }
 
-// BenchmarkHeld holds 10,000 names for a minute, unless a hundred could not be had, and says how many
-// it had and lost, how long it took to get them, and what CPU time this process needed.
+// BenchmarkHeld holds 10,000 names for a minute, unless a hundred could not be had, and reports the
+// numbers of held and lost names, the time to get all names, and the CPU time of this process.
 func BenchmarkHeld(b *testing.B) {
 	log.SetOutput(io.Discard) // an agent that refuses connections
 	const names, clients, during = 10_000, 32, time.Minute

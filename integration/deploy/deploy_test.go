@@ -1,5 +1,5 @@
-// Package deploy checks the files for Kubernetes and systemd: what can be checked without
-// either.
+// Package deploy checks the files for Kubernetes and systemd, as far as that is possible without
+// a cluster or a running systemd.
 package deploy
 
 import (
@@ -81,7 +81,7 @@ func TestSystemdTakesTheUnits(t *testing.T) {
 	for _, name := range []string{"report.service", "report.timer", "worker.service"} {
 		text, err := os.ReadFile(folder + "systemd/" + name)
 		require.NoError(t, err)
-		// It asks whether the command is there.
+		// systemd-analyze checks that the command exists.
 		unit := strings.ReplaceAll(string(text), "ExecStart=/usr/local/bin/leasing", "ExecStart="+leasing)
 		require.NoError(t, os.WriteFile(filepath.Join(units, name), []byte(unit), 0o644))
 	}

@@ -124,7 +124,7 @@ func TestTrap_T65_RedisKeepsEveryDigit(t *testing.T) {
 	})
 }
 
-// Whatever stands where the token should be, it admits nobody.
+// A fence without a valid token admits no holder, whatever value it has instead.
 func TestRedisRefusesAFenceThatHoldsNoToken(t *testing.T) {
 	onRedis(t, func(t *testing.T, b redisBackend) {
 		ctx, fence, key := t.Context(), b.key("fence"), b.key("report")
@@ -145,7 +145,7 @@ func TestRedisRefusesAFenceThatHoldsNoToken(t *testing.T) {
 	})
 }
 
-// What the documentation of Redis says of a fence that is gone.
+// The documentation of Redis describes this behavior of a fence that is gone.
 func TestRedisAdmitsAnybodyOnceAFenceIsGone(t *testing.T) {
 	b := openRedis(t, runScript, 3)
 	ctx, a := t.Context(), b.key("a")
@@ -217,8 +217,8 @@ func TestRedisBehindHTTPHandlers(t *testing.T) {
 }
 
 // Many holders with rising tokens, each through connections of its own: in the
-// order in which Redis ran them the tokens never fall, and what is written is
-// the last one's.
+// order in which Redis ran them the tokens never fall, and the stored value is
+// that of the last writer.
 func TestRedisConcurrentSafe(t *testing.T) {
 	onRedis(t, func(t *testing.T, b redisBackend) {
 		ctx, fence := t.Context(), b.key("fence")

@@ -113,8 +113,8 @@ func TestTheFirstTwoTokensOfAResourceAreOrderedToo(t *testing.T) {
 	})
 }
 
-// The old holder is inside when the new one comes: the new one waits, so its
-// reads see what the old one wrote.
+// The old holder is inside when the new holder comes: the new holder waits, so its
+// reads see the writes of the old holder.
 func TestTheNewHolderWaitsForAWriteAlreadyAdmitted(t *testing.T) {
 	onEachBackend(t, func(t *testing.T, b backend) {
 		table := b.table(t)
@@ -155,7 +155,7 @@ func TestStricterIsolationNeverAdmitsALateWrite(t *testing.T) {
 	}
 }
 
-// Many connections show random tokens: those admitted never fall, in the order
+// Many connections show random tokens: the admitted tokens never fall, in the order
 // of the commits.
 func TestTableConcurrentSafe(t *testing.T) {
 	onEachBackend(t, func(t *testing.T, b backend) {

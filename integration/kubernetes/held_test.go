@@ -33,8 +33,8 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-// BenchmarkHeld has one process hold many names for a minute, and says how many it had and lost, how long it took to get them,
-// how many writes a second that was, and what it cost this process and the server.
+// BenchmarkHeld has one process hold many names for a minute, and reports the numbers of held and lost names, the time to get
+// them all, the writes per second, and the costs for this process and the server.
 func BenchmarkHeld(b *testing.B) {
 	klog.SetSlogLogger(slog.New(slog.DiscardHandler)) // or 10,000 candidates say that they lead
 	defer klog.ClearLogger()
@@ -186,7 +186,7 @@ func hold(b *testing.B, names int, servers []string, acquire func(i int) (lost <
 	}
 }
 
-// inUse is the memory that is in use, in bytes, stacks too.
+// inUse returns the memory in use, in bytes, including stacks.
 func inUse() int64 {
 	runtime.GC()
 	var m runtime.MemStats

@@ -8,7 +8,7 @@ import (
 // The layers, from those that only we have to those that everybody can run.
 var layers = []string{"own tests", "conformance", "torture"}
 
-// tests are some of a package's. The zero value is none.
+// tests are some of the tests of a package. The zero value has no tests.
 type tests struct {
 	folder, run, skip string
 	slow              bool // with those that take minutes
@@ -27,8 +27,8 @@ type area struct {
 // underTorture is this package's: over memory, in virtual time.
 var underTorture = tests{folder: "integration/mutants", run: "^TestTorture_memory$"}
 
-// The suite over memory in virtual time, and with a clock that can be moved, is what a change of
-// the core or of the kit's rules has to get past, that over files what a change of the kit's records has.
+// A change of the core or of the kit's rules has to pass the suite over memory in virtual time, and with
+// a clock that can be moved. A change of the kit's records has to pass the suite over files.
 var (
 	overMemory = tests{folder: "providers/memory", run: "^TestConformance(InVirtualTime|OnAClockOfItsOwn)$"}
 	overFiles  = tests{folder: "providers/file", run: "^TestConformance$"}
@@ -37,7 +37,7 @@ var (
 	overRedis  = tests{folder: "providers/redis", run: "^TestConformanceRedis$"}
 	// overStores is over stores in memory, of which one tells whole seconds, one no time, and one has leases.
 	overStores = tests{folder: "abstractions/providerkit", run: "^TestConformanceOfRecords$", then: &overCosmos}
-	// restated is that of the rules: Redis states them anew, and files and SQLite need what memory can do without.
+	// restated is the suite of the rules, which Redis states a second time. Files and SQLite need rules that memory can do without.
 	restated      = tests{folder: overMemory.folder, run: overMemory.run, then: &tests{folder: overFiles.folder, run: overFiles.run, then: &sqliteOrRedis}}
 	sqliteOrRedis = tests{folder: overSQLite.folder, run: overSQLite.run, then: &overRedis}
 	redlocks      = tests{folder: "providers/redis", run: "^TestConformanceRedlock3(Dead|Restored)?$", slow: true}
@@ -47,7 +47,7 @@ var (
 	// ofDialects are the tests of all SQL dialects, which ask the code that they share.
 	ofDialects = tests{folder: ownSQLite.folder, skip: ownSQLite.skip, then: &tests{folder: ownPostgres.folder, skip: ownPostgres.skip, then: &mariadbs[0]}}
 	mariadbs   = [3]tests{own("providers/sql/mysql"), {folder: "providers/sql/mysql", run: "^TestConformance_mariadb$"}}
-	// sequences is the suite of package sequencetest, which anybody's store can run.
+	// sequences is the suite of package sequencetest, which any store can run.
 	sequences = tests{folder: "sequence/memsequence", run: "^TestConformance_memory$"}
 )
 

@@ -36,7 +36,7 @@ var classes = []string{
 	"history", "sequence", "recipes", "command", "console", "auth", "chaos",
 }
 
-// parse reads the list. Each line says by its beginning what it is.
+// parse reads the list. The beginning of a line shows its kind.
 func parse(text string) (list []*mutant, err error) {
 	names := map[string]bool{}
 	var m *mutant
@@ -143,8 +143,8 @@ func (m *mutant) files(root string) (map[string]string, error) {
 	return changed, nil
 }
 
-// overlay writes the changed files into a folder, and what the go command is to know of
-// them: its flag -overlay, which embedded files obey too.
+// overlay writes the changed files into a folder, and the file for the go command's flag
+// -overlay, which embedded files obey as well.
 func (m *mutant) overlay(root, folder string) (file string, err error) {
 	changed, err := m.files(root)
 	if err != nil {

@@ -1,6 +1,6 @@
 // Command mutants damages the code on purpose, one named change at a time, and says which
 // layer of the tests notices: the packages' own tests, the conformance suite, torture. The
-// changes are in mutants.txt, and what came of them is in results.tsv and docs/mutants.md.
+// changes are in mutants.txt, and their results are in results.tsv and docs/mutants.md.
 //
 //	go run ./mutants                        # all of them, which takes an hour or two
 //	go run ./mutants -run 'trust: '         # those whose name matches
@@ -10,8 +10,8 @@
 //	go run ./mutants -report                # runs nothing, writes docs/mutants.md
 //	go run ./mutants -sample 120 -seed HASH # mutants drawn by chance: see sample.go
 //
-// The servers that the tests need must run, as for `make test`. `make mutants` sees to that. Tests
-// count that pass on the code as it is, which is tried first.
+// The servers that the tests need must run, as for `make test`. `make mutants` starts the servers. A
+// test counts if it passes on the unchanged code, on which each test runs before the mutants.
 // The exit code is 1 if a mutant that breaks a promise survives all layers. A drawn mutant may survive.
 package main
 
@@ -197,7 +197,7 @@ func (r *runner) failed(err error) {
 	r.errs = append(r.errs, err)
 }
 
-// alone waits until nobody else is busy with the same server, and returns the end of that.
+// alone waits until no other call uses the same server, and returns the function that frees the server.
 func (r *runner) alone(server string) (end func()) {
 	if server == "" {
 		return func() {}

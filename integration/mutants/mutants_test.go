@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Each mutant can be made of the code as it is, and says what it breaks.
+// Each mutant applies to the present code, and names the broken promise, or the reason why no promise breaks.
 func TestEachMutantApplies(t *testing.T) {
 	list, err := parse(listText)
 	require.NoError(t, err)

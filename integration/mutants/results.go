@@ -79,7 +79,7 @@ func (k kept) write() error {
 	return os.WriteFile(k.file, []byte(text.String()), 0o644)
 }
 
-// count is how many mutants a layer has noticed, of those that it has tests for.
+// count is the number of mutants that a layer has noticed, of the number that it has tests for.
 type count struct{ noticed, of int }
 
 func (c count) String() string {

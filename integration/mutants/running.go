@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// result is what one layer says of one mutant.
+// result is the verdict of one layer on one mutant.
 type result struct {
 	outcome string // "noticed", "missed", "undecided", or "none": the layer has no tests for it
 	by      string // the first test that failed
@@ -107,7 +107,7 @@ func (p program) run(ctx context.Context, limit time.Duration) (result, error) {
 	return result{outcome: "missed"}, nil
 }
 
-// sound is how long tests take on the code as it is, where they have to pass.
+// sound returns the duration of tests on the unchanged code, where they have to pass.
 func (r *runner) sound(ctx context.Context, t tests) (time.Duration, error) {
 	t.then = nil
 	r.mu.Lock()
@@ -145,8 +145,8 @@ func (r *runner) pass(ctx context.Context, t tests) (took time.Duration, err err
 	return took, fmt.Errorf("the tests of %s fail on the code as it is: %s", t.folder, by)
 }
 
-// look runs the tests of one layer on one mutant. What notices it beside a real server has to do so twice,
-// by itself, and what takes too long has to take much longer than it does without the mutant.
+// look runs the tests of one layer on one mutant. Tests with a real server have to notice it twice, the second time
+// alone, and tests that take too long have to take much longer than they do without the mutant.
 func (r *runner) look(ctx context.Context, t tests, busy bool, overlay, folder string) (result, error) {
 	if t.folder == "" {
 		return result{outcome: "none"}, nil

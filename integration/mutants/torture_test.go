@@ -26,7 +26,7 @@ import (
 
 // TestTorture_memory is the layer of that name: two minutes of virtual time over memory under
 // each ready-made plan; once as it is, once busier, and once with longer leases and without
-// wake-ups and batches. A mutant that breaks a promise should fail it.
+// wake-ups and batches. A mutant that breaks a promise should fail this test.
 func TestTorture_memory(t *testing.T) {
 	servertest.Long(t)
 	for _, name := range chaos.Names() {

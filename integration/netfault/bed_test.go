@@ -33,7 +33,7 @@ type backend struct {
 	// oneRequest says that an acquire is a single request: if its reply is lost it
 	// has been applied.
 	oneRequest bool
-	// open opens a client of the server at an address, with what is of this test only.
+	// open opens a client of the server at an address, with a place that is unique to this test.
 	open func(ctx context.Context, address, unique string) (leasing.Provider, error)
 	// clear removes what the test has left; nil if the backend forgets it by itself.
 	clear func(ctx context.Context, address, unique string) error
@@ -104,7 +104,7 @@ var backends = []backend{
 	},
 }
 
-// onEach runs a test on each backend, with a network of its own before it.
+// onEach runs a test on each backend, behind a network of the test's own.
 func onEach(t *testing.T, test func(t *testing.T, b *bed)) {
 	for _, backend := range backends {
 		t.Run(backend.name, func(t *testing.T) { test(t, newBed(t, backend)) })
@@ -122,7 +122,7 @@ type bed struct {
 	name   string // of a lease
 }
 
-// host finds the server in an address: a URL, or a connection string with one.
+// host finds the server in an address: a URL, or a connection string with a URL.
 var host = regexp.MustCompile(`127\.0\.0\.1:\d+|localhost:\d+`)
 
 func newBed(t *testing.T, backend backend) *bed {
@@ -155,8 +155,8 @@ func (b *bed) provider(address string) leasing.Provider {
 	return p
 }
 
-// warm opens the connection, and teaches the server scripts and statements: what is
-// lost after that is not the answer to something before.
+// warm opens the connection, and sends scripts and statements to the server, so that a
+// reply that is lost later is not the reply to such a preparation.
 func (b *bed) warm(p leasing.Provider) {
 	b.t.Helper()
 	req := abstractions.AcquireRequest{Name: b.unique + "/warm", ID: abstractions.NewID(), Owner: "test", TTL: lasting}

@@ -1,5 +1,5 @@
 // Package netfault checks leases over a real network that fails (chaos/netfault),
-// on each kind of server: what the promises look like from below the client library.
+// on each kind of server: it tests the promises from below the client library.
 package netfault
 
 import (
@@ -22,7 +22,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 const (
 	// patience bounds what should happen soon on a slow machine.
 	patience = 20 * time.Second
-	// lasting is a TTL that no test outlives, and that all backends have.
+	// lasting is a TTL that no test outlives, and that all backends support.
 	lasting = time.Minute
 )
 
@@ -113,7 +113,7 @@ func TestEveryFaultEndsACallWithItsContextAndIsOverWhenHealed(t *testing.T) {
 	})
 }
 
-// shortest is a short TTL that a provider can do.
+// shortest returns a short TTL that a provider supports.
 func shortest(p leasing.Provider) time.Duration {
 	return max(1500*time.Millisecond, p.Capabilities().MinTTL)
 }
@@ -126,7 +126,7 @@ func (b *bed) manager(p leasing.Provider) *leasing.Manager {
 	return manager
 }
 
-// The holder is cut off: it loses its lease in time, and somebody else gets it.
+// The holder is cut off: it loses its lease in time, and another claim gets the name.
 func TestPartitionOfTheHolder(t *testing.T) {
 	onEach(t, func(t *testing.T, b *bed) {
 		t.Parallel() // it waits for a TTL
@@ -145,8 +145,8 @@ func TestPartitionOfTheHolder(t *testing.T) {
 	})
 }
 
-// Who waits hears of a release although its push connection has died without a word:
-// it looks again by itself.
+// A waiter learns of a release although its push connection has died silently, since it
+// polls as well.
 func TestWaiterWhoseConnectionIsDead(t *testing.T) {
 	onEach(t, func(t *testing.T, b *bed) {
 		t.Parallel() // it waits for a poll
@@ -189,7 +189,7 @@ func TestTorture(t *testing.T) {
 	})
 }
 
-// weather is one fault after the other, with some sun between them.
+// weather makes one fault after the other, with a pause after each fault.
 func (b *bed) weather(ctx context.Context, report func(torture.Disturbance)) error {
 	defer func() { _ = b.proxy.Heal() }()
 	for {

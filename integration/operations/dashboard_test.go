@@ -77,7 +77,7 @@ var panels = []panel{
 			{"{{instance}} panics", `sum by (instance) (increase(leasing_observer_panics_total{` + ofAll + `}` + window + `))`}}},
 }
 
-// dashboard is what Grafana reads: dashboard schema 39, that of Grafana 11.
+// dashboard returns the input of Grafana: dashboard schema 39, that of Grafana 11.
 func dashboard() map[string]any {
 	type object = map[string]any
 	source := object{"type": "prometheus", "uid": "${datasource}"}
@@ -112,7 +112,7 @@ func dashboard() map[string]any {
 	}
 }
 
-// The dashboard in the repository is this one. It names no data source, so it can be
+// The dashboard in the repository equals dashboard. It names no data source, so it can be
 // imported anywhere.
 func TestTheDashboardIsUpToDate(t *testing.T) {
 	var text strings.Builder

@@ -283,7 +283,7 @@ func TestTheRulesAndTheDashboardOnALiveFleet(t *testing.T) {
 	require.Eventually(t, func() bool { return len(w.firing()) == 0 }, atMost, 200*time.Millisecond, "it is well again")
 }
 
-// Each metric of the fleet has a panel, and what panels and rules ask for is a metric.
+// Each metric of the fleet has a panel, and panels and rules ask only for existing metrics.
 func TestEachMetricIsShown(t *testing.T) {
 	asked := map[string]bool{}
 	name := regexp.MustCompile(`\bleasing_[a-z_]+`)

@@ -13,7 +13,7 @@ import (
 	"github.com/distributedleasing/leasing"
 )
 
-// section is what a chapter of the runbook says.
+// section returns the text of a chapter of the runbook.
 func section(t *testing.T, title string) string {
 	text, err := os.ReadFile("../../docs/operations.md")
 	require.NoError(t, err)

@@ -28,7 +28,7 @@ const (
 	workerVariable = "LEASING_WORKER" // in a worker's environment: its job
 	workers        = 4
 	kills, pauses  = 4, 4
-	lostAtLeast    = 2               // leases, by those who were paused
+	lostAtLeast    = 2               // leases, by paused workers
 	atMost         = 3 * time.Minute // bounds a run on a very slow machine
 )
 
@@ -206,7 +206,7 @@ func (a *arena) note(p *process, n note) {
 	a.changed = make(chan struct{})
 }
 
-// leader waits until somebody has led for a moment.
+// leader waits until a process has led for 200 ms.
 func (a *arena) leader(deadline time.Time) (*process, int64) {
 	for {
 		a.mu.Lock()
@@ -235,8 +235,8 @@ func (a *arena) kill(p *process, token int64) {
 	}
 }
 
-// pause stops a process until somebody else has led for a moment, or for four
-// TTLs: an SQLite writer that is stopped in its transaction keeps everybody out.
+// pause stops a process until another process has led for 200 ms, or for four
+// TTLs: an SQLite writer that is stopped in its transaction keeps all others out.
 func (a *arena) pause(p *process, deadline time.Time) {
 	require.NoError(a.t, p.cmd.Process.Signal(syscall.SIGSTOP))
 	until := time.Now().Add(4 * ttl)
@@ -260,7 +260,7 @@ func (a *arena) pause(p *process, deadline time.Time) {
 	require.NoError(a.t, p.cmd.Process.Signal(syscall.SIGCONT))
 }
 
-// shown says whether enough has happened to those who were paused: one that was just
+// shown reports whether enough has happened to the paused workers: a worker that was just
 // about to release loses nothing.
 func (a *arena) shown() bool {
 	a.mu.Lock()
@@ -284,7 +284,7 @@ func (a *arena) end() history {
 	return a.history
 }
 
-// history is what the workers told, term by term.
+// history has the notes of the workers, term by term.
 type history struct {
 	terms             map[int64]*term // by token
 	refused, accepted int             // late writes
@@ -292,7 +292,7 @@ type history struct {
 	failures          []string
 }
 
-// term is one lease held: the interval for which its holder trusted it.
+// term is one held lease: the interval for which its holder trusted the lease.
 type term struct {
 	process     *process
 	token       int64

@@ -26,7 +26,7 @@ const (
 	ttl       = 1500 * time.Millisecond
 )
 
-// job is what the parent tells a worker, in JSON in its environment.
+// job is the job that the parent gives to a worker, in JSON in its environment.
 type job struct {
 	URL    string // of the leases
 	Schema string
@@ -35,7 +35,7 @@ type job struct {
 	Style  sqlfence.Placeholders
 }
 
-// note is what a worker tells the parent, a line of JSON each.
+// note is a report of a worker to the parent, a line of JSON each.
 type note struct {
 	Kind  string
 	At    time.Duration // by the machine's CLOCK_BOOTTIME, which all processes share
@@ -50,7 +50,7 @@ const (
 	trusted   = "trusted"
 	releasing = "releasing" // from here on it is given up on purpose
 	lost      = "lost"
-	late      = "late write" // with the token of a lost lease: Text says what became of it
+	late      = "late write" // with the token of a lost lease: Text has the result
 	failed    = "failed"
 )
 

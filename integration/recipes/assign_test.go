@@ -28,8 +28,8 @@ type assigned struct {
 	Partitions []string
 }
 
-// assignment is what it tells: that it works on a partition under a token, or does no
-// longer, and whether another worker gets it.
+// assignment is a report of the process: it works on a partition under a token, or has ended
+// this work, and Moved says whether another worker gets the partition.
 type assignment struct {
 	Partition    string
 	Token        int64
@@ -74,7 +74,7 @@ func share(description []byte) error {
 	return worker.Run(ctx)
 }
 
-// workers are processes that share partitions, and what they tell.
+// workers are processes that share partitions, with their reports.
 type workers struct {
 	t          *testing.T
 	at         string
@@ -90,7 +90,7 @@ type workers struct {
 	lost  int // for any other reason, by workers that live
 }
 
-// span is when a worker worked on a partition, as far as it has told.
+// span is the time in which a worker worked on a partition, by its own reports.
 type span struct{ from, until time.Time }
 
 func (w *workers) start(id string) {

@@ -21,16 +21,15 @@ const (
 	after, every     = 300 * time.Millisecond, time.Second
 )
 
-// Random graphs of who holds what and who waits for what: all circles are found, by all that
-// are in one, and no others.
+// Random graphs of holders and waiters: each circle is found by all its members, and no
+// other circle is found.
 func TestEveryCircleIsFoundAndNoOther(t *testing.T) {
 	onEach(t, backends, func(t *testing.T, at, _ string) { graphs(t, at) })
 	servertest.Long(t)
 	onEach(t, others, func(t *testing.T, at, _ string) { graphs(t, at) })
 }
 
-// graphs arranges a random graph of who holds what and who waits for what, and
-// compares.
+// graphs arranges a random graph of holders and waiters, and compares the circles.
 func graphs(t *testing.T, at string) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -102,7 +101,7 @@ func graphs(t *testing.T, at string) {
 	}
 }
 
-// draw draws who holds each name, -1 for nobody, and what each process wants, -1 for nothing.
+// draw draws the holder of each name, -1 for a free name, and the name that each process wants, -1 for none at all.
 func draw(random *rand.Rand) (holder, wants []int) {
 	holder, wants = make([]int, names), make([]int, processes)
 	var held []int
@@ -119,8 +118,8 @@ func draw(random *rand.Rand) (holder, wants []int) {
 	return holder, wants
 }
 
-// circleOf is the text of the circle that a process is in, itself first; "" if it is
-// in none.
+// circleOf returns the text of the circle of a process, which begins with the process; ""
+// without a circle.
 func circleOf(holder, wants []int, process int) string {
 	waits := []deadlock.Wait{{Owner: fmt.Sprint("process ", process)}}
 	seen := map[int]bool{}

@@ -15,8 +15,8 @@ import (
 	"github.com/distributedleasing/leasing/recipes/filelock"
 )
 
-// inTree runs a test on each backend, with a tree of these files, and what makes agents that
-// work in it.
+// inTree runs a test on each backend, with a tree of these files, and a function that makes agents
+// for the tree.
 func inTree(t *testing.T, files []string, test func(t *testing.T, root string, agent func(t *testing.T, root string) *filelock.Tree)) {
 	onEach(t, backends, func(t *testing.T, at, root string) {
 		for _, file := range files {

@@ -95,7 +95,7 @@ func forced(t *testing.T, test func(t *testing.T, at string, p leasing.Provider,
 }
 
 // requireBroken checks of each name whether it is broken: in its history, once and with actor and reason, and by
-// the answer to its holder's renewal. What isn't broken is still held.
+// the answer to its holder's renewal. All other leases are still held.
 func requireBroken(t *testing.T, p leasing.Provider, leases []*leasing.Lease, broken ...string) {
 	t.Helper()
 	reader, keeps := abstractions.As[abstractions.HistoryReader](p)
@@ -140,7 +140,7 @@ func TestForcedReleaseIsFinishedAfterItsProcessWasKilled(t *testing.T) {
 
 					again := manager(t, p, leasing.Options{Owner: "ada"})
 					var theirs *leasing.Lease
-					if immediate { // somebody else has the first one by now
+					if immediate { // another owner has the first lease by now
 						var err error
 						theirs, err = manager(t, p, leasing.Options{Owner: "w2"}).Acquire(t.Context(), held[0])
 						require.NoError(t, err)
@@ -165,8 +165,8 @@ func TestForcedReleaseIsFinishedAfterItsProcessWasKilled(t *testing.T) {
 	}
 }
 
-// A connection that fails at one name, before it or after it, leaves the others to be done, and the same call again does
-// that one.
+// A connection that fails at one name, before or after its break, does not keep the call from the other names, and a second
+// call breaks that name.
 func TestForcedReleaseIsFinishedAfterItsConnectionFailed(t *testing.T) {
 	for _, applied := range []bool{false, true} {
 		t.Run(fmt.Sprintf("applied=%v", applied), func(t *testing.T) {

@@ -30,8 +30,7 @@ import (
 
 const atMost = 2 * time.Minute // on a very slow machine
 
-// backend is where a test may keep its leases: it returns their URL, which may be in a folder of
-// the test's own.
+// backend returns the URL for the leases of a test, which may be in a folder of the test's own.
 type backend func(t *testing.T, root string) string
 
 // backends are those on which every recipe runs, and others those of which the leases

@@ -18,7 +18,7 @@ import (
 // description is JSON.
 var jobs = map[string]func(description []byte) error{"edit": edit, "operate": operate, "share": share}
 
-// jobVariable has the job in the environment of a process that has one.
+// jobVariable has the job in the environment of a process with a job.
 const jobVariable = "LEASING_TEST_JOB"
 
 // TestMain is also that of the processes that tests start.

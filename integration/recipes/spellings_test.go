@@ -29,7 +29,7 @@ type editor struct {
 	Log       string // the file that it tells when it is inside
 }
 
-// rounds is how often each editor is inside, and more often until they have taken so many turns.
+// rounds is the number of times that each editor is inside; it goes on until the editors have taken leastTurns turns.
 const rounds, leastTurns = 20, 6
 
 // Processes that spell one file differently never hold it at once: each tells a file outside of the
@@ -90,7 +90,7 @@ func TestProcessesThatSpellOneFileDifferentlyExcludeEachOther(t *testing.T) {
 func hardLinks(o filelock.Options) filelock.Options { o.HardLinks = true; return o }
 func foldCase(o filelock.Options) filelock.Options  { o.FoldCase = true; return o }
 
-// requireOneInside checks that whoever came in went out before somebody else came in.
+// requireOneInside checks that each editor went out before another editor came in.
 func requireOneInside(t *testing.T, log string) {
 	lines := linesOf(log)
 	require.GreaterOrEqual(t, len(lines), 2*2*rounds)
@@ -107,7 +107,7 @@ func linesOf(log string) []string {
 	return strings.Split(strings.TrimSpace(string(text)), "\n")
 }
 
-// turns is how often another editor came in than the one before.
+// turns returns how often an editor came in after another editor.
 func turns(log string) (n int) {
 	before := ""
 	for _, line := range linesOf(log) {

@@ -63,7 +63,7 @@ func newBed(t *testing.T) *bed {
 
 func (b *bed) user() string { return b.entra.ObjectID() }
 
-// GetToken makes each token a password of the user before anybody has it.
+// GetToken makes each token a password of the user before the caller has the token.
 func (b *bed) GetToken(ctx context.Context, options policy.TokenRequestOptions) (azcore.AccessToken, error) {
 	token, err := b.inner.GetToken(ctx, options)
 	if err != nil {
@@ -171,7 +171,7 @@ func TestRedisConnectionIsSignedInAgain(t *testing.T) {
 	}, patience, 50*time.Millisecond)
 	require.Empty(t, seen.bad)
 	require.GreaterOrEqual(t, b.issued(), 3)
-	// go-redis opens others while it signs this one in again, but keeps it.
+	// go-redis opens other connections while it renews the sign-in of this one, but keeps this connection.
 	living, err := b.admin.Do(t.Context(), "client", "list", "id", first).Text()
 	require.NoError(t, err)
 	require.Contains(t, living, "user="+b.user())
@@ -229,7 +229,7 @@ func TestTrap_T48_RedisLeaseOutlivesItsToken(t *testing.T) {
 // one the error is package leasing's.
 func TestRedisWithoutEntraID(t *testing.T) {
 	b := newBed(t)
-	b.entra.SetLifetime(4 * time.Minute) // azidentity asks anew for each client
+	b.entra.SetLifetime(4 * time.Minute) // azidentity requests another token for each client
 	client := b.client()
 	p, err := redislease.Open(t.Context(), redislease.Options{Client: client, Prefix: "redisauth-" + b.user()})
 	require.NoError(t, err)

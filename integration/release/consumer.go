@@ -8,7 +8,7 @@ import (
 
 // providers are the modules whose small program is that of providers/sql/sqlite, on the server that a
 // variable names or on a developer's machine: a module's slug, its package, the
-// variable, and the URL without it.
+// variable, and the URL in its absence.
 var providers = map[string][3]string{
 	"providers-blob":      {"bloblease", "", "azblob:///leases?connection_string_env=LEASING_TEST_AZURITE&create=true"},
 	"providers-cosmos":    {"cosmoslease", "LEASING_TEST_COSMOS", "cosmos+http://:a2V5@127.0.0.1:8081/app/leases?create=true"},

@@ -9,12 +9,12 @@ import (
 	"strings"
 )
 
-// consumer is the module of those who use a released module.
+// consumer is the module of a user of a released module.
 const consumer = "example.com/consumer"
 
 // footprint returns the text of the allow list that allows exactly what a module
 // brings along to a consumer in dir. Versions are left out, so that an upgrade doesn't
-// touch it.
+// change the list.
 func (s *sandbox) footprint(ctx context.Context, m released, dir string) (string, error) {
 	imported, err := s.importedModules(ctx, m, dir)
 	if err != nil {
@@ -60,7 +60,7 @@ func lines(modules []string, without ...string) string {
 }
 
 // importedModules builds and vets the module as it was packed, and returns the modules
-// that its packages need. Those whose name ends in "test", like net/http/httptest,
+// that its packages need. Packages whose name ends in "test", like net/http/httptest,
 // are linked into tests only and may need more.
 func (s *sandbox) importedModules(ctx context.Context, m released, dir string) ([]string, error) {
 	packed, err := s.run(ctx, dir, "go", "list", "-m", "-f", "{{.Dir}}", m.Path)
@@ -68,8 +68,8 @@ func (s *sandbox) importedModules(ctx context.Context, m released, dir string) (
 		return nil, err
 	}
 	packed = strings.TrimSpace(packed)
-	// The go command completes a copy of go.mod and go.sum: those in the module cache
-	// are read-only.
+	// The go command completes a copy of go.mod and go.sum, since the files in the module
+	// cache are read-only.
 	mod := filepath.Join(dir, "packed.mod")
 	if err := copyFile(filepath.Join(packed, "go.mod"), mod); err != nil {
 		return nil, err

@@ -13,7 +13,8 @@
 //   - it builds and vets as it was packed;
 //   - in an empty module, `go get` brings it, and its program (consumer.go)
 //     builds, runs, and ends well;
-//   - what that links, and what comes into its module graph, is what allow/ says.
+//   - the program links the modules that allow/ lists, and no other module comes into
+//     its module graph.
 //
 // With -update the lists in allow/ are written instead of compared.
 package main
@@ -59,8 +60,8 @@ type released struct {
 	slug string // names it in file names
 }
 
-// check checks the repository whose go.work is in dir or above it. It goes on to the
-// next module after a failure, to report all at once.
+// check checks the repository whose go.work is in dir or in a folder above dir. It goes on
+// to the next module after a failure, to report all at once.
 func check(ctx context.Context, dir string, update bool) (err error) {
 	env, err := goEnv(ctx, dir)
 	if err != nil {
@@ -142,7 +143,7 @@ func (s *sandbox) checkModule(ctx context.Context, m released, update bool) erro
 		return err
 	}
 	// The sums in the module's own go.sum were verified when they were written, and
-	// the checksum database, which may be out of reach, need not be asked again.
+	// the checksum database, which may be out of reach, is not needed.
 	if err := copyFile(filepath.Join(m.abs, "go.sum"), filepath.Join(dir, "go.sum")); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}

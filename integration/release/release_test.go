@@ -107,7 +107,7 @@ func TestCheckPasses(t *testing.T) {
 	require.NoError(t, check(t.Context(), plant(t, nil), false))
 }
 
-// What a stranger would trip over fails the check, and the message says what.
+// An obstacle for a stranger fails the check, and the message names the obstacle.
 func TestCheckFails(t *testing.T) {
 	servertest.Long(t)
 	serveDrivers(t)

@@ -27,7 +27,7 @@ func rules(root string, modules []released) (problems []string, err error) {
 		if own, err := os.ReadFile(filepath.Join(m.abs, "LICENSE")); err != nil || !bytes.Equal(own, licence) {
 			problems = append(problems, m.dir+": has no LICENSE like the root's")
 		}
-		// Go ignores a replace in those who require the module, and refuses to install
+		// Go ignores a replace in modules that require this module, and refuses to install
 		// its commands.
 		text, err := os.ReadFile(filepath.Join(m.abs, "go.mod"))
 		if err != nil {
@@ -51,7 +51,7 @@ func rules(root string, modules []released) (problems []string, err error) {
 
 // internalImports: Go allows a sibling module to import this one's internal
 // packages, as its path begins the same; but then the two must be upgraded
-// together, and nothing tells users so.
+// together, and no message tells the users.
 func internalImports(root string, m released, modules []released) (problems []string, err error) {
 	packed, err := zip.CheckDir(m.abs)
 	if err != nil {

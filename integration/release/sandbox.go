@@ -59,7 +59,7 @@ func fileURL(path string) string {
 
 // publish packs the module in dir into the proxy, in the layout of
 // https://go.dev/ref/mod#goproxy-protocol. Nested modules, vendor folders and version
-// control are left out, as a proxy would.
+// control are left out, as by a proxy.
 func (s *sandbox) publish(m module.Version, dir string) error {
 	escaped, err := module.EscapePath(m.Path)
 	if err != nil {
@@ -94,8 +94,8 @@ func (s *sandbox) publish(m module.Version, dir string) error {
 var downloading = regexp.MustCompile(`(?m)^go: downloading .*\n`)
 
 // run runs a command in the sandbox's environment and returns its standard
-// output; the error holds all that it printed. It ends the way Ctrl-C would when ctx
-// does.
+// output; the error holds all that it printed. At the end of ctx the command ends as by
+// Ctrl-C.
 func (s *sandbox) run(ctx context.Context, dir string, command ...string) (string, error) {
 	var out, messages bytes.Buffer
 	cmd := exec.CommandContext(ctx, command[0], command[1:]...)

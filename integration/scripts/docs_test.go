@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The tests that documents name, in `backticks`, are there.
+// The tests that documents name, in `backticks`, exist.
 func TestDocumentsNameTestsThatExist(t *testing.T) {
 	named, test := regexp.MustCompile("`(Test\\w+)`"), regexp.MustCompile(`(?m)^func (Test\w+)\(t `)
 	exist, wanted := map[string]bool{}, map[string]string{}

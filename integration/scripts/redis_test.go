@@ -18,8 +18,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// serverFile has a server file's functions at hand, and runs a line of bash. Its
-// apt_install only says what it would install.
+// serverFile loads a server file's functions, and runs a line of bash. Its
+// apt_install only prints the names of the packages.
 func serverFile(t *testing.T, name string, env []string, line string) (string, error) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "bash", "-c", `
@@ -112,7 +112,7 @@ func converse(t *testing.T, addr string, commands ...string) []string {
 	return replies
 }
 
-// deserted says that nobody listens.
+// deserted reports whether no process listens.
 func deserted(addr string) bool {
 	conn, err := net.DialTimeout("tcp", addr, time.Second)
 	if err == nil {
@@ -159,7 +159,7 @@ func TestRedisAndRedlockServers(t *testing.T) {
 	}
 }
 
-// A script that is killed can't stop its servers: the kernel does.
+// A script that is killed can't stop its servers: the kernel stops the servers.
 func TestRedisServersDieWithTheScript(t *testing.T) {
 	cmd := startRedis(t, "redis", "")
 	require.NoError(t, cmd.Process.Kill())
@@ -205,7 +205,7 @@ func TestRedisProgramOfTheUsersOwn(t *testing.T) {
 	require.NotContains(t, out, "apt_install")
 }
 
-// A server that ends at once shows what it said.
+// The output of a server that ends at once is shown.
 func TestRedisThatDoesNotStart(t *testing.T) {
 	cmd := exec.CommandContext(t.Context(), "../../scripts/with-servers", "redis", "--", "echo", "not reached")
 	broken := filepath.Join(programs(t, "broken"), "broken")

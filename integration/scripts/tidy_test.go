@@ -10,18 +10,18 @@ import (
 )
 
 // siblings is a repository with a module that requires two of its siblings, and
-// needs one of them.
+// needs only one sibling.
 var siblings = map[string]string{
 	"go.work": "go 1.26.0\n\nuse (\n\t.\n\t./other\n\t./user\n)\n\nreplace (\n\tex.org/lease v0.1.0 => ./\n\tex.org/lease/other v0.1.0 => ./other\n)\n",
 	"go.mod":  "module ex.org/lease\n\ngo 1.26.0\n", "lease.go": "package lease\n",
 	"other/go.mod": "module ex.org/lease/other\n\ngo 1.26.0\n", "other/other.go": "package other\n",
 	"user/go.mod":  "module ex.org/lease/user\n\ngo 1.26.0\n\nrequire (\n\tex.org/lease v0.1.0\n\tex.org/lease/other v0.1.0\n)\n",
 	"user/user.go": "package user\n\nimport _ \"ex.org/lease\"\n",
-	"user/go.sum":  "ex.org/lease v0.1.0 h1:AAAA\n", // of what was packed once
+	"user/go.sum":  "ex.org/lease v0.1.0 h1:AAAA\n", // of a module that was packed once
 }
 
-// plantSiblings writes the repository into dir, with more files, and returns what runs the
-// script in it.
+// plantSiblings writes the repository into dir, with more files, and returns a function that
+// runs the script in dir.
 func plantSiblings(t *testing.T, dir string, more map[string]string) func(args ...string) (string, error) {
 	t.Helper()
 	t.Setenv("GOPROXY", "off")

@@ -1,4 +1,4 @@
-// Package scripts_test holds the repository's shell scripts to what they say.
+// Package scripts_test checks the promises of the repository's shell scripts.
 package scripts_test
 
 import (
@@ -187,8 +187,8 @@ func TestVariableThatIsSetIsLeftAlone(t *testing.T) {
 	c.gone()
 }
 
-// Without apt-get (here: out of PATH) a missing server is an error that says
-// what to do.
+// Without apt-get (here: out of PATH) a missing server is an error that names
+// the remedy.
 func TestMissingServerNamesTheVariable(t *testing.T) {
 	bin := t.TempDir()
 	for _, name := range []string{"bash", "dirname", "printenv", "id"} {

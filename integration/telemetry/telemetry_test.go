@@ -110,7 +110,7 @@ func attributes(t *testing.T, data metricdata.Aggregation) (sets []attribute.Set
 	return sets
 }
 
-// collected is what an SDK has at present: the values of one instrument by their attributes.
+// collected returns the present values of one instrument in an SDK, by their attributes.
 func collected(t *testing.T, reader *sdkmetric.ManualReader, instrument string) map[string]string {
 	var all metricdata.ResourceMetrics
 	require.NoError(t, reader.Collect(t.Context(), &all))
@@ -124,7 +124,6 @@ func collected(t *testing.T, reader *sdkmetric.ManualReader, instrument string) 
 	return nil
 }
 
-// What is looked at only when metrics are collected.
 // The span of a wait has a link to the acquire of each lease in its way, also of another process.
 func TestAWaitIsLinkedToItsHolder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -1,14 +1,14 @@
-// Command testreport reads what `go test -json` wrote and prints what ran against
-// which backend. `make test` ends with it.
+// Command testreport reads the output of `go test -json` and prints which tests ran against
+// which backend. It is the last step of `make test`.
 //
 //	testreport STEPS EVENTS.json
 //
 // A test counts for the backend that its own name, or else its package, names
 // (see backends). The last line reads "N passed, N failed, N skipped"; besides
 // tests it counts the lines of STEPS, one "name<TAB>ok|failed<TAB>seconds" for
-// each, such as the linters and the release check. What failed comes right before
-// it, each with the end of what it printed: where a log keeps its end only, that is
-// there. The exit code is 1 when anything failed, when a test never ended, or when a
+// each, such as the linters and the release check. The failures come right before the
+// last line, each with the end of its output, so that a log that keeps only its end
+// has them all. The exit code is 1 when anything failed, when a test never ended, or when a
 // backend had no test that passed.
 package main
 
@@ -27,9 +27,9 @@ import (
 	"text/tabwriter"
 )
 
-// backends are the names by which tests and packages say what they run
-// against: TestConformancePostgres, TestMigrate/sqlite, providers/memory. Redis
-// is one node; in its module a test of several says which kind:
+// backends are the names in which tests and packages show their backend:
+// TestConformancePostgres, TestMigrate/sqlite, providers/memory. Redis
+// is one node; in its module the name of a test of several nodes shows the kind:
 // TestConformanceRedlock3.
 var backends = []string{"memory", "sqlite", "postgres", "redis", "redlock", "cluster", "sentinel", "blob", "cosmos", "s3", "etcd", "consul", "kubernetes", "mariadb"}
 
@@ -66,16 +66,16 @@ func run(args []string) (ok bool, err error) {
 	return report(os.Stdout, strings.Fields(string(modules)), string(steps), events)
 }
 
-// test is a test, or with no name what its package does before and after them.
+// test is a test, or with no name the work of its package before and after its tests.
 type test struct{ pkg, name string }
 
-// row is a line of the table: what ran of a module against a backend.
+// row is a line of the table: the tests of a module against a backend.
 type row struct{ module, backend string }
 
 // counts are of tests by their last state: pass, fail or skip.
 type counts map[string]int
 
-// summary is what a run comes to.
+// summary is the result of a run.
 type summary struct {
 	rows     map[row]counts
 	packages map[row]map[string]bool
@@ -122,8 +122,8 @@ func report(out io.Writer, modules []string, steps string, events []byte) (ok bo
 	return s.total["fail"] == 0, err
 }
 
-// summarize counts the tests, and as a failure each backend without one that passed: a
-// run that left it out proves nothing about it.
+// summarize counts the tests, and as a failure each backend without a test that passed: a
+// run that left a backend out proves nothing about that backend.
 func summarize(modules []string, states map[test]string, printed map[test][]string) summary {
 	s := summary{rows: map[row]counts{}, packages: map[row]map[string]bool{}, total: counts{}}
 	proven, skipped := map[string]bool{}, map[test][]test{}
@@ -177,7 +177,7 @@ func skips(parent test, skipped []test) (lines []string) {
 	return lines
 }
 
-// end is the end of what a test printed, without the lines of go test itself.
+// end returns the end of a test's output, without the lines of go test itself.
 func end(printed []string) string {
 	const most = 20
 	lines := slices.DeleteFunc(slices.Clone(printed), func(line string) bool {
@@ -187,9 +187,9 @@ func end(printed []string) string {
 }
 
 // read reads events, as `go doc test2json` has them, and returns the last state of
-// each test, run, pass, fail or skip, and what those printed that neither passed nor
-// were skipped. A package is listed where it failed, or never ended, without a test
-// that did: it didn't build, or panicked, or leaked after its last test.
+// each test, run, pass, fail or skip, and the output of each test that neither passed
+// nor was skipped. A package is listed if it failed, or never ended, while its tests did
+// neither: it didn't build, or panicked, or leaked after its last test.
 func read(events []byte) (states map[test]string, printed map[test][]string, err error) {
 	states, printed = map[test]string{}, map[test][]string{}
 	passed := map[test]bool{} // in an earlier part, whose servers a later one may lack
@@ -225,8 +225,8 @@ func read(events []byte) (states map[test]string, printed map[test][]string, err
 	return states, printed, nil
 }
 
-// backendOf prefers what the test says over what its package says, and what is
-// said first over what follows.
+// backendOf prefers the name of the test over the name of its package, and in a name
+// the earlier part over the later.
 func backendOf(t test) string {
 	for _, text := range []string{strings.ToLower(t.name), strings.ToLower(t.pkg)} {
 		found, at := "", len(text)

@@ -102,8 +102,8 @@ func TestSkipsOfASuiteAreOneLine(t *testing.T) {
 	require.Contains(t, text, " passed, 0 failed, 8 skipped\n")
 }
 
-// What a test says comes before what its package says, and what is said first
-// before what follows.
+// The name of a test has priority over the name of its package, and in a name the
+// earlier part over the later.
 func TestBackendOf(t *testing.T) {
 	const redis = "ex.org/lease/providers/redis"
 	for name, want := range map[string]string{

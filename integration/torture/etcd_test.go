@@ -47,7 +47,7 @@ func etcdMember(ctx context.Context, address string) (leads bool, err error) {
 	return err == nil && status.Leader == status.Header.MemberID, err
 }
 
-// elected is a provider whose leases may run out later, since a new leader gives each its TTL anew
+// elected is a provider whose leases may run out later, since a new leader starts each TTL from zero
 // (docs/providers/etcd.md). Capabilities.Lateness is of a backend that is up.
 type elected struct{ *etcdlease.Provider }
 

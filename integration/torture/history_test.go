@@ -44,8 +44,8 @@ func TestHistoryAgreesWithEvents_postgres(t *testing.T) {
 //   - each of these entries has an Acquired, and a Released or Lost.
 //
 // Excepted are claims whose manager never learned that they were granted, since a reply was lost or
-// nobody waited for it any more: they have no event, and have ended. That a lease ran out is in the
-// history once its name changes again. Breaks are the plan's, of which no manager tells: see
+// no caller waited for it any more: they have no event, and have ended. The end of an expired lease is
+// in the history once its name changes later. Breaks are the plan's, and no manager reports them: see
 // TestHistoryAgreesWithBreaks.
 func agrees(t *testing.T, open func(context.Context) (leasing.Provider, error)) {
 	told := &events{leases: map[claim]*lease{}}
@@ -93,13 +93,13 @@ func agrees(t *testing.T, open func(context.Context) (leasing.Provider, error)) 
 	require.Less(t, unheard, len(told.leases)/2)
 }
 
-// claim is how a lease is told from all others.
+// claim identifies a lease among all others.
 type claim struct {
 	name  string
 	token int64
 }
 
-// lease is what the events say of one.
+// lease has the facts of a lease from its events.
 type lease struct {
 	claim  string // its fingerprint
 	kinds  []leasing.EventKind
@@ -188,8 +188,8 @@ func histories(t *testing.T, p leasing.Provider) map[string]entries {
 	return all
 }
 
-// Without faults events and history are the same, also those of breaks, where a provider keeps the history and
-// where package history writes it. Only two things differ with providers: a lease that is broken while it
+// Without faults events and history are the same, also those of breaks, whether a provider keeps the history or
+// package history writes the entries. Only two things differ with providers: a lease that is broken while it
 // runs out after a break has one entry, and a release that came too late has one that the lease expired.
 func TestHistoryAgreesWithBreaks_sqlite(t *testing.T) {
 	servertest.Long(t)
@@ -277,7 +277,7 @@ func TestHistoryOfOthersAgreesWithEvents_redis(t *testing.T) {
 }
 
 // quarrel has workers compete for names, of whom some are late and some are broken, and returns what
-// events there were, as entries. No event is dropped or merged: nobody renews.
+// events there were, as entries. No event is dropped or merged, since no worker renews.
 func quarrel(t *testing.T, p leasing.Provider, observer leasing.Observer) (told []abstractions.NamedEntry) {
 	var mu sync.Mutex
 	kinds := map[leasing.EventKind]abstractions.HistoryKind{

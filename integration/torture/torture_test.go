@@ -1,5 +1,5 @@
 // Package torture is the short form of the torture run (chaos/torture) on every
-// backend, a few seconds each. `make torture` is the long one.
+// backend, a few seconds each. `make torture` is the long form.
 package torture
 
 import (
@@ -41,7 +41,7 @@ import (
 	sqlitelease "github.com/distributedleasing/leasing/providers/sql/sqlite"
 )
 
-// length is how long faults happen on each backend.
+// length is the time for which faults happen on each backend.
 const length = 6 * time.Second
 
 // workersFile is the variable that tells worker processes the database's file.
@@ -145,8 +145,8 @@ func TestTortureOfAServerThatForgets_postgres(t *testing.T) {
 	require.Positive(t, report.Disturbances["all leases lost"])
 }
 
-// The server crashes under everybody and recovers: what it has committed, which is all that it has answered, is
-// there again.
+// The server crashes under all workers and recovers: its commits, which include each answered request, are
+// restored.
 func TestTortureOfAServerThatCrashes_postgres(t *testing.T) {
 	t.Parallel()
 	server := servertest.NewPostgres(t)
@@ -185,8 +185,8 @@ func TestTorture_redis(t *testing.T) {
 }
 
 // A server that loses all its leases now and then: two may hold a name for a while.
-// But tokens rise all the same, so that no stale write gets through, and who holds a
-// lease that is gone hears of it.
+// But tokens rise all the same, so that no stale write gets through, and the holder of a
+// lease that is gone learns of the loss.
 func TestTortureOfAServerThatForgets_redis(t *testing.T) {
 	servertest.Long(t)
 	t.Parallel()
@@ -211,7 +211,7 @@ func TestTortureOfAServerThatForgets_redis(t *testing.T) {
 	require.Positive(t, report.Disturbances["all leases lost"])
 }
 
-// forgetting has a server lose its leases every now and then.
+// forgetting makes a server lose its leases from time to time.
 func forgetting(ctx context.Context, report func(torture.Disturbance), lose func(context.Context) error) error {
 	tick := time.NewTicker(700 * time.Millisecond)
 	defer tick.Stop()
@@ -310,7 +310,7 @@ func TestTorture_blob(t *testing.T) {
 	run(t, torture.Options{Open: func(ctx context.Context) (leasing.Provider, error) { return bloblease.Open(ctx, options) }})
 }
 
-// The container is deleted under the holders, and made again by those who need it.
+// The container is deleted under the holders, and recreated by calls that need the container.
 func TestTortureOfAContainerThatIsDeleted_blob(t *testing.T) {
 	servertest.Long(t)
 	t.Parallel()
@@ -377,7 +377,7 @@ func TestTorture_mariadb(t *testing.T) {
 	run(t, torture.Options{Open: func(ctx context.Context) (leasing.Provider, error) { return mysqllease.Open(ctx, options) }})
 }
 
-// The server is killed under everybody and recovers: what it has committed is there again.
+// The server is killed under all workers and recovers: its commits are restored.
 func TestTortureOfAServerThatIsKilled_mariadb(t *testing.T) {
 	servertest.Long(t)
 	t.Parallel()

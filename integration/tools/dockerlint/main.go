@@ -48,7 +48,7 @@ func lint(path string) error {
 	return nil
 }
 
-// anyImage says of each image that there is one, without anything in it.
+// anyImage finds each image, and each image is empty.
 type anyImage struct{}
 
 func (anyImage) ResolveImageConfig(_ context.Context, ref string, _ sourceresolver.Opt) (string, digest.Digest, []byte, error) {

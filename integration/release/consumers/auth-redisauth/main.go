@@ -1,5 +1,5 @@
 // The first program of a user of auth/redisauth. It makes a client that would sign in
-// to Azure Managed Redis, and asks nobody.
+// to Azure Managed Redis, and sends no request.
 package main
 
 import (

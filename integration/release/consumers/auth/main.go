@@ -1,4 +1,4 @@
-// The first program of a user of auth: what would sign it in, without asking anybody.
+// The first program of a user of auth: it shows the credentials for a sign-in, and sends no request.
 package main
 
 import (
