@@ -42,8 +42,9 @@ type CustomFault interface {
 type CustomPolicy interface {
 	// Picks reports whether the fault happens to an operation. It is called once for
 	// each operation that the other fields of Policy choose, and must be fast. A
-	// seed repeats a run if the result depends on nothing but the operation. A panic
-	// counts in Report.Panics, and means no.
+	// seed repeats a run if the result depends on nothing but the operation, without its
+	// Attempt and Since, which depend on time. A panic counts in Report.Panics, and means
+	// no.
 	Picks(o Operation) bool
 }
 
