@@ -242,7 +242,9 @@ func (x *loss) report() {
 	m.cleanUp(x.orphan, nil)
 	m.retire(l)
 	add(m.telemetry.lostCount, 1, l.scope.and(reasonKey, string(x.err.Reason)))
-	m.telemetry.lost(l, x.err)
+	if l.traced != nil {
+		m.goTracked(func() { m.telemetry.lost(l, x.err) }) // the end of a span may export it, and the loop must not wait
+	}
 }
 
 // orphan returns the clean-up after a renewal, sent at the given instant, that the

@@ -29,10 +29,11 @@ type recorder struct {
 	sums  map[string]float64
 	least map[string]float64 // values of histograms, by name
 	spans []*span
+	ended func(span string)
 }
 
 func newRecorder() *recorder {
-	return &recorder{sums: map[string]float64{}, least: map[string]float64{}}
+	return &recorder{sums: map[string]float64{}, least: map[string]float64{}, ended: func(string) {}}
 }
 
 func (r *recorder) add(name string, value float64, set attribute.Set) {
@@ -154,6 +155,7 @@ func (t tracer) Start(ctx context.Context, name string, options ...trace.SpanSta
 }
 
 func (s *span) IsRecording() bool                           { return true }
+func (s *span) End(...trace.SpanEndOption)                  { s.r.ended(s.name) }
 func (s *span) SpanContext() trace.SpanContext              { return s.context }
 func (s *span) SetStatus(code codes.Code, _ string)         { s.status = code }
 func (s *span) RecordError(e error, _ ...trace.EventOption) { s.err = e }
@@ -392,6 +394,29 @@ func TestSpans(t *testing.T) {
 			require.Equal(t, caller.SpanContext(), s.links[0].SpanContext, s.name)
 		}
 		require.Len(t, r.named("leasing.break"), 1)
+	})
+}
+
+// OpenTelemetry's SimpleSpanProcessor exports a span within End, for as long as the exporter takes.
+func TestTrap_T280_AnExportDelaysNoLoss(t *testing.T) {
+	measured(t, leasing.Options{TTL: 10 * time.Second, NoAutoRenew: true}, func(t *testing.T, m *leasing.Manager, _ *leasingtest.Provider, r *recorder) {
+		r.ended = func(span string) {
+			if span == "leasing.lost" {
+				time.Sleep(time.Hour)
+			}
+		}
+		first, err := m.TryAcquire(t.Context(), "first")
+		require.NoError(t, err)
+		time.Sleep(time.Second)
+		second, err := m.TryAcquire(t.Context(), "second")
+		require.NoError(t, err)
+		for _, l := range []*leasing.Lease{first, second} {
+			acquired := l.AcquiredAt()
+			<-l.Done()
+			require.LessOrEqual(t, time.Since(acquired), 10*time.Second)
+			require.ErrorIs(t, l.Err(), leasing.ErrLost)
+		}
+		time.Sleep(2 * time.Hour)
 	})
 }
 
