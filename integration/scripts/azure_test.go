@@ -95,7 +95,7 @@ func (a *azure) run(fail int, verb string) (code int, out, problems string, call
 	for _, name := range []string{"log", "calls"} {
 		require.NoError(a.t, os.RemoveAll(filepath.Join(a.state, name)))
 	}
-	cmd := exec.Command("bash", filepath.Join("..", "..", "samples", "azure", a.script+".sh"), verb)
+	cmd := exec.Command("bash", filepath.Join(root, "samples", "azure", a.script+".sh"), verb)
 	cmd.Env = append(os.Environ(), "PATH="+a.path+":"+os.Getenv("PATH"), "FAKE_AZ="+a.state, "FAIL="+strconv.Itoa(fail),
 		"LEASING_AZURE_GROUP=", "LEASING_AZURE_LOCATION=", "LEASING_AZURE_NAME=", "LEASING_AZURE_PRINCIPAL=", "LEASING_AZURE_PRINCIPAL_TYPE=", "LEASING_AZURE_AUTH=")
 	var stdout, stderr bytes.Buffer
@@ -235,7 +235,7 @@ func opens(t *testing.T, url string, opener abstractions.Opener) error {
 }
 
 func TestTheRoleOfCosmosIsThatOfThePackage(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join("..", "..", "samples", "azure", "cosmos.sh"))
+	text, err := os.ReadFile(filepath.Join(root, "samples", "azure", "cosmos.sh"))
 	require.NoError(t, err)
 	var actions []string
 	for _, action := range regexp.MustCompile(`"(Microsoft\.DocumentDB/[^"]*)"`).FindAllStringSubmatch(string(text), -1) {

@@ -13,7 +13,6 @@ import (
 
 // The repository holds text alone, in files of less than half a megabyte.
 func TestTheRepositoryHoldsNoBinaries(t *testing.T) {
-	root := filepath.Join("..", "..")
 	cmd := exec.CommandContext(t.Context(), "git", "ls-files", "-z")
 	cmd.Dir = root
 	list, err := cmd.Output()

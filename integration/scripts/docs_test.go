@@ -15,7 +15,6 @@ import (
 func TestDocumentsNameTestsThatExist(t *testing.T) {
 	named, test := regexp.MustCompile("`(Test\\w+)`"), regexp.MustCompile(`(?m)^func (Test\w+)\(t `)
 	exist, wanted := map[string]bool{}, map[string]string{}
-	root := filepath.Join("..", "..")
 	require.NoError(t, filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
 		docs := strings.HasPrefix(path, filepath.Join(root, "docs")) && strings.HasSuffix(path, ".md") || path == filepath.Join(root, "README.md")
 		if err != nil || !docs && !strings.HasSuffix(path, "_test.go") {

@@ -18,7 +18,7 @@ import (
 
 func fromDotnet(t *testing.T) string {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "from-dotnet.md"))
+	text, err := os.ReadFile(filepath.Join(root, "docs", "from-dotnet.md"))
 	require.NoError(t, err)
 	return string(text)
 }
@@ -37,7 +37,6 @@ func TestThePageForDotnetNamesEachType(t *testing.T) {
 func exports(t *testing.T) (qualified, bare map[string]bool) {
 	t.Helper()
 	qualified, bare = map[string]bool{}, map[string]bool{}
-	root := filepath.Join("..", "..")
 	require.NoError(t, filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return err

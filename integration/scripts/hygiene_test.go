@@ -35,7 +35,7 @@ type step struct {
 
 func workflows(t *testing.T) map[string]workflow {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join("..", "..", ".github", "workflows", "*"))
+	files, err := filepath.Glob(filepath.Join(root, ".github", "workflows", "*"))
 	require.NoError(t, err)
 	require.GreaterOrEqual(t, len(files), 5)
 	all := map[string]workflow{}
@@ -56,7 +56,7 @@ func TestEachActionIsPinnedByItsHash(t *testing.T) {
 	version := regexp.MustCompile(`^ # v[0-9]+\.[0-9]+\.[0-9]+$`)
 	known := map[string]string{} // the owner and the repository have one hash and one version
 	for name := range workflows(t) {
-		text, err := os.ReadFile(filepath.Join("..", "..", ".github", "workflows", name))
+		text, err := os.ReadFile(filepath.Join(root, ".github", "workflows", name))
 		require.NoError(t, err)
 		for _, match := range used.FindAllStringSubmatch(string(text), -1) {
 			if strings.HasPrefix(match[1], "./") {
@@ -107,7 +107,7 @@ func TestTheAzureWorkflowFindsItsTests(t *testing.T) {
 	jobs := workflows(t)["azure.yml"].Jobs["service"].Strategy.Matrix.Include
 	require.Len(t, jobs, len(azureScripts))
 	for _, job := range jobs {
-		files, err := filepath.Glob(filepath.Join("..", "..", filepath.FromSlash(job["folder"]), "*_test.go"))
+		files, err := filepath.Glob(filepath.Join(root, filepath.FromSlash(job["folder"]), "*_test.go"))
 		require.NoError(t, err)
 		var tests strings.Builder
 		for _, file := range files {
@@ -127,7 +127,7 @@ func TestTheAzureWorkflowFindsItsTests(t *testing.T) {
 }
 
 func TestDependabotLooksAtEachModule(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join("..", "..", ".github", "dependabot.yml"))
+	text, err := os.ReadFile(filepath.Join(root, ".github", "dependabot.yml"))
 	require.NoError(t, err)
 	var config struct {
 		Updates []struct {
@@ -142,7 +142,6 @@ func TestDependabotLooksAtEachModule(t *testing.T) {
 			patterns = update.Directories
 		}
 	}
-	root := filepath.Join("..", "..")
 	unused := slices.Clone(patterns)
 	require.NoError(t, filepath.WalkDir(root, func(file string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.Name() != "go.mod" {

@@ -13,7 +13,6 @@ const mostWords = 750 // of the README: one screen or two
 
 // The README's first program is samples/quickstart, so it compiles.
 func TestTheFirstProgramOfTheREADMECompiles(t *testing.T) {
-	root := filepath.Join("..", "..")
 	readme, err := os.ReadFile(filepath.Join(root, "README.md"))
 	require.NoError(t, err)
 	require.LessOrEqual(t, len(strings.Fields(string(readme))), mostWords)

@@ -11,7 +11,6 @@ import (
 
 // The table of docs/cli.md, which scripts/sizes writes, has the size of each backend of the command.
 func TestThePageTellsWhatEachBackendCosts(t *testing.T) {
-	root := filepath.Join("..", "..")
 	page, err := os.ReadFile(filepath.Join(root, "docs", "cli.md"))
 	require.NoError(t, err)
 	code, err := os.ReadFile(filepath.Join(root, "cmd", "leasing", "backend.go"))
@@ -28,7 +27,7 @@ func TestThePageTellsWhatEachBackendCosts(t *testing.T) {
 func TestInstalledBinariesAreStripped(t *testing.T) {
 	build := regexp.MustCompile(`(?m)^.*go (install|build) .*cmd/leasing.*$`)
 	for _, file := range []string{"docs/cli.md", "deploy/Dockerfile", ".github/workflows/release.yml"} {
-		text, err := os.ReadFile(filepath.Join("..", "..", file))
+		text, err := os.ReadFile(filepath.Join(root, file))
 		require.NoError(t, err)
 		lines := build.FindAllString(string(text), -1)
 		require.NotEmpty(t, lines, file)

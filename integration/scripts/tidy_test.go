@@ -35,7 +35,7 @@ func plantSiblings(t *testing.T, dir string, more map[string]string) func(args .
 	}
 	require.NoError(t, os.Mkdir(filepath.Join(dir, "scripts"), 0o755))
 	for _, name := range []string{"lib.sh", "tidy"} {
-		script, err := os.ReadFile(filepath.Join("..", "..", "scripts", name))
+		script, err := os.ReadFile(filepath.Join(root, "scripts", name))
 		require.NoError(t, err)
 		require.NoError(t, os.WriteFile(filepath.Join(dir, "scripts", name), script, 0o755))
 	}

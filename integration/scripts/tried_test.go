@@ -13,7 +13,7 @@ import (
 
 // TestTrap_T195_TheTableOfServersIsTrue compares docs/providers/README.md with the versions that the tests run.
 func TestTrap_T195_TheTableOfServersIsTrue(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "providers", "README.md"))
+	text, err := os.ReadFile(filepath.Join(root, "docs", "providers", "README.md"))
 	require.NoError(t, err)
 	_, table, found := strings.Cut(string(text), "## Servers of the tests")
 	require.True(t, found)
@@ -33,7 +33,7 @@ func TestTrap_T195_TheTableOfServersIsTrue(t *testing.T) {
 		"go-sqlite3":              {"providers/sql/sqlite/go.mod", `ncruces/go-sqlite3 (\S+)`},
 	} {
 		t.Run(server, func(t *testing.T) {
-			text, err := os.ReadFile(filepath.Join("..", "..", pin.file))
+			text, err := os.ReadFile(filepath.Join(root, pin.file))
 			require.NoError(t, err)
 			version := regexp.MustCompile(pin.pattern).FindSubmatch(text)
 			require.NotNil(t, version, "%s pins it", pin.file)

@@ -58,7 +58,7 @@ func start(t *testing.T, env []string, args ...string) *command {
 	dir, temp := t.TempDir(), t.TempDir()
 	require.NoError(t, os.MkdirAll(filepath.Join(dir, "scripts", "servers"), 0o755))
 	for _, name := range []string{"lib.sh", "with-servers"} {
-		text, err := os.ReadFile(filepath.Join("..", "..", "scripts", name))
+		text, err := os.ReadFile(filepath.Join(root, "scripts", name))
 		require.NoError(t, err)
 		require.NoError(t, os.WriteFile(filepath.Join(dir, "scripts", name), text, 0o755))
 	}
