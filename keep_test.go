@@ -118,13 +118,9 @@ func TestAtLeastInAnOutage(t *testing.T) {
 				require.Equal(t, began, time.Now(), "it waits for nothing")
 			}
 			<-time.After(12 * time.Second) // the release took 6 s
-			record, err := provider.Inspect(t.Context(), abstractions.InspectRequest{Name: "name"})
-			require.NoError(t, err)
-			require.True(t, record.Held)
+			require.True(t, isHeld(t, provider, "name"))
 			<-time.After(time.Minute)
-			record, err = provider.Inspect(t.Context(), abstractions.InspectRequest{Name: "name"})
-			require.NoError(t, err)
-			require.False(t, record.Held)
+			require.False(t, isHeld(t, provider, "name"))
 		})
 	}
 }
@@ -158,4 +154,93 @@ func (s shortest) Capabilities() leasing.Capabilities {
 	c := s.Provider.Capabilities()
 	c.MaxTTL = time.Minute
 	return c
+}
+
+// slowRenewals delays the renewals to an infinite TTL, which then land although their contexts have ended.
+type slowRenewals struct {
+	leasing.Provider
+	lands time.Duration
+}
+
+func (s slowRenewals) Renew(ctx context.Context, req abstractions.RenewRequest) (abstractions.Grant, error) {
+	if req.TTL == leasing.Infinite {
+		time.Sleep(s.lands)
+	}
+	return s.Provider.Renew(context.WithoutCancel(ctx), req)
+}
+
+func (s slowRenewals) Capabilities() leasing.Capabilities {
+	c := s.Provider.Capabilities()
+	c.HeedsContext = false
+	return c
+}
+
+// The first renewal makes a lease infinite. It may be under way when the lease is released, and land after the renewal that
+// shortens the lease.
+func TestTrap_T281_ARenewalUnderWayLeavesNoInfiniteLease(t *testing.T) {
+	released := func(t *testing.T, _ *leasing.Manager, lease *leasing.Lease) {
+		require.NoError(t, lease.Release(t.Context()))
+	}
+	for what, c := range map[string]struct {
+		lands time.Duration
+		end   func(*testing.T, *leasing.Manager, *leasing.Lease)
+	}{
+		"an answer that comes soon": {time.Second, released},
+		"an answer that comes late": {30 * time.Second, released},
+		"a manager that is closed": {time.Second, func(t *testing.T, m *leasing.Manager, lease *leasing.Lease) {
+			require.NoError(t, lease.Release(t.Context()))
+			require.NoError(t, m.Close(t.Context()))
+		}},
+		"a holder that outlasts Close": {time.Second, func(t *testing.T, m *leasing.Manager, lease *leasing.Lease) {
+			ended, cancel := context.WithCancel(t.Context())
+			cancel()
+			require.ErrorIs(t, m.Close(ended), context.Canceled)
+			<-time.After(10 * time.Second)
+			require.ErrorIs(t, lease.Release(t.Context()), leasing.ErrLost)
+		}},
+	} {
+		t.Run(what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				memory := memorylease.New(memorylease.Options{})
+				manager, err := leasing.NewManager(slowRenewals{memory, c.lands}, leasing.Options{TTL: 10 * time.Second})
+				require.NoError(t, err)
+				defer manager.Close(t.Context())
+				began := time.Now()
+				lease, err := manager.With(leasing.AcquireOptions{TTL: leasing.Infinite, AtLeast: time.Minute}).Acquire(t.Context(), "name")
+				require.NoError(t, err)
+				<-time.After(100 * time.Millisecond)
+				c.end(t, manager, lease)
+				<-time.After(59*time.Second - time.Since(began))
+				require.True(t, isHeld(t, memory, "name"))
+				<-time.After(2 * time.Second)
+				require.False(t, isHeld(t, memory, "name"))
+			})
+		})
+	}
+}
+
+// An acquire without an answer may land after the release. The clean-up after it does not end AtLeast.
+func TestTrap_T282_AnUnansweredAcquireDoesNotEndAtLeast(t *testing.T) {
+	for _, ttl := range []time.Duration{10 * time.Second, 5 * time.Minute, leasing.Infinite} {
+		synctest.Test(t, func(t *testing.T) {
+			manager, provider := leasingtest.NewManager(t, leasing.Options{TTL: 10 * time.Second})
+			provider.Use(leasingtest.Fail(leasingtest.Acquire, 1, leasing.ErrUnavailable))
+			lease, err := manager.With(leasing.AcquireOptions{TTL: ttl, AtLeast: time.Minute}).Acquire(t.Context(), "name")
+			require.NoError(t, err)
+			granted := time.Now()
+			<-time.After(20 * time.Second)
+			require.NoError(t, lease.Release(t.Context()))
+			<-time.After(59*time.Second - time.Since(granted))
+			require.True(t, isHeld(t, provider, "name"), ttl)
+			<-time.After(2 * time.Second)
+			require.False(t, isHeld(t, provider, "name"), ttl)
+		})
+	}
+}
+
+func isHeld(t *testing.T, provider leasing.Provider, name string) bool {
+	t.Helper()
+	record, err := provider.Inspect(t.Context(), abstractions.InspectRequest{Name: name})
+	require.NoError(t, err)
+	return record.Held
 }

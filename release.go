@@ -23,12 +23,17 @@ func (l *lease) Release(ctx context.Context) error {
 	l.mu.Lock()
 	lost := l.expire(now)
 	before, outcome := l.phase, l.outcome
+	var underWay <-chan struct{} // a renewal that would outlast the one that shortens the lease
 	switch {
 	case before < releasing:
 		l.endWork(ErrReleased)
 		l.phase = releasing
 		l.m.schedule.remove(l)
-		l.settleRenewal() // waiters for the renewal return
+		if l.renewing && l.keep.left(now) > 0 {
+			underWay = l.renewalUnderWay()
+		} else {
+			l.settleRenewal() // waiters for the renewal return
+		}
 	case before == releasing && l.done == nil:
 		l.done = make(chan struct{})
 	}
@@ -44,22 +49,20 @@ func (l *lease) Release(ctx context.Context) error {
 		l.releaseAfterClose(ctx, outcome)
 		return l.m.wrap("release", l.name, l.id, outcome)
 	}
-	return l.releaseNow(ctx, now)
+	return l.releaseNow(ctx, now, underWay)
 }
 
 // releaseNow sends the release. Only one call per lease comes here. releaseNow ends the lease
 // even after a panic: the context, the telemetry and the logger are the application's
 // code.
-func (l *lease) releaseNow(ctx context.Context, now instant) (err error) {
-	bound := l.granted // no renewal changes granted from now on
-	if bound == Infinite {
-		bound = l.settings.firstTTL
-	}
+func (l *lease) releaseNow(ctx context.Context, now instant, underWay <-chan struct{}) (err error) {
 	err = errReleasePanicked
 	defer func() {
-		switch keeps := l.keep.left(now) > 0 && l.granted != Infinite; {
-		case keeps: // the lease runs out by itself
-		case err != nil && (!refused(err) || denied(err)):
+		ends, unsure := l.backendEnd(now)
+		keeps := l.keep.left(now) > 0
+		switch {
+		case keeps && ends.mono != forever && (!unsure || l.settings.ttl != Infinite): // the lease runs out by itself
+		case err != nil && (!refused(err) || denied(err)), keeps && unsure: // a renewal that lands late makes it infinite again
 			l.m.cleanUp(&cleanup{req: l.releaseRequest(), from: l.keep, until: now.add(l.settings.ttl)}, nil)
 		case l.doubt.left(now) > 0:
 			// By its ID alone: a request that may land then has another token and state.
@@ -70,6 +73,11 @@ func (l *lease) releaseNow(ctx context.Context, now instant) (err error) {
 	l.m.queues.ending(l)
 	ctx, span := l.m.telemetry.startLinked(ctx, "leasing.release", l)
 	defer span.End()
+	l.awaitRenewal(ctx, underWay)
+	bound := l.TTL()
+	if bound == Infinite {
+		bound = l.settings.firstTTL
+	}
 	attempts, err := l.releaseWithin(ctx, bound)
 	l.m.telemetry.describe(span, l.name, l.id, l.token, 0, attempts, err)
 	return err
@@ -137,6 +145,33 @@ func (l *lease) releaseWithin(ctx context.Context, bound time.Duration) (attempt
 	}
 }
 
+// awaitRenewal waits for the renewal under way, if any, whose own bound is at most RequestTimeout.
+func (l *lease) awaitRenewal(ctx context.Context, underWay <-chan struct{}) {
+	if underWay == nil {
+		return
+	}
+	timer := time.NewTimer(l.m.options.Tuning.RequestTimeout + 2*replyGrace)
+	defer timer.Stop()
+	select {
+	case <-underWay:
+		return
+	case <-ctx.Done():
+	case <-timer.C:
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.unsure = true
+	l.settleRenewal()
+}
+
+// backendEnd returns the time at which the backend ends the lease by itself. unsure says that a request without an
+// answer may have made that time later, or may do so yet.
+func (l *lease) backendEnd(now instant) (end instant, unsure bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.sent.add(l.granted), l.unsure || l.doubt.left(now) > 0
+}
+
 // giveUpOrKeep makes one attempt to give the lease up or, before the end of AcquireOptions.AtLeast, to shorten the
 // lease to the rest of that time.
 func (l *lease) giveUpOrKeep(ctx context.Context, bound time.Duration) error {
@@ -145,7 +180,8 @@ func (l *lease) giveUpOrKeep(ctx context.Context, bound time.Duration) error {
 	if rest <= 0 {
 		return m.giveUp(ctx, &l.releases, bound, l.releaseRequest())
 	}
-	if excess := l.sent.add(l.granted).left(now) - rest; l.granted != Infinite && excess >= 0 && excess <= m.caps.Granularity {
+	end, unsure := l.backendEnd(now)
+	if excess := end.left(now) - rest; !unsure && excess >= 0 && excess <= m.caps.Granularity {
 		return nil // the lease runs out at that time by itself
 	}
 	b := bounded(ctx, bound)

@@ -135,6 +135,10 @@ func (l *lease) finishRenewal(sent, now instant, grant abstractions.Grant, err e
 	switch {
 	case late:
 		orphan = l.outlived(v, sent)
+		if err == nil { // for a release that shortens the lease; its State stays, since the release may be reading it
+			l.granted, l.sent = grant.TTL, sent
+		}
+		l.unsure = l.unsure || err != nil && v.applied
 		l.settleRenewal()
 	case err == nil:
 		margin = l.renewed(sent, now, grant, random)
@@ -275,6 +279,14 @@ func (l *lease) planRenewal(random float64) {
 	l.renewIn = cadence - time.Duration(float64(cadence)*renewJitter*random)
 }
 
+// renewalUnderWay returns a channel that settleRenewal closes. Caller holds mu.
+func (l *lease) renewalUnderWay() <-chan struct{} {
+	if l.settled == nil {
+		l.settled = make(chan struct{})
+	}
+	return l.settled
+}
+
 // settleRenewal wakes the waiters for the renewal under way. The lease's fields then
 // show the result of that renewal. Caller holds mu.
 func (l *lease) settleRenewal() {
@@ -310,10 +322,7 @@ func (l *lease) Renew(ctx context.Context) error {
 		l.renewing = true
 		l.reschedule(now)
 	}
-	if l.settled == nil {
-		l.settled = make(chan struct{})
-	}
-	settled := l.settled
+	settled := l.renewalUnderWay()
 	l.mu.Unlock()
 	if lost != nil {
 		lost.report()

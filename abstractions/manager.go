@@ -74,7 +74,7 @@ type AcquireOptions struct {
 	WaitLimit time.Duration
 	// AtLeast, unless 0, is the time for which the name stays taken, counted from
 	// Lease.AcquiredAt. A Release before that time leaves the lease at the backend with
-	// the rest of AtLeast as its TTL, and returns at once. A process that ends early
+	// the rest of AtLeast as its TTL, once a renewal under way has returned. A process that ends early
 	// changes nothing, since the first TTL is AtLeast if TTL is shorter. A Break and a
 	// HandOver end AtLeast. The providers of this library shorten a lease by a renewal (the
 	// conformance suite checks that); where one can't, the name stays taken for the TTL of

@@ -211,7 +211,7 @@ var managerRealTrustChecks = []managerCheck{
 				}
 				return time.Now()
 			})
-			next := e.takesOver(lease.Name())
+			next := e.takesOver(lease.Name(), "a lost lease")
 			e.ErrorIs(lease.Err(), abstractions.ErrLost, "when another holds the name")
 			e.Greater(next.token(), lease.Token())
 			trusted := within(e, e.h.Slack, lost, "the end of the lease's context").Sub(sent)
@@ -351,7 +351,7 @@ var managerRealTrustChecks = []managerCheck{
 					return fmt.Errorf("a reply that comes %v after a loss is taken", e.short/5)
 				}
 				m.isLost(lease, abstractions.LostExpired)
-				e.takesOver(lease.Name()).release()
+				e.takesOver(lease.Name(), "a lost lease").release()
 				e.Len(m.eventLog.told(leasing.EventLost), 1)
 				e.Empty(m.eventLog.told(leasing.EventRenewed))
 				return nil
@@ -416,7 +416,7 @@ var managerRealTrustChecks = []managerCheck{
 }
 
 // takesOver has another client ask for a name until it gets it, which must not take longer than the capabilities say.
-func (e *env) takesOver(name string) *claim {
+func (e *env) takesOver(name, what string) *claim {
 	most := 2*e.short + e.caps.Lateness.After(e.short) + e.h.Slack
 	req := e.request(name)
 	for end := time.Now().Add(most); ; e.pause(e.short / 100) {
@@ -425,6 +425,6 @@ func (e *env) takesOver(name string) *claim {
 			return next
 		}
 		e.oneOf(err, abstractions.ErrHeld, abstractions.ErrUnavailable)
-		e.True(time.Now().Before(end), "%q is free within %v", name, most)
+		e.True(time.Now().Before(end), "%q is free within %v: %s; %v; %+v", name, most, what, err, e.inspect(name))
 	}
 }

@@ -42,7 +42,7 @@ var managerRealKeepingChecks = []managerCheck{
 				lease := m.get(name, &leasing.AcquireOptions{TTL: ttl, AtLeast: least})
 				end(m, lease)
 				what := fmt.Sprintf("a lease with a TTL of %v, %s", ttl, how)
-				next := e.takesOver(name) // within 2 TTLs
+				next := e.takesOver(name, what) // within 2 TTLs
 				e.GreaterOrEqual(time.Since(sent), least-e.tolerance(least), what)
 				next.release()
 				return none
