@@ -6,6 +6,7 @@ import (
 
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/providers/redis/internal/redistest"
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 )
 
@@ -105,6 +106,33 @@ func TestListOfRedlockTellsWhatAServerInQuarantineHasHeardOf(t *testing.T) {
 		names, _ := listAll(t, p, abstractions.ListRequest{}, nothing)
 		require.ElementsMatch(t, []string{"released", "held"}, names, i)
 	}
+}
+
+// An acquire returns with the majority's votes. The vote of a slow server may arrive after that server was scanned.
+func TestTrap_T283_AListingMissesNoNameWhoseLastVoteComesMeanwhile(t *testing.T) {
+	t.Parallel()
+	servers, _, each := listed(t)
+	late := claimOf("late")
+	var clients []redis.UniversalClient
+	for i, server := range servers {
+		client, w := watched(t, server)
+		clients = append(clients, client)
+		if i > 0 {
+			_, err := each[i].Acquire(t.Context(), late)
+			require.NoError(t, err)
+		}
+		if i == 1 {
+			w.before = func(commands []redis.Cmder) {
+				if commands[0].Name() == "scan" { // the first server was scanned
+					_, err := each[0].Acquire(t.Context(), late)
+					require.NoError(t, err)
+				}
+			}
+		}
+	}
+	names, pages := listAll(t, openTest(t, Options{Clients: clients}), abstractions.ListRequest{}, nothing)
+	require.Equal(t, 1, pages)
+	require.Equal(t, []string{"late"}, names)
 }
 
 // A server that fails in the middle may make names come twice, but no name is left out.

@@ -20,10 +20,10 @@ const listTimeout = 3 * time.Second
 // List returns each name at the first server that knows the name, with the majority's
 // record. A server that does not answer, or casts no vote since it has lost its
 // data, is left out for the rest of the listing: names that it has returned before
-// may then come twice. A name that is acquired during the listing may be missing:
-// if a vote reaches an earlier server after its scan, that server is to list the name.
+// may then come twice. A listing of several pages may miss a name of which a vote reaches an earlier server
+// after the page that scanned the server: that server is to list the name. A single page misses none.
 func (r *Redlock) List(ctx context.Context, req abstractions.ListRequest) (abstractions.ListResult, error) {
-	u := union{r: r, match: r.Naming.Pattern(req.Prefix)}
+	u := union{r: r, match: r.Naming.Pattern(req.Prefix), first: req.After == ""}
 	l := node.Listing{Req: req, Naming: r.Naming, Servers: len(r.nodes), Scan: u.scan, Records: u.records}
 	return l.Page(ctx)
 }
@@ -32,6 +32,7 @@ func (r *Redlock) List(ctx context.Context, req abstractions.ListRequest) (abstr
 type union struct {
 	r     *Redlock
 	match string
+	first bool    // page, which knows the names that were listed before
 	errs  []error // of servers left out on this page
 }
 
@@ -62,7 +63,8 @@ func (u *union) leaveOut(ctx context.Context, at *node.Position, server int, err
 	return nil
 }
 
-// records returns the majority's records of names that no earlier server knows and lists. If the server that has listed
+// records returns the majority's records of names that no earlier server has listed. On a later page those are the names
+// that no earlier server knows. If the server that has listed
 // a name is left out by now, the next server lists the name.
 func (u *union) records(ctx context.Context, at *node.Position, names []string) ([]abstractions.Record, error) {
 	ops := make([]script.Operation, len(names))
@@ -93,7 +95,7 @@ func (u *union) records(ctx context.Context, at *node.Position, names []string) 
 		for i, reply := range p.of(k) {
 			if record, err := reply.Record(names[k]); err == nil && !at.Muted(i) {
 				known = append(known, record)
-				told = told || i < at.Server && (record.Held || record.Token > 0)
+				told = told || !u.first && i < at.Server && (record.Held || record.Token > 0)
 			}
 		}
 		if !told {
