@@ -21,7 +21,7 @@ const listTimeout = 3 * time.Second
 // record. A server that does not answer, or casts no vote since it has lost its
 // data, is left out for the rest of the listing: names that it has returned before
 // may then come twice. A listing of several pages may miss a name of which a vote reaches an earlier server
-// after the page that scanned the server: that server is to list the name. A single page misses none.
+// after the page that scanned the server: that server is to list the name. A single page lists every such name.
 func (r *Redlock) List(ctx context.Context, req abstractions.ListRequest) (abstractions.ListResult, error) {
 	u := union{r: r, match: r.Naming.Pattern(req.Prefix), first: req.After == ""}
 	l := node.Listing{Req: req, Naming: r.Naming, Servers: len(r.nodes), Scan: u.scan, Records: u.records}
