@@ -8,6 +8,7 @@ import (
 	"weak"
 
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/internal/trust"
 )
 
 var errGrantTooLate = fmt.Errorf("%w: the grant came after its own trust had run out", ErrUnavailable)
@@ -46,7 +47,7 @@ func (m *manager) obtain(ctx context.Context, spanName string, get func(context.
 	defer span.End()
 	l.traced = tracedBy(ctx, spanCtx, l.adopted)
 
-	began := m.clock.mono()
+	began := m.clock.Mono()
 	held, delivered := false, false
 	defer func() {
 		if held && !delivered { // the telemetry panicked: no caller has the lease
@@ -55,7 +56,7 @@ func (m *manager) obtain(ctx context.Context, spanName string, get func(context.
 	}()
 	err = get(spanCtx, l)
 	held = err == nil
-	m.telemetry.acquired(l.scope, m.clock.mono()-began, err)
+	m.telemetry.acquired(l.scope, m.clock.Mono()-began, err)
 	if err != nil {
 		err = m.wrap(op, l.name, l.id, err)
 	}
@@ -116,7 +117,7 @@ func (m *manager) ask(ctx context.Context, l *lease) error {
 	}
 	l.traced.asks()
 	ttl := l.settings.firstTTL
-	sent := m.clock.now()
+	sent := m.clock.Now()
 	reqCtx := bounded(ctx, min(m.options.window(ttl), m.options.Tuning.RequestTimeout))
 	defer reqCtx.cancel()
 	var grant abstractions.Grant
@@ -151,19 +152,19 @@ func (m *manager) ask(ctx context.Context, l *lease) error {
 
 // take puts a claim to work that was granted by a request sent at the given instant,
 // unless the grant comes too late.
-func (l *lease) take(ctx context.Context, grant abstractions.Grant, sent instant) error {
-	m, now, until := l.m, l.m.clock.now(), sent.add(l.m.options.window(grant.TTL))
-	var doubt instant // until when another request for the claim may land
+func (l *lease) take(ctx context.Context, grant abstractions.Grant, sent trust.Instant) error {
+	m, now, until := l.m, l.m.clock.Now(), sent.Add(l.m.options.window(grant.TTL))
+	var doubt trust.Instant // until when another request for the claim may land
 	switch {
 	case l.adopted:
-		doubt = sent.add(l.settings.firstTTL)
+		doubt = sent.Add(l.settings.firstTTL)
 	case l.unknown:
-		doubt = l.lastSent.add(l.settings.firstTTL)
+		doubt = l.lastSent.Add(l.settings.firstTTL)
 	}
 	// A claim of our own is cleaned up unless what follows succeeds; it may also panic.
 	l.unknown, l.lastSent = !l.adopted, sent
 	switch {
-	case until.left(now) <= 0:
+	case until.Left(now) <= 0:
 		return errGrantTooLate
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
@@ -188,17 +189,17 @@ func (l *lease) take(ctx context.Context, grant abstractions.Grant, sent instant
 	if l.settings.observer != nil {
 		l.observer = m.observers.forLease(l.settings.observer)
 	}
-	l.phase, l.acquiredAt, l.doubt, l.unknown = working, sent.mono, doubt, false
+	l.phase, l.acquiredAt, l.doubt, l.unknown = working, sent.Mono, doubt, false
 	if atLeast := l.settings.atLeast; atLeast > 0 {
-		l.keep = sent.add(atLeast)
+		l.keep = sent.Add(atLeast)
 	}
 	l.granted, l.state, l.sent, l.until = grant.TTL, grant.State, sent, until
 	l.planRenewal(random)
 	if l.settings.ttl == Infinite && grant.TTL != Infinite {
 		l.renewIn = 0 // an infinite lease is made by its first renewal
 	}
-	e := l.event(EventAcquired, now.mono)
-	e.Remaining = until.left(now)
+	e := l.event(EventAcquired, now.Mono)
+	e.Remaining = until.Left(now)
 	m.observers.publish(l.observer, l.id, &e)
 	l.reschedule(now)
 	l.mu.Unlock()
@@ -221,7 +222,7 @@ func (m *manager) abandon(l *lease, settled func()) {
 	l.mu.Lock()
 	l.phase = abandoned
 	l.mu.Unlock()
-	if !m.cleanUp(&cleanup{req: l.releaseRequest(), until: l.lastSent.add(l.settings.firstTTL)}, settled) { // Close did not wait for it
+	if !m.cleanUp(&cleanup{req: l.releaseRequest(), until: l.lastSent.Add(l.settings.firstTTL)}, settled) { // Close did not wait for it
 		_ = m.giveUp(background, &l.releases, min(releaseGrace, m.options.Tuning.RequestTimeout), l.releaseRequest())
 	}
 }
@@ -229,7 +230,7 @@ func (m *manager) abandon(l *lease, settled func()) {
 // repliedLate takes the reply to an acquire or a renewal that had not returned when its
 // context ended: it may have been applied as late as now.
 func (l *lease) repliedLate(_ abstractions.Grant, err error) {
-	v, m, now := judge(err), l.m, l.m.clock.now()
+	v, m, now := judge(err), l.m, l.m.clock.Now()
 	l.mu.Lock()
 	phase := l.phase
 	orphan := l.outlived(v, now)
@@ -244,7 +245,7 @@ func (l *lease) repliedLate(_ abstractions.Grant, err error) {
 	case m.running.Err() != nil: // no loop is left to retry the release
 		_ = m.giveUp(background, &l.releases, m.options.Tuning.RequestTimeout, l.releaseRequest())
 	default:
-		m.cleanUp(&cleanup{req: l.releaseRequest(), until: now.add(l.settings.firstTTL)}, nil)
+		m.cleanUp(&cleanup{req: l.releaseRequest(), until: now.Add(l.settings.firstTTL)}, nil)
 	}
 }
 

@@ -75,7 +75,7 @@ func (e *engine) dispatch() {
 // renewBatch renews several leases in one request. An item that the provider
 // does not answer for is unknown, like any other failure.
 func (e *engine) renewBatch(leases []*lease, part time.Duration) {
-	sent := e.m.clock.now()
+	sent := e.m.clock.Now()
 	bound := e.m.options.Tuning.RequestTimeout
 	live := leases[:0]
 	reqs := make([]abstractions.RenewRequest, 0, len(leases))
@@ -105,7 +105,7 @@ func (e *engine) renewBatch(leases []*lease, part time.Duration) {
 	case errors.Is(err, ErrLost): // the error does not say which leases
 		err = fmt.Errorf("%w: %v", errNoAnswer, err)
 	}
-	now, measured := e.m.clock.now(), map[*scope]renewed{}
+	now, measured := e.m.clock.Now(), map[*scope]renewed{}
 	for i, l := range live {
 		result := abstractions.RenewResult{Err: err}
 		if i < len(results) && (results[i].Err != nil || results[i].Grant.ID != "") {
@@ -117,7 +117,7 @@ func (e *engine) renewBatch(leases []*lease, part time.Duration) {
 		_ = l.finishRenewal(sent, now, result.Grant, result.Err, measured) // the lease has noted it
 	}
 	for s, r := range measured {
-		e.m.telemetry.renewals(s, now.mono-sent.mono, r)
+		e.m.telemetry.renewals(s, now.Mono-sent.Mono, r)
 	}
 }
 

@@ -10,9 +10,9 @@ import (
 // HandOver renews until a renewal that was sent after its start has succeeded and no renewal is
 // under way, so that no request of this process can follow the receiver's.
 func (l *lease) HandOver(ctx context.Context) (Handover, error) {
-	began := l.m.clock.now()
+	began := l.m.clock.Now()
 	for {
-		now := l.m.clock.now()
+		now := l.m.clock.Now()
 		l.mu.Lock()
 		lost := l.expire(now)
 		if l.phase >= releasing {
@@ -22,7 +22,7 @@ func (l *lease) HandOver(ctx context.Context) (Handover, error) {
 			}
 			return Handover{}, l.endedError("hand over")
 		}
-		renewed := l.sent.mono >= began.mono && (l.granted == Infinite) == (l.settings.ttl == Infinite)
+		renewed := l.sent.Mono >= began.Mono && (l.granted == Infinite) == (l.settings.ttl == Infinite)
 		ready := !l.renewing && (l.usedUp() || renewed)
 		if ready && l.overdue.count.Load()+l.inBatches.Load() > 0 {
 			l.mu.Unlock()
@@ -31,7 +31,7 @@ func (l *lease) HandOver(ctx context.Context) (Handover, error) {
 		if ready {
 			l.endWork(ErrHandedOver)
 			l.finish(nil)
-			e := l.event(EventHandedOver, now.mono)
+			e := l.event(EventHandedOver, now.Mono)
 			l.m.observers.publish(l.observer, l.id, &e)
 		}
 		l.mu.Unlock()

@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 	"time"
 	"weak"
+
+	"github.com/distributedleasing/leasing/internal/trust"
 )
 
 // phase is the stage of a lease's life. It only moves forward.
@@ -44,14 +46,14 @@ type lease struct {
 	renewals int32
 	m        *manager
 	settings *settings
-	until    instant       // the latest grant is trusted
-	lastSent instant       // when the latest renewal was, or the latest acquire whose outcome is unknown
+	until    trust.Instant // the latest grant is trusted
+	lastSent trust.Instant // when the latest renewal was, or the latest acquire whose outcome is unknown
 	renewIn  time.Duration // from lastSent to the next renewal; forever for none
 
 	name, id string
 	token    int64 // 0 until it is granted, unless it is adopted
 	state    any   // of the latest grant, as are the next two
-	sent     instant
+	sent     trust.Instant
 	granted  time.Duration
 	failure  error // of the latest renewal
 	scope    *scope
@@ -69,8 +71,8 @@ type lease struct {
 	cause      error                   // why its context has ended, or would have
 	outcome    error                   // the result of Release, once the lease has ended
 	done       chan struct{}           // made by the first waiter for the release under way, closed at its end
-	doubt      instant                 // until when an earlier request of the acquire may land
-	keep       instant                 // until when the name stays taken (AcquireOptions.AtLeast); zero for no such time
+	doubt      trust.Instant           // until when an earlier request of the acquire may land
+	keep       trust.Instant           // until when the name stays taken (AcquireOptions.AtLeast); zero for no such time
 
 	fresh  *Lease              // until the first renewal
 	holder weak.Pointer[Lease] // from the first renewal until the handle was collected
@@ -93,7 +95,7 @@ func (l *lease) Name() string          { return l.name }
 func (l *lease) ID() string            { return l.id }
 func (l *lease) Owner() string         { return l.m.options.Owner }
 func (l *lease) Token() int64          { return l.token }
-func (l *lease) AcquiredAt() time.Time { return l.m.clock.time(l.acquiredAt) }
+func (l *lease) AcquiredAt() time.Time { return l.m.clock.Time(l.acquiredAt) }
 
 // Context makes the lease's context in its first call: the context takes a fifth of the
 // memory of a lease.
@@ -136,17 +138,17 @@ func (l *lease) Renewals() int {
 }
 
 func (l *lease) Remaining() time.Duration {
-	now := l.m.clock.now()
+	now := l.m.clock.Now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.phase >= releasing {
 		return 0
 	}
-	return max(0, l.until.left(now))
+	return max(0, l.until.Left(now))
 }
 
 func (l *lease) Err() error {
-	now := l.m.clock.now()
+	now := l.m.clock.Now()
 	l.mu.Lock()
 	lost := l.expire(now)
 	cause := l.cause
@@ -158,13 +160,13 @@ func (l *lease) Err() error {
 }
 
 // onDue ends a lease whose trust has run out, or gathers a renewal that is due. The loop calls onDue.
-func (l *lease) onDue(now instant) {
+func (l *lease) onDue(now trust.Instant) {
 	l.mu.Lock()
 	lost := l.expire(now)
 	if l.phase < releasing {
-		if !l.renewing && l.nextRenew().left(now) <= l.slack() {
+		if !l.renewing && l.nextRenew().Left(now) <= l.slack() {
 			l.renewing = true
-			l.m.engine.gather(l, l.until.left(now))
+			l.m.engine.gather(l, l.until.Left(now))
 		}
 		l.reschedule(now)
 	}
@@ -175,13 +177,13 @@ func (l *lease) onDue(now instant) {
 }
 
 // reschedule sets the time of the loop's next look at the lease. Caller holds mu.
-func (l *lease) reschedule(now instant) {
-	due, early := l.until.left(now), time.Duration(0)
-	if renew := l.nextRenew().left(now); !l.renewing && renew < due {
+func (l *lease) reschedule(now trust.Instant) {
+	due, early := l.until.Left(now), time.Duration(0)
+	if renew := l.nextRenew().Left(now); !l.renewing && renew < due {
 		due, early = renew, l.slack()
 	}
-	l.m.schedule.set(l, addSaturated(now.mono, due), early)
-	if l.m.suspended.Load() > int64(now.boot-now.mono+suspendResolution) {
+	l.m.schedule.set(l, trust.AddSaturated(now.Mono, due), early)
+	if l.m.suspended.Load() > int64(now.Boot-now.Mono+suspendResolution) {
 		l.m.schedule.makeDueNow(l) // a suspend since now was read, which the loop saw before the lease was in the schedule
 	}
 }
@@ -189,7 +191,7 @@ func (l *lease) reschedule(now instant) {
 // slack returns the time by which a renewal may be sent early along with others that
 // are due, where they can share a request.
 func (l *lease) slack() time.Duration {
-	if l.m.batch == nil || l.settings.cadence == forever || l.failures > 0 {
+	if l.m.batch == nil || l.settings.cadence == trust.Forever || l.failures > 0 {
 		return 0
 	}
 	return l.settings.cadence / 32
@@ -204,8 +206,8 @@ type loss struct {
 
 // expire ends a lease whose trust has run out, and returns nil for others. Caller holds mu,
 // and reports the loss.
-func (l *lease) expire(now instant) *loss {
-	if l.phase >= releasing || l.until.left(now) > 0 {
+func (l *lease) expire(now trust.Instant) *loss {
+	if l.phase >= releasing || l.until.Left(now) > 0 {
 		return nil
 	}
 	lost := &LostError{Reason: LostExpired, Err: cmp.Or(answerOf(l.failure), l.failure)}
@@ -216,16 +218,16 @@ func (l *lease) expire(now instant) *loss {
 }
 
 // lose ends the lease without a release. Caller holds mu, and reports the loss.
-func (l *lease) lose(now instant, lost *LostError) *loss {
+func (l *lease) lose(now trust.Instant, lost *LostError) *loss {
 	ended := &loss{lease: l, err: lost}
 	if l.unknown && lost.Reason == LostExpired {
 		ended.orphan = l.orphan(l.lastSent)
 	}
 	l.endWork(lost)
 	l.finish(lost)
-	e := l.event(EventLost, now.mono)
+	e := l.event(EventLost, now.Mono)
 	e.Reason, e.BrokenBy, e.BreakReason = lost.Reason, lost.BrokenBy, lost.BreakReason
-	e.Err, e.LastRenewal = lost, l.m.clock.time(l.sent.mono)
+	e.Err, e.LastRenewal = lost, l.m.clock.Time(l.sent.Mono)
 	l.m.observers.publish(l.observer, l.id, &e)
 	return ended
 }
@@ -249,10 +251,10 @@ func (x *loss) report() {
 
 // orphan returns the clean-up after a renewal, sent at the given instant, that the
 // backend may have granted to a lost lease. Caller holds mu.
-func (l *lease) orphan(sent instant) *cleanup {
-	c := &cleanup{req: l.releaseRequest(), until: sent.add(max(l.renewTTL(sent), l.terms.most()))}
+func (l *lease) orphan(sent trust.Instant) *cleanup {
+	c := &cleanup{req: l.releaseRequest(), until: sent.Add(max(l.renewTTL(sent), l.terms.most()))}
 	if l.granted != Infinite {
-		c.from = l.sent.add(l.granted)
+		c.from = l.sent.Add(l.granted)
 	}
 	return c
 }
@@ -282,7 +284,7 @@ func (m *manager) retire(l *lease) {
 	m.queues.ended(l)
 	m.unregister(l)
 	add(m.telemetry.activeCount, -1, &l.scope.base)
-	record(m.telemetry.heldDuration, m.clock.mono()-l.acquiredAt, &l.scope.base)
+	record(m.telemetry.heldDuration, m.clock.Mono()-l.acquiredAt, &l.scope.base)
 }
 
 // usedUp reports whether the lease has had all its MaxRenewals renewals. Caller holds mu.
@@ -308,7 +310,7 @@ func (l *lease) ended() error {
 // event returns an Event about the lease. publish adds the fingerprint. Caller holds mu.
 func (l *lease) event(kind EventKind, now time.Duration) Event {
 	return Event{
-		Kind: kind, Time: l.m.clock.time(now), Coalesced: 1,
+		Kind: kind, Time: l.m.clock.Time(now), Coalesced: 1,
 		Name: l.name, Owner: l.m.options.Owner, Token: l.token, TTL: l.granted, Renewals: int(l.renewals),
 	}
 }

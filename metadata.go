@@ -5,6 +5,7 @@ import (
 	"maps"
 
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/internal/trust"
 )
 
 // metadataChange has the metadata that SetMetadata wants renewals to carry. A lease whose
@@ -26,7 +27,7 @@ type metadataChange struct {
 	granted   int               // the latest version that the backend confirmed
 	refused   int               // the latest version that the backend refused; refusal is the error
 	refusal   error
-	doubt     instant // until when an unanswered request may land; zero for no such request
+	doubt     trust.Instant // until when an unanswered request may land; zero for no such request
 }
 
 // SetMetadata is a renewal that carries metadata. It shares everything with Renew.
@@ -81,7 +82,7 @@ func (c *metadataChange) carry() map[string]string {
 	switch {
 	case c.wanted != nil:
 		c.carried, c.carriedAs, c.sent = c.wanted, c.version, c.version
-	case c.doubt != instant{}:
+	case c.doubt != trust.Instant{}:
 		c.carried, c.carriedAs = maps.Clone(c.confirmed), c.granted
 		if c.carried == nil {
 			c.carried = map[string]string{}
@@ -91,7 +92,7 @@ func (c *metadataChange) carry() map[string]string {
 }
 
 // renewed notes the success of a renewal sent at the given instant. Caller holds mu.
-func (c *metadataChange) renewed(sent instant) {
+func (c *metadataChange) renewed(sent trust.Instant) {
 	if c.carried == nil {
 		return
 	}
@@ -99,29 +100,29 @@ func (c *metadataChange) renewed(sent instant) {
 	if c.carriedAs == c.version {
 		c.wanted = nil
 	}
-	if c.doubt.left(sent) <= 0 {
-		c.doubt = instant{}
+	if c.doubt.Left(sent) <= 0 {
+		c.doubt = trust.Instant{}
 	}
 }
 
 // landed notes that an overdue request has returned. The next renewal undoes a change
 // that the request may have made. Caller holds mu.
-func (c *metadataChange) landed(now instant, v verdict) {
-	if v.applied && c.doubt.left(now) < 0 {
+func (c *metadataChange) landed(now trust.Instant, v verdict) {
+	if v.applied && c.doubt.Left(now) < 0 {
 		c.doubt = now
 	}
 }
 
 // failed notes a failed renewal, which may land until the given instant. Metadata that the
 // backend refuses is dropped: it must not cost the lease. Caller holds mu.
-func (c *metadataChange) failed(until instant, err error, v verdict) {
+func (c *metadataChange) failed(until trust.Instant, err error, v verdict) {
 	switch {
 	case c.carried == nil:
 	case v.applied:
 		c.doubt = until
 	case !v.permanent:
 	case c.wanted == nil:
-		c.doubt = instant{}
+		c.doubt = trust.Instant{}
 	default:
 		c.refused, c.refusal = c.carriedAs, err
 		if c.carriedAs == c.version {

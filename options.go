@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/internal/trust"
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/trace"
@@ -291,13 +292,13 @@ func (o *Options) withTTL(s *settings, ttl time.Duration, c Capabilities) (*sett
 	if ttl == Infinite || s.ttl == Infinite {
 		return nil, &InvalidError{Field: "ttl", Value: ttl, Want: "a finite TTL, for a lease whose TTL is finite"}
 	}
-	ttl, err := o.fitTTL("ttl", ttl, 0, s.cadence == forever, c)
+	ttl, err := o.fitTTL("ttl", ttl, 0, s.cadence == trust.Forever, c)
 	if err != nil {
 		return nil, err
 	}
 	changed := *s
 	changed.ttl, changed.firstTTL = ttl, ttl
-	if s.cadence != forever {
+	if s.cadence != trust.Forever {
 		changed.cadence = time.Duration(float64(s.cadence) / float64(s.ttl) * float64(ttl))
 		if changed.cadence < minCadence || changed.cadence >= o.window(ttl) {
 			return nil, &InvalidError{Field: "ttl", Value: ttl, Want: fmt.Sprintf("time for a renewal after %v, beside the margin of Tuning.DriftFactor and DriftFloor", changed.cadence)}
@@ -341,7 +342,7 @@ func (o *Options) fitTTL(field string, ttl, fallback time.Duration, manual bool,
 // nearestTTL returns the TTL nearest to a policy's that the backend grants, and that leaves
 // time for renewals at the default fraction.
 func (o *Options) nearestTTL(ttl time.Duration, c Capabilities) time.Duration {
-	most := forever / 2
+	most := trust.Forever / 2
 	if c.MaxTTL > 0 {
 		most = c.MaxTTL
 	}
@@ -377,7 +378,7 @@ func (o *Options) cadence(of string, a AcquireOptions, p *settings) (time.Durati
 		return 0, &InvalidError{Field: source + ".RenewCadence", Value: every, Want: "more than 0; or 0 for the default"}
 	}
 	if o.NoAutoRenew || a.NoAutoRenew {
-		return forever, nil
+		return trust.Forever, nil
 	}
 	byFraction := every == 0
 	if byFraction {
@@ -435,3 +436,8 @@ func (o *Options) leastTTL() time.Duration {
 
 // minCadence is the shortest time from one renewal to the next.
 const minCadence = time.Millisecond
+
+// window returns the time for which a grant of ttl may be trusted: see trust.Window.
+func (o *Options) window(ttl time.Duration) time.Duration {
+	return trust.Window(ttl, o.Tuning.DriftFactor, o.Tuning.DriftFloor)
+}

@@ -54,9 +54,9 @@ func (l *lease) LogValue() slog.Value {
 
 // status returns the state of the lease in a word or two.
 func (l *lease) status() string {
-	now := l.m.clock.now()
+	now := l.m.clock.Now()
 	l.mu.Lock()
-	phase, outcome, cause, left := l.phase, l.outcome, l.cause, l.until.left(now)
+	phase, outcome, cause, left := l.phase, l.outcome, l.cause, l.until.Left(now)
 	l.mu.Unlock()
 	var lost *LostError
 	switch {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/internal/trust"
 )
 
 // releaseGrace bounds Release's wait after its context has ended.
@@ -19,7 +20,7 @@ var errReleasePanicked = fmt.Errorf("%w: the release was cut off by a panic", Er
 
 func (l *lease) Release(ctx context.Context) error {
 	ctx = orBackground(ctx)
-	now := l.m.clock.now()
+	now := l.m.clock.Now()
 	l.mu.Lock()
 	lost := l.expire(now)
 	before, outcome := l.phase, l.outcome
@@ -29,7 +30,7 @@ func (l *lease) Release(ctx context.Context) error {
 		l.endWork(ErrReleased)
 		l.phase = releasing
 		l.m.schedule.remove(l)
-		if l.renewing && l.keep.left(now) > 0 {
+		if l.renewing && l.keep.Left(now) > 0 {
 			underWay = l.renewalUnderWay()
 		} else {
 			l.settleRenewal() // waiters for the renewal return
@@ -55,20 +56,20 @@ func (l *lease) Release(ctx context.Context) error {
 // releaseNow sends the release. Only one call per lease comes here. releaseNow ends the lease
 // even after a panic: the context, the telemetry and the logger are the application's
 // code.
-func (l *lease) releaseNow(ctx context.Context, now instant, underWay <-chan struct{}) (err error) {
+func (l *lease) releaseNow(ctx context.Context, now trust.Instant, underWay <-chan struct{}) (err error) {
 	err = errReleasePanicked
 	defer func() {
 		ends, unsure := l.backendEnd(now)
-		keeps := l.keep.left(now) > 0
+		keeps := l.keep.Left(now) > 0
 		switch {
-		case keeps && ends.mono != forever && (!unsure || l.settings.ttl != Infinite): // the lease runs out by itself
+		case keeps && ends.Mono != trust.Forever && (!unsure || l.settings.ttl != Infinite): // the lease runs out by itself
 		case err != nil && (!refused(err) || denied(err)), keeps && unsure: // a renewal that lands late makes it infinite again
-			l.m.cleanUp(&cleanup{req: l.releaseRequest(), from: l.keep, until: now.add(l.settings.ttl)}, nil)
-		case l.doubt.left(now) > 0:
+			l.m.cleanUp(&cleanup{req: l.releaseRequest(), from: l.keep, until: now.Add(l.settings.ttl)}, nil)
+		case l.doubt.Left(now) > 0:
 			// By its ID alone: a request that may land then has another token and state.
 			l.m.cleanUp(&cleanup{req: abstractions.ReleaseRequest{Name: l.name, ID: l.id}, until: l.doubt}, nil)
 		}
-		err = l.released(now.mono, err)
+		err = l.released(now.Mono, err)
 	}()
 	l.m.queues.ending(l)
 	ctx, span := l.m.telemetry.startLinked(ctx, "leasing.release", l)
@@ -85,7 +86,7 @@ func (l *lease) releaseNow(ctx context.Context, now instant, underWay <-chan str
 
 // released reports the end of a release.
 func (l *lease) released(began time.Duration, err error) error {
-	now := l.m.clock.mono()
+	now := l.m.clock.Mono()
 	err = l.m.wrap("release", l.name, l.id, err)
 	l.mu.Lock()
 	l.finish(err)
@@ -118,7 +119,7 @@ func (l *lease) awaitRelease(ctx context.Context, done <-chan struct{}) error {
 // itself. The requests do not end with ctx: see Lease.Release. Renewals that hang do not
 // count against the limit of overdue requests: a release may still get through.
 func (l *lease) releaseWithin(ctx context.Context, bound time.Duration) (attempts int, err error) {
-	m, began := l.m, l.m.clock.mono()
+	m, began := l.m, l.m.clock.Mono()
 	if ctx.Done() != nil {
 		outlives, cancel := context.WithCancel(context.WithoutCancel(ctx))
 		defer cancel()
@@ -131,7 +132,7 @@ func (l *lease) releaseWithin(ctx context.Context, bound time.Duration) (attempt
 		if err == nil || refused(err) {
 			return n, err
 		}
-		left = bound - (m.clock.mono() - began)
+		left = bound - (m.clock.Mono() - began)
 		pause := min(retryPause(n, bound, bound, m.random()), left)
 		select {
 		case <-time.After(pause):
@@ -166,22 +167,22 @@ func (l *lease) awaitRenewal(ctx context.Context, underWay <-chan struct{}) {
 
 // backendEnd returns the time at which the backend ends the lease by itself. unsure says that a request without an
 // answer may have made that time later, or may do so yet.
-func (l *lease) backendEnd(now instant) (end instant, unsure bool) {
+func (l *lease) backendEnd(now trust.Instant) (end trust.Instant, unsure bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.sent.add(l.granted), l.unsure || l.doubt.left(now) > 0
+	return l.sent.Add(l.granted), l.unsure || l.doubt.Left(now) > 0
 }
 
 // giveUpOrKeep makes one attempt to give the lease up or, before the end of AcquireOptions.AtLeast, to shorten the
 // lease to the rest of that time.
 func (l *lease) giveUpOrKeep(ctx context.Context, bound time.Duration) error {
-	m, now := l.m, l.m.clock.now()
-	rest := l.keep.left(now)
+	m, now := l.m, l.m.clock.Now()
+	rest := l.keep.Left(now)
 	if rest <= 0 {
 		return m.giveUp(ctx, &l.releases, bound, l.releaseRequest())
 	}
 	end, unsure := l.backendEnd(now)
-	if excess := end.left(now) - rest; !unsure && excess >= 0 && excess <= m.caps.Granularity {
+	if excess := end.Left(now) - rest; !unsure && excess >= 0 && excess <= m.caps.Granularity {
 		return nil // the lease runs out at that time by itself
 	}
 	b := bounded(ctx, bound)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/internal/trust"
 )
 
 var (
@@ -19,7 +20,7 @@ var (
 
 // beginRenewal returns the request to send at the given instant, and its
 // bound. ok is false if the lease has ended.
-func (l *lease) beginRenewal(sent instant) (req abstractions.RenewRequest, bound time.Duration, ok bool) {
+func (l *lease) beginRenewal(sent trust.Instant) (req abstractions.RenewRequest, bound time.Duration, ok bool) {
 	l.mu.Lock()
 	lost := l.expire(sent)
 	if ok = l.phase < releasing; ok {
@@ -33,7 +34,7 @@ func (l *lease) beginRenewal(sent instant) (req abstractions.RenewRequest, bound
 		if l.terms != nil {
 			l.terms.carry(l, &req, sent)
 		}
-		bound = attemptBound(l.until.left(sent), l.m.options.Tuning.RequestTimeout)
+		bound = attemptBound(l.until.Left(sent), l.m.options.Tuning.RequestTimeout)
 	} else {
 		l.settleRenewal()
 	}
@@ -46,17 +47,17 @@ func (l *lease) beginRenewal(sent instant) (req abstractions.RenewRequest, bound
 
 // renewTTL returns the TTL of a renewal that is sent at the given instant: the TTL of the settings, or the rest of
 // AcquireOptions.AtLeast if that is longer.
-func (l *lease) renewTTL(sent instant) time.Duration {
-	if l.keep == (instant{}) {
+func (l *lease) renewTTL(sent trust.Instant) time.Duration {
+	if l.keep == (trust.Instant{}) {
 		return l.settings.ttl
 	}
-	return max(l.settings.ttl, whole(l.keep.left(sent), l.m.caps))
+	return max(l.settings.ttl, whole(l.keep.Left(sent), l.m.caps))
 }
 
 // renewAlone makes one attempt for one lease. part divides the bound of the
 // attempt: see overduePart.
 func (l *lease) renewAlone(ctx context.Context, part time.Duration) error {
-	sent := l.m.clock.now()
+	sent := l.m.clock.Now()
 	req, bound, ok := l.beginRenewal(sent)
 	if !ok {
 		return l.endedError("renew")
@@ -74,7 +75,7 @@ func (l *lease) renewAlone(ctx context.Context, part time.Duration) error {
 	if err != nil && cutOff(ctx, err) {
 		err = noAnswer(err)
 	}
-	err = l.finishRenewal(sent, l.m.clock.now(), grant, err, nil)
+	err = l.finishRenewal(sent, l.m.clock.Now(), grant, err, nil)
 	l.m.telemetry.describe(span, l.name, l.id, l.token, ttl, attempts, err)
 	return err
 }
@@ -114,16 +115,16 @@ func judge(err error) verdict {
 // application's, alone or in a batch: it moves the trust, ends the lease, or
 // plans the retry. It returns the error of Renew. A batch adds its renewals up in
 // measured, and records the sums.
-func (l *lease) finishRenewal(sent, now instant, grant abstractions.Grant, err error, measured map[*scope]renewed) error {
+func (l *lease) finishRenewal(sent, now trust.Instant, grant abstractions.Grant, err error, measured map[*scope]renewed) error {
 	m := l.m
 	if err == nil {
 		err = l.checkGrant(grant)
 	}
-	if err == nil && sent.add(m.options.window(grant.TTL)).left(now) <= 0 {
+	if err == nil && sent.Add(m.options.window(grant.TTL)).Left(now) <= 0 {
 		err = errTooLate
 	}
 	err = unanswered(err)
-	v, random, took := judge(err), m.random(), now.mono-sent.mono
+	v, random, took := judge(err), m.random(), now.Mono-sent.Mono
 	m.outage.note(m.running, m.clock, err)
 
 	var lost *loss
@@ -177,7 +178,7 @@ func (l *lease) finishRenewal(sent, now instant, grant abstractions.Grant, err e
 
 // outlived returns the clean-up after a renewal that may live on in the backend
 // while its lease was lost, or nil if no clean-up is needed. Caller holds mu.
-func (l *lease) outlived(v verdict, sent instant) *cleanup {
+func (l *lease) outlived(v verdict, sent trust.Instant) *cleanup {
 	lost, ok := l.outcome.(*LostError) //nolint:errorlint // as lose has set it
 	if !ok || lost.Reason == LostClosed || !v.applied {
 		return nil
@@ -186,13 +187,13 @@ func (l *lease) outlived(v verdict, sent instant) *cleanup {
 }
 
 // renewed moves the trust, and returns the rest of the earlier trust. Caller holds mu.
-func (l *lease) renewed(sent, now instant, grant abstractions.Grant, random float64) (margin time.Duration) {
-	margin = l.until.left(now)
+func (l *lease) renewed(sent, now trust.Instant, grant abstractions.Grant, random float64) (margin time.Duration) {
+	margin = l.until.Left(now)
 	trusted := grant.TTL
 	if l.terms != nil {
 		trusted = l.terms.renewed(grant.TTL)
 	}
-	l.until = sent.add(l.m.options.window(trusted))
+	l.until = sent.Add(l.m.options.window(trusted))
 	l.granted, l.state, l.sent = grant.TTL, grant.State, sent
 	l.renewals++
 	if l.change != nil {
@@ -202,38 +203,38 @@ func (l *lease) renewed(sent, now instant, grant abstractions.Grant, random floa
 	l.planRenewal(random)
 	l.settleRenewal()
 	l.reschedule(now)
-	e := l.event(EventRenewed, now.mono)
-	e.Remaining = l.until.left(now)
+	e := l.event(EventRenewed, now.Mono)
+	e.Remaining = l.until.Left(now)
 	l.m.observers.publish(l.observer, l.id, &e)
 	return margin
 }
 
 // renewalFailed plans the retry, unless trust is over. Caller holds mu, and
 // reports the loss.
-func (l *lease) renewalFailed(now instant, err error, v verdict, random float64) *loss {
-	left := l.until.left(now)
+func (l *lease) renewalFailed(now trust.Instant, err error, v verdict, random float64) *loss {
+	left := l.until.Left(now)
 	if l.failures++; l.failures == 1 {
 		l.m.failing.Add(1)
 	}
 	err = after(l.failure, err)
 	l.failure = err
 	if l.change != nil {
-		l.change.failed(l.lastSent.add(l.settings.firstTTL), err, v)
+		l.change.failed(l.lastSent.Add(l.settings.firstTTL), err, v)
 	}
 	l.unknown, l.unsure = l.unknown || v.applied, l.unsure || v.applied
 	if l.terms != nil && v.applied {
 		l.terms.doubted()
 	}
-	if l.settings.cadence != forever {
+	if l.settings.cadence != trust.Forever {
 		pause := min(retryPause(int(l.failures), l.settings.firstTTL, left, random), l.settings.cadence)
 		if v.throttled != nil {
 			pause = min(max(pause, v.throttled.RetryAfter), max(left/3, minRetry), max(l.settings.cadence, minRetry))
 		}
-		l.renewIn = now.mono - l.lastSent.mono + pause
+		l.renewIn = now.Mono - l.lastSent.Mono + pause
 	}
-	e := l.event(EventRenewalFailed, now.mono)
+	e := l.event(EventRenewalFailed, now.Mono)
 	e.Remaining, e.Attempt, e.Err = max(left, 0), int(l.failures), err
-	e.WillRetry = l.settings.cadence != forever && l.nextRenew().left(now) < left
+	e.WillRetry = l.settings.cadence != trust.Forever && l.nextRenew().Left(now) < left
 	l.m.observers.publish(l.observer, l.id, &e)
 	if left <= 0 {
 		return l.lose(now, &LostError{Reason: LostExpired, Err: cmp.Or(answerOf(err), err)})
@@ -252,15 +253,15 @@ func (l *lease) recovered() {
 }
 
 // nextRenew returns the time of the next renewal. Caller holds mu.
-func (l *lease) nextRenew() instant { return l.lastSent.add(l.renewIn) }
+func (l *lease) nextRenew() trust.Instant { return l.lastSent.Add(l.renewIn) }
 
 // renewNow makes the loop send the next renewal now, unless the lease is renewed by hand.
 func (l *lease) renewNow() {
-	now := l.m.clock.now()
+	now := l.m.clock.Now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.phase < releasing && l.settings.cadence != forever {
-		l.renewIn = min(l.renewIn, now.mono-l.lastSent.mono)
+	if l.phase < releasing && l.settings.cadence != trust.Forever {
+		l.renewIn = min(l.renewIn, now.Mono-l.lastSent.Mono)
 		l.reschedule(now)
 	}
 }
@@ -269,8 +270,8 @@ func (l *lease) renewNow() {
 // holds mu.
 func (l *lease) planRenewal(random float64) {
 	cadence := l.settings.cadence
-	if l.usedUp() || cadence == forever {
-		l.renewIn = forever
+	if l.usedUp() || cadence == trust.Forever {
+		l.renewIn = trust.Forever
 		return
 	}
 	if trusted := min(l.granted, l.terms.least()); trusted < l.settings.ttl && l.settings.ttl != Infinite { // less than the requested TTL
@@ -306,7 +307,7 @@ func (l *lease) Renew(ctx context.Context) error {
 	if ctx.Err() != nil {
 		cut = context.Cause(ctx)
 	}
-	now := l.m.clock.now()
+	now := l.m.clock.Now()
 	l.mu.Lock()
 	lost := l.expire(now)
 	over, mine := l.phase >= releasing, !l.renewing
@@ -360,7 +361,7 @@ func (l *lease) renewDetached(ctx context.Context) {
 	defer l.m.goroutines.Done()
 	defer func() {
 		if p := recover(); p != nil { // telemetry reads the values of ctx, which are the application's code
-			now := l.m.clock.now()
+			now := l.m.clock.Now()
 			_ = l.finishRenewal(now, now, abstractions.Grant{}, fmt.Errorf("%w: the context of Renew panicked: %v", ErrUnavailable, p), nil)
 		}
 	}()
@@ -392,7 +393,7 @@ const minRetry = 5 * time.Millisecond
 // attemptBound returns the bound of one renewal: a third of the trust left, so
 // that three attempts fit.
 func attemptBound(left, limit time.Duration) time.Duration {
-	if left == forever {
+	if left == trust.Forever {
 		return limit
 	}
 	return min(left/3, limit)

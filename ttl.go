@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/internal/trust"
 )
 
 // terms are the TTLs of the renewals of a lease; a lease whose TTL never changes needs no terms. They are guarded by the
@@ -40,10 +41,10 @@ func (t *terms) most() time.Duration {
 
 // carry notes the TTL of a renewal that is about to be sent. The lease is trusted no longer than that renewal's TTL
 // from now on. Caller holds mu.
-func (t *terms) carry(l *lease, req *abstractions.RenewRequest, sent instant) {
+func (t *terms) carry(l *lease, req *abstractions.RenewRequest, sent trust.Instant) {
 	t.carried, t.asked, t.longest = t.version, req.TTL, max(t.longest, req.TTL)
-	if short := sent.add(l.m.options.window(req.TTL)); short.mono < l.until.mono || short.boot < l.until.boot {
-		l.until = instant{min(short.mono, l.until.mono), min(short.boot, l.until.boot)}
+	if until := l.until.Sooner(sent.Add(l.m.options.window(req.TTL))); until != l.until {
+		l.until = until
 		l.reschedule(sent)
 	}
 }
