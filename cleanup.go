@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/internal/lifecycle"
 	"github.com/distributedleasing/leasing/internal/trust"
 )
 
@@ -85,7 +86,7 @@ func (c *cleanup) onDue(now trust.Instant) {
 // try releases the claim once and plans the next try, unless the clean-up is done.
 func (c *cleanup) try() {
 	m := c.m
-	bound := min(m.options.Tuning.RequestTimeout, max(minRetry, c.deadline().Left(m.clock.Now())))
+	bound := min(m.options.Tuning.RequestTimeout, max(lifecycle.MinRetry, c.deadline().Left(m.clock.Now())))
 	err := m.giveUp(m.running, &c.overdue, bound, c.req)
 	c.settle()
 
@@ -126,7 +127,7 @@ func (c *cleanup) pause(answered bool, left time.Duration) time.Duration {
 		if left == trust.Forever {
 			most = time.Minute
 		}
-		return min(retryPause(c.tries, left, left, c.m.random()), most)
+		return min(lifecycle.RetryPause(c.tries, left, left, c.m.random()), most)
 	case c.tries >= repeats:
 		return left
 	}

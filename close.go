@@ -50,7 +50,7 @@ func (m *manager) close(ctx context.Context, bounded bool, idle <-chan struct{})
 	leases := m.snapshot()
 	for _, l := range leases {
 		l.mu.Lock()
-		l.endWork(errManagerClosed)
+		l.apply(trust.Instant{}, l.life.EndWork(errManagerClosed))
 		l.mu.Unlock()
 	}
 	for _, item := range m.schedule.all(nil) {
@@ -97,7 +97,7 @@ func (m *manager) closeBound(bounded bool, leases []*lease) time.Duration {
 	now, longest := m.clock.Now(), 2*m.options.Tuning.RequestTimeout // for calls and clean-ups, which are bounded themselves
 	for _, l := range leases {
 		l.mu.Lock()
-		left := l.until.Left(now)
+		left := l.life.Remaining(now)
 		l.mu.Unlock()
 		if left == trust.Forever { // an infinite lease
 			left = m.options.TTL
@@ -141,7 +141,7 @@ func (m *manager) warnOfClose(waited time.Duration) {
 	var inUse, ending []string
 	for _, l := range m.snapshot() {
 		l.mu.Lock()
-		if l.phase < releasing {
+		if !l.life.Over() {
 			inUse = append(inUse, l.name)
 		} else {
 			ending = append(ending, l.name)
@@ -171,13 +171,13 @@ func (m *manager) abandonLeases(cause error) (inUse []string, unanswered int) {
 	now := m.clock.Now()
 	for _, l := range m.snapshot() {
 		l.mu.Lock()
-		if l.phase >= releasing {
+		if l.life.Over() {
 			unanswered++
 			l.mu.Unlock()
 			continue
 		}
 		inUse = append(inUse, l.name)
-		lost := l.lose(now, &LostError{Reason: LostClosed, Err: cause})
+		lost := l.apply(now, l.life.Lose(&LostError{Reason: LostClosed, Err: cause}))
 		l.mu.Unlock()
 		lost.report()
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/internal/lifecycle"
 )
 
 // engine sends the requests that the manager makes by itself: renewals, renewals of
@@ -43,8 +44,8 @@ func newEngine(m *manager) *engine {
 
 // gather takes a lease whose renewal is due. The next dispatch sends the renewal.
 func (e *engine) gather(l *lease, left time.Duration) {
-	bound := attemptBound(left, e.m.options.Tuning.RequestTimeout)
-	key := batchKey{bound: bits.Len64(uint64(bound)), failures: min(int(l.failures), 2)}
+	bound := lifecycle.AttemptBound(left, e.m.options.Tuning.RequestTimeout)
+	key := batchKey{bound: bits.Len64(uint64(bound)), failures: min(l.life.Failures(), 2)}
 	e.gathered[key] = append(e.gathered[key], l)
 }
 
@@ -112,7 +113,7 @@ func (e *engine) renewBatch(leases []*lease, part time.Duration) {
 			result = results[i]
 		}
 		if result.Err != nil && cutOff(ctx, result.Err) {
-			result.Err = noAnswer(result.Err)
+			result.Err = lifecycle.NoAnswer(result.Err)
 		}
 		_ = l.finishRenewal(sent, now, result.Grant, result.Err, measured) // the lease has noted it
 	}

@@ -2,43 +2,12 @@ package leasing
 
 import (
 	"errors"
-	"math"
 	"testing"
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
-	"github.com/distributedleasing/leasing/internal/trust"
 	"github.com/stretchr/testify/require"
 )
-
-func TestTrap_T10_JitterIsProportional(t *testing.T) {
-	renewAfter := func(cadence time.Duration, random float64) time.Duration {
-		l := lease{settings: &settings{cadence: cadence}}
-		l.planRenewal(random)
-		return l.nextRenew().Mono
-	}
-	for _, cadence := range []time.Duration{time.Millisecond, time.Second, time.Hour} {
-		require.Equal(t, cadence, renewAfter(cadence, 0))
-		require.InDelta(t, float64(cadence)*0.9, float64(renewAfter(cadence, 1)), 2)
-	}
-	require.Equal(t, trust.Forever, renewAfter(trust.Forever, 0.5))
-}
-
-func TestAttemptBound(t *testing.T) {
-	require.Equal(t, time.Second, attemptBound(3*time.Second, time.Minute))
-	require.Equal(t, time.Minute, attemptBound(time.Hour, time.Minute))
-	require.Equal(t, time.Minute, attemptBound(trust.Forever, time.Minute))
-}
-
-func TestRetryPause(t *testing.T) {
-	require.Equal(t, 600*time.Millisecond, retryPause(1, 30*time.Second, 12*time.Second, 0))
-	require.Equal(t, 300*time.Millisecond, retryPause(1, 30*time.Second, 12*time.Second, 1))
-	require.Equal(t, 1200*time.Millisecond, retryPause(2, 30*time.Second, 12*time.Second, 0), "doubles, up to a tenth of what is left")
-	require.Equal(t, 1200*time.Millisecond, retryPause(5, 30*time.Second, 12*time.Second, 0))
-	require.Equal(t, time.Second, retryPause(1, 24*time.Hour, 12*time.Hour, 0), "the first comes soon, however long the lease")
-	require.Equal(t, minRetry, retryPause(1, 300*time.Millisecond, 10*time.Millisecond, 1))
-	require.Positive(t, retryPause(math.MaxInt32, time.Hour, trust.Forever, 0))
-}
 
 func TestTrap_T54_TokenIsNoMereCount(t *testing.T) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)

@@ -154,7 +154,7 @@ func (h *headWaiter) failed(err error) {
 	add(h.m.telemetry.attemptFailure, 1, h.l.scope.and(errorKey, errorType(err)))
 	h.m.observers.publish(nil, h.l.id, &Event{
 		Kind: EventAcquireFailed, Time: time.Now(), Coalesced: 1, Name: h.l.name, Owner: h.m.options.Owner,
-		TTL: h.l.settings.ttl, Attempt: h.failures, WillRetry: true, Err: err,
+		TTL: h.l.settings.TTL, Attempt: h.failures, WillRetry: true, Err: err,
 	})
 }
 

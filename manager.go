@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/internal/lifecycle"
 	"github.com/distributedleasing/leasing/internal/trust"
 )
 
@@ -26,6 +27,7 @@ type manager struct {
 	caps      Capabilities
 	options   Options
 	settings  *settings // of an acquire without options
+	rules     lifecycle.Rules
 	clock     *trust.Clock
 	schedule  *schedule
 	engine    *engine
@@ -90,6 +92,10 @@ func newManager(provider Provider, options Options, newClock func() *trust.Clock
 	m.batch, _ = abstractions.As[abstractions.BatchRenewer](provider)
 	m.waiter, _ = abstractions.As[abstractions.Waiter](provider)
 	m.queued = m.waiter != nil && m.caps.Queues
+	m.rules = lifecycle.Rules{
+		DriftFactor: options.Tuning.DriftFactor, DriftFloor: options.Tuning.DriftFloor, RequestTimeout: options.Tuning.RequestTimeout,
+		MinTTL: caps.MinTTL, Granularity: caps.Granularity, Batches: m.batch != nil,
+	}
 	m.running, m.stop = context.WithCancel(context.Background())
 	m.accepting, m.refuse = context.WithCancel(context.Background())
 	m.telemetry = newTelemetry(m)
@@ -360,15 +366,11 @@ func (m *manager) end(name string, why func(*lease) *LostError) {
 		if lost == nil {
 			continue
 		}
-		now, ended := m.clock.Now(), (*loss)(nil)
+		now := m.clock.Now()
 		l.mu.Lock()
-		if l.phase < releasing {
-			ended = l.lose(now, lost)
-		}
+		ended := l.apply(now, l.life.Lose(lost))
 		l.mu.Unlock()
-		if ended != nil {
-			ended.report()
-		}
+		ended.report()
 	}
 }
 

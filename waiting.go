@@ -60,7 +60,7 @@ func (qs *queues) wait(ctx context.Context, l *lease) error {
 	q, t := qs.join(l.name)
 	var won *lease
 	defer func() { // also after a panic of the application's code: later waiters must not wait for us
-		unresolved := won == nil && l.unknown
+		unresolved := won == nil && l.life.Unknown()
 		head := qs.leave(q, t, won, unresolved)
 		if unresolved {
 			qs.m.abandon(l, func() {
