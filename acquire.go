@@ -8,6 +8,8 @@ import (
 	"weak"
 
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/internal/lifecycle"
+	"github.com/distributedleasing/leasing/internal/trust"
 )
 
 var errGrantTooLate = fmt.Errorf("%w: the grant came after its own trust had run out", ErrUnavailable)
@@ -41,12 +43,12 @@ func (m *manager) obtain(ctx context.Context, spanName string, get func(context.
 	if err != nil {
 		return nil, m.wrap(op, l.name, l.id, err)
 	}
-	l.m, l.scope, l.ctx = m, m.telemetry.scope(l.name), ctx
+	l.m, l.scope, l.ctx, l.life = m, m.telemetry.scope(l.name), ctx, lifecycle.New(&m.rules, &l.settings.Settings)
 	spanCtx, span := m.telemetry.tracer.Start(ctx, spanName)
 	defer span.End()
 	l.traced = tracedBy(ctx, spanCtx, l.adopted)
 
-	began := m.clock.mono()
+	began := m.clock.Mono()
 	held, delivered := false, false
 	defer func() {
 		if held && !delivered { // the telemetry panicked: no caller has the lease
@@ -55,11 +57,11 @@ func (m *manager) obtain(ctx context.Context, spanName string, get func(context.
 	}()
 	err = get(spanCtx, l)
 	held = err == nil
-	m.telemetry.acquired(l.scope, m.clock.mono()-began, err)
+	m.telemetry.acquired(l.scope, m.clock.Mono()-began, err)
 	if err != nil {
 		err = m.wrap(op, l.name, l.id, err)
 	}
-	m.telemetry.describe(span, l.name, l.id, l.token, l.settings.ttl, l.traced.requests(), err)
+	m.telemetry.describe(span, l.name, l.id, l.token, l.settings.TTL, l.traced.requests(), err)
 	if err != nil {
 		return nil, err
 	}
@@ -94,7 +96,7 @@ func (l *lease) forgotten() bool {
 func (m *manager) once(ctx context.Context, l *lease) error {
 	held := false
 	defer func() {
-		if !held && l.unknown {
+		if !held && l.life.Unknown() {
 			m.abandon(l, nil)
 		}
 	}()
@@ -115,8 +117,8 @@ func (m *manager) ask(ctx context.Context, l *lease) error {
 		return context.Cause(ctx)
 	}
 	l.traced.asks()
-	ttl := l.settings.firstTTL
-	sent := m.clock.now()
+	ttl := l.settings.FirstTTL
+	sent := m.clock.Now()
 	reqCtx := bounded(ctx, min(m.options.window(ttl), m.options.Tuning.RequestTimeout))
 	defer reqCtx.cancel()
 	var grant abstractions.Grant
@@ -141,29 +143,21 @@ func (m *manager) ask(ctx context.Context, l *lease) error {
 	}
 	late := cutOff(reqCtx, err)
 	if !l.adopted && (late || !abstractions.NotApplied(err)) {
-		l.unknown, l.lastSent = true, sent
+		l.life.Unanswered(sent)
 	}
 	if late && ctx.Err() == nil { // the bound was this request's own
-		return noAnswer(err)
+		return lifecycle.NoAnswer(err)
 	}
 	return err
 }
 
 // take puts a claim to work that was granted by a request sent at the given instant,
 // unless the grant comes too late.
-func (l *lease) take(ctx context.Context, grant abstractions.Grant, sent instant) error {
-	m, now, until := l.m, l.m.clock.now(), sent.add(l.m.options.window(grant.TTL))
-	var doubt instant // until when another request for the claim may land
-	switch {
-	case l.adopted:
-		doubt = sent.add(l.settings.firstTTL)
-	case l.unknown:
-		doubt = l.lastSent.add(l.settings.firstTTL)
-	}
+func (l *lease) take(ctx context.Context, grant abstractions.Grant, sent trust.Instant) error {
+	m, now := l.m, l.m.clock.Now()
 	// A claim of our own is cleaned up unless what follows succeeds; it may also panic.
-	l.unknown, l.lastSent = !l.adopted, sent
-	switch {
-	case until.left(now) <= 0:
+	switch trusted := l.life.Granted(now, sent, grant.TTL, l.adopted); {
+	case !trusted:
 		return errGrantTooLate
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
@@ -188,19 +182,8 @@ func (l *lease) take(ctx context.Context, grant abstractions.Grant, sent instant
 	if l.settings.observer != nil {
 		l.observer = m.observers.forLease(l.settings.observer)
 	}
-	l.phase, l.acquiredAt, l.doubt, l.unknown = working, sent.mono, doubt, false
-	if atLeast := l.settings.atLeast; atLeast > 0 {
-		l.keep = sent.add(atLeast)
-	}
-	l.granted, l.state, l.sent, l.until = grant.TTL, grant.State, sent, until
-	l.planRenewal(random)
-	if l.settings.ttl == Infinite && grant.TTL != Infinite {
-		l.renewIn = 0 // an infinite lease is made by its first renewal
-	}
-	e := l.event(EventAcquired, now.mono)
-	e.Remaining = until.left(now)
-	m.observers.publish(l.observer, l.id, &e)
-	l.reschedule(now)
+	l.acquiredAt = sent.Mono
+	l.apply(now, l.life.Begin(now, sent, grant, random))
 	l.mu.Unlock()
 	if older {
 		m.granted(l.name, l.token, FingerprintOf(l.id))
@@ -219,33 +202,26 @@ func cutOff(ctx context.Context, err error) bool {
 // unknown. settled is called when the name has been released, or that failed.
 func (m *manager) abandon(l *lease, settled func()) {
 	l.mu.Lock()
-	l.phase = abandoned
+	c := l.life.Abandon()
 	l.mu.Unlock()
-	if !m.cleanUp(&cleanup{req: l.releaseRequest(), until: l.lastSent.add(l.settings.firstTTL)}, settled) { // Close did not wait for it
+	if !m.cleanUp(l.cleanupOf(&c), settled) { // Close did not wait for it
 		_ = m.giveUp(background, &l.releases, min(releaseGrace, m.options.Tuning.RequestTimeout), l.releaseRequest())
 	}
 }
 
 // repliedLate takes the reply to an acquire or a renewal that had not returned when its
 // context ended: it may have been applied as late as now.
-func (l *lease) repliedLate(_ abstractions.Grant, err error) {
-	v, m, now := judge(err), l.m, l.m.clock.now()
+func (l *lease) repliedLate(grant abstractions.Grant, err error) {
+	applied, m, now := judge(grant, err).Applied, l.m, l.m.clock.Now()
 	l.mu.Lock()
-	phase := l.phase
-	orphan := l.outlived(v, now)
-	if l.change != nil {
-		l.change.landed(now, v)
-	}
+	abandoned := l.life.Phase() == lifecycle.Abandoned
+	c := l.cleanupOf(l.life.RepliedLate(now, applied))
 	l.mu.Unlock()
-	switch {
-	case phase != abandoned:
-		m.cleanUp(orphan, nil)
-	case !v.applied:
-	case m.running.Err() != nil: // no loop is left to retry the release
+	if abandoned && c != nil && m.running.Err() != nil { // no loop is left to retry the release
 		_ = m.giveUp(background, &l.releases, m.options.Tuning.RequestTimeout, l.releaseRequest())
-	default:
-		m.cleanUp(&cleanup{req: l.releaseRequest(), until: now.add(l.settings.firstTTL)}, nil)
+		return
 	}
+	m.cleanUp(c, nil)
 }
 
 // ownHolder marks the holder that refused an acquire if that holder is a lease of this

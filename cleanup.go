@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/internal/lifecycle"
+	"github.com/distributedleasing/leasing/internal/trust"
 )
 
 // cleanup releases a claim that has no holder but that the backend may grant or may
@@ -18,8 +20,8 @@ type cleanup struct {
 	req abstractions.ReleaseRequest
 	// from is the time of the first try; the zero instant means now. A claim that may
 	// still be in use is not released before the backend would have freed the name.
-	from  instant
-	until instant
+	from  trust.Instant
+	until trust.Instant
 
 	m *manager
 	// settled is called once, when the first try is over. first is closed after that call.
@@ -31,7 +33,7 @@ type cleanup struct {
 	overdue overdue
 	entry   // in the schedule
 	mu      sync.Mutex
-	next    instant // when to try; forever while a try is under way
+	next    trust.Instant // when to try; forever while a try is under way
 	done    bool
 }
 
@@ -51,55 +53,55 @@ func (m *manager) cleanUp(c *cleanup, settled func()) bool {
 	m.cleanups++
 	m.unanswered.Add(1)
 	m.mu.Unlock()
-	now := m.clock.now()
-	c.plan(now, max(0, c.from.left(now)))
+	now := m.clock.Now()
+	c.plan(now, max(0, c.from.Left(now)))
 	add(m.telemetry.cleanupCount, +1, &m.telemetry.base)
 	return true
 }
 
 // plan sets the time of the next try.
-func (c *cleanup) plan(now instant, in time.Duration) {
+func (c *cleanup) plan(now trust.Instant, in time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.next = now.add(in)
-	c.m.schedule.set(c, c.next.mono, 0)
+	c.next = now.Add(in)
+	c.m.schedule.set(c, c.next.Mono, 0)
 }
 
-func (c *cleanup) onDue(now instant) {
+func (c *cleanup) onDue(now trust.Instant) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.done {
 		return
 	}
-	left := c.next.left(now)
-	if left == forever || left > 0 && (!c.m.isClosing() || c.from.left(now) > 0) { // under way, or woken by a resume
-		c.m.schedule.set(c, addSaturated(now.mono, left), 0)
+	left := c.next.Left(now)
+	if left == trust.Forever || left > 0 && (!c.m.isClosing() || c.from.Left(now) > 0) { // under way, or woken by a resume
+		c.m.schedule.set(c, trust.AddSaturated(now.Mono, left), 0)
 		return
 	}
-	c.next = instant{forever, forever} // until the try is over
-	c.m.schedule.set(c, forever, 0)
-	c.m.engine.cleanups.add(min(c.m.options.Tuning.RequestTimeout, max(0, c.deadline().left(now))), func(time.Duration) { c.try() }) // a waiter may want the name
+	c.next = trust.Instant{Mono: trust.Forever, Boot: trust.Forever} // until the try is over
+	c.m.schedule.set(c, trust.Forever, 0)
+	c.m.engine.cleanups.add(min(c.m.options.Tuning.RequestTimeout, max(0, c.deadline().Left(now))), func(time.Duration) { c.try() }) // a waiter may want the name
 }
 
 // try releases the claim once and plans the next try, unless the clean-up is done.
 func (c *cleanup) try() {
 	m := c.m
-	bound := min(m.options.Tuning.RequestTimeout, max(minRetry, c.deadline().left(m.clock.now())))
+	bound := min(m.options.Tuning.RequestTimeout, max(lifecycle.MinRetry, c.deadline().Left(m.clock.Now())))
 	err := m.giveUp(m.running, &c.overdue, bound, c.req)
 	c.settle()
 
-	now := m.clock.now()
-	left := c.deadline().left(now)
+	now := m.clock.Now()
+	left := c.deadline().Left(now)
 	answered := err == nil || permanent(err)
 	if answered && !c.answered {
 		c.answered = true
 		m.unanswered.Add(-1)
 	}
-	if left <= 0 || answered && left == forever || (answered || denied(err)) && m.isClosing() {
+	if left <= 0 || answered && left == trust.Forever || (answered || denied(err)) && m.isClosing() {
 		c.finish(now, err)
 		return
 	}
-	if c.tries++; left == forever && c.tries&(c.tries-1) == 0 {
+	if c.tries++; left == trust.Forever && c.tries&(c.tries-1) == 0 {
 		m.log(slog.LevelWarn, "leasing: an infinite lease is not released yet", "name", c.req.Name, "attempt", c.tries, "error", err)
 	}
 	c.plan(now, c.pause(answered, left))
@@ -107,8 +109,8 @@ func (c *cleanup) try() {
 
 // deadline returns the end of the tries: the end of the claim or, while the manager is
 // being closed and the backend does not answer, the end of Close's wait.
-func (c *cleanup) deadline() instant {
-	if !c.answered && c.m.isClosing() && c.m.giveUpAt.mono < c.until.mono {
+func (c *cleanup) deadline() trust.Instant {
+	if !c.answered && c.m.isClosing() && c.m.giveUpAt.Mono < c.until.Mono {
 		return c.m.giveUpAt
 	}
 	return c.until
@@ -122,10 +124,10 @@ func (c *cleanup) pause(answered bool, left time.Duration) time.Duration {
 	switch {
 	case !answered: // backs off like a renewal, up to a second, or to a minute for a lease without end
 		most := time.Second
-		if left == forever {
+		if left == trust.Forever {
 			most = time.Minute
 		}
-		return min(retryPause(c.tries, left, left, c.m.random()), most)
+		return min(lifecycle.RetryPause(c.tries, left, left, c.m.random()), most)
 	case c.tries >= repeats:
 		return left
 	}
@@ -164,7 +166,7 @@ func (m *manager) awaitCleanUps(ctx context.Context, name string) error {
 // cleanUpsOf returns the clean-ups of a name that have begun.
 func (m *manager) cleanUpsOf(name string) (begun []*cleanup) {
 	for _, item := range m.schedule.all(nil) {
-		if c, ok := item.(*cleanup); ok && c.req.Name == name && c.from == (instant{}) {
+		if c, ok := item.(*cleanup); ok && c.req.Name == name && c.from == (trust.Instant{}) {
 			begun = append(begun, c)
 		}
 	}
@@ -172,7 +174,7 @@ func (m *manager) cleanUpsOf(name string) (begun []*cleanup) {
 }
 
 // finish ends the clean-up, whose last try has returned err.
-func (c *cleanup) finish(now instant, err error) {
+func (c *cleanup) finish(now trust.Instant, err error) {
 	m := c.m
 	c.mu.Lock()
 	c.done = true
@@ -185,7 +187,7 @@ func (c *cleanup) finish(now instant, err error) {
 	if denied(err) && m.isClosing() {
 		m.denied = err
 	}
-	if !c.answered && c.until.left(now) <= 0 { // no answer is needed: the backend has freed the name by itself
+	if !c.answered && c.until.Left(now) <= 0 { // no answer is needed: the backend has freed the name by itself
 		m.unanswered.Add(-1)
 	}
 	m.checkIdle()

@@ -6,6 +6,8 @@ import (
 	"log/slog"
 	"slices"
 	"time"
+
+	"github.com/distributedleasing/leasing/internal/trust"
 )
 
 // Close reports what it waits for after closeWarning, and again after a
@@ -23,7 +25,7 @@ func (m *manager) Close(ctx context.Context) error {
 	first := !m.isClosing()
 	var idle chan struct{}
 	if first {
-		m.giveUpAt = m.clock.now().add(m.options.Tuning.RequestTimeout)
+		m.giveUpAt = m.clock.Now().Add(m.options.Tuning.RequestTimeout)
 		m.refuse()
 		idle = make(chan struct{})
 		m.idle = idle
@@ -48,7 +50,7 @@ func (m *manager) close(ctx context.Context, bounded bool, idle <-chan struct{})
 	leases := m.snapshot()
 	for _, l := range leases {
 		l.mu.Lock()
-		l.endWork(errManagerClosed)
+		l.apply(trust.Instant{}, l.life.EndWork(errManagerClosed))
 		l.mu.Unlock()
 	}
 	for _, item := range m.schedule.all(nil) {
@@ -71,7 +73,7 @@ func (m *manager) close(ctx context.Context, bounded bool, idle <-chan struct{})
 	m.mu.Unlock()
 	m.awaitGoroutines(ctx)
 	m.observers.flush(m.options.Tuning.ObserverTimeout)
-	m.clock.alarm.close()
+	m.clock.Alarm.Close()
 	if len(left.InUse) > 0 || left.Unreleased > 0 {
 		if left.Err == nil {
 			left.Err = denied
@@ -90,14 +92,14 @@ func (m *manager) close(ctx context.Context, bounded bool, idle <-chan struct{})
 // A holder that has not released its lease by then has forgotten the release.
 func (m *manager) closeBound(bounded bool, leases []*lease) time.Duration {
 	if bounded {
-		return forever
+		return trust.Forever
 	}
-	now, longest := m.clock.now(), 2*m.options.Tuning.RequestTimeout // for calls and clean-ups, which are bounded themselves
+	now, longest := m.clock.Now(), 2*m.options.Tuning.RequestTimeout // for calls and clean-ups, which are bounded themselves
 	for _, l := range leases {
 		l.mu.Lock()
-		left := l.until.left(now)
+		left := l.life.Remaining(now)
 		l.mu.Unlock()
-		if left == forever { // an infinite lease
+		if left == trust.Forever { // an infinite lease
 			left = m.options.TTL
 		}
 		longest = max(longest, left)
@@ -139,7 +141,7 @@ func (m *manager) warnOfClose(waited time.Duration) {
 	var inUse, ending []string
 	for _, l := range m.snapshot() {
 		l.mu.Lock()
-		if l.phase < releasing {
+		if !l.life.Over() {
 			inUse = append(inUse, l.name)
 		} else {
 			ending = append(ending, l.name)
@@ -166,16 +168,16 @@ func (m *manager) snapshot() []*lease {
 // holder, which may need the rest of the TTL to notice. It counts the other leases, whose
 // release goes on without the manager.
 func (m *manager) abandonLeases(cause error) (inUse []string, unanswered int) {
-	now := m.clock.now()
+	now := m.clock.Now()
 	for _, l := range m.snapshot() {
 		l.mu.Lock()
-		if l.phase >= releasing {
+		if l.life.Over() {
 			unanswered++
 			l.mu.Unlock()
 			continue
 		}
 		inUse = append(inUse, l.name)
-		lost := l.lose(now, &LostError{Reason: LostClosed, Err: cause})
+		lost := l.apply(now, l.life.Lose(&LostError{Reason: LostClosed, Err: cause}))
 		l.mu.Unlock()
 		lost.report()
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/internal/lifecycle"
 )
 
 // engine sends the requests that the manager makes by itself: renewals, renewals of
@@ -43,8 +44,8 @@ func newEngine(m *manager) *engine {
 
 // gather takes a lease whose renewal is due. The next dispatch sends the renewal.
 func (e *engine) gather(l *lease, left time.Duration) {
-	bound := attemptBound(left, e.m.options.Tuning.RequestTimeout)
-	key := batchKey{bound: bits.Len64(uint64(bound)), failures: min(int(l.failures), 2)}
+	bound := lifecycle.AttemptBound(left, e.m.options.Tuning.RequestTimeout)
+	key := batchKey{bound: bits.Len64(uint64(bound)), failures: min(l.life.Failures(), 2)}
 	e.gathered[key] = append(e.gathered[key], l)
 }
 
@@ -75,7 +76,7 @@ func (e *engine) dispatch() {
 // renewBatch renews several leases in one request. An item that the provider
 // does not answer for is unknown, like any other failure.
 func (e *engine) renewBatch(leases []*lease, part time.Duration) {
-	sent := e.m.clock.now()
+	sent := e.m.clock.Now()
 	bound := e.m.options.Tuning.RequestTimeout
 	live := leases[:0]
 	reqs := make([]abstractions.RenewRequest, 0, len(leases))
@@ -105,19 +106,19 @@ func (e *engine) renewBatch(leases []*lease, part time.Duration) {
 	case errors.Is(err, ErrLost): // the error does not say which leases
 		err = fmt.Errorf("%w: %v", errNoAnswer, err)
 	}
-	now, measured := e.m.clock.now(), map[*scope]renewed{}
+	now, measured := e.m.clock.Now(), map[*scope]renewed{}
 	for i, l := range live {
 		result := abstractions.RenewResult{Err: err}
 		if i < len(results) && (results[i].Err != nil || results[i].Grant.ID != "") {
 			result = results[i]
 		}
 		if result.Err != nil && cutOff(ctx, result.Err) {
-			result.Err = noAnswer(result.Err)
+			result.Err = lifecycle.NoAnswer(result.Err)
 		}
 		_ = l.finishRenewal(sent, now, result.Grant, result.Err, measured) // the lease has noted it
 	}
 	for s, r := range measured {
-		e.m.telemetry.renewals(s, now.mono-sent.mono, r)
+		e.m.telemetry.renewals(s, now.Mono-sent.Mono, r)
 	}
 }
 

@@ -4,8 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-
-	"github.com/distributedleasing/leasing/abstractions"
 )
 
 // errOutlasted is why a Close without a deadline ends.
@@ -67,67 +65,3 @@ func permanent(err error) bool {
 // denied reports whether the backend has refused the caller. Most refusals of this kind pass: a password is
 // rotated, a role assignment has not arrived yet, a server has just started.
 func denied(err error) bool { return errors.Is(err, ErrDenied) }
-
-// noAnswerError is the error of a request that the backend did not answer within its bound.
-// Its outcome is unknown.
-type noAnswerError struct {
-	err    error // matches ErrUnavailable
-	answer error // the last answer before it; nil if there is none
-}
-
-// noAnswer makes the error of a request whose bound has passed. The provider's error stays as text: its
-// chain has the cause of a context, which may be another lease's.
-func noAnswer(err error) error {
-	where := (*Error)(nil)
-	if errors.As(err, &where) { // the operation and the name are known here
-		err = where.Err
-	}
-	text := strings.TrimPrefix(err.Error(), ErrUnavailable.Error()+": ")
-	return &noAnswerError{err: fmt.Errorf("%w: %s", ErrUnavailable, text)}
-}
-
-func (e *noAnswerError) Error() string {
-	if e.answer == nil {
-		return e.err.Error()
-	}
-	answer := strings.TrimPrefix(e.answer.Error(), ErrUnavailable.Error()+": ")
-	return fmt.Sprintf("%v; the last answer was: %s", e.err, answer)
-}
-
-func (e *noAnswerError) Unwrap() []error {
-	if e.answer == nil {
-		return []error{e.err}
-	}
-	return []error{e.err, e.answer}
-}
-
-func (e *noAnswerError) NotApplied() bool { return abstractions.NotApplied(e.err) }
-
-// unanswered marks the error of a client library's own timeout, as of a dial, as one of a request that had no answer.
-func unanswered(err error) error {
-	if _, marked := err.(*noAnswerError); marked || !errors.Is(err, ErrUnavailable) || errors.Is(err, ErrThrottled) { //nolint:errorlint // the outermost only
-		return err
-	}
-	if timeout := (interface{ Timeout() bool })(nil); errors.As(err, &timeout) && timeout.Timeout() {
-		return &noAnswerError{err: err}
-	}
-	return err
-}
-
-// after returns err, which follows an earlier error of the same lease. If the backend did not answer this
-// time, err carries its last answer.
-func after(earlier, err error) error {
-	silent, ok := err.(*noAnswerError) //nolint:errorlint // as noAnswer has made it
-	if last := answerOf(earlier); ok && last != nil {
-		return &noAnswerError{err: silent.err, answer: last}
-	}
-	return err
-}
-
-// answerOf returns the last answer of the backend that err carries.
-func answerOf(err error) error {
-	if silent, ok := err.(*noAnswerError); ok { //nolint:errorlint // as noAnswer has made it
-		return silent.answer
-	}
-	return err
-}

@@ -3,6 +3,8 @@ package leasing
 import (
 	"sync"
 	"time"
+
+	"github.com/distributedleasing/leasing/internal/trust"
 )
 
 // Machine is the clock seam for tests: a machine that can be suspended. Its
@@ -25,7 +27,7 @@ func (m *Machine) BeforeAlarm(f func()) {
 }
 
 func NewMachine() *Machine {
-	return &Machine{start: time.Now(), alarm: forever, signal: make(chan struct{}, 1)}
+	return &Machine{start: time.Now(), alarm: trust.Forever, signal: make(chan struct{}, 1)}
 }
 
 func (m *Machine) boot() time.Duration { return time.Since(m.start) + m.suspended }
@@ -44,7 +46,7 @@ func (m *Machine) Suspend(d time.Duration) {
 	m.arm()
 }
 
-func (m *Machine) set(in time.Duration) {
+func (m *Machine) Set(in time.Duration) {
 	m.mu.Lock()
 	before := m.beforeSet
 	m.beforeSet = nil
@@ -54,7 +56,7 @@ func (m *Machine) set(in time.Duration) {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.alarm = addSaturated(m.boot(), in)
+	m.alarm = trust.AddSaturated(m.boot(), in)
 	m.arm()
 }
 
@@ -64,7 +66,7 @@ func (m *Machine) arm() {
 		m.timer.Stop()
 	}
 	switch left := m.alarm - m.boot(); {
-	case m.alarm == forever:
+	case m.alarm == trust.Forever:
 	case left <= 0:
 		signal(m.signal)
 	default:
@@ -72,9 +74,9 @@ func (m *Machine) arm() {
 	}
 }
 
-func (m *Machine) fired() <-chan struct{} { return m.signal }
+func (m *Machine) Fired() <-chan struct{} { return m.signal }
 
-func (m *Machine) close() {
+func (m *Machine) Close() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.timer != nil {
@@ -84,7 +86,7 @@ func (m *Machine) close() {
 
 // NewManagerOn makes a manager that runs on a Machine.
 func NewManagerOn(machine *Machine, provider Provider, options Options) (*Manager, error) {
-	m, err := newManager(provider, options, func() *clock { return newClock(machine.Boot, machine) })
+	m, err := newManager(provider, options, func() *trust.Clock { return trust.NewClock(machine.Boot, machine) })
 	if err != nil {
 		return nil, err
 	}

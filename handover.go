@@ -10,29 +10,23 @@ import (
 // HandOver renews until a renewal that was sent after its start has succeeded and no renewal is
 // under way, so that no request of this process can follow the receiver's.
 func (l *lease) HandOver(ctx context.Context) (Handover, error) {
-	began := l.m.clock.now()
+	began := l.m.clock.Now()
 	for {
-		now := l.m.clock.now()
+		now := l.m.clock.Now()
 		l.mu.Lock()
-		lost := l.expire(now)
-		if l.phase >= releasing {
+		lost := l.apply(now, l.life.Expire(now))
+		if l.life.Over() {
 			l.mu.Unlock()
-			if lost != nil {
-				lost.report()
-			}
+			lost.report()
 			return Handover{}, l.endedError("hand over")
 		}
-		renewed := l.sent.mono >= began.mono && (l.granted == Infinite) == (l.settings.ttl == Infinite)
-		ready := !l.renewing && (l.usedUp() || renewed)
+		ready := l.life.CanHandOver(began)
 		if ready && l.overdue.count.Load()+l.inBatches.Load() > 0 {
 			l.mu.Unlock()
 			return Handover{}, l.m.wrap("hand over", l.name, l.id, errOverdue)
 		}
 		if ready {
-			l.endWork(ErrHandedOver)
-			l.finish(nil)
-			e := l.event(EventHandedOver, now.mono)
-			l.m.observers.publish(l.observer, l.id, &e)
+			l.apply(now, l.life.HandOver())
 		}
 		l.mu.Unlock()
 		if ready {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/internal/trust"
 )
 
 // waitGrace bounds the rest of a request that is under way when the wait limit
@@ -153,7 +154,7 @@ func (h *headWaiter) failed(err error) {
 	add(h.m.telemetry.attemptFailure, 1, h.l.scope.and(errorKey, errorType(err)))
 	h.m.observers.publish(nil, h.l.id, &Event{
 		Kind: EventAcquireFailed, Time: time.Now(), Coalesced: 1, Name: h.l.name, Owner: h.m.options.Owner,
-		TTL: h.l.settings.ttl, Attempt: h.failures, WillRetry: true, Err: err,
+		TTL: h.l.settings.TTL, Attempt: h.failures, WillRetry: true, Err: err,
 	})
 }
 
@@ -202,7 +203,7 @@ func (h *headWaiter) observe(token int64) {
 func (h *headWaiter) pause() time.Duration {
 	first, limit := h.m.options.Tuning.MinPoll, h.m.options.Tuning.MaxPoll
 	if h.hints != nil && errors.Is(h.last, ErrHeld) { // nothing hints at the end of an outage
-		first, limit = limit, min(limit, forever/pushedPolls)*pushedPolls
+		first, limit = limit, min(limit, trust.Forever/pushedPolls)*pushedPolls
 	}
 	pause := limit
 	if n := min(h.pace, 16); first < limit>>n {
@@ -227,7 +228,7 @@ func (h *headWaiter) pause() time.Duration {
 		// A millisecond or two after the holder's time is up, so that waiters of many
 		// processes don't meet, and doubling while the backend still shows the lease.
 		after := time.Duration((1+h.m.random())*float64(time.Millisecond)) << min(h.late, 8)
-		pause = min(pause, addSaturated(left, after))
+		pause = min(pause, trust.AddSaturated(left, after))
 		h.late++
 	}
 	return pause

@@ -9,6 +9,7 @@ import (
 
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
+	"github.com/distributedleasing/leasing/internal/trust"
 )
 
 // pingName is the name that Health inspects at a provider that is no Pinger.
@@ -80,14 +81,14 @@ type outage struct {
 
 // note takes the outcome of a request. ctx is its caller's, whose end says nothing
 // about the backend.
-func (o *outage) note(ctx context.Context, c *clock, err error) {
+func (o *outage) note(ctx context.Context, c *trust.Clock, err error) {
 	switch {
 	case err == nil, abstractions.NotApplied(err) && !errors.Is(err, ErrUnavailable) && !denied(err) && !errors.Is(err, ErrNotSetUp):
 		if o.since.Load() != 0 {
 			o.since.Store(0)
 		}
 	case ctx.Err() == nil:
-		now := int64(c.mono()) + 1
+		now := int64(c.Mono()) + 1
 		o.failed.Store(now)
 		o.since.CompareAndSwap(0, now)
 	}
@@ -102,22 +103,22 @@ func (o *outage) up() int64 {
 }
 
 // lost counts the loss of a lease. The loss after MaxRenewals renewals is no failure.
-func (o *outage) lost(c *clock, reason LostReason) {
+func (o *outage) lost(c *trust.Clock, reason LostReason) {
 	o.losses.Add(1)
 	if reason != LostRenewalLimit {
-		o.lostLast.Store(int64(c.mono()) + 1)
+		o.lostLast.Store(int64(c.Mono()) + 1)
 	}
 }
 
 // fill adds the failures to a report.
-func (o *outage) fill(h *Health, c *clock) {
-	now := c.mono()
+func (o *outage) fill(h *Health, c *trust.Clock) {
+	now := c.Mono()
 	is := func(at int64) bool { return at != 0 && now-time.Duration(at) < recently }
 	if since := o.since.Load(); since != 0 && is(o.failed.Load()) {
-		h.FailingSince = c.time(time.Duration(since) - 1)
+		h.FailingSince = c.Time(time.Duration(since) - 1)
 	}
 	if at := o.lostLast.Load(); at != 0 {
-		h.LastLost = c.time(time.Duration(at) - 1)
+		h.LastLost = c.Time(time.Duration(at) - 1)
 		if is(at) {
 			h.Status = Degraded
 		}

@@ -1,76 +1,46 @@
 package leasing
 
 import (
-	"cmp"
 	"context"
 	"maps"
 	"sync"
 	"sync/atomic"
 	"time"
 	"weak"
-)
 
-// phase is the stage of a lease's life. It only moves forward.
-//
-//	claiming ──► working ──► ending ──► releasing ──► ended
-//	    │           │           │                       ▲
-//	    ▼           └───────────┴─────── lost ──────────┘
-//	abandoned
-type phase uint8
-
-const (
-	claiming  phase = iota // asked for, and not granted yet
-	working                // held
-	ending                 // its context is cancelled, its work may still go on, renewals do
-	releasing              // the release is under way
-	ended                  // released, lost or handed over: see outcome
-	abandoned              // given up with the outcome of a request unknown
+	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/internal/lifecycle"
+	"github.com/distributedleasing/leasing/internal/trust"
 )
 
 // lease is one claim, from the start of its acquire. All its requests carry one ID, so that
 // the backend takes each of them for the same claim. It is the library's
 // implementation of abstractions.Lease.
+//
+// life decides; the lease serializes its inputs by mu, and takes the steps that follow.
 type lease struct {
 	// The fields that renewals read come first, to share cache lines: 100,000 leases fit in no cache.
 
-	mu       sync.Mutex // while the lease is claiming, one goroutine has it
-	phase    phase
+	mu       sync.Mutex // while the lease is claimed, one goroutine has it
 	adopted  bool
-	renewing bool  // an attempt is under way, or about to be
-	unsure   bool  // any renewal got no answer, ever
-	unknown  bool  // a request since the latest success may have been applied, or may yet be
-	entry          // in the schedule
-	failures int32 // of renewals in a row
-	renewals int32
+	entry    // in the schedule
 	m        *manager
 	settings *settings
-	until    instant       // the latest grant is trusted
-	lastSent instant       // when the latest renewal was, or the latest acquire whose outcome is unknown
-	renewIn  time.Duration // from lastSent to the next renewal; forever for none
+	life     lifecycle.Lease
 
 	name, id string
 	token    int64 // 0 until it is granted, unless it is adopted
-	state    any   // of the latest grant, as are the next two
-	sent     instant
-	granted  time.Duration
-	failure  error // of the latest renewal
 	scope    *scope
-	traced   *traced         // nil if the acquire was not traced
-	observer *subscription   // nil without AcquireOptions.Observer
-	settled  chan struct{}   // made by the first waiter for the renewal under way, closed at its end
-	change   *metadataChange // nil if SetMetadata was never called
-	terms    *terms          // nil if SetTTL was never called
+	traced   *traced       // nil if the acquire was not traced
+	observer *subscription // nil without AcquireOptions.Observer
+	settled  chan struct{} // made by the first waiter for the renewal under way, closed at its end
 
 	// The rest of the lease's life.
 
 	acquiredAt time.Duration           // monotonic
 	ctx        context.Context         // the caller's, whose values the lease keeps; the lease's own after the first call of Context
 	cancel     context.CancelCauseFunc // of the lease's own context; nil before the first call of Context
-	cause      error                   // why its context has ended, or would have
-	outcome    error                   // the result of Release, once the lease has ended
 	done       chan struct{}           // made by the first waiter for the release under way, closed at its end
-	doubt      instant                 // until when an earlier request of the acquire may land
-	keep       instant                 // until when the name stays taken (AcquireOptions.AtLeast); zero for no such time
 
 	fresh  *Lease              // until the first renewal
 	holder weak.Pointer[Lease] // from the first renewal until the handle was collected
@@ -83,17 +53,17 @@ type lease struct {
 	before    *lease       // an older one of the name, under manager.mu; or nil
 }
 
-// The methods that change a lease's state do so under its lock and call
-// only this package and the standard library there: not the application's
+// An input to life and the call of apply are made under the lock: they call
+// only this package, lifecycle and the standard library: not the application's
 // code (contexts, instruments, Random), not the provider's, and not the methods
-// of its errors. They return the steps that follow a change, which the caller takes
+// of its errors. apply returns the steps that follow a loss, which the caller takes
 // when the lock is free.
 
 func (l *lease) Name() string          { return l.name }
 func (l *lease) ID() string            { return l.id }
 func (l *lease) Owner() string         { return l.m.options.Owner }
 func (l *lease) Token() int64          { return l.token }
-func (l *lease) AcquiredAt() time.Time { return l.m.clock.time(l.acquiredAt) }
+func (l *lease) AcquiredAt() time.Time { return l.m.clock.Time(l.acquiredAt) }
 
 // Context makes the lease's context in its first call: the context takes a fifth of the
 // memory of a lease.
@@ -111,8 +81,9 @@ func (l *lease) Context() context.Context {
 		cancel(nil)
 		return l.ctx
 	}
-	if l.ctx, l.cancel = ctx, cancel; l.cause != nil {
-		cancel(l.cause)
+	l.ctx, l.cancel = ctx, cancel
+	if cause := l.life.Cause(); cause != nil {
+		cancel(cause)
 	}
 	return ctx
 }
@@ -120,79 +91,115 @@ func (l *lease) Context() context.Context {
 func (l *lease) TTL() time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.granted
+	return l.life.TTL()
 }
 
 func (l *lease) Metadata() map[string]string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return maps.Clone(l.confirmedMetadata())
+	if confirmed, changed := l.life.Metadata(); changed {
+		return maps.Clone(confirmed)
+	}
+	return maps.Clone(l.settings.metadata)
 }
 
 func (l *lease) Renewals() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return int(l.renewals)
+	return l.life.Renewals()
 }
 
 func (l *lease) Remaining() time.Duration {
-	now := l.m.clock.now()
+	now := l.m.clock.Now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.phase >= releasing {
+	if l.life.Over() {
 		return 0
 	}
-	return max(0, l.until.left(now))
+	return max(0, l.life.Remaining(now))
 }
 
 func (l *lease) Err() error {
-	now := l.m.clock.now()
+	now := l.m.clock.Now()
 	l.mu.Lock()
-	lost := l.expire(now)
-	cause := l.cause
+	lost := l.apply(now, l.life.Expire(now))
+	cause := l.life.Cause()
 	l.mu.Unlock()
-	if lost != nil {
-		lost.report()
-	}
+	lost.report()
 	return cause
 }
 
 // onDue ends a lease whose trust has run out, or gathers a renewal that is due. The loop calls onDue.
-func (l *lease) onDue(now instant) {
+func (l *lease) onDue(now trust.Instant) {
 	l.mu.Lock()
-	lost := l.expire(now)
-	if l.phase < releasing {
-		if !l.renewing && l.nextRenew().left(now) <= l.slack() {
-			l.renewing = true
-			l.m.engine.gather(l, l.until.left(now))
-		}
+	renew, fx := l.life.Due(now)
+	if renew {
+		l.m.engine.gather(l, l.life.Remaining(now))
+	}
+	lost := l.apply(now, fx)
+	l.mu.Unlock()
+	lost.report()
+}
+
+// apply takes the steps that follow an input to life. Caller holds mu, and reports the loss.
+func (l *lease) apply(now trust.Instant, fx lifecycle.Effects) (lost *loss) {
+	if fx.Failing != 0 {
+		l.m.failing.Add(int64(fx.Failing))
+	}
+	if fx.Cause != nil && l.cancel != nil { // calls none of our code; functions that a user has registered run in goroutines
+		l.cancel(fx.Cause)
+	}
+	switch {
+	case fx.Over:
+		l.m.schedule.remove(l)
+	case fx.Look:
 		l.reschedule(now)
 	}
-	l.mu.Unlock()
-	if lost != nil {
-		lost.report()
+	if fx.Settled && l.settled != nil {
+		close(l.settled)
+		l.settled = nil
+	}
+	if fx.Event.Kind != "" {
+		e := l.event(fx.Event.Kind, now.Mono)
+		e.Remaining, e.Attempt, e.WillRetry, e.Err = fx.Event.Remaining, fx.Event.Attempt, fx.Event.WillRetry, fx.Event.Err
+		l.m.observers.publish(l.observer, l.id, &e)
+	}
+	if fx.Lost == nil {
+		return nil
+	}
+	e := l.event(EventLost, now.Mono)
+	e.Reason, e.BrokenBy, e.BreakReason = fx.Lost.Reason, fx.Lost.BrokenBy, fx.Lost.BreakReason
+	e.Err, e.LastRenewal = fx.Lost, l.m.clock.Time(l.life.LastSent().Mono)
+	l.m.observers.publish(l.observer, l.id, &e)
+	return &loss{lease: l, err: fx.Lost, orphan: l.cleanupOf(fx.CleanUp)}
+}
+
+// event returns an Event about the lease. publish adds the fingerprint. Caller holds mu.
+func (l *lease) event(kind EventKind, now time.Duration) Event {
+	return Event{
+		Kind: kind, Time: l.m.clock.Time(now), Coalesced: 1,
+		Name: l.name, Owner: l.m.options.Owner, Token: l.token, TTL: l.life.TTL(), Renewals: l.life.Renewals(),
 	}
 }
 
 // reschedule sets the time of the loop's next look at the lease. Caller holds mu.
-func (l *lease) reschedule(now instant) {
-	due, early := l.until.left(now), time.Duration(0)
-	if renew := l.nextRenew().left(now); !l.renewing && renew < due {
-		due, early = renew, l.slack()
-	}
-	l.m.schedule.set(l, addSaturated(now.mono, due), early)
-	if l.m.suspended.Load() > int64(now.boot-now.mono+suspendResolution) {
+func (l *lease) reschedule(now trust.Instant) {
+	due, early := l.life.Next(now)
+	l.m.schedule.set(l, trust.AddSaturated(now.Mono, due), early)
+	if l.m.suspended.Load() > int64(now.Boot-now.Mono+suspendResolution) {
 		l.m.schedule.makeDueNow(l) // a suspend since now was read, which the loop saw before the lease was in the schedule
 	}
 }
 
-// slack returns the time by which a renewal may be sent early along with others that
-// are due, where they can share a request.
-func (l *lease) slack() time.Duration {
-	if l.m.batch == nil || l.settings.cadence == forever || l.failures > 0 {
-		return 0
+// cleanupOf returns the clean-up of the claim that life asks for; nil for none. Caller holds mu.
+func (l *lease) cleanupOf(c *lifecycle.CleanUp) *cleanup {
+	switch {
+	case c == nil:
+		return nil
+	case c.ByID:
+		return &cleanup{req: abstractions.ReleaseRequest{Name: l.name, ID: l.id}, from: c.From, until: c.Until}
 	}
-	return l.settings.cadence / 32
+	return &cleanup{req: l.releaseRequest(), from: c.From, until: c.Until}
 }
 
 // loss has the steps that are left to take for a lease that has just been lost.
@@ -202,41 +209,16 @@ type loss struct {
 	orphan *cleanup // of a renewal whose outcome is unknown, which may hold the name for another TTL; or nil
 }
 
-// expire ends a lease whose trust has run out, and returns nil for others. Caller holds mu,
-// and reports the loss.
-func (l *lease) expire(now instant) *loss {
-	if l.phase >= releasing || l.until.left(now) > 0 {
-		return nil
-	}
-	lost := &LostError{Reason: LostExpired, Err: cmp.Or(answerOf(l.failure), l.failure)}
-	if l.failures == 0 && l.usedUp() {
-		lost.Reason = LostRenewalLimit
-	}
-	return l.lose(now, lost)
-}
-
-// lose ends the lease without a release. Caller holds mu, and reports the loss.
-func (l *lease) lose(now instant, lost *LostError) *loss {
-	ended := &loss{lease: l, err: lost}
-	if l.unknown && lost.Reason == LostExpired {
-		ended.orphan = l.orphan(l.lastSent)
-	}
-	l.endWork(lost)
-	l.finish(lost)
-	e := l.event(EventLost, now.mono)
-	e.Reason, e.BrokenBy, e.BreakReason = lost.Reason, lost.BrokenBy, lost.BreakReason
-	e.Err, e.LastRenewal = lost, l.m.clock.time(l.sent.mono)
-	l.m.observers.publish(l.observer, l.id, &e)
-	return ended
-}
-
-// report takes the steps that follow a loss. It does not wait.
+// report takes the steps that follow a loss; a nil loss has none. It does not wait.
 func (x *loss) report() {
+	if x == nil {
+		return
+	}
 	l, m := x.lease, x.lease.m
 	defer func() { // a renewal may be queued still, and never be sent
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		l.settleRenewal()
+		l.apply(trust.Instant{}, l.life.Settle())
 	}()
 	m.outage.lost(m.clock, x.err.Reason)
 	m.cleanUp(x.orphan, nil)
@@ -247,68 +229,17 @@ func (x *loss) report() {
 	}
 }
 
-// orphan returns the clean-up after a renewal, sent at the given instant, that the
-// backend may have granted to a lost lease. Caller holds mu.
-func (l *lease) orphan(sent instant) *cleanup {
-	c := &cleanup{req: l.releaseRequest(), until: sent.add(max(l.renewTTL(sent), l.terms.most()))}
-	if l.granted != Infinite {
-		c.from = l.sent.add(l.granted)
-	}
-	return c
-}
-
-// endWork cancels the lease's context, unless it has ended already. Caller holds mu:
-// cancelling calls none of our code, and functions that a user has registered with the context
-// run in goroutines.
-func (l *lease) endWork(cause error) {
-	if l.cause == nil {
-		l.cause = cause
-		if l.cancel != nil {
-			l.cancel(cause)
-		}
-	}
-	l.phase = max(l.phase, ending)
-}
-
-// finish enters the last phase. Caller holds mu.
-func (l *lease) finish(outcome error) {
-	l.phase, l.outcome = ended, outcome
-	l.m.schedule.remove(l)
-	l.recovered()
-}
-
 // retire removes an ended lease from the manager.
 func (m *manager) retire(l *lease) {
 	m.queues.ended(l)
 	m.unregister(l)
 	add(m.telemetry.activeCount, -1, &l.scope.base)
-	record(m.telemetry.heldDuration, m.clock.mono()-l.acquiredAt, &l.scope.base)
-}
-
-// usedUp reports whether the lease has had all its MaxRenewals renewals. Caller holds mu.
-func (l *lease) usedUp() bool {
-	return l.settings.maxRenewals > 0 && int(l.renewals) >= l.settings.maxRenewals
+	record(m.telemetry.heldDuration, m.clock.Mono()-l.acquiredAt, &l.scope.base)
 }
 
 // endedError returns the error of an operation on an ended lease.
 func (l *lease) endedError(op string) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.m.wrap(op, l.name, l.id, l.ended())
-}
-
-// ended returns the cause of the lease's end. Caller holds mu.
-func (l *lease) ended() error {
-	if lost, ok := l.outcome.(*LostError); ok { //nolint:errorlint // as lose has set it
-		return lost
-	}
-	return l.cause
-}
-
-// event returns an Event about the lease. publish adds the fingerprint. Caller holds mu.
-func (l *lease) event(kind EventKind, now time.Duration) Event {
-	return Event{
-		Kind: kind, Time: l.m.clock.time(now), Coalesced: 1,
-		Name: l.name, Owner: l.m.options.Owner, Token: l.token, TTL: l.granted, Renewals: int(l.renewals),
-	}
+	return l.m.wrap(op, l.name, l.id, l.life.Err())
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/internal/trust"
 )
 
 // Manager acquires leases from a provider, renews them, notices their loss, queues
@@ -21,7 +22,7 @@ type Manager struct{ impl abstractions.Manager }
 //
 // If an option can't work, the error is an *InvalidError that names the option.
 func NewManager(provider Provider, options Options) (*Manager, error) {
-	m, err := newManager(provider, options, systemClock)
+	m, err := newManager(provider, options, trust.SystemClock)
 	if err != nil {
 		return nil, err
 	}

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/internal/lifecycle"
+	"github.com/distributedleasing/leasing/internal/trust"
 )
 
 // manager is the library's implementation of abstractions.Manager. Each of its parts has a file:
@@ -25,7 +27,8 @@ type manager struct {
 	caps      Capabilities
 	options   Options
 	settings  *settings // of an acquire without options
-	clock     *clock
+	rules     lifecycle.Rules
+	clock     *trust.Clock
 	schedule  *schedule
 	engine    *engine
 	queues    queues
@@ -55,7 +58,7 @@ type manager struct {
 	adopting []string          // IDs of claims whose Adopt is under way
 	idle     chan struct{}     // closed when there are no calls, cleanups and leases; nil before Close
 
-	giveUpAt instant // when Close stops waiting for unanswered clean-ups; set before closing
+	giveUpAt trust.Instant // when Close stops waiting for unanswered clean-ups; set before closing
 
 	suspended atomic.Int64 // boot less mono at the loop's last look
 	overdue   overdue      // of requests that belong to no claim
@@ -65,7 +68,7 @@ type manager struct {
 	failing   atomic.Int64
 }
 
-func newManager(provider Provider, options Options, newClock func() *clock) (*manager, error) {
+func newManager(provider Provider, options Options, newClock func() *trust.Clock) (*manager, error) {
 	if provider == nil {
 		return nil, &Error{Op: "new manager", Err: &InvalidError{Field: "provider", Value: nil, Want: "a provider; nil can't hold leases"}}
 	}
@@ -89,6 +92,10 @@ func newManager(provider Provider, options Options, newClock func() *clock) (*ma
 	m.batch, _ = abstractions.As[abstractions.BatchRenewer](provider)
 	m.waiter, _ = abstractions.As[abstractions.Waiter](provider)
 	m.queued = m.waiter != nil && m.caps.Queues
+	m.rules = lifecycle.Rules{
+		DriftFactor: options.Tuning.DriftFactor, DriftFloor: options.Tuning.DriftFloor, RequestTimeout: options.Tuning.RequestTimeout,
+		MinTTL: caps.MinTTL, Granularity: caps.Granularity, Batches: m.batch != nil,
+	}
 	m.running, m.stop = context.WithCancel(context.Background())
 	m.accepting, m.refuse = context.WithCancel(context.Background())
 	m.telemetry = newTelemetry(m)
@@ -129,7 +136,7 @@ func (m *manager) Break(ctx context.Context, name string, options BreakOptions) 
 	case req.Immediate && req.Grace != 0:
 		invalid = &InvalidError{Field: "BreakOptions.Grace", Value: req.Grace, Want: "0 with Immediate, which leaves no grace"}
 	case req.Grace == 0 && !req.Immediate:
-		req.Grace = 2 * max(defaultTTL, min(m.options.TTL, forever/2))
+		req.Grace = 2 * max(defaultTTL, min(m.options.TTL, trust.Forever/2))
 		if most := m.caps.MaxTTL; most > 0 { // a holder's cadence is shorter
 			req.Grace = min(req.Grace, most)
 		}
@@ -359,15 +366,11 @@ func (m *manager) end(name string, why func(*lease) *LostError) {
 		if lost == nil {
 			continue
 		}
-		now, ended := m.clock.now(), (*loss)(nil)
+		now := m.clock.Now()
 		l.mu.Lock()
-		if l.phase < releasing {
-			ended = l.lose(now, lost)
-		}
+		ended := l.apply(now, l.life.Lose(lost))
 		l.mu.Unlock()
-		if ended != nil {
-			ended.report()
-		}
+		ended.report()
 	}
 }
 

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/internal/lifecycle"
+	"github.com/distributedleasing/leasing/internal/trust"
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/trace"
@@ -125,14 +127,7 @@ type TTLRequest struct {
 	TTL  time.Duration // without the policy: that of AcquireOptions, else of Options
 }
 
-const (
-	defaultTTL      = 30 * time.Second
-	defaultFraction = 0.6
-	// renewJitter is the part of the cadence that is taken off at random, so
-	// that leases acquired together don't stay in step. It is a part, not a
-	// time: a second of jitter would kill a lease of two.
-	renewJitter = 0.1
-)
+const defaultTTL = 30 * time.Second
 
 // withDefaults replaces zero fields by the defaults and checks the rest. It also returns the settings of
 // an acquire without options.
@@ -162,7 +157,7 @@ func (o Options) withDefaults(c Capabilities) (Options, *settings, error) {
 	}
 	p, err := o.settings("Options", AcquireOptions{}, c, "")
 	if err == nil && o.TTL == 0 {
-		o.TTL = p.ttl
+		o.TTL = p.TTL
 	}
 	return o, p, err
 }
@@ -212,14 +207,10 @@ func defaultOwner() string {
 // settings are the options of one lease, from its manager and its
 // acquire, made to fit the backend. They never change.
 type settings struct {
-	ttl         time.Duration // of renewals
-	firstTTL    time.Duration // of the acquire: finite also for an infinite lease, and at least atLeast
-	atLeast     time.Duration // 0: the name is free with the release
-	cadence     time.Duration // from one renewal's sending to the next; forever without auto-renewal
-	maxRenewals int           // 0: no limit
-	waitLimit   time.Duration // 0: no limit
-	metadata    map[string]string
-	observer    Observer
+	lifecycle.Settings
+	waitLimit time.Duration // 0: no limit
+	metadata  map[string]string
+	observer  Observer
 }
 
 // noOptions reports whether all options of an acquire are the defaults.
@@ -236,7 +227,7 @@ func (o *Options) settings(of string, a AcquireOptions, c Capabilities, name str
 	if of == "Options" {
 		at = "AcquireOptions"
 	}
-	p := &settings{maxRenewals: a.MaxRenewals, waitLimit: a.WaitLimit, atLeast: a.AtLeast, metadata: maps.Clone(a.Metadata), observer: a.Observer}
+	p := &settings{Settings: lifecycle.Settings{MaxRenewals: a.MaxRenewals, AtLeast: a.AtLeast}, waitLimit: a.WaitLimit, metadata: maps.Clone(a.Metadata), observer: a.Observer}
 	if a.MaxRenewals < 0 {
 		return nil, &InvalidError{Field: at + ".MaxRenewals", Value: a.MaxRenewals, Want: "0 for no limit, or more"}
 	}
@@ -259,15 +250,15 @@ func (o *Options) settings(of string, a AcquireOptions, c Capabilities, name str
 		field, ttl, fallback = "Options.TTL", o.TTL, max(defaultTTL, c.MinTTL)
 	}
 	var err error
-	if p.firstTTL, err = o.fitTTL(field, ttl, fallback, manual, c); err != nil {
+	if p.FirstTTL, err = o.fitTTL(field, ttl, fallback, manual, c); err != nil {
 		return nil, err
 	}
 	if o.TTLPolicy != nil && name != "" && a.TTL != Infinite {
-		if chosen := o.TTLPolicy(TTLRequest{Name: name, TTL: p.firstTTL}); chosen > 0 {
-			p.firstTTL = o.nearestTTL(chosen, c)
+		if chosen := o.TTLPolicy(TTLRequest{Name: name, TTL: p.FirstTTL}); chosen > 0 {
+			p.FirstTTL = o.nearestTTL(chosen, c)
 		}
 	}
-	if p.ttl = p.firstTTL; a.TTL == Infinite {
+	if p.TTL = p.FirstTTL; a.TTL == Infinite {
 		if a.MaxRenewals > 0 {
 			return nil, &InvalidError{Field: at + ".MaxRenewals", Value: a.MaxRenewals, Want: "0 for an infinite lease, which each renewal verifies"}
 		}
@@ -277,30 +268,30 @@ func (o *Options) settings(of string, a AcquireOptions, c Capabilities, name str
 		if manual {
 			return nil, &InvalidError{Field: of + ".TTL", Value: Infinite, Want: "auto-renewal: an infinite lease is made by its first renewal and verified by the others"}
 		}
-		p.ttl = Infinite
+		p.TTL = Infinite
 	}
-	if p.cadence, err = o.cadence(of, a, p); err != nil {
+	if p.Cadence, err = o.cadence(of, a, p); err != nil {
 		return nil, err
 	}
-	p.firstTTL = max(p.firstTTL, whole(a.AtLeast, c)) // the renewals keep their pace
+	p.FirstTTL = max(p.FirstTTL, lifecycle.Whole(a.AtLeast, c.Granularity)) // the renewals keep their pace
 	return p, nil
 }
 
 // withTTL returns the settings of a lease with another TTL. Its renewals keep their share of the TTL.
 func (o *Options) withTTL(s *settings, ttl time.Duration, c Capabilities) (*settings, error) {
-	if ttl == Infinite || s.ttl == Infinite {
+	if ttl == Infinite || s.TTL == Infinite {
 		return nil, &InvalidError{Field: "ttl", Value: ttl, Want: "a finite TTL, for a lease whose TTL is finite"}
 	}
-	ttl, err := o.fitTTL("ttl", ttl, 0, s.cadence == forever, c)
+	ttl, err := o.fitTTL("ttl", ttl, 0, s.Cadence == trust.Forever, c)
 	if err != nil {
 		return nil, err
 	}
 	changed := *s
-	changed.ttl, changed.firstTTL = ttl, ttl
-	if s.cadence != forever {
-		changed.cadence = time.Duration(float64(s.cadence) / float64(s.ttl) * float64(ttl))
-		if changed.cadence < minCadence || changed.cadence >= o.window(ttl) {
-			return nil, &InvalidError{Field: "ttl", Value: ttl, Want: fmt.Sprintf("time for a renewal after %v, beside the margin of Tuning.DriftFactor and DriftFloor", changed.cadence)}
+	changed.TTL, changed.FirstTTL = ttl, ttl
+	if s.Cadence != trust.Forever {
+		changed.Cadence = time.Duration(float64(s.Cadence) / float64(s.TTL) * float64(ttl))
+		if changed.Cadence < minCadence || changed.Cadence >= o.window(ttl) {
+			return nil, &InvalidError{Field: "ttl", Value: ttl, Want: fmt.Sprintf("time for a renewal after %v, beside the margin of Tuning.DriftFactor and DriftFloor", changed.Cadence)}
 		}
 	}
 	return &changed, nil
@@ -320,7 +311,7 @@ func (o *Options) fitTTL(field string, ttl, fallback time.Duration, manual bool,
 	if o.RaiseToMinTTL && ttl > 0 {
 		ttl = max(ttl, c.MinTTL)
 	}
-	ttl = whole(ttl, c)
+	ttl = lifecycle.Whole(ttl, c.Granularity)
 	if err := c.ValidateTTL(field, ttl); err != nil {
 		invalid := (*InvalidError)(nil)
 		switch {
@@ -341,19 +332,11 @@ func (o *Options) fitTTL(field string, ttl, fallback time.Duration, manual bool,
 // nearestTTL returns the TTL nearest to a policy's that the backend grants, and that leaves
 // time for renewals at the default fraction.
 func (o *Options) nearestTTL(ttl time.Duration, c Capabilities) time.Duration {
-	most := forever / 2
+	most := trust.Forever / 2
 	if c.MaxTTL > 0 {
 		most = c.MaxTTL
 	}
-	return whole(min(max(ttl, c.MinTTL, o.leastTTL()), most), c)
-}
-
-// whole rounds a TTL up to the unit in which the backend counts.
-func whole(ttl time.Duration, c Capabilities) time.Duration {
-	if unit := c.Granularity; unit > 0 && ttl%unit != 0 && ttl > 0 {
-		ttl += unit - ttl%unit
-	}
-	return ttl
+	return lifecycle.Whole(min(max(ttl, c.MinTTL, o.leastTTL()), most), c.Granularity)
 }
 
 // cadence is the time from one renewal to the next.
@@ -377,28 +360,28 @@ func (o *Options) cadence(of string, a AcquireOptions, p *settings) (time.Durati
 		return 0, &InvalidError{Field: source + ".RenewCadence", Value: every, Want: "more than 0; or 0 for the default"}
 	}
 	if o.NoAutoRenew || a.NoAutoRenew {
-		return forever, nil
+		return trust.Forever, nil
 	}
 	byFraction := every == 0
 	if byFraction {
-		every = time.Duration(cmp.Or(fraction, defaultFraction) * float64(p.firstTTL))
-	} else if p.ttl != Infinite && cmp.Or(a.TTL, o.TTL) > p.ttl {
+		every = time.Duration(cmp.Or(fraction, lifecycle.DefaultFraction) * float64(p.FirstTTL))
+	} else if p.TTL != Infinite && cmp.Or(a.TTL, o.TTL) > p.TTL {
 		// The TTL was cut to the backend's maximum; the cadence was meant for the longer TTL.
-		every = min(every, time.Duration(defaultFraction*float64(p.ttl)))
+		every = min(every, time.Duration(lifecycle.DefaultFraction*float64(p.TTL)))
 	}
 	// The bound holds for an infinite lease too: its holder must learn of a break within the grace.
-	window := o.window(p.firstTTL)
+	window := o.window(p.FirstTTL)
 	if every >= minCadence && every < window {
 		return every, nil
 	}
-	if err := o.tooShort(of, a, p.firstTTL); err != nil {
+	if err := o.tooShort(of, a, p.FirstTTL); err != nil {
 		return 0, err
 	}
 	invalid := &InvalidError{Field: source + ".RenewCadence", Value: every}
 	if byFraction {
 		invalid.Field, invalid.Value = source+".RenewFraction", fraction
 	}
-	invalid.Want = fmt.Sprintf("a renewal after %v or more, and before %v, for which a lease of %v is trusted", minCadence, window, p.firstTTL)
+	invalid.Want = fmt.Sprintf("a renewal after %v or more, and before %v, for which a lease of %v is trusted", minCadence, window, p.FirstTTL)
 	return 0, invalid
 }
 
@@ -406,7 +389,7 @@ func (o *Options) cadence(of string, a AcquireOptions, p *settings) (time.Durati
 // fraction either, so that RenewFraction and RenewCadence are not to blame.
 func (o *Options) tooShort(of string, a AcquireOptions, ttl time.Duration) error {
 	if o.room() <= 0 {
-		return &InvalidError{Field: "Options.Tuning.DriftFactor", Value: o.Tuning.DriftFactor, Want: fmt.Sprintf("under %.3g, to leave time for renewals", 1-defaultFraction)}
+		return &InvalidError{Field: "Options.Tuning.DriftFactor", Value: o.Tuning.DriftFactor, Want: fmt.Sprintf("under %.3g, to leave time for renewals", 1-lifecycle.DefaultFraction)}
 	}
 	least := o.leastTTL()
 	if ttl >= least {
@@ -421,7 +404,7 @@ func (o *Options) tooShort(of string, a AcquireOptions, ttl time.Duration) error
 
 // room is the part of the TTL that DriftFactor and the default fraction leave, for
 // DriftFloor at least.
-func (o *Options) room() float64 { return 1 - o.Tuning.DriftFactor - defaultFraction }
+func (o *Options) room() float64 { return 1 - o.Tuning.DriftFactor - lifecycle.DefaultFraction }
 
 // leastTTL is the shortest TTL that leaves time for a renewal at the default fraction,
 // if there is room at all.
@@ -435,3 +418,8 @@ func (o *Options) leastTTL() time.Duration {
 
 // minCadence is the shortest time from one renewal to the next.
 const minCadence = time.Millisecond
+
+// window returns the time for which a grant of ttl may be trusted: see trust.Window.
+func (o *Options) window(ttl time.Duration) time.Duration {
+	return trust.Window(ttl, o.Tuning.DriftFactor, o.Tuning.DriftFloor)
+}

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+
+	"github.com/distributedleasing/leasing/internal/lifecycle"
 )
 
 // A lease and a manager may be printed at any time: each shows a few facts for
@@ -54,23 +56,23 @@ func (l *lease) LogValue() slog.Value {
 
 // status returns the state of the lease in a word or two.
 func (l *lease) status() string {
-	now := l.m.clock.now()
+	now := l.m.clock.Now()
 	l.mu.Lock()
-	phase, outcome, cause, left := l.phase, l.outcome, l.cause, l.until.left(now)
+	phase, outcome, cause, left := l.life.Phase(), l.life.Outcome(), l.life.Cause(), l.life.Remaining(now)
 	l.mu.Unlock()
 	var lost *LostError
 	switch {
-	case phase == ended && errors.As(outcome, &lost):
+	case phase == lifecycle.Ended && errors.As(outcome, &lost):
 		return "lost: " + string(lost.Reason)
-	case phase == ended && errors.Is(cause, ErrHandedOver):
+	case phase == lifecycle.Ended && errors.Is(cause, ErrHandedOver):
 		return "handed over"
-	case phase == ended:
+	case phase == lifecycle.Ended:
 		return "released"
-	case phase == releasing:
+	case phase == lifecycle.Releasing:
 		return "being released"
 	case left <= 0:
 		return "lost: " + string(LostExpired)
-	case phase == ending:
+	case phase == lifecycle.Ending:
 		return "held, to be released"
 	}
 	return "held"

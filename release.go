@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/internal/lifecycle"
+	"github.com/distributedleasing/leasing/internal/trust"
 )
 
 // releaseGrace bounds Release's wait after its context has ended.
@@ -19,33 +21,25 @@ var errReleasePanicked = fmt.Errorf("%w: the release was cut off by a panic", Er
 
 func (l *lease) Release(ctx context.Context) error {
 	ctx = orBackground(ctx)
-	now := l.m.clock.now()
+	now := l.m.clock.Now()
 	l.mu.Lock()
-	lost := l.expire(now)
-	before, outcome := l.phase, l.outcome
+	before, await, fx := l.life.AskRelease(now)
+	lost := l.apply(now, fx)
+	outcome := l.life.Outcome()
 	var underWay <-chan struct{} // a renewal that would outlast the one that shortens the lease
 	switch {
-	case before < releasing:
-		l.endWork(ErrReleased)
-		l.phase = releasing
-		l.m.schedule.remove(l)
-		if l.renewing && l.keep.left(now) > 0 {
-			underWay = l.renewalUnderWay()
-		} else {
-			l.settleRenewal() // waiters for the renewal return
-		}
-	case before == releasing && l.done == nil:
+	case await:
+		underWay = l.renewalUnderWay()
+	case before == lifecycle.Releasing && l.done == nil:
 		l.done = make(chan struct{})
 	}
 	done := l.done
 	l.mu.Unlock()
-	if lost != nil {
-		lost.report()
-	}
+	lost.report()
 	switch before {
-	case releasing:
+	case lifecycle.Releasing:
 		return l.awaitRelease(ctx, done)
-	case ended:
+	case lifecycle.Ended:
 		l.releaseAfterClose(ctx, outcome)
 		return l.m.wrap("release", l.name, l.id, outcome)
 	}
@@ -55,29 +49,23 @@ func (l *lease) Release(ctx context.Context) error {
 // releaseNow sends the release. Only one call per lease comes here. releaseNow ends the lease
 // even after a panic: the context, the telemetry and the logger are the application's
 // code.
-func (l *lease) releaseNow(ctx context.Context, now instant, underWay <-chan struct{}) (err error) {
+func (l *lease) releaseNow(ctx context.Context, now trust.Instant, underWay <-chan struct{}) (err error) {
 	err = errReleasePanicked
 	defer func() {
-		ends, unsure := l.backendEnd(now)
-		keeps := l.keep.left(now) > 0
-		switch {
-		case keeps && ends.mono != forever && (!unsure || l.settings.ttl != Infinite): // the lease runs out by itself
-		case err != nil && (!refused(err) || denied(err)), keeps && unsure: // a renewal that lands late makes it infinite again
-			l.m.cleanUp(&cleanup{req: l.releaseRequest(), from: l.keep, until: now.add(l.settings.ttl)}, nil)
-		case l.doubt.left(now) > 0:
-			// By its ID alone: a request that may land then has another token and state.
-			l.m.cleanUp(&cleanup{req: abstractions.ReleaseRequest{Name: l.name, ID: l.id}, until: l.doubt}, nil)
-		}
-		err = l.released(now.mono, err)
+		mayPass := err != nil && (!refused(err) || denied(err))
+		l.mu.Lock()
+		c := l.cleanupOf(l.life.AfterRelease(now, err != nil, mayPass))
+		l.mu.Unlock()
+		l.m.cleanUp(c, nil)
+		err = l.released(now.Mono, err)
 	}()
 	l.m.queues.ending(l)
 	ctx, span := l.m.telemetry.startLinked(ctx, "leasing.release", l)
 	defer span.End()
 	l.awaitRenewal(ctx, underWay)
-	bound := l.TTL()
-	if bound == Infinite {
-		bound = l.settings.firstTTL
-	}
+	l.mu.Lock()
+	bound := l.life.ReleaseBound()
+	l.mu.Unlock()
 	attempts, err := l.releaseWithin(ctx, bound)
 	l.m.telemetry.describe(span, l.name, l.id, l.token, 0, attempts, err)
 	return err
@@ -85,19 +73,16 @@ func (l *lease) releaseNow(ctx context.Context, now instant, underWay <-chan str
 
 // released reports the end of a release.
 func (l *lease) released(began time.Duration, err error) error {
-	now := l.m.clock.mono()
+	now := trust.Instant{Mono: l.m.clock.Mono()}
 	err = l.m.wrap("release", l.name, l.id, err)
 	l.mu.Lock()
-	l.finish(err)
-	e := l.event(EventReleased, now)
-	e.Err = err
-	l.m.observers.publish(l.observer, l.id, &e)
+	l.apply(now, l.life.Released(err))
 	if l.done != nil {
 		close(l.done)
 	}
 	l.mu.Unlock()
 	l.m.retire(l)
-	l.m.telemetry.released(l.scope, now-began, err)
+	l.m.telemetry.released(l.scope, now.Mono-began, err)
 	return err
 }
 
@@ -110,7 +95,7 @@ func (l *lease) awaitRelease(ctx context.Context, done <-chan struct{}) error {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.outcome
+	return l.life.Outcome()
 }
 
 // releaseWithin releases the lease at the backend, and returns the number of attempts. It retries until the backend
@@ -118,7 +103,7 @@ func (l *lease) awaitRelease(ctx context.Context, done <-chan struct{}) error {
 // itself. The requests do not end with ctx: see Lease.Release. Renewals that hang do not
 // count against the limit of overdue requests: a release may still get through.
 func (l *lease) releaseWithin(ctx context.Context, bound time.Duration) (attempts int, err error) {
-	m, began := l.m, l.m.clock.mono()
+	m, began := l.m, l.m.clock.Mono()
 	if ctx.Done() != nil {
 		outlives, cancel := context.WithCancel(context.WithoutCancel(ctx))
 		defer cancel()
@@ -131,8 +116,8 @@ func (l *lease) releaseWithin(ctx context.Context, bound time.Duration) (attempt
 		if err == nil || refused(err) {
 			return n, err
 		}
-		left = bound - (m.clock.mono() - began)
-		pause := min(retryPause(n, bound, bound, m.random()), left)
+		left = bound - (m.clock.Mono() - began)
+		pause := min(lifecycle.RetryPause(n, bound, bound, m.random()), left)
 		select {
 		case <-time.After(pause):
 			left -= pause
@@ -160,42 +145,34 @@ func (l *lease) awaitRenewal(ctx context.Context, underWay <-chan struct{}) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.unsure = true
-	l.settleRenewal()
-}
-
-// backendEnd returns the time at which the backend ends the lease by itself. unsure says that a request without an
-// answer may have made that time later, or may do so yet.
-func (l *lease) backendEnd(now instant) (end instant, unsure bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.sent.add(l.granted), l.unsure || l.doubt.left(now) > 0
+	l.apply(trust.Instant{}, l.life.AwaitedInVain())
 }
 
 // giveUpOrKeep makes one attempt to give the lease up or, before the end of AcquireOptions.AtLeast, to shorten the
 // lease to the rest of that time.
 func (l *lease) giveUpOrKeep(ctx context.Context, bound time.Duration) error {
-	m, now := l.m, l.m.clock.now()
-	rest := l.keep.left(now)
-	if rest <= 0 {
+	m, now := l.m, l.m.clock.Now()
+	l.mu.Lock()
+	step, ttl := l.life.NextStep(now)
+	l.mu.Unlock()
+	switch step {
+	case lifecycle.GiveUp:
 		return m.giveUp(ctx, &l.releases, bound, l.releaseRequest())
-	}
-	end, unsure := l.backendEnd(now)
-	if excess := end.left(now) - rest; !unsure && excess >= 0 && excess <= m.caps.Granularity {
-		return nil // the lease runs out at that time by itself
+	case lifecycle.RunOut:
+		return nil
 	}
 	b := bounded(ctx, bound)
 	defer b.cancel()
-	req := abstractions.RenewRequest{Name: l.name, ID: l.id, Token: l.token, TTL: whole(max(rest, m.caps.MinTTL), m.caps), State: l.state}
+	req := abstractions.RenewRequest{Name: l.name, ID: l.id, Token: l.token, TTL: ttl, State: l.life.State()}
 	_, err := request(b, m, &l.releases, m.provider, Provider.Renew, req, nil)
 	if err != nil && cutOff(b, err) {
-		return noAnswer(err)
+		return lifecycle.NoAnswer(err)
 	}
 	return err
 }
 
 func (l *lease) releaseRequest() abstractions.ReleaseRequest {
-	return abstractions.ReleaseRequest{Name: l.name, ID: l.id, Token: l.token, State: l.state}
+	return abstractions.ReleaseRequest{Name: l.name, ID: l.id, Token: l.token, State: l.life.State()}
 }
 
 // refused reports whether the backend has answered that it did nothing, and that a second

@@ -6,10 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math"
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/internal/lifecycle"
+	"github.com/distributedleasing/leasing/internal/trust"
 )
 
 var (
@@ -19,44 +20,23 @@ var (
 
 // beginRenewal returns the request to send at the given instant, and its
 // bound. ok is false if the lease has ended.
-func (l *lease) beginRenewal(sent instant) (req abstractions.RenewRequest, bound time.Duration, ok bool) {
+func (l *lease) beginRenewal(sent trust.Instant) (req abstractions.RenewRequest, bound time.Duration, ok bool) {
 	l.mu.Lock()
-	lost := l.expire(sent)
-	if ok = l.phase < releasing; ok {
-		l.lastSent = sent
-		req = abstractions.RenewRequest{Name: l.name, ID: l.id, Token: l.token, TTL: l.renewTTL(sent), State: l.state}
-		if l.change != nil {
-			if req.Metadata = l.change.carry(); req.Metadata != nil {
-				req.Metadata = l.traced.with(req.Metadata)
-			}
-		}
-		if l.terms != nil {
-			l.terms.carry(l, &req, sent)
-		}
-		bound = attemptBound(l.until.left(sent), l.m.options.Tuning.RequestTimeout)
-	} else {
-		l.settleRenewal()
-	}
+	r, ok, fx := l.life.BeginRenewal(sent)
+	lost := l.apply(sent, fx)
 	l.mu.Unlock()
-	if lost != nil {
-		lost.report()
+	lost.report()
+	req = abstractions.RenewRequest{Name: l.name, ID: l.id, Token: l.token, TTL: r.TTL, State: r.State, Metadata: r.Metadata}
+	if req.Metadata != nil {
+		req.Metadata = l.traced.with(req.Metadata)
 	}
-	return req, bound, ok
-}
-
-// renewTTL returns the TTL of a renewal that is sent at the given instant: the TTL of the settings, or the rest of
-// AcquireOptions.AtLeast if that is longer.
-func (l *lease) renewTTL(sent instant) time.Duration {
-	if l.keep == (instant{}) {
-		return l.settings.ttl
-	}
-	return max(l.settings.ttl, whole(l.keep.left(sent), l.m.caps))
+	return req, r.Bound, ok
 }
 
 // renewAlone makes one attempt for one lease. part divides the bound of the
 // attempt: see overduePart.
 func (l *lease) renewAlone(ctx context.Context, part time.Duration) error {
-	sent := l.m.clock.now()
+	sent := l.m.clock.Now()
 	req, bound, ok := l.beginRenewal(sent)
 	if !ok {
 		return l.endedError("renew")
@@ -72,9 +52,9 @@ func (l *lease) renewAlone(ctx context.Context, part time.Duration) error {
 	}
 	grant, err := request(ctx, l.m, &l.overdue, l.m.provider, Provider.Renew, req, l)
 	if err != nil && cutOff(ctx, err) {
-		err = noAnswer(err)
+		err = lifecycle.NoAnswer(err)
 	}
-	err = l.finishRenewal(sent, l.m.clock.now(), grant, err, nil)
+	err = l.finishRenewal(sent, l.m.clock.Now(), grant, err, nil)
 	l.m.telemetry.describe(span, l.name, l.id, l.token, ttl, attempts, err)
 	return err
 }
@@ -83,78 +63,54 @@ func (l *lease) renewAlone(ctx context.Context, part time.Duration) error {
 func (l *lease) renewalAttempts() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return int(l.failures) + 1
+	return l.life.Failures() + 1
 }
 
-// verdict has the facts in an error of a renewal. The methods of errors are the
-// provider's code, so judge calls them before a lock is taken.
-type verdict struct {
-	lost      *LostError      // if the lease is certainly lost
-	applied   bool            // the request was applied, or may have been, or may yet be
-	permanent bool            // a retry can't help
-	throttled *ThrottledError // if the backend refused for now
-}
-
-func judge(err error) verdict {
-	v := verdict{applied: err == nil || !abstractions.NotApplied(err)}
+// judge returns the result of a request for life, which does not ask errors itself.
+func judge(grant abstractions.Grant, err error) *lifecycle.Answer {
+	a := &lifecycle.Answer{Grant: grant, Err: err, Applied: err == nil || !abstractions.NotApplied(err)}
 	if err == nil {
-		return v
+		return a
 	}
-	v.permanent = permanent(err) || denied(err)
+	a.Permanent = permanent(err) || denied(err)
 	if errors.Is(err, ErrLost) {
-		v.lost = lossOf(err)
+		a.Lost = lossOf(err)
 	}
 	if throttled := (*ThrottledError)(nil); errors.As(err, &throttled) {
-		v.throttled = throttled
+		a.Throttled = throttled
 	}
-	return v
+	return a
 }
 
 // finishRenewal ends every renewal, the engine's and the
-// application's, alone or in a batch: it moves the trust, ends the lease, or
+// application's, alone or in a batch: life moves the trust, ends the lease, or
 // plans the retry. It returns the error of Renew. A batch adds its renewals up in
 // measured, and records the sums.
-func (l *lease) finishRenewal(sent, now instant, grant abstractions.Grant, err error, measured map[*scope]renewed) error {
+func (l *lease) finishRenewal(sent, now trust.Instant, grant abstractions.Grant, err error, measured map[*scope]renewed) error {
 	m := l.m
 	if err == nil {
 		err = l.checkGrant(grant)
 	}
-	if err == nil && sent.add(m.options.window(grant.TTL)).left(now) <= 0 {
+	if err == nil && sent.Add(m.options.window(grant.TTL)).Left(now) <= 0 {
 		err = errTooLate
 	}
-	err = unanswered(err)
-	v, random, took := judge(err), m.random(), now.mono-sent.mono
+	err = lifecycle.Unanswered(err)
+	answer, random, took := judge(grant, err), m.random(), now.Mono-sent.Mono
 	m.outage.note(m.running, m.clock, err)
 
-	var lost *loss
-	var orphan *cleanup
-	var margin time.Duration
-	forgotten := false
 	l.mu.Lock()
-	late := l.phase >= releasing
-	switch {
-	case late:
-		orphan = l.outlived(v, sent)
-		if err == nil { // for a release that shortens the lease; its State stays, since the release may be reading it
-			l.granted, l.sent = grant.TTL, sent
-		}
-		l.unsure = l.unsure || err != nil && v.applied
-		l.settleRenewal()
-	case err == nil:
-		margin = l.renewed(sent, now, grant, random)
-		forgotten = l.forgotten()
-	case v.lost != nil:
-		lost = l.lose(now, v.lost)
-	default:
-		lost = l.renewalFailed(now, err, v, random)
+	result, margin, fx := l.life.Answered(sent, now, answer, random)
+	lost := l.apply(now, fx)
+	forgotten := result == lifecycle.Renewed && l.forgotten()
+	var orphan *cleanup
+	if result == lifecycle.Late {
+		orphan = l.cleanupOf(fx.CleanUp)
 	}
 	l.mu.Unlock()
 
-	if lost != nil {
-		lost.report()
-	}
+	lost.report()
 	switch {
-	case late:
+	case result == lifecycle.Late:
 		m.cleanUp(orphan, nil)
 		return l.endedError("renew")
 	case err == nil:
@@ -175,126 +131,20 @@ func (l *lease) finishRenewal(sent, now instant, grant abstractions.Grant, err e
 	return m.wrap("renew", l.name, l.id, err)
 }
 
-// outlived returns the clean-up after a renewal that may live on in the backend
-// while its lease was lost, or nil if no clean-up is needed. Caller holds mu.
-func (l *lease) outlived(v verdict, sent instant) *cleanup {
-	lost, ok := l.outcome.(*LostError) //nolint:errorlint // as lose has set it
-	if !ok || lost.Reason == LostClosed || !v.applied {
-		return nil
-	}
-	return l.orphan(sent)
-}
-
-// renewed moves the trust, and returns the rest of the earlier trust. Caller holds mu.
-func (l *lease) renewed(sent, now instant, grant abstractions.Grant, random float64) (margin time.Duration) {
-	margin = l.until.left(now)
-	trusted := grant.TTL
-	if l.terms != nil {
-		trusted = l.terms.renewed(grant.TTL)
-	}
-	l.until = sent.add(l.m.options.window(trusted))
-	l.granted, l.state, l.sent = grant.TTL, grant.State, sent
-	l.renewals++
-	if l.change != nil {
-		l.change.renewed(sent)
-	}
-	l.recovered()
-	l.planRenewal(random)
-	l.settleRenewal()
-	l.reschedule(now)
-	e := l.event(EventRenewed, now.mono)
-	e.Remaining = l.until.left(now)
-	l.m.observers.publish(l.observer, l.id, &e)
-	return margin
-}
-
-// renewalFailed plans the retry, unless trust is over. Caller holds mu, and
-// reports the loss.
-func (l *lease) renewalFailed(now instant, err error, v verdict, random float64) *loss {
-	left := l.until.left(now)
-	if l.failures++; l.failures == 1 {
-		l.m.failing.Add(1)
-	}
-	err = after(l.failure, err)
-	l.failure = err
-	if l.change != nil {
-		l.change.failed(l.lastSent.add(l.settings.firstTTL), err, v)
-	}
-	l.unknown, l.unsure = l.unknown || v.applied, l.unsure || v.applied
-	if l.terms != nil && v.applied {
-		l.terms.doubted()
-	}
-	if l.settings.cadence != forever {
-		pause := min(retryPause(int(l.failures), l.settings.firstTTL, left, random), l.settings.cadence)
-		if v.throttled != nil {
-			pause = min(max(pause, v.throttled.RetryAfter), max(left/3, minRetry), max(l.settings.cadence, minRetry))
-		}
-		l.renewIn = now.mono - l.lastSent.mono + pause
-	}
-	e := l.event(EventRenewalFailed, now.mono)
-	e.Remaining, e.Attempt, e.Err = max(left, 0), int(l.failures), err
-	e.WillRetry = l.settings.cadence != forever && l.nextRenew().left(now) < left
-	l.m.observers.publish(l.observer, l.id, &e)
-	if left <= 0 {
-		return l.lose(now, &LostError{Reason: LostExpired, Err: cmp.Or(answerOf(err), err)})
-	}
-	l.settleRenewal()
-	l.reschedule(now)
-	return nil
-}
-
-// recovered notes that the last renewal did not fail. Caller holds mu.
-func (l *lease) recovered() {
-	if l.failures > 0 {
-		l.m.failing.Add(-1)
-	}
-	l.failures, l.failure, l.unknown = 0, nil, false
-}
-
-// nextRenew returns the time of the next renewal. Caller holds mu.
-func (l *lease) nextRenew() instant { return l.lastSent.add(l.renewIn) }
-
 // renewNow makes the loop send the next renewal now, unless the lease is renewed by hand.
 func (l *lease) renewNow() {
-	now := l.m.clock.now()
+	now := l.m.clock.Now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.phase < releasing && l.settings.cadence != forever {
-		l.renewIn = min(l.renewIn, now.mono-l.lastSent.mono)
-		l.reschedule(now)
-	}
+	l.apply(now, l.life.RenewNow(now))
 }
 
-// planRenewal sets the time of the next renewal, counted from the sending of the last. Caller
-// holds mu.
-func (l *lease) planRenewal(random float64) {
-	cadence := l.settings.cadence
-	if l.usedUp() || cadence == forever {
-		l.renewIn = forever
-		return
-	}
-	if trusted := min(l.granted, l.terms.least()); trusted < l.settings.ttl && l.settings.ttl != Infinite { // less than the requested TTL
-		cadence = min(cadence, time.Duration(defaultFraction*float64(trusted)))
-	}
-	l.renewIn = cadence - time.Duration(float64(cadence)*renewJitter*random)
-}
-
-// renewalUnderWay returns a channel that settleRenewal closes. Caller holds mu.
+// renewalUnderWay returns a channel that is closed when the renewal under way has ended. Caller holds mu.
 func (l *lease) renewalUnderWay() <-chan struct{} {
 	if l.settled == nil {
 		l.settled = make(chan struct{})
 	}
 	return l.settled
-}
-
-// settleRenewal wakes the waiters for the renewal under way. The lease's fields then
-// show the result of that renewal. Caller holds mu.
-func (l *lease) settleRenewal() {
-	l.renewing = false
-	if l.settled != nil {
-		close(l.settled)
-		l.settled = nil
-	}
 }
 
 // Renew is the application's own renewal. It joins the renewal under way, or makes a new attempt.
@@ -306,27 +156,25 @@ func (l *lease) Renew(ctx context.Context) error {
 	if ctx.Err() != nil {
 		cut = context.Cause(ctx)
 	}
-	now := l.m.clock.now()
+	now := l.m.clock.Now()
 	l.mu.Lock()
-	lost := l.expire(now)
-	over, mine := l.phase >= releasing, !l.renewing
+	lost := l.apply(now, l.life.Expire(now))
+	over := l.life.Over()
+	mine, usedUp := l.life.AskRenewal()
 	switch {
-	case over, !mine:
-	case l.usedUp():
-		err = &InvalidError{Field: "AcquireOptions.MaxRenewals", Value: l.settings.maxRenewals, Want: "more, to renew again: all are used up"}
+	case !mine:
+	case usedUp:
+		err = &InvalidError{Field: "AcquireOptions.MaxRenewals", Value: l.settings.MaxRenewals, Want: "more, to renew again: all are used up"}
 	case cut != nil:
 		err = cut
 	case !l.m.track():
 		err = ErrClosed
 	default:
-		l.renewing = true
-		l.reschedule(now)
+		l.apply(now, l.life.StartRenewal())
 	}
 	settled := l.renewalUnderWay()
 	l.mu.Unlock()
-	if lost != nil {
-		lost.report()
-	}
+	lost.report()
 	switch {
 	case over:
 		return l.endedError("renew")
@@ -343,7 +191,7 @@ func (l *lease) Renew(ctx context.Context) error {
 		return l.m.wrap("renew", l.name, l.id, context.Cause(ctx))
 	}
 	l.mu.Lock()
-	failure, over := l.failure, l.phase >= releasing
+	failure, over := l.life.Failure(), l.life.Over()
 	l.mu.Unlock()
 	switch {
 	case over:
@@ -360,7 +208,7 @@ func (l *lease) renewDetached(ctx context.Context) {
 	defer l.m.goroutines.Done()
 	defer func() {
 		if p := recover(); p != nil { // telemetry reads the values of ctx, which are the application's code
-			now := l.m.clock.now()
+			now := l.m.clock.Now()
 			_ = l.finishRenewal(now, now, abstractions.Grant{}, fmt.Errorf("%w: the context of Renew panicked: %v", ErrUnavailable, p), nil)
 		}
 	}()
@@ -383,27 +231,4 @@ func lossOf(err error) *LostError {
 		loss.Err = err
 	}
 	return &loss
-}
-
-// minRetry is the shortest pause before a retry, and so the least
-// trust in which another attempt makes sense.
-const minRetry = 5 * time.Millisecond
-
-// attemptBound returns the bound of one renewal: a third of the trust left, so
-// that three attempts fit.
-func attemptBound(left, limit time.Duration) time.Duration {
-	if left == forever {
-		return limit
-	}
-	return min(left/3, limit)
-}
-
-// retryPause is the pause after the n-th failure in a row (from 1): it doubles
-// from a fiftieth of the TTL (at most a second), is jittered by a half, and stays within a tenth
-// of the trust left, so that attempts grow denser towards the end.
-func retryPause(n int, ttl, left time.Duration, random float64) time.Duration {
-	pause := time.Duration(math.Ldexp(float64(min(ttl/50, time.Second)), min(n-1, 10)))
-	pause = min(pause, left/10)
-	pause -= time.Duration(float64(pause) * random / 2)
-	return max(pause, minRetry)
 }

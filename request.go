@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/internal/lifecycle"
 	"github.com/distributedleasing/leasing/internal/panics"
 )
 
@@ -36,7 +37,7 @@ var (
 	errPanicked   = panics.Err
 	errGoexit     = &panics.Error{}
 	errOverdue    = fmt.Errorf("%w: the provider has not returned, although its context has ended", ErrUnavailable)
-	errAllOverdue = &noAnswerError{err: unsent{fmt.Errorf("%w: nothing was sent, since earlier requests have not returned, although their contexts have ended", ErrUnavailable)}}
+	errAllOverdue = lifecycle.Silent(unsent{fmt.Errorf("%w: nothing was sent, since earlier requests have not returned, although their contexts have ended", ErrUnavailable)})
 )
 
 // unsent marks an error of a request that was not sent: see abstractions.NotApplied.
@@ -108,7 +109,7 @@ func requestBeside[P, Req, Reply any](ctx context.Context, m *manager, pending *
 			late.repliedLate(a.reply, a.err)
 		}
 	}()
-	return none, &noAnswerError{err: fmt.Errorf("%w: %w", errOverdue, ctx.Err())}
+	return none, lifecycle.Silent(fmt.Errorf("%w: %w", errOverdue, ctx.Err()))
 }
 
 // helpers are the goroutines of requestBeside. Some of them stay after a request, for the
@@ -164,7 +165,7 @@ func (m *manager) giveUp(ctx context.Context, pending *overdue, bound time.Durat
 		return none, p.Release(ctx, req)
 	}, req, nil)
 	if err != nil && cutOff(b, err) { // an error of the context is no answer of the backend's, even if it says that the request was not applied
-		return noAnswer(err)
+		return lifecycle.NoAnswer(err)
 	}
 	return err
 }

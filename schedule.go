@@ -3,6 +3,8 @@ package leasing
 import (
 	"sync"
 	"time"
+
+	"github.com/distributedleasing/leasing/internal/trust"
 )
 
 // scheduled is an item with a due time: a lease or a clean-up.
@@ -10,7 +12,7 @@ type scheduled interface {
 	// The manager's loop calls onDue when the item is due, and
 	// after a resume from suspend. onDue must not block. It sets the item's next time
 	// or removes the item.
-	onDue(now instant)
+	onDue(now trust.Instant)
 	scheduleEntry() *entry
 }
 
@@ -42,7 +44,7 @@ type slot struct {
 const fan = 8
 
 func newSchedule() *schedule {
-	return &schedule{wake: make(chan struct{}, 1), wakeAt: forever}
+	return &schedule{wake: make(chan struct{}, 1), wakeAt: trust.Forever}
 }
 
 // set places item at due, which may be forever, and wakes the loop if due is
@@ -92,7 +94,7 @@ func (s *schedule) collect(i int, now time.Duration, into []scheduled) []schedul
 	if i >= len(s.heap) {
 		return into
 	}
-	if place := &s.heap[i]; place.due == forever || place.due-place.early > now {
+	if place := &s.heap[i]; place.due == trust.Forever || place.due-place.early > now {
 		return into
 	}
 	into = append(into, s.heap[i].item)
@@ -131,7 +133,7 @@ func (s *schedule) next(now time.Duration) time.Duration {
 	case len(s.heap) > 0:
 		s.wakeAt = s.heap[0].due
 	case s.wakeAt <= now:
-		s.wakeAt = forever
+		s.wakeAt = trust.Forever
 	}
 	return s.wakeAt
 }
@@ -172,41 +174,41 @@ const suspendResolution = time.Millisecond
 // renewals to the engine. It sends no request and calls no observer, so
 // nothing delays an expiry.
 func (m *manager) run() {
-	timer := time.NewTimer(forever)
+	timer := time.NewTimer(trust.Forever)
 	defer timer.Stop()
 	var (
 		due    []scheduled
 		offset time.Duration // boot less mono at the last look
 	)
 	for {
-		now := m.clock.now()
-		m.suspended.Store(int64(now.boot - now.mono)) // before the look: see lease.reschedule
-		if now.boot-now.mono > offset+suspendResolution {
+		now := m.clock.Now()
+		m.suspended.Store(int64(now.Boot - now.Mono)) // before the look: see lease.reschedule
+		if now.Boot-now.Mono > offset+suspendResolution {
 			due = m.schedule.all(due[:0])
 		} else {
-			due = m.schedule.take(now.mono, due[:0])
+			due = m.schedule.take(now.Mono, due[:0])
 		}
-		offset = now.boot - now.mono
+		offset = now.Boot - now.Mono
 		for _, item := range due {
 			item.onDue(now)
 		}
 		clear(due)
 		m.engine.dispatch()
 
-		if next := m.schedule.next(now.mono); next == forever {
+		if next := m.schedule.next(now.Mono); next == trust.Forever {
 			timer.Stop()
-			m.clock.alarm.set(forever)
+			m.clock.Alarm.Set(trust.Forever)
 		} else {
-			in := next - m.clock.now().mono
+			in := next - m.clock.Now().Mono
 			timer.Reset(in)
-			m.clock.alarm.set(in)
+			m.clock.Alarm.Set(in)
 		}
-		if after := m.clock.now(); after.boot-after.mono > offset+suspendResolution {
+		if after := m.clock.Now(); after.Boot-after.Mono > offset+suspendResolution {
 			continue // a suspend before the alarm was set, which the alarm does not include
 		}
 		select {
 		case <-timer.C:
-		case <-m.clock.alarm.fired():
+		case <-m.clock.Alarm.Fired():
 		case <-m.schedule.wake:
 		case <-m.running.Done():
 			return

@@ -7,6 +7,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
+
+	"github.com/distributedleasing/leasing/internal/trust"
 )
 
 type appointment struct {
@@ -14,7 +16,7 @@ type appointment struct {
 	due, early time.Duration
 }
 
-func (a *appointment) onDue(instant) {}
+func (a *appointment) onDue(trust.Instant) {}
 
 // TestScheduleIsWhatASortedListIs compares the heap with a plain list.
 func TestScheduleIsWhatASortedListIs(t *testing.T) {
@@ -27,7 +29,7 @@ func TestScheduleIsWhatASortedListIs(t *testing.T) {
 		var in []*appointment
 		moment := rapid.OneOf(rapid.Custom(func(t *rapid.T) time.Duration {
 			return time.Duration(rapid.IntRange(0, 50).Draw(t, "due"))
-		}), rapid.Just(forever))
+		}), rapid.Just(trust.Forever))
 		for range rapid.IntRange(1, 200).Draw(t, "steps") {
 			a := all[rapid.IntRange(0, len(all)-1).Draw(t, "item")]
 			switch rapid.SampledFrom([]string{"set", "set", "set", "remove", "makeDueNow"}).Draw(t, "do") {
@@ -46,10 +48,10 @@ func TestScheduleIsWhatASortedListIs(t *testing.T) {
 			}
 			now := time.Duration(rapid.IntRange(0, 60).Draw(t, "now"))
 			var want, got []*appointment
-			next := forever
+			next := trust.Forever
 			for _, b := range in {
 				next = min(next, b.due)
-				if b.due != forever && b.due <= now {
+				if b.due != trust.Forever && b.due <= now {
 					want = append(want, b)
 				}
 			}
@@ -57,7 +59,7 @@ func TestScheduleIsWhatASortedListIs(t *testing.T) {
 				got = append(got, item.(*appointment))
 			}
 			require.ElementsMatch(t, want, got)
-			require.Equal(t, next, s.next(forever))
+			require.Equal(t, next, s.next(trust.Forever))
 			require.Len(t, s.all(nil), len(in))
 		}
 	})
@@ -79,7 +81,7 @@ func TestScheduleWakesTheLoopOnceForItemsThatComeAndGo(t *testing.T) {
 	s.set(&appointment{}, 9, 0)
 	require.Len(t, s.wake, 1, "it is sooner")
 	s.remove(s.all(nil)[0])
-	require.EqualValues(t, forever, s.next(9), "the time has come, and nothing is due")
+	require.EqualValues(t, trust.Forever, s.next(9), "the time has come, and nothing is due")
 }
 
 // TestScheduleTakesWhatMayComeEarly takes an item before its time along with one

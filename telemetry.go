@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/internal/trust"
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
@@ -308,7 +309,7 @@ func (r renewed) and(more renewed) renewed {
 
 func (t *telemetry) renewals(s *scope, took time.Duration, r renewed) {
 	record(t.renewalDuration, took, &s.base)
-	if r.margin != forever {
+	if r.margin != trust.Forever {
 		record(t.renewalMargin, r.margin, &s.base)
 	}
 	add(t.renewalSuccess, r.count, &s.base)

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/distributedleasing/leasing/internal/trust"
 )
 
 // queues has a queue for each name that has waiters in this manager.
@@ -49,7 +51,7 @@ func (qs *queues) wait(ctx context.Context, l *lease) error {
 	var limit <-chan time.Time
 	if d := l.settings.waitLimit; d > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, addSaturated(d, waitGrace), errWaitLimit)
+		ctx, cancel = context.WithTimeoutCause(ctx, trust.AddSaturated(d, waitGrace), errWaitLimit)
 		defer cancel()
 		timer := time.NewTimer(d)
 		defer timer.Stop()
@@ -58,7 +60,7 @@ func (qs *queues) wait(ctx context.Context, l *lease) error {
 	q, t := qs.join(l.name)
 	var won *lease
 	defer func() { // also after a panic of the application's code: later waiters must not wait for us
-		unresolved := won == nil && l.unknown
+		unresolved := won == nil && l.life.Unknown()
 		head := qs.leave(q, t, won, unresolved)
 		if unresolved {
 			qs.m.abandon(l, func() {
@@ -208,7 +210,7 @@ func (qs *queues) ending(l *lease) {
 // ended wakes the head of the queue after the end of a lease of ours, unless other
 // processes have their turn: then the head waits for a moment (see streak).
 func (qs *queues) ended(l *lease) {
-	acquired := qs.m.clock.time(l.acquiredAt)
+	acquired := qs.m.clock.Time(l.acquiredAt)
 	qs.mu.Lock()
 	defer qs.mu.Unlock()
 	q := qs.byName[l.name]

@@ -78,7 +78,9 @@ type AcquireOptions struct {
 	// changes nothing, since the first TTL is AtLeast if TTL is shorter. A Break and a
 	// HandOver end AtLeast. The providers of this library shorten a lease by a renewal (the
 	// conformance suite checks that); where one can't, the name stays taken for the TTL of
-	// the acquire. AtLeast is at most Capabilities.MaxTTL.
+	// the acquire. A copy of a renewal that the network delivers after the Release makes
+	// an infinite lease infinite again: with AtLeast a finite TTL is better. AtLeast is at
+	// most Capabilities.MaxTTL.
 	AtLeast time.Duration
 	// Metadata is stored with the lease, and shown by Inspect, List and errors of waiters:
 	// at most MaxMetadataBytes.

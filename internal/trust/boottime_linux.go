@@ -1,4 +1,4 @@
-package leasing
+package trust
 
 import (
 	"os"
@@ -16,18 +16,18 @@ const (
 	tfdCloexec    = syscall.O_CLOEXEC
 )
 
-// systemClock reads CLOCK_BOOTTIME beside Go's clock and arms a timerfd on the boot clock.
+// SystemClock reads CLOCK_BOOTTIME beside Go's clock and arms a timerfd on the boot clock.
 // In virtual time (testing/synctest) it uses neither: the boot clock would not
 // follow virtual time, and a goroutine reading a file would stop virtual time.
-func systemClock() *clock {
+func SystemClock() *Clock {
 	if virtualTime() || bootTime() == 0 {
-		return newClock(nil, nil)
+		return NewClock(nil, nil)
 	}
 	alarm, err := newTimerfd()
 	if err != nil { // out of file descriptors, say: the clock alone still bounds trust
-		return newClock(bootTime, nil)
+		return NewClock(bootTime, nil)
 	}
-	return newClock(bootTime, alarm)
+	return NewClock(bootTime, alarm)
 }
 
 // virtualTime reports whether time.Now is not the kernel's.
@@ -46,7 +46,7 @@ func bootTime() time.Duration {
 	return time.Duration(ts.Nano())
 }
 
-// timerfd is a bootAlarm. The file is in the runtime's poller, so the goroutine
+// timerfd is an Alarm. The file is in the runtime's poller, so the goroutine
 // that reads it costs no thread.
 type timerfd struct {
 	file   *os.File
@@ -70,11 +70,14 @@ func (t *timerfd) read() {
 		if _, err := t.file.Read(expirations[:]); err != nil {
 			return
 		}
-		signal(t.signal)
+		select {
+		case t.signal <- struct{}{}:
+		default:
+		}
 	}
 }
 
-func (t *timerfd) set(in time.Duration) {
+func (t *timerfd) Set(in time.Duration) {
 	spec := struct{ interval, value syscall.Timespec }{value: syscall.NsecToTimespec(max(int64(in), 1))}
 	raw, err := t.file.SyscallConn()
 	if err != nil {
@@ -85,9 +88,9 @@ func (t *timerfd) set(in time.Duration) {
 	})
 }
 
-func (t *timerfd) fired() <-chan struct{} { return t.signal }
+func (t *timerfd) Fired() <-chan struct{} { return t.signal }
 
-func (t *timerfd) close() {
+func (t *timerfd) Close() {
 	_ = t.file.Close()
 	t.done.Wait()
 }

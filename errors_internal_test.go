@@ -2,75 +2,12 @@ package leasing
 
 import (
 	"errors"
-	"math"
 	"testing"
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/stretchr/testify/require"
-	"pgregory.net/rapid"
 )
-
-func TestWindow(t *testing.T) {
-	standard := Options{Tuning: Tuning{DriftFactor: 0.01, DriftFloor: 2 * time.Millisecond}}
-	for ttl, want := range map[time.Duration]time.Duration{
-		30 * time.Second:       30*time.Second - 300*time.Millisecond - 2*time.Millisecond,
-		300 * time.Millisecond: 295 * time.Millisecond,
-		2 * time.Millisecond:   -20 * time.Microsecond,
-		Infinite:               forever,
-	} {
-		require.Equal(t, want, standard.window(ttl), ttl)
-	}
-}
-
-func TestTrustIsShorterThanTheTTLByTheDrift(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		o := Options{Tuning: Tuning{DriftFactor: rapid.Float64Range(1e-6, 0.49).Draw(t, "factor"), DriftFloor: time.Duration(rapid.Int64Range(1, int64(time.Second)).Draw(t, "floor"))}}
-		ttl := time.Duration(rapid.Int64Range(1, int64(1000*time.Hour)).Draw(t, "ttl"))
-		window := o.window(ttl)
-		if window >= ttl || float64(ttl-window) < float64(ttl)*o.Tuning.DriftFactor {
-			t.Fatalf("window %v of %v", window, ttl)
-		}
-		sent := instant{time.Duration(rapid.Int64Range(0, 1<<60).Draw(t, "mono")), time.Duration(rapid.Int64Range(0, 1<<60).Draw(t, "boot"))}
-		until := sent.add(window)
-		if until.left(sent) != window {
-			t.Fatalf("left %v of %v", until.left(sent), window)
-		}
-		suspended := time.Duration(rapid.Int64Range(0, 1<<40).Draw(t, "suspended"))
-		if left := until.left(instant{sent.mono, sent.boot + suspended}); left != window-suspended {
-			t.Fatalf("left %v after %v suspended", left, suspended)
-		}
-	})
-}
-
-func TestTrap_T10_JitterIsProportional(t *testing.T) {
-	renewAfter := func(cadence time.Duration, random float64) time.Duration {
-		l := lease{settings: &settings{cadence: cadence}}
-		l.planRenewal(random)
-		return l.nextRenew().mono
-	}
-	for _, cadence := range []time.Duration{time.Millisecond, time.Second, time.Hour} {
-		require.Equal(t, cadence, renewAfter(cadence, 0))
-		require.InDelta(t, float64(cadence)*0.9, float64(renewAfter(cadence, 1)), 2)
-	}
-	require.Equal(t, forever, renewAfter(forever, 0.5))
-}
-
-func TestAttemptBound(t *testing.T) {
-	require.Equal(t, time.Second, attemptBound(3*time.Second, time.Minute))
-	require.Equal(t, time.Minute, attemptBound(time.Hour, time.Minute))
-	require.Equal(t, time.Minute, attemptBound(forever, time.Minute))
-}
-
-func TestRetryPause(t *testing.T) {
-	require.Equal(t, 600*time.Millisecond, retryPause(1, 30*time.Second, 12*time.Second, 0))
-	require.Equal(t, 300*time.Millisecond, retryPause(1, 30*time.Second, 12*time.Second, 1))
-	require.Equal(t, 1200*time.Millisecond, retryPause(2, 30*time.Second, 12*time.Second, 0), "doubles, up to a tenth of what is left")
-	require.Equal(t, 1200*time.Millisecond, retryPause(5, 30*time.Second, 12*time.Second, 0))
-	require.Equal(t, time.Second, retryPause(1, 24*time.Hour, 12*time.Hour, 0), "the first comes soon, however long the lease")
-	require.Equal(t, minRetry, retryPause(1, 300*time.Millisecond, 10*time.Millisecond, 1))
-	require.Positive(t, retryPause(math.MaxInt32, time.Hour, forever, 0))
-}
 
 func TestTrap_T54_TokenIsNoMereCount(t *testing.T) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)

@@ -1,0 +1,76 @@
+package lifecycle
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/distributedleasing/leasing/abstractions"
+)
+
+// noAnswerError is the error of a request that the backend did not answer within its bound.
+// Its outcome is unknown.
+type noAnswerError struct {
+	err    error // matches ErrUnavailable
+	answer error // the last answer before it; nil if there is none
+}
+
+// Silent marks an error, which matches ErrUnavailable, as one of a request that had no answer.
+func Silent(err error) error { return &noAnswerError{err: err} }
+
+// NoAnswer makes the error of a request whose bound has passed. The provider's error stays as text: its
+// chain has the cause of a context, which may be another lease's.
+func NoAnswer(err error) error {
+	where := (*abstractions.Error)(nil)
+	if errors.As(err, &where) { // the operation and the name are known here
+		err = where.Err
+	}
+	text := strings.TrimPrefix(err.Error(), abstractions.ErrUnavailable.Error()+": ")
+	return Silent(fmt.Errorf("%w: %s", abstractions.ErrUnavailable, text))
+}
+
+func (e *noAnswerError) Error() string {
+	if e.answer == nil {
+		return e.err.Error()
+	}
+	answer := strings.TrimPrefix(e.answer.Error(), abstractions.ErrUnavailable.Error()+": ")
+	return fmt.Sprintf("%v; the last answer was: %s", e.err, answer)
+}
+
+func (e *noAnswerError) Unwrap() []error {
+	if e.answer == nil {
+		return []error{e.err}
+	}
+	return []error{e.err, e.answer}
+}
+
+func (e *noAnswerError) NotApplied() bool { return abstractions.NotApplied(e.err) }
+
+// Unanswered marks the error of a client library's own timeout, as of a dial, as one of a request that had no answer.
+func Unanswered(err error) error {
+	if _, marked := err.(*noAnswerError); marked || !errors.Is(err, abstractions.ErrUnavailable) || errors.Is(err, abstractions.ErrThrottled) { //nolint:errorlint // the outermost only
+		return err
+	}
+	if timeout := (interface{ Timeout() bool })(nil); errors.As(err, &timeout) && timeout.Timeout() {
+		return Silent(err)
+	}
+	return err
+}
+
+// after returns err, which follows an earlier error of the same lease. If the backend did not answer this
+// time, err carries its last answer.
+func after(earlier, err error) error {
+	silent, ok := err.(*noAnswerError) //nolint:errorlint // as Silent has made it
+	if last := answerOf(earlier); ok && last != nil {
+		return &noAnswerError{err: silent.err, answer: last}
+	}
+	return err
+}
+
+// answerOf returns the last answer of the backend that err carries.
+func answerOf(err error) error {
+	if silent, ok := err.(*noAnswerError); ok { //nolint:errorlint // as Silent has made it
+		return silent.answer
+	}
+	return err
+}

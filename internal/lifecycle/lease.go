@@ -1,0 +1,313 @@
+package lifecycle
+
+import (
+	"cmp"
+	"time"
+
+	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/internal/trust"
+)
+
+// Phase is the stage of a lease's life. It only moves forward.
+type Phase uint8
+
+// The phases.
+const (
+	Claiming  Phase = iota // asked for, and not granted yet
+	Working                // held
+	Ending                 // its context is cancelled, its work may still go on, renewals do
+	Releasing              // the release is under way
+	Ended                  // released, lost or handed over: see Outcome
+	Abandoned              // given up with the outcome of a request unknown
+)
+
+// Rules are the settings that the leases of a manager share. They do not change.
+type Rules struct {
+	DriftFactor    float64 // see trust.Window
+	DriftFloor     time.Duration
+	RequestTimeout time.Duration // bounds each request
+	MinTTL         time.Duration // of the backend, as is Granularity
+	Granularity    time.Duration
+	Batches        bool // renewals may share a request
+}
+
+// Window returns the time for which a grant of ttl is trusted: see trust.Window.
+func (r *Rules) Window(ttl time.Duration) time.Duration {
+	return trust.Window(ttl, r.DriftFactor, r.DriftFloor)
+}
+
+// Whole rounds a TTL up to the unit in which the backend counts; 0 for any unit.
+func Whole(ttl, unit time.Duration) time.Duration {
+	if unit > 0 && ttl%unit != 0 && ttl > 0 {
+		ttl += unit - ttl%unit
+	}
+	return ttl
+}
+
+// Settings are those of one lease.
+type Settings struct {
+	TTL         time.Duration // of renewals
+	FirstTTL    time.Duration // of the acquire: finite also for an infinite lease, and at least AtLeast
+	AtLeast     time.Duration // 0: the name is free with the release
+	Cadence     time.Duration // from one renewal's sending to the next; trust.Forever without auto-renewal
+	MaxRenewals int           // 0: no limit
+}
+
+// Lease is the life of one lease. Its methods are the inputs; each returns the effects that the engine takes
+// afterwards. A Lease is not safe for concurrent use.
+type Lease struct {
+	// The fields that renewals read come first, to share cache lines: 100,000 leases fit in no cache.
+
+	phase    Phase
+	renewing bool  // an attempt is under way, or about to be
+	unsure   bool  // any renewal got no answer, ever
+	unknown  bool  // a request since the latest success may have been applied, or may yet be
+	failures int32 // of renewals in a row
+	renewals int32
+	rules    *Rules
+	settings *Settings
+	until    trust.Instant // the latest grant is trusted
+	lastSent trust.Instant // when the latest renewal was, or the latest acquire whose outcome is unknown
+	renewIn  time.Duration // from lastSent to the next renewal; trust.Forever for none
+
+	state   any           // of the latest grant, as are the next two
+	sent    trust.Instant // when its request was
+	granted time.Duration
+	failure error           // of the latest renewal
+	change  *metadataChange // nil if WantMetadata was never called
+	terms   *terms          // nil if WantTTL was never called
+
+	// The rest of the lease's life.
+
+	cause   error         // why its context has ended, or would have
+	outcome error         // the result of the release, or the loss, once the lease has ended
+	doubt   trust.Instant // until when an earlier request of the acquire may land
+	keep    trust.Instant // until when the name stays taken (Settings.AtLeast); zero for no such time
+}
+
+// New returns a lease that is claimed.
+func New(rules *Rules, settings *Settings) Lease { return Lease{rules: rules, settings: settings} }
+
+// Effects are the steps that follow an input. The zero value is none.
+type Effects struct {
+	Look    bool  // the lease is due at another time: see Next
+	Over    bool  // the lease is not due any more
+	Settled bool  // those who wait for the renewal under way see its result
+	Failing int8  // the change to the number of leases whose latest renewal failed
+	Cause   error // ends the lease's context
+	// Event is to be published; an event without a Kind is none. Lost is the loss of the lease, which is
+	// published after Event; nil for none.
+	Event Event
+	Lost  *abstractions.LostError
+	// CleanUp is needed for a claim that may outlive the lease; nil for none.
+	CleanUp *CleanUp
+}
+
+// Event has the fields of an abstractions.Event that belong to its kind.
+type Event struct {
+	Kind      abstractions.EventKind
+	Remaining time.Duration
+	Attempt   int
+	WillRetry bool
+	Err       error
+}
+
+// CleanUp is a release that has to be repeated until the claim has ended for certain.
+type CleanUp struct {
+	From  trust.Instant // of the first try; the zero instant means now
+	Until trust.Instant // of the last
+	// ByID says that the request has the ID alone: another request that may land has another token and state.
+	ByID bool
+}
+
+// Phase returns the stage of the lease.
+func (l *Lease) Phase() Phase { return l.phase }
+
+// Over reports whether the holder has lost the lease or given it up: it is released, or about to be.
+func (l *Lease) Over() bool { return l.phase >= Releasing }
+
+// Renewing reports whether a renewal is under way, or about to be.
+func (l *Lease) Renewing() bool { return l.renewing }
+
+// Failures counts the renewals that failed since the last success.
+func (l *Lease) Failures() int { return int(l.failures) }
+
+// Failure returns the error of the latest renewal; nil if it succeeded.
+func (l *Lease) Failure() error { return l.failure }
+
+// Renewals counts the renewals that succeeded.
+func (l *Lease) Renewals() int { return int(l.renewals) }
+
+// TTL returns the TTL of the latest grant.
+func (l *Lease) TTL() time.Duration { return l.granted }
+
+// State returns the State of the latest grant.
+func (l *Lease) State() any { return l.state }
+
+// LastSent returns when the request of the latest grant was sent.
+func (l *Lease) LastSent() trust.Instant { return l.sent }
+
+// Remaining returns the time for which the latest grant is trusted, which may be negative.
+func (l *Lease) Remaining(now trust.Instant) time.Duration { return l.until.Left(now) }
+
+// Cause returns why the lease's context has ended; nil while the work may go on.
+func (l *Lease) Cause() error { return l.cause }
+
+// Outcome returns the result of the release, or the *abstractions.LostError, once the lease has ended.
+func (l *Lease) Outcome() error { return l.outcome }
+
+// Err returns the cause of the end of a lease that has ended, or is about to.
+func (l *Lease) Err() error {
+	if lost, ok := l.outcome.(*abstractions.LostError); ok { //nolint:errorlint // as Lose has set it
+		return lost
+	}
+	return l.cause
+}
+
+// Next returns when the lease is due, and how much earlier it may be taken along with others.
+func (l *Lease) Next(now trust.Instant) (due, early time.Duration) {
+	due = l.until.Left(now)
+	if renew := l.nextRenew().Left(now); !l.renewing && renew < due {
+		due, early = renew, l.slack()
+	}
+	return due, early
+}
+
+// slack returns the time by which a renewal may be sent early along with others that
+// are due, where they can share a request.
+func (l *Lease) slack() time.Duration {
+	if !l.rules.Batches || l.settings.Cadence == trust.Forever || l.failures > 0 {
+		return 0
+	}
+	return l.settings.Cadence / 32
+}
+
+// Unanswered is the input that a request of the acquire, sent at the given instant, has an unknown outcome.
+func (l *Lease) Unanswered(sent trust.Instant) { l.unknown, l.lastSent = true, sent }
+
+// Unknown reports whether a request may have been applied since the latest success, or may yet be.
+func (l *Lease) Unknown() bool { return l.unknown }
+
+// Granted is the input that the backend has granted the claim by a request sent at the given instant. It reports whether the
+// grant is trusted at all: the answer may come too late. The lease begins with Begin.
+func (l *Lease) Granted(now, sent trust.Instant, ttl time.Duration, adopted bool) (trusted bool) {
+	switch {
+	case adopted:
+		l.doubt = sent.Add(l.settings.FirstTTL)
+	case l.unknown:
+		l.doubt = l.lastSent.Add(l.settings.FirstTTL)
+	}
+	// A claim of our own is cleaned up unless Begin follows.
+	l.unknown, l.lastSent = !adopted, sent
+	return sent.Add(l.rules.Window(ttl)).Left(now) > 0
+}
+
+// Begin puts a claim to work that was granted.
+func (l *Lease) Begin(now, sent trust.Instant, grant abstractions.Grant, random float64) (fx Effects) {
+	l.phase, l.unknown = Working, false
+	if l.settings.AtLeast > 0 {
+		l.keep = sent.Add(l.settings.AtLeast)
+	}
+	l.granted, l.state, l.sent, l.until = grant.TTL, grant.State, sent, sent.Add(l.rules.Window(grant.TTL))
+	l.planRenewal(random)
+	if l.settings.TTL == abstractions.Infinite && grant.TTL != abstractions.Infinite {
+		l.renewIn = 0 // an infinite lease is made by its first renewal
+	}
+	fx.Look = true
+	fx.Event = Event{Kind: abstractions.EventAcquired, Remaining: l.until.Left(now)}
+	return fx
+}
+
+// Abandon gives the claim up with the outcome of a request unknown.
+func (l *Lease) Abandon() CleanUp {
+	l.phase = Abandoned
+	return CleanUp{Until: l.lastSent.Add(l.settings.FirstTTL)}
+}
+
+// Due is the input that the lease is due. It ends a lease whose trust has run out, and reports whether a renewal is
+// due, which is then under way.
+func (l *Lease) Due(now trust.Instant) (renew bool, fx Effects) {
+	fx = l.Expire(now)
+	if l.Over() {
+		return false, fx
+	}
+	if !l.renewing && l.nextRenew().Left(now) <= l.slack() {
+		l.renewing, renew = true, true
+	}
+	fx.Look = true
+	return renew, fx
+}
+
+// Expire ends a lease whose trust has run out.
+func (l *Lease) Expire(now trust.Instant) Effects {
+	if l.Over() || l.until.Left(now) > 0 {
+		return Effects{}
+	}
+	lost := &abstractions.LostError{Reason: abstractions.LostExpired, Err: cmp.Or(answerOf(l.failure), l.failure)}
+	if l.failures == 0 && l.usedUp() {
+		lost.Reason = abstractions.LostRenewalLimit
+	}
+	return l.Lose(lost)
+}
+
+// Lose ends the lease without a release, unless it is over.
+func (l *Lease) Lose(lost *abstractions.LostError) (fx Effects) {
+	if l.Over() {
+		return fx
+	}
+	if l.unknown && lost.Reason == abstractions.LostExpired {
+		fx.CleanUp = l.orphan(l.lastSent)
+	}
+	fx.Cause = l.endWork(lost)
+	l.finish(lost, &fx)
+	fx.Lost = lost
+	return fx
+}
+
+// orphan returns the clean-up after a renewal, sent at the given instant, that the
+// backend may have granted to a lost lease.
+func (l *Lease) orphan(sent trust.Instant) *CleanUp {
+	c := &CleanUp{Until: sent.Add(max(l.renewTTL(sent), l.terms.most()))}
+	if l.granted != abstractions.Infinite {
+		c.From = l.sent.Add(l.granted)
+	}
+	return c
+}
+
+// EndWork ends the lease's context, unless it has ended already. The renewals continue until the release.
+func (l *Lease) EndWork(cause error) Effects { return Effects{Cause: l.endWork(cause)} }
+
+func (l *Lease) endWork(cause error) (ended error) {
+	if l.cause == nil {
+		l.cause, ended = cause, cause
+	}
+	l.phase = max(l.phase, Ending)
+	return ended
+}
+
+// finish enters the last phase.
+func (l *Lease) finish(outcome error, fx *Effects) {
+	l.phase, l.outcome = Ended, outcome
+	fx.Over = true
+	l.recovered(fx)
+}
+
+// usedUp reports whether the lease has had all its MaxRenewals renewals.
+func (l *Lease) usedUp() bool {
+	return l.settings.MaxRenewals > 0 && int(l.renewals) >= l.settings.MaxRenewals
+}
+
+// CanHandOver reports whether a renewal that was sent after began has succeeded, or the renewals are used up, and none is
+// under way.
+func (l *Lease) CanHandOver(began trust.Instant) bool {
+	renewed := l.sent.Mono >= began.Mono && (l.granted == abstractions.Infinite) == (l.settings.TTL == abstractions.Infinite)
+	return !l.renewing && (l.usedUp() || renewed)
+}
+
+// HandOver ends the lease without a release, for a process that adopts the claim.
+func (l *Lease) HandOver() (fx Effects) {
+	fx.Cause = l.endWork(abstractions.ErrHandedOver)
+	l.finish(nil, &fx)
+	fx.Event.Kind = abstractions.EventHandedOver
+	return fx
+}

@@ -1,0 +1,120 @@
+package lifecycle
+
+import (
+	"maps"
+
+	"github.com/distributedleasing/leasing/internal/trust"
+)
+
+// metadataChange has the metadata that WantMetadata wants renewals to carry. A lease whose
+// metadata never changes has no metadataChange.
+//
+// A request that carried a change and was not answered may have been applied, or
+// may yet be applied. So a change stays wanted until a renewal with it has succeeded or was
+// refused, and every renewal carries the confirmed metadata until no unanswered
+// request is left that could undo the change.
+type metadataChange struct {
+	confirmed map[string]string // by the backend; is replaced, never changed
+
+	wanted  map[string]string // nil if there is nothing to change
+	version int               // of wanted: counts the calls of WantMetadata
+
+	carried   map[string]string // by the renewal under way; nil if it carries none
+	carriedAs int               // its version
+	sent      int               // the latest version that a renewal carried
+	granted   int               // the latest version that the backend confirmed
+	refused   int               // the latest version that the backend refused; refusal is the error
+	refusal   error
+	doubt     trust.Instant // until when an unanswered request may land; zero for no such request
+}
+
+// MetadataVersions say how far the changes of a lease's metadata have come.
+type MetadataVersions struct {
+	Sent    int // the latest version that a renewal carried
+	Granted int // the latest that the backend confirmed
+	Refused int // the latest that the backend refused, with Refusal
+	Refusal error
+}
+
+// WantMetadata is the input that the next renewals carry metadata, in place of the acquire's. It returns the version of
+// that change.
+func (l *Lease) WantMetadata(metadata, acquired map[string]string) (version int) {
+	if l.change == nil {
+		l.change = &metadataChange{confirmed: acquired}
+	}
+	l.change.version++
+	l.change.wanted = maps.Clone(metadata)
+	if metadata == nil {
+		l.change.wanted = map[string]string{}
+	}
+	return l.change.version
+}
+
+// MetadataVersions returns how far the changes have come.
+func (l *Lease) MetadataVersions() MetadataVersions {
+	c := l.change
+	return MetadataVersions{Sent: c.sent, Granted: c.granted, Refused: c.refused, Refusal: c.refusal}
+}
+
+// Metadata returns the metadata that the backend confirmed last, if it is not the acquire's any more.
+func (l *Lease) Metadata() (confirmed map[string]string, changed bool) {
+	if l.change == nil {
+		return nil, false
+	}
+	return l.change.confirmed, true
+}
+
+// carry returns the metadata that the next renewal carries.
+func (c *metadataChange) carry() map[string]string {
+	c.carried = nil
+	switch {
+	case c.wanted != nil:
+		c.carried, c.carriedAs, c.sent = c.wanted, c.version, c.version
+	case c.doubt != trust.Instant{}:
+		c.carried, c.carriedAs = maps.Clone(c.confirmed), c.granted
+		if c.carried == nil {
+			c.carried = map[string]string{}
+		}
+	}
+	return c.carried
+}
+
+// renewed notes the success of a renewal sent at the given instant.
+func (c *metadataChange) renewed(sent trust.Instant) {
+	if c.carried == nil {
+		return
+	}
+	c.confirmed, c.granted = c.carried, c.carriedAs
+	if c.carriedAs == c.version {
+		c.wanted = nil
+	}
+	if c.doubt.Left(sent) <= 0 {
+		c.doubt = trust.Instant{}
+	}
+}
+
+// landed notes that an overdue request has returned. The next renewal undoes a change
+// that the request may have made.
+func (c *metadataChange) landed(now trust.Instant, applied bool) {
+	if applied && c.doubt.Left(now) < 0 {
+		c.doubt = now
+	}
+}
+
+// failed notes a failed renewal, which may land until the given instant. Metadata that the
+// backend refuses is dropped: it must not cost the lease.
+func (c *metadataChange) failed(until trust.Instant, err error, a *Answer) {
+	switch {
+	case c.carried == nil:
+	case a.Applied:
+		c.doubt = until
+	case !a.Permanent:
+	case c.wanted == nil:
+		c.doubt = trust.Instant{}
+	default:
+		c.refused, c.refusal = c.carriedAs, err
+		if c.carriedAs == c.version {
+			c.wanted = nil
+		}
+	}
+}

@@ -1,0 +1,92 @@
+package lifecycle
+
+import (
+	"time"
+
+	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/internal/trust"
+)
+
+// AskRelease is the input that the holder releases the lease. It returns the phase before; only a caller that meets a phase
+// before Releasing releases the lease. await says that this caller first waits for the renewal under way, which could outlast the
+// renewal that shortens the lease.
+func (l *Lease) AskRelease(now trust.Instant) (before Phase, await bool, fx Effects) {
+	fx = l.Expire(now)
+	if before = l.phase; before >= Releasing {
+		return before, false, fx
+	}
+	fx.Cause = l.endWork(abstractions.ErrReleased)
+	l.phase = Releasing
+	fx.Over = true
+	if await = l.renewing && l.keep.Left(now) > 0; !await {
+		l.settle(&fx) // waiters for the renewal return
+	}
+	return before, await, fx
+}
+
+// AwaitedInVain is the input that the renewal under way did not return while a release waited.
+func (l *Lease) AwaitedInVain() (fx Effects) {
+	l.unsure = true
+	l.settle(&fx)
+	return fx
+}
+
+// ReleaseBound returns the time for which a release is retried: for as long as the backend may still show the lease as held.
+func (l *Lease) ReleaseBound() time.Duration {
+	if l.granted == abstractions.Infinite {
+		return l.settings.FirstTTL
+	}
+	return l.granted
+}
+
+// Step is the next request of a release.
+type Step uint8
+
+// The steps.
+const (
+	GiveUp  Step = iota // release the claim
+	Shorten             // renew it for the rest of AtLeast
+	RunOut              // none: the lease ends at that time by itself
+)
+
+// NextStep returns the next request of a release, and the TTL with which a lease is shortened.
+func (l *Lease) NextStep(now trust.Instant) (step Step, ttl time.Duration) {
+	rest := l.keep.Left(now)
+	if rest <= 0 {
+		return GiveUp, 0
+	}
+	end, unsure := l.backendEnd(now)
+	if excess := end.Left(now) - rest; !unsure && excess >= 0 && excess <= l.rules.Granularity {
+		return RunOut, 0
+	}
+	return Shorten, Whole(max(rest, l.rules.MinTTL), l.rules.Granularity)
+}
+
+// backendEnd returns the time at which the backend ends the lease by itself. unsure says that a request without an
+// answer may have made that time later, or may do so yet.
+func (l *Lease) backendEnd(now trust.Instant) (end trust.Instant, unsure bool) {
+	return l.sent.Add(l.granted), l.unsure || l.doubt.Left(now) > 0
+}
+
+// AfterRelease returns the clean-up after a release that was begun at the given instant. failed says that the backend did not
+// confirm the release, mayPass that a later one may succeed, or that this one may land.
+func (l *Lease) AfterRelease(began trust.Instant, failed, mayPass bool) *CleanUp {
+	end, unsure := l.backendEnd(began)
+	keeps := l.keep.Left(began) > 0
+	switch {
+	case keeps && end.Mono != trust.Forever && (!unsure || l.settings.TTL != abstractions.Infinite):
+		return nil // the lease runs out by itself
+	case failed && mayPass, keeps && unsure: // a renewal that lands late makes it infinite again
+		return &CleanUp{From: l.keep, Until: began.Add(l.settings.TTL)}
+	case l.doubt.Left(began) > 0:
+		return &CleanUp{Until: l.doubt, ByID: true}
+	}
+	return nil
+}
+
+// Released is the input that the release has ended, with the error that its caller gets.
+func (l *Lease) Released(err error) (fx Effects) {
+	l.finish(err, &fx)
+	fx.Event = Event{Kind: abstractions.EventReleased, Err: err}
+	return fx
+}

@@ -1,0 +1,214 @@
+package lifecycle
+
+import (
+	"cmp"
+	"time"
+
+	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/internal/trust"
+)
+
+// AskRenewal is the input that the application wants a renewal. It reports whether the caller makes one, and usedUp if the
+// lease has had all its renewals. A caller that makes none joins the renewal under way.
+func (l *Lease) AskRenewal() (mine, usedUp bool) {
+	if l.Over() || l.renewing {
+		return false, false
+	}
+	return true, l.usedUp()
+}
+
+// StartRenewal is the input that the caller of AskRenewal makes a renewal.
+func (l *Lease) StartRenewal() Effects {
+	l.renewing = true
+	return Effects{Look: true}
+}
+
+// Renewal is a request to be sent.
+type Renewal struct {
+	TTL      time.Duration
+	State    any
+	Metadata map[string]string // nil for no change
+	Bound    time.Duration     // of the attempt
+}
+
+// BeginRenewal is the input that a renewal is sent at the given instant. ok is false if the lease has ended.
+func (l *Lease) BeginRenewal(sent trust.Instant) (r Renewal, ok bool, fx Effects) {
+	fx = l.Expire(sent)
+	if l.Over() {
+		l.settle(&fx)
+		return r, false, fx
+	}
+	l.lastSent = sent
+	r.TTL, r.State = l.renewTTL(sent), l.state
+	if l.change != nil {
+		r.Metadata = l.change.carry()
+	}
+	if l.terms != nil {
+		fx.Look = l.carryTerms(r.TTL, sent)
+	}
+	r.Bound = AttemptBound(l.until.Left(sent), l.rules.RequestTimeout)
+	return r, true, fx
+}
+
+// renewTTL returns the TTL of a renewal that is sent at the given instant: the TTL of the settings, or the rest of
+// AtLeast if that is longer.
+func (l *Lease) renewTTL(sent trust.Instant) time.Duration {
+	if l.keep == (trust.Instant{}) {
+		return l.settings.TTL
+	}
+	return max(l.settings.TTL, Whole(l.keep.Left(sent), l.rules.Granularity))
+}
+
+// Answer is the result of a renewal. The methods of errors are the provider's code, so the facts in an error are found
+// before the input.
+type Answer struct {
+	Grant     abstractions.Grant
+	Err       error
+	Lost      *abstractions.LostError      // if the lease is certainly lost
+	Applied   bool                         // the request was applied, or may have been, or may yet be
+	Permanent bool                         // a retry can't help
+	Throttled *abstractions.ThrottledError // if the backend refused for now
+}
+
+// Result says what became of a lease whose renewal was answered.
+type Result uint8
+
+// The results.
+const (
+	Late    Result = iota // the lease had ended before, or is being released
+	Renewed               // the lease is trusted for another window
+	Failed                // the lease is trusted for the rest of its window, or was lost with this failure
+	Lost                  // the backend says that the lease is lost
+)
+
+// Answered is the input that a renewal sent at the given instant has ended: it moves the trust, ends the lease, or
+// plans the retry. margin is the rest of the earlier trust of a lease that was renewed. random is from [0, 1).
+func (l *Lease) Answered(sent, now trust.Instant, a *Answer, random float64) (result Result, margin time.Duration, fx Effects) {
+	switch {
+	case l.Over():
+		l.answeredLate(sent, a, &fx)
+		return Late, 0, fx
+	case a.Err == nil:
+		margin = l.until.Left(now)
+		l.renewed(sent, now, a.Grant, random, &fx)
+		return Renewed, margin, fx
+	case a.Lost != nil:
+		return Lost, 0, l.Lose(a.Lost)
+	}
+	return Failed, 0, l.renewalFailed(now, a, random)
+}
+
+// answeredLate notes the result for a release that shortens the lease. The State of the grant stays, since the release may
+// be reading it.
+func (l *Lease) answeredLate(sent trust.Instant, a *Answer, fx *Effects) {
+	fx.CleanUp = l.outlived(a.Applied, sent)
+	if a.Err == nil {
+		l.granted, l.sent = a.Grant.TTL, sent
+	}
+	l.unsure = l.unsure || a.Err != nil && a.Applied
+	l.settle(fx)
+}
+
+// outlived returns the clean-up after a renewal that may live on in the backend
+// while its lease was lost, or nil if no clean-up is needed.
+func (l *Lease) outlived(applied bool, sent trust.Instant) *CleanUp {
+	lost, ok := l.outcome.(*abstractions.LostError) //nolint:errorlint // as Lose has set it
+	if !ok || lost.Reason == abstractions.LostClosed || !applied {
+		return nil
+	}
+	return l.orphan(sent)
+}
+
+// RepliedLate is the input that a request has returned after its caller had left: it may have been applied as late as now.
+func (l *Lease) RepliedLate(now trust.Instant, applied bool) (cleanUp *CleanUp) {
+	if l.change != nil {
+		l.change.landed(now, applied)
+	}
+	if l.phase == Abandoned {
+		if applied {
+			return &CleanUp{Until: now.Add(l.settings.FirstTTL)}
+		}
+		return nil
+	}
+	return l.outlived(applied, now)
+}
+
+// renewed moves the trust.
+func (l *Lease) renewed(sent, now trust.Instant, grant abstractions.Grant, random float64, fx *Effects) {
+	trusted := grant.TTL
+	if l.terms != nil {
+		trusted = l.terms.renewed(grant.TTL)
+	}
+	l.until = sent.Add(l.rules.Window(trusted))
+	l.granted, l.state, l.sent = grant.TTL, grant.State, sent
+	l.renewals++
+	if l.change != nil {
+		l.change.renewed(sent)
+	}
+	l.recovered(fx)
+	l.planRenewal(random)
+	l.settle(fx)
+	fx.Look = true
+	fx.Event = Event{Kind: abstractions.EventRenewed, Remaining: l.until.Left(now)}
+}
+
+// renewalFailed plans the retry, unless trust is over.
+func (l *Lease) renewalFailed(now trust.Instant, a *Answer, random float64) (fx Effects) {
+	left := l.until.Left(now)
+	failing := int8(0)
+	if l.failures++; l.failures == 1 {
+		failing = 1
+	}
+	err := after(l.failure, a.Err)
+	l.failure = err
+	if l.change != nil {
+		l.change.failed(l.lastSent.Add(l.settings.FirstTTL), err, a)
+	}
+	l.unknown, l.unsure = l.unknown || a.Applied, l.unsure || a.Applied
+	if l.terms != nil && a.Applied {
+		l.terms.doubted()
+	}
+	l.planRetry(now, left, a.Throttled, random)
+	event := Event{
+		Kind: abstractions.EventRenewalFailed, Remaining: max(left, 0), Attempt: int(l.failures), Err: err,
+		WillRetry: l.settings.Cadence != trust.Forever && l.nextRenew().Left(now) < left,
+	}
+	if left <= 0 {
+		fx = l.Lose(&abstractions.LostError{Reason: abstractions.LostExpired, Err: cmp.Or(answerOf(err), err)})
+	} else {
+		l.settle(&fx)
+		fx.Look = true
+	}
+	fx.Event = event
+	fx.Failing += failing
+	return fx
+}
+
+// recovered notes that the last renewal did not fail.
+func (l *Lease) recovered(fx *Effects) {
+	if l.failures > 0 {
+		fx.Failing--
+	}
+	l.failures, l.failure, l.unknown = 0, nil, false
+}
+
+// settle wakes those who wait for the renewal under way. The lease then shows the result of that renewal.
+func (l *Lease) settle(fx *Effects) {
+	l.renewing = false
+	fx.Settled = true
+}
+
+// Settle is the input that the renewal under way will not be answered: it was never sent, or waited for in vain.
+func (l *Lease) Settle() (fx Effects) {
+	l.settle(&fx)
+	return fx
+}
+
+// RenewNow is the input that a renewal is wanted at once, unless the lease is renewed by hand.
+func (l *Lease) RenewNow(now trust.Instant) (fx Effects) {
+	if !l.Over() && l.settings.Cadence != trust.Forever {
+		l.renewIn = min(l.renewIn, now.Mono-l.lastSent.Mono)
+		fx.Look = true
+	}
+	return fx
+}

@@ -1,0 +1,75 @@
+package lifecycle
+
+import (
+	"time"
+
+	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/internal/trust"
+)
+
+// terms are the TTLs of the renewals of a lease; a lease whose TTL never changes needs no terms.
+//
+// A renewal that asks for a shorter TTL may end the lease sooner than an earlier grant says, from when it was sent.
+// If it gets no answer, it may land at any time, also after a later renewal for a longer TTL. So trust counts with the
+// shortest TTL of all renewals without an answer, until the end of the lease.
+type terms struct {
+	version  int // counts the calls of WantTTL
+	carried  int // the version of the latest renewal that was sent
+	granted  int // the latest version that the backend confirmed
+	asked    time.Duration
+	longest  time.Duration // TTL of all requests
+	doubtful time.Duration // the shortest without an answer; Infinite if each was answered
+}
+
+// least returns the longest TTL that any grant is worth.
+func (t *terms) least() time.Duration {
+	if t == nil {
+		return abstractions.Infinite
+	}
+	return t.doubtful
+}
+
+// most returns the longest TTL that a renewal may have left at the backend.
+func (t *terms) most() time.Duration {
+	if t == nil {
+		return 0
+	}
+	return t.longest
+}
+
+// carryTerms notes the TTL of a renewal that is about to be sent. The lease is trusted no longer than that renewal's TTL
+// from now on. carryTerms reports whether the trust became shorter.
+func (l *Lease) carryTerms(ttl time.Duration, sent trust.Instant) (shorter bool) {
+	t := l.terms
+	t.carried, t.asked, t.longest = t.version, ttl, max(t.longest, ttl)
+	if until := l.until.Sooner(sent.Add(l.rules.Window(ttl))); until != l.until {
+		l.until = until
+		return true
+	}
+	return false
+}
+
+// renewed notes a grant, and returns the TTL for which it is trusted.
+func (t *terms) renewed(granted time.Duration) time.Duration {
+	t.granted = t.carried
+	return min(granted, t.doubtful)
+}
+
+// doubted notes that the latest renewal got no answer.
+func (t *terms) doubted() { t.doubtful = min(t.doubtful, t.asked) }
+
+// WantTTL is the input that the next renewals ask for the TTL of other settings. It returns the version of that change.
+func (l *Lease) WantTTL(changed *Settings) (version int) {
+	if l.terms == nil {
+		l.terms = &terms{asked: l.settings.TTL, longest: max(l.settings.TTL, l.settings.FirstTTL), doubtful: abstractions.Infinite}
+		if l.unsure {
+			l.terms.doubtful = l.settings.TTL
+		}
+	}
+	l.settings = changed
+	l.terms.version++
+	return l.terms.version
+}
+
+// TTLVersions returns the latest version of WantTTL that the backend has granted, and the latest that a renewal carried.
+func (l *Lease) TTLVersions() (granted, carried int) { return l.terms.granted, l.terms.carried }

@@ -1,0 +1,59 @@
+package trust
+
+import "time"
+
+// Clock reads both clocks of an Instant and has an alarm that fires after a suspend.
+type Clock struct {
+	// Alarm fires by the boot clock; never where that clock is missing.
+	Alarm Alarm
+
+	start     time.Time
+	boot      func() time.Duration // reads CLOCK_BOOTTIME; nil where that clock is missing
+	bootStart time.Duration
+}
+
+// Alarm is a timer on the boot clock. Go's timers do not replace this alarm: like
+// Go's monotonic clock they stand still while the machine sleeps, and after a resume
+// they would still have all their time to run.
+type Alarm interface {
+	// Set has the alarm fire a time from now, in place of an earlier Set.
+	Set(in time.Duration)
+	// Fired returns the channel that receives a value when the alarm fires; nil for an alarm that never does.
+	Fired() <-chan struct{}
+	// Close releases the alarm, which never fires again.
+	Close()
+}
+
+// NewClock returns a clock that begins at the zero Instant. boot and alarm are nil where there is no boot clock.
+func NewClock(boot func() time.Duration, alarm Alarm) *Clock {
+	c := &Clock{start: time.Now(), boot: boot, Alarm: alarm}
+	if boot != nil {
+		c.bootStart = boot()
+	}
+	if alarm == nil {
+		c.Alarm = noAlarm{}
+	}
+	return c
+}
+
+type noAlarm struct{}
+
+func (noAlarm) Set(time.Duration)      {}
+func (noAlarm) Fired() <-chan struct{} { return nil }
+func (noAlarm) Close()                 {}
+
+// Now returns the present instant.
+func (c *Clock) Now() Instant {
+	i := Instant{Mono: time.Since(c.start)}
+	if c.boot != nil {
+		i.Boot = c.boot() - c.bootStart
+	}
+	return i
+}
+
+// Mono returns the monotonic part of Now for a fifth of the cost. That is enough where time is
+// only measured, and no trust depends on the reading.
+func (c *Clock) Mono() time.Duration { return time.Since(c.start) }
+
+// Time returns the wall-clock reading that belongs to the monotonic part of an instant, for people to read.
+func (c *Clock) Time(mono time.Duration) time.Time { return c.start.Add(mono) }
