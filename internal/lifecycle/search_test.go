@@ -204,6 +204,18 @@ func (w *world) deliver(i int, again bool) {
 	}
 }
 
+// roundTrip delivers the latest request, and its answer.
+func (w *world) roundTrip(i int) {
+	last := len(w.network) - 1
+	if last < 0 || w.network[last].from != i || w.network[last].no != w.parties[i].no || w.parties[i].waits == 0 {
+		return
+	}
+	w.deliver(last, false)
+	if a := w.parties[i].answer; a != nil {
+		w.answered(i, a, true)
+	}
+}
+
 var errSilent = Silent(abstractions.ErrUnavailable)
 
 // stepsOf adds what a process may do.
@@ -213,12 +225,14 @@ func (w *world) stepsOf(i int, add func(func(*world), string, ...any)) {
 	phase := p.life.phase
 	idle := p.idle()
 	if idle && p.cleanUp == nil && p.claims < claims && room {
-		add(func(w *world) {
+		ask := func(w *world) {
 			p := &w.parties[i]
 			p.claims++
 			*p = process{life: New(w.rules, &w.plan.settings), id: fmt.Sprintf("%c%d", 'a'+i, p.claims), claims: p.claims, no: p.no, clock: p.clock, lag: p.lag}
 			w.send(i, 'a', w.plan.settings.FirstTTL)
-		}, "process %d asks for the name", i)
+		}
+		add(ask, "process %d asks for the name", i)
+		add(func(w *world) { ask(w); w.roundTrip(i) }, "process %d asks for the name, and is answered at once", i)
 	}
 	if idle && p.cleanUp == nil && w.handover != nil && w.handover.from != i && room {
 		add(func(w *world) {
@@ -248,7 +262,7 @@ func (w *world) stepsOf(i int, add func(func(*world), string, ...any)) {
 		return
 	}
 	if due, _ := p.life.Next(p.now()); due <= 0 && (room || p.life.Remaining(p.now()) <= 0) {
-		add(func(w *world) {
+		due := func(w *world) {
 			p := &w.parties[i]
 			renew, fx := p.life.Due(p.now())
 			w.take(p, fx)
@@ -260,7 +274,9 @@ func (w *world) stepsOf(i int, add func(func(*world), string, ...any)) {
 			if ok {
 				w.send(i, 'n', r.TTL)
 			}
-		}, "process %d's lease is due", i)
+		}
+		add(due, "process %d's lease is due", i)
+		add(func(w *world) { due(w); w.roundTrip(i) }, "process %d's lease is due, and a renewal is answered at once", i)
 	}
 	if room {
 		add(func(w *world) {
@@ -416,8 +432,8 @@ func (w *world) wrong() string {
 		return "two holders"
 	}
 	for i := range w.parties {
-		if p := &w.parties[i]; p.believes() && p.token < w.record.Token && w.record.ID != p.id && w.record.ID != "" && w.deadline > w.time {
-			return fmt.Sprintf("process %d works while the backend has given the name to another", i)
+		if p := &w.parties[i]; p.believes() && (w.record.ID != p.id || w.deadline <= w.time) {
+			return fmt.Sprintf("process %d works, and the backend gives the name to others", i)
 		}
 	}
 	if len(w.network) > 0 || w.deadline != trust.Forever || w.record.ID == "" {
