@@ -191,7 +191,7 @@ func (l *lease) reschedule(now trust.Instant) {
 	}
 }
 
-// cleanupOf returns the clean-up of the claim that life asks for; nil for none. Caller holds mu.
+// cleanupOf returns the clean-up of the claim that life asks for; nil if it asks for no clean-up. Caller holds mu.
 func (l *lease) cleanupOf(c *lifecycle.CleanUp) *cleanup {
 	switch {
 	case c == nil:
@@ -209,7 +209,7 @@ type loss struct {
 	orphan *cleanup // of a renewal whose outcome is unknown, which may hold the name for another TTL; or nil
 }
 
-// report takes the steps that follow a loss; a nil loss has none. It does not wait.
+// report takes the steps that follow a loss; nil is no loss. It does not wait.
 func (x *loss) report() {
 	if x == nil {
 		return

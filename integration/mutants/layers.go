@@ -42,6 +42,7 @@ var (
 	sqliteOrRedis = tests{folder: overSQLite.folder, run: overSQLite.run, then: &overRedis}
 	redlocks      = tests{folder: "providers/redis", run: "^TestConformanceRedlock3(Dead|Restored)?$", slow: true}
 	overPostgres  = tests{folder: "providers/sql/postgres", run: "^TestConformance(WithoutHistory)?$"}
+	ownCore       = own(".")
 	ownPostgres   = own("providers/sql/postgres")
 	ownSQLite     = own("providers/sql/sqlite")
 	// ofDialects are the tests of all SQL dialects, which ask the code that they share.
@@ -101,6 +102,8 @@ var areas = []area{
 	{"sequence/", "", [3]tests{own("sequence"), sequences}},
 	{"cmd/leasing/", "command", [3]tests{own("cmd/leasing")}},
 	{"handover.go", "", [3]tests{own("."), overMemory}}, // torture hands no lease over
+	{"internal/lifecycle/", "", [3]tests{{folder: "internal/lifecycle", then: &ownCore}, overMemory, underTorture}},
+	{"internal/trust/", "", [3]tests{{folder: "internal/trust", then: &ownCore}, overMemory, underTorture}},
 }
 
 // area is the first that has the changed file. Of others a package in a folder has its own tests, and

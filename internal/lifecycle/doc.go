@@ -9,7 +9,7 @@
 //	    ▼           └───────────┴─────── lost ──────────┘
 //	Abandoned
 //
-// The inputs, and what they do in each phase. Time passes with each input: an input of a lease that is not trusted any more
+// The inputs, and their effects in each phase. Time passes with each input: an input of a lease that is not trusted any more
 // loses the lease before anything else.
 //
 //	input           Claiming          Working, Ending                       Releasing            Ended

@@ -88,18 +88,18 @@ type Lease struct {
 // New returns a lease that is claimed.
 func New(rules *Rules, settings *Settings) Lease { return Lease{rules: rules, settings: settings} }
 
-// Effects are the steps that follow an input. The zero value is none.
+// Effects are the steps that follow an input. The zero value has no step.
 type Effects struct {
 	Look    bool  // the lease is due at another time: see Next
 	Over    bool  // the lease is not due any more
-	Settled bool  // those who wait for the renewal under way see its result
+	Settled bool  // the waiters for the renewal under way see its result
 	Failing int8  // the change to the number of leases whose latest renewal failed
 	Cause   error // ends the lease's context
-	// Event is to be published; an event without a Kind is none. Lost is the loss of the lease, which is
-	// published after Event; nil for none.
+	// Event is to be published; an Event without a Kind is empty. Lost is the loss of the lease, which is
+	// published after Event; nil for a lease that lives on.
 	Event Event
 	Lost  *abstractions.LostError
-	// CleanUp is needed for a claim that may outlive the lease; nil for none.
+	// CleanUp is needed for a claim that may outlive the lease; nil for no claim.
 	CleanUp *CleanUp
 }
 

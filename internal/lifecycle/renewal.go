@@ -70,7 +70,7 @@ type Answer struct {
 	Throttled *abstractions.ThrottledError // if the backend refused for now
 }
 
-// Result says what became of a lease whose renewal was answered.
+// Result is the state of a lease after the answer to its renewal.
 type Result uint8
 
 // The results.
@@ -98,8 +98,8 @@ func (l *Lease) Answered(sent, now trust.Instant, a *Answer, random float64) (re
 	return Failed, 0, l.renewalFailed(now, a, random)
 }
 
-// answeredLate notes the result for a release that shortens the lease. The State of the grant stays, since the release may
-// be reading it.
+// answeredLate notes the result for a release that shortens the lease. The State of the grant stays, which the release may
+// be reading.
 func (l *Lease) answeredLate(sent trust.Instant, a *Answer, fx *Effects) {
 	fx.CleanUp = l.outlived(a.Applied, sent)
 	if a.Err == nil {
@@ -192,7 +192,7 @@ func (l *Lease) recovered(fx *Effects) {
 	l.failures, l.failure, l.unknown = 0, nil, false
 }
 
-// settle wakes those who wait for the renewal under way. The lease then shows the result of that renewal.
+// settle wakes the waiters for the renewal under way. The lease then shows the result of that renewal.
 func (l *Lease) settle(fx *Effects) {
 	l.renewing = false
 	fx.Settled = true

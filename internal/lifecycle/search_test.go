@@ -20,7 +20,7 @@ import (
 
 // The search walks the states that two processes can reach who claim one name: the real Lease of each, the real rules
 // of the record, and between them a network that delays, doubles and loses. Each process may stand still at any moment, and
-// its clock may be slower than the backend's by what the margin allows. The search is breadth first, so that an error
+// its clock may be slower than the backend's, within the margin. The search is breadth first, so that an error
 // comes with a shortest story. It is exhaustive within its bounds: processes make at most two claims each, two requests are on
 // their way at a time, and TTLs are three ticks long. A request
 // that is lost is one that never arrives.
@@ -33,7 +33,7 @@ const (
 	doubled = 1 // requests that the network delivers twice
 )
 
-// plan is what the processes want.
+// plan is the wishes of the processes.
 type plan struct {
 	settings Settings
 	handOver bool
@@ -218,7 +218,7 @@ func (w *world) roundTrip(i int) {
 
 var errSilent = Silent(abstractions.ErrUnavailable)
 
-// stepsOf adds what a process may do.
+// stepsOf adds the steps that a process may take.
 func (w *world) stepsOf(i int, add func(func(*world), string, ...any)) {
 	p := &w.parties[i]
 	room := len(w.network) < most
@@ -331,7 +331,7 @@ func (w *world) released(i int, err error) {
 	w.take(p, Effects{CleanUp: c})
 }
 
-// answered has a process take an answer, or the lack of one.
+// answered has a process take an answer. told is false if no answer came.
 func (w *world) answered(i int, a *Answer, told bool) {
 	p := &w.parties[i]
 	kind, sent := p.waits, p.sent
@@ -425,7 +425,7 @@ func (w *world) key(b []byte) []byte {
 	return b
 }
 
-// wrong says what is wrong with a state, or "".
+// wrong returns the promise that a state breaks, or "".
 func (w *world) wrong() string {
 	a, b := &w.parties[0], &w.parties[1]
 	if a.believes() && b.believes() {

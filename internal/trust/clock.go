@@ -18,9 +18,9 @@ type Clock struct {
 type Alarm interface {
 	// Set has the alarm fire a time from now, in place of an earlier Set.
 	Set(in time.Duration)
-	// Fired returns the channel that receives a value when the alarm fires; nil for an alarm that never does.
+	// Fired returns the channel that receives a value when the alarm fires; nil for an alarm that never fires.
 	Fired() <-chan struct{}
-	// Close releases the alarm, which never fires again.
+	// Close releases the alarm.
 	Close()
 }
 

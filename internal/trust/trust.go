@@ -19,7 +19,7 @@ type Instant struct {
 	Mono, Boot time.Duration
 }
 
-// Add returns the instant that follows i by d. An instant of Forever stays one.
+// Add returns the instant that follows i by d. An instant of Forever stays Forever.
 func (i Instant) Add(d time.Duration) Instant {
 	return Instant{AddSaturated(i.Mono, d), AddSaturated(i.Boot, d)}
 }
