@@ -421,8 +421,10 @@ func TestTheTableOfCostsIsComputed(t *testing.T) {
 	require.NoError(t, err)
 	options, err := os.ReadFile(filepath.Join(root, "options.go"))
 	require.NoError(t, err)
-	require.Regexp(t, `(?m)^\tdefaultTTL +=.30 \* time\.Second$`, string(options))
-	require.Regexp(t, `(?m)^\tdefaultFraction += 0\.6$`, string(options))
+	require.Regexp(t, `(?m)^const defaultTTL = 30 \* time\.Second$`, string(options))
+	pace, err := os.ReadFile(filepath.Join(root, "internal/lifecycle/pace.go"))
+	require.NoError(t, err)
+	require.Regexp(t, `(?m)^\tDefaultFraction = 0\.6$`, string(pace))
 	const (
 		month    = 30 * 24 * 3600.0 // s
 		each     = 151_579.0        // renewals of a lease in a month

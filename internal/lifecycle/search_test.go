@@ -512,7 +512,7 @@ func search(p *plan, limit int) (states, depth int, whole bool, story string) {
 
 // TestSearch visits as many states as fit, by LEASING_SEARCH_STATES.
 func TestSearch(t *testing.T) {
-	limit := 250_000
+	limit := 100_000
 	if testing.Short() {
 		limit = 20_000
 	}
