@@ -3,7 +3,8 @@
 //
 //   - package postgreslease of module providers/sql/postgres;
 //   - package sqlitelease of module providers/sql/sqlite;
-//   - package mysqllease of module providers/sql/mysql, for MariaDB and MySQL.
+//   - package mysqllease of module providers/sql/mysql, for MariaDB and MySQL;
+//   - package sqlserverlease of module providers/sql/sqlserver, which is experimental.
 //
 // # What it promises
 //

@@ -17,7 +17,7 @@ import (
 
 type shell = providerkit.Provider
 
-// Provider is a leasing provider over tables. Package postgreslease, sqlitelease or mysqllease opens it for a database. It is
+// Provider is a leasing provider over tables. Package postgreslease, sqlitelease, mysqllease or sqlserverlease opens it for a database. It is
 // safe for concurrent use. Each method makes one attempt; a leasing.Manager renews
 // leases and reports their loss. See also [Times].
 //

@@ -24,8 +24,8 @@ const (
 
 // Tables has the names of the tables, and the operations on tables that all dialects share.
 type Tables struct {
-	Schema, Table string   // schema is "" except on PostgreSQL
-	quote         string   // quotes a name
+	Schema, Table string   // schema is "" except on PostgreSQL and SQL Server
+	quote         string   // the first and the last mark of a quoted name
 	Suffixes      []string // of these tables, except the table of versions
 	Create        []string // the statements that make the tables
 	// All statements. exists reports whether there is a table, and version returns the version of ours; history and newest are a page of a
@@ -36,7 +36,8 @@ type Tables struct {
 	Version int
 }
 
-// NewTables returns tables with the statements in files: each "*.sql" one folder deep, by its name. holes are those of the dialect.
+// NewTables returns tables with the statements in files: each "*.sql" one folder deep, by its name. A later file replaces an earlier
+// file of that name. quote is one mark, or two as in "[]". holes are those of the dialect.
 func NewTables(schema, table, quote string, holes map[string]string, files ...fs.FS) Tables {
 	t := Tables{Schema: schema, Table: table, quote: quote, Suffixes: []string{"", HistorySuffix}, Version: SchemaVersion}
 	maps.Copy(holes, map[string]string{
@@ -50,9 +51,10 @@ func NewTables(schema, table, quote string, holes map[string]string, files ...fs
 
 // Name returns the name of a table in a statement. Names have letters, digits and underscores only.
 func (t *Tables) Name(suffix string) string {
-	name := t.quote + t.Table + suffix + t.quote
+	begin, end := t.quote[:1], t.quote[len(t.quote)-1:]
+	name := begin + t.Table + suffix + end
 	if t.Schema != "" {
-		name = t.quote + t.Schema + t.quote + "." + name
+		name = begin + t.Schema + end + "." + name
 	}
 	return name
 }

@@ -4,8 +4,8 @@
 //
 // # Errors
 //
-// Each client has one table of errors: [SQLite] here, that of PostgreSQL in package pgkit of module providers/sql/postgres, and that of
-// MariaDB and MySQL in package mysqllease. A [Verdict] says three
+// Each client has one table of errors: [SQLite] here, that of PostgreSQL in package pgkit of module providers/sql/postgres, that of
+// MariaDB and MySQL in package mysqllease, and that of SQL Server in package sqlserverlease. A [Verdict] says three
 // things of an error.
 //
 //   - Meaning.Class and Meaning.Advice are for the caller.

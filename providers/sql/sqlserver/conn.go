@@ -1,0 +1,170 @@
+package sqlserverlease
+
+import (
+	"context"
+	"database/sql"
+	sqldriver "database/sql/driver"
+	"errors"
+	"strconv"
+	"strings"
+
+	"github.com/distributedleasing/leasing/providers/sql/dialect"
+	"github.com/distributedleasing/leasing/providers/sql/sqlkit"
+)
+
+// settings begin each batch, so that the defaults of the server, of a user and of the application's sessions do not matter. With
+// XACT_ABORT an error rolls the transaction back and ends the batch. Settings in a batch with parameters end with the batch.
+// See https://learn.microsoft.com/sql/t-sql/statements/set-xact-abort-transact-sql.
+const settings = `SET NOCOUNT ON; SET XACT_ABORT ON; SET IMPLICIT_TRANSACTIONS OFF; SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
+SET LOCK_TIMEOUT `
+
+// The waits for a lock, in milliseconds, as T-SQL: see settings.
+const (
+	waiting        = "2000;\n"
+	withoutWaiting = "0;\n"
+)
+
+// database is a pool of connections, of the provider's own or of the application.
+type database struct {
+	*sql.DB
+	size int    // the most connections of the provider's own pool
+	own  bool   // the pool is the provider's
+	wait string // for a lock
+}
+
+// databaseOf returns the database, and the most connections at a time: 0 for no bound.
+func databaseOf(o Options, connector sqldriver.Connector) (db database, connections int) {
+	if connector == nil {
+		return database{DB: o.DB, wait: waiting}, o.DB.Stats().MaxOpenConnections
+	}
+	pool := sql.OpenDB(connector)
+	pool.SetMaxOpenConns(o.MaxConns)
+	pool.SetMaxIdleConns(o.MaxConns)
+	return database{pool, o.MaxConns, true, waiting}, o.MaxConns
+}
+
+// repetitions bounds the repetitions of a request that the server has rolled back in favor of another request, and of one
+// that was not sent.
+const repetitions = 20
+
+// Query runs a batch, and hands over its rows. A nil each is for a change: see change. If the batch fails its connection is closed, which
+// rolls back what is left of a transaction, but a lost race leaves nothing. If the server is useless, Query also closes the idle
+// connections of the provider's own pool. Query repeats a request that the server has certainly rolled back in favor of another one, and
+// a request whose connection had ended before: nothing was sent, and all connections of the pool may have ended.
+func (d database) Query(ctx context.Context, statement string, args []any, each func(dialect.Scan) error) error {
+	statement, args = numbered(settings+d.wait+statement, args)
+	for dead, lost := 0, 0; ; {
+		err := d.once(ctx, statement, args, each)
+		switch {
+		case err == nil:
+			return nil
+		case errors.Is(err, sqldriver.ErrBadConn) && dead < repetitions:
+			dead++
+		case repeatable(err, each) && lost < repetitions && ctx.Err() == nil:
+			lost++
+		default:
+			if d.own && verdict(err).Close {
+				sqlkit.DropIdle(d.DB, d.size)
+			}
+			return err
+		}
+	}
+}
+
+// repeatable reports whether a batch may run again at once: a victim of a deadlock, or a statement that has met a row which
+// another process has inserted. A change that has met such a row has lost its race, and reads the row before it decides.
+func repeatable(err error, each func(dialect.Scan) error) bool {
+	return deadlocked(err) || each != nil && duplicate(err)
+}
+
+func (d database) once(ctx context.Context, statement string, args []any, each func(dialect.Scan) error) error {
+	conn, err := d.Conn(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	defer endWith(ctx, conn)()
+	if each == nil {
+		_, err = conn.ExecContext(ctx, statement, args...)
+	} else {
+		err = dialect.ViaSQL{Querier: conn}.Query(ctx, statement, args, each)
+	}
+	if err != nil && !duplicate(err) {
+		discard(conn)
+	}
+	return err
+}
+
+// discard makes the pool close a connection.
+func discard(conn *sql.Conn) { _ = conn.Raw(func(any) error { return sqldriver.ErrBadConn }) }
+
+// endWith ends a connection of the provider's own when a context ends, until stop is called.
+func endWith(ctx context.Context, conn *sql.Conn) (stop func() bool) {
+	stop = func() bool { return true }
+	_ = conn.Raw(func(raw any) error {
+		if s, own := raw.(*session); own {
+			stop = context.AfterFunc(ctx, s.line.hangUp)
+		}
+		return nil
+	})
+	return stop
+}
+
+// transact runs statements in a transaction that waits for its client. It touches no row of a lease.
+func (d database) transact(ctx context.Context, do func(dialect.Statements) error) error {
+	conn, err := d.Conn(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	defer endWith(ctx, conn)()
+	tx, err := conn.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadCommitted})
+	if err != nil {
+		discard(conn)
+		return err
+	}
+	if err = do(inTransaction{tx}); err == nil {
+		err = tx.Commit()
+	}
+	if err != nil {
+		_ = tx.Rollback() // a connection in a transaction can't be discarded
+		discard(conn)
+	}
+	return err
+}
+
+type inTransaction struct{ *sql.Tx }
+
+func (t inTransaction) Query(ctx context.Context, statement string, args []any, each func(dialect.Scan) error) error {
+	statement, args = numbered(settings+waiting+statement, args)
+	return dialect.ViaSQL{Querier: t.Tx}.Query(ctx, statement, args, each)
+}
+
+// numbered names the parameters of a statement, "?", as go-mssqldb does: @p1, @p2 and so on. "?b" is a text for a column of bytes, since
+// the server converts no text to bytes by itself.
+func numbered(statement string, args []any) (string, []any) {
+	var b strings.Builder
+	b.Grow(len(statement) + 4*len(args))
+	all := append(make([]any, 0, len(args)), args...)
+	for n := 1; ; n++ {
+		before, rest, found := strings.Cut(statement, "?")
+		b.WriteString(before)
+		if !found {
+			return b.String(), all
+		}
+		b.WriteString("@p" + strconv.Itoa(n))
+		if statement, found = strings.CutPrefix(rest, "b"); found {
+			all[n-1] = bytesOf(all[n-1])
+		}
+	}
+}
+
+func bytesOf(arg any) any {
+	switch text := arg.(type) {
+	case string:
+		return []byte(text)
+	case *string:
+		return []byte(*text)
+	}
+	return arg
+}

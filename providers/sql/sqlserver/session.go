@@ -1,0 +1,125 @@
+package sqlserverlease
+
+import (
+	"context"
+	sqldriver "database/sql/driver"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
+	"github.com/distributedleasing/leasing/providers/sql/sqlkit"
+	mssql "github.com/microsoft/go-mssqldb"
+)
+
+// sessions is a connector of the provider's own connections. They end with the context of a request: go-mssqldb reads the log-in without
+// a bound, and waits up to 10 s for the server's confirmation that it has cancelled a statement (v1.11.2, connect and nextToken).
+type sessions struct{ sqldriver.Connector }
+
+// dialing returns a connector whose connections are noted on the line of the log-in's context.
+func (c sessions) dialing() sessions {
+	if connector, ours := c.Connector.(*mssql.Connector); ours {
+		connector.Dialer = dialer{}
+	}
+	return c
+}
+
+// Connect implements sqldriver.Connector.
+func (c sessions) Connect(ctx context.Context) (sqldriver.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
+	defer cancel()
+	l := new(line)
+	defer context.AfterFunc(ctx, l.hangUp)()
+	conn, err := c.Connector.Connect(context.WithValue(ctx, lineKey{}, l))
+	if err != nil {
+		l.hangUp()
+		return nil, err
+	}
+	return &session{conn.(driverConn), l, time.Now()}, nil
+}
+
+// driverConn has the methods of go-mssqldb's connection that package sql looks for.
+type driverConn interface {
+	sqldriver.Conn
+	sqldriver.ConnPrepareContext
+	sqldriver.ConnBeginTx
+	sqldriver.NamedValueChecker
+	sqldriver.Pinger
+	sqldriver.SessionResetter
+	sqldriver.Validator
+}
+
+// session is a connection that is checked after a pause.
+type session struct {
+	driverConn
+	line *line
+	used time.Time
+}
+
+// ResetSession implements sqldriver.SessionResetter.
+func (s *session) ResetSession(ctx context.Context) error {
+	if err := s.driverConn.ResetSession(ctx); err != nil {
+		return err
+	}
+	now := time.Now()
+	idle := now.Sub(s.used)
+	if s.used = now; idle <= sqlkit.Idle {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, sqlkit.CheckTime(ctx))
+	defer cancel()
+	defer context.AfterFunc(ctx, s.line.hangUp)()
+	if err := s.Ping(ctx); err != nil {
+		return sqldriver.ErrBadConn
+	}
+	return nil
+}
+
+// IsValid implements sqldriver.Validator.
+func (s *session) IsValid() bool { return s.driverConn.IsValid() && s.line.alive() }
+
+// line has the network connections of one log-in: the client library may dial several addresses, and follows a redirection.
+type line struct {
+	mu    sync.Mutex
+	conns []net.Conn
+	ended bool
+}
+
+type lineKey struct{}
+
+func (l *line) add(conn net.Conn) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.conns = append(l.conns, conn)
+	if l.ended {
+		_ = conn.Close()
+	}
+}
+
+// hangUp closes the connections. The server then cancels the statement that runs, and rolls its transaction back.
+func (l *line) hangUp() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.ended = true
+	for _, conn := range l.conns {
+		_ = conn.Close()
+	}
+}
+
+func (l *line) alive() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return !l.ended
+}
+
+// dialer notes each connection on the line of its context.
+type dialer struct{}
+
+// DialContext implements mssql.Dialer.
+func (dialer) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
+	conn, err := providerkit.NewDialer().DialContext(ctx, network, address)
+	if l, on := ctx.Value(lineKey{}).(*line); err == nil && on {
+		l.add(conn)
+	}
+	return conn, err
+}

@@ -1,0 +1,1 @@
+UPDATE {{schema}} SET swept = ?b WHERE version = {{version}}
