@@ -26,11 +26,11 @@ type part struct {
 	files *regexp.Regexp // the first part that matches a file has it
 }
 
-// parts leave out files that no server of the sample runs: Redlock, whose three servers take minutes, MariaDB,
+// parts leave out files that no server of the sample runs: Redlock, whose three servers take minutes, MariaDB, SQL Server,
 // and the kit's HTTP client.
 var parts = []part{
 	{"core", regexp.MustCompile(`^[^/]+\.go$|^internal/(lifecycle|trust)/`)},
-	{"", regexp.MustCompile(`^abstractions/providerkit/httpguard/|^providers/redis/internal/(redistest|redlock)/|/(prelude|vote|quick_vote|confirm|relock|undo|admit|ballot)\.lua$|^providers/sql/(mysql|internal)/|^providers/sql/dialect/dialecttest/`)},
+	{"", regexp.MustCompile(`^abstractions/providerkit/httpguard/|^providers/redis/internal/(redistest|redlock)/|/(prelude|vote|quick_vote|confirm|relock|undo|admit|ballot)\.lua$|^providers/sql/(mysql|sqlserver|internal)/|^providers/sql/dialect/dialecttest/`)},
 	{"kit", regexp.MustCompile(`^abstractions/providerkit/`)},
 	{"redis", regexp.MustCompile(`^providers/redis/`)},
 	{"postgres", regexp.MustCompile(`^providers/sql/postgres/`)},

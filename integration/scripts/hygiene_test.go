@@ -126,6 +126,25 @@ func TestTheAzureWorkflowFindsItsTests(t *testing.T) {
 	}
 }
 
+// The workflow on SQL Server runs tests that exist and read its variable.
+func TestTheWorkflowOfSQLServerFindsItsTests(t *testing.T) {
+	workflow, err := os.ReadFile(filepath.Join(root, ".github", "workflows", "sqlserver.yml"))
+	require.NoError(t, err)
+	for test, folder := range map[string]string{"TestConformance_sqlserver": "providers/sql/sqlserver", "TestTorture_sqlserver": "integration/torture"} {
+		require.Contains(t, string(workflow), "PASS: "+test+"'")
+		files, err := filepath.Glob(filepath.Join(root, filepath.FromSlash(folder), "*_test.go"))
+		require.NoError(t, err)
+		var tests strings.Builder
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			require.NoError(t, err)
+			tests.Write(text)
+		}
+		require.Contains(t, tests.String(), "func "+test+"(t *testing.T)")
+		require.Contains(t, tests.String(), `"LEASING_TEST_SQLSERVER"`)
+	}
+}
+
 func TestDependabotLooksAtEachModule(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(root, ".github", "dependabot.yml"))
 	require.NoError(t, err)

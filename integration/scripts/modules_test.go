@@ -95,6 +95,15 @@ func TestTheREADMEsOfAzureSayFirstThatWeHaveNotRunThere(t *testing.T) {
 	}
 }
 
+// No machine of ours can run SQL Server. The word goes with a green run of the workflow.
+func TestSQLServerIsCalledExperimentalFirst(t *testing.T) {
+	require.True(t, strings.HasPrefix(readmeOf(t, "providers/sql/sqlserver"), "# Leases in SQL Server, experimental\n\nExperimental: we have not run this provider on a real server yet."))
+	page, err := os.ReadFile(filepath.Join(root, "docs", "providers", "sqlserver.md"))
+	require.NoError(t, err)
+	require.Regexp(t, `^# SQL Server, not run on a real server yet\n`, string(page))
+	require.LessOrEqual(t, len(strings.Fields(string(page))), 600)
+}
+
 // troubles are the error texts of the section on troubleshooting: the code of the first column.
 func troubles(t *testing.T, readme string) (texts [][]string) {
 	_, section, found := strings.Cut(readme, "\n## Troubleshooting\n")

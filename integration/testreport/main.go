@@ -31,7 +31,7 @@ import (
 // TestConformancePostgres, TestMigrate/sqlite, providers/memory. Redis
 // is one node; in its module the name of a test of several nodes shows the kind:
 // TestConformanceRedlock3.
-var backends = []string{"memory", "sqlite", "postgres", "redis", "redlock", "cluster", "sentinel", "blob", "cosmos", "s3", "etcd", "consul", "kubernetes", "mariadb"}
+var backends = []string{"memory", "sqlite", "postgres", "redis", "redlock", "cluster", "sentinel", "blob", "cosmos", "s3", "etcd", "consul", "kubernetes", "mariadb", "sqlserver"}
 
 // noBackend stands for tests of the core, of pure functions and of tools.
 const noBackend = "-"

@@ -79,6 +79,7 @@ module         backend     packages  passed  failed  skipped
 (root)         redlock     1         1       0       0
 (root)         s3          1         1       0       0
 (root)         sentinel    1         1       0       0
+(root)         sqlserver   1         1       0       0
 providers/sql  postgres    1         1       0       1
 providers/sql  sqlite      1         1       0       0
 
@@ -86,7 +87,7 @@ step  result  seconds
 lint  ok      12
 
 skipped: ex.org/lease/providers/sql TestPostgres_Old
-16 passed, 0 failed, 1 skipped
+17 passed, 0 failed, 1 skipped
 `, text)
 }
 

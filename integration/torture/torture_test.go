@@ -39,6 +39,7 @@ import (
 	mysqllease "github.com/distributedleasing/leasing/providers/sql/mysql"
 	postgreslease "github.com/distributedleasing/leasing/providers/sql/postgres"
 	sqlitelease "github.com/distributedleasing/leasing/providers/sql/sqlite"
+	sqlserverlease "github.com/distributedleasing/leasing/providers/sql/sqlserver"
 )
 
 // length is the time for which faults happen on each backend.
@@ -375,6 +376,16 @@ func TestTorture_mariadb(t *testing.T) {
 	t.Parallel()
 	options := mysqllease.Options{URL: servertest.Require(t, "LEASING_TEST_MARIADB"), Table: unique(), Create: true, History: true}
 	run(t, torture.Options{Open: func(ctx context.Context) (leasing.Provider, error) { return mysqllease.Open(ctx, options) }})
+}
+
+// The workflow sqlserver has the server.
+func TestTorture_sqlserver(t *testing.T) {
+	t.Parallel()
+	options := sqlserverlease.Options{URL: servertest.Require(t, "LEASING_TEST_SQLSERVER"), Table: unique(), Create: true, History: true}
+	run(t, torture.Options{
+		For:  time.Minute,
+		Open: func(ctx context.Context) (leasing.Provider, error) { return sqlserverlease.Open(ctx, options) },
+	})
 }
 
 // The server is killed under all workers and recovers: its commits are restored.
