@@ -60,7 +60,9 @@ func (m *backend) changeOn(ctx context.Context, on dialect.Statements, name, id 
 func (m *backend) write(ctx context.Context, on dialect.Statements, r *dialect.Row, until int64, notes []abstractions.NamedEntry) (n int, err error) {
 	before := r.Encode()
 	statement, args := m.SQL["insert"], r.Columns()[:columnsStored]
-	if before != 0 {
+	if before == 0 {
+		args = append(args, r.Floor)
+	} else {
 		statement, args = m.SQL["update"], append(args[1:], r.Name, before, until)
 	}
 	if len(notes) == 0 {

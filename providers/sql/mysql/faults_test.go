@@ -349,3 +349,21 @@ func TestSweepLeavesWhatHasChanged_mariadb(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, list.Records, 1)
 }
+
+// A name was forgotten while a claim stood still between its two statements. The server's clock may be behind the
+// forgotten token, as after a step.
+func TestTrap_T284_AClaimThatStoodStillIsAboveTheFloor_mariadb(t *testing.T) {
+	b := newBed(t, mariadbURL(t))
+	others := b.open(t)
+	forgotten := time.Now().Add(time.Hour).UnixMicro()
+	p := b.interrupted(t, "INSERT INTO "+"`lease`", func() {
+		b.exec(t, fmt.Sprintf("INSERT INTO lease (name, version, token, id, owner, metadata, expires_us, breaking, broken_by, break_reason, ended, waiters) "+
+			"VALUES ('', 1, %d, '', '', '{}', 0, 0, '', '', '', '')", forgotten))
+	})
+	grant, err := p.Acquire(bounded(t), claimOf("name", time.Minute))
+	require.NoError(t, err)
+	require.Greater(t, grant.Token, forgotten)
+	next, err := others.Acquire(bounded(t), claimOf("other", time.Minute))
+	require.NoError(t, err)
+	require.Greater(t, next.Token, forgotten)
+}
