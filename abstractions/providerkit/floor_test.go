@@ -112,3 +112,47 @@ func TestTrap_T127_NothingIsForgottenWithoutItsToken(t *testing.T) {
 		require.Contains(t, store.items, "n")
 	})
 }
+
+// stopped is a Store whose reader stands still after its next read of a key.
+type stopped struct {
+	*shelf
+	key   string
+	while func()
+}
+
+func (s *stopped) Get(ctx context.Context, key string) (Item, error) {
+	item, err := s.shelf.Get(ctx, key)
+	if while := s.while; key == s.key && while != nil {
+		s.while = nil
+		while()
+	}
+	return item, err
+}
+
+// A process is stopped between its read and its write, while its name is used and forgotten by others.
+func TestTrap_T285_AProcessThatWasStoppedGivesNoForgottenToken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, naming := t.Context(), Naming{Max: 100}
+		store := &stopped{shelf: &shelf{items: map[string]Item{}}, key: naming.Floor()}
+		records := &Records{Store: store, Key: naming.Encode, FloorKey: naming.Floor(), Expiry: &Expiry{Resolution: time.Second}, Retention: time.Hour, ManualSweep: true}
+		claim := func() abstractions.AcquireRequest {
+			return abstractions.AcquireRequest{Name: "name", ID: abstractions.NewID(), TTL: time.Minute}
+		}
+		var forgotten int64
+		store.while = func() {
+			time.Sleep(10 * time.Minute)
+			other := claim()
+			g, err := records.Acquire(ctx, other)
+			require.NoError(t, err)
+			forgotten = g.Token
+			require.NoError(t, records.Release(ctx, abstractions.ReleaseRequest{Name: "name", ID: other.ID}))
+			time.Sleep(2 * time.Hour)
+			n, _, err := records.SweepPage(ctx, "")
+			require.NoError(t, err)
+			require.Equal(t, 1, n)
+		}
+		g, err := records.Acquire(ctx, claim())
+		require.NoError(t, err)
+		require.Greater(t, g.Token, forgotten)
+	})
+}

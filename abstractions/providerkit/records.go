@@ -83,7 +83,7 @@ type Records struct {
 	// other than Unknown saves a read of the stored item. Default: all errors are Unknown.
 	Classify func(error) Meaning
 	// Retention is the time for which a name is remembered: see Record.Forgettable. It is
-	// longer than a call may last: a call that reads before a name is used, and creates the
+	// longer than a write may be on its way: one that was sent before a name is used, and creates the
 	// record after the name was forgotten, would give an earlier token. 0 is for ever.
 	Retention time.Duration
 	// FloorKey is the key of an item that has the highest token of all records that
@@ -267,7 +267,10 @@ func (s *Records) change(
 	var behind string // the version that a lease has not followed
 	conflicts := 0
 	for range maxConflicts {
-		found := known
+		found, began := known, HostTime{}
+		if s.FloorKey != "" {
+			began = HostClock()
+		}
 		if known = nil; found != nil {
 			found = found.revived()
 		} else if found, err = read(ctx, name); err != nil {
@@ -293,6 +296,9 @@ func (s *Records) change(
 		if !c.Write {
 			return found, c.Err
 		}
+		if found.item.Version == "" && s.FloorKey != "" && s.outlasts(began) {
+			continue
+		}
 		wrote, err := s.write(ctx, found, c)
 		switch {
 		case err == nil:
@@ -307,6 +313,17 @@ func (s *Records) change(
 		}
 	}
 	return nil, errContended
+}
+
+// outlasts reports whether so much time has passed since a read that a name may have been used and forgotten, as while a
+// process was stopped or its host suspended. The floor that was read is then too low.
+func (s *Records) outlasts(read HostTime) bool {
+	now := HostClock()
+	passed := now.Wall.Sub(read.Wall)
+	if now.Boot == read.Boot {
+		passed = max(passed, now.SinceBoot-read.SinceBoot)
+	}
+	return s.Retention > 0 && passed > s.Retention/2
 }
 
 // maxCreations bounds how often a call tries to create a record that its read did not show.

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
 	"github.com/distributedleasing/leasing/providers/sql/dialect"
 	"github.com/distributedleasing/leasing/providers/sql/sqlkit"
 )
@@ -103,7 +104,7 @@ func endWith(ctx context.Context, conn *sql.Conn) (stop func() bool) {
 	stop = func() bool { return true }
 	_ = conn.Raw(func(raw any) error {
 		if s, own := raw.(*session); own {
-			stop = context.AfterFunc(ctx, s.line.hangUp)
+			stop = providerkit.AfterFunc(ctx, s.line.hangUp)
 		}
 		return nil
 	})

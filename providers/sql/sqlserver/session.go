@@ -29,7 +29,7 @@ func (c sessions) Connect(ctx context.Context) (sqldriver.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
 	l := new(line)
-	defer context.AfterFunc(ctx, l.hangUp)()
+	defer providerkit.AfterFunc(ctx, l.hangUp)()
 	conn, err := c.Connector.Connect(context.WithValue(ctx, lineKey{}, l))
 	if err != nil {
 		l.hangUp()
@@ -68,7 +68,7 @@ func (s *session) ResetSession(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, sqlkit.CheckTime(ctx))
 	defer cancel()
-	defer context.AfterFunc(ctx, s.line.hangUp)()
+	defer providerkit.AfterFunc(ctx, s.line.hangUp)()
 	if err := s.Ping(ctx); err != nil {
 		return sqldriver.ErrBadConn
 	}
