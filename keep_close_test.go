@@ -1,7 +1,10 @@
 package leasing_test
 
 import (
+	"bytes"
 	"context"
+	"log/slog"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -34,6 +37,26 @@ func TestTrap_T272_AHolderThatOutlastsCloseKeepsTheNameForAtLeast(t *testing.T) 
 				require.ErrorIs(t, lease.Release(t.Context()), leasing.ErrLost)
 				require.Equal(t, c.stays, freeAfter(t, provider, "name"))
 			})
+		})
+	}
+}
+
+// A release after Close is repeated for a moment. An infinite lease that stays is told.
+func TestAReleaseAfterCloseIsRepeated(t *testing.T) {
+	for failures, told := range map[int]bool{1: false, leasingtest.Always: true} {
+		synctest.Test(t, func(t *testing.T) {
+			var log bytes.Buffer
+			manager, provider := leasingtest.NewManager(t, leasing.Options{TTL: 10 * time.Second, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+			lease, err := manager.With(leasing.AcquireOptions{TTL: leasing.Infinite}).Acquire(t.Context(), "name")
+			require.NoError(t, err)
+			<-time.After(time.Second)
+			ended, cancel := context.WithCancel(t.Context())
+			cancel()
+			require.ErrorIs(t, manager.Close(ended), context.Canceled)
+			provider.Use(leasingtest.Fail(leasingtest.Release, failures, leasing.ErrUnavailable))
+			require.ErrorIs(t, lease.Release(t.Context()), leasing.ErrLost)
+			require.Equal(t, told, isHeld(t, provider, "name"))
+			require.Equal(t, told, strings.Contains(log.String(), "an infinite lease is not released"), log.String())
 		})
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
@@ -188,6 +189,8 @@ func (l *lease) releaseAfterClose(ctx context.Context, outcome error) {
 	if !errors.As(outcome, &lost) || lost.Reason != LostClosed {
 		return
 	}
-	// Release returns the loss in any case.
-	_ = l.giveUpOrKeep(context.WithoutCancel(ctx), min(releaseGrace, l.m.options.Tuning.RequestTimeout))
+	_, err := l.releaseWithin(context.WithoutCancel(ctx), releaseGrace)
+	if err != nil && l.TTL() == Infinite { // Release returns the loss in any case
+		l.m.log(slog.LevelWarn, "leasing: an infinite lease is not released", "name", l.name, "token", l.token, "error", err)
+	}
 }
