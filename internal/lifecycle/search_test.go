@@ -37,7 +37,10 @@ const (
 type plan struct {
 	settings Settings
 	handOver bool
-	once     bool // the network delivers no request twice
+	once     bool      // the network delivers no request twice
+	shorter  *Settings // a holder may want another TTL; nil for none
+	breaks   bool      // an operator may break the lease, once
+	exact    bool      // all clocks agree, and there is no margin
 }
 
 // request is one on its way to the backend, or waited for.
@@ -89,6 +92,7 @@ type world struct {
 	network  []request
 	parties  [2]process
 	handover *request // offered to the other process
+	broken   bool
 	doubled  int
 }
 
@@ -103,12 +107,8 @@ var epoch = time.Unix(1_700_000_000, 0)
 
 // ask applies a request to the record.
 func (w *world) ask(r request) (grant abstractions.Grant, err error) {
+	w.refresh()
 	rec := &w.record
-	rec.Now = epoch.Add(w.time)
-	rec.Left = w.deadline - w.time
-	if w.deadline == trust.Forever {
-		rec.Left = abstractions.Infinite
-	}
 	var c providerkit.Change
 	switch r.kind {
 	case 'a':
@@ -118,10 +118,24 @@ func (w *world) ask(r request) (grant abstractions.Grant, err error) {
 	default:
 		c = rec.Release(abstractions.ReleaseRequest{ID: r.id})
 	}
-	if c.Deadline {
-		w.deadline = trust.AddSaturated(w.time, rec.Left)
-	}
+	w.keep(c)
 	return rec.Grant(r.ttl), c.Err
+}
+
+// refresh brings the record up to now.
+func (w *world) refresh() {
+	w.record.Now = epoch.Add(w.time)
+	w.record.Left = w.deadline - w.time
+	if w.deadline == trust.Forever {
+		w.record.Left = abstractions.Infinite
+	}
+}
+
+// keep stores the deadline of a record that a rule has changed.
+func (w *world) keep(c providerkit.Change) {
+	if c.Deadline {
+		w.deadline = trust.AddSaturated(w.time, w.record.Left)
+	}
 }
 
 // send puts a request on its way.
@@ -151,7 +165,7 @@ func (w *world) steps() (list []step) {
 		list = append(list, step{fmt.Sprintf(format, args...), do})
 	}
 	for lags := range 3 { // of none, of the first, of the second
-		if lags > 0 && (w.parties[lags-1].lag < int(ttl/tick)-1 || w.parties[lags-1].idle()) {
+		if lags > 0 && (w.plan.exact || w.parties[lags-1].lag < int(ttl/tick)-1 || w.parties[lags-1].idle()) {
 			continue
 		}
 		whose := []string{"", ", process 0's clock stands still", ", process 1's clock stands still"}[lags]
@@ -172,6 +186,14 @@ func (w *world) steps() (list []step) {
 		if r.copies == 0 && w.doubled < doubled && !w.plan.once {
 			add(func(w *world) { w.deliver(i, true) }, "the backend gets %c%d of process %d, id %s, which will come again", r.kind, r.no, r.from, r.id)
 		}
+	}
+	if w.plan.breaks && !w.broken {
+		add(func(w *world) {
+			w.broken = true
+			w.refresh()
+			_, c := w.record.Break(abstractions.BreakRequest{Grace: tick})
+			w.keep(c)
+		}, "an operator breaks the lease")
 	}
 	for i := range w.parties {
 		w.stepsOf(i, add)
@@ -278,6 +300,9 @@ func (w *world) stepsOf(i int, add func(func(*world), string, ...any)) {
 		add(due, "process %d's lease is due", i)
 		add(func(w *world) { due(w); w.roundTrip(i) }, "process %d's lease is due, and a renewal is answered at once", i)
 	}
+	if w.plan.shorter != nil && p.life.terms == nil {
+		add(func(w *world) { w.parties[i].life.WantTTL(w.plan.shorter) }, "process %d wants a shorter TTL", i)
+	}
 	if room {
 		add(func(w *world) {
 			p := &w.parties[i]
@@ -382,11 +407,13 @@ func (w *world) key(b []byte) []byte {
 			b = append(b, 127)
 			return
 		}
-		b = append(b, byte(int8(min(max((d-now+tick-1)/tick, -1), 100))))
+		b = append(b, byte(int8(min(max((d-now+tick/3-1)/(tick/3), -1), 100))))
 	}
 	flag := func(on bool) { b = append(b, map[bool]byte{true: 1}[on]) }
 	rel(w.deadline, w.time)
 	b = append(b, byte(w.doubled))
+	flag(w.broken)
+	flag(w.record.Breaking)
 	b = append(append(b, w.record.ID...), 0, rank(w.record.Token))
 	for _, e := range w.record.Ended {
 		b = append(b, e.ID...)
@@ -417,6 +444,11 @@ func (w *world) key(b []byte) []byte {
 			for _, t := range []trust.Instant{l.until, l.lastSent, l.sent.Add(l.granted), l.nextRenew(), l.doubt, l.keep} {
 				rel(t.Mono, now)
 			}
+		}
+	}
+	for i := range w.parties {
+		if t := w.parties[i].life.terms; t != nil {
+			b = append(b, 253, byte(i), byte(t.version), byte(t.carried), byte(t.granted), byte(t.asked/tick), byte(t.longest/tick), byte(min(t.doubtful/tick, 100)))
 		}
 	}
 	if h := w.handover; h != nil {
@@ -453,7 +485,11 @@ func search(p *plan, limit int) (states, depth int, whole bool, story string) {
 		parent int32
 		what   string
 	}
-	rules := &Rules{DriftFactor: 1.0 / 3, RequestTimeout: tick, Granularity: time.Millisecond, MinTTL: tick}
+	drift := 1.0 / 3
+	if p.exact {
+		drift = 0
+	}
+	rules := &Rules{DriftFactor: drift, RequestTimeout: tick, Granularity: time.Millisecond, MinTTL: tick}
 	seed := maphash.MakeSeed()
 	var buf []byte
 	seen := map[[2]uint64]struct{}{}
@@ -529,6 +565,8 @@ func TestSearch(t *testing.T) {
 		"infinite":             {settings: infinite},
 		"infinite and AtLeast": {settings: keeping, once: true}, // see AcquireOptions.AtLeast
 		"hand-over":            {settings: finite, handOver: true},
+		"a shorter TTL":        {settings: finite, exact: true, shorter: &Settings{TTL: 2 * tick, FirstTTL: 2 * tick, Cadence: tick}},
+		"a break":              {settings: finite, breaks: true},
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
