@@ -38,7 +38,7 @@ type plan struct {
 	settings Settings
 	handOver bool
 	once     bool      // the network delivers no request twice
-	shorter  *Settings // a holder may want another TTL; nil for none
+	other    *Settings // a holder may want another TTL, and then its own again; nil for one TTL
 	breaks   bool      // an operator may break the lease, once
 	exact    bool      // all clocks agree, and there is no margin
 }
@@ -300,8 +300,12 @@ func (w *world) stepsOf(i int, add func(func(*world), string, ...any)) {
 		add(due, "process %d's lease is due", i)
 		add(func(w *world) { due(w); w.roundTrip(i) }, "process %d's lease is due, and a renewal is answered at once", i)
 	}
-	if w.plan.shorter != nil && p.life.terms == nil {
-		add(func(w *world) { w.parties[i].life.WantTTL(w.plan.shorter) }, "process %d wants a shorter TTL", i)
+	if o := w.plan.other; o != nil && (p.life.terms == nil || p.life.terms.version < 2) {
+		wanted := o
+		if p.life.settings == o {
+			wanted = &w.plan.settings
+		}
+		add(func(w *world) { w.parties[i].life.WantTTL(wanted) }, "process %d wants a TTL of %v", i, wanted.TTL)
 	}
 	if room {
 		add(func(w *world) {
@@ -558,6 +562,7 @@ func TestSearch(t *testing.T) {
 	}
 	finite := Settings{TTL: ttl, FirstTTL: ttl, Cadence: tick}
 	infinite := Settings{TTL: abstractions.Infinite, FirstTTL: ttl, Cadence: tick}
+	short := Settings{TTL: tick, FirstTTL: tick, Cadence: tick / 2}
 	keeping := infinite
 	keeping.AtLeast = 2 * tick
 	for what, p := range map[string]*plan{
@@ -565,7 +570,8 @@ func TestSearch(t *testing.T) {
 		"infinite":             {settings: infinite},
 		"infinite and AtLeast": {settings: keeping, once: true}, // see AcquireOptions.AtLeast
 		"hand-over":            {settings: finite, handOver: true},
-		"a shorter TTL":        {settings: finite, exact: true, shorter: &Settings{TTL: 2 * tick, FirstTTL: 2 * tick, Cadence: tick}},
+		"a shorter TTL":        {settings: finite, exact: true, other: &short},
+		"a longer TTL":         {settings: short, exact: true, other: &finite},
 		"a break":              {settings: finite, breaks: true},
 	} {
 		t.Run(what, func(t *testing.T) {
