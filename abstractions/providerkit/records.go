@@ -315,6 +315,9 @@ func (s *Records) change(
 	return nil, errContended
 }
 
+// leastOutlasting is the least time for outlasts: retentions are shorter in tests alone.
+const leastOutlasting = 10 * time.Second
+
 // outlasts reports whether so much time has passed since a read that a name may have been used and forgotten, as while a
 // process was stopped or its host suspended. The floor that was read is then too low.
 func (s *Records) outlasts(read HostTime) bool {
@@ -323,7 +326,7 @@ func (s *Records) outlasts(read HostTime) bool {
 	if now.Boot == read.Boot {
 		passed = max(passed, now.SinceBoot-read.SinceBoot)
 	}
-	return s.Retention > 0 && passed > s.Retention/2
+	return s.Retention > 0 && passed > max(s.Retention/2, leastOutlasting)
 }
 
 // maxCreations bounds how often a call tries to create a record that its read did not show.

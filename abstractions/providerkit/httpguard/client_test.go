@@ -81,12 +81,13 @@ func do(client *Client, req *http.Request) (answer, error) {
 // No client counts an answer of the page that a redirect names, and only a transporter without a
 // trace can send a request to the page.
 func TestTrap_T109_ARedirectIsNoAnswer(t *testing.T) {
-	var arrived atomic.Int64
-	page := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { arrived.Add(1) }))
-	defer page.Close()
 	for _, status := range []int{301, 302, 303, 307, 308} {
-		gateway := httptest.NewServer(http.RedirectHandler(page.URL+"/page?sig=s3cr3t", status))
 		for name, client := range clients(t) {
+			var arrived atomic.Int64 // of this client alone: a request that was given up arrives late
+			page := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { arrived.Add(1) }))
+			defer page.Close()
+			gateway := httptest.NewServer(http.RedirectHandler(page.URL+"/page?sig=s3cr3t", status))
+			defer gateway.Close()
 			for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPut, http.MethodPost, http.MethodDelete} {
 				arrived.Store(0)
 				_, err := do(client, request(t, method, gateway.URL+"/lease"))
@@ -104,7 +105,6 @@ func TestTrap_T109_ARedirectIsNoAnswer(t *testing.T) {
 				}
 			}
 		}
-		gateway.Close()
 	}
 }
 
