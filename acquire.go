@@ -119,7 +119,7 @@ func (m *manager) ask(ctx context.Context, l *lease) error {
 	l.traced.asks()
 	ttl := l.settings.FirstTTL
 	sent := m.clock.Now()
-	reqCtx := bounded(ctx, min(m.options.window(ttl), m.options.Tuning.RequestTimeout))
+	reqCtx := bounded(ctx, min(m.rules.Window(ttl), m.options.Tuning.RequestTimeout))
 	defer reqCtx.cancel()
 	var grant abstractions.Grant
 	var err error

@@ -91,7 +91,7 @@ func (l *lease) finishRenewal(sent, now trust.Instant, grant abstractions.Grant,
 	if err == nil {
 		err = l.checkGrant(grant)
 	}
-	if err == nil && sent.Add(m.options.window(grant.TTL)).Left(now) <= 0 {
+	if err == nil && !m.rules.Trusts(now, sent, grant.TTL) {
 		err = errTooLate
 	}
 	err = lifecycle.Unanswered(err)

@@ -107,21 +107,14 @@ func TestTheAzureWorkflowFindsItsTests(t *testing.T) {
 	jobs := workflows(t)["azure.yml"].Jobs["service"].Strategy.Matrix.Include
 	require.Len(t, jobs, len(azureScripts))
 	for _, job := range jobs {
-		files, err := filepath.Glob(filepath.Join(root, filepath.FromSlash(job["folder"]), "*_test.go"))
-		require.NoError(t, err)
-		var tests strings.Builder
-		for _, file := range files {
-			text, err := os.ReadFile(file)
-			require.NoError(t, err)
-			tests.Write(text)
-		}
-		require.Contains(t, tests.String(), "func "+job["test"]+"(t *testing.T)", job["service"])
+		tests := testsOf(t, job["folder"])
+		require.Contains(t, tests, "func "+job["test"]+"(t *testing.T)", job["service"])
 		require.Contains(t, azureScripts, job["service"])
 		_, out, _, _ := newAzure(t, job["service"]).run(0, "up")
 		exported := regexp.MustCompile(`\b([A-Z][A-Z_]+)=`).FindAllStringSubmatch(out, -1)
 		require.GreaterOrEqual(t, len(exported), 2)
 		for _, variable := range exported {
-			require.True(t, variable[1] == "LEASING_URL" || strings.Contains(tests.String(), `"`+variable[1]+`"`), "no test of %s reads %s", job["folder"], variable[1])
+			require.True(t, variable[1] == "LEASING_URL" || strings.Contains(tests, `"`+variable[1]+`"`), "no test of %s reads %s", job["folder"], variable[1])
 		}
 	}
 }
@@ -132,17 +125,24 @@ func TestTheWorkflowOfSQLServerFindsItsTests(t *testing.T) {
 	require.NoError(t, err)
 	for test, folder := range map[string]string{"TestConformance_sqlserver": "providers/sql/sqlserver", "TestTorture_sqlserver": "integration/torture"} {
 		require.Contains(t, string(workflow), "PASS: "+test+"'")
-		files, err := filepath.Glob(filepath.Join(root, filepath.FromSlash(folder), "*_test.go"))
-		require.NoError(t, err)
-		var tests strings.Builder
-		for _, file := range files {
-			text, err := os.ReadFile(file)
-			require.NoError(t, err)
-			tests.Write(text)
-		}
-		require.Contains(t, tests.String(), "func "+test+"(t *testing.T)")
-		require.Contains(t, tests.String(), `"LEASING_TEST_SQLSERVER"`)
+		tests := testsOf(t, folder)
+		require.Contains(t, tests, "func "+test+"(t *testing.T)")
+		require.Contains(t, tests, `"LEASING_TEST_SQLSERVER"`)
 	}
+}
+
+// testsOf returns the text of the tests in a folder.
+func testsOf(t *testing.T, folder string) string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(root, filepath.FromSlash(folder), "*_test.go"))
+	require.NoError(t, err)
+	var tests strings.Builder
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		tests.Write(text)
+	}
+	return tests.String()
 }
 
 func TestDependabotLooksAtEachModule(t *testing.T) {

@@ -9,30 +9,33 @@
 //	    ▼           └───────────┴─────── lost ──────────┘
 //	Abandoned
 //
-// The inputs, and their effects in each phase. Time passes with each input: an input of a lease that is not trusted any more
-// loses the lease before anything else.
+// The inputs, and their effects in each phase. Expire, Due, BeginRenewal and AskRelease first lose a lease whose trust has run
+// out. The engine sends Expire before AskRenewal and HandOver.
 //
 //	input           Claiming          Working, Ending                       Releasing            Ended
 //	Unanswered      in doubt          -                                     -                    -
 //	Granted         doubt is noted    -                                     -                    -
 //	Begin           Working           -                                     -                    -
 //	Abandon         Abandoned         -                                     -                    -
-//	Due             -                 lost, or a renewal                    nothing              nothing
+//	Expire          -                 lost if trust has run out             nothing              nothing
+//	Due             -                 a renewal that is due                 nothing              nothing
 //	AskRenewal      -                 a renewal, or joins the one under way nothing              nothing
 //	BeginRenewal    -                 the request                           no request           no request
 //	Answered: yes   -                 trusted from the sending              its TTL is noted     a clean-up if lost
 //	          no    -                 a retry before trust ends, or lost    in doubt             a clean-up if lost
 //	          lost  -                 lost                                  nothing              nothing
 //	RepliedLate     -                 metadata is in doubt                  the same             a clean-up if lost
-//	WantTTL         -                 the next renewals carry the TTL       an error             an error
-//	WantMetadata    -                 the next renewals carry the metadata  no effect            no effect
+//	WantTTL         -                 the next renewals carry the TTL       -                    -
+//	WantMetadata    -                 the next renewals carry the metadata  no renewal follows   no renewal follows
 //	RenewNow        -                 a renewal is due                      nothing              nothing
 //	EndWork         -                 Ending                                nothing              nothing
-//	AskRelease      -                 Releasing                             the caller waits     the caller has the outcome
-//	NextStep        -                 -                                     release, or shorten  the same, once more
+//	AskRelease      -                 Releasing                             the phase before     the phase before
+//	NextStep        -                 -                                     release, or shorten  the same, after Close
 //	Released        -                 -                                     Ended                -
-//	HandOver        -                 Ended, if a fresh renewal succeeded   nothing              nothing
+//	HandOver        -                 Ended                                 -                    -
 //	Lose            -                 Ended                                 nothing              nothing
+//
+// RepliedLate of an abandoned claim asks for a clean-up. The engine never sends an input where the table has "-".
 //
 // A renewal is trusted from the instant before its request was sent (trust.Window). A request without an answer may have
 // been applied, and may be applied at any later time: it prolongs nothing, and the name is cleaned up if it may outlive the

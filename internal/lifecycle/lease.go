@@ -36,6 +36,11 @@ func (r *Rules) Window(ttl time.Duration) time.Duration {
 	return trust.Window(ttl, r.DriftFactor, r.DriftFloor)
 }
 
+// Trusts reports whether a grant of ttl is trusted at all: the answer may come too late.
+func (r *Rules) Trusts(now, sent trust.Instant, ttl time.Duration) bool {
+	return sent.Add(r.Window(ttl)).Left(now) > 0
+}
+
 // Whole rounds a TTL up to the unit in which the backend counts; 0 for any unit.
 func Whole(ttl, unit time.Duration) time.Duration {
 	if unit > 0 && ttl%unit != 0 && ttl > 0 {
@@ -126,9 +131,6 @@ func (l *Lease) Phase() Phase { return l.phase }
 // Over reports whether the holder has lost the lease or given it up: it is released, or about to be.
 func (l *Lease) Over() bool { return l.phase >= Releasing }
 
-// Renewing reports whether a renewal is under way, or about to be.
-func (l *Lease) Renewing() bool { return l.renewing }
-
 // Failures counts the renewals that failed since the last success.
 func (l *Lease) Failures() int { return int(l.failures) }
 
@@ -189,7 +191,7 @@ func (l *Lease) Unanswered(sent trust.Instant) { l.unknown, l.lastSent = true, s
 func (l *Lease) Unknown() bool { return l.unknown }
 
 // Granted is the input that the backend has granted the claim by a request sent at the given instant. It reports whether the
-// grant is trusted at all: the answer may come too late. The lease begins with Begin.
+// grant is trusted at all. The lease begins with Begin.
 func (l *Lease) Granted(now, sent trust.Instant, ttl time.Duration, adopted bool) (trusted bool) {
 	switch {
 	case adopted:
@@ -199,7 +201,7 @@ func (l *Lease) Granted(now, sent trust.Instant, ttl time.Duration, adopted bool
 	}
 	// A claim of our own is cleaned up unless Begin follows.
 	l.unknown, l.lastSent = !adopted, sent
-	return sent.Add(l.rules.Window(ttl)).Left(now) > 0
+	return l.rules.Trusts(now, sent, ttl)
 }
 
 // Begin puts a claim to work that was granted.

@@ -77,8 +77,7 @@ type Result uint8
 const (
 	Late    Result = iota // the lease had ended before, or is being released
 	Renewed               // the lease is trusted for another window
-	Failed                // the lease is trusted for the rest of its window, or was lost with this failure
-	Lost                  // the backend says that the lease is lost
+	Failed                // the lease is trusted for the rest of its window, or is lost
 )
 
 // Answered is the input that a renewal sent at the given instant has ended: it moves the trust, ends the lease, or
@@ -93,7 +92,7 @@ func (l *Lease) Answered(sent, now trust.Instant, a *Answer, random float64) (re
 		l.renewed(sent, now, a.Grant, random, &fx)
 		return Renewed, margin, fx
 	case a.Lost != nil:
-		return Lost, 0, l.Lose(a.Lost)
+		return Failed, 0, l.Lose(a.Lost)
 	}
 	return Failed, 0, l.renewalFailed(now, a, random)
 }

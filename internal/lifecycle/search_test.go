@@ -64,8 +64,9 @@ type process struct {
 	waits   byte // the kind of the request that it waits for; 0 for none
 	no      uint8
 	sent    trust.Instant
-	answer  *Answer // has arrived
-	begun   trust.Instant
+	answer  *Answer       // has arrived
+	begun   trust.Instant // the release
+	awaits  bool          // the release waits for the renewal under way
 	cleanUp *CleanUp
 	clock   time.Duration
 	lag     int // ticks since its clock stood still last
@@ -218,7 +219,7 @@ func (w *world) deliver(i int, again bool) {
 	}
 	switch {
 	case r.kind == 'c':
-		if p.cleanUp != nil && p.id == r.id && p.cleanUp.Until.Left(p.now()) <= 0 {
+		if c := p.cleanUp; c != nil && p.id == r.id && (c.Until.Mono == trust.Forever || c.Until.Left(p.now()) <= 0) {
 			p.cleanUp = nil
 		}
 	case p.waits == r.kind && p.no == r.no && p.id == r.id && p.answer == nil:
@@ -310,11 +311,13 @@ func (w *world) stepsOf(i int, add func(func(*world), string, ...any)) {
 	if room {
 		add(func(w *world) {
 			p := &w.parties[i]
-			_, _, fx := p.life.AskRelease(p.now())
+			_, await, fx := p.life.AskRelease(p.now())
 			w.take(p, fx)
 			if p.life.phase == Releasing {
-				p.begun = p.now()
-				w.release(i)
+				p.begun, p.awaits = p.now(), await
+				if !await {
+					w.release(i)
+				}
 			}
 		}, "process %d releases", i)
 	}
@@ -366,9 +369,11 @@ func (w *world) answered(i int, a *Answer, told bool) {
 	kind, sent := p.waits, p.sent
 	p.waits, p.answer = 0, nil
 	switch {
-	case p.life.phase == Releasing && kind == 'n' && p.life.renewing: // the renewal under way
+	case p.awaits:
+		p.awaits = false
 		_, _, fx := p.life.Answered(sent, p.now(), a, 0)
 		w.take(p, fx)
+		w.release(i)
 	case p.life.phase == Releasing:
 		w.released(i, a.Err)
 	case kind == 'a' || p.adopted && p.life.phase == Claiming:
@@ -388,7 +393,7 @@ func (w *world) answered(i int, a *Answer, told bool) {
 		}
 	case kind == 'n':
 		late := *a
-		if late.Err == nil && sent.Add(w.rules.Window(a.Grant.TTL)).Left(p.now()) <= 0 {
+		if late.Err == nil && !w.rules.Trusts(p.now(), sent, a.Grant.TTL) {
 			late = Answer{Err: errSilent, Applied: true}
 		}
 		_, _, fx := p.life.Answered(sent, p.now(), &late, 0)
@@ -434,6 +439,7 @@ func (w *world) key(b []byte) []byte {
 		flag(l.unknown)
 		flag(l.unsure)
 		flag(p.adopted)
+		flag(p.awaits)
 		if p.answer != nil {
 			b = append(b, fmt.Sprint(p.answer.Err, p.answer.Grant.TTL)...)
 		}
