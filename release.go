@@ -183,14 +183,15 @@ func refused(err error) bool {
 }
 
 // releaseAfterClose frees a lease whose holder has outlasted Close, or shortens it to the rest of
-// AtLeast. Close left the lease to run out, since its holder was still at work.
+// AtLeast. Close left the lease to run out, since its holder was still at work. The attempts end after releaseGrace, and
+// Release returns the loss in any case.
 func (l *lease) releaseAfterClose(ctx context.Context, outcome error) {
 	lost := (*LostError)(nil)
 	if !errors.As(outcome, &lost) || lost.Reason != LostClosed {
 		return
 	}
 	_, err := l.releaseWithin(context.WithoutCancel(ctx), releaseGrace)
-	if err != nil && l.TTL() == Infinite { // Release returns the loss in any case
+	if err != nil && l.TTL() == Infinite { // it does not run out by itself
 		l.m.log(slog.LevelWarn, "leasing: an infinite lease is not released", "name", l.name, "token", l.token, "error", err)
 	}
 }
