@@ -108,7 +108,7 @@ func TestTable(t *testing.T) {
 			},
 			"EndWork": func(t *testing.T, l *Lease) {
 				cause := errors.New("of the test")
-				require.Equal(t, phase == Working, l.EndWork(cause).Cause == cause)
+				require.Equal(t, phase == Working, errors.Is(l.EndWork(cause).Cause, cause))
 				require.Equal(t, max(phase, Ending), l.Phase())
 			},
 			"AskRelease": func(t *testing.T, l *Lease) {
