@@ -180,6 +180,10 @@ type (
 	ThrottledError = abstractions.ThrottledError
 	// InvalidError matches ErrInvalid and names the field, its value and the valid values.
 	InvalidError = abstractions.InvalidError
+	// CloseError reports the leases and releases that Manager.Close left unfinished: InUse names the leases that their
+	// holders have not released, Unreleased counts the claims whose release the backend has not confirmed, and Err says
+	// why Close stopped waiting.
+	CloseError = abstractions.CloseError
 )
 
 // The reasons of a LostError.

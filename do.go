@@ -39,7 +39,9 @@ func do(ctx context.Context, name string, fn func(ctx context.Context, lease *Le
 	if fn == nil {
 		return &Error{Op: "do", Name: name, Err: &InvalidError{Field: "fn", Value: nil, Want: "a function"}}
 	}
-	ctx = orBackground(ctx)
+	if ctx == nil {
+		ctx = context.Background()
+	}
 	lease, err := acquire(ctx, name)
 	if err != nil {
 		return err

@@ -4,6 +4,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/distributedleasing/leasing/internal/instrument"
 	"github.com/distributedleasing/leasing/internal/trust"
 )
 
@@ -86,11 +87,7 @@ func (m *Machine) Close() {
 
 // NewManagerOn makes a manager that runs on a Machine.
 func NewManagerOn(machine *Machine, provider Provider, options Options) (*Manager, error) {
-	m, err := newManager(provider, options, func() *trust.Clock { return trust.NewClock(machine.Boot, machine) })
-	if err != nil {
-		return nil, err
-	}
-	return ManagerOf(m), nil
+	return newManager(provider, options, func() *trust.Clock { return trust.NewClock(machine.Boot, machine) })
 }
 
 // Window returns the time for which a lease of ttl is trusted under the default options.
@@ -98,6 +95,14 @@ func Window(ttl time.Duration) time.Duration {
 	return (&Options{Tuning: Tuning{DriftFactor: 0.01, DriftFloor: 2 * time.Millisecond}}).window(ttl)
 }
 
-var FirstPart = firstPart
+var FirstPart = instrument.FirstPart
 
-const MaxScopes = maxScopes
+const MaxScopes = instrument.MaxScopes
+
+// signal wakes the present or the next receiver of c. It never blocks.
+func signal(c chan<- struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}

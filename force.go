@@ -66,7 +66,7 @@ func ForceRelease(ctx context.Context, manager *Manager, records []Record, optio
 	var done []ForcedRelease
 	var errs []error
 	for _, record := range records {
-		if orBackground(ctx).Err() != nil {
+		if ctx != nil && ctx.Err() != nil {
 			errs = append(errs, fmt.Errorf("%d of %d leases were left: %w", len(records)-len(done), len(records), context.Cause(ctx)))
 			break
 		}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/internal/engine"
 	"github.com/distributedleasing/leasing/internal/trust"
 )
 
@@ -22,11 +23,19 @@ type Manager struct{ impl abstractions.Manager }
 //
 // If an option can't work, the error is an *InvalidError that names the option.
 func NewManager(provider Provider, options Options) (*Manager, error) {
-	m, err := newManager(provider, options, trust.SystemClock)
-	if err != nil {
-		return nil, err
+	return newManager(provider, options, trust.SystemClock)
+}
+
+func newManager(provider Provider, options Options, newClock func() *trust.Clock) (*Manager, error) {
+	if provider == nil {
+		return nil, &Error{Op: "new manager", Err: &InvalidError{Field: "provider", Value: nil, Want: "a provider; nil can't hold leases"}}
 	}
-	return ManagerOf(m), nil
+	caps := provider.Capabilities()
+	options, settings, err := options.withDefaults(caps)
+	if err != nil {
+		return nil, &Error{Op: "new manager", Provider: caps.Provider, Err: err}
+	}
+	return ManagerOf(engine.New(provider, caps, options.config(caps, settings), newClock())), nil
 }
 
 // ManagerOf returns a Manager whose methods are those of implementation. Each method, each Do

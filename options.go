@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/internal/engine"
+	"github.com/distributedleasing/leasing/internal/instrument"
 	"github.com/distributedleasing/leasing/internal/lifecycle"
 	"github.com/distributedleasing/leasing/internal/trust"
 	"go.opentelemetry.io/otel"
@@ -131,7 +133,7 @@ const defaultTTL = 30 * time.Second
 
 // withDefaults replaces zero fields by the defaults and checks the rest. It also returns the settings of
 // an acquire without options.
-func (o Options) withDefaults(c Capabilities) (Options, *settings, error) {
+func (o Options) withDefaults(c Capabilities) (Options, *engine.Settings, error) {
 	o.Tuning.RequestTimeout = cmp.Or(o.Tuning.RequestTimeout, 10*time.Second)
 	o.RefusalTimeout = cmp.Or(o.RefusalTimeout, time.Minute)
 	o.Tuning.HealthTimeout = cmp.Or(o.Tuning.HealthTimeout, time.Second)
@@ -150,12 +152,12 @@ func (o Options) withDefaults(c Capabilities) (Options, *settings, error) {
 		o.Tuning.Random = mathrand.Float64
 	}
 	if o.Scope == nil {
-		o.Scope = firstPart
+		o.Scope = instrument.FirstPart
 	}
 	if err := o.validate(); err != nil {
 		return o, nil, err
 	}
-	p, err := o.settings("Options", AcquireOptions{}, c, "")
+	p, err := o.settings("Options", &AcquireOptions{}, c, "")
 	if err == nil && o.TTL == 0 {
 		o.TTL = p.TTL
 	}
@@ -204,13 +206,38 @@ func defaultOwner() string {
 	return fmt.Sprintf("%s/%d/%s", host, os.Getpid(), rand.Text()[:8])
 }
 
-// settings are the options of one lease, from its manager and its
-// acquire, made to fit the backend. They never change.
-type settings struct {
-	lifecycle.Settings
-	waitLimit time.Duration // 0: no limit
-	metadata  map[string]string
-	observer  Observer
+// config returns the configuration of the engine. o has its defaults, and settings are those of an acquire without options.
+func (o *Options) config(c Capabilities, settings *engine.Settings) engine.Config {
+	return engine.Config{
+		Owner:          o.Owner,
+		TTL:            o.TTL,
+		BreakGrace:     2 * max(defaultTTL, min(o.TTL, trust.Forever/2)),
+		RefusalTimeout: o.RefusalTimeout,
+
+		RequestTimeout:   o.Tuning.RequestTimeout,
+		HealthTimeout:    o.Tuning.HealthTimeout,
+		ObserverTimeout:  o.Tuning.ObserverTimeout,
+		RenewConcurrency: o.Tuning.RenewConcurrency,
+		RenewBatch:       o.Tuning.RenewBatch,
+		MinPoll:          o.Tuning.MinPoll,
+		MaxPoll:          o.Tuning.MaxPoll,
+		DriftFactor:      o.Tuning.DriftFactor,
+		DriftFloor:       o.Tuning.DriftFloor,
+		Random:           o.Tuning.Random,
+
+		Logger:         o.Logger,
+		MeterProvider:  o.MeterProvider,
+		TracerProvider: o.TracerProvider,
+		Scope:          o.Scope,
+
+		Settings: func(of string, a *AcquireOptions, name string) (*engine.Settings, error) {
+			if o.TTLPolicy == nil && noOptions(a) {
+				return settings, nil
+			}
+			return o.settings(of, a, c, name)
+		},
+		ChangeTTL: func(s *engine.Settings, ttl time.Duration) (*engine.Settings, error) { return o.withTTL(s, ttl, c) },
+	}
 }
 
 // noOptions reports whether all options of an acquire are the defaults.
@@ -222,12 +249,14 @@ func noOptions(a *AcquireOptions) bool {
 // settings resolves the options of an acquire. Its errors name fields as the
 // caller wrote them: of is their struct, "Options" or "AcquireOptions". The
 // policy chooses the TTL of the name, unless the name is "".
-func (o *Options) settings(of string, a AcquireOptions, c Capabilities, name string) (*settings, error) {
+func (o *Options) settings(of string, a *AcquireOptions, c Capabilities, name string) (*engine.Settings, error) {
 	at := of
 	if of == "Options" {
 		at = "AcquireOptions"
 	}
-	p := &settings{Settings: lifecycle.Settings{MaxRenewals: a.MaxRenewals, AtLeast: a.AtLeast}, waitLimit: a.WaitLimit, metadata: maps.Clone(a.Metadata), observer: a.Observer}
+	p := &engine.Settings{
+		Settings: lifecycle.Settings{MaxRenewals: a.MaxRenewals, AtLeast: a.AtLeast}, WaitLimit: a.WaitLimit, Metadata: maps.Clone(a.Metadata), Observer: a.Observer,
+	}
 	if a.MaxRenewals < 0 {
 		return nil, &InvalidError{Field: at + ".MaxRenewals", Value: a.MaxRenewals, Want: "0 for no limit, or more"}
 	}
@@ -278,7 +307,7 @@ func (o *Options) settings(of string, a AcquireOptions, c Capabilities, name str
 }
 
 // withTTL returns the settings of a lease with another TTL. Its renewals keep their share of the TTL.
-func (o *Options) withTTL(s *settings, ttl time.Duration, c Capabilities) (*settings, error) {
+func (o *Options) withTTL(s *engine.Settings, ttl time.Duration, c Capabilities) (*engine.Settings, error) {
 	if ttl == Infinite || s.TTL == Infinite {
 		return nil, &InvalidError{Field: "ttl", Value: ttl, Want: "a finite TTL, for a lease whose TTL is finite"}
 	}
@@ -340,7 +369,7 @@ func (o *Options) nearestTTL(ttl time.Duration, c Capabilities) time.Duration {
 }
 
 // cadence is the time from one renewal to the next.
-func (o *Options) cadence(of string, a AcquireOptions, p *settings) (time.Duration, error) {
+func (o *Options) cadence(of string, a *AcquireOptions, p *engine.Settings) (time.Duration, error) {
 	fraction, every, source := o.RenewFraction, o.RenewCadence, "Options"
 	if a.RenewFraction != 0 || a.RenewCadence != 0 {
 		fraction, every, source = a.RenewFraction, a.RenewCadence, of
@@ -387,7 +416,7 @@ func (o *Options) cadence(of string, a AcquireOptions, p *settings) (time.Durati
 
 // tooShort is the error of a TTL that leaves no time for a renewal at the default
 // fraction either, so that RenewFraction and RenewCadence are not to blame.
-func (o *Options) tooShort(of string, a AcquireOptions, ttl time.Duration) error {
+func (o *Options) tooShort(of string, a *AcquireOptions, ttl time.Duration) error {
 	if o.room() <= 0 {
 		return &InvalidError{Field: "Options.Tuning.DriftFactor", Value: o.Tuning.DriftFactor, Want: fmt.Sprintf("under %.3g, to leave time for renewals", 1-lifecycle.DefaultFraction)}
 	}

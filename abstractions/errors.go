@@ -236,3 +236,38 @@ func NotApplied(err error) bool {
 	}
 	return false
 }
+
+// CloseError reports the leases and releases that Manager.Close left
+// unfinished when it stopped waiting: because its context ended or, if that
+// has no deadline, because the wait's own bound had passed.
+type CloseError struct {
+	// InUse lists the names of leases that their holders have not released.
+	// They are no longer renewed.
+	InUse []string
+	// Unreleased counts claims whose release the backend has not confirmed.
+	Unreleased int
+	// Err is the cause of the context, or says why Close stopped waiting.
+	Err error
+}
+
+func (e *CloseError) Error() string {
+	text := fmt.Sprint(e.Err)
+	if len(e.InUse) > 0 {
+		text += fmt.Sprintf(": still in use and left to run out (%d): %s", len(e.InUse), listed(e.InUse))
+	}
+	if e.Unreleased > 0 {
+		text += fmt.Sprintf(": claims that the backend has not released: %d", e.Unreleased)
+	}
+	return text
+}
+
+func (e *CloseError) Unwrap() error { return e.Err }
+
+// listed shows the first few of many names.
+func listed(names []string) string {
+	const most = 10
+	if len(names) <= most {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
+}

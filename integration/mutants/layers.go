@@ -57,6 +57,9 @@ const suites = "Conformance"
 
 func own(folder string) tests { return tests{folder: folder, skip: suites} }
 
+// inside are the own tests of a package of the core: its tests, and then those of package leasing.
+func inside(folder string) tests { return tests{folder: folder, then: &ownCore} }
+
 // areas are looked through in this order. The own tests of Redis' scripts leave out the
 // comparison with their stored texts, which notices any change.
 var areas = []area{
@@ -102,13 +105,10 @@ var areas = []area{
 	{"sequence/sqlsequence/", "sequences", [3]tests{own("sequence/sqlsequence"), {folder: "sequence/sqlsequence", run: "^TestConformance_(sqlite|postgres(_pool)?)$"}}},
 	{"sequence/", "", [3]tests{own("sequence"), sequences}},
 	{"cmd/leasing/", "command", [3]tests{own("cmd/leasing")}},
-	{"handover.go", "", [3]tests{own("."), overMemory}}, // torture hands no lease over
-	{"internal/lifecycle/", "", [3]tests{{folder: "internal/lifecycle", then: &ownCore}, overMemory, underTorture}},
-	{"internal/trust/", "", [3]tests{{folder: "internal/trust", then: &ownCore}, overMemory, underTorture}},
+	{"internal/engine/handover.go", "", [3]tests{inside("internal/engine"), overMemory}}, // torture hands no lease over
 }
 
-// area is the first that has the changed file. Of others a package in a folder has its own tests, and
-// package leasing all three layers.
+// area is the first that has the changed file. Of others the core has all three layers, and another package its own tests.
 func (m *mutant) area() area {
 	if m.asked != nil {
 		return *m.asked
@@ -119,8 +119,12 @@ func (m *mutant) area() area {
 			return a
 		}
 	}
-	if folder := path.Dir(file); folder != "." {
+	switch folder := path.Dir(file); {
+	case folder == ".":
+		return area{layers: [3]tests{ownCore, overMemory, underTorture}}
+	case strings.HasPrefix(folder, "internal/"):
+		return area{layers: [3]tests{inside(folder), overMemory, underTorture}}
+	default:
 		return area{layers: [3]tests{own(folder)}}
 	}
-	return area{layers: [3]tests{own("."), overMemory, underTorture}}
 }

@@ -4,7 +4,7 @@
 //
 //	go run ./mutants                        # all of them, which takes an hour or two
 //	go run ./mutants -run 'trust: '         # those whose name matches
-//	go run ./mutants -files '^renewal.go'   # those that change such files
+//	go run ./mutants -files 'engine/renewal.go'   # those that change such files
 //	go run ./mutants -layer conformance     # one layer
 //	go run ./mutants -resume                # only what has no result yet
 //	go run ./mutants -report                # runs nothing, writes docs/mutants.md

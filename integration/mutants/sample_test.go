@@ -168,8 +168,9 @@ func TestADrawnMutantCompiles(t *testing.T) {
 
 func TestADrawnMutantIsAskedOfItsServer(t *testing.T) {
 	for file, want := range map[string][3]string{
-		"renewal.go":                                        {".", "providers/redis", "redis"},
-		"handover.go":                                       {".", "providers/redis", "redis"},
+		"options.go":                                        {".", "providers/redis", "redis"},
+		"internal/engine/renewal.go":                        {"internal/engine", "providers/redis", "redis"},
+		"internal/engine/handover.go":                       {"internal/engine", "providers/redis", "redis"},
 		"abstractions/providerkit/records.go":               {"abstractions/providerkit", "providers/etcd", "etcd"},
 		"abstractions/providerkit/batch/do.go":              {"abstractions/providerkit/batch", "providers/redis", "redis"},
 		"abstractions/providerkit/rules.go":                 {"abstractions/providerkit", "providers/sql/sqlite", "sqlite"},

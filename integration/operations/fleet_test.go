@@ -302,7 +302,7 @@ func TestEachMetricIsShown(t *testing.T) {
 	for _, n := range name.FindAllString(queries, -1) {
 		asked[n] = true
 	}
-	source, err := os.ReadFile("../../telemetry.go")
+	source, err := os.ReadFile("../../internal/instrument/metrics.go")
 	require.NoError(t, err)
 	known := map[string]bool{"leasing_fence_refused": true}
 	for _, match := range regexp.MustCompile(`"(leasing(\.[a-z]+)+)", "`).FindAllStringSubmatch(string(source), -1) {

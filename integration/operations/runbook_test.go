@@ -121,7 +121,7 @@ func sentinels(t *testing.T) map[string]string {
 
 // The table of errors has each sentinel for users and each code of error.type, and the code has their texts.
 func TestTheRunbookHasEachSentinelAndCode(t *testing.T) {
-	telemetry, err := os.ReadFile("../../telemetry.go")
+	telemetry, err := os.ReadFile("../../internal/instrument/metrics.go")
 	require.NoError(t, err)
 	codes := map[string]string{} // from the error to its code
 	for _, match := range regexp.MustCompile(`(?m)^\t\{([\w.]+), "(\w+)"\},$`).FindAllSubmatch(telemetry, -1) {

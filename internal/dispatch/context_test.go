@@ -1,4 +1,4 @@
-package leasing
+package dispatch
 
 import (
 	"context"
@@ -21,8 +21,8 @@ func TestBoundedContext(t *testing.T) {
 	} {
 		t.Run(how, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				ctx := bounded(parents(), time.Second)
-				defer ctx.cancel()
+				ctx := WithBound(parents(), time.Second)
+				defer ctx.Cancel()
 				use(ctx)
 				deadline, ok := ctx.Deadline()
 				require.True(t, ok)
@@ -38,8 +38,8 @@ func TestBoundedContext(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				reason := errors.New("reason")
 				parent, end := context.WithCancelCause(parents())
-				ctx := bounded(parent, time.Second)
-				defer ctx.cancel()
+				ctx := WithBound(parent, time.Second)
+				defer ctx.Cancel()
 				use(ctx)
 				child, stop := context.WithTimeout(ctx, time.Hour)
 				defer stop()
@@ -50,10 +50,10 @@ func TestBoundedContext(t *testing.T) {
 				require.ErrorIs(t, context.Cause(child), reason)
 			})
 			synctest.Test(t, func(t *testing.T) {
-				ctx := bounded(parents(), time.Second)
+				ctx := WithBound(parents(), time.Second)
 				use(ctx)
-				ctx.cancel()
-				ctx.cancel()
+				ctx.Cancel()
+				ctx.Cancel()
 				require.ErrorIs(t, ctx.Err(), context.Canceled)
 				<-ctx.Done()
 				require.ErrorIs(t, context.Cause(ctx), context.Canceled)
@@ -63,8 +63,8 @@ func TestBoundedContext(t *testing.T) {
 	sooner, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	deadline, _ := sooner.Deadline()
-	within := bounded(sooner, time.Minute)
-	defer within.cancel()
+	within := WithBound(sooner, time.Minute)
+	defer within.Cancel()
 	same, _ := within.Deadline()
 	require.Equal(t, deadline, same)
 }

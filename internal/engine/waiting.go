@@ -1,4 +1,4 @@
-package leasing
+package engine
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/internal/trust"
 )
 
@@ -14,7 +15,7 @@ import (
 // Only the head of a queue asks the backend, so that a hundred waiters cost the backend
 // no more than one waiter. The others wait for their turn, first come, first served.
 type queues struct {
-	m *manager
+	m *Manager
 
 	mu     sync.Mutex
 	byName map[string]*queue
@@ -40,7 +41,7 @@ type ticket struct {
 	since time.Time     // when it began to wait; zero before
 }
 
-func (qs *queues) init(m *manager) {
+func (qs *queues) init(m *Manager) {
 	qs.m = m
 	qs.byName = map[string]*queue{}
 	qs.recent = map[string]*streak{}
@@ -49,7 +50,7 @@ func (qs *queues) init(m *manager) {
 // wait queues for the name and, as head of the queue, asks until the claim has the name.
 func (qs *queues) wait(ctx context.Context, l *lease) error {
 	var limit <-chan time.Time
-	if d := l.settings.waitLimit; d > 0 {
+	if d := l.settings.WaitLimit; d > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, trust.AddSaturated(d, waitGrace), errWaitLimit)
 		defer cancel()
@@ -70,7 +71,7 @@ func (qs *queues) wait(ctx context.Context, l *lease) error {
 			})
 		}
 		if !t.since.IsZero() {
-			add(qs.m.telemetry.waiterCount, -1, &l.scope.base)
+			qs.m.telemetry.Waiting(l.scope, -1)
 		}
 	}()
 	err := qs.await(ctx, l, q, t, limit)
@@ -95,7 +96,7 @@ func (qs *queues) await(ctx context.Context, l *lease, q *queue, t *ticket, limi
 		last := qs.localHolder(q)
 		switch {
 		case m.isClosing():
-			return gaveUp(ErrClosed, last)
+			return gaveUp(abstractions.ErrClosed, last)
 		case ctx.Err() != nil:
 			return gaveUp(context.Cause(ctx), last)
 		case passed: // the limit has passed, but Acquire asks at least once
@@ -115,7 +116,7 @@ func (qs *queues) noteWaiting(l *lease, t *ticket) {
 	}
 	qs.mu.Unlock()
 	if first {
-		add(qs.m.telemetry.waiterCount, +1, &l.scope.base)
+		qs.m.telemetry.Waiting(l.scope, +1)
 	}
 }
 
@@ -161,7 +162,7 @@ func (qs *queues) leave(q *queue, t *ticket, won *lease, unresolved bool) (wasHe
 	if won != nil {
 		q.holder = won
 		if !qs.m.queued {
-			qs.remember(q.name).current = FingerprintOf(won.id)
+			qs.remember(q.name).current = abstractions.FingerprintOf(won.id)
 		}
 	}
 	if t.head && unresolved {
@@ -219,7 +220,7 @@ func (qs *queues) ended(l *lease) {
 	}
 	var pause time.Duration
 	if !qs.m.queued {
-		pause = qs.remember(l.name).extend(acquired, time.Now(), qs.m.options.Tuning.MinPoll, qs.m.options.Tuning.MaxPoll)
+		pause = qs.remember(l.name).extend(acquired, time.Now(), qs.m.config.MinPoll, qs.m.config.MaxPoll)
 	}
 	switch {
 	case q == nil:
@@ -249,7 +250,7 @@ func (q *queue) wakeHead() {
 }
 
 // noteOtherHolder notes that the claim of the given fingerprint, of another manager, has the name.
-func (qs *queues) noteOtherHolder(q *queue, claim Fingerprint) {
+func (qs *queues) noteOtherHolder(q *queue, claim abstractions.Fingerprint) {
 	qs.mu.Lock()
 	defer qs.mu.Unlock()
 	if q.holder != nil {
@@ -269,7 +270,7 @@ func (qs *queues) contended(name string) bool {
 	qs.mu.Lock()
 	defer qs.mu.Unlock()
 	s := qs.recent[name]
-	return s != nil && time.Since(s.fought) <= pushedPolls*qs.m.options.Tuning.MaxPoll
+	return s != nil && time.Since(s.fought) <= pushedPolls*qs.m.config.MaxPoll
 }
 
 // refused notes the answer to a head, and reports whether the backend has answered only with refusals
@@ -282,8 +283,8 @@ func (qs *queues) refused(q *queue, err error) bool {
 		if q.refused.IsZero() {
 			q.refused = time.Now()
 		}
-		return time.Since(q.refused) >= qs.m.options.RefusalTimeout
-	case errors.Is(err, ErrHeld), errors.Is(err, ErrThrottled):
+		return time.Since(q.refused) >= qs.m.config.RefusalTimeout
+	case errors.Is(err, abstractions.ErrHeld), errors.Is(err, abstractions.ErrThrottled):
 		q.refused = time.Time{}
 	}
 	return false
@@ -297,8 +298,8 @@ func (qs *queues) localHolder(q *queue) error {
 	if holder == nil {
 		return nil
 	}
-	return &HeldError{ByThisManager: true, Holder: Record{
-		Name: holder.name, Held: true, Fingerprint: FingerprintOf(holder.id), Owner: holder.Owner(), Token: holder.token,
+	return &abstractions.HeldError{ByThisManager: true, Holder: abstractions.Record{
+		Name: holder.name, Held: true, Fingerprint: abstractions.FingerprintOf(holder.id), Owner: holder.Owner(), Token: holder.token,
 		TTL: holder.TTL(), Metadata: holder.Metadata(),
 	}}
 }
@@ -317,7 +318,7 @@ func (qs *queues) firstPause(q *queue, t *ticket) (pause time.Duration) {
 		pause = time.Until(s.yielding)
 		s.yielding = time.Time{}
 	} else {
-		pause = qs.m.options.Tuning.MaxPoll
+		pause = qs.m.config.MaxPoll
 	}
 	if pause > 0 {
 		t.freed = make(chan struct{}, 1)
@@ -336,4 +337,12 @@ func (qs *queues) listen(t *ticket) <-chan struct{} {
 		}
 	}
 	return t.freed
+}
+
+// signal wakes the present or the next receiver of c. It never blocks.
+func signal(c chan<- struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
 }

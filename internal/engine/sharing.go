@@ -1,6 +1,10 @@
-package leasing
+package engine
 
-import "time"
+import (
+	"time"
+
+	"github.com/distributedleasing/leasing/abstractions"
+)
 
 // A program that takes one name again and again leaves no moment in which a
 // process that polls could find it free. So a manager remembers its streak of
@@ -24,13 +28,13 @@ const maxRecent = 1024
 // streak is a manager's memory of a name that it has held, or found held
 // by others, a short while ago.
 type streak struct {
-	current  Fingerprint // of our latest lease
-	since    time.Time   // when the first lease of the row was acquired; a row has no moment between its leases
-	ended    time.Time   // when the latest lease ended
-	leases   int         // in the row
-	moments  int         // for which the row may last
-	yielding time.Time   // others get their turn until then
-	fought   time.Time   // of our last request that found another holder
+	current  abstractions.Fingerprint // of our latest lease
+	since    time.Time                // when the first lease of the row was acquired; a row has no moment between its leases
+	ended    time.Time                // when the latest lease ended
+	leases   int                      // in the row
+	moments  int                      // for which the row may last
+	yielding time.Time                // others get their turn until then
+	fought   time.Time                // of our last request that found another holder
 }
 
 // remember returns the streak of a name. Caller holds mu.

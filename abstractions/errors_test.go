@@ -1,24 +1,23 @@
-package leasing
+package abstractions
 
 import (
 	"errors"
 	"testing"
 	"time"
 
-	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/stretchr/testify/require"
 )
 
 func TestTrap_T54_TokenIsNoMereCount(t *testing.T) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	require.Equal(t, now.UnixMicro(), abstractions.NextToken(0, now), "a store that forgot does not begin again")
-	require.Equal(t, now.UnixMicro()+1, abstractions.NextToken(now.UnixMicro(), now), "two in one microsecond")
+	require.Equal(t, now.UnixMicro(), NextToken(0, now), "a store that forgot does not begin again")
+	require.Equal(t, now.UnixMicro()+1, NextToken(now.UnixMicro(), now), "two in one microsecond")
 	ahead := now.Add(time.Hour).UnixMicro()
-	require.Equal(t, ahead+1, abstractions.NextToken(ahead, now), "a clock that was set back does not lower it")
+	require.Equal(t, ahead+1, NextToken(ahead, now), "a clock that was set back does not lower it")
 }
 
 func TestTrap_T65_TokensFitIntoFloats(t *testing.T) {
-	last := abstractions.NextToken(0, time.Date(2254, 12, 31, 0, 0, 0, 0, time.UTC))
+	last := NextToken(0, time.Date(2254, 12, 31, 0, 0, 0, 0, time.UTC))
 	require.LessOrEqual(t, last, int64(MaxToken))
 	require.Equal(t, int64(MaxToken), int64(float64(MaxToken)))
 }
@@ -26,38 +25,34 @@ func TestTrap_T65_TokensFitIntoFloats(t *testing.T) {
 func TestNewID(t *testing.T) {
 	seen := map[string]bool{}
 	for range 1000 {
-		id := abstractions.NewID()
+		id := NewID()
 		require.Regexp(t, `^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`, id)
 		require.False(t, seen[id])
 		seen[id] = true
 	}
 }
 
-// Whether an error is certain and whether asking again can help are different
-// questions, and both have one answer for each sentinel.
-func TestErrorClasses(t *testing.T) {
+// Each sentinel tells whether the request was applied for certain.
+func TestNotApplied(t *testing.T) {
 	for _, test := range []struct {
-		err                 error
-		definite, permanent bool
-		kind                string
+		err      error
+		definite bool
 	}{
-		{&HeldError{}, true, false, "held"},
-		{&LostError{Reason: LostTaken}, true, false, "lost"},
-		{ErrReleased, true, true, "released"},
-		{ErrClosed, true, true, "closed"},
-		{ErrUnavailable, false, false, "unavailable"},
-		{&ThrottledError{}, true, false, "throttled"},
-		{&InvalidError{}, true, true, "invalid"},
-		{ErrDenied, true, false, "denied"},
-		{ErrNotSetUp, true, true, "setup"},
-		{ErrStale, true, false, "stale"},
-		{ErrUnsupported, true, true, "unsupported"},
-		{errors.New("of the SDK"), false, false, "other"},
+		{&HeldError{}, true},
+		{&LostError{Reason: LostTaken}, true},
+		{ErrReleased, true},
+		{ErrClosed, true},
+		{ErrUnavailable, false},
+		{&ThrottledError{}, true},
+		{&InvalidError{}, true},
+		{ErrDenied, true},
+		{ErrNotSetUp, true},
+		{ErrStale, true},
+		{ErrUnsupported, true},
+		{errors.New("of the SDK"), false},
 	} {
 		wrapped := error(&Error{Op: "renew", Name: "n", Provider: "p", Err: test.err})
-		require.Equal(t, test.definite, abstractions.NotApplied(wrapped), test.err)
-		require.Equal(t, test.permanent, permanent(wrapped), test.err)
-		require.Equal(t, test.kind, errorType(wrapped))
+		require.Equal(t, test.definite, NotApplied(wrapped), test.err)
 		require.ErrorIs(t, wrapped, test.err)
 	}
 	require.ErrorIs(t, &ThrottledError{}, ErrUnavailable)
@@ -79,7 +74,6 @@ func TestErrorTexts(t *testing.T) {
 		`ouch: still in use and left to run out (1): a`:         &CloseError{Err: errors.New("ouch"), InUse: []string{"a"}},
 		`ouch: still in use and left to run out (2): a, b: claims that the backend has not released: 1`: &CloseError{
 			Err: errors.New("ouch"), InUse: []string{"a", "b"}, Unreleased: 1},
-		`backend unavailable: sdk says no`:    unavailable(unavailable(sdk)),
 		`held by this manager: "us", token 7`: &HeldError{ByThisManager: true, Holder: Record{Held: true, Owner: "us", Token: 7}},
 		`leasing: close: closed`:              &Error{Op: "close", Err: ErrClosed},
 	} {
@@ -107,31 +101,31 @@ func TestRecordRemaining(t *testing.T) {
 }
 
 func TestPageLimits(t *testing.T) {
-	require.Equal(t, 100, abstractions.ListRequest{}.PageLimit())
-	require.Equal(t, 7, abstractions.ListRequest{Limit: 7}.PageLimit())
-	require.Equal(t, 1000, abstractions.HistoryRequest{Limit: 1 << 30}.PageLimit())
+	require.Equal(t, 100, ListRequest{}.PageLimit())
+	require.Equal(t, 7, ListRequest{Limit: 7}.PageLimit())
+	require.Equal(t, 1000, HistoryRequest{Limit: 1 << 30}.PageLimit())
 }
 
 func TestRequestLimits(t *testing.T) {
 	c := Capabilities{Provider: "p", MinTTL: time.Second, MaxNameBytes: 10}
-	id := abstractions.NewID()
+	id := NewID()
 	for want, err := range map[string]error{
-		"1 to 10 bytes, not 11":              abstractions.ReleaseRequest{Name: "12345678901", ID: id}.Validate(c),
-		"ID \"\": want 1 to 64":              abstractions.ReleaseRequest{Name: "n"}.Validate(c),
-		"letters, digits and hyphens":        abstractions.ReleaseRequest{Name: "n", ID: "a b"}.Validate(c),
+		"1 to 10 bytes, not 11":              ReleaseRequest{Name: "12345678901", ID: id}.Validate(c),
+		"ID \"\": want 1 to 64":              ReleaseRequest{Name: "n"}.Validate(c),
+		"letters, digits and hyphens":        ReleaseRequest{Name: "n", ID: "a b"}.Validate(c),
 		"TTL Infinite: want a finite TTL: p": c.ValidateTTL("TTL", Infinite),
-		"Owner \"\"":                         abstractions.AcquireRequest{Name: "n", ID: id, TTL: time.Second}.Validate(c),
-		"TTL 0s: want more than 0":           abstractions.AcquireRequest{Name: "n", ID: id, Owner: "o"}.Validate(c),
-		"TTL 1ms: want at least 1s":          abstractions.RenewRequest{Name: "n", ID: id, TTL: time.Millisecond}.Validate(c),
-		"IfToken -1":                         abstractions.BreakRequest{Name: "n", IfToken: -1}.Validate(c),
-		"Grace -1ns":                         abstractions.BreakRequest{Name: "n", Grace: -1}.Validate(c),
-		"Name \"\"":                          abstractions.InspectRequest{}.Validate(c),
-		"Name \"\\x00\"":                     abstractions.WaitRequest{Name: "\x00", ID: id}.Validate(c),
-		"Name \"\\u0085\": want no contr":    abstractions.BreakRequest{Name: "\u0085"}.Validate(c),
+		"Owner \"\"":                         AcquireRequest{Name: "n", ID: id, TTL: time.Second}.Validate(c),
+		"TTL 0s: want more than 0":           AcquireRequest{Name: "n", ID: id, Owner: "o"}.Validate(c),
+		"TTL 1ms: want at least 1s":          RenewRequest{Name: "n", ID: id, TTL: time.Millisecond}.Validate(c),
+		"IfToken -1":                         BreakRequest{Name: "n", IfToken: -1}.Validate(c),
+		"Grace -1ns":                         BreakRequest{Name: "n", Grace: -1}.Validate(c),
+		"Name \"\"":                          InspectRequest{}.Validate(c),
+		"Name \"\\x00\"":                     WaitRequest{Name: "\x00", ID: id}.Validate(c),
+		"Name \"\\u0085\": want no contr":    BreakRequest{Name: "\u0085"}.Validate(c),
 	} {
 		require.ErrorIs(t, err, ErrInvalid)
 		require.ErrorContains(t, err, want)
 	}
 	require.NoError(t, ValidateName("Ünïcödé/漢字"))
-	require.NoError(t, abstractions.AcquireRequest{Name: "n", ID: id, Owner: "o", TTL: time.Hour, Metadata: map[string]string{"k": "line\nbreak"}}.Validate(c))
+	require.NoError(t, AcquireRequest{Name: "n", ID: id, Owner: "o", TTL: time.Hour, Metadata: map[string]string{"k": "line\nbreak"}}.Validate(c))
 }

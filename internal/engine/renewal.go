@@ -1,4 +1,4 @@
-package leasing
+package engine
 
 import (
 	"cmp"
@@ -9,13 +9,15 @@ import (
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/internal/dispatch"
+	"github.com/distributedleasing/leasing/internal/instrument"
 	"github.com/distributedleasing/leasing/internal/lifecycle"
 	"github.com/distributedleasing/leasing/internal/trust"
 )
 
 var (
-	errNoAnswer = fmt.Errorf("%w: the batch has no answer for this lease", ErrUnavailable)
-	errTooLate  = fmt.Errorf("%w: the answer came after its own trust had run out", ErrUnavailable)
+	errNoAnswer = fmt.Errorf("%w: the batch has no answer for this lease", abstractions.ErrUnavailable)
+	errTooLate  = fmt.Errorf("%w: the answer came after its own trust had run out", abstractions.ErrUnavailable)
 )
 
 // beginRenewal returns the request to send at the given instant, and its
@@ -28,7 +30,7 @@ func (l *lease) beginRenewal(sent trust.Instant) (req abstractions.RenewRequest,
 	lost.report()
 	req = abstractions.RenewRequest{Name: l.name, ID: l.id, Token: l.token, TTL: r.TTL, State: r.State, Metadata: r.Metadata}
 	if req.Metadata != nil {
-		req.Metadata = l.traced.with(req.Metadata)
+		req.Metadata = l.trace.With(req.Metadata)
 	}
 	return req, r.Bound, ok
 }
@@ -42,20 +44,20 @@ func (l *lease) renewAlone(ctx context.Context, part time.Duration) error {
 		return l.endedError("renew")
 	}
 	ttl := req.TTL
-	b := bounded(ctx, bound/part)
-	defer b.cancel()
-	ctx, span := l.m.telemetry.startLinked(b, "leasing.renew", l)
+	b := dispatch.WithBound(ctx, bound/part)
+	defer b.Cancel()
+	ctx, span := l.m.telemetry.StartLinked(b, "leasing.renew", l.trace)
 	defer span.End()
 	attempts := 0
 	if span.IsRecording() {
 		attempts = l.renewalAttempts()
 	}
-	grant, err := request(ctx, l.m, &l.overdue, l.m.provider, Provider.Renew, req, l)
-	if err != nil && cutOff(ctx, err) {
+	grant, err := dispatch.Send(ctx, l.m.requests, &l.overdue, l.m.provider, abstractions.Provider.Renew, req, l)
+	if err != nil && dispatch.CutOff(ctx, err) {
 		err = lifecycle.NoAnswer(err)
 	}
 	err = l.finishRenewal(sent, l.m.clock.Now(), grant, err, nil)
-	l.m.telemetry.describe(span, l.name, l.id, l.token, ttl, attempts, err)
+	l.m.telemetry.Describe(span, l.about(ttl, attempts), err)
 	return err
 }
 
@@ -73,10 +75,10 @@ func judge(grant abstractions.Grant, err error) *lifecycle.Answer {
 		return a
 	}
 	a.Permanent = permanent(err) || denied(err)
-	if errors.Is(err, ErrLost) {
+	if errors.Is(err, abstractions.ErrLost) {
 		a.Lost = lossOf(err)
 	}
-	if throttled := (*ThrottledError)(nil); errors.As(err, &throttled) {
+	if throttled := (*abstractions.ThrottledError)(nil); errors.As(err, &throttled) {
 		a.Throttled = throttled
 	}
 	return a
@@ -86,7 +88,7 @@ func judge(grant abstractions.Grant, err error) *lifecycle.Answer {
 // application's, alone or in a batch: life moves the trust, ends the lease, or
 // plans the retry. It returns the error of Renew. A batch adds its renewals up in
 // measured, and records the sums.
-func (l *lease) finishRenewal(sent, now trust.Instant, grant abstractions.Grant, err error, measured map[*scope]renewed) error {
+func (l *lease) finishRenewal(sent, now trust.Instant, grant abstractions.Grant, err error, measured map[*instrument.Scope]instrument.Renewed) error {
 	m := l.m
 	if err == nil {
 		err = l.checkGrant(grant)
@@ -115,23 +117,23 @@ func (l *lease) finishRenewal(sent, now trust.Instant, grant abstractions.Grant,
 		return l.endedError("renew")
 	case err == nil:
 		if forgotten {
-			m.log(slog.LevelWarn, "leasing: a lease was dropped without a release, and is renewed until the manager is closed", "name", l.name, "token", l.token)
+			m.log(slog.LevelWarn, "leasing: a lease was dropped without a release, and is instrument.Renewed until the manager is closed", "name", l.name, "token", l.token)
 		}
-		if one := (renewed{1, margin}); measured == nil {
-			m.telemetry.renewals(l.scope, took, one)
+		if one := (instrument.Renewed{Count: 1, Margin: margin}); measured == nil {
+			m.telemetry.Renewals(l.scope, took, one)
 		} else {
-			measured[l.scope] = measured[l.scope].and(one)
+			measured[l.scope] = measured[l.scope].And(one)
 		}
 		return nil
 	}
-	m.telemetry.renewalFailed(l.scope, took, err)
+	m.telemetry.RenewalFailed(l.scope, took, err)
 	if lost != nil {
 		return l.endedError("renew")
 	}
 	return m.wrap("renew", l.name, l.id, err)
 }
 
-// renewNow makes the loop send the next renewal now, unless the lease is renewed by hand.
+// renewNow makes the loop send the next renewal now, unless the lease is instrument.Renewed by hand.
 func (l *lease) renewNow() {
 	now := l.m.clock.Now()
 	l.mu.Lock()
@@ -164,11 +166,11 @@ func (l *lease) Renew(ctx context.Context) error {
 	switch {
 	case !mine:
 	case usedUp:
-		err = &InvalidError{Field: "AcquireOptions.MaxRenewals", Value: l.settings.MaxRenewals, Want: "more, to renew again: all are used up"}
+		err = &abstractions.InvalidError{Field: "AcquireOptions.MaxRenewals", Value: l.settings.MaxRenewals, Want: "more, to renew again: all are used up"}
 	case cut != nil:
 		err = cut
 	case !l.m.track():
-		err = ErrClosed
+		err = abstractions.ErrClosed
 	default:
 		l.apply(now, l.life.StartRenewal())
 	}
@@ -209,21 +211,21 @@ func (l *lease) renewDetached(ctx context.Context) {
 	defer func() {
 		if p := recover(); p != nil { // telemetry reads the values of ctx, which are the application's code
 			now := l.m.clock.Now()
-			_ = l.finishRenewal(now, now, abstractions.Grant{}, fmt.Errorf("%w: the context of Renew panicked: %v", ErrUnavailable, p), nil)
+			_ = l.finishRenewal(now, now, abstractions.Grant{}, fmt.Errorf("%w: the context of Renew panicked: %v", abstractions.ErrUnavailable, p), nil)
 		}
 	}()
-	_ = l.renewAlone(detached{l.m.running, ctx}, 1) // the callers that joined the attempt read its result
+	_ = l.renewAlone(dispatch.WithValuesOf(l.m.running, ctx), 1) // the callers that joined the attempt read its result
 }
 
 // lossOf returns the loss that a provider reports, with the underlying error.
-func lossOf(err error) *LostError {
-	told := (*LostError)(nil)
+func lossOf(err error) *abstractions.LostError {
+	told := (*abstractions.LostError)(nil)
 	if !errors.As(err, &told) {
-		return &LostError{Reason: LostGone, Err: err}
+		return &abstractions.LostError{Reason: abstractions.LostGone, Err: err}
 	}
 	loss := *told
-	loss.Reason = cmp.Or(told.Reason, LostGone)
-	where := (*Error)(nil)
+	loss.Reason = cmp.Or(told.Reason, abstractions.LostGone)
+	where := (*abstractions.Error)(nil)
 	if errors.As(err, &where) && error(where) == err { //nolint:errorlint // the outermost only
 		err = where.Err // the caller knows the failed operation
 	}

@@ -1,4 +1,4 @@
-package leasing
+package engine
 
 import (
 	"context"
@@ -8,60 +8,61 @@ import (
 	"weak"
 
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/internal/dispatch"
+	"github.com/distributedleasing/leasing/internal/instrument"
 	"github.com/distributedleasing/leasing/internal/lifecycle"
 	"github.com/distributedleasing/leasing/internal/trust"
 )
 
-var errGrantTooLate = fmt.Errorf("%w: the grant came after its own trust had run out", ErrUnavailable)
+var errGrantTooLate = fmt.Errorf("%w: the grant came after its own trust had run out", abstractions.ErrUnavailable)
 
-func (m *manager) TryAcquire(ctx context.Context, name string, options AcquireOptions) (abstractions.Lease, error) {
+func (m *Manager) TryAcquire(ctx context.Context, name string, options abstractions.AcquireOptions) (abstractions.Lease, error) {
 	return m.obtain(ctx, "leasing.acquire", m.once, &lease{name: name, id: abstractions.NewID()}, "AcquireOptions", options)
 }
 
-func (m *manager) Acquire(ctx context.Context, name string, options AcquireOptions) (abstractions.Lease, error) {
+func (m *Manager) Acquire(ctx context.Context, name string, options abstractions.AcquireOptions) (abstractions.Lease, error) {
 	return m.obtain(ctx, "leasing.acquire", m.queues.wait, &lease{name: name, id: abstractions.NewID()}, "AcquireOptions", options)
 }
 
 // obtain is shared by acquires and adoptions. get asks the backend; of is the type of the options, for errors.
-func (m *manager) obtain(ctx context.Context, spanName string, get func(context.Context, *lease) error, l *lease, of string, options AcquireOptions) (abstractions.Lease, error) {
+func (m *Manager) obtain(ctx context.Context, spanName string, get func(context.Context, *lease) error, l *lease, of string, options abstractions.AcquireOptions) (abstractions.Lease, error) {
 	ctx = orBackground(ctx)
 	op := strings.TrimPrefix(spanName, "leasing.")
 	m.calls.Add(1)
 	defer m.leave()
 	if m.isClosing() {
-		return nil, m.wrap(op, l.name, l.id, ErrClosed)
+		return nil, m.wrap(op, l.name, l.id, abstractions.ErrClosed)
 	}
-	l.settings = m.settings
 	err := m.caps.ValidateName(l.name)
-	if err == nil && (!noOptions(&options) || m.options.TTLPolicy != nil) {
+	if err == nil {
 		about := l.name
 		if l.adopted { // it runs, with the TTL that it has
 			about = ""
 		}
-		l.settings, err = m.options.settings(of, options, m.caps, about)
+		l.settings, err = m.config.Settings(of, &options, about)
 	}
 	if err != nil {
 		return nil, m.wrap(op, l.name, l.id, err)
 	}
-	l.m, l.scope, l.ctx, l.life = m, m.telemetry.scope(l.name), ctx, lifecycle.New(&m.rules, &l.settings.Settings)
-	spanCtx, span := m.telemetry.tracer.Start(ctx, spanName)
+	l.m, l.scope, l.ctx, l.life = m, m.telemetry.Scope(l.name), ctx, lifecycle.New(&m.rules, &l.settings.Settings)
+	spanCtx, span := m.telemetry.Start(ctx, spanName)
 	defer span.End()
-	l.traced = tracedBy(ctx, spanCtx, l.adopted)
+	l.trace = instrument.NewTrace(ctx, spanCtx, l.adopted)
 
 	began := m.clock.Mono()
 	held, delivered := false, false
 	defer func() {
 		if held && !delivered { // the telemetry panicked: no caller has the lease
-			m.goTracked(func() { _ = l.Release(background) })
+			m.goTracked(func() { _ = l.Release(context.Background()) })
 		}
 	}()
 	err = get(spanCtx, l)
 	held = err == nil
-	m.telemetry.acquired(l.scope, m.clock.Mono()-began, err)
+	m.telemetry.Acquired(l.scope, m.clock.Mono()-began, err)
 	if err != nil {
 		err = m.wrap(op, l.name, l.id, err)
 	}
-	m.telemetry.describe(span, l.name, l.id, l.token, l.settings.TTL, l.traced.requests(), err)
+	m.telemetry.Describe(span, l.about(l.settings.TTL, l.trace.Requests()), err)
 	if err != nil {
 		return nil, err
 	}
@@ -69,10 +70,12 @@ func (m *manager) obtain(ctx context.Context, spanName string, get func(context.
 	return l.hand(), nil
 }
 
-// hand returns the Lease for its holder. The manager does not refer to that Lease after the first renewal.
-// So the runtime collects the Lease of a forgetful holder.
-func (l *lease) hand() *Lease {
-	h := &Lease{l}
+// handle is a lease as its holder has it. The manager does not refer to the handle after the first renewal.
+// So the runtime collects the handle of a forgetful holder.
+type handle struct{ *lease }
+
+func (l *lease) hand() *handle {
+	h := &handle{l}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.fresh = h
@@ -85,15 +88,15 @@ func (l *lease) forgotten() bool {
 	switch {
 	case l.fresh != nil:
 		l.holder, l.fresh = weak.Make(l.fresh), nil
-	case l.holder != weak.Pointer[Lease]{} && l.holder.Value() == nil:
-		l.holder = weak.Pointer[Lease]{}
+	case l.holder != weak.Pointer[handle]{} && l.holder.Value() == nil:
+		l.holder = weak.Pointer[handle]{}
 		return true
 	}
 	return false
 }
 
 // once makes one request and does not wait for the name.
-func (m *manager) once(ctx context.Context, l *lease) error {
+func (m *Manager) once(ctx context.Context, l *lease) error {
 	held := false
 	defer func() {
 		if !held && l.life.Unknown() {
@@ -112,23 +115,23 @@ func (m *manager) once(ctx context.Context, l *lease) error {
 
 // ask makes one request for a claim. Trust in the grant counts from the instant
 // before the request is sent.
-func (m *manager) ask(ctx context.Context, l *lease) error {
+func (m *Manager) ask(ctx context.Context, l *lease) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	l.traced.asks()
+	l.trace.Asks()
 	ttl := l.settings.FirstTTL
 	sent := m.clock.Now()
-	reqCtx := bounded(ctx, min(m.rules.Window(ttl), m.options.Tuning.RequestTimeout))
-	defer reqCtx.cancel()
+	reqCtx := dispatch.WithBound(ctx, min(m.rules.Window(ttl), m.config.RequestTimeout))
+	defer reqCtx.Cancel()
 	var grant abstractions.Grant
 	var err error
 	if l.adopted {
-		req := abstractions.RenewRequest{Name: l.name, ID: l.id, Token: l.token, TTL: ttl, Metadata: l.settings.metadata}
-		grant, err = request(reqCtx, m, &l.acquires, m.provider, Provider.Renew, req, nil)
+		req := abstractions.RenewRequest{Name: l.name, ID: l.id, Token: l.token, TTL: ttl, Metadata: l.settings.Metadata}
+		grant, err = dispatch.Send(reqCtx, m.requests, &l.acquires, m.provider, abstractions.Provider.Renew, req, nil)
 	} else {
-		req := abstractions.AcquireRequest{Name: l.name, ID: l.id, Owner: m.options.Owner, TTL: ttl, Metadata: l.traced.with(l.settings.metadata)}
-		grant, err = request(reqCtx, m, &l.acquires, m.provider, Provider.Acquire, req, l)
+		req := abstractions.AcquireRequest{Name: l.name, ID: l.id, Owner: m.config.Owner, TTL: ttl, Metadata: l.trace.With(l.settings.Metadata)}
+		grant, err = dispatch.Send(reqCtx, m.requests, &l.acquires, m.provider, abstractions.Provider.Acquire, req, l)
 	}
 	m.outage.note(ctx, m.clock, err)
 	if err == nil {
@@ -137,11 +140,11 @@ func (m *manager) ask(ctx context.Context, l *lease) error {
 	if err == nil {
 		return l.take(ctx, grant, sent)
 	}
-	if held := (*HeldError)(nil); errors.As(err, &held) {
+	if held := (*abstractions.HeldError)(nil); errors.As(err, &held) {
 		m.shown(l.name, &held.Holder)
-		linkHolder(ctx, l, &held.Holder)
+		l.trace.LinkHolder(ctx, &held.Holder)
 	}
-	late := cutOff(reqCtx, err)
+	late := dispatch.CutOff(reqCtx, err)
 	if !l.adopted && (late || !abstractions.NotApplied(err)) {
 		l.life.Unanswered(sent)
 	}
@@ -167,7 +170,7 @@ func (l *lease) take(ctx context.Context, grant abstractions.Grant, sent trust.I
 		work = context.WithoutCancel(work)
 	}
 	random := m.random()
-	add(m.telemetry.activeCount, +1, &l.scope.base)
+	m.telemetry.Active(l.scope, +1)
 	l.mu.Lock() // before other goroutines can find the lease, so that Acquired is the first event
 	asked := l.token
 	l.token = grant.Token
@@ -175,50 +178,43 @@ func (l *lease) take(ctx context.Context, grant abstractions.Grant, sent trust.I
 	if err != nil {
 		l.token = asked // so that the clean-up goes by the ID alone
 		l.mu.Unlock()
-		add(m.telemetry.activeCount, -1, &l.scope.base)
+		m.telemetry.Active(l.scope, -1)
 		return err
 	}
 	l.ctx = work
-	if l.settings.observer != nil {
-		l.observer = m.observers.forLease(l.settings.observer)
+	if l.settings.Observer != nil {
+		l.observer = m.observers.ForLease(l.settings.Observer)
 	}
 	l.acquiredAt = sent.Mono
 	l.apply(now, l.life.Begin(now, sent, grant, random))
 	l.mu.Unlock()
 	if older {
-		m.granted(l.name, l.token, FingerprintOf(l.id))
+		m.granted(l.name, l.token, abstractions.FingerprintOf(l.id))
 	}
 	return nil
 }
 
-// cutOff reports whether err is the cause of a context that has ended. Such an error
-// says nothing about the request, whatever sentinel it matches: the context may
-// be that of another lease, which was lost, or of a manager that is closed.
-func cutOff(ctx context.Context, err error) bool {
-	return ctx.Err() != nil && errors.Is(err, context.Cause(ctx))
-}
-
 // abandon cleans up behind a claim that was given up with a request's outcome
 // unknown. settled is called when the name has been released, or that failed.
-func (m *manager) abandon(l *lease, settled func()) {
+func (m *Manager) abandon(l *lease, settled func()) {
 	l.mu.Lock()
 	c := l.life.Abandon()
 	l.mu.Unlock()
 	if !m.cleanUp(l.cleanupOf(&c), settled) { // Close did not wait for it
-		_ = m.giveUp(background, &l.releases, min(releaseGrace, m.options.Tuning.RequestTimeout), l.releaseRequest())
+		_ = m.giveUp(context.Background(), &l.releases, min(releaseGrace, m.config.RequestTimeout), l.releaseRequest())
 	}
 }
 
-// repliedLate takes the reply to an acquire or a renewal that had not returned when its
+// RepliedLate takes the reply to an acquire or a renewal that had not returned when its
 // context ended: it may have been applied as late as now.
-func (l *lease) repliedLate(grant abstractions.Grant, err error) {
+func (l *lease) RepliedLate(grant abstractions.Grant, err error) {
 	applied, m, now := judge(grant, err).Applied, l.m, l.m.clock.Now()
 	l.mu.Lock()
 	abandoned := l.life.Phase() == lifecycle.Abandoned
 	c := l.cleanupOf(l.life.RepliedLate(now, applied))
 	l.mu.Unlock()
 	if abandoned && c != nil && m.running.Err() != nil { // no loop is left to retry the release
-		_ = m.giveUp(background, &l.releases, m.options.Tuning.RequestTimeout, l.releaseRequest())
+		_ = m.giveUp(context.Background(), &l.releases, m.config.RequestTimeout, l.releaseRequest())
 		return
 	}
 	m.cleanUp(c, nil)
@@ -226,18 +222,18 @@ func (l *lease) repliedLate(grant abstractions.Grant, err error) {
 
 // ownHolder marks the holder that refused an acquire if that holder is a lease of this
 // manager. The search goes through all leases, so ownHolder runs only once, at the end.
-func (m *manager) ownHolder(err error) error {
+func (m *Manager) ownHolder(err error) error {
 	switch err := err.(type) { //nolint:errorlint // the forms in which providers return it; others stay as they are
-	case *HeldError:
+	case *abstractions.HeldError:
 		m.mu.Lock()
 		defer m.mu.Unlock()
-		if err.ByThisManager || err.Holder.Owner != m.options.Owner || !m.holds(&err.Holder) {
+		if err.ByThisManager || err.Holder.Owner != m.config.Owner || !m.holds(&err.Holder) {
 			return err
 		}
 		own := *err
 		own.ByThisManager = true
 		return &own
-	case *Error:
+	case *abstractions.Error:
 		own := *err
 		own.Err = m.ownHolder(err.Err)
 		return &own

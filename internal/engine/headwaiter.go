@@ -1,4 +1,4 @@
-package leasing
+package engine
 
 import (
 	"context"
@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/internal/dispatch"
+	"github.com/distributedleasing/leasing/internal/panics"
 	"github.com/distributedleasing/leasing/internal/trust"
 )
 
@@ -23,11 +25,11 @@ const pushedPolls = 10
 const maxThrottle = time.Minute
 
 // errWaitLimit is the cause of a context that ends waitGrace after the limit.
-var errWaitLimit = fmt.Errorf("%w: no answer within the wait limit", ErrUnavailable)
+var errWaitLimit = fmt.Errorf("%w: no answer within the wait limit", abstractions.ErrUnavailable)
 
 // headWaiter is the first in the queue of a name, which alone asks the backend.
 type headWaiter struct {
-	m     *manager
+	m     *Manager
 	l     *lease
 	q     *queue
 	t     *ticket
@@ -69,11 +71,11 @@ func (h *headWaiter) run(ctx context.Context) error {
 	m.queues.noteWaiting(h.l, h.t)
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	defer context.AfterFunc(m.accepting, func() { cancel(ErrClosed) })()
+	defer context.AfterFunc(m.accepting, func() { cancel(abstractions.ErrClosed) })()
 	freed := m.queues.listen(h.t)
 	for {
 		if pause == 0 {
-			if errors.Is(h.last, ErrHeld) && h.subscribe(ctx) { // a release just before the registration made no wake-up
+			if errors.Is(h.last, abstractions.ErrHeld) && h.subscribe(ctx) { // a release just before the registration made no wake-up
 				if done, err := h.ask(ctx); done {
 					return err
 				}
@@ -81,7 +83,7 @@ func (h *headWaiter) run(ctx context.Context) error {
 			pause = h.pause()
 		}
 		hints, freed := h.hints, freed
-		if errors.Is(h.last, ErrThrottled) { // the pause of a throttled backend is not cut short
+		if errors.Is(h.last, abstractions.ErrThrottled) { // the pause of a throttled backend is not cut short
 			hints, freed = nil, nil
 		}
 		select {
@@ -93,7 +95,7 @@ func (h *headWaiter) run(ctx context.Context) error {
 		case <-freed:
 		case <-ctx.Done():
 		case <-h.limit:
-			if time.Since(h.asked) >= m.options.Tuning.MinPoll && !errors.Is(h.last, ErrThrottled) { // the name may be free by now
+			if time.Since(h.asked) >= m.config.MinPoll && !errors.Is(h.last, abstractions.ErrThrottled) { // the name may be free by now
 				if done, err := h.ask(ctx); done {
 					return err
 				}
@@ -115,20 +117,20 @@ func (h *headWaiter) ask(ctx context.Context) (done bool, err error) {
 	case err == nil:
 		return true, nil
 	case ctx.Err() != nil:
-		if held := (*HeldError)(nil); !cutOff(ctx, err) && errors.As(err, &held) { // an answer all the same
+		if held := (*abstractions.HeldError)(nil); !dispatch.CutOff(ctx, err) && errors.As(err, &held) { // an answer all the same
 			h.last = err
 		}
 		if end := context.Cause(ctx); !errors.Is(end, errWaitLimit) || h.last == nil {
 			return true, gaveUp(end, h.m.ownHolder(h.last))
 		}
 		return true, h.m.ownHolder(h.last)
-	case permanent(err), errors.Is(err, errPanicked):
+	case permanent(err), errors.Is(err, panics.Err):
 		return true, err
 	}
 	if h.last = err; h.m.queues.refused(h.q, err) {
-		return true, fmt.Errorf("%w; the backend has given no other answer for %v", err, h.m.options.RefusalTimeout)
+		return true, fmt.Errorf("%w; the backend has given no other answer for %v", err, h.m.config.RefusalTimeout)
 	}
-	if held := (*HeldError)(nil); errors.As(err, &held) {
+	if held := (*abstractions.HeldError)(nil); errors.As(err, &held) {
 		h.m.queues.noteOtherHolder(h.q, held.Holder.Fingerprint)
 		h.observe(held.Holder.Token)
 		h.failures = 0
@@ -151,9 +153,9 @@ func gaveUp(end, last error) error {
 // against a backend that is down would wait in silence.
 func (h *headWaiter) failed(err error) {
 	h.failures++
-	add(h.m.telemetry.attemptFailure, 1, h.l.scope.and(errorKey, errorType(err)))
-	h.m.observers.publish(nil, h.l.id, &Event{
-		Kind: EventAcquireFailed, Time: time.Now(), Coalesced: 1, Name: h.l.name, Owner: h.m.options.Owner,
+	h.m.telemetry.AttemptFailed(h.l.scope, err)
+	h.m.observers.Publish(nil, h.l.id, &abstractions.Event{
+		Kind: abstractions.EventAcquireFailed, Time: time.Now(), Coalesced: 1, Name: h.l.name, Owner: h.m.config.Owner,
 		TTL: h.l.settings.TTL, Attempt: h.failures, WillRetry: true, Err: err,
 	})
 }
@@ -165,9 +167,9 @@ func (h *headWaiter) subscribe(ctx context.Context) bool {
 		return false
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	timer := time.AfterFunc(min(h.m.options.Tuning.RequestTimeout, h.m.options.Tuning.MaxPoll), cancel)
-	req := abstractions.WaitRequest{Name: h.l.name, ID: h.l.id, Owner: h.m.options.Owner}
-	wakeups, err := request(ctx, h.m, &h.l.acquires, h.m.waiter, abstractions.Waiter.Wait, req, nil)
+	timer := time.AfterFunc(min(h.m.config.RequestTimeout, h.m.config.MaxPoll), cancel)
+	req := abstractions.WaitRequest{Name: h.l.name, ID: h.l.id, Owner: h.m.config.Owner}
+	wakeups, err := dispatch.Send(ctx, h.m.requests, &h.l.acquires, h.m.waiter, abstractions.Waiter.Wait, req, nil)
 	if err != nil && ctx.Err() == nil {
 		h.m.wakeUpsFail(err)
 	}
@@ -181,7 +183,7 @@ func (h *headWaiter) subscribe(ctx context.Context) bool {
 }
 
 // wakeUpsFail logs that nothing wakes this process' waiters, once until a subscription succeeds.
-func (m *manager) wakeUpsFail(err error) {
+func (m *Manager) wakeUpsFail(err error) {
 	if !m.unhinted.Swap(true) {
 		m.log(slog.LevelWarn, "leasing: waiters are not woken, and ask from time to time", "error", err)
 	}
@@ -201,8 +203,8 @@ func (h *headWaiter) observe(token int64) {
 // the holder's time if that is shorter. With wake-ups the back-off begins at MaxPoll, the
 // limit without wake-ups.
 func (h *headWaiter) pause() time.Duration {
-	first, limit := h.m.options.Tuning.MinPoll, h.m.options.Tuning.MaxPoll
-	if h.hints != nil && errors.Is(h.last, ErrHeld) { // nothing hints at the end of an outage
+	first, limit := h.m.config.MinPoll, h.m.config.MaxPoll
+	if h.hints != nil && errors.Is(h.last, abstractions.ErrHeld) { // nothing hints at the end of an outage
 		first, limit = limit, min(limit, trust.Forever/pushedPolls)*pushedPolls
 	}
 	pause := limit
@@ -211,10 +213,10 @@ func (h *headWaiter) pause() time.Duration {
 	}
 	h.pace++
 	pause -= time.Duration(h.m.random() * float64(pause) / 2)
-	if throttled := (*ThrottledError)(nil); errors.As(h.last, &throttled) {
+	if throttled := (*abstractions.ThrottledError)(nil); errors.As(h.last, &throttled) {
 		return max(pause, min(throttled.RetryAfter, maxThrottle))
 	}
-	held := (*HeldError)(nil)
+	held := (*abstractions.HeldError)(nil)
 	if !errors.As(h.last, &held) {
 		return pause
 	}

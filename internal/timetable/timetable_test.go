@@ -1,4 +1,4 @@
-package leasing
+package timetable
 
 import (
 	"slices"
@@ -12,16 +12,16 @@ import (
 )
 
 type appointment struct {
-	entry
+	Entry
 	due, early time.Duration
 }
 
-func (a *appointment) onDue(trust.Instant) {}
+func (a *appointment) OnDue(trust.Instant) {}
 
-// TestScheduleIsWhatASortedListIs compares the heap with a plain list.
-func TestScheduleIsWhatASortedListIs(t *testing.T) {
+// TestTimetableIsASortedList compares the heap with a plain list.
+func TestTimetableIsASortedList(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		s := newSchedule()
+		s := New(trust.NewClock(nil, nil))
 		all := make([]*appointment, 40)
 		for i := range all {
 			all[i] = &appointment{}
@@ -35,15 +35,15 @@ func TestScheduleIsWhatASortedListIs(t *testing.T) {
 			switch rapid.SampledFrom([]string{"set", "set", "set", "remove", "makeDueNow"}).Draw(t, "do") {
 			case "set":
 				a.due, a.early = moment.Draw(t, "due"), time.Duration(0)
-				s.set(a, a.due, a.early)
+				s.Set(a, a.due, a.early)
 				if !slices.Contains(in, a) {
 					in = append(in, a)
 				}
 			case "remove":
-				s.remove(a)
+				s.Remove(a)
 				in = slices.DeleteFunc(in, func(b *appointment) bool { return a == b })
 			case "makeDueNow":
-				s.makeDueNow(a)
+				s.MakeDueNow(a)
 				a.due = 0
 			}
 			now := time.Duration(rapid.IntRange(0, 60).Draw(t, "now"))
@@ -60,38 +60,38 @@ func TestScheduleIsWhatASortedListIs(t *testing.T) {
 			}
 			require.ElementsMatch(t, want, got)
 			require.Equal(t, next, s.next(trust.Forever))
-			require.Len(t, s.all(nil), len(in))
+			require.Len(t, s.All(nil), len(in))
 		}
 	})
 }
 
 // Items that come and go wake the loop once, and it looks no later than they are due.
-func TestScheduleWakesTheLoopOnceForItemsThatComeAndGo(t *testing.T) {
-	s := newSchedule()
+func TestItemsThatComeAndGoWakeTheLoopOnce(t *testing.T) {
+	s := New(trust.NewClock(nil, nil))
 	for due := time.Duration(10); due < 15; due++ {
 		item := &appointment{}
-		s.set(item, due, 0)
+		s.Set(item, due, 0)
 		require.Equal(t, due == 10, len(s.wake) == 1, "%d", due)
 		if due == 10 {
 			<-s.wake
 		}
-		s.remove(item)
+		s.Remove(item)
 		require.EqualValues(t, 10, s.next(due-5))
 	}
-	s.set(&appointment{}, 9, 0)
+	s.Set(&appointment{}, 9, 0)
 	require.Len(t, s.wake, 1, "it is sooner")
-	s.remove(s.all(nil)[0])
+	s.Remove(s.All(nil)[0])
 	require.EqualValues(t, trust.Forever, s.next(9), "the time has come, and nothing is due")
 }
 
-// TestScheduleTakesWhatMayComeEarly takes an item before its time along with one
+// TestItemsMayBeTakenEarly takes an item before its time along with one
 // that is due.
-func TestScheduleTakesWhatMayComeEarly(t *testing.T) {
-	s := newSchedule()
+func TestItemsMayBeTakenEarly(t *testing.T) {
+	s := New(trust.NewClock(nil, nil))
 	first, second, third := &appointment{}, &appointment{}, &appointment{}
-	s.set(first, 10, 0)
-	s.set(second, 12, 3)
-	s.set(third, 13, 1)
+	s.Set(first, 10, 0)
+	s.Set(second, 12, 3)
+	s.Set(third, 13, 1)
 	require.Empty(t, s.take(9, nil))
-	require.Equal(t, []scheduled{first, second}, s.take(10, nil))
+	require.Equal(t, []Item{first, second}, s.take(10, nil))
 }

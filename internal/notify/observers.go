@@ -1,4 +1,6 @@
-package leasing
+// Package notify delivers events to observers, among them the logger of a manager. Each observer has a queue of its own and,
+// while it has events, a goroutine: a slow observer delays no lease and no other observer.
+package notify
 
 import (
 	"log/slog"
@@ -6,6 +8,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/distributedleasing/leasing/abstractions"
 )
 
 // stuckAfter bounds an observer's time for one event before Health counts the
@@ -16,80 +20,84 @@ const stuckAfter = 10 * time.Second
 // misses no event.
 const maxPending = 10_000
 
-// observers delivers events to subscriptions. Publishing only queues an event, so it
+// Observers delivers events to subscriptions. Publishing only queues an event, so it
 // is safe under a lease's lock. A subscription has a goroutine only while it has
 // events to deliver.
-type observers struct {
-	m      *manager
-	panics atomic.Int64
-	all    atomic.Pointer[[]*subscription] // of the manager's events
-	log    *subscription                   // among them, of the logger; nil without one
+type Observers struct {
+	panicked func()
+	log      func(level slog.Level, text string, args ...any)
+	panics   atomic.Int64
+	all      atomic.Pointer[[]*Subscription] // of the manager's events
+	logger   *Subscription                   // among them, of the logger; nil without one
 
 	mu   sync.Mutex
-	busy map[*subscription]struct{} // subscriptions with a goroutine
+	busy map[*Subscription]struct{} // subscriptions with a goroutine
 	idle chan struct{}              // closed when no subscription is busy; nil before flush
 }
 
-// subscription is an observer and its undelivered events.
-type subscription struct {
-	observers *observers
-	observer  Observer
+// Subscription is an observer and its undelivered events.
+type Subscription struct {
+	of       *Observers
+	observer abstractions.Observer
 
 	mu      sync.Mutex
-	pending []Event
+	pending []abstractions.Event
 	// last is the position in pending of each lease's latest event.
-	last    map[Fingerprint]int
+	last    map[abstractions.Fingerprint]int
 	dropped int // since pending was full
 	running bool
 	closed  bool
 	began   time.Time // of the call under way; zero between calls
 }
 
-func (o *observers) init(m *manager) {
-	o.m = m
-	o.all.Store(&[]*subscription{})
-	o.busy = map[*subscription]struct{}{}
-	if m.options.Logger.Handler() != slog.DiscardHandler {
-		l := &logger{to: m.options.Logger, provider: m.caps.Provider, repeats: map[failureKind]*repeated{}}
-		o.log = o.forLease(l.observe)
+// New returns observers: a logger, if there is one, which knows the kind of provider. After the panic of an observer
+// panicked is called, for metrics, and log, for people.
+func New(logger *slog.Logger, provider string, panicked func(), log func(level slog.Level, text string, args ...any)) *Observers {
+	o := &Observers{panicked: panicked, log: log, busy: map[*Subscription]struct{}{}}
+	o.all.Store(&[]*Subscription{})
+	if logger.Handler() != slog.DiscardHandler {
+		l := newLogger(logger, provider)
+		o.logger = o.ForLease(l.observe)
 		l.again = func(d time.Duration) *time.Timer {
-			return time.AfterFunc(d, func() { o.log.add(&Event{Kind: logTick}) })
+			return time.AfterFunc(d, func() { o.logger.add(&abstractions.Event{Kind: logTick}) })
 		}
-		o.all.Store(&[]*subscription{o.log})
+		o.all.Store(&[]*Subscription{o.logger})
 	}
+	return o
 }
 
-// forLease returns a subscription that only the given observer's lease feeds.
-func (o *observers) forLease(observer Observer) *subscription {
-	return &subscription{observers: o, observer: observer}
+// ForLease returns a subscription that only the given observer's lease feeds.
+func (o *Observers) ForLease(observer abstractions.Observer) *Subscription {
+	return &Subscription{of: o, observer: observer}
 }
 
-func (o *observers) subscribe(observer Observer) (unsubscribe func()) {
+// Subscribe adds an observer of all events until unsubscribe is called. A nil observer is none.
+func (o *Observers) Subscribe(observer abstractions.Observer) (unsubscribe func()) {
 	if observer == nil {
 		return func() {}
 	}
-	s := o.forLease(observer)
+	s := o.ForLease(observer)
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	all := append(slices.Clone(*o.all.Load()), s)
 	o.all.Store(&all)
 	return func() {
 		o.mu.Lock()
-		all := slices.DeleteFunc(slices.Clone(*o.all.Load()), func(other *subscription) bool { return other == s })
+		all := slices.DeleteFunc(slices.Clone(*o.all.Load()), func(other *Subscription) bool { return other == s })
 		o.all.Store(&all)
 		o.mu.Unlock()
 		s.close()
 	}
 }
 
-// publish queues an event about the claim id ("" for no claim) for all subscriptions and for
+// Publish queues an event about the claim id ("" for no claim) for all subscriptions and for
 // own, the lease's subscription, unless own is nil. Without subscriptions it computes no fingerprint.
-func (o *observers) publish(own *subscription, id string, e *Event) {
+func (o *Observers) Publish(own *Subscription, id string, e *abstractions.Event) {
 	all := *o.all.Load()
 	if own == nil && len(all) == 0 {
 		return
 	}
-	e.Fingerprint = FingerprintOf(id)
+	e.Fingerprint = abstractions.FingerprintOf(id)
 	if own != nil {
 		own.add(e)
 	}
@@ -99,20 +107,20 @@ func (o *observers) publish(own *subscription, id string, e *Event) {
 }
 
 // add queues an event, and starts a goroutine for the delivery unless one is running.
-func (s *subscription) add(e *Event) {
+func (s *Subscription) add(e *abstractions.Event) {
 	s.mu.Lock()
 	idle := s.queue(e) && !s.running
 	s.running = s.running || idle
 	s.mu.Unlock()
 	if idle {
-		s.observers.started(s)
+		s.of.started(s)
 		go s.drain()
 	}
 }
 
 // queue appends an event. It reports false if the event was merged or dropped, so that no new
 // event is pending. Caller holds mu.
-func (s *subscription) queue(e *Event) bool {
+func (s *Subscription) queue(e *abstractions.Event) bool {
 	if s.closed {
 		return false
 	}
@@ -127,7 +135,7 @@ func (s *subscription) queue(e *Event) bool {
 	s.pending = append(s.pending, *e)
 	if !e.Fingerprint.IsZero() {
 		if s.last == nil {
-			s.last = map[Fingerprint]int{}
+			s.last = map[abstractions.Fingerprint]int{}
 		}
 		s.last[e.Fingerprint] = len(s.pending) - 1
 	}
@@ -136,23 +144,23 @@ func (s *subscription) queue(e *Event) bool {
 
 // tellDropped queues an event that stands for the dropped events. Caller
 // holds mu.
-func (s *subscription) tellDropped() {
+func (s *Subscription) tellDropped() {
 	if s.dropped > 0 {
-		s.pending = append(s.pending, Event{Kind: EventDropped, Time: time.Now(), Coalesced: s.dropped})
+		s.pending = append(s.pending, abstractions.Event{Kind: abstractions.EventDropped, Time: time.Now(), Coalesced: s.dropped})
 		s.dropped = 0
 	}
 }
 
 // isStuck reports whether the observer has been busy with one event for too
 // long. Caller holds mu.
-func (s *subscription) isStuck() bool {
+func (s *Subscription) isStuck() bool {
 	return !s.began.IsZero() && time.Since(s.began) > stuckAfter
 }
 
 // coalesce merges an event into the previous event of the same lease, if both
 // are of one kind that may be merged.
-func coalesce(before, e *Event) bool {
-	if before.Kind != e.Kind || e.Kind != EventRenewed && e.Kind != EventRenewalFailed && e.Kind != EventAcquireFailed {
+func coalesce(before, e *abstractions.Event) bool {
+	if before.Kind != e.Kind || e.Kind != abstractions.EventRenewed && e.Kind != abstractions.EventRenewalFailed && e.Kind != abstractions.EventAcquireFailed {
 		return false
 	}
 	count := before.Coalesced + e.Coalesced
@@ -162,16 +170,16 @@ func coalesce(before, e *Event) bool {
 }
 
 // drain delivers pending events until none is left.
-func (s *subscription) drain() {
-	var batch []Event
+func (s *Subscription) drain() {
+	var batch []abstractions.Event
 	done := false
 	defer func() {
 		if done {
-			s.observers.stopped(s)
+			s.of.stopped(s)
 			return
 		}
 		// The observer has ended its goroutine (runtime.Goexit): go on in another.
-		s.observers.panics.Add(1)
+		s.of.panics.Add(1)
 		s.mu.Lock()
 		s.pending, s.last = append(batch, s.pending...), nil
 		s.mu.Unlock()
@@ -194,14 +202,14 @@ func (s *subscription) drain() {
 }
 
 // tell calls the observer. It recovers the observer's panics.
-func (s *subscription) tell(e Event) {
+func (s *Subscription) tell(e abstractions.Event) {
 	if !s.busySince(time.Now()) {
 		return
 	}
 	defer func() {
 		s.busySince(time.Time{})
 		if r := recover(); r != nil {
-			s.observers.panicked(r, e)
+			s.of.caught(r, e)
 		}
 	}()
 	s.observer(e)
@@ -209,33 +217,36 @@ func (s *subscription) tell(e Event) {
 
 // busySince notes the start of a call of the observer or, with the zero time, the end of the
 // call. It reports false if the subscription is closed.
-func (s *subscription) busySince(began time.Time) bool {
+func (s *Subscription) busySince(began time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.began = began
 	return !s.closed
 }
 
-func (s *subscription) close() {
+func (s *Subscription) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed = true
 	s.pending, s.last = nil, nil
 }
 
-func (o *observers) panicked(r any, e Event) {
+func (o *Observers) caught(r any, e abstractions.Event) {
 	o.panics.Add(1)
-	add(o.m.telemetry.observerPanics, 1, &o.m.telemetry.base)
-	o.m.log(slog.LevelError, "leasing: an observer panicked", "panic", r, "event", e.Kind, "lease", e.Name)
+	o.panicked()
+	o.log(slog.LevelError, "leasing: an observer panicked", "panic", r, "event", e.Kind, "lease", e.Name)
 }
 
-func (o *observers) started(s *subscription) {
+// Panics counts the panics of observers.
+func (o *Observers) Panics() int64 { return o.panics.Load() }
+
+func (o *Observers) started(s *Subscription) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.busy[s] = struct{}{}
 }
 
-func (o *observers) stopped(s *subscription) {
+func (o *Observers) stopped(s *Subscription) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	s.mu.Lock()
@@ -251,10 +262,10 @@ func (o *observers) stopped(s *subscription) {
 	}
 }
 
-// flush waits until all events have been delivered, for a bounded time.
-func (o *observers) flush(bound time.Duration) {
-	if o.log != nil {
-		o.log.add(&Event{Kind: logEnd})
+// Flush waits until all events have been delivered, for a bounded time.
+func (o *Observers) Flush(bound time.Duration) {
+	if o.logger != nil {
+		o.logger.add(&abstractions.Event{Kind: logEnd})
 	}
 	o.mu.Lock()
 	if len(o.busy) == 0 {
@@ -272,8 +283,8 @@ func (o *observers) flush(bound time.Duration) {
 	}
 }
 
-// stuck counts the observers that have been busy with one event for too long.
-func (o *observers) stuck() (n int) {
+// Stuck counts the observers that have been busy with one event for too long.
+func (o *Observers) Stuck() (n int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for s := range o.busy {

@@ -1,9 +1,12 @@
-package leasing
+package notify
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"time"
+
+	"github.com/distributedleasing/leasing/abstractions"
 )
 
 // The logger logs a repeated failure at once, and later with a count: after the first
@@ -14,7 +17,7 @@ const (
 	lastLogPause  = time.Minute
 )
 
-// logger is the observer behind Options.Logger. An event that an operator should know is a
+// logger is the observer that writes to the application's logger. An event that an operator should know is a
 // warning, any other is for debugging. The logger runs like any observer, so a slow log
 // delays no lease, and it gets one event at a time, so it needs no lock.
 type logger struct {
@@ -27,15 +30,15 @@ type logger struct {
 
 // failureKind distinguishes the failures that are counted separately.
 type failureKind struct {
-	event   EventKind
+	event   abstractions.EventKind
 	refused bool
 }
 
 // repeated are the failures of one kind that were not logged yet.
 type repeated struct {
 	count  int
-	claims map[Fingerprint]struct{} // that failed
-	last   Event
+	claims map[abstractions.Fingerprint]struct{} // that failed
+	last   abstractions.Event
 	pause  time.Duration
 	until  time.Time // end of the pause, when the count is logged
 	timer  *time.Timer
@@ -43,11 +46,15 @@ type repeated struct {
 
 // logTick and logEnd are events for the logger alone: the end of one pause, and of all pauses.
 const (
-	logTick EventKind = "log tick"
-	logEnd  EventKind = "log end"
+	logTick abstractions.EventKind = "log tick"
+	logEnd  abstractions.EventKind = "log end"
 )
 
-func (l *logger) observe(e Event) {
+func newLogger(to *slog.Logger, provider string) *logger {
+	return &logger{to: to, provider: provider, repeats: map[failureKind]*repeated{}}
+}
+
+func (l *logger) observe(e abstractions.Event) {
 	switch e.Kind {
 	case logTick, logEnd:
 		for _, r := range l.repeats {
@@ -55,7 +62,7 @@ func (l *logger) observe(e Event) {
 				l.summarize(r, e.Kind == logEnd)
 			}
 		}
-	case EventRenewalFailed, EventAcquireFailed:
+	case abstractions.EventRenewalFailed, abstractions.EventAcquireFailed:
 		l.failed(e)
 	default:
 		l.log(e)
@@ -63,8 +70,8 @@ func (l *logger) observe(e Event) {
 }
 
 // failed logs a failure, or counts the failure if one of its kind was logged a short while ago.
-func (l *logger) failed(e Event) {
-	kind := failureKind{e.Kind, denied(e.Err)}
+func (l *logger) failed(e abstractions.Event) {
+	kind := failureKind{e.Kind, errors.Is(e.Err, abstractions.ErrDenied)}
 	r := l.repeats[kind]
 	if r == nil {
 		r = &repeated{}
@@ -84,7 +91,7 @@ func (l *logger) failed(e Event) {
 		return
 	}
 	if r.count == 0 {
-		r.claims = map[Fingerprint]struct{}{}
+		r.claims = map[abstractions.Fingerprint]struct{}{}
 		r.timer = l.again(r.until.Sub(now))
 	}
 	r.count += e.Coalesced
@@ -106,7 +113,7 @@ func (l *logger) summarize(r *repeated, final bool) {
 	r.until = time.Now().Add(r.pause)
 }
 
-func (l *logger) log(e Event, more ...slog.Attr) {
+func (l *logger) log(e abstractions.Event, more ...slog.Attr) {
 	attrs := []slog.Attr{slog.String("provider", l.provider)}
 	add := func(attr slog.Attr) { // unless the attribute is empty
 		if !attr.Value.Equal(slog.StringValue("")) && !attr.Value.Equal(slog.Int64Value(0)) {
@@ -119,27 +126,27 @@ func (l *logger) log(e Event, more ...slog.Attr) {
 	add(slog.String("fingerprint", e.Fingerprint.String()))
 	add(slog.String("reason", string(e.Reason)))
 	switch e.Kind {
-	case EventDropped:
+	case abstractions.EventDropped:
 		text = "events were dropped while the log hung"
 		add(slog.Int("events", e.Coalesced))
-	case EventLost:
+	case abstractions.EventLost:
 		add(slog.Time("last_renewal", e.LastRenewal))
-	case EventRenewalFailed:
+	case abstractions.EventRenewalFailed:
 		add(slog.Int("attempt", e.Attempt))
-		if e.Remaining == Infinite {
+		if e.Remaining == abstractions.Infinite {
 			add(slog.String("remaining", "infinite"))
 		} else {
 			add(slog.Duration("remaining", e.Remaining))
 		}
 		add(slog.Bool("will_retry", e.WillRetry))
-	case EventAcquireFailed:
+	case abstractions.EventAcquireFailed:
 		text = "an attempt to acquire failed"
-		if denied(e.Err) {
+		if errors.Is(e.Err, abstractions.ErrDenied) {
 			text = "an attempt to acquire was refused: check the credentials and their permissions"
 		}
 		add(slog.Int("attempt", e.Attempt))
 		add(slog.Bool("will_retry", e.WillRetry))
-	case EventBroken:
+	case abstractions.EventBroken:
 	default:
 		if e.Err == nil {
 			level = slog.LevelDebug

@@ -1,17 +1,18 @@
-package leasing
+package dispatch
 
 import (
 	"sync"
 	"time"
 )
 
-// jobQueue runs jobs, which send one request each, a bounded number at a time. The
+// Jobs runs jobs, which send one request each, a bounded number at a time. The
 // first bound, limit, spares the backend, and costs no lease: a job that has waited
 // for a worker for a part of the time that its request may take is overdue, and runs
 // beyond the limit. The second bound, most, holds for overdue jobs too: while a server hangs,
 // goroutines and requests stay few, whatever the number of leases.
-type jobQueue struct {
-	m           *manager
+type Jobs struct {
+	spawn       func(f func()) bool
+	ended       func() bool
 	limit, most int // of workers; most: while jobs are overdue
 
 	mu      sync.Mutex
@@ -32,19 +33,21 @@ type job struct {
 // no worker.
 const overduePart = 4
 
-// mostJobs bounds the requests of a kind in flight while jobs are overdue;
+// MostJobs bounds the requests of a kind in flight while jobs are overdue;
 // the bound is overdueFactor times the usual number if that is more.
 const (
-	mostJobs      = 256
+	MostJobs      = 256
 	overdueFactor = 16
 )
 
-func newJobQueue(m *manager, limit int) *jobQueue {
-	return &jobQueue{m: m, limit: limit, most: max(mostJobs, overdueFactor*limit)}
+// NewJobs returns a queue with limit workers. spawn runs a worker in a goroutine, and returns false if it can't. No job is
+// begun once ended returns true. Both are called under the queue's lock.
+func NewJobs(limit int, spawn func(f func()) bool, ended func() bool) *Jobs {
+	return &Jobs{spawn: spawn, ended: ended, limit: limit, most: max(MostJobs, overdueFactor*limit)}
 }
 
-// add starts or queues a job. The job is overdue when it has waited for the given time.
-func (q *jobQueue) add(wait time.Duration, do func(part time.Duration)) {
+// Add starts or queues a job. The job is overdue when it has waited for the given time.
+func (q *Jobs) Add(wait time.Duration, do func(part time.Duration)) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	j := &job{do: do}
@@ -57,15 +60,15 @@ func (q *jobQueue) add(wait time.Duration, do func(part time.Duration)) {
 }
 
 // start runs a job in a new worker. Caller holds mu.
-func (q *jobQueue) start(j *job) {
+func (q *Jobs) start(j *job) {
 	j.started = true
 	part := q.part()
-	if q.m.spawn(func() { q.work(j, part) }) {
+	if q.spawn(func() { q.work(j, part) }) {
 		q.workers++
 	}
 }
 
-func (q *jobQueue) becomeOverdue(j *job) {
+func (q *Jobs) becomeOverdue(j *job) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	switch {
@@ -78,7 +81,7 @@ func (q *jobQueue) becomeOverdue(j *job) {
 }
 
 // work runs jobs until none is left, or until there are more workers than the limit.
-func (q *jobQueue) work(j *job, part time.Duration) {
+func (q *Jobs) work(j *job, part time.Duration) {
 	for j != nil {
 		j.do(part)
 		j, part = q.next()
@@ -86,13 +89,13 @@ func (q *jobQueue) work(j *job, part time.Duration) {
 }
 
 // next returns the job that a worker does next; nil if the worker is to end.
-func (q *jobQueue) next() (*job, time.Duration) {
+func (q *Jobs) next() (*job, time.Duration) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.overdue, q.waiting = dropStarted(q.overdue), dropStarted(q.waiting)
 	var j *job
 	switch {
-	case q.m.running.Err() != nil:
+	case q.ended():
 	case len(q.overdue) > 0:
 		j = q.overdue[0]
 	case len(q.waiting) > 0 && q.workers <= q.limit:
@@ -108,7 +111,7 @@ func (q *jobQueue) next() (*job, time.Duration) {
 }
 
 // part returns the divisor of a request's time now. Caller holds mu.
-func (q *jobQueue) part() time.Duration {
+func (q *Jobs) part() time.Duration {
 	if q.overdue = dropStarted(q.overdue); len(q.overdue) > 0 {
 		return overduePart
 	}

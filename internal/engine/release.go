@@ -1,4 +1,4 @@
-package leasing
+package engine
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/internal/dispatch"
 	"github.com/distributedleasing/leasing/internal/lifecycle"
 	"github.com/distributedleasing/leasing/internal/trust"
 )
@@ -16,9 +17,9 @@ import (
 const releaseGrace = time.Second
 
 // errManagerClosed is the cause with which Close ends the work under a lease.
-var errManagerClosed = fmt.Errorf("manager %w", ErrClosed)
+var errManagerClosed = fmt.Errorf("manager %w", abstractions.ErrClosed)
 
-var errReleasePanicked = fmt.Errorf("%w: the release was cut off by a panic", ErrUnavailable)
+var errReleasePanicked = fmt.Errorf("%w: the release was cut off by a panic", abstractions.ErrUnavailable)
 
 func (l *lease) Release(ctx context.Context) error {
 	ctx = orBackground(ctx)
@@ -61,14 +62,14 @@ func (l *lease) releaseNow(ctx context.Context, now trust.Instant, underWay <-ch
 		err = l.released(now.Mono, err)
 	}()
 	l.m.queues.ending(l)
-	ctx, span := l.m.telemetry.startLinked(ctx, "leasing.release", l)
+	ctx, span := l.m.telemetry.StartLinked(ctx, "leasing.release", l.trace)
 	defer span.End()
 	l.awaitRenewal(ctx, underWay)
 	l.mu.Lock()
 	bound := l.life.ReleaseBound()
 	l.mu.Unlock()
 	attempts, err := l.releaseWithin(ctx, bound)
-	l.m.telemetry.describe(span, l.name, l.id, l.token, 0, attempts, err)
+	l.m.telemetry.Describe(span, l.about(0, attempts), err)
 	return err
 }
 
@@ -83,7 +84,7 @@ func (l *lease) released(began time.Duration, err error) error {
 	}
 	l.mu.Unlock()
 	l.m.retire(l)
-	l.m.telemetry.released(l.scope, now.Mono-began, err)
+	l.m.telemetry.Released(l.scope, now.Mono-began, err)
 	return err
 }
 
@@ -113,7 +114,7 @@ func (l *lease) releaseWithin(ctx context.Context, bound time.Duration) (attempt
 		ctx = outlives
 	}
 	for n, left := 1, bound; ; n++ {
-		err := l.giveUpOrKeep(ctx, min(m.options.Tuning.RequestTimeout, left))
+		err := l.giveUpOrKeep(ctx, min(m.config.RequestTimeout, left))
 		if err == nil || refused(err) {
 			return n, err
 		}
@@ -136,7 +137,7 @@ func (l *lease) awaitRenewal(ctx context.Context, underWay <-chan struct{}) {
 	if underWay == nil {
 		return
 	}
-	timer := time.NewTimer(l.m.options.Tuning.RequestTimeout + 2*replyGrace)
+	timer := time.NewTimer(l.m.config.RequestTimeout + 2*dispatch.ReplyGrace)
 	defer timer.Stop()
 	select {
 	case <-underWay:
@@ -162,11 +163,11 @@ func (l *lease) giveUpOrKeep(ctx context.Context, bound time.Duration) error {
 	case lifecycle.RunOut:
 		return nil
 	}
-	b := bounded(ctx, bound)
-	defer b.cancel()
+	b := dispatch.WithBound(ctx, bound)
+	defer b.Cancel()
 	req := abstractions.RenewRequest{Name: l.name, ID: l.id, Token: l.token, TTL: ttl, State: l.life.State()}
-	_, err := request(b, m, &l.releases, m.provider, Provider.Renew, req, nil)
-	if err != nil && cutOff(b, err) {
+	_, err := dispatch.Send(b, m.requests, &l.releases, m.provider, abstractions.Provider.Renew, req, nil)
+	if err != nil && dispatch.CutOff(b, err) {
 		return lifecycle.NoAnswer(err)
 	}
 	return err
@@ -179,19 +180,19 @@ func (l *lease) releaseRequest() abstractions.ReleaseRequest {
 // refused reports whether the backend has answered that it did nothing, and that a second
 // request has no chance. A request that was not sent, or throttled, may work later.
 func refused(err error) bool {
-	return abstractions.NotApplied(err) && !errors.Is(err, ErrUnavailable)
+	return abstractions.NotApplied(err) && !errors.Is(err, abstractions.ErrUnavailable)
 }
 
 // releaseAfterClose frees a lease whose holder has outlasted Close, or shortens it to the rest of
 // AtLeast. Close left the lease to run out, since its holder was still at work. The attempts end after releaseGrace, and
 // Release returns the loss in any case.
 func (l *lease) releaseAfterClose(ctx context.Context, outcome error) {
-	lost := (*LostError)(nil)
-	if !errors.As(outcome, &lost) || lost.Reason != LostClosed {
+	lost := (*abstractions.LostError)(nil)
+	if !errors.As(outcome, &lost) || lost.Reason != abstractions.LostClosed {
 		return
 	}
 	_, err := l.releaseWithin(context.WithoutCancel(ctx), releaseGrace)
-	if err != nil && l.TTL() == Infinite { // it does not run out by itself
+	if err != nil && l.TTL() == abstractions.Infinite { // it does not run out by itself
 		l.m.log(slog.LevelWarn, "leasing: an infinite lease is not released", "name", l.name, "token", l.token, "error", err)
 	}
 }

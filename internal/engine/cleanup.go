@@ -1,4 +1,4 @@
-package leasing
+package engine
 
 import (
 	"context"
@@ -7,7 +7,9 @@ import (
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/internal/dispatch"
 	"github.com/distributedleasing/leasing/internal/lifecycle"
+	"github.com/distributedleasing/leasing/internal/timetable"
 	"github.com/distributedleasing/leasing/internal/trust"
 )
 
@@ -23,15 +25,15 @@ type cleanup struct {
 	from  trust.Instant
 	until trust.Instant
 
-	m *manager
+	m *Manager
 	// settled is called once, when the first try is over. first is closed after that call.
 	settled  func()
 	first    chan struct{}
 	tries    int
 	answered bool // at least once
 
-	overdue overdue
-	entry   // in the schedule
+	timetable.Entry
+	overdue dispatch.Overdue
 	mu      sync.Mutex
 	next    trust.Instant // when to try; forever while a try is under way
 	done    bool
@@ -39,7 +41,7 @@ type cleanup struct {
 
 // cleanUp starts a clean-up, unless it is nil. settled, unless nil, is called when its first
 // try is over, or at once if the manager has ended, which cleanUp reports as false.
-func (m *manager) cleanUp(c *cleanup, settled func()) bool {
+func (m *Manager) cleanUp(c *cleanup, settled func()) bool {
 	if c == nil {
 		return true
 	}
@@ -55,7 +57,7 @@ func (m *manager) cleanUp(c *cleanup, settled func()) bool {
 	m.mu.Unlock()
 	now := m.clock.Now()
 	c.plan(now, max(0, c.from.Left(now)))
-	add(m.telemetry.cleanupCount, +1, &m.telemetry.base)
+	m.telemetry.CleanUps(+1)
 	return true
 }
 
@@ -64,10 +66,10 @@ func (c *cleanup) plan(now trust.Instant, in time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.next = now.Add(in)
-	c.m.schedule.set(c, c.next.Mono, 0)
+	c.m.timetable.Set(c, c.next.Mono, 0)
 }
 
-func (c *cleanup) onDue(now trust.Instant) {
+func (c *cleanup) OnDue(now trust.Instant) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.done {
@@ -75,18 +77,18 @@ func (c *cleanup) onDue(now trust.Instant) {
 	}
 	left := c.next.Left(now)
 	if left == trust.Forever || left > 0 && (!c.m.isClosing() || c.from.Left(now) > 0) { // under way, or woken by a resume
-		c.m.schedule.set(c, trust.AddSaturated(now.Mono, left), 0)
+		c.m.timetable.Set(c, trust.AddSaturated(now.Mono, left), 0)
 		return
 	}
 	c.next = trust.Instant{Mono: trust.Forever, Boot: trust.Forever} // until the try is over
-	c.m.schedule.set(c, trust.Forever, 0)
-	c.m.engine.cleanups.add(min(c.m.options.Tuning.RequestTimeout, max(0, c.deadline().Left(now))), func(time.Duration) { c.try() }) // a waiter may want the name
+	c.m.timetable.Set(c, trust.Forever, 0)
+	c.m.cleaner.Add(min(c.m.config.RequestTimeout, max(0, c.deadline().Left(now))), func(time.Duration) { c.try() }) // a waiter may want the name
 }
 
 // try releases the claim once and plans the next try, unless the clean-up is done.
 func (c *cleanup) try() {
 	m := c.m
-	bound := min(m.options.Tuning.RequestTimeout, max(lifecycle.MinRetry, c.deadline().Left(m.clock.Now())))
+	bound := min(m.config.RequestTimeout, max(lifecycle.MinRetry, c.deadline().Left(m.clock.Now())))
 	err := m.giveUp(m.running, &c.overdue, bound, c.req)
 	c.settle()
 
@@ -147,7 +149,7 @@ func (c *cleanup) settle() {
 
 // awaitCleanUps waits for the first tries of the clean-ups of a name that have begun: a claim of this manager's own must
 // not refuse the next request.
-func (m *manager) awaitCleanUps(ctx context.Context, name string) error {
+func (m *Manager) awaitCleanUps(ctx context.Context, name string) error {
 	if m.unanswered.Load() == 0 {
 		return nil
 	}
@@ -157,15 +159,15 @@ func (m *manager) awaitCleanUps(ctx context.Context, name string) error {
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case <-m.accepting.Done():
-			return ErrClosed
+			return abstractions.ErrClosed
 		}
 	}
 	return nil
 }
 
 // cleanUpsOf returns the clean-ups of a name that have begun.
-func (m *manager) cleanUpsOf(name string) (begun []*cleanup) {
-	for _, item := range m.schedule.all(nil) {
+func (m *Manager) cleanUpsOf(name string) (begun []*cleanup) {
+	for _, item := range m.timetable.All(nil) {
 		if c, ok := item.(*cleanup); ok && c.req.Name == name && c.from == (trust.Instant{}) {
 			begun = append(begun, c)
 		}
@@ -178,9 +180,9 @@ func (c *cleanup) finish(now trust.Instant, err error) {
 	m := c.m
 	c.mu.Lock()
 	c.done = true
-	m.schedule.remove(c)
+	m.timetable.Remove(c)
 	c.mu.Unlock()
-	defer add(m.telemetry.cleanupCount, -1, &m.telemetry.base) // last: telemetry may panic
+	defer m.telemetry.CleanUps(-1) // last: telemetry may panic
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.cleanups--

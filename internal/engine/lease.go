@@ -1,4 +1,4 @@
-package leasing
+package engine
 
 import (
 	"context"
@@ -9,7 +9,11 @@ import (
 	"weak"
 
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/internal/dispatch"
+	"github.com/distributedleasing/leasing/internal/instrument"
 	"github.com/distributedleasing/leasing/internal/lifecycle"
+	"github.com/distributedleasing/leasing/internal/notify"
+	"github.com/distributedleasing/leasing/internal/timetable"
 	"github.com/distributedleasing/leasing/internal/trust"
 )
 
@@ -21,19 +25,19 @@ import (
 type lease struct {
 	// The fields that renewals read come first, to share cache lines: 100,000 leases fit in no cache.
 
-	mu       sync.Mutex // while the lease is claimed, one goroutine has it
-	adopted  bool
-	entry    // in the schedule
-	m        *manager
-	settings *settings
+	mu      sync.Mutex // while the lease is claimed, one goroutine has it
+	adopted bool
+	timetable.Entry
+	m        *Manager
+	settings *Settings
 	life     lifecycle.Lease
 
 	name, id string
 	token    int64 // 0 until it is granted, unless it is adopted
-	scope    *scope
-	traced   *traced       // nil if the acquire was not traced
-	observer *subscription // nil without AcquireOptions.Observer
-	settled  chan struct{} // made by the first waiter for the renewal under way, closed at its end
+	scope    *instrument.Scope
+	trace    *instrument.Trace    // nil if the acquire was not traced
+	observer *notify.Subscription // nil without AcquireOptions.Observer
+	settled  chan struct{}        // made by the first waiter for the renewal under way, closed at its end
 
 	// The rest of the lease's life.
 
@@ -42,12 +46,12 @@ type lease struct {
 	cancel     context.CancelCauseFunc // of the lease's own context; nil before the first call of Context
 	done       chan struct{}           // made by the first waiter for the release under way, closed at its end
 
-	fresh  *Lease              // until the first renewal
-	holder weak.Pointer[Lease] // from the first renewal until the handle was collected
+	fresh  *handle              // until the first renewal
+	holder weak.Pointer[handle] // from the first renewal until the handle was collected
 
-	acquires  overdue // requests until it was granted
-	overdue   overdue // renewals of it alone
-	releases  overdue
+	acquires  dispatch.Overdue // requests until it was granted
+	overdue   dispatch.Overdue // renewals of it alone
+	releases  dispatch.Overdue
 	inBatches atomic.Int32 // batches with it that are overdue
 	slot      int32        // in manager.leases, under manager.mu
 	before    *lease       // an older one of the name, under manager.mu; or nil
@@ -61,7 +65,7 @@ type lease struct {
 
 func (l *lease) Name() string          { return l.name }
 func (l *lease) ID() string            { return l.id }
-func (l *lease) Owner() string         { return l.m.options.Owner }
+func (l *lease) Owner() string         { return l.m.config.Owner }
 func (l *lease) Token() int64          { return l.token }
 func (l *lease) AcquiredAt() time.Time { return l.m.clock.Time(l.acquiredAt) }
 
@@ -100,7 +104,7 @@ func (l *lease) Metadata() map[string]string {
 	if confirmed, changed := l.life.Metadata(); changed {
 		return maps.Clone(confirmed)
 	}
-	return maps.Clone(l.settings.metadata)
+	return maps.Clone(l.settings.Metadata)
 }
 
 func (l *lease) Renewals() int {
@@ -129,12 +133,12 @@ func (l *lease) Err() error {
 	return cause
 }
 
-// onDue ends a lease whose trust has run out, or gathers a renewal that is due. The loop calls onDue.
-func (l *lease) onDue(now trust.Instant) {
+// OnDue ends a lease whose trust has run out, or gathers a renewal that is due. The loop calls OnDue.
+func (l *lease) OnDue(now trust.Instant) {
 	l.mu.Lock()
 	renew, fx := l.life.Due(now)
 	if renew {
-		l.m.engine.gather(l, l.life.Remaining(now))
+		l.m.renewals.Gather(l, lifecycle.AttemptBound(l.life.Remaining(now), l.m.config.RequestTimeout), l.life.Failures())
 	}
 	lost := l.apply(now, fx)
 	l.mu.Unlock()
@@ -151,7 +155,7 @@ func (l *lease) apply(now trust.Instant, fx lifecycle.Effects) (lost *loss) {
 	}
 	switch {
 	case fx.Over:
-		l.m.schedule.remove(l)
+		l.m.timetable.Remove(l)
 	case fx.Look:
 		l.reschedule(now)
 	}
@@ -162,32 +166,32 @@ func (l *lease) apply(now trust.Instant, fx lifecycle.Effects) (lost *loss) {
 	if fx.Event.Kind != "" {
 		e := l.event(fx.Event.Kind, now.Mono)
 		e.Remaining, e.Attempt, e.WillRetry, e.Err = fx.Event.Remaining, fx.Event.Attempt, fx.Event.WillRetry, fx.Event.Err
-		l.m.observers.publish(l.observer, l.id, &e)
+		l.m.observers.Publish(l.observer, l.id, &e)
 	}
 	if fx.Lost == nil {
 		return nil
 	}
-	e := l.event(EventLost, now.Mono)
+	e := l.event(abstractions.EventLost, now.Mono)
 	e.Reason, e.BrokenBy, e.BreakReason = fx.Lost.Reason, fx.Lost.BrokenBy, fx.Lost.BreakReason
 	e.Err, e.LastRenewal = fx.Lost, l.m.clock.Time(l.life.LastSent().Mono)
-	l.m.observers.publish(l.observer, l.id, &e)
+	l.m.observers.Publish(l.observer, l.id, &e)
 	return &loss{lease: l, err: fx.Lost, orphan: l.cleanupOf(fx.CleanUp)}
 }
 
 // event returns an Event about the lease. publish adds the fingerprint. Caller holds mu.
-func (l *lease) event(kind EventKind, now time.Duration) Event {
-	return Event{
+func (l *lease) event(kind abstractions.EventKind, now time.Duration) abstractions.Event {
+	return abstractions.Event{
 		Kind: kind, Time: l.m.clock.Time(now), Coalesced: 1,
-		Name: l.name, Owner: l.m.options.Owner, Token: l.token, TTL: l.life.TTL(), Renewals: l.life.Renewals(),
+		Name: l.name, Owner: l.m.config.Owner, Token: l.token, TTL: l.life.TTL(), Renewals: l.life.Renewals(),
 	}
 }
 
 // reschedule sets the time of the loop's next look at the lease. Caller holds mu.
 func (l *lease) reschedule(now trust.Instant) {
 	due, early := l.life.Next(now)
-	l.m.schedule.set(l, trust.AddSaturated(now.Mono, due), early)
-	if l.m.suspended.Load() > int64(now.Boot-now.Mono+suspendResolution) {
-		l.m.schedule.makeDueNow(l) // a suspend since now was read, which the loop saw before the lease was in the schedule
+	l.m.timetable.Set(l, trust.AddSaturated(now.Mono, due), early)
+	if l.m.timetable.MissedSuspend(now) {
+		l.m.timetable.MakeDueNow(l) // a suspend since now was read, which the loop saw before the lease was in the schedule
 	}
 }
 
@@ -205,7 +209,7 @@ func (l *lease) cleanupOf(c *lifecycle.CleanUp) *cleanup {
 // loss has the steps that are left to take for a lease that has just been lost.
 type loss struct {
 	lease  *lease
-	err    *LostError
+	err    *abstractions.LostError
 	orphan *cleanup // of a renewal whose outcome is unknown, which may hold the name for another TTL; or nil
 }
 
@@ -223,18 +227,17 @@ func (x *loss) report() {
 	m.outage.lost(m.clock, x.err.Reason)
 	m.cleanUp(x.orphan, nil)
 	m.retire(l)
-	add(m.telemetry.lostCount, 1, l.scope.and(reasonKey, string(x.err.Reason)))
-	if l.traced != nil {
-		m.goTracked(func() { m.telemetry.lost(l, x.err) }) // the end of a span may export it, and the loop must not wait
+	m.telemetry.Lost(l.scope, x.err.Reason)
+	if l.trace != nil {
+		m.goTracked(func() { m.telemetry.SpanOfLoss(l.trace, l.about(0, 0), x.err) }) // the end of a span may export it, and the loop must not wait
 	}
 }
 
 // retire removes an ended lease from the manager.
-func (m *manager) retire(l *lease) {
+func (m *Manager) retire(l *lease) {
 	m.queues.ended(l)
 	m.unregister(l)
-	add(m.telemetry.activeCount, -1, &l.scope.base)
-	record(m.telemetry.heldDuration, m.clock.Mono()-l.acquiredAt, &l.scope.base)
+	m.telemetry.Held(l.scope, m.clock.Mono()-l.acquiredAt)
 }
 
 // endedError returns the error of an operation on an ended lease.
@@ -242,4 +245,9 @@ func (l *lease) endedError(op string) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.m.wrap(op, l.name, l.id, l.life.Err())
+}
+
+// about describes the lease for a span.
+func (l *lease) about(ttl time.Duration, attempts int) instrument.About {
+	return instrument.About{Name: l.name, ID: l.id, Token: l.token, TTL: ttl, Attempts: attempts}
 }

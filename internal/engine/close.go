@@ -1,12 +1,15 @@
-package leasing
+package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"time"
 
+	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/internal/trust"
 )
 
@@ -17,7 +20,10 @@ const (
 	closeWarningMax = 30 * time.Second
 )
 
-func (m *manager) Close(ctx context.Context) error {
+// errOutlasted is why a Close without a deadline ends.
+var errOutlasted = errors.New("leases were held for longer than they were trusted when Close began")
+
+func (m *Manager) Close(ctx context.Context) error {
 	ctx = orBackground(ctx)
 	_, bounded := ctx.Deadline()
 	given := ctx.Done()
@@ -25,7 +31,7 @@ func (m *manager) Close(ctx context.Context) error {
 	first := !m.isClosing()
 	var idle chan struct{}
 	if first {
-		m.giveUpAt = m.clock.Now().Add(m.options.Tuning.RequestTimeout)
+		m.giveUpAt = m.clock.Now().Add(m.config.RequestTimeout)
 		m.refuse()
 		idle = make(chan struct{})
 		m.idle = idle
@@ -39,26 +45,26 @@ func (m *manager) Close(ctx context.Context) error {
 	case <-m.done:
 		return m.result
 	case <-given:
-		return &Error{Op: "close", Provider: m.caps.Provider, Err: context.Cause(ctx)}
+		return &abstractions.Error{Op: "close", Provider: m.caps.Provider, Err: context.Cause(ctx)}
 	}
 }
 
 // close runs once.
-func (m *manager) close(ctx context.Context, bounded bool, idle <-chan struct{}) error {
+func (m *Manager) close(ctx context.Context, bounded bool, idle <-chan struct{}) error {
 	defer close(m.done)
-	defer m.telemetry.close()
+	defer m.telemetry.Close()
 	leases := m.snapshot()
 	for _, l := range leases {
 		l.mu.Lock()
 		l.apply(trust.Instant{}, l.life.EndWork(errManagerClosed))
 		l.mu.Unlock()
 	}
-	for _, item := range m.schedule.all(nil) {
+	for _, item := range m.timetable.All(nil) {
 		if c, ok := item.(*cleanup); ok {
-			m.schedule.makeDueNow(c) // one more try: see cleanup.try
+			m.timetable.MakeDueNow(c) // one more try: see cleanup.try
 		}
 	}
-	left := CloseError{}
+	left := abstractions.CloseError{}
 	if !m.awaitIdle(ctx, m.closeBound(bounded, leases), idle) {
 		left.Err = context.Cause(ctx)
 		if left.Err == nil {
@@ -72,17 +78,17 @@ func (m *manager) close(ctx context.Context, bounded bool, idle <-chan struct{})
 	denied := m.denied
 	m.mu.Unlock()
 	m.awaitGoroutines(ctx)
-	m.observers.flush(m.options.Tuning.ObserverTimeout)
+	m.observers.Flush(m.config.ObserverTimeout)
 	m.clock.Alarm.Close()
 	if len(left.InUse) > 0 || left.Unreleased > 0 {
 		if left.Err == nil {
 			left.Err = denied
 		}
 		if left.Err == nil {
-			left.Err = fmt.Errorf("%w: no answer within %v", ErrUnavailable, m.options.Tuning.RequestTimeout)
+			left.Err = fmt.Errorf("%w: no answer within %v", abstractions.ErrUnavailable, m.config.RequestTimeout)
 		}
 		slices.Sort(left.InUse)
-		m.result = &Error{Op: "close", Provider: m.caps.Provider, Err: &left}
+		m.result = &abstractions.Error{Op: "close", Provider: m.caps.Provider, Err: &left}
 	}
 	return m.result
 }
@@ -90,17 +96,17 @@ func (m *manager) close(ctx context.Context, bounded bool, idle <-chan struct{})
 // closeBound returns the bound of Close's wait for holders: forever if its context has a
 // deadline, and otherwise the longest trust that was left when Close began.
 // A holder that has not released its lease by then has forgotten the release.
-func (m *manager) closeBound(bounded bool, leases []*lease) time.Duration {
+func (m *Manager) closeBound(bounded bool, leases []*lease) time.Duration {
 	if bounded {
 		return trust.Forever
 	}
-	now, longest := m.clock.Now(), 2*m.options.Tuning.RequestTimeout // for calls and clean-ups, which are bounded themselves
+	now, longest := m.clock.Now(), 2*m.config.RequestTimeout // for calls and clean-ups, which are bounded themselves
 	for _, l := range leases {
 		l.mu.Lock()
 		left := l.life.Remaining(now)
 		l.mu.Unlock()
 		if left == trust.Forever { // an infinite lease
-			left = m.options.TTL
+			left = m.config.TTL
 		}
 		longest = max(longest, left)
 	}
@@ -109,7 +115,7 @@ func (m *manager) closeBound(bounded bool, leases []*lease) time.Duration {
 
 // awaitIdle waits until no work is under way, for as long as ctx lives
 // and for at most bound, and logs the leases and calls that are left.
-func (m *manager) awaitIdle(ctx context.Context, bound time.Duration, idle <-chan struct{}) bool {
+func (m *Manager) awaitIdle(ctx context.Context, bound time.Duration, idle <-chan struct{}) bool {
 	began := time.Now()
 	end := time.NewTimer(bound)
 	defer end.Stop()
@@ -137,7 +143,7 @@ func (m *manager) awaitIdle(ctx context.Context, bound time.Duration, idle <-cha
 	}
 }
 
-func (m *manager) warnOfClose(waited time.Duration) {
+func (m *Manager) warnOfClose(waited time.Duration) {
 	var inUse, ending []string
 	for _, l := range m.snapshot() {
 		l.mu.Lock()
@@ -157,7 +163,7 @@ func (m *manager) warnOfClose(waited time.Duration) {
 		"releasing", listed(ending), "acquiring", calls, "clean_ups", cleanups)
 }
 
-func (m *manager) snapshot() []*lease {
+func (m *Manager) snapshot() []*lease {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return slices.Clone(m.leases)
@@ -167,7 +173,7 @@ func (m *manager) snapshot() []*lease {
 // their names. It does not release them: another process would get the name beside the
 // holder, which may need the rest of the TTL to notice. It counts the other leases, whose
 // release goes on without the manager.
-func (m *manager) abandonLeases(cause error) (inUse []string, unanswered int) {
+func (m *Manager) abandonLeases(cause error) (inUse []string, unanswered int) {
 	now := m.clock.Now()
 	for _, l := range m.snapshot() {
 		l.mu.Lock()
@@ -177,7 +183,7 @@ func (m *manager) abandonLeases(cause error) (inUse []string, unanswered int) {
 			continue
 		}
 		inUse = append(inUse, l.name)
-		lost := l.apply(now, l.life.Lose(&LostError{Reason: LostClosed, Err: cause}))
+		lost := l.apply(now, l.life.Lose(&abstractions.LostError{Reason: abstractions.LostClosed, Err: cause}))
 		l.mu.Unlock()
 		lost.report()
 	}
@@ -186,10 +192,10 @@ func (m *manager) abandonLeases(cause error) (inUse []string, unanswered int) {
 
 // awaitGoroutines waits for the requests under way, whose context has ended.
 // A provider that ignores its context must not block Close for ever.
-func (m *manager) awaitGoroutines(ctx context.Context) {
+func (m *Manager) awaitGoroutines(ctx context.Context) {
 	ended := make(chan struct{})
 	go func() { m.goroutines.Wait(); close(ended) }()
-	timer := time.NewTimer(m.options.Tuning.RequestTimeout)
+	timer := time.NewTimer(m.config.RequestTimeout)
 	defer timer.Stop()
 	select {
 	case <-ended:
@@ -203,4 +209,13 @@ func (m *manager) awaitGoroutines(ctx context.Context) {
 	case <-timer.C:
 		m.log(slog.LevelError, "leasing: the provider has not returned from a request whose context has ended")
 	}
+}
+
+// listed shows the first few of many names.
+func listed(names []string) string {
+	const most = 10
+	if len(names) <= most {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
 }

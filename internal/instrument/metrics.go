@@ -1,4 +1,5 @@
-package leasing
+// Package instrument is the OpenTelemetry of a manager: its metrics, its spans, and the trace of each lease.
+package instrument
 
 import (
 	"context"
@@ -13,7 +14,6 @@ import (
 	"github.com/distributedleasing/leasing/internal/trust"
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
-	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/metric/noop"
 	"go.opentelemetry.io/otel/trace"
@@ -32,16 +32,16 @@ var (
 
 // The values of the attribute leasing.scope that are no scopes: of names without a
 // slash, each of which would be its own scope, and of scopes after the first
-// maxScopes.
+// MaxScopes.
 const (
 	noScope    = "_none"
 	otherScope = "_other"
-	maxScopes  = 64
+	MaxScopes  = 64
 )
 
-// telemetry is OpenTelemetry for one manager. Instruments of a meter that is
+// Telemetry is OpenTelemetry for one manager. Instruments of a meter that is
 // off cost a check; attribute sets are made once for each scope.
-type telemetry struct {
+type Telemetry struct {
 	tracer   trace.Tracer
 	provider attribute.KeyValue
 	scopeOf  func(name string) string
@@ -67,20 +67,32 @@ type telemetry struct {
 	gauges metric.Registration
 
 	mu     sync.RWMutex
-	scopes map[string]*scope
+	scopes map[string]*Scope
 }
 
-func newTelemetry(m *manager) *telemetry {
+// Config is what a manager tells its telemetry.
+type Config struct {
+	Provider       string // the kind
+	MeterProvider  metric.MeterProvider
+	TracerProvider trace.TracerProvider
+	Scope          func(name string) string
+	// OldestWaiter returns the age of the oldest acquire that waits, and BackendUp 1 while the backend answers and else 0.
+	OldestWaiter func() time.Duration
+	BackendUp    func() int64
+}
+
+// New returns the telemetry of a manager. Close it.
+func New(c Config) *Telemetry {
 	version := moduleVersion()
-	meter := m.options.MeterProvider.Meter(instrumentationScope, metric.WithInstrumentationVersion(version))
+	meter := c.MeterProvider.Meter(instrumentationScope, metric.WithInstrumentationVersion(version))
 	requests, margins, heldFor := metric.WithExplicitBucketBoundaries(requestBounds...), metric.WithExplicitBucketBoundaries(marginBounds...), metric.WithExplicitBucketBoundaries(heldBounds...)
-	provider := attribute.String("leasing.provider", m.caps.Provider)
-	t := &telemetry{
-		tracer:   m.options.TracerProvider.Tracer(instrumentationScope, trace.WithInstrumentationVersion(version)),
+	provider := attribute.String("leasing.provider", c.Provider)
+	t := &Telemetry{
+		tracer:   c.TracerProvider.Tracer(instrumentationScope, trace.WithInstrumentationVersion(version)),
 		provider: provider,
-		scopeOf:  m.options.Scope,
+		scopeOf:  c.Scope,
 		base:     newAttrs(provider),
-		scopes:   map[string]*scope{},
+		scopes:   map[string]*Scope{},
 
 		acquireDuration: histogram(meter, "leasing.acquire.duration", "Time from asking for a lease to having it or giving up, waiting included.", requests),
 		acquireSuccess:  counter(meter, "leasing.acquire.success", "{lease}", "Leases acquired."),
@@ -101,13 +113,13 @@ func newTelemetry(m *manager) *telemetry {
 	}
 	add(t.cleanupCount, 0, &t.base)
 	add(t.observerPanics, 0, &t.base)
-	t.gauge(meter, m)
+	t.gauge(meter, c)
 	return t
 }
 
 // gauge registers the observable gauges of a manager until
-// close. Of several managers of one kind of provider the last counts.
-func (t *telemetry) gauge(meter metric.Meter, m *manager) {
+// Close. Of several managers of one kind of provider the last counts.
+func (t *Telemetry) gauge(meter metric.Meter, c Config) {
 	up, err := meter.Int64ObservableGauge("leasing.backend.up", metric.WithUnit("{backend}"),
 		metric.WithDescription("1 while the backend answers requests, 0 since one was not answered."))
 	oldest, more := meter.Float64ObservableGauge("leasing.waiters.oldest", metric.WithUnit("s"),
@@ -115,9 +127,8 @@ func (t *telemetry) gauge(meter metric.Meter, m *manager) {
 	if err = errors.Join(err, more); err == nil {
 		of := metric.WithAttributes(t.provider)
 		t.gauges, err = meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
-			_, age := m.queues.waiters()
-			o.ObserveFloat64(oldest, age.Seconds(), of)
-			o.ObserveInt64(up, m.outage.up(), of)
+			o.ObserveFloat64(oldest, c.OldestWaiter().Seconds(), of)
+			o.ObserveInt64(up, c.BackendUp(), of)
 			return nil
 		}, up, oldest)
 	}
@@ -126,8 +137,8 @@ func (t *telemetry) gauge(meter metric.Meter, m *manager) {
 	}
 }
 
-// close unregisters the observable gauges.
-func (t *telemetry) close() {
+// Close unregisters the observable gauges.
+func (t *Telemetry) Close() {
 	if t.gauges == nil {
 		return
 	}
@@ -175,9 +186,9 @@ func upDown(m metric.Meter, name, unit, about string) metric.Int64UpDownCounter 
 	return made[metric.Int64UpDownCounter](c, err, noop.Int64UpDownCounter{})
 }
 
-// scope is the attributes of one scope of names, alone and with each value of another
+// Scope is the attributes of one scope of names, alone and with each value of another
 // attribute.
-type scope struct {
+type Scope struct {
 	base attrs
 	set  []attribute.KeyValue
 	with sync.Map // from attribute.KeyValue to *attrs
@@ -194,8 +205,8 @@ func newAttrs(set ...attribute.KeyValue) attrs {
 	return attrs{add: []metric.AddOption{option}, record: []metric.RecordOption{option}}
 }
 
-// scope returns the attributes of the lease called name.
-func (t *telemetry) scope(name string) *scope {
+// Scope returns the attributes of the lease called name.
+func (t *Telemetry) Scope(name string) *Scope {
 	key := t.scopeOf(name)
 	t.mu.RLock()
 	s := t.scopes[key]
@@ -205,19 +216,21 @@ func (t *telemetry) scope(name string) *scope {
 	}
 	s, made := t.makeScope(key)
 	if made { // a counter that appears with its first event shows no rise
-		for _, reason := range []LostReason{LostExpired, LostTaken, LostBroken, LostGone, LostRenewalLimit, LostClosed} {
+		for _, reason := range []abstractions.LostReason{
+			abstractions.LostExpired, abstractions.LostTaken, abstractions.LostBroken, abstractions.LostGone, abstractions.LostRenewalLimit, abstractions.LostClosed,
+		} {
 			add(t.lostCount, 0, s.and(reasonKey, string(reason)))
 		}
-		add(t.renewalFailure, 0, s.failed(ErrUnavailable))
+		add(t.renewalFailure, 0, s.failed(abstractions.ErrUnavailable))
 	}
 	return s
 }
 
 // makeScope returns the scope with a key. made reports whether the scope is new. Locks mu.
-func (t *telemetry) makeScope(key string) (s *scope, made bool) {
+func (t *Telemetry) makeScope(key string) (s *Scope, made bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.scopes[key] == nil && len(t.scopes) >= maxScopes {
+	if t.scopes[key] == nil && len(t.scopes) >= MaxScopes {
 		key = otherScope
 	}
 	if s := t.scopes[key]; s != nil {
@@ -225,13 +238,13 @@ func (t *telemetry) makeScope(key string) (s *scope, made bool) {
 	}
 	key = strings.Clone(key) // don't keep a long name alive for its beginning
 	set := []attribute.KeyValue{t.provider, attribute.String("leasing.scope", key)}
-	s = &scope{base: newAttrs(set...), set: set}
+	s = &Scope{base: newAttrs(set...), set: set}
 	t.scopes[key] = s
 	return s, true
 }
 
-// firstPart is the scope of a name unless Options.Scope says otherwise.
-func firstPart(name string) string {
+// FirstPart is the scope of a name unless the application has a function of its own.
+func FirstPart(name string) string {
 	if part, _, more := strings.Cut(name, "/"); more {
 		return part
 	}
@@ -239,7 +252,7 @@ func firstPart(name string) string {
 }
 
 // and returns the scope's attributes with one more, of few possible values.
-func (s *scope) and(key attribute.Key, value string) *attrs {
+func (s *Scope) and(key attribute.Key, value string) *attrs {
 	kv := key.String(value)
 	if a, ok := s.with.Load(kv); ok {
 		return a.(*attrs)
@@ -250,14 +263,14 @@ func (s *scope) and(key attribute.Key, value string) *attrs {
 }
 
 // outcome returns the scope's attributes, with the kind of err unless err is nil.
-func (s *scope) outcome(err error) *attrs {
+func (s *Scope) outcome(err error) *attrs {
 	if err == nil {
 		return &s.base
 	}
 	return s.failed(err)
 }
 
-func (s *scope) failed(err error) *attrs { return s.and(errorKey, errorType(err)) }
+func (s *Scope) failed(err error) *attrs { return s.and(errorKey, errorType(err)) }
 
 const (
 	errorKey  = attribute.Key("error.type")
@@ -284,7 +297,8 @@ func record(h metric.Float64Histogram, d time.Duration, a *attrs) {
 	}
 }
 
-func (t *telemetry) acquired(s *scope, took time.Duration, err error) {
+// Acquired counts an acquire that has ended.
+func (t *Telemetry) Acquired(s *Scope, took time.Duration, err error) {
 	record(t.acquireDuration, took, s.outcome(err))
 	if err == nil {
 		add(t.acquireSuccess, 1, &s.base)
@@ -293,38 +307,72 @@ func (t *telemetry) acquired(s *scope, took time.Duration, err error) {
 	}
 }
 
-// renewed are the renewals of one request.
-type renewed struct {
-	count  int64
-	margin time.Duration // the least
+// AttemptFailed counts a request of a waiting acquire that the backend did not answer.
+func (t *Telemetry) AttemptFailed(s *Scope, err error) { add(t.attemptFailure, 1, s.failed(err)) }
+
+// Waiting adds n to the number of acquires that wait.
+func (t *Telemetry) Waiting(s *Scope, n int64) { add(t.waiterCount, n, &s.base) }
+
+// Active adds n to the number of leases held.
+func (t *Telemetry) Active(s *Scope, n int64) { add(t.activeCount, n, &s.base) }
+
+// Held counts the end of a lease, which was held for a time.
+func (t *Telemetry) Held(s *Scope, held time.Duration) {
+	t.Active(s, -1)
+	record(t.heldDuration, held, &s.base)
 }
 
-func (r renewed) and(more renewed) renewed {
-	if r.count > 0 {
-		more.margin = min(more.margin, r.margin)
+// CleanUps adds n to the number of claims that are still to be released.
+func (t *Telemetry) CleanUps(n int64) { add(t.cleanupCount, n, &t.base) }
+
+// ObserverPanicked counts the panic of an observer.
+func (t *Telemetry) ObserverPanicked() { add(t.observerPanics, 1, &t.base) }
+
+// Renewed are the renewals of one request.
+type Renewed struct {
+	Count  int64
+	Margin time.Duration // the least trust that was left when they came back
+}
+
+// And adds the renewals of another lease.
+func (r Renewed) And(more Renewed) Renewed {
+	if r.Count > 0 {
+		more.Margin = min(more.Margin, r.Margin)
 	}
-	more.count += r.count
+	more.Count += r.Count
 	return more
 }
 
-func (t *telemetry) renewals(s *scope, took time.Duration, r renewed) {
+// Renewals counts the renewals of one request.
+func (t *Telemetry) Renewals(s *Scope, took time.Duration, r Renewed) {
 	record(t.renewalDuration, took, &s.base)
-	if r.margin != trust.Forever {
-		record(t.renewalMargin, r.margin, &s.base)
+	if r.Margin != trust.Forever {
+		record(t.renewalMargin, r.Margin, &s.base)
 	}
-	add(t.renewalSuccess, r.count, &s.base)
+	add(t.renewalSuccess, r.Count, &s.base)
 }
 
-func (t *telemetry) renewalFailed(s *scope, took time.Duration, err error) {
+// RenewalFailed counts an attempt to renew that failed.
+func (t *Telemetry) RenewalFailed(s *Scope, took time.Duration, err error) {
 	record(t.renewalDuration, took, s.failed(err))
 	add(t.renewalFailure, 1, s.failed(err))
 }
 
-// broke describes and counts a break. Actor and reason are for people: they are in the span, not
+// Lost counts a loss.
+func (t *Telemetry) Lost(s *Scope, reason abstractions.LostReason) {
+	add(t.lostCount, 1, s.and(reasonKey, string(reason)))
+}
+
+// Released measures a release that has ended.
+func (t *Telemetry) Released(s *Scope, took time.Duration, err error) {
+	record(t.releaseDuration, took, s.outcome(err))
+}
+
+// Broke describes and counts a break. Actor and reason are for people: they are in the span, not
 // in the metric, where each value would make a time series.
-func (t *telemetry) broke(span trace.Span, req abstractions.BreakRequest, wasHeld bool) {
+func (t *Telemetry) Broke(span trace.Span, req abstractions.BreakRequest, wasHeld bool) {
 	if wasHeld {
-		add(t.brokenCount, 1, &t.scope(req.Name).base)
+		add(t.brokenCount, 1, &t.Scope(req.Name).base)
 	}
 	if span.IsRecording() {
 		span.SetAttributes(attribute.String("leasing.break.actor", req.Actor), attribute.String("leasing.break.reason", req.Reason),
@@ -332,29 +380,25 @@ func (t *telemetry) broke(span trace.Span, req abstractions.BreakRequest, wasHel
 	}
 }
 
-func (t *telemetry) released(s *scope, took time.Duration, err error) {
-	record(t.releaseDuration, took, s.outcome(err))
-}
-
 // errorTypes names errors for metrics. The first match counts.
 var errorTypes = []struct {
 	is   error
 	name string
 }{
-	{ErrLost, "lost"},
-	{ErrReleased, "released"},
-	{ErrHandedOver, "handed_over"},
-	{ErrClosed, "closed"},
-	{ErrInvalid, "invalid"},
-	{ErrDenied, "denied"},
-	{ErrNotSetUp, "setup"},
-	{ErrThrottled, "throttled"},
-	{ErrHeld, "held"},
+	{abstractions.ErrLost, "lost"},
+	{abstractions.ErrReleased, "released"},
+	{abstractions.ErrHandedOver, "handed_over"},
+	{abstractions.ErrClosed, "closed"},
+	{abstractions.ErrInvalid, "invalid"},
+	{abstractions.ErrDenied, "denied"},
+	{abstractions.ErrNotSetUp, "setup"},
+	{abstractions.ErrThrottled, "throttled"},
+	{abstractions.ErrHeld, "held"},
 	{context.DeadlineExceeded, "timeout"},
 	{context.Canceled, "canceled"},
-	{ErrUnavailable, "unavailable"},
-	{ErrStale, "stale"},
-	{ErrUnsupported, "unsupported"},
+	{abstractions.ErrUnavailable, "unavailable"},
+	{abstractions.ErrStale, "stale"},
+	{abstractions.ErrUnsupported, "unsupported"},
 }
 
 func errorType(err error) string {
@@ -364,65 +408,4 @@ func errorType(err error) string {
 		}
 	}
 	return "other"
-}
-
-// startLinked begins a span with a link to the span that acquired the lease.
-func (t *telemetry) startLinked(ctx context.Context, name string, l *lease) (context.Context, trace.Span) {
-	if l.traced == nil || !l.traced.caller.IsValid() {
-		return t.tracer.Start(ctx, name)
-	}
-	return t.tracer.Start(ctx, name, trace.WithLinks(trace.Link{SpanContext: l.traced.caller}))
-}
-
-// maxLinks bounds the links of a batch's span: OpenTelemetry's default limit.
-const maxLinks = 128
-
-// startBatch begins the span of a renewal of several leases.
-func (t *telemetry) startBatch(ctx context.Context, leases []*lease) (context.Context, trace.Span) {
-	var links []trace.Link
-	for _, l := range leases {
-		if l.traced != nil && l.traced.caller.IsValid() && len(links) < maxLinks {
-			links = append(links, trace.Link{SpanContext: l.traced.caller})
-		}
-	}
-	ctx, span := t.tracer.Start(ctx, "leasing.renew", trace.WithLinks(links...))
-	if span.IsRecording() {
-		span.SetAttributes(t.provider, attribute.Int("leasing.count", len(leases)))
-	}
-	return ctx, span
-}
-
-// lost makes the span of a loss. Most losses have no request of their own: trust runs out, or a batch reports the loss.
-func (t *telemetry) lost(l *lease, err *LostError) {
-	_, span := t.startLinked(background, "leasing.lost", l)
-	defer span.End()
-	t.describe(span, l.name, l.id, l.token, 0, 0, err)
-}
-
-// describe sets a span's attributes and status if the span is recorded.
-func (t *telemetry) describe(span trace.Span, name, id string, token int64, ttl time.Duration, attempts int, err error) {
-	if !span.IsRecording() {
-		return
-	}
-	span.SetAttributes(t.provider, attribute.String("leasing.name", name))
-	if id != "" {
-		span.SetAttributes(attribute.String("leasing.fingerprint", FingerprintOf(id).String()))
-	}
-	if token != 0 {
-		span.SetAttributes(attribute.Int64("leasing.token", token))
-	}
-	if ttl != 0 && ttl != Infinite {
-		span.SetAttributes(attribute.Float64("leasing.ttl", ttl.Seconds()))
-	}
-	if attempts != 0 {
-		span.SetAttributes(attribute.Int("leasing.attempts", attempts))
-	}
-	if lost := (*LostError)(nil); errors.As(err, &lost) {
-		span.SetAttributes(reasonKey.String(string(lost.Reason)))
-	}
-	if err != nil {
-		span.SetAttributes(errorKey.String(errorType(err)))
-		span.RecordError(err)
-		span.SetStatus(codes.Error, errorType(err))
-	}
 }

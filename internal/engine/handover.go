@@ -1,15 +1,17 @@
-package leasing
+package engine
 
 import (
 	"context"
 	"slices"
 
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/internal/dispatch"
+	"github.com/distributedleasing/leasing/internal/timetable"
 )
 
 // HandOver renews until a renewal that was sent after its start has succeeded and no renewal is
 // under way, so that no request of this process can follow the receiver's.
-func (l *lease) HandOver(ctx context.Context) (Handover, error) {
+func (l *lease) HandOver(ctx context.Context) (abstractions.Handover, error) {
 	began := l.m.clock.Now()
 	for {
 		now := l.m.clock.Now()
@@ -18,12 +20,12 @@ func (l *lease) HandOver(ctx context.Context) (Handover, error) {
 		if l.life.Over() {
 			l.mu.Unlock()
 			lost.report()
-			return Handover{}, l.endedError("hand over")
+			return abstractions.Handover{}, l.endedError("hand over")
 		}
 		ready := l.life.CanHandOver(began)
-		if ready && l.overdue.count.Load()+l.inBatches.Load() > 0 {
+		if ready && l.overdue.Count()+int(l.inBatches.Load()) > 0 {
 			l.mu.Unlock()
-			return Handover{}, l.m.wrap("hand over", l.name, l.id, errOverdue)
+			return abstractions.Handover{}, l.m.wrap("hand over", l.name, l.id, dispatch.ErrOverdue)
 		}
 		if ready {
 			l.apply(now, l.life.HandOver())
@@ -31,21 +33,21 @@ func (l *lease) HandOver(ctx context.Context) (Handover, error) {
 		l.mu.Unlock()
 		if ready {
 			l.m.retire(l)
-			return Handover{Name: l.name, ID: l.id, Token: l.token}, nil
+			return abstractions.Handover{Name: l.name, ID: l.id, Token: l.token}, nil
 		}
 		if err := l.Renew(ctx); err != nil {
-			return Handover{}, err
+			return abstractions.Handover{}, err
 		}
 	}
 }
 
 // Adopt makes one request. Unlike an acquire it makes no clean-up after a failure: the
 // claim belongs to another holder until the adoption succeeds.
-func (m *manager) Adopt(ctx context.Context, h Handover, o AdoptOptions) (abstractions.Lease, error) {
+func (m *Manager) Adopt(ctx context.Context, h abstractions.Handover, o abstractions.AdoptOptions) (abstractions.Lease, error) {
 	if err := m.beginAdoption(h); err != nil {
 		return nil, m.wrap("adopt", h.Name, h.ID, err)
 	}
-	options := AcquireOptions{
+	options := abstractions.AcquireOptions{
 		TTL: o.TTL, RenewFraction: o.RenewFraction, RenewCadence: o.RenewCadence, NoAutoRenew: o.NoAutoRenew,
 		MaxRenewals: o.MaxRenewals, Metadata: o.Metadata, Observer: o.Observer,
 	}
@@ -58,17 +60,17 @@ func (m *manager) Adopt(ctx context.Context, h Handover, o AdoptOptions) (abstra
 }
 
 // beginAdoption refuses a claim that the manager already knows. It does so before any request, which might cut the lease short.
-func (m *manager) beginAdoption(h Handover) error {
+func (m *Manager) beginAdoption(h abstractions.Handover) error {
 	if err := (abstractions.ReleaseRequest{Name: h.Name, ID: h.ID}).Validate(m.caps); err != nil {
 		return err
 	}
-	if h.Token <= 0 || h.Token > MaxToken {
-		return &InvalidError{Field: "Handover.Token", Value: h.Token, Want: "the lease's fencing token"}
+	if h.Token <= 0 || h.Token > abstractions.MaxToken {
+		return &abstractions.InvalidError{Field: "Handover.Token", Value: h.Token, Want: "the lease's fencing token"}
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.has(h.Name, func(l *lease) bool { return l.id == h.ID }) || m.givesUp(h.ID) || slices.Contains(m.adopting, h.ID) {
-		return &InvalidError{Field: "Handover.ID", Value: FingerprintOf(h.ID).String(), Want: "a lease that this manager neither holds nor cleans up"}
+		return &abstractions.InvalidError{Field: "Handover.ID", Value: abstractions.FingerprintOf(h.ID).String(), Want: "a lease that this manager neither holds nor cleans up"}
 	}
 	m.adopting = append(m.adopting, h.ID)
 	return nil
@@ -77,8 +79,8 @@ func (m *manager) beginAdoption(h Handover) error {
 // givesUp reports whether a claim has a clean-up, which would take the name from
 // the adopter. A lost lease stays registered until its clean-up is in the schedule.
 // Caller holds mu.
-func (m *manager) givesUp(id string) bool {
-	return slices.ContainsFunc(m.schedule.all(nil), func(item scheduled) bool {
+func (m *Manager) givesUp(id string) bool {
+	return slices.ContainsFunc(m.timetable.All(nil), func(item timetable.Item) bool {
 		c, ok := item.(*cleanup)
 		return ok && c.req.ID == id
 	})

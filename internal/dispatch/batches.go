@@ -1,0 +1,52 @@
+package dispatch
+
+import (
+	"math/bits"
+	"slices"
+	"time"
+)
+
+// Batches gathers items that are due, and sends those together that may share a request. The loop of a timetable calls
+// Gather and Dispatch: Batches is not safe for concurrent use.
+type Batches[T any] struct {
+	first, again *Jobs
+	size         int
+	send         func(batch []T, part time.Duration)
+	gathered     map[batchKey][]T
+}
+
+// batchKey groups items that may share a request: a batch is bounded by its
+// most urgent item, so it takes items with about the same bound (to a
+// power of two). The more often items have failed, the fewer share a
+// request.
+type batchKey struct {
+	bound    int // the logarithm of the bound of one attempt
+	failures int
+}
+
+// NewBatches returns batches of up to size items. send makes a request; part divides its bound: see Jobs. The first
+// attempts and those after a failure have a queue each, so items whose requests hang don't keep others from being sent.
+func NewBatches[T any](first, again *Jobs, size int, send func(batch []T, part time.Duration)) *Batches[T] {
+	return &Batches[T]{first: first, again: again, size: size, send: send, gathered: map[batchKey][]T{}}
+}
+
+// Gather takes an item whose attempt is due, may take the time bound, and follows a number of failures.
+func (b *Batches[T]) Gather(item T, bound time.Duration, failures int) {
+	key := batchKey{bound: bits.Len64(uint64(bound)), failures: min(failures, 2)}
+	b.gathered[key] = append(b.gathered[key], item)
+}
+
+// Dispatch queues the gathered items. Before a failure up to size items share a request, after
+// one failure a sixteenth of that number, and after two each item has its own request.
+func (b *Batches[T]) Dispatch() {
+	for key, items := range b.gathered {
+		q := b.first
+		if key.failures > 0 {
+			q = b.again
+		}
+		for batch := range slices.Chunk(items, max(1, b.size>>(4*key.failures))) {
+			q.Add(time.Duration(1)<<max(key.bound-1, 0)/overduePart, func(part time.Duration) { b.send(batch, part) })
+		}
+		delete(b.gathered, key)
+	}
+}

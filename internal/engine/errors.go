@@ -1,0 +1,30 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/distributedleasing/leasing/abstractions"
+)
+
+// unavailable makes an error match abstractions.ErrUnavailable, and says so only once.
+func unavailable(err error) error {
+	if errors.Is(err, abstractions.ErrUnavailable) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", abstractions.ErrUnavailable, err)
+}
+
+// permanent reports whether the same request gets the same answer until a person changes something.
+func permanent(err error) bool {
+	for _, sentinel := range [...]error{abstractions.ErrReleased, abstractions.ErrInvalid, abstractions.ErrNotSetUp, abstractions.ErrClosed, abstractions.ErrUnsupported} {
+		if errors.Is(err, sentinel) {
+			return true
+		}
+	}
+	return false
+}
+
+// denied reports whether the backend has refused the caller. Most refusals of this kind pass: a password is
+// rotated, a role assignment has not arrived yet, a server has just started.
+func denied(err error) bool { return errors.Is(err, abstractions.ErrDenied) }

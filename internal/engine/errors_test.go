@@ -1,0 +1,38 @@
+package engine
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/distributedleasing/leasing/abstractions"
+)
+
+// Whether a second request can help has one answer for each sentinel.
+func TestPermanentErrors(t *testing.T) {
+	for _, test := range []struct {
+		err       error
+		permanent bool
+	}{
+		{&abstractions.HeldError{}, false},
+		{&abstractions.LostError{Reason: abstractions.LostTaken}, false},
+		{abstractions.ErrReleased, true},
+		{abstractions.ErrClosed, true},
+		{abstractions.ErrUnavailable, false},
+		{&abstractions.ThrottledError{}, false},
+		{&abstractions.InvalidError{}, true},
+		{abstractions.ErrDenied, false},
+		{abstractions.ErrNotSetUp, true},
+		{abstractions.ErrStale, false},
+		{abstractions.ErrUnsupported, true},
+		{errors.New("of the SDK"), false},
+	} {
+		wrapped := error(&abstractions.Error{Op: "renew", Name: "n", Provider: "p", Err: test.err})
+		require.Equal(t, test.permanent, permanent(wrapped), test.err)
+	}
+}
+
+func TestUnavailableIsSaidOnce(t *testing.T) {
+	require.EqualError(t, unavailable(unavailable(errors.New("sdk says no"))), "backend unavailable: sdk says no")
+}
