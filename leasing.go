@@ -7,7 +7,6 @@ import (
 
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/internal/engine"
-	"github.com/distributedleasing/leasing/internal/trust"
 )
 
 // Manager acquires leases from a provider, renews them, notices their loss, queues
@@ -23,10 +22,6 @@ type Manager struct{ impl abstractions.Manager }
 //
 // If an option can't work, the error is an *InvalidError that names the option.
 func NewManager(provider Provider, options Options) (*Manager, error) {
-	return newManager(provider, options, trust.SystemClock)
-}
-
-func newManager(provider Provider, options Options, newClock func() *trust.Clock) (*Manager, error) {
 	if provider == nil {
 		return nil, &Error{Op: "new manager", Err: &InvalidError{Field: "provider", Value: nil, Want: "a provider; nil can't hold leases"}}
 	}
@@ -35,7 +30,7 @@ func newManager(provider Provider, options Options, newClock func() *trust.Clock
 	if err != nil {
 		return nil, &Error{Op: "new manager", Provider: caps.Provider, Err: err}
 	}
-	return ManagerOf(engine.New(provider, caps, options.config(caps, settings), newClock())), nil
+	return ManagerOf(engine.New(provider, caps, options.config(caps, settings))), nil
 }
 
 // ManagerOf returns a Manager whose methods are those of implementation. Each method, each Do

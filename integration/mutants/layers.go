@@ -42,7 +42,7 @@ var (
 	sqliteOrRedis = tests{folder: overSQLite.folder, run: overSQLite.run, then: &overRedis}
 	redlocks      = tests{folder: "providers/redis", run: "^TestConformanceRedlock3(Dead|Restored)?$", slow: true}
 	overPostgres  = tests{folder: "providers/sql/postgres", run: "^TestConformance(WithoutHistory)?$"}
-	ownCore       = own(".")
+	ownCore       = tests{folder: "internal/managertest", then: &tests{folder: "."}}
 	ownPostgres   = own("providers/sql/postgres")
 	ownSQLite     = own("providers/sql/sqlite")
 	// ofDialects are the tests of all SQL dialects, which ask the code that they share.
@@ -57,7 +57,7 @@ const suites = "Conformance"
 
 func own(folder string) tests { return tests{folder: folder, skip: suites} }
 
-// inside are the own tests of a package of the core: its tests, and then those of package leasing.
+// inside are the own tests of a package of the core: its tests, and then those of the manager.
 func inside(folder string) tests { return tests{folder: folder, then: &ownCore} }
 
 // areas are looked through in this order. The own tests of Redis' scripts leave out the

@@ -73,7 +73,8 @@ const mostOverdue = 256
 
 // New returns a manager of the provider's leases, whose capabilities are caps. It starts the loop of the timetable. Close the
 // manager.
-func New(provider abstractions.Provider, caps abstractions.Capabilities, config Config, clock *trust.Clock) *Manager {
+func New(provider abstractions.Provider, caps abstractions.Capabilities, config Config) *Manager {
+	clock := trust.New()
 	m := &Manager{
 		provider:  provider,
 		caps:      caps,

@@ -4,4 +4,4 @@ package trust
 
 // SystemClock has Go's monotonic clock alone: the standard library gives no
 // access to one that runs on while the machine is suspended.
-func SystemClock() *clock { return newClock(nil, nil) }
+func SystemClock() *Clock { return NewClock(nil, nil) }

@@ -1,6 +1,9 @@
 package trust
 
-import "time"
+import (
+	"sync/atomic"
+	"time"
+)
 
 // Clock reads both clocks of an Instant and has an alarm that fires after a suspend.
 type Clock struct {
@@ -34,6 +37,22 @@ func NewClock(boot func() time.Duration, alarm Alarm) *Clock {
 		c.Alarm = noAlarm{}
 	}
 	return c
+}
+
+// New returns the clock of a new manager: SystemClock, unless a test has replaced it.
+func New() *Clock {
+	if replaced := replacement.Load(); replaced != nil {
+		return (*replaced)()
+	}
+	return SystemClock()
+}
+
+var replacement atomic.Pointer[func() *Clock]
+
+// Replace has New return the clocks of newClock until restore is called. It is for the tests of this module.
+func Replace(newClock func() *Clock) (restore func()) {
+	before := replacement.Swap(&newClock)
+	return func() { replacement.Store(before) }
 }
 
 type noAlarm struct{}

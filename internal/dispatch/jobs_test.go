@@ -1,0 +1,115 @@
+package dispatch
+
+import (
+	"slices"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func newJobs(limit int) *Jobs {
+	return NewJobs(limit, func(f func()) bool { go f(); return true }, func() bool { return false })
+}
+
+// A job beyond the limit waits for a worker. Once it is overdue it runs all the same.
+func TestJobsRunBeyondTheLimitOnceTheyAreOverdue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q, began := newJobs(2), time.Now()
+		var starts []time.Duration
+		hang := make(chan struct{})
+		for range 3 {
+			q.Add(time.Second, func(time.Duration) {
+				starts = append(starts, time.Since(began))
+				<-hang
+			})
+			synctest.Wait()
+		}
+		require.Equal(t, []time.Duration{0, 0}, starts)
+		time.Sleep(time.Second)
+		synctest.Wait()
+		require.Equal(t, []time.Duration{0, 0, time.Second}, starts)
+		close(hang)
+	})
+}
+
+// While jobs are overdue and have no worker, each request gets a part of its time.
+func TestARequestGetsAPartOfItsTimeWhileOthersAreOverdue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newJobs(1)
+		var running, most atomic.Int64
+		var parts []time.Duration
+		hang := make(chan struct{})
+		for range q.most {
+			q.Add(0, func(time.Duration) {
+				most.Store(max(most.Load(), running.Add(1)))
+				<-hang
+				running.Add(-1)
+			})
+			synctest.Wait()
+		}
+		for range 2 {
+			q.Add(time.Second, func(part time.Duration) { parts = append(parts, part) })
+		}
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		require.EqualValues(t, q.most, most.Load())
+		require.Empty(t, parts, "all workers hang")
+		close(hang)
+		synctest.Wait()
+		require.Equal(t, []time.Duration{overduePart, 1}, parts, "the last job keeps no other waiting")
+		require.Zero(t, q.workers)
+	})
+}
+
+// No job begins after the end.
+func TestJobsEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var ended atomic.Bool
+		q := NewJobs(1, func(f func()) bool { go f(); return true }, ended.Load)
+		hang, ran := make(chan struct{}), 0
+		q.Add(time.Hour, func(time.Duration) { <-hang })
+		q.Add(time.Hour, func(time.Duration) { ran++ })
+		ended.Store(true)
+		close(hang)
+		synctest.Wait()
+		require.Zero(t, ran)
+		require.Zero(t, q.workers)
+	})
+}
+
+// Items share a request if their bounds are alike. After a failure fewer share one.
+func TestBatches(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var sent [][]int
+		q := newJobs(1)
+		b := NewBatches(q, q, 32, func(batch []int, _ time.Duration) { sent = append(sent, slices.Clone(batch)) })
+		dispatch := func() (batches [][]int) {
+			b.Dispatch()
+			time.Sleep(time.Hour)
+			synctest.Wait()
+			batches, sent = sent, nil
+			slices.SortFunc(batches, slices.Compare)
+			return batches
+		}
+		b.Gather(1, 1000, 0)
+		b.Gather(2, 1023, 0)
+		b.Gather(3, 1024, 0)
+		require.Equal(t, [][]int{{1, 2}, {3}}, dispatch(), "a batch is bounded by its most urgent item")
+		require.Empty(t, dispatch())
+		for i := range 40 {
+			b.Gather(i, time.Second, 0)
+		}
+		require.Len(t, dispatch(), 2)
+		for i := range 4 {
+			b.Gather(i, time.Second, 1)
+		}
+		require.Equal(t, [][]int{{0, 1}, {2, 3}}, dispatch())
+		for i := range 4 {
+			b.Gather(i, time.Second, 2+i)
+		}
+		require.Equal(t, [][]int{{0}, {1}, {2}, {3}}, dispatch())
+	})
+}

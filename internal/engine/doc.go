@@ -1,0 +1,16 @@
+// Package engine is the manager behind package leasing. It puts the rooms of the core together, and has all that they lack:
+// locks, contexts, goroutines, the books of leases and clean-ups, and Close.
+//
+//	lifecycle   decides about one lease: a pure function of an input and an instant
+//	waiting     decides about the waiters of one name, in the same way
+//	trust       instants on two clocks, and the time for which a grant is trusted
+//	timetable   calls leases and clean-ups when they are due
+//	dispatch    sends requests: bounds, panics, batches, how many at a time
+//	notify      delivers events to observers
+//	instrument  metrics and spans
+//
+// No room imports the engine, and none holds the manager: each is given the functions that it needs.
+//
+// A lease serializes the inputs of its lifecycle.Lease by a lock, and apply takes the effects. No code of an application or a
+// provider runs under a lock, except a function that a user has registered with context.AfterFunc, which runs in a goroutine.
+package engine

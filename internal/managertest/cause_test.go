@@ -1,0 +1,266 @@
+package managertest_test
+
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/leasingtest"
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
+)
+
+// The last tries before a loss have milliseconds, so their own deadline is the last error. The
+// operator needs the last answer.
+func TestTrap_T189_ALossTellsTheLastAnswer(t *testing.T) {
+	unknownCA := fmt.Errorf("%w: %w", leasing.ErrUnavailable, x509.UnknownAuthorityError{})
+	for _, answer := range []error{leasing.ErrDenied, &leasing.ThrottledError{RetryAfter: time.Millisecond}, unknownCA} {
+		virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
+			var told journal
+			l := acquire(t, m, &leasing.AcquireOptions{Observer: told.observe})
+			p.Use(leasingtest.Hang(leasingtest.Renew, leasingtest.Always))
+			p.Use(leasingtest.Fail(leasingtest.Renew, 3, answer))
+			ended(t, l, time.Minute)
+			requireLost(t, l, leasing.LostExpired)
+			require.ErrorIs(t, l.Err(), answer)
+			if errors.Is(answer, unknownCA) {
+				authority := x509.UnknownAuthorityError{}
+				require.ErrorAs(t, l.Err(), &authority)
+			}
+			require.NotContains(t, l.Err().Error(), "deadline")
+			failed := told.only(leasing.EventRenewalFailed)
+			last := failed[len(failed)-1].Err
+			require.ErrorContains(t, last, "; the last answer was: ")
+			require.ErrorContains(t, last, "deadline exceeded")
+			require.ErrorIs(t, last, answer)
+			require.ErrorIs(t, last, leasing.ErrUnavailable)
+		})
+	}
+}
+
+func TestTrap_T189_ALossWithoutAnyAnswerTellsTheDeadline(t *testing.T) {
+	virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
+		l := acquire(t, m, nil)
+		p.Use(leasingtest.Hang(leasingtest.Renew, leasingtest.Always))
+		ended(t, l, time.Minute)
+		require.ErrorIs(t, l.Err(), leasing.ErrUnavailable)
+		require.ErrorContains(t, l.Err(), "deadline exceeded")
+
+		// An earlier answer is over with a success.
+		p.Clear()
+		again := acquire(t, m, nil)
+		p.Use(leasingtest.Fail(leasingtest.Renew, 1, leasing.ErrDenied))
+		require.ErrorIs(t, again.Renew(t.Context()), leasing.ErrDenied)
+		require.NoError(t, again.Renew(t.Context()))
+		p.Use(leasingtest.Hang(leasingtest.Renew, leasingtest.Always))
+		ended(t, again, time.Minute)
+		require.NotErrorIs(t, again.Err(), leasing.ErrDenied)
+	})
+}
+
+// A request that ends with its own bound is an outage.
+func TestTrap_T190_ARequestsOwnBoundIsAnOutage(t *testing.T) {
+	virtual(t, leasing.Options{Tuning: leasing.Tuning{RequestTimeout: 3 * time.Second}}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
+		p.Use(leasingtest.Hang(leasingtest.Acquire, leasingtest.Always))
+		_, err := m.TryAcquire(t.Context(), name)
+		require.ErrorIs(t, err, leasing.ErrUnavailable)
+		require.Equal(t, 1, strings.Count(err.Error(), "backend unavailable"), err)
+
+		l := acquire(t, leasingtest.NewManagerOn(t, leasingtest.NewProvider(), leasing.Options{}), nil)
+		require.NoError(t, l.Err())
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, err = m.TryAcquire(ctx, "another")
+		require.ErrorIs(t, err, context.DeadlineExceeded, "the caller's own")
+	})
+}
+
+// A wait that polls says "held" of a name only if that was so at its end.
+func TestTrap_T191_AWaitLooksOnceMoreAtItsEnd(t *testing.T) {
+	virtual(t, leasing.Options{Tuning: leasing.Tuning{MinPoll: 30 * time.Second}}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
+		other := leasingtest.NewManagerOn(t, polled{p}, leasing.Options{})
+		l, err := other.Acquire(t.Context(), name)
+		require.NoError(t, err)
+		polling := leasingtest.NewManagerOn(t, polled{p}, leasing.Options{Tuning: leasing.Tuning{MinPoll: time.Second, MaxPoll: 20 * time.Second}})
+		time.AfterFunc(9*time.Second, func() { require.NoError(t, l.Release(context.Background())) })
+		got, err := polling.With(leasing.AcquireOptions{WaitLimit: 10 * time.Second}).Acquire(t.Context(), name)
+		require.NoError(t, err)
+		require.NoError(t, got.Release(t.Context()))
+	})
+}
+
+// An answer that shows a later claim of a name is proof that the lease is lost.
+func TestTrap_T192_AHigherTokenInAnyAnswerEndsTheLease(t *testing.T) {
+	for what, show := range map[string]func(t *testing.T, m *leasing.Manager){
+		"inspect": func(t *testing.T, m *leasing.Manager) {
+			_, err := m.Inspect(t.Context(), name)
+			require.NoError(t, err)
+		},
+		"try acquire": func(t *testing.T, m *leasing.Manager) {
+			_, err := m.TryAcquire(t.Context(), name)
+			require.ErrorIs(t, err, leasing.ErrHeld)
+		},
+		"list": func(t *testing.T, m *leasing.Manager) {
+			for _, err := range m.List(t.Context(), leasing.ListOptions{}) {
+				require.NoError(t, err)
+			}
+		},
+	} {
+		virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
+			bystander, err := m.Acquire(t.Context(), "another")
+			require.NoError(t, err)
+			l := acquire(t, m, nil)
+			other := leasingtest.NewManagerOn(t, p, leasing.Options{})
+			_, err = other.Break(t.Context(), name, leasing.BreakOptions{Immediate: true})
+			require.NoError(t, err)
+			next, err := other.TryAcquire(t.Context(), name)
+			require.NoError(t, err)
+			show(t, m)
+			requireLost(t, l, leasing.LostTaken)
+			require.ErrorContains(t, l.Err(), "has shown token", what)
+			require.NoError(t, bystander.Release(t.Context()))
+			require.NoError(t, next.Err())
+			require.NoError(t, next.Release(t.Context()))
+		})
+	}
+}
+
+// higher shows held names with tokens above the granted tokens, as servers of Redlock do at times.
+type higher struct{ *leasingtest.Provider }
+
+func (h higher) Inspect(ctx context.Context, req abstractions.InspectRequest) (abstractions.Record, error) {
+	r, err := h.Provider.Inspect(ctx, req)
+	r.Token++
+	return r, err
+}
+
+func (h higher) Acquire(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
+	g, err := h.Provider.Acquire(ctx, req)
+	if held := (*leasing.HeldError)(nil); errors.As(err, &held) {
+		shown := *held
+		shown.Holder.Token++
+		err = &shown
+	}
+	return g, err
+}
+
+// An answer that shows the claim of a lease is no proof against that lease, whatever token it shows.
+func TestTrap_T264_ALeaseSurvivesAHigherTokenOfItsOwnClaim(t *testing.T) {
+	virtual(t, leasing.Options{}, func(t *testing.T, _ *leasing.Manager, p *leasingtest.Provider) {
+		m := leasingtest.NewManagerOn(t, higher{p}, leasing.Options{})
+		l := acquire(t, m, nil)
+		record, err := m.Inspect(t.Context(), name)
+		require.NoError(t, err)
+		require.Greater(t, record.Token, l.Token())
+		_, err = m.TryAcquire(t.Context(), name)
+		require.ErrorIs(t, err, leasing.ErrHeld)
+		require.NoError(t, l.Err())
+		require.NoError(t, l.Renew(t.Context()))
+		require.NoError(t, l.Release(t.Context()))
+	})
+}
+
+func TestTrap_T192_AManagerThatBreaksItsOwnLeaseKnows(t *testing.T) {
+	virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
+		l := acquire(t, m, nil)
+		_, err := m.Break(t.Context(), name, leasing.BreakOptions{Immediate: true, Actor: "operator", Reason: "stuck"})
+		require.NoError(t, err)
+		requireLost(t, l, leasing.LostBroken)
+		require.ErrorContains(t, l.Err(), `broken by "operator" (stuck)`)
+		next := acquire(t, m, nil)
+		require.NoError(t, next.Err())
+
+		// A break with a grace is told by a renewal, which is sent now.
+		_, err = m.Break(t.Context(), name, leasing.BreakOptions{})
+		require.NoError(t, err)
+		ended(t, next, time.Millisecond)
+		requireLost(t, next, leasing.LostBroken)
+		require.NoError(t, m.Close(t.Context()))
+	})
+}
+
+// A manager whose break passed it by, and that acquires the name again, has one lease.
+func TestTrap_T192_AGrantEndsAnOlderLeaseOfTheName(t *testing.T) {
+	virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
+		first := acquire(t, m, nil)
+		other := leasingtest.NewManagerOn(t, p, leasing.Options{})
+		_, err := other.Break(t.Context(), name, leasing.BreakOptions{Immediate: true})
+		require.NoError(t, err)
+		second, err := m.TryAcquire(t.Context(), name)
+		require.NoError(t, err)
+		requireLost(t, first, leasing.LostTaken)
+		require.NoError(t, second.Err())
+		require.NoError(t, second.Release(t.Context()))
+	})
+}
+
+// polled has no wake-ups.
+type polled struct{ leasing.Provider }
+
+// A lease that its holder has dropped is renewed until the process ends. The log has its name.
+func TestTrap_T193_ADroppedLeaseIsNamed(t *testing.T) {
+	options, lines := logged()
+	virtual(t, options, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
+		kept, err := m.Acquire(t.Context(), "kept")
+		require.NoError(t, err)
+		_, err = m.Acquire(t.Context(), "dropped")
+		require.NoError(t, err)
+		for range 5 {
+			time.Sleep(20 * time.Second)
+			runtime.GC()
+		}
+		require.Len(t, lines(), 1)
+		require.Contains(t, lines()[0], "a lease was dropped without a release")
+		require.Contains(t, lines()[0], "name=dropped")
+		require.NoError(t, kept.Err())
+		require.NoError(t, kept.Release(t.Context()))
+		require.NoError(t, m.Do(t.Context(), "done", func(ctx context.Context, l *leasing.Lease) error {
+			for range 3 {
+				time.Sleep(20 * time.Second)
+				runtime.GC()
+			}
+			return nil
+		}))
+		require.Len(t, lines(), 1)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		require.Error(t, m.Close(ctx))
+	})
+}
+
+// A deadline of the client library, as of a dial, is no answer of the backend.
+func TestTrap_T189_ATimeoutOfTheLibraryIsNoAnswer(t *testing.T) {
+	virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
+		l := acquire(t, m, nil)
+		dial := fmt.Errorf("%w: %w", leasing.ErrUnavailable, &net.OpError{Op: "dial", Err: os.ErrDeadlineExceeded})
+		p.Use(leasingtest.Fail(leasingtest.Renew, leasingtest.Always, dial))
+		p.Use(leasingtest.Fail(leasingtest.Renew, 3, leasing.ErrDenied))
+		ended(t, l, time.Minute)
+		requireLost(t, l, leasing.LostExpired)
+		require.ErrorIs(t, l.Err(), leasing.ErrDenied)
+		require.NotContains(t, l.Err().Error(), "dial")
+
+		p.Clear()
+		busy := acquire(t, m, nil)
+		p.Use(leasingtest.Fail(leasingtest.Renew, leasingtest.Always, providerkit.NotInTime("it was not sent")))
+		p.Use(leasingtest.Fail(leasingtest.Renew, 3, leasing.ErrDenied))
+		ended(t, busy, time.Minute)
+		require.ErrorIs(t, busy.Err(), leasing.ErrDenied, "a request that was not sent is no answer, too")
+
+		p.Clear()
+		again := acquire(t, m, nil)
+		p.Use(leasingtest.Fail(leasingtest.Renew, leasingtest.Always, dial))
+		ended(t, again, time.Minute)
+		require.ErrorIs(t, again.Err(), os.ErrDeadlineExceeded, "there was no other answer")
+	})
+}

@@ -1,0 +1,113 @@
+package managertest_test
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/abstractions/leasingtest"
+)
+
+const name = "jobs/report/daily"
+
+// virtual runs a test in virtual time, over a scripted provider.
+func virtual(t *testing.T, options leasing.Options, test func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		m, p := leasingtest.NewManager(t, options)
+		test(t, m, p)
+	})
+}
+
+func acquire(t *testing.T, m *leasing.Manager, options *leasing.AcquireOptions) *leasing.Lease {
+	t.Helper()
+	if options != nil {
+		m = m.With(*options)
+	}
+	l, err := m.Acquire(t.Context(), name)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = l.Release(context.Background()) })
+	return l
+}
+
+// journal is an observer that remembers.
+type journal struct {
+	mu     sync.Mutex
+	events []leasing.Event
+}
+
+func (j *journal) observe(e leasing.Event) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.events = append(j.events, e)
+}
+
+func (j *journal) all() []leasing.Event {
+	synctest.Wait()
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return slices.Clone(j.events)
+}
+
+func (j *journal) kinds() (kinds []leasing.EventKind) {
+	for _, e := range j.all() {
+		kinds = append(kinds, e.Kind)
+	}
+	return kinds
+}
+
+func (j *journal) only(kind leasing.EventKind) (events []leasing.Event) {
+	for _, e := range j.all() {
+		if e.Kind == kind {
+			events = append(events, e)
+		}
+	}
+	return events
+}
+
+// ended returns when a lease's context ends, or fails after bound.
+func ended(t *testing.T, l *leasing.Lease, bound time.Duration) time.Time {
+	t.Helper()
+	select {
+	case <-l.Done():
+	case <-time.After(bound):
+		require.FailNow(t, "the lease's context did not end")
+	}
+	return time.Now()
+}
+
+// requireLost checks that a lease says everywhere that it was lost.
+func requireLost(t *testing.T, l *leasing.Lease, reason leasing.LostReason) {
+	t.Helper()
+	var lost *leasing.LostError
+	require.ErrorAs(t, l.Err(), &lost)
+	require.Equal(t, reason, lost.Reason)
+	require.ErrorIs(t, l.Err(), leasing.ErrLost)
+	require.ErrorIs(t, l.Context().Err(), context.Canceled)
+	require.ErrorIs(t, context.Cause(l.Context()), leasing.ErrLost)
+	require.Zero(t, l.Remaining())
+}
+
+func ids(calls []leasingtest.Call, op leasingtest.Op) (ids []string) {
+	for _, c := range calls {
+		if c.Op == op {
+			ids = append(ids, c.ID)
+		}
+	}
+	return ids
+}
+
+func at(calls []leasingtest.Call, op leasingtest.Op) (times []time.Time) {
+	for _, c := range calls {
+		if c.Op == op {
+			times = append(times, c.At)
+		}
+	}
+	return times
+}
