@@ -154,6 +154,14 @@ func (m *Manager) ask(ctx context.Context, l *lease) error {
 	return err
 }
 
+// checkGrant refuses an answer for another claim or, once this claim has a token, for another token.
+func (l *lease) checkGrant(g abstractions.Grant) error {
+	if g.ID != l.id || g.Name != l.name || l.token != 0 && g.Token != l.token || g.Token <= 0 || g.Token > abstractions.MaxToken || g.TTL <= 0 {
+		return fmt.Errorf("%w: the provider answered for %q, claim %s, token %d, TTL %v", abstractions.ErrUnavailable, g.Name, abstractions.FingerprintOf(g.ID), g.Token, g.TTL)
+	}
+	return nil
+}
+
 // take puts a claim to work that was granted by a request sent at the given instant,
 // unless the grant comes too late.
 func (l *lease) take(ctx context.Context, grant abstractions.Grant, sent trust.Instant) error {

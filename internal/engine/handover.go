@@ -77,7 +77,7 @@ func (m *Manager) beginAdoption(h abstractions.Handover) error {
 }
 
 // givesUp reports whether a claim has a clean-up, which would take the name from
-// the adopter. A lost lease stays registered until its clean-up is in the schedule.
+// the adopter. A lost lease stays registered until its clean-up is in the timetable.
 // Caller holds mu.
 func (m *Manager) givesUp(id string) bool {
 	return slices.ContainsFunc(m.timetable.All(nil), func(item timetable.Item) bool {

@@ -191,7 +191,7 @@ func (l *lease) reschedule(now trust.Instant) {
 	due, early := l.life.Next(now)
 	l.m.timetable.Set(l, trust.AddSaturated(now.Mono, due), early)
 	if l.m.timetable.MissedSuspend(now) {
-		l.m.timetable.MakeDueNow(l) // a suspend since now was read, which the loop saw before the lease was in the schedule
+		l.m.timetable.MakeDueNow(l) // a suspend since now was read, which the loop saw before the lease was in the timetable
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -268,4 +269,30 @@ func (m *Manager) wrap(op, name, id string, err error) error {
 		return &named
 	}
 	return err
+}
+
+// log writes to the application's logger, which may panic.
+func (m *Manager) log(level slog.Level, text string, args ...any) {
+	defer func() { _ = recover() }() // a panic of the logger has no other place to be reported
+	m.config.Logger.With("provider", m.caps.Provider).Log(context.Background(), level, text, args...)
+}
+
+// random returns a number of at least 0 and under 1. It calls the application's code, so
+// the caller must not hold a lock.
+func (m *Manager) random() (number float64) {
+	defer func() {
+		if p := recover(); p != nil {
+			number = 0.5
+			m.log(slog.LevelError, "leasing: Tuning.Random panicked", "panic", p)
+		}
+	}()
+	return m.config.Random()
+}
+
+// orBackground replaces a nil context, which never ends.
+func orBackground(ctx context.Context) context.Context {
+	if ctx == nil {
+		return context.Background()
+	}
+	return ctx
 }

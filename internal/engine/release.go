@@ -173,6 +173,19 @@ func (l *lease) giveUpOrKeep(ctx context.Context, bound time.Duration) error {
 	return err
 }
 
+// giveUp sends one request to release a claim.
+func (m *Manager) giveUp(ctx context.Context, pending *dispatch.Overdue, bound time.Duration, req abstractions.ReleaseRequest) error {
+	b := dispatch.WithBound(ctx, bound)
+	defer b.Cancel()
+	_, err := dispatch.Send(b, m.requests, pending, m.provider, func(p abstractions.Provider, ctx context.Context, req abstractions.ReleaseRequest) (none struct{}, err error) {
+		return none, p.Release(ctx, req)
+	}, req, nil)
+	if err != nil && dispatch.CutOff(b, err) { // an error of the context is no answer of the backend's, even if it says that the request was not applied
+		return lifecycle.NoAnswer(err)
+	}
+	return err
+}
+
 func (l *lease) releaseRequest() abstractions.ReleaseRequest {
 	return abstractions.ReleaseRequest{Name: l.name, ID: l.id, Token: l.token, State: l.life.State()}
 }

@@ -36,7 +36,7 @@ func (l *lease) beginRenewal(sent trust.Instant) (req abstractions.RenewRequest,
 }
 
 // renewAlone makes one attempt for one lease. part divides the bound of the
-// attempt: see overduePart.
+// attempt: see dispatch.Jobs.
 func (l *lease) renewAlone(ctx context.Context, part time.Duration) error {
 	sent := l.m.clock.Now()
 	req, bound, ok := l.beginRenewal(sent)

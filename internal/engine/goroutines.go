@@ -1,0 +1,44 @@
+package engine
+
+func (m *Manager) isClosing() bool { return m.accepting.Err() != nil }
+
+// track counts work that Close waits for, until goroutines.Done, unless the manager
+// has ended.
+func (m *Manager) track() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.running.Err() != nil {
+		return false
+	}
+	m.goroutines.Add(1)
+	return true
+}
+
+// spawn runs f in a goroutine that Close waits for, unless the manager has ended.
+func (m *Manager) spawn(f func()) bool {
+	if !m.track() {
+		return false
+	}
+	go func() {
+		defer m.goroutines.Done()
+		f()
+	}()
+	return true
+}
+
+// goTracked runs f in a goroutine. Close waits for the goroutine unless the manager has ended.
+func (m *Manager) goTracked(f func()) {
+	if !m.spawn(f) {
+		go f()
+	}
+}
+
+// leave ends a call that m.calls counts.
+func (m *Manager) leave() {
+	m.calls.Add(-1)
+	if m.isClosing() {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.checkIdle()
+	}
+}
