@@ -80,7 +80,7 @@ func TestJobsEnd(t *testing.T) {
 	})
 }
 
-// Items share a request if their bounds are alike. After a failure fewer share one.
+// Items share a request if their bounds are alike. After a failure fewer items share a request.
 func TestBatches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var sent [][]int

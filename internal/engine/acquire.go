@@ -70,7 +70,7 @@ func (m *Manager) obtain(ctx context.Context, spanName string, get func(context.
 	return l.hand(), nil
 }
 
-// handle is a lease as its holder has it. The manager does not refer to the handle after the first renewal.
+// handle is the holder's reference to a lease. The manager does not refer to the handle after the first renewal.
 // So the runtime collects the handle of a forgetful holder.
 type handle struct{ *lease }
 

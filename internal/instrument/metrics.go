@@ -70,7 +70,7 @@ type Telemetry struct {
 	scopes map[string]*Scope
 }
 
-// Config is what a manager tells its telemetry.
+// Config has the values and functions that telemetry needs of its manager.
 type Config struct {
 	Provider       string // the kind
 	MeterProvider  metric.MeterProvider
@@ -81,7 +81,7 @@ type Config struct {
 	BackendUp    func() int64
 }
 
-// New returns the telemetry of a manager. Close it.
+// New returns the telemetry of a manager.
 func New(c Config) *Telemetry {
 	version := moduleVersion()
 	meter := c.MeterProvider.Meter(instrumentationScope, metric.WithInstrumentationVersion(version))

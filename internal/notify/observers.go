@@ -71,7 +71,7 @@ func (o *Observers) ForLease(observer abstractions.Observer) *Subscription {
 	return &Subscription{of: o, observer: observer}
 }
 
-// Subscribe adds an observer of all events until unsubscribe is called. A nil observer is none.
+// Subscribe adds an observer of all events until unsubscribe is called. A nil observer is left out.
 func (o *Observers) Subscribe(observer abstractions.Observer) (unsubscribe func()) {
 	if observer == nil {
 		return func() {}

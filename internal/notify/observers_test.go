@@ -71,7 +71,7 @@ func TestASlowObserverDelaysNoOther(t *testing.T) {
 	})
 }
 
-// Renewals that wait for a busy observer become one event. Those of other claims and kinds stay apart.
+// Renewals that wait for a busy observer become one event. Events of other claims and kinds stay apart.
 func TestEventsThatWaitAreMerged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := silent()

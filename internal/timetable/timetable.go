@@ -21,7 +21,7 @@ type Item interface {
 	timetableEntry() *Entry
 }
 
-// Entry is the place of an item in a timetable, whose lock guards it. The zero value is in no timetable.
+// Entry is the place of an item in a timetable, whose lock guards the entry. The zero value is in no timetable.
 type Entry struct {
 	at int32 // in the heap, from 1; 0 outside
 }
@@ -186,7 +186,7 @@ func (t *Timetable) MissedSuspend(now trust.Instant) bool {
 	return t.suspended.Load() > int64(now.Boot-now.Mono+suspendResolution)
 }
 
-// Run is the loop. It calls OnDue for the items that are due, and after each look afterLook, which must not block either. It
+// Run is the loop. It calls OnDue for the items that are due, and afterLook after each look. Neither may block. It
 // returns when done is closed.
 func (t *Timetable) Run(done <-chan struct{}, afterLook func()) {
 	timer := time.NewTimer(trust.Forever)

@@ -39,7 +39,7 @@ func NewClock(boot func() time.Duration, alarm Alarm) *Clock {
 	return c
 }
 
-// New returns the clock of a new manager: SystemClock, unless a test has replaced it.
+// New returns the clock of a new manager: SystemClock, or the replacement of a test.
 func New() *Clock {
 	if replaced := replacement.Load(); replaced != nil {
 		return (*replaced)()
