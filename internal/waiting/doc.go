@@ -1,0 +1,34 @@
+// Package waiting is the wait for one name in one process: the queue of its waiters, and the next step of the first of them, the
+// head, which alone asks the backend. The methods of Queue and Head are the inputs. A Queue returns the waiter to be woken, and a
+// Head its next Step. The package has no lock, goroutine, context, clock or channel: the engine serializes the inputs of each Queue,
+// wakes and waits, and passes instants and random numbers. A wake-up stays with a waiter that does not listen yet. The engine never
+// sends an input where a table has "-".
+//
+// A Queue has at most one head. Waiters become the head first come, first served. A head asks once more after a lease of ours, which
+// is one of this process, has ended. The inputs of a Queue, and their effects:
+//
+//	input      no waiter           behind or at a head                      blocked
+//	Join       the head            waits for its turn                       waits for its turn
+//	Leave      -                   the next has its turn, or blocked        stays blocked
+//	Settled    -                   -                                        the first has its turn
+//	Ending     nothing             wakes the head where the backend queues  nothing
+//	Ended      the streak grows    the same; wakes the head, or later       the streak grows
+//	Wake       nothing             wakes the head                           nothing
+//	Begin      -                   the head, and its first step             -
+//	Answered   -                   whether the backend refuses for too long -
+//
+// A head that leaves with the outcome of a request unknown blocks the queue until its clean-up is settled. Otherwise the next would
+// see our own ambiguous claim as the holder, and sleep until that claim expires. Ended does nothing while another lease of ours has
+// the name. A head begins with a pause if the name is ours, or in a moment of others, and subscribes first if others had the name a
+// short while ago. The inputs of a Head, and its next step:
+//
+//	input                 in general                                        after LimitPassed
+//	Subscribed            ask if there are hints, or was no request; pause  -
+//	Answered: held        subscribe, if hints are to be had; pause          stop
+//	          throttled   pause for as long as the backend asks, deaf       stop
+//	          no answer   pause                                             stop
+//	          final       stop, as after refusals for too long              stop
+//	Woken                 ask                                               -
+//	LimitPassed           ask; stop if the last answer is fresh             -
+//	Stopped               stop                                              stop
+package waiting

@@ -1,0 +1,158 @@
+package waiting
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/internal/trust"
+)
+
+// maxThrottle bounds the pause that a backend may ask for.
+const maxThrottle = time.Minute
+
+// ErrLimit ends a request that is under way for a while after the wait limit.
+var ErrLimit = fmt.Errorf("%w: no answer within the wait limit", abstractions.ErrUnavailable)
+
+// Step is the next step of a head: to ask, to subscribe, to stop, or else a pause.
+type Step struct {
+	Ask, Subscribe, Stop bool
+	Pause                time.Duration // the longest wait for a wake-up
+	Deaf                 bool          // wake-ups do not end the pause
+	Failed               int           // to be reported: attempts in a row that the backend did not answer
+	End                  error         // why the wait stops; nil if Last says it all
+	Last                 error         // the last obstacle before the stop; may be nil
+}
+
+// Answer is the result of a request without success. Its facts are found before the input: methods of errors are the provider's code.
+type Answer struct {
+	Err        error
+	Held       *abstractions.HeldError
+	Throttled  bool
+	RetryAfter time.Duration // 0 if the backend did not say
+	Refused    bool          // the caller, which may pass
+	Final      bool          // asking again can't help
+}
+
+// Head is the first waiter of a queue, which alone asks the backend. Its methods are the inputs, and return the next step.
+type Head struct {
+	rules    *Rules
+	asked    time.Time // when the last request ended; zero before the first
+	last     Answer    // the obstacle that the backend last named
+	late     int       // answers in a row after the lease should have run out
+	pace     int       // of the back-off: each step doubles the pause
+	token    int64     // of the holder, as the backend last answered
+	failures int       // requests in a row that the backend did not answer
+	hinted   bool      // hints may come
+	hintless bool      // the provider has ended its hints: from then on the head polls
+	passed   bool      // the limit
+}
+
+// Subscribed is the input that a registration for hints is new, or failed. A release just before the registration made no wake-up.
+func (h *Head) Subscribed(isNew bool, random float64) Step {
+	if h.hinted = isNew; isNew || h.asked.IsZero() {
+		return Step{Ask: true}
+	}
+	return h.pause(random)
+}
+
+// Answered is the input that a request has ended without the lease. refused is the report of the queue. random is from [0, 1).
+func (h *Head) Answered(now time.Time, a *Answer, refused bool, random float64) (s Step) {
+	switch {
+	case a.Final:
+		return Step{Stop: true, End: a.Err}
+	case refused:
+		return Step{Stop: true, End: fmt.Errorf("%w; the backend has given no other answer for %v", a.Err, h.rules.RefusalTimeout)}
+	}
+	h.asked, h.last = now, *a
+	h.failures++
+	if a.Held != nil {
+		h.failures = 0
+		// Without wake-ups the head asks more often while the name changes hands, a few times for each lease: the moments in
+		// which the name is free are short (see streak).
+		if h.token != 0 && h.token != a.Held.Holder.Token && !h.hinted {
+			h.pace = max(0, h.pace-3)
+		}
+		h.token = a.Held.Holder.Token
+	}
+	switch {
+	case h.passed:
+		s = Step{Stop: true, Last: a.Err}
+	case a.Held != nil && h.rules.Hints && !h.hinted && !h.hintless:
+		s = Step{Subscribe: true}
+	default:
+		s = h.pause(random)
+	}
+	s.Failed = h.failures
+	return s
+}
+
+// pause returns a jittered, doubling back-off, or the rest of the holder's time if that is shorter. With wake-ups the back-off
+// begins at MaxPoll, the limit without wake-ups.
+func (h *Head) pause(random float64) Step {
+	held := h.last.Held
+	first, limit := h.rules.MinPoll, h.rules.MaxPoll
+	if h.hinted && held != nil { // nothing hints at the end of an outage
+		first, limit = limit, h.rules.pushed()
+	}
+	pause := limit
+	if n := min(h.pace, 16); first < limit>>n {
+		pause = first << n
+	}
+	h.pace++
+	pause -= time.Duration(random * float64(pause) / 2)
+	switch {
+	case h.last.Throttled:
+		return Step{Pause: max(pause, min(h.last.RetryAfter, maxThrottle)), Deaf: true}
+	case held == nil:
+		return Step{Pause: pause}
+	case held.RetryAfter > 0:
+		pause = min(pause, held.RetryAfter)
+	}
+	if left, known := held.Holder.Remaining(); known && held.Holder.Held {
+		if left > 0 {
+			h.late = 0
+		}
+		// A millisecond or two after the holder's time is up, so that waiters of many processes don't meet, and doubling while
+		// the backend still shows the lease.
+		after := time.Duration((1+random)*float64(time.Millisecond)) << min(h.late, 8)
+		pause = min(pause, trust.AddSaturated(left, after))
+		h.late++
+	}
+	return Step{Pause: pause}
+}
+
+// Woken is the input that a pause is over: by its time, a hint, the end of a lease of ours, or the end of the hints.
+func (h *Head) Woken(hintsEnded bool) Step {
+	h.hinted, h.hintless = h.hinted && !hintsEnded, h.hintless || hintsEnded
+	return Step{Ask: true}
+}
+
+// LimitPassed is the input that the wait limit has passed in a pause. The name may be free by now, unless the last answer is fresh.
+func (h *Head) LimitPassed(now time.Time) Step {
+	if h.last.Throttled || now.Sub(h.asked) < h.rules.MinPoll {
+		return Step{Stop: true, Last: h.last.Err}
+	}
+	h.passed = true
+	return Step{Ask: true}
+}
+
+// Stopped is the input that the wait has ended during a request. a has no Err if the request was cut off.
+func (h *Head) Stopped(end error, a *Answer) Step {
+	if a.Held != nil {
+		h.last = *a
+	}
+	return Step{Stop: true, End: end, Last: h.last.Err}
+}
+
+// GaveUp returns the error of a wait without the lease: why it ended and the last obstacle, which may be nil, and says more than ErrLimit.
+func GaveUp(end, last error) error {
+	switch {
+	case end == nil, last != nil && errors.Is(end, ErrLimit):
+		return last
+	case last == nil, errors.Is(last, end):
+		return end
+	}
+	return fmt.Errorf("%w; the last answer was: %w", end, last)
+}

@@ -1,0 +1,159 @@
+package waiting
+
+import (
+	"slices"
+	"time"
+
+	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/internal/trust"
+)
+
+// pushedPolls is the multiple of MaxPoll that bounds the pause between two requests where the backend pushes wake-ups.
+const pushedPolls = 10
+
+// Rules are the settings that the waiters of a manager share. They do not change.
+type Rules struct {
+	MinPoll, MaxPoll time.Duration // see leasing.Tuning
+	RefusalTimeout   time.Duration // see leasing.Options
+	Hints            bool          // the provider pushes wake-ups
+	Queued           bool          // the backend keeps a queue of waiters
+}
+
+// pushed is the longest pause with hints.
+func (r *Rules) pushed() time.Duration {
+	return min(r.MaxPoll, trust.Forever/pushedPolls) * pushedPolls
+}
+
+// Queue has the waiters for one name, and the memory of its leases. T is a waiter and L a lease of this process, unless zero. An
+// input may return the waiter to be woken: a new head, or the head for its next request.
+type Queue[T, L comparable] struct {
+	rules   *Rules
+	waiters []T
+	headed  bool      // the first waiter is the head
+	blocked bool      // an earlier head's last request is not settled yet
+	holder  L         // as far as the queue knows
+	refused time.Time // since when the backend has answered only with refusals; zero if the latest answer was no refusal
+	streak  streak
+}
+
+// New returns a queue without waiters.
+func New[T, L comparable](rules *Rules) *Queue[T, L] {
+	return &Queue[T, L]{rules: rules, streak: streak{moments: streakFirst}}
+}
+
+// Idle reports whether the queue has no waiter and is not blocked. It may then be forgotten.
+func (q *Queue[T, L]) Idle() bool { return len(q.waiters) == 0 && !q.blocked }
+
+// Waiters returns the waiters in their order.
+func (q *Queue[T, L]) Waiters() []T { return q.waiters }
+
+// Holder returns the lease of this process that has the name, as far as the queue knows.
+func (q *Queue[T, L]) Holder() L { return q.holder }
+
+// Join is the input that a waiter comes. It reports whether the waiter is the head.
+func (q *Queue[T, L]) Join(t T) (head bool) {
+	head = q.Idle()
+	q.headed = q.headed || head
+	q.waiters = append(q.waiters, t)
+	return head
+}
+
+// Leave is the input that a waiter gives up its place. won is its lease, or zero, and id the ID of its claim. unresolved says that a
+// request may have been applied, or may yet be. blocks says that Settled has to follow.
+func (q *Queue[T, L]) Leave(t T, won L, id string, unresolved bool) (blocks bool, wake T) {
+	i := slices.Index(q.waiters, t)
+	q.waiters = slices.Delete(q.waiters, i, i+1)
+	if won != *new(L) {
+		if q.holder = won; !q.rules.Queued {
+			q.streak.current = abstractions.FingerprintOf(id)
+		}
+	}
+	if i == 0 && q.headed {
+		q.headed, blocks = false, unresolved
+	}
+	q.blocked = q.blocked || blocks
+	return blocks, q.promote()
+}
+
+// Settled is the input that the first try of the clean-up behind a head is over.
+func (q *Queue[T, L]) Settled() (wake T) {
+	q.blocked = false
+	return q.promote()
+}
+
+// promote gives the first waiter its turn.
+func (q *Queue[T, L]) promote() (wake T) {
+	switch {
+	case q.blocked:
+	case len(q.waiters) == 0:
+		*q = Queue[T, L]{rules: q.rules, streak: q.streak}
+	case !q.headed:
+		q.headed, wake = true, q.waiters[0]
+	}
+	return wake
+}
+
+// Ending is the input that the release of a lease of ours is about to be sent. Where the backend keeps a queue the head
+// asks beside it: if that request overtakes the release, the head is a registered waiter when the release arrives.
+func (q *Queue[T, L]) Ending(l L) (wake T) {
+	if q.rules.Queued && q.holder == l {
+		return q.Wake()
+	}
+	return wake
+}
+
+// Ended is the input that a lease of ours has ended. The head asks at once or, if other processes have their moment, later by Wake.
+func (q *Queue[T, L]) Ended(l L, acquired, now time.Time) (wake T, later time.Duration) {
+	if q.holder != l && q.holder != *new(L) { // another lease of ours already has the name
+		return wake, 0
+	}
+	q.holder = *new(L)
+	if !q.rules.Queued {
+		if later = q.streak.extend(acquired, now, q.rules); later > 0 {
+			return wake, later
+		}
+	}
+	return q.Wake(), 0
+}
+
+// Wake returns the head. It is also the input that a moment of other processes is over. The first of a blocked queue asks at its turn.
+func (q *Queue[T, L]) Wake() (wake T) {
+	if q.headed {
+		return q.waiters[0]
+	}
+	return wake
+}
+
+// Begin is the input that the head begins. holder is nil, or the error that a lease of ours has the name.
+func (q *Queue[T, L]) Begin(now time.Time, holder error) (Head, Step) {
+	pause := q.rules.MaxPoll
+	if q.holder == *new(L) {
+		pause = q.streak.yielding.Sub(now)
+		q.streak.yielding = time.Time{}
+	}
+	switch {
+	case pause > 0:
+		return Head{rules: q.rules, last: Answer{Err: holder}}, Step{Pause: pause}
+	case q.rules.Hints && now.Sub(q.streak.fought) <= q.rules.pushed(): // saves the request that must follow a later subscription
+		return Head{rules: q.rules}, Step{Subscribe: true}
+	}
+	return Head{rules: q.rules}, Step{Ask: true}
+}
+
+// Answered is the input that a request of the head has ended without the lease. It reports whether the backend has answered only with
+// refusals for RefusalTimeout. An outage is no answer.
+func (q *Queue[T, L]) Answered(now time.Time, a *Answer) (tooLong bool) {
+	if a.Refused {
+		if q.refused.IsZero() {
+			q.refused = now
+		}
+		return now.Sub(q.refused) >= q.rules.RefusalTimeout
+	}
+	if a.Held != nil || a.Throttled {
+		q.refused = time.Time{}
+	}
+	if a.Held != nil && q.holder == *new(L) {
+		q.streak.met(a.Held.Holder.Fingerprint, now)
+	}
+	return false
+}

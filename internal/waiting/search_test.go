@@ -1,0 +1,625 @@
+package waiting
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/distributedleasing/leasing/abstractions"
+)
+
+// The search walks the states that two processes with two waiters each can reach, or one with three: their real queues and heads, a
+// record that has a holder and a deadline, and between them requests whose answers take time. It is breadth first, so that an error
+// comes with a shortest story. Each waiter acquires once, and few things go wrong in a story: see plan.faults. Time passes from one
+// timer to the next. A holder that does not release loses its lease at the deadline.
+
+const tick = time.Second
+
+var longest = (&Rules{MaxPoll: tick}).pushed()
+
+const throttle = 3 * tick
+
+// plan is the setting of a search.
+type plan struct {
+	rules   Rules
+	waiters [2]int // of each process
+	moments bool   // other processes get a moment after each lease
+	untold  bool   // the backend does not tell when a lease ends
+	faults  int    // leaves, lost answers and hints, limits, refusals
+}
+
+// phase is the stage of a waiter.
+type phase byte
+
+const (
+	outside     phase = iota
+	queued            // waits for its turn
+	asking            // the request is on its way
+	answered          // the answer is
+	subscribing       // the registration is on its way
+	subscribed        // its answer is
+	paused
+	holding
+	releasing // the release is on its way
+	released  // its answer is
+	gone
+)
+
+type waiter struct {
+	phase
+	head     Head
+	order    int  // of its coming
+	wake     bool // buffered, as are hints
+	hint     bool
+	listed   bool // the backend has its registration
+	unknown  bool // a request may have been applied
+	granted  bool // by the answer on its way
+	left     time.Duration
+	until    time.Time // of the pause
+	deaf     bool
+	missed   bool // the name was released after the backend got its last request
+	lost     bool // a hint to it
+	acquired time.Time
+}
+
+type process struct {
+	queue   Queue[int, int]
+	waiters [3]waiter
+	cleanUp int       // the waiter whose claim is cleaned up; 0 for none
+	moment  time.Time // when Wake is due; zero if it is not
+	freed   bool      // a lease of this process has ended since the head sent its last request
+}
+
+type world struct {
+	plan      *plan
+	now       time.Time
+	holder    int // 10 * process + waiter, both from 1; 0 for none
+	deadline  time.Time
+	token     int64
+	faults    int
+	came      int
+	processes [2]process
+	wrong     string
+}
+
+func (w *world) clone() *world {
+	next := *w
+	for i := range next.processes {
+		q := &next.processes[i].queue
+		q.waiters = slices.Clone(q.waiters)
+	}
+	return &next
+}
+
+func claim(p, n int) int { return 10*(p+1) + n }
+
+// holds reports whether a waiter of the process has acquired, and its lease has not ended.
+func (p *process) holds() bool {
+	return slices.ContainsFunc(p.waiters[:], func(x waiter) bool { return x.phase >= holding && x.phase < gone })
+}
+
+// woken buffers a wake-up for a waiter of a process.
+func (p *process) woken(n int) {
+	if n != 0 {
+		p.waiters[n-1].wake = true
+	}
+}
+
+// free is a release of the name at the backend, which sends a hint to each registered waiter.
+func (w *world) free() {
+	w.holder = 0
+	for i := range w.processes {
+		for j := range w.processes[i].waiters {
+			x := &w.processes[i].waiters[j]
+			x.missed = true
+			x.hint = x.hint || x.listed
+		}
+	}
+}
+
+// follow takes the next step of a head.
+func (w *world) follow(i, n int, s Step) {
+	p, x := &w.processes[i], &w.processes[i].waiters[n-1]
+	switch {
+	case s.Ask:
+		x.phase, p.freed = asking, false
+	case s.Subscribe:
+		x.phase = subscribing
+	case s.Stop:
+		w.leave(i, n, false)
+	default:
+		x.phase, x.until, x.deaf = paused, w.now.Add(s.Pause), s.Deaf
+		bound := longest
+		if x.head.last.Held == nil || !x.listed {
+			bound = w.plan.rules.MaxPoll
+		}
+		if s.Deaf {
+			bound = throttle
+		}
+		if x.head.last.Held != nil && !w.plan.untold {
+			bound = min(bound, x.left+2*time.Millisecond<<min(x.head.late, 8))
+		}
+		if s.Pause > bound {
+			w.wrong = fmt.Sprintf("waiter %d.%d pauses for %v, and %v is enough", i, n, s.Pause, bound)
+		}
+	}
+}
+
+// leave ends the wait of a waiter.
+func (w *world) leave(i, n int, won bool) {
+	p, x := &w.processes[i], &w.processes[i].waiters[n-1]
+	lease, unresolved := 0, x.unknown && !won
+	if won {
+		lease = n
+	}
+	blocks, wake := p.queue.Leave(n, lease, fmt.Sprint(i, n), unresolved)
+	p.woken(wake)
+	*x = waiter{phase: gone, acquired: w.now}
+	if won {
+		x.phase = holding
+	}
+	switch {
+	case blocks:
+		p.cleanUp = n
+	case unresolved && w.holder == claim(i, n): // no waiter waits for this clean-up
+		w.free()
+	}
+}
+
+// ended is the end of a lease in its process.
+func (w *world) ended(i, n int) {
+	p := &w.processes[i]
+	acquired := p.waiters[n-1].acquired
+	p.waiters[n-1] = waiter{phase: gone}
+	p.freed = p.freed || !p.holds()
+	wake, later := p.queue.Ended(n, acquired, w.now)
+	p.woken(wake)
+	if later > 0 && len(p.queue.waiters) > 0 {
+		p.moment = w.now.Add(later)
+	}
+}
+
+// due returns when the next timer fires.
+func (w *world) due() (next time.Time) {
+	consider := func(t time.Time) {
+		if !t.IsZero() && (next.IsZero() || t.Before(next)) {
+			next = t
+		}
+	}
+	if w.holder != 0 {
+		consider(w.deadline)
+	}
+	for i := range w.processes {
+		consider(w.processes[i].moment)
+		for _, x := range w.processes[i].waiters {
+			if x.phase == paused {
+				consider(x.until)
+			}
+		}
+	}
+	return next
+}
+
+// pass fires the next timers.
+func (w *world) pass() {
+	w.now = w.due()
+	if w.holder != 0 && !w.deadline.After(w.now) {
+		i, n := w.holder/10-1, w.holder%10
+		w.holder = 0 // an expiry sends no hints
+		if w.processes[i].waiters[n-1].phase == holding || w.processes[i].waiters[n-1].phase == releasing {
+			w.ended(i, n)
+		}
+	}
+	for i := range w.processes {
+		p := &w.processes[i]
+		if !p.moment.IsZero() && !p.moment.After(w.now) {
+			p.moment = time.Time{}
+			p.woken(p.queue.Wake())
+		}
+		for n := 1; n <= w.plan.waiters[i]; n++ {
+			if x := &p.waiters[n-1]; x.phase == paused && !x.until.After(w.now) {
+				w.follow(i, n, x.head.Woken(false))
+			}
+		}
+	}
+}
+
+// step is one that may follow, with its words.
+type step struct {
+	what string
+	do   func(w *world)
+}
+
+func (w *world) steps() (list []step) {
+	quiet := true // no step but time, arrivals and faults
+	for i := range w.processes {
+		p := &w.processes[i]
+		came := false
+		for n := 1; n <= w.plan.waiters[i]; n++ {
+			own := w.stepsOf(i, n)
+			quiet = quiet && len(own) == 0
+			list = append(list, own...)
+			if p.waiters[n-1].phase == outside && !came { // the next to come is any of them
+				came = true
+				list = append(list, step{fmt.Sprintf("%d.%d comes", i, n), func(w *world) { w.join(i, n) }})
+			}
+			if w.faults < w.plan.faults {
+				for _, s := range w.faultsOf(i, n) {
+					list = append(list, step{s.what, func(w *world) {
+						w.faults++
+						s.do(w)
+					}})
+				}
+			}
+		}
+		if p.cleanUp != 0 {
+			quiet = false
+			list = append(list, step{fmt.Sprintf("process %d cleans up", i), func(w *world) {
+				p := &w.processes[i]
+				if w.holder == claim(i, p.cleanUp) {
+					w.free()
+				}
+				p.cleanUp = 0
+				p.woken(p.queue.Settled())
+			}})
+		}
+	}
+	if next := w.due(); !next.IsZero() {
+		list = append(list, step{"time passes", (*world).pass})
+	} else if quiet {
+		for i := range w.processes {
+			if len(w.processes[i].queue.waiters) > 0 {
+				list = append(list, step{"nothing happens any more", func(w *world) { w.wrong = "a waiter sleeps for ever" }})
+			}
+		}
+	}
+	return list
+}
+
+func (w *world) join(i, n int) {
+	p := &w.processes[i]
+	w.came++
+	p.waiters[n-1] = waiter{phase: queued, order: w.came, wake: false}
+	if p.queue.Join(n) {
+		w.begin(i, n)
+	}
+}
+
+func (w *world) begin(i, n int) {
+	p := &w.processes[i]
+	var first Step
+	p.freed = false // the first step heeds it
+	yields := p.queue.streak.yielding.After(w.now)
+	p.waiters[n-1].head, first = p.queue.Begin(w.now, nil)
+	if first.Pause > 0 && !yields && !p.holds() {
+		w.wrong = fmt.Sprintf("%d.%d waits for a lease of its process that has ended", i, n)
+	}
+	w.follow(i, n, first)
+}
+
+// stepsOf returns the steps of a waiter in which nothing goes wrong.
+func (w *world) stepsOf(i, n int) (list []step) {
+	x := &w.processes[i].waiters[n-1]
+	add := func(what string, do func(w *world, p *process, x *waiter)) {
+		list = append(list, step{fmt.Sprintf("%d.%d %s", i, n, what), func(w *world) {
+			do(w, &w.processes[i], &w.processes[i].waiters[n-1])
+		}})
+	}
+	switch x.phase {
+	case queued:
+		if x.wake {
+			add("has its turn", func(w *world, _ *process, x *waiter) {
+				x.wake = false
+				w.begin(i, n)
+			})
+		}
+	case asking:
+		add("is heard by the backend", func(w *world, _ *process, _ *waiter) { w.ask(i, n) })
+	case answered:
+		add("is answered", func(w *world, _ *process, x *waiter) {
+			if x.granted {
+				w.leave(i, n, true)
+				return
+			}
+			held := &abstractions.HeldError{Holder: abstractions.Record{Held: true, Token: w.token}}
+			if !w.plan.untold {
+				held.Holder.Now, held.Holder.ExpiresAt = w.now, w.now.Add(x.left)
+			}
+			w.reply(i, n, Answer{Err: held, Held: held})
+		})
+	case subscribing:
+		add("is registered", func(_ *world, _ *process, x *waiter) { x.phase, x.listed = subscribed, true })
+	case subscribed:
+		add("hears of its registration", func(w *world, _ *process, x *waiter) { w.follow(i, n, x.head.Subscribed(true, 0)) })
+	case paused:
+		if x.wake && !x.deaf {
+			add("is woken", func(w *world, _ *process, x *waiter) {
+				x.wake = false
+				w.follow(i, n, x.head.Woken(false))
+			})
+		}
+		if x.hint && !x.deaf {
+			add("gets a hint", func(w *world, _ *process, x *waiter) {
+				x.hint = false
+				w.follow(i, n, x.head.Woken(false))
+			})
+		}
+	case holding:
+		add("releases", func(_ *world, p *process, x *waiter) {
+			x.phase = releasing
+			p.woken(p.queue.Ending(n))
+		})
+	case releasing:
+		add("is released", func(w *world, _ *process, x *waiter) {
+			x.phase = released
+			w.free()
+		})
+	case released:
+		add("hears of its release", func(w *world, _ *process, _ *waiter) { w.ended(i, n) })
+	}
+	return list
+}
+
+// ask has the backend take a request.
+func (w *world) ask(i, n int) {
+	x := &w.processes[i].waiters[n-1]
+	x.phase, x.missed, x.lost = answered, false, false
+	x.granted = w.holder == 0 || w.holder == claim(i, n)
+	if x.left = w.deadline.Sub(w.now); x.granted {
+		w.token++
+		w.holder, w.deadline = claim(i, n), w.now.Add(4*tick)
+	}
+}
+
+// reply gives an answer other than a grant to a head.
+func (w *world) reply(i, n int, a Answer) {
+	p := &w.processes[i]
+	refused := p.queue.Answered(w.now, &a)
+	w.follow(i, n, p.waiters[n-1].head.Answered(w.now, &a, refused, 0))
+}
+
+var errSilent = fmt.Errorf("%w: no answer", abstractions.ErrUnavailable)
+
+// faultsOf returns the steps of a waiter in which something goes wrong.
+func (w *world) faultsOf(i, n int) (list []step) {
+	x := &w.processes[i].waiters[n-1]
+	add := func(what string, do func(w *world, x *waiter)) {
+		list = append(list, step{fmt.Sprintf("%d.%d %s", i, n, what), func(w *world) { do(w, &w.processes[i].waiters[n-1]) }})
+	}
+	switch x.phase {
+	case queued, subscribing, subscribed:
+		add("leaves", func(w *world, _ *waiter) { w.leave(i, n, false) })
+	case asking, answered:
+		add("gets no answer", func(w *world, x *waiter) {
+			x.unknown = true
+			w.reply(i, n, Answer{Err: errSilent})
+		})
+		add("leaves", func(w *world, x *waiter) {
+			x.unknown = true
+			w.follow(i, n, x.head.Stopped(errors.New("cancelled"), &Answer{}))
+		})
+		if x.phase == asking {
+			add("is throttled", func(w *world, _ *waiter) {
+				w.reply(i, n, Answer{Err: abstractions.ErrThrottled, Throttled: true, RetryAfter: throttle})
+			})
+		}
+	case paused:
+		add("leaves", func(w *world, _ *waiter) { w.leave(i, n, false) })
+		add("has passed its limit", func(w *world, x *waiter) { w.follow(i, n, x.head.LimitPassed(w.now)) })
+		if x.hint {
+			add("loses a hint", func(_ *world, x *waiter) { x.hint, x.lost = false, true })
+		}
+		if x.listed && !x.deaf {
+			add("learns that hints end", func(w *world, x *waiter) {
+				x.listed, x.hint = false, false
+				w.follow(i, n, x.head.Woken(true))
+			})
+		}
+	}
+	return list
+}
+
+// check finds the promise that a state breaks.
+func (w *world) check() string {
+	if w.wrong != "" {
+		return w.wrong
+	}
+	for i := range w.processes {
+		p := &w.processes[i]
+		first, leads := 0, 0
+		for n := 1; n <= w.plan.waiters[i]; n++ {
+			x := &p.waiters[n-1]
+			if x.phase < queued || x.phase > paused {
+				continue
+			}
+			if first == 0 || x.order < p.waiters[first-1].order {
+				first = n
+			}
+			if x.phase == queued && !x.wake {
+				continue
+			}
+			if leads != 0 {
+				return fmt.Sprintf("two heads in process %d", i)
+			}
+			leads = n
+			switch {
+			case x.phase != paused || x.deaf || x.wake || x.hint:
+			case p.freed && p.moment.IsZero():
+				return fmt.Sprintf("%d.%d sleeps after the end of a lease of its process", i, n)
+			case x.missed && x.head.hinted && x.head.last.Held != nil && !x.lost:
+				return fmt.Sprintf("%d.%d sleeps after a release of which no hint comes", i, n)
+			}
+		}
+		switch {
+		case leads != 0 && leads != first:
+			return fmt.Sprintf("%d.%d leads before %d.%d, which came first", i, leads, i, first)
+		case leads != 0 && p.cleanUp != 0:
+			return fmt.Sprintf("%d.%d leads before the clean-up", i, leads)
+		case leads == 0 && p.cleanUp == 0 && first != 0:
+			return fmt.Sprintf("%d.%d is the first, and not the head", i, first)
+		}
+	}
+	return ""
+}
+
+// key is the state without the parts on which no step depends: times count from now.
+func (w *world) key(b []byte) []byte {
+	rel := func(t time.Time) {
+		if t.IsZero() {
+			b = append(b, 255, 255)
+			return
+		}
+		b = binary.LittleEndian.AppendUint16(b, uint16(max(min(t.Sub(w.now)/(tick/100), 10000), -3000)+3000))
+	}
+	flags := func(flags ...bool) {
+		n := byte(0)
+		for _, f := range flags {
+			n <<= 1
+			if f {
+				n |= 1
+			}
+		}
+		b = append(b, n)
+	}
+	b = append(b, byte(w.holder), byte(w.faults))
+	if w.holder != 0 {
+		rel(w.deadline)
+	}
+	for i := range w.processes {
+		p, q := &w.processes[i], &w.processes[i].queue
+		flags(q.headed, q.blocked, p.freed)
+		b = append(b, byte(q.holder), byte(p.cleanUp), byte(len(q.waiters)))
+		for _, n := range q.waiters {
+			b = append(b, byte(n))
+		}
+		rel(p.moment)
+		rel(q.streak.fought)
+		if !w.plan.rules.Queued {
+			rel(q.streak.since)
+			rel(q.streak.ended)
+			rel(q.streak.yielding)
+			b = append(b, byte(q.streak.leases), byte(q.streak.moments))
+		}
+		for n := range p.waiters {
+			x := &p.waiters[n]
+			h := &x.head
+			b = append(b, byte(x.phase))
+			if x.phase == outside || x.phase == gone {
+				continue
+			}
+			flags(x.wake, x.hint, x.listed, x.unknown, x.granted, x.deaf, x.missed, x.lost)
+			flags(h.hinted, h.hintless, h.passed, h.asked.IsZero(), w.now.Sub(h.asked) < w.plan.rules.MinPoll, h.last.Held != nil, h.last.Throttled, h.last.Err != nil)
+			b = append(b, byte(h.late), byte(h.pace), byte(w.token-h.token), byte(min(h.failures, 1)))
+			switch x.phase {
+			case paused:
+				rel(x.until)
+			case answered:
+				b = append(b, byte(x.left/(tick/10)))
+			case holding, releasing, released:
+				if !w.plan.rules.Queued {
+					rel(x.acquired)
+				}
+			}
+		}
+	}
+	return b
+}
+
+// search visits states until there are none left, or limit. It returns the story of the first error.
+func search(p *plan, limit int) (states, depth int, whole bool, story string) {
+	type trace struct {
+		parent int32
+		what   string
+	}
+	type entry struct {
+		w  *world
+		at int32
+	}
+	seed := maphash.MakeSeed()
+	var buf []byte
+	seen := map[uint64]struct{}{}
+	fresh := func(w *world) bool {
+		buf = w.key(buf[:0])
+		h := maphash.Bytes(seed, buf)
+		_, known := seen[h]
+		seen[h] = struct{}{}
+		return !known
+	}
+	first := &world{plan: p, now: time.Unix(1_700_000_000, 0)}
+	for i := range first.processes {
+		q := New[int, int](&p.rules)
+		if p.moments {
+			q.streak.moments = 1
+		}
+		first.processes[i].queue = *q
+	}
+	fresh(first)
+	traces, front := []trace{{-1, "at first the name is free"}}, []entry{{first, 0}}
+	for ; len(front) > 0; depth++ {
+		var next []entry
+		for _, e := range front {
+			for _, s := range e.w.steps() {
+				w := e.w.clone()
+				s.do(w)
+				wrong := w.check()
+				if wrong == "" && !fresh(w) {
+					continue
+				}
+				traces = append(traces, trace{e.at, s.what})
+				if wrong != "" {
+					var lines []string
+					for at := int32(len(traces) - 1); at >= 0; at = traces[at].parent {
+						lines = append(lines, traces[at].what)
+					}
+					slices.Reverse(lines)
+					return len(seen), depth, false, wrong + ":\n" + strings.Join(lines, "\n")
+				}
+				if len(seen) >= limit {
+					return len(seen), depth, false, ""
+				}
+				next = append(next, entry{w, int32(len(traces) - 1)})
+			}
+		}
+		front = next
+	}
+	return len(seen), depth, true, ""
+}
+
+// TestSearch visits as many states as fit, by LEASING_SEARCH_STATES.
+func TestSearch(t *testing.T) {
+	limit := 200_000
+	if testing.Short() {
+		limit = 40_000
+	}
+	if n := os.Getenv("LEASING_SEARCH_STATES"); n != "" {
+		_, err := fmt.Sscan(n, &limit)
+		require.NoError(t, err)
+	}
+	polls := Rules{MinPoll: tick, MaxPoll: tick, RefusalTimeout: time.Hour}
+	hints, queued := polls, polls
+	hints.Hints, queued.Hints, queued.Queued = true, true, true
+	two := [2]int{2, 2}
+	for what, p := range map[string]*plan{
+		"polling":             {rules: polls, waiters: two, faults: 1},
+		"polling, with turns": {rules: polls, waiters: two, faults: 1, moments: true},
+		"hints":               {rules: hints, waiters: two, faults: 1, untold: true},
+		"a queue":             {rules: queued, waiters: two, faults: 1},
+		"one process":         {rules: hints, waiters: [2]int{3, 0}, faults: 2},
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			began := time.Now()
+			states, depth, whole, story := search(p, limit)
+			t.Logf("%d states to depth %d in %v; exhaustive: %v", states, depth, time.Since(began).Round(time.Millisecond), whole)
+			require.Empty(t, story)
+		})
+	}
+}
