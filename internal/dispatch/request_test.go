@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -83,9 +84,9 @@ func TestSendToAProviderThatHangs(t *testing.T) {
 		r, _ := requests(t, false)
 		var pending Overdue
 		var late inbox
-		hang, calls := make(chan struct{}), 0
+		hang, calls := make(chan struct{}), atomic.Int32{}
 		p := backend(func(context.Context, string) (string, error) {
-			calls++
+			calls.Add(1)
 			<-hang
 			return "late", errors.New("ignored")
 		})
@@ -102,7 +103,7 @@ func TestSendToAProviderThatHangs(t *testing.T) {
 		_, err := Send(t.Context(), r, &pending, p, backend.call, "hello", &late)
 		require.ErrorIs(t, err, abstractions.ErrUnavailable)
 		require.True(t, abstractions.NotApplied(err))
-		require.Equal(t, 2, calls)
+		require.EqualValues(t, 2, calls.Load())
 		close(hang)
 		synctest.Wait()
 		require.Zero(t, pending.Count())

@@ -116,8 +116,9 @@ func (qs *queues) ended(l *lease) {
 		if qs.rules.Queued && qs.byName[l.name] == nil {
 			return nil // nothing to remember
 		}
-		q, later := qs.of(l.name), time.Duration(0)
-		if wake, later = q.Ended(l, l.AcquiredAt(), time.Now()); later > 0 && !q.Idle() {
+		q := qs.of(l.name)
+		wake, later := q.Ended(l, l.AcquiredAt(), time.Now())
+		if later > 0 && !q.Idle() {
 			time.AfterFunc(later, func() { qs.take(q.Wake) })
 		}
 		return wake
