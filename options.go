@@ -230,11 +230,11 @@ func (o *Options) config(c Capabilities, settings *engine.Settings) engine.Confi
 		TracerProvider: o.TracerProvider,
 		Scope:          o.Scope,
 
-		Settings: func(of string, a *AcquireOptions, name string) (*engine.Settings, error) {
-			if o.TTLPolicy == nil && noOptions(a) {
+		Settings: func(of string, a AcquireOptions, name string) (*engine.Settings, error) {
+			if o.TTLPolicy == nil && noOptions(&a) {
 				return settings, nil
 			}
-			return o.settings(of, a, c, name)
+			return o.settings(of, &a, c, name)
 		},
 		ChangeTTL: func(s *engine.Settings, ttl time.Duration) (*engine.Settings, error) { return o.withTTL(s, ttl, c) },
 	}

@@ -39,7 +39,7 @@ func (m *Manager) obtain(ctx context.Context, spanName string, get func(context.
 		if l.adopted { // it runs, with the TTL that it has
 			about = ""
 		}
-		l.settings, err = m.config.Settings(of, &options, about)
+		l.settings, err = m.config.Settings(of, options, about)
 	}
 	if err != nil {
 		return nil, m.wrap(op, l.name, l.id, err)

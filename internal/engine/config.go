@@ -34,7 +34,7 @@ type Config struct {
 
 	// Settings resolves the options of an acquire or, with an empty name, of an adoption. Its errors name a field of the
 	// given type.
-	Settings func(of string, options *abstractions.AcquireOptions, name string) (*Settings, error)
+	Settings func(of string, options abstractions.AcquireOptions, name string) (*Settings, error)
 	// ChangeTTL returns the settings with another TTL. It is called under a lease's lock, and calls no code of the
 	// application's.
 	ChangeTTL func(settings *Settings, ttl time.Duration) (*Settings, error)
