@@ -105,6 +105,7 @@ var areas = []area{
 	{"handover.go", "", [3]tests{own("."), overMemory}}, // torture hands no lease over
 	{"internal/lifecycle/", "", [3]tests{{folder: "internal/lifecycle", then: &ownCore}, overMemory, underTorture}},
 	{"internal/trust/", "", [3]tests{{folder: "internal/trust", then: &ownCore}, overMemory, underTorture}},
+	{"internal/waiting/", "", [3]tests{{folder: "internal/waiting", then: &ownCore}, overMemory, underTorture}},
 }
 
 // area is the first that has the changed file. Of others a package in a folder has its own tests, and

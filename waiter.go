@@ -1,0 +1,173 @@
+package leasing
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/internal/waiting"
+)
+
+// waiter is an acquire in the queue of a name.
+type waiter struct {
+	waiting.Head
+	m           *manager
+	l           *lease
+	q           *queue
+	wake        chan struct{}      // buffered: its turn; later, as head, the end of a lease of ours
+	limit       <-chan time.Time   // receives when the wait limit has passed
+	since       time.Time          // when it began to wait; zero before
+	hints       <-chan struct{}    // of the provider's Waiter; nil while there are none
+	unsubscribe context.CancelFunc // ends the registration behind hints
+}
+
+// run waits for its turn, and asks until the name is ours, the wait ends, or asking can't help.
+func (w *waiter) run(ctx context.Context, head bool) error {
+	if head {
+		return w.lead(ctx, nil)
+	}
+	w.noteWaiting()
+	passed := false
+	select {
+	case <-w.wake:
+	case <-w.limit:
+		passed = true
+	case <-ctx.Done():
+	case <-w.m.accepting.Done():
+	}
+	last := w.m.queues.localHolder(w.q)
+	switch {
+	case w.m.isClosing():
+		return waiting.GaveUp(ErrClosed, last)
+	case ctx.Err() != nil:
+		return waiting.GaveUp(context.Cause(ctx), last)
+	case passed: // the limit has passed, but Acquire asks at least once
+		return w.m.ownHolder(w.m.ask(ctx, w.l))
+	}
+	return w.lead(ctx, last)
+}
+
+// noteWaiting counts the waiter, from the first call until it leaves.
+func (w *waiter) noteWaiting() {
+	if w.since.IsZero() {
+		w.m.queues.mu.Lock()
+		w.since = time.Now()
+		w.m.queues.mu.Unlock()
+		add(w.m.telemetry.waiterCount, +1, &w.l.scope.base)
+	}
+}
+
+// lead takes the steps of the head. holder describes the holder if it is a lease of this manager.
+func (w *waiter) lead(ctx context.Context, holder error) error {
+	defer func() { w.unsubscribe() }()
+	var step waiting.Step
+	w.m.queues.mu.Lock()
+	w.Head, step = w.q.Begin(time.Now(), holder)
+	w.m.queues.mu.Unlock()
+	if step.Subscribe {
+		step = w.subscribe(ctx)
+	}
+	if step.Ask { // Most acquires end here, so the preparations for waiting come later.
+		step = w.ask(ctx)
+	}
+	if !step.Stop {
+		w.noteWaiting()
+		var cancel context.CancelCauseFunc
+		ctx, cancel = context.WithCancelCause(ctx)
+		defer cancel(nil)
+		defer context.AfterFunc(w.m.accepting, func() { cancel(ErrClosed) })()
+	}
+	for !step.Stop {
+		switch {
+		case step.Ask:
+			step = w.ask(ctx)
+		case step.Subscribe:
+			step = w.subscribe(ctx)
+		default:
+			step = w.pause(ctx, step)
+		}
+	}
+	return waiting.GaveUp(step.End, w.m.ownHolder(step.Last))
+}
+
+// pause waits for a wake-up, for a bounded time.
+func (w *waiter) pause(ctx context.Context, step waiting.Step) waiting.Step {
+	hints, wake := w.hints, w.wake
+	if step.Deaf {
+		hints, wake = nil, nil
+	}
+	select {
+	case <-time.After(step.Pause):
+	case _, ok := <-hints:
+		if !ok {
+			w.hints = nil
+			return w.Woken(true)
+		}
+	case <-wake:
+	case <-ctx.Done(): // the request is not sent then
+	case <-w.limit:
+		return w.LimitPassed(time.Now())
+	}
+	return w.Woken(false)
+}
+
+// ask makes one request.
+func (w *waiter) ask(ctx context.Context) (step waiting.Step) {
+	err := w.m.ask(ctx, w.l)
+	if err == nil {
+		return waiting.Step{Stop: true}
+	}
+	a, now := answerOf(err), time.Now()
+	if ctx.Err() != nil {
+		if cutOff(ctx, err) {
+			a = waiting.Answer{}
+		}
+		return w.Stopped(context.Cause(ctx), &a)
+	}
+	w.m.queues.mu.Lock()
+	refused := w.q.Answered(now, &a)
+	w.m.queues.mu.Unlock()
+	if step = w.Answered(now, &a, refused, w.m.random()); step.Failed > 0 {
+		w.failed(err, step.Failed)
+	}
+	return step
+}
+
+// answerOf finds the facts in the error of a request.
+func answerOf(err error) waiting.Answer {
+	a := waiting.Answer{Err: err, Throttled: errors.Is(err, ErrThrottled), Refused: denied(err), Final: permanent(err) || errors.Is(err, errPanicked)}
+	errors.As(err, &a.Held)
+	if throttled := (*ThrottledError)(nil); errors.As(err, &throttled) {
+		a.RetryAfter = throttled.RetryAfter
+	}
+	return a
+}
+
+// failed reports the nth attempt in a row without an answer: a start against a backend that is down must not wait in silence.
+func (w *waiter) failed(err error, n int) {
+	add(w.m.telemetry.attemptFailure, 1, w.l.scope.and(errorKey, errorType(err)))
+	w.m.observers.publish(nil, w.l.id, &Event{
+		Kind: EventAcquireFailed, Time: time.Now(), Coalesced: 1, Name: w.l.name, Owner: w.m.options.Owner,
+		TTL: w.l.settings.TTL, Attempt: n, WillRetry: true, Err: err,
+	})
+}
+
+// subscribe asks the provider for hints. While there are none the head polls.
+func (w *waiter) subscribe(ctx context.Context) waiting.Step {
+	ctx, cancel := context.WithCancel(ctx)
+	timer := time.AfterFunc(min(w.m.options.Tuning.RequestTimeout, w.m.options.Tuning.MaxPoll), cancel)
+	req := abstractions.WaitRequest{Name: w.l.name, ID: w.l.id, Owner: w.m.options.Owner}
+	wakeups, err := request(ctx, w.m, &w.l.acquires, w.m.waiter, abstractions.Waiter.Wait, req, nil)
+	if err != nil && ctx.Err() == nil && !w.m.unhinted.Swap(true) { // logged once until a subscription succeeds
+		w.m.log(slog.LevelWarn, "leasing: waiters are not woken, and ask from time to time", "error", err)
+	}
+	if !timer.Stop() || err != nil {
+		cancel()
+		return w.Subscribed(false, w.m.random())
+	}
+	w.m.unhinted.Store(false)
+	w.hints, w.unsubscribe = wakeups.C, cancel
+	return w.Subscribed(true, 0)
+}
