@@ -111,12 +111,13 @@ func (qs *queues) ending(l *lease) {
 
 // ended makes the head ask after the end of a lease of ours.
 func (qs *queues) ended(l *lease) {
-	qs.take(func() (wake *waiter) {
+	qs.take(func() *waiter {
 		if qs.rules.Queued && qs.byName[l.name] == nil {
 			return nil // nothing to remember
 		}
-		q, later := qs.of(l.name), time.Duration(0)
-		if wake, later = q.Ended(l, l.AcquiredAt(), time.Now()); later > 0 && !q.Idle() {
+		q := qs.of(l.name)
+		wake, later := q.Ended(l, l.AcquiredAt(), time.Now())
+		if later > 0 && !q.Idle() {
 			time.AfterFunc(later, func() { qs.take(q.Wake) })
 		}
 		return wake
