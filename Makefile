@@ -109,8 +109,9 @@ lint: toolchain ## The linters of .golangci.yml
 	@scripts/lint
 
 .PHONY: vet
-vet: toolchain ## go vet on every module
+vet: toolchain ## go vet on every module; the core also builds for other systems
 	@go vet $$(go list -m -f '{{.Dir}}/...')
+	@for os in darwin windows; do GOOS=$$os CGO_ENABLED=0 go build ./... || exit; done
 
 .PHONY: fmt
 fmt: ## Format the code

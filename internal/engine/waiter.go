@@ -15,15 +15,14 @@ import (
 // waiter is an acquire in the queue of a name.
 type waiter struct {
 	waiting.Head
-	m     *Manager
-	l     *lease
-	q     *queue
-	wake  chan struct{}    // buffered: its turn; later, as head, the end of a lease of ours
-	limit <-chan time.Time // receives when the wait limit has passed
-	since time.Time        // when it began to wait; zero before
-	hints <-chan struct{}  // of the provider's Waiter; nil while there are none
-	// unsubscribe ends the registration behind hints.
-	unsubscribe context.CancelFunc
+	m           *Manager
+	l           *lease
+	q           *queue
+	wake        chan struct{}      // buffered: its turn; later, as head, the end of a lease of ours
+	limit       <-chan time.Time   // receives when the wait limit has passed
+	since       time.Time          // when it began to wait; zero before
+	hints       <-chan struct{}    // of the provider's Waiter; nil while there are none
+	unsubscribe context.CancelFunc // ends the registration behind hints
 }
 
 // run waits for its turn, and asks until the name is ours, the wait ends, or asking can't help.

@@ -112,7 +112,7 @@ func (qs *queues) ending(l *lease) {
 
 // ended makes the head ask after the end of a lease of ours.
 func (qs *queues) ended(l *lease) {
-	qs.take(func() (wake *waiter) {
+	qs.take(func() *waiter {
 		if qs.rules.Queued && qs.byName[l.name] == nil {
 			return nil // nothing to remember
 		}

@@ -597,7 +597,7 @@ func search(p *plan, limit int) (states, depth int, whole bool, story string) {
 func TestSearch(t *testing.T) {
 	limit := 200_000
 	if testing.Short() {
-		limit = 40_000
+		limit = 20_000
 	}
 	if n := os.Getenv("LEASING_SEARCH_STATES"); n != "" {
 		_, err := fmt.Sscan(n, &limit)
