@@ -81,7 +81,7 @@ test-all: toolchain ## Also the long tests, Consul and Kubernetes, the models an
 	@scripts/with-servers $(SERVERS) $(SLOW_SERVERS) -- scripts/test --all
 
 .PHONY: model
-model: toolchain ## The models of folder model, in every state, and their traps; RUNS=long for those that take minutes
+model: toolchain ## Searches the code and Redlock's model in small worlds, with each trap; RUNS=long for larger ones
 	@scripts/model $(RUNS)
 
 .PHONY: mutants

@@ -1,0 +1,51 @@
+package lifecycle
+
+import (
+	"time"
+
+	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/internal/trust"
+)
+
+// Clone returns a copy that shares nothing that an input changes. The metadata stay unchanged.
+func (l *Lease) Clone() Lease {
+	next := *l
+	if l.terms != nil {
+		t := *l.terms
+		next.terms = &t
+	}
+	return next
+}
+
+// Key appends to b all that later steps depend on. Instants count from now. waits says that a request is under way.
+func (l *Lease) Key(b []byte, now, unit time.Duration, waits bool) []byte {
+	b = append(b, byte(l.phase), byte(min(l.failures, 2)), Bits(l.renewing, l.unknown, l.unsure, l.granted == abstractions.Infinite))
+	if l.phase < Ended || waits {
+		for _, at := range [...]trust.Instant{l.until, l.lastSent, l.sent.Add(l.granted), l.nextRenew(), l.doubt, l.keep} {
+			b = append(b, Until(at.Mono, now, unit))
+		}
+	}
+	if t := l.terms; t != nil {
+		b = append(b, byte(t.version), byte(t.carried), byte(t.granted), byte(t.asked/unit), byte(t.longest/unit), byte(min(t.doubtful/unit, 100)))
+	}
+	return b
+}
+
+// Until returns the units from now to an instant, rounded up: 0 for the past, 255 for ever.
+func Until(at, now, unit time.Duration) byte {
+	if at == trust.Forever {
+		return 255
+	}
+	return byte(min(max((at-now+unit-1)/unit, 0), 254))
+}
+
+// Bits packs flags.
+func Bits(flags ...bool) (b byte) {
+	for _, on := range flags {
+		b <<= 1
+		if on {
+			b |= 1
+		}
+	}
+	return b
+}

@@ -1,0 +1,281 @@
+package lifecycle_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
+	"github.com/distributedleasing/leasing/internal/lifecycle"
+	"github.com/distributedleasing/leasing/internal/trust"
+)
+
+// grant is one of the backend's.
+type grant struct {
+	id    string
+	token int64
+}
+
+// claimSet is a set of claims, by process and number.
+type claimSet [3]uint32
+
+func (s *claimSet) add(id string)     { s[id[0]-'a'] |= 1 << (id[1] - 'A') }
+func (s *claimSet) drop(id string)    { s[id[0]-'a'] &^= 1 << (id[1] - 'A') }
+func (s claimSet) has(id string) bool { return id != "" && s[id[0]-'a']>>(id[1]-'A')&1 == 1 }
+
+// past is the record before the latest write.
+type past struct {
+	record   providerkit.Record
+	deadline time.Duration
+}
+
+// backend has the record of the name, and facts for the search.
+type backend struct {
+	record   providerkit.Record
+	deadline time.Duration
+	requests int      // each of which takes a microsecond
+	floor    int64    // the highest token that was forgotten
+	setBack  bool     // the clock, by a quarter of an hour
+	failed   bool     // over
+	before   *past    // of a backend that may fail over
+	data     []byte   // of a store
+	version  int      // of data
+	grants   []grant  // in their order
+	top      int64    // the highest token of a grant
+	gone     claimSet // released or broken
+	broken   claimSet // at once: the holder learns it later
+}
+
+var epoch = time.Unix(1_700_000_000, 0)
+
+// refresh brings the record up to now.
+func (w *world) refresh() {
+	b := &w.backend
+	b.record.Floor, b.record.Left = b.floor, b.deadline-w.time
+	if b.deadline == trust.Forever {
+		b.record.Left = abstractions.Infinite
+	}
+	if w.plan.clock {
+		b.record.Now = epoch.Add(w.time + time.Duration(b.requests)*time.Microsecond)
+		if b.setBack {
+			b.record.Now = b.record.Now.Add(-15 * time.Minute)
+		}
+	}
+}
+
+// arrive has the backend answer a request. again leaves a copy on its way.
+func (w *world) arrive(i int, again bool) {
+	r := w.network[i]
+	w.network = slices.Clone(w.network)
+	if again {
+		w.network[i].copied = true
+		w.copies++
+	} else {
+		w.network = slices.Delete(w.network, i, i+1)
+	}
+	a := w.ask(&r)
+	p := &w.parties[r.from]
+	switch {
+	case r.kind == 'c':
+		if c := p.cleanUp; c != nil && p.id == r.id && (c.Until.Mono == trust.Forever || c.Until.Left(p.now()) <= 0) {
+			p.cleanUp = nil
+		}
+	case p.waits == r.kind && p.no == r.no && p.id == r.id && p.answer == nil:
+		p.answer = a
+	}
+}
+
+// ask has the backend decide about a request.
+func (w *world) ask(r *request) *lifecycle.Answer {
+	b := &w.backend
+	b.requests++
+	w.refresh()
+	before := grant{b.record.ID, b.record.Token}
+	decide := w.decide
+	if w.plan.store {
+		decide = w.decideInStore
+	}
+	given, err := decide(r)
+	b.record.Ended = slices.Clip(b.record.Ended) // states share it
+	a := &lifecycle.Answer{Grant: given, Err: err, Applied: err == nil}
+	_ = errors.As(err, &a.Lost)
+	if after := (grant{b.record.ID, b.record.Token}); after != before && after.id == r.id && r.kind == 'a' {
+		w.granted(after)
+	}
+	if err == nil && (r.kind == 'r' || r.kind == 'c') {
+		b.gone.add(r.id)
+	}
+	return a
+}
+
+// granted notes a new holder.
+func (w *world) granted(to grant) {
+	b := &w.backend
+	if to.token <= b.top {
+		w.bad = fmt.Sprintf("claim %s is granted under token %d, and an earlier one was under %d", to.id, to.token, b.top)
+	}
+	b.top = max(b.top, to.token)
+	b.grants = append(slices.Clip(b.grants), to)
+}
+
+// grantOf returns the place of a claim's grant among all grants.
+func (b *backend) grantOf(id string, token int64) int8 {
+	for i, g := range slices.Backward(b.grants) {
+		if g.id == id && g.token == token {
+			return int8(i)
+		}
+	}
+	return -1
+}
+
+// decide applies the rule of a request to the record.
+func (w *world) decide(r *request) (abstractions.Grant, error) {
+	b := &w.backend
+	before := past{b.record, b.deadline}
+	var c providerkit.Change
+	switch r.kind {
+	case 'a':
+		c = b.record.Acquire(abstractions.AcquireRequest{ID: r.id, TTL: r.ttl})
+	case 'n':
+		c = b.record.Renew(abstractions.RenewRequest{ID: r.id, Token: r.token, TTL: r.ttl})
+	default:
+		c = b.record.Release(abstractions.ReleaseRequest{ID: r.id})
+	}
+	w.keep(c)
+	if w.plan.failover && c.Write {
+		b.before = &before
+	}
+	return b.record.Grant(r.ttl), c.Err
+}
+
+// keep stores the deadline of a record that a rule has changed.
+func (w *world) keep(c providerkit.Change) {
+	if c.Deadline {
+		w.backend.deadline = trust.AddSaturated(w.time, w.backend.record.Left)
+	}
+}
+
+// breakLease has the operator's break arrive.
+func (w *world) breakLease(atOnce bool) {
+	b := &w.backend
+	b.requests++
+	w.refresh()
+	met, meant := grant{b.record.ID, b.record.Token}, w.operator
+	w.operator = 0
+	result, c := b.record.Break(abstractions.BreakRequest{IfToken: meant, Immediate: atOnce, Grace: tick})
+	w.keep(c)
+	b.record.Ended = slices.Clip(b.record.Ended)
+	switch {
+	case c.Err != nil || !result.WasHeld:
+	case met.token != meant:
+		w.bad = fmt.Sprintf("the break of the lease with token %d hits the one with token %d", meant, met.token)
+	default:
+		b.gone.add(met.id)
+		if atOnce {
+			b.broken.add(met.id)
+		}
+	}
+}
+
+// forgettable reports whether there is a record that may be forgotten.
+func (w *world) forgettable() bool {
+	w.refresh()
+	r := &w.backend.record
+	return (r.Token > 0 || len(r.Ended) > 0) && r.Forgettable(w.plan.retention)
+}
+
+// forget deletes the record. A claim whose holder still asks may then be granted although it was broken.
+func (w *world) forget() {
+	b := &w.backend
+	b.floor, b.record = max(b.floor, b.record.Token), providerkit.Record{}
+	for i := range w.parties {
+		if p := &w.parties[i]; p.id != "" && p.life.Phase() == lifecycle.Claiming {
+			b.gone.drop(p.id)
+		}
+	}
+}
+
+// failOver restores the record before the latest write.
+func (w *world) failOver() {
+	b := &w.backend
+	b.record, b.deadline, b.before, b.failed = b.before.record, b.before.deadline, nil, true
+}
+
+// look reads the record for a request that is decided later.
+func (w *world) look(i int) {
+	w.network = slices.Clone(w.network)
+	w.refresh()
+	item := w.item()
+	w.network[i].looked = &item
+}
+
+const name = "name"
+
+// item returns the stored item. Its State is the rest of the lease.
+func (w *world) item() providerkit.Item {
+	item := providerkit.Item{Key: name, Data: w.backend.data, State: w.backend.record.Left}
+	if w.backend.version > 0 {
+		item.Version = strconv.Itoa(w.backend.version)
+	}
+	return item
+}
+
+// decideInStore has the kit's Records decide about a request: the read was the request's look, if it has looked, and the write
+// comes now.
+func (w *world) decideInStore(r *request) (given abstractions.Grant, err error) {
+	s := &store{w: w, looked: r.looked}
+	records := &providerkit.Records{Store: s, Leases: s, Key: func(name string) string { return name }, ManualSweep: true}
+	ctx := context.Background()
+	switch r.kind {
+	case 'a':
+		return records.Acquire(ctx, abstractions.AcquireRequest{Name: name, ID: r.id, TTL: r.ttl})
+	case 'n':
+		return records.Renew(ctx, abstractions.RenewRequest{Name: name, ID: r.id, Token: r.token, TTL: r.ttl})
+	default:
+		return given, records.Release(ctx, abstractions.ReleaseRequest{Name: name, ID: r.id})
+	}
+}
+
+// store is a service with conditional writes and leases, which ends its leases by itself.
+type store struct {
+	providerkit.Store
+	w      *world
+	looked *providerkit.Item // the answer to the first Get; nil for the present item
+	put    bool
+}
+
+func (s *store) Get(context.Context, string) (providerkit.Item, error) {
+	if item := s.looked; item != nil {
+		s.looked = nil
+		return *item, nil
+	}
+	return s.w.item(), nil
+}
+
+func (s *store) Put(_ context.Context, old providerkit.Item, r *providerkit.Record, data []byte) (providerkit.Item, error) {
+	if old.Version != s.w.item().Version {
+		return old, providerkit.ErrConflict
+	}
+	b := &s.w.backend
+	b.record, b.data, s.put = r.Clone(), data, true
+	b.version++
+	return s.w.item(), nil
+}
+
+func (s *store) Complete(item providerkit.Item, r *providerkit.Record) bool {
+	r.Left, _ = item.State.(time.Duration)
+	return false
+}
+
+func (s *store) Reconcile(_ context.Context, item providerkit.Item, r *providerkit.Record) (providerkit.Item, error) {
+	b := &s.w.backend
+	if item.Version != s.w.item().Version || !s.put && b.deadline <= s.w.time {
+		return item, providerkit.ErrConflict
+	}
+	b.record.TTL, b.deadline = r.TTL, trust.AddSaturated(s.w.time, r.Left)
+	return item, nil
+}

@@ -1,0 +1,171 @@
+package lifecycle_test
+
+import (
+	"bytes"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/internal/lifecycle"
+)
+
+// unit is the grain of instants in a key: margins are thirds of a tick.
+const unit = tick / 3
+
+// tokens ranks the tokens of a state, since rules compare them only.
+type tokens struct {
+	all [16]int64
+	n   int
+}
+
+func (t *tokens) add(token int64) {
+	if token != 0 && t.n < len(t.all) && !slices.Contains(t.all[:t.n], token) {
+		t.all[t.n] = token
+		t.n++
+	}
+}
+
+func (t *tokens) rank(token int64) (n byte) {
+	if token == 0 {
+		return 0
+	}
+	n = 1
+	for _, other := range t.all[:t.n] {
+		if other < token {
+			n++
+		}
+	}
+	return n
+}
+
+func (w *world) tokens() (t tokens) {
+	b := &w.backend
+	for _, token := range [...]int64{b.record.Token, b.floor, b.top, w.operator, w.seen} {
+		t.add(token)
+	}
+	for i := range w.parties {
+		t.add(w.parties[i].token)
+		t.add(w.writes[i].token)
+	}
+	for i := range w.network {
+		t.add(w.network[i].token)
+	}
+	if b.before != nil {
+		t.add(b.before.record.Token)
+	}
+	return t
+}
+
+// key appends the state without anything that no later step depends on: instants count from now, and tokens by their order.
+func (w *world) key(b []byte) []byte {
+	t := w.tokens()
+	b = w.keyOfBackend(b, &t)
+	b = append(b, byte(w.copies), byte(w.breaks), byte(w.deaths), t.rank(w.operator), lifecycle.Bits(w.bad != ""))
+	b = w.keyOfNetwork(b, &t)
+	for i := range w.parties {
+		b = w.keyOfProcess(b, i, &t)
+	}
+	if h := w.handover; h != nil {
+		b = append(append(b, 254, byte(h.from), t.rank(h.token)), h.id...)
+	}
+	if w.plan.fence {
+		b = append(b, t.rank(w.seen), byte(w.written))
+		for _, next := range w.writes {
+			b = append(b, t.rank(next.token), byte(next.grant))
+		}
+	}
+	return b
+}
+
+func (w *world) keyOfBackend(b []byte, t *tokens) []byte {
+	s := &w.backend
+	r := &s.record
+	b = append(b, lifecycle.Until(s.deadline, w.time, unit), lifecycle.Bits(r.Breaking, s.setBack, s.failed), t.rank(r.Token), t.rank(s.top), t.rank(s.floor), byte(min(r.TTL, 100*tick)/tick))
+	b = append(append(b, r.ID...), 0)
+	for _, e := range r.Ended {
+		b = append(b, e.ID...)
+	}
+	b = append(b, 0)
+	for i := range w.parties {
+		b = append(b, byte(s.gone[i]), byte(s.broken[i]))
+	}
+	if w.plan.retention > 0 {
+		idle := r.Now.Sub(r.IdleSince)
+		if r.ID != "" {
+			idle = min(idle, w.time-s.deadline)
+		}
+		b = append(b, byte(min(max(idle, 0), w.plan.retention)/tick))
+	}
+	if s.before != nil {
+		b = append(append(b, lifecycle.Until(s.before.deadline, w.time, unit), t.rank(s.before.record.Token)), s.before.record.ID...)
+		for _, e := range s.before.record.Ended {
+			b = append(b, e.ID...)
+		}
+	}
+	return b
+}
+
+// keyOfNetwork has the requests in any order: each may be the next to arrive.
+func (w *world) keyOfNetwork(b []byte, t *tokens) []byte {
+	var all [8][10]byte
+	list := all[:0]
+	for i := range w.network {
+		r := &w.network[i]
+		p := &w.parties[r.from]
+		k := [10]byte{r.kind, byte(r.from), lifecycle.Bits(r.copied, p.waits == r.kind && p.no == r.no), t.rank(r.token), byte(min(r.ttl, 100*tick) / tick), r.id[0], r.id[1]}
+		if w.plan.retention > 0 {
+			k[7] = byte((w.time - r.sent) / tick)
+		}
+		if r.looked != nil {
+			k[8], k[9] = 1, 2
+			if r.looked.Version == w.item().Version {
+				left, _ := r.looked.State.(time.Duration)
+				k[9] = byte((left + 100*tick) / tick)
+			}
+		}
+		list = append(list, k)
+	}
+	slices.SortFunc(list, func(x, y [10]byte) int { return bytes.Compare(x[:], y[:]) })
+	for _, k := range list {
+		b = append(b, k[:]...)
+	}
+	return b
+}
+
+func (w *world) keyOfProcess(b []byte, i int, t *tokens) []byte {
+	p := &w.parties[i]
+	handsOver := w.plan.handOver && p.holds() && p.waits == 0 && p.life.CanHandOver(p.sent)
+	b = append(b, 255, p.waits, byte(p.claims), byte(p.wishes), byte(p.lag), t.rank(p.token), lifecycle.Bits(p.adopted, p.awaits, handsOver, p.answer != nil))
+	b = append(b, p.id...)
+	if p.id == "" {
+		return b
+	}
+	b = p.life.Key(b, p.clock, unit, p.waits != 0)
+	if p.answer != nil {
+		b = append(b, kindOf(p.answer.Err), t.rank(p.answer.Grant.Token), byte(min(p.answer.Grant.TTL, 100*tick)/tick))
+	}
+	if p.waits != 0 {
+		b = append(b, lifecycle.Until(p.sent.Mono+ttl, p.clock, unit))
+	}
+	if p.life.Phase() == lifecycle.Releasing {
+		b = append(b, lifecycle.Until(p.begun.Mono+ttl, p.clock, unit))
+	}
+	if c := p.cleanUp; c != nil {
+		b = append(b, lifecycle.Until(c.From.Mono, p.clock, unit), lifecycle.Until(c.Until.Mono, p.clock, unit))
+	}
+	return b
+}
+
+// kindOf tells answers apart as a process does, by the error.
+func kindOf(err error) byte {
+	switch lost := (*abstractions.LostError)(nil); {
+	case err == nil:
+		return 0
+	case errors.As(err, &lost):
+		return lost.Reason[0]
+	case errors.Is(err, abstractions.ErrHeld):
+		return 'h'
+	}
+	return 'r'
+}

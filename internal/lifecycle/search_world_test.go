@@ -1,0 +1,169 @@
+package lifecycle_test
+
+import (
+	"cmp"
+	"time"
+
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
+	"github.com/distributedleasing/leasing/internal/lifecycle"
+	"github.com/distributedleasing/leasing/internal/trust"
+)
+
+// The world of the search: processes that claim one name, the real Lease of each, the real rules of the record, and between them
+// a network that delays, doubles and loses requests. Each process may stand still at any moment, and its clock may be slower than
+// the backend's, within the margin.
+
+const (
+	tick    = time.Second
+	ttl     = 3 * tick
+	lagging = int8(ttl/tick) - 1 // ticks after which a clock may stand still again
+)
+
+// plan has the wishes of the processes, and the bounds.
+type plan struct {
+	name      string
+	settings  lifecycle.Settings
+	other     *lifecycle.Settings // a holder may want another TTL, and then its own again; nil for one TTL
+	exact     bool                // all clocks agree, and there is no margin
+	processes int                 // 2 unless set
+	claims    int                 // of each process, 1 unless set
+	requests  int                 // on their way at a time, 3 unless set
+	copies    int                 // requests that the network delivers twice
+	loses     bool                // requests are lost for certain: a request on its way could still free a name
+	breaks    int                 // by an operator who has seen a token
+	deaths    int                 // of processes; restarted, it or another may adopt the lease that it held
+	handOver  bool
+	fence     bool // holders write to a resource that compares tokens
+	clock     bool // the backend tells the time, which tokens follow
+	setBack   bool // that clock may be set back, once
+	failover  bool // the backend may lose its latest write, once
+	store     bool // the backend is providerkit.Records: a read, and then a conditional write
+	// retention is the time after which an idle name may be forgotten; 0 for never. No request is on its way for longer than
+	// delay.
+	retention, delay time.Duration
+}
+
+func (p plan) withDefaults() *plan {
+	p.processes, p.claims, p.requests = cmp.Or(p.processes, 2), cmp.Or(p.claims, 1), cmp.Or(p.requests, 3)
+	return &p
+}
+
+// request is one on its way to the backend.
+type request struct {
+	kind   byte // 'a', 'n' for a renewal, 'r' for a release, 'c' for one of a clean-up
+	no     uint8
+	from   int8 // the process
+	copied bool
+	id     string
+	token  int64
+	ttl    time.Duration
+	sent   time.Duration
+	looked *providerkit.Item // by a store's first step; nil before
+}
+
+// process is a holder with the steps of an engine: it sends one request at a time.
+type process struct {
+	life    lifecycle.Lease
+	id      string // "" before its first claim
+	token   int64
+	claims  int8
+	wishes  int8 // for another TTL
+	lag     int8 // ticks since its clock stood still last
+	waits   byte // the kind of the request that it waits for; 0 for none
+	no      uint8
+	adopted bool
+	awaits  bool // the release waits for the renewal under way
+	clock   time.Duration
+	sent    trust.Instant
+	begun   trust.Instant     // the release
+	answer  *lifecycle.Answer // has arrived
+	cleanUp *lifecycle.CleanUp
+}
+
+func (p *process) now() trust.Instant { return trust.Instant{Mono: p.clock, Boot: p.clock} }
+
+// holds reports whether the lease is in use, by its phase.
+func (p *process) holds() bool {
+	return p.life.Phase() == lifecycle.Working || p.life.Phase() == lifecycle.Ending
+}
+
+// believes reports whether the process works under the lease.
+func (p *process) believes() bool { return p.holds() && p.life.Remaining(p.now()) > 0 }
+
+// idle reports whether the process neither has nor wants the lease.
+func (p *process) idle() bool {
+	return p.id == "" || p.waits == 0 && (p.life.Phase() == lifecycle.Ended || p.life.Phase() == lifecycle.Abandoned)
+}
+
+// fresh returns the process without its claim. Its clock runs on.
+func (p *process) fresh() process {
+	return process{claims: p.claims, no: p.no, clock: p.clock, lag: p.lag}
+}
+
+// write is one of a holder, on its way to the resource.
+type write struct {
+	token int64 // 0 for none
+	grant int8
+}
+
+// handover is a claim that another process may adopt.
+type handover struct {
+	from  int8
+	id    string
+	token int64
+}
+
+// world is a state. The slices are never changed in place, but for parties.
+type world struct {
+	plan     *plan
+	rules    *lifecycle.Rules
+	time     time.Duration
+	backend  backend
+	network  []request
+	parties  []process
+	handover *handover
+
+	copies, breaks, deaths int8
+	operator               int64 // the token of a break under way; 0 for none
+	writes                 [3]write
+	seen                   int64 // by the resource: the highest token
+	written                int8  // the grant of its latest write
+	bad                    string
+}
+
+// first returns the state at the beginning.
+func (p *plan) first() *world {
+	drift := 1.0 / 3
+	if p.exact {
+		drift = 0
+	}
+	w := &world{plan: p, written: -1, parties: make([]process, p.processes)}
+	w.rules = &lifecycle.Rules{DriftFactor: drift, RequestTimeout: tick, Granularity: time.Millisecond, MinTTL: tick}
+	for i := range w.parties {
+		w.parties[i].clock, w.parties[i].lag = time.Duration(i+1)*100*tick, lagging
+	}
+	return w
+}
+
+// set makes w a copy of another state.
+func (w *world) set(from *world) {
+	parties := append(w.parties[:0], from.parties...)
+	*w = *from
+	w.parties = parties
+	for i := range parties {
+		parties[i].life = from.parties[i].life.Clone()
+	}
+}
+
+// nextSettings are those that a holder wants next.
+func (w *world) nextSettings(p *process) *lifecycle.Settings {
+	if p.wishes == 0 {
+		return w.plan.other
+	}
+	return &w.plan.settings
+}
+
+// claimID names a claim: a letter of the process, and a letter that counts.
+func claimID(process int, claim int8) string {
+	return string([]byte{'a' + byte(process), 'A' + byte(claim) - 1})
+}
