@@ -16,7 +16,7 @@ import (
 // cleanup releases a claim that has no holder but that the backend may grant or may
 // have granted: an acquire whose outcome stayed unknown, a renewal that came
 // after the loss, a release that was not answered. cleanup repeats the release
-// by ID until the claim's TTL has passed, since a request that was
+// until the claim's TTL has passed, since a request that was
 // delayed on its way may land after the first release.
 type cleanup struct {
 	req abstractions.ReleaseRequest
@@ -118,8 +118,8 @@ func (c *cleanup) deadline() trust.Instant {
 	return c.until
 }
 
-// repeats is the number of repetitions of a release that was answered. Their intervals
-// grow, as counted back from the end of the TTL, when the last is sent.
+// repeats is the number of repetitions of a release that was answered. A third of the time that is left passes before each of
+// them but the last, which is sent at the end.
 const repeats = 4
 
 func (c *cleanup) pause(answered bool, left time.Duration) time.Duration {
@@ -165,7 +165,7 @@ func (m *Manager) awaitCleanUps(ctx context.Context, name string) error {
 	return nil
 }
 
-// cleanUpsOf returns the clean-ups of a name that have begun.
+// cleanUpsOf returns the clean-ups of a name that wait for no earlier lease to run out.
 func (m *Manager) cleanUpsOf(name string) (begun []*cleanup) {
 	for _, item := range m.timetable.All(nil) {
 		if c, ok := item.(*cleanup); ok && c.req.Name == name && c.from == (trust.Instant{}) {

@@ -13,7 +13,7 @@ import (
 	"github.com/distributedleasing/leasing/internal/trust"
 )
 
-// releaseGrace bounds Release's wait after its context has ended.
+// releaseGrace bounds Release's wait after its context has ended, and the last attempts of a manager that is closed.
 const releaseGrace = time.Second
 
 // errManagerClosed is the cause with which Close ends the work under a lease.

@@ -117,7 +117,7 @@ func (l *lease) finishRenewal(sent, now trust.Instant, grant abstractions.Grant,
 		return l.endedError("renew")
 	case err == nil:
 		if forgotten {
-			m.log(slog.LevelWarn, "leasing: a lease was dropped without a release, and is instrument.Renewed until the manager is closed", "name", l.name, "token", l.token)
+			m.log(slog.LevelWarn, "leasing: a lease was dropped without a release, and is renewed until the manager is closed", "name", l.name, "token", l.token)
 		}
 		if one := (instrument.Renewed{Count: 1, Margin: margin}); measured == nil {
 			m.telemetry.Renewals(l.scope, took, one)
@@ -133,7 +133,7 @@ func (l *lease) finishRenewal(sent, now trust.Instant, grant abstractions.Grant,
 	return m.wrap("renew", l.name, l.id, err)
 }
 
-// renewNow makes the loop send the next renewal now, unless the lease is instrument.Renewed by hand.
+// renewNow makes the loop send the next renewal now, unless the lease is renewed by hand.
 func (l *lease) renewNow() {
 	now := l.m.clock.Now()
 	l.mu.Lock()

@@ -1,4 +1,4 @@
-// Package lifecycle is the life of one lease, as its holder sees the lease. A Lease is a value: its methods are the inputs,
+// Package lifecycle is the state machine of one lease, on the side of its holder. A Lease is a value: its methods are the inputs,
 // all that can happen to a lease, and they return Effects, the steps that an engine then takes. The package has no lock,
 // goroutine, context, clock or channel: the engine serializes the calls and passes the instant of each.
 //
@@ -24,7 +24,7 @@
 //	Answered: yes   -                 trusted from the sending              its TTL is noted     a clean-up if lost
 //	          no    -                 a retry before trust ends, or lost    in doubt             a clean-up if lost
 //	          lost  -                 lost                                  nothing              nothing
-//	RepliedLate     -                 metadata is in doubt                  the same             a clean-up if lost
+//	RepliedLate     nothing           metadata is in doubt                  the same             a clean-up if lost
 //	WantTTL         -                 the next renewals carry the TTL       -                    -
 //	WantMetadata    -                 the next renewals carry the metadata  no renewal follows   no renewal follows
 //	RenewNow        -                 a renewal is due                      nothing              nothing
@@ -35,7 +35,9 @@
 //	HandOver        -                 Ended                                 -                    -
 //	Lose            -                 Ended                                 nothing              nothing
 //
-// RepliedLate of an abandoned claim asks for a clean-up. The engine never sends an input where the table has "-".
+// RepliedLate of an abandoned claim asks for a clean-up. The engine never sends an input where the table has "-". The table leaves
+// out four inputs that follow others: StartRenewal after AskRenewal, Settle after a renewal that was not sent, AwaitedInVain after
+// an AskRelease that awaits a renewal, and AfterRelease, which returns the clean-up of a release.
 //
 // A renewal is trusted from the instant before its request was sent (trust.Window). A request without an answer may have
 // been applied, and may be applied at any later time: it prolongs nothing, and the name is cleaned up if it may outlive the

@@ -220,7 +220,7 @@ func TestTrap_T193_ADroppedLeaseIsNamed(t *testing.T) {
 			runtime.GC()
 		}
 		require.Len(t, lines(), 1)
-		require.Contains(t, lines()[0], "a lease was dropped without a release")
+		require.Contains(t, lines()[0], "a lease was dropped without a release, and is renewed until the manager is closed")
 		require.Contains(t, lines()[0], "name=dropped")
 		require.NoError(t, kept.Err())
 		require.NoError(t, kept.Release(t.Context()))
