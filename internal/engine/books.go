@@ -71,9 +71,9 @@ func (m *Manager) end(name string, why func(*lease) *abstractions.LostError) {
 		}
 		now := m.clock.Now()
 		l.mu.Lock()
-		ended := l.apply(now, l.life.Lose(lost))
+		next := l.apply(now, l.life.Lose(lost))
 		l.mu.Unlock()
-		ended.report()
+		next.take()
 	}
 }
 

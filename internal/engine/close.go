@@ -183,9 +183,9 @@ func (m *Manager) abandonLeases(cause error) (inUse []string, unanswered int) {
 			continue
 		}
 		inUse = append(inUse, l.name)
-		lost := l.apply(now, l.life.Lose(&abstractions.LostError{Reason: abstractions.LostClosed, Err: cause}))
+		next := l.apply(now, l.life.Lose(&abstractions.LostError{Reason: abstractions.LostClosed, Err: cause}))
 		l.mu.Unlock()
-		lost.report()
+		next.take()
 	}
 	return inUse, unanswered
 }

@@ -16,10 +16,10 @@ func (l *lease) HandOver(ctx context.Context) (abstractions.Handover, error) {
 	for {
 		now := l.m.clock.Now()
 		l.mu.Lock()
-		lost := l.apply(now, l.life.Expire(now))
+		next := l.apply(now, l.life.Expire(now))
 		if l.life.Over() {
 			l.mu.Unlock()
-			lost.report()
+			next.take()
 			return abstractions.Handover{}, l.endedError("hand over")
 		}
 		ready := l.life.CanHandOver(began)

@@ -60,7 +60,7 @@ type lease struct {
 // An input to life and the call of apply are made under the lock: they call
 // only this package, lifecycle and the standard library: not the application's
 // code (contexts, instruments, Random), not the provider's, and not the methods
-// of its errors. apply returns the steps that follow a loss, which the caller takes
+// of its errors. apply returns the steps that are left, which the caller takes
 // when the lock is free.
 
 func (l *lease) Name() string          { return l.name }
@@ -126,10 +126,10 @@ func (l *lease) Remaining() time.Duration {
 func (l *lease) Err() error {
 	now := l.m.clock.Now()
 	l.mu.Lock()
-	lost := l.apply(now, l.life.Expire(now))
+	next := l.apply(now, l.life.Expire(now))
 	cause := l.life.Cause()
 	l.mu.Unlock()
-	lost.report()
+	next.take()
 	return cause
 }
 
@@ -140,13 +140,13 @@ func (l *lease) OnDue(now trust.Instant) {
 	if renew {
 		l.m.renewals.Gather(l, lifecycle.AttemptBound(l.life.Remaining(now), l.m.config.RequestTimeout), l.life.Failures())
 	}
-	lost := l.apply(now, fx)
+	next := l.apply(now, fx)
 	l.mu.Unlock()
-	lost.report()
+	next.take()
 }
 
-// apply takes the steps that follow an input to life. Caller holds mu, and reports the loss.
-func (l *lease) apply(now trust.Instant, fx lifecycle.Effects) (lost *loss) {
+// apply takes the steps that follow an input to life, under mu, and returns the others.
+func (l *lease) apply(now trust.Instant, fx lifecycle.Effects) *followUp {
 	if fx.Failing != 0 {
 		l.m.failing.Add(int64(fx.Failing))
 	}
@@ -169,13 +169,16 @@ func (l *lease) apply(now trust.Instant, fx lifecycle.Effects) (lost *loss) {
 		l.m.observers.Publish(l.observer, l.id, &e)
 	}
 	if fx.Lost == nil {
-		return nil
+		if fx.CleanUp == nil {
+			return nil
+		}
+		return &followUp{lease: l, orphan: l.cleanupOf(fx.CleanUp)}
 	}
 	e := l.event(abstractions.EventLost, now.Mono)
 	e.Reason, e.BrokenBy, e.BreakReason = fx.Lost.Reason, fx.Lost.BrokenBy, fx.Lost.BreakReason
 	e.Err, e.LastRenewal = fx.Lost, l.m.clock.Time(l.life.LastSent().Mono)
 	l.m.observers.Publish(l.observer, l.id, &e)
-	return &loss{lease: l, err: fx.Lost, orphan: l.cleanupOf(fx.CleanUp)}
+	return &followUp{lease: l, lost: fx.Lost, orphan: l.cleanupOf(fx.CleanUp)}
 }
 
 // event returns an Event about the lease. publish adds the fingerprint. Caller holds mu.
@@ -206,30 +209,34 @@ func (l *lease) cleanupOf(c *lifecycle.CleanUp) *cleanup {
 	return &cleanup{req: l.releaseRequest(), from: c.From, until: c.Until}
 }
 
-// loss has the steps that are left to take for a lease that has just been lost.
-type loss struct {
+// followUp has the steps that are left to take after an input, when the lock is free.
+type followUp struct {
 	lease  *lease
-	err    *abstractions.LostError
-	orphan *cleanup // of a renewal whose outcome is unknown, which may hold the name for another TTL; or nil
+	lost   *abstractions.LostError // nil unless the lease has just been lost
+	orphan *cleanup                // of a renewal that may hold the name for another TTL; or nil
 }
 
-// report takes the steps that follow a loss; nil is no loss. It does not wait.
-func (x *loss) report() {
+// take takes the steps; nil has none. It does not wait.
+func (x *followUp) take() {
 	if x == nil {
 		return
 	}
 	l, m := x.lease, x.lease.m
+	if x.lost == nil {
+		m.cleanUp(x.orphan, nil)
+		return
+	}
 	defer func() { // a renewal may be queued still, and never be sent
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		l.apply(trust.Instant{}, l.life.Settle())
 	}()
-	m.outage.lost(m.clock, x.err.Reason)
+	m.outage.lost(m.clock, x.lost.Reason)
 	m.cleanUp(x.orphan, nil)
 	m.retire(l)
-	m.telemetry.Lost(l.scope, x.err.Reason)
+	m.telemetry.Lost(l.scope, x.lost.Reason)
 	if l.trace != nil {
-		m.goTracked(func() { m.telemetry.SpanOfLoss(l.trace, l.about(0, 0), x.err) }) // the end of a span may export it, and the loop must not wait
+		m.goTracked(func() { m.telemetry.SpanOfLoss(l.trace, l.about(0, 0), x.lost) }) // the end of a span may export it, and the loop must not wait
 	}
 }
 

@@ -26,7 +26,7 @@ func (l *lease) Release(ctx context.Context) error {
 	now := l.m.clock.Now()
 	l.mu.Lock()
 	before, await, fx := l.life.AskRelease(now)
-	lost := l.apply(now, fx)
+	next := l.apply(now, fx)
 	outcome := l.life.Outcome()
 	var underWay <-chan struct{} // a renewal that would outlast the one that shortens the lease
 	switch {
@@ -37,7 +37,7 @@ func (l *lease) Release(ctx context.Context) error {
 	}
 	done := l.done
 	l.mu.Unlock()
-	lost.report()
+	next.take()
 	switch before {
 	case lifecycle.Releasing:
 		return l.awaitRelease(ctx, done)

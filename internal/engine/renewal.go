@@ -25,9 +25,9 @@ var (
 func (l *lease) beginRenewal(sent trust.Instant) (req abstractions.RenewRequest, bound time.Duration, ok bool) {
 	l.mu.Lock()
 	r, ok, fx := l.life.BeginRenewal(sent)
-	lost := l.apply(sent, fx)
+	next := l.apply(sent, fx)
 	l.mu.Unlock()
-	lost.report()
+	next.take()
 	req = abstractions.RenewRequest{Name: l.name, ID: l.id, Token: l.token, TTL: r.TTL, State: r.State, Metadata: r.Metadata}
 	if req.Metadata != nil {
 		req.Metadata = l.trace.With(req.Metadata)
@@ -102,18 +102,13 @@ func (l *lease) finishRenewal(sent, now trust.Instant, grant abstractions.Grant,
 
 	l.mu.Lock()
 	result, margin, fx := l.life.Answered(sent, now, answer, random)
-	lost := l.apply(now, fx)
+	next := l.apply(now, fx)
 	forgotten := result == lifecycle.Renewed && l.forgotten()
-	var orphan *cleanup
-	if result == lifecycle.Late {
-		orphan = l.cleanupOf(fx.CleanUp)
-	}
 	l.mu.Unlock()
 
-	lost.report()
+	next.take()
 	switch {
 	case result == lifecycle.Late:
-		m.cleanUp(orphan, nil)
 		return l.endedError("renew")
 	case err == nil:
 		if forgotten {
@@ -127,7 +122,7 @@ func (l *lease) finishRenewal(sent, now trust.Instant, grant abstractions.Grant,
 		return nil
 	}
 	m.telemetry.RenewalFailed(l.scope, took, err)
-	if lost != nil {
+	if fx.Lost != nil {
 		return l.endedError("renew")
 	}
 	return m.wrap("renew", l.name, l.id, err)
@@ -160,7 +155,7 @@ func (l *lease) Renew(ctx context.Context) error {
 	}
 	now := l.m.clock.Now()
 	l.mu.Lock()
-	lost := l.apply(now, l.life.Expire(now))
+	next := l.apply(now, l.life.Expire(now))
 	over := l.life.Over()
 	mine, usedUp := l.life.AskRenewal()
 	switch {
@@ -176,7 +171,7 @@ func (l *lease) Renew(ctx context.Context) error {
 	}
 	settled := l.renewalUnderWay()
 	l.mu.Unlock()
-	lost.report()
+	next.take()
 	switch {
 	case over:
 		return l.endedError("renew")
