@@ -216,7 +216,7 @@ type followUp struct {
 	orphan *cleanup                // of a renewal that may hold the name for another TTL; or nil
 }
 
-// take takes the steps; nil has none. It does not wait.
+// take takes the steps, if there are any, and does not wait.
 func (x *followUp) take() {
 	if x == nil {
 		return
