@@ -382,7 +382,7 @@ func (o *Options) cadence(of string, a *AcquireOptions, p *engine.Settings) (tim
 		}
 		return 0, invalid
 	case fraction != 0 && every != 0:
-		return 0, &InvalidError{Field: source + ".RenewFraction", Value: fraction, Want: "0 when RenewCadence is set: use one of them"}
+		return 0, &InvalidError{Field: source + ".RenewFraction", Value: fraction, Want: "0 when RenewCadence is set: use one of the two"}
 	case fraction != 0 && !(fraction > 0 && fraction < 1):
 		return 0, &InvalidError{Field: source + ".RenewFraction", Value: fraction, Want: "more than 0 and less than 1"}
 	case every < 0:

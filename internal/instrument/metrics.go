@@ -103,11 +103,11 @@ func New(c Config) *Telemetry {
 		renewalFailure:  counter(meter, "leasing.renewal.failure", "{attempt}", "Attempts to renew that failed."),
 		renewalMargin:   histogram(meter, "leasing.renewal.margin", "Trust that was left in a lease when a renewal came back; the least of those that shared a request.", margins),
 		lostCount:       counter(meter, "leasing.lost", "{lease}", "Leases that ended without a release."),
-		brokenCount:     counter(meter, "leasing.broken", "{lease}", "Leases of anybody that this manager broke."),
+		brokenCount:     counter(meter, "leasing.broken", "{lease}", "Leases that this manager broke, of any holder."),
 		releaseDuration: histogram(meter, "leasing.release.duration", "Time from beginning a release to its end at the backend.", requests),
 		activeCount:     upDown(meter, "leasing.active.count", "{lease}", "Leases held."),
 		waiterCount:     upDown(meter, "leasing.waiters", "{acquire}", "Acquires that wait."),
-		cleanupCount:    upDown(meter, "leasing.cleanups", "{claim}", "Claims that nobody holds and that are still to be given up at the backend."),
+		cleanupCount:    upDown(meter, "leasing.cleanups", "{claim}", "Claims without a holder that are still to be released at the backend."),
 		heldDuration:    histogram(meter, "leasing.held.duration", "Time for which a lease was held.", heldFor),
 		observerPanics:  counter(meter, "leasing.observer.panics", "{panic}", "Panics of observers."),
 	}
@@ -123,7 +123,7 @@ func (t *Telemetry) gauge(meter metric.Meter, c Config) {
 	up, err := meter.Int64ObservableGauge("leasing.backend.up", metric.WithUnit("{backend}"),
 		metric.WithDescription("1 while the backend answers requests, 0 since one was not answered."))
 	oldest, more := meter.Float64ObservableGauge("leasing.waiters.oldest", metric.WithUnit("s"),
-		metric.WithDescription("Age of the oldest acquire that waits; 0 if none does."))
+		metric.WithDescription("Age of the oldest acquire that waits, or 0."))
 	if err = errors.Join(err, more); err == nil {
 		of := metric.WithAttributes(t.provider)
 		t.gauges, err = meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
