@@ -70,7 +70,7 @@ var panels = []panel{
 		[]query{{"{{leasing_scope}} 50 %", quantile("0.5", "leasing_held_duration_seconds")}, {"{{leasing_scope}} 99 %", quantile("0.99", "leasing_held_duration_seconds")}}},
 	{"Broken by force", "short", "Leases that an operator, or another process, has ended, within the window.",
 		[]query{{"{{leasing_scope}}", `sum by (leasing_scope) (increase(leasing_broken_total{` + of + `}` + window + `))`}}},
-	{"Owed to the backend", "short", "Claims that nobody holds and that are still to be given up.",
+	{"Owed to the backend", "short", "Claims without a holder that are still to be released.",
 		[]query{{"{{instance}}", `leasing_cleanups{` + ofAll + `}`}}},
 	{"Refused by fences, and panics of observers", "short", "Within the window.",
 		[]query{{"{{instance}} refused", `sum by (instance) (increase(leasing_fence_refused_total` + window + `))`},

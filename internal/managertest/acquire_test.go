@@ -284,7 +284,7 @@ func TestBadInputNamesTheField(t *testing.T) {
 		`AcquireOptions.RenewCadence -1ns`:                                                      {name: "a", options: leasing.AcquireOptions{RenewCadence: -1}},
 		`AcquireOptions.RenewFraction 1: want more than 0 and less`:                             {name: "a", options: leasing.AcquireOptions{RenewFraction: 1}},
 		`AcquireOptions.RenewFraction 0.999: want`:                                              {name: "a", options: leasing.AcquireOptions{RenewFraction: 0.999}},
-		`use one of them`:               {name: "a", options: leasing.AcquireOptions{RenewFraction: .5, RenewCadence: 1}},
+		`use one of the two`:            {name: "a", options: leasing.AcquireOptions{RenewFraction: .5, RenewCadence: 1}},
 		`AcquireOptions.MaxRenewals -1`: {name: "a", options: leasing.AcquireOptions{MaxRenewals: -1}},
 		`AcquireOptions.WaitLimit -2ns`: {name: "a", options: leasing.AcquireOptions{WaitLimit: -2}},
 		`Metadata "4097 bytes"`:         {name: "a", options: leasing.AcquireOptions{Metadata: map[string]string{"k": strings.Repeat("v", 4096)}}},
