@@ -43,7 +43,7 @@ var codes = map[bloberror.Code]providerkit.Meaning{
 
 	bloberror.AccountIsDisabled:                 {Class: providerkit.Denied},
 	bloberror.AuthenticationFailed:              {Class: providerkit.Denied, Advice: "the key, SAS or token is wrong or has expired, or this machine's clock is off"},
-	bloberror.InvalidAuthenticationInfo:         {Class: providerkit.Denied, Advice: "the token has expired or is of another tenant, or this machine's clock is off"},
+	bloberror.InvalidAuthenticationInfo:         {Class: providerkit.Denied, Advice: "the token has expired or is from another tenant, or this machine's clock is off"},
 	bloberror.NoAuthenticationInformation:       {Class: providerkit.Denied, Advice: "the account permits nothing without a key, a SAS or a token"},
 	bloberror.AuthorizationFailure:              {Class: providerkit.Denied, Advice: "the account's firewall may keep this machine out, or the SAS does not permit read, write, create and list"},
 	bloberror.AuthorizationPermissionMismatch:   {Class: providerkit.Denied, Advice: roleAdvice},

@@ -137,7 +137,7 @@ func (o *Options) complete() error {
 	for _, n := range []struct{ field, value string }{{"Database", o.Database}, {"Container", o.Container}} {
 		odd := strings.ContainsAny(n.value, `/\?#%"`) || strings.TrimSpace(n.value) != n.value || abstractions.ValidateName(n.value) != nil
 		if odd || len(n.value) > maxResourceBytes {
-			return providerkit.BadOption(n.field, n.value, fmt.Sprintf(`1 to %d bytes, without / \ ? # %% " and space around it`, maxResourceBytes))
+			return providerkit.BadOption(n.field, n.value, fmt.Sprintf(`1 to %d bytes, without / \ ? # %% " and without leading or trailing space`, maxResourceBytes))
 		}
 	}
 	_, badPath := parsePath(o.path())
@@ -154,9 +154,9 @@ func (o *Options) complete() error {
 	case badPath != "":
 		return providerkit.BadOption("PartitionKeyPath", o.PartitionKeyPath, "a path such as /id or /pk, but not "+badPath)
 	case o.Throughput != 0 && !o.Create:
-		return providerkit.BadOption("Throughput", o.Throughput, "0, or Create to be set as well")
+		return providerkit.BadOption("Throughput", o.Throughput, "0, or Create as well")
 	case o.Autoscale && o.Throughput == 0:
-		return providerkit.BadOption("Autoscale", true, "Throughput to be set as well")
+		return providerkit.BadOption("Autoscale", true, "Throughput as well")
 	case o.ExpireDocuments && o.Retention == abstractions.Infinite:
 		return providerkit.BadOption("ExpireDocuments", true, "false, or a Retention that ends")
 	}

@@ -109,7 +109,7 @@ var elsewhere = map[string]string{
 	"username":                   "user:password@ before the host",
 	"password":                   "user:password@ before the host",
 	"master_name":                "master",
-	"bootstrap":                  "a call of Provider.Bootstrap, once: in a URL it would let servers vote that have lost their data",
+	"bootstrap":                  "a call of Provider.Bootstrap, once: in a URL it would also let servers that have lost their data vote",
 	"addr":                       "several hosts, separated by commas",
 	"context_timeout_enabled":    "nothing: it is always on",
 	"read_only":                  "nothing: leases are read from masters",
