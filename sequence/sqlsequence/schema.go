@@ -165,7 +165,7 @@ func (s *Store[Tx]) check(ctx context.Context) error {
 	}
 	missing, err := s.missing(ctx, s.on)
 	if err == nil && len(missing) > 0 {
-		err = answer(fmt.Errorf("sequence: %w: tables are missing, or older than this code: call Migrate", leasing.ErrNotSetUp))
+		err = answer(fmt.Errorf("sequence: %w: tables are missing, or older than this release: call Migrate", leasing.ErrNotSetUp))
 	}
 	if p, ok := s.on.(preparing); ok && err == nil {
 		q := s.sql
