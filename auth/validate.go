@@ -106,7 +106,7 @@ func (s *ServicePrincipalOptions) complete() error {
 	}
 	switch {
 	case s.ClientSecret != "" && s.CertificatePath == "" && s.CertificatePassword != "":
-		return invalid("auth.Options.ServicePrincipal.CertificatePassword", notShown, "nothing with a ClientSecret")
+		return invalid("auth.Options.ServicePrincipal.CertificatePassword", notShown, "no value with a ClientSecret")
 	case s.ClientSecret != "" && s.SendCertificateChain:
 		return invalid("auth.Options.ServicePrincipal.SendCertificateChain", true, "false with a ClientSecret")
 	}
@@ -118,7 +118,7 @@ func (s *ServicePrincipalOptions) complete() error {
 // If both are set, it takes the secret, like azidentity.
 func (s *ServicePrincipalOptions) fromVariables() error {
 	if s.CertificatePassword != "" {
-		return invalid("auth.Options.ServicePrincipal.CertificatePassword", notShown, "nothing without a CertificatePath")
+		return invalid("auth.Options.ServicePrincipal.CertificatePassword", notShown, "no value without a CertificatePath")
 	}
 	if s.ClientSecret = os.Getenv(envClientSecret); s.ClientSecret != "" {
 		return nil

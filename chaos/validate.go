@@ -76,7 +76,7 @@ func (f Fault) validate() error {
 			fmt.Sprintf("%s, %s or %s", FailureUnavailable, FailureDenied, FailureNotSetUp)),
 		need(f.Failure == "" || f.Failure == FailureUnavailable || !f.After, "Fault.Failure", string(f.Failure),
 			"unavailable with After: the others promise that nothing was applied"),
-		need((f.Custom != nil) == (f.Kind == FaultCustom), "Fault.Custom", fmt.Sprintf("%T", f.Custom), "a CustomFault for custom, in Go alone; nil for the other kinds"),
+		need((f.Custom != nil) == (f.Kind == FaultCustom), "Fault.Custom", fmt.Sprintf("%T", f.Custom), "a CustomFault for custom, in Go only; nil for the other kinds"),
 	)
 }
 

@@ -88,7 +88,7 @@ func (a *app) confirm(s shown, options leasing.BreakOptions) error {
 	}
 	how := "its holder can't renew it any more"
 	if options.Immediate {
-		how = "another holder may have the name AT ONCE, beside this one"
+		how = "another holder may have the name AT ONCE, beside the present holder"
 	}
 	fmt.Fprintf(a.err, "\nEnd this lease (%s)? Type its name: ", how)
 	answer, _ := bufio.NewReader(a.in).ReadString('\n') // one that is cut off is not the name

@@ -17,7 +17,7 @@ func (a *app) historyCommand() *cobra.Command {
 		Use:   "history NAME",
 		Short: "Show the history of a name",
 		Long: `History shows the holders of a name, oldest first, and the breaks of its leases, with author and reason. Only SQL backends
-keep a history, if the URL has history=true. --local keeps one.`,
+keep a history, if the URL has history=true, as with --local.`,
 		Example: `  leasing history deploy/web
   leasing history -o json deploy/web`,
 		Args: cobra.ExactArgs(1),

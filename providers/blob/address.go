@@ -38,7 +38,7 @@ func (o *Options) readAccountURL() (at endpoint, err error) {
 	case !ok:
 		return at, badAccountURL(wantPath)
 	case at.container != "" && o.Container != "" && o.Container != at.container:
-		return at, providerkit.BadOption("Container", o.Container, "the one that Options.AccountURL names, or nothing")
+		return at, providerkit.BadOption("Container", o.Container, "the container of Options.AccountURL, or no value")
 	case at.container != "":
 		o.Container = at.container
 	}
@@ -47,7 +47,7 @@ func (o *Options) readAccountURL() (at endpoint, err error) {
 }
 
 // wantPath lists the valid paths.
-const wantPath = "nothing or /container after the host; /account precedes it for a host that is an address or localhost"
+const wantPath = "no path or /container after the host; /account precedes the path for a host that is an address or localhost"
 
 // newEndpoint reads the path behind a host. An emulator's host name does not contain
 // the account, so the account is in the path

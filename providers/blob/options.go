@@ -133,7 +133,7 @@ var (
 func (o *Options) validate() error {
 	switch {
 	case len(o.Container) > 63 || !containerName.MatchString(o.Container):
-		return providerkit.BadOption("Container", o.Container, "3 to 63 lower-case letters, digits and single hyphens between them")
+		return providerkit.BadOption("Container", o.Container, "3 to 63 lower-case letters and digits, with single hyphens in between")
 	case !prefixName.MatchString(o.Prefix) || strings.Contains(o.Prefix, "./"):
 		return providerkit.BadOption("Prefix", o.Prefix, `letters, digits and "-_./", a letter or digit before each slash, such as "leases/"`)
 	case !reflect.ValueOf(o.ClientOptions.Retry).IsZero():

@@ -240,7 +240,7 @@ func parsePath(path string) (parts []string, bad string) {
 	first := parts[0]
 	switch {
 	case !rooted || strings.ContainsAny(path, "\"\\") || slices.Contains(parts, "") || first == "id" && len(parts) > 1:
-		return nil, fmt.Sprintf("%q, which is no path", path)
+		return nil, fmt.Sprintf("%q, which is not a path", path)
 	case first == "lease" || first == "ttl":
 		return nil, fmt.Sprintf("the documents' own field %q", first)
 	case strings.HasPrefix(first, "_"):

@@ -146,7 +146,7 @@ func (o *Options) complete() error {
 	case err != nil || u.Hostname() == "" || u.User != nil || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "":
 		return providerkit.BadOption("Endpoint", providerkit.NotShown, "https://host or https://host:port, without path, user or password")
 	case u.Scheme != "https" && (u.Scheme != "http" || !isLocal(u.Hostname())):
-		return providerkit.BadOption("Endpoint", providerkit.NotShown, "https://; http:// is for 127.0.0.1, ::1 and localhost alone")
+		return providerkit.BadOption("Endpoint", providerkit.NotShown, "https://; http:// is only for 127.0.0.1, ::1 and localhost")
 	case o.Key != "" && !isKey(o.Key):
 		return providerkit.BadOption("Key", providerkit.NotShown, wantKey)
 	case o.Prefix != "" && abstractions.ValidateName(o.Prefix) != nil:

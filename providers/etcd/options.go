@@ -93,7 +93,7 @@ func (o *Options) complete() error {
 	case passwords > 1:
 		return providerkit.BadOption("Password", providerkit.NotShown, "one of Password, Secret and SecretFile")
 	case o.Client != nil && (len(o.Endpoints) > 0 || o.Username != "" || o.TLS || files):
-		return providerkit.BadOption("Client", "with others", "no Endpoints, Username, Password, TLS and files, since the client has them")
+		return providerkit.BadOption("Client", "with others", "no Endpoints, Username, Password, TLS and files, which the client has")
 	case o.Client == nil && len(o.Endpoints) == 0:
 		return providerkit.BadOption("Endpoints", "", "host:port of each member")
 	}

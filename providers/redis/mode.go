@@ -66,7 +66,7 @@ func (o *Options) complete() (l location, err error) {
 // modeOfURL returns the mode of the deployment behind the URL.
 func (o *Options) modeOfURL(l location) (Mode, error) {
 	if o.Credentials != nil && (l.user != "" || l.password != "") {
-		return "", providerkit.BadOption("Credentials", providerkit.NotShown, "nothing with a user or password in the URL")
+		return "", providerkit.BadOption("Credentials", providerkit.NotShown, "no value with a user or password in the URL")
 	}
 	if o.TLS != nil && (l.scheme != "rediss" || l.query.Has("skip_verify")) {
 		return "", providerkit.BadOption("TLS", providerkit.NotShown, "a URL that begins with rediss://, and without skip_verify")
@@ -151,7 +151,7 @@ func (o *Options) modeOfClients(field string) (mode Mode, err error) {
 	if o.Mode == "" || o.Mode == mode || o.Mode == Sentinel && mode == Single {
 		return mode, nil
 	}
-	return "", providerkit.BadOption("Mode", string(o.Mode), fmt.Sprintf("%s, the mode of Options.%s; or nothing", mode, field))
+	return "", providerkit.BadOption("Mode", string(o.Mode), fmt.Sprintf("%s, the mode of Options.%s; or no value", mode, field))
 }
 
 // failoverAddr is the address in the options of a client from redis.NewFailoverClient.

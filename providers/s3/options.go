@@ -100,7 +100,7 @@ func (o *Options) complete() error {
 	case (o.AccessKey == "") != o.SecretKey.IsZero(), o.AccessKey == "" && !o.SessionToken.IsZero():
 		return providerkit.BadOption("SecretKey", providerkit.NotShown, "AccessKey as well, and both with a SessionToken")
 	case o.Client != nil && (o.Region != "" || o.Endpoint != "" || o.PathStyle || o.AccessKey != ""):
-		return providerkit.BadOption("Client", "with others", "no Region, Endpoint, PathStyle, AccessKey, SecretKey and SessionToken, since the client has them")
+		return providerkit.BadOption("Client", "with others", "no Region, Endpoint, PathStyle, AccessKey, SecretKey and SessionToken, which the client has")
 	}
 	return nil
 }

@@ -50,7 +50,7 @@ func New(manager *leasing.Manager, options Options) (*Actor, error) {
 		return nil, err
 	}
 	found, err := options.MeterProvider.Meter("github.com/distributedleasing/leasing/recipes/deadlock").Int64Counter("leasing.deadlock.count",
-		metric.WithUnit("{circle}"), metric.WithDescription("Circles of waits with an actor in them."))
+		metric.WithUnit("{circle}"), metric.WithDescription("Circles of waits that included an actor."))
 	if err != nil {
 		return nil, err
 	}
