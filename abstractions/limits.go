@@ -54,7 +54,7 @@ func (r BreakRequest) Validate(c Capabilities) error {
 		return err
 	}
 	if r.IfToken < 0 || r.IfToken > MaxToken {
-		return &InvalidError{Field: "IfToken", Value: r.IfToken, Want: "a fencing token, or 0 for whatever lease there is"}
+		return &InvalidError{Field: "IfToken", Value: r.IfToken, Want: "a fencing token, or 0 for any lease"}
 	}
 	if r.Grace < 0 {
 		return &InvalidError{Field: "Grace", Value: r.Grace, Want: "0 or more"}

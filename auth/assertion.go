@@ -24,7 +24,7 @@ func fileToken(path string) tokenFunc {
 	return func(context.Context) (string, error) {
 		token, err := newest.Get()
 		if err != nil {
-			return "", fmt.Errorf("the token's file: %w", err)
+			return "", fmt.Errorf("the token file: %w", err)
 		}
 		return token, nil
 	}
@@ -82,7 +82,7 @@ func (o Options) gitHubToken() tokenFunc {
 		}
 		request, err := runtime.NewRequest(ctx, http.MethodGet, os.Getenv(envGitHubURL))
 		if err != nil {
-			return "", errors.New(envGitHubURL + " is no address")
+			return "", errors.New(envGitHubURL + " is not an address")
 		}
 		query := request.Raw().URL.Query()
 		query.Set("audience", audience)
@@ -100,7 +100,7 @@ func (o Options) gitHubToken() tokenFunc {
 			Value string `json:"value"`
 		}
 		if body, err := runtime.Payload(response); err != nil || json.Unmarshal(body, &answer) != nil {
-			return "", errors.New(gitHubJob + ": the answer is not what GitHub answers") // the body may contain a token
+			return "", errors.New(gitHubJob + ": the answer is not GitHub's") // the body may contain a token
 		}
 		return answer.Value, nil
 	}

@@ -86,7 +86,7 @@ func readPEM(path string, data []byte, password string) ([]*x509.Certificate, cr
 		}
 	}
 	if password != "" {
-		return nil, nil, invalid(fieldPassword, notShown, "nothing: the file is PEM, and its key is not encrypted")
+		return nil, nil, invalid(fieldPassword, notShown, "no value, since the file is PEM with a key that is not encrypted")
 	}
 	certificates, key, err := azidentity.ParseCertificates(data, nil)
 	if err != nil {

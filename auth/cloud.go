@@ -37,7 +37,7 @@ func (o Options) CloudConfiguration() (cloud.Configuration, error) {
 	own := o.Client.Cloud
 	switch isSet := own.ActiveDirectoryAuthorityHost != "" || len(own.Services) > 0; {
 	case isSet && (o.Cloud != "" || o.AuthorityHost != ""):
-		return cloud.Configuration{}, invalid("auth.Options.Client.Cloud", own.ActiveDirectoryAuthorityHost, "nothing where Cloud or AuthorityHost is set")
+		return cloud.Configuration{}, invalid("auth.Options.Client.Cloud", own.ActiveDirectoryAuthorityHost, "no value with a Cloud or an AuthorityHost")
 	case isSet:
 		return own, validateAuthority("auth.Options.Client.Cloud.ActiveDirectoryAuthorityHost", own.ActiveDirectoryAuthorityHost)
 	}

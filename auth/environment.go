@@ -57,7 +57,7 @@ func FromEnvironment() (Options, error) {
 // for FromEnvironment.
 func (o *Options) UnmarshalText(text []byte) (err error) {
 	if !o.IsZero() {
-		return invalid("auth.Options", o.Mode, "one mode, and nothing else")
+		return invalid("auth.Options", o.Mode, "a mode alone, without other settings")
 	}
 	if strings.EqualFold(string(text), "Environment") {
 		*o, err = FromEnvironment()

@@ -48,7 +48,7 @@ func ExampleOptions_federated() {
 	fmt.Println(auth.Explain(options))
 	// Output:
 	// auth: mode FederatedCredential, https://login.microsoftonline.com/
-	//   1. federated credential: client my-client of tenant example.onmicrosoft.com, with the tokens of a function
+	//   1. federated credential: client my-client of tenant example.onmicrosoft.com, with tokens from a function
 }
 
 // A line for the log at the start of a program.

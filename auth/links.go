@@ -32,7 +32,7 @@ func (o Options) links() ([]link, error) {
 		return []link{o.servicePrincipal("service principal")}, nil
 	case FederatedCredential:
 		f := o.FederatedCredential
-		return []link{o.federation("federated credential", f.TenantID, f.ClientID, f.TokenFilePath, "the tokens of a function", f.Token)}, nil
+		return []link{o.federation("federated credential", f.TenantID, f.ClientID, f.TokenFilePath, "tokens from a function", f.Token)}, nil
 	case Development:
 		return o.developerTools(), nil
 	}
@@ -133,7 +133,7 @@ func (o Options) managedIdentity() link {
 		options.Retry = o.Client.Retry                       // azidentity has its own retries for the metadata service
 		made, err := azidentity.NewManagedIdentityCredential(options)
 		if err != nil { // the host does not support identities by client ID
-			return nil, invalid("auth.Options.ManagedIdentity.ClientID", id, "what this host supports: "+err.Error())
+			return nil, invalid("auth.Options.ManagedIdentity.ClientID", id, "an identity that this host supports: "+err.Error())
 		}
 		return made, nil
 	}
@@ -144,7 +144,7 @@ func (o Options) managedIdentity() link {
 // and VS Code.
 func (o Options) developerTools() []link {
 	id := o.Development.TenantID
-	why := "the user who is signed in"
+	why := "the signed-in user"
 	if id != "" {
 		why += " to tenant " + id
 	}

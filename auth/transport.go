@@ -48,7 +48,7 @@ type ownAuthority struct{ address string }
 
 func (a ownAuthority) Do(req *policy.Request) (*http.Response, error) {
 	if to := req.Raw().URL; req.Raw().Method == http.MethodPost && !a.owns(to) {
-		return nil, errors.New("the authority names " + to.Host + " for tokens, which is none of its hosts: nothing was sent there")
+		return nil, errors.New("the authority names " + to.Host + " for tokens, which is not a host of the authority: nothing was sent to this host")
 	}
 	return req.Next()
 }

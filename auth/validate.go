@@ -50,14 +50,14 @@ func (o Options) complete() (Options, error) {
 	isSet := func(settings any) bool { return !reflect.ValueOf(settings).Elem().IsZero() }
 	for _, s := range settings {
 		if isSet(s.settings) && s.mode != o.Mode && (o.Mode != Auto || !s.inAuto) {
-			return o, invalid("auth.Options."+string(s.mode), notShown, fmt.Sprintf("nothing: it is for mode %s, this is %s", s.mode, o.Mode))
+			return o, invalid("auth.Options."+string(s.mode), notShown, fmt.Sprintf("no value, since it is for mode %s and the mode is %s", s.mode, o.Mode))
 		}
 	}
 	if _, err := o.CloudConfiguration(); err != nil {
 		return o, err
 	}
 	if o.AuthorityHost != "" && (o.Mode == ManagedIdentity || o.Mode == Development) {
-		return o, invalid("auth.Options.AuthorityHost", o.AuthorityHost, "nothing in mode "+string(o.Mode)+", which asks no authority")
+		return o, invalid("auth.Options.AuthorityHost", o.AuthorityHost, "no value in mode "+string(o.Mode)+", which asks no authority")
 	}
 	if stage, from := o.stage(); o.Mode == Development && stage == production {
 		return o, invalid("auth.Options.Mode", string(o.Mode), "another mode in production: "+from)
@@ -87,7 +87,7 @@ func (w *WorkloadIdentityOptions) complete() error {
 		return err
 	}
 	if w.TokenFilePath != "" && w.Audience != "" {
-		return invalid("auth.Options.WorkloadIdentity.Audience", w.Audience, "nothing with a token file: its token has an audience")
+		return invalid("auth.Options.WorkloadIdentity.Audience", w.Audience, "no value with a token file, whose token has an audience")
 	}
 	if w.TokenFilePath == "" {
 		return validateGitHub()
@@ -106,7 +106,7 @@ func (s *ServicePrincipalOptions) complete() error {
 	}
 	switch {
 	case s.ClientSecret != "" && s.CertificatePath == "" && s.CertificatePassword != "":
-		return invalid("auth.Options.ServicePrincipal.CertificatePassword", notShown, "nothing with a ClientSecret")
+		return invalid("auth.Options.ServicePrincipal.CertificatePassword", notShown, "no value with a ClientSecret")
 	case s.ClientSecret != "" && s.SendCertificateChain:
 		return invalid("auth.Options.ServicePrincipal.SendCertificateChain", true, "false with a ClientSecret")
 	}
@@ -118,7 +118,7 @@ func (s *ServicePrincipalOptions) complete() error {
 // If both are set, it takes the secret, like azidentity.
 func (s *ServicePrincipalOptions) fromVariables() error {
 	if s.CertificatePassword != "" {
-		return invalid("auth.Options.ServicePrincipal.CertificatePassword", notShown, "nothing without a CertificatePath")
+		return invalid("auth.Options.ServicePrincipal.CertificatePassword", notShown, "no value without a CertificatePath")
 	}
 	if s.ClientSecret = os.Getenv(envClientSecret); s.ClientSecret != "" {
 		return nil

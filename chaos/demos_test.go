@@ -168,7 +168,7 @@ func ExampleCustomPolicy() {
 		fmt.Println(provider.Ping(context.Background()))
 	}
 	// Output:
-	// error: each operation fails, if chaos_test.everyOther picks it
+	// error: each operation fails, picked by chaos_test.everyOther
 	// <nil>
 	// leasing: ping (memory): backend unavailable (injected by chaos: rule "error", error)
 	// <nil>

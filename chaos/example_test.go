@@ -57,7 +57,7 @@ func ExampleParsePlan() {
 	fmt.Println(err)
 	// Output:
 	// 3 <nil>
-	// invalid Plan.Rules[0].Fault.Delay 1s: want 0 for throttle, which does not use it
+	// invalid Plan.Rules[0].Fault.Delay 1s: want 0 for throttle, which does not use the field
 }
 
 // ledger is the resource that the worker below protects. It accepts an entry only with a token that

@@ -77,7 +77,7 @@ func (r Rate) MarshalJSON() ([]byte, error) {
 	}{plain(r), duration(r.Per)})
 }
 
-const noCode = "nil in a plan that becomes JSON, which can't contain code"
+const noCode = "nil in a plan that is written as JSON, which can't contain code"
 
 // duration is a time.Duration that is text in JSON.
 type duration time.Duration
@@ -162,7 +162,7 @@ func decodeFields(path string, data []byte, into reflect.Value) error {
 		case !ok:
 			return invalid(path, "JSON", fmt.Sprintf("fields that exist: unknown field %q", name))
 		case seen[field.Name]:
-			return invalid(where, "twice", "a field that stands there once")
+			return invalid(where, "twice", "a field once at most")
 		case field.Type.Kind() == reflect.Struct, isList(field.Type):
 			where = path + "." + field.Name
 		}

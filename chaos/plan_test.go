@@ -200,7 +200,7 @@ func TestJSONErrors(t *testing.T) {
 		`{"rules": [{"fault": {"kind": "error"}, "when": {"probability": "x"}}]}`:                              {"Plan.Rules[0].When.probability", "a number"},
 		`{"rules": [{"fault": {"kind": "error"}}, {"fault": {"kind": "hang"}, "when": {"probability": 0.5}}]}`: {"Plan.Rules[1]", "Plan.Rules[0], error, does not take first"},
 		`{"rules": [{"fault": {"kind": "throttle"}}, {"fault": {"kind": "explosion"}}]}`:                       {"Plan.Rules[1].Fault.Kind", "explosion", "delivered_late"},
-		`{"rules": [{"fault": {"kind": "custom"}}]}`:                                                           {"Plan.Rules[0].Fault.Custom", "in Go alone"},
+		`{"rules": [{"fault": {"kind": "custom"}}]}`:                                                           {"Plan.Rules[0].Fault.Custom", "in Go only"},
 		`{"rules": [{"fault": {"kind": "error", "custom": 1}}]}`:                                               {"Plan.Rules[0].Fault", `unknown field "custom"`},
 		`{"rules": [{"fault": {"kind": "error", "-": 1}}]}`:                                                    {"Plan.Rules[0].Fault", `unknown field "-"`},
 		`{"rules": [{"fault": {"kind": "error"}, "match": {"min_attempt": 1.5}}]}`:                             {"Plan.Rules[0].Match.min_attempt", "a whole number"},

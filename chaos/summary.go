@@ -71,7 +71,7 @@ func (p Policy) words() string {
 		phrase{p.Sequence != "", "in the sequence " + p.Sequence},
 		phrase{p.PerName, "counted for each name"},
 		phrase{p.Probability > 0, fmt.Sprintf("with probability %v", p.Probability)},
-		phrase{p.Custom != nil, fmt.Sprintf("if %T picks it", p.Custom)},
+		phrase{p.Custom != nil, fmt.Sprintf("picked by %T", p.Custom)},
 	)
 }
 

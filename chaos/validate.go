@@ -29,7 +29,7 @@ func (p Plan) Validate() error {
 			return within(where, err)
 		}
 		if r.Name != "" && seen[r.Name] {
-			return invalid(where+".Name", r.Name, "a name that no other rule has")
+			return invalid(where+".Name", r.Name, "a name of its own: another rule has the same")
 		}
 		seen[r.Name] = true
 	}
@@ -59,14 +59,14 @@ func (f Fault) validate() error {
 	if !ok {
 		return invalid("Fault.Kind", string(f.Kind), "one of "+list(slices.Sorted(maps.Keys(traits))))
 	}
-	unused := " for " + string(f.Kind) + ", which does not use it"
+	unused := " for " + string(f.Kind) + ", which does not use the field"
 	return firstOf(
 		need(f.Delay >= 0, "Fault.Delay", f.Delay, "0 or more"),
 		need(f.Delay == 0 || t.delay, "Fault.Delay", f.Delay, "0"+unused),
 		need(f.Jitter >= 0, "Fault.Jitter", f.Jitter, "0 or more"),
 		need(f.Jitter == 0 || t.jitter, "Fault.Jitter", f.Jitter, "0"+unused),
 		need(!t.needsDelay || sum(f.Delay, f.Jitter) > 0, "Fault.Delay", f.Delay, "more than 0"),
-		need(!f.After || t.after, "Fault.After", true, "false for "+string(f.Kind)+", which has a place of its own"),
+		need(!f.After || t.after, "Fault.After", true, "false for "+string(f.Kind)+", which acts at a fixed point"),
 		need(!f.Heedless || f.Kind == FaultDelay, "Fault.Heedless", true, "false"+unused),
 		need(f.RetryAfter >= 0, "Fault.RetryAfter", f.RetryAfter, "0 or more"),
 		need(f.RetryAfter == 0 || f.Kind == FaultThrottle, "Fault.RetryAfter", f.RetryAfter, "0"+unused),
@@ -76,7 +76,7 @@ func (f Fault) validate() error {
 			fmt.Sprintf("%s, %s or %s", FailureUnavailable, FailureDenied, FailureNotSetUp)),
 		need(f.Failure == "" || f.Failure == FailureUnavailable || !f.After, "Fault.Failure", string(f.Failure),
 			"unavailable with After: the others promise that nothing was applied"),
-		need((f.Custom != nil) == (f.Kind == FaultCustom), "Fault.Custom", fmt.Sprintf("%T", f.Custom), "a CustomFault for custom, in Go alone; nil for the other kinds"),
+		need((f.Custom != nil) == (f.Kind == FaultCustom), "Fault.Custom", fmt.Sprintf("%T", f.Custom), "a CustomFault for custom, in Go only; nil for the other kinds"),
 	)
 }
 
@@ -113,7 +113,7 @@ func (p Policy) canFire() bool {
 
 func (m Match) validate(kind FaultKind) error {
 	if len(m.Names) > 0 && len(m.Ops) > 0 && !slices.ContainsFunc(m.Ops, func(op Op) bool { return slices.Contains(named, op) }) {
-		return invalid("Match.Names", strings.Join(m.Names, ", "), "nothing for "+list(m.Ops)+", which have no name: this rule would never fire")
+		return invalid("Match.Names", strings.Join(m.Names, ", "), "no names for "+list(m.Ops)+", which have no name: this rule would never fire")
 	}
 	for i, op := range m.Ops {
 		if !slices.Contains(allOps, op) {

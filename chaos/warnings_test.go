@@ -77,7 +77,7 @@ func TestSummary(t *testing.T) {
 		`chaos: plan "monday", seed 7: 8 rules, at most 9 faults`,
 		`  delay: each operation waits for 20ms to 100ms after its effect beyond its context`,
 		`  failover: each renew, acquire or release of jobs/* by a or b in attempts 2 to 3 loses its reply, from 10s to 12s, again every 20s`,
-		`  throttle: each operation in attempts from 2 is throttled with a pause of 1s, after the first 1, in 2 operations at most, in one of every 3, in the sequence ..x, counted for each name, with probability 0.5, if chaos_test.coin picks it`,
+		`  throttle: each operation in attempts from 2 is throttled with a pause of 1s, after the first 1, in 2 operations at most, in one of every 3, in the sequence ..x, counted for each name, with probability 0.5, picked by chaos_test.coin`,
 		`  error: each operation fails as denied, at most 3 faults, at most 1 for a name, at most 5 in 1m0s`,
 		`  broken: each acquire, renew, release, break, inspect, history, wait or waiters has its lease broken and left to run out, once it is enabled`,
 		`  hang: each operation hangs until its context ends, from 1s to the end`,

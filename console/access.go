@@ -150,9 +150,9 @@ func (c *Console) guard(next http.Handler) http.Handler {
 		case w.Header().Get("WWW-Authenticate") != "":
 			fail(w, http.StatusUnauthorized, "Sign in with your name, and the token as password.")
 		case c.options.Access == nil:
-			fail(w, http.StatusForbidden, "Only this machine may look. Set Options.Access to let others in.")
+			fail(w, http.StatusForbidden, "Only this machine has access. Set Options.Access to let other users in.")
 		default:
-			fail(w, http.StatusForbidden, "You may not look here.")
+			fail(w, http.StatusForbidden, "You have no access to this console.")
 		}
 	})
 }
@@ -187,7 +187,7 @@ func (c *Console) breaking(next http.HandlerFunc) http.HandlerFunc {
 			fail(w, http.StatusForbidden, "This console is read-only. Nothing was done.")
 			return
 		case userOf(r) == "":
-			fail(w, http.StatusForbidden, "Nobody may end a lease without a name. Nothing was done.")
+			fail(w, http.StatusForbidden, "Only a user with a name may end a lease. Nothing was done.")
 			return
 		}
 		next(w, r)

@@ -194,10 +194,10 @@ func TestBreak(t *testing.T) {
 		return form
 	}
 	for name, form := range map[string]url.Values{
-		"The name that you typed is another one": change("typed", "jobs/repor"),
+		"The name that you typed does not match": change("typed", "jobs/repor"),
 		"Give a reason":                          change("reason", "  "),
-		"did not say which token":                change("token", ""),
-		"which token it":                         change("token", "-1"),
+		"has no valid token":                     change("token", ""),
+		"no valid token":                         change("token", "-1"),
 		"The backend refused":                    change("reason", strings.Repeat("x", 513)),
 	} {
 		reply, body := w.do(http.MethodPost, "break", form, signedIn)
@@ -227,7 +227,7 @@ func TestBreak(t *testing.T) {
 	record, err = w.manager.Inspect(t.Context(), "jobs/other")
 	require.NoError(t, err)
 	require.False(t, record.Held)
-	require.Contains(t, w.page("break?name=jobs%2Fother", signedIn), "Nobody holds this name.")
+	require.Contains(t, w.page("break?name=jobs%2Fother", signedIn), "This name is free.")
 }
 
 // Without a user from Access no lease can be broken.

@@ -58,11 +58,11 @@ func (c *Console) doBreak(w http.ResponseWriter, r *http.Request) {
 	token, err := strconv.ParseInt(r.PostFormValue("token"), 10, 64)
 	switch {
 	case err != nil || token <= 0:
-		p.Problem = "The request did not say which token it meant."
+		p.Problem = "The request has no valid token."
 	case p.Typed != name && p.Typed != providerkit.Visible(name):
-		p.Problem = "The name that you typed is another one."
+		p.Problem = "The name that you typed does not match."
 	case p.Reason == "":
-		p.Problem = "Give a reason: the holder and the history will show it."
+		p.Problem = "Give a reason, for the holder and the history."
 	}
 	if p.Problem != "" {
 		c.confirm(w, r, http.StatusBadRequest, p)
@@ -78,13 +78,13 @@ func (c *Console) doBreak(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusSeeOther)
 	case errors.Is(err, leasing.ErrStale):
 		p.Typed = ""
-		p.Problem = "The lease with token " + strconv.FormatInt(token, 10) + " has ended meanwhile, so nothing was done. This is the one that is there now."
+		p.Problem = "The lease with token " + strconv.FormatInt(token, 10) + " has ended, so nothing was done. This page now shows the present lease."
 		c.confirm(w, r, http.StatusConflict, p)
 	case abstractions.NotApplied(err):
 		p.Problem = "The backend refused: " + err.Error()
 		c.confirm(w, r, http.StatusBadRequest, p)
 	default:
-		p.Problem = "The backend did not answer, so the lease may have been ended or not: " + err.Error()
+		p.Problem = "The backend did not answer, so the lease may or may not have ended: " + err.Error()
 		c.confirm(w, r, http.StatusBadGateway, p)
 	}
 }

@@ -71,7 +71,7 @@ func New(manager *leasing.Manager, options Options) (*Console, error) {
 	case options.Refresh < 100*time.Millisecond:
 		return nil, &leasing.InvalidError{Field: "Options.Refresh", Value: options.Refresh, Want: "at least 100ms"}
 	case options.AllowBreak && options.Access == nil:
-		return nil, &leasing.InvalidError{Field: "Options.AllowBreak", Value: true, Want: "Options.Access, to know who breaks a lease"}
+		return nil, &leasing.InvalidError{Field: "Options.AllowBreak", Value: true, Want: "Options.Access, to identify the user who breaks a lease"}
 	}
 	c := &Console{manager: manager, options: options, parts: newParts()}
 	if options.Provider != nil {
@@ -140,7 +140,7 @@ func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	case r.ContentLength != 0 && isReadable(r):
 		w.Header().Set("Connection", "close")
-		fail(w, http.StatusBadRequest, "A page takes no body.")
+		fail(w, http.StatusBadRequest, "A request for a page has no body.")
 		return
 	}
 	r.Body = http.MaxBytesReader(w, r.Body, maxBody)

@@ -21,7 +21,7 @@ import (
 
 func TestTheListShowsWhoHoldsWhat(t *testing.T) {
 	w := newWorld(t, console.Options{})
-	require.Contains(t, w.page(""), "Nobody holds a lease.")
+	require.Contains(t, w.page(""), "No lease is held.")
 	lease := w.hold("jobs/report", &leasing.AcquireOptions{TTL: time.Hour})
 	w = w.fresh(t)
 	page := w.page("")
@@ -142,9 +142,9 @@ func TestAListThatFailsFromTheBeginning(t *testing.T) {
 	w.provider.fail.Store(&leasing.ErrUnavailable)
 	page := w.page("")
 	require.Contains(t, page, "Nothing is known yet.")
-	require.NotContains(t, page, "Nobody holds a lease.")
+	require.NotContains(t, page, "No lease is held.")
 	next, _ := w.events("leases")
-	require.NotContains(t, next(), "Nobody holds a lease.")
+	require.NotContains(t, next(), "No lease is held.")
 	w.provider.fail.Store(nil)
 	until(next, func(event string) bool { return strings.Contains(event, "jobs/report") })
 }
@@ -157,7 +157,7 @@ func TestAListThatHangs(t *testing.T) {
 	w.provider.hang.Store(&hang)
 	page := w.page("")
 	require.Contains(t, page, "no answer for 5s")
-	require.NotContains(t, page, "Nobody holds a lease.")
+	require.NotContains(t, page, "No lease is held.")
 }
 
 func TestOneName(t *testing.T) {

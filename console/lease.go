@@ -137,7 +137,7 @@ func (c *Console) look(ctx context.Context, user, name, before string, last *lea
 func (c *Console) nameOf(w http.ResponseWriter, r *http.Request) (string, bool) {
 	name := r.FormValue("name")
 	if !c.visible(name) {
-		fail(w, http.StatusNotFound, "No lease can have this name, or it is not shown here.")
+		fail(w, http.StatusNotFound, "This name is invalid, or is not shown here.")
 		return "", false
 	}
 	return name, true

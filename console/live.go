@@ -22,7 +22,7 @@ func (c *Console) stream(w http.ResponseWriter, r *http.Request, next func(conte
 	leave, ok := c.streams.begin(viewerOf(r), cancel)
 	if !ok {
 		w.Header().Set("Retry-After", "10")
-		fail(w, http.StatusServiceUnavailable, "Too many pages are kept up to date.")
+		fail(w, http.StatusServiceUnavailable, "Too many live pages are open.")
 		return
 	}
 	defer leave()

@@ -17,7 +17,7 @@ func TestEventsFollowALease(t *testing.T) {
 	w := newWorld(t, console.Options{Refresh: 100 * time.Millisecond})
 	leases, _ := w.events("leases")
 	one, _ := w.events("lease?name=jobs%2Freport")
-	require.Contains(t, leases(), "Nobody holds a lease.")
+	require.Contains(t, leases(), "No lease is held.")
 	require.Contains(t, one(), "pill free")
 	lease := w.hold("jobs/report", nil)
 	has := func(text string) func(string) bool {
@@ -26,7 +26,7 @@ func TestEventsFollowALease(t *testing.T) {
 	until(leases, has("jobs/report"))
 	until(one, has("pill held"))
 	require.NoError(t, lease.Release(t.Context()))
-	until(leases, has("Nobody holds a lease."))
+	until(leases, has("No lease is held."))
 	event := until(one, has("pill free"))
 	require.Contains(t, event, "kind released")
 	require.NotContains(t, event, "<html", "a part of the page")

@@ -17,7 +17,7 @@ import (
 func Serve(ctx context.Context, listener net.Listener, manager *leasing.Manager, options Options) error {
 	defer func() { _ = listener.Close() }() // the server has closed it too
 	if options.Access == nil && !isLocal(listener.Addr()) {
-		return &leasing.InvalidError{Field: "listener", Value: listener.Addr(), Want: "a loopback address or a Unix socket, as nobody has to sign in: set Options.Access for any other"}
+		return &leasing.InvalidError{Field: "listener", Value: listener.Addr(), Want: "a loopback address or a Unix socket, since users need not sign in: set Options.Access for any other"}
 	}
 	c, err := New(manager, options)
 	if err != nil {

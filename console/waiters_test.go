@@ -30,5 +30,5 @@ func TestOneNameShowsWhoWaits(t *testing.T) {
 	require.Regexp(t, `(?s)<td>1</td><td><bdi>worker-3<.*<td>2</td><td><bdi>worker-2<`, event)
 	stop()
 	waiting.Wait()
-	until(next, func(event string) bool { return strings.Contains(event, "Nobody waits for this name.") })
+	until(next, func(event string) bool { return strings.Contains(event, "This name has no waiters.") })
 }

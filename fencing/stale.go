@@ -50,7 +50,7 @@ func Check(resource string, token, seen int64) error {
 // time, in the present global provider.
 func countRefusal() {
 	c, err := otel.Meter("github.com/distributedleasing/leasing/fencing").Int64Counter("leasing.fence.refused",
-		metric.WithUnit("{token}"), metric.WithDescription("Tokens that were refused since the resource has seen a larger one."))
+		metric.WithUnit("{token}"), metric.WithDescription("Tokens that were refused because the resource has seen a larger token."))
 	if err != nil {
 		otel.Handle(err)
 		return

@@ -30,7 +30,7 @@ func entryOf(e leasing.Event) (entry abstractions.NamedEntry, is bool) {
 			entry.Reason += ": " + e.BreakReason
 		}
 	case e.Kind == leasing.EventReleased && e.Err != nil:
-		entry.Reason = "the backend could not be told: " + e.Err.Error()
+		entry.Reason = "the backend has not confirmed the release: " + e.Err.Error()
 	}
 	// Errors may quote any bytes, and databases refuse invalid text.
 	entry.Reason = strings.ReplaceAll(strings.ToValidUTF8(entry.Reason, "\uFFFD"), "\x00", "\uFFFD")

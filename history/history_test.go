@@ -228,7 +228,7 @@ func TestReasonsAreText(t *testing.T) {
 		r := open(t, w, history.Options{})
 		r.Observe(leasing.Event{Kind: leasing.EventReleased, Err: errors.New("no\x00 \xff")})
 		require.NoError(t, r.Close(t.Context()))
-		require.Equal(t, "the backend could not be told: no\uFFFD \uFFFD", w.written[0].Reason)
+		require.Equal(t, "the backend has not confirmed the release: no\uFFFD \uFFFD", w.written[0].Reason)
 	})
 }
 

@@ -163,7 +163,7 @@ func (r *Recorder) write(batch []abstractions.NamedEntry) {
 			return
 		}
 		if pause == firstPause {
-			r.options.Logger.LogAttrs(r.writing, slog.LevelWarn, "leasing: history can't be written, and is tried again", slog.String("error", err.Error()))
+			r.options.Logger.LogAttrs(r.writing, slog.LevelWarn, "leasing: history can't be written; retrying", slog.String("error", err.Error()))
 		}
 		select {
 		case <-r.writing.Done():

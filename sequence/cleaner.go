@@ -451,7 +451,7 @@ func (c *Cleaner[Tx]) hookEntry(ctx context.Context, e Entry) error {
 	}
 	if err != nil {
 		c.telemetry.hooks.Add(ctx, 1, about(e.Stream, e.Kind))
-		c.options.Lease.Logger.Warn("sequence: hooks failed, and will run again", "stream", c.stream, "seq", e.Seq, "op", e.Op, "error", err)
+		c.options.Lease.Logger.Warn("sequence: hooks failed, and will be retried", "stream", c.stream, "seq", e.Seq, "op", e.Op, "error", err)
 		return nil
 	}
 	return c.store.Cleaned(ctx, c.stream, e.Seq)

@@ -48,7 +48,7 @@ type DamagedError struct {
 }
 
 func (e *DamagedError) Error() string {
-	return fmt.Sprintf("sequence: journal %s: lines %v are damaged, and their results not settled; keep the file, and look at it", e.Path, e.Lines)
+	return fmt.Sprintf("sequence: journal %s: lines %v are damaged, and their results are not settled; keep the file, and inspect these lines", e.Path, e.Lines)
 }
 
 // ErrJournalInUse is returned by OpenJournal if another Journal has the file, in this process or in another.
@@ -97,7 +97,7 @@ func (j *Journal) load() error {
 		case !whole && !parse(one[:len(one)-1], &r): // torn by a crash, or by a full disk
 			return j.file.Truncate(j.size)
 		case (!whole || parse(one, &r)) && r.Version != journalVersion:
-			return fmt.Errorf("%w: line %d is of version %d, and this release knows version %d: use the release that has written the line", leasing.ErrNotSetUp, line, r.Version, journalVersion)
+			return fmt.Errorf("%w: line %d is of version %d, and this release knows version %d: use the release that wrote the line", leasing.ErrNotSetUp, line, r.Version, journalVersion)
 		case !whole: // only the end of the line is damaged
 			if _, err := j.file.WriteAt([]byte("\n"), j.size+int64(len(one))-1); err != nil {
 				return err

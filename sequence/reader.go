@@ -98,7 +98,7 @@ func (r Reader) page(ctx context.Context, next int64, after string) (seqstore.Pa
 	case after != "" && epochOf(after) != page.Epoch:
 		return outside("the stream is in another epoch, as after the restore of a backup")
 	case after != "" && page.Before != "" && page.Before != after:
-		return outside("number %d has another entry than the one that was read, as after the restore of a backup", next-1)
+		return outside("number %d has an entry other than the one that was read, as after the restore of a backup", next-1)
 	case next > 1 && len(page.Entries) > 0 && page.Entries[0].Seq != next:
 		return outside("the numbers up to %d are forgotten", page.Entries[0].Seq-1)
 	case next > 1 && len(page.Entries) == 0 && next <= page.Through:

@@ -94,7 +94,7 @@ func (s *Stream[Tx]) Settle(ctx context.Context, late Unsettled, write Write[Tx]
 			return settled, e, errors.Join(err, cause)
 		}
 	}
-	return s.enqueue(ctx, late, Entry{}, "the number changed again and again")
+	return s.enqueue(ctx, late, Entry{}, "the number changed during each attempt")
 }
 
 func (s *Stream[Tx]) enqueue(ctx context.Context, late Unsettled, e Entry, reason string) (Settlement, Entry, error) {

@@ -63,9 +63,9 @@ func newTelemetry(provider metric.MeterProvider) *telemetry {
 		overrun:  seconds("lease_overrun", "Time from the end of a lease to the first claim of its number."),
 		success:  counter("recovery_success", "Recoveries that succeeded, by step."),
 		failure:  counter("recovery_failure", "Recoveries that failed, by step."),
-		hooks:    counter("sequence.hooks.failure", "Numbers whose hooks failed, and will run again."),
+		hooks:    counter("sequence.hooks.failure", "Numbers whose hooks failed, and will be retried."),
 		open:     gauge("sequence.open", "Numbers that are leased or recovering."),
-		overdue:  gauge("sequence.expired", "Numbers whose leases have run out, and that nobody has claimed."),
+		overdue:  gauge("sequence.expired", "Unclaimed numbers whose leases have run out."),
 		gaps:     gauge("sequence.gaps", "Gaps that may still be filled."),
 		recovery: gauge("sequence.recovery.mode", "1 in recovery mode, else 0."),
 	}

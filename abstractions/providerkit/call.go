@@ -79,7 +79,7 @@ func (p *Provider) explain(ctx, own context.Context, err error) error {
 	case ended == nil || answered && definite:
 		return err
 	case ctx.Err() == nil && p.running.Err() != nil && !definite:
-		return fmt.Errorf("%w: the provider was closed meanwhile", abstractions.ErrUnavailable)
+		return fmt.Errorf("%w: the provider was closed during the call", abstractions.ErrUnavailable)
 	}
 	if text, unavailable := strings.CutPrefix(err.Error(), abstractions.ErrUnavailable.Error()+": "); unavailable && !errors.Is(err, ended) {
 		return &chain{fmt.Sprintf("%v: %v: %s", abstractions.ErrUnavailable, ended, text), []error{ended, err}}

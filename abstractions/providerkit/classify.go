@@ -120,7 +120,7 @@ func (e *partialError) NotApplied() bool { return false }
 
 func (e *partialError) Error() string {
 	text := strings.TrimPrefix(e.err.Error(), abstractions.ErrUnavailable.Error()+": ")
-	return fmt.Sprintf("%v: begun, and not finished: %s", abstractions.ErrUnavailable, text)
+	return fmt.Sprintf("%v: begun but not finished: %s", abstractions.ErrUnavailable, text)
 }
 
 func (e *partialError) Is(target error) bool {

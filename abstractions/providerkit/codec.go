@@ -63,11 +63,11 @@ func (f *format) decode(data []byte, name string) (Record, deadline, error) {
 	}
 	switch {
 	case err != nil:
-		return Record{}, deadline{}, fmt.Errorf("%w: the content stored for %q is no record of a lease: %w", abstractions.ErrNotSetUp, name, err)
+		return Record{}, deadline{}, fmt.Errorf("%w: the content stored for %q is not a lease record: %w", abstractions.ErrNotSetUp, name, err)
 	case s.Name == "" || name != "" && s.Name != name:
-		return Record{}, deadline{}, fmt.Errorf("%w: the record of %q is that of %q", abstractions.ErrNotSetUp, name, s.Name)
+		return Record{}, deadline{}, fmt.Errorf("%w: the record stored for %q is that of %q", abstractions.ErrNotSetUp, name, s.Name)
 	case s.Token < 0 || s.Token > abstractions.MaxToken:
-		return Record{}, deadline{}, fmt.Errorf("%w: the record of %q has a fencing token out of range: %d: store in its place the latest that a holder had", abstractions.ErrNotSetUp, name, s.Token)
+		return Record{}, deadline{}, fmt.Errorf("%w: the record of %q has a fencing token out of range: %d: replace it with the latest token of a holder", abstractions.ErrNotSetUp, name, s.Token)
 	}
 	r := s.Record
 	r.AcquiredAt, r.IdleSince = timeOf(s.Acquired), timeOf(s.Idle)
@@ -90,7 +90,7 @@ func (f *format) update(data []byte, name string, into *stored) error {
 	case found.Version > f.version:
 		return fmt.Errorf("%w: the record of %q has version %d, and this release knows versions up to %d: use the newer release", abstractions.ErrNotSetUp, name, found.Version, f.version)
 	case found.Version < 1:
-		return errors.New("it has no version")
+		return errors.New("the record has no version")
 	}
 	for _, step := range f.steps[found.Version-1:] {
 		if err := step(fields); err != nil {

@@ -9,8 +9,8 @@ import (
 
 // ErrNetworkDisk says that a path is on a file system where locks and renames of
 // one process may be invisible to others.
-var ErrNetworkDisk = errors.New("leases need a disk of this host, and other hosts may see this file system, or a program serves it: " +
-	"use a server, or say OneHost (one_host=true in a URL) if this host alone uses it")
+var ErrNetworkDisk = errors.New("leases need a disk of this host, but other hosts may see this file system, or a program serves it: " +
+	"use a server, or set OneHost (one_host=true in a URL) if no other host uses the file system")
 
 // LocalFile is LocalDisk for a file, which need not exist, and for its siblings: symbolic
 // links are followed to the real file, beside which locks and logs lie.

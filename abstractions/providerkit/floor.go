@@ -41,7 +41,7 @@ func (s *Records) floor(ctx context.Context) (Item, int64, error) {
 	}
 	var stored storedFloor
 	if err := json.Unmarshal(item.Data, &stored); err != nil || stored.Version != floorVersion || stored.Floor < 0 {
-		return item, 0, fmt.Errorf("%w: what is stored as %q is no highest token of forgotten names", abstractions.ErrNotSetUp, s.FloorKey)
+		return item, 0, fmt.Errorf("%w: the content of %q is not a highest token of forgotten names", abstractions.ErrNotSetUp, s.FloorKey)
 	}
 	return item, stored.Floor, nil
 }

@@ -105,7 +105,7 @@ func (f field) set(text string) (want string) {
 	case v.Kind() == reflect.Slice:
 		v.Set(reflect.ValueOf(strings.Split(text, ",")))
 	default:
-		return "nothing: it has no text"
+		return "no value: the option has no text form"
 	}
 	if err != nil {
 		return want

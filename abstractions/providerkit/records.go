@@ -156,7 +156,7 @@ func (s *Records) Break(ctx context.Context, req abstractions.BreakRequest) (abs
 	after, err := s.change(ctx, req.Name, nil, s.read, func(r *Record) (c Change) {
 		if met.ID != "" && !(r.Held() && r.ID == met.ID && r.Token == met.Token) {
 			if s.Lagging && r.Held() { // perhaps all the time
-				return Change{Err: fmt.Errorf("%w: the lease with token %d has ended, and one with token %d was met instead: look again", abstractions.ErrUnavailable, met.Token, r.Token)}
+				return Change{Err: fmt.Errorf("%w: the lease with token %d has ended, and the name has a lease with token %d: inspect the name again", abstractions.ErrUnavailable, met.Token, r.Token)}
 			}
 			_, broken := r.Ended.Find(met.ID) // by our own write, perhaps, whose reply was lost
 			result = abstractions.BreakResult{WasHeld: broken, Token: met.Token}
@@ -232,7 +232,7 @@ func (s *Records) listed(item Item) *snapshot {
 // Each conflict means that another call has made progress.
 const maxConflicts = 16
 
-var errContended = fmt.Errorf("%w: others changed the record %d times in a row, or a cache before the store shows an old version of it", abstractions.ErrUnavailable, maxConflicts)
+var errContended = fmt.Errorf("%w: other clients changed the record %d times in a row, or a cache before the store returns an old version", abstractions.ErrUnavailable, maxConflicts)
 
 // A call retries at once after each of its first two conflicts, and after a pause from the third on.
 const (

@@ -65,7 +65,7 @@ func (r *Record) Acquire(req abstractions.AcquireRequest) Change {
 func (r *Record) take(req abstractions.AcquireRequest) Change {
 	token := abstractions.NextToken(max(r.Token, r.Floor), r.Now)
 	if token > abstractions.MaxToken {
-		return Change{Err: fmt.Errorf("%w: no fencing token is left after %d, which no clock has made: store in its place the latest that a holder had",
+		return Change{Err: fmt.Errorf("%w: no fencing token is left after %d, which did not come from a clock: replace it with the latest token of a holder",
 			abstractions.ErrNotSetUp, max(r.Token, r.Floor, r.Now.UnixMicro()))}
 	}
 	c := Change{Write: true, Deadline: true}
@@ -183,11 +183,11 @@ func (r *Record) leave() Change {
 // otherwise the lease runs out, and an infinite lease ends after the grace.
 func (r *Record) Break(req abstractions.BreakRequest) (abstractions.BreakResult, Change) {
 	if req.IfToken != 0 && req.IfToken != r.Token {
-		err := fmt.Errorf("%w: %d was to be broken, the latest is %d", abstractions.ErrStale, req.IfToken, r.Token)
+		err := fmt.Errorf("%w: the break is for token %d, the latest token is %d", abstractions.ErrStale, req.IfToken, r.Token)
 		return abstractions.BreakResult{}, Change{Err: err}
 	}
 	if r.Held() && r.ID == "" {
-		err := fmt.Errorf("%w: the lease there is has no record, and so no token", abstractions.ErrStale)
+		err := fmt.Errorf("%w: the present lease has no record, and so no token", abstractions.ErrStale)
 		return abstractions.BreakResult{WasHeld: true, Token: r.Token}, Change{Err: err}
 	}
 	result := abstractions.BreakResult{WasHeld: r.Held(), Token: r.Token}

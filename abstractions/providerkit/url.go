@@ -122,7 +122,7 @@ func SetQuery(options any, query url.Values) (rest url.Values, err error) {
 		}
 		f, values := fields[at], query[key]
 		if !f.inQuery() {
-			return nil, invalid(".URL parameter "+key, NotShown, "it in Options."+f.name+", or before the host: a query is shown in places where those are not")
+			return nil, invalid(".URL parameter "+key, NotShown, "it in Options."+f.name+", or before the host: a query is shown where these are hidden")
 		}
 		if len(values) != 1 {
 			return nil, invalid(".URL parameter "+key, NotShown, "one value")

@@ -120,7 +120,7 @@ func (e *env) race(name string) *claim {
 		e.Nil(winner, "two holders of %q", name)
 		winner = claims[i]
 	}
-	e.NotNil(winner, "nobody got %q", name)
+	e.NotNil(winner, "%q has no holder", name)
 	winner.isHeld()
 	return winner
 }

@@ -79,7 +79,7 @@ var breakChecks = []check{
 		result := e.breaks(abstractions.BreakRequest{Name: first.req.Name, IfToken: second.token(), Immediate: true})
 		e.Equal(abstractions.BreakResult{WasHeld: true, Token: second.token()}, result)
 		result = e.breaks(abstractions.BreakRequest{Name: first.req.Name, IfToken: second.token()})
-		e.Equal(abstractions.BreakResult{Token: second.token()}, result, "already broken, and nobody has followed")
+		e.Equal(abstractions.BreakResult{Token: second.token()}, result, "already broken, and no lease has followed")
 		_, err := e.tryBreak(abstractions.BreakRequest{Name: first.req.Name, IfToken: first.token()})
 		e.is(err, abstractions.ErrStale, "another lease has followed, although it has ended too")
 	}},

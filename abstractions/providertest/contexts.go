@@ -192,5 +192,5 @@ func (e *env) mayFail(what string, err error) {
 		return
 	}
 	e.unknown(err, what)
-	e.False(errors.Is(err, abstractions.ErrThrottled), "%s: nobody has said so: %v", what, err)
+	e.False(errors.Is(err, abstractions.ErrThrottled), "%s: the backend has not throttled: %v", what, err)
 }

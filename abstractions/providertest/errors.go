@@ -67,7 +67,7 @@ func (e *env) unknown(err error, what ...any) {
 	e.Error(err, what...)
 	for _, kind := range kinds {
 		if kind != abstractions.ErrUnavailable && errors.Is(err, kind) {
-			e.Fail(fmt.Sprintf("nobody has told the provider that: %v", err), what...)
+			e.Fail(fmt.Sprintf("the provider had no answer of this kind: %v", err), what...)
 		}
 	}
 	if !errors.Is(err, abstractions.ErrUnavailable) && !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded) {

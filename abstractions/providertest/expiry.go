@@ -225,7 +225,7 @@ var expiryChecks = []check{
 	}},
 	{name: "Trap_T45_ALongLeaseOutlivesTheMemoryOfIdleNames", waits: true, run: func(e *env) {
 		if !e.h.Virtual && e.h.Advance == nil || e.h.Watched {
-			e.leaveOut("it takes a day, or somebody who watches for so long")
+			e.leaveOut("it takes a day, or a process that watches for a day")
 		}
 		req := e.request(e.name())
 		req.TTL = grantable(25*time.Hour, e.caps)

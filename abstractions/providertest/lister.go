@@ -37,7 +37,7 @@ var listerChecks = []check{
 		}
 		page, err = send(e, lister.List, abstractions.ListRequest{Prefix: e.name()})
 		e.NoError(err)
-		e.Empty(page.Records, "nobody has such a name")
+		e.Empty(page.Records, "there is no such name")
 	}},
 	{name: "List_OthersComeAndGoMeanwhile", run: func(e *env) {
 		lister, prefix, claims := e.listing(12)

@@ -164,7 +164,7 @@ var managerRealWaitingChecks = []managerCheck{
 			case got = <-next:
 			case got = <-third:
 			case <-time.After(2 * e.h.Slack):
-				e.Fail("nobody follows the one that has left")
+				e.Fail("no waiter follows the head waiter that has left")
 			}
 			e.NoError(got.err)
 			e.Greater(got.lease.Token(), last)

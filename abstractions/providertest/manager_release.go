@@ -75,7 +75,7 @@ var managerReleaseChecks = []managerCheck{
 		dead.bend(acquires, lostReply)
 		dead.bend(releases, lostRequest)
 		e.Error(dead.try(ctx, e.name()))
-		e.Error(dead.Close(ctx), "nobody has answered the clean-up")
+		e.Error(dead.Close(ctx), "the clean-up had no answer")
 		e.Less(time.Since(begun), e.short, "Close waits for a dead backend as for a request")
 	}},
 	{"Manager_Trap_T188_ADeniedReleaseIsRetried", func(ctx context.Context, e *env, m *managed) {

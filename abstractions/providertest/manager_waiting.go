@@ -173,7 +173,7 @@ var managerWaitingChecks = []managerCheck{
 		m.bend(acquires, first(5, lostRequest))
 		got := within(e, 10*time.Second, m.acquire(ctx, name, nil), "the end of an outage")
 		e.NoError(got.err)
-		e.NotEmpty(m.told(leasing.EventAcquireFailed), "somebody is told that the backend does not answer")
+		e.NotEmpty(m.told(leasing.EventAcquireFailed), "observers learn that the backend does not answer")
 		e.NoError(got.lease.Release(ctx))
 
 		m.bend(acquires, first(2, refused(&abstractions.ThrottledError{RetryAfter: 7 * time.Second})))

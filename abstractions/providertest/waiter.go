@@ -95,7 +95,7 @@ var waiterChecks = []check{
 				return
 			}
 			i := slices.IndexFunc(others, func(w *waiting) bool { return len(w.hints) > 0 })
-			e.GreaterOrEqual(i, 0, "a release is hinted to nobody")
+			e.GreaterOrEqual(i, 0, "a release wakes no waiter")
 			last = others[i].served()
 			others[i] = e.wait(e.either(i), last.req.Name)
 		}

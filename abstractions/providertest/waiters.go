@@ -36,7 +36,7 @@ var waitersChecks = []check{
 			e.Equal(first[i].Since, w.Since, "and has waited since then")
 		}
 		for _, w := range queue {
-			e.Empty(w.hints, "nobody is woken by the question")
+			e.Empty(w.hints, "the question wakes no waiter")
 		}
 	}},
 	{name: "Waiters_NobodyWaits", run: func(e *env) {

@@ -139,7 +139,7 @@ func (s *Server) Kill() {
 func (s *Server) Close() {
 	s.Kill()
 	if s.process != nil && s.T.Failed() {
-		s.T.Logf("the last words of the server on %s:\n%s", s.Addr(), s.Printed())
+		s.T.Logf("the last output of the server on %s:\n%s", s.Addr(), s.Printed())
 	}
 }
 

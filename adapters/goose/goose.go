@@ -103,7 +103,7 @@ func (l *Locker) Unlock(ctx context.Context, _ *sql.DB) error {
 	l.lease = nil
 	l.mu.Unlock()
 	if lease == nil {
-		return errors.New("gooselease: unlock of what is not locked")
+		return errors.New("gooselease: unlock without a lock")
 	}
 	return lease.Release(ctx)
 }

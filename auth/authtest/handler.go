@@ -76,7 +76,7 @@ func (s *Server) managedIdentity(w http.ResponseWriter, r *http.Request) {
 	query := r.URL.Query()
 	switch {
 	case r.Header.Get("X-Identity-Header") != s.header:
-		refuse(w, http.StatusForbidden, "unauthorized", "the secret is not the right one")
+		refuse(w, http.StatusForbidden, "unauthorized", "the secret is wrong")
 	case query.Get("client_id") != s.identity:
 		refuse(w, http.StatusBadRequest, "invalid_request", "Identity not found")
 	default:
@@ -92,11 +92,11 @@ func (s *Server) managedIdentity(w http.ResponseWriter, r *http.Request) {
 // jobToken is docs.github.com/actions/reference/security/oidc.
 func (s *Server) jobToken(w http.ResponseWriter, r *http.Request) {
 	if r.Header.Get("Authorization") != "Bearer "+s.job {
-		refuse(w, http.StatusUnauthorized, "unauthorized", "the job's token is not the right one")
+		refuse(w, http.StatusUnauthorized, "unauthorized", "the job's token is wrong")
 		return
 	}
 	if r.URL.Query().Get("audience") != "api://AzureADTokenExchange" {
-		refuse(w, http.StatusBadRequest, "invalid_request", "an audience that no federated credential has")
+		refuse(w, http.StatusBadRequest, "invalid_request", "no federated credential has this audience")
 		return
 	}
 	answer(w, http.StatusOK, map[string]any{"value": s.newSubject()})

@@ -167,7 +167,7 @@ func (s *Server) RotateInUse(use func(context.Context) error) {
 	servertest.Eventually(s.t, "there is a new token", func(ctx context.Context) error {
 		err := use(ctx)
 		if err == nil && len(s.Issued()) == before {
-			err = errors.New("the token of before is in use")
+			err = errors.New("the previous token is in use")
 		}
 		return err
 	})

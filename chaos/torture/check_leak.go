@@ -49,7 +49,7 @@ func (v *verification) over(o *operation) time.Duration {
 func (v *verification) kept() {
 	for _, f := range v.h.Free {
 		if f.At == 0 || f.At > f.By {
-			text := fmt.Sprintf("nobody holds the name, but it was not free %s after the last client was closed", seconds(f.By-v.h.Closed))
+			text := fmt.Sprintf("the name has no holder, but was not free %s after the last client was closed", seconds(f.By-v.h.Closed))
 			v.found = append(v.found, Violation{Check: checkLeak, Name: f.Name, At: f.By, Text: text})
 		}
 	}

@@ -9,7 +9,7 @@ func (n *named) refusals() {
 			return (up.Verb == "break" || up.Verb == "release" && up.Claim == o.Claim) && up.Call <= o.Return
 		}
 		if o.Result == resultReleased && !slices.ContainsFunc(n.operations, given) {
-			n.violated(o.Return, "%s of claim %s was refused as that of a claim which was given up, and nobody had done so", o.Verb, o.Claim)
+			n.violated(o.Return, "%s of claim %s was refused as that of a released claim, although no release and no break was sent", o.Verb, o.Claim)
 		}
 	}
 }

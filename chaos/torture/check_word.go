@@ -27,7 +27,7 @@ func (n *named) tells() {
 			lost < w.Call && w.Result != resultLost && w.Verb != "end", w.Result == resultLost && lost > w.Return:
 			n.violated(w.Return, "claim %s of worker %d was lost at %s, and %s says %q", w.Claim, w.Worker, seconds(lost), w.Verb, w.Result)
 		case w.Unclear:
-			n.violated(w.Return, "%s of claim %s of worker %d says neither what has become of it nor that nobody knows", w.Verb, w.Claim, w.Worker)
+			n.violated(w.Return, "%s of claim %s of worker %d reports neither its outcome nor an unknown outcome", w.Verb, w.Claim, w.Worker)
 		case w.Return > most:
 			n.violated(w.Return, "%s of claim %s of worker %d came back %s late", w.Verb, w.Claim, w.Worker, seconds(w.Return-most))
 		case w.Result == resultUnknown && w.Return < least:

@@ -25,7 +25,7 @@ func (l lease) String() string {
 	if l.claim == "" {
 		return fmt.Sprintf("the name is free and its last token %d", l.last)
 	}
-	token := "a token that nobody was told"
+	token := "a token that was never reported"
 	if l.token != 0 {
 		token = fmt.Sprintf("token %d", l.token)
 	}

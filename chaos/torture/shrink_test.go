@@ -70,7 +70,7 @@ func TestTrap_T276_ATestForAPlanWithCodeSaysSo(t *testing.T) {
 	rule := chaos.Rule{Name: "mine", Fault: chaos.Fault{Kind: chaos.FaultError}, When: chaos.Policy{Custom: all{}}}
 	_, text := torture.Shrink(torture.Options{Plan: chaos.Plan{Rules: []chaos.Rule{rule}}}, func(o torture.Options) bool { return len(o.Plan.Rules) > 0 })
 	require.Contains(t, text, "var plan chaos.Plan // make it as follows")
-	require.Contains(t, text, "//   mine: each operation fails, if torture_test.all picks it")
+	require.Contains(t, text, "//   mine: each operation fails, picked by torture_test.all")
 	require.NotContains(t, text, "ParsePlan")
 }
 

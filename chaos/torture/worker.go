@@ -83,7 +83,7 @@ func (w *worker) useManager(ctx context.Context) error {
 	})()
 	manager.Subscribe(func(e leasing.Event) {
 		if w.index == 1 && e.Kind == leasing.EventAcquired {
-			panic("an observer, which harms nobody")
+			panic("an observer, which does no harm")
 		}
 	})
 	manager.Subscribe(func(e leasing.Event) {

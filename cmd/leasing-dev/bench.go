@@ -35,8 +35,8 @@ of their own, and by several that hand one name to each other.`,
 			return a.bench(cmd.Context(), length/3, clients)
 		},
 	}
-	cmd.Flags().DurationVar(&length, "for", length, "for how long, in all")
-	cmd.Flags().IntVar(&clients, "clients", clients, "how many there are where there are several, each with a connection pool")
+	cmd.Flags().DurationVar(&length, "for", length, "total time of the measurement")
+	cmd.Flags().IntVar(&clients, "clients", clients, "number of concurrent clients, each with a connection pool")
 	return cmd
 }
 

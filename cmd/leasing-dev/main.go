@@ -85,7 +85,7 @@ func (a *app) root() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "leasing-dev",
 		Short: "Tests and measures leases on a backend",
-		Long: `Leasing-dev tries leases on a backend, under names of its own. The backend is where --url says, else
+		Long: `Leasing-dev tests and measures leases on a backend, under names of its own. The backend is the URL of --url, else of
 $LEASING_URL. A URL begins with
 ` + open.Schemes(openers...) + `.
 
@@ -97,9 +97,9 @@ Exit codes: 0 done; 1 a promise was broken; 125 leasing-dev failed.`,
 		return fmt.Errorf(`%w; see "%s --help"`, err, cmd.CommandPath())
 	})
 	flags := root.PersistentFlags()
-	flags.StringVar(&a.url, "url", "", "where the leases are (default $LEASING_URL)")
-	flags.StringVarP(&a.output, "output", "o", "table", "table or json")
-	flags.DurationVar(&a.timeout, "timeout", 10*time.Second, "for one request to the backend")
+	flags.StringVar(&a.url, "url", "", "`URL` of the backend (default $LEASING_URL)")
+	flags.StringVarP(&a.output, "output", "o", "table", "output format, table or json")
+	flags.DurationVar(&a.timeout, "timeout", 10*time.Second, "time limit of one request to the backend")
 	root.PersistentPreRunE = func(*cobra.Command, []string) error {
 		if a.output != "table" && a.output != "json" {
 			return fmt.Errorf("--output %q: want table or json", a.output)
@@ -120,7 +120,7 @@ Exit codes: 0 done; 1 a promise was broken; 125 leasing-dev failed.`,
 func (a *app) where() (string, error) {
 	where := cmp.Or(a.url, os.Getenv("LEASING_URL"))
 	if where == "" {
-		return "", errors.New("where are the leases? Name a backend with --url or LEASING_URL")
+		return "", errors.New("no backend: name one with --url or LEASING_URL")
 	}
 	return where, nil
 }

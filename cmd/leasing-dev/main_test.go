@@ -114,7 +114,7 @@ func TestFailuresAreOneLine(t *testing.T) {
 	cmd.Env = append(os.Environ(), "LEASING_TEST_AS_COMMAND=1")
 	text, err := cmd.CombinedOutput()
 	require.Error(t, err)
-	require.Equal(t, "leasing-dev: where are the leases? Name a backend with --url or LEASING_URL\n", string(text))
+	require.Equal(t, "leasing-dev: no backend: name one with --url or LEASING_URL\n", string(text))
 }
 
 // The help's examples work.

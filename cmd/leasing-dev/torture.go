@@ -40,13 +40,13 @@ func (a *app) tortureCommand() *cobra.Command {
 	f := &tortureFlags{}
 	cmd := &cobra.Command{
 		Use:   "torture",
-		Short: "Find out whether leases on this backend keep their promises",
+		Short: "Test whether leases on this backend keep their promises",
 		Long: `Torture has workers compete for names of its own on your backend, injects faults into their requests, and checks
-all that they asked and were told: that no two held a name at once, that tokens rose, that every loss was told in time.
-It exits with 1 if a promise was broken. What it leaves is swept like any name that nobody uses.
+the recorded history: that no two workers held a name at once, that tokens rose, that every loss was reported in time.
+It exits with 1 if a promise was broken. Its names are swept later, like any unused name.
 
 Plans: ` + strings.Join(chaos.Names(), ", ") + `.
---plan is one of them, a file with one in JSON, or all, which then share the time.`,
+--plan is one of these, a file with a plan in JSON, or "all", whose plans share the time.`,
 		Example: `  leasing-dev torture --for 2s --plan lost-replies --history run.json && leasing-dev torture --verify run.json
   leasing-dev torture --for 1s --processes --html timeline.html`,
 		Args: cobra.NoArgs,
@@ -58,19 +58,19 @@ Plans: ` + strings.Join(chaos.Names(), ", ") + `.
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&f.plan, "plan", "flaky-network", "what goes wrong")
-	flags.DurationVar(&f.For, "for", 10*time.Second, "for how long, in all")
-	flags.Uint64Var(&f.Seed, "seed", 0, "decides what is left to chance, but not in which order things happen (default random)")
-	flags.IntVar(&f.Workers, "workers", 8, "how many compete")
-	flags.IntVar(&f.Names, "names", 4, "for how many names")
-	flags.DurationVar(&f.TTL, "ttl", 0, "of the leases (default 2s, or the backend's least)")
-	flags.Float64Var(&f.Intensity, "intensity", 1, "how busy the workers are")
-	flags.IntVar(&f.Operations, "operations", 0, "end after so many requests, in all, if that is sooner (default no such end)")
-	flags.DurationVar(&f.Patience, "patience", 5*time.Second, "how late may come what should come at once: more on a machine that is busy")
+	flags.StringVar(&f.plan, "plan", "flaky-network", "plan of the faults")
+	flags.DurationVar(&f.For, "for", 10*time.Second, "total time of the run")
+	flags.Uint64Var(&f.Seed, "seed", 0, "seed of the random choices; the order of events still differs from run to run (default random)")
+	flags.IntVar(&f.Workers, "workers", 8, "number of competing workers")
+	flags.IntVar(&f.Names, "names", 4, "number of names")
+	flags.DurationVar(&f.TTL, "ttl", 0, "TTL of the leases (default 2s, or the backend's minimum)")
+	flags.Float64Var(&f.Intensity, "intensity", 1, "load of the workers, as a factor")
+	flags.IntVar(&f.Operations, "operations", 0, "end after this number of requests in total, if that is sooner (default no limit)")
+	flags.DurationVar(&f.Patience, "patience", 5*time.Second, "delay allowed for an event that is due at once: raise it on a busy machine")
 	flags.BoolVar(&f.processes, "processes", false, "make each worker a process; some are stopped, some killed")
-	flags.StringVar(&f.html, "html", "", "`file` for the timeline; with all plans one for each")
-	flags.StringVar(&f.history, "history", "", "`file` for all that was recorded, as JSON; with all plans one for each")
-	flags.StringVar(&f.verify, "verify", "", "check what was recorded in a `file`, and do nothing else")
+	flags.StringVar(&f.html, "html", "", "`file` for the timeline; with --plan all a file for each plan")
+	flags.StringVar(&f.history, "history", "", "`file` for the recorded history, as JSON; with --plan all a file for each plan")
+	flags.StringVar(&f.verify, "verify", "", "only check the history that was recorded in a `file`")
 	return cmd
 }
 

@@ -43,8 +43,8 @@ type settings struct {
 }
 
 // errNowhere is the error of a command without a backend.
-var errNowhere = errors.New(`where are the leases? Name a backend for all machines with --url or LEASING_URL, ` +
-	`or with "url" in the config file, or say --local for this user on this machine alone`)
+var errNowhere = errors.New(`no backend: name one for all machines with --url, LEASING_URL or "url" in the config file, ` +
+	`or add --local for this user on this machine alone`)
 
 // where returns the URL of the backend and its source: a flag, a variable or a file.
 func (a *app) where() (rawURL, from string, err error) {
@@ -62,7 +62,7 @@ func (a *app) where() (rawURL, from string, err error) {
 	case err != nil:
 		return "", "", err
 	case a.url != "" && a.local:
-		return "", "", errors.New("--url and --local: want one of them")
+		return "", "", errors.New("--url and --local: want only one of the two")
 	case a.local:
 		rawURL, err = ownURL()
 		return rawURL, "--local: this user, on this machine", err
@@ -73,7 +73,7 @@ func (a *app) where() (rawURL, from string, err error) {
 	case file.URL == nil:
 		return "", "", errNowhere
 	case *file.URL == "":
-		return "", "", errors.New(`"url" in the config file is empty: set it, or leave it out`)
+		return "", "", errors.New(`"url" in the config file is empty: set a URL, or remove the field`)
 	default:
 		rawURL, from = *file.URL, "the config file"
 	}
@@ -88,7 +88,7 @@ func absolute(rawURL, from string) error {
 	if open.Scheme(rawURL) != "sqlite" || path == "" || filepath.IsAbs(path) {
 		return nil
 	}
-	return fmt.Errorf("%s: the path of the SQLite file is relative, so each working folder has another one: want sqlite:///folder/file", from)
+	return fmt.Errorf("%s: the path of the SQLite file is relative, so each working folder would have a file of its own: want sqlite:///folder/file", from)
 }
 
 // variable returns an environment variable that a flag may replace. A variable that is set and empty is an error: to
@@ -96,7 +96,7 @@ func absolute(rawURL, from string) error {
 func variable(name, flag string) (string, error) {
 	value, set := os.LookupEnv(name)
 	if set && value == "" && flag == "" {
-		return "", fmt.Errorf("%s is empty: set it, or unset it", name)
+		return "", fmt.Errorf("%s is empty: set a value, or unset the variable", name)
 	}
 	return value, nil
 }
@@ -136,7 +136,7 @@ func (a *app) readConfig() (s settings, err error) {
 		return s, fmt.Errorf("%s: %w", path, err)
 	}
 	if decoder.More() {
-		return s, fmt.Errorf("%s: there is more after the first object", path)
+		return s, fmt.Errorf("%s: more data follows the first JSON object", path)
 	}
 	return s, nil
 }
@@ -148,7 +148,7 @@ func ownURL() (string, error) {
 		return "", err
 	}
 	if folder == "" {
-		return "", errors.New("--local: neither HOME nor XDG_STATE_HOME is set, so there is no place for a file")
+		return "", errors.New("--local: neither HOME nor XDG_STATE_HOME is set, so there is no folder for the file")
 	}
 	folder = filepath.Join(folder, "leasing")
 	if err := os.MkdirAll(folder, 0o700); err != nil {
@@ -171,7 +171,7 @@ func userFolder(variable, otherwise string) (string, error) {
 		folder, from = filepath.Join(home, otherwise), "HOME"
 	}
 	if !filepath.IsAbs(folder) {
-		return "", fmt.Errorf("%s is %q, a relative path: set it to an absolute one", from, os.Getenv(from))
+		return "", fmt.Errorf("%s is %q, a relative path: set an absolute path", from, os.Getenv(from))
 	}
 	return folder, nil
 }

@@ -14,18 +14,18 @@ func (a *app) bootstrapCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "bootstrap",
 		Short: "Let the servers of a new Redlock vote at once",
-		Long: `Bootstrap lets new servers of a Redlock vote at once. Without it they cast no vote until every lease that they
-might have lost is over, a minute by default. All servers have to answer. It refuses servers of which some vote already.
+		Long: `Bootstrap lets the servers of a new Redlock vote at once. Otherwise they cast no vote until every lease that they
+might have lost has ended, a minute by default. All servers have to answer. Bootstrap fails if some of them vote already.
 
-Never call it for servers that have lost their data, after a restart without persistence, say: leases that they knew are
-still held then, and would be granted again.`,
+Never run it for servers that have lost their data, as after a restart without persistence: leases that they stored may
+still be held, and the names would get second holders.`,
 		Example: `  leasing bootstrap --url 'redis://r1,r2,r3/0?mode=redlock'`,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.using(cmd.Context(), func(ctx context.Context, b *backend) error {
 				servers, ok := b.provider.(*redislease.Provider)
 				if !ok || b.Capabilities().Provider != "redlock" {
-					return errors.New("bootstrap is for a Redlock alone: want a URL with mode=redlock")
+					return errors.New("bootstrap is for Redlock only: want a URL with mode=redlock")
 				}
 				if err := servers.Bootstrap(ctx); err != nil {
 					return err

@@ -19,13 +19,13 @@ func (a *app) breakCommand() *cobra.Command {
 	yes := false
 	cmd := &cobra.Command{
 		Use:   "break NAME",
-		Short: "End somebody's lease",
-		Long: `Break shows the lease and asks. Then it ends the very lease that it has shown: its holder can't renew it
-any more, and hears of it at its next renewal. The name is free when the lease has run out.
+		Short: "End the lease of another holder",
+		Long: `Break shows the lease and asks for confirmation. Then it ends exactly this lease: the holder can't renew the lease
+any more, and learns of the break at its next renewal. The name is free when the lease has run out.
 
-With --immediate the name is free at once, while its holder may still be at work: use it only if you know
-the holder to be dead. It exits with 1 if nobody holds the name, or somebody else by now.`,
-		Example: `  leasing break --yes --reason 'host web-3 has burnt' deploy/web`,
+With --immediate the name is free at once, while its holder may still be at work: use this flag only if you know
+the holder to be dead. Break exits with 1 if the name is free, or has another holder by then.`,
+		Example: `  leasing break --yes --reason 'host web-3 is dead' deploy/web`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.using(cmd.Context(), func(ctx context.Context, b *backend) error {
@@ -34,11 +34,11 @@ the holder to be dead. It exits with 1 if nobody holds the name, or somebody els
 		},
 	}
 	flags := cmd.Flags()
-	flags.Int64Var(&options.IfToken, "if-token", 0, "only the lease with this fencing `token` (default the one that is shown)")
+	flags.Int64Var(&options.IfToken, "if-token", 0, "end only the lease with this fencing `token` (default the token shown)")
 	flags.BoolVar(&options.Immediate, "immediate", false, "free the name at once")
-	flags.StringVar(&options.Reason, "reason", "", "why, for the holder and the history")
-	flags.StringVar(&options.Actor, "actor", "", "who does it (default this user and host)")
-	flags.BoolVarP(&yes, "yes", "y", false, "don't ask")
+	flags.StringVar(&options.Reason, "reason", "", "reason, for the holder and the history")
+	flags.StringVar(&options.Actor, "actor", "", "author of the break (default this user and host)")
+	flags.BoolVarP(&yes, "yes", "y", false, "don't ask for confirmation")
 	return cmd
 }
 
@@ -48,7 +48,7 @@ func (a *app) breakLease(ctx context.Context, b *backend, name string, options l
 		return err
 	}
 	if !r.Held {
-		return &exitError{exitNo, fmt.Errorf("%s: nobody holds it", name)}
+		return &exitError{exitNo, fmt.Errorf("%s is not held", name)}
 	}
 	if options.IfToken == 0 {
 		options.IfToken = r.Token
@@ -64,7 +64,7 @@ func (a *app) breakLease(ctx context.Context, b *backend, name string, options l
 	result, err := b.Break(ctx, name, options)
 	switch {
 	case errors.Is(err, leasing.ErrStale), err == nil && !result.WasHeld:
-		return &exitError{exitNo, fmt.Errorf("%s: the lease with token %d is over", name, options.IfToken)}
+		return &exitError{exitNo, fmt.Errorf("%s: the lease with token %d has already ended", name, options.IfToken)}
 	case err != nil:
 		return err
 	case a.output == "json":
@@ -72,7 +72,7 @@ func (a *app) breakLease(ctx context.Context, b *backend, name string, options l
 	case result.Remaining == 0:
 		_, err = fmt.Fprintf(a.out, "%s is free\n", inert(name))
 	default:
-		_, err = fmt.Fprintf(a.out, "%s is free in %s, unless its holder gives it up sooner\n", inert(name), rounded(result.Remaining))
+		_, err = fmt.Fprintf(a.out, "%s is free in %s, or sooner if its holder releases the lease\n", inert(name), rounded(result.Remaining))
 	}
 	return err
 }
@@ -80,7 +80,7 @@ func (a *app) breakLease(ctx context.Context, b *backend, name string, options l
 // confirm shows the lease that would end, and asks the user to type its name.
 func (a *app) confirm(s shown, options leasing.BreakOptions) error {
 	if file, ok := a.in.(*os.File); ok && !isTerminal(file) {
-		return errors.New("nobody to ask: standard input is no terminal; add --yes")
+		return errors.New("can't ask for confirmation: standard input is no terminal; add --yes")
 	}
 	plain := &app{streams: streams{out: a.err}, output: "table"}
 	if err := plain.detail(s); err != nil {
@@ -88,12 +88,12 @@ func (a *app) confirm(s shown, options leasing.BreakOptions) error {
 	}
 	how := "its holder can't renew it any more"
 	if options.Immediate {
-		how = "others may have the name AT ONCE, beside its holder"
+		how = "another holder may have the name AT ONCE, beside the present holder"
 	}
 	fmt.Fprintf(a.err, "\nEnd this lease (%s)? Type its name: ", how)
 	answer, _ := bufio.NewReader(a.in).ReadString('\n') // one that is cut off is not the name
 	if strings.TrimRight(answer, "\r\n") != s.Name {
-		return &exitError{exitNo, errors.New("not ended: that is not the name")}
+		return &exitError{exitNo, errors.New("not ended: the typed name does not match")}
 	}
 	return nil
 }

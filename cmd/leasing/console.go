@@ -33,10 +33,10 @@ func (a *app) consoleCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "console",
 		Short: "Serve a web page of leases, live",
-		Long: `Console serves a page of who holds what, for this machine alone and to read only. With --token-file
-those may look who know the token in that file; with --user-header, those whom a proxy at one of the addresses of --proxy names
-in that header. --allow-break lets them end leases. It ends with Ctrl-C. There is no TLS: put a proxy in front of any other
-address than a loopback one.`,
+		Long: `Console serves a web page of the leases and their holders, read-only and for this machine alone. With --token-file
+users sign in with the token in that file. With --user-header the users are those that a proxy at an address of --proxy names
+in that header. --allow-break lets users end leases. The console ends with Ctrl-C. It has no TLS: put a proxy in front of any
+address other than loopback.`,
 		Example: "  leasing console --listen 127.0.0.1:0 --for 100ms",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -46,14 +46,14 @@ address than a loopback one.`,
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&f.listen, "listen", "127.0.0.1:8378", "`address`, or unix:PATH for a Unix socket")
-	flags.StringVar(&f.prefix, "prefix", "", "show the names that begin so")
-	flags.StringVar(&f.tokenFile, "token-file", "", "`file` with the token that users have to know, of 16 bytes at least")
+	flags.StringVar(&f.listen, "listen", "127.0.0.1:8378", "`address` to listen on, or unix:PATH for a Unix socket")
+	flags.StringVar(&f.prefix, "prefix", "", "show only the names with this prefix")
+	flags.StringVar(&f.tokenFile, "token-file", "", "`file` with the token for signing in, of at least 16 bytes")
 	flags.StringVar(&f.userHeader, "user-header", "", "`header` in which a proxy names the user")
-	flags.StringSliceVar(&f.proxies, "proxy", nil, "addresses of such proxies, as 10.0.0.0/8; over a Unix socket none are needed")
-	flags.StringSliceVar(&f.hosts, "host", nil, "host names of the console, beside localhost and addresses")
+	flags.StringSliceVar(&f.proxies, "proxy", nil, "addresses of the proxies that set the user header, such as 10.0.0.0/8; not needed over a Unix socket")
+	flags.StringSliceVar(&f.hosts, "host", nil, "host names of the console, besides localhost and addresses")
 	flags.BoolVar(&f.allowBreak, "allow-break", false, "let users end leases")
-	flags.DurationVar(&f.length, "for", 0, "for how long (default for ever)")
+	flags.DurationVar(&f.length, "for", 0, "end after this time (default never)")
 	cmd.MarkFlagsMutuallyExclusive("token-file", "user-header")
 	return cmd
 }
@@ -64,7 +64,7 @@ func (a *app) console(ctx context.Context, b *backend, f *consoleFlags) error {
 		return err
 	}
 	if f.allowBreak && access == nil {
-		return errors.New("--allow-break: want --token-file, or --user-header with --proxy, to know who ends a lease")
+		return errors.New("--allow-break: want --token-file, or --user-header with --proxy, to identify the user who ends a lease")
 	}
 	network, address := "tcp", f.listen
 	if path, is := strings.CutPrefix(f.listen, unixPrefix); is {
@@ -123,7 +123,7 @@ func prefixOf(text string) (netip.Prefix, error) {
 	}
 	address, err := netip.ParseAddr(text)
 	if err != nil {
-		return netip.Prefix{}, fmt.Errorf("--proxy: %q is no address, such as 10.1.2.3, and no prefix, such as 10.0.0.0/8", text)
+		return netip.Prefix{}, fmt.Errorf("--proxy: %q is neither an address, such as 10.1.2.3, nor a prefix, such as 10.0.0.0/8", text)
 	}
 	return netip.PrefixFrom(address, address.BitLen()), nil
 }

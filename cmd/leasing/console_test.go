@@ -112,13 +112,13 @@ func TestConsoleRefusesWhatLetsAnybodyIn(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	for flags, want := range map[string][]string{
-		"--allow-break: want":         {"--allow-break"},
-		"want a loopback address":     {"--listen", "0.0.0.0:0"},
-		`--proxy: "everybody" is no`:  {"--user-header", "X-User", "--proxy", "everybody"},
-		"--user-header: want --proxy": {"--user-header", "X-User"},
-		"--proxy: want --user-header": {"--proxy", "10.0.0.1"},
-		"want at least 16 bytes":      {"--token-file", os.DevNull},
-		"no such file or directory":   {"--token-file", "/no/such/file"},
+		"--allow-break: want":             {"--allow-break"},
+		"want a loopback address":         {"--listen", "0.0.0.0:0"},
+		`--proxy: "everybody" is neither`: {"--user-header", "X-User", "--proxy", "everybody"},
+		"--user-header: want --proxy":     {"--user-header", "X-User"},
+		"--proxy: want --user-header":     {"--proxy", "10.0.0.1"},
+		"want at least 16 bytes":          {"--token-file", os.DevNull},
+		"no such file or directory":       {"--token-file", "/no/such/file"},
 	} {
 		code, _, problems := p.run(append([]string{"console", "--for", "1ms"}, want...)...)
 		require.Equal(t, exitFailed, code)

@@ -21,8 +21,8 @@ func (a *app) doctorCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "doctor",
 		Short: "Check the backend: reach, rights, clock, latency",
-		Long: `Doctor takes, renews, breaks and gives up a lease of its own, named leasing/doctor/ and something random, and says
-what works, what is wrong, and which command to run next. It exits with 1 if something is wrong.`,
+		Long: `Doctor acquires, renews, breaks and releases a lease of its own, under a random name below leasing/doctor/. It lists
+the checks that passed, the errors, and the command to run next, and exits with 1 if there are errors.`,
 		Example: "  leasing doctor",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -80,17 +80,17 @@ func advice(err error) string {
 	case errors.Is(err, leasing.ErrInvalid):
 		return "Correct the URL, the config file or the flags."
 	case errors.Is(err, leasing.ErrDenied):
-		return "Check the user and password in the URL, and give it the rights that the backend's page in docs/providers lists."
+		return "Check the user and password in the URL, and give the user the rights that the backend's page in docs/providers lists."
 	case errors.Is(err, providerkit.ErrNetworkDisk):
-		return "Other hosts may see the file, and SQLite's and files' locks may not reach them."
+		return "Other hosts may see the file, and file locks may not exclude those hosts."
 	case errors.Is(err, leasing.ErrNotSetUp):
 		return `Create what is missing, or let leasing do it with create=true in the URL.`
 	case errors.Is(err, leasing.ErrThrottled):
-		return "The backend is overloaded, or out of space or connections: it refuses for now."
+		return "The backend refuses requests for now: it is overloaded, or out of space or connections."
 	case errors.Is(err, leasing.ErrUnavailable):
-		return "Check that the server runs and that host, port and TLS in the URL are right, and that no firewall is between."
+		return "Check that the server runs, that host, port and TLS in the URL are right, and that no firewall is in the way."
 	case errors.Is(err, leasing.ErrLost), errors.Is(err, leasing.ErrHeld):
-		return "Something else uses this name, or the backend forgets: an eviction policy, a replica, another application."
+		return "Another application uses this name, or the backend has dropped the lease, as with an eviction policy or a failover to a replica."
 	}
 	return "See docs/cli.md."
 }
@@ -150,8 +150,8 @@ func (d *doctor) latency(ctx context.Context, b *backend) bool {
 	}
 	slices.Sort(times)
 	middle, most := times[len(times)/2], times[len(times)-1]
-	if text := fmt.Sprintf("%d pings: %s in the middle, %s at most", probes, rounded(middle), rounded(most)); most > slow {
-		d.note("latency", "%s. That is long: use TTLs of %v or more", text, (60 * most).Round(time.Second))
+	if text := fmt.Sprintf("%d pings: median %s, maximum %s", probes, rounded(middle), rounded(most)); most > slow {
+		d.note("latency", "%s. That is slow: use TTLs of %v or more", text, (60 * most).Round(time.Second))
 	} else {
 		d.ok("latency", "%s", text)
 	}
@@ -203,7 +203,7 @@ func (d *doctor) rights(ctx context.Context, b *backend, name string) {
 // clock compares the backend's with this machine's.
 func (d *doctor) clock(theirs, before, after time.Time) {
 	if theirs.IsZero() {
-		d.note("clock", "the backend does not tell the time")
+		d.note("clock", "the backend does not report its time")
 		return
 	}
 	skew := time.Duration(0)
@@ -213,10 +213,10 @@ func (d *doctor) clock(theirs, before, after time.Time) {
 		skew = theirs.Sub(after)
 	}
 	if skew.Abs() > muchSkew {
-		d.note("clock", "the backend's is %s off this machine's. Leases don't mind; logs, timetables and what you compare by time do: check NTP", rounded(skew))
+		d.note("clock", "the backend's clock is %s off this machine's. Leases are not affected, but logs and timetables are: check NTP", rounded(skew))
 		return
 	}
-	d.ok("clock", "the backend's and this machine's agree within %s", rounded(max(skew.Abs(), after.Sub(before))))
+	d.ok("clock", "the backend's clock and this machine's agree within %s", rounded(max(skew.Abs(), after.Sub(before))))
 }
 
 // abilities reports the abilities of the backend.
@@ -228,15 +228,15 @@ func (d *doctor) abilities(ctx context.Context, b *backend, name string) {
 	}
 	d.ok("ttl", "from %v to %s; a dead holder's lease is free at most %v after its TTL of 30 s", caps.MinTTL, longest, caps.Lateness.After(30*time.Second))
 	if _, err := d.app.list(ctx, b, name, true); errors.Is(err, leasing.ErrUnsupported) {
-		d.note("list", "not possible here: leasing ls and watch don't work")
+		d.note("list", "not supported by the backend: leasing ls and watch don't work")
 	} else if err != nil {
 		d.wrong("list", err)
 	}
 	if _, ok := abstractions.As[abstractions.Waiter](b.provider); !ok {
-		d.note("waiting", "nothing wakes those who wait: they ask again and again")
+		d.note("waiting", "the backend sends no wake-ups: waiters poll")
 	}
 	if _, ok := abstractions.As[abstractions.HistoryReader](b.provider); !ok {
-		d.note("history", "none is kept; an SQL backend does with history=true in the URL")
+		d.note("history", "not kept; SQL backends keep one with history=true in the URL")
 	}
 }
 

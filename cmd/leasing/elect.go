@@ -21,13 +21,13 @@ func (a *app) electCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "elect [flags] NAME -- COMMAND [ARGUMENT...]",
 		Short: "Run a command whenever this process is the leader",
-		Long: `Elect waits for the lease NAME, runs the command as "leasing run" does, and waits again, until TERM, INT, HUP or
-QUIT: these are passed on to the command, and end elect once that has ended. A leader whose command ends by itself
-steps down, and stands again after a pause; with 125, 126 and 127, which mean that the command can't run, it gives up.
+		Long: `Elect waits for the lease NAME, runs the command as "leasing run" does, and waits for the lease again, until TERM, INT,
+HUP or QUIT. These signals are passed on to the command, and elect ends after the command. A leader whose command ends
+by itself steps down, and is a candidate again after a pause. The exit codes 125, 126 and 127, which mean that the command
+can't run, end elect.
 
-The command of --on-lost runs each time the leadership is over, with /bin/sh and the same environment, and $LEASING_EXIT,
-which is the exit code of the term: 124 if the lease was lost. The next leader may be at work then. It does not run if leasing
-is killed.`,
+The command of --on-lost runs with /bin/sh at the end of each term, in the same environment, with the exit code of the term in
+$LEASING_EXIT: 124 if the lease was lost. The next leader may be at work by then. The command does not run if leasing is killed.`,
 		Example: `  leasing elect --terms 1 --on-lost 'echo stepped down' scheduler -- echo leading`,
 	}
 	terms := 0
@@ -37,8 +37,8 @@ is killed.`,
 	f.add(cmd)
 	flags := cmd.Flags()
 	flags.StringVar(&onLost, "on-lost", "", "shell `command` for the end of a term")
-	flags.DurationVar(&pause, "pause", pause, "from the end of a term to the next candidacy, so that others have their turn")
-	flags.IntVar(&terms, "terms", 0, "end after so many terms (default: no end)")
+	flags.DurationVar(&pause, "pause", pause, "time from the end of a term to the next candidacy, so that another candidate can lead")
+	flags.IntVar(&terms, "terms", 0, "end after this number of terms (default no limit)")
 	return cmd
 }
 

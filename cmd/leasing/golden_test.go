@@ -48,7 +48,7 @@ var steady = []struct {
 	{regexp.MustCompile(`\bfp_[0-9a-f]{16}\b`), "FINGERPRINT"},
 	{regexp.MustCompile(`\b\d+(\.\d+)?(µs|ms|s)\b`), "DURATION"},
 	{regexp.MustCompile(`(leasing/doctor)/[0-9A-Z]{8}`), "$1/RANDOM"},
-	{regexp.MustCompile(`backend unavailable: begun, and not finished: access denied`), "access denied"}, // Redis', on a busy machine
+	{regexp.MustCompile(`backend unavailable: begun but not finished: access denied`), "access denied"}, // Redis', on a busy machine
 	{regexp.MustCompile(`http://127\.0\.0\.1:\d+/`), "http://ADDRESS/"},
 	{regexp.MustCompile(` +\n`), "\n"},
 	{regexp.MustCompile(`  +`), "  "},

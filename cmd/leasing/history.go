@@ -15,9 +15,9 @@ import (
 func (a *app) historyCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "history NAME",
-		Short: "Show what happened to a name",
-		Long: `History shows who had a name, oldest first, and who broke its leases and why. Only SQL backends keep one,
-if the URL says history=true, as the default one does.`,
+		Short: "Show the history of a name",
+		Long: `History shows the holders of a name, oldest first, and the breaks of its leases, with author and reason. Only SQL backends
+keep a history, if the URL has history=true, as with --local.`,
 		Example: `  leasing history deploy/web
   leasing history -o json deploy/web`,
 		Args: cobra.ExactArgs(1),
@@ -31,7 +31,7 @@ func (a *app) history(ctx context.Context, b *backend, name string) error {
 	entries := []entry{}
 	for e, err := range b.History(ctx, name, leasing.HistoryOptions{}) {
 		if errors.Is(err, leasing.ErrUnsupported) {
-			return fmt.Errorf("%w: no history is kept here; an SQL backend does with history=true in the URL", leasing.ErrUnsupported)
+			return fmt.Errorf("%w: the backend keeps no history; SQL backends keep one with history=true in the URL", leasing.ErrUnsupported)
 		}
 		if err != nil {
 			return err

@@ -18,11 +18,11 @@ func (a *app) acquireCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "acquire NAME",
 		Short: "Take a lease that outlives this command, and print its ID",
-		Long: `Acquire takes the lease NAME for the time that --ttl says, prints its ID and ends. Nothing renews the lease:
-it ends with "leasing release", or when its time is over. It is for the steps of a CI job, and to freeze a name.
+		Long: `Acquire takes the lease NAME for the time of --ttl, prints its ID and ends. The lease is not renewed: it ends with
+"leasing release", or when this time is over. Use acquire in the steps of a CI job, or to freeze a name.
 To run a command under a lease use "leasing run", which ends the command when the lease is lost.
 
-The ID is the key to the lease. It exits with 75 if the name is taken.`,
+The ID is the key to the lease. Acquire exits with 75 if the name is taken.`,
 		Example: `  id=$(leasing acquire --ttl 30m --reason 'release 1.4' freeze/web) && leasing release --id "$id" freeze/web`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -46,9 +46,9 @@ The ID is the key to the lease. It exits with 75 if the name is taken.`,
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&ttl, "ttl", ttl, "how long the name stays taken, or forever")
-	flags.StringVar(&wait, "wait", wait, "for how long to wait if the name is taken, or forever")
-	flags.StringVar(&reason, "reason", "", "why, for people to read")
+	flags.StringVar(&ttl, "ttl", ttl, "time for which the name stays taken, or forever")
+	flags.StringVar(&wait, "wait", wait, "time to wait if the name is taken, or forever")
+	flags.StringVar(&reason, "reason", "", "reason, for people to read")
 	return cmd
 }
 
@@ -104,9 +104,9 @@ func (a *app) releaseCommand() *cobra.Command {
 	id := ""
 	cmd := &cobra.Command{
 		Use:   "release NAME",
-		Short: `End a lease that "leasing acquire" has taken`,
+		Short: `End a lease that "leasing acquire" took`,
 		Long: `Release ends the lease NAME if it has the ID that "leasing acquire" printed. It exits with 1 if the name is free
-by now, or if another lease has it. To end a lease without its ID use "leasing break".`,
+by now, or if another lease has the name. To end a lease without its ID use "leasing break".`,
 		Example: `  leasing release --id 0198c0de-0000-7000-8000-000000000000 deploy/web || true`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -114,7 +114,7 @@ by now, or if another lease has it. To end a lease without its ID use "leasing b
 				id = os.Getenv("LEASING_ID")
 			}
 			if id == "" {
-				return errors.New("--id: want the ID that acquire has printed, here or in $LEASING_ID")
+				return errors.New("--id: want the ID that acquire printed, here or in $LEASING_ID")
 			}
 			return a.using(cmd.Context(), func(ctx context.Context, b *backend) error { return a.giveBack(ctx, b, args[0], id) })
 		},

@@ -14,9 +14,9 @@ import (
 func (a *app) inspectCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "inspect NAME",
-		Short: "Show who holds a name, and who waits for it",
-		Long: `Inspect shows what the backend knows of a name: its holder, and where the backend keeps a queue those who wait,
-the next one first. It exits with 1 if nobody holds the name.`,
+		Short: "Show the holder and the waiters of a name",
+		Long: `Inspect shows the backend's record of a name: its holder and, if the backend keeps a queue, its waiters in their order.
+It exits with 1 if the name is free.`,
 		Example: `  leasing inspect deploy/web
   leasing inspect -o json deploy/web`,
 		Args: cobra.ExactArgs(1),

@@ -29,7 +29,7 @@ func (a *app) lsCommand() *cobra.Command {
 			})
 		},
 	}
-	cmd.Flags().BoolVarP(&free, "all", "a", false, "also names that are free, as long as the backend remembers them")
+	cmd.Flags().BoolVarP(&free, "all", "a", false, "also list free names that the backend remembers")
 	return cmd
 }
 

@@ -75,7 +75,7 @@ The exit status of the command.
 .SH ENVIRONMENT
 .TP
 .B LEASING_URL
-The backend, unless \\fB--url\\fP or \\fB--local\\fP names another one.
+The URL of the backend, unless \\fB--url\\fP or \\fB--local\\fP is set.
 .TP
 .B LEASING_CONFIG
 The config file.

@@ -84,7 +84,7 @@ func TestTheDoctorGuidesTheFirstUse_sqlite(t *testing.T) {
 	}
 	code, out := runs("doctor")
 	require.Equal(t, exitNo, code)
-	require.Contains(t, out, "where are the leases?")
+	require.Contains(t, out, "no backend: name one")
 	for _, g := range guides {
 		require.Contains(t, out, "leasing doctor --url '"+g.url+"'")
 	}

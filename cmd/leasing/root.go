@@ -81,18 +81,18 @@ func (a *app) root() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "leasing",
 		Short: "Distributed leases for shells, cron and operators",
-		Long: `Leasing runs commands under a lease, of which a name has at most one at a time, on any number
-of machines, and shows and ends leases.
+		Long: `Leasing runs commands under a lease, and shows and ends leases. A name has at most one lease at a time,
+on any number of machines.
 
-The leases are where --url says, else $LEASING_URL, else "url" in the config file (JSON, by default
-leasing/config.json in $XDG_CONFIG_HOME or ~/.config). There is no default: --local says that they are
+The backend is the URL of --url, else of $LEASING_URL, else of "url" in the config file (JSON, by default
+leasing/config.json in $XDG_CONFIG_HOME or ~/.config). There is no default. With --local the leases are
 those of this user on this machine alone, in the SQLite file leasing/leases.db in $XDG_STATE_HOME or
 ~/.local/state. A URL begins with
 ` + open.Schemes(openers...) + `.
 
-Exit codes: 0 done; 1 no; 75 somebody else has the name; 124 the lease was lost and the command
-stopped; 125 leasing failed; 126 the command can't be run; 127 it was not found; 128+n it was
-ended by signal n; any other: the command's own.`,
+Exit codes: 0 done; 1 no; 75 another holder has the name; 124 the lease was lost and the command
+was stopped; 125 leasing failed; 126 the command can't be run; 127 the command was not found; 128+n
+signal n ended the command; any other: the command's own.`,
 		Version:       version(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
@@ -101,12 +101,12 @@ ended by signal n; any other: the command's own.`,
 		return fmt.Errorf(`%w; see "%s --help"`, err, cmd.CommandPath())
 	})
 	flags := root.PersistentFlags()
-	flags.StringVar(&a.url, "url", "", "where the leases are (default $LEASING_URL)")
+	flags.StringVar(&a.url, "url", "", "`URL` of the backend (default $LEASING_URL)")
 	flags.BoolVar(&a.local, "local", false, "leases of this user on this machine alone, in an SQLite file")
 	flags.StringVar(&a.config, "config", "", "config `file` (default $LEASING_CONFIG)")
-	flags.StringVar(&a.owner, "owner", "", "who holds the leases, for people to read (default host/pid/random)")
-	flags.StringVarP(&a.output, "output", "o", "table", "table or json")
-	flags.DurationVar(&a.timeout, "timeout", 10*time.Second, "for one request to the backend")
+	flags.StringVar(&a.owner, "owner", "", "label of the holder, for people to read (default host/pid/random)")
+	flags.StringVarP(&a.output, "output", "o", "table", "output format, table or json")
+	flags.DurationVar(&a.timeout, "timeout", 10*time.Second, "time limit of one request to the backend")
 	root.PersistentPreRunE = func(*cobra.Command, []string) error {
 		for _, name := range []string{"url", "config"} { // see variable
 			if f := flags.Lookup(name); f.Changed && f.Value.String() == "" {

@@ -59,9 +59,9 @@ func (f *runFlags) add(cmd *cobra.Command) {
 	f.onLoss = lossTerm
 	flags := cmd.Flags()
 	flags.SetInterspersed(false)
-	flags.DurationVar(&f.ttl, "ttl", 30*time.Second, "how long the name stays taken when this machine dies")
-	flags.Var(&f.onLoss, "on-loss", "what becomes of the command when the lease is lost")
-	flags.DurationVar(&f.grace, "grace", 0, "from TERM to KILL; both are sent before the lease has run out (default 5s, at most a sixth of the TTL)")
+	flags.DurationVar(&f.ttl, "ttl", 30*time.Second, "time for which the name stays taken if this machine dies")
+	flags.Var(&f.onLoss, "on-loss", "action on the command when the lease is lost")
+	flags.DurationVar(&f.grace, "grace", 0, "time from TERM to KILL; both are sent before the lease has run out (default 5s, at most a sixth of the TTL)")
 }
 
 func (a *app) runCommand() *cobra.Command {
@@ -69,17 +69,17 @@ func (a *app) runCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run [flags] NAME -- COMMAND [ARGUMENT...]",
 		Short: "Run a command while holding a lease",
-		Long: `Run takes the lease NAME, runs the command while it holds it, and gives it up when the command
-has ended. If somebody else has the lease, it exits with 75 (see --wait). With --wait it also waits
-for a backend that can't be reached, and exits with 125 if that does not come back in time.
+		Long: `Run takes the lease NAME, runs the command while it holds the lease, and releases the lease when the command
+has ended. If another holder has the name, run exits with 75 (see --wait). With --wait it also waits
+for a backend that can't be reached, and exits with 125 if the backend does not come back in time.
 
 If the lease can't be renewed, the command and all its descendants get TERM while the lease is still
-good, and KILL before anybody else can have it. They also get KILL if leasing itself is killed or
-stopped. When the command has ended, its descendants have a second to finish, and another one
-after TERM. On Linux none gets away, not even a daemon.
+valid, and KILL before another holder can have the name. They also get KILL if leasing itself is killed
+or stopped. When the command has ended, its descendants have a second to finish, and another second
+after TERM. On Linux no descendant escapes, not even a daemon.
 
-Signals are passed on to all of them. The exit code is the command's. $LEASING_NAME, $LEASING_TOKEN
-(the fencing token), $LEASING_ID and $LEASING_OWNER are in its environment.`,
+Signals are passed on to the command and its descendants. The exit code is the command's, and $LEASING_NAME,
+$LEASING_TOKEN (the fencing token), $LEASING_ID and $LEASING_OWNER are in its environment.`,
 		Example: `  leasing run nightly-report -- echo 'the only one'
   leasing run --wait 1m --ttl 10s deploy/web -- sh -c 'echo "token $LEASING_TOKEN"'`,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -88,9 +88,9 @@ Signals are passed on to all of them. The exit code is the command's. $LEASING_N
 	}
 	f.add(cmd)
 	flags := cmd.Flags()
-	flags.StringVar(&f.wait, "wait", "0s", "for how long to wait if somebody else has the lease or the backend can't be reached, or forever")
-	flags.DurationVar(&f.atLeast, "at-least", 0, "keep the name taken for so long, whatever ends before, so that a slower clock elsewhere finds it taken")
-	flags.IntVarP(&f.busyCode, "busy-code", "E", exitBusy, "exit code if somebody else has the lease; 0 is silent, too")
+	flags.StringVar(&f.wait, "wait", "0s", "time to wait if another holder has the name or the backend can't be reached, or forever")
+	flags.DurationVar(&f.atLeast, "at-least", 0, "keep the name taken for this time, even if the command or leasing ends sooner, so that a machine with a slower clock finds the name taken")
+	flags.IntVarP(&f.busyCode, "busy-code", "E", exitBusy, "exit code if another holder has the name; 0 also prints nothing")
 	return cmd
 }
 
@@ -174,7 +174,7 @@ func (a *app) newWork(ctx context.Context, f *runFlags, argv []string, limit tim
 		return nil, err
 	}
 	if f.busyCode < 0 || f.busyCode > 255 {
-		return nil, fmt.Errorf("--busy-code %d: want 0 to 255: of others a shell sees the last 8 bits", f.busyCode)
+		return nil, fmt.Errorf("--busy-code %d: want 0 to 255: a shell sees only the last 8 bits", f.busyCode)
 	}
 	if f.ttl <= 0 || f.grace < 0 || f.atLeast < 0 {
 		return nil, errors.New("--ttl, --grace and --at-least: want more than 0")
@@ -235,7 +235,7 @@ func (w *work) fit(f *runFlags) error {
 	}
 	w.grace = cmp.Or(f.grace, min(5*time.Second, ttl/6))
 	if w.grace > ttl/2 {
-		return fmt.Errorf("--grace %v: want at most half of the TTL, which is %v: the command gets TERM so long before the lease runs out", w.grace, ttl)
+		return fmt.Errorf("--grace %v: want at most half of the TTL, which is %v: the command gets TERM this long before the lease runs out", w.grace, ttl)
 	}
 	const byDefault = 0.6 // of the time to the end
 	w.fraction = byDefault * (1 - float64(w.grace)/float64(ttl))
@@ -319,7 +319,7 @@ func isUnder(r *leasing.Record) bool {
 }
 
 func errNested(name string) error {
-	return &exitError{exitFailed, fmt.Errorf("%s: this command is part of the run that has the lease, and would wait for itself", name)}
+	return &exitError{exitFailed, fmt.Errorf("%s: this command is part of the run that holds the lease, and would wait for itself", name)}
 }
 
 // pause waits for a time, until done is closed, or until a signal that ends leasing.
@@ -348,7 +348,7 @@ func (w *work) release(lease *leasing.Lease) {
 	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
 	defer cancel()
 	if err := lease.Release(ctx); err != nil && !errors.Is(err, leasing.ErrLost) {
-		w.app.warn("%s: the lease could not be given up and runs out: %s", lease.Name(), oneLine(err))
+		w.app.warn("%s: the lease could not be released, and runs out: %s", lease.Name(), oneLine(err))
 	}
 }
 

@@ -174,7 +174,7 @@ func TestTrap_T107_EmptySettingsAreNoDefault_sqlite(t *testing.T) {
 		cmd := asCommand(t.Context(), append(p.bare(), c.env...), append(append([]string{"run"}, c.args...), "name", "--", "true")...)
 		out, _ := cmd.CombinedOutput()
 		require.Equal(t, exitFailed, cmd.ProcessState.ExitCode(), "%v: %s", c, out)
-		require.Regexp(t, "is empty|after the first", string(out))
+		require.Regexp(t, "is empty|follows the first", string(out))
 	}
 	cmd := asCommand(t.Context(), append(p.env(), "LEASING_URL="), "run", "--url", "sqlite://"+p.folder+"/a.db?create=true", "name", "--", "true")
 	out, err := cmd.CombinedOutput()
@@ -201,7 +201,7 @@ func TestTrap_T137_WithoutAURLNothingRuns_sqlite(t *testing.T) {
 		}
 		code, out := runs(nil, append(strings.Fields(name), args...)...)
 		require.Equal(t, map[bool]int{true: exitNo, false: exitFailed}[name == "doctor"], code, "%s: %s", name, out)
-		for _, way := range []string{"where are the leases?", "--url", "LEASING_URL", "config file", "--local"} {
+		for _, way := range []string{"no backend: name one", "--url", "LEASING_URL", "config file", "--local"} {
 			require.Contains(t, out, way, name)
 		}
 	}
@@ -218,7 +218,7 @@ func TestTrap_T137_WithoutAURLNothingRuns_sqlite(t *testing.T) {
 	require.Contains(t, out, "from --local: this user, on this machine")
 	code, out = runs(nil, "ls", "--local", "--url", "redis://127.0.0.1:1")
 	require.Equal(t, exitFailed, code)
-	require.Contains(t, out, "want one of them")
+	require.Contains(t, out, "want only one of the two")
 }
 
 // cron and systemd expand no "~": the file would lie in the working folder.

@@ -436,7 +436,7 @@ func TestTrap_T223_NestedRunsOfOneNameAreRefused_sqlite(t *testing.T) {
 	} {
 		code, out, problems := p.run(nested...)
 		require.Equal(t, exitFailed, code, "%v: %s%s", nested, out, problems)
-		require.Contains(t, problems, "part of the run that has the lease")
+		require.Contains(t, problems, "part of the run that holds the lease")
 		require.NotContains(t, out, "ran")
 	}
 	other := newPlace(t)

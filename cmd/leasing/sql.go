@@ -17,12 +17,12 @@ import (
 )
 
 func (a *app) sqlCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "sql", Short: "For those who create tables with tools of their own"}
+	cmd := &cobra.Command{Use: "sql", Short: "Print SQL, for other migration tools"}
 	cmd.AddCommand(&cobra.Command{
 		Use:   "schema",
 		Short: "Print the statements that create the tables",
-		Long: `Schema prints what has to be run once, for the dialect, schema and table of the URL. It connects to nothing. With
-create=true in the URL leasing creates the tables itself, if it may.`,
+		Long: `Schema prints the statements to run once, for the dialect, schema and table of the URL. It connects to no server. With
+create=true in the URL leasing creates the tables itself, if its user has the right.`,
 		Example: "  leasing sql schema --url 'postgres://db.example/app?schema=leases'",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -211,7 +211,7 @@ func (s *supervisor) signal(sig unix.Signal) {
 			if group, _ := unix.Getpgid(pid); group != s.group {
 				_ = unix.Kill(pid, sig)
 				if !adopts {
-					s.app.warn("%s: the command has left its process group, and what it has started may go on", s.lease.Name())
+					s.app.warn("%s: the command has left its process group, and its children may go on", s.lease.Name())
 				}
 			}
 			return true
@@ -325,7 +325,7 @@ func (s *supervisor) expiry() error {
 	if err := s.lease.Err(); err != nil {
 		return fmt.Errorf("%s: %w", s.lease.Name(), err)
 	}
-	return fmt.Errorf("%s: %w: it could not be renewed in time", s.lease.Name(), leasing.ErrLost)
+	return fmt.Errorf("%s: %w: the lease could not be renewed in time", s.lease.Name(), leasing.ErrLost)
 }
 
 // stop ends the command because of its lease: the first time with TERM, unless it has no
@@ -390,7 +390,7 @@ func (s *supervisor) end() (guard unix.WaitStatus) {
 		}
 		if time.Now().After(over) {
 			s.kept = true
-			s.app.warn("%s: processes of the command (group %d) do not end, so the lease is not given up", s.lease.Name(), s.group)
+			s.app.warn("%s: processes of the command (group %d) do not end, so the lease is not released", s.lease.Name(), s.group)
 			break
 		}
 		<-time.After(pause)
@@ -457,11 +457,11 @@ func (s *supervisor) suspend(by unix.Signal) {
 	}
 	switch {
 	case wants && ownTerminal(s.terminal):
-		s.app.warn("%s: the command uses the terminal, and gets it", s.lease.Name())
+		s.app.warn("%s: the command uses the terminal, and is now in the foreground", s.lease.Name())
 		s.giveTerminal()
 		s.signal(unix.SIGCONT)
 	case wants:
-		s.app.warn("%s: the command uses the terminal, which another program has: it is stopped until leasing is in the foreground", s.lease.Name())
+		s.app.warn("%s: the command uses the terminal, which another program has: the command is stopped until leasing is in the foreground", s.lease.Name())
 		_ = unix.Kill(0, unix.SIGSTOP)
 	case s.terminal != nil:
 		s.takeTerminal()

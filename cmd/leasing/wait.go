@@ -13,9 +13,9 @@ func (a *app) waitCommand() *cobra.Command {
 	limit := time.Duration(0)
 	cmd := &cobra.Command{
 		Use:   "wait NAME",
-		Short: "Wait until nobody holds a name",
-		Long: `Wait ends when nobody holds the name, and takes nothing: somebody may have it a moment later. To have it, use
-"leasing run --wait". It exits with 75 if the time is over first.`,
+		Short: "Wait until a name is free",
+		Long: `Wait ends when the name is free, and does not take the name: another process may do so a moment later. To hold the name
+use "leasing run --wait". Wait exits with 75 if the name is still held after the time of --for.`,
 		Example: `  leasing wait deploy/web
   leasing wait --for 10m deploy/web && echo free`,
 		Args: cobra.ExactArgs(1),
@@ -27,7 +27,7 @@ func (a *app) waitCommand() *cobra.Command {
 			})
 		},
 	}
-	cmd.Flags().DurationVar(&limit, "for", 0, "for how long (default for ever)")
+	cmd.Flags().DurationVar(&limit, "for", 0, "give up after this time (default never)")
 	return cmd
 }
 
@@ -56,7 +56,7 @@ func (a *app) wait(ctx context.Context, b *backend, name string, over <-chan tim
 			return context.Cause(ctx)
 		case <-over:
 			if err == nil {
-				err = &exitError{exitBusy, fmt.Errorf("%s: somebody still holds it", name)}
+				err = &exitError{exitBusy, fmt.Errorf("%s is still held", name)}
 			}
 			return err
 		}

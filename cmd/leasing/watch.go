@@ -20,9 +20,9 @@ func (a *app) watchCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "watch [PREFIX]",
 		Short: "Show leases as they change hands",
-		Long: `Watch shows a table of the leases that are held, over and over. Where standard output is no
-terminal, and with -o json, it prints a line for each change: a lease that is taken or ended.
-What begins and ends between two looks is not seen. It ends with Ctrl-C.`,
+		Long: `Watch shows a table of the leases that are held, and keeps the table up to date. If standard output is no
+terminal, or with -o json, it prints a line for each change: a lease that was taken, broken or ended.
+A lease that begins and ends between two polls is not shown. Watch ends with Ctrl-C.`,
 		Example: `  leasing watch --for 100ms
   leasing watch -o json --for 100ms deploy/`,
 		Args: cobra.MaximumNArgs(1),
@@ -37,8 +37,8 @@ What begins and ends between two looks is not seen. It ends with Ctrl-C.`,
 			})
 		},
 	}
-	cmd.Flags().DurationVar(&every, "every", every, "how often to look")
-	cmd.Flags().DurationVar(&duration, "for", 0, "for how long (default for ever)")
+	cmd.Flags().DurationVar(&every, "every", every, "time between two polls")
+	cmd.Flags().DurationVar(&duration, "for", 0, "end after this time (default never)")
 	return cmd
 }
 

@@ -82,10 +82,10 @@ func (o Object) validate() error {
 	// "*" matches every object, and a weak ETag matches no object in an If-Match, which compares
 	// strongly: RFC 9110, 8.8.3.2 and 13.1.1.
 	if o.ETag == "*" || strings.HasPrefix(o.ETag, "W/") {
-		return &leasing.InvalidError{Field: "Object.ETag", Value: o.ETag, Want: "the ETag of one version, and a strong one"}
+		return &leasing.InvalidError{Field: "Object.ETag", Value: o.ETag, Want: "a strong ETag, of one version"}
 	}
 	if o.ETag == "" && o != (Object{}) {
-		return &leasing.InvalidError{Field: "Object.ETag", Value: "", Want: "the ETag of what was read; an object that does not exist carries no token and no write ID"}
+		return &leasing.InvalidError{Field: "Object.ETag", Value: "", Want: "the ETag of the object as read; an object that does not exist carries no token and no write ID"}
 	}
 	if o.Token < 0 || o.Token > leasing.MaxToken {
 		return &leasing.InvalidError{Field: "Object.Token", Value: o.Token, Want: "0 for none, or a Lease.Token"}

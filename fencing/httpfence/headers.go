@@ -83,7 +83,7 @@ func putHeader(header http.Header, field, value string) error {
 		return nil
 	}
 	if !slices.Equal(values, []string{value}) {
-		return &leasing.InvalidError{Field: field, Value: strings.Join(values, ", "), Want: fmt.Sprintf("%s, that of the lease, or no such header field", value)}
+		return &leasing.InvalidError{Field: field, Value: strings.Join(values, ", "), Want: fmt.Sprintf("%s, as of the lease, or no such header field", value)}
 	}
 	return nil
 }

@@ -82,7 +82,7 @@ func New(eval Eval, options Options) (*Fence, error) {
 		return nil, err
 	}
 	if options.Field != "" && options.Retention != 0 {
-		return nil, &leasing.InvalidError{Field: "Options.Retention", Value: options.Retention, Want: "0 with a Field: the whole hash would go"}
+		return nil, &leasing.InvalidError{Field: "Options.Retention", Value: options.Retention, Want: "0 with a Field, since the whole hash would expire"}
 	}
 	return &Fence{eval: eval, field: options.Field, retention: retention}, nil
 }
@@ -133,7 +133,7 @@ func (r *Fence) Run(ctx context.Context, script *Script, fence string, token int
 	// Set and Delete would overwrite the fence. With a Field, a script of the caller may write to
 	// the hash, which is both the fence and the resource.
 	case slices.Contains(keys, fence) && (r.field == "" || script == set || script == del):
-		return nil, &leasing.InvalidError{Field: "key", Value: fence, Want: "another one than the fence, which would be lost"}
+		return nil, &leasing.InvalidError{Field: "key", Value: fence, Want: "a key other than the fence, which would be overwritten"}
 	}
 	if err := fencing.Check("", token, 0); err != nil {
 		return nil, err

@@ -58,7 +58,7 @@ func result(fence string, token int64, reply any) (any, error) {
 		return nil, fmt.Errorf("redisfence: script for %q: unexpected reply, a %T; does Eval return the reply as it is?", fence, reply)
 	}
 	if len(list) == 1 && fmt.Sprintf("%s", list[0]) == "" {
-		return nil, &leasing.InvalidError{Field: "fence", Value: fence, Want: "a key of its own: this one holds something else than a fencing token"}
+		return nil, &leasing.InvalidError{Field: "fence", Value: fence, Want: "a key of its own: this key holds something other than a fencing token"}
 	}
 	seen, err := parseToken(list[0])
 	switch {

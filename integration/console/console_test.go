@@ -48,7 +48,7 @@ func followsALease(t *testing.T, browser context.Context) {
 		p.wait(`document.getElementById("state").textContent === "live"`)
 		evaluate[int](p, "window.loaded = 1")
 	}
-	list.says("Nobody holds a lease.")
+	list.says("No lease is held.")
 	one.says("never held")
 
 	first, second := w.manager("worker-1"), w.manager("worker-2")
@@ -95,7 +95,7 @@ func breaksALease(t *testing.T, browser context.Context) {
 	p.do(chromedp.Click(chromedp.CSS("a.danger")))
 	p.says("End token " + strconv.FormatInt(lease.Token(), 10))
 	p.do(chromedp.SendKeys(chromedp.CSS("input[name=typed]"), "jobs/repost"), chromedp.SendKeys(chromedp.CSS("input[name=reason]"), "it hangs since noon"), chromedp.Click(chromedp.CSS("button.danger")))
-	p.says("The name that you typed is another one.")
+	p.says("The name that you typed does not match.")
 	require.Len(t, p.complained(), 1) // Chromium logs the status
 	require.NoError(t, lease.Err())
 	p.do(chromedp.SetValue(chromedp.CSS("input[name=typed]"), "jobs/report"), chromedp.Click(chromedp.CSS("button.danger")))

@@ -131,7 +131,7 @@ func TestRedisRefusesAFenceThatHoldsNoToken(t *testing.T) {
 		for _, text := range []string{"", "0", "-1", "034", "1.5", "1e3", "0x10", " 1", "1\n", "nan", "inf", "x", "9007199254740992", "99999999999999999999"} {
 			require.NoError(t, b.client.Set(ctx, fence, text, 0).Err())
 			err := b.Set(ctx, fence, leasing.MaxToken, key, "text", 0)
-			require.ErrorContains(t, err, "holds something else than a fencing token", "%q", text)
+			require.ErrorContains(t, err, "holds something other than a fencing token", "%q", text)
 			require.ErrorIs(t, err, leasing.ErrInvalid, "to try again won't help")
 			require.NotErrorIs(t, err, leasing.ErrStale)
 			require.Equal(t, text, b.get(t, "fence"))

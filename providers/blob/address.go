@@ -27,7 +27,7 @@ func (o *Options) readAccountURL() (at endpoint, err error) {
 	u, err := url.Parse(o.AccountURL)
 	switch {
 	case err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Opaque != "" || u.Hostname() == "":
-		return at, badAccountURL("https://account.blob.core.windows.net, with nothing or /container behind it")
+		return at, badAccountURL("https://account.blob.core.windows.net, alone or with /container")
 	case u.User != nil || u.Fragment != "":
 		return at, badAccountURL("no user, no password and no fragment: keys go into Options.AccountKey")
 	case u.RawQuery != "" && o.SAS != "":
@@ -38,7 +38,7 @@ func (o *Options) readAccountURL() (at endpoint, err error) {
 	case !ok:
 		return at, badAccountURL(wantPath)
 	case at.container != "" && o.Container != "" && o.Container != at.container:
-		return at, providerkit.BadOption("Container", o.Container, "the one that Options.AccountURL names, or nothing")
+		return at, providerkit.BadOption("Container", o.Container, "the container of Options.AccountURL, or no value")
 	case at.container != "":
 		o.Container = at.container
 	}
@@ -47,7 +47,7 @@ func (o *Options) readAccountURL() (at endpoint, err error) {
 }
 
 // wantPath lists the valid paths.
-const wantPath = "nothing or /container behind the host; where the host is an address or localhost, /account comes first"
+const wantPath = "no path or /container after the host; /account precedes the path for a host that is an address or localhost"
 
 // newEndpoint reads the path behind a host. An emulator's host name does not contain
 // the account, so the account is in the path
@@ -94,7 +94,7 @@ func (o *Options) readURL() error {
 		return err
 	}
 	if o.hasIdentity() || o.Container != "" {
-		return providerkit.BadURL("no Container, Auth, Credential, AccountKey and SAS beside it: the URL has them; or AccountURL")
+		return providerkit.BadURL("no Container, Auth, Credential, AccountKey and SAS, since they are in the URL; or AccountURL")
 	}
 	sas, names := url.Values{}, u.Query["connection_string_env"]
 	delete(u.Query, "connection_string_env")
@@ -128,7 +128,7 @@ func (o *Options) readAddress(u providerkit.URL) error {
 	case !ok:
 		return providerkit.BadURL(wantPath)
 	case at.container == "" || o.Container != "":
-		return providerkit.BadURL("/container behind the account, and nowhere else")
+		return providerkit.BadURL("/container after the account, and nowhere else")
 	case u.User != "" && u.User != at.account:
 		return providerkit.BadURL("account:key@ before the account's host")
 	}

@@ -133,11 +133,11 @@ var (
 func (o *Options) validate() error {
 	switch {
 	case len(o.Container) > 63 || !containerName.MatchString(o.Container):
-		return providerkit.BadOption("Container", o.Container, "3 to 63 lower-case letters, digits and single hyphens between them")
+		return providerkit.BadOption("Container", o.Container, "3 to 63 lower-case letters and digits, with single hyphens in between")
 	case !prefixName.MatchString(o.Prefix) || strings.Contains(o.Prefix, "./"):
 		return providerkit.BadOption("Prefix", o.Prefix, `letters, digits and "-_./", a letter or digit before each slash, such as "leases/"`)
 	case !reflect.ValueOf(o.ClientOptions.Retry).IsZero():
-		return providerkit.BadOption("ClientOptions.Retry", providerkit.NotShown, "nothing: a request is made once, and package leasing tries again")
+		return providerkit.BadOption("ClientOptions.Retry", providerkit.NotShown, "no value: a request is sent once, and package leasing retries")
 	}
 	return nil
 }
@@ -184,7 +184,7 @@ func isSAS(text string) bool {
 // client library's errors, and leaves the rest to the library.
 func (o *Options) validateConnectionString() error {
 	if o.hasIdentity() {
-		return providerkit.BadOption("ConnectionString", providerkit.NotShown, "no "+strings.Join(identities, ", ")+" beside it: it says who we are")
+		return providerkit.BadOption("ConnectionString", providerkit.NotShown, "no "+strings.Join(identities, ", ")+", since it has the credentials")
 	}
 	for part := range strings.SplitSeq(strings.TrimRight(o.ConnectionString, "; \n"), ";") {
 		if name, _, found := strings.Cut(part, "="); !found || name == "" {
@@ -195,5 +195,5 @@ func (o *Options) validateConnectionString() error {
 }
 
 func badConnectionString() error {
-	return providerkit.BadOption("ConnectionString", providerkit.NotShown, "AccountName=...;AccountKey=..., or BlobEndpoint=...;SharedAccessSignature=..., as the portal shows it")
+	return providerkit.BadOption("ConnectionString", providerkit.NotShown, "AccountName=...;AccountKey=..., or BlobEndpoint=...;SharedAccessSignature=..., as in the portal")
 }

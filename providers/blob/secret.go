@@ -19,7 +19,7 @@ func (o Options) rotated(ctx context.Context, at endpoint, address string, clien
 	of := ""
 	source, err := livefile.NewSource(o.Secret, o.SecretFile, func(text string) error {
 		if kind := kindOf(text); kind == "" || of != "" && kind != of {
-			return providerkit.BadOption("Secret", providerkit.NotShown, "an account key in base64, or a shared access signature, and always the same of the two")
+			return providerkit.BadOption("Secret", providerkit.NotShown, "an account key in base64 or a shared access signature, and always the same kind")
 		}
 		return nil
 	})

@@ -82,12 +82,12 @@ func (v view) item(item providerkit.Item, metadata map[string]*string) (provider
 	}
 	switch {
 	case err == nil && item.Data == nil && isFolder(v.others):
-		err = errors.New("it is a folder")
+		err = errors.New("the blob is a folder")
 	case err == nil && item.Data == nil && v.size > 0:
-		err = errors.New("it has content, and no record of a lease")
+		err = errors.New("the blob has content, and no lease record")
 	}
 	if err != nil {
-		err = fmt.Errorf("%w: the blob %q is not this library's, and is left alone: %w; use a container of its own for leases, or set Options.Prefix", abstractions.ErrNotSetUp, item.Key, err)
+		err = fmt.Errorf("%w: the blob %q is not this library's, and is left unchanged: %w; use a container of its own for leases, or set Options.Prefix", abstractions.ErrNotSetUp, item.Key, err)
 	}
 	if err != nil && v.locked() {
 		err = lockedError{err}

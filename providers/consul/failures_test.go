@@ -87,7 +87,7 @@ func TestTrap_T110_AnAnswerWithoutTheMarkSaysNothing(t *testing.T) {
 				var foreign *httpguard.ForeignError
 				require.ErrorAs(t, err, &foreign, "%s: %d %s", verb, status, body)
 				require.Equal(t, providerkit.Unknown, p.driver.Classify(err).Class)
-				require.ErrorContains(t, err, "not Consul's")
+				require.ErrorContains(t, err, "not from Consul")
 			}
 		}
 	}

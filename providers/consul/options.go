@@ -70,7 +70,7 @@ func (o *Options) readURL() error {
 		return err
 	}
 	if u.Host == "" || u.User != "" || o.Address != "" || prefix != "" && o.Prefix != "" || !u.Password.IsZero() && !o.Token.IsZero() {
-		return providerkit.BadURL("consul://:token@host:8500/prefix, and none of them in Options")
+		return providerkit.BadURL("consul://:token@host:8500/prefix, with none of these parts in Options")
 	}
 	if !u.Password.IsZero() {
 		o.Token = u.Password

@@ -128,7 +128,7 @@ func (*driver) Classify(err error) providerkit.Meaning {
 	case errors.Is(err, errRefused):
 		m = statuses[http.StatusForbidden]
 	case m.Class == providerkit.Denied && errors.As(err, &refusal) && bytes.Contains(refusal.Body, []byte("ACL not found")): // ErrNotFound in github.com/hashicorp/consul/acl
-		m.Advice = "the ACL token was deleted or has expired, or is not known in the datacenter"
+		m.Advice = "the ACL token was deleted or has expired, or is unknown in the datacenter"
 	}
 	return m
 }

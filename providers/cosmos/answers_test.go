@@ -173,8 +173,8 @@ func everyVerbIsUnknown(t *testing.T, instead *foreign) {
 			what := fmt.Sprint(verb, " ", instead, ": ", err)
 			require.Error(t, err, what)
 			requireUnknown(t, err)
-			require.Contains(t, err.Error(), "an answer that is not Cosmos DB's: "+fmt.Sprint(instead.status), what)
-			require.Contains(t, err.Error(), "a proxy or gateway may stand before it", what)
+			require.Contains(t, err.Error(), "an answer that is not from Cosmos DB: "+fmt.Sprint(instead.status), what)
+			require.Contains(t, err.Error(), "a proxy or gateway may stand before the service", what)
 			require.NotContains(t, err.Error(), "\n", what)
 		}
 		g, err = p.Renew(t.Context(), renewal(g))

@@ -99,8 +99,8 @@ func (c *connection) refused() bool {
 // errSeveralRegions: with several write regions, one region can accept a write while
 // another accepts a different write, and the service undoes one of the two later
 // (learn.microsoft.com/azure/cosmos-db/conflict-resolution-policies).
-var errSeveralRegions = fmt.Errorf("%w: the account takes writes in several regions, where an ETag does not keep two holders apart: "+
-	"use an account with one write region, or set Options.AllowMultipleWriteRegions if all clients are sure to use the same one", abstractions.ErrNotSetUp)
+var errSeveralRegions = fmt.Errorf("%w: the account takes writes in several regions, where an ETag does not exclude a second holder: "+
+	"use an account with one write region, or set Options.AllowMultipleWriteRegions if all clients write in the same region", abstractions.ErrNotSetUp)
 
 // forget drops a missing container, so that the next call searches for the container.
 func (c *connection) forget(found *container) {
@@ -182,7 +182,7 @@ func (o Options) create(ctx context.Context, client *azcosmos.Client) error {
 	case classOf(err) == conflict:
 		return nil
 	case s.code == http.StatusForbidden && classOf(err) == providerkit.Denied:
-		return o.setup("there is no such container, and this identity may not create one", err)
+		return o.setup("there is no such container, and this identity may not create containers", err)
 	}
 	return err
 }
@@ -219,11 +219,11 @@ func (o Options) partitionKey(p *azcosmos.ContainerProperties) ([]string, error)
 	var want string
 	switch {
 	case bad != "":
-		want = fmt.Sprintf("one partition key path, and not %s; use %s", bad, DefaultPartitionKeyPath)
+		want = fmt.Sprintf("one partition key path, not %s; use %s", bad, DefaultPartitionKeyPath)
 	case o.PartitionKeyPath != "" && path != o.PartitionKeyPath:
-		want = fmt.Sprintf("the partition key path %s of Options.PartitionKeyPath, and not %s", o.PartitionKeyPath, path)
+		want = fmt.Sprintf("the partition key path %s of Options.PartitionKeyPath, not %s", o.PartitionKeyPath, path)
 	case version != partitionKeyVersion:
-		want = fmt.Sprintf("partition keys of version 2, and not %d, which are told apart by their first 101 bytes; create one anew, with --partition-key-version 2", version)
+		want = fmt.Sprintf("partition keys of version 2, since version %d compares only their first 101 bytes; create a new container with --partition-key-version 2", version)
 	case o.ExpireDocuments && p.DefaultTimeToLive == nil:
 		want = fmt.Sprintf("a time to live, for Options.ExpireDocuments; run az cosmosdb sql container update -g GROUP -a ACCOUNT -d %s -n %s --ttl -1", o.Database, o.Container)
 	default:
@@ -240,7 +240,7 @@ func parsePath(path string) (parts []string, bad string) {
 	first := parts[0]
 	switch {
 	case !rooted || strings.ContainsAny(path, "\"\\") || slices.Contains(parts, "") || first == "id" && len(parts) > 1:
-		return nil, fmt.Sprintf("%q, which is no path", path)
+		return nil, fmt.Sprintf("%q, which is not a path", path)
 	case first == "lease" || first == "ttl":
 		return nil, fmt.Sprintf("the documents' own field %q", first)
 	case strings.HasPrefix(first, "_"):

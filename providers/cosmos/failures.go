@@ -32,7 +32,7 @@ type status struct{ code, sub int }
 // Azure/azure-sdk-for-java, sdk/cosmos/azure-cosmos/docs/StatusCodes.md.
 var codes = map[status]providerkit.Meaning{
 	{400, 0}:    {Class: providerkit.NotSetUp},
-	{401, 0}:    {Class: providerkit.Denied, Advice: "the key or token is of another account or has expired, or this machine's clock is off"},
+	{401, 0}:    {Class: providerkit.Denied, Advice: "the key or token is from another account or has expired, or this machine's clock is off"},
 	{403, 0}:    {Class: providerkit.Denied, Advice: "the account's firewall may keep this machine out, or the identity lacks the actions of RoleDefinition"},
 	{403, 3}:    {Class: providerkit.Refused}, // a region that takes no writes, during a failover
 	{403, 1008}: {Class: providerkit.Refused}, // a replica that does not know the account yet
@@ -42,7 +42,7 @@ var codes = map[status]providerkit.Meaning{
 	{404, 1024}: {Class: providerkit.Unknown}, // the container was created a moment ago
 	{409, 0}:    {Class: conflict},
 	{412, 0}:    {Class: conflict},
-	{413, 0}:    {Class: providerkit.NotSetUp, Advice: "another program's data is in the document"}, // more than 2 MB
+	{413, 0}:    {Class: providerkit.NotSetUp, Advice: "the document has another program's data"}, // more than 2 MB
 	{429, 0}:    {Class: providerkit.Refused},
 	// 408, 410, 449, 500, 502, 503 and 504 are unknown. 449 is documented as safe to
 	// retry, not as not applied.

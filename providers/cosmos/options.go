@@ -137,7 +137,7 @@ func (o *Options) complete() error {
 	for _, n := range []struct{ field, value string }{{"Database", o.Database}, {"Container", o.Container}} {
 		odd := strings.ContainsAny(n.value, `/\?#%"`) || strings.TrimSpace(n.value) != n.value || abstractions.ValidateName(n.value) != nil
 		if odd || len(n.value) > maxResourceBytes {
-			return providerkit.BadOption(n.field, n.value, fmt.Sprintf(`1 to %d bytes, without / \ ? # %% " and space around it`, maxResourceBytes))
+			return providerkit.BadOption(n.field, n.value, fmt.Sprintf(`1 to %d bytes, without / \ ? # %% " and without leading or trailing space`, maxResourceBytes))
 		}
 	}
 	_, badPath := parsePath(o.path())
@@ -146,7 +146,7 @@ func (o *Options) complete() error {
 	case err != nil || u.Hostname() == "" || u.User != nil || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "":
 		return providerkit.BadOption("Endpoint", providerkit.NotShown, "https://host or https://host:port, without path, user or password")
 	case u.Scheme != "https" && (u.Scheme != "http" || !isLocal(u.Hostname())):
-		return providerkit.BadOption("Endpoint", providerkit.NotShown, "https://; http:// is for 127.0.0.1, ::1 and localhost alone")
+		return providerkit.BadOption("Endpoint", providerkit.NotShown, "https://; http:// is only for 127.0.0.1, ::1 and localhost")
 	case o.Key != "" && !isKey(o.Key):
 		return providerkit.BadOption("Key", providerkit.NotShown, wantKey)
 	case o.Prefix != "" && abstractions.ValidateName(o.Prefix) != nil:
@@ -154,9 +154,9 @@ func (o *Options) complete() error {
 	case badPath != "":
 		return providerkit.BadOption("PartitionKeyPath", o.PartitionKeyPath, "a path such as /id or /pk, but not "+badPath)
 	case o.Throughput != 0 && !o.Create:
-		return providerkit.BadOption("Throughput", o.Throughput, "0, or Create to be set as well")
+		return providerkit.BadOption("Throughput", o.Throughput, "0, or Create as well")
 	case o.Autoscale && o.Throughput == 0:
-		return providerkit.BadOption("Autoscale", true, "Throughput to be set as well")
+		return providerkit.BadOption("Autoscale", true, "Throughput as well")
 	case o.ExpireDocuments && o.Retention == abstractions.Infinite:
 		return providerkit.BadOption("ExpireDocuments", true, "false, or a Retention that ends")
 	}

@@ -95,7 +95,7 @@ func TestAnIdentityThatMayNotCreateIsToldWhatToRun(t *testing.T) {
 		})
 		_, err := p.Acquire(t.Context(), wish("n", "a", time.Minute))
 		require.ErrorIs(t, err, abstractions.ErrNotSetUp)
-		require.ErrorContains(t, err, "this identity may not create one")
+		require.ErrorContains(t, err, "this identity may not create containers")
 		require.ErrorContains(t, err, "az cosmosdb sql container create")
 	})
 }

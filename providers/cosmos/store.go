@@ -242,11 +242,11 @@ func (s *store) ask(ctx context.Context, request func(c *container) (azcosmos.Re
 		s.connection.forget(c)
 		s.sessions.drop()
 		if o := s.connection.options; !o.Create {
-			return nil, o.setup("it is not there any more", err)
+			return nil, o.setup("the container was deleted", err)
 		}
 	}
 	// The service may need a moment to see a new container.
-	return nil, fmt.Errorf("%w: the container was created and is not seen yet", abstractions.ErrUnavailable)
+	return nil, fmt.Errorf("%w: the container was created and is not visible yet", abstractions.ErrUnavailable)
 }
 
 // observe keeps the session token of a reply, even of a refusal, so that the next read

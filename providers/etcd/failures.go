@@ -13,14 +13,14 @@ import (
 
 const (
 	needsRole = "a role with readwrite on the prefix is needed"
-	unlimited = "let each transaction have 128 operations: --max-txn-ops"
+	unlimited = "allow 128 operations in a transaction: --max-txn-ops"
 )
 
 // own maps etcd's errors to their meaning by name (go.etcd.io/etcd/api/v3/v3rpc/rpctypes), if the name is more precise than the
 // code of gRPC. The class decides whether a request was applied: see [providerkit.Class]. gRPC itself closes connections, and the
 // function elsewhere avoids learners.
 var own = map[string]providerkit.Meaning{
-	rpctypes.ErrorDesc(rpctypes.ErrGRPCNotSupportedForLearner): {Class: providerkit.Unsent, Advice: "endpoints are to be voting members"},
+	rpctypes.ErrorDesc(rpctypes.ErrGRPCNotSupportedForLearner): {Class: providerkit.Unsent, Advice: "endpoints must be voting members"},
 	rpctypes.ErrorDesc(rpctypes.ErrGRPCNotLeader):              {Class: providerkit.Unsent},
 	rpctypes.ErrorDesc(rpctypes.ErrGRPCNotCapable):             {Class: providerkit.Unsent}, // a cluster that has just started does not know its version
 	rpctypes.ErrorDesc(rpctypes.ErrGRPCAuthOldRevision):        {Class: providerkit.Unsent}, // users were changed at the same time
@@ -32,8 +32,8 @@ var own = map[string]providerkit.Meaning{
 	rpctypes.ErrorDesc(rpctypes.ErrGRPCRoleNotFound):           {Class: providerkit.Denied, Advice: needsRole},
 	rpctypes.ErrorDesc(rpctypes.ErrGRPCPermissionDenied):       {Class: providerkit.Denied, Advice: needsRole},
 	rpctypes.ErrorDesc(rpctypes.ErrGRPCInvalidAuthToken):       {Class: providerkit.Denied, Advice: needsRole},
-	rpctypes.ErrorDesc(rpctypes.ErrGRPCAuthNotEnabled):         {Class: providerkit.NotSetUp, Advice: "enable authentication, or leave Username away"},
-	rpctypes.ErrorDesc(rpctypes.ErrGRPCClusterIDMismatch):      {Class: providerkit.NotSetUp, Advice: "endpoints are to be members of one cluster"},
+	rpctypes.ErrorDesc(rpctypes.ErrGRPCAuthNotEnabled):         {Class: providerkit.NotSetUp, Advice: "enable authentication, or leave Username out"},
+	rpctypes.ErrorDesc(rpctypes.ErrGRPCClusterIDMismatch):      {Class: providerkit.NotSetUp, Advice: "endpoints must be members of one cluster"},
 	rpctypes.ErrorDesc(rpctypes.ErrGRPCTooManyOps):             {Class: providerkit.NotSetUp, Advice: unlimited},
 	rpctypes.ErrorDesc(rpctypes.ErrGRPCRequestTooLarge):        {Class: providerkit.Invalid},
 	rpctypes.ErrorDesc(rpctypes.ErrGRPCLeaseTTLTooLarge):       {Class: providerkit.Invalid},

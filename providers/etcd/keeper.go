@@ -46,7 +46,7 @@ type prolongation struct {
 
 // errFormerLeader is the error of a lease that was perhaps prolonged by a member that was stopped while another was elected. Such
 // a member answers at once when it resumes, by its own clock, and the leader does not know of the renewal.
-var errFormerLeader = fmt.Errorf("%w: etcd has another leader than when the lease was prolonged", abstractions.ErrUnavailable)
+var errFormerLeader = fmt.Errorf("%w: the leader of etcd has changed since the lease was prolonged", abstractions.ErrUnavailable)
 
 type stream struct {
 	pb.Lease_LeaseKeepAliveClient // answers in the order of the requests; nil at first
@@ -125,7 +125,7 @@ func (s *stream) prolong(client *clientv3.Client, part []*prolongation) (err err
 			answer, err = s.Recv()
 		}
 		if err == nil && answer.ID != int64(p.lease) {
-			err = errors.New("renewals are answered in another order than that of the requests")
+			err = errors.New("renewals are not answered in the order of the requests")
 		}
 		if p.Fail(err); err == nil && answer.TTL <= 0 {
 			p.Fail(providerkit.ErrConflict)

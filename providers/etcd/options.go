@@ -70,7 +70,7 @@ func (o *Options) complete() error {
 		}
 		named := u.User != "" || !u.Password.IsZero()
 		if u.Host == "" || len(o.Endpoints) > 0 || prefix != "" && o.Prefix != "" || named && o.Username != "" {
-			return providerkit.BadURL("etcd://user:password@host1,host2,host3/prefix, and none of them in Options")
+			return providerkit.BadURL("etcd://user:password@host1,host2,host3/prefix, with none of these parts in Options")
 		}
 		if named {
 			o.Username, o.Password = u.User, u.Password
@@ -89,11 +89,11 @@ func (o *Options) complete() error {
 	files := o.CAFile != "" || o.CertFile != "" || o.KeyFile != ""
 	switch {
 	case (o.Username == "") != (passwords == 0):
-		return providerkit.BadOption("Password", providerkit.NotShown, "Username beside it")
+		return providerkit.BadOption("Password", providerkit.NotShown, "Username as well")
 	case passwords > 1:
 		return providerkit.BadOption("Password", providerkit.NotShown, "one of Password, Secret and SecretFile")
 	case o.Client != nil && (len(o.Endpoints) > 0 || o.Username != "" || o.TLS || files):
-		return providerkit.BadOption("Client", "with others", "no Endpoints, Username, Password, TLS and files beside it")
+		return providerkit.BadOption("Client", "with others", "no Endpoints, Username, Password, TLS and files, which the client has")
 	case o.Client == nil && len(o.Endpoints) == 0:
 		return providerkit.BadOption("Endpoints", "", "host:port of each member")
 	}

@@ -81,7 +81,7 @@ func (s *store) Get(ctx context.Context, key string) (providerkit.Item, error) {
 	v, floor := see(first(0), first(1)), first(2)
 	if v.floorRev = floor.ModRevision; v.floorRev > 0 {
 		if v.floor, err = strconv.ParseInt(string(floor.Value), 10, 64); err != nil || floorText(v.floor) != string(floor.Value) {
-			err = fmt.Errorf("%w: what is stored as %q is no token", abstractions.ErrNotSetUp, floor.Key)
+			err = fmt.Errorf("%w: the content of %q is not a token", abstractions.ErrNotSetUp, floor.Key)
 		}
 	}
 	return v.item(key, first(0).Value, time.Now().UTC()), err

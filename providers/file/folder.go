@@ -86,10 +86,10 @@ func read(path string) ([]byte, error) {
 	return io.ReadAll(file)
 }
 
-var errOdd = errors.New("no regular file")
+var errOdd = errors.New("not a regular file")
 
 func oddFile(path string) error {
-	return fmt.Errorf("%w: %s is %w: remove it", abstractions.ErrNotSetUp, path, errOdd)
+	return fmt.Errorf("%w: %s is %w, and has to be removed", abstractions.ErrNotSetUp, path, errOdd)
 }
 
 func itemOf(key string, data []byte) providerkit.Item {

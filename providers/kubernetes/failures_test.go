@@ -135,7 +135,7 @@ func TestTrap_T110_AnAnswerWithoutTheMarkSaysNothing(t *testing.T) {
 				var foreign *httpguard.ForeignError
 				require.ErrorAs(t, err, &foreign, "%s: %d %s", verb, status, body)
 				require.Equal(t, providerkit.Unknown, p.driver.Classify(err).Class)
-				require.ErrorContains(t, err, "not Kubernetes's")
+				require.ErrorContains(t, err, "not from Kubernetes")
 			}
 		}
 	}
@@ -145,7 +145,7 @@ func TestTrap_T110_AnAnswerWithoutTheMarkSaysNothing(t *testing.T) {
 			{"name": "a", "uid": "u", "resourceVersion": "7", "annotations": {"`+annotation+`": "{\"record\": {}}"}}}`), nil
 	}
 	_, err := s.Put(t.Context(), item, &providerkit.Record{}, []byte(record))
-	require.ErrorContains(t, err, "not Kubernetes's")
+	require.ErrorContains(t, err, "not from Kubernetes")
 	_, err = s.Get(t.Context(), "a")
 	require.NoError(t, err)
 }

@@ -77,7 +77,7 @@ func (o *Options) readURL() error {
 	}
 	namespace := strings.TrimPrefix(u.Path, "/")
 	if u.User != "" || u.Host != "" && o.Address != "" || namespace != "" && o.Namespace != "" || !u.Password.IsZero() && !o.Token.IsZero() {
-		return providerkit.BadURL("kubernetes://:token@host:6443/namespace, and none of them in Options")
+		return providerkit.BadURL("kubernetes://:token@host:6443/namespace, with none of these parts in Options")
 	}
 	if o.URL, o.Namespace = "", o.Namespace+namespace; u.Host != "" {
 		o.Address = "https://" + u.Host
@@ -124,15 +124,15 @@ func (o *Options) complete() error {
 	switch {
 	case err != nil || address.Scheme != "https" && address.Scheme != "http" || address.Host == "" || address.User != nil ||
 		address.RawQuery != "" || address.Fragment != "":
-		return invalid("Address", providerkit.NotShown, "https://host:6443, without user, password and query; in a pod there is a default")
+		return invalid("Address", providerkit.NotShown, "https://host:6443, without user, password and query; only a pod has a default")
 	case len(o.Namespace) > 63 || strings.Contains(o.Namespace, ".") || !subdomain.MatchString(o.Namespace):
-		return invalid("Namespace", o.Namespace, "a namespace, which has a default in a pod alone")
+		return invalid("Namespace", o.Namespace, "a namespace; only a pod has a default")
 	case !o.Token.IsZero() && o.TokenFile != "":
-		return invalid("TokenFile", o.TokenFile, "no Token beside it")
+		return invalid("TokenFile", o.TokenFile, "no Token as well")
 	case (o.CertFile == "") != (o.KeyFile == ""):
-		return invalid("CertFile", o.CertFile, "KeyFile beside it")
+		return invalid("CertFile", o.CertFile, "KeyFile as well")
 	case o.Client != nil && (o.CAFile != "" || o.CertFile != ""):
-		return invalid("Client", "with others", "no CAFile, CertFile and KeyFile beside it")
+		return invalid("Client", "with others", "no CAFile, CertFile and KeyFile, since the client has its own")
 	}
 	o.Address = strings.TrimRight(o.Address, "/")
 	_, err = o.bearer()()

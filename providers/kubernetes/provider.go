@@ -100,7 +100,7 @@ func (d *driver) Close() error {
 // a 500 or a 504.
 var statuses = httpjson.Statuses{
 	http.StatusBadRequest:            {Class: providerkit.NotSetUp},
-	http.StatusUnauthorized:          {Class: providerkit.Denied, Advice: "the token or certificate has expired, or is of no account of the cluster"},
+	http.StatusUnauthorized:          {Class: providerkit.Denied, Advice: "the token or certificate has expired, or belongs to no account of the cluster"},
 	http.StatusForbidden:             {Class: providerkit.Denied, Advice: "the account needs the verbs get, list, create, update and delete for leases.coordination.k8s.io in the namespace"},
 	http.StatusNotFound:              {Class: providerkit.NotSetUp},
 	http.StatusMethodNotAllowed:      {Class: providerkit.NotSetUp},

@@ -36,7 +36,7 @@ func (o Options) complete() (Options, error) {
 		return o, err
 	}
 	if o.HistoryRenewals && o.History == 0 {
-		return o, &abstractions.InvalidError{Field: "Options.HistoryRenewals", Value: true, Want: "History to be set as well"}
+		return o, &abstractions.InvalidError{Field: "Options.HistoryRenewals", Value: true, Want: "History as well"}
 	}
 	if o.Now == nil {
 		o.Now = time.Now
@@ -56,7 +56,7 @@ func OpenURL(ctx context.Context, rawURL string) (*Provider, error) {
 	case err != nil:
 		return nil, err
 	case u.User != "" || u.Host != "" || path != "":
-		return nil, providerkit.BadURL("memory://, with options as a query if need be")
+		return nil, providerkit.BadURL("memory://, with options as a query if necessary")
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
 	}

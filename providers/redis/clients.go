@@ -185,7 +185,7 @@ type guardedCredentials struct {
 func (g guardedCredentials) Subscribe(l auth.CredentialsListener) (c auth.Credentials, unsubscribe auth.UnsubscribeFunc, err error) {
 	err = providerkit.GuardCredentials(nil, func() (err error) {
 		if c, unsubscribe, err = g.StreamingCredentialsProvider.Subscribe(l); err == nil && c == nil {
-			err = errors.New("the source has returned none")
+			err = errors.New("the source has returned no credentials")
 		}
 		return err
 	})

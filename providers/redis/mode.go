@@ -44,7 +44,7 @@ func (o *Options) complete() (l location, err error) {
 		{"NodeTimeout", o.NodeTimeout, o.NodeTimeout != 0, Redlock},
 	} {
 		if f.set && o.Mode != f.mode {
-			return l, providerkit.BadOption(f.field, f.value, fmt.Sprintf("nothing: it is for mode %s, this is %s", f.mode, o.Mode))
+			return l, providerkit.BadOption(f.field, f.value, fmt.Sprintf("no value, since it is for mode %s and the mode is %s", f.mode, o.Mode))
 		}
 	}
 	if err = providerkit.Complete(o); err != nil {
@@ -66,7 +66,7 @@ func (o *Options) complete() (l location, err error) {
 // modeOfURL returns the mode of the deployment behind the URL.
 func (o *Options) modeOfURL(l location) (Mode, error) {
 	if o.Credentials != nil && (l.user != "" || l.password != "") {
-		return "", providerkit.BadOption("Credentials", providerkit.NotShown, "nothing with a user or password in the URL")
+		return "", providerkit.BadOption("Credentials", providerkit.NotShown, "no value with a user or password in the URL")
 	}
 	if o.TLS != nil && (l.scheme != "rediss" || l.query.Has("skip_verify")) {
 		return "", providerkit.BadOption("TLS", providerkit.NotShown, "a URL that begins with rediss://, and without skip_verify")
@@ -92,12 +92,12 @@ func (o *Options) modeOfURL(l location) (Mode, error) {
 		}
 	case Sentinel:
 		if o.Master == "" {
-			return "", providerkit.BadOption("Master", o.Master, "what the sentinels call the master")
+			return "", providerkit.BadOption("Master", o.Master, "the master's name in the sentinels")
 		}
 	case Redlock:
 		return mode, independent("Options.URL", l.addrs(redisPort))
 	default:
-		return "", providerkit.BadOption("Mode", string(mode), "single, cluster, sentinel or redlock; several hosts may be any but single")
+		return "", providerkit.BadOption("Mode", string(mode), "single, cluster, sentinel or redlock; single has one host")
 	}
 	return mode, nil
 }
@@ -109,7 +109,7 @@ func (o *Options) modeOfURL(l location) (Mode, error) {
 func (o *Options) modeOfClients(field string) (mode Mode, err error) {
 	for set, unwanted := range map[string]bool{"TLS": o.TLS != nil, "Credentials": o.Credentials != nil} {
 		if unwanted {
-			return "", providerkit.BadOption(set, providerkit.NotShown, "nothing: a client has its own")
+			return "", providerkit.BadOption(set, providerkit.NotShown, "no value: a client has its own")
 		}
 	}
 	mode = Redlock
@@ -129,7 +129,7 @@ func (o *Options) modeOfClients(field string) (mode Mode, err error) {
 			if field == "Client" {
 				mode = Single
 			} else if addrs[i] = c.Options().Addr; addrs[i] == failoverAddr {
-				return "", providerkit.BadOption(at, "a client of sentinels", want+": a replica that takes over would vote without knowing all")
+				return "", providerkit.BadOption(at, "a client of sentinels", want+": a replica that takes over would vote without some of the leases")
 			}
 		case *redis.ClusterClient:
 			if c == nil || field == "Clients" {
@@ -151,7 +151,7 @@ func (o *Options) modeOfClients(field string) (mode Mode, err error) {
 	if o.Mode == "" || o.Mode == mode || o.Mode == Sentinel && mode == Single {
 		return mode, nil
 	}
-	return "", providerkit.BadOption("Mode", string(o.Mode), fmt.Sprintf("%s, which Options.%s is; or nothing", mode, field))
+	return "", providerkit.BadOption("Mode", string(o.Mode), fmt.Sprintf("%s, the mode of Options.%s; or no value", mode, field))
 }
 
 // failoverAddr is the address in the options of a client from redis.NewFailoverClient.
@@ -171,7 +171,7 @@ func independent(field string, addrs []string) error {
 	if n := len(addrs); n < 3 || n%2 == 0 {
 		return &abstractions.InvalidError{
 			Field: field, Value: fmt.Sprintf("with %d", n),
-			Want: "3, 5 or another odd number of servers for Redlock; one server is mode single, and safer so",
+			Want: "3, 5 or another odd number of servers for Redlock; for one server use mode single, which is safer",
 		}
 	}
 	for i, addr := range addrs {

@@ -79,7 +79,7 @@ func newLiveKeys(now aws.Config, files []string, configure func(context.Context)
 		defer cancel()
 		next, err := configure(ctx)
 		if err == nil && !slices.Equal(kindOf(next.Credentials), kind) {
-			err = fmt.Errorf("the files lead to keys of another kind: %v, not %v", kindOf(next.Credentials), kind)
+			err = fmt.Errorf("the files give keys of another kind: %v, not %v", kindOf(next.Credentials), kind)
 		}
 		return next.Credentials, err
 	}, files...)}

@@ -59,7 +59,7 @@ var codes = map[string]providerkit.Meaning{
 }
 
 const (
-	expired = "the credentials have expired: their source is to renew them"
+	expired = "the credentials have expired: their source has to supply new ones"
 	skewed  = "this machine's clock has to be right"
 	rights  = "s3:GetObject, s3:PutObject and s3:ListBucket are needed, and keys of the bucket's account"
 )

@@ -72,7 +72,7 @@ func (o *Options) readURL() error {
 	}
 	keys := u.User != "" || !u.Password.IsZero()
 	if u.Host == "" || o.Bucket != "" || prefix != "" && o.Prefix != "" || keys && o.AccessKey != "" {
-		return providerkit.BadURL("s3://access-key:secret-key@bucket/prefix, and none of them in Options")
+		return providerkit.BadURL("s3://access-key:secret-key@bucket/prefix, with none of these parts in Options")
 	}
 	if keys {
 		o.AccessKey, o.SecretKey = u.User, u.Password
@@ -98,9 +98,9 @@ func (o *Options) complete() error {
 	case o.Endpoint != "" && (err != nil || endpoint.Scheme != "https" && endpoint.Scheme != "http" || endpoint.Host == "" || endpoint.User != nil):
 		return providerkit.BadOption("Endpoint", providerkit.NotShown, "https://host or http://host:port, without user or password")
 	case (o.AccessKey == "") != o.SecretKey.IsZero(), o.AccessKey == "" && !o.SessionToken.IsZero():
-		return providerkit.BadOption("SecretKey", providerkit.NotShown, "AccessKey beside it, and both with a SessionToken")
+		return providerkit.BadOption("SecretKey", providerkit.NotShown, "AccessKey as well, and both with a SessionToken")
 	case o.Client != nil && (o.Region != "" || o.Endpoint != "" || o.PathStyle || o.AccessKey != ""):
-		return providerkit.BadOption("Client", "with others", "no Region, Endpoint, PathStyle, AccessKey, SecretKey and SessionToken beside it")
+		return providerkit.BadOption("Client", "with others", "no Region, Endpoint, PathStyle, AccessKey, SecretKey and SessionToken, which the client has")
 	}
 	return nil
 }

@@ -50,7 +50,7 @@ func (s *store) probe(ctx context.Context) error {
 	}
 	s.answers.ids = !s.answers.without.Load()
 	if errors.Is(err, providerkit.ErrConflict) {
-		return fmt.Errorf("%w: the store does not replace an object under its ETag, or another process has replaced it", abstractions.ErrUnavailable)
+		return fmt.Errorf("%w: the store does not replace an object under its ETag, or another process has replaced the object", abstractions.ErrUnavailable)
 	}
 	return err
 }

@@ -25,7 +25,7 @@ func (e *SetupError) Error() string {
 	if e.Role != "" {
 		who = fmt.Sprintf("role %q", e.Role)
 	}
-	return fmt.Sprintf("%v: %s may not create the tables (%v); run this as somebody who may:\n%s;", abstractions.ErrNotSetUp, who, e.Err, strings.Join(e.Statements, ";\n"))
+	return fmt.Sprintf("%v: %s may not create the tables (%v); run this as a user with that right:\n%s;", abstractions.ErrNotSetUp, who, e.Err, strings.Join(e.Statements, ";\n"))
 }
 
 // Is makes the error match leasing.ErrNotSetUp.

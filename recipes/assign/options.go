@@ -67,11 +67,11 @@ func (o Options) complete(c leasing.Capabilities) (Options, error) {
 	o.Partitions = slices.Sorted(slices.Values(o.Partitions))
 	switch {
 	case len(o.Partitions) == 0 || len(slices.Compact(slices.Clone(o.Partitions))) != len(o.Partitions):
-		return o, &leasing.InvalidError{Field: "Options.Partitions", Value: o.Partitions, Want: "at least one, and each once"}
+		return o, &leasing.InvalidError{Field: "Options.Partitions", Value: o.Partitions, Want: "at least one partition, and each once"}
 	case o.Work == nil:
 		return o, &leasing.InvalidError{Field: "Options.Work", Value: nil, Want: "a function"}
 	case o.Lease.WaitLimit != 0:
-		return o, &leasing.InvalidError{Field: "Options.Lease.WaitLimit", Value: o.Lease.WaitLimit, Want: "0: a worker waits for what is planned for it"}
+		return o, &leasing.InvalidError{Field: "Options.Lease.WaitLimit", Value: o.Lease.WaitLimit, Want: "0: a worker waits for its planned partitions"}
 	case o.Lease.TTL == leasing.Infinite:
 		return o, &leasing.InvalidError{Field: "Options.Lease.TTL", Value: "infinite", Want: "finite: the leases of a worker that dies must run out"}
 	}

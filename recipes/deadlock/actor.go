@@ -50,7 +50,7 @@ func New(manager *leasing.Manager, options Options) (*Actor, error) {
 		return nil, err
 	}
 	found, err := options.MeterProvider.Meter("github.com/distributedleasing/leasing/recipes/deadlock").Int64Counter("leasing.deadlock.count",
-		metric.WithUnit("{circle}"), metric.WithDescription("Circles of waits that an actor was in."))
+		metric.WithUnit("{circle}"), metric.WithDescription("Circles of waits that included an actor."))
 	if err != nil {
 		return nil, err
 	}
@@ -98,7 +98,7 @@ func (a *Actor) TryAcquire(ctx context.Context, name string) (*leasing.Lease, er
 // from the metadata, which takes 2 s at most.
 func (a *Actor) Acquire(ctx context.Context, name string) (*leasing.Lease, error) {
 	if !a.turn.TryLock() {
-		return nil, &leasing.InvalidError{Field: "name", Value: name, Want: "one wait of an actor at a time: make another actor for what goes on beside it"}
+		return nil, &leasing.InvalidError{Field: "name", Value: name, Want: "one wait of an actor at a time: make another actor for concurrent work"}
 	}
 	defer a.turn.Unlock()
 	limit, manager := a.manager.AcquireOptions().WaitLimit, a.manager

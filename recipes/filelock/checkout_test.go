@@ -66,7 +66,7 @@ func TestTrap_T135_GitCleanLeavesTheStateAlone(t *testing.T) {
 	git(t, filepath.Join(top, "outside"), "init", "-q")
 	_, err = StateFolder(filepath.Join(top, "outside"))
 	require.ErrorIs(t, err, leasing.ErrNotSetUp, "a process may use the old one")
-	require.ErrorContains(t, err, "delete it")
+	require.ErrorContains(t, err, "delete the folder")
 	require.NoError(t, os.RemoveAll(folder))
 	folder, err = StateFolder(filepath.Join(top, "outside"))
 	require.NoError(t, err)

@@ -28,7 +28,7 @@ func resolve(path string) (string, fs.FileInfo, error) {
 		switch {
 		case part == "..":
 			if missing {
-				return "", nil, &os.PathError{Op: "resolve", Path: path, Err: fmt.Errorf("%s does not exist, so what .. means there is not known", at)}
+				return "", nil, &os.PathError{Op: "resolve", Path: path, Err: fmt.Errorf("%s does not exist, so the meaning of .. there is unknown", at)}
 			}
 			at = filepath.Dir(at)
 			continue
@@ -74,7 +74,7 @@ func resolve(path string) (string, fs.FileInfo, error) {
 	case err != nil:
 		return "", nil, err
 	case !info.IsDir() && folder:
-		return "", nil, &os.PathError{Op: "resolve", Path: path, Err: errors.New("it is not a folder, though the path ends as one's")}
+		return "", nil, &os.PathError{Op: "resolve", Path: path, Err: errors.New("not a folder, although the path ends like the path of a folder")}
 	}
 	return at, info, nil
 }

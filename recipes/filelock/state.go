@@ -43,7 +43,7 @@ func StateFolder(root string) (string, error) {
 		return old, makeIgnored(old)
 	}
 	if _, err := os.Lstat(old); err == nil {
-		return "", notSetUp(fmt.Errorf("%s is of before this was a git checkout, or of an earlier version: delete it when no process uses it", old))
+		return "", notSetUp(fmt.Errorf("%s was made before this was a git checkout, or by an earlier version: delete the folder when no process uses the tree", old))
 	} else if !errors.Is(err, fs.ErrNotExist) {
 		return "", err
 	}

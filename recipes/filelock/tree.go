@@ -131,7 +131,7 @@ func (t *Tree) target(path string) (found target, place string, err error) {
 	}
 	at, info, err := resolve(at)
 	if err != nil {
-		return target{}, "", fmt.Errorf("%w: %w", invalid("a path that can be followed"), err)
+		return target{}, "", fmt.Errorf("%w: %w", invalid("a path that can be resolved"), err)
 	}
 	found, err = t.named(path, at, info)
 	if err == nil && !t.covers && (asFolder(path) || info != nil && info.IsDir()) {
@@ -154,7 +154,7 @@ func (t *Tree) named(path, at string, info fs.FileInfo) (target, error) {
 	}
 	found := target{name: t.options.Name + ":" + escape(below), folder: t.covers && (info == nil || info.IsDir())}
 	if err := t.manager.Capabilities().ValidateName(found.name); err != nil {
-		return target{}, fmt.Errorf("%w: %w", invalid("a shorter one"), err)
+		return target{}, fmt.Errorf("%w: %w", invalid("a shorter path"), err)
 	}
 	return found, nil
 }
@@ -163,7 +163,7 @@ func (t *Tree) named(path, at string, info fs.FileInfo) (target, error) {
 // another target covers.
 func (t *Tree) targets(ctx context.Context, paths []string) ([]target, error) {
 	if len(paths) == 0 {
-		return nil, &leasing.InvalidError{Field: "paths", Value: paths, Want: "at least one"}
+		return nil, &leasing.InvalidError{Field: "paths", Value: paths, Want: "at least one path"}
 	}
 	byName, places := map[string]target{}, make([]string, len(paths))
 	for i, path := range paths {

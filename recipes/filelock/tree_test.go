@@ -522,7 +522,7 @@ func TestALongPathIsRefusedWithItsBound(t *testing.T) {
 		ann := c.agent("ann", Options{HardLinks: true})
 		_, err := ann.TryAcquire(t.Context(), []string{long})
 		require.ErrorIs(t, err, leasing.ErrInvalid)
-		require.ErrorContains(t, err, "a shorter one")
+		require.ErrorContains(t, err, "a shorter path")
 		require.ErrorContains(t, err, "1 to 512 bytes")
 		require.ErrorContains(t, err, "a/a/a/")
 		require.NoError(t, os.Link(filepath.Join(c.root, long), filepath.Join(c.root, "e/short")))

@@ -99,7 +99,7 @@ func Under(ctx context.Context, set *Set, fn func(ctx context.Context, set *Set)
 // canonical returns the names in the order of their bytes, each once.
 func canonical(names []string) ([]string, error) {
 	if len(names) == 0 {
-		return nil, &leasing.InvalidError{Field: "names", Value: names, Want: "at least one"}
+		return nil, &leasing.InvalidError{Field: "names", Value: names, Want: "at least one name"}
 	}
 	for i, name := range names {
 		if invalid, is := errors.AsType[*leasing.InvalidError](leasing.ValidateName(name)); is {

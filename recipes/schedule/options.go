@@ -92,11 +92,11 @@ func (o Options) complete(c leasing.Capabilities) (Options, error) {
 	case o.Next == nil && o.Every < time.Second:
 		return o, &leasing.InvalidError{Field: "Options.Every", Value: o.Every, Want: "at least 1s; for shorter periods elect a leader"}
 	case c.MaxTTL > 0 && o.StartWithin > longest:
-		return o, &leasing.InvalidError{Field: "Options.StartWithin", Value: o.StartWithin, Want: fmt.Sprintf("at most %v on %s, so that a tick's mark outlives it", longest, c.Provider)}
+		return o, &leasing.InvalidError{Field: "Options.StartWithin", Value: o.StartWithin, Want: fmt.Sprintf("at most %v on %s, so that a tick's mark lasts longer", longest, c.Provider)}
 	case o.Jitter >= o.StartWithin:
 		return o, &leasing.InvalidError{Field: "Options.Jitter", Value: o.Jitter, Want: fmt.Sprintf("less than StartWithin, which is %v", o.StartWithin)}
 	case o.Lease.WaitLimit != 0:
-		return o, &leasing.InvalidError{Field: "Options.Lease.WaitLimit", Value: o.Lease.WaitLimit, Want: "0: how long to try is a matter of StartWithin"}
+		return o, &leasing.InvalidError{Field: "Options.Lease.WaitLimit", Value: o.Lease.WaitLimit, Want: "0: StartWithin bounds the wait"}
 	}
 	if every := o.Every; every != 0 {
 		o.Next = func(t time.Time) time.Time { return t.Truncate(every).Add(every) }

@@ -45,7 +45,7 @@ func (r *runner) ask(t time.Time) (answer time.Time, err error) {
 }
 
 func notAfter(t, answer time.Time) error {
-	return &leasing.InvalidError{Field: "Options.Next", Value: answer, Want: "a time after the one it was given, which was " + t.String()}
+	return &leasing.InvalidError{Field: "Options.Next", Value: answer, Want: "a time after its argument " + t.String()}
 }
 
 // longestOddness bounds the search for a tick. gronx 1.20.4 finds no tick beyond some changes of
@@ -135,7 +135,7 @@ func (r *runner) checkAt(t time.Time) error {
 	}
 	again, err := r.ask(between(t, tick))
 	if err == nil && !again.Equal(tick) {
-		err = &leasing.InvalidError{Field: "Options.Next", Value: again, Want: "the tick that it gave before, " + tick.String() + ": ticks must not depend on when they are asked for; for a period set Every"}
+		err = &leasing.InvalidError{Field: "Options.Next", Value: again, Want: "the same tick as before, " + tick.String() + ": ticks must not depend on the time of the call; for a period set Every"}
 	}
 	return err
 }

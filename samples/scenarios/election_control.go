@@ -196,12 +196,12 @@ func (d *electionControl) await(ctx context.Context, awaited func(runner.Report)
 	}
 }
 
-var errQuiet = errors.New("nobody says anything")
+var errQuiet = errors.New("no report in time")
 
 // showHolder shows how long the lease of a leader that says nothing has to run.
 func (d *electionControl) showHolder(ctx context.Context) {
 	record, err := d.Manager.Inspect(ctx, d.Place.Lease(leader))
-	text := "nobody has the lease"
+	text := "the lease is free"
 	left, known := record.Remaining()
 	switch {
 	case err != nil:

@@ -114,7 +114,7 @@ func sendLate(ctx context.Context, w *runner.Worker, lease *leasing.Lease, posit
 		w.Say(refused, position, "its late batch after %d is refused: %v", position, err)
 		return nil // Do returns the loss of the lease
 	case err == nil:
-		w.Say("", position, "its late batch after %d is accepted: nobody has taken over yet", position)
+		w.Say("", position, "its late batch after %d is accepted: no other worker has taken over yet", position)
 	}
 	return err
 }

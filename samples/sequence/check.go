@@ -58,7 +58,7 @@ func (s *show) table(entries []sequence.Entry, queue []sequence.ManualItem) {
 		if e.Reason != sequence.ReasonExpired && e.State != sequence.Recovered {
 			continue
 		}
-		is, where := string(e.State), "lost: nobody had saved it"
+		is, where := string(e.State), "lost: it was never saved"
 		switch e.State {
 		case sequence.Recovered:
 			where = fmt.Sprintf("committed as number %d", e.ReplacedBy)

@@ -99,7 +99,7 @@ func (w *worker) watch(ctx context.Context) {
 // holder describes the holder of the lease, as far as the backend knows.
 func holder(record leasing.Record) string {
 	if record.Unconfirmed {
-		return "somebody has just taken it; who, is not written yet"
+		return "a new holder has just taken it, and is not recorded yet"
 	}
 	text := fmt.Sprintf("%s has the lease, token %d, ", record.Owner, record.Token)
 	left, known := record.Remaining()

@@ -91,7 +91,7 @@ type OpenError struct {
 }
 
 func (e *OpenError) Error() string {
-	return fmt.Sprintf("sequence: %q: %v: %d; wait for it, or let a cleaner close it", e.Stream, ErrOpen, e.Lowest)
+	return fmt.Sprintf("sequence: %q: %v: %d; wait for the number, or let a cleaner close the number", e.Stream, ErrOpen, e.Lowest)
 }
 
 // Is makes the error match ErrOpen.

@@ -290,7 +290,7 @@ func validateDuration(d time.Duration) error {
 
 func validatePayload(field string, payload []byte) error {
 	if len(payload) > MaxPayloadBytes {
-		return invalid(field, fmt.Sprintf("of %d bytes", len(payload)), fmt.Sprintf("at most %d: keep the bulk elsewhere and commit a reference to it", MaxPayloadBytes))
+		return invalid(field, fmt.Sprintf("of %d bytes", len(payload)), fmt.Sprintf("at most %d: store the data elsewhere, and commit a reference", MaxPayloadBytes))
 	}
 	return nil
 }

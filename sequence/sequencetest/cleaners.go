@@ -169,7 +169,7 @@ func hooksThatFailRunAgain[Tx any](f *fixture[Tx]) {
 	f.expired("op")
 	first := f.cleaner(sequence.CleanerOptions[Tx]{Hooks: hooks})
 	f.sweep(first)
-	require.Equal(f, sequence.Gap, f.find("op").State, "hooks hold nobody up")
+	require.Equal(f, sequence.Gap, f.find("op").State, "hooks block no sweep")
 	require.True(f, f.find("op").Uncleaned)
 	second := f.cleaner(sequence.CleanerOptions[Tx]{Hooks: hooks}) // as if in another process
 	f.sweep(second)
@@ -269,7 +269,7 @@ func theCleanerRunsUntilItIsStopped[Tx any](f *fixture[Tx]) {
 	dead := f.lease("dead", f.unit)
 	n, err := s.Lease(f.ctx, sequence.Operation{ID: "waiting", Duration: time.Minute})
 	require.NoError(f, err)
-	require.NoError(f, n.Wait(f.ctx), "a dead writer blocks nobody for ever")
+	require.NoError(f, n.Wait(f.ctx), "a dead writer blocks no other for ever")
 	require.Equal(f, sequence.Gap, f.find(dead.Op).State)
 	require.NoError(f, n.Commit(f.ctx, []byte("x"), nil))
 	stop()

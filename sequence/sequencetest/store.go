@@ -288,7 +288,7 @@ func workIsKept[Tx any](f *fixture[Tx]) {
 	f.refused(save(e.Token+1, sequence.Partial, "3"), sequence.Leased)
 	require.Equal(f, sequence.Work{Phase: sequence.Partial, Data: []byte("2")}, f.find("op").Work)
 	pass(4 * f.unit)
-	require.NoError(f, save(e.Token, sequence.Partial, "4"), "it has run out, and nobody has claimed it")
+	require.NoError(f, save(e.Token, sequence.Partial, "4"), "it has run out, and is unclaimed")
 	claim := f.claim(time.Minute)
 	require.Equal(f, "4", string(claim.Work.Data))
 	f.refused(save(e.Token, sequence.Partial, "5"), sequence.Recovering)

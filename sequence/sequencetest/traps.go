@@ -68,7 +68,7 @@ func trapS2[Tx any](f *fixture[Tx]) {
 	f.expired("third")
 	f.expired("fourth")
 	_, ok := f.tryClaim(time.Minute)
-	require.False(f, ok, "nobody passes a live claim")
+	require.False(f, ok, "no claim passes a live claim")
 	second := f.find("second")
 	f.resolve(second, sequence.OutcomeGap, "")
 	require.Equal(f, int64(3), f.claim(time.Minute).Seq)
@@ -161,7 +161,7 @@ func (f *fixture[Tx]) hinted(hints <-chan struct{}, what string) {
 	select {
 	case <-hints:
 	case <-time.After(20 * time.Second):
-		require.Fail(f, "nobody was woken by: "+what)
+		require.Fail(f, "no wake-up by: "+what)
 	}
 }
 

@@ -331,7 +331,7 @@ func (d *sqliteDatabase) drive(ctx context.Context, do func(session, *sql.Tx) er
 }
 
 // errShared is the error of the passengers of a driver whose own part was refused at COMMIT.
-var errShared = errors.New("the transaction of the writer whose turn it was has been refused: ask again")
+var errShared = errors.New("another writer's part of the shared transaction was refused: retry")
 
 // sqliteSession is a transaction, or the database if tx is nil.
 type sqliteSession struct {

@@ -14,7 +14,7 @@ import (
 // row.
 const claimRounds = 100
 
-var errTooManyRounds = errors.New("claim: the numbers changed again and again")
+var errTooManyRounds = errors.New("claim: the numbers changed during each attempt")
 
 // Claim gives a cleaner the next number to recover.
 func (s *Store[Tx]) Claim(ctx context.Context, req seqstore.ClaimRequest) (seqstore.Entry, bool, error) {

@@ -21,7 +21,7 @@ type SetupError struct {
 }
 
 func (e *SetupError) Error() string {
-	return fmt.Sprintf("sequence: %v: role %q may not create the tables (%v); run this as somebody who may:\n%s;", leasing.ErrNotSetUp, e.Role, e.Err, strings.Join(e.Statements, ";\n"))
+	return fmt.Sprintf("sequence: %v: role %q may not create the tables (%v); run this as a user with that right:\n%s;", leasing.ErrNotSetUp, e.Role, e.Err, strings.Join(e.Statements, ";\n"))
 }
 
 // Is makes the error match leasing.ErrNotSetUp.
@@ -142,7 +142,7 @@ func (s *Store[Tx]) missing(ctx context.Context, on session) (statements []strin
 		return s.Statements(), nil
 	case len(tableNames):
 	default:
-		return nil, answer(fmt.Errorf("sequence: %w: there are tables %s... of another application, or of before release 0.1.0: drop them, or set another Options.Prefix", leasing.ErrNotSetUp, s.prefix))
+		return nil, answer(fmt.Errorf("sequence: %w: the tables %s... are of another application, or of a release before 0.1.0: drop the tables, or set another Options.Prefix", leasing.ErrNotSetUp, s.prefix))
 	}
 	var version int
 	if err := on.query(ctx, s.sql.version, nil, func(scan scan) error { return scan(&version) }); err != nil {
@@ -165,7 +165,7 @@ func (s *Store[Tx]) check(ctx context.Context) error {
 	}
 	missing, err := s.missing(ctx, s.on)
 	if err == nil && len(missing) > 0 {
-		err = answer(fmt.Errorf("sequence: %w: tables are missing, or older than this code: call Migrate", leasing.ErrNotSetUp))
+		err = answer(fmt.Errorf("sequence: %w: tables are missing, or older than this release: call Migrate", leasing.ErrNotSetUp))
 	}
 	if p, ok := s.on.(preparing); ok && err == nil {
 		q := s.sql

@@ -69,10 +69,10 @@ func newStore[Tx any](on backend[Tx], d dialect, o Options, connect func(context
 		o.Schema = cmp.Or(o.Schema, "leasing")
 	}
 	if !d.lite && !identifier.MatchString(o.Schema) {
-		return nil, &leasing.InvalidError{Field: "Options.Schema", Value: o.Schema, Want: "1 to 40 characters a-z, 0-9 and _, and no digit first"}
+		return nil, &leasing.InvalidError{Field: "Options.Schema", Value: o.Schema, Want: "1 to 40 characters a-z, 0-9 and _, beginning with no digit"}
 	}
 	if !identifier.MatchString(o.Prefix) {
-		return nil, &leasing.InvalidError{Field: "Options.Prefix", Value: o.Prefix, Want: "1 to 40 characters a-z, 0-9 and _, and no digit first"}
+		return nil, &leasing.InvalidError{Field: "Options.Prefix", Value: o.Prefix, Want: "1 to 40 characters a-z, 0-9 and _, beginning with no digit"}
 	}
 	s := &Store[Tx]{on: on, sql: newStatements(d, o.Schema, o.Prefix), schema: o.Schema, prefix: o.Prefix, lite: d.lite, audit: o.Audit}
 	if d.leases != "" {

@@ -136,7 +136,7 @@ func TestTablesOfBeforeTheFirstReleaseAreRefused(t *testing.T) {
 		require.NoError(t, err, name)
 		for _, err := range []error{at.open(t).Migrate(t.Context()), at.open(t).CreateStream(t.Context(), "s")} {
 			require.ErrorIs(t, err, leasing.ErrNotSetUp, name)
-			require.ErrorContains(t, err, "before release 0.1.0", name)
+			require.ErrorContains(t, err, "a release before 0.1.0", name)
 		}
 	}
 }

@@ -125,7 +125,7 @@ func (c *Client) whole(response *http.Response) ([]byte, error) {
 	case err != nil:
 		return nil, err
 	case int64(len(body)) > c.most:
-		return nil, fmt.Errorf("it has more than %d bytes", c.most)
+		return nil, fmt.Errorf("the answer has more than %d bytes", c.most)
 	case length > 0 && !response.Uncompressed && int64(len(body)) != length:
 		return nil, io.ErrUnexpectedEOF
 	}

@@ -231,7 +231,7 @@ func TestErrorsAreOneLineWithoutSecrets(t *testing.T) {
 	answer, err := do(Wrap(echo), req)
 	require.NoError(t, err)
 	said := Foreign("Consul", answer.of, Body(answer.of)).Error()
-	require.True(t, strings.HasPrefix(said, "an answer that is not Consul's: 403 text/html: <html>"), said)
+	require.True(t, strings.HasPrefix(said, "an answer that is not from Consul: 403 text/html: <html>"), said)
 	failing := doer(func(req *http.Request) (*http.Response, error) {
 		return nil, fmt.Errorf("with %v: %w", req.Header, &url.Error{Op: "Put", URL: req.URL.String(), Err: fmt.Errorf("for %s", req.URL)})
 	})

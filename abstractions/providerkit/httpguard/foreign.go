@@ -38,7 +38,7 @@ type ForeignError struct {
 
 // Error has the beginning of the answer's body, on one line.
 func (e *ForeignError) Error() string {
-	return fmt.Sprintf("an answer that is not %s's: %s; a proxy or gateway may stand before it", e.Service, e.said)
+	return fmt.Sprintf("an answer that is not from %s: %s; a proxy or gateway may stand before the service", e.Service, e.said)
 }
 
 // Foreign makes a ForeignError of an answer that Client.Do has returned, or that an SDK keeps
@@ -52,7 +52,7 @@ func Foreign(service string, response *http.Response, body []byte) error {
 func Said(response *http.Response, body []byte) string {
 	kind, _, _ := strings.Cut(response.Header.Get("Content-Type"), ";")
 	said := oneLine(response.Request, string(body[:min(len(body), longest*4)]))
-	return fmt.Sprintf("%d %s: %s", response.StatusCode, visible(cmp.Or(kind, http.StatusText(response.StatusCode), "of no known status")), cmp.Or(said, "nothing more"))
+	return fmt.Sprintf("%d %s: %s", response.StatusCode, visible(cmp.Or(kind, http.StatusText(response.StatusCode), "unknown status")), cmp.Or(said, "nothing more"))
 }
 
 // longest bounds the part of a text that an error shows, in bytes.

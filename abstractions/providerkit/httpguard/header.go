@@ -34,7 +34,7 @@ func RetryAfter(header http.Header) time.Duration {
 func Date(header http.Header) (time.Time, error) {
 	date, err := http.ParseTime(header.Get("Date"))
 	if err != nil {
-		return time.Time{}, fmt.Errorf("%w: a reply without a Date", abstractions.ErrUnavailable)
+		return time.Time{}, fmt.Errorf("%w: a reply without a Date header", abstractions.ErrUnavailable)
 	}
 	return date.UTC(), nil
 }

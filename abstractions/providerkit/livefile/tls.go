@@ -33,7 +33,7 @@ func NewTLS(caFile, certFile, keyFile string) (*TLS, error) {
 		t.pair = New(parsePair, certFile, keyFile)
 	}
 	if _, err := t.roots.Get(); err != nil {
-		return nil, fmt.Errorf("%w: the file of authorities: %w", abstractions.ErrInvalid, err)
+		return nil, fmt.Errorf("%w: the file of certificate authorities: %w", abstractions.ErrInvalid, err)
 	}
 	if _, err := t.pair.Get(); err != nil {
 		return nil, fmt.Errorf("%w: the client's certificate or its key: %w", abstractions.ErrInvalid, err)
@@ -76,7 +76,7 @@ func parseRoots(contents [][]byte) (*x509.CertPool, error) {
 	}
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(contents[0]) {
-		return nil, errors.New("there is no certificate in it")
+		return nil, errors.New("no certificate found")
 	}
 	return pool, nil
 }

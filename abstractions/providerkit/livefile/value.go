@@ -147,14 +147,14 @@ func (f *file) read() error {
 		return err
 	}
 	if len(text) == longest {
-		return fmt.Errorf("%s is longer than any such file", f.name)
+		return fmt.Errorf("%s is too long for a secret or a certificate", f.name)
 	}
 	after, err := opened.Stat()
 	if err != nil {
 		return err
 	}
 	if before.Mode().IsRegular() && (!same(before, after) || after.Size() != int64(len(text))) {
-		return fmt.Errorf("%s changes while it is read", f.name)
+		return fmt.Errorf("%s changed during the read", f.name)
 	}
 	f.text, f.info, f.racy = text, after, before.Mode().IsRegular() && began.Sub(after.ModTime()) < racy
 	return nil

@@ -56,7 +56,7 @@ func (c *call) authorizeKey(sig string) *reply {
 	mac.Write([]byte(strings.ToLower(c.r.Method) + "\n" + kind + "\n" + link + "\n" + strings.ToLower(date) + "\n\n"))
 	given, err := base64.StdEncoding.DecodeString(sig)
 	if err != nil || !hmac.Equal(given, mac.Sum(nil)) {
-		return unauthorized("the signature is another one")
+		return unauthorized("the signature does not match")
 	}
 	if off := c.account.options.Now().Sub(at).Abs(); off > dateTolerance {
 		return refuse(http.StatusForbidden, 0, "the authorization token is not valid at the current time")

@@ -85,7 +85,7 @@ func (c *call) run() *reply {
 	case fault.Drop:
 		panic(http.ErrAbortHandler)
 	case fault.Status != 0:
-		answer = refuse(fault.Status, fault.Substatus, "as the hook will have it")
+		answer = refuse(fault.Status, fault.Substatus, "injected by the hook")
 		if fault.RetryAfter > 0 {
 			answer.header.Set("x-ms-retry-after-ms", strconv.FormatInt(fault.RetryAfter.Milliseconds(), 10))
 		}

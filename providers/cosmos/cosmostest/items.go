@@ -87,11 +87,11 @@ func (c *call) item() (fields map[string]any, id string, bad *reply) {
 	case len(c.body) > maxItemBytes:
 		return nil, "", refuse(http.StatusRequestEntityTooLarge, 0, "more than 2 MB")
 	case err != nil || decoder.More():
-		return nil, "", refuse(http.StatusBadRequest, 0, "no JSON object")
+		return nil, "", refuse(http.StatusBadRequest, 0, "not a JSON object")
 	}
 	id, _ = fields["id"].(string)
 	if id == "" || len(id) > maxIDBytes || strings.ContainsAny(id, `/\?#`) {
-		return nil, "", refuse(http.StatusBadRequest, 0, "no id, or a bad one")
+		return nil, "", refuse(http.StatusBadRequest, 0, "no id, or an invalid id")
 	}
 	if ttl, ok := fields["ttl"]; ok {
 		if seconds, ok := whole(ttl); !ok || seconds != -1 && seconds <= 0 {

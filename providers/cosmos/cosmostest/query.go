@@ -26,7 +26,7 @@ type condition struct {
 func (c *call) queryItems() *reply {
 	wanted, ok := parseQuery(c.body)
 	if !ok {
-		return refuse(http.StatusBadRequest, 0, "no query that is known here")
+		return refuse(http.StatusBadRequest, 0, "unknown query")
 	}
 	limit, _ := strconv.Atoi(c.r.Header.Get("x-ms-max-item-count"))
 	if limit <= 0 {

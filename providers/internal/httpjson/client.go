@@ -111,7 +111,7 @@ func (c *Client) Do(ctx context.Context, method, path string, query url.Values, 
 	return response.Header, nil
 }
 
-var errBusy = providerkit.NotInTime("not sent, since it has waited for those before it for three quarters of its time")
+var errBusy = providerkit.NotInTime("not sent, since earlier requests have used up three quarters of its time")
 
 // place waits for a place, for three quarters of the request's time. A request that is sent
 // later is cut off during the work of a slow service. The work is wasted, the connection is

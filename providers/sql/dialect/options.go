@@ -23,7 +23,7 @@ type Options struct {
 // Validate checks the rules that no tag of a field states.
 func (o Options) Validate() error {
 	if o.HistoryRenewals && !o.History {
-		return providerkit.BadOption("HistoryRenewals", true, "History to be set as well")
+		return providerkit.BadOption("HistoryRenewals", true, "History as well")
 	}
 	return CheckIdentifier("Table", o.Table)
 }

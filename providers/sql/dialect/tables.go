@@ -114,7 +114,7 @@ func (t *Tables) Install(ctx context.Context, on Statements, create []string) er
 			return err
 		} else if there && !begun {
 			table := strings.TrimPrefix(t.Schema+"."+t.Table+suffix, ".")
-			return fmt.Errorf("%w: there is a table %s of another application, or of before release 0.1.0: drop it, or set another Schema or Table", abstractions.ErrNotSetUp, table)
+			return fmt.Errorf("%w: the table %s is of another application, or of a release before 0.1.0: drop the table, or set another Schema or Table", abstractions.ErrNotSetUp, table)
 		}
 	}
 	return runAll(ctx, on, create)

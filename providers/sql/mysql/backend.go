@@ -194,7 +194,7 @@ func (m *backend) Version(ctx context.Context) (int, error) {
 	case err != nil:
 		return 0, err
 	case stands:
-		return 0, fmt.Errorf("%w: the server runs with --sysdate-is-now: its clock stands still within a statement", abstractions.ErrNotSetUp)
+		return 0, fmt.Errorf("%w: the server runs with --sysdate-is-now, so its clock stands still within a statement", abstractions.ErrNotSetUp)
 	}
 	return m.Tables.Installed(ctx, m)
 }

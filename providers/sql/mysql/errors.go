@@ -28,7 +28,7 @@ var verdicts = numbered(map[sqlkit.Verdict][]int{
 	sqlkit.Is(providerkit.Refused): {1205, 1467, deadlock, 1020, 1040, 1203, 1226, 1129, 1114},
 	// A read-only server or transaction; a server that is offline, or of a cluster and not ready; a session that ended while
 	// it was idle.
-	sqlkit.Closing(providerkit.Refused, "the server only reads, or is not ready"): {1792, 1836, 3032, 1047, 4031},
+	sqlkit.Closing(providerkit.Refused, "the server is read-only, or is not ready"): {1792, 1836, 3032, 1047, 4031},
 	// A server that shuts down, and a connection that was killed.
 	sqlkit.Closing(providerkit.Unknown, ""): {1053, 1927},
 	// No access to the server, the database, a table or a column; a missing right; a locked account; a password that has expired,
@@ -58,7 +58,7 @@ func verdict(err error) sqlkit.Verdict {
 	case errors.Is(err, sqldriver.ErrBadConn), number == 0 && providerkit.NotSent(err): // nothing was sent
 		return sqlkit.Is(providerkit.Unsent)
 	case number == prevented && onlyReads(err):
-		return sqlkit.Closing(providerkit.Refused, "the server only reads")
+		return sqlkit.Closing(providerkit.Refused, "the server is read-only")
 	case number == prevented:
 		return sqlkit.Is(providerkit.NotSetUp)
 	}

@@ -113,7 +113,7 @@ func quotesSafely(ctx context.Context, conn sqldriver.QueryerContext) error {
 	found := make([]sqldriver.Value, 1)
 	err = errors.Join(rows.Next(found), rows.Close())
 	if text := fmt.Sprintf("%s", found[0]); err == nil && text != quoted {
-		err = fmt.Errorf("%w: the session reads texts as %q, where %q was set: a proxy may be in between", abstractions.ErrNotSetUp, text, quoted)
+		err = fmt.Errorf("%w: the session reads texts as %q, although %q was set: a proxy may be in between", abstractions.ErrNotSetUp, text, quoted)
 	}
 	return err
 }

@@ -42,7 +42,7 @@ func (l *pgLive) newest() (*pgx.ConnConfig, error) {
 	case !sameServers(l.good, next):
 		err = errors.New("a file or a variable of the DSN asks for another server, or for other checks of the server")
 	case next.Password == "" && l.good.Password != "":
-		err = errors.New("the file of passwords has none for this server")
+		err = errors.New("the file of passwords has no password for this server")
 	default:
 		err = shown
 	}

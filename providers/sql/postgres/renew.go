@@ -13,7 +13,7 @@ import (
 	"github.com/distributedleasing/leasing/providers/sql/dialect"
 )
 
-var errRowChanged = fmt.Errorf("%w: the row changed while it was read, or the batch says two things of the claim", abstractions.ErrUnavailable)
+var errRowChanged = fmt.Errorf("%w: the row changed while it was read, or the batch has two requests of the claim", abstractions.ErrUnavailable)
 
 // renewItem is one claim in the argument of renew.sql.
 type renewItem struct {

@@ -38,7 +38,7 @@ func (d *sqliteDatabase) verifyFile(ctx context.Context) error {
 		return file.gone(err)
 	}
 	if n := links(file.info); n > 1 {
-		return fmt.Errorf("%w: %s has %d names (hard links), under each of which SQLite keeps other locks: remove all but one", abstractions.ErrNotSetUp, path, n)
+		return fmt.Errorf("%w: %s has %d names (hard links), and SQLite has other locks for each name: remove the other names", abstractions.ErrNotSetUp, path, n)
 	}
 	if err := errors.Join(file.verify(), d.verifyDisk(path)); err != nil {
 		return err
@@ -83,11 +83,11 @@ func (f *sqliteFile) isAt(path string) error {
 	return err
 }
 
-var errOtherFile = errors.New("another file is")
+var errOtherFile = errors.New("another file is present")
 
 func (f *sqliteFile) gone(err error) error {
 	if errors.Is(err, errOtherFile) || errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("%w: %w (%w): start anew", abstractions.ErrNotSetUp, dialect.ErrGone, err)
+		return fmt.Errorf("%w: %w (%w): open a new provider", abstractions.ErrNotSetUp, dialect.ErrGone, err)
 	}
 	return fmt.Errorf("%w: the database file can't be looked at: %w", abstractions.ErrNotSetUp, err)
 }

@@ -36,7 +36,7 @@ const (
 	sqliteIO       = 10
 	sqliteCantOpen = 14
 
-	fullDisk = "the disk is full, or a quota is"
+	fullDisk = "the disk is full, or a quota is used up"
 )
 
 // SQLite judges an error of a driver for SQLite. The driver's package has "sqlite" in its path, as ncruces', modernc's

@@ -30,7 +30,7 @@ var verdicts = byNumber(map[sqlkit.Verdict][]int32{
 	// Azure SQL Database: the limits of a database, a pool and a subscription, a service that is busy, a database that has reached its size.
 	{Meaning: providerkit.Meaning{Class: providerkit.Refused, Advice: "the service throttles"}}: {10928, 10929, 10936, 40501, 40544, 49918, 49919, 49920},
 	// A read-only database or replica; a database that recovers, is restored, is offline, has one user, or is not available; a server that is paused or starts.
-	sqlkit.Closing(providerkit.Refused, "the server only reads, or is not ready"): {
+	sqlkit.Closing(providerkit.Refused, "the server is read-only, or is not ready"): {
 		3906, 3908, 976, 978, 979, 982, 983, 921, 922, 924, 927, 929, 942, 945, 952, 954, 955, 40613, 17142, 17187,
 	},
 	// A session that was killed; a server that shuts down; a service that fails over, or has ended a session.

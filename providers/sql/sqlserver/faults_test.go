@@ -330,7 +330,7 @@ func TestTrap_T297_AServerThatOnlyReads(t *testing.T) {
 	f.failing("insert", func(s *sent) { s.refuse = serverError(3906) })
 	_, err := p.Acquire(bounded(t), claimOf("n", time.Minute))
 	require.ErrorIs(t, err, abstractions.ErrThrottled)
-	require.ErrorContains(t, err, "the server only reads")
+	require.ErrorContains(t, err, "the server is read-only")
 	require.Zero(t, pool.Stats().OpenConnections)
 	f.sound()
 	_, err = p.Acquire(bounded(t), claimOf("n", time.Minute))

@@ -25,7 +25,7 @@ type meaning struct {
 
 const (
 	addMode = "the server is one of a Redis Cluster: add mode=cluster, or use a *redis.ClusterClient"
-	ownKeys = "the server must be what Options say, and the keys under Options.Prefix this library's alone"
+	ownKeys = "the server must be as in Options, and only this library may use keys under Options.Prefix"
 )
 
 // codes gives the first word of Redis' errors, which is their code

@@ -30,7 +30,7 @@ type attempt struct {
 }
 
 var (
-	errTooLate    = fmt.Errorf("%w: a majority has granted the lease, but too late to trust in it", abstractions.ErrUnavailable)
+	errTooLate    = fmt.Errorf("%w: a majority has granted the lease, but too late for any trust", abstractions.ErrUnavailable)
 	errNoMajority = errors.New("too few nodes answer")
 )
 

@@ -62,7 +62,7 @@ func (r *Redlock) Break(ctx context.Context, req abstractions.BreakRequest) (abs
 	case len(results) >= r.quorum:
 		return r.broken(results), nil
 	case len(r.nodes)-stale < r.quorum:
-		return abstractions.BreakResult{}, fmt.Errorf("%w: a majority has another", abstractions.ErrStale)
+		return abstractions.BreakResult{}, fmt.Errorf("%w: a majority has another token", abstractions.ErrStale)
 	}
 	return abstractions.BreakResult{}, r.failed(ctx, errs, len(results) > 0)
 }

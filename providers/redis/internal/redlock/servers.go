@@ -44,7 +44,7 @@ func (s *servers) meet(i int, a script.Admission) error {
 		if j := slices.IndexFunc(s.seen[:i], func(b script.Admission) bool { return a.Run != "" && a.Run == b.Run }); j >= 0 {
 			all.conflict = &abstractions.InvalidError{
 				Field: "Options", Value: fmt.Sprintf("with servers %d and %d", j+1, i+1),
-				Want: "each server once: those are the same",
+				Want: "each server once: these two are the same",
 			}
 		}
 	}
@@ -110,5 +110,5 @@ func (r *Redlock) Bootstrap(ctx context.Context) error {
 	case len(all):
 		return nil
 	}
-	return &abstractions.InvalidError{Field: "Options", Value: "with " + strings.Join(used, ", ") + " in use", Want: "servers that are all new: the others may have lost leases, and vote in a while"}
+	return &abstractions.InvalidError{Field: "Options", Value: "with " + strings.Join(used, ", ") + " in use", Want: "new servers only: the others may have lost leases, and vote after a while"}
 }

@@ -233,7 +233,7 @@ const (
 )
 
 // ErrForm is the error of a name, or a vote, whose form this version can't read.
-var ErrForm = fmt.Errorf("%w: the name is stored in a form that is not known here", abstractions.ErrUnavailable)
+var ErrForm = fmt.Errorf("%w: the name is stored in an unknown form", abstractions.ErrUnavailable)
 
 // details reads the lines of a held name, from the ID on, and returns the ID.
 func (l *List) details(r *abstractions.Record, lines []string) (id string) {
@@ -281,7 +281,7 @@ type QuarantinedError struct {
 }
 
 func (e *QuarantinedError) Error() string {
-	return fmt.Sprintf("the server is new or may have lost leases, and casts no vote for another %v; Provider.Bootstrap lets new ones vote at once", e.Left)
+	return fmt.Sprintf("the server is new or may have lost leases, and casts no vote for another %v; Provider.Bootstrap lets new servers vote at once", e.Left)
 }
 
 func (e *QuarantinedError) Is(target error) bool { return target == abstractions.ErrUnavailable }

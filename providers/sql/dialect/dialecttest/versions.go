@@ -138,7 +138,7 @@ func tablesOfBeforeTheFirstReleaseAreRefused(t *testing.T, d Database) {
 		for _, p := range []*sqllease.Provider{p, open("create", "false")} {
 			err := p.Migrate(ctx)
 			require.ErrorIs(t, err, abstractions.ErrNotSetUp)
-			require.ErrorContains(t, err, "before release 0.1.0")
+			require.ErrorContains(t, err, "a release before 0.1.0")
 			for verb, err := range verbs(ctx, p, grant) {
 				require.ErrorIs(t, err, abstractions.ErrNotSetUp, verb)
 			}

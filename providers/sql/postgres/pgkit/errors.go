@@ -30,7 +30,7 @@ var sqlStates = map[string]sqlkit.Verdict{
 	"22P05": sqlkit.Is(providerkit.Invalid),  // untranslatable_character: the database is not in UTF-8
 	"23":    sqlkit.Is(providerkit.NotSetUp), // constraints that our tables don't have: another application's table
 	// read_only_sql_transaction: a standby, or a failover under way
-	"25006": sqlkit.Closing(providerkit.Refused, "the server only reads: name the primary, or all servers and target_session_attrs=read-write"),
+	"25006": sqlkit.Closing(providerkit.Refused, "the server is read-only: name the primary, or all servers and target_session_attrs=read-write"),
 	"25P02": sqlkit.Closing(providerkit.Refused, ""), // in_failed_sql_transaction: another user of the pool has left one
 	"26000": unprepared,                              // invalid_sql_statement_name
 	"28":    sqlkit.Is(providerkit.Denied),           // invalid authorization, wrong password

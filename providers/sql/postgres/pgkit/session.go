@@ -81,7 +81,7 @@ func Listen(ctx context.Context, config *pgx.ConnConfig) (*pgx.Conn, error) {
 }
 
 // ErrPooled says that a pooler gives each transaction another server process: nothing can be listened to.
-var ErrPooled = errors.New("behind a pooler that gives each transaction another session LISTEN reaches nobody")
+var ErrPooled = errors.New("LISTEN has no effect behind a pooler that gives each transaction another session")
 
 // ServerProcess asks which process of the server runs a statement.
 const ServerProcess = "SELECT pg_catalog.pg_backend_pid()"
@@ -101,7 +101,7 @@ func Sticks(ctx context.Context, conn *pgx.Conn, other func(context.Context) (in
 		case err != nil:
 			return err
 		case standby:
-			return fmt.Errorf("%w: the server is a standby, which can't be listened to", abstractions.ErrUnavailable)
+			return fmt.Errorf("%w: the server is a standby, which does not support LISTEN", abstractions.ErrUnavailable)
 		case n == 0 && pid == int(conn.PgConn().PID()): // a pooler invents the number
 			return nil
 		case n > 0 && pid != first:

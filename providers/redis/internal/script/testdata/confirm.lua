@@ -89,7 +89,7 @@ local function read(key)
   local update = OLDER[sub(text, 1, 1)]
   if update then text = update(text) end
   if byte(text) ~= 65 or byte(text, 16) ~= 32 or byte(text, 34) ~= 32 then
-    error({err = 'OTHERVERSION the key ' .. key .. ' is of another version of this library, or of somebody else'})
+    error({err = 'OTHERVERSION the key ' .. key .. ' is of another version of this library, or of another application'})
   end
   return text, sub(text, 17, 17)
 end
@@ -100,7 +100,7 @@ local function tokenText(token) return string.format('%016.0f', token) end
 -- following is the token after another. None follows the last, 2^53-1.
 local function following(token)
   if token + 1 >= 2^53 then
-    error({err = 'NOTOKEN no fencing token is left after ' .. token .. ', which no clock has made: store in its place the latest that a holder had'})
+    error({err = 'NOTOKEN no fencing token is left after ' .. token .. ', which did not come from a clock: replace it with the latest token of a holder'})
   end
   return tokenText(token + 1)
 end

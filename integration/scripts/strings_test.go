@@ -1,0 +1,55 @@
+package scripts_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+var person = regexp.MustCompile(`(?i)\b(somebody|nobody|anybody|someone)\b`)
+
+// Help, errors and logs name the holder, the waiter or the process, and no unnamed person.
+func TestTextsNameTheirSubject(t *testing.T) {
+	require.Equal(t, []string{"is held by somebody", "nobody waits here"},
+		unnamed(t, "package p\nvar a, b = `is held by somebody`, f(\"nobody waits here\", \"nobody else\", \"user: root\")\n"))
+	kept := map[string]bool{ // of internal/instrument
+		"Leases of anybody that this manager broke.":                                 true,
+		"Claims that nobody holds and that are still to be given up at the backend.": true,
+	}
+	walk(t, func(path, text string) {
+		if strings.HasSuffix(path, "_test.go") || !person.MatchString(text) {
+			return
+		}
+		for _, found := range unnamed(t, text) {
+			if !kept[found] {
+				t.Errorf("%s: %q", path, found)
+			}
+			delete(kept, found)
+		}
+	})
+	require.Empty(t, kept, "these are gone")
+}
+
+// unnamed returns the string literals of three words or more in which a person has no name.
+func unnamed(t *testing.T, source string) (found []string) {
+	t.Helper()
+	file, err := parser.ParseFile(token.NewFileSet(), "", source, parser.SkipObjectResolution)
+	require.NoError(t, err)
+	ast.Inspect(file, func(n ast.Node) bool {
+		if l, ok := n.(*ast.BasicLit); ok && l.Kind == token.STRING {
+			text, err := strconv.Unquote(l.Value)
+			require.NoError(t, err)
+			if len(strings.Fields(text)) >= 3 && person.MatchString(text) {
+				found = append(found, text)
+			}
+		}
+		return true
+	})
+	return found
+}
