@@ -19,18 +19,13 @@ import (
 // until the claim's TTL has passed, since a request that was
 // delayed on its way may land after the first release.
 type cleanup struct {
-	req abstractions.ReleaseRequest
-	// from is the time of the first try; the zero instant means now. A claim that may
-	// still be in use is not released before the backend would have freed the name.
-	from  trust.Instant
-	until trust.Instant
+	req   abstractions.ReleaseRequest
+	tries lifecycle.Tries
 
 	m *Manager
 	// settled is called once, when the first try is over. first is closed after that call.
-	settled  func()
-	first    chan struct{}
-	tries    int
-	answered bool // at least once
+	settled func()
+	first   chan struct{}
 
 	timetable.Entry
 	overdue dispatch.Overdue
@@ -56,7 +51,7 @@ func (m *Manager) cleanUp(c *cleanup, settled func()) bool {
 	m.unanswered.Add(1)
 	m.mu.Unlock()
 	now := m.clock.Now()
-	c.plan(now, max(0, c.from.Left(now)))
+	c.plan(now, max(0, c.tries.From.Left(now)))
 	m.telemetry.CleanUps(+1)
 	return true
 }
@@ -76,68 +71,39 @@ func (c *cleanup) OnDue(now trust.Instant) {
 		return
 	}
 	left := c.next.Left(now)
-	if left == trust.Forever || left > 0 && (!c.m.isClosing() || c.from.Left(now) > 0) { // under way, or woken by a resume
+	if left == trust.Forever || left > 0 && (!c.m.isClosing() || c.tries.From.Left(now) > 0) { // under way, or woken by a resume
 		c.m.timetable.Set(c, trust.AddSaturated(now.Mono, left), 0)
 		return
 	}
 	c.next = trust.Instant{Mono: trust.Forever, Boot: trust.Forever} // until the try is over
 	c.m.timetable.Set(c, trust.Forever, 0)
-	c.m.cleaner.Add(min(c.m.config.RequestTimeout, max(0, c.deadline().Left(now))), func(time.Duration) { c.try() }) // a waiter may want the name
+	c.m.cleaner.Add(min(c.m.config.RequestTimeout, max(0, c.tries.Deadline(c.m.closing()).Left(now))), func(time.Duration) { c.try() }) // a waiter may want the name
 }
 
 // try releases the claim once and plans the next try, unless the clean-up is done.
 func (c *cleanup) try() {
 	m := c.m
-	bound := min(m.config.RequestTimeout, max(lifecycle.MinRetry, c.deadline().Left(m.clock.Now())))
+	bound := min(m.config.RequestTimeout, max(lifecycle.MinRetry, c.tries.Deadline(m.closing()).Left(m.clock.Now())))
 	err := m.giveUp(m.running, &c.overdue, bound, c.req)
 	c.settle()
 
-	now := m.clock.Now()
-	left := c.deadline().Left(now)
-	answered := err == nil || permanent(err)
-	if answered && !c.answered {
-		c.answered = true
+	now, random := m.clock.Now(), m.random()
+	next := c.tries.Tried(now, lifecycle.TryResult{Answered: err == nil || permanent(err), Denied: denied(err)}, m.closing(), random)
+	if next.FirstAnswer {
 		m.unanswered.Add(-1)
 	}
-	if left <= 0 || answered && left == trust.Forever || (answered || denied(err)) && m.isClosing() {
+	if next.Done {
 		c.finish(now, err)
 		return
 	}
-	if c.tries++; left == trust.Forever && c.tries&(c.tries-1) == 0 {
-		m.log(slog.LevelWarn, "leasing: an infinite lease is not released yet", "name", c.req.Name, "attempt", c.tries, "error", err)
+	if next.Warn {
+		m.log(slog.LevelWarn, "leasing: an infinite lease is not released yet", "name", c.req.Name, "attempt", c.tries.Count(), "error", err)
 	}
-	c.plan(now, c.pause(answered, left))
-}
-
-// deadline returns the end of the tries: the end of the claim or, while the manager is
-// being closed and the backend does not answer, the end of Close's wait.
-func (c *cleanup) deadline() trust.Instant {
-	if !c.answered && c.m.isClosing() && c.m.giveUpAt.Mono < c.until.Mono {
-		return c.m.giveUpAt
-	}
-	return c.until
-}
-
-// repeats is the number of repetitions of a release that was answered. A third of the time that is left passes before each of
-// them but the last, which is sent at the end.
-const repeats = 4
-
-func (c *cleanup) pause(answered bool, left time.Duration) time.Duration {
-	switch {
-	case !answered: // backs off like a renewal, up to a second, or to a minute for a lease without end
-		most := time.Second
-		if left == trust.Forever {
-			most = time.Minute
-		}
-		return min(lifecycle.RetryPause(c.tries, left, left, c.m.random()), most)
-	case c.tries >= repeats:
-		return left
-	}
-	return left / 3
+	c.plan(now, next.Pause)
 }
 
 func (c *cleanup) settle() {
-	if c.tries > 0 {
+	if c.tries.Count() > 0 {
 		return
 	}
 	if c.settled != nil {
@@ -168,7 +134,7 @@ func (m *Manager) awaitCleanUps(ctx context.Context, name string) error {
 // cleanUpsOf returns the clean-ups of a name that wait for no earlier lease to run out.
 func (m *Manager) cleanUpsOf(name string) (begun []*cleanup) {
 	for _, item := range m.timetable.All(nil) {
-		if c, ok := item.(*cleanup); ok && c.req.Name == name && c.from == (trust.Instant{}) {
+		if c, ok := item.(*cleanup); ok && c.req.Name == name && c.tries.From == (trust.Instant{}) {
 			begun = append(begun, c)
 		}
 	}
@@ -189,7 +155,7 @@ func (c *cleanup) finish(now trust.Instant, err error) {
 	if denied(err) && m.isClosing() {
 		m.denied = err
 	}
-	if !c.answered && c.until.Left(now) <= 0 { // no answer is needed: the backend has freed the name by itself
+	if !c.tries.Answered() && c.tries.Until.Left(now) <= 0 { // no answer is needed: the backend has freed the name by itself
 		m.unanswered.Add(-1)
 	}
 	m.checkIdle()

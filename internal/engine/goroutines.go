@@ -1,6 +1,16 @@
 package engine
 
+import "github.com/distributedleasing/leasing/internal/lifecycle"
+
 func (m *Manager) isClosing() bool { return m.accepting.Err() != nil }
+
+// closing returns what a clean-up has to know of Close.
+func (m *Manager) closing() lifecycle.Closing {
+	if !m.isClosing() {
+		return lifecycle.Closing{}
+	}
+	return lifecycle.Closing{Begun: true, GiveUpAt: m.giveUpAt}
+}
 
 // track counts work that Close waits for, until goroutines.Done, unless the manager
 // has ended.

@@ -204,9 +204,9 @@ func (l *lease) cleanupOf(c *lifecycle.CleanUp) *cleanup {
 	case c == nil:
 		return nil
 	case c.ByID:
-		return &cleanup{req: abstractions.ReleaseRequest{Name: l.name, ID: l.id}, from: c.From, until: c.Until}
+		return &cleanup{req: abstractions.ReleaseRequest{Name: l.name, ID: l.id}, tries: lifecycle.Tries{CleanUp: *c}}
 	}
-	return &cleanup{req: l.releaseRequest(), from: c.From, until: c.Until}
+	return &cleanup{req: l.releaseRequest(), tries: lifecycle.Tries{CleanUp: *c}}
 }
 
 // followUp has the steps that are left to take after an input, when the lock is free.

@@ -41,5 +41,5 @@
 //
 // A renewal is trusted from the instant before its request was sent (trust.Window). A request without an answer may have
 // been applied, and may be applied at any later time: it prolongs nothing, and the name is cleaned up if it may outlive the
-// lease.
+// lease. Tries is the state machine of such a clean-up.
 package lifecycle

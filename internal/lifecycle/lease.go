@@ -117,14 +117,6 @@ type Event struct {
 	Err       error
 }
 
-// CleanUp is a release that has to be repeated until the claim has ended for certain.
-type CleanUp struct {
-	From  trust.Instant // of the first try; the zero instant means now
-	Until trust.Instant // of the last
-	// ByID says that the request has the ID alone: another request that may land has another token and state.
-	ByID bool
-}
-
 // Phase returns the stage of the lease.
 func (l *Lease) Phase() Phase { return l.phase }
 
