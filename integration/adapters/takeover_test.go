@@ -106,14 +106,18 @@ func TestTakeover_SQLite(t *testing.T) {
 
 func TestTakeover_Redis(t *testing.T) {
 	t.Parallel()
+	url := redisURL(t)
+	takeover(t, func(string) string { return url })
+}
+
+// redisURL returns the URL of the test's Redis, with a prefix of its own.
+func redisURL(t *testing.T) string {
 	url := servertest.Require(t, "LEASING_TEST_REDIS")
 	separator := "?"
 	if strings.Contains(url, "?") {
 		separator = "&"
 	}
-	takeover(t, func(string) string {
-		return fmt.Sprintf("%s%sprefix=adapters_%x&retention=1m", url, separator, rand.Uint64())
-	})
+	return fmt.Sprintf("%s%sprefix=adapters_%x&retention=1m", url, separator, rand.Uint64())
 }
 
 // takeover runs two processes of each host. One works, and is killed; the other process begins to work after that, and
