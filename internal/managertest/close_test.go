@@ -304,6 +304,35 @@ func TestTrap_T70_CloseWithoutADeadlineEndsByItself(t *testing.T) {
 	}
 }
 
+// The warning names the leases in the order of their names.
+func TestCloseNamesTheLeasesInOrder(t *testing.T) {
+	var out bytes.Buffer
+	logger := slog.New(slog.NewTextHandler(&out, nil))
+	virtual(t, leasing.Options{Logger: logger}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
+		for _, name := range []string{"b", "c", "a"} {
+			l, err := m.Acquire(t.Context(), name)
+			require.NoError(t, err)
+			defer func() { _ = l.Release(context.Background()) }()
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+		defer cancel()
+		require.ErrorContains(t, m.Close(ctx), ": a, b, c")
+	})
+	require.Contains(t, out.String(), `in_use="a, b, c"`)
+}
+
+// The backend frees an abandoned claim by itself. After that Close does not count the clean-up that it never answered.
+func TestCloseDoesNotCountAClaimThatHasRunOut(t *testing.T) {
+	virtual(t, leasing.Options{TTL: 30 * time.Second}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
+		p.Use(leasingtest.Fail(leasingtest.Release, leasingtest.Always, leasing.ErrUnavailable))
+		p.Use(leasingtest.LoseReply(leasingtest.Acquire, leasingtest.Always, leasing.ErrUnavailable))
+		_, err := m.TryAcquire(t.Context(), name)
+		require.ErrorIs(t, err, leasing.ErrUnavailable)
+		time.Sleep(time.Minute)
+		require.NoError(t, m.Close(t.Context()))
+	})
+}
+
 func TestTrap_T70_CloseIsNotNilWhileAReleaseIsUnanswered(t *testing.T) {
 	virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		l := acquire(t, m, nil)
