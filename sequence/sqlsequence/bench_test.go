@@ -28,7 +28,7 @@ func BenchmarkCommit_postgres(b *testing.B) {
 	require.NoError(b, store.CreateStream(b.Context(), "bench"))
 	execPostgres(b, "CREATE TABLE "+p.schema+".counter (n BIGINT)", "INSERT INTO "+p.schema+".counter VALUES (0)", "CREATE TABLE "+p.schema+".floor (n BIGINT PRIMARY KEY, payload BYTEA)")
 	floor := func(ctx context.Context, write func(pgx.Tx) error) error {
-		return pgx.BeginFunc(ctx, p.pool, func(tx pgx.Tx) error {
+		return pgx.BeginTxFunc(ctx, p.pool, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) error {
 			var n int64
 			if err := tx.QueryRow(ctx, "UPDATE "+p.schema+".counter SET n = n + 1 RETURNING n").Scan(&n); err != nil {
 				return err
