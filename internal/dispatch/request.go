@@ -26,7 +26,7 @@ const ReplyGrace = 50 * time.Millisecond
 
 // Overdue counts requests that have not returned although their contexts have
 // ended. At its limit no further request is sent, so a provider that hangs does
-// not collect goroutines. Claims, releases, clean-ups and the batches each have their own count
+// not collect goroutines. Claims, waits, releases, clean-ups and the batches each have their own count
 // and limit.
 type Overdue struct {
 	count atomic.Int32

@@ -23,6 +23,7 @@ type waiter struct {
 	since       time.Time          // when it began to wait; zero before
 	hints       <-chan struct{}    // of the provider's Waiter; nil while there are none
 	unsubscribe context.CancelFunc // ends the registration behind hints
+	waits       dispatch.Overdue   // registrations, which stop no request of the claim
 }
 
 // run waits for its turn, and asks until the name is ours, the wait ends, or asking can't help.
@@ -46,7 +47,14 @@ func (w *waiter) run(ctx context.Context, head bool) error {
 	case ctx.Err() != nil:
 		return waiting.GaveUp(context.Cause(ctx), last)
 	case passed: // the limit has passed, but Acquire asks at least once
-		return w.m.ownHolder(w.m.ask(ctx, w.l))
+		err := w.m.ask(ctx, w.l)
+		switch {
+		case err == nil, ctx.Err() == nil:
+			return w.m.ownHolder(err)
+		case answerOf(err).Held != nil: // an answer all the same
+			last = w.m.ownHolder(err)
+		}
+		return waiting.GaveUp(context.Cause(ctx), last)
 	}
 	return w.lead(ctx, last)
 }
@@ -140,7 +148,9 @@ func (w *waiter) ask(ctx context.Context) (step waiting.Step) {
 // answerOf finds the facts in the error of a request.
 func answerOf(err error) waiting.Answer {
 	a := waiting.Answer{Err: err, Throttled: errors.Is(err, abstractions.ErrThrottled), Refused: denied(err), Final: permanent(err) || errors.Is(err, panics.Err)}
-	errors.As(err, &a.Held)
+	if !errors.As(err, &a.Held) && errors.Is(err, abstractions.ErrHeld) {
+		a.Held = &abstractions.HeldError{} // the provider does not describe the holder
+	}
 	if throttled := (*abstractions.ThrottledError)(nil); errors.As(err, &throttled) {
 		a.RetryAfter = throttled.RetryAfter
 	}
@@ -161,11 +171,11 @@ func (w *waiter) subscribe(ctx context.Context) waiting.Step {
 	ctx, cancel := context.WithCancel(ctx)
 	timer := time.AfterFunc(min(w.m.config.RequestTimeout, w.m.config.MaxPoll), cancel)
 	req := abstractions.WaitRequest{Name: w.l.name, ID: w.l.id, Owner: w.m.config.Owner}
-	wakeups, err := dispatch.Send(ctx, w.m.requests, &w.l.acquires, w.m.waiter, abstractions.Waiter.Wait, req, nil)
+	wakeups, err := dispatch.Send(ctx, w.m.requests, &w.waits, w.m.waiter, abstractions.Waiter.Wait, req, nil)
 	if err != nil && ctx.Err() == nil && !w.m.unhinted.Swap(true) { // logged once until a subscription succeeds
 		w.m.log(slog.LevelWarn, "leasing: waiters are not woken, and ask from time to time", "error", err)
 	}
-	if !timer.Stop() || err != nil {
+	if !timer.Stop() || err != nil || wakeups.C == nil { // without a channel the head would wait for hints in vain
 		cancel()
 		return w.Subscribed(false, w.m.random())
 	}

@@ -86,6 +86,9 @@ func (w *waiter) leave(won *lease) {
 	unresolved, blocks := won == nil && w.l.life.Unknown(), false
 	w.m.queues.take(func() (wake *waiter) {
 		blocks, wake = w.q.Leave(w, won, w.l.id, unresolved)
+		if byName := w.m.queues.byName; w.q.Idle() && len(byName) > maxRecent { // as many acquires waited
+			delete(byName, w.l.name)
+		}
 		return wake
 	})
 	if unresolved {

@@ -106,6 +106,73 @@ func TestTrap_T32_HungRegistrationDoesNotStopThePolling(t *testing.T) {
 	})
 }
 
+// takeover returns the time in which a waiter on p gets a name that another manager frees after a while.
+func takeover(t *testing.T, p leasing.Provider, backend *leasingtest.Provider, maxPoll, free time.Duration) time.Duration {
+	t.Helper()
+	m := leasingtest.NewManagerOn(t, p, leasing.Options{Tuning: leasing.Tuning{MaxPoll: maxPoll}})
+	held := acquire(t, leasingtest.NewManagerOn(t, backend, leasing.Options{}), nil)
+	time.AfterFunc(free, func() { _ = held.Release(context.Background()) })
+	start := time.Now()
+	l, err := m.With(leasing.AcquireOptions{WaitLimit: time.Hour}).Acquire(t.Context(), name)
+	require.NoError(t, err)
+	took := time.Since(start)
+	require.NoError(t, l.Release(t.Context()))
+	return took
+}
+
+// hangs does not return from Wait, although its context has ended.
+type hangs struct {
+	*leasingtest.Provider
+	release chan struct{}
+}
+
+func (h hangs) Wait(context.Context, abstractions.WaitRequest) (abstractions.Wakeups, error) {
+	<-h.release
+	return abstractions.Wakeups{}, errNetwork
+}
+
+// T286: registrations that do not return stop no request for the name.
+func TestTrap_T286_RegistrationThatHeedsNoContextDoesNotStopThePolling(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := hangs{leasingtest.NewProvider(), make(chan struct{})}
+		t.Cleanup(func() { close(h.release) })
+		require.LessOrEqual(t, takeover(t, h, h.Provider, time.Second, 45*time.Second), 46*time.Second, "MaxPoll is 1 s")
+	})
+}
+
+type withoutChannel struct{ *leasingtest.Provider }
+
+func (withoutChannel) Wait(context.Context, abstractions.WaitRequest) (abstractions.Wakeups, error) {
+	return abstractions.Wakeups{}, nil
+}
+
+// T287: a head without a channel polls as if there were no Waiter.
+func TestTrap_T287_RegistrationWithoutAChannelIsNone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := leasingtest.NewProvider()
+		require.LessOrEqual(t, takeover(t, withoutChannel{p}, p, time.Second, 45*time.Second), 46*time.Second, "MaxPoll is 1 s")
+	})
+}
+
+// curt does not describe the holder.
+type curt struct{ *leasingtest.Provider }
+
+func (c curt) Acquire(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
+	grant, err := c.Provider.Acquire(ctx, req)
+	if errors.Is(err, leasing.ErrHeld) {
+		return grant, leasing.ErrHeld
+	}
+	return grant, err
+}
+
+// T288: a release wakes a waiter that does not know the holder.
+func TestTrap_T288_BareErrHeldDoesNotKeepWakeUpsAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := leasingtest.NewProvider()
+		require.Equal(t, 45*time.Second, takeover(t, curt{p}, p, time.Minute, 45*time.Second))
+	})
+}
+
 type roundsUp struct{ *leasingtest.Provider }
 
 func (r roundsUp) As(any) bool { return false }

@@ -2,6 +2,7 @@ package managertest_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -301,6 +302,39 @@ func TestTrap_T250_AReleaseDuringAWaitersFirstRequest(t *testing.T) {
 		require.NoError(t, held.Release(t.Context()))
 		require.Equal(t, time.Second, <-waited)
 	})
+}
+
+// T289: a waiter behind the head asks after its limit. The provider's error says only that the context has ended.
+func TestTrap_T289_EndOfTheOneRequestAfterTheLimit(t *testing.T) {
+	for _, cause := range []error{nil, errors.New("shift is over")} {
+		virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
+			acquire(t, leasingtest.NewManagerOn(t, p, leasing.Options{}), nil)
+			ctx, leave := context.WithCancelCause(t.Context())
+			defer leave(nil)
+			var first sync.WaitGroup
+			first.Go(func() { _, _ = m.Acquire(ctx, name) })
+			synctest.Wait()
+			p.Use(func(ctx context.Context, call leasingtest.Call, apply func() error) error {
+				if call.Op != leasingtest.Acquire {
+					return apply()
+				}
+				<-ctx.Done()
+				return ctx.Err()
+			})
+			if cause != nil {
+				time.AfterFunc(1500*time.Millisecond, func() { leave(cause) })
+			}
+			_, err := m.With(leasing.AcquireOptions{WaitLimit: time.Second}).Acquire(ctx, name)
+			if cause != nil {
+				require.ErrorIs(t, err, cause)
+			} else {
+				require.ErrorIs(t, err, leasing.ErrUnavailable)
+				require.NotErrorIs(t, err, context.DeadlineExceeded, "of no context of the caller's")
+			}
+			leave(nil)
+			first.Wait()
+		})
+	}
 }
 
 func TestLocalWaitersDoNotKeepOthersOut(t *testing.T) {
