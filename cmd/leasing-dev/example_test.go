@@ -9,6 +9,6 @@ import (
 func Example() {
 	fmt.Println(execute([]string{"bench"}, os.Stdout, os.Stdout))
 	// Output:
-	// leasing-dev: where are the leases? Name a backend with --url or LEASING_URL
+	// leasing-dev: no backend: name one with --url or LEASING_URL
 	// 125
 }
