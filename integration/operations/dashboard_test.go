@@ -58,7 +58,7 @@ var panels = []panel{
 			{"{{leasing_scope}} {{error_type}}", rate("leasing_scope, error_type", "leasing_renewal_failure_total", of)}}},
 	{"Time of a renewal", "s", "One attempt: the median and the 99th of a hundred.",
 		[]query{{"{{leasing_scope}} 50 %", quantile("0.5", "leasing_renewal_duration_seconds")}, {"{{leasing_scope}} 99 %", quantile("0.99", "leasing_renewal_duration_seconds")}}},
-	{"Acquires", "ops", "Leases acquired, and acquires that ended without one: held is somebody else's.",
+	{"Acquires", "ops", "Leases acquired, and acquires that ended without a lease. held: another process has the name.",
 		[]query{{"{{leasing_scope}}", rate("leasing_scope", "leasing_acquire_success_total", of)},
 			{"{{leasing_scope}} {{error_type}}", rate("leasing_scope, error_type", "leasing_acquire_failure_total", of)},
 			{"{{leasing_scope}} attempts {{error_type}}", rate("leasing_scope, error_type", "leasing_acquire_attempt_failure_total", of)}}},

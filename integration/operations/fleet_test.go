@@ -258,7 +258,7 @@ func TestTheRulesAndTheDashboardOnALiveFleet(t *testing.T) {
 	elsewhere, err := operator.Acquire(ctx, "leaderless/one")
 	require.NoError(t, err)
 	leads(fleet[0], "leaderless/one")
-	w.fires("LeasingNobodyHolds")
+	w.fires("LeasingNoHolder")
 	require.NoError(t, elsewhere.Release(ctx))
 
 	require.NoError(t, proxy.Set(netfault.Conditions{Down: true}))
