@@ -95,7 +95,7 @@ func TestBootstrapOfARedlock(t *testing.T) {
 	url += "/0?mode=redlock"
 	code, _, problems := p.run("run", "--url", url, "name", "--", "true")
 	require.Equal(t, exitFailed, code)
-	require.Contains(t, problems, `"leasing bootstrap" lets new ones vote at once`)
+	require.Contains(t, problems, `"leasing bootstrap" lets new servers vote at once`)
 	code, out, problems := p.run("bootstrap", "--url", url)
 	require.Zero(t, code, problems)
 	require.Equal(t, "all servers vote\n", out)
