@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -59,14 +58,12 @@ func TestTorture_memory(t *testing.T) {
 // Patience is longer, for a machine that is busy.
 func TestTortureOfAServer(t *testing.T) {
 	servertest.Long(t)
-	for server, url := range map[string]string{
-		"redis":    os.Getenv("LEASING_TEST_REDIS"),
-		"postgres": os.Getenv("LEASING_TEST_POSTGRES"),
-		"sqlite":   "sqlite://" + filepath.ToSlash(filepath.Join(t.TempDir(), "leases.db")),
-		"etcd":     os.Getenv("LEASING_TEST_ETCD"),
-	} {
+	for _, server := range []string{"redis", "postgres", "sqlite", "etcd"} {
 		t.Run(server, func(t *testing.T) {
-			require.NotEmpty(t, url, "scripts/with-servers %s starts the server", server)
+			url := "sqlite://" + filepath.ToSlash(filepath.Join(t.TempDir(), "leases.db"))
+			if server != "sqlite" {
+				url = servertest.Require(t, "LEASING_TEST_"+strings.ToUpper(server))
+			}
 			if strings.Contains(url, "postgres") || server == "sqlite" {
 				url += map[bool]string{true: "&", false: "?"}[strings.Contains(url, "?")] + "create=true"
 			}

@@ -253,12 +253,13 @@ func agreesWithBreaks(t *testing.T, p leasing.Provider) {
 func TestHistoryOfOthersAgreesWithEvents_redis(t *testing.T) {
 	servertest.Long(t)
 	t.Parallel()
+	url := servertest.Require(t, "LEASING_TEST_REDIS")
 	table, err := sqlitelease.Open(t.Context(), sqlitelease.Options{URL: "sqlite://" + filepath.ToSlash(filepath.Join(t.TempDir(), "audit.db")), Create: true, History: true})
 	require.NoError(t, err)
 	defer table.Close()
 	recorder, err := history.New(table, history.Options{})
 	require.NoError(t, err)
-	p, err := redislease.Open(t.Context(), redislease.Options{URL: servertest.Require(t, "LEASING_TEST_REDIS"), Prefix: unique()})
+	p, err := redislease.Open(t.Context(), redislease.Options{URL: url, Prefix: unique()})
 	require.NoError(t, err)
 	defer p.Close()
 	want := map[string]entries{}
