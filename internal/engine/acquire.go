@@ -25,7 +25,9 @@ func (m *Manager) Acquire(ctx context.Context, name string, options abstractions
 }
 
 // obtain is shared by acquires and adoptions. get asks the backend; of is the type of the options, for errors.
-func (m *Manager) obtain(ctx context.Context, spanName string, get func(context.Context, *lease) error, l *lease, of string, options abstractions.AcquireOptions) (abstractions.Lease, error) {
+func (m *Manager) obtain(
+	ctx context.Context, spanName string, get func(context.Context, *lease) error, l *lease, of string, options abstractions.AcquireOptions,
+) (abstractions.Lease, error) {
 	ctx = orBackground(ctx)
 	op := strings.TrimPrefix(spanName, "leasing.")
 	m.calls.Add(1)

@@ -24,7 +24,6 @@ type Manager struct {
 	provider  abstractions.Provider
 	batch     abstractions.BatchRenewer // nil without
 	waiter    abstractions.Waiter       // nil without
-	queued    bool                      // the backend keeps a queue of waiters
 	caps      abstractions.Capabilities
 	config    Config
 	rules     lifecycle.Rules
@@ -89,7 +88,6 @@ func New(provider abstractions.Provider, caps abstractions.Capabilities, config 
 	}
 	m.batch, _ = abstractions.As[abstractions.BatchRenewer](provider)
 	m.waiter, _ = abstractions.As[abstractions.Waiter](provider)
-	m.queued = m.waiter != nil && caps.Queues
 	m.rules = lifecycle.Rules{
 		DriftFactor: config.DriftFactor, DriftFloor: config.DriftFloor, RequestTimeout: config.RequestTimeout,
 		MinTTL: caps.MinTTL, Granularity: caps.Granularity, Batches: m.batch != nil,
