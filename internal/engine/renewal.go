@@ -69,8 +69,8 @@ func (l *lease) renewalAttempts() int {
 }
 
 // judge returns the result of a request for life, which does not ask errors itself.
-func judge(grant abstractions.Grant, err error) *lifecycle.Answer {
-	a := &lifecycle.Answer{Grant: grant, Err: err, Applied: err == nil || !abstractions.NotApplied(err)}
+func judge(grant abstractions.Grant, err error) lifecycle.Answer {
+	a := lifecycle.Answer{Grant: grant, Err: err, Applied: err == nil || !abstractions.NotApplied(err)}
 	if err == nil {
 		return a
 	}
@@ -101,7 +101,7 @@ func (l *lease) finishRenewal(sent, now trust.Instant, grant abstractions.Grant,
 	m.outage.note(m.running, m.clock, err)
 
 	l.mu.Lock()
-	result, margin, fx := l.life.Answered(sent, now, answer, random)
+	result, margin, fx := l.life.Answered(sent, now, &answer, random)
 	next := l.apply(now, fx)
 	forgotten := result == lifecycle.Renewed && l.forgotten()
 	l.mu.Unlock()
