@@ -140,4 +140,4 @@ func ofConnection(err error) bool {
 }
 
 // deadlocked reports whether the server has rolled a transaction back in favor of another transaction. The request may be repeated at once.
-func deadlocked(number int) bool { return number == deadlock }
+func deadlocked(number int) bool { return number == sqlkit.MySQLDeadlock }

@@ -4,9 +4,8 @@
 //
 // # Errors
 //
-// Each client has one table of errors: [SQLite] here, that of PostgreSQL in package pgkit of module providers/sql/postgres, that of
-// MariaDB and MySQL in package mysqllease, and that of SQL Server in package sqlserverlease. A [Verdict] says three
-// things of an error.
+// Each database has one table of error codes: [SQLite], [PostgreSQL], [MySQL] and [SQLServer]. The packages that link a client
+// read the code from its errors. A [Verdict] says three things of an error.
 //
 //   - Meaning.Class and Meaning.Advice are for the caller.
 //   - The class also says whether the request was applied. A class other than
