@@ -55,20 +55,20 @@ func (l *Listing) Page(ctx context.Context) (page abstractions.ListResult, err e
 		if len(at.Names) == 0 && at.scanned {
 			at.Server, at.scanned = at.Server+1, false
 		}
-		told := len(page.Records)
+		listed := len(page.Records)
 		switch {
 		case len(at.Names) == 0 && at.Server >= l.Servers:
 			return page, nil
-		case told == limit || len(at.Names) == 0 && scans == maxScans:
+		case listed == limit || len(at.Names) == 0 && scans == maxScans:
 			page.Next = at.text()
 			return page, nil
 		case len(at.Names) > 0:
-			err = l.tell(ctx, &page, &at, seen, limit-told)
+			err = l.add(ctx, &page, &at, seen, limit-listed)
 		default:
 			if scans++; scans > 1 {
-				count = nextScan(count, told-before, limit-told)
+				count = nextScan(count, listed-before, limit-listed)
 			}
-			before = told
+			before = listed
 			err = l.find(ctx, &at, seen, count)
 		}
 	}
@@ -98,8 +98,8 @@ func (l *Listing) wanted(name string) bool {
 	return strings.HasPrefix(name, l.Req.Prefix) && abstractions.InspectRequest{Name: name}.Validate(abstractions.Capabilities{}) == nil
 }
 
-// tell adds records of found names to the page.
-func (l *Listing) tell(ctx context.Context, page *abstractions.ListResult, at *Position, seen map[string]bool, room int) error {
+// add puts records of found names on the page.
+func (l *Listing) add(ctx context.Context, page *abstractions.ListResult, at *Position, seen map[string]bool, room int) error {
 	n := min(len(at.Names), room)
 	records, err := l.Records(ctx, at, at.Names[:n])
 	at.Names = at.Names[n:]
@@ -181,14 +181,14 @@ type Position struct {
 	Names []string `json:"n,omitempty"`
 	// Which is Listing.Which.
 	Which string `json:"w,omitempty"`
-	// Mute has a bit for each server of Redlock that was left out.
-	Mute uint64 `json:"m,omitempty"`
+	// LeftOut has a bit for each server of Redlock that was left out.
+	LeftOut uint64 `json:"m,omitempty"`
 
 	scanned bool // the server, to its end
 }
 
-// Muted reports whether a server was left out.
-func (p Position) Muted(server int) bool { return p.Mute&(1<<server) != 0 }
+// LeavesOut reports whether a server was left out.
+func (p Position) LeavesOut(server int) bool { return p.LeftOut&(1<<server) != 0 }
 
 func (p Position) text() string {
 	data, _ := json.Marshal(p) // numbers and texts are JSON

@@ -41,7 +41,7 @@ type Node struct {
 	sourced bool                 // the client has a function for its credentials
 	Waiters *waitqueue.Queue
 	after   Aftermath // requests other than the scripts'
-	spare   sync.Pool // of *several
+	batches sync.Pool // of *several
 
 	known    atomic.Bool // the client knows its Cluster
 	mu       sync.Mutex
@@ -145,14 +145,14 @@ func (d *Node) DoAll(ctx context.Context, n int, op func(i int) script.Operation
 	}
 	if done { // otherwise a call may still use some of them
 		clear(s.ops)
-		d.spare.Put(s)
+		d.batches.Put(s)
 	}
 }
 
 // several returns n operations, reused from an earlier call if possible: the operations of 256
 // renewals take 50 KB, a third of all memory that was left to the garbage collector.
 func (d *Node) several(n int) *several {
-	s, _ := d.spare.Get().(*several)
+	s, _ := d.batches.Get().(*several)
 	if s == nil || cap(s.ops) < n {
 		s = &several{make([]script.Operation, n), make([]*script.Operation, n)}
 		for i := range s.ops {
@@ -291,14 +291,14 @@ func (once) NoRetry() bool { return true }
 // the rest of its quarantine by this process' count, in milliseconds.
 func (d *Node) command(ctx context.Context, verb any, ops []*script.Operation) *redis.Cmd {
 	p := ops[0].Script
-	src, mute := p.Source, &d.header[1]
+	src, quarantine := p.Source, &d.header[1]
 	keys, args := p.Keys*len(ops), p.Args*len(ops)
 	if d.member != nil {
 		src = d.Source(p)
 		keys++
 		if left := d.Quarantine(); left > 0 {
 			text := strconv.FormatInt(script.Milliseconds(left), 10)
-			mute = &text
+			quarantine = &text
 		}
 	}
 	source := src.SHA
@@ -318,7 +318,7 @@ func (d *Node) command(ctx context.Context, verb any, ops []*script.Operation) *
 	if d.cluster != nil {
 		list[3] = ops[0].Keys[0]
 	}
-	list = append(list, &d.header[0], mute, &ops[0].Span.TTL, &ops[0].Span.Keep)
+	list = append(list, &d.header[0], quarantine, &ops[0].Span.TTL, &ops[0].Span.Keep)
 	for _, op := range ops {
 		for j := range op.Args[:p.Args] {
 			list = append(list, &op.Args[j])

@@ -48,7 +48,7 @@ func (r *Redlock) Acquire(ctx context.Context, req abstractions.AcquireRequest) 
 	defer leave()
 	began := time.Now()
 	a := &attempt{
-		poll: r.newPoll(ctx, r.patience(req.TTL)), tally: tally{votes: make([]vote, len(r.nodes)), order: r.servers.all.Load().order, quorum: r.quorum, try: try},
+		poll: r.newPoll(ctx, r.nodeTimeout(req.TTL)), tally: tally{votes: make([]vote, len(r.nodes)), order: r.servers.all.Load().order, quorum: r.quorum, try: try},
 		req: req, keys: keys, claim: script.NewClaim(req), began: began, lapses: began.Add(validity(req.TTL)),
 	}
 	defer a.afterwards()
@@ -57,21 +57,21 @@ func (r *Redlock) Acquire(ctx context.Context, req abstractions.AcquireRequest) 
 		r.move(req.ID)
 		return abstractions.Grant{}, a.giveUp(ctx, err)
 	}
-	state := &tenure{Content: a.claim.Content, token: token, try: try, lapses: a.lapses}
+	state := &grantState{Content: a.claim.Content, token: token, try: try, lapses: a.lapses}
 	return abstractions.Grant{Name: req.Name, ID: req.ID, Token: token, TTL: req.TTL, State: state}, nil
 }
 
 // pursue returns the token, or the reason why there is no token.
 func (a *attempt) pursue(ctx context.Context) (token int64, err error) {
 	if err = a.askQueue(ctx); err == nil {
-		a.callVotes(func(v *vote) bool { return v.stance == noAnswer })
+		a.callVotes(func(v *vote) bool { return v.choice == noAnswer })
 	}
 	for err == nil {
 		where, token, known := a.decide()
 		switch where {
 		case agreed:
 			switch {
-			case a.first().stance == noAnswer && a.hasTime():
+			case a.first().choice == noAnswer && a.hasTime():
 				err = a.wait(ctx, a.grace) // for the first node's answer about whose turn it is
 			case !known:
 				err = a.confirm(ctx, token)
@@ -113,7 +113,7 @@ func (a *attempt) ballot() script.Operation { return a.keys.Vote(a.claim, a.try,
 
 func (a *attempt) callVote(i int, op script.Operation) {
 	v := &a.votes[i]
-	v.stance, v.sent, v.place = noAnswer, a.r.micros(), a.r.nodes[i].Waiters.PlaceOf(a.req.ID)
+	v.choice, v.sent, v.place = noAnswer, a.r.micros(), a.r.nodes[i].Waiters.PlaceOf(a.req.ID)
 	op.WaitAt(v.place)
 	a.put(i, op)
 }
@@ -131,7 +131,7 @@ func (a *attempt) askQueue(ctx context.Context) error {
 		}
 		a.callVotes(func(v *vote) bool { return v == &a.votes[i] })
 		err := a.wait(ctx, time.Now().Add(headStart))
-		if a.votes[i].stance == forWaiter {
+		if a.votes[i].choice == forWaiter {
 			return a.votes[i].held
 		}
 		return err
@@ -141,7 +141,7 @@ func (a *attempt) askQueue(ctx context.Context) error {
 
 // setTime gives the nodes their full time again, within the grant's validity.
 func (a *attempt) setTime() {
-	a.poll.setTime(a.r.patience(a.req.TTL))
+	a.poll.setTime(a.r.nodeTimeout(a.req.TTL))
 	if a.lapses.Before(a.by) {
 		a.by, a.short = a.lapses, true
 	}
@@ -168,7 +168,7 @@ func (a *attempt) wait(ctx context.Context, until time.Time) error {
 	case a.over():
 		for i := range a.votes {
 			if v := &a.votes[i]; v.pending {
-				v.pending, v.stance, v.err, v.unsure = false, noVote, errSilent, true
+				v.pending, v.choice, v.err, v.unsure = false, noVote, errSilent, true
 			}
 		}
 	}
@@ -191,7 +191,7 @@ func (a *attempt) take(i int, op *script.Operation) {
 		if err := op.Reply.Done(); v.ours() && err != nil {
 			a.stuck, v.err = true, err
 		}
-		v.stance = noAnswer
+		v.choice = noAnswer
 	case script.Release: // see relay
 		if !a.ended {
 			a.callVote(i, a.ballot())
@@ -242,7 +242,7 @@ func (a *attempt) win(token int64) {
 // error.
 func (a *attempt) giveUp(ctx context.Context, why error) error {
 	outnumbered := a.excluded()
-	unsure := a.count(func(v *vote) bool { return v.pending || v.stance == noVote && v.unsure }) > 0 // they may hold the claim
+	unsure := a.count(func(v *vote) bool { return v.pending || v.choice == noVote && v.unsure }) > 0 // they may hold the claim
 	if a.since = a.try; !a.mayLive() {
 		a.since = 1 // also the votes for earlier attempts
 	}
@@ -271,11 +271,11 @@ func (a *attempt) end() {
 func (a *attempt) settle(i int) {
 	v := &a.votes[i]
 	confirms := a.ended && a.since == 0 && v.ours() && v.token != a.token
-	forgets := a.since > 0 && (v.ours() || v.stance == noVote && v.unsure)
+	forgets := a.since > 0 && (v.ours() || v.choice == noVote && v.unsure)
 	if a.asked[i] > 0 || !confirms && !forgets {
 		return
 	}
-	a.poll.setTime(a.r.patience(a.req.TTL))
+	a.poll.setTime(a.r.nodeTimeout(a.req.TTL))
 	if confirms {
 		a.put(i, a.keys.Confirm(a.claim, a.token, a.try))
 	} else {
@@ -291,7 +291,7 @@ func (a *attempt) afterwards() {
 		a.leave()
 		return
 	}
-	a.by = a.by.Add(a.r.patience(a.req.TTL))
+	a.by = a.by.Add(a.r.nodeTimeout(a.req.TTL))
 	a.r.after.Start(func() error {
 		a.hear(context.Background(), func() bool { return a.open > 0 })
 		return nil

@@ -111,7 +111,7 @@ func TestTrap_T54_RedlockNameIsKeptUntilItsTokenIsPast(t *testing.T) {
 		require.NoError(t, err)
 		v, id := vote{}, abstractions.NewID()
 		v.voted(server.Do(ctx, k.Vote(script.Claim{ID: id, TTL: time.Second}, n, now.Add(90*time.Millisecond).UnixMicro())), "a")
-		require.Equal(t, forUs, v.stance)
+		require.Equal(t, forUs, v.choice)
 		require.NoError(t, server.Do(ctx, k.Release(id)).Done())
 		until, err := r.admins[0].PExpireTime(ctx, k.Name).Result()
 		require.NoError(t, err)
@@ -179,13 +179,13 @@ func TestTrap_T43_RedlockUndoIsSentAlthoughTheCallerHasLeft(t *testing.T) {
 	r, p := three(t)
 	p.Take("before", "x", time.Minute) // servers know the script and need no second request
 	p.settle()
-	for name, patience := range map[string]time.Duration{"leaves": time.Minute, "has no more time": 500 * time.Millisecond} {
+	for name, limit := range map[string]time.Duration{"leaves": time.Minute, "has no more time": 500 * time.Millisecond} {
 		gate, open := newGate(t)
 		p.wires[1].on(script.Vote, delayed(gate))
 		p.wires[2].on(script.Vote, delayed(gate))
-		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		ctx, cancel := context.WithTimeout(t.Context(), limit)
 		defer cancel()
-		if patience == time.Minute {
+		if limit == time.Minute {
 			go func() {
 				r.eventually(func() bool { return r.holder(0, name) == "x" })
 				cancel()

@@ -69,10 +69,10 @@ func (t *tally) earlier(v *vote) bool { return v.ours() && v.made != t.try }
 // decide returns the attempt's state. With agreed it returns the token, and whether a majority already has that token.
 func (t *tally) decide() (where decision, token int64, won bool) {
 	ours, open := t.count((*vote).ours), t.count((*vote).isPending)
-	if t.count(func(v *vote) bool { return v.stance == forNobody }) > 0 {
+	if t.count(func(v *vote) bool { return v.choice == claimEnded }) > 0 {
 		return ended, 0, false
 	}
-	if t.first().stance == forWaiter && !t.mayLive() {
+	if t.first().choice == forWaiter && !t.mayLive() {
 		return queued, 0, false
 	}
 	if token, certain := t.choose(); ours >= t.quorum {

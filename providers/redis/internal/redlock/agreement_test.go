@@ -12,13 +12,13 @@ import (
 const ours = 7
 
 // fresh is a node that this attempt has got.
-func fresh(token int64) vote { return vote{stance: forUs, token: token, made: ours, before: 10} }
+func fresh(token int64) vote { return vote{choice: forUs, token: token, made: ours, before: 10} }
 
 // old is a node that an earlier attempt has got.
-func old(token int64) vote { return vote{stance: forUs, token: token, made: 3, before: 10} }
+func old(token int64) vote { return vote{choice: forUs, token: token, made: 3, before: 10} }
 
 // renewed is a node that has renewed the lease.
-func renewed(token int64) vote { return vote{stance: forUs, token: token, before: 10} }
+func renewed(token int64) vote { return vote{choice: forUs, token: token, before: 10} }
 
 func after(v vote, before int64) vote {
 	v.before = before
@@ -26,7 +26,7 @@ func after(v vote, before int64) vote {
 }
 
 func other(id string) vote {
-	return vote{stance: forOther, holder: id, held: &abstractions.HeldError{Holder: abstractions.Record{Fingerprint: abstractions.FingerprintOf(id), Held: true}}}
+	return vote{choice: forOther, holder: id, held: &abstractions.HeldError{Holder: abstractions.Record{Fingerprint: abstractions.FingerprintOf(id), Held: true}}}
 }
 
 var errRefused = providerkit.MarkNotApplied(abstractions.ErrUnavailable)
@@ -34,10 +34,10 @@ var errRefused = providerkit.MarkNotApplied(abstractions.ErrUnavailable)
 var (
 	unheard    = vote{pending: true}
 	speechless = vote{pending: true, silent: true}
-	dead       = vote{stance: noVote, err: errSilent, unsure: true}
-	refusal    = vote{stance: noVote, err: errRefused}
-	waiting    = vote{stance: forWaiter}
-	over       = vote{stance: forNobody}
+	dead       = vote{choice: noVote, err: errSilent, unsure: true}
+	refusal    = vote{choice: noVote, err: errRefused}
+	waiting    = vote{choice: forWaiter}
+	over       = vote{choice: claimEnded}
 )
 
 // tallyOf makes the tally of this attempt with the servers in the shared order.

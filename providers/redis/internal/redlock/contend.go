@@ -14,11 +14,11 @@ import (
 func (a *attempt) contend(ctx context.Context) error {
 	split := len(a.holders()) < a.quorum
 	switch {
-	case a.queueAsked(), split && a.first().stance == noAnswer: // the first node decides whose votes stay
+	case a.awaitsWaker(), split && a.first().choice == noAnswer: // the first node decides whose votes stay
 		return a.wait(ctx, a.by)
 	case a.count((*vote).awaited) > 0 && a.hasTime(): // for a node that knows of a release, for example
 		return a.wait(ctx, a.grace)
-	case time.Since(a.began) >= 2*a.r.patience(a.req.TTL): // it may have waited for nodes that don't answer
+	case time.Since(a.began) >= 2*a.r.nodeTimeout(a.req.TTL): // it may have waited for nodes that don't answer
 	case a.relay():
 		return nil
 	case split && a.first().ours():
@@ -41,17 +41,17 @@ func (a *attempt) contend(ctx context.Context) error {
 func (a *attempt) holders() []abstractions.Record {
 	var records []abstractions.Record
 	for i := range a.votes {
-		if v := &a.votes[i]; v.stance == forOther {
+		if v := &a.votes[i]; v.choice == forOther {
 			records = append(records, v.held.Holder)
 		}
 	}
 	return ofOneClaim(records)
 }
 
-// queueAsked reports that the claim is a waiter and the node that is to wake it
+// awaitsWaker reports that the claim is a waiter and the node that is to wake it
 // has not answered yet. The name may have been released on that node just before the
 // request, and then no wake-up follows.
-func (a *attempt) queueAsked() bool {
+func (a *attempt) awaitsWaker() bool {
 	return a.count(func(v *vote) bool { return v.pending && v.place != "" }) > 0
 }
 
@@ -61,12 +61,12 @@ func (a *attempt) queueAsked() bool {
 func (a *attempt) relay() (found bool) {
 	for i := range a.votes {
 		v := &a.votes[i]
-		if v.stance != forOther || a.asked[i] > 0 {
+		if v.choice != forOther || a.asked[i] > 0 {
 			continue
 		}
 		digest := script.Digest(v.holder)
-		if a.count(func(o *vote) bool { return (o.ours() || o.stance == noVote) && o.freed == digest }) > 0 {
-			v.stance, found = noAnswer, true
+		if a.count(func(o *vote) bool { return (o.ours() || o.choice == noVote) && o.freed == digest }) > 0 {
+			v.choice, found = noAnswer, true
 			a.setTime()
 			a.put(i, a.keys.Release(v.holder))
 		}

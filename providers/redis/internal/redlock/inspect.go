@@ -13,7 +13,7 @@ import (
 // Inspect asks all nodes, and waits for the nodes that usually answer: if all of them
 // answer, the holder is certain.
 func (r *Redlock) Inspect(ctx context.Context, req abstractions.InspectRequest) (abstractions.Record, error) {
-	p := r.ask(ctx, r.patience(r.MaxTTL), (*poll).all, r.Naming.Keys(req.Name).Inspect())
+	p := r.ask(ctx, r.nodeTimeout(r.MaxTTL), (*poll).all, r.Naming.Keys(req.Name).Inspect())
 	records, errs := read(p, func(reply script.Reply) (abstractions.Record, error) { return reply.Record(req.Name) })
 	if len(records) < r.quorum {
 		return abstractions.Record{}, r.failed(ctx, errs, false)

@@ -37,7 +37,7 @@ type union struct {
 }
 
 func (u *union) scan(ctx context.Context, at *node.Position, count int) (node.Scanned, error) {
-	if at.Muted(at.Server) {
+	if at.LeavesOut(at.Server) {
 		return node.Scanned{}, nil
 	}
 	limited, cancel := context.WithTimeout(ctx, listTimeout)
@@ -52,12 +52,12 @@ func (u *union) scan(ctx context.Context, at *node.Position, count int) (node.Sc
 
 // leaveOut continues without a server as long as a majority is left.
 func (u *union) leaveOut(ctx context.Context, at *node.Position, server int, err error) error {
-	at.Mute |= 1 << server
+	at.LeftOut |= 1 << server
 	u.errs = append(u.errs, u.r.label(server, err))
 	switch {
 	case ctx.Err() != nil:
 		return failure.Of(ctx.Err())
-	case len(u.r.nodes)-bits.OnesCount64(at.Mute) < u.r.quorum:
+	case len(u.r.nodes)-bits.OnesCount64(at.LeftOut) < u.r.quorum:
 		return fmt.Errorf("%w: no majority answers: %w", abstractions.ErrUnavailable, errors.Join(u.errs...))
 	}
 	return nil
@@ -73,7 +73,7 @@ func (u *union) records(ctx context.Context, at *node.Position, names []string) 
 	}
 	p := u.r.ask(ctx, listTimeout, func(p *poll) bool {
 		for i, asked := range p.asked {
-			if asked > 0 && !at.Muted(i) {
+			if asked > 0 && !at.LeavesOut(i) {
 				return false
 			}
 		}
@@ -81,7 +81,7 @@ func (u *union) records(ctx context.Context, at *node.Position, names []string) 
 	}, ops...)
 	for k := range ops {
 		for i, reply := range p.of(k) {
-			if _, err := reply.Record(""); err != nil && !at.Muted(i) {
+			if _, err := reply.Record(""); err != nil && !at.LeavesOut(i) {
 				if err := u.leaveOut(ctx, at, i, err); err != nil {
 					return nil, err
 				}
@@ -90,15 +90,15 @@ func (u *union) records(ctx context.Context, at *node.Position, names []string) 
 	}
 	var records []abstractions.Record
 	for k := range ops {
-		told := at.Muted(at.Server)
+		listed := at.LeavesOut(at.Server)
 		var known []abstractions.Record
 		for i, reply := range p.of(k) {
-			if record, err := reply.Record(names[k]); err == nil && !at.Muted(i) {
+			if record, err := reply.Record(names[k]); err == nil && !at.LeavesOut(i) {
 				known = append(known, record)
-				told = told || !u.first && i < at.Server && (record.Held || record.Token > 0)
+				listed = listed || !u.first && i < at.Server && (record.Held || record.Token > 0)
 			}
 		}
-		if !told {
+		if !listed {
 			records = append(records, u.r.record(names[k], known))
 		}
 	}

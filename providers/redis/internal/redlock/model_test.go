@@ -30,7 +30,7 @@ func TestTrap_T18_RedlockAgreementInEveryOrder(t *testing.T) {
 	if seeds = max(seeds, 400); testing.Short() {
 		seeds = 100
 	}
-	var told, again, later atomic.Int64
+	var granted, again, later atomic.Int64
 	t.Run("seeds", func(t *testing.T) {
 		for part := range uint64(8) {
 			t.Run(fmt.Sprint(part), func(t *testing.T) {
@@ -38,15 +38,15 @@ func TestTrap_T18_RedlockAgreementInEveryOrder(t *testing.T) {
 				for seed := part; seed < seeds; seed += 8 {
 					m := newModel(t, r, p, seed)
 					m.run()
-					told.Add(m.told)
+					granted.Add(m.granted)
 					again.Add(m.again)
 					later.Add(m.later)
 				}
 			})
 		}
 	})
-	t.Logf("%d leases, and %d that were asked for again, of which %d under a later token", told.Load(), again.Load(), later.Load())
-	require.Greater(t, told.Load(), int64(seeds)*5/2)
+	t.Logf("%d leases, and %d that were asked for again, of which %d under a later token", granted.Load(), again.Load(), later.Load())
+	require.Greater(t, granted.Load(), int64(seeds)*5/2)
 	require.Greater(t, again.Load(), int64(seeds)/4)
 	require.Less(t, later.Load(), again.Load()/2)
 }
@@ -54,26 +54,26 @@ func TestTrap_T18_RedlockAgreementInEveryOrder(t *testing.T) {
 // model is a name. Its nodes are also names, of the ring's servers.
 type model struct {
 	*rand.Rand
-	t                  testing.TB
-	p                  *process
-	seed               uint64
-	base               int64 // microseconds
-	nodes              []modelNode
-	claims             []*modelClaim
-	messages           []func()
-	arrived            int   // claims
-	losses, void       int   // number of losses, and the number before which all leases have run out
-	latest             int64 // token that was granted to a claim
-	by                 *modelClaim
-	told, again, later int64
-	trace              []string
+	t                     testing.TB
+	p                     *process
+	seed                  uint64
+	base                  int64 // microseconds
+	nodes                 []modelNode
+	claims                []*modelClaim
+	messages              []func()
+	arrived               int   // claims
+	losses, void          int   // number of losses, and the number before which all leases have run out
+	latest                int64 // token that was granted to a claim
+	by                    *modelClaim
+	granted, again, later int64
+	trace                 []string
 }
 
 type modelNode struct {
-	keys script.Keys
-	at   int // server
-	mute bool
-	lost int // the number of the loss after which the node is mute
+	keys        script.Keys
+	at          int // server
+	quarantined bool
+	lost        int // the number of the loss after which the node is quarantined
 }
 
 type modelClaim struct {
@@ -156,7 +156,7 @@ var what = map[*script.Program]string{script.Vote: "vote", script.Confirm: "conf
 
 // do runs an operation on a node.
 func (m *model) do(i int, op script.Operation) script.Reply {
-	if m.nodes[i].mute && op.Script != script.Release && op.Script != script.Undo {
+	if m.nodes[i].quarantined && op.Script != script.Release && op.Script != script.Undo {
 		return script.Reply{Value: []any{int64(script.Quarantined), int64(1000), ""}}
 	}
 	if floor, err := strconv.ParseInt(op.Args[5], 10, 64); err == nil && floor < m.base { // too far from the clock by now
@@ -235,7 +235,7 @@ func (a *modelAttempt) send(i int, op script.Operation, hear func(script.Reply))
 			}
 		}
 	}
-	a.m.send(i, op, func(r script.Reply) { heard(func() { hear(r) })() }, heard(func() { v.stance, v.unsure, v.err = noVote, true, errSilent }))
+	a.m.send(i, op, func(r script.Reply) { heard(func() { hear(r) })() }, heard(func() { v.choice, v.unsure, v.err = noVote, true, errSilent }))
 }
 
 // next follows attempt.pursue.
@@ -264,7 +264,7 @@ func (a *modelAttempt) next() {
 		since = 1
 	}
 	a.end(func(i int) {
-		if v := &a.votes[i]; v.ours() || v.stance == noVote && v.unsure {
+		if v := &a.votes[i]; v.ours() || v.choice == noVote && v.unsure {
 			m.post(i, m.nodes[i].keys.Undo(m.claim(c), a.try, since))
 		}
 	})
@@ -295,7 +295,7 @@ func (a *modelAttempt) win(token int64) {
 	for _, other := range m.claims {
 		require.False(m.t, other != c && other.trusted, "seed %d: %s and %s\n%v", m.seed, other.id, c.id, m)
 	}
-	m.told++
+	m.granted++
 	switch {
 	case m.by == nil || m.by != c:
 		require.Greater(m.t, token, m.latest, "seed %d: %v", m.seed, m)
@@ -381,28 +381,28 @@ func (m *model) expire(i int) {
 
 // lose deletes a node's data and suspends its vote, if the others are a majority.
 func (m *model) lose(i int) {
-	muted := 0
+	quarantined := 0
 	for _, node := range m.nodes {
-		if node.mute {
-			muted++
+		if node.quarantined {
+			quarantined++
 		}
 	}
-	if muted+1 > len(m.nodes)/2 || m.nodes[i].mute {
+	if quarantined+1 > len(m.nodes)/2 || m.nodes[i].quarantined {
 		return
 	}
 	m.say("%d loses its data", i)
 	m.losses++
-	m.nodes[i].mute, m.nodes[i].lost = true, m.losses
+	m.nodes[i].quarantined, m.nodes[i].lost = true, m.losses
 	require.NoError(m.t, m.p.redlock.nodes[m.nodes[i].at].Client.Del(m.t.Context(), m.nodes[i].keys.Name).Err())
 }
 
 // unmute restores a node's vote: the longest TTL has passed since the loss.
 func (m *model) unmute(i int) {
-	if !m.nodes[i].mute {
+	if !m.nodes[i].quarantined {
 		return
 	}
 	m.say("%d votes again", i)
-	m.nodes[i].mute, m.void = false, max(m.void, m.nodes[i].lost)
+	m.nodes[i].quarantined, m.void = false, max(m.void, m.nodes[i].lost)
 	for _, c := range m.claims {
 		if c.since < m.void {
 			c.trusted = false

@@ -28,7 +28,7 @@ type poll struct {
 	sent    []sent         // by node
 	replies []script.Reply // of a poll by ask: of each operation, by node
 
-	answer func(*node.Request) // heed
+	answer func(*node.Request) // push
 	bell   chan struct{}       // there are as many answers as needed
 	mu     sync.Mutex
 	back   []*node.Request // answers not taken yet
@@ -42,15 +42,15 @@ type sent struct {
 	requests []node.Request
 }
 
-func (r *Redlock) newPoll(ctx context.Context, patience time.Duration) *poll {
-	p, _ := r.spare.Get().(*poll)
+func (r *Redlock) newPoll(ctx context.Context, timeout time.Duration) *poll {
+	p, _ := r.polls.Get().(*poll)
 	if p == nil {
 		n := len(r.nodes)
-		p = &poll{r: r, timer: time.NewTimer(patience), asked: make([]int, n), sent: make([]sent, n), bell: make(chan struct{}, 1)}
-		p.answer = p.heed
+		p = &poll{r: r, timer: time.NewTimer(timeout), asked: make([]int, n), sent: make([]sent, n), bell: make(chan struct{}, 1)}
+		p.answer = p.push
 	}
 	p.ctx = ctx
-	p.setTime(patience)
+	p.setTime(timeout)
 	return p
 }
 
@@ -58,13 +58,13 @@ func (r *Redlock) newPoll(ctx context.Context, patience time.Duration) *poll {
 func (p *poll) leave() {
 	if p.open == 0 {
 		p.timer.Stop()
-		p.r.spare.Put(p)
+		p.r.polls.Put(p)
 	}
 }
 
 // setTime gives nodes their time from now on, within the caller's deadline.
-func (p *poll) setTime(patience time.Duration) {
-	p.by, p.short = time.Now().Add(patience), false
+func (p *poll) setTime(timeout time.Duration) {
+	p.by, p.short = time.Now().Add(timeout), false
 	if by, ok := p.ctx.Deadline(); ok && by.Before(p.by) {
 		p.by, p.short = by, true
 	}
@@ -90,8 +90,8 @@ func (p *poll) send(i int, ops ...script.Operation) error {
 	return nil
 }
 
-// heed records an answer. Locks mu.
-func (p *poll) heed(q *node.Request) {
+// push records an answer. Locks mu.
+func (p *poll) push(q *node.Request) {
 	p.mu.Lock()
 	p.back = append(p.back, q)
 	ring := len(p.back) == p.need
@@ -191,8 +191,8 @@ func (p *poll) waits() bool {
 
 // ask sends operations to all nodes, and collects the replies until there are enough, the time is over or the caller
 // leaves.
-func (r *Redlock) ask(ctx context.Context, patience time.Duration, enough func(p *poll) bool, ops ...script.Operation) *poll {
-	p := r.newPoll(ctx, patience)
+func (r *Redlock) ask(ctx context.Context, timeout time.Duration, enough func(p *poll) bool, ops ...script.Operation) *poll {
+	p := r.newPoll(ctx, timeout)
 	p.replies = p.replies[:0]
 	for range len(ops) * len(r.nodes) {
 		p.replies = append(p.replies, script.Reply{Err: errSilent})

@@ -26,14 +26,14 @@ type Redlock struct {
 	began   time.Time
 	servers *servers
 	after   node.Aftermath
-	spare   sync.Pool // of *poll
-	seats   sync.Map  // of *seat, by the claim's ID
+	polls   sync.Pool // of *poll
+	waiters sync.Map  // of *waiter, by the claim's ID
 }
 
 // Options are validated by redislease.Options.
 type Options struct {
 	Naming      script.Naming
-	NodeTimeout time.Duration // 0: see patience
+	NodeTimeout time.Duration // 0: see nodeTimeout
 	MaxTTL      time.Duration
 }
 
@@ -68,19 +68,19 @@ func New(clients []redis.UniversalClient, timely bool, o Options) *Redlock {
 }
 
 const (
-	// maxPatience bounds the wait for one node, while others can't decide.
-	maxPatience = time.Second
-	// minPatience covers a pause of a busy machine, and of Go's collector.
-	minPatience = 100 * time.Millisecond
+	// maxNodeTimeout bounds the wait for one node, while others can't decide.
+	maxNodeTimeout = time.Second
+	// minNodeTimeout covers a pause of a busy machine, and of Go's collector.
+	minNodeTimeout = 100 * time.Millisecond
 )
 
-// patience returns the time to wait for one node while others can't decide: a tenth
+// nodeTimeout returns the time to wait for one node while others can't decide: a tenth
 // of the TTL, within bounds.
-func (r *Redlock) patience(ttl time.Duration) time.Duration {
+func (r *Redlock) nodeTimeout(ttl time.Duration) time.Duration {
 	if r.NodeTimeout > 0 {
 		return min(r.NodeTimeout, ttl/2)
 	}
-	return min(max(ttl/10, minPatience), ttl/3, maxPatience)
+	return min(max(ttl/10, minNodeTimeout), ttl/3, maxNodeTimeout)
 }
 
 // validity returns the time for which a majority's grant is a lease, counted from
@@ -122,7 +122,7 @@ func (r *Redlock) Ping(ctx context.Context) error {
 	if err := r.meetServers(ctx); err != nil {
 		return err
 	}
-	p := r.ask(ctx, r.patience(r.MaxTTL), (*poll).all, r.hello())
+	p := r.ask(ctx, r.nodeTimeout(r.MaxTTL), (*poll).all, r.hello())
 	answers, errs := read(p, func(reply script.Reply) (none struct{}, err error) {
 		if reply.Read().Status != script.Quarantined {
 			_, err = reply.Record("")

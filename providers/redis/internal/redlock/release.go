@@ -20,7 +20,7 @@ const stragglers = 250 * time.Millisecond
 // next contender frees the node (see relay). The lease would be an obstacle if another server died.
 func (r *Redlock) Release(ctx context.Context, req abstractions.ReleaseRequest) error {
 	released := false
-	p := r.ask(ctx, r.patience(r.MaxTTL), func(p *poll) bool {
+	p := r.ask(ctx, r.nodeTimeout(r.MaxTTL), func(p *poll) bool {
 		n := 0
 		for i, reply := range p.of(0) {
 			if reply.Done() == nil && r.nodes[i].Quarantine() <= 0 {
@@ -49,7 +49,7 @@ func (r *Redlock) Release(ctx context.Context, req abstractions.ReleaseRequest) 
 // the latest lease, has another token. A majority decides. A minority with the token may have
 // been broken although Break is refused, which costs the holder only those nodes.
 func (r *Redlock) Break(ctx context.Context, req abstractions.BreakRequest) (abstractions.BreakResult, error) {
-	p := r.ask(ctx, r.patience(r.MaxTTL), (*poll).all, r.Naming.Keys(req.Name).Break(req))
+	p := r.ask(ctx, r.nodeTimeout(r.MaxTTL), (*poll).all, r.Naming.Keys(req.Name).Break(req))
 	results, errs := read(p, script.Reply.Broken)
 	stale := 0
 	for i, err := range errs {

@@ -11,9 +11,9 @@ import (
 	"github.com/distributedleasing/leasing/providers/redis/internal/script"
 )
 
-// tenure is the state of a grant: the data to restore the lease on a node that has lost
+// grantState is the state of a grant: the data to restore the lease on a node that has lost
 // the lease. It is never changed.
-type tenure struct {
+type grantState struct {
 	script.Content
 	token, try int64
 	// lapses is the time at which the lease may have run out by our clock. Afterwards
@@ -22,7 +22,7 @@ type tenure struct {
 	lapses time.Time
 }
 
-func (t *tenure) renewed(sent time.Time, req *abstractions.RenewRequest) *tenure {
+func (t *grantState) renewed(sent time.Time, req *abstractions.RenewRequest) *grantState {
 	next := *t
 	next.lapses = sent.Add(validity(req.TTL))
 	if req.Metadata != nil {
@@ -44,13 +44,13 @@ func (r *Redlock) Renew(ctx context.Context, req abstractions.RenewRequest) (abs
 // refused each claim: a node that hangs does not delay the others.
 func (r *Redlock) RenewBatch(ctx context.Context, reqs []abstractions.RenewRequest) ([]abstractions.RenewResult, error) {
 	sent, shortest := time.Now(), r.MaxTTL
-	ops, states := make([]script.Operation, len(reqs)), make([]*tenure, len(reqs)) // nil: unknown
+	ops, states := make([]script.Operation, len(reqs)), make([]*grantState, len(reqs)) // nil: unknown
 	undecided := make([]int, len(reqs))
 	for i := range reqs {
 		req := &reqs[i]
 		var content string // empty: restores the lease on no node
 		var try int64
-		if state, _ := req.State.(*tenure); state != nil && state.token == req.Token {
+		if state, _ := req.State.(*grantState); state != nil && state.token == req.Token {
 			if states[i] = state.renewed(sent, req); sent.Before(state.lapses) {
 				content, try = states[i].Text(), state.try
 			}
@@ -58,7 +58,7 @@ func (r *Redlock) RenewBatch(ctx context.Context, reqs []abstractions.RenewReque
 		ops[i] = r.Naming.Keys(req.Name).Relock(req, content, try)
 		undecided[i], shortest = i, min(shortest, req.TTL)
 	}
-	p := r.ask(ctx, r.patience(shortest), func(p *poll) bool {
+	p := r.ask(ctx, r.nodeTimeout(shortest), func(p *poll) bool {
 		undecided = slices.DeleteFunc(undecided, func(i int) bool { return r.renewal(p.of(i)).decided(r) })
 		return len(undecided) == 0
 	}, ops...)

@@ -21,7 +21,7 @@ type servers struct {
 	mu   sync.Mutex
 	seen []script.Admission // the latest admission of each server, by node; zero before the first
 	all  atomic.Pointer[roster]
-	met  atomic.Bool // all servers have answered, or minPatience has passed
+	met  atomic.Bool // all servers have answered, or minNodeTimeout has passed
 }
 
 // roster is derived from the servers that were met. It is never changed.
@@ -66,7 +66,7 @@ func (r *Redlock) meetServers(ctx context.Context) error {
 	if s.met.Load() && s.all.Load().conflict == nil { // in a conflict an address may lead to another server by now
 		return nil
 	}
-	r.ask(ctx, min(r.patience(r.MaxTTL), minPatience), func(p *poll) bool {
+	r.ask(ctx, min(r.nodeTimeout(r.MaxTTL), minNodeTimeout), func(p *poll) bool {
 		p.short = true
 		return false
 	}, r.hello())

@@ -7,21 +7,21 @@ import (
 	"github.com/distributedleasing/leasing/providers/redis/internal/script"
 )
 
-// stance is a node's answer to an attempt.
-type stance uint8
+// choice is a node's answer to an attempt.
+type choice uint8
 
 const (
-	noAnswer  stance = iota // no answer yet
-	forUs                   // the claim holds the node
-	forOther                // another claim holds the node
-	forWaiter               // the node is reserved for a waiter
-	forNobody               // the claim was released or broken
-	noVote                  // an error, or the node casts no vote for now
+	noAnswer   choice = iota // no answer yet
+	forUs                    // the claim holds the node
+	forOther                 // another claim holds the node
+	forWaiter                // the node is reserved for a waiter
+	claimEnded               // the claim was released or broken
+	noVote                   // an error, or the node casts no vote for now
 )
 
 // vote is a node's latest answer.
 type vote struct {
-	stance  stance
+	choice  choice
 	pending bool   // the attempt waits for the answer
 	silent  bool   // the node did not answer the previous request
 	sent    int64  // time of the request, in microseconds since the redlock began
@@ -41,11 +41,11 @@ type vote struct {
 // unseen reports that the state of the node is unknown. A node that did nothing
 // now, for want of memory or because it has lost its data, may have voted for an
 // earlier attempt.
-func (v *vote) unseen() bool { return v.pending || v.stance == noVote || v.stance == noAnswer }
+func (v *vote) unseen() bool { return v.pending || v.choice == noVote || v.choice == noAnswer }
 
-func (v *vote) ours() bool { return v.stance == forUs }
+func (v *vote) ours() bool { return v.choice == forUs }
 
-func (v *vote) against() bool { return v.stance == forOther || v.stance == forWaiter }
+func (v *vote) against() bool { return v.choice == forOther || v.choice == forWaiter }
 
 // awaited reports that the answer is pending and the node usually answers.
 func (v *vote) awaited() bool { return v.pending && !v.silent }
@@ -54,7 +54,7 @@ func (v *vote) isPending() bool { return v.pending }
 
 // voted reads the reply to a vote, and returns the node's clock, or 0 if it is unknown.
 func (v *vote) voted(r script.Reply, name string) (clock int64) {
-	v.stance, v.err, v.held, v.unsure, v.freed = noVote, nil, nil, false, ""
+	v.choice, v.err, v.held, v.unsure, v.freed = noVote, nil, nil, false, ""
 	if text, ok := r.Value.(string); ok {
 		return v.counted(text)
 	}
@@ -62,12 +62,12 @@ func (v *vote) voted(r script.Reply, name string) (clock int64) {
 	switch l.Status {
 	case script.Seen:
 		if v.held, v.holder, v.err = l.Refusal(name); v.err == nil {
-			if v.stance = forWaiter; v.held.Holder.Held {
-				v.stance = forOther
+			if v.choice = forWaiter; v.held.Holder.Held {
+				v.choice = forOther
 			}
 		}
 	case script.Ended:
-		v.stance = forNobody
+		v.choice = claimEnded
 	case script.Quarantined:
 		v.err, v.freed = &script.QuarantinedError{Left: l.Millis()}, l.Text()
 	default:
@@ -89,7 +89,7 @@ func (v *vote) counted(text string) (clock int64) {
 		v.err, v.unsure = script.ErrForm, true
 		return 0
 	}
-	v.stance, v.freed = forUs, text
+	v.choice, v.freed = forUs, text
 	return clock
 }
 
@@ -100,5 +100,5 @@ func (v *vote) confirmed(r script.Reply, token int64) {
 		return
 	}
 	l := r.Read() // a node that has not lost the lease still holds our vote
-	v.stance, v.err, v.unsure = noVote, l.Unexpected(), l.Status != script.Lost
+	v.choice, v.err, v.unsure = noVote, l.Unexpected(), l.Status != script.Lost
 }

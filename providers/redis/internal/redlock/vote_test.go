@@ -24,9 +24,9 @@ func TestRedlockVoteThatFailedMayHaveBeenCast(t *testing.T) {
 		"the script's error": {script.Reply{Value: []any{int64(script.Failed), "OOM no memory"}}, false},
 		"a quarantine":       {script.Reply{Value: []any{int64(script.Quarantined), int64(5), ""}}, false},
 	} {
-		v := vote{stance: forUs, token: 7}
+		v := vote{choice: forUs, token: 7}
 		v.voted(c.reply, "name")
-		require.Equal(t, noVote, v.stance, what)
+		require.Equal(t, noVote, v.choice, what)
 		require.ErrorIs(t, v.err, abstractions.ErrUnavailable, what)
 		require.Equal(t, c.unsure, v.unsure, what)
 	}

@@ -15,8 +15,8 @@ import (
 // subscribing bounds the wait for a node's subscription before the next node is tried.
 const subscribing = 250 * time.Millisecond
 
-// seat is a waiting claim of this process.
-type seat struct {
+// waiter is a waiting claim of this process.
+type waiter struct {
 	ctx    context.Context // ends its registrations
 	req    abstractions.WaitRequest
 	hints  chan struct{} // of all registrations
@@ -30,17 +30,17 @@ func (r *Redlock) Wait(ctx context.Context, req abstractions.WaitRequest) (abstr
 	if err := r.meetServers(ctx); err != nil {
 		return abstractions.Wakeups{}, err
 	}
-	s := &seat{ctx: ctx, req: req, hints: make(chan struct{}, 1), at: make([]bool, len(r.nodes))}
+	s := &waiter{ctx: ctx, req: req, hints: make(chan struct{}, 1), at: make([]bool, len(r.nodes))}
 	if _, err := r.queueUp(s); err != nil {
 		return abstractions.Wakeups{}, err
 	}
-	r.seats.Store(req.ID, s)
-	providerkit.AfterFunc(ctx, func() { r.seats.CompareAndDelete(req.ID, s) })
+	r.waiters.Store(req.ID, s)
+	providerkit.AfterFunc(ctx, func() { r.waiters.CompareAndDelete(req.ID, s) })
 	return abstractions.Wakeups{C: s.hints}, nil
 }
 
 // queueUp registers a claim with the first server that can have its queue, and reports whether the registration is new.
-func (r *Redlock) queueUp(s *seat) (fresh bool, err error) {
+func (r *Redlock) queueUp(s *waiter) (fresh bool, err error) {
 	errs := make([]error, len(r.nodes))
 	for _, i := range r.queueOrder() {
 		waiters, err := r.nodes[i].Waiters, errSilent
@@ -69,7 +69,7 @@ func (r *Redlock) queueUp(s *seat) (fresh bool, err error) {
 // move registers a waiting claim at another server as well if new waiters would queue there: they would be served
 // before the claim. This happens if the claim's server is dead or casts no vote, or if a server before it is back.
 func (r *Redlock) move(id string) {
-	found, waits := r.seats.Load(id)
+	found, waits := r.waiters.Load(id)
 	if !waits {
 		return
 	}
@@ -78,7 +78,7 @@ func (r *Redlock) move(id string) {
 	if first >= 0 && r.nodes[order[first]].Waiters.PlaceOf(id) != "" {
 		return
 	}
-	s := found.(*seat)
+	s := found.(*waiter)
 	if !s.moving.CompareAndSwap(false, true) {
 		return
 	}
@@ -99,13 +99,13 @@ func (r *Redlock) move(id string) {
 // queueOrder lists the nodes in the order in which a waiter tries to register. Nodes in quarantine come last: they cast no
 // vote, and so reserve no name for waiters.
 func (r *Redlock) queueOrder() []int {
-	var mute []int
+	var quarantined []int
 	order := slices.DeleteFunc(slices.Clone(r.servers.all.Load().order), func(i int) bool {
 		is := r.nodes[i].Quarantine() > 0
 		if is {
-			mute = append(mute, i)
+			quarantined = append(quarantined, i)
 		}
 		return is
 	})
-	return append(order, mute...)
+	return append(order, quarantined...)
 }

@@ -5,12 +5,12 @@
 local function run(k, a)
   local key, ifToken, immediate = KEYS[k + 1], tonumber(ARGV[a + 1]), ARGV[a + 2] == '1'
   local r = open(read(key))
-  if mute > 0 then -- its word does not count, but waiters here are woken by nobody else
+  if quarantine > 0 then -- its word does not count, but waiters here are woken by nobody else
     if immediate and r.flag ~= '-' then
       local text = vacant(k, r.flag, r.last, r.ended)
       if sub(text, 17, 17) == 'R' and not r.held then write(key, text, r.last) end
     end
-    return {QUARANTINED, mute}
+    return {QUARANTINED, quarantine}
   end
   local token = tonumber(r.held and r.token or r.last)
   if ifToken > 0 and token ~= ifToken then return {STALE, token} end

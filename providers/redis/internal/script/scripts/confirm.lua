@@ -5,7 +5,7 @@
 -- latest token is never lowered. Replies 0.
 
 local function run(k, a)
-  if mute > 0 then return {QUARANTINED, mute} end
+  if quarantine > 0 then return {QUARANTINED, quarantine} end
   local key, token, span = KEYS[k + 1], ARGV[a + 2]
   local r = open(read(key))
   if not r.held or r.state == 'B' or r.id ~= ARGV[a + 1] then return {LOST, 'taken'} end

@@ -1,6 +1,6 @@
 -- inspect: name; no arguments but one that is empty. Changes nothing.
 
 local function run(k)
-  if mute > 0 then return {QUARANTINED, mute} end
+  if quarantine > 0 then return {QUARANTINED, quarantine} end
   return {SEEN, read(KEYS[k + 1]), now}
 end

@@ -4,7 +4,7 @@
   local key, id, try, token = KEYS[k + 1], ARGV[a + 2], ARGV[a + 5], ARGV[a + 6]
   local text = redis.pcall('GET', key) or EMPTY
   if not text.err and byte(text) == 65 and byte(text, 17) == 70 and byte(text, 18) ~= 48 and byte(text, 34) == 32 -- "A", "F", not "0", " "
-    and keep ~= '0' and mute == 0 and ARGV[a + 4] == '' and math.abs(token - now) <= NEAR and not find(text, ARGV[a + 1], 37, true) then
+    and keep ~= '0' and quarantine == 0 and ARGV[a + 4] == '' and math.abs(token - now) <= NEAR and not find(text, ARGV[a + 1], 37, true) then
     local last = sub(text, 18, 33)
     if last < token then
       head, line = head or nowMillis + ttl + 1 .. ' H', line or '\n' .. ttl .. ' ' .. now .. ' '

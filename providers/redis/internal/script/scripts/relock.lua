@@ -31,7 +31,7 @@ local function lost(r, id, token)
 end
 
 local function run(k, a)
-  if mute > 0 then return {QUARANTINED, mute} end
+  if quarantine > 0 then return {QUARANTINED, quarantine} end
   local key, content, try = KEYS[k + 1], ARGV[a + 2], ARGV[a + 3]
   local token, id = match(ARGV[a + 1], '^H(%S+) ([^\n]*)')
   local r = open(read(key))

@@ -36,14 +36,14 @@ local function run(k, a)
     local r = open(text)
     ended = r.ended
     if state == 'B' then ended = withBroken(ended, r.id) end
-    if mute > 0 or hasEnded(ended, digest) then -- below
+    if quarantine > 0 or hasEnded(ended, digest) then -- below
     elseif r.held and r.id == id then return again(key, r, a)
     elseif r.held or reserved(text, id) then
       text = settled(k, text)
       return refuse(k, a, text, {SEEN, text, now})
     end
   end
-  if mute > 0 then return refuse(k, a, text, {QUARANTINED, mute, lastReleased(ended)}) end -- it wakes waiters all the same
+  if quarantine > 0 then return refuse(k, a, text, {QUARANTINED, quarantine, lastReleased(ended)}) end -- it wakes waiters all the same
   if hasEnded(ended, digest) then return {ENDED} end
   local token = math.abs(floor - now) > NEAR and now or floor
   if last == NONE and token < now then token = now end -- what was forgotten is in this clock's past

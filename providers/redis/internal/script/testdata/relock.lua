@@ -58,7 +58,7 @@ if #now ~= 16 or now >= '9007199254740991' then return redis.error_reply('NOCLOC
 -- A server of Redlock that has lost its data, or some of it, may have held leases that
 -- it knows no more of, so its answer must not count until the longest has run out: the
 -- quarantine, which admit.lua begins.
-local mute, firstKey = 0, 0
+local quarantine, firstKey = 0, 0
 if ARGV[2] ~= '' then
   firstKey = 1
   past = nowMillis + NEAR / 1000 .. ''
@@ -66,10 +66,10 @@ if ARGV[2] ~= '' then
   local marker = call('GET', KEYS[1])
   if not marker then return redis.error_reply('UNMARKED the server has lost its data') end
   local till, rest = string.match(marker, '^(%d+)(.*)$')
-  mute = math.max(0, till - nowMillis)
-  if mute < tonumber(ARGV[2]) and till ~= '0' then -- this server's clock was set forward
-    mute = tonumber(ARGV[2])
-    redis.pcall('SET', KEYS[1], nowMillis + mute .. rest)
+  quarantine = math.max(0, till - nowMillis)
+  if quarantine < tonumber(ARGV[2]) and till ~= '0' then -- this server's clock was set forward
+    quarantine = tonumber(ARGV[2])
+    redis.pcall('SET', KEYS[1], nowMillis + quarantine .. rest)
   end
 end
 -- How a name is read and written.
@@ -207,7 +207,7 @@ local function lost(r, id, token)
 end
 
 local function run(k, a)
-  if mute > 0 then return {QUARANTINED, mute} end
+  if quarantine > 0 then return {QUARANTINED, quarantine} end
   local key, content, try = KEYS[k + 1], ARGV[a + 2], ARGV[a + 3]
   local token, id = match(ARGV[a + 1], '^H(%S+) ([^\n]*)')
   local r = open(read(key))

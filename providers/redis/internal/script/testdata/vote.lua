@@ -57,7 +57,7 @@ if #now ~= 16 or now >= '9007199254740991' then return redis.error_reply('NOCLOC
 -- A server of Redlock that has lost its data, or some of it, may have held leases that
 -- it knows no more of, so its answer must not count until the longest has run out: the
 -- quarantine, which admit.lua begins.
-local mute, firstKey = 0, 0
+local quarantine, firstKey = 0, 0
 if ARGV[2] ~= '' then
   firstKey = 1
   past = nowMillis + NEAR / 1000 .. ''
@@ -65,10 +65,10 @@ if ARGV[2] ~= '' then
   local marker = call('GET', KEYS[1])
   if not marker then return redis.error_reply('UNMARKED the server has lost its data') end
   local till, rest = string.match(marker, '^(%d+)(.*)$')
-  mute = math.max(0, till - nowMillis)
-  if mute < tonumber(ARGV[2]) and till ~= '0' then -- this server's clock was set forward
-    mute = tonumber(ARGV[2])
-    redis.pcall('SET', KEYS[1], nowMillis + mute .. rest)
+  quarantine = math.max(0, till - nowMillis)
+  if quarantine < tonumber(ARGV[2]) and till ~= '0' then -- this server's clock was set forward
+    quarantine = tonumber(ARGV[2])
+    redis.pcall('SET', KEYS[1], nowMillis + quarantine .. rest)
   end
 end
 -- The commonest case of this script is in the loop at its end, a quick_*.lua. The rest is made
@@ -260,14 +260,14 @@ local function run(k, a)
     local r = open(text)
     ended = r.ended
     if state == 'B' then ended = withBroken(ended, r.id) end
-    if mute > 0 or hasEnded(ended, digest) then -- below
+    if quarantine > 0 or hasEnded(ended, digest) then -- below
     elseif r.held and r.id == id then return again(key, r, a)
     elseif r.held or reserved(text, id) then
       text = settled(k, text)
       return refuse(k, a, text, {SEEN, text, now})
     end
   end
-  if mute > 0 then return refuse(k, a, text, {QUARANTINED, mute, lastReleased(ended)}) end -- it wakes waiters all the same
+  if quarantine > 0 then return refuse(k, a, text, {QUARANTINED, quarantine, lastReleased(ended)}) end -- it wakes waiters all the same
   if hasEnded(ended, digest) then return {ENDED} end
   local token = math.abs(floor - now) > NEAR and now or floor
   if last == NONE and token < now then token = now end -- what was forgotten is in this clock's past
@@ -310,7 +310,7 @@ while a < last do
   local key, id, try, token = KEYS[k + 1], ARGV[a + 2], ARGV[a + 5], ARGV[a + 6]
   local text = redis.pcall('GET', key) or EMPTY
   if not text.err and byte(text) == 65 and byte(text, 17) == 70 and byte(text, 18) ~= 48 and byte(text, 34) == 32 -- "A", "F", not "0", " "
-    and keep ~= '0' and mute == 0 and ARGV[a + 4] == '' and math.abs(token - now) <= NEAR and not find(text, ARGV[a + 1], 37, true) then
+    and keep ~= '0' and quarantine == 0 and ARGV[a + 4] == '' and math.abs(token - now) <= NEAR and not find(text, ARGV[a + 1], 37, true) then
     local last = sub(text, 18, 33)
     if last < token then
       head, line = head or nowMillis + ttl + 1 .. ' H', line or '\n' .. ttl .. ' ' .. now .. ' '
