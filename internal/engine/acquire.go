@@ -218,7 +218,7 @@ func (m *Manager) abandon(l *lease, settled func()) {
 // RepliedLate takes the reply to an acquire or a renewal that had not returned when its
 // context ended: it may have been applied as late as now.
 func (l *lease) RepliedLate(grant abstractions.Grant, err error) {
-	applied, m, now := judge(grant, err).Applied, l.m, l.m.clock.Now()
+	applied, m, now := toAnswer(grant, err).Applied, l.m, l.m.clock.Now()
 	l.mu.Lock()
 	abandoned := l.life.Phase() == lifecycle.Abandoned
 	c := l.cleanupOf(l.life.RepliedLate(now, applied))

@@ -172,13 +172,13 @@ func (l *lease) apply(now trust.Instant, fx lifecycle.Effects) *followUp {
 		if fx.CleanUp == nil {
 			return nil
 		}
-		return &followUp{lease: l, orphan: l.cleanupOf(fx.CleanUp)}
+		return &followUp{lease: l, cleanUp: l.cleanupOf(fx.CleanUp)}
 	}
 	e := l.event(abstractions.EventLost, now.Mono)
 	e.Reason, e.BrokenBy, e.BreakReason = fx.Lost.Reason, fx.Lost.BrokenBy, fx.Lost.BreakReason
 	e.Err, e.LastRenewal = fx.Lost, l.m.clock.Time(l.life.LastSent().Mono)
 	l.m.observers.Publish(l.observer, l.id, &e)
-	return &followUp{lease: l, lost: fx.Lost, orphan: l.cleanupOf(fx.CleanUp)}
+	return &followUp{lease: l, lost: fx.Lost, cleanUp: l.cleanupOf(fx.CleanUp)}
 }
 
 // event returns an Event about the lease. publish adds the fingerprint. Caller holds mu.
@@ -211,9 +211,9 @@ func (l *lease) cleanupOf(c *lifecycle.CleanUp) *cleanup {
 
 // followUp has the steps that are left to take after an input, when the lock is free.
 type followUp struct {
-	lease  *lease
-	lost   *abstractions.LostError // nil unless the lease has just been lost
-	orphan *cleanup                // of a renewal that may hold the name for another TTL; or nil
+	lease   *lease
+	lost    *abstractions.LostError // nil unless the lease has just been lost
+	cleanUp *cleanup                // of a renewal that may hold the name for another TTL; or nil
 }
 
 // take takes the steps, if there are any, and does not wait.
@@ -223,7 +223,7 @@ func (x *followUp) take() {
 	}
 	l, m := x.lease, x.lease.m
 	if x.lost == nil {
-		m.cleanUp(x.orphan, nil)
+		m.cleanUp(x.cleanUp, nil)
 		return
 	}
 	defer func() { // a renewal may be queued still, and never be sent
@@ -232,7 +232,7 @@ func (x *followUp) take() {
 		l.apply(trust.Instant{}, l.life.Settle())
 	}()
 	m.outage.lost(m.clock, x.lost.Reason)
-	m.cleanUp(x.orphan, nil)
+	m.cleanUp(x.cleanUp, nil)
 	m.retire(l)
 	m.telemetry.Lost(l.scope, x.lost.Reason)
 	if l.trace != nil {

@@ -68,8 +68,8 @@ func (l *lease) renewalAttempts() int {
 	return l.life.Failures() + 1
 }
 
-// judge returns the result of a request for life, which does not ask errors itself.
-func judge(grant abstractions.Grant, err error) lifecycle.Answer {
+// toAnswer returns the result of a request for life, which does not ask errors itself.
+func toAnswer(grant abstractions.Grant, err error) lifecycle.Answer {
 	a := lifecycle.Answer{Grant: grant, Err: err, Applied: err == nil || !abstractions.NotApplied(err)}
 	if err == nil {
 		return a
@@ -97,7 +97,7 @@ func (l *lease) finishRenewal(sent, now trust.Instant, grant abstractions.Grant,
 		err = errTooLate
 	}
 	err = lifecycle.Unanswered(err)
-	answer, random, took := judge(grant, err), m.random(), now.Mono-sent.Mono
+	answer, random, took := toAnswer(grant, err), m.random(), now.Mono-sent.Mono
 	m.outage.note(m.running, m.clock, err)
 
 	l.mu.Lock()
@@ -214,17 +214,17 @@ func (l *lease) renewDetached(ctx context.Context) {
 
 // lossOf returns the loss that a provider reports, with the underlying error.
 func lossOf(err error) *abstractions.LostError {
-	told := (*abstractions.LostError)(nil)
-	if !errors.As(err, &told) {
+	reported := (*abstractions.LostError)(nil)
+	if !errors.As(err, &reported) {
 		return &abstractions.LostError{Reason: abstractions.LostGone, Err: err}
 	}
-	loss := *told
-	loss.Reason = cmp.Or(told.Reason, abstractions.LostGone)
+	loss := *reported
+	loss.Reason = cmp.Or(reported.Reason, abstractions.LostGone)
 	where := (*abstractions.Error)(nil)
 	if errors.As(err, &where) && error(where) == err { //nolint:errorlint // the outermost only
 		err = where.Err // the caller knows the failed operation
 	}
-	if err != error(told) { //nolint:errorlint // only the bare form adds nothing of its own
+	if err != error(reported) { //nolint:errorlint // only the bare form adds nothing of its own
 		loss.Err = err
 	}
 	return &loss

@@ -13,8 +13,8 @@
 // out. The engine sends Expire before AskRenewal and HandOver.
 //
 //	input           Claiming          Working, Ending                       Releasing            Ended
-//	Unanswered      in doubt          -                                     -                    -
-//	Granted         doubt is noted    -                                     -                    -
+//	Unanswered      outcome unknown   -                                     -                    -
+//	Granted         noted if unsure   -                                     -                    -
 //	Begin           Working           -                                     -                    -
 //	Abandon         Abandoned         -                                     -                    -
 //	Expire          -                 lost if trust has run out             nothing              nothing
@@ -22,9 +22,9 @@
 //	AskRenewal      -                 a renewal, or joins the one under way nothing              nothing
 //	BeginRenewal    -                 the request                           no request           no request
 //	Answered: yes   -                 trusted from the sending              its TTL is noted     a clean-up if lost
-//	          no    -                 a retry before trust ends, or lost    in doubt             a clean-up if lost
+//	          no    -                 a retry before trust ends, or lost    outcome unknown      a clean-up if lost
 //	          lost  -                 lost                                  nothing              nothing
-//	RepliedLate     nothing           metadata is in doubt                  the same             a clean-up if lost
+//	RepliedLate     nothing           metadata is unknown                   the same             a clean-up if lost
 //	WantTTL         -                 the next renewals carry the TTL       -                    -
 //	WantMetadata    -                 the next renewals carry the metadata  no renewal follows   no renewal follows
 //	RenewNow        -                 a renewal is due                      nothing              nothing

@@ -21,12 +21,12 @@ func (l *Lease) Clone() Lease {
 func (l *Lease) Key(b []byte, now, unit time.Duration, waits bool) []byte {
 	b = append(b, byte(l.phase), byte(min(l.failures, 2)), Bits(l.renewing, l.unknown, l.unsure, l.granted == abstractions.Infinite))
 	if l.phase < Ended || waits {
-		for _, at := range [...]trust.Instant{l.until, l.lastSent, l.sent.Add(l.granted), l.nextRenew(), l.doubt, l.keep} {
+		for _, at := range [...]trust.Instant{l.until, l.lastSent, l.sent.Add(l.granted), l.nextRenew(), l.mayLand, l.keep} {
 			b = append(b, Until(at.Mono, now, unit))
 		}
 	}
 	if t := l.terms; t != nil {
-		b = append(b, byte(t.version), byte(t.carried), byte(t.granted), byte(t.asked/unit), byte(t.longest/unit), byte(min(t.doubtful/unit, 100)))
+		b = append(b, byte(t.version), byte(t.carried), byte(t.granted), byte(t.asked/unit), byte(t.longest/unit), byte(min(t.unanswered/unit, 100)))
 	}
 	return b
 }

@@ -86,7 +86,7 @@ type Lease struct {
 
 	cause   error         // why its context has ended, or would have
 	outcome error         // the result of the release, or the loss, once the lease has ended
-	doubt   trust.Instant // until when an earlier request of the acquire may land
+	mayLand trust.Instant // until when an earlier request of the acquire may land
 	keep    trust.Instant // until when the name stays taken (Settings.AtLeast); zero for no such time
 }
 
@@ -187,9 +187,9 @@ func (l *Lease) Unknown() bool { return l.unknown }
 func (l *Lease) Granted(now, sent trust.Instant, ttl time.Duration, adopted bool) (trusted bool) {
 	switch {
 	case adopted:
-		l.doubt = sent.Add(l.settings.FirstTTL)
+		l.mayLand = sent.Add(l.settings.FirstTTL)
 	case l.unknown:
-		l.doubt = l.lastSent.Add(l.settings.FirstTTL)
+		l.mayLand = l.lastSent.Add(l.settings.FirstTTL)
 	}
 	// A claim of our own is cleaned up unless Begin follows.
 	l.unknown, l.lastSent = !adopted, sent
@@ -250,7 +250,7 @@ func (l *Lease) Lose(lost *abstractions.LostError) (fx Effects) {
 		return fx
 	}
 	if l.unknown && lost.Reason == abstractions.LostExpired {
-		fx.CleanUp = l.orphan(l.lastSent)
+		fx.CleanUp = l.cleanUpAfter(l.lastSent)
 	}
 	fx.Cause = l.endWork(lost)
 	l.finish(lost, &fx)
@@ -258,9 +258,9 @@ func (l *Lease) Lose(lost *abstractions.LostError) (fx Effects) {
 	return fx
 }
 
-// orphan returns the clean-up after a renewal, sent at the given instant, that the
+// cleanUpAfter returns the clean-up after a renewal, sent at the given instant, that the
 // backend may have granted to a lost lease.
-func (l *Lease) orphan(sent trust.Instant) *CleanUp {
+func (l *Lease) cleanUpAfter(sent trust.Instant) *CleanUp {
 	c := &CleanUp{Until: sent.Add(max(l.renewTTL(sent), l.terms.most()))}
 	if l.granted != abstractions.Infinite {
 		c.From = l.sent.Add(l.granted)

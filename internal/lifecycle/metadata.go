@@ -25,7 +25,7 @@ type metadataChange struct {
 	granted   int               // the latest version that the backend confirmed
 	refused   int               // the latest version that the backend refused; refusal is the error
 	refusal   error
-	doubt     trust.Instant // until when an unanswered request may land; zero for no such request
+	mayLand   trust.Instant // until when an unanswered request may land; zero for no such request
 }
 
 // MetadataVersions say how far the changes of a lease's metadata have come.
@@ -70,7 +70,7 @@ func (c *metadataChange) carry() map[string]string {
 	switch {
 	case c.wanted != nil:
 		c.carried, c.carriedAs, c.sent = c.wanted, c.version, c.version
-	case c.doubt != trust.Instant{}:
+	case c.mayLand != trust.Instant{}:
 		c.carried, c.carriedAs = maps.Clone(c.confirmed), c.granted
 		if c.carried == nil {
 			c.carried = map[string]string{}
@@ -88,16 +88,16 @@ func (c *metadataChange) renewed(sent trust.Instant) {
 	if c.carriedAs == c.version {
 		c.wanted = nil
 	}
-	if c.doubt.Left(sent) <= 0 {
-		c.doubt = trust.Instant{}
+	if c.mayLand.Left(sent) <= 0 {
+		c.mayLand = trust.Instant{}
 	}
 }
 
 // landed notes that an overdue request has returned. The next renewal undoes a change
 // that the request may have made.
 func (c *metadataChange) landed(now trust.Instant, applied bool) {
-	if applied && c.doubt.Left(now) < 0 {
-		c.doubt = now
+	if applied && c.mayLand.Left(now) < 0 {
+		c.mayLand = now
 	}
 }
 
@@ -107,10 +107,10 @@ func (c *metadataChange) failed(until trust.Instant, err error, a *Answer) {
 	switch {
 	case c.carried == nil:
 	case a.Applied:
-		c.doubt = until
+		c.mayLand = until
 	case !a.Permanent:
 	case c.wanted == nil:
-		c.doubt = trust.Instant{}
+		c.mayLand = trust.Instant{}
 	default:
 		c.refused, c.refusal = c.carriedAs, err
 		if c.carriedAs == c.version {

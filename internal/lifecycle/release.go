@@ -65,7 +65,7 @@ func (l *Lease) NextStep(now trust.Instant) (step Step, ttl time.Duration) {
 // backendEnd returns the time at which the backend ends the lease by itself. unsure says that a request without an
 // answer may have made that time later, or may do so yet.
 func (l *Lease) backendEnd(now trust.Instant) (end trust.Instant, unsure bool) {
-	return l.sent.Add(l.granted), l.unsure || l.doubt.Left(now) > 0
+	return l.sent.Add(l.granted), l.unsure || l.mayLand.Left(now) > 0
 }
 
 // AfterRelease returns the clean-up after a release that was begun at the given instant. failed says that the backend did not
@@ -78,8 +78,8 @@ func (l *Lease) AfterRelease(began trust.Instant, failed, mayPass bool) *CleanUp
 		return nil // the lease runs out by itself
 	case failed && mayPass, keeps && unsure: // a renewal that lands late makes it infinite again
 		return &CleanUp{From: l.keep, Until: began.Add(l.settings.TTL)}
-	case l.doubt.Left(began) > 0:
-		return &CleanUp{Until: l.doubt, ByID: true}
+	case l.mayLand.Left(began) > 0:
+		return &CleanUp{Until: l.mayLand, ByID: true}
 	}
 	return nil
 }

@@ -115,7 +115,7 @@ func (l *Lease) outlived(applied bool, sent trust.Instant) *CleanUp {
 	if !ok || lost.Reason == abstractions.LostClosed || !applied {
 		return nil
 	}
-	return l.orphan(sent)
+	return l.cleanUpAfter(sent)
 }
 
 // RepliedLate is the input that a request has returned after its caller had left: it may have been applied as late as now.
@@ -165,7 +165,7 @@ func (l *Lease) renewalFailed(now trust.Instant, a *Answer, random float64) (fx 
 	}
 	l.unknown, l.unsure = l.unknown || a.Applied, l.unsure || a.Applied
 	if l.terms != nil && a.Applied {
-		l.terms.doubted()
+		l.terms.noteUnanswered()
 	}
 	l.planRetry(now, left, a.Throttled, random)
 	event := Event{

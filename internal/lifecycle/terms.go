@@ -13,12 +13,12 @@ import (
 // If it gets no answer, it may land at any time, also after a later renewal for a longer TTL. So trust counts with the
 // shortest TTL of all renewals without an answer, until the end of the lease.
 type terms struct {
-	version  int // counts the calls of WantTTL
-	carried  int // the version of the latest renewal that was sent
-	granted  int // the latest version that the backend confirmed
-	asked    time.Duration
-	longest  time.Duration // TTL of all requests
-	doubtful time.Duration // the shortest without an answer; Infinite if each was answered
+	version    int // counts the calls of WantTTL
+	carried    int // the version of the latest renewal that was sent
+	granted    int // the latest version that the backend confirmed
+	asked      time.Duration
+	longest    time.Duration // TTL of all requests
+	unanswered time.Duration // the shortest without an answer; Infinite if each was answered
 }
 
 // least returns the longest TTL that any grant is worth.
@@ -26,7 +26,7 @@ func (t *terms) least() time.Duration {
 	if t == nil {
 		return abstractions.Infinite
 	}
-	return t.doubtful
+	return t.unanswered
 }
 
 // most returns the longest TTL that a renewal may have left at the backend.
@@ -52,18 +52,18 @@ func (l *Lease) carryTerms(ttl time.Duration, sent trust.Instant) (shorter bool)
 // renewed notes a grant, and returns the TTL for which it is trusted.
 func (t *terms) renewed(granted time.Duration) time.Duration {
 	t.granted = t.carried
-	return min(granted, t.doubtful)
+	return min(granted, t.unanswered)
 }
 
-// doubted notes that the latest renewal got no answer.
-func (t *terms) doubted() { t.doubtful = min(t.doubtful, t.asked) }
+// noteUnanswered notes that the latest renewal got no answer.
+func (t *terms) noteUnanswered() { t.unanswered = min(t.unanswered, t.asked) }
 
 // WantTTL is the input that the next renewals ask for the TTL of other settings. It returns the version of that change.
 func (l *Lease) WantTTL(changed *Settings) (version int) {
 	if l.terms == nil {
-		l.terms = &terms{asked: l.settings.TTL, longest: max(l.settings.TTL, l.settings.FirstTTL), doubtful: abstractions.Infinite}
+		l.terms = &terms{asked: l.settings.TTL, longest: max(l.settings.TTL, l.settings.FirstTTL), unanswered: abstractions.Infinite}
 		if l.unsure {
-			l.terms.doubtful = l.settings.TTL
+			l.terms.unanswered = l.settings.TTL
 		}
 	}
 	l.settings = changed

@@ -131,7 +131,7 @@ func (s *Subscription) queue(e *abstractions.Event) bool {
 		s.dropped++
 		return false
 	}
-	s.tellDropped()
+	s.reportDropped()
 	s.pending = append(s.pending, *e)
 	if !e.Fingerprint.IsZero() {
 		if s.last == nil {
@@ -142,9 +142,9 @@ func (s *Subscription) queue(e *abstractions.Event) bool {
 	return true
 }
 
-// tellDropped queues an event that stands for the dropped events. Caller
+// reportDropped queues an event that stands for the dropped events. Caller
 // holds mu.
-func (s *Subscription) tellDropped() {
+func (s *Subscription) reportDropped() {
 	if s.dropped > 0 {
 		s.pending = append(s.pending, abstractions.Event{Kind: abstractions.EventDropped, Time: time.Now(), Coalesced: s.dropped})
 		s.dropped = 0
@@ -187,7 +187,7 @@ func (s *Subscription) drain() {
 	}()
 	for !done {
 		s.mu.Lock()
-		s.tellDropped()
+		s.reportDropped()
 		batch = s.pending
 		s.pending, s.last = nil, nil
 		done = len(batch) == 0
@@ -196,13 +196,13 @@ func (s *Subscription) drain() {
 		for len(batch) > 0 {
 			e := batch[0]
 			batch = batch[1:]
-			s.tell(e)
+			s.deliver(e)
 		}
 	}
 }
 
-// tell calls the observer. It recovers the observer's panics.
-func (s *Subscription) tell(e abstractions.Event) {
+// deliver calls the observer. It recovers the observer's panics.
+func (s *Subscription) deliver(e abstractions.Event) {
 	if !s.busySince(time.Now()) {
 		return
 	}

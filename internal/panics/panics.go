@@ -18,7 +18,7 @@ type Error struct {
 	Value any    // the argument of panic; nil after runtime.Goexit
 	Stack []byte // as runtime/debug.Stack has it; nil after runtime.Goexit
 
-	told atomic.Bool
+	reported atomic.Bool
 }
 
 // Error has the value, and no stack.
@@ -34,7 +34,7 @@ func (e *Error) Unwrap() error { return Err }
 
 // First reports whether it is called for the first time. One panic may fail many requests, and is
 // logged once.
-func (e *Error) First() bool { return !e.told.Swap(true) }
+func (e *Error) First() bool { return !e.reported.Swap(true) }
 
 // Guard runs do, and returns its error. A panic of do becomes an *Error.
 func Guard(do func() error) (err error) {

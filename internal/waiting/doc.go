@@ -12,14 +12,14 @@
 //	Leave      -                   the next has its turn, or blocked        stays blocked
 //	Settled    -                   -                                        the first has its turn
 //	Ending     nothing             wakes the head where the backend queues  nothing
-//	Ended      the streak grows    the same; wakes the head, or later       the streak grows
+//	Ended      the row grows       the same; wakes the head, or later       the row grows
 //	Wake       nothing             wakes the head                           nothing
 //	Begin      -                   the head, and its first step             -
 //	Answered   -                   whether the backend refuses for too long -
 //
 // A head that leaves with the outcome of a request unknown blocks the queue until its clean-up is settled. Otherwise the next would
 // see our own ambiguous claim as the holder, and sleep until that claim expires. Ended does nothing while another lease of ours has
-// the name. A head begins with a pause if the name is ours, or in a moment of others, and subscribes first if others had the name a
+// the name. A head begins with a pause if the name is ours, or at the time when others get their turn, and subscribes first if others had the name a
 // short while ago. The inputs of a Head, and its next step:
 //
 //	input                 in general                                        after LimitPassed

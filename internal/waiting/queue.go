@@ -38,7 +38,7 @@ type Queue[T, L comparable] struct {
 
 // New returns a queue without waiters.
 func New[T, L comparable](rules *Rules) *Queue[T, L] {
-	return &Queue[T, L]{rules: rules, streak: streak{moments: streakFirst}}
+	return &Queue[T, L]{rules: rules, streak: streak{yields: firstYields}}
 }
 
 // Idle reports whether the queue has no waiter and is not blocked. It may then be forgotten.
@@ -102,7 +102,7 @@ func (q *Queue[T, L]) Ending(l L) (wake T) {
 	return wake
 }
 
-// Ended is the input that a lease of ours has ended. The head asks at once or, if other processes have their moment, later by Wake.
+// Ended is the input that a lease of ours has ended. The head asks at once or, while the process yields, later by Wake.
 func (q *Queue[T, L]) Ended(l L, acquired, now time.Time) (wake T, later time.Duration) {
 	if q.holder != l && q.holder != *new(L) { // another lease of ours already has the name
 		return wake, 0
@@ -116,7 +116,7 @@ func (q *Queue[T, L]) Ended(l L, acquired, now time.Time) (wake T, later time.Du
 	return q.Wake(), 0
 }
 
-// Wake returns the head. It is also the input that a moment of other processes is over. The first of a blocked queue asks at its turn.
+// Wake returns the head. It is also the input that the yield time is over. The first of a blocked queue asks at its turn.
 func (q *Queue[T, L]) Wake() (wake T) {
 	if q.headed {
 		return q.waiters[0]
@@ -134,7 +134,7 @@ func (q *Queue[T, L]) Begin(now time.Time, holder error) (Head, Step) {
 	switch {
 	case pause > 0:
 		return Head{rules: q.rules, last: Answer{Err: holder}}, Step{Pause: pause}
-	case q.rules.Hints && now.Sub(q.streak.fought) <= q.rules.pushed(): // saves the request that must follow a later subscription
+	case q.rules.Hints && now.Sub(q.streak.contended) <= q.rules.pushed(): // saves the request that must follow a later subscription
 		return Head{rules: q.rules}, Step{Subscribe: true}
 	}
 	return Head{rules: q.rules}, Step{Ask: true}

@@ -501,12 +501,12 @@ func (w *world) key(b []byte) []byte {
 			b = append(b, byte(n))
 		}
 		rel(p.moment)
-		rel(q.streak.fought)
+		rel(q.streak.contended)
 		if !w.plan.rules.Queued {
 			rel(q.streak.since)
 			rel(q.streak.ended)
 			rel(q.streak.yielding)
-			b = append(b, byte(q.streak.leases), byte(q.streak.moments))
+			b = append(b, byte(q.streak.leases), byte(q.streak.yields))
 		}
 		for n := range p.waiters {
 			x := &p.waiters[n]
@@ -557,7 +557,7 @@ func search(p *plan, limit int) (states, depth int, whole bool, story string) {
 	for i := range first.processes {
 		q := New[int, int](&p.rules)
 		if p.moments {
-			q.streak.moments = 1
+			q.streak.yields = 1
 		}
 		first.processes[i].queue = *q
 	}

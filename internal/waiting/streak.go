@@ -6,54 +6,55 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-// A program that takes one name again and again leaves no moment in which a process that polls could find it free. So a manager
-// remembers its streak of each name and, when that has lasted for a while, leaves the name alone for a moment: a quarter of a lease's
-// time, at least MinPoll and at most MaxPoll. Waiters that see the name change hands poll about that often (see Head.pace). A streak
-// may last for streakAlone such moments while no other process is seen to want the name, which costs a lone process 1 % of its time;
-// the bound begins with streakFirst and grows. A streak may last for streakShared moments once others were seen to hold the name.
-// Where the backend keeps a queue of waiters, there are no such moments: the backend reserves the name for its first waiter.
+// A program that takes one name again and again leaves no time in which a process that polls could find the name free. So a
+// manager counts its leases of each name in a row and, when the row has lasted for a while, leaves the name alone for the yield
+// time: a quarter of a lease's time, at least MinPoll and at most MaxPoll. Waiters that see the name change hands poll about that
+// often (see Head.pace). A row may last for at most maxYields yield times while no other process is seen to want the name, which
+// costs a lone process 1 % of its time; the bound begins with firstYields and grows. A row may last for contendedYields yield times
+// once others were seen to hold the name. Where the backend keeps a queue of waiters, the manager does not yield: the backend
+// reserves the name for its first waiter.
 const (
-	streakFirst  = 10
-	streakAlone  = 100
-	streakShared = 2
+	firstYields     = 10
+	maxYields       = 100
+	contendedYields = 2
 )
 
-// streak is the memory of a name that this process has held, or found held by others, a short while ago.
+// streak is a row of leases of a name in this process, and the latest request that found the name held by others.
 type streak struct {
-	current  abstractions.Fingerprint // of our latest lease; zero where the backend keeps a queue
-	since    time.Time                // when the first lease of the row was acquired; a row has no moment between its leases
-	ended    time.Time                // when the latest lease ended
-	leases   int                      // in the row
-	moments  int                      // for which the row may last
-	yielding time.Time                // others get their turn until then
-	fought   time.Time                // of our last request that found another holder
+	current   abstractions.Fingerprint // of our latest lease; zero where the backend keeps a queue
+	since     time.Time                // when the first lease of the row was acquired
+	ended     time.Time                // when the latest lease ended
+	leases    int                      // in the row
+	yields    int                      // yield times for which the row may last
+	yielding  time.Time                // others get their turn until then
+	contended time.Time                // of our last request that found another holder
 }
 
 // met notes that a claim has the name, perhaps of another process.
 func (s *streak) met(claim abstractions.Fingerprint, now time.Time) {
 	if s.current != claim {
-		s.fought, s.leases, s.moments = now, 0, streakShared
+		s.contended, s.leases, s.yields = now, 0, contendedYields
 	}
 }
 
 // extend adds a lease of ours to the row, and returns the time for which to leave the name alone, which may be 0.
 func (s *streak) extend(acquired, ended time.Time, rules *Rules) (pause time.Duration) {
-	if s.leases == 0 || acquired.Sub(s.ended) >= s.moment(rules) {
+	if s.leases == 0 || acquired.Sub(s.ended) >= s.yieldTime(rules) {
 		s.since, s.leases = acquired, 0
 	}
 	s.leases++
 	s.ended = ended
-	moment := s.moment(rules)
-	if ended.Sub(s.since)/time.Duration(s.moments) < moment {
+	pause = s.yieldTime(rules)
+	if ended.Sub(s.since)/time.Duration(s.yields) < pause {
 		return 0
 	}
-	s.moments = min(s.moments+max(1, s.moments/4), streakAlone)
+	s.yields = min(s.yields+max(1, s.yields/4), maxYields)
 	s.leases = 0
-	s.yielding = ended.Add(moment)
-	return moment
+	s.yielding = ended.Add(pause)
+	return pause
 }
 
-// moment returns the time for which the name is left alone.
-func (s *streak) moment(rules *Rules) time.Duration {
+// yieldTime returns the time for which the name is left alone.
+func (s *streak) yieldTime(rules *Rules) time.Duration {
 	return min(max(s.ended.Sub(s.since)/time.Duration(4*max(1, s.leases)), rules.MinPoll), rules.MaxPoll)
 }
