@@ -34,7 +34,7 @@ func (c *Console) serveBreak(w http.ResponseWriter, r *http.Request) {
 // confirm shows the page with the current lease. The form that is then sent applies only to that
 // lease.
 func (c *Console) confirm(w http.ResponseWriter, r *http.Request, status int, p *breakPage) {
-	ctx, cancel := context.WithTimeout(r.Context(), patience)
+	ctx, cancel := context.WithTimeout(r.Context(), requestTimeout)
 	defer cancel()
 	p.page = c.page(userOf(r), "End the lease of "+p.Name)
 	read := time.Now()

@@ -108,7 +108,7 @@ type leasePage struct {
 
 // look reads the state of a name. If the backend does not answer, it returns the last known state.
 func (c *Console) look(ctx context.Context, user, name, before string, last *leasePage) *leasePage {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	p := &leasePage{page: c.page(user, name), Name: name, AllowBreak: c.options.AllowBreak, HasHistory: c.history != nil, Before: before}
 	p.Live = true

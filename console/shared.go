@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// readTime bounds one list of the backend, and patience is the least time that a page waits for an
+// readTime bounds one list of the backend, and requestTimeout is the least time that a page waits for an
 // answer.
 const (
-	readTime = time.Minute
-	patience = 5 * time.Second
+	readTime       = time.Minute
+	requestTimeout = 5 * time.Second
 )
 
 // shared is the list, which is read once for all its viewers.
@@ -43,7 +43,7 @@ func newShared(end context.Context, every time.Duration, read func(context.Conte
 func (s *shared) get(ctx context.Context) (*reading, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	limit := patience
+	limit := requestTimeout
 	if s.latest != nil {
 		if time.Now().Before(s.latest.next) {
 			return s.latest, nil

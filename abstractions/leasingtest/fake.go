@@ -145,11 +145,11 @@ func (f *Fake) finish(name string, cause error) {
 	} else if errors.Is(cause, leasing.ErrHandedOver) {
 		e.Kind = leasing.EventHandedOver
 	}
-	f.tell(l, e)
+	f.notify(l, e)
 }
 
-// tell sends an event to the observers.
-func (f *Fake) tell(l *FakeLease, e leasing.Event) {
+// notify sends an event to the observers.
+func (f *Fake) notify(l *FakeLease, e leasing.Event) {
 	e.Time, e.Coalesced, e.Name, e.Owner, e.Token, e.TTL = time.Now(), 1, l.name, l.owner, l.token, l.TTL()
 	e.Fingerprint = abstractions.FingerprintOf(l.id)
 	f.mu.Lock()
@@ -190,7 +190,7 @@ func (f *Fake) try(ctx context.Context, name string, options leasing.AcquireOpti
 	}
 	l := f.hold(ctx, name, f.owner, options)
 	f.mu.Unlock()
-	f.tell(l, leasing.Event{Kind: leasing.EventAcquired})
+	f.notify(l, leasing.Event{Kind: leasing.EventAcquired})
 	return l, nil
 }
 

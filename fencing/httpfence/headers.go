@@ -59,8 +59,8 @@ func checkRequestName(r *http.Request, want string) error {
 // close the body in either case.
 func CheckResponse(resp *http.Response) error {
 	token, refused := headerToken(resp.Header, HeaderToken)
-	seen, told := headerToken(resp.Header, HeaderSeen)
-	if resp.StatusCode != http.StatusPreconditionFailed || !refused || !told {
+	seen, valid := headerToken(resp.Header, HeaderSeen)
+	if resp.StatusCode != http.StatusPreconditionFailed || !refused || !valid {
 		return nil // another precondition, such as the application's If-Match
 	}
 	resource := ""

@@ -102,7 +102,7 @@ func (b *bed) giveUp(name, id string) {
 
 // sight is the state of a name in the service.
 type sight struct {
-	*view
+	*blobState
 	record  string
 	seconds int32 // the TTL in the record
 	now     time.Time
@@ -112,7 +112,7 @@ func (b *bed) look(name string) sight {
 	b.t.Helper()
 	item, err := b.driver.store.Get(b.t.Context(), b.blobName(name))
 	require.NoError(b.t, err)
-	s := sight{view: item.State.(*view), record: string(item.Data), now: item.Now}
+	s := sight{blobState: item.State.(*blobState), record: string(item.Data), now: item.Now}
 	var held struct {
 		ID  string `json:"id"`
 		TTL int64  `json:"ttl_us"`

@@ -41,7 +41,7 @@ func TestTrap_T20_BlobBreakOfWhatRanOut(t *testing.T) {
 				}
 				item, err := b.driver.store.Get(t.Context(), b.blobName("n"))
 				require.NoError(t, err)
-				late := item.State.(*view)
+				late := item.State.(*blobState)
 				r, err := b.Break(t.Context(), req)
 				require.NoError(t, err)
 				require.Equal(t, abstractions.BreakResult{Token: g.Token}, r)

@@ -45,7 +45,7 @@ func seconds(ttl time.Duration) int32 {
 // under a record without a claim: the lease of another program, and a lease whose
 // release is under way.
 func (s *store) Complete(item providerkit.Item, r *providerkit.Record) (behind bool) {
-	v := item.State.(*view)
+	v := item.State.(*blobState)
 	behind = v.lease == lease.StateTypeLeased && r.Breaking || v.locked() && r.ID == "" && v.holder != ""
 	r.Breaking = r.ID != "" && (r.Breaking || v.lease == lease.StateTypeBroken || v.lease == lease.StateTypeBreaking)
 	switch {
@@ -80,15 +80,15 @@ func reserved(r *providerkit.Record) time.Duration {
 // release are conditional on an unchanged record. The release needs no condition, since
 // it sends the claim's own ID.
 //
-// While a record has the ETag of an exact view, its lease has the record's duration, or
+// While a record has the ETag of an exact state, its lease has the record's duration, or
 // has ended: the record is always written before its lease gets another duration. So a
-// delayed copy of an earlier request can't restore the earlier duration. If the view is
+// delayed copy of an earlier request can't restore the earlier duration. If the state is
 // not exact, the lease may have a different duration, because the call that changed it
 // ended half way; the lease is then acquired with the record's duration. An infinite
 // lease of an infinite record is renewed instead: an acquire would revive an infinite
 // lease that was broken since.
 func (s *store) Reconcile(ctx context.Context, item providerkit.Item, r *providerkit.Record) (_ providerkit.Item, err error) {
-	v := *item.State.(*view)
+	v := *item.State.(*blobState)
 	item.State = &v
 	infinitely := r.TTL == abstractions.Infinite
 	switch {

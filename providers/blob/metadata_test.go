@@ -99,7 +99,7 @@ func TestBlobReservationByClocksThatDiffer(t *testing.T) {
 	} {
 		judged := func(state lease.StateType) *providerkit.Record {
 			r := &providerkit.Record{ID: "a", TTL: maxTTL, Left: maxTTL, AcquiredAt: now.Add(-ago), Now: now}
-			(&store{}).Complete(providerkit.Item{Written: now.Add(-ago), State: &view{lease: state}}, r)
+			(&store{}).Complete(providerkit.Item{Written: now.Add(-ago), State: &blobState{lease: state}}, r)
 			return r
 		}
 		require.Equal(t, want, judged(lease.StateTypeAvailable).Left, ago)

@@ -98,7 +98,7 @@ func (d *driver) Break(ctx context.Context, req abstractions.BreakRequest) (abst
 		return result, err
 	}
 	item, err := d.store.Get(ctx, d.Key(req.Name))
-	v, seen := item.State.(*view)
+	v, seen := item.State.(*blobState)
 	if !seen || !v.locked() {
 		return abstractions.BreakResult{Token: result.Token}, err
 	}

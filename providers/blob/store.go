@@ -28,8 +28,8 @@ type store struct {
 	create    bool // create a missing container
 }
 
-// view is the state of a blob in the answer to a request. It is the State of an item.
-type view struct {
+// blobState is the state of a blob in the answer to a request. It is the State of an item.
+type blobState struct {
 	noContainer bool
 	etag        azcore.ETag // "" if there is no blob
 	size        int64
@@ -41,7 +41,7 @@ type view struct {
 }
 
 // locked reports whether the blob has a lease of the service.
-func (v *view) locked() bool {
+func (v *blobState) locked() bool {
 	return v.lease == lease.StateTypeLeased || v.lease == lease.StateTypeBreaking
 }
 
@@ -50,7 +50,7 @@ func (v *view) locked() bool {
 func (s *store) Get(ctx context.Context, key string) (providerkit.Item, error) {
 	answer, err := s.container.NewBlobClient(key).GetProperties(ctx, nil)
 	item := providerkit.Item{Key: key, Now: deref(answer.Date), Written: deref(answer.LastModified)}
-	v := view{
+	v := blobState{
 		etag: deref(answer.ETag), size: deref(answer.ContentLength),
 		lease: deref(answer.LeaseState), infinite: deref(answer.LeaseDuration) == lease.DurationTypeInfinite,
 	}
@@ -59,7 +59,7 @@ func (s *store) Get(ctx context.Context, key string) (providerkit.Item, error) {
 		item, err = v.item(item, answer.Metadata)
 	case isMissing(err), s.willCreate(err):
 		item.Now = dateOf(err)
-		item.State = &view{noContainer: !isMissing(err)}
+		item.State = &blobState{noContainer: !isMissing(err)}
 		err = nil
 	}
 	if err == nil && item.Now.IsZero() { // the token needs the clock
@@ -74,7 +74,7 @@ var errNoClock = fmt.Errorf("%w: the service's answer has no Date", abstractions
 // program at a name's key, because a lease would block that program's writes. An empty
 // blob without a record, made in advance, counts as a name that was never seen, unless
 // it is a folder.
-func (v view) item(item providerkit.Item, metadata map[string]*string) (providerkit.Item, error) {
+func (v blobState) item(item providerkit.Item, metadata map[string]*string) (providerkit.Item, error) {
 	var err error
 	v.holder, item.Data, v.others, err = decode(metadata)
 	if item.State = &v; item.Data != nil {
@@ -111,7 +111,7 @@ func isFolder(metadata map[string]*string) bool {
 // Put creates a blob with its record, or replaces the record, if the blob was not
 // written since, and its lease is absent or still that of its holder.
 func (s *store) Put(ctx context.Context, old providerkit.Item, r *providerkit.Record, data []byte) (providerkit.Item, error) {
-	v := *old.State.(*view)
+	v := *old.State.(*blobState)
 	if v.noContainer && r.ID == "" { // the container would only record a free name
 		return old, nil
 	}
@@ -179,10 +179,10 @@ func (s *store) List(ctx context.Context, q providerkit.ListQuery) (items []prov
 		return nil, "", short(err)
 	}
 	for _, b := range answer.Segment.BlobItems {
-		item, v := providerkit.Item{Key: deref(b.Name), Now: deref(answer.Date)}, view{}
+		item, v := providerkit.Item{Key: deref(b.Name), Now: deref(answer.Date)}, blobState{}
 		if p := b.Properties; p != nil {
 			item.Written = deref(p.LastModified)
-			v = view{etag: deref(p.ETag), size: deref(p.ContentLength), lease: deref(p.LeaseState), infinite: deref(p.LeaseDuration) == lease.DurationTypeInfinite}
+			v = blobState{etag: deref(p.ETag), size: deref(p.ContentLength), lease: deref(p.LeaseState), infinite: deref(p.LeaseDuration) == lease.DurationTypeInfinite}
 		}
 		if item, err := v.item(item, b.Metadata); err == nil {
 			items = append(items, item)
@@ -194,7 +194,7 @@ func (s *store) List(ctx context.Context, q providerkit.ListQuery) (items []prov
 // Delete deletes a blob that is not leased, was not written since, and is not kept by
 // other content or metadata, a snapshot or a policy.
 func (s *store) Delete(ctx context.Context, item providerkit.Item) error {
-	v := item.State.(*view)
+	v := item.State.(*blobState)
 	if v.size > 0 || len(v.others) > 0 {
 		return providerkit.ErrConflict
 	}

@@ -36,7 +36,7 @@ func Open(ctx context.Context, options Options) (*Provider, error) {
 }
 
 func newProvider(o Options) *Provider {
-	s := &store{prefix: o.Prefix + "/", spares: make(chan view, 64)}
+	s := &store{prefix: o.Prefix + "/", freeLeases: make(chan keyState, 64)}
 	d := &driver{store: s, options: o, wakeups: providerkit.Wakeups{Connect: s.connect}}
 	d.Records = providerkit.Records{Store: s, Key: s.key, Leases: s, Classify: d.Classify, Retention: o.Retention}
 	return &Provider{providerkit.New(d, providerkit.Config{Timeout: o.Timeout, Detach: true}), d}
@@ -123,8 +123,8 @@ func (d *driver) Close() error {
 	if d.store.keep == nil { // the provider was never opened
 		return nil
 	}
-	for len(d.store.spares) > 0 {
-		d.store.leave(<-d.store.spares, false)
+	for len(d.store.freeLeases) > 0 {
+		d.store.leave(<-d.store.freeLeases, false)
 	}
 	d.store.revoking.Wait()
 	d.store.keep.stop()
@@ -167,14 +167,14 @@ func (s *store) connect(ctx context.Context) (providerkit.Connection, error) {
 // next takes the next message of the watch, including the creation notice.
 func (w *watch) next(ctx context.Context) error {
 	select {
-	case told, open := <-w.events:
+	case response, open := <-w.events:
 		if !open {
 			return errors.New("the watch has ended")
 		}
-		for _, event := range told.Events {
+		for _, event := range response.Events {
 			w.names = append(w.names, strings.TrimPrefix(string(event.Kv.Key), w.prefix))
 		}
-		return told.Err()
+		return response.Err()
 	case <-ctx.Done():
 		return ctx.Err()
 	}

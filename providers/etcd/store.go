@@ -21,11 +21,11 @@ import (
 
 // store is the keys under a prefix, as a providerkit.Store and providerkit.Leases.
 type store struct {
-	client   *clientv3.Client
-	keep     *keeper
-	prefix   string
-	spares   chan view // released claims, whose leases other claims may use
-	revoking providerkit.Group
+	client     *clientv3.Client
+	keep       *keeper
+	prefix     string
+	freeLeases chan keyState // released claims, whose leases other claims may use
+	revoking   providerkit.Group
 }
 
 // The keys of a name, under the prefix. The names of one hash share the last key.
@@ -45,20 +45,20 @@ func (s *store) floorKey(key string) string {
 
 func floorText(floor int64) string { return strconv.FormatInt(floor, 10) }
 
-// view is the state of a name in a read, without the data. Revisions are those of the keys' last changes, or 0 for a missing key.
-type view struct {
+// keyState is the state of a name in a read, without the data. Revisions are those of the keys' last changes, or 0 for a missing key.
+type keyState struct {
 	record, claim, floorRev int64
 	holder                  string // the claim's value
 	lease                   clientv3.LeaseID
 	at                      time.Time // before the last prolongation by this process, if any
 	ours                    bool      // the claim belongs to the record
-	fresh                   bool      // the lease was granted by the write that made this view
+	fresh                   bool      // the lease was granted by the write that made this state
 	term                    uint64    // the Raft term of its prolongation, if it was a spare lease
 	floor                   int64
 }
 
-// item returns the data of a record, with its view and the time of the read.
-func (v *view) item(key string, data []byte, now time.Time) providerkit.Item {
+// item returns the data of a record, with its state and the time of the read.
+func (v *keyState) item(key string, data []byte, now time.Time) providerkit.Item {
 	i := providerkit.Item{Key: key, Data: data, Now: now, State: v}
 	if v.record > 0 {
 		i.Version = strconv.FormatInt(v.record, 10)
@@ -66,9 +66,9 @@ func (v *view) item(key string, data []byte, now time.Time) providerkit.Item {
 	return i
 }
 
-// see returns the view of a record and a claim.
-func see(record, claim *mvccpb.KeyValue) *view {
-	return &view{record: record.ModRevision, claim: claim.ModRevision, holder: string(claim.Value), lease: clientv3.LeaseID(claim.Lease)}
+// see returns the state of a record and a claim.
+func see(record, claim *mvccpb.KeyValue) *keyState {
+	return &keyState{record: record.ModRevision, claim: claim.ModRevision, holder: string(claim.Value), lease: clientv3.LeaseID(claim.Lease)}
 }
 
 // Get reads a record with its claim and floor, at one revision.
@@ -123,7 +123,7 @@ func (s *store) commit(ctx context.Context, conditions []clientv3.Cmp, writes ..
 
 // Put writes a record and its claim at once, if both are unchanged since their read. A new holder or TTL gets a new lease.
 func (s *store) Put(ctx context.Context, old providerkit.Item, r *providerkit.Record, data []byte) (_ providerkit.Item, err error) {
-	v, claim := *old.State.(*view), s.claimKey(old.Key)
+	v, claim := *old.State.(*keyState), s.claimKey(old.Key)
 	conditions := append(still(old.Key, v.record, string(old.Data)), still(claim, v.claim, v.holder)...)
 	if v.record == 0 { // the record may have been forgotten since the read
 		conditions = append(conditions, still(s.floorKey(old.Key), v.floorRev, floorText(v.floor))...)
@@ -168,8 +168,8 @@ func (s *store) Delete(ctx context.Context, item providerkit.Item) error {
 	if err != nil {
 		return err
 	}
-	v, floor := now.State.(*view), s.floorKey(item.Key)
-	conditions := slices.Concat(still(item.Key, item.State.(*view).record, string(item.Data)), still(s.claimKey(item.Key), 0, ""), still(floor, v.floorRev, floorText(v.floor)))
+	v, floor := now.State.(*keyState), s.floorKey(item.Key)
+	conditions := slices.Concat(still(item.Key, item.State.(*keyState).record, string(item.Data)), still(s.claimKey(item.Key), 0, ""), still(floor, v.floorRev, floorText(v.floor)))
 	_, err = s.commit(ctx, conditions, clientv3.OpDelete(item.Key), clientv3.OpPut(floor, floorText(max(v.floor, forgotten.Token))))
 	return err
 }
@@ -220,7 +220,7 @@ func claimOf(r *providerkit.Record) string {
 // grant makes a lease for a claim. An infinite claim has no lease. A broken claim keeps its own lease, because only that lease ends no
 // sooner than the trust in a renewal that is granted during the break. TimeToLive can't give its rest: a member that still takes
 // itself for the leader may answer.
-func (s *store) grant(ctx context.Context, v view, r *providerkit.Record) (id clientv3.LeaseID, term uint64, err error) {
+func (s *store) grant(ctx context.Context, v keyState, r *providerkit.Record) (id clientv3.LeaseID, term uint64, err error) {
 	if r.Breaking && v.lease != clientv3.NoLease {
 		return v.lease, 0, nil
 	}
@@ -229,7 +229,7 @@ func (s *store) grant(ctx context.Context, v view, r *providerkit.Record) (id cl
 	}
 	ttl := max(1, seconds(r.Left))
 	select {
-	case spare := <-s.spares:
+	case spare := <-s.freeLeases:
 		again := &prolongation{lease: spare.lease}
 		age := max(time.Since(spare.at), time.Since(spare.at.Round(0))) // Go's clock stops during a suspend, the host's does not
 		if strings.HasSuffix(spare.holder, fmt.Sprint(" ", ttl)) && age < time.Duration(ttl)*time.Second/2 {
@@ -249,10 +249,10 @@ func (s *store) grant(ctx context.Context, v view, r *providerkit.Record) (id cl
 
 // leave keeps the lease of an ended claim for another claim, or revokes the lease in the background. grant uses a kept lease
 // only within half its TTL after it was prolonged: until then no leader, not even a former one, had a reason to revoke the lease.
-func (s *store) leave(v view, keep bool) {
+func (s *store) leave(v keyState, keep bool) {
 	if keep {
 		select {
-		case s.spares <- v:
+		case s.freeLeases <- v:
 			return
 		default:
 		}
@@ -270,7 +270,7 @@ func (s *store) leave(v view, keep bool) {
 // Complete compares a record with the claim's key: the record's holder has the name while the key exists. Another key
 // belongs to a claim that trusts its lease, and its record was deleted or changed by hand.
 func (s *store) Complete(item providerkit.Item, r *providerkit.Record) (behind bool) {
-	v := item.State.(*view)
+	v := item.State.(*keyState)
 	r.Floor = max(r.Floor, v.floor)
 	v.ours = r.ID != "" && v.holder == claimOf(r)
 	switch {
@@ -287,7 +287,7 @@ func (s *store) Complete(item providerkit.Item, r *providerkit.Record) (behind b
 // Reconcile prolongs a claim's lease, and then checks that the claim still stands: etcd may prolong a lease whose keys it has
 // deleted, and an operator may have deleted or replaced the keys. Put has done the rest.
 func (s *store) Reconcile(ctx context.Context, item providerkit.Item, r *providerkit.Record) (providerkit.Item, error) {
-	v := *item.State.(*view)
+	v := *item.State.(*keyState)
 	item.State = &v
 	if r.ID == "" || r.Breaking || v.fresh {
 		v.fresh = false

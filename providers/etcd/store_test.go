@@ -32,11 +32,11 @@ func fresh(t testing.TB) (*Provider, *store) {
 	return p, p.driver.store
 }
 
-func (s *store) look(t testing.TB, name string) (providerkit.Item, *view) {
+func (s *store) look(t testing.TB, name string) (providerkit.Item, *keyState) {
 	t.Helper()
 	item, err := s.Get(t.Context(), s.key(name))
 	require.NoError(t, err)
-	return item, item.State.(*view)
+	return item, item.State.(*keyState)
 }
 
 // renew prolongs any lease, and checks a name's claim.
@@ -189,7 +189,7 @@ func TestLeasesAreUsedAgain(t *testing.T) {
 	require.NoError(t, err)
 	fourth.State = nil // the time of the prolongation is unknown
 	require.NoError(t, p.Release(t.Context(), giveUp(fourth)))
-	require.Empty(t, s.spares)
+	require.Empty(t, s.freeLeases)
 }
 
 // T28: a request that has found no record is refused once the record was forgotten,
@@ -248,10 +248,10 @@ func TestTrap_T54_ASnapshotIsRestored(t *testing.T) {
 func TestTrap_T125_RevisionsBeginAgain(t *testing.T) {
 	t.Parallel()
 	for name, variant := range map[string]struct {
-		ttl          time.Duration
-		spares, anew bool
+		ttl              time.Duration
+		freeLeases, anew bool
 	}{
-		"an etcd lease that the snapshot has": {ttl: time.Minute, spares: true},
+		"an etcd lease that the snapshot has": {ttl: time.Minute, freeLeases: true},
 		"leases that never end":               {ttl: abstractions.Infinite},
 		"new members without data":            {ttl: abstractions.Infinite, anew: true},
 	} {
@@ -260,7 +260,7 @@ func TestTrap_T125_RevisionsBeginAgain(t *testing.T) {
 			c := newCluster(t, 1)
 			p := c.open()
 			names := []string{"renewed", "changed", "released"}
-			if variant.spares {
+			if variant.freeLeases {
 				var before []abstractions.Grant
 				for _, name := range names {
 					before = append(before, acquire(t, p, "before/"+name, "x", variant.ttl))
@@ -556,7 +556,7 @@ func TestTrap_T92_ARenewalOfAFormerLeader(t *testing.T) {
 		}
 		return err
 	})
-	require.Len(t, p.driver.store.spares, 1)
+	require.Len(t, p.driver.store.freeLeases, 1)
 	moving.Store(true)
 	renewals.Store(0)
 	acquire(t, p, "n", "b", time.Minute)

@@ -32,10 +32,10 @@ func (m *memory) Wait(ctx context.Context, req abstractions.WaitRequest) (abstra
 }
 
 // leave ends a registration.
-func (s *shard) leave(name string, who *waiting) {
+func (s *shard) leave(name string, waiter *waiting) {
 	s.Lock()
 	defer s.Unlock()
-	left := slices.DeleteFunc(s.waiting[name], func(w *waiting) bool { return w == who })
+	left := slices.DeleteFunc(s.waiting[name], func(w *waiting) bool { return w == waiter })
 	if s.waiting[name] = left; len(left) == 0 {
 		delete(s.waiting, name)
 	}

@@ -21,11 +21,11 @@ type SetupError struct {
 }
 
 func (e *SetupError) Error() string {
-	who := "this process"
+	account := "this process"
 	if e.Role != "" {
-		who = fmt.Sprintf("role %q", e.Role)
+		account = fmt.Sprintf("role %q", e.Role)
 	}
-	return fmt.Sprintf("%v: %s may not create the tables (%v); run this as a user with that right:\n%s;", abstractions.ErrNotSetUp, who, e.Err, strings.Join(e.Statements, ";\n"))
+	return fmt.Sprintf("%v: %s may not create the tables (%v); run this as a user with that right:\n%s;", abstractions.ErrNotSetUp, account, e.Err, strings.Join(e.Statements, ";\n"))
 }
 
 // Is makes the error match leasing.ErrNotSetUp.

@@ -108,7 +108,7 @@ func (a *Actor) Acquire(ctx context.Context, name string) (*leasing.Lease, error
 	if limit > 0 {
 		manager = manager.With(leasing.AcquireOptions{WaitLimit: noLimit})
 	}
-	w := &wait{actor: a, limit: limit, edge: edge{Name: name, Since: time.Now().UTC().Truncate(time.Microsecond), Wait: abstractions.NewID()}, told: map[string]bool{}}
+	w := &wait{actor: a, limit: limit, edge: edge{Name: name, Since: time.Now().UTC().Truncate(time.Microsecond), Wait: abstractions.NewID()}, reported: map[string]bool{}}
 	waiting, giveUp := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer giveUp(nil)
 	watching, stop := context.WithCancel(ctx)
@@ -136,11 +136,11 @@ const noLimit = 100 * 365 * 24 * time.Hour
 
 // wait is one wait of an actor.
 type wait struct {
-	actor *Actor
-	limit time.Duration // 0: none
-	edge  edge
-	said  []*leasing.Lease // whose metadata have the edge
-	told  map[string]bool  // the circles that were reported
+	actor    *Actor
+	limit    time.Duration // 0: none
+	edge     edge
+	said     []*leasing.Lease // whose metadata have the edge
+	reported map[string]bool  // the circles that were reported
 }
 
 // watch looks for circles until watching ends. It returns the reason why the wait must end, after
@@ -195,9 +195,9 @@ func (w *wait) look(ctx context.Context) (next time.Duration, err error) {
 	for i := range way {
 		way[i].seen = ""
 	}
-	if !w.told[key] {
-		w.told[key] = true
-		w.tell(ctx, found)
+	if !w.reported[key] {
+		w.reported[key] = true
+		w.report(ctx, found)
 	}
 	if w.actor.options.Policy == Refuse && found.Newest() == way[0] {
 		return 0, found
@@ -209,8 +209,8 @@ func (w *wait) look(ctx context.Context) (next time.Duration, err error) {
 // circle.
 const soonLooks = 4
 
-// tell reports a circle, once, and breaks a lease if that is the policy.
-func (w *wait) tell(ctx context.Context, found *Error) {
+// report reports a circle, once, and breaks a lease if that is the policy.
+func (w *wait) report(ctx context.Context, found *Error) {
 	o := &w.actor.options
 	w.actor.found.Add(ctx, 1)
 	o.Logger.LogAttrs(ctx, slog.LevelWarn, "leasing: "+found.Error(), slog.String("policy", string(o.Policy)), slog.String("newest", found.Newest().Owner))
@@ -223,7 +223,7 @@ func (w *wait) tell(ctx context.Context, found *Error) {
 	reason = strings.ToValidUTF8(reason[:min(len(reason), abstractions.MaxReasonBytes)], "")
 	_, err := w.actor.manager.Break(ctx, newest.Holds, leasing.BreakOptions{IfToken: newest.Token, Reason: reason})
 	if err != nil && !errors.Is(err, leasing.ErrStale) {
-		delete(w.told, found.key()) // report once more at the next look
+		delete(w.reported, found.key()) // report once more at the next look
 	}
 }
 

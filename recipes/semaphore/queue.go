@@ -13,11 +13,11 @@ import (
 // grace is the time beyond a short wait limit that a caller waits for a first answer.
 const grace = time.Second
 
-// ticket is a waiter's place in the queue.
-type ticket struct {
+// queued is a waiter's place in the queue.
+type queued struct {
 	ctx      context.Context // requests for this waiter carry its values
 	watching <-chan struct{} // closed after the probes failed
-	done     chan struct{}   // closed when the ticket has an answer and has left the queue
+	done     chan struct{}   // closed when the waiter has an answer and has left the queue
 	answer   answer
 }
 
@@ -29,19 +29,19 @@ type answer struct {
 }
 
 // join adds a waiter to the queue. Locks mu.
-func (s *Semaphore) join(ctx context.Context) *ticket {
+func (s *Semaphore) join(ctx context.Context) *queued {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	t := &ticket{ctx: ctx, done: make(chan struct{})}
+	t := &queued{ctx: ctx, done: make(chan struct{})}
 	s.queue = append(s.queue, t)
 	s.dispatch()
 	t.watching = s.search.watching
 	return t
 }
 
-// leave returns the answer to a ticket. A ticket without an answer leaves the queue, and gets an
+// leave returns the answer to a waiter. A waiter without an answer leaves the queue, and gets an
 // error. Locks mu.
-func (s *Semaphore) leave(ctx context.Context, t *ticket) answer {
+func (s *Semaphore) leave(ctx context.Context, t *queued) answer {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if i := slices.Index(s.queue, t); i >= 0 {

@@ -28,7 +28,7 @@ type Semaphore struct {
 	held int // slots that this process holds, or does not request for a while
 	// since is the time of the first of a slot's consecutive hand-overs.
 	since  map[int]time.Time
-	queue  []*ticket // the waiters, first come, first served
+	queue  []*queued // the waiters, first come, first served
 	search *search   // on their behalf; nil without waiters
 }
 

@@ -44,7 +44,7 @@ func (l *lease) args() []any { return []any{l.stream, l.Op, l.For, l.Kind, l.Own
 func (l *lease) issued(scan scan) error {
 	var leased, expires int64
 	err := scan(&l.entry.Seq, &leased, &expires)
-	l.entry.LeasedAt, l.entry.ExpiresAt = moment(leased), moment(expires)
+	l.entry.LeasedAt, l.entry.ExpiresAt = timeOf(leased), timeOf(expires)
 	return err
 }
 

@@ -18,7 +18,7 @@ func (s *Store[Tx]) Read(ctx context.Context, req seqstore.ReadRequest) (page se
 		return page, err
 	}
 	if before.Op != "" {
-		before.Epoch, before.LeasedAt, before.ClosedAt = page.Epoch, moment(leased), moment(closed)
+		before.Epoch, before.LeasedAt, before.ClosedAt = page.Epoch, timeOf(leased), timeOf(closed)
 		page.Before = before.Mark()
 	}
 	page.Through = watermark
@@ -83,7 +83,7 @@ func (s *Store[Tx]) Events(ctx context.Context, stream string, from, to int64) (
 		var e seqstore.Event
 		var at int64
 		err := scan(&at, &e.Seq, &e.Event, &e.Who, &e.Token)
-		e.At = moment(at)
+		e.At = timeOf(at)
 		all = append(all, e)
 		return err
 	})
@@ -95,9 +95,9 @@ func (s *Store[Tx]) Status(ctx context.Context, stream string) (seqstore.Status,
 	status := seqstore.Status{Stream: stream}
 	var now, recovery int64
 	err := s.known(ctx, s.sql.status, []any{stream}, &now, &status.Last, &status.Sealed, &recovery, &status.Open, &status.Expired, &status.Claimable, &status.Gaps, &status.Watermark)
-	status.Now = moment(now)
+	status.Now = timeOf(now)
 	if recovery > now {
-		status.RecoveryUntil = moment(recovery)
+		status.RecoveryUntil = timeOf(recovery)
 	}
 	return status, err
 }
@@ -114,7 +114,7 @@ func (s *Store[Tx]) Manual(ctx context.Context, stream string, limit int) (items
 		var item seqstore.ManualItem
 		var created int64
 		err := scan(&item.ID, &item.Stream, &item.Seq, &item.Op, &item.Payload, &item.Reason, &created)
-		item.CreatedAt = moment(created)
+		item.CreatedAt = timeOf(created)
 		items = append(items, item)
 		return err
 	})
@@ -127,7 +127,7 @@ func (s *Store[Tx]) FindManual(ctx context.Context, id int64) (item seqstore.Man
 	err = s.read(ctx, s.sql.findManual, []any{id}, func(scan scan) error {
 		var created, resolved int64
 		err := scan(&item.ID, &item.Stream, &item.Seq, &item.Op, &item.Payload, &item.Reason, &created, &resolved, &item.ResolvedBy)
-		item.CreatedAt, item.ResolvedAt, found = moment(created), moment(resolved), true
+		item.CreatedAt, item.ResolvedAt, found = timeOf(created), timeOf(resolved), true
 		return err
 	})
 	if err == nil && !found {

@@ -199,12 +199,12 @@ func (r *row) scan(scan scan) error {
 	err := scan(&r.Stream, &r.Seq, &r.Op, &r.Kind, &r.Owner, &state, &r.Token, &leased, &expires, &closed, &filled, &r.Renewals,
 		&r.ClaimID, &r.ClaimOwner, &claim, &r.Attempts, &notBefore, &r.LastError, &r.Origin, &r.ReplacedBy, &r.Reason, &r.Payload, &phase, &r.Work.Data, &r.Uncleaned, &now)
 	r.State, r.Work.Phase = seqstore.State(state), seqstore.Phase(phase)
-	r.LeasedAt, r.ExpiresAt, r.ClosedAt, r.FilledAt = moment(leased), moment(expires), moment(closed), moment(filled)
-	r.ClaimUntil, r.NotBefore, r.now = moment(claim), moment(notBefore), moment(now)
+	r.LeasedAt, r.ExpiresAt, r.ClosedAt, r.FilledAt = timeOf(leased), timeOf(expires), timeOf(closed), timeOf(filled)
+	r.ClaimUntil, r.NotBefore, r.now = timeOf(claim), timeOf(notBefore), timeOf(now)
 	return err
 }
 
-func moment(us int64) time.Time {
+func timeOf(us int64) time.Time {
 	if us == 0 {
 		return time.Time{}
 	}
@@ -254,7 +254,7 @@ func (s *Store[Tx]) lockBy(ctx context.Context, on session, statement, stream st
 		var recovery, now int64
 		found = true
 		err := scan(&r.next, &r.sealed, &recovery, &now)
-		r.recovery, r.now = moment(recovery), moment(now)
+		r.recovery, r.now = timeOf(recovery), timeOf(now)
 		return err
 	})
 	if err == nil && !found {

@@ -147,7 +147,7 @@ func (s *Store[Tx]) commit(ctx context.Context, req seqstore.CommitRequest, next
 		var leased, expires, closed int64
 		err := scan(append([]any{&done.Op, &done.Kind, &done.Owner, &leased, &expires, &closed, &done.Renewals}, also...)...)
 		done.Stream, done.Seq, done.Token, done.State, done.Payload = req.Stream, req.Seq, req.Token, seqstore.Committed, blob(req.Payload)
-		done.LeasedAt, done.ExpiresAt, done.ClosedAt, made = moment(leased), moment(expires), moment(closed), true
+		done.LeasedAt, done.ExpiresAt, done.ClosedAt, made = timeOf(leased), timeOf(expires), timeOf(closed), true
 		return err
 	}
 	if write == nil && (next == nil || along != "") { // one round trip, if the guard holds

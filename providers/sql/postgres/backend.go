@@ -24,7 +24,7 @@ type postgres struct {
 	*dialect.Wakeups
 	dialect.Limited // except for renewals
 	// Concurrent acquires of the process share a statement and its commit, and so do releases.
-	acquires, releases *batch.Batcher[*quick]
+	acquires, releases *batch.Batcher[*pending]
 }
 
 // Apply reads the row, asks the rule, and writes the change under the condition that
@@ -72,14 +72,14 @@ func (p *postgres) find(ctx context.Context, name, id string, acquire *abstracti
 	}
 	err = p.Query(ctx, statement, args, func(scan dialect.Scan) error { return scan(append(pgColumns(r), &kept, &r.Floor)...) })
 	r.Settle(id)
-	if len(args) > 2 && err == nil && p.Random(tidyEvery) == 0 {
+	if len(args) > 2 && err == nil && p.Random(sweepEvery) == 0 {
 		_ = dialect.Run(ctx, p, p.SQL["tidy"], name)
 	}
 	return r, kept, err
 }
 
-// tidyEvery is the number of waiters' requests, on average, after which the identities of past waiters are deleted.
-const tidyEvery = 64
+// sweepEvery is the number of waiters' requests, on average, after which the identities of past waiters are deleted.
+const sweepEvery = 64
 
 // write makes a change, and reports false if the row has changed since it was read. taken says that the name has a new holder.
 func (p *postgres) write(ctx context.Context, to *dialect.Row, c *providerkit.Change, taken bool) (ok bool, err error) {
@@ -118,11 +118,11 @@ func (p *postgres) Close() error {
 	return nil
 }
 
-// quick is an acquire or a release that most likely meets no obstacle. Concurrent ones
+// pending is an acquire or a release that most likely meets no obstacle. Concurrent ones
 // share a statement, each for another name: see package batch. It makes its change
 // or none, and never waits for a row that others have locked unless it is alone in
 // its statement.
-type quick struct {
+type pending struct {
 	N        int    `json:"n"`
 	Name     string `json:"name"`
 	ID       string `json:"id"`
@@ -140,7 +140,7 @@ type quick struct {
 // quickly makes an acquire that meets no obstacle, or a release by the holder. It
 // returns an empty result if the rule has to decide.
 func (p *postgres) quickly(ctx context.Context, op dialect.Op) (dialect.Applied, error) {
-	q := &quick{Name: op.Name, ID: op.ID}
+	q := &pending{Name: op.Name, ID: op.ID}
 	q.Hash = dialect.AppendHash(q.hash[:0], op.ID)
 	with := p.releases
 	switch {
@@ -165,19 +165,19 @@ func (p *postgres) quickly(ctx context.Context, op dialect.Op) (dialect.Applied,
 	return done, nil
 }
 
-func (p *postgres) acquireMany(ctx context.Context, all []*quick, direct bool) {
+func (p *postgres) acquireMany(ctx context.Context, all []*pending, direct bool) {
 	q := all[0]
 	p.send(ctx, all, direct, p.SQL["acquires"], p.SQL["acquire"], q.Name, q.ID, q.Owner, q.TTL, q.Metadata, q.Hash)
 }
 
-func (p *postgres) releaseMany(ctx context.Context, all []*quick, direct bool) {
+func (p *postgres) releaseMany(ctx context.Context, all []*pending, direct bool) {
 	q := all[0]
 	p.send(ctx, all, direct, p.SQL["releases"], p.SQL["release"], q.Name, q.ID, q.Hash)
 }
 
 // send runs the statement of a single change, with its parameters, or that of many. A single change may wait
 // for a row, so its caller sends directly, and the wait ends with that caller.
-func (p *postgres) send(ctx context.Context, all []*quick, direct bool, many, one string, args ...any) {
+func (p *postgres) send(ctx context.Context, all []*pending, direct bool, many, one string, args ...any) {
 	if q := all[0]; direct && one != "" {
 		q.Fail(p.Query(ctx, one, args, func(scan dialect.Scan) error {
 			q.done = true
@@ -195,9 +195,9 @@ func (p *postgres) send(ctx context.Context, all []*quick, direct bool, many, on
 	}
 }
 
-func (p *postgres) together(ctx context.Context, all []*quick, statement string) error {
+func (p *postgres) together(ctx context.Context, all []*pending, statement string) error {
 	slices.SortFunc(all, byName)
-	each := slices.CompactFunc(slices.Clone(all), func(a, b *quick) bool { return a.Name == b.Name })
+	each := slices.CompactFunc(slices.Clone(all), func(a, b *pending) bool { return a.Name == b.Name })
 	for n, q := range each {
 		q.N = n
 	}
@@ -205,7 +205,7 @@ func (p *postgres) together(ctx context.Context, all []*quick, statement string)
 	if err != nil {
 		return err
 	}
-	var did quick
+	var did pending
 	columns := []any{&did.Name, &did.token, &did.now}
 	err = p.Query(ctx, statement, []any{string(list)}, func(scan dialect.Scan) error {
 		err := scan(columns...)
@@ -220,4 +220,4 @@ func (p *postgres) together(ctx context.Context, all []*quick, statement string)
 	return err
 }
 
-func byName(a, b *quick) int { return cmp.Compare(a.Name, b.Name) }
+func byName(a, b *pending) int { return cmp.Compare(a.Name, b.Name) }

@@ -235,7 +235,7 @@ func TestTrap_T66_ANameTwiceInAPostgresBatch(t *testing.T) {
 
 	join(ctx, t, p, "n", "waiter")
 	stranger := abstractions.NewID()
-	releases := []*quick{
+	releases := []*pending{
 		{Name: "n", ID: stranger, Hash: dialect.HashOf(stranger)}, {Name: "n", ID: winner, Hash: dialect.HashOf(winner)},
 		{Name: "m", ID: m.ID, Hash: m.Hash}, {Name: "n", ID: winner, Hash: dialect.HashOf(winner)},
 	}
@@ -270,7 +270,7 @@ func TestABatchHeedsThePostgresQueue(t *testing.T) {
 	require.Equal(t, queueOf("behind"), waitersOf(ctx, t, p, "x"))
 	require.Equal(t, queueOf("another", all[1].ID), waitersOf(ctx, t, p, "y"))
 	hints := join(ctx, t, p, "z", "waiter")
-	b.releaseMany(bounded(t), []*quick{{Name: "x", ID: all[0].ID, Hash: all[0].Hash}, {Name: "z", ID: all[2].ID, Hash: all[2].Hash}}, false)
+	b.releaseMany(bounded(t), []*pending{{Name: "x", ID: all[0].ID, Hash: all[0].Hash}, {Name: "z", ID: all[2].ID, Hash: all[2].Hash}}, false)
 	hinted(t, hints)
 	take(ctx, t, p, "z", "waiter")
 }

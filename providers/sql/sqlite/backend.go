@@ -66,7 +66,7 @@ func (s *sqlite) applyMany(ctx context.Context, all []*sqliteChange, _ bool) {
 			continue
 		}
 		if c.Fail(err); err == nil && len(c.freed) > 0 {
-			s.tell(c.freed)
+			s.wake(c.freed)
 		}
 	}
 }

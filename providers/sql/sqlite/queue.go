@@ -15,9 +15,9 @@ func (s *sqlite) Lives(channel string) bool {
 	return channel == dialect.Polled || writePipe(s.pipe(channel), "")
 }
 
-// tell wakes the first waiter of a queue, and prepares others for the case that all before them hang: after one
+// wake wakes the first waiter of a queue, and prepares others for the case that all before them hang: after one
 // reservation each. To keep a release cheap, it prepares a few waiters only.
-func (s *sqlite) tell(q dialect.WaitList) {
+func (s *sqlite) wake(q dialect.WaitList) {
 	last := q.Len() - 1
 	for rank := 0; q != ""; rank, q = rank+1, q.Rest() {
 		if rank != last && !slices.Contains([]int{0, 1, 2, 3, 5, 9, 17, 33}, rank) {
