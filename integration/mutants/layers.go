@@ -84,12 +84,7 @@ var areas = []area{
 	{"providers/sql/", "sqlite", [3]tests{ofDialects, overSQLite}}, // the shared driver, and the verdicts on errors
 	{"providers/redis/internal/redlock/", "redlock", [3]tests{own("providers/redis/internal/redlock"), redlocks}},
 	{"providers/redis/internal/script/scripts/prelude.lua", "redlock", [3]tests{own("providers/redis/internal/redlock"), redlocks}},
-	{"providers/redis/internal/script/scripts/vote.lua", "redlock", [3]tests{own("providers/redis/internal/redlock"), redlocks}},
-	{"providers/redis/internal/script/scripts/quick_vote.lua", "redlock", [3]tests{own("providers/redis/internal/redlock"), redlocks}},
-	{"providers/redis/internal/script/scripts/confirm.lua", "redlock", [3]tests{own("providers/redis/internal/redlock"), redlocks}},
-	{"providers/redis/internal/script/scripts/relock.lua", "redlock", [3]tests{own("providers/redis/internal/redlock"), redlocks}},
-	{"providers/redis/internal/script/scripts/undo.lua", "redlock", [3]tests{own("providers/redis/internal/redlock"), redlocks}},
-	{"providers/redis/internal/script/scripts/admit.lua", "redlock", [3]tests{own("providers/redis/internal/redlock"), redlocks}},
+	{"providers/redis/internal/script/scripts/redlock/", "redlock", [3]tests{own("providers/redis/internal/redlock"), redlocks}},
 	{"providers/redis/", "redis", [3]tests{own("providers/redis"), overRedis}},
 	{"providers/blob/", "azurite", [3]tests{own("providers/blob"), {folder: "providers/blob", run: "^TestConformanceBlob$"}}},
 	{"providers/cosmos/", "cosmos", [3]tests{own("providers/cosmos"), overCosmos}},

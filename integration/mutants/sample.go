@@ -30,7 +30,7 @@ type part struct {
 // and the kit's HTTP client.
 var parts = []part{
 	{"core", regexp.MustCompile(`^[^/]+\.go$|^internal/(dispatch|engine|instrument|lifecycle|notify|timetable|trust|waiting)/`)},
-	{"", regexp.MustCompile(`^abstractions/providerkit/httpguard/|^providers/redis/internal/(redistest|redlock)/|/(prelude|vote|quick_vote|confirm|relock|undo|admit|ballot)\.lua$|^providers/sql/(mysql|sqlserver|internal)/|^providers/sql/dialect/dialecttest/`)},
+	{"", regexp.MustCompile(`^abstractions/providerkit/httpguard/|^providers/redis/internal/(redistest|redlock|script/scripts/redlock)/|/(prelude|ballot)\.lua$|^providers/sql/(mysql|sqlserver|internal)/|^providers/sql/dialect/dialecttest/`)},
 	{"kit", regexp.MustCompile(`^abstractions/providerkit/`)},
 	{"redis", regexp.MustCompile(`^providers/redis/`)},
 	{"postgres", regexp.MustCompile(`^providers/sql/postgres/`)},

@@ -184,7 +184,7 @@ func TestADrawnMutantIsAskedOfItsServer(t *testing.T) {
 		require.Equal(t, want, [3]string{a.layers[0].folder, a.layers[1].folder, a.busy}, file)
 		require.Contains(t, a.layers[2].run, a.busy, file)
 	}
-	for _, file := range []string{"providers/redis/internal/redlock/vote.go", "providers/sql/mysql/backend.go", "providers/redis/internal/script/scripts/vote.lua", "chaos/plan.go"} {
+	for _, file := range []string{"providers/redis/internal/redlock/vote.go", "providers/sql/mysql/backend.go", "providers/redis/internal/script/scripts/redlock/vote.lua", "chaos/plan.go"} {
 		require.Empty(t, partOf(file), file)
 	}
 }

@@ -14,7 +14,7 @@ import (
 //
 // A restarted server may have lost leases: all of them, or the latest if it came back from
 // a snapshot. It has also lost its scripts. So the text of a Redlock's scripts names the run
-// of the server, and a script is loaded only on a connection on which scripts/admit.lua has
+// of the server, and a script is loaded only on a connection on which scripts/redlock/admit.lua has
 // looked at that run just before: a connection does not outlive a run. So no server knows the
 // scripts of an earlier run, and a process that sends those scripts must look at the marker,
 // of its own prefix and database, before any answer of the server counts.

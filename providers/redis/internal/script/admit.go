@@ -8,7 +8,7 @@ import (
 )
 
 // AdmitText is sent as text: a server that knows the script has nothing else to report.
-var AdmitText = read("admit")
+var AdmitText = read("redlock/admit")
 
 // The verbs of admit.lua.
 const (

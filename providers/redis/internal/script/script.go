@@ -2,7 +2,7 @@
 // their texts, keys, arguments and replies. It sends nothing.
 //
 // Each script is composed of some files of the folder scripts, and works on one operation or
-// several: scripts/prelude.lua describes the composition and the stored data. testdata has the
+// several. Those in scripts/redlock are of Redlock only. scripts/prelude.lua describes the composition and the stored data. testdata has the
 // scripts in the form that servers receive.
 package script
 
@@ -10,12 +10,13 @@ import (
 	"crypto/sha1" //nolint:gosec // Redis names scripts by SHA-1
 	"embed"
 	"encoding/hex"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
 )
 
-//go:embed scripts/*.lua
+//go:embed scripts/*.lua scripts/redlock/*.lua
 var files embed.FS
 
 // Source is the text of a script, and the name under which a server remembers the script
@@ -34,14 +35,14 @@ type Program struct {
 
 // The scripts. Each file describes its keys, arguments and replies.
 var (
-	Undo    = compose(2, 4, outOfMemoryToo, "waiting", "ending", "ballot", "undo")
+	Undo    = compose(2, 4, outOfMemoryToo, "waiting", "ending", "ballot", "redlock/undo")
 	Release = compose(2, 2, outOfMemoryToo, "ending", "release", "quick_release")
 	Break   = compose(2, 4, outOfMemoryToo, "ending", "ballot", "break")
 	Renew   = compose(1, 1, outOfMemoryToo, "renew", "quick_renew")
-	Relock  = compose(1, 4, outOfMemoryToo, "ballot", "relock")
-	Confirm = compose(1, 3, outOfMemoryToo, "ballot", "confirm")
+	Relock  = compose(1, 4, outOfMemoryToo, "ballot", "redlock/relock")
+	Confirm = compose(1, 3, outOfMemoryToo, "ballot", "redlock/confirm")
 	Acquire = compose(2, 4, "", "waiting", "acquire", "quick_acquire")
-	Vote    = compose(2, 6, "", "waiting", "ballot", "vote", "quick_vote")
+	Vote    = compose(2, 6, "", "waiting", "ballot", "redlock/vote", "redlock/quick_vote")
 	Leave   = compose(2, 2, outOfMemoryToo, "ending", "leave")
 	Inspect = compose(1, 1, "", "inspect")
 	Waiting = compose(2, 1, "", "waiting", "who")
@@ -59,7 +60,7 @@ var Programs []*Program
 // that file handles the commonest case, and leaves the others to run.
 func compose(keys, args int, flags string, parts ...string) *Program {
 	quick := ""
-	if last := len(parts) - 1; strings.HasPrefix(parts[last], "quick_") {
+	if last := len(parts) - 1; strings.HasPrefix(path.Base(parts[last]), "quick_") {
 		quick = read(parts[last])
 		parts = slices.Concat([]string{"rest", "name"}, parts[:last], []string{"coda", "rest_end"})
 	} else {
