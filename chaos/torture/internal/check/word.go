@@ -1,0 +1,134 @@
+package check
+
+import (
+	"slices"
+	"time"
+
+	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/chaos/torture/internal/history"
+)
+
+// losses finds holders that did not learn of the end of their lease at once: by the time, or by an
+// answer of the backend.
+func (n *named) losses() {
+	for _, t := range n.holds {
+		for _, o := range n.claim(t.Claim).asked {
+			if o.Verb == "renew" && o.Result == history.ResultLost && o.Overrun == 0 && t.Ended() > o.Return+n.Patience {
+				n.violated(o.Return, "the backend said that the lease was lost (worker %d, claim %s), and its holder was not told", t.Worker, t.Claim)
+				break
+			}
+		}
+		late, told := n.h.Late(t)
+		switch {
+		case t.Ending == history.EndingGivenUp || t.Ending == history.EndingAbandoned || t.Ending == history.EndingKilled:
+		case told && late > n.Patience:
+			n.violated(t.Until, "the holder (worker %d, claim %s) heard of the end of its trust %s late", t.Worker, t.Claim, history.Seconds(late))
+		case !told && n.end > t.Until+n.Patience:
+			n.violated(t.Until, "the holder (worker %d, claim %s) never heard of the end of its trust", t.Worker, t.Claim)
+		}
+	}
+}
+
+// releases finds leases that were released at the backend while their holder was still at
+// work: the lease's context had not ended, or Do's function had not returned.
+func (n *named) releases() {
+	for _, o := range n.operations {
+		if o.Early && n.claim(o.Claim).lost() > o.Call {
+			n.violated(o.Call, "claim %s of worker %d was released while its holder was at work", o.Claim, o.Worker)
+		}
+		if o.Verb == "release" && o.Layer == history.LayerClient && slices.ContainsFunc(n.holds, func(t history.Hold) bool {
+			return t.Claim == o.Claim && t.Reason == leasing.LostClosed && t.End <= o.Call
+		}) {
+			n.violated(o.Call, "claim %s of worker %d was released, whose manager was closed while it was in use", o.Claim, o.Worker)
+		}
+		if o.Verb == "release" && o.Layer == history.LayerClient && !n.Heedless && slices.ContainsFunc(n.holds, func(t history.Hold) bool { // otherwise a renewal may have arrived too late to count
+			return t.Claim == o.Claim && t.Reason == leasing.LostExpired && o.Call >= t.Until && o.Call < t.Until+n.Margin(n.claim(o.Claim).shortest())-n.Patience
+		}) {
+			n.violated(o.Call, "claim %s of worker %d, which was lost, was released before the backend had to free it", o.Claim, o.Worker)
+		}
+	}
+}
+
+// tells finds answers of a lease's methods, and ends of its context, that do not match the state
+// of the lease, or that came early or late.
+func (n *named) tells() {
+	for _, w := range n.words {
+		if n.h.Stopped(w.Worker, w.Call, w.Return) || slices.Contains(n.h.Killed, w.Worker) {
+			continue
+		}
+		c := n.claim(w.Claim)
+		least, most := n.bounds(c, w)
+		switch lost := c.lost(); {
+		case w.Verb == "leave":
+			for _, t := range n.holds {
+				if t.Claim == w.Claim && t.Ended() > w.Call+2*n.Patience {
+					n.violated(w.Call, "the caller of a Do left (worker %d, claim %s), and its function was not told", w.Worker, w.Claim)
+				}
+			}
+		case w.Verb == "end" && w.Result != history.ResultLost && w.Result != history.ResultReleased,
+			lost < w.Call && w.Result != history.ResultLost && w.Verb != "end", w.Result == history.ResultLost && lost > w.Return:
+			n.violated(w.Return, "claim %s of worker %d was lost at %s, and %s says %q", w.Claim, w.Worker, history.Seconds(lost), w.Verb, w.Result)
+		case w.Unclear:
+			n.violated(w.Return, "%s of claim %s of worker %d reports neither its outcome nor an unknown outcome", w.Verb, w.Claim, w.Worker)
+		case w.Return > most:
+			n.violated(w.Return, "%s of claim %s of worker %d came back %s late", w.Verb, w.Claim, w.Worker, history.Seconds(w.Return-most))
+		case w.Result == history.ResultUnknown && w.Return < least:
+			n.violated(w.Return, "%s of claim %s of worker %d gave up %s early", w.Verb, w.Claim, w.Worker, history.Seconds(least-w.Return))
+		case w.Verb == "renew" && c.misquoted(w, n.Patience) && !n.Heedless: // otherwise a request that does not return may delay this one
+			n.violated(w.Return, "renew of claim %s of worker %d says %q, and the backend has said otherwise", w.Claim, w.Worker, w.Result)
+		case (w.Verb == "release" || w.Verb == "do") && w.Result == history.ResultDone && !slices.ContainsFunc(c.asked, func(o *history.Operation) bool {
+			return o.Verb == "release" && o.Result == history.ResultDone && o.Return <= w.Return
+		}):
+			n.violated(w.Return, "%s of claim %s of worker %d says that it is released, and the backend has not said so", w.Verb, w.Claim, w.Worker)
+		}
+	}
+}
+
+// bounds returns the earliest time at which a method may return without an answer, and the latest time
+// at which it must return. A release goes on for a TTL, and at most for a second after its context has ended.
+func (n *named) bounds(c *claim, w history.Word) (least, most time.Duration) {
+	switch {
+	case w.Verb == "renew":
+		return 0, max(w.Call, w.Bound) + n.Patience
+	case w.Verb != "release" && w.Verb != "do":
+		return 0, history.Never
+	}
+	most = after(w.Call, c.shortest(), 0)
+	if w.Bound > 0 {
+		most = min(most, max(w.Call, w.Bound)+time.Second)
+	}
+	least = min(most, w.Call+time.Second) // the context of a Do may have ended earlier
+	if w.Verb == "release" {
+		least = most
+	}
+	if most == history.Never {
+		return least - n.Patience, most
+	}
+	return least - n.Patience, most + Grace - time.Second + n.Patience
+}
+
+// misquoted reports whether a renewal by hand returned a false success, or hid a success. It
+// may have joined a renewal that was answered just before, and whose answer its manager had not yet processed. An
+// answer that arrives after the end of the request's context may be used or ignored.
+func (c *claim) misquoted(w history.Word, patience time.Duration) bool {
+	joined, succeeded, late, failed := 0, 0, 0, 0
+	for _, o := range c.asked {
+		if o.Verb == "renew" && o.Result == history.ResultDone && o.Return < w.Call && o.Return >= w.Call-patience {
+			joined++
+		}
+		if o.Verb == "renew" && o.Return >= w.Call && (o.Return <= w.Return || o.Return == 0) {
+			switch {
+			case o.Result != history.ResultDone:
+				failed++
+			case o.Overrun > 0:
+				late++
+			default:
+				succeeded++
+			}
+			if o.Deadline > 0 && o.Return >= o.Deadline { // the answer may be late
+				failed++
+			}
+		}
+	}
+	return w.Result == history.ResultDone && joined+succeeded+late == 0 || w.Result == history.ResultUnknown && !w.Cut && succeeded > 0 && failed+late == 0
+}
