@@ -23,7 +23,8 @@ type Disturbance = run.Disturbance
 // Progress is the state of a run in progress.
 type Progress = history.Progress
 
-// Report is the result of a run. Its Options are those of the run, with defaults filled in, the seed included.
+// Report is the result of a run. Its Options are those of the run, with defaults filled in, the seed included. OK, Err and Verdict
+// say whether the promises were kept, String and WriteHTML show the run, and WriteHistory saves the history for Verify.
 type Report = report.Report
 
 // Violation is a broken promise.

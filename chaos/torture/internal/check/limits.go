@@ -15,14 +15,14 @@ type Limits struct {
 	RequestTimeout time.Duration
 	MaxPoll        time.Duration
 	RenewFraction  float64       // of a TTL, after which a lease is renewed; 0 if that differs
-	DriftFactor    float64       // of a TTL: see margin
-	DriftFloor     time.Duration // see margin
+	DriftFactor    float64       // of a TTL: see Margin
+	DriftFloor     time.Duration // see Margin
 	SearchSteps    int           // of the search for an order, for each name and layer
 	Lateness       leasing.Lateness
 	Reach          time.Duration // for how long a fault may have consequences
 	Heedless       bool          // faults outlast the contexts of requests
 	Pushes         bool          // the backend wakes waiters
-	Votes          bool          // the backend consists of voting servers
+	Votes          bool          // the backend consists of voting servers: see run.Options.Votes
 	// AssumptionsBroken says that the run breaks an assumption of the provider, so that the strict checks can't be made.
 	AssumptionsBroken bool
 }

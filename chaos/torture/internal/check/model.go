@@ -18,7 +18,7 @@ type lease struct {
 	// clocks do not add up.
 	now, runsOut time.Duration
 	breaking     bool // renewals are refused: it was broken, or has run out
-	votes        bool // see Options.Votes
+	votes        bool // see Limits.Votes
 }
 
 func (l lease) String() string {

@@ -152,7 +152,7 @@ func seenBy(operations []history.Operation, layer history.Layer) (seen []history
 }
 
 // over returns the latest end of a lease that a request has granted or renewed. Where clients watch leases,
-// a lease ends only when a client has looked: see awaitFree.
+// a lease ends only when a client has looked, as a run does at its end.
 func (v *verification) over(o *history.Operation) time.Duration {
 	switch {
 	case o.TTL == leasing.Infinite:

@@ -30,7 +30,7 @@ func (n *named) rules() {
 			r = &replay{n: n, began: o.Begun, record: providerkit.Record{Name: n.name, Token: o.Token, ID: o.Claim, TTL: o.TTL}}
 			r.extend(o)
 		case r == nil || o.Result == history.ResultRefused || o.Result == history.ResultHeld && o.Holder == "": // a backend may reserve a free name for a waiter
-		case n.Votes && o.Granted() && o.Claim == r.record.ID && o.Token > r.record.Token: // see Options.Votes
+		case n.Votes && o.Granted() && o.Claim == r.record.ID && o.Token > r.record.Token: // see Limits.Votes
 			r = nil
 		default:
 			next := r.follow(o)

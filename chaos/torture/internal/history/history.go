@@ -127,6 +127,7 @@ type Operation struct {
 	Early bool `json:"early"`
 }
 
+// Granted reports whether the operation is an acquire that was granted.
 func (o *Operation) Granted() bool { return o.Verb == "acquire" && o.Result == ResultDone }
 
 // Before reports whether the operation had certainly returned when another began.
@@ -160,7 +161,7 @@ type Hold struct {
 	Claim  string        `json:"claim"`
 	Token  int64         `json:"token"`
 	From   time.Duration `json:"from"` // the acquire had returned
-	// Until is the end of its trust by the checker's own stopwatch: see history.stopwatch.
+	// Until is the end of its trust by the checker's own stopwatch: see check.Stopwatch.
 	Until time.Duration `json:"until"`
 	// End is the time at which it was given up or the manager declared it lost; 0 if never.
 	End    time.Duration      `json:"end"`

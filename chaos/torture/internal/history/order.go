@@ -77,27 +77,21 @@ func (h *History) sort() {
 }
 
 // Names returns the names in the history, sorted.
-func (h *History) Names() (all []string) {
-	for _, f := range h.Free {
-		all = append(all, f.Name)
-	}
-	for _, t := range h.Holds {
-		all = append(all, t.Name)
-	}
-	for _, o := range h.Operations {
-		all = append(all, o.Name)
-	}
-	for _, w := range h.Writes {
-		all = append(all, w.Name)
-	}
-	for _, w := range h.Waits {
-		all = append(all, w.Name)
-	}
-	for _, s := range h.Sights {
-		all = append(all, s.Name)
-	}
+func (h *History) Names() []string {
+	all := slices.Concat(
+		namesOf(h.Free, func(f FreeAt) string { return f.Name }), namesOf(h.Holds, func(t Hold) string { return t.Name }),
+		namesOf(h.Operations, func(o Operation) string { return o.Name }), namesOf(h.Writes, func(w Write) string { return w.Name }),
+		namesOf(h.Waits, func(w Wait) string { return w.Name }), namesOf(h.Sights, func(s Sight) string { return s.Name }),
+	)
 	slices.Sort(all)
 	return slices.Compact(all)
+}
+
+func namesOf[T any](all []T, name func(T) string) (names []string) {
+	for _, one := range all {
+		names = append(names, name(one))
+	}
+	return names
 }
 
 // End returns the time of the last event.

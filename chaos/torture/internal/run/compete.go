@@ -149,8 +149,7 @@ func (w *worker) attempt(ctx context.Context, manager *leasing.Manager, name str
 	}
 	ctx, back := w.waiting(ctx, name, usage.try, options.WaitLimit, leaves)
 	var l *leasing.Lease
-	var failed error
-	work := func(work context.Context, lease *leasing.Lease) error {
+	work := func(work context.Context, lease *leasing.Lease) {
 		back(true, nil)
 		l = lease
 		h.begin(l)
@@ -164,48 +163,60 @@ func (w *worker) attempt(ctx context.Context, manager *leasing.Manager, name str
 		}
 		clear(options.Metadata) // a manager keeps its own copy
 		crashed = w.hold(work, ctx, manager, l, h, usage)
-		return nil
 	}
-	if usage.do {
-		caller, leave := context.WithCancel(ctx)
-		defer leave()
+	var err error
+	if caller, leave := context.WithCancel(ctx); usage.do {
 		usage.leave = leave
-		var returned time.Duration
-		err := manager.With(*options).Do(caller, name, func(ctx context.Context, lease *leasing.Lease) error {
-			err := work(ctx, lease)
-			returned = w.clock.now()
-			return err
-		})
-		if failed = err; l != nil {
-			w.heard(caller, history.Word{Verb: "do", Call: returned}, l, err)
-		}
+		err = w.do(caller, manager.With(*options), name, work)
+		leave()
 	} else {
-		acquire := manager.With(*options).Acquire
-		if usage.try {
-			acquire = manager.With(*options).TryAcquire
-		}
-		wait, leave := context.WithCancel(ctx)
-		defer leave()
-		if leaves > 0 {
-			defer time.AfterFunc(leaves, leave).Stop()
-		}
-		lease, err := acquire(wait, name)
-		if !w.options.Repeatable { // the receiver of its wake-up is random if both come in one instant
-			leave() // this ends no lease
-		}
-		if failed = err; err == nil {
-			_ = work(lease.Context(), lease)
-		}
+		err = w.acquire(caller, leave, leaves, usage.try, manager.With(*options), name, work)
 	}
 	switch {
 	case l == nil:
-		back(false, failed)
+		back(false, err)
 		return false
 	case !crashed && !usage.do:
 		w.release(ctx, l, usage)
 	}
 	w.held.Delete(l.ID())
 	return crashed
+}
+
+// do works in the function of a Do, and enters its answer.
+func (w *worker) do(ctx context.Context, manager *leasing.Manager, name string, work func(context.Context, *leasing.Lease)) error {
+	var l *leasing.Lease
+	var returned time.Duration
+	err := manager.Do(ctx, name, func(ctx context.Context, lease *leasing.Lease) error {
+		l = lease
+		work(ctx, l)
+		returned = w.clock.now()
+		return nil
+	})
+	if l != nil {
+		w.heard(ctx, history.Word{Verb: "do", Call: returned}, l, err)
+	}
+	return err
+}
+
+// acquire works after an Acquire or TryAcquire. leave cancels its context, and does so after the time leaves unless that is 0.
+func (w *worker) acquire(ctx context.Context, leave func(), leaves time.Duration, try bool, manager *leasing.Manager, name string, work func(context.Context, *leasing.Lease)) error {
+	defer leave()
+	acquire := manager.Acquire
+	if try {
+		acquire = manager.TryAcquire
+	}
+	if leaves > 0 {
+		defer time.AfterFunc(leaves, leave).Stop()
+	}
+	lease, err := acquire(ctx, name)
+	if !w.options.Repeatable { // the receiver of its wake-up is random if both come in one instant
+		leave() // this ends no lease
+	}
+	if err == nil {
+		work(lease.Context(), lease)
+	}
+	return err
 }
 
 // checkMemory finds leases that a manager still keeps after their end. It runs before the

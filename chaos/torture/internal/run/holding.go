@@ -37,21 +37,7 @@ func (w *worker) hold(work, run context.Context, manager *leasing.Manager, l *le
 		defer atTheEnd.Stop()
 	}
 	for {
-		w.write(l)
-		if !w.options.Repeatable && w.random.Float64() < 0.05 && l.TTL() != leasing.Infinite {
-			w.copyAcquire(l, true)
-		}
-		if !w.options.Repeatable && w.random.Float64() < 0.02 {
-			asking.Go(func() { w.askAgain(work, manager, l) })
-		}
-		if usage.manual && w.random.Float64() < 0.4 {
-			w.settle()
-			w.renew(work, l)
-		}
-		if rarer := usage.metadata == noMetadata; usage.metadata != "" && w.random.Float64() < map[bool]float64{false: 0.4, true: 0.05}[rarer] {
-			w.settle()
-			w.change(work, l, &usage.metadata)
-		}
+		w.act(work, &asking, manager, l, &usage)
 		tick := time.NewTimer(w.brief(20*time.Millisecond, 200*time.Millisecond))
 		select {
 		case <-tick.C:
@@ -86,6 +72,29 @@ func (w *worker) hold(work, run context.Context, manager *leasing.Manager, l *le
 	}
 }
 
+// act writes, and sometimes sends requests for the lease.
+func (w *worker) act(ctx context.Context, asking *sync.WaitGroup, manager *leasing.Manager, l *leasing.Lease, usage *usage) {
+	w.write(l)
+	if !w.options.Repeatable && w.random.Float64() < 0.05 && l.TTL() != leasing.Infinite {
+		w.copyAcquire(l, true)
+	}
+	if !w.options.Repeatable && w.random.Float64() < 0.02 {
+		asking.Go(func() { w.askAgain(ctx, manager, l) })
+	}
+	if usage.manual && w.random.Float64() < 0.4 {
+		w.settle()
+		w.renew(ctx, l)
+	}
+	often := 0.4
+	if usage.metadata == noMetadata {
+		often = 0.05
+	}
+	if usage.metadata != "" && w.random.Float64() < often {
+		w.settle()
+		w.change(ctx, l, &usage.metadata)
+	}
+}
+
 // release releases the lease with a context of its own, like a worker that shuts down.
 func (w *worker) release(ctx context.Context, l *leasing.Lease, usage usage) {
 	limit := w.options.TTL
@@ -94,12 +103,14 @@ func (w *worker) release(ctx context.Context, l *leasing.Lease, usage usage) {
 	}
 	bound, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
 	defer cancel()
+	once := func() {
+		called := w.clock.now()
+		w.heard(bound, history.Word{Verb: "release", Call: called}, l, l.Release(bound)) // the manager continues in the background
+	}
 	var all sync.WaitGroup
-	for range map[bool]int{false: 1, true: 2}[usage.twice] {
-		all.Go(func() {
-			called := w.clock.now()
-			w.heard(bound, history.Word{Verb: "release", Call: called}, l, l.Release(bound)) // the manager continues in the background
-		})
+	all.Go(once)
+	if usage.twice {
+		all.Go(once)
 	}
 	all.Wait()
 	if !w.options.Repeatable && inBubble() && w.random.Float64() < 0.1 && l.Release(bound) == nil { // which was answered

@@ -86,11 +86,13 @@ func (l *lender) Acquire(ctx context.Context, req abstractions.AcquireRequest) (
 }
 
 func (l *lender) Renew(ctx context.Context, req abstractions.RenewRequest) (abstractions.Grant, error) {
+	return renewed(ctx, l.Provider, req, l.renews)
+}
+
+func (l *lender) renews(ctx context.Context, req *abstractions.RenewRequest) func(*abstractions.RenewResult) {
 	asked := l.clock.now()
 	req.TTL, req.State = l.lends(req.TTL), l.carried(req.ID, req.State, true)
-	grant, err := l.Provider.Renew(ctx, req)
-	l.heard(ctx, asked, &grant, err)
-	return grant, err
+	return func(result *abstractions.RenewResult) { l.heard(ctx, asked, &result.Grant, result.Err) }
 }
 
 func (l *lender) Release(ctx context.Context, req abstractions.ReleaseRequest) error {
@@ -98,33 +100,4 @@ func (l *lender) Release(ctx context.Context, req abstractions.ReleaseRequest) e
 	return l.Provider.Release(ctx, req)
 }
 
-func (l *lender) As(target any) bool {
-	if _, is := target.(*abstractions.BatchRenewer); !is {
-		return forward(l.Provider, target)
-	}
-	below, ok := abstractions.As[abstractions.BatchRenewer](l.Provider)
-	if ok {
-		*target.(*abstractions.BatchRenewer) = batchLender{l, below}
-	}
-	return ok
-}
-
-type batchLender struct {
-	*lender
-	below abstractions.BatchRenewer
-}
-
-func (b batchLender) RenewBatch(ctx context.Context, reqs []abstractions.RenewRequest) ([]abstractions.RenewResult, error) {
-	asked, lent := b.clock.now(), make([]abstractions.RenewRequest, len(reqs))
-	for i, req := range reqs {
-		req.TTL, req.State = b.lends(req.TTL), b.carried(req.ID, req.State, true)
-		lent[i] = req
-	}
-	results, err := b.below.RenewBatch(ctx, lent)
-	for i := range results {
-		if results[i].Grant.ID != "" {
-			b.heard(ctx, asked, &results[i].Grant, results[i].Err)
-		}
-	}
-	return results, err
-}
+func (l *lender) As(target any) bool { return forwardRenewals(l.Provider, target, l.renews) }

@@ -63,8 +63,7 @@ type Options struct {
 	// ends it must undo its faults and return.
 	Disturb func(ctx context.Context, report func(Disturbance)) error `json:"-"`
 	// AssumptionsBroken says that Plan or Disturb violate an assumption of the
-	// provider, such as that a server keeps its leases: see the package
-	// documentation.
+	// provider, such as that a server keeps its leases: see the documentation of package torture.
 	AssumptionsBroken bool `json:"assumptions_broken"`
 
 	// Votes says that the backend consists of voting servers, like Redlock. There a claim may have a majority without learning of
@@ -103,6 +102,7 @@ type Disturbance struct {
 // most is the highest number of workers and of names.
 const most = 9999
 
+// WithDefaults fills in the defaults that depend on no provider.
 func (o Options) WithDefaults() (Options, error) {
 	o.Workers, o.Names = cmp.Or(o.Workers, 8), cmp.Or(o.Names, 4)
 	o.For = cmp.Or(o.For, 10*time.Second)

@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -13,6 +15,83 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/chaos/torture/internal/history"
 )
+
+// Share makes an Options.Open of a provider that no worker closes.
+func Share(provider leasing.Provider) func(context.Context) (leasing.Provider, error) {
+	return func(context.Context) (leasing.Provider, error) { return unclosed{provider}, nil }
+}
+
+type unclosed struct{ leasing.Provider }
+
+func (unclosed) Close() error { return nil }
+
+// As forwards all abilities of the provider.
+func (u unclosed) As(target any) bool { return forward(u.Provider, target) }
+
+// forward forwards an ability that no check reads. It is abstractions.As for a type that is
+// not known at compile time.
+func forward(p leasing.Provider, target any) bool {
+	if wrapper, ok := p.(interface{ As(target any) bool }); ok {
+		return wrapper.As(target)
+	}
+	ability := reflect.ValueOf(target).Elem()
+	ok := reflect.TypeOf(p).Implements(ability.Type())
+	if ok {
+		ability.Set(reflect.ValueOf(p))
+	}
+	return ok
+}
+
+// tap gets a renewal, which it may change, and returns a function for the result.
+type tap func(ctx context.Context, req *abstractions.RenewRequest) func(*abstractions.RenewResult)
+
+func renewed(ctx context.Context, p leasing.Provider, req abstractions.RenewRequest, each tap) (abstractions.Grant, error) {
+	end := each(ctx, &req)
+	grant, err := p.Renew(ctx, req)
+	result := abstractions.RenewResult{Grant: grant, Err: err}
+	end(&result)
+	return result.Grant, result.Err
+}
+
+// forwardRenewals is forward, with a tap for each renewal of a batch.
+func forwardRenewals(p leasing.Provider, target any, each tap) bool {
+	batcher, ok := target.(*abstractions.BatchRenewer)
+	if !ok {
+		return forward(p, target)
+	}
+	below, ok := abstractions.As[abstractions.BatchRenewer](p)
+	if ok {
+		*batcher = batches{below, each}
+	}
+	return ok
+}
+
+type batches struct {
+	below abstractions.BatchRenewer
+	each  tap
+}
+
+func (b batches) RenewBatch(ctx context.Context, reqs []abstractions.RenewRequest) ([]abstractions.RenewResult, error) {
+	reqs, ends := slices.Clone(reqs), make([]func(*abstractions.RenewResult), len(reqs))
+	for i := range reqs {
+		ends[i] = b.each(ctx, &reqs[i])
+	}
+	results, err := b.below.RenewBatch(ctx, reqs)
+	for i, end := range ends {
+		switch {
+		case i < len(results) && (results[i].Err != nil || results[i].Grant.ID != ""):
+			end(&results[i])
+		case err == nil:
+			end(&abstractions.RenewResult{Err: errUnanswered})
+		default: // for any error of the batch
+			end(&abstractions.RenewResult{Err: leasing.ErrUnavailable})
+		}
+	}
+	return results, err
+}
+
+// errUnanswered is the error of an item without a result in a batch that was answered. Its outcome is unknown.
+var errUnanswered = fmt.Errorf("%w: the batch has no result for it", leasing.ErrUnavailable)
 
 // recorder is a provider that enters its requests and their replies.
 type recorder struct {
@@ -95,15 +174,16 @@ func (r *recorder) Acquire(ctx context.Context, req abstractions.AcquireRequest)
 }
 
 func (r *recorder) Renew(ctx context.Context, req abstractions.RenewRequest) (abstractions.Grant, error) {
-	c := r.begin(ctx, renewal(req))
-	grant, err := r.Provider.Renew(ctx, req)
-	c.end(grant, err)
-	return grant, err
+	return renewed(ctx, r.Provider, req, r.renews)
 }
 
-// renewal returns the operation of a renewal, with the token of the renewed lease.
-func renewal(req abstractions.RenewRequest) history.Operation {
-	return history.Operation{Verb: "renew", Name: req.Name, Claim: claimOf(req.ID), TTL: req.TTL, Token: req.Token}
+// renews enters a renewal, with the token of the renewed lease.
+func (r *recorder) renews(ctx context.Context, req *abstractions.RenewRequest) func(*abstractions.RenewResult) {
+	c := r.begin(ctx, history.Operation{Verb: "renew", Name: req.Name, Claim: claimOf(req.ID), TTL: req.TTL, Token: req.Token})
+	return func(result *abstractions.RenewResult) {
+		c.operation.Unanswered = result.Err == errUnanswered //nolint:errorlint // this error is never wrapped
+		c.end(result.Grant, result.Err)
+	}
 }
 
 func (r *recorder) Release(ctx context.Context, req abstractions.ReleaseRequest) error {
@@ -128,41 +208,4 @@ func (r *recorder) Break(ctx context.Context, req abstractions.BreakRequest) (le
 }
 
 // As forwards the abilities of the provider below. Batches are recorded.
-func (r *recorder) As(target any) bool {
-	batcher, ok := target.(*abstractions.BatchRenewer)
-	if !ok {
-		return forward(r.Provider, target)
-	}
-	below, ok := abstractions.As[abstractions.BatchRenewer](r.Provider)
-	if ok {
-		*batcher = batchRecorder{r, below}
-	}
-	return ok
-}
-
-type batchRecorder struct {
-	r     *recorder
-	below abstractions.BatchRenewer
-}
-
-// RenewBatch enters each item as a renewal. The outcome of an item without an answer is unknown.
-func (b batchRecorder) RenewBatch(ctx context.Context, reqs []abstractions.RenewRequest) ([]abstractions.RenewResult, error) {
-	calls := make([]*call, len(reqs))
-	for i, req := range reqs {
-		calls[i] = b.r.begin(ctx, renewal(req))
-	}
-	results, err := b.below.RenewBatch(ctx, reqs)
-	for i, c := range calls {
-		if i < len(results) && (results[i].Err != nil || results[i].Grant.ID != "") {
-			c.end(results[i].Grant, results[i].Err)
-		} else {
-			c.operation.Unanswered = err == nil
-			c.end(abstractions.Grant{}, errUnanswered)
-		}
-	}
-	return results, err
-}
-
-// errUnanswered is the error of an item without a result. Its outcome is unknown, for any
-// error of the batch.
-var errUnanswered = fmt.Errorf("%w: the batch has no result for it", leasing.ErrUnavailable)
+func (r *recorder) As(target any) bool { return forwardRenewals(r.Provider, target, r.renews) }

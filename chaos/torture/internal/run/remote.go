@@ -13,10 +13,7 @@ import (
 	"github.com/distributedleasing/leasing/chaos/torture/internal/history"
 )
 
-// WorkerMain is the first call in the main function, or in TestMain, of a program
-// that Options.Process starts. In a worker process it works until the end of the run,
-// and then exits. In other processes it returns at once. open opens the backend's
-// client, like Options.Open of the run.
+// WorkerMain works until the end of the run in a worker process, and then exits. In other processes it returns at once.
 func WorkerMain(open func(ctx context.Context) (leasing.Provider, error)) {
 	if os.Getenv(workerVariable) == "" {
 		return

@@ -19,7 +19,7 @@ type run struct {
 	caps    leasing.Capabilities
 	pushes  bool   // the backend wakes waiters
 	label   string // of the run's goroutines
-	backend int64  // see history
+	backend int64  // see History.Backend
 
 	faultsEnd, closed time.Duration
 	free              []history.FreeAt

@@ -227,33 +227,6 @@ func TestWorkerRemembersItsLeases(t *testing.T) {
 	})
 }
 
-// The end of a process ends the leases that it still had, and no others.
-func TestKilledProcessEndsItsHolds(t *testing.T) {
-	b := new(history.Recording)
-	for key, one := range map[string]history.Hold{
-		"held":     {Worker: 1},
-		"lost":     {Worker: 1, End: 3},
-		"given up": {Worker: 1, End: 4, Ending: history.EndingGivenUp},
-		"other's":  {Worker: 2},
-	} {
-		one.Name = key
-		one.Claim = key
-		b.Enter(one)
-	}
-	b.Enter(history.Killed{Worker: 1, At: 5})
-	got := map[string]history.Hold{}
-	for _, one := range b.Collect().Holds {
-		one.Claim = ""
-		got[one.Name] = one
-	}
-	require.Equal(t, map[string]history.Hold{
-		"held":     {Worker: 1, Name: "held", End: 5, Ending: history.EndingKilled},
-		"lost":     {Worker: 1, Name: "lost", End: 3, Ending: history.EndingKilled},
-		"given up": {Worker: 1, Name: "given up", End: 4, Ending: history.EndingGivenUp},
-		"other's":  {Worker: 2, Name: "other's"},
-	}, got)
-}
-
 // A crashed worker leaves only leases that run out, so a worker with an infinite lease does not crash.
 func TestWorkerWithALeaseWithoutAnEndDoesNotCrash(t *testing.T) {
 	for index, endless := range map[int]bool{0: false, 3: true} {
