@@ -10,7 +10,6 @@ import (
 	"github.com/distributedleasing/leasing/chaos/torture/internal/history"
 )
 
-// verification is a check of a history.
 type verification struct {
 	Limits
 	h         *history.History
@@ -44,7 +43,6 @@ func (v *verification) byName() (all []*named) {
 	return all
 }
 
-// grouped returns the items of each name.
 func grouped[T any](all []T, name func(T) string) map[string][]T {
 	groups := map[string][]T{}
 	for _, one := range all {

@@ -132,7 +132,6 @@ func (r *replay) excuses(o *history.Operation, err error) bool {
 	return false
 }
 
-// step applies a rule.
 func step(r *providerkit.Record, o *history.Operation) error {
 	switch o.Verb {
 	case "acquire":

@@ -48,7 +48,6 @@ type place struct {
 	number      int
 }
 
-// inOrder sorts some items by their places.
 func inOrder[T any](all []T, of func(*T) place) {
 	slices.SortStableFunc(all, func(one, other T) int {
 		a, b := of(&one), of(&other)

@@ -20,7 +20,6 @@ var pageTemplate = template.Must(template.New("timeline").Funcs(template.FuncMap
 	"seconds": history.Seconds, "number": func(i int) int { return i + 1 },
 }).Parse(pageText))
 
-// page is the data of the template.
 type page struct {
 	*Report
 	Title    string
@@ -33,7 +32,6 @@ type page struct {
 	Unlisted int      // violations
 }
 
-// swatch is a color of the legend.
 type swatch struct {
 	Color template.CSS
 	Text  string

@@ -52,7 +52,6 @@ func Of(record run.Record) *Report {
 	return r
 }
 
-// summary counts the items of a history.
 func summary(h *history.History) *Report {
 	r := &Report{Endings: map[string]int{}, Faults: map[string]int{}, Disturbances: map[string]int{}}
 	for i := range h.Operations {

@@ -3,7 +3,6 @@ package run
 import (
 	"context"
 	"errors"
-	"fmt"
 	"runtime"
 	"strings"
 	"sync"
@@ -37,7 +36,7 @@ func (w *worker) useManager(ctx context.Context) error {
 	w.closed = new(atomic.Bool)
 	closed := w.closed
 	manager.Subscribe(func(leasing.Event) {
-		w.journal.Enter(history.Violation{Check: history.CheckEvents, At: w.clock.now(), Text: fmt.Sprintf("an observer of worker %d was called after it had unsubscribed", w.index)})
+		w.violated(history.CheckEvents, "an observer of worker %d was called after it had unsubscribed", w.index)
 	})()
 	manager.Subscribe(func(e leasing.Event) {
 		if w.index == 1 && e.Kind == leasing.EventAcquired {
@@ -46,7 +45,7 @@ func (w *worker) useManager(ctx context.Context) error {
 	})
 	manager.Subscribe(func(e leasing.Event) {
 		if closed.Load() && e.Kind != leasing.EventReleased { // a release by the holder may outlast a Close whose context ended
-			w.journal.Enter(history.Violation{Check: history.CheckClose, At: w.clock.now(), Text: fmt.Sprintf("an observer of worker %d was called after the end of the manager", w.index)})
+			w.violated(history.CheckClose, "an observer of worker %d was called after the end of the manager", w.index)
 		}
 		tell(w.journal, w.clock, w.index, e, false)
 	})
@@ -129,12 +128,11 @@ func (w *worker) closeAtWork(ctx context.Context, manager *leasing.Manager) {
 	closing.Return = w.clock.now()
 	w.journal.Enter(closing)
 	if _, err := manager.TryAcquire(bound, name); !errors.Is(err, leasing.ErrClosed) {
-		w.journal.Enter(history.Violation{Check: history.CheckClose, At: w.clock.now(), Text: fmt.Sprintf("a manager of worker %d that is closed was asked for a lease, and said: %v", w.index, err)})
+		w.violated(history.CheckClose, "a manager of worker %d that is closed was asked for a lease, and said: %v", w.index, err)
 	}
 	all.Wait()
 }
 
-// attempt makes one attempt to acquire and use a name.
 func (w *worker) attempt(ctx context.Context, manager *leasing.Manager, name string, usage usage) (crashed bool) {
 	h := &holdRecorder{clock: w.clock, journal: w.journal, hold: history.Hold{Worker: w.index, Name: name, Renews: !usage.forgetful && usage.most == 0, Most: usage.most}}
 	options := &leasing.AcquireOptions{
@@ -233,7 +231,7 @@ func (w *worker) checkMemory() {
 		}
 	}
 	if kept > 10+len(w.past)/4 {
-		w.journal.Enter(history.Violation{Check: history.CheckGrowth, At: w.clock.now(), Text: fmt.Sprintf("a manager keeps %d of the %d leases that it has had", kept, len(w.past))})
+		w.violated(history.CheckGrowth, "a manager keeps %d of the %d leases that it has had", kept, len(w.past))
 	}
 }
 
@@ -250,6 +248,6 @@ func (w *worker) checkManager() {
 		most += 20 // some stay for the next request
 	}
 	if stacks, n := goroutines(managerLabel, w.label()); n > most {
-		w.journal.Enter(history.Violation{Check: history.CheckGrowth, At: w.clock.now(), Text: fmt.Sprintf("a manager without a lease has %d goroutines: %s", n, strings.Join(stacks, "; "))})
+		w.violated(history.CheckGrowth, "a manager without a lease has %d goroutines: %s", n, strings.Join(stacks, "; "))
 	}
 }

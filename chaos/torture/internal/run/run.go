@@ -13,7 +13,6 @@ import (
 	"github.com/distributedleasing/leasing/chaos/torture/internal/history"
 )
 
-// run is one run.
 type run struct {
 	stage
 	caps    leasing.Capabilities
@@ -43,7 +42,6 @@ type slot struct {
 	err    error // once ended
 }
 
-// start starts the slot's worker.
 func (m *slot) start(ctx context.Context) {
 	working, stop := context.WithCancel(ctx)
 	m.stop, m.ended = stop, make(chan struct{})
@@ -54,7 +52,6 @@ func (m *slot) start(ctx context.Context) {
 	}()
 }
 
-// closeAll closes the workers' clients.
 func (r *run) closeAll() error {
 	var errs []error
 	for _, m := range r.slots {
@@ -82,7 +79,7 @@ func (r *run) awaitWorkers() error {
 				errs = append(errs, fmt.Errorf("worker %d could not work: %w", m.index, m.err))
 			}
 		default:
-			r.recording.Enter(history.Violation{Check: history.CheckHang, At: r.now(), Text: fmt.Sprintf("worker %d has not come back", m.index)})
+			r.violated(history.CheckHang, "worker %d has not come back", m.index)
 		}
 	}
 	return errors.Join(errs...)
@@ -157,7 +154,7 @@ const perWorker = 100
 func (r *run) checkGoroutines() {
 	_, n := goroutines(goroutineLabel, r.label)
 	if most := perWorker * (r.options.Workers + 1); n > most {
-		r.recording.Enter(history.Violation{Check: history.CheckGrowth, At: r.now(), Text: fmt.Sprintf("there are %d goroutines, and no more than %d are needed", n, most)})
+		r.violated(history.CheckGrowth, "there are %d goroutines, and no more than %d are needed", n, most)
 	}
 }
 

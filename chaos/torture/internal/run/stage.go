@@ -3,6 +3,7 @@ package run
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync/atomic"
 	"time"
 
@@ -47,6 +48,10 @@ type stage struct {
 }
 
 func (r *stage) now() time.Duration { return r.clock.now() }
+
+func (r *stage) violated(check history.Check, format string, args ...any) {
+	r.recording.Enter(history.Violation{Check: check, At: r.now(), Text: fmt.Sprintf(format, args...)})
+}
 
 func (r *stage) note(d Disturbance) {
 	f := history.Fault{At: r.now(), Worker: -1, Kind: d.Kind, Rule: "disturbance"}

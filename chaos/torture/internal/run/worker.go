@@ -57,7 +57,6 @@ func (w *worker) jitter() float64 {
 	return rand.New(rand.NewPCG(w.options.Seed+uint64(w.index), uint64(w.clock.now()))).Float64()
 }
 
-// label returns the label of the worker's goroutines.
 func (w *worker) label() string { return fmt.Sprintf("%p", w) }
 
 // rarely returns the probability of an action that takes as long as a lease. It is lower when the
@@ -110,6 +109,11 @@ func (w *worker) heard(ctx context.Context, one history.Word, l *leasing.Lease, 
 	w.journal.Enter(one)
 }
 
+// violated enters a violation that no check of the history would find.
+func (w *worker) violated(check history.Check, format string, args ...any) {
+	w.journal.Enter(history.Violation{Check: check, At: w.clock.now(), Text: fmt.Sprintf(format, args...)})
+}
+
 // close closes the current manager. When it returns, all events have been delivered.
 func (w *worker) close(ctx context.Context, manager *leasing.Manager) error {
 	defer w.closed.Store(true)
@@ -127,7 +131,7 @@ func (w *worker) closePatiently(manager *leasing.Manager) {
 	defer cancel()
 	bound := w.options.TTL + 4*w.options.Manager.Tuning.RequestTimeout + check.Grace + w.options.Patience
 	defer time.AfterFunc(bound, func() {
-		w.journal.Enter(history.Violation{Check: history.CheckClose, At: w.clock.now(), Text: fmt.Sprintf("worker %d closed its manager, which waits for longer than %s", w.index, history.Seconds(bound))})
+		w.violated(history.CheckClose, "worker %d closed its manager, which waits for longer than %s", w.index, history.Seconds(bound))
 		cancel()
 	}).Stop()
 	_ = w.close(ctx, manager)
@@ -137,6 +141,6 @@ func (w *worker) closePatiently(manager *leasing.Manager) {
 func (w *worker) checkClosed(err error) {
 	var left *leasing.CloseError
 	if errors.As(err, &left) && len(left.InUse) > 0 || errors.Is(err, context.DeadlineExceeded) {
-		w.journal.Enter(history.Violation{Check: history.CheckClose, At: w.clock.now(), Text: fmt.Sprintf("worker %d, whose holders release when they are told to, closed its manager: %v", w.index, err)})
+		w.violated(history.CheckClose, "worker %d, whose holders release when they are told to, closed its manager: %v", w.index, err)
 	}
 }
