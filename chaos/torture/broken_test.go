@@ -11,23 +11,24 @@ import (
 	"github.com/distributedleasing/leasing/chaos"
 	"github.com/distributedleasing/leasing/chaos/broken"
 	"github.com/distributedleasing/leasing/chaos/torture"
+	"github.com/distributedleasing/leasing/chaos/torture/internal/history"
 )
 
 // caughtBy names a check that finds each broken provider. The keys are the entries of TRAPS that
 // the providers stand for.
 var caughtBy = map[string]torture.Check{
-	"two holders after a race":                torture.CheckOverlap,
-	"a release resets the token":              torture.CheckTokens,
-	"a renewal revives":                       torture.CheckLinearizable,
-	"leases expire early":                     torture.CheckLinearizable,
-	"leases expire late":                      torture.CheckLeak,
-	"loss is signalled late":                  torture.CheckOverlap,
-	"a key is immortal":                       torture.CheckLeak,
-	"releasing one frees the other's":         torture.CheckOverlap,
-	"a lost reply makes later renewals fail":  torture.CheckLinearizable,
-	"a retry is blocked by its first attempt": torture.CheckLinearizable,
-	"a batch mixes up its answers":            torture.CheckAnswer,
-	"a released claim is taken again":         torture.CheckGhost,
+	"two holders after a race":                history.CheckOverlap,
+	"a release resets the token":              history.CheckTokens,
+	"a renewal revives":                       history.CheckLinearizable,
+	"leases expire early":                     history.CheckLinearizable,
+	"leases expire late":                      history.CheckLeak,
+	"loss is signalled late":                  history.CheckOverlap,
+	"a key is immortal":                       history.CheckLeak,
+	"releasing one frees the other's":         history.CheckOverlap,
+	"a lost reply makes later renewals fail":  history.CheckLinearizable,
+	"a retry is blocked by its first attempt": history.CheckLinearizable,
+	"a batch mixes up its answers":            history.CheckAnswer,
+	"a released claim is taken again":         history.CheckGhost,
 }
 
 // short returns the options of a short run.

@@ -36,8 +36,7 @@
 //
 // # What is checked
 //
-// Each check reads the history of one name, and is in the file check_NAME.go. It uses only that
-// history and the options. These are the checks:
+// Each check reads the history of one name, and uses only that history and the options. These are the checks:
 //
 //	overlap       no two holders trust a name at once. The checker measures trust with its own stopwatch: from the call of each granted
 //	              request to the end of the granted TTL, less the margin

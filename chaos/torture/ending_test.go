@@ -15,6 +15,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/chaos"
 	"github.com/distributedleasing/leasing/chaos/torture"
+	"github.com/distributedleasing/leasing/chaos/torture/internal/history"
 	"github.com/distributedleasing/leasing/fencing"
 	memlease "github.com/distributedleasing/leasing/providers/memory"
 )
@@ -65,10 +66,11 @@ func TestNamesAreFreeWithinWhatIsStated_memory(t *testing.T) {
 		return changed{Provider: p, caps: func(c *leasing.Capabilities) { c.Lateness.Fixed = 7 * time.Second }}
 	})
 	require.Empty(t, report.Violations)
-	require.Len(t, report.History().Free, report.Names)
-	for _, f := range report.History().Free {
-		require.Equal(t, 4*time.Second+230*ms+7*time.Second+3*time.Second, f.By-report.History().Closed)
-		require.GreaterOrEqual(t, f.At, report.History().Closed)
+	h := recordOf(t, report).History
+	require.Len(t, h.Free, report.Names)
+	for _, f := range h.Free {
+		require.Equal(t, 4*time.Second+230*ms+7*time.Second+3*time.Second, f.By-h.Closed)
+		require.GreaterOrEqual(t, f.At, h.Closed)
 	}
 }
 
@@ -89,7 +91,7 @@ func TestNothingIsLeftBehind_memory(t *testing.T) {
 		require.NoError(t, err)
 		require.EqualValues(t, 5, opened.Load(), "the workers', one to rehearse, and one to take the names")
 		require.EqualValues(t, 5, closed.Load())
-		for _, f := range report.History().Free {
+		for _, f := range recordOf(t, report).History.Free {
 			record, err := memory.Inspect(t.Context(), abstractions.InspectRequest{Name: f.Name})
 			require.NoError(t, err)
 			require.False(t, record.Held, f.Name)
@@ -132,7 +134,7 @@ func deaf(answers bool) func(p leasing.Provider) leasing.Provider {
 
 func TestNamesThatAreHeldAtTheEndAreLeaks_memory(t *testing.T) {
 	report := virtual(t, torture.Options{For: minute / 12, Names: 2, Seed: 1, Repeatable: true}, deaf(true))
-	require.Equal(t, []torture.Check{torture.CheckLeak, torture.CheckLeak}, kindsOf(report))
+	require.Equal(t, []torture.Check{history.CheckLeak, history.CheckLeak}, kindsOf(report))
 }
 
 func TestNamesOfWhichNobodyCanTellAreNoLeaks_memory(t *testing.T) {
@@ -188,7 +190,7 @@ func TestWorkerThatDoesNotComeBackIsFound_memory(t *testing.T) {
 			Open: torture.Share(memlease.New(memlease.Options{})), For: time.Second, Workers: 1, Seed: 1, Repeatable: true, Fence: stuck,
 		})
 		require.NoError(t, err)
-		require.Contains(t, kindsOf(report), torture.CheckHang)
+		require.Contains(t, kindsOf(report), history.CheckHang)
 		require.Contains(t, report.String(), "worker 0 has not come back")
 		close(release)
 		time.Sleep(minute) // it ends
@@ -197,16 +199,16 @@ func TestWorkerThatDoesNotComeBackIsFound_memory(t *testing.T) {
 
 // A crashed worker does not release: its lease runs out, while others wait for the name.
 func TestCrashedWorkersLeaveTheirLeasesBehind_memory(t *testing.T) {
-	h := virtual(t, torture.Options{For: 2 * minute, Seed: 1}, nil).History()
+	h := recordOf(t, virtual(t, torture.Options{For: 2 * minute, Seed: 1}, nil)).History
 	left := map[string]bool{}
 	for _, one := range h.Holds {
-		if one.Ending == torture.EndingAbandoned {
+		if one.Ending == history.EndingAbandoned {
 			left[one.Claim] = true
 		}
 	}
 	require.NotEmpty(t, left)
 	for _, o := range h.Operations {
-		require.False(t, o.Layer == torture.LayerBackend && o.Verb == "release" && left[o.Claim], "%v", o)
+		require.False(t, o.Layer == history.LayerBackend && o.Verb == "release" && left[o.Claim], "%v", o)
 	}
 }
 
@@ -246,7 +248,7 @@ func TestReportNamesTheSeedOfTheRun_memory(t *testing.T) {
 
 // An unfinished search is no violation, but the verdict must show the search.
 func TestVerdict(t *testing.T) {
-	one := torture.Violation{Check: torture.CheckLeak, Name: "n"}
+	one := torture.Violation{Check: history.CheckLeak, Name: "n"}
 	for want, r := range map[string]torture.Report{
 		"no violation":         {},
 		"FAILED: 1 violation":  {Violations: []torture.Violation{one}},
@@ -266,7 +268,7 @@ func TestVerdict(t *testing.T) {
 func TestReportShowsTheFirstViolations(t *testing.T) {
 	r := torture.Report{Options: torture.Options{Command: "make it so"}}
 	for n := 1; n <= 22; n++ {
-		r.Violations = append(r.Violations, torture.Violation{Check: torture.CheckLeak, Name: "n"})
+		r.Violations = append(r.Violations, torture.Violation{Check: history.CheckLeak, Name: "n"})
 		text := r.String()
 		require.Equal(t, min(n, 20), strings.Count(text, "leak: n at"))
 		require.Equal(t, n > 20, strings.Contains(text, "more\n"))

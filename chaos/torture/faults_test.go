@@ -18,6 +18,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/chaos"
 	"github.com/distributedleasing/leasing/chaos/torture"
+	"github.com/distributedleasing/leasing/chaos/torture/internal/history"
 	memlease "github.com/distributedleasing/leasing/providers/memory"
 )
 
@@ -51,7 +52,7 @@ func TestCallThatDoesNotEndWithItsContextIsFound_memory(t *testing.T) {
 			return p.Renew(context.Background(), req)
 		}}
 	})
-	require.Contains(t, kindsOf(report), torture.CheckHang)
+	require.Contains(t, kindsOf(report), history.CheckHang)
 }
 
 func kindsOf(report *torture.Report) (kinds []torture.Check) {
@@ -73,7 +74,7 @@ func TestGoroutineThatIsLeftBehindIsFound_memory(t *testing.T) {
 		},
 	})
 	require.NoError(t, err)
-	require.Equal(t, []torture.Check{torture.CheckGoroutine}, kindsOf(report))
+	require.Equal(t, []torture.Check{history.CheckGoroutine}, kindsOf(report))
 	require.Contains(t, report.Violations[0].Text, "TestGoroutineThatIsLeftBehindIsFound")
 
 	report, err = torture.Run(t.Context(), torture.Options{Open: shared, Workers: 2, Names: 1, For: 300 * ms, TTL: 200 * ms, Patience: 300 * ms})
@@ -94,7 +95,7 @@ func TestTooManyGoroutinesAreFound_memory(t *testing.T) {
 				return p.Acquire(ctx, req)
 			}}
 		})
-		require.Equal(t, found, slices.Contains(kindsOf(report), torture.CheckGrowth), "%d:\n%s", many, report)
+		require.Equal(t, found, slices.Contains(kindsOf(report), history.CheckGrowth), "%d:\n%s", many, report)
 	}
 }
 
@@ -257,7 +258,7 @@ func TestBrokenAssumptionsAreLeftOut_memory(t *testing.T) {
 	}
 	options := torture.Options{For: minute / 4, Seed: 1, Repeatable: true}
 	strict := virtual(t, options, forgetful)
-	require.Contains(t, kindsOf(strict), torture.CheckOverlap)
+	require.Contains(t, kindsOf(strict), history.CheckOverlap)
 	options.AssumptionsBroken = true
 	loose := virtual(t, options, forgetful)
 	require.Empty(t, loose.Violations)

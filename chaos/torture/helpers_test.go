@@ -1,9 +1,8 @@
 package torture_test
 
 import (
+	"bytes"
 	"context"
-	"errors"
-	"os"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,22 +12,16 @@ import (
 
 	"github.com/distributedleasing/leasing"
 	"github.com/distributedleasing/leasing/chaos/torture"
+	"github.com/distributedleasing/leasing/chaos/torture/internal/run"
 	memlease "github.com/distributedleasing/leasing/providers/memory"
 )
 
-// TestMain also runs in worker processes. Each of these has its own leases.
-func TestMain(m *testing.M) {
-	torture.WorkerMain(func(context.Context) (leasing.Provider, error) {
-		if why := os.Getenv("TORTURE_TEST_FAILURE"); why != "" {
-			return nil, errors.New(why)
-		}
-		if os.Getenv("TORTURE_TEST_LEAK") != "" {
-			go func() { select {} }()
-		}
-		return memlease.New(memlease.Options{}), nil
-	})
-	goleak.VerifyTestMain(m)
-}
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const (
+	ms     = time.Millisecond
+	minute = time.Minute
+)
 
 // virtual runs a torture over memory in virtual time. wrap, unless nil, is around
 // the provider.
@@ -53,4 +46,12 @@ func virtualAt(t *testing.T, options torture.Options, clock func() time.Time, wr
 	return report
 }
 
-const minute = time.Minute
+// recordOf returns the record of a run after a round trip through a file.
+func recordOf(t *testing.T, r *torture.Report) run.Record {
+	t.Helper()
+	var file bytes.Buffer
+	require.NoError(t, r.WriteHistory(&file))
+	record, err := run.ReadRecord(&file)
+	require.NoError(t, err)
+	return record
+}

@@ -8,16 +8,17 @@ import (
 	"github.com/distributedleasing/leasing"
 	"github.com/distributedleasing/leasing/chaos"
 	"github.com/distributedleasing/leasing/chaos/torture"
+	"github.com/distributedleasing/leasing/chaos/torture/internal/history"
 )
 
-// history returns the history of a run under a plan.
-func history(t *testing.T, plan string) *torture.History {
+// historyOf returns the history of a run under a plan.
+func historyOf(t *testing.T, plan string) *history.History {
 	t.Helper()
-	return under(t, plan, torture.Options{For: minute, Workers: 12}).History()
+	return recordOf(t, under(t, plan, torture.Options{For: minute, Workers: 12})).History
 }
 
 // count returns the number of operations of a layer with a result.
-func count(h *torture.History, layer torture.Layer, verb string, result torture.Result) (n int) {
+func count(h *history.History, layer history.Layer, verb string, result history.Result) (n int) {
 	for _, o := range h.Operations {
 		if o.Layer == layer && o.Verb == verb && o.Result == result {
 			n++
@@ -29,44 +30,44 @@ func count(h *torture.History, layer torture.Layer, verb string, result torture.
 // An answer that is not recorded can't be checked. So the history must have each kind of answer, also to
 // batched renewals, as often as in the managers' counts.
 func TestHistoryHasWhatManagersAskAndAreTold_memory(t *testing.T) {
-	h := history(t, "none")
+	h := historyOf(t, "none")
 	renewals := 0
 	for _, one := range h.Holds {
 		renewals += one.Renewals
 	}
 	require.Positive(t, renewals)
-	for _, layer := range []torture.Layer{torture.LayerClient, torture.LayerBackend} {
-		require.Equal(t, renewals, count(h, layer, "renew", torture.ResultDone), layer)
-		require.Equal(t, len(h.Holds), count(h, layer, "acquire", torture.ResultDone), layer)
-		require.Positive(t, count(h, layer, "acquire", torture.ResultHeld), layer)
-		require.Positive(t, count(h, layer, "release", torture.ResultDone), layer)
+	for _, layer := range []history.Layer{history.LayerClient, history.LayerBackend} {
+		require.Equal(t, renewals, count(h, layer, "renew", history.ResultDone), layer)
+		require.Equal(t, len(h.Holds), count(h, layer, "acquire", history.ResultDone), layer)
+		require.Positive(t, count(h, layer, "acquire", history.ResultHeld), layer)
+		require.Positive(t, count(h, layer, "release", history.ResultDone), layer)
 	}
 	for _, o := range h.Operations {
-		if o.Result == torture.ResultHeld {
+		if o.Result == history.ResultHeld {
 			require.NotEmpty(t, o.Holder)
 		}
 	}
 }
 
 func TestHistoryTellsTheTwoSidesOfTheFaultsApart_memory(t *testing.T) {
-	h := history(t, "lost-replies")
-	require.Positive(t, count(h, torture.LayerClient, "acquire", torture.ResultUnknown))
-	require.Zero(t, count(h, torture.LayerBackend, "acquire", torture.ResultUnknown))
-	h = history(t, "steal-lease")
-	require.Zero(t, count(h, torture.LayerClient, "break", torture.ResultDone))
-	require.Positive(t, count(h, torture.LayerBackend, "break", torture.ResultDone))
-	require.Positive(t, count(h, torture.LayerClient, "renew", torture.ResultLost))
+	h := historyOf(t, "lost-replies")
+	require.Positive(t, count(h, history.LayerClient, "acquire", history.ResultUnknown))
+	require.Zero(t, count(h, history.LayerBackend, "acquire", history.ResultUnknown))
+	h = historyOf(t, "steal-lease")
+	require.Zero(t, count(h, history.LayerClient, "break", history.ResultDone))
+	require.Positive(t, count(h, history.LayerBackend, "break", history.ResultDone))
+	require.Positive(t, count(h, history.LayerClient, "renew", history.ResultLost))
 }
 
 // In virtual time a holder learns of a loss exactly at the end of trust.
 func TestTrustIsTheManagersOwnWord_memory(t *testing.T) {
 	lost, late := 0, 0
-	h := history(t, "partition")
+	h := historyOf(t, "partition")
 	for _, one := range h.Holds {
 		if one.Renewals == 0 {
 			require.LessOrEqual(t, one.Until, one.From+h.TTL*99/100, "trust is counted from before the request")
 		}
-		if one.Renewals == 0 && one.Reason == leasing.LostExpired && one.Ending == torture.EndingLost {
+		if one.Renewals == 0 && one.Reason == leasing.LostExpired && one.Ending == history.EndingLost {
 			lost++
 			require.Equal(t, one.Until, one.End)
 			require.Equal(t, one.Until, one.Told)
@@ -83,27 +84,10 @@ func TestTrustIsTheManagersOwnWord_memory(t *testing.T) {
 
 func TestFaultsEndWithTheRun_memory(t *testing.T) {
 	for _, plan := range chaos.Names() {
-		h := under(t, plan, torture.Options{For: minute / 6}).History()
+		h := recordOf(t, under(t, plan, torture.Options{For: minute / 6})).History
 		for _, f := range h.Faults {
 			require.LessOrEqual(t, f.At, h.FaultsEnd+1000*ms, "%s: %s: only of requests under way", plan, f.Kind)
 		}
 		require.Less(t, h.FaultsEnd, h.Closed)
 	}
-}
-
-// A stopped process learns of its loss when it is resumed.
-func TestStoppedProcessIsNotLate(t *testing.T) {
-	one := hold("a", 0, 900*ms, 905*ms, torture.EndingLost)
-	one.Told = 5100 * ms
-	h := torture.History{Holds: []torture.Hold{one}, Stops: []torture.Stop{{From: 100 * ms, To: 5000 * ms}}}
-	require.Empty(t, checks(h, options))
-	h.Stops[0].Worker = 1
-	require.Equal(t, []torture.Check{torture.CheckLoss}, checks(h, options), "it was another's")
-	h.Stops[0] = torture.Stop{From: 100 * ms, To: 3000 * ms}
-	require.Equal(t, []torture.Check{torture.CheckLoss}, checks(h, options), "late all the same")
-
-	call := op("acquire", "a", 0, 5000*ms, torture.ResultUnknown, 0)
-	call.Overrun = 4000 * ms
-	h = torture.History{Operations: []torture.Operation{call}, Stops: []torture.Stop{{From: 100 * ms, To: 4900 * ms}}}
-	require.Empty(t, checks(h, options))
 }

@@ -10,28 +10,29 @@ import (
 
 	"github.com/distributedleasing/leasing/chaos"
 	"github.com/distributedleasing/leasing/chaos/torture"
+	"github.com/distributedleasing/leasing/chaos/torture/internal/history"
 )
 
 func TestSameSeedAndPlanGiveTheSameHistoryTwice_memory(t *testing.T) {
 	t.Parallel()
 	for _, name := range chaos.Names() {
 		t.Run(name, func(t *testing.T) {
-			history := func(seed uint64) string {
+			text := func(seed uint64) string {
 				plan, err := chaos.Named(name, seed)
 				require.NoError(t, err)
 				report := virtual(t, torture.Options{Plan: plan, Seed: seed, For: minute / 5, Repeatable: true}, nil)
-				h := report.History()
+				h := recordOf(t, report).History
 				for i := range h.Operations { // the order of goroutines in one instant is random
 					h.Operations[i].Begun, h.Operations[i].Ended = 0, 0
 				}
 				// The order is also random when a worker is stopped: its wait ends while its late claim is
 				// released, and either event may wake the next waiter.
 				running := func(call time.Duration) bool { return call < h.FaultsEnd }
-				h.Operations = slices.DeleteFunc(h.Operations, func(o torture.Operation) bool { return !running(o.Call) })
-				h.Writes = slices.DeleteFunc(h.Writes, func(w torture.Write) bool { return !running(w.Call) })
+				h.Operations = slices.DeleteFunc(h.Operations, func(o history.Operation) bool { return !running(o.Call) })
+				h.Writes = slices.DeleteFunc(h.Writes, func(w history.Write) bool { return !running(w.Call) })
 				return fmt.Sprintf("%+v %+v %+v", h.Operations, h.Writes, h.Faults)
 			}
-			once, again := history(7), history(7)
+			once, again := text(7), text(7)
 			same := 0
 			for same < min(len(once), len(again)) && once[same] == again[same] {
 				same++
@@ -39,7 +40,7 @@ func TestSameSeedAndPlanGiveTheSameHistoryTwice_memory(t *testing.T) {
 			around := func(text string) string { return text[max(0, same-300):min(len(text), same+200)] }
 			require.Equal(t, around(once), around(again)) // complete histories would fill screens
 			require.Len(t, again, len(once))
-			require.NotEqual(t, once, history(8))
+			require.NotEqual(t, once, text(8))
 		})
 	}
 }

@@ -12,6 +12,9 @@ import (
 	"github.com/distributedleasing/leasing/chaos"
 	"github.com/distributedleasing/leasing/chaos/broken"
 	"github.com/distributedleasing/leasing/chaos/torture"
+	"github.com/distributedleasing/leasing/chaos/torture/internal/history"
+	"github.com/distributedleasing/leasing/chaos/torture/internal/report"
+	"github.com/distributedleasing/leasing/chaos/torture/internal/run"
 )
 
 // under returns the report of a short run under a plan.
@@ -69,7 +72,7 @@ func TestTimelineShowsEachLeaseAndNeedsNothingElse(t *testing.T) {
 	report := under(t, "steal-lease", torture.Options{For: minute / 2, Names: 3})
 	html := page(t, report)
 	require.Equal(t, report.Grants, strings.Count(whole(t, html), ": trusted from"))
-	require.Equal(t, len(report.History().Faults), strings.Count(whole(t, html), "stolen, broken:"))
+	require.Equal(t, len(recordOf(t, report).History.Faults), strings.Count(whole(t, html), "stolen, broken:"))
 	require.NotContains(t, html, "src=")
 	require.NotContains(t, html, "href=\"http")
 	require.NotContains(t, html, "<script")
@@ -95,14 +98,15 @@ func TestTimelineMarksViolationsAndDisturbances(t *testing.T) {
 		require.Contains(t, html, fmt.Sprintf(`<a href="#mark%d">`, i+1), "from the list to the mark")
 		require.Equal(t, 1, strings.Count(html, fmt.Sprintf(`id="mark%d" href="#v%d"`, i+1, i+1)), "and back")
 	}
-	bad.History().Faults = append(bad.History().Faults,
-		torture.Fault{Worker: -1, At: time.Second, Until: 2 * time.Second, Kind: "node <1> killed"},
-		torture.Fault{Worker: -1, At: time.Second + 1, Kind: "node 2 killed"})
-	chart := whole(t, page(t, bad))
+	record := recordOf(t, bad)
+	record.History.Faults = append(record.History.Faults,
+		history.Fault{Worker: -1, At: time.Second, Until: 2 * time.Second, Kind: "node <1> killed"},
+		history.Fault{Worker: -1, At: time.Second + 1, Kind: "node 2 killed"})
+	chart := whole(t, page(t, report.Of(record)))
 	require.Contains(t, chart, "node &lt;1&gt; killed")
 	require.Contains(t, chart, "node 2 killed")
 }
 
 func TestTimelineOfNothing(t *testing.T) {
-	whole(t, page(t, torture.ReportOf(&torture.History{})))
+	whole(t, page(t, report.Of(run.Record{History: new(history.History)})))
 }

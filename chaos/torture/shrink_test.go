@@ -13,6 +13,7 @@ import (
 	"github.com/distributedleasing/leasing/chaos"
 	"github.com/distributedleasing/leasing/chaos/broken"
 	"github.com/distributedleasing/leasing/chaos/torture"
+	"github.com/distributedleasing/leasing/chaos/torture/internal/history"
 	memlease "github.com/distributedleasing/leasing/providers/memory"
 )
 
@@ -84,7 +85,7 @@ func TestShrunkRunFailsAgain_memory(t *testing.T) {
 	defects := broken.All()
 	defect := defects[slices.IndexFunc(defects, func(d broken.Defect) bool { return d.Trap == "T13" })]
 	fails := func(o torture.Options) bool {
-		return slices.Contains(kindsOf(virtual(t, o, defect.Wrap)), torture.CheckLinearizable)
+		return slices.Contains(kindsOf(virtual(t, o, defect.Wrap)), history.CheckLinearizable)
 	}
 	options := short(defect, 7)
 	options.Plan.Rules = append(options.Plan.Rules, chaos.SlowBackend(chaos.SlowBackendOptions{}).Rules...)
@@ -105,7 +106,7 @@ func TestSavedHistoryIsVerifiedAgain_memory(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, report.String(), again.String())
 		require.Equal(t, report.Violations, again.Violations)
-		require.Equal(t, report.History(), again.History())
+		require.Equal(t, recordOf(t, report).History, recordOf(t, again).History)
 	}
 	for _, text := range []string{"", "{", "{}", `{"format":"leasing torture history 1"}`, `{"format":"another","history":{}}`} {
 		_, err := torture.Verify(strings.NewReader(text))

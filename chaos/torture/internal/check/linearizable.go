@@ -1,0 +1,234 @@
+package check
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"math/bits"
+	"slices"
+	"time"
+
+	"github.com/distributedleasing/leasing/chaos/torture/internal/history"
+)
+
+// orders looks for an order at each layer. It sets the claim that each break met, which clients may not have seen.
+func (n *named) orders() {
+	met := map[int64]string{} // by token, which a minority of votes may have made up
+	for _, o := range n.operations {
+		if o.Layer == history.LayerBackend && o.Granted() && !n.Votes {
+			met[o.Token] = o.Claim
+		}
+	}
+	for _, layer := range layers {
+		seen := seenBy(n.operations, layer)
+		for i := range seen {
+			if o := &seen[i]; o.Verb == "break" {
+				o.Claim = met[o.Token]
+			}
+		}
+		n.linearizable(layer, seen)
+	}
+}
+
+// linearizable looks for an order of the operations of one layer, in which each answer is the
+// answer of the model. It goes through the calls and returns in their order in time, and keeps all
+// possible states of the name. An operation that returns must have taken effect, after
+// any of the operations in flight. (Lowe's just-in-time linearization. The effort grows with
+// the number of operations in flight at a time, and not with the length of the history.)
+func (n *named) linearizable(layer history.Layer, seen []history.Operation) {
+	s := search{named: n, steps: n.SearchSteps, worlds: []world{{lease: lease{votes: n.Votes}}}}
+	all := moves(settled(seen, n.operations))
+	for _, e := range events(all) {
+		m := &all[e.move]
+		switch {
+		case e.kind == called:
+			s.begin(m)
+		case e.kind == forgotten:
+			s.forget(m)
+		case !s.take(m):
+			if s.steps <= 0 {
+				n.undecided = append(n.undecided, fmt.Sprintf("%s (%s)", n.name, layer))
+			} else {
+				n.violated(min(m.Return, m.Call+time.Hour), "no order explains what the %s saw: %s does not fit where %s",
+					layer, m.Operation, s.worlds[len(s.worlds)-1].lease)
+			}
+			return
+		}
+	}
+}
+
+// event is the call or the return of a move.
+type event struct {
+	at    time.Duration
+	kind  int // in one instant calls precede returns, unless order decides
+	order int // 0 if it is not known
+	move  int
+}
+
+// events returns the calls and returns of moves in order of time. An optional move without an end has no return.
+func events(all []move) (events []event) {
+	for i := range all {
+		m := &all[i]
+		events = append(events, event{m.Call, called, m.Begun, i})
+		switch {
+		case !m.optional:
+			events = append(events, event{m.Return, returned, m.Ended, i})
+		case m.Return != history.Never:
+			events = append(events, event{m.Return, forgotten, math.MaxInt, i})
+		}
+	}
+	slices.SortStableFunc(events, func(a, b event) int {
+		if a.order == 0 || b.order == 0 {
+			return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.kind, b.kind))
+		}
+		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.order, b.order))
+	})
+	return events
+}
+
+const (
+	called = iota
+	returned
+	forgotten
+)
+
+// underWay is the highest number of moves in flight at a time.
+const underWay = 256
+
+// places is a set of places of moves in flight.
+type places [underWay / 64]uint64
+
+func (p *places) has(i int) bool { return p[i/64]&(1<<(i%64)) != 0 }
+
+func (p *places) add(i int) { p[i/64] |= 1 << (i % 64) }
+
+func (p *places) drop(i int) { p[i/64] &^= 1 << (i % 64) }
+
+// world is a possible state of the name, with the moves in flight that have taken effect in
+// that state.
+type world struct {
+	lease
+	applied places
+}
+
+// kind holds the fields that are equal in worlds which differ only in their times.
+type kind struct {
+	claim    string
+	token    int64
+	breaking bool
+	applied  places
+}
+
+// worlds are the possible worlds of the name. No world is covered by an earlier one in the list.
+type worlds struct {
+	all    []world
+	ofKind map[kind][]int
+}
+
+// add adds a world, unless a world in the list covers it already.
+func (all *worlds) add(w world) {
+	k := kind{w.claim, w.token, w.breaking, w.applied}
+	for _, i := range all.ofKind[k] {
+		if all.all[i].covers(&w.lease) {
+			return
+		}
+	}
+	if all.ofKind == nil {
+		all.ofKind = map[kind][]int{}
+	}
+	all.ofKind[k] = append(all.ofKind[k], len(all.all))
+	all.all = append(all.all, w)
+}
+
+// search looks for an order. Its effort is counted in steps and not in time, so
+// that it is the same on every machine, and in virtual time.
+type search struct {
+	*named
+	steps  int // left
+	worlds []world
+	open   [underWay]*move
+	used   places
+}
+
+func (s *search) begin(m *move) {
+	for i, word := range s.used {
+		if free := bits.TrailingZeros64(^word); free < 64 {
+			m.place = 64*i + free
+			s.used.add(m.place)
+			s.open[m.place] = m
+			return
+		}
+	}
+	s.steps = 0 // too many moves at a time
+}
+
+// end frees the place of a move.
+func (s *search) end(m *move) {
+	s.used.drop(m.place)
+	for w := range s.worlds {
+		s.worlds[w].applied.drop(m.place)
+	}
+}
+
+// forget ends a move that has taken effect by now, or never takes effect. A released name may have been
+// acquired since, by a claim that no operation has shown yet. An acquire whose claim was never
+// seen explains nothing.
+func (s *search) forget(m *move) {
+	if m.Verb == "release" {
+		s.worlds = append(s.worlds, s.through(m)...)
+	}
+	s.end(m)
+	var after worlds
+	for _, w := range s.worlds {
+		after.add(w)
+	}
+	s.worlds = after.all
+}
+
+// take keeps the worlds in which a move has taken effect. Without such a world it reports false,
+// and does not change the worlds.
+func (s *search) take(m *move) bool {
+	taken := s.through(m)
+	if len(taken) == 0 {
+		return false
+	}
+	s.worlds = taken
+	s.end(m)
+	return true
+}
+
+// through returns the worlds in which a move has taken effect, alone or after other moves in
+// flight. It returns no world if the search takes too many steps.
+func (s *search) through(m *move) []world {
+	var taken, reached worlds
+	for _, w := range s.worlds {
+		reached.add(w)
+	}
+	for i := 0; i < len(reached.all); i++ { //nolint:intrange // the loop extends reached.all
+		from := reached.all[i]
+		if from.applied.has(m.place) {
+			taken.add(from)
+			continue
+		}
+		for part, word := range s.used {
+			for word &^= from.applied[part]; word != 0; word &= word - 1 {
+				if s.steps--; s.steps <= 0 {
+					return nil
+				}
+				other := s.open[64*part+bits.TrailingZeros64(word)]
+				ok, next := from.step(other, s.Margin(other.TTL))
+				if !ok {
+					continue
+				}
+				w := world{next, from.applied}
+				w.applied.add(other.place)
+				if other == m {
+					taken.add(w)
+				} else {
+					reached.add(w)
+				}
+			}
+		}
+	}
+	return taken.all
+}

@@ -1,0 +1,173 @@
+package check
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/chaos/torture/internal/history"
+)
+
+type verification struct {
+	Limits
+	h         *history.History
+	end       time.Duration
+	found     []history.Violation
+	undecided []string
+}
+
+// byName returns the items of the history, grouped by name.
+func (v *verification) byName() (all []*named) {
+	operations, holds := grouped(v.h.Operations, func(o history.Operation) string { return o.Name }), grouped(v.h.Holds, func(t history.Hold) string { return t.Name })
+	writes, waits := grouped(v.h.Writes, func(w history.Write) string { return w.Name }), grouped(v.h.Waits, func(w history.Wait) string { return w.Name })
+	sights, notices := grouped(v.h.Sights, func(s history.Sight) string { return s.Name }), grouped(v.h.Notices, func(e history.Notice) string { return e.Name })
+	words := grouped(v.h.Words, func(w history.Word) string { return w.Name })
+	for _, name := range v.h.Names() {
+		// A break that found no holder is left out, except with votes: it may have ended the votes of a minority.
+		seen := slices.DeleteFunc(operations[name], func(o history.Operation) bool { return o.Vain && !v.Votes })
+		n := &named{
+			verification: v, name: name, operations: seen, holds: holds[name], writes: writes[name], waits: waits[name],
+			sights: sights[name], words: words[name], notices: notices[name], breaks: map[int64][]history.Operation{}, infinite: map[int64]bool{}, claims: map[string]*claim{},
+		}
+		for i := range n.operations {
+			n.add(&n.operations[i])
+		}
+		for _, e := range n.notices {
+			c := n.claim(e.Claim)
+			c.notices = append(c.notices, e)
+		}
+		all = append(all, n)
+	}
+	return all
+}
+
+func grouped[T any](all []T, name func(T) string) map[string][]T {
+	groups := map[string][]T{}
+	for _, one := range all {
+		groups[name(one)] = append(groups[name(one)], one)
+	}
+	return groups
+}
+
+// named is the history of one name.
+type named struct {
+	*verification
+	check      history.Check // the current check
+	name       string
+	operations []history.Operation
+	holds      []history.Hold
+	writes     []history.Write
+	waits      []history.Wait
+	sights     []history.Sight
+	words      []history.Word
+	notices    []history.Notice
+	// breaks are the breaks after which another claim may hold the name while the holder trusts its lease, by the
+	// token that they have met, or were meant for; 0 if the token is not known.
+	breaks   map[int64][]history.Operation
+	infinite map[int64]bool // tokens of leases without an end
+	claims   map[string]*claim
+}
+
+// violated adds a violation of the current check.
+func (n *named) violated(at time.Duration, format string, args ...any) {
+	n.found = append(n.found, history.Violation{Check: n.check, Name: n.name, At: at, Text: fmt.Sprintf(format, args...)})
+}
+
+// claim is the history of one claim, in order.
+type claim struct {
+	asked    []*history.Operation // by its manager
+	answered []*history.Operation // by the backend
+	terms    []term
+	notices  []history.Notice
+}
+
+func (n *named) claim(id string) *claim {
+	if n.claims[id] == nil {
+		n.claims[id] = new(claim)
+	}
+	return n.claims[id]
+}
+
+func (n *named) add(o *history.Operation) {
+	token := cmp.Or(o.Token, o.IfToken)
+	switch {
+	case o.Extends() && o.TTL == leasing.Infinite:
+		n.infinite[o.Token] = true
+	case o.Verb == "break" && (o.Immediate || n.infinite[token]) && (o.Result == history.ResultDone || o.Result == history.ResultUnknown):
+		n.breaks[token] = append(n.breaks[token], *o)
+	}
+	c := n.claim(o.Claim)
+	if o.Layer == history.LayerBackend {
+		c.answered = append(c.answered, o)
+		return
+	}
+	c.asked = append(c.asked, o)
+	if t, ok := n.Limits.granted(o); ok {
+		c.terms = append(c.terms, t)
+	}
+}
+
+// lost returns the time at which the holder's observer got the loss of a claim, or never.
+func (c *claim) lost() time.Duration {
+	for _, e := range c.notices {
+		if e.Own && e.Kind == leasing.EventLost {
+			return e.At
+		}
+	}
+	return history.Never
+}
+
+// shortest is the shortest TTL that a claim was granted.
+func (c *claim) shortest() time.Duration {
+	ttl := leasing.Infinite
+	for _, o := range c.asked {
+		if o.Extends() {
+			ttl = min(ttl, o.TTL)
+		}
+	}
+	return ttl
+}
+
+// layers are the layers at which operations are recorded.
+var layers = []history.Layer{history.LayerClient, history.LayerBackend}
+
+// seenBy returns the operations that one layer saw. Clients do not see the breaks of
+// their leases, and late copies of their acquires may be answered after the lease has
+// run out. Breaks are taken from the backend, and the outcome of such a copy counts as unknown.
+func seenBy(operations []history.Operation, layer history.Layer) (seen []history.Operation) {
+	for _, o := range operations {
+		switch {
+		case o.Layer == layer, o.Verb == "break" && o.Layer == history.LayerBackend:
+			seen = append(seen, o)
+		case layer == history.LayerClient && o.Verb == "acquire" && o.Wait == 0 && o.Result == history.ResultDone:
+			o.Result = history.ResultUnknown
+			seen = append(seen, o)
+		}
+	}
+	return seen
+}
+
+// over returns the latest end of a lease that a request has granted or renewed. Where clients watch leases,
+// a lease ends only when a client has looked, as a run does at its end.
+func (v *verification) over(o *history.Operation) time.Duration {
+	switch {
+	case o.TTL == leasing.Infinite:
+		return history.Never
+	case v.Lateness.Watched:
+		return history.Never - 1 // it runs out all the same
+	}
+	return o.Return + o.TTL + v.Margin(o.TTL) + v.Lateness.After(o.TTL)
+}
+
+// faults returns the times of the faults that concern the name, in order.
+func (n *named) faults() (at []time.Duration) {
+	for _, f := range n.h.Faults {
+		if f.Name == n.name || f.Name == "" {
+			at = append(at, f.At)
+		}
+	}
+	slices.Sort(at)
+	return at
+}

@@ -1,0 +1,253 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+	"weak"
+
+	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/chaos/torture/internal/history"
+)
+
+// run competes until ctx ends, and returns when all leases are released and the manager is
+// closed. It does not close the client. Failures during the run are in the history and not in the error.
+func (w *worker) run(ctx context.Context) (err error) {
+	for ctx.Err() == nil && err == nil {
+		err = labelled(ctx, managerLabel, w.label(), w.useManager)
+	}
+	return err
+}
+
+// useManager competes with one manager. When ctx ends it closes the manager in order. In a
+// crash the manager is closed during a hold, and leaves its lease to run out.
+func (w *worker) useManager(ctx context.Context) error {
+	options := w.options.Manager
+	options.Owner = owner(w.index)
+	options.Tuning.Random = w.jitter
+	manager, err := leasing.NewManager(w.lender, options)
+	if err != nil {
+		return err
+	}
+	w.closed = new(atomic.Bool)
+	closed := w.closed
+	manager.Subscribe(func(leasing.Event) {
+		w.violated(history.CheckEvents, "an observer of worker %d was called after it had unsubscribed", w.index)
+	})()
+	manager.Subscribe(func(e leasing.Event) {
+		if w.index == 1 && e.Kind == leasing.EventAcquired {
+			panic("an observer, which does no harm")
+		}
+	})
+	manager.Subscribe(func(e leasing.Event) {
+		if closed.Load() && e.Kind != leasing.EventReleased { // a release by the holder may outlast a Close whose context ended
+			w.violated(history.CheckClose, "an observer of worker %d was called after the end of the manager", w.index)
+		}
+		tell(w.journal, w.clock, w.index, e, false)
+	})
+	w.past = nil
+	for ctx.Err() == nil {
+		if crashed := w.compete(ctx, manager); crashed {
+			return nil
+		}
+	}
+	if w.options.Repeatable { // a Close would send a random part of the pending clean-ups
+		pause(context.WithoutCancel(ctx), 2*w.options.TTL)
+	}
+	w.checkMemory()
+	w.checkManager()
+	bound, cancel := context.WithTimeout(context.WithoutCancel(ctx), w.options.closeTimeout())
+	defer cancel()
+	w.checkClosed(w.close(bound, manager)) // leases that it could not release run out: see awaitFree
+	return nil
+}
+
+// compete makes one attempt to acquire and use a name, and sometimes several attempts.
+func (w *worker) compete(ctx context.Context, manager *leasing.Manager) (crashed bool) {
+	pause(ctx, w.brief(0, 240*time.Millisecond))
+	switch {
+	case ctx.Err() != nil:
+		return false
+	case w.random.Float64() < w.rarely(0.015) && !w.options.Repeatable: // the order in which several goroutines draw random numbers varies
+		several := w.random.Perm(len(w.names))[:min(3, len(w.names))] // they are renewed in batches
+		w.together(ctx, manager, several, w.between(0.9, 1.6))
+		return false
+	case w.random.Float64() < w.rarely(0.015) && !w.options.Repeatable && !w.endless: // without an end, a lease whose release was cut off would never run out
+		w.closeAtWork(ctx, manager)
+		return true
+	case w.random.Float64() < 0.1 && w.index == 0 && !w.options.Repeatable:
+		w.operate(w.names[0])
+		return false
+	case w.random.Float64() < 0.03 && !w.options.Repeatable:
+		one := w.random.IntN(len(w.names)) // two wait in the manager
+		w.together(ctx, manager, []int{one, one, one}, w.brief(4*time.Millisecond, 100*time.Millisecond))
+		return false
+	}
+	return w.attempt(ctx, manager, w.names[w.random.IntN(len(w.names))], w.usage())
+}
+
+// queueing is the time from one waiter of a manager to the next, so that the order of their arrival is known.
+const queueing = 20 * time.Millisecond
+
+// together acquires several names at once, and holds each for a while.
+func (w *worker) together(ctx context.Context, manager *leasing.Manager, names []int, hold time.Duration) {
+	var all sync.WaitGroup
+	for n, i := range names {
+		all.Go(func() {
+			if n > 0 && names[n-1] == i { // the waiters arrive one after the other
+				pause(ctx, time.Duration(n)*queueing)
+			}
+			w.attempt(ctx, manager, w.names[i], usage{hold: hold, ttl: w.options.TTL})
+		})
+	}
+	all.Wait()
+}
+
+// closeAtWork closes a manager while one of its leases is in use. The holder releases the lease
+// as soon as its context ends. The manager waits for the release, and accepts no new work.
+func (w *worker) closeAtWork(ctx context.Context, manager *leasing.Manager) {
+	name, use := w.names[w.random.IntN(len(w.names))], usage{hold: 20 * w.options.TTL, ttl: w.options.TTL, do: w.random.Float64() < 0.5}
+	if use.do {
+		use.lingers = w.between(0.1, 1)
+	}
+	var all sync.WaitGroup
+	all.Go(func() { w.attempt(ctx, manager, name, use) })
+	all.Go(func() { // waits for the lease
+		pause(ctx, queueing)
+		w.attempt(ctx, manager, name, usage{ttl: w.options.TTL})
+	})
+	pause(ctx, w.between(0.1, 1.5))
+	bound, cancel := context.WithTimeout(context.WithoutCancel(ctx), w.options.closeTimeout())
+	defer cancel()
+	closing := history.Word{Worker: w.index, Verb: "close", Call: w.clock.now()}
+	w.checkClosed(w.close(bound, manager))
+	closing.Return = w.clock.now()
+	w.journal.Enter(closing)
+	if _, err := manager.TryAcquire(bound, name); !errors.Is(err, leasing.ErrClosed) {
+		w.violated(history.CheckClose, "a manager of worker %d that is closed was asked for a lease, and said: %v", w.index, err)
+	}
+	all.Wait()
+}
+
+func (w *worker) attempt(ctx context.Context, manager *leasing.Manager, name string, usage usage) (crashed bool) {
+	h := &holdRecorder{clock: w.clock, journal: w.journal, hold: history.Hold{Worker: w.index, Name: name, Renews: !usage.forgetful && usage.most == 0, Most: usage.most}}
+	options := &leasing.AcquireOptions{
+		TTL: usage.ttl, Observer: h.observe, NoAutoRenew: usage.forgetful, MaxRenewals: usage.most, Metadata: usage.metadata.values(),
+	}
+	if !usage.try {
+		options.WaitLimit = w.waitLimit()
+	}
+	leaves := time.Duration(0)
+	if !usage.try && !usage.do && !w.options.Repeatable && w.random.Float64() < 0.2 {
+		leaves = min(w.between(0.01, 0.5), options.WaitLimit/2)
+	}
+	ctx, back := w.waiting(ctx, name, usage.try, options.WaitLimit, leaves)
+	var l *leasing.Lease
+	work := func(work context.Context, lease *leasing.Lease) {
+		back(true, nil)
+		l = lease
+		h.begin(l)
+		w.held.Store(l.ID(), h)
+		w.mu.Lock()
+		w.past = append(w.past, weak.Make(h))
+		w.mu.Unlock()
+		if usage.do {
+			h.working.Store(true)
+			defer h.working.Store(false)
+		}
+		clear(options.Metadata) // a manager keeps its own copy
+		crashed = w.hold(work, ctx, manager, l, h, usage)
+	}
+	var err error
+	if caller, leave := context.WithCancel(ctx); usage.do {
+		usage.leave = leave
+		err = w.do(caller, manager.With(*options), name, work)
+		leave()
+	} else {
+		err = w.acquire(caller, leave, leaves, usage.try, manager.With(*options), name, work)
+	}
+	switch {
+	case l == nil:
+		back(false, err)
+		return false
+	case !crashed && !usage.do:
+		w.release(ctx, l, usage)
+	}
+	w.held.Delete(l.ID())
+	return crashed
+}
+
+// do works in the function of a Do, and enters its answer.
+func (w *worker) do(ctx context.Context, manager *leasing.Manager, name string, work func(context.Context, *leasing.Lease)) error {
+	var l *leasing.Lease
+	var returned time.Duration
+	err := manager.Do(ctx, name, func(ctx context.Context, lease *leasing.Lease) error {
+		l = lease
+		work(ctx, l)
+		returned = w.clock.now()
+		return nil
+	})
+	if l != nil {
+		w.heard(ctx, history.Word{Verb: "do", Call: returned}, l, err)
+	}
+	return err
+}
+
+// acquire works after an Acquire or TryAcquire. leave cancels its context, and does so after the time leaves unless that is 0.
+func (w *worker) acquire(ctx context.Context, leave func(), leaves time.Duration, try bool, manager *leasing.Manager, name string, work func(context.Context, *leasing.Lease)) error {
+	defer leave()
+	acquire := manager.Acquire
+	if try {
+		acquire = manager.TryAcquire
+	}
+	if leaves > 0 {
+		defer time.AfterFunc(leaves, leave).Stop()
+	}
+	lease, err := acquire(ctx, name)
+	if !w.options.Repeatable { // the receiver of its wake-up is random if both come in one instant
+		leave() // this ends no lease
+	}
+	if err == nil {
+		work(lease.Context(), lease)
+	}
+	return err
+}
+
+// checkMemory finds leases that a manager still keeps after their end. It runs before the
+// manager is closed, for one worker only, because a garbage collection slows all workers.
+func (w *worker) checkMemory() {
+	if w.index != 0 || len(w.past) < 30 {
+		return
+	}
+	runtime.GC()
+	kept := 0
+	for _, h := range w.past {
+		if h.Value() != nil {
+			kept++
+		}
+	}
+	if kept > 10+len(w.past)/4 {
+		w.violated(history.CheckGrowth, "a manager keeps %d of the %d leases that it has had", kept, len(w.past))
+	}
+}
+
+// checkManager finds goroutines that a manager keeps although it has no lease any more, and all
+// claims that it had to clean up have run out. It runs before the manager is closed, in virtual time,
+// for every second worker. The other managers are closed while clean-ups are still pending.
+func (w *worker) checkManager() {
+	if w.index%2 == 0 || len(w.past) < 30 || !inBubble() {
+		return
+	}
+	pause(context.Background(), settling(w.options))
+	most := 4 // its own, and this one
+	if !w.lender.Capabilities().HeedsContext {
+		most += 20 // some stay for the next request
+	}
+	if stacks, n := goroutines(managerLabel, w.label()); n > most {
+		w.violated(history.CheckGrowth, "a manager without a lease has %d goroutines: %s", n, strings.Join(stacks, "; "))
+	}
+}

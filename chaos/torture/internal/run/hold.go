@@ -1,0 +1,142 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/chaos/torture/internal/history"
+)
+
+// endOf sorts the errors of a lease: each end but a loss counts as a release.
+func endOf(err error) history.Result {
+	if errors.Is(err, leasing.ErrHandedOver) || errors.Is(err, leasing.ErrClosed) {
+		return history.ResultReleased
+	}
+	return history.ResultOf(err)
+}
+
+// claimOf returns the name of a claim in a history.
+func claimOf(id string) string { return abstractions.FingerprintOf(id).String() }
+
+// by returns the actor and the reason of a break.
+func by(actor, reason string) string { return strings.TrimSpace(actor + " " + reason) }
+
+// tell enters an observer's events of the beginning and the end of a lease, and of failed acquires.
+func tell(to history.Journal, clock *clock, worker int, e leasing.Event, own bool) {
+	switch e.Kind {
+	case leasing.EventAcquired, leasing.EventLost, leasing.EventReleased, leasing.EventHandedOver, leasing.EventAcquireFailed:
+		to.Enter(history.Notice{Worker: worker, Name: e.Name, Claim: e.Fingerprint.String(), Kind: e.Kind, Reason: e.Reason, By: by(e.BrokenBy, e.BreakReason), At: clock.at(e.Time), Own: own, Times: e.Coalesced})
+	}
+}
+
+// holdRecorder enters a hold as it goes on, from its manager's events and from its holder's
+// actions.
+type holdRecorder struct {
+	clock   *clock
+	journal history.Journal
+	working atomic.Bool // Do's function is running
+
+	failures int // of renewals in a row, by the observer's events
+
+	mu    sync.Mutex
+	hold  history.Hold
+	lease *leasing.Lease // nil before the acquire has returned
+	heard time.Duration  // the end of the lease's context; 0 before
+}
+
+// observe is the lease's observer.
+func (h *holdRecorder) observe(e leasing.Event) {
+	tell(h.journal, h.clock, h.hold.Worker, e, true)
+	h.failed(e)
+	h.change(func(t *history.Hold) {
+		t.Renewals = max(t.Renewals, e.Renewals)
+		t.Renewed, t.RenewalFailed = t.Renewed || e.Kind == leasing.EventRenewed, t.RenewalFailed || e.Kind == leasing.EventRenewalFailed
+		if e.Kind == leasing.EventLost {
+			t.Reason = e.Reason
+			t.EndAt(h.clock.at(e.Time))
+		}
+	})
+	h.mu.Lock()
+	l := h.lease
+	h.mu.Unlock()
+	if l != nil {
+		l.Remaining() // an observer may call its lease
+	}
+}
+
+// failed finds events of failed renewals with a wrong count, or with an unspecific error.
+func (h *holdRecorder) failed(e leasing.Event) {
+	text := ""
+	switch e.Kind {
+	case leasing.EventRenewed:
+		h.failures = 0
+	case leasing.EventRenewalFailed:
+		if h.failures += e.Coalesced; e.Attempt != h.failures {
+			text = fmt.Sprintf("as the %dth", e.Attempt)
+		}
+		if history.ResultOf(e.Err) == history.ResultUnknown && !errors.Is(e.Err, leasing.ErrUnavailable) {
+			text = fmt.Sprintf("with the error %q", e.Err)
+		}
+	}
+	if text != "" {
+		h.journal.Enter(history.Violation{Check: history.CheckEvents, Name: e.Name, At: h.clock.at(e.Time), Text: fmt.Sprintf("the observer of worker %d was told of the %dth renewal in a row that has failed %s", h.hold.Worker, h.failures, text)})
+	}
+}
+
+// begin records the return of the acquire.
+func (h *holdRecorder) begin(l *leasing.Lease) {
+	h.change(func(t *history.Hold) {
+		t.From, t.Claim, t.Token = h.clock.now(), claimOf(l.ID()), l.Token()
+		h.lease = l
+		context.AfterFunc(l.Context(), h.hear) // the worker may be waiting for an answer
+	})
+}
+
+func (h *holdRecorder) hear() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.heard = h.clock.now()
+}
+
+// inUse reports whether the lease's context has not ended, or Do's function is running.
+func (h *holdRecorder) inUse() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.lease.Context().Err() == nil || h.working.Load()
+}
+
+// end records the time at which the holder stops, and the reason.
+func (h *holdRecorder) end(why history.Ending) {
+	h.change(func(t *history.Hold) {
+		t.Ending = why
+		t.EndAt(h.clock.now())
+	})
+}
+
+// told records the time at which the holder sees the loss of its lease, or the earlier end of the lease's context.
+func (h *holdRecorder) told(at time.Duration) {
+	h.change(func(t *history.Hold) {
+		if h.heard != 0 {
+			at = min(at, h.heard)
+		}
+		t.Ending, t.Told = history.EndingLost, at
+		t.EndAt(at)
+	})
+}
+
+// change applies and enters a change. It does not enter a lease before its acquire has returned.
+func (h *holdRecorder) change(what func(*history.Hold)) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	what(&h.hold)
+	if h.hold.Claim != "" {
+		h.journal.Enter(h.hold)
+	}
+}

@@ -1,0 +1,76 @@
+package run
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/abstractions"
+)
+
+// wired makes a request like a network that repeats requests, or like an operator: below the manager, which does not notice the request.
+func (w *worker) wired(ask func(ctx context.Context)) {
+	ctx, cancel := context.WithTimeout(context.Background(), w.options.Patience+time.Second)
+	defer cancel()
+	ask(ctx)
+}
+
+// copyAcquire delivers a late copy of an acquire: with a shorter TTL if the lease is held, and
+// otherwise right after its release, which the name remembers. A lease that this grants is released.
+func (w *worker) copyAcquire(l *leasing.Lease, held bool) {
+	w.wired(func(ctx context.Context) {
+		record, err := w.below.Inspect(ctx, abstractions.InspectRequest{Name: l.Name()})
+		if err == nil && held == (record.Held && record.Fingerprint == abstractions.FingerprintOf(l.ID())) { // a break may have ended it, and may be forgotten
+			w.again(ctx, l.Name(), l.ID(), l.Owner(), held)
+		}
+	})
+}
+
+func (w *worker) again(ctx context.Context, name, id, owner string, held bool) {
+	ttl := max(w.options.TTL/2, w.options.least)
+	if _, err := w.wire.Acquire(ctx, abstractions.AcquireRequest{Name: name, ID: id, Owner: owner, TTL: ttl}); err == nil && !held {
+		_ = w.wire.Release(ctx, abstractions.ReleaseRequest{Name: name, ID: id})
+	}
+}
+
+// copyRenewal delivers a late copy of a renewal of a lost lease. A backend may still keep the lease, so the copy must not shorten
+// the lease: the requests of its manager, which lack this copy, would not explain an earlier end.
+func (w *worker) copyRenewal(l *leasing.Lease) {
+	ttl := l.TTL()
+	if ttl == leasing.Infinite { // a lost infinite lease is no longer known to the backend
+		ttl = max(w.options.TTL/2, w.options.least)
+	}
+	w.wired(func(ctx context.Context) {
+		_, _ = w.wire.Renew(ctx, abstractions.RenewRequest{Name: l.Name(), ID: l.ID(), Token: l.Token(), TTL: ttl})
+	})
+}
+
+// operate breaks the lease of a name. The break usually lets the lease run out, and is sometimes repeated, or meant
+// for an earlier token. Then operate delivers a late copy of the acquire of the broken lease.
+func (w *worker) operate(name string) {
+	w.wired(func(ctx context.Context) {
+		record, err := w.below.Inspect(ctx, abstractions.InspectRequest{Name: name})
+		if err != nil || !record.Held {
+			return
+		}
+		reason := fmt.Sprintf("reason %d", w.random.IntN(1e6))
+		req := abstractions.BreakRequest{Name: name, IfToken: record.Token, Actor: owner(w.index), Reason: reason, Grace: w.options.TTL / 2}
+		switch kind := w.random.Float64(); {
+		case kind < 0.4:
+			req.IfToken--
+		case kind < 0.6:
+			req.Immediate = true
+		case kind < 0.8:
+			defer func() {
+				req.Reason += ", again"
+				_, _ = w.wire.Break(ctx, req)
+			}()
+		}
+		if result, err := w.wire.Break(ctx, req); err == nil && result.WasHeld && result.Token == record.Token {
+			if id, ours := asked.Load(record.Fingerprint); ours {
+				w.again(ctx, name, id.(string), record.Owner, false)
+			}
+		}
+	})
+}

@@ -1,0 +1,103 @@
+package run
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/chaos/torture/internal/history"
+)
+
+// lender is the provider between a manager and the recorder. It numbers the grants, and finds renewals that do
+// not carry the state of the latest grant. A stingy lender grants less than the requested TTL.
+type lender struct {
+	leasing.Provider
+	stingy   bool
+	worker   int
+	clock    *clock
+	journal  history.Journal
+	patience time.Duration
+
+	mu     sync.Mutex
+	grants int
+	latest map[string]numbered // by claim: the grants that its manager must have received
+}
+
+// numbered is the state of a grant, with its number and the time from which its manager certainly knows the grant.
+type numbered struct {
+	state any
+	n     int
+	known time.Duration
+}
+
+// lends returns the TTL of the request to the provider below.
+func (l *lender) lends(ttl time.Duration) time.Duration {
+	if c := l.Capabilities(); l.stingy && ttl != leasing.Infinite && c.Granularity == 0 && ttl*3/4 >= c.MinTTL {
+		return ttl * 3 / 4
+	}
+	return ttl
+}
+
+// heard numbers a grant.
+func (l *lender) heard(ctx context.Context, asked time.Duration, g *abstractions.Grant, err error) {
+	if err != nil {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := l.clock.now()
+	l.grants++
+	one := numbered{g.State, l.grants, now + l.patience}
+	g.State = one
+	deadline, bounded := ctx.Deadline()
+	if ctx.Err() == nil && (!bounded || time.Until(deadline) > l.patience) && now-asked < g.TTL/2 {
+		l.latest[g.ID] = one
+	}
+}
+
+// carried returns the provider's own state.
+func (l *lender) carried(id string, state any, renews bool) any {
+	one, _ := state.(numbered)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	latest := l.latest[id]
+	if now := l.clock.now(); renews && one.n < latest.n && now > latest.known {
+		l.journal.Enter(history.Violation{Check: history.CheckRenewal, At: now, Text: fmt.Sprintf("a renewal by worker %d carries the state of grant %d, and not that of grant %d, which is the latest of its claim", l.worker, one.n, latest.n)})
+	}
+	if !renews {
+		delete(l.latest, id)
+	}
+	return one.state
+}
+
+func (l *lender) Acquire(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
+	asked := l.clock.now()
+	if ttl := l.lends(req.TTL); ttl < req.TTL { // the wait for the answer must end before the shorter TTL
+		within, cancel := context.WithTimeout(ctx, ttl*9/10)
+		defer cancel()
+		ctx, req.TTL = within, ttl
+	}
+	grant, err := l.Provider.Acquire(ctx, req)
+	l.heard(ctx, asked, &grant, err)
+	return grant, err
+}
+
+func (l *lender) Renew(ctx context.Context, req abstractions.RenewRequest) (abstractions.Grant, error) {
+	return renewed(ctx, l.Provider, req, l.renews)
+}
+
+func (l *lender) renews(ctx context.Context, req *abstractions.RenewRequest) func(*abstractions.RenewResult) {
+	asked := l.clock.now()
+	req.TTL, req.State = l.lends(req.TTL), l.carried(req.ID, req.State, true)
+	return func(result *abstractions.RenewResult) { l.heard(ctx, asked, &result.Grant, result.Err) }
+}
+
+func (l *lender) Release(ctx context.Context, req abstractions.ReleaseRequest) error {
+	req.State = l.carried(req.ID, req.State, false)
+	return l.Provider.Release(ctx, req)
+}
+
+func (l *lender) As(target any) bool { return forwardRenewals(l.Provider, target, l.renews) }

@@ -1,0 +1,151 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/chaos/torture/internal/history"
+)
+
+// scripted is a backend with scripted answers.
+type scripted struct {
+	leasing.Provider
+	grant   abstractions.Grant
+	err     error
+	results []abstractions.RenewResult
+	broken  leasing.BreakResult
+	asked   func(id string)
+}
+
+func (s scripted) Acquire(_ context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
+	s.asked(req.ID)
+	return s.grant, s.err
+}
+
+func (s scripted) Break(context.Context, abstractions.BreakRequest) (leasing.BreakResult, error) {
+	return s.broken, s.err
+}
+
+func (s scripted) RenewBatch(_ context.Context, reqs []abstractions.RenewRequest) ([]abstractions.RenewResult, error) {
+	s.asked(reqs[0].ID)
+	return s.results, s.err
+}
+
+// recorded returns a recorder of worker 3, over a scripted backend.
+func recorded(s scripted) (*recorder, *history.Recording) {
+	if s.asked == nil {
+		s.asked = func(string) {}
+	}
+	b := new(history.Recording)
+	return &recorder{Provider: s, layer: history.LayerClient, worker: 3, clock: &clock{start: time.Now()}, journal: b, number: new(atomic.Int64)}, b
+}
+
+func acquire(t *testing.T, s scripted) (history.Operation, error) {
+	t.Helper()
+	r, b := recorded(s)
+	_, err := r.Acquire(t.Context(), abstractions.AcquireRequest{Name: "n", ID: "mine", TTL: time.Second})
+	h := b.Collect()
+	require.Len(t, h.Operations, 1)
+	return h.Operations[0], err
+}
+
+// The outcome of an operation is unknown only if it may have been applied.
+func TestRecordedResults(t *testing.T) {
+	for want, errs := range map[history.Result][]error{
+		history.ResultDone:     {nil},
+		history.ResultHeld:     {leasing.ErrHeld, new(leasing.HeldError)},
+		history.ResultLost:     {leasing.ErrLost, new(leasing.LostError)},
+		history.ResultReleased: {leasing.ErrReleased},
+		history.ResultRefused: {
+			leasing.ErrStale, leasing.ErrInvalid, leasing.ErrDenied, leasing.ErrNotSetUp, leasing.ErrClosed, leasing.ErrUnsupported,
+			new(leasing.ThrottledError),
+		},
+		history.ResultUnknown: {leasing.ErrUnavailable, context.Canceled, context.DeadlineExceeded, errors.New("something else")},
+	} {
+		for _, err := range errs {
+			if err != nil {
+				err = fmt.Errorf("in other words: %w", err)
+			}
+			o, got := acquire(t, scripted{err: err})
+			require.Equal(t, want, o.Result, "%v", err)
+			require.Equal(t, err, got)
+		}
+	}
+}
+
+// A process may be killed in the middle of a call.
+func TestCallIsRecordedBeforeItReturns(t *testing.T) {
+	var b *history.Recording
+	var r *recorder
+	r, b = recorded(scripted{asked: func(string) {
+		h := b.Collect()
+		require.Len(t, h.Operations, 1)
+		require.Equal(t, history.ResultUnknown, h.Operations[0].Result)
+		require.Zero(t, h.Operations[0].Return)
+	}})
+	_, err := r.Acquire(t.Context(), abstractions.AcquireRequest{Name: "n", ID: "mine", TTL: time.Second})
+	require.NoError(t, err)
+}
+
+func TestRecordedTTLIsTheOneGranted(t *testing.T) {
+	o, err := acquire(t, scripted{grant: abstractions.Grant{Token: 1, TTL: 15 * time.Second}})
+	require.NoError(t, err)
+	require.Equal(t, 15*time.Second, o.TTL)
+	o, _ = acquire(t, scripted{err: leasing.ErrUnavailable})
+	require.Equal(t, time.Second, o.TTL, "as asked for: it may have been granted")
+}
+
+// A refusal counts as naming the holder only if the holder is confirmed.
+func TestRecordedHolderIsCertain(t *testing.T) {
+	for name, c := range map[string]struct {
+		holder leasing.Record
+		want   string
+	}{
+		"certain":       {leasing.Record{Fingerprint: leasing.FingerprintOf("x"), Held: true}, leasing.FingerprintOf("x").String()},
+		"of this run":   {leasing.Record{Fingerprint: leasing.FingerprintOf("mine"), Held: true}, "3.1"},
+		"unconfirmed":   {leasing.Record{Fingerprint: leasing.FingerprintOf("x"), Held: true, Unconfirmed: true}, ""},
+		"not held":      {leasing.Record{Fingerprint: leasing.FingerprintOf("x")}, ""},
+		"without an ID": {leasing.Record{Held: true}, ""},
+	} {
+		o, err := acquire(t, scripted{err: &leasing.HeldError{Holder: c.holder}})
+		require.ErrorIs(t, err, leasing.ErrHeld)
+		require.Equal(t, history.ResultHeld, o.Result, name)
+		require.Equal(t, c.want, o.Holder, name)
+	}
+}
+
+// A break that found no holder has broken nothing.
+func TestBreakInVainIsRecorded(t *testing.T) {
+	for held, vain := range map[bool]bool{true: false, false: true} {
+		r, b := recorded(scripted{broken: leasing.BreakResult{WasHeld: held}})
+		_, err := r.Break(t.Context(), abstractions.BreakRequest{Name: "n"})
+		require.NoError(t, err)
+		require.Equal(t, vain, b.Collect().Operations[0].Vain)
+	}
+}
+
+// An item without a result may have been renewed, for any error of the batch.
+func TestItemWithoutAResultIsUnknown(t *testing.T) {
+	for _, err := range []error{nil, leasing.ErrDenied, leasing.ErrUnavailable} {
+		r, b := recorded(scripted{err: err, results: []abstractions.RenewResult{{Grant: abstractions.Grant{Name: "a", ID: "1", Token: 4}}, {}}})
+		batcher, ok := abstractions.As[abstractions.BatchRenewer](r)
+		require.True(t, ok)
+		results, got := batcher.RenewBatch(t.Context(), []abstractions.RenewRequest{{Name: "a", ID: "1", Token: 4}, {Name: "b", ID: "2", Token: 5}})
+		require.Equal(t, err, got)
+		require.Len(t, results, 2)
+		h := b.Collect()
+		require.Len(t, h.Operations, 2)
+		for _, o := range h.Operations {
+			require.Equal(t, map[string]history.Result{"a": history.ResultDone, "b": history.ResultUnknown}[o.Name], o.Result)
+			require.Equal(t, map[string]int64{"a": 4, "b": 5}[o.Name], o.Token)
+		}
+	}
+}

@@ -1,0 +1,111 @@
+package run
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/distributedleasing/leasing"
+)
+
+// usage describes the way in which a worker uses one lease.
+type usage struct {
+	do, try   bool
+	forgetful bool // does not renew
+	manual    bool // renews by hand, too
+	crash     bool
+	most      int                // renewals; 0: any number
+	leaves    bool               // the caller of Do cancels its context, in the middle of the work
+	leave     context.CancelFunc // the cancel function of that context
+	lingers   time.Duration      // from the end of its context to the end of Do's function
+	hasty     bool               // the context of the release ends before the call
+	twice     bool               // releases twice at once
+	hold      time.Duration
+	ttl       time.Duration
+	metadata  metadata
+}
+
+// metadata is the holder's latest metadata, as a text; "" if it is not known.
+type metadata string
+
+const noMetadata metadata = "none"
+
+func (m metadata) values() map[string]string {
+	if m == "" || m == noMetadata {
+		return nil
+	}
+	return map[string]string{"is": string(m)}
+}
+
+// read returns the text of metadata.
+func read(values map[string]string) string { return cmp.Or(values["is"], string(noMetadata)) }
+
+func (w *worker) usage() usage {
+	kind, length := w.random.Float64(), w.random.Float64()
+	s := usage{
+		do: kind < 0.3, try: kind > 0.7,
+		forgetful: w.random.Float64() < w.rarely(0.04),
+		manual:    w.random.Float64() < 0.3,
+		crash:     w.random.Float64() < w.rarely(0.02) && !w.options.Repeatable,
+		ttl:       w.ttl(),
+		metadata:  noMetadata,
+	}
+	s.do = s.do && !s.crash // Do would release
+	w.endless = w.endless || s.ttl == leasing.Infinite
+	s.crash = s.crash && !w.endless // as in compete
+	s.forgetful = s.forgetful && s.ttl != leasing.Infinite
+	if w.random.Float64() < 0.3 {
+		s.metadata = metadata(fmt.Sprint(w.random.IntN(1e6)))
+	}
+	releases := w.random.Float64()
+	s.hasty, s.twice = releases < 0.1, releases > 0.9 && !w.options.Repeatable
+	if s.ttl != leasing.Infinite && w.random.Float64() < w.rarely(0.1) {
+		s.most = 1 + w.random.IntN(2)
+	}
+	if s.forgetful || s.most > 0 { // only the manager renews
+		s.manual, s.metadata = false, ""
+	}
+	if s.do {
+		if s.leaves = w.random.Float64() < 0.2; !s.leaves && w.random.Float64() < w.rarely(0.2) {
+			s.lingers = w.between(0.2, 1.2)
+		}
+	}
+	switch long := w.rarely(0.18); { // of TTLs: mostly short, sometimes through renewals
+	case s.forgetful:
+		s.hold = w.between(0.8, 1.8)
+	case length < 1-long:
+		s.hold = w.brief(4*time.Millisecond, 200*time.Millisecond)
+	case length < 1-long*0.28:
+		s.hold = w.between(0.2, 0.9)
+	default:
+		s.hold = w.between(1, 2.4)
+	}
+	return s
+}
+
+// ttl returns the run's TTL in most cases, and sometimes a shorter or infinite TTL.
+func (w *worker) ttl() time.Duration {
+	switch kind := w.random.Float64(); {
+	case kind < 0.1:
+		return max(w.options.TTL/2, w.options.least)
+	case kind < 0.2:
+		return max(w.options.TTL*3/4, w.options.least)
+	case kind < 0.22 && w.options.infinite && w.index%4 == 3:
+		return leasing.Infinite
+	}
+	return w.options.TTL
+}
+
+// waitLimit returns the wait limit for a name. In a repeatable run there is no limit:
+// if a slow answer arrives after both the limit and a wake-up, a manager's select
+// chooses one at random.
+//
+// For the same reason a repeatable run has no crashes: the requests that a manager's
+// goroutines begin before a sudden Close vary.
+func (w *worker) waitLimit() time.Duration {
+	if w.options.Repeatable {
+		return 0
+	}
+	return w.between(0.1, 2)
+}
