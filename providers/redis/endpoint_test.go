@@ -217,6 +217,45 @@ func TestTrap_T173_AnIdleConnectionThatIsLostCostsLittle(t *testing.T) {
 	}
 }
 
+// T300: go-redis has a second pool for pipelines, and a gateway forgets its connections. Requests of several calls that are sent
+// together must not wait on such a connection for their whole bound.
+func TestTrap_T300_PipelinesMeetConnectionsThatAreLost(t *testing.T) {
+	t.Parallel()
+	for kind, open := range map[string]func(t *testing.T, e *endpoint) *Provider{
+		"URL": func(t *testing.T, e *endpoint) *Provider { return openTest(t, Options{URL: "redis://" + e.addr()}) },
+		"users": func(t *testing.T, e *endpoint) *Provider {
+			return openTest(t, Options{Client: e.users(t, redis.Options{ContextTimeoutEnabled: true}, 5)})
+		},
+	} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			server := redistest.Start(t, redistest.Options{})
+			e := newEndpoint(t, server.Addr())
+			p, admin := open(t, e), server.Client(t)
+			burst := func() error {
+				errs, all := make([]error, 16), sync.WaitGroup{}
+				for i := range errs {
+					all.Go(func() {
+						ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second)
+						defer cancel()
+						req := claimOf(abstractions.NewID())
+						req.TTL += time.Duration(i) * time.Second // a call of its own
+						errs[i] = second(p.Acquire(ctx, req))
+					})
+				}
+				all.Wait()
+				return errors.Join(errs...)
+			}
+			require.NoError(t, burst())
+			for range 3 {
+				idle(t, admin)
+				e.lose()
+				require.NoError(t, burst())
+			}
+		})
+	}
+}
+
 // T262: one connection is in use all the time, and a gateway has forgotten the others. In a burst each request succeeds at its
 // second attempt at the latest.
 func TestTrap_T262_ABurstMeetsIdleConnectionsThatAreLost(t *testing.T) {

@@ -112,6 +112,7 @@ var elsewhere = map[string]string{
 	"bootstrap":                  "a call of Provider.Bootstrap, once: in a URL it would also let servers that have lost their data vote",
 	"addr":                       "several hosts, separated by commas",
 	"context_timeout_enabled":    "no value: it is always on",
+	"pipeline_pool_size":         "pool_size",
 	"read_only":                  "no value: leases are read from masters",
 	"replica_only":               "no value: leases are read from masters",
 	"route_by_latency":           "no value: leases are read from masters",

@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"errors"
+	"os"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -101,7 +102,7 @@ func (l *link) look(ctx context.Context, d *Node) (answers *redis.Conn, silent b
 		_ = conn.Close()
 	}
 	l.discard(ctx, l.client.PoolStats().IdleConns)
-	return nil, bounded.Err() != nil
+	return nil, bounded.Err() != nil || errors.Is(err, os.ErrDeadlineExceeded) // the connection's deadline may pass first
 }
 
 // end records the end of a call, and closes connections that lead to a useless server. Locks mu.

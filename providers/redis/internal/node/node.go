@@ -39,6 +39,7 @@ type Node struct {
 	member  *member              // of a Redlock; nil elsewhere
 	repeats bool                 // the client may send a command more than once
 	sourced bool                 // the client has a function for its credentials
+	apart   bool                 // the client has other connections for pipelines, which a link does not see
 	Waiters *waitqueue.Queue
 	after   Aftermath // requests other than the scripts'
 	batches sync.Pool // of *several
@@ -65,10 +66,11 @@ func New(client redis.UniversalClient, timely bool, n script.Naming) *Node {
 	case *redis.ClusterClient:
 		d.cluster, d.header[0], d.repeats = client, "1", true
 		o := client.Options()
+		d.apart = o.PipelinePoolSize >= 0
 		d.sourced = o.CredentialsProvider != nil || o.CredentialsProviderContext != nil || o.StreamingCredentialsProvider != nil
 	case *redis.Client:
 		o := client.Options()
-		d.repeats = o.MaxRetries > 0
+		d.repeats, d.apart = o.MaxRetries > 0, o.PipelinePoolSize >= 0
 		d.sourced = o.CredentialsProvider != nil || o.CredentialsProviderContext != nil || o.StreamingCredentialsProvider != nil
 	}
 	d.batcher = d.toServer(client)
@@ -187,6 +189,9 @@ func (d *Node) send(ctx context.Context, l *link, ops []*script.Operation) {
 		}
 		l.end(ctx, use)
 	}()
+	if conn == nil && d.apart && l != nil && len(calls) > 1 {
+		conn = l.client.Conn()
+	}
 	if conn != nil {
 		c = conn
 	}
@@ -250,6 +255,11 @@ func (d *Node) exec(ctx context.Context, c caller, verb any, calls [][]*script.O
 		_ = pipe.Process(ctx, cmd) // only queues the command
 	}
 	_, _ = pipe.Exec(ctx)
+	for _, cmd := range sent {
+		if d.cluster != nil && (redis.HasErrorPrefix(cmd.Err(), "MOVED") || redis.HasErrorPrefix(cmd.Err(), "ASK")) {
+			_ = d.cluster.Process(ctx, cmd) // follows the redirection
+		}
+	}
 }
 
 // calls divides operations among calls: releases before the acquires that may
