@@ -1,4 +1,4 @@
-package providertest
+package credentialtest
 
 import (
 	"context"
@@ -244,7 +244,7 @@ func (c SourceCheck) claim() abstractions.AcquireRequest {
 // eventually repeats a step until it is done. It shows the last error of a step that never ends.
 func eventually(t *testing.T, done func() bool, last *error) {
 	t.Helper()
-	for end := time.Now().Add(sourcePatience); !done(); time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(sourcePatience); !done(); <-time.After(20 * time.Millisecond) {
 		if t.Failed() || time.Now().After(end) {
 			t.Fatalf("not after %v; the last error: %v", sourcePatience, *last)
 		}

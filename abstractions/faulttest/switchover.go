@@ -1,4 +1,4 @@
-package providertest
+package faulttest
 
 import (
 	"context"
@@ -157,7 +157,11 @@ func (c *switched) hold(t *testing.T, n int) {
 func (c *switched) warm(t *testing.T) {
 	t.Helper()
 	errs := make([]error, switchBurst)
-	sideBySide(len(errs), func(i int) { errs[i] = c.attempt(t.Context()) })
+	var all sync.WaitGroup
+	for i := range errs {
+		all.Go(func() { errs[i] = c.attempt(t.Context()) })
+	}
+	all.Wait()
 	require.NoError(t, errors.Join(errs...))
 }
 
@@ -190,11 +194,15 @@ func (c *switched) succeedsSoon(t testing.TB, when string, callers int) {
 	t.Helper()
 	first, second := make([]error, callers), make([]error, callers)
 	began := time.Now()
-	sideBySide(callers, func(i int) {
-		if first[i] = c.attempt(t.Context()); first[i] != nil {
-			second[i] = c.attempt(t.Context())
-		}
-	})
+	var all sync.WaitGroup
+	for i := range callers {
+		all.Go(func() {
+			if first[i] = c.attempt(t.Context()); first[i] != nil {
+				second[i] = c.attempt(t.Context())
+			}
+		})
+	}
+	all.Wait()
 	took := time.Since(began).Round(time.Millisecond)
 	if err := errors.Join(first...); err != nil {
 		t.Logf("%s, the first attempt: %v", when, err)

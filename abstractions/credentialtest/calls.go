@@ -1,8 +1,9 @@
-package providertest
+package credentialtest
 
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -40,9 +41,14 @@ func everyCall(p abstractions.Provider, g abstractions.Grant) map[string]func(co
 	}
 	if batch, ok := p.(abstractions.BatchRenewer); ok {
 		calls["batch"] = func(ctx context.Context) error {
-			_, err := renewInBatch(batch)(ctx, renewalOf(g))
-			if errors.Is(err, abstractions.ErrUnsupported) {
+			results, err := batch.RenewBatch(ctx, []abstractions.RenewRequest{renewalOf(g)})
+			switch {
+			case errors.Is(err, abstractions.ErrUnsupported):
 				_, err = renew(ctx, p, g)
+			case err == nil && len(results) != 1:
+				err = fmt.Errorf("%d results of a batch of one", len(results))
+			case err == nil:
+				err = results[0].Err
 			}
 			return err
 		}

@@ -1,4 +1,4 @@
-package providertest_test
+package recordstest_test
 
 import (
 	"os"
@@ -6,11 +6,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/distributedleasing/leasing/abstractions/providertest"
+	"github.com/distributedleasing/leasing/abstractions/recordstest"
 )
 
 func TestStoredRecordIsThatOfTheKit(t *testing.T) {
 	golden, err := os.ReadFile("../providerkit/testdata/records-0.1.0.txt")
 	require.NoError(t, err)
-	require.Contains(t, string(golden), "\nheld "+providertest.StoredRecord+"\n")
+	require.Contains(t, string(golden), "\nheld "+recordstest.StoredRecord+"\n")
 }

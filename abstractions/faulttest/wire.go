@@ -1,4 +1,4 @@
-package providertest
+package faulttest
 
 import (
 	"errors"

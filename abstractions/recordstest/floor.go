@@ -1,4 +1,4 @@
-package providertest
+package recordstest
 
 import (
 	"context"
@@ -19,9 +19,10 @@ import (
 func Floor(t *testing.T, p abstractions.Provider, r *providerkit.Records) {
 	t.Helper()
 	ctx := t.Context()
-	short, _ := Harness{}.ttls(p.Capabilities())
+	caps := p.Capabilities()
+	ttl := max(caps.MinTTL, 300*time.Millisecond+max(0, caps.Granularity-1)).Truncate(caps.Granularity)
 	claim := func(name string) abstractions.AcquireRequest {
-		return abstractions.AcquireRequest{Name: name, ID: abstractions.NewID(), Owner: "tester", TTL: short}
+		return abstractions.AcquireRequest{Name: name, ID: abstractions.NewID(), Owner: "tester", TTL: ttl}
 	}
 	release := func(name, id string) {
 		require.NoError(t, p.Release(ctx, abstractions.ReleaseRequest{Name: name, ID: id}))

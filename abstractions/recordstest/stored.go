@@ -1,4 +1,4 @@
-package providertest
+package recordstest
 
 import (
 	"testing"
