@@ -16,8 +16,8 @@ const (
 	maxStall    = 50 * time.Millisecond
 )
 
-// tryOften runs a check in real time. It repeats a check that fails, if the machine has stalled meanwhile: see watchStalls.
-func tryOften(t testing.TB, watch func() (end func() time.Duration), run func(testing.TB) (leftOut string)) (leftOut string) {
+// TryOften runs a check in real time. It repeats a check that fails, if the machine has stalled meanwhile: see watchStalls.
+func TryOften(t testing.TB, watch func() (end func() time.Duration), run func(testing.TB) (leftOut string)) (leftOut string) {
 	for n := 1; ; n++ {
 		a := &attempt{TB: t}
 		end := watch()
@@ -30,8 +30,8 @@ func tryOften(t testing.TB, watch func() (end func() time.Duration), run func(te
 	}
 }
 
-// watchStalls watches the delays of timers. The function that it returns ends the watch, and returns the longest delay.
-func watchStalls() (end func() time.Duration) {
+// WatchStalls watches the delays of timers. The function that it returns ends the watch, and returns the longest delay.
+func WatchStalls() (end func() time.Duration) {
 	const tick = 5 * time.Millisecond
 	stop, longest := make(chan struct{}), make(chan time.Duration)
 	go func() {

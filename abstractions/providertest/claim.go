@@ -7,160 +7,160 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-// claim is a name held by the suite.
-type claim struct {
-	e     *env
-	p     abstractions.Provider
-	req   abstractions.AcquireRequest
-	grant abstractions.Grant
+// Claim is a name held by the suite.
+type Claim struct {
+	E     *Env
+	P     abstractions.Provider
+	Req   abstractions.AcquireRequest
+	Grant abstractions.Grant
 	// sent and returned enclose the latest successful acquire or renewal.
-	sent, returned time.Time
-	ttl            time.Duration // of that
+	Sent, Returned time.Time
+	Ttl            time.Duration // of that
 }
 
-// request returns a new claim's request for a long lease.
-func (e *env) request(name string) abstractions.AcquireRequest {
-	return abstractions.AcquireRequest{Name: name, ID: e.id(), Owner: "providertest", TTL: e.long}
+// Request returns a new claim's request for a long lease.
+func (e *Env) Request(name string) abstractions.AcquireRequest {
+	return abstractions.AcquireRequest{Name: name, ID: e.Id(), Owner: "providertest", TTL: e.Long}
 }
 
-func (e *env) shortRequest(name string) abstractions.AcquireRequest {
-	req := e.request(name)
-	req.TTL = e.short
+func (e *Env) ShortRequest(name string) abstractions.AcquireRequest {
+	req := e.Request(name)
+	req.TTL = e.Short
 	return req
 }
 
-// try makes one attempt. The claim says when it was made, also after a refusal.
-func (e *env) try(p abstractions.Provider, req abstractions.AcquireRequest) (*claim, error) {
-	c := &claim{e: e, p: p, req: req, ttl: req.TTL, sent: e.now()}
+// Try makes one attempt. The claim says when it was made, also after a refusal.
+func (e *Env) Try(p abstractions.Provider, req abstractions.AcquireRequest) (*Claim, error) {
+	c := &Claim{E: e, P: p, Req: req, Ttl: req.TTL, Sent: e.Now()}
 	var err error
-	c.grant, err = send(e, p.Acquire, req)
-	c.returned = e.now()
+	c.Grant, err = Send(e, p.Acquire, req)
+	c.Returned = e.Now()
 	return c, err
 }
 
-// acquire must succeed, and grant the request.
-func (e *env) acquire(p abstractions.Provider, req abstractions.AcquireRequest) *claim {
-	c, err := e.try(p, req)
+// Acquire must succeed, and grant the request.
+func (e *Env) Acquire(p abstractions.Provider, req abstractions.AcquireRequest) *Claim {
+	c, err := e.Try(p, req)
 	e.NoError(err, "acquire %q", req.Name)
-	c.isGranted(c.grant)
+	c.IsGranted(c.Grant)
 	return c
 }
 
-// take acquires a long lease of the name for a new claim.
-func (e *env) take(name string) *claim {
-	return e.acquire(e.p, e.request(name))
+// Take acquires a long lease of the name for a new claim.
+func (e *Env) Take(name string) *Claim {
+	return e.Acquire(e.P, e.Request(name))
 }
 
-// settledTake is take, but retries while the backend is busy.
-func (e *env) settledTake(p abstractions.Provider, name string) (c *claim) {
-	req := e.request(name)
-	e.NoError(e.settled(func(context.Context) (err error) {
-		c, err = e.try(p, req)
+// SettledTake is take, but retries while the backend is busy.
+func (e *Env) SettledTake(p abstractions.Provider, name string) (c *Claim) {
+	req := e.Request(name)
+	e.NoError(e.Settled(func(context.Context) (err error) {
+		c, err = e.Try(p, req)
 		return err
 	}), "acquire %q", name)
 	return c
 }
 
-// isGranted requires that a grant is for the claim, with its TTL and a valid token.
-func (c *claim) isGranted(grant abstractions.Grant) {
-	c.e.Equal(c.req.Name, grant.Name, "Grant.Name")
-	c.e.Equal(c.req.ID, grant.ID, "Grant.ID")
-	c.e.Equal(c.ttl, grant.TTL, "Grant.TTL is the TTL that was asked for")
-	c.e.Positive(grant.Token, "Grant.Token")
-	c.e.LessOrEqual(grant.Token, int64(abstractions.MaxToken), "Grant.Token")
+// IsGranted requires that a grant is for the claim, with its TTL and a valid token.
+func (c *Claim) IsGranted(grant abstractions.Grant) {
+	c.E.Equal(c.Req.Name, grant.Name, "Grant.Name")
+	c.E.Equal(c.Req.ID, grant.ID, "Grant.ID")
+	c.E.Equal(c.Ttl, grant.TTL, "Grant.TTL is the TTL that was asked for")
+	c.E.Positive(grant.Token, "Grant.Token")
+	c.E.LessOrEqual(grant.Token, int64(abstractions.MaxToken), "Grant.Token")
 }
 
-func (c *claim) token() int64 { return c.grant.Token }
+func (c *Claim) Token() int64 { return c.Grant.Token }
 
-func (c *claim) renewRequest(ttl time.Duration) abstractions.RenewRequest {
-	return abstractions.RenewRequest{Name: c.req.Name, ID: c.req.ID, Token: c.grant.Token, TTL: ttl, State: c.grant.State}
+func (c *Claim) RenewRequest(ttl time.Duration) abstractions.RenewRequest {
+	return abstractions.RenewRequest{Name: c.Req.Name, ID: c.Req.ID, Token: c.Grant.Token, TTL: ttl, State: c.Grant.State}
 }
 
-// tryRenew makes one attempt, and takes note of a success.
-func (c *claim) tryRenew(ttl time.Duration) error {
-	sent := c.e.now()
-	grant, err := send(c.e, c.p.Renew, c.renewRequest(ttl))
+// TryRenew makes one attempt, and takes note of a success.
+func (c *Claim) TryRenew(ttl time.Duration) error {
+	sent := c.E.Now()
+	grant, err := Send(c.E, c.P.Renew, c.RenewRequest(ttl))
 	if err == nil {
-		c.sent, c.returned, c.ttl = sent, c.e.now(), ttl
-		c.isGranted(grant)
-		c.e.Equal(c.grant.Token, grant.Token, "a renewal keeps the token")
-		c.grant = grant
+		c.Sent, c.Returned, c.Ttl = sent, c.E.Now(), ttl
+		c.IsGranted(grant)
+		c.E.Equal(c.Grant.Token, grant.Token, "a renewal keeps the token")
+		c.Grant = grant
 	}
 	return err
 }
 
-// settledRenew renews, and retries while the backend is busy.
-func (c *claim) settledRenew() error {
-	return c.e.settled(func(context.Context) error { return c.tryRenew(c.e.long) })
+// SettledRenew renews, and retries while the backend is busy.
+func (c *Claim) SettledRenew() error {
+	return c.E.Settled(func(context.Context) error { return c.TryRenew(c.E.Long) })
 }
 
-// renew must succeed.
-func (c *claim) renew(ttl time.Duration) {
-	c.e.NoError(c.tryRenew(ttl), "renew %q", c.req.Name)
+// Renew must succeed.
+func (c *Claim) Renew(ttl time.Duration) {
+	c.E.NoError(c.TryRenew(ttl), "renew %q", c.Req.Name)
 }
 
-// isLost says that a renewal is refused as lost for one of the reasons.
-func (c *claim) isLost(reasons ...abstractions.LostReason) {
-	c.e.lost(c.tryRenew(c.req.TTL), reasons...)
+// IsLost says that a renewal is refused as lost for one of the reasons.
+func (c *Claim) IsLost(reasons ...abstractions.LostReason) {
+	c.E.Lost(c.TryRenew(c.Req.TTL), reasons...)
 }
 
-func (c *claim) releaseRequest() abstractions.ReleaseRequest {
-	return abstractions.ReleaseRequest{Name: c.req.Name, ID: c.req.ID, Token: c.grant.Token, State: c.grant.State}
+func (c *Claim) ReleaseRequest() abstractions.ReleaseRequest {
+	return abstractions.ReleaseRequest{Name: c.Req.Name, ID: c.Req.ID, Token: c.Grant.Token, State: c.Grant.State}
 }
 
-// release must succeed, whatever has become of the claim.
-func (c *claim) release() {
-	c.e.release(c.p, c.releaseRequest())
+// Release must succeed, whatever has become of the claim.
+func (c *Claim) Release() {
+	c.E.Release(c.P, c.ReleaseRequest())
 }
 
-func (e *env) release(p abstractions.Provider, req abstractions.ReleaseRequest) {
-	e.NoError(second(send(e, releasing(p), req)), "release %q", req.Name)
+func (e *Env) Release(p abstractions.Provider, req abstractions.ReleaseRequest) {
+	e.NoError(Second(Send(e, Releasing(p), req)), "release %q", req.Name)
 }
 
-// cleanUp releases an attempt of which only the request is known.
-func (e *env) cleanUp(p abstractions.Provider, req abstractions.AcquireRequest) {
-	e.release(p, abstractions.ReleaseRequest{Name: req.Name, ID: req.ID})
+// CleanUp releases an attempt of which only the request is known.
+func (e *Env) CleanUp(p abstractions.Provider, req abstractions.AcquireRequest) {
+	e.Release(p, abstractions.ReleaseRequest{Name: req.Name, ID: req.ID})
 }
 
-func (e *env) inspect(name string) abstractions.Record {
-	record, err := send(e, e.peer.Inspect, abstractions.InspectRequest{Name: name})
+func (e *Env) Inspect(name string) abstractions.Record {
+	record, err := Send(e, e.Peer.Inspect, abstractions.InspectRequest{Name: name})
 	e.NoError(err, "inspect %q", name)
 	e.Equal(name, record.Name, "Record.Name")
 	return record
 }
 
-func (e *env) tryBreak(req abstractions.BreakRequest) (abstractions.BreakResult, error) {
-	return send(e, e.peer.Break, req)
+func (e *Env) TryBreak(req abstractions.BreakRequest) (abstractions.BreakResult, error) {
+	return Send(e, e.Peer.Break, req)
 }
 
-// breaks must succeed; it is another client that breaks.
-func (e *env) breaks(req abstractions.BreakRequest) abstractions.BreakResult {
-	result, err := e.tryBreak(req)
+// Breaks must succeed; it is another client that breaks.
+func (e *Env) Breaks(req abstractions.BreakRequest) abstractions.BreakResult {
+	result, err := e.TryBreak(req)
 	e.NoError(err, "break %q", req.Name)
 	return result
 }
 
-// isHeld requires that the backend still shows the claim as the holder of its name.
-func (c *claim) isHeld() {
-	record := c.e.inspect(c.req.Name)
-	c.e.True(record.Held, "%q is still held", c.req.Name)
-	c.e.Equal(abstractions.FingerprintOf(c.req.ID), record.Fingerprint, "by the same claim")
-	c.e.Equal(c.grant.Token, record.Token, "with the same token")
-	c.e.refused(c.req.Name)
+// IsHeld requires that the backend still shows the claim as the holder of its name.
+func (c *Claim) IsHeld() {
+	record := c.E.Inspect(c.Req.Name)
+	c.E.True(record.Held, "%q is still held", c.Req.Name)
+	c.E.Equal(abstractions.FingerprintOf(c.Req.ID), record.Fingerprint, "by the same claim")
+	c.E.Equal(c.Grant.Token, record.Token, "with the same token")
+	c.E.Refused(c.Req.Name)
 }
 
-// isFree says that the name can be had at once; it gives it back.
-func (e *env) isFree(name string) {
-	e.False(e.inspect(name).Held, "%q is free", name)
-	e.acquire(e.peer, e.request(name)).release()
+// IsFree says that the name can be had at once; it gives it back.
+func (e *Env) IsFree(name string) {
+	e.False(e.Inspect(name).Held, "%q is free", name)
+	e.Acquire(e.Peer, e.Request(name)).Release()
 }
 
-// refused says that a new claim for the name is refused, from either client.
-func (e *env) refused(name string) *abstractions.HeldError {
+// Refused says that a new claim for the name is refused, from either client.
+func (e *Env) Refused(name string) *abstractions.HeldError {
 	var held *abstractions.HeldError
-	for client, p := range e.clients() {
-		_, err := e.try(p, e.request(name))
-		held = e.held(err, "%q for the %s", name, client)
+	for client, p := range e.Clients() {
+		_, err := e.Try(p, e.Request(name))
+		held = e.Held(err, "%q for the %s", name, client)
 	}
 	return held
 }

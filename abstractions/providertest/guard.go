@@ -55,7 +55,7 @@ func (g *guard) end() {
 	}()
 	select {
 	case <-ended:
-	case <-time.After(2 * patience):
+	case <-time.After(2 * Patience):
 		g.Error("a goroutine of the check hangs")
 	}
 }

@@ -6,52 +6,42 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-var historyChecks = []check{
-	{name: "History_TellsWhenALeaseRanOut", waits: true, run: func(e *env) {
-		reader := ability[abstractions.HistoryReader](e, e.p)
-		holder := e.expired()
-		e.take(holder.req.Name)
-		entries := e.history(reader, abstractions.HistoryRequest{Name: holder.req.Name})
+var historyChecks = []Check{
+	{Name: "History_TellsWhenALeaseRanOut", Waits: true, Run: func(e *Env) {
+		reader := Ability[abstractions.HistoryReader](e, e.P)
+		holder := e.Expired()
+		e.Take(holder.Req.Name)
+		entries := e.History(reader, abstractions.HistoryRequest{Name: holder.Req.Name})
 		e.Len(entries, 3)
 		e.Equal(abstractions.HistoryExpired, entries[1].Kind)
 		lasted := entries[1].Time.Sub(entries[0].Time)
-		e.GreaterOrEqual(lasted, e.short-e.tolerance(e.short), "from the acquire to the expiry")
-		e.LessOrEqual(lasted, e.short+e.caps.Lateness.After(e.short)+e.tolerance(e.short), "from the acquire to the expiry, and not to its discovery")
+		e.GreaterOrEqual(lasted, e.Short-e.Tolerance(e.Short), "from the acquire to the expiry")
+		e.LessOrEqual(lasted, e.Short+e.Caps.Lateness.After(e.Short)+e.Tolerance(e.Short), "from the acquire to the expiry, and not to its discovery")
 	}},
-	{name: "History_IsReadInPages", run: func(e *env) {
-		reader := ability[abstractions.HistoryReader](e, e.p)
-		name := e.name()
+	{Name: "History_IsReadInPages", Run: func(e *Env) {
+		reader := Ability[abstractions.HistoryReader](e, e.P)
+		name := e.Name()
 		for range 5 {
-			e.take(name).release()
+			e.Take(name).Release()
 		}
-		all := e.history(reader, abstractions.HistoryRequest{Name: name})
+		all := e.History(reader, abstractions.HistoryRequest{Name: name})
 		e.Len(all, 10)
 		back := slices.Clone(all)
 		slices.Reverse(back)
 		for _, limit := range []int{1, 3, 10, 11} {
-			e.Equal(all, e.history(reader, abstractions.HistoryRequest{Name: name, Limit: limit}), "limit %d", limit)
-			e.Equal(back, e.history(reader, abstractions.HistoryRequest{Name: name, Limit: limit, NewestFirst: true}), "limit %d, newest first", limit)
+			e.Equal(all, e.History(reader, abstractions.HistoryRequest{Name: name, Limit: limit}), "limit %d", limit)
+			e.Equal(back, e.History(reader, abstractions.HistoryRequest{Name: name, Limit: limit, NewestFirst: true}), "limit %d, newest first", limit)
 		}
 	}},
-	{name: "History_HasTheLatest", run: func(e *env) {
-		reader := ability[abstractions.HistoryReader](e, e.p)
-		name := e.name()
+	{Name: "History_HasTheLatest", Run: func(e *Env) {
+		reader := Ability[abstractions.HistoryReader](e, e.P)
+		name := e.Name()
 		for range 60 { // which may be more than it keeps
-			e.take(name).release()
+			e.Take(name).Release()
 		}
-		last := e.take(name)
-		entries := e.history(reader, abstractions.HistoryRequest{Name: name})
-		e.Equal(last.token(), entries[len(entries)-1].Token)
+		last := e.Take(name)
+		entries := e.History(reader, abstractions.HistoryRequest{Name: name})
+		e.Equal(last.Token(), entries[len(entries)-1].Token)
 		e.Equal(abstractions.HistoryAcquired, entries[len(entries)-1].Kind)
 	}},
-}
-
-// history reads all pages, leaving out renewals, which are optional.
-func (e *env) history(reader abstractions.HistoryReader, req abstractions.HistoryRequest) []abstractions.HistoryEntry {
-	entries := pages(e, req.PageLimit(), func(after string) ([]abstractions.HistoryEntry, string, error) {
-		req.After = after
-		page, err := send(e, reader.History, req)
-		return page.Entries, page.Next, err
-	})
-	return slices.DeleteFunc(entries, func(entry abstractions.HistoryEntry) bool { return entry.Kind == abstractions.HistoryRenewed })
 }

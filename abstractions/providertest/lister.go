@@ -7,44 +7,44 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-var listerChecks = []check{
-	{name: "List_EachNameOnceOverAllPages", run: func(e *env) {
-		lister, prefix, claims := e.listing(23)
+var listerChecks = []Check{
+	{Name: "List_EachNameOnceOverAllPages", Run: func(e *Env) {
+		lister, prefix, claims := listing(e, 23)
 		for _, limit := range []int{0, 1, 5, 23, 24, 5000} {
-			records := e.list(lister, abstractions.ListRequest{Prefix: prefix, Limit: limit})
+			records := e.List(lister, abstractions.ListRequest{Prefix: prefix, Limit: limit})
 			e.Equal(namesOfClaims(claims), namesOf(records), "limit %d", limit)
 		}
 	}},
-	{name: "List_HeldOnlyLeavesOutFreeNames", run: func(e *env) {
-		lister, prefix, claims := e.listing(8)
+	{Name: "List_HeldOnlyLeavesOutFreeNames", Run: func(e *Env) {
+		lister, prefix, claims := listing(e, 8)
 		for _, c := range claims[:4] {
-			c.release()
+			c.Release()
 		}
-		e.Equal(namesOfClaims(claims), namesOf(e.list(lister, abstractions.ListRequest{Prefix: prefix, Limit: 3})), "remembered names too")
-		e.Equal(namesOfClaims(claims[4:]), namesOf(e.list(lister, abstractions.ListRequest{Prefix: prefix, Limit: 3, HeldOnly: true})))
+		e.Equal(namesOfClaims(claims), namesOf(e.List(lister, abstractions.ListRequest{Prefix: prefix, Limit: 3})), "remembered names too")
+		e.Equal(namesOfClaims(claims[4:]), namesOf(e.List(lister, abstractions.ListRequest{Prefix: prefix, Limit: 3, HeldOnly: true})))
 	}},
 	// It lists everything, which may be much on a shared backend.
-	{name: "List_PagesAreBounded", run: func(e *env) {
-		lister, _, claims := e.listing(3)
-		page, err := send(e, lister.List, abstractions.ListRequest{})
+	{Name: "List_PagesAreBounded", Run: func(e *Env) {
+		lister, _, claims := listing(e, 3)
+		page, err := Send(e, lister.List, abstractions.ListRequest{})
 		e.NoError(err)
 		e.LessOrEqual(len(page.Records), 100)
 		if page.Next == "" {
 			names := namesOf(page.Records)
 			for _, c := range claims {
-				e.Contains(names, c.req.Name)
+				e.Contains(names, c.Req.Name)
 			}
 		}
-		page, err = send(e, lister.List, abstractions.ListRequest{Prefix: e.name()})
+		page, err = Send(e, lister.List, abstractions.ListRequest{Prefix: e.Name()})
 		e.NoError(err)
 		e.Empty(page.Records, "there is no such name")
 	}},
-	{name: "List_OthersComeAndGoMeanwhile", run: func(e *env) {
-		lister, prefix, claims := e.listing(12)
+	{Name: "List_OthersComeAndGoMeanwhile", Run: func(e *Env) {
+		lister, prefix, claims := listing(e, 12)
 		count := map[string]int{}
 		req := abstractions.ListRequest{Prefix: prefix, Limit: 2}
 		for page := range 1000 {
-			result, err := send(e, lister.List, req)
+			result, err := Send(e, lister.List, req)
 			e.NoError(err)
 			for _, record := range result.Records {
 				count[record.Name]++
@@ -55,36 +55,27 @@ var listerChecks = []check{
 			req.After = result.Next
 			if page < 5 { // a listing ends only if the names do
 				for _, end := range []string{"!", "05a", "~"} { // before, between, after
-					e.take(fmt.Sprintf("%s%s%d", prefix, end, page)).release()
+					e.Take(fmt.Sprintf("%s%s%d", prefix, end, page)).Release()
 				}
 			}
 		}
 		for _, c := range claims {
-			e.Equal(1, count[c.req.Name], "%q is there all the time", c.req.Name)
+			e.Equal(1, count[c.Req.Name], "%q is there all the time", c.Req.Name)
 		}
 	}},
-	{name: "Trap_T25_PrefixIsNoPattern", run: func(e *env) {
-		lister, prefix, _ := e.listing(0)
+	{Name: "Trap_T25_PrefixIsNoPattern", Run: func(e *Env) {
+		lister, prefix, _ := listing(e, 0)
 		names := []string{prefix + "ab", prefix + "aB", prefix + "a%b", prefix + "a_b", prefix + "a*b", prefix + "a?b", prefix + `a\b`, prefix + "a[b]", prefix + "a'b", prefix + "é", prefix + "\U0010ffff"}
 		for _, name := range names {
-			e.take(name)
+			e.Take(name)
 		}
 		for _, name := range names {
-			e.Equal([]string{name}, namesOf(e.list(lister, abstractions.ListRequest{Prefix: name})), "prefix %q", name)
+			e.Equal([]string{name}, namesOf(e.List(lister, abstractions.ListRequest{Prefix: name})), "prefix %q", name)
 		}
 		for _, pattern := range []string{"%", "_", "*", "?", "a%%", "a__", "[a]", `\`, "A", "."} {
-			e.Empty(e.list(lister, abstractions.ListRequest{Prefix: prefix + pattern}), "prefix %q", pattern)
+			e.Empty(e.List(lister, abstractions.ListRequest{Prefix: prefix + pattern}), "prefix %q", pattern)
 		}
 	}},
-}
-
-// list reads all pages.
-func (e *env) list(lister abstractions.Lister, req abstractions.ListRequest) []abstractions.Record {
-	return pages(e, req.PageLimit(), func(after string) ([]abstractions.Record, string, error) {
-		req.After = after
-		page, err := send(e, lister.List, req)
-		return page.Records, page.Next, err
-	})
 }
 
 func namesOf(records []abstractions.Record) []string {
@@ -97,19 +88,19 @@ func namesOf(records []abstractions.Record) []string {
 }
 
 // listing makes n held names with a common prefix.
-func (e *env) listing(n int) (lister abstractions.Lister, prefix string, claims []*claim) {
-	lister = ability[abstractions.Lister](e, e.peer)
-	prefix = e.name() + "/"
+func listing(e *Env, n int) (lister abstractions.Lister, prefix string, claims []*Claim) {
+	lister = Ability[abstractions.Lister](e, e.Peer)
+	prefix = e.Name() + "/"
 	for i := range n {
-		claims = append(claims, e.take(fmt.Sprintf("%s%02d", prefix, i)))
+		claims = append(claims, e.Take(fmt.Sprintf("%s%02d", prefix, i)))
 	}
 	return lister, prefix, claims
 }
 
-func namesOfClaims(claims []*claim) []string {
+func namesOfClaims(claims []*Claim) []string {
 	names := make([]string, len(claims))
 	for i, c := range claims {
-		names[i] = c.req.Name
+		names[i] = c.Req.Name
 	}
 	return names
 }

@@ -14,27 +14,6 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-// The checks whose names begin with Manager have a manager of package leasing between
-// them and the provider, like applications. The promises of the manager have to be true
-// over this provider, with its capabilities, abilities and errors. A line between the
-// two loses, delays and repeats calls. The checks here need Harness.Virtual, because times are
-// exact in virtual time only. See manager_realtime.go for the checks that run on every server.
-
-// managerCheck is one promise of a manager, to which it gets one with default options.
-type managerCheck struct {
-	name string
-	run  func(ctx context.Context, e *env, m *managed)
-}
-
-func managing(all ...[]managerCheck) (checks []check) {
-	for _, c := range slices.Concat(all...) {
-		checks = append(checks, check{name: c.name, needs: "Virtual", run: func(e *env) {
-			c.run(e.t.Context(), e, e.manage(e.p, leasing.Options{}))
-		}})
-	}
-	return checks
-}
-
 // verb is a method of the provider.
 type verb string
 
@@ -193,7 +172,7 @@ func (l *line) Renew(ctx context.Context, req abstractions.RenewRequest) (abstra
 }
 
 func (l *line) Release(ctx context.Context, req abstractions.ReleaseRequest) error {
-	return second(pass(ctx, l.traffic, releases, releasing(l.Provider), req))
+	return Second(pass(ctx, l.traffic, releases, Releasing(l.Provider), req))
 }
 
 func (l *line) Inspect(ctx context.Context, req abstractions.InspectRequest) (abstractions.Record, error) {
@@ -249,7 +228,7 @@ func lend[T any](l *line, v verb, ability *T) bool {
 type managed struct {
 	*leasing.Manager
 	*traffic
-	e *env
+	e *Env
 	eventLog
 }
 
@@ -279,13 +258,13 @@ func (l *eventLog) told(kinds ...leasing.EventKind) (events []leasing.Event) {
 
 // manage makes a manager over a client of the backend. Without Tuning.Random there is no
 // jitter.
-func (e *env) manage(p abstractions.Provider, o leasing.Options, with ...func(*line)) *managed {
-	m := &managed{e: e, traffic: &traffic{took: e.took, bends: map[verb]bend{}, sent: map[verb][]sent{}}}
+func manage(e *Env, p abstractions.Provider, o leasing.Options, with ...func(*line)) *managed {
+	m := &managed{e: e, traffic: &traffic{took: e.Took, bends: map[verb]bend{}, sent: map[verb][]sent{}}}
 	l := &line{Provider: p, traffic: m.traffic}
 	for _, change := range with {
 		change(l)
 	}
-	o.TTL = cmp.Or(o.TTL, e.short)
+	o.TTL = cmp.Or(o.TTL, e.Short)
 	if o.Tuning.Random == nil {
 		o.Tuning.Random = func() float64 { return 0 }
 	}
@@ -293,7 +272,7 @@ func (e *env) manage(p abstractions.Provider, o leasing.Options, with ...func(*l
 	m.Manager, err = leasing.NewManager(l, o)
 	e.NoError(err, "a manager over this provider")
 	m.Subscribe(m.observe)
-	e.t.Cleanup(func() {
+	e.T.Cleanup(func() {
 		ended, cancel := context.WithCancel(context.Background())
 		cancel()
 		_ = m.Close(ended)
@@ -303,7 +282,7 @@ func (e *env) manage(p abstractions.Provider, o leasing.Options, with ...func(*l
 
 // told returns the events so far, once all that happens at once has happened.
 func (m *managed) told(kinds ...leasing.EventKind) []leasing.Event {
-	m.e.soon()
+	m.e.Soon()
 	return m.eventLog.told(kinds...)
 }
 
@@ -317,7 +296,7 @@ func (m *managed) with(o *leasing.AcquireOptions) *leasing.Manager {
 
 // get acquires a free name.
 func (m *managed) get(name string, o *leasing.AcquireOptions) *leasing.Lease {
-	lease, err := m.with(o).TryAcquire(m.e.t.Context(), name)
+	lease, err := m.with(o).TryAcquire(m.e.T.Context(), name)
 	m.e.NoError(err, "TryAcquire of %q", name)
 	return lease
 }
@@ -328,14 +307,8 @@ func (m *managed) try(ctx context.Context, name string) error {
 	return err
 }
 
-// soon waits until all that happens at once has happened.
-func (e *env) soon() { e.pause(time.Millisecond) }
-
-// pause lets virtual time pass.
-func (e *env) pause(d time.Duration) { time.Sleep(d) }
-
 // goroutines returns the number of goroutines in this check's bubble, by their traces.
-func (e *env) goroutines() int {
+func goroutines(e *Env) int {
 	traces := make([]byte, 16<<20)
 	all := string(traces[:runtime.Stack(traces, true)]) // begins with this one's
 	first, _, _ := strings.Cut(all, "]:")
@@ -360,7 +333,7 @@ func (m *managed) isLostBy(lease *leasing.Lease, from time.Time, ttl time.Durati
 
 // isLost requires that Err, the context's cause, Renew and Release of a lost lease report the loss.
 func (m *managed) isLost(lease *leasing.Lease, reasons ...abstractions.LostReason) {
-	ctx := m.e.t.Context()
+	ctx := m.e.T.Context()
 	for what, err := range map[string]error{
 		"Err": lease.Err(), "the context's cause": context.Cause(lease.Context()), "Renew": lease.Renew(ctx), "Release": lease.Release(ctx),
 	} {
@@ -377,26 +350,26 @@ func (m *managed) isLost(lease *leasing.Lease, reasons ...abstractions.LostReaso
 func (m *managed) isAlive(lease *leasing.Lease) {
 	m.e.NoError(lease.Err(), lease.Name())
 	m.e.Positive(lease.Remaining(), lease.Name())
-	record := m.e.inspect(lease.Name())
+	record := m.e.Inspect(lease.Name())
 	m.e.True(record.Held, "%q is held", lease.Name())
 	m.e.Equal(lease.Token(), record.Token, lease.Name())
 }
 
 // isTaken requires that no other claim gets the name.
-func (e *env) isTaken(name, why string) {
-	_, err := e.try(e.peer, e.request(name))
-	e.held(err, why)
+func isTaken(e *Env, name, why string) {
+	_, err := e.Try(e.Peer, e.Request(name))
+	e.Held(err, why)
 }
 
 // begin runs f beside the check and returns a channel with f's result.
-func begin[T any](e *env, f func() T) <-chan T {
+func begin[T any](e *Env, f func() T) <-chan T {
 	done := make(chan T, 1)
-	e.t.Go(func() { done <- f() })
+	e.T.Go(func() { done <- f() })
 	return done
 }
 
 // within waits for a value that should come within d.
-func within[T any](e *env, d time.Duration, from <-chan T, what string) (value T) {
+func within[T any](e *Env, d time.Duration, from <-chan T, what string) (value T) {
 	select {
 	case value = <-from:
 	case <-time.After(d):

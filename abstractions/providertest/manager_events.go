@@ -15,11 +15,11 @@ import (
 )
 
 var managerEventChecks = []managerCheck{
-	{"Manager_EventsTellALeasesLife", func(ctx context.Context, e *env, m *managed) {
+	{"Manager_EventsTellALeasesLife", func(ctx context.Context, e *Env, m *managed) {
 		var own eventLog
-		lease := m.get(e.name(), &leasing.AcquireOptions{Observer: own.observe})
+		lease := m.get(e.Name(), &leasing.AcquireOptions{Observer: own.observe})
 		m.bend(renews, first(1, lostRequest))
-		e.pause(e.short)
+		e.Pause(e.Short)
 		e.NoError(lease.Release(ctx))
 		want := []leasing.EventKind{leasing.EventAcquired, leasing.EventRenewalFailed, leasing.EventRenewed, leasing.EventReleased}
 		every := m.told(want...)
@@ -30,9 +30,9 @@ var managerEventChecks = []managerCheck{
 			e.Equal(lease.Token(), event.Token)
 		}
 
-		lost := m.get(e.name(), nil)
-		e.breaks(abstractions.BreakRequest{Name: lost.Name(), Actor: "operator", Reason: "it hangs"})
-		e.pause(e.short)
+		lost := m.get(e.Name(), nil)
+		e.Breaks(abstractions.BreakRequest{Name: lost.Name(), Actor: "operator", Reason: "it hangs"})
+		e.Pause(e.Short)
 		m.isLost(lost, abstractions.LostBroken)
 		told := m.told(leasing.EventLost)
 		e.Len(told, 1)
@@ -45,20 +45,20 @@ var managerEventChecks = []managerCheck{
 		e.Len(m.told(leasing.EventReleased), 1, "a lost lease is not released")
 	}},
 	// It has observers that are slow, that panic, and that have left.
-	{"Manager_Trap_T38_ObserversHarmNobody", func(ctx context.Context, e *env, m *managed) {
+	{"Manager_Trap_T38_ObserversHarmNobody", func(ctx context.Context, e *Env, m *managed) {
 		var slow, left eventLog
 		m.Subscribe(func(event leasing.Event) {
-			e.pause(e.short / 20)
+			e.Pause(e.Short / 20)
 			slow.observe(event)
 		})
 		m.Subscribe(func(leasing.Event) { panic("an observer") })
 		m.Subscribe(left.observe)()
 		begun := time.Now()
-		lease := m.get(e.name(), nil)
-		other := m.get(e.name(), nil)
+		lease := m.get(e.Name(), nil)
+		other := m.get(e.Name(), nil)
 		e.NoError(other.Release(ctx))
 		e.Less(time.Since(begun), 100*time.Millisecond, "a slow observer delays no lease")
-		e.pause(3 * e.short)
+		e.Pause(3 * e.Short)
 		m.isAlive(lease)
 		e.NoError(lease.Release(ctx))
 		e.NoError(m.Close(ctx))
@@ -75,39 +75,39 @@ var managerEventChecks = []managerCheck{
 		}
 		e.Empty(left.told(), "events told to one that has unsubscribed")
 	}},
-	{"Manager_Trap_T37_CountsReturnToZero", func(ctx context.Context, e *env, _ *managed) {
+	{"Manager_Trap_T37_CountsReturnToZero", func(ctx context.Context, e *Env, _ *managed) {
 		counts := &counted{}
-		m := e.manage(e.p, leasing.Options{MeterProvider: counts})
+		m := manage(e, e.P, leasing.Options{MeterProvider: counts})
 		counts.are(e, 0, 0, 0)
-		released, lost, broken := m.get(e.name(), nil), m.get(e.name(), nil), m.get(e.name(), nil)
+		released, lost, broken := m.get(e.Name(), nil), m.get(e.Name(), nil), m.get(e.Name(), nil)
 		waits, cancel := context.WithCancel(ctx)
-		gaveUp := m.acquire(waits, e.take(e.name()).req.Name, nil)
-		e.soon()
+		gaveUp := m.acquire(waits, e.Take(e.Name()).Req.Name, nil)
+		e.Soon()
 		counts.are(e, 3, 1, 0)
 		cancel()
 		<-gaveUp
 		e.NoError(released.Release(ctx))
 		counts.are(e, 2, 0, 0)
-		e.breaks(abstractions.BreakRequest{Name: broken.Name(), Immediate: true})
-		e.pause(e.short)
+		e.Breaks(abstractions.BreakRequest{Name: broken.Name(), Immediate: true})
+		e.Pause(e.Short)
 		m.isLost(broken)
 		counts.are(e, 1, 0, 0)
 		m.bend(renews, lostReply)
 		m.bend(releases, lostRequest)
 		<-lost.Done()
-		e.pause(e.short / 50) // until the backend would have freed it
+		e.Pause(e.Short / 50) // until the backend would have freed it
 		counts.are(e, 0, 0, 1)
 		m.bend(releases, nil)
-		e.pause(2 * e.short)
+		e.Pause(2 * e.Short)
 		counts.are(e, 0, 0, 0)
 		e.NoError(m.Close(ctx))
 		counts.are(e, 0, 0, 0)
 	}},
-	{"Manager_Trap_T86_MetadataAreCopies", func(ctx context.Context, e *env, _ *managed) {
-		m := e.manage(e.p, leasing.Options{TTL: e.long})
+	{"Manager_Trap_T86_MetadataAreCopies", func(ctx context.Context, e *Env, _ *managed) {
+		m := manage(e, e.P, leasing.Options{TTL: e.Long})
 		given := map[string]string{"k": "v"}
 		want := map[string]string{"k": "v"}
-		lease := m.get(e.name(), &leasing.AcquireOptions{Metadata: given, NoAutoRenew: true})
+		lease := m.get(e.Name(), &leasing.AcquireOptions{Metadata: given, NoAutoRenew: true})
 		given["k"] = "changed"
 		handed := lease.Metadata()
 		e.Equal(want, handed)
@@ -118,12 +118,12 @@ var managerEventChecks = []managerCheck{
 		e.Equal(want, record.Metadata)
 		e.NoError(lease.Release(ctx))
 	}},
-	{"Manager_MetadataChange", func(ctx context.Context, e *env, m *managed) {
+	{"Manager_MetadataChange", func(ctx context.Context, e *Env, m *managed) {
 		one, two := map[string]string{"n": "1"}, map[string]string{"n": "2"}
-		lease := m.get(e.name(), &leasing.AcquireOptions{Metadata: one})
+		lease := m.get(e.Name(), &leasing.AcquireOptions{Metadata: one})
 		shows := func(want map[string]string) {
 			e.Equal(want, lease.Metadata())
-			e.Equal(want, e.inspect(lease.Name()).Metadata)
+			e.Equal(want, e.Inspect(lease.Name()).Metadata)
 		}
 		shows(one)
 		e.NoError(lease.SetMetadata(ctx, two))
@@ -137,7 +137,7 @@ var managerEventChecks = []managerCheck{
 			return x.pass()
 		})
 		e.ErrorIs(lease.SetMetadata(ctx, map[string]string{"n": "too much"}), abstractions.ErrInvalid)
-		e.pause(2 * e.short)
+		e.Pause(2 * e.Short)
 		m.isAlive(lease)
 		shows(two)
 
@@ -147,7 +147,7 @@ var managerEventChecks = []managerCheck{
 		m.bend(renews, func(x *exchange) error {
 			if x.n == 1 {
 				req := *x.req.(*abstractions.RenewRequest)
-				late = func() { _, _ = e.p.Renew(e.t.Context(), req) }
+				late = func() { _, _ = e.P.Renew(e.T.Context(), req) }
 				return errNoReply
 			}
 			return x.pass()
@@ -156,50 +156,9 @@ var managerEventChecks = []managerCheck{
 		e.NoError(lease.SetMetadata(ctx, two))
 		shows(two)
 		late()
-		e.pause(e.short)
+		e.Pause(e.Short)
 		m.isAlive(lease)
 		shows(two)
-	}},
-}
-
-var managerChecks = []check{
-	// It works as an application does, in virtual and in real time: of two managers,
-	// one waits for the name that the other holds.
-	{name: "Manager_OverThisProvider", run: func(e *env) {
-		ctx, cancel := context.WithTimeout(e.t.Context(), patience)
-		defer cancel()
-		one, two := e.manage(e.p, leasing.Options{TTL: e.long}), e.manage(e.peer, leasing.Options{TTL: e.long})
-		name := e.name()
-		ran := make(chan struct{})
-		var last int64
-		e.NoError(one.Manager.Do(ctx, name, func(ctx context.Context, lease *leasing.Lease) error {
-			e.NoError(lease.Renew(ctx))
-			last = lease.Token()
-			record, err := two.Inspect(ctx, name)
-			e.NoError(err)
-			e.True(record.Held)
-			e.Equal(last, record.Token)
-			e.ErrorIs(two.try(ctx, name), abstractions.ErrHeld)
-			e.t.Go(func() {
-				defer close(ran)
-				e.NoError(two.Manager.Do(e.t.Context(), name, func(_ context.Context, next *leasing.Lease) error {
-					e.Greater(next.Token(), last, "the token of the next holder")
-					e.ErrorIs(lease.Err(), abstractions.ErrReleased, "the work of the holder before has ended")
-					return nil
-				}))
-			})
-			return nil
-		}))
-		<-ran
-		lease, err := one.Acquire(ctx, name)
-		e.NoError(err)
-		_, err = two.Break(ctx, name, leasing.BreakOptions{Immediate: true, IfToken: lease.Token()})
-		e.NoError(err)
-		e.ErrorIs(lease.Renew(ctx), abstractions.ErrLost)
-		e.ErrorIs(lease.Err(), abstractions.ErrLost)
-		e.NoError(two.Close(ctx))
-		e.NoError(one.Close(ctx))
-		e.isFree(name)
 	}},
 }
 
@@ -249,8 +208,8 @@ func (c *counted) of(name string) int64 {
 }
 
 // are requires the counts, once all that happens at once has happened.
-func (c *counted) are(e *env, active, waiters, cleanups int64) {
-	e.soon()
+func (c *counted) are(e *Env, active, waiters, cleanups int64) {
+	e.Soon()
 	for name, want := range map[string]int64{"leasing.active.count": active, "leasing.waiters": waiters, "leasing.cleanups": cleanups} {
 		e.Equal(want, c.of(name), name)
 	}

@@ -11,25 +11,25 @@ import (
 )
 
 // tellsOf requires that err names the failed call and matches all of the causes.
-func (e *env) tellsOf(err error, op, name string, causes ...error) {
+func tellsOf(e *Env, err error, op, name string, causes ...error) {
 	var where *leasing.Error
 	e.ErrorAs(err, &where, "%s %q", op, name)
-	e.Equal([]string{op, e.caps.Provider, name}, []string{where.Op, where.Provider, where.Name})
+	e.Equal([]string{op, e.Caps.Provider, name}, []string{where.Op, where.Provider, where.Name})
 	for _, cause := range causes {
 		e.ErrorIs(err, cause, op)
 	}
 }
 
 // handsOver is HandOver without the Handover.
-func handsOver(ctx context.Context, lease *leasing.Lease) error { return second(lease.HandOver(ctx)) }
+func handsOver(ctx context.Context, lease *leasing.Lease) error { return Second(lease.HandOver(ctx)) }
 
 var managerRealErrorChecks = []managerCheck{
-	{"ErrorsTellOfTheCallAndItsCause", func(ctx context.Context, e *env, m *managed) {
-		adoption := leasing.Handover{Name: e.name(), ID: e.id(), Token: 1}
+	{"ErrorsTellOfTheCallAndItsCause", func(ctx context.Context, e *Env, m *managed) {
+		adoption := leasing.Handover{Name: e.Name(), ID: e.Id(), Token: 1}
 		for _, kind := range []error{abstractions.ErrUnavailable, abstractions.ErrThrottled, abstractions.ErrDenied, abstractions.ErrNotSetUp} {
-			lease := m.get(e.name(), e.heldLong())
+			lease := m.get(e.Name(), heldLong(e))
 			name := lease.Name()
-			e.soon() // HandOver renews a lease that was not renewed in this instant
+			e.Soon() // HandOver renews a lease that was not renewed in this instant
 			for _, v := range []verb{acquires, renews, releases, inspects, breaks} {
 				m.bend(v, refused(fmt.Errorf("%w: %w", kind, errMine)))
 			}
@@ -38,14 +38,14 @@ var managerRealErrorChecks = []managerCheck{
 				err      error
 			}{
 				{"acquire", name, m.try(ctx, name)},
-				{"adopt", adoption.Name, second(m.Adopt(ctx, adoption, leasing.AdoptOptions{}))},
-				{"inspect", name, second(m.Inspect(ctx, name))},
-				{"break", name, second(m.Break(ctx, name, leasing.BreakOptions{}))},
+				{"adopt", adoption.Name, Second(m.Adopt(ctx, adoption, leasing.AdoptOptions{}))},
+				{"inspect", name, Second(m.Inspect(ctx, name))},
+				{"break", name, Second(m.Break(ctx, name, leasing.BreakOptions{}))},
 				{"renew", name, lease.Renew(ctx)},
 				{"renew", name, lease.SetMetadata(ctx, map[string]string{"k": "v"})},
 				{"renew", name, handsOver(ctx, lease)},
 			} {
-				e.tellsOf(c.err, c.op, c.name, kind, errMine)
+				tellsOf(e, c.err, c.op, c.name, kind, errMine)
 				e.NotErrorIs(c.err, abstractions.ErrLost)
 			}
 			m.isAlive(lease)
@@ -53,13 +53,13 @@ var managerRealErrorChecks = []managerCheck{
 				m.bend(v, nil)
 			}
 			hasty, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
-			e.tellsOf(within(e, e.h.Slack, begin(e, func() error { return lease.Release(hasty) }), "Release"), "release", name, kind, errMine)
+			tellsOf(e, within(e, e.Slack, begin(e, func() error { return lease.Release(hasty) }), "Release"), "release", name, kind, errMine)
 			cancel()
 			m.bend(releases, nil)
 		}
 	}},
 	// It asks for leases that ended in each way.
-	{"AnEndedLeaseTellsHowItEnded", func(ctx context.Context, e *env, m *managed) {
+	{"AnEndedLeaseTellsHowItEnded", func(ctx context.Context, e *Env, m *managed) {
 		over := func(lease *leasing.Lease, want error) {
 			for _, sentinel := range []error{abstractions.ErrReleased, abstractions.ErrHandedOver, abstractions.ErrClosed, abstractions.ErrLost} {
 				for what, err := range map[string]error{"Err": lease.Err(), "the context's cause": context.Cause(lease.Context())} {
@@ -67,12 +67,12 @@ var managerRealErrorChecks = []managerCheck{
 				}
 			}
 			e.Zero(lease.Remaining())
-			e.tellsOf(lease.Renew(ctx), "renew", lease.Name(), want)
-			e.tellsOf(handsOver(ctx, lease), "hand over", lease.Name(), want)
+			tellsOf(e, lease.Renew(ctx), "renew", lease.Name(), want)
+			tellsOf(e, handsOver(ctx, lease), "hand over", lease.Name(), want)
 			e.ErrorIs(lease.SetMetadata(ctx, nil), want)
 		}
 		m.bend(renews, nil)
-		released, underWay := m.get(e.name(), e.heldLong()), m.get(e.name(), e.heldLong())
+		released, underWay := m.get(e.Name(), heldLong(e)), m.get(e.Name(), heldLong(e))
 		e.NoError(released.Release(ctx))
 		over(released, abstractions.ErrReleased)
 		sent, answer := make(chan struct{}), make(chan struct{})
@@ -82,43 +82,43 @@ var managerRealErrorChecks = []managerCheck{
 			return x.pass()
 		})
 		done := begin(e, func() error { return underWay.Release(ctx) })
-		within(e, e.h.Slack, sent, "a release")
+		within(e, e.Slack, sent, "a release")
 		over(underWay, abstractions.ErrReleased)
 		ended, cancel := context.WithCancelCause(ctx)
 		cancel(errMine)
-		e.tellsOf(underWay.Release(ended), "release", underWay.Name(), errMine)
+		tellsOf(e, underWay.Release(ended), "release", underWay.Name(), errMine)
 		close(answer)
-		e.NoError(within(e, e.h.Slack, done, "a release"))
+		e.NoError(within(e, e.Slack, done, "a release"))
 		m.bend(releases, nil)
 		e.Empty(m.sendings(renews), "requests for a lease that has ended")
 
-		handedOver := m.get(e.name(), e.heldLong())
+		handedOver := m.get(e.Name(), heldLong(e))
 		e.NoError(handsOver(ctx, handedOver))
 		over(handedOver, abstractions.ErrHandedOver)
 		_ = handedOver.Release(ctx)
-		e.isTaken(handedOver.Name(), "it was handed over")
+		isTaken(e, handedOver.Name(), "it was handed over")
 
-		lost := m.get(e.name(), e.heldLong())
+		lost := m.get(e.Name(), heldLong(e))
 		m.bend(renews, refused(&abstractions.LostError{Reason: abstractions.LostTaken}))
 		e.ErrorIs(lost.Renew(ctx), abstractions.ErrLost)
 		over(lost, abstractions.ErrLost)
-		e.tellsOf(lost.Release(ctx), "release", lost.Name(), abstractions.ErrLost)
+		tellsOf(e, lost.Release(ctx), "release", lost.Name(), abstractions.ErrLost)
 		m.bend(renews, nil)
 
-		closed := m.get(e.name(), e.heldLong())
+		closed := m.get(e.Name(), heldLong(e))
 		done = begin(e, func() error { return m.Close(ctx) })
-		m.ends(closed, e.h.Slack)
+		m.ends(closed, e.Slack)
 		e.ErrorIs(closed.Err(), abstractions.ErrClosed)
 		e.NoError(closed.Renew(ctx), "the lease is held until its holder has released it")
 		e.NoError(closed.Release(ctx))
-		e.NoError(within(e, e.h.Slack, done, "Close"))
+		e.NoError(within(e, e.Slack, done, "Close"))
 		e.ErrorIs(closed.Err(), abstractions.ErrClosed)
 	}},
-	{"AGrantThatComesTooLateIsNone", func(ctx context.Context, e *env, _ *managed) {
-		brief := grantable(max(e.caps.MinTTL, 300*time.Millisecond), e.caps)
+	{"AGrantThatComesTooLateIsNone", func(ctx context.Context, e *Env, _ *managed) {
+		brief := Grantable(max(e.Caps.MinTTL, 300*time.Millisecond), e.Caps)
 		for _, with := range []func(*line){heedless, func(*line) {}} {
-			m := e.manage(e.p, leasing.Options{TTL: brief, NoAutoRenew: true, Tuning: leasing.Tuning{RequestTimeout: 10 * brief}}, with)
-			name, back := e.name(), make(chan struct{})
+			m := manage(e, e.P, leasing.Options{TTL: brief, NoAutoRenew: true, Tuning: leasing.Tuning{RequestTimeout: 10 * brief}}, with)
+			name, back := e.Name(), make(chan struct{})
 			m.bend(acquires, func(x *exchange) error {
 				defer close(back)
 				x.ctx = context.WithoutCancel(x.ctx)
@@ -126,94 +126,94 @@ var managerRealErrorChecks = []managerCheck{
 			})
 			_, err := m.TryAcquire(ctx, name)
 			e.ErrorIs(err, abstractions.ErrUnavailable, "a grant whose trust has ended")
-			within(e, e.h.Slack+brief, back, "the reply")
-			e.getsFree(name)
+			within(e, e.Slack+brief, back, "the reply")
+			getsFree(e, name)
 			e.NoError(m.Close(ctx))
 			e.Empty(m.eventLog.told(leasing.EventAcquired))
 		}
 	}},
 	// Its renewals hang and heed no context.
-	{"NothingFollowsAHandOver", func(ctx context.Context, e *env, _ *managed) {
-		m := e.manage(e.p, leasing.Options{TTL: e.long, NoAutoRenew: true, Tuning: leasing.Tuning{RequestTimeout: 100 * time.Millisecond}}, heedless)
-		lease := m.getInTime(e.name())
+	{"NothingFollowsAHandOver", func(ctx context.Context, e *Env, _ *managed) {
+		m := manage(e, e.P, leasing.Options{TTL: e.Long, NoAutoRenew: true, Tuning: leasing.Tuning{RequestTimeout: 100 * time.Millisecond}}, heedless)
+		lease := m.getInTime(e.Name())
 		for range 2 {
-			hangs, back := e.hangs()
+			hangs, back := hangs(e)
 			m.bend(renews, first(1, hangs))
-			e.ErrorIs(within(e, e.h.Slack, begin(e, func() error { return lease.Renew(ctx) }), "Renew"), abstractions.ErrUnavailable)
+			e.ErrorIs(within(e, e.Slack, begin(e, func() error { return lease.Renew(ctx) }), "Renew"), abstractions.ErrUnavailable)
 			e.ErrorIs(handsOver(ctx, lease), abstractions.ErrUnavailable, "HandOver, beside a request that has not returned")
 			m.isAlive(lease)
 			close(back)
 		}
-		e.settles("HandOver", func() error { return handsOver(ctx, lease) })
+		settles(e, "HandOver", func() error { return handsOver(ctx, lease) })
 		e.ErrorIs(lease.Err(), abstractions.ErrHandedOver)
-		e.isTaken(lease.Name(), "the lease goes on")
+		isTaken(e, lease.Name(), "the lease goes on")
 	}},
 	// It has batches hang that heed no context. One lease is in two of the batches, and another lease in each.
-	{"NothingFollowsAHandOverOfABatch", func(ctx context.Context, e *env, _ *managed) {
-		ability[abstractions.BatchRenewer](e, e.p)
+	{"NothingFollowsAHandOverOfABatch", func(ctx context.Context, e *Env, _ *managed) {
+		Ability[abstractions.BatchRenewer](e, e.P)
 		cadence := time.Second / 2
-		e.calm(func() error {
-			m := e.manage(e.p, leasing.Options{TTL: e.long, RenewCadence: cadence, Tuning: leasing.Tuning{RequestTimeout: 100 * time.Millisecond}}, heedless)
-			lease := m.getInTime(e.name())
+		calm(e, func() error {
+			m := manage(e, e.P, leasing.Options{TTL: e.Long, RenewCadence: cadence, Tuning: leasing.Tuning{RequestTimeout: 100 * time.Millisecond}}, heedless)
+			lease := m.getInTime(e.Name())
 			for range 2 {
-				hangs, back := e.hangs()
-				both := []*leasing.Lease{lease, m.getInTime(e.name())}
+				hangs, back := hangs(e)
+				both := []*leasing.Lease{lease, m.getInTime(e.Name())}
 				errs := make([]error, len(both))
-				sideBySide(len(both), func(i int) { errs[i] = both[i].Renew(ctx) }) // so that both are due at about one time
+				SideBySide(len(both), func(i int) { errs[i] = both[i].Renew(ctx) }) // so that both are due at about one time
 				if err := errors.Join(errs...); err != nil {
 					return err
 				}
 				m.bend(batches, first(1, hangs))
-				e.pause(2 * cadence)
+				e.Pause(2 * cadence)
 				if len(m.sendings(batches)) == 0 {
 					return errors.New("there was no batch")
 				}
 				e.ErrorIs(handsOver(ctx, lease), abstractions.ErrUnavailable, "HandOver, beside a batch that has not returned")
 				m.isAlive(lease)
 				close(back)
-				e.settles("HandOver", func() error { return handsOver(ctx, both[1]) })
+				settles(e, "HandOver", func() error { return handsOver(ctx, both[1]) })
 			}
-			e.settles("HandOver", func() error { return handsOver(ctx, lease) })
+			settles(e, "HandOver", func() error { return handsOver(ctx, lease) })
 			return nil
 		})
 	}},
 	// It has earlier requests for the lease hang.
-	{"AProviderThatHangsIsAskedNoMore", func(ctx context.Context, e *env, _ *managed) {
-		m := e.manage(e.p, leasing.Options{TTL: e.long, NoAutoRenew: true, Tuning: leasing.Tuning{RequestTimeout: 100 * time.Millisecond}}, heedless)
-		lease := m.getInTime(e.name())
-		hangs, back := e.hangs()
+	{"AProviderThatHangsIsAskedNoMore", func(ctx context.Context, e *Env, _ *managed) {
+		m := manage(e, e.P, leasing.Options{TTL: e.Long, NoAutoRenew: true, Tuning: leasing.Tuning{RequestTimeout: 100 * time.Millisecond}}, heedless)
+		lease := m.getInTime(e.Name())
+		hangs, back := hangs(e)
 		m.bend(renews, hangs)
 		for range 4 {
-			e.tellsOf(within(e, e.h.Slack, begin(e, func() error { return lease.Renew(ctx) }), "Renew"), "renew", lease.Name(), abstractions.ErrUnavailable)
+			tellsOf(e, within(e, e.Slack, begin(e, func() error { return lease.Renew(ctx) }), "Renew"), "renew", lease.Name(), abstractions.ErrUnavailable)
 		}
 		e.Less(len(m.sendings(renews)), 4, "requests beside earlier ones that hang")
 		e.NoError(lease.Err())
 		m.bend(renews, nil)
 		close(back)
-		e.settles("a provider that hangs no more", func() error { return lease.Renew(ctx) })
+		settles(e, "a provider that hangs no more", func() error { return lease.Renew(ctx) })
 		e.NoError(lease.Release(ctx))
-		e.isFree(lease.Name())
+		e.IsFree(lease.Name())
 	}},
-	{"NothingWorksAfterClose", func(ctx context.Context, e *env, m *managed) {
-		lease := m.get(e.name(), e.heldLong())
+	{"NothingWorksAfterClose", func(ctx context.Context, e *Env, m *managed) {
+		lease := m.get(e.Name(), heldLong(e))
 		e.NoError(lease.Release(ctx))
 		e.NoError(m.Close(ctx))
 		e.NoError(m.Close(ctx), "Close may be called again")
 		for _, v := range []verb{acquires, renews, releases, inspects, breaks} {
 			m.bend(v, nil)
 		}
-		name := e.name()
+		name := e.Name()
 		for _, c := range []struct {
 			op  string
 			err error
 		}{
 			{"acquire", m.try(ctx, name)},
-			{"acquire", second(m.Acquire(ctx, name))},
-			{"adopt", second(m.Adopt(ctx, leasing.Handover{Name: name, ID: e.id(), Token: 1}, leasing.AdoptOptions{}))},
-			{"inspect", second(m.Inspect(ctx, name))},
-			{"break", second(m.Break(ctx, name, leasing.BreakOptions{}))},
+			{"acquire", Second(m.Acquire(ctx, name))},
+			{"adopt", Second(m.Adopt(ctx, leasing.Handover{Name: name, ID: e.Id(), Token: 1}, leasing.AdoptOptions{}))},
+			{"inspect", Second(m.Inspect(ctx, name))},
+			{"break", Second(m.Break(ctx, name, leasing.BreakOptions{}))},
 		} {
-			e.tellsOf(c.err, c.op, name, abstractions.ErrClosed)
+			tellsOf(e, c.err, c.op, name, abstractions.ErrClosed)
 		}
 		e.ErrorIs(m.Manager.TryDo(ctx, name, func(context.Context, *leasing.Lease) error { return errMine }), abstractions.ErrClosed)
 		e.ErrorIs(lease.Renew(ctx), abstractions.ErrReleased)
@@ -226,24 +226,24 @@ var managerRealErrorChecks = []managerCheck{
 			e.Empty(m.sendings(v), "requests of a manager that has ended")
 		}
 	}},
-	{"WhatIsNotSupportedIsSaid", func(ctx context.Context, e *env, _ *managed) {
-		m, name := e.manage(plain{e.p}, leasing.Options{TTL: e.long}), e.name()
-		e.tellsOf(second(m.Waiters(ctx, name)), "waiters", name, abstractions.ErrUnsupported)
+	{"WhatIsNotSupportedIsSaid", func(ctx context.Context, e *Env, _ *managed) {
+		m, name := manage(e, struct{ abstractions.Provider }{e.P}, leasing.Options{TTL: e.Long}), e.Name()
+		tellsOf(e, Second(m.Waiters(ctx, name)), "waiters", name, abstractions.ErrUnsupported)
 		for _, err := range m.List(ctx, leasing.ListOptions{Prefix: name}) {
-			e.tellsOf(err, "list", "", abstractions.ErrUnsupported)
+			tellsOf(e, err, "list", "", abstractions.ErrUnsupported)
 		}
 		for _, err := range m.History(ctx, name, leasing.HistoryOptions{}) {
-			e.tellsOf(err, "history", name, abstractions.ErrUnsupported)
+			tellsOf(e, err, "history", name, abstractions.ErrUnsupported)
 		}
-		e.ErrorIs(second(leasing.HeldBy(ctx, m.Manager, "owner", name)), abstractions.ErrUnsupported)
+		e.ErrorIs(Second(leasing.HeldBy(ctx, m.Manager, "owner", name)), abstractions.ErrUnsupported)
 	}},
 }
 
 var managerRealLossChecks = []managerCheck{
 	// It has the last renewals get no answer, after a renewal that was refused.
-	{"ALossTellsTheLastAnswer", func(_ context.Context, e *env, _ *managed) {
-		e.calm(func() error {
-			m := e.manage(e.p, leasing.Options{RenewFraction: 0.1}, hiding(batches))
+	{"ALossTellsTheLastAnswer", func(_ context.Context, e *Env, _ *managed) {
+		calm(e, func() error {
+			m := manage(e, e.P, leasing.Options{RenewFraction: 0.1}, hiding(batches))
 			answered := make(chan struct{})
 			m.bend(renews, func(x *exchange) error {
 				switch x.n {
@@ -255,11 +255,11 @@ var managerRealLossChecks = []managerCheck{
 				}
 				return unanswered(x)
 			})
-			lease, err := m.TryAcquire(e.t.Context(), e.name())
+			lease, err := m.TryAcquire(e.T.Context(), e.Name())
 			if err != nil {
 				return err
 			}
-			m.ends(lease, 2*e.short+e.h.Slack)
+			m.ends(lease, 2*e.Short+e.Slack)
 			select {
 			case <-answered:
 			default:
@@ -269,14 +269,14 @@ var managerRealLossChecks = []managerCheck{
 			e.ErrorIs(lease.Err(), abstractions.ErrDenied)
 			e.ErrorIs(lease.Err(), errMine)
 			var lost []leasing.Event
-			e.eventually("an event tells of the loss", func() bool {
+			e.Await("an event tells of the loss", func() bool {
 				lost = m.eventLog.told(leasing.EventLost)
 				return len(lost) > 0
 			})
 			e.ErrorIs(lost[0].Err, errMine)
 			e.Equal(abstractions.LostExpired, lost[0].Reason)
 			after := lost[0].LastRenewal.Sub(m.sendings(renews)[0].at)
-			if after < -e.short/20 || after > e.short/20 {
+			if after < -e.Short/20 || after > e.Short/20 {
 				return fmt.Errorf("the last successful renewal was sent %v before Event.LastRenewal", -after)
 			}
 			return nil
@@ -287,8 +287,8 @@ var managerRealLossChecks = []managerCheck{
 // getInTime acquires a free name, where requests have little time. The claim of an attempt that is cut off may hold the name
 // until its clean-up.
 func (m *managed) getInTime(name string) (lease *leasing.Lease) {
-	m.e.eventually("a lease of a free name", func() (granted bool) {
-		acquired, err := m.TryAcquire(m.e.t.Context(), name)
+	m.e.Await("a lease of a free name", func() (granted bool) {
+		acquired, err := m.TryAcquire(m.e.T.Context(), name)
 		lease = acquired
 		return err == nil
 	})
@@ -296,20 +296,20 @@ func (m *managed) getInTime(name string) (lease *leasing.Lease) {
 }
 
 // hangs returns a bend whose calls heed no context. They return once the channel is closed, or the check ends.
-func (e *env) hangs() (b bend, back chan struct{}) {
+func hangs(e *Env) (b bend, back chan struct{}) {
 	back = make(chan struct{})
 	return func(*exchange) error {
 		select {
 		case <-back:
-		case <-e.t.Context().Done():
+		case <-e.T.Context().Done():
 		}
 		return errNoReply
 	}, back
 }
 
 // settles repeats a call that fails as unavailable until it succeeds.
-func (e *env) settles(what string, call func() error) {
-	e.eventually(what, func() bool {
+func settles(e *Env, what string, call func() error) {
+	e.Await(what, func() bool {
 		err := call()
 		if err != nil {
 			e.ErrorIs(err, abstractions.ErrUnavailable)

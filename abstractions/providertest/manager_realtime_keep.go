@@ -13,16 +13,16 @@ import (
 var managerRealKeepingChecks = []managerCheck{
 	// A lease is released, its manager is closed, before its holder returns or after that, or its process exits, which
 	// then sends nothing more.
-	{"AtLeastKeepsTheName", func(ctx context.Context, e *env, _ *managed) {
-		least := e.short
+	{"AtLeastKeepsTheName", func(ctx context.Context, e *Env, _ *managed) {
+		least := e.Short
 		released := func(_ *managed, lease *leasing.Lease) { e.NoError(lease.Release(ctx)) }
 		closed := func(m *managed, lease *leasing.Lease) {
 			done := begin(e, func() error {
-				m.ends(lease, e.h.Slack)
+				m.ends(lease, e.Slack)
 				return lease.Release(ctx)
 			})
 			e.NoError(m.Close(ctx))
-			e.NoError(within(e, e.h.Slack, done, "a release while the manager closes"))
+			e.NoError(within(e, e.Slack, done, "a release while the manager closes"))
 		}
 		outlasting := func(m *managed, lease *leasing.Lease) {
 			ended, cancel := context.WithCancel(ctx)
@@ -37,19 +37,19 @@ var managerRealKeepingChecks = []managerCheck{
 		var kept []<-chan struct{}
 		keeps := func(how string, ttl time.Duration, end func(*managed, *leasing.Lease)) {
 			kept = append(kept, begin(e, func() (none struct{}) {
-				m, name := e.manageAlone(e.p), e.name()
+				m, name := manageAlone(e, e.P), e.Name()
 				sent := time.Now()
 				lease := m.get(name, &leasing.AcquireOptions{TTL: ttl, AtLeast: least})
 				end(m, lease)
 				what := fmt.Sprintf("a lease with a TTL of %v, %s", ttl, how)
-				next := e.takesOver(name, what) // within 2 TTLs
-				e.GreaterOrEqual(time.Since(sent), least-e.tolerance(least), what)
-				next.release()
+				next := takesOver(e, name, what) // within 2 TTLs
+				e.GreaterOrEqual(time.Since(sent), least-e.Tolerance(least), what)
+				next.Release()
 				return none
 			}))
 		}
-		ttls := []time.Duration{least, e.long}
-		if e.caps.Infinite {
+		ttls := []time.Duration{least, e.Long}
+		if e.Caps.Infinite {
 			ttls = append(ttls, leasing.Infinite)
 		}
 		for _, ttl := range ttls {
@@ -58,7 +58,7 @@ var managerRealKeepingChecks = []managerCheck{
 			keeps("whose holder outlasts the manager", ttl, outlasting)
 		}
 		keeps("whose process exits", least, exited)
-		limit := 4*least + e.caps.Lateness.After(least) + 3*e.h.Slack
+		limit := 4*least + e.Caps.Lateness.After(least) + 3*e.Slack
 		for _, k := range kept {
 			within(e, limit, k, "the end of a lease that keeps its name")
 		}

@@ -69,32 +69,32 @@ func (h *held) observe(event leasing.Event) {
 }
 
 var managerRealObserverChecks = []managerCheck{
-	{"EventsSayWhatTheyPromise", func(ctx context.Context, e *env, _ *managed) {
-		m := e.manage(e.p, leasing.Options{TTL: e.long, NoAutoRenew: true, Owner: "owner"})
+	{"EventsSayWhatTheyPromise", func(ctx context.Context, e *Env, _ *managed) {
+		m := manage(e, e.P, leasing.Options{TTL: e.Long, NoAutoRenew: true, Owner: "owner"})
 		begun := time.Now()
-		lease := m.get(e.name(), nil)
+		lease := m.get(e.Name(), nil)
 		e.NoError(lease.Renew(ctx))
 		m.bend(renews, first(2, refused(fmt.Errorf("%w: %w", abstractions.ErrDenied, errMine))))
 		e.Error(lease.Renew(ctx))
 		e.Error(lease.Renew(ctx))
 		e.NoError(lease.Renew(ctx))
-		lost, moved := m.get(e.name(), nil), m.get(e.name(), nil)
+		lost, moved := m.get(e.Name(), nil), m.get(e.Name(), nil)
 		e.NoError(lease.Release(ctx))
 		e.NoError(handsOver(ctx, moved))
-		e.breaks(abstractions.BreakRequest{Name: lost.Name(), Immediate: true, Actor: "operator"})
+		e.Breaks(abstractions.BreakRequest{Name: lost.Name(), Immediate: true, Actor: "operator"})
 		m.learnsOfItsLoss(lost)
 		e.NoError(m.Close(ctx))
 
 		last := begun.Add(-time.Millisecond) // a clock that is read as text is cut off
 		for _, event := range m.eventLog.told() {
 			of := map[string]*leasing.Lease{lease.Name(): lease, lost.Name(): lost, moved.Name(): moved}[event.Name]
-			e.Equal([]any{abstractions.FingerprintOf(of.ID()), "owner", of.Token(), e.long}, []any{event.Fingerprint, event.Owner, event.Token, event.TTL}, event.Kind)
+			e.Equal([]any{abstractions.FingerprintOf(of.ID()), "owner", of.Token(), e.Long}, []any{event.Fingerprint, event.Owner, event.Token, event.TTL}, event.Kind)
 			e.False(event.Time.Before(last) || event.Time.After(time.Now().Add(time.Millisecond)), "%s at %v", event.Kind, event.Time)
 			e.GreaterOrEqual(event.Coalesced, 1)
 			switch last = event.Time; event.Kind {
 			case leasing.EventAcquired, leasing.EventRenewed, leasing.EventRenewalFailed:
-				e.LessOrEqual(event.Remaining, window(e.long), event.Kind)
-				e.Greater(event.Remaining, e.long/2, event.Kind)
+				e.LessOrEqual(event.Remaining, window(e.Long), event.Kind)
+				e.Greater(event.Remaining, e.Long/2, event.Kind)
 			default:
 				e.Zero(event.Remaining, event.Kind)
 			}
@@ -124,12 +124,12 @@ var managerRealObserverChecks = []managerCheck{
 		e.WithinDuration(lost.AcquiredAt(), ends[0].LastRenewal, time.Millisecond)
 	}},
 	// It has an observer that is busy while a lease is renewed.
-	{"EventsOfOneKindAreMerged", func(ctx context.Context, e *env, _ *managed) {
-		m := e.manage(e.p, leasing.Options{TTL: e.long, NoAutoRenew: true})
+	{"EventsOfOneKindAreMerged", func(ctx context.Context, e *Env, _ *managed) {
+		m := manage(e, e.P, leasing.Options{TTL: e.Long, NoAutoRenew: true})
 		observer := newHeld()
 		m.Subscribe(observer.observe)
-		lease, other := m.get(e.name(), nil), m.get(e.name(), nil)
-		within(e, e.h.Slack, observer.busy, "the first event")
+		lease, other := m.get(e.Name(), nil), m.get(e.Name(), nil)
+		within(e, e.Slack, observer.busy, "the first event")
 		for range 3 {
 			e.NoError(lease.Renew(ctx))
 			e.NoError(other.Renew(ctx))
@@ -156,8 +156,8 @@ var managerRealObserverChecks = []managerCheck{
 		e.Equal(4, observer.told(leasing.EventRenewalFailed)[0].Attempt, "the latest of those that were merged")
 	}},
 	// It unsubscribes observers that are busy, inside an observer, and twice.
-	{"NothingIsToldAfterTheEnd", func(ctx context.Context, e *env, _ *managed) {
-		m := e.manage(e.p, leasing.Options{TTL: e.long, NoAutoRenew: true})
+	{"NothingIsToldAfterTheEnd", func(ctx context.Context, e *Env, _ *managed) {
+		m := manage(e, e.P, leasing.Options{TTL: e.Long, NoAutoRenew: true})
 		busy := newHeld()
 		leave := m.Subscribe(busy.observe)
 		var inside eventLog
@@ -169,53 +169,53 @@ var managerRealObserverChecks = []managerCheck{
 			leaveInside()
 		})
 		close(subscribed)
-		lease := m.get(e.name(), nil)
-		within(e, e.h.Slack, busy.busy, "the first event")
+		lease := m.get(e.Name(), nil)
+		within(e, e.Slack, busy.busy, "the first event")
 		e.NoError(lease.Renew(ctx))
 		left := begin(e, func() (none struct{}) {
 			leave()
 			leave()
 			return none
 		})
-		within(e, e.h.Slack, left, "the end of a subscription whose observer is busy")
-		e.eventually("an observer unsubscribes itself", func() bool { return len(inside.told()) > 0 })
-		e.NoError(within(e, e.h.Slack, begin(e, func() error { return lease.Renew(ctx) }), "a renewal"))
+		within(e, e.Slack, left, "the end of a subscription whose observer is busy")
+		e.Await("an observer unsubscribes itself", func() bool { return len(inside.told()) > 0 })
+		e.NoError(within(e, e.Slack, begin(e, func() error { return lease.Renew(ctx) }), "a renewal"))
 		close(busy.back)
-		e.NoError(within(e, e.h.Slack, begin(e, func() error { return lease.Release(ctx) }), "a release"))
-		e.NoError(within(e, e.h.Slack, begin(e, func() error { return m.Close(ctx) }), "Close"))
+		e.NoError(within(e, e.Slack, begin(e, func() error { return lease.Release(ctx) }), "a release"))
+		e.NoError(within(e, e.Slack, begin(e, func() error { return m.Close(ctx) }), "Close"))
 		for _, log := range []*eventLog{&busy.eventLog, &inside} {
 			e.Equal([]leasing.EventKind{leasing.EventAcquired}, kindsOf(log.told()))
 		}
 		e.NotPanics(func() { m.Subscribe(nil)() })
 	}},
 	// It has an observer that panics, and one that never returns.
-	{"AnObserverHarmsNobody", func(ctx context.Context, e *env, _ *managed) {
+	{"AnObserverHarmsNobody", func(ctx context.Context, e *Env, _ *managed) {
 		bound := 200 * time.Millisecond
-		m := e.manage(e.p, leasing.Options{TTL: e.long, NoAutoRenew: true, Tuning: leasing.Tuning{ObserverTimeout: bound}})
+		m := manage(e, e.P, leasing.Options{TTL: e.Long, NoAutoRenew: true, Tuning: leasing.Tuning{ObserverTimeout: bound}})
 		observer := newHeld()
 		defer close(observer.back)
 		m.Subscribe(observer.observe)
 		m.Subscribe(func(leasing.Event) { panic("an observer") })
-		lease := m.get(e.name(), &leasing.AcquireOptions{Observer: func(leasing.Event) { panic("an observer") }})
+		lease := m.get(e.Name(), &leasing.AcquireOptions{Observer: func(leasing.Event) { panic("an observer") }})
 		e.NoError(lease.Renew(ctx))
-		e.eventually("panics are counted", func() bool { return m.Health(ctx).ObserverPanics == 4 })
+		e.Await("panics are counted", func() bool { return m.Health(ctx).ObserverPanics == 4 })
 		e.NoError(lease.Release(ctx))
 		begun := time.Now()
-		e.NoError(within(e, e.h.Slack, begin(e, func() error { return m.Close(ctx) }), "Close"))
+		e.NoError(within(e, e.Slack, begin(e, func() error { return m.Close(ctx) }), "Close"))
 		e.GreaterOrEqual(time.Since(begun), bound, "Close waits for an observer for Tuning.ObserverTimeout")
 		e.Len(observer.told(), 1)
 		e.Len(m.eventLog.told(), 3)
 	}},
-	{"FailuresAreLoggedOnceAndCounted", func(ctx context.Context, e *env, _ *managed) {
+	{"FailuresAreLoggedOnceAndCounted", func(ctx context.Context, e *Env, _ *managed) {
 		log := newLog()
-		m := e.manage(e.p, leasing.Options{TTL: e.long, NoAutoRenew: true, Logger: slog.New(log)})
-		leases := []*leasing.Lease{m.get(e.name(), nil), m.get(e.name(), nil)}
+		m := manage(e, e.P, leasing.Options{TTL: e.Long, NoAutoRenew: true, Logger: slog.New(log)})
+		leases := []*leasing.Lease{m.get(e.Name(), nil), m.get(e.Name(), nil)}
 		m.bend(renews, refused(errNoReply))
 		failures := func() (lines []map[string]string) {
 			return append(log.warnings("name", leases[0].Name()), log.warnings("name", leases[1].Name())...)
 		}
 		e.Error(leases[0].Renew(ctx))
-		e.eventually("the first failure is logged", func() bool { return len(failures()) == 1 })
+		e.Await("the first failure is logged", func() bool { return len(failures()) == 1 })
 		e.Equal("1", failures()[0]["attempt"])
 		for range 3 {
 			for _, lease := range leases {
@@ -224,7 +224,7 @@ var managerRealObserverChecks = []managerCheck{
 		}
 		m.bend(renews, nil)
 		e.NoError(leases[0].Release(ctx))
-		e.breaks(abstractions.BreakRequest{Name: leases[1].Name(), Immediate: true})
+		e.Breaks(abstractions.BreakRequest{Name: leases[1].Name(), Immediate: true})
 		m.learnsOfItsLoss(leases[1])
 		e.NoError(m.Close(ctx))
 		var counted, lost []string

@@ -13,29 +13,29 @@ import (
 )
 
 var managerRealOperatorChecks = []managerCheck{
-	{"ABreakTellsWhatItFound", func(ctx context.Context, e *env, _ *managed) {
-		m := e.manage(e.p, leasing.Options{TTL: e.long, Owner: "breaker"})
-		lease := m.get(e.name(), nil)
+	{"ABreakTellsWhatItFound", func(ctx context.Context, e *Env, _ *managed) {
+		m := manage(e, e.P, leasing.Options{TTL: e.Long, Owner: "breaker"})
+		lease := m.get(e.Name(), nil)
 		result, err := m.Break(ctx, lease.Name(), leasing.BreakOptions{Immediate: true, Actor: "operator", Reason: "it hangs"})
 		e.NoError(err)
 		e.Equal(abstractions.BreakResult{WasHeld: true, Token: lease.Token()}, result)
-		m.ends(lease, e.h.Slack)
+		m.ends(lease, e.Slack)
 		m.isLost(lease, abstractions.LostBroken)
 		var lost *abstractions.LostError
 		e.ErrorAs(lease.Err(), &lost)
 		e.Equal([]string{"operator", "it hangs"}, []string{lost.BrokenBy, lost.BreakReason})
-		e.isFree(lease.Name())
+		e.IsFree(lease.Name())
 
 		// A break of a free name finds nothing, and has no event. An infinite lease would have the default grace.
-		for _, ttl := range []time.Duration{e.short, e.long} {
-			m := e.manage(e.p, leasing.Options{TTL: ttl, Owner: "breaker"})
+		for _, ttl := range []time.Duration{e.Short, e.Long} {
+			m := manage(e, e.P, leasing.Options{TTL: ttl, Owner: "breaker"})
 			m.bend(breaks, nil)
 			result, err = m.Break(ctx, lease.Name(), leasing.BreakOptions{})
 			e.NoError(err)
 			e.False(result.WasHeld)
 			req := m.sendings(breaks)[0].req.(abstractions.BreakRequest)
 			grace := max(2*ttl, time.Minute)
-			if most := e.caps.MaxTTL; most > 0 {
+			if most := e.Caps.MaxTTL; most > 0 {
 				grace = min(grace, most)
 			}
 			e.Equal(grace, req.Grace, "the default of BreakOptions.Grace, for a manager whose TTL is %v", ttl)
@@ -46,12 +46,12 @@ var managerRealOperatorChecks = []managerCheck{
 
 		// IfToken leaves a newer lease alone. A break without Immediate is told to the manager's own holder soon.
 		next := m.get(lease.Name(), nil)
-		e.tellsOf(second(m.Break(ctx, next.Name(), leasing.BreakOptions{IfToken: lease.Token()})), "break", next.Name(), abstractions.ErrStale)
+		tellsOf(e, Second(m.Break(ctx, next.Name(), leasing.BreakOptions{IfToken: lease.Token()})), "break", next.Name(), abstractions.ErrStale)
 		m.isAlive(next)
 		result, err = m.Break(ctx, next.Name(), leasing.BreakOptions{IfToken: next.Token()})
 		e.NoError(err)
 		e.Equal([]any{true, next.Token()}, []any{result.WasHeld, result.Token})
-		m.ends(next, e.h.Slack)
+		m.ends(next, e.Slack)
 		m.isLost(next, abstractions.LostBroken, abstractions.LostGone)
 		e.NoError(m.Close(ctx))
 		broken := m.eventLog.told(leasing.EventBroken)
@@ -59,9 +59,9 @@ var managerRealOperatorChecks = []managerCheck{
 		e.Equal([]any{lease.Name(), lease.Token(), "operator", "it hangs"}, []any{broken[0].Name, broken[0].Token, broken[0].BrokenBy, broken[0].BreakReason})
 	}},
 	// It breaks leases of which one has a newer holder, and one is refused.
-	{"ForceReleaseTellsOfEach", func(ctx context.Context, e *env, m *managed) {
-		theirs := e.manage(e.peer, leasing.Options{TTL: e.long, NoAutoRenew: true, Owner: "gone"})
-		prefix := e.name()
+	{"ForceReleaseTellsOfEach", func(ctx context.Context, e *Env, m *managed) {
+		theirs := manage(e, e.Peer, leasing.Options{TTL: e.Long, NoAutoRenew: true, Owner: "gone"})
+		prefix := e.Name()
 		var leases []*leasing.Lease
 		var records []leasing.Record
 		for i := range 4 {
@@ -70,10 +70,10 @@ var managerRealOperatorChecks = []managerCheck{
 			e.NoError(err)
 			records = append(records, record)
 		}
-		m.get(prefix+"/mine", e.heldLong())
-		if _, ok := abstractions.As[abstractions.Lister](e.p); ok {
+		m.get(prefix+"/mine", heldLong(e))
+		if _, ok := abstractions.As[abstractions.Lister](e.P); ok {
 			var held []leasing.Record
-			e.eventually("the leases are listed", func() bool {
+			e.Await("the leases are listed", func() bool {
 				var err error
 				held, err = leasing.HeldBy(ctx, m.Manager, "gone", prefix+"/")
 				e.NoError(err)
@@ -83,7 +83,7 @@ var managerRealOperatorChecks = []managerCheck{
 				e.Equal([]any{leases[i].Name(), leases[i].Token()}, []any{record.Name, record.Token})
 			}
 		}
-		e.refuses("owner", second(leasing.HeldBy(ctx, m.Manager, "", prefix)))
+		refuses(e, "owner", Second(leasing.HeldBy(ctx, m.Manager, "", prefix)))
 
 		e.NoError(leases[1].Release(ctx))
 		newer := theirs.get(leases[1].Name(), nil)
@@ -103,8 +103,8 @@ var managerRealOperatorChecks = []managerCheck{
 			e.Equal(records[i], done[i].Record)
 			e.Equal(want == nil, done[i].Result.WasHeld, leases[i].Name())
 		}
-		e.isFree(leases[0].Name())
-		e.isFree(leases[3].Name())
+		e.IsFree(leases[0].Name())
+		e.IsFree(leases[3].Name())
 		theirs.isAlive(newer)
 		theirs.isAlive(leases[2])
 
@@ -115,14 +115,14 @@ var managerRealOperatorChecks = []managerCheck{
 		e.ErrorIs(err, errMine)
 		e.Empty(done)
 		_, err = leasing.ForceRelease(ctx, m.Manager, records, leasing.BreakOptions{IfToken: 1})
-		e.refuses("BreakOptions.IfToken", err)
+		refuses(e, "BreakOptions.IfToken", err)
 		records[2].Token = 0
 		_, err = leasing.ForceRelease(ctx, m.Manager, records, leasing.BreakOptions{})
-		e.refuses("records[2].Token", err)
+		refuses(e, "records[2].Token", err)
 		e.Empty(m.sendings(breaks), "nothing is sent")
 	}},
 	// Another client breaks leases at once and takes their names.
-	{"AnyAnswerShowsALoss", func(ctx context.Context, e *env, m *managed) {
+	{"AnyAnswerShowsALoss", func(ctx context.Context, e *Env, m *managed) {
 		asks := map[string]func(name string) error{
 			"TryAcquire": func(name string) error {
 				if err := m.try(ctx, name); err != nil {
@@ -130,9 +130,9 @@ var managerRealOperatorChecks = []managerCheck{
 				}
 				return nil
 			},
-			"Inspect": func(name string) error { return second(m.Inspect(ctx, name)) },
+			"Inspect": func(name string) error { return Second(m.Inspect(ctx, name)) },
 		}
-		if _, ok := abstractions.As[abstractions.Lister](e.p); ok {
+		if _, ok := abstractions.As[abstractions.Lister](e.P); ok {
 			asks["List"] = func(name string) error {
 				for _, err := range m.List(ctx, leasing.ListOptions{Prefix: name}) {
 					if err != nil {
@@ -143,47 +143,47 @@ var managerRealOperatorChecks = []managerCheck{
 			}
 		}
 		for what, ask := range asks {
-			lease := m.get(e.name(), e.heldLong())
+			lease := m.get(e.Name(), heldLong(e))
 			e.NoError(ask(lease.Name()))
 			e.NoError(lease.Err(), "%s, of the holder", what)
-			e.breaks(abstractions.BreakRequest{Name: lease.Name(), Immediate: true})
-			next := e.acquire(e.peer, e.request(lease.Name()))
+			e.Breaks(abstractions.BreakRequest{Name: lease.Name(), Immediate: true})
+			next := e.Acquire(e.Peer, e.Request(lease.Name()))
 			m.bend(renews, nil)
-			e.eventually(what+" shows a later holder", func() bool {
+			e.Await(what+" shows a later holder", func() bool {
 				e.NoError(ask(lease.Name()))
 				return lease.Err() != nil
 			})
 			e.Empty(m.sendings(renews))
 			m.isLost(lease, abstractions.LostTaken)
-			next.isHeld()
+			next.IsHeld()
 		}
 	}},
-	{"HealthTellsOfLeasesAndFailures", func(ctx context.Context, e *env, _ *managed) {
-		m := e.manage(e.p, leasing.Options{TTL: e.long, NoAutoRenew: true, Owner: "owner", Tuning: leasing.Tuning{HealthTimeout: e.h.Slack}})
+	{"HealthTellsOfLeasesAndFailures", func(ctx context.Context, e *Env, _ *managed) {
+		m := manage(e, e.P, leasing.Options{TTL: e.Long, NoAutoRenew: true, Owner: "owner", Tuning: leasing.Tuning{HealthTimeout: e.Slack}})
 		is := func(status leasing.HealthStatus, code int) leasing.Health {
 			health := m.Health(ctx)
 			e.Equal(status, health.Status, "%+v", health)
-			e.Equal([]any{e.caps.Provider, "owner", status == leasing.Unhealthy}, []any{health.Provider, health.Owner, health.Error != ""})
+			e.Equal([]any{e.Caps.Provider, "owner", status == leasing.Unhealthy}, []any{health.Provider, health.Owner, health.Error != ""})
 			answer := httptest.NewRecorder()
 			leasing.HealthHandler(m.Manager).ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/", nil))
 			e.Equal(code, answer.Code)
 			return health
 		}
 		health := is(leasing.Healthy, http.StatusOK)
-		e.Equal(leasing.Health{Status: leasing.Healthy, Provider: e.caps.Provider, Owner: "owner", Ping: health.Ping}, health)
+		e.Equal(leasing.Health{Status: leasing.Healthy, Provider: e.Caps.Provider, Owner: "owner", Ping: health.Ping}, health)
 
-		lease, other := m.get(e.name(), nil), m.get(e.name(), nil)
-		holder := e.take(e.name())
+		lease, other := m.get(e.Name(), nil), m.get(e.Name(), nil)
+		holder := e.Take(e.Name())
 		begun := time.Now()
-		next := m.acquire(ctx, holder.req.Name, nil)
-		e.eventually("a waiter is counted", func() bool { return m.Health(ctx).Waiting == 1 })
-		e.pause(20 * time.Millisecond)
+		next := m.acquire(ctx, holder.Req.Name, nil)
+		e.Await("a waiter is counted", func() bool { return m.Health(ctx).Waiting == 1 })
+		e.Pause(20 * time.Millisecond)
 		health = is(leasing.Healthy, http.StatusOK)
 		e.Equal([]int{2, 0, 1}, []int{health.Held, health.Failing, health.Waiting})
 		e.GreaterOrEqual(health.OldestWaiter, 20*time.Millisecond)
 		e.LessOrEqual(health.OldestWaiter, time.Since(begun))
-		holder.release()
-		e.NoError(within(e, 2*e.h.Slack, next, "the waiter").err)
+		holder.Release()
+		e.NoError(within(e, 2*e.Slack, next, "the waiter").err)
 		health = is(leasing.Healthy, http.StatusOK)
 		e.Equal([]any{3, 0, time.Duration(0)}, []any{health.Held, health.Waiting, health.OldestWaiter})
 
@@ -205,15 +205,15 @@ var managerRealOperatorChecks = []managerCheck{
 		e.NoError(other.Renew(ctx))
 		is(leasing.Healthy, http.StatusOK)
 
-		e.breaks(abstractions.BreakRequest{Name: lease.Name(), Immediate: true})
+		e.Breaks(abstractions.BreakRequest{Name: lease.Name(), Immediate: true})
 		m.learnsOfItsLoss(lease)
 		health = is(leasing.Degraded, http.StatusOK)
 		e.Equal([]any{2, 0, int64(1)}, []any{health.Held, health.Failing, health.Lost})
-		e.WithinDuration(time.Now(), health.LastLost, e.h.Slack)
+		e.WithinDuration(time.Now(), health.LastLost, e.Slack)
 
 		m.bend(inspects, unanswered)
 		hasty, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
-		e.Equal(leasing.Unhealthy, within(e, e.h.Slack, begin(e, func() leasing.Health { return m.Health(hasty) }), "Health, with a bound").Status)
+		e.Equal(leasing.Unhealthy, within(e, e.Slack, begin(e, func() leasing.Health { return m.Health(hasty) }), "Health, with a bound").Status)
 		cancel()
 		m.bend(inspects, lostRequest)
 		is(leasing.Unhealthy, http.StatusServiceUnavailable)
@@ -222,8 +222,8 @@ var managerRealOperatorChecks = []managerCheck{
 		e.Equal(http.StatusMethodNotAllowed, answer.Code)
 
 		// The ping has the time of HealthTimeout, a second.
-		e.calm(func() error {
-			m := e.manage(e.p, leasing.Options{TTL: e.long})
+		calm(e, func() error {
+			m := manage(e, e.P, leasing.Options{TTL: e.Long})
 			m.bend(inspects, unanswered)
 			begun := time.Now()
 			health := m.Health(ctx)
@@ -237,12 +237,12 @@ var managerRealOperatorChecks = []managerCheck{
 			return nil
 		})
 	}},
-	{"NamesAreListed", func(ctx context.Context, e *env, m *managed) {
-		ability[abstractions.Lister](e, e.p)
-		prefix := e.name()
+	{"NamesAreListed", func(ctx context.Context, e *Env, m *managed) {
+		Ability[abstractions.Lister](e, e.P)
+		prefix := e.Name()
 		var want []string
 		for i := range 3 {
-			want = append(want, m.get(fmt.Sprintf("%s/%d", prefix, i), e.heldLong()).Name())
+			want = append(want, m.get(fmt.Sprintf("%s/%d", prefix, i), heldLong(e)).Name())
 		}
 		names := func(o leasing.ListOptions) (all []string) {
 			for record, err := range m.List(ctx, o) {
@@ -253,7 +253,7 @@ var managerRealOperatorChecks = []managerCheck{
 			slices.Sort(all)
 			return slices.Compact(all)
 		}
-		e.eventually("all names are listed", func() bool { return slices.Equal(want, names(leasing.ListOptions{Prefix: prefix, HeldOnly: true})) })
+		e.Await("all names are listed", func() bool { return slices.Equal(want, names(leasing.ListOptions{Prefix: prefix, HeldOnly: true})) })
 		for range m.List(ctx, leasing.ListOptions{Prefix: prefix}) {
 			break // a loop that ends early is left alone
 		}

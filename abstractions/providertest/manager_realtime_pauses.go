@@ -16,7 +16,7 @@ import (
 
 // pauses are the times between the first n+1 requests of a waiter.
 func (m *managed) pauses(n int) (pauses []time.Duration) {
-	m.e.eventually(fmt.Sprintf("%d requests of a waiter", n+1), func() bool { return len(m.sendings(acquires)) > n })
+	m.e.Await(fmt.Sprintf("%d requests of a waiter", n+1), func() bool { return len(m.sendings(acquires)) > n })
 	sent := m.sendings(acquires)
 	for i := range n {
 		pauses = append(pauses, sent[i+1].at.Sub(sent[i].at))
@@ -26,54 +26,54 @@ func (m *managed) pauses(n int) (pauses []time.Duration) {
 
 var managerRealPauseChecks = []managerCheck{
 	// Without jitter its pauses double, from 25 ms to a second.
-	{"AWaiterThatPollsBacksOff", func(ctx context.Context, e *env, _ *managed) {
-		e.calm(func() error {
-			m := e.manage(e.p, leasing.Options{TTL: e.long}, hiding(waits))
-			holder := e.take(e.name())
+	{"AWaiterThatPollsBacksOff", func(ctx context.Context, e *Env, _ *managed) {
+		calm(e, func() error {
+			m := manage(e, e.P, leasing.Options{TTL: e.Long}, hiding(waits))
+			holder := e.Take(e.Name())
 			leaves, leave := context.WithCancel(ctx)
 			defer leave()
-			waits := m.acquire(leaves, holder.req.Name, nil)
+			waits := m.acquire(leaves, holder.Req.Name, nil)
 			want := 25 * time.Millisecond
 			for i, pause := range m.pauses(7) {
 				e.GreaterOrEqual(pause, want, "pause %d of a waiter", i)
-				if most := want*5/4 + e.short/20; pause > most {
+				if most := want*5/4 + e.Short/20; pause > most {
 					return fmt.Errorf("pause %d of a waiter: %v, not %v", i, pause, want)
 				}
 				want = min(2*want, time.Second)
 			}
 			leave()
-			e.ErrorIs(within(e, e.h.Slack, waits, "a waiter that leaves").err, context.Canceled)
-			holder.release()
+			e.ErrorIs(within(e, e.Slack, waits, "a waiter that leaves").err, context.Canceled)
+			holder.Release()
 			return nil
 		})
 	}},
 	// Its bounds and its jitter were asked for.
-	{"PollsKeepTheirBounds", func(ctx context.Context, e *env, _ *managed) {
+	{"PollsKeepTheirBounds", func(ctx context.Context, e *Env, _ *managed) {
 		tuning := leasing.Tuning{MinPoll: 80 * time.Millisecond, MaxPoll: 160 * time.Millisecond, Random: func() float64 { return 0.99 }}
-		m := e.manage(e.p, leasing.Options{TTL: e.long, Tuning: tuning}, hiding(waits))
-		holder := e.take(e.name())
+		m := manage(e, e.P, leasing.Options{TTL: e.Long, Tuning: tuning}, hiding(waits))
+		holder := e.Take(e.Name())
 		leaves, leave := context.WithCancel(ctx)
 		defer leave()
-		m.acquire(leaves, holder.req.Name, nil)
+		m.acquire(leaves, holder.Req.Name, nil)
 		for i, pause := range m.pauses(4) {
 			e.GreaterOrEqual(pause, tuning.MinPoll/2, "pause %d of a waiter, of which jitter takes at most a half", i)
 		}
 		leave()
 
 		// A waiter with wake-ups polls rarely.
-		ability[abstractions.Waiter](e, e.p)
-		m = e.manage(e.p, leasing.Options{TTL: e.long, Tuning: leasing.Tuning{MinPoll: time.Millisecond, MaxPoll: 200 * time.Millisecond}})
+		Ability[abstractions.Waiter](e, e.P)
+		m = manage(e, e.P, leasing.Options{TTL: e.Long, Tuning: leasing.Tuning{MinPoll: time.Millisecond, MaxPoll: 200 * time.Millisecond}})
 		patient, leave := context.WithCancel(ctx)
 		defer leave()
-		m.acquire(patient, holder.req.Name, nil)
-		e.eventually("a registration", func() bool { return len(m.sendings(waits)) > 0 })
+		m.acquire(patient, holder.Req.Name, nil)
+		e.Await("a registration", func() bool { return len(m.sendings(waits)) > 0 })
 		for _, pause := range m.pauses(3)[1:] { // the waiter asks again once it is registered
 			e.GreaterOrEqual(pause, 200*time.Millisecond, "a pause of a waiter with wake-ups")
 		}
 	}},
 	// Its subscriptions fail, and end.
-	{"AWaiterWithoutWakeUpsPolls", func(ctx context.Context, e *env, _ *managed) {
-		ability[abstractions.Waiter](e, e.p)
+	{"AWaiterWithoutWakeUpsPolls", func(ctx context.Context, e *Env, _ *managed) {
+		Ability[abstractions.Waiter](e, e.P)
 		broken := func(x *exchange) error {
 			err := x.pass()
 			ended := make(chan struct{})
@@ -83,35 +83,35 @@ var managerRealPauseChecks = []managerCheck{
 		}
 		for _, b := range []bend{broken, lostRequest, refused(abstractions.ErrDenied), unanswered} {
 			log := newLog()
-			m := e.manage(e.p, leasing.Options{TTL: e.long, Logger: slog.New(log), Tuning: leasing.Tuning{MaxPoll: 100 * time.Millisecond}})
+			m := manage(e, e.P, leasing.Options{TTL: e.Long, Logger: slog.New(log), Tuning: leasing.Tuning{MaxPoll: 100 * time.Millisecond}})
 			m.bend(waits, b)
-			holder := e.take(e.name())
-			next := m.acquire(ctx, holder.req.Name, nil)
-			e.eventually("the waiter polls", func() bool { return len(m.sendings(acquires)) > 4 })
+			holder := e.Take(e.Name())
+			next := m.acquire(ctx, holder.Req.Name, nil)
+			e.Await("the waiter polls", func() bool { return len(m.sendings(acquires)) > 4 })
 			e.Empty(next)
-			holder.release()
-			got := within(e, e.h.Slack, next, "a waiter without wake-ups")
+			holder.Release()
+			got := within(e, e.Slack, next, "a waiter without wake-ups")
 			e.NoError(got.err)
 			e.NoError(got.lease.Release(ctx))
 			e.NoError(m.Close(ctx))
 			e.Empty(m.eventLog.told(leasing.EventAcquireFailed), "the backend has answered each acquire")
 		}
 	}},
-	{"ARefusalEndsAWaitInTime", func(ctx context.Context, e *env, _ *managed) {
+	{"ARefusalEndsAWaitInTime", func(ctx context.Context, e *Env, _ *managed) {
 		timeout := 400 * time.Millisecond
-		m := e.manage(e.p, leasing.Options{TTL: e.long, RefusalTimeout: timeout, Tuning: leasing.Tuning{MaxPoll: 50 * time.Millisecond}}, hiding(waits))
+		m := manage(e, e.P, leasing.Options{TTL: e.Long, RefusalTimeout: timeout, Tuning: leasing.Tuning{MaxPoll: 50 * time.Millisecond}}, hiding(waits))
 		denied := fmt.Errorf("%w: %w", abstractions.ErrDenied, errMine)
 		m.bend(acquires, refused(denied))
-		name := e.name()
+		name := e.Name()
 		begun := time.Now()
-		got := within(e, timeout+e.h.Slack, m.acquire(ctx, name, nil), "the end of a wait that is refused")
-		e.tellsOf(got.err, "acquire", name, abstractions.ErrDenied, errMine)
+		got := within(e, timeout+e.Slack, m.acquire(ctx, name, nil), "the end of a wait that is refused")
+		tellsOf(e, got.err, "acquire", name, abstractions.ErrDenied, errMine)
 		e.GreaterOrEqual(got.at.Sub(begun), timeout, "Options.RefusalTimeout")
 		e.Greater(len(m.sendings(acquires)), 2)
-		e.tellsOf(m.try(ctx, name), "acquire", name, abstractions.ErrDenied, errMine)
+		tellsOf(e, m.try(ctx, name), "acquire", name, abstractions.ErrDenied, errMine)
 
 		// After another answer the time begins again at zero.
-		holder := e.take(name)
+		holder := e.Take(name)
 		begun = time.Now()
 		var last time.Time
 		m.bend(acquires, func(x *exchange) error {
@@ -121,25 +121,25 @@ var managerRealPauseChecks = []managerCheck{
 			}
 			return denied
 		})
-		got = within(e, 2*timeout+e.h.Slack, m.acquire(ctx, name, nil), "the end of a wait that is refused")
+		got = within(e, 2*timeout+e.Slack, m.acquire(ctx, name, nil), "the end of a wait that is refused")
 		e.ErrorIs(got.err, abstractions.ErrDenied)
 		e.GreaterOrEqual(got.at.Sub(last), timeout, "Options.RefusalTimeout, from the last other answer")
-		holder.isHeld()
+		holder.IsHeld()
 	}},
-	{"AWaitTellsTheObstacle", func(ctx context.Context, e *env, _ *managed) {
-		m := e.manage(e.p, leasing.Options{TTL: e.long}, hiding(waits))
-		holder := e.take(e.name())
-		name := holder.req.Name
+	{"AWaitTellsTheObstacle", func(ctx context.Context, e *Env, _ *managed) {
+		m := manage(e, e.P, leasing.Options{TTL: e.Long}, hiding(waits))
+		holder := e.Take(e.Name())
+		name := holder.Req.Name
 		ended, end := context.WithCancelCause(ctx)
 		head, behind := m.acquire(ended, name, nil), m.acquire(ended, name, nil)
-		e.eventually("both wait", func() bool { return m.Health(ctx).Waiting == 2 })
+		e.Await("both wait", func() bool { return m.Health(ctx).Waiting == 2 })
 		end(errMine)
 		obstacles := 0
 		for _, done := range []<-chan waited{head, behind} {
-			got := within(e, e.h.Slack, done, "the end of a wait")
-			e.tellsOf(got.err, "acquire", name, errMine)
+			got := within(e, e.Slack, done, "the end of a wait")
+			tellsOf(e, got.err, "acquire", name, errMine)
 			if held := (*abstractions.HeldError)(nil); errors.As(got.err, &held) {
-				e.Equal(holder.token(), held.Holder.Token)
+				e.Equal(holder.Token(), held.Holder.Token)
 				e.False(held.ByThisManager)
 				obstacles++
 			}
@@ -150,31 +150,31 @@ var managerRealPauseChecks = []managerCheck{
 		m.bend(acquires, refused(fmt.Errorf("%w: %w", abstractions.ErrUnavailable, errMine)))
 		hasty, cancel := context.WithTimeout(ctx, time.Second)
 		defer cancel()
-		e.tellsOf(within(e, e.h.Slack, m.acquire(hasty, name, nil), "the end of a wait").err, "acquire", name, context.DeadlineExceeded, abstractions.ErrUnavailable, errMine)
+		tellsOf(e, within(e, e.Slack, m.acquire(hasty, name, nil), "the end of a wait").err, "acquire", name, context.DeadlineExceeded, abstractions.ErrUnavailable, errMine)
 		limited := &leasing.AcquireOptions{WaitLimit: 200 * time.Millisecond}
-		got := within(e, e.h.Slack, m.acquire(ctx, name, limited), "the limit of a wait")
-		e.tellsOf(got.err, "acquire", name, abstractions.ErrUnavailable, errMine)
+		got := within(e, e.Slack, m.acquire(ctx, name, limited), "the limit of a wait")
+		tellsOf(e, got.err, "acquire", name, abstractions.ErrUnavailable, errMine)
 		e.NotErrorIs(got.err, context.DeadlineExceeded, "the limit is no context of the caller's")
 		m.bend(acquires, nil)
 
 		// A lease of the manager itself is an obstacle.
-		own := m.get(e.name(), e.heldLong())
-		got = within(e, e.h.Slack, m.acquire(ctx, own.Name(), limited), "the limit of a wait")
-		held := e.heldBy(got.err)
+		own := m.get(e.Name(), heldLong(e))
+		got = within(e, e.Slack, m.acquire(ctx, own.Name(), limited), "the limit of a wait")
+		held := heldBy(e, got.err)
 		e.Equal([]any{true, own.Token()}, []any{held.ByThisManager, held.Holder.Token})
 		waiting := m.acquire(ctx, own.Name(), nil)
-		e.eventually("one waits", func() bool { return m.Health(ctx).Waiting == 1 })
+		e.Await("one waits", func() bool { return m.Health(ctx).Waiting == 1 })
 		e.NoError(own.Release(ctx))
-		e.NoError(within(e, e.h.Slack, waiting, "a waiter of the manager that has released").err)
+		e.NoError(within(e, e.Slack, waiting, "a waiter of the manager that has released").err)
 	}},
 	// Two managers poll, and take one name many times.
-	{"ALoopLetsOthersIn", func(ctx context.Context, e *env, _ *managed) {
-		ctx, cancel := context.WithTimeout(ctx, patience)
+	{"ALoopLetsOthersIn", func(ctx context.Context, e *Env, _ *managed) {
+		ctx, cancel := context.WithTimeout(ctx, Patience)
 		defer cancel()
-		name := e.name()
+		name := e.Name()
 		turns := make(chan int, 1)
 		loop := func(i int, p abstractions.Provider) <-chan error {
-			m := e.manage(p, leasing.Options{TTL: e.long}, hiding(waits))
+			m := manage(e, p, leasing.Options{TTL: e.Long}, hiding(waits))
 			return begin(e, func() error {
 				for {
 					lease, err := m.Acquire(ctx, name)
@@ -185,12 +185,12 @@ var managerRealPauseChecks = []managerCheck{
 					case turns <- i:
 					case <-ctx.Done():
 					}
-					e.pause(5 * time.Millisecond)
+					e.Pause(5 * time.Millisecond)
 					e.NoError(lease.Release(context.WithoutCancel(ctx)))
 				}
 			})
 		}
-		one, two := loop(0, e.p), loop(1, e.peer)
+		one, two := loop(0, e.P), loop(1, e.Peer)
 		for had := [2]int{}; min(had[0], had[1]) < 3; {
 			select {
 			case i := <-turns:
@@ -201,11 +201,11 @@ var managerRealPauseChecks = []managerCheck{
 		}
 		cancel()
 		for _, ended := range []<-chan error{one, two} {
-			e.ErrorIs(within(e, e.h.Slack, ended, "a loop"), context.Canceled)
+			e.ErrorIs(within(e, e.Slack, ended, "a loop"), context.Canceled)
 		}
 	}},
-	{"RenewalsKeepTheirCadence", func(_ context.Context, e *env, _ *managed) {
-		tenth := e.short / 10
+	{"RenewalsKeepTheirCadence", func(_ context.Context, e *Env, _ *managed) {
+		tenth := e.Short / 10
 		for _, c := range []struct {
 			manager leasing.Options
 			lease   leasing.AcquireOptions
@@ -213,15 +213,15 @@ var managerRealPauseChecks = []managerCheck{
 			{leasing.Options{RenewFraction: 0.1}, leasing.AcquireOptions{}},
 			{leasing.Options{RenewCadence: tenth}, leasing.AcquireOptions{}},
 			{leasing.Options{RenewFraction: 0.5}, leasing.AcquireOptions{RenewCadence: tenth}},
-			{leasing.Options{RenewCadence: e.short / 2}, leasing.AcquireOptions{RenewFraction: 0.1}},
+			{leasing.Options{RenewCadence: e.Short / 2}, leasing.AcquireOptions{RenewFraction: 0.1}},
 		} {
-			e.calm(func() error {
-				m := e.manage(e.p, c.manager, hiding(batches))
-				lease, err := m.With(c.lease).TryAcquire(e.t.Context(), e.name())
+			calm(e, func() error {
+				m := manage(e, e.P, c.manager, hiding(batches))
+				lease, err := m.With(c.lease).TryAcquire(e.T.Context(), e.Name())
 				if err != nil {
 					return err
 				}
-				e.eventually("three renewals", func() bool { return lease.Err() != nil || lease.Renewals() >= 3 })
+				e.Await("three renewals", func() bool { return lease.Err() != nil || lease.Renewals() >= 3 })
 				if err := lease.Err(); err != nil {
 					return err
 				}
@@ -232,52 +232,52 @@ var managerRealPauseChecks = []managerCheck{
 					}
 					last = renewal.at
 				}
-				return lease.Release(e.t.Context())
+				return lease.Release(e.T.Context())
 			})
 		}
 	}},
-	{"RenewalsEndAtTheirLimit", func(ctx context.Context, e *env, _ *managed) {
-		e.calm(func() error {
-			m := e.manage(e.p, leasing.Options{RenewFraction: 0.1}, hiding(batches))
+	{"RenewalsEndAtTheirLimit", func(ctx context.Context, e *Env, _ *managed) {
+		calm(e, func() error {
+			m := manage(e, e.P, leasing.Options{RenewFraction: 0.1}, hiding(batches))
 			begun := time.Now()
-			lease, err := m.With(leasing.AcquireOptions{MaxRenewals: 2}).TryAcquire(e.t.Context(), e.name())
+			lease, err := m.With(leasing.AcquireOptions{MaxRenewals: 2}).TryAcquire(e.T.Context(), e.Name())
 			if err != nil {
 				return err
 			}
-			m.ends(lease, 2*e.short+e.h.Slack)
+			m.ends(lease, 2*e.Short+e.Slack)
 			sent := m.sendings(renews)
 			if len(sent) != 2 || lease.Renewals() != 2 {
 				return fmt.Errorf("%d renewals, of which %d succeeded", len(sent), lease.Renewals())
 			}
 			m.isLost(lease, abstractions.LostRenewalLimit)
-			if lasted := time.Since(begun); lasted < e.short || lasted > e.short*14/10 {
-				return fmt.Errorf("a lease of %v that was renewed twice at a tenth lasted for %v", e.short, lasted)
+			if lasted := time.Since(begun); lasted < e.Short || lasted > e.Short*14/10 {
+				return fmt.Errorf("a lease of %v that was renewed twice at a tenth lasted for %v", e.Short, lasted)
 			}
 			return nil
 		})
-		m := e.manage(e.p, leasing.Options{})
-		lease := m.get(e.name(), &leasing.AcquireOptions{MaxRenewals: 1, NoAutoRenew: true, TTL: e.long})
+		m := manage(e, e.P, leasing.Options{})
+		lease := m.get(e.Name(), &leasing.AcquireOptions{MaxRenewals: 1, NoAutoRenew: true, TTL: e.Long})
 		e.NoError(lease.Renew(ctx))
 		m.bend(renews, nil)
-		e.refuses("AcquireOptions.MaxRenewals", lease.Renew(ctx))
+		refuses(e, "AcquireOptions.MaxRenewals", lease.Renew(ctx))
 		m.isAlive(lease)
 		_, err := lease.HandOver(ctx)
 		e.NoError(err, "HandOver needs no renewal that is used up")
 		e.Empty(m.sendings(renews))
 	}},
 	// Its renewals are slow, and more than may be sent at a time.
-	{"RenewalsKeepTheirBounds", func(ctx context.Context, e *env, _ *managed) {
+	{"RenewalsKeepTheirBounds", func(ctx context.Context, e *Env, _ *managed) {
 		cadence := 300 * time.Millisecond
-		options := leasing.Options{TTL: e.long, RenewCadence: cadence, Tuning: leasing.Tuning{RenewConcurrency: 2, RenewBatch: 3}}
-		m := e.manage(e.p, options)
+		options := leasing.Options{TTL: e.Long, RenewCadence: cadence, Tuning: leasing.Tuning{RenewConcurrency: 2, RenewBatch: 3}}
+		m := manage(e, e.P, options)
 		leases := m.dueTogether(9)
 		m.areRenewed(leases, 4)
 		for _, batch := range m.sendings(batches) {
 			e.LessOrEqual(len(batch.req.([]abstractions.RenewRequest)), 3, "Tuning.RenewBatch")
 		}
 		e.Empty(m.eventLog.told(leasing.EventRenewalFailed, leasing.EventLost))
-		e.calm(func() error {
-			m = e.manage(e.p, options, hiding(batches))
+		calm(e, func() error {
+			m = manage(e, e.P, options, hiding(batches))
 			leases = m.dueTogether(9)
 			var now, most atomic.Int64
 			m.bend(renews, func(x *exchange) error {
@@ -285,7 +285,7 @@ var managerRealPauseChecks = []managerCheck{
 					most.Store(n)
 				}
 				defer now.Add(-1)
-				e.pause(20 * time.Millisecond)
+				e.Pause(20 * time.Millisecond)
 				return x.pass()
 			})
 			m.areRenewed(leases, 5)
@@ -305,9 +305,9 @@ var managerRealPauseChecks = []managerCheck{
 		}
 	}},
 	// It has some items of each batch answered otherwise.
-	{"ABatchMayAnswerForSome", func(_ context.Context, e *env, _ *managed) {
-		ability[abstractions.BatchRenewer](e, e.p)
-		m := e.manage(e.p, leasing.Options{TTL: e.long, RenewCadence: 300 * time.Millisecond})
+	{"ABatchMayAnswerForSome", func(_ context.Context, e *Env, _ *managed) {
+		Ability[abstractions.BatchRenewer](e, e.P)
+		m := manage(e, e.P, leasing.Options{TTL: e.Long, RenewCadence: 300 * time.Millisecond})
 		ways := []func(results []abstractions.RenewResult, i int) []abstractions.RenewResult{
 			func(results []abstractions.RenewResult, i int) []abstractions.RenewResult { return results[:i] },
 			func(results []abstractions.RenewResult, i int) []abstractions.RenewResult {
@@ -338,16 +338,16 @@ var managerRealPauseChecks = []managerCheck{
 			}
 			return err
 		})
-		e.eventually("batches", func() bool {
+		e.Await("batches", func() bool {
 			mu.Lock()
 			defer mu.Unlock()
 			return bent == len(ways)
 		})
-		e.eventually("the leases are renewed", func() bool {
-			return m.Health(e.t.Context()).Failing == 0
+		e.Await("the leases are renewed", func() bool {
+			return m.Health(e.T.Context()).Failing == 0
 		})
 		failed := map[string]bool{}
-		e.eventually("an event for each item", func() bool {
+		e.Await("an event for each item", func() bool {
 			for _, event := range m.eventLog.told(leasing.EventRenewalFailed) {
 				e.ErrorIs(event.Err, abstractions.ErrUnavailable)
 				e.True(event.WillRetry)
@@ -366,15 +366,15 @@ var managerRealPauseChecks = []managerCheck{
 // dueTogether acquires leases whose renewals are due at about one time.
 func (m *managed) dueTogether(n int) (leases []*leasing.Lease) {
 	for range n {
-		leases = append(leases, m.get(m.e.name(), nil))
+		leases = append(leases, m.get(m.e.Name(), nil))
 	}
-	sideBySide(n, func(i int) { m.e.NoError(leases[i].Renew(m.e.t.Context())) })
+	SideBySide(n, func(i int) { m.e.NoError(leases[i].Renew(m.e.T.Context())) })
 	return leases
 }
 
 // areRenewed waits until each lease was renewed some times.
 func (m *managed) areRenewed(leases []*leasing.Lease, times int) {
-	m.e.eventually(fmt.Sprintf("%d renewals of each lease", times), func() bool {
+	m.e.Await(fmt.Sprintf("%d renewals of each lease", times), func() bool {
 		return !slices.ContainsFunc(leases, func(lease *leasing.Lease) bool { return lease.Renewals() < times })
 	})
 }

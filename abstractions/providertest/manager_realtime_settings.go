@@ -12,7 +12,7 @@ import (
 )
 
 // refuses says that err names the field that can't work.
-func (e *env) refuses(field string, err error) {
+func refuses(e *Env, field string, err error) {
 	var invalid *abstractions.InvalidError
 	e.ErrorIs(err, abstractions.ErrInvalid, field)
 	e.ErrorAs(err, &invalid, field)
@@ -23,7 +23,7 @@ func (e *env) refuses(field string, err error) {
 // asks returns the request of an acquire that the line refuses, so that the backend grants nothing.
 func (m *managed) asks(name string, o leasing.AcquireOptions) abstractions.AcquireRequest {
 	m.bend(acquires, refused(abstractions.ErrDenied))
-	_, err := m.With(o).TryAcquire(m.e.t.Context(), name)
+	_, err := m.With(o).TryAcquire(m.e.T.Context(), name)
 	m.e.ErrorIs(err, abstractions.ErrDenied, "TryAcquire with %+v", o)
 	sent := m.sendings(acquires)
 	m.e.Len(sent, 1)
@@ -31,10 +31,10 @@ func (m *managed) asks(name string, o leasing.AcquireOptions) abstractions.Acqui
 }
 
 var managerRealSettingChecks = []managerCheck{
-	{"SettingsThatCannotWorkAreRefused", func(ctx context.Context, e *env, m *managed) {
+	{"SettingsThatCannotWorkAreRefused", func(ctx context.Context, e *Env, m *managed) {
 		long := strings.Repeat("x", leasing.MaxOwnerBytes+1)
 		ttl := func(o leasing.Options) leasing.Options {
-			o.TTL = e.long
+			o.TTL = e.Long
 			return o
 		}
 		for _, c := range []struct {
@@ -52,11 +52,11 @@ var managerRealSettingChecks = []managerCheck{
 			{"Options.RenewFraction", ttl(leasing.Options{RenewFraction: 0.999})},
 			{"Options.RenewFraction", leasing.Options{RenewFraction: 0.5, NoAutoRenew: true}},
 			{"Options.RenewCadence", leasing.Options{RenewCadence: -1}},
-			{"Options.RenewCadence", ttl(leasing.Options{RenewCadence: e.long})},
+			{"Options.RenewCadence", ttl(leasing.Options{RenewCadence: e.Long})},
 			{"Options.RenewCadence", leasing.Options{RenewCadence: time.Second, NoAutoRenew: true}},
 			{"Options.RefusalTimeout", leasing.Options{RefusalTimeout: -1}},
-			{"Options.TTL", ttl(leasing.Options{Tuning: leasing.Tuning{DriftFloor: e.long}})},
-			{"Options.TTL", ttl(leasing.Options{Tuning: leasing.Tuning{DriftFloor: e.long / 2}})},
+			{"Options.TTL", ttl(leasing.Options{Tuning: leasing.Tuning{DriftFloor: e.Long}})},
+			{"Options.TTL", ttl(leasing.Options{Tuning: leasing.Tuning{DriftFloor: e.Long / 2}})},
 			{"Options.Tuning.DriftFactor", leasing.Options{Tuning: leasing.Tuning{DriftFactor: -0.1}}},
 			{"Options.Tuning.DriftFactor", leasing.Options{Tuning: leasing.Tuning{DriftFactor: 0.5}}},
 			{"Options.Tuning.DriftFactor", leasing.Options{Tuning: leasing.Tuning{DriftFactor: 0.45}}},
@@ -69,11 +69,11 @@ var managerRealSettingChecks = []managerCheck{
 			{"Options.Tuning.MaxPoll", leasing.Options{Tuning: leasing.Tuning{MinPoll: time.Second, MaxPoll: time.Millisecond}}},
 			{"Options.Tuning.ObserverTimeout", leasing.Options{Tuning: leasing.Tuning{ObserverTimeout: -1}}},
 		} {
-			_, err := leasing.NewManager(e.p, c.options)
-			e.refuses(c.field, err)
+			_, err := leasing.NewManager(e.P, c.options)
+			refuses(e, c.field, err)
 		}
 		_, err := leasing.NewManager(nil, leasing.Options{})
-		e.refuses("provider", err)
+		refuses(e, "provider", err)
 
 		for _, v := range []verb{acquires, renews, inspects, breaks} {
 			m.bend(v, nil)
@@ -88,98 +88,98 @@ var managerRealSettingChecks = []managerCheck{
 			{"MaxRenewals", leasing.AcquireOptions{TTL: leasing.Infinite, MaxRenewals: 1}},
 			{"RenewFraction", leasing.AcquireOptions{RenewFraction: 1}},
 			{"RenewFraction", leasing.AcquireOptions{RenewFraction: 0.5, RenewCadence: time.Second}},
-			{"RenewCadence", leasing.AcquireOptions{TTL: e.long, RenewCadence: e.long}},
+			{"RenewCadence", leasing.AcquireOptions{TTL: e.Long, RenewCadence: e.Long}},
 			{"RenewCadence", leasing.AcquireOptions{RenewCadence: time.Second, NoAutoRenew: true}},
 		} {
-			e.refuses("AcquireOptions."+c.field, second(m.With(c.options).TryAcquire(ctx, e.name())))
-			e.refuses("AcquireOptions."+c.field, second(m.With(c.options).Acquire(ctx, e.name())))
+			refuses(e, "AcquireOptions."+c.field, Second(m.With(c.options).TryAcquire(ctx, e.Name())))
+			refuses(e, "AcquireOptions."+c.field, Second(m.With(c.options).Acquire(ctx, e.Name())))
 			o := c.options
-			e.refuses("AdoptOptions."+c.field, second(m.Adopt(ctx, leasing.Handover{Name: e.name(), ID: e.id(), Token: 1}, leasing.AdoptOptions{
+			refuses(e, "AdoptOptions."+c.field, Second(m.Adopt(ctx, leasing.Handover{Name: e.Name(), ID: e.Id(), Token: 1}, leasing.AdoptOptions{
 				TTL: o.TTL, RenewFraction: o.RenewFraction, RenewCadence: o.RenewCadence, NoAutoRenew: o.NoAutoRenew, MaxRenewals: o.MaxRenewals,
 			})))
 		}
-		e.refuses("AcquireOptions.WaitLimit", second(m.With(leasing.AcquireOptions{WaitLimit: -1}).Acquire(ctx, e.name())))
+		refuses(e, "AcquireOptions.WaitLimit", Second(m.With(leasing.AcquireOptions{WaitLimit: -1}).Acquire(ctx, e.Name())))
 		tooMuch := leasing.AcquireOptions{Metadata: map[string]string{"k": strings.Repeat("x", leasing.MaxMetadataBytes)}}
-		e.ErrorIs(second(m.With(tooMuch).TryAcquire(ctx, e.name())), abstractions.ErrInvalid)
+		e.ErrorIs(Second(m.With(tooMuch).TryAcquire(ctx, e.Name())), abstractions.ErrInvalid)
 		for _, name := range []string{"", "a\x00b", "\xff", strings.Repeat("x", leasing.MaxNameBytes+1)} {
 			for _, err := range []error{
-				m.try(ctx, name), second(m.Acquire(ctx, name)), second(m.Inspect(ctx, name)), second(m.Break(ctx, name, leasing.BreakOptions{})),
-				second(m.Adopt(ctx, leasing.Handover{Name: name, ID: e.id(), Token: 1}, leasing.AdoptOptions{})),
+				m.try(ctx, name), Second(m.Acquire(ctx, name)), Second(m.Inspect(ctx, name)), Second(m.Break(ctx, name, leasing.BreakOptions{})),
+				Second(m.Adopt(ctx, leasing.Handover{Name: name, ID: e.Id(), Token: 1}, leasing.AdoptOptions{})),
 			} {
-				e.refuses("Name", err)
+				refuses(e, "Name", err)
 			}
 		}
-		e.refuses("Handover.Token", second(m.Adopt(ctx, leasing.Handover{Name: e.name(), ID: e.id()}, leasing.AdoptOptions{})))
-		e.refuses("ID", second(m.Adopt(ctx, leasing.Handover{Name: e.name(), Token: 1}, leasing.AdoptOptions{})))
-		e.refuses("BreakOptions.Grace", second(m.Break(ctx, e.name(), leasing.BreakOptions{Immediate: true, Grace: time.Second})))
-		e.refuses("Grace", second(m.Break(ctx, e.name(), leasing.BreakOptions{Grace: -1})))
+		refuses(e, "Handover.Token", Second(m.Adopt(ctx, leasing.Handover{Name: e.Name(), ID: e.Id()}, leasing.AdoptOptions{})))
+		refuses(e, "ID", Second(m.Adopt(ctx, leasing.Handover{Name: e.Name(), Token: 1}, leasing.AdoptOptions{})))
+		refuses(e, "BreakOptions.Grace", Second(m.Break(ctx, e.Name(), leasing.BreakOptions{Immediate: true, Grace: time.Second})))
+		refuses(e, "Grace", Second(m.Break(ctx, e.Name(), leasing.BreakOptions{Grace: -1})))
 		for _, v := range []verb{acquires, renews, inspects, breaks} {
 			e.Empty(m.sendings(v), "requests that can't work")
 		}
 	}},
-	{"ATTLIsMadeToFit", func(ctx context.Context, e *env, m *managed) {
-		plain, err := leasing.NewManager(e.p, leasing.Options{})
+	{"ATTLIsMadeToFit", func(ctx context.Context, e *Env, m *managed) {
+		plain, err := leasing.NewManager(e.P, leasing.Options{})
 		e.NoError(err)
 		defer plain.Close(ctx)
-		lease, err := plain.TryAcquire(ctx, e.name())
+		lease, err := plain.TryAcquire(ctx, e.Name())
 		e.NoError(err)
-		e.Equal(grantable(30*time.Second, e.caps), lease.TTL(), "the default TTL")
+		e.Equal(Grantable(30*time.Second, e.Caps), lease.TTL(), "the default TTL")
 		e.NoError(lease.Release(ctx))
 
-		unit := max(e.caps.Granularity, 1)
-		e.Equal(e.long, m.asks(e.name(), leasing.AcquireOptions{TTL: e.long - unit + 1}).TTL, "a TTL is rounded up to Capabilities.Granularity")
-		if most := e.caps.MaxTTL; most > 0 {
-			e.Equal(most, m.asks(e.name(), leasing.AcquireOptions{TTL: most + unit}).TTL, "a TTL is cut to Capabilities.MaxTTL")
-			e.refuses("AcquireOptions.TTL", second(m.With(leasing.AcquireOptions{TTL: most + unit, NoAutoRenew: true}).TryAcquire(ctx, e.name())))
+		unit := max(e.Caps.Granularity, 1)
+		e.Equal(e.Long, m.asks(e.Name(), leasing.AcquireOptions{TTL: e.Long - unit + 1}).TTL, "a TTL is rounded up to Capabilities.Granularity")
+		if most := e.Caps.MaxTTL; most > 0 {
+			e.Equal(most, m.asks(e.Name(), leasing.AcquireOptions{TTL: most + unit}).TTL, "a TTL is cut to Capabilities.MaxTTL")
+			refuses(e, "AcquireOptions.TTL", Second(m.With(leasing.AcquireOptions{TTL: most + unit, NoAutoRenew: true}).TryAcquire(ctx, e.Name())))
 		}
-		if below := e.caps.MinTTL - unit; below > 0 {
-			e.refuses("AcquireOptions.TTL", second(m.With(leasing.AcquireOptions{TTL: below}).TryAcquire(ctx, e.name())))
-			raised := e.manage(e.p, leasing.Options{RaiseToMinTTL: true})
-			e.Equal(e.caps.MinTTL, raised.asks(e.name(), leasing.AcquireOptions{TTL: below}).TTL, "RaiseToMinTTL")
+		if below := e.Caps.MinTTL - unit; below > 0 {
+			refuses(e, "AcquireOptions.TTL", Second(m.With(leasing.AcquireOptions{TTL: below}).TryAcquire(ctx, e.Name())))
+			raised := manage(e, e.P, leasing.Options{RaiseToMinTTL: true})
+			e.Equal(e.Caps.MinTTL, raised.asks(e.Name(), leasing.AcquireOptions{TTL: below}).TTL, "RaiseToMinTTL")
 		}
-		if infinite := (leasing.AcquireOptions{TTL: leasing.Infinite}); e.caps.Infinite {
-			e.NotEqual(leasing.Infinite, m.asks(e.name(), infinite).TTL, "an infinite lease begins as a finite one")
+		if infinite := (leasing.AcquireOptions{TTL: leasing.Infinite}); e.Caps.Infinite {
+			e.NotEqual(leasing.Infinite, m.asks(e.Name(), infinite).TTL, "an infinite lease begins as a finite one")
 		} else {
-			e.refuses("AcquireOptions.TTL", second(m.With(infinite).TryAcquire(ctx, e.name())))
+			refuses(e, "AcquireOptions.TTL", Second(m.With(infinite).TryAcquire(ctx, e.Name())))
 		}
 	}},
-	{"ThePolicyChoosesTheTTL", func(ctx context.Context, e *env, _ *managed) {
+	{"ThePolicyChoosesTheTTL", func(ctx context.Context, e *Env, _ *managed) {
 		var mu sync.Mutex
 		var asked []leasing.TTLRequest
-		chosen := e.long
+		chosen := e.Long
 		options := leasing.Options{TTLPolicy: func(req leasing.TTLRequest) time.Duration {
 			mu.Lock()
 			defer mu.Unlock()
 			asked = append(asked, req)
 			return chosen
 		}}
-		m := e.manage(e.p, options)
-		name := e.name()
-		e.Equal(e.long, m.asks(name, leasing.AcquireOptions{}).TTL)
-		e.Equal(e.long, m.asks(name, leasing.AcquireOptions{TTL: e.short}).TTL, "the policy overrides AcquireOptions.TTL")
-		e.Equal([]leasing.TTLRequest{{Name: name, TTL: e.short}, {Name: name, TTL: e.short}}, asked, "the policy is asked once for each acquire")
+		m := manage(e, e.P, options)
+		name := e.Name()
+		e.Equal(e.Long, m.asks(name, leasing.AcquireOptions{}).TTL)
+		e.Equal(e.Long, m.asks(name, leasing.AcquireOptions{TTL: e.Short}).TTL, "the policy overrides AcquireOptions.TTL")
+		e.Equal([]leasing.TTLRequest{{Name: name, TTL: e.Short}, {Name: name, TTL: e.Short}}, asked, "the policy is asked once for each acquire")
 		for _, ttl := range []time.Duration{0, -time.Second} {
 			chosen = ttl
-			e.Equal(e.long, m.asks(name, leasing.AcquireOptions{TTL: e.long}).TTL, "the policy leaves the TTL as it was")
+			e.Equal(e.Long, m.asks(name, leasing.AcquireOptions{TTL: e.Long}).TTL, "the policy leaves the TTL as it was")
 		}
-		if chosen = leasing.Infinite; e.caps.MaxTTL > 0 {
-			e.Equal(e.caps.MaxTTL, m.asks(name, leasing.AcquireOptions{}).TTL, "the policy's result is cut to what the backend grants")
+		if chosen = leasing.Infinite; e.Caps.MaxTTL > 0 {
+			e.Equal(e.Caps.MaxTTL, m.asks(name, leasing.AcquireOptions{}).TTL, "the policy's result is cut to what the backend grants")
 		}
 		asked = nil
-		if e.caps.Infinite {
+		if e.Caps.Infinite {
 			m.asks(name, leasing.AcquireOptions{TTL: leasing.Infinite})
 		}
-		e.ErrorIs(second(m.Adopt(ctx, leasing.Handover{Name: name, ID: e.id(), Token: 1}, leasing.AdoptOptions{})), abstractions.ErrLost)
+		e.ErrorIs(Second(m.Adopt(ctx, leasing.Handover{Name: name, ID: e.Id(), Token: 1}, leasing.AdoptOptions{})), abstractions.ErrLost)
 		e.Empty(asked, "the policy is asked neither for an infinite lease nor by Adopt")
 
 		// A result is raised to the TTL that renewals need, and not beyond.
 		for _, tuning := range []leasing.Tuning{{}, {DriftFloor: 1}, {DriftFloor: 10 * time.Second}, {DriftFloor: time.Second, DriftFactor: 0.3}} {
 			chosen = 1
-			options.TTL, options.Tuning = e.long, tuning
-			if tuning.DriftFloor >= e.long/5 {
+			options.TTL, options.Tuning = e.Long, tuning
+			if tuning.DriftFloor >= e.Long/5 {
 				continue // a TTL of the manager would not fit
 			}
-			m := e.manage(e.p, options)
+			m := manage(e, e.P, options)
 			ttl := m.asks(name, leasing.AcquireOptions{}).TTL
 			factor, floor := tuning.DriftFactor, tuning.DriftFloor
 			if factor == 0 {
@@ -190,25 +190,25 @@ var managerRealSettingChecks = []managerCheck{
 			}
 			least := time.Duration(float64(floor) / (1 - 0.6 - factor))
 			e.GreaterOrEqual(ttl, least, "%+v", tuning)
-			e.LessOrEqual(ttl, max(e.caps.MinTTL, least+2*time.Millisecond)+e.caps.Granularity, "%+v", tuning)
+			e.LessOrEqual(ttl, max(e.Caps.MinTTL, least+2*time.Millisecond)+e.Caps.Granularity, "%+v", tuning)
 		}
 	}},
-	{"AnotherTTL", func(ctx context.Context, e *env, m *managed) {
-		less, least := grantable(e.long/2, e.caps), grantable(e.long/4, e.caps)
-		lease := m.get(e.name(), e.heldLong())
+	{"AnotherTTL", func(ctx context.Context, e *Env, m *managed) {
+		less, least := Grantable(e.Long/2, e.Caps), Grantable(e.Long/4, e.Caps)
+		lease := m.get(e.Name(), heldLong(e))
 		e.NoError(lease.SetTTL(ctx, less))
-		e.Equal([]time.Duration{less, less}, []time.Duration{lease.TTL(), e.inspect(lease.Name()).TTL})
+		e.Equal([]time.Duration{less, less}, []time.Duration{lease.TTL(), e.Inspect(lease.Name()).TTL})
 		e.Equal(1, lease.Renewals(), "SetTTL counts as a renewal")
 		m.trusts(lease, less)
 		m.bend(renews, lostReply)
 		e.ErrorIs(lease.SetTTL(ctx, least), abstractions.ErrUnavailable)
 		m.trusts(lease, least)
 		m.bend(renews, nil)
-		e.NoError(lease.SetTTL(ctx, e.long))
-		e.Equal(e.long, lease.TTL())
+		e.NoError(lease.SetTTL(ctx, e.Long))
+		e.Equal(e.Long, lease.TTL())
 		m.trusts(lease, least) // the reply was lost, or the request may yet arrive
-		e.refuses("ttl", lease.SetTTL(ctx, leasing.Infinite))
-		e.refuses("ttl", lease.SetTTL(ctx, -1))
+		refuses(e, "ttl", lease.SetTTL(ctx, leasing.Infinite))
+		refuses(e, "ttl", lease.SetTTL(ctx, -1))
 		m.isAlive(lease)
 		e.NoError(lease.Release(ctx))
 		e.ErrorIs(lease.SetTTL(ctx, less), abstractions.ErrReleased)

@@ -12,106 +12,106 @@ import (
 )
 
 var managerTrustChecks = []managerCheck{
-	{"Manager_Trap_T01_TrustBeginsBeforeTheRequest", func(_ context.Context, e *env, m *managed) {
-		m.bend(acquires, slowReply(e.short/4))
+	{"Manager_Trap_T01_TrustBeginsBeforeTheRequest", func(_ context.Context, e *Env, m *managed) {
+		m.bend(acquires, slowReply(e.Short/4))
 		sent := time.Now()
-		lease := m.get(e.name(), manual)
-		e.LessOrEqual(lease.Remaining(), window(e.short)-e.short/4, "Remaining")
-		m.isLostBy(lease, sent, e.short, abstractions.LostExpired)
+		lease := m.get(e.Name(), manual)
+		e.LessOrEqual(lease.Remaining(), window(e.Short)-e.Short/4, "Remaining")
+		m.isLostBy(lease, sent, e.Short, abstractions.LostExpired)
 
-		careful := e.manage(e.p, leasing.Options{Tuning: leasing.Tuning{DriftFactor: 0.1, DriftFloor: e.short / 10}})
-		e.LessOrEqual(careful.get(e.name(), manual).Remaining(), e.short*8/10, "Remaining, with margins that were asked for")
+		careful := manage(e, e.P, leasing.Options{Tuning: leasing.Tuning{DriftFactor: 0.1, DriftFloor: e.Short / 10}})
+		e.LessOrEqual(careful.get(e.Name(), manual).Remaining(), e.Short*8/10, "Remaining, with margins that were asked for")
 
-		lease = m.get(e.name(), manual)
-		e.pause(e.short / 4)
-		m.bend(renews, slowReply(e.short/8))
+		lease = m.get(e.Name(), manual)
+		e.Pause(e.Short / 4)
+		m.bend(renews, slowReply(e.Short/8))
 		sent = time.Now()
-		e.NoError(lease.Renew(e.t.Context()))
-		e.LessOrEqual(lease.Remaining(), window(e.short)-e.short/8, "Remaining")
-		m.isLostBy(lease, sent, e.short, abstractions.LostExpired)
+		e.NoError(lease.Renew(e.T.Context()))
+		e.LessOrEqual(lease.Remaining(), window(e.Short)-e.Short/8, "Remaining")
+		m.isLostBy(lease, sent, e.Short, abstractions.LostExpired)
 	}},
 	// It calls Err at the very instant in which trust ends. Err has to report the loss without an earlier event.
-	{"Manager_Trap_T05_ErrTellsOfTheLossByItself", func(_ context.Context, e *env, m *managed) {
+	{"Manager_Trap_T05_ErrTellsOfTheLossByItself", func(_ context.Context, e *Env, m *managed) {
 		var told []<-chan error
 		for range 32 {
-			lease := m.get(e.name(), manual)
+			lease := m.get(e.Name(), manual)
 			told = append(told, begin(e, func() error {
 				time.Sleep(lease.Remaining())
 				return lease.Err()
 			}))
 		}
 		for _, err := range told {
-			e.ErrorIs(within(e, e.short, err, "the end of trust"), abstractions.ErrLost)
+			e.ErrorIs(within(e, e.Short, err, "the end of trust"), abstractions.ErrLost)
 		}
 	}},
 	// It has the acquire arrive when its caller no longer trusts the grant.
-	{"Manager_Trap_T01_LateGrantIsGivenBack", func(_ context.Context, e *env, _ *managed) {
-		m := e.manage(e.p, leasing.Options{Tuning: leasing.Tuning{RequestTimeout: 10 * e.short}}, heedless)
-		name := e.name()
-		m.bend(acquires, first(1, slowRequest(e.short)))
-		e.Error(m.try(e.t.Context(), name), "its trust had run out")
-		e.pause(e.short / 4)
-		e.isFree(name)
+	{"Manager_Trap_T01_LateGrantIsGivenBack", func(_ context.Context, e *Env, _ *managed) {
+		m := manage(e, e.P, leasing.Options{Tuning: leasing.Tuning{RequestTimeout: 10 * e.Short}}, heedless)
+		name := e.Name()
+		m.bend(acquires, first(1, slowRequest(e.Short)))
+		e.Error(m.try(e.T.Context(), name), "its trust had run out")
+		e.Pause(e.Short / 4)
+		e.IsFree(name)
 
-		direct := e.manage(e.p, leasing.Options{Tuning: leasing.Tuning{RequestTimeout: 10 * e.short}})
-		direct.bend(acquires, first(1, slowRequest(e.short)))
-		e.Error(direct.try(e.t.Context(), e.name()), "its trust had run out")
+		direct := manage(e, e.P, leasing.Options{Tuning: leasing.Tuning{RequestTimeout: 10 * e.Short}})
+		direct.bend(acquires, first(1, slowRequest(e.Short)))
+		e.Error(direct.try(e.T.Context(), e.Name()), "its trust had run out")
 		direct.bend(acquires, nil)
-		name = e.name()
-		direct.bend(acquires, slowRequest(e.short))
-		e.Error(direct.try(e.t.Context(), name))
-		e.pause(e.short / 20)
-		e.isFree(name)
+		name = e.Name()
+		direct.bend(acquires, slowRequest(e.Short))
+		e.Error(direct.try(e.T.Context(), name))
+		e.Pause(e.Short / 20)
+		e.IsFree(name)
 
 		// The same for an acquire that arrives when the name has long forgotten its release.
-		name = e.name()
+		name = e.Name()
 		m.bend(acquires, first(1, slowRequest(time.Hour)))
 		begun := time.Now()
-		e.Error(m.try(e.t.Context(), name))
+		e.Error(m.try(e.T.Context(), name))
 		for range 10 {
-			e.pause(2 * time.Minute)
-			e.NoError(m.get(name, nil).Release(e.t.Context()))
+			e.Pause(2 * time.Minute)
+			e.NoError(m.get(name, nil).Release(e.T.Context()))
 		}
-		e.pause(time.Until(begun.Add(time.Hour + e.short/4)))
-		e.isFree(name)
+		e.Pause(time.Until(begun.Add(time.Hour + e.Short/4)))
+		e.IsFree(name)
 	}},
 	// It has a renewal that never comes back.
-	{"Manager_Trap_T03_LossWaitsForNothing", func(_ context.Context, e *env, _ *managed) {
-		m := e.manage(e.p, leasing.Options{Tuning: leasing.Tuning{RequestTimeout: 10 * e.short}}, heedless)
+	{"Manager_Trap_T03_LossWaitsForNothing", func(_ context.Context, e *Env, _ *managed) {
+		m := manage(e, e.P, leasing.Options{Tuning: leasing.Tuning{RequestTimeout: 10 * e.Short}}, heedless)
 		m.bend(renews, func(*exchange) error {
-			<-e.t.Context().Done()
+			<-e.T.Context().Done()
 			return errNoReply
 		})
 		before := time.Now()
-		lease := m.get(e.name(), nil)
-		m.isLostBy(lease, before, e.short, abstractions.LostExpired)
+		lease := m.get(e.Name(), nil)
+		m.isLostBy(lease, before, e.Short, abstractions.LostExpired)
 
-		direct := e.manage(e.p, leasing.Options{Tuning: leasing.Tuning{RequestTimeout: 10 * e.short}})
-		direct.bend(renews, slowRequest(2*e.short)) // it does not heed its context
+		direct := manage(e, e.P, leasing.Options{Tuning: leasing.Tuning{RequestTimeout: 10 * e.Short}})
+		direct.bend(renews, slowRequest(2*e.Short)) // it does not heed its context
 		before = time.Now()
-		lease = direct.get(e.name(), nil)
-		direct.isLostBy(lease, before, e.short, abstractions.LostExpired)
-		e.pause(2 * e.short) // until it comes back
+		lease = direct.get(e.Name(), nil)
+		direct.isLostBy(lease, before, e.Short, abstractions.LostExpired)
+		e.Pause(2 * e.Short) // until it comes back
 
 		// A lost lease leaves nothing behind.
-		quick := e.manage(e.p, leasing.Options{})
+		quick := manage(e, e.P, leasing.Options{})
 		quick.bend(renews, refused(&abstractions.LostError{Reason: abstractions.LostGone}))
-		goroutines := e.goroutines()
+		running := goroutines(e)
 		for range 32 {
-			e.Error(quick.get(e.name(), manual).Renew(e.t.Context()))
+			e.Error(quick.get(e.Name(), manual).Renew(e.T.Context()))
 		}
-		e.soon()
-		e.Less(e.goroutines(), goroutines+16, "goroutines after 32 losses")
+		e.Soon()
+		e.Less(goroutines(e), running+16, "goroutines after 32 losses")
 	}},
-	{"Manager_Trap_T04_OnlyALossIsALoss", func(ctx context.Context, e *env, m *managed) {
-		lease := m.get(e.name(), nil)
+	{"Manager_Trap_T04_OnlyALossIsALoss", func(ctx context.Context, e *Env, m *managed) {
+		lease := m.get(e.Name(), nil)
 		for _, err := range []error{errNoReply, &abstractions.ThrottledError{}, abstractions.ErrDenied, context.DeadlineExceeded} {
 			m.bend(renews, first(1, refused(err)))
 			e.Error(lease.Renew(ctx), "Renew tells of %v", err)
 			e.NoError(lease.Renew(ctx), "and no longer, when the next one has succeeded")
 			m.isAlive(lease)
 			m.bend(renews, first(2, refused(err)))
-			e.pause(e.short)
+			e.Pause(e.Short)
 			m.isAlive(lease)
 		}
 		// The error of an attempt's context says nothing about the lease.
@@ -120,39 +120,39 @@ var managerTrustChecks = []managerCheck{
 		m.isAlive(lease)
 
 		m.bend(renews, refused(&abstractions.LostError{Reason: abstractions.LostTaken}))
-		e.pause(e.short * 2 / 3)
+		e.Pause(e.Short * 2 / 3)
 		e.Len(m.sendings(renews), 1, "a definite loss is not tried again")
 		m.isLost(lease, abstractions.LostTaken)
 		e.Len(m.told(leasing.EventLost), 1)
 	}},
 	// It has a backend that grants half of the requested TTL.
-	{"Manager_Trap_T08_LesserTTLIsRenewedInTime", func(_ context.Context, e *env, m *managed) {
-		half := e.short / 2
+	{"Manager_Trap_T08_LesserTTLIsRenewedInTime", func(_ context.Context, e *Env, m *managed) {
+		half := e.Short / 2
 		halved := granted(func(g *abstractions.Grant) { g.TTL = half })
 		m.bend(acquires, halved)
 		m.bend(renews, halved)
-		lease := m.get(e.name(), manual)
+		lease := m.get(e.Name(), manual)
 		e.LessOrEqual(lease.Remaining(), window(half), "an acquire")
-		e.pause(half / 2)
+		e.Pause(half / 2)
 		sent := time.Now()
-		e.NoError(lease.Renew(e.t.Context()))
+		e.NoError(lease.Renew(e.T.Context()))
 		e.LessOrEqual(lease.Remaining(), window(half), "a renewal")
 		m.isLostBy(lease, sent, half, abstractions.LostExpired)
 
-		lease = m.get(e.name(), nil)
-		e.pause(3 * e.short)
+		lease = m.get(e.Name(), nil)
+		e.Pause(3 * e.Short)
 		m.isAlive(lease)
 		e.Equal(half, lease.TTL())
 	}},
 	// It has slow replies, and checks the time at which each request is sent.
-	{"Manager_Trap_T09_RenewalsAreCountedFromTheirSending", func(_ context.Context, e *env, m *managed) {
+	{"Manager_Trap_T09_RenewalsAreCountedFromTheirSending", func(_ context.Context, e *Env, m *managed) {
 		var inner any // the provider's state of the latest grant, which the manager knows by a mark
 		var mark *int
 		marked := func(x *exchange) error {
 			if req, ok := x.req.(*abstractions.RenewRequest); ok {
 				e.Same(mark, req.State, "a request has the state of the latest grant")
 				req.State = inner
-				defer time.Sleep(e.short / 10)
+				defer time.Sleep(e.Short / 10)
 			}
 			err := x.pass()
 			grant := x.reply.(*abstractions.Grant)
@@ -163,44 +163,44 @@ var managerTrustChecks = []managerCheck{
 		m.bend(acquires, marked)
 		m.bend(renews, marked)
 		last := time.Now()
-		lease := m.get(e.name(), nil)
-		e.pause(4 * e.short)
+		lease := m.get(e.Name(), nil)
+		e.Pause(4 * e.Short)
 		sent := m.sendings(renews)
 		e.GreaterOrEqual(len(sent), 6)
 		for _, renewal := range sent {
-			e.LessOrEqual(renewal.at.Sub(last), e.short*61/100, "from one renewal's sending to the next")
-			e.GreaterOrEqual(renewal.at.Sub(last), e.short/2)
-			e.Equal(e.short, renewal.req.(abstractions.RenewRequest).TTL, "each asks for the lease's TTL")
+			e.LessOrEqual(renewal.at.Sub(last), e.Short*61/100, "from one renewal's sending to the next")
+			e.GreaterOrEqual(renewal.at.Sub(last), e.Short/2)
+			e.Equal(e.Short, renewal.req.(abstractions.RenewRequest).TTL, "each asks for the lease's TTL")
 			last = renewal.at
 		}
 		e.GreaterOrEqual(lease.Renewals(), 6)
 		e.Len(m.told(leasing.EventRenewed), lease.Renewals())
 
-		short := &leasing.AcquireOptions{TTL: max(e.caps.MinTTL, 100*time.Millisecond)}
-		brief := e.manage(e.p, leasing.Options{Tuning: leasing.Tuning{Random: func() float64 { return 0.999 }}}) // all of the jitter
-		lease = brief.get(e.name(), short)
-		e.pause(time.Second)
+		short := &leasing.AcquireOptions{TTL: max(e.Caps.MinTTL, 100*time.Millisecond)}
+		brief := manage(e, e.P, leasing.Options{Tuning: leasing.Tuning{Random: func() float64 { return 0.999 }}}) // all of the jitter
+		lease = brief.get(e.Name(), short)
+		e.Pause(time.Second)
 		brief.isAlive(lease)
 	}},
-	{"Manager_Trap_T11_RenewalByHand", func(ctx context.Context, e *env, m *managed) {
-		lease := m.get(e.name(), manual)
-		e.pause(e.short * 8 / 10)
+	{"Manager_Trap_T11_RenewalByHand", func(ctx context.Context, e *Env, m *managed) {
+		lease := m.get(e.Name(), manual)
+		e.Pause(e.Short * 8 / 10)
 		e.Empty(m.sendings(renews), "renewal is left to the application")
 		sent := time.Now()
 		e.NoError(lease.Renew(ctx))
-		m.isLostBy(lease, sent, e.short, abstractions.LostExpired)
+		m.isLostBy(lease, sent, e.Short, abstractions.LostExpired)
 
 		// Concurrent callers share a request, which goes on when one caller leaves.
-		lease = m.get(e.name(), manual)
+		lease = m.get(e.Name(), manual)
 		m.bend(renews, first(1, func(x *exchange) error {
-			e.pause(time.Second)
+			e.Pause(time.Second)
 			return lostReply(x)
 		}))
 		hasty, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
 		defer cancel()
 		one := begin(e, func() error { return lease.Renew(ctx) })
 		two := begin(e, func() error { return lease.Renew(ctx) })
-		e.soon()
+		e.Soon()
 		begun := time.Now()
 		e.ErrorIs(lease.Renew(hasty), context.DeadlineExceeded)
 		e.LessOrEqual(time.Since(begun), 200*time.Millisecond, "Renew ends with its context")
@@ -214,25 +214,25 @@ var managerTrustChecks = []managerCheck{
 	}},
 	// It has a renewal succeed after the loss, and then looks for how long the
 	// name is taken.
-	{"Manager_Trap_T57_NothingRevivesALostLease", func(_ context.Context, e *env, _ *managed) {
+	{"Manager_Trap_T57_NothingRevivesALostLease", func(_ context.Context, e *Env, _ *managed) {
 		for _, with := range []func(*line){heedless, func(*line) {}} {
-			m := e.manage(e.p, leasing.Options{Tuning: leasing.Tuning{RequestTimeout: 10 * e.short}}, with)
-			name := e.name()
+			m := manage(e, e.P, leasing.Options{Tuning: leasing.Tuning{RequestTimeout: 10 * e.Short}}, with)
+			name := e.Name()
 			lease := m.get(name, nil)
 			m.bend(renews, func(x *exchange) error {
 				if x.n > 1 {
 					return errNoReply
 				}
-				return slowReply(e.short * 8 / 10)(x) // sent at 0.6 of the TTL
+				return slowReply(e.Short * 8 / 10)(x) // sent at 0.6 of the TTL
 			})
 			<-lease.Done()
-			e.pause(e.short / 2)
+			e.Pause(e.Short / 2)
 			m.isLost(lease, abstractions.LostExpired)
-			e.isFree(name)
+			e.IsFree(name)
 		}
 		// The name is left alone until the backend would have freed the name.
-		m := e.manage(e.p, leasing.Options{Tuning: leasing.Tuning{DriftFactor: 0.1}})
-		name := e.name()
+		m := manage(e, e.P, leasing.Options{Tuning: leasing.Tuning{DriftFactor: 0.1}})
+		name := e.Name()
 		lease := m.get(name, nil)
 		m.bend(renews, func(x *exchange) error {
 			if x.n > 1 {
@@ -241,35 +241,35 @@ var managerTrustChecks = []managerCheck{
 			return lostReply(x)
 		})
 		<-lease.Done()
-		e.pause(e.short / 20)
-		e.isTaken(name, "who lost it may have noticed only now")
-		e.pause(e.short / 10)
-		e.isFree(name)
+		e.Pause(e.Short / 20)
+		isTaken(e, name, "who lost it may have noticed only now")
+		e.Pause(e.Short / 10)
+		e.IsFree(name)
 
 		// Also by Close.
-		lease = m.get(e.name(), nil)
+		lease = m.get(e.Name(), nil)
 		m.bend(renews, lostReply)
 		<-lease.Done()
-		e.t.Go(func() { _ = m.Close(context.WithoutCancel(e.t.Context())) })
-		e.pause(e.short / 20)
-		e.isTaken(lease.Name(), "who lost it may have noticed only now")
+		e.T.Go(func() { _ = m.Close(context.WithoutCancel(e.T.Context())) })
+		e.Pause(e.Short / 20)
+		isTaken(e, lease.Name(), "who lost it may have noticed only now")
 	}},
 	// It has renewals that end with their context.
-	{"Manager_Trap_T58_AttemptsLeaveTimeForOthers", func(_ context.Context, e *env, _ *managed) {
+	{"Manager_Trap_T58_AttemptsLeaveTimeForOthers", func(_ context.Context, e *Env, _ *managed) {
 		for _, with := range []func(*line){hiding(batches), func(*line) {}} {
-			m := e.manage(e.p, leasing.Options{Tuning: leasing.Tuning{RequestTimeout: 10 * e.short}}, with)
-			lease := m.get(e.name(), nil)
+			m := manage(e, e.P, leasing.Options{Tuning: leasing.Tuning{RequestTimeout: 10 * e.Short}}, with)
+			lease := m.get(e.Name(), nil)
 			m.bend(renews, first(2, unanswered))
-			e.pause(2 * e.short)
+			e.Pause(2 * e.Short)
 			m.isAlive(lease)
 			m.bend(renews, unanswered)
-			e.pause(2 * e.short)
+			e.Pause(2 * e.Short)
 			m.isLost(lease, abstractions.LostExpired)
 			e.GreaterOrEqual(len(m.sendings(renews)), 3, "attempts while trust lasts")
 		}
 		// Hung renewals of some leases cost no others, and there are not many at a time.
 		for _, bad := range []int{200, 700} {
-			m := e.manage(e.p, leasing.Options{Tuning: leasing.Tuning{RequestTimeout: 10 * e.short, RenewConcurrency: 2}}, hiding(batches))
+			m := manage(e, e.P, leasing.Options{Tuning: leasing.Tuning{RequestTimeout: 10 * e.Short, RenewConcurrency: 2}}, hiding(batches))
 			hung := map[string]bool{}
 			var now atomic.Int64
 			var tooMany atomic.Bool
@@ -290,24 +290,24 @@ var managerTrustChecks = []managerCheck{
 			})
 			m.bend(releases, func(*exchange) error { return nil })
 			for range bad {
-				name := e.name()
+				name := e.Name()
 				hung[name] = true
 				m.get(name, nil)
 			}
 			m.bend(acquires, nil)
 			var good []*leasing.Lease
 			for range 8 {
-				good = append(good, m.get(e.name(), nil))
+				good = append(good, m.get(e.Name(), nil))
 			}
-			e.pause(e.short / 4)
-			last, begun := m.get(e.name(), nil).Name(), time.Now() // due when the hung ones are tried again
-			e.pause(11 * e.short / 4)
+			e.Pause(e.Short / 4)
+			last, begun := m.get(e.Name(), nil).Name(), time.Now() // due when the hung ones are tried again
+			e.Pause(11 * e.Short / 4)
 			i := slices.IndexFunc(m.sendings(renews), func(s sent) bool { return s.req.(abstractions.RenewRequest).Name == last })
 			e.GreaterOrEqual(i, 0)
 			waited := m.sendings(renews)[i].at.Sub(begun)
 			m.bend(renews, nil)
 			if bad < 500 {
-				e.LessOrEqual(waited, e.short*61/100, "a renewal that is due while others hang")
+				e.LessOrEqual(waited, e.Short*61/100, "a renewal that is due while others hang")
 			}
 			e.False(tooMany.Load(), "more than 600 requests at a time to a backend that does not answer")
 			for _, lease := range good {
@@ -319,10 +319,10 @@ var managerTrustChecks = []managerCheck{
 	}},
 	// It renews many leases, of which one is broken, and does so in batches
 	// if the provider is a BatchRenewer.
-	{"Manager_Trap_T66_BatchTellsOfEachLease", func(_ context.Context, e *env, m *managed) {
+	{"Manager_Trap_T66_BatchTellsOfEachLease", func(_ context.Context, e *Env, m *managed) {
 		leases := make([]*leasing.Lease, 300)
 		for i := range leases {
-			leases[i] = m.get(e.name(), nil)
+			leases[i] = m.get(e.Name(), nil)
 		}
 		alive := func(except int) {
 			for i, lease := range leases {
@@ -331,11 +331,11 @@ var managerTrustChecks = []managerCheck{
 				}
 			}
 		}
-		e.pause(3 * e.short)
+		e.Pause(3 * e.Short)
 		alive(-1)
 		e.Empty(m.told(leasing.EventRenewalFailed), "renewals that the backend has granted")
-		e.breaks(abstractions.BreakRequest{Name: leases[7].Name(), Immediate: true})
-		e.pause(e.short)
+		e.Breaks(abstractions.BreakRequest{Name: leases[7].Name(), Immediate: true})
+		e.Pause(e.Short)
 		alive(7)
 		m.isLost(leases[7], abstractions.LostBroken, abstractions.LostGone)
 		e.Empty(m.told(leasing.EventRenewalFailed))
@@ -343,7 +343,7 @@ var managerTrustChecks = []managerCheck{
 		if len(m.sendings(batches)) > 0 {
 			for _, err := range []error{&abstractions.LostError{Reason: abstractions.LostGone}, errNoReply} {
 				m.bend(batches, first(1, refused(err))) // it does not say whose
-				e.pause(2 * e.short)
+				e.Pause(2 * e.Short)
 				alive(7)
 			}
 			// A renewal that hangs does not fail the others of its batch.
@@ -356,7 +356,7 @@ var managerTrustChecks = []managerCheck{
 				}
 				return x.pass()
 			})
-			e.pause(4 * e.short)
+			e.Pause(4 * e.Short)
 			alive(7)
 			m.bend(batches, nil)
 		}
@@ -366,35 +366,35 @@ var managerTrustChecks = []managerCheck{
 			"another name": func(g *abstractions.Grant) { g.Name += "x" }, "another ID": func(g *abstractions.Grant) { g.ID = abstractions.NewID() },
 			"another token": func(g *abstractions.Grant) { g.Token++ }, "no TTL": func(g *abstractions.Grant) { g.TTL = 0 },
 		} {
-			n := e.manage(e.p, leasing.Options{})
-			lease := n.get(e.name(), manual)
+			n := manage(e, e.P, leasing.Options{})
+			lease := n.get(e.Name(), manual)
 			n.bend(renews, granted(change))
-			e.ErrorIs(lease.Renew(e.t.Context()), abstractions.ErrUnavailable, what)
+			e.ErrorIs(lease.Renew(e.T.Context()), abstractions.ErrUnavailable, what)
 		}
 	}},
 	// It loses the first renewals. The next one is slow.
-	{"Manager_Trap_T85_TrustAfterFailedRenewals", func(_ context.Context, e *env, m *managed) {
+	{"Manager_Trap_T85_TrustAfterFailedRenewals", func(_ context.Context, e *Env, m *managed) {
 		for _, lost := range []bend{lostRequest, lostReply} {
-			lease := m.get(e.name(), nil)
+			lease := m.get(e.Name(), nil)
 			m.bend(renews, func(x *exchange) error {
 				switch x.n {
 				case 1, 2:
 					return lost(x)
 				case 3:
-					return slowReply(e.short / 20)(x)
+					return slowReply(e.Short / 20)(x)
 				}
 				return errNoReply
 			})
 			<-lease.Done()
-			m.isLostBy(lease, m.sendings(renews)[2].at, e.short, abstractions.LostExpired)
+			m.isLostBy(lease, m.sendings(renews)[2].at, e.Short, abstractions.LostExpired)
 
-			lease = m.get(e.name(), nil) // without any success
+			lease = m.get(e.Name(), nil) // without any success
 			m.bend(renews, lost)
 			begun := time.Now()
-			m.isLostBy(lease, begun, e.short, abstractions.LostExpired)
+			m.isLostBy(lease, begun, e.Short, abstractions.LostExpired)
 			sent := m.sendings(renews)
 			e.GreaterOrEqual(len(sent), 3, "attempts while trust lasts")
-			e.GreaterOrEqual(sent[len(sent)-1].at.Sub(begun), e.short*95/100, "attempts until it ends")
+			e.GreaterOrEqual(sent[len(sent)-1].at.Sub(begun), e.Short*95/100, "attempts until it ends")
 		}
 		for i, event := range m.told(leasing.EventRenewalFailed)[:2] {
 			e.Equal(i+1, event.Attempt, "the attempts are counted")
@@ -402,55 +402,55 @@ var managerTrustChecks = []managerCheck{
 		}
 		e.Len(m.told(leasing.EventLost), 4, "one event for each loss")
 	}},
-	{"Manager_InfiniteLeaseIsVerified", func(_ context.Context, e *env, m *managed) {
-		if !e.caps.Infinite {
-			e.leaveOut("no infinite leases here")
+	{"Manager_InfiniteLeaseIsVerified", func(_ context.Context, e *Env, m *managed) {
+		if !e.Caps.Infinite {
+			e.LeaveOut("no infinite leases here")
 		}
 		infinite := &leasing.AcquireOptions{TTL: leasing.Infinite}
 		sent := time.Now()
 		m.bend(renews, lostRequest)
-		m.isLostBy(m.get(e.name(), infinite), sent, e.short, abstractions.LostExpired) // it begins as a finite one
+		m.isLostBy(m.get(e.Name(), infinite), sent, e.Short, abstractions.LostExpired) // it begins as a finite one
 
 		m.bend(renews, nil)
-		lease := m.get(e.name(), infinite)
-		e.soon()
+		lease := m.get(e.Name(), infinite)
+		e.Soon()
 		e.Equal(leasing.Infinite, lease.TTL())
 		m.bend(renews, first(3, lostRequest))
-		e.pause(20 * e.short)
+		e.Pause(20 * e.Short)
 		m.isAlive(lease)
-		e.breaks(abstractions.BreakRequest{Name: lease.Name(), Grace: 2 * e.short})
-		e.pause(e.short)
+		e.Breaks(abstractions.BreakRequest{Name: lease.Name(), Grace: 2 * e.Short})
+		e.Pause(e.Short)
 		m.isLost(lease, abstractions.LostBroken, abstractions.LostGone)
 	}},
 	// It has leases of different TTLs, some of which end on the way.
-	{"Manager_ManyLeasesAreRenewedInTime", func(_ context.Context, e *env, m *managed) {
+	{"Manager_ManyLeasesAreRenewedInTime", func(_ context.Context, e *Env, m *managed) {
 		held := map[*leasing.Lease]bool{}
 		for i := range 64 {
-			held[m.get(e.name(), &leasing.AcquireOptions{TTL: e.short + time.Duration(i*i%37)*e.short/8})] = true
+			held[m.get(e.Name(), &leasing.AcquireOptions{TTL: e.Short + time.Duration(i*i%37)*e.Short/8})] = true
 		}
 		for lease := range held {
-			e.pause(e.short / 16)
+			e.Pause(e.Short / 16)
 			if len(held) > 24 {
 				delete(held, lease)
-				e.NoError(lease.Release(e.t.Context()))
+				e.NoError(lease.Release(e.T.Context()))
 			}
 		}
-		e.pause(10 * e.short)
+		e.Pause(10 * e.Short)
 		for lease := range held {
 			m.isAlive(lease)
 		}
 	}},
-	{"Manager_Trap_T260_AnotherTTL", func(ctx context.Context, e *env, m *managed) {
-		lease := m.get(e.name(), nil)
+	{"Manager_Trap_T260_AnotherTTL", func(ctx context.Context, e *Env, m *managed) {
+		lease := m.get(e.Name(), nil)
 		longer := 2 * lease.TTL()
-		if most := e.p.Capabilities().MaxTTL; most > 0 {
+		if most := e.P.Capabilities().MaxTTL; most > 0 {
 			longer = min(longer, most)
 		}
 		e.NoError(lease.SetTTL(ctx, longer))
 		e.Equal(longer, lease.TTL())
 		e.NoError(lease.Context().Err(), "the work goes on")
 		m.bend(renews, lostReply)
-		shorter := e.short
+		shorter := e.Short
 		e.Error(lease.SetTTL(ctx, shorter))
 		e.LessOrEqual(lease.Remaining(), shorter, "the backend may have shortened the lease")
 		m.bend(renews, nil)
@@ -458,27 +458,27 @@ var managerTrustChecks = []managerCheck{
 		e.LessOrEqual(lease.Remaining(), shorter, "the reply was lost, or the request was delayed")
 		e.NoError(lease.Release(ctx))
 	}},
-	{"Manager_RenewalLimit", func(_ context.Context, e *env, m *managed) {
-		lease := m.get(e.name(), &leasing.AcquireOptions{MaxRenewals: 2})
+	{"Manager_RenewalLimit", func(_ context.Context, e *Env, m *managed) {
+		lease := m.get(e.Name(), &leasing.AcquireOptions{MaxRenewals: 2})
 		<-lease.Done()
 		sent := m.sendings(renews)
 		e.Len(sent, 2)
-		m.isLostBy(lease, sent[1].at, e.short, abstractions.LostRenewalLimit)
-		lease = m.get(e.name(), &leasing.AcquireOptions{MaxRenewals: 1, NoAutoRenew: true})
-		e.NoError(lease.Renew(e.t.Context()))
-		e.ErrorIs(lease.Renew(e.t.Context()), abstractions.ErrInvalid)
+		m.isLostBy(lease, sent[1].at, e.Short, abstractions.LostRenewalLimit)
+		lease = m.get(e.Name(), &leasing.AcquireOptions{MaxRenewals: 1, NoAutoRenew: true})
+		e.NoError(lease.Renew(e.T.Context()))
+		e.ErrorIs(lease.Renew(e.T.Context()), abstractions.ErrInvalid)
 	}},
 	// It has a backend that asks for a pause, longer and shorter than
 	// there is time for.
-	{"Manager_WhatIsThrottledWaits", func(_ context.Context, e *env, m *managed) {
-		for _, ask := range []time.Duration{e.short / 10, time.Hour} {
-			lease := m.get(fmt.Sprint(e.name(), ask), nil)
+	{"Manager_WhatIsThrottledWaits", func(_ context.Context, e *Env, m *managed) {
+		for _, ask := range []time.Duration{e.Short / 10, time.Hour} {
+			lease := m.get(fmt.Sprint(e.Name(), ask), nil)
 			m.bend(renews, first(1, refused(&abstractions.ThrottledError{RetryAfter: ask})))
-			e.pause(2 * e.short)
+			e.Pause(2 * e.Short)
 			m.isAlive(lease)
 			sent := m.sendings(renews)
-			e.GreaterOrEqual(sent[1].at.Sub(sent[0].at), min(ask, e.short/10))
-			e.NoError(lease.Release(e.t.Context()))
+			e.GreaterOrEqual(sent[1].at.Sub(sent[0].at), min(ask, e.Short/10))
+			e.NoError(lease.Release(e.T.Context()))
 		}
 	}},
 }

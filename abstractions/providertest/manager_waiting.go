@@ -9,10 +9,10 @@ import (
 )
 
 var managerWaitingChecks = []managerCheck{
-	{"Manager_WaitersAreServedInOrder", func(ctx context.Context, e *env, _ *managed) {
+	{"Manager_WaitersAreServedInOrder", func(ctx context.Context, e *Env, _ *managed) {
 		for _, with := range []func(*line){hiding(waits), func(*line) {}} {
-			m := e.manage(e.p, leasing.Options{}, with)
-			holder := e.take(e.name())
+			m := manage(e, e.P, leasing.Options{}, with)
+			holder := e.Take(e.Name())
 			var registered []context.Context
 			m.bend(waits, func(x *exchange) error {
 				registered = append(registered, x.ctx)
@@ -20,20 +20,20 @@ var managerWaitingChecks = []managerCheck{
 			})
 			var waiting []<-chan waited
 			for range 6 {
-				waiting = append(waiting, m.acquire(ctx, holder.req.Name, nil))
-				e.soon()
+				waiting = append(waiting, m.acquire(ctx, holder.Req.Name, nil))
+				e.Soon()
 			}
-			holder.release()
-			last := holder.token()
+			holder.Release()
+			last := holder.Token()
 			for _, next := range waiting {
 				got := within(e, 5*time.Second, next, "the next in the queue")
 				e.NoError(got.err)
 				e.Greater(got.lease.Token(), last)
 				last = got.lease.Token()
-				e.pause(10 * time.Millisecond)
+				e.Pause(10 * time.Millisecond)
 				e.NoError(got.lease.Release(ctx))
 			}
-			again, err := m.Acquire(ctx, holder.req.Name) // which may register first, since others have had the name
+			again, err := m.Acquire(ctx, holder.Req.Name) // which may register first, since others have had the name
 			e.NoError(err)
 			e.NoError(again.Release(ctx))
 			for _, registration := range registered {
@@ -50,43 +50,43 @@ var managerWaitingChecks = []managerCheck{
 			}
 		}
 	}},
-	{"Manager_WaiterHearsOfARelease", func(ctx context.Context, e *env, _ *managed) {
+	{"Manager_WaiterHearsOfARelease", func(ctx context.Context, e *Env, _ *managed) {
 		// Of a release by the same manager, whether or not the provider sends wake-ups.
-		m := e.manage(e.p, patientOptions, hiding(waits))
-		lease := m.get(e.name(), nil)
+		m := manage(e, e.P, patientOptions, hiding(waits))
+		lease := m.get(e.Name(), nil)
 		next := m.acquire(ctx, lease.Name(), nil)
-		e.soon()
+		e.Soon()
 		e.NoError(lease.Release(ctx))
 		e.NoError(within(e, time.Second, next, "a waiter of the manager that has released").err)
 
 		// Of a lease that runs out, if the provider knows its end.
-		if e.caps.RemainingKnown {
-			holder := e.takeShort()
-			got := within(e, 2*e.short, m.acquire(ctx, holder.req.Name, nil), "a lease that runs out")
+		if e.Caps.RemainingKnown {
+			holder := e.TakeShort()
+			got := within(e, 2*e.Short, m.acquire(ctx, holder.Req.Name, nil), "a lease that runs out")
 			e.NoError(got.err)
-			e.Less(got.at.Sub(holder.late()), time.Second, "after the lease has run out")
+			e.Less(got.at.Sub(holder.Late()), time.Second, "after the lease has run out")
 		}
 
 		// Of another manager's release, where the provider sends wake-ups.
-		ability[abstractions.Waiter](e, e.p)
-		m = e.manage(e.p, patientOptions)
-		holder := e.take(e.name())
-		next = m.acquire(ctx, holder.req.Name, nil)
-		e.soon()
-		holder.release()
+		Ability[abstractions.Waiter](e, e.P)
+		m = manage(e, e.P, patientOptions)
+		holder := e.Take(e.Name())
+		next = m.acquire(ctx, holder.Req.Name, nil)
+		e.Soon()
+		holder.Release()
 		e.NoError(within(e, time.Second, next, "a release").err)
 
 		// Also of a release that comes just before the waiter registers.
-		holder = e.take(e.name())
+		holder = e.Take(e.Name())
 		m.bend(waits, func(x *exchange) error {
-			holder.release()
+			holder.Release()
 			return x.pass()
 		})
-		e.NoError(within(e, time.Second, m.acquire(ctx, holder.req.Name, nil), "a release before the registration").err)
+		e.NoError(within(e, time.Second, m.acquire(ctx, holder.Req.Name, nil), "a release before the registration").err)
 	}},
-	{"Manager_WaitEndsAsItWasAskedTo", func(ctx context.Context, e *env, m *managed) {
-		holder := e.take(e.name())
-		name := holder.req.Name
+	{"Manager_WaitEndsAsItWasAskedTo", func(ctx context.Context, e *Env, m *managed) {
+		holder := e.Take(e.Name())
+		name := holder.Req.Name
 		begun := time.Now()
 		e.ErrorIs(m.try(ctx, name), abstractions.ErrHeld, "TryAcquire")
 		e.Less(time.Since(begun), 100*time.Millisecond, "TryAcquire asks once")
@@ -99,10 +99,10 @@ var managerWaitingChecks = []managerCheck{
 			begun = time.Now()
 			got := within(e, 5*time.Second, m.acquire(ctx, name, limited), "the limit of a wait")
 			e.Less(got.at.Sub(begun), 2*time.Second, "the limit of a wait")
-			held := e.heldBy(got.err)
-			e.Equal(holder.token(), held.Holder.Token, "what stood in the way")
+			held := heldBy(e, got.err)
+			e.Equal(holder.Token(), held.Holder.Token, "what stood in the way")
 			m.acquire(leaves, name, nil) // without a limit
-			e.soon()
+			e.Soon()
 		}
 		leave()
 		asked := map[string]bool{}
@@ -116,13 +116,13 @@ var managerWaitingChecks = []managerCheck{
 			m.bend(acquires, b)
 			hasty, cancel := context.WithTimeout(ctx, 1300*time.Millisecond)
 			head := m.acquire(hasty, name, nil)
-			e.soon()
+			e.Soon()
 			behind := m.acquire(hasty, name, nil)
 			for _, done := range []<-chan waited{head, behind} {
 				got := within(e, 1400*time.Millisecond, done, "the end of a wait's context")
 				e.ErrorIs(got.err, context.DeadlineExceeded)
 				if b == nil && done == head {
-					e.heldBy(got.err)
+					heldBy(e, got.err)
 				}
 			}
 			cancel()
@@ -136,31 +136,31 @@ var managerWaitingChecks = []managerCheck{
 		})
 		_, err := m.Acquire(ending, name)
 		e.ErrorIs(err, context.Canceled)
-		e.Equal(holder.token(), e.heldBy(err).Holder.Token, "what stood in the way")
+		e.Equal(holder.Token(), heldBy(e, err).Holder.Token, "what stood in the way")
 
 		// With the manager.
 		m.bend(acquires, nil)
-		own := m.get(e.name(), nil)
+		own := m.get(e.Name(), nil)
 		head, behind := m.acquire(ctx, name, nil), m.acquire(ctx, name, nil)
 		short, cancel := context.WithTimeout(ctx, 1300*time.Millisecond)
 		_, err = m.Acquire(short, own.Name())
 		cancel()
-		e.True(e.heldBy(err).ByThisManager, "the holder is one of the manager's own")
+		e.True(heldBy(e, err).ByThisManager, "the holder is one of the manager's own")
 		e.ErrorIs(m.try(ctx, own.Name()), abstractions.ErrHeld)
 		_, err = m.TryAcquire(ctx, own.Name())
-		e.True(e.heldBy(err).ByThisManager, "the holder is one of the manager's own")
+		e.True(heldBy(e, err).ByThisManager, "the holder is one of the manager's own")
 		leaves, leave = context.WithCancel(ctx)
 		next := m.acquire(ctx, own.Name(), nil)
-		e.soon()
+		e.Soon()
 		first := m.acquire(leaves, own.Name(), nil)
-		e.soon()
+		e.Soon()
 		unasked := m.acquire(ctx, own.Name(), &leasing.AcquireOptions{WaitLimit: 100 * time.Millisecond})
-		e.soon()
+		e.Soon()
 		e.NoError(own.Release(ctx))
 		own = within(e, time.Second, next, "who waits in the same manager").lease
 		leave()
 		e.ErrorIs(within(e, time.Second, first, "who leaves").err, context.Canceled)
-		e.True(e.heldBy(within(e, time.Second, unasked, "who has not asked when its limit passes").err).ByThisManager)
+		e.True(heldBy(e, within(e, time.Second, unasked, "who has not asked when its limit passes").err).ByThisManager)
 		e.NoError(own.Release(ctx))
 		closed := begin(e, func() error { return m.Close(ctx) })
 		for _, done := range []<-chan waited{head, behind} {
@@ -168,8 +168,8 @@ var managerWaitingChecks = []managerCheck{
 		}
 		e.NoError(within(e, time.Second, closed, "Close"))
 	}},
-	{"Manager_Trap_T31_OutageDoesNotEndAWait", func(ctx context.Context, e *env, m *managed) {
-		name := e.name()
+	{"Manager_Trap_T31_OutageDoesNotEndAWait", func(ctx context.Context, e *Env, m *managed) {
+		name := e.Name()
 		m.bend(acquires, first(5, lostRequest))
 		got := within(e, 10*time.Second, m.acquire(ctx, name, nil), "the end of an outage")
 		e.NoError(got.err)
@@ -193,8 +193,8 @@ var managerWaitingChecks = []managerCheck{
 			e.ErrorIs(within(e, time.Second, m.acquire(ctx, name, nil), "the end of a wait that can't succeed").err, err)
 		}
 	}},
-	{"Manager_Trap_T187_ARefusalThatPassesEndsNoWait", func(ctx context.Context, e *env, m *managed) {
-		name := e.name()
+	{"Manager_Trap_T187_ARefusalThatPassesEndsNoWait", func(ctx context.Context, e *Env, m *managed) {
+		name := e.Name()
 		m.bend(acquires, first(4, refused(abstractions.ErrDenied)))
 		got := within(e, 20*time.Second, m.acquire(ctx, name, nil), "the end of a refusal")
 		e.NoError(got.err)
@@ -210,18 +210,18 @@ var managerWaitingChecks = []managerCheck{
 		e.ErrorIs(within(e, 2*time.Minute, m.acquire(ctx, name, nil), "the end of a wait that is always refused").err, abstractions.ErrDenied)
 		e.GreaterOrEqual(time.Since(begun), time.Minute, "Options.RefusalTimeout")
 	}},
-	{"Manager_Trap_T32_HintsMayBeLost", func(_ context.Context, e *env, m *managed) {
-		ability[abstractions.Waiter](e, e.p)
-		ctx := e.t.Context()
+	{"Manager_Trap_T32_HintsMayBeLost", func(_ context.Context, e *Env, m *managed) {
+		Ability[abstractions.Waiter](e, e.P)
+		ctx := e.T.Context()
 		m.bend(waits, func(x *exchange) error {
 			err := x.pass()
 			x.reply.(*abstractions.Wakeups).C = make(chan struct{}, 1)
 			return err
 		})
-		holder := e.take(e.name())
-		next := m.acquire(ctx, holder.req.Name, nil)
-		e.pause(time.Second)
-		holder.release()
+		holder := e.Take(e.Name())
+		next := m.acquire(ctx, holder.Req.Name, nil)
+		e.Pause(time.Second)
+		holder.Release()
 		e.NoError(within(e, 20*time.Second, next, "a release that was not hinted").err)
 		m.bend(waits, func(x *exchange) error { // the provider ends its wake-ups
 			err := x.pass()
@@ -230,34 +230,34 @@ var managerWaitingChecks = []managerCheck{
 			x.reply.(*abstractions.Wakeups).C = ended
 			return err
 		})
-		holder = e.take(e.name())
-		next = m.acquire(ctx, holder.req.Name, nil)
-		e.pause(time.Second)
-		holder.release()
+		holder = e.Take(e.Name())
+		next = m.acquire(ctx, holder.Req.Name, nil)
+		e.Pause(time.Second)
+		holder.Release()
 		e.NoError(within(e, 2*time.Second, next, "a release, for a waiter that polls").err)
 		m.bend(waits, lostRequest)
-		holder = e.take(e.name())
-		next = m.acquire(ctx, holder.req.Name, nil)
-		e.pause(time.Second)
-		holder.release()
+		holder = e.Take(e.Name())
+		next = m.acquire(ctx, holder.Req.Name, nil)
+		e.Pause(time.Second)
+		holder.Release()
 		e.NoError(within(e, 2*time.Second, next, "a release, for a waiter that polls").err)
 	}},
 	// It has the first waiter leave in the middle of a request, which is applied
 	// all the same.
-	{"Manager_Trap_T60_HeadThatLeavesBlocksNobody", func(ctx context.Context, e *env, _ *managed) {
-		m := e.manage(e.p, patientOptions, hiding(waits))
-		name := e.name()
+	{"Manager_Trap_T60_HeadThatLeavesBlocksNobody", func(ctx context.Context, e *Env, _ *managed) {
+		m := manage(e, e.P, patientOptions, hiding(waits))
+		name := e.Name()
 		leaves, cancel := context.WithCancel(ctx)
 		m.bend(acquires, first(1, func(x *exchange) error {
-			e.pause(time.Second)
+			e.Pause(time.Second)
 			cancel()
 			x.ctx = context.WithoutCancel(x.ctx)
 			return lostReply(x)
 		}))
 		head := m.acquire(leaves, name, nil)
-		e.soon()
+		e.Soon()
 		next := m.acquire(ctx, name, nil)
-		e.soon()
+		e.Soon()
 		third := m.acquire(ctx, name, nil)
 		e.ErrorIs(within(e, 2*time.Second, head, "the one that leaves").err, context.Canceled)
 		for _, done := range []<-chan waited{next, third} {
@@ -265,25 +265,25 @@ var managerWaitingChecks = []managerCheck{
 			e.NoError(got.err)
 			e.NoError(got.lease.Release(ctx))
 		}
-		e.isFree(name)
+		e.IsFree(name)
 	}},
-	{"Manager_Trap_T62_LeaseOutlivesTheWait", func(_ context.Context, e *env, m *managed) {
-		ctx, cancel := context.WithCancel(context.WithValue(e.t.Context(), contextKey{}, "value"))
-		lease, err := m.Acquire(ctx, e.name())
+	{"Manager_Trap_T62_LeaseOutlivesTheWait", func(_ context.Context, e *Env, m *managed) {
+		ctx, cancel := context.WithCancel(context.WithValue(e.T.Context(), contextKey{}, "value"))
+		lease, err := m.Acquire(ctx, e.Name())
 		e.NoError(err)
 		cancel()
-		e.pause(2 * e.short)
+		e.Pause(2 * e.Short)
 		m.isAlive(lease)
 		e.Equal("value", lease.Context().Value(contextKey{}), "the values of the acquire's context")
 	}},
 	// It has two managers that poll, each of which takes the name in a
 	// loop.
-	{"Manager_Trap_T72_LoopStarvesNobody", func(_ context.Context, e *env, _ *managed) {
-		ctx, cancel := context.WithTimeout(e.t.Context(), 15*time.Second)
+	{"Manager_Trap_T72_LoopStarvesNobody", func(_ context.Context, e *Env, _ *managed) {
+		ctx, cancel := context.WithTimeout(e.T.Context(), 15*time.Second)
 		defer cancel()
-		name := e.name()
+		name := e.Name()
 		loop := func(p abstractions.Provider) <-chan time.Duration {
-			m := e.manage(p, leasing.Options{}, hiding(waits))
+			m := manage(e, p, leasing.Options{}, hiding(waits))
 			return begin(e, func() (longest time.Duration) {
 				for {
 					begun := time.Now()
@@ -293,12 +293,12 @@ var managerWaitingChecks = []managerCheck{
 						e.ErrorIs(err, context.DeadlineExceeded)
 						return longest
 					}
-					e.pause(20 * time.Millisecond)
+					e.Pause(20 * time.Millisecond)
 					e.NoError(lease.Release(context.WithoutCancel(ctx)))
 				}
 			})
 		}
-		for _, longest := range []<-chan time.Duration{loop(e.p), loop(e.peer)} {
+		for _, longest := range []<-chan time.Duration{loop(e.P), loop(e.Peer)} {
 			e.Less(<-longest, 5*time.Second, "the longest wait for a name that another takes again and again")
 		}
 	}},
@@ -323,7 +323,7 @@ type waited struct {
 // patientOptions let only a wake-up, or the known end of the holder's lease, wake a waiter.
 var patientOptions = leasing.Options{Tuning: leasing.Tuning{MinPoll: time.Hour, MaxPoll: time.Hour}}
 
-func (e *env) heldBy(err error) *abstractions.HeldError {
+func heldBy(e *Env, err error) *abstractions.HeldError {
 	var held *abstractions.HeldError
 	e.ErrorAs(err, &held)
 	return held

@@ -16,17 +16,17 @@ import (
 // The rules of package providerkit are the executable form of the contract. The
 // check draws random requests, sends each to the provider, applies the rules to
 // a record of its own, and compares answers, records and histories.
-var modelChecks = []check{
-	{name: "Model_RandomRequestsMeetTheRules", run: func(e *env) {
+var ModelChecks = []Check{
+	{Name: "Model_RandomRequestsMeetTheRules", Run: func(e *Env) {
 		atOnce := 4
-		if e.h.Virtual || e.h.Advance != nil { // time that is moved passes for all stories
+		if e.Virtual || e.Advance != nil { // time that is moved passes for all stories
 			atOnce = 1
 		}
 		names := modelNames
-		if testing.Short() && !e.h.Virtual { // a server's answers take most of the time
+		if testing.Short() && !e.Virtual { // a server's answers take most of the time
 			names /= 3
 		}
-		sideBySide(atOnce, func(int) {
+		SideBySide(atOnce, func(int) {
 			for range names / atOnce {
 				newModel(e).play()
 			}
@@ -44,7 +44,7 @@ const (
 
 // model is the state of one name by the rules.
 type model struct {
-	e      *env
+	e      *Env
 	random *rand.Rand
 	name   string
 	record providerkit.Record
@@ -64,9 +64,9 @@ type modelClaim struct {
 	states []any // of its grants
 }
 
-func newModel(e *env) *model {
+func newModel(e *Env) *model {
 	seed := rand.Uint64()
-	m := &model{e: e, random: rand.New(rand.NewPCG(seed, 0)), name: e.name()}
+	m := &model{e: e, random: rand.New(rand.NewPCG(seed, 0)), name: e.Name()}
 	m.record.Name = m.name
 	m.story = []string{fmt.Sprintf("seed %d, name %s", seed, m.name)}
 	return m
@@ -86,7 +86,7 @@ func (m *model) play() {
 // lease is about to run out by itself.
 func (m *model) step() bool {
 	m.look()
-	if m.record.Held() && m.record.Left != abstractions.Infinite && m.earliest.Sub(m.e.now()) < m.record.TTL/4 {
+	if m.record.Held() && m.record.Left != abstractions.Infinite && m.earliest.Sub(m.e.Now()) < m.record.TTL/4 {
 		return false
 	}
 	c := m.claim()
@@ -107,7 +107,7 @@ func (m *model) step() bool {
 
 // look reads the clock for the rules.
 func (m *model) look() {
-	m.record.Now = m.e.now()
+	m.record.Now = m.e.Now()
 	if m.record.ID != "" && m.record.Left != abstractions.Infinite {
 		m.record.Left = m.latest.Sub(m.record.Now)
 	}
@@ -123,7 +123,7 @@ func (m *model) claim() *modelClaim {
 	if len(m.claims) > 0 && m.random.IntN(3) > 0 && (m.record.Held() || m.random.IntN(2) == 0) {
 		return m.claims[m.random.IntN(len(m.claims))]
 	}
-	c := &modelClaim{req: m.e.request(m.name), token: 1}
+	c := &modelClaim{req: m.e.Request(m.name), token: 1}
 	c.req.Owner, c.req.Metadata = pick(m.random, []string{"owner", `host "1", process 7 (наш)`}), m.metadata()
 	m.claims = append(m.claims, c)
 	for i, old := range m.claims {
@@ -149,8 +149,8 @@ func (m *model) metadata() map[string]string {
 
 // ttl draws a TTL that does not run out during a story.
 func (m *model) ttl() time.Duration {
-	ttls := []time.Duration{m.e.long, m.e.long, grantable(m.e.long/2, m.e.caps)}
-	if m.e.caps.Infinite {
+	ttls := []time.Duration{m.e.Long, m.e.Long, Grantable(m.e.Long/2, m.e.Caps)}
+	if m.e.Caps.Infinite {
 		ttls = append(ttls, abstractions.Infinite)
 	}
 	return pick(m.random, ttls)
@@ -174,7 +174,7 @@ func (m *model) whole() string { return strings.Join(m.story, "\n  ") }
 
 // client draws one of the two.
 func (m *model) client() abstractions.Provider {
-	return pick(m.random, []abstractions.Provider{m.e.p, m.e.peer})
+	return pick(m.random, []abstractions.Provider{m.e.P, m.e.Peer})
 }
 
 // prolonged moves the end of the lease to ttl after a request, or leaves it
@@ -253,13 +253,13 @@ func (m *model) renew(c *modelClaim, ttl time.Duration) {
 	sent, returned, err := m.call(func(ctx context.Context, p abstractions.Provider) (err error) {
 		verb := p.Renew
 		if batcher, ok := abstractions.As[abstractions.BatchRenewer](p); ok && inBatch {
-			verb = renewInBatch(batcher)
+			verb = RenewInBatch(batcher)
 		}
 		grant, err = verb(ctx, req)
 		return err
 	})
 	if c.token != req.Token && req.Token >= m.record.Token { // the token of no claim, or of another claim: lost, for any reason
-		m.e.lost(err)
+		m.e.Lost(err)
 		return
 	}
 	if !m.sameError(want, err) {
@@ -283,7 +283,7 @@ func (m *model) release(c *modelClaim) {
 
 func (m *model) breaks() {
 	req := abstractions.BreakRequest{
-		Name: m.name, Immediate: m.random.IntN(2) == 0, Grace: m.e.long,
+		Name: m.name, Immediate: m.random.IntN(2) == 0, Grace: m.e.Long,
 		Actor: pick(m.random, []string{"", "ops/änne"}), Reason: pick(m.random, []string{"", `host "n1" is gone; it's late`}),
 		IfToken: pick(m.random, []int64{0, 0, m.record.Token, m.record.Token + 1, 1}),
 	}
@@ -304,7 +304,7 @@ func (m *model) breaks() {
 	}
 	if result.Remaining > 0 {
 		m.e.Positive(got.Remaining, m.whole())
-		if m.e.caps.RemainingKnown {
+		if m.e.Caps.RemainingKnown {
 			m.remains(got.Remaining, sent, returned)
 		}
 		result.Remaining = got.Remaining
@@ -316,24 +316,24 @@ func (m *model) breaks() {
 func (m *model) runOut(c *modelClaim) {
 	e := m.e
 	switch {
-	case e.h.Virtual || e.h.Advance != nil:
-	case e.short > time.Second || m.record.Breaking:
+	case e.Virtual || e.Advance != nil:
+	case e.Short > time.Second || m.record.Breaking:
 		return
 	case m.record.Held():
 		for _, holder := range m.claims {
 			if holder.req.ID == m.record.ID {
-				m.renew(holder, e.short)
+				m.renew(holder, e.Short)
 			}
 		}
 	default:
-		m.acquire(c, e.short)
+		m.acquire(c, e.Short)
 	}
-	if !m.record.Held() || m.record.Left == abstractions.Infinite || m.record.TTL != e.short && !e.h.Virtual && e.h.Advance == nil {
+	if !m.record.Held() || m.record.Left == abstractions.Infinite || m.record.TTL != e.Short && !e.Virtual && e.Advance == nil {
 		return
 	}
 	m.tell("runs out")
-	e.watch(m.record.Name)
-	e.sleepUntil(m.latest.Add(e.caps.Lateness.After(m.record.TTL) + e.tolerance(m.record.TTL)))
+	e.Watch(m.record.Name)
+	e.SleepUntil(m.latest.Add(e.Caps.Lateness.After(m.record.TTL) + e.Tolerance(m.record.TTL)))
 	m.look()
 }
 
@@ -350,9 +350,9 @@ func (m *model) apply(c providerkit.Change) error {
 // call makes a request by one of the two clients, again if the backend is busy.
 func (m *model) call(request func(context.Context, abstractions.Provider) error) (sent, returned time.Time, err error) {
 	p := m.client()
-	sent = m.e.now()
-	err = m.e.settled(func(ctx context.Context) error { return request(ctx, p) })
-	returned = m.e.now()
+	sent = m.e.Now()
+	err = m.e.Settled(func(ctx context.Context) error { return request(ctx, p) })
+	returned = m.e.Now()
 	m.slowest = max(m.slowest, returned.Sub(sent))
 	return sent, returned, err
 }
@@ -361,7 +361,7 @@ func (m *model) call(request func(context.Context, abstractions.Provider) error)
 func (m *model) sameError(want, got error) bool {
 	m.tell("  → %v", got)
 	m.e.Equal(answer(want), answer(got), m.whole())
-	for _, kind := range kinds {
+	for _, kind := range Kinds {
 		m.e.Equal(errors.Is(want, kind), errors.Is(got, kind), "%v: %s", kind, m.whole())
 	}
 	return want == nil

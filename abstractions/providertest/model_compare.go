@@ -32,10 +32,10 @@ func answer(err error) string {
 
 // compareRecord inspects the name. It returns false if the answer came too late to compare.
 func (m *model) compareRecord() bool {
-	asked := m.e.now()
-	got, err := send(m.e, m.client().Inspect, abstractions.InspectRequest{Name: m.name})
+	asked := m.e.Now()
+	got, err := Send(m.e, m.client().Inspect, abstractions.InspectRequest{Name: m.name})
 	m.e.NoError(err, m.whole())
-	answered := m.e.now()
+	answered := m.e.Now()
 	finite := m.record.Held() && m.record.Left != abstractions.Infinite
 	if finite && answered.After(m.earliest) {
 		return false
@@ -65,7 +65,7 @@ func (m *model) sameHolder(err error, sent, returned time.Time) {
 // The time left of an infinite lease is not known.
 func (m *model) remaining(got abstractions.Record, sent, returned time.Time) {
 	left, known := got.Remaining()
-	m.e.Equal(m.record.Left != abstractions.Infinite && m.e.caps.RemainingKnown, known, "Capabilities.RemainingKnown: %s", m.whole())
+	m.e.Equal(m.record.Left != abstractions.Infinite && m.e.Caps.RemainingKnown, known, "Capabilities.RemainingKnown: %s", m.whole())
 	if known {
 		m.remains(left, sent, returned)
 	}
@@ -85,25 +85,25 @@ func (m *model) sameRecord(got abstractions.Record) {
 	if !want.Held || m.acquired.IsZero() {
 		m.acquired = got.AcquiredAt
 	}
-	m.e.WithinDuration(m.acquired, got.AcquiredAt, m.e.tolerance(m.e.long)+m.slowest, "AcquiredAt: %s", m.whole())
+	m.e.WithinDuration(m.acquired, got.AcquiredAt, m.e.Tolerance(m.e.Long)+m.slowest, "AcquiredAt: %s", m.whole())
 	want.AcquiredAt, want.ExpiresAt, want.Now = got.AcquiredAt, got.ExpiresAt, got.Now
 	m.e.Equal(want, got, m.whole())
 }
 
 // remains checks the time left of the lease, which was reported between sent and returned.
 func (m *model) remains(left time.Duration, sent, returned time.Time) {
-	slack := m.e.tolerance(m.record.TTL) + m.e.caps.Lateness.After(m.record.TTL) + m.e.caps.Granularity
+	slack := m.e.Tolerance(m.record.TTL) + m.e.Caps.Lateness.After(m.record.TTL) + m.e.Caps.Granularity
 	m.e.GreaterOrEqual(left, m.earliest.Sub(returned)-slack, m.whole())
 	m.e.LessOrEqual(left, m.latest.Sub(sent)+slack, m.whole())
 }
 
 // compareHistory compares all but times and renewals, where a history is kept.
 func (m *model) compareHistory() {
-	reader, ok := abstractions.As[abstractions.HistoryReader](m.e.p)
+	reader, ok := abstractions.As[abstractions.HistoryReader](m.e.P)
 	if !ok {
 		return
 	}
-	entries := m.e.history(reader, abstractions.HistoryRequest{Name: m.name, Limit: 7})
+	entries := m.e.History(reader, abstractions.HistoryRequest{Name: m.name, Limit: 7})
 	m.e.Len(entries, len(m.notes), m.whole())
 	for i, want := range m.notes {
 		want.Time = entries[i].Time
@@ -114,16 +114,16 @@ func (m *model) compareHistory() {
 
 // compareListing compares the record in a listing.
 func (m *model) compareListing() {
-	lister, ok := abstractions.As[abstractions.Lister](m.e.p)
+	lister, ok := abstractions.As[abstractions.Lister](m.e.P)
 	if !ok {
 		return
 	}
-	records := m.e.list(lister, abstractions.ListRequest{Prefix: m.name})
+	records := m.e.List(lister, abstractions.ListRequest{Prefix: m.name})
 	if m.record.Token == 0 && len(records) == 0 {
 		return // IDs that ended before any was granted need not make a name
 	}
 	m.e.Len(records, 1, m.whole())
-	if m.look(); m.record.Held() && m.record.Left != abstractions.Infinite && m.e.now().After(m.earliest) {
+	if m.look(); m.record.Held() && m.record.Left != abstractions.Infinite && m.e.Now().After(m.earliest) {
 		return
 	}
 	m.sameRecord(records[0])
