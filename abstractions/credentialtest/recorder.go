@@ -67,7 +67,7 @@ func (r *Recorder) Listen(t testing.TB, serve func(net.Conn)) (addr string) {
 			}
 			all.Go(func() {
 				defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
-				defer conn.Close()
+				defer func() { _ = conn.Close() }()
 				recorded := recordedConn{conn, io.TeeReader(conn, r)}
 				if serve != nil {
 					serve(recorded)

@@ -6,10 +6,11 @@ import (
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providertest/internal/suite"
 )
 
-var acquireChecks = []Check{
-	{Name: "Trap_T13_LostReplyIsTriedAgain", Run: func(e *Env) {
+var acquireChecks = []suite.Check{
+	{Name: "Trap_T13_LostReplyIsTriedAgain", Run: func(e *suite.Env) {
 		first := e.Take(e.Name())
 		for client, p := range e.Clients() { // as if its reply had been lost
 			again, err := e.Try(p, first.Req)
@@ -21,7 +22,7 @@ var acquireChecks = []Check{
 		first.Release()
 		e.IsFree(first.Req.Name)
 	}},
-	{Name: "Trap_T13_RepetitionsAtOnceAreOneClaim", Run: func(e *Env) {
+	{Name: "Trap_T13_RepetitionsAtOnceAreOneClaim", Run: func(e *suite.Env) {
 		req := e.Request(e.Name())
 		claims, errs := together(e, 16, func() abstractions.AcquireRequest { return req })
 		for i := range claims {
@@ -30,7 +31,7 @@ var acquireChecks = []Check{
 		}
 		claims[0].IsHeld()
 	}},
-	{Name: "Trap_T18_OneOfManyRacersWins", Run: func(e *Env) {
+	{Name: "Trap_T18_OneOfManyRacersWins", Run: func(e *suite.Env) {
 		for range 3 {
 			name := e.Name()
 			first := race(e, name) // for a name without a record
@@ -39,7 +40,7 @@ var acquireChecks = []Check{
 			e.Greater(second.Token(), first.Token())
 		}
 	}},
-	{Name: "Trap_T56_ReleasedIDIsRefused", Run: func(e *Env) {
+	{Name: "Trap_T56_ReleasedIDIsRefused", Run: func(e *suite.Env) {
 		holder := e.Take(e.Name())
 		holder.Release()
 		for client, p := range e.Clients() {
@@ -49,8 +50,8 @@ var acquireChecks = []Check{
 		e.IsFree(holder.Req.Name)
 	}},
 	// It lets some minutes pass, where that costs nothing.
-	{Name: "Trap_T56_LastEightAreRefused", Run: func(e *Env) {
-		var ended []*Claim
+	{Name: "Trap_T56_LastEightAreRefused", Run: func(e *suite.Env) {
+		var ended []*suite.Claim
 		name := e.Name()
 		for range 8 {
 			ended = append(ended, e.Take(name))
@@ -66,9 +67,9 @@ var acquireChecks = []Check{
 		e.IsFree(name)
 	}},
 	// It has a busy name for most of a minute, where that costs nothing.
-	{Name: "Trap_T56_IDsOfTheLastMinuteAreRefused", Needs: "Remembers", Run: func(e *Env) {
+	{Name: "Trap_T56_IDsOfTheLastMinuteAreRefused", Needs: "Remembers", Run: func(e *suite.Env) {
 		name := e.Name()
-		ended, at := make([]*Claim, e.Remembers), make([]time.Time, e.Remembers)
+		ended, at := make([]*suite.Claim, e.Remembers), make([]time.Time, e.Remembers)
 		for i := range ended {
 			if e.Virtual || e.Advance != nil {
 				e.SleepUntil(e.Now().Add(50 * time.Second / time.Duration(len(ended))))
@@ -87,7 +88,7 @@ var acquireChecks = []Check{
 			}
 		}
 	}},
-	{Name: "Trap_T56_DelayedAcquireDoesNotLandAfterItsRelease", Run: func(e *Env) {
+	{Name: "Trap_T56_DelayedAcquireDoesNotLandAfterItsRelease", Run: func(e *suite.Env) {
 		fresh := e.Request(e.Name())
 		remembered := e.Request(e.Name())
 		e.Take(remembered.Name).Release()
@@ -109,9 +110,9 @@ var acquireChecks = []Check{
 }
 
 // race lets many claims ask at once and returns the only winner.
-func race(e *Env, name string) *Claim {
+func race(e *suite.Env, name string) *suite.Claim {
 	claims, errs := together(e, 24, func() abstractions.AcquireRequest { return e.Request(name) })
-	var winner *Claim
+	var winner *suite.Claim
 	for i, err := range errs {
 		if err != nil {
 			e.Held(err)
@@ -126,9 +127,9 @@ func race(e *Env, name string) *Claim {
 }
 
 // together makes n attempts at once, half of them from the other client.
-func together(e *Env, n int, req func() abstractions.AcquireRequest) ([]*Claim, []error) {
-	claims, errs := make([]*Claim, n), make([]error, n)
-	SideBySide(n, func(i int) {
+func together(e *suite.Env, n int, req func() abstractions.AcquireRequest) ([]*suite.Claim, []error) {
+	claims, errs := make([]*suite.Claim, n), make([]error, n)
+	suite.SideBySide(n, func(i int) {
 		errs[i] = e.Settled(func(context.Context) (err error) {
 			claims[i], err = e.Try(e.Either(i), req())
 			return err

@@ -4,12 +4,13 @@ import (
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providertest/internal/suite"
 )
 
-var breakChecks = []Check{
+var breakChecks = []suite.Check{
 	// A backend remembers a few of the IDs that were given up. It must not forget the ID of
 	// a broken lease that still holds the name.
-	{Name: "Break_IsNotForgottenWhileItRunsOut", Run: func(e *Env) {
+	{Name: "Break_IsNotForgottenWhileItRunsOut", Run: func(e *suite.Env) {
 		holder := e.Take(e.Name())
 		broken := e.Breaks(abstractions.BreakRequest{Name: holder.Req.Name})
 		for range 20 {
@@ -25,7 +26,7 @@ var breakChecks = []Check{
 		e.True(e.Inspect(holder.Req.Name).Breaking)
 	}},
 	// It also looks whether the claim is refused from then on.
-	{Name: "Break_TellsWhoAndWhy", Run: func(e *Env) {
+	{Name: "Break_TellsWhoAndWhy", Run: func(e *suite.Env) {
 		holder := e.Take(e.Name())
 		for _, actor := range []string{"first", "second"} { // the first to break a lease is told
 			e.Breaks(abstractions.BreakRequest{Name: holder.Req.Name, Actor: actor, Reason: "why " + actor})
@@ -43,7 +44,7 @@ var breakChecks = []Check{
 			e.Is(err, abstractions.ErrReleased, "an acquire with the ID of a claim that was broken, by the %s", client)
 		}
 	}},
-	{Name: "Break_InfiniteNeedsNoGrace", Waits: true, Run: func(e *Env) {
+	{Name: "Break_InfiniteNeedsNoGrace", Waits: true, Run: func(e *suite.Env) {
 		if !e.Caps.Infinite {
 			e.LeaveOut("no infinite leases here")
 		}
@@ -56,14 +57,14 @@ var breakChecks = []Check{
 		e.SleepUntil(returned.Add(result.Remaining + e.Caps.Lateness.After(e.Short) + time.Second))
 		e.IsFree(holder.Req.Name)
 	}},
-	{Name: "Trap_T21_BreakKeepsTheToken", Run: func(e *Env) {
-		rises(e, func(holder *Claim) {
+	{Name: "Trap_T21_BreakKeepsTheToken", Run: func(e *suite.Env) {
+		rises(e, func(holder *suite.Claim) {
 			result := e.Breaks(abstractions.BreakRequest{Name: holder.Req.Name, Immediate: true})
 			e.Equal(holder.Token(), result.Token)
 			e.Equal(holder.Token(), e.Inspect(holder.Req.Name).Token)
 		})
 	}},
-	{Name: "Trap_T63_BreakHitsOnlyTheLeaseItNames", Run: func(e *Env) {
+	{Name: "Trap_T63_BreakHitsOnlyTheLeaseItNames", Run: func(e *suite.Env) {
 		first := e.Take(e.Name())
 		first.Release()
 		second := e.Take(first.Req.Name)

@@ -5,10 +5,11 @@ import (
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providertest/internal/suite"
 )
 
-var capabilityChecks = []Check{
-	{Name: "Capabilities_AreFacts", Run: func(e *Env) {
+var capabilityChecks = []suite.Check{
+	{Name: "Capabilities_AreFacts", Run: func(e *suite.Env) {
 		c := e.Caps
 		e.NotEmpty(c.Provider, "Provider")
 		e.NotEmpty(c.Clock, "Clock")
@@ -29,7 +30,7 @@ var capabilityChecks = []Check{
 		e.Equal(c, e.P.Capabilities(), "they don't change")
 		e.Equal(c, e.Peer.Capabilities(), "nor from client to client")
 	}},
-	{Name: "Capabilities_RemainingIsKnown", Run: func(e *Env) {
+	{Name: "Capabilities_RemainingIsKnown", Run: func(e *suite.Env) {
 		holder := e.Take(e.Name())
 		for what, record := range map[string]abstractions.Record{"Inspect": e.Inspect(holder.Req.Name), "a HeldError": e.Refused(holder.Req.Name).Holder} {
 			left, known := record.Remaining()
@@ -41,7 +42,7 @@ var capabilityChecks = []Check{
 		}
 	}},
 	// Another client reads what a client has written.
-	{Name: "Capabilities_ReadsShowTheLatestWrite", Run: func(e *Env) {
+	{Name: "Capabilities_ReadsShowTheLatestWrite", Run: func(e *suite.Env) {
 		if e.Caps.ReadsMayLag {
 			e.LeaveOut("reads may lag here")
 		}
@@ -68,12 +69,12 @@ var capabilityChecks = []Check{
 			e.Empty(listed(req), "a name that is free is listed as held")
 		}
 	}},
-	{Name: "Capabilities_PingAnswers", Run: func(e *Env) {
+	{Name: "Capabilities_PingAnswers", Run: func(e *suite.Env) {
 		if pinger, ok := abstractions.As[abstractions.Pinger](e.P); ok {
 			e.NoError(e.Call(pinger.Ping))
 		}
 	}},
-	{Name: "Capabilities_PingTellsAnOutage", Needs: "Unreachable", Run: func(e *Env) {
+	{Name: "Capabilities_PingTellsAnOutage", Needs: "Unreachable", Run: func(e *suite.Env) {
 		p := e.Unreachable(e.T)
 		e.T.Cleanup(func() { p.Close() })
 		if pinger, ok := abstractions.As[abstractions.Pinger](p); ok {
@@ -85,7 +86,7 @@ var capabilityChecks = []Check{
 	// It asks for abilities like the core. An ability that is answered is
 	// usable, and the answer does not change. (The checks of each ability show
 	// that the ability works.)
-	{Name: "Trap_T53_AbilitiesAreAnsweredOrHidden", Run: func(e *Env) {
+	{Name: "Trap_T53_AbilitiesAreAnsweredOrHidden", Run: func(e *suite.Env) {
 		answers := func() map[string]bool {
 			return map[string]bool{
 				"BatchRenewer":  answered[abstractions.BatchRenewer](e),
@@ -109,7 +110,7 @@ var capabilityChecks = []Check{
 	}},
 	// It shows that this provider's abilities can be
 	// hidden, and that a wrapper of it has all calls to itself.
-	{Name: "Trap_T64_NobodyLooksThroughAWrapper", Run: func(e *Env) {
+	{Name: "Trap_T64_NobodyLooksThroughAWrapper", Run: func(e *suite.Env) {
 		for _, p := range []abstractions.Provider{plain{e.P}, veiled{plain{e.P}}} {
 			_, batcher := abstractions.As[abstractions.BatchRenewer](p)
 			_, waiter := abstractions.As[abstractions.Waiter](p)
@@ -127,11 +128,11 @@ var capabilityChecks = []Check{
 }
 
 // notNegative says that a field is 0 or more.
-func notNegative(e *Env, field string, value int64) {
+func notNegative(e *suite.Env, field string, value int64) {
 	e.GreaterOrEqual(value, int64(0), field)
 }
 
-func answered[T any](e *Env) bool {
+func answered[T any](e *suite.Env) bool {
 	ability, ok := abstractions.As[T](e.P)
 	if ok {
 		e.NotNil(ability, "%T is answered, and nil", &ability)

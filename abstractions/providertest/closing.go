@@ -9,12 +9,13 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providertest/internal/suite"
 )
 
-var leakChecks = []Check{
+var leakChecks = []suite.Check{
 	// It runs before all other checks. Tests of the package that run
 	// in parallel would disturb its count of goroutines.
-	{Name: "Close_LeavesNoGoroutines", Run: func(e *Env) {
+	{Name: "Close_LeavesNoGoroutines", Run: func(e *suite.Env) {
 		before := goleak.IgnoreCurrent()
 		p := e.New(e.T)
 		waiting, stop := context.WithCancel(e.T.Context())
@@ -29,8 +30,8 @@ var leakChecks = []Check{
 	}},
 }
 
-var closeChecks = []Check{
-	{Name: "Close_EveryMethodIsClosed", Run: func(e *Env) {
+var closeChecks = []suite.Check{
+	{Name: "Close_EveryMethodIsClosed", Run: func(e *suite.Env) {
 		p := e.Open()
 		holder := e.Acquire(p, e.Request(e.Name()))
 		calls := calls(e, p, e.Name(), holder)
@@ -45,7 +46,7 @@ var closeChecks = []Check{
 			}
 		}
 	}},
-	{Name: "Close_ReleasesNothing", Run: func(e *Env) {
+	{Name: "Close_ReleasesNothing", Run: func(e *suite.Env) {
 		if e.Peer == e.P {
 			e.LeaveOut("one client is the backend here")
 		}
@@ -58,7 +59,7 @@ var closeChecks = []Check{
 		holder.Grant.State = nil
 		holder.Release()
 	}},
-	{Name: "Close_DuringCalls", Run: func(e *Env) {
+	{Name: "Close_DuringCalls", Run: func(e *suite.Env) {
 		p := e.Open()
 		var all, begun sync.WaitGroup
 		var closed atomic.Bool
@@ -72,7 +73,7 @@ var closeChecks = []Check{
 						begun.Done()
 					}
 					if err == nil {
-						err = Second(Send(e, Releasing(p), c.ReleaseRequest()))
+						err = suite.Second(suite.Send(e, suite.Releasing(p), c.ReleaseRequest()))
 					}
 					if late || errors.Is(err, abstractions.ErrClosed) {
 						e.Is(err, abstractions.ErrClosed)

@@ -7,14 +7,15 @@ import (
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providertest/internal/suite"
 )
 
-var concurrencyChecks = []Check{
+var concurrencyChecks = []suite.Check{
 	// It passes two names around among many claims. Leases are
 	// long, so a claim inside a section holds the section's lease.
-	{Name: "Concurrent_HandoversNeverOverlap", Run: func(e *Env) {
+	{Name: "Concurrent_HandoversNeverOverlap", Run: func(e *suite.Env) {
 		sections := []*section{{name: e.Name()}, {name: e.Name()}}
-		SideBySide(8, func(i int) {
+		suite.SideBySide(8, func(i int) {
 			for round := range 8 {
 				sections[(i+round)%2].pass(e, e.Either(i), i)
 			}
@@ -24,24 +25,24 @@ var concurrencyChecks = []Check{
 		}
 	}},
 	// It sends requests at once that may share a call to the backend, and some of which are refused.
-	{Name: "Trap_T66_EachOfManyAtOnceIsDecidedByItself", Run: func(e *Env) {
+	{Name: "Trap_T66_EachOfManyAtOnceIsDecidedByItself", Run: func(e *suite.Env) {
 		holder, gone, left := e.Take(e.Name()), e.Take(e.Name()), e.Take(e.Name())
 		e.Breaks(abstractions.BreakRequest{Name: gone.Req.Name, Immediate: true})
 		left.Release() // the object that kept this lease may be reused for another claim
 		for range 4 {
-			SideBySide(25, func(i int) {
+			suite.SideBySide(25, func(i int) {
 				switch i % 5 {
 				case 0:
-					e.Held(e.Settled(Sending(e.P.Acquire, e.Request(holder.Req.Name))))
+					e.Held(e.Settled(suite.Sending(e.P.Acquire, e.Request(holder.Req.Name))))
 				case 1:
-					e.Lost(e.Settled(Sending(e.P.Renew, gone.RenewRequest(e.Long))))
+					e.Lost(e.Settled(suite.Sending(e.P.Renew, gone.RenewRequest(e.Long))))
 				case 2:
-					e.NoError(e.Settled(Sending(e.P.Renew, holder.RenewRequest(e.Long))))
+					e.NoError(e.Settled(suite.Sending(e.P.Renew, holder.RenewRequest(e.Long))))
 				case 3:
-					e.Lost(e.Settled(Sending(e.P.Renew, left.RenewRequest(e.Long))))
+					e.Lost(e.Settled(suite.Sending(e.P.Renew, left.RenewRequest(e.Long))))
 				default:
 					own := e.SettledTake(e.P, e.Name())
-					e.NoError(e.Settled(Sending(Releasing(own.P), own.ReleaseRequest())))
+					e.NoError(e.Settled(suite.Sending(suite.Releasing(own.P), own.ReleaseRequest())))
 				}
 			})
 		}
@@ -49,37 +50,37 @@ var concurrencyChecks = []Check{
 	}},
 	// It breaks leases while they are renewed for longer and other claims begin to wait for their names. A renewal before the break
 	// counts; a renewal after the break is refused.
-	{Name: "Trap_T66_ARenewalThatMeetsABreakIsStoredOrRefused", Run: func(e *Env) {
+	{Name: "Trap_T66_ARenewalThatMeetsABreakIsStoredOrRefused", Run: func(e *suite.Env) {
 		_, queued := abstractions.As[abstractions.Waiter](e.Peer)
 		batcher, batched := abstractions.As[abstractions.BatchRenewer](e.P)
 		for round := range 8 {
-			claims, renewed := make([]*Claim, 8), make([]error, 8)
+			claims, renewed := make([]*suite.Claim, 8), make([]error, 8)
 			reqs := make([]abstractions.RenewRequest, len(claims))
 			for i := range claims {
 				req := e.Request(e.Name())
-				req.TTL = Grantable(e.Long/2, e.Caps)
+				req.TTL = suite.Grantable(e.Long/2, e.Caps)
 				claims[i] = e.Acquire(e.P, req)
 				reqs[i] = claims[i].RenewRequest(e.Long)
 				reqs[i].Metadata = map[string]string{"renewed": "yes"}
 			}
 			sent := e.Now()
-			SideBySide(4*len(claims), func(i int) {
+			suite.SideBySide(4*len(claims), func(i int) {
 				switch who := i / 4; {
 				case i == 0 && batched && round%2 == 1:
-					results, err := Send(e, batcher.RenewBatch, reqs)
+					results, err := suite.Send(e, batcher.RenewBatch, reqs)
 					for item := range renewed {
 						if renewed[item] = err; err == nil {
 							renewed[item] = results[item].Err
 						}
 					}
 				case i%4 == 0 && !(batched && round%2 == 1):
-					renewed[who] = e.Settled(Sending(e.P.Renew, reqs[who]))
+					renewed[who] = e.Settled(suite.Sending(e.P.Renew, reqs[who]))
 				case i%4 == 1:
-					e.NoError(e.Settled(Sending(e.Peer.Break, abstractions.BreakRequest{Name: reqs[who].Name})))
+					e.NoError(e.Settled(suite.Sending(e.Peer.Break, abstractions.BreakRequest{Name: reqs[who].Name})))
 				case i%4 > 1 && queued:
 					w := e.Register(e.Peer, e.Request(reqs[who].Name))
 					defer w.Leave()
-					e.Held(e.Settled(Sending(w.P.Acquire, w.Req)))
+					e.Held(e.Settled(suite.Sending(w.P.Acquire, w.Req)))
 				}
 			})
 			for i, c := range claims {
@@ -102,9 +103,9 @@ var concurrencyChecks = []Check{
 	}},
 	// It calls all methods on few names from many goroutines, for
 	// the race detector; and no answer is out of the contract.
-	{Name: "Concurrent_EverythingAtOnce", Run: func(e *Env) {
+	{Name: "Concurrent_EverythingAtOnce", Run: func(e *suite.Env) {
 		names := []string{e.Name(), e.Name(), e.Name()}
-		SideBySide(8, func(i int) {
+		suite.SideBySide(8, func(i int) {
 			for round := range 6 {
 				anyOutcome(e, e.Either(i), names[(i+round)%len(names)])
 			}
@@ -124,7 +125,7 @@ type section struct {
 }
 
 // pass waits for the name, holds it for a moment and gives it back.
-func (s *section) pass(e *Env, p abstractions.Provider, i int) {
+func (s *section) pass(e *suite.Env, p abstractions.Provider, i int) {
 	c := s.enter(e, p, i)
 	e.True(s.inside.CompareAndSwap(0, c.Token()), "two holders of %q", s.name)
 	e.Greater(c.Token(), s.last, "the token of the next holder of %q", s.name)
@@ -132,13 +133,13 @@ func (s *section) pass(e *Env, p abstractions.Provider, i int) {
 	time.Sleep(time.Millisecond)
 	e.NoError(c.SettledRenew())
 	e.True(s.inside.CompareAndSwap(c.Token(), 0), "two holders of %q", s.name)
-	e.NoError(e.Settled(Sending(Releasing(p), c.ReleaseRequest())))
+	e.NoError(e.Settled(suite.Sending(suite.Releasing(p), c.ReleaseRequest())))
 }
 
-func (s *section) enter(e *Env, p abstractions.Provider, i int) *Claim {
+func (s *section) enter(e *suite.Env, p abstractions.Provider, i int) *suite.Claim {
 	req := e.Request(s.name)
 	for {
-		var c *Claim
+		var c *suite.Claim
 		err := e.Settled(func(context.Context) (err error) {
 			c, err = e.Try(p, req)
 			return err
@@ -154,10 +155,10 @@ func (s *section) enter(e *Env, p abstractions.Provider, i int) *Claim {
 	}
 }
 
-func anyOutcome(e *Env, p abstractions.Provider, name string) {
+func anyOutcome(e *suite.Env, p abstractions.Provider, name string) {
 	c, err := e.Try(p, e.Request(name))
 	if err != nil {
-		c = &Claim{E: e, P: p, Req: e.Request(name), Grant: abstractions.Grant{Token: 1}}
+		c = &suite.Claim{E: e, P: p, Req: e.Request(name), Grant: abstractions.Grant{Token: 1}}
 		e.OneOf(err, abstractions.ErrHeld, abstractions.ErrReleased) // broken by another between two attempts of the client's
 	}
 	for _, call := range calls(e, p, name, c) {

@@ -7,22 +7,23 @@ import (
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providertest/internal/suite"
 )
 
-var contextChecks = []Check{
-	{Name: "Context_CancelledBeforeTheCallChangesNothing", Run: func(e *Env) {
+var contextChecks = []suite.Check{
+	{Name: "Context_CancelledBeforeTheCallChangesNothing", Run: func(e *suite.Env) {
 		ctx, cancel := context.WithCancel(e.T.Context())
 		cancel()
-		callsEnd(e, ctx, context.Canceled)
+		callsEnd(ctx, e, context.Canceled)
 	}},
-	{Name: "Context_DeadlinePassedBeforeTheCallChangesNothing", Run: func(e *Env) {
+	{Name: "Context_DeadlinePassedBeforeTheCallChangesNothing", Run: func(e *suite.Env) {
 		ctx, cancel := context.WithDeadline(e.T.Context(), time.Now().Add(-time.Second))
 		defer cancel()
-		callsEnd(e, ctx, context.DeadlineExceeded)
+		callsEnd(ctx, e, context.DeadlineExceeded)
 	}},
 	// It gives up on acquires at all moments of their way, cleans up
 	// as package leasing does, and then finds each name free.
-	{Name: "Trap_T16_NothingLeaksFromAnAbandonedAcquire", Run: func(e *Env) {
+	{Name: "Trap_T16_NothingLeaksFromAnAbandonedAcquire", Run: func(e *suite.Env) {
 		begun := time.Now()
 		e.Take(e.Name())
 		took := max(time.Since(begun), 100*time.Microsecond)
@@ -44,7 +45,7 @@ var contextChecks = []Check{
 	// It ends contexts, before and during a call, with the causes that other leases
 	// and managers use. A provider that returned such a cause would say that the
 	// request was not applied, or that this claim has ended.
-	{Name: "Trap_T88_CauseOfAContextSaysNothingOfTheClaim", Run: func(e *Env) {
+	{Name: "Trap_T88_CauseOfAContextSaysNothingOfTheClaim", Run: func(e *suite.Env) {
 		causes := []error{
 			&abstractions.LostError{Reason: abstractions.LostTaken}, abstractions.ErrReleased, abstractions.ErrClosed,
 			&abstractions.HeldError{}, abstractions.ErrStale, abstractions.ErrInvalid, abstractions.ErrDenied,
@@ -52,7 +53,7 @@ var contextChecks = []Check{
 		for _, cause := range causes {
 			ctx, cancel := context.WithCancelCause(e.T.Context())
 			cancel(cause)
-			callsEnd(e, ctx, context.Canceled)
+			callsEnd(ctx, e, context.Canceled)
 		}
 		holder := e.Take(e.Name())
 		begun := time.Now()
@@ -71,14 +72,14 @@ var contextChecks = []Check{
 	}},
 	// It runs renewals side by side, every second of which
 	// is given up in the middle.
-	{Name: "Trap_T66_AbandonedCallsHarmNoOthers", Run: func(e *Env) {
+	{Name: "Trap_T66_AbandonedCallsHarmNoOthers", Run: func(e *suite.Env) {
 		begun := time.Now()
-		claims := make([]*Claim, 24)
+		claims := make([]*suite.Claim, 24)
 		for i := range claims {
 			claims[i] = e.Take(e.Name())
 		}
 		took := max(time.Since(begun)/24, 100*time.Microsecond)
-		SideBySide(len(claims), func(i int) {
+		suite.SideBySide(len(claims), func(i int) {
 			for round := range 4 {
 				if i%2 == 0 {
 					claims[i].Renew(e.Long) // it has not given up
@@ -97,14 +98,14 @@ var contextChecks = []Check{
 		}
 	}},
 	// They are cancelled, since of a deadline a client library may think that it has more to say.
-	{Name: "Outage_EveryCallEndsWithItsContext", Waits: true, Needs: "Unreachable", Run: func(e *Env) {
+	{Name: "Outage_EveryCallEndsWithItsContext", Waits: true, Needs: "Unreachable", Run: func(e *suite.Env) {
 		outage(e, func(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
 			ctx, cancel := context.WithCancel(ctx)
 			time.AfterFunc(d, cancel)
 			return ctx, cancel
 		})
 	}},
-	{Name: "Trap_T27_OutageIsNotTakenForAnAnswer", Waits: true, Needs: "Unreachable", Run: func(e *Env) {
+	{Name: "Trap_T27_OutageIsNotTakenForAnAnswer", Waits: true, Needs: "Unreachable", Run: func(e *suite.Env) {
 		outage(e, context.WithTimeout)
 	}},
 }
@@ -118,39 +119,39 @@ type call struct {
 // calls are all methods that take a context: one acquires a fresh name, the
 // others are about the holder's. On a working backend, and in this order, all
 // of them succeed.
-func calls(e *Env, p abstractions.Provider, fresh string, holder *Claim) []call {
+func calls(e *suite.Env, p abstractions.Provider, fresh string, holder *suite.Claim) []call {
 	name := holder.Req.Name
 	calls := []call{
-		{"Acquire", Sending(p.Acquire, e.Request(fresh))},
-		{"Acquire again", Sending(p.Acquire, holder.Req)},
-		{"Renew", Sending(p.Renew, holder.RenewRequest(e.Long))},
-		{"Inspect", Sending(p.Inspect, abstractions.InspectRequest{Name: name})},
+		{"Acquire", suite.Sending(p.Acquire, e.Request(fresh))},
+		{"Acquire again", suite.Sending(p.Acquire, holder.Req)},
+		{"Renew", suite.Sending(p.Renew, holder.RenewRequest(e.Long))},
+		{"Inspect", suite.Sending(p.Inspect, abstractions.InspectRequest{Name: name})},
 	}
 	if batcher, ok := abstractions.As[abstractions.BatchRenewer](p); ok {
-		calls = append(calls, call{"RenewBatch", Sending(RenewInBatch(batcher), holder.RenewRequest(e.Long))})
+		calls = append(calls, call{"RenewBatch", suite.Sending(suite.RenewInBatch(batcher), holder.RenewRequest(e.Long))})
 	}
 	if waiter, ok := abstractions.As[abstractions.Waiter](p); ok {
-		calls = append(calls, call{"Wait", Sending(waiter.Wait, abstractions.WaitRequest{Name: name, ID: e.Id()})})
+		calls = append(calls, call{"Wait", suite.Sending(waiter.Wait, abstractions.WaitRequest{Name: name, ID: e.Id()})})
 	}
 	if lister, ok := abstractions.As[abstractions.WaiterLister](p); ok {
-		calls = append(calls, call{"Waiters", Sending(lister.Waiters, abstractions.WaitersRequest{Name: name})})
+		calls = append(calls, call{"Waiters", suite.Sending(lister.Waiters, abstractions.WaitersRequest{Name: name})})
 	}
 	if lister, ok := abstractions.As[abstractions.Lister](p); ok {
-		calls = append(calls, call{"List", Sending(lister.List, abstractions.ListRequest{Prefix: name})})
+		calls = append(calls, call{"List", suite.Sending(lister.List, abstractions.ListRequest{Prefix: name})})
 	}
 	if pinger, ok := abstractions.As[abstractions.Pinger](p); ok {
 		calls = append(calls, call{"Ping", pinger.Ping})
 	}
 	if historian, ok := abstractions.As[abstractions.HistoryReader](p); ok {
-		calls = append(calls, call{"History", Sending(historian.History, abstractions.HistoryRequest{Name: name})})
+		calls = append(calls, call{"History", suite.Sending(historian.History, abstractions.HistoryRequest{Name: name})})
 	}
 	return append(calls,
-		call{"Release", Sending(Releasing(p), holder.ReleaseRequest())},
-		call{"Break", Sending(p.Break, abstractions.BreakRequest{Name: name, Immediate: true})},
+		call{"Release", suite.Sending(suite.Releasing(p), holder.ReleaseRequest())},
+		call{"Break", suite.Sending(p.Break, abstractions.BreakRequest{Name: name, Immediate: true})},
 	)
 }
 
-func callsEnd(e *Env, ctx context.Context, cause error) {
+func callsEnd(ctx context.Context, e *suite.Env, cause error) {
 	holder := e.Take(e.Name())
 	fresh := e.Name()
 	for _, call := range calls(e, e.P, fresh, holder) {
@@ -166,12 +167,12 @@ func callsEnd(e *Env, ctx context.Context, cause error) {
 
 // outage makes all calls at once to a backend that does not answer. Each gets a context
 // that ends soon.
-func outage(e *Env, ending func(context.Context, time.Duration) (context.Context, context.CancelFunc)) {
+func outage(e *suite.Env, ending func(context.Context, time.Duration) (context.Context, context.CancelFunc)) {
 	const soon = 200 * time.Millisecond
 	p := e.Unreachable(e.T)
 	e.T.Cleanup(func() { p.Close() })
-	calls := calls(e, p, e.Name(), &Claim{E: e, P: p, Req: e.Request(e.Name()), Grant: abstractions.Grant{Token: 1}})
-	SideBySide(len(calls), func(i int) {
+	calls := calls(e, p, e.Name(), &suite.Claim{E: e, P: p, Req: e.Request(e.Name()), Grant: abstractions.Grant{Token: 1}})
+	suite.SideBySide(len(calls), func(i int) {
 		ctx, cancel := ending(e.T.Context(), soon)
 		defer cancel()
 		done := make(chan error, 1)
@@ -187,7 +188,7 @@ func outage(e *Env, ending func(context.Context, time.Duration) (context.Context
 
 // mayFail requires that err reports an outage. A registration of a waiter may be
 // local, so it may also succeed.
-func mayFail(e *Env, what string, err error) {
+func mayFail(e *suite.Env, what string, err error) {
 	if what == "Wait" && err == nil {
 		return
 	}

@@ -4,39 +4,40 @@ import (
 	"context"
 
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providertest/internal/suite"
 )
 
 // A claim's ID is a key, and only its holder has the ID. Each answer of each check is held against all
 // IDs of the check. This check goes through each answer by itself.
-var discretionChecks = []Check{
-	{Name: "Trap_T141_NoAnswerHasAnID", Run: func(e *Env) {
+var discretionChecks = []suite.Check{
+	{Name: "Trap_T141_NoAnswerHasAnID", Run: func(e *suite.Env) {
 		holder, gone, broken := e.Take(e.Name()), e.Take(e.Name()), e.Take(e.Name())
 		name := holder.Req.Name
 		gone.Release()
 		for client, p := range e.Clients() {
-			record, err := Send(e, p.Inspect, abstractions.InspectRequest{Name: name})
+			record, err := suite.Send(e, p.Inspect, abstractions.InspectRequest{Name: name})
 			e.NoError(err)
 			e.Equal(abstractions.FingerprintOf(holder.Req.ID), record.Fingerprint, client)
-			refused := e.Held(Second(Send(e, p.Acquire, e.Request(name))))
+			refused := e.Held(suite.Second(suite.Send(e, p.Acquire, e.Request(name))))
 			e.True(refused.Holder.Fingerprint.IsZero() || refused.Holder.Fingerprint == record.Fingerprint, client)
-			e.Is(Second(Send(e, p.Acquire, gone.Req)), abstractions.ErrReleased)
+			e.Is(suite.Second(suite.Send(e, p.Acquire, gone.Req)), abstractions.ErrReleased)
 			stranger := holder.RenewRequest(e.Long)
 			stranger.ID = record.Fingerprint.String()
-			e.Invalid(Second(Send(e, p.Renew, stranger)), "a fingerprint is no ID")
+			e.Invalid(suite.Second(suite.Send(e, p.Renew, stranger)), "a fingerprint is no ID")
 			stranger.ID = holder.Req.ID + "\n"
-			e.Invalid(Second(Send(e, p.Renew, stranger)), "nearly an ID")
+			e.Invalid(suite.Second(suite.Send(e, p.Renew, stranger)), "nearly an ID")
 			stranger.ID = e.Id()
-			e.Lost(Second(Send(e, p.Renew, stranger)))
-			e.Lost(Second(Send(e, p.Renew, gone.RenewRequest(e.Long))))
+			e.Lost(suite.Second(suite.Send(e, p.Renew, stranger)))
+			e.Lost(suite.Second(suite.Send(e, p.Renew, gone.RenewRequest(e.Long))))
 			if lister, ok := abstractions.As[abstractions.Lister](p); ok {
 				e.List(lister, abstractions.ListRequest{Prefix: name})
 			}
 		}
 		for _, immediate := range []bool{false, true} {
-			_, err := Send(e, e.Peer.Break, abstractions.BreakRequest{Name: broken.Req.Name, Immediate: immediate})
+			_, err := suite.Send(e, e.Peer.Break, abstractions.BreakRequest{Name: broken.Req.Name, Immediate: immediate})
 			e.NoError(err)
-			e.Lost(Second(Send(e, broken.P.Renew, broken.RenewRequest(e.Long))))
-			_, err = Send(e, e.Peer.Inspect, abstractions.InspectRequest{Name: broken.Req.Name})
+			e.Lost(suite.Second(suite.Send(e, broken.P.Renew, broken.RenewRequest(e.Long))))
+			_, err = suite.Send(e, e.Peer.Inspect, abstractions.InspectRequest{Name: broken.Req.Name})
 			e.NoError(err)
 		}
 		if waiter, ok := abstractions.As[abstractions.Waiter](e.P); ok {
@@ -45,9 +46,9 @@ var discretionChecks = []Check{
 			waiting := e.Request(name)
 			_, err := waiter.Wait(ctx, abstractions.WaitRequest{Name: name, ID: waiting.ID, Owner: waiting.Owner})
 			e.NoError(err)
-			e.Held(Second(Send(e, e.P.Acquire, waiting)))
+			e.Held(suite.Second(suite.Send(e, e.P.Acquire, waiting)))
 			if lister, ok := abstractions.As[abstractions.WaiterLister](e.P); ok {
-				_, err := Send(e, lister.Waiters, abstractions.WaitersRequest{Name: name})
+				_, err := suite.Send(e, lister.Waiters, abstractions.WaitersRequest{Name: name})
 				e.NoError(err)
 			}
 		}

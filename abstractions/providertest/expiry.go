@@ -4,24 +4,25 @@ import (
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providertest/internal/suite"
 )
 
 // expiryChecks are about leases that end as time passes. These checks wait.
-var expiryChecks = []Check{
-	{Name: "Expiry_NeverEarlyNorLate", Waits: true, Run: func(e *Env) {
+var expiryChecks = []suite.Check{
+	{Name: "Expiry_NeverEarlyNorLate", Waits: true, Run: func(e *suite.Env) {
 		holder := e.TakeShort()
 		holder.RunsOutTo(e.Request(holder.Req.Name)).IsHeld()
 	}},
 	// It compares times of the backend's clock only. The clocks of several servers may differ by the
 	// duration of the request.
-	{Name: "Expiry_TheBackendCountsAllOfTheTTL", Run: func(e *Env) {
-		holder := &Claim{E: e, P: e.P, Req: e.Request(e.Name())}
+	{Name: "Expiry_TheBackendCountsAllOfTheTTL", Run: func(e *suite.Env) {
+		holder := &suite.Claim{E: e, P: e.P, Req: e.Request(e.Name())}
 		for round := range 20 {
 			before := e.Inspect(holder.Req.Name)
 			if round == 0 {
 				holder = e.Acquire(e.P, holder.Req)
 			} else {
-				holder.Renew(Grantable(e.Long/time.Duration(1+round%2), e.Caps))
+				holder.Renew(suite.Grantable(e.Long/time.Duration(1+round%2), e.Caps))
 			}
 			after := e.Inspect(holder.Req.Name)
 			if before.Now.IsZero() || after.ExpiresAt.IsZero() {
@@ -31,7 +32,7 @@ var expiryChecks = []Check{
 		}
 	}},
 	// As above, all times are of the backend's clock. They are kept to a millisecond where they are kept coarsely.
-	{Name: "Expiry_TheLastRenewalIsKnown", Run: func(e *Env) {
+	{Name: "Expiry_TheLastRenewalIsKnown", Run: func(e *suite.Env) {
 		holder := e.Acquire(e.P, e.Request(e.Name()))
 		if _, known := e.Inspect(holder.Req.Name).LastRenewed(); !known {
 			e.False(e.Caps.RemainingKnown, "where a lease's end is known, its last renewal is")
@@ -40,7 +41,7 @@ var expiryChecks = []Check{
 		for round := range 3 {
 			e.Pause(5 * time.Millisecond)
 			before := e.Inspect(holder.Req.Name)
-			holder.Renew(Grantable(e.Long/time.Duration(2-round%2), e.Caps))
+			holder.Renew(suite.Grantable(e.Long/time.Duration(2-round%2), e.Caps))
 			after := e.Inspect(holder.Req.Name)
 			at, known := after.LastRenewed()
 			took := holder.Returned.Sub(holder.Sent) + time.Millisecond // the clocks of several servers may differ by this
@@ -53,13 +54,13 @@ var expiryChecks = []Check{
 		_, known := e.Inspect(name).LastRenewed()
 		e.False(known, "a name that is free")
 	}},
-	{Name: "Expiry_OneOfManyTakesOver", Waits: true, Run: func(e *Env) {
+	{Name: "Expiry_OneOfManyTakesOver", Waits: true, Run: func(e *suite.Env) {
 		holder := e.Expired()
 		winner := race(e, holder.Req.Name)
 		e.Greater(winner.Token(), holder.Token())
 		winner.IsHeld()
 	}},
-	{Name: "Expiry_RenewalIsLostOrProvablyRevives", Waits: true, Run: func(e *Env) {
+	{Name: "Expiry_RenewalIsLostOrProvablyRevives", Waits: true, Run: func(e *suite.Env) {
 		holder := e.Expired()
 		err := holder.TryRenew(e.Long)
 		if err == nil {
@@ -69,14 +70,14 @@ var expiryChecks = []Check{
 		e.Lost(err, abstractions.LostExpired, abstractions.LostGone)
 		e.IsFree(holder.Req.Name)
 	}},
-	{Name: "Expiry_ReleaseIsNoError", Waits: true, Run: func(e *Env) {
+	{Name: "Expiry_ReleaseIsNoError", Waits: true, Run: func(e *suite.Env) {
 		holder := e.Expired()
 		holder.Release()
 		_, err := e.Try(e.P, holder.Req)
 		e.Is(err, abstractions.ErrReleased, "the ID is refused from then on")
 		e.IsFree(holder.Req.Name)
 	}},
-	{Name: "Expiry_BreakMeetsNobody", Waits: true, Run: func(e *Env) {
+	{Name: "Expiry_BreakMeetsNobody", Waits: true, Run: func(e *suite.Env) {
 		holder := e.Expired()
 		for _, immediate := range []bool{false, true} {
 			result := e.Breaks(abstractions.BreakRequest{Name: holder.Req.Name, IfToken: holder.Token(), Immediate: immediate})
@@ -84,7 +85,7 @@ var expiryChecks = []Check{
 		}
 		e.IsFree(holder.Req.Name)
 	}},
-	{Name: "Expiry_InspectShowsAFreeName", Waits: true, Run: func(e *Env) {
+	{Name: "Expiry_InspectShowsAFreeName", Waits: true, Run: func(e *suite.Env) {
 		holder := e.TakeShort()
 		for _, part := range []float64{0, 0.5, 0.9} {
 			e.SleepUntil(holder.Sent.Add(time.Duration(part * float64(holder.Ttl))))
@@ -103,7 +104,7 @@ var expiryChecks = []Check{
 		e.False(record.Held, "shown as held after it has run out")
 		e.Equal(holder.Token(), record.Token, "the token is kept")
 	}},
-	{Name: "Expiry_RepeatedAcquireGrantsTTLAnew", Waits: true, Run: func(e *Env) {
+	{Name: "Expiry_RepeatedAcquireGrantsTTLAnew", Waits: true, Run: func(e *suite.Env) {
 		e.Undisturbed(func() bool {
 			first := e.TakeShort()
 			e.SleepUntil(first.Sent.Add(first.Ttl / 2))
@@ -116,7 +117,7 @@ var expiryChecks = []Check{
 			return true
 		})
 	}},
-	{Name: "Expiry_BrokenLeaseRunsOut", Waits: true, Run: func(e *Env) {
+	{Name: "Expiry_BrokenLeaseRunsOut", Waits: true, Run: func(e *suite.Env) {
 		e.Undisturbed(func() bool {
 			holder := e.TakeShort()
 			result := e.Breaks(abstractions.BreakRequest{Name: holder.Req.Name, Grace: time.Millisecond}) // which is for infinite leases
@@ -135,7 +136,7 @@ var expiryChecks = []Check{
 			return true
 		})
 	}},
-	{Name: "Expiry_BrokenInfiniteLeaseRunsOutAfterGrace", Waits: true, Run: func(e *Env) {
+	{Name: "Expiry_BrokenInfiniteLeaseRunsOutAfterGrace", Waits: true, Run: func(e *suite.Env) {
 		if !e.Caps.Infinite {
 			e.LeaveOut("no infinite leases here")
 		}
@@ -150,7 +151,7 @@ var expiryChecks = []Check{
 		e.LessOrEqual(result.Remaining, e.Short)
 		holder.RunsOutTo(e.Request(name)).IsHeld()
 	}},
-	{Name: "Trap_T07_RenewalExtendsByItsTTLFromNow", Waits: true, Run: func(e *Env) {
+	{Name: "Trap_T07_RenewalExtendsByItsTTLFromNow", Waits: true, Run: func(e *suite.Env) {
 		e.Undisturbed(func() bool {
 			holder := e.TakeShort()
 			next := e.Request(holder.Req.Name)
@@ -169,7 +170,7 @@ var expiryChecks = []Check{
 			return true
 		})
 	}},
-	{Name: "Trap_T17_MetadataLeavesNoImmortalRecord", Waits: true, Run: func(e *Env) {
+	{Name: "Trap_T17_MetadataLeavesNoImmortalRecord", Waits: true, Run: func(e *suite.Env) {
 		name := e.Name()
 		req := e.ShortRequest(name)
 		req.Metadata = map[string]string{"address": "10.0.0.1:80", "region": "north"}
@@ -178,12 +179,12 @@ var expiryChecks = []Check{
 		next.Release()
 		e.IsFree(name)
 	}},
-	{Name: "Trap_T19_ExpiredLeaseBlocksNobody", Waits: true, Run: func(e *Env) {
+	{Name: "Trap_T19_ExpiredLeaseBlocksNobody", Waits: true, Run: func(e *suite.Env) {
 		holder := e.Expired() // no request has come since, so nothing has swept the lease
 		next := e.Acquire(e.Peer, e.Request(holder.Req.Name))
 		e.Greater(next.Token(), holder.Token())
 	}},
-	{Name: "Trap_T20_RenewalRevivesNothingBesideNewHolder", Waits: true, Run: func(e *Env) {
+	{Name: "Trap_T20_RenewalRevivesNothingBesideNewHolder", Waits: true, Run: func(e *suite.Env) {
 		holder := e.Expired()
 		next := e.Acquire(e.Peer, e.Request(holder.Req.Name))
 		holder.IsLost(abstractions.LostTaken) // the backend shows another holder
@@ -192,7 +193,7 @@ var expiryChecks = []Check{
 		holder.IsLost(abstractions.LostTaken, abstractions.LostExpired, abstractions.LostGone) // not even when the name is free again
 		e.IsFree(holder.Req.Name)
 	}},
-	{Name: "Trap_T23_StaleHolderGetsNoTokenOfItsSuccessor", Waits: true, Run: func(e *Env) {
+	{Name: "Trap_T23_StaleHolderGetsNoTokenOfItsSuccessor", Waits: true, Run: func(e *suite.Env) {
 		holder := e.Expired()
 		next := e.Acquire(e.Peer, e.Request(holder.Req.Name))
 		_, err := e.Try(e.P, holder.Req)
@@ -200,10 +201,10 @@ var expiryChecks = []Check{
 		holder.IsLost()
 		next.IsHeld()
 	}},
-	{Name: "Trap_T24_RecordOutlivesALongRenewal", Waits: true, Run: func(e *Env) {
+	{Name: "Trap_T24_RecordOutlivesALongRenewal", Waits: true, Run: func(e *suite.Env) {
 		e.Undisturbed(func() bool {
 			holder := e.TakeShort()
-			longer := Grantable(e.Short+max(e.Short/3, e.Caps.Granularity), e.Caps)
+			longer := suite.Grantable(e.Short+max(e.Short/3, e.Caps.Granularity), e.Caps)
 			if err := holder.TryRenew(longer); err != nil {
 				e.Lost(err)
 				e.False(holder.Alive(), "lost within its TTL")
@@ -214,7 +215,7 @@ var expiryChecks = []Check{
 		})
 	}},
 	// A provider may reuse the object that kept a lease for the next lease.
-	{Name: "Expiry_AReleaseShortensNoLeaseThatFollows", Waits: true, Run: func(e *Env) {
+	{Name: "Expiry_AReleaseShortensNoLeaseThatFollows", Waits: true, Run: func(e *suite.Env) {
 		first, second := e.TakeShort(), e.TakeShort()
 		e.SleepUntil(first.Sent.Add(first.Ttl * 2 / 5))
 		first.Release()
@@ -223,15 +224,15 @@ var expiryChecks = []Check{
 		next.RunsOutTo(e.Request(next.Req.Name)).IsHeld()
 		longer.Contend(e.Request(longer.Req.Name), e.Now())
 	}},
-	{Name: "Trap_T45_ALongLeaseOutlivesTheMemoryOfIdleNames", Waits: true, Run: func(e *Env) {
+	{Name: "Trap_T45_ALongLeaseOutlivesTheMemoryOfIdleNames", Waits: true, Run: func(e *suite.Env) {
 		if !e.Virtual && e.Advance == nil || e.Watched {
 			e.LeaveOut("it takes a day, or a process that watches for a day")
 		}
 		req := e.Request(e.Name())
-		req.TTL = Grantable(25*time.Hour, e.Caps)
+		req.TTL = suite.Grantable(25*time.Hour, e.Caps)
 		e.Acquire(e.P, req).RunsOutTo(e.Request(req.Name)).IsHeld()
 	}},
-	{Name: "Trap_T26_StaleReleaseFreesNobodyElse", Waits: true, Run: func(e *Env) {
+	{Name: "Trap_T26_StaleReleaseFreesNobodyElse", Waits: true, Run: func(e *suite.Env) {
 		holder := e.Expired()
 		next := e.Acquire(e.Peer, e.Request(holder.Req.Name)) // with the same owner
 		holder.Release()

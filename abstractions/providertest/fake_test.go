@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providertest/internal/suite"
 	memlease "github.com/distributedleasing/leasing/providers/memory"
 )
 
@@ -284,7 +285,7 @@ func (r *recorder) Log(args ...any)                   { r.note(false, fmt.Sprint
 func (r *recorder) Logf(format string, args ...any)   { r.note(false, fmt.Sprintf(format, args...)) }
 
 // outcome runs one check in a subtest that passes whatever the check finds.
-func outcome(t *testing.T, h Harness, c Check) (failed bool, log string) {
+func outcome(t *testing.T, h Harness, c suite.Check) (failed bool, log string) {
 	r := &recorder{}
 	t.Run(c.Name, func(t *testing.T) {
 		if !h.Virtual {

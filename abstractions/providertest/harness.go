@@ -7,6 +7,8 @@ import (
 
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
+	"github.com/distributedleasing/leasing/abstractions/providertest/internal/proxy"
+	"github.com/distributedleasing/leasing/abstractions/providertest/internal/suite"
 )
 
 // Harness says how to test a provider. Only New is required. A check that needs
@@ -114,15 +116,15 @@ type Route struct {
 }
 
 // proxied opens a client behind a proxy, which stands before the server of p.
-func (h Harness) proxied(t testing.TB, p abstractions.Provider) (abstractions.Provider, *Proxy) {
+func (h Harness) proxied(t testing.TB, p abstractions.Provider) (abstractions.Provider, *proxy.Proxy) {
 	route := h.HTTP(t, p)
-	before := New(t, route.URL, route.Transport)
+	before := proxy.New(t, route.URL, route.Transport)
 	return route.Open(t, before.URL), before
 }
 
 // backend is the harness for the checks.
-func (h Harness) backend() Backend {
-	b := Backend{
+func (h Harness) backend() suite.Backend {
+	b := suite.Backend{
 		New: h.New, NewPeer: h.Peer, Unreachable: h.Unreachable, Forget: h.Forget, Ahead: h.Ahead, Lose: h.Lose, Remove: h.Remove,
 		Records: h.Records, Advance: h.Advance, Remembers: h.Remembers, TTL: h.TTL, Slack: h.Slack, Virtual: h.Virtual, Watched: h.Watched,
 	}

@@ -5,24 +5,25 @@ import (
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providertest/internal/suite"
 )
 
 // holderChecks are about a holder's calls for its lease, and about the answers that other clients get.
-var holderChecks = []Check{
-	{Name: "Renew_ManyAtOnce", Run: func(e *Env) {
+var holderChecks = []suite.Check{
+	{Name: "Renew_ManyAtOnce", Run: func(e *suite.Env) {
 		holder := e.Take(e.Name())
-		SideBySide(16, func(i int) {
+		suite.SideBySide(16, func(i int) {
 			one := *holder
 			one.P = e.Either(i)
 			e.NoError(one.SettledRenew())
 		})
 		holder.IsHeld()
 	}},
-	{Name: "Trap_T14_RepeatedRenewalIsNoConflict", Run: func(e *Env) {
+	{Name: "Trap_T14_RepeatedRenewalIsNoConflict", Run: func(e *suite.Env) {
 		holder := e.Take(e.Name())
 		req := holder.RenewRequest(e.Long)
 		for range 3 { // the SDK below may retry a request without the provider's knowledge
-			grant, err := Send(e, e.P.Renew, req)
+			grant, err := suite.Send(e, e.P.Renew, req)
 			e.NoError(err)
 			e.Equal(holder.Token(), grant.Token)
 		}
@@ -32,7 +33,7 @@ var holderChecks = []Check{
 		}
 		e.IsFree(holder.Req.Name)
 	}},
-	{Name: "Trap_T15_StateBeforeALostReplyStillWorks", Run: func(e *Env) {
+	{Name: "Trap_T15_StateBeforeALostReplyStillWorks", Run: func(e *suite.Env) {
 		holder := e.Take(e.Name())
 		state := holder.Grant.State
 		holder.Renew(e.Long) // its reply was lost: the holder goes on with the state before
@@ -49,7 +50,7 @@ var holderChecks = []Check{
 		another.Release()
 		e.IsFree(another.Req.Name)
 	}},
-	{Name: "Trap_T22_TokenDoesNotRiseOnRenewal", Run: func(e *Env) {
+	{Name: "Trap_T22_TokenDoesNotRiseOnRenewal", Run: func(e *suite.Env) {
 		holder := e.Take(e.Name())
 		token := holder.Token()
 		for range 5 {
@@ -59,7 +60,7 @@ var holderChecks = []Check{
 		}
 	}},
 	// It tries to renew with all of a holder's grant but one thing.
-	{Name: "Trap_T84_RenewalIsTheHolders", Run: func(e *Env) {
+	{Name: "Trap_T84_RenewalIsTheHolders", Run: func(e *suite.Env) {
 		holder := e.Take(e.Name())
 		for _, state := range []any{holder.Grant.State, nil} {
 			older, newer, stranger := holder.RenewRequest(e.Long), holder.RenewRequest(e.Long), holder.RenewRequest(e.Long)
@@ -68,11 +69,11 @@ var holderChecks = []Check{
 			stranger.ID = e.Id()
 			for what, req := range map[string]abstractions.RenewRequest{"an older token": older, "a newer token": newer, "another ID": stranger} {
 				req.State = state
-				_, err := Send(e, e.P.Renew, req)
+				_, err := suite.Send(e, e.P.Renew, req)
 				e.Error(err, "a renewal with "+what)
 				e.Lost(err)
 				if batcher, ok := abstractions.As[abstractions.BatchRenewer](e.P); ok {
-					_, err := Send(e, RenewInBatch(batcher), req)
+					_, err := suite.Send(e, suite.RenewInBatch(batcher), req)
 					e.Error(err, "a renewal in a batch with "+what)
 					e.Lost(err)
 				}
@@ -82,7 +83,7 @@ var holderChecks = []Check{
 		}
 		holder.Renew(e.Long)
 	}},
-	{Name: "Trap_T14_SecondReleaseIsNoError", Run: func(e *Env) {
+	{Name: "Trap_T14_SecondReleaseIsNoError", Run: func(e *suite.Env) {
 		holder := e.Take(e.Name())
 		for range 3 {
 			holder.Release()
@@ -91,7 +92,7 @@ var holderChecks = []Check{
 		holder.Release() // a late repetition
 		next.IsHeld()
 	}},
-	{Name: "Trap_T26_ReleaseByAnotherIDFreesNothing", Run: func(e *Env) {
+	{Name: "Trap_T26_ReleaseByAnotherIDFreesNothing", Run: func(e *suite.Env) {
 		holder := e.Take(e.Name())
 		e.Release(e.Peer, abstractions.ReleaseRequest{
 			Name: holder.Req.Name, ID: e.Id(), Token: holder.Token(), State: holder.Grant.State,
@@ -100,7 +101,7 @@ var holderChecks = []Check{
 		holder.Renew(e.Long)
 	}},
 	// It asks a few times, because the remaining servers may need a moment to notice the loss.
-	{Name: "Lose_TakesNoLease", Needs: "Lose", Run: func(e *Env) {
+	{Name: "Lose_TakesNoLease", Needs: "Lose", Run: func(e *suite.Env) {
 		holder := e.Take(e.Name())
 		e.Lose(e.T, e.P, holder.Req.Name)
 		for i := range 4 {
@@ -112,11 +113,11 @@ var holderChecks = []Check{
 			e.OneOf(err, abstractions.ErrHeld)
 		}
 	}},
-	{Name: "Remove_EndsTheLease", Needs: "Remove", Run: func(e *Env) {
+	{Name: "Remove_EndsTheLease", Needs: "Remove", Run: func(e *suite.Env) {
 		holder := e.Take(e.Name())
 		e.Remove(e.T, e.P, holder.Req.Name)
 		if batcher, ok := abstractions.As[abstractions.BatchRenewer](e.P); ok {
-			e.Lost(Second(Send(e, RenewInBatch(batcher), holder.RenewRequest(e.Long))))
+			e.Lost(suite.Second(suite.Send(e, suite.RenewInBatch(batcher), holder.RenewRequest(e.Long))))
 		}
 		holder.IsLost(abstractions.LostGone, abstractions.LostExpired, abstractions.LostBroken)
 		next := e.SettledTake(e.P, holder.Req.Name)
@@ -125,12 +126,12 @@ var holderChecks = []Check{
 		holder.Release()
 		next.IsHeld()
 	}},
-	{Name: "Inspect_ShowsTheLease", Run: func(e *Env) {
+	{Name: "Inspect_ShowsTheLease", Run: func(e *suite.Env) {
 		req := e.Request(e.Name())
 		req.Metadata = map[string]string{"region": "north"}
 		holder := e.Acquire(e.P, req)
 		first := e.Inspect(req.Name)
-		for _, ttl := range []time.Duration{e.Long, Grantable(e.Long/2, e.Caps), e.Long} {
+		for _, ttl := range []time.Duration{e.Long, suite.Grantable(e.Long/2, e.Caps), e.Long} {
 			record := e.Inspect(req.Name)
 			e.Equal([]any{true, abstractions.FingerprintOf(req.ID), req.Owner, holder.Token(), req.Metadata}, []any{record.Held, record.Fingerprint, record.Owner, record.Token, record.Metadata})
 			e.Equal(holder.Ttl, record.TTL, "the TTL that was granted last")
@@ -143,7 +144,7 @@ var holderChecks = []Check{
 		free.Now = time.Time{}
 		e.Equal(abstractions.Record{Name: req.Name, Token: holder.Token()}, free, "nothing of the holder is left but its token")
 	}},
-	{Name: "Inspect_MapsAreNotShared", Run: func(e *Env) {
+	{Name: "Inspect_MapsAreNotShared", Run: func(e *suite.Env) {
 		req := e.Request(e.Name())
 		req.Metadata = map[string]string{"region": "north"}
 		want := maps.Clone(req.Metadata)

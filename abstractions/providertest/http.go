@@ -6,39 +6,41 @@ import (
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providertest/internal/proxy"
+	"github.com/distributedleasing/leasing/abstractions/providertest/internal/suite"
 )
 
 // A proxy, an ingress or a gateway before the server answers in its place: with a redirect to
 // its own page, with a page, with a refusal, with half of an answer, or not at all. The server
 // may have applied the request. No such answer says anything about a lease.
-var httpChecks = []Check{
-	{Name: "HTTP_Trap_T109_ARedirectIsNoAnswer", Needs: "HTTP", Run: func(e *Env) { behindProxies(e, Redirects()) }},
-	{Name: "HTTP_Trap_T110_ASuccessIsTheServers", Needs: "HTTP", Run: func(e *Env) { behindProxies(e, Successes()) }},
-	{Name: "HTTP_Trap_T111_ARefusalIsTheServers", Needs: "HTTP", Run: func(e *Env) { behindProxies(e, Refusals()) }},
-	{Name: "HTTP_Trap_T112_AnAnswerIsWhole", Needs: "HTTP", Run: func(e *Env) { behindProxies(e, Torn()) }},
+var httpChecks = []suite.Check{
+	{Name: "HTTP_Trap_T109_ARedirectIsNoAnswer", Needs: "HTTP", Run: func(e *suite.Env) { behindProxies(e, proxy.Redirects()) }},
+	{Name: "HTTP_Trap_T110_ASuccessIsTheServers", Needs: "HTTP", Run: func(e *suite.Env) { behindProxies(e, proxy.Successes()) }},
+	{Name: "HTTP_Trap_T111_ARefusalIsTheServers", Needs: "HTTP", Run: func(e *suite.Env) { behindProxies(e, proxy.Refusals()) }},
+	{Name: "HTTP_Trap_T112_AnAnswerIsWhole", Needs: "HTTP", Run: func(e *suite.Env) { behindProxies(e, proxy.Torn()) }},
 }
 
 // besieged is a client behind a proxy whose answers are checked.
 type besieged struct {
-	*Proxied
-	e *Env
+	*suite.Proxied
+	e *suite.Env
 }
 
 // behindProxies has each fault answer all requests, writes that the server does not get, and
 // writes that it gets.
-func behindProxies(e *Env, faults []*Fault) {
-	var all []*Fault
+func behindProxies(e *suite.Env, faults []*proxy.Fault) {
+	var all []*proxy.Fault
 	for _, f := range faults {
 		if all = append(all, f.Like(false, f.Cut), f.Like(true, true)); !f.Cut {
 			all = append(all, f.Like(true, false))
 		}
 	}
-	next := make(chan *Fault, len(all))
+	next := make(chan *proxy.Fault, len(all))
 	for _, f := range all {
 		next <- f
 	}
 	close(next)
-	SideBySide(4, func(int) {
+	suite.SideBySide(4, func(int) {
 		p := &besieged{e.Proxied(), e}
 		for f := range next {
 			p.meets(f)
@@ -53,9 +55,9 @@ const silence = 300 * time.Millisecond
 // under makes a call while the fault answers, and reports whether the call has succeeded. The call
 // may succeed only if the server has applied the request and a read has shown the result. Otherwise
 // its outcome is unknown.
-func (p *besieged) under(f *Fault, what string, call func(ctx context.Context) error) (done bool) {
+func (p *besieged) under(f *proxy.Fault, what string, call func(ctx context.Context) error) (done bool) {
 	what += " under " + f.String()
-	ctx, cancel := context.WithTimeout(p.e.T.Context(), Patience)
+	ctx, cancel := context.WithTimeout(p.e.T.Context(), suite.Patience)
 	if f.Silent() {
 		cancel()
 		ctx, cancel = context.WithTimeout(p.e.T.Context(), silence)
@@ -81,25 +83,25 @@ func (p *besieged) under(f *Fault, what string, call func(ctx context.Context) e
 }
 
 // meets goes through the verbs.
-func (p *besieged) meets(f *Fault) {
+func (p *besieged) meets(f *proxy.Fault) {
 	e, req := p.e, p.e.Request(p.e.Name())
 	what := f.String()
 	acquire := func(p abstractions.Provider, req abstractions.AcquireRequest) abstractions.Grant {
-		grant, err := Send(e, p.Acquire, req)
+		grant, err := suite.Send(e, p.Acquire, req)
 		e.NoError(err, what)
 		return grant
 	}
 	taken := func(by abstractions.Grant) {
-		_, err := Send(e, e.P.Acquire, e.Request(req.Name))
+		_, err := suite.Send(e, e.P.Acquire, e.Request(req.Name))
 		e.Equal(by.Token, e.Held(err, what).Holder.Token, what)
 	}
 	isHeld := func() bool {
-		record, err := Send(e, e.P.Inspect, abstractions.InspectRequest{Name: req.Name})
+		record, err := suite.Send(e, e.P.Inspect, abstractions.InspectRequest{Name: req.Name})
 		e.NoError(err, what)
 		return record.Held
 	}
 
-	done := p.under(f, "acquire", func(ctx context.Context) error { return Second(p.Acquire(ctx, req)) })
+	done := p.under(f, "acquire", func(ctx context.Context) error { return suite.Second(p.Acquire(ctx, req)) })
 	late := f.Silent() && f.Applied // the bound may be over before the write is sent
 	if (done || f.Writes) && !late {
 		e.Equal(f.Applied, isHeld(), "%s: the state of the server", what)
@@ -108,20 +110,20 @@ func (p *besieged) meets(f *Fault) {
 	taken(grant)
 
 	renewal := abstractions.RenewRequest{Name: req.Name, ID: req.ID, Token: grant.Token, TTL: req.TTL, State: grant.State}
-	p.under(f, "renew", func(ctx context.Context) error { return Second(p.Renew(ctx, renewal)) })
+	p.under(f, "renew", func(ctx context.Context) error { return suite.Second(p.Renew(ctx, renewal)) })
 	taken(grant)
-	_, err := Send(e, p.Renew, renewal)
+	_, err := suite.Send(e, p.Renew, renewal)
 	e.NoError(err, "%s: the holder's renewal on the healed path", what)
 	taken(grant)
 
 	if !f.Writes {
 		p.under(f, "inspect", func(ctx context.Context) error {
-			return Second(p.Inspect(ctx, abstractions.InspectRequest{Name: req.Name}))
+			return suite.Second(p.Inspect(ctx, abstractions.InspectRequest{Name: req.Name}))
 		})
 		lister, ok := abstractions.As[abstractions.Lister](p.Provider)
 		list := abstractions.ListRequest{Prefix: req.Name}
-		if ok && Second(lister.List(e.T.Context(), list)) == nil { // where it is supported
-			p.under(f, "list", func(ctx context.Context) error { return Second(lister.List(ctx, list)) })
+		if ok && suite.Second(lister.List(e.T.Context(), list)) == nil { // where it is supported
+			p.under(f, "list", func(ctx context.Context) error { return suite.Second(lister.List(ctx, list)) })
 		}
 	}
 
@@ -131,23 +133,23 @@ func (p *besieged) meets(f *Fault) {
 	if !f.Applied {
 		taken(grant)
 	}
-	_, err = Send(e, Releasing(p), release)
+	_, err = suite.Send(e, suite.Releasing(p), release)
 	e.NoError(err, what)
 	req = e.Request(req.Name)
 	after := acquire(p, req)
 	e.Greater(after.Token, grant.Token, what)
 
 	ends := abstractions.BreakRequest{Name: req.Name, IfToken: after.Token, Immediate: true}
-	done = p.under(f, "break", func(ctx context.Context) error { return Second(p.Break(ctx, ends)) })
+	done = p.under(f, "break", func(ctx context.Context) error { return suite.Second(p.Break(ctx, ends)) })
 	e.False(done && isHeld(), "%s: broken, and held", what)
 	if !f.Applied {
 		taken(after)
 	}
-	_, err = Send(e, p.Break, ends)
+	_, err = suite.Send(e, p.Break, ends)
 	e.NoError(err, what)
 	last := acquire(e.P, e.Request(req.Name))
-	_, err = Send(e, p.Renew, abstractions.RenewRequest{Name: req.Name, ID: req.ID, Token: after.Token, TTL: req.TTL, State: after.State})
+	_, err = suite.Send(e, p.Renew, abstractions.RenewRequest{Name: req.Name, ID: req.ID, Token: after.Token, TTL: req.TTL, State: after.State})
 	e.ErrorIs(err, abstractions.ErrLost, "%s: a loss that is one", what)
-	_, err = Send(e, Releasing(e.P), abstractions.ReleaseRequest{Name: last.Name, ID: last.ID, Token: last.Token, State: last.State})
+	_, err = suite.Send(e, suite.Releasing(e.P), abstractions.ReleaseRequest{Name: last.Name, ID: last.ID, Token: last.Token, State: last.State})
 	e.NoError(err, what)
 }

@@ -6,11 +6,12 @@ import (
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providertest/internal/suite"
 )
 
-var limitChecks = []Check{
+var limitChecks = []suite.Check{
 	// It sends invalid requests and looks for traces of them in the backend.
-	{Name: "Limits_BadRequestsAreInvalidAndChangeNothing", Run: func(e *Env) {
+	{Name: "Limits_BadRequestsAreInvalidAndChangeNothing", Run: func(e *suite.Env) {
 		holder := e.Take(e.Name())
 		fresh := e.Name()
 		for what, call := range badCalls(e, fresh, holder) {
@@ -23,7 +24,7 @@ var limitChecks = []Check{
 		e.Zero(record.Token)
 		e.IsFree(fresh)
 	}},
-	{Name: "Limits_WhatIsJustAllowedWorks", Run: func(e *Env) {
+	{Name: "Limits_WhatIsJustAllowedWorks", Run: func(e *suite.Env) {
 		name := e.Name()
 		if e.Caps.MaxNameBytes > 0 {
 			name += strings.Repeat("x", max(0, e.Caps.MaxNameBytes-len(name)))
@@ -41,7 +42,7 @@ var limitChecks = []Check{
 		holder.Release()
 		e.IsFree(req.Name)
 	}},
-	{Name: "Limits_EveryStatedTTLIsGranted", Run: func(e *Env) {
+	{Name: "Limits_EveryStatedTTLIsGranted", Run: func(e *suite.Env) {
 		ttls := []time.Duration{e.Caps.MinTTL, e.Caps.MinTTL + max(e.Caps.Granularity, 1), e.Short, e.Long, e.Caps.MaxTTL}
 		if e.Caps.MaxTTL == 0 {
 			year := 365 * 24 * time.Hour
@@ -63,12 +64,12 @@ var limitChecks = []Check{
 	}},
 }
 
-func badCalls(e *Env, fresh string, holder *Claim) map[string]func(ctx context.Context) error {
+func badCalls(e *suite.Env, fresh string, holder *suite.Claim) map[string]func(ctx context.Context) error {
 	calls := make(map[string]func(ctx context.Context) error)
 	acquire := badCall(calls, "acquire", e.Request(fresh), e.P.Acquire)
 	renew := badCall(calls, "renew", holder.RenewRequest(e.Long), e.P.Renew)
 	inspect := badCall(calls, "inspect", abstractions.InspectRequest{}, e.P.Inspect)
-	release := badCall(calls, "release", abstractions.ReleaseRequest{Name: fresh, ID: holder.Req.ID}, Releasing(e.P))
+	release := badCall(calls, "release", abstractions.ReleaseRequest{Name: fresh, ID: holder.Req.ID}, suite.Releasing(e.P))
 	breaks := badCall(calls, "break", abstractions.BreakRequest{Name: holder.Req.Name, Immediate: true}, e.P.Break)
 	for what, ttl := range badTTLs(e) {
 		acquire(what, func(r *abstractions.AcquireRequest) { r.TTL = ttl })
@@ -113,11 +114,11 @@ func badCall[Q, R any](calls map[string]func(ctx context.Context) error, verb st
 	return func(what string, change func(r *Q)) {
 		req := good
 		change(&req)
-		calls[verb+": "+what] = Sending(send, req)
+		calls[verb+": "+what] = suite.Sending(send, req)
 	}
 }
 
-func badTTLs(e *Env) map[string]time.Duration {
+func badTTLs(e *suite.Env) map[string]time.Duration {
 	bad := map[string]time.Duration{"TTL 0": 0, "negative TTL": -time.Second}
 	if e.Caps.MinTTL > 1 {
 		bad["TTL below the minimum"] = e.Caps.MinTTL - 1
@@ -131,7 +132,7 @@ func badTTLs(e *Env) map[string]time.Duration {
 	return bad
 }
 
-func badNames(e *Env) map[string]string {
+func badNames(e *suite.Env) map[string]string {
 	bad := map[string]string{
 		"no name": "", "long name": strings.Repeat("x", abstractions.MaxNameBytes+1), "NUL": "a\x00b", "newline": "a\nb",
 		"delete": "a\x7fb", "C1 control character": "a\u0085b", "not UTF-8": "a\xffb", "surrogate": "a\xed\xa0\x80b",

@@ -4,12 +4,13 @@ import (
 	"strings"
 
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providertest/internal/suite"
 )
 
-var nameChecks = []Check{
+var nameChecks = []suite.Check{
 	// Names stay distinct, come back unchanged, and are never executed
 	// or expanded.
-	{Name: "Trap_T25_HostileNamesAreOnlyNames", Run: func(e *Env) {
+	{Name: "Trap_T25_HostileNamesAreOnlyNames", Run: func(e *suite.Env) {
 		u := e.Unique()
 		holdAll(e, []string{
 			u + ` ' OR '1'='1`, u + `'; DROP TABLE leases; --`, u + `"quoted"`, u + "`tick`", u + `\`, u + `\\`, u + `\'`,
@@ -22,7 +23,7 @@ var nameChecks = []Check{
 		})
 	}},
 	// It holds names that careless encodings fold together.
-	{Name: "Trap_T25_NamesAreInjective", Run: func(e *Env) {
+	{Name: "Trap_T25_NamesAreInjective", Run: func(e *suite.Env) {
 		u := e.Unique()
 		holdAll(e, []string{
 			u + "My Lock", u + "my-lock", u + "my lock", u + "My-Lock", u + "MY LOCK", u + "MyLock", u + "mylock", u + "my_lock", u + "my.lock",
@@ -32,7 +33,7 @@ var nameChecks = []Check{
 			u, u + u, strings.ToUpper(u) + "x", strings.ToLower(u) + "x",
 		})
 	}},
-	{Name: "Trap_T25_LongestNamesAreToldApart", Run: func(e *Env) {
+	{Name: "Trap_T25_LongestNamesAreToldApart", Run: func(e *suite.Env) {
 		limit := abstractions.MaxNameBytes
 		if e.Caps.MaxNameBytes > 0 {
 			limit = e.Caps.MaxNameBytes
@@ -56,8 +57,8 @@ var nameChecks = []Check{
 
 // holdAll holds all names at a time, each by a claim of its own, and shows
 // that they are independent of each other.
-func holdAll(e *Env, names []string) {
-	var claims []*Claim
+func holdAll(e *suite.Env, names []string) {
+	var claims []*suite.Claim
 	for _, name := range names {
 		if e.Caps.MaxNameBytes == 0 || len(name) <= e.Caps.MaxNameBytes {
 			claims = append(claims, e.Take(name))

@@ -16,6 +16,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providertest/internal/suite"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -82,10 +83,10 @@ func TestEveryCheckDetectsAFlaw(t *testing.T) {
 	}
 }
 
-func checkNamed(t *testing.T, name string) Check {
+func checkNamed(t *testing.T, name string) suite.Check {
 	t.Helper()
 	all := checks()
-	i := slices.IndexFunc(all, func(c Check) bool { return c.Name == name })
+	i := slices.IndexFunc(all, func(c suite.Check) bool { return c.Name == name })
 	require.GreaterOrEqual(t, i, 0, "no check is called %q", name)
 	return all[i]
 }
@@ -97,11 +98,11 @@ func TestTrap_T194_AnOmittedCheckIsSkipped(t *testing.T) {
 		h.Virtual, h.Forget, h.Except = virtual, nil, map[string]string{"Excepted": "because"}
 		var counts outcomes
 		var omitted *testing.T
-		h.runAll(t, []Check{
-			{Name: "Runs", Run: func(*Env) {}},
-			{Name: "Excepted", Run: func(e *Env) { e.Fail("it runs") }},
-			{Name: "NeedsForget", Needs: "Forget", Run: func(e *Env) { e.Fail("it runs") }},
-			{Name: "LeavesItselfOut", Run: func(e *Env) {
+		h.runAll(t, []suite.Check{
+			{Name: "Runs", Run: func(*suite.Env) {}},
+			{Name: "Excepted", Run: func(e *suite.Env) { e.Fail("it runs") }},
+			{Name: "NeedsForget", Needs: "Forget", Run: func(e *suite.Env) { e.Fail("it runs") }},
+			{Name: "LeavesItselfOut", Run: func(e *suite.Env) {
 				omitted, _ = e.T.TB.(*testing.T)
 				e.LeaveOut("not here")
 			}},
@@ -126,7 +127,7 @@ func TestRunEndsWithItsChecks(t *testing.T) {
 		return newServer()
 	}})
 	assert.Equal(t, opened.Load(), closed.Load())
-	needy := len(slices.DeleteFunc(checks(), func(c Check) bool { return c.Needs == "" && !(testing.Short() && c.Long) }))
+	needy := len(slices.DeleteFunc(checks(), func(c suite.Check) bool { return c.Needs == "" && !(testing.Short() && c.Long) }))
 	assert.GreaterOrEqual(t, int(opened.Load()), len(checks())-needy)
 }
 
@@ -134,7 +135,7 @@ func TestRunEndsWithItsChecks(t *testing.T) {
 func TestGuardCleansUpWhateverFails(t *testing.T) {
 	var steps []string
 	h := Harness{New: func(testing.TB) abstractions.Provider { return newServer() }}.withDefaults()
-	failed, _ := outcome(t, h, Check{Name: "check", Run: func(e *Env) {
+	failed, _ := outcome(t, h, suite.Check{Name: "check", Run: func(e *suite.Env) {
 		e.T.Cleanup(func() { steps = append(steps, "last") })
 		e.T.Cleanup(func() { e.T.Fatal("clean-up") })
 		e.T.Cleanup(func() { steps = append(steps, "first") })

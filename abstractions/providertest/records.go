@@ -11,11 +11,12 @@ import (
 
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
+	"github.com/distributedleasing/leasing/abstractions/providertest/internal/suite"
 )
 
 // recordsChecks are about the promises that providerkit.Records requires of a store.
-var recordsChecks = []Check{
-	{Name: "Records_AWriteReplacesWhatItHasRead", Needs: "Records", Run: func(e *Env) {
+var recordsChecks = []suite.Check{
+	{Name: "Records_AWriteReplacesWhatItHasRead", Needs: "Records", Run: func(e *suite.Env) {
 		s := newShelf(e)
 		name := e.Name()
 		unseen := s.get(name)
@@ -25,14 +26,14 @@ var recordsChecks = []Check{
 		early := s.get(name)
 		req := holder.RenewRequest(e.Long)
 		req.Metadata = map[string]string{"region": "north"}
-		e.NoError(Second(Send(e, e.P.Renew, req)))
+		e.NoError(suite.Second(suite.Send(e, e.P.Renew, req)))
 		s.refuses(early, holder)
 		e.Equal(req.Metadata, e.Inspect(name).Metadata)
 		holder.Renew(e.Long)
 	}},
 	// It has two deletions arrive late: one when the name is in use again, and one when the record has been replaced by a
 	// later record.
-	{Name: "Trap_T28_ADelayedDeletionMeetsNothingNew", Needs: "Records", Run: func(e *Env) {
+	{Name: "Trap_T28_ADelayedDeletionMeetsNothingNew", Needs: "Records", Run: func(e *suite.Env) {
 		s := newShelf(e)
 		idle := e.Take(e.Name())
 		name := idle.Req.Name
@@ -54,7 +55,7 @@ var recordsChecks = []Check{
 		s.refuses(free, last)
 	}},
 	// It writes tokens into the record of a free name, as an operator may by hand.
-	{Name: "Trap_T128_NoTokenFollowsTheLast", Needs: "Records", Run: func(e *Env) {
+	{Name: "Trap_T128_NoTokenFollowsTheLast", Needs: "Records", Run: func(e *suite.Env) {
 		s := newShelf(e)
 		idle := e.Take(e.Name())
 		name := idle.Req.Name
@@ -74,7 +75,7 @@ var recordsChecks = []Check{
 		}
 	}},
 	// Each verb meets the record of a later release, one that was damaged, and content of another application.
-	{Name: "Trap_T254_ARecordThatCannotBeReadIsRefusedAndKept", Needs: "Records", Run: func(e *Env) {
+	{Name: "Trap_T254_ARecordThatCannotBeReadIsRefusedAndKept", Needs: "Records", Run: func(e *suite.Env) {
 		s := newShelf(e)
 		for what, change := range unreadable {
 			holder := e.Take(e.Name())
@@ -86,7 +87,7 @@ var recordsChecks = []Check{
 			s.keeps(holder, what)
 		}
 	}},
-	{Name: "Trap_T14_AWriteWhoseReplyIsLostIsLookedFor", Needs: "Records", Run: func(e *Env) {
+	{Name: "Trap_T14_AWriteWhoseReplyIsLostIsLookedFor", Needs: "Records", Run: func(e *suite.Env) {
 		records := e.Records(e.P)
 		if records.Leases != nil {
 			e.LeaveOut("a write does not say what has become of the backend's own lease")
@@ -112,11 +113,11 @@ func (m mute) Put(ctx context.Context, old providerkit.Item, r *providerkit.Reco
 
 // shelf is the store behind the client.
 type shelf struct {
-	e *Env
+	e *suite.Env
 	*providerkit.Records
 }
 
-func newShelf(e *Env) shelf { return shelf{e, e.Records(e.P)} }
+func newShelf(e *suite.Env) shelf { return shelf{e, e.Records(e.P)} }
 
 func (s shelf) get(name string) (item providerkit.Item) {
 	s.e.NoError(s.e.Call(func(ctx context.Context) (err error) {
@@ -160,22 +161,22 @@ var unreadable = map[string]func(record []byte) []byte{
 }
 
 // put stores content in place of the record of a held name.
-func (s shelf) put(old providerkit.Item, holder *Claim, data []byte) error {
+func (s shelf) put(old providerkit.Item, holder *suite.Claim, data []byte) error {
 	record := providerkit.Record{Name: holder.Req.Name, ID: holder.Req.ID, Owner: holder.Req.Owner, Token: holder.Token(), TTL: holder.Ttl, Left: holder.Ttl}
-	return s.e.Call(func(ctx context.Context) error { return Second(s.Store.Put(ctx, old, &record, data)) })
+	return s.e.Call(func(ctx context.Context) error { return suite.Second(s.Store.Put(ctx, old, &record, data)) })
 }
 
 // keeps says that each verb refuses the content stored for a name, and leaves it unchanged.
-func (s shelf) keeps(holder *Claim, what string) {
+func (s shelf) keeps(holder *suite.Claim, what string) {
 	e, p, name := s.e, holder.P, holder.Req.Name
 	before := s.content(name)
 	renew, release := holder.RenewRequest(e.Long), holder.ReleaseRequest()
-	known := []call{{"renew", Sending(p.Renew, renew)}, {"release", Sending(Releasing(p), release)}} // these may skip the read
+	known := []call{{"renew", suite.Sending(p.Renew, renew)}, {"release", suite.Sending(suite.Releasing(p), release)}} // these may skip the read
 	renew.State, release.State = nil, nil
 	calls := append([]call{
-		{"acquire", Sending(p.Acquire, e.Request(name))}, {"acquire again", Sending(p.Acquire, holder.Req)}, {"renew", Sending(p.Renew, renew)},
-		{"release", Sending(Releasing(p), release)}, {"break", Sending(p.Break, abstractions.BreakRequest{Name: name})},
-		{"break now", Sending(p.Break, abstractions.BreakRequest{Name: name, Immediate: true})}, {"inspect", Sending(p.Inspect, abstractions.InspectRequest{Name: name})},
+		{"acquire", suite.Sending(p.Acquire, e.Request(name))}, {"acquire again", suite.Sending(p.Acquire, holder.Req)}, {"renew", suite.Sending(p.Renew, renew)},
+		{"release", suite.Sending(suite.Releasing(p), release)}, {"break", suite.Sending(p.Break, abstractions.BreakRequest{Name: name})},
+		{"break now", suite.Sending(p.Break, abstractions.BreakRequest{Name: name, Immediate: true})}, {"inspect", suite.Sending(p.Inspect, abstractions.InspectRequest{Name: name})},
 	}, known...)
 	for i, call := range calls {
 		err := e.Call(call.do)
@@ -221,7 +222,7 @@ func (a alone) List(ctx context.Context, _ providerkit.ListQuery) ([]providerkit
 }
 
 // refuses requires that the item is not replaced, not even by a break of the present holder.
-func (s shelf) refuses(old providerkit.Item, holder *Claim) {
+func (s shelf) refuses(old providerkit.Item, holder *suite.Claim) {
 	record := providerkit.Record{
 		Name: holder.Req.Name, ID: holder.Req.ID, Owner: holder.Req.Owner, Token: holder.Token(), TTL: holder.Ttl, Left: holder.Ttl, Breaking: true,
 	}

@@ -9,16 +9,21 @@ import (
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
+
+	"github.com/distributedleasing/leasing/abstractions/providertest/internal/abilities"
+	"github.com/distributedleasing/leasing/abstractions/providertest/internal/managersuite"
+	"github.com/distributedleasing/leasing/abstractions/providertest/internal/model"
+	"github.com/distributedleasing/leasing/abstractions/providertest/internal/suite"
 )
 
 // checks returns the checks of the suite.
-func checks() []Check {
+func checks() []suite.Check {
 	return slices.Concat(
 		leakChecks, expiryChecks,
 		acquireChecks, holderChecks, breakChecks,
 		tokenChecks, nameChecks, limitChecks, contextChecks, closeChecks,
 		capabilityChecks, discretionChecks, concurrencyChecks, recordsChecks, httpChecks,
-		AbilityChecks, ModelChecks, ManagerSuite,
+		abilities.Checks, model.Checks, managersuite.Checks,
 	)
 }
 
@@ -52,9 +57,9 @@ var slots = make(chan struct{}, max(2, runtime.GOMAXPROCS(0)/2))
 
 // runAll runs checks side by side, and starts with the checks that wait. A check that this harness or its
 // provider leaves out is a skipped subtest.
-func (h Harness) runAll(t *testing.T, all []Check, counts *outcomes) {
+func (h Harness) runAll(t *testing.T, all []suite.Check, counts *outcomes) {
 	var running sync.WaitGroup
-	all = slices.SortedStableFunc(slices.Values(all), func(a, b Check) int {
+	all = slices.SortedStableFunc(slices.Values(all), func(a, b suite.Check) int {
 		switch {
 		case a.Waits == b.Waits:
 			return 0
@@ -85,7 +90,7 @@ func (h Harness) runAll(t *testing.T, all []Check, counts *outcomes) {
 }
 
 // runOne runs a check. It returns the reason if the check is left out, else "".
-func (h Harness) runOne(t *testing.T, c Check, free func()) (leftOut string) {
+func (h Harness) runOne(t *testing.T, c suite.Check, free func()) (leftOut string) {
 	switch {
 	case c.Needs != "" && reflect.ValueOf(h).FieldByName(c.Needs).IsZero():
 		return "it needs Harness." + c.Needs
@@ -95,14 +100,14 @@ func (h Harness) runOne(t *testing.T, c Check, free func()) (leftOut string) {
 		synctest.Test(t, func(t *testing.T) { leftOut = h.backend().Run(t, c, free) })
 		return leftOut
 	case c.Repeats:
-		return TryOften(t, WatchStalls, func(t testing.TB) string { return h.backend().Run(t, c, free) })
+		return suite.TryOften(t, suite.WatchStalls, func(t testing.TB) string { return h.backend().Run(t, c, free) })
 	}
 	return h.backend().Run(t, c, free)
 }
 
 // unknown returns the exceptions that are about no check.
-func (h Harness) unknown(all []Check) []string {
+func (h Harness) unknown(all []suite.Check) []string {
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(h.Except)), func(name string) bool {
-		return slices.ContainsFunc(all, func(c Check) bool { return c.Name == name })
+		return slices.ContainsFunc(all, func(c suite.Check) bool { return c.Name == name })
 	})
 }

@@ -6,17 +6,18 @@ import (
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providertest/internal/suite"
 )
 
-var tokenChecks = []Check{
-	{Name: "Trap_T21_ReleaseKeepsTheToken", Run: func(e *Env) {
-		rises(e, func(holder *Claim) {
+var tokenChecks = []suite.Check{
+	{Name: "Trap_T21_ReleaseKeepsTheToken", Run: func(e *suite.Env) {
+		rises(e, func(holder *suite.Claim) {
 			holder.Release()
 			e.Equal(holder.Token(), e.Inspect(holder.Req.Name).Token)
 		})
 	}},
-	{Name: "Trap_T28_TokenRisesThroughForgetting", Needs: "Forget", Run: func(e *Env) {
-		rises(e, func(holder *Claim) {
+	{Name: "Trap_T28_TokenRisesThroughForgetting", Needs: "Forget", Run: func(e *suite.Env) {
+		rises(e, func(holder *suite.Claim) {
 			holder.Release()
 			e.Forget(e.T, e.P, holder.Req.Name)
 			e.Zero(e.Inspect(holder.Req.Name).Token, "after Harness.Forget the name has never been seen")
@@ -24,7 +25,7 @@ var tokenChecks = []Check{
 	}},
 	// It has the backend forget a name while another is held, which may
 	// have been used for the last time longer ago.
-	{Name: "Trap_T28_ForgettingTakesNoLease", Needs: "Forget", Run: func(e *Env) {
+	{Name: "Trap_T28_ForgettingTakesNoLease", Needs: "Forget", Run: func(e *suite.Env) {
 		ttl := e.Long
 		if e.Caps.Infinite {
 			ttl = abstractions.Infinite
@@ -33,7 +34,7 @@ var tokenChecks = []Check{
 		}
 		holder := e.Take(e.Name())
 		holder.Renew(ttl)
-		var idle []*Claim
+		var idle []*suite.Claim
 		for range 24 {
 			idle = append(idle, e.Take(e.Name()))
 			idle[len(idle)-1].Release()
@@ -50,17 +51,17 @@ var tokenChecks = []Check{
 	}},
 	// It has the backend forget some names repeatedly while others are used. The names rest a little
 	// between two holders, so that a sweep finds a name idle that is in use a moment later.
-	{Name: "Trap_T28_ForgettingMeetsNoHolder", Needs: "Forget", Run: func(e *Env) {
+	{Name: "Trap_T28_ForgettingMeetsNoHolder", Needs: "Forget", Run: func(e *suite.Env) {
 		if e.Virtual || e.Advance != nil {
 			e.LeaveOut("the time that has to pass before a name is forgotten ends leases too")
 		}
 		var over atomic.Bool
-		SideBySide(9, func(i int) {
+		suite.SideBySide(9, func(i int) {
 			if i == 8 {
 				defer over.Store(true)
 				for began, rounds := time.Now(), 0; rounds < 20 && time.Since(began) < 3*time.Second; rounds++ {
 					idle := e.SettledTake(e.P, e.Name())
-					e.NoError(e.Settled(Sending(Releasing(idle.P), idle.ReleaseRequest())))
+					e.NoError(e.Settled(suite.Sending(suite.Releasing(idle.P), idle.ReleaseRequest())))
 					e.Forget(e.T, e.P, idle.Req.Name)
 					time.Sleep(5 * time.Millisecond)
 				}
@@ -72,20 +73,20 @@ var tokenChecks = []Check{
 				last = holder.Token()
 				time.Sleep(time.Millisecond)
 				e.NoError(holder.SettledRenew())
-				e.NoError(e.Settled(Sending(Releasing(holder.P), holder.ReleaseRequest())))
+				e.NoError(e.Settled(suite.Sending(suite.Releasing(holder.P), holder.ReleaseRequest())))
 			}
 		})
 	}},
 	// It allows the backend's clock an hour against ours: the
 	// point is that a count would be off by half a century.
-	{Name: "Trap_T54_TokenFollowsTheClock", Run: func(e *Env) {
-		rises(e, func(holder *Claim) {
+	{Name: "Trap_T54_TokenFollowsTheClock", Run: func(e *suite.Env) {
+		rises(e, func(holder *suite.Claim) {
 			e.WithinDuration(e.Now(), time.UnixMicro(holder.Token()), time.Hour, "the token is the backend's time in microseconds, or just above the one before")
 			holder.Release()
 		})
 	}},
 	// It sets the backend's clock back behind the token of a name that is forgotten, if it can be.
-	{Name: "Trap_T54_TokenRisesAlthoughTheClockWentBack", Needs: "Advance", Run: func(e *Env) {
+	{Name: "Trap_T54_TokenRisesAlthoughTheClockWentBack", Needs: "Advance", Run: func(e *suite.Env) {
 		holder := e.Take(e.Name())
 		holder.Release()
 		if e.Forget != nil {
@@ -99,7 +100,7 @@ var tokenChecks = []Check{
 		e.Greater(e.Take(holder.Req.Name).Token(), holder.Token())
 	}},
 	// It asks for several names at once, which may share a statement. A record whose token is ahead of the clock can't be forgotten.
-	{Name: "Trap_T54_TokenRisesAlthoughItIsAheadOfTheClock", Needs: "Ahead", Run: func(e *Env) {
+	{Name: "Trap_T54_TokenRisesAlthoughItIsAheadOfTheClock", Needs: "Ahead", Run: func(e *suite.Env) {
 		names, last := make([]string, 8), make([]int64, 8)
 		for i := range names {
 			holder := e.Take(e.Name())
@@ -115,18 +116,18 @@ var tokenChecks = []Check{
 			e.Forget(e.T, e.P, idle.Req.Name)
 		}
 		for range 3 {
-			SideBySide(len(names), func(i int) {
+			suite.SideBySide(len(names), func(i int) {
 				holder := e.SettledTake(e.Either(i), names[i])
 				e.Greater(holder.Token(), last[i])
 				last[i] = holder.Token()
 				e.Equal(last[i], e.Inspect(names[i]).Token)
 				e.NoError(holder.SettledRenew())
-				e.NoError(e.Settled(Sending(Releasing(holder.P), holder.ReleaseRequest())))
+				e.NoError(e.Settled(suite.Sending(suite.Releasing(holder.P), holder.ReleaseRequest())))
 			})
 		}
 	}},
 	// It has the backend's clock show the year 2255.
-	{Name: "Trap_T65_NoTokenFollowsTheLast", Needs: "Advance", Run: func(e *Env) {
+	{Name: "Trap_T65_NoTokenFollowsTheLast", Needs: "Advance", Run: func(e *suite.Env) {
 		name := e.Name()
 		e.Advance(e.P, time.UnixMicro(abstractions.MaxToken).Sub(e.Inspect(name).Now)+time.Hour)
 		c, err := e.Try(e.P, e.Request(name))
@@ -137,7 +138,7 @@ var tokenChecks = []Check{
 		e.True(abstractions.NotApplied(err), "%v", err)
 		e.False(e.Inspect(name).Held)
 	}},
-	{Name: "Trap_T65_TokenIsTheSameEverywhere", Run: func(e *Env) {
+	{Name: "Trap_T65_TokenIsTheSameEverywhere", Run: func(e *suite.Env) {
 		name := e.Name()
 		for range 3 {
 			holder := e.Take(name)
@@ -157,7 +158,7 @@ var tokenChecks = []Check{
 				}
 			}
 			if batcher, ok := abstractions.As[abstractions.BatchRenewer](e.P); ok {
-				grant, err := Send(e, RenewInBatch(batcher), holder.RenewRequest(e.Long))
+				grant, err := suite.Send(e, suite.RenewInBatch(batcher), holder.RenewRequest(e.Long))
 				e.NoError(err)
 				e.Equal(token, grant.Token, "RenewBatch")
 			}
@@ -169,7 +170,7 @@ var tokenChecks = []Check{
 
 // rises has one holder of a name after the other, each with a higher token, and ends
 // each in some way.
-func rises(e *Env, end func(holder *Claim)) {
+func rises(e *suite.Env, end func(holder *suite.Claim)) {
 	name, last := e.Name(), int64(0)
 	for range 4 {
 		holder := e.Take(name)
