@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"reflect"
 	"runtime"
 	"slices"
 	"strings"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/distributedleasing/leasing"
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
 	"github.com/distributedleasing/leasing/abstractions/providertest/internal/suite"
 )
 
@@ -46,7 +48,7 @@ type exchange struct {
 // pass passes the call on.
 func (x *exchange) pass() error { return x.send(x.ctx) }
 
-// bend decides what becomes of a call. If it returns an error, any reply is lost.
+// bend decides what becomes of a call. If it returns an error of its own, any reply is lost.
 type bend func(x *exchange) error
 
 var errNoReply = fmt.Errorf("%w: the line has lost it", abstractions.ErrUnavailable)
@@ -130,31 +132,27 @@ func (t *traffic) sendings(v verb) []sent {
 	return slices.Clone(t.sent[v])
 }
 
-func pass[Q, R any](ctx context.Context, t *traffic, v verb, send func(context.Context, Q) (R, error), req Q) (reply R, err error) {
+// handle notes and bends a call of a line.
+func (t *traffic) handle(ctx context.Context, x *providerkit.Exchange) error {
+	v := verb(x.Method)
 	t.mu.Lock()
-	t.sent[v] = append(t.sent[v], sent{time.Now(), req})
+	t.sent[v] = append(t.sent[v], sent{time.Now(), reflect.ValueOf(x.Request).Elem().Interface()})
 	b, n := t.bends[v], len(t.sent[v])
 	t.mu.Unlock()
+	send := func(ctx context.Context) error {
+		defer t.took(time.Now())
+		return x.Send(ctx)
+	}
 	if b == nil {
-		defer t.took(time.Now())
-		return send(ctx, req)
+		return send(ctx)
 	}
-	err = b(&exchange{ctx, n, &req, &reply, func(ctx context.Context) (err error) {
-		defer t.took(time.Now())
-		reply, err = send(ctx, req)
-		return err
-	}})
-	if err != nil {
-		reply = *new(R)
-	}
-	return reply, err
+	return b(&exchange{ctx, n, x.Request, x.Reply, send})
 }
 
 // line is a provider whose requests and replies a check bends. It has the provider's abilities, without Pinger: then a
 // manager's Health inspects a name.
 type line struct {
-	abstractions.Provider
-	*traffic
+	*providerkit.Intercepted
 	hidden   []verb // abilities that it does not have
 	heedless bool   // it says that it does not heed contexts
 }
@@ -165,69 +163,17 @@ func hiding(v ...verb) func(*line) { return func(l *line) { l.hidden = v } }
 func heedless(l *line) { l.heedless = true }
 
 func (l *line) Capabilities() abstractions.Capabilities {
-	caps := l.Provider.Capabilities()
+	caps := l.Intercepted.Capabilities()
 	caps.HeedsContext = caps.HeedsContext && !l.heedless
 	return caps
 }
 
-func (l *line) Acquire(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
-	return pass(ctx, l.traffic, acquires, l.Provider.Acquire, req)
-}
-
-func (l *line) Renew(ctx context.Context, req abstractions.RenewRequest) (abstractions.Grant, error) {
-	return pass(ctx, l.traffic, renews, l.Provider.Renew, req)
-}
-
-func (l *line) Release(ctx context.Context, req abstractions.ReleaseRequest) error {
-	return suite.Second(pass(ctx, l.traffic, releases, suite.Releasing(l.Provider), req))
-}
-
-func (l *line) Inspect(ctx context.Context, req abstractions.InspectRequest) (abstractions.Record, error) {
-	return pass(ctx, l.traffic, inspects, l.Provider.Inspect, req)
-}
-
-func (l *line) Break(ctx context.Context, req abstractions.BreakRequest) (abstractions.BreakResult, error) {
-	return pass(ctx, l.traffic, breaks, l.Provider.Break, req)
-}
-
-func (l *line) RenewBatch(ctx context.Context, reqs []abstractions.RenewRequest) ([]abstractions.RenewResult, error) {
-	batcher, _ := abstractions.As[abstractions.BatchRenewer](l.Provider)
-	return pass(ctx, l.traffic, batches, batcher.RenewBatch, reqs)
-}
-
-func (l *line) Wait(ctx context.Context, req abstractions.WaitRequest) (abstractions.Wakeups, error) {
-	waiter, _ := abstractions.As[abstractions.Waiter](l.Provider)
-	return pass(ctx, l.traffic, waits, waiter.Wait, req)
-}
-
 func (l *line) As(target any) bool {
-	switch ability := target.(type) {
-	case *abstractions.BatchRenewer:
-		return lend(l, batches, ability)
-	case *abstractions.Waiter:
-		return lend(l, waits, ability)
-	case *abstractions.Lister:
-		return through(l, ability)
-	case *abstractions.WaiterLister:
-		return through(l, ability)
-	case *abstractions.HistoryReader:
-		return through(l, ability)
-	}
-	return false
-}
-
-// through has the provider answer for an ability, whose calls pass unbent.
-func through[T any](l *line, ability *T) (ok bool) {
-	*ability, ok = abstractions.As[T](l.Provider)
-	return ok
-}
-
-func lend[T any](l *line, v verb, ability *T) bool {
-	_, ok := abstractions.As[T](l.Provider)
-	if ok = ok && !slices.Contains(l.hidden, v); ok {
-		*ability = any(l).(T)
-	}
-	return ok
+	_, batcher := target.(*abstractions.BatchRenewer)
+	_, waiter := target.(*abstractions.Waiter)
+	_, pinger := target.(*abstractions.Pinger)
+	hidden := pinger || batcher && slices.Contains(l.hidden, batches) || waiter && slices.Contains(l.hidden, waits)
+	return !hidden && l.Intercepted.As(target)
 }
 
 // managed is a manager with the traffic between it and the provider, and with the events
@@ -267,7 +213,7 @@ func (l *eventLog) told(kinds ...leasing.EventKind) (events []leasing.Event) {
 // jitter.
 func manage(e *suite.Env, p abstractions.Provider, o leasing.Options, with ...func(*line)) *managed {
 	m := &managed{e: e, traffic: &traffic{took: e.Took, bends: map[verb]bend{}, sent: map[verb][]sent{}}}
-	l := &line{Provider: p, traffic: m.traffic}
+	l := &line{Intercepted: providerkit.Intercept(p, m.handle)}
 	for _, change := range with {
 		change(l)
 	}
