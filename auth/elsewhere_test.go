@@ -12,7 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/distributedleasing/leasing/abstractions/providertest"
+	"github.com/distributedleasing/leasing/abstractions/credentialtest"
 	"github.com/distributedleasing/leasing/auth"
 	"github.com/distributedleasing/leasing/auth/authtest"
 )
@@ -20,7 +20,7 @@ import (
 // recorder is a host that no secret may reach.
 type recorder struct {
 	*httptest.Server
-	providertest.Recorder
+	credentialtest.Recorder
 }
 
 func newRecorder(t *testing.T) *recorder {

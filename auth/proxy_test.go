@@ -7,19 +7,19 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/distributedleasing/leasing/abstractions/providertest"
+	"github.com/distributedleasing/leasing/abstractions/credentialtest"
 )
 
 // T120: the metadata service is asked without a proxy, in all modes.
 func TestTrap_T120_TheMetadataServiceHasNoProxy(t *testing.T) {
 	const proxy = "http://127.0.0.1:1"
 	if os.Getenv("LEASING_TEST_PROXIED") == "" {
-		providertest.Proxied(t, proxy)
+		credentialtest.Proxied(t, proxy)
 		return
 	}
 	o := Options{Mode: Auto}
 	client, _, err := o.clientOptions()
 	require.NoError(t, err)
 	transport := client.Transport.(*http.Client).Transport.(*http.Transport)
-	providertest.LinkLocalIsNotProxied(t, transport.Proxy, proxy)
+	credentialtest.LinkLocalIsNotProxied(t, transport.Proxy, proxy)
 }

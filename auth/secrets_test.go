@@ -11,14 +11,14 @@ import (
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/log"
-	"github.com/distributedleasing/leasing/abstractions/providertest"
+	"github.com/distributedleasing/leasing/abstractions/credentialtest"
 	"github.com/distributedleasing/leasing/auth"
 	"github.com/distributedleasing/leasing/auth/authtest"
 	"github.com/stretchr/testify/require"
 )
 
 // shown also has azcore's log.
-type shown struct{ providertest.Shown }
+type shown struct{ credentialtest.Shown }
 
 func newShown(t *testing.T) *shown {
 	t.Helper()

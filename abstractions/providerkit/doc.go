@@ -38,7 +38,7 @@
 // [Wakeups] delivers pushed wake-ups to waiters, over one connection that it maintains.
 // Package batch combines concurrent requests, and package waitqueue manages the waiters
 // in a backend's queues. Package httpguard has the HTTP client of providers
-// that speak HTTP.
+// that speak HTTP. [Intercept] wraps a provider, to see or change its calls.
 //
 // # What it does not promise
 //

@@ -6,131 +6,132 @@ import (
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providertest/internal/suite"
 )
 
-var acquireChecks = []check{
-	{name: "Trap_T13_LostReplyIsTriedAgain", run: func(e *env) {
-		first := e.take(e.name())
-		for client, p := range e.clients() { // as if its reply had been lost
-			again, err := e.try(p, first.req)
+var acquireChecks = []suite.Check{
+	{Name: "Trap_T13_LostReplyIsTriedAgain", Run: func(e *suite.Env) {
+		first := e.Take(e.Name())
+		for client, p := range e.Clients() { // as if its reply had been lost
+			again, err := e.Try(p, first.Req)
 			e.NoError(err, "an acquire with the ID of the present holder, by the %s", client)
-			again.isGranted(again.grant)
-			e.Equal(first.token(), again.token(), "the same claim has the same token: %s", client)
+			again.IsGranted(again.Grant)
+			e.Equal(first.Token(), again.Token(), "the same claim has the same token: %s", client)
 		}
-		first.isHeld()
-		first.release()
-		e.isFree(first.req.Name)
+		first.IsHeld()
+		first.Release()
+		e.IsFree(first.Req.Name)
 	}},
-	{name: "Trap_T13_RepetitionsAtOnceAreOneClaim", run: func(e *env) {
-		req := e.request(e.name())
-		claims, errs := e.together(16, func() abstractions.AcquireRequest { return req })
+	{Name: "Trap_T13_RepetitionsAtOnceAreOneClaim", Run: func(e *suite.Env) {
+		req := e.Request(e.Name())
+		claims, errs := together(e, 16, func() abstractions.AcquireRequest { return req })
 		for i := range claims {
 			e.NoError(errs[i])
-			e.Equal(claims[0].token(), claims[i].token(), "one claim has one token")
+			e.Equal(claims[0].Token(), claims[i].Token(), "one claim has one token")
 		}
-		claims[0].isHeld()
+		claims[0].IsHeld()
 	}},
-	{name: "Trap_T18_OneOfManyRacersWins", run: func(e *env) {
+	{Name: "Trap_T18_OneOfManyRacersWins", Run: func(e *suite.Env) {
 		for range 3 {
-			name := e.name()
-			first := e.race(name) // for a name without a record
-			first.release()
-			second := e.race(name) // for one with a record
-			e.Greater(second.token(), first.token())
+			name := e.Name()
+			first := race(e, name) // for a name without a record
+			first.Release()
+			second := race(e, name) // for one with a record
+			e.Greater(second.Token(), first.Token())
 		}
 	}},
-	{name: "Trap_T56_ReleasedIDIsRefused", run: func(e *env) {
-		holder := e.take(e.name())
-		holder.release()
-		for client, p := range e.clients() {
-			_, err := e.try(p, holder.req)
-			e.is(err, abstractions.ErrReleased, "an acquire with the ID of a claim that was released, by the %s", client)
+	{Name: "Trap_T56_ReleasedIDIsRefused", Run: func(e *suite.Env) {
+		holder := e.Take(e.Name())
+		holder.Release()
+		for client, p := range e.Clients() {
+			_, err := e.Try(p, holder.Req)
+			e.Is(err, abstractions.ErrReleased, "an acquire with the ID of a claim that was released, by the %s", client)
 		}
-		e.isFree(holder.req.Name)
+		e.IsFree(holder.Req.Name)
 	}},
 	// It lets some minutes pass, where that costs nothing.
-	{name: "Trap_T56_LastEightAreRefused", run: func(e *env) {
-		var ended []*claim
-		name := e.name()
+	{Name: "Trap_T56_LastEightAreRefused", Run: func(e *suite.Env) {
+		var ended []*suite.Claim
+		name := e.Name()
 		for range 8 {
-			ended = append(ended, e.take(name))
-			ended[len(ended)-1].release()
-			if e.h.Virtual {
-				e.sleepUntil(e.now().Add(2 * time.Minute))
+			ended = append(ended, e.Take(name))
+			ended[len(ended)-1].Release()
+			if e.Virtual {
+				e.SleepUntil(e.Now().Add(2 * time.Minute))
 			}
 		}
 		for i, c := range ended {
-			_, err := e.try(e.either(i), c.req)
-			e.is(err, abstractions.ErrReleased, "an acquire with the ID of a claim that was released, and %d others after it", len(ended)-1-i)
+			_, err := e.Try(e.Either(i), c.Req)
+			e.Is(err, abstractions.ErrReleased, "an acquire with the ID of a claim that was released, and %d others after it", len(ended)-1-i)
 		}
-		e.isFree(name)
+		e.IsFree(name)
 	}},
 	// It has a busy name for most of a minute, where that costs nothing.
-	{name: "Trap_T56_IDsOfTheLastMinuteAreRefused", needs: "Remembers", run: func(e *env) {
-		name := e.name()
-		ended, at := make([]*claim, e.h.Remembers), make([]time.Time, e.h.Remembers)
+	{Name: "Trap_T56_IDsOfTheLastMinuteAreRefused", Needs: "Remembers", Run: func(e *suite.Env) {
+		name := e.Name()
+		ended, at := make([]*suite.Claim, e.Remembers), make([]time.Time, e.Remembers)
 		for i := range ended {
-			if e.h.Virtual || e.h.Advance != nil {
-				e.sleepUntil(e.now().Add(50 * time.Second / time.Duration(len(ended))))
+			if e.Virtual || e.Advance != nil {
+				e.SleepUntil(e.Now().Add(50 * time.Second / time.Duration(len(ended))))
 			}
-			ended[i], at[i] = e.take(name), e.now()
+			ended[i], at[i] = e.Take(name), e.Now()
 			if i%2 == 0 {
-				ended[i].release()
+				ended[i].Release()
 			} else {
-				e.breaks(abstractions.BreakRequest{Name: name, Immediate: true})
+				e.Breaks(abstractions.BreakRequest{Name: name, Immediate: true})
 			}
 		}
 		for i, c := range ended {
-			_, err := e.try(e.either(i), c.req)
-			if e.now().Sub(at[i]) < 59*time.Second {
-				e.is(err, abstractions.ErrReleased, "an acquire with the ID of a claim that ended within the minute, and %d others after it", len(ended)-1-i)
+			_, err := e.Try(e.Either(i), c.Req)
+			if e.Now().Sub(at[i]) < 59*time.Second {
+				e.Is(err, abstractions.ErrReleased, "an acquire with the ID of a claim that ended within the minute, and %d others after it", len(ended)-1-i)
 			}
 		}
 	}},
-	{name: "Trap_T56_DelayedAcquireDoesNotLandAfterItsRelease", run: func(e *env) {
-		fresh := e.request(e.name())
-		remembered := e.request(e.name())
-		e.take(remembered.Name).release()
-		taken := e.request(e.name())
-		holder := e.take(taken.Name)
+	{Name: "Trap_T56_DelayedAcquireDoesNotLandAfterItsRelease", Run: func(e *suite.Env) {
+		fresh := e.Request(e.Name())
+		remembered := e.Request(e.Name())
+		e.Take(remembered.Name).Release()
+		taken := e.Request(e.Name())
+		holder := e.Take(taken.Name)
 		for what, req := range map[string]abstractions.AcquireRequest{"unseen name": fresh, "remembered name": remembered, "held name": taken} {
-			e.cleanUp(e.peer, req)
-			_, err := e.try(e.p, req) // the delayed acquire arrives
+			e.CleanUp(e.Peer, req)
+			_, err := e.Try(e.P, req) // the delayed acquire arrives
 			if what == "held name" && errors.Is(err, abstractions.ErrHeld) {
-				holder.release() // the name may be free when it arrives
-				e.cleanUp(e.peer, req)
-				_, err = e.try(e.p, req)
+				holder.Release() // the name may be free when it arrives
+				e.CleanUp(e.Peer, req)
+				_, err = e.Try(e.P, req)
 			}
-			e.is(err, abstractions.ErrReleased, what)
+			e.Is(err, abstractions.ErrReleased, what)
 		}
-		e.isFree(fresh.Name)
-		e.isFree(remembered.Name)
+		e.IsFree(fresh.Name)
+		e.IsFree(remembered.Name)
 	}},
 }
 
 // race lets many claims ask at once and returns the only winner.
-func (e *env) race(name string) *claim {
-	claims, errs := e.together(24, func() abstractions.AcquireRequest { return e.request(name) })
-	var winner *claim
+func race(e *suite.Env, name string) *suite.Claim {
+	claims, errs := together(e, 24, func() abstractions.AcquireRequest { return e.Request(name) })
+	var winner *suite.Claim
 	for i, err := range errs {
 		if err != nil {
-			e.held(err)
+			e.Held(err)
 			continue
 		}
 		e.Nil(winner, "two holders of %q", name)
 		winner = claims[i]
 	}
 	e.NotNil(winner, "%q has no holder", name)
-	winner.isHeld()
+	winner.IsHeld()
 	return winner
 }
 
 // together makes n attempts at once, half of them from the other client.
-func (e *env) together(n int, req func() abstractions.AcquireRequest) ([]*claim, []error) {
-	claims, errs := make([]*claim, n), make([]error, n)
-	sideBySide(n, func(i int) {
-		errs[i] = e.settled(func(context.Context) (err error) {
-			claims[i], err = e.try(e.either(i), req())
+func together(e *suite.Env, n int, req func() abstractions.AcquireRequest) ([]*suite.Claim, []error) {
+	claims, errs := make([]*suite.Claim, n), make([]error, n)
+	suite.SideBySide(n, func(i int) {
+		errs[i] = e.Settled(func(context.Context) (err error) {
+			claims[i], err = e.Try(e.Either(i), req())
 			return err
 		})
 	})

@@ -5,18 +5,19 @@ import (
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providertest/internal/suite"
 )
 
-var capabilityChecks = []check{
-	{name: "Capabilities_AreFacts", run: func(e *env) {
-		c := e.caps
+var capabilityChecks = []suite.Check{
+	{Name: "Capabilities_AreFacts", Run: func(e *suite.Env) {
+		c := e.Caps
 		e.NotEmpty(c.Provider, "Provider")
 		e.NotEmpty(c.Clock, "Clock")
-		e.notNegative("MinTTL", int64(c.MinTTL))
-		e.notNegative("MaxTTL", int64(c.MaxTTL))
-		e.notNegative("Granularity", int64(c.Granularity))
-		e.notNegative("Lateness", int64(c.Lateness.Fixed))
-		e.notNegative("MaxNameBytes", int64(c.MaxNameBytes))
+		notNegative(e, "MinTTL", int64(c.MinTTL))
+		notNegative(e, "MaxTTL", int64(c.MaxTTL))
+		notNegative(e, "Granularity", int64(c.Granularity))
+		notNegative(e, "Lateness", int64(c.Lateness.Fixed))
+		notNegative(e, "MaxNameBytes", int64(c.MaxNameBytes))
 		e.LessOrEqual(c.MaxNameBytes, abstractions.MaxNameBytes)
 		if c.MaxTTL > 0 {
 			e.LessOrEqual(c.MinTTL, c.MaxTTL)
@@ -25,67 +26,67 @@ var capabilityChecks = []check{
 			e.Zero(c.MinTTL%c.Granularity, "MinTTL is a multiple of Granularity")
 			e.Zero(c.MaxTTL%c.Granularity, "MaxTTL is a multiple of Granularity")
 		}
-		e.take(e.name()).release()
-		e.Equal(c, e.p.Capabilities(), "they don't change")
-		e.Equal(c, e.peer.Capabilities(), "nor from client to client")
+		e.Take(e.Name()).Release()
+		e.Equal(c, e.P.Capabilities(), "they don't change")
+		e.Equal(c, e.Peer.Capabilities(), "nor from client to client")
 	}},
-	{name: "Capabilities_RemainingIsKnown", run: func(e *env) {
-		holder := e.take(e.name())
-		for what, record := range map[string]abstractions.Record{"Inspect": e.inspect(holder.req.Name), "a HeldError": e.refused(holder.req.Name).Holder} {
+	{Name: "Capabilities_RemainingIsKnown", Run: func(e *suite.Env) {
+		holder := e.Take(e.Name())
+		for what, record := range map[string]abstractions.Record{"Inspect": e.Inspect(holder.Req.Name), "a HeldError": e.Refused(holder.Req.Name).Holder} {
 			left, known := record.Remaining()
-			e.Equal(e.caps.RemainingKnown, known, what)
+			e.Equal(e.Caps.RemainingKnown, known, what)
 			if known {
 				e.Positive(left, what)
-				e.LessOrEqual(left, e.long+e.caps.Lateness.After(e.long)+e.caps.Granularity+e.tolerance(e.long), what)
+				e.LessOrEqual(left, e.Long+e.Caps.Lateness.After(e.Long)+e.Caps.Granularity+e.Tolerance(e.Long), what)
 			}
 		}
 	}},
 	// Another client reads what a client has written.
-	{name: "Capabilities_ReadsShowTheLatestWrite", run: func(e *env) {
-		if e.caps.ReadsMayLag {
-			e.leaveOut("reads may lag here")
+	{Name: "Capabilities_ReadsShowTheLatestWrite", Run: func(e *suite.Env) {
+		if e.Caps.ReadsMayLag {
+			e.LeaveOut("reads may lag here")
 		}
 		listed := func(req abstractions.ListRequest) (held []string) {
-			lister, ok := abstractions.As[abstractions.Lister](e.peer)
+			lister, ok := abstractions.As[abstractions.Lister](e.Peer)
 			if !ok {
 				return nil
 			}
-			for _, record := range e.list(lister, req) {
+			for _, record := range e.List(lister, req) {
 				if record.Held {
 					held = append(held, record.Name)
 				}
 			}
 			return held
 		}
-		_, lists := abstractions.As[abstractions.Lister](e.peer)
+		_, lists := abstractions.As[abstractions.Lister](e.Peer)
 		for range 8 {
-			holder := e.take(e.name())
-			record, req := e.inspect(holder.req.Name), abstractions.ListRequest{Prefix: holder.req.Name, HeldOnly: true}
-			e.Equal([]any{true, holder.token()}, []any{record.Held, record.Token})
+			holder := e.Take(e.Name())
+			record, req := e.Inspect(holder.Req.Name), abstractions.ListRequest{Prefix: holder.Req.Name, HeldOnly: true}
+			e.Equal([]any{true, holder.Token()}, []any{record.Held, record.Token})
 			e.Equal(lists, len(listed(req)) == 1, "a name that is held is listed")
-			holder.release()
-			e.False(e.inspect(holder.req.Name).Held)
+			holder.Release()
+			e.False(e.Inspect(holder.Req.Name).Held)
 			e.Empty(listed(req), "a name that is free is listed as held")
 		}
 	}},
-	{name: "Capabilities_PingAnswers", run: func(e *env) {
-		if pinger, ok := abstractions.As[abstractions.Pinger](e.p); ok {
-			e.NoError(e.call(pinger.Ping))
+	{Name: "Capabilities_PingAnswers", Run: func(e *suite.Env) {
+		if pinger, ok := abstractions.As[abstractions.Pinger](e.P); ok {
+			e.NoError(e.Call(pinger.Ping))
 		}
 	}},
-	{name: "Capabilities_PingTellsAnOutage", needs: "Unreachable", run: func(e *env) {
-		p := e.h.Unreachable(e.t)
-		e.t.Cleanup(func() { p.Close() })
+	{Name: "Capabilities_PingTellsAnOutage", Needs: "Unreachable", Run: func(e *suite.Env) {
+		p := e.Unreachable(e.T)
+		e.T.Cleanup(func() { p.Close() })
 		if pinger, ok := abstractions.As[abstractions.Pinger](p); ok {
-			ctx, cancel := context.WithTimeout(e.t.Context(), min(e.short, time.Second/2))
+			ctx, cancel := context.WithTimeout(e.T.Context(), min(e.Short, time.Second/2))
 			defer cancel()
-			e.unknown(pinger.Ping(ctx))
+			e.Unknown(pinger.Ping(ctx))
 		}
 	}},
 	// It asks for abilities like the core. An ability that is answered is
 	// usable, and the answer does not change. (The checks of each ability show
 	// that the ability works.)
-	{name: "Trap_T53_AbilitiesAreAnsweredOrHidden", run: func(e *env) {
+	{Name: "Trap_T53_AbilitiesAreAnsweredOrHidden", Run: func(e *suite.Env) {
 		answers := func() map[string]bool {
 			return map[string]bool{
 				"BatchRenewer":  answered[abstractions.BatchRenewer](e),
@@ -97,10 +98,10 @@ var capabilityChecks = []check{
 			}
 		}
 		first := answers()
-		e.t.Logf("abilities: %v", first)
-		e.take(e.name()).release()
+		e.T.Logf("abilities: %v", first)
+		e.Take(e.Name()).Release()
 		e.Equal(first, answers())
-		if wrapper, ok := e.p.(interface{ As(target any) bool }); ok {
+		if wrapper, ok := e.P.(interface{ As(target any) bool }); ok {
 			var unknown interface{ NobodyHasThis() }
 			e.False(wrapper.As(&unknown), "an ability that does not exist")
 			e.Nil(unknown)
@@ -109,8 +110,8 @@ var capabilityChecks = []check{
 	}},
 	// It shows that this provider's abilities can be
 	// hidden, and that a wrapper of it has all calls to itself.
-	{name: "Trap_T64_NobodyLooksThroughAWrapper", run: func(e *env) {
-		for _, p := range []abstractions.Provider{plain{e.p}, veiled{plain{e.p}}} {
+	{Name: "Trap_T64_NobodyLooksThroughAWrapper", Run: func(e *suite.Env) {
+		for _, p := range []abstractions.Provider{plain{e.P}, veiled{plain{e.P}}} {
 			_, batcher := abstractions.As[abstractions.BatchRenewer](p)
 			_, waiter := abstractions.As[abstractions.Waiter](p)
 			_, waiterLister := abstractions.As[abstractions.WaiterLister](p)
@@ -118,21 +119,21 @@ var capabilityChecks = []check{
 			_, historian := abstractions.As[abstractions.HistoryReader](p)
 			e.False(batcher || waiter || waiterLister || lister || historian, "an ability of the wrapped provider shows")
 		}
-		_, ok := abstractions.As[abstractions.Pinger](plain{e.p})
+		_, ok := abstractions.As[abstractions.Pinger](plain{e.P})
 		e.False(ok)
-		pinger, ok := abstractions.As[abstractions.Pinger](veiled{plain{e.p}})
+		pinger, ok := abstractions.As[abstractions.Pinger](veiled{plain{e.P}})
 		e.True(ok)
-		e.ErrorIs(pinger.Ping(e.t.Context()), abstractions.ErrDenied, "the wrapper's own answer")
+		e.ErrorIs(pinger.Ping(e.T.Context()), abstractions.ErrDenied, "the wrapper's own answer")
 	}},
 }
 
 // notNegative says that a field is 0 or more.
-func (e *env) notNegative(field string, value int64) {
+func notNegative(e *suite.Env, field string, value int64) {
 	e.GreaterOrEqual(value, int64(0), field)
 }
 
-func answered[T any](e *env) bool {
-	ability, ok := abstractions.As[T](e.p)
+func answered[T any](e *suite.Env) bool {
+	ability, ok := abstractions.As[T](e.P)
 	if ok {
 		e.NotNil(ability, "%T is answered, and nil", &ability)
 	} else {

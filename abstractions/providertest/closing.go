@@ -9,18 +9,19 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providertest/internal/suite"
 )
 
-var leakChecks = []check{
+var leakChecks = []suite.Check{
 	// It runs before all other checks. Tests of the package that run
 	// in parallel would disturb its count of goroutines.
-	{name: "Close_LeavesNoGoroutines", run: func(e *env) {
+	{Name: "Close_LeavesNoGoroutines", Run: func(e *suite.Env) {
 		before := goleak.IgnoreCurrent()
-		p := e.h.New(e.t)
-		waiting, stop := context.WithCancel(e.t.Context())
+		p := e.New(e.T)
+		waiting, stop := context.WithCancel(e.T.Context())
 		defer stop()
-		holder := e.acquire(p, e.request(e.name()))
-		for _, call := range e.calls(p, e.name(), holder) {
+		holder := e.Acquire(p, e.Request(e.Name()))
+		for _, call := range calls(e, p, e.Name(), holder) {
 			e.NoError(call.do(waiting), call.what)
 		}
 		e.NoError(p.Close())
@@ -29,37 +30,37 @@ var leakChecks = []check{
 	}},
 }
 
-var closeChecks = []check{
-	{name: "Close_EveryMethodIsClosed", run: func(e *env) {
-		p := e.open()
-		holder := e.acquire(p, e.request(e.name()))
-		calls := e.calls(p, e.name(), holder)
+var closeChecks = []suite.Check{
+	{Name: "Close_EveryMethodIsClosed", Run: func(e *suite.Env) {
+		p := e.Open()
+		holder := e.Acquire(p, e.Request(e.Name()))
+		calls := calls(e, p, e.Name(), holder)
 		e.NoError(p.Close())
 		for range 2 {
 			for _, call := range calls {
-				e.is(e.call(call.do), abstractions.ErrClosed, call.what)
+				e.Is(e.Call(call.do), abstractions.ErrClosed, call.what)
 			}
-			e.Equal(e.caps, p.Capabilities(), "facts don't change")
+			e.Equal(e.Caps, p.Capabilities(), "facts don't change")
 			if err := p.Close(); err != nil {
-				e.is(err, abstractions.ErrClosed, "closed again")
+				e.Is(err, abstractions.ErrClosed, "closed again")
 			}
 		}
 	}},
-	{name: "Close_ReleasesNothing", run: func(e *env) {
-		if e.peer == e.p {
-			e.leaveOut("one client is the backend here")
+	{Name: "Close_ReleasesNothing", Run: func(e *suite.Env) {
+		if e.Peer == e.P {
+			e.LeaveOut("one client is the backend here")
 		}
-		holder := e.take(e.name())
-		e.NoError(e.p.Close())
-		holder.p = e.peer
-		record := e.inspect(holder.req.Name)
+		holder := e.Take(e.Name())
+		e.NoError(e.P.Close())
+		holder.P = e.Peer
+		record := e.Inspect(holder.Req.Name)
 		e.True(record.Held, "closing a client is no release")
-		e.Equal(holder.token(), record.Token)
-		holder.grant.State = nil
-		holder.release()
+		e.Equal(holder.Token(), record.Token)
+		holder.Grant.State = nil
+		holder.Release()
 	}},
-	{name: "Close_DuringCalls", run: func(e *env) {
-		p := e.open()
+	{Name: "Close_DuringCalls", Run: func(e *suite.Env) {
+		p := e.Open()
 		var all, begun sync.WaitGroup
 		var closed atomic.Bool
 		begun.Add(8)
@@ -67,15 +68,15 @@ var closeChecks = []check{
 			all.Go(func() {
 				for round := 0; ; round++ {
 					late := closed.Load()
-					c, err := e.try(p, e.request(e.name()))
+					c, err := e.Try(p, e.Request(e.Name()))
 					if round == 0 {
 						begun.Done()
 					}
 					if err == nil {
-						err = second(send(e, releasing(p), c.releaseRequest()))
+						err = suite.Second(suite.Send(e, suite.Releasing(p), c.ReleaseRequest()))
 					}
 					if late || errors.Is(err, abstractions.ErrClosed) {
-						e.is(err, abstractions.ErrClosed)
+						e.Is(err, abstractions.ErrClosed)
 						return
 					}
 					if err != nil {

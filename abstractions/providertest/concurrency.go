@@ -7,79 +7,80 @@ import (
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providertest/internal/suite"
 )
 
-var concurrencyChecks = []check{
+var concurrencyChecks = []suite.Check{
 	// It passes two names around among many claims. Leases are
 	// long, so a claim inside a section holds the section's lease.
-	{name: "Concurrent_HandoversNeverOverlap", run: func(e *env) {
-		sections := []*section{{name: e.name()}, {name: e.name()}}
-		sideBySide(8, func(i int) {
+	{Name: "Concurrent_HandoversNeverOverlap", Run: func(e *suite.Env) {
+		sections := []*section{{name: e.Name()}, {name: e.Name()}}
+		suite.SideBySide(8, func(i int) {
 			for round := range 8 {
-				sections[(i+round)%2].pass(e, e.either(i), i)
+				sections[(i+round)%2].pass(e, e.Either(i), i)
 			}
 		})
 		for _, s := range sections {
-			e.isFree(s.name)
+			e.IsFree(s.name)
 		}
 	}},
 	// It sends requests at once that may share a call to the backend, and some of which are refused.
-	{name: "Trap_T66_EachOfManyAtOnceIsDecidedByItself", run: func(e *env) {
-		holder, gone, left := e.take(e.name()), e.take(e.name()), e.take(e.name())
-		e.breaks(abstractions.BreakRequest{Name: gone.req.Name, Immediate: true})
-		left.release() // the object that kept this lease may be reused for another claim
+	{Name: "Trap_T66_EachOfManyAtOnceIsDecidedByItself", Run: func(e *suite.Env) {
+		holder, gone, left := e.Take(e.Name()), e.Take(e.Name()), e.Take(e.Name())
+		e.Breaks(abstractions.BreakRequest{Name: gone.Req.Name, Immediate: true})
+		left.Release() // the object that kept this lease may be reused for another claim
 		for range 4 {
-			sideBySide(25, func(i int) {
+			suite.SideBySide(25, func(i int) {
 				switch i % 5 {
 				case 0:
-					e.held(e.settled(sending(e.p.Acquire, e.request(holder.req.Name))))
+					e.Held(e.Settled(suite.Sending(e.P.Acquire, e.Request(holder.Req.Name))))
 				case 1:
-					e.lost(e.settled(sending(e.p.Renew, gone.renewRequest(e.long))))
+					e.Lost(e.Settled(suite.Sending(e.P.Renew, gone.RenewRequest(e.Long))))
 				case 2:
-					e.NoError(e.settled(sending(e.p.Renew, holder.renewRequest(e.long))))
+					e.NoError(e.Settled(suite.Sending(e.P.Renew, holder.RenewRequest(e.Long))))
 				case 3:
-					e.lost(e.settled(sending(e.p.Renew, left.renewRequest(e.long))))
+					e.Lost(e.Settled(suite.Sending(e.P.Renew, left.RenewRequest(e.Long))))
 				default:
-					own := e.settledTake(e.p, e.name())
-					e.NoError(e.settled(sending(releasing(own.p), own.releaseRequest())))
+					own := e.SettledTake(e.P, e.Name())
+					e.NoError(e.Settled(suite.Sending(suite.Releasing(own.P), own.ReleaseRequest())))
 				}
 			})
 		}
-		holder.isHeld()
+		holder.IsHeld()
 	}},
 	// It breaks leases while they are renewed for longer and other claims begin to wait for their names. A renewal before the break
 	// counts; a renewal after the break is refused.
-	{name: "Trap_T66_ARenewalThatMeetsABreakIsStoredOrRefused", run: func(e *env) {
-		_, queued := abstractions.As[abstractions.Waiter](e.peer)
-		batcher, batched := abstractions.As[abstractions.BatchRenewer](e.p)
+	{Name: "Trap_T66_ARenewalThatMeetsABreakIsStoredOrRefused", Run: func(e *suite.Env) {
+		_, queued := abstractions.As[abstractions.Waiter](e.Peer)
+		batcher, batched := abstractions.As[abstractions.BatchRenewer](e.P)
 		for round := range 8 {
-			claims, renewed := make([]*claim, 8), make([]error, 8)
+			claims, renewed := make([]*suite.Claim, 8), make([]error, 8)
 			reqs := make([]abstractions.RenewRequest, len(claims))
 			for i := range claims {
-				req := e.request(e.name())
-				req.TTL = grantable(e.long/2, e.caps)
-				claims[i] = e.acquire(e.p, req)
-				reqs[i] = claims[i].renewRequest(e.long)
+				req := e.Request(e.Name())
+				req.TTL = suite.Grantable(e.Long/2, e.Caps)
+				claims[i] = e.Acquire(e.P, req)
+				reqs[i] = claims[i].RenewRequest(e.Long)
 				reqs[i].Metadata = map[string]string{"renewed": "yes"}
 			}
-			sent := e.now()
-			sideBySide(4*len(claims), func(i int) {
+			sent := e.Now()
+			suite.SideBySide(4*len(claims), func(i int) {
 				switch who := i / 4; {
 				case i == 0 && batched && round%2 == 1:
-					results, err := send(e, batcher.RenewBatch, reqs)
+					results, err := suite.Send(e, batcher.RenewBatch, reqs)
 					for item := range renewed {
 						if renewed[item] = err; err == nil {
 							renewed[item] = results[item].Err
 						}
 					}
 				case i%4 == 0 && !(batched && round%2 == 1):
-					renewed[who] = e.settled(sending(e.p.Renew, reqs[who]))
+					renewed[who] = e.Settled(suite.Sending(e.P.Renew, reqs[who]))
 				case i%4 == 1:
-					e.NoError(e.settled(sending(e.peer.Break, abstractions.BreakRequest{Name: reqs[who].Name})))
+					e.NoError(e.Settled(suite.Sending(e.Peer.Break, abstractions.BreakRequest{Name: reqs[who].Name})))
 				case i%4 > 1 && queued:
-					w := e.register(e.peer, e.request(reqs[who].Name))
-					defer w.leave()
-					e.held(e.settled(sending(w.p.Acquire, w.req)))
+					w := e.Register(e.Peer, e.Request(reqs[who].Name))
+					defer w.Leave()
+					e.Held(e.Settled(suite.Sending(w.P.Acquire, w.Req)))
 				}
 			})
 			for i, c := range claims {
@@ -87,31 +88,31 @@ var concurrencyChecks = []check{
 				case errors.Is(renewed[i], abstractions.ErrUnavailable):
 					continue
 				case renewed[i] != nil:
-					e.lost(renewed[i], abstractions.LostBroken, abstractions.LostGone)
+					e.Lost(renewed[i], abstractions.LostBroken, abstractions.LostGone)
 					continue
 				}
-				c.sent, c.returned, c.ttl = sent, e.now(), e.long
-				record := e.inspect(c.req.Name)
+				c.Sent, c.Returned, c.Ttl = sent, e.Now(), e.Long
+				record := e.Inspect(c.Req.Name)
 				e.True(record.Held, "it runs out by itself")
 				e.Equal("yes", record.Metadata["renewed"])
 				if left, known := record.Remaining(); known {
-					c.isRemaining(left, c.returned, e.now())
+					c.IsRemaining(left, c.Returned, e.Now())
 				}
 			}
 		}
 	}},
 	// It calls all methods on few names from many goroutines, for
 	// the race detector; and no answer is out of the contract.
-	{name: "Concurrent_EverythingAtOnce", run: func(e *env) {
-		names := []string{e.name(), e.name(), e.name()}
-		sideBySide(8, func(i int) {
+	{Name: "Concurrent_EverythingAtOnce", Run: func(e *suite.Env) {
+		names := []string{e.Name(), e.Name(), e.Name()}
+		suite.SideBySide(8, func(i int) {
 			for round := range 6 {
-				e.anyOutcome(e.either(i), names[(i+round)%len(names)])
+				anyOutcome(e, e.Either(i), names[(i+round)%len(names)])
 			}
 		})
 		for _, name := range names {
-			e.breaks(abstractions.BreakRequest{Name: name, Immediate: true})
-			e.isFree(name)
+			e.Breaks(abstractions.BreakRequest{Name: name, Immediate: true})
+			e.IsFree(name)
 		}
 	}},
 }
@@ -124,57 +125,43 @@ type section struct {
 }
 
 // pass waits for the name, holds it for a moment and gives it back.
-func (s *section) pass(e *env, p abstractions.Provider, i int) {
+func (s *section) pass(e *suite.Env, p abstractions.Provider, i int) {
 	c := s.enter(e, p, i)
-	e.True(s.inside.CompareAndSwap(0, c.token()), "two holders of %q", s.name)
-	e.Greater(c.token(), s.last, "the token of the next holder of %q", s.name)
-	s.last = c.token()
+	e.True(s.inside.CompareAndSwap(0, c.Token()), "two holders of %q", s.name)
+	e.Greater(c.Token(), s.last, "the token of the next holder of %q", s.name)
+	s.last = c.Token()
 	time.Sleep(time.Millisecond)
-	e.NoError(c.settledRenew())
-	e.True(s.inside.CompareAndSwap(c.token(), 0), "two holders of %q", s.name)
-	e.NoError(e.settled(sending(releasing(p), c.releaseRequest())))
+	e.NoError(c.SettledRenew())
+	e.True(s.inside.CompareAndSwap(c.Token(), 0), "two holders of %q", s.name)
+	e.NoError(e.Settled(suite.Sending(suite.Releasing(p), c.ReleaseRequest())))
 }
 
-func (s *section) enter(e *env, p abstractions.Provider, i int) *claim {
-	req := e.request(s.name)
+func (s *section) enter(e *suite.Env, p abstractions.Provider, i int) *suite.Claim {
+	req := e.Request(s.name)
 	for {
-		var c *claim
-		err := e.settled(func(context.Context) (err error) {
-			c, err = e.try(p, req)
+		var c *suite.Claim
+		err := e.Settled(func(context.Context) (err error) {
+			c, err = e.Try(p, req)
 			return err
 		})
 		if err == nil {
 			return c
 		}
-		e.held(err)
-		if e.t.Failed() { // the goroutine that holds the name has ended, perhaps
-			e.t.FailNow()
+		e.Held(err)
+		if e.T.Failed() { // the goroutine that holds the name has ended, perhaps
+			e.T.FailNow()
 		}
 		time.Sleep(time.Duration(i+1) * time.Millisecond)
 	}
 }
 
-func (e *env) anyOutcome(p abstractions.Provider, name string) {
-	c, err := e.try(p, e.request(name))
+func anyOutcome(e *suite.Env, p abstractions.Provider, name string) {
+	c, err := e.Try(p, e.Request(name))
 	if err != nil {
-		c = &claim{e: e, p: p, req: e.request(name), grant: abstractions.Grant{Token: 1}}
-		e.oneOf(err, abstractions.ErrHeld, abstractions.ErrReleased) // broken by another between two attempts of the client's
+		c = &suite.Claim{E: e, P: p, Req: e.Request(name), Grant: abstractions.Grant{Token: 1}}
+		e.OneOf(err, abstractions.ErrHeld, abstractions.ErrReleased) // broken by another between two attempts of the client's
 	}
-	for _, call := range e.calls(p, name, c) {
-		e.oneOf(e.call(call.do), abstractions.ErrHeld, abstractions.ErrLost, abstractions.ErrReleased)
+	for _, call := range calls(e, p, name, c) {
+		e.OneOf(e.Call(call.do), abstractions.ErrHeld, abstractions.ErrLost, abstractions.ErrReleased)
 	}
-}
-
-// oneOf says that err is nil, of one of the kinds, or unknown.
-func (e *env) oneOf(err error, kinds ...error) {
-	if err == nil || errors.Is(err, abstractions.ErrUnavailable) {
-		return
-	}
-	for _, kind := range kinds {
-		if errors.Is(err, kind) {
-			e.is(err, kind)
-			return
-		}
-	}
-	e.NoError(err)
 }

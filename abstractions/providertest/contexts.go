@@ -7,105 +7,106 @@ import (
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providertest/internal/suite"
 )
 
-var contextChecks = []check{
-	{name: "Context_CancelledBeforeTheCallChangesNothing", run: func(e *env) {
-		ctx, cancel := context.WithCancel(e.t.Context())
+var contextChecks = []suite.Check{
+	{Name: "Context_CancelledBeforeTheCallChangesNothing", Run: func(e *suite.Env) {
+		ctx, cancel := context.WithCancel(e.T.Context())
 		cancel()
-		e.callsEnd(ctx, context.Canceled)
+		callsEnd(ctx, e, context.Canceled)
 	}},
-	{name: "Context_DeadlinePassedBeforeTheCallChangesNothing", run: func(e *env) {
-		ctx, cancel := context.WithDeadline(e.t.Context(), time.Now().Add(-time.Second))
+	{Name: "Context_DeadlinePassedBeforeTheCallChangesNothing", Run: func(e *suite.Env) {
+		ctx, cancel := context.WithDeadline(e.T.Context(), time.Now().Add(-time.Second))
 		defer cancel()
-		e.callsEnd(ctx, context.DeadlineExceeded)
+		callsEnd(ctx, e, context.DeadlineExceeded)
 	}},
 	// It gives up on acquires at all moments of their way, cleans up
 	// as package leasing does, and then finds each name free.
-	{name: "Trap_T16_NothingLeaksFromAnAbandonedAcquire", run: func(e *env) {
+	{Name: "Trap_T16_NothingLeaksFromAnAbandonedAcquire", Run: func(e *suite.Env) {
 		begun := time.Now()
-		e.take(e.name())
+		e.Take(e.Name())
 		took := max(time.Since(begun), 100*time.Microsecond)
 		for i := range 24 {
-			req := e.request(e.name())
+			req := e.Request(e.Name())
 			req.Metadata = map[string]string{"attempt": fmt.Sprint(i)}
-			ctx, cancel := context.WithTimeout(e.t.Context(), took*time.Duration(i)/16)
-			_, err := e.p.Acquire(ctx, req)
+			ctx, cancel := context.WithTimeout(e.T.Context(), took*time.Duration(i)/16)
+			_, err := e.P.Acquire(ctx, req)
 			cancel()
 			if err != nil {
-				e.unknown(err)
+				e.Unknown(err)
 			}
-			e.cleanUp(e.p, req)
-			_, err = e.try(e.p, req)
-			e.is(err, abstractions.ErrReleased)
-			e.isFree(req.Name)
+			e.CleanUp(e.P, req)
+			_, err = e.Try(e.P, req)
+			e.Is(err, abstractions.ErrReleased)
+			e.IsFree(req.Name)
 		}
 	}},
 	// It ends contexts, before and during a call, with the causes that other leases
 	// and managers use. A provider that returned such a cause would say that the
 	// request was not applied, or that this claim has ended.
-	{name: "Trap_T88_CauseOfAContextSaysNothingOfTheClaim", run: func(e *env) {
+	{Name: "Trap_T88_CauseOfAContextSaysNothingOfTheClaim", Run: func(e *suite.Env) {
 		causes := []error{
 			&abstractions.LostError{Reason: abstractions.LostTaken}, abstractions.ErrReleased, abstractions.ErrClosed,
 			&abstractions.HeldError{}, abstractions.ErrStale, abstractions.ErrInvalid, abstractions.ErrDenied,
 		}
 		for _, cause := range causes {
-			ctx, cancel := context.WithCancelCause(e.t.Context())
+			ctx, cancel := context.WithCancelCause(e.T.Context())
 			cancel(cause)
-			e.callsEnd(ctx, context.Canceled)
+			callsEnd(ctx, e, context.Canceled)
 		}
-		holder := e.take(e.name())
+		holder := e.Take(e.Name())
 		begun := time.Now()
-		holder.renew(e.long)
+		holder.Renew(e.Long)
 		took := max(time.Since(begun), 100*time.Microsecond)
 		for i := range 24 {
-			ctx, cancel := context.WithCancelCause(e.t.Context())
+			ctx, cancel := context.WithCancelCause(e.T.Context())
 			timer := time.AfterFunc(took*time.Duration(i)/16, func() { cancel(causes[i%len(causes)]) })
-			if _, err := e.p.Renew(ctx, holder.renewRequest(e.long)); err != nil {
-				e.unknown(err, "a renewal whose context ends with the cause %q", causes[i%len(causes)])
+			if _, err := e.P.Renew(ctx, holder.RenewRequest(e.Long)); err != nil {
+				e.Unknown(err, "a renewal whose context ends with the cause %q", causes[i%len(causes)])
 			}
 			timer.Stop()
 			cancel(nil)
 		}
-		holder.isHeld()
+		holder.IsHeld()
 	}},
 	// It runs renewals side by side, every second of which
 	// is given up in the middle.
-	{name: "Trap_T66_AbandonedCallsHarmNoOthers", run: func(e *env) {
+	{Name: "Trap_T66_AbandonedCallsHarmNoOthers", Run: func(e *suite.Env) {
 		begun := time.Now()
-		claims := make([]*claim, 24)
+		claims := make([]*suite.Claim, 24)
 		for i := range claims {
-			claims[i] = e.take(e.name())
+			claims[i] = e.Take(e.Name())
 		}
 		took := max(time.Since(begun)/24, 100*time.Microsecond)
-		sideBySide(len(claims), func(i int) {
+		suite.SideBySide(len(claims), func(i int) {
 			for round := range 4 {
 				if i%2 == 0 {
-					claims[i].renew(e.long) // it has not given up
+					claims[i].Renew(e.Long) // it has not given up
 					continue
 				}
-				ctx, cancel := context.WithTimeout(e.t.Context(), took*time.Duration(round*(i+1))/24)
-				if _, err := e.p.Renew(ctx, claims[i].renewRequest(e.long)); err != nil {
-					e.unknown(err)
+				ctx, cancel := context.WithTimeout(e.T.Context(), took*time.Duration(round*(i+1))/24)
+				if _, err := e.P.Renew(ctx, claims[i].RenewRequest(e.Long)); err != nil {
+					e.Unknown(err)
 				}
 				cancel()
 			}
 		})
 		for _, c := range claims {
-			c.renew(e.long)
-			c.isHeld()
+			c.Renew(e.Long)
+			c.IsHeld()
 		}
 	}},
 	// They are cancelled, since of a deadline a client library may think that it has more to say.
-	{name: "Outage_EveryCallEndsWithItsContext", waits: true, needs: "Unreachable", run: func(e *env) {
-		e.outage(func(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+	{Name: "Outage_EveryCallEndsWithItsContext", Waits: true, Needs: "Unreachable", Run: func(e *suite.Env) {
+		outage(e, func(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
 			ctx, cancel := context.WithCancel(ctx)
 			time.AfterFunc(d, cancel)
 			return ctx, cancel
 		})
 	}},
-	{name: "Trap_T27_OutageIsNotTakenForAnAnswer", waits: true, needs: "Unreachable", run: func(e *env) {
-		e.outage(context.WithTimeout)
+	{Name: "Trap_T27_OutageIsNotTakenForAnAnswer", Waits: true, Needs: "Unreachable", Run: func(e *suite.Env) {
+		outage(e, context.WithTimeout)
 	}},
 }
 
@@ -118,68 +119,68 @@ type call struct {
 // calls are all methods that take a context: one acquires a fresh name, the
 // others are about the holder's. On a working backend, and in this order, all
 // of them succeed.
-func (e *env) calls(p abstractions.Provider, fresh string, holder *claim) []call {
-	name := holder.req.Name
+func calls(e *suite.Env, p abstractions.Provider, fresh string, holder *suite.Claim) []call {
+	name := holder.Req.Name
 	calls := []call{
-		{"Acquire", sending(p.Acquire, e.request(fresh))},
-		{"Acquire again", sending(p.Acquire, holder.req)},
-		{"Renew", sending(p.Renew, holder.renewRequest(e.long))},
-		{"Inspect", sending(p.Inspect, abstractions.InspectRequest{Name: name})},
+		{"Acquire", suite.Sending(p.Acquire, e.Request(fresh))},
+		{"Acquire again", suite.Sending(p.Acquire, holder.Req)},
+		{"Renew", suite.Sending(p.Renew, holder.RenewRequest(e.Long))},
+		{"Inspect", suite.Sending(p.Inspect, abstractions.InspectRequest{Name: name})},
 	}
 	if batcher, ok := abstractions.As[abstractions.BatchRenewer](p); ok {
-		calls = append(calls, call{"RenewBatch", sending(renewInBatch(batcher), holder.renewRequest(e.long))})
+		calls = append(calls, call{"RenewBatch", suite.Sending(suite.RenewInBatch(batcher), holder.RenewRequest(e.Long))})
 	}
 	if waiter, ok := abstractions.As[abstractions.Waiter](p); ok {
-		calls = append(calls, call{"Wait", sending(waiter.Wait, abstractions.WaitRequest{Name: name, ID: e.id()})})
+		calls = append(calls, call{"Wait", suite.Sending(waiter.Wait, abstractions.WaitRequest{Name: name, ID: e.Id()})})
 	}
 	if lister, ok := abstractions.As[abstractions.WaiterLister](p); ok {
-		calls = append(calls, call{"Waiters", sending(lister.Waiters, abstractions.WaitersRequest{Name: name})})
+		calls = append(calls, call{"Waiters", suite.Sending(lister.Waiters, abstractions.WaitersRequest{Name: name})})
 	}
 	if lister, ok := abstractions.As[abstractions.Lister](p); ok {
-		calls = append(calls, call{"List", sending(lister.List, abstractions.ListRequest{Prefix: name})})
+		calls = append(calls, call{"List", suite.Sending(lister.List, abstractions.ListRequest{Prefix: name})})
 	}
 	if pinger, ok := abstractions.As[abstractions.Pinger](p); ok {
 		calls = append(calls, call{"Ping", pinger.Ping})
 	}
 	if historian, ok := abstractions.As[abstractions.HistoryReader](p); ok {
-		calls = append(calls, call{"History", sending(historian.History, abstractions.HistoryRequest{Name: name})})
+		calls = append(calls, call{"History", suite.Sending(historian.History, abstractions.HistoryRequest{Name: name})})
 	}
 	return append(calls,
-		call{"Release", sending(releasing(p), holder.releaseRequest())},
-		call{"Break", sending(p.Break, abstractions.BreakRequest{Name: name, Immediate: true})},
+		call{"Release", suite.Sending(suite.Releasing(p), holder.ReleaseRequest())},
+		call{"Break", suite.Sending(p.Break, abstractions.BreakRequest{Name: name, Immediate: true})},
 	)
 }
 
-func (e *env) callsEnd(ctx context.Context, cause error) {
-	holder := e.take(e.name())
-	fresh := e.name()
-	for _, call := range e.calls(e.p, fresh, holder) {
-		e.ended(call.do(ctx), cause, call.what)
+func callsEnd(ctx context.Context, e *suite.Env, cause error) {
+	holder := e.Take(e.Name())
+	fresh := e.Name()
+	for _, call := range calls(e, e.P, fresh, holder) {
+		e.Ended(call.do(ctx), cause, call.what)
 	}
-	holder.isHeld()
-	e.False(e.inspect(holder.req.Name).Breaking)
-	record := e.inspect(fresh)
+	holder.IsHeld()
+	e.False(e.Inspect(holder.Req.Name).Breaking)
+	record := e.Inspect(fresh)
 	e.False(record.Held)
 	e.Zero(record.Token)
-	holder.renew(e.long)
+	holder.Renew(e.Long)
 }
 
 // outage makes all calls at once to a backend that does not answer. Each gets a context
 // that ends soon.
-func (e *env) outage(ending func(context.Context, time.Duration) (context.Context, context.CancelFunc)) {
+func outage(e *suite.Env, ending func(context.Context, time.Duration) (context.Context, context.CancelFunc)) {
 	const soon = 200 * time.Millisecond
-	p := e.h.Unreachable(e.t)
-	e.t.Cleanup(func() { p.Close() })
-	calls := e.calls(p, e.name(), &claim{e: e, p: p, req: e.request(e.name()), grant: abstractions.Grant{Token: 1}})
-	sideBySide(len(calls), func(i int) {
-		ctx, cancel := ending(e.t.Context(), soon)
+	p := e.Unreachable(e.T)
+	e.T.Cleanup(func() { p.Close() })
+	calls := calls(e, p, e.Name(), &suite.Claim{E: e, P: p, Req: e.Request(e.Name()), Grant: abstractions.Grant{Token: 1}})
+	suite.SideBySide(len(calls), func(i int) {
+		ctx, cancel := ending(e.T.Context(), soon)
 		defer cancel()
 		done := make(chan error, 1)
 		go func() { done <- calls[i].do(ctx) }()
 		select {
 		case err := <-done:
-			e.mayFail(calls[i].what, err)
-		case <-time.After(soon + e.h.Slack):
+			mayFail(e, calls[i].what, err)
+		case <-time.After(soon + e.Slack):
 			e.Fail("does not end with its context: " + calls[i].what)
 		}
 	})
@@ -187,10 +188,10 @@ func (e *env) outage(ending func(context.Context, time.Duration) (context.Contex
 
 // mayFail requires that err reports an outage. A registration of a waiter may be
 // local, so it may also succeed.
-func (e *env) mayFail(what string, err error) {
+func mayFail(e *suite.Env, what string, err error) {
 	if what == "Wait" && err == nil {
 		return
 	}
-	e.unknown(err, what)
+	e.Unknown(err, what)
 	e.False(errors.Is(err, abstractions.ErrThrottled), "%s: the backend has not throttled: %v", what, err)
 }

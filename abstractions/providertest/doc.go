@@ -37,9 +37,8 @@
 // time, in which times are exact. On a server each of them is a skipped subtest, like each check
 // that needs a field which the harness does not set, or an ability which the provider lacks.
 //
-// # On servers of their own
+// # Beside the suite
 //
-// [LeasesEndInTime] and [LossIsReported] are for tests that start servers with package
-// servertest, and kill, pause or cut them off. A [SwitchOver] moves the endpoint of clients to another
-// server, or loses their path. A [Wire] sits between a client and its HTTP server.
+// Packages faulttest, credentialtest and recordstest have checks for tests that start servers, hold secrets, or use
+// providerkit.Records.
 package providertest

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providertest/internal/suite"
 	memlease "github.com/distributedleasing/leasing/providers/memory"
 )
 
@@ -284,17 +285,17 @@ func (r *recorder) Log(args ...any)                   { r.note(false, fmt.Sprint
 func (r *recorder) Logf(format string, args ...any)   { r.note(false, fmt.Sprintf(format, args...)) }
 
 // outcome runs one check in a subtest that passes whatever the check finds.
-func outcome(t *testing.T, h Harness, c check) (failed bool, log string) {
+func outcome(t *testing.T, h Harness, c suite.Check) (failed bool, log string) {
 	r := &recorder{}
-	t.Run(c.name, func(t *testing.T) {
+	t.Run(c.Name, func(t *testing.T) {
 		if !h.Virtual {
 			r.TB = t
-			h.run(r, c, func() {})
+			h.backend().Run(r, c, func() {})
 			return
 		}
 		synctest.Test(t, func(t *testing.T) {
 			r.TB = t
-			h.run(r, c, func() {})
+			h.backend().Run(r, c, func() {})
 		})
 	})
 	return r.failed, r.log

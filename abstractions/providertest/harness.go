@@ -1,11 +1,14 @@
 package providertest
 
 import (
+	"net/http"
 	"testing"
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
+	"github.com/distributedleasing/leasing/abstractions/providertest/internal/proxy"
+	"github.com/distributedleasing/leasing/abstractions/providertest/internal/suite"
 )
 
 // Harness says how to test a provider. Only New is required. A check that needs
@@ -98,23 +101,35 @@ func (h Harness) withDefaults() Harness {
 	return h
 }
 
-// ttls returns two TTLs: short for leases that a check watches run out, and long
-// for leases that must not run out while a check uses the lease.
-func (h Harness) ttls(c abstractions.Capabilities) (short, long time.Duration) {
-	short, long = h.TTL, time.Minute
-	if short == 0 {
-		short = 300 * time.Millisecond
-		if h.Virtual {
-			short = 10 * time.Second
-		}
-	}
-	return grantable(short+max(0, c.Granularity-1), c), grantable(max(long, short), c)
+// Route is the way of a provider that speaks HTTP to its server, for the checks that put a proxy
+// between the two: see Harness.HTTP.
+type Route struct {
+	// URL is the server's, as in http://127.0.0.1:8500. The proxy sends requests on to its scheme
+	// and host, with the path, the query, the Host and the header that they came with.
+	URL string
+	// Transport sends the requests. Default: a plain http.Transport. A client that asks the server for
+	// its address needs one that replaces the address in the answer by the request's Host.
+	Transport http.RoundTripper
+	// Open opens a client that sends all its requests to a URL, http://127.0.0.1:port, with the HTTP
+	// client that the provider has by default. It may send requests. The suite closes the client.
+	Open func(t testing.TB, url string) abstractions.Provider
 }
 
-// grantable returns a TTL that the backend grants, about as long as the one given.
-func grantable(ttl time.Duration, c abstractions.Capabilities) time.Duration {
-	if c.MaxTTL > 0 {
-		ttl = min(ttl, c.MaxTTL)
+// proxied opens a client behind a proxy, which stands before the server of p.
+func (h Harness) proxied(t testing.TB, p abstractions.Provider) (abstractions.Provider, *proxy.Proxy) {
+	route := h.HTTP(t, p)
+	before := proxy.New(t, route.URL, route.Transport)
+	return route.Open(t, before.URL), before
+}
+
+// backend is the harness for the checks.
+func (h Harness) backend() suite.Backend {
+	b := suite.Backend{
+		New: h.New, NewPeer: h.Peer, Unreachable: h.Unreachable, Forget: h.Forget, Ahead: h.Ahead, Lose: h.Lose, Remove: h.Remove,
+		Records: h.Records, Advance: h.Advance, Remembers: h.Remembers, TTL: h.TTL, Slack: h.Slack, Virtual: h.Virtual, Watched: h.Watched,
 	}
-	return max(ttl, c.MinTTL).Truncate(c.Granularity)
+	if h.HTTP != nil {
+		b.Behind = h.proxied
+	}
+	return b
 }

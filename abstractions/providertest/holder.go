@@ -5,157 +5,158 @@ import (
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providertest/internal/suite"
 )
 
 // holderChecks are about a holder's calls for its lease, and about the answers that other clients get.
-var holderChecks = []check{
-	{name: "Renew_ManyAtOnce", run: func(e *env) {
-		holder := e.take(e.name())
-		sideBySide(16, func(i int) {
+var holderChecks = []suite.Check{
+	{Name: "Renew_ManyAtOnce", Run: func(e *suite.Env) {
+		holder := e.Take(e.Name())
+		suite.SideBySide(16, func(i int) {
 			one := *holder
-			one.p = e.either(i)
-			e.NoError(one.settledRenew())
+			one.P = e.Either(i)
+			e.NoError(one.SettledRenew())
 		})
-		holder.isHeld()
+		holder.IsHeld()
 	}},
-	{name: "Trap_T14_RepeatedRenewalIsNoConflict", run: func(e *env) {
-		holder := e.take(e.name())
-		req := holder.renewRequest(e.long)
+	{Name: "Trap_T14_RepeatedRenewalIsNoConflict", Run: func(e *suite.Env) {
+		holder := e.Take(e.Name())
+		req := holder.RenewRequest(e.Long)
 		for range 3 { // the SDK below may retry a request without the provider's knowledge
-			grant, err := send(e, e.p.Renew, req)
+			grant, err := suite.Send(e, e.P.Renew, req)
 			e.NoError(err)
-			e.Equal(holder.token(), grant.Token)
+			e.Equal(holder.Token(), grant.Token)
 		}
-		release := holder.releaseRequest()
+		release := holder.ReleaseRequest()
 		for range 3 {
-			e.release(e.p, release)
+			e.Release(e.P, release)
 		}
-		e.isFree(holder.req.Name)
+		e.IsFree(holder.Req.Name)
 	}},
-	{name: "Trap_T15_StateBeforeALostReplyStillWorks", run: func(e *env) {
-		holder := e.take(e.name())
-		state := holder.grant.State
-		holder.renew(e.long) // its reply was lost: the holder goes on with the state before
-		holder.grant.State = state
-		holder.renew(e.long)
-		holder.grant.State = state
-		holder.release()
-		e.isFree(holder.req.Name)
+	{Name: "Trap_T15_StateBeforeALostReplyStillWorks", Run: func(e *suite.Env) {
+		holder := e.Take(e.Name())
+		state := holder.Grant.State
+		holder.Renew(e.Long) // its reply was lost: the holder goes on with the state before
+		holder.Grant.State = state
+		holder.Renew(e.Long)
+		holder.Grant.State = state
+		holder.Release()
+		e.IsFree(holder.Req.Name)
 
-		another := e.take(e.name())
-		again := e.acquire(e.peer, another.req) // by a second attempt
-		again.renew(e.long)
-		another.renew(e.long)
-		another.release()
-		e.isFree(another.req.Name)
+		another := e.Take(e.Name())
+		again := e.Acquire(e.Peer, another.Req) // by a second attempt
+		again.Renew(e.Long)
+		another.Renew(e.Long)
+		another.Release()
+		e.IsFree(another.Req.Name)
 	}},
-	{name: "Trap_T22_TokenDoesNotRiseOnRenewal", run: func(e *env) {
-		holder := e.take(e.name())
-		token := holder.token()
+	{Name: "Trap_T22_TokenDoesNotRiseOnRenewal", Run: func(e *suite.Env) {
+		holder := e.Take(e.Name())
+		token := holder.Token()
 		for range 5 {
-			holder.renew(e.long)
-			e.Equal(token, holder.grant.Token)
-			e.Equal(token, e.inspect(holder.req.Name).Token)
+			holder.Renew(e.Long)
+			e.Equal(token, holder.Grant.Token)
+			e.Equal(token, e.Inspect(holder.Req.Name).Token)
 		}
 	}},
 	// It tries to renew with all of a holder's grant but one thing.
-	{name: "Trap_T84_RenewalIsTheHolders", run: func(e *env) {
-		holder := e.take(e.name())
-		for _, state := range []any{holder.grant.State, nil} {
-			older, newer, stranger := holder.renewRequest(e.long), holder.renewRequest(e.long), holder.renewRequest(e.long)
+	{Name: "Trap_T84_RenewalIsTheHolders", Run: func(e *suite.Env) {
+		holder := e.Take(e.Name())
+		for _, state := range []any{holder.Grant.State, nil} {
+			older, newer, stranger := holder.RenewRequest(e.Long), holder.RenewRequest(e.Long), holder.RenewRequest(e.Long)
 			older.Token--
 			newer.Token++
-			stranger.ID = e.id()
+			stranger.ID = e.Id()
 			for what, req := range map[string]abstractions.RenewRequest{"an older token": older, "a newer token": newer, "another ID": stranger} {
 				req.State = state
-				_, err := send(e, e.p.Renew, req)
+				_, err := suite.Send(e, e.P.Renew, req)
 				e.Error(err, "a renewal with "+what)
-				e.lost(err)
-				if batcher, ok := abstractions.As[abstractions.BatchRenewer](e.p); ok {
-					_, err := send(e, renewInBatch(batcher), req)
+				e.Lost(err)
+				if batcher, ok := abstractions.As[abstractions.BatchRenewer](e.P); ok {
+					_, err := suite.Send(e, suite.RenewInBatch(batcher), req)
 					e.Error(err, "a renewal in a batch with "+what)
-					e.lost(err)
+					e.Lost(err)
 				}
 			}
-			e.release(e.p, abstractions.ReleaseRequest{Name: stranger.Name, ID: stranger.ID, Token: stranger.Token, State: state})
-			holder.isHeld()
+			e.Release(e.P, abstractions.ReleaseRequest{Name: stranger.Name, ID: stranger.ID, Token: stranger.Token, State: state})
+			holder.IsHeld()
 		}
-		holder.renew(e.long)
+		holder.Renew(e.Long)
 	}},
-	{name: "Trap_T14_SecondReleaseIsNoError", run: func(e *env) {
-		holder := e.take(e.name())
+	{Name: "Trap_T14_SecondReleaseIsNoError", Run: func(e *suite.Env) {
+		holder := e.Take(e.Name())
 		for range 3 {
-			holder.release()
+			holder.Release()
 		}
-		next := e.take(holder.req.Name)
-		holder.release() // a late repetition
-		next.isHeld()
+		next := e.Take(holder.Req.Name)
+		holder.Release() // a late repetition
+		next.IsHeld()
 	}},
-	{name: "Trap_T26_ReleaseByAnotherIDFreesNothing", run: func(e *env) {
-		holder := e.take(e.name())
-		e.release(e.peer, abstractions.ReleaseRequest{
-			Name: holder.req.Name, ID: e.id(), Token: holder.token(), State: holder.grant.State,
+	{Name: "Trap_T26_ReleaseByAnotherIDFreesNothing", Run: func(e *suite.Env) {
+		holder := e.Take(e.Name())
+		e.Release(e.Peer, abstractions.ReleaseRequest{
+			Name: holder.Req.Name, ID: e.Id(), Token: holder.Token(), State: holder.Grant.State,
 		})
-		holder.isHeld()
-		holder.renew(e.long)
+		holder.IsHeld()
+		holder.Renew(e.Long)
 	}},
 	// It asks a few times, because the remaining servers may need a moment to notice the loss.
-	{name: "Lose_TakesNoLease", needs: "Lose", run: func(e *env) {
-		holder := e.take(e.name())
-		e.h.Lose(e.t, e.p, holder.req.Name)
+	{Name: "Lose_TakesNoLease", Needs: "Lose", Run: func(e *suite.Env) {
+		holder := e.Take(e.Name())
+		e.Lose(e.T, e.P, holder.Req.Name)
 		for i := range 4 {
-			_, err := e.try(e.either(i), e.request(holder.req.Name))
-			if !holder.alive() {
+			_, err := e.Try(e.Either(i), e.Request(holder.Req.Name))
+			if !holder.Alive() {
 				return
 			}
 			e.Error(err, "a second holder")
-			e.oneOf(err, abstractions.ErrHeld)
+			e.OneOf(err, abstractions.ErrHeld)
 		}
 	}},
-	{name: "Remove_EndsTheLease", needs: "Remove", run: func(e *env) {
-		holder := e.take(e.name())
-		e.h.Remove(e.t, e.p, holder.req.Name)
-		if batcher, ok := abstractions.As[abstractions.BatchRenewer](e.p); ok {
-			e.lost(second(send(e, renewInBatch(batcher), holder.renewRequest(e.long))))
+	{Name: "Remove_EndsTheLease", Needs: "Remove", Run: func(e *suite.Env) {
+		holder := e.Take(e.Name())
+		e.Remove(e.T, e.P, holder.Req.Name)
+		if batcher, ok := abstractions.As[abstractions.BatchRenewer](e.P); ok {
+			e.Lost(suite.Second(suite.Send(e, suite.RenewInBatch(batcher), holder.RenewRequest(e.Long))))
 		}
-		holder.isLost(abstractions.LostGone, abstractions.LostExpired, abstractions.LostBroken)
-		next := e.settledTake(e.p, holder.req.Name)
-		e.Greater(next.token(), holder.token())
-		holder.isLost()
-		holder.release()
-		next.isHeld()
+		holder.IsLost(abstractions.LostGone, abstractions.LostExpired, abstractions.LostBroken)
+		next := e.SettledTake(e.P, holder.Req.Name)
+		e.Greater(next.Token(), holder.Token())
+		holder.IsLost()
+		holder.Release()
+		next.IsHeld()
 	}},
-	{name: "Inspect_ShowsTheLease", run: func(e *env) {
-		req := e.request(e.name())
+	{Name: "Inspect_ShowsTheLease", Run: func(e *suite.Env) {
+		req := e.Request(e.Name())
 		req.Metadata = map[string]string{"region": "north"}
-		holder := e.acquire(e.p, req)
-		first := e.inspect(req.Name)
-		for _, ttl := range []time.Duration{e.long, grantable(e.long/2, e.caps), e.long} {
-			record := e.inspect(req.Name)
-			e.Equal([]any{true, abstractions.FingerprintOf(req.ID), req.Owner, holder.token(), req.Metadata}, []any{record.Held, record.Fingerprint, record.Owner, record.Token, record.Metadata})
-			e.Equal(holder.ttl, record.TTL, "the TTL that was granted last")
+		holder := e.Acquire(e.P, req)
+		first := e.Inspect(req.Name)
+		for _, ttl := range []time.Duration{e.Long, suite.Grantable(e.Long/2, e.Caps), e.Long} {
+			record := e.Inspect(req.Name)
+			e.Equal([]any{true, abstractions.FingerprintOf(req.ID), req.Owner, holder.Token(), req.Metadata}, []any{record.Held, record.Fingerprint, record.Owner, record.Token, record.Metadata})
+			e.Equal(holder.Ttl, record.TTL, "the TTL that was granted last")
 			e.Equal(first.AcquiredAt, record.AcquiredAt, "a renewal does not change when it was acquired")
 			e.False(record.Breaking || record.Unconfirmed)
-			holder.renew(ttl)
+			holder.Renew(ttl)
 		}
-		holder.release()
-		free := e.inspect(req.Name)
+		holder.Release()
+		free := e.Inspect(req.Name)
 		free.Now = time.Time{}
-		e.Equal(abstractions.Record{Name: req.Name, Token: holder.token()}, free, "nothing of the holder is left but its token")
+		e.Equal(abstractions.Record{Name: req.Name, Token: holder.Token()}, free, "nothing of the holder is left but its token")
 	}},
-	{name: "Inspect_MapsAreNotShared", run: func(e *env) {
-		req := e.request(e.name())
+	{Name: "Inspect_MapsAreNotShared", Run: func(e *suite.Env) {
+		req := e.Request(e.Name())
 		req.Metadata = map[string]string{"region": "north"}
 		want := maps.Clone(req.Metadata)
-		e.acquire(e.p, req)
+		e.Acquire(e.P, req)
 		e.Equal(want, req.Metadata, "the provider does not change the request's map")
 		req.Metadata["region"] = "south"
-		record := e.inspect(req.Name)
+		record := e.Inspect(req.Name)
 		e.Equal(want, record.Metadata, "the provider does not keep the request's map")
 		record.Metadata["region"] = "west"
-		if held := e.refused(req.Name).Holder.Metadata; held != nil {
+		if held := e.Refused(req.Name).Holder.Metadata; held != nil {
 			held["region"] = "east"
 		}
-		e.Equal(want, e.inspect(req.Name).Metadata, "what is returned is the caller's")
+		e.Equal(want, e.Inspect(req.Name).Metadata, "what is returned is the caller's")
 	}},
 }

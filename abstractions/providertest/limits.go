@@ -6,75 +6,76 @@ import (
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providertest/internal/suite"
 )
 
-var limitChecks = []check{
+var limitChecks = []suite.Check{
 	// It sends invalid requests and looks for traces of them in the backend.
-	{name: "Limits_BadRequestsAreInvalidAndChangeNothing", run: func(e *env) {
-		holder := e.take(e.name())
-		fresh := e.name()
-		for what, call := range e.badCalls(fresh, holder) {
-			e.invalid(e.call(call), what)
+	{Name: "Limits_BadRequestsAreInvalidAndChangeNothing", Run: func(e *suite.Env) {
+		holder := e.Take(e.Name())
+		fresh := e.Name()
+		for what, call := range badCalls(e, fresh, holder) {
+			e.Invalid(e.Call(call), what)
 		}
-		holder.isHeld()
-		e.False(e.inspect(holder.req.Name).Breaking)
-		record := e.inspect(fresh)
+		holder.IsHeld()
+		e.False(e.Inspect(holder.Req.Name).Breaking)
+		record := e.Inspect(fresh)
 		e.False(record.Held)
 		e.Zero(record.Token)
-		e.isFree(fresh)
+		e.IsFree(fresh)
 	}},
-	{name: "Limits_WhatIsJustAllowedWorks", run: func(e *env) {
-		name := e.name()
-		if e.caps.MaxNameBytes > 0 {
-			name += strings.Repeat("x", max(0, e.caps.MaxNameBytes-len(name)))
+	{Name: "Limits_WhatIsJustAllowedWorks", Run: func(e *suite.Env) {
+		name := e.Name()
+		if e.Caps.MaxNameBytes > 0 {
+			name += strings.Repeat("x", max(0, e.Caps.MaxNameBytes-len(name)))
 		}
-		req := e.request(name)
+		req := e.Request(name)
 		req.ID = (strings.ReplaceAll(abstractions.NewID(), "-", "") + strings.Repeat("Z9-", 22))[:abstractions.MaxIDBytes]
 		req.Owner = strings.Repeat("é", abstractions.MaxOwnerBytes/2)
 		req.Metadata = map[string]string{"key": strings.Repeat("v", abstractions.MaxMetadataBytes-3)}
-		holder := e.acquire(e.p, req)
-		record := e.inspect(req.Name)
+		holder := e.Acquire(e.P, req)
+		record := e.Inspect(req.Name)
 		e.Equal(abstractions.FingerprintOf(req.ID), record.Fingerprint)
 		e.Equal(req.Owner, record.Owner)
 		e.Equal(req.Metadata, record.Metadata)
-		holder.renew(e.long)
-		holder.release()
-		e.isFree(req.Name)
+		holder.Renew(e.Long)
+		holder.Release()
+		e.IsFree(req.Name)
 	}},
-	{name: "Limits_EveryStatedTTLIsGranted", run: func(e *env) {
-		ttls := []time.Duration{e.caps.MinTTL, e.caps.MinTTL + max(e.caps.Granularity, 1), e.short, e.long, e.caps.MaxTTL}
-		if e.caps.MaxTTL == 0 {
+	{Name: "Limits_EveryStatedTTLIsGranted", Run: func(e *suite.Env) {
+		ttls := []time.Duration{e.Caps.MinTTL, e.Caps.MinTTL + max(e.Caps.Granularity, 1), e.Short, e.Long, e.Caps.MaxTTL}
+		if e.Caps.MaxTTL == 0 {
 			year := 365 * 24 * time.Hour
-			ttls = append(ttls, time.Hour, year.Truncate(e.caps.Granularity), (100 * year).Truncate(e.caps.Granularity))
+			ttls = append(ttls, time.Hour, year.Truncate(e.Caps.Granularity), (100 * year).Truncate(e.Caps.Granularity))
 		}
 		for _, ttl := range ttls {
-			if ttl == 0 || e.caps.MaxTTL > 0 && ttl > e.caps.MaxTTL {
+			if ttl == 0 || e.Caps.MaxTTL > 0 && ttl > e.Caps.MaxTTL {
 				continue
 			}
-			req := e.request(e.name())
+			req := e.Request(e.Name())
 			req.TTL = ttl
-			holder := e.acquire(e.p, req) // holds Grant.TTL against it
-			if err := holder.tryRenew(ttl); err != nil {
-				e.lost(err, abstractions.LostExpired, abstractions.LostGone)
-				e.False(holder.alive(), "lost within its TTL of %v", ttl)
+			holder := e.Acquire(e.P, req) // holds Grant.TTL against it
+			if err := holder.TryRenew(ttl); err != nil {
+				e.Lost(err, abstractions.LostExpired, abstractions.LostGone)
+				e.False(holder.Alive(), "lost within its TTL of %v", ttl)
 			}
-			holder.release()
+			holder.Release()
 		}
 	}},
 }
 
-func (e *env) badCalls(fresh string, holder *claim) map[string]func(ctx context.Context) error {
+func badCalls(e *suite.Env, fresh string, holder *suite.Claim) map[string]func(ctx context.Context) error {
 	calls := make(map[string]func(ctx context.Context) error)
-	acquire := badCall(calls, "acquire", e.request(fresh), e.p.Acquire)
-	renew := badCall(calls, "renew", holder.renewRequest(e.long), e.p.Renew)
-	inspect := badCall(calls, "inspect", abstractions.InspectRequest{}, e.p.Inspect)
-	release := badCall(calls, "release", abstractions.ReleaseRequest{Name: fresh, ID: holder.req.ID}, releasing(e.p))
-	breaks := badCall(calls, "break", abstractions.BreakRequest{Name: holder.req.Name, Immediate: true}, e.p.Break)
-	for what, ttl := range e.badTTLs() {
+	acquire := badCall(calls, "acquire", e.Request(fresh), e.P.Acquire)
+	renew := badCall(calls, "renew", holder.RenewRequest(e.Long), e.P.Renew)
+	inspect := badCall(calls, "inspect", abstractions.InspectRequest{}, e.P.Inspect)
+	release := badCall(calls, "release", abstractions.ReleaseRequest{Name: fresh, ID: holder.Req.ID}, suite.Releasing(e.P))
+	breaks := badCall(calls, "break", abstractions.BreakRequest{Name: holder.Req.Name, Immediate: true}, e.P.Break)
+	for what, ttl := range badTTLs(e) {
 		acquire(what, func(r *abstractions.AcquireRequest) { r.TTL = ttl })
 		renew(what, func(r *abstractions.RenewRequest) { r.TTL = ttl })
 	}
-	for what, name := range e.badNames() {
+	for what, name := range badNames(e) {
 		acquire(what, func(r *abstractions.AcquireRequest) { r.Name = name })
 		renew(what, func(r *abstractions.RenewRequest) { r.Name = name })
 		breaks(what, func(r *abstractions.BreakRequest) { r.Name = name })
@@ -97,8 +98,8 @@ func (e *env) badCalls(fresh string, holder *claim) map[string]func(ctx context.
 	} {
 		acquire(what, func(r *abstractions.AcquireRequest) { r.Metadata = metadata })
 	}
-	if waiter, ok := abstractions.As[abstractions.Waiter](e.p); ok {
-		wait := badCall(calls, "wait", abstractions.WaitRequest{Name: fresh, ID: e.id()}, waiter.Wait)
+	if waiter, ok := abstractions.As[abstractions.Waiter](e.P); ok {
+		wait := badCall(calls, "wait", abstractions.WaitRequest{Name: fresh, ID: e.Id()}, waiter.Wait)
 		wait("no name", func(r *abstractions.WaitRequest) { r.Name = "" })
 		wait("no ID", func(r *abstractions.WaitRequest) { r.ID = "" })
 	}
@@ -113,31 +114,31 @@ func badCall[Q, R any](calls map[string]func(ctx context.Context) error, verb st
 	return func(what string, change func(r *Q)) {
 		req := good
 		change(&req)
-		calls[verb+": "+what] = sending(send, req)
+		calls[verb+": "+what] = suite.Sending(send, req)
 	}
 }
 
-func (e *env) badTTLs() map[string]time.Duration {
+func badTTLs(e *suite.Env) map[string]time.Duration {
 	bad := map[string]time.Duration{"TTL 0": 0, "negative TTL": -time.Second}
-	if e.caps.MinTTL > 1 {
-		bad["TTL below the minimum"] = e.caps.MinTTL - 1
+	if e.Caps.MinTTL > 1 {
+		bad["TTL below the minimum"] = e.Caps.MinTTL - 1
 	}
-	if e.caps.MaxTTL > 0 {
-		bad["TTL above the maximum"] = e.caps.MaxTTL + 1
+	if e.Caps.MaxTTL > 0 {
+		bad["TTL above the maximum"] = e.Caps.MaxTTL + 1
 	}
-	if !e.caps.Infinite {
+	if !e.Caps.Infinite {
 		bad["infinite TTL"] = abstractions.Infinite
 	}
 	return bad
 }
 
-func (e *env) badNames() map[string]string {
+func badNames(e *suite.Env) map[string]string {
 	bad := map[string]string{
 		"no name": "", "long name": strings.Repeat("x", abstractions.MaxNameBytes+1), "NUL": "a\x00b", "newline": "a\nb",
 		"delete": "a\x7fb", "C1 control character": "a\u0085b", "not UTF-8": "a\xffb", "surrogate": "a\xed\xa0\x80b",
 	}
-	if e.caps.MaxNameBytes > 0 {
-		bad["name longer than Capabilities.MaxNameBytes"] = strings.Repeat("x", e.caps.MaxNameBytes+1)
+	if e.Caps.MaxNameBytes > 0 {
+		bad["name longer than Capabilities.MaxNameBytes"] = strings.Repeat("x", e.Caps.MaxNameBytes+1)
 	}
 	return bad
 }

@@ -4,14 +4,15 @@ import (
 	"strings"
 
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providertest/internal/suite"
 )
 
-var nameChecks = []check{
+var nameChecks = []suite.Check{
 	// Names stay distinct, come back unchanged, and are never executed
 	// or expanded.
-	{name: "Trap_T25_HostileNamesAreOnlyNames", run: func(e *env) {
-		u := e.unique()
-		e.holdAll([]string{
+	{Name: "Trap_T25_HostileNamesAreOnlyNames", Run: func(e *suite.Env) {
+		u := e.Unique()
+		holdAll(e, []string{
 			u + ` ' OR '1'='1`, u + `'; DROP TABLE leases; --`, u + `"quoted"`, u + "`tick`", u + `\`, u + `\\`, u + `\'`,
 			u + `%`, u + `%s%n%d`, u + `%41`, u + `A`, u + `%2F`, u + `%252F`, u + `+`, u + ` `, ` ` + u, u + `  x`, u + ` x`,
 			u + `/`, `/` + u, u + `//x`, u + `/x`, u + `/./x`, u + `/../x`, `../` + u, `./` + u, u + `/..`, u + `/.`, u + `.`, u + `..`,
@@ -22,9 +23,9 @@ var nameChecks = []check{
 		})
 	}},
 	// It holds names that careless encodings fold together.
-	{name: "Trap_T25_NamesAreInjective", run: func(e *env) {
-		u := e.unique()
-		e.holdAll([]string{
+	{Name: "Trap_T25_NamesAreInjective", Run: func(e *suite.Env) {
+		u := e.Unique()
+		holdAll(e, []string{
 			u + "My Lock", u + "my-lock", u + "my lock", u + "My-Lock", u + "MY LOCK", u + "MyLock", u + "mylock", u + "my_lock", u + "my.lock",
 			u + "a/b", u + "a-b", u + "a--b", u + "a.b", u + "a:b", u + "a|b", u + "a\\b", u + "a%2Fb", u + "a%2fb", u + "a b", u + "a+b", u + "a%20b", u + "ab", u + "a_b", u + "a~b", u + "a=b",
 			u + "i", u + "I", u + "ı", u + "İ", u + "ß", u + "ss", u + "SS", u + "ẞ", u + "ﬁ", u + "fi", u + "K", u + "\u212a", u + "k", u + "σ", u + "ς", u + "Σ",
@@ -32,12 +33,12 @@ var nameChecks = []check{
 			u, u + u, strings.ToUpper(u) + "x", strings.ToLower(u) + "x",
 		})
 	}},
-	{name: "Trap_T25_LongestNamesAreToldApart", run: func(e *env) {
+	{Name: "Trap_T25_LongestNamesAreToldApart", Run: func(e *suite.Env) {
 		limit := abstractions.MaxNameBytes
-		if e.caps.MaxNameBytes > 0 {
-			limit = e.caps.MaxNameBytes
+		if e.Caps.MaxNameBytes > 0 {
+			limit = e.Caps.MaxNameBytes
 		}
-		u := e.unique() // 16 bytes
+		u := e.Unique() // 16 bytes
 		fill := func(text, end string) string {
 			n := (limit - len(u) - len(end)) / len(text)
 			rest := limit - len(u) - len(end) - n*len(text)
@@ -50,32 +51,32 @@ var nameChecks = []check{
 		for _, name := range names[:11] {
 			e.Len(name, limit)
 		}
-		e.holdAll(names)
+		holdAll(e, names)
 	}},
 }
 
 // holdAll holds all names at a time, each by a claim of its own, and shows
 // that they are independent of each other.
-func (e *env) holdAll(names []string) {
-	var claims []*claim
+func holdAll(e *suite.Env, names []string) {
+	var claims []*suite.Claim
 	for _, name := range names {
-		if e.caps.MaxNameBytes == 0 || len(name) <= e.caps.MaxNameBytes {
-			claims = append(claims, e.take(name))
+		if e.Caps.MaxNameBytes == 0 || len(name) <= e.Caps.MaxNameBytes {
+			claims = append(claims, e.Take(name))
 		}
 	}
 	for i, c := range claims {
-		record := e.inspect(c.req.Name)
-		e.Equal(abstractions.FingerprintOf(c.req.ID), record.Fingerprint, "the holder of %q", c.req.Name)
-		e.Equal(c.token(), record.Token, "the token of %q", c.req.Name)
+		record := e.Inspect(c.Req.Name)
+		e.Equal(abstractions.FingerprintOf(c.Req.ID), record.Fingerprint, "the holder of %q", c.Req.Name)
+		e.Equal(c.Token(), record.Token, "the token of %q", c.Req.Name)
 		if i%2 == 0 {
-			c.release()
+			c.Release()
 		}
 	}
 	for i, c := range claims {
-		e.Equal(i%2 == 1, e.inspect(c.req.Name).Held, "%q is held", c.req.Name)
+		e.Equal(i%2 == 1, e.Inspect(c.Req.Name).Held, "%q is held", c.Req.Name)
 		if i%2 == 1 {
-			c.renew(e.long)
-			c.release()
+			c.Renew(e.Long)
+			c.Release()
 		}
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providertest/internal/suite"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -42,7 +43,7 @@ func TestChecksDetectFlaws(t *testing.T) {
 				h.Slack = 200 * time.Millisecond
 			}
 			for _, name := range flaw.failing {
-				if checkNamed(t, name).needs == "Advance" {
+				if checkNamed(t, name).Needs == "Advance" {
 					h.Advance = func(p abstractions.Provider, d time.Duration) { p.(*fake).ahead.Add(int64(d)) }
 				}
 				failed, log := outcome(t, h, checkNamed(t, name))
@@ -77,15 +78,15 @@ func TestEveryCheckDetectsAFlaw(t *testing.T) {
 	}
 	for _, c := range checks() {
 		// The manager's checks detect flaws of package leasing: integration/mutants lists these flaws.
-		ofTheManager := strings.HasPrefix(c.name, "Manager_") && c.name != "Manager_OverThisProvider"
-		assert.True(t, detected[c.name] || ofTheManager, "no flaw makes %s fail", c.name)
+		ofTheManager := strings.HasPrefix(c.Name, "Manager_") && c.Name != "Manager_OverThisProvider"
+		assert.True(t, detected[c.Name] || ofTheManager, "no flaw makes %s fail", c.Name)
 	}
 }
 
-func checkNamed(t *testing.T, name string) check {
+func checkNamed(t *testing.T, name string) suite.Check {
 	t.Helper()
 	all := checks()
-	i := slices.IndexFunc(all, func(c check) bool { return c.name == name })
+	i := slices.IndexFunc(all, func(c suite.Check) bool { return c.Name == name })
 	require.GreaterOrEqual(t, i, 0, "no check is called %q", name)
 	return all[i]
 }
@@ -97,13 +98,13 @@ func TestTrap_T194_AnOmittedCheckIsSkipped(t *testing.T) {
 		h.Virtual, h.Forget, h.Except = virtual, nil, map[string]string{"Excepted": "because"}
 		var counts outcomes
 		var omitted *testing.T
-		h.runAll(t, []check{
-			{name: "Runs", run: func(*env) {}},
-			{name: "Excepted", run: func(e *env) { e.Fail("it runs") }},
-			{name: "NeedsForget", needs: "Forget", run: func(e *env) { e.Fail("it runs") }},
-			{name: "LeavesItselfOut", run: func(e *env) {
-				omitted, _ = e.t.TB.(*testing.T)
-				e.leaveOut("not here")
+		h.runAll(t, []suite.Check{
+			{Name: "Runs", Run: func(*suite.Env) {}},
+			{Name: "Excepted", Run: func(e *suite.Env) { e.Fail("it runs") }},
+			{Name: "NeedsForget", Needs: "Forget", Run: func(e *suite.Env) { e.Fail("it runs") }},
+			{Name: "LeavesItselfOut", Run: func(e *suite.Env) {
+				omitted, _ = e.T.TB.(*testing.T)
+				e.LeaveOut("not here")
 			}},
 		}, &counts)
 		assert.Equal(t, []int64{1, 1, 2}, []int64{counts.run.Load(), counts.excepted.Load(), counts.skipped.Load()}, "run, excepted, skipped")
@@ -126,7 +127,7 @@ func TestRunEndsWithItsChecks(t *testing.T) {
 		return newServer()
 	}})
 	assert.Equal(t, opened.Load(), closed.Load())
-	needy := len(slices.DeleteFunc(checks(), func(c check) bool { return c.needs == "" && !(testing.Short() && isLong(c.name)) }))
+	needy := len(slices.DeleteFunc(checks(), func(c suite.Check) bool { return c.Needs == "" && !(testing.Short() && c.Long) }))
 	assert.GreaterOrEqual(t, int(opened.Load()), len(checks())-needy)
 }
 
@@ -134,43 +135,23 @@ func TestRunEndsWithItsChecks(t *testing.T) {
 func TestGuardCleansUpWhateverFails(t *testing.T) {
 	var steps []string
 	h := Harness{New: func(testing.TB) abstractions.Provider { return newServer() }}.withDefaults()
-	failed, _ := outcome(t, h, check{name: "check", run: func(e *env) {
-		e.t.Cleanup(func() { steps = append(steps, "last") })
-		e.t.Cleanup(func() { e.t.Fatal("clean-up") })
-		e.t.Cleanup(func() { steps = append(steps, "first") })
-		e.Error(e.t.Context().Err(), "the check")
+	failed, _ := outcome(t, h, suite.Check{Name: "check", Run: func(e *suite.Env) {
+		e.T.Cleanup(func() { steps = append(steps, "last") })
+		e.T.Cleanup(func() { e.T.Fatal("clean-up") })
+		e.T.Cleanup(func() { steps = append(steps, "first") })
+		e.Error(e.T.Context().Err(), "the check")
 		steps = append(steps, "not reached")
 	}})
 	assert.True(t, failed)
 	assert.Equal(t, []string{"first", "last"}, steps)
 }
 
-func TestTTLsOfABackend(t *testing.T) {
-	for _, tt := range []struct {
-		harness     Harness
-		caps        abstractions.Capabilities
-		short, long time.Duration
-	}{
-		{Harness{}, abstractions.Capabilities{}, 300 * time.Millisecond, time.Minute},
-		{Harness{Virtual: true}, abstractions.Capabilities{}, 10 * time.Second, time.Minute},
-		{Harness{TTL: time.Second}, abstractions.Capabilities{MinTTL: time.Millisecond}, time.Second, time.Minute},
-		{Harness{}, abstractions.Capabilities{MinTTL: 15 * time.Second, MaxTTL: time.Minute, Granularity: time.Second}, 15 * time.Second, time.Minute},
-		{Harness{TTL: time.Hour}, abstractions.Capabilities{}, time.Hour, time.Hour},
-		{Harness{TTL: 16500 * time.Millisecond}, abstractions.Capabilities{MinTTL: 15 * time.Second, MaxTTL: 40 * time.Second, Granularity: time.Second}, 17 * time.Second, 40 * time.Second},
-		{Harness{}, abstractions.Capabilities{MinTTL: 2 * time.Minute}, 2 * time.Minute, 2 * time.Minute},
-	} {
-		short, long := tt.harness.ttls(tt.caps)
-		assert.Equal(t, tt.short, short, "%+v", tt)
-		assert.Equal(t, tt.long, long, "%+v", tt)
-	}
-}
-
 func TestCheckNamesAreUnique(t *testing.T) {
 	seen := make(map[string]bool)
 	for _, c := range checks() {
-		assert.False(t, seen[c.name], c.name)
-		seen[c.name] = true
-		assert.True(t, c.needs == "" || reflect.ValueOf(Harness{}).FieldByName(c.needs).IsValid(), "%s needs %s", c.name, c.needs)
+		assert.False(t, seen[c.Name], c.Name)
+		seen[c.Name] = true
+		assert.True(t, c.Needs == "" || reflect.ValueOf(Harness{}).FieldByName(c.Needs).IsValid(), "%s needs %s", c.Name, c.Needs)
 	}
 }
 
@@ -187,7 +168,7 @@ func TestEachPromiseHasItsChecks(t *testing.T) {
 	table, _, _ = strings.Cut(table, "\n## ")
 	exist, named := map[string]bool{}, map[string]bool{}
 	for _, c := range checks() {
-		exist[c.name] = true
+		exist[c.Name] = true
 	}
 	rows := map[string]string{}
 	for _, match := range regexp.MustCompile(`(?m)^\| (promise \d|\w[^|]*|`+"`[^`]+`"+`)[^|]* \| (.*) \|$`).FindAllStringSubmatch(table, -1) {

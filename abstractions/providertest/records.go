@@ -11,62 +11,63 @@ import (
 
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
+	"github.com/distributedleasing/leasing/abstractions/providertest/internal/suite"
 )
 
 // recordsChecks are about the promises that providerkit.Records requires of a store.
-var recordsChecks = []check{
-	{name: "Records_AWriteReplacesWhatItHasRead", needs: "Records", run: func(e *env) {
-		s := e.shelf()
-		name := e.name()
+var recordsChecks = []suite.Check{
+	{Name: "Records_AWriteReplacesWhatItHasRead", Needs: "Records", Run: func(e *suite.Env) {
+		s := newShelf(e)
+		name := e.Name()
 		unseen := s.get(name)
 		e.Empty(unseen.Version)
-		holder := e.take(name)
+		holder := e.Take(name)
 		s.refuses(unseen, holder)
 		early := s.get(name)
-		req := holder.renewRequest(e.long)
+		req := holder.RenewRequest(e.Long)
 		req.Metadata = map[string]string{"region": "north"}
-		e.NoError(second(send(e, e.p.Renew, req)))
+		e.NoError(suite.Second(suite.Send(e, e.P.Renew, req)))
 		s.refuses(early, holder)
-		e.Equal(req.Metadata, e.inspect(name).Metadata)
-		holder.renew(e.long)
+		e.Equal(req.Metadata, e.Inspect(name).Metadata)
+		holder.Renew(e.Long)
 	}},
 	// It has two deletions arrive late: one when the name is in use again, and one when the record has been replaced by a
 	// later record.
-	{name: "Trap_T28_ADelayedDeletionMeetsNothingNew", needs: "Records", run: func(e *env) {
-		s := e.shelf()
-		idle := e.take(e.name())
-		name := idle.req.Name
-		idle.release()
+	{Name: "Trap_T28_ADelayedDeletionMeetsNothingNew", Needs: "Records", Run: func(e *suite.Env) {
+		s := newShelf(e)
+		idle := e.Take(e.Name())
+		name := idle.Req.Name
+		idle.Release()
 		free := s.get(name)
-		next := e.take(name)
+		next := e.Take(name)
 		err := s.delete(free)
 		if errors.Is(err, abstractions.ErrUnsupported) {
-			e.leaveOut("this store deletes nothing")
+			e.LeaveOut("this store deletes nothing")
 		}
 		e.ErrorIs(err, providerkit.ErrConflict)
-		next.isHeld()
-		next.release()
+		next.IsHeld()
+		next.Release()
 		free = s.get(name)
 		e.NoError(s.delete(free))
-		last := e.settledTake(e.p, name)
-		e.Greater(last.token(), next.token())
+		last := e.SettledTake(e.P, name)
+		e.Greater(last.Token(), next.Token())
 		e.ErrorIs(s.delete(free), providerkit.ErrConflict)
 		s.refuses(free, last)
 	}},
 	// It writes tokens into the record of a free name, as an operator may by hand.
-	{name: "Trap_T128_NoTokenFollowsTheLast", needs: "Records", run: func(e *env) {
-		s := e.shelf()
-		idle := e.take(e.name())
-		name := idle.req.Name
-		idle.release()
+	{Name: "Trap_T128_NoTokenFollowsTheLast", Needs: "Records", Run: func(e *suite.Env) {
+		s := newShelf(e)
+		idle := e.Take(e.Name())
+		name := idle.Req.Name
+		idle.Release()
 		s.setToken(name, abstractions.MaxToken-1)
-		last := e.settledTake(e.p, name)
-		e.EqualValues(abstractions.MaxToken, last.token())
-		last.release()
+		last := e.SettledTake(e.P, name)
+		e.EqualValues(abstractions.MaxToken, last.Token())
+		last.Release()
 		for _, token := range []int64{abstractions.MaxToken, abstractions.MaxToken + 1, math.MaxInt64} {
 			s.setToken(name, token)
 			for range 2 {
-				_, err := e.try(e.p, e.request(name))
+				_, err := e.Try(e.P, e.Request(name))
 				e.ErrorIs(err, abstractions.ErrNotSetUp, "token %d", token)
 				e.True(abstractions.NotApplied(err), "%v", err)
 				e.Contains(fmt.Sprint(err), fmt.Sprint(token), "the message names the token")
@@ -74,29 +75,29 @@ var recordsChecks = []check{
 		}
 	}},
 	// Each verb meets the record of a later release, one that was damaged, and content of another application.
-	{name: "Trap_T254_ARecordThatCannotBeReadIsRefusedAndKept", needs: "Records", run: func(e *env) {
-		s := e.shelf()
+	{Name: "Trap_T254_ARecordThatCannotBeReadIsRefusedAndKept", Needs: "Records", Run: func(e *suite.Env) {
+		s := newShelf(e)
 		for what, change := range unreadable {
-			holder := e.take(e.name())
-			old := s.get(holder.req.Name)
+			holder := e.Take(e.Name())
+			old := s.get(holder.Req.Name)
 			if err := s.put(old, holder, change(old.Data)); err != nil {
-				e.Equal(string(old.Data), s.content(holder.req.Name), "%s: the store takes no such content", what)
+				e.Equal(string(old.Data), s.content(holder.Req.Name), "%s: the store takes no such content", what)
 				continue
 			}
 			s.keeps(holder, what)
 		}
 	}},
-	{name: "Trap_T14_AWriteWhoseReplyIsLostIsLookedFor", needs: "Records", run: func(e *env) {
-		records := e.h.Records(e.p)
+	{Name: "Trap_T14_AWriteWhoseReplyIsLostIsLookedFor", Needs: "Records", Run: func(e *suite.Env) {
+		records := e.Records(e.P)
 		if records.Leases != nil {
-			e.leaveOut("a write does not say what has become of the backend's own lease")
+			e.LeaveOut("a write does not say what has become of the backend's own lease")
 		}
 		records.Store = mute{records.Store}
-		holder := e.take(e.name())
-		holder.renew(e.long)
-		holder.isHeld()
-		holder.release()
-		e.isFree(holder.req.Name)
+		holder := e.Take(e.Name())
+		holder.Renew(e.Long)
+		holder.IsHeld()
+		holder.Release()
+		e.IsFree(holder.Req.Name)
 	}},
 }
 
@@ -107,19 +108,19 @@ func (m mute) Put(ctx context.Context, old providerkit.Item, r *providerkit.Reco
 	if _, err := m.Store.Put(ctx, old, r, data); err != nil {
 		return providerkit.Item{}, err
 	}
-	return providerkit.Item{}, errNoReply
+	return providerkit.Item{}, fmt.Errorf("%w: the reply is lost", abstractions.ErrUnavailable)
 }
 
 // shelf is the store behind the client.
 type shelf struct {
-	e *env
+	e *suite.Env
 	*providerkit.Records
 }
 
-func (e *env) shelf() shelf { return shelf{e, e.h.Records(e.p)} }
+func newShelf(e *suite.Env) shelf { return shelf{e, e.Records(e.P)} }
 
 func (s shelf) get(name string) (item providerkit.Item) {
-	s.e.NoError(s.e.call(func(ctx context.Context) (err error) {
+	s.e.NoError(s.e.Call(func(ctx context.Context) (err error) {
 		item, err = s.Store.Get(ctx, s.Key(name))
 		return err
 	}))
@@ -128,7 +129,7 @@ func (s shelf) get(name string) (item providerkit.Item) {
 }
 
 func (s shelf) delete(item providerkit.Item) error {
-	return s.e.call(func(ctx context.Context) error { return s.Store.Delete(ctx, item) })
+	return s.e.Call(func(ctx context.Context) error { return s.Store.Delete(ctx, item) })
 }
 
 // setToken replaces the token that is stored of a free name.
@@ -139,7 +140,7 @@ func (s shelf) setToken(name string, token int64) {
 	fields["token"] = json.RawMessage(strconv.FormatInt(token, 10))
 	data, err := json.Marshal(fields)
 	s.e.NoError(err)
-	s.e.NoError(s.e.call(func(ctx context.Context) error {
+	s.e.NoError(s.e.Call(func(ctx context.Context) error {
 		_, err := s.Store.Put(ctx, item, &providerkit.Record{Name: name, Token: token, Now: item.Now}, data)
 		return err
 	}))
@@ -160,25 +161,25 @@ var unreadable = map[string]func(record []byte) []byte{
 }
 
 // put stores content in place of the record of a held name.
-func (s shelf) put(old providerkit.Item, holder *claim, data []byte) error {
-	record := providerkit.Record{Name: holder.req.Name, ID: holder.req.ID, Owner: holder.req.Owner, Token: holder.token(), TTL: holder.ttl, Left: holder.ttl}
-	return s.e.call(func(ctx context.Context) error { return second(s.Store.Put(ctx, old, &record, data)) })
+func (s shelf) put(old providerkit.Item, holder *suite.Claim, data []byte) error {
+	record := providerkit.Record{Name: holder.Req.Name, ID: holder.Req.ID, Owner: holder.Req.Owner, Token: holder.Token(), TTL: holder.Ttl, Left: holder.Ttl}
+	return s.e.Call(func(ctx context.Context) error { return suite.Second(s.Store.Put(ctx, old, &record, data)) })
 }
 
 // keeps says that each verb refuses the content stored for a name, and leaves it unchanged.
-func (s shelf) keeps(holder *claim, what string) {
-	e, p, name := s.e, holder.p, holder.req.Name
+func (s shelf) keeps(holder *suite.Claim, what string) {
+	e, p, name := s.e, holder.P, holder.Req.Name
 	before := s.content(name)
-	renew, release := holder.renewRequest(e.long), holder.releaseRequest()
-	known := []call{{"renew", sending(p.Renew, renew)}, {"release", sending(releasing(p), release)}} // these may skip the read
+	renew, release := holder.RenewRequest(e.Long), holder.ReleaseRequest()
+	known := []call{{"renew", suite.Sending(p.Renew, renew)}, {"release", suite.Sending(suite.Releasing(p), release)}} // these may skip the read
 	renew.State, release.State = nil, nil
 	calls := append([]call{
-		{"acquire", sending(p.Acquire, e.request(name))}, {"acquire again", sending(p.Acquire, holder.req)}, {"renew", sending(p.Renew, renew)},
-		{"release", sending(releasing(p), release)}, {"break", sending(p.Break, abstractions.BreakRequest{Name: name})},
-		{"break now", sending(p.Break, abstractions.BreakRequest{Name: name, Immediate: true})}, {"inspect", sending(p.Inspect, abstractions.InspectRequest{Name: name})},
+		{"acquire", suite.Sending(p.Acquire, e.Request(name))}, {"acquire again", suite.Sending(p.Acquire, holder.Req)}, {"renew", suite.Sending(p.Renew, renew)},
+		{"release", suite.Sending(suite.Releasing(p), release)}, {"break", suite.Sending(p.Break, abstractions.BreakRequest{Name: name})},
+		{"break now", suite.Sending(p.Break, abstractions.BreakRequest{Name: name, Immediate: true})}, {"inspect", suite.Sending(p.Inspect, abstractions.InspectRequest{Name: name})},
 	}, known...)
 	for i, call := range calls {
-		err := e.call(call.do)
+		err := e.Call(call.do)
 		if err == nil && s.Leases != nil && call.what == "release" { // it gives the backend's own lease up, and writes nothing
 			continue
 		}
@@ -186,7 +187,7 @@ func (s shelf) keeps(holder *claim, what string) {
 		e.True(errors.Is(err, abstractions.ErrNotSetUp) || i >= len(calls)-len(known) && errors.Is(err, abstractions.ErrUnavailable), "%s: %s: %v", what, call.what, err)
 	}
 	sweeper := &providerkit.Records{Store: alone{s.Store, s.Key(name)}, Expiry: s.Expiry, Leases: s.Leases, Key: s.Key, Retention: 1}
-	_ = e.call(func(ctx context.Context) error { // it fails where the store refuses to read
+	_ = e.Call(func(ctx context.Context) error { // it fails where the store refuses to read
 		forgotten, _, err := sweeper.SweepPage(ctx, "")
 		e.Zero(forgotten, "%s: a sweep", what)
 		return err
@@ -197,7 +198,7 @@ func (s shelf) keeps(holder *claim, what string) {
 // content returns the content stored for a name, or the store's refusal.
 func (s shelf) content(name string) string {
 	var item providerkit.Item
-	err := s.e.call(func(ctx context.Context) (err error) {
+	err := s.e.Call(func(ctx context.Context) (err error) {
 		item, err = s.Store.Get(ctx, s.Key(name))
 		return err
 	})
@@ -221,14 +222,14 @@ func (a alone) List(ctx context.Context, _ providerkit.ListQuery) ([]providerkit
 }
 
 // refuses requires that the item is not replaced, not even by a break of the present holder.
-func (s shelf) refuses(old providerkit.Item, holder *claim) {
+func (s shelf) refuses(old providerkit.Item, holder *suite.Claim) {
 	record := providerkit.Record{
-		Name: holder.req.Name, ID: holder.req.ID, Owner: holder.req.Owner, Token: holder.token(), TTL: holder.ttl, Left: holder.ttl, Breaking: true,
+		Name: holder.Req.Name, ID: holder.Req.ID, Owner: holder.Req.Owner, Token: holder.Token(), TTL: holder.Ttl, Left: holder.Ttl, Breaking: true,
 	}
-	s.e.ErrorIs(s.e.call(func(ctx context.Context) error {
+	s.e.ErrorIs(s.e.Call(func(ctx context.Context) error {
 		_, err := s.Store.Put(ctx, old, &record, []byte("{}"))
 		return err
 	}), providerkit.ErrConflict)
-	holder.renew(s.e.long)
-	holder.isHeld()
+	holder.Renew(s.e.Long)
+	holder.IsHeld()
 }

@@ -5,45 +5,25 @@ import (
 	"reflect"
 	"runtime"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
+
+	"github.com/distributedleasing/leasing/abstractions/providertest/internal/abilities"
+	"github.com/distributedleasing/leasing/abstractions/providertest/internal/managersuite"
+	"github.com/distributedleasing/leasing/abstractions/providertest/internal/model"
+	"github.com/distributedleasing/leasing/abstractions/providertest/internal/suite"
 )
 
-// check is one promise.
-type check struct {
-	name string
-	// waits says that the check spends its time waiting for leases to run out.
-	waits bool
-	// needs names the field of Harness that the check requires, or is "".
-	needs string
-	run   func(e *env)
-}
-
-// isLong reports whether -short leaves a check out: it computes for seconds, or is one of the five dozen checks
-// of a manager in real time.
-func isLong(name string) bool {
-	switch name {
-	case "Manager_Trap_T58_AttemptsLeaveTimeForOthers", "Manager_Trap_T66_BatchTellsOfEachLease", "Manager_Trap_T72_LoopStarvesNobody":
-		return true
-	}
-	return strings.HasPrefix(name, "Manager_RealTime_")
-}
-
 // checks returns the checks of the suite.
-func checks() []check {
+func checks() []suite.Check {
 	return slices.Concat(
 		leakChecks, expiryChecks,
 		acquireChecks, holderChecks, breakChecks,
 		tokenChecks, nameChecks, limitChecks, contextChecks, closeChecks,
-		capabilityChecks, batchChecks, waiterChecks, waitersChecks, listerChecks, historyChecks,
-		discretionChecks, concurrencyChecks, recordsChecks, modelChecks, httpChecks,
-		managing(managerTrustChecks, managerReleaseChecks, managerWaitingChecks, managerEventChecks), managerChecks,
-		inRealTime(true, managerRealTrustChecks, managerRealKeepingChecks, managerRealEndingChecks, managerRealWaitingChecks, managerRealTellingChecks,
-			managerRealLossChecks, managerRealPauseChecks, managerRealTrustedCloseChecks),
-		inRealTime(false, managerRealSettingChecks, managerRealErrorChecks, managerRealOperatorChecks, managerRealObserverChecks, managerRealClosingChecks),
+		capabilityChecks, discretionChecks, concurrencyChecks, recordsChecks, httpChecks,
+		abilities.Checks, model.Checks, managersuite.Checks,
 	)
 }
 
@@ -77,13 +57,13 @@ var slots = make(chan struct{}, max(2, runtime.GOMAXPROCS(0)/2))
 
 // runAll runs checks side by side, and starts with the checks that wait. A check that this harness or its
 // provider leaves out is a skipped subtest.
-func (h Harness) runAll(t *testing.T, all []check, counts *outcomes) {
+func (h Harness) runAll(t *testing.T, all []suite.Check, counts *outcomes) {
 	var running sync.WaitGroup
-	all = slices.SortedStableFunc(slices.Values(all), func(a, b check) int {
+	all = slices.SortedStableFunc(slices.Values(all), func(a, b suite.Check) int {
 		switch {
-		case a.waits == b.waits:
+		case a.Waits == b.Waits:
 			return 0
-		case a.waits:
+		case a.Waits:
 			return -1
 		}
 		return 1
@@ -93,8 +73,8 @@ func (h Harness) runAll(t *testing.T, all []check, counts *outcomes) {
 		free := sync.OnceFunc(func() { <-slots })
 		running.Go(func() {
 			defer free()
-			t.Run(c.name, func(t *testing.T) {
-				if reason, ok := h.Except[c.name]; ok {
+			t.Run(c.Name, func(t *testing.T) {
+				if reason, ok := h.Except[c.Name]; ok {
 					counts.excepted.Add(1)
 					t.Skipf("EXCEPTION: %s", reason)
 				}
@@ -110,43 +90,24 @@ func (h Harness) runAll(t *testing.T, all []check, counts *outcomes) {
 }
 
 // runOne runs a check. It returns the reason if the check is left out, else "".
-func (h Harness) runOne(t *testing.T, c check, free func()) (leftOut string) {
+func (h Harness) runOne(t *testing.T, c suite.Check, free func()) (leftOut string) {
 	switch {
-	case c.needs != "" && reflect.ValueOf(h).FieldByName(c.needs).IsZero():
-		return "it needs Harness." + c.needs
-	case testing.Short() && isLong(c.name):
+	case c.Needs != "" && reflect.ValueOf(h).FieldByName(c.Needs).IsZero():
+		return "it needs Harness." + c.Needs
+	case testing.Short() && c.Long:
 		return "-short: make test-all runs this check"
 	case h.Virtual:
-		synctest.Test(t, func(t *testing.T) { leftOut = h.run(t, c, free) })
+		synctest.Test(t, func(t *testing.T) { leftOut = h.backend().Run(t, c, free) })
 		return leftOut
-	case strings.HasPrefix(c.name, "Manager_RealTime_"):
-		return tryOften(t, watchStalls, func(t testing.TB) string { return h.run(t, c, free) })
+	case c.Repeats:
+		return suite.TryOften(t, suite.WatchStalls, func(t testing.TB) string { return h.backend().Run(t, c, free) })
 	}
-	return h.run(t, c, free)
+	return h.backend().Run(t, c, free)
 }
 
 // unknown returns the exceptions that are about no check.
-func (h Harness) unknown(all []check) []string {
+func (h Harness) unknown(all []suite.Check) []string {
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(h.Except)), func(name string) bool {
-		return slices.ContainsFunc(all, func(c check) bool { return c.name == name })
+		return slices.ContainsFunc(all, func(c suite.Check) bool { return c.Name == name })
 	})
-}
-
-// run runs a check to its end, and returns the reason if the check has left itself out, else "". It
-// returns although FailNow has ended the check, so that the caller's goroutine goes on. A check that waits
-// frees its slot when its clients are open.
-func (h Harness) run(t testing.TB, c check, free func()) (leftOut string) {
-	g := newGuard(t)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		defer g.end()
-		e := newEnv(g, h, c.name)
-		if c.waits {
-			free()
-		}
-		c.run(e)
-	}()
-	<-done
-	return g.leftOut
 }

@@ -6,162 +6,163 @@ import (
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providertest/internal/suite"
 )
 
-var tokenChecks = []check{
-	{name: "Trap_T21_ReleaseKeepsTheToken", run: func(e *env) {
-		e.rises(func(holder *claim) {
-			holder.release()
-			e.Equal(holder.token(), e.inspect(holder.req.Name).Token)
+var tokenChecks = []suite.Check{
+	{Name: "Trap_T21_ReleaseKeepsTheToken", Run: func(e *suite.Env) {
+		rises(e, func(holder *suite.Claim) {
+			holder.Release()
+			e.Equal(holder.Token(), e.Inspect(holder.Req.Name).Token)
 		})
 	}},
-	{name: "Trap_T28_TokenRisesThroughForgetting", needs: "Forget", run: func(e *env) {
-		e.rises(func(holder *claim) {
-			holder.release()
-			e.h.Forget(e.t, e.p, holder.req.Name)
-			e.Zero(e.inspect(holder.req.Name).Token, "after Harness.Forget the name has never been seen")
+	{Name: "Trap_T28_TokenRisesThroughForgetting", Needs: "Forget", Run: func(e *suite.Env) {
+		rises(e, func(holder *suite.Claim) {
+			holder.Release()
+			e.Forget(e.T, e.P, holder.Req.Name)
+			e.Zero(e.Inspect(holder.Req.Name).Token, "after Harness.Forget the name has never been seen")
 		})
 	}},
 	// It has the backend forget a name while another is held, which may
 	// have been used for the last time longer ago.
-	{name: "Trap_T28_ForgettingTakesNoLease", needs: "Forget", run: func(e *env) {
-		ttl := e.long
-		if e.caps.Infinite {
+	{Name: "Trap_T28_ForgettingTakesNoLease", Needs: "Forget", Run: func(e *suite.Env) {
+		ttl := e.Long
+		if e.Caps.Infinite {
 			ttl = abstractions.Infinite
-		} else if e.h.Virtual {
-			e.leaveOut("no lease here lasts for longer than a name is remembered")
+		} else if e.Virtual {
+			e.LeaveOut("no lease here lasts for longer than a name is remembered")
 		}
-		holder := e.take(e.name())
-		holder.renew(ttl)
-		var idle []*claim
+		holder := e.Take(e.Name())
+		holder.Renew(ttl)
+		var idle []*suite.Claim
 		for range 24 {
-			idle = append(idle, e.take(e.name()))
-			idle[len(idle)-1].release()
+			idle = append(idle, e.Take(e.Name()))
+			idle[len(idle)-1].Release()
 		}
 		for _, c := range idle {
-			if e.inspect(c.req.Name).Token != 0 { // it may have been forgotten with another
-				e.h.Forget(e.t, e.p, c.req.Name)
+			if e.Inspect(c.Req.Name).Token != 0 { // it may have been forgotten with another
+				e.Forget(e.T, e.P, c.Req.Name)
 			}
-			e.Zero(e.inspect(c.req.Name).Token)
+			e.Zero(e.Inspect(c.Req.Name).Token)
 		}
-		holder.isHeld()
-		holder.renew(e.long)
-		holder.release()
+		holder.IsHeld()
+		holder.Renew(e.Long)
+		holder.Release()
 	}},
 	// It has the backend forget some names repeatedly while others are used. The names rest a little
 	// between two holders, so that a sweep finds a name idle that is in use a moment later.
-	{name: "Trap_T28_ForgettingMeetsNoHolder", needs: "Forget", run: func(e *env) {
-		if e.h.Virtual || e.h.Advance != nil {
-			e.leaveOut("the time that has to pass before a name is forgotten ends leases too")
+	{Name: "Trap_T28_ForgettingMeetsNoHolder", Needs: "Forget", Run: func(e *suite.Env) {
+		if e.Virtual || e.Advance != nil {
+			e.LeaveOut("the time that has to pass before a name is forgotten ends leases too")
 		}
 		var over atomic.Bool
-		sideBySide(9, func(i int) {
+		suite.SideBySide(9, func(i int) {
 			if i == 8 {
 				defer over.Store(true)
 				for began, rounds := time.Now(), 0; rounds < 20 && time.Since(began) < 3*time.Second; rounds++ {
-					idle := e.settledTake(e.p, e.name())
-					e.NoError(e.settled(sending(releasing(idle.p), idle.releaseRequest())))
-					e.h.Forget(e.t, e.p, idle.req.Name)
+					idle := e.SettledTake(e.P, e.Name())
+					e.NoError(e.Settled(suite.Sending(suite.Releasing(idle.P), idle.ReleaseRequest())))
+					e.Forget(e.T, e.P, idle.Req.Name)
 					time.Sleep(5 * time.Millisecond)
 				}
 				return
 			}
-			for name, last := e.name(), int64(0); !over.Load(); time.Sleep(time.Duration(rand.N(4)) * time.Millisecond) {
-				holder := e.settledTake(e.either(i), name)
-				e.Greater(holder.token(), last)
-				last = holder.token()
+			for name, last := e.Name(), int64(0); !over.Load(); time.Sleep(time.Duration(rand.N(4)) * time.Millisecond) {
+				holder := e.SettledTake(e.Either(i), name)
+				e.Greater(holder.Token(), last)
+				last = holder.Token()
 				time.Sleep(time.Millisecond)
-				e.NoError(holder.settledRenew())
-				e.NoError(e.settled(sending(releasing(holder.p), holder.releaseRequest())))
+				e.NoError(holder.SettledRenew())
+				e.NoError(e.Settled(suite.Sending(suite.Releasing(holder.P), holder.ReleaseRequest())))
 			}
 		})
 	}},
 	// It allows the backend's clock an hour against ours: the
 	// point is that a count would be off by half a century.
-	{name: "Trap_T54_TokenFollowsTheClock", run: func(e *env) {
-		e.rises(func(holder *claim) {
-			e.WithinDuration(e.now(), time.UnixMicro(holder.token()), time.Hour, "the token is the backend's time in microseconds, or just above the one before")
-			holder.release()
+	{Name: "Trap_T54_TokenFollowsTheClock", Run: func(e *suite.Env) {
+		rises(e, func(holder *suite.Claim) {
+			e.WithinDuration(e.Now(), time.UnixMicro(holder.Token()), time.Hour, "the token is the backend's time in microseconds, or just above the one before")
+			holder.Release()
 		})
 	}},
 	// It sets the backend's clock back behind the token of a name that is forgotten, if it can be.
-	{name: "Trap_T54_TokenRisesAlthoughTheClockWentBack", needs: "Advance", run: func(e *env) {
-		holder := e.take(e.name())
-		holder.release()
-		if e.h.Forget != nil {
-			e.h.Forget(e.t, e.p, holder.req.Name)
+	{Name: "Trap_T54_TokenRisesAlthoughTheClockWentBack", Needs: "Advance", Run: func(e *suite.Env) {
+		holder := e.Take(e.Name())
+		holder.Release()
+		if e.Forget != nil {
+			e.Forget(e.T, e.P, holder.Req.Name)
 		}
-		taken := time.UnixMicro(holder.token())
-		e.h.Advance(e.p, taken.Sub(e.inspect(holder.req.Name).Now)-time.Second)
-		if !e.inspect(holder.req.Name).Now.Before(taken) {
-			e.leaveOut("this backend's clock does not go back")
+		taken := time.UnixMicro(holder.Token())
+		e.Advance(e.P, taken.Sub(e.Inspect(holder.Req.Name).Now)-time.Second)
+		if !e.Inspect(holder.Req.Name).Now.Before(taken) {
+			e.LeaveOut("this backend's clock does not go back")
 		}
-		e.Greater(e.take(holder.req.Name).token(), holder.token())
+		e.Greater(e.Take(holder.Req.Name).Token(), holder.Token())
 	}},
 	// It asks for several names at once, which may share a statement. A record whose token is ahead of the clock can't be forgotten.
-	{name: "Trap_T54_TokenRisesAlthoughItIsAheadOfTheClock", needs: "Ahead", run: func(e *env) {
+	{Name: "Trap_T54_TokenRisesAlthoughItIsAheadOfTheClock", Needs: "Ahead", Run: func(e *suite.Env) {
 		names, last := make([]string, 8), make([]int64, 8)
 		for i := range names {
-			holder := e.take(e.name())
-			names[i] = holder.req.Name
-			holder.release()
-			e.h.Ahead(e.t, e.p, names[i])
-			last[i] = e.inspect(names[i]).Token
-			e.Greater(last[i], holder.token()+time.Minute.Microseconds(), "Harness.Ahead raises the token")
+			holder := e.Take(e.Name())
+			names[i] = holder.Req.Name
+			holder.Release()
+			e.Ahead(e.T, e.P, names[i])
+			last[i] = e.Inspect(names[i]).Token
+			e.Greater(last[i], holder.Token()+time.Minute.Microseconds(), "Harness.Ahead raises the token")
 		}
-		if e.h.Forget != nil {
-			idle := e.take(e.name())
-			idle.release()
-			e.h.Forget(e.t, e.p, idle.req.Name)
+		if e.Forget != nil {
+			idle := e.Take(e.Name())
+			idle.Release()
+			e.Forget(e.T, e.P, idle.Req.Name)
 		}
 		for range 3 {
-			sideBySide(len(names), func(i int) {
-				holder := e.settledTake(e.either(i), names[i])
-				e.Greater(holder.token(), last[i])
-				last[i] = holder.token()
-				e.Equal(last[i], e.inspect(names[i]).Token)
-				e.NoError(holder.settledRenew())
-				e.NoError(e.settled(sending(releasing(holder.p), holder.releaseRequest())))
+			suite.SideBySide(len(names), func(i int) {
+				holder := e.SettledTake(e.Either(i), names[i])
+				e.Greater(holder.Token(), last[i])
+				last[i] = holder.Token()
+				e.Equal(last[i], e.Inspect(names[i]).Token)
+				e.NoError(holder.SettledRenew())
+				e.NoError(e.Settled(suite.Sending(suite.Releasing(holder.P), holder.ReleaseRequest())))
 			})
 		}
 	}},
 	// It has the backend's clock show the year 2255.
-	{name: "Trap_T65_NoTokenFollowsTheLast", needs: "Advance", run: func(e *env) {
-		name := e.name()
-		e.h.Advance(e.p, time.UnixMicro(abstractions.MaxToken).Sub(e.inspect(name).Now)+time.Hour)
-		c, err := e.try(e.p, e.request(name))
+	{Name: "Trap_T65_NoTokenFollowsTheLast", Needs: "Advance", Run: func(e *suite.Env) {
+		name := e.Name()
+		e.Advance(e.P, time.UnixMicro(abstractions.MaxToken).Sub(e.Inspect(name).Now)+time.Hour)
+		c, err := e.Try(e.P, e.Request(name))
 		if err == nil {
-			c.isGranted(c.grant)
+			c.IsGranted(c.Grant)
 			return
 		}
 		e.True(abstractions.NotApplied(err), "%v", err)
-		e.False(e.inspect(name).Held)
+		e.False(e.Inspect(name).Held)
 	}},
-	{name: "Trap_T65_TokenIsTheSameEverywhere", run: func(e *env) {
-		name := e.name()
+	{Name: "Trap_T65_TokenIsTheSameEverywhere", Run: func(e *suite.Env) {
+		name := e.Name()
 		for range 3 {
-			holder := e.take(name)
-			token := holder.token()
-			e.Equal(token, e.inspect(name).Token, "Inspect")
-			held := e.refused(name).Holder
+			holder := e.Take(name)
+			token := holder.Token()
+			e.Equal(token, e.Inspect(name).Token, "Inspect")
+			held := e.Refused(name).Holder
 			if !held.Fingerprint.IsZero() {
 				e.Equal(token, held.Token, "HeldError")
 			}
-			again := e.acquire(e.p, holder.req)
-			e.Equal(token, again.token(), "Acquire again")
-			holder.renew(e.long)
-			e.Equal(token, holder.token(), "Renew")
-			if lister, ok := abstractions.As[abstractions.Lister](e.p); ok {
-				for _, record := range e.list(lister, abstractions.ListRequest{Prefix: name}) {
+			again := e.Acquire(e.P, holder.Req)
+			e.Equal(token, again.Token(), "Acquire again")
+			holder.Renew(e.Long)
+			e.Equal(token, holder.Token(), "Renew")
+			if lister, ok := abstractions.As[abstractions.Lister](e.P); ok {
+				for _, record := range e.List(lister, abstractions.ListRequest{Prefix: name}) {
 					e.Equal(token, record.Token, "List")
 				}
 			}
-			if batcher, ok := abstractions.As[abstractions.BatchRenewer](e.p); ok {
-				grant, err := send(e, renewInBatch(batcher), holder.renewRequest(e.long))
+			if batcher, ok := abstractions.As[abstractions.BatchRenewer](e.P); ok {
+				grant, err := suite.Send(e, suite.RenewInBatch(batcher), holder.RenewRequest(e.Long))
 				e.NoError(err)
 				e.Equal(token, grant.Token, "RenewBatch")
 			}
-			result := e.breaks(abstractions.BreakRequest{Name: name, IfToken: token, Immediate: true})
+			result := e.Breaks(abstractions.BreakRequest{Name: name, IfToken: token, Immediate: true})
 			e.Equal(token, result.Token, "Break")
 		}
 	}},
@@ -169,12 +170,12 @@ var tokenChecks = []check{
 
 // rises has one holder of a name after the other, each with a higher token, and ends
 // each in some way.
-func (e *env) rises(end func(holder *claim)) {
-	name, last := e.name(), int64(0)
+func rises(e *suite.Env, end func(holder *suite.Claim)) {
+	name, last := e.Name(), int64(0)
 	for range 4 {
-		holder := e.take(name)
-		e.Greater(holder.token(), last)
-		last = holder.token()
+		holder := e.Take(name)
+		e.Greater(holder.Token(), last)
+		last = holder.Token()
 		end(holder)
 	}
 }

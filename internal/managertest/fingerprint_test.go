@@ -17,8 +17,8 @@ import (
 
 	"github.com/distributedleasing/leasing"
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/credentialtest"
 	"github.com/distributedleasing/leasing/abstractions/leasingtest"
-	"github.com/distributedleasing/leasing/abstractions/providertest"
 	memlease "github.com/distributedleasing/leasing/providers/memory"
 )
 
@@ -27,7 +27,7 @@ func TestTrap_T141_NobodyGetsTheKeyOfALease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, name := t.Context(), "x"
 		p := memlease.New(memlease.Options{History: 100, HistoryRenewals: true})
-		var shown providertest.Shown
+		var shown credentialtest.Shown
 		observe := func(e leasing.Event) { shown.Show(e) }
 		var managers [2]*leasing.Manager
 		var mine *leasing.Lease
@@ -217,7 +217,7 @@ func TestFingerprint(t *testing.T) {
 func second[T any](_ T, err error) error { return err }
 
 // showAll shows an error and all that it wraps.
-func showAll(shown *providertest.Shown, err error) {
+func showAll(shown *credentialtest.Shown, err error) {
 	if err == nil {
 		return
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/lease"
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/faulttest"
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
 	"github.com/distributedleasing/leasing/abstractions/providertest"
 	"github.com/distributedleasing/leasing/abstractions/servertest"
@@ -135,7 +136,7 @@ func forget(t testing.TB, p *Provider, name string) {
 // silent returns a provider whose service accepts connections and never answers.
 func silent(t testing.TB) *Provider {
 	p, err := Open(context.Background(), Options{
-		AccountURL: "http://" + providertest.Silent(t) + "/account", AccountKey: "a2V5", Container: "leases", Infinite: true,
+		AccountURL: "http://" + faulttest.Silent(t) + "/account", AccountKey: "a2V5", Container: "leases", Infinite: true,
 	})
 	require.NoError(t, err)
 	return p

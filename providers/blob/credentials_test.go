@@ -12,7 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/distributedleasing/leasing/abstractions"
-	"github.com/distributedleasing/leasing/abstractions/providertest"
+	"github.com/distributedleasing/leasing/abstractions/credentialtest"
+	"github.com/distributedleasing/leasing/abstractions/faulttest"
 	"github.com/distributedleasing/leasing/auth"
 	"github.com/distributedleasing/leasing/auth/authtest"
 )
@@ -20,7 +21,7 @@ import (
 // faulty is a credential behind a source that fails. It records the requested scopes.
 type faulty struct {
 	azcore.TokenCredential
-	source *providertest.Source
+	source *credentialtest.Source
 	scopes []string
 }
 
@@ -38,9 +39,9 @@ func TestTrap_T119_CredentialsFail(t *testing.T) {
 	tokens.SetLifetime(2 * time.Second)
 	own, err := auth.New(tokens.ClientSecret())
 	require.NoError(t, err)
-	source := &providertest.Source{}
+	source := &credentialtest.Source{}
 	o := over(t, server, auth.Options{})
-	providertest.SourcesOfCredentials(t, providertest.SourceCheck{
+	credentialtest.SourcesOfCredentials(t, credentialtest.SourceCheck{
 		Source: source, TTL: maxTTL, Function: true,
 		Open: func(t testing.TB) abstractions.Provider {
 			o := o
@@ -58,10 +59,10 @@ func TestTrap_T119_CredentialsFail(t *testing.T) {
 func TestTrap_T118_AChallengeNamesNoOtherResource(t *testing.T) {
 	own, err := auth.New(authtest.Start(t).ClientSecret())
 	require.NoError(t, err)
-	credential := &faulty{TokenCredential: own, source: &providertest.Source{}}
+	credential := &faulty{TokenCredential: own, source: &credentialtest.Source{}}
 	o := Options{AccountURL: "https://acct.blob.core.windows.net", Container: newContainer(), Credential: credential}
 	o.ClientOptions.Transport = doing(func(r *http.Request) (*http.Response, error) {
-		answer := providertest.Answer(r, http.StatusUnauthorized, "")
+		answer := faulttest.Answer(r, http.StatusUnauthorized, "")
 		answer.Header.Set("WWW-Authenticate", "Bearer authorization_uri=https://login.microsoftonline.com/t/oauth2/authorize resource_id=https://graph.microsoft.com")
 		return answer, nil
 	})

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/distributedleasing/leasing/abstractions"
-	"github.com/distributedleasing/leasing/abstractions/providertest"
+	"github.com/distributedleasing/leasing/abstractions/credentialtest"
 	"github.com/distributedleasing/leasing/auth"
 	"github.com/distributedleasing/leasing/auth/authtest"
 )
@@ -36,7 +36,7 @@ func TestTrap_T118_NoSecretFollowsARedirect(t *testing.T) {
 		"key": {func(url string) Options { return Options{AccountURL: url + "/account", AccountKey: canaryKey} }, "SharedKey account:"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			providertest.NoSecretIsRedirected(t, func(t testing.TB, url string) (abstractions.Provider, error) {
+			credentialtest.NoSecretIsRedirected(t, func(t testing.TB, url string) (abstractions.Provider, error) {
 				o := test.options(url)
 				if name != "SAS of the URL" {
 					o.Container = "leases"
@@ -63,7 +63,7 @@ func TestTrap_T124_CodeOfTheApplicationPanics(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			providertest.ApplicationPanics(t, maxTTL, func(t testing.TB, maybe func()) abstractions.Provider {
+			credentialtest.ApplicationPanics(t, maxTTL, func(t testing.TB, maybe func()) abstractions.Provider {
 				o := over(t, server, auth.Options{})
 				o.Credential = own
 				set(&o, maybe)

@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/distributedleasing/leasing/abstractions"
-	"github.com/distributedleasing/leasing/abstractions/providertest"
+	"github.com/distributedleasing/leasing/abstractions/credentialtest"
 	"github.com/distributedleasing/leasing/abstractions/servertest"
 	"github.com/distributedleasing/leasing/auth"
 	"github.com/distributedleasing/leasing/auth/authtest"
@@ -28,7 +28,7 @@ func TestTrap_T122_FilesOfAnIdentityAreReadAgain(t *testing.T) {
 		p, err := Open(t.Context(), over(t, server, identity))
 		require.NoError(t, err)
 		t.Cleanup(func() { require.NoError(t, p.Close()) })
-		providertest.OutlivesRotation(t, p, func() { tokens.RotateInUse(p.Ping) })
+		credentialtest.OutlivesRotation(t, p, func() { tokens.RotateInUse(p.Ping) })
 	})
 }
 
@@ -81,7 +81,7 @@ func TestTrap_T182_SecretsAreReplaced(t *testing.T) {
 				p, err := Open(t.Context(), o)
 				require.NoError(t, err)
 				t.Cleanup(func() { require.NoError(t, p.Close()) })
-				providertest.OutlivesRotation(t, p, func() {
+				credentialtest.OutlivesRotation(t, p, func() {
 					rotated.Store(true)
 					require.ErrorIs(t, p.Ping(t.Context()), abstractions.ErrDenied, "the former one is of no use")
 					set(1)
@@ -99,9 +99,9 @@ func sasOf(t testing.TB, key string) string {
 
 // T119, T182: an error of the application's function is not an error of the account.
 func TestTrap_T119_SecretsFail(t *testing.T) {
-	server, source := StartAzurite(t), &providertest.Source{}
+	server, source := StartAzurite(t), &credentialtest.Source{}
 	container := newContainer()
-	providertest.SourcesOfCredentials(t, providertest.SourceCheck{
+	credentialtest.SourcesOfCredentials(t, credentialtest.SourceCheck{
 		Source: source, TTL: maxTTL, Function: true,
 		Open: func(t testing.TB) abstractions.Provider {
 			p, err := Open(t.Context(), Options{

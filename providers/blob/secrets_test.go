@@ -11,7 +11,7 @@ import (
 
 	azlog "github.com/Azure/azure-sdk-for-go/sdk/azcore/log"
 	"github.com/distributedleasing/leasing/abstractions"
-	"github.com/distributedleasing/leasing/abstractions/providertest"
+	"github.com/distributedleasing/leasing/abstractions/credentialtest"
 	"github.com/distributedleasing/leasing/auth"
 	"github.com/stretchr/testify/require"
 )
@@ -26,7 +26,7 @@ var canaryKey = base64.StdEncoding.EncodeToString([]byte(canary + canary))
 func TestTrap_T49_BlobSecretsAreNotShown(t *testing.T) {
 	t.Setenv("LEASING_TEST_CONNECTION", "AccountName=account;AccountKey="+canaryKey+";BlobEndpoint=http://127.0.0.1:1/account")
 	nowhere := "http://127.0.0.1:1/account"
-	s := new(providertest.Shown)
+	s := new(credentialtest.Shown)
 	azlog.SetListener(func(event azlog.Event, text string) { s.Show(string(event), text) })
 	t.Cleanup(func() { azlog.SetListener(nil) })
 	for _, o := range []Options{
@@ -81,7 +81,7 @@ func TestTrap_T49_BlobSecretsAreNotShown(t *testing.T) {
 
 // showEverything records a provider's text and the errors of its calls, and closes the
 // provider.
-func showEverything(t *testing.T, s *providertest.Shown, p *Provider) (last error) {
+func showEverything(t *testing.T, s *credentialtest.Shown, p *Provider) (last error) {
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	for what, call := range everyCall(p, abstractions.Grant{Name: "n", ID: "a", Token: 1, TTL: maxTTL}) {
@@ -104,7 +104,7 @@ func TestTrap_T49_BlobRefusedSignatureIsNotShown(t *testing.T) {
 		{AccountURL: server.URL(), AccountKey: canaryKey},
 		{AccountURL: server.URL(), SAS: strings.Replace(good, "sig=", "sig="+canary, 1)},
 	} {
-		s := new(providertest.Shown)
+		s := new(credentialtest.Shown)
 		o.Container = b.options.Container
 		p, err := Open(t.Context(), o)
 		require.NoError(t, err)
@@ -116,7 +116,7 @@ func TestTrap_T49_BlobRefusedSignatureIsNotShown(t *testing.T) {
 // The application's own transport can be Go's client, whose errors quote the URL; and
 // the library has a log.
 func TestTrap_T49_BlobTransportOfTheUsersOwn(t *testing.T) {
-	s := new(providertest.Shown)
+	s := new(credentialtest.Shown)
 	azlog.SetListener(func(event azlog.Event, text string) { s.Show(string(event), text) })
 	t.Cleanup(func() { azlog.SetListener(nil) })
 	o := Options{AccountURL: "http://127.0.0.1:1/account", Container: "leases", SAS: "sv=1&sig=" + canary}

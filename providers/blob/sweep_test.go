@@ -8,7 +8,7 @@ import (
 
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
-	"github.com/distributedleasing/leasing/abstractions/providertest"
+	"github.com/distributedleasing/leasing/abstractions/recordstest"
 	"github.com/stretchr/testify/require"
 )
 
@@ -168,5 +168,5 @@ func TestBlobSweepThatIsDenied(t *testing.T) {
 func TestTrap_T127_TheFloorIsKeptAndHeeded(t *testing.T) {
 	t.Parallel()
 	p := newBed(t).Provider
-	providertest.Floor(t, p, &p.driver.Records)
+	recordstest.Floor(t, p, &p.driver.Records)
 }

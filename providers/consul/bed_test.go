@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/distributedleasing/leasing/abstractions"
-	"github.com/distributedleasing/leasing/abstractions/providertest"
+	"github.com/distributedleasing/leasing/abstractions/faulttest"
 	"github.com/distributedleasing/leasing/abstractions/servertest"
 )
 
@@ -43,7 +43,7 @@ func unasked(t testing.TB, o Options) *Provider {
 
 // silent returns a provider whose server accepts connections and never answers.
 func silent(t testing.TB) *Provider {
-	return unasked(t, Options{Address: "http://" + providertest.Silent(t)})
+	return unasked(t, Options{Address: "http://" + faulttest.Silent(t)})
 }
 
 // newServer starts a server for the test, with more configuration. The server keeps its data when it is killed, and has a leader when it
@@ -85,12 +85,12 @@ func newServer(t testing.TB, config string) *servertest.Server {
 }
 
 // through returns a provider whose requests go through a wire, which initially changes nothing.
-func through(t testing.TB, o Options) (*Provider, *providertest.Wire) {
+func through(t testing.TB, o Options) (*Provider, *faulttest.Wire) {
 	t.Helper()
 	transport := &http.Transport{MaxConnsPerHost: connections}
 	t.Cleanup(transport.CloseIdleConnections)
-	var w *providertest.Wire
-	o.Client, w = providertest.NewWire(transport)
+	var w *faulttest.Wire
+	o.Client, w = faulttest.NewWire(transport)
 	return unasked(t, o), w
 }
 

@@ -14,7 +14,7 @@ import (
 
 	"github.com/distributedleasing/leasing"
 	"github.com/distributedleasing/leasing/abstractions"
-	"github.com/distributedleasing/leasing/abstractions/providertest"
+	"github.com/distributedleasing/leasing/abstractions/faulttest"
 	"github.com/distributedleasing/leasing/abstractions/servertest"
 )
 
@@ -129,7 +129,7 @@ func TestLossOfTheLeaderIsToldBeforeTheNameIsFree(t *testing.T) {
 			c := newCluster(t, 1)
 			leader := c.leader()
 			one, _ := others(leader)
-			providertest.LossIsReportedAfter(t, ttl, open(t, c.agents[leader]), open(t, c.agents[one]), func() func() { return harm(c, leader) })
+			faulttest.LossIsReportedAfter(t, ttl, open(t, c.agents[leader]), open(t, c.agents[one]), func() func() { return harm(c, leader) })
 		})
 	}
 }
@@ -156,7 +156,7 @@ func TestRenewalsGoOnThroughAnElection(t *testing.T) {
 			behind, w := through(t, c.agents[mine])
 			var lock sync.Mutex
 			answers := map[string]int{}
-			*w = func(req *http.Request, send providertest.Sender) (*http.Response, error) {
+			*w = func(req *http.Request, send faulttest.Sender) (*http.Response, error) {
 				response, err := send(req)
 				lock.Lock()
 				defer lock.Unlock()

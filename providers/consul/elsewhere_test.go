@@ -5,15 +5,15 @@ import (
 	"testing"
 
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/credentialtest"
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
-	"github.com/distributedleasing/leasing/abstractions/providertest"
 )
 
 // T118: the token goes to the agent alone, even with an application's client, which would follow redirects.
 func TestTrap_T118_TheTokenFollowsNoRedirect(t *testing.T) {
 	for name, client := range map[string]*http.Client{"own": nil, "application's": {Transport: &http.Transport{DisableKeepAlives: true}}} {
 		t.Run(name, func(t *testing.T) {
-			providertest.NoSecretIsRedirected(t, func(t testing.TB, url string) (abstractions.Provider, error) {
+			credentialtest.NoSecretIsRedirected(t, func(t testing.TB, url string) (abstractions.Provider, error) {
 				return unasked(t, Options{Address: url, Token: providerkit.NewSecret("s3cret"), Client: client}), nil
 			}, "s3cret", "s3cret")
 		})

@@ -6,17 +6,18 @@ import (
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
-	"github.com/distributedleasing/leasing/abstractions/providertest"
+	"github.com/distributedleasing/leasing/abstractions/faulttest"
+	"github.com/distributedleasing/leasing/abstractions/recordstest"
 	"github.com/distributedleasing/leasing/abstractions/servertest"
 )
 
 func TestLeasesEndNeitherEarlyNorLate(t *testing.T) {
 	url := named(t)
-	providertest.LeasesEndInTime(t, 3*time.Second, func() abstractions.Provider { return open(t, Options{URL: url}) }, nil)
+	faulttest.LeasesEndInTime(t, 3*time.Second, func() abstractions.Provider { return open(t, Options{URL: url}) }, nil)
 }
 
 func TestLossIsToldBeforeTheNameIsFree(t *testing.T) {
-	providertest.LossIsReported(t, 3*time.Second, func(t *testing.T) (*servertest.Server, func(string) abstractions.Provider, abstractions.Provider) {
+	faulttest.LossIsReported(t, 3*time.Second, func(t *testing.T) (*servertest.Server, func(string) abstractions.Provider, abstractions.Provider) {
 		s := newServer(t, "")
 		at := func(addr string) abstractions.Provider { return open(t, Options{Address: "http://" + addr}) }
 		return s, at, at(s.Addr())
@@ -27,5 +28,5 @@ func TestLossIsToldBeforeTheNameIsFree(t *testing.T) {
 func TestTrap_T127_TheFloorIsKeptAndHeeded(t *testing.T) {
 	url := named(t)
 	p := open(t, Options{URL: url[:strings.LastIndex(url, "/")+1] + abstractions.NewID()})
-	providertest.Floor(t, p, &p.driver.Records)
+	recordstest.Floor(t, p, &p.driver.Records)
 }

@@ -11,16 +11,16 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/faulttest"
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
 	"github.com/distributedleasing/leasing/abstractions/providerkit/httpguard"
-	"github.com/distributedleasing/leasing/abstractions/providertest"
 	"github.com/distributedleasing/leasing/abstractions/servertest"
 	"github.com/distributedleasing/leasing/providers/internal/httpjson"
 )
 
 // agents returns an answer with the header of a Consul agent.
 func agents(req *http.Request, status int, body string) *http.Response {
-	response := providertest.Answer(req, status, body)
+	response := faulttest.Answer(req, status, body)
 	response.Header.Set("X-Consul-Default-Acl-Policy", "allow")
 	response.Header.Set("X-Consul-Index", "7")
 	return response
@@ -46,7 +46,7 @@ func TestTrap_T185_WhatAnswersMean(t *testing.T) {
 		{500, "No cluster leader", abstractions.ErrUnavailable, false, ""},
 		{503, "", abstractions.ErrUnavailable, false, ""},
 	} {
-		*w = func(req *http.Request, _ providertest.Sender) (*http.Response, error) {
+		*w = func(req *http.Request, _ faulttest.Sender) (*http.Response, error) {
 			if req.Method == http.MethodGet {
 				return agents(req, http.StatusNotFound, ""), nil
 			}
@@ -58,8 +58,8 @@ func TestTrap_T185_WhatAnswersMean(t *testing.T) {
 		require.Equal(t, c.advice == policy, strings.Contains(err.Error(), policy), err)
 		require.Equal(t, c.undone, abstractions.NotApplied(err), c.status)
 	}
-	*w = func(req *http.Request, _ providertest.Sender) (*http.Response, error) { // from the agent's listener
-		return providertest.Answer(req, http.StatusTooManyRequests, "Your IP is issuing too many concurrent connections, please rate limit your calls\n"), nil
+	*w = func(req *http.Request, _ faulttest.Sender) (*http.Response, error) { // from the agent's listener
+		return faulttest.Answer(req, http.StatusTooManyRequests, "Your IP is issuing too many concurrent connections, please rate limit your calls\n"), nil
 	}
 	_, err := p.Acquire(t.Context(), wish("a", time.Minute))
 	require.ErrorIs(t, err, abstractions.ErrThrottled)
@@ -76,8 +76,8 @@ func TestTrap_T110_AnAnswerWithoutTheMarkSaysNothing(t *testing.T) {
 			`{"Results": [{"KV": {"Key": "leases/b", "ModifyIndex": 7}}]}`, `{"Results": [{"KV": {"Key": "leases/a"}}]}`, `{"Results": [{"KV": {"Key": "leases/a", "ModifyIndex": 6}}]}`,
 			`[{"Key": "leases/b", "Value": "e30=", "ModifyIndex": 7}]`, `[{"Key": "leases/a", "Value": "e30="}]`, `{"Errors": [{"What": "Permission denied"}]}`,
 		} {
-			*w = func(req *http.Request, _ providertest.Sender) (*http.Response, error) {
-				return providertest.Answer(req, status, body), nil
+			*w = func(req *http.Request, _ faulttest.Sender) (*http.Response, error) {
+				return faulttest.Answer(req, status, body), nil
 			}
 			_, get := s.Get(t.Context(), item.Key)
 			_, put := s.Put(t.Context(), item, nil, []byte("{}"))
@@ -96,7 +96,7 @@ func TestTrap_T110_AnAnswerWithoutTheMarkSaysNothing(t *testing.T) {
 // A transaction that is refused at an unchanged index was not refused for its index.
 func TestARefusalThatIsNoConflictEnds(t *testing.T) {
 	p, w := through(t, Options{})
-	*w = func(req *http.Request, _ providertest.Sender) (*http.Response, error) {
+	*w = func(req *http.Request, _ faulttest.Sender) (*http.Response, error) {
 		if req.Method == http.MethodGet {
 			return agents(req, http.StatusNotFound, ""), nil
 		}
@@ -109,12 +109,12 @@ func TestARefusalThatIsNoConflictEnds(t *testing.T) {
 
 func TestTrap_T71_WhatWasNotSentIsDefinite(t *testing.T) {
 	p, w := through(t, Options{})
-	providertest.WhatWasNotSentIsDefinite(t, func(addr string) abstractions.Provider { return unasked(t, Options{Address: "http://" + addr}) }, p, w)
+	faulttest.WhatWasNotSentIsDefinite(t, func(addr string) abstractions.Provider { return unasked(t, Options{Address: "http://" + addr}) }, p, w)
 }
 
 func TestTrap_T13_LostReply(t *testing.T) {
 	p, w := through(t, Options{URL: named(t)})
-	providertest.RepliesAreLost(t, p, w)
+	faulttest.RepliesAreLost(t, p, w)
 }
 
 // A token with write on the prefix is sufficient and necessary.

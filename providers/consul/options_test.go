@@ -10,8 +10,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/credentialtest"
+	"github.com/distributedleasing/leasing/abstractions/faulttest"
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
-	"github.com/distributedleasing/leasing/abstractions/providertest"
 )
 
 func TestURLsSayWhatTheOptionsSay(t *testing.T) {
@@ -76,7 +77,7 @@ func TestOptionsThatCannotWork(t *testing.T) {
 func TestRequestsSayTokenAndDatacenter(t *testing.T) {
 	p, w := through(t, Options{URL: "consul://:t@h?datacenter=dc2"})
 	sent := 0
-	*w = func(req *http.Request, _ providertest.Sender) (*http.Response, error) {
+	*w = func(req *http.Request, _ faulttest.Sender) (*http.Response, error) {
 		sent++
 		require.Equal(t, "t", req.Header.Get("X-Consul-Token"))
 		require.Equal(t, "dc2", req.URL.Query().Get("dc"))
@@ -96,7 +97,7 @@ func TestAProviderOpensFewConnections(t *testing.T) {
 // T49, T75: no way of writing options, a provider or an error shows a secret.
 func TestTrap_T49_SecretsAreNotShown(t *testing.T) {
 	const secret = "s3cr3t-0f-the-token"
-	var shown providertest.Shown
+	var shown credentialtest.Shown
 	for _, o := range []Options{
 		{URL: "consul://:" + secret + "@127.0.0.1:1"},
 		{URL: "consul://:" + secret + "@127.0.0.1:1?token=" + secret},

@@ -14,8 +14,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/credentialtest"
+	"github.com/distributedleasing/leasing/abstractions/faulttest"
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
-	"github.com/distributedleasing/leasing/abstractions/providertest"
 )
 
 // T182: a lease outlives its token, which an operator or a function replaces.
@@ -40,7 +41,7 @@ func TestTrap_T182_SecretsAreReplaced(t *testing.T) {
 				o.SecretFile, o.Secret = "", func(context.Context) (string, error) { return newest.Load().(string), nil }
 			}
 			p := open(t, o)
-			providertest.OutlivesRotation(t, p, func() {
+			credentialtest.OutlivesRotation(t, p, func() {
 				_, err := admin.Do(t.Context(), http.MethodDelete, "/v1/acl/token/"+first, nil, nil, new(bool))
 				require.NoError(t, err)
 				require.ErrorIs(t, p.Ping(t.Context()), abstractions.ErrDenied, "the former one is of no use")
@@ -62,7 +63,7 @@ func TestTrap_T182_EachRequestHasTheNewestToken(t *testing.T) {
 		}
 		p, w := through(t, o)
 		var sent []string
-		*w = func(req *http.Request, _ providertest.Sender) (*http.Response, error) {
+		*w = func(req *http.Request, _ faulttest.Sender) (*http.Response, error) {
 			sent = append(sent, req.Header.Get("X-Consul-Token"))
 			return agents(req, http.StatusNotFound, ""), nil
 		}

@@ -6,24 +6,25 @@ import (
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
-	"github.com/distributedleasing/leasing/abstractions/providertest"
+	"github.com/distributedleasing/leasing/abstractions/credentialtest"
+	"github.com/distributedleasing/leasing/abstractions/faulttest"
 )
 
 // T119: an error of the application's client that is not the agent's is not an answer about the
 // lease.
 func TestTrap_T119_SourcesOfTokensFail(t *testing.T) {
-	o, source := Options{URL: named(t)}, &providertest.Source{}
+	o, source := Options{URL: named(t)}, &credentialtest.Source{}
 	transport := &http.Transport{}
 	t.Cleanup(transport.CloseIdleConnections)
-	client, wire := providertest.NewWire(transport)
-	*wire = func(req *http.Request, send providertest.Sender) (*http.Response, error) {
+	client, wire := faulttest.NewWire(transport)
+	*wire = func(req *http.Request, send faulttest.Sender) (*http.Response, error) {
 		if err := source.Err(req.Context()); err != nil {
 			return nil, err
 		}
 		return send(req)
 	}
 	o.Client = client
-	providertest.SourcesOfCredentials(t, providertest.SourceCheck{
+	credentialtest.SourcesOfCredentials(t, credentialtest.SourceCheck{
 		Source: source, TTL: time.Minute, Function: true, Transport: true,
 		Open: func(t testing.TB) abstractions.Provider { return open(t, o) },
 	})

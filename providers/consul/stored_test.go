@@ -7,14 +7,14 @@ import (
 
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
-	"github.com/distributedleasing/leasing/abstractions/providertest"
+	"github.com/distributedleasing/leasing/abstractions/recordstest"
 )
 
 // The entry of release 0.1.0. Later releases must read the entry.
 func TestStoredEntry(t *testing.T) {
 	p := open(t, Options{URL: named(t) + "/" + abstractions.NewID()})
-	providertest.UsesStored(t, p, func() {
-		_, err := p.driver.store.Put(t.Context(), providerkit.Item{Key: p.driver.store.naming.Prefix + "jobs~2Fdaily"}, nil, []byte(providertest.StoredRecord))
+	recordstest.UsesStored(t, p, func() {
+		_, err := p.driver.store.Put(t.Context(), providerkit.Item{Key: p.driver.store.naming.Prefix + "jobs~2Fdaily"}, nil, []byte(recordstest.StoredRecord))
 		require.NoError(t, err)
 	})
 }

@@ -13,14 +13,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/distributedleasing/leasing/abstractions"
-	"github.com/distributedleasing/leasing/abstractions/providertest"
+	"github.com/distributedleasing/leasing/abstractions/credentialtest"
 	"github.com/distributedleasing/leasing/providers/cosmos/cosmostest"
 )
 
 // faulty is a credential behind a source that fails. Its tokens expire at once.
 type faulty struct {
 	bearer
-	source *providertest.Source
+	source *credentialtest.Source
 }
 
 func (f *faulty) GetToken(ctx context.Context, o policy.TokenRequestOptions) (azcore.AccessToken, error) {
@@ -36,8 +36,8 @@ func TestTrap_T119_CredentialsFail(t *testing.T) {
 	account.AddContainer(testDatabase, testContainer, "/id")
 	service := httptest.NewServer(account)
 	t.Cleanup(service.Close)
-	source := &providertest.Source{}
-	providertest.SourcesOfCredentials(t, providertest.SourceCheck{
+	source := &credentialtest.Source{}
+	credentialtest.SourcesOfCredentials(t, credentialtest.SourceCheck{
 		Source: source, TTL: time.Minute, Function: true, Unnamed: true, // azcosmos requests its first token without a caller's context
 		Open: func(t testing.TB) abstractions.Provider {
 			return openTest(t, Options{

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/distributedleasing/leasing/abstractions"
-	"github.com/distributedleasing/leasing/abstractions/providertest"
+	"github.com/distributedleasing/leasing/abstractions/credentialtest"
 	"github.com/distributedleasing/leasing/auth"
 	"github.com/distributedleasing/leasing/auth/authtest"
 	"github.com/distributedleasing/leasing/providers/cosmos/cosmostest"
@@ -28,15 +28,15 @@ func TestTrap_T118_NoSecretFollowsARedirect(t *testing.T) {
 		}
 	}
 	t.Run("Key", func(t *testing.T) {
-		providertest.NoSecretIsRedirected(t, to(Options{Key: secret}), "Authorization: type", secret)
+		credentialtest.NoSecretIsRedirected(t, to(Options{Key: secret}), "Authorization: type", secret)
 	})
 	t.Run("ConnectionString", func(t *testing.T) {
-		providertest.NoSecretIsRedirected(t, func(t testing.TB, url string) (abstractions.Provider, error) {
+		credentialtest.NoSecretIsRedirected(t, func(t testing.TB, url string) (abstractions.Provider, error) {
 			return Open(t.Context(), Options{ConnectionString: "AccountEndpoint=" + url + ";AccountKey=" + secret, Database: testDatabase, Container: testContainer})
 		}, "Authorization: type", secret)
 	})
 	authtest.Each(t, func(t *testing.T, server *authtest.Server, options auth.Options) {
-		providertest.NoSecretIsRedirected(t, to(Options{Auth: options}), "Authorization: type=aad", server.Secrets()...)
+		credentialtest.NoSecretIsRedirected(t, to(Options{Auth: options}), "Authorization: type=aad", server.Secrets()...)
 	})
 }
 
@@ -79,7 +79,7 @@ func TestTrap_T124_CodeOfTheApplicationPanics(t *testing.T) {
 		"policy of retries": func(o *Options, maybe func()) { o.ClientOptions.PerRetryPolicies = []policy.Policy{policyOf(maybe)} },
 	} {
 		t.Run(name, func(t *testing.T) {
-			providertest.ApplicationPanics(t, time.Minute, func(t testing.TB, maybe func()) abstractions.Provider {
+			credentialtest.ApplicationPanics(t, time.Minute, func(t testing.TB, maybe func()) abstractions.Provider {
 				o := Options{Endpoint: service.URL, Key: testKey, Database: testDatabase, Container: testContainer}
 				set(&o, maybe)
 				p := openTest(t, o)

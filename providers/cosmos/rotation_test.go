@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/distributedleasing/leasing/abstractions"
-	"github.com/distributedleasing/leasing/abstractions/providertest"
+	"github.com/distributedleasing/leasing/abstractions/credentialtest"
 	"github.com/distributedleasing/leasing/auth"
 	"github.com/distributedleasing/leasing/auth/authtest"
 	"github.com/distributedleasing/leasing/providers/cosmos/cosmostest"
@@ -30,7 +30,7 @@ func TestTrap_T122_FilesOfAnIdentityAreReadAgain(t *testing.T) {
 		service := httptest.NewServer(account)
 		t.Cleanup(service.Close)
 		p := openTest(t, Options{Endpoint: service.URL, Auth: identity, Database: testDatabase, Container: testContainer})
-		providertest.OutlivesRotation(t, p, func() { server.RotateInUse(p.Ping) })
+		credentialtest.OutlivesRotation(t, p, func() { server.RotateInUse(p.Ping) })
 	})
 }
 
@@ -57,7 +57,7 @@ func TestTrap_T182_SecretsAreReplaced(t *testing.T) {
 				o.SecretFile, o.Secret = "", func(context.Context) (string, error) { return newest.Load().(string), nil }
 			}
 			p := openTest(t, o)
-			providertest.OutlivesRotation(t, p, func() {
+			credentialtest.OutlivesRotation(t, p, func() {
 				account.SetKey(keys[1])
 				require.ErrorIs(t, p.Ping(t.Context()), abstractions.ErrDenied, "the former one is of no use")
 				set(keys[1])
@@ -72,8 +72,8 @@ func TestTrap_T119_SecretsFail(t *testing.T) {
 	account.AddContainer(testDatabase, testContainer, "/id")
 	service := httptest.NewServer(account)
 	t.Cleanup(service.Close)
-	source := &providertest.Source{}
-	providertest.SourcesOfCredentials(t, providertest.SourceCheck{
+	source := &credentialtest.Source{}
+	credentialtest.SourcesOfCredentials(t, credentialtest.SourceCheck{
 		Source: source, TTL: time.Minute, Function: true,
 		Open: func(t testing.TB) abstractions.Provider {
 			return openTest(t, Options{

@@ -10,7 +10,7 @@ import (
 
 	azlog "github.com/Azure/azure-sdk-for-go/sdk/azcore/log"
 	"github.com/distributedleasing/leasing/abstractions"
-	"github.com/distributedleasing/leasing/abstractions/providertest"
+	"github.com/distributedleasing/leasing/abstractions/credentialtest"
 	"github.com/distributedleasing/leasing/auth"
 	"github.com/distributedleasing/leasing/auth/authtest"
 	"github.com/distributedleasing/leasing/providers/cosmos/cosmostest"
@@ -20,7 +20,7 @@ import (
 // secret is a key, the same in base64 and in a URL.
 const secret = "czNjcmV0LWtleS1vZi10aGUtYWNjb3VudA=="
 
-type shown struct{ providertest.Shown }
+type shown struct{ credentialtest.Shown }
 
 // everything records the errors of all calls, and closes the provider.
 func (s *shown) everything(t *testing.T, p *Provider) {

@@ -9,7 +9,7 @@ import (
 
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
-	"github.com/distributedleasing/leasing/abstractions/providertest"
+	"github.com/distributedleasing/leasing/abstractions/recordstest"
 	"github.com/distributedleasing/leasing/providers/cosmos/cosmostest"
 	"github.com/stretchr/testify/require"
 )
@@ -153,5 +153,5 @@ func TestFailedQueriesAreNoEmptyPages(t *testing.T) {
 
 // T127: a forgotten token outlives a clock that was ahead.
 func TestTrap_T127_TheFloorIsKeptAndHeeded(t *testing.T) {
-	inBubble(t, func(t *testing.T, b *bed) { providertest.Floor(t, b.Provider, &b.Provider.driver.Records) })
+	inBubble(t, func(t *testing.T, b *bed) { recordstest.Floor(t, b.Provider, &b.Provider.driver.Records) })
 }

@@ -3,7 +3,7 @@ package etcdlease
 import (
 	"testing"
 
-	"github.com/distributedleasing/leasing/abstractions/providertest"
+	"github.com/distributedleasing/leasing/abstractions/faulttest"
 	"github.com/distributedleasing/leasing/abstractions/servertest"
 	"github.com/stretchr/testify/require"
 )
@@ -24,7 +24,7 @@ func open(t testing.TB, options Options) *Provider {
 
 // silent returns a provider whose member accepts connections and never answers.
 func silent(t testing.TB) *Provider {
-	o := Options{Endpoints: []string{providertest.Silent(t)}}
+	o := Options{Endpoints: []string{faulttest.Silent(t)}}
 	require.NoError(t, o.complete())
 	p := newProvider(o)
 	require.NoError(t, p.driver.connect())

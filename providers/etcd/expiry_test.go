@@ -5,34 +5,34 @@ import (
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
-	"github.com/distributedleasing/leasing/abstractions/providertest"
+	"github.com/distributedleasing/leasing/abstractions/faulttest"
 	"github.com/distributedleasing/leasing/abstractions/servertest"
 )
 
 func TestLeasesEndNeitherEarlyNorLate(t *testing.T) {
 	t.Parallel()
 	o := Options{URL: named(t), Prefix: "expiry"}
-	providertest.LeasesEndInTime(t, 3*time.Second, func() abstractions.Provider { return open(t, o) }, nil)
+	faulttest.LeasesEndInTime(t, 3*time.Second, func() abstractions.Provider { return open(t, o) }, nil)
 }
 
 // A new leader restarts the whole TTL of leases: they end late, and never early.
 func TestLeasesEndLateAfterAChangeOfLeader(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 3)
-	providertest.LeasesEndInTime(t, 5*time.Second, func() abstractions.Provider { return c.open() }, c.move)
+	faulttest.LeasesEndInTime(t, 5*time.Second, func() abstractions.Provider { return c.open() }, c.move)
 }
 
 // One member of the cluster fails, and the others continue.
 func TestLossIsToldBeforeTheNameIsFree(t *testing.T) {
 	const ttl = 3 * time.Second
-	providertest.LossIsReported(t, ttl, func(t *testing.T) (*servertest.Server, func(string) abstractions.Provider, abstractions.Provider) {
+	faulttest.LossIsReported(t, ttl, func(t *testing.T) (*servertest.Server, func(string) abstractions.Provider, abstractions.Provider) {
 		c := newCluster(t, 3)
 		return c.members[0], func(addr string) abstractions.Provider { return c.at(addr) }, c.open(1, 2)
 	})
 	t.Run("paused, and the leader moves", func(t *testing.T) {
 		t.Parallel()
 		c := newCluster(t, 3)
-		providertest.LossIsReportedAfter(t, ttl, c.open(0), c.open(1, 2), func() func() {
+		faulttest.LossIsReportedAfter(t, ttl, c.open(0), c.open(1, 2), func() func() {
 			c.members[0].Pause()
 			if c.leader() != 0 {
 				c.move()

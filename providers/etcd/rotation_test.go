@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/credentialtest"
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
-	"github.com/distributedleasing/leasing/abstractions/providertest"
 )
 
 // T182: a lease outlives its password, which an operator or a function replaces.
@@ -40,7 +40,7 @@ func TestTrap_T182_SecretsAreReplaced(t *testing.T) {
 				o.SecretFile, o.Secret = "", func(context.Context) (string, error) { return newest.Load().(string), nil }
 			}
 			p := open(t, o)
-			providertest.OutlivesRotation(t, p, func() {
+			credentialtest.OutlivesRotation(t, p, func() {
 				current += "+"
 				_, err := admin.UserChangePassword(t.Context(), "app", current) // ends the user's tokens
 				require.NoError(t, err)
@@ -53,12 +53,12 @@ func TestTrap_T182_SecretsAreReplaced(t *testing.T) {
 
 // T119, T182: an error of the application's function is not an error of etcd.
 func TestTrap_T119_PasswordsFail(t *testing.T) {
-	c, source := newCluster(t, 1), &providertest.Source{}
+	c, source := newCluster(t, 1), &credentialtest.Source{}
 	c.demandUsers()
 	admin, err := (&Options{Endpoints: c.addrs, Username: "root", Password: providerkit.NewSecret("secret/@root"), Timeout: 10 * time.Second}).client()
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, admin.Close()) })
-	providertest.SourcesOfCredentials(t, providertest.SourceCheck{
+	credentialtest.SourcesOfCredentials(t, credentialtest.SourceCheck{
 		Source: source, TTL: time.Minute, Function: true,
 		Expire: func() { // a change of the password, even to the same one, ends the user's tokens
 			_, err := admin.UserChangePassword(context.Background(), "app", "secret/@app")

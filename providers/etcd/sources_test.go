@@ -11,7 +11,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/distributedleasing/leasing/abstractions"
-	"github.com/distributedleasing/leasing/abstractions/providertest"
+	"github.com/distributedleasing/leasing/abstractions/credentialtest"
 )
 
 // perCall are credentials of the application that each call requests.
@@ -36,8 +36,8 @@ func ofApplication(t testing.TB, prefix string, options ...grpc.DialOption) *Pro
 
 // T119: an error of credentials that an application's client adds to calls is not an error of etcd.
 func TestTrap_T119_CredentialsOfCallsFail(t *testing.T) {
-	source, prefix := &providertest.Source{}, abstractions.NewID()
-	providertest.SourcesOfCredentials(t, providertest.SourceCheck{
+	source, prefix := &credentialtest.Source{}, abstractions.NewID()
+	credentialtest.SourcesOfCredentials(t, credentialtest.SourceCheck{
 		Source: source, TTL: time.Minute, Unnamed: true, // T124 has the panic
 		Open: func(t testing.TB) abstractions.Provider {
 			return ofApplication(t, prefix, grpc.WithPerRPCCredentials(perCall(source.Err)))
@@ -59,7 +59,7 @@ func TestTrap_T124_CodeOfTheApplicationPanics(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			providertest.ApplicationPanics(t, time.Minute, func(t testing.TB, maybe func()) abstractions.Provider {
+			credentialtest.ApplicationPanics(t, time.Minute, func(t testing.TB, maybe func()) abstractions.Provider {
 				return ofApplication(t, abstractions.NewID(), option(maybe))
 			})
 		})
@@ -68,7 +68,7 @@ func TestTrap_T124_CodeOfTheApplicationPanics(t *testing.T) {
 
 // T118: the password and its token go to the hosts of the URL, and not to the addresses that members have for clients.
 func TestTrap_T118_APasswordIsForTheHostsOfItsURL(t *testing.T) {
-	var elsewhere providertest.Recorder
+	var elsewhere credentialtest.Recorder
 	addr := elsewhere.Listen(t, nil)
 	c := newCluster(t, 1, "--advertise-client-urls", "http://"+addr)
 	members, err := c.client.MemberList(t.Context())

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/distributedleasing/leasing/abstractions"
-	"github.com/distributedleasing/leasing/abstractions/providertest"
+	"github.com/distributedleasing/leasing/abstractions/credentialtest"
 	"github.com/distributedleasing/leasing/abstractions/servertest"
 )
 
@@ -15,7 +15,7 @@ import (
 func TestTrap_T122_TLSFilesAreReadAgain(t *testing.T) {
 	member := Options{URL: named(t)}
 	require.NoError(t, member.complete())
-	providertest.OutlivesNewAuthority(t, member.Endpoints[0], "h2", func(addr string, files servertest.Pair) abstractions.Provider {
+	credentialtest.OutlivesNewAuthority(t, member.Endpoints[0], "h2", func(addr string, files servertest.Pair) abstractions.Provider {
 		return open(t, Options{
 			Endpoints: []string{addr}, Prefix: abstractions.NewID(), Timeout: 5 * time.Second, CAFile: files.CA, CertFile: files.Cert, KeyFile: files.Key,
 		})

@@ -21,7 +21,7 @@ import (
 
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
-	"github.com/distributedleasing/leasing/abstractions/providertest"
+	"github.com/distributedleasing/leasing/abstractions/recordstest"
 )
 
 func opened(t testing.TB, folder string) *Provider {
@@ -350,5 +350,5 @@ func TestTrap_T19_KilledWriters(t *testing.T) {
 // T127: a forgotten token outlives a clock that was ahead.
 func TestTrap_T127_TheFloorIsKeptAndHeeded(t *testing.T) {
 	p := opened(t, t.TempDir())
-	providertest.Floor(t, p, p.records)
+	recordstest.Floor(t, p, p.records)
 }

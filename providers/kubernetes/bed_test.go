@@ -17,8 +17,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/faulttest"
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
-	"github.com/distributedleasing/leasing/abstractions/providertest"
 	"github.com/distributedleasing/leasing/abstractions/servertest"
 )
 
@@ -50,7 +50,7 @@ func unasked(t testing.TB, o Options) *Provider {
 
 // silent returns a provider whose server accepts connections and never answers.
 func silent(t testing.TB) *Provider {
-	return unasked(t, Options{Address: "http://" + providertest.Silent(t), Namespace: "default"})
+	return unasked(t, Options{Address: "http://" + faulttest.Silent(t), Namespace: "default"})
 }
 
 const secret = "secret-of-the-admin"
@@ -105,15 +105,15 @@ func newServer(t testing.TB) (s *servertest.Server, at func(addr string) Options
 }
 
 // through returns a provider whose requests go through a wire, which initially changes nothing.
-func through(t testing.TB, o Options) (*Provider, *providertest.Wire) {
+func through(t testing.TB, o Options) (*Provider, *faulttest.Wire) {
 	t.Helper()
 	require.NoError(t, o.complete())
 	client, err := o.client() // the transport trusts the server
 	require.NoError(t, err)
 	t.Cleanup(client.Close)
-	var w *providertest.Wire
+	var w *faulttest.Wire
 	o.CAFile = ""
-	o.Client, w = providertest.NewWire(client.Transport())
+	o.Client, w = faulttest.NewWire(client.Transport())
 	return unasked(t, o), w
 }
 

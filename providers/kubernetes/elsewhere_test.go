@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/credentialtest"
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
-	"github.com/distributedleasing/leasing/abstractions/providertest"
 )
 
 // T118: a token goes to the API server alone, even with an application's client, which would follow redirects.
@@ -23,7 +23,7 @@ func TestTrap_T118_TheTokenFollowsNoRedirect(t *testing.T) {
 		"Client":    {TokenFile: file, Client: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			providertest.NoSecretIsRedirected(t, func(t testing.TB, url string) (abstractions.Provider, error) {
+			credentialtest.NoSecretIsRedirected(t, func(t testing.TB, url string) (abstractions.Provider, error) {
 				o := o
 				o.Address, o.Namespace = url, "default"
 				return unasked(t, o), nil

@@ -9,17 +9,18 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/distributedleasing/leasing/abstractions"
-	"github.com/distributedleasing/leasing/abstractions/providertest"
+	"github.com/distributedleasing/leasing/abstractions/faulttest"
+	"github.com/distributedleasing/leasing/abstractions/recordstest"
 	"github.com/distributedleasing/leasing/abstractions/servertest"
 )
 
 func TestLeasesEndNeitherEarlyNorLate(t *testing.T) {
 	url := named(t)
-	providertest.LeasesEndInTime(t, 5*time.Second, func() abstractions.Provider { return open(t, Options{URL: url}) }, nil)
+	faulttest.LeasesEndInTime(t, 5*time.Second, func() abstractions.Provider { return open(t, Options{URL: url}) }, nil)
 }
 
 func TestLossIsToldBeforeTheNameIsFree(t *testing.T) {
-	providertest.LossIsReported(t, 5*time.Second, func(t *testing.T) (*servertest.Server, func(string) abstractions.Provider, abstractions.Provider) {
+	faulttest.LossIsReported(t, 5*time.Second, func(t *testing.T) (*servertest.Server, func(string) abstractions.Provider, abstractions.Provider) {
 		s, options := newServer(t)
 		at := func(addr string) abstractions.Provider { return open(t, options(addr)) }
 		return s, at, at(s.Addr())
@@ -35,5 +36,5 @@ func TestTrap_T127_TheFloorIsKeptAndHeeded(t *testing.T) {
 	_, err := s.client.Do(t.Context(), http.MethodPost, "/api/v1/namespaces", nil, object, &struct{}{})
 	require.NoError(t, err)
 	s.path = strings.Replace(s.path, "/namespaces/default/", "/namespaces/"+namespace+"/", 1)
-	providertest.Floor(t, p, &p.driver.Records)
+	recordstest.Floor(t, p, &p.driver.Records)
 }

@@ -18,9 +18,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/faulttest"
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
 	"github.com/distributedleasing/leasing/abstractions/providerkit/httpguard"
-	"github.com/distributedleasing/leasing/abstractions/providertest"
 	"github.com/distributedleasing/leasing/abstractions/servertest"
 )
 
@@ -54,24 +54,24 @@ func TestWhatAnswersMean(t *testing.T) {
 		{500, "", abstractions.ErrUnavailable, false},
 		{504, "", abstractions.ErrUnavailable, false},
 	} {
-		*w = func(req *http.Request, _ providertest.Sender) (*http.Response, error) {
+		*w = func(req *http.Request, _ faulttest.Sender) (*http.Response, error) {
 			if req.Method == http.MethodGet {
-				return providertest.Answer(req, http.StatusNotFound, none), nil
+				return faulttest.Answer(req, http.StatusNotFound, none), nil
 			}
-			return providertest.Answer(req, c.status, refusal(c.status, c.kind)), nil
+			return faulttest.Answer(req, c.status, refusal(c.status, c.kind)), nil
 		}
 		_, err := p.Acquire(t.Context(), wish("a", time.Minute))
 		require.ErrorIs(t, err, c.want, c.status)
 		require.Equal(t, c.undone, abstractions.NotApplied(err), c.status)
 	}
 	for _, kind := range []string{"leases", "Lease"} { // Lease on a deletion
-		*w = func(req *http.Request, _ providertest.Sender) (*http.Response, error) {
-			return providertest.Answer(req, http.StatusConflict, refusal(http.StatusConflict, kind)), nil
+		*w = func(req *http.Request, _ faulttest.Sender) (*http.Response, error) {
+			return faulttest.Answer(req, http.StatusConflict, refusal(http.StatusConflict, kind)), nil
 		}
 		require.ErrorIs(t, p.driver.store.Delete(t.Context(), providerkit.Item{Key: "a", State: &lease{}}), providerkit.ErrConflict)
 	}
-	*w = func(req *http.Request, _ providertest.Sender) (*http.Response, error) { // by priority and fairness
-		response := providertest.Answer(req, http.StatusTooManyRequests, "Too many requests, please try again later.\n")
+	*w = func(req *http.Request, _ faulttest.Sender) (*http.Response, error) { // by priority and fairness
+		response := faulttest.Answer(req, http.StatusTooManyRequests, "Too many requests, please try again later.\n")
 		response.Header.Set("Audit-Id", "a")
 		return response, nil
 	}
@@ -96,8 +96,8 @@ func TestTrap_T185_AdviceIsOfTheCause(t *testing.T) {
 	} {
 		body := fmt.Sprintf(`{"kind": "Status", "apiVersion": "v1", "status": "Failure", "message": %q, "code": %d}`, c.message, c.status)
 		p, w := through(t, nowhere())
-		*w = func(req *http.Request, _ providertest.Sender) (*http.Response, error) {
-			return providertest.Answer(req, c.status, body), nil
+		*w = func(req *http.Request, _ faulttest.Sender) (*http.Response, error) {
+			return faulttest.Answer(req, c.status, body), nil
 		}
 		_, err := p.Acquire(t.Context(), wish("a", time.Minute))
 		require.ErrorContains(t, err, c.advice)
@@ -123,8 +123,8 @@ func TestTrap_T110_AnAnswerWithoutTheMarkSaysNothing(t *testing.T) {
 			`{"kind": "Lease", "apiVersion": "coordination.k8s.io/v1", "metadata": {"name": "a", "uid": "u"}}`,
 			`{"kind": "Lease", "apiVersion": "v2", "metadata": {"name": "a", "uid": "u", "resourceVersion": "7"}}`,
 		} {
-			*w = func(req *http.Request, _ providertest.Sender) (*http.Response, error) {
-				return providertest.Answer(req, status, body), nil
+			*w = func(req *http.Request, _ faulttest.Sender) (*http.Response, error) {
+				return faulttest.Answer(req, status, body), nil
 			}
 			_, get := s.Get(t.Context(), "a")
 			_, put := s.Put(t.Context(), item, &providerkit.Record{}, []byte(record))
@@ -140,8 +140,8 @@ func TestTrap_T110_AnAnswerWithoutTheMarkSaysNothing(t *testing.T) {
 		}
 	}
 	// The lease in its state before a write is no answer to the write.
-	*w = func(req *http.Request, _ providertest.Sender) (*http.Response, error) {
-		return providertest.Answer(req, http.StatusOK, `{"kind": "Lease", "apiVersion": "coordination.k8s.io/v1", "metadata":
+	*w = func(req *http.Request, _ faulttest.Sender) (*http.Response, error) {
+		return faulttest.Answer(req, http.StatusOK, `{"kind": "Lease", "apiVersion": "coordination.k8s.io/v1", "metadata":
 			{"name": "a", "uid": "u", "resourceVersion": "7", "annotations": {"`+annotation+`": "{\"record\": {}}"}}}`), nil
 	}
 	_, err := s.Put(t.Context(), item, &providerkit.Record{}, []byte(record))
@@ -152,7 +152,7 @@ func TestTrap_T110_AnAnswerWithoutTheMarkSaysNothing(t *testing.T) {
 
 func TestTrap_T71_WhatWasNotSentIsDefinite(t *testing.T) {
 	p, w := through(t, nowhere())
-	providertest.WhatWasNotSentIsDefinite(t, func(addr string) abstractions.Provider {
+	faulttest.WhatWasNotSentIsDefinite(t, func(addr string) abstractions.Provider {
 		return unasked(t, Options{Address: "http://" + addr, Namespace: "default"})
 	}, p, w)
 }
@@ -165,7 +165,7 @@ func TestSlowServerWorksForNobodyWhoHasLeft(t *testing.T) {
 		const calls, each, patience = 200, 10 * time.Millisecond, time.Second
 		processor := make(chan struct{}, 1)
 		var sent, cut, unsent atomic.Int64
-		*w = func(req *http.Request, _ providertest.Sender) (*http.Response, error) {
+		*w = func(req *http.Request, _ faulttest.Sender) (*http.Response, error) {
 			sent.Add(1)
 			done := make(chan struct{})
 			go func() {
@@ -176,7 +176,7 @@ func TestSlowServerWorksForNobodyWhoHasLeft(t *testing.T) {
 			}()
 			select {
 			case <-done:
-				return providertest.Answer(req, http.StatusNotFound, none), nil
+				return faulttest.Answer(req, http.StatusNotFound, none), nil
 			case <-req.Context().Done():
 				cut.Add(1)
 				return nil, req.Context().Err()
@@ -209,7 +209,7 @@ func TestSlowServerWorksForNobodyWhoHasLeft(t *testing.T) {
 
 func TestTrap_T13_LostReply(t *testing.T) {
 	p, w := through(t, Options{URL: named(t)})
-	providertest.RepliesAreLost(t, p, w)
+	faulttest.RepliesAreLost(t, p, w)
 }
 
 // The rights in the documentation are sufficient and necessary for the account.

@@ -14,8 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/credentialtest"
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
-	"github.com/distributedleasing/leasing/abstractions/providertest"
 )
 
 func TestURLsSayWhatTheOptionsSay(t *testing.T) {
@@ -137,7 +137,7 @@ func TestTrap_T25_NamesOfObjects(t *testing.T) {
 
 // T49, T75: no way of writing options, a provider or an error shows a secret.
 func TestTrap_T49_SecretsAreNotShown(t *testing.T) {
-	var shown providertest.Shown
+	var shown credentialtest.Shown
 	for _, o := range []Options{
 		{URL: "kubernetes://:" + secret + "@127.0.0.1:1/a"},
 		{URL: "kubernetes://:" + secret + "@127.0.0.1:1/a?token=" + secret},

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/distributedleasing/leasing/abstractions"
-	"github.com/distributedleasing/leasing/abstractions/providertest"
+	"github.com/distributedleasing/leasing/abstractions/faulttest"
 )
 
 // T179: a role lists the leases that an account may use (resourceNames), and no others. Open and Health read another lease, and are
@@ -36,13 +36,13 @@ func TestTrap_T179_APingNeedsNoRightThatTheWorkDoesNotNeed(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			p, w := through(t, nowhere())
 			asked := 0
-			*w = func(req *http.Request, _ providertest.Sender) (*http.Response, error) {
+			*w = func(req *http.Request, _ faulttest.Sender) (*http.Response, error) {
 				asked++
 				if req.Method == http.MethodPost {
 					require.Equal(t, "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews", req.URL.Path)
-					return providertest.Answer(req, c.status, c.answer), nil
+					return faulttest.Answer(req, c.status, c.answer), nil
 				}
-				return providertest.Answer(req, http.StatusForbidden, refusal(http.StatusForbidden, "leases")), nil
+				return faulttest.Answer(req, http.StatusForbidden, refusal(http.StatusForbidden, "leases")), nil
 			}
 			err := p.Ping(t.Context())
 			require.Equal(t, 2, asked)

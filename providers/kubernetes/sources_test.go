@@ -9,15 +9,16 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/credentialtest"
+	"github.com/distributedleasing/leasing/abstractions/faulttest"
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
-	"github.com/distributedleasing/leasing/abstractions/providertest"
 )
 
 // bearing is a transport of the application that gets a token from a source for each request, as client-go's
 // transport does for the plug-ins of a kubeconfig.
 type bearing struct {
 	http.RoundTripper
-	source *providertest.Source
+	source *credentialtest.Source
 }
 
 func (b bearing) RoundTrip(req *http.Request) (*http.Response, error) {
@@ -31,11 +32,11 @@ func (b bearing) RoundTrip(req *http.Request) (*http.Response, error) {
 
 // T119: an error of the application's client that is not the server's is not an answer about the lease.
 func TestTrap_T119_SourcesOfTokensFail(t *testing.T) {
-	source, server := &providertest.Source{}, httptest.NewServer(&imitation{leases: map[string]map[string]any{}, token: "token"})
+	source, server := &credentialtest.Source{}, httptest.NewServer(&imitation{leases: map[string]map[string]any{}, token: "token"})
 	t.Cleanup(server.Close)
 	transport := &http.Transport{}
 	t.Cleanup(transport.CloseIdleConnections)
-	providertest.SourcesOfCredentials(t, providertest.SourceCheck{
+	credentialtest.SourcesOfCredentials(t, credentialtest.SourceCheck{
 		Source: source, TTL: time.Minute, Function: true, Transport: true,
 		Open: func(t testing.TB) abstractions.Provider {
 			return open(t, Options{Address: server.URL, Namespace: "default", Client: &http.Client{Transport: bearing{transport, source}}})
@@ -47,9 +48,9 @@ func TestTrap_T119_SourcesOfTokensFail(t *testing.T) {
 func TestTrap_T124_ATransportPanics(t *testing.T) {
 	server := httptest.NewServer(&imitation{leases: map[string]map[string]any{}, token: "token"})
 	t.Cleanup(server.Close)
-	providertest.ApplicationPanics(t, time.Minute, func(t testing.TB, maybe func()) abstractions.Provider {
-		client, wire := providertest.NewWire(&http.Transport{DisableKeepAlives: true})
-		*wire = func(req *http.Request, send providertest.Sender) (*http.Response, error) { maybe(); return send(req) }
+	credentialtest.ApplicationPanics(t, time.Minute, func(t testing.TB, maybe func()) abstractions.Provider {
+		client, wire := faulttest.NewWire(&http.Transport{DisableKeepAlives: true})
+		*wire = func(req *http.Request, send faulttest.Sender) (*http.Response, error) { maybe(); return send(req) }
 		p, err := Open(t.Context(), Options{Address: server.URL, Namespace: "default", Client: client, Token: providerkit.NewSecret("token")})
 		require.NoError(t, err)
 		t.Cleanup(func() { require.NoError(t, p.Close()) })

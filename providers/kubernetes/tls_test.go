@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/distributedleasing/leasing/abstractions"
-	"github.com/distributedleasing/leasing/abstractions/providertest"
+	"github.com/distributedleasing/leasing/abstractions/credentialtest"
 	"github.com/distributedleasing/leasing/abstractions/servertest"
 )
 
@@ -83,13 +83,13 @@ func TestTrap_T122_FilesAreReadAgain(t *testing.T) {
 	turn("token-1")
 	plain := httptest.NewServer(server)
 	t.Cleanup(plain.Close)
-	providertest.OutlivesNewAuthority(t, plain.Listener.Addr().String(), "http/1.1", func(addr string, files servertest.Pair) abstractions.Provider {
+	credentialtest.OutlivesNewAuthority(t, plain.Listener.Addr().String(), "http/1.1", func(addr string, files servertest.Pair) abstractions.Provider {
 		p := open(t, Options{
 			Address: "https://" + addr, Namespace: "default", CAFile: files.CA, CertFile: files.Cert, KeyFile: files.Key, TokenFile: file,
 		})
-		providertest.OutlivesRotation(t, p, func() { turn("token-2") })
-		providertest.OutlivesRotation(t, p, func() { write("") })
-		providertest.OutlivesRotation(t, p, func() { require.NoError(t, os.Remove(file)) })
+		credentialtest.OutlivesRotation(t, p, func() { turn("token-2") })
+		credentialtest.OutlivesRotation(t, p, func() { write("") })
+		credentialtest.OutlivesRotation(t, p, func() { require.NoError(t, os.Remove(file)) })
 		turn("token-3")
 		return p
 	})

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/faulttest"
 	"github.com/distributedleasing/leasing/abstractions/providertest"
 	"github.com/distributedleasing/leasing/providers/redis/internal/redistest"
 	"github.com/redis/go-redis/v9"
@@ -64,5 +65,5 @@ func raiseToken(t testing.TB, admin redis.UniversalClient, key string) {
 
 // silent returns the URL of a server that accepts connections and never answers.
 func silent(t testing.TB) string {
-	return "redis://" + providertest.Silent(t)
+	return "redis://" + faulttest.Silent(t)
 }

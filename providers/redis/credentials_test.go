@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
-	"github.com/distributedleasing/leasing/abstractions/providertest"
+	"github.com/distributedleasing/leasing/abstractions/credentialtest"
 	"github.com/distributedleasing/leasing/providers/redis/internal/redistest"
 	"github.com/redis/go-redis/v9/auth"
 	"github.com/stretchr/testify/require"
@@ -65,7 +65,7 @@ func TestCredentialsAreForAURLWithoutAny(t *testing.T) {
 		var invalid *abstractions.InvalidError
 		require.ErrorAs(t, err, &invalid)
 		require.Equal(t, "Options.Credentials", invalid.Field)
-		var s providertest.Shown
+		var s credentialtest.Shown
 		s.Show(o, err)
 		s.Hides(t, "s3cret")
 	}

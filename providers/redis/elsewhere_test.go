@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/distributedleasing/leasing/abstractions"
-	"github.com/distributedleasing/leasing/abstractions/providertest"
+	"github.com/distributedleasing/leasing/abstractions/credentialtest"
 )
 
 // naming serves connections as a Redis that directs requests to another host: as a member of a Cluster, as a
@@ -106,7 +106,7 @@ func TestTrap_T118_PasswordsGoToTheirHosts(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			var own, master, named, beyond providertest.Recorder
+			var own, master, named, beyond credentialtest.Recorder
 			last := beyond.Listen(t, nil)
 			to := named.Listen(t, naming(last, last))
 			masterAt := master.Listen(t, naming(to, to))
@@ -118,7 +118,7 @@ func TestTrap_T118_PasswordsGoToTheirHosts(t *testing.T) {
 			if test.credentials != nil {
 				user = ""
 			}
-			s := new(providertest.Shown)
+			s := new(credentialtest.Shown)
 			p, err := Open(t.Context(), Options{URL: "redis://" + user + strings.Join(hosts, ",") + test.query, SentinelPassword: test.sentinel, Credentials: test.credentials, Timeout: 300 * time.Millisecond})
 			require.NoError(t, err)
 			calls := everyCall(p)
@@ -131,7 +131,7 @@ func TestTrap_T118_PasswordsGoToTheirHosts(t *testing.T) {
 			}
 			require.NoError(t, p.Close())
 			s.Hides(t, "s3cret", "s3ntinel")
-			sent := func(r *providertest.Recorder) (has []string) {
+			sent := func(r *credentialtest.Recorder) (has []string) {
 				for _, secret := range []string{"s3cret", "s3ntinel"} {
 					if strings.Contains(r.String(), secret) {
 						has = append(has, secret)

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
-	"github.com/distributedleasing/leasing/abstractions/providertest"
+	"github.com/distributedleasing/leasing/abstractions/credentialtest"
 	"github.com/distributedleasing/leasing/providers/redis/internal/redistest"
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/logging"
@@ -20,7 +20,7 @@ import (
 // T49: no error, no log and no printed struct shows a password, even if the options
 // with the password contain a mistake.
 func TestTrap_T49_SecretsAreNotShown(t *testing.T) {
-	s := new(providertest.Shown)
+	s := new(credentialtest.Shown)
 	for _, options := range []Options{
 		{URL: "redis://user:s3cret@127.0.0.1:1/0"},
 		{URL: "redis://:s3cret@127.0.0.1:1,127.0.0.1:2?mode=cluster"},
@@ -68,7 +68,7 @@ func TestTrap_T49_SecretsAreNotShown(t *testing.T) {
 }
 
 // tryEverything shows a provider and the errors of its calls, and closes the provider.
-func tryEverything(t *testing.T, s *providertest.Shown, p *Provider) (last error) {
+func tryEverything(t *testing.T, s *credentialtest.Shown, p *Provider) (last error) {
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	for name, call := range everyCall(p) {
@@ -89,7 +89,7 @@ func TestTrap_T49_WrongPasswordIsDeniedAndNotShown(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Options{Password: "right"})
 	for _, user := range []string{"", "nobody"} {
-		s := new(providertest.Shown)
+		s := new(credentialtest.Shown)
 		p, err := Open(t.Context(), Options{URL: strings.Replace(server.URL(), ":right@", user+":s3cret@", 1)})
 		require.NoError(t, err)
 		require.ErrorIs(t, tryEverything(t, s, p), abstractions.ErrDenied)

@@ -10,12 +10,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/distributedleasing/leasing/abstractions"
-	"github.com/distributedleasing/leasing/abstractions/providertest"
+	"github.com/distributedleasing/leasing/abstractions/credentialtest"
 	"github.com/distributedleasing/leasing/providers/redis/internal/redistest"
 )
 
 // faulty are credentials from a source that fails, and that gets no context.
-type faulty struct{ source *providertest.Source }
+type faulty struct{ source *credentialtest.Source }
 
 func (f faulty) Subscribe(auth.CredentialsListener) (auth.Credentials, auth.UnsubscribeFunc, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
@@ -27,7 +27,7 @@ func (f faulty) Subscribe(auth.CredentialsListener) (auth.Credentials, auth.Unsu
 func TestTrap_T119_SourcesOfPasswordsFail(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Options{Password: "secret"})
-	source := &providertest.Source{}
+	source := &credentialtest.Source{}
 	admin := server.Client(t)
 	expire := func() {
 		require.NoError(t, admin.Do(t.Context(), "client", "kill", "type", "normal", "skipme", "yes").Err())
@@ -38,14 +38,14 @@ func TestTrap_T119_SourcesOfPasswordsFail(t *testing.T) {
 		t.Cleanup(func() { require.NoError(t, p.Close()) })
 		return p
 	}
-	check := providertest.SourceCheck{Source: source, TTL: time.Minute, Expire: expire, Unnamed: true}
+	check := credentialtest.SourceCheck{Source: source, TTL: time.Minute, Expire: expire, Unnamed: true}
 	t.Run("Credentials", func(t *testing.T) {
 		check := check
 		check.Function = true
 		check.Open = func(t testing.TB) abstractions.Provider {
 			return opened(t, Options{URL: "redis://" + server.Addr(), Credentials: faulty{source}})
 		}
-		providertest.SourcesOfCredentials(t, check)
+		credentialtest.SourcesOfCredentials(t, check)
 	})
 	t.Run("Client", func(t *testing.T) { // go-redis calls the function, which must not panic
 		for ambiguous, retries := range map[bool]int{false: -1, true: 1} {
@@ -61,7 +61,7 @@ func TestTrap_T119_SourcesOfPasswordsFail(t *testing.T) {
 				t.Cleanup(func() { require.NoError(t, client.Close()) })
 				return opened(t, Options{Client: client})
 			}
-			providertest.SourcesOfCredentials(t, check)
+			credentialtest.SourcesOfCredentials(t, check)
 		}
 	})
 }

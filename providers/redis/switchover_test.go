@@ -12,14 +12,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/distributedleasing/leasing/abstractions"
-	"github.com/distributedleasing/leasing/abstractions/providertest"
+	"github.com/distributedleasing/leasing/abstractions/faulttest"
 	"github.com/distributedleasing/leasing/abstractions/servertest"
 	"github.com/distributedleasing/leasing/providers/redis/internal/redistest"
 )
 
 // pair is a master and its replica, which swap roles.
 type pair struct {
-	providertest.SwitchOver
+	faulttest.SwitchOver
 	t               *testing.T
 	master, replica *redistest.Server
 }
@@ -33,7 +33,7 @@ func newPair(t *testing.T) *pair {
 	require.NoError(t, p.replica.Client(t).ReplicaOf(t.Context(), "127.0.0.1", fmt.Sprint(p.master.Port())).Err())
 	p.awaits(p.replica, "role:slave", "master_link_status:up")
 	p.awaits(p.master, "role:master", "state=online")
-	p.SwitchOver = providertest.SwitchOver{Server: p.master.Addr(), Clients: map[string]func(testing.TB, string) abstractions.Provider{
+	p.SwitchOver = faulttest.SwitchOver{Server: p.master.Addr(), Clients: map[string]func(testing.TB, string) abstractions.Provider{
 		"own": func(t testing.TB, endpoint string) abstractions.Provider {
 			return openTest(t, Options{URL: "redis://app:secret@" + endpoint})
 		},

@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/faulttest"
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
-	"github.com/distributedleasing/leasing/abstractions/providertest"
 	"github.com/distributedleasing/leasing/abstractions/servertest"
 )
 
@@ -47,7 +47,7 @@ func unprobed(t testing.TB, o Options) *Provider {
 
 // silent returns a provider whose store accepts connections and never answers.
 func silent(t testing.TB) *Provider {
-	return unprobed(t, Options{Bucket: "b", Endpoint: "http://" + providertest.Silent(t), AccessKey: "k", SecretKey: providerkit.NewSecret("s")})
+	return unprobed(t, Options{Bucket: "b", Endpoint: "http://" + faulttest.Silent(t), AccessKey: "k", SecretKey: providerkit.NewSecret("s")})
 }
 
 // newServer starts a server for the test, and returns a function that gives its URL at an address.
@@ -82,7 +82,7 @@ func newServer(t testing.TB, name string) (s *servertest.Server, at func(addr st
 
 // through returns options for a client of gofakes3, which checks no signatures. The
 // client's requests go through a wire. Each result has a prefix of its own.
-func through(t testing.TB) (Options, *providertest.Wire) {
+func through(t testing.TB) (Options, *faulttest.Wire) {
 	t.Helper()
 	o := Options{URL: named(t, servers["gofakes3"])}
 	require.NoError(t, o.complete())
@@ -90,8 +90,8 @@ func through(t testing.TB) (Options, *providertest.Wire) {
 	require.NoError(t, err)
 	t.Cleanup(transport.CloseIdleConnections)
 	options := client.Options()
-	var w *providertest.Wire
-	options.HTTPClient, w = providertest.NewWire(transport)
+	var w *faulttest.Wire
+	options.HTTPClient, w = faulttest.NewWire(transport)
 	return Options{Bucket: o.Bucket, Prefix: abstractions.NewID(), Client: s3.New(options)}, w
 }
 

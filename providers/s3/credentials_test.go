@@ -17,7 +17,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/distributedleasing/leasing/abstractions"
-	"github.com/distributedleasing/leasing/abstractions/providertest"
+	"github.com/distributedleasing/leasing/abstractions/credentialtest"
 )
 
 const podToken = "the-pods-token"
@@ -103,7 +103,7 @@ func TestTrap_T119_SourcesOfKeysFail(t *testing.T) {
 	for name, from := range sourcesOfKeys {
 		t.Run(name, func(t *testing.T) {
 			noSources(t)
-			source := &providertest.Source{Body: from.body}
+			source := &credentialtest.Source{Body: from.body}
 			server := httptest.NewServer(source.Handler(from.serve))
 			t.Cleanup(server.Close)
 			from.set(t, server.URL)
@@ -114,7 +114,7 @@ func TestTrap_T119_SourcesOfKeysFail(t *testing.T) {
 			if name == "metadata service" { // the SDK uses its keys for another quarter of an hour
 				fresh = func(t testing.TB) abstractions.Provider { return unprobed(t, o) }
 			}
-			providertest.SourcesOfCredentials(t, providertest.SourceCheck{
+			credentialtest.SourcesOfCredentials(t, credentialtest.SourceCheck{
 				Source: source, TTL: time.Minute, Fresh: fresh,
 				Open: func(t testing.TB) abstractions.Provider {
 					p, err := Open(t.Context(), o)
@@ -134,7 +134,7 @@ func TestTrap_T118_TheStoreGetsNoTokenOfItsSources(t *testing.T) {
 		for _, status := range []int{200, 301, 302, 303, 307, 308} {
 			t.Run(fmt.Sprint(name, " ", status), func(t *testing.T) {
 				noSources(t)
-				var store, elsewhere providertest.Recorder
+				var store, elsewhere credentialtest.Recorder
 				bucket := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 					store.Record(r)
 					w.WriteHeader(http.StatusServiceUnavailable)
@@ -166,7 +166,7 @@ func TestTrap_T118_TheStoreGetsNoTokenOfItsSources(t *testing.T) {
 func TestTrap_T120_LinkLocalSourcesHaveNoProxy(t *testing.T) {
 	const proxy = "http://127.0.0.1:1"
 	if os.Getenv("LEASING_TEST_PROXIED") == "" {
-		providertest.Proxied(t, proxy)
+		credentialtest.Proxied(t, proxy)
 		return
 	}
 	var o config.LoadOptions
@@ -176,6 +176,6 @@ func TestTrap_T120_LinkLocalSourcesHaveNoProxy(t *testing.T) {
 	var container endpointcreds.Options
 	o.EndpointCredentialOptions(&container)
 	transport := o.HTTPClient.(*awshttp.BuildableClient).GetTransport()
-	providertest.LinkLocalIsNotProxied(t, transport.Proxy, proxy)
+	credentialtest.LinkLocalIsNotProxied(t, transport.Proxy, proxy)
 	require.Same(t, o.HTTPClient, container.HTTPClient)
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/credentialtest"
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
-	"github.com/distributedleasing/leasing/abstractions/providertest"
 )
 
 // T118: no redirect takes a signature or a session's token to another host.
@@ -31,7 +31,7 @@ func TestTrap_T118_NoSecretFollowsARedirect(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			providertest.NoSecretIsRedirected(t, func(t testing.TB, url string) (abstractions.Provider, error) {
+			credentialtest.NoSecretIsRedirected(t, func(t testing.TB, url string) (abstractions.Provider, error) {
 				o := options(url)
 				o.Bucket = "b"
 				return unprobed(t, o), nil
@@ -64,7 +64,7 @@ func TestTrap_T124_CodeOfTheApplicationPanics(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			providertest.ApplicationPanics(t, time.Minute, func(t testing.TB, maybe func()) abstractions.Provider {
+			credentialtest.ApplicationPanics(t, time.Minute, func(t testing.TB, maybe func()) abstractions.Provider {
 				client := s3.Options{
 					BaseEndpoint: &o.Endpoint, Region: "us-east-1", UsePathStyle: true, Credentials: credentials.NewStaticCredentialsProvider("leasing", "secret", ""),
 					HTTPClient: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}},

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
-	"github.com/distributedleasing/leasing/abstractions/providertest"
+	"github.com/distributedleasing/leasing/abstractions/faulttest"
 	"github.com/distributedleasing/leasing/abstractions/servertest"
 )
 
@@ -13,7 +13,7 @@ func TestLeasesEndNeitherEarlyNorLate(t *testing.T) {
 	for name, variable := range servers {
 		t.Run(name, func(t *testing.T) {
 			url := named(t, variable)
-			providertest.LeasesEndInTime(t, 5*time.Second, func() abstractions.Provider { return open(t, url) }, nil)
+			faulttest.LeasesEndInTime(t, 5*time.Second, func() abstractions.Provider { return open(t, url) }, nil)
 		})
 	}
 }
@@ -24,7 +24,7 @@ func TestLossIsToldBeforeTheNameIsFree(t *testing.T) {
 	for name := range servers {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			providertest.LossIsReported(t, 5*time.Second, func(t *testing.T) (*servertest.Server, func(string) abstractions.Provider, abstractions.Provider) {
+			faulttest.LossIsReported(t, 5*time.Second, func(t *testing.T) (*servertest.Server, func(string) abstractions.Provider, abstractions.Provider) {
 				s, url := newServer(t, name)
 				at := func(addr string) abstractions.Provider { return open(t, url(addr)) }
 				return s, at, at(s.Addr())

@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/faulttest"
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
-	"github.com/distributedleasing/leasing/abstractions/providertest"
 )
 
 // T184: a temporary refusal is not final: a throttle, expired credentials, a wrong time, an incomplete body.
@@ -46,7 +46,7 @@ func TestTrap_T184_WhatAnswersMean(t *testing.T) {
 		{503, "SlowDown", abstractions.ErrThrottled, true},
 		{503, "ServiceUnavailable", abstractions.ErrUnavailable, false},
 	} {
-		*w = func(req *http.Request, _ providertest.Sender) (*http.Response, error) {
+		*w = func(req *http.Request, _ faulttest.Sender) (*http.Response, error) {
 			return answer(req, c.status, c.code), nil
 		}
 		_, err := p.Acquire(t.Context(), wish("a", time.Minute))
@@ -60,7 +60,7 @@ func TestTrap_T184_WhatAnswersMean(t *testing.T) {
 
 func TestTrap_T71_WhatWasNotSentIsDefinite(t *testing.T) {
 	p, w := tapped(t)
-	providertest.WhatWasNotSentIsDefinite(t, func(addr string) abstractions.Provider {
+	faulttest.WhatWasNotSentIsDefinite(t, func(addr string) abstractions.Provider {
 		return unprobed(t, Options{Bucket: "b", Endpoint: "http://" + addr, AccessKey: "k", SecretKey: providerkit.NewSecret("s")})
 	}, p, w)
 }
@@ -68,7 +68,7 @@ func TestTrap_T71_WhatWasNotSentIsDefinite(t *testing.T) {
 // Without the store's time, the state of a lease is unknown.
 func TestAReplyWithoutADateIsNoAnswer(t *testing.T) {
 	p, w := tapped(t)
-	*w = func(req *http.Request, send providertest.Sender) (*http.Response, error) {
+	*w = func(req *http.Request, send faulttest.Sender) (*http.Response, error) {
 		response, err := send(req)
 		if err == nil {
 			response.Header.Del("Date")

@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/distributedleasing/leasing/abstractions"
-	"github.com/distributedleasing/leasing/abstractions/providertest"
+	"github.com/distributedleasing/leasing/abstractions/credentialtest"
 	"github.com/distributedleasing/leasing/abstractions/servertest"
 )
 
@@ -103,17 +103,17 @@ func TestTrap_T143_FilesOfTheSDKAreReadAgain(t *testing.T) {
 			p, err := Open(t.Context(), Options{Bucket: "leasing", PathStyle: true, Endpoint: "https://" + front.Addr(), Prefix: abstractions.NewID()})
 			require.NoError(t, err)
 			t.Cleanup(func() { require.NoError(t, p.Close()) })
-			providertest.OutlivesRotation(t, p, func() { turn("2") })
+			credentialtest.OutlivesRotation(t, p, func() { turn("2") })
 			if !source.expire {
-				providertest.OutlivesRotation(t, p, func() { write(file, "") })
-				providertest.OutlivesRotation(t, p, func() { require.NoError(t, os.Remove(file)) })
+				credentialtest.OutlivesRotation(t, p, func() { write(file, "") })
+				credentialtest.OutlivesRotation(t, p, func() { require.NoError(t, os.Remove(file)) })
 			}
-			providertest.OutlivesRotation(t, p, func() { // STS is tested as well
+			credentialtest.OutlivesRotation(t, p, func() { // STS is tested as well
 				write(bundle, string(second.PEM()))
 				front.Replace(second)
 				turn("3")
 			})
-			providertest.OutlivesRotation(t, p, func() { write(bundle, "") })
+			credentialtest.OutlivesRotation(t, p, func() { write(bundle, "") })
 		})
 	}
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/credentialtest"
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
-	"github.com/distributedleasing/leasing/abstractions/providertest"
 )
 
 func TestURLsSayWhatTheOptionsSay(t *testing.T) {
@@ -81,7 +81,7 @@ func TestOptionsThatCannotWork(t *testing.T) {
 // T49, T75: no way of writing options, a provider or an error shows a secret.
 func TestTrap_T49_SecretsAreNotShown(t *testing.T) {
 	const secret = "s3cr3t/0f+the=account"
-	var shown providertest.Shown
+	var shown credentialtest.Shown
 	u, err := url.Parse(named(t, servers["versitygw"])) // the server refuses the secret
 	require.NoError(t, err)
 	u.User = url.UserPassword("leasing", secret)

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/distributedleasing/leasing/abstractions"
-	"github.com/distributedleasing/leasing/abstractions/providertest"
+	"github.com/distributedleasing/leasing/abstractions/faulttest"
 )
 
 // T18: a store that takes a write although its condition does not hold would admit two holders.
@@ -19,7 +19,7 @@ func TestTrap_T18_AStoreThatIgnoresConditionsIsRefused(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			o, w := through(t)
-			*w = func(req *http.Request, send providertest.Sender) (*http.Response, error) {
+			*w = func(req *http.Request, send faulttest.Sender) (*http.Response, error) {
 				for _, header := range ignored {
 					req.Header.Del(header)
 				}
@@ -40,7 +40,7 @@ func TestTrap_T18_AStoreThatIgnoresConditionsIsRefused(t *testing.T) {
 func TestAStoreThatLetsTwoCreateAnObjectIsRefused(t *testing.T) {
 	var puts atomic.Int32
 	o, w := through(t)
-	*w = func(req *http.Request, send providertest.Sender) (*http.Response, error) {
+	*w = func(req *http.Request, send faulttest.Sender) (*http.Response, error) {
 		if req.Method == http.MethodPut && strings.Contains(req.URL.Path, "~~probe") && puts.Add(1) <= racers {
 			req.Header.Del("If-None-Match")
 		}
@@ -55,7 +55,7 @@ func TestAStoreThatLetsTwoCreateAnObjectIsRefused(t *testing.T) {
 func TestETagsAreSentAsTheStoreWantsThem(t *testing.T) {
 	for _, quoted := range []bool{false, true} {
 		o, w := through(t)
-		*w = func(req *http.Request, send providertest.Sender) (*http.Response, error) {
+		*w = func(req *http.Request, send faulttest.Sender) (*http.Response, error) {
 			if tag := req.Header.Get("If-Match"); tag != "" && strings.HasPrefix(tag, `"`) != quoted {
 				req.Header.Set("If-Match", wrongETag)
 			}
@@ -78,7 +78,7 @@ func TestAStoreThatKnowsNoConditionsIsRefused(t *testing.T) {
 		http.StatusForbidden: abstractions.ErrDenied, http.StatusServiceUnavailable: abstractions.ErrUnavailable,
 	} {
 		o, w := through(t)
-		*w = func(req *http.Request, send providertest.Sender) (*http.Response, error) {
+		*w = func(req *http.Request, send faulttest.Sender) (*http.Response, error) {
 			if req.Header.Get("If-Match") != "" {
 				return answer(req, status, "Refused"), nil
 			}
@@ -123,7 +123,7 @@ func TestABucketThatIsMissing(t *testing.T) {
 func TestPing(t *testing.T) {
 	p, w := tapped(t)
 	var methods []string
-	*w = func(req *http.Request, send providertest.Sender) (*http.Response, error) {
+	*w = func(req *http.Request, send faulttest.Sender) (*http.Response, error) {
 		if methods = append(methods, req.Method); len(methods) > 1 {
 			return answer(req, http.StatusInternalServerError, "InternalError"), nil
 		}

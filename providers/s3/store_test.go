@@ -14,25 +14,25 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/faulttest"
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
-	"github.com/distributedleasing/leasing/abstractions/providertest"
 )
 
 // answer returns an answer of a store.
 func answer(req *http.Request, status int, code string) *http.Response {
-	response := providertest.Answer(req, status, "<Error><Code>"+code+"</Code><Message>told</Message></Error>")
+	response := faulttest.Answer(req, status, "<Error><Code>"+code+"</Code><Message>told</Message></Error>")
 	response.Header.Set(requestID, "1")
 	return response
 }
 
 // tapped returns a provider that has probed its store, and whose wire can be changed.
-func tapped(t testing.TB) (*Provider, *providertest.Wire) {
+func tapped(t testing.TB) (*Provider, *faulttest.Wire) {
 	t.Helper()
 	return peer(t, nil)
 }
 
 // peer returns another process's client of the same records.
-func peer(t testing.TB, other *Provider) (*Provider, *providertest.Wire) {
+func peer(t testing.TB, other *Provider) (*Provider, *faulttest.Wire) {
 	t.Helper()
 	o, w := through(t)
 	if other != nil {
@@ -49,7 +49,7 @@ func TestTrap_T13_RepliesThatAreLost(t *testing.T) {
 	p, w := tapped(t)
 	lose := func() {
 		lost := false
-		*w = func(req *http.Request, send providertest.Sender) (*http.Response, error) {
+		*w = func(req *http.Request, send faulttest.Sender) (*http.Response, error) {
 			response, err := send(req)
 			if err == nil && req.Method == http.MethodPut && !lost {
 				lost = true
@@ -77,7 +77,7 @@ func TestTrap_T14_WritesThatAreSentTwice(t *testing.T) {
 	p, w := tapped(t)
 	twice := func() {
 		done := false
-		*w = func(req *http.Request, send providertest.Sender) (*http.Response, error) {
+		*w = func(req *http.Request, send faulttest.Sender) (*http.Response, error) {
 			if req.Method == http.MethodPut && !done {
 				done = true
 				body, err := io.ReadAll(req.Body)
@@ -148,7 +148,7 @@ func TestARepliesPartsMayBeOfSeveralVersions(t *testing.T) {
 		},
 	} {
 		torn := false
-		*w = func(req *http.Request, send providertest.Sender) (*http.Response, error) {
+		*w = func(req *http.Request, send faulttest.Sender) (*http.Response, error) {
 			response, err := send(req)
 			if err == nil && req.Method == http.MethodGet && !torn {
 				torn = true
@@ -169,7 +169,7 @@ func TestARepliesPartsMayBeOfSeveralVersions(t *testing.T) {
 func TestConflictsAreLookedAt(t *testing.T) {
 	p, w := tapped(t)
 	g, refused := acquire(t, p, "a"), 0
-	*w = func(req *http.Request, send providertest.Sender) (*http.Response, error) {
+	*w = func(req *http.Request, send faulttest.Sender) (*http.Response, error) {
 		if req.Method == http.MethodPut && refused < 2 {
 			refused++
 			return answer(req, http.StatusConflict, "ConditionalRequestConflict"), nil
@@ -182,7 +182,7 @@ func TestConflictsAreLookedAt(t *testing.T) {
 	s := p.driver.store
 	_, err = s.client.DeleteObject(t.Context(), &s3.DeleteObjectInput{Bucket: &s.bucket, Key: aws.String(s.naming.Encode("n"))})
 	require.NoError(t, err)
-	*w = func(req *http.Request, send providertest.Sender) (*http.Response, error) {
+	*w = func(req *http.Request, send faulttest.Sender) (*http.Response, error) {
 		if req.Method == http.MethodPut && req.Header.Get("If-Match") != "" {
 			return answer(req, http.StatusNotFound, "NoSuchKey"), nil
 		}
@@ -201,7 +201,7 @@ func TestNothingIsRetried(t *testing.T) {
 	p, w := tapped(t)
 	for _, status := range []int{http.StatusInternalServerError, http.StatusServiceUnavailable, http.StatusTooManyRequests} {
 		requests := 0
-		*w = func(req *http.Request, _ providertest.Sender) (*http.Response, error) {
+		*w = func(req *http.Request, _ faulttest.Sender) (*http.Response, error) {
 			requests++
 			return answer(req, status, "Failed"), nil
 		}
@@ -230,7 +230,7 @@ func TestObjectsOfOthersAreLeftAlone(t *testing.T) {
 // No call deletes an object.
 func TestNothingIsDeleted(t *testing.T) {
 	p, w := tapped(t)
-	*w = func(req *http.Request, send providertest.Sender) (*http.Response, error) {
+	*w = func(req *http.Request, send faulttest.Sender) (*http.Response, error) {
 		require.NotEqual(t, http.MethodDelete, req.Method)
 		return send(req)
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/distributedleasing/leasing/abstractions"
-	"github.com/distributedleasing/leasing/abstractions/providertest"
+	"github.com/distributedleasing/leasing/abstractions/recordstest"
 )
 
 // The object of release 0.1.0. Later releases must read the object.
@@ -20,9 +20,9 @@ func TestStoredObject(t *testing.T) {
 			p, err := Open(t.Context(), Options{URL: named(t, variable), Prefix: prefix})
 			require.NoError(t, err)
 			t.Cleanup(func() { require.NoError(t, p.Close()) })
-			providertest.UsesStored(t, p, func() {
+			recordstest.UsesStored(t, p, func() {
 				_, err := p.driver.store.client.PutObject(t.Context(), &s3.PutObjectInput{
-					Bucket: &p.driver.store.bucket, Key: aws.String(prefix + "/jobs~2Fdaily"), Body: strings.NewReader(providertest.StoredRecord),
+					Bucket: &p.driver.store.bucket, Key: aws.String(prefix + "/jobs~2Fdaily"), Body: strings.NewReader(recordstest.StoredRecord),
 				})
 				require.NoError(t, err)
 			})

@@ -11,15 +11,15 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/distributedleasing/leasing/abstractions"
-	"github.com/distributedleasing/leasing/abstractions/providertest"
+	"github.com/distributedleasing/leasing/abstractions/faulttest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // A call ends with its context at the server, too, and its error does not contain the cause.
 func TestTrap_T88_OwnEndIsToldWithoutItsCause(t *testing.T) {
-	users, wire := providertest.NewWire(http.DefaultTransport)
-	*wire = func(req *http.Request, send providertest.Sender) (*http.Response, error) {
+	users, wire := faulttest.NewWire(http.DefaultTransport)
+	*wire = func(req *http.Request, send faulttest.Sender) (*http.Response, error) {
 		response, err := send(req)
 		require.Equal(t, context.Canceled, context.Cause(req.Context()), "others may be told it")
 		return response, err

@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
-	"github.com/distributedleasing/leasing/abstractions/providertest"
+	"github.com/distributedleasing/leasing/abstractions/faulttest"
 	"github.com/distributedleasing/leasing/abstractions/servertest"
 	sqllease "github.com/distributedleasing/leasing/providers/sql"
 	"github.com/go-sql-driver/mysql"
@@ -24,7 +24,7 @@ import (
 )
 
 func TestLossIsToldBeforeTheNameIsFree_mariadb(t *testing.T) {
-	providertest.LossIsReported(t, 5*time.Second, func(t *testing.T) (*servertest.Server, func(string) abstractions.Provider, abstractions.Provider) {
+	faulttest.LossIsReported(t, 5*time.Second, func(t *testing.T) (*servertest.Server, func(string) abstractions.Provider, abstractions.Provider) {
 		server := servertest.NewMariaDB(t)
 		b := newBed(t, "mysql://root@"+server.Addr()+"/mysql")
 		at := func(addr string) abstractions.Provider {
@@ -36,7 +36,7 @@ func TestLossIsToldBeforeTheNameIsFree_mariadb(t *testing.T) {
 
 func TestLeasesEndNeitherEarlyNorLate_mariadb(t *testing.T) {
 	b := newBed(t, mariadbURL(t))
-	providertest.LeasesEndInTime(t, 2*time.Second, func() abstractions.Provider { return b.open(t) }, nil)
+	faulttest.LeasesEndInTime(t, 2*time.Second, func() abstractions.Provider { return b.open(t) }, nil)
 }
 
 // T47: the clock is read after a wait for a lock. A renewal that waits beyond its claim's end comes too late.

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
-	"github.com/distributedleasing/leasing/abstractions/providertest"
+	"github.com/distributedleasing/leasing/abstractions/credentialtest"
 	"github.com/go-sql-driver/mysql"
 	"github.com/stretchr/testify/require"
 )
@@ -58,8 +58,8 @@ func kill(ctx context.Context, db *sql.DB, name string) (err error) {
 
 // T119: an error of the function that gets the passwords says nothing about the server.
 func TestTrap_T119_SourcesOfPasswordsFail_mariadb(t *testing.T) {
-	b, source := newBed(t, mariadbURL(t)), &providertest.Source{}
-	providertest.SourcesOfCredentials(t, providertest.SourceCheck{
+	b, source := newBed(t, mariadbURL(t)), &credentialtest.Source{}
+	credentialtest.SourcesOfCredentials(t, credentialtest.SourceCheck{
 		Source: source, TTL: time.Minute, Function: true, Unnamed: true, Expire: func() { b.hangUp(t) },
 		Open: func(t testing.TB) abstractions.Provider {
 			return b.withHook(t, func(ctx context.Context, _ *mysql.Config) error { return source.Err(ctx) })
@@ -69,7 +69,7 @@ func TestTrap_T119_SourcesOfPasswordsFail_mariadb(t *testing.T) {
 
 // T118: a server that requires the plain password is refused, and no error shows the password.
 func TestTrap_T118_ThePasswordIsNotSentAsItIs(t *testing.T) {
-	var sent providertest.Recorder
+	var sent credentialtest.Recorder
 	addr := sent.Listen(t, func(conn net.Conn) {
 		const plugin = "mysql_clear_password"
 		greeting := "\x0a8.0.0\x00\x01\x00\x00\x0012345678\x00\xff\xf7\x21\x02\x00\xff\xc1\x15" + string(make([]byte, 10)) + "123456789012\x00" + plugin + "\x00"

@@ -10,14 +10,14 @@ import (
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
-	"github.com/distributedleasing/leasing/abstractions/providertest"
+	"github.com/distributedleasing/leasing/abstractions/faulttest"
 	"github.com/distributedleasing/leasing/abstractions/servertest"
 	"github.com/stretchr/testify/require"
 )
 
 // pair is a server and its replica, which swap roles. A read-only server refuses writes of user app, and not those of root.
 type pair struct {
-	providertest.SwitchOver
+	faulttest.SwitchOver
 	t              *testing.T
 	source, copied *servertest.Server
 }
@@ -28,7 +28,7 @@ func newPair(t *testing.T) *pair {
 	t.Helper()
 	p := &pair{t: t, source: servertest.NewMariaDB(t, "--server-id=1", "--log-bin=binlog", "--binlog-format=ROW")}
 	p.exec(p.source, append([]string{"CREATE DATABASE leasing"}, grants...)...)
-	p.SwitchOver = providertest.SwitchOver{Server: p.source.Addr(), Clients: map[string]func(testing.TB, string) abstractions.Provider{
+	p.SwitchOver = faulttest.SwitchOver{Server: p.source.Addr(), Clients: map[string]func(testing.TB, string) abstractions.Provider{
 		"own": func(t testing.TB, endpoint string) abstractions.Provider {
 			return (&bed{url: "mysql://app:secret@" + endpoint + "/leasing"}).open(t)
 		},

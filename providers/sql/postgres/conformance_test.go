@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/faulttest"
 	"github.com/distributedleasing/leasing/abstractions/providertest"
 	"github.com/distributedleasing/leasing/abstractions/servertest"
 )
@@ -44,5 +45,5 @@ func TestConformanceThroughPgBouncer(t *testing.T) {
 
 // silentPostgres accepts connections and never answers.
 func silentPostgres(t testing.TB) abstractions.Provider {
-	return openTest(t, "postgres://somebody:secret@"+providertest.Silent(t)+"/leases", []string{"create", "false"})
+	return openTest(t, "postgres://somebody:secret@"+faulttest.Silent(t)+"/leases", []string{"create", "false"})
 }

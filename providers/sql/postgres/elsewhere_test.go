@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
-	"github.com/distributedleasing/leasing/abstractions/providertest"
+	"github.com/distributedleasing/leasing/abstractions/credentialtest"
 	"github.com/jackc/pgx/v5/pgproto3"
 	"github.com/stretchr/testify/require"
 )
@@ -51,7 +51,7 @@ func TestTrap_T145_EachHostGetsItsOwnPassword(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			var first, second providertest.Recorder
+			var first, second credentialtest.Recorder
 			file, ports := filepath.Join(t.TempDir(), "passwords"), [2]string{}
 			for i, addr := range []string{first.Listen(t, nil), second.Listen(t, asking)} {
 				ports[i] = strings.TrimPrefix(addr, "127.0.0.1:")
@@ -85,7 +85,7 @@ func TestTrap_T145_EachHostGetsItsOwnPassword(t *testing.T) {
 // T118: a password of the URL is for the hosts of the URL, and no error shows the password.
 func TestTrap_T118_APasswordIsForTheHostsOfItsURL(t *testing.T) {
 	t.Parallel()
-	var first, second providertest.Recorder
+	var first, second credentialtest.Recorder
 	ping(t, Options{URL: "postgres://app:s3cret@" + first.Listen(t, nil) + "," + second.Listen(t, asking) + "/app?sslmode=disable&connect_timeout=1"}, abstractions.ErrDenied)
 	require.Contains(t, second.String(), "s3cret")
 }

@@ -12,7 +12,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/distributedleasing/leasing/abstractions/providertest"
+	"github.com/distributedleasing/leasing/abstractions/credentialtest"
 	"github.com/distributedleasing/leasing/abstractions/servertest"
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
@@ -86,13 +86,13 @@ func TestTrap_T122_FilesOfTheURLAreReadAgain(t *testing.T) {
 		client, err := servertest.NewPair(t.TempDir(), "app", first, first)
 		require.NoError(t, err)
 		p := s.open(t, "app", url.Values{"sslmode": {"verify-full"}, "sslrootcert": {client.CA}, "sslcert": {client.Cert}, "sslkey": {client.Key}})
-		providertest.OutlivesRotation(t, p, func() {
+		credentialtest.OutlivesRotation(t, p, func() {
 			require.NoError(t, s.files.Replace("server", second, second))
 			s.own()
 			require.NoError(t, client.Replace("app", second, second))
 			require.NoError(t, s.Crash(t.Context()))
 		})
-		providertest.OutlivesRotation(t, p, func() { // a key that does not exist yet
+		credentialtest.OutlivesRotation(t, p, func() { // a key that does not exist yet
 			require.NoError(t, os.Rename(client.Key, client.Key+".gone"))
 			s.hangUp(t)
 		})
@@ -104,12 +104,12 @@ func TestTrap_T122_FilesOfTheURLAreReadAgain(t *testing.T) {
 		}
 		write("one")
 		p := s.open(t, "pw", url.Values{"sslmode": {"disable"}, "passfile": {file}})
-		providertest.OutlivesRotation(t, p, func() {
+		credentialtest.OutlivesRotation(t, p, func() {
 			write("two")
 			s.tell(t, "ALTER ROLE pw PASSWORD 'two'")
 			s.hangUp(t)
 		})
-		providertest.OutlivesRotation(t, p, func() {
+		credentialtest.OutlivesRotation(t, p, func() {
 			require.NoError(t, os.Remove(file))
 			s.hangUp(t)
 		})

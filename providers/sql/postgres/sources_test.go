@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
-	"github.com/distributedleasing/leasing/abstractions/providertest"
+	"github.com/distributedleasing/leasing/abstractions/credentialtest"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
@@ -16,7 +16,7 @@ import (
 // T119: an error of the function that gets the passwords of an application's pool says nothing about PostgreSQL.
 func TestTrap_T119_SourcesOfPasswordsFail(t *testing.T) {
 	schema := newSchema(t)
-	source := &providertest.Source{}
+	source := &credentialtest.Source{}
 	before := func(ctx context.Context, _ *pgx.ConnConfig) error { return source.Err(ctx) }
 	config, err := pgxpool.ParseConfig(postgresURL(t))
 	require.NoError(t, err)
@@ -37,7 +37,7 @@ func TestTrap_T119_SourcesOfPasswordsFail(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			providertest.SourcesOfCredentials(t, providertest.SourceCheck{
+			credentialtest.SourcesOfCredentials(t, credentialtest.SourceCheck{
 				Source: source, TTL: time.Minute, Unnamed: true,
 				Open: func(t testing.TB) abstractions.Provider {
 					o := open(t)

@@ -14,7 +14,7 @@ import (
 
 	"github.com/distributedleasing/leasing"
 	"github.com/distributedleasing/leasing/abstractions"
-	"github.com/distributedleasing/leasing/abstractions/providertest"
+	"github.com/distributedleasing/leasing/abstractions/faulttest"
 	"github.com/distributedleasing/leasing/abstractions/servertest"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -78,8 +78,8 @@ func (s *switched) hangUp() {
 }
 
 // switchOver has all kinds of clients, each with its own schema.
-func (s *switched) switchOver() providertest.SwitchOver {
-	return providertest.SwitchOver{Server: s.server.Addr(), Clients: postgresClients("app:secret", "leases?sslmode=disable")}
+func (s *switched) switchOver() faulttest.SwitchOver {
+	return faulttest.SwitchOver{Server: s.server.Addr(), Clients: postgresClients("app:secret", "leases?sslmode=disable")}
 }
 
 // postgresClients open by URL, by the application's pool, and by its database of package sql.
@@ -178,7 +178,7 @@ func TestTrap_T168_ExecModeIsForgottenBehindPgBouncer_postgres(t *testing.T) {
 	t.Parallel()
 	server := servertest.NewPostgres(t)
 	pooler := servertest.NewPgBouncer(t, server, 3)
-	s := providertest.SwitchOver{Server: pooler.Addr(), Clients: postgresClients("postgres", "postgres?sslmode=disable")}
+	s := faulttest.SwitchOver{Server: pooler.Addr(), Clients: postgresClients("postgres", "postgres?sslmode=disable")}
 	s.Endures(t, func(func(string)) { <-time.After(time.Second) }) // time for some attempts and renewals
 }
 

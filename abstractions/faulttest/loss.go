@@ -1,0 +1,85 @@
+package faulttest
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/servertest"
+)
+
+// LossIsReported holds leases on a server that begin starts, which is then killed, paused, or cut off from their holder, and a server that was
+// killed or paused is there again two TTLs later. holder opens a provider that knows the server by an address, and next is another process's,
+// that takes each name as soon as the name is free. Each holder has to know of its loss by that time, and tokens rise.
+func LossIsReported(t *testing.T, ttl time.Duration, begin func(t *testing.T) (server *servertest.Server, holder func(addr string) leasing.Provider, next leasing.Provider)) {
+	for name, harm := range map[string]func(*servertest.Server, *relay) (mend func()){
+		"killed":  func(s *servertest.Server, _ *relay) func() { s.Kill(); return s.Restart },
+		"paused":  func(s *servertest.Server, _ *relay) func() { s.Pause(); return s.Resume },
+		"cut off": func(_ *servertest.Server, l *relay) func() { l.cut.Store(true); return func() {} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server, holder, next := begin(t)
+			l := newRelay(t, server.Addr())
+			LossIsReportedAfter(t, ttl, holder(l.addr), next, func() func() { return harm(server, l) })
+		})
+	}
+}
+
+// LossIsReportedAfter is LossIsReported with a harm of the caller's. It calls mend two TTLs later.
+func LossIsReportedAfter(t *testing.T, ttl time.Duration, behind, next leasing.Provider, harm func() (mend func())) {
+	t.Helper()
+	manager, err := leasing.NewManager(behind, leasing.Options{TTL: ttl})
+	require.NoError(t, err)
+	defer func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), ttl)
+		defer cancel()
+		_ = manager.Close(ctx) // its leases are lost
+	}()
+	const leases = 32
+	lost, held := make([]chan time.Time, leases), make([]*leasing.Lease, leases)
+	for i := range leases {
+		held[i], err = manager.Acquire(t.Context(), fmt.Sprint("loss/", i))
+		require.NoError(t, err)
+		lost[i] = make(chan time.Time, 1)
+		go func() {
+			<-held[i].Done()
+			lost[i] <- time.Now()
+		}()
+	}
+	<-time.After(ttl) // they are renewed
+	require.True(t, slices.ContainsFunc(held, func(lease *leasing.Lease) bool { return lease.Err() == nil }))
+	mend := harm()
+	var all sync.WaitGroup
+	for i := range leases {
+		all.Go(func() {
+			req := abstractions.AcquireRequest{Name: held[i].Name(), ID: abstractions.NewID(), Owner: "next", TTL: time.Minute}
+			for t.Context().Err() == nil {
+				ctx, cancel := context.WithTimeout(t.Context(), ttl)
+				grant, err := next.Acquire(ctx, req)
+				cancel()
+				if err == nil {
+					now := time.Now()
+					if told := <-lost[i]; told.After(now) {
+						t.Errorf("lease %d: told %v after another had the name", i, told.Sub(now))
+					}
+					if grant.Token <= held[i].Token() {
+						t.Errorf("lease %d: token %d after %d", i, grant.Token, held[i].Token())
+					}
+					return
+				}
+				<-time.After(20 * time.Millisecond)
+			}
+		})
+	}
+	<-time.After(2 * ttl)
+	mend()
+	all.Wait()
+}

@@ -1,0 +1,264 @@
+package faulttest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/servertest"
+)
+
+// SwitchOver has clients reach a server through an endpoint whose target can move, and checks them after faults that
+// leave servers and connections alive: the second attempt after the cure succeeds, and leases whose trust covers
+// the fault live.
+type SwitchOver struct {
+	// Server is the first target of the endpoint, an address.
+	Server string
+	// Clients open providers that know the server by the address of the endpoint, by the name of their kind. They
+	// share the server, not necessarily the leases.
+	Clients map[string]func(t testing.TB, endpoint string) abstractions.Provider
+}
+
+const (
+	switchTTL     = 15 * time.Second // its trust covers the faults
+	switchCadence = time.Second      // of renewals: some meet the fault
+	switchLeases  = 8                // held during the fault
+	switchBound   = 10 * time.Second // of a request, by leasing.Options
+	switchBurst   = 4                // attempts at a time, so that there are several connections
+)
+
+// Endures checks the clients around a fault. fault returns when the fault is over. move has new connections lead to
+// another server, while open connections keep their server. Attempts and renewals have clients of their own, so that neither
+// replaces the connections of the other.
+func (s SwitchOver) Endures(t *testing.T, fault func(move func(addr string))) {
+	t.Helper()
+	endpoint := newRelay(t, s.Server)
+	busy := s.open(t, endpoint.addr, leasing.Options{})
+	quiet := s.open(t, endpoint.addr, leasing.Options{TTL: switchTTL, RenewCadence: switchCadence})
+	defer endpoint.close() // before the clients, whose farewells may lead nowhere
+	for i, c := range busy {
+		c.warm(t)
+		quiet[i].hold(t, switchLeases)
+	}
+	over, tries := make(chan struct{}), sync.WaitGroup{}
+	for _, c := range busy {
+		tries.Go(func() { c.tryUntil(over) })
+	}
+	began := time.Now()
+	fault(endpoint.move)
+	close(over)
+	tries.Wait()
+	lasted := time.Since(began)
+	for i, c := range busy {
+		quiet[i].mark()
+		t.Run(c.kind, func(t *testing.T) {
+			t.Logf("a fault of %v: %v", lasted.Round(time.Millisecond), &c.during)
+			c.succeedsSoon(t, "after the cure", 1)
+			c.succeedsSoon(t, "several after the cure", switchBurst)
+			quiet[i].keeps(t)
+		})
+	}
+}
+
+// EnduresLostPath checks the clients before a gateway that forgets a connection after 3 s of silence and notifies neither end.
+// A TryDo each 4 s succeeds, at the second attempt at the latest, and so does a release, both within the bound of one
+// request. A lease lives whose renewals alone use their client.
+func (s SwitchOver) EnduresLostPath(t *testing.T) {
+	t.Helper()
+	endpoint := newRelay(t, s.Server)
+	const silence, pause, rounds = 3 * time.Second, 4 * time.Second, 4
+	busy := s.open(t, endpoint.addr, leasing.Options{TTL: 30 * time.Second})
+	quiet := s.open(t, endpoint.addr, leasing.Options{TTL: switchTTL, RenewCadence: pause})
+	defer endpoint.close()
+	for i, c := range busy {
+		c.hold(t, rounds)
+		c.warm(t)
+		quiet[i].hold(t, 1)
+	}
+	endpoint.forgets.Store(int64(silence))
+	var all sync.WaitGroup
+	for _, c := range busy {
+		all.Go(func() {
+			for round := range rounds {
+				<-time.After(pause)
+				released := make(chan error)
+				go func() { released <- c.release(t.Context(), round) }()
+				c.succeedsSoon(c.report(t), fmt.Sprint("round ", round), switchBurst)
+				assert.NoError(c.report(t), <-released)
+			}
+		})
+	}
+	all.Wait()
+	assert.Positive(t, endpoint.forgot.Load(), "connections that were forgotten")
+	for _, c := range quiet {
+		c.mark()
+		t.Run(c.kind, c.keeps)
+	}
+}
+
+// open opens a manager over each kind of client.
+func (s SwitchOver) open(t *testing.T, endpoint string, o leasing.Options) (clients []*switched) {
+	t.Helper()
+	for _, kind := range slices.Sorted(maps.Keys(s.Clients)) {
+		p := s.Clients[kind](t, endpoint)
+		m, err := leasing.NewManager(p, o)
+		require.NoError(t, err)
+		t.Cleanup(func() {
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 100*time.Millisecond)
+			defer cancel()
+			_ = m.Close(ctx) // its leases are still held
+		})
+		clients = append(clients, &switched{kind: kind, m: m})
+	}
+	return clients
+}
+
+// switched is a client in a switch-over.
+type switched struct {
+	kind     string
+	m        *leasing.Manager
+	held     []*leasing.Lease
+	renewals []int // of held, at the cure
+	attempts atomic.Int64
+	during   tally
+}
+
+// tally counts attempts.
+type tally struct {
+	worked, failed int
+	last           error
+}
+
+func (a *tally) String() string {
+	return fmt.Sprintf("%d attempts succeeded, %d failed, the last with: %v", a.worked, a.failed, a.last)
+}
+
+func (c *switched) hold(t *testing.T, n int) {
+	t.Helper()
+	for range n {
+		lease, err := c.m.Acquire(t.Context(), fmt.Sprintf("switch/%s/held/%s", c.kind, abstractions.NewID()))
+		require.NoError(t, err)
+		c.held = append(c.held, lease)
+	}
+}
+
+// warm makes connections.
+func (c *switched) warm(t *testing.T) {
+	t.Helper()
+	errs := make([]error, switchBurst)
+	var all sync.WaitGroup
+	for i := range errs {
+		all.Go(func() { errs[i] = c.attempt(t.Context()) })
+	}
+	all.Wait()
+	require.NoError(t, errors.Join(errs...))
+}
+
+// attempt takes a name that is free, and gives it back.
+func (c *switched) attempt(ctx context.Context) error {
+	name := fmt.Sprintf("switch/%s/%d", c.kind, c.attempts.Add(1))
+	return c.m.TryDo(ctx, name, func(context.Context, *leasing.Lease) error { return nil })
+}
+
+// tryUntil makes an attempt each 250 ms.
+func (c *switched) tryUntil(over <-chan struct{}) {
+	every := time.NewTicker(250 * time.Millisecond)
+	defer every.Stop()
+	for {
+		if err := c.attempt(context.Background()); err != nil {
+			c.during.failed, c.during.last = c.during.failed+1, err
+		} else {
+			c.during.worked++
+		}
+		select {
+		case <-every.C:
+		case <-over:
+			return
+		}
+	}
+}
+
+// succeedsSoon has callers make an attempt, and a second one where the first has failed.
+func (c *switched) succeedsSoon(t testing.TB, when string, callers int) {
+	t.Helper()
+	first, second := make([]error, callers), make([]error, callers)
+	began := time.Now()
+	var all sync.WaitGroup
+	for i := range callers {
+		all.Go(func() {
+			if first[i] = c.attempt(t.Context()); first[i] != nil {
+				second[i] = c.attempt(t.Context())
+			}
+		})
+	}
+	all.Wait()
+	took := time.Since(began).Round(time.Millisecond)
+	if err := errors.Join(first...); err != nil {
+		t.Logf("%s, the first attempt: %v", when, err)
+	}
+	assert.NoError(t, errors.Join(second...), "%s, the second attempt; both took %v", when, took)
+	assert.Less(t, took, switchBound*3/2, "%s, the time of both attempts", when) // a request that takes its whole bound, and one that does not
+}
+
+// release releases a lease, within the bound of a request.
+func (c *switched) release(ctx context.Context, i int) error {
+	began := time.Now()
+	err := c.held[i].Release(ctx)
+	if took := time.Since(began); err == nil && took > switchBound {
+		err = fmt.Errorf("the release of %s took %v", c.held[i].Name(), took)
+	}
+	return err
+}
+
+// mark remembers the renewals so far.
+func (c *switched) mark() {
+	c.renewals = nil
+	for _, lease := range c.held {
+		c.renewals = append(c.renewals, lease.Renewals())
+	}
+}
+
+// keeps checks that the leases are renewed after the mark.
+func (c *switched) keeps(t *testing.T) {
+	t.Helper()
+	for i, lease := range c.held {
+		servertest.Eventually(t, "a renewal of "+lease.Name(), func(context.Context) error {
+			if err := lease.Err(); err != nil {
+				require.NoError(t, err, "a lease that was held before the fault")
+			}
+			if n := lease.Renewals() - c.renewals[i]; n < 2 { // the first may have been sent before
+				return fmt.Errorf("%d", n)
+			}
+			return nil
+		})
+	}
+}
+
+// report has failures name the kind.
+func (c *switched) report(t testing.TB) testing.TB { return reporting{t, c.kind} }
+
+type reporting struct {
+	testing.TB
+	kind string
+}
+
+func (r reporting) Errorf(format string, args ...any) {
+	r.TB.Helper()
+	r.TB.Errorf("%s: %s", r.kind, fmt.Sprintf(format, args...))
+}
+
+func (r reporting) Logf(format string, args ...any) {
+	r.TB.Helper()
+	r.TB.Logf("%s: %s", r.kind, fmt.Sprintf(format, args...))
+}

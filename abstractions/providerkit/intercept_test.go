@@ -1,0 +1,122 @@
+package providerkit_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
+	memlease "github.com/distributedleasing/leasing/providers/memory"
+)
+
+// lent returns an ability of p.
+func lent[T any](t *testing.T, p abstractions.Provider) T {
+	ability, ok := abstractions.As[T](p)
+	require.True(t, ok)
+	return ability
+}
+
+func TestEachCallIsIntercepted(t *testing.T) {
+	ctx := t.Context()
+	var mu sync.Mutex
+	var calls []string
+	p := providerkit.Intercept(memlease.New(memlease.Options{History: 10}), func(ctx context.Context, x *providerkit.Exchange) error {
+		mu.Lock()
+		calls = append(calls, x.Method)
+		mu.Unlock()
+		return x.Send(ctx)
+	})
+	grant, err := p.Acquire(ctx, abstractions.AcquireRequest{Name: "n", ID: "a", Owner: "test", TTL: time.Minute})
+	require.NoError(t, err)
+	renewal := abstractions.RenewRequest{Name: "n", ID: "a", Token: grant.Token, TTL: time.Minute, State: grant.State}
+	_, err = p.Renew(ctx, renewal)
+	require.NoError(t, err)
+	results, err := lent[abstractions.BatchRenewer](t, p).RenewBatch(ctx, []abstractions.RenewRequest{renewal})
+	require.NoError(t, err)
+	require.Len(t, results, 1)
+	require.Equal(t, grant.Token, results[0].Grant.Token)
+	_, err = lent[abstractions.Waiter](t, p).Wait(ctx, abstractions.WaitRequest{Name: "n", ID: "b"})
+	require.NoError(t, err)
+	_, err = lent[abstractions.WaiterLister](t, p).Waiters(ctx, abstractions.WaitersRequest{Name: "n"})
+	require.NoError(t, err)
+	page, err := lent[abstractions.Lister](t, p).List(ctx, abstractions.ListRequest{})
+	require.NoError(t, err)
+	require.Len(t, page.Records, 1)
+	require.NoError(t, lent[abstractions.Pinger](t, p).Ping(ctx))
+	history, err := lent[abstractions.HistoryReader](t, p).History(ctx, abstractions.HistoryRequest{Name: "n"})
+	require.NoError(t, err)
+	require.NotEmpty(t, history.Entries)
+	record, err := p.Inspect(ctx, abstractions.InspectRequest{Name: "n"})
+	require.NoError(t, err)
+	require.True(t, record.Held)
+	_, err = p.Break(ctx, abstractions.BreakRequest{Name: "n"})
+	require.NoError(t, err)
+	require.NoError(t, p.Release(ctx, abstractions.ReleaseRequest{Name: "n", ID: "a"}))
+	require.Equal(t, []string{"Acquire", "Renew", "RenewBatch", "Wait", "Waiters", "List", "Ping", "History", "Inspect", "Break", "Release"}, slices.Compact(calls))
+}
+
+func TestAnInterceptedProviderHasTheAbilitiesOfItsOwn(t *testing.T) {
+	bare := struct{ abstractions.Provider }{memlease.New(memlease.Options{})}
+	p := providerkit.Intercept(bare, func(ctx context.Context, x *providerkit.Exchange) error { return x.Send(ctx) })
+	_, batcher := abstractions.As[abstractions.BatchRenewer](p)
+	_, waiter := abstractions.As[abstractions.Waiter](p)
+	_, waiterLister := abstractions.As[abstractions.WaiterLister](p)
+	_, lister := abstractions.As[abstractions.Lister](p)
+	_, pinger := abstractions.As[abstractions.Pinger](p)
+	_, historian := abstractions.As[abstractions.HistoryReader](p)
+	require.False(t, batcher || waiter || waiterLister || lister || pinger || historian)
+}
+
+// It changes the request and the reply, repeats a request, sends none, and loses a reply.
+func TestAnInterceptorDecides(t *testing.T) {
+	ctx, mine := t.Context(), errors.New("mine")
+	var handle func(ctx context.Context, x *providerkit.Exchange) error
+	p := providerkit.Intercept(memlease.New(memlease.Options{}), func(ctx context.Context, x *providerkit.Exchange) error { return handle(ctx, x) })
+	req := abstractions.AcquireRequest{Name: "n", ID: "a", Owner: "test", TTL: time.Minute}
+	handle = func(ctx context.Context, x *providerkit.Exchange) error {
+		x.Request.(*abstractions.AcquireRequest).TTL = time.Hour
+		require.NoError(t, x.Send(ctx))
+		token := x.Reply.(*abstractions.Grant).Token
+		require.NoError(t, x.Send(ctx))
+		require.Equal(t, token, x.Reply.(*abstractions.Grant).Token)
+		x.Reply.(*abstractions.Grant).State = "changed"
+		return nil
+	}
+	grant, err := p.Acquire(ctx, req)
+	require.NoError(t, err)
+	require.Equal(t, []any{time.Hour, "changed"}, []any{grant.TTL, grant.State})
+
+	handle = func(ctx context.Context, x *providerkit.Exchange) error {
+		require.NoError(t, x.Send(ctx))
+		return mine
+	}
+	grant, err = p.Acquire(ctx, req)
+	require.ErrorIs(t, err, mine)
+	require.Zero(t, grant, "a reply that is lost")
+	handle = func(context.Context, *providerkit.Exchange) error { return mine }
+	require.ErrorIs(t, p.Release(ctx, abstractions.ReleaseRequest{Name: "n", ID: "a"}), mine)
+	handle = func(ctx context.Context, x *providerkit.Exchange) error { return x.Send(ctx) }
+	record, err := p.Inspect(ctx, abstractions.InspectRequest{Name: "n"})
+	require.NoError(t, err)
+	require.True(t, record.Held, "the release was not sent")
+}
+
+// halved is a provider whose batch ends half-way.
+type halved struct{ abstractions.Provider }
+
+func (halved) RenewBatch(context.Context, []abstractions.RenewRequest) ([]abstractions.RenewResult, error) {
+	return make([]abstractions.RenewResult, 1), abstractions.ErrUnavailable
+}
+
+func TestTheRepliesOfAHalfBatchAreKept(t *testing.T) {
+	p := providerkit.Intercept(halved{memlease.New(memlease.Options{})}, func(ctx context.Context, x *providerkit.Exchange) error { return x.Send(ctx) })
+	results, err := lent[abstractions.BatchRenewer](t, p).RenewBatch(t.Context(), make([]abstractions.RenewRequest, 2))
+	require.ErrorIs(t, err, abstractions.ErrUnavailable)
+	require.Len(t, results, 1)
+}

@@ -1,0 +1,282 @@
+package abilities
+
+import (
+	"slices"
+	"time"
+
+	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providertest/internal/suite"
+)
+
+var waiterChecks = []suite.Check{
+	{Name: "Wait_ReleaseIsHinted", Run: func(e *suite.Env) {
+		holder := e.Take(e.Name())
+		w := e.Wait(e.Peer, holder.Req.Name)
+		e.Refused(holder.Req.Name)
+		holder.Release()
+		w.Hinted()
+		w.Get().IsHeld()
+		select {
+		case _, open := <-w.Hints:
+			e.True(open, "closed while its context lives")
+		default:
+		}
+	}},
+	{Name: "Wait_BreakIsHinted", Run: func(e *suite.Env) {
+		holder := e.Take(e.Name())
+		w := e.Wait(e.Peer, holder.Req.Name)
+		e.Breaks(abstractions.BreakRequest{Name: holder.Req.Name, Immediate: true})
+		w.Hinted()
+		w.Served().IsHeld()
+	}},
+	{Name: "Wait_ManyAreServedOneAfterTheOther", Run: func(e *suite.Env) {
+		holder := e.Take(e.Name())
+		const waiters = 8
+		served := make(chan *suite.Claim, waiters)
+		for i := range waiters {
+			w := e.Wait(e.Either(i), holder.Req.Name)
+			e.T.Go(func() { served <- w.Served() })
+		}
+		last := holder
+		for range waiters {
+			last.Release()
+			var next *suite.Claim
+			select {
+			case next = <-served:
+			case <-time.After(2 * e.Slack):
+				e.Fail("a waiter is not served")
+			}
+			e.Greater(next.Token(), last.Token())
+			last = next
+		}
+		last.IsHeld()
+	}},
+	{Name: "Wait_ALeavingWaiterBlocksNobody", Run: func(e *suite.Env) {
+		holder := e.Take(e.Name())
+		head := e.Wait(e.Peer, holder.Req.Name)
+		next := e.Wait(e.Peer, holder.Req.Name)
+		head.Leave()
+		if e.Virtual { // then that is known when time has passed
+			e.Soon()
+		}
+		holder.Release()
+		if e.Virtual {
+			next.Hinted()
+		}
+		next.Served().Release()
+
+		again := e.Take(e.Name())
+		head, next = e.Wait(e.Peer, again.Req.Name), e.Wait(e.P, again.Req.Name)
+		again.Release() // wakes the head waiter, which leaves without an acquire
+		head.Leave()
+		next.Served().IsHeld()
+	}},
+	{Name: "Wait_AHintThatNobodyTookIsPassedOn", Run: func(e *suite.Env) {
+		holder := e.Take(e.Name())
+		head, next := e.Wait(e.Peer, holder.Req.Name), e.Wait(e.P, holder.Req.Name)
+		holder.Release()
+		if e.Virtual { // in virtual time the wake-up has arrived after soon
+			e.Soon()
+		}
+		head.Leave()
+		next.Hinted()
+		next.Served().IsHeld()
+	}},
+	// A waiter that gets the wake-up takes the name, gives it back, and waits again, behind the others.
+	{Name: "Wait_NobodyIsPassedOverForEver", Needs: "Virtual", Run: func(e *suite.Env) {
+		last := e.Take(e.Name())
+		first := e.Wait(e.Peer, last.Req.Name)
+		others := []*suite.Waiting{e.Wait(e.P, last.Req.Name), e.Wait(e.Peer, last.Req.Name)}
+		for range 64 { // enough also where the next waiter is drawn by lot
+			last.Release()
+			e.Soon()
+			if len(first.Hints) > 0 {
+				first.Served().IsHeld()
+				return
+			}
+			i := slices.IndexFunc(others, func(w *suite.Waiting) bool { return len(w.Hints) > 0 })
+			e.GreaterOrEqual(i, 0, "a release wakes no waiter")
+			last = others[i].Served()
+			others[i] = e.Wait(e.Either(i), last.Req.Name)
+		}
+		e.Fail("others who came later are hinted again and again")
+	}},
+	// It has the first waiter ignore its wake-up, while others take the name repeatedly.
+	{Name: "Trap_T93_AWaiterThatTakesNoHintIsPassedOver", Needs: "Virtual", Run: func(e *suite.Env) {
+		holder := e.Take(e.Name())
+		e.Wait(e.Peer, holder.Req.Name)
+		next := e.Wait(e.Peer, holder.Req.Name)
+		for range 8 {
+			holder.Release()
+			e.Soon()
+			if len(next.Hints) > 0 {
+				return
+			}
+			e.Pause(e.Slack) // whatever is kept for the first
+			holder = e.Take(holder.Req.Name)
+		}
+		e.Fail("who waits behind it is never hinted")
+	}},
+	// It has the first waiter hear of the release, and do nothing.
+	{Name: "Trap_T78_HungWaiterBlocksNobody", Run: func(e *suite.Env) {
+		holder := e.Take(e.Name())
+		e.Wait(e.Peer, holder.Req.Name)
+		next := e.Wait(e.P, holder.Req.Name)
+		holder.Release()
+		next.Served().IsHeld()
+	}},
+	// It releases around the moment in which a waiter registers. The waiter
+	// either finds the name free when it asks after its registration, or gets a wake-up.
+	{Name: "Trap_T32_NothingIsMissedAfterRegistration", Run: func(e *suite.Env) {
+		suite.Ability[abstractions.Waiter](e, e.Peer)
+		for round := range 10 {
+			name := e.Name()
+			holder := e.Take(name)
+			registered, released := make(chan struct{}), make(chan struct{})
+			e.T.Go(func() {
+				defer close(released)
+				if round%2 == 1 {
+					<-registered
+				}
+				holder.Release()
+			})
+			w := registerPeer(e, name, registered)
+			c, err := e.Try(w.P, w.Req)
+			if err != nil {
+				e.Held(err)
+				w.Hinted()
+				<-released
+				c = w.Served()
+			}
+			<-released
+			w.Leave()
+			c.Release()
+		}
+	}},
+	// It asks right after a release. A reservation is short, and may end before another
+	// claim has asked, so the check has to see a reservation in one of several rounds.
+	{Name: "Queue_AFreeNameIsKeptForTheFirst", Run: func(e *suite.Env) {
+		queues(e)
+		for range 10 {
+			holder, queue := queue(e, 2)
+			holder.Release()
+			_, stranger := e.Try(e.P, e.Request(holder.Req.Name))
+			_, second := e.Try(queue[1].P, queue[1].Req)
+			c, err := e.Try(queue[0].P, queue[0].Req)
+			if stranger == nil || second == nil || err != nil {
+				continue
+			}
+			e.Greater(c.Token(), holder.Token())
+			e.False(e.Held(stranger).Holder.Held, "it is free, and kept for another")
+			e.Held(second)
+			return
+		}
+		e.Fail("a name that becomes free is not kept for the first who waits")
+	}},
+	// A waiter may be passed over because its reservation ended early, so one of several rounds has to be in order.
+	{Name: "Queue_WhoComesIsServedInOrder", Run: func(e *suite.Env) {
+		queues(e)
+		for range 10 {
+			holder, queue := queue(e, 5)
+			order := make(chan int, len(queue))
+			served := make(chan *suite.Claim, len(queue))
+			for i, w := range queue {
+				e.T.Go(func() {
+					select {
+					case <-w.Hints:
+					case <-time.After(e.Slack):
+					}
+					c := w.Served()
+					order <- i
+					served <- c
+				})
+			}
+			inOrder := true
+			for i := range queue {
+				holder.Release()
+				holder = <-served
+				inOrder = <-order == i && inOrder
+			}
+			if inOrder {
+				return
+			}
+		}
+		e.Fail("those who wait are not served in the order in which they came")
+	}},
+	// It checks which waiters have a wake-up when the first waiter has its own.
+	{Name: "Queue_OneIsWoken", Run: func(e *suite.Env) {
+		queues(e)
+		for range 10 {
+			holder, queue := queue(e, 3)
+			holder.Release()
+			queue[0].Hinted()
+			if len(queue[1].Hints)+len(queue[2].Hints) == 0 {
+				return
+			}
+		}
+		e.Fail("a release wakes others than the first who waits")
+	}},
+	// It compares the shortest of several waits behind a waiter that leaves, and behind a waiter that hangs.
+	{Name: "Queue_WhoLeavesPassesItsTurnOn", Run: func(e *suite.Env) {
+		queues(e)
+		shortest := func(first func(*suite.Waiting)) time.Duration {
+			least := suite.Patience
+			for range 10 {
+				holder, queue := queue(e, 2)
+				released := make(chan struct{})
+				e.T.Go(func() { // a turn may begin, and end, while a release waits for a server that hangs
+					defer close(released)
+					holder.Release()
+				})
+				queue[0].Hinted()
+				began := time.Now()
+				first(queue[0])
+				queue[1].Hinted()
+				least = min(least, time.Since(began))
+				<-released
+				queue[1].Served().Release()
+			}
+			return least
+		}
+		hung := shortest(func(*suite.Waiting) {})
+		if hung < 20*time.Millisecond {
+			e.LeaveOut("turns are too short here to tell")
+		}
+		e.Less(shortest(func(w *suite.Waiting) { w.Leave() }), hung/2, "until the next is hinted; behind one that hangs it takes %v", hung)
+	}},
+	// It has some waiters in front that never ask for the name.
+	{Name: "Trap_T78_AHungWaiterCostsItsReservation", Run: func(e *suite.Env) {
+		queues(e)
+		const hung = 3
+		holder, queue := queue(e, hung+1)
+		holder.Release()
+		last := queue[hung]
+		began := time.Now()
+		last.Hinted()
+		last.Served().IsHeld()
+		e.Less(time.Since(began), suite.Patience/2, "longer than some reservations")
+	}},
+}
+
+// registerPeer registers a waiter and says when that is done, or has failed.
+func registerPeer(e *suite.Env, name string, done chan<- struct{}) *suite.Waiting {
+	defer close(done)
+	return e.Register(e.Peer, e.Request(name))
+}
+
+// queues leaves the check out for a provider without a queue.
+func queues(e *suite.Env) {
+	suite.Ability[abstractions.Waiter](e, e.Peer)
+	if !e.Caps.Queues {
+		e.LeaveOut("no queue of waiters here")
+	}
+}
+
+// queue has waiters of both clients wait for a name that another claim holds.
+func queue(e *suite.Env, waiters int) (holder *suite.Claim, queue []*suite.Waiting) {
+	holder = e.Take(e.Name())
+	for i := range waiters {
+		queue = append(queue, e.Wait(e.Either(i), holder.Req.Name))
+	}
+	return holder, queue
+}

@@ -1,0 +1,90 @@
+package managersuite
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providertest/internal/suite"
+)
+
+// Checks has all checks of a manager.
+var Checks = slices.Concat(
+	managing(trustChecks, releaseChecks, waitingChecks, eventChecks), otherChecks, proxyChecks,
+	inRealTime(true, realTrustChecks, realKeepingChecks, realEndingChecks, realWaitingChecks, realTellingChecks,
+		realLossChecks, realPauseChecks, realTrustedCloseChecks),
+	inRealTime(false, realSettingChecks, realErrorChecks, realOperatorChecks, realObserverChecks, realClosingChecks),
+)
+
+// computing are the checks that compute for seconds.
+var computing = []string{
+	"Manager_Trap_T58_AttemptsLeaveTimeForOthers", "Manager_Trap_T66_BatchTellsOfEachLease", "Manager_Trap_T72_LoopStarvesNobody",
+}
+
+// managing gives each check a manager with default options.
+func managing(all ...[]managerCheck) (checks []suite.Check) {
+	for _, c := range slices.Concat(all...) {
+		checks = append(checks, suite.Check{Name: c.name, Needs: "Virtual", Long: slices.Contains(computing, c.name), Run: func(e *suite.Env) {
+			c.run(e.T.Context(), e, manage(e, e.P, leasing.Options{}))
+		}})
+	}
+	return checks
+}
+
+// inRealTime gives each check a manager without batches, whose leases outlive short stalls. waits is that of the checks.
+func inRealTime(waits bool, all ...[]managerCheck) (checks []suite.Check) {
+	for _, c := range slices.Concat(all...) {
+		checks = append(checks, suite.Check{Name: "Manager_RealTime_" + c.name, Waits: waits, Long: true, Repeats: true, Run: func(e *suite.Env) {
+			ttl := 2 * time.Second
+			if e.Advance == nil {
+				ttl = max(ttl, e.Short)
+			}
+			e.Short = suite.Grantable(ttl, e.Caps)
+			c.run(e.T.Context(), e, manageAlone(e, e.P))
+		}})
+	}
+	return checks
+}
+
+var otherChecks = []suite.Check{
+	// It works as an application does, in virtual and in real time: of two managers,
+	// one waits for the name that the other holds.
+	{Name: "Manager_OverThisProvider", Run: func(e *suite.Env) {
+		ctx, cancel := context.WithTimeout(e.T.Context(), suite.Patience)
+		defer cancel()
+		one, two := manage(e, e.P, leasing.Options{TTL: e.Long}), manage(e, e.Peer, leasing.Options{TTL: e.Long})
+		name := e.Name()
+		ran := make(chan struct{})
+		var last int64
+		e.NoError(one.Manager.Do(ctx, name, func(ctx context.Context, lease *leasing.Lease) error {
+			e.NoError(lease.Renew(ctx))
+			last = lease.Token()
+			record, err := two.Inspect(ctx, name)
+			e.NoError(err)
+			e.True(record.Held)
+			e.Equal(last, record.Token)
+			e.ErrorIs(two.try(ctx, name), abstractions.ErrHeld)
+			e.T.Go(func() {
+				defer close(ran)
+				e.NoError(two.Manager.Do(e.T.Context(), name, func(_ context.Context, next *leasing.Lease) error {
+					e.Greater(next.Token(), last, "the token of the next holder")
+					e.ErrorIs(lease.Err(), abstractions.ErrReleased, "the work of the holder before has ended")
+					return nil
+				}))
+			})
+			return nil
+		}))
+		<-ran
+		lease, err := one.Acquire(ctx, name)
+		e.NoError(err)
+		_, err = two.Break(ctx, name, leasing.BreakOptions{Immediate: true, IfToken: lease.Token()})
+		e.NoError(err)
+		e.ErrorIs(lease.Renew(ctx), abstractions.ErrLost)
+		e.ErrorIs(lease.Err(), abstractions.ErrLost)
+		e.NoError(two.Close(ctx))
+		e.NoError(one.Close(ctx))
+		e.IsFree(name)
+	}},
+}

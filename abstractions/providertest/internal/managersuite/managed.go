@@ -1,0 +1,332 @@
+package managersuite
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"reflect"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
+	"github.com/distributedleasing/leasing/abstractions/providertest/internal/suite"
+)
+
+// managerCheck is one promise of a manager, to which it gets one with default options.
+type managerCheck struct {
+	name string
+	run  func(ctx context.Context, e *suite.Env, m *managed)
+}
+
+// verb is a method of the provider.
+type verb string
+
+const (
+	acquires verb = "Acquire"
+	renews   verb = "Renew"
+	batches  verb = "RenewBatch"
+	releases verb = "Release"
+	inspects verb = "Inspect"
+	breaks   verb = "Break"
+	waits    verb = "Wait"
+)
+
+// exchange is one call on its way through a line.
+type exchange struct {
+	ctx   context.Context
+	n     int // the number of the call among those of its verb since the last call of traffic.bend, from 1
+	req   any // a pointer: the changed value is sent
+	reply any // a pointer: the changed value is returned
+	send  func(context.Context) error
+}
+
+// pass passes the call on.
+func (x *exchange) pass() error { return x.send(x.ctx) }
+
+// bend decides what becomes of a call. If it returns an error of its own, any reply is lost.
+type bend func(x *exchange) error
+
+var errNoReply = fmt.Errorf("%w: the line has lost it", abstractions.ErrUnavailable)
+
+func lostRequest(*exchange) error { return errNoReply }
+
+func lostReply(x *exchange) error {
+	_ = x.pass()
+	return errNoReply
+}
+
+// slowReply delays replies.
+func slowReply(by time.Duration) bend {
+	return func(x *exchange) error {
+		defer time.Sleep(by)
+		return x.pass()
+	}
+}
+
+// slowRequest has requests arrive late, also after their context has ended.
+func slowRequest(by time.Duration) bend {
+	return func(x *exchange) error {
+		time.Sleep(by)
+		return x.send(context.WithoutCancel(x.ctx))
+	}
+}
+
+// refused answers with an error.
+func refused(err error) bend { return func(*exchange) error { return err } }
+
+// unanswered lets a call wait for its context.
+func unanswered(x *exchange) error {
+	<-x.ctx.Done()
+	return context.Cause(x.ctx)
+}
+
+// granted changes grants on their way to the manager.
+func granted(change func(*abstractions.Grant)) bend {
+	return func(x *exchange) error {
+		err := x.pass()
+		change(x.reply.(*abstractions.Grant))
+		return err
+	}
+}
+
+// first bends the first n calls.
+func first(n int, b bend) bend {
+	return func(x *exchange) error {
+		if x.n > n {
+			return x.pass()
+		}
+		return b(x)
+	}
+}
+
+// traffic counts the calls that pass a line, and bends them by verb.
+type traffic struct {
+	took  func(from time.Time) // gets the start time of each call to the provider
+	mu    sync.Mutex
+	bends map[verb]bend
+	sent  map[verb][]sent
+}
+
+type sent struct {
+	at  time.Time
+	req any
+}
+
+// bend has b decide about calls of a verb from now on, and restarts their count. A nil b
+// passes all calls.
+func (t *traffic) bend(v verb, b bend) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.bends[v], t.sent[v] = b, nil
+}
+
+// sendings are the calls of a verb since it was bent.
+func (t *traffic) sendings(v verb) []sent {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return slices.Clone(t.sent[v])
+}
+
+// handle notes and bends a call of a line.
+func (t *traffic) handle(ctx context.Context, x *providerkit.Exchange) error {
+	v := verb(x.Method)
+	t.mu.Lock()
+	t.sent[v] = append(t.sent[v], sent{time.Now(), reflect.ValueOf(x.Request).Elem().Interface()})
+	b, n := t.bends[v], len(t.sent[v])
+	t.mu.Unlock()
+	send := func(ctx context.Context) error {
+		defer t.took(time.Now())
+		return x.Send(ctx)
+	}
+	if b == nil {
+		return send(ctx)
+	}
+	return b(&exchange{ctx, n, x.Request, x.Reply, send})
+}
+
+// line is a provider whose requests and replies a check bends. It has the provider's abilities, without Pinger: then a
+// manager's Health inspects a name.
+type line struct {
+	*providerkit.Intercepted
+	hidden   []verb // abilities that it does not have
+	heedless bool   // it says that it does not heed contexts
+}
+
+// hiding takes abilities from a line.
+func hiding(v ...verb) func(*line) { return func(l *line) { l.hidden = v } }
+
+func heedless(l *line) { l.heedless = true }
+
+func (l *line) Capabilities() abstractions.Capabilities {
+	caps := l.Intercepted.Capabilities()
+	caps.HeedsContext = caps.HeedsContext && !l.heedless
+	return caps
+}
+
+func (l *line) As(target any) bool {
+	_, batcher := target.(*abstractions.BatchRenewer)
+	_, waiter := target.(*abstractions.Waiter)
+	_, pinger := target.(*abstractions.Pinger)
+	hidden := pinger || batcher && slices.Contains(l.hidden, batches) || waiter && slices.Contains(l.hidden, waits)
+	return !hidden && l.Intercepted.As(target)
+}
+
+// managed is a manager with the traffic between it and the provider, and with the events
+// of its observer.
+type managed struct {
+	*leasing.Manager
+	*traffic
+	e *suite.Env
+	eventLog
+}
+
+// eventLog collects the events of an observer.
+type eventLog struct {
+	mu     sync.Mutex
+	events []leasing.Event
+}
+
+func (l *eventLog) observe(event leasing.Event) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.events = append(l.events, event)
+}
+
+// told returns the events of the kinds, in order, or all events if no kind is given.
+func (l *eventLog) told(kinds ...leasing.EventKind) (events []leasing.Event) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, event := range l.events {
+		if len(kinds) == 0 || slices.Contains(kinds, event.Kind) {
+			events = append(events, event)
+		}
+	}
+	return events
+}
+
+// manage makes a manager over a client of the backend. Without Tuning.Random there is no
+// jitter.
+func manage(e *suite.Env, p abstractions.Provider, o leasing.Options, with ...func(*line)) *managed {
+	m := &managed{e: e, traffic: &traffic{took: e.Took, bends: map[verb]bend{}, sent: map[verb][]sent{}}}
+	l := &line{Intercepted: providerkit.Intercept(p, m.handle)}
+	for _, change := range with {
+		change(l)
+	}
+	o.TTL = cmp.Or(o.TTL, e.Short)
+	if o.Tuning.Random == nil {
+		o.Tuning.Random = func() float64 { return 0 }
+	}
+	var err error
+	m.Manager, err = leasing.NewManager(l, o)
+	e.NoError(err, "a manager over this provider")
+	m.Subscribe(m.observe)
+	e.T.Cleanup(func() {
+		ended, cancel := context.WithCancel(context.Background())
+		cancel()
+		_ = m.Close(ended)
+	})
+	return m
+}
+
+// told returns the events so far, once all that happens at once has happened.
+func (m *managed) told(kinds ...leasing.EventKind) []leasing.Event {
+	m.e.Soon()
+	return m.eventLog.told(kinds...)
+}
+
+// with is the manager with the options of an acquire, which may be nil.
+func (m *managed) with(o *leasing.AcquireOptions) *leasing.Manager {
+	if o == nil {
+		return m.Manager
+	}
+	return m.With(*o)
+}
+
+// get acquires a free name.
+func (m *managed) get(name string, o *leasing.AcquireOptions) *leasing.Lease {
+	lease, err := m.with(o).TryAcquire(m.e.T.Context(), name)
+	m.e.NoError(err, "TryAcquire of %q", name)
+	return lease
+}
+
+// try is TryAcquire without the lease.
+func (m *managed) try(ctx context.Context, name string) error {
+	_, err := m.TryAcquire(ctx, name)
+	return err
+}
+
+// goroutines returns the number of goroutines in this check's bubble, by their traces.
+func goroutines(e *suite.Env) int {
+	traces := make([]byte, 16<<20)
+	all := string(traces[:runtime.Stack(traces, true)]) // begins with this one's
+	first, _, _ := strings.Cut(all, "]:")
+	_, bubble, found := strings.Cut(first, "synctest bubble")
+	e.True(found, first)
+	return strings.Count(all, "synctest bubble"+bubble+"]:")
+}
+
+// window bounds how long a lease of a TTL may be trusted: the default margin is a
+// hundredth of it, and a little.
+func window(ttl time.Duration) time.Duration { return ttl - ttl/100 }
+
+// isLostBy waits for the loss of a lease. It must come when the trust is over that began
+// at from, and hardly sooner.
+func (m *managed) isLostBy(lease *leasing.Lease, from time.Time, ttl time.Duration, reasons ...abstractions.LostReason) {
+	<-lease.Done()
+	trusted := time.Since(from)
+	m.e.LessOrEqual(trusted, window(ttl), "trust in a lease of %v, since its request was sent", ttl)
+	m.e.Greater(trusted, ttl*97/100, "trust in a lease of %v, since its request was sent", ttl)
+	m.isLost(lease, reasons...)
+}
+
+// isLost requires that Err, the context's cause, Renew and Release of a lost lease report the loss.
+func (m *managed) isLost(lease *leasing.Lease, reasons ...abstractions.LostReason) {
+	ctx := m.e.T.Context()
+	for what, err := range map[string]error{
+		"Err": lease.Err(), "the context's cause": context.Cause(lease.Context()), "Renew": lease.Renew(ctx), "Release": lease.Release(ctx),
+	} {
+		var lost *abstractions.LostError
+		m.e.ErrorAs(err, &lost, what)
+		if len(reasons) > 0 {
+			m.e.Contains(reasons, lost.Reason, what)
+		}
+	}
+	m.e.Zero(lease.Remaining())
+}
+
+// isAlive requires that both the manager and the backend show the lease as held.
+func (m *managed) isAlive(lease *leasing.Lease) {
+	m.e.NoError(lease.Err(), lease.Name())
+	m.e.Positive(lease.Remaining(), lease.Name())
+	record := m.e.Inspect(lease.Name())
+	m.e.True(record.Held, "%q is held", lease.Name())
+	m.e.Equal(lease.Token(), record.Token, lease.Name())
+}
+
+// isTaken requires that no other claim gets the name.
+func isTaken(e *suite.Env, name, why string) {
+	_, err := e.Try(e.Peer, e.Request(name))
+	e.Held(err, why)
+}
+
+// begin runs f beside the check and returns a channel with f's result.
+func begin[T any](e *suite.Env, f func() T) <-chan T {
+	done := make(chan T, 1)
+	e.T.Go(func() { done <- f() })
+	return done
+}
+
+// within waits for a value that should come within d.
+func within[T any](e *suite.Env, d time.Duration, from <-chan T, what string) (value T) {
+	select {
+	case value = <-from:
+	case <-time.After(d):
+		e.Fail(what + ": not within " + d.String())
+	}
+	return value
+}

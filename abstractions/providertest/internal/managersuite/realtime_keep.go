@@ -1,0 +1,67 @@
+package managersuite
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providertest/internal/suite"
+)
+
+// realKeepingChecks are about AcquireOptions.AtLeast.
+var realKeepingChecks = []managerCheck{
+	// A lease is released, its manager is closed, before its holder returns or after that, or its process exits, which
+	// then sends nothing more.
+	{"AtLeastKeepsTheName", func(ctx context.Context, e *suite.Env, _ *managed) {
+		least := e.Short
+		released := func(_ *managed, lease *leasing.Lease) { e.NoError(lease.Release(ctx)) }
+		closed := func(m *managed, lease *leasing.Lease) {
+			done := begin(e, func() error {
+				m.ends(lease, e.Slack)
+				return lease.Release(ctx)
+			})
+			e.NoError(m.Close(ctx))
+			e.NoError(within(e, e.Slack, done, "a release while the manager closes"))
+		}
+		outlasting := func(m *managed, lease *leasing.Lease) {
+			ended, cancel := context.WithCancel(ctx)
+			cancel()
+			e.ErrorIs(m.Close(ended), context.Canceled)
+			e.ErrorIs(lease.Release(ctx), abstractions.ErrLost)
+		}
+		exited := func(m *managed, _ *leasing.Lease) {
+			m.bend(renews, lostRequest)
+			m.bend(releases, lostRequest)
+		}
+		var kept []<-chan struct{}
+		keeps := func(how string, ttl time.Duration, end func(*managed, *leasing.Lease)) {
+			kept = append(kept, begin(e, func() (none struct{}) {
+				m, name := manageAlone(e, e.P), e.Name()
+				sent := time.Now()
+				lease := m.get(name, &leasing.AcquireOptions{TTL: ttl, AtLeast: least})
+				end(m, lease)
+				what := fmt.Sprintf("a lease with a TTL of %v, %s", ttl, how)
+				next := takesOver(e, name, what) // within 2 TTLs
+				e.GreaterOrEqual(time.Since(sent), least-e.Tolerance(least), what)
+				next.Release()
+				return none
+			}))
+		}
+		ttls := []time.Duration{least, e.Long}
+		if e.Caps.Infinite {
+			ttls = append(ttls, leasing.Infinite)
+		}
+		for _, ttl := range ttls {
+			keeps("released", ttl, released)
+			keeps("whose manager is closed", ttl, closed)
+			keeps("whose holder outlasts the manager", ttl, outlasting)
+		}
+		keeps("whose process exits", least, exited)
+		limit := 4*least + e.Caps.Lateness.After(least) + 3*e.Slack
+		for _, k := range kept {
+			within(e, limit, k, "the end of a lease that keeps its name")
+		}
+	}},
+}

@@ -1,0 +1,244 @@
+package managersuite
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providertest/internal/suite"
+)
+
+// logged keeps the lines that a manager logs.
+type logged struct {
+	slog.Handler
+	mu    sync.Mutex
+	lines []map[string]string // from an attribute's key to its value, as text
+}
+
+func newLog() *logged { return &logged{Handler: slog.DiscardHandler} }
+
+// Enabled has the manager log everything.
+func (l *logged) Enabled(context.Context, slog.Level) bool { return true }
+
+// WithAttrs drops the attributes of all lines.
+func (l *logged) WithAttrs([]slog.Attr) slog.Handler { return l }
+
+// Handle keeps a line.
+func (l *logged) Handle(_ context.Context, record slog.Record) error {
+	line := map[string]string{slog.MessageKey: record.Message, slog.LevelKey: record.Level.String()}
+	record.Attrs(func(attr slog.Attr) bool {
+		line[attr.Key] = attr.Value.String()
+		return true
+	})
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.lines = append(l.lines, line)
+	return nil
+}
+
+// warnings returns the warnings whose attribute has the value.
+func (l *logged) warnings(key, value string) (lines []map[string]string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, line := range l.lines {
+		if line[slog.LevelKey] == slog.LevelWarn.String() && line[key] == value {
+			lines = append(lines, line)
+		}
+	}
+	return lines
+}
+
+// held is an observer that is busy with its first event until it is let go.
+type held struct {
+	eventLog
+	busy, back chan struct{}
+	once       sync.Once
+}
+
+func newHeld() *held { return &held{busy: make(chan struct{}), back: make(chan struct{})} }
+
+func (h *held) observe(event leasing.Event) {
+	h.eventLog.observe(event)
+	h.once.Do(func() {
+		close(h.busy)
+		<-h.back
+	})
+}
+
+var realObserverChecks = []managerCheck{
+	{"EventsSayWhatTheyPromise", func(ctx context.Context, e *suite.Env, _ *managed) {
+		m := manage(e, e.P, leasing.Options{TTL: e.Long, NoAutoRenew: true, Owner: "owner"})
+		begun := time.Now()
+		lease := m.get(e.Name(), nil)
+		e.NoError(lease.Renew(ctx))
+		m.bend(renews, first(2, refused(fmt.Errorf("%w: %w", abstractions.ErrDenied, errMine))))
+		e.Error(lease.Renew(ctx))
+		e.Error(lease.Renew(ctx))
+		e.NoError(lease.Renew(ctx))
+		lost, moved := m.get(e.Name(), nil), m.get(e.Name(), nil)
+		e.NoError(lease.Release(ctx))
+		e.NoError(handsOver(ctx, moved))
+		e.Breaks(abstractions.BreakRequest{Name: lost.Name(), Immediate: true, Actor: "operator"})
+		m.learnsOfItsLoss(lost)
+		e.NoError(m.Close(ctx))
+
+		last := begun.Add(-time.Millisecond) // a clock that is read as text is cut off
+		for _, event := range m.eventLog.told() {
+			of := map[string]*leasing.Lease{lease.Name(): lease, lost.Name(): lost, moved.Name(): moved}[event.Name]
+			e.Equal([]any{abstractions.FingerprintOf(of.ID()), "owner", of.Token(), e.Long}, []any{event.Fingerprint, event.Owner, event.Token, event.TTL}, event.Kind)
+			e.False(event.Time.Before(last) || event.Time.After(time.Now().Add(time.Millisecond)), "%s at %v", event.Kind, event.Time)
+			e.GreaterOrEqual(event.Coalesced, 1)
+			switch last = event.Time; event.Kind {
+			case leasing.EventAcquired, leasing.EventRenewed, leasing.EventRenewalFailed:
+				e.LessOrEqual(event.Remaining, window(e.Long), event.Kind)
+				e.Greater(event.Remaining, e.Long/2, event.Kind)
+			default:
+				e.Zero(event.Remaining, event.Kind)
+			}
+		}
+		told := func(kind leasing.EventKind, of *leasing.Lease) (events []leasing.Event) {
+			for _, event := range m.eventLog.told(kind) {
+				if event.Name == of.Name() {
+					events = append(events, event)
+				}
+			}
+			e.NotEmpty(events, kind)
+			return events
+		}
+		renewed, failed := told(leasing.EventRenewed, lease), told(leasing.EventRenewalFailed, lease)
+		e.Equal(2, renewed[len(renewed)-1].Renewals)
+		for _, event := range failed {
+			e.ErrorIs(event.Err, errMine)
+			e.False(event.WillRetry, "the application renews")
+		}
+		e.Equal(2, failed[len(failed)-1].Attempt)
+		e.NoError(told(leasing.EventReleased, lease)[0].Err)
+		e.Len(told(leasing.EventHandedOver, moved), 1)
+		e.Empty(m.eventLog.told(leasing.EventBroken), "another client has broken it")
+		ends := told(leasing.EventLost, lost)
+		e.Len(ends, 1)
+		e.ErrorIs(ends[0].Err, abstractions.ErrLost)
+		e.WithinDuration(lost.AcquiredAt(), ends[0].LastRenewal, time.Millisecond)
+	}},
+	// It has an observer that is busy while a lease is renewed.
+	{"EventsOfOneKindAreMerged", func(ctx context.Context, e *suite.Env, _ *managed) {
+		m := manage(e, e.P, leasing.Options{TTL: e.Long, NoAutoRenew: true})
+		observer := newHeld()
+		m.Subscribe(observer.observe)
+		lease, other := m.get(e.Name(), nil), m.get(e.Name(), nil)
+		within(e, e.Slack, observer.busy, "the first event")
+		for range 3 {
+			e.NoError(lease.Renew(ctx))
+			e.NoError(other.Renew(ctx))
+		}
+		m.bend(renews, refused(errNoReply))
+		for range 4 {
+			e.Error(lease.Renew(ctx))
+		}
+		m.bend(renews, nil)
+		e.NoError(lease.Renew(ctx))
+		e.NoError(lease.Release(ctx))
+		e.NoError(other.Release(ctx))
+		close(observer.back)
+		e.NoError(m.Close(ctx))
+		var kinds []leasing.EventKind
+		var counts []int
+		for _, event := range observer.told() {
+			if event.Name == lease.Name() {
+				kinds, counts = append(kinds, event.Kind), append(counts, event.Coalesced)
+			}
+		}
+		e.Equal([]leasing.EventKind{leasing.EventAcquired, leasing.EventRenewed, leasing.EventRenewalFailed, leasing.EventRenewed, leasing.EventReleased}, kinds)
+		e.Equal([]int{1, 3, 4, 1, 1}, counts)
+		e.Equal(4, observer.told(leasing.EventRenewalFailed)[0].Attempt, "the latest of those that were merged")
+	}},
+	// It unsubscribes observers that are busy, inside an observer, and twice.
+	{"NothingIsToldAfterTheEnd", func(ctx context.Context, e *suite.Env, _ *managed) {
+		m := manage(e, e.P, leasing.Options{TTL: e.Long, NoAutoRenew: true})
+		busy := newHeld()
+		leave := m.Subscribe(busy.observe)
+		var inside eventLog
+		var leaveInside func()
+		subscribed := make(chan struct{})
+		leaveInside = m.Subscribe(func(event leasing.Event) {
+			<-subscribed
+			inside.observe(event)
+			leaveInside()
+		})
+		close(subscribed)
+		lease := m.get(e.Name(), nil)
+		within(e, e.Slack, busy.busy, "the first event")
+		e.NoError(lease.Renew(ctx))
+		left := begin(e, func() (none struct{}) {
+			leave()
+			leave()
+			return none
+		})
+		within(e, e.Slack, left, "the end of a subscription whose observer is busy")
+		e.Await("an observer unsubscribes itself", func() bool { return len(inside.told()) > 0 })
+		e.NoError(within(e, e.Slack, begin(e, func() error { return lease.Renew(ctx) }), "a renewal"))
+		close(busy.back)
+		e.NoError(within(e, e.Slack, begin(e, func() error { return lease.Release(ctx) }), "a release"))
+		e.NoError(within(e, e.Slack, begin(e, func() error { return m.Close(ctx) }), "Close"))
+		for _, log := range []*eventLog{&busy.eventLog, &inside} {
+			e.Equal([]leasing.EventKind{leasing.EventAcquired}, kindsOf(log.told()))
+		}
+		e.NotPanics(func() { m.Subscribe(nil)() })
+	}},
+	// It has an observer that panics, and one that never returns.
+	{"AnObserverHarmsNobody", func(ctx context.Context, e *suite.Env, _ *managed) {
+		bound := 200 * time.Millisecond
+		m := manage(e, e.P, leasing.Options{TTL: e.Long, NoAutoRenew: true, Tuning: leasing.Tuning{ObserverTimeout: bound}})
+		observer := newHeld()
+		defer close(observer.back)
+		m.Subscribe(observer.observe)
+		m.Subscribe(func(leasing.Event) { panic("an observer") })
+		lease := m.get(e.Name(), &leasing.AcquireOptions{Observer: func(leasing.Event) { panic("an observer") }})
+		e.NoError(lease.Renew(ctx))
+		e.Await("panics are counted", func() bool { return m.Health(ctx).ObserverPanics == 4 })
+		e.NoError(lease.Release(ctx))
+		begun := time.Now()
+		e.NoError(within(e, e.Slack, begin(e, func() error { return m.Close(ctx) }), "Close"))
+		e.GreaterOrEqual(time.Since(begun), bound, "Close waits for an observer for Tuning.ObserverTimeout")
+		e.Len(observer.told(), 1)
+		e.Len(m.eventLog.told(), 3)
+	}},
+	{"FailuresAreLoggedOnceAndCounted", func(ctx context.Context, e *suite.Env, _ *managed) {
+		log := newLog()
+		m := manage(e, e.P, leasing.Options{TTL: e.Long, NoAutoRenew: true, Logger: slog.New(log)})
+		leases := []*leasing.Lease{m.get(e.Name(), nil), m.get(e.Name(), nil)}
+		m.bend(renews, refused(errNoReply))
+		failures := func() (lines []map[string]string) {
+			return append(log.warnings("name", leases[0].Name()), log.warnings("name", leases[1].Name())...)
+		}
+		e.Error(leases[0].Renew(ctx))
+		e.Await("the first failure is logged", func() bool { return len(failures()) == 1 })
+		e.Equal("1", failures()[0]["attempt"])
+		for range 3 {
+			for _, lease := range leases {
+				e.Error(lease.Renew(ctx))
+			}
+		}
+		m.bend(renews, nil)
+		e.NoError(leases[0].Release(ctx))
+		e.Breaks(abstractions.BreakRequest{Name: leases[1].Name(), Immediate: true})
+		m.learnsOfItsLoss(leases[1])
+		e.NoError(m.Close(ctx))
+		var counted, lost []string
+		for _, line := range failures() {
+			if line["failures"] != "" {
+				counted = append(counted, line["failures"]+" of "+line["leases"])
+			}
+			if line["reason"] != "" {
+				lost = append(lost, line["name"])
+			}
+		}
+		e.Equal([]string{"6 of 2"}, counted, "failures that were not logged on their own")
+		e.Equal([]string{leases[1].Name()}, lost, "losses")
+		e.Zero(m.Health(ctx).ObserverPanics)
+	}},
+}

@@ -1,0 +1,345 @@
+package managersuite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providertest/internal/suite"
+)
+
+var realWaitingChecks = []managerCheck{
+	{"WaitersAreServedInOrder", func(ctx context.Context, e *suite.Env, _ *managed) {
+		for _, with := range []func(*line){hiding(waits), func(*line) {}} {
+			counts := &counted{}
+			m := manage(e, e.P, leasing.Options{TTL: e.Long, MeterProvider: counts}, with)
+			holder := e.Take(e.Name())
+			name := holder.Req.Name
+			var waiting []<-chan waited
+			leaves, leave := context.WithCancel(ctx)
+			for i := range 5 {
+				who := ctx
+				if i == 2 {
+					who = leaves
+				}
+				waiting = append(waiting, m.acquire(who, name, nil))
+				e.Await(fmt.Sprintf("%d wait", i+1), func() bool { return counts.of("leasing.waiters") == int64(i+1) })
+			}
+			asked := map[string]bool{}
+			for _, acquire := range m.sendings(acquires) {
+				asked[acquire.req.(abstractions.AcquireRequest).ID] = true
+			}
+			e.Len(asked, 1, "the head alone asks the backend")
+			leave()
+			e.ErrorIs(within(e, e.Slack, waiting[2], "who leaves").err, context.Canceled)
+			waiting = slices.Delete(waiting, 2, 3)
+			holder.Release()
+			last := holder.Token()
+			for i, next := range waiting {
+				got := within(e, 2*e.Slack, next, "the next in the queue")
+				e.NoError(got.err)
+				e.Greater(got.lease.Token(), last)
+				last = got.lease.Token()
+				isTaken(e, name, "a waiter has it")
+				for _, later := range waiting[i+1:] {
+					e.Empty(later, "who came later is served later")
+				}
+				e.NoError(got.lease.Release(ctx))
+			}
+			e.Await("nobody waits", func() bool { return counts.of("leasing.waiters") == 0 })
+		}
+	}},
+	// Its waiters poll hardly ever, so that only a release wakes a waiter.
+	{"AReleaseWakesAWaiter", func(ctx context.Context, e *suite.Env, _ *managed) {
+		m := manage(e, e.P, patientOptions, hiding(waits))
+		lease := m.get(e.Name(), heldLong(e))
+		_, err := m.TryAcquire(ctx, lease.Name())
+		e.True(heldBy(e, err).ByThisManager, "the holder is one of the manager's own")
+		next := m.acquire(ctx, lease.Name(), nil)
+		e.Pause(50 * time.Millisecond)
+		e.Empty(next, "a lease is not reentrant")
+		e.NoError(lease.Release(ctx))
+		e.NoError(within(e, e.Slack, next, "a waiter of the manager that has released").err)
+		if e.Caps.RemainingKnown {
+			req := e.ShortRequest(e.Name())
+			e.Acquire(e.P, req)
+			e.NoError(within(e, e.Short+e.Caps.Lateness.After(e.Short)+e.Slack, m.acquire(ctx, req.Name, nil), "a lease that runs out").err)
+		}
+		if _, ok := abstractions.As[abstractions.Waiter](e.P); ok {
+			m = manage(e, e.P, patientOptions)
+			holder := e.Take(e.Name())
+			next = m.acquire(ctx, holder.Req.Name, nil)
+			e.Await("the waiter registers", func() bool { return len(m.sendings(waits)) > 0 })
+			holder.Release()
+			e.NoError(within(e, e.Slack, next, "a release by another client").err)
+		}
+	}},
+	{"AWaitEndsAsItWasAskedTo", func(ctx context.Context, e *suite.Env, m *managed) {
+		holder := e.Take(e.Name())
+		name := holder.Req.Name
+		m.bend(acquires, nil)
+		e.ErrorIs(m.try(ctx, name), abstractions.ErrHeld)
+		e.Len(m.sendings(acquires), 1, "TryAcquire asks once")
+
+		limit := time.Second
+		limited := &leasing.AcquireOptions{WaitLimit: limit}
+		calm(e, func() error {
+			begun := time.Now()
+			head, behind := m.acquire(ctx, name, limited), m.acquire(ctx, name, limited)
+			for _, done := range []<-chan waited{head, behind} {
+				got := within(e, e.Slack, done, "the limit of a wait")
+				e.GreaterOrEqual(got.at.Sub(begun), limit)
+				if !errors.Is(got.err, abstractions.ErrHeld) {
+					return fmt.Errorf("a wait to its limit: %w", got.err)
+				}
+				e.Equal(holder.Token(), heldBy(e, got.err).Holder.Token, "the obstacle")
+			}
+			return nil
+		})
+		for _, b := range []bend{nil, unanswered} {
+			m.bend(acquires, b)
+			hasty, cancel := context.WithTimeout(ctx, limit)
+			e.ErrorIs(within(e, e.Slack, m.acquire(hasty, name, nil), "the end of a wait's context").err, context.DeadlineExceeded)
+			cancel()
+		}
+		for _, err := range []error{abstractions.ErrNotSetUp, abstractions.ErrInvalid} {
+			m.bend(acquires, refused(err))
+			e.ErrorIs(within(e, e.Slack, m.acquire(ctx, e.Name(), nil), "the end of a wait that can't succeed").err, err)
+		}
+		m.bend(acquires, nil)
+		head, behind := m.acquire(ctx, name, nil), m.acquire(ctx, name, nil)
+		e.Await("the head asks", func() bool { return len(m.sendings(acquires)) > 0 })
+		closed := begin(e, func() error { return m.Close(ctx) })
+		for _, done := range []<-chan waited{head, behind} {
+			e.ErrorIs(within(e, e.Slack, done, "the end of the manager").err, abstractions.ErrClosed)
+		}
+		e.NoError(within(e, e.Slack, closed, "Close"))
+		holder.IsHeld()
+	}},
+	{"AnOutageEndsNoWait", func(ctx context.Context, e *suite.Env, m *managed) {
+		for _, b := range []bend{lostRequest, refused(abstractions.ErrDenied), refused(&abstractions.ThrottledError{})} {
+			m.bend(acquires, first(2, b))
+			got := within(e, 2*e.Slack, m.acquire(ctx, e.Name(), heldLong(e)), "the end of an outage")
+			e.NoError(got.err)
+			e.GreaterOrEqual(len(m.sendings(acquires)), 3)
+			for _, acquire := range m.sendings(acquires) {
+				e.Equal(got.lease.ID(), acquire.req.(abstractions.AcquireRequest).ID, "one claim has one ID, over all its requests")
+			}
+			e.NoError(got.lease.Release(ctx))
+			e.IsFree(got.lease.Name())
+		}
+		e.Await("an event tells that the backend does not answer", func() bool { return len(m.eventLog.told(leasing.EventAcquireFailed)) > 0 })
+
+		// The manager keeps a pause that the backend asks for.
+		asked := 200 * time.Millisecond
+		m.bend(acquires, first(1, refused(&abstractions.ThrottledError{RetryAfter: asked})))
+		e.NoError(within(e, 2*e.Slack, m.acquire(ctx, e.Name(), heldLong(e)), "a backend that asked for a pause").err)
+		sent := m.sendings(acquires)
+		e.GreaterOrEqual(sent[1].at.Sub(sent[0].at), asked)
+	}},
+	// The first waiter leaves in the middle of a request that is applied.
+	{"AHeadThatLeavesBlocksNobody", func(ctx context.Context, e *suite.Env, _ *managed) {
+		m := manage(e, e.P, leasing.Options{TTL: e.Long, NoAutoRenew: true}, hiding(waits))
+		name := e.Name()
+		leaves, leave := context.WithCancel(ctx)
+		asks := make(chan struct{})
+		m.bend(acquires, first(1, func(x *exchange) error {
+			close(asks)
+			<-leaves.Done()
+			x.ctx = context.WithoutCancel(x.ctx)
+			return lostReply(x)
+		}))
+		head := m.acquire(leaves, name, nil)
+		within(e, e.Slack, asks, "the first request")
+		next, third := m.acquire(ctx, name, nil), m.acquire(ctx, name, nil)
+		leave()
+		e.ErrorIs(within(e, e.Slack, head, "the one that leaves").err, context.Canceled)
+		var last int64
+		for range 2 {
+			var got waited
+			select {
+			case got = <-next:
+			case got = <-third:
+			case <-time.After(2 * e.Slack):
+				e.Fail("no waiter follows the head waiter that has left")
+			}
+			e.NoError(got.err)
+			e.Greater(got.lease.Token(), last)
+			last = got.lease.Token()
+			e.NoError(got.lease.Release(ctx))
+		}
+		e.IsFree(name)
+	}},
+	{"TokensRise", func(ctx context.Context, e *suite.Env, m *managed) {
+		name, other := e.Name(), manageAlone(e, e.Peer)
+		last := int64(0)
+		next := func(after string, m *managed, o *leasing.AcquireOptions) *leasing.Lease {
+			got := within(e, 2*e.Short+e.Caps.Lateness.After(e.Short)+2*e.Slack, m.acquire(ctx, name, o), "a lease after "+after)
+			e.NoError(got.err)
+			e.Greater(got.lease.Token(), last, "the token after "+after)
+			last = got.lease.Token()
+			return got.lease
+		}
+		lease := next("nothing", m, heldLong(e))
+		e.NoError(lease.Renew(ctx))
+		e.Equal(last, lease.Token(), "a renewal keeps the token")
+		e.NoError(lease.Release(ctx))
+		lease = next("a release", other, heldLong(e))
+		_, err := m.Break(ctx, name, leasing.BreakOptions{Immediate: true})
+		e.NoError(err)
+		taken := next("a break", m, manual) // without renewals
+		other.learnsOfItsLoss(lease)
+		lease = next("its end", other, heldLong(e))
+		e.ErrorIs(taken.Err(), abstractions.ErrLost)
+		e.NoError(lease.Release(ctx))
+		m.bend(acquires, lostReply)
+		e.Error(m.try(ctx, name))
+		m.bend(acquires, nil)
+		e.NoError(next("an acquire that is cleaned up", m, heldLong(e)).Release(ctx))
+	}},
+}
+
+var realTellingChecks = []managerCheck{
+	// Its observers are slow, panic, and have left.
+	{"EventsComeInOrder", func(ctx context.Context, e *suite.Env, _ *managed) {
+		calm(e, func() error {
+			m := manageAlone(e, e.P)
+			var own, slow, left eventLog
+			m.Subscribe(func(event leasing.Event) {
+				e.Pause(20 * time.Millisecond)
+				slow.observe(event)
+			})
+			m.Subscribe(func(leasing.Event) { panic("an observer") })
+			m.Subscribe(left.observe)()
+			m.bend(renews, first(2, lostRequest))
+			begun := time.Now()
+			lease, err := m.With(leasing.AcquireOptions{Observer: own.observe}).TryAcquire(e.T.Context(), e.Name())
+			if err != nil {
+				return err
+			}
+			for end := begun.Add(3 * e.Short); lease.Err() == nil && lease.Renewals() < 2 && time.Now().Before(end); {
+				e.Pause(e.Short / 100)
+			}
+			if err := lease.Release(ctx); err != nil {
+				return err
+			}
+			lost, err := m.With(*heldLong(e)).TryAcquire(e.T.Context(), e.Name())
+			if err != nil {
+				return err
+			}
+			e.Breaks(abstractions.BreakRequest{Name: lost.Name(), Actor: "operator", Reason: "it hangs", Immediate: true})
+			m.learnsOfItsLoss(lost)
+			e.NoError(m.Close(ctx)) // until every event has been delivered
+
+			want := []leasing.EventKind{leasing.EventAcquired, leasing.EventRenewalFailed, leasing.EventRenewed, leasing.EventReleased}
+			for _, log := range []*eventLog{&own, &slow, &m.eventLog} {
+				var kinds []leasing.EventKind
+				attempts := 0
+				for _, event := range log.told() {
+					if event.Name != lease.Name() {
+						continue
+					}
+					kinds = append(kinds, event.Kind)
+					e.Equal(abstractions.FingerprintOf(lease.ID()), event.Fingerprint)
+					e.Equal(lease.Token(), event.Token)
+					if event.Kind == leasing.EventRenewalFailed {
+						if event.Attempt <= attempts {
+							return fmt.Errorf("attempt %d after attempt %d", event.Attempt, attempts)
+						}
+						attempts = event.Attempt
+						e.ErrorIs(event.Err, abstractions.ErrUnavailable)
+						e.True(event.WillRetry)
+					}
+				}
+				if kinds = slices.Compact(kinds); !slices.Equal(kinds, want) || attempts != 2 { // events of a kind may be told as one
+					return fmt.Errorf("told %v of %v, and %d failures of 2", kinds, want, attempts)
+				}
+			}
+			e.Empty(left.told(), "events for an observer that has unsubscribed")
+			ends := m.eventLog.told(leasing.EventLost)
+			e.Len(ends, 1)
+			e.Equal(abstractions.FingerprintOf(lost.ID()), ends[0].Fingerprint)
+			e.Len(m.eventLog.told(leasing.EventReleased), 1, "a lost lease is not released")
+			var broken *abstractions.LostError
+			e.ErrorAs(lost.Err(), &broken)
+			e.Equal(broken.Reason, ends[0].Reason)
+			e.Equal([]string{broken.BrokenBy, broken.BreakReason}, []string{ends[0].BrokenBy, ends[0].BreakReason})
+			return nil
+		})
+	}},
+	{"MetadataIsSeen", func(ctx context.Context, e *suite.Env, m *managed) {
+		one, two := map[string]string{"n": "1"}, map[string]string{"n": "2"}
+		given := map[string]string{"n": "1"}
+		lease := m.get(e.Name(), &leasing.AcquireOptions{Metadata: given, TTL: e.Long, NoAutoRenew: true})
+		given["n"] = "changed"
+		shows := func(want map[string]string) {
+			lease.Metadata()["n"] = "changed"
+			e.Equal(want, lease.Metadata())
+			e.Equal(want, e.Inspect(lease.Name()).Metadata)
+		}
+		shows(one)
+		e.NoError(lease.SetMetadata(ctx, two))
+		shows(two)
+		e.NoError(lease.Renew(ctx))
+		shows(two)
+
+		// A change that the backend refuses does not cost the lease.
+		m.bend(renews, func(x *exchange) error {
+			if x.req.(*abstractions.RenewRequest).Metadata != nil {
+				return abstractions.ErrInvalid
+			}
+			return x.pass()
+		})
+		e.ErrorIs(lease.SetMetadata(ctx, map[string]string{"n": "too much"}), abstractions.ErrInvalid)
+		e.NoError(lease.Renew(ctx))
+		shows(two)
+
+		// Later renewals carry a change whose reply was lost.
+		m.bend(renews, first(1, lostRequest))
+		changed := map[string]string{"n": "3"}
+		if err := lease.SetMetadata(ctx, changed); err != nil {
+			e.ErrorIs(err, abstractions.ErrUnavailable)
+			e.NoError(lease.Renew(ctx))
+		}
+		shows(changed)
+
+		// The metadata goes with its holder.
+		e.NoError(lease.Release(ctx))
+		next := m.get(lease.Name(), heldLong(e))
+		e.Empty(e.Inspect(next.Name()).Metadata)
+		e.NoError(next.Release(ctx))
+	}},
+	{"CountsReturnToZero", func(ctx context.Context, e *suite.Env, _ *managed) {
+		counts := &counted{}
+		m := manage(e, e.P, leasing.Options{MeterProvider: counts, TTL: e.Long, NoAutoRenew: true})
+		are := func(active, waiters int64) {
+			e.Await(fmt.Sprintf("%d active, %d waiting", active, waiters), func() bool {
+				return counts.of("leasing.active.count") == active && counts.of("leasing.waiters") == waiters
+			})
+		}
+		released, broken := m.get(e.Name(), nil), m.get(e.Name(), nil)
+		leaves, leave := context.WithCancel(ctx)
+		gaveUp := m.acquire(leaves, e.Take(e.Name()).Req.Name, nil)
+		are(2, 1)
+		leave()
+		within(e, e.Slack, gaveUp, "who leaves")
+		are(2, 0)
+		e.NoError(released.Release(ctx))
+		are(1, 0)
+		e.Breaks(abstractions.BreakRequest{Name: broken.Name(), Immediate: true})
+		e.Error(broken.Renew(ctx))
+		are(0, 0)
+		m.bend(acquires, lostReply)
+		m.bend(releases, lostRequest)
+		e.ErrorIs(m.try(ctx, e.Name()), abstractions.ErrUnavailable)
+		e.Await("a claim is to be cleaned up", func() bool { return counts.of("leasing.cleanups") > 0 })
+		m.bend(releases, nil)
+		e.NoError(m.Close(ctx))
+		are(0, 0)
+		e.Zero(counts.of("leasing.cleanups"))
+	}},
+}

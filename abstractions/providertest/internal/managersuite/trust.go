@@ -1,0 +1,487 @@
+package managersuite
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providertest/internal/suite"
+)
+
+var trustChecks = []managerCheck{
+	{"Manager_Trap_T01_TrustBeginsBeforeTheRequest", func(_ context.Context, e *suite.Env, m *managed) {
+		m.bend(acquires, slowReply(e.Short/4))
+		sent := time.Now()
+		lease := m.get(e.Name(), manual)
+		e.LessOrEqual(lease.Remaining(), window(e.Short)-e.Short/4, "Remaining")
+		m.isLostBy(lease, sent, e.Short, abstractions.LostExpired)
+
+		careful := manage(e, e.P, leasing.Options{Tuning: leasing.Tuning{DriftFactor: 0.1, DriftFloor: e.Short / 10}})
+		e.LessOrEqual(careful.get(e.Name(), manual).Remaining(), e.Short*8/10, "Remaining, with margins that were asked for")
+
+		lease = m.get(e.Name(), manual)
+		e.Pause(e.Short / 4)
+		m.bend(renews, slowReply(e.Short/8))
+		sent = time.Now()
+		e.NoError(lease.Renew(e.T.Context()))
+		e.LessOrEqual(lease.Remaining(), window(e.Short)-e.Short/8, "Remaining")
+		m.isLostBy(lease, sent, e.Short, abstractions.LostExpired)
+	}},
+	// It calls Err at the very instant in which trust ends. Err has to report the loss without an earlier event.
+	{"Manager_Trap_T05_ErrTellsOfTheLossByItself", func(_ context.Context, e *suite.Env, m *managed) {
+		var told []<-chan error
+		for range 32 {
+			lease := m.get(e.Name(), manual)
+			told = append(told, begin(e, func() error {
+				time.Sleep(lease.Remaining())
+				return lease.Err()
+			}))
+		}
+		for _, err := range told {
+			e.ErrorIs(within(e, e.Short, err, "the end of trust"), abstractions.ErrLost)
+		}
+	}},
+	// It has the acquire arrive when its caller no longer trusts the grant.
+	{"Manager_Trap_T01_LateGrantIsGivenBack", func(_ context.Context, e *suite.Env, _ *managed) {
+		m := manage(e, e.P, leasing.Options{Tuning: leasing.Tuning{RequestTimeout: 10 * e.Short}}, heedless)
+		name := e.Name()
+		m.bend(acquires, first(1, slowRequest(e.Short)))
+		e.Error(m.try(e.T.Context(), name), "its trust had run out")
+		e.Pause(e.Short / 4)
+		e.IsFree(name)
+
+		direct := manage(e, e.P, leasing.Options{Tuning: leasing.Tuning{RequestTimeout: 10 * e.Short}})
+		direct.bend(acquires, first(1, slowRequest(e.Short)))
+		e.Error(direct.try(e.T.Context(), e.Name()), "its trust had run out")
+		direct.bend(acquires, nil)
+		name = e.Name()
+		direct.bend(acquires, slowRequest(e.Short))
+		e.Error(direct.try(e.T.Context(), name))
+		e.Pause(e.Short / 20)
+		e.IsFree(name)
+
+		// The same for an acquire that arrives when the name has long forgotten its release.
+		name = e.Name()
+		m.bend(acquires, first(1, slowRequest(time.Hour)))
+		begun := time.Now()
+		e.Error(m.try(e.T.Context(), name))
+		for range 10 {
+			e.Pause(2 * time.Minute)
+			e.NoError(m.get(name, nil).Release(e.T.Context()))
+		}
+		e.Pause(time.Until(begun.Add(time.Hour + e.Short/4)))
+		e.IsFree(name)
+	}},
+	// It has a renewal that never comes back.
+	{"Manager_Trap_T03_LossWaitsForNothing", func(_ context.Context, e *suite.Env, _ *managed) {
+		m := manage(e, e.P, leasing.Options{Tuning: leasing.Tuning{RequestTimeout: 10 * e.Short}}, heedless)
+		m.bend(renews, func(*exchange) error {
+			<-e.T.Context().Done()
+			return errNoReply
+		})
+		before := time.Now()
+		lease := m.get(e.Name(), nil)
+		m.isLostBy(lease, before, e.Short, abstractions.LostExpired)
+
+		direct := manage(e, e.P, leasing.Options{Tuning: leasing.Tuning{RequestTimeout: 10 * e.Short}})
+		direct.bend(renews, slowRequest(2*e.Short)) // it does not heed its context
+		before = time.Now()
+		lease = direct.get(e.Name(), nil)
+		direct.isLostBy(lease, before, e.Short, abstractions.LostExpired)
+		e.Pause(2 * e.Short) // until it comes back
+
+		// A lost lease leaves nothing behind.
+		quick := manage(e, e.P, leasing.Options{})
+		quick.bend(renews, refused(&abstractions.LostError{Reason: abstractions.LostGone}))
+		running := goroutines(e)
+		for range 32 {
+			e.Error(quick.get(e.Name(), manual).Renew(e.T.Context()))
+		}
+		e.Soon()
+		e.Less(goroutines(e), running+16, "goroutines after 32 losses")
+	}},
+	{"Manager_Trap_T04_OnlyALossIsALoss", func(ctx context.Context, e *suite.Env, m *managed) {
+		lease := m.get(e.Name(), nil)
+		for _, err := range []error{errNoReply, &abstractions.ThrottledError{}, abstractions.ErrDenied, context.DeadlineExceeded} {
+			m.bend(renews, first(1, refused(err)))
+			e.Error(lease.Renew(ctx), "Renew tells of %v", err)
+			e.NoError(lease.Renew(ctx), "and no longer, when the next one has succeeded")
+			m.isAlive(lease)
+			m.bend(renews, first(2, refused(err)))
+			e.Pause(e.Short)
+			m.isAlive(lease)
+		}
+		// The error of an attempt's context says nothing about the lease.
+		m.bend(renews, first(1, unanswered))
+		e.ErrorIs(lease.Renew(ctx), abstractions.ErrUnavailable)
+		m.isAlive(lease)
+
+		m.bend(renews, refused(&abstractions.LostError{Reason: abstractions.LostTaken}))
+		e.Pause(e.Short * 2 / 3)
+		e.Len(m.sendings(renews), 1, "a definite loss is not tried again")
+		m.isLost(lease, abstractions.LostTaken)
+		e.Len(m.told(leasing.EventLost), 1)
+	}},
+	// It has a backend that grants half of the requested TTL.
+	{"Manager_Trap_T08_LesserTTLIsRenewedInTime", func(_ context.Context, e *suite.Env, m *managed) {
+		half := e.Short / 2
+		halved := granted(func(g *abstractions.Grant) { g.TTL = half })
+		m.bend(acquires, halved)
+		m.bend(renews, halved)
+		lease := m.get(e.Name(), manual)
+		e.LessOrEqual(lease.Remaining(), window(half), "an acquire")
+		e.Pause(half / 2)
+		sent := time.Now()
+		e.NoError(lease.Renew(e.T.Context()))
+		e.LessOrEqual(lease.Remaining(), window(half), "a renewal")
+		m.isLostBy(lease, sent, half, abstractions.LostExpired)
+
+		lease = m.get(e.Name(), nil)
+		e.Pause(3 * e.Short)
+		m.isAlive(lease)
+		e.Equal(half, lease.TTL())
+	}},
+	// It has slow replies, and checks the time at which each request is sent.
+	{"Manager_Trap_T09_RenewalsAreCountedFromTheirSending", func(_ context.Context, e *suite.Env, m *managed) {
+		var inner any // the provider's state of the latest grant, which the manager knows by a mark
+		var mark *int
+		marked := func(x *exchange) error {
+			if req, ok := x.req.(*abstractions.RenewRequest); ok {
+				e.Same(mark, req.State, "a request has the state of the latest grant")
+				req.State = inner
+				defer time.Sleep(e.Short / 10)
+			}
+			err := x.pass()
+			grant := x.reply.(*abstractions.Grant)
+			inner, mark = grant.State, new(int)
+			grant.State = mark
+			return err
+		}
+		m.bend(acquires, marked)
+		m.bend(renews, marked)
+		last := time.Now()
+		lease := m.get(e.Name(), nil)
+		e.Pause(4 * e.Short)
+		sent := m.sendings(renews)
+		e.GreaterOrEqual(len(sent), 6)
+		for _, renewal := range sent {
+			e.LessOrEqual(renewal.at.Sub(last), e.Short*61/100, "from one renewal's sending to the next")
+			e.GreaterOrEqual(renewal.at.Sub(last), e.Short/2)
+			e.Equal(e.Short, renewal.req.(abstractions.RenewRequest).TTL, "each asks for the lease's TTL")
+			last = renewal.at
+		}
+		e.GreaterOrEqual(lease.Renewals(), 6)
+		e.Len(m.told(leasing.EventRenewed), lease.Renewals())
+
+		short := &leasing.AcquireOptions{TTL: max(e.Caps.MinTTL, 100*time.Millisecond)}
+		brief := manage(e, e.P, leasing.Options{Tuning: leasing.Tuning{Random: func() float64 { return 0.999 }}}) // all of the jitter
+		lease = brief.get(e.Name(), short)
+		e.Pause(time.Second)
+		brief.isAlive(lease)
+	}},
+	{"Manager_Trap_T11_RenewalByHand", func(ctx context.Context, e *suite.Env, m *managed) {
+		lease := m.get(e.Name(), manual)
+		e.Pause(e.Short * 8 / 10)
+		e.Empty(m.sendings(renews), "renewal is left to the application")
+		sent := time.Now()
+		e.NoError(lease.Renew(ctx))
+		m.isLostBy(lease, sent, e.Short, abstractions.LostExpired)
+
+		// Concurrent callers share a request, which goes on when one caller leaves.
+		lease = m.get(e.Name(), manual)
+		m.bend(renews, first(1, func(x *exchange) error {
+			e.Pause(time.Second)
+			return lostReply(x)
+		}))
+		hasty, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
+		defer cancel()
+		one := begin(e, func() error { return lease.Renew(ctx) })
+		two := begin(e, func() error { return lease.Renew(ctx) })
+		e.Soon()
+		begun := time.Now()
+		e.ErrorIs(lease.Renew(hasty), context.DeadlineExceeded)
+		e.LessOrEqual(time.Since(begun), 200*time.Millisecond, "Renew ends with its context")
+		for _, done := range []<-chan error{one, two} {
+			e.ErrorIs(within(e, 2*time.Second, done, "a renewal that was joined"), abstractions.ErrUnavailable)
+		}
+		e.Len(m.sendings(renews), 1, "requests for a lease at a time")
+		e.NoError(lease.Renew(ctx))
+		e.NoError(lease.Release(ctx))
+		e.ErrorIs(lease.Renew(ctx), abstractions.ErrReleased)
+	}},
+	// It has a renewal succeed after the loss, and then looks for how long the
+	// name is taken.
+	{"Manager_Trap_T57_NothingRevivesALostLease", func(_ context.Context, e *suite.Env, _ *managed) {
+		for _, with := range []func(*line){heedless, func(*line) {}} {
+			m := manage(e, e.P, leasing.Options{Tuning: leasing.Tuning{RequestTimeout: 10 * e.Short}}, with)
+			name := e.Name()
+			lease := m.get(name, nil)
+			m.bend(renews, func(x *exchange) error {
+				if x.n > 1 {
+					return errNoReply
+				}
+				return slowReply(e.Short * 8 / 10)(x) // sent at 0.6 of the TTL
+			})
+			<-lease.Done()
+			e.Pause(e.Short / 2)
+			m.isLost(lease, abstractions.LostExpired)
+			e.IsFree(name)
+		}
+		// The name is left alone until the backend would have freed the name.
+		m := manage(e, e.P, leasing.Options{Tuning: leasing.Tuning{DriftFactor: 0.1}})
+		name := e.Name()
+		lease := m.get(name, nil)
+		m.bend(renews, func(x *exchange) error {
+			if x.n > 1 {
+				return errNoReply
+			}
+			return lostReply(x)
+		})
+		<-lease.Done()
+		e.Pause(e.Short / 20)
+		isTaken(e, name, "who lost it may have noticed only now")
+		e.Pause(e.Short / 10)
+		e.IsFree(name)
+
+		// Also by Close.
+		lease = m.get(e.Name(), nil)
+		m.bend(renews, lostReply)
+		<-lease.Done()
+		e.T.Go(func() { _ = m.Close(context.WithoutCancel(e.T.Context())) })
+		e.Pause(e.Short / 20)
+		isTaken(e, lease.Name(), "who lost it may have noticed only now")
+	}},
+	// It has renewals that end with their context.
+	{"Manager_Trap_T58_AttemptsLeaveTimeForOthers", func(_ context.Context, e *suite.Env, _ *managed) {
+		for _, with := range []func(*line){hiding(batches), func(*line) {}} {
+			m := manage(e, e.P, leasing.Options{Tuning: leasing.Tuning{RequestTimeout: 10 * e.Short}}, with)
+			lease := m.get(e.Name(), nil)
+			m.bend(renews, first(2, unanswered))
+			e.Pause(2 * e.Short)
+			m.isAlive(lease)
+			m.bend(renews, unanswered)
+			e.Pause(2 * e.Short)
+			m.isLost(lease, abstractions.LostExpired)
+			e.GreaterOrEqual(len(m.sendings(renews)), 3, "attempts while trust lasts")
+		}
+		// Hung renewals of some leases cost no others, and there are not many at a time.
+		for _, bad := range []int{200, 700} {
+			m := manage(e, e.P, leasing.Options{Tuning: leasing.Tuning{RequestTimeout: 10 * e.Short, RenewConcurrency: 2}}, hiding(batches))
+			hung := map[string]bool{}
+			var now atomic.Int64
+			var tooMany atomic.Bool
+			m.bend(renews, func(x *exchange) error {
+				if !hung[x.req.(*abstractions.RenewRequest).Name] {
+					return x.pass()
+				}
+				if now.Add(1) > 600 {
+					tooMany.Store(true)
+				}
+				defer now.Add(-1)
+				return unanswered(x)
+			})
+			m.bend(acquires, func(x *exchange) error { // which the line grants: the backend never hears of them
+				req := x.req.(*abstractions.AcquireRequest)
+				*x.reply.(*abstractions.Grant) = abstractions.Grant{Name: req.Name, ID: req.ID, Token: 1, TTL: req.TTL}
+				return nil
+			})
+			m.bend(releases, func(*exchange) error { return nil })
+			for range bad {
+				name := e.Name()
+				hung[name] = true
+				m.get(name, nil)
+			}
+			m.bend(acquires, nil)
+			var good []*leasing.Lease
+			for range 8 {
+				good = append(good, m.get(e.Name(), nil))
+			}
+			e.Pause(e.Short / 4)
+			last, begun := m.get(e.Name(), nil).Name(), time.Now() // due when the hung ones are tried again
+			e.Pause(11 * e.Short / 4)
+			i := slices.IndexFunc(m.sendings(renews), func(s sent) bool { return s.req.(abstractions.RenewRequest).Name == last })
+			e.GreaterOrEqual(i, 0)
+			waited := m.sendings(renews)[i].at.Sub(begun)
+			m.bend(renews, nil)
+			if bad < 500 {
+				e.LessOrEqual(waited, e.Short*61/100, "a renewal that is due while others hang")
+			}
+			e.False(tooMany.Load(), "more than 600 requests at a time to a backend that does not answer")
+			for _, lease := range good {
+				if bad < 500 {
+					m.isAlive(lease)
+				}
+			}
+		}
+	}},
+	// It renews many leases, of which one is broken, and does so in batches
+	// if the provider is a BatchRenewer.
+	{"Manager_Trap_T66_BatchTellsOfEachLease", func(_ context.Context, e *suite.Env, m *managed) {
+		leases := make([]*leasing.Lease, 300)
+		for i := range leases {
+			leases[i] = m.get(e.Name(), nil)
+		}
+		alive := func(except int) {
+			for i, lease := range leases {
+				if i != except {
+					m.isAlive(lease)
+				}
+			}
+		}
+		e.Pause(3 * e.Short)
+		alive(-1)
+		e.Empty(m.told(leasing.EventRenewalFailed), "renewals that the backend has granted")
+		e.Breaks(abstractions.BreakRequest{Name: leases[7].Name(), Immediate: true})
+		e.Pause(e.Short)
+		alive(7)
+		m.isLost(leases[7], abstractions.LostBroken, abstractions.LostGone)
+		e.Empty(m.told(leasing.EventRenewalFailed))
+
+		if len(m.sendings(batches)) > 0 {
+			for _, err := range []error{&abstractions.LostError{Reason: abstractions.LostGone}, errNoReply} {
+				m.bend(batches, first(1, refused(err))) // it does not say whose
+				e.Pause(2 * e.Short)
+				alive(7)
+			}
+			// A renewal that hangs does not fail the others of its batch.
+			poison := leases[100].ID()
+			m.bend(batches, func(x *exchange) error {
+				for _, req := range *x.req.(*[]abstractions.RenewRequest) {
+					if req.ID == poison {
+						return unanswered(x)
+					}
+				}
+				return x.pass()
+			})
+			e.Pause(4 * e.Short)
+			alive(7)
+			m.bend(batches, nil)
+		}
+
+		// A reply about another claim does not count as an answer.
+		for what, change := range map[string]func(*abstractions.Grant){
+			"another name": func(g *abstractions.Grant) { g.Name += "x" }, "another ID": func(g *abstractions.Grant) { g.ID = abstractions.NewID() },
+			"another token": func(g *abstractions.Grant) { g.Token++ }, "no TTL": func(g *abstractions.Grant) { g.TTL = 0 },
+		} {
+			n := manage(e, e.P, leasing.Options{})
+			lease := n.get(e.Name(), manual)
+			n.bend(renews, granted(change))
+			e.ErrorIs(lease.Renew(e.T.Context()), abstractions.ErrUnavailable, what)
+		}
+	}},
+	// It loses the first renewals. The next one is slow.
+	{"Manager_Trap_T85_TrustAfterFailedRenewals", func(_ context.Context, e *suite.Env, m *managed) {
+		for _, lost := range []bend{lostRequest, lostReply} {
+			lease := m.get(e.Name(), nil)
+			m.bend(renews, func(x *exchange) error {
+				switch x.n {
+				case 1, 2:
+					return lost(x)
+				case 3:
+					return slowReply(e.Short / 20)(x)
+				}
+				return errNoReply
+			})
+			<-lease.Done()
+			m.isLostBy(lease, m.sendings(renews)[2].at, e.Short, abstractions.LostExpired)
+
+			lease = m.get(e.Name(), nil) // without any success
+			m.bend(renews, lost)
+			begun := time.Now()
+			m.isLostBy(lease, begun, e.Short, abstractions.LostExpired)
+			sent := m.sendings(renews)
+			e.GreaterOrEqual(len(sent), 3, "attempts while trust lasts")
+			e.GreaterOrEqual(sent[len(sent)-1].at.Sub(begun), e.Short*95/100, "attempts until it ends")
+		}
+		for i, event := range m.told(leasing.EventRenewalFailed)[:2] {
+			e.Equal(i+1, event.Attempt, "the attempts are counted")
+			e.True(event.WillRetry)
+		}
+		e.Len(m.told(leasing.EventLost), 4, "one event for each loss")
+	}},
+	{"Manager_InfiniteLeaseIsVerified", func(_ context.Context, e *suite.Env, m *managed) {
+		if !e.Caps.Infinite {
+			e.LeaveOut("no infinite leases here")
+		}
+		infinite := &leasing.AcquireOptions{TTL: leasing.Infinite}
+		sent := time.Now()
+		m.bend(renews, lostRequest)
+		m.isLostBy(m.get(e.Name(), infinite), sent, e.Short, abstractions.LostExpired) // it begins as a finite one
+
+		m.bend(renews, nil)
+		lease := m.get(e.Name(), infinite)
+		e.Soon()
+		e.Equal(leasing.Infinite, lease.TTL())
+		m.bend(renews, first(3, lostRequest))
+		e.Pause(20 * e.Short)
+		m.isAlive(lease)
+		e.Breaks(abstractions.BreakRequest{Name: lease.Name(), Grace: 2 * e.Short})
+		e.Pause(e.Short)
+		m.isLost(lease, abstractions.LostBroken, abstractions.LostGone)
+	}},
+	// It has leases of different TTLs, some of which end on the way.
+	{"Manager_ManyLeasesAreRenewedInTime", func(_ context.Context, e *suite.Env, m *managed) {
+		held := map[*leasing.Lease]bool{}
+		for i := range 64 {
+			held[m.get(e.Name(), &leasing.AcquireOptions{TTL: e.Short + time.Duration(i*i%37)*e.Short/8})] = true
+		}
+		for lease := range held {
+			e.Pause(e.Short / 16)
+			if len(held) > 24 {
+				delete(held, lease)
+				e.NoError(lease.Release(e.T.Context()))
+			}
+		}
+		e.Pause(10 * e.Short)
+		for lease := range held {
+			m.isAlive(lease)
+		}
+	}},
+	{"Manager_Trap_T260_AnotherTTL", func(ctx context.Context, e *suite.Env, m *managed) {
+		lease := m.get(e.Name(), nil)
+		longer := 2 * lease.TTL()
+		if most := e.P.Capabilities().MaxTTL; most > 0 {
+			longer = min(longer, most)
+		}
+		e.NoError(lease.SetTTL(ctx, longer))
+		e.Equal(longer, lease.TTL())
+		e.NoError(lease.Context().Err(), "the work goes on")
+		m.bend(renews, lostReply)
+		shorter := e.Short
+		e.Error(lease.SetTTL(ctx, shorter))
+		e.LessOrEqual(lease.Remaining(), shorter, "the backend may have shortened the lease")
+		m.bend(renews, nil)
+		e.NoError(lease.SetTTL(ctx, longer))
+		e.LessOrEqual(lease.Remaining(), shorter, "the reply was lost, or the request was delayed")
+		e.NoError(lease.Release(ctx))
+	}},
+	{"Manager_RenewalLimit", func(_ context.Context, e *suite.Env, m *managed) {
+		lease := m.get(e.Name(), &leasing.AcquireOptions{MaxRenewals: 2})
+		<-lease.Done()
+		sent := m.sendings(renews)
+		e.Len(sent, 2)
+		m.isLostBy(lease, sent[1].at, e.Short, abstractions.LostRenewalLimit)
+		lease = m.get(e.Name(), &leasing.AcquireOptions{MaxRenewals: 1, NoAutoRenew: true})
+		e.NoError(lease.Renew(e.T.Context()))
+		e.ErrorIs(lease.Renew(e.T.Context()), abstractions.ErrInvalid)
+	}},
+	// It has a backend that asks for a pause, longer and shorter than
+	// there is time for.
+	{"Manager_WhatIsThrottledWaits", func(_ context.Context, e *suite.Env, m *managed) {
+		for _, ask := range []time.Duration{e.Short / 10, time.Hour} {
+			lease := m.get(fmt.Sprint(e.Name(), ask), nil)
+			m.bend(renews, first(1, refused(&abstractions.ThrottledError{RetryAfter: ask})))
+			e.Pause(2 * e.Short)
+			m.isAlive(lease)
+			sent := m.sendings(renews)
+			e.GreaterOrEqual(sent[1].at.Sub(sent[0].at), min(ask, e.Short/10))
+			e.NoError(lease.Release(e.T.Context()))
+		}
+	}},
+}
+
+var manual = &leasing.AcquireOptions{NoAutoRenew: true}

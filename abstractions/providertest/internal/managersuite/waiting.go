@@ -1,0 +1,333 @@
+package managersuite
+
+import (
+	"context"
+	"time"
+
+	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providertest/internal/suite"
+)
+
+var waitingChecks = []managerCheck{
+	{"Manager_WaitersAreServedInOrder", func(ctx context.Context, e *suite.Env, _ *managed) {
+		for _, with := range []func(*line){hiding(waits), func(*line) {}} {
+			m := manage(e, e.P, leasing.Options{}, with)
+			holder := e.Take(e.Name())
+			var registered []context.Context
+			m.bend(waits, func(x *exchange) error {
+				registered = append(registered, x.ctx)
+				return x.pass()
+			})
+			var waiting []<-chan waited
+			for range 6 {
+				waiting = append(waiting, m.acquire(ctx, holder.Req.Name, nil))
+				e.Soon()
+			}
+			holder.Release()
+			last := holder.Token()
+			for _, next := range waiting {
+				got := within(e, 5*time.Second, next, "the next in the queue")
+				e.NoError(got.err)
+				e.Greater(got.lease.Token(), last)
+				last = got.lease.Token()
+				e.Pause(10 * time.Millisecond)
+				e.NoError(got.lease.Release(ctx))
+			}
+			again, err := m.Acquire(ctx, holder.Req.Name) // which may register first, since others have had the name
+			e.NoError(err)
+			e.NoError(again.Release(ctx))
+			for _, registration := range registered {
+				e.Error(registration.Err(), "a registration ends with its wait")
+			}
+			owners := map[string]string{}
+			for _, acquire := range m.sendings(acquires) {
+				owners[acquire.req.(abstractions.AcquireRequest).ID] = acquire.req.(abstractions.AcquireRequest).Owner
+			}
+			for _, wait := range m.sendings(waits) {
+				req := wait.req.(abstractions.WaitRequest)
+				e.NotEmpty(req.Owner)
+				e.Equal(owners[req.ID], req.Owner, "who waits is registered as it asks")
+			}
+		}
+	}},
+	{"Manager_WaiterHearsOfARelease", func(ctx context.Context, e *suite.Env, _ *managed) {
+		// Of a release by the same manager, whether or not the provider sends wake-ups.
+		m := manage(e, e.P, patientOptions, hiding(waits))
+		lease := m.get(e.Name(), nil)
+		next := m.acquire(ctx, lease.Name(), nil)
+		e.Soon()
+		e.NoError(lease.Release(ctx))
+		e.NoError(within(e, time.Second, next, "a waiter of the manager that has released").err)
+
+		// Of a lease that runs out, if the provider knows its end.
+		if e.Caps.RemainingKnown {
+			holder := e.TakeShort()
+			got := within(e, 2*e.Short, m.acquire(ctx, holder.Req.Name, nil), "a lease that runs out")
+			e.NoError(got.err)
+			e.Less(got.at.Sub(holder.Late()), time.Second, "after the lease has run out")
+		}
+
+		// Of another manager's release, where the provider sends wake-ups.
+		suite.Ability[abstractions.Waiter](e, e.P)
+		m = manage(e, e.P, patientOptions)
+		holder := e.Take(e.Name())
+		next = m.acquire(ctx, holder.Req.Name, nil)
+		e.Soon()
+		holder.Release()
+		e.NoError(within(e, time.Second, next, "a release").err)
+
+		// Also of a release that comes just before the waiter registers.
+		holder = e.Take(e.Name())
+		m.bend(waits, func(x *exchange) error {
+			holder.Release()
+			return x.pass()
+		})
+		e.NoError(within(e, time.Second, m.acquire(ctx, holder.Req.Name, nil), "a release before the registration").err)
+	}},
+	{"Manager_WaitEndsAsItWasAskedTo", func(ctx context.Context, e *suite.Env, m *managed) {
+		holder := e.Take(e.Name())
+		name := holder.Req.Name
+		begun := time.Now()
+		e.ErrorIs(m.try(ctx, name), abstractions.ErrHeld, "TryAcquire")
+		e.Less(time.Since(begun), 100*time.Millisecond, "TryAcquire asks once")
+
+		// With its limit: at the head of the queue, and behind the head waiter.
+		limited := &leasing.AcquireOptions{WaitLimit: 1300 * time.Millisecond}
+		m.bend(acquires, nil)
+		leaves, leave := context.WithCancel(ctx)
+		for range 2 {
+			begun = time.Now()
+			got := within(e, 5*time.Second, m.acquire(ctx, name, limited), "the limit of a wait")
+			e.Less(got.at.Sub(begun), 2*time.Second, "the limit of a wait")
+			held := heldBy(e, got.err)
+			e.Equal(holder.Token(), held.Holder.Token, "what stood in the way")
+			m.acquire(leaves, name, nil) // without a limit
+			e.Soon()
+		}
+		leave()
+		asked := map[string]bool{}
+		for _, acquire := range m.sendings(acquires) {
+			asked[acquire.req.(abstractions.AcquireRequest).ID] = true
+		}
+		e.Len(asked, 3, "each has asked, at least once")
+
+		// With its context, also in the middle of a request.
+		for _, b := range []bend{nil, unanswered} {
+			m.bend(acquires, b)
+			hasty, cancel := context.WithTimeout(ctx, 1300*time.Millisecond)
+			head := m.acquire(hasty, name, nil)
+			e.Soon()
+			behind := m.acquire(hasty, name, nil)
+			for _, done := range []<-chan waited{head, behind} {
+				got := within(e, 1400*time.Millisecond, done, "the end of a wait's context")
+				e.ErrorIs(got.err, context.DeadlineExceeded)
+				if b == nil && done == head {
+					heldBy(e, got.err)
+				}
+			}
+			cancel()
+		}
+
+		// With its context, as the answer comes.
+		ending, end := context.WithCancel(ctx)
+		m.bend(acquires, func(x *exchange) error {
+			defer end()
+			return x.pass()
+		})
+		_, err := m.Acquire(ending, name)
+		e.ErrorIs(err, context.Canceled)
+		e.Equal(holder.Token(), heldBy(e, err).Holder.Token, "what stood in the way")
+
+		// With the manager.
+		m.bend(acquires, nil)
+		own := m.get(e.Name(), nil)
+		head, behind := m.acquire(ctx, name, nil), m.acquire(ctx, name, nil)
+		short, cancel := context.WithTimeout(ctx, 1300*time.Millisecond)
+		_, err = m.Acquire(short, own.Name())
+		cancel()
+		e.True(heldBy(e, err).ByThisManager, "the holder is one of the manager's own")
+		e.ErrorIs(m.try(ctx, own.Name()), abstractions.ErrHeld)
+		_, err = m.TryAcquire(ctx, own.Name())
+		e.True(heldBy(e, err).ByThisManager, "the holder is one of the manager's own")
+		leaves, leave = context.WithCancel(ctx)
+		next := m.acquire(ctx, own.Name(), nil)
+		e.Soon()
+		first := m.acquire(leaves, own.Name(), nil)
+		e.Soon()
+		unasked := m.acquire(ctx, own.Name(), &leasing.AcquireOptions{WaitLimit: 100 * time.Millisecond})
+		e.Soon()
+		e.NoError(own.Release(ctx))
+		own = within(e, time.Second, next, "who waits in the same manager").lease
+		leave()
+		e.ErrorIs(within(e, time.Second, first, "who leaves").err, context.Canceled)
+		e.True(heldBy(e, within(e, time.Second, unasked, "who has not asked when its limit passes").err).ByThisManager)
+		e.NoError(own.Release(ctx))
+		closed := begin(e, func() error { return m.Close(ctx) })
+		for _, done := range []<-chan waited{head, behind} {
+			e.ErrorIs(within(e, time.Second, done, "the end of the manager").err, abstractions.ErrClosed)
+		}
+		e.NoError(within(e, time.Second, closed, "Close"))
+	}},
+	{"Manager_Trap_T31_OutageDoesNotEndAWait", func(ctx context.Context, e *suite.Env, m *managed) {
+		name := e.Name()
+		m.bend(acquires, first(5, lostRequest))
+		got := within(e, 10*time.Second, m.acquire(ctx, name, nil), "the end of an outage")
+		e.NoError(got.err)
+		e.NotEmpty(m.told(leasing.EventAcquireFailed), "observers learn that the backend does not answer")
+		e.NoError(got.lease.Release(ctx))
+
+		m.bend(acquires, first(2, refused(&abstractions.ThrottledError{RetryAfter: 7 * time.Second})))
+		got = within(e, time.Minute, m.acquire(ctx, name, nil), "a backend that asked for a pause")
+		e.NoError(got.err)
+		sent := m.sendings(acquires)
+		e.GreaterOrEqual(sent[1].at.Sub(sent[0].at), 7*time.Second, "the pause that it asked for")
+		e.NoError(got.lease.Release(ctx))
+
+		m.bend(acquires, first(1, refused(&abstractions.ThrottledError{RetryAfter: 24 * time.Hour})))
+		got = within(e, 5*time.Minute, m.acquire(ctx, name, nil), "a backend that asked for a day")
+		e.NoError(got.err)
+		e.NoError(got.lease.Release(ctx))
+
+		for _, err := range []error{abstractions.ErrNotSetUp, abstractions.ErrInvalid} {
+			m.bend(acquires, refused(err))
+			e.ErrorIs(within(e, time.Second, m.acquire(ctx, name, nil), "the end of a wait that can't succeed").err, err)
+		}
+	}},
+	{"Manager_Trap_T187_ARefusalThatPassesEndsNoWait", func(ctx context.Context, e *suite.Env, m *managed) {
+		name := e.Name()
+		m.bend(acquires, first(4, refused(abstractions.ErrDenied)))
+		got := within(e, 20*time.Second, m.acquire(ctx, name, nil), "the end of a refusal")
+		e.NoError(got.err)
+		for _, told := range m.told(leasing.EventAcquireFailed) {
+			e.ErrorIs(told.Err, abstractions.ErrDenied)
+		}
+		e.NoError(got.lease.Release(ctx))
+
+		m.bend(acquires, refused(abstractions.ErrDenied))
+		_, err := m.TryAcquire(ctx, name)
+		e.ErrorIs(err, abstractions.ErrDenied)
+		begun := time.Now()
+		e.ErrorIs(within(e, 2*time.Minute, m.acquire(ctx, name, nil), "the end of a wait that is always refused").err, abstractions.ErrDenied)
+		e.GreaterOrEqual(time.Since(begun), time.Minute, "Options.RefusalTimeout")
+	}},
+	{"Manager_Trap_T32_HintsMayBeLost", func(_ context.Context, e *suite.Env, m *managed) {
+		suite.Ability[abstractions.Waiter](e, e.P)
+		ctx := e.T.Context()
+		m.bend(waits, func(x *exchange) error {
+			err := x.pass()
+			x.reply.(*abstractions.Wakeups).C = make(chan struct{}, 1)
+			return err
+		})
+		holder := e.Take(e.Name())
+		next := m.acquire(ctx, holder.Req.Name, nil)
+		e.Pause(time.Second)
+		holder.Release()
+		e.NoError(within(e, 20*time.Second, next, "a release that was not hinted").err)
+		m.bend(waits, func(x *exchange) error { // the provider ends its wake-ups
+			err := x.pass()
+			ended := make(chan struct{})
+			close(ended)
+			x.reply.(*abstractions.Wakeups).C = ended
+			return err
+		})
+		holder = e.Take(e.Name())
+		next = m.acquire(ctx, holder.Req.Name, nil)
+		e.Pause(time.Second)
+		holder.Release()
+		e.NoError(within(e, 2*time.Second, next, "a release, for a waiter that polls").err)
+		m.bend(waits, lostRequest)
+		holder = e.Take(e.Name())
+		next = m.acquire(ctx, holder.Req.Name, nil)
+		e.Pause(time.Second)
+		holder.Release()
+		e.NoError(within(e, 2*time.Second, next, "a release, for a waiter that polls").err)
+	}},
+	// It has the first waiter leave in the middle of a request, which is applied
+	// all the same.
+	{"Manager_Trap_T60_HeadThatLeavesBlocksNobody", func(ctx context.Context, e *suite.Env, _ *managed) {
+		m := manage(e, e.P, patientOptions, hiding(waits))
+		name := e.Name()
+		leaves, cancel := context.WithCancel(ctx)
+		m.bend(acquires, first(1, func(x *exchange) error {
+			e.Pause(time.Second)
+			cancel()
+			x.ctx = context.WithoutCancel(x.ctx)
+			return lostReply(x)
+		}))
+		head := m.acquire(leaves, name, nil)
+		e.Soon()
+		next := m.acquire(ctx, name, nil)
+		e.Soon()
+		third := m.acquire(ctx, name, nil)
+		e.ErrorIs(within(e, 2*time.Second, head, "the one that leaves").err, context.Canceled)
+		for _, done := range []<-chan waited{next, third} {
+			got := within(e, time.Second, done, "the next in the queue")
+			e.NoError(got.err)
+			e.NoError(got.lease.Release(ctx))
+		}
+		e.IsFree(name)
+	}},
+	{"Manager_Trap_T62_LeaseOutlivesTheWait", func(_ context.Context, e *suite.Env, m *managed) {
+		ctx, cancel := context.WithCancel(context.WithValue(e.T.Context(), contextKey{}, "value"))
+		lease, err := m.Acquire(ctx, e.Name())
+		e.NoError(err)
+		cancel()
+		e.Pause(2 * e.Short)
+		m.isAlive(lease)
+		e.Equal("value", lease.Context().Value(contextKey{}), "the values of the acquire's context")
+	}},
+	// It has two managers that poll, each of which takes the name in a
+	// loop.
+	{"Manager_Trap_T72_LoopStarvesNobody", func(_ context.Context, e *suite.Env, _ *managed) {
+		ctx, cancel := context.WithTimeout(e.T.Context(), 15*time.Second)
+		defer cancel()
+		name := e.Name()
+		loop := func(p abstractions.Provider) <-chan time.Duration {
+			m := manage(e, p, leasing.Options{}, hiding(waits))
+			return begin(e, func() (longest time.Duration) {
+				for {
+					begun := time.Now()
+					lease, err := m.Acquire(ctx, name)
+					longest = max(longest, time.Since(begun))
+					if err != nil {
+						e.ErrorIs(err, context.DeadlineExceeded)
+						return longest
+					}
+					e.Pause(20 * time.Millisecond)
+					e.NoError(lease.Release(context.WithoutCancel(ctx)))
+				}
+			})
+		}
+		for _, longest := range []<-chan time.Duration{loop(e.P), loop(e.Peer)} {
+			e.Less(<-longest, 5*time.Second, "the longest wait for a name that another takes again and again")
+		}
+	}},
+}
+
+// acquire waits for a name beside the check.
+func (m *managed) acquire(ctx context.Context, name string, o *leasing.AcquireOptions) <-chan waited {
+	return begin(m.e, func() (got waited) {
+		got.lease, got.err = m.with(o).Acquire(ctx, name)
+		got.at = time.Now()
+		return got
+	})
+}
+
+// waited is the result of an Acquire, and its time.
+type waited struct {
+	lease *leasing.Lease
+	err   error
+	at    time.Time
+}
+
+// patientOptions let only a wake-up, or the known end of the holder's lease, wake a waiter.
+var patientOptions = leasing.Options{Tuning: leasing.Tuning{MinPoll: time.Hour, MaxPoll: time.Hour}}
+
+func heldBy(e *suite.Env, err error) *abstractions.HeldError {
+	var held *abstractions.HeldError
+	e.ErrorAs(err, &held)
+	return held
+}
+
+type contextKey struct{}

@@ -1,0 +1,131 @@
+package model
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"time"
+
+	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providertest/internal/suite"
+)
+
+// answer is the part of an error that the rules decide.
+func answer(err error) string {
+	lost, held := (*abstractions.LostError)(nil), (*abstractions.HeldError)(nil)
+	switch {
+	case err == nil:
+		return "done"
+	case errors.As(err, &lost):
+		return "lost: " + string(lost.Reason)
+	case errors.As(err, &held):
+		if held.Holder.Held && !held.Holder.Fingerprint.IsZero() {
+			return fmt.Sprintf("held by %s with token %d", held.Holder.Fingerprint, held.Holder.Token)
+		}
+		return "held"
+	case errors.Is(err, abstractions.ErrReleased):
+		return "released"
+	case errors.Is(err, abstractions.ErrStale):
+		return "stale"
+	}
+	return err.Error()
+}
+
+// compareRecord inspects the name. It returns false if the answer came too late to compare.
+func (m *model) compareRecord() bool {
+	asked := m.e.Now()
+	got, err := suite.Send(m.e, m.client().Inspect, abstractions.InspectRequest{Name: m.name})
+	m.e.NoError(err, m.whole())
+	answered := m.e.Now()
+	finite := m.record.Held() && m.record.Left != abstractions.Infinite
+	if finite && answered.After(m.earliest) {
+		return false
+	}
+	m.sameRecord(got)
+	if m.record.Held() {
+		m.remaining(got, asked, answered)
+	}
+	return true
+}
+
+// sameHolder compares the holder that a refusal names with the record.
+func (m *model) sameHolder(err error, sent, returned time.Time) {
+	var held *abstractions.HeldError
+	if !errors.As(err, &held) || !held.Holder.Held || held.Holder.Fingerprint.IsZero() {
+		return
+	}
+	m.e.GreaterOrEqual(held.RetryAfter, time.Duration(0), m.whole())
+	m.e.Equal(m.record.Owner, held.Holder.Owner, m.whole())
+	if told := held.Holder.Metadata; told != nil {
+		m.e.True(maps.Equal(m.record.Metadata, told), "the holder's metadata: %v: %s", told, m.whole())
+	}
+	m.remaining(held.Holder, sent, returned)
+}
+
+// remaining requires that the time left, reported between sent and returned, is possible.
+// The time left of an infinite lease is not known.
+func (m *model) remaining(got abstractions.Record, sent, returned time.Time) {
+	left, known := got.Remaining()
+	m.e.Equal(m.record.Left != abstractions.Infinite && m.e.Caps.RemainingKnown, known, "Capabilities.RemainingKnown: %s", m.whole())
+	if known {
+		m.remains(left, sent, returned)
+	}
+}
+
+// sameRecord compares the fields that the rules decide. The backend decides the times.
+func (m *model) sameRecord(got abstractions.Record) {
+	m.e.False(got.Unconfirmed, m.whole())
+	want := m.record.Show()
+	m.e.Equal(want.Held, got.Held, "%+v: %s", got, m.whole())
+	if !want.Held {
+		got = abstractions.Record{Name: got.Name, Held: got.Held, Token: got.Token}
+	}
+	if maps.Equal(want.Metadata, got.Metadata) {
+		want.Metadata = got.Metadata // none is nil or empty
+	}
+	if !want.Held || m.acquired.IsZero() {
+		m.acquired = got.AcquiredAt
+	}
+	m.e.WithinDuration(m.acquired, got.AcquiredAt, m.e.Tolerance(m.e.Long)+m.slowest, "AcquiredAt: %s", m.whole())
+	want.AcquiredAt, want.ExpiresAt, want.Now = got.AcquiredAt, got.ExpiresAt, got.Now
+	m.e.Equal(want, got, m.whole())
+}
+
+// remains checks the time left of the lease, which was reported between sent and returned.
+func (m *model) remains(left time.Duration, sent, returned time.Time) {
+	slack := m.e.Tolerance(m.record.TTL) + m.e.Caps.Lateness.After(m.record.TTL) + m.e.Caps.Granularity
+	m.e.GreaterOrEqual(left, m.earliest.Sub(returned)-slack, m.whole())
+	m.e.LessOrEqual(left, m.latest.Sub(sent)+slack, m.whole())
+}
+
+// compareHistory compares all but times and renewals, where a history is kept.
+func (m *model) compareHistory() {
+	reader, ok := abstractions.As[abstractions.HistoryReader](m.e.P)
+	if !ok {
+		return
+	}
+	entries := m.e.History(reader, abstractions.HistoryRequest{Name: m.name, Limit: 7})
+	m.e.Len(entries, len(m.notes), m.whole())
+	for i, want := range m.notes {
+		want.Time = entries[i].Time
+		m.e.Equal(want, entries[i], "entry %d of the history of %s", i, m.whole())
+		m.e.False(i > 0 && want.Time.Before(entries[i-1].Time), "entry %d is earlier than the one before: %s", i, m.whole())
+	}
+}
+
+// compareListing compares the record in a listing.
+func (m *model) compareListing() {
+	lister, ok := abstractions.As[abstractions.Lister](m.e.P)
+	if !ok {
+		return
+	}
+	records := m.e.List(lister, abstractions.ListRequest{Prefix: m.name})
+	if m.record.Token == 0 && len(records) == 0 {
+		return // IDs that ended before any was granted need not make a name
+	}
+	m.e.Len(records, 1, m.whole())
+	if m.look(); m.record.Held() && m.record.Left != abstractions.Infinite && m.e.Now().After(m.earliest) {
+		return
+	}
+	m.sameRecord(records[0])
+}

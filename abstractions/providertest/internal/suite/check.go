@@ -1,0 +1,36 @@
+package suite
+
+import "testing"
+
+// Check is one promise.
+type Check struct {
+	Name string
+	// Waits says that the check spends its time waiting for leases to run out.
+	Waits bool
+	// Needs names the field of Harness that the check requires, or is "".
+	Needs string
+	// Long says that -short leaves the check out.
+	Long bool
+	// Repeats says that in real time a failure is repeated while the machine stalls.
+	Repeats bool
+	Run     func(e *Env)
+}
+
+// Run runs a check to its end, and returns the reason if the check has left itself out, else "". It
+// returns although FailNow has ended the check, so that the caller's goroutine goes on. A check that waits
+// frees its slot when its clients are open.
+func (b Backend) Run(t testing.TB, c Check, free func()) (leftOut string) {
+	g := newGuard(t)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		defer g.end()
+		e := newEnv(g, b, c.Name)
+		if c.Waits {
+			free()
+		}
+		c.Run(e)
+	}()
+	<-done
+	return g.leftOut
+}

@@ -1,0 +1,245 @@
+package suite
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providertest/internal/proxy"
+)
+
+// Patience bounds each call of the suite.
+const Patience = 30 * time.Second
+
+// Env has the tools of a check: two clients of one backend, time, names.
+type Env struct {
+	*require.Assertions
+	Backend
+	T     *guard
+	check string
+	P     abstractions.Provider
+	Peer  abstractions.Provider
+	Caps  abstractions.Capabilities
+	// Short leases are watched running out, long ones must not run out.
+	Short, Long time.Duration
+	advanced    atomic.Int64 // by Advance, in nanoseconds
+	Slowest     atomic.Int64 // the longest step that a lease may have waited for, in nanoseconds: see Took
+	ids         sync.Map     // of the claims: see discreet
+}
+
+func newEnv(t *guard, b Backend, check string) *Env {
+	e := &Env{Assertions: require.New(t), Backend: b, T: t, check: check}
+	if b.Virtual {
+		time.Sleep(900 * time.Millisecond) // virtual time begins at a full second, which would hide that a backend truncates its clock
+	}
+	e.P = e.Open()
+	e.Peer = e.OpenPeer()
+	e.Caps = e.P.Capabilities()
+	e.Short, e.Long = b.ttls(e.Caps)
+	return e
+}
+
+// Open opens a provider that is closed at the end of the check.
+func (e *Env) Open() abstractions.Provider {
+	p := e.New(e.T)
+	e.NotNil(p, "Harness.New returned nil")
+	e.T.Cleanup(func() { p.Close() })
+	return p
+}
+
+// OpenPeer opens a second client.
+func (e *Env) OpenPeer() abstractions.Provider {
+	peer := e.NewPeer(e.T, e.P)
+	e.NotNil(peer, "Harness.Peer returned nil")
+	if peer != e.P {
+		e.T.Cleanup(func() { peer.Close() })
+	}
+	return peer
+}
+
+// Clients returns the two clients by their names in messages.
+func (e *Env) Clients() map[string]abstractions.Provider {
+	return map[string]abstractions.Provider{"same client": e.P, "another client": e.Peer}
+}
+
+// Name returns a new name, which no other claim uses.
+func (e *Env) Name() string { return "pt/" + e.check + "/" + e.Unique() }
+
+// Unique returns 16 bytes, a letter first: digits alone have no upper case.
+func (e *Env) Unique() string {
+	return "u" + strings.ReplaceAll(abstractions.NewID(), "-", "")[:15]
+}
+
+// LeaveOut ends the check, whose subtest is then skipped: it is not about this provider. Only the
+// check's own goroutine may call LeaveOut.
+func (e *Env) LeaveOut(why string) {
+	e.T.leftOut = why
+	runtime.Goexit()
+}
+
+// Ability is one of a provider's. Without it the check is over.
+func Ability[T any](e *Env, p abstractions.Provider) T {
+	a, ok := abstractions.As[T](p)
+	if !ok {
+		e.LeaveOut(fmt.Sprintf("no %s here", reflect.TypeFor[T]().Name()))
+	}
+	return a
+}
+
+// SideBySide does something n times at once.
+func SideBySide(n int, do func(i int)) {
+	var all sync.WaitGroup
+	start := make(chan struct{})
+	for i := range n {
+		all.Go(func() {
+			<-start
+			do(i)
+		})
+	}
+	close(start)
+	all.Wait()
+}
+
+// Either is one of the two clients, in turn.
+func (e *Env) Either(i int) abstractions.Provider {
+	return []abstractions.Provider{e.P, e.Peer}[i%2]
+}
+
+// Call makes one call.
+func (e *Env) Call(do func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(e.T.Context(), Patience)
+	defer cancel()
+	err := do(ctx)
+	e.discreetError(err)
+	return err
+}
+
+// Send makes one call of a verb.
+func Send[Q, R any](e *Env, verb func(context.Context, Q) (R, error), req Q) (reply R, err error) {
+	err = e.Call(func(ctx context.Context) (err error) {
+		reply, err = verb(ctx, req)
+		return err
+	})
+	e.discreet(reply)
+	return reply, err
+}
+
+// Sending is such a call, to be made.
+func Sending[Q, R any](verb func(context.Context, Q) (R, error), req Q) func(context.Context) error {
+	return func(ctx context.Context) error { return Second(verb(ctx, req)) }
+}
+
+// Second is the error of a call.
+func Second[T any](_ T, err error) error { return err }
+
+// Releasing is Release as a verb like the others.
+func Releasing(p abstractions.Provider) func(context.Context, abstractions.ReleaseRequest) (struct{}, error) {
+	return func(ctx context.Context, req abstractions.ReleaseRequest) (none struct{}, err error) {
+		return none, p.Release(ctx, req)
+	}
+}
+
+// RenewInBatch returns a Renew that sends a batch with one item.
+func RenewInBatch(batcher abstractions.BatchRenewer) func(context.Context, abstractions.RenewRequest) (abstractions.Grant, error) {
+	return func(ctx context.Context, req abstractions.RenewRequest) (abstractions.Grant, error) {
+		results, err := batcher.RenewBatch(ctx, []abstractions.RenewRequest{req})
+		if err != nil || len(results) != 1 {
+			return abstractions.Grant{}, cmp.Or(err, fmt.Errorf("%d results of a batch of one", len(results)))
+		}
+		return results[0].Grant, results[0].Err
+	}
+}
+
+// Now is the time by which leases are watched.
+func (e *Env) Now() time.Time { return time.Now().Add(time.Duration(e.advanced.Load())) }
+
+// SleepUntil lets leases age until now is at least at.
+func (e *Env) SleepUntil(at time.Time) {
+	for {
+		left := at.Sub(e.Now())
+		if left <= 0 {
+			return
+		}
+		if e.Advance != nil {
+			e.Advance(e.P, left)
+			e.advanced.Add(int64(left))
+			continue
+		}
+		time.Sleep(left)
+	}
+}
+
+// Tolerance is the most by which two correct clocks may disagree over d.
+func (e *Env) Tolerance(d time.Duration) time.Duration {
+	if e.Virtual {
+		return 0
+	}
+	return d/1000 + 2*time.Millisecond
+}
+
+// Settled repeats a call, like package leasing, while the backend is busy or
+// has not answered.
+func (e *Env) Settled(call func(ctx context.Context) error) error {
+	var err error
+	for range 100 {
+		if err = e.Call(call); !errors.Is(err, abstractions.ErrUnavailable) {
+			return err
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	return err
+}
+
+// Await waits until a condition holds, for at most a call's patience.
+func (e *Env) Await(what string, is func() bool) {
+	ctx, cancel := context.WithTimeout(e.T.Context(), Patience)
+	defer cancel()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for !is() {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			e.FailNow("not in time: " + what)
+		}
+	}
+}
+
+// Soon waits until all that happens at once has happened.
+func (e *Env) Soon() { e.Pause(time.Millisecond) }
+
+// Pause lets virtual time pass.
+func (e *Env) Pause(d time.Duration) { time.Sleep(d) }
+
+// Proxied is a client behind a proxy, beside Env.P, which is not.
+type Proxied struct {
+	abstractions.Provider
+	*proxy.Proxy
+}
+
+// Proxied opens a client behind a proxy of its own. The check has a Harness.HTTP.
+func (e *Env) Proxied() *Proxied {
+	p, before := e.Behind(e.T, e.P)
+	e.T.Cleanup(func() { _ = p.Close() })
+	return &Proxied{p, before}
+}
+
+// Took notes how long a step has taken.
+func (e *Env) Took(from time.Time) {
+	took := int64(time.Since(from))
+	for {
+		if was := e.Slowest.Load(); took <= was || e.Slowest.CompareAndSwap(was, took) {
+			return
+		}
+	}
+}

@@ -1,0 +1,63 @@
+package suite
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/distributedleasing/leasing/abstractions"
+)
+
+// Id makes an ID, which no answer may show from now on.
+func (e *Env) Id() string {
+	id := abstractions.NewID()
+	e.ids.Store(id, true)
+	return id
+}
+
+// discreet fails the check if an answer shows an ID. A grant may, since the holder has the ID.
+func (e *Env) discreet(answer any) {
+	switch answer := answer.(type) {
+	case abstractions.Grant:
+		return
+	case []abstractions.RenewResult:
+		for _, result := range answer {
+			e.discreetError(result.Err)
+		}
+		return
+	}
+	text, _ := json.Marshal(answer)
+	e.hides(fmt.Sprintf("%v %+v %#v %s", answer, answer, answer, text))
+}
+
+// discreetError is discreet of an error and of all that it wraps.
+func (e *Env) discreetError(err error) {
+	if err == nil {
+		return
+	}
+	e.hides(fmt.Sprintf("%v %+v %#v", err, err, err))
+	switch err := err.(type) {
+	case *abstractions.HeldError:
+		e.discreet(*err)
+	case interface{ Unwrap() []error }:
+		for _, one := range err.Unwrap() {
+			e.discreetError(one)
+		}
+	default:
+		e.discreetError(errors.Unwrap(err))
+	}
+}
+
+func (e *Env) hides(text string) {
+	const before, length = 8, 36 // of an ID of NewID: the bytes before its first hyphen, and all
+	for i := before; i+length-before <= len(text); i++ {
+		if text[i] != '-' {
+			continue
+		}
+		if id := text[i-before : i-before+length]; strings.Count(id, "-") == 4 {
+			_, known := e.ids.Load(id)
+			e.False(known, "an answer shows a claim's ID: %s in: %s", id, text)
+		}
+	}
+}
