@@ -43,6 +43,7 @@ var (
 	redlocks      = tests{folder: "providers/redis", run: "^TestConformanceRedlock3(Dead|Restored)?$", slow: true}
 	overPostgres  = tests{folder: "providers/sql/postgres", run: "^TestConformance(WithoutHistory)?$"}
 	ownCore       = tests{folder: "internal/managertest", then: &tests{folder: "."}}
+	ownCommand    = own("cmd/leasing")
 	ownPostgres   = own("providers/sql/postgres")
 	ownSQLite     = own("providers/sql/sqlite")
 	// ofDialects are the tests of all SQL dialects, which ask the code that they share.
@@ -59,6 +60,11 @@ func own(folder string) tests { return tests{folder: folder, skip: suites} }
 
 // inside are the own tests of a package of the core: its tests, and then those of the manager.
 func inside(folder string) tests { return tests{folder: folder, then: &ownCore} }
+
+// inCommand are the own tests of a package of the command, and then those of the command.
+func inCommand(name string) tests {
+	return tests{folder: "cmd/leasing/internal/" + name, then: &ownCommand}
+}
 
 // areas are looked through in this order. The own tests of Redis' scripts leave out the
 // comparison with their stored texts, which notices any change.
@@ -99,7 +105,11 @@ var areas = []area{
 	{"sequence/memsequence/", "", [3]tests{own("sequence/memsequence"), sequences}},
 	{"sequence/sqlsequence/", "sequences", [3]tests{own("sequence/sqlsequence"), {folder: "sequence/sqlsequence", run: "^TestConformance_(sqlite|postgres(_pool)?)$"}}},
 	{"sequence/", "", [3]tests{own("sequence"), sequences}},
-	{"cmd/leasing/", "command", [3]tests{own("cmd/leasing")}},
+	{"cmd/leasing/internal/hold/", "command", [3]tests{inCommand("hold")}},
+	{"cmd/leasing/internal/kin/", "command", [3]tests{inCommand("kin")}},
+	{"cmd/leasing/internal/output/", "command", [3]tests{inCommand("output")}},
+	{"cmd/leasing/internal/setup/", "command", [3]tests{inCommand("setup")}},
+	{"cmd/leasing/", "command", [3]tests{ownCommand}},
 	{"internal/engine/handover.go", "", [3]tests{inside("internal/engine"), overMemory}}, // torture hands no lease over
 }
 
