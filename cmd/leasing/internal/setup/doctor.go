@@ -14,6 +14,7 @@ import (
 	"github.com/distributedleasing/leasing"
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
+	"github.com/distributedleasing/leasing/abstractions/providerkit/disk"
 	"github.com/distributedleasing/leasing/cmd/leasing/internal/cli"
 	"github.com/distributedleasing/leasing/cmd/leasing/internal/exit"
 	"github.com/distributedleasing/leasing/cmd/leasing/internal/output"
@@ -87,7 +88,7 @@ func advice(err error) string {
 		return "Correct the URL, the config file or the flags."
 	case errors.Is(err, leasing.ErrDenied):
 		return "Check the user and password in the URL, and give the user the rights that the backend's page in docs/providers lists."
-	case errors.Is(err, providerkit.ErrNetworkDisk):
+	case errors.Is(err, disk.ErrNetwork):
 		return "Other hosts may see the file, and file locks may not exclude those hosts."
 	case errors.Is(err, leasing.ErrNotSetUp):
 		return `Create what is missing, or let leasing do it with create=true in the URL.`

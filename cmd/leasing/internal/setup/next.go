@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/distributedleasing/leasing"
-	"github.com/distributedleasing/leasing/abstractions/providerkit"
+	"github.com/distributedleasing/leasing/abstractions/providerkit/disk"
 	"github.com/distributedleasing/leasing/cmd/leasing/internal/cli"
 	"github.com/distributedleasing/leasing/open"
 )
@@ -107,7 +107,7 @@ func (d *doctor) next(where, from string, failure error) {
 		d.add(next, "run", "leasing run --local --wait 1m jobs/first -- COMMAND")
 	case failure == nil:
 		d.add(next, "run", "leasing run --wait 1m jobs/first -- COMMAND")
-	case errors.Is(failure, providerkit.ErrNetworkDisk):
+	case errors.Is(failure, disk.ErrNetwork):
 		d.add(next, "url", "leasing doctor --local")
 	case errors.Is(failure, leasing.ErrNotSetUp):
 		d.add(next, "set up", "%s", g.SetUp)

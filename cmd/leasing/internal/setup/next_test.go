@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/distributedleasing/leasing"
-	"github.com/distributedleasing/leasing/abstractions/providerkit"
+	"github.com/distributedleasing/leasing/abstractions/providerkit/disk"
 	"github.com/distributedleasing/leasing/cmd/leasing/internal/cli"
 	"github.com/distributedleasing/leasing/open"
 )
@@ -54,7 +54,7 @@ func TestTheDoctorSaysWhatToRunNext(t *testing.T) {
 		{"azblob://a/c?auth=Auto", "--url", leasing.ErrDenied, "next rights az role assignment create "},
 		{"cosmos://a/d/c", "--url", leasing.ErrNotSetUp, "next set up az cosmosdb sql container create "},
 		{"s3://b?x=1", "--url", leasing.ErrInvalid, "next url leasing doctor --url 's3://BUCKET/PREFIX?region=REGION'"},
-		{"sqlite:///nfs/x", "--url", fmt.Errorf("%w: %w", leasing.ErrNotSetUp, providerkit.ErrNetworkDisk), "next url leasing doctor --local"},
+		{"sqlite:///nfs/x", "--url", fmt.Errorf("%w: %w", leasing.ErrNotSetUp, disk.ErrNetwork), "next url leasing doctor --local"},
 		{"postgres://h", "--url", leasing.ErrStale, ""},
 	} {
 		d := &doctor{app: &cli.App{}}
