@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
@@ -127,4 +128,25 @@ func (p *Provider) Close() error {
 		err := fmt.Errorf("%w: not closed within %v: %d calls have not ended", abstractions.ErrUnavailable, limit, p.calls.Load())
 		return p.wrap("close", "", "", err)
 	}
+}
+
+// Sweep forgets all names of a provider that have been idle for its retention, page
+// by page, each a call of its own, and returns how many. A page begins after a place,
+// "" at first, and returns the place where it ends, "" at the end of the store: see
+// cas.Records.SweepPage.
+func Sweep(ctx context.Context, p *Provider, page func(ctx context.Context, after string) (forgotten int, next string, err error)) (forgotten int, err error) {
+	var all atomic.Int64 // a call may outlive its error: see Config.Detach
+	for after, more := "", true; more && err == nil; more = after != "" {
+		places := make(chan string, 1)
+		err = Call(ctx, p, "sweep", "", func(ctx context.Context) error {
+			n, next, err := page(ctx, after)
+			all.Add(int64(n))
+			places <- next
+			return err
+		})
+		if err == nil {
+			after = <-places
+		}
+	}
+	return int(all.Load()), err
 }

@@ -32,31 +32,3 @@ func TestConformance(t *testing.T) {
 		}
 	}
 }
-
-// TestConformanceOfRecords is of leases over a store with compare-and-set, whose
-// service tells whole seconds, tells no time of writes, or has leases of its own.
-func TestConformanceOfRecords(t *testing.T) {
-	for name, open := range map[string]func() (*providerkit.Provider, *providerkit.Records, *providerkit.Provider){"Times": providerkit.Shelf, "Undated": providerkit.Undated, "Leases": providerkit.Rack} {
-		t.Run(name, func(t *testing.T) {
-			if name != "Leases" {
-				servertest.Long(t)
-			}
-			providertest.Run(t, providertest.Harness{
-				Virtual: true,
-				Watched: name == "Undated",
-				New: func(testing.TB) abstractions.Provider {
-					p, records, peer := open()
-					return client{p, records, peer}
-				},
-				Peer:    func(_ testing.TB, p abstractions.Provider) abstractions.Provider { return p.(client).peer },
-				Records: func(p abstractions.Provider) *providerkit.Records { return p.(client).records },
-			})
-		})
-	}
-}
-
-type client struct {
-	*providerkit.Provider
-	records *providerkit.Records
-	peer    *providerkit.Provider
-}

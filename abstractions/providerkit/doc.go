@@ -26,19 +26,22 @@
 // [Complete], [UnmarshalJSON] and [SetQuery]. No print, log, JSON or error shows a
 // secret. [ParseURL] parses a URL and detects passwords that were not escaped.
 //
-// [Records] implements the verbs over a store with compare-and-set, alone or
-// together with a service's own [Leases]. A Store of four methods makes a
-// provider.
-//
 // The rules of a record are [Record.Acquire], Renew, Release and Break: pure
 // functions of the stored record, a request and the backend's clock. [Ended] is the
 // list of ended claims that a name refuses.
 //
-// [Naming] turns names of leases into names that a store accepts, injectively.
-// [Wakeups] delivers pushed wake-ups to waiters, over one connection that it maintains.
-// Package batch combines concurrent requests, and package waitqueue manages the waiters
-// in a backend's queues. Package httpguard has the HTTP client of providers
-// that speak HTTP. [Intercept] wraps a provider, to see or change its calls.
+// Other packages of the kit have a subject each:
+//
+//   - cas makes a provider of a store with compare-and-set, alone or together with a
+//     service's own leases. A Store of four methods makes a provider.
+//   - wakeup delivers pushed wake-ups to waiters, over one connection that it maintains,
+//     and waitqueue manages the waiters in a backend's queues.
+//   - batch combines concurrent requests, httpguard has the HTTP client of providers
+//     that speak HTTP, netdial the dialer of the others, and livefile reads files of
+//     credentials that change.
+//   - disk and hostclock are for stores that the processes of one host share.
+//
+// [Intercept] wraps a provider, to see or change its calls.
 //
 // # What it does not promise
 //

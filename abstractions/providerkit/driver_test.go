@@ -66,8 +66,7 @@ func (f *fake) Classify(err error) Meaning {
 // able is a driver with all abilities.
 type ableFake struct {
 	*fake
-	renew   func(ctx context.Context, reqs []abstractions.RenewRequest) ([]abstractions.RenewResult, error)
-	wakeups Wakeups
+	renew func(ctx context.Context, reqs []abstractions.RenewRequest) ([]abstractions.RenewResult, error)
 }
 
 func (f *ableFake) RenewBatch(ctx context.Context, reqs []abstractions.RenewRequest) ([]abstractions.RenewResult, error) {
@@ -91,11 +90,11 @@ func (f *ableFake) History(ctx context.Context, _ abstractions.HistoryRequest) (
 	return abstractions.HistoryResult{}, f.call(ctx)
 }
 
-func (f *ableFake) Wait(ctx context.Context, req abstractions.WaitRequest) (abstractions.Wakeups, error) {
+func (f *ableFake) Wait(ctx context.Context, _ abstractions.WaitRequest) (abstractions.Wakeups, error) {
 	if err := f.call(ctx); err != nil {
 		return abstractions.Wakeups{}, err
 	}
-	return f.wakeups.Wait(ctx, req.Name)
+	return abstractions.Wakeups{C: make(chan struct{}, 1)}, nil
 }
 
 func (f *ableFake) Waiters(ctx context.Context, _ abstractions.WaitersRequest) ([]abstractions.Waiting, error) {

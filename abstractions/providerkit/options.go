@@ -71,6 +71,8 @@ func (f field) has(word string) bool { _, ok := f.tag[word]; return ok }
 
 func (f field) secret() bool { return f.has("secret") || f.value.Type() == reflect.TypeFor[Secret]() }
 
+func (f field) inQuery() bool { return !f.secret() && f.name != "URL" }
+
 // set reads a value from text. For invalid text it returns a description of valid values.
 func (f field) set(text string) (want string) {
 	v, err := f.value, error(nil)

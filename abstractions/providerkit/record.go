@@ -56,7 +56,7 @@ type Record struct {
 	// than that of ID. Without an ID the name is taken by a claim without a record.
 	Unconfirmed bool `json:"-"`
 	// Floor is a token that the next one has to exceed beside Token: the highest of
-	// the records that were forgotten (see Records.FloorKey), or of a tokenClock.
+	// the records that were forgotten (see cas.Records.FloorKey), or of those given within the same second.
 	Floor int64 `json:"-"`
 }
 

@@ -21,8 +21,6 @@ type Change struct {
 	Wake bool
 	// Expired and Note are for a history, in this order; a Note without a Kind is no entry.
 	Expired, Note Note
-
-	confirms bool // that the write changes nothing: see Records.Lagging
 }
 
 // Note is an entry for a history that still has the claim's ID.
@@ -69,7 +67,7 @@ func (r *Record) take(req abstractions.AcquireRequest) Change {
 			abstractions.ErrNotSetUp, max(r.Token, r.Floor, r.Now.UnixMicro()))}
 	}
 	c := Change{Write: true, Deadline: true}
-	r.runOut(&c)
+	r.RunOut(&c)
 	r.Token, r.ID, r.Owner, r.TTL = token, req.ID, req.Owner, req.TTL
 	r.setMetadata(req.Metadata)
 	r.AcquiredAt, r.Left, r.Unsettled = r.Now, req.TTL, false
@@ -77,9 +75,9 @@ func (r *Record) take(req abstractions.AcquireRequest) Change {
 	return c
 }
 
-// runOut ends the lease of a holder whose time is over, if the record has a holder. The
+// RunOut ends the lease of a holder whose time is over, if the record has a holder. The
 // ID of a broken claim stays refused.
-func (r *Record) runOut(c *Change) {
+func (r *Record) RunOut(c *Change) {
 	if r.ID == "" {
 		return
 	}

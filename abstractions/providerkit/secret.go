@@ -3,7 +3,6 @@ package providerkit
 import (
 	"fmt"
 	"strings"
-	"unicode/utf8"
 )
 
 // Secret is a text that no print, log, JSON or error shows, also as an unexported
@@ -55,7 +54,8 @@ const NotShown words = "(not shown)"
 func Shown(text string) any {
 	const longest = 24
 	odd := func(r rune) bool {
-		return r >= utf8.RuneSelf || !plain(byte(r)) && !strings.ContainsRune("/:", r)
+		letter := 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z'
+		return !letter && (r < '0' || r > '9') && !strings.ContainsRune("-_./:", r)
 	}
 	if len(text) > longest || strings.ContainsFunc(text, odd) {
 		return NotShown

@@ -153,4 +153,3 @@ func UnknownParameter(options any, rest url.Values) error {
 }
 
 // inQuery reports whether a URL's query may set the field.
-func (f field) inQuery() bool { return !f.secret() && f.name != "URL" }

@@ -40,5 +40,5 @@
 // # Beside the suite
 //
 // Packages faulttest, credentialtest and recordstest have checks for tests that start servers, hold secrets, or use
-// providerkit.Records.
+// cas.Records.
 package providertest

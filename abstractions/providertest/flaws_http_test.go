@@ -15,6 +15,7 @@ import (
 
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
+	"github.com/distributedleasing/leasing/abstractions/providerkit/cas"
 	"github.com/distributedleasing/leasing/abstractions/providerkit/httpguard"
 )
 
@@ -49,7 +50,7 @@ func (w *web) ServeHTTP(out http.ResponseWriter, req *http.Request) {
 
 // webStore is a store over a web.
 type webStore struct {
-	providerkit.Records
+	cas.Records
 	client httpguard.Doer
 	close  func()
 	at     string
@@ -89,41 +90,41 @@ func (s *webStore) ask(ctx context.Context, method, key, etag string, text []byt
 	return a, err
 }
 
-func (s *webStore) Get(ctx context.Context, key string) (providerkit.Item, error) {
+func (s *webStore) Get(ctx context.Context, key string) (cas.Item, error) {
 	a, err := s.ask(ctx, http.MethodGet, key, "", nil)
 	switch {
 	case err != nil:
-		return providerkit.Item{}, err
+		return cas.Item{}, err
 	case a.status == http.StatusNotFound:
-		return providerkit.Item{Key: key, Now: time.Now()}, nil
+		return cas.Item{Key: key, Now: time.Now()}, nil
 	case a.status != http.StatusOK:
-		return providerkit.Item{}, fmt.Errorf("%w: behind the proxy: %d", abstractions.ErrUnavailable, a.status)
+		return cas.Item{}, fmt.Errorf("%w: behind the proxy: %d", abstractions.ErrUnavailable, a.status)
 	}
-	return providerkit.Item{Key: key, Data: a.body, Version: a.etag, Now: time.Now()}, nil
+	return cas.Item{Key: key, Data: a.body, Version: a.etag, Now: time.Now()}, nil
 }
 
-func (s *webStore) Put(ctx context.Context, old providerkit.Item, _ *providerkit.Record, data []byte) (providerkit.Item, error) {
+func (s *webStore) Put(ctx context.Context, old cas.Item, _ *providerkit.Record, data []byte) (cas.Item, error) {
 	a, err := s.ask(ctx, http.MethodPut, old.Key, old.Version, data)
 	switch {
 	case err != nil:
-		return providerkit.Item{}, err
+		return cas.Item{}, err
 	case a.status != http.StatusOK:
-		return providerkit.Item{}, providerkit.ErrConflict
+		return cas.Item{}, cas.ErrConflict
 	}
-	return providerkit.Item{Key: old.Key, Data: data, Version: a.etag, Now: time.Now()}, nil
+	return cas.Item{Key: old.Key, Data: data, Version: a.etag, Now: time.Now()}, nil
 }
 
-func (s *webStore) List(context.Context, providerkit.ListQuery) ([]providerkit.Item, string, error) {
+func (s *webStore) List(context.Context, cas.ListQuery) ([]cas.Item, string, error) {
 	return nil, "", abstractions.ErrUnsupported
 }
 
-func (s *webStore) Delete(context.Context, providerkit.Item) error {
+func (s *webStore) Delete(context.Context, cas.Item) error {
 	return abstractions.ErrUnsupported
 }
 
 // webDriver is the driver: a store has other verbs of the same names.
 type webDriver struct {
-	*providerkit.Records
+	*cas.Records
 	store *webStore
 }
 
@@ -143,7 +144,7 @@ func onTheWeb(flaw func(*webStore)) Harness {
 		client := httpguard.New()
 		s := &webStore{client: client, close: client.CloseIdleConnections, at: url}
 		flaw(s)
-		s.Records = providerkit.Records{Store: s, Key: providerkit.Naming{Max: 200}.Encode, ManualSweep: true, Expiry: &providerkit.Expiry{Resolution: time.Millisecond}}
+		s.Records = cas.Records{Store: s, Key: cas.Naming{Max: 200}.Encode, ManualSweep: true, Expiry: &cas.Expiry{Resolution: time.Millisecond}}
 		return providerkit.New(webDriver{&s.Records, s}, providerkit.Config{Timeout: 10 * time.Second})
 	}
 	return Harness{

@@ -12,13 +12,14 @@ import (
 
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
+	"github.com/distributedleasing/leasing/abstractions/providerkit/cas"
 )
 
-// kept is a provider of providerkit.Records over a map.
+// kept is a provider of cas.Records over a map.
 type kept struct {
-	providerkit.Records
+	cas.Records
 	mu         sync.Mutex
-	items      map[string]providerkit.Item
+	items      map[string]cas.Item
 	puts       int
 	overwrites bool                // whatever is stored
 	deletesAll bool                // whatever is stored
@@ -27,7 +28,7 @@ type kept struct {
 	meaning    providerkit.Meaning // of every error
 }
 
-func (k *kept) Get(_ context.Context, key string) (providerkit.Item, error) {
+func (k *kept) Get(_ context.Context, key string) (cas.Item, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	item := k.items[key]
@@ -41,34 +42,34 @@ func (k *kept) Get(_ context.Context, key string) (providerkit.Item, error) {
 	return item, nil
 }
 
-func (k *kept) Put(_ context.Context, old providerkit.Item, _ *providerkit.Record, data []byte) (providerkit.Item, error) {
+func (k *kept) Put(_ context.Context, old cas.Item, _ *providerkit.Record, data []byte) (cas.Item, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.items[old.Key].Version != old.Version && !k.overwrites {
-		return old, providerkit.ErrConflict
+		return old, cas.ErrConflict
 	}
 	k.puts++
-	item := providerkit.Item{Key: old.Key, Data: data, Version: fmt.Sprint(k.puts), Written: time.Now(), Now: time.Now()}
+	item := cas.Item{Key: old.Key, Data: data, Version: fmt.Sprint(k.puts), Written: time.Now(), Now: time.Now()}
 	k.items[old.Key] = item
 	return item, nil
 }
 
-func (k *kept) List(context.Context, providerkit.ListQuery) ([]providerkit.Item, string, error) {
+func (k *kept) List(context.Context, cas.ListQuery) ([]cas.Item, string, error) {
 	return nil, "", abstractions.ErrUnsupported
 }
 
-func (k *kept) Delete(_ context.Context, item providerkit.Item) error {
+func (k *kept) Delete(_ context.Context, item cas.Item) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.items[item.Key].Version != item.Version && !k.deletesAll {
-		return providerkit.ErrConflict
+		return cas.ErrConflict
 	}
 	delete(k.items, item.Key)
 	return nil
 }
 
 // keeper is the driver: a store has other verbs of the same names.
-type keeper struct{ *providerkit.Records }
+type keeper struct{ *cas.Records }
 
 func (keeper) Capabilities() abstractions.Capabilities {
 	return abstractions.Capabilities{Provider: "kept", MinTTL: 5 * time.Second, Granularity: time.Second, Clock: "the map's"}
@@ -85,15 +86,15 @@ func keeps(flaw func(k *kept)) Harness {
 	return Harness{
 		Virtual: true,
 		New: func(testing.TB) abstractions.Provider {
-			k := &kept{items: map[string]providerkit.Item{}}
+			k := &kept{items: map[string]cas.Item{}}
 			flaw(k)
-			k.Records = providerkit.Records{
-				Store: k, Key: func(name string) string { return name }, ManualSweep: true, Expiry: &providerkit.Expiry{Resolution: time.Second},
+			k.Records = cas.Records{
+				Store: k, Key: func(name string) string { return name }, ManualSweep: true, Expiry: &cas.Expiry{Resolution: time.Second},
 				Classify: func(error) providerkit.Meaning { return k.meaning },
 			}
 			return keeping{providerkit.New(keeper{&k.Records}, providerkit.Config{Timeout: time.Second}), k}
 		},
-		Records: func(p abstractions.Provider) *providerkit.Records { return &p.(keeping).k.Records },
+		Records: func(p abstractions.Provider) *cas.Records { return &p.(keeping).k.Records },
 	}.withDefaults()
 }
 

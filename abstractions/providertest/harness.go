@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
-	"github.com/distributedleasing/leasing/abstractions/providerkit"
+	"github.com/distributedleasing/leasing/abstractions/providerkit/cas"
 	"github.com/distributedleasing/leasing/abstractions/providertest/internal/proxy"
 	"github.com/distributedleasing/leasing/abstractions/providertest/internal/suite"
 )
@@ -43,12 +43,12 @@ type Harness struct {
 	Remove func(t testing.TB, p abstractions.Provider, name string)
 
 	// Remembers is the number of ended IDs of the last minute that a busy name refuses, if more
-	// than the eight of the contract: 64 for providerkit.Records.
+	// than the eight of the contract: 64 for cas.Records.
 	Remembers int
 
-	// Records returns the providerkit.Records that p is made of. If it is set, the suite also checks the
+	// Records returns the cas.Records that p is made of. If it is set, the suite also checks the
 	// promises that Records require of their Store.
-	Records func(p abstractions.Provider) *providerkit.Records
+	Records func(p abstractions.Provider) *cas.Records
 
 	// Unreachable opens a client whose backend does not answer: preferably
 	// one that accepts requests and stays silent, otherwise one that does not

@@ -11,10 +11,11 @@ import (
 
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
+	"github.com/distributedleasing/leasing/abstractions/providerkit/cas"
 	"github.com/distributedleasing/leasing/abstractions/providertest/internal/suite"
 )
 
-// recordsChecks are about the promises that providerkit.Records requires of a store.
+// recordsChecks are about the promises that cas.Records requires of a store.
 var recordsChecks = []suite.Check{
 	{Name: "Records_AWriteReplacesWhatItHasRead", Needs: "Records", Run: func(e *suite.Env) {
 		s := newShelf(e)
@@ -44,14 +45,14 @@ var recordsChecks = []suite.Check{
 		if errors.Is(err, abstractions.ErrUnsupported) {
 			e.LeaveOut("this store deletes nothing")
 		}
-		e.ErrorIs(err, providerkit.ErrConflict)
+		e.ErrorIs(err, cas.ErrConflict)
 		next.IsHeld()
 		next.Release()
 		free = s.get(name)
 		e.NoError(s.delete(free))
 		last := e.SettledTake(e.P, name)
 		e.Greater(last.Token(), next.Token())
-		e.ErrorIs(s.delete(free), providerkit.ErrConflict)
+		e.ErrorIs(s.delete(free), cas.ErrConflict)
 		s.refuses(free, last)
 	}},
 	// It writes tokens into the record of a free name, as an operator may by hand.
@@ -102,24 +103,24 @@ var recordsChecks = []suite.Check{
 }
 
 // mute is a store whose replies to writes are lost.
-type mute struct{ providerkit.Store }
+type mute struct{ cas.Store }
 
-func (m mute) Put(ctx context.Context, old providerkit.Item, r *providerkit.Record, data []byte) (providerkit.Item, error) {
+func (m mute) Put(ctx context.Context, old cas.Item, r *providerkit.Record, data []byte) (cas.Item, error) {
 	if _, err := m.Store.Put(ctx, old, r, data); err != nil {
-		return providerkit.Item{}, err
+		return cas.Item{}, err
 	}
-	return providerkit.Item{}, fmt.Errorf("%w: the reply is lost", abstractions.ErrUnavailable)
+	return cas.Item{}, fmt.Errorf("%w: the reply is lost", abstractions.ErrUnavailable)
 }
 
 // shelf is the store behind the client.
 type shelf struct {
 	e *suite.Env
-	*providerkit.Records
+	*cas.Records
 }
 
 func newShelf(e *suite.Env) shelf { return shelf{e, e.Records(e.P)} }
 
-func (s shelf) get(name string) (item providerkit.Item) {
+func (s shelf) get(name string) (item cas.Item) {
 	s.e.NoError(s.e.Call(func(ctx context.Context) (err error) {
 		item, err = s.Store.Get(ctx, s.Key(name))
 		return err
@@ -128,7 +129,7 @@ func (s shelf) get(name string) (item providerkit.Item) {
 	return item
 }
 
-func (s shelf) delete(item providerkit.Item) error {
+func (s shelf) delete(item cas.Item) error {
 	return s.e.Call(func(ctx context.Context) error { return s.Store.Delete(ctx, item) })
 }
 
@@ -161,7 +162,7 @@ var unreadable = map[string]func(record []byte) []byte{
 }
 
 // put stores content in place of the record of a held name.
-func (s shelf) put(old providerkit.Item, holder *suite.Claim, data []byte) error {
+func (s shelf) put(old cas.Item, holder *suite.Claim, data []byte) error {
 	record := providerkit.Record{Name: holder.Req.Name, ID: holder.Req.ID, Owner: holder.Req.Owner, Token: holder.Token(), TTL: holder.Ttl, Left: holder.Ttl}
 	return s.e.Call(func(ctx context.Context) error { return suite.Second(s.Store.Put(ctx, old, &record, data)) })
 }
@@ -186,7 +187,7 @@ func (s shelf) keeps(holder *suite.Claim, what string) {
 		e.Contains(fmt.Sprint(err), abstractions.ErrNotSetUp.Error(), "%s: %s", what, call.what)
 		e.True(errors.Is(err, abstractions.ErrNotSetUp) || i >= len(calls)-len(known) && errors.Is(err, abstractions.ErrUnavailable), "%s: %s: %v", what, call.what, err)
 	}
-	sweeper := &providerkit.Records{Store: alone{s.Store, s.Key(name)}, Expiry: s.Expiry, Leases: s.Leases, Key: s.Key, Retention: 1}
+	sweeper := &cas.Records{Store: alone{s.Store, s.Key(name)}, Expiry: s.Expiry, Leases: s.Leases, Key: s.Key, Retention: 1}
 	_ = e.Call(func(ctx context.Context) error { // it fails where the store refuses to read
 		forgotten, _, err := sweeper.SweepPage(ctx, "")
 		e.Zero(forgotten, "%s: a sweep", what)
@@ -197,7 +198,7 @@ func (s shelf) keeps(holder *suite.Claim, what string) {
 
 // content returns the content stored for a name, or the store's refusal.
 func (s shelf) content(name string) string {
-	var item providerkit.Item
+	var item cas.Item
 	err := s.e.Call(func(ctx context.Context) (err error) {
 		item, err = s.Store.Get(ctx, s.Key(name))
 		return err
@@ -211,25 +212,25 @@ func (s shelf) content(name string) string {
 
 // alone is a store that lists one item.
 type alone struct {
-	providerkit.Store
+	cas.Store
 	key string
 }
 
-func (a alone) List(ctx context.Context, _ providerkit.ListQuery) ([]providerkit.Item, string, error) {
+func (a alone) List(ctx context.Context, _ cas.ListQuery) ([]cas.Item, string, error) {
 	item, err := a.Get(ctx, a.key)
 	item.Key = a.key
-	return []providerkit.Item{item}, "", err
+	return []cas.Item{item}, "", err
 }
 
 // refuses requires that the item is not replaced, not even by a break of the present holder.
-func (s shelf) refuses(old providerkit.Item, holder *suite.Claim) {
+func (s shelf) refuses(old cas.Item, holder *suite.Claim) {
 	record := providerkit.Record{
 		Name: holder.Req.Name, ID: holder.Req.ID, Owner: holder.Req.Owner, Token: holder.Token(), TTL: holder.Ttl, Left: holder.Ttl, Breaking: true,
 	}
 	s.e.ErrorIs(s.e.Call(func(ctx context.Context) error {
 		_, err := s.Store.Put(ctx, old, &record, []byte("{}"))
 		return err
-	}), providerkit.ErrConflict)
+	}), cas.ErrConflict)
 	holder.Renew(s.e.Long)
 	holder.IsHeld()
 }

@@ -1,2 +1,2 @@
-// Package recordstest has checks of providers that store their leases as providerkit.Records, beside those of package providertest.
+// Package recordstest has checks of providers that store their leases as cas.Records, beside those of package providertest.
 package recordstest

@@ -11,12 +11,13 @@ import (
 
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
+	"github.com/distributedleasing/leasing/abstractions/providerkit/cas"
 	"github.com/distributedleasing/leasing/abstractions/servertest"
 )
 
 // Floor checks that a provider of Records keeps the highest token that it forgets, and gives names without a token a greater one
 // (T127). No other test may use the provider's data: the check writes a floor into it that is ahead of the clock.
-func Floor(t *testing.T, p abstractions.Provider, r *providerkit.Records) {
+func Floor(t *testing.T, p abstractions.Provider, r *cas.Records) {
 	t.Helper()
 	ctx := t.Context()
 	caps := p.Capabilities()

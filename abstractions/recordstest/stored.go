@@ -9,7 +9,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-// A lease that release 0.1.0 has stored, as providerkit.Records writes it: providerkit's testdata has the same line. The
+// A lease that release 0.1.0 has stored, as cas.Records writes it: the testdata of package cas has the same line. The
 // lease is held for half a minute.
 const (
 	StoredName   = "jobs/daily"

@@ -10,7 +10,7 @@ import (
 )
 
 func TestStoredRecordIsThatOfTheKit(t *testing.T) {
-	golden, err := os.ReadFile("../providerkit/testdata/records-0.1.0.txt")
+	golden, err := os.ReadFile("../providerkit/cas/testdata/records-0.1.0.txt")
 	require.NoError(t, err)
 	require.Contains(t, string(golden), "\nheld "+recordstest.StoredRecord+"\n")
 }

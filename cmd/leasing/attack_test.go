@@ -26,6 +26,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/distributedleasing/leasing/abstractions/servertest"
+	"github.com/distributedleasing/leasing/cmd/leasing/internal/exit"
 )
 
 // journalName is the first argument of the test binary as a command to run: it writes a line to a
@@ -315,7 +316,7 @@ func (a *arena) run(id string, at attack, job int) int {
 		defer close(ended)
 		_ = cmd.Wait()
 	}()
-	allowed := []int{journalCode, exitLost}
+	allowed := []int{journalCode, exit.Lost}
 	leasing := func() int { return cmd.Process.Pid }
 	if below {
 		leasing = func() int { return firstChild(cmd.Process.Pid) }
@@ -335,7 +336,7 @@ func (a *arena) run(id string, at attack, job int) int {
 	}
 	select {
 	case out := <-text:
-		if !slices.Contains(allowed, code) || code == exitLost && !strings.Contains(out, "lease lost") {
+		if !slices.Contains(allowed, code) || code == exit.Lost && !strings.Contains(out, "lease lost") {
 			a.t.Errorf("run %s, %s: exit code %d: %s", id, at.name, code, out)
 		}
 	case <-time.After(patience):

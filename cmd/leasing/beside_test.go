@@ -13,6 +13,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"github.com/distributedleasing/leasing/cmd/leasing/internal/exit"
+	"github.com/distributedleasing/leasing/cmd/leasing/internal/kin"
 )
 
 // besides are programs that run a command: the words before that command. env(1) becomes the command, so its result
@@ -109,7 +112,7 @@ func (p *place) compare(c comparison, words string) ran {
 	status := r.ProcessState.Sys().(syscall.WaitStatus)
 	code := status.ExitStatus()
 	if status.Signaled() { // as a shell shows it
-		code = exitSignal + int(status.Signal())
+		code = exit.Signal + int(status.Signal())
 	}
 	return ran{code, r.text(r.out)}
 }
@@ -123,7 +126,7 @@ func anyStopped(pid int) bool {
 		return true
 	}
 	look(pid)
-	kin(pid, 0, look)
+	kin.Visit(pid, 0, look)
 	return found
 }
 

@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/distributedleasing/leasing/cmd/leasing/internal/exit"
 )
 
 // openConsole serves a page on a port of its own, and returns where.
@@ -121,7 +123,7 @@ func TestConsoleRefusesWhatLetsAnybodyIn(t *testing.T) {
 		"no such file or directory":       {"--token-file", "/no/such/file"},
 	} {
 		code, _, problems := p.run(append([]string{"console", "--for", "1ms"}, want...)...)
-		require.Equal(t, exitFailed, code)
+		require.Equal(t, exit.Failed, code)
 		require.Contains(t, problems, flags)
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+
+	"github.com/distributedleasing/leasing/cmd/leasing/internal/output"
 )
 
 // A name that has never been used is free: the exit code is 1.
@@ -17,7 +19,7 @@ func Example() {
 	}
 	defer func() { _ = os.RemoveAll(folder) }()
 	url := "sqlite://" + filepath.Join(folder, "leases.db") + "?create=true"
-	fmt.Println(execute([]string{"inspect", "--url", url, "jobs/nightly"}, streams{nil, os.Stdout, os.Stderr}))
+	fmt.Println(execute([]string{"inspect", "--url", url, "jobs/nightly"}, output.Streams{Out: os.Stdout, Err: os.Stderr}))
 	// Output:
 	// name   jobs/nightly
 	// state  never held

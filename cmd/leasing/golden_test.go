@@ -22,6 +22,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/distributedleasing/leasing/abstractions/servertest"
+	"github.com/distributedleasing/leasing/cmd/leasing/internal/cli"
+	"github.com/distributedleasing/leasing/cmd/leasing/internal/exit"
+	"github.com/distributedleasing/leasing/cmd/leasing/internal/output"
 )
 
 var update = flag.Bool("update", false, "write the golden files")
@@ -93,9 +96,9 @@ func commands(c *cobra.Command) (all []*cobra.Command) {
 
 func TestGoldenHelp(t *testing.T) {
 	var out bytes.Buffer
-	for _, c := range append([]*cobra.Command{(&app{}).root()}, commands((&app{}).root())...) {
+	for _, c := range append([]*cobra.Command{rootCommand(&cli.App{})}, commands(rootCommand(&cli.App{}))...) {
 		fmt.Fprintf(&out, "$ %s --help\n", c.CommandPath())
-		require.Zero(t, execute(append(strings.Fields(c.CommandPath())[1:], "--help"), streams{nil, &out, &out}))
+		require.Zero(t, execute(append(strings.Fields(c.CommandPath())[1:], "--help"), output.Streams{Out: &out, Err: &out}))
 		out.WriteString("\n")
 	}
 	compare(t, "help", out.String())
@@ -237,7 +240,7 @@ func TestEveryCommandFailsInOneLine(t *testing.T) {
 	p := newPlace(t)
 	const badFlag, badURL = "--nonsense", "--url=oracle://me:secret@host/db"
 	dead := []string{"--url=redis://127.0.0.1:1", "--url=postgres://127.0.0.1:1/db?sslmode=disable&create=true"}
-	for _, c := range commands((&app{}).root()) {
+	for _, c := range commands(rootCommand(&cli.App{})) {
 		if !c.Runnable() {
 			continue
 		}
@@ -256,11 +259,11 @@ func TestEveryCommandFailsInOneLine(t *testing.T) {
 			line := slices.Concat(strings.Fields(name), []string{flag, "--timeout", "200ms"}, args)
 			code, out, problems := p.run(line...)
 			if name == "doctor" && flag != badFlag { // its findings are its output
-				require.Equal(t, exitNo, code, line)
+				require.Equal(t, exit.No, code, line)
 				require.Contains(t, out, "wrong")
 				continue
 			}
-			require.Equal(t, exitFailed, code, line)
+			require.Equal(t, exit.Failed, code, line)
 			require.Empty(t, out, line)
 			require.Regexp(t, `\Aleasing: .+\n\z`, problems, line)
 			require.NotContains(t, problems, "secret")
@@ -340,7 +343,7 @@ func TestGoldenMissingRights_sqlite(t *testing.T) {
 // The examples in the help work.
 func TestExamplesOnSQLite(t *testing.T) {
 	t.Parallel()
-	for _, c := range append(commands((&app{}).root()), (&app{}).root()) {
+	for _, c := range append(commands(rootCommand(&cli.App{})), rootCommand(&cli.App{})) {
 		if c.Example == "" || c.Name() == "bootstrap" { // which needs a Redlock
 			require.True(t, c.HasSubCommands() || c.Example != "", "%s has no example", c.CommandPath())
 			continue

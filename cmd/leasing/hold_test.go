@@ -12,8 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
-	"github.com/distributedleasing/leasing"
-	"github.com/distributedleasing/leasing/abstractions/providerkit"
+	"github.com/distributedleasing/leasing/cmd/leasing/internal/exit"
 )
 
 // A lease that acquire has taken outlives the command, and ends by its ID.
@@ -24,25 +23,25 @@ func TestAcquireAndReleaseOnSQLite(t *testing.T) {
 	require.Zero(t, code, problems)
 	id := strings.TrimSpace(out)
 	code, _, problems = p.run("run", "deploy/web", "--", "true")
-	require.Equal(t, exitBusy, code)
+	require.Equal(t, exit.Busy, code)
 	require.NotContains(t, problems, id)
 	code, _, _ = p.run("acquire", "--wait", "50ms", "deploy/web")
-	require.Equal(t, exitBusy, code)
+	require.Equal(t, exit.Busy, code)
 	_, out, _ = p.run("inspect", "deploy/web")
 	require.Contains(t, out, "freeze for 1.4")
 	require.NotContains(t, out, id)
 
 	code, _, problems = p.run("release", "--id", "0198c0de-0000-7000-8000-000000000000", "deploy/web")
-	require.Equal(t, exitNo, code)
+	require.Equal(t, exit.No, code)
 	require.Contains(t, problems, "no lease with this ID")
 	code, _, _ = p.run("run", "deploy/web", "--", "true")
-	require.Equal(t, exitBusy, code, "another ID ends nothing")
+	require.Equal(t, exit.Busy, code, "another ID ends nothing")
 	code, _, problems = p.run("release", "--id", id, "deploy/web")
 	require.Zero(t, code, problems)
 	code, _, problems = p.run("run", "deploy/web", "--", "true")
 	require.Zero(t, code, problems)
 	code, _, _ = p.run("release", "--id", id, "deploy/web")
-	require.Equal(t, exitNo, code, "it was released already")
+	require.Equal(t, exit.No, code, "it was released already")
 
 	_, out, _ = p.run("acquire", "-o", "json", "--ttl", "1m", "deploy/web")
 	var shown struct {
@@ -56,7 +55,7 @@ func TestAcquireAndReleaseOnSQLite(t *testing.T) {
 	require.Positive(t, shown.Token)
 	for _, wrong := range [][]string{{"acquire", "--ttl", "0s", "n"}, {"acquire", "--ttl", "soon", "n"}, {"acquire", "--wait", "-1s", "n"}, {"release", "n"}} {
 		code, _, problems = p.run(wrong...)
-		require.Equal(t, exitFailed, code, wrong)
+		require.Equal(t, exit.Failed, code, wrong)
 		require.Contains(t, problems, "want", wrong)
 	}
 }
@@ -70,7 +69,7 @@ func TestTrap_T251_AnAcquireThatEndsEarlyLeavesNoLease_sqlite(t *testing.T) {
 	waiting := p.start("acquire", "--wait", "forever", "deploy/web")
 	eventually(t, func() bool { return catches(waiting.Process.Pid, unix.SIGUSR1) }, "acquire waits")
 	waiting.signal(unix.SIGUSR1)
-	require.Equal(t, exitSignal+int(unix.SIGUSR1), waiting.code())
+	require.Equal(t, exit.Signal+int(unix.SIGUSR1), waiting.code())
 	holder.signal(unix.SIGTERM)
 	holder.code()
 
@@ -80,7 +79,7 @@ func TestTrap_T251_AnAcquireThatEndsEarlyLeavesNoLease_sqlite(t *testing.T) {
 	cmd := asCommand(t.Context(), p.env(), "acquire", "deploy/web")
 	cmd.Stdout = full
 	require.Error(t, cmd.Run())
-	require.Equal(t, exitFailed, cmd.ProcessState.ExitCode())
+	require.Equal(t, exit.Failed, cmd.ProcessState.ExitCode())
 	code, _, problems := p.run("run", "deploy/web", "--", "true")
 	require.Zero(t, code, problems)
 }
@@ -94,7 +93,7 @@ func TestBootstrapOfARedlock(t *testing.T) {
 	}
 	url += "/0?mode=redlock"
 	code, _, problems := p.run("run", "--url", url, "name", "--", "true")
-	require.Equal(t, exitFailed, code)
+	require.Equal(t, exit.Failed, code)
 	require.Contains(t, problems, `"leasing bootstrap" lets new servers vote at once`)
 	code, out, problems := p.run("bootstrap", "--url", url)
 	require.Zero(t, code, problems)
@@ -103,7 +102,7 @@ func TestBootstrapOfARedlock(t *testing.T) {
 	require.Zero(t, code, problems)
 
 	code, _, problems = p.run("bootstrap") // on SQLite
-	require.Equal(t, exitFailed, code)
+	require.Equal(t, exit.Failed, code)
 	require.Contains(t, problems, "mode=redlock")
 }
 
@@ -125,30 +124,5 @@ func TestVersionAndManual(t *testing.T) {
 		for _, section := range []string{"EXIT STATUS", "ENVIRONMENT", "FILES"} {
 			require.Contains(t, string(text), ".SH "+section, page)
 		}
-	}
-}
-
-// An error has the names of the command line and of URLs.
-func TestErrorsNameFlagsAndParameters(t *testing.T) {
-	type Options struct {
-		Key        string        `json:"key"`
-		SecretFile string        `json:"secret_file"`
-		Secret     func() string `json:"-"`
-	}
-	_, none := providerkit.ExactlyOne(Options{}, "Key", "SecretFile", "Secret")
-	_, both := providerkit.ExactlyOne(Options{Key: "k", SecretFile: "f"}, "Key", "SecretFile", "Secret")
-	for _, c := range []struct {
-		err  error
-		want string
-	}{
-		{&leasing.InvalidError{Field: "Options.MaxTTL", Value: -1, Want: "more than 0"}, `invalid URL parameter "max_ttl" -1: want more than 0`},
-		{&leasing.InvalidError{Field: "Options.CAFile", Value: "x", Want: "a file"}, `invalid URL parameter "ca_file" "x": want a file`},
-		{&leasing.InvalidError{Field: `Options.URL parameter "x"`, Value: "y", Want: "z"}, `invalid URL parameter "x" "y": want z`},
-		{&leasing.InvalidError{Field: "AcquireOptions.TTL", Value: 1, Want: "at least 15s; or set RaiseToMinTTL"}, "invalid --ttl 1: want at least 15s"},
-		{providerkit.Meaning{Class: providerkit.NotSetUp, Advice: "create the folder, or set Options.Create"}.Of(os.ErrNotExist), "backend not set up: file does not exist; create the folder, or add create=true to the URL"},
-		{none, "invalid URL with none set: want exactly one of key, secret_file"},
-		{both, "invalid URL with key and secret_file: want exactly one of key, secret_file"},
-	} {
-		require.Equal(t, c.want, oneLine(c.err))
 	}
 }

@@ -12,9 +12,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/distributedleasing/leasing/abstractions/servertest"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"github.com/distributedleasing/leasing/abstractions/servertest"
+	"github.com/distributedleasing/leasing/cmd/leasing/internal/exit"
+	"github.com/distributedleasing/leasing/cmd/leasing/internal/kin"
 )
 
 // wrappers start a job $J in ways that take it out of the command's process group, or from its parent. All
@@ -39,14 +42,14 @@ var misfortunes = map[string]struct {
 	do   func(p *place, r *running)
 	code int
 }{
-	"leasing is stopped":  {stopsBetweenWrites, exitLost},
+	"leasing is stopped":  {stopsBetweenWrites, exit.Lost},
 	"leasing is killed":   {func(_ *place, r *running) { r.signal(unix.SIGKILL) }, -1},
-	"the lease is broken": {func(p *place, _ *running) { p.breaks() }, exitLost},
+	"the lease is broken": {func(p *place, _ *running) { p.breaks() }, exit.Lost},
 	"the guard is killed": {func(_ *place, r *running) { require.NoError(r.t, unix.Kill(r.guard(), unix.SIGKILL)) }, 128 + 9},
 	"the guard is stopped, and the lease broken": {func(p *place, r *running) {
 		require.NoError(r.t, unix.Kill(r.guard(), unix.SIGSTOP))
 		p.breaks()
-	}, exitLost},
+	}, exit.Lost},
 	"leasing gets TERM": {func(_ *place, r *running) { r.signal(unix.SIGTERM) }, 0},
 }
 
@@ -179,22 +182,11 @@ func TestRunOnSQLiteSignalsEachDescendantOnce(t *testing.T) {
 	require.Equal(t, "ready\nUSR1\nTERM\n", r.text(r.out))
 }
 
-// Both ways to find children agree.
-func TestKinInBothWays(t *testing.T) {
-	script := exec.Command("sh", "-c", "sleep 40 & sleep 40 & echo $$ $!; wait")
-	out, err := script.StdoutPipe()
-	require.NoError(t, err)
-	require.NoError(t, script.Start())
-	t.Cleanup(func() {
-		kin(script.Process.Pid, 0, func(pid int) bool { return unix.Kill(pid, unix.SIGKILL) == nil })
-		_ = script.Process.Kill()
-		_ = script.Wait()
+// childrenByTask returns the children of a process.
+func childrenByTask(pid int) (all []int) {
+	kin.Visit(pid, 0, func(child int) bool {
+		all = append(all, child)
+		return false
 	})
-	var shell, last int
-	_, err = fmt.Fscan(out, &shell, &last)
-	require.NoError(t, err)
-	one, other := childrenByTask(shell), childrenByParent()(shell)
-	require.Len(t, one, 2)
-	require.Contains(t, one, last)
-	require.ElementsMatch(t, one, other)
+	return all
 }

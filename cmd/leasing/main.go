@@ -11,15 +11,18 @@ import (
 	"os"
 
 	"github.com/redis/go-redis/v9/logging"
+
+	"github.com/distributedleasing/leasing/cmd/leasing/internal/output"
+	"github.com/distributedleasing/leasing/cmd/leasing/internal/supervise"
 )
 
 func main() {
-	if isGuard() {
-		guard()
+	if supervise.IsGuard() {
+		supervise.Guard()
 	}
 	logging.Disable() // each failed attempt to connect is a line otherwise
-	problems := newLines(os.Stderr)
-	code := execute(os.Args[1:], streams{os.Stdin, os.Stdout, problems})
-	problems.flush()
+	problems := output.NewLines(os.Stderr)
+	code := execute(os.Args[1:], output.Streams{In: os.Stdin, Out: os.Stdout, Err: problems})
+	problems.Flush()
 	os.Exit(code)
 }

@@ -7,12 +7,14 @@ import (
 	"os/signal"
 	"syscall"
 	"testing"
+
+	"github.com/distributedleasing/leasing/cmd/leasing/internal/supervise"
 )
 
 // The test binary is also the command, its guard, and the commands that it runs.
 func TestMain(m *testing.M) {
-	if isGuard() {
-		guard()
+	if supervise.IsGuard() {
+		supervise.Guard()
 	}
 	if len(os.Args) > 1 && os.Args[1] == journalName {
 		journalMain(os.Args[2:])

@@ -4,74 +4,13 @@ package main
 
 import (
 	"context"
-	"fmt"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/distributedleasing/leasing"
-	"github.com/distributedleasing/leasing/abstractions/providerkit"
-	"github.com/distributedleasing/leasing/open"
+	"github.com/distributedleasing/leasing/cmd/leasing/internal/exit"
+	"github.com/distributedleasing/leasing/cmd/leasing/internal/setup"
 )
-
-// Each backend has a guide, and each kind of failure of it a command.
-func TestEachBackendHasAGuide(t *testing.T) {
-	t.Parallel()
-	for _, o := range openers {
-		for _, scheme := range o.Schemes {
-			g := guideOf(scheme)
-			require.NotNil(t, g, scheme)
-			require.Contains(t, o.Schemes, open.Scheme(g.url), "the URL of %s", scheme)
-			for what, text := range map[string]string{"begin": g.begin, "setUp": g.setUp, "rights": g.rights, "reach": g.reach} {
-				require.NotEmpty(t, text, "%s of %s", what, scheme)
-			}
-			provider, err := open.URL(t.Context(), filled.Replace(strings.TrimSuffix(g.url, "?create=true")), openers...)
-			require.NotErrorIs(t, err, leasing.ErrInvalid, g.url) // there need be no server
-			if err == nil {
-				require.NoError(t, provider.Close())
-			}
-		}
-	}
-}
-
-// filled fills in the words of a guide's URL.
-var filled = strings.NewReplacer("FOLDER", "no/such/folder", "ACCOUNT", "account", "CONTAINER", "leases", "DATABASE", "app", "BUCKET", "bucket",
-	"PREFIX", "leases", ":TOKEN", ":token", "s3://", "s3://access:secret@", "REGION", "eu-central-1", "NAMESPACE", "apps", "HOST", "127.0.0.1", "USER", "app", ":PASSWORD", ":secret")
-
-func TestTheDoctorSaysWhatToRunNext(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct {
-		where, from string
-		failure     error
-		want        string
-	}{
-		{"", "", errNowhere, "next sqlite to try: leasing doctor --local; then: leasing doctor --url 'sqlite:///FOLDER/leases.db?create=true'"},
-		{"", "", errNowhere, "next azblob to try: samples/azure/blob.sh up; then: leasing doctor --url 'azblob://ACCOUNT/CONTAINER?auth=Development'"},
-		{"oracle://x", "--url", leasing.ErrInvalid, "next redis to try: "},
-		{"", "", fmt.Errorf("config.json: no JSON"), ""},
-		{"redis://h", "LEASING_URL", nil, "next run leasing run --wait 1m jobs/first -- COMMAND"},
-		{"redis://h", "--url", nil, "next run export LEASING_URL='URL'; leasing run --wait 1m jobs/first -- COMMAND"},
-		{"redis://h", "--url", leasing.ErrUnavailable, "next reach redis-cli -u URL PING"},
-		{"azblob://a/c?auth=Auto", "--url", leasing.ErrDenied, "next rights az role assignment create "},
-		{"cosmos://a/d/c", "--url", leasing.ErrNotSetUp, "next set up az cosmosdb sql container create "},
-		{"s3://b?x=1", "--url", leasing.ErrInvalid, "next url leasing doctor --url 's3://BUCKET/PREFIX?region=REGION'"},
-		{"sqlite:///nfs/x", "--url", fmt.Errorf("%w: %w", leasing.ErrNotSetUp, providerkit.ErrNetworkDisk), "next url leasing doctor --local"},
-		{"postgres://h", "--url", leasing.ErrStale, ""},
-	} {
-		d := &doctor{app: &app{}}
-		d.next(c.where, c.from, c.failure)
-		var lines []string
-		for _, f := range d.findings {
-			lines = append(lines, strings.Join([]string{f.Verdict, f.Check, f.Text}, " "))
-		}
-		if c.want == "" {
-			require.Empty(t, lines, "%v", c)
-			continue
-		}
-		require.Contains(t, strings.Join(lines, "\n"), c.want, "%v", c)
-	}
-}
 
 // A user who has nothing yet gets a command for each backend, and the first of them works.
 func TestTheDoctorGuidesTheFirstUse_sqlite(t *testing.T) {
@@ -83,10 +22,10 @@ func TestTheDoctorGuidesTheFirstUse_sqlite(t *testing.T) {
 		return cmd.ProcessState.ExitCode(), string(out)
 	}
 	code, out := runs("doctor")
-	require.Equal(t, exitNo, code)
+	require.Equal(t, exit.No, code)
 	require.Contains(t, out, "no backend: name one")
-	for _, g := range guides {
-		require.Contains(t, out, "leasing doctor --url '"+g.url+"'")
+	for _, g := range setup.Guides {
+		require.Contains(t, out, "leasing doctor --url '"+g.URL+"'")
 	}
 	code, out = runs("doctor", "--local")
 	require.Zero(t, code, out)

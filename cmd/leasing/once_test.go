@@ -3,10 +3,8 @@
 package main
 
 import (
-	"context"
 	"database/sql"
 	"errors"
-	"fmt"
 	"net"
 	"regexp"
 	"strings"
@@ -97,20 +95,5 @@ func TestTrap_T271_AFailureIsToldOnce(t *testing.T) {
 				}
 			}
 		})
-	}
-}
-
-// Lines of one error are one line, in which nothing comes twice.
-func TestTrap_T271_LinesThatSayTheSame(t *testing.T) {
-	refused := fmt.Errorf("leasing: migrate (postgres): %w: refused", leasing.ErrUnavailable)
-	for want, err := range map[string]error{
-		"migrate (postgres): backend unavailable: refused":                        errors.Join(refused, refused),
-		"migrate (postgres): backend unavailable: refused; context canceled":      errors.Join(refused, context.Canceled, context.Canceled),
-		"before: migrate (postgres): backend unavailable: refused":                fmt.Errorf("before: %w", refused),
-		`unknown command "lss" for "leasing"; Did you mean this? ls`:              errors.New("unknown command \"lss\" for \"leasing\"\n\nDid you mean this?\n\tls\n"),
-		"failed to connect to `x`: 1 (h): refused; 2 (h): refused by another one": errors.New("failed to connect to `x`:\n\t1 (h): refused\n\t1 (h): refused\n\t2 (h): refused by another one"),
-		"resolving: lookup h: no such host":                                       errors.New("resolving: lookup h: no such host\nlookup h: no such host"),
-	} {
-		require.Equal(t, want, oneLine(err))
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/distributedleasing/leasing/cmd/leasing/internal/output"
 )
 
 // Each command that shows a record spells out the runes that another process has put into the record, in text and
@@ -25,10 +27,10 @@ func TestTrap_T270_NoCommandPrintsWhatCannotBeSeen_sqlite(t *testing.T) {
 			_, out, problems := p.run(append(args, "-o", format)...)
 			require.NotEmpty(t, out+problems)
 			for line := range strings.Lines(out + problems) {
-				require.Equal(t, strings.TrimSuffix(line, "\n"), inert(strings.TrimSuffix(line, "\n")), "%q -o %s", args, format)
+				require.Equal(t, strings.TrimSuffix(line, "\n"), output.Inert(strings.TrimSuffix(line, "\n")), "%q -o %s", args, format)
 			}
 			if format == "json" && (args[0] == "ls" || args[0] == "inspect") {
-				var record shown
+				var record output.Record
 				require.NoError(t, json.Unmarshal([]byte(out), &record))
 				require.Equal(t, []string{name, owner}, []string{record.Name, record.Owner})
 			}

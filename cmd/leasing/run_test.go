@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/distributedleasing/leasing/abstractions/servertest"
+	"github.com/distributedleasing/leasing/cmd/leasing/internal/exit"
 )
 
 // patience bounds what should take moments, on a very slow machine.
@@ -142,10 +143,10 @@ func TestRunOnSQLitePassesTheExitCodeOn(t *testing.T) {
 		{3, []string{"sh", "-c", "exit 3"}},
 		{128 + 9, []string{"sh", "-c", "kill -KILL $$"}},
 		{128 + 15, []string{"sh", "-c", "kill -TERM $$"}},
-		{exitNotFound, []string{"no-such-command"}},
-		{exitNotExecutable, []string{"/etc/passwd"}},
-		{exitNotExecutable, []string{"/"}},
-		{exitNotFound, []string{script}},
+		{exit.NotFound, []string{"no-such-command"}},
+		{exit.NotExecutable, []string{"/etc/passwd"}},
+		{exit.NotExecutable, []string{"/"}},
+		{exit.NotFound, []string{script}},
 	} {
 		code, out, problems := p.run(append([]string{"run", "name", "--"}, c.command...)...)
 		require.Equal(t, c.code, code, "%v: %s%s", c.command, out, problems)
@@ -173,7 +174,7 @@ func TestTrap_T107_EmptySettingsAreNoDefault_sqlite(t *testing.T) {
 	} {
 		cmd := asCommand(t.Context(), append(p.bare(), c.env...), append(append([]string{"run"}, c.args...), "name", "--", "true")...)
 		out, _ := cmd.CombinedOutput()
-		require.Equal(t, exitFailed, cmd.ProcessState.ExitCode(), "%v: %s", c, out)
+		require.Equal(t, exit.Failed, cmd.ProcessState.ExitCode(), "%v: %s", c, out)
 		require.Regexp(t, "is empty|follows the first", string(out))
 	}
 	cmd := asCommand(t.Context(), append(p.env(), "LEASING_URL="), "run", "--url", "sqlite://"+p.folder+"/a.db?create=true", "name", "--", "true")
@@ -181,7 +182,7 @@ func TestTrap_T107_EmptySettingsAreNoDefault_sqlite(t *testing.T) {
 	require.NoError(t, err, string(out))
 	for _, busy := range []string{"256", "-1"} { // a shell would see 0, and 255
 		code, _, problems := p.run("run", "-E", busy, "name", "--", "true")
-		require.Equal(t, exitFailed, code)
+		require.Equal(t, exit.Failed, code)
 		require.Contains(t, problems, "--busy-code")
 	}
 }
@@ -200,7 +201,7 @@ func TestTrap_T137_WithoutAURLNothingRuns_sqlite(t *testing.T) {
 			continue
 		}
 		code, out := runs(nil, append(strings.Fields(name), args...)...)
-		require.Equal(t, map[bool]int{true: exitNo, false: exitFailed}[name == "doctor"], code, "%s: %s", name, out)
+		require.Equal(t, map[bool]int{true: exit.No, false: exit.Failed}[name == "doctor"], code, "%s: %s", name, out)
 		for _, way := range []string{"no backend: name one", "--url", "LEASING_URL", "config file", "--local"} {
 			require.Contains(t, out, way, name)
 		}
@@ -217,7 +218,7 @@ func TestTrap_T137_WithoutAURLNothingRuns_sqlite(t *testing.T) {
 	require.Zero(t, code, out)
 	require.Contains(t, out, "from --local: this user, on this machine")
 	code, out = runs(nil, "ls", "--local", "--url", "redis://127.0.0.1:1")
-	require.Equal(t, exitFailed, code)
+	require.Equal(t, exit.Failed, code)
 	require.Contains(t, out, "want only one of the two")
 }
 
@@ -246,7 +247,7 @@ func TestTrap_T138_RelativeFoldersAreRefused_sqlite(t *testing.T) {
 		cmd := asCommand(t.Context(), append(p.bare(), c.env...), append(append([]string{"run"}, c.args...), "name", "--", "true")...)
 		cmd.Dir = t.TempDir()
 		out, _ := cmd.CombinedOutput()
-		require.Equal(t, exitFailed, cmd.ProcessState.ExitCode(), "%v: %s", c, out)
+		require.Equal(t, exit.Failed, cmd.ProcessState.ExitCode(), "%v: %s", c, out)
 		require.Contains(t, string(out), c.says)
 		made, err := os.ReadDir(cmd.Dir)
 		require.NoError(t, err)
@@ -284,7 +285,7 @@ func TestTrap_T139_AFileOnANetworkDiskIsRefused_fuse(t *testing.T) {
 	} {
 		cmd := asCommand(t.Context(), append(p.bare(), "XDG_STATE_HOME="+mount), args...)
 		out, _ := cmd.CombinedOutput()
-		require.Equal(t, map[bool]int{true: exitNo, false: exitFailed}[args[0] == "doctor"], cmd.ProcessState.ExitCode(), "%v: %s", args, out)
+		require.Equal(t, map[bool]int{true: exit.No, false: exit.Failed}[args[0] == "doctor"], cmd.ProcessState.ExitCode(), "%v: %s", args, out)
 		require.Contains(t, string(out), "is on FUSE")
 		require.Contains(t, string(out), "one_host=true")
 		require.NotContains(t, string(out), "schema")
@@ -310,7 +311,7 @@ func TestRunOnSQLiteIsBusy(t *testing.T) {
 	holder := p.start("run", "name", "--", "sh", "-c", "echo ready; sleep 60")
 	holder.printed("ready")
 	code, _, problems := p.run("run", "name", "--", "true")
-	require.Equal(t, exitBusy, code, problems)
+	require.Equal(t, exit.Busy, code, problems)
 	code, _, problems = p.run("run", "-E", "0", "--wait", "50ms", "name", "--", "true")
 	require.Equal(t, 0, code)
 	require.Empty(t, problems)
@@ -371,8 +372,8 @@ func TestRunOnSQLiteWhenTheLeaseIsBroken(t *testing.T) {
 		code int
 		out  string
 	}{
-		"term":   {exitLost, "ready\nTERM\n"},
-		"kill":   {exitLost, "ready\n"},
+		"term":   {exit.Lost, "ready\nTERM\n"},
+		"kill":   {exit.Lost, "ready\n"},
 		"ignore": {5, "ready\nend\n"},
 	} {
 		t.Run(onLoss, func(t *testing.T) {
@@ -402,7 +403,7 @@ func TestRunOnSQLiteWhenTheBackendIsGone(t *testing.T) {
 	t.Cleanup(func() { _ = shared.Close() })
 	lock := unix.Flock_t{Type: unix.F_WRLCK, Start: 120, Len: 1}
 	require.Eventually(t, func() bool { return unix.FcntlFlock(shared.Fd(), unix.F_SETLK, &lock) == nil }, time.Minute, time.Millisecond)
-	require.Equal(t, exitLost, r.code(), r.text(r.err))
+	require.Equal(t, exit.Lost, r.code(), r.text(r.err))
 	require.Contains(t, r.text(r.out), "TERM")
 }
 
@@ -414,7 +415,7 @@ func TestRunOnSQLiteWhenTheDatabaseIsDeleted(t *testing.T) {
 	r := p.start("run", "--ttl", "2s", "--grace", "500ms", "name", "--", "sh", "-c", `trap '' TERM; echo ready; while true; do sleep 0.1; done`)
 	r.printed("ready")
 	require.NoError(t, os.RemoveAll(filepath.Join(p.folder, "leasing")))
-	require.Equal(t, exitLost, r.code(), r.text(r.err))
+	require.Equal(t, exit.Lost, r.code(), r.text(r.err))
 	require.Contains(t, r.text(r.err), "gone")
 }
 
@@ -436,7 +437,7 @@ func TestRunOnSQLiteWhenLeasingIsStopped(t *testing.T) {
 			require.NotZero(t, next.code(), "grep finds nothing")
 			require.Empty(t, next.text(next.out))
 			r.signal(ended)
-			require.Equal(t, map[unix.Signal]int{unix.SIGCONT: exitLost, unix.SIGKILL: -1}[ended], r.code(), r.text(r.err))
+			require.Equal(t, map[unix.Signal]int{unix.SIGCONT: exit.Lost, unix.SIGKILL: -1}[ended], r.code(), r.text(r.err))
 		})
 	}
 }
@@ -509,7 +510,7 @@ func TestRunWaitsForTheServer_postgres(t *testing.T) {
 	eventually(t, func() bool { return unix.Kill(pid, 0) == unix.ESRCH }, "the server's end")
 	url := server.URL + "&create=true"
 	code, _, problems := p.run("run", "--url", url, "--wait", "300ms", "name", "--", "true")
-	require.Equal(t, exitFailed, code)
+	require.Equal(t, exit.Failed, code)
 	require.Regexp(t, `\Aleasing: .*backend unavailable.*\n\z`, problems)
 	waiter := p.start("run", "--url", url, "--wait", "1m", "name", "--", "echo", "got it")
 	candidate := p.start("elect", "--url", url, "--terms", "1", "name", "--", "echo", "leads")

@@ -17,9 +17,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/distributedleasing/leasing/abstractions/servertest"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"github.com/distributedleasing/leasing/abstractions/servertest"
+	"github.com/distributedleasing/leasing/cmd/leasing/internal/exit"
 )
 
 // exe is the path of this program, for shells.
@@ -262,7 +264,7 @@ func TestTrap_T217_AFullStandardErrorBlocksNoSignal_sqlite(t *testing.T) {
 				require.NoError(t, read.Close())
 			}
 			p.breaks()
-			require.Equal(t, exitLost, r.code())
+			require.Equal(t, exit.Lost, r.code())
 			require.Equal(t, "ready\nTERM\n", r.text(r.out), "while the lease was good, and not killed")
 		})
 	}
@@ -354,7 +356,7 @@ func TestTrap_T220_CommandsAreFoundAsExecvpDoes_sqlite(t *testing.T) {
 			ours := p.shell(before + setting + ` "$L" run ` + strconv.Itoa(i) + ` -- ` + command)
 			yardstick := p.shell(before + setting + ` /usr/bin/env -- ` + command)
 			if command == "''" { // env(1) would print the environment
-				require.Equal(t, exitNotFound, ours.code())
+				require.Equal(t, exit.NotFound, ours.code())
 				return
 			}
 			want := yardstick.code()
@@ -394,35 +396,6 @@ func TestTrap_T221_AtLeastHoldsWhateverEndsTheRun_sqlite(t *testing.T) {
 	}
 }
 
-// A candidacy ends with 0 only after the last of its terms.
-func TestTrap_T222_AnElectionThatEndsSaysSo(t *testing.T) {
-	for _, c := range []struct {
-		work work
-		code int
-		last bool
-		over bool
-		with int
-	}{
-		{work{}, 0, false, false, 0},
-		{work{}, 0, true, true, 0},
-		{work{}, 3, false, false, 3},
-		{work{}, 3, true, true, 3},
-		{work{}, exitLost, false, false, exitLost},
-		{work{}, exitNotFound, false, true, exitNotFound},
-		{work{kept: true}, 0, false, true, exitFailed},
-		{work{kept: true}, 0, true, true, exitFailed},
-		{work{kept: true}, 3, false, true, exitFailed},
-		{work{ended: unix.SIGTERM}, 0, true, true, 128 + 15},
-		{work{ended: unix.SIGINT}, 0, false, true, 128 + 2},
-	} {
-		over, with := c.work.over(c.code, c.last)
-		require.Equal(t, c.over, over, "%+v", c)
-		if over {
-			require.Equal(t, c.with, with, "%+v", c)
-		}
-	}
-}
-
 func TestTrap_T223_NestedRunsOfOneNameAreRefused_sqlite(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -435,7 +408,7 @@ func TestTrap_T223_NestedRunsOfOneNameAreRefused_sqlite(t *testing.T) {
 		{"run", "name", "--", l, "wait", "name"},
 	} {
 		code, out, problems := p.run(nested...)
-		require.Equal(t, exitFailed, code, "%v: %s%s", nested, out, problems)
+		require.Equal(t, exit.Failed, code, "%v: %s%s", nested, out, problems)
 		require.Contains(t, problems, "part of the run that holds the lease")
 		require.NotContains(t, out, "ran")
 	}
@@ -446,7 +419,7 @@ func TestTrap_T223_NestedRunsOfOneNameAreRefused_sqlite(t *testing.T) {
 	holder := p.start("run", "other", "--", "sh", "-c", "echo ready; read a; sleep 1000")
 	holder.printed("ready")
 	code, _, problems = p.run("run", "name", "--", l, "run", "other", "--", "true")
-	require.Equal(t, exitBusy, code, problems)
+	require.Equal(t, exit.Busy, code, problems)
 }
 
 func TestTrap_T224_ADefaultConfigThatIsNotNeededIsNotRead_sqlite(t *testing.T) {
@@ -462,9 +435,9 @@ func TestTrap_T224_ADefaultConfigThatIsNotNeededIsNotRead_sqlite(t *testing.T) {
 	}{
 		{nil, []string{"--url", url}, 0},
 		{[]string{"LEASING_URL=" + url}, nil, 0},
-		{nil, nil, exitFailed},
-		{nil, []string{"--url", url, "--config", folder}, exitFailed},
-		{[]string{"LEASING_CONFIG=" + folder}, []string{"--url", url}, exitFailed},
+		{nil, nil, exit.Failed},
+		{nil, []string{"--url", url, "--config", folder}, exit.Failed},
+		{[]string{"LEASING_CONFIG=" + folder}, []string{"--url", url}, exit.Failed},
 	} {
 		cmd := asCommand(t.Context(), append(p.bare(), c.env...), append(append([]string{"run"}, c.args...), "name", "--", "true")...)
 		out, _ := cmd.CombinedOutput()
@@ -500,7 +473,7 @@ func TestTrap_T225_TooLittleAddressSpaceIsSaid_sqlite(t *testing.T) {
 		if strings.Contains(out.String(), "ThreadSanitizer") {
 			t.Skip("the race detector needs more address space than that")
 		}
-		require.Equal(t, map[bool]int{true: exitNo, false: exitFailed}[command[0] == "doctor"], cmd.ProcessState.ExitCode(), out.String())
+		require.Equal(t, map[bool]int{true: exit.No, false: exit.Failed}[command[0] == "doctor"], cmd.ProcessState.ExitCode(), out.String())
 		require.Contains(t, out.String(), "ulimit -v leaves no room for SQLite")
 		require.NotContains(t, out.String(), "panic")
 	}
@@ -521,7 +494,7 @@ func TestTrap_T226_WithoutProcRunAndDoctorAgree_sqlite(t *testing.T) {
 		if strings.Contains(string(out), "mount:") {
 			t.Skip("this user may not mount: " + string(out))
 		}
-		require.Equal(t, map[bool]int{true: exitNo, false: exitFailed}[command == "doctor"], cmd.ProcessState.ExitCode(), string(out))
+		require.Equal(t, map[bool]int{true: exit.No, false: exit.Failed}[command == "doctor"], cmd.ProcessState.ExitCode(), string(out))
 		require.Contains(t, string(out), "/proc is not mounted")
 	}
 }

@@ -15,6 +15,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"github.com/distributedleasing/leasing/cmd/leasing/internal/exit"
 )
 
 // terminal is a pseudo-terminal, with all its output.
@@ -143,7 +145,7 @@ func TestBreakOnSQLiteAsks(t *testing.T) {
 	for _, c := range []struct {
 		types, prints string
 		code          int
-	}{{"other\n", "not ended", exitNo}, {"name\n", "name is free", 0}} {
+	}{{"other\n", "not ended", exit.No}, {"name\n", "name is free", 0}} {
 		x := newTerminal(t)
 		r := x.start(p, "break", "name")
 		x.prints("Type its name")
@@ -151,5 +153,5 @@ func TestBreakOnSQLiteAsks(t *testing.T) {
 		x.prints(c.prints)
 		require.Equal(t, c.code, r.code())
 	}
-	require.Equal(t, exitLost, holder.code())
+	require.Equal(t, exit.Lost, holder.code())
 }

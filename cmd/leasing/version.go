@@ -7,20 +7,21 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/distributedleasing/leasing/cmd/leasing/internal/cli"
 	"github.com/distributedleasing/leasing/open"
 )
 
-func (a *app) versionCommand() *cobra.Command {
+func versionCommand(a *cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use:     "version",
 		Short:   "Print the version",
 		Example: "  leasing version",
 		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			if a.output == "json" {
-				return a.json(map[string]any{"version": version(), "commit": commit(), "go": runtime.Version(), "platform": runtime.GOOS + "/" + runtime.GOARCH})
+			if a.Format == "json" {
+				return a.JSON(map[string]any{"version": version(), "commit": commit(), "go": runtime.Version(), "platform": runtime.GOOS + "/" + runtime.GOARCH})
 			}
-			_, err := fmt.Fprintf(a.out, "leasing %s %s %s %s/%s\nbackends: %s\n", version(), commit(), runtime.Version(), runtime.GOOS, runtime.GOARCH, open.Schemes(openers...))
+			_, err := fmt.Fprintf(a.Out, "leasing %s %s %s %s/%s\nbackends: %s\n", version(), commit(), runtime.Version(), runtime.GOOS, runtime.GOARCH, open.Schemes(cli.Openers...))
 			return err
 		},
 	}

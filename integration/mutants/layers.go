@@ -36,15 +36,19 @@ var (
 	overCosmos = tests{folder: "providers/cosmos", run: "^TestConformanceFake(Expiring)?$"}
 	overRedis  = tests{folder: "providers/redis", run: "^TestConformanceRedis$"}
 	// overStores is over stores in memory, of which one tells whole seconds, one no time, and one has leases.
-	overStores = tests{folder: "abstractions/providerkit", run: "^TestConformanceOfRecords$", then: &overCosmos}
+	overStores = tests{folder: "abstractions/providerkit/cas", run: "^TestConformanceOfRecords$", then: &overCosmos}
 	// restated is the suite of the rules, which Redis states a second time. Files and SQLite need rules that memory can do without.
 	restated      = tests{folder: overMemory.folder, run: overMemory.run, then: &tests{folder: overFiles.folder, run: overFiles.run, then: &sqliteOrRedis}}
 	sqliteOrRedis = tests{folder: overSQLite.folder, run: overSQLite.run, then: &overRedis}
 	redlocks      = tests{folder: "providers/redis", run: "^TestConformanceRedlock3(Dead|Restored)?$", slow: true}
 	overPostgres  = tests{folder: "providers/sql/postgres", run: "^TestConformance(WithoutHistory)?$"}
 	ownCore       = tests{folder: "internal/managertest", then: &tests{folder: "."}}
-	ownPostgres   = own("providers/sql/postgres")
-	ownSQLite     = own("providers/sql/sqlite")
+	ownCommand    = own("cmd/leasing")
+	// ownKit are the tests of the rules, and then those of the records, which apply the rules.
+	ownKit      = tests{folder: "abstractions/providerkit", skip: suites, then: &ownStores}
+	ownStores   = own("abstractions/providerkit/cas")
+	ownPostgres = own("providers/sql/postgres")
+	ownSQLite   = own("providers/sql/sqlite")
 	// ofDialects are the tests of all SQL dialects, which ask the code that they share.
 	ofDialects = tests{folder: ownSQLite.folder, skip: ownSQLite.skip, then: &tests{folder: ownPostgres.folder, skip: ownPostgres.skip, then: &mariadbs[0]}}
 	mariadbs   = [3]tests{own("providers/sql/mysql"), {folder: "providers/sql/mysql", run: "^TestConformance_mariadb$"}}
@@ -60,18 +64,24 @@ func own(folder string) tests { return tests{folder: folder, skip: suites} }
 // inside are the own tests of a package of the core: its tests, and then those of the manager.
 func inside(folder string) tests { return tests{folder: folder, then: &ownCore} }
 
+// inCommand are the own tests of a package of the command, and then those of the command.
+func inCommand(name string) tests {
+	return tests{folder: "cmd/leasing/internal/" + name, then: &ownCommand}
+}
+
 // areas are looked through in this order. The own tests of Redis' scripts leave out the
 // comparison with their stored texts, which notices any change.
 var areas = []area{
-	{"abstractions/providerkit/expiry.go", "", [3]tests{own("abstractions/providerkit"), overStores}},
-	{"abstractions/providerkit/records.go", "", [3]tests{own("abstractions/providerkit"), overStores}},
+	{"abstractions/providerkit/cas/sweep.go", "file", [3]tests{ownStores, overFiles}},
+	{"abstractions/providerkit/cas/", "", [3]tests{ownStores, overStores}},
+	{"abstractions/providerkit/disk/", "", [3]tests{own("abstractions/providerkit/disk"), restated, underTorture}},
+	{"abstractions/providerkit/hostclock/", "file", [3]tests{own("abstractions/providerkit/hostclock"), overFiles}},
 	{"abstractions/providerkit/livefile/", "", [3]tests{own("abstractions/providerkit/livefile")}},
 	{"internal/panics/", "", [3]tests{own("abstractions/providerkit")}},
-	{"abstractions/providerkit/hostclock.go", "file", [3]tests{own("abstractions/providerkit"), overFiles}},
-	{"abstractions/providerkit/sweep.go", "file", [3]tests{own("abstractions/providerkit"), overFiles}},
+	{"abstractions/providerkit/wakeup/", "", [3]tests{own("abstractions/providerkit/wakeup"), restated, underTorture}},
 	{"abstractions/providerkit/httpguard/", "gofakes3", [3]tests{own("abstractions/providerkit/httpguard"), {folder: "providers/s3", run: "^TestConformanceGofakes3$"}}},
 	{"abstractions/providerkit/batch/", "redis", [3]tests{own("abstractions/providerkit/batch"), overRedis}},
-	{"abstractions/providerkit/", "", [3]tests{own("abstractions/providerkit"), restated, underTorture}},
+	{"abstractions/providerkit/", "", [3]tests{ownKit, restated, underTorture}},
 	{"abstractions/errors.go", "", [3]tests{own("abstractions/providerkit"), overMemory}},
 	{"abstractions/token.go", "", [3]tests{own("abstractions"), overMemory, underTorture}},
 	{"providers/memory/", "", [3]tests{own("providers/memory"), overMemory, underTorture}},
@@ -99,7 +109,11 @@ var areas = []area{
 	{"sequence/memsequence/", "", [3]tests{own("sequence/memsequence"), sequences}},
 	{"sequence/sqlsequence/", "sequences", [3]tests{own("sequence/sqlsequence"), {folder: "sequence/sqlsequence", run: "^TestConformance_(sqlite|postgres(_pool)?)$"}}},
 	{"sequence/", "", [3]tests{own("sequence"), sequences}},
-	{"cmd/leasing/", "command", [3]tests{own("cmd/leasing")}},
+	{"cmd/leasing/internal/hold/", "command", [3]tests{inCommand("hold")}},
+	{"cmd/leasing/internal/kin/", "command", [3]tests{inCommand("kin")}},
+	{"cmd/leasing/internal/output/", "command", [3]tests{inCommand("output")}},
+	{"cmd/leasing/internal/setup/", "command", [3]tests{inCommand("setup")}},
+	{"cmd/leasing/", "command", [3]tests{ownCommand}},
 	{"internal/engine/handover.go", "", [3]tests{inside("internal/engine"), overMemory}}, // torture hands no lease over
 }
 

@@ -171,7 +171,7 @@ func TestADrawnMutantIsAskedOfItsServer(t *testing.T) {
 		"options.go":                                        {".", "providers/redis", "redis"},
 		"internal/engine/renewal.go":                        {"internal/engine", "providers/redis", "redis"},
 		"internal/engine/handover.go":                       {"internal/engine", "providers/redis", "redis"},
-		"abstractions/providerkit/records.go":               {"abstractions/providerkit", "providers/etcd", "etcd"},
+		"abstractions/providerkit/cas/records.go":           {"abstractions/providerkit/cas", "providers/etcd", "etcd"},
 		"abstractions/providerkit/batch/do.go":              {"abstractions/providerkit/batch", "providers/redis", "redis"},
 		"abstractions/providerkit/rules.go":                 {"abstractions/providerkit", "providers/sql/sqlite", "sqlite"},
 		"providers/redis/internal/node/list.go":             {"providers/redis/internal/node", "providers/redis", "redis"},

@@ -13,7 +13,7 @@ import (
 func TestThePageTellsWhatEachBackendCosts(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join(root, "docs", "cli.md"))
 	require.NoError(t, err)
-	code, err := os.ReadFile(filepath.Join(root, "cmd", "leasing", "backend.go"))
+	code, err := os.ReadFile(filepath.Join(root, "cmd", "leasing", "internal", "cli", "backend.go"))
 	require.NoError(t, err)
 	imported := regexp.MustCompile(`"github.com/distributedleasing/leasing/(providers/[a-z/]+)"`).FindAllSubmatch(code, -1)
 	require.NotEmpty(t, imported)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
+	"github.com/distributedleasing/leasing/abstractions/providerkit/cas"
 	"github.com/distributedleasing/leasing/internal/lifecycle"
 	"github.com/distributedleasing/leasing/internal/trust"
 )
@@ -216,8 +217,8 @@ func (w *world) look(i int) {
 const name = "name"
 
 // item returns the stored item. Its State is the rest of the lease.
-func (w *world) item() providerkit.Item {
-	item := providerkit.Item{Key: name, Data: w.backend.data, State: w.backend.record.Left}
+func (w *world) item() cas.Item {
+	item := cas.Item{Key: name, Data: w.backend.data, State: w.backend.record.Left}
 	if w.backend.version > 0 {
 		item.Version = strconv.Itoa(w.backend.version)
 	}
@@ -228,7 +229,7 @@ func (w *world) item() providerkit.Item {
 // comes now.
 func (w *world) decideInStore(r *request) (given abstractions.Grant, err error) {
 	s := &store{w: w, looked: r.looked}
-	records := &providerkit.Records{Store: s, Leases: s, Key: func(name string) string { return name }, ManualSweep: true}
+	records := &cas.Records{Store: s, Leases: s, Key: func(name string) string { return name }, ManualSweep: true}
 	ctx := context.Background()
 	switch r.kind {
 	case 'a':
@@ -242,13 +243,13 @@ func (w *world) decideInStore(r *request) (given abstractions.Grant, err error) 
 
 // store is a service with conditional writes and leases, which ends its leases by itself.
 type store struct {
-	providerkit.Store
+	cas.Store
 	w      *world
-	looked *providerkit.Item // the answer to the first Get; nil for the present item
+	looked *cas.Item // the answer to the first Get; nil for the present item
 	put    bool
 }
 
-func (s *store) Get(context.Context, string) (providerkit.Item, error) {
+func (s *store) Get(context.Context, string) (cas.Item, error) {
 	if item := s.looked; item != nil {
 		s.looked = nil
 		return *item, nil
@@ -256,9 +257,9 @@ func (s *store) Get(context.Context, string) (providerkit.Item, error) {
 	return s.w.item(), nil
 }
 
-func (s *store) Put(_ context.Context, old providerkit.Item, r *providerkit.Record, data []byte) (providerkit.Item, error) {
+func (s *store) Put(_ context.Context, old cas.Item, r *providerkit.Record, data []byte) (cas.Item, error) {
 	if old.Version != s.w.item().Version {
-		return old, providerkit.ErrConflict
+		return old, cas.ErrConflict
 	}
 	b := &s.w.backend
 	b.record, b.data, s.put = r.Clone(), data, true
@@ -266,15 +267,15 @@ func (s *store) Put(_ context.Context, old providerkit.Item, r *providerkit.Reco
 	return s.w.item(), nil
 }
 
-func (s *store) Complete(item providerkit.Item, r *providerkit.Record) bool {
+func (s *store) Complete(item cas.Item, r *providerkit.Record) bool {
 	r.Left, _ = item.State.(time.Duration)
 	return false
 }
 
-func (s *store) Reconcile(_ context.Context, item providerkit.Item, r *providerkit.Record) (providerkit.Item, error) {
+func (s *store) Reconcile(_ context.Context, item cas.Item, r *providerkit.Record) (cas.Item, error) {
 	b := &s.w.backend
 	if item.Version != s.w.item().Version || !s.put && b.deadline <= s.w.time {
-		return item, providerkit.ErrConflict
+		return item, cas.ErrConflict
 	}
 	b.record.TTL, b.deadline = r.TTL, trust.AddSaturated(s.w.time, r.Left)
 	return item, nil

@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"time"
 
-	"github.com/distributedleasing/leasing/abstractions/providerkit"
+	"github.com/distributedleasing/leasing/abstractions/providerkit/cas"
 	"github.com/distributedleasing/leasing/internal/lifecycle"
 	"github.com/distributedleasing/leasing/internal/trust"
 )
@@ -37,7 +37,7 @@ type plan struct {
 	clock     bool // the backend tells the time, which tokens follow
 	setBack   bool // that clock may be set back, once
 	failover  bool // the backend may lose its latest write, once
-	store     bool // the backend is providerkit.Records: a read, and then a conditional write
+	store     bool // the backend is cas.Records: a read, and then a conditional write
 	// retention is the time after which an idle name may be forgotten; 0 for never. No request is on its way for longer than
 	// delay.
 	retention, delay time.Duration
@@ -58,7 +58,7 @@ type request struct {
 	token  int64
 	ttl    time.Duration
 	sent   time.Duration
-	looked *providerkit.Item // by a store's first step; nil before
+	looked *cas.Item // by a store's first step; nil before
 }
 
 // process is a holder with the steps of an engine: it sends one request at a time.

@@ -12,7 +12,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/lease"
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/faulttest"
-	"github.com/distributedleasing/leasing/abstractions/providerkit"
+	"github.com/distributedleasing/leasing/abstractions/providerkit/cas"
 	"github.com/distributedleasing/leasing/abstractions/providertest"
 	"github.com/distributedleasing/leasing/abstractions/servertest"
 	"github.com/distributedleasing/leasing/auth"
@@ -114,7 +114,7 @@ func harness(o opener) providertest.Harness {
 			_, err = client.BreakLease(t.Context(), &lease.BlobBreakOptions{BreakPeriod: new(int32)})
 			require.NoError(t, err)
 		},
-		Records:     func(p abstractions.Provider) *providerkit.Records { return &p.(*Provider).driver.Records },
+		Records:     func(p abstractions.Provider) *cas.Records { return &p.(*Provider).driver.Records },
 		Unreachable: func(t testing.TB) abstractions.Provider { return silent(t) },
 	}
 }

@@ -61,7 +61,7 @@
 //
 // # How it works
 //
-// The rules, and the record, are those of providerkit.Records. A blob's metadata has one
+// The rules, and the record, are those of cas.Records. A blob's metadata has one
 // entry, "leasing". It contains the record, in base64url, with token, ID, owner, TTL and
 // metadata of the latest claim, and the IDs that ended earlier. Beside the record it
 // contains the ID under whose lease the record was written. (Other programs must not lease

@@ -15,6 +15,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/bloberror"
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
+	"github.com/distributedleasing/leasing/abstractions/providerkit/cas"
 	"github.com/distributedleasing/leasing/abstractions/providerkit/httpguard"
 )
 
@@ -112,7 +113,7 @@ func (s *store) willCreate(err error) bool { return s.create && classOf(err) == 
 // record, the lease or the container has changed since the last read.
 func (s *store) failure(err error) error {
 	if class := classOf(err); class == changed || class == missing || s.willCreate(err) {
-		return providerkit.ErrConflict
+		return cas.ErrConflict
 	}
 	return short(err)
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/bloberror"
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
+	"github.com/distributedleasing/leasing/abstractions/providerkit/cas"
 	"github.com/stretchr/testify/require"
 )
 
@@ -90,7 +91,7 @@ func TestTrap_T27_BlobCodeDecidesWhatAnErrorMeans(t *testing.T) {
 			cause := answered(test.status, string(code), "x-text", "ServerBusy denied held lost")
 			for _, err := range []error{cause, fmt.Errorf("wrapped: %w", cause)} {
 				means(t, said(t, err), cause, test.want...)
-				require.Equal(t, test.changed, errors.Is((&store{}).failure(err), providerkit.ErrConflict), "%d %s", test.status, code)
+				require.Equal(t, test.changed, errors.Is((&store{}).failure(err), cas.ErrConflict), "%d %s", test.status, code)
 				require.NotContains(t, said(t, err).Error(), "s3cret")
 				require.Contains(t, said(t, err).Error(), fmt.Sprint(test.status))
 			}
@@ -216,7 +217,7 @@ func TestTrap_T27_BlobStatusesOfEachCall(t *testing.T) {
 				continue
 			}
 			require.ErrorIs(t, err, test.want, "%s %s", what, test.code)
-			require.NotErrorIs(t, err, providerkit.ErrConflict)
+			require.NotErrorIs(t, err, cas.ErrConflict)
 		}
 	}
 	b.watch.heals()

@@ -13,6 +13,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/lease"
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
+	"github.com/distributedleasing/leasing/abstractions/providerkit/cas"
 )
 
 // The bounds of the service's leases
@@ -44,7 +45,7 @@ func seconds(ttl time.Duration) int32 {
 // claims take the lease only under a record with their ID. Two kinds of lease are
 // under a record without a claim: the lease of another program, and a lease whose
 // release is under way.
-func (s *store) Complete(item providerkit.Item, r *providerkit.Record) (behind bool) {
+func (s *store) Complete(item cas.Item, r *providerkit.Record) (behind bool) {
 	v := item.State.(*blobState)
 	behind = v.lease == lease.StateTypeLeased && r.Breaking || v.locked() && r.ID == "" && v.holder != ""
 	r.Breaking = r.ID != "" && (r.Breaking || v.lease == lease.StateTypeBroken || v.lease == lease.StateTypeBreaking)
@@ -87,7 +88,7 @@ func reserved(r *providerkit.Record) time.Duration {
 // ended half way; the lease is then acquired with the record's duration. An infinite
 // lease of an infinite record is renewed instead: an acquire would revive an infinite
 // lease that was broken since.
-func (s *store) Reconcile(ctx context.Context, item providerkit.Item, r *providerkit.Record) (_ providerkit.Item, err error) {
+func (s *store) Reconcile(ctx context.Context, item cas.Item, r *providerkit.Record) (_ cas.Item, err error) {
 	v := *item.State.(*blobState)
 	item.State = &v
 	infinitely := r.TTL == abstractions.Infinite

@@ -9,6 +9,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/lease"
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
+	"github.com/distributedleasing/leasing/abstractions/providerkit/cas"
 	"github.com/stretchr/testify/require"
 )
 
@@ -99,7 +100,7 @@ func TestBlobReservationByClocksThatDiffer(t *testing.T) {
 	} {
 		judged := func(state lease.StateType) *providerkit.Record {
 			r := &providerkit.Record{ID: "a", TTL: maxTTL, Left: maxTTL, AcquiredAt: now.Add(-ago), Now: now}
-			(&store{}).Complete(providerkit.Item{Written: now.Add(-ago), State: &blobState{lease: state}}, r)
+			(&store{}).Complete(cas.Item{Written: now.Add(-ago), State: &blobState{lease: state}}, r)
 			return r
 		}
 		require.Equal(t, want, judged(lease.StateTypeAvailable).Left, ago)

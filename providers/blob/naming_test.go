@@ -6,13 +6,13 @@ import (
 	"unicode/utf8"
 
 	"github.com/distributedleasing/leasing/abstractions"
-	"github.com/distributedleasing/leasing/abstractions/providerkit"
+	"github.com/distributedleasing/leasing/abstractions/providerkit/cas"
 	"github.com/stretchr/testify/require"
 )
 
 var (
-	names = providerkit.Naming{Slash: ':', Max: maxBlobName}
-	under = providerkit.Naming{Prefix: "p/", Slash: ':', Max: maxBlobName}
+	names = cas.Naming{Slash: ':', Max: maxBlobName}
+	under = cas.Naming{Prefix: "p/", Slash: ':', Max: maxBlobName}
 )
 
 func TestBlobNames(t *testing.T) {

@@ -9,7 +9,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blob"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/container"
 	"github.com/distributedleasing/leasing/abstractions"
-	"github.com/distributedleasing/leasing/abstractions/providerkit"
+	"github.com/distributedleasing/leasing/abstractions/providerkit/cas"
 	"github.com/distributedleasing/leasing/abstractions/providerkit/httpguard"
 	"github.com/distributedleasing/leasing/auth"
 )
@@ -54,9 +54,9 @@ const maxBlobName = 800
 func (o Options) driver(ctx context.Context, at endpoint) (*driver, error) {
 	client, idle := o.client()
 	c, err := o.container(ctx, at, client)
-	s := &store{container: c, naming: providerkit.Naming{Prefix: o.Prefix, Slash: ':', Max: maxBlobName}, create: o.Create}
+	s := &store{container: c, naming: cas.Naming{Prefix: o.Prefix, Slash: ':', Max: maxBlobName}, create: o.Create}
 	return &driver{
-		Records: providerkit.Records{Store: s, Leases: s, Key: s.naming.Encode, FloorKey: s.naming.Floor(), Retention: o.Retention, ManualSweep: true},
+		Records: cas.Records{Store: s, Leases: s, Key: s.naming.Encode, FloorKey: s.naming.Floor(), Retention: o.Retention, ManualSweep: true},
 		store:   s, caps: capabilitiesOf(o), idle: idle,
 	}, err
 }

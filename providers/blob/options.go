@@ -124,7 +124,7 @@ var (
 	// containerName is the form of a container's name
 	// (learn.microsoft.com/rest/api/storageservices/naming-and-referencing-containers--blobs--and-metadata).
 	containerName = regexp.MustCompile(`^[a-z0-9](-?[a-z0-9]){2,62}$`)
-	// prefixName excludes the characters that providerkit.Naming escapes, and prefixes
+	// prefixName excludes the characters that cas.Naming escapes, and prefixes
 	// with an empty or a hidden folder.
 	prefixName = regexp.MustCompile(`^([A-Za-z0-9_-][A-Za-z0-9_.-]*/)*([A-Za-z0-9_-][A-Za-z0-9_.-]*)?$`)
 )

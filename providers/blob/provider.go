@@ -7,6 +7,7 @@ import (
 
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
+	"github.com/distributedleasing/leasing/abstractions/providerkit/cas"
 )
 
 type shell = providerkit.Provider
@@ -32,7 +33,7 @@ type Provider struct {
 // driver is the part of the provider that depends on the service. Records has the
 // rules.
 type driver struct {
-	providerkit.Records
+	cas.Records
 	store *store
 	caps  abstractions.Capabilities
 	idle  func() // closes the connections that Open made
@@ -80,7 +81,7 @@ func (d *driver) Renew(ctx context.Context, req abstractions.RenewRequest) (abst
 func (d *driver) Release(ctx context.Context, req abstractions.ReleaseRequest) error {
 	err := d.Records.Release(ctx, req)
 	if isLockedByOthers(err) {
-		if ended := d.store.release(ctx, d.Key(req.Name), req.ID); !errors.Is(ended, providerkit.ErrConflict) {
+		if ended := d.store.release(ctx, d.Key(req.Name), req.ID); !errors.Is(ended, cas.ErrConflict) {
 			return ended
 		}
 	}

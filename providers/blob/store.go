@@ -18,13 +18,14 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/lease"
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
+	"github.com/distributedleasing/leasing/abstractions/providerkit/cas"
 )
 
-// store is the container as a providerkit.Store and a providerkit.Leases (lease.go). It
+// store is the container as a cas.Store and a cas.Leases (lease.go). It
 // has a blob for each key, with the record in the blob's metadata.
 type store struct {
 	container *container.Client
-	naming    providerkit.Naming
+	naming    cas.Naming
 	create    bool // create a missing container
 }
 
@@ -47,9 +48,9 @@ func (v *blobState) locked() bool {
 
 // Get reads a blob. A missing blob is no error, nor is a missing container that the
 // next write creates.
-func (s *store) Get(ctx context.Context, key string) (providerkit.Item, error) {
+func (s *store) Get(ctx context.Context, key string) (cas.Item, error) {
 	answer, err := s.container.NewBlobClient(key).GetProperties(ctx, nil)
-	item := providerkit.Item{Key: key, Now: deref(answer.Date), Written: deref(answer.LastModified)}
+	item := cas.Item{Key: key, Now: deref(answer.Date), Written: deref(answer.LastModified)}
 	v := blobState{
 		etag: deref(answer.ETag), size: deref(answer.ContentLength),
 		lease: deref(answer.LeaseState), infinite: deref(answer.LeaseDuration) == lease.DurationTypeInfinite,
@@ -74,7 +75,7 @@ var errNoClock = fmt.Errorf("%w: the service's answer has no Date", abstractions
 // program at a name's key, because a lease would block that program's writes. An empty
 // blob without a record, made in advance, counts as a name that was never seen, unless
 // it is a folder.
-func (v blobState) item(item providerkit.Item, metadata map[string]*string) (providerkit.Item, error) {
+func (v blobState) item(item cas.Item, metadata map[string]*string) (cas.Item, error) {
 	var err error
 	v.holder, item.Data, v.others, err = decode(metadata)
 	if item.State = &v; item.Data != nil {
@@ -110,7 +111,7 @@ func isFolder(metadata map[string]*string) bool {
 
 // Put creates a blob with its record, or replaces the record, if the blob was not
 // written since, and its lease is absent or still that of its holder.
-func (s *store) Put(ctx context.Context, old providerkit.Item, r *providerkit.Record, data []byte) (providerkit.Item, error) {
+func (s *store) Put(ctx context.Context, old cas.Item, r *providerkit.Record, data []byte) (cas.Item, error) {
 	v := *old.State.(*blobState)
 	if v.noContainer && r.ID == "" { // the container would only record a free name
 		return old, nil
@@ -124,7 +125,7 @@ func (s *store) Put(ctx context.Context, old providerkit.Item, r *providerkit.Re
 	if err != nil {
 		return old, err
 	}
-	item := providerkit.Item{Key: old.Key, Data: data, State: &v}
+	item := cas.Item{Key: old.Key, Data: data, State: &v}
 	conditions := &blob.AccessConditions{ModifiedAccessConditions: &blob.ModifiedAccessConditions{}}
 	if v.etag == "" {
 		if v.noContainer {
@@ -162,7 +163,7 @@ func (s *store) createContainer(ctx context.Context) error {
 }
 
 // List lists blobs in the order of their names, without those that item refuses.
-func (s *store) List(ctx context.Context, q providerkit.ListQuery) (items []providerkit.Item, next string, err error) {
+func (s *store) List(ctx context.Context, q cas.ListQuery) (items []cas.Item, next string, err error) {
 	options := &container.ListBlobsFlatOptions{
 		Include: container.ListBlobsInclude{Metadata: true}, Prefix: to.Ptr(s.naming.EncodePrefix(q.Prefix)), MaxResults: to.Ptr(int32(q.Limit)),
 	}
@@ -179,7 +180,7 @@ func (s *store) List(ctx context.Context, q providerkit.ListQuery) (items []prov
 		return nil, "", short(err)
 	}
 	for _, b := range answer.Segment.BlobItems {
-		item, v := providerkit.Item{Key: deref(b.Name), Now: deref(answer.Date)}, blobState{}
+		item, v := cas.Item{Key: deref(b.Name), Now: deref(answer.Date)}, blobState{}
 		if p := b.Properties; p != nil {
 			item.Written = deref(p.LastModified)
 			v = blobState{etag: deref(p.ETag), size: deref(p.ContentLength), lease: deref(p.LeaseState), infinite: deref(p.LeaseDuration) == lease.DurationTypeInfinite}
@@ -193,16 +194,16 @@ func (s *store) List(ctx context.Context, q providerkit.ListQuery) (items []prov
 
 // Delete deletes a blob that is not leased, was not written since, and is not kept by
 // other content or metadata, a snapshot or a policy.
-func (s *store) Delete(ctx context.Context, item providerkit.Item) error {
+func (s *store) Delete(ctx context.Context, item cas.Item) error {
 	v := item.State.(*blobState)
 	if v.size > 0 || len(v.others) > 0 {
-		return providerkit.ErrConflict
+		return cas.ErrConflict
 	}
 	_, err := s.container.NewBlobClient(item.Key).Delete(ctx, &blob.DeleteOptions{
 		AccessConditions: &blob.AccessConditions{ModifiedAccessConditions: &blob.ModifiedAccessConditions{IfMatch: &v.etag}},
 	})
 	if bloberror.HasCode(err, bloberror.SnapshotsPresent, bloberror.BlobImmutableDueToPolicy) {
-		return providerkit.ErrConflict
+		return cas.ErrConflict
 	}
 	return s.failure(err)
 }

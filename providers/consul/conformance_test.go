@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/distributedleasing/leasing/abstractions"
-	"github.com/distributedleasing/leasing/abstractions/providerkit"
+	"github.com/distributedleasing/leasing/abstractions/providerkit/cas"
 	"github.com/distributedleasing/leasing/abstractions/providertest"
 )
 
@@ -21,7 +21,7 @@ func TestConformance(t *testing.T) {
 			require.NoError(t, err)
 			require.NoError(t, s.Delete(t.Context(), item))
 		},
-		Records:     func(p abstractions.Provider) *providerkit.Records { return &p.(*Provider).driver.Records },
+		Records:     func(p abstractions.Provider) *cas.Records { return &p.(*Provider).driver.Records },
 		Unreachable: func(t testing.TB) abstractions.Provider { return silent(t) },
 		Watched:     true,
 		HTTP: func(t testing.TB, _ abstractions.Provider) providertest.Route {

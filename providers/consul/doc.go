@@ -45,8 +45,8 @@
 //
 // # How it works
 //
-// The rules, and the form of the record, are those of providerkit.Records. The lease
-// jobs/daily is the key leases/jobs~2Fdaily (see [providerkit.Naming]). [Provider.Sweep]
+// The rules, and the form of the record, are those of cas.Records. The lease
+// jobs/daily is the key leases/jobs~2Fdaily (see [cas.Naming]). [Provider.Sweep]
 // deletes idle names, conditionally on their ModifyIndex. Consul uses each index once, so a
 // delayed deletion can't remove a newer entry.
 package consullease

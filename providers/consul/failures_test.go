@@ -13,6 +13,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/faulttest"
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
+	"github.com/distributedleasing/leasing/abstractions/providerkit/cas"
 	"github.com/distributedleasing/leasing/abstractions/providerkit/httpguard"
 	"github.com/distributedleasing/leasing/abstractions/servertest"
 	"github.com/distributedleasing/leasing/providers/internal/httpjson"
@@ -69,7 +70,7 @@ func TestTrap_T185_WhatAnswersMean(t *testing.T) {
 func TestTrap_T110_AnAnswerWithoutTheMarkSaysNothing(t *testing.T) {
 	p, w := through(t, Options{})
 	s := p.driver.store
-	item := providerkit.Item{Key: s.naming.Encode("a"), Version: "6"}
+	item := cas.Item{Key: s.naming.Encode("a"), Version: "6"}
 	for _, status := range []int{200, 201, 204, 304, 400, 401, 403, 404, 405, 409, 410, 412, 413, 422, 429, 503} {
 		for _, body := range []string{
 			"", "<html>", "null", "{}", "[]", "[null]", `"true"`, "0", `{"status": "maintenance"}`, `{"Results": []}`, `{"Results": [null]}`, `{"Results": [{}]}`,
@@ -82,7 +83,7 @@ func TestTrap_T110_AnAnswerWithoutTheMarkSaysNothing(t *testing.T) {
 			_, get := s.Get(t.Context(), item.Key)
 			_, put := s.Put(t.Context(), item, nil, []byte("{}"))
 			remove := s.Delete(t.Context(), item)
-			_, _, list := s.List(t.Context(), providerkit.ListQuery{})
+			_, _, list := s.List(t.Context(), cas.ListQuery{})
 			for verb, err := range map[string]error{"get": get, "put": put, "delete": remove, "list": list} {
 				var foreign *httpguard.ForeignError
 				require.ErrorAs(t, err, &foreign, "%s: %d %s", verb, status, body)

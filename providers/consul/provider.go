@@ -10,6 +10,7 @@ import (
 
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
+	"github.com/distributedleasing/leasing/abstractions/providerkit/cas"
 	"github.com/distributedleasing/leasing/abstractions/providerkit/livefile"
 	"github.com/distributedleasing/leasing/providers/internal/httpjson"
 )
@@ -56,7 +57,7 @@ func newProvider(o Options, tokens livefile.Source) *Provider {
 			}
 			return err
 		}),
-		naming: providerkit.Naming{Prefix: o.Prefix + "/", Max: longestKey}, common: url.Values{},
+		naming: cas.Naming{Prefix: o.Prefix + "/", Max: longestKey}, common: url.Values{},
 	}
 	s.client.Service, s.client.Ours = "Consul", ours
 	if transport := s.client.Transport(); transport != nil {
@@ -66,9 +67,9 @@ func newProvider(o Options, tokens livefile.Source) *Provider {
 		s.common.Set("dc", o.Datacenter)
 	}
 	d := &driver{store: s}
-	d.Records = providerkit.Records{
+	d.Records = cas.Records{
 		Store: s, Key: s.naming.Encode, FloorKey: s.naming.Floor(), Classify: d.Classify, Retention: o.Retention, ManualSweep: true,
-		Expiry: &providerkit.Expiry{Resolution: time.Second}, // the resolution of the agent's time, for tokens alone
+		Expiry: &cas.Expiry{Resolution: time.Second}, // the resolution of the agent's time, for tokens alone
 	}
 	return &Provider{providerkit.New(d, providerkit.Config{Timeout: o.Timeout, Detach: true}), d}
 }
@@ -85,7 +86,7 @@ const longestKey = 200
 
 // driver is the part of the provider that depends on Consul. Records has the rules.
 type driver struct {
-	providerkit.Records
+	cas.Records
 	store *store
 }
 

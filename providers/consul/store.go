@@ -13,15 +13,16 @@ import (
 	"strings"
 
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
+	"github.com/distributedleasing/leasing/abstractions/providerkit/cas"
 	"github.com/distributedleasing/leasing/abstractions/providerkit/httpguard"
 	"github.com/distributedleasing/leasing/providers/internal/httpjson"
 )
 
-// store is the entries under a prefix as a providerkit.Store. The version of an entry is
+// store is the entries under a prefix as a cas.Store. The version of an entry is
 // its ModifyIndex.
 type store struct {
 	client *httpjson.Client
-	naming providerkit.Naming
+	naming cas.Naming
 	common url.Values // of all requests
 }
 
@@ -70,7 +71,7 @@ func index(header http.Header) bool {
 }
 
 // read reads entries. No entries is no error.
-func (s *store) read(ctx context.Context, key string, options ...string) ([]providerkit.Item, providerkit.Item, error) {
+func (s *store) read(ctx context.Context, key string, options ...string) ([]cas.Item, cas.Item, error) {
 	query := s.query("consistent", "")
 	for _, option := range options {
 		query.Set(option, "")
@@ -78,21 +79,21 @@ func (s *store) read(ctx context.Context, key string, options ...string) ([]prov
 	found := entries{of: key, all: len(options) > 0}
 	header, err := s.client.Do(ctx, http.MethodGet, "/v1/kv/"+(&url.URL{Path: key}).EscapedPath(), query, nil, &found)
 	if err != nil && !(httpjson.StatusOf(err) == http.StatusNotFound && index(header)) {
-		return nil, providerkit.Item{}, err
+		return nil, cas.Item{}, err
 	}
-	none := providerkit.Item{Key: key}
+	none := cas.Item{Key: key}
 	if none.Now, err = httpguard.Date(header); err != nil {
 		return nil, none, err
 	}
-	items := make([]providerkit.Item, len(found.kv))
+	items := make([]cas.Item, len(found.kv))
 	for i, e := range found.kv {
-		items[i] = providerkit.Item{Key: e.Key, Data: e.Value, Version: strconv.FormatUint(e.ModifyIndex, 10), Now: none.Now}
+		items[i] = cas.Item{Key: e.Key, Data: e.Value, Version: strconv.FormatUint(e.ModifyIndex, 10), Now: none.Now}
 	}
 	return items, none, nil
 }
 
 // Get reads an entry.
-func (s *store) Get(ctx context.Context, key string) (providerkit.Item, error) {
+func (s *store) Get(ctx context.Context, key string) (cas.Item, error) {
 	items, none, err := s.read(ctx, key)
 	if err != nil || len(items) == 0 {
 		return none, err
@@ -134,43 +135,43 @@ var errRefused = errors.New("the transaction was refused")
 
 // Put creates an entry, with the index 0, or replaces an entry. It uses a transaction
 // because the answer to a transaction has the new index.
-func (s *store) Put(ctx context.Context, old providerkit.Item, _ *providerkit.Record, data []byte) (providerkit.Item, error) {
+func (s *store) Put(ctx context.Context, old cas.Item, _ *providerkit.Record, data []byte) (cas.Item, error) {
 	o := make([]operation, 1)
 	o[0].KV.Verb, o[0].KV.Key, o[0].KV.Value = "cas", old.Key, data
 	o[0].KV.Index, _ = strconv.ParseUint(old.Version, 10, 64)
 	result := written{old: o[0]}
 	_, err := s.client.Do(ctx, http.MethodPut, "/v1/txn", s.common, o, &result)
 	if httpjson.StatusOf(err) == http.StatusConflict {
-		return providerkit.Item{}, s.why(ctx, old, err)
+		return cas.Item{}, s.why(ctx, old, err)
 	}
 	if err != nil {
-		return providerkit.Item{}, err
+		return cas.Item{}, err
 	}
-	return providerkit.Item{Key: old.Key, Data: data, Version: strconv.FormatUint(result.Results[0].KV.ModifyIndex, 10)}, nil
+	return cas.Item{Key: old.Key, Data: data, Version: strconv.FormatUint(result.Results[0].KV.ModifyIndex, 10)}, nil
 }
 
 // why finds the cause of a 409, the status of all refused transactions, whose reason is only
 // a text. If the index has not changed since, it was not the reason.
-func (s *store) why(ctx context.Context, old providerkit.Item, refusal error) error {
+func (s *store) why(ctx context.Context, old cas.Item, refusal error) error {
 	now, err := s.Get(ctx, old.Key)
 	if err == nil && now.Version == old.Version {
 		return fmt.Errorf("%w: %w", errRefused, refusal)
 	}
-	return providerkit.ErrConflict
+	return cas.ErrConflict
 }
 
 // Delete deletes an entry under the index that was read.
-func (s *store) Delete(ctx context.Context, item providerkit.Item) error {
+func (s *store) Delete(ctx context.Context, item cas.Item) error {
 	var gone deleted
 	_, err := s.client.Do(ctx, http.MethodDelete, "/v1/kv/"+(&url.URL{Path: item.Key}).EscapedPath(), s.query("cas", item.Version), nil, &gone)
 	if err == nil && !*gone.done {
-		return providerkit.ErrConflict
+		return cas.ErrConflict
 	}
 	return err
 }
 
 // List reads all entries, which Consul sorts by key, and returns a page.
-func (s *store) List(ctx context.Context, q providerkit.ListQuery) (page []providerkit.Item, next string, err error) {
+func (s *store) List(ctx context.Context, q cas.ListQuery) (page []cas.Item, next string, err error) {
 	items, _, err := s.read(ctx, s.naming.EncodePrefix(q.Prefix), "recurse")
 	for _, item := range items {
 		if q.After != "" && strings.Compare(item.Key, q.After) <= 0 {

@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/distributedleasing/leasing/abstractions"
-	"github.com/distributedleasing/leasing/abstractions/providerkit"
+	"github.com/distributedleasing/leasing/abstractions/providerkit/cas"
 	"github.com/distributedleasing/leasing/abstractions/recordstest"
 )
 
@@ -14,7 +14,7 @@ import (
 func TestStoredEntry(t *testing.T) {
 	p := open(t, Options{URL: named(t) + "/" + abstractions.NewID()})
 	recordstest.UsesStored(t, p, func() {
-		_, err := p.driver.store.Put(t.Context(), providerkit.Item{Key: p.driver.store.naming.Prefix + "jobs~2Fdaily"}, nil, []byte(recordstest.StoredRecord))
+		_, err := p.driver.store.Put(t.Context(), cas.Item{Key: p.driver.store.naming.Prefix + "jobs~2Fdaily"}, nil, []byte(recordstest.StoredRecord))
 		require.NoError(t, err)
 	})
 }

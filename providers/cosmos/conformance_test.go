@@ -7,6 +7,7 @@ import (
 
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
+	"github.com/distributedleasing/leasing/abstractions/providerkit/cas"
 	"github.com/distributedleasing/leasing/abstractions/providertest"
 	"github.com/distributedleasing/leasing/abstractions/servertest"
 	"github.com/distributedleasing/leasing/providers/cosmos/cosmostest"
@@ -48,7 +49,7 @@ func conformFake(t *testing.T, expire bool) {
 			require.True(t, expire || n > 0)
 		},
 		Remembers: 64,
-		Records:   func(p abstractions.Provider) *providerkit.Records { return &p.(*Provider).driver.Records },
+		Records:   func(p abstractions.Provider) *cas.Records { return &p.(*Provider).driver.Records },
 		Unreachable: func(t testing.TB) abstractions.Provider {
 			b := newBed(t, cosmostest.Options{})
 			b.account.Before(func(cosmostest.Operation) cosmostest.Fault { return cosmostest.Fault{Delay: time.Hour} })

@@ -86,7 +86,7 @@
 //
 // # How it works
 //
-// The rules, and the form of the record, are those of providerkit.Records. In the ID of
+// The rules, and the form of the record, are those of cas.Records. In the ID of
 // a document, ~2F stands for a slash, which an ID can't contain. The document of
 // jobs/daily:
 //

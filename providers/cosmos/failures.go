@@ -12,6 +12,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
+	"github.com/distributedleasing/leasing/abstractions/providerkit/cas"
 	"github.com/distributedleasing/leasing/abstractions/providerkit/httpguard"
 )
 
@@ -78,7 +79,7 @@ func classOf(err error) providerkit.Class { return meaningOf(err).Class }
 // item has changed.
 func refusal(err error) error {
 	if class := classOf(err); class == conflict || class == missing && !errors.Is(err, errNoContainer) {
-		return providerkit.ErrConflict
+		return cas.ErrConflict
 	}
 	return err
 }

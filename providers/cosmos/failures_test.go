@@ -19,6 +19,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
+	"github.com/distributedleasing/leasing/abstractions/providerkit/cas"
 	"github.com/distributedleasing/leasing/abstractions/providerkit/httpguard"
 	"github.com/distributedleasing/leasing/providers/cosmos/cosmostest"
 	"github.com/stretchr/testify/require"
@@ -44,7 +45,7 @@ func means(t *testing.T, err, cause error, want ...error) {
 
 // explained converts an error to the error that callers get.
 func explained(err error) error {
-	d := &driver{Records: providerkit.Records{Expiry: &providerkit.Expiry{}}}
+	d := &driver{Records: cas.Records{Expiry: &cas.Expiry{}}}
 	p := providerkit.New(d, providerkit.Config{})
 	return providerkit.Call(context.Background(), p, "test", "n", func(context.Context) error { return err })
 }

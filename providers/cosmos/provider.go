@@ -7,6 +7,7 @@ import (
 
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
+	"github.com/distributedleasing/leasing/abstractions/providerkit/cas"
 	"github.com/distributedleasing/leasing/abstractions/providerkit/livefile"
 )
 
@@ -35,7 +36,7 @@ type Provider struct {
 // driver is the part of the provider that depends on the service. Records has the
 // rules.
 type driver struct {
-	providerkit.Records
+	cas.Records
 	store *store
 	end   context.CancelFunc // ends the wire's lifetime
 }
@@ -49,9 +50,9 @@ func newProvider(o Options, keys livefile.Source) *Provider {
 	}
 	s.connection.wire.account, _ = url.Parse(o.Endpoint) // complete has checked the endpoint
 	d := &driver{store: s, end: end}
-	d.Records = providerkit.Records{
+	d.Records = cas.Records{
 		Store: s, Key: ids.Encode, FloorKey: ids.Floor(), Lagging: true, Classify: d.Classify,
-		Expiry:    &providerkit.Expiry{Resolution: resolution, Skew: o.ClockSkew},
+		Expiry:    &cas.Expiry{Resolution: resolution, Skew: o.ClockSkew},
 		Retention: o.Retention, ManualSweep: true,
 	}
 	return &Provider{providerkit.New(d, providerkit.Config{Timeout: o.Timeout, Detach: true}), d}
@@ -59,8 +60,8 @@ func newProvider(o Options, keys livefile.Source) *Provider {
 
 // naming makes the IDs of documents. They are far shorter than the service's limit
 // of 1023 bytes: learn.microsoft.com/azure/cosmos-db/concepts-limits.
-func naming(prefix string) providerkit.Naming {
-	n := providerkit.Naming{Max: 250}
+func naming(prefix string) cas.Naming {
+	n := cas.Naming{Max: 250}
 	if prefix != "" {
 		n.Prefix = n.Encode(prefix) + ":"
 	}

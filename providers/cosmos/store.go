@@ -15,14 +15,15 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
+	"github.com/distributedleasing/leasing/abstractions/providerkit/cas"
 	"github.com/distributedleasing/leasing/abstractions/providerkit/httpguard"
 )
 
-// store is the container as a providerkit.Store: a document for each key,
+// store is the container as a cas.Store: a document for each key,
 // whose version is its ETag.
 type store struct {
 	connection *connection
-	naming     providerkit.Naming
+	naming     cas.Naming
 	sessions   sessions
 	date       atomic.Int64 // the service's time in the latest reply, in seconds
 }
@@ -37,7 +38,7 @@ type document struct {
 }
 
 // Get reads the document of a key.
-func (s *store) Get(ctx context.Context, key string) (providerkit.Item, error) {
+func (s *store) Get(ctx context.Context, key string) (cas.Item, error) {
 	var response azcosmos.ItemResponse
 	header, err := s.ask(ctx, func(c *container) (_ azcosmos.Response, err error) {
 		options := azcosmos.ItemOptions{SessionToken: s.sessions.all(), ConsistencyLevel: s.consistency()}
@@ -45,11 +46,11 @@ func (s *store) Get(ctx context.Context, key string) (providerkit.Item, error) {
 		return response.Response, err
 	})
 	if err != nil && (classOf(err) != missing || errors.Is(err, abstractions.ErrNotSetUp)) {
-		return providerkit.Item{}, readError{err}
+		return cas.Item{}, readError{err}
 	}
 	now, dateless := httpguard.Date(header)
 	if err != nil || dateless != nil {
-		return providerkit.Item{Key: key, Now: now}, dateless
+		return cas.Item{Key: key, Now: now}, dateless
 	}
 	item, err := itemOf(response.Value, now)
 	if err == nil && item.Version == "" {
@@ -59,18 +60,18 @@ func (s *store) Get(ctx context.Context, key string) (providerkit.Item, error) {
 }
 
 // itemOf reads a document.
-func itemOf(body []byte, now time.Time) (providerkit.Item, error) {
+func itemOf(body []byte, now time.Time) (cas.Item, error) {
 	var d document
 	if err := json.Unmarshal(body, &d); err != nil {
-		return providerkit.Item{}, fmt.Errorf("%w: a document of another form: %w", abstractions.ErrNotSetUp, err)
+		return cas.Item{}, fmt.Errorf("%w: a document of another form: %w", abstractions.ErrNotSetUp, err)
 	}
-	return providerkit.Item{Key: d.ID, Data: d.Lease, Version: d.ETag, Written: time.Unix(d.TS, 0).UTC(), Now: now}, nil
+	return cas.Item{Key: d.ID, Data: d.Lease, Version: d.ETag, Written: time.Unix(d.TS, 0).UTC(), Now: now}, nil
 }
 
 // Put creates the document of a key, or replaces the version with the ETag that was
 // read.
-func (s *store) Put(ctx context.Context, old providerkit.Item, r *providerkit.Record, data []byte) (providerkit.Item, error) {
-	item := providerkit.Item{Key: old.Key, Data: data}
+func (s *store) Put(ctx context.Context, old cas.Item, r *providerkit.Record, data []byte) (cas.Item, error) {
+	item := cas.Item{Key: old.Key, Data: data}
 	_, err := s.ask(ctx, func(c *container) (azcosmos.Response, error) {
 		fields := map[string]any{"id": old.Key, "lease": json.RawMessage(data), "ttl": s.timeToLive(r)}
 		body, err := json.Marshal(c.withPartitionKey(fields, old.Key))
@@ -92,7 +93,7 @@ func (s *store) Put(ctx context.Context, old providerkit.Item, r *providerkit.Re
 }
 
 // Delete deletes the version with the ETag that was read.
-func (s *store) Delete(ctx context.Context, item providerkit.Item) error {
+func (s *store) Delete(ctx context.Context, item cas.Item) error {
 	_, err := s.ask(ctx, func(c *container) (azcosmos.Response, error) {
 		options := azcosmos.ItemOptions{IfMatchEtag: (*azcore.ETag)(&item.Version)}
 		response, err := c.DeleteItem(ctx, azcosmos.NewPartitionKeyString(item.Key), item.Key, &options)
@@ -133,7 +134,7 @@ const maxQueries = 10
 
 // List queries documents until the page is full. A page begins at a place: the time
 // before which an idle document was last written, and the service's continuation.
-func (s *store) List(ctx context.Context, q providerkit.ListQuery) (items []providerkit.Item, next string, err error) {
+func (s *store) List(ctx context.Context, q cas.ListQuery) (items []cas.Item, next string, err error) {
 	before, continuation, err := placeOf(q.After)
 	if err != nil {
 		return nil, "", err
@@ -146,7 +147,7 @@ func (s *store) List(ctx context.Context, q providerkit.ListQuery) (items []prov
 		before = now.Add(-q.Idle).Unix()
 	}
 	for range maxQueries {
-		var found []providerkit.Item
+		var found []cas.Item
 		found, continuation, err = s.query(ctx, s.naming.EncodePrefix(q.Prefix), before, continuation, q.Limit-len(items))
 		if items = append(items, found...); err != nil || continuation == "" {
 			return items, "", err
@@ -175,7 +176,7 @@ func placeOf(after string) (before int64, continuation string, err error) {
 // query returns a page of the documents whose IDs begin with a prefix, and that were
 // written before an instant in seconds, unless that is 0. The caller's values are
 // parameters, never part of the query's text.
-func (s *store) query(ctx context.Context, prefix string, before int64, continuation string, limit int) (items []providerkit.Item, next string, err error) {
+func (s *store) query(ctx context.Context, prefix string, before int64, continuation string, limit int) (items []cas.Item, next string, err error) {
 	text := "SELECT * FROM c WHERE STARTSWITH(c.id, @id)"
 	options := azcosmos.QueryOptions{
 		SessionToken: s.sessions.all(), ConsistencyLevel: s.consistency(),

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/distributedleasing/leasing/abstractions"
-	"github.com/distributedleasing/leasing/abstractions/providerkit"
+	"github.com/distributedleasing/leasing/abstractions/providerkit/cas"
 	"github.com/distributedleasing/leasing/abstractions/providertest"
 )
 
@@ -21,7 +21,7 @@ func TestConformance(t *testing.T) {
 			for { // names share floors, so another check may forget a name at the same time
 				item, err := s.Get(t.Context(), s.key(name))
 				require.NoError(t, err)
-				if err = s.Delete(t.Context(), item); !errors.Is(err, providerkit.ErrConflict) {
+				if err = s.Delete(t.Context(), item); !errors.Is(err, cas.ErrConflict) {
 					require.NoError(t, err)
 					return
 				}
@@ -37,7 +37,7 @@ func TestConformance(t *testing.T) {
 			_, err := s.client.Delete(t.Context(), s.claimKey(s.key(name)))
 			require.NoError(t, err)
 		},
-		Records:     func(p abstractions.Provider) *providerkit.Records { return &p.(*Provider).driver.Records },
+		Records:     func(p abstractions.Provider) *cas.Records { return &p.(*Provider).driver.Records },
 		Unreachable: func(t testing.TB) abstractions.Provider { return silent(t) },
 	})
 }

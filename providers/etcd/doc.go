@@ -26,7 +26,7 @@
 //
 // # How it works
 //
-// The rules, and the form of the record, are those of providerkit.Records. The lease jobs/daily is
+// The rules, and the form of the record, are those of cas.Records. The lease jobs/daily is
 //
 //	leases/n/jobs/daily   the record; it stays
 //	leases/c/jobs/daily   its holder's claim, attached to an etcd lease; it goes with it

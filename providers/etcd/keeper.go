@@ -11,6 +11,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
 	"github.com/distributedleasing/leasing/abstractions/providerkit/batch"
+	"github.com/distributedleasing/leasing/abstractions/providerkit/cas"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -128,7 +129,7 @@ func (s *stream) prolong(client *clientv3.Client, part []*prolongation) (err err
 			err = errors.New("renewals are not answered in the order of the requests")
 		}
 		if p.Fail(err); err == nil && answer.TTL <= 0 {
-			p.Fail(providerkit.ErrConflict)
+			p.Fail(cas.ErrConflict)
 		}
 		p.term = answer.GetHeader().GetRaftTerm()
 	}
@@ -164,7 +165,7 @@ func (k *keeper) look(ctx context.Context, all []*prolongation) {
 			}
 		}
 	case half == 0:
-		all[0].Fail(providerkit.ErrConflict)
+		all[0].Fail(cas.ErrConflict)
 	default:
 		k.look(ctx, all[:half])
 		k.look(ctx, all[half:])

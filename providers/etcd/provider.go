@@ -9,6 +9,8 @@ import (
 
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
+	"github.com/distributedleasing/leasing/abstractions/providerkit/cas"
+	"github.com/distributedleasing/leasing/abstractions/providerkit/wakeup"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
@@ -37,8 +39,8 @@ func Open(ctx context.Context, options Options) (*Provider, error) {
 
 func newProvider(o Options) *Provider {
 	s := &store{prefix: o.Prefix + "/", freeLeases: make(chan keyState, 64)}
-	d := &driver{store: s, options: o, wakeups: providerkit.Wakeups{Connect: s.connect}}
-	d.Records = providerkit.Records{Store: s, Key: s.key, Leases: s, Classify: d.Classify, Retention: o.Retention}
+	d := &driver{store: s, options: o, wakeups: wakeup.Listener{Connect: s.connect}}
+	d.Records = cas.Records{Store: s, Key: s.key, Leases: s, Classify: d.Classify, Retention: o.Retention}
 	return &Provider{providerkit.New(d, providerkit.Config{Timeout: o.Timeout, Detach: true}), d}
 }
 
@@ -48,10 +50,10 @@ func (p *Provider) Sweep(ctx context.Context) (forgotten int, err error) {
 }
 
 type driver struct {
-	providerkit.Records // the rules
-	store               *store
-	options             Options
-	wakeups             providerkit.Wakeups
+	cas.Records // the rules
+	store       *store
+	options     Options
+	wakeups     wakeup.Listener
 }
 
 func (d *driver) Capabilities() abstractions.Capabilities {
@@ -136,7 +138,7 @@ func (d *driver) Close() error {
 }
 
 // watch reports the claims that end, by release, break or expiry. It is a
-// providerkit.Connection.
+// wakeup.Connection.
 type watch struct {
 	client *clientv3.Client
 	prefix string // of the claims
@@ -148,7 +150,7 @@ type watch struct {
 
 // connect starts a watch, and returns once the watch misses no event. A member that has lost its leader ends the watch, and
 // so does a compaction of events that were not sent yet.
-func (s *store) connect(ctx context.Context) (providerkit.Connection, error) {
+func (s *store) connect(ctx context.Context) (wakeup.Connection, error) {
 	w := &watch{client: s.client, prefix: s.prefix + claims}
 	w.ctx, w.cancel = context.WithCancel(clientv3.WithRequireLeader(context.Background()))
 	stop := context.AfterFunc(ctx, w.cancel) // Watch itself waits for a member

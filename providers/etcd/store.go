@@ -14,12 +14,13 @@ import (
 
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
+	"github.com/distributedleasing/leasing/abstractions/providerkit/cas"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// store is the keys under a prefix, as a providerkit.Store and providerkit.Leases.
+// store is the keys under a prefix, as a cas.Store and cas.Leases.
 type store struct {
 	client     *clientv3.Client
 	keep       *keeper
@@ -58,8 +59,8 @@ type keyState struct {
 }
 
 // item returns the data of a record, with its state and the time of the read.
-func (v *keyState) item(key string, data []byte, now time.Time) providerkit.Item {
-	i := providerkit.Item{Key: key, Data: data, Now: now, State: v}
+func (v *keyState) item(key string, data []byte, now time.Time) cas.Item {
+	i := cas.Item{Key: key, Data: data, Now: now, State: v}
 	if v.record > 0 {
 		i.Version = strconv.FormatInt(v.record, 10)
 	}
@@ -72,10 +73,10 @@ func see(record, claim *mvccpb.KeyValue) *keyState {
 }
 
 // Get reads a record with its claim and floor, at one revision.
-func (s *store) Get(ctx context.Context, key string) (providerkit.Item, error) {
+func (s *store) Get(ctx context.Context, key string) (cas.Item, error) {
 	answer, err := txn(ctx, s.client, nil, clientv3.OpGet(key), clientv3.OpGet(s.claimKey(key)), clientv3.OpGet(s.floorKey(key)))
 	if err != nil {
-		return providerkit.Item{}, err
+		return cas.Item{}, err
 	}
 	first := func(i int) *mvccpb.KeyValue { return append(kvs(answer, i), &mvccpb.KeyValue{})[0] }
 	v, floor := see(first(0), first(1)), first(2)
@@ -116,13 +117,13 @@ func (s *store) commit(ctx context.Context, conditions []clientv3.Cmp, writes ..
 	case err != nil:
 		return nil, err
 	case !answer.Succeeded:
-		return nil, providerkit.ErrConflict
+		return nil, cas.ErrConflict
 	}
 	return answer.Header, nil
 }
 
 // Put writes a record and its claim at once, if both are unchanged since their read. A new holder or TTL gets a new lease.
-func (s *store) Put(ctx context.Context, old providerkit.Item, r *providerkit.Record, data []byte) (_ providerkit.Item, err error) {
+func (s *store) Put(ctx context.Context, old cas.Item, r *providerkit.Record, data []byte) (_ cas.Item, err error) {
 	v, claim := *old.State.(*keyState), s.claimKey(old.Key)
 	conditions := append(still(old.Key, v.record, string(old.Data)), still(claim, v.claim, v.holder)...)
 	if v.record == 0 { // the record may have been forgotten since the read
@@ -135,7 +136,7 @@ func (s *store) Put(ctx context.Context, old providerkit.Item, r *providerkit.Re
 	case held && v.holder != claimOf(r):
 		v.at = time.Now()
 		if v.lease, v.term, err = s.grant(ctx, v, r); err != nil {
-			return providerkit.Item{}, err
+			return cas.Item{}, err
 		}
 		writes = append(writes, clientv3.OpPut(claim, claimOf(r), clientv3.WithLease(v.lease)))
 		v.holder, v.ours, v.fresh = claimOf(r), true, true
@@ -148,7 +149,7 @@ func (s *store) Put(ctx context.Context, old providerkit.Item, r *providerkit.Re
 	switch {
 	case err == nil && v.lease != before.lease:
 		s.leave(before, v.lease == clientv3.NoLease && !before.at.IsZero())
-	case errors.Is(err, providerkit.ErrConflict) && v.lease != before.lease:
+	case errors.Is(err, cas.ErrConflict) && v.lease != before.lease:
 		s.leave(v, false)
 	}
 	if v.fresh {
@@ -159,7 +160,7 @@ func (s *store) Put(ctx context.Context, old providerkit.Item, r *providerkit.Re
 }
 
 // Delete deletes a record without a claim. The write of the floor fails every request that read the record as missing earlier.
-func (s *store) Delete(ctx context.Context, item providerkit.Item) error {
+func (s *store) Delete(ctx context.Context, item cas.Item) error {
 	var forgotten struct{ Token int64 }
 	if err := json.Unmarshal(item.Data, &forgotten); err != nil {
 		return err
@@ -175,7 +176,7 @@ func (s *store) Delete(ctx context.Context, item providerkit.Item) error {
 }
 
 // List reads a page of records and their claims, at one revision. Each claim has a record, so the first claims cover the page.
-func (s *store) List(ctx context.Context, q providerkit.ListQuery) (items []providerkit.Item, next string, err error) {
+func (s *store) List(ctx context.Context, q cas.ListQuery) (items []cas.Item, next string, err error) {
 	all := s.key(q.Prefix)
 	first := max(all, q.After+"\x00")
 	page := func(all, first string) clientv3.Op {
@@ -269,7 +270,7 @@ func (s *store) leave(v keyState, keep bool) {
 
 // Complete compares a record with the claim's key: the record's holder has the name while the key exists. Another key
 // belongs to a claim that trusts its lease, and its record was deleted or changed by hand.
-func (s *store) Complete(item providerkit.Item, r *providerkit.Record) (behind bool) {
+func (s *store) Complete(item cas.Item, r *providerkit.Record) (behind bool) {
 	v := item.State.(*keyState)
 	r.Floor = max(r.Floor, v.floor)
 	v.ours = r.ID != "" && v.holder == claimOf(r)
@@ -286,7 +287,7 @@ func (s *store) Complete(item providerkit.Item, r *providerkit.Record) (behind b
 
 // Reconcile prolongs a claim's lease, and then checks that the claim still stands: etcd may prolong a lease whose keys it has
 // deleted, and an operator may have deleted or replaced the keys. Put has done the rest.
-func (s *store) Reconcile(ctx context.Context, item providerkit.Item, r *providerkit.Record) (providerkit.Item, error) {
+func (s *store) Reconcile(ctx context.Context, item cas.Item, r *providerkit.Record) (cas.Item, error) {
 	v := *item.State.(*keyState)
 	item.State = &v
 	if r.ID == "" || r.Breaking || v.fresh {

@@ -22,6 +22,7 @@ import (
 
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
+	"github.com/distributedleasing/leasing/abstractions/providerkit/cas"
 	"github.com/distributedleasing/leasing/abstractions/servertest"
 )
 
@@ -32,7 +33,7 @@ func fresh(t testing.TB) (*Provider, *store) {
 	return p, p.driver.store
 }
 
-func (s *store) look(t testing.TB, name string) (providerkit.Item, *keyState) {
+func (s *store) look(t testing.TB, name string) (cas.Item, *keyState) {
 	t.Helper()
 	item, err := s.Get(t.Context(), s.key(name))
 	require.NoError(t, err)
@@ -146,7 +147,7 @@ func TestABreakThatMeetsAChange(t *testing.T) {
 	g, err := p.Renew(t.Context(), req)
 	require.NoError(t, err)
 	_, err = s.Put(t.Context(), read, &providerkit.Record{Name: "n", ID: "a", TTL: time.Minute, Left: time.Minute, Breaking: true}, []byte("{}"))
-	require.ErrorIs(t, err, providerkit.ErrConflict)
+	require.ErrorIs(t, err, cas.ErrConflict)
 	s.revoking.Wait()
 	_, err = p.Renew(t.Context(), renewal(g))
 	require.NoError(t, err)
@@ -202,12 +203,12 @@ func TestTrap_T28_ForgettingRefusesWhoHasSeenNothing(t *testing.T) {
 	item, _ := s.look(t, "n")
 	require.NoError(t, s.Delete(t.Context(), item))
 	_, err := s.Put(t.Context(), unseen, &providerkit.Record{Name: "n"}, []byte("{}"))
-	require.ErrorIs(t, err, providerkit.ErrConflict)
+	require.ErrorIs(t, err, cas.ErrConflict)
 	_, v := s.look(t, "n")
 	require.Equal(t, g.Token, v.floor)
 	require.Greater(t, acquire(t, p, "n", "b", time.Minute).Token, g.Token)
 	held, _ := s.look(t, "n")
-	require.ErrorIs(t, s.Delete(t.Context(), held), providerkit.ErrConflict, "somebody holds it")
+	require.ErrorIs(t, s.Delete(t.Context(), held), cas.ErrConflict, "somebody holds it")
 }
 
 // T54: new members without data start with low revisions; tokens don't, since they
@@ -588,7 +589,7 @@ func TestTrap_T01_AnAnswerIsThatToItsOwnRequest(t *testing.T) {
 			}
 		})
 		all.Go(func() {
-			if err := s.renew(t, "n", v.lease+1); !errors.Is(err, providerkit.ErrConflict) {
+			if err := s.renew(t, "n", v.lease+1); !errors.Is(err, cas.ErrConflict) {
 				t.Errorf("a lease that is not there: %v", err)
 			}
 		})

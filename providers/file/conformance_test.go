@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/distributedleasing/leasing/abstractions"
-	"github.com/distributedleasing/leasing/abstractions/providerkit"
+	"github.com/distributedleasing/leasing/abstractions/providerkit/cas"
 	"github.com/distributedleasing/leasing/abstractions/providertest"
 )
 
@@ -31,7 +31,7 @@ func TestConformance(t *testing.T) {
 			} // the retention may not have passed
 			require.NoError(t, err)
 		},
-		Records:   func(p abstractions.Provider) *providerkit.Records { return p.(*Provider).records },
+		Records:   func(p abstractions.Provider) *cas.Records { return p.(*Provider).records },
 		Remembers: 64,
 	})
 }

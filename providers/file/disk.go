@@ -7,11 +7,11 @@ import (
 	"os"
 	"syscall"
 
-	"github.com/distributedleasing/leasing/abstractions/providerkit"
+	"github.com/distributedleasing/leasing/abstractions/providerkit/disk"
 )
 
 // check is the rule of folder.check. Tests replace the variable.
-var check = providerkit.LocalDisk
+var check = disk.Local
 
 // tryLock takes a lock until the file is closed or the process ends. It returns false if
 // another process has the lock, or the file was deleted.

@@ -40,7 +40,7 @@
 //
 // # How it works
 //
-// The lease "jobs/daily" is the file jobs~2Fdaily.lease (see [providerkit.Naming]): a line of
+// The lease "jobs/daily" is the file jobs~2Fdaily.lease (see [cas.Naming]): a line of
 // JSON with name, latest token, holder, deadline on both clocks and the IDs that are
 // refused. On a case-insensitive file system, the second of two names that differ only in
 // case is refused with abstractions.ErrNotSetUp.

@@ -21,6 +21,9 @@ import (
 
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
+	"github.com/distributedleasing/leasing/abstractions/providerkit/cas"
+	"github.com/distributedleasing/leasing/abstractions/providerkit/disk"
+	"github.com/distributedleasing/leasing/abstractions/providerkit/hostclock"
 	"github.com/distributedleasing/leasing/abstractions/recordstest"
 )
 
@@ -127,11 +130,11 @@ func TestWhatHasChangedSinceItWasListedIsNotDeleted(t *testing.T) {
 	p := opened(t, dir)
 	p.mustAcquire(t, "n", "mine")
 	f := &folder{path: dir}
-	listed, _, err := f.List(t.Context(), providerkit.ListQuery{Limit: 10})
+	listed, _, err := f.List(t.Context(), cas.ListQuery{Limit: 10})
 	require.NoError(t, err)
 	require.Len(t, listed, 1)
 	require.NoError(t, p.Release(t.Context(), abstractions.ReleaseRequest{Name: "n", ID: "mine"}))
-	require.ErrorIs(t, f.Delete(t.Context(), listed[0]), providerkit.ErrConflict)
+	require.ErrorIs(t, f.Delete(t.Context(), listed[0]), cas.ErrConflict)
 	record, err := p.Inspect(t.Context(), abstractions.InspectRequest{Name: "n"})
 	require.NoError(t, err)
 	require.Positive(t, record.Token, "it is still remembered")
@@ -141,7 +144,7 @@ func TestNetworkFileSystemsAreRefused(t *testing.T) {
 	folder := t.TempDir()
 	opened(t, folder)
 	before := check
-	check = func(string) error { return fmt.Errorf("this one is: %w", providerkit.ErrNetworkDisk) }
+	check = func(string) error { return fmt.Errorf("this one is: %w", disk.ErrNetwork) }
 	defer func() { check = before }()
 	_, err := Open(t.Context(), Options{Folder: folder})
 	require.ErrorIs(t, err, abstractions.ErrNotSetUp)
@@ -178,7 +181,7 @@ func TestTrap_T19_CrashesBlockNobody(t *testing.T) {
 
 	for _, rest := range []int{0, len(whole) / 2} {
 		require.NoError(t, os.WriteFile(path, whole[:rest], 0o600))
-		require.NoError(t, os.Chtimes(path, time.Time{}, providerkit.HostClock().Wall.Add(-providerkit.HostClock().SinceBoot-time.Hour)))
+		require.NoError(t, os.Chtimes(path, time.Time{}, hostclock.Now().Wall.Add(-hostclock.Now().SinceBoot-time.Hour)))
 		grant := p.mustAcquire(t, "n", "theirs")
 		require.Greater(t, grant.Token, old.Token)
 		require.NoError(t, p.Release(t.Context(), abstractions.ReleaseRequest{Name: "n", ID: "theirs"}))

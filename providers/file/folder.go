@@ -19,6 +19,9 @@ import (
 
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
+	"github.com/distributedleasing/leasing/abstractions/providerkit/cas"
+	"github.com/distributedleasing/leasing/abstractions/providerkit/disk"
+	"github.com/distributedleasing/leasing/abstractions/providerkit/hostclock"
 )
 
 const (
@@ -28,7 +31,7 @@ const (
 	locks      = 256
 )
 
-// folder is a providerkit.Store of files. The version of an item is its text.
+// folder is a cas.Store of files. The version of an item is its text.
 type folder struct {
 	path    string
 	oneHost bool              // no other host uses the folder
@@ -50,7 +53,7 @@ func (f *folder) open(create bool) error {
 // check reports whether the folder exists, and is on a disk of the host.
 func (f *folder) check() error {
 	err := check(f.path)
-	if f.oneHost && errors.Is(err, providerkit.ErrNetworkDisk) {
+	if f.oneHost && errors.Is(err, disk.ErrNetwork) {
 		return nil
 	}
 	return err
@@ -59,10 +62,10 @@ func (f *folder) check() error {
 func (f *folder) file(key string) string { return filepath.Join(f.path, key+suffix) }
 
 // Get reads a file, which a rename has put in place as a whole.
-func (f *folder) Get(_ context.Context, key string) (providerkit.Item, error) {
+func (f *folder) Get(_ context.Context, key string) (cas.Item, error) {
 	data, err := read(f.file(key))
 	if errors.Is(err, fs.ErrNotExist) {
-		return providerkit.Item{}, f.check()
+		return cas.Item{}, f.check()
 	}
 	if err == nil && !json.Valid(data) && f.beforeBoot(key) {
 		data = nil
@@ -92,20 +95,20 @@ func oddFile(path string) error {
 	return fmt.Errorf("%w: %s is %w, and has to be removed", abstractions.ErrNotSetUp, path, errOdd)
 }
 
-func itemOf(key string, data []byte) providerkit.Item {
-	return providerkit.Item{Key: key, Data: data, Version: string(data)}
+func itemOf(key string, data []byte) cas.Item {
+	return cas.Item{Key: key, Data: data, Version: string(data)}
 }
 
 // beforeBoot reports whether a file was written in an earlier boot of the host, whose
 // holders are dead.
 func (f *folder) beforeBoot(key string) bool {
 	info, err := os.Stat(f.file(key))
-	now := providerkit.HostClock()
+	now := hostclock.Now()
 	return err == nil && now.Boot != "" && info.ModTime().Before(now.Wall.Add(-now.SinceBoot))
 }
 
 // Put replaces a file.
-func (f *folder) Put(ctx context.Context, old providerkit.Item, _ *providerkit.Record, data []byte) (providerkit.Item, error) {
+func (f *folder) Put(ctx context.Context, old cas.Item, _ *providerkit.Record, data []byte) (cas.Item, error) {
 	return itemOf(old.Key, data), f.locked(ctx, old, func(beside string) error {
 		err := write(beside, data)
 		if err == nil {
@@ -119,13 +122,13 @@ func (f *folder) Put(ctx context.Context, old providerkit.Item, _ *providerkit.R
 }
 
 // Delete deletes a file.
-func (f *folder) Delete(ctx context.Context, item providerkit.Item) error {
+func (f *folder) Delete(ctx context.Context, item cas.Item) error {
 	return f.locked(ctx, item, func(string) error { return os.Remove(f.file(item.Key)) })
 }
 
 // locked runs do under the lock of a file, if the file is unchanged. beside is
 // the name for a new file.
-func (f *folder) locked(ctx context.Context, item providerkit.Item, do func(beside string) error) error {
+func (f *folder) locked(ctx context.Context, item cas.Item, do func(beside string) error) error {
 	n := crc32.ChecksumIEEE([]byte(item.Key)) % locks
 	f.queues[n].Lock() // the shell ends a call whose context ends in the queue
 	defer f.queues[n].Unlock()
@@ -140,7 +143,7 @@ func (f *folder) locked(ctx context.Context, item providerkit.Item, do func(besi
 		return err
 	}
 	if stored.Version != item.Version {
-		return providerkit.ErrConflict
+		return cas.ErrConflict
 	}
 	return do(path + ".new")
 }
@@ -182,7 +185,7 @@ func write(path string, data []byte) error {
 
 // List reads the files that follow a key, in the order of their names. It leaves out files that this process may
 // not read, and all files that are not regular.
-func (f *folder) List(ctx context.Context, q providerkit.ListQuery) (items []providerkit.Item, next string, err error) {
+func (f *folder) List(ctx context.Context, q cas.ListQuery) (items []cas.Item, next string, err error) {
 	entries, err := os.ReadDir(f.path)
 	for _, entry := range entries {
 		key, ok := strings.CutSuffix(entry.Name(), suffix)

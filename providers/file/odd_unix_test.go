@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/distributedleasing/leasing/abstractions"
-	"github.com/distributedleasing/leasing/abstractions/providerkit"
+	"github.com/distributedleasing/leasing/abstractions/providerkit/cas"
 )
 
 // T180: one file that can't be read, a folder, a link to itself or a FIFO ended each listing, and so each sweep, and a FIFO kept a
@@ -67,6 +67,6 @@ func TestAClosedFolderIsNotEmpty(t *testing.T) {
 	before := check
 	check = func(string) error { return os.ErrPermission }
 	t.Cleanup(func() { check = before })
-	_, _, err := f.List(t.Context(), providerkit.ListQuery{Limit: 10})
+	_, _, err := f.List(t.Context(), cas.ListQuery{Limit: 10})
 	require.ErrorIs(t, err, os.ErrPermission)
 }

@@ -9,6 +9,8 @@ import (
 
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
+	"github.com/distributedleasing/leasing/abstractions/providerkit/cas"
+	"github.com/distributedleasing/leasing/abstractions/providerkit/disk"
 )
 
 var capabilities = abstractions.Capabilities{
@@ -27,7 +29,7 @@ type shell = providerkit.Provider // so that the embedded field is not exported
 // Provider keeps leases in a folder. It is safe for concurrent use.
 type Provider struct {
 	*shell
-	records *providerkit.Records
+	records *cas.Records
 }
 
 // Open opens a folder. If ctx has ended it does nothing.
@@ -37,8 +39,8 @@ func Open(ctx context.Context, options Options) (*Provider, error) {
 		return nil, err
 	}
 	f := &folder{path: options.Folder, oneHost: options.OneHost}
-	naming := providerkit.Naming{Max: longestKey}
-	records := &providerkit.Records{Store: f, Key: naming.Encode, FloorKey: naming.Floor(), Retention: options.Retention}
+	naming := cas.Naming{Max: longestKey}
+	records := &cas.Records{Store: f, Key: naming.Encode, FloorKey: naming.Floor(), Retention: options.Retention}
 	p := &Provider{providerkit.New(&driver{records, f}, providerkit.Config{Timeout: options.Timeout, Detach: true}), records}
 	err = providerkit.Call(ctx, p.shell, "open", "", func(context.Context) error { return f.open(options.Create) })
 	if err != nil {
@@ -55,7 +57,7 @@ func (p *Provider) Sweep(ctx context.Context) (forgotten int, err error) {
 
 // driver adds the folder to the kit's records.
 type driver struct {
-	*providerkit.Records
+	*cas.Records
 	folder *folder
 }
 
@@ -83,7 +85,7 @@ func (d *driver) Classify(err error) providerkit.Meaning {
 		return providerkit.Meaning{Class: providerkit.Denied, Advice: "the process needs the right to write in " + d.folder.path}
 	case errors.Is(err, fs.ErrNotExist):
 		return providerkit.Meaning{Class: providerkit.NotSetUp, Advice: "create the folder, or set Options.Create"}
-	case errors.Is(err, syscall.ENOTDIR), errors.Is(err, providerkit.ErrNetworkDisk), errors.Is(err, errNoLocks):
+	case errors.Is(err, syscall.ENOTDIR), errors.Is(err, disk.ErrNetwork), errors.Is(err, errNoLocks):
 		return providerkit.Meaning{Class: providerkit.NotSetUp}
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
 		return providerkit.Meaning{Class: providerkit.Refused}

@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/distributedleasing/leasing/abstractions"
-	"github.com/distributedleasing/leasing/abstractions/providerkit"
+	"github.com/distributedleasing/leasing/abstractions/providerkit/cas"
 	"github.com/distributedleasing/leasing/abstractions/providertest"
 )
 
@@ -22,7 +22,7 @@ func TestConformance(t *testing.T) {
 		New:         func(t testing.TB) abstractions.Provider { return open(t, o) },
 		Peer:        func(t testing.TB, _ abstractions.Provider) abstractions.Provider { return open(t, o) },
 		Forget:      remove,
-		Records:     func(p abstractions.Provider) *providerkit.Records { return &p.(*Provider).driver.Records },
+		Records:     func(p abstractions.Provider) *cas.Records { return &p.(*Provider).driver.Records },
 		Remove:      remove,
 		Unreachable: func(t testing.TB) abstractions.Provider { return silent(t) },
 		HTTP: func(t testing.TB, _ abstractions.Provider) providertest.Route {

@@ -41,7 +41,7 @@
 //
 // # How it works
 //
-// The rules are those of providerkit.Records. The record is in an annotation, with a
+// The rules are those of cas.Records. The record is in an annotation, with a
 // copy of the spec of the same write: if the spec differs, another program has written
 // the object. A name that is no DNS subdomain, such as jobs/daily, becomes the object
 // jobs-daily--66bfde52..., with part of its SHA-256.

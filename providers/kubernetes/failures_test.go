@@ -20,6 +20,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/faulttest"
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
+	"github.com/distributedleasing/leasing/abstractions/providerkit/cas"
 	"github.com/distributedleasing/leasing/abstractions/providerkit/httpguard"
 	"github.com/distributedleasing/leasing/abstractions/servertest"
 )
@@ -68,7 +69,7 @@ func TestWhatAnswersMean(t *testing.T) {
 		*w = func(req *http.Request, _ faulttest.Sender) (*http.Response, error) {
 			return faulttest.Answer(req, http.StatusConflict, refusal(http.StatusConflict, kind)), nil
 		}
-		require.ErrorIs(t, p.driver.store.Delete(t.Context(), providerkit.Item{Key: "a", State: &lease{}}), providerkit.ErrConflict)
+		require.ErrorIs(t, p.driver.store.Delete(t.Context(), cas.Item{Key: "a", State: &lease{}}), cas.ErrConflict)
 	}
 	*w = func(req *http.Request, _ faulttest.Sender) (*http.Response, error) { // by priority and fairness
 		response := faulttest.Answer(req, http.StatusTooManyRequests, "Too many requests, please try again later.\n")
@@ -111,7 +112,7 @@ func TestTrap_T110_AnAnswerWithoutTheMarkSaysNothing(t *testing.T) {
 	p, w := through(t, nowhere())
 	s := p.driver.store
 	before := &lease{APIVersion: apiVersion, Kind: "Lease", Metadata: metadata{Name: "a", UID: "u", ResourceVersion: "6"}}
-	item := providerkit.Item{Key: "a", Version: "6", State: before}
+	item := cas.Item{Key: "a", Version: "6", State: before}
 	const record = `{"ID":"i","Token":1}`
 	for _, status := range []int{200, 201, 204, 304, 400, 401, 403, 404, 405, 409, 410, 412, 413, 422, 429, 503} {
 		for _, body := range []string{
@@ -128,9 +129,9 @@ func TestTrap_T110_AnAnswerWithoutTheMarkSaysNothing(t *testing.T) {
 			}
 			_, get := s.Get(t.Context(), "a")
 			_, put := s.Put(t.Context(), item, &providerkit.Record{}, []byte(record))
-			_, post := s.Put(t.Context(), providerkit.Item{Key: "a"}, &providerkit.Record{}, []byte(record))
+			_, post := s.Put(t.Context(), cas.Item{Key: "a"}, &providerkit.Record{}, []byte(record))
 			remove := s.Delete(t.Context(), item)
-			_, _, list := s.List(t.Context(), providerkit.ListQuery{})
+			_, _, list := s.List(t.Context(), cas.ListQuery{})
 			for verb, err := range map[string]error{"get": get, "put": put, "post": post, "delete": remove, "list": list} {
 				var foreign *httpguard.ForeignError
 				require.ErrorAs(t, err, &foreign, "%s: %d %s", verb, status, body)

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/distributedleasing/leasing/abstractions"
-	"github.com/distributedleasing/leasing/abstractions/providerkit"
+	"github.com/distributedleasing/leasing/abstractions/providerkit/cas"
 )
 
 // stored returns the stored lease, in the view of other programs.
@@ -260,7 +260,7 @@ func TestTimesOfWrites(t *testing.T) {
 	require.Zero(t, l.written(), "then leases are watched")
 	item, err := (&lease{Metadata: metadata{Name: "a"}}).item(at)
 	require.NoError(t, err)
-	require.Equal(t, providerkit.Item{Key: "a", Now: at, Data: item.Data, State: item.State}, item)
+	require.Equal(t, cas.Item{Key: "a", Now: at, Data: item.Data, State: item.State}, item)
 }
 
 // Another client changes a lease of ours and keeps the holder, whose identity has the ID of the claim.

@@ -15,6 +15,7 @@ import (
 
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
+	"github.com/distributedleasing/leasing/abstractions/providerkit/cas"
 )
 
 // lease is an object of coordination.k8s.io/v1.
@@ -71,8 +72,8 @@ type note struct {
 func (n *note) ours() bool { return n.ID != "" && strings.Contains(n.Spec.HolderIdentity, n.ID) }
 
 // item returns the state of a lease, as of the time of the reply.
-func (l *lease) item(now time.Time) (providerkit.Item, error) {
-	item := providerkit.Item{Key: l.Metadata.Name, Version: l.Metadata.ResourceVersion, Now: now, State: l}
+func (l *lease) item(now time.Time) (cas.Item, error) {
+	item := cas.Item{Key: l.Metadata.Name, Version: l.Metadata.ResourceVersion, Now: now, State: l}
 	text := cmp.Or(l.Metadata.Annotations[annotation], "{}")
 	if err := json.Unmarshal([]byte(text), &l.note); err != nil {
 		return item, fmt.Errorf("%w: the annotation %s of the lease %s: %w", abstractions.ErrNotSetUp, annotation, l.Metadata.Name, err)
@@ -86,7 +87,7 @@ func (l *lease) item(now time.Time) (providerkit.Item, error) {
 		item.Data, item.Written = l.note.Record, l.written()
 		return item, nil
 	}
-	f := providerkit.Foreign{Terms: int64(l.Spec.LeaseTransitions) - int64(before.LeaseTransitions), Now: now}
+	f := cas.Foreign{Terms: int64(l.Spec.LeaseTransitions) - int64(before.LeaseTransitions), Now: now}
 	if l.Spec.HolderIdentity != "" {
 		sum := sha256.Sum256(fmt.Appendf(nil, "%d %s", l.Spec.LeaseTransitions, l.Spec.HolderIdentity))
 		f.ID, f.Owner, f.Write = "foreign-"+hex.EncodeToString(sum[:16]), l.Spec.HolderIdentity, l.Metadata.ResourceVersion
@@ -118,8 +119,8 @@ func (l *lease) with(r *providerkit.Record, data []byte) (*lease, error) {
 	next := *l
 	next.APIVersion, next.Kind, next.Metadata.ManagedFields = apiVersion, "Lease", nil
 	s := &next.Spec
-	lasts, write := providerkit.DeadlineOf(data)
-	_, before := providerkit.DeadlineOf(l.note.Record)
+	lasts, write := cas.DeadlineOf(data)
+	_, before := cas.DeadlineOf(l.note.Record)
 	now := r.Now
 	switch {
 	case r.ID == "":

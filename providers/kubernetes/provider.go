@@ -9,6 +9,7 @@ import (
 
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
+	"github.com/distributedleasing/leasing/abstractions/providerkit/cas"
 	"github.com/distributedleasing/leasing/providers/internal/httpjson"
 )
 
@@ -45,9 +46,9 @@ func newProvider(o Options) (*Provider, error) {
 		return nil, err
 	}
 	d := &driver{store: &store{client, "/apis/" + apiVersion + "/namespaces/" + o.Namespace + "/leases", o.Namespace}}
-	d.Records = providerkit.Records{
+	d.Records = cas.Records{
 		Store: d.store, Key: encode, FloorKey: floorName, Classify: d.Classify, Retention: o.Retention, ManualSweep: true,
-		Expiry: &providerkit.Expiry{Resolution: time.Second, Skew: o.ClockSkew}, // the resolution and skew of managedFields[].time and Date
+		Expiry: &cas.Expiry{Resolution: time.Second, Skew: o.ClockSkew}, // the resolution and skew of managedFields[].time and Date
 	}
 	return &Provider{providerkit.New(d, providerkit.Config{Timeout: o.Timeout, Detach: true}), d}, nil
 }
@@ -60,7 +61,7 @@ func (p *Provider) Sweep(ctx context.Context) (forgotten int, err error) {
 
 // driver is the part of the provider that depends on Kubernetes. Records has the rules.
 type driver struct {
-	providerkit.Records
+	cas.Records
 	store *store
 }
 

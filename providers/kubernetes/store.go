@@ -10,11 +10,12 @@ import (
 	"strings"
 
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
+	"github.com/distributedleasing/leasing/abstractions/providerkit/cas"
 	"github.com/distributedleasing/leasing/abstractions/providerkit/httpguard"
 	"github.com/distributedleasing/leasing/providers/internal/httpjson"
 )
 
-// store is the leases of a namespace as a providerkit.Store. The version of a lease is
+// store is the leases of a namespace as a cas.Store. The version of a lease is
 // its resourceVersion.
 type store struct {
 	client    *httpjson.Client
@@ -23,16 +24,16 @@ type store struct {
 }
 
 // Get reads a lease. Without a resourceVersion in the query the server reads from etcd.
-func (s *store) Get(ctx context.Context, key string) (providerkit.Item, error) {
+func (s *store) Get(ctx context.Context, key string) (cas.Item, error) {
 	found := answer{lease: lease{Metadata: metadata{Name: key}}}
 	header, err := s.client.Do(ctx, http.MethodGet, s.path+"/"+key, nil, nil, &found)
 	missing := absent(err)
 	if err != nil && !missing {
-		return providerkit.Item{}, err
+		return cas.Item{}, err
 	}
 	now, err := httpguard.Date(header)
 	if err != nil || missing {
-		return providerkit.Item{Key: key, Now: now}, err
+		return cas.Item{Key: key, Now: now}, err
 	}
 	return found.item(now)
 }
@@ -72,7 +73,7 @@ func absent(err error) bool { return about(err, http.StatusNotFound) }
 // refused converts the refusal of an outdated version to ErrConflict.
 func refused(err error) error {
 	if about(err, http.StatusConflict) || absent(err) {
-		return providerkit.ErrConflict
+		return cas.ErrConflict
 	}
 	return err
 }
@@ -134,25 +135,25 @@ func (a *all) Marked(http.Header) bool {
 // Put creates a lease, or replaces a lease under its resourceVersion and UID. Without the
 // UID the server would create a deleted lease again: AllowCreateOnUpdate in
 // k8s.io/kubernetes@v1.36.3/pkg/registry/coordination/lease/strategy.go.
-func (s *store) Put(ctx context.Context, old providerkit.Item, r *providerkit.Record, data []byte) (providerkit.Item, error) {
+func (s *store) Put(ctx context.Context, old cas.Item, r *providerkit.Record, data []byte) (cas.Item, error) {
 	method, path, before := http.MethodPost, s.path, &lease{Metadata: metadata{Name: old.Key}}
 	if old.Version != "" {
 		method, path, before = http.MethodPut, s.path+"/"+old.Key, old.State.(*lease)
 	}
 	next, err := before.with(r, data)
 	if err != nil {
-		return providerkit.Item{}, err
+		return cas.Item{}, err
 	}
 	stored := answer{lease: lease{Metadata: metadata{Name: old.Key}}, sent: next}
 	_, err = s.client.Do(ctx, method, path, url.Values{"fieldManager": {manager}}, next, &stored)
 	if err != nil {
-		return providerkit.Item{}, refused(err)
+		return cas.Item{}, refused(err)
 	}
 	return stored.item(r.Now)
 }
 
 // Delete deletes a lease under the resourceVersion and UID that were read.
-func (s *store) Delete(ctx context.Context, item providerkit.Item) error {
+func (s *store) Delete(ctx context.Context, item cas.Item) error {
 	options := map[string]any{"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": map[string]string{
 		"uid": item.State.(*lease).Metadata.UID, "resourceVersion": item.Version,
 	}}
@@ -161,7 +162,7 @@ func (s *store) Delete(ctx context.Context, item providerkit.Item) error {
 }
 
 // List reads all leases of the namespace, and returns a page of those with a record.
-func (s *store) List(ctx context.Context, q providerkit.ListQuery) (page []providerkit.Item, next string, err error) {
+func (s *store) List(ctx context.Context, q cas.ListQuery) (page []cas.Item, next string, err error) {
 	var found all
 	header, err := s.client.Do(ctx, http.MethodGet, s.path, nil, nil, &found)
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
+	"github.com/distributedleasing/leasing/abstractions/providerkit/wakeup"
 )
 
 const (
@@ -68,7 +69,7 @@ type memory struct {
 	start   time.Time
 	base    time.Time // start without the monotonic reading
 	seed    maphash.Seed
-	wakeups providerkit.Wakeups
+	wakeups wakeup.Listener
 	shards  [shards]shard
 }
 

@@ -6,15 +6,15 @@ import (
 	"net"
 	"time"
 
-	"github.com/distributedleasing/leasing/abstractions/providerkit"
+	"github.com/distributedleasing/leasing/abstractions/providerkit/netdial"
 )
 
 // dialer returns the dial function of clients that Open makes. go-redis prints each failed dial to standard error, past the
 // application's logger. So a failed dial returns a connection whose first use returns the error.
 func dialer(config *tls.Config) func(ctx context.Context, network, addr string) (net.Conn, error) {
-	dial := providerkit.NewDialer().DialContext
+	dial := netdial.New().DialContext
 	if config != nil {
-		dial = (&tls.Dialer{NetDialer: providerkit.NewDialer(), Config: config}).DialContext
+		dial = (&tls.Dialer{NetDialer: netdial.New(), Config: config}).DialContext
 	}
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
 		conn, err := dial(ctx, network, addr)

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/distributedleasing/leasing/abstractions"
-	"github.com/distributedleasing/leasing/abstractions/providerkit"
+	"github.com/distributedleasing/leasing/abstractions/providerkit/cas"
 	"github.com/distributedleasing/leasing/abstractions/providertest"
 	"github.com/distributedleasing/leasing/abstractions/servertest"
 )
@@ -32,7 +32,7 @@ func harness(url string) providertest.Harness {
 		Peer:        func(t testing.TB, _ abstractions.Provider) abstractions.Provider { return open(t, url) },
 		Forget:      remove,
 		Remove:      remove,
-		Records:     func(p abstractions.Provider) *providerkit.Records { return &p.(*Provider).driver.Records },
+		Records:     func(p abstractions.Provider) *cas.Records { return &p.(*Provider).driver.Records },
 		Unreachable: func(t testing.TB) abstractions.Provider { return silent(t) },
 		HTTP: func(t testing.TB, _ abstractions.Provider) providertest.Route {
 			o := Options{URL: url}

@@ -53,8 +53,8 @@
 //
 // # How it works
 //
-// The rules, and the form of the record, are those of providerkit.Records. The lease
-// jobs/daily is the object leases/jobs~2Fdaily (see [providerkit.Naming]). S3 derives
+// The rules, and the form of the record, are those of cas.Records. The lease
+// jobs/daily is the object leases/jobs~2Fdaily (see [cas.Naming]). S3 derives
 // ETags from the content, so each write contains a unique ID: otherwise a client that
 // read the object before a renewal could still replace it afterwards.
 //

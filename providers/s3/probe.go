@@ -7,6 +7,7 @@ import (
 
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
+	"github.com/distributedleasing/leasing/abstractions/providerkit/cas"
 )
 
 const (
@@ -33,23 +34,23 @@ func (s *store) probe(ctx context.Context) error {
 		return err
 	}
 	write := func(version string) error {
-		_, err := s.Put(ctx, providerkit.Item{Key: item.Key, Version: version}, nil, []byte(probe))
+		_, err := s.Put(ctx, cas.Item{Key: item.Key, Version: version}, nil, []byte(probe))
 		return err
 	}
 	for _, version := range []string{"", wrongETag} {
 		switch err = write(version); {
 		case err == nil:
 			return errIgnored
-		case !errors.Is(err, providerkit.ErrConflict):
+		case !errors.Is(err, cas.ErrConflict):
 			return err
 		}
 	}
-	if err = write(item.Version); errors.Is(err, providerkit.ErrConflict) {
+	if err = write(item.Version); errors.Is(err, cas.ErrConflict) {
 		s.unquoted = true
 		err = write(item.Version)
 	}
 	s.answers.ids = !s.answers.without.Load()
-	if errors.Is(err, providerkit.ErrConflict) {
+	if errors.Is(err, cas.ErrConflict) {
 		return fmt.Errorf("%w: the store does not replace an object under its ETag, or another process has replaced the object", abstractions.ErrUnavailable)
 	}
 	return err
@@ -60,7 +61,7 @@ func (s *store) race(ctx context.Context) (err error) {
 	answers, created := make(chan error, racers), 0
 	for range racers {
 		providerkit.Go(func() error {
-			_, err := s.Put(ctx, providerkit.Item{Key: s.probed()}, nil, []byte(probe))
+			_, err := s.Put(ctx, cas.Item{Key: s.probed()}, nil, []byte(probe))
 			return err
 		}, func(err error) { answers <- err })
 	}
@@ -68,7 +69,7 @@ func (s *store) race(ctx context.Context) (err error) {
 		switch answer := <-answers; {
 		case answer == nil:
 			created++
-		case !errors.Is(answer, providerkit.ErrConflict):
+		case !errors.Is(answer, cas.ErrConflict):
 			err = answer
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
+	"github.com/distributedleasing/leasing/abstractions/providerkit/cas"
 	"github.com/distributedleasing/leasing/abstractions/providerkit/httpguard"
 	"github.com/distributedleasing/leasing/abstractions/providerkit/livefile"
 )
@@ -46,7 +47,7 @@ func Open(ctx context.Context, options Options) (*Provider, error) {
 
 func newProvider(o Options, client *s3.Client, transport *httpguard.Client) *Provider {
 	s := &store{
-		client: client, sources: sourcesOf(client.Options()), bucket: o.Bucket, naming: providerkit.Naming{Prefix: o.Prefix + "/", Max: longestKey},
+		client: client, sources: sourcesOf(client.Options()), bucket: o.Bucket, naming: cas.Naming{Prefix: o.Prefix + "/", Max: longestKey},
 		torn: client.Options().BaseEndpoint != nil, // the store is not S3
 	}
 	d := &driver{store: s}
@@ -55,9 +56,9 @@ func newProvider(o Options, client *s3.Client, transport *httpguard.Client) *Pro
 	} else {
 		s.answers, d.idle = guarded(client.Options().HTTPClient)
 	}
-	d.Records = providerkit.Records{
+	d.Records = cas.Records{
 		Store: s, Key: s.naming.Encode, Classify: d.Classify, ManualSweep: true,
-		Expiry: &providerkit.Expiry{Resolution: resolution, Skew: o.ClockSkew},
+		Expiry: &cas.Expiry{Resolution: resolution, Skew: o.ClockSkew},
 	}
 	return &Provider{providerkit.New(d, providerkit.Config{Timeout: o.Timeout, Detach: true}), d}
 }
@@ -120,7 +121,7 @@ const (
 
 // driver is the part of the provider that depends on the service. Records has the rules.
 type driver struct {
-	providerkit.Records
+	cas.Records
 	store *store
 	idle  func() // closes the provider's own connections
 }

@@ -13,15 +13,16 @@ import (
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
+	"github.com/distributedleasing/leasing/abstractions/providerkit/cas"
 	"github.com/distributedleasing/leasing/abstractions/providerkit/httpguard"
 )
 
-// store is a bucket as a providerkit.Store. The version of an object is its ETag.
+// store is a bucket as a cas.Store. The version of an object is its ETag.
 type store struct {
 	client   *s3.Client
 	sources  sources
 	bucket   string
-	naming   providerkit.Naming
+	naming   cas.Naming
 	torn     bool // replies may combine several reads
 	unquoted bool // the store wants ETags without quotes; Open alone sets it
 	answers  *answers
@@ -41,19 +42,19 @@ func (s *store) once(o *s3.Options) {
 const longestRecord = 1 << 20
 
 // Get reads an object.
-func (s *store) Get(ctx context.Context, key string) (providerkit.Item, error) {
+func (s *store) Get(ctx context.Context, key string) (cas.Item, error) {
 	out, err := s.client.GetObject(ctx, &s3.GetObjectInput{Bucket: &s.bucket, Key: &key}, s.once)
 	if classOf(err) == missing {
 		_, _, header := answerOf(err)
 		now, err := httpguard.Date(header)
-		return providerkit.Item{Key: key, Now: now}, err
+		return cas.Item{Key: key, Now: now}, err
 	}
 	if err != nil {
-		return providerkit.Item{}, err
+		return cas.Item{}, err
 	}
 	defer func() { _ = out.Body.Close() }()
 	data, err := io.ReadAll(io.LimitReader(out.Body, longestRecord))
-	item := providerkit.Item{Key: key, Data: data, Version: aws.ToString(out.ETag), Written: aws.ToTime(out.LastModified)}
+	item := cas.Item{Key: key, Data: data, Version: aws.ToString(out.ETag), Written: aws.ToTime(out.LastModified)}
 	if err == nil {
 		response := awsmiddleware.GetRawResponse(out.ResultMetadata).(*smithyhttp.Response)
 		item.Now, err = httpguard.Date(response.Header)
@@ -63,14 +64,14 @@ func (s *store) Get(ctx context.Context, key string) (providerkit.Item, error) {
 
 // Put creates an object, or replaces the object if a second read returns the state of
 // the first read.
-func (s *store) Put(ctx context.Context, old providerkit.Item, _ *providerkit.Record, data []byte) (providerkit.Item, error) {
+func (s *store) Put(ctx context.Context, old cas.Item, _ *providerkit.Record, data []byte) (cas.Item, error) {
 	if s.torn && old.Version != "" && !old.Now.IsZero() {
 		again, err := s.Get(ctx, old.Key)
 		if err != nil {
-			return providerkit.Item{}, err
+			return cas.Item{}, err
 		}
 		if again.Version != old.Version || !again.Written.Equal(old.Written) || !bytes.Equal(again.Data, old.Data) {
-			return providerkit.Item{}, providerkit.ErrConflict
+			return cas.Item{}, cas.ErrConflict
 		}
 	}
 	in := &s3.PutObjectInput{Bucket: &s.bucket, Key: &old.Key, Body: bytes.NewReader(data), ContentType: aws.String("application/json")}
@@ -85,15 +86,15 @@ func (s *store) Put(ctx context.Context, old providerkit.Item, _ *providerkit.Re
 	out, err := s.client.PutObject(ctx, in, s.once)
 	switch class := classOf(err); {
 	case class == conflict, class == missing:
-		return providerkit.Item{}, providerkit.ErrConflict
+		return cas.Item{}, cas.ErrConflict
 	case err != nil:
-		return providerkit.Item{}, err
+		return cas.Item{}, err
 	}
-	return providerkit.Item{Key: old.Key, Data: data, Version: aws.ToString(out.ETag)}, nil
+	return cas.Item{Key: old.Key, Data: data, Version: aws.ToString(out.ETag)}, nil
 }
 
 // Delete does nothing: see the package documentation.
-func (s *store) Delete(context.Context, providerkit.Item) error { return abstractions.ErrUnsupported }
+func (s *store) Delete(context.Context, cas.Item) error { return abstractions.ErrUnsupported }
 
 const (
 	longestPage = 100 // objects in a page, each of which takes a read
@@ -101,7 +102,7 @@ const (
 )
 
 // List lists the keys after q.After, and reads their objects.
-func (s *store) List(ctx context.Context, q providerkit.ListQuery) (items []providerkit.Item, next string, err error) {
+func (s *store) List(ctx context.Context, q cas.ListQuery) (items []cas.Item, next string, err error) {
 	in := &s3.ListObjectsV2Input{
 		Bucket: &s.bucket, Prefix: aws.String(s.naming.EncodePrefix(q.Prefix)), MaxKeys: aws.Int32(int32(min(q.Limit, longestPage))),
 	}
@@ -112,7 +113,7 @@ func (s *store) List(ctx context.Context, q providerkit.ListQuery) (items []prov
 	if err != nil {
 		return nil, "", err
 	}
-	items = make([]providerkit.Item, len(page.Contents))
+	items = make([]cas.Item, len(page.Contents))
 	failed := make([]error, len(items))
 	var reading providerkit.Group
 	for first := range min(readers, len(items)) {

@@ -15,7 +15,7 @@ import (
 
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/faulttest"
-	"github.com/distributedleasing/leasing/abstractions/providerkit"
+	"github.com/distributedleasing/leasing/abstractions/providerkit/cas"
 )
 
 // answer returns an answer of a store.
@@ -120,8 +120,8 @@ func TestARenewalChangesTheETag(t *testing.T) {
 			after, err := p.driver.store.Get(t.Context(), key)
 			require.NoError(t, err)
 			require.NotEqual(t, before.Version, after.Version)
-			_, err = p.driver.store.Put(t.Context(), providerkit.Item{Key: key, Version: before.Version}, nil, before.Data)
-			require.ErrorIs(t, err, providerkit.ErrConflict)
+			_, err = p.driver.store.Put(t.Context(), cas.Item{Key: key, Version: before.Version}, nil, before.Data)
+			require.ErrorIs(t, err, cas.ErrConflict)
 		})
 	}
 }
@@ -237,7 +237,7 @@ func TestNothingIsDeleted(t *testing.T) {
 	for _, id := range []string{"a", "b"} {
 		require.NoError(t, p.Release(t.Context(), giveUp(acquire(t, p, id))))
 	}
-	require.ErrorIs(t, p.driver.store.Delete(t.Context(), providerkit.Item{Key: "leases/n", Version: "v"}), abstractions.ErrUnsupported)
+	require.ErrorIs(t, p.driver.store.Delete(t.Context(), cas.Item{Key: "leases/n", Version: "v"}), abstractions.ErrUnsupported)
 }
 
 // A lease is shorter than the day, the unit of lifecycle rules.

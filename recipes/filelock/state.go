@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 
 	"github.com/distributedleasing/leasing"
-	"github.com/distributedleasing/leasing/abstractions/providerkit"
+	"github.com/distributedleasing/leasing/abstractions/providerkit/disk"
 )
 
 // StateFolder creates the folder of a tree's state, and returns its path. A database in it
@@ -31,7 +31,7 @@ import (
 // sqlitelease.Options.OneHost.
 func StateFolder(root string) (string, error) {
 	notSetUp := func(err error) error { return fmt.Errorf("%w: %w", leasing.ErrNotSetUp, err) }
-	if err := providerkit.LocalDisk(root); err != nil {
+	if err := disk.Local(root); err != nil {
 		return "", notSetUp(err)
 	}
 	old := filepath.Join(root, ".leasing")
@@ -50,7 +50,7 @@ func StateFolder(root string) (string, error) {
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return "", err
 	}
-	if err := providerkit.LocalDisk(folder); err != nil {
+	if err := disk.Local(folder); err != nil {
 		return "", notSetUp(err)
 	}
 	return folder, nil

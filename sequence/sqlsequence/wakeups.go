@@ -10,7 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/distributedleasing/leasing/abstractions/providerkit"
+	"github.com/distributedleasing/leasing/abstractions/providerkit/wakeup"
 	"github.com/distributedleasing/leasing/providers/sql/postgres/pgkit"
 	"github.com/distributedleasing/leasing/sequence/internal/watch"
 	"github.com/jackc/pgx/v5"
@@ -25,7 +25,7 @@ type wakeups struct {
 	connect func(context.Context) (*pgx.Conn, error) // nil if the driver can't listen
 	pooled  atomic.Bool                              // a pooler gives each transaction another session: listening is impossible
 
-	listener providerkit.Wakeups
+	listener wakeup.Listener
 
 	ctx     context.Context
 	stop    context.CancelFunc
@@ -102,7 +102,7 @@ type connection struct {
 	hub *watch.Hub
 }
 
-func (w *wakeups) open(ctx context.Context) (providerkit.Connection, error) {
+func (w *wakeups) open(ctx context.Context) (wakeup.Connection, error) {
 	if w.pooled.Load() {
 		return nil, pgkit.ErrPooled
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
+	"github.com/distributedleasing/leasing/abstractions/providerkit/wakeup"
 )
 
 // Grace is the time for which a free name is reserved for the head waiter.
@@ -27,8 +28,8 @@ const leaveTimeout = 2 * time.Second
 // Queue holds this process's waiting claims, each with a key K for the name in the backend. Make one with New. It is safe
 // for concurrent use.
 type Queue[K any] struct {
-	Channel string              // on which this process is woken
-	Wakeups providerkit.Wakeups // by claim
+	Channel string          // on which this process is woken
+	Wakeups wakeup.Listener // by claim
 	dequeue func(ctx context.Context, key K, id string)
 
 	mu      sync.Mutex
@@ -61,7 +62,7 @@ func (q *Queue[K]) Register(ctx context.Context, key K, id string) (abstractions
 }
 
 // RegisterOn is Register for a claim that already has a channel for its wake-ups, since it also waits in another
-// queue: see [providerkit.Wakeups.WaitOn].
+// queue: see [wakeup.Listener.WaitOn].
 func (q *Queue[K]) RegisterOn(ctx context.Context, key K, id string, hints chan struct{}) error {
 	if err := q.Wakeups.WaitOn(ctx, id, hints); err != nil {
 		return err

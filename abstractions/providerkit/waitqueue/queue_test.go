@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
-	"github.com/distributedleasing/leasing/abstractions/providerkit"
+	"github.com/distributedleasing/leasing/abstractions/providerkit/wakeup"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 )
@@ -58,7 +58,7 @@ func run(t *testing.T, test func(p *process)) {
 				<-p.gate
 			}
 		})
-		p.Wakeups.Connect = func(context.Context) (providerkit.Connection, error) {
+		p.Wakeups.Connect = func(context.Context) (wakeup.Connection, error) {
 			return connection{make(chan string)}, nil
 		}
 		defer p.Close()
@@ -114,7 +114,7 @@ func TestOnlyRegisteredClaimsJoin(t *testing.T) {
 func TestWhereNobodyListensNobodyJoins(t *testing.T) {
 	run(t, func(p *process) {
 		refused := errors.New("no")
-		p.Wakeups.Connect = func(context.Context) (providerkit.Connection, error) { return nil, refused }
+		p.Wakeups.Connect = func(context.Context) (wakeup.Connection, error) { return nil, refused }
 		_, err := p.Register(p.t.Context(), "n", "a")
 		require.ErrorIs(t, err, refused)
 		require.False(t, p.Waits())
@@ -122,13 +122,13 @@ func TestWhereNobodyListensNobodyJoins(t *testing.T) {
 	})
 	run(t, func(p *process) {
 		messages := make(chan string)
-		p.Wakeups.Connect = func(context.Context) (providerkit.Connection, error) { return connection{messages}, nil }
+		p.Wakeups.Connect = func(context.Context) (wakeup.Connection, error) { return connection{messages}, nil }
 		hints, leave := p.register("a")
 		defer leave()
 		p.ask("a")
 		messages <- "a"
 		<-hints.C
-		p.Wakeups.Connect = func(context.Context) (providerkit.Connection, error) { return nil, io.EOF }
+		p.Wakeups.Connect = func(context.Context) (wakeup.Connection, error) { return nil, io.EOF }
 		close(messages)
 		synctest.Wait()
 		require.True(t, p.Waits())

@@ -7,15 +7,16 @@ import (
 
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
+	"github.com/distributedleasing/leasing/abstractions/providerkit/hostclock"
 )
 
 // Row is a record and the row in which it is stored. Times are in microseconds since 1970.
 type Row struct {
 	providerkit.Record
-	Version             int64                // rises with every change; 0 if there is no row
-	Memory              []byte               // of ended IDs; Record.Ended has the entries for the request: see ended.go
-	At                  providerkit.HostTime // of the read
-	Ends                providerkit.HostDeadline
+	Version             int64          // rises with every change; 0 if there is no row
+	Memory              []byte         // of ended IDs; Record.Ended has the entries for the request: see ended.go
+	At                  hostclock.Time // of the read
+	Ends                hostclock.Deadline
 	TTLMicros, acquired *int64
 	MetadataText        string
 	waiters             WaitList // except PostgreSQL's
@@ -58,7 +59,7 @@ func (r *Row) Settle(id string) {
 func (r *Row) settleAgain() {
 	left, late := r.Left, time.UnixMicro(r.seen)
 	r.Unsettled = false
-	if r.SetLeft(r.Ends.Left(providerkit.HostTime{Wall: late})); r.Unsettled {
+	if r.SetLeft(r.Ends.Left(hostclock.Time{Wall: late})); r.Unsettled {
 		r.At.Wall, r.Now = late, late.UTC()
 	} else {
 		r.Left = left

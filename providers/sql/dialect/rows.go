@@ -7,7 +7,9 @@ import (
 
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
+	"github.com/distributedleasing/leasing/abstractions/providerkit/hostclock"
 	"github.com/distributedleasing/leasing/abstractions/providerkit/waitqueue"
+	"github.com/distributedleasing/leasing/abstractions/providerkit/wakeup"
 )
 
 // RowStore serves the requests that SQLite and MySQL serve in the same way. A row is read, the rules and the queue in the row
@@ -15,15 +17,15 @@ import (
 type RowStore struct {
 	*Store
 	in    RowDialect
-	Clock func() providerkit.HostTime // zero where rows contain the time
-	width int                         // number of Row.Columns that are read
+	Clock func() hostclock.Time // zero where rows contain the time
+	width int                   // number of Row.Columns that are read
 	*Wakeups
 }
 
 // NewRowStore returns the row store of a dialect. The clock is zero where rows bring the time along. columns is the number of
 // [Row.Columns] in a row. [NewWakeups] takes listen.
 func NewRowStore(
-	s *Store, in RowDialect, clock func() providerkit.HostTime, columns int, listen func(context.Context, *Wakeups) (providerkit.Connection, error),
+	s *Store, in RowDialect, clock func() hostclock.Time, columns int, listen func(context.Context, *Wakeups) (wakeup.Connection, error),
 ) *RowStore {
 	r := &RowStore{Store: s, in: in, Clock: clock, width: columns}
 	r.Wakeups = NewWakeups(r, listen)
@@ -58,7 +60,7 @@ func (s *RowStore) Decide(r *Row, rule func(*Row) providerkit.Change) (done Appl
 	done.Change = rule(r)
 	done.After = r.Record
 	if done.Write && done.Deadline {
-		r.Ends = providerkit.HostDeadline{}
+		r.Ends = hostclock.Deadline{}
 		if r.ID != "" {
 			r.Ends = r.At.Deadline(r.Left)
 		}
@@ -89,7 +91,7 @@ func (s *RowStore) Dequeue(ctx context.Context, name, waiter string) error {
 }
 
 // Find reads a row for a request of an ID.
-func (s *RowStore) Find(ctx context.Context, on Statements, name, id string, now providerkit.HostTime) (*Row, error) {
+func (s *RowStore) Find(ctx context.Context, on Statements, name, id string, now hostclock.Time) (*Row, error) {
 	r := &Row{At: now}
 	r.Name = name
 	err := on.Query(ctx, s.SQL["read"], []any{&r.Name}, func(scan Scan) error { return scan(r.Columns()[1:s.width]...) })
@@ -103,7 +105,7 @@ func (s *RowStore) Read(ctx context.Context, name string) (providerkit.Record, e
 }
 
 // eachRow hands over the rows that a statement finds, for no request.
-func (s *RowStore) eachRow(ctx context.Context, on Statements, now providerkit.HostTime, statement string, args []any, each func(*Row)) error {
+func (s *RowStore) eachRow(ctx context.Context, on Statements, now hostclock.Time, statement string, args []any, each func(*Row)) error {
 	return on.Query(ctx, statement, args, func(scan Scan) error {
 		r := &Row{At: now}
 		err := scan(r.Columns()[:s.width]...)

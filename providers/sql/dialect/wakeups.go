@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
-	"github.com/distributedleasing/leasing/abstractions/providerkit"
 	"github.com/distributedleasing/leasing/abstractions/providerkit/waitqueue"
+	"github.com/distributedleasing/leasing/abstractions/providerkit/wakeup"
 )
 
 // The row of a name has its waiters in the order of arrival: the hash of the claim, and the channel on which its
@@ -54,13 +54,13 @@ type Turn struct {
 var ErrPolls = errors.New("waiters have to poll")
 
 // NewWakeups takes a function that connects to listen. The function fails with [ErrPolls] where no process can be woken.
-func NewWakeups(in Turns, listen func(context.Context, *Wakeups) (providerkit.Connection, error)) *Wakeups {
+func NewWakeups(in Turns, listen func(context.Context, *Wakeups) (wakeup.Connection, error)) *Wakeups {
 	w := &Wakeups{ChannelBytes: make([]byte, channelBytes)}
 	_, _ = rand.Read(w.ChannelBytes) // never fails
 	w.Queue = waitqueue.New(hex.EncodeToString(w.ChannelBytes), func(ctx context.Context, name, id string) {
 		_ = in.Dequeue(ctx, name, id)
 	})
-	w.Wakeups.Connect = func(ctx context.Context) (providerkit.Connection, error) {
+	w.Wakeups.Connect = func(ctx context.Context) (wakeup.Connection, error) {
 		conn, err := listen(ctx, w)
 		w.Polls.Store(errors.Is(err, ErrPolls))
 		if w.Polls.Load() {

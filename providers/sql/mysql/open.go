@@ -5,7 +5,8 @@ import (
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
-	"github.com/distributedleasing/leasing/abstractions/providerkit"
+	"github.com/distributedleasing/leasing/abstractions/providerkit/hostclock"
+	"github.com/distributedleasing/leasing/abstractions/providerkit/wakeup"
 	sqllease "github.com/distributedleasing/leasing/providers/sql"
 	"github.com/distributedleasing/leasing/providers/sql/dialect"
 )
@@ -31,8 +32,8 @@ func Open(ctx context.Context, options Options) (*Provider, error) {
 	m := &backend{db: openDatabase(connector, options.MaxConns)}
 	m.Limited = dialect.LimitedTo(options.MaxConns, m.db)
 	m.RowStore = dialect.NewRowStore(
-		dialect.NewStore(options.common(), tablesOf(options.Table)), m, func() providerkit.HostTime { return providerkit.HostTime{} }, columnsRead,
-		func(context.Context, *dialect.Wakeups) (providerkit.Connection, error) { return nil, dialect.ErrPolls })
+		dialect.NewStore(options.common(), tablesOf(options.Table)), m, func() hostclock.Time { return hostclock.Time{} }, columnsRead,
+		func(context.Context, *dialect.Wakeups) (wakeup.Connection, error) { return nil, dialect.ErrPolls })
 	return sqllease.New(ctx, sqllease.Config{
 		Backend: m, Store: m.Store, Capabilities: dialect.Capabilities("mysql", "the database server's clock", true), Options: options.common(),
 	})

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
+	"github.com/distributedleasing/leasing/abstractions/providerkit/netdial"
 	"github.com/distributedleasing/leasing/providers/sql/dialect"
 	"github.com/go-sql-driver/mysql"
 )
@@ -121,7 +122,7 @@ func (o *Options) readURL() (sqldriver.Connector, error) {
 	}
 	config.User, config.Passwd, config.DBName = u.User, u.Password.Reveal(), database[1:]
 	config.Timeout, config.MultiStatements, config.InterpolateParams = connectTimeout, true, true
-	config.DialFunc = providerkit.NewDialer().DialContext
+	config.DialFunc = netdial.New().DialContext
 	config.Logger = &mysql.NopLogger{} // the errors have the same text
 	connector, err := mysql.NewConnector(config)
 	if err != nil {

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
+	"github.com/distributedleasing/leasing/abstractions/providerkit/netdial"
+	"github.com/distributedleasing/leasing/abstractions/providerkit/wakeup"
 	"github.com/distributedleasing/leasing/providers/sql/dialect"
 	"github.com/distributedleasing/leasing/providers/sql/postgres/pgkit"
 	"github.com/distributedleasing/leasing/providers/sql/sqlkit"
@@ -88,7 +90,7 @@ func pgxConfig(dsn string) (*pgxpool.Config, error) {
 	if config.ConnConfig.ConnectTimeout == 0 {
 		config.ConnConfig.ConnectTimeout = connectTimeout
 	}
-	config.ConnConfig.DialFunc = within(config.ConnConfig.ConnectTimeout, providerkit.NewDialer().DialContext)
+	config.ConnConfig.DialFunc = within(config.ConnConfig.ConnectTimeout, netdial.New().DialContext)
 	return config, nil
 }
 
@@ -164,7 +166,7 @@ func (d *pgDatabase) taken(ctx context.Context, err error) error {
 }
 
 // wake listens for the waiters of a provider, and never does after a pooler was seen that gives each transaction another session.
-func (d *pgDatabase) wake(ctx context.Context, w *dialect.Wakeups) (providerkit.Connection, error) {
+func (d *pgDatabase) wake(ctx context.Context, w *dialect.Wakeups) (wakeup.Connection, error) {
 	if d.listen == nil || d.pooled.Load() {
 		return nil, dialect.ErrPolls
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
 	"github.com/distributedleasing/leasing/abstractions/providerkit/batch"
+	"github.com/distributedleasing/leasing/abstractions/providerkit/hostclock"
 	"github.com/distributedleasing/leasing/providers/sql/dialect"
 	"github.com/distributedleasing/leasing/providers/sql/sqlkit"
 )
@@ -72,7 +73,7 @@ func (s *sqlite) applyMany(ctx context.Context, all []*sqliteChange, _ bool) {
 }
 
 // changeOn makes a change within a transaction.
-func (s *sqlite) changeOn(ctx context.Context, on dialect.Statements, c *sqliteChange, now providerkit.HostTime) error {
+func (s *sqlite) changeOn(ctx context.Context, on dialect.Statements, c *sqliteChange, now hostclock.Time) error {
 	r, err := s.Find(ctx, on, c.name, c.id, now)
 	if err == nil && r.Token == 0 {
 		err = on.Query(ctx, s.SQL["floor"], nil, func(scan dialect.Scan) error { return scan(&r.Floor) })

@@ -6,32 +6,32 @@ import (
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
-	"github.com/distributedleasing/leasing/abstractions/providerkit"
+	"github.com/distributedleasing/leasing/abstractions/providerkit/hostclock"
 	"github.com/distributedleasing/leasing/providers/sql/dialect"
 	"github.com/stretchr/testify/require"
 )
 
 // clockOf sets p's clock to one of the test.
-func clockOf(p *Provider, start providerkit.HostTime) *atomic.Pointer[providerkit.HostTime] {
-	var now atomic.Pointer[providerkit.HostTime]
+func clockOf(p *Provider, start hostclock.Time) *atomic.Pointer[hostclock.Time] {
+	var now atomic.Pointer[hostclock.Time]
 	now.Store(&start)
-	backendOf(p).Clock = func() providerkit.HostTime { return *now.Load() }
+	backendOf(p).Clock = func() hostclock.Time { return *now.Load() }
 	return &now
 }
 
 // later returns a clock after some time, in which the wall clock was set.
-func later(now providerkit.HostTime, passed, step time.Duration) *providerkit.HostTime {
+func later(now hostclock.Time, passed, step time.Duration) *hostclock.Time {
 	now.Wall = now.Wall.Add(passed + step)
 	now.SinceBoot += passed
 	return &now
 }
 
 // rebooted returns a clock in the next boot, after some time.
-func rebooted(now providerkit.HostTime, passed, sinceBoot time.Duration) *providerkit.HostTime {
-	return &providerkit.HostTime{Wall: now.Wall.Add(passed), Boot: "boot-2 time:[1]", SinceBoot: sinceBoot}
+func rebooted(now hostclock.Time, passed, sinceBoot time.Duration) *hostclock.Time {
+	return &hostclock.Time{Wall: now.Wall.Add(passed), Boot: "boot-2 time:[1]", SinceBoot: sinceBoot}
 }
 
-var morning = providerkit.HostTime{Wall: time.Date(2026, 3, 1, 8, 0, 0, 123456789, time.UTC), Boot: "boot-1 time:[1]", SinceBoot: 5*time.Hour + 987654321}
+var morning = hostclock.Time{Wall: time.Date(2026, 3, 1, 8, 0, 0, 123456789, time.UTC), Boot: "boot-1 time:[1]", SinceBoot: 5*time.Hour + 987654321}
 
 // T02 on a file: steps of the wall clock decide nothing. In each case
 // another claim gets the name when the TTL has passed, and not before.
@@ -102,7 +102,7 @@ func TestAfterARebootTheWallClockDecides(t *testing.T) {
 	require.Greater(t, next.Token, claim.Token)
 
 	// Less time since the boot, and more wall-clock time.
-	clock.Store(&providerkit.HostTime{Wall: second.Wall.Add(time.Hour), Boot: "boot-3 time:[1]", SinceBoot: time.Second})
+	clock.Store(&hostclock.Time{Wall: second.Wall.Add(time.Hour), Boot: "boot-3 time:[1]", SinceBoot: time.Second})
 	_, err = p.Acquire(ctx, claimOf("n", ttl))
 	require.NoError(t, err)
 }
@@ -115,7 +115,7 @@ func TestRebootIntoThePast(t *testing.T) {
 	claim, err := p.Acquire(ctx, claimOf("n", time.Minute))
 	require.NoError(t, err)
 
-	past := providerkit.HostTime{Wall: time.Unix(100, 0), Boot: "boot-2 time:[1]", SinceBoot: time.Second}
+	past := hostclock.Time{Wall: time.Unix(100, 0), Boot: "boot-2 time:[1]", SinceBoot: time.Second}
 	clock.Store(&past)
 	_, err = p.Acquire(ctx, claimOf("n", time.Minute))
 	var held *abstractions.HeldError
@@ -132,7 +132,7 @@ func TestRebootIntoThePast(t *testing.T) {
 // lease by no more than its TTL from the next contender's request.
 func TestWithoutABootClock(t *testing.T) {
 	ctx, p := bounded(t), database.New(t)()
-	start := providerkit.HostTime{Wall: morning.Wall}
+	start := hostclock.Time{Wall: morning.Wall}
 	clock := clockOf(p, start)
 	_, err := p.Acquire(ctx, claimOf("n", time.Minute))
 	require.NoError(t, err)

@@ -9,7 +9,7 @@ import (
 	"reflect"
 
 	"github.com/distributedleasing/leasing/abstractions"
-	"github.com/distributedleasing/leasing/abstractions/providerkit"
+	"github.com/distributedleasing/leasing/abstractions/providerkit/disk"
 	"github.com/distributedleasing/leasing/providers/sql/dialect"
 )
 
@@ -48,12 +48,12 @@ func (d *sqliteDatabase) verifyFile(ctx context.Context) error {
 }
 
 // localFile finds the kind of a file's disk. Tests replace the variable.
-var localFile = providerkit.LocalFile
+var localFile = disk.LocalFile
 
 // verifyDisk refuses a file on a file system that other hosts may see. SQLite reports errors of other kinds, such as a missing
 // folder.
 func (d *sqliteDatabase) verifyDisk(path string) error {
-	if err := localFile(path); !d.oneHost && errors.Is(err, providerkit.ErrNetworkDisk) {
+	if err := localFile(path); !d.oneHost && errors.Is(err, disk.ErrNetwork) {
 		return fmt.Errorf("%w: %w", abstractions.ErrNotSetUp, err)
 	}
 	return nil

@@ -14,7 +14,7 @@ import (
 
 	"github.com/distributedleasing/leasing"
 	"github.com/distributedleasing/leasing/abstractions"
-	"github.com/distributedleasing/leasing/abstractions/providerkit"
+	"github.com/distributedleasing/leasing/abstractions/providerkit/disk"
 	"github.com/distributedleasing/leasing/providers/sql/dialect/dialecttest"
 	"github.com/stretchr/testify/require"
 )
@@ -224,12 +224,12 @@ func TestTrap_T139_AFileOnANetworkDiskIsRefused_sqlite(t *testing.T) {
 	local, asked := localFile, ""
 	localFile = func(path string) error {
 		asked = path
-		return fmt.Errorf("this one is: %w", providerkit.ErrNetworkDisk)
+		return fmt.Errorf("this one is: %w", disk.ErrNetwork)
 	}
 	defer func() { localFile = local }()
 	_, err = OpenURL(ctx, url)
 	require.ErrorIs(t, err, abstractions.ErrNotSetUp)
-	require.ErrorIs(t, err, providerkit.ErrNetworkDisk)
+	require.ErrorIs(t, err, disk.ErrNetwork)
 	require.ErrorContains(t, err, "one_host=true")
 	require.Equal(t, path, asked)
 	require.NoFileExists(t, path)

@@ -4,8 +4,8 @@ import (
 	"context"
 
 	"github.com/distributedleasing/leasing/abstractions"
-	"github.com/distributedleasing/leasing/abstractions/providerkit"
 	"github.com/distributedleasing/leasing/abstractions/providerkit/batch"
+	"github.com/distributedleasing/leasing/abstractions/providerkit/hostclock"
 	sqllease "github.com/distributedleasing/leasing/providers/sql"
 	"github.com/distributedleasing/leasing/providers/sql/dialect"
 	"golang.org/x/sync/semaphore"
@@ -33,7 +33,7 @@ func Open(ctx context.Context, options Options) (*Provider, error) {
 		}
 	}
 	s := &sqlite{Statements: dialect.ViaSQL{Querier: db}, db: db}
-	s.RowStore = dialect.NewRowStore(dialect.NewStore(options.common(), sqliteTables(options.Table)), s, providerkit.HostClock, sqliteColumns, s.listen)
+	s.RowStore = dialect.NewRowStore(dialect.NewStore(options.common(), sqliteTables(options.Table)), s, hostclock.Now, sqliteColumns, s.listen)
 	s.changes = batch.New(s.applyMany, batch.UntilItLeaves)
 	return sqllease.New(ctx, sqllease.Config{
 		Backend: s, Store: s.Store, Capabilities: dialect.Capabilities("sqlite", "the host's clock", false), Options: options.common(),

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/distributedleasing/leasing/abstractions/providerkit"
 	"github.com/distributedleasing/leasing/abstractions/providerkit/waitqueue"
+	"github.com/distributedleasing/leasing/abstractions/providerkit/wakeup"
 	"github.com/distributedleasing/leasing/providers/sql/dialect"
 )
 
@@ -30,7 +30,7 @@ func (s *sqlite) wake(q dialect.WaitList) {
 }
 
 // listen makes this process' pipe. If that is impossible, the process polls.
-func (s *sqlite) listen(ctx context.Context, w *dialect.Wakeups) (providerkit.Connection, error) {
+func (s *sqlite) listen(ctx context.Context, w *dialect.Wakeups) (wakeup.Connection, error) {
 	if err := s.db.verifyFile(ctx); err != nil {
 		return nil, err
 	}

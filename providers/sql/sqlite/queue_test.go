@@ -14,7 +14,7 @@ import (
 
 	"github.com/distributedleasing/leasing"
 	"github.com/distributedleasing/leasing/abstractions"
-	"github.com/distributedleasing/leasing/abstractions/providerkit"
+	"github.com/distributedleasing/leasing/abstractions/providerkit/hostclock"
 	"github.com/distributedleasing/leasing/abstractions/providerkit/waitqueue"
 	"github.com/distributedleasing/leasing/providers/sql/dialect"
 	"github.com/distributedleasing/leasing/providers/sql/dialect/dialecttest"
@@ -200,7 +200,7 @@ func TestSqliteReservationLastsAsLongAsItShould(t *testing.T) {
 	_, err = p.Acquire(ctx, late)
 	require.ErrorIs(t, err, abstractions.ErrHeld)
 	now := s.Clock()
-	s.Clock = func() providerkit.HostTime { return now } // the clock stands still
+	s.Clock = func() hostclock.Time { return now } // the clock stands still
 	require.NoError(t, p.Release(ctx, releaseOf(holder)))
 	require.NoError(t, p.Release(ctx, abstractions.ReleaseRequest{Name: "n", ID: "another", Token: 1}))
 	other := claimOf("n", time.Minute)

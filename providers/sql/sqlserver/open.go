@@ -6,7 +6,8 @@ import (
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
-	"github.com/distributedleasing/leasing/abstractions/providerkit"
+	"github.com/distributedleasing/leasing/abstractions/providerkit/hostclock"
+	"github.com/distributedleasing/leasing/abstractions/providerkit/wakeup"
 	sqllease "github.com/distributedleasing/leasing/providers/sql"
 	"github.com/distributedleasing/leasing/providers/sql/dialect"
 )
@@ -38,8 +39,8 @@ func open(ctx context.Context, options Options, connector sqldriver.Connector) (
 	b := &backend{db: db}
 	b.Limited = dialect.LimitedTo(connections, db)
 	b.RowStore = dialect.NewRowStore(
-		dialect.NewStore(options.common(), tablesOf(options.Schema, options.Table)), b, func() providerkit.HostTime { return providerkit.HostTime{} }, columnsRead,
-		func(context.Context, *dialect.Wakeups) (providerkit.Connection, error) { return nil, dialect.ErrPolls })
+		dialect.NewStore(options.common(), tablesOf(options.Schema, options.Table)), b, func() hostclock.Time { return hostclock.Time{} }, columnsRead,
+		func(context.Context, *dialect.Wakeups) (wakeup.Connection, error) { return nil, dialect.ErrPolls })
 	return sqllease.New(ctx, sqllease.Config{
 		Backend: b, Store: b.Store, Capabilities: dialect.Capabilities("sqlserver", "the database server's clock", db.own), Options: options.common(),
 	})

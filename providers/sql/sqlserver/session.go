@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
+	"github.com/distributedleasing/leasing/abstractions/providerkit/netdial"
 	"github.com/distributedleasing/leasing/providers/sql/sqlkit"
 	mssql "github.com/microsoft/go-mssqldb"
 )
@@ -117,7 +118,7 @@ type dialer struct{}
 
 // DialContext implements mssql.Dialer.
 func (dialer) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
-	conn, err := providerkit.NewDialer().DialContext(ctx, network, address)
+	conn, err := netdial.New().DialContext(ctx, network, address)
 	if l, on := ctx.Value(lineKey{}).(*line); err == nil && on {
 		l.add(conn)
 	}

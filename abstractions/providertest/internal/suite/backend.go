@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
-	"github.com/distributedleasing/leasing/abstractions/providerkit"
+	"github.com/distributedleasing/leasing/abstractions/providerkit/cas"
 	"github.com/distributedleasing/leasing/abstractions/providertest/internal/proxy"
 )
 
@@ -17,7 +17,7 @@ type Backend struct {
 	// Behind opens a client behind a proxy, which stands before the server of p. It is nil if p does not speak HTTP.
 	Behind                      func(t testing.TB, p abstractions.Provider) (abstractions.Provider, *proxy.Proxy)
 	Forget, Ahead, Lose, Remove func(t testing.TB, p abstractions.Provider, name string)
-	Records                     func(p abstractions.Provider) *providerkit.Records
+	Records                     func(p abstractions.Provider) *cas.Records
 	Advance                     func(p abstractions.Provider, d time.Duration)
 	Remembers                   int
 	TTL, Slack                  time.Duration

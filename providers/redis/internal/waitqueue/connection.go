@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
+	"github.com/distributedleasing/leasing/abstractions/providerkit/wakeup"
 	"github.com/distributedleasing/leasing/providers/redis/internal/failure"
 	"github.com/redis/go-redis/v9"
 )
@@ -18,7 +19,7 @@ type connection struct {
 }
 
 // connect returns once Redis has confirmed the subscription.
-func (q *Queue) connect(ctx context.Context) (providerkit.Connection, error) {
+func (q *Queue) connect(ctx context.Context) (wakeup.Connection, error) {
 	c := &connection{PubSub: q.client.Subscribe(ctx, q.Channel), queue: q}
 	defer providerkit.AfterFunc(ctx, c.Close)()
 	if _, err := c.next(ctx); err != nil {

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
-	"github.com/distributedleasing/leasing/abstractions/providerkit"
+	"github.com/distributedleasing/leasing/abstractions/providerkit/wakeup"
 	"github.com/distributedleasing/leasing/providers/redis/internal/redistest"
 	"github.com/distributedleasing/leasing/providers/redis/internal/script"
 	"github.com/redis/go-redis/v9"
@@ -50,7 +50,7 @@ func (silent) Close()                                      {}
 // listening returns a queue without wake-ups, which records the claims that leave.
 func listening(t *testing.T, left *[]string) *Queue {
 	q := New(nil, "channel", func(_ context.Context, _ script.Keys, id, at string) { *left = append(*left, id+" "+at) })
-	q.Wakeups.Connect = func(context.Context) (providerkit.Connection, error) { return silent{}, nil }
+	q.Wakeups.Connect = func(context.Context) (wakeup.Connection, error) { return silent{}, nil }
 	t.Cleanup(q.Close)
 	return q
 }

@@ -1,0 +1,120 @@
+package cas
+
+import (
+	"sync"
+	"time"
+
+	"github.com/distributedleasing/leasing/abstractions"
+)
+
+const (
+	// maxWatched bounds the number of names that are watched at a time. A name that is
+	// left out is freed by the service's time alone, a few seconds later, or by a later
+	// watch if the service tells no time.
+	maxWatched = 1 << 14
+	// A lease has been watched for long enough after its TTL, a hundredth of it for
+	// clocks that run at different rates, and a tenth of a second.
+	watchRate  = 100
+	watchFloor = 100 * time.Millisecond
+)
+
+// Expiry decides when a lease is over in a store that expires nothing itself. It
+// has two ways, and the first that finds the lease over decides. Neither way uses a
+// client's wall clock.
+//
+// By the service's times: of the holder's last write, and of the reply to a read.
+// They are cut down to the service's resolution, and may come from two clocks, which
+// disagree by Skew at most. Let a holder write at w and any client read at r. Then
+// written > w - resolution - skew and now <= r, so now - written >= TTL + resolution +
+// skew says that r - w >= TTL: the holder, who counts from before its write was sent,
+// has stopped trusting its lease. The decision is late by that time, and by as much
+// again if the clocks disagree the other way: see Lateness.
+//
+// By watching: if this process saw a holder's write a TTL ago, on its monotonic
+// clock, and that write is still the latest when it is replaced under its version,
+// the lease has run out. The replacement shows that the write is the latest, so a
+// stale read does no harm. That clock stands still while the machine is suspended,
+// which only makes the watch last longer.
+type Expiry struct {
+	// Resolution is the resolution of the service's times, and Skew the largest
+	// difference between its clocks.
+	Resolution, Skew time.Duration
+
+	mu   sync.Mutex
+	seen map[string]observation
+}
+
+type observation struct {
+	write string
+	since time.Time
+}
+
+// sighting is the state of a holder in one read.
+type sighting struct {
+	Name string
+	// Write tells the holder's writes apart: an ETag, or an ID that each of them makes
+	// up and no other write changes.
+	Write string
+	TTL   time.Duration // from its last write
+	// Ends is the end of the TTL by the clock of the service's writes: the time of the
+	// last write plus TTL. Zero if the service tells no time.
+	Ends time.Time
+	Now  time.Time // of the reply; zero if the service tells no time
+}
+
+// Grace returns the time for which a lease still counts as held after its TTL, by
+// the service's times.
+func (e *Expiry) Grace() time.Duration { return e.Resolution + e.Skew }
+
+// Lateness bounds the time from the end of a lease until the name is free.
+func (e *Expiry) Lateness() abstractions.Lateness {
+	return abstractions.Lateness{Fixed: 2 * e.Grace()}
+}
+
+// left returns the Left and Slack of a Record, of a lease that was just read.
+func (e *Expiry) left(l sighting) (left, slack time.Duration) {
+	if l.TTL == abstractions.Infinite {
+		return abstractions.Infinite, 0
+	}
+	left = l.TTL + l.TTL/watchRate + watchFloor - e.watched(l, time.Now())
+	if l.Ends.IsZero() || l.Now.IsZero() {
+		return left, abstractions.Infinite
+	}
+	return min(left, l.Ends.Add(e.Grace()).Sub(l.Now)), 2 * e.Grace()
+}
+
+// watched returns the time for which this process has known the holder's last write.
+func (e *Expiry) watched(l sighting, now time.Time) time.Duration {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	before, known := e.seen[l.Name]
+	if known && before.write == l.Write {
+		return now.Sub(before.since)
+	}
+	if e.seen == nil {
+		e.seen = make(map[string]observation)
+	}
+	if !known && len(e.seen) >= maxWatched {
+		for other := range e.seen { // any
+			delete(e.seen, other)
+			break
+		}
+	}
+	e.seen[l.Name] = observation{write: l.Write, since: now}
+	return 0
+}
+
+// watches reports whether this process has seen a holder of the name.
+func (e *Expiry) watches(name string) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	_, known := e.seen[name]
+	return known
+}
+
+// forget ends the watch over a name whose holder left.
+func (e *Expiry) forget(name string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	delete(e.seen, name)
+}

@@ -1,0 +1,52 @@
+package cas
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
+)
+
+// Foreign describes a lease that a client of another library has taken, without a record.
+type Foreign struct {
+	ID    string        // of the term, made up by the Store; "" if the name is free
+	Owner string        // the name that the client gives itself
+	TTL   time.Duration // from the client's last write on
+	Write string        // tells the client's writes apart
+	// Terms is the number of times that the name has changed hands since the record was
+	// written. A number below 1 counts as 1.
+	Terms int64
+	Now   time.Time // of the reply
+}
+
+// Record returns data, the latest record of a name, changed as if the other library kept records. Without a record data
+// is nil, and the result is a new record of the name. The terms of foreign clients get tokens as well, which no client
+// uses: so an earlier token shows that the lease was taken, and the next token is greater.
+func (f Foreign) Record(name string, data []byte) ([]byte, error) {
+	r := providerkit.Record{Name: name}
+	if data != nil {
+		var err error
+		if r, _, err = present.decode(data, ""); err != nil {
+			return nil, err
+		}
+	}
+	r.Now = f.Now
+	if f.ID == "" || f.ID != r.ID { // else the record was written during this term
+		r.RunOut(&providerkit.Change{})
+		r.Token += max(1, f.Terms)
+	}
+	var d deadline
+	if f.ID != "" {
+		r.ID, r.Owner, r.TTL = f.ID, f.Owner, f.TTL
+		d = deadline{Write: f.Write, Lasts: micros(f.TTL)}
+	}
+	return present.encode(&r, d)
+}
+
+// DeadlineOf returns the end of a lease in a record that a Store puts, for a Store that shows
+// this end to other clients: the duration from a write on, and the mark that tells these writes apart.
+func DeadlineOf(data []byte) (lasts time.Duration, write string) {
+	var d deadline
+	_ = json.Unmarshal(data, &d) // data that is no record has no deadline
+	return fromMicros(d.Lasts), d.Write
+}

@@ -1,0 +1,233 @@
+package cas
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
+)
+
+// rack is a shelf with a lease of its own for each item.
+type rack struct {
+	*shelf
+	taken  sync.Mutex // a request sees an item and its lease at one moment
+	leases map[string]native
+	// fail, unless nil, is asked before a lease follows.
+	fail func() error
+}
+
+type native struct {
+	id     string
+	ends   time.Time // zero: never
+	broken bool      // and running out
+}
+
+func (n native) left() time.Duration {
+	switch {
+	case n.id == "":
+		return 0
+	case n.ends.IsZero():
+		return abstractions.Infinite
+	}
+	return time.Until(n.ends)
+}
+
+func (s *rack) Get(ctx context.Context, key string) (Item, error) {
+	s.taken.Lock()
+	defer s.taken.Unlock()
+	item, err := s.shelf.Get(ctx, key)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	item.State = s.leases[key]
+	return item, err
+}
+
+func (s *rack) Put(ctx context.Context, old Item, r *providerkit.Record, data []byte) (Item, error) {
+	s.taken.Lock()
+	defer s.taken.Unlock()
+	s.mu.Lock()
+	n := s.leases[old.Key]
+	s.mu.Unlock()
+	if n.left() > 0 && n.id != old.State.(native).id {
+		return old, ErrConflict
+	}
+	item, err := s.shelf.Put(ctx, old, r, data)
+	item.State = old.State
+	return item, err
+}
+
+func (s *rack) List(ctx context.Context, query ListQuery) (items []Item, next string, err error) {
+	s.taken.Lock()
+	defer s.taken.Unlock()
+	items, next, err = s.shelf.List(ctx, query)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := range items {
+		items[i].State = s.leases[items[i].Key]
+	}
+	return items, next, err
+}
+
+func (s *rack) Complete(item Item, r *providerkit.Record) (behind bool) {
+	n := item.State.(native)
+	left := n.left()
+	behind = left > 0 && (r.ID == "" || r.ID != n.id && r.Left > 0 || r.Breaking && !n.broken)
+	switch {
+	case left > 0 && r.ID == n.id:
+		r.Left = min(r.Left, left)
+	case left > 0:
+		r.Left, r.Unconfirmed = abstractions.Infinite, true
+	default:
+		r.Left = min(left, item.Written.Sub(item.Now))
+	}
+	return behind
+}
+
+func (s *rack) Reconcile(_ context.Context, item Item, r *providerkit.Record) (Item, error) {
+	s.taken.Lock()
+	defer s.taken.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.fail != nil {
+		if err := s.fail(); err != nil {
+			return item, err
+		}
+	}
+	n := s.leases[item.Key]
+	if s.items[item.Key].Version != item.Version {
+		return item, ErrConflict
+	}
+	switch {
+	case r.ID == "":
+		n = native{}
+	case r.Breaking:
+		if n.broken = true; n.ends.IsZero() {
+			n.ends = time.Now().Add(r.Left)
+		}
+	case n.left() > 0 && n.id != r.ID:
+		return item, &abstractions.HeldError{Holder: abstractions.Record{Held: true, Unconfirmed: true}}
+	default:
+		if n = (native{id: r.ID}); r.TTL != abstractions.Infinite {
+			n.ends = time.Now().Add(r.TTL)
+		}
+	}
+	s.leases[item.Key] = n
+	item.State = n
+	return item, nil
+}
+
+func racked() (*Records, *rack) {
+	s, store := shelved(time.Second)
+	r := &rack{shelf: store, leases: map[string]native{}}
+	s.Store, s.Leases, s.Expiry = r, r, nil
+	return s, r
+}
+
+type rackDriver struct{ *Records }
+
+func (rackDriver) Capabilities() abstractions.Capabilities {
+	return abstractions.Capabilities{
+		Provider: "rack", MinTTL: 5 * time.Second, MaxTTL: 10000 * time.Hour, Granularity: time.Microsecond, Infinite: true,
+		Clock: "the rack's", Lateness: abstractions.Lateness{Fixed: time.Second}, RemainingKnown: true,
+	}
+}
+func (rackDriver) Classify(error) providerkit.Meaning { return providerkit.Meaning{} }
+func (rackDriver) Close() error                       { return nil }
+
+// Rack is a provider over a store whose service has leases of its own, what it is made of, and a second
+// client of the store.
+func Rack() (p *providerkit.Provider, records *Records, peer *providerkit.Provider) {
+	s, store := racked()
+	other, _ := racked()
+	other.Store, other.Leases = store, store
+	return providerkit.New(rackDriver{s}, providerkit.Config{Timeout: time.Second}), s, providerkit.New(rackDriver{other}, providerkit.Config{Timeout: time.Second})
+}
+
+// A renewal that changes nothing but the end of the lease writes nothing.
+func TestALeaseOfTheServicesIsRenewedWithoutAWrite(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, store := racked()
+		grant := s.mustAcquire(t, "mine", time.Minute)
+		puts, gets := store.puts, store.gets
+		for range 3 {
+			time.Sleep(30 * time.Second)
+			var err error
+			grant, err = s.Renew(t.Context(), renewal(grant))
+			require.NoError(t, err)
+			require.Equal(t, time.Minute, store.leases["k/n"].left())
+		}
+		require.Equal(t, []int{puts, gets}, []int{store.puts, store.gets})
+	})
+}
+
+// T16: a process dies between a write and the lease that follows. The next call has it
+// follow, and the one which met the failure promises nothing.
+func TestTrap_T16_TheNextCallFinishes(t *testing.T) {
+	reset := abstractions.ErrThrottled
+	for what, end := range map[string]func(s *Records, g abstractions.Grant) error{
+		"release": func(s *Records, g abstractions.Grant) error {
+			return s.Release(t.Context(), abstractions.ReleaseRequest{Name: g.Name, ID: g.ID, State: g.State})
+		},
+		"break": func(s *Records, _ abstractions.Grant) error {
+			_, err := s.Break(t.Context(), abstractions.BreakRequest{Name: "n"})
+			return err
+		},
+		"break at once": func(s *Records, _ abstractions.Grant) error {
+			_, err := s.Break(t.Context(), abstractions.BreakRequest{Name: "n", Immediate: true})
+			return err
+		},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			s, store := racked()
+			grant := s.mustAcquire(t, "mine", abstractions.Infinite)
+			store.fail = func() error { return reset }
+			err := end(s, grant)
+			require.ErrorIs(t, err, abstractions.ErrUnavailable, what)
+			require.False(t, abstractions.NotApplied(err), what)
+			store.fail = nil
+			require.Equal(t, abstractions.Infinite, store.leases["k/n"].left(), what)
+			_, err = s.Acquire(t.Context(), acquire("other", time.Minute))
+			if what == "break" { // it runs out
+				require.ErrorIs(t, err, abstractions.ErrHeld)
+				time.Sleep(time.Second)
+				_, err = s.Acquire(t.Context(), acquire("other", time.Minute))
+			}
+			require.NoError(t, err, what)
+			_, err = s.Acquire(t.Context(), acquire("mine", time.Minute))
+			require.True(t, errors.Is(err, abstractions.ErrReleased), what)
+		})
+	}
+}
+
+// A release with an ID that is not the holder's leaves the holder's lease unchanged.
+func TestAReleaseBesideALeaseDoesNotProlongIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, store := racked()
+		s.mustAcquire(t, "mine", time.Minute)
+		time.Sleep(30 * time.Second)
+		require.NoError(t, s.Release(t.Context(), abstractions.ReleaseRequest{Name: "n", ID: "another"}))
+		require.Equal(t, 30*time.Second, store.leases["k/n"].left())
+	})
+}
+
+// A call that meets a lease that has not followed its record, and can't make the lease follow since another call was
+// faster, reads the lease a second time before it decides.
+func TestALeaseThatOthersHaveFollowIsLookedAtAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, store := racked()
+		grant := s.mustAcquire(t, "mine", time.Minute)
+		store.fail = func() error { return abstractions.ErrThrottled }
+		require.ErrorIs(t, s.Release(t.Context(), abstractions.ReleaseRequest{Name: "n", ID: "mine", Token: grant.Token, State: grant.State}), abstractions.ErrUnavailable)
+		store.fail = func() error { store.fail = nil; return ErrConflict }
+		result, err := s.Break(t.Context(), abstractions.BreakRequest{Name: "n", Immediate: true})
+		require.NoError(t, err)
+		require.False(t, result.WasHeld)
+	})
+}

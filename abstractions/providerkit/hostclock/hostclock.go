@@ -1,0 +1,81 @@
+// Package hostclock reads the clocks that the processes of one host share.
+package hostclock
+
+import (
+	"strings"
+	"time"
+
+	"github.com/distributedleasing/leasing/abstractions"
+)
+
+// Time is one reading of the clocks of a host, for stores that the processes of
+// one host share. See Now.
+type Time struct {
+	Wall time.Time // without Go's monotonic reading
+	// Boot names the present boot of the host, and of the time namespace, in which
+	// alone SinceBoot can be compared. It is "" where there is no such clock.
+	Boot string
+	// SinceBoot is CLOCK_BOOTTIME, which can't be set, and which counts the time
+	// while the host is suspended.
+	SinceBoot time.Duration
+}
+
+// Deadline is the end of a lease on both clocks, in microseconds and rounded
+// up. The zero value is of a lease that never ends.
+type Deadline struct {
+	Wall      int64  `json:"wall_us,omitempty"` // since 1970
+	Boot      string `json:"boot,omitempty"`
+	SinceBoot int64  `json:"boot_us,omitempty"` // meaningful if Boot isn't ""
+}
+
+// Deadline returns the end of a lease that has so much left now.
+func (t Time) Deadline(left time.Duration) Deadline {
+	if left == abstractions.Infinite {
+		return Deadline{}
+	}
+	lasts := ceilMicro(left)
+	wall := t.Wall.UnixMicro() + lasts
+	if t.Wall.Nanosecond()%1000 > 0 {
+		wall++
+	}
+	d := Deadline{Wall: wall, Boot: t.Boot}
+	if t.Boot != "" {
+		d.SinceBoot = ceilMicro(t.SinceBoot) + lasts
+	}
+	return d
+}
+
+// Left returns the time that a lease with this deadline has left.
+//
+// In the boot in which the deadline was written the BOOTTIME clock decides alone: a
+// step of the wall clock frees a name neither early nor late. In another boot the
+// BOOTTIME clock says nothing, and the wall clock decides; the holders of the earlier
+// boot are dead anyway. See providerkit.Record.SetLeft for a wall clock that went back.
+func (d Deadline) Left(now Time) time.Duration {
+	switch {
+	case d.Wall == 0:
+		return abstractions.Infinite
+	case d.Boot != "" && d.Boot == now.Boot:
+		return time.Duration(d.SinceBoot)*time.Microsecond - now.SinceBoot
+	default:
+		return time.UnixMicro(d.Wall).Sub(now.Wall)
+	}
+}
+
+// OtherBoot reports whether the deadline was written before the host's present
+// boot, or without a BOOTTIME clock: see providerkit.Record.Unsettled. Another time namespace of
+// the same boot does not count; two of them would rewrite the deadline in turns.
+func (d Deadline) OtherBoot(now Time) bool {
+	written, _, _ := strings.Cut(d.Boot, " ")
+	present, _, _ := strings.Cut(now.Boot, " ")
+	return d.Wall != 0 && present != "" && written != present
+}
+
+// ceilMicro returns d in microseconds, rounded up, so that no lease ends early.
+func ceilMicro(d time.Duration) int64 {
+	us := int64(d / time.Microsecond)
+	if d%time.Microsecond > 0 {
+		us++
+	}
+	return us
+}

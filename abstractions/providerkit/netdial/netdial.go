@@ -1,0 +1,16 @@
+// Package netdial has the dialer of providers.
+package netdial
+
+import (
+	"net"
+	"time"
+)
+
+// New returns a dialer for connections that a provider makes by itself. Keep-alives find a path that is lost within half a
+// minute. On Linux a connection also fails when the other end has confirmed no byte for 10 s (TCP_USER_TIMEOUT, tcp(7)).
+func New() *net.Dialer {
+	return &net.Dialer{
+		KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 15 * time.Second, Interval: 5 * time.Second, Count: 3},
+		Control:         userTimeout,
+	}
+}

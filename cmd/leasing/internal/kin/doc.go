@@ -1,0 +1,2 @@
+// Package kin finds the descendants of a process.
+package kin

@@ -1,0 +1,60 @@
+package output
+
+import (
+	"io"
+	"time"
+)
+
+const (
+	// keptLines is the number of lines that wait for a reader that does not read.
+	keptLines = 256
+	// flushTime is the time for which the end of the program waits for such a reader.
+	flushTime = 500 * time.Millisecond
+)
+
+// Lines writes to a file that may block for ever, such as a pipe to a paused pager. Its writers never wait: a line
+// without room is dropped.
+type Lines struct {
+	queue   chan []byte
+	written chan struct{} // closed when all is written
+}
+
+// NewLines returns lines that are written in the background. The caller calls Flush.
+func NewLines(to io.Writer) *Lines {
+	l := &Lines{queue: make(chan []byte, keptLines), written: make(chan struct{})}
+	go func() {
+		defer close(l.written)
+		for line := range l.queue {
+			if line == nil { // from Flush
+				return
+			}
+			_, _ = to.Write(line) // there is no other place to complain
+		}
+	}()
+	return l
+}
+
+func (l *Lines) Write(line []byte) (int, error) {
+	if len(line) == 0 {
+		return 0, nil
+	}
+	select {
+	case l.queue <- append([]byte(nil), line...):
+	default:
+	}
+	return len(line), nil
+}
+
+// Flush waits until all is written, for a moment. Later lines are lost.
+func (l *Lines) Flush() {
+	over := time.After(flushTime)
+	select {
+	case l.queue <- nil:
+	case <-over:
+		return
+	}
+	select {
+	case <-l.written:
+	case <-over:
+	}
+}

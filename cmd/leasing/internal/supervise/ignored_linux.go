@@ -1,0 +1,97 @@
+package supervise
+
+import (
+	"os"
+	"os/signal"
+	"strconv"
+	"strings"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// ignoredAtStart is the set of signals that were ignored when this process began. The Go runtime leaves a few of
+// them as they are, which the kernel shows. It catches the others before any other code runs, and remembers
+// how they were: see wasIgnored.
+func ignoredAtStart() (ignored signalSet) {
+	text, _ := os.ReadFile("/proc/self/status") // Check has looked
+	for line := range strings.Lines(string(text)) {
+		if mask, found := strings.CutPrefix(line, "SigIgn:"); found {
+			bits, _ := strconv.ParseUint(strings.TrimSpace(mask), 16, 64)
+			ignored = signalSet(bits)
+		}
+	}
+	if !ignored.has(unix.SIGINT) && wasIgnored(unix.SIGINT) { // the runtime does not do what wasIgnored expects
+		return ignored
+	}
+	for _, sig := range asked {
+		if !ignored.has(sig) && wasIgnored(sig) {
+			ignored |= 1 << (sig - 1)
+		}
+	}
+	return ignored
+}
+
+// asked are the signals that the Go runtime catches and that end a process by default, but for those that it uses
+// itself and those that have no meaning of their own.
+var asked = []unix.Signal{
+	unix.SIGQUIT, unix.SIGUSR1, unix.SIGUSR2, unix.SIGPIPE, unix.SIGALRM, unix.SIGTERM,
+	unix.SIGXCPU, unix.SIGXFSZ, unix.SIGVTALRM, unix.SIGIO, unix.SIGPWR,
+}
+
+// action is the kernel's struct sigaction, as opaque bytes.
+type action [8]uint64
+
+func (a *action) swap(sig unix.Signal, to *action) bool {
+	const maskBytes = 8
+	_, _, errno := unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(sig), uintptr(unsafe.Pointer(to)), uintptr(unsafe.Pointer(a)), maskBytes, 0, 0)
+	return errno == 0
+}
+
+// wasIgnored reports whether a signal was ignored when this process began. A handler of the Go runtime
+// that is called for a signal that Go was told to ignore does what the process would have done without Go (sigfwdgo in
+// runtime/signal_unix.go): nothing, or it ends the process. So wasIgnored sends the signal to a copy of this
+// process, which does nothing else. Afterwards the signal does what it does by default, or is ignored.
+func wasIgnored(sig unix.Signal) bool {
+	var handler, before, byDefault action
+	if !handler.swap(sig, nil) {
+		return false
+	}
+	signal.Ignore(sig)
+	before.swap(sig, &handler)
+	pid, errno := copyThatGets(sig)
+	var status unix.WaitStatus
+	if errno == 0 {
+		for {
+			if _, err := unix.Wait4(int(pid), &status, 0, nil); err != unix.EINTR {
+				break
+			}
+		}
+	}
+	ignored := errno == 0 && status.Exited() && status.ExitStatus() == 0
+	if !ignored {
+		before.swap(sig, &byDefault)
+	} else {
+		signal.Ignore(sig)
+	}
+	return ignored
+}
+
+// copyThatGets forks a process that sends itself a signal, and ends with 0. The copy has one thread, so it runs
+// nothing that needs others: system calls and the first lines of the runtime's handler.
+//
+//go:norace
+//go:nosplit
+//go:noinline
+func copyThatGets(sig unix.Signal) (pid uintptr, errno unix.Errno) {
+	pid, _, errno = unix.RawSyscall6(unix.SYS_CLONE, uintptr(unix.SIGCHLD), 0, 0, 0, 0, 0)
+	if pid != 0 || errno != 0 {
+		return pid, errno
+	}
+	_, _, _ = unix.RawSyscall(unix.SYS_PRCTL, unix.PR_SET_DUMPABLE, 0, 0) // no core dump
+	self, _, _ := unix.RawSyscall(unix.SYS_GETPID, 0, 0, 0)
+	_, _, _ = unix.RawSyscall(unix.SYS_KILL, self, uintptr(sig), 0)
+	for {
+		_, _, _ = unix.RawSyscall(unix.SYS_EXIT_GROUP, 0, 0, 0)
+	}
+}

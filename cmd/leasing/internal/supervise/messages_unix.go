@@ -1,0 +1,85 @@
+//go:build unix
+
+package supervise
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// The names of the two guards, and of the process that becomes the command, in a list of processes.
+const (
+	outerName = "leasing outer guard"
+	innerName = "leasing guard"
+	stubName  = "leasing exec"
+)
+
+// orders are the arguments of a guard before the command line: files and settings.
+type orders struct {
+	deadlines  int  // the pipe of deadlines
+	inner      int  // of the outer guard: the inner one's pipe of deadlines; of the inner one: a pipe that ends with the outer one
+	reports    int  // where the inner guard reports to leasing
+	foreground bool // the command's group has the terminal
+	stub       bool // the command needs its own process ID in its environment, or a signal ignored that a guard needs
+	ignored    signalSet
+}
+
+func (o orders) String() string {
+	return fmt.Sprint(o.deadlines, o.inner, o.reports, o.foreground, o.stub, o.ignored)
+}
+
+func parseOrders(text string) (o orders, err error) {
+	_, err = fmt.Sscan(text, &o.deadlines, &o.inner, &o.reports, &o.foreground, &o.stub, &o.ignored)
+	return o, err
+}
+
+// passed returns the files of a process that is about to be started: the inherited ones at their own numbers, and
+// more files at numbers that are free. It also returns these numbers.
+func passed(more ...uintptr) (files []uintptr, at []int) {
+	files = []uintptr{0, 1, 2}
+	for n := 3; len(more) > 0; n++ {
+		if flags, err := unix.FcntlInt(uintptr(n), unix.F_GETFD, 0); err == nil && flags&unix.FD_CLOEXEC == 0 {
+			files = append(files, uintptr(n))
+			continue
+		}
+		files, at, more = append(files, more[0]), append(at, n), more[1:]
+	}
+	return files, at
+}
+
+// report is a message of the inner guard about the command.
+type report struct {
+	kind  string
+	code  int           // the exit code of one that has ended; the process ID of one that was started; the signal that has stopped it
+	group int           // the process group of one that was started
+	at    time.Duration // when, on the boot clock
+	err   error         // why it could not be started
+}
+
+const (
+	started = "started"
+	stopped = "stopped" // by a signal: it may go on
+	ended   = "ended"
+	alone   = "alone" // no descendant of the command is left
+)
+
+// send writes a line, in one piece.
+func (r report) send(file int) {
+	text := ""
+	if r.err != nil {
+		text = strings.Join(strings.Fields(r.err.Error()), " ")
+	}
+	_, _ = unix.Write(file, fmt.Appendf(nil, "%s %d %d %d %s\n", r.kind, r.code, r.group, bootTime(), text))
+}
+
+func parseReport(line string) (r report, ok bool) {
+	n, err := fmt.Sscanf(line, "%s %d %d %d", &r.kind, &r.code, &r.group, &r.at)
+	if parts := strings.SplitN(line, " ", 5); len(parts) == 5 && parts[4] != "" {
+		r.err = errors.New(parts[4])
+	}
+	return r, err == nil && n == 4
+}

@@ -1,0 +1,48 @@
+package supervise
+
+import (
+	"context"
+	"errors"
+	"os"
+	"syscall"
+
+	"github.com/distributedleasing/leasing/cmd/leasing/internal/exit"
+)
+
+// Signals are the signals that this process gets, and passes on to a command.
+type Signals struct {
+	caught  chan os.Signal
+	ignored signalSet // since before this process began
+}
+
+// NewSignals returns signals that are not caught before Catch.
+func NewSignals() *Signals { return &Signals{caught: make(chan os.Signal, 16)} }
+
+// Heed calls a function whose context is canceled by a signal that ends leasing. In that case the signal is
+// the error, whatever the function returns.
+func (s *Signals) Heed(ctx context.Context, do func(context.Context) error) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	over, heard := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(heard)
+		for {
+			select {
+			case sig := <-s.caught:
+				if ends(sig) {
+					cancel(&exit.Error{Code: exit.Signal + int(sig.(syscall.Signal))})
+					return
+				}
+			case <-over:
+				return
+			}
+		}
+	}()
+	err := do(ctx)
+	close(over)
+	<-heard
+	if by := (*exit.Error)(nil); errors.As(context.Cause(ctx), &by) {
+		return by
+	}
+	return err
+}

@@ -1,0 +1,54 @@
+//go:build unix
+
+package supervise
+
+import (
+	"os"
+	"os/signal"
+
+	"golang.org/x/sys/unix"
+)
+
+// signalSet is a set of signals, as in /proc/self/status (proc_pid_status(5)).
+type signalSet uint64
+
+func (s signalSet) has(sig unix.Signal) bool { return sig > 0 && s&(1<<(sig-1)) != 0 }
+
+// lastSignal is the largest number of a signal.
+const lastSignal = unix.Signal(64)
+
+// forwarded are the signals that are passed on to the command: all that can be caught, but for those that tell a
+// process of its own faults, children, pipes and terminal. TSTP is passed on, too, but not before there is a
+// command: until then it stops leasing, as it would stop any program.
+var forwarded = func() (all []os.Signal) {
+	for sig := unix.Signal(1); sig <= lastSignal; sig++ {
+		switch sig {
+		case unix.SIGKILL, unix.SIGSTOP, unix.SIGTSTP, unix.SIGTTIN, unix.SIGTTOU, unix.SIGCHLD, unix.SIGURG, unix.SIGPIPE,
+			unix.SIGILL, unix.SIGTRAP, unix.SIGABRT, unix.SIGBUS, unix.SIGFPE, unix.SIGSEGV, unix.SIGSYS:
+		default:
+			all = append(all, sig)
+		}
+	}
+	return all
+}()
+
+// ends reports whether a signal ends leasing while it waits for a lease, as it would end any program.
+func ends(s os.Signal) bool {
+	return s != unix.SIGWINCH && s != unix.SIGCONT && s != unix.SIGTSTP
+}
+
+// quits reports whether a signal asks a program to end, which also ends an election.
+func quits(s os.Signal) bool {
+	return s == unix.SIGTERM || s == unix.SIGINT || s == unix.SIGHUP || s == unix.SIGQUIT
+}
+
+// Catch has the signals of this process come to the channel, unless they were ignored when it began.
+func (s *Signals) Catch() {
+	s.ignored = ignoredAtStart()
+	for _, sig := range forwarded {
+		if !s.ignored.has(sig.(unix.Signal)) { // nohup stays in force
+			signal.Notify(s.caught, sig)
+		}
+	}
+	signal.Notify(make(chan os.Signal, 1), unix.SIGPIPE) // a reader of standard error that has gone does not end the command
+}

@@ -1,0 +1,422 @@
+//go:build unix
+
+package supervise
+
+import (
+	"bufio"
+	"cmp"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"os/signal"
+	"strconv"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/cmd/leasing/internal/exit"
+	"github.com/distributedleasing/leasing/cmd/leasing/internal/kin"
+	"github.com/distributedleasing/leasing/cmd/leasing/internal/output"
+)
+
+// guardDead stands for the exit code of a command whose guard was killed. The command dies
+// with the guard, or in end.
+const guardDead = -1
+
+// never is a time that is never reached.
+const never = time.Duration(math.MaxInt64)
+
+// killMargin is the time from KILL to the end of trust. The sender of the signal has to be
+// scheduled in this time.
+func killMargin(ttl time.Duration) time.Duration { return min(ttl/20, 250*time.Millisecond) }
+
+// supervisor is one run of a command. Three processes can end it: this one, which has the lease,
+// and two guards, which know the deadline alone. The guards act when this process is stopped or
+// dead. All times are on the boot clock.
+type supervisor struct {
+	*Command
+	lease     *leasing.Lease
+	env       []string
+	guard     int           // the outer guard's process ID. It is not waited for before end
+	group     int           // the inner guard's process ID, and that of the command's group; 0 before the command has started
+	command   int           // the command's process ID; 0 before it has started
+	before    map[int]bool  // the descendants that this process had before the guards
+	deadlines []*os.File    // to the guards
+	until     time.Duration // when the command gets KILL
+	lost      error         // why the command was stopped, or nil
+	lostAt    time.Duration // when
+	killed    bool          // the command got KILL
+	result    *report       // how the command ended; nil before
+	settle    time.Duration // when the processes that the command has left running get TERM
+	told      bool          // the processes left running got TERM
+	terminal  *os.File      // the terminal that the group has, or nil
+}
+
+// settleTime is the time for which the processes that the command has left running may go on, to finish their output,
+// and the same again after TERM.
+const settleTime = time.Second
+
+// Run runs the command, and returns when it has ended with all its descendants. It returns the exit
+// code, and the reason for one that is not the command's.
+func (c *Command) Run(lease *leasing.Lease, env []string) (code int, err error) {
+	if !c.Signals.ignored.has(unix.SIGTSTP) {
+		signal.Notify(c.Signals.caught, unix.SIGTSTP)
+		defer signal.Reset(unix.SIGTSTP)
+	}
+	s := &supervisor{Command: c, lease: lease, env: env}
+	s.until = s.trusted()
+	reports, err := s.start()
+	if err != nil {
+		return exit.Failed, err
+	}
+	err = s.watch(reports)
+	code = s.result.code
+	guard := s.end()
+	if code == guardDead {
+		code = exit.Signal + int(unix.SIGKILL)
+		if guard.Signaled() {
+			code = exit.Signal + int(guard.Signal())
+		}
+	}
+	return code, err
+}
+
+// trusted returns the time at which the command has to be dead. The clock is read before the time that is
+// left: a pause between the two makes the result earlier.
+func (s *supervisor) trusted() time.Duration {
+	if s.OnLoss == LossIgnore {
+		return never
+	}
+	now := bootTime()
+	return now + s.lease.Remaining() - killMargin(s.lease.TTL())
+}
+
+// start starts the guards, and they start the command. The channel is closed when the inner guard is dead.
+func (s *supervisor) start() (<-chan report, error) {
+	theirs := make([]*os.File, 0, 3)
+	defer func() {
+		for _, file := range theirs {
+			_ = file.Close()
+		}
+	}()
+	for range 2 {
+		read, write, err := os.Pipe()
+		if err != nil {
+			return nil, errors.Join(err, s.closeDeadlines())
+		}
+		theirs, s.deadlines = append(theirs, read), append(s.deadlines, write)
+	}
+	reports, write, err := os.Pipe()
+	if err != nil {
+		return nil, errors.Join(err, s.closeDeadlines())
+	}
+	theirs, s.before = append(theirs, write), map[int]bool{}
+	s.extend()
+	kin.Visit(os.Getpid(), 0, func(pid int) bool { s.before[pid] = true; return true })
+	kin.Adopt(true) // which matters if the outer guard is killed
+	if inForeground() {
+		s.terminal = os.Stdin
+	}
+	listens := os.Getenv(listenPID) == strconv.Itoa(os.Getpid())
+	files, at := passed(theirs[0].Fd(), theirs[1].Fd(), theirs[2].Fd())
+	o := orders{
+		deadlines: at[0], inner: at[1], reports: at[2], foreground: s.terminal != nil,
+		stub: listens || s.Signals.ignored.has(unix.SIGCHLD), ignored: s.Signals.ignored,
+	}
+	s.guard, err = syscall.ForkExec(self(), append([]string{outerName, o.String(), s.Path}, s.Argv...), &syscall.ProcAttr{
+		Env: s.env, Files: files, Sys: &syscall.SysProcAttr{Setpgid: true},
+	})
+	if err != nil {
+		return nil, errors.Join(err, s.closeDeadlines(), reports.Close())
+	}
+	if s.terminal != nil {
+		signal.Ignore(unix.SIGTTOU) // for takeTerminal. Only now: the guard would inherit it
+	}
+	heard := make(chan report)
+	go func() {
+		defer close(heard)
+		for lines := bufio.NewScanner(reports); lines.Scan(); {
+			if r, ok := parseReport(lines.Text()); ok {
+				heard <- r
+			}
+		}
+		_ = reports.Close()
+	}()
+	return heard, nil
+}
+
+// listenPID names the process for which systemd has opened files (sd_listen_fds(3)).
+const listenPID = "LISTEN_PID"
+
+// extend sends the deadline of the group to the guards. A pipe has room for thousands of
+// deadlines, so nothing blocks while a guard is stopped.
+func (s *supervisor) extend() {
+	var message [8]byte
+	binary.NativeEndian.PutUint64(message[:], uint64(s.until))
+	for _, deadline := range s.deadlines {
+		_, _ = deadline.Write(message[:]) // fails when the guard is dead, which the reports show
+	}
+}
+
+// closeDeadlines has the guards end the command, and themselves.
+func (s *supervisor) closeDeadlines() (err error) {
+	for _, deadline := range s.deadlines {
+		err = errors.Join(err, deadline.Close())
+	}
+	return err
+}
+
+// signalRounds bounds the searches of signal for new processes.
+const signalRounds = 20
+
+// signal sends a signal to the command's group, and once to each descendant outside of the group.
+func (s *supervisor) signal(sig unix.Signal) {
+	if s.group == 0 {
+		return
+	}
+	_ = unix.Kill(-s.group, sig)
+	told := map[int]bool{}
+	for round, news := 0, true; news && round < signalRounds; round++ {
+		news = false
+		kin.Visit(s.group, s.command, func(pid int) bool {
+			if told[pid] {
+				return true
+			}
+			told[pid], news = true, true
+			if group, _ := unix.Getpgid(pid); group != s.group {
+				_ = unix.Kill(pid, sig)
+				if !kin.Adopts {
+					s.Warn("%s: the command has left its process group, and its children may go on", s.lease.Name())
+				}
+			}
+			return true
+		})
+	}
+}
+
+// kill ends the command and all its descendants. A guard that was stopped goes on, to do the same.
+func (s *supervisor) kill() {
+	killAll(s.group, s.guard, s.command, s.group)
+	for _, guard := range s.guards() {
+		_ = unix.Kill(guard, unix.SIGCONT)
+	}
+}
+
+// guards are the process IDs of the guards that are known.
+func (s *supervisor) guards() []int {
+	if s.group == 0 {
+		return []int{s.guard}
+	}
+	return []int{s.guard, s.group}
+}
+
+// watch supervises the lease and the command until the command has ended with all its descendants. It sets the result.
+func (s *supervisor) watch(reports <-chan report) error {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	released := s.lease.Done()
+	var signals <-chan os.Signal // from when the guard can bear them
+	for {
+		due := s.due()
+		timer.Reset(due - bootTime())
+		select {
+		case <-timer.C:
+			switch now := bootTime(); {
+			case s.refresh() || now < due:
+			case s.result == nil || now < s.settle:
+				s.stop(s.expiry(), false)
+			case s.told:
+				return s.result.err
+			default:
+				s.tell()
+			}
+		case sig := <-signals:
+			s.forward(sig.(syscall.Signal))
+		case <-s.Renewed:
+			s.refresh()
+		case <-released:
+			released = nil
+			s.onLost()
+		case r, open := <-reports:
+			switch {
+			case open && r.kind == started:
+				s.group, s.command, signals = r.group, r.code, s.Signals.caught
+			case open && r.kind == stopped:
+				s.suspend(unix.Signal(r.code))
+			case open && r.kind == ended:
+				switch {
+				case s.lost != nil && s.lostAt <= r.at:
+					r.code, r.err = exit.Lost, s.lost
+				case r.at >= s.until: // a guard has ended it
+					r.code, r.err = exit.Lost, s.expiry()
+				}
+				s.result, s.settle = &r, bootTime()+settleTime
+			case s.result != nil: // nothing is left of it
+				return s.result.err
+			case !open && (s.lost != nil || bootTime() >= s.until):
+				s.result = &report{code: exit.Lost, err: cmp.Or(s.lost, s.expiry())}
+				return s.result.err
+			case !open:
+				s.result = &report{code: guardDead}
+				return nil
+			}
+		}
+	}
+}
+
+// due is the time of the next action, unless something happens before.
+func (s *supervisor) due() time.Duration {
+	due := s.until
+	if s.lost == nil && due != never {
+		due -= s.Grace
+	}
+	if s.result != nil {
+		due = min(due, s.settle)
+	}
+	return due
+}
+
+// tell sends TERM to the processes that the command has left running.
+func (s *supervisor) tell() {
+	s.told, s.settle = true, bootTime()+settleTime
+	s.signal(unix.SIGTERM)
+	s.signal(unix.SIGCONT) // one that is stopped has to go on to end
+}
+
+// refresh moves the deadline, and reports whether the deadline has moved. An event of a renewal may be late. The guards
+// have acted on a deadline that has passed.
+func (s *supervisor) refresh() bool {
+	until := s.trusted()
+	if s.lost != nil || until <= s.until || bootTime() >= s.until {
+		return false
+	}
+	s.until = until
+	s.extend()
+	return true
+}
+
+// expiry is the reason for a stop when time runs out.
+func (s *supervisor) expiry() error {
+	if err := s.lease.Err(); err != nil {
+		return fmt.Errorf("%s: %w", s.lease.Name(), err)
+	}
+	return fmt.Errorf("%s: %w: the lease could not be renewed in time", s.lease.Name(), leasing.ErrLost)
+}
+
+// stop ends the command because of its lease: the first time with TERM, unless it has no
+// grace, and with KILL when that is over.
+func (s *supervisor) stop(reason error, atOnce bool) {
+	now := bootTime()
+	first := s.lost == nil
+	if first {
+		s.lost, s.lostAt = reason, min(now, s.until) // a guard acts at the deadline, also while leasing is stopped
+	}
+	if !first || atOnce || s.Grace == 0 || now >= s.until {
+		if s.killed { // and the inner guard has reported nothing since
+			for _, guard := range s.guards() {
+				_ = unix.Kill(guard, unix.SIGKILL)
+			}
+		}
+		s.killed, s.until = true, now
+		s.extend()
+		s.kill()
+		s.until = now + groupTime
+		return
+	}
+	s.until = min(s.until, now+s.Grace)
+	s.extend()
+	s.signal(unix.SIGTERM)
+	s.signal(unix.SIGCONT) // one that is stopped has to go on to end
+	s.Warn("%s; the command gets TERM", output.OneLine(reason))
+}
+
+// onLost is called when the lease has ended under the command. The user who has broken the
+// lease may want the name at once. If another holder has the name already, no time is left.
+func (s *supervisor) onLost() {
+	if s.OnLoss == LossIgnore {
+		s.Warn("%s; the command goes on", output.OneLine(s.expiry()))
+		return
+	}
+	lost := (*leasing.LostError)(nil)
+	broken := errors.As(s.lease.Err(), &lost) && lost.Reason == leasing.LostBroken
+	if s.lost == nil || !broken {
+		s.stop(s.expiry(), !broken)
+	}
+}
+
+// groupTime bounds the wait for the death of the command's processes. More of it is a
+// fault: a dead disk, or another user's process.
+const groupTime = 5 * time.Second
+
+// end ends the guards and all that is left of the command, and waits until no process is left: the lease
+// is not given up before. It returns the status of the outer guard.
+func (s *supervisor) end() (guard unix.WaitStatus) {
+	defer kin.Adopt(false)
+	_ = s.closeDeadlines() // the guards end when they have ended the others
+	over, alive := time.Now().Add(groupTime), true
+	for pause := time.Millisecond; ; pause = min(2*pause, 20*time.Millisecond) {
+		if alive {
+			s.kill()
+			pid, _ := unix.Wait4(s.guard, &guard, unix.WNOHANG, nil)
+			alive = pid != s.guard
+		}
+		if !alive && (guard.Exited() && guard.ExitStatus() == 0 || s.killOrphans() == 0) {
+			break
+		}
+		if time.Now().After(over) {
+			s.Kept = true
+			s.Warn("%s: processes of the command (group %d) do not end, so the lease is not released", s.lease.Name(), s.group)
+			break
+		}
+		<-time.After(pause)
+	}
+	s.takeTerminal()
+	if s.terminal != os.Stdin {
+		_ = s.terminal.Close() // also of nil
+	}
+	return guard
+}
+
+// killOrphans ends the processes that killed guards have left to this one, and returns how many it has found.
+func (s *supervisor) killOrphans() (found int) {
+	if s.group > 0 {
+		_ = unix.Kill(-s.group, unix.SIGKILL)
+		if unix.Kill(-s.group, 0) != unix.ESRCH {
+			found++
+		}
+	}
+	kin.Visit(os.Getpid(), s.command, func(pid int) bool {
+		if s.before[pid] {
+			return false
+		}
+		_ = unix.Kill(pid, unix.SIGKILL)
+		_ = unix.Kill(-pid, unix.SIGKILL)
+		_, _ = unix.Wait4(pid, nil, unix.WNOHANG, nil)
+		if unix.Kill(pid, 0) != unix.ESRCH {
+			found++
+		}
+		return true
+	})
+	return found
+}
+
+// forward passes a signal on.
+func (s *supervisor) forward(sig unix.Signal) {
+	if sig == unix.SIGCONT && s.terminal != nil && ownTerminal(s.terminal) {
+		s.giveTerminal()
+	}
+	if quits(sig) {
+		s.Ended = sig
+	}
+	s.signal(sig)
+	if quits(sig) {
+		s.signal(unix.SIGCONT) // as in stop
+	}
+	if sig == unix.SIGTSTP {
+		_ = unix.Kill(unix.Getpid(), unix.SIGSTOP)
+	}
+}
