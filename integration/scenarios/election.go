@@ -136,9 +136,9 @@ func (d *electionControl) sendLate(ctx context.Context, former runner.Report) er
 		return err
 	})
 	if !errors.Is(err, leasing.ErrStale) {
-		return fmt.Errorf("the late row of %s was not refused: %w", former.Worker, err)
+		return fmt.Errorf("the late row of %s was not refused as stale: %v", former.Worker, err)
 	}
-	d.Announce("a row that %s had on its way arrives: %v", former.Worker, err)
+	d.Announce("the late row of %s arrives: %v", former.Worker, err)
 	return nil
 }
 

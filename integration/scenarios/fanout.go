@@ -50,7 +50,7 @@ func controlFanout(ctx context.Context, r *runner.Runner) error {
 	case !s.resumed || s.gaveUp[s.paused.Worker] != 1:
 		return fmt.Errorf("resumed at %d: %t; batches that the paused worker gave up: %d, not 1", killAt, s.resumed, s.gaveUp[s.paused.Worker])
 	case !errors.Is(s.lateErr, leasing.ErrStale):
-		return fmt.Errorf("the late batch of the paused worker was not refused: %w", s.lateErr)
+		return fmt.Errorf("the late batch of the paused worker was not refused as stale: %v", s.lateErr)
 	}
 	s.OK("after %s was killed another worker resumed at position %d", s.killed, killAt)
 	s.OK("%s was paused past its lease, its late batch was refused, and it gave the batch up", s.paused.Worker)
@@ -92,7 +92,7 @@ func (s *fanoutShow) react(ctx context.Context, r runner.Report) (goOn bool) {
 				_, err := tx.ExecContext(ctx, "UPDATE positions SET position = $1 WHERE topic = $2", s.paused.Position, topic)
 				return err
 			})
-			s.Announce("the batch that %s had on its way arrives: %v", s.paused.Worker, s.lateErr)
+			s.Announce("the late batch of %s arrives: %v", s.paused.Worker, s.lateErr)
 			s.Announce("kill -CONT %s", s.paused.Worker)
 			s.Resume(s.paused.Worker)
 			s.Continue(s.paused.Worker)

@@ -74,7 +74,7 @@ func (s *replyShow) react(ctx context.Context, r runner.Report) (goOn bool) {
 			_, err := tx.ExecContext(ctx, "INSERT INTO replies (message, writer) VALUES ('late', $1)", s.paused.Worker)
 			return err
 		})
-		s.Announce("the reply that %s had on its way arrives: %v", s.paused.Worker, s.lateErr)
+		s.Announce("the late reply of %s arrives: %v", s.paused.Worker, s.lateErr)
 		s.Announce("kill -CONT %s", s.paused.Worker)
 		s.Resume(s.paused.Worker)
 		s.Continue(s.paused.Worker)
@@ -97,7 +97,7 @@ func (s *replyShow) check(ctx context.Context) error {
 	case len(replies) != inbox || sent != inbox:
 		return fmt.Errorf("there are %d replies and %d were sent, for %d messages", len(replies), sent, inbox)
 	case replies[stalled] == s.paused.Worker || !errors.Is(s.lateErr, leasing.ErrStale):
-		return fmt.Errorf("the late reply of %s was not refused: %w", s.paused.Worker, s.lateErr)
+		return fmt.Errorf("the late reply of %s was not refused as stale: %v", s.paused.Worker, s.lateErr)
 	case abandoned == 0:
 		return errors.New("no delivery was abandoned")
 	}

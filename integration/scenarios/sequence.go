@@ -109,7 +109,7 @@ func openStore(p place.Place, db *sql.DB) (*sqlsequence.Store[*sql.Tx], error) {
 
 // insert is the sample's own write. It joins the transaction that commits a number.
 func insert(ctx context.Context, tx *sql.Tx, e sequence.Entry) error {
-	_, err := tx.ExecContext(ctx, "INSERT INTO ledger (seq, op, entry) VALUES ($1, $2, $3)", e.Seq, e.Op, string(e.Payload))
+	_, err := tx.ExecContext(ctx, "INSERT INTO transfers (seq, op, entry) VALUES ($1, $2, $3)", e.Seq, e.Op, string(e.Payload))
 	return err
 }
 
@@ -124,7 +124,7 @@ func (s *sequenceShow) setUp(ctx context.Context) error {
 			return err
 		}
 	}
-	if _, err := s.Data.ExecContext(ctx, "CREATE TABLE ledger (seq bigint PRIMARY KEY, op text NOT NULL UNIQUE, entry text NOT NULL)"); err != nil {
+	if _, err := s.Data.ExecContext(ctx, "CREATE TABLE transfers (seq bigint PRIMARY KEY, op text NOT NULL UNIQUE, entry text NOT NULL)"); err != nil {
 		return err
 	}
 	if err := s.store.Migrate(ctx); err != nil {

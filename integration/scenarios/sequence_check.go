@@ -113,7 +113,7 @@ func (s *sequenceShow) noLateCommits(ctx context.Context, entries []sequence.Ent
 		}
 	}
 	rows := map[int64]string{}
-	if err := place.Each(ctx, s.Data.DB, "SELECT seq, op, entry FROM ledger", func(row *sql.Rows) error {
+	if err := place.Each(ctx, s.Data.DB, "SELECT seq, op, entry FROM transfers", func(row *sql.Rows) error {
 		var seq int64
 		var op, entry string
 		err := row.Scan(&seq, &op, &entry)

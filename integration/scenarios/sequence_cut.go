@@ -48,7 +48,7 @@ func (s *sequenceShow) cutOff(ctx context.Context) (err error) {
 			return n.Commit(ctx, []byte(cutOffWriter+"/0 pays 10 coins"), nil)
 		})
 	if late, is := errors.AsType[*sequence.LateCommitError](err); !is || late.Settled != sequence.SettledJournaled {
-		return fmt.Errorf("the result of the writer that was cut off is not in its journal: %w", err)
+		return fmt.Errorf("the result of the writer that was cut off is not in its journal: %v", err)
 	}
 	return nil
 }

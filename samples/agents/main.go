@@ -28,9 +28,9 @@ func main() { app.Main("tree", work) }
 
 func work(ctx context.Context, a *app.App) (err error) {
 	if *audit != "" {
-		finish, err := record(ctx, a.Manager)
-		if err != nil {
-			return err
+		finish, recordErr := record(ctx, a.Manager)
+		if recordErr != nil {
+			return recordErr
 		}
 		defer func() { err = errors.Join(err, finish()) }()
 	}
@@ -63,7 +63,7 @@ func record(ctx context.Context, m *leasing.Manager) (finish func() error, err e
 	}
 	m.Subscribe(recorder.Observe)
 	return func() error {
-		ctx = context.WithoutCancel(ctx)
-		return errors.Join(m.Close(ctx), recorder.Close(ctx), table.Close())
+		closing := context.WithoutCancel(ctx)
+		return errors.Join(m.Close(closing), recorder.Close(closing), table.Close())
 	}, nil
 }

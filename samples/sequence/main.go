@@ -72,7 +72,7 @@ func openStore(ctx context.Context, a *app.App) (store *sqlsequence.Store[*sql.T
 		return nil, err
 	}
 	return store, a.Manager.Do(ctx, a.Name+"/tables", func(ctx context.Context, _ *leasing.Lease) error {
-		_, err := a.DB.ExecContext(ctx, "CREATE TABLE IF NOT EXISTS ledger (seq bigint PRIMARY KEY, op text NOT NULL UNIQUE, entry text NOT NULL)")
+		_, err := a.DB.ExecContext(ctx, "CREATE TABLE IF NOT EXISTS transfers (seq bigint PRIMARY KEY, op text NOT NULL UNIQUE, entry text NOT NULL)")
 		return errors.Join(err, store.Migrate(ctx), store.CreateStream(ctx, stream))
 	})
 }

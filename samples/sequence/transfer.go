@@ -63,6 +63,6 @@ func save(ctx context.Context, n *sequence.Number[*sql.Tx], phase sequence.Phase
 
 // insert is the application's own write. It joins the transaction that commits a number, whichever process commits.
 func insert(ctx context.Context, tx *sql.Tx, e sequence.Entry) error {
-	_, err := tx.ExecContext(ctx, "INSERT INTO ledger (seq, op, entry) VALUES ($1, $2, $3)", e.Seq, e.Op, string(e.Payload))
+	_, err := tx.ExecContext(ctx, "INSERT INTO transfers (seq, op, entry) VALUES ($1, $2, $3)", e.Seq, e.Op, string(e.Payload))
 	return err
 }
