@@ -44,11 +44,11 @@ help: ## This list
 
 .PHONY: demo
 demo: toolchain ## Leader election under kill and pause; BACKEND=postgres, redis, redlock, blob, cosmos, s3, etcd or mariadb
-	@$(on_backend) bash -c '. scripts/lib.sh && go run -C samples ./scenarios election -url "$$(url_of $(BACKEND))"'
+	@$(on_backend) bash -c '. scripts/lib.sh && go run -C integration ./scenarios election -url "$$(url_of $(BACKEND))"'
 
 .PHONY: samples
 samples: toolchain ## The five examples, one after the other; URL=redis://... for a server
-	@go run -C samples ./scenarios all -url '$(URL)'
+	@go run -C integration ./scenarios all -url '$(URL)'
 
 .PHONY: chaos
 chaos: toolchain ## The chaos test of samples/chaos: over memory in virtual time; BACKEND=redis or blob
@@ -56,11 +56,11 @@ chaos: toolchain ## The chaos test of samples/chaos: over memory in virtual time
 
 .PHONY: sequence
 sequence: toolchain ## A ledger whose writers are killed, paused and cut off; BACKEND=postgres
-	@$(on_backend) bash -c '. scripts/lib.sh && go run -C samples ./sequence -url "$$(url_of $(BACKEND))"'
+	@$(on_backend) bash -c '. scripts/lib.sh && go run -C integration ./scenarios sequence -url "$$(url_of $(BACKEND))"'
 
 .PHONY: agents
 agents: toolchain ## Six processes edit one tree: two deadlock, one is killed, one is forced out; BACKEND=postgres or redis
-	@$(on_backend) bash -c '. scripts/lib.sh && go run -C samples ./agents -url "$$(url_of $(BACKEND))"'
+	@$(on_backend) bash -c '. scripts/lib.sh && go run -C integration ./scenarios agents -url "$$(url_of $(BACKEND))"'
 
 .PHONY: test
 test: toolchain ## Every module's tests with -race against real servers, in about 10 minutes

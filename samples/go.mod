@@ -9,7 +9,6 @@ require (
 	github.com/distributedleasing/leasing/providers/etcd v0.1.0
 	github.com/distributedleasing/leasing/providers/redis v0.1.0
 	github.com/distributedleasing/leasing/providers/s3 v0.1.0
-	github.com/distributedleasing/leasing/providers/sql v0.1.0
 	github.com/distributedleasing/leasing/providers/sql/mysql v0.1.0
 	github.com/distributedleasing/leasing/providers/sql/postgres v0.1.0
 	github.com/distributedleasing/leasing/providers/sql/sqlite v0.1.0
@@ -55,6 +54,7 @@ require (
 	github.com/coreos/go-semver v0.3.1 // indirect
 	github.com/coreos/go-systemd/v22 v22.7.0 // indirect
 	github.com/distributedleasing/leasing/auth v0.1.0 // indirect
+	github.com/distributedleasing/leasing/providers/sql v0.1.0 // indirect
 	github.com/go-sql-driver/mysql v1.10.1 // indirect
 	github.com/goccy/go-json v0.10.6 // indirect
 	github.com/golang-jwt/jwt/v5 v5.3.1 // indirect

@@ -1,59 +1,69 @@
-// Command agents shows processes that edit the files of one tree under leases, and the state of
-// the files after the processes got into each other's way.
+// Command agents is an agent that edits files of a tree under their leases. Each argument is an edit: its paths, separated by
+// commas. An agent that edits a folder leases the folder. A plus in place of a comma stands for an agent that learns in the
+// middle of its work that it needs the second file. Start several agents; "make agents" does, and brings trouble on the agents.
 //
-//	go run ./agents                           # leases in the tree's own SQLite file
-//	go run ./agents -url redis://127.0.0.1    # or postgres://..., sqlite:///path
-//
-// Six agents edit overlapping sets of files, some by other spellings of their paths, one of them
-// by the folder. Trouble befalls four of them:
-//
-//   - two wait for each other, the deadlock is reported, and one gives way;
-//   - one is killed in the midst of an edit, and a seventh does its work;
-//   - one dawdles over its files, and an operator forces it out.
-//
-// Look at the table in the end: it shows the history of the leases that trouble befell. The provider
-// writes this history on SQLite and PostgreSQL, package history elsewhere. Look at work.go
-// for code like that of an application.
-//
-// The exit code is 0 only if no edit is torn or lost, and the history agrees.
+//	go run ./agents -tree . notes.txt notes.txt,todo.txt docs
 package main
 
 import (
 	"context"
 	"errors"
-	"io"
-	"os"
-	"time"
+	"flag"
+	"fmt"
+	"strings"
 
+	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/history"
+	sqlitelease "github.com/distributedleasing/leasing/providers/sql/sqlite"
 	"github.com/distributedleasing/leasing/recipes/filelock"
-	"github.com/distributedleasing/leasing/samples/internal/runner"
+	"github.com/distributedleasing/leasing/samples/internal/app"
 )
 
-// scenario has short leases, so that the leases of a killed agent end soon.
-var scenario = runner.Scenario{
-	Name: "agents", TTL: 2 * time.Second, Work: work,
+var (
+	root  = flag.String("tree", ".", "root of the tree")
+	audit = flag.String("history", "", "SQLite file for the history of the leases, where the backend keeps none")
+)
+
+func main() { app.Main("tree", work) }
+
+func work(ctx context.Context, a *app.App) (err error) {
+	if *audit != "" {
+		finish, recordErr := record(ctx, a.Manager)
+		if recordErr != nil {
+			return recordErr
+		}
+		defer func() { err = errors.Join(err, finish()) }()
+	}
+	tree, err := filelock.New(a.Manager, filelock.Options{Root: *root, Name: a.Name})
+	for i, task := range flag.Args() {
+		if err != nil {
+			break
+		}
+		by := &agent{a, tree}
+		edit := fmt.Sprintf("%s/%d", a.Owner, i+1)
+		first, second, crosses := strings.Cut(task, "+")
+		if crosses {
+			err = by.cross(ctx, edit, first, second)
+		} else {
+			err = by.edit(ctx, edit, strings.Split(task, ","))
+		}
+	}
+	return err
 }
 
-func main() { runner.Main("agents", run, scenario) }
-
-func run(ctx context.Context, args []string, out io.Writer) (err error) {
-	url, err := runner.URL("agents", args, "where the leases are: redis://..., postgres://... or sqlite:///path (default: an SQLite file in the tree)")
+// record writes the manager's events to a history. finish ends the manager, so that all that it did is in the history.
+func record(ctx context.Context, m *leasing.Manager) (finish func() error, err error) {
+	table, err := sqlitelease.Open(ctx, sqlitelease.Options{Path: *audit, Create: true, History: true})
 	if err != nil {
-		return err
+		return nil, err
 	}
-	root, err := makeTree()
+	recorder, err := history.New(table, history.Options{})
 	if err != nil {
-		return err
+		return nil, errors.Join(err, table.Close())
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(root)) }()
-	if url == "" || url == "sqlite" {
-		folder, err := filelock.StateFolder(root)
-		if err != nil {
-			return err
-		}
-		url = "sqlite://" + folder + "/leases.db"
-	}
-	here := scenario
-	here.Control = func(ctx context.Context, r *runner.Runner) error { return control(ctx, r, root) }
-	return runner.Run(ctx, here, url, out)
+	m.Subscribe(recorder.Observe)
+	return func() error {
+		closing := context.WithoutCancel(ctx)
+		return errors.Join(m.Close(closing), recorder.Close(closing), table.Close())
+	}, nil
 }

@@ -1,48 +1,78 @@
-// Command sequence shows the fate of the numbers of a ledger while its writers are killed,
-// paused and cut off.
+// Command sequence is a writer of a ledger: it writes transfers, each under the next number of one stream. Start it several
+// times, each with a journal of its own, and kill a process. "make sequence" does, and checks the outcome: integration/scenarios.
 //
-//	go run ./sequence                            # on a temporary SQLite file
-//	go run ./sequence -url postgres://...        # in a schema of its own, which it removes
-//
-// Eight processes write transfers into a ledger, each under the next number of one stream. Trouble
-// befalls each of them once, on one of its numbers:
-//
-//   - three are killed: with nothing saved, with half of their work saved, with all of it saved;
-//   - three are paused past their lease, and commit when they wake up: to a gap, to a gap that was sealed
-//     meanwhile, to a number whose work was recovered;
-//   - one is cut off from the database, keeps its result in a journal, and comes back with it;
-//   - one gives its number up.
-//
-// A cleaner closes what has run out. Three readers follow the ledger up to its seal.
-//
-// Look at the table in the end: it shows the outcome of each lease that has run out, and the place of
-// its work. Look at work.go for code like that of an application.
-//
-// The exit code is 0 only if every number is accounted for, the readers have seen the same, and no late
-// commit got in.
+//	go run ./sequence                                     # leases and data in SQLite files of this folder
+//	go run ./sequence -url postgres://... -data postgres://...
 package main
 
 import (
 	"context"
-	"io"
+	"database/sql"
+	"errors"
+	"flag"
+	"fmt"
+	"log/slog"
 	"time"
 
-	"github.com/distributedleasing/leasing/samples/internal/runner"
+	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/samples/internal/app"
+	"github.com/distributedleasing/leasing/sequence"
+	"github.com/distributedleasing/leasing/sequence/sqlsequence"
 )
 
-// leaseFor is short, so that one need not wait long for the leases of the dead.
-const leaseFor = 3 * time.Second
+var (
+	journal = flag.String("journal", "journal", "file of this process, for results that can't reach the database")
+	schema  = flag.String("schema", "", "schema of the numbers, on PostgreSQL")
+)
 
-var scenario = runner.Scenario{
-	Name: "sequence", TTL: leaseFor, Control: control, Work: work,
-}
+// stream is the name of the sequence, leaseFor the first duration of a number's lease, transfers how many a process writes.
+const (
+	stream    = "ledger"
+	leaseFor  = 3 * time.Second
+	transfers = 20
+)
 
-func main() { runner.Main("sequence", run, scenario) }
+func main() { app.Main("ledger", write) }
 
-func run(ctx context.Context, args []string, out io.Writer) error {
-	url, err := runner.URL("sequence", args, "where the ledger is: postgres://... or sqlite:///path (default: a temporary SQLite file)")
+// write settles the results that an earlier process has left in its journal, and writes transfers.
+func write(ctx context.Context, a *app.App) (err error) {
+	store, err := openStore(ctx, a)
 	if err != nil {
 		return err
 	}
-	return runner.Run(ctx, scenario, url, out)
+	defer func() { err = errors.Join(err, store.Close()) }()
+	file, err := sequence.OpenJournal(*journal)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	s, err := sequence.NewStream(store, stream, sequence.Options[*sql.Tx]{Write: insert, Journal: file, Lease: leasing.Options{Owner: a.Owner}})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.Close(context.WithoutCancel(ctx))) }()
+	settled, err := s.Sync(ctx)
+	for _, result := range settled {
+		slog.Info("has settled a result of its journal", "number", result.Seq, "settled", result.Settlement)
+	}
+	for i := 1; i <= transfers && err == nil; i++ {
+		err = transfer(ctx, s, fmt.Sprintf("%s/%d", a.Owner, i), i%10 != 0)
+	}
+	return err
+}
+
+// openStore opens the numbers beside the ledger, so that a transaction has both.
+func openStore(ctx context.Context, a *app.App) (store *sqlsequence.Store[*sql.Tx], err error) {
+	if a.OnPostgres() {
+		store, err = sqlsequence.OpenPostgres(a.DB, sqlsequence.Options{Schema: *schema})
+	} else {
+		store, err = sqlsequence.OpenSQLite(a.DB, sqlsequence.Options{})
+	}
+	if err != nil {
+		return nil, err
+	}
+	return store, a.Manager.Do(ctx, a.Name+"/tables", func(ctx context.Context, _ *leasing.Lease) error {
+		_, err := a.DB.ExecContext(ctx, "CREATE TABLE IF NOT EXISTS transfers (seq bigint PRIMARY KEY, op text NOT NULL UNIQUE, entry text NOT NULL)")
+		return errors.Join(err, store.Migrate(ctx), store.CreateStream(ctx, stream))
+	})
 }

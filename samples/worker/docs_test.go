@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/distributedleasing/leasing"
-	"github.com/distributedleasing/leasing/samples/internal/place"
+	"github.com/distributedleasing/leasing/samples/internal/app"
 )
 
 // The pages under docs are for readers who configure a provider. The settings on
@@ -101,7 +101,7 @@ func TestPagesOfProviders(t *testing.T) {
 		urls := openedURL.FindAllStringSubmatch(text, -1)
 		require.NotEmpty(t, urls, name)
 		for _, url := range urls {
-			provider, err := place.Open(t.Context(), strings.Replace(url[1], "sqlite:///", "sqlite://", 1))
+			provider, err := app.Open(t.Context(), strings.Replace(url[1], "sqlite:///", "sqlite://", 1))
 			works(t, provider, err, url[1])
 		}
 	}

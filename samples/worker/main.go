@@ -29,7 +29,7 @@ import (
 	"time"
 
 	"github.com/distributedleasing/leasing"
-	"github.com/distributedleasing/leasing/samples/internal/place"
+	"github.com/distributedleasing/leasing/samples/internal/app"
 )
 
 // urlVariable is read where no flag says which backend: a command line can be
@@ -144,7 +144,7 @@ func run(ctx context.Context, args []string, env lookup, out io.Writer) (err err
 // open opens the provider that the URL names, or the file chooses.
 func (s settings) open(ctx context.Context) (leasing.Provider, error) {
 	if s.url != "" {
-		return place.Open(ctx, s.url)
+		return app.Open(ctx, s.url)
 	}
 	provider, err := backends[s.Provider](ctx, s.Backends[s.Provider])
 	if err != nil {

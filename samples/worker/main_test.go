@@ -3,6 +3,9 @@ package main
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
+	"database/sql"
+	"errors"
 	"io"
 	"net/http"
 	"os"
@@ -19,7 +22,7 @@ import (
 
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/servertest"
-	"github.com/distributedleasing/leasing/samples/internal/place"
+	"github.com/distributedleasing/leasing/samples/internal/app"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -64,10 +67,14 @@ func onBackend(t *testing.T, name, server string) {
 	}
 	env := []string{"BACKEND", name, "WORKER_FILE", filepath.Join(t.TempDir(), "leases.db"), server, os.Getenv(server)}
 	if name == "postgres" { // where tables would stay
-		p, clear, err := place.SetUp(t.Context(), "worker", os.Getenv(server))
+		schema := "sample_worker_" + strings.ToLower(rand.Text()[:8])
+		env = append(env, "WORKER_SCHEMA", schema)
+		db, err := sql.Open("pgx", os.Getenv(server))
 		require.NoError(t, err)
-		t.Cleanup(func() { require.NoError(t, clear()) })
-		env = append(env, "WORKER_SCHEMA", p.Scope)
+		t.Cleanup(func() {
+			_, err := db.ExecContext(context.WithoutCancel(t.Context()), "DROP SCHEMA IF EXISTS "+schema+" CASCADE")
+			require.NoError(t, errors.Join(err, db.Close()))
+		})
 	}
 	lease := "test/" + strings.ReplaceAll(t.TempDir(), "/", "-")
 	args := []string{"-config", filepath.Join("configs", "local.json"), "-name", lease, "-pace", "200ms"}
@@ -153,7 +160,7 @@ func TestWorkerThatLosesItsLeaseCompetesAgainOnSQLite(t *testing.T) {
 	url := "sqlite://" + filepath.ToSlash(filepath.Join(t.TempDir(), "leases.db")) + "?create=true"
 	w := start(t, vars(urlVariable, url), "-ttl", "2s", "-pace", "100ms", "-name", "n")
 	first := w.await(`HAS THE LEASE, token (\d+)`)
-	provider, err := place.Open(t.Context(), url)
+	provider, err := app.Open(t.Context(), url)
 	require.NoError(t, err)
 	defer provider.Close()
 	result, err := provider.Break(t.Context(), abstractions.BreakRequest{Name: "n", Immediate: true})

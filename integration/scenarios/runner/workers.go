@@ -3,12 +3,12 @@ package runner
 import (
 	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions/servertest"
@@ -17,23 +17,16 @@ import (
 // process is a worker's.
 type process struct {
 	*servertest.Process
-	cmd             *exec.Cmd
-	input           io.WriteCloser
-	killed, stopped bool
+	cmd   *exec.Cmd
+	input io.WriteCloser
+
+	killed, stopped, gone bool
 }
 
-// Start starts a worker: this program once more. The argument is Worker.Arg.
-func (s *Runner) Start(ctx context.Context, name, arg string) error {
-	program, err := os.Executable()
-	if err != nil {
-		return err
-	}
-	config, err := json.Marshal(map[string]any{"name": name, "arg": arg, "scenario": s.scenario, "place": s.Place})
-	if err != nil {
-		return err
-	}
-	cmd := exec.Command(program)
-	cmd.Env = append(os.Environ(), workerVariable+"="+string(config))
+// Start starts a worker: a process of the sample, with arguments after the flags.
+func (s *Runner) Start(ctx context.Context, name string, args ...string) error {
+	cmd := exec.Command(s.program, slices.Concat(s.flags, []string{"-owner", name}, args)...)
+	cmd.Env = append(os.Environ(), "LEASING_URL="+s.Place.Leases, "LEASING_DATA="+s.Place.Data) // URLs may hold passwords
 	cmd.Stderr = os.Stderr
 	input, err := cmd.StdinPipe() // its end tells the worker that we are gone
 	if err != nil {
@@ -60,14 +53,10 @@ func (s *Runner) Start(ctx context.Context, name, arg string) error {
 func (s *Runner) read(ctx context.Context, name string, w *process, output io.ReadCloser) {
 	defer func() { _ = output.Close() }()
 	for lines := bufio.NewScanner(output); lines.Scan(); {
-		var r Report
-		if err := json.Unmarshal(lines.Bytes(), &r); err != nil {
-			r = Report{Worker: name, Kind: Failed, At: time.Now(), Text: fmt.Sprintf("said %q", lines.Text())}
-		}
-		s.Send(ctx, r)
+		s.Send(ctx, parse(name, lines.Bytes()))
 	}
 	<-w.Done()
-	s.Send(ctx, Report{Worker: name, Kind: Exited, At: time.Now(), Text: "is gone: " + w.cmd.ProcessState.String()})
+	s.Send(ctx, Report{Worker: name, Kind: Exited, At: time.Now(), Text: Exited + ": " + w.cmd.ProcessState.String()})
 }
 
 // Send puts a report of the parent among those of the workers. It may be
@@ -93,8 +82,9 @@ func (s *Runner) Next(ctx context.Context) (Report, error) {
 	case r := <-s.reports:
 		if r.Kind == Exited {
 			s.running--
+			s.workers[r.Worker].gone = true
 		}
-		if r.Kind == Failed || r.Kind == Exited && r.Text != "is gone: exit status 0" && !s.workers[r.Worker].killed {
+		if r.Kind == Failed || r.Kind == Exited && r.Text != Exited+": exit status 0" && !s.workers[r.Worker].killed {
 			return r, fmt.Errorf("%s: %s", r.Worker, r.Text)
 		}
 		return r, nil
@@ -125,15 +115,15 @@ func (s *Runner) Resume(name string) { s.err = errors.Join(s.err, s.workers[name
 // StopAll asks all workers to end in order that were neither killed nor stopped.
 func (s *Runner) StopAll() {
 	for name, w := range s.workers {
-		if !w.killed && !w.stopped {
+		if !w.killed && !w.stopped && !w.gone {
 			s.Stop(name)
 		}
 	}
 }
 
-// Continue lets a worker that waits go on. A worker that was asked to end ends by itself.
+// Continue lets a worker that waits go on. It does nothing for a worker that was asked to end, or has ended.
 func (s *Runner) Continue(name string) {
-	if w := s.workers[name]; !w.stopped {
+	if w := s.workers[name]; w != nil && !w.stopped && !w.killed && !w.gone {
 		_, err := io.WriteString(w.input, "go on\n")
 		s.err = errors.Join(s.err, err)
 	}

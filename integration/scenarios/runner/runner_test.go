@@ -3,48 +3,67 @@
 package runner_test
 
 import (
+	"bufio"
 	"context"
-	"errors"
+	"log/slog"
 	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	"github.com/distributedleasing/leasing/samples/internal/runner"
+	"github.com/distributedleasing/leasing/integration/scenarios/runner"
 )
 
 func TestMain(m *testing.M) {
-	runner.WorkerMain(runner.Scenario{Name: "test", Work: work})
+	if filepath.Base(os.Args[0]) == sample {
+		os.Exit(work(os.Args[len(os.Args)-1]))
+	}
 	goleak.VerifyTestMain(m)
 }
 
-// work does what the worker's argument says.
-func work(ctx context.Context, w *runner.Worker) error {
-	switch w.Arg {
+// sample is the name of a link to this program, which then does as a sample.
+const sample = "sample"
+
+// work does what the worker's argument says, and returns the exit status.
+func work(how string) int {
+	input := bufio.NewScanner(os.Stdin)
+	say := func(level slog.Level, text string) {
+		slog.New(slog.NewJSONHandler(os.Stdout, nil)).Log(context.Background(), level, text)
+		input.Scan()
+	}
+	switch how {
 	case "fail":
-		return errors.New("out of paper")
+		say(slog.LevelError, "failed")
+		return 1
 	case "babble":
 		_, _ = os.Stdout.WriteString("this is no report\n")
 	case "leave":
-		os.Exit(3)
+		return 3
 	case "stay":
-		w.Say("here", 0, "")
-		<-ctx.Done()
-		w.Say("goodbye", 0, "")
+		say(slog.LevelInfo, "here")
+		for input.Scan() {
+			continue
+		}
+		say(slog.LevelInfo, "goodbye")
 	default:
-		w.SayAndWait("before", 0, "")
-		w.Say("after", 0, "")
+		say(slog.LevelInfo, "before")
+		say(slog.LevelInfo, "after")
 	}
-	return nil
+	return 0
 }
 
 // run runs a scenario and checks that it leaves nothing behind; goleak looks for
 // goroutines that wait for workers.
 func run(ctx context.Context, t *testing.T, control func(context.Context, *runner.Runner) error) error {
 	t.Setenv("TMPDIR", t.TempDir())
-	err := runner.Run(ctx, runner.Scenario{Name: "test", TTL: time.Second, Control: control}, "", t.Output())
+	folder := t.TempDir()
+	program, err := os.Executable()
+	require.NoError(t, err)
+	require.NoError(t, os.Symlink(program, filepath.Join(folder, sample)))
+	err = runner.Run(ctx, folder, runner.Scenario{Name: "test", Sample: sample, TTL: time.Second, Control: control}, "", t.Output())
 	left, readErr := os.ReadDir(os.Getenv("TMPDIR"))
 	require.NoError(t, readErr)
 	require.Empty(t, left, "left behind")
@@ -68,6 +87,7 @@ func TestWorkerWaitsAlsoWhilePaused(t *testing.T) {
 		s.Resume("w1")
 		s.Continue("w1")
 		next(ctx, t, s, "after")
+		s.Continue("w1")
 		require.Equal(t, 1, s.Running())
 		next(ctx, t, s, runner.Exited)
 		require.Equal(t, 0, s.Running())
@@ -111,7 +131,7 @@ func TestWorkerThatWaitsEndsWhenItIsStopped(t *testing.T) {
 
 func TestWorkerThatFailsEndsTheRun(t *testing.T) {
 	for arg, text := range map[string]string{
-		"fail": "out of paper", "leave": "is gone: exit status 3", "babble": `said "this is no report"`,
+		"fail": "failed", "leave": "is gone: exit status 3", "babble": `said "this is no report"`,
 	} {
 		err := run(t.Context(), t, func(ctx context.Context, s *runner.Runner) error {
 			require.NoError(t, s.Start(ctx, "w1", arg))

@@ -8,8 +8,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/distributedleasing/leasing/samples/internal/place"
-	"github.com/distributedleasing/leasing/samples/internal/runner"
+	"github.com/distributedleasing/leasing/integration/scenarios/place"
+	"github.com/distributedleasing/leasing/integration/scenarios/runner"
 )
 
 // checker decides, from the workers' reports and the rows of the ledger,
@@ -72,8 +72,6 @@ func (f checker) trustApart() (closest time.Duration, err error) {
 	}
 	return closest, nil
 }
-
-const createLedger = "CREATE TABLE ledger (number bigint PRIMARY KEY, token bigint NOT NULL, writer text NOT NULL)"
 
 // ledgerHolds checks the ledger: each row was written by the leader whose
 // token it bears, and the tokens never fall. It counts the rows.

@@ -36,20 +36,19 @@ func Open(ctx context.Context, rawURL string) (leasing.Provider, error) {
 	return open.URL(ctx, rawURL, openers...)
 }
 
-// Place is one run's. Worker processes get it as JSON in their environment, which
-// other users can't read: a URL may hold a password.
+// Place is one run's.
 type Place struct {
-	Leases string `json:"leases"` // URL of the provider
-	Driver string `json:"driver"` // of the database: "pgx" or "sqlite3"
-	Data   string `json:"data"`   // its data source name
-	Scope  string `json:"scope"`  // letters, digits and underscores
+	Leases string // URL of the provider
+	Driver string // of the database: "pgx" or "sqlite3"
+	Data   string // its data source name
+	Scope  string // letters, digits and underscores
 }
 
-// SetUp makes the place of a run of the named sample, and returns a function that removes
+// SetUp makes the place of a run of the named scenario, and returns a function that removes
 // the place. Without a URL, or with the word sqlite, the leases are in a temporary SQLite file;
 // where the URL names an SQLite file they are in a temporary file beside that file. Leases in
 // SQL have a history.
-func SetUp(ctx context.Context, sample, rawURL string) (Place, func() error, error) {
+func SetUp(ctx context.Context, scenario, rawURL string) (Place, func() error, error) {
 	if rawURL == "sqlite" {
 		rawURL = ""
 	}
@@ -63,14 +62,14 @@ func SetUp(ctx context.Context, sample, rawURL string) (Place, func() error, err
 		}
 		parent = filepath.Dir(path)
 	}
-	folder, err := os.MkdirTemp(parent, "leasing-"+sample+"-")
+	folder, err := os.MkdirTemp(parent, "leasing-"+scenario+"-")
 	if err != nil {
 		return Place{}, nil, err
 	}
 	// A transaction takes the file's write lock when it begins: a transaction that reads first could
 	// not get the lock later if another has written in between.
 	data := url.URL{Scheme: "file", OmitHost: true, Path: filepath.Join(folder, "data.db"), RawQuery: "_txlock=immediate&_pragma=busy_timeout(10000)"}
-	p := Place{Leases: rawURL, Driver: "sqlite3", Data: data.String(), Scope: "sample_" + sample + "_" + strings.ToLower(rand.Text()[:8])}
+	p := Place{Leases: rawURL, Driver: "sqlite3", Data: data.String(), Scope: "sample_" + scenario + "_" + strings.ToLower(rand.Text()[:8])}
 	if onSQLite || rawURL == "" {
 		p.Leases = "sqlite://" + (&url.URL{Path: filepath.ToSlash(filepath.Join(folder, "leases.db"))}).EscapedPath() + "?history=true&" + query
 	}

@@ -2,12 +2,37 @@ package main
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
-	"github.com/distributedleasing/leasing/samples/internal/runner"
+	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/integration/scenarios/runner"
+)
+
+// election puts a leader election under attack, on any backend: `make demo`. One after the other,
+//
+//   - the first leader is killed (SIGKILL): another takes over when the lease has run out;
+//   - the second is paused past its TTL (SIGSTOP): another takes over, and a row that the second had on its way is refused. Woken
+//     (SIGCONT), it finds its lease lost;
+//   - the third is asked to stop: it gives the lease up, and another takes over at once.
+//
+// The timeline shows who leads, with which token, and for how long it can still trust its lease. At the end stand the take-over
+// times and the checks that have passed.
+var election = runner.Scenario{
+	Name: "election", About: "a leader election under attack, on any backend (make demo)", Sample: "scenarios",
+	TTL:     3 * time.Second, // short, so that one needn't wait long for a dead leader's lease
+	Control: controlElection,
+}
+
+// The kinds of the workers' records that matter.
+const (
+	elected  = "leads"
+	wrote    = "writes"          // a row of the ledger
+	lost     = "no longer leads" // the lease's context has ended, without a release
+	stopping = "finishes its work"
+	resigned = "has released the lease"
 )
 
 // rowsEach is the number of rows that a leader writes before it is killed, paused or
@@ -23,13 +48,10 @@ type electionControl struct {
 }
 
 func controlElection(ctx context.Context, s *runner.Runner) error {
-	if err := s.Data.Create(ctx, createLedger); err != nil {
-		return err
-	}
 	d := &electionControl{Runner: s, checker: checker{}, rows: [][]any{{"leader", "token", "after", "take-over", "of which after the lease ran out"}}}
-	d.Announce("three processes compete for the lease %q (TTL %v, on %s)", leader, s.TTL, s.Manager.Capabilities().Provider)
+	d.Announce("three processes compete for one lease (TTL %v, on %s)", s.TTL, s.Manager.Capabilities().Provider)
 	for _, name := range []string{"w1", "w2", "w3"} {
-		if err := d.Start(ctx, name, ""); err != nil {
+		if err := d.Start(ctx, name, "election"); err != nil {
 			return err
 		}
 	}
@@ -66,7 +88,7 @@ func (d *electionControl) kill(ctx context.Context, now runner.Report) (runner.R
 		d.checker.end(now.Token, time.Now())
 		d.Kill(now.Worker)
 	})
-	return next, errors.Join(err, d.Start(ctx, "w4", "")) // so that there are three again
+	return next, errors.Join(err, d.Start(ctx, "w4", "election")) // so that there are three again
 }
 
 // stop asks the leader to stop.
@@ -104,18 +126,27 @@ func (d *electionControl) pause(ctx context.Context, now runner.Report) (runner.
 		return next, err
 	}
 	d.wakeUp = fmt.Sprintf("%s knew %v after it woke up that its lease was lost", now.Worker, over.At.Sub(woken).Round(10*time.Microsecond))
-	r, err := d.await(ctx, func(r runner.Report) bool { return r.Token == now.Token && (r.Kind == stale || r.Kind == late) })
-	if err == nil && r.Kind == late {
-		err = fmt.Errorf("the late write of %s was not refused", now.Worker)
+	return next, d.sendLate(ctx, now)
+}
+
+// sendLate sends the row that a former leader had on its way. The ledger has to refuse the row.
+func (d *electionControl) sendLate(ctx context.Context, former runner.Report) error {
+	err := d.Data.Do(ctx, "ledger", former.Token, func(ctx context.Context, tx *sql.Tx) error {
+		_, err := tx.ExecContext(ctx, "INSERT INTO ledger (number, token, writer) SELECT COUNT(*) + 1, $1, $2 FROM ledger", former.Token, former.Worker)
+		return err
+	})
+	if !errors.Is(err, leasing.ErrStale) {
+		return fmt.Errorf("the late row of %s was not refused as stale: %v", former.Worker, err)
 	}
-	return next, err
+	d.Announce("the late row of %s arrives: %v", former.Worker, err)
+	return nil
 }
 
 // runsOut returns when the present lease will run out unless it is renewed. It is
 // rather too early than too late.
 func (d *electionControl) runsOut(ctx context.Context, now runner.Report) (time.Time, error) {
 	at := time.Now()
-	record, err := d.Manager.Inspect(ctx, d.Place.Lease(leader))
+	record, err := d.Manager.Inspect(ctx, d.Place.Lease("election"))
 	left, known := record.Remaining()
 	if !known || d.Manager.Capabilities().Lateness.After(d.TTL) > 0 { // or no more than a bound
 		return d.checker[now.Token].trust, err
@@ -171,8 +202,8 @@ func (d *electionControl) awaitRows(ctx context.Context, now runner.Report) erro
 }
 
 // await shows the workers' reports up to the awaited report, and
-// the state of the lease while the workers are silent. A leader whose write is not awaited
-// is continued.
+// the state of the lease while the workers are silent. All workers go on, except a leader whose
+// row was awaited.
 func (d *electionControl) await(ctx context.Context, awaited func(runner.Report) bool) (runner.Report, error) {
 	for {
 		quiet, stop := context.WithTimeoutCause(ctx, d.TTL/4, errQuiet)
@@ -188,11 +219,13 @@ func (d *electionControl) await(ctx context.Context, awaited func(runner.Report)
 		d.Line(r)
 		d.checker.see(r)
 		switch {
-		case awaited(r):
-			return r, nil
-		case r.Kind == wrote:
+		case !awaited(r):
+			d.Continue(r.Worker)
+			continue
+		case r.Kind != wrote:
 			d.Continue(r.Worker)
 		}
+		return r, nil
 	}
 }
 
@@ -200,14 +233,14 @@ var errQuiet = errors.New("no report in time")
 
 // showHolder shows how long the lease of a leader that says nothing has to run.
 func (d *electionControl) showHolder(ctx context.Context) {
-	record, err := d.Manager.Inspect(ctx, d.Place.Lease(leader))
+	record, err := d.Manager.Inspect(ctx, d.Place.Lease("election"))
 	text := "the lease is free"
 	left, known := record.Remaining()
 	switch {
 	case err != nil:
 		text = err.Error()
 	case record.Held && known:
-		text = fmt.Sprintf("%-36s left  %s", "the lease is still "+record.Owner+"'s", bar(left, d.TTL))
+		text = fmt.Sprintf("%-36s left  %s", "the lease is still "+record.Owner+"'s", runner.Bar(left, d.TTL))
 	case record.Held:
 		text = "the lease is still " + record.Owner + "'s"
 	}
@@ -229,13 +262,6 @@ func (d *electionControl) check(ctx context.Context) error {
 	d.OK("%s", d.wakeUp)
 	d.OK("its late write was refused; the ledger's %d rows bear tokens that never fall", rows)
 	return nil
-}
-
-// bar shows how much of a TTL is left.
-func bar(left, ttl time.Duration) string {
-	const cells = 15
-	full := max(0, min(cells, int((left*cells+ttl/2)/ttl)))
-	return fmt.Sprintf("%s%s %.2fs", strings.Repeat("█", full), strings.Repeat("░", cells-full), left.Seconds())
 }
 
 func seconds(d time.Duration) string { return fmt.Sprintf("%.3fs", d.Seconds()) }

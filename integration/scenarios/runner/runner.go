@@ -5,23 +5,24 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path/filepath"
+	"strings"
 	"sync"
 	"text/tabwriter"
 	"time"
 
 	"github.com/distributedleasing/leasing"
-	"github.com/distributedleasing/leasing/samples/internal/place"
+	"github.com/distributedleasing/leasing/integration/scenarios/place"
 )
 
-// Scenario holds the functions of a parent process and of its workers.
+// Scenario is a sample with trouble.
 type Scenario struct {
-	Name  string
-	About string        // in a line, where a program has several
-	TTL   time.Duration // of the workers' leases; raised to the backend's least
+	Name   string
+	About  string        // in a line
+	Sample string        // the program: a folder of module samples
+	TTL    time.Duration // of the workers' leases; raised to the backend's least
 	// Control starts workers and checks the outcome: an error is a broken promise.
 	Control func(ctx context.Context, s *Runner) error
-	// Work runs in each worker. Its error ends the run.
-	Work func(ctx context.Context, w *Worker) error
 }
 
 // Runner is one run of a scenario. Its methods are for one goroutine.
@@ -33,16 +34,17 @@ type Runner struct {
 	out     io.Writer
 	start   time.Time
 
-	scenario string
-	workers  map[string]*process
-	running  int
-	err      error // of a request to a worker; Next returns it
-	reports  chan Report
-	readers  sync.WaitGroup
+	program string
+	flags   []string
+	workers map[string]*process
+	running int
+	err     error // of a request to a worker; Next returns it
+	reports chan Report
+	readers sync.WaitGroup
 }
 
-// Run sets the place up, runs the scenario, and removes everything.
-func Run(ctx context.Context, scenario Scenario, url string, out io.Writer) (err error) {
+// Run sets the place up, runs the scenario with a sample of the folder that Build has filled, and removes everything.
+func Run(ctx context.Context, folder string, scenario Scenario, url string, out io.Writer) (err error) {
 	where, clear, err := place.SetUp(ctx, scenario.Name, url)
 	if err != nil {
 		return err
@@ -59,37 +61,55 @@ func Run(ctx context.Context, scenario Scenario, url string, out io.Writer) (err
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("%s took longer than %v", scenario.Name, limit))
 	s := &Runner{
 		Place: where, Data: data, Manager: manager, TTL: ttl, out: out, start: time.Now(),
-		scenario: scenario.Name, workers: map[string]*process{}, reports: make(chan Report),
+		program: filepath.Join(folder, scenario.Sample), workers: map[string]*process{}, reports: make(chan Report),
+		flags: []string{"-step", "-name", where.Lease(scenario.Name), "-ttl", scenario.TTL.String()},
 	}
 	defer s.end()
 	defer cancel() // no goroutine reads reports any more
 	return scenario.Control(ctx, s)
 }
 
-// RunWorkers starts workers named w1 and so on, prints what they report, and passes
-// it to on, until all are gone.
-func (s *Runner) RunWorkers(ctx context.Context, n int, arg string, on func(Report)) error {
+// RunWorkers starts workers named w1 and so on, and passes their reports to on, until all are gone.
+func (s *Runner) RunWorkers(ctx context.Context, n int, on func(Report) (goOn bool), args ...string) error {
 	for i := range n {
-		if err := s.Start(ctx, fmt.Sprintf("w%d", i+1), arg); err != nil {
+		if err := s.Start(ctx, fmt.Sprintf("w%d", i+1), args...); err != nil {
 			return err
 		}
 	}
+	return s.Follow(ctx, on)
+}
+
+// Follow prints reports and passes them to on, until all workers are gone. on reports whether the worker goes on: it does not
+// after Kill and Pause.
+func (s *Runner) Follow(ctx context.Context, on func(Report) (goOn bool)) error {
 	for s.Running() > 0 {
 		r, err := s.Next(ctx)
 		if err != nil {
 			return err
 		}
 		s.Line(r)
-		on(r)
+		if on(r) {
+			s.Continue(r.Worker)
+		}
 	}
 	return nil
 }
 
-// Line prints a report that has a text.
+// Line prints a report that has a text, and the trust that is left.
 func (s *Runner) Line(r Report) {
+	if r.Trust > 0 {
+		r.Text = fmt.Sprintf("%-40s trust %s", r.Text, Bar(r.Trust, s.TTL))
+	}
 	if r.Text != "" {
 		_, _ = fmt.Fprintf(s.out, "%6.2fs  %-3s %s\n", r.At.Sub(s.start).Seconds(), r.Worker, r.Text)
 	}
+}
+
+// Bar shows how much of a TTL is left.
+func Bar(left, ttl time.Duration) string {
+	const cells = 15
+	full := max(0, min(cells, int((left*cells+ttl/2)/ttl)))
+	return fmt.Sprintf("%s%s %.2fs", strings.Repeat("█", full), strings.Repeat("░", cells-full), left.Seconds())
 }
 
 // Announce prints a step of the parent.

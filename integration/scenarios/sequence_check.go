@@ -7,7 +7,7 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/distributedleasing/leasing/samples/internal/place"
+	"github.com/distributedleasing/leasing/integration/scenarios/place"
 	"github.com/distributedleasing/leasing/sequence"
 )
 
@@ -18,7 +18,7 @@ var ends = map[string]sequence.State{
 }
 
 // check looks whether the promises held.
-func (s *show) check(ctx context.Context) error {
+func (s *sequenceShow) check(ctx context.Context) error {
 	var entries []sequence.Entry
 	for e, err := range (sequence.Reader{Records: s.store, Stream: stream, Sealed: true}).Read(ctx, 1) {
 		if err != nil {
@@ -48,7 +48,7 @@ func (s *show) check(ctx context.Context) error {
 }
 
 // table says how each lease ended that has run out.
-func (s *show) table(entries []sequence.Entry, queue []sequence.ManualItem) {
+func (s *sequenceShow) table(entries []sequence.Entry, queue []sequence.ManualItem) {
 	happened := map[int64]string{}
 	for trouble, seq := range s.numbers {
 		happened[seq] = trouble
@@ -80,7 +80,7 @@ func (s *show) table(entries []sequence.Entry, queue []sequence.ManualItem) {
 }
 
 // accounted checks that every number has a record, and that numbers that met with trouble ended as expected.
-func (s *show) accounted(entries []sequence.Entry) error {
+func (s *sequenceShow) accounted(entries []sequence.Entry) error {
 	states := map[sequence.State]int{}
 	for i, e := range entries {
 		if e.Seq != int64(i+1) || e.State == sequence.Gap || e.State.Open() {
@@ -105,7 +105,7 @@ func (s *show) accounted(entries []sequence.Entry) error {
 }
 
 // noLateCommits: the ledger has a row for each result, and for nothing else, and every late commit was refused.
-func (s *show) noLateCommits(ctx context.Context, entries []sequence.Entry) error {
+func (s *sequenceShow) noLateCommits(ctx context.Context, entries []sequence.Entry) error {
 	want := map[int64]string{}
 	for _, e := range entries {
 		if e.State == sequence.Committed || e.State == sequence.Filled {
@@ -113,7 +113,7 @@ func (s *show) noLateCommits(ctx context.Context, entries []sequence.Entry) erro
 		}
 	}
 	rows := map[int64]string{}
-	if err := place.Each(ctx, s.Data.DB, "SELECT seq, op, entry FROM ledger", func(row *sql.Rows) error {
+	if err := place.Each(ctx, s.Data.DB, "SELECT seq, op, entry FROM transfers", func(row *sql.Rows) error {
 		var seq int64
 		var op, entry string
 		err := row.Scan(&seq, &op, &entry)
@@ -135,7 +135,7 @@ func (s *show) noLateCommits(ctx context.Context, entries []sequence.Entry) erro
 }
 
 // readersAgree checks that all readers have seen the final entries.
-func (s *show) readersAgree(entries []sequence.Entry) error {
+func (s *sequenceShow) readersAgree(entries []sequence.Entry) error {
 	var want []string
 	for _, e := range entries {
 		want = append(want, describe(e))

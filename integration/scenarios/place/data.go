@@ -34,19 +34,9 @@ func (p Place) Open() (*Data, error) {
 	return &Data{db, fence}, nil
 }
 
-// Create makes the table of the fence, and runs statements.
-func (d *Data) Create(ctx context.Context, statements ...string) error {
-	for _, statement := range append([]string{d.fence.CreateSQL()}, statements...) {
-		if _, err := d.ExecContext(ctx, statement); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // Do runs a function in a transaction that begins with the fence: it is refused,
 // with an error that matches leasing.ErrStale, if a larger token was shown for the
-// resource before. An application works in the same way.
+// resource before. The samples write in the same way.
 func (d *Data) Do(ctx context.Context, resource string, token int64, do func(ctx context.Context, tx *sql.Tx) error) error {
 	return d.fence.Do(ctx, d.DB, resource, token, do)
 }

@@ -3,6 +3,8 @@
 package main
 
 import (
+	"context"
+	"fmt"
 	"io"
 	"os"
 	"strings"
@@ -12,13 +14,31 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/distributedleasing/leasing/abstractions/servertest"
-	"github.com/distributedleasing/leasing/samples/internal/runner"
+	"github.com/distributedleasing/leasing/integration/scenarios/runner"
 )
 
-// Workers are this program once more; in a test that is the test's program.
+// samples is the folder of the samples' programs.
+var samples string
+
 func TestMain(m *testing.M) {
-	runner.WorkerMain(append(scenarios, election)...)
-	goleak.VerifyTestMain(m)
+	status := func() int {
+		var err error
+		if samples, err = os.MkdirTemp("", "leasing-samples-"); err == nil {
+			defer func() { _ = os.RemoveAll(samples) }()
+			err = runner.Build(context.Background(), samples, "scenarios", "sequence", "agents")
+		}
+		if err != nil {
+			fmt.Fprintln(os.Stderr, "build of the samples:", err)
+			return 1
+		}
+		status := m.Run()
+		if err := goleak.Find(); status == 0 && err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+		return status
+	}()
+	os.Exit(status)
 }
 
 // urls are as those of url_of in scripts/lib.sh.
@@ -78,7 +98,7 @@ func TestElectionOnMariaDB(t *testing.T) {
 }
 
 func runAll(t *testing.T, backend string) {
-	for _, s := range scenarios {
+	for _, s := range classic {
 		t.Run(s.Name, func(t *testing.T) { runOn(t, s, backend) })
 	}
 }
@@ -91,7 +111,7 @@ func runOn(t *testing.T, s runner.Scenario, backend string) {
 		servertest.Require(t, "LEASING_TEST_AZURITE")
 	}
 	var out strings.Builder
-	require.NoError(t, runner.Run(t.Context(), s, url, io.MultiWriter(&out, t.Output())))
+	require.NoError(t, runOne(t.Context(), samples, s, url, io.MultiWriter(&out, t.Output())))
 	if s.Name == election.Name {
 		provider := strings.Replace(backend, "mariadb", "mysql", 1) // whose dialect it is
 		require.Contains(t, out.String(), ", on "+provider+")\n", "the provider that the URL names")
@@ -100,11 +120,54 @@ func runOn(t *testing.T, s runner.Scenario, backend string) {
 
 func TestCommandLinesThatCannotWork(t *testing.T) {
 	for want, args := range map[string][]string{
-		"help requested": nil, `no scenario "monthly"`: {"monthly"}, `invalid URL scheme "oracle"`: {"daily", "-url", "oracle://me:geheim@h/d"},
+		"help requested": nil, `no scenario "monthly"`: {"monthly"}, `no argument "backwards"`: {"agents", "backwards"},
 	} {
 		var out strings.Builder
 		err := run(t.Context(), args, &out)
 		require.ErrorContains(t, err, want)
+	}
+	for _, s := range scenarios {
+		err := runOne(t.Context(), samples, s, "oracle://me:geheim@h/d", t.Output())
+		require.ErrorContains(t, err, `URL scheme "oracle"`)
 		require.NotContains(t, err.Error(), "geheim")
 	}
+}
+
+func TestSequenceOnSQLite(t *testing.T) { testSequence(t, "") }
+
+func TestSequenceOnPostgres(t *testing.T) {
+	testSequence(t, servertest.Require(t, "LEASING_TEST_POSTGRES"))
+}
+
+func testSequence(t *testing.T, url string) {
+	out := runAlone(t, sequenceScenario, url)
+	require.Equal(t, 4, strings.Count(out, "\nok  "), "checks")
+	for trouble := range ends {
+		require.Contains(t, out, trouble, "the table names it")
+	}
+}
+
+func TestAgentsOnSQLite(t *testing.T) { testAgents(t, "") }
+func TestAgentsOnPostgres(t *testing.T) {
+	testAgents(t, servertest.Require(t, "LEASING_TEST_POSTGRES"))
+}
+func TestAgentsOnRedis(t *testing.T) { testAgents(t, servertest.Require(t, "LEASING_TEST_REDIS")) }
+
+func testAgents(t *testing.T, url string) {
+	out := runAlone(t, agents, url)
+	require.Equal(t, 3, strings.Count(out, "\nok  "), "checks")
+	require.Equal(t, 2, strings.Count(out, "broken"+strings.Repeat(" ", 10)+operator), "in the table")
+}
+
+// runAlone runs a scenario, and checks that it leaves nothing behind.
+func runAlone(t *testing.T, s runner.Scenario, url string) string {
+	t.Setenv("TMPDIR", t.TempDir())
+	var out strings.Builder
+	err := runOne(t.Context(), samples, s, url, &out)
+	t.Log(out.String())
+	require.NoError(t, err)
+	left, err := os.ReadDir(os.Getenv("TMPDIR"))
+	require.NoError(t, err)
+	require.Empty(t, left, "left behind")
+	return out.String()
 }

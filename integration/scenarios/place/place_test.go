@@ -12,7 +12,7 @@ import (
 
 	"github.com/distributedleasing/leasing"
 	"github.com/distributedleasing/leasing/abstractions/servertest"
-	"github.com/distributedleasing/leasing/samples/internal/place"
+	"github.com/distributedleasing/leasing/integration/scenarios/place"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
