@@ -85,6 +85,26 @@ func sources(t *testing.T, folders ...string) map[string]*ast.File {
 
 var positions = token.NewFileSet()
 
+// No package outside this module has more than 20 files beside tests.
+func TestPackagesAreSmall(t *testing.T) {
+	files := map[string]int{}
+	require.NoError(t, filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+		switch name := entry.Name(); {
+		case err != nil:
+			return err
+		case entry.IsDir() && (path == filepath.Join(root, "integration") || name != ".." && strings.HasPrefix(name, ".") || name == "testdata"):
+			return filepath.SkipDir
+		case strings.HasSuffix(name, ".go") && !strings.HasSuffix(name, "_test.go"):
+			files[filepath.Dir(path)]++
+		}
+		return nil
+	}))
+	require.Greater(t, len(files), 50)
+	for folder, n := range files {
+		require.LessOrEqual(t, n, 20, folder)
+	}
+}
+
 // A room is given the few functions that it needs.
 func TestNoRoomIsGivenALargeInterface(t *testing.T) {
 	large := map[string]int{} // the number of methods, by package and name
