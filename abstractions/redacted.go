@@ -54,7 +54,7 @@ func (h Handover) LogValue() slog.Value       { return logged(h) }
 
 func shownID(id string) string { return FingerprintOf(id).String() }
 
-// shownState is a provider's state as it is printed: its type alone, since it is opaque and may have the ID.
+// shownState is the printed form of a provider's state. It shows only the type, since the state is opaque and may contain the ID.
 func shownState(state any) any {
 	if state == nil {
 		return nil

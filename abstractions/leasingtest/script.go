@@ -91,7 +91,7 @@ func NewManagerOn(t testing.TB, p abstractions.Provider, options leasing.Options
 		ctx, cancel := context.WithTimeout(context.Background(), closeBound)
 		defer cancel()
 		// The empty name is invalid, but a closed manager returns ErrClosed before it checks the
-		// name. In that case the test has closed the manager and has had the error of Close.
+		// name. In that case the test has closed the manager itself.
 		_, closed := m.Inspect(ctx, "")
 		var left *leasing.CloseError
 		if err := m.Close(ctx); errors.As(err, &left) && len(left.InUse) > 0 && !errors.Is(closed, abstractions.ErrClosed) {

@@ -255,7 +255,7 @@ func TestTrap_T88_CauseOfAContextIsNoAnswer(t *testing.T) {
 	}
 }
 
-// An answer that came is one, also if the context has ended since.
+// An answer counts although the context has ended after it came.
 func TestAnswerOutlivesTheContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &fake{do: func(ctx context.Context) error {

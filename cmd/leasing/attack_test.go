@@ -405,7 +405,7 @@ func disguisedRuns() int {
 	return len(attacks)
 }
 
-// fightBoth makes the runs as they are, and disguised.
+// fightBoth makes each run plainly and once more through wrappers.
 func (a *arena) fightBoth() {
 	a.fight(attackedRuns())
 	disguised := *a

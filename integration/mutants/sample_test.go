@@ -90,7 +90,7 @@ func TestEachOperatorOfTexts(t *testing.T) {
 	}
 }
 
-// Each candidate of the code as it is has a name of its own, and an edit that applies and is Go.
+// Each candidate has a unique name, and its edit applies to the present code and results in valid Go.
 func TestEachCandidateApplies(t *testing.T) {
 	servertest.Long(t)
 	files, err := sources("../..", regexp.MustCompile(""))

@@ -149,8 +149,8 @@ func (p *process) released(err error) {
 	p.take(lifecycle.Effects{CleanUp: c})
 }
 
-// answered has a process take an answer. told is false if no answer came.
-func (w *world) answered(i int, a *lifecycle.Answer, told bool) {
+// answered has a process take an answer. arrived is false if no answer came.
+func (w *world) answered(i int, a *lifecycle.Answer, arrived bool) {
 	p := &w.parties[i]
 	kind := p.waits
 	p.waits, p.answer = 0, nil
@@ -163,7 +163,7 @@ func (w *world) answered(i int, a *lifecycle.Answer, told bool) {
 	case p.life.Phase() == lifecycle.Releasing:
 		p.released(a.Err)
 	case kind == 'a' || p.adopted && p.life.Phase() == lifecycle.Claiming:
-		w.acquired(p, a, told)
+		w.acquired(p, a, arrived)
 	case kind == 'n':
 		if a.Err == nil && !w.rules.Trusts(p.now(), p.sent, a.Grant.TTL) {
 			a = &lifecycle.Answer{Err: errSilent, Applied: true}
@@ -174,9 +174,9 @@ func (w *world) answered(i int, a *lifecycle.Answer, told bool) {
 }
 
 // acquired has a process take the answer to an acquire or an adoption.
-func (w *world) acquired(p *process, a *lifecycle.Answer, told bool) {
+func (w *world) acquired(p *process, a *lifecycle.Answer, arrived bool) {
 	switch held := (*abstractions.HeldError)(nil); {
-	case !told:
+	case !arrived:
 		if !p.adopted {
 			p.life.Unanswered(p.sent)
 		}

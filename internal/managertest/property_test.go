@@ -223,7 +223,7 @@ func (w *world) checkEvents(manager int, events []leasing.Event) {
 // In every history of acquires, renewals, releases and breaks over a backend
 // that fails, hangs, is slow and loses replies, on machines that are suspended
 // and managers that are closed, the promises hold: one trusted lease at a
-// time, rising tokens, each lease ended and told of once, nothing left behind.
+// time, rising tokens, one end and one report of it for each lease, nothing left behind.
 func TestPromisesHoldInEveryHistory(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		w := &world{ttl: rapid.SampledFrom(ttls).Draw(rt, "ttl"), broken: map[string]bool{}}

@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// freeAt is the result of a break: between two instants there was a time without a
-// holder of the name, or, with an ID, without that holder.
+// freeAt is the result of a break: at some time between two instants the name had no holder or, if
+// id is set, not that holder.
 type freeAt struct {
 	id       string
 	from, to time.Time

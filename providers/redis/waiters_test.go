@@ -270,8 +270,8 @@ func TestAReservationFromTheFutureIsNone(t *testing.T) {
 
 }
 
-// deaf ends a process' subscription, as a kill does: the process' claims stay in the queue.
-func (b *bed) deaf(p *Provider) {
+// unsubscribe ends the subscription of a process, like a kill. The claims of the process stay in the queue.
+func (b *bed) unsubscribe(p *Provider) {
 	b.t.Helper()
 	channel := p.topology.(*node.Single).Waiters.Channel
 	require.NoError(b.t, p.Close())
@@ -285,7 +285,7 @@ func TestDeadProcessesAreSkippedAtOnce(t *testing.T) {
 	for n := range 3 {
 		dead, _ := b.process()
 		b.join(dead, "n", fmt.Sprint("dead", n))
-		b.deaf(dead)
+		b.unsubscribe(dead)
 	}
 	s := b.join(b.Provider, "n", "alive")
 	b.release("n", "holder")
@@ -313,7 +313,7 @@ func TestTheDeadAreNotListed(t *testing.T) {
 	}
 	alive := abstractions.FingerprintOf("alive")
 	require.Equal(t, []abstractions.Fingerprint{abstractions.FingerprintOf("dead1"), alive, abstractions.FingerprintOf("dead2")}, listed())
-	b.deaf(dead)
+	b.unsubscribe(dead)
 	b.eventually(func() bool { return slices.Equal(listed(), []abstractions.Fingerprint{alive}) })
 	require.Len(t, b.queued("n"), 3, "the question takes nobody's place")
 }
@@ -326,7 +326,7 @@ func TestAFrozenProcessCostsOneGrace(t *testing.T) {
 	b.join(frozen, "n", "frozen") // and sends no acquire after its wake-up
 	dead, _ := b.process()
 	b.join(dead, "n", "dead")
-	b.deaf(dead)
+	b.unsubscribe(dead)
 	s := b.join(b.Provider, "n", "alive")
 	third := b.join(b.Provider, "n", "third")
 	b.release("n", "holder")

@@ -56,9 +56,9 @@ type Store[Tx any] interface {
 	// the work: the guard of Resolve then fails, and the next claim shows the work.
 	Save(ctx context.Context, req SaveRequest) error
 	// Commit closes a number with its payload. Guard: leased, the token, not run out, and
-	// with InOrder nothing lower open (else an *OpenError). A number that is committed
-	// with the same token and payload is success, without write; with another payload
-	// it is ErrOtherPayload.
+	// with InOrder nothing lower open (else an *OpenError). If the number is
+	// committed already, Commit writes nothing, and returns nil for the same token and
+	// payload, else ErrOtherPayload.
 	Commit(ctx context.Context, req CommitRequest, write Write[Tx]) (Entry, error)
 	// CommitAndLease commits a number and leases the next one, for another operation of the same stream, in one
 	// transaction. The guard is that of Commit. Nothing is leased, and the second entry is zero, if the commit
@@ -84,8 +84,8 @@ type Store[Tx any] interface {
 	// issued. See Outcome.
 	Resolve(ctx context.Context, req ResolveRequest, write Write[Tx]) (Entry, error)
 
-	// Fill gives a gap its result. Guard: a gap above the seal, of this operation. A number
-	// that was filled or committed with the same payload is success, without write.
+	// Fill gives a gap its result. Guard: a gap above the seal, of this operation. If the
+	// number was filled or committed with the same payload, Fill writes nothing and returns nil.
 	Fill(ctx context.Context, req FillRequest, write Write[Tx]) (Entry, error)
 	// Seal makes the gaps up to a number final, and returns the seal. The seal never goes
 	// back. upTo 0 means the watermark. Guard: nothing is open at or below (else an

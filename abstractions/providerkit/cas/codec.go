@@ -116,7 +116,7 @@ func (f *format) same(data, encoded []byte) bool {
 	return err == nil && bytes.Equal(again, encoded)
 }
 
-// micros is d rounded up, and 0 for ever.
+// micros returns d in microseconds, rounded up; 0 for abstractions.Infinite.
 func micros(d time.Duration) int64 {
 	if d == abstractions.Infinite {
 		return 0

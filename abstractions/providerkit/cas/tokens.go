@@ -6,9 +6,9 @@ import (
 )
 
 // tokenClock makes fencing tokens rise within a second of a service whose clock
-// shows whole seconds. A record that remembers the latest token gives the next one
-// anyway. A record that was deleted, or a service that has lost its data, has the
-// service's second alone, and two holders within it need different tokens.
+// shows whole seconds. While a record remembers the latest token, the next token
+// follows from the record. After a deletion, or after the service has lost its data,
+// only the service's second is left, and two holders in one second need different tokens.
 //
 // The part of the second is this host's: the time by which its clock is ahead of
 // the service's. That orders the tokens of hosts whose clocks agree to less than

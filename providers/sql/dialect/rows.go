@@ -104,7 +104,7 @@ func (s *RowStore) Read(ctx context.Context, name string) (providerkit.Record, e
 	return r.Record, err
 }
 
-// eachRow hands over the rows that a statement finds, for no request.
+// eachRow calls each with every row that a statement finds.
 func (s *RowStore) eachRow(ctx context.Context, on Statements, now hostclock.Time, statement string, args []any, each func(*Row)) error {
 	return on.Query(ctx, statement, args, func(scan Scan) error {
 		r := &Row{At: now}

@@ -125,8 +125,8 @@ var releaseChecks = []managerCheck{
 		e.IsFree(lease.Name())
 		e.NoError(<-done)
 
-		// A backend that does not answer costs a Release at most the TTL, and one whose
-		// context ends hardly anything. When it answers again the name is freed.
+		// While the backend does not answer, a Release takes at most the TTL, and one whose
+		// context has ended returns almost at once. When the backend answers again the name is freed.
 		lease = m.get(e.Name(), nil)
 		m.bend(releases, lostRequest)
 		begun := time.Now()
@@ -343,7 +343,7 @@ var releaseChecks = []managerCheck{
 		e.ErrorIs(lease.Err(), abstractions.ErrHandedOver)
 		isTaken(e, lease.Name(), "the lease goes on")
 
-		// Not even one that was sent when the lease began, in the same instant.
+		// HandOver also waits for a renewal that was sent in the instant in which the lease began.
 		fresh, begun, underWay := giver.get(e.Name(), nil), time.Now(), make(chan struct{})
 		giver.bend(renews, first(1, func(x *exchange) error {
 			close(underWay)

@@ -60,7 +60,7 @@ var waitingChecks = []managerCheck{
 		e.NoError(lease.Release(ctx))
 		e.NoError(within(e, time.Second, next, "a waiter of the manager that has released").err)
 
-		// Of a lease that runs out, if the provider knows its end.
+		// The same with a lease that runs out, if the provider knows the end.
 		if e.Caps.RemainingKnown {
 			holder := e.TakeShort()
 			got := within(e, 2*e.Short, m.acquire(ctx, holder.Req.Name, nil), "a lease that runs out")

@@ -159,9 +159,9 @@ func (o Options) fit(c leasing.Capabilities) Options {
 	}
 	o.Manager.TTL, o.least = o.TTL, c.MinTTL
 	// An infinite lease outlives a process that is killed, and one that is broken runs for
-	// longer than its TTL. Its first renewal comes at once, in no certain order with others.
+	// longer than its TTL. Its first renewal comes at once, before or after those of other leases.
 	o.infinite = c.Infinite && o.Process == nil && !o.Repeatable && !slices.ContainsFunc(o.Plan.Rules, func(r chaos.Rule) bool { return r.Fault.RunOut })
-	// An odd time, because timers of the same instant fire in no certain order in virtual time.
+	// An odd time: in virtual time, timers of the same instant fire in any order.
 	o.Manager.Tuning.RequestTimeout = cmp.Or(o.Manager.Tuning.RequestTimeout, max(time.Second, o.TTL)*107/100)
 	return o
 }

@@ -24,7 +24,7 @@ func ignoredAtStart() (ignored signalSet) {
 	if !ignored.has(unix.SIGINT) && wasIgnored(unix.SIGINT) { // the runtime does not do what wasIgnored expects
 		return ignored
 	}
-	for _, sig := range asked {
+	for _, sig := range fatalSignals {
 		if !ignored.has(sig) && wasIgnored(sig) {
 			ignored |= 1 << (sig - 1)
 		}
@@ -32,9 +32,9 @@ func ignoredAtStart() (ignored signalSet) {
 	return ignored
 }
 
-// asked are the signals that the Go runtime catches and that end a process by default, but for those that it uses
-// itself and those that have no meaning of their own.
-var asked = []unix.Signal{
+// fatalSignals are the signals that the Go runtime catches and that end a process by default, except those that the
+// runtime uses itself and those without a common meaning.
+var fatalSignals = []unix.Signal{
 	unix.SIGQUIT, unix.SIGUSR1, unix.SIGUSR2, unix.SIGPIPE, unix.SIGALRM, unix.SIGTERM,
 	unix.SIGXCPU, unix.SIGXFSZ, unix.SIGVTALRM, unix.SIGIO, unix.SIGPWR,
 }

@@ -59,8 +59,8 @@ func batchTellsEachClaimItsOwn(t *testing.T, d Database) {
 	})
 }
 
-// Renewals of many leases take one transaction, which must go on to fit into
-// the limits of either database.
+// Renewals of many leases take one transaction, which must fit into
+// the limits of each database.
 func largeBatch(t *testing.T, d Database) {
 	d.on(t, func(t *testing.T, open func(...string) *sqllease.Provider) {
 		ctx, store := Bounded(t), open()
