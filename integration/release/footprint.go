@@ -60,8 +60,8 @@ func lines(modules []string, without ...string) string {
 }
 
 // importedModules builds and vets the module as it was packed, and returns the modules
-// that its packages need. Packages whose name ends in "test", like net/http/httptest,
-// are linked into tests only and may need more.
+// that its packages need. Packages whose name ends in "test", like net/http/httptest, and those
+// inside them, are linked into tests only and may need more.
 func (s *sandbox) importedModules(ctx context.Context, m released, dir string) ([]string, error) {
 	packed, err := s.run(ctx, dir, "go", "list", "-m", "-f", "{{.Dir}}", m.Path)
 	if err != nil {
@@ -91,7 +91,7 @@ func (s *sandbox) importedModules(ctx context.Context, m released, dir string) (
 	}
 	list := []string{"go", "list", "-modfile=" + mod, "-deps", "-f", "{{with .Module}}{{.Path}}{{end}}"}
 	for _, pkg := range strings.Fields(all) {
-		if !strings.HasSuffix(pkg, "test") {
+		if !strings.HasSuffix(pkg, "test") && !strings.Contains(pkg, "test/internal/") {
 			list = append(list, pkg)
 		}
 	}
