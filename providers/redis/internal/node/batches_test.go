@@ -278,3 +278,25 @@ func TestCallsOnAClusterAreGroupedByMaster(t *testing.T) {
 		require.ErrorIs(t, one.Do(ctx, ops[i]).Err, abstractions.ErrClosed)
 	}
 }
+
+// Calls that are sent over a connection to the wrong master of a Cluster are redirected.
+func TestCallsOnAConnectionFollowRedirections(t *testing.T) {
+	t.Parallel()
+	client := redistest.StartCluster(t, 3).Client(t)
+	d := opened(t, client)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	var ops []*script.Operation
+	for i := range 9 {
+		op := d.Naming.Keys(fmt.Sprint("n/", i)).Inspect()
+		ops = append(ops, &op)
+	}
+	master, err := client.MasterForKey(ctx, ops[0].Keys[0])
+	require.NoError(t, err)
+	require.True(t, d.apart, "pipelines use a connection")
+	d.send(ctx, newLink(master), ops)
+	for _, op := range ops {
+		_, err := op.Reply.Record("n")
+		require.NoError(t, err)
+	}
+}

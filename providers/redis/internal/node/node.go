@@ -248,16 +248,19 @@ func (d *Node) exec(ctx context.Context, c caller, verb any, calls [][]*script.O
 	}
 	if len(sent) == 1 {
 		_ = c.Process(ctx, sent[0]) // each command has its own error
+	} else {
+		pipe := c.Pipeline()
+		for _, cmd := range sent {
+			_ = pipe.Process(ctx, cmd) // only queues the command
+		}
+		_, _ = pipe.Exec(ctx)
+	}
+	if _, direct := c.(*redis.Conn); !direct || d.cluster == nil {
 		return
 	}
-	pipe := c.Pipeline()
-	for _, cmd := range sent {
-		_ = pipe.Process(ctx, cmd) // only queues the command
-	}
-	_, _ = pipe.Exec(ctx)
-	for _, cmd := range sent {
-		if d.cluster != nil && (redis.HasErrorPrefix(cmd.Err(), "MOVED") || redis.HasErrorPrefix(cmd.Err(), "ASK")) {
-			_ = d.cluster.Process(ctx, cmd) // follows the redirection
+	for _, cmd := range sent { // a connection follows no redirection, and the client of a Cluster does
+		if redis.HasErrorPrefix(cmd.Err(), "MOVED") || redis.HasErrorPrefix(cmd.Err(), "ASK") {
+			_ = d.cluster.Process(ctx, cmd)
 		}
 	}
 }

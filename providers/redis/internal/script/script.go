@@ -2,7 +2,8 @@
 // their texts, keys, arguments and replies. It sends nothing.
 //
 // Each script is composed of some files of the folder scripts, and works on one operation or
-// several. The folder scripts/redlock has the parts that only Redlock uses. scripts/prelude.lua describes the composition and the stored data. testdata has the
+// several. The folder scripts/redlock has the parts that only Redlock uses.
+// scripts/prelude.lua describes the composition and the stored data. testdata has the
 // scripts in the form that servers receive.
 package script
 
