@@ -1,8 +1,10 @@
 package etcdlease
 
 import (
+	"context"
 	"errors"
 	"strings"
+	"time"
 
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
@@ -50,13 +52,24 @@ func textOf(err error) string {
 // is reports whether an error is one of etcd's own.
 func is(err, of error) bool { return err != nil && textOf(err) == rpctypes.ErrorDesc(of) }
 
-// elsewhere makes a request, and repeats the request while a learner answers. A learner does nothing. The client takes endpoints in
-// turn, and other callers take some of the turns.
-func elsewhere[T any](client *clientv3.Client, request func() (T, error)) (T, error) {
-	for left := 4 * len(client.Endpoints()); ; left-- {
+// elsewhere makes a request, and repeats the request while a learner answers. A learner does nothing. The client takes the endpoints
+// that it is connected to in turn, and other callers take some of the turns. After four rounds elsewhere pauses between attempts, since
+// the client may not be connected to the voting members yet.
+func elsewhere[T any](ctx context.Context, client *clientv3.Client, request func() (T, error)) (T, error) {
+	members, pause := len(client.Endpoints()), 5*time.Millisecond
+	for attempt := 1; ; attempt++ {
 		answer, err := request()
-		if left <= 1 || !is(err, rpctypes.ErrGRPCNotSupportedForLearner) {
+		if members == 1 || !is(err, rpctypes.ErrGRPCNotSupportedForLearner) {
 			return answer, err
+		}
+		if attempt < 4*members {
+			continue
+		}
+		select {
+		case <-ctx.Done():
+			return answer, err
+		case <-time.After(pause):
+			pause = min(2*pause, time.Second/2)
 		}
 	}
 }

@@ -95,7 +95,7 @@ func (k *keeper) prolong(ctx context.Context, part []*prolongation) {
 	k.idle = k.idle[1:]
 	k.mu.Unlock()
 	stop := context.AfterFunc(ctx, s.cancel)
-	_, err := elsewhere(k.client, func() (none struct{}, err error) { return none, s.prolong(k.client, part) })
+	_, err := elsewhere(ctx, k.client, func() (none struct{}, err error) { return none, s.prolong(k.client, part) })
 	good := stop() && err == nil
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -79,6 +81,45 @@ func TestTrap_T176_ALearnerAmongTheEndpointsIsPassedOver(t *testing.T) {
 	require.NotErrorIs(t, err, abstractions.ErrNotSetUp)
 	require.True(t, abstractions.NotApplied(err))
 	require.ErrorContains(t, err, "voting members")
+}
+
+// T176: at first a client is connected to the learner alone.
+func TestTrap_T176_VotersMayConnectAfterALearner(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 1)
+	learner := c.learn()
+	p := c.at(late(t, c.addrs[0]), learner)
+	require.NoError(t, p.Release(t.Context(), giveUp(acquire(t, p, "n", "id", time.Minute))))
+}
+
+// late returns an address at which a member takes half a second to accept a connection.
+func late(t *testing.T, member string) string {
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	var connections sync.WaitGroup
+	connections.Go(func() {
+		for {
+			near, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			time.Sleep(time.Second / 2) //nolint:forbidigo // the delay of a network
+			far, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", member)
+			if err != nil {
+				_ = near.Close()
+				continue
+			}
+			pass := func(to, from net.Conn) {
+				_, _ = io.Copy(to, from)
+				_ = to.Close()
+			}
+			connections.Go(func() { pass(far, near) })
+			connections.Go(func() { pass(near, far) })
+		}
+	})
+	t.Cleanup(connections.Wait) // after the provider has closed its connections
+	t.Cleanup(func() { _ = listener.Close() })
+	return listener.Addr().String()
 }
 
 // T177: FailedPrecondition is also the code of temporary refusals. So etcd's own errors decide by name.

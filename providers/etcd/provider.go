@@ -114,7 +114,7 @@ func (d *driver) Wait(ctx context.Context, req abstractions.WaitRequest) (abstra
 }
 
 func (d *driver) Ping(ctx context.Context) error {
-	_, err := elsewhere(d.store.client, func() (*clientv3.GetResponse, error) {
+	_, err := elsewhere(ctx, d.store.client, func() (*clientv3.GetResponse, error) {
 		return d.store.client.Get(ctx, d.store.prefix+floors) // linearizable: a majority answers
 	})
 	return err

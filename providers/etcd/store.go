@@ -107,7 +107,7 @@ func still(key string, rev int64, value string) []clientv3.Cmp {
 
 // txn applies the operations if the conditions hold.
 func txn(ctx context.Context, client *clientv3.Client, conditions []clientv3.Cmp, ops ...clientv3.Op) (*clientv3.TxnResponse, error) {
-	return elsewhere(client, func() (*clientv3.TxnResponse, error) { return client.Txn(ctx).If(conditions...).Then(ops...).Commit() })
+	return elsewhere(ctx, client, func() (*clientv3.TxnResponse, error) { return client.Txn(ctx).If(conditions...).Then(ops...).Commit() })
 }
 
 // commit writes if the conditions hold, and otherwise returns ErrConflict.
@@ -241,7 +241,7 @@ func (s *store) grant(ctx context.Context, v keyState, r *providerkit.Record) (i
 		s.leave(spare, false)
 	default:
 	}
-	answer, err := elsewhere(s.client, func() (*clientv3.LeaseGrantResponse, error) { return s.client.Grant(ctx, ttl) })
+	answer, err := elsewhere(ctx, s.client, func() (*clientv3.LeaseGrantResponse, error) { return s.client.Grant(ctx, ttl) })
 	if err != nil {
 		return 0, 0, err
 	}
@@ -262,7 +262,7 @@ func (s *store) leave(v keyState, keep bool) {
 		s.revoking.Go(func() error {
 			ctx, cancel := context.WithTimeout(s.keep.ctx, time.Second)
 			defer cancel()
-			_, err := elsewhere(s.client, func() (*clientv3.LeaseRevokeResponse, error) { return s.client.Revoke(ctx, v.lease) })
+			_, err := elsewhere(ctx, s.client, func() (*clientv3.LeaseRevokeResponse, error) { return s.client.Revoke(ctx, v.lease) })
 			return err
 		}, nil)
 	}
