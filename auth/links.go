@@ -36,6 +36,9 @@ func (o Options) links() ([]link, error) {
 	case Development:
 		return o.developerTools(), nil
 	}
+	// azidentity.NewDefaultAzureCredential 1.15.0 can't make Auto's links (default_azure_credential.go): half a service
+	// principal is skipped (line 150), an identity comes from AZURE_CLIENT_ID alone (173), and only AZURE_TOKEN_CREDENTIALS
+	// leaves developer tools out (109). It has no GitHub job's tokens, and takes a silent metadata service for a refusal.
 	environment, err := o.fromEnvironment()
 	if err != nil {
 		return nil, err

@@ -27,6 +27,10 @@ const (
 	shortest = 10 * time.Millisecond
 )
 
+// go-redis-entraid 1.0.7 can't replace Credentials. Between the time of renewal and the end of a token it asks Entra ID for
+// each new connection and fails with it, and meanwhile blocks all others (GetToken in manager/entraid_manager.go). If the
+// first request after a time without connections fails, all later ones block forever (Subscribe in credentials_provider.go).
+
 // Credentials sign connections in. It is safe for concurrent use.
 type Credentials struct {
 	options Options
