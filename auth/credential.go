@@ -100,29 +100,28 @@ const tokenTimeout = 10 * time.Second
 // services make all callers wait for a single request, whose context may have no end, so a
 // hanging request would block all callers.
 func ForService(lifetime context.Context, c azcore.TokenCredential, scope string) azcore.TokenCredential {
-	return service{lifetime, c, scope}
-}
-
-type service struct {
-	lifetime context.Context
-	next     azcore.TokenCredential
-	scope    string
-}
-
-func (s service) GetToken(ctx context.Context, options policy.TokenRequestOptions) (azcore.AccessToken, error) {
-	ctx, cancel := context.WithTimeout(ctx, tokenTimeout)
-	defer cancel()
-	defer context.AfterFunc(s.lifetime, cancel)()
-	if s.scope != "" {
-		options.Scopes = []string{s.scope}
-	}
-	return providerkit.AskCredentials(ctx, Refused, func(ctx context.Context) (azcore.AccessToken, error) {
-		token, err := s.next.GetToken(ctx, options)
-		if err != nil {
-			err = providerkit.WithText(redact(brief(err), ""), err)
+	return credentialFunc(func(ctx context.Context, options policy.TokenRequestOptions) (azcore.AccessToken, error) {
+		ctx, cancel := context.WithTimeout(ctx, tokenTimeout)
+		defer cancel()
+		defer context.AfterFunc(lifetime, cancel)()
+		if scope != "" {
+			options.Scopes = []string{scope}
 		}
-		return token, err
+		return providerkit.AskCredentials(ctx, Refused, func(ctx context.Context) (azcore.AccessToken, error) {
+			token, err := c.GetToken(ctx, options)
+			if err != nil {
+				err = providerkit.WithText(redact(brief(err), ""), err)
+			}
+			return token, err
+		})
 	})
+}
+
+// credentialFunc is a credential that has only its method.
+type credentialFunc func(context.Context, policy.TokenRequestOptions) (azcore.AccessToken, error)
+
+func (f credentialFunc) GetToken(ctx context.Context, options policy.TokenRequestOptions) (azcore.AccessToken, error) {
+	return f(ctx, options)
 }
 
 // Explanation describes how a mode gets tokens, for a log at the start of a program. It has no

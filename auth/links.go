@@ -55,10 +55,7 @@ func (o Options) servicePrincipal(name string) link {
 	l := link{name: name, secret: s.ClientSecret}
 	with := "a secret"
 	l.make = func() (azcore.TokenCredential, error) {
-		client, disableDiscovery, err := o.clientOptions()
-		if err != nil {
-			return nil, err
-		}
+		client, disableDiscovery := o.clientOptions()
 		return azidentity.NewClientSecretCredential(s.TenantID, s.ClientID, s.ClientSecret, &azidentity.ClientSecretCredentialOptions{
 			ClientOptions: client, DisableInstanceDiscovery: disableDiscovery,
 		})
@@ -109,10 +106,7 @@ func (o Options) federation(name, tenantID, clientID, path, with string, token t
 		with, token = "the token in "+path, fileToken(path)
 	}
 	return link{name: name, why: fmt.Sprintf("client %s of tenant %s, with %s", clientID, tenantID, with), make: func() (azcore.TokenCredential, error) {
-		client, disableDiscovery, err := o.clientOptions()
-		if err != nil {
-			return nil, err
-		}
+		client, disableDiscovery := o.clientOptions()
 		return azidentity.NewClientAssertionCredential(tenantID, clientID, notEmpty(token), &azidentity.ClientAssertionCredentialOptions{
 			ClientOptions: client, DisableInstanceDiscovery: disableDiscovery,
 		})
@@ -128,10 +122,7 @@ func (o Options) managedIdentity() link {
 		options.ID = azidentity.ClientID(id)
 	}
 	l.make = func() (azcore.TokenCredential, error) {
-		var err error
-		if options.ClientOptions, _, err = o.clientOptions(); err != nil {
-			return nil, err
-		}
+		options.ClientOptions, _ = o.clientOptions()
 		options.PerRetryPolicies = o.Client.PerRetryPolicies // the host's own endpoint belongs to no authority
 		options.Retry = o.Client.Retry                       // azidentity has its own retries for the metadata service
 		made, err := azidentity.NewManagedIdentityCredential(options)
