@@ -60,7 +60,7 @@ func (c *credential) GetToken(ctx context.Context, options policy.TokenRequestOp
 	}
 	failed := &Error{Mode: c.mode}
 	var texts []string
-	var silent *silentError
+	silent := false
 	for _, l := range links {
 		token, err := l.source.GetToken(ctx, options)
 		if err == nil {
@@ -72,12 +72,12 @@ func (c *credential) GetToken(ctx context.Context, options policy.TokenRequestOp
 		if redact(err.Error(), l.secret) != err.Error() {
 			failed.Err = withoutBody(failure(err).RawResponse)
 		}
-		errors.As(err, &silent)
+		silent = silent || errors.Is(err, errSilent)
 		if !l.optional && !isUnavailable(err) {
 			break
 		}
 	}
-	if silent != nil { // it is unknown whether the identity exists
+	if silent { // it is unknown whether the identity exists
 		failed.kind = leasing.ErrUnavailable
 	}
 	failed.text = strings.Join(texts, "; ")

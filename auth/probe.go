@@ -2,6 +2,7 @@ package auth
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"sync/atomic"
 	"time"
@@ -50,7 +51,7 @@ func (o Options) probedIdentity() link {
 		return credentialFunc(func(ctx context.Context, options policy.TokenRequestOptions) (azcore.AccessToken, error) {
 			if !answered.Load() {
 				if err := probe(ctx, pipeline); err != nil {
-					return azcore.AccessToken{}, &silentError{azidentity.NewCredentialUnavailableError("the metadata service of Azure does not answer: " + err.Error())}
+					return azcore.AccessToken{}, fmt.Errorf("%w: %v", errSilent, err)
 				}
 				answered.Store(true)
 			}
@@ -60,11 +61,9 @@ func (o Options) probedIdentity() link {
 	return l
 }
 
-// silentError reports that the metadata service has not answered. The service may be slow or
+// errSilent reports that the metadata service has not answered. The service may be slow or
 // absent, so the error ends no wait, and the next link is asked.
-type silentError struct{ error }
-
-func (e *silentError) Unwrap() error { return e.error }
+var errSilent = azidentity.NewCredentialUnavailableError("the metadata service of Azure does not answer")
 
 // probe sends a request that the service refuses for lack of its header. Any
 // answer shows that the service exists.
