@@ -41,6 +41,15 @@ func newPair() (keyPair, error) {
 	return keyPair{key, file}, err
 }
 
+// certificate returns the file of the client's pair. Caller holds mu.
+func (s *Server) certificate() string {
+	own, err := s.pair()
+	if err != nil {
+		s.t.Errorf("authtest: the certificate: %v", err)
+	}
+	return string(own.file)
+}
+
 // signed reports whether the client has signed an assertion:
 // learn.microsoft.com/entra/identity-platform/certificate-credentials. Caller holds mu.
 func (s *Server) signed(assertion, audience string) bool {
