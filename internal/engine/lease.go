@@ -17,8 +17,8 @@ import (
 	"github.com/distributedleasing/leasing/internal/trust"
 )
 
-// lease is one claim, from the start of its acquire. All its requests carry one ID, so that
-// the backend takes each of them for the same claim. It is the library's
+// lease is one claim, from the start of its acquire. All its requests carry one ID, so
+// the backend treats them as the same claim. It is the library's
 // implementation of abstractions.Lease.
 //
 // life decides; the lease serializes its inputs by mu, and takes the steps that follow.
@@ -50,14 +50,14 @@ type lease struct {
 	holder weak.Pointer[handle] // from the first renewal until the handle was collected
 
 	acquires  dispatch.Overdue // requests until it was granted
-	overdue   dispatch.Overdue // renewals of it alone
+	overdue   dispatch.Overdue // renewals outside batches
 	releases  dispatch.Overdue
-	inBatches atomic.Int32 // batches with it that are overdue
+	inBatches atomic.Int32 // overdue batches that include the lease
 	slot      int32        // in manager.leases, under manager.mu
-	before    *lease       // an older one of the name, under manager.mu; or nil
+	before    *lease       // the next older lease of the name, or nil; under manager.mu
 }
 
-// An input to life and the call of apply are made under the lock: they call
+// Inputs to life and calls of apply are made under the lock. So they call
 // only this package, lifecycle and the standard library: not the application's
 // code (contexts, instruments, Random), not the provider's, and not the methods
 // of its errors. apply returns the steps that are left, which the caller takes
@@ -78,7 +78,7 @@ func (l *lease) Context() context.Context {
 	if made {
 		return ctx
 	}
-	ctx, cancel := context.WithCancelCause(ctx) // asks the caller's context: not under the lock
+	ctx, cancel := context.WithCancelCause(ctx) // calls the caller's context, so not under the lock
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.cancel != nil { // another goroutine was faster
@@ -145,7 +145,7 @@ func (l *lease) OnDue(now trust.Instant) {
 	next.take()
 }
 
-// apply takes the steps that follow an input to life, under mu, and returns the others.
+// apply takes the steps that may follow an input to life under mu, and returns the others. Caller holds mu.
 func (l *lease) apply(now trust.Instant, fx lifecycle.Effects) *followUp {
 	if fx.Failing != 0 {
 		l.m.failing.Add(int64(fx.Failing))
@@ -194,7 +194,7 @@ func (l *lease) reschedule(now trust.Instant) {
 	due, early := l.life.Next(now)
 	l.m.timetable.Set(l, trust.AddSaturated(now.Mono, due), early)
 	if l.m.timetable.MissedSuspend(now) {
-		l.m.timetable.MakeDueNow(l) // a suspend since now was read, which the loop saw before the lease was in the timetable
+		l.m.timetable.MakeDueNow(l) // a suspend after now was read, which the loop noticed before the lease was in the timetable
 	}
 }
 
@@ -226,7 +226,7 @@ func (x *followUp) take() {
 		m.cleanUp(x.cleanUp, nil)
 		return
 	}
-	defer func() { // a renewal may be queued still, and never be sent
+	defer func() { // a renewal may still be queued, and will not be sent
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		l.apply(trust.Instant{}, l.life.Settle())

@@ -17,7 +17,7 @@ import (
 // name: https://www.w3.org/TR/trace-context/#traceparent-header.
 const traceKey = "traceparent"
 
-// Trace is the tracing of a lease. Its methods take a nil Trace, of a lease that is not traced.
+// Trace is the tracing of a lease. A lease that is not traced has a nil Trace, which all methods accept.
 type Trace struct {
 	caller trace.SpanContext // the span in the context of the acquire; may be invalid
 	stored string            // the value of traceKey; "" if the acquire is not sampled

@@ -10,7 +10,7 @@ import (
 type CleanUp struct {
 	From  trust.Instant // of the first try; the zero instant means now
 	Until trust.Instant // of the last
-	// ByID says that the request has the ID alone: another request that may land has another token and state.
+	// ByID says that the release carries the ID alone: the request that may still land has another token and state.
 	ByID bool
 }
 
@@ -25,7 +25,7 @@ const repeats = 4
 //	       denied               again, ever less often         done
 //	       no answer            again, ever less often         again until Close gives up
 //
-// After Until, and after an answer for a claim without end, the clean-up is done in any case.
+// After Until, and after an answer for an infinite claim, the clean-up is done in any case.
 type Tries struct {
 	CleanUp
 	count    int
@@ -40,7 +40,7 @@ type Closing struct {
 
 // TryResult is the answer to one try.
 type TryResult struct {
-	Answered bool // it has worked, or never will
+	Answered bool // the release has succeeded, or never will
 	Denied   bool // the backend has refused the caller, which may pass
 }
 
@@ -49,7 +49,7 @@ type NextTry struct {
 	Done        bool
 	Pause       time.Duration // until the next try
 	FirstAnswer bool          // no earlier try was answered
-	Warn        bool          // a claim without end stays: after 1, 2, 4, 8 and so on tries
+	Warn        bool          // an infinite claim stays: after 1, 2, 4, 8 and so on tries
 }
 
 // Count returns the number of tries after which the clean-up went on.
@@ -80,7 +80,7 @@ func (t *Tries) Tried(now trust.Instant, r TryResult, closing Closing, random fl
 	t.count++
 	next.Warn = left == trust.Forever && t.count&(t.count-1) == 0
 	switch {
-	case !r.Answered: // backs off like a renewal, up to a second, or to a minute for a lease without end
+	case !r.Answered: // backs off like a renewal, up to a second, or to a minute for an infinite lease
 		most := time.Second
 		if left == trust.Forever {
 			most = time.Minute

@@ -15,7 +15,7 @@ type Phase uint8
 const (
 	Claiming  Phase = iota // asked for, and not granted yet
 	Working                // held
-	Ending                 // its context is cancelled, its work may still go on, renewals do
+	Ending                 // its context is cancelled; its work and its renewals may still go on
 	Releasing              // the release is under way
 	Ended                  // released, lost or handed over: see Outcome
 	Abandoned              // given up with the outcome of a request unknown
@@ -49,7 +49,7 @@ func Whole(ttl, unit time.Duration) time.Duration {
 	return ttl
 }
 
-// Settings are those of one lease.
+// Settings are the settings of one lease.
 type Settings struct {
 	TTL         time.Duration // of renewals
 	FirstTTL    time.Duration // of the acquire: finite also for an infinite lease, and at least AtLeast
@@ -65,18 +65,18 @@ type Lease struct {
 
 	phase    Phase
 	renewing bool  // an attempt is under way, or about to be
-	unsure   bool  // any renewal got no answer, ever
+	unsure   bool  // at least one renewal got no answer
 	unknown  bool  // a request since the latest success may have been applied, or may yet be
 	failures int32 // of renewals in a row
 	renewals int32
 	rules    *Rules
 	settings *Settings
-	until    trust.Instant // the latest grant is trusted
-	lastSent trust.Instant // when the latest renewal was, or the latest acquire whose outcome is unknown
+	until    trust.Instant // the end of the trust in the latest grant
+	lastSent trust.Instant // when the latest renewal was sent, or the latest acquire whose outcome is unknown
 	renewIn  time.Duration // from lastSent to the next renewal; trust.Forever for none
 
 	state   any           // of the latest grant, as are the next two
-	sent    trust.Instant // when its request was
+	sent    trust.Instant // when its request was sent
 	granted time.Duration
 	failure error           // of the latest renewal
 	change  *metadataChange // nil if WantMetadata was never called
@@ -90,7 +90,7 @@ type Lease struct {
 	keep    trust.Instant // until when the name stays taken (Settings.AtLeast); zero for no such time
 }
 
-// New returns a lease that is claimed.
+// New returns a lease in the phase Claiming.
 func New(rules *Rules, settings *Settings) Lease { return Lease{rules: rules, settings: settings} }
 
 // Effects are the steps that follow an input. The zero value has no step.
@@ -104,7 +104,7 @@ type Effects struct {
 	// published after Event; nil for a lease that lives on.
 	Event Event
 	Lost  *abstractions.LostError
-	// CleanUp is needed for a claim that may outlive the lease; nil for no claim.
+	// CleanUp is needed for a claim that may outlive the lease; nil if there is none.
 	CleanUp *CleanUp
 }
 
@@ -120,7 +120,7 @@ type Event struct {
 // Phase returns the stage of the lease.
 func (l *Lease) Phase() Phase { return l.phase }
 
-// Over reports whether the holder has lost the lease or given it up: it is released, or about to be.
+// Over reports whether the phase is Releasing or later.
 func (l *Lease) Over() bool { return l.phase >= Releasing }
 
 // Failures counts the renewals that failed since the last success.
@@ -191,12 +191,12 @@ func (l *Lease) Granted(now, sent trust.Instant, ttl time.Duration, adopted bool
 	case l.unknown:
 		l.mayLand = l.lastSent.Add(l.settings.FirstTTL)
 	}
-	// A claim of our own is cleaned up unless Begin follows.
+	// An acquired claim is cleaned up unless Begin follows.
 	l.unknown, l.lastSent = !adopted, sent
 	return l.rules.Trusts(now, sent, ttl)
 }
 
-// Begin puts a claim to work that was granted.
+// Begin starts the lease of a granted claim.
 func (l *Lease) Begin(now, sent trust.Instant, grant abstractions.Grant, random float64) (fx Effects) {
 	l.phase, l.unknown = Working, false
 	if l.settings.AtLeast > 0 {
@@ -205,7 +205,7 @@ func (l *Lease) Begin(now, sent trust.Instant, grant abstractions.Grant, random 
 	l.granted, l.state, l.sent, l.until = grant.TTL, grant.State, sent, sent.Add(l.rules.Window(grant.TTL))
 	l.planRenewal(random)
 	if l.settings.TTL == abstractions.Infinite && grant.TTL != abstractions.Infinite {
-		l.renewIn = 0 // an infinite lease is made by its first renewal
+		l.renewIn = 0 // the first renewal makes the lease infinite
 	}
 	fx.Look = true
 	fx.Event = Event{Kind: abstractions.EventAcquired, Remaining: l.until.Left(now)}

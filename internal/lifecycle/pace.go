@@ -13,7 +13,7 @@ const (
 	DefaultFraction = 0.6
 	// renewJitter is the part of the cadence that is taken off at random, so
 	// that leases acquired together don't stay in step. It is a part, not a
-	// time: a second of jitter would kill a lease of two.
+	// time: a second of jitter would be too much for a TTL of two seconds.
 	renewJitter = 0.1
 	// MinRetry is the shortest pause before a retry, and so the least
 	// trust in which another attempt makes sense.

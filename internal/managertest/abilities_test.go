@@ -125,7 +125,7 @@ func TestWaiters(t *testing.T) {
 		var all sync.WaitGroup
 		for _, owner := range []string{"first", "second"} {
 			other := leasingtest.NewManagerOn(t, p, leasing.Options{Owner: owner})
-			for range 3 { // of whom one stands for all
+			for range 3 { // of which only the head is listed
 				all.Go(func() {
 					_, err := other.Acquire(ctx, name)
 					require.ErrorIs(t, err, context.Canceled)

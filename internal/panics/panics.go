@@ -21,7 +21,7 @@ type Error struct {
 	reported atomic.Bool
 }
 
-// Error has the value, and no stack.
+// Error returns a text with the value and without the stack.
 func (e *Error) Error() string {
 	if e.Value == nil {
 		return Err.Error() + ": it ended its goroutine"

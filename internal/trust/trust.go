@@ -38,7 +38,7 @@ func (i Instant) Sooner(other Instant) Instant {
 	return Instant{min(i.Mono, other.Mono), min(i.Boot, other.Boot)}
 }
 
-// AddSaturated returns a + b, or Forever where the sum would be later. Neither may be negative beyond -Forever.
+// AddSaturated returns a + b, or Forever where the sum would be later. Neither may be less than -Forever.
 func AddSaturated(a, b time.Duration) time.Duration {
 	if b > Forever-a {
 		return Forever

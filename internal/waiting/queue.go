@@ -19,7 +19,7 @@ type Rules struct {
 	Queued           bool          // the backend keeps a queue of waiters
 }
 
-// pushed is the longest pause with hints.
+// pushed returns the longest pause with hints.
 func (r *Rules) pushed() time.Duration {
 	return min(r.MaxPoll, trust.Forever/pushedPolls) * pushedPolls
 }
@@ -94,7 +94,7 @@ func (q *Queue[T, L]) promote() (wake T) {
 }
 
 // Ending is the input that the release of a lease of ours is about to be sent. Where the backend keeps a queue the head
-// asks beside it: if that request overtakes the release, the head is a registered waiter when the release arrives.
+// asks at the same time: if its request overtakes the release, the head is a registered waiter when the release arrives.
 func (q *Queue[T, L]) Ending(l L) (wake T) {
 	if q.rules.Queued && q.holder == l {
 		return q.Wake()

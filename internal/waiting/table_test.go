@@ -19,7 +19,7 @@ var (
 )
 
 // queueIn returns a queue in a state of the table: without waiters, with waiters 1 and 2 behind the head 9, or with the same waiters
-// after the head has left in doubt.
+// after the head has left with the outcome of its request unknown.
 func queueIn(state string, rules *Rules) *Queue[int, string] {
 	q := New[int, string](rules)
 	if state == "idle" {
