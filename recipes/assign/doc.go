@@ -15,7 +15,7 @@
 // # How it works
 //
 // A live worker holds a lease orders/worker/ID, and a lease orders/partition/P for each
-// partition that it processes. Every Options.Every each worker lists these leases. From
+// partition that it processes. Each worker lists these leases after each Options.Every. From
 // the same list all workers make the same plan:
 //
 //   - With P partitions and W workers each worker gets P/W partitions, or one more.
@@ -59,7 +59,7 @@
 // rollout that adds names leaves no old name without a worker. A name that some lack stays with the worker
 // that has the name, and no other worker begins to work on such a name. A new name begins when the last worker without it has left. A
 // removed name ends with the last worker that has the name. Until then shares may be uneven. The lease of a
-// worker tells its list as a Bloom filter of 3 bytes for each name, up to 2 KiB, in metadata that
+// worker publishes its list as a Bloom filter of 3 bytes for each name, up to 2 KiB, in metadata that
 // Options.Lease leaves free. Of the names that a list of 680 lacks, one in 10,000 seems to
 // be listed, and with 2,000 names one in 40. Such a name counts as shared; shares are then uneven, and an old
 // name may have no worker.

@@ -82,15 +82,15 @@ type fleet struct {
 	t          *testing.T
 	backend    *leasingtest.Provider
 	partitions []string
-	lag        time.Duration // of a work that ends
+	lag        time.Duration // the time that work takes to end
 	preferred  func(string) string
 
 	mu      sync.Mutex
 	workers map[string]*member
 	at      map[string]string // the worker of each partition
-	begun   int               // works
+	begun   int               // the number of works that began
 	moved   int               // of them from a worker that had too many
-	idle    time.Duration     // the longest time that a released partition had no worker
+	idle    time.Duration     // the longest time for which a released partition had no worker
 	free    map[string]time.Time
 }
 

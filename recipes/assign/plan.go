@@ -1,7 +1,7 @@
 package assign
 
-// plan returns the worker for each partition. Partitions and workers are sorted, and there is a
-// worker.
+// plan returns the worker for each partition. Partitions and workers are sorted, and there is
+// at least one worker.
 //
 // All workers make the same plan of the same list. Carrying out a part of the plan, in
 // any order, does not change the plan: otherwise workers that list at different moments

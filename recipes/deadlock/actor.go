@@ -30,7 +30,7 @@ type Actor struct {
 	*shared
 }
 
-// shared is the state of an actor, also of the actors that With returns.
+// shared is the state that an actor shares with the actors that With returns.
 type shared struct {
 	options Options
 	found   metric.Int64Counter
@@ -156,7 +156,7 @@ func (w *wait) watch(ctx, watching context.Context) error {
 		case <-limit:
 			return errLimit
 		case <-watching.Done():
-			return context.Cause(ctx) // nil, unless it is ctx that has ended
+			return context.Cause(ctx) // nil, unless ctx has ended
 		case <-time.After(next):
 			var err error
 			if next, err = w.look(watching); err != nil {

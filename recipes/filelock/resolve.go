@@ -69,7 +69,7 @@ func resolve(path string) (string, fs.FileInfo, error) {
 	}
 	info, err := os.Lstat(at)
 	switch {
-	case errors.Is(err, fs.ErrNotExist): // now
+	case errors.Is(err, fs.ErrNotExist): // not yet, or no longer
 		return at, nil, nil
 	case err != nil:
 		return "", nil, err
@@ -85,7 +85,7 @@ func asFolder(path string) bool {
 	return strings.HasSuffix(path, "/") || strings.HasSuffix(path, "/.") || strings.HasSuffix(path, "/..")
 }
 
-// split returns the parts of a path that mean something.
+// split returns the parts of a path, without dots and empty parts.
 func split(path string) (parts []string) {
 	for part := range strings.SplitSeq(filepath.ToSlash(path), "/") {
 		if part != "" && part != "." {

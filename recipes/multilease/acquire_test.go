@@ -107,7 +107,7 @@ func TestTrap_T98_AnAcquireThatPanicsKeepsWhatItHad(t *testing.T) {
 	})
 }
 
-// The last acquire may succeed in the very moment in which an early lease dies.
+// The last acquire may succeed at the moment at which an early lease is lost.
 func TestTrap_T41_ALeaseLostWithTheLastStepFailsTheAcquire(t *testing.T) {
 	onStage(t, func(t *testing.T, s *stage) {
 		a, err := s.ours.TryAcquire(t.Context(), "a")

@@ -78,7 +78,7 @@ type process struct {
 	err     error // of Run, once done
 
 	mu     sync.Mutex
-	errors []error // told to OnError, as "15:04:05: text"
+	errors []error // passed to OnError, as "15:04:05: text"
 	raw    []error
 }
 

@@ -29,7 +29,7 @@ type step struct {
 // habit is the behaviour of a process.
 type habit struct {
 	Skew    time.Duration // of its clock
-	Takes   time.Duration // the job
+	Takes   time.Duration // the duration of the job
 	Heeds   bool          // whether the job ends with its context
 	Fails   bool
 	CatchUp bool
@@ -170,7 +170,7 @@ func (w *world) do(s step) {
 	}
 }
 
-// after checks that in good times each tick is run, and winds everything up.
+// after checks that without faults each tick is run, and winds everything up.
 func (w *world) after() {
 	w.provider.Clear()
 	time.Sleep(time.Hour) // for runs under way

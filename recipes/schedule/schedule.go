@@ -33,7 +33,7 @@ type Job func(ctx context.Context, tick Tick) error
 //
 //   - ctx ends. Run waits until a job under way has returned and its lease is
 //     released, then returns the cause.
-//   - Options.Next has no more ticks, also if it is asked for later ones. Run returns nil.
+//   - Options.Next has no more ticks, even if it is asked for later ones. Run returns nil.
 //   - Continuing is pointless: the options are invalid, the manager is closed,
 //     access is denied, and the like. Run returns that error, at once if it can
 //     detect it without waiting for a tick.

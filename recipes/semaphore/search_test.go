@@ -128,7 +128,7 @@ func TestWhichSlotsAreWaitedForChanges(t *testing.T) {
 	})
 }
 
-// Many permits that come free together are all found soon, not one in a pause.
+// Many permits that come free together are all found soon, not one per pause.
 func TestManyFreeSlotsAreFoundSoon(t *testing.T) {
 	onStage(t, func(t *testing.T, s *stage) {
 		const permits = 200
@@ -276,7 +276,7 @@ func TestASlowBackendIsAskedForManyAtATime(t *testing.T) {
 	})
 }
 
-// A trace then shows the waiter of a request.
+// Requests carry the values of the waiter's context, so that a trace shows the waiter.
 func TestRequestsCarryTheValuesOfThoseTheyAreMadeFor(t *testing.T) {
 	onStage(t, func(t *testing.T, s *stage) {
 		type key struct{}

@@ -18,7 +18,7 @@ type Semaphore struct {
 	manager *leasing.Manager
 	options Options
 	lease   leasing.AcquireOptions // for each slot: without a wait limit
-	watch   int                    // as the constant; tests set it
+	watch   int                    // the constant watch, unless a test sets it
 
 	mu sync.Mutex
 	// free are the slots that this process neither holds nor requests. The slot

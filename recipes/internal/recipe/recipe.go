@@ -12,7 +12,7 @@ import (
 
 // Do runs fn with a context that ends with held or with ctx, with the cause of
 // the context that ended earlier. After fn has returned or panicked, Do calls
-// release. The errors are joined, fn's in front.
+// release. The errors are joined, with fn's error in front.
 func Do(ctx, held context.Context, fn func(ctx context.Context) error, release func() []error) (err error) {
 	work, cancel := context.WithCancelCause(held)
 	defer cancel(nil)
