@@ -14,7 +14,7 @@ import (
 
 // One of all processes runs the job at each tick. Its lease gives the job a context and a fencing token.
 func Example() {
-	provider := memlease.New(memlease.Options{}) // in earnest: a backend that all processes share
+	provider := memlease.New(memlease.Options{}) // in production: a backend that all processes share
 	defer provider.Close()
 	manager, err := leasing.NewManager(provider, leasing.Options{})
 	if err != nil {

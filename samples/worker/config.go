@@ -26,9 +26,9 @@ import (
 )
 
 // config is the configuration file that an application reads at its start. To move to another
-// backend change "provider"; the options of the others may stay.
+// backend change "provider"; the options of other backends may stay.
 //
-// In "provider", and in the options of that one, ${NAME} stands for the environment
+// In "provider", and in the options of that provider, ${NAME} stands for the environment
 // variable NAME, and ${NAME:-text} for text where that is not set, so that a file
 // need not hold secrets.
 type config struct {
@@ -66,7 +66,7 @@ func fromJSON[O any, P leasing.Provider](open func(context.Context, O) (P, error
 		}
 		provider, err := open(ctx, options)
 		if err != nil {
-			return nil, err // no interface that holds a nil pointer
+			return nil, err // not an interface that holds a nil pointer
 		}
 		return provider, nil
 	}
