@@ -13,7 +13,7 @@ import (
 type Jobs struct {
 	spawn       func(f func()) bool
 	ended       func() bool
-	limit, most int // of workers; most: while jobs are overdue
+	limit, most int // bounds of the number of workers; most: while jobs are overdue
 
 	mu      sync.Mutex
 	waiting []*job // in order of arrival; some have been started

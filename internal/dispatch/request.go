@@ -166,7 +166,7 @@ func protected[P, Req, Reply any](ctx context.Context, r *Requests, p P, send fu
 		if v := recover(); v != nil {
 			err = fmt.Errorf("%w: %v", panics.Err, v)
 			r.log(slog.LevelError, "leasing: the provider panicked", "panic", v, "stack", string(debug.Stack()))
-		} else if p, is := errors.AsType[*panics.Error](err); is && p.First() { // in a goroutine of the provider's
+		} else if p, is := errors.AsType[*panics.Error](err); is && p.First() { // the panic was in a goroutine of the provider
 			r.log(slog.LevelError, "leasing: the provider panicked", "panic", p, "stack", string(p.Stack))
 		}
 	}()

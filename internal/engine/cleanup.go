@@ -77,7 +77,7 @@ func (c *cleanup) OnDue(now trust.Instant) {
 	}
 	c.next = trust.Instant{Mono: trust.Forever, Boot: trust.Forever} // until the try is over
 	c.m.timetable.Set(c, trust.Forever, 0)
-	c.m.cleaner.Add(min(c.m.config.RequestTimeout, max(0, c.tries.Deadline(c.m.closing()).Left(now))), func(time.Duration) { c.try() }) // a waiter may want the name
+	c.m.cleaner.Add(min(c.m.config.RequestTimeout, max(0, c.tries.Deadline(c.m.closing()).Left(now))), func(time.Duration) { c.try() }) // not later: a waiter may want the name
 }
 
 // try releases the claim once and plans the next try, unless the clean-up is done.

@@ -100,7 +100,7 @@ func (m *Manager) closeBound(bounded bool, leases []*lease) time.Duration {
 	if bounded {
 		return trust.Forever
 	}
-	now, longest := m.clock.Now(), 2*m.config.RequestTimeout // for calls and clean-ups, which are bounded themselves
+	now, longest := m.clock.Now(), 2*m.config.RequestTimeout // time for calls and clean-ups, which have their own bounds
 	for _, l := range leases {
 		l.mu.Lock()
 		left := l.life.Remaining(now)
@@ -135,7 +135,7 @@ func (m *Manager) awaitIdle(ctx context.Context, bound time.Duration, idle <-cha
 			continue
 		}
 		select {
-		case <-idle: // at the same time
+		case <-idle: // it became idle at the same time
 			return true
 		default:
 			return false

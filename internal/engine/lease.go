@@ -25,7 +25,7 @@ import (
 type lease struct {
 	// The fields that renewals read come first, to share cache lines: 100,000 leases fit in no cache.
 
-	mu      sync.Mutex // while the lease is claimed, one goroutine has it
+	mu      sync.Mutex // not needed while the lease is claimed, since one goroutine has it then
 	adopted bool
 	timetable.Entry
 	m        *Manager
@@ -33,7 +33,7 @@ type lease struct {
 	life     lifecycle.Lease
 
 	name, id string
-	token    int64 // 0 until it is granted, unless it is adopted
+	token    int64 // 0 until the claim is granted, unless it is adopted
 	scope    *instrument.Scope
 	trace    *instrument.Trace    // nil if the acquire was not traced
 	observer *notify.Subscription // nil without AcquireOptions.Observer
@@ -49,7 +49,7 @@ type lease struct {
 	fresh  *handle              // until the first renewal
 	holder weak.Pointer[handle] // from the first renewal until the handle was collected
 
-	acquires  dispatch.Overdue // requests until it was granted
+	acquires  dispatch.Overdue // requests before the grant
 	overdue   dispatch.Overdue // renewals outside batches
 	releases  dispatch.Overdue
 	inBatches atomic.Int32 // overdue batches that include the lease
@@ -69,8 +69,8 @@ func (l *lease) Owner() string         { return l.m.config.Owner }
 func (l *lease) Token() int64          { return l.token }
 func (l *lease) AcquiredAt() time.Time { return l.m.clock.Time(l.acquiredAt) }
 
-// Context makes the lease's context in its first call: the context takes a fifth of the
-// memory of a lease.
+// Context makes the lease's context only in its first call, since the context takes a
+// fifth of the memory of a lease.
 func (l *lease) Context() context.Context {
 	l.mu.Lock()
 	ctx, made := l.ctx, l.cancel != nil
@@ -150,7 +150,7 @@ func (l *lease) apply(now trust.Instant, fx lifecycle.Effects) *followUp {
 	if fx.Failing != 0 {
 		l.m.failing.Add(int64(fx.Failing))
 	}
-	if fx.Cause != nil && l.cancel != nil { // calls none of our code; functions that a user has registered run in goroutines
+	if fx.Cause != nil && l.cancel != nil { // calls none of this module's code; functions that a user has registered run in goroutines
 		l.cancel(fx.Cause)
 	}
 	switch {
@@ -181,7 +181,7 @@ func (l *lease) apply(now trust.Instant, fx lifecycle.Effects) *followUp {
 	return &followUp{lease: l, lost: fx.Lost, cleanUp: l.cleanupOf(fx.CleanUp)}
 }
 
-// event returns an Event about the lease. publish adds the fingerprint. Caller holds mu.
+// event returns an Event about the lease. Publish adds the fingerprint. Caller holds mu.
 func (l *lease) event(kind abstractions.EventKind, now time.Duration) abstractions.Event {
 	return abstractions.Event{
 		Kind: kind, Time: l.m.clock.Time(now), Coalesced: 1,

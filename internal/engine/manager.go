@@ -55,7 +55,7 @@ type Manager struct {
 	cleanups int
 	denied   error // of the latest clean-up that the backend refused while Close waited
 	leases   []*lease
-	byName   map[string]*lease // the latest of each name, which links to the earlier ones
+	byName   map[string]*lease // the latest lease of each name, which links to the earlier leases
 	adopting []string          // IDs of claims whose Adopt is under way
 	idle     chan struct{}     // closed when there are no calls, cleanups and leases; nil before Close
 
@@ -145,7 +145,7 @@ func (m *Manager) Break(ctx context.Context, name string, options abstractions.B
 		invalid = &abstractions.InvalidError{Field: "BreakOptions.Grace", Value: req.Grace, Want: "0 with Immediate, which leaves no grace"}
 	case req.Grace == 0 && !req.Immediate:
 		req.Grace = m.config.BreakGrace
-		if most := m.caps.MaxTTL; most > 0 { // a holder's cadence is shorter
+		if most := m.caps.MaxTTL; most > 0 { // holders renew more often than that
 			req.Grace = min(req.Grace, most)
 		}
 	}

@@ -19,7 +19,7 @@ type waiter struct {
 	l           *lease
 	q           *queue
 	wake        chan struct{}      // buffered: signals its turn and, once it is the head, the end of a lease of this manager
-	limit       <-chan time.Time   // receives when the wait limit has passed
+	limit       <-chan time.Time   // receives a value when the wait limit has passed
 	since       time.Time          // when it began to wait; zero before
 	hints       <-chan struct{}    // wake-ups of the provider's Waiter; nil while there are none
 	unsubscribe context.CancelFunc // ends the registration behind hints

@@ -30,8 +30,8 @@ var (
 	heldBounds    = []float64{.1, 1, 10, 60, 600, 3600, 86400}
 )
 
-// The values of the attribute leasing.scope that are no scopes: of names without a
-// slash, each of which would be its own scope, and of scopes after the first
+// Values of the attribute leasing.scope that are not scopes: one for names without a
+// slash, each of which would be its own scope, and one for all scopes after the first
 // MaxScopes.
 const (
 	noScope    = "_none"
@@ -76,7 +76,7 @@ type Config struct {
 	MeterProvider  metric.MeterProvider
 	TracerProvider trace.TracerProvider
 	Scope          func(name string) string
-	// OldestWaiter returns the age of the oldest acquire that waits, and BackendUp 1 while the backend answers and else 0.
+	// OldestWaiter returns the age of the oldest acquire that waits, and BackendUp returns 1 while the backend answers, else 0.
 	OldestWaiter func() time.Duration
 	BackendUp    func() int64
 }
@@ -118,7 +118,7 @@ func New(c Config) *Telemetry {
 }
 
 // gauge registers the observable gauges of a manager until
-// Close. Of several managers of one kind of provider the last counts.
+// Close. If several managers have the same kind of provider, the last manager counts.
 func (t *Telemetry) gauge(meter metric.Meter, c Config) {
 	up, err := meter.Int64ObservableGauge("leasing.backend.up", metric.WithUnit("{backend}"),
 		metric.WithDescription("1 while the backend answers requests, 0 since one was not answered."))
@@ -236,7 +236,7 @@ func (t *Telemetry) makeScope(key string) (s *Scope, made bool) {
 	if s := t.scopes[key]; s != nil {
 		return s, false
 	}
-	key = strings.Clone(key) // don't keep a long name alive for its beginning
+	key = strings.Clone(key) // so that a short key does not keep a long name alive
 	set := []attribute.KeyValue{t.provider, attribute.String("leasing.scope", key)}
 	s = &Scope{base: newAttrs(set...), set: set}
 	t.scopes[key] = s

@@ -71,7 +71,7 @@ func (t *Trace) With(metadata map[string]string) map[string]string {
 	return all
 }
 
-// LinkHolder links the span of a wait, which ctx has, to the acquire of the lease in its way, once for each holder. Only one
+// LinkHolder links the span of a wait, which is in ctx, to the acquire of the lease in its way, once for each holder. Only one
 // goroutine has the claim at this point.
 func (t *Trace) LinkHolder(ctx context.Context, holder *abstractions.Record) {
 	header := holder.Metadata[traceKey]

@@ -8,8 +8,8 @@ import (
 
 // CleanUp is a release that has to be repeated until the claim has ended for certain.
 type CleanUp struct {
-	From  trust.Instant // of the first try; the zero instant means now
-	Until trust.Instant // of the last
+	From  trust.Instant // the time of the first try; the zero instant means now
+	Until trust.Instant // the time of the last try
 	// ByID says that the release carries the ID alone: the request that may still land has another token and state.
 	ByID bool
 }
@@ -35,7 +35,7 @@ type Tries struct {
 // Closing is the state of Manager.Close.
 type Closing struct {
 	Begun    bool
-	GiveUpAt trust.Instant // the end of its wait for tries that are not answered
+	GiveUpAt trust.Instant // the end of Close's wait for unanswered tries
 }
 
 // TryResult is the answer to one try.

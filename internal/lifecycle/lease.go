@@ -41,7 +41,7 @@ func (r *Rules) Trusts(now, sent trust.Instant, ttl time.Duration) bool {
 	return sent.Add(r.Window(ttl)).Left(now) > 0
 }
 
-// Whole rounds a TTL up to the unit in which the backend counts; 0 for any unit.
+// Whole rounds a TTL up to the unit in which the backend counts, unless unit is 0.
 func Whole(ttl, unit time.Duration) time.Duration {
 	if unit > 0 && ttl%unit != 0 && ttl > 0 {
 		ttl += unit - ttl%unit
@@ -53,8 +53,8 @@ func Whole(ttl, unit time.Duration) time.Duration {
 type Settings struct {
 	TTL         time.Duration // of renewals
 	FirstTTL    time.Duration // of the acquire: finite also for an infinite lease, and at least AtLeast
-	AtLeast     time.Duration // 0: the name is free with the release
-	Cadence     time.Duration // from one renewal's sending to the next; trust.Forever without auto-renewal
+	AtLeast     time.Duration // 0: the release frees the name
+	Cadence     time.Duration // from sending one renewal to sending the next; trust.Forever without auto-renewal
 	MaxRenewals int           // 0: no limit
 }
 
@@ -67,7 +67,7 @@ type Lease struct {
 	renewing bool  // an attempt is under way, or about to be
 	unsure   bool  // at least one renewal got no answer
 	unknown  bool  // a request since the latest success may have been applied, or may yet be
-	failures int32 // of renewals in a row
+	failures int32 // failed renewals in a row
 	renewals int32
 	rules    *Rules
 	settings *Settings
@@ -84,7 +84,7 @@ type Lease struct {
 
 	// The rest of the lease's life.
 
-	cause   error         // why its context has ended, or would have
+	cause   error         // the cause with which its context ends
 	outcome error         // the result of the release, or the loss, once the lease has ended
 	mayLand trust.Instant // until when an earlier request of the acquire may land
 	keep    trust.Instant // until when the name stays taken (Settings.AtLeast); zero for no such time

@@ -26,7 +26,7 @@ const (
 	forgets
 	setsBack
 	failsOver
-	asks // the first of the moves of a process
+	asks // the moves of a process begin here
 	asksAnswered
 	adopts
 	cleansUp

@@ -55,7 +55,7 @@ type step struct {
 	move
 }
 
-// search visits states, breadth first, until there are none left, or limit.
+// search visits states, breadth first, until none is left or it has visited limit states.
 func search(p *plan, limit int) (found result) {
 	type entry struct {
 		w  *world

@@ -29,9 +29,9 @@ type plan struct {
 	claims    int                 // of each process, 1 unless set
 	requests  int                 // on their way at a time, 3 unless set
 	copies    int                 // requests that the network delivers twice
-	loses     bool                // requests are lost for certain: a request on its way could still free a name
+	loses     bool                // requests can be lost for good; otherwise a request on its way could still free a name
 	breaks    int                 // by an operator who has seen a token
-	deaths    int                 // of processes; restarted, it or another may adopt the lease that it held
+	deaths    int                 // of processes; afterwards the restarted process or another may adopt the lease
 	handOver  bool
 	fence     bool // holders write to a resource that compares tokens
 	clock     bool // the backend has a clock, which tokens follow
@@ -58,7 +58,7 @@ type request struct {
 	token  int64
 	ttl    time.Duration
 	sent   time.Duration
-	looked *cas.Item // by a store's first step; nil before
+	looked *cas.Item // what a store's first step has read; nil before
 }
 
 // process is a holder with the steps of an engine: it sends one request at a time.
@@ -76,7 +76,7 @@ type process struct {
 	clock   time.Duration
 	sent    trust.Instant
 	begun   trust.Instant     // when the release began
-	answer  *lifecycle.Answer // has arrived
+	answer  *lifecycle.Answer // an answer that has arrived
 	cleanUp *lifecycle.CleanUp
 }
 
@@ -126,7 +126,7 @@ type world struct {
 	copies, breaks, deaths int8
 	operator               int64 // the token of a break under way; 0 for none
 	writes                 [3]write
-	seen                   int64 // by the resource: the highest token
+	seen                   int64 // the highest token that the resource has seen
 	written                int8  // the grant of its latest write
 	bad                    string
 }

@@ -17,8 +17,8 @@ type terms struct {
 	carried    int // the version of the latest renewal that was sent
 	granted    int // the latest version that the backend confirmed
 	asked      time.Duration
-	longest    time.Duration // TTL of all requests
-	unanswered time.Duration // the shortest without an answer; Infinite if each was answered
+	longest    time.Duration // the longest TTL of all requests
+	unanswered time.Duration // the shortest TTL without an answer; Infinite if each was answered
 }
 
 // least returns the longest TTL for which a grant may be trusted.

@@ -69,7 +69,7 @@ func TestBreakSaysWhoAndWhy(t *testing.T) {
 	})
 }
 
-// An infinite lease that is broken runs for the default grace, which a backend with a longest TTL accepts.
+// An infinite lease that is broken runs for the default grace, which a backend with a MaxTTL accepts.
 func TestTrap_T263_TheDefaultGraceFitsTheBackend(t *testing.T) {
 	for what, c := range map[string]struct {
 		capped     bool

@@ -68,7 +68,7 @@ func TestTrap_T189_ALossWithoutAnyAnswerTellsTheDeadline(t *testing.T) {
 	})
 }
 
-// A request that ends with its own bound is an outage.
+// A request that ends at its own bound counts as an outage.
 func TestTrap_T190_ARequestsOwnBoundIsAnOutage(t *testing.T) {
 	virtual(t, leasing.Options{Tuning: leasing.Tuning{RequestTimeout: 3 * time.Second}}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		p.Use(leasingtest.Hang(leasingtest.Acquire, leasingtest.Always))
@@ -238,7 +238,7 @@ func TestTrap_T193_ADroppedLeaseIsNamed(t *testing.T) {
 	})
 }
 
-// A deadline of the client library, as of a dial, is no answer of the backend.
+// A deadline of the client library, such as that of a dial, is no answer of the backend.
 func TestTrap_T189_ATimeoutOfTheLibraryIsNoAnswer(t *testing.T) {
 	virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		l := acquire(t, m, nil)

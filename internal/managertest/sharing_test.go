@@ -93,7 +93,7 @@ func TestTrap_T72_LoopsOverOneNameShareItWhereWaitersPoll(t *testing.T) {
 
 // Sharing hardly slows a process without competitors.
 func TestTrap_T72_LoneLoopIsHardlySlowed(t *testing.T) {
-	const cycle = 2100 * time.Microsecond // with the requests
+	const cycle = 2100 * time.Microsecond // including the requests
 	for _, span := range []time.Duration{200 * time.Millisecond, time.Second, 30 * time.Second} {
 		counts := loops(t, 1, 2*time.Millisecond, 0, span)
 		paused := 1 - float64(counts[0])*float64(cycle)/float64(span)

@@ -75,7 +75,7 @@ func TestTrap_T61_ASuspendBeforeTheAlarmIsSet(t *testing.T) {
 // A release after a suspend reports that the lease was lost, and no success.
 func TestTrap_T05_ReleaseAfterASuspendSaysThatTheLeaseWasLost(t *testing.T) {
 	suspendable(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider, machine *machine) {
-		for i := range 100 { // the manager's loop has no chance to be first every time
+		for i := range 100 { // the manager's loop can't be first every time
 			l, err := m.Acquire(t.Context(), strconv.Itoa(i))
 			require.NoError(t, err)
 			machine.Suspend(31 * time.Second)

@@ -185,7 +185,7 @@ func measured(t *testing.T, options leasing.Options, test func(t *testing.T, m *
 	virtual(t, options, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) { test(t, m, p, r) })
 }
 
-// Every end of a lease takes the lease out of the count.
+// Every end of a lease removes the lease from the count.
 func TestTrap_T37_ActiveCountReturnsToZero(t *testing.T) {
 	measured(t, leasing.Options{NoAutoRenew: true}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider, r *recorder) {
 		take := func(name string) *leasing.Lease {

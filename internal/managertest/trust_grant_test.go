@@ -32,8 +32,8 @@ func (g grants) RenewBatch(ctx context.Context, reqs []abstractions.RenewRequest
 	return g.Provider.RenewBatch(ctx, reqs)
 }
 
-// After failed renewals trust counts from when the one that succeeded was sent,
-// and by the TTL that was granted.
+// After failed renewals, trust begins when the renewal that succeeded was sent,
+// and lasts as the granted TTL allows.
 func TestTrap_T85_TrustCountsFromTheRenewalThatSucceeded(t *testing.T) {
 	const ttl, slow = 30 * time.Second, time.Second
 	for _, alone := range []bool{true, false} {

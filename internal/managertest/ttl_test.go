@@ -76,7 +76,7 @@ func TestSetTTLBesideARenewal(t *testing.T) {
 	})
 }
 
-// From the sending of a shorter TTL on, the name may be free after that TTL, with or without an answer.
+// Once a shorter TTL has been sent, the name may be free after that TTL, with or without an answer.
 func TestTrap_T260_AShorterTTLBoundsTrustFromItsSending(t *testing.T) {
 	virtual(t, leasing.Options{TTL: time.Hour}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		l := acquire(t, m, nil)

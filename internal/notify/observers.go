@@ -66,7 +66,7 @@ func New(logger *slog.Logger, provider string, panicked func(), log func(level s
 	return o
 }
 
-// ForLease returns a subscription that only the given observer's lease feeds.
+// ForLease returns a subscription for the events of one lease: see Publish.
 func (o *Observers) ForLease(observer abstractions.Observer) *Subscription {
 	return &Subscription{of: o, observer: observer}
 }

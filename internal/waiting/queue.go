@@ -24,8 +24,8 @@ func (r *Rules) pushed() time.Duration {
 	return min(r.MaxPoll, trust.Forever/pushedPolls) * pushedPolls
 }
 
-// Queue has the waiters for one name, and the memory of its leases. T is a waiter and L a lease of this process, unless zero. An
-// input may return the waiter to be woken: a new head, or the head for its next request.
+// Queue has the waiters for one name, and remembers the leases of the name. T is a waiter and L a lease of this process; a zero
+// value means none. An input may return the waiter to be woken: a new head, or the head for its next request.
 type Queue[T, L comparable] struct {
 	rules   *Rules
 	waiters []T

@@ -31,9 +31,9 @@ const throttle = 3 * tick
 type plan struct {
 	rules   Rules
 	waiters [2]int // of each process
-	moments bool   // other processes get a moment after each lease
+	moments bool   // processes yield for a short time after each lease
 	untold  bool   // the backend does not report when a lease ends
-	faults  int    // leaves, lost answers and hints, limits, refusals
+	faults  int    // at most so many leaves, lost answers and hints, limits and refusals
 }
 
 // phase is the stage of a waiter.
@@ -239,7 +239,7 @@ type step struct {
 }
 
 func (w *world) steps() (list []step) {
-	quiet := true // no step but time, arrivals and faults
+	quiet := true // only time, arrivals and faults can follow
 	for i := range w.processes {
 		p := &w.processes[i]
 		came := false
@@ -533,7 +533,7 @@ func (w *world) key(b []byte) []byte {
 	return b
 }
 
-// search visits states until there are none left, or limit. It returns the story of the first error.
+// search visits states until none is left or it has visited limit states. It returns the story of the first error.
 func search(p *plan, limit int) (states, depth int, whole bool, story string) {
 	type trace struct {
 		parent int32

@@ -240,7 +240,7 @@ func TestARegistrationThatFails(t *testing.T) {
 	require.Equal(t, Step{Ask: true}, h.Subscribed(true, 0))
 }
 
-// A refusal ends the wait of a queue when the backend has answered with refusals only for RefusalTimeout, also if the head has changed.
+// A refusal ends the wait of a queue once the backend has answered only with refusals for RefusalTimeout, even if the head has changed.
 func TestRefusals(t *testing.T) {
 	q := queueIn("headed", &polling)
 	refusal, silent := &Answer{Err: abstractions.ErrDenied, Refused: true}, &Answer{Err: abstractions.ErrUnavailable}

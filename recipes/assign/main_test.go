@@ -30,7 +30,7 @@ var errUnplugged = fmt.Errorf("%w: unplugged", leasing.ErrUnavailable)
 type plug struct {
 	*leasingtest.Provider
 	cut    atomic.Bool
-	hidden atomic.Pointer[string] // a name that lists lack
+	hidden atomic.Pointer[string] // a name that listings leave out
 }
 
 func (p *plug) Acquire(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
@@ -89,7 +89,7 @@ type fleet struct {
 	workers map[string]*member
 	at      map[string]string // the worker of each partition
 	begun   int               // the number of works that began
-	moved   int               // of them from a worker that had too many
+	moved   int               // the number of works that left a worker with too many
 	idle    time.Duration     // the longest time for which a released partition had no worker
 	free    map[string]time.Time
 }

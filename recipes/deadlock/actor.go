@@ -91,10 +91,10 @@ func (a *Actor) TryAcquire(ctx context.Context, name string) (*leasing.Lease, er
 	return lease, err
 }
 
-// Acquire is Manager.Acquire that also looks for circles while it waits. With the
+// Acquire is like Manager.Acquire, but also looks for circles while it waits. With the
 // policy Refuse, errors.As finds an *Error in its error if the actor had to give way.
-// While it waits it sets the metadata of the leases that the actor holds: leave these
-// unchanged. When ctx ends, or AcquireOptions.WaitLimit has passed, it first removes its entry
+// While it waits it sets the metadata of the leases that the actor holds: leave that
+// metadata unchanged. When ctx ends, or AcquireOptions.WaitLimit has passed, it first removes its entry
 // from the metadata, which takes 2 s at most.
 func (a *Actor) Acquire(ctx context.Context, name string) (*leasing.Lease, error) {
 	if !a.turn.TryLock() {

@@ -260,7 +260,7 @@ func TestAGuessIsNoCircle(t *testing.T) {
 	})
 }
 
-// An actor that waits for a member of a circle, and is not one, is in no circle.
+// An actor that waits for a member of a circle is not itself in the circle.
 func TestWhoOnlyWaitsForACircleIsNotInIt(t *testing.T) {
 	onStage(t, func(t *testing.T, s *stage) {
 		ann, bob, eve := s.player("ann", Options{Policy: Report}), s.player("bob", Options{Policy: Report}), s.player("eve", Options{Policy: Report})

@@ -79,7 +79,7 @@ func resolve(path string) (string, fs.FileInfo, error) {
 	return at, info, nil
 }
 
-// asFolder reports whether a path says by its end that it leads to a folder.
+// asFolder reports whether the end of a path says that the path leads to a folder.
 func asFolder(path string) bool {
 	path = filepath.ToSlash(path)
 	return strings.HasSuffix(path, "/") || strings.HasSuffix(path, "/.") || strings.HasSuffix(path, "/..")

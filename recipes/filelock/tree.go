@@ -82,7 +82,7 @@ func (t *Tree) Acquire(ctx context.Context, paths []string) (*multilease.Set, er
 	return t.acquire(ctx, paths, false)
 }
 
-// TryAcquire is Acquire that does not wait. The error matches leasing.ErrHeld if
+// TryAcquire is like Acquire, but does not wait. The error matches leasing.ErrHeld if
 // another holder has one of the files, a folder above one, or a file or folder below a requested
 // folder.
 func (t *Tree) TryAcquire(ctx context.Context, paths []string) (*multilease.Set, error) {

@@ -515,7 +515,7 @@ func TestATreeWhoseNameHasPartsIsInNobodysWay(t *testing.T) {
 	})
 }
 
-// A path whose lease has too long a name is refused, and so is a folder with such a path that a hard link leads to.
+// A path whose lease would have too long a name is refused, and so is a hard link to a file at such a path.
 func TestALongPathIsRefusedWithItsBound(t *testing.T) {
 	long := strings.Repeat("a/", 255) + "file" // 514 bytes
 	inCheckout(t, []string{long, "e/"}, func(t *testing.T, c *checkout) {
@@ -531,7 +531,7 @@ func TestALongPathIsRefusedWithItsBound(t *testing.T) {
 	})
 }
 
-// A lease belongs to a name: documented, since no file system reports a rename.
+// A lease belongs to a name, as documented, since no file system reports a rename.
 func TestTheHolderOfARenamedFolderHasTheOldName(t *testing.T) {
 	inCheckout(t, []string{"src/old/a.go"}, func(t *testing.T, c *checkout) {
 		ann, bob := c.agent("ann", Options{}), c.agent("bob", Options{})

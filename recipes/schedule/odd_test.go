@@ -20,7 +20,7 @@ const (
 
 func hourly(t time.Time) time.Time { return t.Truncate(time.Hour).Add(time.Hour) }
 
-// oddities are answers of cron libraries around changes of clocks: instead of the tick after t.
+// oddities are answers that cron libraries give around changes of clocks, instead of the tick after t.
 func (s *stage) oddities() map[string]func(t time.Time) time.Time {
 	return map[string]func(t time.Time) time.Time{
 		"none":         func(time.Time) time.Time { return time.Time{} },

@@ -81,7 +81,7 @@ func (w *world) violation(format string, args ...any) {
 	w.wrong = append(w.wrong, fmt.Sprintf(format, args...))
 }
 
-// job checks the promises at the moments that can break them: when it starts.
+// job checks the promises when it starts: only a start can break them.
 func (w *world) job(h habit) Job {
 	return func(ctx context.Context, tick Tick) error {
 		w.mu.Lock()
@@ -203,8 +203,8 @@ func (w *world) after() {
 
 // In every history of a backend that fails, hangs, is slow and loses replies, of
 // processes that come and go, of clocks that disagree, of jobs that are slow,
-// fail, and don't heed their context: no tick is started twice (AtLeastOnce
-// apart), no two runs hold their lease at a time, tokens rise, and after all
+// fail, and don't heed their context: no tick is started twice (except with
+// AtLeastOnce), no two runs hold their lease at a time, tokens rise, and after all
 // faults have ended each tick is run once.
 func TestNoTickTwiceAndNoneForgottenInEveryHistory(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {

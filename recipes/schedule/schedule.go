@@ -38,7 +38,7 @@ type Job func(ctx context.Context, tick Tick) error
 //     access is denied, and the like. Run returns that error, at once if it can
 //     detect it without waiting for a tick.
 //
-// It starts no goroutine, so the job runs in the caller's.
+// It starts no goroutine, so the job runs on the goroutine of the caller.
 func Run(ctx context.Context, manager *leasing.Manager, options Options, job Job) error {
 	if manager == nil {
 		return &leasing.InvalidError{Field: "manager", Value: nil, Want: "a leasing.Manager"}

@@ -52,8 +52,8 @@ func notAfter(t, answer time.Time) error {
 // clocks, so for a timetable with one tick a year the oddness begins with the tick before.
 const longestOddness = 400 * 24 * time.Hour
 
-// search returns the first tick after the oddness, which ends, to the second, when the answers of Next are
-// later than its argument again. It returns the zero time if it finds no such tick. It remembers the latest result, since
+// search returns the first tick after the oddness. The oddness ends, to the second, when Next again returns
+// times after its argument. It returns the zero time if it finds no such tick. It remembers the latest result, since
 // Run asks every 30 s.
 func (r *runner) search(t time.Time) (tick time.Time) {
 	if !t.Before(r.oddFrom) && t.Before(r.oddUntil) {
@@ -142,8 +142,8 @@ func (r *runner) checkAt(t time.Time) error {
 
 func between(t, tick time.Time) time.Time { return t.Add(tick.Sub(t) / 2) }
 
-// latest returns the last of the ticks that have come by now, how many come after
-// the given one up to it, and when it will no longer be current.
+// latest returns the last of the ticks that have come by now, the number of ticks after
+// the given tick up to that one, and when it will no longer be current.
 func (r *runner) latest(tick, now time.Time) (latest time.Time, after int, end time.Time, err error) {
 	for latest = tick; ; after++ {
 		following, err := r.next(latest)

@@ -92,7 +92,7 @@ func TestEverySlotIsAskedForWithinASweep(t *testing.T) {
 	}
 }
 
-// watched reports whether a request for the slot is in flight, or it is held.
+// watched reports whether the slot is held, or a request for the slot is in flight.
 func (s *stage) watched(by *Semaphore, slot int) bool {
 	by.mu.Lock()
 	defer by.mu.Unlock()

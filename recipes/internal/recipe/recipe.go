@@ -24,7 +24,7 @@ func Do(ctx, held context.Context, fn func(ctx context.Context) error, release f
 	return fn(work)
 }
 
-// Join is errors.Join that returns a single error unchanged, and leaves out an error about a loss
+// Join is like errors.Join, but returns a single error unchanged, and leaves out an error about a loss
 // that an earlier error already reports.
 func Join(errs ...error) error {
 	var kept []error
