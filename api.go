@@ -171,7 +171,7 @@ type (
 	HeldError = abstractions.HeldError
 	// LostError matches ErrLost, and is the cause of a lost lease's context. Reason is one of the reasons below. Err
 	// is the underlying error, such as that of the last renewal, or nil. BrokenBy and BreakReason are the actor and the
-	// reason of the Break, if the backend reports them.
+	// reason of the Break, if the backend reports an actor and a reason.
 	LostError = abstractions.LostError
 	// LostReason says how a lease ended without a release.
 	LostReason = abstractions.LostReason

@@ -116,7 +116,7 @@ func (m *Manager) Acquire(ctx context.Context, name string) (*Lease, error) {
 // name first waits for the answer to that release, for at most Tuning.RequestTimeout.
 //
 // TryAcquire does not queue behind this manager's waiters, and may overtake
-// them. A backend that keeps a queue of waiters may refuse the request in favour of
+// waiters. A backend that keeps a queue of waiters may refuse the request in favour of
 // the head of that queue.
 func (m *Manager) TryAcquire(ctx context.Context, name string) (*Lease, error) {
 	return handOut(m.impl.TryAcquire(ctx, name, AcquireOptions{}))

@@ -5,7 +5,7 @@
 //
 // # What it promises
 //
-// One process at a time has a certmagic lock, as the leases' backend decides, not timestamps
+// One process at a time has a certmagic lock: the backend of the leases decides, not timestamps
 // in files. The lease is renewed until certmagic unlocks it, and runs out if the process
 // dies. Before each attempt to get a certificate certmagic asks to renew the lock
 // ([Storage.RenewLockLease]): if the lease is lost and another process has the lock, the

@@ -13,8 +13,8 @@ import (
 
 // Header fields.
 const (
-	// HeaderToken carries the token of a request, in decimal. In a refusal it
-	// is the token refused.
+	// HeaderToken carries the token of a request, in decimal, and in a refusal the
+	// refused token.
 	HeaderToken = "Leasing-Token"
 	// HeaderName carries the name of the token's lease,
 	// percent-encoded. It is optional, and lets a server notice a token of

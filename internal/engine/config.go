@@ -14,7 +14,7 @@ import (
 type Config struct {
 	Owner          string
 	TTL            time.Duration
-	BreakGrace     time.Duration // of a break that sets no Grace, before the backend's MaxTTL limits it
+	BreakGrace     time.Duration // the default of BreakOptions.Grace, which the backend's MaxTTL bounds
 	RefusalTimeout time.Duration
 
 	RequestTimeout   time.Duration

@@ -39,7 +39,7 @@ type lease struct {
 	observer *notify.Subscription // nil without AcquireOptions.Observer
 	settled  chan struct{}        // made by the first waiter for the renewal under way, closed at its end
 
-	// The rest of the lease's life.
+	// Fields for the rest of the lease's life.
 
 	acquiredAt time.Duration           // monotonic
 	ctx        context.Context         // the caller's, whose values the lease keeps; the lease's own after the first call of Context

@@ -191,7 +191,7 @@ func (l *lease) releaseRequest() abstractions.ReleaseRequest {
 }
 
 // refused reports whether the backend has answered that it did nothing, and that a second
-// request has no chance. A request that was not sent, or throttled, may work later.
+// request can't succeed. A request that was not sent, or throttled, may work later.
 func refused(err error) bool {
 	return abstractions.NotApplied(err) && !errors.Is(err, abstractions.ErrUnavailable)
 }

@@ -41,7 +41,7 @@ type Closing struct {
 // TryResult is the answer to one try.
 type TryResult struct {
 	Answered bool // the release has succeeded, or never will
-	Denied   bool // the backend has refused the caller, which may pass
+	Denied   bool // the backend has refused the caller; the refusal may be temporary
 }
 
 // NextTry is the effect of a try.

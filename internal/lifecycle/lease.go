@@ -82,7 +82,7 @@ type Lease struct {
 	change  *metadataChange // nil if WantMetadata was never called
 	terms   *terms          // nil if WantTTL was never called
 
-	// The rest of the lease's life.
+	// Fields for the rest of the lease's life.
 
 	cause   error         // the cause with which its context ends
 	outcome error         // the result of the release, or the loss, once the lease has ended
@@ -104,7 +104,7 @@ type Effects struct {
 	// published after Event; nil for a lease that lives on.
 	Event Event
 	Lost  *abstractions.LostError
-	// CleanUp is needed for a claim that may outlive the lease; nil if there is none.
+	// CleanUp is needed for a claim that may outlive the lease; nil if there is no such claim.
 	CleanUp *CleanUp
 }
 

@@ -103,7 +103,7 @@ func (c *metadataChange) landed(now trust.Instant, applied bool) {
 }
 
 // failed notes a failed renewal, which may land until the given instant. Metadata that the
-// backend refuses is dropped, so that the next renewals don't fail for it.
+// backend refuses is dropped, so that the next renewals don't fail for the same reason.
 func (c *metadataChange) failed(until trust.Instant, err error, a *Answer) {
 	switch {
 	case c.carried == nil:

@@ -46,7 +46,7 @@ type Step uint8
 const (
 	GiveUp  Step = iota // release the claim
 	Shorten             // renew it for the rest of AtLeast
-	RunOut              // no request: the lease ends at that time by itself
+	RunOut              // no request: the lease ends by itself with AtLeast
 )
 
 // NextStep returns the next request of a release, and the TTL with which a lease is shortened.
@@ -63,7 +63,7 @@ func (l *Lease) NextStep(now trust.Instant) (step Step, ttl time.Duration) {
 }
 
 // backendEnd returns the time at which the backend ends the lease by itself. unsure says that a request without an
-// answer may have postponed that time, or may still do so.
+// answer may have postponed that time, or may still postpone that time.
 func (l *Lease) backendEnd(now trust.Instant) (end trust.Instant, unsure bool) {
 	return l.sent.Add(l.granted), l.unsure || l.mayLand.Left(now) > 0
 }

@@ -98,7 +98,7 @@ func (l *Lease) Answered(sent, now trust.Instant, a *Answer, random float64) (re
 }
 
 // answeredLate notes the result for a release that shortens the lease. It does not change the State of the grant, since the
-// release may be reading it.
+// release may be reading the State.
 func (l *Lease) answeredLate(sent trust.Instant, a *Answer, fx *Effects) {
 	fx.CleanUp = l.outlived(a.Applied, sent)
 	if a.Err == nil {

@@ -58,7 +58,7 @@ type request struct {
 	token  int64
 	ttl    time.Duration
 	sent   time.Duration
-	looked *cas.Item // what a store's first step has read; nil before
+	looked *cas.Item // read by a store's first step; nil before
 }
 
 // process is a holder with the steps of an engine: it sends one request at a time.

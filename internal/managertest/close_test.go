@@ -233,7 +233,7 @@ func TestTrap_T40_NothingIsRenewedThatNobodyOwns(t *testing.T) {
 	})
 }
 
-// When the manager closes, one renewal hangs and others are queued behind it.
+// When the manager closes, one renewal hangs and others are queued behind the hung renewal.
 func TestTrap_T68_QueuedRenewalIsSettledAtClose(t *testing.T) {
 	for _, way := range []string{"close", "release", "expiry"} {
 		synctest.Test(t, func(t *testing.T) {

@@ -355,7 +355,7 @@ func TestTrap_T61_SuspendWhileTheLeaseIsBeingScheduled(t *testing.T) {
 			if arm {
 				arm = false
 				machine.Suspend(time.Minute)
-				synctest.Wait() // the loop has seen the resume; the new lease is not in the schedule yet
+				synctest.Wait() // the loop has seen the resume; the new lease is not in the timetable yet
 			}
 		}}})
 		require.NoError(t, err)

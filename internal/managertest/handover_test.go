@@ -186,7 +186,7 @@ func TestALeaseThatIsBeingReleasedIsNotHandedOver(t *testing.T) {
 	})
 }
 
-// A process that shuts down may hand its leases over instead of releasing them.
+// A process that shuts down may hand over its leases instead of releasing the leases.
 func TestHandOverDuringClose(t *testing.T) {
 	twoProcesses(t, leasing.Options{}, func(t *testing.T, giver, receiver *leasing.Manager, p *leasingtest.Provider) {
 		l := acquire(t, giver, nil)

@@ -41,7 +41,7 @@ func TestTrap_T272_AHolderThatOutlastsCloseKeepsTheNameForAtLeast(t *testing.T) 
 	}
 }
 
-// A release after Close is retried for a short time. If an infinite lease stays held, the log says so.
+// A release after Close is retried for a short time. The log names an infinite lease that stays held.
 func TestAReleaseAfterCloseIsRepeated(t *testing.T) {
 	for failures, told := range map[int]bool{1: false, leasingtest.Always: true} {
 		synctest.Test(t, func(t *testing.T) {

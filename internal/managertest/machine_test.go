@@ -17,7 +17,7 @@ type machine struct {
 	suspended time.Duration // in total
 	alarm     time.Duration // by the boot clock
 	signal    chan struct{}
-	timer     *time.Timer // to the alarm, while awake
+	timer     *time.Timer // fires the alarm while the machine is awake
 	beforeSet func()
 }
 

@@ -65,7 +65,7 @@ func (p leaving) Acquire(ctx context.Context, req abstractions.AcquireRequest) (
 
 func (leaving) As(any) bool { return false }
 
-// An answer counts although the wait has ended before the manager reads it.
+// An answer counts although the wait has ended before the manager reads the answer.
 func TestAnswerAtTheEndOfAWaitIsTold(t *testing.T) {
 	virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		holder := acquire(t, m, nil)

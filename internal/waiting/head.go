@@ -32,7 +32,7 @@ type Answer struct {
 	Held       *abstractions.HeldError
 	Throttled  bool
 	RetryAfter time.Duration // 0 if the backend did not say
-	Refused    bool          // the backend refused the caller, which may pass
+	Refused    bool          // the backend refused the caller; the refusal may be temporary
 	Final      bool          // asking again can't help
 }
 

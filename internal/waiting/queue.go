@@ -25,7 +25,7 @@ func (r *Rules) pushed() time.Duration {
 }
 
 // Queue has the waiters for one name, and remembers the leases of the name. T is a waiter and L a lease of this process; a zero
-// value means none. An input may return the waiter to be woken: a new head, or the head for its next request.
+// value means no waiter or no lease. An input may return the waiter to be woken: a new head, or the head for its next request.
 type Queue[T, L comparable] struct {
 	rules   *Rules
 	waiters []T
@@ -50,7 +50,7 @@ func (q *Queue[T, L]) Waiters() []T { return q.waiters }
 // Holder returns the lease of this process that has the name, as far as the queue knows.
 func (q *Queue[T, L]) Holder() L { return q.holder }
 
-// Join is the input that a waiter comes. It reports whether the waiter is the head.
+// Join is the input that a waiter arrives. It reports whether the waiter is the head.
 func (q *Queue[T, L]) Join(t T) (head bool) {
 	head = q.Idle()
 	q.headed = q.headed || head

@@ -18,7 +18,7 @@ import (
 
 // The search walks the states that two processes with two waiters each can reach, or one with three: their real queues and heads, a
 // record that has a holder and a deadline, and between them requests whose answers take time. It is breadth first, so the story of
-// an error is a shortest one. Each waiter acquires once, and few things go wrong in a story: see plan.faults. Time passes from one
+// an error is as short as possible. Each waiter acquires once, and few things go wrong in a story: see plan.faults. Time passes from one
 // timer to the next. A holder that does not release loses its lease at the deadline.
 
 const tick = time.Second
@@ -296,7 +296,7 @@ func (w *world) join(i, n int) {
 func (w *world) begin(i, n int) {
 	p := &w.processes[i]
 	var first Step
-	p.freed = false // the first step takes it into account
+	p.freed = false // the first step takes the freed name into account
 	yields := p.queue.streak.yielding.After(w.now)
 	p.waiters[n-1].head, first = p.queue.Begin(w.now, nil)
 	if first.Pause > 0 && !yields && !p.holds() {

@@ -149,7 +149,7 @@ func (f *fleet) join(id string) *member {
 	return m
 }
 
-// kill removes a worker like a crash. Its work ends before its leases expire.
+// kill removes a worker without a release, as after a crash. Its work ends before its leases expire.
 func (f *fleet) kill(id string) {
 	f.workers[id].plug.cut.Store(true)
 	delete(f.workers, id)

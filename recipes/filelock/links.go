@@ -18,7 +18,7 @@ const maxLinked = 256
 // one for each other name of these files below the root.
 //
 // A lease of the inode alone would miss files that are created, replaced or linked in a
-// folder while it is held. The next Acquire of another name finds them by the walk.
+// folder while it is held. The next Acquire of another name finds such files when it walks the tree.
 func (t *Tree) withLinks(ctx context.Context, places []string, byName map[string]target) error {
 	files, linked := map[file]bool{}, false
 	for _, place := range places {

@@ -140,7 +140,7 @@ func (t *Tree) target(path string) (found target, place string, err error) {
 	return found, at, err
 }
 
-// named returns the target at the place to which a path leads. info is nil if no file is there.
+// named returns the target at the place to which a path leads. info is nil if there is no file.
 func (t *Tree) named(path, at string, info fs.FileInfo) (target, error) {
 	invalid := func(want string) error { return &leasing.InvalidError{Field: "path", Value: path, Want: want} }
 	below, is := strings.CutPrefix(at, strings.TrimSuffix(t.root, string(filepath.Separator)))

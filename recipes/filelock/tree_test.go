@@ -122,7 +122,7 @@ func TestAFolderCoversWhatIsBelowIt(t *testing.T) {
 	})
 }
 
-// Whichever comes second, the folder or the file, waits for the first.
+// Whichever comes second, the folder or the file, waits for the other's release.
 func TestFoldersAndFilesWaitForEachOther(t *testing.T) {
 	inCheckout(t, []string{"src/a", "src/b"}, func(t *testing.T, c *checkout) {
 		ann, bob, eve := c.agent("ann", Options{}), c.agent("bob", Options{}), c.agent("eve", Options{})

@@ -54,7 +54,7 @@ func TestAClockThatIsStepped(t *testing.T) {
 		require.Len(t, s.ticks(), 4, "it follows the right time again")
 		require.Equal(t, s.began.Add(3*time.Hour), s.started()[3].tick)
 
-		// Forward over several ticks: only the latest is current.
+		// The clock jumps forward over several ticks: only the latest is current.
 		set(5*time.Hour + 10*time.Minute)
 		s.until(190 * time.Minute)
 		require.Equal(t, []string{"08:00:00"}, s.ticks()[4:])

@@ -41,7 +41,7 @@ type stage struct {
 	mu     sync.Mutex
 	starts []start
 	inside int
-	most   int // inside at a time
+	most   int // the most jobs that ran at a time
 }
 
 // start is one start of the job.

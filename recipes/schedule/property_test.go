@@ -81,7 +81,7 @@ func (w *world) violation(format string, args ...any) {
 	w.wrong = append(w.wrong, fmt.Sprintf(format, args...))
 }
 
-// job checks the promises when it starts: only a start can break them.
+// job checks the promises when it starts: only a start can break a promise.
 func (w *world) job(h habit) Job {
 	return func(ctx context.Context, tick Tick) error {
 		w.mu.Lock()

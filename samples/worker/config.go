@@ -37,12 +37,12 @@ type config struct {
 
 	Name     string            `json:"name"`
 	Owner    string            `json:"owner"`
-	Metadata map[string]string `json:"metadata"` // beside host and pid
+	Metadata map[string]string `json:"metadata"` // in addition to host and pid
 	TTL      duration          `json:"ttl"`
 }
 
 // backends are all backends of the library. Only this table and the imports
-// depend on a backend; an application has the one line that it needs.
+// depend on a backend; an application needs only one of these lines.
 var backends = map[string]func(context.Context, json.RawMessage) (leasing.Provider, error){
 	"sqlite":     fromJSON(sqlitelease.Open),
 	"postgres":   fromJSON(postgreslease.Open),

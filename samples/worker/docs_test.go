@@ -54,7 +54,7 @@ func offline(t *testing.T) {
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "geheim")
 }
 
-// account makes the files ca.crt and token of a folder.
+// account makes the files ca.crt and token in a folder.
 func account(t *testing.T, folder string) (ca, token string) {
 	t.Helper()
 	server := httptest.NewTLSServer(nil)
@@ -70,7 +70,7 @@ func account(t *testing.T, folder string) (ca, token string) {
 func works(t *testing.T, provider leasing.Provider, err error, text string) {
 	t.Helper()
 	if err != nil {
-		require.ErrorIs(t, err, leasing.ErrUnavailable, text) // a provider that creates what it needs has tried its server
+		require.ErrorIs(t, err, leasing.ErrUnavailable, text) // a provider that creates its tables has tried to reach its server
 		return
 	}
 	require.NoError(t, provider.Close())

@@ -141,7 +141,7 @@ func run(ctx context.Context, args []string, env lookup, out io.Writer) (err err
 	return (&worker{settings: s, manager: manager, out: out}).compete(ctx)
 }
 
-// open opens the provider that the URL names, or the file chooses.
+// open opens the provider that the URL or the file names.
 func (s settings) open(ctx context.Context) (leasing.Provider, error) {
 	if s.url != "" {
 		return app.Open(ctx, s.url)

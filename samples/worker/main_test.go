@@ -145,7 +145,7 @@ func (p *process) await(pattern string) string {
 	}
 }
 
-// stop asks the worker to stop, and waits until it has ended in order.
+// stop asks the worker to stop, and waits until the worker has ended without an error.
 func (p *process) stop() {
 	p.cancel()
 	if err, open := <-p.ended; open {
