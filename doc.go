@@ -72,7 +72,7 @@
 //
 // By default renewals are sent at 0.54 to 0.6 of the TTL, counted from sent. A
 // failed renewal is retried until trust ends, after pauses of at most a tenth
-// of the trust left, so ever more often. One attempt may take at most a third
+// of the trust left, so more often towards the end. One attempt may take at most a third
 // of the remaining trust, so that a hung attempt leaves time for others. A
 // lease is lost only when the backend says for certain that the claim has
 // ended, or when trust ends; a transient error does not end a lease.

@@ -41,7 +41,7 @@ func TestTrap_T66_ErrorOfAWholeBatchIsNoLoss(t *testing.T) {
 type batchFails struct{ *leasingtest.Provider }
 
 func (b batchFails) RenewBatch(ctx context.Context, reqs []abstractions.RenewRequest) ([]abstractions.RenewResult, error) {
-	return nil, errors.Join(&leasing.LostError{Reason: leasing.LostTaken}, errNetwork) // one lease of the batch, without saying which
+	return nil, errors.Join(&leasing.LostError{Reason: leasing.LostTaken}, errNetwork) // a loss in the batch, without the lease that was lost
 }
 
 func TestWaitLimitMayBeHuge(t *testing.T) {
