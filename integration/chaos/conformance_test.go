@@ -55,7 +55,7 @@ var backends = []backend{
 	{name: "sqlite", url: sqlite, open: openSQLite},
 	{name: "postgres", url: postgres, open: openPostgres},
 	{name: "redis", url: named("LEASING_TEST_REDIS"), open: openRedis},
-	// Redlock waits for a server for a part of the TTL only.
+	// Redlock waits for a server only for a part of the TTL.
 	{name: "redlock", url: named("LEASING_TEST_REDLOCK"), open: openRedis, ttl: 3 * time.Second},
 	{name: "blob", url: azurite, open: openBlob, slow: true},
 	{name: "cosmos", url: named("LEASING_TEST_COSMOS"), open: openCosmos},

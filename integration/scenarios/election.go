@@ -14,7 +14,7 @@ import (
 // election puts a leader election under attack, on any backend: `make demo`. One after the other,
 //
 //   - the first leader is killed (SIGKILL): another takes over when the lease has run out;
-//   - the second is paused past its TTL (SIGSTOP): another takes over, and a row that the second had on its way is refused. Woken
+//   - the second is paused past its TTL (SIGSTOP): another takes over, and a delayed row of the second is refused. Woken
 //     (SIGCONT), it finds its lease lost;
 //   - the third is asked to stop: it gives the lease up, and another takes over at once.
 //
@@ -129,7 +129,7 @@ func (d *electionControl) pause(ctx context.Context, now runner.Report) (runner.
 	return next, d.sendLate(ctx, now)
 }
 
-// sendLate sends the row that a former leader had on its way. The ledger has to refuse the row.
+// sendLate sends the delayed row of a former leader. The ledger has to refuse the row.
 func (d *electionControl) sendLate(ctx context.Context, former runner.Report) error {
 	err := d.Data.Do(ctx, "ledger", former.Token, func(ctx context.Context, tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, "INSERT INTO ledger (number, token, writer) SELECT COUNT(*) + 1, $1, $2 FROM ledger", former.Token, former.Worker)

@@ -235,9 +235,9 @@ func (f fault) meansAfter(w *watch) func(error) bool {
 	return f.means
 }
 
-// T27: throttled, denied and not set up mean that nothing was applied, so a call whose
-// first write was applied does not return these errors. Otherwise a caller would
-// conclude that the lease is unchanged.
+// T27: ErrThrottled, ErrDenied and ErrNotSetUp mean that nothing was applied, so a
+// call whose first write was applied does not return these errors. Otherwise a caller
+// would conclude that the lease is unchanged.
 func TestTrap_T27_BlobNothingWasAppliedIsNotSaidAfterAWrite(t *testing.T) {
 	t.Parallel()
 	for _, answer := range []struct {
