@@ -19,8 +19,8 @@ const (
 )
 
 // own maps etcd's errors to their meaning by name (go.etcd.io/etcd/api/v3/v3rpc/rpctypes), if the name is more precise than the
-// code of gRPC. The class decides whether a request was applied: see [providerkit.Class]. gRPC itself closes connections, and the
-// function elsewhere avoids learners.
+// code of gRPC. The class decides whether a request was applied: see [providerkit.Class]. It decides nothing about the
+// connection: gRPC closes connections that fail, and the function elsewhere avoids learners.
 var own = map[string]providerkit.Meaning{
 	rpctypes.ErrorDesc(rpctypes.ErrGRPCNotSupportedForLearner): {Class: providerkit.Unsent, Advice: "endpoints must be voting members"},
 	rpctypes.ErrorDesc(rpctypes.ErrGRPCNotLeader):              {Class: providerkit.Unsent},
