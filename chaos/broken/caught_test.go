@@ -33,7 +33,7 @@ var caughtBy = map[string]string{
 	"T56": "Trap_T56_DelayedAcquireDoesNotLandAfterItsRelease",
 }
 
-// asked is the environment variable with the defect against which a test process runs the suite.
+// asked is the environment variable that names the defect for TestDefective.
 const asked = "CHAOS_BROKEN_DEFECT"
 
 func harness(wrap func(leasing.Provider) leasing.Provider) providertest.Harness {

@@ -81,7 +81,8 @@ func comparesVersions(p abstractions.Provider) abstractions.Provider {
 	}
 }
 
-// aliases maps IDs, or fingerprints, to others. It is safe for concurrent use.
+// aliases maps IDs to other IDs, or fingerprints to other fingerprints. It is safe for concurrent
+// use.
 type aliases[T comparable] struct{ sync.Map }
 
 func (a *aliases[T]) of(one T) T {
@@ -138,7 +139,7 @@ func grantsReleasedClaims(p abstractions.Provider) abstractions.Provider {
 	}
 }
 
-// mixesBatches gives the items of a batch each other's answers. A provider that does not
+// mixesBatches returns the answers of a batch for the wrong items. A provider that does not
 // renew in batches is not broken.
 func mixesBatches(p abstractions.Provider) abstractions.Provider {
 	batch, ok := abstractions.As[abstractions.BatchRenewer](p)

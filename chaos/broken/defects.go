@@ -6,9 +6,9 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-// Defect is one way to be broken.
+// Defect is a deliberate defect of a provider.
 type Defect struct {
-	Name string // as a sentence about the provider
+	Name string // the effect of the defect in a few words
 	Trap string // "T18"
 	// Plan names a ready-made plan of package chaos under which competing
 	// workers hit the defect, or "none" if they hit it without faults.

@@ -9,7 +9,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-// Defects in the holder of a name, and in the time for which it is held.
+// Defects that concern the holder of a name, and the time for which the name is held.
 
 // takesAfterLooking checks whether a name is free, and then takes it without a second check.
 // Another claim may take the name in between.
@@ -38,7 +38,7 @@ func takesAfterLooking(p abstractions.Provider) abstractions.Provider {
 	}}
 }
 
-// renewsLostLeases renews a lease that has ended, beside its new holder.
+// renewsLostLeases renews a lease that has ended, even if the name has a new holder.
 func renewsLostLeases(p abstractions.Provider) abstractions.Provider {
 	return &altered{plain: plain{p}, renew: func(ctx context.Context, req abstractions.RenewRequest) (abstractions.Grant, error) {
 		grant, err := p.Renew(ctx, req)
@@ -54,9 +54,8 @@ func asAsked(req abstractions.RenewRequest) abstractions.Grant {
 	return abstractions.Grant{Name: req.Name, ID: req.ID, Token: req.Token, TTL: req.TTL, State: req.State}
 }
 
-// skipsRenewals answers every second renewal, the first one too, without asking the
-// backend: the lease reads as held when it is not, and its holder learns of a loss
-// one renewal late.
+// skipsRenewals answers every second renewal, beginning with the first, without a request to
+// the backend. A lost lease then seems valid, and its holder notices the loss one renewal late.
 func skipsRenewals(p abstractions.Provider) abstractions.Provider {
 	var mu sync.Mutex
 	renewals := map[string]int{} // by claim
@@ -72,12 +71,12 @@ func skipsRenewals(p abstractions.Provider) abstractions.Provider {
 	}}
 }
 
-// expiresEarly keeps leases for half of their time.
+// expiresEarly keeps leases for half of their TTL.
 func expiresEarly(p abstractions.Provider) abstractions.Provider {
 	return keeps(p, func(ttl time.Duration) time.Duration { return ttl / 2 })
 }
 
-// expiresLate keeps leases for three times their time.
+// expiresLate keeps leases for three times their TTL.
 func expiresLate(p abstractions.Provider) abstractions.Provider {
 	return keeps(p, func(ttl time.Duration) time.Duration { return 3 * ttl })
 }
