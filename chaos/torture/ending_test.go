@@ -165,7 +165,7 @@ func TestRunThatWaitsForNamesEndsWithItsContext_memory(t *testing.T) {
 	})
 }
 
-// A resource that answers late or never is no fault of the leases.
+// A resource that answers late or never causes no violation.
 func TestResourceThatDoesNotAnswer_memory(t *testing.T) {
 	var asked atomic.Int32
 	silent := fencing.Fence(func(ctx context.Context, _ string, _ int64, _ func(context.Context) error) error {
@@ -212,7 +212,7 @@ func TestCrashedWorkersLeaveTheirLeasesBehind_memory(t *testing.T) {
 	}
 }
 
-// A fence that does nothing is only an error of each write.
+// A fence that does not call its function makes each write fail, and causes no violation.
 func TestFenceThatDoesNothing_memory(t *testing.T) {
 	lazy := fencing.Fence(func(context.Context, string, int64, func(context.Context) error) error { return nil })
 	report := virtual(t, torture.Options{For: minute / 12, Seed: 1, Repeatable: true, Fence: lazy}, nil)

@@ -27,8 +27,8 @@ func count(h *history.History, layer history.Layer, verb string, result history.
 	return n
 }
 
-// An answer that is not recorded can't be checked. So the history must have each kind of answer, also to
-// batched renewals, as often as in the managers' counts.
+// An answer that is not recorded can't be checked. So the history must contain each kind of answer as
+// often as the managers counted it, also for batched renewals.
 func TestHistoryHasWhatManagersAskAndAreTold_memory(t *testing.T) {
 	h := historyOf(t, "none")
 	renewals := 0
@@ -59,7 +59,7 @@ func TestHistoryTellsTheTwoSidesOfTheFaultsApart_memory(t *testing.T) {
 	require.Positive(t, count(h, history.LayerClient, "renew", history.ResultLost))
 }
 
-// In virtual time a holder learns of a loss exactly at the end of trust.
+// In virtual time a holder is notified of a loss exactly at the end of trust.
 func TestTrustIsTheManagersOwnWord_memory(t *testing.T) {
 	lost, late := 0, 0
 	h := historyOf(t, "partition")

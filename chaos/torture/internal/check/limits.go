@@ -14,7 +14,7 @@ type Limits struct {
 	Patience       time.Duration // the tolerance for actions that should happen at once
 	RequestTimeout time.Duration
 	MaxPoll        time.Duration
-	RenewFraction  float64       // of a TTL, after which a lease is renewed; 0 if that differs
+	RenewFraction  float64       // of a TTL, after which a lease is renewed; 0 if the fraction varies
 	DriftFactor    float64       // of a TTL: see Margin
 	DriftFloor     time.Duration // see Margin
 	SearchSteps    int           // of the search for an order, for each name and layer
@@ -45,8 +45,8 @@ func after(now, ttl, margin time.Duration) time.Duration {
 	return now + ttl - margin
 }
 
-// term is a grant by the checker's own stopwatch: from the call of the request
-// to the end of the granted TTL, less the margin.
+// term is the trust in a grant by the checker's own stopwatch: from the call of the request to
+// the end of the granted TTL, less the margin.
 type term struct {
 	heard time.Duration // the answer arrived
 	until time.Duration
@@ -54,7 +54,7 @@ type term struct {
 }
 
 // granted returns the term that an operation has granted. ok is false without a grant, or if the term was over
-// when the answer arrived.
+// when when the answer arrived.
 func (l *Limits) granted(o *history.Operation) (t term, ok bool) {
 	t = term{o.Return, after(o.Call, o.TTL, l.Margin(o.TTL)), o.Overrun > 0}
 	return t, o.Extends() && t.until > t.heard

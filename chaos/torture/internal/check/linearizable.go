@@ -13,7 +13,7 @@ import (
 
 // orders looks for an order at each layer. It sets the claim that each break met, which clients may not have seen.
 func (n *named) orders() {
-	met := map[int64]string{} // by token, which a minority of votes may have made up
+	met := map[int64]string{} // by token; empty with votes, since a minority may have granted a token
 	for _, o := range n.operations {
 		if o.Layer == history.LayerBackend && o.Granted() && !n.Votes {
 			met[o.Token] = o.Claim
@@ -61,7 +61,7 @@ func (n *named) linearizable(layer history.Layer, seen []history.Operation) {
 type event struct {
 	at    time.Duration
 	kind  int // in one instant calls precede returns, unless order decides
-	order int // 0 if it is not known
+	order int // 0 if unknown
 	move  int
 }
 

@@ -10,8 +10,8 @@ import (
 	"github.com/distributedleasing/leasing/chaos/torture/internal/history"
 )
 
-// trusts finds leases that reported more trust than the grants whose answers had arrived, or less,
-// and leases that were given up before the end of that trust.
+// trusts finds leases that reported more or less trust than the grants received so far, and leases
+// that were given up before the end of that trust.
 func (n *named) trusts() {
 	for _, w := range n.writes {
 		terms := n.claim(w.Claim).terms
@@ -47,7 +47,7 @@ func (n *named) overlaps() {
 	var until time.Duration
 	for _, t := range holds {
 		end := n.exclusive(t)
-		if end <= t.From { // it was given up, or broken, before its holder learned of the grant
+		if end <= t.From { // the lease was given up, or broken, before its holder received the grant
 			continue
 		}
 		if t.From < until {

@@ -8,9 +8,9 @@ import (
 	"github.com/distributedleasing/leasing/chaos/torture/internal/history"
 )
 
-// waiting finds waits that ended without a request or without the name of the holder,
-// waiters that were served after a later one, and requests in a pause that the backend
-// had asked for.
+// waiting finds waits that ended without a request or without the name of the holder, waiters
+// that were served after a waiter that came later, and requests in a pause that the backend had
+// asked for.
 func (n *named) waiting() {
 	asked := map[int]map[int][]*history.Operation{} // by worker and wait
 	for i := range n.operations {
