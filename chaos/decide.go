@@ -112,7 +112,7 @@ func (p *Provider) decide(o *operation) decision {
 	return d
 }
 
-// consult is decide without its observer, for which it returns the decisions.
+// consult returns the faults that decide returns, and the decisions for its observer.
 func (p *Provider) consult(o *operation) (d decision, all []Decision) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -191,7 +191,7 @@ func (p *Provider) identify(o *operation) {
 	o.attempt = 1 + p.failed.of(o.request())
 }
 
-// duration is the time that a fault takes.
+// duration returns the time that a fault takes.
 func (f Fault) duration(random float64) time.Duration {
 	return sum(f.Delay, time.Duration(float64(f.Jitter)*random))
 }

@@ -95,8 +95,8 @@ func work(ctx context.Context, manager *leasing.Manager, l *ledger) {
 	}
 }
 
-// TestMyWorkerSurvives is a test to copy. Two workers share one backend, at
-// which for an hour everything goes wrong; in virtual time that is soon over.
+// TestMyWorkerSurvives is a test to copy. Two workers share one backend, under each ready-made
+// plan, for an hour of virtual time.
 func TestMyWorkerSurvives(t *testing.T) {
 	for _, name := range chaos.Names() {
 		t.Run(name, func(t *testing.T) {

@@ -9,7 +9,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-// request is a request to the wrapped provider and its answer.
+// request sends a request to the wrapped provider and returns the answer.
 type request[R any] func(ctx context.Context) (R, error)
 
 // intercept performs an operation with the faults of the plan.
@@ -89,7 +89,7 @@ func (p *Provider) breakLease(ctx context.Context, name string, f Fault) {
 // grace is the time until the end of an infinite lease that is broken with RunOut.
 const grace = 30 * time.Second
 
-// twice applies an operation again, like a client that retries by itself.
+// twice applies an operation two times, like a client that retries by itself.
 func twice[R any](ctx context.Context, p *Provider, o operation, f *occurrence, apply request[R]) (R, error) {
 	var none R
 	_, first := apply(ctx)
@@ -143,7 +143,7 @@ func (p *Provider) delays(ctx context.Context, o operation, f decision, after bo
 	return nil
 }
 
-// heeded returns the context whose end cuts the fault short.
+// heeded returns the context whose end also ends the fault.
 func (f *occurrence) heeded(ctx context.Context) context.Context {
 	if f != nil && f.fault().Heedless {
 		return context.WithoutCancel(ctx)
@@ -205,7 +205,8 @@ func (p *Provider) deliver(ctx context.Context, after time.Duration, apply func(
 	})
 }
 
-// applyLate returns context.Canceled if the wrapper was closed before.
+// applyLate applies an operation after a time. It returns context.Canceled if the wrapper is closed
+// before.
 func (p *Provider) applyLate(ctx context.Context, after time.Duration, apply func(ctx context.Context) error) error {
 	if !p.pause(ctx, after) {
 		return context.Canceled

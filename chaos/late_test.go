@@ -16,7 +16,8 @@ import (
 	"github.com/distributedleasing/leasing/chaos"
 )
 
-// TestLateRequestsAreOnTheirWay: late requests are applied without their caller, and counted.
+// TestLateRequestsAreOnTheirWay: late requests are applied after their callers have gone, and
+// counted.
 func TestLateRequestsAreOnTheirWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, b := wrapped(t, chaos.Rule{Fault: chaos.Fault{Kind: chaos.FaultDeliveredLate, Delay: second}, When: chaos.Policy{First: 2, PerName: true}})
@@ -72,7 +73,7 @@ func TestEverybodySettles(t *testing.T) {
 	})
 }
 
-// TestLateRequestsAreBounded: no more than 4096 are pending. Wake-ups are not requests.
+// TestLateRequestsAreBounded: at most 4096 are pending. Late wake-ups do not count.
 func TestLateRequestsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, b := wrapped(t, chaos.Rule{Fault: chaos.Fault{Kind: chaos.FaultDeliveredLate, Delay: time.Hour}})

@@ -180,9 +180,8 @@ type TotalOutageOptions struct {
 	Hang bool
 }
 
-// TotalOutage makes the backend unavailable to all for a while. Leases should
-// survive an outage shorter than their remaining trust. In a longer one all of
-// them are lost in time.
+// TotalOutage makes the backend unavailable to all for a while. Leases should survive an outage
+// shorter than their remaining trust. In a longer outage all leases are lost in time.
 func TotalOutage(o TotalOutageOptions) Plan {
 	rule := Rule{Name: "outage", Fault: Fault{Kind: FaultError}, When: window(o.From, o.For, o.Every)}
 	if o.Hang {
@@ -206,8 +205,8 @@ type GrayFailureOptions struct {
 
 // GrayFailure makes parts of the system fail: replies of some owners are slow, some requests
 // hang beyond their context and are answered late, and some clients pause for about the time
-// for which they trust a lease. Their leases should be lost in time, and the others
-// continue.
+// for which they trust a lease. The leases of such clients should be lost in time, and all
+// others continue.
 func GrayFailure(o GrayFailureOptions) Plan {
 	p, ttl := cmp.Or(o.Probability, 0.02), cmp.Or(o.TTL, 2*time.Second)
 	if len(o.Slow) == 0 {
