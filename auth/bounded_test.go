@@ -48,7 +48,7 @@ func TestBoundedRequestsForTokensEnd(t *testing.T) {
 	}
 }
 
-// A mode in the query of a URL.
+// UnmarshalText reads the name of a mode, as in the query of a URL.
 func TestOptionsAreReadFromText(t *testing.T) {
 	t.Setenv("LEASING_AUTH_MODE", "managedidentity")
 	for _, text := range []string{"ManagedIdentity", "managedidentity", "Environment", "environment"} {

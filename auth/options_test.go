@@ -134,7 +134,7 @@ func TestJSON(t *testing.T) {
 	}
 }
 
-// T52: nothing is accepted and ignored.
+// T52: an unknown setting is refused, not ignored.
 func TestTrap_T52_UnknownSettingsAreRefused(t *testing.T) {
 	for text, names := range map[string]string{
 		`{"mode":"Manged"}`:                           `"Manged"`,

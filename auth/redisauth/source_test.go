@@ -68,7 +68,7 @@ func (s *source) times() []time.Time {
 
 func (s *source) requests() int { return len(s.times()) }
 
-// listener is a connection.
+// listener stands for a connection, and records its tokens and errors.
 type listener struct {
 	mu     sync.Mutex
 	tokens []string
