@@ -77,7 +77,7 @@ func (p *pair) exec(on *servertest.Server, statements ...string) {
 	}
 }
 
-// T165: the endpoint leads to the new primary, and the old one stays up and is read-only.
+// T165: the endpoint leads to the new primary, and the old primary stays up and is read-only.
 func TestTrap_T165_TheEndpointMoves_mariadb(t *testing.T) {
 	t.Parallel()
 	p := newPair(t)

@@ -101,8 +101,8 @@ func TestSqliteLoopsOfProcessesShareAName(t *testing.T) {
 				sum, squares = sum+turns, squares+turns*turns
 			}
 			t.Logf("%.0f leases, Jain's index %.3f", sum, sum*sum/(squares*float64(processes)))
-			// Without a queue the index is about 1 in the number of processes. On a busy machine
-			// some are late for their turns.
+			// Without a queue the index is about 1 divided by the number of processes. On a busy
+			// machine some processes miss their turns.
 			require.Greater(t, sum*sum/(squares*float64(processes)), 0.7, "Jain's index of fairness")
 		})
 	}
@@ -113,7 +113,7 @@ func pipeOf(p *Provider, database string) string {
 	return pipePath(database, backendOf(p).Channel)
 }
 
-// A waiter whose process was killed costs the others nothing, and its pipe is removed.
+// A waiter whose process was killed does not delay the others, and its pipe is removed.
 func TestSqliteWaiterOfADeadProcessLosesItsPlace(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("only Linux has pipes to be woken by")
