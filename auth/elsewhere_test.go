@@ -91,7 +91,7 @@ type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
 
-// T118: an authority's metadata that names another host for tokens brings no secret to that host.
+// T118: if an authority's metadata names another host for tokens, no secret is sent to that host.
 func TestTrap_T118_NoSecretGoesWhereMetadataSays(t *testing.T) {
 	clearEnvironment(t)
 	server, other := authtest.Start(t), newRecorder(t)

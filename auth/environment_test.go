@@ -87,7 +87,7 @@ func TestOptionsComeBeforeVariables(t *testing.T) {
 	}
 }
 
-// Development is refused in production, by the strictest of all variables or by the options.
+// Development is refused in production. Options.Environment decides, or else any of the variables.
 func TestWhereDevelopmentIsRefused(t *testing.T) {
 	type v = map[string]string
 	for _, c := range []struct {

@@ -42,7 +42,7 @@ type CustomPolicy interface {
 	// Picks reports whether the fault happens to an operation. It is called once for each
 	// operation that the other fields of Policy choose, and must be fast. A seed repeats a run
 	// if the result depends only on the operation, and not on its Attempt and Since, which
-	// depend on time. A panic counts in Report.Panics, and means no.
+	// depend on time. A panic counts in Report.Panics, and means false.
 	Picks(o Operation) bool
 }
 

@@ -206,8 +206,8 @@ func TestTrap_T273_AFaultOfOnesOwnHidesNoAnswer(t *testing.T) {
 	})
 }
 
-// TestTrap_T273_ARefusalAfterAnEffectIsUnknown: the first next has acquired, and the
-// second is refused.
+// TestTrap_T273_ARefusalAfterAnEffectIsUnknown: the first call of next acquires the name, and
+// the second is refused.
 func TestTrap_T273_ARefusalAfterAnEffectIsUnknown(t *testing.T) {
 	b := &refusing{Provider: memlease.New(memlease.Options{})}
 	p, err := chaos.Wrap(b, chaos.Plan{Rules: []chaos.Rule{customRule(fault(func(ctx context.Context, _ chaos.Operation, next func(context.Context) error) error {

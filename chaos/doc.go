@@ -8,8 +8,8 @@
 //
 // A [Plan] is written in Go or JSON. The ready-made ones are [FlakyNetwork], [SlowBackend], [LostReplies],
 // [Partition], [StealLease], [ThrottledAccount], [TotalOutage] and [GrayFailure]. Over the memory provider,
-// in a testing/synctest bubble, an hour of faults takes a moment: make provider and wrapper inside the
-// bubble. Copy TestMyWorkerSurvives from example_test.go as a start.
+// in a testing/synctest bubble, an hour of faults takes a moment: create the provider and the wrapper
+// inside the bubble. Copy TestMyWorkerSurvives from example_test.go as a start.
 //
 // # What the faults mean
 //

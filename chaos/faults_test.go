@@ -28,7 +28,7 @@ type promise struct {
 	except  []chaos.Op      // operations on which the effect differs: see other tests
 	sent    []time.Duration // when the operation reaches the backend; empty for never
 	returns time.Duration   // when the caller gets its answer
-	is, not []error         // errors that the answer matches, or must not match; if is is empty, there is no error
+	is, not []error         // errors that the answer must match, and must not match; without the former, there is no error
 }
 
 var (

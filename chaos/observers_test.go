@@ -117,7 +117,8 @@ func TestObserversAreToldWhatHappened(t *testing.T) {
 	})
 }
 
-// TestTheCounterKnowsEachRuleAndOperation: the sets are made beforehand.
+// TestTheCounterKnowsEachRuleAndOperation: the counter has the rule and the operation as
+// attributes.
 func TestTheCounterKnowsEachRuleAndOperation(t *testing.T) {
 	m := new(meters)
 	b := newBackend()

@@ -178,7 +178,7 @@ func TestAPartitionTakesAStaleReplyToo(t *testing.T) {
 	})
 }
 
-// TestPartitionOfAnOwner: the owner is known by the claim's ID.
+// TestPartitionOfAnOwner: the owner of a renewal is found by the claim's ID.
 func TestPartitionOfAnOwner(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, b := wrappedWith(t, chaos.Options{Owner: "me"},

@@ -11,10 +11,9 @@ import (
 // FlakyNetworkOptions configure FlakyNetwork. Zero fields have the defaults.
 type FlakyNetworkOptions struct {
 	Seed uint64
-	// Probability is the probability that a request is lost, and that a reply
-	// is lost. Default 0.05. Requests arrive late, and twice, each with half
-	// of Probability. Wake-ups of a waiter are lost with four times
-	// Probability.
+	// Probability is the probability that a request is lost, and that a reply is lost. Default
+	// 0.05. A request arrives late, or twice, each with half of Probability. Wake-ups of a
+	// waiter are lost with four times Probability.
 	Probability float64
 	// MaxDelay is the longest delay of a request; a third of the requests are
 	// delayed. Default 50 ms. A request that is delivered late arrives after 10
@@ -84,9 +83,9 @@ type PartitionOptions struct {
 	// Default: all owners that end in an odd digit, which is half of worker-1,
 	// worker-2 and so on.
 	Owners, Names []string
-	// From is the time from Wrap to the first cut, For its length, and Every the time from
-	// one beginning to the next, at least From + For. Defaults 3 s, 5 s and 15 s; Every below
-	// 0 means once.
+	// From is the time from Wrap to the first cut, For the length of a cut, and Every the time
+	// from the beginning of one cut to the next, at least From + For. Defaults 3 s, 5 s and 15
+	// s; Every below 0 means once.
 	From, For, Every time.Duration
 	// Timeout is the time that a request hangs before it fails. Default: until its context ends.
 	Timeout time.Duration
@@ -172,9 +171,9 @@ func ThrottledAccount(o ThrottledAccountOptions) Plan {
 // TotalOutageOptions configure TotalOutage. Zero fields have the defaults.
 type TotalOutageOptions struct {
 	Seed uint64
-	// From is the time from Wrap to the first outage, For its length, and Every the time from
-	// one beginning to the next, at least From + For. Defaults 3 s, 5 s and 15 s; Every below
-	// 0 means once.
+	// From is the time from Wrap to the first outage, For the length of an outage, and Every
+	// the time from the beginning of one outage to the next, at least From + For. Defaults 3 s,
+	// 5 s and 15 s; Every below 0 means once.
 	From, For, Every time.Duration
 	// Hang makes requests hang until their contexts end. Otherwise they fail at once.
 	Hang bool

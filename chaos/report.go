@@ -36,7 +36,7 @@ type LateDeliveries struct {
 	Pending int `json:"pending"` // not yet delivered
 }
 
-// maxReported bounds the names, and the owners, with a count of their own.
+// maxReported bounds the names, and the owners, that have a count of their own.
 const maxReported = 1 << 10
 
 const others = "(others)"

@@ -87,8 +87,9 @@ func (p Plan) shadowed() error {
 	return nil
 }
 
-// shadow returns the earlier rule that takes all operations of the i-th rule, or -1. Initially
-// disabled rules shadow nothing: they are for tests that enable such rules.
+// shadow returns the earlier rule that takes all operations of the i-th rule, or -1. A rule
+// that is disabled in the plan shadows no other rule, since tests enable such rules only for a
+// while.
 func (p Plan) shadow(i int) int {
 	r := p.Rules[i]
 	for j, by := range p.Rules {

@@ -26,7 +26,7 @@ type source struct {
 	refresh  time.Duration
 	takes    time.Duration
 	err      error
-	repeat   bool // the same token once more
+	repeat   bool // GetToken returns the latest token again
 }
 
 func (s *source) GetToken(ctx context.Context, _ policy.TokenRequestOptions) (azcore.AccessToken, error) {

@@ -17,7 +17,7 @@ import (
 	memlease "github.com/distributedleasing/leasing/providers/memory"
 )
 
-// caughtBy names a check of the conformance suite that each defect has to fail.
+// caughtBy names, for each defect, a check of the conformance suite that must fail.
 var caughtBy = map[string]string{
 	"T06": "Expiry_RenewalIsLostOrProvablyRevives",
 	"T13": "Trap_T13_LostReplyIsTriedAgain",

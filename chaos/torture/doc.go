@@ -13,8 +13,8 @@
 //	}
 //
 // Run does the same outside of tests; Report.Err is its verdict. TestVirtual runs in virtual
-// time, in which minutes pass in a moment. If it fails it searches for the smallest failing
-// run, and prints a Go test that repeats that run.
+// time, in which minutes pass in a moment. If a run fails, TestVirtual searches for the
+// smallest failing run, and prints a Go test that repeats that run.
 //
 // # What is recorded
 //

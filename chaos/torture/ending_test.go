@@ -114,8 +114,8 @@ func TestClientUnderAPlanThatCannotWorkIsClosed_memory(t *testing.T) {
 	require.Equal(t, opened, closed)
 }
 
-// deaf grants names at the beginning of a run, but not at the end: then it does not
-// answer, or refuses.
+// deaf grants names at the beginning of a run, but not at the end. There it does not answer, or
+// refuses.
 func deaf(answers bool) func(p leasing.Provider) leasing.Provider {
 	return func(p leasing.Provider) leasing.Provider {
 		var begun atomic.Bool
@@ -193,7 +193,7 @@ func TestWorkerThatDoesNotComeBackIsFound_memory(t *testing.T) {
 		require.Contains(t, kindsOf(report), history.CheckHang)
 		require.Contains(t, report.String(), "worker 0 has not come back")
 		close(release)
-		time.Sleep(minute) // it ends
+		time.Sleep(minute) // until the worker ends
 	})
 }
 

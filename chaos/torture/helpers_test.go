@@ -23,7 +23,8 @@ const (
 	minute = time.Minute
 )
 
-// virtual runs a torture over memory in virtual time. wrap, unless nil, wraps the provider.
+// virtual makes a run over the memory provider in virtual time. wrap, unless nil, wraps the
+// provider.
 func virtual(t *testing.T, options torture.Options, wrap func(leasing.Provider) leasing.Provider) *torture.Report {
 	t.Helper()
 	return virtualAt(t, options, nil, wrap)

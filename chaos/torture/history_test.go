@@ -17,7 +17,7 @@ func historyOf(t *testing.T, plan string) *history.History {
 	return recordOf(t, under(t, plan, torture.Options{For: minute, Workers: 12})).History
 }
 
-// count returns the number of operations of a layer with a result.
+// count returns the number of a layer's operations with that verb and result.
 func count(h *history.History, layer history.Layer, verb string, result history.Result) (n int) {
 	for _, o := range h.Operations {
 		if o.Layer == layer && o.Verb == verb && o.Result == result {

@@ -400,8 +400,7 @@ func TestAttemptsToConnectAreBounded(t *testing.T) {
 	require.ErrorIs(t, err, net.ErrClosed)
 }
 
-// meanwhile is a database on which something happens before the first
-// statement of a kind.
+// meanwhile is a database that calls something before the first statement of a kind.
 type meanwhile struct {
 	dialect.Querier
 	before    string

@@ -15,7 +15,7 @@ func TestConformance(t *testing.T) {
 	providertest.Run(t, database.Harness(silentPostgres, "history", "true", "history_renewals", "true"))
 }
 
-// Without history a lone acquire or release has its own statement.
+// Without history, a single acquire or release uses a statement of its own.
 func TestConformanceWithoutHistory(t *testing.T) {
 	servertest.Long(t)
 	providertest.Run(t, database.Harness(silentPostgres))

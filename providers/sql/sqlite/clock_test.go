@@ -19,14 +19,14 @@ func clockOf(p *Provider, start hostclock.Time) *atomic.Pointer[hostclock.Time] 
 	return &now
 }
 
-// later returns the time after passed, during which the wall clock was set by step.
+// later adds passed to both clocks, and also step to the wall clock.
 func later(now hostclock.Time, passed, step time.Duration) *hostclock.Time {
 	now.Wall = now.Wall.Add(passed + step)
 	now.SinceBoot += passed
 	return &now
 }
 
-// rebooted returns the time in the next boot, after passed.
+// rebooted returns a time in the next boot, with passed added to the wall clock.
 func rebooted(now hostclock.Time, passed, sinceBoot time.Duration) *hostclock.Time {
 	return &hostclock.Time{Wall: now.Wall.Add(passed), Boot: "boot-2 time:[1]", SinceBoot: sinceBoot}
 }

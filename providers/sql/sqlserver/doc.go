@@ -24,13 +24,13 @@
 // without READ_COMMITTED_SNAPSHOT, for these reasons:
 //
 //   - UPDATE finds its row by the primary key and evaluates its condition under an update lock, on the current row. With
-//     READ_COMMITTED_SNAPSHOT, too, it reads these rows with locks, and not from row versions ("a blocking scan where an update
-//     lock is acquired on the data row"):
+//     READ_COMMITTED_SNAPSHOT, too, UPDATE reads its row with a lock, and not from row versions ("a blocking scan where an
+//     update lock is acquired on the data row"):
 //     https://learn.microsoft.com/sql/relational-databases/sql-server-transaction-locking-and-row-versioning-guide.
 //   - INSERT of a name that another claim has inserted fails on the primary key, with error 2627.
-//   - SYSUTCDATETIME may return one time throughout a statement, from before a wait for a lock. So a write reads the clock again
-//     in a statement of its own before COMMIT, with the row locked: a renewal that has waited beyond its claim's end is rolled
-//     back.
+//   - SYSUTCDATETIME may return the same time throughout a statement, from before a wait for a lock. So a write reads the clock
+//     again in a statement of its own before COMMIT, with the row locked: a renewal that has waited beyond its claim's end is
+//     rolled back.
 //   - A read waits for a writer, or shows the latest committed row with READ_COMMITTED_SNAPSHOT. The clock is read before the row
 //     and after the row, so a row that was written in between is not mistaken for a clock that went back.
 //

@@ -22,7 +22,7 @@ import (
 type fakeServer struct {
 	t      testing.TB
 	mu     sync.Mutex
-	rows   map[string][]driver.Value // of the table of leases, by name, in the order of insert.sql
+	rows   map[string][]driver.Value // of the table of leases, by name, with the columns of insert.sql
 	floor  int64                     // the token of the row of the empty name
 	notes  int                       // in the history
 	ahead  time.Duration             // how far the server's clock is ahead

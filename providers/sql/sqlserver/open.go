@@ -15,13 +15,13 @@ import (
 // connectTimeout bounds attempts to connect whose context allows more.
 const connectTimeout = 5 * time.Second
 
-// Provider is a leasing provider over tables of SQL Server. Beside the requests about leases it has Migrate, Statements, Sweep and
-// WriteHistory: see [sqllease.Provider].
+// Provider is a leasing provider over tables of SQL Server. Besides the requests about leases it has Migrate, Statements, Sweep
+// and WriteHistory: see [sqllease.Provider].
 type Provider = sqllease.Provider
 
 // Open makes a provider. Unless Options.Create is set it sends no request, so an unreachable
 // database or a missing table is reported at the first use. Invalid options are reported as
-// leasing.ErrInvalid, and nothing of a URL is shown.
+// leasing.ErrInvalid, and no part of a URL is shown.
 func Open(ctx context.Context, options Options) (*Provider, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err

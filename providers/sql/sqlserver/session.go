@@ -13,9 +13,9 @@ import (
 	mssql "github.com/microsoft/go-mssqldb"
 )
 
-// sessions is a connector of the provider's own connections. They end with the context of a request: go-mssqldb reads the log-in
-// without a time limit, and waits up to 10 s for the server's confirmation that it has cancelled a statement (v1.11.2, connect
-// and nextToken).
+// sessions is a connector of the provider's own connections. These connections end with the context of a request, because
+// go-mssqldb reads the log-in without a time limit, and waits up to 10 s for the server's confirmation that it has cancelled a
+// statement (v1.11.2, connect and nextToken).
 type sessions struct{ sqldriver.Connector }
 
 // dialing returns a connector whose connections are recorded in the line of the log-in's context.
@@ -80,7 +80,8 @@ func (s *session) ResetSession(ctx context.Context) error {
 // IsValid implements sqldriver.Validator.
 func (s *session) IsValid() bool { return s.driverConn.IsValid() && s.line.alive() }
 
-// line has the network connections of one log-in: the client library may dial several addresses, and follows a redirection.
+// line has the network connections of one log-in: the client library may dial several addresses, and may follow a
+// redirection.
 type line struct {
 	mu    sync.Mutex
 	conns []net.Conn

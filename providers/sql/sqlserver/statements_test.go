@@ -86,8 +86,8 @@ func TestTrap_T294_AnInsertHeedsTheFloor(t *testing.T) {
 	require.Regexp(t, `WHERE NOT EXISTS \(SELECT 1 FROM \S+ AS f WHERE f\.name = 0x AND f\.token > @p15\);`, batches()["insert"])
 }
 
-// T295: the clock shows one time throughout a statement, so a read has separate statements for its clock readings before and
-// after the row.
+// T295: the clock shows the same time throughout a statement, so a read has separate statements for its clock readings
+// before and after the row.
 func TestTrap_T295_AReadHasTwoClocks(t *testing.T) {
 	statements := strings.Split(batches()["read"], ";\n")
 	require.Len(t, statements, 4)

@@ -8,7 +8,7 @@ import (
 	"github.com/distributedleasing/leasing/chaos/torture/internal/history"
 )
 
-// Limits are the facts about a run, beside its history, that the checks need.
+// Limits are the facts about a run, besides its history, that the checks need.
 type Limits struct {
 	Workers        int           // that compete for the names
 	Patience       time.Duration // the tolerance for actions that should happen at once
@@ -48,13 +48,13 @@ func after(now, ttl, margin time.Duration) time.Duration {
 // term is the trust in a grant by the checker's own stopwatch: from the call of the request to
 // the end of the granted TTL, less the margin.
 type term struct {
-	heard time.Duration // the answer arrived
+	heard time.Duration // when the answer arrived
 	until time.Duration
 	late  bool // the answer arrived after the end of the request's context: a manager may ignore it
 }
 
 // granted returns the term that an operation has granted. ok is false without a grant, or if the term was over
-// when when the answer arrived.
+// when the answer arrived.
 func (l *Limits) granted(o *history.Operation) (t term, ok bool) {
 	t = term{o.Return, after(o.Call, o.TTL, l.Margin(o.TTL)), o.Overrun > 0}
 	return t, o.Extends() && t.until > t.heard

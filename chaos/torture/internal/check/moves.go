@@ -121,9 +121,9 @@ func (all known) move(o history.Operation) (m move, matters bool) {
 	return m, matters && m.Return >= m.Call
 }
 
-// inDoubt reports whether the answer leaves open if an operation has taken effect. A claim whose
-// acquire was refused as released may hold the name all the same, while its lease runs out: the
-// request was applied twice, and the lease was broken in between.
+// inDoubt reports whether an operation's effect is unknown. A claim whose acquire was refused as
+// released may hold the name all the same, while its lease runs out: the request was applied
+// twice, and the lease was broken in between.
 func inDoubt(o *history.Operation) bool {
 	return o.Result == history.ResultUnknown || o.Result == history.ResultReleased && o.Verb == "acquire" && o.Layer == history.LayerClient
 }

@@ -109,7 +109,7 @@ func (n *named) add(o *history.Operation) {
 	}
 }
 
-// lost returns the time at which the holder's observer got the loss of a claim, or never.
+// lost returns the time at which the holder's observer got the event of a claim's loss, or Never.
 func (c *claim) lost() time.Duration {
 	for _, e := range c.notices {
 		if e.Own && e.Kind == leasing.EventLost {

@@ -50,7 +50,7 @@ func (n *named) rules() {
 // replay is the state of a name by the rules.
 type replay struct {
 	n      *named
-	began  int // Begun of the grant at the start of the certain order
+	began  int // Begun of the grant from which the order is certain
 	record providerkit.Record
 	// The lease runs out between these two times.
 	soonest, latest time.Duration

@@ -10,8 +10,8 @@ import (
 	"github.com/distributedleasing/leasing/chaos/torture/internal/history"
 )
 
-// trusts finds leases that reported more or less trust than the grants received so far, and leases
-// that were given up before the end of that trust.
+// trusts finds leases that reported more or less trust than the grants received so far allow, and
+// leases that were given up before the end of that trust.
 func (n *named) trusts() {
 	for _, w := range n.writes {
 		terms := n.claim(w.Claim).terms
@@ -61,9 +61,10 @@ func (n *named) overlaps() {
 	}
 }
 
-// exclusive returns the end of a hold's trust, or the earlier end of its exclusion if an operator
-// has broken the lease: at once, or after the grace for a lease without an end. The token of a break
-// identifies its lease. A break of unknown token may have met any lease.
+// exclusive returns the end of a hold's trust, or the earlier time from which another claim may hold
+// the name because an operator has broken the lease: at once, or after the grace for a lease without
+// an end. The token of a break identifies its lease. A break of unknown token may have met any
+// lease.
 func (n *named) exclusive(t history.Hold) (end time.Duration) {
 	end = t.Trusted()
 	for _, b := range n.breaks[0] {

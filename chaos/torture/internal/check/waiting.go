@@ -32,7 +32,7 @@ func (n *named) waiting() {
 			if len(faults) > 0 {
 				by += Grace
 			}
-			if first := len(requests) == 0 || requests[0].Return < closing.Call; first && !w.Try && w.To > by { // its first request is not cut short
+			if first := len(requests) == 0 || requests[0].Return < closing.Call; first && !w.Try && w.To > by { // Close does not cut the first request of a wait short
 				n.violated(w.To, "an acquire of worker %d came back %s after its manager had begun to close", w.Worker, history.Seconds(w.To-closing.Call))
 			}
 			continue
