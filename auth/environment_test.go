@@ -87,7 +87,8 @@ func TestOptionsComeBeforeVariables(t *testing.T) {
 	}
 }
 
-// Development is refused in production. Options.Environment decides, or else any of the variables.
+// Development is refused in production. If Options.Environment is empty, any of the variables
+// decides.
 func TestWhereDevelopmentIsRefused(t *testing.T) {
 	type v = map[string]string
 	for _, c := range []struct {

@@ -197,7 +197,7 @@ func TestTrap_T66_AMissingItemIsNeitherSuccessNorLoss(t *testing.T) {
 	assert.Zero(t, results[2])
 }
 
-// once fails one of the batches, without results.
+// once returns an error and no results for one of the batches.
 type once struct {
 	*backend
 	which, asked int

@@ -186,8 +186,8 @@ func TestTrap_T273_AFaultOfOnesOwnKeepsTheContract(t *testing.T) {
 	}
 }
 
-// TestTrap_T273_AFaultOfOnesOwnHidesNoAnswer: the backend's own error stays as it is, and
-// so does the answer.
+// TestTrap_T273_AFaultOfOnesOwnHidesNoAnswer: a fault that only calls next changes neither the
+// backend's error nor its answer.
 func TestTrap_T273_AFaultOfOnesOwnHidesNoAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		swallow := fault(func(ctx context.Context, _ chaos.Operation, next func(context.Context) error) error {

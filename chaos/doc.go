@@ -70,6 +70,6 @@
 // To count operations and to look up owners, the wrapper remembers the latest 65,536 names,
 // claims and reads. For older ones counting starts from zero.
 //
-// Without a plan, or disabled, the wrapper adds some tens of nanoseconds and no
+// With an empty plan, or while disabled, the wrapper adds some tens of nanoseconds and no
 // allocation per request.
 package chaos

@@ -13,8 +13,8 @@ import (
 // distinguish injected from real errors. The code under test must not test for ErrInjected.
 var ErrInjected = errors.New("injected by chaos")
 
-// InjectedError says which rule an error comes from. A *leasing.Error wraps
-// it, like an error of a backend's client library.
+// InjectedError names the rule that caused an error. A *leasing.Error wraps it, like an error
+// of a backend's client library.
 type InjectedError struct {
 	Rule string
 	Kind FaultKind

@@ -117,7 +117,7 @@ func TestMyWorkerSurvives(t *testing.T) {
 						work(ctx, manager, &l)
 						closing, cancel := context.WithTimeout(context.Background(), time.Minute)
 						defer cancel()
-						_ = manager.Close(closing) // leases that it can't release expire
+						_ = manager.Close(closing) // leases that Close can't release will expire
 					})
 				}
 				workers.Wait()

@@ -100,8 +100,8 @@ type trait struct {
 	after      bool
 	answer     bool // the caller gets the backend's answer
 	hints      bool // on a Wait the fault affects the wake-ups, not the registration
-	hangs      bool // without a delay, until the caller's context ends
-	priority   int  // over other faults of an operation
+	hangs      bool // without a delay, the fault lasts until the caller's context ends
+	priority   int  // faults with a higher priority come first
 }
 
 var (

@@ -91,8 +91,8 @@ func TestLateRequestsAreBounded(t *testing.T) {
 	})
 }
 
-// TestTrap_T56_ALateAcquireIsRefusedAfterItsRelease: the fault exists to show
-// that providers keep this promise.
+// TestTrap_T56_ALateAcquireIsRefusedAfterItsRelease: the fault tests whether providers keep
+// this promise.
 func TestTrap_T56_ALateAcquireIsRefusedAfterItsRelease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, b := wrapped(t, chaos.Rule{Fault: chaos.Fault{Kind: chaos.FaultDeliveredLate, Delay: second}, Match: chaos.Match{Ops: []chaos.Op{chaos.OpAcquire}}})

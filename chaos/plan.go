@@ -96,7 +96,7 @@ type Policy struct {
 	Probability float64 `json:"probability,omitempty"`
 	// PerName counts the operations on each name separately.
 	PerName bool `json:"per_name,omitempty"`
-	// Custom, unless nil, is asked about the operations that the other fields choose.
+	// Custom, unless nil, decides about the operations that the other fields choose.
 	// json.Marshal returns an error for a plan that has a Custom policy.
 	Custom CustomPolicy `json:"-"`
 }

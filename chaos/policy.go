@@ -16,7 +16,7 @@ func (p Policy) open(since time.Duration) bool {
 	return since >= p.From && (p.To == 0 || since < p.To)
 }
 
-// counts decides by n, the number of the operation, counted from 1.
+// counts reports whether the policy chooses the operation with the number n, counted from 1.
 func (p Policy) counts(n int) bool {
 	n -= p.Skip
 	switch {
@@ -30,7 +30,7 @@ func (p Policy) counts(n int) bool {
 	return p.Sequence == "" || n <= len(p.Sequence) && p.Sequence[n-1] == 'x'
 }
 
-// hits decides at random; draw is in [0, 1).
+// hits reports whether draw, a random number in [0, 1), chooses the operation.
 func (p Policy) hits(draw float64) bool { return p.Probability == 0 || draw < p.Probability }
 
 // random holds the random numbers of one operation and one rule.

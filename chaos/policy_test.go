@@ -14,8 +14,8 @@ import (
 
 var mark = map[bool]byte{true: 'x', false: '.'}
 
-// picked returns an x for each of the first n operations that a policy picks, and a dot for each
-// other.
+// picked returns an x for each of the first n operations that a policy picks, and a dot for the
+// rest.
 func picked(p Policy, n int) string {
 	var b strings.Builder
 	for i := range n {

@@ -180,7 +180,7 @@ func expectFaults(t *testing.T, wrap func(inner leasing.Provider, plan chaos.Pla
 	return share, first
 }
 
-// twicePoliced asks the policy twice about each operation.
+// twicePoliced applies the policy twice to each operation.
 type twicePoliced struct {
 	leasing.Provider
 	again *chaos.Provider
@@ -201,7 +201,7 @@ func (p twicePoliced) Release(ctx context.Context, req abstractions.ReleaseReque
 func (p twicePoliced) Close() error { return errors.Join(p.again.Close(), p.Provider.Close()) }
 
 // TestTrap_T50_ThePolicyIsAskedOncePerOperation also checks that expectFaults notices a wrapper
-// that asks twice.
+// that applies the policy twice.
 func TestTrap_T50_ThePolicyIsAskedOncePerOperation(t *testing.T) {
 	wrap := func(inner leasing.Provider, plan chaos.Plan) leasing.Provider {
 		p, err := chaos.Wrap(inner, plan, chaos.Options{})

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// FlakyNetworkOptions configure FlakyNetwork. Zero fields have the defaults.
+// FlakyNetworkOptions configure FlakyNetwork. Zero fields select the defaults.
 type FlakyNetworkOptions struct {
 	Seed uint64
 	// Probability is the probability that a request is lost, and that a reply is lost. Default
@@ -35,7 +35,7 @@ func FlakyNetwork(o FlakyNetworkOptions) Plan {
 	}}
 }
 
-// SlowBackendOptions configure SlowBackend. Zero fields have the defaults.
+// SlowBackendOptions configure SlowBackend. Zero fields select the defaults.
 type SlowBackendOptions struct {
 	Seed uint64
 	// Delay is added to every operation, half of it before its effect and half
@@ -58,7 +58,7 @@ func SlowBackend(o SlowBackendOptions) Plan {
 	}}
 }
 
-// LostRepliesOptions configure LostReplies. Zero fields have the defaults.
+// LostRepliesOptions configure LostReplies. Zero fields select the defaults.
 type LostRepliesOptions struct {
 	Seed uint64
 	// Probability is the probability that a reply is lost. Default 0.2.
@@ -76,7 +76,7 @@ func LostReplies(o LostRepliesOptions) Plan {
 	}}
 }
 
-// PartitionOptions configure Partition. Zero fields have the defaults.
+// PartitionOptions configure Partition. Zero fields select the defaults.
 type PartitionOptions struct {
 	Seed uint64
 	// Owners and Names are the patterns of the operations that are cut off.
@@ -115,7 +115,7 @@ func window(from, length, every time.Duration) Policy {
 	return w
 }
 
-// StealLeaseOptions configure StealLease. Zero fields have the defaults.
+// StealLeaseOptions configure StealLease. Zero fields select the defaults.
 type StealLeaseOptions struct {
 	Seed uint64
 	// Probability is the probability that a renewal finds its lease broken. Default
@@ -130,9 +130,8 @@ type StealLeaseOptions struct {
 	Budget Budget
 }
 
-// StealLease breaks held leases, like an operator. Without RunOut that is the
-// documented exception to mutual exclusion: fencing tokens must refuse the
-// former holder's writes.
+// StealLease breaks held leases, like an operator. Without RunOut this is the documented
+// exception to mutual exclusion: fencing tokens must refuse the former holder's writes.
 func StealLease(o StealLeaseOptions) Plan {
 	return Plan{Name: "steal-lease", Seed: o.Seed, Rules: []Rule{{
 		Name:   "stolen",
@@ -143,7 +142,7 @@ func StealLease(o StealLeaseOptions) Plan {
 	}}}
 }
 
-// ThrottledAccountOptions configure ThrottledAccount. Zero fields have the defaults.
+// ThrottledAccountOptions configure ThrottledAccount. Zero fields select the defaults.
 type ThrottledAccountOptions struct {
 	Seed uint64
 	// Probability is the probability that a request is refused. Default 0.3.
@@ -168,7 +167,7 @@ func ThrottledAccount(o ThrottledAccountOptions) Plan {
 	}}}
 }
 
-// TotalOutageOptions configure TotalOutage. Zero fields have the defaults.
+// TotalOutageOptions configure TotalOutage. Zero fields select the defaults.
 type TotalOutageOptions struct {
 	Seed uint64
 	// From is the time from Wrap to the first outage, For the length of an outage, and Every
@@ -189,7 +188,7 @@ func TotalOutage(o TotalOutageOptions) Plan {
 	return Plan{Name: "total-outage", Seed: o.Seed, Rules: []Rule{rule}}
 }
 
-// GrayFailureOptions configure GrayFailure. Zero fields have the defaults.
+// GrayFailureOptions configure GrayFailure. Zero fields select the defaults.
 type GrayFailureOptions struct {
 	Seed uint64
 	// TTL is the TTL of the leases, from which all delays are derived. Default 2 s.

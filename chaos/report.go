@@ -12,8 +12,8 @@ import (
 type Report struct {
 	Plan string `json:"plan,omitempty"`
 	Seed uint64 `json:"seed"`
-	// Operations counts the operations while the plan was enabled: each item
-	// of a batch of renewals is one, and so is the batch as a whole.
+	// Operations counts the calls while the plan was enabled: each item of a batch of renewals
+	// is one, and so is the batch as a whole.
 	Operations map[Op]int `json:"operations"`
 	// Injected is the number of faults, and the maps count the same faults.
 	Injected int               `json:"injected"`

@@ -291,7 +291,7 @@ func numbers(t *testing.T, tokens []string) (all []int) {
 	return all
 }
 
-// A listener may unsubscribe, or subscribe another, while it receives a token.
+// A listener may unsubscribe, or subscribe another listener, while it receives a token.
 func TestListenersMayCallBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := open(t, &source{lifetime: time.Hour})

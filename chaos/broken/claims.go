@@ -8,7 +8,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-// Defects in the ownership of claims.
+// Defects that concern the ownership of claims.
 
 // releasesAnyLease releases the current lease of a name for any claim.
 func releasesAnyLease(p abstractions.Provider) abstractions.Provider {

@@ -79,7 +79,7 @@ func (p *pair) write(d direction, to net.Conn, chunks <-chan chunk) {
 	}
 }
 
-// pass waits until a chunk that was read at the given time may go on, and reports whether to
+// pass waits until a chunk that was read at the given time is due, and reports whether to
 // forward the chunk.
 func (p *pair) pass(d direction, sent time.Time) bool {
 	var delay time.Duration

@@ -15,8 +15,8 @@ import (
 // dialTimeout bounds the dial of the server, which is on this machine or close by.
 const dialTimeout = 5 * time.Second
 
-// Proxy forwards connections to a server, under conditions that can be changed
-// at any time. Make one with Start. It is safe for concurrent use.
+// Proxy forwards connections to a server, under conditions that can be changed at any time.
+// Start creates a Proxy. It is safe for concurrent use.
 type Proxy struct {
 	target, addr string
 
@@ -85,7 +85,7 @@ var errClosed = errors.New("netfault: the proxy is closed")
 // Heal ends all conditions, like Set(Conditions{}).
 func (p *Proxy) Heal() error { return p.Set(Conditions{}) }
 
-// Reset resets all connections, including those that are still being set up. New ones work.
+// Reset resets all connections, including those that are still being set up. New connections work.
 func (p *Proxy) Reset() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -241,7 +241,8 @@ func TestBatchesLockInOneOrder(t *testing.T) {
 	for _, requests := range [][]abstractions.RenewRequest{forwards, backwards, forwards, backwards} {
 		all.Go(func() {
 			for range 20 {
-				// Waits for the rows, unlike a batch: skipping would hide a deadlock.
+				// Unlike a batch, this call waits for the rows: skipping locked rows would hide a
+				// deadlock.
 				verdicts, err := dialecttest.BackendOf(store).Renew(ctx, requests, true)
 				require.NoError(t, err)
 				for _, v := range verdicts {
@@ -253,7 +254,7 @@ func TestBatchesLockInOneOrder(t *testing.T) {
 	all.Wait()
 }
 
-// T12: acquires that wait, however many, leave a connection to renewals.
+// T12: any number of waiting acquires leaves a connection for renewals.
 func TestTrap_T12_RenewalsDoNotStarveBehindAcquires(t *testing.T) {
 	t.Parallel()
 	ctx, open := bounded(t), database.New(t)

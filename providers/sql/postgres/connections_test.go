@@ -20,13 +20,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// otherDriver is pgx that looks like another driver.
+// otherDriver makes pgx look like another driver.
 type otherDriver struct{ sqldriver.Connector }
 
 func (otherDriver) Driver() sqldriver.Driver { return foreignDriver{} }
 
-// pools are the ways to open a database: our own, and those of an application. on runs a statement on n connections at the same
-// time, and leaves them idle.
+// pools are the ways to open a database: the provider's own pool, and the pools of an application. on runs a statement on n
+// connections at the same time, and leaves them idle.
 var pools = map[string]func(t *testing.T, rawURL, schema string) (p *Provider, on func(n int, statement string)){
 	"own": func(t *testing.T, rawURL, schema string) (*Provider, func(int, string)) {
 		p := opened(t, Options{URL: withParameters(rawURL, "schema", schema)})

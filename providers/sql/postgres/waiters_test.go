@@ -143,7 +143,7 @@ func TestTrap_T72_PostgresLoopsShareAName(t *testing.T) {
 	const loops, rounds = 6, 20
 	var all sync.WaitGroup
 	var mu sync.Mutex
-	counts, begun := make([]int, loops), make([]int, 0, loops) // begun has the counts from when each loop had held the name
+	counts, begun := make([]int, loops), make([]int, 0, loops) // begun has the counts at the time when every loop had held the name
 	loop, stop := context.WithCancel(ctx)
 	had := func(who int) {
 		mu.Lock()

@@ -33,7 +33,7 @@ func TestTrap_T33_LockedFileEndsWithTheContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(bounded(t))
 	time.AfterFunc(100*time.Millisecond, cancel)
 	var waiters sync.WaitGroup
-	for range 4 { // one at the file, the others behind it
+	for range 4 { // one waits for the file, the others for their turn
 		waiters.Go(func() {
 			_, err := p.Acquire(ctx, claimOf("m", time.Minute))
 			require.ErrorIs(t, err, context.Canceled)

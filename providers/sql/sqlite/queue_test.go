@@ -25,7 +25,7 @@ import (
 const loopFor = 2 * time.Second
 
 // loop is a typical program that repeatedly takes one name, and works for a moment. It prints that
-// it is ready, begins on a command, and prints how often it had the name.
+// it is ready, starts when it reads a line, and prints at the end how often it held the name.
 func loop(rawURL string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -169,7 +169,7 @@ func TestSqliteLeavingWaitersHandTheirTurnOn(t *testing.T) {
 		defer leave[i]()
 		hints[i], err = p.Wait(waiting, abstractions.WaitRequest{Name: "n", ID: claim.ID})
 		require.NoError(t, err)
-		for range 2 { // a place is taken once
+		for range 2 { // a repeated acquire does not join the queue again
 			_, err = p.Acquire(ctx, claim)
 			require.ErrorIs(t, err, abstractions.ErrHeld)
 		}

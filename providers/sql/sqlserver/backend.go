@@ -272,7 +272,7 @@ func (b *backend) Verdict(err error) sqlkit.Verdict { return verdict(err) }
 func (b *backend) Close() error {
 	b.Wakeups.Close()
 	if b.db.own {
-		_ = b.db.Close() // its error is that of a connection that has already ended
+		_ = b.db.Close() // an error only means that a connection has already ended
 	}
 	return nil
 }

@@ -25,7 +25,7 @@ const (
 	withoutWaiting = "0;\n"
 )
 
-// database is a pool of connections, of the provider's own or of the application.
+// database is a pool of connections, either the provider's own or the application's.
 type database struct {
 	*sql.DB
 	size int    // the most connections of the provider's own pool

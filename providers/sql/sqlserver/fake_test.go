@@ -29,7 +29,7 @@ type fakeServer struct {
 	early  time.Duration             // from a read's first clock reading to its second
 	opened int                       // connections
 	empty  bool                      // there are no tables
-	lock   int64                     // the answer to a request for the migration lock
+	lock   int64                     // the answer to a request for the migration lock, as of sp_getapplock
 	log    []sent
 	fault  func(s *sent) // may set the fields of a batch from before to silent
 }

@@ -404,7 +404,7 @@ func TestMigrateOnTheFake(t *testing.T) {
 	require.Empty(t, f.of("other"))
 	require.Empty(t, f.of("commit"))
 
-	f.lock = 1 // after another process
+	f.lock = 1 // granted after a wait for another process
 	f.failing("commit", func(s *sent) { s.after = io.EOF })
 	err := p.Migrate(bounded(t))
 	require.ErrorIs(t, err, abstractions.ErrUnavailable)

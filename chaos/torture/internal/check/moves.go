@@ -46,7 +46,7 @@ type facts struct {
 	// held is the time at which the claim was last seen to hold the name; -1 for never. The acquire of
 	// a claim that was never seen explains nothing: without this acquire the name is free instead.
 	held time.Duration
-	// broken is the time of the last break that has or may have met its lease; -1 for never.
+	// broken is the time of the last break that hit or may have hit its lease; -1 for never.
 	broken time.Duration
 	// ttl is the longest requested TTL.
 	ttl time.Duration

@@ -47,7 +47,7 @@ func (n *named) rules() {
 	}
 }
 
-// replay is the state of a name by the rules.
+// replay is the state of a name according to the rules.
 type replay struct {
 	n      *named
 	began  int // Begun of the grant from which the order is certain

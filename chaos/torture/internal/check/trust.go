@@ -20,7 +20,7 @@ func (n *named) trusts() {
 		}
 		most, _ := trust(terms, w.Return)
 		_, least := trust(terms, w.Call)
-		if least == leasing.Infinite { // the manager may still be at work on that answer
+		if least == leasing.Infinite { // the manager may still be processing that answer
 			_, least = trust(terms, w.Call-n.Patience)
 		}
 		left := min(w.Remaining, math.MaxInt64-w.Return)

@@ -240,8 +240,8 @@ type Wait struct {
 	// Leaves reports that Bound is the end of its context, and not of its wait limit.
 	Bound  time.Duration `json:"bound"`
 	Leaves bool          `json:"leaves"`
-	// Got reports that it returned a lease. Otherwise Result is the reason, Holder the claim that
-	// had the name, if that is known, and Own reports that the error names the same manager as its holder.
+	// Got reports that it returned a lease. Otherwise Result is the reason, and Holder is the claim that
+	// held the name, if known. Own reports that the error names the same manager as the holder.
 	Got    bool   `json:"got"`
 	Result Result `json:"result"`
 	Holder string `json:"holder"`
