@@ -10,30 +10,18 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-// RenewBatch is the wrapped provider's, with the plan's faults: of the batch as
-// a whole (OpRenewBatch), and of its items (OpRenew).
-//
-// The items are answered together. A batch takes as long as the longest
-// FaultDelay of its items. An item that would otherwise wait for its failure
-// gets an unknown outcome as soon as the others are answered, so that it delays no
-// other item. If no item of the batch is sent, the batch takes as long as its
-// longest wait. An item with a FaultCustom leaves the batch, and its effect is a
-// Renew of its own. The batch waits for the fault as it does for a FaultDelay.
-func (p *Provider) RenewBatch(ctx context.Context, reqs []abstractions.RenewRequest) ([]abstractions.RenewResult, error) {
-	switch {
-	case p.closed.Load():
-		return nil, abstractions.ErrClosed
-	case p.batcher == nil:
-		return nil, p.wrap(operation{op: OpRenewBatch}, abstractions.ErrUnsupported)
-	case p.inactive.Load(), ctx.Err() != nil:
-		return p.batcher.RenewBatch(ctx, reqs)
+// renewBatch makes a RenewBatch: see Provider.
+func (p *Provider) renewBatch(ctx context.Context, o operation, reqs []abstractions.RenewRequest, send send) (any, error) {
+	if ctx.Err() != nil {
+		return send(ctx, reqs)
 	}
-	results, err := intercept(ctx, p, operation{op: OpRenewBatch}, func(ctx context.Context) ([]abstractions.RenewResult, error) {
+	answer, err := p.perform(ctx, o, func(ctx context.Context) (any, error) {
 		if ctx.Err() != nil {
-			return p.batcher.RenewBatch(ctx, reqs)
+			return send(ctx, reqs)
 		}
-		return p.renewItems(ctx, reqs)
+		return p.renewItems(ctx, reqs, send)
 	})
+	results, _ := answer.([]abstractions.RenewResult)
 	p.endedItems(reqs, results, err)
 	return results, err
 }
@@ -54,7 +42,7 @@ func (i *item) isSent() bool {
 	return i.main == nil || (i.main.hasAnswer() || i.main.appliesFirst()) && !i.is(FaultCustom)
 }
 
-func (p *Provider) renewItems(ctx context.Context, reqs []abstractions.RenewRequest) ([]abstractions.RenewResult, error) {
+func (p *Provider) renewItems(ctx context.Context, reqs []abstractions.RenewRequest, send send) ([]abstractions.RenewResult, error) {
 	var items, sent, custom, twice []*item
 	for _, req := range reqs {
 		i := &item{operation: renewal(req), req: req}
@@ -79,9 +67,9 @@ func (p *Provider) renewItems(ctx context.Context, reqs []abstractions.RenewRequ
 		p.beginItem(ctx, i)
 	}
 	join := p.customItems(ctx, custom)
-	failed := p.sendItems(ctx, sent)
+	failed := p.sendItems(ctx, sent, send)
 	if len(twice) > 0 {
-		failed = errors.Join(failed, p.repeatItems(ctx, twice))
+		failed = errors.Join(failed, p.repeatItems(ctx, twice, send))
 	}
 	join()
 	for _, i := range append(sent, custom...) {
@@ -128,8 +116,9 @@ func (p *Provider) customItems(ctx context.Context, items []*item) (join func())
 					panics <- value
 				}
 			}()
-			renew := func(ctx context.Context) (abstractions.Grant, error) { return p.inner.Renew(ctx, i.req) }
-			i.result.Grant, i.result.Err = inject(ctx, p, i.operation, i.main, renew)
+			var grant any
+			grant, i.result.Err = p.inject(ctx, i.operation, i.main, func(ctx context.Context) (any, error) { return p.inner.Renew(ctx, i.req) })
+			i.result.Grant, _ = grant.(abstractions.Grant)
 		})
 	}
 	return func() {
@@ -142,7 +131,7 @@ func (p *Provider) customItems(ctx context.Context, items []*item) (join func())
 
 // sendItems renews some items in one request. An item without an answer keeps none, and the error
 // of the request replaces the missing answer.
-func (p *Provider) sendItems(ctx context.Context, items []*item) error {
+func (p *Provider) sendItems(ctx context.Context, items []*item, send send) error {
 	if len(items) == 0 {
 		return nil
 	}
@@ -150,7 +139,8 @@ func (p *Provider) sendItems(ctx context.Context, items []*item) error {
 	for n, i := range items {
 		reqs[n], i.result = i.req, abstractions.RenewResult{}
 	}
-	results, err := p.batcher.RenewBatch(ctx, reqs)
+	reply, err := send(ctx, reqs)
+	results := reply.([]abstractions.RenewResult)
 	for n, result := range results[:min(len(results), len(items))] {
 		items[n].result = result
 	}
@@ -159,7 +149,7 @@ func (p *Provider) sendItems(ctx context.Context, items []*item) error {
 
 // repeatItems sends items once more: see twice. The outcome of an item without an answer is
 // unknown, whatever the error of the request.
-func (p *Provider) repeatItems(ctx context.Context, items []*item) error {
+func (p *Provider) repeatItems(ctx context.Context, items []*item, send send) error {
 	first := make([]error, len(items))
 	for n, i := range items {
 		first[n] = i.result.Err
@@ -173,7 +163,7 @@ func (p *Provider) repeatItems(ctx context.Context, items []*item) error {
 		}
 		return nil
 	}
-	err := p.sendItems(ctx, items)
+	err := p.sendItems(ctx, items, send)
 	for n, i := range items {
 		if err := both(mayHaveApplied(first[n]), i.result.Err); err != nil {
 			i.fail(p, err)

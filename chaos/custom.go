@@ -80,8 +80,8 @@ func (p *Provider) asks(policy CustomPolicy, o Operation) (picks bool) {
 }
 
 // custom runs a CustomFault in place of an operation.
-func custom[R any](ctx context.Context, p *Provider, o operation, f *occurrence, apply request[R]) (R, error) {
-	e := &effect[R]{apply: apply}
+func (p *Provider) custom(ctx context.Context, o operation, f *occurrence, apply request) (any, error) {
+	e := &effect{apply: apply}
 	var err error
 	panicked := p.protect(func() { err = f.fault().Custom.Inject(ctx, f.custom, e.next) })
 	end := e.close()
@@ -105,8 +105,7 @@ func custom[R any](ctx context.Context, p *Provider, o operation, f *occurrence,
 	case mayHaveApplied(err) && !errors.Is(err, abstractions.ErrUnavailable):
 		err = fmt.Errorf("%w: %w", abstractions.ErrUnavailable, err)
 	}
-	var none R
-	return none, p.injectedError(o, f, err)
+	return nil, p.injectedError(o, f, err)
 }
 
 // errNoAnswer is the result of a next that has not returned, or has panicked.
@@ -119,25 +118,25 @@ func isSame(a, b error) bool {
 }
 
 // effect is the operation of a CustomFault.
-type effect[R any] struct {
-	apply request[R]
+type effect struct {
+	apply request
 
 	mu   sync.Mutex // guards the fields below
 	over bool
-	outcome[R]
+	outcome
 }
 
 // outcome holds the results of the calls of next.
-type outcome[R any] struct {
+type outcome struct {
 	called   bool
 	applied  bool // one of the calls may have had an effect
-	answer   R    // of the last call
+	answer   any  // of the last call
 	err      error
 	panicked any // by the provider
 }
 
 // close ends the effect.
-func (e *effect[R]) close() outcome[R] {
+func (e *effect) close() outcome {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.over = true
@@ -146,7 +145,7 @@ func (e *effect[R]) close() outcome[R] {
 }
 
 // next applies the operation.
-func (e *effect[R]) next(ctx context.Context) error {
+func (e *effect) next(ctx context.Context) error {
 	if !e.begin() {
 		return abstractions.ErrClosed
 	}
@@ -166,7 +165,7 @@ func (e *effect[R]) next(ctx context.Context) error {
 }
 
 // begin begins a call of next. It reports false if Inject has returned.
-func (e *effect[R]) begin() bool {
+func (e *effect) begin() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.over {

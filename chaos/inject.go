@@ -9,51 +9,52 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-// request sends a request to the wrapped provider and returns the answer.
-type request[R any] func(ctx context.Context) (R, error)
+// request sends the request of one operation to the wrapped provider and returns the answer.
+type request func(ctx context.Context) (answer any, err error)
 
-// intercept performs an operation with the faults of the plan.
-func intercept[R any](ctx context.Context, p *Provider, o operation, apply request[R]) (R, error) {
+// send sends a request to the wrapped provider.
+type send func(ctx context.Context, req any) (reply any, err error)
+
+// perform performs an operation with the faults of the plan.
+func (p *Provider) perform(ctx context.Context, o operation, apply request) (any, error) {
 	if ctx.Err() != nil {
 		return apply(ctx)
 	}
 	f := p.decide(&o)
-	answer, err := withDelays(ctx, p, o, f, func(ctx context.Context) (R, error) { return inject(ctx, p, o, f.main, apply) })
+	answer, err := p.withDelays(ctx, o, f, func(ctx context.Context) (any, error) { return p.inject(ctx, o, f.main, apply) })
 	p.ended(o, err)
 	return answer, err
 }
 
 // withDelays adds the delays before and after an operation, and a partition that begins during the
 // operation.
-func withDelays[R any](ctx context.Context, p *Provider, o operation, f decision, do request[R]) (R, error) {
-	var none R
+func (p *Provider) withDelays(ctx context.Context, o operation, f decision, do request) (any, error) {
 	if err := p.delays(ctx, o, f, false); err != nil {
-		return none, err
+		return nil, err
 	}
 	result, err := do(ctx)
 	if f.main == nil || f.main.hasAnswer() {
 		if partition := p.partition(o); partition != nil {
 			p.note(ctx, o, partition)
-			return none, p.fail(ctx, o, partition, true)
+			return nil, p.fail(ctx, o, partition, true)
 		}
 	}
 	if err := p.delays(ctx, o, f, true); err != nil {
-		return none, err
+		return nil, err
 	}
 	return result, err
 }
 
 // inject performs the operation with its main fault.
-func inject[R any](ctx context.Context, p *Provider, o operation, f *occurrence, apply request[R]) (R, error) {
+func (p *Provider) inject(ctx context.Context, o operation, f *occurrence, apply request) (any, error) {
 	if f == nil {
 		return apply(ctx)
 	}
-	var none R
 	p.note(ctx, o, f)
 	switch f.kind() {
 	case FaultStaleRead:
 		_, _ = apply(ctx) // record the answer for later stale reads
-		return f.answer.(R), nil
+		return f.answer, nil
 	case FaultBroken:
 		if !f.after() {
 			p.breakLease(ctx, o.name, f.fault())
@@ -62,18 +63,18 @@ func inject[R any](ctx context.Context, p *Provider, o operation, f *occurrence,
 		defer p.breakLease(ctx, o.name, f.fault())
 		return apply(ctx)
 	case FaultAppliedTwice:
-		return twice(ctx, p, o, f, apply)
+		return p.twice(ctx, o, f, apply)
 	case FaultCustom:
-		return custom(ctx, p, o, f, apply)
+		return p.custom(ctx, o, f, apply)
 	case FaultDeliveredLate:
 		p.deliver(ctx, f.delay, func(ctx context.Context) error { _, err := apply(ctx); return err })
-		return none, p.injectedError(o, f, abstractions.ErrUnavailable)
+		return nil, p.injectedError(o, f, abstractions.ErrUnavailable)
 	}
 	applied := f.appliesFirst()
 	if applied {
 		_, _ = apply(ctx) // the answer is lost
 	}
-	return none, p.fail(ctx, o, f, applied)
+	return nil, p.fail(ctx, o, f, applied)
 }
 
 // breakLease breaks a lease like an operator. If Break fails, nothing was broken, and the error is
@@ -90,15 +91,14 @@ func (p *Provider) breakLease(ctx context.Context, name string, f Fault) {
 const grace = 30 * time.Second
 
 // twice applies an operation two times, like a client that retries by itself.
-func twice[R any](ctx context.Context, p *Provider, o operation, f *occurrence, apply request[R]) (R, error) {
-	var none R
+func (p *Provider) twice(ctx context.Context, o operation, f *occurrence, apply request) (any, error) {
 	_, first := apply(ctx)
 	if !p.pause(ctx, f.delay) {
-		return none, p.injectedError(o, f, p.interrupted(ctx, true))
+		return nil, p.injectedError(o, f, p.interrupted(ctx, true))
 	}
 	answer, second := apply(ctx)
 	if err := both(mayHaveApplied(first), second); err != nil {
-		return none, p.injectedError(o, f, err)
+		return nil, p.injectedError(o, f, err)
 	}
 	return answer, second
 }

@@ -3,6 +3,7 @@ package chaos
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -13,9 +14,8 @@ import (
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/metric"
 
-	"errors"
-
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
 )
 
 // Options configure a wrapper. The zero value is ready to use.
@@ -43,6 +43,8 @@ type Options struct {
 	MeterProvider metric.MeterProvider
 }
 
+type intercepted = providerkit.Intercepted
+
 // Provider is a leasing.Provider that passes requests to another provider and
 // injects the faults of a plan. Make one with Wrap. It is safe for concurrent
 // use.
@@ -50,14 +52,17 @@ type Options struct {
 // It has the optional abilities of the wrapped provider, and also injects faults
 // into their requests. Look for them with abstractions.As: all methods always
 // exist, but return leasing.ErrUnsupported without the ability.
+//
+// Faults happen to a batch of renewals as a whole (OpRenewBatch), and to its items
+// (OpRenew), which are answered together. A batch takes as long as the longest
+// FaultDelay of its items. An item that would otherwise wait for its failure
+// gets an unknown outcome as soon as the others are answered, so that it delays no
+// other item. If no item of the batch is sent, the batch takes as long as its
+// longest wait. An item with a FaultCustom leaves the batch, and its effect is a
+// Renew of its own. The batch waits for the fault as it does for a FaultDelay.
 type Provider struct {
+	*intercepted
 	inner      abstractions.Provider
-	batcher    abstractions.BatchRenewer
-	waiter     abstractions.Waiter
-	queue      abstractions.WaiterLister
-	lister     abstractions.Lister
-	pinger     abstractions.Pinger
-	historian  abstractions.HistoryReader
 	caps       abstractions.Capabilities
 	plan       Plan
 	options    Options
@@ -114,12 +119,7 @@ func Wrap(provider abstractions.Provider, plan Plan, options Options) (*Provider
 		inner: provider, caps: provider.Capabilities(), plan: plan, options: options,
 		owners: newRecent[string, string](2 * kept), injected: newCounter(options.MeterProvider),
 	}
-	p.batcher, _ = abstractions.As[abstractions.BatchRenewer](provider)
-	p.waiter, _ = abstractions.As[abstractions.Waiter](provider)
-	p.queue, _ = abstractions.As[abstractions.WaiterLister](provider)
-	p.lister, _ = abstractions.As[abstractions.Lister](provider)
-	p.pinger, _ = abstractions.As[abstractions.Pinger](provider)
-	p.historian, _ = abstractions.As[abstractions.HistoryReader](provider)
+	p.intercepted = providerkit.InterceptUnless(provider, p.passes, p.handle)
 	for _, r := range plan.Rules {
 		p.partitions = p.partitions || r.Fault.Kind == FaultPartitioned
 		p.caps.HeedsContext = p.caps.HeedsContext && !r.Fault.Heedless
@@ -176,30 +176,7 @@ func (p Plan) complete() Plan {
 
 // As answers for the optional abilities that the wrapped provider has, and
 // hides its other abilities, to which faults would not happen.
-func (p *Provider) As(target any) bool {
-	switch ability := target.(type) {
-	case *abstractions.BatchRenewer:
-		return answerWith(ability, abstractions.BatchRenewer(p), p.batcher != nil)
-	case *abstractions.Waiter:
-		return answerWith(ability, abstractions.Waiter(p), p.waiter != nil)
-	case *abstractions.WaiterLister:
-		return answerWith(ability, abstractions.WaiterLister(p), p.queue != nil)
-	case *abstractions.Lister:
-		return answerWith(ability, abstractions.Lister(p), p.lister != nil)
-	case *abstractions.Pinger:
-		return answerWith(ability, abstractions.Pinger(p), p.pinger != nil)
-	case *abstractions.HistoryReader:
-		return answerWith(ability, abstractions.HistoryReader(p), p.historian != nil)
-	}
-	return false
-}
-
-func answerWith[T any](target *T, self T, has bool) bool {
-	if has {
-		*target = self
-	}
-	return has
-}
+func (p *Provider) As(target any) bool { return providerkit.Lend(p, p.inner, target) }
 
 // Capabilities returns the capabilities of the wrapped provider. Fault.Heedless and FaultStaleRead
 // change them: with a rule of the latter kind reads may lag.

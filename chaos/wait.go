@@ -6,41 +6,26 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-// Wait is the wrapped provider's, with the plan's faults: in the registration and in the wake-ups.
-func (p *Provider) Wait(ctx context.Context, req abstractions.WaitRequest) (abstractions.Wakeups, error) {
-	inactive := p.inactive.Load()
-	switch {
-	case p.closed.Load():
-		return abstractions.Wakeups{}, abstractions.ErrClosed
-	case p.waiter == nil:
-		return abstractions.Wakeups{}, p.wrap(operation{op: OpWait, name: req.Name}, abstractions.ErrUnsupported)
-	case inactive && !p.partitions:
-		return p.waiter.Wait(ctx, req)
-	}
-	return p.wait(ctx, req, inactive)
-}
-
-// wait relays the wake-ups to their reader. It does so even without a current fault, since a
-// partition may begin while the registration lasts.
-func (p *Provider) wait(ctx context.Context, req abstractions.WaitRequest, inactive bool) (abstractions.Wakeups, error) {
-	register := func(ctx context.Context) (abstractions.Wakeups, error) { return p.waiter.Wait(ctx, req) }
+// wait makes a Wait, with the plan's faults in the registration and in the wake-ups. It relays the wake-ups to their reader
+// even without a current fault, since a partition may begin while the registration lasts.
+func (p *Provider) wait(ctx context.Context, o operation, req abstractions.WaitRequest, send send) (any, error) {
+	register := func(ctx context.Context) (any, error) { return send(ctx, req) }
 	if ctx.Err() != nil || req.Validate(p.caps) != nil {
 		return register(ctx)
 	}
-	o := operation{op: OpWait, name: req.Name, id: req.ID}
 	var f decision
-	if !inactive {
+	if !p.inactive.Load() {
 		f = p.decide(&o)
 	}
-	wakeups, err := withDelays(ctx, p, o, f, func(ctx context.Context) (abstractions.Wakeups, error) {
+	wakeups, err := p.withDelays(ctx, o, f, func(ctx context.Context) (any, error) {
 		if f.main != nil && !traits[f.main.kind()].hints {
-			return inject(ctx, p, o, f.main, register)
+			return p.inject(ctx, o, f.main, register)
 		}
 		wakeups, err := register(ctx)
 		if err != nil || f.main == nil && !p.partitions {
 			return wakeups, err
 		}
-		return p.relayTo(ctx, o, f.main, wakeups), nil
+		return p.relayTo(ctx, o, f.main, wakeups.(abstractions.Wakeups)), nil
 	})
 	p.ended(o, err)
 	return wakeups, err

@@ -3,6 +3,8 @@ package chaos
 import (
 	"fmt"
 	"slices"
+
+	"github.com/distributedleasing/leasing/abstractions"
 )
 
 // Warnings returns valid settings that are probably mistakes: no enabled rule, a rule that
@@ -64,11 +66,16 @@ var ownerless = []Op{OpBreak, OpInspect, OpList, OpPing, OpHistory, OpWaiters, O
 
 // operations returns the operations of the wrapped provider.
 func (p *Provider) operations() []Op {
-	lacks := map[Op]bool{
-		OpRenewBatch: p.batcher == nil, OpWait: p.waiter == nil, OpWaiters: p.queue == nil,
-		OpList: p.lister == nil, OpPing: p.pinger == nil, OpHistory: p.historian == nil,
+	lacking := map[Op]bool{
+		OpRenewBatch: lacks[abstractions.BatchRenewer](p), OpWait: lacks[abstractions.Waiter](p), OpWaiters: lacks[abstractions.WaiterLister](p),
+		OpList: lacks[abstractions.Lister](p), OpPing: lacks[abstractions.Pinger](p), OpHistory: lacks[abstractions.HistoryReader](p),
 	}
-	return slices.DeleteFunc(slices.Clone(allOps), func(op Op) bool { return lacks[op] })
+	return slices.DeleteFunc(slices.Clone(allOps), func(op Op) bool { return lacking[op] })
+}
+
+func lacks[T any](p *Provider) bool {
+	_, has := abstractions.As[T](p)
+	return !has
 }
 
 // without returns the operations that are not among others.

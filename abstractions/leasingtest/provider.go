@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
 	memlease "github.com/distributedleasing/leasing/providers/memory"
 )
 
@@ -42,26 +43,39 @@ type Call struct {
 // returns nil without apply, the caller gets zero values.
 type Handler func(ctx context.Context, call Call, apply func() error) error
 
+// calls are the methods of a Provider. It has no method As, so that a type that embeds a Provider may override an ability.
+type calls interface {
+	abstractions.Provider
+	abstractions.BatchRenewer
+	abstractions.Waiter
+	abstractions.WaiterLister
+	abstractions.Lister
+	abstractions.Pinger
+}
+
 // Provider is a leasing.Provider that keeps its leases in memory and lets
 // handlers decide the outcome of each call. It has all optional abilities.
 // The handlers get a batch of renewals lease by lease.
 type Provider struct {
+	calls
 	backend *memlease.Provider
 
 	mu       sync.Mutex
 	handlers []*Handler
-	calls    []Call
+	past     []Call
 	count    map[Op]int
 	taken    map[string]abstractions.LostReason // by claim ID: see Lose
 }
 
 // NewProvider returns a provider without handlers.
 func NewProvider() *Provider {
-	return &Provider{
+	p := &Provider{
 		backend: memlease.New(memlease.Options{}),
 		count:   map[Op]int{},
 		taken:   map[string]abstractions.LostReason{},
 	}
+	p.calls = providerkit.Intercept(p.backend, p.handle)
+	return p
 }
 
 // Use adds a handler, which runs before the present ones, until remove is called.
@@ -88,7 +102,7 @@ func (p *Provider) Clear() {
 func (p *Provider) Calls() []Call {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return slices.Clone(p.calls)
+	return slices.Clone(p.past)
 }
 
 // Count returns the number of calls of an Op.
@@ -98,20 +112,21 @@ func (p *Provider) Count(op Op) int {
 	return p.count[op]
 }
 
-// pass passes a call through the handlers, beginning with the latest. In apply ctx no
-// longer ends: the request has reached its server.
-func pass[Q, T any](ctx context.Context, p *Provider, call Call, req Q, apply func(context.Context, Q) (T, error)) (result T, err error) {
-	if ctx.Err() != nil {
-		return result, context.Cause(ctx)
+// handle passes a call through the handlers, beginning with the latest. A batch becomes calls of Renew.
+func (p *Provider) handle(ctx context.Context, x *providerkit.Exchange) (reply any, err error) {
+	if reqs, ok := x.Request.([]abstractions.RenewRequest); ok {
+		results := make([]abstractions.RenewResult, len(reqs))
+		for i, req := range reqs {
+			results[i].Grant, results[i].Err = p.Renew(ctx, req)
+		}
+		return results, nil
 	}
-	p.mu.Lock()
-	p.count[call.Op]++
-	call.N, call.At = p.count[call.Op], time.Now()
-	p.calls = append(p.calls, call)
-	handlers := p.handlers
-	p.mu.Unlock()
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	call, handlers := p.note(x)
 	next := func() (err error) {
-		result, err = apply(context.WithoutCancel(ctx), req)
+		reply, err = p.apply(ctx, x)
 		return err
 	}
 	for _, h := range handlers {
@@ -119,72 +134,43 @@ func pass[Q, T any](ctx context.Context, p *Provider, call Call, req Q, apply fu
 		next = func() error { return (*h)(ctx, call, inner) }
 	}
 	if err := next(); err != nil {
-		return *new(T), err // never with a result that was applied
+		return nil, err // never with a result that was applied
 	}
-	return result, nil
+	return reply, nil
 }
 
-func (p *Provider) Acquire(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
-	return pass(ctx, p, Call{Op: Acquire, Name: req.Name, ID: req.ID, TTL: req.TTL}, req, p.backend.Acquire)
-}
-
-func (p *Provider) Renew(ctx context.Context, req abstractions.RenewRequest) (abstractions.Grant, error) {
-	return pass(ctx, p, Call{Op: Renew, Name: req.Name, ID: req.ID, TTL: req.TTL}, req, p.renew)
-}
-
-// renew refuses a lease that Lose has taken away.
-func (p *Provider) renew(ctx context.Context, req abstractions.RenewRequest) (abstractions.Grant, error) {
+// note counts a call, and returns it with the handlers of the moment.
+func (p *Provider) note(x *providerkit.Exchange) (Call, []*Handler) {
+	call := Call{Op: Op(x.Method), Name: x.Name, ID: x.ID, At: time.Now()}
+	switch req := x.Request.(type) {
+	case abstractions.AcquireRequest:
+		call.TTL = req.TTL
+	case abstractions.RenewRequest:
+		call.TTL = req.TTL
+	}
 	p.mu.Lock()
-	reason, taken := p.taken[req.ID]
-	p.mu.Unlock()
-	if taken {
-		return abstractions.Grant{}, &abstractions.LostError{Reason: reason}
+	defer p.mu.Unlock()
+	p.count[call.Op]++
+	call.N = p.count[call.Op]
+	p.past = append(p.past, call)
+	return call, p.handlers
+}
+
+// apply makes a call whose request has reached its server: it no longer ends with ctx. It refuses to renew a lease that
+// Lose has taken away.
+func (p *Provider) apply(ctx context.Context, x *providerkit.Exchange) (any, error) {
+	if req, ok := x.Request.(abstractions.RenewRequest); ok {
+		p.mu.Lock()
+		reason, taken := p.taken[req.ID]
+		p.mu.Unlock()
+		if taken {
+			return nil, &abstractions.LostError{Reason: reason}
+		}
 	}
-	return p.backend.Renew(ctx, req)
-}
-
-func (p *Provider) RenewBatch(ctx context.Context, reqs []abstractions.RenewRequest) ([]abstractions.RenewResult, error) {
-	results := make([]abstractions.RenewResult, len(reqs))
-	for i, req := range reqs {
-		results[i].Grant, results[i].Err = p.Renew(ctx, req)
+	if x.Method != providerkit.MethodWait { // whose registration ends with its context
+		ctx = context.WithoutCancel(ctx)
 	}
-	return results, nil
-}
-
-type nothing = struct{}
-
-func (p *Provider) Release(ctx context.Context, req abstractions.ReleaseRequest) error {
-	_, err := pass(ctx, p, Call{Op: Release, Name: req.Name, ID: req.ID}, req, func(ctx context.Context, req abstractions.ReleaseRequest) (nothing, error) {
-		return nothing{}, p.backend.Release(ctx, req)
-	})
-	return err
-}
-
-func (p *Provider) Break(ctx context.Context, req abstractions.BreakRequest) (abstractions.BreakResult, error) {
-	return pass(ctx, p, Call{Op: Break, Name: req.Name}, req, p.backend.Break)
-}
-
-func (p *Provider) Inspect(ctx context.Context, req abstractions.InspectRequest) (abstractions.Record, error) {
-	return pass(ctx, p, Call{Op: Inspect, Name: req.Name}, req, p.backend.Inspect)
-}
-
-func (p *Provider) Wait(ctx context.Context, req abstractions.WaitRequest) (abstractions.Wakeups, error) {
-	return pass(ctx, p, Call{Op: Wait, Name: req.Name, ID: req.ID}, req, func(_ context.Context, req abstractions.WaitRequest) (abstractions.Wakeups, error) {
-		return p.backend.Wait(ctx, req) // the registration ends with its context
-	})
-}
-
-func (p *Provider) Waiters(ctx context.Context, req abstractions.WaitersRequest) ([]abstractions.Waiting, error) {
-	return pass(ctx, p, Call{Op: Waiters, Name: req.Name}, req, p.backend.Waiters)
-}
-
-func (p *Provider) List(ctx context.Context, req abstractions.ListRequest) (abstractions.ListResult, error) {
-	return pass(ctx, p, Call{Op: List}, req, p.backend.List)
-}
-
-func (p *Provider) Ping(ctx context.Context) error {
-	_, err := pass(ctx, p, Call{Op: Ping}, nothing{}, func(ctx context.Context, _ nothing) (nothing, error) { return nothing{}, p.backend.Ping(ctx) })
-	return err
+	return x.Send(ctx, x.Request)
 }
 
 // Capabilities are those of the memory provider, without HeedsContext: a handler may
@@ -194,5 +180,3 @@ func (p *Provider) Capabilities() abstractions.Capabilities {
 	c.HeedsContext = false
 	return c
 }
-
-func (p *Provider) Close() error { return p.backend.Close() }

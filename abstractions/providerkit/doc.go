@@ -41,7 +41,7 @@
 //     credentials that change.
 //   - disk and hostclock are for stores that the processes of one host share.
 //
-// [Intercept] wraps a provider, to see or change its calls.
+// [Intercept] wraps a provider, to see or change its calls, and [Lend] is the method As of a wrapper.
 //
 // # What it does not promise
 //

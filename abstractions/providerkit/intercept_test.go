@@ -22,15 +22,18 @@ func lent[T any](t *testing.T, p abstractions.Provider) T {
 	return ability
 }
 
+// direct passes a call on.
+func direct(ctx context.Context, x *providerkit.Exchange) (any, error) { return x.Send(ctx, x.Request) }
+
 func TestEachCallIsIntercepted(t *testing.T) {
 	ctx := t.Context()
 	var mu sync.Mutex
-	var calls []string
-	p := providerkit.Intercept(memlease.New(memlease.Options{History: 10}), func(ctx context.Context, x *providerkit.Exchange) error {
+	var calls []providerkit.Method
+	p := providerkit.Intercept(memlease.New(memlease.Options{History: 10}), func(ctx context.Context, x *providerkit.Exchange) (any, error) {
 		mu.Lock()
 		calls = append(calls, x.Method)
 		mu.Unlock()
-		return x.Send(ctx)
+		return x.Send(ctx, x.Request)
 	})
 	grant, err := p.Acquire(ctx, abstractions.AcquireRequest{Name: "n", ID: "a", Owner: "test", TTL: time.Minute})
 	require.NoError(t, err)
@@ -58,12 +61,14 @@ func TestEachCallIsIntercepted(t *testing.T) {
 	_, err = p.Break(ctx, abstractions.BreakRequest{Name: "n"})
 	require.NoError(t, err)
 	require.NoError(t, p.Release(ctx, abstractions.ReleaseRequest{Name: "n", ID: "a"}))
-	require.Equal(t, []string{"Acquire", "Renew", "RenewBatch", "Wait", "Waiters", "List", "Ping", "History", "Inspect", "Break", "Release"}, slices.Compact(calls))
+	require.Equal(t, []providerkit.Method{
+		"acquire", "renew", "renew_batch", "wait", "waiters", "list", "ping", "history", "inspect", "break", "release",
+	}, slices.Compact(calls))
 }
 
 func TestAnInterceptedProviderHasTheAbilitiesOfItsOwn(t *testing.T) {
 	bare := struct{ abstractions.Provider }{memlease.New(memlease.Options{})}
-	p := providerkit.Intercept(bare, func(ctx context.Context, x *providerkit.Exchange) error { return x.Send(ctx) })
+	p := providerkit.Intercept(bare, direct)
 	_, batcher := abstractions.As[abstractions.BatchRenewer](p)
 	_, waiter := abstractions.As[abstractions.Waiter](p)
 	_, waiterLister := abstractions.As[abstractions.WaiterLister](p)
@@ -71,37 +76,47 @@ func TestAnInterceptedProviderHasTheAbilitiesOfItsOwn(t *testing.T) {
 	_, pinger := abstractions.As[abstractions.Pinger](p)
 	_, historian := abstractions.As[abstractions.HistoryReader](p)
 	require.False(t, batcher || waiter || waiterLister || lister || pinger || historian)
+	_, err := p.RenewBatch(t.Context(), nil)
+	var failed *abstractions.Error
+	require.ErrorAs(t, err, &failed)
+	require.ErrorIs(t, err, abstractions.ErrUnsupported)
+	require.Equal(t, "renew", failed.Op)
 }
 
 // It changes the request and the reply, repeats a request, sends none, and loses a reply.
 func TestAnInterceptorDecides(t *testing.T) {
 	ctx, mine := t.Context(), errors.New("mine")
-	var handle func(ctx context.Context, x *providerkit.Exchange) error
-	p := providerkit.Intercept(memlease.New(memlease.Options{}), func(ctx context.Context, x *providerkit.Exchange) error { return handle(ctx, x) })
+	var handle providerkit.Handler
+	p := providerkit.Intercept(memlease.New(memlease.Options{}), func(ctx context.Context, x *providerkit.Exchange) (any, error) { return handle(ctx, x) })
 	req := abstractions.AcquireRequest{Name: "n", ID: "a", Owner: "test", TTL: time.Minute}
-	handle = func(ctx context.Context, x *providerkit.Exchange) error {
-		x.Request.(*abstractions.AcquireRequest).TTL = time.Hour
-		require.NoError(t, x.Send(ctx))
-		token := x.Reply.(*abstractions.Grant).Token
-		require.NoError(t, x.Send(ctx))
-		require.Equal(t, token, x.Reply.(*abstractions.Grant).Token)
-		x.Reply.(*abstractions.Grant).State = "changed"
-		return nil
+	handle = func(ctx context.Context, x *providerkit.Exchange) (any, error) {
+		require.Equal(t, []string{"n", "a"}, []string{x.Name, x.ID})
+		req := x.Request.(abstractions.AcquireRequest)
+		req.TTL = time.Hour
+		first, err := x.Send(ctx, req)
+		require.NoError(t, err)
+		reply, err := x.Send(ctx, req)
+		require.NoError(t, err)
+		grant := reply.(abstractions.Grant)
+		require.Equal(t, first.(abstractions.Grant).Token, grant.Token)
+		grant.State = "changed"
+		return grant, nil
 	}
 	grant, err := p.Acquire(ctx, req)
 	require.NoError(t, err)
 	require.Equal(t, []any{time.Hour, "changed"}, []any{grant.TTL, grant.State})
 
-	handle = func(ctx context.Context, x *providerkit.Exchange) error {
-		require.NoError(t, x.Send(ctx))
-		return mine
+	handle = func(ctx context.Context, x *providerkit.Exchange) (any, error) {
+		_, err := x.Send(ctx, x.Request)
+		require.NoError(t, err)
+		return nil, mine
 	}
 	grant, err = p.Acquire(ctx, req)
 	require.ErrorIs(t, err, mine)
 	require.Zero(t, grant, "a reply that is lost")
-	handle = func(context.Context, *providerkit.Exchange) error { return mine }
+	handle = func(context.Context, *providerkit.Exchange) (any, error) { return nil, mine }
 	require.ErrorIs(t, p.Release(ctx, abstractions.ReleaseRequest{Name: "n", ID: "a"}), mine)
-	handle = func(ctx context.Context, x *providerkit.Exchange) error { return x.Send(ctx) }
+	handle = direct
 	record, err := p.Inspect(ctx, abstractions.InspectRequest{Name: "n"})
 	require.NoError(t, err)
 	require.True(t, record.Held, "the release was not sent")
@@ -115,8 +130,37 @@ func (halved) RenewBatch(context.Context, []abstractions.RenewRequest) ([]abstra
 }
 
 func TestTheRepliesOfAHalfBatchAreKept(t *testing.T) {
-	p := providerkit.Intercept(halved{memlease.New(memlease.Options{})}, func(ctx context.Context, x *providerkit.Exchange) error { return x.Send(ctx) })
+	p := providerkit.Intercept(halved{memlease.New(memlease.Options{})}, direct)
 	results, err := lent[abstractions.BatchRenewer](t, p).RenewBatch(t.Context(), make([]abstractions.RenewRequest, 2))
 	require.ErrorIs(t, err, abstractions.ErrUnavailable)
 	require.Len(t, results, 1)
 }
+
+func TestAnIdleInterceptorAllocatesNothing(t *testing.T) {
+	idle := true
+	p := providerkit.InterceptUnless(free{}, func(m providerkit.Method) bool { return idle && m != providerkit.MethodPing }, func(context.Context, *providerkit.Exchange) (any, error) {
+		return nil, abstractions.ErrDenied
+	})
+	ctx := t.Context()
+	require.Zero(t, testing.AllocsPerRun(100, func() {
+		_, _ = p.Acquire(ctx, abstractions.AcquireRequest{Name: "n", ID: "a", TTL: time.Minute})
+		_, _ = p.List(ctx, abstractions.ListRequest{})
+	}))
+	require.ErrorIs(t, p.Ping(ctx), abstractions.ErrDenied)
+	idle = false
+	_, err := p.List(ctx, abstractions.ListRequest{})
+	require.ErrorIs(t, err, abstractions.ErrDenied)
+}
+
+// free is a provider whose calls cost nothing.
+type free struct{ abstractions.Provider }
+
+func (free) Acquire(context.Context, abstractions.AcquireRequest) (grant abstractions.Grant, err error) {
+	return grant, nil
+}
+
+func (free) List(context.Context, abstractions.ListRequest) (page abstractions.ListResult, err error) {
+	return page, nil
+}
+
+func (free) Ping(context.Context) error { return nil }

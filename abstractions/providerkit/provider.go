@@ -75,32 +75,7 @@ func New(d Driver, c Config) *Provider {
 }
 
 // As finds the optional abilities of the driver.
-func (p *Provider) As(target any) bool {
-	switch ability := target.(type) {
-	case *abstractions.BatchRenewer:
-		return answer(p, ability)
-	case *abstractions.Lister:
-		return answer(p, ability)
-	case *abstractions.Waiter:
-		return answer(p, ability)
-	case *abstractions.WaiterLister:
-		return answer(p, ability)
-	case *abstractions.Pinger:
-		return answer(p, ability)
-	case *abstractions.HistoryReader:
-		return answer(p, ability)
-	}
-	return false
-}
-
-// answer sets ability to p if the driver has that ability.
-func answer[T any](p *Provider, ability *T) bool {
-	_, has := abstractions.As[T](p.driver)
-	if has {
-		*ability = any(p).(T)
-	}
-	return has
-}
+func (p *Provider) As(target any) bool { return Lend(p, p.driver, target) }
 
 // Format shows the backend's name, for all verbs: a provider may hold secrets.
 func (p *Provider) Format(f fmt.State, _ rune) { fmt.Fprintf(f, "provider %s", p.caps.Provider) }

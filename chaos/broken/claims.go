@@ -6,32 +6,39 @@ import (
 	"sync"
 
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
 )
 
 // Defects that concern the ownership of claims.
 
 // releasesAnyLease releases the current lease of a name for any claim.
 func releasesAnyLease(p abstractions.Provider) abstractions.Provider {
-	return &altered{plain: plain{p}, release: func(ctx context.Context, req abstractions.ReleaseRequest) error {
+	return altered(p, func(ctx context.Context, x *providerkit.Exchange) (any, error) {
+		req, ok := x.Request.(abstractions.ReleaseRequest)
+		if !ok {
+			return x.Send(ctx, x.Request)
+		}
 		record, err := p.Inspect(ctx, abstractions.InspectRequest{Name: req.Name})
 		if err == nil && record.Held && record.Fingerprint != abstractions.FingerprintOf(req.ID) {
 			if _, err := p.Break(ctx, abstractions.BreakRequest{Name: req.Name, Immediate: true}); err != nil {
-				return err
+				return nil, err
 			}
 		}
-		return p.Release(ctx, req)
-	}}
+		return nil, p.Release(ctx, req)
+	})
 }
 
 // refusesRepetitions refuses the repetition of an acquire that it has granted.
 func refusesRepetitions(p abstractions.Provider) abstractions.Provider {
-	return &altered{plain: plain{p}, acquire: func(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
-		record, err := p.Inspect(ctx, abstractions.InspectRequest{Name: req.Name})
-		if err == nil && record.Held && record.Fingerprint == abstractions.FingerprintOf(req.ID) {
-			return abstractions.Grant{}, &abstractions.HeldError{Holder: record}
+	return altered(p, func(ctx context.Context, x *providerkit.Exchange) (any, error) {
+		if req, ok := x.Request.(abstractions.AcquireRequest); ok {
+			record, err := p.Inspect(ctx, abstractions.InspectRequest{Name: req.Name})
+			if err == nil && record.Held && record.Fingerprint == abstractions.FingerprintOf(req.ID) {
+				return nil, &abstractions.HeldError{Holder: record}
+			}
 		}
-		return p.Acquire(ctx, req)
-	}}
+		return x.Send(ctx, x.Request)
+	})
 }
 
 // version is the state of a grant: the number of renewals, and the backend's state.
@@ -46,9 +53,9 @@ type version struct {
 func comparesVersions(p abstractions.Provider) abstractions.Provider {
 	var mu sync.Mutex
 	versions := map[string]int{} // by claim
-	return &altered{
-		plain: plain{p},
-		acquire: func(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
+	return altered(p, func(ctx context.Context, x *providerkit.Exchange) (any, error) {
+		switch req := x.Request.(type) {
+		case abstractions.AcquireRequest:
 			grant, err := p.Acquire(ctx, req)
 			if err == nil {
 				mu.Lock()
@@ -56,14 +63,13 @@ func comparesVersions(p abstractions.Provider) abstractions.Provider {
 				grant.State = version{versions[req.ID], grant.State}
 			}
 			return grant, err
-		},
-		renew: func(ctx context.Context, req abstractions.RenewRequest) (abstractions.Grant, error) {
+		case abstractions.RenewRequest:
 			has, _ := req.State.(version)
 			req.State = has.inner
 			mu.Lock()
 			defer mu.Unlock()
 			if has.number != versions[req.ID] {
-				return abstractions.Grant{}, &abstractions.LostError{Reason: abstractions.LostTaken}
+				return nil, &abstractions.LostError{Reason: abstractions.LostTaken}
 			}
 			grant, err := p.Renew(ctx, req)
 			if err == nil {
@@ -71,14 +77,14 @@ func comparesVersions(p abstractions.Provider) abstractions.Provider {
 				grant.State = version{versions[req.ID], grant.State}
 			}
 			return grant, err
-		},
-		release: func(ctx context.Context, req abstractions.ReleaseRequest) error {
+		case abstractions.ReleaseRequest:
 			if has, ok := req.State.(version); ok {
 				req.State = has.inner
 			}
-			return p.Release(ctx, req)
-		},
-	}
+			return nil, p.Release(ctx, req)
+		}
+		return x.Send(ctx, x.Request)
+	})
 }
 
 // aliases maps IDs to other IDs, or fingerprints to other fingerprints. It is safe for concurrent
@@ -102,9 +108,9 @@ func grantsReleasedClaims(p abstractions.Provider) abstractions.Provider {
 		grant.ID = above.of(grant.ID)
 		return grant
 	}
-	return &altered{
-		plain: plain{p},
-		acquire: func(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
+	return altered(p, func(ctx context.Context, x *providerkit.Exchange) (any, error) {
+		switch req := x.Request.(type) {
+		case abstractions.AcquireRequest:
 			id := req.ID
 			req.ID = below.of(id)
 			grant, err := p.Acquire(ctx, req)
@@ -121,51 +127,38 @@ func grantsReleasedClaims(p abstractions.Provider) abstractions.Provider {
 				err = &abstractions.HeldError{Holder: holder}
 			}
 			return named(grant), err
-		},
-		renew: func(ctx context.Context, req abstractions.RenewRequest) (abstractions.Grant, error) {
+		case abstractions.RenewRequest:
 			req.ID = below.of(req.ID)
 			grant, err := p.Renew(ctx, req)
 			return named(grant), err
-		},
-		release: func(ctx context.Context, req abstractions.ReleaseRequest) error {
+		case abstractions.ReleaseRequest:
 			req.ID = below.of(req.ID)
-			return p.Release(ctx, req)
-		},
-		inspect: func(ctx context.Context, req abstractions.InspectRequest) (abstractions.Record, error) {
+			return nil, p.Release(ctx, req)
+		case abstractions.InspectRequest:
 			record, err := p.Inspect(ctx, req)
 			record.Fingerprint = shown.of(record.Fingerprint)
 			return record, err
-		},
-	}
+		}
+		return x.Send(ctx, x.Request)
+	})
 }
 
 // mixesBatches returns the answers of a batch for the wrong items. A provider that does not
 // renew in batches is not broken.
 func mixesBatches(p abstractions.Provider) abstractions.Provider {
-	batch, ok := abstractions.As[abstractions.BatchRenewer](p)
-	if !ok {
-		return plain{p}
-	}
-	return mixedBatches{plain{p}, batch}
+	return batching{providerkit.Intercept(p, func(ctx context.Context, x *providerkit.Exchange) (any, error) {
+		reply, err := x.Send(ctx, x.Request)
+		if results, ok := reply.([]abstractions.RenewResult); ok && len(results) > 1 {
+			reply = append(results[1:], results[0])
+		}
+		return reply, err
+	})}
 }
 
-type mixedBatches struct {
-	plain
-	batch abstractions.BatchRenewer
-}
+// batching has no ability but that of renewals in batches.
+type batching struct{ *providerkit.Intercepted }
 
-func (p mixedBatches) As(target any) bool {
-	batch, ok := target.(*abstractions.BatchRenewer)
-	if ok {
-		*batch = p
-	}
-	return ok
-}
-
-func (p mixedBatches) RenewBatch(ctx context.Context, reqs []abstractions.RenewRequest) ([]abstractions.RenewResult, error) {
-	results, err := p.batch.RenewBatch(ctx, reqs)
-	if len(results) > 1 {
-		results = append(results[1:], results[0])
-	}
-	return results, err
+func (b batching) As(target any) bool {
+	_, ok := target.(*abstractions.BatchRenewer)
+	return ok && b.Intercepted.As(target)
 }

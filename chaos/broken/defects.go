@@ -1,9 +1,8 @@
 package broken
 
 import (
-	"context"
-
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
 )
 
 // Defect is a deliberate defect of a provider.
@@ -44,39 +43,7 @@ type plain struct{ abstractions.Provider }
 
 func (plain) As(any) bool { return false }
 
-// altered is a provider with defective verbs. A nil field is a correct verb.
-type altered struct {
-	plain
-	acquire func(context.Context, abstractions.AcquireRequest) (abstractions.Grant, error)
-	renew   func(context.Context, abstractions.RenewRequest) (abstractions.Grant, error)
-	release func(context.Context, abstractions.ReleaseRequest) error
-	inspect func(context.Context, abstractions.InspectRequest) (abstractions.Record, error)
-}
-
-func (p *altered) Acquire(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
-	if p.acquire == nil {
-		return p.Provider.Acquire(ctx, req)
-	}
-	return p.acquire(ctx, req)
-}
-
-func (p *altered) Renew(ctx context.Context, req abstractions.RenewRequest) (abstractions.Grant, error) {
-	if p.renew == nil {
-		return p.Provider.Renew(ctx, req)
-	}
-	return p.renew(ctx, req)
-}
-
-func (p *altered) Release(ctx context.Context, req abstractions.ReleaseRequest) error {
-	if p.release == nil {
-		return p.Provider.Release(ctx, req)
-	}
-	return p.release(ctx, req)
-}
-
-func (p *altered) Inspect(ctx context.Context, req abstractions.InspectRequest) (abstractions.Record, error) {
-	if p.inspect == nil {
-		return p.Provider.Inspect(ctx, req)
-	}
-	return p.inspect(ctx, req)
+// altered is plain, with defective verbs.
+func altered(p abstractions.Provider, handle providerkit.Handler) abstractions.Provider {
+	return plain{providerkit.Intercept(p, handle)}
 }

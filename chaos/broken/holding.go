@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
 )
 
 // Defects that concern the holder of a name, and the time for which the name is held.
@@ -15,7 +16,11 @@ import (
 // Another claim may take the name in between.
 func takesAfterLooking(p abstractions.Provider) abstractions.Provider {
 	const between = 20 * time.Millisecond
-	return &altered{plain: plain{p}, acquire: func(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
+	return altered(p, func(ctx context.Context, x *providerkit.Exchange) (any, error) {
+		req, ok := x.Request.(abstractions.AcquireRequest)
+		if !ok {
+			return x.Send(ctx, x.Request)
+		}
 		record, err := p.Inspect(ctx, abstractions.InspectRequest{Name: req.Name})
 		if err != nil || record.Held {
 			return p.Acquire(ctx, req)
@@ -25,28 +30,28 @@ func takesAfterLooking(p abstractions.Provider) abstractions.Provider {
 		select {
 		case <-timer.C:
 		case <-ctx.Done():
-			return abstractions.Grant{}, ctx.Err()
+			return nil, ctx.Err()
 		}
 		grant, err := p.Acquire(ctx, req)
 		if !errors.Is(err, abstractions.ErrHeld) {
 			return grant, err
 		}
 		if _, err := p.Break(ctx, abstractions.BreakRequest{Name: req.Name, Immediate: true}); err != nil {
-			return abstractions.Grant{}, err
+			return nil, err
 		}
 		return p.Acquire(ctx, req)
-	}}
+	})
 }
 
 // renewsLostLeases renews a lease that has ended, even if the name has a new holder.
 func renewsLostLeases(p abstractions.Provider) abstractions.Provider {
-	return &altered{plain: plain{p}, renew: func(ctx context.Context, req abstractions.RenewRequest) (abstractions.Grant, error) {
-		grant, err := p.Renew(ctx, req)
-		if errors.Is(err, abstractions.ErrLost) {
+	return altered(p, func(ctx context.Context, x *providerkit.Exchange) (any, error) {
+		reply, err := x.Send(ctx, x.Request)
+		if req, ok := x.Request.(abstractions.RenewRequest); ok && errors.Is(err, abstractions.ErrLost) {
 			return asAsked(req), nil
 		}
-		return grant, err
-	}}
+		return reply, err
+	})
 }
 
 // asAsked returns the grant that a renewal requests.
@@ -59,7 +64,11 @@ func asAsked(req abstractions.RenewRequest) abstractions.Grant {
 func skipsRenewals(p abstractions.Provider) abstractions.Provider {
 	var mu sync.Mutex
 	renewals := map[string]int{} // by claim
-	return &altered{plain: plain{p}, renew: func(ctx context.Context, req abstractions.RenewRequest) (abstractions.Grant, error) {
+	return altered(p, func(ctx context.Context, x *providerkit.Exchange) (any, error) {
+		req, ok := x.Request.(abstractions.RenewRequest)
+		if !ok {
+			return x.Send(ctx, x.Request)
+		}
 		mu.Lock()
 		renewals[req.ID]++
 		skip := renewals[req.ID]%2 == 1
@@ -68,7 +77,7 @@ func skipsRenewals(p abstractions.Provider) abstractions.Provider {
 			return asAsked(req), nil
 		}
 		return p.Renew(ctx, req)
-	}}
+	})
 }
 
 // expiresEarly keeps leases for half of their TTL.
@@ -115,42 +124,39 @@ func keeps(p abstractions.Provider, kept func(ttl time.Duration) time.Duration) 
 		}
 		return grant
 	}
-	return &altered{
-		plain: plain{p},
-		acquire: func(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
+	return altered(p, func(ctx context.Context, x *providerkit.Exchange) (any, error) {
+		switch req := x.Request.(type) {
+		case abstractions.AcquireRequest:
 			ttl := req.TTL
 			req.TTL = stored(ttl)
 			grant, err := p.Acquire(ctx, req)
 			return granted(grant, ttl), err
-		},
-		renew: func(ctx context.Context, req abstractions.RenewRequest) (abstractions.Grant, error) {
+		case abstractions.RenewRequest:
 			ttl := req.TTL
 			req.TTL = stored(ttl)
 			grant, err := p.Renew(ctx, req)
 			return granted(grant, ttl), err
-		},
-	}
+		}
+		return x.Send(ctx, x.Request)
+	})
 }
 
 // resetsTokens numbers the leases of a name from 1 again after each release.
 func resetsTokens(p abstractions.Provider) abstractions.Provider {
 	var mu sync.Mutex
 	last, hidden := map[string]int64{}, map[string]int64{} // by name: the backend's token, and the number subtracted from it
-	return &altered{
-		plain: plain{p},
-		acquire: func(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
-			mu.Lock()
-			defer mu.Unlock()
+	return altered(p, func(ctx context.Context, x *providerkit.Exchange) (any, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		switch req := x.Request.(type) {
+		case abstractions.AcquireRequest:
 			grant, err := p.Acquire(ctx, req)
 			if err == nil {
 				last[req.Name] = grant.Token
 				grant.Token -= hidden[req.Name]
 			}
 			return grant, err
-		},
-		renew: func(ctx context.Context, req abstractions.RenewRequest) (abstractions.Grant, error) {
-			mu.Lock()
-			defer mu.Unlock()
+		case abstractions.RenewRequest:
 			shown := req.Token
 			req.Token += hidden[req.Name]
 			grant, err := p.Renew(ctx, req)
@@ -158,24 +164,19 @@ func resetsTokens(p abstractions.Provider) abstractions.Provider {
 				grant.Token = shown
 			}
 			return grant, err
-		},
-		release: func(ctx context.Context, req abstractions.ReleaseRequest) error {
-			mu.Lock()
-			defer mu.Unlock()
+		case abstractions.ReleaseRequest:
 			req.Token += hidden[req.Name]
 			record, _ := p.Inspect(ctx, abstractions.InspectRequest{Name: req.Name})
 			err := p.Release(ctx, req)
 			if err == nil && record.Held && record.Fingerprint == abstractions.FingerprintOf(req.ID) {
 				hidden[req.Name] = last[req.Name]
 			}
-			return err
-		},
-		inspect: func(ctx context.Context, req abstractions.InspectRequest) (abstractions.Record, error) {
-			mu.Lock()
-			defer mu.Unlock()
+			return nil, err
+		case abstractions.InspectRequest:
 			record, err := p.Inspect(ctx, req)
 			record.Token = max(0, record.Token-hidden[req.Name])
 			return record, err
-		},
-	}
+		}
+		return x.Send(ctx, x.Request)
+	})
 }

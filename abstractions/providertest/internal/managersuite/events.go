@@ -132,7 +132,7 @@ var eventChecks = []managerCheck{
 
 		// A request that the backend refuses does not cost the lease.
 		m.bend(renews, func(x *exchange) error {
-			if x.req.(*abstractions.RenewRequest).Metadata["n"] == "too much" {
+			if x.req.(abstractions.RenewRequest).Metadata["n"] == "too much" {
 				return abstractions.ErrInvalid
 			}
 			return x.pass()
@@ -147,7 +147,7 @@ var eventChecks = []managerCheck{
 		var late func()
 		m.bend(renews, func(x *exchange) error {
 			if x.n == 1 {
-				req := *x.req.(*abstractions.RenewRequest)
+				req := x.req.(abstractions.RenewRequest)
 				late = func() { _, _ = e.P.Renew(e.T.Context(), req) }
 				return errNoReply
 			}

@@ -3,8 +3,8 @@ package managersuite
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
-	"reflect"
 	"runtime"
 	"slices"
 	"strings"
@@ -24,29 +24,33 @@ type managerCheck struct {
 }
 
 // verb is a method of the provider.
-type verb string
+type verb = providerkit.Method
 
 const (
-	acquires verb = "Acquire"
-	renews   verb = "Renew"
-	batches  verb = "RenewBatch"
-	releases verb = "Release"
-	inspects verb = "Inspect"
-	breaks   verb = "Break"
-	waits    verb = "Wait"
+	acquires = providerkit.MethodAcquire
+	renews   = providerkit.MethodRenew
+	batches  = providerkit.MethodRenewBatch
+	releases = providerkit.MethodRelease
+	inspects = providerkit.MethodInspect
+	breaks   = providerkit.MethodBreak
+	waits    = providerkit.MethodWait
 )
 
 // exchange is one call on its way through a line.
 type exchange struct {
 	ctx   context.Context
 	n     int // the number of the call among those of its verb since the last call of traffic.bend, from 1
-	req   any // a pointer: the changed value is sent
-	reply any // a pointer: the changed value is returned
-	send  func(context.Context) error
+	req   any // the changed value is sent
+	reply any // the changed value is returned
+	send  func(ctx context.Context, req any) (reply any, err error)
+	sent  error // of the latest send
 }
 
 // pass passes the call on.
-func (x *exchange) pass() error { return x.send(x.ctx) }
+func (x *exchange) pass() error {
+	x.reply, x.sent = x.send(x.ctx, x.req)
+	return x.sent
+}
 
 // bend decides what becomes of a call. If it returns an error of its own, any reply is lost.
 type bend func(x *exchange) error
@@ -72,7 +76,8 @@ func slowReply(by time.Duration) bend {
 func slowRequest(by time.Duration) bend {
 	return func(x *exchange) error {
 		time.Sleep(by)
-		return x.send(context.WithoutCancel(x.ctx))
+		x.ctx = context.WithoutCancel(x.ctx)
+		return x.pass()
 	}
 }
 
@@ -89,7 +94,9 @@ func unanswered(x *exchange) error {
 func granted(change func(*abstractions.Grant)) bend {
 	return func(x *exchange) error {
 		err := x.pass()
-		change(x.reply.(*abstractions.Grant))
+		grant := x.reply.(abstractions.Grant)
+		change(&grant)
+		x.reply = grant
 		return err
 	}
 }
@@ -133,20 +140,22 @@ func (t *traffic) sendings(v verb) []sent {
 }
 
 // handle notes and bends a call of a line.
-func (t *traffic) handle(ctx context.Context, x *providerkit.Exchange) error {
-	v := verb(x.Method)
+func (t *traffic) handle(ctx context.Context, x *providerkit.Exchange) (reply any, err error) {
 	t.mu.Lock()
-	t.sent[v] = append(t.sent[v], sent{time.Now(), reflect.ValueOf(x.Request).Elem().Interface()})
-	b, n := t.bends[v], len(t.sent[v])
+	t.sent[x.Method] = append(t.sent[x.Method], sent{time.Now(), x.Request})
+	b, n := t.bends[x.Method], len(t.sent[x.Method])
 	t.mu.Unlock()
-	send := func(ctx context.Context) error {
+	bent := &exchange{ctx: ctx, n: n, req: x.Request, send: func(ctx context.Context, req any) (any, error) {
 		defer t.took(time.Now())
-		return x.Send(ctx)
-	}
+		return x.Send(ctx, req)
+	}}
 	if b == nil {
-		return send(ctx)
+		b = (*exchange).pass
 	}
-	return b(&exchange{ctx, n, x.Request, x.Reply, send})
+	if err = b(bent); err != nil && !errors.Is(err, bent.sent) {
+		return nil, err
+	}
+	return bent.reply, err
 }
 
 // line is a provider whose requests and replies a check bends. It has the provider's abilities, without Pinger: then a

@@ -89,7 +89,7 @@ var realOperatorChecks = []managerCheck{
 		e.NoError(leases[1].Release(ctx))
 		newer := theirs.get(leases[1].Name(), nil)
 		m.bend(breaks, func(x *exchange) error {
-			if x.req.(*abstractions.BreakRequest).Name == leases[2].Name() {
+			if x.req.(abstractions.BreakRequest).Name == leases[2].Name() {
 				return fmt.Errorf("%w: %w", abstractions.ErrDenied, errMine)
 			}
 			return x.pass()

@@ -79,7 +79,7 @@ var realPauseChecks = []managerCheck{
 			err := x.pass()
 			ended := make(chan struct{})
 			close(ended)
-			x.reply.(*abstractions.Wakeups).C = ended
+			x.reply = abstractions.Wakeups{C: ended}
 			return err
 		}
 		for _, b := range []bend{broken, lostRequest, refused(abstractions.ErrDenied), unanswered} {
@@ -329,11 +329,11 @@ var realPauseChecks = []managerCheck{
 		leases := m.dueTogether(9) // before: the renewals here may be sent as a batch too
 		m.bend(batches, func(x *exchange) error {
 			err := x.pass()
-			results, reqs := x.reply.(*[]abstractions.RenewResult), *x.req.(*[]abstractions.RenewRequest)
+			results, reqs := x.reply.([]abstractions.RenewResult), x.req.([]abstractions.RenewRequest)
 			mu.Lock()
 			defer mu.Unlock()
 			if err == nil && bent < len(ways) {
-				*results = ways[bent](*results, len(reqs)-1)
+				x.reply = ways[bent](results, len(reqs)-1)
 				bent++
 				unknown[reqs[len(reqs)-1].Name] = true
 			}

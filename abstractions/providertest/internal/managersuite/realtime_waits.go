@@ -289,7 +289,7 @@ var realTellingChecks = []managerCheck{
 
 		// A change that the backend refuses does not cost the lease.
 		m.bend(renews, func(x *exchange) error {
-			if x.req.(*abstractions.RenewRequest).Metadata != nil {
+			if x.req.(abstractions.RenewRequest).Metadata != nil {
 				return abstractions.ErrInvalid
 			}
 			return x.pass()

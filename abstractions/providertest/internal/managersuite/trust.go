@@ -150,15 +150,17 @@ var trustChecks = []managerCheck{
 		var inner any // the provider's state of the latest grant, which the manager knows by a mark
 		var mark *int
 		marked := func(x *exchange) error {
-			if req, ok := x.req.(*abstractions.RenewRequest); ok {
+			if req, ok := x.req.(abstractions.RenewRequest); ok {
 				e.Same(mark, req.State, "a request has the state of the latest grant")
 				req.State = inner
+				x.req = req
 				defer time.Sleep(e.Short / 10)
 			}
 			err := x.pass()
-			grant := x.reply.(*abstractions.Grant)
+			grant := x.reply.(abstractions.Grant)
 			inner, mark = grant.State, new(int)
 			grant.State = mark
+			x.reply = grant
 			return err
 		}
 		m.bend(acquires, marked)
@@ -275,7 +277,7 @@ var trustChecks = []managerCheck{
 			var now atomic.Int64
 			var tooMany atomic.Bool
 			m.bend(renews, func(x *exchange) error {
-				if !hung[x.req.(*abstractions.RenewRequest).Name] {
+				if !hung[x.req.(abstractions.RenewRequest).Name] {
 					return x.pass()
 				}
 				if now.Add(1) > 600 {
@@ -285,8 +287,8 @@ var trustChecks = []managerCheck{
 				return unanswered(x)
 			})
 			m.bend(acquires, func(x *exchange) error { // which the line grants: the backend never hears of them
-				req := x.req.(*abstractions.AcquireRequest)
-				*x.reply.(*abstractions.Grant) = abstractions.Grant{Name: req.Name, ID: req.ID, Token: 1, TTL: req.TTL}
+				req := x.req.(abstractions.AcquireRequest)
+				x.reply = abstractions.Grant{Name: req.Name, ID: req.ID, Token: 1, TTL: req.TTL}
 				return nil
 			})
 			m.bend(releases, func(*exchange) error { return nil })
@@ -350,7 +352,7 @@ var trustChecks = []managerCheck{
 			// A renewal that hangs does not fail the others of its batch.
 			poison := leases[100].ID()
 			m.bend(batches, func(x *exchange) error {
-				for _, req := range *x.req.(*[]abstractions.RenewRequest) {
+				for _, req := range x.req.([]abstractions.RenewRequest) {
 					if req.ID == poison {
 						return unanswered(x)
 					}

@@ -216,7 +216,7 @@ var waitingChecks = []managerCheck{
 		ctx := e.T.Context()
 		m.bend(waits, func(x *exchange) error {
 			err := x.pass()
-			x.reply.(*abstractions.Wakeups).C = make(chan struct{}, 1)
+			x.reply = abstractions.Wakeups{C: make(chan struct{}, 1)}
 			return err
 		})
 		holder := e.Take(e.Name())
@@ -228,7 +228,7 @@ var waitingChecks = []managerCheck{
 			err := x.pass()
 			ended := make(chan struct{})
 			close(ended)
-			x.reply.(*abstractions.Wakeups).C = ended
+			x.reply = abstractions.Wakeups{C: ended}
 			return err
 		})
 		holder = e.Take(e.Name())

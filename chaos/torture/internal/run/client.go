@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 
 	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
 	"github.com/distributedleasing/leasing/chaos"
 	"github.com/distributedleasing/leasing/chaos/torture/internal/history"
 )
@@ -30,7 +31,7 @@ func openClient(ctx context.Context, o Options, worker int, clock *clock, journa
 	if err != nil {
 		return nil, err
 	}
-	backend := &recorder{Provider: provider, layer: history.LayerBackend, worker: worker, clock: clock, journal: journal, number: new(atomic.Int64)}
+	backend := recorder{layer: history.LayerBackend, worker: worker, clock: clock, journal: journal, number: new(atomic.Int64)}.over(provider)
 	plan := o.Plan
 	plan.Seed = rand.NewPCG(cmp.Or(plan.Seed, o.Seed), uint64(worker)).Uint64() | 1 // each worker has its own faults
 	faults, err := chaos.Wrap(backend, plan, chaos.Options{Owner: owner(worker), Observer: func(i chaos.Injection) {
@@ -40,11 +41,11 @@ func openClient(ctx context.Context, o Options, worker int, clock *clock, journa
 		return nil, errors.Join(err, provider.Close())
 	}
 	seen := *backend
-	seen.Provider, seen.layer, seen.held = faults, history.LayerClient, new(sync.Map)
-	lends := &lender{
-		Provider: &seen, stingy: worker%4 == 1, worker: worker, clock: clock, journal: journal, patience: o.Patience, latest: map[string]numbered{},
-	}
-	return &client{&seen, lends, faults, backend, provider}, nil
+	seen.layer, seen.held = history.LayerClient, new(sync.Map)
+	top := seen.over(faults)
+	lends := &lender{stingy: worker%4 == 1, worker: worker, clock: clock, journal: journal, patience: o.Patience, latest: map[string]numbered{}}
+	lends.Intercepted = providerkit.Intercept(top, lends.handle)
+	return &client{top, lends, faults, backend, provider}, nil
 }
 
 // endFaults ends the faults. Faults that have begun go on.

@@ -8,13 +8,14 @@ import (
 
 	"github.com/distributedleasing/leasing"
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
 	"github.com/distributedleasing/leasing/chaos/torture/internal/history"
 )
 
 // lender is the provider between a manager and the recorder. It numbers the grants, and finds renewals that do
 // not carry the state of the latest grant. A stingy lender grants less than the requested TTL.
 type lender struct {
-	leasing.Provider
+	*providerkit.Intercepted
 	stingy   bool
 	worker   int
 	clock    *clock
@@ -73,20 +74,32 @@ func (l *lender) carried(id string, state any, renews bool) any {
 	return one.state
 }
 
-func (l *lender) Acquire(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
+func (l *lender) handle(ctx context.Context, x *providerkit.Exchange) (any, error) {
+	switch req := x.Request.(type) {
+	case abstractions.AcquireRequest:
+		return l.acquire(ctx, x, req)
+	case abstractions.RenewRequest:
+		return renewed(ctx, x, req, l.renews)
+	case []abstractions.RenewRequest:
+		return renewedBatch(ctx, x, req, l.renews)
+	case abstractions.ReleaseRequest:
+		req.State = l.carried(req.ID, req.State, false)
+		return x.Send(ctx, req)
+	}
+	return x.Send(ctx, x.Request)
+}
+
+func (l *lender) acquire(ctx context.Context, x *providerkit.Exchange, req abstractions.AcquireRequest) (abstractions.Grant, error) {
 	asked := l.clock.now()
 	if ttl := l.lends(req.TTL); ttl < req.TTL { // the wait for the answer must end before the shorter TTL
 		within, cancel := context.WithTimeout(ctx, ttl*9/10)
 		defer cancel()
 		ctx, req.TTL = within, ttl
 	}
-	grant, err := l.Provider.Acquire(ctx, req)
+	reply, err := x.Send(ctx, req)
+	grant := reply.(abstractions.Grant)
 	l.heard(ctx, asked, &grant, err)
 	return grant, err
-}
-
-func (l *lender) Renew(ctx context.Context, req abstractions.RenewRequest) (abstractions.Grant, error) {
-	return renewed(ctx, l.Provider, req, l.renews)
 }
 
 func (l *lender) renews(ctx context.Context, req *abstractions.RenewRequest) func(*abstractions.RenewResult) {
@@ -94,10 +107,3 @@ func (l *lender) renews(ctx context.Context, req *abstractions.RenewRequest) fun
 	req.TTL, req.State = l.lends(req.TTL), l.carried(req.ID, req.State, true)
 	return func(result *abstractions.RenewResult) { l.heard(ctx, asked, &result.Grant, result.Err) }
 }
-
-func (l *lender) Release(ctx context.Context, req abstractions.ReleaseRequest) error {
-	req.State = l.carried(req.ID, req.State, false)
-	return l.Provider.Release(ctx, req)
-}
-
-func (l *lender) As(target any) bool { return forwardRenewals(l.Provider, target, l.renews) }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"reflect"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -13,70 +12,42 @@ import (
 
 	"github.com/distributedleasing/leasing"
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
 	"github.com/distributedleasing/leasing/chaos/torture/internal/history"
 )
 
-// Share makes an Options.Open of a provider that no worker closes.
+// Share returns an Options.Open for a provider that no worker closes.
 func Share(provider leasing.Provider) func(context.Context) (leasing.Provider, error) {
-	return func(context.Context) (leasing.Provider, error) { return unclosed{provider}, nil }
+	direct := func(ctx context.Context, x *providerkit.Exchange) (any, error) { return x.Send(ctx, x.Request) }
+	return func(context.Context) (leasing.Provider, error) {
+		return unclosed{providerkit.Intercept(provider, direct)}, nil
+	}
 }
 
-type unclosed struct{ leasing.Provider }
+type unclosed struct{ *providerkit.Intercepted }
 
 func (unclosed) Close() error { return nil }
-
-// As forwards all abilities of the provider.
-func (u unclosed) As(target any) bool { return forward(u.Provider, target) }
-
-// forward forwards an ability that no check reads. It is abstractions.As for a type that is
-// not known at compile time.
-func forward(p leasing.Provider, target any) bool {
-	if wrapper, ok := p.(interface{ As(target any) bool }); ok {
-		return wrapper.As(target)
-	}
-	ability := reflect.ValueOf(target).Elem()
-	ok := reflect.TypeOf(p).Implements(ability.Type())
-	if ok {
-		ability.Set(reflect.ValueOf(p))
-	}
-	return ok
-}
 
 // tap gets a renewal, which it may change, and returns a function for the result.
 type tap func(ctx context.Context, req *abstractions.RenewRequest) func(*abstractions.RenewResult)
 
-func renewed(ctx context.Context, p leasing.Provider, req abstractions.RenewRequest, each tap) (abstractions.Grant, error) {
+// renewed makes a Renew, with a tap.
+func renewed(ctx context.Context, x *providerkit.Exchange, req abstractions.RenewRequest, each tap) (abstractions.Grant, error) {
 	end := each(ctx, &req)
-	grant, err := p.Renew(ctx, req)
-	result := abstractions.RenewResult{Grant: grant, Err: err}
+	reply, err := x.Send(ctx, req)
+	result := abstractions.RenewResult{Grant: reply.(abstractions.Grant), Err: err}
 	end(&result)
 	return result.Grant, result.Err
 }
 
-// forwardRenewals is forward, with a tap for each renewal of a batch.
-func forwardRenewals(p leasing.Provider, target any, each tap) bool {
-	batcher, ok := target.(*abstractions.BatchRenewer)
-	if !ok {
-		return forward(p, target)
-	}
-	below, ok := abstractions.As[abstractions.BatchRenewer](p)
-	if ok {
-		*batcher = batches{below, each}
-	}
-	return ok
-}
-
-type batches struct {
-	below abstractions.BatchRenewer
-	each  tap
-}
-
-func (b batches) RenewBatch(ctx context.Context, reqs []abstractions.RenewRequest) ([]abstractions.RenewResult, error) {
+// renewedBatch makes a RenewBatch, with a tap for each renewal.
+func renewedBatch(ctx context.Context, x *providerkit.Exchange, reqs []abstractions.RenewRequest, each tap) ([]abstractions.RenewResult, error) {
 	reqs, ends := slices.Clone(reqs), make([]func(*abstractions.RenewResult), len(reqs))
 	for i := range reqs {
-		ends[i] = b.each(ctx, &reqs[i])
+		ends[i] = each(ctx, &reqs[i])
 	}
-	results, err := b.below.RenewBatch(ctx, reqs)
+	reply, err := x.Send(ctx, reqs)
+	results := reply.([]abstractions.RenewResult)
 	for i, end := range ends {
 		switch {
 		case i < len(results) && (results[i].Err != nil || results[i].Grant.ID != ""):
@@ -93,9 +64,9 @@ func (b batches) RenewBatch(ctx context.Context, reqs []abstractions.RenewReques
 // errUnanswered is the error of an item without a result in a batch that was answered. Its outcome is unknown.
 var errUnanswered = fmt.Errorf("%w: the batch has no result for it", leasing.ErrUnavailable)
 
-// recorder is a provider that enters its requests and their replies.
+// recorder is a provider that records its requests and their replies.
 type recorder struct {
-	leasing.Provider
+	*providerkit.Intercepted
 	layer   history.Layer
 	worker  int
 	clock   *clock
@@ -103,6 +74,12 @@ type recorder struct {
 	number  *atomic.Int64 // of the worker's operations
 	// held are the worker's holds by the lease's ID; nil at the backend.
 	held *sync.Map
+}
+
+// over returns a copy of r above a provider.
+func (r recorder) over(p leasing.Provider) *recorder {
+	r.Intercepted = providerkit.Intercept(p, (&r).handle)
+	return &r
 }
 
 // call is an operation in flight.
@@ -118,7 +95,7 @@ type call struct {
 // Records do not show IDs, and a late copy of a request needs the ID.
 var asked sync.Map
 
-// begin enters the whole request, because the process may be killed before the reply
+// begin records the whole request, because the process may be killed before the reply
 // arrives.
 func (r *recorder) begin(ctx context.Context, o history.Operation) *call {
 	o.Worker, o.Number, o.Layer, o.Call, o.Result = r.worker, int(r.number.Add(1)), r.layer, r.clock.now(), history.ResultUnknown
@@ -164,20 +141,42 @@ func (c *call) end(grant abstractions.Grant, err error) {
 // waitKey is the key of a wait's number in its context.
 type waitKey struct{}
 
-func (r *recorder) Acquire(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
-	asked.Store(abstractions.FingerprintOf(req.ID), req.ID)
-	number, _ := ctx.Value(waitKey{}).(int)
-	c := r.begin(ctx, history.Operation{Verb: "acquire", Name: req.Name, Claim: claimOf(req.ID), Wait: number, TTL: req.TTL})
-	grant, err := r.Provider.Acquire(ctx, req)
-	c.end(grant, err)
-	return grant, err
+// handle records a call. Reads and waits are not recorded.
+func (r *recorder) handle(ctx context.Context, x *providerkit.Exchange) (reply any, err error) {
+	switch req := x.Request.(type) {
+	case abstractions.AcquireRequest:
+		asked.Store(abstractions.FingerprintOf(req.ID), req.ID)
+		number, _ := ctx.Value(waitKey{}).(int)
+		c := r.begin(ctx, history.Operation{Verb: "acquire", Name: req.Name, Claim: claimOf(req.ID), Wait: number, TTL: req.TTL})
+		reply, err = x.Send(ctx, req)
+		c.end(reply.(abstractions.Grant), err)
+	case abstractions.RenewRequest:
+		return renewed(ctx, x, req, r.renews)
+	case []abstractions.RenewRequest:
+		return renewedBatch(ctx, x, req, r.renews)
+	case abstractions.ReleaseRequest:
+		asked.Delete(abstractions.FingerprintOf(req.ID))
+		o := history.Operation{Verb: "release", Name: req.Name, Claim: claimOf(req.ID)}
+		if r.held != nil {
+			hold, ok := r.held.Load(req.ID)
+			o.Early = ok && hold.(*holdRecorder).inUse()
+		}
+		c := r.begin(ctx, o)
+		reply, err = x.Send(ctx, req)
+		c.end(abstractions.Grant{}, err)
+	case abstractions.BreakRequest:
+		c := r.begin(ctx, history.Operation{Verb: "break", Name: req.Name, Immediate: req.Immediate, Grace: req.Grace, IfToken: req.IfToken, By: by(req.Actor, req.Reason)})
+		reply, err = x.Send(ctx, req)
+		result := reply.(leasing.BreakResult)
+		c.operation.Vain = err == nil && !result.WasHeld
+		c.end(abstractions.Grant{Token: result.Token}, err)
+	default:
+		return x.Send(ctx, req)
+	}
+	return reply, err
 }
 
-func (r *recorder) Renew(ctx context.Context, req abstractions.RenewRequest) (abstractions.Grant, error) {
-	return renewed(ctx, r.Provider, req, r.renews)
-}
-
-// renews enters a renewal, with the token of the renewed lease.
+// renews records a renewal, with the token of the renewed lease.
 func (r *recorder) renews(ctx context.Context, req *abstractions.RenewRequest) func(*abstractions.RenewResult) {
 	c := r.begin(ctx, history.Operation{Verb: "renew", Name: req.Name, Claim: claimOf(req.ID), TTL: req.TTL, Token: req.Token})
 	return func(result *abstractions.RenewResult) {
@@ -185,27 +184,3 @@ func (r *recorder) renews(ctx context.Context, req *abstractions.RenewRequest) f
 		c.end(result.Grant, result.Err)
 	}
 }
-
-func (r *recorder) Release(ctx context.Context, req abstractions.ReleaseRequest) error {
-	asked.Delete(abstractions.FingerprintOf(req.ID))
-	o := history.Operation{Verb: "release", Name: req.Name, Claim: claimOf(req.ID)}
-	if r.held != nil {
-		hold, ok := r.held.Load(req.ID)
-		o.Early = ok && hold.(*holdRecorder).inUse()
-	}
-	c := r.begin(ctx, o)
-	err := r.Provider.Release(ctx, req)
-	c.end(abstractions.Grant{}, err)
-	return err
-}
-
-func (r *recorder) Break(ctx context.Context, req abstractions.BreakRequest) (leasing.BreakResult, error) {
-	c := r.begin(ctx, history.Operation{Verb: "break", Name: req.Name, Immediate: req.Immediate, Grace: req.Grace, IfToken: req.IfToken, By: by(req.Actor, req.Reason)})
-	result, err := r.Provider.Break(ctx, req)
-	c.operation.Vain = err == nil && !result.WasHeld
-	c.end(abstractions.Grant{Token: result.Token}, err)
-	return result, err
-}
-
-// As forwards the abilities of the provider below. Batches are recorded.
-func (r *recorder) As(target any) bool { return forwardRenewals(r.Provider, target, r.renews) }

@@ -45,7 +45,7 @@ func recorded(s scripted) (*recorder, *history.Recording) {
 		s.asked = func(string) {}
 	}
 	b := new(history.Recording)
-	return &recorder{Provider: s, layer: history.LayerClient, worker: 3, clock: &clock{start: time.Now()}, journal: b, number: new(atomic.Int64)}, b
+	return recorder{layer: history.LayerClient, worker: 3, clock: &clock{start: time.Now()}, journal: b, number: new(atomic.Int64)}.over(s), b
 }
 
 func acquire(t *testing.T, s scripted) (history.Operation, error) {
