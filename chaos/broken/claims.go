@@ -155,7 +155,7 @@ func mixesBatches(p abstractions.Provider) abstractions.Provider {
 	})}
 }
 
-// batching has no ability but that of renewals in batches.
+// batching has only the ability to renew in batches.
 type batching struct{ *providerkit.Intercepted }
 
 func (b batching) As(target any) bool {

@@ -43,7 +43,7 @@ type plain struct{ abstractions.Provider }
 
 func (plain) As(any) bool { return false }
 
-// altered is plain, with defective verbs.
+// altered is a plain provider with defective verbs.
 func altered(p abstractions.Provider, handle providerkit.Handler) abstractions.Provider {
 	return plain{providerkit.Intercept(p, handle)}
 }
