@@ -48,11 +48,11 @@ func databaseOf(o Options, connector sqldriver.Connector) (db database, connecti
 // request that was not sent.
 const repetitions = 20
 
-// Query runs a batch, and passes its rows to each, which is nil for a change: see change. If the batch fails, its connection is
-// closed, which rolls back an unfinished transaction. After a lost race there is no such transaction, and the connection is
-// kept. If the server can't serve leases, Query also closes the idle connections of the provider's own pool. Query repeats a
-// request that the server has certainly rolled back in favor of another one, and a request whose connection had ended before:
-// nothing was sent, and all connections of the pool may have ended.
+// Query runs a batch and calls the function each for every row. The function is nil for a change: see change. If the batch
+// fails, its connection is closed, which rolls back an unfinished transaction. After a lost race there is no such transaction,
+// and the connection is kept. If the server can't serve leases, Query also closes the idle connections of the provider's own
+// pool. Query repeats a request that the server has certainly rolled back in favor of another one, and a request whose
+// connection had ended before: nothing was sent, and all connections of the pool may have ended.
 func (d database) Query(ctx context.Context, statement string, args []any, each func(dialect.Scan) error) error {
 	statement, args = numbered(settings+d.wait+statement, args)
 	for dead, lost := 0, 0; ; {

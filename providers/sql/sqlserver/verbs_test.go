@@ -200,7 +200,8 @@ func TestURLsThatCannotBe(t *testing.T) {
 	require.ErrorContains(t, err, "exactly one of URL, or in Go DB")
 }
 
-// A URL without the parameter encrypt is encrypted, and the certificate is checked.
+// Without the parameter encrypt in the URL, connections are encrypted, and the certificate is
+// checked.
 func TestURLsAreEncryptedByDefault(t *testing.T) {
 	for parameters, want := range map[string]msdsn.Encryption{
 		"": msdsn.EncryptionRequired, "&encrypt=disable": msdsn.EncryptionDisabled, "&Encrypt=strict": msdsn.EncryptionStrict,
