@@ -84,8 +84,9 @@
 //
 // Mutual exclusion has two documented exceptions. A lease broken with Immediate ends while its holder still trusts
 // the lease. An infinite lease that is broken without Immediate ends after BreakOptions.Grace, whether or not its
-// holder has noticed the break. In both cases the holder may overlap its successor, but the fence must refuse its
-// writes. The same holds for a stopped process, whose trust ends by the clock even if it does not notice.
+// holder has noticed the break. In both cases the holder may overlap its successor, but the fence must refuse the
+// former holder's writes. The same holds for a stopped process, whose trust ends by the clock even if it does not
+// notice.
 //
 // Liveness and renewals are checked with a tolerance of Options.Patience: 10 ms in virtual time,
 // and seconds on a real machine, where most late renewals go unnoticed. History and hand-over are

@@ -69,7 +69,7 @@ func (n *named) idleBound(faults []time.Duration, worker int, idle span) time.Du
 }
 
 // knew reports whether a worker's waiter was refused because of the lease that ran out. A claim whose wait has
-// ended since does not pass its knowledge to the worker's other claims.
+// ended since does not share what it knows with the worker's other claims.
 func (n *named) knew(worker int, idle span) bool {
 	for _, c := range n.claims {
 		told := slices.IndexFunc(c.asked, func(o *history.Operation) bool {
@@ -82,7 +82,8 @@ func (n *named) knew(worker int, idle span) bool {
 	return false
 }
 
-// left reports whether a waiter left at a time. A wake-up that such a waiter has just got is lost.
+// left reports whether a waiter left around the given time. A wake-up that such a waiter has just
+// got is lost.
 func (n *named) left(at time.Duration) bool {
 	return slices.ContainsFunc(n.waits, func(w history.Wait) bool { return !w.Try && !w.Got && w.To >= at-n.Patience && w.To <= at+n.Patience })
 }
