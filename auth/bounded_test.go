@@ -62,7 +62,7 @@ func TestTrap_T118_AClientRequestsNoOtherScope(t *testing.T) {
 	}
 }
 
-// A mode in the query of a URL.
+// UnmarshalText reads the name of a mode, as in the query of a URL.
 func TestOptionsAreReadFromText(t *testing.T) {
 	t.Setenv("LEASING_AUTH_MODE", "managedidentity")
 	for _, text := range []string{"ManagedIdentity", "managedidentity", "Environment", "environment"} {

@@ -8,7 +8,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/credentialtest"
 )
 
-// T120: the metadata service is asked without a proxy, in all modes.
+// T120: requests to the metadata service bypass the proxy, in all modes.
 func TestTrap_T120_TheMetadataServiceHasNoProxy(t *testing.T) {
 	const proxy = "http://127.0.0.1:1"
 	if os.Getenv("LEASING_TEST_PROXIED") == "" {

@@ -17,11 +17,12 @@ import (
 	"github.com/distributedleasing/leasing/providers/sql/sqlkit"
 )
 
-// backend is the one on SQL Server. A row is read, the rules decide, and one batch writes the row under the condition that its version,
-// token and ID are still the same: no lock is held while the server waits for a client, which may be paused for good. See the package.
+// backend is the backend of SQL Server. A row is read, the rules decide, and one batch writes the row under the condition that
+// its version, token and ID are still the same: no lock is held while the server waits for a client, which may be paused for
+// good. See the package documentation.
 //
-// A deadline counts from the clock of the read, which is read before the row. Until the write that clock can only fall behind, which frees
-// no name early: a lease that had run out then has run out since.
+// A deadline counts from the read's clock reading, which is taken before the row is read. By the time of the write this reading
+// is in the past, which frees no name early: a lease that had run out at the reading is still over at the write.
 type backend struct {
 	*dialect.RowStore
 	dialect.Limited // except for renewals
@@ -47,8 +48,9 @@ func change(ctx context.Context, on dialect.Statements, statement string, args .
 // counting follows a statement whose rows are counted.
 const counting = ";\nSET @written = @@ROWCOUNT"
 
-// transaction makes a batch that commits if the statement has written so many rows before a time, and with them the entries of the
-// history. The batch takes the arguments of the statement and of the entries, and then the number and the time.
+// transaction returns a batch that writes the rows of a statement and the entries of the history. It commits if the statement has
+// written a given number of rows before a given time. Its arguments are those of the statement and of the entries, and then the
+// number and the time.
 func (b *backend) transaction(statement string, entries int) string {
 	noted := ""
 	if entries > 0 {
@@ -61,7 +63,8 @@ func (b *backend) Change(ctx context.Context, name, id string, rule func(*dialec
 	return b.changeOn(ctx, b, name, id, rule)
 }
 
-// changeOn starts over if the row has changed since it was read. Each lost race is another claim's change.
+// changeOn starts over if the row has changed since it was read. Each lost race means that another claim
+// has made a change.
 func (b *backend) changeOn(ctx context.Context, on dialect.Statements, name, id string, rule func(*dialect.Row) providerkit.Change) (done dialect.Applied, err error) {
 	for n, inserted := 0, 0; n == 0 && err == nil; {
 		var r *dialect.Row
@@ -76,7 +79,7 @@ func (b *backend) changeOn(ctx context.Context, on dialect.Statements, name, id 
 			met.until = forever
 		}
 		n, err = b.write(ctx, on, r, met, b.Record.Kept(name, &done.Change))
-		if duplicate(err) && inserted < repetitions { // beyond that it is a key that no read shows
+		if duplicate(err) && inserted < repetitions { // beyond that, no read shows the row with this key
 			inserted++
 			err = nil
 		}
@@ -113,12 +116,12 @@ func noteArgs(entries []abstractions.NamedEntry) (args []any) {
 	return args
 }
 
-// The server takes 2,100 parameters of a batch, of which a renewal and an entry have 8 each:
+// The server accepts 2,100 parameters in a batch, and a renewal or an entry has 8:
 // https://learn.microsoft.com/sql/sql-server/maximum-capacity-specifications-for-sql-server.
 const mostItems = 256
 
 // Renew reads all the rows and writes all renewals that the rules allow, in two batches. If a row is locked or has changed, each
-// half runs alone; and each claim runs alone if the history needs an entry of each.
+// half runs alone. If the history records renewals, each claim runs alone.
 func (b *backend) Renew(ctx context.Context, reqs []abstractions.RenewRequest, wait bool) (results []abstractions.RenewResult, err error) {
 	on := b.db
 	if !wait {
@@ -188,7 +191,7 @@ func (b *backend) renewMany(ctx context.Context, on dialect.Statements, reqs []a
 // forever is a time in microseconds that never comes.
 const forever = math.MaxInt64
 
-// until is the time before which a change of the holder's claim has to be written.
+// until returns the time before which a change of the holder's claim has to be written.
 func until(r *dialect.Row) int64 {
 	if !r.Held() || r.Ends.Wall == 0 {
 		return forever
@@ -196,7 +199,7 @@ func until(r *dialect.Row) int64 {
 	return r.Ends.Wall
 }
 
-// Lives returns true, since the answer is unknown.
+// Lives returns true, since it is unknown whether a process lives.
 func (b *backend) Lives(string) bool { return true }
 
 // Sweep deletes the rows of its page that have not changed since they were read.
@@ -210,7 +213,8 @@ func (b *backend) Sweep(ctx context.Context, after *string, limit int, idle time
 	})
 }
 
-// WriteHistory appends more entries than a batch takes in a transaction of several batches.
+// WriteHistory appends entries. If they do not fit in one batch, it uses a transaction of several
+// batches.
 func (b *backend) WriteHistory(ctx context.Context, entries []abstractions.NamedEntry) error {
 	note := func(on dialect.Statements, some []abstractions.NamedEntry) error {
 		return dialect.Run(ctx, on, dialect.Repeated(len(some), b.SQL["note"]), noteArgs(some)...)
@@ -268,7 +272,7 @@ func (b *backend) Verdict(err error) sqlkit.Verdict { return verdict(err) }
 func (b *backend) Close() error {
 	b.Wakeups.Close()
 	if b.db.own {
-		_ = b.db.Close() // its error is that of a connection that has already ended
+		_ = b.db.Close() // an error only means that a connection has already ended
 	}
 	return nil
 }

@@ -19,9 +19,9 @@ const connectTimeout = 5 * time.Second
 // WriteHistory: see [sqllease.Provider].
 type Provider = sqllease.Provider
 
-// Open makes a provider. Unless Options.Create is set it sends no request, so
-// an unreachable database, or missing tables, show at the first use. Invalid
-// options are reported as leasing.ErrInvalid, and nothing of a URL is shown.
+// Open makes a provider. Unless Options.Create is set it sends no request, so an unreachable
+// database or a missing table is reported at the first use. Invalid options are reported as
+// leasing.ErrInvalid, and no part of a URL is shown.
 func Open(ctx context.Context, options Options) (*Provider, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -33,7 +33,7 @@ func Open(ctx context.Context, options Options) (*Provider, error) {
 	return open(ctx, options, connector)
 }
 
-// open makes a provider over connections of its own, or over Options.DB for a nil connector.
+// open makes a provider over connections of its own, or over Options.DB if connector is nil.
 func open(ctx context.Context, options Options, connector sqldriver.Connector) (*Provider, error) {
 	db, connections := databaseOf(options, connector)
 	b := &backend{db: db}
