@@ -15,7 +15,7 @@ import (
 // connectTimeout bounds attempts to connect whose context allows more.
 const connectTimeout = 5 * time.Second
 
-// Provider is a leasing provider over tables of SQL Server. Beside the requests about leases it has Migrate, Statements, Sweep and
+// Provider is a leasing provider over tables of SQL Server. Besides the requests about leases it has Migrate, Statements, Sweep and
 // WriteHistory: see [sqllease.Provider].
 type Provider = sqllease.Provider
 
